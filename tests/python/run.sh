@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # The tests of the Python package, with a PyTorch of their own: a venv below
-# build/, made once for each list of requirements, or VENV=DIR as it is. Arguments go
-# to pytest. Closes with "N passed, N failed, N skipped".
+# build/, made once for each list of requirements, or VENV=DIR as it is; --venv makes
+# it and runs nothing. Arguments go to pytest. Closes with "N passed, N failed, N
+# skipped".
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-BUILD=${BUILD:-build}
+BUILD=$(realpath -m "${BUILD:-build}")
 list=tests/python/requirements.txt
 venv=${VENV:-$BUILD/venv-python-$(sha256sum <$list | cut -c1-8)}
 
@@ -23,7 +24,8 @@ make_venv() { # whole or not at all
     "$made/bin/pip" download -q --no-deps --no-cache-dir --retries 1 --timeout 30 \
         -d "$made/reached" cffi >/dev/null 2>&1 || skip "PyPI cannot be reached"
     rm -rf "$made/reached"
-    "$made/bin/pip" install -q -r $list || skip "what it needs could not be installed (above)"
+    # What is imported is compiled then: a twentieth of what is there.
+    "$made/bin/pip" install -q --no-compile -r $list || skip "what it needs could not be installed (above)"
     # Scripts know the place that they were made for; we call python alone.
     mv "$made" "$venv"
     trap - EXIT
@@ -31,7 +33,11 @@ make_venv() { # whole or not at all
 
 mkdir -p "$BUILD"
 [ -x "$venv/bin/python" ] || make_venv
-export BUILD PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+[ "${1-}" != --venv ] || exit 0
+export BUILD OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+# Neither in the source tree nor in the venv, which may not be ours.
+export PYTHONPYCACHEPREFIX=$BUILD/pycache
+unset PYTHONDONTWRITEBYTECODE
 [ $# -gt 0 ] || set -- tests/python
 exec "$venv/bin/python" -m pytest -q -p no:logging -p no:cacheprovider --tb=short \
     -W 'ignore::DeprecationWarning' "$@"
