@@ -26,16 +26,11 @@ static void fill_tables(void)
         }
 }
 
-static void make_tables(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, fill_tables);
-}
-
 static uint32_t plain(uint32_t crc, const void *bytes, size_t n)
 {
     const unsigned char *at = bytes;
-    make_tables();
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, fill_tables);
     crc = ~crc;
     for (; n >= 8; n -= 8, at += 8) {
         uint64_t word;

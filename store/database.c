@@ -54,20 +54,6 @@ static es_status resolve(char **out, const char *path)
     return es_copy_text(out, strcat(absolute, name));
 }
 
-static es_status fail_kind(const char *path, mode_t mode)
-{
-    const char *kind = "a special file: only regular files hold a run";
-    if (S_ISDIR(mode))
-        kind = "a directory: name a run file in it";
-    else if (S_ISLNK(mode))
-        kind = "a symbolic link: name the file it points to";
-    else if (S_ISFIFO(mode))
-        kind = "a FIFO: only regular files hold a run";
-    else if (S_ISSOCK(mode))
-        kind = "a socket: only regular files hold a run";
-    return es_fail(ES_EIO, "%s: is %s", path, kind);
-}
-
 /** Our own writer never leaves a rollback journal, so it is an attempt to
  *  have something else rolled into the file, or another program's crash. */
 static es_status refuse_journal(const es_database *database)
@@ -137,8 +123,19 @@ es_status es_database_inspect(const es_database *database, int64_t *size)
         *size = (int64_t)st.st_size;
     else if (errno != ENOENT)
         return es_fail(ES_EIO, "%s: %s", database->path, strerror(errno));
-    if (*size >= 0 && !S_ISREG(st.st_mode))
-        return fail_kind(database->path, st.st_mode);
+    if (*size >= 0 && !S_ISREG(st.st_mode)) {
+        mode_t mode = st.st_mode;
+        const char *kind = "a special file: only regular files hold a run";
+        if (S_ISDIR(mode))
+            kind = "a directory: name a run file in it";
+        else if (S_ISLNK(mode))
+            kind = "a symbolic link: name the file it points to";
+        else if (S_ISFIFO(mode))
+            kind = "a FIFO: only regular files hold a run";
+        else if (S_ISSOCK(mode))
+            kind = "a socket: only regular files hold a run";
+        return es_fail(ES_EIO, "%s: is %s", database->path, kind);
+    }
     return check_companions(database, *size <= 0);
 }
 
@@ -265,8 +262,10 @@ static es_status check_header(const es_database *database)
                       (uint32_t)header[70] << 8 | header[71]);
 }
 
-static void set_limits(sqlite3 *handle)
+es_status es_database_harden(const es_database *database)
 {
+    sqlite3 *handle = database->handle;
+    sqlite3_busy_timeout(handle, ES_BUSY_MS);
     static const struct {
         int what, limit;
     } limits[] = {
@@ -285,13 +284,6 @@ static void set_limits(sqlite3 *handle)
     };
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         sqlite3_limit(handle, limits[i].what, limits[i].limit);
-}
-
-es_status es_database_harden(const es_database *database)
-{
-    sqlite3 *handle = database->handle;
-    sqlite3_busy_timeout(handle, ES_BUSY_MS);
-    set_limits(handle);
     sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);

@@ -22,25 +22,6 @@
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static es_lock *own_locks;
 
-static void list(es_lock *lock)
-{
-    pthread_mutex_lock(&guard);
-    lock->next = own_locks;
-    own_locks = lock;
-    pthread_mutex_unlock(&guard);
-}
-
-static void unlist(const es_lock *lock)
-{
-    pthread_mutex_lock(&guard);
-    for (es_lock **link = &own_locks; *link; link = &(*link)->next)
-        if (*link == lock) {
-            *link = lock->next;
-            break;
-        }
-    pthread_mutex_unlock(&guard);
-}
-
 bool es_lock_is_ours(const char *file)
 {
     size_t n = strlen(file);
@@ -146,9 +127,11 @@ es_status es_lock_take(es_lock *lock, const char *file, const char *shown)
         close(fd);
         return status;
     }
-    list(lock);
-    status = write_pid(fd, path);
-    if (status < 0)
+    pthread_mutex_lock(&guard);
+    lock->next = own_locks;
+    own_locks = lock;
+    pthread_mutex_unlock(&guard);
+    if ((status = write_pid(fd, path)) < 0)
         es_lock_release(lock, true);
     return status;
 }
@@ -157,7 +140,13 @@ void es_lock_release(es_lock *lock, bool remove)
 {
     if (!lock->path)
         return;
-    unlist(lock);
+    pthread_mutex_lock(&guard);
+    for (es_lock **link = &own_locks; *link; link = &(*link)->next)
+        if (*link == lock) {
+            *link = lock->next;
+            break;
+        }
+    pthread_mutex_unlock(&guard);
     /* While locked nobody can hold this name, unless somebody removed it. */
     if (remove && names(lock->path, lock->fd))
         unlink(lock->path);

@@ -35,17 +35,6 @@ static const char *const sql_text[ES_N_READER_SQL] = {
                       " CASE json_type(?1) WHEN 'object' THEN json(?1) END END",
 };
 
-static es_status prepare(es_reader *reader)
-{
-    const char *sql[ES_N_READER_SQL];
-    memcpy(sql, sql_text, sizeof sql);
-    if (reader->database.schema == 1)
-        sql[ES_SQL_VALUE] =
-            "SELECT value FROM sample WHERE series_id = ?1 AND step = ?2";
-    return es_database_prepare_all(&reader->database, reader->statements, sql,
-                                   ES_N_READER_SQL);
-}
-
 static es_status open_reader(es_reader *reader, const char *path)
 {
     int64_t size = 0;
@@ -56,8 +45,15 @@ static es_status open_reader(es_reader *reader, const char *path)
         return status;
     if (size < 0)
         return es_fail(ES_EIO, "%s: no such file", path);
-    if ((status = es_database_open(database, false)) < 0 ||
-        (status = prepare(reader)) < 0)
+    if ((status = es_database_open(database, false)) < 0)
+        return status;
+    const char *sql[ES_N_READER_SQL];
+    memcpy(sql, sql_text, sizeof sql);
+    if (reader->database.schema == 1)
+        sql[ES_SQL_VALUE] =
+            "SELECT value FROM sample WHERE series_id = ?1 AND step = ?2";
+    if ((status = es_database_prepare_all(&reader->database, reader->statements,
+                                          sql, ES_N_READER_SQL)) < 0)
         return status;
     return es_contents_load(&reader->contents, database);
 }
@@ -329,11 +325,19 @@ es_status es_reader_series(es_reader *reader, size_t index, size_t series,
     return es_sized_give(out, &found, sizeof found, "es_series");
 }
 
-/** Names the series that are there, as far as they fit into a message. */
-static es_status fail_no_series(const es_reader *reader,
-                                const es_stored_run *run, const char *name,
-                                es_phase phase)
+es_status es_reader_find(es_reader *reader, size_t index, const char *name,
+                         es_phase phase, es_series *out)
 {
+    const es_stored_run *run = find_run(reader, index);
+    if (!run)
+        return ES_EARGUMENT;
+    for (size_t i = 0; i < run->n_series; i++) {
+        const es_series *series =
+            &reader->contents.series[run->first_series + i];
+        if (series->phase == phase && strcmp(series->name, name) == 0)
+            return es_reader_series(reader, index, i, out);
+    }
+    /* Names the series that are there, as far as they fit into a message. */
     char wanted[ES_MAX_NAME + 1], list[ES_MESSAGE_MAX / 2] = "none";
     size_t used = 0;
     es_text_escape(wanted, sizeof wanted, name, ES_ESCAPE_TERMINAL);
@@ -349,21 +353,6 @@ static es_status fail_no_series(const es_reader *reader,
     return es_fail(ES_ENOTFOUND, "%s: no series %s (%s); there are: %s%s",
                    reader->database.path, wanted, es_phase_name(phase), list,
                    used < sizeof list ? "" : "...");
-}
-
-es_status es_reader_find(es_reader *reader, size_t index, const char *name,
-                         es_phase phase, es_series *out)
-{
-    const es_stored_run *run = find_run(reader, index);
-    if (!run)
-        return ES_EARGUMENT;
-    for (size_t i = 0; i < run->n_series; i++) {
-        const es_series *series =
-            &reader->contents.series[run->first_series + i];
-        if (series->phase == phase && strcmp(series->name, name) == 0)
-            return es_reader_series(reader, index, i, out);
-    }
-    return fail_no_series(reader, run, name, phase);
 }
 
 es_status es_reader_count(es_reader *reader, const es_series *series,

@@ -56,24 +56,6 @@ static void bind_known(sqlite3_stmt *s, int index, double x)
         bind_value(s, index, x);
 }
 
-static void bind_row(sqlite3_stmt *s, int64_t run_id, const es_run_row *row)
-{
-    sqlite3_bind_int64(s, 1, run_id);
-    es_bind_number(s, 2, row->step);
-    bind_measured(s, 3, row->loss);
-    bind_measured(s, 4, row->ppl);
-    bind_measured(s, 5, row->eval_loss);
-    bind_measured(s, 6, row->eval_ppl);
-    bind_known(s, 7, row->ceiling);
-    bind_known(s, 8, row->largest);
-    sqlite3_bind_int64(s, 9, (int64_t)row->bands.n_heads);
-    for (int i = 0; i < ES_N_BANDS; i++)
-        sqlite3_bind_int64(s, 10 + i, (int64_t)row->bands.counts[i]);
-    sqlite3_bind_int64(s, 14, (int64_t)row->bands.nonfinite);
-    sqlite3_bind_int(s, 15, (int)row->severity);
-    es_bind_text(s, 16, row->flags);
-}
-
 static es_status put_row(es_writer *writer, const char *uuid,
                          const es_run_row *row)
 {
@@ -89,7 +71,20 @@ static es_status put_row(es_writer *writer, const char *uuid,
     if ((status = es_database_execute(database, table)) < 0 ||
         (status = es_database_prepare(database, &s, insert)) < 0)
         return status;
-    bind_row(s, run_id, row);
+    sqlite3_bind_int64(s, 1, run_id);
+    es_bind_number(s, 2, row->step);
+    bind_measured(s, 3, row->loss);
+    bind_measured(s, 4, row->ppl);
+    bind_measured(s, 5, row->eval_loss);
+    bind_measured(s, 6, row->eval_ppl);
+    bind_known(s, 7, row->ceiling);
+    bind_known(s, 8, row->largest);
+    sqlite3_bind_int64(s, 9, (int64_t)row->bands.n_heads);
+    for (int i = 0; i < ES_N_BANDS; i++)
+        sqlite3_bind_int64(s, 10 + i, (int64_t)row->bands.counts[i]);
+    sqlite3_bind_int64(s, 14, (int64_t)row->bands.nonfinite);
+    sqlite3_bind_int(s, 15, (int)row->severity);
+    es_bind_text(s, 16, row->flags);
     status = es_writer_step(writer, s);
     sqlite3_finalize(s);
     return status;

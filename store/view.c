@@ -232,15 +232,6 @@ static void view_shm_barrier(sqlite3_file *file)
         refresh(view);
 }
 
-static void forget_pages(view_file *view)
-{
-    for (int i = 0; i < view->n_pages; i++)
-        free(view->pages[i]);
-    free(view->pages);
-    view->pages = NULL;
-    view->n_pages = 0;
-}
-
 static int open_shm(view_file *view)
 {
     struct stat st;
@@ -343,7 +334,11 @@ static int view_shm_unmap(sqlite3_file *file, int remove)
 {
     view_file *view = view_of(file);
     (void)remove;
-    forget_pages(view);
+    for (int i = 0; i < view->n_pages; i++)
+        free(view->pages[i]);
+    free(view->pages);
+    view->pages = NULL;
+    view->n_pages = 0;
     if (view->shm >= 0) {
         lock_bytes(view, F_UNLCK, LOCK_BASE, LIVE_BYTE + 1 - LOCK_BASE);
         if (!es_lock_is_ours(view->path)) /* else one descriptor is lost */

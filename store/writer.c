@@ -59,16 +59,6 @@ static const char sample_sql_1[] =
     "INSERT INTO sample(rowid, series_id, step, value) VALUES(?4, ?1, ?2, ?3)"
     " ON CONFLICT(series_id, step) DO UPDATE SET value = excluded.value";
 
-static es_status prepare(es_writer *writer)
-{
-    const char *sql[ES_N_SQL];
-    memcpy(sql, sql_text, sizeof sql);
-    if (writer->database.schema == 1)
-        sql[ES_SQL_SAMPLE] = sample_sql_1;
-    return es_database_prepare_all(&writer->database, writer->statements, sql,
-                                   ES_N_SQL);
-}
-
 es_status es_writer_step(es_writer *writer, sqlite3_stmt *statement)
 {
     int rc = sqlite3_step(statement);
@@ -177,8 +167,14 @@ static es_status open_writer(es_writer *writer, const char *path,
     if ((status = es_database_open(database, true)) < 0 ||
         (status = start_log(database)) < 0 ||
         (status = es_log_open(writer)) < 0 ||
-        (status = es_database_execute(database, synchronous)) < 0 ||
-        (status = prepare(writer)) < 0)
+        (status = es_database_execute(database, synchronous)) < 0)
+        return status;
+    const char *sql[ES_N_SQL];
+    memcpy(sql, sql_text, sizeof sql);
+    if (writer->database.schema == 1)
+        sql[ES_SQL_SAMPLE] = sample_sql_1;
+    if ((status = es_database_prepare_all(&writer->database, writer->statements,
+                                          sql, ES_N_SQL)) < 0)
         return status;
     writer->ready = true;
     return ES_OK;
@@ -250,15 +246,6 @@ static es_status settle(es_writer *writer)
     return status == ES_ELOCKED ? ES_OK : status;
 }
 
-/** A log with a hole, and the index that knows of no hole: without them the
- *  file is what it was at the last whole checkpoint. */
-static void remove_log(const es_writer *writer)
-{
-    char path[PATH_MAX];
-    unlink(es_beside(path, writer->database.file, "-wal"));
-    unlink(es_beside(path, writer->database.file, "-shm"));
-}
-
 /** `remove`: take the file away too. */
 static void release(es_writer *writer, bool remove)
 {
@@ -266,8 +253,13 @@ static void release(es_writer *writer, bool remove)
     es_database_finalise_all(&writer->database, writer->statements, ES_N_SQL);
     bool broken = ours && writer->log.broken && !has_moved(writer);
     es_database_disconnect(&writer->database);
-    if (broken)
-        remove_log(writer);
+    if (broken) {
+        /* A log with a hole, and the index that knows of no hole: without them
+         * the file is what it was at the last whole checkpoint. */
+        char path[PATH_MAX];
+        unlink(es_beside(path, writer->database.file, "-wal"));
+        unlink(es_beside(path, writer->database.file, "-shm"));
+    }
     if (ours && remove)
         unlink(writer->database.file);
     es_database_close(&writer->database);
@@ -343,21 +335,15 @@ static es_status save_last_steps(es_writer *writer)
     return ES_OK;
 }
 
-/** What was added since begin is in the file. */
-static void keep_pending(es_writer *writer)
+/** Sets no message: it follows a failure that has its own. */
+static void roll_back(es_writer *writer)
 {
-    for (size_t i = 0; i < writer->n_runs; i++) {
-        writer->runs[i].saved_step = writer->runs[i].last_step;
-        writer->runs[i].pending = false;
+    sqlite3_stmt *s = writer->statements[ES_SQL_ROLLBACK];
+    if (!sqlite3_get_autocommit(writer->database.handle)) {
+        sqlite3_step(s);
+        sqlite3_reset(s);
     }
-    for (size_t i = 0; i < writer->n_series; i++)
-        writer->series[i].pending = false;
-    writer->fresh = false;
-}
-
-/** Series point to runs by index: pending runs lie behind all others. */
-static void forget_pending(es_writer *writer)
-{
+    /* Series point to runs by index: pending runs lie behind all others. */
     size_t n = 0;
     for (size_t i = 0; i < writer->n_series; i++)
         if (!writer->series[i].pending)
@@ -367,17 +353,6 @@ static void forget_pending(es_writer *writer)
         writer->n_runs--;
     for (size_t i = 0; i < writer->n_runs; i++)
         writer->runs[i].last_step = writer->runs[i].saved_step;
-}
-
-/** Sets no message: it follows a failure that has its own. */
-static void roll_back(es_writer *writer)
-{
-    sqlite3_stmt *s = writer->statements[ES_SQL_ROLLBACK];
-    if (!sqlite3_get_autocommit(writer->database.handle)) {
-        sqlite3_step(s);
-        sqlite3_reset(s);
-    }
-    forget_pending(writer);
 }
 
 static es_status commit(es_writer *writer)
@@ -390,7 +365,14 @@ static es_status commit(es_writer *writer)
         roll_back(writer);
         return status;
     }
-    keep_pending(writer);
+    /* What was added since begin is in the file. */
+    for (size_t i = 0; i < writer->n_runs; i++) {
+        writer->runs[i].saved_step = writer->runs[i].last_step;
+        writer->runs[i].pending = false;
+    }
+    for (size_t i = 0; i < writer->n_series; i++)
+        writer->series[i].pending = false;
+    writer->fresh = false;
     es_log_after_commit(writer);
     return ES_OK;
 }

@@ -192,9 +192,7 @@ int64_t es_writer_log_bytes(const es_writer *writer)
 {
     sqlite3_int64 size = 0;
     sqlite3_file *log = file_of(writer, SQLITE_FCNTL_JOURNAL_POINTER);
-    if (!log || log->pMethods->xFileSize(log, &size) != SQLITE_OK)
-        return 0;
-    return size;
+    return !log || log->pMethods->xFileSize(log, &size) != SQLITE_OK ? 0 : size;
 }
 
 /* --- checkpoints --------------------------------------------------------- */

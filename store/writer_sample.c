@@ -160,21 +160,6 @@ static const es_written_series *known_series(const es_writer *writer,
     return NULL;
 }
 
-/**
- * The rowid, chosen so that the samples of a series lie together: a scan then
- * reads that series' pages and no others. Nothing else relies on it; where it
- * is taken (steps beyond 32 bits, a file that was vacuumed) SQLite chooses.
- */
-static void bind_place(sqlite3_stmt *s, int index, int64_t series_id,
-                       int64_t step)
-{
-    if (series_id > 0 && series_id <= INT32_MAX)
-        sqlite3_bind_int64(s, index,
-                           series_id << 32 | (step & INT64_C(0xffffffff)));
-    else
-        sqlite3_bind_null(s, index);
-}
-
 static es_status put_sample(es_writer *writer, const es_written_series *series,
                             int64_t step, const float *values)
 {
@@ -183,7 +168,17 @@ static es_status put_sample(es_writer *writer, const es_written_series *series,
     sqlite3_bind_int64(s, 1, series->id);
     sqlite3_bind_int64(s, 2, step);
     sqlite3_bind_blob64(s, 3, values, size, SQLITE_STATIC);
-    bind_place(s, 4, series->id, step);
+    /*
+     * The rowid, chosen so that the samples of a series lie together: a scan
+     * then reads that series' pages and no others. Nothing else relies on it;
+     * where it is taken (steps beyond 32 bits, a file that was vacuumed) SQLite
+     * chooses.
+     */
+    if (series->id > 0 && series->id <= INT32_MAX)
+        sqlite3_bind_int64(s, 4,
+                           series->id << 32 | (step & INT64_C(0xffffffff)));
+    else
+        sqlite3_bind_null(s, 4);
     if (writer->database.schema > 1)
         sqlite3_bind_int(
             s, 5, es_checksum_of_sample(series->crc, step, values, size));
