@@ -253,21 +253,6 @@ static es_status read_part(es_arch *arch, const arch_part *part, bool first,
 
 /* --- the whole text ------------------------------------------------------- */
 
-/* Length of the part at text: up to a '+' outside parentheses (one inside may
- * belong to an exponent). */
-static size_t part_length(const char *text)
-{
-    int depth = 0;
-    size_t n = 0;
-    for (; text[n]; n++) {
-        if (text[n] == '+' && depth == 0)
-            break;
-        depth += text[n] == '(';
-        depth -= text[n] == ')';
-    }
-    return n;
-}
-
 static es_status split_part(arch_part *out, const char *text, size_t n)
 {
     memset(out, 0, sizeof *out);
@@ -290,7 +275,17 @@ static es_status read_body(es_arch *arch, const char *text)
     unsigned seen = 0;
     for (bool first = true;; first = false) {
         arch_part next;
-        size_t n = part_length(text);
+        /* Length of the part at text: up to a '+' outside parentheses (one
+         * inside may belong to an exponent). */
+        int depth = 0;
+        size_t n = 0;
+        for (; text[n]; n++) {
+            if (text[n] == '+' && depth == 0)
+                break;
+            depth += text[n] == '(';
+            depth -= text[n] == ')';
+        }
+
         es_status status = split_part(&next, text, n);
         if (status == ES_OK)
             status = read_part(arch, &next, first, &seen);
@@ -375,36 +370,6 @@ static void print_leaky(es_text *text, const es_arch *arch)
     es_text_append(text, ")");
 }
 
-static void print_activation(es_text *text, const es_arch *arch)
-{
-    switch (arch->activation) {
-    case ES_ACT_LINEAR:
-        break;
-    case ES_ACT_GELU:
-        es_text_append(text, "+G");
-        break;
-    case ES_ACT_GELU_TANH:
-        es_text_append(text, "+GT");
-        break;
-    case ES_ACT_RELU:
-        es_text_append(text, "+R");
-        break;
-    case ES_ACT_LEAKY:
-        print_leaky(text, arch);
-        break;
-    }
-}
-
-static void print_ffn(es_text *text, const es_arch *arch)
-{
-    if (arch->ffn == ES_FFN_SCALED)
-        es_text_append(text, "+ScFFN");
-    else if (arch->ffn == ES_FFN_FUSED && arch->n_removed > 0)
-        es_text_append(text, "+ScFuFFNi%d", arch->n_removed);
-    else if (arch->ffn == ES_FFN_FUSED)
-        es_text_append(text, "+ScFuFFN");
-}
-
 static void print_norm(es_text *text, const char *name, unsigned set)
 {
     for (size_t i = 0; i < N_NORM_SETS; i++)
@@ -418,8 +383,28 @@ size_t es_arch_print(char *buffer, size_t size, const es_arch *arch)
     es_text_append(&to, "%s", arch->entropy_reg ? "EReg(" : "");
     print_attention(&to, arch);
     es_text_append(&to, "%s", arch->layer_norm ? "+LN" : "");
-    print_activation(&to, arch);
-    print_ffn(&to, arch);
+    switch (arch->activation) {
+    case ES_ACT_LINEAR:
+        break;
+    case ES_ACT_GELU:
+        es_text_append(&to, "+G");
+        break;
+    case ES_ACT_GELU_TANH:
+        es_text_append(&to, "+GT");
+        break;
+    case ES_ACT_RELU:
+        es_text_append(&to, "+R");
+        break;
+    case ES_ACT_LEAKY:
+        print_leaky(&to, arch);
+        break;
+    }
+    if (arch->ffn == ES_FFN_SCALED)
+        es_text_append(&to, "+ScFFN");
+    else if (arch->ffn == ES_FFN_FUSED && arch->n_removed > 0)
+        es_text_append(&to, "+ScFuFFNi%d", arch->n_removed);
+    else if (arch->ffn == ES_FFN_FUSED)
+        es_text_append(&to, "+ScFuFFN");
     print_norm(&to, "WNorm", arch->weight_norm);
     print_norm(&to, "SNorm", arch->spectral_norm);
     es_text_append(&to, "%s", arch->entropy_reg ? ")" : "");

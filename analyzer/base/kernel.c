@@ -53,22 +53,18 @@ struct entry {
     char name[];
 };
 
-/* -1 for "." and "..". No library function: locale is not ours. */
-static int number_of(const char *name)
-{
-    int number = 0;
-    for (; *name >= '0' && *name <= '9'; name++)
-        number = number * 10 + (*name - '0');
-    return *name ? -1 : number;
-}
-
 /* Closes what one block of the listing names; `folder` itself later. */
 static bool close_listed(const char *block, long n, int first, int folder)
 {
     bool closed = false;
     for (long at = 0; at < n;) {
         const struct entry *entry = (const void *)(block + at);
-        int fd = number_of(entry->name);
+        /* -1 for "." and "..". No library function: locale is not ours. */
+        const char *name = entry->name;
+        int number = 0;
+        for (; *name >= '0' && *name <= '9'; name++)
+            number = number * 10 + (*name - '0');
+        int fd = *name ? -1 : number;
         if (fd >= first && fd != folder && close(fd) == 0)
             closed = true;
         at += entry->size;

@@ -234,23 +234,6 @@ static size_t distance(const char *a, size_t n, const char *b)
     return row[m];
 }
 
-static const char *nearest(const es_command *command, const char *name,
-                           size_t n)
-{
-    const char *best = NULL;
-    size_t best_distance = 4;
-    for (size_t i = 0; i < command->n_options; i++) {
-        if (!es_command_takes(command, &command->options[i]))
-            continue;
-        size_t d = distance(name, n, command->options[i].name);
-        if (d < best_distance) {
-            best_distance = d;
-            best = command->options[i].name;
-        }
-    }
-    return best;
-}
-
 static bool is_known(const es_command *command, const char *name, size_t n)
 {
     for (size_t i = 0; i < command->n_options; i++)
@@ -272,19 +255,23 @@ static es_status bad_option(const es_command *command, const char *word)
     if (n && is_known(command, name, n))
         return es_fail(ES_EUSAGE, "--%.*s is short for several options: %s",
                        (int)n, name, "write it out");
-    const char *other = nearest(command, name, n);
+    const char *other = NULL;
+    size_t best_distance = 4;
+    for (size_t i = 0; i < command->n_options; i++) {
+        if (!es_command_takes(command, &command->options[i]))
+            continue;
+        size_t d = distance(name, n, command->options[i].name);
+        if (d < best_distance) {
+            best_distance = d;
+            other = command->options[i].name;
+        }
+    }
+
     if (other)
         return es_fail(ES_EUSAGE, "--%.*s: no such option: did you mean --%s?",
                        (int)n, name, other);
     return es_fail(ES_EUSAGE, "--%.*s: no such option: see %s --help", (int)n,
                    name, command->name);
-}
-
-static es_status missing_value(const es_command *command)
-{
-    const es_option *option = found_option(command, optopt);
-    return es_fail(ES_EUSAGE, "--%s needs a value: --%s=%s", option->name,
-                   option->name, option->argument);
 }
 
 /* --- parsing --------------------------------------------------------------*/
@@ -356,8 +343,11 @@ es_status es_options_parse(void *target, bool *given, const es_command *command,
             break;
         if (found == '?')
             return bad_option(command, optind > 1 ? argv[optind - 1] : word);
-        if (found == ':')
-            return missing_value(command);
+        if (found == ':') {
+            const es_option *option = found_option(command, optopt);
+            return es_fail(ES_EUSAGE, "--%s needs a value: --%s=%s",
+                           option->name, option->name, option->argument);
+        }
         status = take_option(&p, found_option(command, found), optarg);
     }
     for (int i = optind; status == ES_OK && i < argc; i++)

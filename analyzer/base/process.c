@@ -25,20 +25,6 @@
 
 /* --- starting ------------------------------------------------------------- */
 
-/* Handlers are the caller's functions: none may run in the child. */
-static void set_signals(es_process_place place, const sigset_t *mask)
-{
-    sigset_t none;
-    for (int number = 1; number < NSIG; number++) {
-        struct sigaction now;
-        if (sigaction(number, NULL, &now) == 0 &&
-            (place != ES_PLACE_CALLER || now.sa_handler != SIG_IGN))
-            signal(number, SIG_DFL);
-    }
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, place == ES_PLACE_CALLER ? mask : &none, NULL);
-}
-
 /* Out of the way of all numbers that are given out, first. */
 static bool set_descriptors(const es_process_options *options)
 {
@@ -79,7 +65,17 @@ static int become(const es_process_options *options, pid_t parent,
     }
     if (!set_descriptors(options))
         return errno;
-    set_signals(options->place, mask);
+    /* Handlers are the caller's functions: none may run in the child. */
+    es_process_place place = options->place;
+    sigset_t none;
+    for (int number = 1; number < NSIG; number++) {
+        struct sigaction now;
+        if (sigaction(number, NULL, &now) == 0 &&
+            (place != ES_PLACE_CALLER || now.sa_handler != SIG_IGN))
+            signal(number, SIG_DFL);
+    }
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, place == ES_PLACE_CALLER ? mask : &none, NULL);
     execvp(options->program ? options->program : options->argv[0],
            options->argv);
     return errno;

@@ -67,13 +67,6 @@ static void put_hex(sink *out, const char *fmt, unsigned value)
     put_text(out, text);
 }
 
-static size_t finish(sink *out)
-{
-    if (!out->full && out->size)
-        out->bytes[out->length] = 0;
-    return out->length;
-}
-
 /* Bytes of the UTF-8 character at text; 0 if it is malformed. */
 static size_t utf8_length(const unsigned char *text, size_t n)
 {
@@ -198,7 +191,9 @@ size_t es_text_escape(char *out, size_t size, const char *text, es_escape kind)
     }
     if (quote)
         put(&escaped, "\"", 1);
-    return finish(&escaped);
+    if (!escaped.full && escaped.size)
+        escaped.bytes[escaped.length] = 0;
+    return escaped.length;
 }
 
 /* A finite number as its significant digits and the exponent of the first. */
@@ -254,8 +249,7 @@ static char *write_decimal(char *out, const decimal *number)
     if (number->negative)
         *at++ = '-';
     long length = write_scientific(scientific, number) - scientific;
-    int e = number->exponent;
-    int fixed = e < 0 ? number->n - e + 1 : e + 1;
+    int e = number->exponent, fixed = e < 0 ? number->n - e + 1 : e + 1;
     if (e >= 0 && number->n > e + 1)
         fixed = number->n + 1;
     if (fixed <= length)

@@ -69,24 +69,6 @@ size_t es_judge_size(const es_judge_run *run)
     return size;
 }
 
-static void carve(es_judge *judge)
-{
-    size_t n_values = judge->n_layers * judge->n_heads;
-    judge->tracks = (es_layer_track *)(judge + 1);
-    judge->latest = (float *)(judge->tracks + judge->n_layers);
-    for (size_t i = 0; i < n_values; i++)
-        judge->latest[i] = es_missing();
-    unsigned char *next = (unsigned char *)(judge->latest + n_values);
-    for (size_t l = 0; l < judge->n_layers; l++)
-        judge->tracks[l].heads = next + l * judge->n_heads;
-    next += n_values;
-    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
-        judge->episodes[kind].heads = next;
-        judge->episodes[kind].layers = next + n_values;
-        next += n_values + judge->n_layers;
-    }
-}
-
 es_judge *es_judge_init(void *workspace, const es_judge_run *run,
                         const es_flag_rules *rules, es_episode_handler *handler,
                         void *user)
@@ -101,7 +83,20 @@ es_judge *es_judge_init(void *workspace, const es_judge_run *run,
     judge->n_layers = (size_t)run->n_layers;
     judge->n_heads = (size_t)run->n_heads;
     judge->ceiling = ceiling > 0 ? ceiling : NAN;
-    carve(judge);
+    size_t n_values = judge->n_layers * judge->n_heads;
+    judge->tracks = (es_layer_track *)(judge + 1);
+    judge->latest = (float *)(judge->tracks + judge->n_layers);
+    for (size_t i = 0; i < n_values; i++)
+        judge->latest[i] = es_missing();
+    unsigned char *next = (unsigned char *)(judge->latest + n_values);
+    for (size_t l = 0; l < judge->n_layers; l++)
+        judge->tracks[l].heads = next + l * judge->n_heads;
+    next += n_values;
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
+        judge->episodes[kind].heads = next;
+        judge->episodes[kind].layers = next + n_values;
+        next += n_values + judge->n_layers;
+    }
     return judge;
 }
 
@@ -290,25 +285,20 @@ static void judge_nan(es_judge *judge, const judged_sample *sample)
         report(judge, ES_FLAG_NAN, false);
 }
 
-static void open_collapse(es_judge *judge, const es_layer_track *track)
-{
-    episode *opened = &judge->episodes[ES_FLAG_COLLAPSE];
-    opened->open = true;
-    opened->now = opened->reached = ES_SEVERITY_CRITICAL;
-    opened->opened = judge->step;
-    opened->onset = track->onset;
-    opened->last = track->last;
-    opened->value = track->ratio;
-    judge->collapse_by_share = false;
-}
-
 /* A layer's streak is long enough: it becomes part of the episode. */
 static void join_collapse(es_judge *judge, size_t layer)
 {
     const es_layer_track *track = &judge->tracks[layer];
     episode *joined = &judge->episodes[ES_FLAG_COLLAPSE];
-    if (!joined->open)
-        open_collapse(judge, track);
+    if (!joined->open) {
+        joined->open = true;
+        joined->now = joined->reached = ES_SEVERITY_CRITICAL;
+        joined->opened = judge->step;
+        joined->onset = track->onset;
+        joined->last = track->last;
+        joined->value = track->ratio;
+        judge->collapse_by_share = false;
+    }
     if (track->onset < joined->onset)
         joined->onset = track->onset;
     if (track->last > joined->last)
@@ -339,14 +329,6 @@ static bool join_layers(es_judge *judge)
         any = true;
     }
     return any;
-}
-
-/* At the end of a run of fewer samples than it takes. */
-static void join_whole_streaks(es_judge *judge)
-{
-    for (size_t l = 0; l < judge->n_layers; l++)
-        if (judge->n_entropy > 0 && judge->tracks[l].streak >= judge->n_entropy)
-            join_collapse(judge, l);
 }
 
 /* A head that is missing is what it was when it was measured last: the sample
@@ -400,16 +382,6 @@ static void weigh_layers(es_judge *judge, int64_t step)
     }
 }
 
-/* Layers that go NaN out of a collapse that had begun were one, and so are
-   those that are low beside them. */
-static void confirm(es_judge *judge)
-{
-    for (size_t l = 0; l < judge->n_layers; l++)
-        if (judge->tracks[l].streak > 0)
-            judge->tracks[l].n_wide = UINT32_MAX;
-    announce(judge);
-}
-
 /* `measured` is the sample as it came, `sample` the same with its missing heads
    filled in. */
 static void judge_collapse(es_judge *judge, const judged_sample *measured,
@@ -426,8 +398,14 @@ static void judge_collapse(es_judge *judge, const judged_sample *measured,
         join_collapse(judge, l);
         cut_short = true;
     }
-    if (cut_short)
-        confirm(judge);
+    if (cut_short) {
+        /* Layers that go NaN out of a collapse that had begun were one, and so
+         * are those that are low beside them. */
+        for (size_t l = 0; l < judge->n_layers; l++)
+            if (judge->tracks[l].streak > 0)
+                judge->tracks[l].n_wide = UINT32_MAX;
+        announce(judge);
+    }
     weigh_layers(judge, sample->step);
     if (!join_layers(judge))
         report(judge, ES_FLAG_COLLAPSE, false);
@@ -500,8 +478,13 @@ static void judge_overload(es_judge *judge, const judged_sample *sample)
     hold_overload(judge, severity);
 }
 
-static float mark_logits(es_judge *judge, const judged_sample *sample)
+static void judge_logits(es_judge *judge, const judged_sample *sample)
 {
+    size_t n = sample->n_rows * sample->n_columns;
+    if (!any_above(sample->values, n, judge->rules.logits_warning)) {
+        report(judge, ES_FLAG_LOGITS, false);
+        return;
+    }
     float largest = -INFINITY;
     for (size_t i = 0; i < sample->n_rows * sample->n_columns; i++) {
         if (!(sample->values[i] > judge->rules.logits_warning))
@@ -510,17 +493,7 @@ static float mark_logits(es_judge *judge, const judged_sample *sample)
              i % sample->n_columns);
         largest = fmaxf(largest, sample->values[i]);
     }
-    return largest;
-}
 
-static void judge_logits(es_judge *judge, const judged_sample *sample)
-{
-    size_t n = sample->n_rows * sample->n_columns;
-    if (!any_above(sample->values, n, judge->rules.logits_warning)) {
-        report(judge, ES_FLAG_LOGITS, false);
-        return;
-    }
-    float largest = mark_logits(judge, sample);
     hold(judge, ES_FLAG_LOGITS,
          largest > judge->rules.logits_error ? ES_SEVERITY_ERROR
                                              : ES_SEVERITY_WARNING,
@@ -575,8 +548,13 @@ void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
 
 void es_judge_finish(es_judge *judge)
 {
-    if (judge->n_entropy < es_collapse_samples(&judge->rules))
-        join_whole_streaks(judge);
+    if (judge->n_entropy < es_collapse_samples(&judge->rules)) {
+        /* At the end of a run of fewer samples than it takes. */
+        for (size_t l = 0; l < judge->n_layers; l++)
+            if (judge->n_entropy > 0 &&
+                judge->tracks[l].streak >= judge->n_entropy)
+                join_collapse(judge, l);
+    }
     hold_overload(judge, es_overload_finish(&judge->overload, &judge->rules,
                                             judge->run.planned_steps));
     announce(judge);

@@ -121,23 +121,6 @@ static void clear_marks(es_rule_state *state)
     memset(state->heads, 0, state->n_layers * state->n_heads);
 }
 
-static void mark_unit(es_rule_state *state, size_t unit)
-{
-    switch (state->rule.aggregate) {
-    case ES_RULE_HEAD:
-        state->heads[unit] = 1;
-        state->layers[unit / state->n_heads] = 1;
-        break;
-    case ES_RULE_LAYER_MEAN:
-    case ES_RULE_LAYER_MIN:
-    case ES_RULE_LAYER_MAX:
-        state->layers[unit] = 1;
-        break;
-    default: /* a share is marked as it goes, the run has no place */
-        break;
-    }
-}
-
 /* A share's marks are gathered from its onset on, before it is long enough. */
 static void mark_share(es_rule_state *state, const rule_sample *sample)
 {
@@ -206,7 +189,19 @@ static void join(es_rule_state *state, size_t index)
         state->last = unit->last;
     state->worst = es_rule_worse(&state->rule, state->worst, unit->worst);
     unit->active = true;
-    mark_unit(state, index);
+    switch (state->rule.aggregate) {
+    case ES_RULE_HEAD:
+        state->heads[index] = 1;
+        state->layers[index / state->n_heads] = 1;
+        break;
+    case ES_RULE_LAYER_MEAN:
+    case ES_RULE_LAYER_MIN:
+    case ES_RULE_LAYER_MAX:
+        state->layers[index] = 1;
+        break;
+    default: /* a share is marked as it goes, the run has no place */
+        break;
+    }
 }
 
 /* After all units are judged: the rule's episode opens, goes on, or ends. */
@@ -275,26 +270,22 @@ void es_rules_push(es_rules *rules, const char *series, bool eval, int64_t step,
     }
 }
 
-static void keep_baseline(es_rule_state *state, const rule_sample *sample)
-{
-    size_t n_row = sample->n / state->n_references;
-    for (size_t i = 0; i < state->n_references; i++)
-        state->baseline[i] =
-            es_rule_measure_of(state->rule.aggregate,
-                               sample->values + i * n_row, n_row)
-                .value;
-    state->baseline_step = sample->step;
-    state->has_baseline = true;
-}
-
 void es_rules_push_baseline(es_rules *rules, const char *series, bool eval,
                             int64_t step, const float *values, size_t n)
 {
     const rule_sample sample = {.step = step, .values = values, .n = n};
     for (size_t i = 0; i < rules->n; i++) {
         es_rule_state *state = &rules->states[i];
-        if (state->baseline && concerns(rules, &state->rule, series, eval, n))
-            keep_baseline(state, &sample);
+        if (state->baseline && concerns(rules, &state->rule, series, eval, n)) {
+            size_t n_row = sample.n / state->n_references;
+            for (size_t k = 0; k < state->n_references; k++)
+                state->baseline[k] =
+                    es_rule_measure_of(state->rule.aggregate,
+                                       sample.values + k * n_row, n_row)
+                        .value;
+            state->baseline_step = sample.step;
+            state->has_baseline = true;
+        }
     }
 }
 

@@ -5,8 +5,21 @@
 #include "analyzer/base/value.h"
 #include <math.h>
 
-static void gather(es_summary *out, const float *x, size_t n, size_t stride)
+static double squares_about(double mean, const float *x, size_t n,
+                            size_t stride)
 {
+    double squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        double distance = x[i * stride] - mean;
+        if (isfinite(x[i * stride]))
+            squares += distance * distance;
+    }
+    return squares;
+}
+
+void es_stats_summary(es_summary *out, const float *x, size_t n, size_t stride)
+{
+    *out = (es_summary){.mean = NAN, .min = NAN, .max = NAN, .std = NAN};
     double sum = 0;
     for (size_t i = 0; i < n; i++) {
         float value = x[i * stride];
@@ -23,24 +36,6 @@ static void gather(es_summary *out, const float *x, size_t n, size_t stride)
     }
     if (out->n_finite > 0)
         out->mean = sum / (double)out->n_finite;
-}
-
-static double squares_about(double mean, const float *x, size_t n,
-                            size_t stride)
-{
-    double squares = 0;
-    for (size_t i = 0; i < n; i++) {
-        double distance = x[i * stride] - mean;
-        if (isfinite(x[i * stride]))
-            squares += distance * distance;
-    }
-    return squares;
-}
-
-void es_stats_summary(es_summary *out, const float *x, size_t n, size_t stride)
-{
-    *out = (es_summary){.mean = NAN, .min = NAN, .max = NAN, .std = NAN};
-    gather(out, x, n, stride);
     if (out->n_finite > 1)
         out->std = sqrt(squares_about(out->mean, x, n, stride) /
                         (double)(out->n_finite - 1));

@@ -127,10 +127,17 @@ double es_stats_wasserstein(const es_distribution *a, const es_distribution *b)
 
 /* --- Kolmogorov's distribution ---------------------------------------------*/
 
-/* P(K > x). Of its two series each converges fast where it is used: the
-   sixth term is below the rounding of the first. */
-static double kolmogorov_tail(double x)
+double es_stats_ks_p(double distance, size_t n_a, size_t n_b)
 {
+    if (isnan(distance) || n_a == 0 || n_b == 0)
+        return NAN;
+    if (distance <= 0)
+        return 1;
+    double a = (double)n_a, b = (double)n_b;
+    double root = sqrt(a * b / (a + b));
+    /* P(K > x). Of its two series each converges fast where it is used: the
+     * sixth term is below the rounding of the first. */
+    double x = distance * (root + 0.12 + 0.11 / root);
     double sum = 0;
     if (x < 1.18) {
         for (int k = 1; k <= 9; k += 2)
@@ -140,15 +147,4 @@ static double kolmogorov_tail(double x)
     for (int k = 1; k <= 5; k++)
         sum += (k % 2 ? 2 : -2) * exp(-2.0 * k * k * x * x);
     return sum;
-}
-
-double es_stats_ks_p(double distance, size_t n_a, size_t n_b)
-{
-    if (isnan(distance) || n_a == 0 || n_b == 0)
-        return NAN;
-    if (distance <= 0)
-        return 1;
-    double a = (double)n_a, b = (double)n_b;
-    double root = sqrt(a * b / (a + b));
-    return kolmogorov_tail(distance * (root + 0.12 + 0.11 / root));
 }
