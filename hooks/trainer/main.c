@@ -105,22 +105,6 @@ static double now(void)
     return 1e-3 * (double)es_now_ms();
 }
 
-static void begin_progress(progress *p, FILE *out, const es_settings *settings)
-{
-    int64_t steps = settings->train.steps;
-    *p = (progress){.out = out,
-                    .terminal = isatty(fileno(out)),
-                    .quiet = settings->quiet,
-                    .n_steps = steps,
-                    .first_step = -1,
-                    .log_every = settings->log_every > 0 ? settings->log_every
-                                                         : (steps + 19) / 20,
-                    .n_heads = settings->model.n_layer * settings->model.n_head,
-                    .ctx = settings->model.ctx,
-                    .started = now(),
-                    .eval_ce = NAN};
-}
-
 /**
  * Shares of the heads as a bar, lowest band first: '_' below a quarter of the
  * ceiling, '-', '=', '#' above three quarters, '!' not finite.
@@ -139,18 +123,6 @@ static void print_bar(char *out, const es_bands *bands)
     out[column] = 0;
 }
 
-/** "12s", "3m05s", "2h10m" */
-static void print_time(char *out, size_t size, double seconds)
-{
-    long s = seconds < 3e6 ? lround(seconds) : 3000000;
-    if (s < 60)
-        snprintf(out, size, "%lds", s);
-    else if (s < 3600)
-        snprintf(out, size, "%ldm%02lds", s / 60, s % 60);
-    else
-        snprintf(out, size, "%ldh%02ldm", s / 3600, s % 3600 / 60);
-}
-
 /** Columns of the terminal; a line that is wider would not be refreshed. */
 static int columns(const progress *p)
 {
@@ -165,9 +137,16 @@ static void print_line(progress *p, const es_step *step, double tokens_per_s)
 {
     char left[32], line[256], eval[48] = "";
     int64_t done = step->step + 1;
-    print_time(left, sizeof left,
-               (now() - p->started) * (double)(p->n_steps - done) /
-                   (double)(done - p->first_step));
+    /* "12s", "3m05s", "2h10m" */
+    double seconds = (now() - p->started) * (double)(p->n_steps - done) /
+                     (double)(done - p->first_step);
+    long s = seconds < 3e6 ? lround(seconds) : 3000000;
+    if (s < 60)
+        snprintf(left, sizeof left, "%lds", s);
+    else if (s < 3600)
+        snprintf(left, sizeof left, "%ldm%02lds", s / 60, s % 60);
+    else
+        snprintf(left, sizeof left, "%ldh%02ldm", s / 3600, s % 3600 / 60);
     if (!isnan(p->eval_ce))
         snprintf(eval, sizeof eval, "  held-out %.4f", p->eval_ce);
     snprintf(line, sizeof line,
@@ -246,16 +225,6 @@ static void print_result(const es_settings *settings,
     printf(", %.0f tokens/s\n", result->tokens_per_s);
 }
 
-static int exit_code(const es_train_result *result)
-{
-    if (caught_signal)
-        return EXIT_SIGNAL + caught_signal;
-    if (result->status == ES_RUN_FAILED)
-        return EXIT_RESULT;
-    return es_exit_code(result->recorded != ES_OK ? result->recorded
-                                                  : result->saved);
-}
-
 static int report(const es_settings *settings, const es_train_result *result)
 {
     char text[256];
@@ -274,7 +243,12 @@ static int report(const es_settings *settings, const es_train_result *result)
     if (result->saved != ES_OK)
         fprintf(stderr, "entropy-train: a checkpoint is missing: %s\n",
                 result->unsaved);
-    return exit_code(result);
+    if (caught_signal)
+        return EXIT_SIGNAL + caught_signal;
+    if (result->status == ES_RUN_FAILED)
+        return EXIT_RESULT;
+    return es_exit_code(result->recorded != ES_OK ? result->recorded
+                                                  : result->saved);
 }
 
 static es_status train(const es_settings *settings, const es_checkpoint *from,
@@ -284,7 +258,18 @@ static es_status train(const es_settings *settings, const es_checkpoint *from,
     es_train_watch watch = {show_step, show_evaluation, show_warning,
                             should_stop, &p};
     catch_signals();
-    begin_progress(&p, stderr, settings);
+    int64_t steps = settings->train.steps;
+    p = (progress){.out = stderr,
+                   .terminal = isatty(fileno(stderr)),
+                   .quiet = settings->quiet,
+                   .n_steps = steps,
+                   .first_step = -1,
+                   .log_every = settings->log_every > 0 ? settings->log_every
+                                                        : (steps + 19) / 20,
+                   .n_heads = settings->model.n_layer * settings->model.n_head,
+                   .ctx = settings->model.ctx,
+                   .started = now(),
+                   .eval_ce = NAN};
     es_status status = es_train(result, settings, from, &watch);
     end_progress(&p);
     return status;

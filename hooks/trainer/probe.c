@@ -289,8 +289,9 @@ static void print_layer(FILE *out, const char *name,
             es_unsigned_nan(layer->series[ES_HEAD_SINK]), layer->nonfinite);
 }
 
-static void print_head(FILE *out, const es_probe_result *result)
+void es_probe_print(FILE *out, const es_probe_result *result)
 {
+    char name[16];
     const es_model_config *config = &result->settings.model;
     char arch[ES_ARCH_TEXT_MAX], path[ES_PATH_SIZE];
     es_arch_print(arch, sizeof arch, &config->arch);
@@ -303,12 +304,6 @@ static void print_head(FILE *out, const es_probe_result *result)
         fprintf(out, ", after %" PRId64 " steps", result->start.step);
     fprintf(out, "\nheld-out data: %" PRId64 " micro-batches of %d x %d\n\n",
             result->n_batches, config->batch, config->ctx);
-}
-
-void es_probe_print(FILE *out, const es_probe_result *result)
-{
-    char name[16];
-    print_head(out, result);
     fprintf(out, "loss (cross-entropy) %.6f", es_unsigned_nan(result->ce.mean));
     if (!isnan(result->ce.deviation))
         fprintf(out, " +- %.6f", result->ce.deviation);

@@ -158,26 +158,6 @@ static void add_tensor(writing *w, const es_parameter *parameter, size_t array,
     w->n++;
 }
 
-/** All arrays, then all moments: who wants the model alone reads the first
- *  third of the file. */
-static es_status list_tensors(writing *w)
-{
-    size_t n = es_model_n_arrays(w->model);
-    es_status status;
-    if ((status = es_alloc(&w->tensors, n * N_PARTS, sizeof *w->tensors,
-                           "a checkpoint's tensors")) < 0 ||
-        (status = es_alloc(&w->names, n * N_PARTS, sizeof *w->names,
-                           "a checkpoint's names")) < 0)
-        return status;
-    for (int part = 0; part < N_PARTS; part++)
-        for (size_t i = 0; i < n; i++) {
-            es_parameter parameter = es_model_parameter(w->model, i);
-            if (part == VALUE || parameter.trainable)
-                add_tensor(w, &parameter, i, (tensor_part)part);
-        }
-    return ES_OK;
-}
-
 /** The checksum comes before the numbers in the file, so they are fetched
  *  twice: that costs far less than writing them. */
 static es_status sum_model(const writing *w, uint64_t *sum)
@@ -265,8 +245,21 @@ es_status es_checkpoint_write(const char *path, es_model *model,
     texts from = {0};
     uint64_t sum = 0;
     es_status status;
-    if ((status = list_tensors(&w)) < 0 ||
-        (status = print_texts(&from, &w, settings, state)) < 0)
+    /* All arrays, then all moments: who wants the model alone reads the first
+     * third of the file. */
+    size_t n = es_model_n_arrays(w.model);
+    if ((status = es_alloc(&w.tensors, n * N_PARTS, sizeof *w.tensors,
+                           "a checkpoint's tensors")) < 0 ||
+        (status = es_alloc(&w.names, n * N_PARTS, sizeof *w.names,
+                           "a checkpoint's names")) < 0)
+        goto done;
+    for (int part = 0; part < N_PARTS; part++)
+        for (size_t i = 0; i < n; i++) {
+            es_parameter parameter = es_model_parameter(w.model, i);
+            if (part == VALUE || parameter.trainable)
+                add_tensor(&w, &parameter, i, (tensor_part)part);
+        }
+    if ((status = print_texts(&from, &w, settings, state)) < 0)
         goto done;
     for (int i = 0; i < CHECKSUM; i++)
         sum = sum_text(sum, (text_entry)i, from.all[i]);
@@ -418,22 +411,6 @@ static es_status read_tensor(float **values, const es_checkpoint *checkpoint,
                                             0, tensor->n);
 }
 
-static es_status sum_tensors(const es_checkpoint *checkpoint, uint64_t *sum)
-{
-    float *values = NULL;
-    es_status status = ES_OK;
-    size_t n = checkpoint->file->n;
-    for (size_t i = 0; i < n; i++) {
-        const es_tensor *tensor = &checkpoint->file->tensors[i];
-        if ((status = read_tensor(&values, checkpoint, tensor)) < 0)
-            break;
-        *sum = sum_tensor(*sum, tensor->name, tensor->n_dims, tensor->dims,
-                          values, tensor->n);
-    }
-    free(values);
-    return status;
-}
-
 /** Before anything else but the version is believed. */
 static es_status check_sum(const es_checkpoint *checkpoint)
 {
@@ -441,7 +418,18 @@ static es_status check_sum(const es_checkpoint *checkpoint)
     uint64_t sum = 0;
     for (int i = 0; i < CHECKSUM; i++)
         sum = sum_text(sum, (text_entry)i, text_of(checkpoint, (text_entry)i));
-    es_status status = sum_tensors(checkpoint, &sum);
+    float *values = NULL;
+    es_status status = ES_OK;
+    size_t n = checkpoint->file->n;
+    for (size_t i = 0; i < n; i++) {
+        const es_tensor *tensor = &checkpoint->file->tensors[i];
+        if ((status = read_tensor(&values, checkpoint, tensor)) < 0)
+            break;
+        sum = sum_tensor(sum, tensor->name, tensor->n_dims, tensor->dims,
+                         values, tensor->n);
+    }
+    free(values);
+
     const char *have = text_of(checkpoint, CHECKSUM);
     snprintf(want, sizeof want, "%016" PRIx64, sum);
     if (status == ES_OK && (!have || strcmp(have, want) != 0))

@@ -172,9 +172,7 @@ static es_status parse_header(es_npy *out, text_cursor text, const char *path)
         comma = take(&text, ',');
     }
     skip_blanks(&text);
-    if (text.at != text.end || seen != ALL)
-        return malformed(path);
-    return ES_OK;
+    return text.at != text.end || seen != ALL ? malformed(path) : ES_OK;
 }
 
 /** An open file whose size is known: nothing is read beyond it. */
@@ -195,8 +193,9 @@ static es_status read_exactly(source *from, void *out, size_t n)
     return es_infile_read(from->fd, out, n, offset, from->path);
 }
 
-static es_status read_header_size(source *from, size_t *out)
+static es_status read_header(source *from, es_npy *out)
 {
+    char text[HEADER_MAX];
     unsigned char start[8], size[4] = {0};
     if (from->left < sizeof start)
         return es_fail(ES_EFORMAT, "%s: not a .npy file", from->path);
@@ -210,24 +209,14 @@ static es_status read_header_size(source *from, size_t *out)
                        "%s: .npy format %d.%d: only 1.0 and 2.0"
                        " are read",
                        from->path, start[6], start[7]);
-    status = read_exactly(from, size, start[6] == 1 ? 2 : 4);
-    *out = (size_t)size[0] | (size_t)size[1] << 8 | (size_t)size[2] << 16 |
-           (size_t)size[3] << 24;
-    return status;
-}
-
-static es_status read_header(source *from, es_npy *out)
-{
-    char text[HEADER_MAX];
-    size_t n = 0;
-    es_status status = read_header_size(from, &n);
-    if (status < 0)
+    if ((status = read_exactly(from, size, start[6] == 1 ? 2 : 4)) < 0)
         return status;
+    size_t n = (size_t)size[0] | (size_t)size[1] << 8 | (size_t)size[2] << 16 |
+               (size_t)size[3] << 24;
     if (n > sizeof text)
         return es_fail(ES_EFORMAT, "%s: .npy header of %zu bytes is too long",
                        from->path, n);
-    status = read_exactly(from, text, n);
-    if (status < 0)
+    if ((status = read_exactly(from, text, n)) < 0)
         return status;
     return parse_header(out, (text_cursor){text, text + n}, from->path);
 }

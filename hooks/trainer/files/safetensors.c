@@ -376,24 +376,6 @@ static void widen(float *out, const void *in, size_t n, es_tensor_type type)
     }
 }
 
-static es_status read_widened(const es_safetensors *file,
-                              const es_tensor *tensor, float *out, size_t size,
-                              uint64_t offset, size_t n)
-{
-    double block[512]; /* aligned for any of the types */
-    for (size_t done = 0, some; done < n; done += some) {
-        some = sizeof block / size;
-        if (some > n - done)
-            some = n - done;
-        es_status status = es_infile_read(file->fd, block, some * size,
-                                          offset + done * size, file->path);
-        if (status < 0)
-            return status;
-        widen(out + done, block, some, tensor->type);
-    }
-    return ES_OK;
-}
-
 es_status es_safetensors_read(const es_safetensors *file,
                               const es_tensor *tensor, float *out, size_t first,
                               size_t n)
@@ -413,7 +395,18 @@ es_status es_safetensors_read(const es_safetensors *file,
     uint64_t offset = tensor->offset + first * size;
     if (tensor->type == ES_TENSOR_F32)
         return es_infile_read(file->fd, out, n * size, offset, file->path);
-    return read_widened(file, tensor, out, size, offset, n);
+    double block[512]; /* aligned for any of the types */
+    for (size_t done = 0, some; done < n; done += some) {
+        some = sizeof block / size;
+        if (some > n - done)
+            some = n - done;
+        es_status status = es_infile_read(file->fd, block, some * size,
+                                          offset + done * size, file->path);
+        if (status < 0)
+            return status;
+        widen(out + done, block, some, tensor->type);
+    }
+    return ES_OK;
 }
 
 /* --- writing ------------------------------------------------------------- */
@@ -483,8 +476,7 @@ static es_status add_tensors(json_t *header, const es_tensor_source *tensors,
         json_t *entry =
             json_pack("{s:s, s:o, s:[I,I]}", "dtype", "F32", "shape", shape,
                       "data_offsets", (json_int_t)begin, (json_int_t)end);
-        status = add(header, tensors[i].name, entry, path);
-        if (status < 0)
+        if ((status = add(header, tensors[i].name, entry, path)) < 0)
             return status;
         begin = end;
     }

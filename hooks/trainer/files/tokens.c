@@ -105,28 +105,6 @@ es_status es_tokens_write(FILE *stream, const es_tokens_content *content)
     return ES_OK;
 }
 
-static es_status header_read(es_tokens *tokens, const file_header *header)
-{
-    if (memcmp(header->magic, MAGIC, sizeof header->magic) != 0)
-        return es_fail(ES_EFORMAT,
-                       "%s: not a token file: make one with entropy-corpus",
-                       tokens->path);
-    if (header->version != 1)
-        return es_fail(ES_EVERSION,
-                       "%s: token file version %u is not this program's 1",
-                       tokens->path, header->version);
-    tokens->vocab = header->vocab;
-    tokens->token_bytes = header->token_bytes;
-    memcpy(tokens->n, header->n, sizeof tokens->n);
-    memcpy(tokens->tokenizer, header->tokenizer, sizeof header->tokenizer);
-    tokens->checksum = header->checksum;
-    if (!token_bytes_fit(tokens->token_bytes, tokens->vocab))
-        return es_fail(ES_EFORMAT,
-                       "%s: damaged: vocabulary %u in %u bytes a token",
-                       tokens->path, tokens->vocab, tokens->token_bytes);
-    return ES_OK;
-}
-
 /* --- opening ------------------------------------------------------------- */
 
 static es_status check_size(const es_tokens *tokens, size_t size)
@@ -206,8 +184,26 @@ static es_status open_checked(es_tokens *tokens)
         return es_fail(ES_EFORMAT, "%s: not a token file, or cut short",
                        tokens->path);
     status = es_infile_read(tokens->fd, &header, HEADER, 0, tokens->path);
-    if (status < 0 || (status = header_read(tokens, &header)) < 0 ||
-        (status = check_size(tokens, size)) < 0)
+    if (status < 0)
+        return status;
+    if (memcmp(header.magic, MAGIC, sizeof header.magic) != 0)
+        return es_fail(ES_EFORMAT,
+                       "%s: not a token file: make one with entropy-corpus",
+                       tokens->path);
+    if (header.version != 1)
+        return es_fail(ES_EVERSION,
+                       "%s: token file version %u is not this program's 1",
+                       tokens->path, header.version);
+    tokens->vocab = header.vocab;
+    tokens->token_bytes = header.token_bytes;
+    memcpy(tokens->n, header.n, sizeof tokens->n);
+    memcpy(tokens->tokenizer, header.tokenizer, sizeof header.tokenizer);
+    tokens->checksum = header.checksum;
+    if (!token_bytes_fit(tokens->token_bytes, tokens->vocab))
+        return es_fail(ES_EFORMAT,
+                       "%s: damaged: vocabulary %u in %u bytes a token",
+                       tokens->path, tokens->vocab, tokens->token_bytes);
+    if ((status = check_size(tokens, size)) < 0)
         return status;
     return check_tokens(tokens, &header, size - HEADER);
 }

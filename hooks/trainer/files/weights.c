@@ -318,27 +318,6 @@ static es_status check_tensor(const es_weights *weights, const es_param *param,
     return ES_OK;
 }
 
-/** Finds the tensors of all arrays of the configuration. */
-static es_status find_tensors(es_weights *weights)
-{
-    es_status status = es_alloc(&weights->tensors, weights->params.n,
-                                sizeof *weights->tensors, "its tensors");
-    if (status < 0)
-        return status;
-    for (size_t i = 0; i < weights->params.n; i++) {
-        const es_param *param = &weights->params.table[i];
-        char name[TENSOR_NAME_MAX];
-        name_in_file(name, weights, param->layer, param->role);
-        const es_tensor *tensor = es_safetensors_find(weights->file, name);
-        status = tensor ? check_tensor(weights, param, tensor)
-                        : missing(weights, name);
-        if (status < 0)
-            return status;
-        weights->tensors[i] = tensor;
-    }
-    return ES_OK;
-}
-
 static bool is_among(const char *name, const char *const *names)
 {
     while (*names && strcmp(*names, name) != 0)
@@ -369,8 +348,7 @@ static bool is_used(const es_weights *weights, const es_tensor *tensor)
  *  computes. */
 static es_status refuse_others(const es_weights *weights)
 {
-    size_t n = weights->file->n;
-    size_t expected = weights->params.n;
+    size_t n = weights->file->n, expected = weights->params.n;
     for (size_t i = 0; i < n; i++)
         expected += is_ignored(weights, weights->file->tensors[i].name);
     for (size_t i = 0; i < n && expected != n; i++) {
@@ -427,9 +405,24 @@ static es_status take_model(es_weights *weights, int n_head)
     config.ctx = config.ctx == 0 ? 1 : config.ctx;
     config.batch = 1;
     if ((status = es_model_config_check(&config)) < 0 ||
-        (status = es_params_list(&weights->params, &weights->config)) < 0 ||
-        (status = find_tensors(weights)) < 0)
+        (status = es_params_list(&weights->params, &weights->config)) < 0)
         return status;
+    /* Finds the tensors of all arrays of the configuration. */
+    status = es_alloc(&weights->tensors, weights->params.n,
+                      sizeof *weights->tensors, "its tensors");
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i < weights->params.n; i++) {
+        const es_param *param = &weights->params.table[i];
+        char name[TENSOR_NAME_MAX];
+        name_in_file(name, weights, param->layer, param->role);
+        const es_tensor *tensor = es_safetensors_find(weights->file, name);
+        if ((status = tensor ? check_tensor(weights, param, tensor)
+                             : missing(weights, name)) < 0)
+            return status;
+        weights->tensors[i] = tensor;
+    }
+
     return refuse_others(weights);
 }
 

@@ -156,30 +156,6 @@ static bool holds(const rule *wanted, const json_t *value)
     return false;
 }
 
-static es_status check_rules(const es_weights *weights, const json_t *from,
-                             const char *path)
-{
-    const rule *rules = is_neox(weights) ? neox_rules : gpt2_rules;
-    size_t n = is_neox(weights) ? COUNT(neox_rules) : COUNT(gpt2_rules);
-    for (size_t i = 0; i < n; i++) {
-        const json_t *value = json_object_get(from, rules[i].key);
-        if (!value || holds(&rules[i], value))
-            continue;
-        if (rules[i].kind == NUMBER)
-            return es_fail(ES_EFORMAT,
-                           "%s: %s is not %g: such a model is computed in "
-                           "another way here",
-                           path, rules[i].key, rules[i].value);
-        return es_fail(ES_EFORMAT,
-                       "%s: %s is not %s: such a model cannot be built here",
-                       path, rules[i].key,
-                       rules[i].kind == EMPTY ? "null"
-                       : rules[i].value > 0   ? "true"
-                                              : "false");
-    }
-    return ES_OK;
-}
-
 static es_status take_activation(es_weights *weights, const json_t *from,
                                  const char *path)
 {
@@ -227,9 +203,27 @@ static es_status take_all(es_weights *weights, int n_head, const json_t *from,
 {
     es_status status;
     if ((status = check_type(weights, from, path)) < 0 ||
-        (status = check_sizes(weights, from, path)) < 0 ||
-        (status = check_rules(weights, from, path)) < 0 ||
-        (status = take_activation(weights, from, path)) < 0)
+        (status = check_sizes(weights, from, path)) < 0)
+        return status;
+    const rule *rules = is_neox(weights) ? neox_rules : gpt2_rules;
+    size_t n = is_neox(weights) ? COUNT(neox_rules) : COUNT(gpt2_rules);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *value = json_object_get(from, rules[i].key);
+        if (!value || holds(&rules[i], value))
+            continue;
+        if (rules[i].kind == NUMBER)
+            return es_fail(ES_EFORMAT,
+                           "%s: %s is not %g: such a model is computed in "
+                           "another way here",
+                           path, rules[i].key, rules[i].value);
+        return es_fail(ES_EFORMAT,
+                       "%s: %s is not %s: such a model cannot be built here",
+                       path, rules[i].key,
+                       rules[i].kind == EMPTY ? "null"
+                       : rules[i].value > 0   ? "true"
+                                              : "false");
+    }
+    if ((status = take_activation(weights, from, path)) < 0)
         return status;
     int *ctx = &weights->config.ctx;
     if (is_neox(weights) &&

@@ -107,30 +107,6 @@ typedef struct buffers {
     float *file, *ours;
 } buffers;
 
-/** out (in,out) of from (out,in). */
-static void transpose(float *out, const float *from, size_t n_in, size_t n_out)
-{
-    for (size_t i = 0; i < n_in; i++)
-        for (size_t j = 0; j < n_out; j++)
-            out[i * n_out + j] = from[j * n_in + i];
-}
-
-/**
- * Rows of the file are (H,3,d_k), of `width` numbers each: the inputs of a
- * matrix, 1 of a bias. Ours: columns (3,H,d_k).
- */
-static void part_heads(float *out, const float *from, int n_head, size_t d,
-                       size_t width)
-{
-    size_t d_k = d / (size_t)n_head;
-    for (size_t row = 0; row < 3 * d; row++) {
-        size_t head = row / (3 * d_k), part = row / d_k % 3;
-        size_t column = part * d + head * d_k + row % d_k;
-        for (size_t i = 0; i < width; i++)
-            out[i * 3 * d + column] = from[row * width + i];
-    }
-}
-
 /** The first dims[0] x dims[1] numbers of a matrix that may be larger. */
 static es_status read_corner(float *out, const es_safetensors *file,
                              const es_tensor *tensor, const es_param *param)
@@ -159,12 +135,28 @@ static es_status read_array(buffers *array, const es_weights *weights,
         es_safetensors_read(weights->file, tensor, array->file, 0, param->n);
     if (status < 0)
         return status;
-    if (layout == ES_LAYOUT_TRANSPOSED)
-        transpose(array->ours, array->file, (size_t)param->dims[0],
-                  (size_t)param->dims[1]);
-    else
-        part_heads(array->ours, array->file, weights->config.n_head, d,
-                   param->n_dims == 2 ? d : 1);
+    if (layout == ES_LAYOUT_TRANSPOSED) {
+        /* out (in,out) of from (out,in). */
+        size_t n_in = (size_t)param->dims[0];
+        size_t n_out = (size_t)param->dims[1];
+        for (size_t i = 0; i < n_in; i++)
+            for (size_t j = 0; j < n_out; j++)
+                array->ours[i * n_out + j] = array->file[j * n_in + i];
+    } else {
+        /*
+         * Rows of the file are (H,3,d_k), of `width` numbers each: the inputs
+         * of a matrix, 1 of a bias. Ours: columns (3,H,d_k).
+         */
+        int n_head = weights->config.n_head;
+        size_t width = param->n_dims == 2 ? d : 1;
+        size_t d_k = d / (size_t)n_head;
+        for (size_t row = 0; row < 3 * d; row++) {
+            size_t head = row / (3 * d_k), part = row / d_k % 3;
+            size_t column = part * d + head * d_k + row % d_k;
+            for (size_t i = 0; i < width; i++)
+                array->ours[i * 3 * d + column] = array->file[row * width + i];
+        }
+    }
     return ES_OK;
 }
 
@@ -248,28 +240,6 @@ static es_status check_tied(const es_weights *weights)
                    weights->path, wte->name);
 }
 
-/** One line; each kind of array once, by its name in the first layer. */
-static void describe(char *note, size_t size, const es_weights *weights,
-                     const es_params *params, bool is_new[ES_N_ROLES])
-{
-    bool has_theta = weights->config.arch.entropy_reg;
-    es_text text = es_text_begin(note, size);
-    for (size_t i = 0; i < params->n; i++) {
-        const es_param *param = &params->table[i];
-        if (is_new[param->role])
-            es_text_append(&text, "%s%s",
-                           note[0] ? ", "
-                                   : "arrays that the weights lack start "
-                                     "anew: ",
-                           param->name);
-        is_new[param->role] = false;
-        has_theta = has_theta && param->role != ES_ROLE_THETA;
-    }
-    if (has_theta)
-        es_text_append(&text, "%sthe thresholds in them are left out",
-                       note[0] ? "; " : "");
-}
-
 es_status es_weights_load(es_model *model, const es_weights *weights,
                           char *note, size_t size)
 {
@@ -282,7 +252,23 @@ es_status es_weights_load(es_model *model, const es_weights *weights,
         (status = es_params_list(&params, config)) < 0 ||
         (status = load_arrays(model, weights, &params, is_new)) < 0)
         goto done;
-    describe(note, size, weights, &params, is_new);
+    /* One line; each kind of array once, by its name in the first layer. */
+    bool has_theta = weights->config.arch.entropy_reg;
+    es_text text = es_text_begin(note, size);
+    for (size_t i = 0; i < params.n; i++) {
+        const es_param *param = &params.table[i];
+        if (is_new[param->role])
+            es_text_append(&text, "%s%s",
+                           note[0] ? ", "
+                                   : "arrays that the weights lack start "
+                                     "anew: ",
+                           param->name);
+        is_new[param->role] = false;
+        has_theta = has_theta && param->role != ES_ROLE_THETA;
+    }
+    if (has_theta)
+        es_text_append(&text, "%sthe thresholds in them are left out",
+                       note[0] ? "; " : "");
 done:
     es_params_free(&params);
     return status;

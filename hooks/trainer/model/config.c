@@ -162,7 +162,5 @@ double es_schedule(const es_train_config *config, int64_t step)
     double warm = round(config->warm_up * steps);
     if (s < warm)
         return config->lr * (s + 1) / warm;
-    if (s >= steps)
-        return 0;
-    return config->lr * (steps - s) / (steps - warm);
+    return s >= steps ? 0 : config->lr * (steps - s) / (steps - warm);
 }

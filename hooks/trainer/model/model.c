@@ -12,39 +12,6 @@
 
 /* --- building ------------------------------------------------------------- */
 
-static es_status check_built(const es_model_config *config, const es_ops *ops)
-{
-    const es_arch *arch = &config->arch;
-    const struct {
-        bool wanted, there;
-        const char *part;
-    } parts[] = {
-        {config->family == ES_FAMILY_PYTHIA, ops->rotate, "--family pythia"},
-        {config->emulate == ES_EMULATE_FP16, ops->emulate_fp16,
-         "--emulate fp16"},
-        {arch->weight_norm != 0, ops->weight_norm, "WNorm"},
-        {arch->spectral_norm != 0, ops->spectral_norm, "SNorm"},
-    };
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].wanted && !parts[i].there)
-            return es_fail(ES_EUSAGE, "%s is not built yet on back-end %s",
-                           parts[i].part, ops->name);
-    return ES_OK;
-}
-
-static es_status reserve_parameters(es_model *model)
-{
-    es_mem **const all[] = {&model->values, &model->gradients, &model->moment1,
-                            &model->moment2};
-    size_t n = model->config.forward_only ? 1 : sizeof all / sizeof *all;
-    const size_t bytes = model->params.group[ES_N_GROUPS] * sizeof(float);
-    es_status status;
-    for (size_t i = 0; i < n; i++)
-        if ((status = model->ops->reserve(model->backend, all[i], bytes)) < 0)
-            return status;
-    return ES_OK;
-}
-
 static es_status draw_parameters(es_model *model)
 {
     /* The numbers do not depend on how many threads draw them. A device leaves
@@ -76,9 +43,16 @@ static es_status build(es_model *model, int n_threads)
         return status;
     if (model->config.emulate == ES_EMULATE_FP16)
         model->ops->emulate_fp16(model->backend);
-    if ((status = es_params_list(&model->params, &model->config)) < 0 ||
-        (status = reserve_parameters(model)) < 0 ||
-        (status = draw_parameters(model)) < 0 ||
+    if ((status = es_params_list(&model->params, &model->config)) < 0)
+        return status;
+    es_mem **const all[] = {&model->values, &model->gradients, &model->moment1,
+                            &model->moment2};
+    size_t n = model->config.forward_only ? 1 : sizeof all / sizeof *all;
+    const size_t bytes = model->params.group[ES_N_GROUPS] * sizeof(float);
+    for (size_t i = 0; i < n; i++)
+        if ((status = model->ops->reserve(model->backend, all[i], bytes)) < 0)
+            return status;
+    if ((status = draw_parameters(model)) < 0 ||
         (status = es_model_plan(model)) < 0 ||
         (status = es_model_plan_report(model)) < 0 ||
         (status = es_model_keep_weights(model)) < 0)
@@ -92,9 +66,24 @@ es_status es_model_new(es_model **out, const es_model_config *config,
     *out = NULL;
     es_model *model;
     es_status status;
-    if ((status = es_model_config_check(config)) < 0 ||
-        (status = check_built(config, ops)) < 0 ||
-        (status = es_alloc(&model, 1, sizeof *model, "the model")) < 0)
+    if ((status = es_model_config_check(config)) < 0)
+        return status;
+    const es_arch *arch = &config->arch;
+    const struct {
+        bool wanted, there;
+        const char *part;
+    } parts[] = {
+        {config->family == ES_FAMILY_PYTHIA, ops->rotate, "--family pythia"},
+        {config->emulate == ES_EMULATE_FP16, ops->emulate_fp16,
+         "--emulate fp16"},
+        {arch->weight_norm != 0, ops->weight_norm, "WNorm"},
+        {arch->spectral_norm != 0, ops->spectral_norm, "SNorm"},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].wanted && !parts[i].there)
+            return es_fail(ES_EUSAGE, "%s is not built yet on back-end %s",
+                           parts[i].part, ops->name);
+    if ((status = es_alloc(&model, 1, sizeof *model, "the model")) < 0)
         return status;
     model->config = *config;
     model->ops = ops;

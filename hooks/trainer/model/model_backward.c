@@ -112,8 +112,17 @@ static void backward_projection(const es_model *model, int layer)
                                       &proj, es_model_n_rows(model), false);
 }
 
-static void backward_attention(const es_model *model, int layer, double scale)
+static void backward_block(const es_model *model, int layer, double scale)
 {
+    const bool parallel = es_model_is_parallel(model);
+    const bool has_ffn = es_model_has_ffn(model, layer);
+    const es_mem *df = has_ffn ? split_gradient(model, layer) : NULL;
+    if (parallel)
+        backward_projection(model, layer);
+    if (has_ffn)
+        backward_ffn(model, layer, df);
+    if (!parallel)
+        backward_projection(model, layer);
     const es_layer_memory *at = &model->layers[layer];
     const es_attention attention = es_model_attention(model, layer);
     model->ops->attention_backward(
@@ -126,23 +135,10 @@ static void backward_attention(const es_model *model, int layer, double scale)
                      at->mean1, at->rstd1, ES_ROLE_LN_1_WEIGHT);
 }
 
-static void backward_block(const es_model *model, int layer, double scale)
+static void backward(const es_model *model, double scale)
 {
-    const bool parallel = es_model_is_parallel(model);
-    const bool has_ffn = es_model_has_ffn(model, layer);
-    const es_mem *df = has_ffn ? split_gradient(model, layer) : NULL;
-    if (parallel)
-        backward_projection(model, layer);
-    if (has_ffn)
-        backward_ffn(model, layer, df);
-    if (!parallel)
-        backward_projection(model, layer);
-    backward_attention(model, layer, scale);
-}
-
-/* Leaves in dx the gradient of the last block's output. */
-static void backward_head(const es_model *model, double scale)
-{
+    const es_model_config *config = &model->config;
+    /* Leaves in dx the gradient of the last block's output. */
     const int n = es_model_n_rows(model), n_layer = model->config.n_layer;
     const es_mem *x = model->layers[n_layer].x;
     const es_linear head = es_model_head(model);
@@ -163,12 +159,6 @@ static void backward_head(const es_model *model, double scale)
     if (model->normed != x)
         norm_backward(model, to, x, model->mean, model->rstd, -1,
                       ES_ROLE_LN_F_WEIGHT);
-}
-
-static void backward(const es_model *model, double scale)
-{
-    const es_model_config *config = &model->config;
-    backward_head(model, scale);
     for (int layer = config->n_layer - 1; layer >= 0; layer--)
         backward_block(model, layer, scale);
     model->ops->embed_backward(

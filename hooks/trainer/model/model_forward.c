@@ -87,10 +87,14 @@ es_row_mem es_model_layer_rows(const es_model *model, int layer)
     return rows;
 }
 
-/* The regulariser wants the entropies of every step. */
-static void attend(const es_model *model, int layer, bool measure)
+static void forward_attention(const es_model *model, int layer, bool measure)
 {
     const es_layer_memory *at = &model->layers[layer];
+    if (at->u1 != at->x)
+        norm(model, at->u1, at->mean1, at->rstd1, at->x, layer,
+             ES_ROLE_LN_1_WEIGHT);
+    multiply(model, at->qkv, NULL, at->u1, layer, ES_MATRIX_ATTN);
+    /* The regulariser wants the entropies of every step. */
     const es_attention attention = es_model_attention(model, layer);
     es_row_mem rows = es_model_layer_rows(model, layer);
     es_mem *entropy = rows.array[ES_ROW_ENTROPY];
@@ -106,16 +110,6 @@ static void attend(const es_model *model, int layer, bool measure)
         model->ops->entropy_penalty(model->backend, model->ereg, NULL, NULL,
                                     entropy, &penalty, 1, NULL);
     }
-}
-
-static void forward_attention(const es_model *model, int layer, bool measure)
-{
-    const es_layer_memory *at = &model->layers[layer];
-    if (at->u1 != at->x)
-        norm(model, at->u1, at->mean1, at->rstd1, at->x, layer,
-             ES_ROLE_LN_1_WEIGHT);
-    multiply(model, at->qkv, NULL, at->u1, layer, ES_MATRIX_ATTN);
-    attend(model, layer, measure);
     multiply(model, at->middle, at->x, at->heads, layer, ES_MATRIX_PROJ);
 }
 
@@ -187,17 +181,6 @@ static void forward_blocks(const es_model *model, bool measure)
     }
 }
 
-static void forward_head(const es_model *model)
-{
-    const es_linear head = es_model_head(model);
-    const es_mem *x = model->layers[model->config.n_layer].x;
-    if (model->normed != x)
-        norm(model, model->normed, model->mean, model->rstd, x, -1,
-             ES_ROLE_LN_F_WEIGHT);
-    model->ops->linear(model->backend, model->logits, NULL, model->normed,
-                       &head, es_model_n_rows(model));
-}
-
 /* What the pass adds to the tally. */
 static void add_losses(const es_model *model, bool has_targets)
 {
@@ -223,7 +206,13 @@ static void forward(const es_model *model, bool has_targets)
     if (es_model_replays(model, sequence))
         return;
     forward_blocks(model, measured);
-    forward_head(model);
+    const es_linear head = es_model_head(model);
+    const es_mem *x = model->layers[model->config.n_layer].x;
+    if (model->normed != x)
+        norm(model, model->normed, model->mean, model->rstd, x, -1,
+             ES_ROLE_LN_F_WEIGHT);
+    model->ops->linear(model->backend, model->logits, NULL, model->normed,
+                       &head, es_model_n_rows(model));
     add_losses(model, has_targets);
     es_model_launch(model);
 }

@@ -132,23 +132,6 @@ static void plan_all(plan *to, es_model *model)
     plan_shared(to, model);
 }
 
-/* Where there is no LayerNorm its output is its input; where x + attention has
- * no place of its own it is made in that of the block's output. */
-static void alias_identities(es_model *model)
-{
-    const int n_layer = model->config.n_layer;
-    for (int i = 0; i < n_layer; i++) {
-        es_layer_memory *layer = &model->layers[i];
-        layer->middle = layer->middle ? layer->middle : layer[1].x;
-        layer->u1 = layer->u1 ? layer->u1 : layer->x;
-        layer->x2 = es_model_is_parallel(model) ? layer->x : layer->middle;
-        layer->u2 = layer->u2 ? layer->u2 : layer->x2;
-    }
-    model->dheads = model->dheads ? model->dheads : model->du;
-    if (!es_model_config_final_norm(&model->config))
-        model->normed = model->layers[n_layer].x;
-}
-
 static es_status prepare(es_model *model)
 {
     const es_model_config *config = &model->config;
@@ -179,6 +162,18 @@ es_status es_model_plan(es_model *model)
                                       sizes.at)) < 0)
         return status;
     plan_all(&(plan){.memory = model->activations}, model);
-    alias_identities(model);
+    /* Where there is no LayerNorm its output is its input; where x + attention
+     * has no place of its own it is made in that of the block's output. */
+    const int n_layer = model->config.n_layer;
+    for (int i = 0; i < n_layer; i++) {
+        es_layer_memory *layer = &model->layers[i];
+        layer->middle = layer->middle ? layer->middle : layer[1].x;
+        layer->u1 = layer->u1 ? layer->u1 : layer->x;
+        layer->x2 = es_model_is_parallel(model) ? layer->x : layer->middle;
+        layer->u2 = layer->u2 ? layer->u2 : layer->x2;
+    }
+    model->dheads = model->dheads ? model->dheads : model->du;
+    if (!es_model_config_final_norm(&model->config))
+        model->normed = model->layers[n_layer].x;
     return prepare(model);
 }

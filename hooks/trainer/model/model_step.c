@@ -122,9 +122,8 @@ static es_status draw_all(es_model *model, const es_step_plan *plan)
         return status;
     /* In the back-end's memory only once: captured operations read there. */
     if (model->n_unrolled != plan->n_batches) {
-        status =
-            model->ops->reserve(model->backend, &model->step_inputs, bytes);
-        if (status < 0)
+        if ((status = model->ops->reserve(model->backend, &model->step_inputs,
+                                          bytes)) < 0)
             return status;
         model->n_unrolled = plan->n_batches;
     }

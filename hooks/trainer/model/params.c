@@ -276,17 +276,6 @@ const es_param *es_params_find(const es_params *params, int layer, es_role role)
 
 /* --- random numbers ------------------------------------------------------- */
 
-static void philox_round(uint32_t c[4], const uint32_t key[2])
-{
-    uint64_t first = UINT64_C(0xd2511f53) * c[0];
-    uint64_t second = UINT64_C(0xcd9e8d57) * c[2];
-    uint32_t next[4] = {
-        (uint32_t)(second >> 32) ^ c[1] ^ key[0], (uint32_t)second,
-        (uint32_t)(first >> 32) ^ c[3] ^ key[1], (uint32_t)first};
-    for (int i = 0; i < 4; i++)
-        c[i] = next[i];
-}
-
 void es_random_block(uint32_t out[4], const uint32_t counter[4],
                      const uint32_t key[2])
 {
@@ -294,19 +283,16 @@ void es_random_block(uint32_t out[4], const uint32_t counter[4],
     for (int i = 0; i < 4; i++)
         out[i] = counter[i];
     for (int i = 0; i < 10; i++) {
-        philox_round(out, k);
+        uint64_t first = UINT64_C(0xd2511f53) * out[0];
+        uint64_t second = UINT64_C(0xcd9e8d57) * out[2];
+        uint32_t next[4] = {
+            (uint32_t)(second >> 32) ^ out[1] ^ k[0], (uint32_t)second,
+            (uint32_t)(first >> 32) ^ out[3] ^ k[1], (uint32_t)first};
+        for (int j = 0; j < 4; j++)
+            out[j] = next[j];
         k[0] += UINT32_C(0x9e3779b9);
         k[1] += UINT32_C(0xbb67ae85);
     }
-}
-
-/* The stream that belongs to a name: FNV-1a, 64 bits. */
-static uint64_t stream_of(const char *name)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
-    return hash;
 }
 
 /* Two independent normal numbers from two uniform words; neither uniform is
@@ -362,7 +348,12 @@ static void normalise_rows(float *out, size_t n, size_t width)
 void es_param_draw(float *out, const es_param *param,
                    const es_model_config *config, int n_threads)
 {
-    uint64_t stream = stream_of(param->name);
+    /* The stream that belongs to a name: FNV-1a, 64 bits. */
+    const char *name = param->name;
+    uint64_t stream = UINT64_C(0xcbf29ce484222325);
+    for (; *name; name++)
+        stream = (stream ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+
     switch (param->init) {
     case ES_INIT_ZERO:
         fill(out, param->n, 0);
