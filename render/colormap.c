@@ -164,18 +164,6 @@ static double cubed(double x)
     return x * x * x;
 }
 
-/* Of Oklab's lightness and its two opponent channels. */
-static es_color rgb_of(double lightness, double a, double b)
-{
-    double l = cubed(lightness + 0.3963377774 * a + 0.2158037573 * b);
-    double m = cubed(lightness - 0.1055613458 * a - 0.0638541728 * b);
-    double s = cubed(lightness - 0.0894841775 * a - 1.2914855480 * b);
-    return (es_color){
-        channel(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
-        channel(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
-        channel(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s), 255};
-}
-
 /* x in [0,1]; one of the map's levels. */
 static es_color diverging(bool dark, double x)
 {
@@ -187,9 +175,18 @@ static es_color diverging(bool dark, double x)
     double away = round((2 * x - 1) * half) / half;
     double hue = (away < 0 ? maps[dark].below : maps[dark].above) * M_PI / 180;
     double chroma = maps[dark].chroma * fabs(away);
-    return rgb_of(maps[dark].middle +
-                      (maps[dark].end - maps[dark].middle) * fabs(away),
-                  chroma * cos(hue), chroma * sin(hue));
+    /* Of Oklab's lightness and its two opponent channels. */
+    double lightness =
+        maps[dark].middle + (maps[dark].end - maps[dark].middle) * fabs(away);
+    double a = chroma * cos(hue);
+    double b = chroma * sin(hue);
+    double l = cubed(lightness + 0.3963377774 * a + 0.2158037573 * b);
+    double m = cubed(lightness - 0.1055613458 * a - 0.0638541728 * b);
+    double s = cubed(lightness - 0.0894841775 * a - 1.2914855480 * b);
+    return (es_color){
+        channel(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
+        channel(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
+        channel(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s), 255};
 }
 
 es_color es_colormap_at(es_colormap map, double x)

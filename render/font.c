@@ -112,27 +112,22 @@ static size_t character_bytes(const unsigned char *text)
     return 0;
 }
 
-/* Controls, and the code points that are no characters by definition: Cairo
- * refuses a text that holds one of those. */
-static bool is_shown(const unsigned char *text, size_t n)
-{
-    static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    uint32_t code = n > 0 ? text[0] & masks[n] : 0;
-    for (size_t i = 1; i < n; i++)
-        code = code << 6 | (text[i] & 0x3f);
-    bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
-    bool reserved =
-        (code >= 0xfdd0 && code <= 0xfdef) || (code & 0xfffe) == 0xfffe;
-    return !control && !reserved;
-}
-
 size_t es_text_clean(char *out, const char *text)
 {
     const unsigned char *from = (const unsigned char *)text;
     size_t length = 0;
     while (*from) {
         size_t n = character_bytes(from);
-        bool shown = is_shown(from, n);
+        /* Controls, and the code points that are no characters by definition:
+         * Cairo refuses a text that holds one of those. */
+        static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+        uint32_t code = n > 0 ? from[0] & masks[n] : 0;
+        for (size_t i = 1; i < n; i++)
+            code = code << 6 | (from[i] & 0x3f);
+        bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
+        bool reserved =
+            (code >= 0xfdd0 && code <= 0xfdef) || (code & 0xfffe) == 0xfffe;
+        bool shown = !control && !reserved;
         const char *source = shown ? (const char *)from : REPLACEMENT;
         size_t bytes = shown ? n : strlen(REPLACEMENT);
         if (out)

@@ -85,8 +85,7 @@ static void play_hatch(const player *p, const es_picture_shape *s)
 
 static void play_line(const player *p, const es_picture_shape *s)
 {
-    double x0 = s->x, x1 = s->x + s->width;
-    double y0 = s->y, y1 = s->y + s->height;
+    double x0 = s->x, x1 = s->x + s->width, y0 = s->y, y1 = s->y + s->height;
     double line_width = s->size;
     if (s->width == 0 || s->height == 0)
         line_width = whole_pixels(p, s->size);

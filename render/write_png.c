@@ -265,8 +265,7 @@ static void clean_key(char out[80], const char *key)
 {
     size_t n = 0;
     for (; *key && n < 79; key++) {
-        bool blank = *key == ' ';
-        bool plain = *key > ' ' && *key <= '~';
+        bool blank = *key == ' ', plain = *key > ' ' && *key <= '~';
         bool fits = plain || (blank && n > 0 && key[1] && key[1] != ' ');
         out[n++] = fits ? *key : '-';
     }

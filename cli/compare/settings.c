@@ -82,10 +82,20 @@ static void free_setting(es_run_setting *setting)
     free(setting->text);
 }
 
-/* Of the settings of one key, in the order they came: the run's own column, or
-   else the last member, as JSON is mostly read. */
-static void drop_doubles(es_compared *run, size_t n_columns)
+es_status es_run_settings_read(es_compared *run, es_reader *reader,
+                               size_t index)
 {
+    es_status status;
+    for (const es_field *field = NULL;
+         (field = es_field_next(field, ES_FIELD_IN_SETTINGS));)
+        if ((status = append_field(run, field)) < 0)
+            return status;
+    size_t n_columns = run->n_settings;
+    if ((status = es_reader_config_each(reader, index, append_member, run)) < 0)
+        return status;
+    qsort(run->settings, run->n_settings, sizeof *run->settings, by_key);
+    /* Of the settings of one key, in the order they came: the run's own column,
+     * or else the last member, as JSON is mostly read. */
     size_t kept = 0;
     for (size_t i = 0; i < run->n_settings; i++) {
         es_run_setting *next = &run->settings[i];
@@ -101,21 +111,6 @@ static void drop_doubles(es_compared *run, size_t n_columns)
         }
     }
     run->n_settings = kept;
-}
-
-es_status es_run_settings_read(es_compared *run, es_reader *reader,
-                               size_t index)
-{
-    es_status status;
-    for (const es_field *field = NULL;
-         (field = es_field_next(field, ES_FIELD_IN_SETTINGS));)
-        if ((status = append_field(run, field)) < 0)
-            return status;
-    size_t n_columns = run->n_settings;
-    if ((status = es_reader_config_each(reader, index, append_member, run)) < 0)
-        return status;
-    qsort(run->settings, run->n_settings, sizeof *run->settings, by_key);
-    drop_doubles(run, n_columns);
     return ES_OK;
 }
 

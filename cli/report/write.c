@@ -91,20 +91,6 @@ static es_status put_series(FILE *out, es_reader *reader,
     return status;
 }
 
-static es_status put_all_series(FILE *out, const es_report_data *report)
-{
-    es_status status = ES_OK;
-    for (size_t i = 0; status == ES_OK && i < report->n_runs; i++) {
-        const es_report_run *run = &report->runs[i];
-        es_reader *reader = NULL;
-        status = es_reader_open(&reader, run->summary->path);
-        for (size_t k = 0; status == ES_OK && k < run->n_series; k++)
-            status = put_series(out, reader, run, i, &run->series[k]);
-        es_damage_close(reader);
-    }
-    return status;
-}
-
 /* --- the skeleton ---------------------------------------------------------*/
 
 /* The page as it was built in, laid out by page.S: text, not terminated. The
@@ -133,8 +119,19 @@ static es_status fill(const filling *f, const char *name, size_t n)
             fwrite(parts[i].text, 1, *parts[i].size, f->out);
             return ES_OK;
         }
-    if (strcmp(place, "series") == 0)
-        return put_all_series(f->out, f->report);
+    if (strcmp(place, "series") == 0) {
+        const es_report_data *report = f->report;
+        es_status status = ES_OK;
+        for (size_t i = 0; status == ES_OK && i < report->n_runs; i++) {
+            const es_report_run *run = &report->runs[i];
+            es_reader *reader = NULL;
+            status = es_reader_open(&reader, run->summary->path);
+            for (size_t k = 0; status == ES_OK && k < run->n_series; k++)
+                status = put_series(f->out, reader, run, i, &run->series[k]);
+            es_damage_close(reader);
+        }
+        return status;
+    }
     if (strcmp(place, "title") == 0)
         es_print_escaped(f->out, f->title, ES_ESCAPE_XML);
     else if (strcmp(place, "about") == 0)

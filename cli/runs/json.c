@@ -40,37 +40,6 @@ void es_json_fractions(es_json_writer *json, const es_bands *bands)
         es_json_write_text(json, "fractions_state", "missing");
 }
 
-static void put_bands(es_json_writer *json, const es_run_summary *summary)
-{
-    es_json_write_object(json, "bands");
-    es_json_write_array(json, "counts");
-    for (int band = 0; band < ES_N_BANDS; band++)
-        es_json_write_size(json, NULL, summary->bands.counts[band]);
-    es_json_write_end(json, "]");
-    es_json_fractions(json, &summary->bands);
-    put_fields(json, summary, ES_FIELD_IN_BANDS);
-    es_json_write_end(json, "}");
-}
-
-static void put_layers(es_json_writer *json, const es_run_summary *summary)
-{
-    es_json_write_array(json, "layers");
-    for (size_t row = 0; row < summary->n_rows; row++) {
-        const es_summary *layer = &summary->layers[row];
-        const char *unknown = layer->nonfinite ? "nan" : "missing";
-        es_json_write_object(json, NULL);
-        es_json_write_size(json, "layer", row);
-        es_json_write_stated(json, "mean", layer->mean, unknown);
-        es_json_write_stated(json, "min", layer->min, unknown);
-        es_json_write_stated(json, "max", layer->max, unknown);
-        es_json_write_stated(json, "std", layer->std,
-                             layer->n_finite ? "missing" : unknown);
-        es_json_write_size(json, "nonfinite", layer->nonfinite);
-        es_json_write_end(json, "}");
-    }
-    es_json_write_end(json, "]");
-}
-
 static void put_flag(es_json_writer *json, const es_flag *flag, int64_t n_heads)
 {
     es_json_write_object(json, NULL);
@@ -130,8 +99,29 @@ static void put_run(es_json_writer *json, const es_run_summary *summary)
 {
     es_json_write_object(json, NULL);
     put_fields(json, summary, ES_FIELD_IN_JSON);
-    put_bands(json, summary);
-    put_layers(json, summary);
+    es_json_write_object(json, "bands");
+    es_json_write_array(json, "counts");
+    for (int band = 0; band < ES_N_BANDS; band++)
+        es_json_write_size(json, NULL, summary->bands.counts[band]);
+    es_json_write_end(json, "]");
+    es_json_fractions(json, &summary->bands);
+    put_fields(json, summary, ES_FIELD_IN_BANDS);
+    es_json_write_end(json, "}");
+    es_json_write_array(json, "layers");
+    for (size_t row = 0; row < summary->n_rows; row++) {
+        const es_summary *layer = &summary->layers[row];
+        const char *unknown = layer->nonfinite ? "nan" : "missing";
+        es_json_write_object(json, NULL);
+        es_json_write_size(json, "layer", row);
+        es_json_write_stated(json, "mean", layer->mean, unknown);
+        es_json_write_stated(json, "min", layer->min, unknown);
+        es_json_write_stated(json, "max", layer->max, unknown);
+        es_json_write_stated(json, "std", layer->std,
+                             layer->n_finite ? "missing" : unknown);
+        es_json_write_size(json, "nonfinite", layer->nonfinite);
+        es_json_write_end(json, "}");
+    }
+    es_json_write_end(json, "]");
     put_flags(json, summary);
     put_fields(json, summary, ES_FIELD_IN_JSON_END);
     put_damage(json, summary);

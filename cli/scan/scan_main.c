@@ -331,25 +331,6 @@ static void note_output(scan *s, es_status status)
         s->output_code = code;
 }
 
-static void draw_pictures(scan *s)
-{
-    const es_figure_job job = {
-        .options = &s->options.figures,
-        .inputs = s->options.inputs,
-        .n_inputs = s->options.n_inputs,
-        .runs = (const es_run_summary *const *)s->kept,
-        .n = s->n_kept,
-        .baseline = s->options.baseline
-                        ? s->options.inputs[s->options.baseline_input]
-                        : NULL,
-        .quiet = s->options.quiet,
-    };
-    size_t n_failed = 0;
-    int code = es_exit_code(es_figures_make(&n_failed, &job));
-    s->n_failed += n_failed;
-    s->output_code = s->output_code ? s->output_code : code;
-}
-
 static int in_order(const void *a, const void *b, void *order)
 {
     const es_run_summary *x = *(es_run_summary *const *)a;
@@ -387,7 +368,21 @@ static void show_together(scan *s)
     if (s->options.order.given && s->n_kept)
         qsort_r(s->kept, s->n_kept, sizeof *s->kept, in_order,
                 &s->options.order);
-    draw_pictures(s);
+    const es_figure_job job = {
+        .options = &s->options.figures,
+        .inputs = s->options.inputs,
+        .n_inputs = s->options.n_inputs,
+        .runs = (const es_run_summary *const *)s->kept,
+        .n = s->n_kept,
+        .baseline = s->options.baseline
+                        ? s->options.inputs[s->options.baseline_input]
+                        : NULL,
+        .quiet = s->options.quiet,
+    };
+    size_t n_failed = 0;
+    int code = es_exit_code(es_figures_make(&n_failed, &job));
+    s->n_failed += n_failed;
+    s->output_code = s->output_code ? s->output_code : code;
     note_output(s, print_together(s));
 }
 

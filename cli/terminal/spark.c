@@ -79,8 +79,7 @@ static double middle_of(const es_spark_column *column)
 static double expected_at(const es_spark_column *columns, size_t n, size_t i)
 {
     double beside[2 * NEAR];
-    size_t n_beside = 0;
-    size_t first = i > NEAR ? i - NEAR : 0;
+    size_t n_beside = 0, first = i > NEAR ? i - NEAR : 0;
     for (size_t k = first; k < n && k <= i + NEAR; k++) {
         double value = middle_of(&columns[k]);
         if (k == i || !isfinite(value))

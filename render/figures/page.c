@@ -351,20 +351,6 @@ es_status es_page_lay_out(es_page *page)
 
 /* --- drawing --------------------------------------------------------------*/
 
-/* The titles of a row stand where its highest ones do. */
-static void draw_titles(const es_page *page, const es_page_panel *panel)
-{
-    const es_canvas *canvas = &page->canvas;
-    double x = panel->plot.x, y = panel->plot.y - page->title_gap;
-    if (panel->subtitle)
-        es_draw_small(canvas, x, y, ES_ALIGN_START, canvas->colors->muted,
-                      panel->subtitle, panel->width);
-    if (panel->title)
-        es_draw_fitted(canvas->picture, x, y - page->head + TITLE_LINE,
-                       ES_PANEL_TITLE_SIZE, ES_ALIGN_START, ES_WEIGHT_BOLD,
-                       canvas->colors->ink, panel->title, panel->width);
-}
-
 static void draw_swatch(const es_canvas *canvas, double x, double y,
                         es_page_swatch swatch)
 {
@@ -428,7 +414,17 @@ static es_status draw_all(const es_page *page)
                        ES_ALIGN_START, ES_WEIGHT_BOLD, page->canvas.colors->ink,
                        style->title, page->width_points - left - ES_MARGIN);
     for (size_t i = 0; i < page->n_panels; i++) {
-        draw_titles(page, &page->panels[i]);
+        /* The titles of a row stand where its highest ones do. */
+        const es_page_panel *panel = &page->panels[i];
+        const es_canvas *canvas = &page->canvas;
+        double x = panel->plot.x, y = panel->plot.y - page->title_gap;
+        if (panel->subtitle)
+            es_draw_small(canvas, x, y, ES_ALIGN_START, canvas->colors->muted,
+                          panel->subtitle, panel->width);
+        if (panel->title)
+            es_draw_fitted(canvas->picture, x, y - page->head + TITLE_LINE,
+                           ES_PANEL_TITLE_SIZE, ES_ALIGN_START, ES_WEIGHT_BOLD,
+                           canvas->colors->ink, panel->title, panel->width);
         es_status status = page->draw(page, i);
         if (status < 0)
             return status;

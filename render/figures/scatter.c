@@ -291,16 +291,6 @@ static void draw_front(const scatter_sheet *sheet, es_color color)
     }
 }
 
-static void draw_leader(const es_canvas *canvas, const point_mark *mark)
-{
-    const es_box *text = &mark->text;
-    double x = fmin(fmax(mark->x, text->x - 1), text->x + text->width + 1);
-    double y = fmin(fmax(mark->y, text->y - 1), text->y + text->height + 1);
-    if (has_text(mark) && hypot(x - mark->x, y - mark->y) > RADIUS + 6)
-        es_picture_line(canvas->picture, mark->x, mark->y, x, y, 0.5,
-                        canvas->colors->muted);
-}
-
 static void draw_label(const es_canvas *canvas, const point_mark *mark,
                        const char *label)
 {
@@ -346,8 +336,15 @@ static es_status draw_plot(const es_page *page, size_t i)
     }
     if (figure->front)
         draw_front(sheet, color);
-    for (size_t k = 0; k < figure->n; k++)
-        draw_leader(canvas, &sheet->marks[k]);
+    for (size_t k = 0; k < figure->n; k++) {
+        const point_mark *mark = &sheet->marks[k];
+        const es_box *text = &mark->text;
+        double x = fmin(fmax(mark->x, text->x - 1), text->x + text->width + 1);
+        double y = fmin(fmax(mark->y, text->y - 1), text->y + text->height + 1);
+        if (has_text(mark) && hypot(x - mark->x, y - mark->y) > RADIUS + 6)
+            es_picture_line(canvas->picture, mark->x, mark->y, x, y, 0.5,
+                            canvas->colors->muted);
+    }
     for (size_t k = 0; k < figure->n; k++)
         draw_label(canvas, &sheet->marks[k], figure->points[k].label);
     for (int front = 0; front <= 1; front++)
