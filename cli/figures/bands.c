@@ -1,7 +1,7 @@
 /* The share of heads in each quarter of the largest entropy, of every run. */
 #include "render/figures/bars.h"
 
-#include "cli/figures/scale.h"
+#include "cli/figures/drawing.h"
 
 #include <string.h>
 

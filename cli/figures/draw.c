@@ -1,11 +1,12 @@
 /*
- * From runs to picture files: which runs a figure can show, what is said
- * beside it, where it is written.
+ * From runs to picture files: which runs a figure can show, the scale of its
+ * colours, what is said beside it, where it is written.
  */
 #include "cli/figures/drawing.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
+#include "analyzer/heads/heads.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
 
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #define PIXELS_A_POINT 2.0
+#define HUGE_RANGE 1000.0 /* largest to smallest, for logarithmic colours */
 
 es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
                            size_t size)
@@ -72,6 +74,54 @@ static es_status name_file(char out[PATH_MAX], const es_figure_job *job,
         return es_fail(ES_EIO, "%s: no such folder, and it cannot be made: %s",
                        folder, strerror(errno));
     return ES_OK;
+}
+
+/* --- colour scales that suit a series -------------------------------------*/
+
+void es_value_range_add(es_value_range *range, const float *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        double x = (double)values[i];
+        if (!isfinite(x))
+            continue;
+        range->low = fmin(range->low, x);
+        range->high = fmax(range->high, x);
+        range->zero = range->zero || x == 0;
+        if (x > 0)
+            range->least_positive = fmin(range->least_positive, x);
+    }
+}
+
+double es_drawing_top(const es_drawing *drawing)
+{
+    double top = NAN;
+    for (size_t i = 0; i < drawing->n; i++)
+        top = es_peak_of(top, drawing->runs[i]->m);
+    return top;
+}
+
+es_series_scale es_drawing_scale(const es_drawing *drawing,
+                                 const es_value_range *range, double top)
+{
+    const char *series = drawing->runs[0]->series;
+    const es_head_statistic *head = es_head_statistic_find(series);
+    bool is_entropy = strncmp(series, "entropy", 7) == 0;
+    bool amount = head ? head->is_amount
+                       : is_entropy || strcmp(series, "nan_activations") == 0;
+    double ceiling = NAN, low = amount ? fmin(range->low, 0) : range->low;
+    es_series_scale scale = {isfinite(low) ? low : 0, top, false};
+    for (size_t i = 0; i < drawing->n; i++)
+        ceiling = es_peak_of(ceiling, drawing->runs[i]->ceiling);
+    if (low >= 0 && !is_entropy && top >= HUGE_RANGE * range->least_positive) {
+        scale.logarithmic = true;
+        scale.low =
+            range->zero ? range->least_positive / 2 : range->least_positive;
+    }
+    if (top <= low && amount)
+        scale.high = is_entropy && ceiling > low ? ceiling : low + 1;
+    else if (top < low)
+        scale.high = low;
+    return scale;
 }
 
 /* --- what is said beside the picture --------------------------------------*/
@@ -249,7 +299,7 @@ static es_status make(size_t *n_failed, reports *printed,
     bool unit = run->unit && *run->unit;
     snprintf(drawing.axis, sizeof drawing.axis, unit ? "%s (%s)" : "%s",
              run->series, run->unit);
-    if ((status = es_figure_entry_of(kind)->draw(&picture, &drawing)) == ES_OK)
+    if ((status = es_figure_entries[kind].draw(&picture, &drawing)) == ES_OK)
         status = write_picture(picture, &drawing, job, kind);
 done:
     if (status == ES_ENOTFOUND && !request->by_name) {

@@ -3,7 +3,6 @@
 #include "render/figures/heatmap.h"
 
 #include "analyzer/base/value.h"
-#include "cli/figures/scale.h"
 #include "cli/figures/source.h"
 #include "cli/runs/damage.h"
 

@@ -5,26 +5,21 @@
 
 #include <string.h>
 
-static const es_figure_entry entries[ES_N_FIGURES] = {
+const es_figure_entry es_figure_entries[ES_N_FIGURES] = {
 #define ENTRY(kind, name, label, needs, series, other, help)                   \
     {#name, label, series, other, es_fits_##needs, es_draw_##name},
     ES_FIGURES(ENTRY)
 #undef ENTRY
 };
 
-const es_figure_entry *es_figure_entry_of(es_figure_kind kind)
-{
-    return &entries[kind];
-}
-
 const char *es_figure_name(es_figure_kind kind)
 {
-    return entries[kind].name;
+    return es_figure_entries[kind].name;
 }
 
 es_status es_figure_fit(es_figure_kind kind, const es_run_summary *run)
 {
-    return entries[kind].fits(run, &entries[kind]);
+    return es_figure_entries[kind].fits(run, &es_figure_entries[kind]);
 }
 
 /* --- what they need -------------------------------------------------------*/
@@ -70,14 +65,16 @@ es_status es_figures_want(es_figure_options *options, const char *list)
     for (const char *name = list;; name++) {
         size_t n = strcspn(name, ",");
         int kind = 0;
-        while (kind < ES_N_FIGURES && (strlen(entries[kind].name) != n ||
-                                       memcmp(entries[kind].name, name, n)))
+        while (kind < ES_N_FIGURES &&
+               (strlen(es_figure_entries[kind].name) != n ||
+                memcmp(es_figure_entries[kind].name, name, n)))
             kind++;
         if (kind == ES_N_FIGURES) {
             char known[512];
             es_text text = es_text_begin(known, sizeof known);
             for (int i = 0; i < ES_N_FIGURES; i++)
-                es_text_append(&text, "%s%s", i ? ", " : "", entries[i].name);
+                es_text_append(&text, "%s%s", i ? ", " : "",
+                               es_figure_entries[i].name);
             return es_fail(ES_EUSAGE, "--figure '%.*s': there are %s",
                            (int)(n < 40 ? n : 40), name, known);
         }

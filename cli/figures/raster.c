@@ -1,8 +1,273 @@
-/* Every layer and every head over the steps, in colours. */
+/* Every layer and every head over the steps, in colours: a series as rows over
+ * columns of time, in two passes over its samples, and the figure of it. */
 #include "render/figures/raster.h"
 
-#include "cli/figures/scale.h"
-#include "cli/figures/steps.h"
+#include "analyzer/base/value.h"
+#include "cli/figures/source.h"
+#include "cli/runs/damage.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MOST_CELLS ((size_t)1 << 22) /* 16 MiB of values */
+
+#define N_INTERVALS 8
+
+/* What a first pass finds out about a series. */
+typedef struct survey {
+    int64_t first, last, previous;
+    size_t n; /* samples */
+    /* Frequent intervals between neighbours and, at least, how many (Misra,
+       Gries 1982): whatever one in nine has is among them. */
+    uint64_t intervals[N_INTERVALS];
+    size_t counts[N_INTERVALS]; /* 0: free */
+    uint64_t interval;          /* the most frequent, and of those the least */
+    double *sums;               /* (n_rows) of finite values */
+    size_t *n_finite;           /* (n_rows) */
+} survey;
+
+/* One pass over the series. */
+typedef struct pass {
+    es_drawing *drawing;
+    es_steps *steps;
+    survey *survey;
+    float *line;         /* (n_rows) of one sample */
+    uint64_t per_column; /* usual intervals */
+    int64_t *starts;     /* (n_columns) first sample of each; -1: none */
+} pass;
+
+typedef void take(pass *p, int64_t step);
+
+/* --- one sample -----------------------------------------------------------*/
+
+/* One head that is not finite makes its layer so: it is not to be averaged
+ * away. */
+static float layer_of(const float *heads, size_t n)
+{
+    double sum = 0;
+    size_t n_finite = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (es_is_missing(heads[i]))
+            continue;
+        if (!isfinite(heads[i]))
+            return NAN;
+        sum += (double)heads[i];
+        n_finite++;
+    }
+    return n_finite ? (float)(sum / (double)n_finite) : es_missing();
+}
+
+static void set_line(pass *p, const float *values)
+{
+    size_t n_layers = p->steps->n_layers, n_heads = p->steps->n_heads;
+    if (!n_heads) {
+        memcpy(p->line, values, n_layers * sizeof *values);
+        return;
+    }
+    for (size_t l = 0; l < n_layers; l++)
+        p->line[l] = layer_of(values + l * n_heads, n_heads);
+    memcpy(p->line + n_layers, values, n_layers * n_heads * sizeof *values);
+}
+
+static void count_interval(survey *s, uint64_t interval)
+{
+    size_t free = N_INTERVALS;
+    for (size_t i = 0; i < N_INTERVALS; i++) {
+        if (s->counts[i] && s->intervals[i] == interval) {
+            s->counts[i]++;
+            return;
+        }
+        if (!s->counts[i])
+            free = i;
+    }
+    if (free < N_INTERVALS) {
+        s->intervals[free] = interval;
+        s->counts[free] = 1;
+        return;
+    }
+    for (size_t i = 0; i < N_INTERVALS; i++)
+        s->counts[i]--;
+}
+
+static void look(pass *p, int64_t step)
+{
+    survey *s = p->survey;
+    if (s->n++) {
+        count_interval(s, (uint64_t)(step - s->previous));
+    } else {
+        s->first = step;
+    }
+    s->previous = s->last = step;
+    for (size_t i = 0; i < p->steps->n_rows; i++)
+        if (isfinite(p->line[i])) {
+            s->sums[i] += (double)p->line[i];
+            s->n_finite[i]++;
+        }
+}
+
+static void put(pass *p, int64_t step)
+{
+    es_steps *steps = p->steps;
+    uint64_t from_first = (uint64_t)(step - p->survey->first);
+    uint64_t interval = p->survey->interval;
+    size_t column = (size_t)((from_first / interval +
+                              (from_first % interval > interval / 2)) /
+                             p->per_column);
+    if (column >= steps->n_columns)
+        column = steps->n_columns - 1;
+    if (p->starts[column] < 0)
+        p->starts[column] = step;
+    for (size_t i = 0; i < steps->n_rows; i++) {
+        float *cell = &steps->values[i * steps->n_columns + column];
+        if (es_raster_wins(p->line[i], *cell, (double)steps->levels[i]))
+            *cell = p->line[i];
+    }
+}
+
+/* --- all samples ----------------------------------------------------------*/
+
+static es_status each(pass *p, es_reader *reader, const es_series *series,
+                      int64_t from, int64_t to, take *handle)
+{
+    es_cursor *cursor = NULL;
+    const float *values;
+    int64_t step;
+    es_status status = es_cursor_open(&cursor, reader, series, from, to);
+    while (status == ES_OK &&
+           (status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
+        set_line(p, values);
+        handle(p, step);
+    }
+    es_cursor_close(cursor);
+    return status == ES_DONE ? ES_OK : status;
+}
+
+/* Of neighbours, the least of the most frequent. One sample has none: any will
+ * do. */
+static uint64_t usual_interval(const survey *s)
+{
+    size_t most = 0;
+    uint64_t usual = 1;
+    for (size_t i = 0; i < N_INTERVALS; i++) {
+        if (s->counts[i] < most || !s->counts[i] ||
+            (s->counts[i] == most && s->intervals[i] > usual))
+            continue;
+        most = s->counts[i];
+        usual = s->intervals[i];
+    }
+    return usual;
+}
+
+/* Columns from the survey: as many as intervals, or a fraction of them. */
+static es_status make_columns(pass *p)
+{
+    survey *s = p->survey;
+    es_steps *steps = p->steps;
+    uint64_t span = (uint64_t)(s->last - s->first);
+    uint64_t most = MOST_CELLS / steps->n_rows;
+    most = most < 1 ? 1 : most > ES_STEPS_MOST ? ES_STEPS_MOST : most;
+    s->interval = usual_interval(s);
+    uint64_t n =
+        span / s->interval + (span % s->interval > s->interval / 2) + 1;
+    p->per_column = (n + most - 1) / most;
+    steps->n_columns = (size_t)((n + p->per_column - 1) / p->per_column);
+    double interval = (double)s->interval;
+    steps->left = (double)s->first - interval / 2;
+    steps->right = steps->left +
+                   interval * (double)p->per_column * (double)steps->n_columns;
+    steps->first = (double)s->first;
+    steps->last = (double)s->last;
+    size_t n_cells = steps->n_rows * steps->n_columns;
+    es_status status;
+    if ((status = es_drawing_array(p->drawing, &steps->values, n_cells)) < 0 ||
+        (status = es_drawing_array(p->drawing, &steps->levels, steps->n_rows)) <
+            0 ||
+        (status = es_drawing_array(p->drawing, &p->starts, steps->n_columns)) <
+            0)
+        return status;
+    for (size_t i = 0; i < n_cells; i++)
+        steps->values[i] = es_missing();
+    for (size_t i = 0; i < steps->n_rows; i++)
+        steps->levels[i] = (float)(s->sums[i] / (double)s->n_finite[i]);
+    for (size_t i = 0; i < steps->n_columns; i++)
+        p->starts[i] = -1;
+    return ES_OK;
+}
+
+static size_t next_start(const pass *p, size_t from)
+{
+    while (from < p->steps->n_columns && p->starts[from] < 0)
+        from++;
+    return from;
+}
+
+/* A gap among others as long is how the run was recorded; a lone one is a
+ * hole in the record. */
+static void fill_gaps(pass *p)
+{
+    size_t n = p->steps->n_columns, before = 0;
+    for (size_t at = next_start(p, 0), next; at < n; at = next) {
+        next = next_start(p, at + 1);
+        if (next >= n)
+            break;
+        size_t after = next_start(p, next + 1), gap = next - at;
+        size_t usual = after < n ? after - next : 0;
+        usual = before > usual ? before : usual;
+        bool held = gap > 1 && 2 * gap <= 3 * usual;
+        for (size_t row = 0; held && row < p->steps->n_rows; row++) {
+            float *values = p->steps->values + row * n;
+            for (size_t i = at + 1; i < next; i++)
+                values[i] = values[at];
+        }
+        before = gap;
+    }
+}
+
+static es_status read_series(pass *p, es_reader *reader,
+                             const es_series *series)
+{
+    size_t n_rows = p->steps->n_rows;
+    survey *found = p->survey;
+    es_status status;
+    if ((status = es_drawing_array(p->drawing, &p->line, n_rows)) < 0 ||
+        (status = es_drawing_array(p->drawing, &found->sums, n_rows)) < 0 ||
+        (status = es_drawing_array(p->drawing, &found->n_finite, n_rows)) < 0 ||
+        (status = each(p, reader, series, ES_STEP_FIRST, ES_STEP_LAST, look)) <
+            0)
+        return status;
+    if (!found->n)
+        return es_fail(ES_ENOTFOUND, "%s: series %s has no sample yet",
+                       es_reader_path(reader), series->name);
+    if ((status = make_columns(p)) < 0 ||
+        (status = each(p, reader, series, found->first, found->last, put)) < 0)
+        return status;
+    fill_gaps(p);
+    return ES_OK;
+}
+
+es_status es_steps_read(es_steps *out, es_drawing *drawing,
+                        const es_run_summary *run)
+{
+    es_reader *reader = NULL;
+    es_series series;
+    survey s = {0};
+    *out = (es_steps){.n_layers = (size_t)run->n_layer};
+    pass p = {.drawing = drawing, .steps = out, .survey = &s};
+    es_status status;
+    if ((status = es_source_open(&reader, run)) < 0 ||
+        (status = es_reader_find(reader, run->number - 1, run->series,
+                                 run->phase, &series)) < 0)
+        goto done;
+    if (series.shape == ES_SHAPE_HEAD)
+        out->n_heads = (size_t)run->n_head;
+    out->n_rows = out->n_layers * (1 + out->n_heads);
+    status = read_series(&p, reader, &series);
+done:
+    es_damage_close(reader);
+    return status;
+}
+
+/* --- the figure -----------------------------------------------------------*/
 
 es_status es_fits_raster(const es_run_summary *run,
                          const es_figure_entry *figure)

@@ -198,24 +198,45 @@ static es_status push_all(es_trace *trace, es_drawing *drawing, source *from,
     return status == ES_DONE ? ES_OK : status;
 }
 
+/* Into `best` (n) the least, or the largest, of it and a further line. */
+static void fold(float *best, const float *line, size_t n, bool least)
+{
+    for (size_t i = 0; i < n; i++) {
+        float value = line[i];
+        if (es_is_missing(value) || (isnan(best[i]) && !es_is_missing(best[i])))
+            continue;
+        if (isnan(value) || es_is_missing(best[i]) ||
+            (least ? value < best[i] : value > best[i]))
+            best[i] = value;
+    }
+}
+
 static es_status read_lines(es_run_lines *out, es_drawing *drawing,
-                            source *from, const picking *picks)
+                            source *from, const es_lines_query *query,
+                            const picking *picks)
 {
     es_trace *trace = NULL;
+    float *line;
     es_status status;
     out->shape = from->series.shape;
-    out->n_lines = picks->n_lines;
-    if ((status = es_trace_new(&trace, out->n_lines)) < 0 ||
+    if ((status = es_trace_new(&trace, picks->n_lines)) < 0 ||
         (status = push_all(trace, drawing, from, picks)) < 0)
         goto done;
+    out->n_lines = query->fold ? 1 : picks->n_lines;
     out->n = es_trace_n_points(trace);
     if ((status = es_drawing_array(drawing, &out->steps, out->n)) < 0 ||
         (status = es_drawing_alloc(drawing, &out->values, out->n,
-                                   out->n_lines * sizeof *out->values)) < 0)
+                                   out->n_lines * sizeof *out->values)) < 0 ||
+        (query->fold &&
+         (status = es_drawing_array(drawing, &line, out->n)) < 0))
         goto done;
     es_trace_steps(trace, out->steps);
     for (size_t i = 0; i < out->n_lines; i++)
         es_trace_line(trace, i, out->values + i * out->n);
+    for (size_t i = 1; query->fold && i < picks->n_lines; i++) {
+        es_trace_line(trace, i, line);
+        fold(out->values, line, out->n, query->fold == ES_FOLD_LEAST);
+    }
 done:
     es_trace_free(trace);
     return status;
@@ -253,7 +274,7 @@ es_status es_lines_read(es_run_lines *out, es_drawing *drawing,
     picks.n_lines = from.series.n_values / picks.n_columns;
     if (!query->by_head ||
         (status = pick_heads(&picks, run, &from.series, query->layer)) == ES_OK)
-        status = read_lines(out, drawing, &from, &picks);
+        status = read_lines(out, drawing, &from, query, &picks);
 done:
     es_damage_close(from.reader);
     return status;

@@ -20,6 +20,10 @@ typedef enum es_reduction {
     ES_REDUCE_SUM
 } es_reduction;
 
+/** How all lines become one: at each step their least or their largest, NaN
+ *  where one is: the layer that broke is what matters. */
+typedef enum es_fold { ES_FOLD_NONE, ES_FOLD_LEAST, ES_FOLD_MOST } es_fold;
+
 /** What to read of a run. */
 typedef struct es_lines_query {
     const char *series;
@@ -29,6 +33,7 @@ typedef struct es_lines_query {
     bool by_head;  /* instead the heads of a layer, each a line, of a series
                       that has a value for each */
     int64_t layer; /* of these */
+    es_fold fold;
 } es_lines_query;
 
 /** A series over its steps. The memory is the drawing's. */
@@ -67,6 +72,35 @@ typedef struct es_slice {
 es_status es_slice_read(es_slice *out, es_drawing *drawing,
                         const es_run_summary *run, const char *series,
                         es_phase phase, int64_t step) ES_MUST_USE;
+
+/** A series as rows over columns of time: what a raster shows. The memory is
+ * the drawing's. */
+typedef struct es_steps {
+    size_t n_layers, n_heads; /* n_heads 0: the series has a value a layer */
+    size_t n_rows;            /* the layers, then all heads, layer by layer */
+    size_t n_columns;         /* at most ES_STEPS_MOST */
+    float *values;            /* (n_rows,n_columns) */
+    float *levels;            /* (n_rows) mean over the run; NaN: no value */
+    double left, right;       /* steps at the outer edges of the columns */
+    double first, last;       /* steps of the first and the last sample */
+} es_steps;
+
+#define ES_STEPS_MOST 2048
+
+/**
+ * Reads a head or layer series over all its steps.
+ *
+ * A column for every interval of the usual length, or for several where there
+ * are too many: it then shows of each row what es_raster_wins chooses. A
+ * sample holds until the next one, unless that is much later than those before
+ * and after: then steps are missing, and their columns too. The row of a layer
+ * is the mean of its heads, and not finite if one of them is not.
+ *
+ * Reads the series twice; memory is bounded by ES_STEPS_MOST columns, fewer
+ * of many heads. ES_OK; ES_ENOTFOUND, ES_EIO, ES_EFORMAT, ES_ENOMEM.
+ */
+es_status es_steps_read(es_steps *out, es_drawing *drawing,
+                        const es_run_summary *run) ES_MUST_USE;
 
 /**
  * ES_OK if the run has a sample of the series in either phase; otherwise

@@ -2,7 +2,6 @@
  * mean and variance in each layer. AERO, figure 10. */
 #include "render/figures/heatmap.h"
 
-#include "cli/figures/scale.h"
 #include "cli/figures/source.h"
 
 enum { MEAN, VARIANCE, N_SIDES };

@@ -27,24 +27,6 @@ typedef struct story {
 
 /* --- plots ----------------------------------------------------------------*/
 
-/* Into the first line the lowest or largest of all; NaN if one is: the layer
- * that broke is what matters. */
-static void reduce(es_run_lines *lines, bool lowest)
-{
-    for (size_t i = 0; i < lines->n; i++) {
-        float best = lines->values[i];
-        for (size_t k = 1; k < lines->n_lines; k++) {
-            float value = lines->values[k * lines->n + i];
-            if (es_is_missing(value) || (isnan(best) && !es_is_missing(best)))
-                continue;
-            if (isnan(value) || es_is_missing(best) ||
-                (lowest ? value < best : value > best))
-                best = value;
-        }
-        lines->values[i] = best;
-    }
-}
-
 static void widen(es_timeline_panel *panel, double step)
 {
     panel->first = fmin(panel->first, step);
@@ -58,16 +40,16 @@ static es_status load_plots(story *r, es_timeline_panel *panel,
     const struct {
         const char *series, *text;
         es_reduction heads; /* of a layer */
-        bool lowest;        /* of the layers; else the largest */
+        es_fold fold;       /* of the layers */
         bool logarithmic;
     } plots[N_PLOTS] = {
         {es_head_statistics[ES_HEAD_ENTROPY].name,
-         "lowest layer mean of entropy", ES_REDUCE_MEAN, true, false},
+         "lowest layer mean of entropy", ES_REDUCE_MEAN, ES_FOLD_LEAST, false},
         {es_head_statistics[ES_HEAD_MAX_LOGIT].name, "largest logit",
-         ES_REDUCE_MOST, false, true},
-        {"nan_activations", "NaN activations of a layer", ES_REDUCE_NONE, false,
-         false},
-        {"loss", "loss", ES_REDUCE_NONE, false, false},
+         ES_REDUCE_MOST, ES_FOLD_MOST, true},
+        {"nan_activations", "NaN activations of a layer", ES_REDUCE_NONE,
+         ES_FOLD_MOST, false},
+        {"loss", "loss", ES_REDUCE_NONE, ES_FOLD_MOST, false},
     };
     for (size_t i = 0; i < N_PLOTS; i++) {
         es_run_lines lines;
@@ -76,14 +58,14 @@ static es_status load_plots(story *r, es_timeline_panel *panel,
                           &(es_lines_query){.series = plots[i].series,
                                             .phase = run->phase,
                                             .either = true,
-                                            .reduction = plots[i].heads});
+                                            .reduction = plots[i].heads,
+                                            .fold = plots[i].fold});
         if (status == ES_ENOTFOUND) /* what the run lacks is left out */
             continue;
         if (status < 0)
             return status;
         if (!lines.n)
             continue;
-        reduce(&lines, plots[i].lowest);
         r->plots[panel->n_plots++] =
             (es_timeline_plot){plots[i].text, lines.steps, lines.values,
                                lines.n, plots[i].logarithmic};

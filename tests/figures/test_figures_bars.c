@@ -15,7 +15,7 @@
 static es_picture *drawn(es_drawing *drawing, es_figure_kind kind)
 {
     es_picture *picture = NULL;
-    es_status status = es_figure_entry_of(kind)->draw(&picture, drawing);
+    es_status status = es_figure_entries[kind].draw(&picture, drawing);
     es_drawing_clear(drawing);
     return sound_picture(status, &picture);
 }

@@ -1,7 +1,7 @@
 /* The figures made of cells: their values, scales and messages, as they come
  * from run files. */
 #include "analyzer/base/value.h"
-#include "cli/figures/steps.h"
+#include "cli/figures/source.h"
 #include "render/figures/heatmap.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/figured.h"

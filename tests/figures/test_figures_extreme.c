@@ -217,7 +217,7 @@ static const es_figure_entry *entry_of(const char *name)
 {
     for (int kind = 0; kind < ES_N_FIGURES; kind++)
         if (strcmp(es_figure_name((es_figure_kind)kind), name) == 0)
-            return es_figure_entry_of((es_figure_kind)kind);
+            return &es_figure_entries[kind];
     return NULL;
 }
 
