@@ -67,24 +67,38 @@ static es_status copy_run(es_writer *writer, es_reader *reader, size_t run)
     return copy_events(writer, reader, run, run_id);
 }
 
+es_status es_merge_run(es_writer *writer, es_reader *reader, size_t run,
+                       size_t *n_copied, size_t *n_skipped,
+                       es_merge_handler *handler)
+{
+    es_status status = es_writer_begin(writer);
+    if (status < 0)
+        return status;
+    es_status copied = copy_run(writer, reader, run);
+    if (copied == ES_OK && handler)
+        copied = handler(writer, reader, run);
+    if (copied == ES_OK)
+        copied = es_writer_commit(writer);
+    else
+        es_writer_rollback(writer);
+    if (copied < 0)
+        return copied;
+    ++*(copied == ES_DONE ? n_skipped : n_copied);
+    return ES_OK;
+}
+
 es_status es_merge(es_writer *writer, es_reader *reader, size_t *n_copied,
                    size_t *n_skipped, es_merge_handler *handler)
 {
-    size_t n = es_reader_n_runs(reader);
-    for (size_t run = 0; run < n; run++) {
-        es_status status = es_writer_begin(writer);
-        if (status < 0)
-            return status;
-        es_status copied = copy_run(writer, reader, run);
-        if (copied == ES_OK && handler)
-            copied = handler(writer, reader, run);
-        if (copied == ES_OK)
-            copied = es_writer_commit(writer);
-        else
-            es_writer_rollback(writer);
-        if (copied < 0)
-            return copied;
-        ++*(copied == ES_DONE ? n_skipped : n_copied);
-    }
-    return ES_OK;
+    const size_t n = es_reader_n_runs(reader);
+    es_status status = ES_OK;
+    for (size_t run = 0; run < n && status == ES_OK; run++)
+        status =
+            es_merge_run(writer, reader, run, n_copied, n_skipped, handler);
+    return status;
+}
+
+es_status es_merge_open(es_reader **out, const es_writer *writer)
+{
+    return es_reader_open(out, writer->database.path);
 }

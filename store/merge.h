@@ -29,4 +29,13 @@ typedef es_status es_merge_handler(es_writer *writer, es_reader *reader,
 es_status es_merge(es_writer *writer, es_reader *reader, size_t *n_copied,
                    size_t *n_skipped, es_merge_handler *handler) ES_MUST_USE;
 
+/** The same of one run, by its index. */
+es_status es_merge_run(es_writer *writer, es_reader *reader, size_t run,
+                       size_t *n_copied, size_t *n_skipped,
+                       es_merge_handler *handler) ES_MUST_USE;
+
+/** A reader of what the writer has committed to its file by now. Close it
+ *  before the writer. Returns as es_reader_open. */
+es_status es_merge_open(es_reader **out, const es_writer *writer) ES_MUST_USE;
+
 #endif

@@ -48,6 +48,7 @@ int es_series_standard(es_shape *shape, const char **unit, const char *name)
         const char *name, *unit;
         es_shape shape;
     } standard[] = {
+        {"finite_rows", "rows", ES_SHAPE_HEAD},
         {"theta", "", ES_SHAPE_HEAD},
         {"t_mean", "", ES_SHAPE_HEAD},
         {"t_min", "", ES_SHAPE_HEAD},
