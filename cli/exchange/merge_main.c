@@ -1,5 +1,7 @@
-/* entropy-scan merge */
+/* entropy-scan merge: runs of many files into one, and the fragments of a
+   distributed training into one run. */
 #include "analyzer/base/value.h"
+#include "cli/exchange/merge_fragments.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
 #include "cli/program/command.h"
@@ -52,6 +54,20 @@ const es_command es_merge_command = {
         "all the same, and the exit code is 4. So it is if samples of an\n"
         "input are damaged: ALL.db has missing values in their place, and an\n"
         "event of the kind damaged for each.\n"
+        "\n"
+        "Files that the ranks of a distributed training wrote, RUN.db and\n"
+        "RUN.rank1.db, are fragments: those of the same uuid become one run.\n"
+        "Other layers or heads (pipeline stages, tensor parallel) are put "
+        "side\n"
+        "by side; of the same ones (data parallel) means are weighted by the\n"
+        "rows of each rank, extremes and counts combined; loss is the mean of\n"
+        "the ranks. A series without such a rule is kept where the ranks "
+        "agree\n"
+        "and missing elsewhere. A step that a rank lacks is made of the\n"
+        "others; how many it lacks is a line here and an event of the kind\n"
+        "gap. If a rank has no fragment the exit code is 4; so it is if\n"
+        "fragments do not fit (a rank twice, heads that overlap), which are\n"
+        "left out.\n"
         "\n"
         "The table summary of ALL.db has a row for each run, for plain SQL:\n"
         "its last step, losses, heads in each quarter of the ceiling, flags.\n"
@@ -112,53 +128,77 @@ static es_status add_row(es_writer *writer, es_reader *reader, size_t run)
     return es_writer_run_row(writer, info.uuid, &row);
 }
 
-static es_status merge_one(es_writer *writer, const char *path, size_t *copied,
-                           size_t *skipped)
+/* Copies the runs of a file; a fragment waits for the others of its run, and
+ * keeps the reader open. */
+static es_status merge_one(es_writer *writer, es_fragments *fragments,
+                           const char *path, size_t *copied, size_t *skipped)
 {
     es_reader *reader = NULL;
+    bool has_fragments = false;
     es_status status = es_reader_open(&reader, path);
-    if (status == ES_OK)
-        status = es_merge(writer, reader, copied, skipped, add_row);
+    const size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
+    for (size_t run = 0; run < n && status >= 0; run++) {
+        status = es_fragments_add(fragments, reader, run);
+        if (status == ES_OK)
+            has_fragments = true;
+        else if (status == ES_DONE)
+            status =
+                es_merge_run(writer, reader, run, copied, skipped, add_row);
+    }
+    if (has_fragments)
+        return es_fragments_keep(fragments, reader, status);
     es_damage_close(reader);
     return status;
 }
 
 /* An input that fails is reported and counted; the others go on. */
 static es_status merge_all(const arguments *given, const es_output *output,
-                           es_writer *writer, size_t *n_failed, size_t *n_runs)
+                           es_writer *writer, es_fragments *fragments,
+                           es_merged *merged)
 {
     for (size_t i = 0; i < given->n_inputs; i++) {
         size_t skipped = 0;
-        es_status status =
-            merge_one(writer, given->inputs[i], n_runs, &skipped);
+        es_status status = merge_one(writer, fragments, given->inputs[i],
+                                     &merged->n_runs, &skipped);
         if (status != ES_OK && es_output_is_blamed(output))
             return es_output_status(output, status);
         if (status != ES_OK) {
             es_print_note("%s", es_message());
-            ++*n_failed;
+            merged->n_failed++;
         }
         if (skipped && !given->quiet)
             es_print_note("%s: %zu of its runs there already: skipped",
                           given->inputs[i], skipped);
     }
-    if (!*n_runs)
+    es_status status = es_fragments_join(fragments, writer, output, add_row,
+                                         given->quiet, merged);
+    if (status == ES_OK && !merged->n_runs)
         return es_fail(ES_EIO, "%s: not written: there is no run to write",
                        given->output);
-    return ES_OK;
+    return status;
 }
 
 /* What is to be replaced must not hold a run that nothing else does. */
-static es_status check_replaced(const arguments *given, es_writer *writer)
+static es_status check_replaced(const arguments *given, es_writer *writer,
+                                const es_fragments *fragments)
 {
     size_t copied = 0, skipped = 0;
     es_reader *reader = NULL;
     if (access(given->output, F_OK) != 0 && errno == ENOENT)
         return ES_OK;
     es_status status = es_reader_open(&reader, given->output);
-    if (status == ES_OK)
-        status = es_merge(writer, reader, &copied, &skipped, NULL);
+    const size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
+    for (size_t run = 0; run < n && status >= 0; run++) {
+        bool is_fragment = false, lost = false;
+        status =
+            es_fragments_check(fragments, reader, run, &is_fragment, &lost);
+        if (status == ES_OK && lost)
+            copied++;
+        else if (status == ES_OK && !is_fragment)
+            status = es_merge_run(writer, reader, run, &copied, &skipped, NULL);
+    }
     es_damage_close(reader);
-    if (status != ES_OK || !copied)
+    if (status < 0 || !copied)
         return status;
     return es_fail(ES_EIO,
                    "%s: %zu of its runs are in none of the inputs: name it "
@@ -167,11 +207,15 @@ static es_status check_replaced(const arguments *given, es_writer *writer)
 }
 
 static es_status write_runs(const arguments *given, const es_output *output,
-                            es_writer *writer, size_t *n_failed, size_t *n_runs)
+                            es_writer *writer, es_merged *merged)
 {
-    es_status status = merge_all(given, output, writer, n_failed, n_runs);
+    es_fragments *fragments = NULL;
+    es_status status = es_fragments_make(&fragments);
     if (status == ES_OK)
-        status = check_replaced(given, writer);
+        status = merge_all(given, output, writer, fragments, merged);
+    if (status == ES_OK)
+        status = check_replaced(given, writer, fragments);
+    es_fragments_free(fragments);
     if (status == ES_OK)
         return es_output_status(output, es_writer_close(writer));
     es_writer_abandon(writer);
@@ -180,21 +224,22 @@ static es_status write_runs(const arguments *given, const es_output *output,
 
 static int merge(const arguments *given)
 {
-    size_t n_failed = given->n_unreadable, n_runs = 0;
+    es_merged merged = {.n_failed = given->n_unreadable};
     es_output *output = NULL;
     es_writer *writer = NULL;
     es_status status = es_output_open_run(&output, &writer, given->output);
     if (status == ES_OK) {
-        status = write_runs(given, output, writer, &n_failed, &n_runs);
+        status = write_runs(given, output, writer, &merged);
         status = es_output_finish(output, status);
     }
     if (status != ES_OK)
         return es_command_exit(status);
+    const size_t n_files = given->n_inputs - merged.n_failed;
     if (!given->quiet)
-        es_print_note("%s: %zu run%s of %zu file%s", given->output, n_runs,
-                      n_runs == 1 ? "" : "s", given->n_inputs - n_failed,
-                      given->n_inputs - n_failed == 1 ? "" : "s");
-    return n_failed ? ES_EXIT_SOME_FAILED : 0;
+        es_print_note("%s: %zu run%s of %zu file%s", given->output,
+                      merged.n_runs, merged.n_runs == 1 ? "" : "s", n_files,
+                      n_files == 1 ? "" : "s");
+    return merged.n_failed || merged.n_incomplete ? ES_EXIT_SOME_FAILED : 0;
 }
 
 static int merge_main(int argc, char **argv)

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Fragments of a distributed training as entropy-scan merge joins them: rank 0 in
+# run.db, rank 1 in run.rank1.db, made here from long CSV.
+set -uo pipefail
+. tests/support/tap.sh
+plan_dir
+case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
+scan=$bin/entropy-scan
+cd "$dir"
+
+a=00000000-89ab-4def-8123-456789abcdef
+b=11111111-89ab-4def-8123-456789abcdef
+fragment() { # PATH UUID RANK WORLD LAYER ENTROPY ROWS STEP...: 2 layers, 3 heads
+    local path=$1 uuid=$2 rank=$3 world=$4 layer=$5 entropy=$6 rows=$7 step head
+    shift 7
+    {
+        printf '# uuid: %s\n# name: run\n# arch: SM\n# ctx: 64\n' "$uuid"
+        printf '# config: {"fragment":{"world":%s,"ranks":[%s],"layer":%s,"head":0}}\n' \
+            "$world" "$rank" "$layer"
+        printf '# series: head rows train:finite_rows\nstep,layer,head,entropy,finite_rows,loss\n'
+        for step; do
+            printf '%s,,,,,%s\n' "$step" "$rank.5"
+            for head in 0 1 2; do
+                printf "$step,%s,$head,$entropy,$rows,\n" 0 1
+            done
+        done
+    } >fragment.csv
+    "$scan" import -q fragment.csv -o "$path" || exit 1
+}
+rows() { "$scan" export "$1" --series entropy --series loss | grep -v '^#'; }
+
+fragment run.db $a 0 2 0 1 10 0 5 10
+fragment run.rank1.db $a 1 2 0 3 30 0 5
+exits 'a rank that died early is said to lack steps' 0 \
+    'run.*db: rank 1: lacks 1 of 3 training steps, from step 10 to step 10' \
+    "$scan" merge run.db run.rank1.db -o all.db
+same_text 'means are weighted by rows, a lone rank stands for itself' \
+    '0,0,0,2.5, 10,1,2,1,' "$(rows all.db | sed -n '3p;$p' | paste -sd' ')"
+same_text 'the loss is the mean of the ranks' '0,,,,1 5,,,,1 10,,,,0.5' \
+    "$(rows all.db | grep ',,,,' | paste -sd' ')"
+exits 'the number of files is said' 0 'all.db: 1 run of 2 files' "$scan" merge run.rank1.db run.db -o all.db
+check '-q is silent' sh -c '! "$0" merge -q run.rank1.db run.db -o all.db 2>&1 | grep .' "$scan"
+check 'the run has an event of its gap' \
+    test "$(sqlite3 all.db 'SELECT kind, severity, step FROM event')" = 'gap|2|10'
+check 'a joined run has a row for plain SQL' \
+    test "$(sqlite3 all.db 'SELECT step, heads FROM summary JOIN run USING(run_id)')" = '10|6'
+exits 'a joined run is there already' 0 'there already: its fragments are skipped' \
+    "$scan" merge all.db run.db run.rank1.db -o all.db
+
+fragment stage.db $b 0 2 0 1 10 0 5
+fragment stage.rank1.db $b 1 2 2 3 10 0 5
+check 'stages and replicas of two runs are joined at once' \
+    "$scan" merge run.db stage.rank1.db run.rank1.db stage.db -o both.db
+output 'each to its own run' '^2$' sh -c '"$0" both.db --csv | grep -c "^both.db"' "$scan"
+same_text 'stages are put side by side' '0,0,2,1, 0,3,0,3,' \
+    "$("$scan" export both.db --run $b | grep -E '^0,(0,2|3,0),' | cut -d, -f1-4 | sed 's/$/,/' | paste -sd' ')"
+
+# --- what is absent or does not fit
+exits 'a rank without a fragment is named' 4 'run.db: ranks 1 of 2: no fragment was given' \
+    "$scan" merge run.db -o one.db
+check 'and the others are written' sh -c '"$0" one.db --csv | grep -q "^one.db"' "$scan"
+cp run.rank1.db copy.db
+exits 'a rank twice is refused' 3 'copy.db: rank 1 of run .*, which is in run.rank1.db too|none.db: not written' \
+    "$scan" merge run.db run.rank1.db copy.db -o none.db
+check 'nothing is written of it alone' test ! -e none.db
+exits 'other runs are written all the same' 4 'rank 1 of run' \
+    "$scan" merge run.db run.rank1.db copy.db stage.db stage.rank1.db -o some.db
+output 'without what does not fit' '^1$' sh -c '"$0" some.db --csv | grep -c "^some.db"' "$scan"
+fragment over.db $a 1 2 1 3 30 0 5
+exits 'heads that overlap are refused' 3 'layers 1 to 2, heads 0 to 2 overlap those of run.db, layers 0 to 1' \
+    "$scan" merge run.db over.db -o none.db
+fragment other.db $b 1 2 0 3 30 0
+exits 'fragments of other runs are not joined' 4 'other.db: ranks 0 of 2: no fragment' \
+    "$scan" merge run.db other.db -o apart.db
+output 'they stay two runs' '^2$' sh -c '"$0" apart.db --csv | grep -c "^apart.db"' "$scan"
+
+# --- no rank gets lost
+exits 'a fragment is not replaced by others' 3 'run.db: 1 of its runs are in none of the inputs' \
+    "$scan" merge run.rank1.db -o run.db
+cp all.db kept.db
+exits 'a joined run is not replaced by one of fewer ranks' 3 'kept.db: 1 of its runs' \
+    "$scan" merge run.db -o kept.db
+check 'it is as it was' cmp all.db kept.db
+cp run.db whole.db
+check 'a fragment among the inputs may be replaced by its run' \
+    "$scan" merge whole.db run.rank1.db -o whole.db
+output 'which has all of it' '^0,0,0,2.5$' sh -c '"$0" export whole.db --series entropy' "$scan"
+check 'no file is left behind' sh -c '! ls -A | grep -E "entropy-scan|-wal|-shm|-lock"'
+finish
