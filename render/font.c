@@ -1,15 +1,18 @@
 /*
  * DejaVu Sans is opened by its path: a query to fontconfig costs more than
  * drawing a heatmap, depends on the user's settings, and through Cairo may
- * give another weight of it. Fontconfig is the way where the file is in no
+ * give another weight of it. A folder `fonts` beside the program comes first:
+ * the Python package brings one. Fontconfig is the way where the file is in no
  * place we know.
  */
 #include "render/picture_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/process.h"
 #include "analyzer/base/text.h"
 #include <cairo-ft.h>
 #include <ft2build.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,22 +41,31 @@ static const char *const folders[] = {
     "/usr/local/share/fonts/dejavu",
 };
 
-/* NULL if no folder has the file, or one that has it cannot be read. */
+static cairo_font_face_t *face_in_folder(const char *folder, const char *name,
+                                         bool *exists)
+{
+    char path[PATH_MAX];
+    FT_Face face;
+    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (n < 0 || (size_t)n >= sizeof path || access(path, R_OK) != 0)
+        return NULL;
+    *exists = true;
+    if (!library || FT_New_Face(library, path, 0, &face) != 0)
+        return NULL;
+    return cairo_ft_font_face_create_for_ft_face(face, FT_LOAD_NO_HINTING);
+}
+
+/* NULL if no folder has the file, or those that have it cannot be read. */
 static cairo_font_face_t *face_from_file(const char *name, bool *exists)
 {
+    char self[PATH_MAX], beside[PATH_MAX];
+    cairo_font_face_t *face = NULL;
     *exists = false;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        char path[128];
-        FT_Face face;
-        snprintf(path, sizeof path, "%s/%s", folders[i], name);
-        if (access(path, R_OK) != 0)
-            continue;
-        *exists = true;
-        if (library && FT_New_Face(library, path, 0, &face) == 0)
-            return cairo_ft_font_face_create_for_ft_face(face,
-                                                         FT_LOAD_NO_HINTING);
-    }
-    return NULL;
+    if (es_process_self(self) && es_process_beside(beside, self, "/fonts"))
+        face = face_in_folder(beside, name, exists);
+    for (size_t i = 0; !face && i < sizeof folders / sizeof *folders; i++)
+        face = face_in_folder(folders[i], name, exists);
+    return face;
 }
 
 /* Leaves the font empty if its file cannot be read: that is most likely for
