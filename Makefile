@@ -134,7 +134,8 @@ SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 .PHONY: all help deps test test-python quick coverage coverage-here check-tests demo figures corpus-debian replicate alerts bench lint \
     format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
-    uninstall clean programs libraries portable portable-here samples faults fuzz fuzzers fuzzers-here
+    uninstall clean programs libraries portable portable-here \
+    portable-scan portable-scan-here samples faults fuzz fuzzers fuzzers-here
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -146,7 +147,8 @@ libraries: $(LIBRARIES) $(STATIC_LIBRARIES) $(PUBLIC_HEADER)
 
 help:
 	@echo 'make            build the programs and libraries into $(BUILD)/'
-	@echo 'make portable   libraries and recorder for glibc 2.28, SQLite inside (needs ziglang)'
+	@echo 'make portable   libraries and recorder for glibc 2.28, SQLite inside (needs ziglang);'
+	@echo '                portable-scan: entropy-scan, too'
 	@echo 'make deps       install the Debian packages that the build needs'
 	@echo 'make demo       corpus, two training runs, table, heatmap, curves'
 	@echo 'make figures    every figure, light and dark, on one page (two minutes)'
@@ -247,24 +249,35 @@ $(PUBLIC_HEADER): tests/tools/header.sh $(PUBLIC_HEADERS)
 	$(Q)tests/tools/header.sh >$@
 
 # For other machines than this one: zig (PyPI's ziglang) links for a glibc of
-# one's choice, and SQLite, which clusters may lack, is linked in. PORTABLE_SQLITE
-# is where sqlite3.h and libsqlite3.a of TARGET are.
+# one's choice, and the libraries, which clusters may lack, are linked in.
+# PORTABLE_PACKAGES is where their headers and archives for TARGET are;
+# PORTABLE_SQLITE where sqlite3.h and libsqlite3.a are, which is enough for all but
+# the console.
 ZIG = python3 -m ziglang
 TARGET = x86_64-linux-gnu.2.28
 PORTABLE = build/portable/$(TARGET)
-PORTABLE_SQLITE = $(PORTABLE)/sqlite
+PORTABLE_PACKAGES = $(PORTABLE)/packages
+PORTABLE_SQLITE = $(PORTABLE_PACKAGES)
+PORTABLE_ARCHIVES = cairo pixman-1 fontconfig freetype png16 expat brotlidec \
+    brotlicommon z fribidi
+packaged = $(patsubst %,$(PORTABLE_PACKAGES)/lib%.a,$(1))
 portable: $(PORTABLE_SQLITE)/sqlite3.h
-	@$(MAKE) --no-print-directory CC='$(ZIG) cc -target $(TARGET)' CUDA=0 \
-	    BUILD=$(PORTABLE) OPENMP=-fopenmp-simd LDFLAGS='$(LDFLAGS)' \
-	    PACKAGE_CFLAGS='-isystem $(PORTABLE_SQLITE)' \
-	    SQLITE_LIBS='$(PORTABLE_SQLITE)/libsqlite3.a' portable-here
+	+@$(portable_make) portable-here
+portable-scan: portable
+	+@$(portable_make) portable-scan-here
+portable_make = $(MAKE) --no-print-directory CC='$(ZIG) cc -target $(TARGET)' \
+    CUDA=0 BUILD=$(PORTABLE) WARNINGS= OPENMP=-fopenmp-simd LDFLAGS='$(LDFLAGS) -s' \
+    PACKAGE_CFLAGS='$(patsubst %,-isystem %,$(sort $(PORTABLE_SQLITE) $(PORTABLE_PACKAGES)))' \
+    SQLITE_LIBS='$(PORTABLE_SQLITE)/libsqlite3.a' \
+    RENDER_LIBS='$(call packaged,$(PORTABLE_ARCHIVES))' \
+    JSON_LIBS='$(call packaged,jansson)' INI_LIBS='$(call packaged,inih)'
+
 portable-here: $(LIBRARIES) $(PUBLIC_HEADER) $(BUILD)/entropy-recorder
+portable-scan-here: $(BUILD)/entropy-scan
 
 # Debian's, of this machine.
-$(PORTABLE)/sqlite/sqlite3.h:
-	@mkdir -p $(@D)
-	$(Q)ln -sf $(call pkg,--variable=libdir,sqlite3)/libsqlite3.a $(@D)/
-	$(Q)ln -sf $(call pkg,--variable=includedir,sqlite3)/sqlite3.h $(@D)/
+$(PORTABLE)/packages/sqlite3.h: tests/tools/packages.sh
+	$(Q)tests/tools/packages.sh $(@D) sqlite3 $(PORTABLE_ARCHIVES) jansson inih
 
 # --- archives and objects --------------------------------------------------
 

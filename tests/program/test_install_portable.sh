@@ -26,15 +26,21 @@ $zig version >/dev/null 2>&1 ||
     none "no zig: python3 -m pip install ziglang, or ZIG='...'"
 target=$(uname -m)-linux-gnu.2.28
 portable=build/portable/$target
-check 'libraries and recorder are built for glibc 2.28' \
-    env -u BUILD -u CC -u SAN make -s portable ZIG="$zig" TARGET="$target"
-for file in libentropyrecord.so libentropyscan.so entropy-recorder; do
+check 'libraries, recorder and console are built for glibc 2.28' \
+    env -u BUILD -u CC -u SAN make -s portable-scan ZIG="$zig" TARGET="$target"
+for file in libentropyrecord.so libentropyscan.so entropy-recorder entropy-scan; do
     check "$file is there" test -s "$portable/$file"
     same_text "$file wants no newer version there" '' "$(newer "$portable/$file")"
     same_text "$file holds its SQLite, if any" '' \
         "$(readelf -d "$portable/$file" | grep -i sqlite)"
 done
-same_text 'and does not export it' '' \
+same_text 'the console needs nothing but libc' '' "$(readelf -d "$portable/entropy-scan" |
+    grep NEEDED | grep -vE 'lib(m|c|dl|pthread|rt)\.so|ld-linux')"
+draw() { "$1/entropy-scan" samples/runs/sm.db --heatmap="$dir/$2.png" -q; }
+check 'it draws' draw "$portable" portable
+check 'what this machine'\''s own draws' draw "$BUILD" own
+check 'both are the same picture' cmp "$dir/portable.png" "$dir/own.png"
+same_text 'SQLite is not exported' '' \
     "$(nm -D --defined-only "$portable/libentropyscan.so" | grep -i sqlite)"
 
 check 'a program is linked with the library' gcc samples/embed/record.c -o "$dir/record" \

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Links to the headers and static archives of this machine's packages, in one
+# folder: the headers beside them in /usr/include, libc's, stay out of sight of a
+# compiler for another libc. licenses/ has what the packages say of themselves, and
+# fonts/ those that figures are drawn with.
+#   tests/tools/packages.sh FOLDER ARCHIVE...    ARCHIVE: z for libz.a
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+folder=$1
+shift
+libdir=$(pkg-config --variable=libdir sqlite3)
+include=$(pkg-config --variable=includedir sqlite3)
+fonts=/usr/share/fonts/truetype/dejavu
+
+rm -rf "$folder"
+mkdir -p "$folder/fonts" "$folder/licenses"
+terms() { # FILE: those of the package that it is of
+    local package
+    package=$(dpkg-query -S "$1" | sed 's/[:,].*//')
+    ln -sf "/usr/share/doc/$package/copyright" "$folder/licenses/$package"
+}
+for name; do
+    if [ ! -e "$libdir/lib$name.a" ]; then
+        echo "$libdir/lib$name.a: missing: install the package that has it (make deps)" >&2
+        exit 1
+    fi
+    ln -sf "$libdir/lib$name.a" "$folder/"
+    terms "$libdir/lib$name.a"
+done
+ln -sf $fonts/DejaVuSans{,-Bold}.ttf "$folder/fonts/"
+terms $fonts/DejaVuSans.ttf
+terms "/usr/share/javascript/d3/d3.min.js"
+ln -sf "$PWD/LICENSE" "$folder/licenses/entropy-scan"
+ln -sf "$include"/{cairo,freetype2,fribidi,libpng16}/* "$include"/{ini,jansson}.h \
+    "$include/fontconfig" "$(find "$include" -name jansson_config.h)" \
+    "$(dirname "$(find "$include" -path '*/curl/curl.h')")" "$folder/"
+# Last: make takes it for all of them.
+ln -sf "$include/sqlite3.h" "$folder/"
