@@ -188,12 +188,12 @@ def test_an_interrupt_passes_and_the_run_is_stopped(run_file):
 
 
 def test_an_error_of_ours_stays_with_us(plain, run_file, monkeypatch):
-    from entropyscan import _attention
+    from entropyscan import _operators
 
     def broken(*_):
         raise RuntimeError("planted\nfault")
 
-    monkeypatch.setattr(_attention, "measure", broken)
+    monkeypatch.setattr(_operators, "measure", broken)
     said, rec = trained_with_one_warning(plain, run_file)
     assert "planted fault" in said
     assert rec.lost > 0

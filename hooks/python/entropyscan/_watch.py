@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from . import _attention
+from . import _operators
+from ._attention import Hook
 from ._recording import Recording
 from ._statistics import NAMES, SERIES
 from ._version import __version__
@@ -98,18 +99,18 @@ class Watch:
         # Values of a device, of the recorded step before this one.
         self._waiting: list[tuple[str, int, str, Any]] = []
         self._ready: torch.cuda.Event | None = None
-        self._hook: _attention.Hook | None = None
+        self._hook: Hook | None = None
         self._is_closed = False
         try:
             run = _describe(model, name, path, config, steps)
         except Exception:  # of a configuration's own methods
             run = {"name": name or os.path.basename(path)}
         self._recording = Recording(path, run)
-        self._tap = _attention.Tap(self._on_error)
+        self._tap = _operators.Tap(self._on_error)
         if rank > 0 and not all_ranks:
             return
         try:
-            self._hook = _attention.Hook(model, self._tap)
+            self._hook = Hook(model, self._tap)
             if not self._hook.names:
                 self._recording.fail(
                     f"{type(model).__name__}: no attention was found in it"
@@ -154,7 +155,7 @@ class Watch:
             and not self._is_closed
             and self._recording.is_recording
         )
-        _attention.enable(self._tap, self._tap.is_open and self._is_recorded())
+        _operators.enable(self._tap, self._tap.is_open and self._is_recorded())
 
     # --- steps ---------------------------------------------------------------------
 

@@ -1,0 +1,301 @@
+"""Operators that graphs keep and that look at run time whether a step is
+recorded.
+
+Each attention module gets a number, kept as a tensor of one element that is no
+buffer: graphs take it as an input, so that layers which share a graph do not
+compile again. An operator without outputs takes it with queries and keys; the
+compiler keeps it because its effect is ordered. Whatever fails in one of them
+goes to the watch, never into the training."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ._statistics import Attention, measure, measure_weights
+
+_SLOT = "_entropyscan_slot"
+
+
+class Tap:
+    """What one watched model hands over. `enabled`: this step is recorded.
+    Results by phase and place of the module, the first of a step alone: those
+    of the first micro-batch, so that a second forward pass of a layer, for
+    gradient checkpointing, changes nothing."""
+
+    def __init__(self, on_error: Callable[[BaseException], None]) -> None:
+        self.enabled = False
+        self.is_open = True  # evaluations are wanted at every step
+        self.results: dict[str, dict[int, Tensor]] = {"train": {}, "eval": {}}
+        self.shape: tuple[int, int] | None = None  # batch, context
+        self.has_sinks = False
+        self.on_error = on_error
+        self.stack: list[Tensor | None] = []
+
+    def clear(self, phase: str) -> None:
+        self.results[phase] = {}
+
+
+class Slot:
+    def __init__(self, tap: Tap, place: int, module: nn.Module) -> None:
+        self.tap, self.place, self.module = tap, place, weakref.ref(module)
+
+
+_slots: dict[int, Slot] = {}
+_next_slot = 0
+enabled: list[bool] = [False]  # of any tap: read on the fast path
+
+
+def _update_enabled() -> None:
+    enabled[0] = any(slot.tap.enabled for slot in _slots.values())
+
+
+def enable(tap: Tap, enabled: bool) -> None:
+    tap.enabled = enabled
+    _update_enabled()
+
+
+def add_slot(tap: Tap, place: int, module: nn.Module) -> int:
+    """Gives a module its number."""
+    global _next_slot
+    number = _next_slot
+    _next_slot += 1
+    _slots[number] = Slot(tap, place, module)
+    module.__dict__[_SLOT] = torch.tensor(number, device="cpu")
+    return number
+
+
+def remove_slot(number: int) -> None:
+    slot = _slots.pop(number, None)
+    module = slot.module() if slot is not None else None
+    if module is not None:
+        module.__dict__.pop(_SLOT, None)
+
+
+def slot_of(module: nn.Module) -> Tensor | None:
+    """None for a module that is not watched; a copy of one is not."""
+    slot = module.__dict__.get(_SLOT)
+    if slot is None or torch.compiler.is_compiling():
+        return slot
+    found = _slots.get(int(slot))
+    return slot if found is not None and found.module() is module else None
+
+
+def is_training(module: nn.Module | None) -> bool:
+    """Reentrant checkpointing runs the first pass without gradients, so a
+    module that trains is in training whatever the gradients are."""
+    return torch.is_grad_enabled() or (module is not None and module.training)
+
+
+def report(slot: Tensor | None, error: BaseException) -> None:
+    """To the watch whose module it is."""
+    found = _slots.get(int(slot)) if slot is not None else None
+    if found is not None:
+        found.tap.on_error(error)
+
+
+# --- operators ----------------------------------------------------------------
+
+
+def _is_wanted(slot: Tensor, training: bool) -> Slot | None:
+    """The slot, if this step is recorded and has nothing of it so far."""
+    found = _slots.get(int(slot))
+    if found is None:
+        return None
+    tap = found.tap
+    if not (tap.enabled if training else tap.is_open):
+        return None
+    phase = "train" if training else "eval"
+    return None if found.place in tap.results[phase] else found
+
+
+def _keep(
+    slot: Slot, training: bool, query: Tensor, key: Tensor, what: Attention
+) -> None:
+    tap = slot.tap
+    heads = measure(query, key, what)
+    if what.sinks is not None:
+        tap.has_sinks = True
+    if heads.device.type == "cuda":
+        pinned = torch.empty(heads.shape, dtype=heads.dtype, pin_memory=True)
+        heads = pinned.copy_(heads, non_blocking=True)
+    tap.results["train" if training else "eval"][slot.place] = heads
+    if tap.shape is None:
+        tap.shape = (query.shape[0], query.shape[2])
+
+
+@torch.library.custom_op("entropyscan::observe", mutates_args=())
+def _observe(
+    slot: Tensor,
+    query: Tensor,
+    key: Tensor,
+    mask: Optional[Tensor],
+    bias: Optional[Tensor],
+    sinks: Optional[Tensor],
+    query_starts: Optional[Tensor],
+    key_starts: Optional[Tensor],
+    scale: Optional[float],
+    softcap: Optional[float],
+    window: int,
+    causal: bool,
+    at_end: bool,
+    is_self: bool,
+    training: bool,
+) -> None:
+    found = _is_wanted(slot, training)
+    if found is None:
+        return
+    try:
+        what = Attention(
+            scale=scale,
+            softcap=softcap,
+            causal=causal,
+            offset=key.shape[2] - query.shape[2] if at_end else 0,
+            window=window,
+            is_self=is_self,
+            mask=mask,
+            bias=bias,
+            sinks=sinks,
+            query_starts=query_starts,
+            key_starts=key_starts,
+        )
+        _keep(found, training, query, key, what)
+    except Exception as error:
+        found.tap.on_error(error)
+
+
+def observe(
+    slot: Tensor,
+    query: Tensor,
+    key: Tensor,
+    *,
+    training: bool,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    sinks: Tensor | None = None,
+    query_starts: Tensor | None = None,
+    key_starts: Tensor | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    window: int = 0,
+    causal: bool = False,
+    at_end: bool = False,
+    is_self: bool = True,
+) -> None:
+    """query (B,H,T,D), key (B,H or fewer,S,D); at_end: the last query stands at
+    the last key. The rest as in Attention. Nothing here gets a gradient."""
+    _observe(
+        slot,
+        query.detach(),
+        key.detach(),
+        _detached(mask),
+        _detached(bias),
+        _detached(sinks),
+        query_starts,
+        key_starts,
+        scale,
+        softcap,
+        window,
+        causal,
+        at_end,
+        is_self,
+        training,
+    )
+
+
+def _detached(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.detach()
+
+
+@torch.library.custom_op("entropyscan::observe_projected", mutates_args=())
+def observe_projected(
+    slot: Tensor,
+    query: Tensor,
+    key: Tensor,
+    query_weight: Tensor,
+    key_weight: Tensor,
+    query_bias: Optional[Tensor],
+    key_bias: Optional[Tensor],
+    mask: Optional[Tensor],
+    hidden_keys: Optional[Tensor],
+    n_heads: int,
+    causal: bool,
+    is_self: bool,
+    training: bool,
+) -> None:
+    """torch.nn.MultiheadAttention: query (B,T,E), key (B,S,K) before their
+    projections; what hides keys is true there."""
+    found = _is_wanted(slot, training)
+    if found is None:
+        return
+    try:
+        device = query.device.type
+        with torch.no_grad(), torch.autocast(device, enabled=False):
+            q = _heads(F.linear(query, query_weight, query_bias), n_heads)
+            k = _heads(F.linear(key, key_weight, key_bias), n_heads)
+            mask = _one_mask(mask, hidden_keys, q, k)
+            what = Attention(causal=causal, mask=mask, is_self=is_self)
+            _keep(found, training, q, k, what)
+    except Exception as error:
+        found.tap.on_error(error)
+
+
+def _heads(x: Tensor, n_heads: int) -> Tensor:
+    return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
+
+
+def _one_mask(
+    mask: Tensor | None, hidden: Tensor | None, q: Tensor, k: Tensor
+) -> Tensor | None:
+    """attn_mask (T,S) or (B H,T,S) and key_padding_mask (B,S) of torch.nn as
+    one: bool, true where a key is seen, or added."""
+    b, h, t, _ = q.shape
+    if mask is not None:
+        mask = mask[None, None] if mask.dim() == 2 else mask.view(b, h, t, -1)
+        mask = ~mask if mask.dtype == torch.bool else mask.float()
+    if hidden is None:
+        return mask
+    hidden = hidden[:, None, None, :]
+    if hidden.dtype != torch.bool:
+        hidden = hidden == -float("inf")
+    if mask is None:
+        return (~hidden).expand(b, 1, t, k.shape[2])
+    if mask.dtype == torch.bool:
+        return mask & ~hidden
+    return mask.masked_fill(hidden, -float("inf"))
+
+
+@torch.library.custom_op("entropyscan::observe_weights", mutates_args=())
+def observe_weights(slot: Tensor, weights: Tensor, training: bool) -> None:
+    """Weights (B,H,T,S) that a module returned."""
+    found = _is_wanted(slot, training)
+    if found is None:
+        return
+    try:
+        heads = measure_weights(weights)
+        if heads is not None:
+            found.tap.results["train" if training else "eval"][found.place] = heads
+            if found.tap.shape is None:
+                found.tap.shape = (weights.shape[0], weights.shape[2])
+    except Exception as error:
+        found.tap.on_error(error)
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+def _register() -> None:
+    from torch._library.effects import EffectType
+
+    for operator in (_observe, observe_projected, observe_weights):
+        operator.register_fake(_nothing)
+        operator.register_effect(EffectType.ORDERED)
+
+
+_register()

@@ -1,0 +1,276 @@
+"""What shows the attention of modules: entries of transformers and its eager
+functions, wrapped in place, and hooks for torch.nn.MultiheadAttention and for
+modules that return their weights. Each hands queries, keys and masks to an
+operator (_operators.py) and lets the training go on with the arguments that it
+was given. _functions.py does the same for functions that anybody may call."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ._operators import (
+    enabled,
+    is_training,
+    observe,
+    observe_projected,
+    observe_weights,
+    report,
+    slot_of,
+)
+
+_FLASH = ("flash_attention_2", "flash_attention_3", "flash_attention_4")
+_HUGGING_FACE = ("sdpa", "flex_attention", *_FLASH)
+
+
+class Patches:
+    """Attributes and entries replaced, and put back in reverse order."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+
+    def attribute(self, owner: Any, name: str, value: Any) -> None:
+        before = getattr(owner, name)
+        setattr(owner, name, value)
+
+        def undo() -> None:
+            # Somebody who wrapped ours stays; ours has nothing to do then.
+            if getattr(owner, name) is value:
+                setattr(owner, name, before)
+
+        self._undo.append(undo)
+
+    def entry(self, table: dict[str, Any], name: str, value: Any) -> None:
+        before = table[name]
+        table[name] = value
+
+        def undo() -> None:
+            if table.get(name) is value:
+                table[name] = before
+
+        self._undo.append(undo)
+
+    def call(self, undo: Callable[[], None]) -> None:
+        self._undo.append(undo)
+
+    def undo(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+
+# Shared by all watches, whatever the order in which they end: what is wrapped is
+# wrapped once, and put back when the last of them ends.
+shared = Patches()
+MARK = "_is_entropyscan"
+
+
+def safely(slot: Tensor | None, function: Callable[..., None], *args: Any) -> None:
+    try:
+        function(*args)
+    except Exception as error:
+        report(slot, error)
+
+
+# --- transformers --------------------------------------------------------------
+
+
+def _of_hugging_face(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    attention_mask: Any,
+    kind: str,
+    options: dict[str, Any],
+) -> None:
+    """What an entry of transformers does with its arguments, said once more."""
+    slot = slot_of(module)
+    if slot is None:
+        return
+    causal = options.get("is_causal")
+    if causal is None:
+        causal = getattr(module, "is_causal", True)
+    window = 0
+    at_end = False
+    starts = key_starts = None
+    softcap = options.get("softcap")
+    if kind in _FLASH:
+        window = options.get("sliding_window") or 0
+        at_end = True
+        starts = options.get("cu_seq_lens_q")
+        key_starts = options.get("cu_seq_lens_k")
+    elif kind == "sdpa":
+        causal = bool(causal) and attention_mask is None and query.shape[2] > 1
+        softcap = None
+    else:  # eager, flex: the mask says it
+        causal = False
+    if kind == "flex_attention" and not isinstance(attention_mask, Tensor):
+        attention_mask = _of_block_mask(attention_mask, query, key)
+    if causal and kind == "sdpa" and key.shape[2] > query.shape[2]:
+        key = key[:, :, : query.shape[2]]
+    observe(
+        slot,
+        query,
+        key,
+        mask=attention_mask,
+        bias=options.get("position_bias"),
+        sinks=options.get("s_aux"),
+        query_starts=starts,
+        key_starts=key_starts,
+        scale=options.get("scaling"),
+        softcap=softcap,
+        window=window,
+        causal=bool(causal),
+        at_end=at_end,
+        is_self=not getattr(module, "is_cross_attention", False),
+        training=is_training(module),
+    )
+
+
+def _of_block_mask(mask: Any, query: Tensor, key: Tensor) -> Tensor | None:
+    """The dense mask (B|1,H|1,T,S) of flex attention's BlockMask."""
+    if mask is None:
+        return None
+    from torch.nn.attention.flex_attention import create_mask
+
+    shape = mask.shape
+    return create_mask(
+        mask.mask_mod,
+        shape[0],
+        shape[1],
+        query.shape[2],
+        key.shape[2],
+        device=query.device,
+    )
+
+
+def _observed(original: Callable[..., Any], kind: str) -> Callable[..., Any]:
+    def attention(
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Any,
+        *args: Any,
+        **options: Any,
+    ) -> Any:
+        if torch.compiler.is_compiling():
+            _of_hugging_face(module, query, key, attention_mask, kind, options)
+        elif enabled[0] or not torch.is_grad_enabled():
+            given = (module, query, key, attention_mask, kind, options)
+            safely(slot_of(module), _of_hugging_face, *given)
+        return original(module, query, key, value, attention_mask, *args, **options)
+
+    setattr(attention, MARK, True)
+    return attention
+
+
+def wrap_hugging_face() -> None:
+    modeling = sys.modules.get("transformers.modeling_utils")
+    if modeling is None:
+        return
+    tables = [modeling.AttentionInterface._global_mapping]
+    # A model file may have an interface with entries of its own.
+    for loaded in list(sys.modules.values()):
+        interface = getattr(loaded, "__dict__", {}).get("ALL_ATTENTION_FUNCTIONS")
+        if isinstance(interface, modeling.AttentionInterface):
+            tables.append(interface._local_mapping)
+    done: set[int] = set()
+    for table in tables:
+        if id(table) in done:
+            continue
+        done.add(id(table))
+        for kind in _HUGGING_FACE:
+            if kind in table and not hasattr(table[kind], MARK):
+                shared.entry(table, kind, _observed(table[kind], kind))
+
+
+EAGER = "eager_attention_forward"
+
+
+def wrap_eager(model: nn.Module) -> None:
+    """Eager attention is no entry but a function of each model file."""
+    done: set[str] = set()
+    for module in model.modules():
+        for cls in type(module).__mro__:
+            file = sys.modules.get(cls.__module__)
+            if cls.__module__ in done or file is None:
+                continue
+            done.add(cls.__module__)
+            function = file.__dict__.get(EAGER)
+            if callable(function) and not hasattr(function, MARK):
+                shared.attribute(file, EAGER, _observed(function, "eager"))
+
+
+# --- torch.nn.MultiheadAttention ---------------------------------------------
+
+
+def before_multihead(
+    module: nn.MultiheadAttention, args: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    if torch.compiler.is_compiling():
+        _of_multihead(module, args, options)
+    elif enabled[0] or not torch.is_grad_enabled():
+        safely(slot_of(module), _of_multihead, module, args, options)
+
+
+def _of_multihead(
+    module: nn.MultiheadAttention, args: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    names = ("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask")
+    given = {**dict(zip(names, args)), **options}
+    query, key = given["query"], given["key"]
+    is_self = query is key
+    mask, hidden = given.get("attn_mask"), given.get("key_padding_mask")
+    slot = slot_of(module)
+    if slot is None or query.is_nested:
+        return
+    if query.dim() == 2:
+        query, key = query[None], key[None]
+        hidden = None if hidden is None else hidden[None]
+    elif not module.batch_first:
+        query, key = query.transpose(0, 1), key.transpose(0, 1)
+    width = module.embed_dim
+    if module._qkv_same_embed_dim:
+        q_weight, k_weight, _ = module.in_proj_weight.chunk(3)
+    else:
+        q_weight, k_weight = module.q_proj_weight, module.k_proj_weight
+    bias = module.in_proj_bias
+    observe_projected(
+        slot,
+        query.detach(),
+        key.detach(),
+        q_weight.detach(),
+        k_weight.detach(),
+        None if bias is None else bias[:width].detach(),
+        None if bias is None else bias[width : 2 * width].detach(),
+        None if mask is None else mask.detach(),
+        hidden,
+        module.num_heads,
+        bool(given.get("is_causal", False)) and mask is None,
+        is_self,
+        is_training(module),
+    )
+
+
+# --- modules that return their weights -----------------------------------------
+
+
+def after_weights(module: nn.Module, args: Any, output: Any) -> None:
+    if torch.compiler.is_compiling():
+        _of_weights(module, output)
+    elif enabled[0] or not torch.is_grad_enabled():
+        safely(slot_of(module), _of_weights, module, output)
+
+
+def _of_weights(module: nn.Module, output: Any) -> None:
+    slot = slot_of(module)
+    if slot is None or not isinstance(output, (tuple, list)):
+        return
+    for value in output[1:]:
+        if isinstance(value, Tensor) and value.dim() == 4 and value.is_floating_point():
+            observe_weights(slot, value.detach(), is_training(module))
+            return
