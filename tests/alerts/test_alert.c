@@ -1,13 +1,7 @@
 /** Alerts as values: to text and JSON and back, and out of a recorder's
  *  events. */
-#include "tests/support/cmocka_all.h"
-
 #include "cli/alerts/alert.h"
-#include "tests/support/run_files.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/support/test.h"
 
 #define UUID "0f0f0f0f-1111-4222-8333-444444444444"
 
@@ -20,9 +14,8 @@ static const char stored[] =
     "\"severity\":\"critical\",\"onset\":4,\"step\":9007199254740993,"
     "\"value\":0.75,\"threshold\":null,\"layers\":[1,3,4]}";
 
-static void test_alert__stored_json_reads_back_as_the_same(void **state)
+TEST(stored_json_reads_back_as_the_same)
 {
-    (void)state;
     es_alert alert;
     es_assert_ok(es_alert_read(&alert, stored));
     assert_string_equal(alert.path, "/runs/\x1b.db");
@@ -56,9 +49,8 @@ static void test_alert__stored_json_reads_back_as_the_same(void **state)
     free(json);
 }
 
-static void test_alert__a_value_is_printed_as_a_line(void **state)
+TEST(a_value_is_printed_as_a_line)
 {
-    (void)state;
     const es_alert alert = {.path = "/a\x1b[2J.db",
                             .uuid = UUID,
                             .name = "n",
@@ -79,9 +71,8 @@ static void test_alert__a_value_is_printed_as_a_line(void **state)
     free(line);
 }
 
-static void test_alert__damaged_json_is_refused(void **state)
+TEST(damaged_json_is_refused)
 {
-    (void)state;
     static const char *const members[] = {"\"path\"", "\"run\"", "\"kind\"",
                                           "\"severity\""};
     es_alert alert;
@@ -96,9 +87,8 @@ static void test_alert__damaged_json_is_refused(void **state)
     }
 }
 
-static void test_alert__events_of_a_recorder_are_alerts(void **state)
+TEST(events_of_a_recorder_are_alerts)
 {
-    (void)state;
     static const struct {
         const char *dedupe, *data;
         bool found;
@@ -140,15 +130,4 @@ static void test_alert__events_of_a_recorder_are_alerts(void **state)
                     (isnan(alert.value) && isnan(cases[i].value)));
         assert_int_equal(alert.n_layers, cases[i].n_layers);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alert__stored_json_reads_back_as_the_same),
-        cmocka_unit_test(test_alert__a_value_is_printed_as_a_line),
-        cmocka_unit_test(test_alert__damaged_json_is_refused),
-        cmocka_unit_test(test_alert__events_of_a_recorder_are_alerts),
-    };
-    return cmocka_run_group_tests_name("alert", tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /** Runs judged as they grow, as a watcher does: nothing missed. */
-#include "tests/support/cmocka_all.h"
-
-#include "analyzer/base/value.h"
 #include "cli/alerts/watch/follow.h"
 #include "cli/runs/summary.h"
 #include "tests/support/chance.h"
 #include "tests/support/recorded.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 #define L 3
 #define H 2
@@ -238,7 +232,7 @@ static size_t settle(growing *g)
     return n_twice;
 }
 
-static void test_follow__a_growing_run_is_judged_as_the_whole(void **state)
+TEST(a_growing_run_is_judged_as_the_whole)
 {
     size_t n = 0;
     for (uint64_t seed = 1; seed < 16; seed++) {
@@ -255,7 +249,7 @@ static void test_follow__a_growing_run_is_judged_as_the_whole(void **state)
     assert_true(n > 250);
 }
 
-static void test_follow__a_resumed_run_is_judged_anew(void **state)
+TEST(a_resumed_run_is_judged_anew)
 {
     for (uint64_t seed = 1001; seed < 1009; seed++) {
         growing g;
@@ -274,7 +268,7 @@ static void test_follow__a_resumed_run_is_judged_anew(void **state)
 }
 
 /* Until the new samples were past the old ones. */
-static void test_follow__a_resumption_may_go_unseen(void **state)
+TEST(a_resumption_may_go_unseen)
 {
     for (uint64_t seed = 2001; seed < 2009; seed++) {
         growing g;
@@ -291,8 +285,7 @@ static void test_follow__a_resumption_may_go_unseen(void **state)
     }
 }
 
-static void
-test_follow__an_ended_run_is_read_again_only_if_it_goes_on(void **state)
+TEST(an_ended_run_is_read_again_only_if_it_goes_on)
 {
     growing g;
     begin_by_chance(&g, state, 7);
@@ -311,7 +304,7 @@ test_follow__an_ended_run_is_read_again_only_if_it_goes_on(void **state)
 }
 
 /* Too short for a collapse: only its end shows it. */
-static void test_follow__a_short_run_is_reported_at_its_end(void **state)
+TEST(a_short_run_is_reported_at_its_end)
 {
     growing g;
     begin(&g, state, "short.db", NULL);
@@ -324,7 +317,7 @@ static void test_follow__a_short_run_is_reported_at_its_end(void **state)
     end(&g);
 }
 
-static void test_follow__a_noisy_rule_silences_no_other(void **state)
+TEST(a_noisy_rule_silences_no_other)
 {
     growing g;
     begin(&g, state, "noisy.db",
@@ -343,18 +336,4 @@ static void test_follow__a_noisy_rule_silences_no_other(void **state)
     end(&g);
 }
 
-#define IN_FOLDER(test)                                                        \
-    cmocka_unit_test_setup_teardown(test, es_folder_make, es_folder_remove)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_follow__a_growing_run_is_judged_as_the_whole),
-        IN_FOLDER(test_follow__a_resumed_run_is_judged_anew),
-        IN_FOLDER(test_follow__a_resumption_may_go_unseen),
-        IN_FOLDER(test_follow__an_ended_run_is_read_again_only_if_it_goes_on),
-        IN_FOLDER(test_follow__a_short_run_is_reported_at_its_end),
-        IN_FOLDER(test_follow__a_noisy_rule_silences_no_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

@@ -2,17 +2,12 @@
  * The flags against histories whose truth is known from their making, and
  * against the published heatmaps: nothing is missed, and few alarms are false.
  */
-#include "tests/support/cmocka_all.h"
-
 #include "cli/alerts/watch/follow.h"
 #include "cli/runs/summary.h"
 #include "samples/alerts/synthetic.h"
 #include "tests/support/judged.h"
 #include "tests/support/paper.h"
-#include "tests/support/run_files.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 #define N_HISTORIES 3000
 #define SEED 20
@@ -136,9 +131,8 @@ static void print_wrong(const tally *tallies)
     }
 }
 
-static void test_labelled__synthetic_histories_are_judged_right(void **state)
+TEST(synthetic_histories_are_judged_right)
 {
-    (void)state;
     tally tallies[ES_SYNTHETIC_N_KINDS] = {{0}}, all = {0};
     size_t n_healthy = 0;
     for (size_t i = 0; i < N_HISTORIES; i++) {
@@ -188,7 +182,7 @@ static verdict judge_file(es_reader *reader, size_t run)
 
 /* Sample by sample and from a file afterwards: the same is reported, at the
    same steps, and the same stands. */
-static void test_labelled__files_are_judged_alike(void **state)
+TEST(files_are_judged_alike)
 {
     enum { EVERY = 23, N = N_HISTORIES / EVERY };
     char *path = es_folder_file(state, "histories.db");
@@ -218,9 +212,8 @@ static void test_labelled__files_are_judged_alike(void **state)
 }
 
 /* The published models, as their papers describe them. */
-static void test_labelled__published_heatmaps_are_judged_right(void **state)
+TEST(published_heatmaps_are_judged_right)
 {
-    (void)state;
     static const struct {
         const char *arch;
         es_truth truth;
@@ -253,12 +246,4 @@ static void test_labelled__published_heatmaps_are_judged_right(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_labelled__synthetic_histories_are_judged_right),
-        cmocka_unit_test(test_labelled__files_are_judged_alike),
-        cmocka_unit_test(test_labelled__published_heatmaps_are_judged_right),
-    };
-    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
-}
+TEST_GROUP(es_folder_make, es_folder_remove)

@@ -1,12 +1,6 @@
 /** Rules files: what they may say, and the messages for those that do not. */
-#include "tests/support/cmocka_all.h"
-
 #include "cli/alerts/rules/rules_file.h"
-#include "tests/support/run_files.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 static es_status parse(es_rules_file *out, const char *text)
 {
@@ -79,7 +73,7 @@ static void assert_reads_back(const es_rules_file *file, bool examples)
 }
 
 /* Each threshold by itself, at a value that is not short in decimal. */
-static void test_rules_file__every_threshold_is_set_and_printed(void **state)
+TEST(every_threshold_is_set_and_printed)
 {
     static const char *const cases[] = {
         "[collapse]\nhead=0.7000001",    "[collapse]\nshare=0.7000001",
@@ -89,7 +83,6 @@ static void test_rules_file__every_threshold_is_set_and_printed(void **state)
         "[overload]\nerror=0.7000001",   "[overload]\nwarm_up=0.7000001",
         "[logits]\nwarning=0.1",         "[logits]\nerror=123456.7"};
     es_rules_file seen;
-    (void)state;
     assert_int_equal(sizeof(es_flag_rules), 11 * sizeof(double));
     es_rules_file_default(&seen);
     assert_false(es_rules_file_is_set(&seen));
@@ -104,11 +97,10 @@ static void test_rules_file__every_threshold_is_set_and_printed(void **state)
 }
 
 /* The examples, without their semicolons: one of each aggregate. */
-static void test_rules_file__examples_are_rules(void **state)
+TEST(examples_are_rules)
 {
     es_rules_file defaults;
     bool seen[ES_N_RULE_AGGREGATES] = {false};
-    (void)state;
     es_rules_file_default(&defaults);
     char *text = printed(&defaults, true);
     for (char *at = text; (at = strstr(at, "\n;"));)
@@ -124,9 +116,8 @@ static void test_rules_file__examples_are_rules(void **state)
     free(text);
 }
 
-static void test_rules_file__every_key_of_a_rule_is_read(void **state)
+TEST(every_key_of_a_rule_is_read)
 {
-    (void)state;
     es_rules_file file = good("\xef\xbb\xbf# as some editors begin\r\n"
                               "[rule  a-1_b]  ; mine\r\n"
                               "  series : alpha\r\n"
@@ -162,7 +153,7 @@ static void test_rules_file__every_key_of_a_rule_is_read(void **state)
 
 #define RULE "[rule a]\nseries = x\n"
 
-static void test_rules_file__wrong_lines_are_named(void **state)
+TEST(wrong_lines_are_named)
 {
     static const struct {
         const char *text, *words;
@@ -219,7 +210,6 @@ static void test_rules_file__wrong_lines_are_named(void **state)
         {"[baseline]\nfile = x\n", "r.ini:2: 'file': [baseline] has run"},
         {"[rule a]\nseries =\n", "r.ini:2: series = '': the name of a series"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         es_rules_file file;
         es_assert_status(ES_EUSAGE, cases[i].words,
@@ -228,8 +218,7 @@ static void test_rules_file__wrong_lines_are_named(void **state)
     }
 }
 
-static void
-test_rules_file__what_is_too_large_or_absent_is_refused(void **state)
+TEST(what_is_too_large_or_absent_is_refused)
 {
     char *path = es_folder_file(state, "large.ini");
     size_t n = ES_RULES_FILE_BYTES + 1;
@@ -264,15 +253,4 @@ test_rules_file__what_is_too_large_or_absent_is_refused(void **state)
     es_rules_file_free(&file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules_file__every_threshold_is_set_and_printed),
-        cmocka_unit_test(test_rules_file__examples_are_rules),
-        cmocka_unit_test(test_rules_file__every_key_of_a_rule_is_read),
-        cmocka_unit_test(test_rules_file__wrong_lines_are_named),
-        cmocka_unit_test(
-            test_rules_file__what_is_too_large_or_absent_is_refused),
-    };
-    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
-}
+TEST_GROUP(es_folder_make, es_folder_remove)

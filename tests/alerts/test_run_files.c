@@ -1,12 +1,7 @@
 /* Looking at run files again and again: what a change of them may not hide. */
-#include "tests/support/cmocka_all.h"
-
 #include "cli/alerts/watch/watcher.h"
 #include "tests/support/recorded.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 enum { L = 3, H = 2, LONG = 100, SHORT = 8 };
 
@@ -40,8 +35,7 @@ static es_watch_files watch_of(char *const *path, size_t *n_reported)
 
 /* Of one that is being written the whole is judged now and then: as soon as
  * it is another, whatever the length of the one before. */
-static void
-test_run_files__a_shorter_run_in_the_same_place_is_judged(void **state)
+TEST(a_shorter_run_in_the_same_place_is_judged)
 {
     char *const path = es_folder_file(state, "run.db");
     size_t n_reported = 0;
@@ -60,7 +54,7 @@ test_run_files__a_shorter_run_in_the_same_place_is_judged(void **state)
 
 /* A rule that does not fit the first run of a file is reported, and the second
  * one is judged. */
-static void test_run_files__a_rule_may_fit_one_run_of_two(void **state)
+TEST(a_rule_may_fit_one_run_of_two)
 {
     static const char text[] =
         "[rule odd]\nseries = odd\nabove = 2\naggregate = head\n";
@@ -91,7 +85,7 @@ static void test_run_files__a_rule_may_fit_one_run_of_two(void **state)
 }
 
 /* A name that changed would have everything reported again. */
-static void test_run_files__a_state_has_the_name_it_always_had(void **state)
+TEST(a_state_has_the_name_it_always_had)
 {
     static const char *const cases[][3] = {
         {"node7", "/data/runs", "runs-6bf27db068f75a45cbebc0d7.state"},
@@ -103,7 +97,6 @@ static void test_run_files__a_state_has_the_name_it_always_had(void **state)
          "0123456789012345678901234567890123456789",
          "____012345678901234567890123456789012345"
          "-6bf27db042a0a8a7c07bd863.state"}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[ES_STATE_NAME_MAX];
         es_state_name(name, cases[i][0], cases[i][1]);
@@ -114,13 +107,4 @@ static void test_run_files__a_state_has_the_name_it_always_had(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            test_run_files__a_shorter_run_in_the_same_place_is_judged),
-        cmocka_unit_test(test_run_files__a_rule_may_fit_one_run_of_two),
-        cmocka_unit_test(test_run_files__a_state_has_the_name_it_always_had),
-    };
-    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
-}
+TEST_GROUP(es_folder_make, es_folder_remove)

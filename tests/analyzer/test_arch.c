@@ -1,12 +1,7 @@
 /* The notation of architectures: what is read, printed and refused. */
-#include "tests/support/cmocka_all.h"
-
 #include "analyzer/arch/arch.h"
 #include "tests/support/chance.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 static void expect_print(const char *text, const char *canonical)
 {
@@ -28,9 +23,8 @@ static void expect_refusal(const char *text, const char *named)
     assert_int_equal(arch.power, 77);
 }
 
-static void test_arch__each_part_sets_its_fields(void **state)
+TEST(each_part_sets_its_fields)
 {
-    (void)state;
     es_arch a;
     assert_int_equal(es_arch_parse(&a, "EReg(SM(t)+ScFuFFNi6)"), ES_OK);
     assert_true(a.entropy_reg && a.temperature);
@@ -51,9 +45,8 @@ static void test_arch__each_part_sets_its_fields(void **state)
     assert_int_equal(a.spectral_norm, ES_NORM_FFN);
 }
 
-static void test_arch__the_canonical_form_is_printed(void **state)
+TEST(the_canonical_form_is_printed)
 {
-    (void)state;
     expect_print("SM", "SM");
     expect_print("SM+LN+G", "SM+LN+G");
     expect_print("  S M +\tLN + GT ", "SM+LN+GT");
@@ -74,9 +67,8 @@ static void test_arch__the_canonical_form_is_printed(void **state)
     expect_print("SM+ScFFN+SNorm(QKVO,FFN)", "SM+ScFFN+SNorm(QKVO,FFN)");
 }
 
-static void test_arch__what_is_no_architecture_is_refused(void **state)
+TEST(what_is_no_architecture_is_refused)
 {
-    (void)state;
     expect_refusal("", "empty part");
     expect_refusal("+SM", "empty part");
     expect_refusal("SM+", "empty part");
@@ -130,9 +122,8 @@ static void test_arch__what_is_no_architecture_is_refused(void **state)
     expect_refusal("EReg()", "empty part");
 }
 
-static void test_arch__a_long_text_without_blanks_is_refused(void **state)
+TEST(a_long_text_without_blanks_is_refused)
 {
-    (void)state;
     char text[4 * ES_ARCH_TEXT_MAX];
     memset(text, ' ', sizeof text);
     memcpy(text, "SM", 2);
@@ -147,9 +138,8 @@ static void test_arch__a_long_text_without_blanks_is_refused(void **state)
     expect_refusal(text, "'LR(0");
 }
 
-static void test_arch__a_short_buffer_cuts_the_print(void **state)
+TEST(a_short_buffer_cuts_the_print)
 {
-    (void)state;
     es_arch arch;
     char out[8] = "xxxxxxx";
     assert_int_equal(es_arch_parse(&arch, "SM+LN+GT"), ES_OK);
@@ -229,9 +219,8 @@ static void draw_arch(char out[ES_ARCH_TEXT_MAX])
              regularised ? ")" : "");
 }
 
-static void test_arch__a_canonical_form_prints_as_itself(void **state)
+TEST(a_canonical_form_prints_as_itself)
 {
-    (void)state;
     for (unsigned seed = 1; seed <= 20000; seed++) {
         char text[ES_ARCH_TEXT_MAX] = "", one[ES_ARCH_TEXT_MAX],
              two[ES_ARCH_TEXT_MAX];
@@ -255,9 +244,8 @@ static void test_arch__a_canonical_form_prints_as_itself(void **state)
 
 /* A text with some characters changed: either refused in words, or its
  * canonical form is a fixed point. */
-static void test_arch__a_changed_text_is_refused_or_prints_back(void **state)
+TEST(a_changed_text_is_refused_or_prints_back)
 {
-    (void)state;
     static const char alphabet[] = "SMLNGTRWPEcFui()+,0159.-e t\x01\xff";
     unsigned n_refused = 0;
     for (unsigned seed = 1; seed <= 50000; seed++) {
@@ -283,18 +271,4 @@ static void test_arch__a_changed_text_is_refused_or_prints_back(void **state)
         assert_string_equal(one, two);
     }
     assert_in_range(n_refused, 25000, 49999);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arch__each_part_sets_its_fields),
-        cmocka_unit_test(test_arch__the_canonical_form_is_printed),
-        cmocka_unit_test(test_arch__what_is_no_architecture_is_refused),
-        cmocka_unit_test(test_arch__a_long_text_without_blanks_is_refused),
-        cmocka_unit_test(test_arch__a_short_buffer_cuts_the_print),
-        cmocka_unit_test(test_arch__a_canonical_form_prints_as_itself),
-        cmocka_unit_test(test_arch__a_changed_text_is_refused_or_prints_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,12 @@
 /** Ceiling, policies and bands: closed forms, edges, the published figures. */
-#include "tests/support/cmocka_all.h"
-
 #include "analyzer/base/text.h"
-#include "analyzer/base/value.h"
 #include "analyzer/flags/bands.h"
-#include "tests/support/near.h"
 #include "tests/support/paper.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 /* True only if close, or both NaN. */
-static void test_bands__ceiling_is_the_log_factorial(void **state)
+TEST(ceiling_is_the_log_factorial)
 {
-    (void)state;
     double log_factorial = 0;
     for (int n = 1; n <= 2048; n++) {
         log_factorial += log(n);
@@ -28,9 +21,8 @@ static void test_bands__ceiling_is_the_log_factorial(void **state)
     assert_true(isnan(es_ceiling(-5)));
 }
 
-static void test_bands__edges_are_closed_below(void **state)
+TEST(edges_are_closed_below)
 {
-    (void)state;
     const float x[] = {0.0F,   0.999F, 1.0F, 1.999F, 2.0F,
                        2.999F, 3.0F,   3.9F, 4.0F,   -0.0F};
     es_bands bands;
@@ -42,9 +34,8 @@ static void test_bands__edges_are_closed_below(void **state)
     assert_int_equal(bands.n_heads, 10);
 }
 
-static void test_bands__outside_values_join_the_nearest(void **state)
+TEST(outside_values_join_the_nearest)
 {
-    (void)state;
     const float x[] = {-1e-6F, -3.0F, 4.5F, 1e30F};
     es_bands bands;
     es_bands_count(&bands, x, 4, 4.0);
@@ -52,9 +43,8 @@ static void test_bands__outside_values_join_the_nearest(void **state)
     assert_int_equal(bands.counts[3], 2);
 }
 
-static void test_bands__nonfinite_is_never_low(void **state)
+TEST(nonfinite_is_never_low)
 {
-    (void)state;
     const float x[] = {NAN, INFINITY, -INFINITY, es_missing(), 0.5F};
     es_bands bands;
     es_bands_count(&bands, x, 5, 4.0);
@@ -66,9 +56,8 @@ static void test_bands__nonfinite_is_never_low(void **state)
     assert_true(near(es_bands_balanced(&bands), 0, 0));
 }
 
-static void test_bands__without_heads_fractions_are_nan(void **state)
+TEST(without_heads_fractions_are_nan)
 {
-    (void)state;
     const float x[] = {es_missing()};
     es_bands bands;
     es_bands_count(&bands, x, 1, 4.0);
@@ -80,9 +69,8 @@ static void test_bands__without_heads_fractions_are_nan(void **state)
     assert_true(isnan(es_bands_fraction(&bands, 0)));
 }
 
-static void test_bands__no_maximum_puts_all_low(void **state)
+TEST(no_maximum_puts_all_low)
 {
-    (void)state;
     const float x[] = {0.0F, 0.0F, NAN};
     const double edges[] = {NAN, 0.0, -1.0};
     for (size_t i = 0; i < 3; i++) {
@@ -93,9 +81,8 @@ static void test_bands__no_maximum_puts_all_low(void **state)
     }
 }
 
-static void test_bands__nonfinite_is_never_the_largest(void **state)
+TEST(nonfinite_is_never_the_largest)
 {
-    (void)state;
     const float x[] = {NAN, -2.0F, -1.5F, es_missing(), INFINITY, -INFINITY};
     assert_true(near(es_largest_finite(x, 6), -1.5, 0));
     assert_true(isnan(es_largest_finite(x, 1)));
@@ -103,9 +90,8 @@ static void test_bands__nonfinite_is_never_the_largest(void **state)
     assert_true(isnan(es_largest_finite(x + 3, 3)));
 }
 
-static void test_bands__policies_are_parsed(void **state)
+TEST(policies_are_parsed)
 {
-    (void)state;
     static const char *const names[] = {"observed", "run", "ceiling", "logT"};
     es_max max;
     for (int i = 0; i < 4; i++) {
@@ -119,9 +105,8 @@ static void test_bands__policies_are_parsed(void **state)
     assert_string_equal(es_max_name(max.policy), "number");
 }
 
-static void test_bands__bad_policies_are_usage_errors(void **state)
+TEST(bad_policies_are_usage_errors)
 {
-    (void)state;
     static const char *const bad[] = {"",    "logt", "0",    "-1",    "nan",
                                       "inf", "3x",   "run ", "1e999", "number"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -132,9 +117,8 @@ static void test_bands__bad_policies_are_usage_errors(void **state)
     }
 }
 
-static void test_bands__each_policy_has_its_value(void **state)
+TEST(each_policy_has_its_value)
 {
-    (void)state;
     const double expected[] = {3.0, 2.0, es_ceiling(128), log(128), 1.25};
     for (int i = 0; i <= ES_MAX_NUMBER; i++) {
         es_max max = {.policy = (es_max_policy)i, .number = 1.25};
@@ -159,9 +143,8 @@ static int heads_off(size_t count, int percent)
 
 /* The shares of the published bar chart, and of the text for SM, in percent;
    -1: not given. Reading off two decimals moves at most two of 144 heads. */
-static void test_bands__published_models_have_their_shares(void **state)
+TEST(published_models_have_their_shares)
 {
-    (void)state;
     static const struct {
         const char *arch;
         int percent[ES_N_BANDS];
@@ -189,22 +172,4 @@ static void test_bands__published_models_have_their_shares(void **state)
                             2);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bands__ceiling_is_the_log_factorial),
-        cmocka_unit_test(test_bands__edges_are_closed_below),
-        cmocka_unit_test(test_bands__outside_values_join_the_nearest),
-        cmocka_unit_test(test_bands__nonfinite_is_never_low),
-        cmocka_unit_test(test_bands__without_heads_fractions_are_nan),
-        cmocka_unit_test(test_bands__no_maximum_puts_all_low),
-        cmocka_unit_test(test_bands__nonfinite_is_never_the_largest),
-        cmocka_unit_test(test_bands__policies_are_parsed),
-        cmocka_unit_test(test_bands__bad_policies_are_usage_errors),
-        cmocka_unit_test(test_bands__each_policy_has_its_value),
-        cmocka_unit_test(test_bands__published_models_have_their_shares),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

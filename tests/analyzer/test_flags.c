@@ -1,14 +1,9 @@
 /** Flags, rule by rule. ../shared: the five published heatmaps. */
-#include "tests/support/cmocka_all.h"
-
-#include "analyzer/base/value.h"
 #include "analyzer/flags/bands.h"
 #include "analyzer/flags/flags.h"
 #include "tests/support/judged.h"
 #include "tests/support/paper.h"
-
-#include <limits.h>
-#include <math.h>
+#include "tests/support/test.h"
 
 /* Two layers of five heads, T = 128: the ceiling is 3.878. */
 static const es_judge_run small = {.n_layers = 2, .n_heads = 5, .ctx = 128};
@@ -45,9 +40,8 @@ static es_judged *judge_paper(const char *arch)
     return judged;
 }
 
-static void test_flags__published_models_have_their_flags(void **state)
+TEST(published_models_have_their_flags)
 {
-    (void)state;
     static const struct {
         const char *arch;
         es_severity overload;
@@ -76,9 +70,8 @@ static void test_flags__published_models_have_their_flags(void **state)
     }
 }
 
-static void test_flags__an_overload_has_two_levels(void **state)
+TEST(an_overload_has_two_levels)
 {
-    (void)state;
     for (size_t n = 0; n <= 10; n++) {
         es_judged *judged = es_judged_new(small, NULL);
         push_high(judged, 3, n);
@@ -99,9 +92,8 @@ static void test_flags__an_overload_has_two_levels(void **state)
     }
 }
 
-static void test_flags__an_overload_at_its_edges_is_judged(void **state)
+TEST(an_overload_at_its_edges_is_judged)
 {
-    (void)state;
     const es_judge_run run = {.n_layers = 1, .n_heads = 1, .ctx = 128};
     const float at = (float)(0.75 * es_ceiling(128));
     for (int i = 0; i < 2; i++) {
@@ -115,9 +107,8 @@ static void test_flags__an_overload_at_its_edges_is_judged(void **state)
 }
 
 /* Layer 1 has one high head of five, layer 0 all five. */
-static void test_flags__overload_names_layers_over_the_warning(void **state)
+TEST(overload_names_layers_over_the_warning)
 {
-    (void)state;
     es_flag_rules rules;
     es_flag_rules_default(&rules);
     rules.overload_warning = 0.3;
@@ -133,9 +124,8 @@ static void test_flags__overload_names_layers_over_the_warning(void **state)
 }
 
 /* A head exactly at the limits: not below the one, and at the other. */
-static void test_flags__a_value_at_its_limit_is_judged(void **state)
+TEST(a_value_at_its_limit_is_judged)
 {
-    (void)state;
     const es_judge_run run = {.n_layers = 1, .n_heads = 1, .ctx = 128};
     const double ceiling = es_ceiling(128);
     const float low = 0.25F, high = 2.75F;
@@ -165,9 +155,8 @@ static int64_t push_many(es_judged *judged, int64_t step, int n, size_t n_high)
     return step;
 }
 
-static void test_flags__overload_waits_for_the_warm_up(void **state)
+TEST(overload_waits_for_the_warm_up)
 {
-    (void)state;
     es_judge_run run = small;
     run.planned_steps = 200;
     es_judged *judged = es_judged_new(run, NULL);
@@ -178,9 +167,8 @@ static void test_flags__overload_waits_for_the_warm_up(void **state)
     es_judged_free(judged);
 }
 
-static void test_flags__overload_takes_ten_in_a_row(void **state)
+TEST(overload_takes_ten_in_a_row)
 {
-    (void)state;
     es_judged *judged = es_judged_new(small, NULL);
     int64_t step = push_many(judged, 0, 9, 4);
     step = push_many(judged, step, 1, 1);
@@ -193,10 +181,8 @@ static void test_flags__overload_takes_ten_in_a_row(void **state)
 
 /* Every head starts near the ceiling: high from the first sample on is a
    warning, and an error only to a run that ends so. */
-static void
-test_flags__an_overload_from_the_start_is_judged_at_the_end(void **state)
+TEST(an_overload_from_the_start_is_judged_at_the_end)
 {
-    (void)state;
     static const struct {
         int64_t planned, last;
         es_severity severity;
@@ -221,9 +207,8 @@ test_flags__an_overload_from_the_start_is_judged_at_the_end(void **state)
     }
 }
 
-static void test_flags__a_standing_flag_has_its_last_level(void **state)
+TEST(a_standing_flag_has_its_last_level)
 {
-    (void)state;
     es_judged *judged = es_judged_new(small, NULL);
     push_high(judged, 0, 8);
     push_high(judged, 1, 3);
@@ -237,9 +222,8 @@ static void test_flags__a_standing_flag_has_its_last_level(void **state)
 }
 
 /* Down from the ceiling, up again for 12 samples, and in between for n. */
-static void test_flags__an_overload_that_comes_is_an_error(void **state)
+TEST(an_overload_that_comes_is_an_error)
 {
-    (void)state;
     static const struct {
         int n_between;
         es_severity stands; /* INFO: it does not */
@@ -269,9 +253,8 @@ static void test_flags__an_overload_that_comes_is_an_error(void **state)
     }
 }
 
-static void test_flags__without_ctx_no_ceiling_flags(void **state)
+TEST(without_ctx_no_ceiling_flags)
 {
-    (void)state;
     for (int ctx = -1; ctx <= 1; ctx++) { /* T = 1: the ceiling is 0 */
         es_judge_run run = small;
         run.ctx = ctx;
@@ -284,9 +267,8 @@ static void test_flags__without_ctx_no_ceiling_flags(void **state)
     }
 }
 
-static void test_flags__logits_have_two_levels(void **state)
+TEST(logits_have_two_levels)
 {
-    (void)state;
     static const struct {
         float largest;
         es_severity severity;
@@ -330,9 +312,8 @@ static void push_clean(es_judged *judged, int64_t step)
 }
 
 /* One bad value, anywhere in any series, at any step. */
-static void test_flags__a_planted_nan_is_found(void **state)
+TEST(a_planted_nan_is_found)
 {
-    (void)state;
     static const size_t sizes[] = {N_VALUES, N_VALUES, 2, N_VALUES, 1};
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     for (int series = 0; series < ES_JUDGE_OTHER; series++) {
@@ -362,9 +343,8 @@ static void test_flags__a_planted_nan_is_found(void **state)
     }
 }
 
-static void test_flags__missing_is_not_nan(void **state)
+TEST(missing_is_not_nan)
 {
-    (void)state;
     const float none[2] = {es_missing(), es_missing()};
     es_judged *judged = es_judged_new(small, NULL);
     for (int series = 0; series < ES_JUDGE_OTHER; series++)
@@ -376,9 +356,8 @@ static void test_flags__missing_is_not_nan(void **state)
     es_judged_free(judged);
 }
 
-static void test_flags__counts_are_added_up(void **state)
+TEST(counts_are_added_up)
 {
-    (void)state;
     float x[N_VALUES] = {0, 3, 0, 0, 0, 0, 0, 4, 0, es_missing()};
     es_judged *judged = es_judged_new(small, NULL);
     es_judge_push(judged->judge, ES_JUDGE_NONFINITE_ROWS, 5, x, N_VALUES);
@@ -394,9 +373,8 @@ static void test_flags__counts_are_added_up(void **state)
 }
 
 /* The episode is over when the newest sample of every series is clean. */
-static void test_flags__nan_episodes_end_when_all_is_clean(void **state)
+TEST(nan_episodes_end_when_all_is_clean)
 {
-    (void)state;
     const float good = 2.0F, bad = NAN;
     es_judged *judged = es_judged_new(small, NULL);
     es_judge_push(judged->judge, ES_JUDGE_LOSS, 0, &bad, 1);
@@ -416,9 +394,8 @@ static void test_flags__nan_episodes_end_when_all_is_clean(void **state)
     es_judged_free(judged);
 }
 
-static void test_flags__samples_of_another_size_are_ignored(void **state)
+TEST(samples_of_another_size_are_ignored)
 {
-    (void)state;
     float x[N_VALUES + 1];
     for (size_t i = 0; i <= N_VALUES; i++)
         x[i] = NAN;
@@ -436,9 +413,8 @@ static void test_flags__samples_of_another_size_are_ignored(void **state)
     es_judged_free(judged);
 }
 
-static void test_flags__without_samples_nothing_is_reported(void **state)
+TEST(without_samples_nothing_is_reported)
 {
-    (void)state;
     es_judged *judged = es_judged_new(small, NULL);
     es_judge_finish(judged->judge);
     assert_int_equal(judged->n, 0);
@@ -459,9 +435,8 @@ static void listen(void *user, const es_episode *episode)
     to->episodes[to->n++] = *episode;
 }
 
-static void test_flags__an_episode_is_announced_when_it_opens(void **state)
+TEST(an_episode_is_announced_when_it_opens)
 {
-    (void)state;
     es_judged *judged = es_judged_new(small, NULL);
     announced heard = {.n = 0};
     es_judge_announce(judged->judge, listen, &heard);
@@ -485,9 +460,8 @@ static void test_flags__an_episode_is_announced_when_it_opens(void **state)
     es_judged_free(judged);
 }
 
-static void test_flags__a_rising_severity_is_announced_again(void **state)
+TEST(a_rising_severity_is_announced_again)
 {
-    (void)state;
     static const float logits[] = {50, 200, 300, 2000, 200, 3000, 50, 150};
     static const es_severity severities[] = {
         ES_SEVERITY_WARNING, ES_SEVERITY_ERROR, ES_SEVERITY_WARNING};
@@ -509,9 +483,8 @@ static void test_flags__a_rising_severity_is_announced_again(void **state)
 }
 
 /* Two samples are a collapse only where there are no more. */
-static void test_flags__a_short_run_is_announced_at_its_end(void **state)
+TEST(a_short_run_is_announced_at_its_end)
 {
-    (void)state;
     es_judged *judged = es_judged_new(small, NULL);
     announced heard = {.n = 0};
     es_judge_announce(judged->judge, listen, &heard);
@@ -524,9 +497,8 @@ static void test_flags__a_short_run_is_announced_at_its_end(void **state)
     es_judged_free(judged);
 }
 
-static void test_flags__workspace_sizes_do_not_overflow(void **state)
+TEST(workspace_sizes_do_not_overflow)
 {
-    (void)state;
     es_judge_run run = {.n_layers = 0, .n_heads = 4};
     assert_int_equal(es_judge_size(&run), 0);
     run = (es_judge_run){.n_layers = 4, .n_heads = -1};
@@ -538,9 +510,8 @@ static void test_flags__workspace_sizes_do_not_overflow(void **state)
     assert_true(es_judge_size(&run) < 1 << 20);
 }
 
-static void test_flags__each_flag_has_its_name(void **state)
+TEST(each_flag_has_its_name)
 {
-    (void)state;
     static const char *const series[] = {
         "entropy", "nonfinite_rows", "nan_activations", "max_logit", "loss"};
     for (int i = 0; i < ES_JUDGE_OTHER; i++)
@@ -551,35 +522,4 @@ static void test_flags__each_flag_has_its_name(void **state)
     assert_string_equal(es_flag_name(ES_FLAG_LOGITS), "logits");
     assert_string_equal(es_severity_name(ES_SEVERITY_CRITICAL), "critical");
     assert_string_equal(es_severity_name(ES_SEVERITY_NONE), "none");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flags__published_models_have_their_flags),
-        cmocka_unit_test(test_flags__an_overload_has_two_levels),
-        cmocka_unit_test(test_flags__an_overload_at_its_edges_is_judged),
-        cmocka_unit_test(test_flags__overload_names_layers_over_the_warning),
-        cmocka_unit_test(test_flags__a_value_at_its_limit_is_judged),
-        cmocka_unit_test(test_flags__overload_waits_for_the_warm_up),
-        cmocka_unit_test(test_flags__overload_takes_ten_in_a_row),
-        cmocka_unit_test(
-            test_flags__an_overload_from_the_start_is_judged_at_the_end),
-        cmocka_unit_test(test_flags__a_standing_flag_has_its_last_level),
-        cmocka_unit_test(test_flags__an_overload_that_comes_is_an_error),
-        cmocka_unit_test(test_flags__without_ctx_no_ceiling_flags),
-        cmocka_unit_test(test_flags__logits_have_two_levels),
-        cmocka_unit_test(test_flags__a_planted_nan_is_found),
-        cmocka_unit_test(test_flags__missing_is_not_nan),
-        cmocka_unit_test(test_flags__counts_are_added_up),
-        cmocka_unit_test(test_flags__nan_episodes_end_when_all_is_clean),
-        cmocka_unit_test(test_flags__samples_of_another_size_are_ignored),
-        cmocka_unit_test(test_flags__without_samples_nothing_is_reported),
-        cmocka_unit_test(test_flags__an_episode_is_announced_when_it_opens),
-        cmocka_unit_test(test_flags__a_rising_severity_is_announced_again),
-        cmocka_unit_test(test_flags__a_short_run_is_announced_at_its_end),
-        cmocka_unit_test(test_flags__workspace_sizes_do_not_overflow),
-        cmocka_unit_test(test_flags__each_flag_has_its_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

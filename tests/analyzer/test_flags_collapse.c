@@ -1,11 +1,7 @@
 /** The collapse flag: by share of heads, by history, in a row. */
-#include "tests/support/cmocka_all.h"
-
-#include "analyzer/base/value.h"
 #include "analyzer/flags/bands.h"
 #include "tests/support/judged.h"
-
-#include <math.h>
+#include "tests/support/test.h"
 
 /* Two layers of five heads, T = 128: the ceiling is 3.878. */
 static const es_judge_run small = {.n_layers = 2, .n_heads = 5, .ctx = 128};
@@ -45,9 +41,8 @@ static es_judged *judge_pattern(const char *pattern)
     return judged;
 }
 
-static void test_flags_collapse__takes_three_in_a_row(void **state)
+TEST(takes_three_in_a_row)
 {
-    (void)state;
     static const struct {
         const char *pattern;
         int64_t onset, last; /* -1: no collapse */
@@ -80,10 +75,8 @@ static void test_flags_collapse__takes_three_in_a_row(void **state)
 }
 
 /* n of five layers fall at samples 4 and 5, and of layer 0 at 6 and 7. */
-static void
-test_flags_collapse__many_layers_low_twice_are_a_collapse(void **state)
+TEST(many_layers_low_twice_are_a_collapse)
 {
-    (void)state;
     const es_judge_run run = {.n_layers = 5, .n_heads = 2, .ctx = 128};
     for (size_t n = 0; n <= 5; n++) {
         es_judged *judged = es_judged_new(run, NULL);
@@ -112,10 +105,8 @@ test_flags_collapse__many_layers_low_twice_are_a_collapse(void **state)
 }
 
 /* Once is a bad batch, however many layers it is. */
-static void
-test_flags_collapse__many_layers_low_once_are_no_collapse(void **state)
+TEST(many_layers_low_once_are_no_collapse)
 {
-    (void)state;
     const es_judge_run run = {.n_layers = 5, .n_heads = 2, .ctx = 128};
     es_judged *judged = es_judged_new(run, NULL);
     for (int i = 0; i < 10; i++)
@@ -127,9 +118,8 @@ test_flags_collapse__many_layers_low_once_are_no_collapse(void **state)
 }
 
 /* Heads that take turns: the ones that are not measured stay what they were. */
-static void test_flags_collapse__missing_heads_are_what_they_were(void **state)
+TEST(missing_heads_are_what_they_were)
 {
-    (void)state;
     const es_judge_run run = {.n_layers = 1, .n_heads = 3, .ctx = 128};
     const float absent = es_missing();
     for (int n_low = 0; n_low <= 3; n_low++) {
@@ -152,9 +142,8 @@ static void test_flags_collapse__missing_heads_are_what_they_were(void **state)
     }
 }
 
-static void test_flags_collapse__names_layer_heads_and_share(void **state)
+TEST(names_layer_heads_and_share)
 {
-    (void)state;
     es_judged *judged = es_judged_new(small, NULL);
     push_some(judged, 7, 3, LOW);
     es_judge_finish(judged->judge);
@@ -170,9 +159,8 @@ static void test_flags_collapse__names_layer_heads_and_share(void **state)
 }
 
 /* Four heads: two low ones are half of them, and half is enough. */
-static void test_flags_collapse__a_share_at_its_edge_collapses(void **state)
+TEST(a_share_at_its_edge_collapses)
 {
-    (void)state;
     const es_judge_run run = {.n_layers = 1, .n_heads = 4, .ctx = 128};
     const float at = (float)(0.05 * es_ceiling(128));
     const float below = nextafterf(at, 0), above = nextafterf(at, 1);
@@ -200,9 +188,8 @@ static void test_flags_collapse__a_share_at_its_edge_collapses(void **state)
 }
 
 /* Layers fall one after the other: one episode from the first to the last. */
-static void test_flags_collapse__spreads_over_layers(void **state)
+TEST(spreads_over_layers)
 {
-    (void)state;
     const es_judge_run run = {.n_layers = 3, .n_heads = 1, .ctx = 128};
     es_judged *judged = es_judged_new(run, NULL);
     for (int i = 0; i < 20; i++) {
@@ -219,9 +206,8 @@ static void test_flags_collapse__spreads_over_layers(void **state)
 }
 
 /* Layer 1 falls first, but is measured too seldom to be reported first. */
-static void test_flags_collapse__begins_with_the_first_layer(void **state)
+TEST(begins_with_the_first_layer)
 {
-    (void)state;
     const es_judge_run run = {.n_layers = 2, .n_heads = 1, .ctx = 128};
     const float absent = es_missing();
     const float x[6][2] = {{HEALTHY, LOW}, {LOW, absent}, {LOW, absent},
@@ -238,9 +224,8 @@ static void test_flags_collapse__begins_with_the_first_layer(void **state)
 }
 
 /* Heads that were low before the episode began are not its heads. */
-static void test_flags_collapse__forgets_earlier_streaks(void **state)
+TEST(forgets_earlier_streaks)
 {
-    (void)state;
     const es_judge_run run = {.n_layers = 1, .n_heads = 2, .ctx = 128};
     const float x[5][2] = {{LOW, HEALTHY},
                            {HEALTHY, HEALTHY},
@@ -268,9 +253,8 @@ static void push_mean(es_judged *judged, int64_t step, float value)
 }
 
 /* Without ctx only the layer's own past can show it. */
-static void test_flags_collapse__a_mean_below_its_median_collapses(void **state)
+TEST(a_mean_below_its_median_collapses)
 {
-    (void)state;
     es_judge_run run = small;
     run.ctx = 0;
     es_judged *judged = es_judged_new(run, NULL);
@@ -290,9 +274,8 @@ static void test_flags_collapse__a_mean_below_its_median_collapses(void **state)
     es_judged_free(judged);
 }
 
-static void test_flags_collapse__history_begins_after_the_warm_up(void **state)
+TEST(history_begins_after_the_warm_up)
 {
-    (void)state;
     for (int64_t planned = 0; planned <= 200; planned += 200) {
         es_judge_run run = small;
         run.planned_steps = planned;
@@ -310,9 +293,8 @@ static void test_flags_collapse__history_begins_after_the_warm_up(void **state)
 }
 
 /* To a tenth of the median of three at least, or a twentieth of the peak. */
-static void test_flags_collapse__history_needs_three_means(void **state)
+TEST(history_needs_three_means)
 {
-    (void)state;
     for (int n_before = 0; n_before <= 4; n_before++)
         for (int deep = 0; deep <= 1; deep++) {
             es_judge_run run = small;
@@ -330,10 +312,8 @@ static void test_flags_collapse__history_needs_three_means(void **state)
 }
 
 /* A series of layer means, as logs of layers give it. */
-static void
-test_flags_collapse__means_of_layers_are_judged_by_history(void **state)
+TEST(means_of_layers_are_judged_by_history)
 {
-    (void)state;
     es_judged *judged = es_judged_new(small, NULL);
     for (int i = 0; i < 9; i++) {
         const float means[2] = {3.8F, i < 4 ? 2.0F : 0.01F};
@@ -347,28 +327,4 @@ test_flags_collapse__means_of_layers_are_judged_by_history(void **state)
     assert_string_equal(es_judged_list(collapse->heads, 10), "");
     assert_int_equal(judged->n, 1); /* and no overload of means */
     es_judged_free(judged);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flags_collapse__takes_three_in_a_row),
-        cmocka_unit_test(
-            test_flags_collapse__many_layers_low_twice_are_a_collapse),
-        cmocka_unit_test(
-            test_flags_collapse__many_layers_low_once_are_no_collapse),
-        cmocka_unit_test(test_flags_collapse__missing_heads_are_what_they_were),
-        cmocka_unit_test(test_flags_collapse__names_layer_heads_and_share),
-        cmocka_unit_test(test_flags_collapse__a_share_at_its_edge_collapses),
-        cmocka_unit_test(test_flags_collapse__spreads_over_layers),
-        cmocka_unit_test(test_flags_collapse__begins_with_the_first_layer),
-        cmocka_unit_test(test_flags_collapse__forgets_earlier_streaks),
-        cmocka_unit_test(
-            test_flags_collapse__a_mean_below_its_median_collapses),
-        cmocka_unit_test(test_flags_collapse__history_begins_after_the_warm_up),
-        cmocka_unit_test(test_flags_collapse__history_needs_three_means),
-        cmocka_unit_test(
-            test_flags_collapse__means_of_layers_are_judged_by_history),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

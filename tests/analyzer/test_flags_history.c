@@ -1,11 +1,7 @@
 /** The median that a layer's own past is kept as. */
-#include "tests/support/cmocka_all.h"
-
 #include "analyzer/flags/flags_internal.h"
 #include "tests/support/chance.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 static int ascending(const void *a, const void *b)
 {
@@ -13,9 +9,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void test_flags_history__the_median_is_exact_to_a_64th(void **state)
+TEST(the_median_is_exact_to_a_64th)
 {
-    (void)state;
     double values[300];
     for (uint64_t seed = 1; seed <= 20; seed++) {
         es_history history = {.n = 0};
@@ -33,9 +28,8 @@ static void test_flags_history__the_median_is_exact_to_a_64th(void **state)
     }
 }
 
-static void test_flags_history__the_median_is_cut_at_both_ends(void **state)
+TEST(the_median_is_cut_at_both_ends)
 {
-    (void)state;
     es_history history = {.n = 0};
     es_history_add(&history, 0.0);
     assert_true(es_history_median(&history) == 0);
@@ -46,13 +40,4 @@ static void test_flags_history__the_median_is_cut_at_both_ends(void **state)
         es_history_add(&history, 1e30);
     double top = es_history_median(&history);
     assert_true(top > 15.5 && top < 16);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flags_history__the_median_is_exact_to_a_64th),
-        cmocka_unit_test(test_flags_history__the_median_is_cut_at_both_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

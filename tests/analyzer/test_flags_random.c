@@ -3,16 +3,10 @@
  * whole of a random series: sorted medians instead of histograms, looking
  * back instead of counters.
  */
-#include "tests/support/cmocka_all.h"
-
-#include "analyzer/base/value.h"
 #include "analyzer/flags/bands.h"
 #include "tests/support/chance.h"
 #include "tests/support/judged.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 #define MAX_SAMPLES 60
 #define MAX_LAYERS 4
@@ -521,9 +515,8 @@ static void compare(const es_judged *judged, const es_judged *expected)
         assert_int_equal(count_like(judged, &expected->episodes[i]), 1);
 }
 
-static void test_flags_random__streaming_is_the_definition(void **state)
+TEST(streaming_is_the_definition)
 {
-    (void)state;
     size_t seen[ES_N_FLAG_KINDS] = {0}, n_close = 0;
     es_flag_rules rules;
     es_flag_rules_default(&rules);
@@ -553,12 +546,4 @@ static void test_flags_random__streaming_is_the_definition(void **state)
         assert_true(seen[kind] > 1000); /* the draw is worth its time */
     free(expected);
     free(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flags_random__streaming_is_the_definition),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

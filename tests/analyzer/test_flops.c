@@ -1,9 +1,7 @@
 /* Costs of a model against closed forms and published numbers. */
 #include "analyzer/arch/flops.h"
 #include "hooks/trainer/model/params.h"
-#include "tests/support/cmocka_all.h"
-
-#include <math.h>
+#include "tests/support/test.h"
 
 static es_cost_shape shape_of(const char *arch, int64_t n_layer, int64_t d)
 {
@@ -27,9 +25,8 @@ static void expect(const char *arch, int64_t n_layer, int64_t ctx, double ffn,
 }
 
 /* AERO: GPT-2, d = 768. */
-static void test_flops__published_counts_are_met(void **state)
+TEST(published_counts_are_met)
 {
-    (void)state;
     expect("SM+LN+G", 12, 128, 14.5, 7.7);
     expect("SM", 12, 128, 14.5, 7.7);
     expect("SM+ScFFN", 12, 128, 14.5, 7.7);
@@ -42,9 +39,8 @@ static void test_flops__published_counts_are_met(void **state)
 }
 
 /* L = 2, d = 3, T = 5, to the last operation. */
-static void test_flops__operations_are_counted_exactly(void **state)
+TEST(operations_are_counted_exactly)
 {
-    (void)state;
     es_cost_shape shape = shape_of("SM+R", 2, 3);
     es_flops flops = es_flops_forward(&shape, 5);
     assert_true(flops.ffn == 2 * 5 * 16 * 9);
@@ -56,10 +52,8 @@ static void test_flops__operations_are_counted_exactly(void **state)
 }
 
 /* The FFN dominates while T < 8d/3. */
-static void
-test_flops__an_ffn_costs_more_than_attention_below_a_length(void **state)
+TEST(an_ffn_costs_more_than_attention_below_a_length)
 {
-    (void)state;
     es_cost_shape shape = shape_of("SM+LN+G", 5, 768);
     for (int64_t ctx = 1; ctx < 4096; ctx += 7) {
         es_flops flops = es_flops_forward(&shape, ctx);
@@ -67,10 +61,8 @@ test_flops__an_ffn_costs_more_than_attention_below_a_length(void **state)
     }
 }
 
-static void
-test_flops__removed_ffns_cost_nothing_and_bad_sizes_are_nan(void **state)
+TEST(removed_ffns_cost_nothing_and_bad_sizes_are_nan)
 {
-    (void)state;
     es_cost_shape shape = shape_of("SM+ScFuFFNi7", 7, 96);
     assert_true(es_flops_forward(&shape, 9).ffn == 0);
     shape.arch.n_removed = 99; /* a file may say so */
@@ -104,9 +96,8 @@ static double listed_weights(const char *arch)
     return n;
 }
 
-static void test_flops__weights_are_counted(void **state)
+TEST(weights_are_counted)
 {
-    (void)state;
     static const char *const archs[] = {"SM+LN+G", "SM(t)+ScFFN+WNorm(FFN)",
                                         "EReg(SM(t)+ScFuFFN)", "SM+ScFuFFNi2",
                                         "PSM(4)+LN+LR(layer)+SNorm(QKV)"};
@@ -117,9 +108,8 @@ static void test_flops__weights_are_counted(void **state)
 }
 
 /* L = 2, H = 12, d = 24, T = 3; m = 4. */
-static void test_flops__nonlinear_numbers_are_counted(void **state)
+TEST(nonlinear_numbers_are_counted)
 {
-    (void)state;
     const double scores = 2 * 12 * 9, norm = 3 * 24, activation = 3 * 4 * 24;
     es_cost_shape shape = shape_of("SM+LN+G", 2, 24);
     assert_true(es_cost_nonlinear(&shape, 3) ==
@@ -132,19 +122,4 @@ static void test_flops__nonlinear_numbers_are_counted(void **state)
     assert_true(es_cost_nonlinear(&shape, 3) == scores);
     shape = shape_of("SM+LN+ScFuFFNi1", 2, 24);
     assert_true(es_cost_nonlinear(&shape, 3) == scores + 3 * norm);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flops__published_counts_are_met),
-        cmocka_unit_test(test_flops__operations_are_counted_exactly),
-        cmocka_unit_test(
-            test_flops__an_ffn_costs_more_than_attention_below_a_length),
-        cmocka_unit_test(
-            test_flops__removed_ffns_cost_nothing_and_bad_sizes_are_nan),
-        cmocka_unit_test(test_flops__weights_are_counted),
-        cmocka_unit_test(test_flops__nonlinear_numbers_are_counted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

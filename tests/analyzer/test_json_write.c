@@ -1,16 +1,11 @@
 /** The JSON writer: commas and lines, escapes, numbers and their states. What
  *  it writes is read back by jansson. */
-#include "tests/support/cmocka_all.h"
-
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"
-#include "analyzer/base/value.h"
 #include "tests/support/chance.h"
+#include "tests/support/test.h"
 
 #include <jansson.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct output {
     char *text;
@@ -32,9 +27,8 @@ static void check(output *out, const char *wanted)
     free(out->text);
 }
 
-static void test_json_write__commas_and_lines_come_by_themselves(void **state)
+TEST(commas_and_lines_come_by_themselves)
 {
-    (void)state;
     output out;
     begin(&out);
     es_json_writer *json = &out.json;
@@ -58,9 +52,8 @@ static void test_json_write__commas_and_lines_come_by_themselves(void **state)
                 "\"list\":[\n0,\n1\n]}");
 }
 
-static void test_json_write__text_is_escaped(void **state)
+TEST(text_is_escaped)
 {
-    (void)state;
     static const struct {
         const char *text, *plain, *html;
     } cases[] = {
@@ -81,9 +74,8 @@ static void test_json_write__text_is_escaped(void **state)
 }
 
 /* Long texts are escaped in pieces: as if they were escaped at once. */
-static void test_json_write__pieces_split_no_character(void **state)
+TEST(pieces_split_no_character)
 {
-    (void)state;
     static const char *const characters[] = {"a",
                                              "\"",
                                              "\n",
@@ -108,9 +100,8 @@ static void test_json_write__pieces_split_no_character(void **state)
     }
 }
 
-static void test_json_write__numbers_are_shortest_or_have_a_state(void **state)
+TEST(numbers_are_shortest_or_have_a_state)
 {
-    (void)state;
     output out;
     begin(&out);
     es_json_writer *json = &out.json;
@@ -137,9 +128,8 @@ static void test_json_write__numbers_are_shortest_or_have_a_state(void **state)
                 "\"k\":null,\"k_state\":\"missing\",\"o\":7}");
 }
 
-static void test_json_write__json_of_a_file_keeps_its_values(void **state)
+TEST(json_of_a_file_keeps_its_values)
 {
-    (void)state;
     output out;
     begin(&out);
     out.json.in_html = true;
@@ -177,9 +167,8 @@ static void put_any(es_json_writer *json, const char *name, unsigned depth)
     }
 }
 
-static void test_json_write__whatever_is_written_can_be_read(void **state)
+TEST(whatever_is_written_can_be_read)
 {
-    (void)state;
     chance_seed(15);
     for (int round = 0; round < 1000; round++) {
         output out;
@@ -193,17 +182,4 @@ static void test_json_write__whatever_is_written_can_be_read(void **state)
         json_decref(value);
         free(out.text);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json_write__commas_and_lines_come_by_themselves),
-        cmocka_unit_test(test_json_write__text_is_escaped),
-        cmocka_unit_test(test_json_write__pieces_split_no_character),
-        cmocka_unit_test(test_json_write__numbers_are_shortest_or_have_a_state),
-        cmocka_unit_test(test_json_write__json_of_a_file_keeps_its_values),
-        cmocka_unit_test(test_json_write__whatever_is_written_can_be_read),
-    };
-    return cmocka_run_group_tests_name("json_write", tests, NULL, NULL);
 }

@@ -1,9 +1,6 @@
 /* The table of options: typed targets, parsing, messages, help. */
 #include "analyzer/base/help.h"
-#include "tests/support/cmocka_all.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 typedef enum color { RED, GREEN } color;
 static const char *const colors[] = {"red", "green", NULL};
@@ -93,9 +90,8 @@ static es_status parse(const char *line)
     return parse_for(&command, line);
 }
 
-static void test_options__each_type_reaches_its_target(void **state)
+TEST(each_type_reaches_its_target)
 {
-    (void)state;
     assert_int_equal(parse("a.db --heatmap -s 3 b.db --out=x -q --jobs 4 --rate"
                            " 0.25 --color red --name abcdefg --also p --also q"
                            " -- --c"),
@@ -119,9 +115,8 @@ static void test_options__each_type_reaches_its_target(void **state)
     release();
 }
 
-static void test_options__defaults_hold_until_an_option_is_given(void **state)
+TEST(defaults_hold_until_an_option_is_given)
 {
-    (void)state;
     assert_int_equal(parse(""), ES_OK);
     assert_int_equal(got.step, 7);
     assert_int_equal(got.color, GREEN);
@@ -132,7 +127,7 @@ static void test_options__defaults_hold_until_an_option_is_given(void **state)
     assert_false(es_options_has(&command, given, "color"));
 }
 
-static void test_options__a_wrong_line_is_refused_with_a_message(void **state)
+TEST(a_wrong_line_is_refused_with_a_message)
 {
     static const char *const cases[][2] = {
         {"--heatmop x", "--heatmop: no such option: did you mean --heatmap?"},
@@ -152,7 +147,6 @@ static void test_options__a_wrong_line_is_refused_with_a_message(void **state)
         {"--name abcdefgh", "--name: must have 1 to 7 bytes"},
         {"--also a --also b --also c", "--also: more than 2 names"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(parse(cases[i][0]), ES_EUSAGE);
         assert_string_equal(es_message(), cases[i][1]);
@@ -160,9 +154,8 @@ static void test_options__a_wrong_line_is_refused_with_a_message(void **state)
     release();
 }
 
-static void test_options__a_reader_or_help_ends_the_parsing(void **state)
+TEST(a_reader_or_help_ends_the_parsing)
 {
-    (void)state;
     assert_int_equal(parse("--heatmap=stop -q"), ES_EIO);
     assert_string_equal(es_message(), "--heatmap: stopped");
     assert_false(got.quiet);
@@ -170,9 +163,8 @@ static void test_options__a_reader_or_help_ends_the_parsing(void **state)
     assert_true(es_options_has(&command, given, "help"));
 }
 
-static void test_options__a_command_takes_the_rows_of_its_tags(void **state)
+TEST(a_command_takes_the_rows_of_its_tags)
 {
-    (void)state;
     es_command some = command;
     some.takes = 2;
     assert_int_equal(parse_for(&some, "--rate 0.5"), ES_OK);
@@ -182,9 +174,8 @@ static void test_options__a_command_takes_the_rows_of_its_tags(void **state)
     assert_string_equal(es_message(), "'a.db': entropy-scan takes no argument");
 }
 
-static void test_options__what_is_printed_reads_back(void **state)
+TEST(what_is_printed_reads_back)
 {
-    (void)state;
     char text[32];
     assert_int_equal(parse("--rate 0.1 --color red -q --name n -s 12"), ES_OK);
     static const char *const want[][2] = {{"rate", "0.1"},   {"color", "red"},
@@ -234,9 +225,8 @@ static void print_completion(FILE *out)
     es_options_print_completion(out, &some);
 }
 
-static void test_options__help_shows_names_and_defaults(void **state)
+TEST(help_shows_names_and_defaults)
 {
-    (void)state;
     char *text = printed(print_help);
     assert_string_equal(
         text, "entropy-scan - shows runs\n\n"
@@ -251,9 +241,8 @@ static void test_options__help_shows_names_and_defaults(void **state)
     free(text);
 }
 
-static void test_options__manual_and_completion_name_the_rows(void **state)
+TEST(manual_and_completion_name_the_rows)
 {
-    (void)state;
     char *man = printed(print_man);
     assert_non_null(strstr(man, ".TP\n.B \\-\\-heatmap[=FILE]\n"));
     assert_non_null(strstr(man, "\nthe step to show (7).\n"));
@@ -263,19 +252,4 @@ static void test_options__manual_and_completion_name_the_rows(void **state)
     assert_string_equal(
         words, "    '') words=\"--heatmap --step= --quiet --output=\" ;;\n");
     free(words);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options__each_type_reaches_its_target),
-        cmocka_unit_test(test_options__defaults_hold_until_an_option_is_given),
-        cmocka_unit_test(test_options__a_wrong_line_is_refused_with_a_message),
-        cmocka_unit_test(test_options__a_reader_or_help_ends_the_parsing),
-        cmocka_unit_test(test_options__a_command_takes_the_rows_of_its_tags),
-        cmocka_unit_test(test_options__what_is_printed_reads_back),
-        cmocka_unit_test(test_options__help_shows_names_and_defaults),
-        cmocka_unit_test(test_options__manual_and_completion_name_the_rows),
-    };
-    return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }

@@ -2,14 +2,9 @@
    and that nothing is left behind. */
 #include "analyzer/base/kernel.h"
 #include "analyzer/base/process.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/test.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static int n_descriptors(void)
 {
@@ -42,9 +37,8 @@ static void run(char *out, size_t size, const char *command,
     close(file);
 }
 
-static void test_process__an_end_is_reported_as_it_was(void **state)
+TEST(an_end_is_reported_as_it_was)
 {
-    (void)state;
     static const struct {
         const char *command, *expected;
         int64_t ms;
@@ -65,9 +59,8 @@ static void test_process__an_end_is_reported_as_it_was(void **state)
     }
 }
 
-static void test_process__a_group_of_its_own_has_default_signals(void **state)
+TEST(a_group_of_its_own_has_default_signals)
 {
-    (void)state;
     char out[256];
     signal(SIGUSR1, SIG_IGN);
     run(out, sizeof out, "kill -USR1 $$; echo on",
@@ -79,9 +72,8 @@ static void test_process__a_group_of_its_own_has_default_signals(void **state)
     signal(SIGUSR1, SIG_DFL);
 }
 
-static void test_process__only_passed_descriptors_are_inherited(void **state)
+TEST(only_passed_descriptors_are_inherited)
 {
-    (void)state;
     char out[256];
     int file = open("/dev/zero", O_RDONLY); /* not close-on-exec */
     const int passed[] = {STDERR_FILENO, STDIN_FILENO, file};
@@ -94,9 +86,8 @@ static void test_process__only_passed_descriptors_are_inherited(void **state)
     close(40);
 }
 
-static void test_process__a_program_that_is_missing(void **state)
+TEST(a_program_that_is_missing)
 {
-    (void)state;
     char out[256], *argv[] = {(char[]){"/nonexistent/program"}, NULL};
     es_process child;
     es_process_options options = {.argv = argv};
@@ -114,9 +105,8 @@ static void test_process__a_program_that_is_missing(void **state)
 
 /* A host that closes the pidfd, gives its number to a file of its own, or reaps
    our child. */
-static void test_process__a_host_may_take_what_is_ours(void **state)
+TEST(a_host_may_take_what_is_ours)
 {
-    (void)state;
     char text[64],
         *argv[] = {(char[]){"sh"}, (char[]){"-c"}, (char[]){"exit 4"}, NULL};
     const es_process_options options = {.argv = argv};
@@ -145,9 +135,8 @@ static int add_one(void *number)
     return *(int *)number + (getsid(0) == getpid());
 }
 
-static void test_process__a_copy_ends_with_what_its_function_returns(void **s)
+TEST(a_copy_ends_with_what_its_function_returns)
 {
-    (void)s;
     es_process child;
     es_process_end end;
     int number = 41;
@@ -155,18 +144,4 @@ static void test_process__a_copy_ends_with_what_its_function_returns(void **s)
     assert_true(es_process_wait(&end, &child, -1));
     assert_int_equal(end.code, 42);
     es_process_free(&child);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_process__an_end_is_reported_as_it_was),
-        cmocka_unit_test(test_process__a_group_of_its_own_has_default_signals),
-        cmocka_unit_test(test_process__only_passed_descriptors_are_inherited),
-        cmocka_unit_test(test_process__a_program_that_is_missing),
-        cmocka_unit_test(test_process__a_host_may_take_what_is_ours),
-        cmocka_unit_test(
-            test_process__a_copy_ends_with_what_its_function_returns),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

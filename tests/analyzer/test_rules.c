@@ -1,11 +1,7 @@
 /** Rules on histories whose verdict is known beforehand. */
-#include "tests/support/cmocka_all.h"
-
-#include "analyzer/base/value.h"
 #include "analyzer/flags/bands.h"
 #include "tests/support/ruled.h"
-
-#include <math.h>
+#include "tests/support/test.h"
 
 #define L 3
 #define H 2
@@ -38,7 +34,7 @@ static void assert_span(const es_ruled *ruled, size_t i, int64_t onset,
     over(rule, (const float[]){__VA_ARGS__},                                   \
          sizeof(const float[]){__VA_ARGS__} / sizeof(float))
 
-static void test_rules__each_comparison_at_its_edge(void **state)
+TEST(each_comparison_at_its_edge)
 {
     static const struct {
         es_rule_comparison comparison;
@@ -50,7 +46,6 @@ static void test_rules__each_comparison_at_its_edge(void **state)
         {ES_RULE_AT_LEAST, 1, 20, 30},
         {ES_RULE_AT_MOST, 1, 10, 20},
     };
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         es_rule rule = es_rule_on("loss", ES_RULE_RUN, cases[i].comparison, 2);
         es_ruled *ruled = OVER(&rule, 1, 2, 3);
@@ -62,9 +57,8 @@ static void test_rules__each_comparison_at_its_edge(void **state)
     }
 }
 
-static void test_rules__worst_is_in_the_direction_of_the_rule(void **state)
+TEST(worst_is_in_the_direction_of_the_rule)
 {
-    (void)state;
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_BELOW, 5);
     es_ruled *ruled = OVER(&rule, 4, 1, 3);
     assert_true(ruled->episodes[0].said.value == 1);
@@ -77,9 +71,8 @@ static void test_rules__worst_is_in_the_direction_of_the_rule(void **state)
 
 /* An alert comes with the sample that completes it, an episode begins with
    the first of them. */
-static void test_rules__an_episode_needs_its_samples_in_a_row(void **state)
+TEST(an_episode_needs_its_samples_in_a_row)
 {
-    (void)state;
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
     rule.samples = 3;
     es_ruled *ruled = OVER(&rule, 3, 3, 1, 3, 4, 3, 3, 1);
@@ -94,9 +87,8 @@ static void test_rules__an_episode_needs_its_samples_in_a_row(void **state)
     es_ruled_free(ruled);
 }
 
-static void test_rules__an_episode_ends_at_its_own_threshold(void **state)
+TEST(an_episode_ends_at_its_own_threshold)
 {
-    (void)state;
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
     rule.end = 1.5;
     es_ruled *ruled = OVER(&rule, 1.8F, 3, 1.8F, 1.6F, 1.5F, 1.8F, 1.6F);
@@ -109,9 +101,8 @@ static void test_rules__an_episode_ends_at_its_own_threshold(void **state)
     es_ruled_free(ruled);
 }
 
-static void test_rules__a_cool_down_opens_nothing(void **state)
+TEST(a_cool_down_opens_nothing)
 {
-    (void)state;
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
     rule.cool_down = 2;
     /* Ends at 20; 30 and 40 open nothing; at 50 a new one opens. */
@@ -128,9 +119,8 @@ static void test_rules__a_cool_down_opens_nothing(void **state)
     es_ruled_free(ruled);
 }
 
-static void test_rules__nothing_is_judged_in_the_warm_up(void **state)
+TEST(nothing_is_judged_in_the_warm_up)
 {
-    (void)state;
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
     rule.warm_up = 0.03; /* of 1000 */
     es_ruled *ruled = OVER(&rule, 3, 3, 3, 3);
@@ -148,10 +138,9 @@ static void test_rules__nothing_is_judged_in_the_warm_up(void **state)
 
 /* Neither NaN, infinities nor missing values are compared, in any direction;
    they leave everything as it was. */
-static void test_rules__unknown_neither_opens_nor_ends(void **state)
+TEST(unknown_neither_opens_nor_ends)
 {
     const float unknown[] = {NAN, INFINITY, -INFINITY, es_missing()};
-    (void)state;
     for (int c = 0; c < ES_N_RULE_COMPARISONS; c++) {
         bool up = c == ES_RULE_ABOVE || c == ES_RULE_AT_LEAST;
         float bad = up ? 3 : 1, good = up ? 1 : 3;
@@ -202,7 +191,7 @@ static void assert_marks(const es_ruled *ruled, const char *layers,
 
 static const float heads[L * H] = {1, 3, 2, 6, 5, 5};
 
-static void test_rules__each_aggregate_judges_its_units(void **state)
+TEST(each_aggregate_judges_its_units)
 {
     static const struct {
         es_rule_aggregate aggregate;
@@ -219,7 +208,6 @@ static void test_rules__each_aggregate_judges_its_units(void **state)
         {ES_RULE_LAYER_MAX, ES_RULE_BELOW, 5.5, "101", "000000", 3},
         {ES_RULE_SHARE, ES_RULE_AT_LEAST, 5, "011", "000111", 0.5},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         es_rule rule = es_rule_on("entropy", cases[i].aggregate,
                                   cases[i].comparison, cases[i].threshold);
@@ -229,11 +217,10 @@ static void test_rules__each_aggregate_judges_its_units(void **state)
     }
 }
 
-static void test_rules__a_share_ends_at_its_own_threshold(void **state)
+TEST(a_share_ends_at_its_own_threshold)
 {
     const float half[] = {1, 1, 1, 9, 9, 9}, third[] = {9, 1, 1, 9, 9, 9};
     const float sixth[] = {9, 9, 1, 9, 9, 9};
-    (void)state;
     es_rule rule = es_rule_on("entropy", ES_RULE_SHARE, ES_RULE_BELOW, 2);
     rule.end = 0.3;
     es_ruled *ruled = es_ruled_new(three_by_two, &rule, 1);
@@ -250,13 +237,12 @@ static void test_rules__a_share_ends_at_its_own_threshold(void **state)
 
 /* NaN heads count as measured; only if even with all of them the share were
    too small, it is clear. */
-static void test_rules__a_share_with_nan_heads_waits_for_them(void **state)
+TEST(a_share_with_nan_heads_waits_for_them)
 {
     const float bad[] = {1, 1, 1, 9, 9, 9}, doubt[] = {1, NAN, NAN, 9, 9, 9};
     const float missing = es_missing();
     const float clear[] = {9, NAN, NAN, 9, 9, 9};
     const float few[] = {1, missing, missing, missing, missing, 9};
-    (void)state;
     es_rule rule = es_rule_on("entropy", ES_RULE_SHARE, ES_RULE_BELOW, 2);
     es_ruled *ruled = es_ruled_new(three_by_two, &rule, 1);
     es_rules_push(ruled->rules, "entropy", false, 1, doubt, 6);
@@ -273,12 +259,10 @@ static void test_rules__a_share_with_nan_heads_waits_for_them(void **state)
 }
 
 /* Its finite heads can say that a layer is bad, but not that it is well. */
-static void
-test_rules__a_layer_with_a_nan_head_is_judged_by_the_others(void **state)
+TEST(a_layer_with_a_nan_head_is_judged_by_the_others)
 {
     const float bad[] = {1, NAN, 9, 9, 9, 9}, doubt[] = {9, NAN, 9, 9, 9, 9};
     const float clear[] = {9, 9, 9, 9, NAN, NAN};
-    (void)state;
     es_rule rule = es_rule_on("entropy", ES_RULE_LAYER_MEAN, ES_RULE_BELOW, 2);
     es_ruled *ruled = es_ruled_new(three_by_two, &rule, 1);
     es_rules_push(ruled->rules, "entropy", false, 1, bad, 6);
@@ -290,11 +274,9 @@ test_rules__a_layer_with_a_nan_head_is_judged_by_the_others(void **state)
     es_ruled_free(ruled);
 }
 
-static void
-test_rules__sizes_and_series_that_do_not_fit_are_ignored(void **state)
+TEST(sizes_and_series_that_do_not_fit_are_ignored)
 {
     const float layers[L] = {1, 4, 5};
-    (void)state;
     es_rule rule = es_rule_on("alpha", ES_RULE_LAYER_MEAN, ES_RULE_BELOW, 2);
     es_ruled *ruled = once(&rule, layers, L);
     assert_marks(ruled, "100", "000000", 1);
@@ -313,11 +295,10 @@ test_rules__sizes_and_series_that_do_not_fit_are_ignored(void **state)
     assert_false(es_rule_fits(&rule, &three_by_two, L));
 }
 
-static void test_rules__one_head_is_all(void **state)
+TEST(one_head_is_all)
 {
     const es_judge_run one = {.n_layers = 1, .n_heads = 1};
     const float value = 1;
-    (void)state;
     for (int a = 0; a < ES_N_RULE_AGGREGATES; a++) {
         es_rule rule = es_rule_on("x", (es_rule_aggregate)a, ES_RULE_BELOW, 2);
         es_ruled *ruled = es_ruled_new(one, &rule, 1);
@@ -332,10 +313,9 @@ static void test_rules__one_head_is_all(void **state)
 
 /* --- references -----------------------------------------------------------*/
 
-static void test_rules__a_ceiling_scales_the_threshold(void **state)
+TEST(a_ceiling_scales_the_threshold)
 {
     float x[L * H] = {3, 3, 3, 3, 3, 3};
-    (void)state;
     es_rule rule = es_rule_on("entropy", ES_RULE_HEAD, ES_RULE_AT_LEAST, 0.5);
     rule.reference = ES_RULE_CEILING;
     es_ruled *ruled = once(&rule, x, L * H);
@@ -352,9 +332,8 @@ static void test_rules__a_ceiling_scales_the_threshold(void **state)
 }
 
 /* Far from the range of entropies too, and what holds stays out of it. */
-static void test_rules__a_history_is_the_median_of_its_unit(void **state)
+TEST(a_history_is_the_median_of_its_unit)
 {
-    (void)state;
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
     rule.reference = ES_RULE_HISTORY;
     for (float scale = 1e-9F; scale < 1e12F; scale *= 1e3F) {
@@ -372,9 +351,8 @@ static void test_rules__a_history_is_the_median_of_its_unit(void **state)
     es_ruled_free(ruled);
 }
 
-static void test_rules__history_begins_after_warm_up(void **state)
+TEST(history_begins_after_warm_up)
 {
-    (void)state;
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_BELOW, 0.5);
     rule.reference = ES_RULE_HISTORY;
     rule.warm_up = 0.03;
@@ -384,11 +362,10 @@ static void test_rules__history_begins_after_warm_up(void **state)
     es_ruled_free(ruled);
 }
 
-static void test_rules__a_baseline_is_compared_at_its_step(void **state)
+TEST(a_baseline_is_compared_at_its_step)
 {
     const float own[L * H] = {1, 3, 2, 6, 5, 5};
     const float its[L * H] = {1, 1, 1, 7, NAN, 0};
-    (void)state;
     es_rule rule = es_rule_on("entropy", ES_RULE_HEAD, ES_RULE_ABOVE, 1.5);
     rule.reference = ES_RULE_BASELINE;
     es_ruled *ruled = es_ruled_new(three_by_two, &rule, 1);
@@ -406,11 +383,10 @@ static void test_rules__a_baseline_is_compared_at_its_step(void **state)
 
 /* --- several --------------------------------------------------------------*/
 
-static void test_rules__several_do_not_disturb_each_other(void **state)
+TEST(several_do_not_disturb_each_other)
 {
     float x[L * H] = {1, 3, 2, 6, 5, 5};
     es_rule rules[ES_N_RULE_AGGREGATES * 2];
-    (void)state;
     for (int i = 0; i < ES_N_RULE_AGGREGATES * 2; i++) {
         rules[i] = es_rule_on(i % 2 ? "b" : "a", (es_rule_aggregate)(i / 2),
                               ES_RULE_BELOW, 3.5);
@@ -453,41 +429,12 @@ static void test_rules__several_do_not_disturb_each_other(void **state)
     es_ruled_free(all);
 }
 
-static void test_rules__sizes_that_overflow_are_refused(void **state)
+TEST(sizes_that_overflow_are_refused)
 {
     es_rule rule = es_rule_on("x", ES_RULE_HEAD, ES_RULE_BELOW, 1);
     es_judge_run run = {.n_layers = INT32_MAX, .n_heads = INT32_MAX};
-    (void)state;
     rule.reference = ES_RULE_HISTORY;
     assert_int_equal(es_rules_size(&rule, 1, &run), 0);
     run.n_layers = 0;
     assert_int_equal(es_rules_size(&rule, 1, &run), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules__each_comparison_at_its_edge),
-        cmocka_unit_test(test_rules__worst_is_in_the_direction_of_the_rule),
-        cmocka_unit_test(test_rules__an_episode_needs_its_samples_in_a_row),
-        cmocka_unit_test(test_rules__an_episode_ends_at_its_own_threshold),
-        cmocka_unit_test(test_rules__a_cool_down_opens_nothing),
-        cmocka_unit_test(test_rules__nothing_is_judged_in_the_warm_up),
-        cmocka_unit_test(test_rules__unknown_neither_opens_nor_ends),
-        cmocka_unit_test(test_rules__each_aggregate_judges_its_units),
-        cmocka_unit_test(test_rules__a_share_ends_at_its_own_threshold),
-        cmocka_unit_test(test_rules__a_share_with_nan_heads_waits_for_them),
-        cmocka_unit_test(
-            test_rules__a_layer_with_a_nan_head_is_judged_by_the_others),
-        cmocka_unit_test(
-            test_rules__sizes_and_series_that_do_not_fit_are_ignored),
-        cmocka_unit_test(test_rules__one_head_is_all),
-        cmocka_unit_test(test_rules__a_ceiling_scales_the_threshold),
-        cmocka_unit_test(test_rules__a_history_is_the_median_of_its_unit),
-        cmocka_unit_test(test_rules__history_begins_after_warm_up),
-        cmocka_unit_test(test_rules__a_baseline_is_compared_at_its_step),
-        cmocka_unit_test(test_rules__several_do_not_disturb_each_other),
-        cmocka_unit_test(test_rules__sizes_that_overflow_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,9 @@
  * history is streamed with interruptions: what was pushed in between and taken
  * back leaves no trace.
  */
-#include "tests/support/cmocka_all.h"
-
-#include "analyzer/base/value.h"
 #include "tests/support/chance.h"
 #include "tests/support/ruled.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 #define MAX_SAMPLES 60
 #define MAX_LAYERS 3
@@ -459,17 +453,15 @@ static uint64_t seed_now;
 /* The one that failed, if one did. */
 static int print_seed(void **state)
 {
-    (void)state;
     print_message("last seed: ES_SEED=%llu\n", (unsigned long long)seed_now);
     return 0;
 }
 
-static void test_rules_random__streaming_is_the_definition(void **state)
+TEST(streaming_is_the_definition)
 {
     const char *only = getenv("ES_SEED");
     uint64_t first = only ? strtoull(only, NULL, 10) : 1;
     uint64_t n_seeds = only ? 1 : N_SEEDS, n = 0;
-    (void)state;
     for (seed_now = first; seed_now < first + n_seeds; seed_now++) {
         history of;
         es_rule rules[MAX_RULES];
@@ -483,11 +475,4 @@ static void test_rules_random__streaming_is_the_definition(void **state)
     assert_true(only || n > N_SEEDS); /* episodes: there was enough to say */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(
-            test_rules_random__streaming_is_the_definition, print_seed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_EACH(NULL, print_seed)

@@ -1,9 +1,7 @@
 /* analyzer/base/sized: structs between programs and libraries of different
    age. */
 #include "analyzer/base/sized.h"
-#include "tests/support/cmocka_all.h"
-
-#include <string.h>
+#include "tests/support/test.h"
 
 /* The same struct in three versions. */
 typedef struct old_struct {
@@ -21,9 +19,8 @@ typedef struct new_struct {
     int64_t a, b, c;
 } new_struct;
 
-static void test_sized__members_that_an_old_program_lacks_are_zero(void **state)
+TEST(members_that_an_old_program_lacks_are_zero)
 {
-    (void)state;
     our_struct ours = {7, 7, 7};
     const struct {
         old_struct given;
@@ -36,9 +33,8 @@ static void test_sized__members_that_an_old_program_lacks_are_zero(void **state)
     assert_int_equal(ours.b, 0);
 }
 
-static void test_sized__what_a_new_program_sets_is_not_ignored(void **state)
+TEST(what_a_new_program_sets_is_not_ignored)
 {
-    (void)state;
     our_struct ours = {7, 7, 7};
     new_struct given = {sizeof given, 1, 2, 3};
     assert_int_equal(es_sized_take(&ours, sizeof ours, &given, "es_x"),
@@ -52,9 +48,8 @@ static void test_sized__what_a_new_program_sets_is_not_ignored(void **state)
     assert_int_equal(ours.b, 2);
 }
 
-static void test_sized__a_struct_without_its_size_is_refused(void **state)
+TEST(a_struct_without_its_size_is_refused)
 {
-    (void)state;
     static const size_t sizes[] = {0, 1, sizeof(size_t) - 1, 4097, SIZE_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         our_struct ours = {7, 7, 7}, given = {sizes[i], 1, 2};
@@ -68,9 +63,8 @@ static void test_sized__a_struct_without_its_size_is_refused(void **state)
     }
 }
 
-static void test_sized__an_old_program_gets_what_it_has_space_for(void **state)
+TEST(an_old_program_gets_what_it_has_space_for)
 {
-    (void)state;
     const our_struct ours = {sizeof ours, 5, 6};
     struct {
         old_struct out;
@@ -86,16 +80,4 @@ static void test_sized__an_old_program_gets_what_it_has_space_for(void **state)
     assert_int_equal(larger.size, sizeof ours); /* so much is known */
     assert_int_equal(larger.b, 6);
     assert_int_equal(larger.c, 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            test_sized__members_that_an_old_program_lacks_are_zero),
-        cmocka_unit_test(test_sized__what_a_new_program_sets_is_not_ignored),
-        cmocka_unit_test(test_sized__a_struct_without_its_size_is_refused),
-        cmocka_unit_test(test_sized__an_old_program_gets_what_it_has_space_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

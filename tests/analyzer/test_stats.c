@@ -1,16 +1,9 @@
 /** Statistics: closed forms, non-finite values, strides. */
-#include "tests/support/cmocka_all.h"
-
-#include "analyzer/base/value.h"
 #include "analyzer/statistics/stats.h"
-#include "tests/support/near.h"
+#include "tests/support/test.h"
 
-#include <math.h>
-#include <stdbool.h>
-
-static void test_stats__an_arithmetic_series_has_its_closed_form(void **state)
+TEST(an_arithmetic_series_has_its_closed_form)
 {
-    (void)state;
     float x[101];
     es_summary summary;
     for (int i = 0; i < 101; i++)
@@ -24,9 +17,8 @@ static void test_stats__an_arithmetic_series_has_its_closed_form(void **state)
     assert_true(near(summary.std, sqrt(101.0 * 102 / 12) / 4, 1e-12));
 }
 
-static void test_stats__nonfinite_and_missing_are_left_out(void **state)
+TEST(nonfinite_and_missing_are_left_out)
 {
-    (void)state;
     const float x[] = {NAN, 1.0F, INFINITY, es_missing(), 4.0F, -INFINITY};
     es_summary summary;
     es_stats_summary(&summary, x, 6, 1);
@@ -37,9 +29,8 @@ static void test_stats__nonfinite_and_missing_are_left_out(void **state)
     assert_true(near(summary.std, sqrt(4.5), 1e-15));
 }
 
-static void test_stats__one_value_has_no_spread(void **state)
+TEST(one_value_has_no_spread)
 {
-    (void)state;
     const float x[] = {-3.5F};
     es_summary summary;
     es_stats_summary(&summary, x, 1, 1);
@@ -47,9 +38,8 @@ static void test_stats__one_value_has_no_spread(void **state)
     assert_true(isnan(summary.std));
 }
 
-static void test_stats__nothing_finite_is_nan(void **state)
+TEST(nothing_finite_is_nan)
 {
-    (void)state;
     const float x[] = {NAN, es_missing()};
     for (size_t n = 0; n <= 2; n++) {
         es_summary summary;
@@ -62,9 +52,8 @@ static void test_stats__nothing_finite_is_nan(void **state)
     }
 }
 
-static void test_stats__stride_takes_one_column(void **state)
+TEST(stride_takes_one_column)
 {
-    (void)state;
     const float x[] = {1, 10, 100, 3, 30, 300, 8, 80, 800};
     es_summary summary;
     es_stats_summary(&summary, x + 1, 3, 3);
@@ -74,24 +63,10 @@ static void test_stats__stride_takes_one_column(void **state)
 }
 
 /* Two passes: values far from zero keep their spread. */
-static void test_stats__a_spread_beside_a_large_mean_is_exact(void **state)
+TEST(a_spread_beside_a_large_mean_is_exact)
 {
-    (void)state;
     const float x[] = {16777210.0F, 16777211.0F, 16777212.0F};
     es_summary summary;
     es_stats_summary(&summary, x, 3, 1);
     assert_true(near(summary.std, 1, 1e-12));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stats__an_arithmetic_series_has_its_closed_form),
-        cmocka_unit_test(test_stats__nonfinite_and_missing_are_left_out),
-        cmocka_unit_test(test_stats__one_value_has_no_spread),
-        cmocka_unit_test(test_stats__nothing_finite_is_nan),
-        cmocka_unit_test(test_stats__stride_takes_one_column),
-        cmocka_unit_test(test_stats__a_spread_beside_a_large_mean_is_exact),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

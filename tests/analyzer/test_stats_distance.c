@@ -1,15 +1,7 @@
 /** Distributions: order, quantiles, how far two of them lie apart. */
-#include "tests/support/cmocka_all.h"
-
-#include "analyzer/base/value.h"
 #include "analyzer/statistics/stats.h"
 #include "tests/support/chance.h"
-#include "tests/support/near.h"
-
-#include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 #define MOST 400
 
@@ -91,9 +83,8 @@ static double exact_tail(long n, long m, long apart)
 
 /* --- order ----------------------------------------------------------------*/
 
-static void test_stats_distance__sorts_and_counts(void **state)
+TEST(sorts_and_counts)
 {
-    (void)state;
     const float x[] = {3, NAN, -1, INFINITY, 7, es_missing(), -0.5F, -INFINITY};
     sample s;
     take(&s, x, 8);
@@ -111,9 +102,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void test_stats_distance__sorts_any_number(void **state)
+TEST(sorts_any_number)
 {
-    (void)state;
     for (size_t n = 0; n <= 130; n++) {
         float x[MOST];
         sample s;
@@ -128,10 +118,8 @@ static void test_stats_distance__sorts_any_number(void **state)
     }
 }
 
-static void
-test_stats_distance__quantiles_lie_between_finite_values(void **state)
+TEST(quantiles_lie_between_finite_values)
 {
-    (void)state;
     const float x[] = {40, 10, NAN, 20, 30};
     sample s;
     take(&s, x, 5);
@@ -150,9 +138,8 @@ test_stats_distance__quantiles_lie_between_finite_values(void **state)
 
 /* --- distances ------------------------------------------------------------*/
 
-static void test_stats_distance__closed_forms_are_met(void **state)
+TEST(closed_forms_are_met)
 {
-    (void)state;
     float near_by[12], shifted[12], doubled[12];
     sample a, b, c;
     for (int i = 0; i < 12; i++) {
@@ -170,9 +157,8 @@ static void test_stats_distance__closed_forms_are_met(void **state)
     assert_true(near(es_stats_ks(&a.is, &c.is), 0.5, 1e-15));
 }
 
-static void test_stats_distance__samples_may_differ_in_size(void **state)
+TEST(samples_may_differ_in_size)
 {
-    (void)state;
     const float one[] = {0}, three[] = {0, 1, 3}, far[] = {-8, -6};
     sample a, b, c;
     take(&a, one, 1);
@@ -184,9 +170,8 @@ static void test_stats_distance__samples_may_differ_in_size(void **state)
     assert_true(near(es_stats_ks(&c.is, &b.is), 1, 0));
 }
 
-static void test_stats_distance__a_sample_twice_is_itself(void **state)
+TEST(a_sample_twice_is_itself)
 {
-    (void)state;
     const float x[] = {1.1F, 2.3F, -0.7F};
     const float twice[] = {2.3F, 1.1F, -0.7F, 1.1F, -0.7F, 2.3F};
     sample a, b;
@@ -196,9 +181,8 @@ static void test_stats_distance__a_sample_twice_is_itself(void **state)
     assert_true(near(es_stats_wasserstein(&a.is, &b.is), 0, 0));
 }
 
-static void test_stats_distance__nothing_finite_is_nan(void **state)
+TEST(nothing_finite_is_nan)
 {
-    (void)state;
     const float none[] = {NAN, es_missing()}, one[] = {2};
     sample a, b;
     take(&a, none, 2);
@@ -209,10 +193,8 @@ static void test_stats_distance__nothing_finite_is_nan(void **state)
     assert_true(isnan(es_stats_wasserstein(&b.is, &a.is)));
 }
 
-static void
-test_stats_distance__distances_are_those_of_brute_force(void **state)
+TEST(distances_are_those_of_brute_force)
 {
-    (void)state;
     for (size_t n = 1; n < 40; n += 3)
         for (size_t m = 1; m < 60; m += 4) {
             sample a, b;
@@ -230,9 +212,8 @@ test_stats_distance__distances_are_those_of_brute_force(void **state)
 /* --- p-values -------------------------------------------------------------*/
 
 /* The critical values that every table has, to its digits. */
-static void test_stats_distance__p_is_that_of_the_tables(void **state)
+TEST(p_is_that_of_the_tables)
 {
-    (void)state;
     static const double table[][2] = {
         {1.2238, 0.10},  {1.3581, 0.05}, {1.4802, 0.025}, {1.6276, 0.01},
         {1.9495, 0.001}, {0.8276, 0.50}, {0.5712, 0.9},   {0.4410, 0.99}};
@@ -246,9 +227,8 @@ static void test_stats_distance__p_is_that_of_the_tables(void **state)
 }
 
 /* Where one series takes over from the other they agree. */
-static void test_stats_distance__p_is_continuous(void **state)
+TEST(p_is_continuous)
 {
-    (void)state;
     const size_t n = 500;
     double root = sqrt((double)n / 2), scale = root + 0.12 + 0.11 / root;
     double below = es_stats_ks_p((1.18 - 1e-10) / scale, n, n);
@@ -256,9 +236,8 @@ static void test_stats_distance__p_is_continuous(void **state)
     assert_true(below > above && near(below, above, 1e-9));
 }
 
-static void test_stats_distance__p_is_near_the_exact_one(void **state)
+TEST(p_is_near_the_exact_one)
 {
-    (void)state;
     for (long apart = 144; apart <= 144 * 144; apart += 144) {
         double p = es_stats_ks_p((double)apart / (144 * 144), 144, 144);
         double exact = exact_tail(144, 144, apart);
@@ -275,10 +254,8 @@ static void test_stats_distance__p_is_near_the_exact_one(void **state)
     }
 }
 
-static void
-test_stats_distance__p_falls_from_1_and_is_nan_without_samples(void **state)
+TEST(p_falls_from_1_and_is_nan_without_samples)
 {
-    (void)state;
     assert_true(near(es_stats_ks_p(0, 7, 9), 1, 0));
     assert_true(near(es_stats_ks_p(1e-9, 7, 9), 1, 0));
     assert_true(isnan(es_stats_ks_p(NAN, 7, 9)));
@@ -291,26 +268,4 @@ test_stats_distance__p_falls_from_1_and_is_nan_without_samples(void **state)
         before = p;
     }
     assert_true(before < 1e-40);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stats_distance__sorts_and_counts),
-        cmocka_unit_test(test_stats_distance__sorts_any_number),
-        cmocka_unit_test(
-            test_stats_distance__quantiles_lie_between_finite_values),
-        cmocka_unit_test(test_stats_distance__closed_forms_are_met),
-        cmocka_unit_test(test_stats_distance__samples_may_differ_in_size),
-        cmocka_unit_test(test_stats_distance__a_sample_twice_is_itself),
-        cmocka_unit_test(test_stats_distance__nothing_finite_is_nan),
-        cmocka_unit_test(
-            test_stats_distance__distances_are_those_of_brute_force),
-        cmocka_unit_test(test_stats_distance__p_is_that_of_the_tables),
-        cmocka_unit_test(test_stats_distance__p_is_continuous),
-        cmocka_unit_test(test_stats_distance__p_is_near_the_exact_one),
-        cmocka_unit_test(
-            test_stats_distance__p_falls_from_1_and_is_nan_without_samples),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,11 @@
 /** The one-line message that goes with an error. */
-#include "tests/support/cmocka_all.h"
-
 #include "analyzer/base/status.h"
+#include "tests/support/test.h"
 
 #include <pthread.h>
 
-static void test_status__message_is_one_safe_line(void **state)
+TEST(message_is_one_safe_line)
 {
-    (void)state;
     assert_int_equal(es_fail(ES_EIO, "%s: %d", "a\nb\x1b[31m\x7f", 7), ES_EIO);
     assert_string_equal(es_message(), "a?b?[31m?: 7");
     /* U+0085 and U+009B are controls; U+00DC ends in the same byte as U+009C */
@@ -15,17 +13,15 @@ static void test_status__message_is_one_safe_line(void **state)
     assert_string_equal(es_message(), "????[2J \xc3\x9c \xc2\xa9 \xc2");
 }
 
-static void test_status__message_may_name_the_one_before(void **state)
+TEST(message_may_name_the_one_before)
 {
-    (void)state;
     es_fail(ES_EIO, "first");
     es_fail(ES_EFORMAT, "second, after %s", es_message());
     assert_string_equal(es_message(), "second, after first");
 }
 
-static void test_status__long_messages_are_cut(void **state)
+TEST(long_messages_are_cut)
 {
-    (void)state;
     char text[3 * ES_MESSAGE_MAX];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -40,9 +36,8 @@ static void *fail_elsewhere(void *user)
     return NULL;
 }
 
-static void test_status__each_thread_has_its_own(void **state)
+TEST(each_thread_has_its_own)
 {
-    (void)state;
     pthread_t thread;
     es_fail(ES_EIO, "here");
     assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, NULL), 0);
@@ -50,24 +45,11 @@ static void test_status__each_thread_has_its_own(void **state)
     assert_string_equal(es_message(), "here");
 }
 
-static void test_status__each_status_has_its_exit_code(void **state)
+TEST(each_status_has_its_exit_code)
 {
-    (void)state;
     assert_int_equal(es_exit_code(ES_OK), 0);
     assert_int_equal(es_exit_code(ES_DONE), 0);
     assert_int_equal(es_exit_code(ES_EUSAGE), 2);
     assert_int_equal(es_exit_code(ES_EIO), 3);
     assert_int_equal(es_exit_code(ES_EINTERNAL), 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status__message_is_one_safe_line),
-        cmocka_unit_test(test_status__message_may_name_the_one_before),
-        cmocka_unit_test(test_status__long_messages_are_cut),
-        cmocka_unit_test(test_status__each_thread_has_its_own),
-        cmocka_unit_test(test_status__each_status_has_its_exit_code),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 /* Text: numbers that read back the same, names that cannot do harm. */
 #include "analyzer/base/text.h"
-#include "analyzer/base/value.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/test.h"
 
-#include <float.h>
 #include <locale.h>
-#include <stdio.h>
 
 static const char *escaped(const char *text, es_escape kind)
 {
@@ -14,9 +11,8 @@ static const char *escaped(const char *text, es_escape kind)
     return out;
 }
 
-static void test_text__control_bytes_are_escaped(void **state)
+TEST(control_bytes_are_escaped)
 {
-    (void)state;
     assert_string_equal(escaped("\x1b[31mred", ES_ESCAPE_TERMINAL),
                         "\\x1b[31mred");
     assert_string_equal(escaped("a\xc2\x9b"
@@ -29,18 +25,16 @@ static void test_text__control_bytes_are_escaped(void **state)
                         "\\xff\xc3\xa9");
 }
 
-static void test_text__json_is_escaped(void **state)
+TEST(json_is_escaped)
 {
-    (void)state;
     assert_string_equal(escaped("a\"\\\n\x7f", ES_ESCAPE_JSON),
                         "a\\\"\\\\\\u000a\\u007f");
     assert_string_equal(escaped("\xc3", ES_ESCAPE_JSON), "\xef\xbf\xbd");
     assert_string_equal(escaped("\xc2\x85", ES_ESCAPE_JSON), "\\u0085");
 }
 
-static void test_text__csv_is_escaped(void **state)
+TEST(csv_is_escaped)
 {
-    (void)state;
     assert_string_equal(escaped("SM+LN", ES_ESCAPE_CSV), "SM+LN");
     assert_string_equal(escaped("a,b", ES_ESCAPE_CSV), "\"a,b\"");
     assert_string_equal(escaped("say \"x\"", ES_ESCAPE_CSV),
@@ -48,16 +42,14 @@ static void test_text__csv_is_escaped(void **state)
     assert_string_equal(escaped("=1+1", ES_ESCAPE_CSV), "'=1+1");
 }
 
-static void test_text__xml_is_escaped(void **state)
+TEST(xml_is_escaped)
 {
-    (void)state;
     assert_string_equal(escaped("<a & 'b'>\x01", ES_ESCAPE_XML),
                         "&lt;a &amp; &#39;b&#39;&gt;\xef\xbf\xbd");
 }
 
-static void test_text__escape_cuts_between_characters(void **state)
+TEST(escape_cuts_between_characters)
 {
-    (void)state;
     char out[4] = "zzz";
     assert_int_equal(
         es_text_escape(out, sizeof out, "ab\xc3\xa9", ES_ESCAPE_TERMINAL), 4);
@@ -68,9 +60,8 @@ static void test_text__escape_cuts_between_characters(void **state)
 }
 
 /* Cut at the buffer's end, counted whole; nothing beyond it is touched. */
-static void test_text__appended_text_is_cut_and_counted_whole(void **state)
+TEST(appended_text_is_cut_and_counted_whole)
 {
-    (void)state;
     char buffer[12] = "xxxxxxxxxxx";
     es_text to = es_text_begin(buffer, 6);
     assert_string_equal(buffer, "");
@@ -88,9 +79,8 @@ static void test_text__appended_text_is_cut_and_counted_whole(void **state)
     assert_int_equal(none.length, 3);
 }
 
-static void test_text__an_ending_is_found(void **state)
+TEST(an_ending_is_found)
 {
-    (void)state;
     assert_true(es_text_ends("a.db", ".db"));
     assert_true(es_text_ends(".db", ".db"));
     assert_true(es_text_ends("a", ""));
@@ -99,9 +89,8 @@ static void test_text__an_ending_is_found(void **state)
     assert_false(es_text_ends("", ".db"));
 }
 
-static void test_text__malformed_utf8_is_found(void **state)
+TEST(malformed_utf8_is_found)
 {
-    (void)state;
     assert_true(es_text_is_utf8("\xf0\x9f\x98\x80", 4));
     assert_false(es_text_is_utf8("\xf0\x9f\x98", 3));
     assert_false(es_text_is_utf8("\xc0\x80", 2));         /* overlong */
@@ -118,9 +107,8 @@ static void assert_double_text(double value, const char *text)
     assert_true(back == value);
 }
 
-static void test_text__a_double_prints_in_its_shortest_form(void **state)
+TEST(a_double_prints_in_its_shortest_form)
 {
-    (void)state;
     assert_double_text(0.05, "0.05");
     assert_double_text(1e-3, "1e-3");
     assert_double_text(0, "0");
@@ -142,9 +130,8 @@ static uint32_t float_bits(float value)
 }
 
 /* Every 7,919th bit pattern, and the corners: all bits come back. */
-static void test_text__a_float_reads_back_as_itself(void **state)
+TEST(a_float_reads_back_as_itself)
 {
-    (void)state;
     const uint32_t corners[] = {0,          0x80000000, 1,          0x007fffff,
                                 0x00800000, 0x7f7fffff, 0x7f800000, 0xff800000,
                                 0x7fc00000, 0xffc00000, 0x7fc00001, 0x7fffffff,
@@ -165,9 +152,8 @@ static void test_text__a_float_reads_back_as_itself(void **state)
     }
 }
 
-static void test_text__words_are_read_as_floats(void **state)
+TEST(words_are_read_as_floats)
 {
-    (void)state;
     float value;
     assert_int_equal(es_float_parse(&value, " nan ", 5), ES_OK);
     assert_true(isnan(value) && !es_is_missing(value));
@@ -183,9 +169,8 @@ static void test_text__words_are_read_as_floats(void **state)
             fail_msg("'%s' was read as %g", bad[i], (double)value);
 }
 
-static void test_text__an_integer_is_read_within_its_range(void **state)
+TEST(an_integer_is_read_within_its_range)
 {
-    (void)state;
     int64_t value;
     assert_int_equal(es_int_parse(&value, "-12", -20, 20), ES_OK);
     assert_int_equal(value, -12);
@@ -202,9 +187,8 @@ static void test_text__an_integer_is_read_within_its_range(void **state)
 }
 
 /* A program that uses a comma for the decimal point: our text does not. */
-static void test_text__a_locale_changes_nothing(void **state)
+TEST(a_locale_changes_nothing)
 {
-    (void)state;
     if (!setlocale(LC_NUMERIC, "de_DE.UTF-8"))
         skip();
     char out[ES_FLOAT_TEXT_MAX];
@@ -218,32 +202,10 @@ static void test_text__a_locale_changes_nothing(void **state)
     setlocale(LC_NUMERIC, "C");
 }
 
-static void test_text__message_is_one_line(void **state)
+TEST(message_is_one_line)
 {
-    (void)state;
     assert_int_equal(es_fail(ES_EIO, "%s", "a\nb\x1b[0m"), ES_EIO);
     assert_string_equal(es_message(), "a?b?[0m");
     es_fail(ES_EIO, "again: %s", es_message());
     assert_string_equal(es_message(), "again: a?b?[0m");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text__control_bytes_are_escaped),
-        cmocka_unit_test(test_text__json_is_escaped),
-        cmocka_unit_test(test_text__csv_is_escaped),
-        cmocka_unit_test(test_text__xml_is_escaped),
-        cmocka_unit_test(test_text__escape_cuts_between_characters),
-        cmocka_unit_test(test_text__appended_text_is_cut_and_counted_whole),
-        cmocka_unit_test(test_text__an_ending_is_found),
-        cmocka_unit_test(test_text__malformed_utf8_is_found),
-        cmocka_unit_test(test_text__a_double_prints_in_its_shortest_form),
-        cmocka_unit_test(test_text__a_float_reads_back_as_itself),
-        cmocka_unit_test(test_text__words_are_read_as_floats),
-        cmocka_unit_test(test_text__an_integer_is_read_within_its_range),
-        cmocka_unit_test(test_text__a_locale_changes_nothing),
-        cmocka_unit_test(test_text__message_is_one_line),
-    };
-    return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

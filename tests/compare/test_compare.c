@@ -1,15 +1,8 @@
 /** Runs compared with each other; among them runs that know little, or lie. */
-#include "tests/support/listed.h"
-
-#include "analyzer/base/value.h"
 #include "tests/support/compared.h"
 #include "tests/support/golden_text.h"
-#include "tests/support/near.h"
 #include "tests/support/recorded.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 #define N_FILES(files) (sizeof(files) / sizeof *(files))
 
@@ -133,21 +126,21 @@ static void compare_seeds(void **state, const char *baseline)
 
 /* --- tables ---------------------------------------------------------------*/
 
-ES_TEST(test_compare__seeds_of_a_configuration_are_taken_together)
+TEST(seeds_of_a_configuration_are_taken_together)
 {
     compare_seeds(state, NULL);
     assert_table((es_table_options){0}, "compare_seeds.txt");
     assert_json("compare_seeds.json");
 }
 
-ES_TEST(test_compare__runs_are_compared_with_a_baseline)
+TEST(runs_are_compared_with_a_baseline)
 {
     compare_seeds(state, "b1.db");
     assert_table((es_table_options){0}, "compare_baseline.txt");
     assert_json("compare_baseline.json");
 }
 
-ES_TEST(test_compare__a_narrow_terminal_gets_two_tables)
+TEST(a_narrow_terminal_gets_two_tables)
 {
     compare_seeds(state, NULL);
     assert_table((es_table_options){.width = 70, .colour = true},
@@ -156,7 +149,7 @@ ES_TEST(test_compare__a_narrow_terminal_gets_two_tables)
 
 /* --- the numbers themselves -----------------------------------------------*/
 
-ES_TEST(test_compare__settings_that_differ_are_listed)
+TEST(settings_that_differ_are_listed)
 {
     compare_seeds(state, NULL);
     assert_string_equal(list_at("differing"),
@@ -171,7 +164,7 @@ ES_TEST(test_compare__settings_that_differ_are_listed)
     assert_null(json_object_get(at("configurations.0.settings"), "seed"));
 }
 
-ES_TEST(test_compare__a_nan_seed_is_counted)
+TEST(a_nan_seed_is_counted)
 {
     compare_seeds(state, NULL);
     const double a = exp(1.75), b = exp(1.25), best = exp(1.5);
@@ -191,7 +184,7 @@ ES_TEST(test_compare__a_nan_seed_is_counted)
     state_at("configurations.1.final.std", "missing");
 }
 
-ES_TEST(test_compare__the_best_evaluation_may_not_be_the_last)
+TEST(the_best_evaluation_may_not_be_the_last)
 {
     compare_seeds(state, NULL);
     near_at("runs.0.eval.final_ppl", exp(1.75));
@@ -206,7 +199,7 @@ ES_TEST(test_compare__the_best_evaluation_may_not_be_the_last)
 
 /* Cross-entropy is what perplexity is made of; the first of equals is best; a
    missing value is no evaluation; infinity is never best. */
-ES_TEST(test_compare__evaluations_of_every_kind_are_counted)
+TEST(evaluations_of_every_kind_are_counted)
 {
     static const char *const file[] = {"odd.db"};
     static const float ce[] = {3, 2, 2, INFINITY, -1000, 2.5F};
@@ -228,7 +221,7 @@ ES_TEST(test_compare__evaluations_of_every_kind_are_counted)
 }
 
 /* At an earlier step later evaluations are not known yet. */
-ES_TEST(test_compare__evaluations_end_at_the_step_shown)
+TEST(evaluations_end_at_the_step_shown)
 {
     write_seeds(state);
     compare_at(state, seeds, N_FILES(seeds), NULL, 10);
@@ -238,7 +231,7 @@ ES_TEST(test_compare__evaluations_end_at_the_step_shown)
     near_at("runs.0.eval.n", 2);
 }
 
-ES_TEST(test_compare__onsets_are_those_of_the_flags)
+TEST(onsets_are_those_of_the_flags)
 {
     compare_seeds(state, NULL);
     near_at("runs.0.onsets.logits.any", 10);
@@ -252,7 +245,7 @@ ES_TEST(test_compare__onsets_are_those_of_the_flags)
 }
 
 /* Entropies of a2 are those of a1, a quarter of a nat higher. */
-ES_TEST(test_compare__distances_are_those_of_the_samples)
+TEST(distances_are_those_of_the_samples)
 {
     compare_seeds(state, NULL);
     near_at("runs.0.distance.ks", 0);
@@ -270,7 +263,7 @@ ES_TEST(test_compare__distances_are_those_of_the_samples)
     near_at("runs.0.entropy.median", 1.375 + 7.0 / 15);
 }
 
-ES_TEST(test_compare__numbers_are_relative_to_the_baseline)
+TEST(numbers_are_relative_to_the_baseline)
 {
     compare_seeds(state, "a1.db");
     near_at("baseline", 0);
@@ -354,7 +347,7 @@ static size_t assert_all_printed(const char *text, const double *numbers,
     return n_checked;
 }
 
-ES_TEST(test_compare__printed_numbers_are_in_the_json)
+TEST(printed_numbers_are_in_the_json)
 {
     static const char *const baselines[] = {NULL, "b1.db", "a2.db"};
     for (size_t i = 0; i < N_FILES(baselines); i++) {
@@ -377,7 +370,7 @@ ES_TEST(test_compare__printed_numbers_are_in_the_json)
 
 /* --- runs that know little, or lie ----------------------------------------*/
 
-ES_TEST(test_compare__one_run_has_nothing_to_compare_with)
+TEST(one_run_has_nothing_to_compare_with)
 {
     static const char *const one[] = {"a1.db"};
     static const es_compared_written run = {.file = "a1.db",
@@ -396,7 +389,7 @@ ES_TEST(test_compare__one_run_has_nothing_to_compare_with)
     near_at("runs.0.distance.ks", 0);
 }
 
-ES_TEST(test_compare__no_run_prints_nothing)
+TEST(no_run_prints_nothing)
 {
     compare(state, NULL, 0, NULL);
     char *text = es_compared_text(&of, (es_table_options){0});
@@ -407,7 +400,7 @@ ES_TEST(test_compare__no_run_prints_nothing)
 
 /* A run that is NaN before its next evaluation, or is stopped then, has one
    that is finite, and ended NaN all the same. */
-ES_TEST(test_compare__a_run_that_ended_nan_has_no_best)
+TEST(a_run_that_ended_nan_has_no_best)
 {
     static const char *const files[] = {"well.db", "nan.db"};
     static const float losses[] = {2.5F, NAN};
@@ -431,7 +424,7 @@ ES_TEST(test_compare__a_run_that_ended_nan_has_no_best)
 
 /* No configuration, no evaluation, no context, one head, all NaN, all missing,
    one name twice: none of it is zero. */
-ES_TEST(test_compare__runs_that_know_little_are_compared)
+TEST(runs_that_know_little_are_compared)
 {
     static const char *const files[] = {"bare.db", "nan.db", "none.db"};
     es_run_info info = es_run_of(1, 1);
@@ -461,7 +454,7 @@ ES_TEST(test_compare__runs_that_know_little_are_compared)
 
 /* Keys and values of a file steer no terminal, and any number of keys is
    reported, not shown. */
-ES_TEST(test_compare__hostile_configurations_do_no_harm)
+TEST(hostile_configurations_do_no_harm)
 {
     static const char *const files[] = {"many.db", "evil.db"};
     size_t size = 400000, at = 1;
@@ -507,7 +500,7 @@ ES_TEST(test_compare__hostile_configurations_do_no_harm)
 /* Large whole numbers differ in their last digit; 1e-2 is 0.01; a text is no
    number; other data is another configuration where no checksum says what it
    is. */
-ES_TEST(test_compare__values_written_otherwise_are_the_same)
+TEST(values_written_otherwise_are_the_same)
 {
     static const char *const files[] = {"x.db", "y.db"};
     static const char *const configs[] = {
@@ -531,7 +524,7 @@ ES_TEST(test_compare__values_written_otherwise_are_the_same)
     assert_string_equal(list_at("differing"), "a c d data");
 }
 
-ES_TEST(test_compare__a_baseline_is_one_run)
+TEST(a_baseline_is_one_run)
 {
     es_summary_options options;
     es_run_summary *summary;
@@ -553,7 +546,4 @@ ES_TEST(test_compare__a_baseline_is_one_run)
     es_reader_close(reader);
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, clean);
-}
+TEST_EACH(es_folder_make, clean)

@@ -1,16 +1,12 @@
 /* Figures of bars and points, from run files: what they print is what --json
    says. */
-#include "analyzer/base/value.h"
 #include "cli/figures/cost.h"
 #include "cli/runs/json.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/figured.h"
 #include "tests/support/loaded.h"
 #include "tests/support/recorded.h"
 #include "tests/support/shown.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 static es_picture *drawn(es_drawing *drawing, es_figure_kind kind)
 {
@@ -46,7 +42,7 @@ static char *json_of(const es_shown *shown)
 
 /* --- bands ----------------------------------------------------------------*/
 
-static void test_bands__numbers_are_those_of_json(void **state)
+TEST(numbers_are_those_of_json)
 {
     es_shown shown;
     es_shown_published(&shown, state, (es_max){.policy = ES_MAX_OBSERVED});
@@ -90,7 +86,7 @@ static void record_heads(es_figured *out, void **state, const char *file,
 }
 
 /* Of six heads two in the top band, one NaN, one missing. */
-static void test_bands__what_is_not_finite_is_a_group(void **state)
+TEST(what_is_not_finite_is_a_group)
 {
     const float values[] = {4, 3.5f, 0, NAN, 1.25f, es_missing()};
     es_figured f;
@@ -107,7 +103,7 @@ static void test_bands__what_is_not_finite_is_a_group(void **state)
 }
 
 /* Heads that are all NaN; no tick is above 100 %. */
-static void test_bands__all_nan_is_drawn(void **state)
+TEST(all_nan_is_drawn)
 {
     const float values[] = {NAN, NAN, NAN, NAN, NAN, NAN};
     const es_run_summary *runs[12];
@@ -125,7 +121,7 @@ static void test_bands__all_nan_is_drawn(void **state)
     es_unfigure(&f);
 }
 
-static void test_bands__a_series_without_heads_is_refused(void **state)
+TEST(a_series_without_heads_is_refused)
 {
     const float values[] = {4, 3.5f, 0, 2, 1.25f, 1};
     es_figured f, loss;
@@ -203,7 +199,7 @@ static void tear_down(costs *c)
 }
 
 /* The published numbers, and one panel for all that cost the same. */
-static void test_flops__shares_are_the_published_ones(void **state)
+TEST(shares_are_the_published_ones)
 {
     static const char *const texts[] = {"14.5B",
                                         "7.7B",
@@ -224,7 +220,7 @@ static void test_flops__shares_are_the_published_ones(void **state)
     tear_down(&c);
 }
 
-static void test_flops__an_unknown_shape_is_refused(void **state)
+TEST(an_unknown_shape_is_refused)
 {
     static const struct {
         model m;
@@ -257,7 +253,7 @@ static void expect_cost(costs *c, size_t i, es_cost cost, double wanted)
     assert_true(found == wanted);
 }
 
-static void test_pareto__costs_are_those_of_the_model(void **state)
+TEST(costs_are_those_of_the_model)
 {
     double found;
     costs c;
@@ -278,7 +274,7 @@ static void test_pareto__costs_are_those_of_the_model(void **state)
 }
 
 /* What cannot be drawn is named. */
-static void test_pareto__runs_left_out_are_named(void **state)
+TEST(runs_left_out_are_named)
 {
     costs c;
     set_up(&c, state, ES_COST_TOKENS);
@@ -298,17 +294,4 @@ static void test_pareto__runs_left_out_are_named(void **state)
     tear_down(&c);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bands__numbers_are_those_of_json),
-        cmocka_unit_test(test_bands__what_is_not_finite_is_a_group),
-        cmocka_unit_test(test_bands__all_nan_is_drawn),
-        cmocka_unit_test(test_bands__a_series_without_heads_is_refused),
-        cmocka_unit_test(test_flops__shares_are_the_published_ones),
-        cmocka_unit_test(test_flops__an_unknown_shape_is_refused),
-        cmocka_unit_test(test_pareto__costs_are_those_of_the_model),
-        cmocka_unit_test(test_pareto__runs_left_out_are_named),
-    };
-    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
-}
+TEST_GROUP(es_folder_make, es_folder_remove)

@@ -3,14 +3,10 @@
 #include "analyzer/base/value.h"
 #include "cli/figures/source.h"
 #include "render/figures/heatmap.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/figured.h"
 #include "tests/support/loaded.h"
 #include "tests/support/recorded.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 enum { L = 2, H = 3, N = L * H };
 
@@ -48,7 +44,7 @@ static void assert_scale(es_figured *f, double low, double high)
     es_assert_draws(f, es_draw_heatmap, wanted);
 }
 
-static void test_cells__a_heatmap_scale_ends_at_m(void **state)
+TEST(a_heatmap_scale_ends_at_m)
 {
     enum { LOW, HIGH, BELOW, ZERO, NONE, N_CASES };
     const float values[N_CASES][N] = {
@@ -93,7 +89,7 @@ static void test_cells__a_heatmap_scale_ends_at_m(void **state)
 }
 
 /* The colour bar has the two labels, and not the third. */
-static void test_cells__a_heatmap_scale_suits_any_series(void **state)
+TEST(a_heatmap_scale_suits_any_series)
 {
     static const struct {
         const char *file, *series;
@@ -133,7 +129,7 @@ static void test_cells__a_heatmap_scale_suits_any_series(void **state)
 
 /* --- delta ----------------------------------------------------------------*/
 
-static void test_cells__a_delta_is_each_run_minus_the_base(void **state)
+TEST(a_delta_is_each_run_minus_the_base)
 {
     const float a[N] = {1, 2, NAN, es_missing(), 3, INFINITY};
     const float b[N] = {1.5f, 0.75f, 1, 1, es_missing(), INFINITY};
@@ -155,7 +151,7 @@ static void test_cells__a_delta_is_each_run_minus_the_base(void **state)
     es_unfigure(&f);
 }
 
-static void test_cells__a_delta_of_two_shapes_is_refused(void **state)
+TEST(a_delta_of_two_shapes_is_refused)
 {
     const float values[L * 4] = {1, 2, 3, 4, 5, 6, 7, 8};
     const char *paths[2] = {write_run(state, "a3.db", 3, "entropy", values),
@@ -171,7 +167,7 @@ static void test_cells__a_delta_of_two_shapes_is_refused(void **state)
 
 /* --- thresholds -----------------------------------------------------------*/
 
-static void test_cells__thresholds_show_theta_and_its_layers(void **state)
+TEST(thresholds_show_theta_and_its_layers)
 {
     /* Means 0.2 and 0.5; variances 0 and 0.09. */
     const float theta[N] = {0.2f, 0.2f, 0.2f, 0.5f, 0.8f, 0.2f};
@@ -190,7 +186,7 @@ static void test_cells__thresholds_show_theta_and_its_layers(void **state)
     es_unfigure(&f);
 }
 
-static void test_cells__thresholds_need_theta(void **state)
+TEST(thresholds_need_theta)
 {
     const float values[N] = {1, 2, 3, 4, 5, 6};
     es_figured f;
@@ -237,7 +233,7 @@ static size_t count(const es_steps *steps, size_t row, float value)
     return n;
 }
 
-static void test_cells__steps_keep_dips_and_nan(void **state)
+TEST(steps_keep_dips_and_nan)
 {
     es_figured f;
     es_steps steps;
@@ -262,7 +258,7 @@ static void test_cells__steps_keep_dips_and_nan(void **state)
 }
 
 /* Evaluations at uneven steps are no holes; one step is a column. */
-static void test_cells__steps_hold(void **state)
+TEST(steps_hold)
 {
     static const int64_t at[] = {0, 10, 20, 30, 130, 230, 330, 630};
     const float values[L] = {1, 2};
@@ -295,7 +291,7 @@ static void test_cells__steps_hold(void **state)
     }
 }
 
-static void test_cells__a_raster_shows_layers_and_heads(void **state)
+TEST(a_raster_shows_layers_and_heads)
 {
     es_figured f;
     es_figure_one(&f, "entropy", write_long_run(state, "drawn.db"));
@@ -337,7 +333,7 @@ static const char *write_failing_run(void **state)
     return path;
 }
 
-static void test_cells__a_timeline_shows_flags_and_events(void **state)
+TEST(a_timeline_shows_flags_and_events)
 {
     es_figured f;
     es_figure_one(&f, "entropy", write_failing_run(state));
@@ -358,7 +354,7 @@ static void test_cells__a_timeline_shows_flags_and_events(void **state)
     es_unfigure(&f);
 }
 
-static void test_cells__a_timeline_of_one_step_is_drawn(void **state)
+TEST(a_timeline_of_one_step_is_drawn)
 {
     const float values[N] = {2, 2.5f, 3, 2, 2.5f, 3};
     es_figured f;
@@ -409,7 +405,7 @@ static size_t occurrences(const char *text, const char *word)
     return n;
 }
 
-static void test_all__an_unreadable_file_is_reported_once(void **state)
+TEST(an_unreadable_file_is_reported_once)
 {
     const float values[N] = {2, 2.5f, 3, 2, 2.5f, 3};
     char *folder = es_folder_file(state, "figures");
@@ -433,21 +429,4 @@ static void test_all__an_unreadable_file_is_reported_once(void **state)
     es_unfigure(&f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cells__a_heatmap_scale_ends_at_m),
-        cmocka_unit_test(test_cells__a_heatmap_scale_suits_any_series),
-        cmocka_unit_test(test_cells__a_delta_is_each_run_minus_the_base),
-        cmocka_unit_test(test_cells__a_delta_of_two_shapes_is_refused),
-        cmocka_unit_test(test_cells__thresholds_show_theta_and_its_layers),
-        cmocka_unit_test(test_cells__thresholds_need_theta),
-        cmocka_unit_test(test_cells__steps_keep_dips_and_nan),
-        cmocka_unit_test(test_cells__steps_hold),
-        cmocka_unit_test(test_cells__a_raster_shows_layers_and_heads),
-        cmocka_unit_test(test_cells__a_timeline_shows_flags_and_events),
-        cmocka_unit_test(test_cells__a_timeline_of_one_step_is_drawn),
-        cmocka_unit_test(test_all__an_unreadable_file_is_reported_once),
-    };
-    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
-}
+TEST_GROUP(es_folder_make, es_folder_remove)

@@ -3,17 +3,11 @@
  * where they are drawn by default, and without a text that touches another
  * or a coordinate that is not finite in other sizes too.
  */
-#include "analyzer/base/value.h"
 #include "cli/figures/drawing.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/loaded.h"
 #include "tests/support/pictures.h"
 #include "tests/support/recorded.h"
-
-#include <float.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/support/test.h"
 
 /* What a figure goes by: of the rest it would have one golden picture several
  * times. All are checked with all. */
@@ -276,7 +270,7 @@ static bool is_golden(const pair *p, size_t figure)
     return golden;
 }
 
-static void test_figures__extreme_runs_are_drawn_soundly(void **state)
+TEST(extreme_runs_are_drawn_soundly)
 {
     static const es_figure_style styles[] = {
         {.width = 0},
@@ -297,12 +291,4 @@ static void test_figures__extreme_runs_are_drawn_soundly(void **state)
     assert_true(good);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            test_figures__extreme_runs_are_drawn_soundly, es_folder_make,
-            es_folder_remove),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

@@ -1,12 +1,9 @@
 /* The figures made of lines: what they draw of run files, and what they say. */
-#include "analyzer/base/value.h"
 #include "cli/scan/scan.h"
 #include "render/figures/curves.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/figured.h"
 #include "tests/support/recorded.h"
-
-#include <math.h>
+#include "tests/support/test.h"
 
 enum { L = 3, H = 5, STEPS = 4 };
 
@@ -75,7 +72,7 @@ static void lines_of(es_curve *curves, const char *const *names,
 
 enum { MEANS = 3, W = 4 }; /* samples, heads */
 
-static void test_lines__curves_are_means_of_layers(void **state)
+TEST(curves_are_means_of_layers)
 {
     const float M = es_missing();
     const float entropy[MEANS][2 * W] = {
@@ -138,7 +135,7 @@ static void test_lines__curves_are_means_of_layers(void **state)
     }
 }
 
-static void test_lines__the_spread_of_heads_is_shaded(void **state)
+TEST(the_spread_of_heads_is_shaded)
 {
     const char *path = es_folder_file(state, "a.db");
     float mean[L][STEPS], low[L][STEPS], high[L][STEPS];
@@ -182,7 +179,7 @@ static void test_lines__the_spread_of_heads_is_shaded(void **state)
     es_unfigure(&s);
 }
 
-static void test_lines__the_heads_of_a_layer_are_drawn(void **state)
+TEST(the_heads_of_a_layer_are_drawn)
 {
     static const char *const names[H] = {"head 0", "head 1", "head 2", "head 3",
                                          "head 4"};
@@ -220,7 +217,7 @@ static void test_lines__the_heads_of_a_layer_are_drawn(void **state)
 
 /* --- nans -----------------------------------------------------------------*/
 
-static void test_lines__nans_are_counted_by_layer(void **state)
+TEST(nans_are_counted_by_layer)
 {
     const char *paths[2] = {es_folder_file(state, "nans.db"),
                             es_folder_file(state, "rows.db")};
@@ -267,7 +264,7 @@ static void test_lines__nans_are_counted_by_layer(void **state)
 
 /* --- scales and slopes ----------------------------------------------------*/
 
-static void test_lines__scales_are_those_of_the_step(void **state)
+TEST(scales_are_those_of_the_step)
 {
     static const int64_t layers[L] = {0, 1, 2};
     static const float alpha[2][L] = {{1, 2, 0.5f}, {1.25f, NAN, 2}};
@@ -308,7 +305,7 @@ static void test_lines__scales_are_those_of_the_step(void **state)
     es_unfigure(&s);
 }
 
-static void test_lines__slopes_are_one_or_one_a_layer(void **state)
+TEST(slopes_are_one_or_one_a_layer)
 {
     const float own[STEPS][L] = {
         {0.01f, 0.01f, 0.01f}, {0.1f, 0.2f, -0.1f}, {0, 0, 0}, {1, 1, 2}};
@@ -367,7 +364,7 @@ static void write_losses(const char **paths, void **state)
 }
 
 /* Of perplexity, ce where that was recorded; over tokens, 3 x 2 x 16 a step. */
-static void test_lines__loss_has_training_and_evaluation(void **state)
+TEST(loss_has_training_and_evaluation)
 {
     static const int64_t late[2] = {0, 30}, late_tokens[2] = {0, 2880};
     static const int64_t tokens[STEPS] = {0, 960, 1920, 2880};
@@ -420,7 +417,7 @@ static void test_lines__loss_has_training_and_evaluation(void **state)
 
 /* A few huge losses do not flatten the others, and are named; the first of
  * an ordinary training are no such losses. */
-static void test_lines__huge_losses_are_cut_and_said(void **state)
+TEST(huge_losses_are_cut_and_said)
 {
     static const float firsts[] = {1e6f, 5.5f};
     for (size_t k = 0; k < 2; k++) {
@@ -442,7 +439,7 @@ static void test_lines__huge_losses_are_cut_and_said(void **state)
     }
 }
 
-static void test_lines__tokens_must_be_known(void **state)
+TEST(tokens_must_be_known)
 {
     const char *path = es_folder_file(state, "no-batch.db");
     es_run_info info = es_run_of(L, H);
@@ -459,7 +456,7 @@ static void test_lines__tokens_must_be_known(void **state)
 
 /* --- messages -------------------------------------------------------------*/
 
-static void test_lines__what_a_run_lacks_is_said(void **state)
+TEST(what_a_run_lacks_is_said)
 {
     const char *path = es_folder_file(state, "bare.db");
     es_recorded r = record(path, "bare");
@@ -477,7 +474,7 @@ static void test_lines__what_a_run_lacks_is_said(void **state)
     es_unfigure(&s);
 }
 
-static void test_lines__options_of_other_figures_are_refused(void **state)
+TEST(options_of_other_figures_are_refused)
 {
     static const struct {
         const char *words[3], *message; /* NULL: they are fine */
@@ -513,20 +510,4 @@ static void test_lines__options_of_other_figures_are_refused(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines__curves_are_means_of_layers),
-        cmocka_unit_test(test_lines__the_spread_of_heads_is_shaded),
-        cmocka_unit_test(test_lines__the_heads_of_a_layer_are_drawn),
-        cmocka_unit_test(test_lines__nans_are_counted_by_layer),
-        cmocka_unit_test(test_lines__scales_are_those_of_the_step),
-        cmocka_unit_test(test_lines__slopes_are_one_or_one_a_layer),
-        cmocka_unit_test(test_lines__loss_has_training_and_evaluation),
-        cmocka_unit_test(test_lines__huge_losses_are_cut_and_said),
-        cmocka_unit_test(test_lines__tokens_must_be_known),
-        cmocka_unit_test(test_lines__what_a_run_lacks_is_said),
-        cmocka_unit_test(test_lines__options_of_other_figures_are_refused),
-    };
-    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
-}
+TEST_GROUP(es_folder_make, es_folder_remove)

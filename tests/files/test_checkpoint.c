@@ -1,15 +1,8 @@
 /* Checkpoint files: a model comes back with every bit, damage is found. */
 #include "hooks/trainer/files/checkpoint.h"
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_model.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 /** Every kind of parameter that the trainer can build. */
 static const char *const archs[] = {"SM+LN+G",
@@ -101,7 +94,7 @@ static void assert_same_numbers(es_model *a, es_model *b)
 
 /* --- there and back ------------------------------------------------------ */
 
-ES_TEST(test_checkpoint__a_model_comes_back_and_goes_on)
+TEST(a_model_comes_back_and_goes_on)
 {
     for (size_t k = 0; k < N_ARCHS; k++) {
         es_settings settings = settings_of(archs[k]);
@@ -120,7 +113,7 @@ ES_TEST(test_checkpoint__a_model_comes_back_and_goes_on)
     }
 }
 
-ES_TEST(test_checkpoint__its_texts_come_back)
+TEST(its_texts_come_back)
 {
     es_settings settings = settings_of(archs[1]);
     settings.train.slope_decay = true;
@@ -148,7 +141,7 @@ ES_TEST(test_checkpoint__its_texts_come_back)
     es_small_close(&s);
 }
 
-ES_TEST(test_checkpoint__tensors_have_the_documented_names)
+TEST(tensors_have_the_documented_names)
 {
     es_settings settings = settings_of(archs[0]);
     es_small_model s = write_trained(&settings);
@@ -192,7 +185,7 @@ static void flip(long at, int bits)
     assert_int_equal(fclose(changed), 0);
 }
 
-ES_TEST(test_checkpoint__a_flipped_bit_anywhere_is_found)
+TEST(a_flipped_bit_anywhere_is_found)
 {
     struct stat info;
     es_settings settings = settings_of(archs[2]);
@@ -211,7 +204,7 @@ ES_TEST(test_checkpoint__a_flipped_bit_anywhere_is_found)
     es_small_close(&s);
 }
 
-ES_TEST(test_checkpoint__a_file_cut_short_is_refused)
+TEST(a_file_cut_short_is_refused)
 {
     struct stat info;
     es_settings settings = settings_of(archs[0]);
@@ -224,7 +217,7 @@ ES_TEST(test_checkpoint__a_file_cut_short_is_refused)
     es_small_close(&s);
 }
 
-ES_TEST(test_checkpoint__files_of_others_are_refused)
+TEST(files_of_others_are_refused)
 {
     const es_tensor_note newer = {"entropy_train_checkpoint", "2"};
     const es_tensor_note odd = {"entropy_train_checkpoint", "1"};
@@ -236,7 +229,7 @@ ES_TEST(test_checkpoint__files_of_others_are_refused)
     expect_refusal(ES_EFORMAT, "damaged");
 }
 
-ES_TEST(test_checkpoint__a_model_of_another_shape_refuses_it)
+TEST(a_model_of_another_shape_refuses_it)
 {
     es_settings settings = settings_of(archs[0]);
     es_small_model s = write_trained(&settings);
@@ -264,7 +257,7 @@ ES_TEST(test_checkpoint__a_model_of_another_shape_refuses_it)
     es_small_close(&s);
 }
 
-ES_TEST(test_checkpoint__a_lost_model_replaces_no_good_one)
+TEST(a_lost_model_replaces_no_good_one)
 {
     es_settings settings = settings_of(archs[0]);
     es_small_model s = write_trained(&settings);
@@ -284,4 +277,4 @@ ES_TEST(test_checkpoint__a_lost_model_replaces_no_good_one)
     es_small_close(&s);
 }
 
-ES_TEST_MAIN(es_scratch_open, es_scratch_close)
+TEST_GROUP(es_scratch_open, es_scratch_close)

@@ -1,11 +1,6 @@
 /* Normalised weights inside a model: when they are made, and of what. */
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
 #include "tests/support/small_model.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 #define CAPACITY 1024
 
@@ -64,7 +59,7 @@ static double drawn_loss(const char *arch, es_family family)
 }
 
 /* g is such that nothing changes at first. */
-ES_TEST(test_model_weights__norms_start_the_same)
+TEST(norms_start_the_same)
 {
     static const char *const archs[][2] = {
         {"SM+G", "SM+G+WNorm(QKVO,FFN)"},
@@ -80,7 +75,7 @@ ES_TEST(test_model_weights__norms_start_the_same)
 
 /* 20 iterations leave sigma close to the largest singular value: then W has
  * none above 1, and no vector grows. */
-ES_TEST(test_model_weights__vectors_are_warm)
+TEST(vectors_are_warm)
 {
     es_model_config config = es_small_config("SM+SNorm(FFN)");
     es_small_model s = {.n = 10, .config = &config};
@@ -105,7 +100,7 @@ ES_TEST(test_model_weights__vectors_are_warm)
 /* --- when they are made --------------------------------------------------- */
 
 /* A normalised weight does not know the length of its parameter. */
-ES_TEST(test_model_weights__lengths_do_not_matter)
+TEST(lengths_do_not_matter)
 {
     static const char *const archs[] = {"SM+G+WNorm(QKVO,FFN)",
                                         "SM+G+SNorm(QKVO,FFN)",
@@ -128,7 +123,7 @@ ES_TEST(test_model_weights__lengths_do_not_matter)
 }
 
 /* What is not named is used as it is, columns of c_attn included. */
-ES_TEST(test_model_weights__only_the_named_parts_are_normed)
+TEST(only_the_named_parts_are_normed)
 {
     static const char *const archs[] = {"SM+WNorm(QK)", "SM+SNorm(QK)"};
     for (size_t i = 0; i < 2; i++) {
@@ -160,7 +155,7 @@ static bool moved(const es_small_model *s, float kept[CAPACITY])
 }
 
 /* One iteration a step: in its first training pass. */
-ES_TEST(test_model_weights__one_iteration_a_step)
+TEST(one_iteration_a_step)
 {
     es_small_model s = es_small_open_arch("SM+G+SNorm(FFN)");
     float u[CAPACITY];
@@ -183,7 +178,7 @@ ES_TEST(test_model_weights__one_iteration_a_step)
 }
 
 /* The state is not trained: neither moments nor decay touch it. */
-ES_TEST(test_model_weights__state_is_no_parameter)
+TEST(state_is_no_parameter)
 {
     es_model_config config = es_small_config("SM+G");
     es_small_model plain = es_small_open(&config);
@@ -204,7 +199,7 @@ ES_TEST(test_model_weights__state_is_no_parameter)
 /* --- micro-batches -------------------------------------------------------- */
 
 /* The gradients of two micro-batches add up to the sum of either's. */
-ES_TEST(test_model_weights__gradients_add_up)
+TEST(gradients_add_up)
 {
     static const char *const archs[] = {
         "SM+G+WNorm(QK,FFN)", "SM+G+SNorm(QKVO,FFN)",
@@ -235,7 +230,7 @@ ES_TEST(test_model_weights__gradients_add_up)
 
 /* --- weights that come without -------------------------------------------- */
 
-ES_TEST(test_model_weights__start_norms)
+TEST(start_norms)
 {
     es_model_config plain_config = es_small_config("SM+R+SNorm(FFN)");
     es_small_model s = es_small_open_arch("SM+R+WNorm(QKVO)+SNorm(FFN)");
@@ -256,7 +251,7 @@ ES_TEST(test_model_weights__start_norms)
 
 /* --- many layers, and training -------------------------------------------- */
 
-ES_TEST(test_model_weights__a_deep_model_has_a_loss)
+TEST(a_deep_model_has_a_loss)
 {
     es_model_config config = es_small_config("SM+LN+ScFFN+WNorm(QKVO,FFN)");
     config.n_layer = 60;
@@ -294,7 +289,7 @@ static uint32_t train(const char *arch, int n_threads)
     return hash;
 }
 
-ES_TEST(test_model_weights__training_is_reproducible)
+TEST(training_is_reproducible)
 {
     static const char *const archs[] = {"SM+LN+G+WNorm(QKVO,FFN)",
                                         "SM+LN+G+SNorm(QKV,FFN)"};
@@ -303,5 +298,3 @@ ES_TEST(test_model_weights__training_is_reproducible)
         assert_int_equal(train(arch, 1 + i % 3), train(arch, 1 + i % 3));
     }
 }
-
-ES_TEST_MAIN(NULL, NULL)

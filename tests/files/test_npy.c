@@ -1,14 +1,7 @@
 /* The .npy reader: what it reads, and that it refuses everything else. */
 #include "hooks/trainer/files/npy.h"
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
 #include "tests/support/scratch.h"
-
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 /** A .npy file in parts, so that each test damages one of them. */
 typedef struct parts {
@@ -54,7 +47,7 @@ static const float six[] = {1.5f, -2, 3e-40f, 0.1f, 5, -0.0f};
 #define F4_2X3 "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n"
 static const parts good = {1, 0, F4_2X3, six, sizeof six};
 
-ES_TEST(test_npy__float32_is_read)
+TEST(float32_is_read)
 {
     for (int major = 1; major <= 2; major++) {
         parts from = good;
@@ -74,7 +67,7 @@ ES_TEST(test_npy__float32_is_read)
     es_npy_free(NULL);
 }
 
-ES_TEST(test_npy__float64_and_int32_are_read)
+TEST(float64_and_int32_are_read)
 {
     const double doubles[] = {0.1, 1e300};
     const int32_t ints[] = {INT32_MIN, 7, INT32_MAX};
@@ -99,7 +92,7 @@ ES_TEST(test_npy__float64_and_int32_are_read)
     es_npy_free(&array);
 }
 
-ES_TEST(test_npy__a_scalar_and_an_empty_array_are_read)
+TEST(a_scalar_and_an_empty_array_are_read)
 {
     es_npy array;
     write_parts(&(parts){1, 0,
@@ -122,7 +115,7 @@ ES_TEST(test_npy__a_scalar_and_an_empty_array_are_read)
 }
 
 /** Every prefix of a good file, and one byte more, are refused. */
-ES_TEST(test_npy__a_file_cut_short_is_refused)
+TEST(a_file_cut_short_is_refused)
 {
     unsigned char bytes[4096];
     for (int major = 1; major <= 2; major++) {
@@ -139,7 +132,7 @@ ES_TEST(test_npy__a_file_cut_short_is_refused)
     }
 }
 
-ES_TEST(test_npy__files_of_other_programs_are_refused)
+TEST(files_of_other_programs_are_refused)
 {
     parts from = good;
     es_scratch_write("step,layer,head\n", 16);
@@ -152,7 +145,7 @@ ES_TEST(test_npy__files_of_other_programs_are_refused)
     expect_refusal(ES_EVERSION, "1.1");
 }
 
-ES_TEST(test_npy__malformed_headers_are_refused)
+TEST(malformed_headers_are_refused)
 {
     static const struct {
         const char *header, *word;
@@ -202,7 +195,7 @@ ES_TEST(test_npy__malformed_headers_are_refused)
 }
 
 /** A header length that a damaged or hostile file may claim. */
-ES_TEST(test_npy__a_long_header_is_refused)
+TEST(a_long_header_is_refused)
 {
     static unsigned char bytes[40000];
     memcpy(bytes, "\x93NUMPY\x02\x00\x00\x80\x00\x00", 12);
@@ -210,12 +203,12 @@ ES_TEST(test_npy__a_long_header_is_refused)
     expect_refusal(ES_EFORMAT, "too long");
 }
 
-ES_TEST(test_npy__only_regular_files_are_read)
+TEST(only_regular_files_are_read)
 {
     es_scratch_no_file(expect_refusal);
 }
 
-ES_TEST(test_npy__another_type_or_shape_is_refused)
+TEST(another_type_or_shape_is_refused)
 {
     es_npy array;
     write_parts(&good);
@@ -234,4 +227,4 @@ ES_TEST(test_npy__another_type_or_shape_is_refused)
     es_npy_free(&array);
 }
 
-ES_TEST_MAIN(es_scratch_open, es_scratch_close)
+TEST_GROUP(es_scratch_open, es_scratch_close)

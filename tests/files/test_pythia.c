@@ -1,13 +1,9 @@
 /* Family pythia: the rotation against plain loops in double, and the output
  * matrix; test_gradients has whole models. */
 #include "hooks/trainer/cpu/cpu.h"
-#include "tests/support/listed.h"
 #include "tests/support/reference_ops.h"
-#include "tests/support/run_files.h"
 #include "tests/support/small_model.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 /* --- the rotation --------------------------------------------------------- */
 
@@ -93,7 +89,7 @@ static void check_formula(es_backend *cpu, const es_attention *a)
     }
 }
 
-ES_TEST(test_pythia__rotation_matches_its_formula)
+TEST(rotation_matches_its_formula)
 {
     with_all_shapes(check_formula);
 }
@@ -125,7 +121,7 @@ static void check_transpose(es_backend *cpu, const es_attention *a)
     free(x), free(y), free(rx), free(ry);
 }
 
-ES_TEST(test_pythia__backward_rotation_is_the_transpose)
+TEST(backward_rotation_is_the_transpose)
 {
     with_all_shapes(check_transpose);
 }
@@ -148,7 +144,7 @@ static void check_relative(es_backend *cpu, const es_attention *a)
     free(qkv);
 }
 
-ES_TEST(test_pythia__only_distance_counts)
+TEST(only_distance_counts)
 {
     with_all_shapes(check_relative);
 }
@@ -163,7 +159,7 @@ static bool has_array(const es_small_model *s, const char *name)
     return false;
 }
 
-ES_TEST(test_pythia__output_is_untied)
+TEST(output_is_untied)
 {
     es_model_config config = es_small_config("SM+LN+G");
     config.family = ES_FAMILY_PYTHIA;
@@ -188,5 +184,3 @@ ES_TEST(test_pythia__output_is_untied)
     }
     es_small_close(&s);
 }
-
-ES_TEST_MAIN(NULL, NULL)

@@ -1,16 +1,8 @@
 /* Safetensors files: what is written comes back; everything that is not one is
  * refused. */
 #include "hooks/trainer/files/safetensors.h"
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
 #include "tests/support/scratch.h"
-
-#include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 /** A file of a header and `n` bytes of data, its length as it ought to be. */
 static void write_file(const char *header, const void *data, size_t n)
@@ -91,7 +83,7 @@ static void write_ours(void)
     assert_int_equal(n_fills, N_OURS);
 }
 
-ES_TEST(test_safetensors__what_is_written_comes_back)
+TEST(what_is_written_comes_back)
 {
     float values[2100];
     write_ours();
@@ -118,7 +110,7 @@ ES_TEST(test_safetensors__what_is_written_comes_back)
     es_safetensors_close(opened);
 }
 
-ES_TEST(test_safetensors__data_are_aligned)
+TEST(data_are_aligned)
 {
     write_ours();
     es_safetensors *opened = open_file();
@@ -128,7 +120,7 @@ ES_TEST(test_safetensors__data_are_aligned)
     es_safetensors_close(opened);
 }
 
-ES_TEST(test_safetensors__parts_of_a_tensor_can_be_read)
+TEST(parts_of_a_tensor_can_be_read)
 {
     float values[4];
     write_ours();
@@ -146,7 +138,7 @@ ES_TEST(test_safetensors__parts_of_a_tensor_can_be_read)
     es_safetensors_close(opened);
 }
 
-ES_TEST(test_safetensors__a_failed_write_keeps_the_old_file)
+TEST(a_failed_write_keeps_the_old_file)
 {
     struct stat before, after;
     es_tensor_source bad = {"bad", 1, {7}, fill_none, NULL, 0};
@@ -160,7 +152,7 @@ ES_TEST(test_safetensors__a_failed_write_keeps_the_old_file)
     es_safetensors_close(open_file());
 }
 
-ES_TEST(test_safetensors__bad_sources_are_refused)
+TEST(bad_sources_are_refused)
 {
     const es_tensor_source twice[] = {ours[0], ours[3], ours[0]};
     es_tensor_source huge = ours[1], reserved = ours[0], latin = ours[0];
@@ -185,7 +177,7 @@ ES_TEST(test_safetensors__bad_sources_are_refused)
 
 /* --- files of others ----------------------------------------------------- */
 
-ES_TEST(test_safetensors__order_is_that_of_the_data)
+TEST(order_is_that_of_the_data)
 {
     write_file(
         "{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}"
@@ -207,7 +199,7 @@ ES_TEST(test_safetensors__order_is_that_of_the_data)
     es_safetensors_close(opened);
 }
 
-ES_TEST(test_safetensors__no_tensors_are_fine)
+TEST(no_tensors_are_fine)
 {
     write_file("{}", "", 0);
     es_safetensors *opened = open_file();
@@ -231,7 +223,7 @@ static void read_all(float *out, const char *type, const void *data, size_t n,
     es_safetensors_close(opened);
 }
 
-ES_TEST(test_safetensors__half_precision_is_exact)
+TEST(half_precision_is_exact)
 {
     static uint16_t bits[65536];
     static float values[65536];
@@ -255,7 +247,7 @@ ES_TEST(test_safetensors__half_precision_is_exact)
     }
 }
 
-ES_TEST(test_safetensors__doubles_are_rounded)
+TEST(doubles_are_rounded)
 {
     double in[1000];
     float out[1000];
@@ -271,7 +263,7 @@ ES_TEST(test_safetensors__doubles_are_rounded)
 
 #define F32_3 "\"dtype\":\"F32\",\"shape\":[3]"
 
-ES_TEST(test_safetensors__malformed_headers_are_refused)
+TEST(malformed_headers_are_refused)
 {
     refuse("", "not a safetensors file");
     refuse("[]", "not a safetensors file");
@@ -291,7 +283,7 @@ ES_TEST(test_safetensors__malformed_headers_are_refused)
     refuse("{\"[[[[\\\"[\":1}", "not described by an object");
 }
 
-ES_TEST(test_safetensors__wrong_shapes_are_refused)
+TEST(wrong_shapes_are_refused)
 {
     static const char *const shapes[][2] = {
         {"[-3]", "malformed shape"},
@@ -313,7 +305,7 @@ ES_TEST(test_safetensors__wrong_shapes_are_refused)
     }
 }
 
-ES_TEST(test_safetensors__wrong_offsets_are_refused)
+TEST(wrong_offsets_are_refused)
 {
     static const char *const offsets[][2] = {
         {"[0]", "malformed data_offsets"},
@@ -331,7 +323,7 @@ ES_TEST(test_safetensors__wrong_offsets_are_refused)
     }
 }
 
-ES_TEST(test_safetensors__holes_and_overlaps_are_refused)
+TEST(holes_and_overlaps_are_refused)
 {
     refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]},"
            "\"b\":{\"dtype\":\"U8\",\"shape\":[6],\"data_offsets\":[6,12]}}",
@@ -347,7 +339,7 @@ ES_TEST(test_safetensors__holes_and_overlaps_are_refused)
     refuse("{}", "12 bytes too many");
 }
 
-ES_TEST(test_safetensors__a_file_cut_anywhere_is_refused)
+TEST(a_file_cut_anywhere_is_refused)
 {
     struct stat info;
     write_ours();
@@ -362,7 +354,7 @@ ES_TEST(test_safetensors__a_file_cut_anywhere_is_refused)
     expect_refusal(ES_EFORMAT, "not a safetensors file");
 }
 
-ES_TEST(test_safetensors__a_huge_header_is_not_believed)
+TEST(a_huge_header_is_not_believed)
 {
     static const uint64_t lengths[] = {UINT64_MAX, INT64_MAX,
                                        ES_SAFETENSORS_HEADER_MAX + 1u,
@@ -376,7 +368,7 @@ ES_TEST(test_safetensors__a_huge_header_is_not_believed)
     }
 }
 
-ES_TEST(test_safetensors__a_file_cut_while_read_is_an_error)
+TEST(a_file_cut_while_read_is_an_error)
 {
     float values[2100];
     write_ours();
@@ -389,9 +381,9 @@ ES_TEST(test_safetensors__a_file_cut_while_read_is_an_error)
     es_safetensors_close(opened);
 }
 
-ES_TEST(test_safetensors__what_is_no_file_is_refused)
+TEST(what_is_no_file_is_refused)
 {
     es_scratch_no_file(expect_refusal);
 }
 
-ES_TEST_MAIN(es_scratch_open, es_scratch_close)
+TEST_GROUP(es_scratch_open, es_scratch_close)

@@ -1,12 +1,6 @@
 /* Token files: what is written reads back, what is damaged is refused. */
 #include "hooks/trainer/files/tokens.h"
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 enum { N_TRAIN = 301, N_HELD_OUT = 46, N = N_TRAIN + N_HELD_OUT, HEADER = 96 };
 
@@ -61,7 +55,7 @@ static es_tokens *open_file(void)
     return tokens;
 }
 
-ES_TEST(test_tokens__hash_is_the_documented_one)
+TEST(hash_is_the_documented_one)
 {
     /* Worked out by hand from the definition: no word; one word. */
     uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -82,7 +76,7 @@ ES_TEST(test_tokens__hash_is_the_documented_one)
     assert_true(es_tokens_hash(twice, 24) != es_tokens_hash(flipped, 24));
 }
 
-ES_TEST(test_tokens__every_width_reads_back)
+TEST(every_width_reads_back)
 {
     const uint32_t vocabs[] = {253, 50021, 100003}, widths[] = {1, 2, 4};
     for (int k = 0; k < 3; k++) {
@@ -103,7 +97,7 @@ ES_TEST(test_tokens__every_width_reads_back)
     }
 }
 
-ES_TEST(test_tokens__every_flipped_byte_is_refused)
+TEST(every_flipped_byte_is_refused)
 {
     unsigned char bytes[HEADER + N];
     write_file(253, 1);
@@ -123,7 +117,7 @@ ES_TEST(test_tokens__every_flipped_byte_is_refused)
     es_assert_ok(try_open());
 }
 
-ES_TEST(test_tokens__every_truncation_is_refused)
+TEST(every_truncation_is_refused)
 {
     unsigned char bytes[HEADER + N + 1] = {0};
     write_file(253, 1);
@@ -136,7 +130,7 @@ ES_TEST(test_tokens__every_truncation_is_refused)
     assert_int_equal(try_open(), ES_EFORMAT);
 }
 
-ES_TEST(test_tokens__a_token_outside_the_vocabulary_is_refused)
+TEST(a_token_outside_the_vocabulary_is_refused)
 {
     /* The checksum is right: the maker itself was wrong. */
     uint16_t values[3] = {7, 300, 9};
@@ -152,7 +146,7 @@ ES_TEST(test_tokens__a_token_outside_the_vocabulary_is_refused)
     es_assert_ok(try_open());
 }
 
-ES_TEST(test_tokens__what_is_no_token_file_is_refused)
+TEST(what_is_no_token_file_is_refused)
 {
     es_tokens *tokens = NULL;
     assert_int_equal(es_tokens_open(&tokens, "/nonexistent/x.tok"), ES_EIO);
@@ -167,7 +161,7 @@ ES_TEST(test_tokens__what_is_no_token_file_is_refused)
     es_assert_status(ES_EFORMAT, "entropy-corpus", try_open());
 }
 
-ES_TEST(test_tokens__sizes_that_do_not_fit_are_not_written)
+TEST(sizes_that_do_not_fit_are_not_written)
 {
     unsigned char byte = 3;
     const es_tokens_content bad[] = {
@@ -180,7 +174,7 @@ ES_TEST(test_tokens__sizes_that_do_not_fit_are_not_written)
         assert_int_equal(es_tokens_write(stdout, &bad[i]), ES_EARGUMENT);
 }
 
-ES_TEST(test_tokens__fixed_batches_walk_without_overlap)
+TEST(fixed_batches_walk_without_overlap)
 {
     enum { B = 3, CTX = 6 }; /* 46 / 7: 6 sequences, so batch 2 is batch 0 */
     write_file(253, 1);
@@ -218,7 +212,7 @@ static int place_of(const int32_t *x, int ctx)
     return -1;
 }
 
-ES_TEST(test_tokens__random_batches_are_made_again)
+TEST(random_batches_are_made_again)
 {
     enum { B = 5, CTX = 40, N_BATCHES = 400 };
     write_file(LONG, 2);
@@ -248,7 +242,7 @@ ES_TEST(test_tokens__random_batches_are_made_again)
     es_tokens_close(tokens);
 }
 
-ES_TEST(test_tokens__a_context_longer_than_the_data_is_refused)
+TEST(a_context_longer_than_the_data_is_refused)
 {
     int32_t x[N], y[N];
     write_file(253, 1);
@@ -267,7 +261,7 @@ ES_TEST(test_tokens__a_context_longer_than_the_data_is_refused)
     es_tokens_close(tokens);
 }
 
-ES_TEST(test_tokens__a_file_cut_while_open_is_an_error)
+TEST(a_file_cut_while_open_is_an_error)
 {
     int32_t x[20], y[20];
     write_file(253, 1);
@@ -281,7 +275,6 @@ ES_TEST(test_tokens__a_file_cut_while_open_is_an_error)
 
 static int set_up(void **state)
 {
-    (void)state;
     if (!mkdtemp(folder))
         return -1;
     snprintf(path, sizeof path, "%s/x.tok", folder);
@@ -290,9 +283,8 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     unlink(path);
     return rmdir(folder);
 }
 
-ES_TEST_MAIN(set_up, tear_down)
+TEST_GROUP(set_up, tear_down)

@@ -1,15 +1,9 @@
 /* Weights that others saved: the same function, or a clear refusal. */
 #include "hooks/trainer/files/weights.h"
 #include "hooks/trainer/verify.h"
-#include "tests/support/listed.h"
 #include "tests/support/reference_case.h"
-#include "tests/support/run_files.h"
 #include "tests/support/tensor_file.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 static char folder[] = "/tmp/es_weights_XXXXXX";
 static char path[64], config_path[64];
@@ -139,7 +133,7 @@ static void assert_config(const fixture *f, const char *arch)
 
 /* --- what is read --------------------------------------------------------- */
 
-ES_TEST(test_weights__gpt2_is_the_same_function)
+TEST(gpt2_is_the_same_function)
 {
     fixture *f = open_gpt2();
     assert_config(f, "SM+LN+GT");
@@ -157,7 +151,7 @@ ES_TEST(test_weights__gpt2_is_the_same_function)
     close_case(f);
 }
 
-ES_TEST(test_weights__neox_is_the_same_function)
+TEST(neox_is_the_same_function)
 {
     fixture *f = open_neox();
     assert_config(f, "SM+LN+G");
@@ -201,7 +195,7 @@ static float *logits_of(const fixture *f)
     return logits;
 }
 
-ES_TEST(test_weights__half_precision_is_read)
+TEST(half_precision_is_read)
 {
     static const struct {
         const char *type;
@@ -221,7 +215,7 @@ ES_TEST(test_weights__half_precision_is_read)
 }
 
 /* Causal: what follows does not change what came first. */
-ES_TEST(test_weights__a_shorter_context_may_have_them)
+TEST(a_shorter_context_may_have_them)
 {
     enum { SHORT = 5 };
     char note[256];
@@ -251,7 +245,7 @@ static es_status check_arch(const es_weights *weights, es_model_config config,
     return es_weights_check(weights, &config);
 }
 
-ES_TEST(test_weights__what_changes_nothing_may_be_new)
+TEST(what_changes_nothing_may_be_new)
 {
     char note[256];
     fixture *f = open_gpt2();
@@ -275,7 +269,7 @@ ES_TEST(test_weights__what_changes_nothing_may_be_new)
     close_case(f);
 }
 
-ES_TEST(test_weights__another_model_is_refused)
+TEST(another_model_is_refused)
 {
     fixture *f = open_gpt2();
     es_weights *weights = open_weights(f);
@@ -343,7 +337,7 @@ static void assert_spoilt(fixture *f, const char *said)
     close_case(f);
 }
 
-ES_TEST(test_weights__a_missing_tensor_is_named)
+TEST(a_missing_tensor_is_named)
 {
     static const struct {
         fixture *(*open)(void);
@@ -364,7 +358,7 @@ ES_TEST(test_weights__a_missing_tensor_is_named)
     }
 }
 
-ES_TEST(test_weights__one_tensor_too_many_is_refused)
+TEST(one_tensor_too_many_is_refused)
 {
     const int64_t dims[1] = {3};
     const char *const names[][2] = {
@@ -382,7 +376,7 @@ ES_TEST(test_weights__one_tensor_too_many_is_refused)
     }
 }
 
-ES_TEST(test_weights__wrong_shapes_are_refused)
+TEST(wrong_shapes_are_refused)
 {
     static const struct {
         fixture *(*open)(void);
@@ -419,7 +413,7 @@ ES_TEST(test_weights__wrong_shapes_are_refused)
     assert_spoilt(f, "c_fc.bias holds no floating-point numbers");
 }
 
-ES_TEST(test_weights__an_output_matrix_of_its_own_is_refused)
+TEST(an_output_matrix_of_its_own_is_refused)
 {
     char note[256];
     fixture *f = open_gpt2();
@@ -436,7 +430,7 @@ ES_TEST(test_weights__an_output_matrix_of_its_own_is_refused)
     close_case(f);
 }
 
-ES_TEST(test_weights__a_truncated_file_is_refused)
+TEST(a_truncated_file_is_refused)
 {
     fixture *f = open_gpt2();
     es_test_tensors_write(&f->list, path);
@@ -452,7 +446,7 @@ ES_TEST(test_weights__a_truncated_file_is_refused)
 
 /* --- config.json ---------------------------------------------------------- */
 
-ES_TEST(test_weights__heads_must_be_known)
+TEST(heads_must_be_known)
 {
     fixture *f = open_gpt2();
     es_test_tensors_write(&f->list, path);
@@ -471,7 +465,7 @@ ES_TEST(test_weights__heads_must_be_known)
     close_case(f);
 }
 
-ES_TEST(test_weights__a_configuration_of_neox_is_read)
+TEST(a_configuration_of_neox_is_read)
 {
     fixture *f = open_neox();
     write_config("{\"num_attention_heads\": 2, \"hidden_size\": 32, "
@@ -494,7 +488,7 @@ ES_TEST(test_weights__a_configuration_of_neox_is_read)
     close_case(f);
 }
 
-ES_TEST(test_weights__a_wrong_configuration_is_refused)
+TEST(a_wrong_configuration_is_refused)
 {
     static const char *const gpt2[][2] = {
         {"{\"n_head\": 3, ", "line 1"},
@@ -535,7 +529,6 @@ ES_TEST(test_weights__a_wrong_configuration_is_refused)
 
 static int set_up(void **state)
 {
-    (void)state;
     if (!mkdtemp(folder))
         return -1;
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
@@ -545,10 +538,9 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     unlink(path);
     unlink(config_path);
     return rmdir(folder);
 }
 
-ES_TEST_MAIN(set_up, tear_down)
+TEST_GROUP(set_up, tear_down)

@@ -2,15 +2,9 @@
  * that differs by what changes nothing. */
 #include "hooks/trainer/files/checkpoint.h"
 #include "hooks/trainer/files/weights.h"
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_model.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 /** A model whose checkpoint lies at `es_scratch_file`. */
 static es_small_model save_model(es_model_config config)
@@ -58,7 +52,7 @@ static const float *logits_of(es_model *model, const es_small_model *s)
     return es_model_logits(model);
 }
 
-ES_TEST(test_weights_own__every_architecture_comes_back)
+TEST(every_architecture_comes_back)
 {
     static const char *const archs[] = {"SM+LN+G",
                                         "EReg(SM(t)+LR(layer,0.2))",
@@ -90,7 +84,7 @@ ES_TEST(test_weights_own__every_architecture_comes_back)
         }
 }
 
-ES_TEST(test_weights_own__a_shorter_context_may_have_them)
+TEST(a_shorter_context_may_have_them)
 {
     enum { SHORT = 3 };
     es_model_config config = es_small_config("SM(t)+R");
@@ -131,7 +125,7 @@ static void assert_neutral(const char *from, const char *to, es_bias bias,
     es_small_close(&s);
 }
 
-ES_TEST(test_weights_own__what_changes_nothing_may_be_new)
+TEST(what_changes_nothing_may_be_new)
 {
     assert_neutral("SM", "EReg(SM)", ES_BIAS_QK,
                    "arrays that the weights lack start anew: h.0.attn.theta");
@@ -149,7 +143,7 @@ ES_TEST(test_weights_own__what_changes_nothing_may_be_new)
         "h.0.mlp.c_fc.bias, h.0.mlp.c_proj.bias");
 }
 
-ES_TEST(test_weights_own__what_changes_something_is_refused)
+TEST(what_changes_something_is_refused)
 {
     static const char *const pairs[][2] = {{"SM(t)", "SM"},
                                            {"SM+ScFFN", "SM"},
@@ -174,4 +168,4 @@ ES_TEST(test_weights_own__what_changes_something_is_refused)
     }
 }
 
-ES_TEST_MAIN(es_scratch_open, es_scratch_close)
+TEST_GROUP(es_scratch_open, es_scratch_close)

@@ -1,16 +1,12 @@
 /** Widths on a terminal, shortening, shortest numbers. */
-#include "tests/support/listed.h"
-
 #include "cli/output/print.h"
 #include "tests/support/chance.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 #define CJK "\xe6\xa8\xa1\xe5\x9e\x8b" /* two letters, four columns */
 #define ACCENT "e\xcc\x81"             /* e and a combining accent */
 
-ES_TEST(test_display__text_has_the_width_of_its_characters)
+TEST(text_has_the_width_of_its_characters)
 {
     static const struct {
         const char *text;
@@ -24,7 +20,7 @@ ES_TEST(test_display__text_has_the_width_of_its_characters)
         assert_int_equal(es_display_width(cases[i].text), cases[i].width);
 }
 
-ES_TEST(test_display__shortening_keeps_both_ends)
+TEST(shortening_keeps_both_ends)
 {
     static const struct {
         const char *text;
@@ -50,7 +46,7 @@ ES_TEST(test_display__shortening_keeps_both_ends)
 }
 
 /* Any text at any width comes out whole and narrow enough. */
-ES_TEST(test_display__shortened_text_fits)
+TEST(shortened_text_fits)
 {
     static const char *const pieces[] = {"a", CJK, ACCENT, "\xce\xb1", "-"};
     uint32_t random = 12345;
@@ -69,7 +65,7 @@ ES_TEST(test_display__shortened_text_fits)
     }
 }
 
-ES_TEST(test_display__names_are_escaped_whole)
+TEST(names_are_escaped_whole)
 {
     char *escaped = es_display_escape("a\033[1m", ES_ESCAPE_TERMINAL);
     char *none = es_display_escape(NULL, ES_ESCAPE_JSON);
@@ -79,7 +75,7 @@ ES_TEST(test_display__names_are_escaped_whole)
     free(none);
 }
 
-ES_TEST(test_display__numbers_are_short)
+TEST(numbers_are_short)
 {
     char text[ES_FLOAT_TEXT_MAX];
     assert_string_equal(es_display_number(text, 3.87F), "3.87");
@@ -87,9 +83,4 @@ ES_TEST(test_display__numbers_are_short)
     assert_string_equal(es_display_number(text, 3.87), "3.87");
     double third = 1.0 / 3;
     assert_true(strtod(es_display_number(text, third), NULL) == third);
-}
-
-int main(void)
-{
-    return es_test_main(NULL, NULL, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* Recording into a file through the real entropy-recorder: what comes out is
    what went in, and wrong calls cost nothing but themselves. */
-#include "tests/support/listed.h"
 #include "tests/support/recording.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static void close_well(es_recorder *recorder, uint64_t frames)
 {
@@ -34,7 +29,7 @@ static bool exists(const char *path, const char *tail)
 
 /* --- what goes in comes out -----------------------------------------------*/
 
-ES_TEST(test_recorder__every_bit_is_in_the_file)
+TEST(every_bit_is_in_the_file)
 {
     const char *path = recording_path("bits.db");
     es_recorder *recorder = recording_open(path);
@@ -53,7 +48,7 @@ ES_TEST(test_recorder__every_bit_is_in_the_file)
     assert_false(exists(path, "-lock"));
 }
 
-ES_TEST(test_recorder__run_arrives_whole)
+TEST(run_arrives_whole)
 {
     const char *path = recording_path("run.db");
     enum { LONG = 300000 };
@@ -99,7 +94,7 @@ ES_TEST(test_recorder__run_arrives_whole)
     free(config);
 }
 
-ES_TEST(test_recorder__events_come_with_their_step)
+TEST(events_come_with_their_step)
 {
     const char *path = recording_path("event.db");
     es_recorder *recorder = recording_open(path);
@@ -136,7 +131,7 @@ ES_TEST(test_recorder__events_come_with_their_step)
     es_reader_close(reader);
 }
 
-ES_TEST(test_recorder__a_run_ends_with_the_status_given)
+TEST(a_run_ends_with_the_status_given)
 {
     const struct {
         es_run_status given, expected;
@@ -156,7 +151,7 @@ ES_TEST(test_recorder__a_run_ends_with_the_status_given)
 }
 
 /* Four megabytes a frame, through a ring that ought to be tiny. */
-ES_TEST(test_recorder__largest_frames_fit)
+TEST(largest_frames_fit)
 {
     const char *path = recording_path("large.db");
     es_run_info run = recording_run();
@@ -196,7 +191,7 @@ ES_TEST(test_recorder__largest_frames_fit)
 
 /* --- wrong calls ----------------------------------------------------------*/
 
-ES_TEST(test_recorder__null_is_no_recorder)
+TEST(null_is_no_recorder)
 {
     int series = 5;
     float value = 1;
@@ -215,7 +210,7 @@ ES_TEST(test_recorder__null_is_no_recorder)
     es_assert_ok(es_recorder_close(NULL, ES_RUN_FINISHED, NULL));
 }
 
-ES_TEST(test_recorder__wrong_frames_are_refused)
+TEST(wrong_frames_are_refused)
 {
     const char *path = recording_path("wrong.db");
     es_recorder *recorder = recording_open(path);
@@ -278,7 +273,7 @@ static void expect_refusal(const es_recorder_options *options, es_status code,
     assert_int_equal(waitpid(-1, &state, WNOHANG), -1);
 }
 
-ES_TEST(test_recorder__senseless_options_are_refused)
+TEST(senseless_options_are_refused)
 {
     es_run_info run = recording_run();
     es_recorder_options good = recording_options(recording_path("o.db"), &run);
@@ -310,7 +305,7 @@ ES_TEST(test_recorder__senseless_options_are_refused)
 
 /* --- programs of another age --------------------------------------------- */
 
-ES_TEST(test_recorder__options_without_their_size_are_refused)
+TEST(options_without_their_size_are_refused)
 {
     es_run_info run = recording_run();
     es_recorder_options options =
@@ -324,7 +319,7 @@ ES_TEST(test_recorder__options_without_their_size_are_refused)
 }
 
 /* Behind the members that it knows there is memory of something else. */
-ES_TEST(test_recorder__an_older_program_records)
+TEST(an_older_program_records)
 {
     const char *path = recording_path("older.db");
     es_run_info run = recording_run();
@@ -354,7 +349,7 @@ ES_TEST(test_recorder__an_older_program_records)
     recording_remove(path);
 }
 
-ES_TEST(test_recorder__a_newer_program_must_not_set_what_is_unknown_here)
+TEST(a_newer_program_must_not_set_what_is_unknown_here)
 {
     struct {
         es_recorder_options known;
@@ -372,7 +367,7 @@ ES_TEST(test_recorder__a_newer_program_must_not_set_what_is_unknown_here)
     recording_remove(options.known.path);
 }
 
-ES_TEST(test_recorder__a_report_without_its_size_does_not_keep_the_run_open)
+TEST(a_report_without_its_size_does_not_keep_the_run_open)
 {
     const char *path = recording_path("report.db");
     es_recorder_report report = {.size = 0, .pushed = 7};
@@ -398,7 +393,7 @@ static void make_file(const char *path, const char *text)
     fclose(file);
 }
 
-ES_TEST(test_recorder__impossible_files_are_refused)
+TEST(impossible_files_are_refused)
 {
     const es_run_info run = recording_run();
     es_recorder_options options =
@@ -419,7 +414,7 @@ ES_TEST(test_recorder__impossible_files_are_refused)
     assert_string_equal(text, "this is a letter, not a run file");
 }
 
-ES_TEST(test_recorder__unwritable_folder_is_refused)
+TEST(unwritable_folder_is_refused)
 {
     if (geteuid() == 0) {
         /* Root may write everywhere: be somebody else for a moment. */
@@ -453,7 +448,7 @@ ES_TEST(test_recorder__unwritable_folder_is_refused)
     }
 }
 
-ES_TEST(test_recorder__a_second_writer_learns_the_first_ones_pid)
+TEST(a_second_writer_learns_the_first_ones_pid)
 {
     const char *path = recording_path("two.db");
     es_recorder *first = recording_open(path);
@@ -485,7 +480,7 @@ static es_recorder *resume(const char *path, int64_t step)
     return recorder;
 }
 
-ES_TEST(test_recorder__resumed_run_goes_on)
+TEST(resumed_run_goes_on)
 {
     const char *path = recording_path("resume.db");
     es_recorder *recorder = resume(path, 0);
@@ -518,7 +513,7 @@ ES_TEST(test_recorder__resumed_run_goes_on)
                      es_recorder_open(&recorder, &options));
 }
 
-ES_TEST(test_recorder__refused_series_costs_no_other)
+TEST(refused_series_costs_no_other)
 {
     const char *path = recording_path("shape.db");
     es_recorder *recorder = resume(path, 0);
@@ -573,7 +568,7 @@ static void *push_many(void *argument)
     return NULL;
 }
 
-ES_TEST(test_recorder__two_threads_are_noticed)
+TEST(two_threads_are_noticed)
 {
     const char *path = recording_path("threads.db");
     es_recorder *recorder = recording_open(path);
@@ -591,8 +586,5 @@ ES_TEST(test_recorder__two_threads_are_noticed)
     recording_remove(path);
 }
 
-int main(void)
-{
-    return es_test_main(recording_setup, recording_teardown, NULL,
-                        recording_kill_children);
-}
+TEST_GROUP(recording_setup, recording_teardown)
+TEST_EACH(NULL, recording_kill_children)

@@ -1,13 +1,8 @@
 /* The recorder judges what it writes: its alerts are among the run's events. */
-#include "tests/support/listed.h"
-#include "tests/support/recording.h"
-#include "tests/support/run_files.h"
-
 #include "cli/runs/summary.h"
+#include "tests/support/recording.h"
+#include "tests/support/test.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #define CTX 32 /* ceiling 2.55 nats */
@@ -109,7 +104,7 @@ static void assert_the_three(const char *path)
                  ES_SEVERITY_ERROR);
 }
 
-ES_TEST(test_alerts__alerts_are_events_of_the_run)
+TEST(alerts_are_events_of_the_run)
 {
     const char *path = recording_path("alerts.db");
     int entropy, logit;
@@ -121,7 +116,7 @@ ES_TEST(test_alerts__alerts_are_events_of_the_run)
 }
 
 /* What a reader judges afterwards has the same onsets. */
-ES_TEST(test_alerts__alerts_are_those_that_a_reader_finds)
+TEST(alerts_are_those_that_a_reader_finds)
 {
     alert found[8];
     const char *path = recording_path("alerts.db");
@@ -145,7 +140,7 @@ ES_TEST(test_alerts__alerts_are_those_that_a_reader_finds)
 }
 
 /* In the midst of the episode, and before what made it one. */
-ES_TEST(test_alerts__a_resumed_run_has_each_alert_once)
+TEST(a_resumed_run_has_each_alert_once)
 {
     static const int64_t resumed_at[] = {35, 26, 22, 21, 20, 7};
     const char *uuid = "01234567-89ab-4def-8123-456789abcdef";
@@ -165,7 +160,7 @@ ES_TEST(test_alerts__a_resumed_run_has_each_alert_once)
     }
 }
 
-ES_TEST(test_alerts__alerts_come_while_the_run_goes_on)
+TEST(alerts_come_while_the_run_goes_on)
 {
     alert found[8];
     const char *path = recording_path("live.db");
@@ -184,7 +179,7 @@ ES_TEST(test_alerts__alerts_come_while_the_run_goes_on)
     finish(recorder);
 }
 
-ES_TEST(test_alerts__an_infinite_logit_is_json)
+TEST(an_infinite_logit_is_json)
 {
     alert found[8];
     float logits[CELLS];
@@ -204,7 +199,7 @@ ES_TEST(test_alerts__an_infinite_logit_is_json)
 }
 
 /* Held-out data is another series, and judged only on request. */
-ES_TEST(test_alerts__only_the_train_phase_is_judged)
+TEST(only_the_train_phase_is_judged)
 {
     alert found[8];
     float low[CELLS];
@@ -220,8 +215,5 @@ ES_TEST(test_alerts__only_the_train_phase_is_judged)
     assert_int_equal(read_alerts(found, 8, path), 0);
 }
 
-int main(void)
-{
-    return es_test_main(recording_setup, recording_teardown, NULL,
-                        recording_kill_children);
-}
+TEST_GROUP(recording_setup, recording_teardown)
+TEST_EACH(NULL, recording_kill_children)

@@ -1,17 +1,13 @@
 /* Either side of a recording is killed, at any moment. */
 #include "tests/support/chance.h"
-#include "tests/support/listed.h"
 #include "tests/support/recording.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { TRAINER_KILLS = 50, RECORDER_KILLS = 10, DOUBLE_KILLS = 5 };
 
@@ -111,7 +107,7 @@ static void check_orphaned(const char *path)
     assert_int_not_equal(access(log, F_OK), 0);
 }
 
-ES_TEST(test_recorder_faults__killed_trainer_loses_nothing)
+TEST(killed_trainer_loses_nothing)
 {
     static const size_t rings[] = {1, 65536, 1 << 20};
     int64_t steps = 0;
@@ -151,7 +147,7 @@ static void check_a_little(const char *path)
     assert_true(recording_event(path, "trainer_died", NULL, NULL));
 }
 
-ES_TEST(test_recorder_faults__a_trainer_that_just_exits_loses_nothing)
+TEST(a_trainer_that_just_exits_loses_nothing)
 {
     const char *path = recording_path("left.db");
     fflush(NULL);
@@ -164,8 +160,7 @@ ES_TEST(test_recorder_faults__a_trainer_that_just_exits_loses_nothing)
 }
 
 /* Its process lives on, but as a program that knows nothing of us. */
-ES_TEST(
-    test_recorder_faults__a_trainer_that_executes_another_program_ends_the_run)
+TEST(a_trainer_that_executes_another_program_ends_the_run)
 {
     const char *path = recording_path("became.db");
     forget();
@@ -186,7 +181,7 @@ ES_TEST(
 }
 
 /* Its children hold every descriptor and mapping, and live on. */
-ES_TEST(test_recorder_faults__children_of_a_dead_trainer_hold_nothing_up)
+TEST(children_of_a_dead_trainer_hold_nothing_up)
 {
     const char *path = recording_path("workers.db");
     int hold[2];
@@ -226,7 +221,7 @@ ES_TEST(test_recorder_faults__children_of_a_dead_trainer_hold_nothing_up)
 }
 
 /* The supervisor's way: killed, and started again the same moment. */
-ES_TEST(test_recorder_faults__restart_does_not_meet_the_lock)
+TEST(restart_does_not_meet_the_lock)
 {
     const char *path = recording_path("again.db");
     pid_t pid = start_trainer(path, 1 << 20, 0);
@@ -273,7 +268,7 @@ static int64_t count_in_file(const char *path)
     return n;
 }
 
-ES_TEST(test_recorder_faults__killed_recorder_is_noticed)
+TEST(killed_recorder_is_noticed)
 {
     for (int round = 0; round < RECORDER_KILLS; round++) {
         const char *path = recording_path("broken.db");
@@ -317,7 +312,7 @@ ES_TEST(test_recorder_faults__killed_recorder_is_noticed)
 }
 
 /* Asleep it is not woken by a push any more: that, too, must be seen. */
-ES_TEST(test_recorder_faults__a_recorder_killed_in_its_sleep_is_noticed)
+TEST(a_recorder_killed_in_its_sleep_is_noticed)
 {
     const char *path = recording_path("asleep.db");
     es_recorder *recorder = recording_open(path);
@@ -346,7 +341,7 @@ ES_TEST(test_recorder_faults__a_recorder_killed_in_its_sleep_is_noticed)
 }
 
 /* Killed while the producer waits for space: the wait ends. */
-ES_TEST(test_recorder_faults__a_recorder_killed_under_a_wait_ends_it)
+TEST(a_recorder_killed_under_a_wait_ends_it)
 {
     es_recorder *recorder = recording_open(recording_path("waited.db"));
     int series[4];
@@ -375,7 +370,7 @@ static void record_nothing(const char *path)
     recording_check_integrity(path);
 }
 
-ES_TEST(test_recorder_faults__both_killed_leave_a_sound_file)
+TEST(both_killed_leave_a_sound_file)
 {
     for (int round = 0; round < DOUBLE_KILLS; round++) {
         const char *path = recording_path("both.db");
@@ -397,8 +392,5 @@ ES_TEST(test_recorder_faults__both_killed_leave_a_sound_file)
     }
 }
 
-int main(void)
-{
-    return es_test_main(setup, recording_teardown, NULL,
-                        recording_kill_children);
-}
+TEST_GROUP(setup, recording_teardown)
+TEST_EACH(NULL, recording_kill_children)

@@ -1,15 +1,10 @@
 /* What other programs do to the write-ahead log of a recording: nothing that
    was committed is lost without a word, and the file stays whole. */
-#include "tests/support/listed.h"
 #include "tests/support/recording.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
 #include <signal.h>
 #include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { HALF = 100 };
 
@@ -81,7 +76,7 @@ static void check_cut(const char *path, es_recorder *recorder, int lost,
     recording_remove(path);
 }
 
-ES_TEST(test_recorder_log__truncated_log_is_a_counted_loss)
+TEST(truncated_log_is_a_counted_loss)
 {
     static const off_t sizes[] = {0, 20, 5000, -1, -4120};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -95,7 +90,7 @@ ES_TEST(test_recorder_log__truncated_log_is_a_counted_loss)
 }
 
 /* Nothing is pushed after it: the end of the run has to notice. */
-ES_TEST(test_recorder_log__a_log_truncated_before_the_close_is_reported)
+TEST(a_log_truncated_before_the_close_is_reported)
 {
     const char *path = recording_path("late.db");
     int series[4];
@@ -104,7 +99,7 @@ ES_TEST(test_recorder_log__a_log_truncated_before_the_close_is_reported)
     check_cut(path, recorder, HALF, 0);
 }
 
-ES_TEST(test_recorder_log__overwritten_log_is_a_counted_loss)
+TEST(overwritten_log_is_a_counted_loss)
 {
     const char *path = recording_path("over.db");
     int series[4];
@@ -142,7 +137,7 @@ static void replace_log(const char *path)
     fclose(other);
 }
 
-ES_TEST(test_recorder_log__log_without_its_name_loses_nothing)
+TEST(log_without_its_name_loses_nothing)
 {
     static void (*const ways[])(const char *) = {remove_log, move_log,
                                                  replace_log};
@@ -169,7 +164,7 @@ ES_TEST(test_recorder_log__log_without_its_name_loses_nothing)
 
 /* --- a truncated index ----------------------------------------------------*/
 
-ES_TEST(test_recorder_log__truncated_index_ends_with_a_message)
+TEST(truncated_index_ends_with_a_message)
 {
     const char *path = recording_path("index.db");
     int series[4];
@@ -198,7 +193,7 @@ ES_TEST(test_recorder_log__truncated_index_ends_with_a_message)
 }
 
 /* What a person does with sqlite3 is no damage. */
-ES_TEST(test_recorder_log__checkpoints_of_others_are_fine)
+TEST(checkpoints_of_others_are_fine)
 {
     const char *path = recording_path("foreign.db");
     int series[4];
@@ -221,7 +216,7 @@ ES_TEST(test_recorder_log__checkpoints_of_others_are_fine)
 
 /* --- a reader that never lets go ------------------------------------------*/
 
-ES_TEST(test_recorder_log__endless_reader_is_reported)
+TEST(endless_reader_is_reported)
 {
     enum { SIDE = 256, FRAMES = 280 }; /* of 256 KiB: 70 MiB */
     static float values[SIDE * SIDE];
@@ -260,8 +255,5 @@ ES_TEST(test_recorder_log__endless_reader_is_reported)
     recording_remove(path);
 }
 
-int main(void)
-{
-    return es_test_main(recording_setup, recording_teardown, NULL,
-                        recording_kill_children);
-}
+TEST_GROUP(recording_setup, recording_teardown)
+TEST_EACH(NULL, recording_kill_children)

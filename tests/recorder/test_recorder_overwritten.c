@@ -1,18 +1,13 @@
 /* What a training process does to its own side of a recording by mistake:
    overwrites words of the shared memory, closes descriptors that it does not
    know. Never a hang, never a crash, never "fine" with a frame lost. */
-#include "tests/support/listed.h"
 #include "tests/support/recording.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { STEPS = 1000, ANSWER_MS = 2000 };
 
@@ -112,7 +107,7 @@ static es_status record_over(const char *path, size_t offset, uint32_t pattern,
     return status;
 }
 
-ES_TEST(test_recorder_overwritten__no_word_makes_a_loss_look_fine)
+TEST(no_word_makes_a_loss_look_fine)
 {
     int fine = 0, n = 0;
     int stream = dup(STDERR_FILENO), silence = open("/dev/null", O_WRONLY);
@@ -186,7 +181,7 @@ static void run_in_child(int (*record)(const char *), const char *path)
     recording_reap_all();
 }
 
-ES_TEST(test_recorder_overwritten__closed_descriptors_cost_nothing)
+TEST(closed_descriptors_cost_nothing)
 {
     const char *path = recording_path("closefrom.db");
     run_in_child(record_without, path);
@@ -219,7 +214,7 @@ static int record_with_own_files(const char *path)
     return bad > 0;
 }
 
-ES_TEST(test_recorder_overwritten__files_with_its_numbers_are_left_alone)
+TEST(files_with_its_numbers_are_left_alone)
 {
     const char *path = recording_path("reused.db");
     run_in_child(record_with_own_files, path);
@@ -245,7 +240,7 @@ static int record_and_become(const char *path)
 }
 
 /* Without a socket, too. */
-ES_TEST(test_recorder_overwritten__its_death_is_seen_without_descriptors)
+TEST(its_death_is_seen_without_descriptors)
 {
     static int (*const ways[])(const char *) = {record_and_leave,
                                                 record_and_become};
@@ -259,8 +254,5 @@ ES_TEST(test_recorder_overwritten__its_death_is_seen_without_descriptors)
     }
 }
 
-int main(void)
-{
-    return es_test_main(recording_setup, recording_teardown, NULL,
-                        recording_kill_children);
-}
+TEST_GROUP(recording_setup, recording_teardown)
+TEST_EACH(NULL, recording_kill_children)

@@ -1,19 +1,13 @@
 /* The recorder as a guest: what its process looks like, and that a host
    program with habits of its own is neither disturbed nor able to disturb. */
-#include "tests/support/listed.h"
 #include "tests/support/recording.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* Recording with a program that cannot: NULL, and the message says why. */
 static es_recorder *open_with(const char *path, const char *program)
@@ -62,7 +56,7 @@ static void make_script(const char *path, const char *text, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-ES_TEST(test_recorder_process__a_missing_program_is_named)
+TEST(a_missing_program_is_named)
 {
     const char *path = recording_path("p.db");
     assert_null(open_with(path, "/nonexistent/entropy-recorder"));
@@ -86,7 +80,7 @@ ES_TEST(test_recorder_process__a_missing_program_is_named)
     free(kept);
 }
 
-ES_TEST(test_recorder_process__the_program_is_found_in_path)
+TEST(the_program_is_found_in_path)
 {
     const char *path = recording_path("path.db");
     char *program = strdup(getenv("ENTROPY_RECORDER"));
@@ -107,7 +101,7 @@ ES_TEST(test_recorder_process__the_program_is_found_in_path)
     free(program);
 }
 
-ES_TEST(test_recorder_process__another_program_is_reported)
+TEST(another_program_is_reported)
 {
     assert_null(open_with(recording_path("p.db"), "/bin/true"));
     assert_non_null(strstr(es_message(), "ended with exit code 0"));
@@ -120,7 +114,7 @@ ES_TEST(test_recorder_process__another_program_is_reported)
     expect_no_child();
 }
 
-ES_TEST(test_recorder_process__a_silent_program_is_killed)
+TEST(a_silent_program_is_killed)
 {
     const char *script = recording_path("silent");
     make_script(script, "#!/bin/sh\nexec sleep 1000\n", 0755);
@@ -139,7 +133,7 @@ static int run_recorder(const char *argument)
     return WEXITSTATUS(status);
 }
 
-ES_TEST(test_recorder_process__started_by_hand_it_explains_itself)
+TEST(started_by_hand_it_explains_itself)
 {
     assert_int_equal(run_recorder("--help"), 0);
     assert_int_equal(run_recorder("--version"), 0);
@@ -151,7 +145,7 @@ ES_TEST(test_recorder_process__started_by_hand_it_explains_itself)
 
 /* --- what it inherits -----------------------------------------------------*/
 
-ES_TEST(test_recorder_process__it_has_its_own_session_and_default_signals)
+TEST(it_has_its_own_session_and_default_signals)
 {
     sigset_t all, old;
     sigfillset(&all);
@@ -172,7 +166,7 @@ ES_TEST(test_recorder_process__it_has_its_own_session_and_default_signals)
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
 }
 
-ES_TEST(test_recorder_process__no_stray_descriptors_are_inherited)
+TEST(no_stray_descriptors_are_inherited)
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0); /* without O_CLOEXEC, as hosts do */
@@ -203,7 +197,7 @@ static int count_descriptors(void)
     return n;
 }
 
-ES_TEST(test_recorder_process__the_host_keeps_no_descriptor)
+TEST(the_host_keeps_no_descriptor)
 {
     const char *path = recording_path("leak.db");
     int before = count_descriptors();
@@ -217,7 +211,7 @@ ES_TEST(test_recorder_process__the_host_keeps_no_descriptor)
 
 /* A host that has closed its standard streams: the memory files of a recording
    get their numbers. */
-ES_TEST(test_recorder_process__a_host_needs_no_streams)
+TEST(a_host_needs_no_streams)
 {
     const char *path = recording_path("streams.db");
     fflush(NULL);
@@ -252,7 +246,7 @@ static void record_a_little(const char *path)
     recording_remove(path);
 }
 
-ES_TEST(test_recorder_process__a_host_may_ignore_its_children)
+TEST(a_host_may_ignore_its_children)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     sigaction(SIGCHLD, &ignore, &before);
@@ -268,7 +262,7 @@ static void reap_everything(int signal)
         ;
 }
 
-ES_TEST(test_recorder_process__a_host_may_reap_everything)
+TEST(a_host_may_reap_everything)
 {
     struct sigaction reap = {.sa_handler = reap_everything}, before;
     sigaction(SIGCHLD, &reap, &before); /* and without SA_RESTART */
@@ -283,7 +277,7 @@ static void count_signal(int signal)
 }
 
 /* Timers of the host interrupt every wait. */
-ES_TEST(test_recorder_process__signals_of_the_host_do_no_harm)
+TEST(signals_of_the_host_do_no_harm)
 {
     struct sigaction tick = {.sa_handler = count_signal}, before;
     sigaction(SIGALRM, &tick, &before);
@@ -294,7 +288,7 @@ ES_TEST(test_recorder_process__signals_of_the_host_do_no_harm)
     sigaction(SIGALRM, &before, NULL);
 }
 
-ES_TEST(test_recorder_process__no_zombie_is_left)
+TEST(no_zombie_is_left)
 {
     record_a_little(recording_path("zombie.db"));
     expect_no_child();
@@ -318,7 +312,7 @@ static unsigned long long count_wakes(pid_t pid)
     return n;
 }
 
-ES_TEST(test_recorder_process__idle_recorder_sleeps)
+TEST(idle_recorder_sleeps)
 {
     es_recorder *recorder = recording_open(recording_path("idle.db"));
     usleep(200000); /* until it has come to rest */
@@ -342,7 +336,7 @@ static void await_committed(const es_recorder *recorder, uint64_t n)
     assert_int_equal(committed(recorder), n);
 }
 
-ES_TEST(test_recorder_process__batch_is_committed_while_idle)
+TEST(batch_is_committed_while_idle)
 {
     const char *path = recording_path("batch.db");
     es_recorder *recorder = recording_open(path);
@@ -360,7 +354,7 @@ ES_TEST(test_recorder_process__batch_is_committed_while_idle)
 
 /* Told to end, it hurries but stays: the trainer has its last frames to
    push. */
-ES_TEST(test_recorder_process__sigterm_means_hurry)
+TEST(sigterm_means_hurry)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
     for (int i = 0; i < 3; i++) {
@@ -384,8 +378,5 @@ ES_TEST(test_recorder_process__sigterm_means_hurry)
     }
 }
 
-int main(void)
-{
-    return es_test_main(recording_setup, recording_teardown, NULL,
-                        recording_kill_children);
-}
+TEST_GROUP(recording_setup, recording_teardown)
+TEST_EACH(NULL, recording_kill_children)

@@ -1,10 +1,6 @@
 /* RUN.db.stop: who is stopped by it, and who is not. */
-#include "tests/support/listed.h"
 #include "tests/support/recording.h"
-#include "tests/support/run_files.h"
-
-#include <stdio.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 static void request(const char *name, const char *text)
 {
@@ -21,7 +17,7 @@ static bool is_requested(const char *path)
     return access(file, F_OK) == 0;
 }
 
-ES_TEST(test_recorder_stop__a_stop_file_reaches_the_trainer)
+TEST(a_stop_file_reaches_the_trainer)
 {
     const char *path = recording_path("stop.db");
     es_recorder *recorder = recording_open(path);
@@ -47,7 +43,7 @@ ES_TEST(test_recorder_stop__a_stop_file_reaches_the_trainer)
 }
 
 /** A request that nobody followed in time is not for whoever comes next. */
-ES_TEST(test_recorder_stop__old_file_stops_nobody)
+TEST(old_file_stops_nobody)
 {
     const char *path = recording_path("old.db");
     request("old.db.stop", "a run that crashed\n");
@@ -64,8 +60,5 @@ ES_TEST(test_recorder_stop__old_file_stops_nobody)
     assert_false(recording_event(path, "stop", NULL, NULL));
 }
 
-int main(void)
-{
-    return es_test_main(recording_setup, recording_teardown, NULL,
-                        recording_kill_children);
-}
+TEST_GROUP(recording_setup, recording_teardown)
+TEST_EACH(NULL, recording_kill_children)

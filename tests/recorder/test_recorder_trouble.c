@@ -1,23 +1,17 @@
 /* What goes wrong in the middle of a run, short of being killed: a recorder
    that stands still, forks, a ring full of garbage, a full disk. */
-#include "tests/support/listed.h"
 #include "tests/support/recording.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* --- a ring that stays full -----------------------------------------------*/
 
-ES_TEST(test_recorder_trouble__stopped_recorder_drops_and_counts)
+TEST(stopped_recorder_drops_and_counts)
 {
     const char *path = recording_path("full.db");
     const es_run_info run = recording_run();
@@ -65,7 +59,7 @@ ES_TEST(test_recorder_trouble__stopped_recorder_drops_and_counts)
 }
 
 /* Stopped for good: close does not wait for ever, and says so. */
-ES_TEST(test_recorder_trouble__close_gives_up_on_a_stopped_recorder)
+TEST(close_gives_up_on_a_stopped_recorder)
 {
     const char *path = recording_path("standstill.db");
     const es_run_info run = recording_run();
@@ -110,7 +104,7 @@ static int misuse_in_child(es_recorder *recorder, const int series[4])
     return bad;
 }
 
-ES_TEST(test_recorder_trouble__forked_child_may_not_record)
+TEST(forked_child_may_not_record)
 {
     const char *path = recording_path("fork.db");
     es_recorder *recorder = recording_open(path);
@@ -138,7 +132,7 @@ ES_TEST(test_recorder_trouble__forked_child_may_not_record)
 }
 
 /* A child may record into a file of its own. */
-ES_TEST(test_recorder_trouble__forked_child_records_its_own)
+TEST(forked_child_records_its_own)
 {
     const char *mine = recording_path("parent.db");
     const char *other = recording_path("child.db");
@@ -217,7 +211,7 @@ static void break_everything(es_recorder *recorder)
     atomic_fetch_add(&recorder->ring.words->head, 4096);
 }
 
-ES_TEST(test_recorder_trouble__corrupt_ring_ends_the_run)
+TEST(corrupt_ring_ends_the_run)
 {
     static scribble *const scribbles[] = {
         break_length,  break_type,  break_series, break_size,
@@ -284,7 +278,7 @@ static void write_nonsense(es_ring *ring)
     es_ring_write(ring, &frame, payload);
 }
 
-ES_TEST(test_recorder_trouble__nonsense_in_the_ring_kills_no_recorder)
+TEST(nonsense_in_the_ring_kills_no_recorder)
 {
     srand(4711);
     int failed = 0, refused = 0;
@@ -344,7 +338,7 @@ static int record_under_limit(const char *path, int64_t *steps)
     return bad;
 }
 
-ES_TEST(test_recorder_trouble__file_size_limit_leaves_a_sound_file)
+TEST(file_size_limit_leaves_a_sound_file)
 {
     const char *path = recording_path("limit.db");
     int64_t *steps = mmap(NULL, sizeof *steps, PROT_READ | PROT_WRITE,
@@ -375,7 +369,7 @@ static void fill_disk(const char *path)
 }
 
 /* Full for a while, then not: what the ring could hold is all there. */
-ES_TEST(test_recorder_trouble__recording_goes_on_once_the_disk_has_space)
+TEST(recording_goes_on_once_the_disk_has_space)
 {
     const char *place = recording_path("disk");
     assert_int_equal(mkdir(place, 0777), 0);
@@ -412,8 +406,5 @@ ES_TEST(test_recorder_trouble__recording_goes_on_once_the_disk_has_space)
     assert_int_equal(found, 600);
 }
 
-int main(void)
-{
-    return es_test_main(recording_setup, recording_teardown, NULL,
-                        recording_kill_children);
-}
+TEST_GROUP(recording_setup, recording_teardown)
+TEST_EACH(NULL, recording_kill_children)

@@ -2,18 +2,13 @@
    travel through it. */
 #include "hooks/recorder/ring.h"
 #include "hooks/recorder/wire.h"
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { CAPACITY = 4096, BUFFER = 4096 };
 
@@ -78,7 +73,7 @@ static es_status read_any(struct pair *pair)
                         sizeof pair->payload);
 }
 
-ES_TEST(test_ring__frames_survive_many_laps)
+TEST(frames_survive_many_laps)
 {
     struct pair *pair = *state;
     uint32_t written = 0, read = 0;
@@ -95,7 +90,7 @@ ES_TEST(test_ring__frames_survive_many_laps)
     assert_true(pair->producer.position > 100 * CAPACITY);
 }
 
-ES_TEST(test_ring__largest_frame_fits_exactly)
+TEST(largest_frame_fits_exactly)
 {
     struct pair *pair = *state;
     size_t largest = CAPACITY - sizeof(es_frame);
@@ -108,7 +103,7 @@ ES_TEST(test_ring__largest_frame_fits_exactly)
     expect_frame(pair, 3, 1);
 }
 
-ES_TEST(test_ring__space_returns_with_the_release_only)
+TEST(space_returns_with_the_release_only)
 {
     struct pair *pair = *state;
     assert_true(write_frame(&pair->producer, 1, 3000));
@@ -123,7 +118,7 @@ ES_TEST(test_ring__space_returns_with_the_release_only)
     expect_frame(pair, 2, 3000);
 }
 
-ES_TEST(test_ring__a_full_ring_waits_no_longer_than_given)
+TEST(a_full_ring_waits_no_longer_than_given)
 {
     struct pair *pair = *state;
     assert_true(write_frame(&pair->producer, 1, 3000));
@@ -141,7 +136,7 @@ static void *release_later(void *argument)
     return NULL;
 }
 
-ES_TEST(test_ring__release_wakes_the_waiting_producer)
+TEST(release_wakes_the_waiting_producer)
 {
     struct pair *pair = *state;
     pthread_t thread;
@@ -163,7 +158,7 @@ static void *write_later(void *argument)
     return NULL;
 }
 
-ES_TEST(test_ring__consumer_sleeps_until_enough_is_there)
+TEST(consumer_sleeps_until_enough_is_there)
 {
     struct pair *pair = *state;
     size_t five = 5 * es_ring_frame_size(100);
@@ -179,7 +174,7 @@ ES_TEST(test_ring__consumer_sleeps_until_enough_is_there)
     assert_int_equal(es_ring_bell(&pair->consumer), bell + 1);
 }
 
-ES_TEST(test_ring__one_wake_up_does_for_many_frames)
+TEST(one_wake_up_does_for_many_frames)
 {
     struct pair *pair = *state;
     uint32_t bell = es_ring_bell(&pair->consumer);
@@ -189,7 +184,7 @@ ES_TEST(test_ring__one_wake_up_does_for_many_frames)
     assert_int_equal(es_ring_bell(&pair->consumer), bell + 1);
 }
 
-ES_TEST(test_ring__bell_before_the_wait_is_not_missed)
+TEST(bell_before_the_wait_is_not_missed)
 {
     struct pair *pair = *state;
     uint32_t bell = es_ring_bell(&pair->consumer);
@@ -217,7 +212,7 @@ static void *produce_many(void *argument)
     return NULL;
 }
 
-ES_TEST(test_ring__two_threads_lose_nothing)
+TEST(two_threads_lose_nothing)
 {
     struct pair *pair = *state;
     pthread_t thread;
@@ -248,7 +243,7 @@ static void see_write(int signal)
 
 /* A page that may not be written shows when the payload is: the frame must
    not be visible yet. */
-ES_TEST(test_ring__frames_appear_whole)
+TEST(frames_appear_whole)
 {
     struct pair *pair = trapped = *state;
     struct sigaction trap = {.sa_handler = see_write}, before;
@@ -286,21 +281,21 @@ static void expect_corrupt(struct pair *pair)
     assert_int_equal(read_any(pair), ES_EFORMAT);
 }
 
-ES_TEST(test_ring__a_length_beyond_what_was_written_is_corruption)
+TEST(a_length_beyond_what_was_written_is_corruption)
 {
     struct pair *pair = *state;
     first_header(pair)->bytes = 4000;
     expect_corrupt(pair);
 }
 
-ES_TEST(test_ring__a_length_that_overflows_is_corruption)
+TEST(a_length_that_overflows_is_corruption)
 {
     struct pair *pair = *state;
     first_header(pair)->bytes = UINT32_MAX;
     expect_corrupt(pair);
 }
 
-ES_TEST(test_ring__a_length_beyond_the_buffer_is_refused)
+TEST(a_length_beyond_the_buffer_is_refused)
 {
     struct pair *pair = *state;
     es_frame frame;
@@ -310,14 +305,14 @@ ES_TEST(test_ring__a_length_beyond_the_buffer_is_refused)
     es_assert_ok(es_ring_read(&pair->consumer, &frame, pair->payload, 100));
 }
 
-ES_TEST(test_ring__a_stray_mark_is_corruption)
+TEST(a_stray_mark_is_corruption)
 {
     struct pair *pair = *state;
     first_header(pair)->mark ^= 1;
     expect_corrupt(pair);
 }
 
-ES_TEST(test_ring__an_overwritten_second_frame_is_corruption)
+TEST(an_overwritten_second_frame_is_corruption)
 {
     struct pair *pair = *state;
     first_header(pair);
@@ -326,7 +321,7 @@ ES_TEST(test_ring__an_overwritten_second_frame_is_corruption)
     expect_corrupt(pair);
 }
 
-ES_TEST(test_ring__impossible_heads_are_corruption)
+TEST(impossible_heads_are_corruption)
 {
     struct pair *pair = *state;
     first_header(pair);
@@ -342,7 +337,7 @@ ES_TEST(test_ring__impossible_heads_are_corruption)
     expect_corrupt(pair);
 }
 
-ES_TEST(test_ring__garbage_never_reads_outside)
+TEST(garbage_never_reads_outside)
 {
     struct pair *pair = *state;
     srand(20240611);
@@ -360,7 +355,7 @@ ES_TEST(test_ring__garbage_never_reads_outside)
     }
 }
 
-ES_TEST(test_ring__garbage_from_the_consumer_means_full)
+TEST(garbage_from_the_consumer_means_full)
 {
     struct pair *pair = *state;
     assert_true(write_frame(&pair->producer, 1, 3000));
@@ -370,7 +365,7 @@ ES_TEST(test_ring__garbage_from_the_consumer_means_full)
 
 /* --- making and refusing --------------------------------------------------*/
 
-ES_TEST(test_ring__sizes_are_rounded_up)
+TEST(sizes_are_rounded_up)
 {
     es_ring ring;
     int fd;
@@ -381,7 +376,7 @@ ES_TEST(test_ring__sizes_are_rounded_up)
     assert_int_equal(es_ring_create(&ring, &fd, ES_RING_MAX + 1), ES_EARGUMENT);
 }
 
-ES_TEST(test_ring__the_memory_is_sealed)
+TEST(the_memory_is_sealed)
 {
     es_ring ring;
     int fd;
@@ -401,7 +396,7 @@ static void refuse(int fd, const char *why)
     assert_null(ring.words);
 }
 
-ES_TEST(test_ring__attach_refuses_what_is_no_ring)
+TEST(attach_refuses_what_is_no_ring)
 {
     refuse(-1, "not a ring");
     int fd = open("/dev/null", O_RDWR);
@@ -420,7 +415,7 @@ ES_TEST(test_ring__attach_refuses_what_is_no_ring)
     close(fd);
 }
 
-ES_TEST(test_ring__file_size_limit_is_an_error_not_a_signal)
+TEST(file_size_limit_is_an_error_not_a_signal)
 {
     fflush(NULL);
     pid_t pid = fork();
@@ -462,7 +457,7 @@ static size_t pack_sample_hello(unsigned char *data, size_t size)
     return pack.at;
 }
 
-ES_TEST(test_ring__hello_comes_back_whole)
+TEST(hello_comes_back_whole)
 {
     size_t size = pack_sample_hello(NULL, 0);
     unsigned char *data = malloc(size);
@@ -488,7 +483,7 @@ ES_TEST(test_ring__hello_comes_back_whole)
     free(data);
 }
 
-ES_TEST(test_ring__cut_or_broken_hello_is_refused)
+TEST(cut_or_broken_hello_is_refused)
 {
     size_t size = pack_sample_hello(NULL, 0);
     unsigned char *data = malloc(size);
@@ -517,7 +512,4 @@ ES_TEST(test_ring__cut_or_broken_hello_is_refused)
     free(data);
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, setup, teardown);
-}
+TEST_EACH(setup, teardown)

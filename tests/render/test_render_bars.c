@@ -1,11 +1,8 @@
 /* Bars: heights, texts, labels, sizes. */
 #include "render/figures/bars.h"
 #include "render/picture_internal.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/drawn.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 enum { MOST = 14 };
 
@@ -59,7 +56,7 @@ static es_picture *drawn(const es_bars *figure)
 /* Media by width and height; 0 0 is the natural size. */
 static const double sizes[][2] = {{0, 0}, {234, 0}, {486, 0}, {480, 270}};
 
-static void test_bars__every_shape_is_drawn_soundly(void **state)
+TEST(every_shape_is_drawn_soundly)
 {
     static const size_t counts[] = {1, 2, 3, 5, 7, 12};
     for (size_t g = 0; g < 6; g++)
@@ -77,7 +74,7 @@ static void test_bars__every_shape_is_drawn_soundly(void **state)
 }
 
 /* From the foot of the plot, which its axis says is 0. */
-static void test_bars__heights_are_the_values(void **state)
+TEST(heights_are_the_values)
 {
     bundle *b = bundle_new(3, 2);
     es_picture *picture = drawn(&b->figure);
@@ -127,7 +124,7 @@ static void look_of(double *out, es_theme theme, size_t series)
 }
 
 /* In grey, no two of twelve series look the same. */
-static void test_bars__series_differ_in_grey(void **state)
+TEST(series_differ_in_grey)
 {
     static double looks[N_LOOKS][SIDE * SIDE];
     for (size_t theme = 0; theme < 2; theme++)
@@ -144,7 +141,7 @@ static void test_bars__series_differ_in_grey(void **state)
         }
 }
 
-static void test_bars__texts_shrink_turn_and_vanish_with_the_width(void **state)
+TEST(texts_shrink_turn_and_vanish_with_the_width)
 {
     static const struct {
         size_t n_series;
@@ -176,7 +173,7 @@ static void test_bars__texts_shrink_turn_and_vanish_with_the_width(void **state)
 }
 
 /* A bar that is no number has its text alone; all of them, or all 0, too. */
-static void test_bars__what_is_no_number_has_its_text_alone(void **state)
+TEST(what_is_no_number_has_its_text_alone)
 {
     static const double values[] = {NAN, INFINITY, -3, 0, 1e-310, 1e308};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
@@ -192,7 +189,7 @@ static void test_bars__what_is_no_number_has_its_text_alone(void **state)
         }
 }
 
-static void test_bars__long_names_are_cut(void **state)
+TEST(long_names_are_cut)
 {
     for (size_t k = 0; k < 4; k++) {
         bundle *b = bundle_new(5, 12);
@@ -217,7 +214,7 @@ static es_status draw(es_picture **out, const void *figure)
     return es_bars_draw(out, figure);
 }
 
-static void test_bars__a_requested_size_is_kept(void **state)
+TEST(a_requested_size_is_kept)
 {
     es_picture *picture = NULL;
     bundle *b = bundle_new(4, 3);
@@ -228,7 +225,7 @@ static void test_bars__a_requested_size_is_kept(void **state)
     free(b);
 }
 
-static void test_bars__pictures_are_golden(void **state)
+TEST(pictures_are_golden)
 {
     bundle *b = bundle_new(4, 12);
     assert_golden(drawn(&b->figure), "bars_grouped");
@@ -239,20 +236,4 @@ static void test_bars__pictures_are_golden(void **state)
     b->figure.style.theme = ES_THEME_DARK;
     assert_golden(drawn(&b->figure), "bars_stacked");
     free(b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bars__every_shape_is_drawn_soundly),
-        cmocka_unit_test(test_bars__heights_are_the_values),
-        cmocka_unit_test(test_bars__series_differ_in_grey),
-        cmocka_unit_test(
-            test_bars__texts_shrink_turn_and_vanish_with_the_width),
-        cmocka_unit_test(test_bars__what_is_no_number_has_its_text_alone),
-        cmocka_unit_test(test_bars__long_names_are_cut),
-        cmocka_unit_test(test_bars__a_requested_size_is_kept),
-        cmocka_unit_test(test_bars__pictures_are_golden),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,6 @@
 /* Colour maps: their tables, their order in grey. */
 #include "render/colormap.h"
-#include "tests/support/cmocka_all.h"
-
-#include <math.h>
+#include "tests/support/test.h"
 
 static uint32_t rgb(es_color c)
 {
@@ -11,7 +9,7 @@ static uint32_t rgb(es_color c)
 }
 
 /* The colours as their authors print them; outside is clamped. */
-static void test_colormap__colors_are_the_published_ones(void **state)
+TEST(colors_are_the_published_ones)
 {
     static const struct {
         es_colormap map;
@@ -37,7 +35,7 @@ static void test_colormap__colors_are_the_published_ones(void **state)
                          cases[i].color);
 }
 
-static void test_colormap__lightness_rises(void **state)
+TEST(lightness_rises)
 {
     for (int map = 0; map < ES_COLORMAP_DIVERGING; map++) {
         double last = -1;
@@ -52,7 +50,7 @@ static void test_colormap__lightness_rises(void **state)
     }
 }
 
-static void test_colormap__names_are_parsed(void **state)
+TEST(names_are_parsed)
 {
     es_colormap map = ES_COLORMAP_VIRIDIS;
     assert_int_equal(es_colormap_parse(&map, "magma"), ES_OK);
@@ -65,7 +63,7 @@ static void test_colormap__names_are_parsed(void **state)
     assert_int_equal(es_colormap_parse(&map, ""), ES_EUSAGE);
 }
 
-static void test_colormap__luminance_is_that_of_srgb(void **state)
+TEST(luminance_is_that_of_srgb)
 {
     double white = es_color_luminance((es_color){255, 255, 255, 255});
     double red = es_color_luminance((es_color){255, 0, 0, 255});
@@ -129,7 +127,7 @@ static const double no_red[3][3] = {
 static const double no_green[3][3] = {
     {0.29275, 0.70725, 0}, {0.29275, 0.70725, 0}, {-0.02234, 0.02234, 1}};
 
-static void test_colormap__diverging_steps_are_even(void **state)
+TEST(diverging_steps_are_even)
 {
     for (int map = ES_COLORMAP_DIVERGING; map <= ES_COLORMAP_DIVERGING_DARK;
          map++) {
@@ -148,7 +146,7 @@ static void test_colormap__diverging_steps_are_even(void **state)
     }
 }
 
-static void test_colormap__diverging_sides_are_equally_light(void **state)
+TEST(diverging_sides_are_equally_light)
 {
     for (int map = ES_COLORMAP_DIVERGING; map <= ES_COLORMAP_DIVERGING_DARK;
          map++) {
@@ -170,17 +168,4 @@ static void test_colormap__diverging_sides_are_equally_light(void **state)
             assert_true(distance(a, b, no_green) > 0.25 * (0.5 - x));
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_colormap__colors_are_the_published_ones),
-        cmocka_unit_test(test_colormap__lightness_rises),
-        cmocka_unit_test(test_colormap__names_are_parsed),
-        cmocka_unit_test(test_colormap__luminance_is_that_of_srgb),
-        cmocka_unit_test(test_colormap__diverging_steps_are_even),
-        cmocka_unit_test(test_colormap__diverging_sides_are_equally_light),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

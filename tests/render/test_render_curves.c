@@ -1,16 +1,11 @@
 /* Curves: scales, decimation, gaps, legends, sizes. */
-#include "analyzer/base/value.h"
 #include "render/figures/curves.h"
 #include "render/figures/curves_internal.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/curve_bundles.h"
 #include "tests/support/drawn.h"
+#include "tests/support/test.h"
 
-#include <float.h>
-#include <math.h>
-#include <stdlib.h>
-
-static void test_curves__two_runs_are_golden(void **state)
+TEST(two_runs_are_golden)
 {
     bundle a = bundle_new(12, 200, 0.05), b = bundle_new(6, 150, 0.05);
     for (size_t i = 90; i < 150; i++)
@@ -31,7 +26,7 @@ static void test_curves__two_runs_are_golden(void **state)
     bundle_free(&b);
 }
 
-static void test_curves__deep_and_noisy_runs_are_golden(void **state)
+TEST(deep_and_noisy_runs_are_golden)
 {
     bundle b = bundle_new(48, 3000, 0.2);
     const es_curves_panel panel = {"GPT-2 XL", "step 3K", b.curves, 48};
@@ -45,7 +40,7 @@ static void test_curves__deep_and_noisy_runs_are_golden(void **state)
 }
 
 /* The lowest value of one sample in 100,000 has its own full colour. */
-static void test_curves__one_sample_dip_stays(void **state)
+TEST(one_sample_dip_stays)
 {
     static const struct {
         double scale;
@@ -94,7 +89,7 @@ static void check_spans_touch(const es_picture *picture)
     assert_in_range(n, 660, 680);
 }
 
-static void test_curves__spans_touch(void **state)
+TEST(spans_touch)
 {
     /* Fewer samples than columns, about as many, and more. */
     static const size_t counts[] = {300, 700, 3000};
@@ -111,7 +106,7 @@ static void test_curves__spans_touch(void **state)
     }
 }
 
-static void test_curves__gaps_stay_open_and_nan_is_marked(void **state)
+TEST(gaps_stay_open_and_nan_is_marked)
 {
     bundle b = bundle_new(1, 101, 0);
     for (size_t i = 0; i < b.n; i++)
@@ -143,7 +138,7 @@ static void test_curves__gaps_stay_open_and_nan_is_marked(void **state)
     bundle_free(&b);
 }
 
-static void test_curves__single_samples_are_dots(void **state)
+TEST(single_samples_are_dots)
 {
     bundle one = bundle_new(3, 1, 0), many = bundle_new(1, 9000, 0.1);
     const es_curves_panel panels[] = {{"one", NULL, one.curves, 3},
@@ -163,7 +158,7 @@ static void test_curves__single_samples_are_dots(void **state)
     bundle_free(&many);
 }
 
-static void test_curves__axes_are_shared(void **state)
+TEST(axes_are_shared)
 {
     bundle a = bundle_new(2, 100, 0), b = bundle_new(2, 60, 0),
            c = bundle_new(2, 20, 0);
@@ -192,7 +187,7 @@ static void test_curves__axes_are_shared(void **state)
     bundle_free(&c);
 }
 
-static void test_curves__scale_holds_zero_where_it_is_near(void **state)
+TEST(scale_holds_zero_where_it_is_near)
 {
     static const struct {
         float values[2];
@@ -225,7 +220,7 @@ static void test_curves__scale_holds_zero_where_it_is_near(void **state)
     }
 }
 
-static void test_curves__a_legend_suits_any_depth(void **state)
+TEST(a_legend_suits_any_depth)
 {
     static const size_t counts[] = {1, 2, 12, 16, 17, 24, 48, 96, 128};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -248,7 +243,7 @@ static void test_curves__a_legend_suits_any_depth(void **state)
     }
 }
 
-static void test_curves__nothing_to_draw_is_said(void **state)
+TEST(nothing_to_draw_is_said)
 {
     bundle empty = bundle_new(2, 0, 0), nan = bundle_new(2, 5, 0);
     for (size_t i = 0; i < 10; i++)
@@ -268,8 +263,7 @@ static void test_curves__nothing_to_draw_is_said(void **state)
     bundle_free(&nan);
 }
 
-static void
-test_curves__hostile_values_and_steps_are_drawn_soundly(void **state)
+TEST(hostile_values_and_steps_are_drawn_soundly)
 {
     static const double values[] = {NAN,     INFINITY, -INFINITY, 0,
                                     -0.0,    1e-45,    FLT_MAX,   -FLT_MAX,
@@ -294,7 +288,7 @@ test_curves__hostile_values_and_steps_are_drawn_soundly(void **state)
     bundle_free(&b);
 }
 
-static void test_curves__wide_step_labels_do_not_touch(void **state)
+TEST(wide_step_labels_do_not_touch)
 {
     bundle b = bundle_new(2, 60, 0.1);
     for (size_t i = 0; i < b.n; i++)
@@ -308,7 +302,7 @@ static void test_curves__wide_step_labels_do_not_touch(void **state)
     bundle_free(&b);
 }
 
-static void test_curves__a_denormal_range_is_drawn_soundly(void **state)
+TEST(a_denormal_range_is_drawn_soundly)
 {
     bundle b = bundle_new(1, 3, 0);
     memset(b.values, 0, 3 * sizeof *b.values);
@@ -329,7 +323,7 @@ static es_status draw(es_picture **out, const void *figure)
     return es_curves_draw(out, figure);
 }
 
-static void test_curves__a_requested_size_is_kept(void **state)
+TEST(a_requested_size_is_kept)
 {
     bundle b = bundle_new(12, 100, 0.1);
     const es_curves_panel panels[] = {{"a", "first", b.curves, 12},
@@ -339,7 +333,7 @@ static void test_curves__a_requested_size_is_kept(void **state)
     bundle_free(&b);
 }
 
-static void test_curves__long_texts_are_cut(void **state)
+TEST(long_texts_are_cut)
 {
     char longest[201];
     memset(longest, 'M', 200);
@@ -354,27 +348,4 @@ static void test_curves__long_texts_are_cut(void **state)
     figure.style.title = figure.note = figure.reference_text = longest;
     es_picture_free(drawn(&figure));
     bundle_free(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_curves__two_runs_are_golden),
-        cmocka_unit_test(test_curves__deep_and_noisy_runs_are_golden),
-        cmocka_unit_test(test_curves__one_sample_dip_stays),
-        cmocka_unit_test(test_curves__spans_touch),
-        cmocka_unit_test(test_curves__gaps_stay_open_and_nan_is_marked),
-        cmocka_unit_test(test_curves__single_samples_are_dots),
-        cmocka_unit_test(test_curves__axes_are_shared),
-        cmocka_unit_test(test_curves__scale_holds_zero_where_it_is_near),
-        cmocka_unit_test(test_curves__a_legend_suits_any_depth),
-        cmocka_unit_test(test_curves__nothing_to_draw_is_said),
-        cmocka_unit_test(
-            test_curves__hostile_values_and_steps_are_drawn_soundly),
-        cmocka_unit_test(test_curves__wide_step_labels_do_not_touch),
-        cmocka_unit_test(test_curves__a_denormal_range_is_drawn_soundly),
-        cmocka_unit_test(test_curves__a_requested_size_is_kept),
-        cmocka_unit_test(test_curves__long_texts_are_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,6 @@
 /* Ticks, labels, fractions: what axes are made of. */
 #include "render/figures/page.h"
-#include "tests/support/cmocka_all.h"
-
-#include <float.h>
-#include <math.h>
+#include "tests/support/test.h"
 
 /* 1, 2 or 5 times a power of ten. */
 static bool is_nice(double step)
@@ -26,7 +23,7 @@ static void check_ticks(double low, double high, int most)
     }
 }
 
-static void test_ticks__steps_are_one_two_or_five(void **state)
+TEST(steps_are_one_two_or_five)
 {
     static const double ranges[][2] = {
         {0, 3.87},  {0, 4},     {-1, 1},       {2.5, 3.1},
@@ -45,7 +42,7 @@ static void test_ticks__steps_are_one_two_or_five(void **state)
     assert_int_equal(ticks.n, 3); /* 0, 2, 4: both ends are ticks */
 }
 
-static void test_ticks__hostile_ranges_give_finite_ticks(void **state)
+TEST(hostile_ranges_give_finite_ticks)
 {
     static const double values[] = {NAN,     INFINITY, -INFINITY, 0,
                                     DBL_MAX, -DBL_MAX, 5e-324,    -5e-324,
@@ -86,7 +83,7 @@ static void check_labels(double low, double high, int most,
     assert_null(expected[ticks.n]);
 }
 
-static void test_labels__values_have_the_decimals_they_need(void **state)
+TEST(values_have_the_decimals_they_need)
 {
     check_labels(0, 1, 5, (const char *[]){"0.0", "0.5", "1.0", NULL});
     check_labels(-2, 2, 5, (const char *[]){"-2", "-1", "0", "1", "2", NULL});
@@ -98,7 +95,7 @@ static void test_labels__values_have_the_decimals_they_need(void **state)
     check_labels(3.5, 3.5, 5, (const char *[]){"3.5", NULL});
 }
 
-static void test_labels__steps_are_short(void **state)
+TEST(steps_are_short)
 {
     static const struct {
         double step;
@@ -116,7 +113,7 @@ static void test_labels__steps_are_short(void **state)
     }
 }
 
-static void test_fraction__never_leaves_the_numbers(void **state)
+TEST(never_leaves_the_numbers)
 {
     static const double cases[][4] = {
         /* x, low, high, wanted */
@@ -132,24 +129,11 @@ static void test_fraction__never_leaves_the_numbers(void **state)
     assert_true(isfinite(es_fraction(1e300, 0, 5e-324)));
 }
 
-static void test_power_step__is_the_next_power_of_two(void **state)
+TEST(is_the_next_power_of_two)
 {
     static const double cases[][2] = {
         {0.1, 1}, {1, 1}, {1.01, 2}, {5, 8}, {NAN, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_true(es_power_step(cases[i][0]) == cases[i][1]);
     assert_true(es_power_step(INFINITY) > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ticks__steps_are_one_two_or_five),
-        cmocka_unit_test(test_ticks__hostile_ranges_give_finite_ticks),
-        cmocka_unit_test(test_labels__values_have_the_decimals_they_need),
-        cmocka_unit_test(test_labels__steps_are_short),
-        cmocka_unit_test(test_fraction__never_leaves_the_numbers),
-        cmocka_unit_test(test_power_step__is_the_next_power_of_two),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

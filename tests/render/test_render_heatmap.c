@@ -1,16 +1,11 @@
 /* Heatmaps: cells, numbers, layout, sizes. */
-#include "analyzer/base/value.h"
 #include "render/figures/color_scale.h"
 #include "render/figures/heatmap.h"
 #include "render/picture_internal.h"
 #include "tests/support/chance.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/drawn.h"
 #include "tests/support/paper.h"
-
-#include <float.h>
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 #define MOST 12288 /* 96 x 128 */
 
@@ -47,7 +42,7 @@ static void check_palette(const es_picture *picture)
     image_clear(&image);
 }
 
-static void test_heatmap__published_models_are_golden(void **state)
+TEST(published_models_are_golden)
 {
     float r[ES_PAPER_VALUES], sm[ES_PAPER_VALUES];
     assert_true(es_paper_heatmap(r, "SM+R"));
@@ -61,7 +56,7 @@ static void test_heatmap__published_models_are_golden(void **state)
     assert_golden(picture, "heatmap_published");
 }
 
-static void test_heatmap__mixed_shapes_and_gaps_are_golden(void **state)
+TEST(mixed_shapes_and_gaps_are_golden)
 {
     float a[63], b[6], c[1] = {NAN};
     fill(a, 63, 0, 3.87);
@@ -80,7 +75,7 @@ static void test_heatmap__mixed_shapes_and_gaps_are_golden(void **state)
     assert_golden(picture, "heatmap_mixed");
 }
 
-static void test_heatmap__a_large_model_is_golden(void **state)
+TEST(a_large_model_is_golden)
 {
     static float values[MOST];
     fill(values, MOST, 0, 3.87);
@@ -97,7 +92,7 @@ static void test_heatmap__a_large_model_is_golden(void **state)
     assert_golden(picture, "heatmap_96x128");
 }
 
-static void test_heatmap__all_panels_have_one_scale(void **state)
+TEST(all_panels_have_one_scale)
 {
     /* Row-major: the second row starts with 3, three quarters up. */
     const float a[6] = {0, 1, 2, 3, 4, 2.5f}, b[2] = {2, es_missing()};
@@ -123,7 +118,7 @@ static void test_heatmap__all_panels_have_one_scale(void **state)
 }
 
 /* Any shape, drawn in PNG: nothing overlaps, nothing is off the page. */
-static void test_heatmap__every_shape_is_drawn_soundly(void **state)
+TEST(every_shape_is_drawn_soundly)
 {
     static const int shapes[][2] = {{1, 1},   {1, 2},   {2, 1},   {1, 128},
                                     {96, 1},  {3, 5},   {12, 12}, {18, 12},
@@ -142,7 +137,7 @@ static void test_heatmap__every_shape_is_drawn_soundly(void **state)
 }
 
 /* Four in a row at most, in no more rows than that takes. */
-static void test_heatmap__many_panels_wrap(void **state)
+TEST(many_panels_wrap)
 {
     float values[144];
     fill(values, 144, 0, 3.87);
@@ -175,8 +170,7 @@ static const double hostile[] = {
 
 #define N_HOSTILE (sizeof hostile / sizeof *hostile)
 
-static void
-test_heatmap__hostile_scales_and_values_are_drawn_soundly(void **state)
+TEST(hostile_scales_and_values_are_drawn_soundly)
 {
     float values[N_HOSTILE];
     for (size_t i = 0; i < N_HOSTILE; i++)
@@ -201,7 +195,7 @@ static es_status draw(es_picture **out, const void *figure)
     return es_heatmap_draw(out, figure);
 }
 
-static void test_heatmap__a_requested_size_is_kept(void **state)
+TEST(a_requested_size_is_kept)
 {
     float values[144];
     fill(values, 144, 0, 3.87);
@@ -211,7 +205,7 @@ static void test_heatmap__a_requested_size_is_kept(void **state)
     assert_sizes_are_kept(draw, &figure, &figure.style);
 }
 
-static void test_heatmap__bad_shapes_are_refused(void **state)
+TEST(bad_shapes_are_refused)
 {
     float value = 1;
     es_picture *picture = NULL;
@@ -227,7 +221,7 @@ static void test_heatmap__bad_shapes_are_refused(void **state)
 }
 
 /* The digits go by the largest value of all panels. */
-static void test_heatmap__decimals_distinguish_values(void **state)
+TEST(decimals_distinguish_values)
 {
     static const struct {
         float a[2], b;
@@ -273,7 +267,7 @@ static void test_heatmap__decimals_distinguish_values(void **state)
 }
 
 /* A decade is as long as any other, and what is below has the end's colour. */
-static void test_heatmap__a_logarithmic_scale_has_decades(void **state)
+TEST(a_logarithmic_scale_has_decades)
 {
     const es_color_scale scale = {0.5, 5e5, true, ES_COLORMAP_VIRIDIS};
     assert_int_equal(es_scale_level(&scale, 0.5), 0);
@@ -292,23 +286,4 @@ static void test_heatmap__a_logarithmic_scale_has_decades(void **state)
     es_picture *picture = drawn(&figure);
     ASSERT_SAYS(picture, "1", "1000");
     es_picture_free(picture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_heatmap__published_models_are_golden),
-        cmocka_unit_test(test_heatmap__mixed_shapes_and_gaps_are_golden),
-        cmocka_unit_test(test_heatmap__a_large_model_is_golden),
-        cmocka_unit_test(test_heatmap__all_panels_have_one_scale),
-        cmocka_unit_test(test_heatmap__every_shape_is_drawn_soundly),
-        cmocka_unit_test(test_heatmap__many_panels_wrap),
-        cmocka_unit_test(
-            test_heatmap__hostile_scales_and_values_are_drawn_soundly),
-        cmocka_unit_test(test_heatmap__a_requested_size_is_kept),
-        cmocka_unit_test(test_heatmap__bad_shapes_are_refused),
-        cmocka_unit_test(test_heatmap__decimals_distinguish_values),
-        cmocka_unit_test(test_heatmap__a_logarithmic_scale_has_decades),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

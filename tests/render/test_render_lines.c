@@ -1,13 +1,10 @@
 /* Curves with areas, marks, categories, logarithms and limits. */
 #include "render/figures/curves.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/curve_bundles.h"
 #include "tests/support/drawn.h"
+#include "tests/support/test.h"
 
-#include <math.h>
-#include <stdlib.h>
-
-static void test_curves__area_is_a_tint(void **state)
+TEST(area_is_a_tint)
 {
     float low[40], high[40];
     bundle b = bundle_new(1, 40, 0);
@@ -40,7 +37,7 @@ static void test_curves__area_is_a_tint(void **state)
     bundle_free(&b);
 }
 
-static void test_curves__logarithm_keeps_zero(void **state)
+TEST(logarithm_keeps_zero)
 {
     static const float values[] = {0, 1, 10, 100, 1000, 0};
     bundle b = bundle_new(1, 6, 0);
@@ -71,8 +68,7 @@ static void test_curves__logarithm_keeps_zero(void **state)
     bundle_free(&b);
 }
 
-static void
-test_curves__what_is_beyond_the_limit_is_cut_and_marked(void **state)
+TEST(what_is_beyond_the_limit_is_cut_and_marked)
 {
     bundle b = bundle_new(1, 101, 0);
     for (size_t i = 0; i < b.n; i++)
@@ -96,7 +92,7 @@ test_curves__what_is_beyond_the_limit_is_cut_and_marked(void **state)
     bundle_free(&b);
 }
 
-static void test_curves__every_mark_is_its_own(void **state)
+TEST(every_mark_is_its_own)
 {
     const es_colors *colors = es_theme_colors(ES_THEME_LIGHT);
     char *svgs[ES_N_MARKS];
@@ -138,7 +134,7 @@ static es_curves runs_figure(const es_curves_panel *panels, size_t n)
     return figure;
 }
 
-static void test_curves__categories_are_golden(void **state)
+TEST(categories_are_golden)
 {
     bundle b = categories_new(12, 100);
     row(&b, 3)[70] = NAN;
@@ -157,7 +153,7 @@ static void test_curves__categories_are_golden(void **state)
     bundle_free(&b);
 }
 
-static void test_curves__panels_may_have_their_own_scales(void **state)
+TEST(panels_may_have_their_own_scales)
 {
     bundle a = bundle_new(1, 9, 0), b = bundle_new(1, 9, 0);
     row(&b, 0)[4] = 1000;
@@ -197,7 +193,7 @@ static void check_legend_is_clear(const es_curves *figure)
     es_curves_sheet_clear(&sheet);
 }
 
-static void test_curves__legend_is_clear_of_data(void **state)
+TEST(legend_is_clear_of_data)
 {
     static const double sizes[][2] = {{0, 0},     {234, 0},   {486, 0},
                                       {480, 270}, {600, 220}, {700, 500}};
@@ -220,7 +216,7 @@ static void test_curves__legend_is_clear_of_data(void **state)
     }
 }
 
-static void test_curves__few_samples_are_dots_at_whole_ticks(void **state)
+TEST(few_samples_are_dots_at_whole_ticks)
 {
     bundle b = bundle_new(2, 4, 0);
     b.curves[1].pen = ES_PEN_MARKS;
@@ -235,20 +231,4 @@ static void test_curves__few_samples_are_dots_at_whole_ticks(void **state)
     ASSERT_SAYS_NOT(picture, "0.5", "step");
     es_picture_free(picture);
     bundle_free(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_curves__area_is_a_tint),
-        cmocka_unit_test(test_curves__logarithm_keeps_zero),
-        cmocka_unit_test(
-            test_curves__what_is_beyond_the_limit_is_cut_and_marked),
-        cmocka_unit_test(test_curves__every_mark_is_its_own),
-        cmocka_unit_test(test_curves__categories_are_golden),
-        cmocka_unit_test(test_curves__panels_may_have_their_own_scales),
-        cmocka_unit_test(test_curves__legend_is_clear_of_data),
-        cmocka_unit_test(test_curves__few_samples_are_dots_at_whole_ticks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,11 @@
 /* Pictures drawn while the address space is too small for them. */
 #include "render/figures/curves.h"
 #include "render/figures/heatmap.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/test.h"
 
-#include <math.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define SANITIZED 0
 #if defined(__has_feature)
@@ -104,7 +101,7 @@ static void check_limits(es_status (*draw)(es_picture **), es_format format)
     assert_true(n_drawn > 0 && n_failed > 5);
 }
 
-static void test_memory__too_little_is_an_error(void **state)
+TEST(too_little_is_an_error)
 {
     if (SANITIZED)
         skip(); /* its shadow memory does not fit under a limit */
@@ -112,12 +109,4 @@ static void test_memory__too_little_is_an_error(void **state)
         check_limits(draw_heatmap, (es_format)format);
         check_limits(draw_curves, (es_format)format);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory__too_little_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 /* The display list and its devices: shapes, texts, hostile numbers. */
 #include "render/picture_internal.h"
 #include "tests/support/chance.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/drawn.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 static const es_color white = {255, 255, 255, 255};
 static const es_color red = {255, 0, 0, 255};
@@ -25,7 +22,7 @@ static es_image drawn(const es_picture *picture, double scale)
     return out;
 }
 
-static void test_picture__size_is_checked(void **state)
+TEST(size_is_checked)
 {
     static const double bad[] = {0,   0.99,     -5,       20000.5,
                                  NAN, INFINITY, -INFINITY};
@@ -67,7 +64,7 @@ static void append_bad(es_picture *p, double bad)
     es_picture_clip(p, 1, 1, bad, 1);
 }
 
-static void test_picture__bad_numbers_are_left_out(void **state)
+TEST(bad_numbers_are_left_out)
 {
     es_picture *picture = blank(10, 10);
     append_bad(picture, NAN);
@@ -85,7 +82,7 @@ static void test_picture__bad_numbers_are_left_out(void **state)
     es_picture_free(picture);
 }
 
-static void test_picture__large_numbers_are_brought_in(void **state)
+TEST(large_numbers_are_brought_in)
 {
     es_picture *picture = blank(10, 10);
     es_picture_rect(picture, -1e300, -1e9, 1e300, 1e300, red);
@@ -100,7 +97,7 @@ static void test_picture__large_numbers_are_brought_in(void **state)
     ASSERT_PIXELS(picture, 1, 0, {3, 5, 0x0000ff});
 }
 
-static void test_picture__half_bad_pair_is_a_gap(void **state)
+TEST(half_bad_pair_is_a_gap)
 {
     es_picture *picture = blank(10, 10);
     const double points[] = {0, 1, NAN, 2, 3, INFINITY, 4, 5};
@@ -113,7 +110,7 @@ static void test_picture__half_bad_pair_is_a_gap(void **state)
     es_picture_free(picture);
 }
 
-static void test_picture__out_of_memory_is_reported(void **state)
+TEST(out_of_memory_is_reported)
 {
     es_picture *picture = blank(10, 10);
     es_picture_rect(picture, 1, 1, 1, 1, red);
@@ -135,7 +132,7 @@ static void test_picture__out_of_memory_is_reported(void **state)
     es_picture_free(picture);
 }
 
-static void test_picture__rects_meet_at_pixels(void **state)
+TEST(rects_meet_at_pixels)
 {
     es_picture *picture = blank(8, 4);
     /* 2.4 points is pixel 4.8 at scale 2, so the edge goes to pixel 5. */
@@ -145,7 +142,7 @@ static void test_picture__rects_meet_at_pixels(void **state)
                   {10, 0, 0x0000ff}, {11, 0, 0xffffff}, {15, 7, 0xffffff});
 }
 
-static void test_picture__lines_are_sharp(void **state)
+TEST(lines_are_sharp)
 {
     es_picture *picture = blank(10, 10);
     es_picture_line(picture, 0, 5.2, 10, 5.2, 0.5, red);
@@ -154,7 +151,7 @@ static void test_picture__lines_are_sharp(void **state)
                   {9, 5, 0xff0000}, {0, 4, 0xffffff});
 }
 
-static void test_picture__a_clip_cuts_until_it_ends(void **state)
+TEST(a_clip_cuts_until_it_ends)
 {
     es_picture *picture = blank(10, 10);
     es_picture_clip(picture, 2, 2, 4, 4);
@@ -165,7 +162,7 @@ static void test_picture__a_clip_cuts_until_it_ends(void **state)
                   {5, 5, 0xff0000}, {6, 5, 0xffffff}, {9, 9, 0x0000ff});
 }
 
-static void test_picture__polyline_lifts_its_pen(void **state)
+TEST(polyline_lifts_its_pen)
 {
     es_picture *picture = blank(30, 9);
     const double points[] = {0, 4.5, 9, 4.5, NAN, NAN, 21, 4.5, 30, 4.5};
@@ -174,7 +171,7 @@ static void test_picture__polyline_lifts_its_pen(void **state)
                   {25, 4, 0xff0000});
 }
 
-static void test_picture__spans_fill_their_columns(void **state)
+TEST(spans_fill_their_columns)
 {
     es_picture *picture = blank(6, 10);
     const double spans[] = {0, 5, NAN, NAN, 5, 10, 7, 3};
@@ -184,7 +181,7 @@ static void test_picture__spans_fill_their_columns(void **state)
                   {3, 9, 0x0000ff}, {4, 5, 0xffffff} /* upside down */);
 }
 
-static void test_picture__hatch_stays_inside(void **state)
+TEST(hatch_stays_inside)
 {
     es_picture *picture = blank(20, 20);
     es_picture_hatch(picture, 5, 5, 10, 10, white, red);
@@ -220,7 +217,7 @@ static void ink_extent(es_picture *picture, int *left, int *right)
     es_picture_free(picture);
 }
 
-static void test_picture__text_is_aligned_and_turned(void **state)
+TEST(text_is_aligned_and_turned)
 {
     double width = es_text_width("HHHH", 20, ES_WEIGHT_BOLD);
     int left, right;
@@ -241,7 +238,7 @@ static void test_picture__text_is_aligned_and_turned(void **state)
 
 #define BAD "\ufffd" /* in place of a byte or a character */
 
-static void test_picture__text_is_cleaned(void **state)
+TEST(text_is_cleaned)
 {
     static const char *const cases[][2] = {
         {"plain", "plain"},
@@ -272,7 +269,7 @@ static void test_picture__text_is_cleaned(void **state)
     }
 }
 
-static void test_picture__text_width_grows_with_the_text(void **state)
+TEST(text_width_grows_with_the_text)
 {
     double one = es_text_width("0", 10, ES_WEIGHT_NORMAL);
     /* DejaVu's digits are 1303 of 2048 units wide. */
@@ -287,7 +284,7 @@ static void test_picture__text_width_grows_with_the_text(void **state)
 }
 
 /* No byte string at all makes Cairo refuse the picture. */
-static void test_picture__any_bytes_can_be_drawn(void **state)
+TEST(any_bytes_can_be_drawn)
 {
     uint32_t x = 2024;
     for (int round = 0; round < 300; round++) {
@@ -306,7 +303,7 @@ static void test_picture__any_bytes_can_be_drawn(void **state)
     }
 }
 
-static void test_picture__text_is_fitted(void **state)
+TEST(text_is_fitted)
 {
     const char *text = "h\xc3\xa9\xc3\xa9\xc3\xa9 \xf0\x9f\x98\x80 \xd7\xa9\xd7"
                        "\x9c\xd7\x95\xd7\x9d and more";
@@ -338,7 +335,7 @@ static void test_picture__text_is_fitted(void **state)
 #define SALAM "\u0633\u0644\u0627\u0645" /* its lam and alef are one glyph */
 #define MALAS "\ufee1\ufefc\ufeb3"
 
-static void test_picture__leftward_text_is_turned(void **state)
+TEST(leftward_text_is_turned)
 {
     static const struct {
         const char *clean, *drawn;
@@ -372,7 +369,7 @@ static void test_picture__leftward_text_is_turned(void **state)
 }
 
 /* What is found when a PDF is searched: a letter for each character drawn. */
-static void test_picture__turned_text_keeps_its_letters(void **state)
+TEST(turned_text_keeps_its_letters)
 {
     es_drawn drawn = es_text_turn(SALAM " (\u200e");
     assert_non_null(drawn.text);
@@ -383,7 +380,7 @@ static void test_picture__turned_text_keeps_its_letters(void **state)
     free(drawn.text);
 }
 
-static void test_picture__other_text_is_drawn_as_it_is(void **state)
+TEST(other_text_is_drawn_as_it_is)
 {
     static const char *const texts[] = {
         "",       "SM+LN+G 0.25",       "h\u00e9llo", "\u0416\u03a9",
@@ -394,7 +391,7 @@ static void test_picture__other_text_is_drawn_as_it_is(void **state)
 }
 
 /* As wide as what is drawn, and cut where reading ends. */
-static void test_picture__leftward_text_is_measured(void **state)
+TEST(leftward_text_is_measured)
 {
     double drawn = es_drawn_width(MALAS, 9, ES_WEIGHT_NORMAL);
     assert_true(es_text_width(SALAM, 9, ES_WEIGHT_NORMAL) == drawn);
@@ -407,7 +404,7 @@ static void test_picture__leftward_text_is_measured(void **state)
 }
 
 /* The same ink as of the turned text, for any alignment. */
-static void test_picture__leftward_text_is_placed(void **state)
+TEST(leftward_text_is_placed)
 {
     for (int align = ES_ALIGN_START; align <= ES_ALIGN_END; align++) {
         const char *texts[] = {SALAM " 0.25", "0.25 " MALAS};
@@ -440,7 +437,7 @@ static void draw_name(es_picture *picture, const char *name, double x, double y,
 }
 
 /* Names that people and attackers give, each within its frame. */
-static void test_picture__names_of_any_script(void **state)
+TEST(names_of_any_script)
 {
     static char longest[201];
     static const char *const names[] = {
@@ -467,33 +464,4 @@ static void test_picture__names_of_any_script(void **state)
         draw_name(picture, names[i], 155, y, ES_ALIGN_END, ES_WEIGHT_BOLD);
     }
     assert_golden(picture, "names");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_picture__size_is_checked),
-        cmocka_unit_test(test_picture__bad_numbers_are_left_out),
-        cmocka_unit_test(test_picture__large_numbers_are_brought_in),
-        cmocka_unit_test(test_picture__half_bad_pair_is_a_gap),
-        cmocka_unit_test(test_picture__out_of_memory_is_reported),
-        cmocka_unit_test(test_picture__rects_meet_at_pixels),
-        cmocka_unit_test(test_picture__lines_are_sharp),
-        cmocka_unit_test(test_picture__a_clip_cuts_until_it_ends),
-        cmocka_unit_test(test_picture__polyline_lifts_its_pen),
-        cmocka_unit_test(test_picture__spans_fill_their_columns),
-        cmocka_unit_test(test_picture__hatch_stays_inside),
-        cmocka_unit_test(test_picture__text_is_aligned_and_turned),
-        cmocka_unit_test(test_picture__text_is_cleaned),
-        cmocka_unit_test(test_picture__text_width_grows_with_the_text),
-        cmocka_unit_test(test_picture__any_bytes_can_be_drawn),
-        cmocka_unit_test(test_picture__text_is_fitted),
-        cmocka_unit_test(test_picture__leftward_text_is_turned),
-        cmocka_unit_test(test_picture__turned_text_keeps_its_letters),
-        cmocka_unit_test(test_picture__other_text_is_drawn_as_it_is),
-        cmocka_unit_test(test_picture__leftward_text_is_measured),
-        cmocka_unit_test(test_picture__leftward_text_is_placed),
-        cmocka_unit_test(test_picture__names_of_any_script),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,9 @@
 /* The PNG writer: palettes, exact colours, notes. */
 #include "render/picture_internal.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/drawn.h"
+#include "tests/support/test.h"
 
-#include <math.h>
 #include <png.h>
-#include <stdlib.h>
 
 static const es_color white = {255, 255, 255, 255};
 
@@ -31,7 +29,7 @@ static es_picture *squares(unsigned n)
     return picture;
 }
 
-static void test_png__up_to_256_colors_are_a_palette(void **state)
+TEST(up_to_256_colors_are_a_palette)
 {
     static const unsigned counts[] = {7, 255 /* and the background */, 256,
                                       400};
@@ -60,7 +58,7 @@ static bool is_named(uint32_t color, unsigned n)
 }
 
 /* What the merged blends may cost, and that named colours cost nothing. */
-static void test_png__blends_share_entries(void **state)
+TEST(blends_share_entries)
 {
     es_picture *picture = squares(120);
     for (int i = 0; i < 12; i++)
@@ -95,7 +93,7 @@ static void test_png__blends_share_entries(void **state)
     es_picture_free(picture);
 }
 
-static void test_png__wide_rows_are_written(void **state)
+TEST(wide_rows_are_written)
 {
     for (unsigned n = 200; n <= 1500; n += 1300) {
         es_picture *picture = blank(16000, 3);
@@ -114,7 +112,7 @@ static void test_png__wide_rows_are_written(void **state)
     }
 }
 
-static void test_png__size_is_checked(void **state)
+TEST(size_is_checked)
 {
     static const struct {
         double scale;
@@ -135,7 +133,7 @@ static void test_png__size_is_checked(void **state)
     es_picture_free(picture);
 }
 
-static void test_png__notes_are_read_back(void **state)
+TEST(notes_are_read_back)
 {
     char longest[101];
     memset(longest, 'k', 100);
@@ -171,7 +169,7 @@ static void test_png__notes_are_read_back(void **state)
     es_picture_free(picture);
 }
 
-static void test_png__the_same_picture_gives_the_same_bytes(void **state)
+TEST(the_same_picture_gives_the_same_bytes)
 {
     es_picture *picture = squares(99);
     es_picture_text(picture, 1, 9, 8, ES_ALIGN_START, ES_WEIGHT_NORMAL, 0,
@@ -189,7 +187,7 @@ static void test_png__the_same_picture_gives_the_same_bytes(void **state)
 }
 
 /* A palette; RGB; so small that nothing is written before the flush. */
-static void test_png__a_full_disk_is_an_error(void **state)
+TEST(a_full_disk_is_an_error)
 {
     static const struct {
         unsigned n;
@@ -210,7 +208,7 @@ static void test_png__a_full_disk_is_an_error(void **state)
     }
 }
 
-static void test_png__formats_are_parsed(void **state)
+TEST(formats_are_parsed)
 {
     static const struct {
         const char *path;
@@ -233,19 +231,4 @@ static void test_png__formats_are_parsed(void **state)
                          paths[i].found);
         assert_true(!paths[i].found || format == paths[i].format);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_png__up_to_256_colors_are_a_palette),
-        cmocka_unit_test(test_png__blends_share_entries),
-        cmocka_unit_test(test_png__wide_rows_are_written),
-        cmocka_unit_test(test_png__size_is_checked),
-        cmocka_unit_test(test_png__notes_are_read_back),
-        cmocka_unit_test(test_png__the_same_picture_gives_the_same_bytes),
-        cmocka_unit_test(test_png__a_full_disk_is_an_error),
-        cmocka_unit_test(test_png__formats_are_parsed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

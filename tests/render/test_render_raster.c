@@ -1,12 +1,8 @@
 /* Images in pictures, and the figure made of them. */
-#include "analyzer/base/value.h"
 #include "render/figures/raster.h"
 #include "render/picture_internal.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/drawn.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 static const es_color palette[3] = {
     {255, 255, 255, 255}, {200, 30, 45, 255}, {10, 120, 240, 255}};
@@ -20,7 +16,7 @@ static es_picture *image_picture(void)
     return picture;
 }
 
-static void test_image__cells_become_pixels(void **state)
+TEST(cells_become_pixels)
 {
     static const int wanted[2][3] = {{0, 1, 2}, {2, 0, 1}};
     es_picture *picture = image_picture();
@@ -38,7 +34,7 @@ static void test_image__cells_become_pixels(void **state)
     es_picture_free(picture);
 }
 
-static void test_image__nothing_to_show_is_left_out(void **state)
+TEST(nothing_to_show_is_left_out)
 {
     const uint8_t cells[1] = {0};
     es_picture *picture = NULL;
@@ -52,7 +48,7 @@ static void test_image__nothing_to_show_is_left_out(void **state)
     es_picture_free(picture);
 }
 
-static void test_image__svg_holds_a_png(void **state)
+TEST(svg_holds_a_png)
 {
     es_picture *picture = image_picture();
     size_t n;
@@ -66,7 +62,7 @@ static void test_image__svg_holds_a_png(void **state)
 
 /* --- joining --------------------------------------------------------------*/
 
-static void test_raster__joined_cells_keep_nan_and_extremes(void **state)
+TEST(joined_cells_keep_nan_and_extremes)
 {
     const float M = es_missing();
     const float values[2 * 4] = {2, 1.5f, 2.25f, M, 5, 5.125f, NAN, M};
@@ -158,7 +154,7 @@ static size_t count_color(const es_image *image, uint32_t color)
     return n;
 }
 
-static void test_raster__pictures_are_golden(void **state)
+TEST(pictures_are_golden)
 {
     model a = make_model(3, 4, 200), b = make_model(5, 2, 40);
     a.values[8 * 200 + 120] = NAN;
@@ -173,7 +169,7 @@ static void test_raster__pictures_are_golden(void **state)
 
 /* One NaN of 2048 x 148 cells is seen in the image and at both edges; the
  * file has a palette. */
-static void test_raster__one_nan_is_marked(void **state)
+TEST(one_nan_is_marked)
 {
     model m = make_model(4, 36, 2048);
     es_raster_panel panel = panel_of(&m);
@@ -196,7 +192,7 @@ static void test_raster__one_nan_is_marked(void **state)
     free_model(&m);
 }
 
-static void test_raster__every_shape_is_drawn_soundly(void **state)
+TEST(every_shape_is_drawn_soundly)
 {
     static const size_t shapes[][3] = {{1, 1, 1},    {1, 128, 3}, {96, 1, 2048},
                                        {96, 128, 7}, {12, 12, 1}, {2, 3, 500}};
@@ -217,7 +213,7 @@ static void test_raster__every_shape_is_drawn_soundly(void **state)
 }
 
 /* However wide the columns: no tick where there was no sample. */
-static void test_raster__ticks_are_at_samples(void **state)
+TEST(ticks_are_at_samples)
 {
     static const struct {
         size_t n;
@@ -252,7 +248,7 @@ static es_status draw(es_picture **out, const void *figure)
     return es_raster_draw(out, figure);
 }
 
-static void test_raster__a_requested_size_is_kept(void **state)
+TEST(a_requested_size_is_kept)
 {
     es_picture *picture = NULL;
     es_raster_panel panel = {.title = "none"};
@@ -266,20 +262,4 @@ static void test_raster__a_requested_size_is_kept(void **state)
     figure.n_panels = 1;
     assert_sizes_are_kept(draw, &figure, &figure.style);
     free_model(&m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_image__cells_become_pixels),
-        cmocka_unit_test(test_image__nothing_to_show_is_left_out),
-        cmocka_unit_test(test_image__svg_holds_a_png),
-        cmocka_unit_test(test_raster__joined_cells_keep_nan_and_extremes),
-        cmocka_unit_test(test_raster__pictures_are_golden),
-        cmocka_unit_test(test_raster__one_nan_is_marked),
-        cmocka_unit_test(test_raster__every_shape_is_drawn_soundly),
-        cmocka_unit_test(test_raster__ticks_are_at_samples),
-        cmocka_unit_test(test_raster__a_requested_size_is_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

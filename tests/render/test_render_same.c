@@ -2,12 +2,8 @@
 #include "render/figures/curves.h"
 #include "render/figures/heatmap.h"
 #include "render/picture_internal.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/test.h"
 #include "tests/support/viewers.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SCALE 2
 
@@ -85,7 +81,7 @@ static void assert_same(const es_picture *picture, const char *name)
     image_clear(&ours);
 }
 
-static void test_same__every_shape_looks_alike_in_all_formats(void **state)
+TEST(every_shape_looks_alike_in_all_formats)
 {
     es_picture *picture = shapes();
     assert_same(picture, "shapes");
@@ -101,7 +97,7 @@ static void remove_shape(es_picture *picture, size_t i)
 
 /* What the comparison is worth: it distinguishes a picture from one that lacks
  * any of its shapes, the clips included. */
-static void test_same__a_lost_shape_is_seen(void **state)
+TEST(a_lost_shape_is_seen)
 {
     es_picture *whole = shapes();
     size_t n = whole->n_shapes;
@@ -150,7 +146,7 @@ static es_picture *heatmap(void)
     return picture;
 }
 
-static void test_same__a_heatmap_looks_alike_in_all_formats(void **state)
+TEST(a_heatmap_looks_alike_in_all_formats)
 {
     es_picture *picture = heatmap();
     assert_same(picture, "heatmap");
@@ -177,14 +173,14 @@ static es_picture *leftward(void)
 }
 
 /* A viewer turns and joins by itself what we turn and join for PNG. */
-static void test_same__leftward_text_looks_alike_in_all_formats(void **state)
+TEST(leftward_text_looks_alike_in_all_formats)
 {
     es_picture *picture = leftward();
     assert_same(picture, "leftward text");
     es_picture_free(picture);
 }
 
-static void test_same__curves_look_alike_in_all_formats(void **state)
+TEST(curves_look_alike_in_all_formats)
 {
     enum { N = 4000, FEW = 40 };
     static int64_t steps[N];
@@ -246,7 +242,7 @@ static char *pdf_text(const es_picture *picture)
     return text;
 }
 
-static void test_same__pdf_text_is_found(void **state)
+TEST(pdf_text_is_found)
 {
     if (!there)
         skip();
@@ -261,7 +257,7 @@ static void test_same__pdf_text_is_found(void **state)
 
 /* In the order of reading and as plain letters, but for lam with alef, between
  * the marks of direction that pdftotext puts in. */
-static void test_same__pdf_leftward_text_is_found(void **state)
+TEST(pdf_leftward_text_is_found)
 {
     static const char *const words[] = {
         "\u05e9\u05dc\u05d5\u05dd", "\u0645\u0631\u062d\u0628\u0627",
@@ -277,7 +273,7 @@ static void test_same__pdf_leftward_text_is_found(void **state)
 }
 
 /* Columns of pdffonts: name, type, encoding, embedded, subset, Unicode. */
-static void test_same__pdf_fonts_are_embedded(void **state)
+TEST(pdf_fonts_are_embedded)
 {
     if (!there)
         skip();
@@ -311,17 +307,4 @@ static int close_viewers(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same__every_shape_looks_alike_in_all_formats),
-        cmocka_unit_test(test_same__a_lost_shape_is_seen),
-        cmocka_unit_test(test_same__a_heatmap_looks_alike_in_all_formats),
-        cmocka_unit_test(test_same__curves_look_alike_in_all_formats),
-        cmocka_unit_test(test_same__leftward_text_looks_alike_in_all_formats),
-        cmocka_unit_test(test_same__pdf_text_is_found),
-        cmocka_unit_test(test_same__pdf_leftward_text_is_found),
-        cmocka_unit_test(test_same__pdf_fonts_are_embedded),
-    };
-    return cmocka_run_group_tests(tests, open_viewers, close_viewers);
-}
+TEST_GROUP(open_viewers, close_viewers)

@@ -2,11 +2,8 @@
 #include "render/figures/scatter.h"
 #include "render/picture_internal.h"
 #include "tests/support/chance.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/drawn.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 enum { MOST = 150 };
 
@@ -69,7 +66,7 @@ static es_picture *drawn(const es_scatter *figure)
 
 static const double sizes[][2] = {{0, 0}, {234, 0}, {486, 0}, {480, 270}};
 
-static void test_scatter__any_number_of_points_is_drawn_soundly(void **state)
+TEST(any_number_of_points_is_drawn_soundly)
 {
     static const size_t counts[] = {0, 1, 2, 3, 7, 12, 40};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
@@ -84,7 +81,7 @@ static void test_scatter__any_number_of_points_is_drawn_soundly(void **state)
 }
 
 /* Every label is somewhere: beside its point, or in the list below. */
-static void test_scatter__all_are_named(void **state)
+TEST(all_are_named)
 {
     for (int k = 0; k < 2; k++) {
         bundle *b = bundle_new(40, k ? 1 : 0.001);
@@ -99,7 +96,7 @@ static void test_scatter__all_are_named(void **state)
     }
 }
 
-static void test_scatter__the_front_is_what_none_beats(void **state)
+TEST(the_front_is_what_none_beats)
 {
     static const es_point points[] = {
         {1, 9, "a"},    {2, 9, "b"},   {2, 5, "c"},          {3, 5, "d"},
@@ -117,7 +114,7 @@ static void test_scatter__the_front_is_what_none_beats(void **state)
 }
 
 /* Decades are as long as any other. */
-static void test_scatter__points_are_where_their_values_say(void **state)
+TEST(points_are_where_their_values_say)
 {
     static const es_point points[] = {
         {10, 1000, "a"}, {100, 10, "b"}, {1000, 100, "c"}, {0, 5, "zero"}};
@@ -134,7 +131,7 @@ static void test_scatter__points_are_where_their_values_say(void **state)
     es_picture_free(picture);
 }
 
-static void test_scatter__what_is_not_finite_is_left_out(void **state)
+TEST(what_is_not_finite_is_left_out)
 {
     static const double values[] = {NAN, INFINITY, 0, -5, 1e-310, 1e308};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
@@ -151,7 +148,7 @@ static void test_scatter__what_is_not_finite_is_left_out(void **state)
         }
 }
 
-static void test_scatter__long_names_are_numbered(void **state)
+TEST(long_names_are_numbered)
 {
     for (size_t k = 0; k < 4; k++) {
         bundle *b = bundle_new(7, 1);
@@ -169,7 +166,7 @@ static es_status draw(es_picture **out, const void *figure)
     return es_scatter_draw(out, figure);
 }
 
-static void test_scatter__a_requested_size_is_kept(void **state)
+TEST(a_requested_size_is_kept)
 {
     bundle *b = bundle_new(5, 1);
     for (size_t i = 0; i < 5; i++) /* which on a small page are a list */
@@ -178,7 +175,7 @@ static void test_scatter__a_requested_size_is_kept(void **state)
     free(b);
 }
 
-static void test_scatter__pictures_are_golden(void **state)
+TEST(pictures_are_golden)
 {
     bundle *b = bundle_new(30, 1);
     assert_golden(drawn(&b->figure), "scatter_crowded");
@@ -186,19 +183,4 @@ static void test_scatter__pictures_are_golden(void **state)
     b->figure.style = (es_figure_style){.theme = ES_THEME_DARK, .width = 234};
     assert_golden(drawn(&b->figure), "scatter_few");
     free(b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scatter__any_number_of_points_is_drawn_soundly),
-        cmocka_unit_test(test_scatter__all_are_named),
-        cmocka_unit_test(test_scatter__the_front_is_what_none_beats),
-        cmocka_unit_test(test_scatter__points_are_where_their_values_say),
-        cmocka_unit_test(test_scatter__what_is_not_finite_is_left_out),
-        cmocka_unit_test(test_scatter__long_names_are_numbered),
-        cmocka_unit_test(test_scatter__a_requested_size_is_kept),
-        cmocka_unit_test(test_scatter__pictures_are_golden),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

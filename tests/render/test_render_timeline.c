@@ -1,12 +1,8 @@
 /* The figure of what happened to a run. */
-#include "analyzer/base/value.h"
 #include "render/figures/timeline.h"
 #include "render/picture_internal.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/drawn.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 enum { N = 80 };
 
@@ -44,7 +40,7 @@ static es_picture *drawn(const es_timeline_panel *panels, size_t n,
     return sound_picture(es_timeline_draw(&picture, &figure), &picture);
 }
 
-static void test_timeline__a_picture_is_golden(void **state)
+TEST(a_picture_is_golden)
 {
     int64_t steps[N];
     float entropy[N], logits[N];
@@ -63,7 +59,7 @@ static void test_timeline__a_picture_is_golden(void **state)
 }
 
 /* Whatever the values, steps and sizes: nothing overlaps, nothing is lost. */
-static void test_timeline__hostile_values_are_drawn_soundly(void **state)
+TEST(hostile_values_are_drawn_soundly)
 {
     static const float kinds[] = {NAN,    INFINITY, 0,        -3,
                                   1e-40f, 3e38f,    -INFINITY};
@@ -90,7 +86,7 @@ static void test_timeline__hostile_values_are_drawn_soundly(void **state)
 }
 
 /* A dip of one sample of 100k is drawn, by few points. */
-static void test_timeline__a_dip_of_one_sample_is_kept(void **state)
+TEST(a_dip_of_one_sample_is_kept)
 {
     enum { LONG = 100000 };
     int64_t *steps = malloc(LONG * sizeof *steps);
@@ -121,7 +117,7 @@ static void test_timeline__a_dip_of_one_sample_is_kept(void **state)
 
 /* Of a few steps each has its tick, and no part of one does; and nothing is
  * half a NaN. */
-static void test_timeline__what_is_whole_has_whole_ticks(void **state)
+TEST(what_is_whole_has_whole_ticks)
 {
     static const struct {
         int64_t steps[2];
@@ -156,7 +152,7 @@ static es_status draw(es_picture **out, const void *figure)
     return es_timeline_draw(out, figure);
 }
 
-static void test_timeline__a_requested_size_is_kept(void **state)
+TEST(a_requested_size_is_kept)
 {
     es_picture *picture = NULL;
     const int64_t steps[] = {0, 79};
@@ -168,16 +164,4 @@ static void test_timeline__a_requested_size_is_kept(void **state)
     assert_null(picture);
     figure.n_panels = 1;
     assert_sizes_are_kept(draw, &figure, &figure.style);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timeline__a_picture_is_golden),
-        cmocka_unit_test(test_timeline__hostile_values_are_drawn_soundly),
-        cmocka_unit_test(test_timeline__a_dip_of_one_sample_is_kept),
-        cmocka_unit_test(test_timeline__what_is_whole_has_whole_ticks),
-        cmocka_unit_test(test_timeline__a_requested_size_is_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 /* Typeset architectures: which they are, where their letters go. */
 #include "render/figures/title.h"
 #include "render/picture_internal.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/pictures.h"
-
-#include <math.h>
-#include <string.h>
+#include "tests/support/test.h"
 
 #define THIN "\xe2\x80\x89"
 
@@ -45,7 +42,7 @@ static void assert_texts(const char *expected, const char *text, double width)
     es_picture_free(picture);
 }
 
-static void test_title__notation_is_recognised(void **state)
+TEST(notation_is_recognised)
 {
     static const char *const notation[] = {
         "SM",
@@ -84,7 +81,7 @@ static void test_title__notation_is_recognised(void **state)
             fail_msg("%s is none", others[i]);
 }
 
-static void test_title__notation_is_typeset(void **state)
+TEST(notation_is_typeset)
 {
     assert_texts("SM" THIN "+" THIN "LN" THIN "+" THIN "G", "SM+LN + G", 1e3);
     assert_texts("EReg(SM(t)" THIN "+" THIN "ScFuFFN|i|12|)",
@@ -96,7 +93,7 @@ static void test_title__notation_is_typeset(void **state)
 }
 
 /* Blanks may make it longer than any notation. */
-static void test_title__an_overlong_title_is_drawn_as_it_is(void **state)
+TEST(an_overlong_title_is_drawn_as_it_is)
 {
     char text[400];
     snprintf(text, sizeof text, "SM%*s+R", 250, "");
@@ -106,7 +103,7 @@ static void test_title__an_overlong_title_is_drawn_as_it_is(void **state)
 }
 
 /* Where the letters are: inside the width given, wherever it is put. */
-static void test_title__letters_lie_within_the_width(void **state)
+TEST(letters_lie_within_the_width)
 {
     static const double before[] = {0, 0.5, 1};
     const char *arch = "EReg(SM(t)+ScFuFFNi6)";
@@ -128,7 +125,7 @@ static void test_title__letters_lie_within_the_width(void **state)
     }
 }
 
-static void test_title__small_indexes_stay_legible(void **state)
+TEST(small_indexes_stay_legible)
 {
     es_picture *picture = page();
     es_draw_fitted(picture, 9, 9, 7, ES_ALIGN_START, ES_WEIGHT_NORMAL, ink,
@@ -141,7 +138,7 @@ static void test_title__small_indexes_stay_legible(void **state)
     es_picture_free(picture);
 }
 
-static void test_title__a_wide_title_is_cut(void **state)
+TEST(a_wide_title_is_cut)
 {
     const char *arch = "SM+ScFuFFNi6";
     double whole = es_title_width(arch, 9, ES_WEIGHT_BOLD);
@@ -154,17 +151,4 @@ static void test_title__a_wide_title_is_cut(void **state)
         assert_null(strchr(text, '|'));
         es_picture_free(picture);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_title__notation_is_recognised),
-        cmocka_unit_test(test_title__notation_is_typeset),
-        cmocka_unit_test(test_title__an_overlong_title_is_drawn_as_it_is),
-        cmocka_unit_test(test_title__letters_lie_within_the_width),
-        cmocka_unit_test(test_title__small_indexes_stay_legible),
-        cmocka_unit_test(test_title__a_wide_title_is_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 /* SVG and PDF: text as text, metadata, the same bytes each time. */
 #include "render/picture_internal.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/golden_text.h"
 #include "tests/support/pictures.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 static const es_picture_note notes[] = {
     {"Title", "a <b> & \"c\" 'd' ]]>"},
@@ -51,7 +48,7 @@ static char *written(size_t *n, const es_picture *picture, es_format format)
     return bytes;
 }
 
-static void test_vector__the_same_picture_gives_the_same_bytes(void **state)
+TEST(the_same_picture_gives_the_same_bytes)
 {
     es_picture *picture = sample();
     for (int format = ES_FORMAT_SVG; format <= ES_FORMAT_PDF; format++) {
@@ -66,7 +63,7 @@ static void test_vector__the_same_picture_gives_the_same_bytes(void **state)
     es_picture_free(picture);
 }
 
-static void test_vector__svg_metadata_is_escaped(void **state)
+TEST(svg_metadata_is_escaped)
 {
     es_picture *picture = sample();
     size_t n;
@@ -86,7 +83,7 @@ static void test_vector__svg_metadata_is_escaped(void **state)
     es_picture_free(picture);
 }
 
-static void test_vector__svg_holds_numbers_only(void **state)
+TEST(svg_holds_numbers_only)
 {
     es_picture *picture = sample();
     size_t n;
@@ -102,7 +99,7 @@ static void test_vector__svg_holds_numbers_only(void **state)
 }
 
 /* Every shape as it is written, and nothing but the text as text. */
-static void test_vector__svg_is_golden(void **state)
+TEST(svg_is_golden)
 {
     es_picture *picture = sample();
     size_t n;
@@ -113,7 +110,7 @@ static void test_vector__svg_is_golden(void **state)
 }
 
 /* In the order of reading, placed by its left and right as in PNG. */
-static void test_vector__svg_holds_leftward_text_as_it_is_read(void **state)
+TEST(svg_holds_leftward_text_as_it_is_read)
 {
     static const char *const wanted[] = {
         "<text x=\"9\" y=\"9\" font-size=\"9\" text-anchor=\"end\""
@@ -137,7 +134,7 @@ static void test_vector__svg_holds_leftward_text_as_it_is_read(void **state)
     }
 }
 
-static void test_vector__numbers_are_short(void **state)
+TEST(numbers_are_short)
 {
     static const struct {
         double x;
@@ -167,7 +164,7 @@ static void test_vector__numbers_are_short(void **state)
     }
 }
 
-static void test_vector__pdf_has_its_metadata(void **state)
+TEST(pdf_has_its_metadata)
 {
     es_picture *picture = sample();
     size_t n;
@@ -187,7 +184,7 @@ static void test_vector__pdf_has_its_metadata(void **state)
     es_picture_free(picture);
 }
 
-static void test_vector__a_full_disk_is_an_error(void **state)
+TEST(a_full_disk_is_an_error)
 {
     es_picture *picture = sample();
     for (int format = ES_FORMAT_SVG; format <= ES_FORMAT_PDF; format++) {
@@ -207,7 +204,7 @@ static void test_vector__a_full_disk_is_an_error(void **state)
 }
 
 /* The scale is of pixels: it changes nothing here, whatever it is. */
-static void test_vector__scale_is_ignored(void **state)
+TEST(scale_is_ignored)
 {
     es_picture *picture = sample();
     size_t n, m;
@@ -218,20 +215,4 @@ static void test_vector__scale_is_ignored(void **state)
     free(a);
     free(b);
     es_picture_free(picture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vector__the_same_picture_gives_the_same_bytes),
-        cmocka_unit_test(test_vector__svg_metadata_is_escaped),
-        cmocka_unit_test(test_vector__svg_holds_numbers_only),
-        cmocka_unit_test(test_vector__svg_is_golden),
-        cmocka_unit_test(test_vector__svg_holds_leftward_text_as_it_is_read),
-        cmocka_unit_test(test_vector__numbers_are_short),
-        cmocka_unit_test(test_vector__pdf_has_its_metadata),
-        cmocka_unit_test(test_vector__a_full_disk_is_an_error),
-        cmocka_unit_test(test_vector__scale_is_ignored),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

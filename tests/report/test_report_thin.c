@@ -1,12 +1,7 @@
 /* Thinning for a report: what is kept of a series that is too long. */
-#include "tests/support/listed.h"
-
-#include "analyzer/base/value.h"
 #include "cli/report/report.h"
 #include "cli/report/thin.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "tests/support/test.h"
 
 enum { VALUES = 3 };
 
@@ -77,7 +72,7 @@ static void assert_in_order(const es_thin *thin, int n)
         assert_true(steps[i - 1] < steps[i]);
 }
 
-ES_TEST(test_thin__keeps_all_that_fits)
+TEST(keeps_all_that_fits)
 {
     for (int n = 1; n <= 7; n++) {
         es_thin *made = thin(n, 7, PLAIN);
@@ -90,7 +85,7 @@ ES_TEST(test_thin__keeps_all_that_fits)
     }
 }
 
-ES_TEST(test_thin__keeps_to_its_capacity)
+TEST(keeps_to_its_capacity)
 {
     for (int n = 5; n <= 200; n += 13)
         for (size_t capacity = 0; capacity < 40; capacity += 3) {
@@ -102,7 +97,7 @@ ES_TEST(test_thin__keeps_to_its_capacity)
         }
 }
 
-ES_TEST(test_thin__keeps_what_stands_out)
+TEST(keeps_what_stands_out)
 {
     for (oddity odd = DIP; odd < N_ODDITIES; odd++)
         /* the odd sample first, last or inside its group */
@@ -120,7 +115,7 @@ ES_TEST(test_thin__keeps_what_stands_out)
         }
 }
 
-ES_TEST(test_thin__ignores_samples_beyond)
+TEST(ignores_samples_beyond)
 {
     es_thin *made = NULL;
     const float value = 2;
@@ -134,7 +129,7 @@ ES_TEST(test_thin__ignores_samples_beyond)
 }
 
 /* The vectors of RFC 4648, section 10. */
-ES_TEST(test_report__base64_is_that_of_rfc_4648)
+TEST(base64_is_that_of_rfc_4648)
 {
     static const char *const vectors[][2] = {
         {"", ""},
@@ -175,7 +170,7 @@ static void allot(size_t *shares, const size_t *n_samples, size_t n,
         shares[i] = series[i].share;
 }
 
-ES_TEST(test_report__small_series_leave_their_share_to_others)
+TEST(small_series_leave_their_share_to_others)
 {
     size_t shares[3];
     allot(shares, (const size_t[]){10, 20, 30}, 3, 600);
@@ -191,9 +186,4 @@ ES_TEST(test_report__small_series_leave_their_share_to_others)
     assert_int_equal(shares[2], 400);
     allot(shares, (const size_t[]){10, 30, 1000}, 3, 0);
     assert_true(shares[0] > 0 && shares[1] > 0 && shares[2] > 0);
-}
-
-int main(void)
-{
-    return es_test_main(NULL, NULL, NULL, NULL);
 }

@@ -1,16 +1,10 @@
 /** The summary of a run, from files: what it holds, its flags, and what is said
  *  of them. */
-#include "tests/support/listed.h"
-
-#include "analyzer/base/value.h"
 #include "cli/runs/summary.h"
 #include "tests/support/loaded.h"
-#include "tests/support/near.h"
 #include "tests/support/paper.h"
 #include "tests/support/recorded.h"
-
-#include <math.h>
-#include <stdio.h>
+#include "tests/support/test.h"
 
 /* Of each test. */
 static char *path;
@@ -80,7 +74,7 @@ static es_status try_load(void)
     return status;
 }
 
-ES_TEST(test_summary__a_run_is_summed_up_with_its_layers)
+TEST(a_run_is_summed_up_with_its_layers)
 {
     const float x[6] = {1.0F, 3.0F, NAN, 0.5F, es_missing(), INFINITY};
     es_run_info info = known_run();
@@ -129,7 +123,7 @@ static void write_steps(void)
     es_record_close(&to);
 }
 
-ES_TEST(test_summary__a_step_is_shown_or_the_one_before_it)
+TEST(a_step_is_shown_or_the_one_before_it)
 {
     write_steps();
     const int64_t wanted[] = {ES_STEP_FIRST, 30, ES_STEP_LAST};
@@ -148,7 +142,7 @@ ES_TEST(test_summary__a_step_is_shown_or_the_one_before_it)
     es_assert_status(ES_ENOTFOUND, "30", try_load());
 }
 
-ES_TEST(test_summary__a_loss_that_comes_later_is_missing)
+TEST(a_loss_that_comes_later_is_missing)
 {
     es_recorded to = begin();
     es_record_all(&to, "entropy", 5, 2.0F);
@@ -159,7 +153,7 @@ ES_TEST(test_summary__a_loss_that_comes_later_is_missing)
 }
 
 /* A regulariser's share of the loss is no perplexity. */
-ES_TEST(test_summary__perplexity_is_of_the_cross_entropy)
+TEST(perplexity_is_of_the_cross_entropy)
 {
     const float eval[] = {2.5F, 2.25F};
     es_recorded to = begin();
@@ -176,7 +170,7 @@ ES_TEST(test_summary__perplexity_is_of_the_cross_entropy)
 }
 
 /* The last evaluation belongs to the model after the last step. */
-ES_TEST(test_summary__the_last_evaluation_is_the_result)
+TEST(the_last_evaluation_is_the_result)
 {
     const float eval[] = {3.0F, 2.25F};
     es_recorded to = begin();
@@ -190,7 +184,7 @@ ES_TEST(test_summary__the_last_evaluation_is_the_result)
     assert_true(near(summary->eval_loss, 3, 0));
 }
 
-ES_TEST(test_summary__loss_keeps_nan_and_infinity_apart)
+TEST(loss_keeps_nan_and_infinity_apart)
 {
     const float losses[] = {NAN, INFINITY, -INFINITY, es_missing(), 1000.0F};
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
@@ -206,7 +200,7 @@ ES_TEST(test_summary__loss_keeps_nan_and_infinity_apart)
     }
 }
 
-ES_TEST(test_summary__eval_is_shown_where_there_is_no_train)
+TEST(eval_is_shown_where_there_is_no_train)
 {
     const float x[6] = {1, 1, 1, 1, 1, 2};
     es_recorded to = begin();
@@ -224,7 +218,7 @@ ES_TEST(test_summary__eval_is_shown_where_there_is_no_train)
     es_assert_ok(try_load());
 }
 
-ES_TEST(test_summary__train_comes_first)
+TEST(train_comes_first)
 {
     const float x[6] = {1, 1, 1, 1, 1, 2};
     es_recorded to = begin();
@@ -235,7 +229,7 @@ ES_TEST(test_summary__train_comes_first)
     assert_int_equal(summary->step, 3);
 }
 
-ES_TEST(test_summary__what_is_not_there_is_named)
+TEST(what_is_not_there_is_named)
 {
     write_steps();
     options.series = "entropi";
@@ -247,7 +241,7 @@ ES_TEST(test_summary__what_is_not_there_is_named)
     es_assert_status(ES_ENOTFOUND, "run 1 (first) has no sample", try_load());
 }
 
-ES_TEST(test_summary__series_of_every_shape_are_read)
+TEST(series_of_every_shape_are_read)
 {
     const float alpha[3] = {1, 2, 4};
     es_recorded to = begin();
@@ -266,7 +260,7 @@ ES_TEST(test_summary__series_of_every_shape_are_read)
     assert_int_equal(summary->n_columns, 1);
 }
 
-ES_TEST(test_summary__running_without_a_writer_is_interrupted)
+TEST(running_without_a_writer_is_interrupted)
 {
     es_run_info info = known_run();
     es_recorded to = begin_run(&info);
@@ -278,7 +272,7 @@ ES_TEST(test_summary__running_without_a_writer_is_interrupted)
     assert_string_equal(summary->status, "interrupted");
 }
 
-ES_TEST(test_summary__each_policy_gives_its_m)
+TEST(each_policy_gives_its_m)
 {
     write_steps();
     const double expected[] = {4, 2.5, es_ceiling(128), log(128), 1.5};
@@ -297,7 +291,7 @@ ES_TEST(test_summary__each_policy_gives_its_m)
     es_assert_status(ES_EUSAGE, "loss", try_load());
 }
 
-ES_TEST(test_summary__the_peak_alone_is_that_of_the_summary)
+TEST(the_peak_alone_is_that_of_the_summary)
 {
     write_steps();
     options.step = 30;
@@ -338,7 +332,7 @@ static void assert_flag(size_t index, const char *title, int64_t onset,
     assert_int_equal(flag->n_heads, n_heads);
 }
 
-ES_TEST(test_summary__published_models_have_their_flags)
+TEST(published_models_have_their_flags)
 {
     static const struct {
         const char *arch, *said;
@@ -366,7 +360,7 @@ ES_TEST(test_summary__published_models_have_their_flags)
 }
 
 /* Series of different rhythms: the judge sees them in the order of steps. */
-ES_TEST(test_summary__series_of_other_rhythms_are_judged_together)
+TEST(series_of_other_rhythms_are_judged_together)
 {
     es_recorded to = begin();
     for (int64_t step = 0; step < 100; step++) {
@@ -391,7 +385,7 @@ ES_TEST(test_summary__series_of_other_rhythms_are_judged_together)
 }
 
 /* Series are merged by step: this nan goes from one to the other. */
-ES_TEST(test_summary__a_nan_goes_on_in_another_series)
+TEST(a_nan_goes_on_in_another_series)
 {
     es_recorded to = begin();
     es_record_all(&to, "entropy", 0, 1.0F);
@@ -405,7 +399,7 @@ ES_TEST(test_summary__a_nan_goes_on_in_another_series)
     assert_int_equal(summary->flags[0].last, 10);
 }
 
-ES_TEST(test_summary__eval_is_judged_where_it_is_shown)
+TEST(eval_is_judged_where_it_is_shown)
 {
     const float x[6] = {3.5F, 3.5F, 3.5F, 3.5F, 1, 1};
     es_recorded to = begin();
@@ -414,7 +408,7 @@ ES_TEST(test_summary__eval_is_judged_where_it_is_shown)
     assert_says("overload L0-1 (error)");
 }
 
-ES_TEST(test_summary__what_is_over_raises_no_alarm)
+TEST(what_is_over_raises_no_alarm)
 {
     es_recorded to = begin();
     for (int64_t step = 0; step < 30; step++)
@@ -442,7 +436,7 @@ static void load_fallen(int64_t nan_step)
     end(&to);
 }
 
-ES_TEST(test_summary__a_collapse_before_a_nan_is_named)
+TEST(a_collapse_before_a_nan_is_named)
 {
     static const struct {
         int64_t nan_step, lead;
@@ -467,7 +461,7 @@ ES_TEST(test_summary__a_collapse_before_a_nan_is_named)
     }
 }
 
-ES_TEST(test_summary__the_first_twentieth_is_a_warm_up)
+TEST(the_first_twentieth_is_a_warm_up)
 {
     es_run_info info = known_run();
     info.config = "{\"steps\": 1000}";
@@ -478,7 +472,7 @@ ES_TEST(test_summary__the_first_twentieth_is_a_warm_up)
     assert_int_equal(summary->n_flags, 0);
 }
 
-ES_TEST(test_summary__without_ctx_it_says_so)
+TEST(without_ctx_it_says_so)
 {
     es_run_info info = es_run_of(3, 2);
     es_recorded to = begin_run(&info);
@@ -488,7 +482,7 @@ ES_TEST(test_summary__without_ctx_it_says_so)
     assert_true(isnan(summary->ceiling));
 }
 
-ES_TEST(test_summary__layers_are_ranges)
+TEST(layers_are_ranges)
 {
     es_run_info info = es_run_of(9, 1);
     const float rows[9] = {1, 0, 1, 1, 1, 0, 0, 1, 1};
@@ -504,7 +498,7 @@ ES_TEST(test_summary__layers_are_ranges)
 }
 
 /* On and off at every other sample, more often than flags are kept. */
-ES_TEST(test_summary__memory_is_bounded)
+TEST(memory_is_bounded)
 {
     enum { N = 2 * (ES_FLAGS_KEPT + 500) };
     es_recorded to = begin();
@@ -527,7 +521,7 @@ ES_TEST(test_summary__memory_is_bounded)
     assert_says("nan L0,2 (critical)");
 }
 
-ES_TEST(test_summary__a_damaged_run_costs_only_itself)
+TEST(a_damaged_run_costs_only_itself)
 {
     const es_run_info info = known_run();
     es_recorded to = begin_run(&info);
@@ -555,7 +549,7 @@ ES_TEST(test_summary__a_damaged_run_costs_only_itself)
     es_reader_close(reader);
 }
 
-ES_TEST(test_summary__a_run_is_called_by_arch_or_name)
+TEST(a_run_is_called_by_arch_or_name)
 {
     es_run_summary a = {.name = (char[]){"a"}, .arch = (char[]){"SM"}};
     es_run_summary b = {.name = (char[]){"b"}, .arch = (char[]){"SM"}};
@@ -569,7 +563,4 @@ ES_TEST(test_summary__a_run_is_called_by_arch_or_name)
     assert_string_equal(es_summary_title(&a, all, 1), "SM");
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, make, clean);
-}
+TEST_EACH(make, clean)

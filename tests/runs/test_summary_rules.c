@@ -1,15 +1,9 @@
 /** Further rules over runs in files, finished and growing. */
-#include "tests/support/listed.h"
-
-#include "analyzer/base/value.h"
 #include "cli/runs/summary.h"
 #include "tests/support/chance.h"
 #include "tests/support/recorded.h"
 #include "tests/support/ruled.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 #define L 3
 #define H 2
@@ -76,7 +70,7 @@ static void assert_flag(const es_flag *flag, const char *title, int64_t onset,
     assert_int_equal(flag->stands, stands);
 }
 
-ES_TEST(test_summary_rules__stand_among_the_flags)
+TEST(stand_among_the_flags)
 {
     char *path = write_run(state, "among.db", 0.5F);
     es_run_summary *summary;
@@ -105,7 +99,7 @@ ES_TEST(test_summary_rules__stand_among_the_flags)
 }
 
 /* The flags' own thresholds: the loss of layer 1 becomes a collapse. */
-ES_TEST(test_summary_rules__set_the_flags_thresholds)
+TEST(set_the_flags_thresholds)
 {
     char *path = write_run(state, "own.db", 0.5F);
     es_run_summary *summary;
@@ -117,7 +111,7 @@ ES_TEST(test_summary_rules__set_the_flags_thresholds)
     es_rules_file_free(&rules);
 }
 
-ES_TEST(test_summary_rules__a_rule_compares_with_a_baseline)
+TEST(a_rule_compares_with_a_baseline)
 {
     char text[512];
     char *baseline = write_run(state, "baseline.db", 1);
@@ -141,7 +135,7 @@ ES_TEST(test_summary_rules__a_rule_compares_with_a_baseline)
     es_rules_file_free(&rules);
 }
 
-ES_TEST(test_summary_rules__mistakes_are_reported)
+TEST(mistakes_are_reported)
 {
     char text[512];
     char *path = write_run(state, "wrong.db", 1);
@@ -305,7 +299,7 @@ static int clean(void **state)
     return es_folder_remove(state);
 }
 
-ES_TEST(test_summary_rules__a_growing_file_gives_the_same)
+TEST(a_growing_file_gives_the_same)
 {
     const char *only = getenv("ES_SEED");
     uint64_t first = only ? strtoull(only, NULL, 10) : 1, n = 0;
@@ -315,7 +309,4 @@ ES_TEST(test_summary_rules__a_growing_file_gives_the_same)
     assert_true(only || n > 100);
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, clean);
-}
+TEST_EACH(es_folder_make, clean)

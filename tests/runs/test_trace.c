@@ -1,9 +1,6 @@
 /* Lines over any number of steps, in constant memory. */
-#include "analyzer/base/value.h"
 #include "cli/runs/trace.h"
-#include "tests/support/listed.h"
-
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 /* What a reader of the points can say of a line. */
 typedef struct seen {
@@ -40,7 +37,7 @@ static seen look(const es_trace *trace, size_t line)
     return out;
 }
 
-ES_TEST(test_trace__a_short_line_is_kept_whole)
+TEST(a_short_line_is_kept_whole)
 {
     es_trace *trace = NULL;
     const float pushed[3][2] = {
@@ -65,7 +62,7 @@ ES_TEST(test_trace__a_short_line_is_kept_whole)
 
 /* One dip, one peak, one NaN among many steps: all of them survive, wherever
    the run ends. */
-ES_TEST(test_trace__a_long_line_keeps_its_extremes)
+TEST(a_long_line_keeps_its_extremes)
 {
     const int lengths[] = {ES_TRACE_MOST,         ES_TRACE_MOST + 1,
                            ES_TRACE_MOST + 2,     ES_TRACE_MOST + 3,
@@ -95,7 +92,7 @@ ES_TEST(test_trace__a_long_line_keeps_its_extremes)
     }
 }
 
-ES_TEST(test_trace__many_lines_have_fewer_points)
+TEST(many_lines_have_fewer_points)
 {
     enum { L = 4096, N = 5000 };
     es_trace *trace = NULL;
@@ -113,7 +110,7 @@ ES_TEST(test_trace__many_lines_have_fewer_points)
 }
 
 /* A capacity of one's own: fewer points, and still every extreme. */
-ES_TEST(test_trace__a_bound_on_points_is_kept)
+TEST(a_bound_on_points_is_kept)
 {
     for (size_t most = 0; most < 40; most += 7) {
         es_trace *trace = NULL;
@@ -134,9 +131,4 @@ ES_TEST(test_trace__a_bound_on_points_is_kept)
         assert_true(one.first == 0 && one.last == 999);
         es_trace_free(trace);
     }
-}
-
-int main(void)
-{
-    return es_test_main(NULL, NULL, NULL, NULL);
 }

@@ -1,27 +1,26 @@
 /** Table, JSON and CSV, to the byte, and what a program makes of them. */
-#include "tests/support/listed.h"
-
 #include "cli/output/output.h"
 #include "cli/runs/json.h"
 #include "cli/scan/table.h"
 #include "tests/support/golden_text.h"
-#include "tests/support/run_files.h"
 #include "tests/support/shown.h"
+#include "tests/support/test.h"
 
-#include <fcntl.h>
 #include <jansson.h>
-#include <math.h>
-#include <stdlib.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const es_max observed = {.policy = ES_MAX_OBSERVED};
 static es_shown shown; /* of each test */
 
+static int make(void **state)
+{
+    shown = (es_shown){.max = observed, .observed = NAN};
+    return es_folder_make(state);
+}
+
 static int clean(void **state)
 {
     es_shown_free(&shown);
-    shown = (es_shown){.max = observed, .observed = NAN};
     return es_folder_remove(state);
 }
 
@@ -93,25 +92,25 @@ static void assert_all_golden(const char *runs)
         assert_golden(print_csv(), csv);
 }
 
-ES_TEST(test_outputs__published_models_are_golden)
+TEST(published_models_are_golden)
 {
     es_shown_published(&shown, state, observed);
     assert_all_golden("published");
 }
 
-ES_TEST(test_outputs__troubled_runs_are_golden)
+TEST(troubled_runs_are_golden)
 {
     es_shown_troubled(&shown, state, observed);
     assert_all_golden("troubled");
 }
 
-ES_TEST(test_outputs__each_run_may_have_its_own_max)
+TEST(each_run_may_have_its_own_max)
 {
     es_shown_troubled(&shown, state, (es_max){ES_MAX_CEILING, 0});
     assert_all_golden("ceiling");
 }
 
-ES_TEST(test_outputs__a_narrow_terminal_shortens_names)
+TEST(a_narrow_terminal_shortens_names)
 {
     es_shown_troubled(&shown, state, observed);
     assert_golden(print_table((es_table_options){.width = 100, .colour = true}),
@@ -119,7 +118,7 @@ ES_TEST(test_outputs__a_narrow_terminal_shortens_names)
 }
 
 /* Files are named where the names of runs do not distinguish them. */
-ES_TEST(test_outputs__files_are_shown_where_needed)
+TEST(files_are_shown_where_needed)
 {
     es_shown_troubled(&shown, state, observed);
     size_t n = shown.n;
@@ -132,7 +131,7 @@ ES_TEST(test_outputs__files_are_shown_where_needed)
 }
 
 /* Nothing that steers a terminal gets through, on any path. */
-ES_TEST(test_outputs__names_cannot_steer_a_terminal)
+TEST(names_cannot_steer_a_terminal)
 {
     es_shown_troubled(&shown, state, observed);
     char *texts[] = {print_table((es_table_options){.width = 40}),
@@ -189,7 +188,7 @@ static json_t *parse(char *text)
     return root;
 }
 
-ES_TEST(test_outputs__json_is_schema_2)
+TEST(json_is_schema_2)
 {
     for (int policy = 0; policy <= ES_MAX_NUMBER; policy++) {
         es_max max = {.policy = (es_max_policy)policy, .number = 1.5};
@@ -209,7 +208,7 @@ ES_TEST(test_outputs__json_is_schema_2)
 }
 
 /* The configuration is printed as the object that it is. */
-ES_TEST(test_outputs__names_and_configurations_come_back_from_json)
+TEST(names_and_configurations_come_back_from_json)
 {
     es_shown_troubled(&shown, state, observed);
     char *text = print_json();
@@ -230,7 +229,7 @@ ES_TEST(test_outputs__names_and_configurations_come_back_from_json)
     json_decref(root);
 }
 
-ES_TEST(test_outputs__no_run_is_an_empty_list)
+TEST(no_run_is_an_empty_list)
 {
     char *table = print_table((es_table_options){0});
     assert_string_equal(table, "");
@@ -245,7 +244,7 @@ ES_TEST(test_outputs__no_run_is_an_empty_list)
 }
 
 /* As many cells in every line as in the header, quotes respected. */
-ES_TEST(test_outputs__csv_is_rectangular)
+TEST(csv_is_rectangular)
 {
     es_shown_troubled(&shown, state, observed);
     char *csv = print_csv();
@@ -266,7 +265,7 @@ ES_TEST(test_outputs__csv_is_rectangular)
     free(csv);
 }
 
-ES_TEST(test_outputs__a_pipe_is_no_terminal)
+TEST(a_pipe_is_no_terminal)
 {
     int ends[2];
     es_table_options options = {.width = 7, .colour = true};
@@ -280,7 +279,7 @@ ES_TEST(test_outputs__a_pipe_is_no_terminal)
     close(ends[0]);
 }
 
-ES_TEST(test_outputs__a_terminal_has_colours_unless_no_color)
+TEST(a_terminal_has_colours_unless_no_color)
 {
     es_table_options options;
     int primary = posix_openpt(O_RDWR | O_NOCTTY);
@@ -323,7 +322,7 @@ static void write_truncated(const char *path)
     _exit(102);
 }
 
-ES_TEST(test_outputs__a_truncated_index_is_an_error_line)
+TEST(a_truncated_index_is_an_error_line)
 {
     const char *path = es_folder_file(state, "whole.db");
     const char *said = es_folder_file(state, "said");
@@ -352,8 +351,4 @@ ES_TEST(test_outputs__a_truncated_index_is_an_error_line)
     assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
 }
 
-int main(void)
-{
-    shown = (es_shown){.max = observed, .observed = NAN};
-    return es_test_main(NULL, NULL, es_folder_make, clean);
-}
+TEST_EACH(make, clean)

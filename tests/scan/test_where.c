@@ -1,11 +1,6 @@
 /* Which runs are shown, and in which order. */
-#include "analyzer/base/value.h"
 #include "cli/scan/where.h"
-#include "tests/support/listed.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include "tests/support/test.h"
 
 static char *text(const char *literal)
 {
@@ -58,7 +53,7 @@ static void assert_each(const es_run_summary *run, bool wanted,
     }
 }
 
-ES_TEST(test_where__texts_are_patterns)
+TEST(texts_are_patterns)
 {
     es_run_summary run = run_of("SM+LN+G", 9, NULL);
     assert_each(&run, true,
@@ -70,7 +65,7 @@ ES_TEST(test_where__texts_are_patterns)
     assert_each(&run, false, "arch=SM*");
 }
 
-ES_TEST(test_where__numbers_are_compared)
+TEST(numbers_are_compared)
 {
     es_run_summary run = run_of("SM", 9.5f, NULL);
     assert_each(&run, true,
@@ -82,7 +77,7 @@ ES_TEST(test_where__numbers_are_compared)
 }
 
 /* Neither is above, below or equal to anything. */
-ES_TEST(test_where__nan_and_missing_satisfy_nothing)
+TEST(nan_and_missing_satisfy_nothing)
 {
     es_run_summary run = run_of("SM", NAN, NULL);
     for (int i = 0; i < 2; i++) {
@@ -93,7 +88,7 @@ ES_TEST(test_where__nan_and_missing_satisfy_nothing)
     assert_each(&run, false, "ctx=0|ctx<1000|balanced<=1");
 }
 
-ES_TEST(test_where__flags_are_those_that_stand)
+TEST(flags_are_those_that_stand)
 {
     es_run_summary run = run_of("SM", 9, &collapse);
     assert_each(&run, true,
@@ -108,7 +103,7 @@ ES_TEST(test_where__flags_are_those_that_stand)
     assert_each(&run, false, "flag=ok|severity=0");
 }
 
-ES_TEST(test_where__knows_what_needs_judging)
+TEST(knows_what_needs_judging)
 {
     es_where where = {.n = 0};
     assert_int_equal(es_where_parse(&where, "arch=SM"), ES_OK);
@@ -118,7 +113,7 @@ ES_TEST(test_where__knows_what_needs_judging)
     assert_true(es_where_judges(&where));
 }
 
-ES_TEST(test_where__what_is_wrong_is_named)
+TEST(what_is_wrong_is_named)
 {
     static const char *const wrong[][2] = {
         {"arch", "arch=SM*"},          {"color=red", "eval_ppl"},
@@ -146,7 +141,7 @@ ES_TEST(test_where__what_is_wrong_is_named)
     assert_int_equal(es_where_parse(&where, "step>1"), ES_EUSAGE);
 }
 
-ES_TEST(test_order__nan_comes_last_both_ways)
+TEST(nan_comes_last_both_ways)
 {
     es_run_summary low = run_of("SM", 3, &collapse);
     es_run_summary high = run_of("SM+G", 7, NULL);
@@ -167,9 +162,4 @@ ES_TEST(test_order__nan_comes_last_both_ways)
     assert_int_equal(es_order_parse(&order, "-flag"), ES_OK);
     assert_true(es_order_compare(&order, &low, &high) < 0);
     assert_int_equal(es_order_parse(&order, "weight"), ES_EUSAGE);
-}
-
-int main(void)
-{
-    return es_test_main(NULL, NULL, NULL, NULL);
 }

@@ -1,18 +1,12 @@
 /* What a watcher has reported: each alert once, each delivery by one process.
  */
 #include "store/ledger.h"
-#include "tests/support/cmocka_all.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
 #include <signal.h>
 #include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 static const char *const actions[] = {"print", "exec"};
 
@@ -42,7 +36,7 @@ static void assert_counts(es_ledger *ledger, int64_t alerts, int64_t delivered,
     assert_int_equal(counts.failed, failed);
 }
 
-static void test_ledger__an_alert_is_entered_once(void **state)
+TEST(an_alert_is_entered_once)
 {
     es_ledger *ledger = open_ledger(state, "once.db");
     assert_true(add(ledger, "u/alert:nan@3:critical"));
@@ -56,7 +50,7 @@ static void test_ledger__an_alert_is_entered_once(void **state)
     es_ledger_close(ledger);
 }
 
-static void test_ledger__deliveries_come_in_order(void **state)
+TEST(deliveries_come_in_order)
 {
     es_ledger *ledger = open_ledger(state, "order.db");
     es_delivery next;
@@ -79,7 +73,7 @@ static void test_ledger__deliveries_come_in_order(void **state)
     es_ledger_close(ledger);
 }
 
-static void test_ledger__a_delivery_has_one_claimant(void **state)
+TEST(a_delivery_has_one_claimant)
 {
     es_ledger *ledger = open_ledger(state, "claim.db");
     es_ledger *other = open_ledger(state, "claim.db");
@@ -138,7 +132,7 @@ static void claim_all(const char *path, int to)
     _exit(0);
 }
 
-static void test_ledger__processes_that_race_share_the_work(void **state)
+TEST(processes_that_race_share_the_work)
 {
     enum { CHILDREN = 4, ALERTS = 20 };
     char id[24], bytes[3 * ALERTS];
@@ -182,7 +176,7 @@ static void enter_for_ever(const char *path)
     }
 }
 
-static void test_ledger__a_kill_leaves_alerts_whole(void **state)
+TEST(a_kill_leaves_alerts_whole)
 {
     const char *path = es_folder_file(state, "kill.db");
     for (int i = 0; i < 20; i++) {
@@ -205,7 +199,7 @@ static void test_ledger__a_kill_leaves_alerts_whole(void **state)
     assert_true(atoi(es_sqlite(path, "SELECT count(*) FROM alert")) > 0);
 }
 
-static void test_ledger__files_of_others_are_left_alone(void **state)
+TEST(files_of_others_are_left_alone)
 {
     es_ledger *ledger = NULL;
     size_t n_before, n_after;
@@ -236,7 +230,7 @@ static void test_ledger__files_of_others_are_left_alone(void **state)
     assert_true(es_ledger_open(&ledger, es_folder_file(state, "link.db")) < 0);
 }
 
-static void test_ledger__a_child_opens_its_own(void **state)
+TEST(a_child_opens_its_own)
 {
     es_ledger *ledger = open_ledger(state, "fork.db");
     add(ledger, "one");
@@ -323,7 +317,7 @@ static bool holds(const char *path, const char *words)
     return found;
 }
 
-static void test_ledger__a_hot_journal_is_rolled_back(void **state)
+TEST(a_hot_journal_is_rolled_back)
 {
     es_delivery next;
     char *path = make_hot(state, "hot.db");
@@ -365,7 +359,7 @@ static void name_super_journal(const char *journal, const char *name)
     assert_int_equal(fclose(file), 0);
 }
 
-static void test_ledger__a_journal_that_names_a_file_deletes_none(void **state)
+TEST(a_journal_that_names_a_file_deletes_none)
 {
     char *victim = es_folder_file(state, "victim");
     char *path = make_hot(state, "super.db");
@@ -377,7 +371,7 @@ static void test_ledger__a_journal_that_names_a_file_deletes_none(void **state)
     assert_true(holds(path, "half done"));
 }
 
-static void test_ledger__another_schema_is_refused(void **state)
+TEST(another_schema_is_refused)
 {
     static const char *const sql[] = {
         "CREATE TRIGGER silence BEFORE INSERT ON alert "
@@ -399,7 +393,7 @@ static void test_ledger__another_schema_is_refused(void **state)
     }
 }
 
-static void test_ledger__special_files_and_links_are_refused(void **state)
+TEST(special_files_and_links_are_refused)
 {
     char *path = es_folder_file(state, "special.db");
     char *other = es_folder_file(state, "other.db");
@@ -428,7 +422,7 @@ static void test_ledger__special_files_and_links_are_refused(void **state)
 }
 
 /* One look at the files is not enough: SQLite looks again. */
-static void test_ledger__a_journal_that_appears_later_is_refused(void **state)
+TEST(a_journal_that_appears_later_is_refused)
 {
     bool fresh;
     char *journal = es_folder_file(state, "later.db-journal");
@@ -443,7 +437,7 @@ static void test_ledger__a_journal_that_appears_later_is_refused(void **state)
     unlink(journal);
 }
 
-static void test_ledger__files_of_other_users_are_refused(void **state)
+TEST(files_of_other_users_are_refused)
 {
     if (geteuid() != 0)
         skip();
@@ -476,7 +470,7 @@ static void write_inner_page(FILE *file, uint32_t number, uint32_t child)
 }
 
 /* 251^3 leaves of a dozen rows: hours, unless the steps are counted. */
-static void test_ledger__a_maze_of_pages_ends(void **state)
+TEST(a_maze_of_pages_ends)
 {
     es_ledger_counts counts;
     char *path = es_folder_file(state, "maze.db");
@@ -507,23 +501,4 @@ static void test_ledger__a_maze_of_pages_ends(void **state)
     es_ledger_close(ledger);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ledger__an_alert_is_entered_once),
-        cmocka_unit_test(test_ledger__deliveries_come_in_order),
-        cmocka_unit_test(test_ledger__a_delivery_has_one_claimant),
-        cmocka_unit_test(test_ledger__processes_that_race_share_the_work),
-        cmocka_unit_test(test_ledger__a_kill_leaves_alerts_whole),
-        cmocka_unit_test(test_ledger__files_of_others_are_left_alone),
-        cmocka_unit_test(test_ledger__a_child_opens_its_own),
-        cmocka_unit_test(test_ledger__a_hot_journal_is_rolled_back),
-        cmocka_unit_test(test_ledger__a_journal_that_names_a_file_deletes_none),
-        cmocka_unit_test(test_ledger__another_schema_is_refused),
-        cmocka_unit_test(test_ledger__special_files_and_links_are_refused),
-        cmocka_unit_test(test_ledger__a_journal_that_appears_later_is_refused),
-        cmocka_unit_test(test_ledger__files_of_other_users_are_refused),
-        cmocka_unit_test(test_ledger__a_maze_of_pages_ends),
-    };
-    return cmocka_run_group_tests(tests, es_folder_make, es_folder_remove);
-}
+TEST_GROUP(es_folder_make, es_folder_remove)

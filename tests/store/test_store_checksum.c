@@ -1,20 +1,13 @@
 /** Checksums of samples: what a flipped bit does, and what a file without them
  *  is like. */
-#include "tests/support/listed.h"
-
-#include "analyzer/base/value.h"
 #include "store/crc32c.h"
 #include "store/merge.h"
-#include "tests/support/run_files.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/support/test.h"
 
 /* --- CRC-32C ------------------------------------------------------------- */
 
 /** RFC 3720, appendix B.4; and the check value of every catalogue. */
-ES_TEST(test_crc32c__published_values_are_met)
+TEST(published_values_are_met)
 {
     unsigned char bytes[32] = {0};
     assert_int_equal(es_crc32c(0, "123456789", 9), 0xe3069283);
@@ -39,7 +32,7 @@ static uint32_t by_bits(const unsigned char *bytes, size_t n)
     return ~crc;
 }
 
-ES_TEST(test_crc32c__all_forms_agree_at_every_length)
+TEST(all_forms_agree_at_every_length)
 {
     static const es_crc32c_form *const forms[] = {
         &es_crc32c_avx512, &es_crc32c_sse42, &es_crc32c_plain};
@@ -70,7 +63,7 @@ static uint32_t wrong(uint32_t crc, const void *bytes, size_t n)
     return n > 700 ? crc ^ 1 : crc;
 }
 
-ES_TEST(test_crc32c__a_wrong_form_is_not_trusted)
+TEST(a_wrong_form_is_not_trusted)
 {
     const es_crc32c_form form = {"wrong", wrong, always};
     assert_false(es_crc32c_agrees(&form));
@@ -98,7 +91,7 @@ static void assert_damaged(es_reader *r, const es_series *s, int64_t step)
                      es_reader_damaged(r, 1, &damaged));
 }
 
-ES_TEST(test_store_checksum__damaged_samples_are_missing)
+TEST(damaged_samples_are_missing)
 {
     static const struct {
         const char *sql, *series;
@@ -140,7 +133,7 @@ ES_TEST(test_store_checksum__damaged_samples_are_missing)
     }
 }
 
-ES_TEST(test_store_checksum__a_cursor_goes_on_behind_damage)
+TEST(a_cursor_goes_on_behind_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_cursor *c = NULL;
@@ -164,7 +157,7 @@ ES_TEST(test_store_checksum__a_cursor_goes_on_behind_damage)
 }
 
 /** Their names are part of it: what bears another is damaged. */
-ES_TEST(test_store_checksum__a_checksum_knows_run_and_series)
+TEST(a_checksum_knows_run_and_series)
 {
     static const struct {
         const char *sql;
@@ -193,7 +186,7 @@ ES_TEST(test_store_checksum__a_checksum_knows_run_and_series)
     }
 }
 
-ES_TEST(test_store_checksum__damage_is_an_event)
+TEST(damage_is_an_event)
 {
     const char *path = es_folder_file(state, "run.db");
     const es_event *events;
@@ -221,7 +214,7 @@ ES_TEST(test_store_checksum__damage_is_an_event)
 }
 
 /** What is copied is a missing value with a good checksum, and says why. */
-ES_TEST(test_store_checksum__merge_keeps_damage_apart)
+TEST(merge_keeps_damage_apart)
 {
     const char *from = es_folder_file(state, "from.db");
     const char *to = es_folder_file(state, "to.db");
@@ -304,7 +297,7 @@ static contents read_file(const char *path)
  * row of a series says it is another run's, or the first entry of a series in
  * the index says it is another's.
  */
-ES_TEST(test_store_checksum__a_flipped_bit_never_changes_a_sample)
+TEST(a_flipped_bit_never_changes_a_sample)
 {
     const char *path = es_folder_file(state, "run.db");
     size_t n, n_flips = 0, n_changed = 0, n_gone = 0, n_damaged = 0;
@@ -339,7 +332,7 @@ ES_TEST(test_store_checksum__a_flipped_bit_never_changes_a_sample)
 
 /* --- schema 1 ------------------------------------------------------------ */
 
-ES_TEST(test_store_checksum__schema_1_has_none)
+TEST(schema_1_has_none)
 {
     const char *path = es_folder_file(state, "run.db");
     es_series s;
@@ -362,7 +355,7 @@ ES_TEST(test_store_checksum__schema_1_has_none)
 }
 
 /** The table and the version have to fit. */
-ES_TEST(test_store_checksum__half_a_schema_is_refused)
+TEST(half_a_schema_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     es_reader *r = NULL;
@@ -376,7 +369,7 @@ ES_TEST(test_store_checksum__half_a_schema_is_refused)
                      es_reader_open(&r, path));
 }
 
-ES_TEST(test_store_checksum__a_run_of_schema_1_can_be_continued)
+TEST(a_run_of_schema_1_can_be_continued)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 20);
@@ -388,11 +381,4 @@ ES_TEST(test_store_checksum__a_run_of_schema_1_can_be_continued)
     assert_int_equal(all.n_samples, 2 * 62);
 }
 
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(test_store_checksum__##name,               \
-                                    es_folder_make, es_folder_remove)
-
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

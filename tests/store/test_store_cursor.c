@@ -1,12 +1,7 @@
 /** Streaming samples: order, ranges, live files, damage. */
-#include "tests/support/listed.h"
+#include "tests/support/test.h"
 
-#include "tests/support/run_files.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-
-ES_TEST(test_store_cursor__one_series_is_streamed)
+TEST(one_series_is_streamed)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 200);
@@ -48,7 +43,7 @@ static int64_t count(es_reader *r, const es_series *s, int64_t from, int64_t to,
     return n;
 }
 
-ES_TEST(test_store_cursor__ranges_are_inclusive)
+TEST(ranges_are_inclusive)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 50);
@@ -70,7 +65,7 @@ ES_TEST(test_store_cursor__ranges_are_inclusive)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_cursor__a_run_comes_in_order_of_step_and_series)
+TEST(a_run_comes_in_order_of_step_and_series)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 25);
@@ -100,7 +95,4 @@ ES_TEST(test_store_cursor__a_run_comes_in_order_of_step_and_series)
     es_reader_close(r);
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

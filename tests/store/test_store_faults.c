@@ -1,21 +1,13 @@
 /** Killed writers, full disks, damaged bytes. */
-#include "tests/support/listed.h"
-
 #include "tests/support/chance.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define UUID "00000000-1111-4222-8333-444444444444"
 
@@ -117,7 +109,7 @@ static void assert_promise_kept(const char *path, int64_t committed)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_faults__a_writer_killed_at_random_keeps_what_it_committed)
+TEST(a_writer_killed_at_random_keeps_what_it_committed)
 {
     const char *path = es_folder_file(state, "run.db");
     progress *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE,
@@ -170,7 +162,7 @@ static void set_file_limit(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-ES_TEST(test_store_faults__writing_goes_on_behind_a_file_size_limit)
+TEST(writing_goes_on_behind_a_file_size_limit)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t series[N_SERIES];
@@ -192,7 +184,7 @@ ES_TEST(test_store_faults__writing_goes_on_behind_a_file_size_limit)
     assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
 }
 
-ES_TEST(test_store_faults__a_new_file_without_space_does_not_appear)
+TEST(a_new_file_without_space_does_not_appear)
 {
     const char *path = es_folder_file(state, "run.db");
     es_writer *w = NULL;
@@ -249,7 +241,7 @@ static int fill_small_disk(const char *folder)
 #undef EXPECT
 }
 
-ES_TEST(test_store_faults__a_full_disk_leaves_a_sound_file)
+TEST(a_full_disk_leaves_a_sound_file)
 {
     int result;
     pid_t child = fork();
@@ -389,7 +381,7 @@ static void write_victim(const char *path)
     es_write_run(path, "second", 150);
 }
 
-ES_TEST(test_store_faults__damaged_files_end_cleanly)
+TEST(damaged_files_end_cleanly)
 {
     const char *path = es_folder_file(state, "victim.db");
     const char *copy = es_folder_file(state, "copy.db");
@@ -441,7 +433,7 @@ static void leave_log(const char *path)
     assert_int_equal(result, 0);
 }
 
-ES_TEST(test_store_faults__damaged_logs_end_cleanly)
+TEST(damaged_logs_end_cleanly)
 {
     const char *path = es_folder_file(state, "victim.db");
     const char *log = es_folder_file(state, "victim.db-wal");
@@ -470,7 +462,4 @@ ES_TEST(test_store_faults__damaged_logs_end_cleanly)
     free(base);
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

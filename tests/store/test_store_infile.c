@@ -1,14 +1,6 @@
 /** Input files: nothing waits for what never comes, nothing reads for ever. */
-#include "tests/support/listed.h"
-
-#include "tests/support/run_files.h"
-
 #include "store/infile.h"
-
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 static const es_infile_limit limit = {63 << 10, "a test", ES_EUSAGE};
 
@@ -42,7 +34,7 @@ static void assert_loads(const char *path, const char *text)
     free(out);
 }
 
-ES_TEST(test_store_infile__a_fifo_that_nobody_writes_is_refused)
+TEST(a_fifo_that_nobody_writes_is_refused)
 {
     char *out;
     size_t n;
@@ -51,7 +43,7 @@ ES_TEST(test_store_infile__a_fifo_that_nobody_writes_is_refused)
                      es_infile_load(&out, &n, path, &limit));
 }
 
-ES_TEST(test_store_infile__a_fifo_with_a_writer_is_read_to_its_end)
+TEST(a_fifo_with_a_writer_is_read_to_its_end)
 {
     const char *path = new_fifo(state);
     pid_t writer = fork();
@@ -74,11 +66,10 @@ ES_TEST(test_store_infile__a_fifo_with_a_writer_is_read_to_its_end)
     free(out);
 }
 
-ES_TEST(test_store_infile__a_pipe_is_read_as_of_the_shell)
+TEST(a_pipe_is_read_as_of_the_shell)
 {
     int ends[2];
     char path[64];
-    (void)state;
     assert_int_equal(pipe(ends), 0);
     snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
     pid_t writer = fork();
@@ -92,18 +83,17 @@ ES_TEST(test_store_infile__a_pipe_is_read_as_of_the_shell)
     close(ends[0]);
 }
 
-ES_TEST(test_store_infile__a_device_without_end_is_refused)
+TEST(a_device_without_end_is_refused)
 {
     char *out;
     size_t n;
-    (void)state;
     es_assert_status(ES_EUSAGE, "/dev/zero: larger than the 63 KiB of a test",
                      es_infile_load(&out, &n, "/dev/zero", &limit));
     assert_null(out);
     assert_loads("/dev/null", "");
 }
 
-ES_TEST(test_store_infile__folders_and_absent_files_are_named)
+TEST(folders_and_absent_files_are_named)
 {
     char *out;
     size_t n;
@@ -114,7 +104,7 @@ ES_TEST(test_store_infile__folders_and_absent_files_are_named)
         es_infile_load(&out, &n, es_folder_file(state, "none"), &limit));
 }
 
-ES_TEST(test_store_infile__only_regular_files_are_read_in_parts)
+TEST(only_regular_files_are_read_in_parts)
 {
     int fd;
     uint64_t size;
@@ -127,7 +117,4 @@ ES_TEST(test_store_infile__only_regular_files_are_read_in_parts)
     close(fd);
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, begin, end);
-}
+TEST_EACH(begin, end)

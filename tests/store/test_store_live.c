@@ -1,21 +1,14 @@
 /** Files under way: locks, readers beside a writer, forks, odd paths. */
-#include "tests/support/listed.h"
-
-#include "tests/support/run_files.h"
-
 #include "store/outfile.h"
 #include "store/store_internal.h"
+#include "tests/support/test.h"
 
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /** A run of 2 x 3 with one series. */
 static es_writer *open_series(const char *path, int64_t *run, int64_t *series)
@@ -84,7 +77,7 @@ static void kill_holder(pid_t child)
     assert_int_equal(waitpid(child, &result, 0), child);
 }
 
-ES_TEST(test_store_live__a_second_writer_learns_the_pid)
+TEST(a_second_writer_learns_the_pid)
 {
     const char *path = es_folder_file(state, "run.db");
     char words[64];
@@ -106,7 +99,7 @@ ES_TEST(test_store_live__a_second_writer_learns_the_pid)
     assert_plain_file(path);
 }
 
-ES_TEST(test_store_live__a_lock_that_cannot_be_seen_is_not_unlocked)
+TEST(a_lock_that_cannot_be_seen_is_not_unlocked)
 {
     const char *path = es_folder_file(state, "run.db");
     struct rlimit before, none = {0};
@@ -128,7 +121,7 @@ ES_TEST(test_store_live__a_lock_that_cannot_be_seen_is_not_unlocked)
     es_assert_ok(es_writer_close(w));
 }
 
-ES_TEST(test_store_live__a_second_writer_of_one_process_is_refused)
+TEST(a_second_writer_of_one_process_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series;
@@ -145,7 +138,7 @@ ES_TEST(test_store_live__a_second_writer_of_one_process_is_refused)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_live__a_lock_file_of_another_kind_is_refused)
+TEST(a_lock_file_of_another_kind_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *lock = es_folder_file(state, "run.db-lock");
@@ -176,7 +169,7 @@ ES_TEST(test_store_live__a_lock_file_of_another_kind_is_refused)
 
 /* The race is between opening the lock file and locking it: its holder may
  * remove it meanwhile, and the lock is then on a file without a name. */
-ES_TEST(test_store_live__lock_has_one_holder)
+TEST(lock_has_one_holder)
 {
     enum { N = 4, ROUNDS = 200 };
     const char *path = es_folder_file(state, "run.db");
@@ -214,7 +207,7 @@ ES_TEST(test_store_live__lock_has_one_holder)
 
 /* Many processes want one file: at any time one has it, and all get it once
  * the others have let go. */
-ES_TEST(test_store_live__writers_take_turns)
+TEST(writers_take_turns)
 {
     enum { N = 6, ROUNDS = 5 };
     const char *path = es_folder_file(state, "run.db");
@@ -251,7 +244,7 @@ ES_TEST(test_store_live__writers_take_turns)
 
 /* --- readers beside a writer --------------------------------------------- */
 
-ES_TEST(test_store_live__reader_sees_what_is_committed)
+TEST(reader_sees_what_is_committed)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, loss;
@@ -280,7 +273,7 @@ ES_TEST(test_store_live__reader_sees_what_is_committed)
     assert_plain_file(path);
 }
 
-ES_TEST(test_store_live__events_of_a_growing_run_are_read)
+TEST(events_of_a_growing_run_are_read)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series;
@@ -298,7 +291,7 @@ ES_TEST(test_store_live__events_of_a_growing_run_are_read)
     es_writer_abandon(w);
 }
 
-ES_TEST(test_store_live__cursor_keeps_its_state_of_the_file)
+TEST(cursor_keeps_its_state_of_the_file)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, step, n = 0;
@@ -321,7 +314,7 @@ ES_TEST(test_store_live__cursor_keeps_its_state_of_the_file)
     es_assert_ok(es_writer_close(w));
 }
 
-ES_TEST(test_store_live__a_writer_closes_while_a_reader_stays)
+TEST(a_writer_closes_while_a_reader_stays)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, step;
@@ -351,7 +344,7 @@ ES_TEST(test_store_live__a_writer_closes_while_a_reader_stays)
     assert_plain_file(path);
 }
 
-ES_TEST(test_store_live__log_of_a_killed_writer_is_read)
+TEST(log_of_a_killed_writer_is_read)
 {
     const char *path = es_folder_file(state, "run.db");
     es_series s;
@@ -369,7 +362,7 @@ ES_TEST(test_store_live__log_of_a_killed_writer_is_read)
 }
 
 /** By an unprivileged reader. */
-ES_TEST(test_store_live__a_log_in_a_read_only_folder_is_read)
+TEST(a_log_in_a_read_only_folder_is_read)
 {
     const char *path = es_folder_file(state, "run.db");
     kill_holder(start_holder(path, 5));
@@ -389,7 +382,7 @@ ES_TEST(test_store_live__a_log_in_a_read_only_folder_is_read)
 
 /* --- forks --------------------------------------------------------------- */
 
-ES_TEST(test_store_live__forked_child_may_only_let_go)
+TEST(forked_child_may_only_let_go)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, n;
@@ -440,7 +433,7 @@ ES_TEST(test_store_live__forked_child_may_only_let_go)
 
 /* --- paths --------------------------------------------------------------- */
 
-ES_TEST(test_store_live__odd_file_names_work)
+TEST(odd_file_names_work)
 {
     static const char *const names[] = {
         "a?mode=memory", "b#c.db", "file:x.db?vfs=none", ":memory:", "50%25.db",
@@ -455,7 +448,7 @@ ES_TEST(test_store_live__odd_file_names_work)
     }
 }
 
-ES_TEST(test_store_live__relative_path_survives_chdir)
+TEST(relative_path_survives_chdir)
 {
     char before[4096];
     int64_t run, series;
@@ -469,7 +462,7 @@ ES_TEST(test_store_live__relative_path_survives_chdir)
     assert_plain_file(es_folder_file(state, "run.db"));
 }
 
-ES_TEST(test_store_live__a_writer_fills_an_outfile)
+TEST(a_writer_fills_an_outfile)
 {
     const char *path = es_folder_file(state, "run.db");
     es_outfile *out = NULL;
@@ -494,7 +487,7 @@ ES_TEST(test_store_live__a_writer_fills_an_outfile)
 }
 
 /* 22 MiB of samples, read within 3 MiB. */
-ES_TEST(test_store_live__memory_does_not_grow_with_steps)
+TEST(memory_does_not_grow_with_steps)
 {
     enum { N_STEPS = 20000, N_VALUES = 144 };
     const char *path = es_folder_file(state, "run.db");
@@ -533,7 +526,4 @@ ES_TEST(test_store_live__memory_does_not_grow_with_steps)
     es_reader_cap_memory(0);
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

@@ -1,13 +1,7 @@
 /** The write-ahead log beside readers: it shrinks again under readers that
  *  come and go, and one that stays costs nothing but space. */
-#include "tests/support/listed.h"
-
-#include "tests/support/run_files.h"
-
 #include "store/store_internal.h"
-
-#include <stdio.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 enum { N_VALUES = 1024, MANY = 4096, COMMITS = 100 };
 
@@ -84,7 +78,7 @@ static void write_batch(es_writer *w, int64_t series, int64_t first)
     es_assert_ok(es_writer_commit(w));
 }
 
-ES_TEST(test_store_log__a_log_shrinks_under_steady_readers)
+TEST(a_log_shrinks_under_steady_readers)
 {
     const char *path = es_folder_file(state, "run.db");
     struct readers readers;
@@ -107,7 +101,7 @@ ES_TEST(test_store_log__a_log_shrinks_under_steady_readers)
                         "25600");
 }
 
-ES_TEST(test_store_log__reader_that_stays_costs_space_alone)
+TEST(reader_that_stays_costs_space_alone)
 {
     const char *path = es_folder_file(state, "run.db");
     struct readers readers;
@@ -134,7 +128,7 @@ ES_TEST(test_store_log__reader_that_stays_costs_space_alone)
 }
 
 /** Without readers, a log that one large transaction made is cut again. */
-ES_TEST(test_store_log__a_log_shrinks_after_a_large_transaction)
+TEST(a_log_shrinks_after_a_large_transaction)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t series;
@@ -149,7 +143,7 @@ ES_TEST(test_store_log__a_log_shrinks_after_a_large_transaction)
     es_assert_ok(es_writer_close(w));
 }
 
-ES_TEST(test_store_log__cut_log_is_not_copied_into_the_file)
+TEST(cut_log_is_not_copied_into_the_file)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *log = es_folder_file(state, "run.db-wal");
@@ -166,7 +160,4 @@ ES_TEST(test_store_log__cut_log_is_not_copied_into_the_file)
     assert_false(es_file_exists_beside(path, "-wal"));
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

@@ -1,16 +1,8 @@
 /** Many run files into one: every bit, once. */
-#include "tests/support/listed.h"
-
-#include "tests/support/run_files.h"
-#include "tests/support/same_run.h"
-
-#include "analyzer/base/value.h"
 #include "store/merge.h"
 #include "store/run_row.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/same_run.h"
+#include "tests/support/test.h"
 
 /** Merges `from` into `to`; returns what es_merge does. */
 static es_status merge(const char *to, const char *from, size_t *n_copied,
@@ -25,7 +17,7 @@ static es_status merge(const char *to, const char *from, size_t *n_copied,
     return status;
 }
 
-ES_TEST(test_store_merge__every_bit_is_copied_once)
+TEST(every_bit_is_copied_once)
 {
     const char *first = es_folder_file(state, "first.db");
     const char *second = es_folder_file(state, "second.db");
@@ -54,7 +46,7 @@ ES_TEST(test_store_merge__every_bit_is_copied_once)
     assert_string_equal(es_sqlite(all, "PRAGMA integrity_check"), "ok");
 }
 
-ES_TEST(test_store_merge__empty_series_and_runs_are_copied)
+TEST(empty_series_and_runs_are_copied)
 {
     const char *from = es_folder_file(state, "from.db");
     const char *to = es_folder_file(state, "to.db");
@@ -81,7 +73,7 @@ ES_TEST(test_store_merge__empty_series_and_runs_are_copied)
     es_reader_close(b);
 }
 
-ES_TEST(test_store_merge__damaged_run_leaves_nothing)
+TEST(damaged_run_leaves_nothing)
 {
     const char *from = es_folder_file(state, "from.db");
     const char *to = es_folder_file(state, "to.db");
@@ -102,7 +94,7 @@ ES_TEST(test_store_merge__damaged_run_leaves_nothing)
     assert_string_equal(es_sqlite(to, "SELECT count(*) FROM series"), "4");
 }
 
-ES_TEST(test_store_merge__a_merge_within_a_transaction_is_refused)
+TEST(a_merge_within_a_transaction_is_refused)
 {
     const char *from = es_folder_file(state, "from.db");
     es_writer *w = NULL;
@@ -135,7 +127,7 @@ static void put_row(es_writer *w, const char *uuid, float loss, float ppl)
 }
 
 /* NaN, missing and zero are three things in SQL, too. */
-ES_TEST(test_store_merge__a_run_has_a_row_for_plain_sql)
+TEST(a_run_has_a_row_for_plain_sql)
 {
     const char *path = es_folder_file(state, "row.db");
     es_writer *w = NULL;
@@ -163,7 +155,4 @@ ES_TEST(test_store_merge__a_run_has_a_row_for_plain_sql)
     es_reader_close(r);
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

@@ -1,11 +1,5 @@
 /** A run file that is removed, moved or replaced under its writer. */
-#include "tests/support/listed.h"
-
-#include "tests/support/run_files.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 typedef struct written {
     es_writer *writer;
@@ -49,7 +43,7 @@ static void assert_nothing_beside(const char *path)
         assert_false(es_file_exists_beside(path, rest[i]));
 }
 
-ES_TEST(test_store_moved__a_removed_file_is_reported)
+TEST(a_removed_file_is_reported)
 {
     const char *path = es_folder_file(state, "run.db");
     written w = write_some(path);
@@ -59,7 +53,7 @@ ES_TEST(test_store_moved__a_removed_file_is_reported)
     assert_nothing_beside(path);
 }
 
-ES_TEST(test_store_moved__a_renamed_file_is_reported)
+TEST(a_renamed_file_is_reported)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *other = es_folder_file(state, "other.db");
@@ -71,7 +65,7 @@ ES_TEST(test_store_moved__a_renamed_file_is_reported)
 }
 
 /* What lies at the path now is somebody else's, with its log and its lock. */
-ES_TEST(test_store_moved__another_writer_in_its_place_is_left_alone)
+TEST(another_writer_in_its_place_is_left_alone)
 {
     const char *path = es_folder_file(state, "run.db");
     static const char *const beside[] = {"-wal", "-shm", "-lock"};
@@ -95,7 +89,7 @@ ES_TEST(test_store_moved__another_writer_in_its_place_is_left_alone)
 }
 
 /* Given up before anything was committed: only its own file is taken away. */
-ES_TEST(test_store_moved__an_abandoned_writer_leaves_other_files_alone)
+TEST(an_abandoned_writer_leaves_other_files_alone)
 {
     const char *path = es_folder_file(state, "run.db");
     es_writer *writer = NULL;
@@ -108,7 +102,4 @@ ES_TEST(test_store_moved__an_abandoned_writer_leaves_other_files_alone)
     assert_true(es_file_exists(path));
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

@@ -1,20 +1,11 @@
 /** Output files: whole or not at all. */
-#include "tests/support/listed.h"
-
-#include "tests/support/run_files.h"
-
 #include "store/outfile.h"
+#include "tests/support/test.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static es_status put(const char *path, const char *text)
 {
@@ -55,7 +46,7 @@ static mode_t mode_of(const char *path)
     return st.st_mode & 07777;
 }
 
-ES_TEST(test_store_outfile__a_file_appears_when_closed)
+TEST(a_file_appears_when_closed)
 {
     const char *path = es_folder_file(state, "out.csv");
     es_outfile *file = NULL;
@@ -76,7 +67,7 @@ ES_TEST(test_store_outfile__a_file_appears_when_closed)
     assert_int_equal(count_files(*state), 1);
 }
 
-ES_TEST(test_store_outfile__an_abandoned_one_leaves_the_old_file)
+TEST(an_abandoned_one_leaves_the_old_file)
 {
     const char *path = es_folder_file(state, "out.csv");
     es_outfile *file = NULL;
@@ -90,7 +81,7 @@ ES_TEST(test_store_outfile__an_abandoned_one_leaves_the_old_file)
     assert_int_equal(count_files(*state), 1);
 }
 
-ES_TEST(test_store_outfile__what_cannot_be_written_is_refused)
+TEST(what_cannot_be_written_is_refused)
 {
     char long_name[300];
     memset(long_name, 'a', sizeof long_name);
@@ -108,7 +99,7 @@ ES_TEST(test_store_outfile__what_cannot_be_written_is_refused)
     assert_int_equal(count_files(*state), 1);
 }
 
-ES_TEST(test_store_outfile__a_place_without_permission_is_refused)
+TEST(a_place_without_permission_is_refused)
 {
     const char *path = es_folder_file(state, "out");
     const char *fresh = es_folder_file(state, "new");
@@ -129,7 +120,7 @@ ES_TEST(test_store_outfile__a_place_without_permission_is_refused)
     assert_content(path, "old");
 }
 
-ES_TEST(test_store_outfile__links_are_followed)
+TEST(links_are_followed)
 {
     const char *link = es_folder_file(state, "link");
     const char *chain = es_folder_file(state, "chain");
@@ -147,7 +138,7 @@ ES_TEST(test_store_outfile__links_are_followed)
     assert_int_equal(count_files(es_folder_file(state, "folder")), 1);
 }
 
-ES_TEST(test_store_outfile__devices_and_fifos_are_written)
+TEST(devices_and_fifos_are_written)
 {
     const char *fifo = es_folder_file(state, "fifo");
     char text[16] = "";
@@ -186,7 +177,7 @@ static int put_in_child(int fd, const char *path, const char *words)
     return -WEXITSTATUS(result);
 }
 
-ES_TEST(test_store_outfile__a_dash_is_standard_output)
+TEST(a_dash_is_standard_output)
 {
     static const char *const names[] = {"-", "/dev/stdout", "/dev/fd/1",
                                         "/proc/self/fd/1"};
@@ -221,7 +212,7 @@ ES_TEST(test_store_outfile__a_dash_is_standard_output)
 }
 
 /* A file size limit stands for the full disk: the same path, any user. */
-ES_TEST(test_store_outfile__a_full_disk_leaves_the_old_file)
+TEST(a_full_disk_leaves_the_old_file)
 {
     const char *path = es_folder_file(state, "out");
     es_file_write(path, "old", 3);
@@ -288,7 +279,7 @@ static void kill_it(pid_t child)
     assert_int_equal(waitpid(child, &result, 0), child);
 }
 
-ES_TEST(test_store_outfile__files_of_killed_processes_are_removed)
+TEST(files_of_killed_processes_are_removed)
 {
     pid_t alive;
     kill_it(begin_writing(es_folder_file(state, "out")));
@@ -306,7 +297,7 @@ ES_TEST(test_store_outfile__files_of_killed_processes_are_removed)
     assert_content(es_folder_file(state, "out"), "new");
 }
 
-ES_TEST(test_store_outfile__nothing_else_is_taken_for_left_over)
+TEST(nothing_else_is_taken_for_left_over)
 {
     static const char *const names[] = {
         ".entropy-scan.abcde",   ".entropy-scan.abcdefg",
@@ -329,7 +320,4 @@ ES_TEST(test_store_outfile__nothing_else_is_taken_for_left_over)
     assert_int_equal(count_files(*state), n - !root + 2);
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

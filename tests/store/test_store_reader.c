@@ -1,15 +1,9 @@
 /** What a reader says of a run file. */
-#include "tests/support/listed.h"
-
 #include "tests/support/recorded.h"
-#include "tests/support/run_files.h"
-
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 /* Behind the members that it knows there is memory of something else. */
-ES_TEST(test_store_reader__an_older_program_reads_what_it_has_space_for)
+TEST(an_older_program_reads_what_it_has_space_for)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "first", 30);
@@ -41,7 +35,7 @@ ES_TEST(test_store_reader__an_older_program_reads_what_it_has_space_for)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_reader__runs_and_series_are_listed)
+TEST(runs_and_series_are_listed)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "first", 30);
@@ -86,7 +80,7 @@ ES_TEST(test_store_reader__runs_and_series_are_listed)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_reader__samples_are_read_by_step)
+TEST(samples_are_read_by_step)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 30);
@@ -117,7 +111,7 @@ ES_TEST(test_store_reader__samples_are_read_by_step)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_reader__an_unknown_series_names_those_that_exist)
+TEST(an_unknown_series_names_those_that_exist)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 1);
@@ -132,7 +126,7 @@ ES_TEST(test_store_reader__an_unknown_series_names_those_that_exist)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_reader__events_come_in_order)
+TEST(events_come_in_order)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "a", 30);
@@ -158,7 +152,7 @@ ES_TEST(test_store_reader__events_come_in_order)
 }
 
 /* What stands in a file need not be what a writer would have taken. */
-ES_TEST(test_store_reader__a_configuration_is_an_object_or_none)
+TEST(a_configuration_is_an_object_or_none)
 {
     const struct {
         const char *stored, *given; /* as SQL and as the reader has it */
@@ -221,7 +215,7 @@ static es_reader *open_configured(void **state, const char *config)
     return es_open_reader(path);
 }
 
-ES_TEST(test_store_reader__members_of_a_configuration_are_listed)
+TEST(members_of_a_configuration_are_listed)
 {
     es_reader *r = open_configured(
         state,
@@ -250,7 +244,7 @@ ES_TEST(test_store_reader__members_of_a_configuration_are_listed)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_reader__a_run_without_a_configuration_has_no_members)
+TEST(a_run_without_a_configuration_has_no_members)
 {
     const char *path = es_folder_file(state, "run.db");
     static const char *const stored[] = {"NULL", "'[7]'", "'{7'", "'7'",
@@ -268,7 +262,4 @@ ES_TEST(test_store_reader__a_run_without_a_configuration_has_no_members)
     }
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

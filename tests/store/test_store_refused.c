@@ -1,15 +1,9 @@
 /** What is no run file, or not quite: refused, named, left as it was. */
-#include "tests/support/listed.h"
+#include "tests/support/test.h"
 
-#include "tests/support/run_files.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static void reader_refuses(const char *path, es_status code, const char *words)
 {
@@ -53,7 +47,7 @@ static void refused_untouched(const char *path, es_status code,
 
 /* --- not files ----------------------------------------------------------- */
 
-ES_TEST(test_store_refused__what_is_no_regular_file_is_refused)
+TEST(what_is_no_regular_file_is_refused)
 {
     const char *path = es_folder_file(state, "thing.db");
     reader_refuses(path, ES_EIO, "no such file");
@@ -77,7 +71,7 @@ ES_TEST(test_store_refused__what_is_no_regular_file_is_refused)
     es_assert_status(ES_EIO, "names no file", es_reader_open(&reader, ""));
 }
 
-ES_TEST(test_store_refused__sockets_are_refused)
+TEST(sockets_are_refused)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *path = es_folder_file(state, "s.db");
@@ -89,7 +83,7 @@ ES_TEST(test_store_refused__sockets_are_refused)
     close(fd);
 }
 
-ES_TEST(test_store_refused__links_to_files_are_refused_but_not_to_folders)
+TEST(links_to_files_are_refused_but_not_to_folders)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *link = es_folder_file(state, "link.db");
@@ -103,7 +97,7 @@ ES_TEST(test_store_refused__links_to_files_are_refused_but_not_to_folders)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_refused__a_file_without_permission_is_refused)
+TEST(a_file_without_permission_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -124,7 +118,7 @@ ES_TEST(test_store_refused__a_file_without_permission_is_refused)
 
 /* --- not ours ------------------------------------------------------------ */
 
-ES_TEST(test_store_refused__other_contents_are_refused)
+TEST(other_contents_are_refused)
 {
     const char *path = es_folder_file(state, "text.db");
     es_file_write(path, "", 0);
@@ -142,7 +136,7 @@ ES_TEST(test_store_refused__other_contents_are_refused)
     free(text);
 }
 
-ES_TEST(test_store_refused__foreign_databases_are_refused)
+TEST(foreign_databases_are_refused)
 {
     const char *path = es_folder_file(state, "foreign.db");
     es_sqlite(path, "CREATE TABLE run(a); INSERT INTO run VALUES(7)");
@@ -158,7 +152,7 @@ ES_TEST(test_store_refused__foreign_databases_are_refused)
     refused_untouched(path, ES_EFORMAT, "no table run");
 }
 
-ES_TEST(test_store_refused__a_schema_of_the_future_is_refused)
+TEST(a_schema_of_the_future_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -170,7 +164,7 @@ ES_TEST(test_store_refused__a_schema_of_the_future_is_refused)
 }
 
 /** SQLite's file format, offset 44: above 4 it knows none of it. */
-ES_TEST(test_store_refused__a_format_of_the_future_is_refused)
+TEST(a_format_of_the_future_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     size_t n;
@@ -182,7 +176,7 @@ ES_TEST(test_store_refused__a_format_of_the_future_is_refused)
     free(bytes);
 }
 
-ES_TEST(test_store_refused__what_could_act_on_our_tables_is_refused)
+TEST(what_could_act_on_our_tables_is_refused)
 {
     static const struct {
         const char *make, *undo, *words;
@@ -202,7 +196,7 @@ ES_TEST(test_store_refused__what_could_act_on_our_tables_is_refused)
     }
 }
 
-ES_TEST(test_store_refused__other_tables_and_views_are_allowed)
+TEST(other_tables_and_views_are_allowed)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -218,7 +212,7 @@ ES_TEST(test_store_refused__other_tables_and_views_are_allowed)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_refused__a_journal_beside_is_refused)
+TEST(a_journal_beside_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *journal = es_folder_file(state, "run.db-journal");
@@ -232,7 +226,7 @@ ES_TEST(test_store_refused__a_journal_beside_is_refused)
 
 /* --- ours, but damaged --------------------------------------------------- */
 
-ES_TEST(test_store_refused__numbers_out_of_bounds_are_damage)
+TEST(numbers_out_of_bounds_are_damage)
 {
     static const struct {
         const char *sql, *words;
@@ -285,7 +279,7 @@ static es_status read_all(const char *path)
 
 /* Without a checksum that is the file's end; with one see
  * test_store_checksum.c. */
-ES_TEST(test_store_refused__samples_of_another_length_are_damage)
+TEST(samples_of_another_length_are_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 20);
@@ -310,7 +304,7 @@ ES_TEST(test_store_refused__samples_of_another_length_are_damage)
 }
 
 /* A search in it lands somewhere, and what follows does not increase. */
-ES_TEST(test_store_refused__an_index_in_the_opposite_order_is_damage)
+TEST(an_index_in_the_opposite_order_is_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_reader *r = NULL;
@@ -339,7 +333,7 @@ ES_TEST(test_store_refused__an_index_in_the_opposite_order_is_damage)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_refused__too_many_series_are_damage)
+TEST(too_many_series_are_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 20);
@@ -353,7 +347,7 @@ ES_TEST(test_store_refused__too_many_series_are_damage)
     reader_refuses(path, ES_EFORMAT, "has too many series");
 }
 
-ES_TEST(test_store_refused__a_row_of_no_run_is_damage)
+TEST(a_row_of_no_run_is_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 20);
@@ -370,7 +364,7 @@ ES_TEST(test_store_refused__a_row_of_no_run_is_damage)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_refused__names_are_data)
+TEST(names_are_data)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -396,7 +390,7 @@ ES_TEST(test_store_refused__names_are_data)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_refused__planned_steps_may_be_nonsense)
+TEST(planned_steps_may_be_nonsense)
 {
     static const struct {
         const char *config;
@@ -455,7 +449,7 @@ static void exchange_in_index(const char *path, const char *index, size_t i,
 
 /** An entry of another series in the midst of one: a scan ends there, and a
  *  search from the end says that there is more. */
-ES_TEST(test_store_refused__a_series_that_ends_early_is_damage)
+TEST(a_series_that_ends_early_is_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_cursor *c = NULL;
@@ -476,7 +470,7 @@ ES_TEST(test_store_refused__a_series_that_ends_early_is_damage)
 
 /** Read from below there is a first step, read from above there is
  *  no last one. */
-ES_TEST(test_store_refused__steps_out_of_order_are_damage)
+TEST(steps_out_of_order_are_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     float values[6];
@@ -499,7 +493,7 @@ ES_TEST(test_store_refused__steps_out_of_order_are_damage)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_refused__what_is_no_uuid_is_damage)
+TEST(what_is_no_uuid_is_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -508,7 +502,7 @@ ES_TEST(test_store_refused__what_is_no_uuid_is_damage)
     reader_refuses(path, ES_EFORMAT, "run 1: uuid is no uuid");
 }
 
-ES_TEST(test_store_refused__a_series_without_a_name_is_damage)
+TEST(a_series_without_a_name_is_damage)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 3);
@@ -518,7 +512,4 @@ ES_TEST(test_store_refused__a_series_without_a_name_is_damage)
     reader_refuses(path, ES_EFORMAT, "series 2: name is empty");
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

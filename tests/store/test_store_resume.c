@@ -1,9 +1,7 @@
 /** Runs that go on where they were, and what happened to them. */
-#include "tests/support/listed.h"
+#include "tests/support/test.h"
 
-#include "tests/support/run_files.h"
-
-ES_TEST(test_store_resume__events_are_deduplicated_by_run)
+TEST(events_are_deduplicated_by_run)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t first, second;
@@ -70,7 +68,7 @@ static void write_part(const char *path, int64_t n)
     es_assert_ok(es_writer_close(w));
 }
 
-ES_TEST(test_store_resume__resume_cuts_from_its_step)
+TEST(resume_cuts_from_its_step)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, again, series, n;
@@ -109,7 +107,7 @@ ES_TEST(test_store_resume__resume_cuts_from_its_step)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_resume__a_run_resumes_from_nothing_or_beyond)
+TEST(a_run_resumes_from_nothing_or_beyond)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run;
@@ -133,7 +131,7 @@ ES_TEST(test_store_resume__a_run_resumes_from_nothing_or_beyond)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_resume__a_run_of_another_shape_is_not_resumed)
+TEST(a_run_of_another_shape_is_not_resumed)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run;
@@ -153,7 +151,7 @@ ES_TEST(test_store_resume__a_run_of_another_shape_is_not_resumed)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_resume__vacuumed_file_is_written_on)
+TEST(vacuumed_file_is_written_on)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, n;
@@ -175,7 +173,4 @@ ES_TEST(test_store_resume__vacuumed_file_is_written_on)
     es_reader_close(r);
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

@@ -1,14 +1,11 @@
 /** Names, sizes, standard series, uuids and times. */
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
-
 #include "store/run.h"
+#include "tests/support/test.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <time.h>
 
-ES_TEST(test_store_run__every_value_has_a_name)
+TEST(every_value_has_a_name)
 {
     assert_string_equal(es_run_status_name(ES_RUN_RUNNING), "running");
     assert_string_equal(es_run_status_name(ES_RUN_FINISHED), "finished");
@@ -22,7 +19,7 @@ ES_TEST(test_store_run__every_value_has_a_name)
     assert_string_equal(es_shape_name((es_shape)7), "unknown");
 }
 
-ES_TEST(test_store_run__a_shape_has_its_number_of_values)
+TEST(a_shape_has_its_number_of_values)
 {
     assert_int_equal(es_shape_values(ES_SHAPE_RUN, 5, 7), 1);
     assert_int_equal(es_shape_values(ES_SHAPE_LAYER, 5, 7), 5);
@@ -30,7 +27,7 @@ ES_TEST(test_store_run__a_shape_has_its_number_of_values)
     assert_int_equal(es_shape_values(ES_SHAPE_HEAD, 4096, 256), ES_MAX_VALUES);
 }
 
-ES_TEST(test_store_run__standard_series_have_shape_and_unit)
+TEST(standard_series_have_shape_and_unit)
 {
     es_shape shape;
     const char *unit;
@@ -47,7 +44,7 @@ ES_TEST(test_store_run__standard_series_have_shape_and_unit)
     assert_string_equal(unit, "");
 }
 
-ES_TEST(test_store_run__uuids_are_version_4_and_new)
+TEST(uuids_are_version_4_and_new)
 {
     char a[ES_UUID_SIZE], b[ES_UUID_SIZE];
     es_assert_ok(es_uuid_make(b));
@@ -67,7 +64,7 @@ ES_TEST(test_store_run__uuids_are_version_4_and_new)
     }
 }
 
-ES_TEST(test_store_run__uuids_are_recognised)
+TEST(uuids_are_recognised)
 {
     char made[ES_UUID_SIZE];
     es_assert_ok(es_uuid_make(made));
@@ -79,7 +76,7 @@ ES_TEST(test_store_run__uuids_are_recognised)
     assert_false(es_uuid_is("12345678-ABCG-4234-8234-123456789abc"));
 }
 
-ES_TEST(test_store_run__time_is_now_in_utc)
+TEST(time_is_now_in_utc)
 {
     char text[ES_TIME_SIZE];
     struct tm parsed = {0};
@@ -93,9 +90,4 @@ ES_TEST(test_store_run__time_is_now_in_utc)
     assert_int_equal(rest[4], 'Z');
     time_t then = timegm(&parsed);
     assert_true(then >= before && then <= after);
-}
-
-int main(void)
-{
-    return es_test_main(NULL, NULL, NULL, NULL);
 }

@@ -2,23 +2,14 @@
  * Readers beside a write-ahead log: what they see of a writer at work, what
  * they leave in the folder, and what lies there that is not SQLite's.
  */
-#include "tests/support/listed.h"
-
-#include "tests/support/run_files.h"
-
 #include "store/store_internal.h"
+#include "tests/support/test.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { L = 16, H = 24, N = L * H };
 
@@ -122,7 +113,7 @@ static void wait_for_steps(const progress *p, int64_t n)
 /* --- beside a writer ----------------------------------------------------- */
 
 /** The log is moved into the file and begun again many times meanwhile. */
-ES_TEST(test_store_view__each_look_is_one_state_of_the_run)
+TEST(each_look_is_one_state_of_the_run)
 {
     const char *path = es_folder_file(state, "run.db");
     progress *p = share_progress();
@@ -146,7 +137,7 @@ ES_TEST(test_store_view__each_look_is_one_state_of_the_run)
 }
 
 /** One reader holds its state; the log outgrows one page of its index. */
-ES_TEST(test_store_view__a_log_of_several_index_pages_is_read)
+TEST(a_log_of_several_index_pages_is_read)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *log = es_folder_file(state, "run.db-wal");
@@ -179,7 +170,7 @@ ES_TEST(test_store_view__a_log_of_several_index_pages_is_read)
 
 /** A reader of a crashed run, whose log is its own, is heeded by the writer
  *  that resumes the run. */
-ES_TEST(test_store_view__a_resumed_run_keeps_what_is_being_read)
+TEST(a_resumed_run_keeps_what_is_being_read)
 {
     const char *path = es_folder_file(state, "run.db");
     es_series s;
@@ -230,7 +221,7 @@ static uint64_t fingerprint(const char *folder)
     return sum;
 }
 
-ES_TEST(test_store_view__a_folder_stays_as_it_was)
+TEST(a_folder_stays_as_it_was)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *shm = es_folder_file(state, "run.db-shm");
@@ -246,7 +237,7 @@ ES_TEST(test_store_view__a_folder_stays_as_it_was)
     }
 }
 
-ES_TEST(test_store_view__a_file_in_log_mode_needs_no_log)
+TEST(a_file_in_log_mode_needs_no_log)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run;
@@ -264,7 +255,7 @@ ES_TEST(test_store_view__a_file_in_log_mode_needs_no_log)
 
 /* --- shared memory that others cut off ----------------------------------- */
 
-ES_TEST(test_store_view__shared_memory_may_be_truncated)
+TEST(shared_memory_may_be_truncated)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *shm = es_folder_file(state, "run.db-shm");
@@ -317,7 +308,7 @@ static void make_fifo(const char *victim, const char *name)
     assert_int_equal(mkfifo(name, 0600), 0);
 }
 
-ES_TEST(test_store_view__companions_are_plain_files)
+TEST(companions_are_plain_files)
 {
     static const char *const names[] = {"run.db-wal", "run.db-shm"};
     static const struct {
@@ -350,7 +341,7 @@ ES_TEST(test_store_view__companions_are_plain_files)
     es_reader_close(es_open_reader(path));
 }
 
-ES_TEST(test_store_view__a_lock_file_with_two_names_is_no_lock)
+TEST(a_lock_file_with_two_names_is_no_lock)
 {
     const char *path = es_folder_file(state, "run.db");
     const char *victim = es_folder_file(state, "victim");
@@ -364,7 +355,7 @@ ES_TEST(test_store_view__a_lock_file_with_two_names_is_no_lock)
     assert_int_equal(n, 8);
 }
 
-ES_TEST(test_store_view__a_log_without_its_run_file_is_refused)
+TEST(a_log_without_its_run_file_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     es_writer *w = NULL;
@@ -379,7 +370,7 @@ ES_TEST(test_store_view__a_log_without_its_run_file_is_refused)
 /* --- crashes that SQLite recovers ---------------------------------------- */
 
 /** Power failed while the first page was moved into the file. */
-ES_TEST(test_store_view__a_torn_first_page_is_read_from_the_log)
+TEST(a_torn_first_page_is_read_from_the_log)
 {
     const char *path = es_folder_file(state, "run.db");
     size_t n;
@@ -403,7 +394,7 @@ ES_TEST(test_store_view__a_torn_first_page_is_read_from_the_log)
 }
 
 /** A log can make something else of a run file. */
-ES_TEST(test_store_view__a_writer_checks_what_the_log_makes)
+TEST(a_writer_checks_what_the_log_makes)
 {
     const char *path = es_folder_file(state, "run.db");
     sqlite3 *handle = NULL;
@@ -430,7 +421,4 @@ ES_TEST(test_store_view__a_writer_checks_what_the_log_makes)
     free(after);
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

@@ -1,12 +1,5 @@
 /** Writing run files: what lands, bit by bit, and what is refused. */
-#include "tests/support/listed.h"
-
-#include "tests/support/run_files.h"
-
-#include "analyzer/base/value.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 /** A run of L x H with one head series. */
 static es_writer *open_series(const char *path, int64_t n_layer, int64_t n_head,
@@ -20,7 +13,7 @@ static es_writer *open_series(const char *path, int64_t n_layer, int64_t n_head,
     return w;
 }
 
-ES_TEST(test_store_writer__every_column_comes_back)
+TEST(every_column_comes_back)
 {
     const char *path = es_folder_file(state, "run.db");
     const es_run_info info = {
@@ -68,7 +61,7 @@ ES_TEST(test_store_writer__every_column_comes_back)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_writer__unknown_is_null)
+TEST(unknown_is_null)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run;
@@ -96,7 +89,7 @@ static const uint32_t bits[] = {
 };
 #define N_BITS (sizeof bits / sizeof *bits)
 
-ES_TEST(test_store_writer__every_bit_is_kept)
+TEST(every_bit_is_kept)
 {
     const char *path = es_folder_file(state, "run.db");
     float values[N_BITS], back[N_BITS];
@@ -122,7 +115,7 @@ ES_TEST(test_store_writer__every_bit_is_kept)
         "0000C07F"); /* little-endian */
 }
 
-ES_TEST(test_store_writer__a_run_of_one_head_is_written)
+TEST(a_run_of_one_head_is_written)
 {
     const char *path = es_folder_file(state, "run.db");
     const float value = 0.75F;
@@ -148,7 +141,7 @@ ES_TEST(test_store_writer__a_run_of_one_head_is_written)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_writer__a_second_sample_replaces)
+TEST(a_second_sample_replaces)
 {
     const char *path = es_folder_file(state, "run.db");
     const float first[] = {1, 2}, second[] = {3, 4};
@@ -168,7 +161,7 @@ ES_TEST(test_store_writer__a_second_sample_replaces)
 }
 
 /* Some of them want the same place in the table. */
-ES_TEST(test_store_writer__steps_come_in_any_order)
+TEST(steps_come_in_any_order)
 {
     enum { N = 8 };
     static const int64_t steps[N] = {5, ES_MAX_STEP,     INT64_C(1) << 32,
@@ -212,7 +205,7 @@ ES_TEST(test_store_writer__steps_come_in_any_order)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_writer__wrong_arguments_are_refused)
+TEST(wrong_arguments_are_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, other;
@@ -245,7 +238,7 @@ ES_TEST(test_store_writer__wrong_arguments_are_refused)
     es_writer_abandon(w);
 }
 
-ES_TEST(test_store_writer__wrong_runs_are_refused)
+TEST(wrong_runs_are_refused)
 {
     es_writer *w = es_open_writer(es_folder_file(state, "run.db"));
     int64_t run;
@@ -284,7 +277,7 @@ ES_TEST(test_store_writer__wrong_runs_are_refused)
     es_assert_ok(es_writer_close(w));
 }
 
-ES_TEST(test_store_writer__a_series_of_another_shape_is_refused)
+TEST(a_series_of_another_shape_is_refused)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, again;
@@ -305,7 +298,7 @@ ES_TEST(test_store_writer__a_series_of_another_shape_is_refused)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_writer__too_many_series_are_refused)
+TEST(too_many_series_are_refused)
 {
     int64_t run, series;
     char name[32];
@@ -327,7 +320,7 @@ ES_TEST(test_store_writer__too_many_series_are_refused)
 
 /* --- transactions -------------------------------------------------------- */
 
-ES_TEST(test_store_writer__rollback_forgets_all)
+TEST(rollback_forgets_all)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, loss, second, n;
@@ -357,7 +350,7 @@ ES_TEST(test_store_writer__rollback_forgets_all)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_writer__a_refused_sample_spoils_nothing)
+TEST(a_refused_sample_spoils_nothing)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series, n;
@@ -376,7 +369,7 @@ ES_TEST(test_store_writer__a_refused_sample_spoils_nothing)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_writer__a_failure_spoils_its_transaction)
+TEST(a_failure_spoils_its_transaction)
 {
     const char *path = es_folder_file(state, "run.db");
     enum { N = 64 * 64 };
@@ -403,7 +396,7 @@ ES_TEST(test_store_writer__a_failure_spoils_its_transaction)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_writer__close_commits)
+TEST(close_commits)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series;
@@ -417,7 +410,7 @@ ES_TEST(test_store_writer__close_commits)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_writer__abandon_rolls_back)
+TEST(abandon_rolls_back)
 {
     const char *path = es_folder_file(state, "run.db");
     int64_t run, series;
@@ -439,7 +432,4 @@ ES_TEST(test_store_writer__abandon_rolls_back)
     es_assert_ok(es_writer_close(NULL));
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

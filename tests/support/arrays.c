@@ -1,10 +1,7 @@
 /* Arrays of one test, freed together. */
 #include "tests/support/arrays.h"
-
-#include "tests/support/cmocka_all.h"
 #include "tests/support/reference_ops.h"
-
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 static void **kept;
 static size_t n_kept;

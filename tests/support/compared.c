@@ -1,15 +1,9 @@
 /* Comparisons of run files for the tests of --compare: builds the files, loads
    them, and keeps what is printed. */
-#include "tests/support/cmocka_all.h"
-
 #include "tests/support/compared.h"
-
-#include "analyzer/base/value.h"
 #include "cli/runs/json.h"
 #include "tests/support/recorded.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 void es_compare_record_heads(es_recorded *to, int64_t step, float low)
 {

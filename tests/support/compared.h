@@ -1,5 +1,4 @@
-/** A comparison of run files, and what is printed of it. Include cmocka
- *  first. */
+/** A comparison of run files, and what is printed of it. */
 #ifndef ES_TESTS_COMPARED_H
 #define ES_TESTS_COMPARED_H
 

@@ -1,12 +1,8 @@
 /* Curves that own their arrays, and figures of them drawn. */
-#include "tests/support/cmocka_all.h"
-
-#include "tests/support/chance.h"
 #include "tests/support/curve_bundles.h"
+#include "tests/support/chance.h"
 #include "tests/support/drawn.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 float *row(const bundle *b, size_t curve)
 {

@@ -1,10 +1,7 @@
 /* Pictures that tests draw: checked, compared, searched. */
-#include "tests/support/cmocka_all.h"
-
-#include "render/picture_internal.h"
 #include "tests/support/drawn.h"
-
-#include <stdlib.h>
+#include "render/picture_internal.h"
+#include "tests/support/test.h"
 
 es_picture *sound_picture(es_status status, es_picture *const *picture)
 {

@@ -1,5 +1,4 @@
-/** Pictures that tests draw: checked, compared, searched. Include cmocka
- *  first. */
+/** Pictures that tests draw: checked, compared, searched. */
 #ifndef ES_TESTS_DRAWN_H
 #define ES_TESTS_DRAWN_H
 

@@ -1,9 +1,7 @@
 /* Figures of runs in files: loaded, drawn, compared. */
-#include "tests/support/cmocka_all.h"
-
 #include "tests/support/figured.h"
 #include "tests/support/loaded.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
 void es_figure(es_figured *out, const char *series, size_t n,
                const char *const *paths)

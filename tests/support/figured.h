@@ -1,4 +1,4 @@
-/** Figures of runs in files, for tests. Include cmocka first. */
+/** Figures of runs in files, for tests. */
 #ifndef ES_TESTS_FIGURED_H
 #define ES_TESTS_FIGURED_H
 

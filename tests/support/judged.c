@@ -1,9 +1,6 @@
 /* Runs pushed through a judge, and the episodes that it reports. */
 #include "tests/support/judged.h"
-
-#include "tests/support/cmocka_all.h"
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 static void keep(void *user, const es_episode *episode)
 {

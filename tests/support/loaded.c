@@ -1,9 +1,7 @@
 /* Runs of files as the program sums them up; a test fails that cannot load one.
  */
-#include "tests/support/cmocka_all.h"
-
 #include "tests/support/loaded.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
 es_run_summary *es_loaded(const char *path, size_t run,
                           const es_summary_options *options)

@@ -1,15 +1,8 @@
 /* Configurations and parameters of chance, for properties that hold of all. */
 #include "tests/support/random_models.h"
-
 #include "analyzer/base/text.h"
-#include "tests/support/cmocka_all.h"
 #include "tests/support/reference_ops.h"
-#include "tests/support/run_files.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/support/test.h"
 
 /* --- choices -------------------------------------------------------------- */
 

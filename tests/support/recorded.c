@@ -1,8 +1,7 @@
 /* Runs written value by value through the writer, for tests of what reads them.
  */
-#include "tests/support/cmocka_all.h"
-
 #include "tests/support/recorded.h"
+#include "tests/support/test.h"
 
 es_recorded es_record(const char *path, const es_run_info *info)
 {

@@ -1,4 +1,4 @@
-/** Runs written value by value, for tests. Include cmocka first. */
+/** Runs written value by value, for tests. */
 #ifndef ES_TESTS_RECORDED_H
 #define ES_TESTS_RECORDED_H
 

@@ -1,23 +1,16 @@
 /* Recordings through the ring and the recorder process, with values that a test
    can check in the file. */
 #include "tests/support/recording.h"
+#include "tests/support/test.h"
 
-#include "analyzer/base/value.h"
-#include "tests/support/cmocka_all.h"
-#include <errno.h>
-#include <limits.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static char folder[PATH_MAX];
 
 int recording_setup(void **state)
 {
-    (void)state;
     char program[PATH_MAX], found[PATH_MAX];
     const char *build = getenv("BUILD"), *place = getenv("TMPDIR");
     snprintf(program, sizeof program, "%s/entropy-recorder",
@@ -35,7 +28,6 @@ int recording_setup(void **state)
 
 int recording_teardown(void **state)
 {
-    (void)state;
     char command[PATH_MAX + 16];
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
     return system(command) == 0 ? 0 : -1;
@@ -43,7 +35,6 @@ int recording_teardown(void **state)
 
 int recording_kill_children(void **state)
 {
-    (void)state;
     char path[64];
     int pid;
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)gettid());

@@ -11,11 +11,8 @@
 
 enum { LAYERS = 5, HEADS = 7, CELLS = LAYERS * HEADS };
 
-/** A test that kills, after it, the processes it left behind by failing: the
+/** After each test: kills the processes that it left behind by failing. The
  *  next one would wait for them. */
-#define RECORDING_TEST(name)                                                   \
-    cmocka_unit_test_teardown(name, recording_kill_children)
-
 int recording_kill_children(void **state);
 
 /** A folder of its own for this test program, and $ENTROPY_RECORDER. Returns

@@ -1,12 +1,8 @@
 /* Which arrays there are, in the order of a checkpoint. */
-#include "tests/support/cmocka_all.h"
 #include "tests/support/reference_internal.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ARRAYS_OF_LAYER = 40 };
 

@@ -1,16 +1,10 @@
 /* Reads reference cases, the folders that `entropy-train verify` takes. */
 #include "tests/support/reference_case.h"
-
 #include "hooks/trainer/files/npy.h"
 #include "hooks/trainer/verify.h"
-#include "tests/support/cmocka_all.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* --- where they are ------------------------------------------------------- */
 

@@ -1,11 +1,6 @@
 /* The trainer's operations as plain loops in double. */
 #include "tests/support/reference_ops.h"
-
-#include "tests/support/cmocka_all.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 double es_test_random(uint64_t *state)
 {

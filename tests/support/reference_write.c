@@ -1,11 +1,7 @@
 /* Cases out of the double model: the folders that the reference's README
  * describes. */
-#include "tests/support/cmocka_all.h"
 #include "tests/support/reference_case.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
+#include "tests/support/test.h"
 
 typedef struct place {
     const char *dir, *folder; /* folder "" is dir itself */

@@ -1,9 +1,6 @@
 /* Runs pushed through rules, and the episodes that they report. */
 #include "tests/support/ruled.h"
-
-#include "tests/support/cmocka_all.h"
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 static void keep(const es_ruled *ruled, es_ruled_episode *kept, size_t rule,
                  const es_episode *episode)

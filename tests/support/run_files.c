@@ -1,14 +1,5 @@
 /* Run files for tests, in a folder that goes away with the test program. */
-#include "tests/support/cmocka_all.h"
-
-#include "tests/support/run_files.h"
-
-#include "analyzer/base/value.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 /* --- files --------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/** Run files for tests, in a folder that goes away. Include cmocka first. */
+/** Run files for tests, in a folder that goes away. */
 #ifndef ES_TESTS_RUN_FILES_H
 #define ES_TESTS_RUN_FILES_H
 

@@ -1,8 +1,6 @@
 /* Compares two recorded runs bit by bit: rows, series, samples, events. */
-#include "tests/support/cmocka_all.h"
-
-#include "tests/support/run_files.h"
 #include "tests/support/same_run.h"
+#include "tests/support/test.h"
 
 static void assert_same_text(const char *a, const char *b)
 {

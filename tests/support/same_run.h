@@ -1,4 +1,4 @@
-/** Two recorded runs, compared bit by bit. Include cmocka first. */
+/** Two recorded runs, compared bit by bit. */
 #ifndef ES_TESTS_SAME_RUN_H
 #define ES_TESTS_SAME_RUN_H
 

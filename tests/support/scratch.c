@@ -1,21 +1,13 @@
 /* One file in a folder of a test program's own, and checks that nothing stays
    beside it. */
-#include "tests/support/cmocka_all.h"
-
-#include "tests/support/run_files.h"
 #include "tests/support/scratch.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 static char folder[512];
 char es_scratch_file[600];
 
 int es_scratch_open(void **state)
 {
-    (void)state;
     const char *base = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%s/es-scratch-XXXXXX",
              base ? base : "/tmp");
@@ -27,7 +19,6 @@ int es_scratch_open(void **state)
 
 int es_scratch_close(void **state)
 {
-    (void)state;
     unlink(es_scratch_file);
     return rmdir(folder);
 }

@@ -1,14 +1,8 @@
 /* Sets of runs whose table, JSON and CSV the tests know. */
-#include "tests/support/cmocka_all.h"
-
 #include "tests/support/shown.h"
-
-#include "analyzer/base/value.h"
 #include "tests/support/paper.h"
 #include "tests/support/recorded.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 static void show_file(es_shown *out, void **state, const char *file)
 {

@@ -1,5 +1,4 @@
-/** Sets of runs whose table, JSON and CSV the tests know. Include cmocka
- *  first. */
+/** Sets of runs whose table, JSON and CSV the tests know. */
 #ifndef ES_TESTS_SHOWN_H
 #define ES_TESTS_SHOWN_H
 

@@ -1,11 +1,7 @@
 /* A model of a few heads on the CPU, with tokens to train on. */
 #include "tests/support/small_model.h"
-
-#include "tests/support/cmocka_all.h"
 #include "tests/support/reference_ops.h"
-#include "tests/support/run_files.h"
-
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 es_model_config es_small_config(const char *arch)
 {

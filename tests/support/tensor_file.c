@@ -1,13 +1,7 @@
 /* Writes safetensors files without the trainer's own code, valid or damaged at
    will, for tests of what reads them. */
 #include "tests/support/tensor_file.h"
-
-#include "tests/support/cmocka_all.h"
-#include "tests/support/run_files.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/support/test.h"
 
 /* --- a list ------------------------------------------------------------- */
 

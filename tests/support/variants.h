@@ -3,7 +3,7 @@
 #define ES_TESTS_VARIANTS_H
 
 #include "hooks/trainer/cpu/cpu.h"
-#include "tests/support/listed.h"
+#include "tests/support/test.h"
 
 /** Each variant that this machine can run, the plain one first, NULL at the
  *  end. */
@@ -21,10 +21,10 @@ extern es_backend *the_cpu;
  *  after each. */
 void es_with_variants(void (*check)(void));
 
-/** ES_TEST, of each variant in turn. */
-#define ES_VARIANT_TEST(name)                                                  \
+/** TEST, of each variant in turn. */
+#define VARIANT_TEST(name)                                                     \
     static void name##_once(void);                                             \
-    ES_TEST(name)                                                              \
+    TEST(name)                                                                 \
     {                                                                          \
         es_with_variants(name##_once);                                         \
     }                                                                          \

@@ -1,13 +1,6 @@
 /** Specs of sweeps: the runs they make, and the messages for wrong lines. */
-#include "tests/support/cmocka_all.h"
-
 #include "cli/sweep/plan.h"
-#include "tests/support/run_files.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 static int enter_folder(void **state)
 {
@@ -29,7 +22,7 @@ static es_status plan_of(es_sweep_plan *plan, const char *text, size_t n)
 
 /* Every combination; defaults; and a name is a file's, whatever the value: no
    folder, no option, nothing hidden. */
-static void test_sweep_spec__every_combination_is_a_run(void **state)
+TEST(every_combination_is_a_run)
 {
     static const char all[] = "# comment\n[sweep]\narch = SM+LN+G ; SM\n"
                               "    EReg(SM(t)+SNorm(QK,FFN))\n; comment\n\n"
@@ -58,7 +51,6 @@ static void test_sweep_spec__every_combination_is_a_run(void **state)
         {strange, 4, 2, "_z_seed1", NULL},
         {strange, 4, 3, "_seed1", NULL},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         es_sweep_plan plan;
         es_assert_ok(plan_of(&plan, cases[i].spec, strlen(cases[i].spec)));
@@ -73,7 +65,7 @@ static void test_sweep_spec__every_combination_is_a_run(void **state)
     }
 }
 
-static void test_sweep_spec__wrong_lines_are_named(void **state)
+TEST(wrong_lines_are_named)
 {
     static const struct {
         const char *text, *message;
@@ -108,7 +100,6 @@ static void test_sweep_spec__wrong_lines_are_named(void **state)
          "s.ini: two runs would be called LR-1_seed1: a value is there twice, "
          "or two differ in signs alone"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         es_sweep_plan plan;
         assert_int_equal(plan_of(&plan, all[i].text, strlen(all[i].text)),
@@ -118,16 +109,15 @@ static void test_sweep_spec__wrong_lines_are_named(void **state)
     }
 }
 
-static void test_sweep_spec__bytes_that_are_no_text_are_refused(void **state)
+TEST(bytes_that_are_no_text_are_refused)
 {
     static const char text[] = "[sweep]\narch = SM\0+G\n";
     es_sweep_plan plan;
-    (void)state;
     es_assert_status(ES_EUSAGE, "s.ini:2: expected text",
                      plan_of(&plan, text, sizeof text - 1));
 }
 
-static void test_sweep_spec__sizes_are_bounded(void **state)
+TEST(sizes_are_bounded)
 {
     static const struct {
         const char *before;
@@ -142,7 +132,6 @@ static void test_sweep_spec__sizes_are_bounded(void **state)
         {"[sweep]\narch=x\n[train]\na", 65, "=1\na",
          "s.ini:68: more than 64 options"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *text = NULL;
         size_t size = 0;
@@ -160,13 +149,4 @@ static void test_sweep_spec__sizes_are_bounded(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sweep_spec__every_combination_is_a_run),
-        cmocka_unit_test(test_sweep_spec__wrong_lines_are_named),
-        cmocka_unit_test(test_sweep_spec__bytes_that_are_no_text_are_refused),
-        cmocka_unit_test(test_sweep_spec__sizes_are_bounded),
-    };
-    return cmocka_run_group_tests(tests, enter_folder, es_folder_remove);
-}
+TEST_GROUP(enter_folder, es_folder_remove)

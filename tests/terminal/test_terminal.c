@@ -1,21 +1,15 @@
 /** Runs drawn on the terminal. */
-#include "tests/support/listed.h"
-
-#include "analyzer/base/value.h"
 #include "cli/terminal/heat.h"
 #include "cli/terminal/spark.h"
 #include "cli/terminal/tui.h"
 #include "tests/support/golden_text.h"
 #include "tests/support/recorded.h"
 #include "tests/support/shown.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 /* --- what the terminal can -----------------------------------------------*/
 
-ES_TEST(test_terminal__depth_follows_the_variables)
+TEST(depth_follows_the_variables)
 {
     const struct {
         es_terminal_variables variables;
@@ -42,17 +36,15 @@ ES_TEST(test_terminal__depth_follows_the_variables)
         {{.term = "xterm", .lang = "de_DE.ISO-8859-1"}, ES_DEPTH_ASCII},
         {{.term = "xterm"}, ES_DEPTH_ASCII},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(es_terminal_depth(&cases[i].variables),
                          cases[i].depth);
 }
 
 /* xterm's cube: 16 + 36 r + 6 g + b of 0, 95, 135, 175, 215, 255. */
-ES_TEST(test_terminal__cube_colour_is_the_nearest)
+TEST(cube_colour_is_the_nearest)
 {
     static const int steps[] = {0, 95, 135, 175, 215, 255};
-    (void)state;
     for (int channel = 0; channel < 256; channel++) {
         int best = 0;
         for (int i = 1; i < 6; i++)
@@ -85,7 +77,7 @@ static void assert_row(const es_screen *screen, int y, const char *expected)
     free(text);
 }
 
-ES_TEST(test_terminal__text_takes_its_columns)
+TEST(text_takes_its_columns)
 {
     static const struct {
         int x, y, columns;
@@ -108,7 +100,6 @@ ES_TEST(test_terminal__text_takes_its_columns)
         {-1, 0, 9, "no", 0, "模型-α|"},
     };
     es_screen *screen = NULL;
-    (void)state;
     es_assert_ok(es_screen_new(&screen, ES_DEPTH_TRUE, 10, 5));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(es_screen_write(screen, cases[i].x, cases[i].y,
@@ -121,7 +112,7 @@ ES_TEST(test_terminal__text_takes_its_columns)
     es_screen_free(screen);
 }
 
-ES_TEST(test_terminal__colours_only_where_they_change)
+TEST(colours_only_where_they_change)
 {
     es_screen *screen = NULL;
     const es_style style = {.ink = es_ink_of((es_color){1, 2, 3, 255}),
@@ -130,7 +121,6 @@ ES_TEST(test_terminal__colours_only_where_they_change)
     const char *const expected[] = {
         "a\033[0;38;2;1;2;3;48;2;95;135;255mbc\033[0;1;31md\033[0m",
         "a\033[0;38;5;16;48;5;69mbc\033[0;1;31md\033[0m", "abcd"};
-    (void)state;
     for (int i = 0; i < 3; i++) {
         es_assert_ok(es_screen_new(&screen, depths[i], 9, 1));
         es_screen_write(screen, 0, 0, 9, "a", ES_PLAIN);
@@ -145,11 +135,10 @@ ES_TEST(test_terminal__colours_only_where_they_change)
 
 /* --- heatmap --------------------------------------------------------------*/
 
-ES_TEST(test_terminal__heatmap_fits_any_shape)
+TEST(heatmap_fits_any_shape)
 {
     static const int sizes[] = {1, 2, 3, 7, 12, 24, 95, 96, 128, 4096};
     const int n = sizeof sizes / sizeof *sizes;
-    (void)state;
     for (int i = 0; i < n * n * 3; i++) {
         int n_layers = sizes[i % n], n_heads = sizes[i / n % n];
         es_depth depth = (es_depth)(i / n / n);
@@ -170,12 +159,11 @@ ES_TEST(test_terminal__heatmap_fits_any_shape)
     }
 }
 
-ES_TEST(test_terminal__two_layers_share_a_row_of_half_blocks)
+TEST(two_layers_share_a_row_of_half_blocks)
 {
     const float x[6] = {0, 1, NAN, NAN, es_missing(), 1}; /* L 3, H 2 */
     const es_heat_scale scale = {0, 1, ES_COLORMAP_VIRIDIS, true};
     es_screen *screen = NULL;
-    (void)state;
     es_heat_layout at = es_heat_fit(3, 2, 2, 2, false, ES_DEPTH_TRUE);
     assert_int_equal(at.width, 2);
     assert_int_equal(at.height, 2);
@@ -195,13 +183,12 @@ ES_TEST(test_terminal__two_layers_share_a_row_of_half_blocks)
     es_screen_free(screen);
 }
 
-ES_TEST(test_terminal__a_shared_place_shows_the_worst)
+TEST(a_shared_place_shows_the_worst)
 {
     const es_heat_scale ends = {0, 4, ES_COLORMAP_VIRIDIS, true};
     const es_heat_scale top = {0, 4, ES_COLORMAP_VIRIDIS, false};
     const float x[12] = {1, 2, 3.5F,         0.25F, /* L 2, H 6 */
                          1, 3, es_missing(), 2.5F,  NAN, 4.0F, 1.5F, 2.5F};
-    (void)state;
     const es_heat_layout at = {.n_layers = 2,
                                .n_heads = 6,
                                .columns = 1,
@@ -231,13 +218,12 @@ static void spark_of(es_spark_column *columns, const int64_t *steps,
 
 /* Wherever one sample falls, peaks or breaks, and however noisy the others
    are: its column says so. */
-ES_TEST(test_terminal__one_sample_is_always_seen)
+TEST(one_sample_is_always_seen)
 {
     static int64_t steps[SAMPLES];
     static float values[SAMPLES];
     es_spark_column columns[COLUMNS];
     const double unit = 4.0 / 8;
-    (void)state;
     for (int i = 0; i < SAMPLES; i++) {
         steps[i] = 3 * i;
         values[i] = 2 + 0.2F * (float)sin(i * 0.7) + (float)(i % 3) * 0.05F;
@@ -266,12 +252,11 @@ ES_TEST(test_terminal__one_sample_is_always_seen)
     }
 }
 
-ES_TEST(test_terminal__a_fall_and_a_peak_in_one_column)
+TEST(a_fall_and_a_peak_in_one_column)
 {
     int64_t steps[120];
     float values[120];
     es_spark_column columns[COLUMNS];
-    (void)state;
     for (int i = 0; i < 120; i++) {
         steps[i] = i;
         values[i] = 2;
@@ -284,7 +269,7 @@ ES_TEST(test_terminal__a_fall_and_a_peak_in_one_column)
     assert_true(es_spark_value(columns, COLUMNS, 20, 0.5, ES_SPARK_PEAKS) == 4);
 }
 
-ES_TEST(test_terminal__zero_missing_and_nan_differ_in_a_line)
+TEST(zero_missing_and_nan_differ_in_a_line)
 {
     const int64_t steps[] = {10, 20, 30, 40, 50, 60, 69};
     const float values[] = {0, 1, es_missing(), NAN, 0, INFINITY, 1};
@@ -292,7 +277,6 @@ ES_TEST(test_terminal__zero_missing_and_nan_differ_in_a_line)
                                   ES_COLORMAP_VIRIDIS};
     es_spark_column columns[12], line[12];
     es_screen *screen = NULL;
-    (void)state;
     es_spark_clear(columns, 12);
     es_spark_add(columns, line, 12, 10, 69, steps, values, 7);
     es_assert_ok(es_screen_new(&screen, ES_DEPTH_ASCII, 20, 1));
@@ -358,7 +342,7 @@ static void assert_golden(es_depth depth, int width, const char *name)
     free(text);
 }
 
-ES_TEST(test_terminal__published_heatmaps_are_golden)
+TEST(published_heatmaps_are_golden)
 {
     static const char *const files[] = {"SM+LN+G.db", "SM+LN+R.db", "SM+G.db",
                                         "SM+R.db", "SM.db"};
@@ -382,7 +366,7 @@ static void watch_troubled(void **state)
     watch(es_folder_file(state, "two.db"));
 }
 
-ES_TEST(test_terminal__troubled_runs_are_golden)
+TEST(troubled_runs_are_golden)
 {
     watch_troubled(state);
     assert_golden(ES_DEPTH_TRUE, 80, "tui_troubled_true.txt");
@@ -408,7 +392,7 @@ static void write_deep(const char *path)
     es_record_close(&to);
 }
 
-ES_TEST(test_terminal__a_deep_and_wide_run_shares_places)
+TEST(a_deep_and_wide_run_shares_places)
 {
     write_deep(es_folder_file(state, "deep.db"));
     watch(es_folder_file(state, "deep.db"));
@@ -416,10 +400,9 @@ ES_TEST(test_terminal__a_deep_and_wide_run_shares_places)
 }
 
 /* A file that was just begun. */
-ES_TEST(test_terminal__a_live_view_of_no_run_is_drawn)
+TEST(a_live_view_of_no_run_is_drawn)
 {
     es_tui tui = tui_of(ES_DEPTH_ASCII, 40, 8);
-    (void)state;
     tui.mode = "live";
     tui.keys = "q quits";
     char *text = draw(&tui);
@@ -429,7 +412,7 @@ ES_TEST(test_terminal__a_live_view_of_no_run_is_drawn)
 
 /* No size and no depth makes it fail, or print an escape sequence in ASCII,
    or a control character of a name anywhere. */
-ES_TEST(test_terminal__any_size_is_drawn_within_bounds)
+TEST(any_size_is_drawn_within_bounds)
 {
     watch_troubled(state);
     write_deep(es_folder_file(state, "any.db"));
@@ -501,7 +484,7 @@ static void assert_lines(const es_watched *run, size_t n, size_t from,
     assert_int_equal(run->judged->step, n - 1);
 }
 
-ES_TEST(test_terminal__what_a_resumed_run_replaced_is_read_again)
+TEST(what_a_resumed_run_replaced_is_read_again)
 {
     es_watched run = {.path = es_folder_file(state, "resumed.db")};
     write_on(run.path, 0, 5, 0.5F);
@@ -519,7 +502,7 @@ ES_TEST(test_terminal__what_a_resumed_run_replaced_is_read_again)
     es_watched_forget(&run);
 }
 
-ES_TEST(test_terminal__keys_move_among_the_samples)
+TEST(keys_move_among_the_samples)
 {
     es_watched run = {.path = es_folder_file(state, "moved.db")};
     es_reader *reader = NULL;
@@ -546,7 +529,4 @@ ES_TEST(test_terminal__keys_move_among_the_samples)
     es_watched_forget(&run);
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, clean);
-}
+TEST_EACH(es_folder_make, clean)

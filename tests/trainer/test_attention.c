@@ -1,10 +1,7 @@
 /* The fused attention against plain loops in double, every variant of the
  * kernels that this machine can run. */
 #include "tests/support/attention_problem.h"
-#include "tests/support/listed.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 static void check_shape(int n_batch, int n_ctx, int n_head, int width,
                         bool entropy)
@@ -16,7 +13,7 @@ static void check_shape(int n_batch, int n_ctx, int n_head, int width,
     }
 }
 
-ES_TEST(test_attention__every_shape_matches_plain_loops)
+TEST(every_shape_matches_plain_loops)
 {
     check_shape(1, 1, 1, 1, false);
     check_shape(2, 1, 3, 4, true);
@@ -30,7 +27,7 @@ ES_TEST(test_attention__every_shape_matches_plain_loops)
 }
 
 /* y and the gradients with no statistics requested: the same bits. */
-ES_TEST(test_attention__measuring_changes_nothing)
+TEST(measuring_changes_nothing)
 {
     const es_ops *ops = &es_cpu_ops;
     attention_problem p = attention_open(2, 37, 3, 7);
@@ -49,7 +46,7 @@ ES_TEST(test_attention__measuring_changes_nothing)
 }
 
 /* Scores of thousands: the unshifted lse - sum a s would be off by 1e-3. */
-ES_TEST(test_attention__peaked_rows_keep_their_entropy)
+TEST(peaked_rows_keep_their_entropy)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 40, 1, 8))
     {
@@ -60,7 +57,7 @@ ES_TEST(test_attention__peaked_rows_keep_their_entropy)
     }
 }
 
-ES_TEST(test_attention__the_plain_loops_match_differences)
+TEST(the_plain_loops_match_differences)
 {
     attention_check_reference(0, 0, true);
 }
@@ -75,7 +72,7 @@ static void run_spoilt(attention_problem *p, const es_cpu_kernels *kernels,
     attention_run(p, kernels, 1, false);
 }
 
-ES_TEST(test_attention__a_nan_key_spoils_later_rows_alone)
+TEST(a_nan_key_spoils_later_rows_alone)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 45, 1, 5))
     {
@@ -85,7 +82,7 @@ ES_TEST(test_attention__a_nan_key_spoils_later_rows_alone)
 }
 
 /* A NaN among the values reaches the outputs, and no statistic. */
-ES_TEST(test_attention__a_nan_value_reaches_outputs_alone)
+TEST(a_nan_value_reaches_outputs_alone)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 45, 1, 5))
     {
@@ -100,7 +97,7 @@ ES_TEST(test_attention__a_nan_value_reaches_outputs_alone)
 }
 
 /* A query with an infinity: its scores are infinite or NaN, no other row's. */
-ES_TEST(test_attention__an_infinite_query_spoils_its_row)
+TEST(an_infinite_query_spoils_its_row)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 20, 1, 4))
     {
@@ -114,7 +111,7 @@ ES_TEST(test_attention__an_infinite_query_spoils_its_row)
 }
 
 /* One score of -inf: a weight of 0 like any other, but the row is marked. */
-ES_TEST(test_attention__a_score_of_minus_infinity_has_no_weight)
+TEST(a_score_of_minus_infinity_has_no_weight)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 6, 1, 1))
     {
@@ -132,7 +129,7 @@ ES_TEST(test_attention__a_score_of_minus_infinity_has_no_weight)
 }
 
 /* Queries of 0: every key has the same weight. */
-ES_TEST(test_attention__a_flat_row_looks_halfway_back)
+TEST(a_flat_row_looks_halfway_back)
 {
     EACH_ATTENTION(p, kernels, attention_open(2, 41, 3, 5))
     {
@@ -150,7 +147,7 @@ ES_TEST(test_attention__a_flat_row_looks_halfway_back)
 }
 
 /* Values that distinguish the keys: the output is the distance itself. */
-ES_TEST(test_attention__outputs_of_positions_are_distances)
+TEST(outputs_of_positions_are_distances)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 300, 1, 4))
     {
@@ -164,5 +161,3 @@ ES_TEST(test_attention__outputs_of_positions_are_distances)
         }
     }
 }
-
-ES_TEST_MAIN(NULL, NULL)

@@ -1,11 +1,7 @@
 /* PowerSoftmax against plain loops in double, every variant of the kernels
  * that this machine can run. */
-#include "analyzer/base/value.h"
 #include "tests/support/attention_problem.h"
-#include "tests/support/listed.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 static attention_problem open_power(int n_batch, int n_ctx, int n_head,
                                     int width, int power, double epsilon)
@@ -16,7 +12,7 @@ static attention_problem open_power(int n_batch, int n_ctx, int n_head,
     return p;
 }
 
-ES_TEST(test_attention_power__the_plain_loops_match_differences)
+TEST(the_plain_loops_match_differences)
 {
     attention_check_reference(2, 1e-3, false);
     attention_check_reference(4, 0, false);
@@ -38,7 +34,7 @@ static void check_shape(int n_batch, int n_ctx, int n_head, int width,
         }
 }
 
-ES_TEST(test_attention_power__every_shape_matches_plain_loops)
+TEST(every_shape_matches_plain_loops)
 {
     check_shape(1, 1, 1, 1, 2, 1e-3);
     check_shape(2, 1, 3, 4, 8, 0);
@@ -75,7 +71,7 @@ static void expect_entropy(const attention_problem *p, int i)
                 1e-9 * (i + 1) + 1e-6 * p->power * (1 + want));
 }
 
-ES_TEST(test_attention_power__the_entropy_is_that_of_its_definition)
+TEST(the_entropy_is_that_of_its_definition)
 {
     const int powers[] = {2, 4, 8, 16};
     for (size_t n = 0; n < 4; n++)
@@ -89,7 +85,7 @@ ES_TEST(test_attention_power__the_entropy_is_that_of_its_definition)
 }
 
 /* Scores beside which 1e-6 is much, and such as float32 can barely hold. */
-ES_TEST(test_attention_power__scores_of_any_size_have_weights)
+TEST(scores_of_any_size_have_weights)
 {
     const float factors[] = {1e-4f, 1e-7f, 1e-12f, 1e-20f, 1e9f, 1e30f};
     const int powers[] = {2, 16};
@@ -104,7 +100,7 @@ ES_TEST(test_attention_power__scores_of_any_size_have_weights)
         }
 }
 
-ES_TEST(test_attention_power__any_threads_give_the_same_bits)
+TEST(any_threads_give_the_same_bits)
 {
     EACH_ATTENTION(p, kernels, open_power(2, 45, 3, 5, 4, 1e-3))
     {
@@ -126,7 +122,7 @@ ES_TEST(test_attention_power__any_threads_give_the_same_bits)
 /* --- rows without scores -------------------------------------------------- */
 
 /* c = 1e-6, and nothing has weight. */
-ES_TEST(test_attention_power__scores_of_zero_have_no_weight)
+TEST(scores_of_zero_have_no_weight)
 {
     EACH_ATTENTION(p, kernels, open_power(1, 37, 1, 3, 2, 1e-3))
     {
@@ -137,7 +133,7 @@ ES_TEST(test_attention_power__scores_of_zero_have_no_weight)
 }
 
 /* Without an epsilon that is 0 / 0: row 5 of 7, and no other. */
-ES_TEST(test_attention_power__without_epsilon_a_row_of_zeros_is_nan)
+TEST(without_epsilon_a_row_of_zeros_is_nan)
 {
     EACH_ATTENTION(p, kernels, open_power(1, 7, 1, 2, 4, 0))
     {
@@ -151,7 +147,7 @@ ES_TEST(test_attention_power__without_epsilon_a_row_of_zeros_is_nan)
 
 /* --- what is not finite --------------------------------------------------- */
 
-ES_TEST(test_attention_power__a_nan_key_spoils_later_rows_alone)
+TEST(a_nan_key_spoils_later_rows_alone)
 {
     EACH_ATTENTION(p, kernels, open_power(1, 45, 1, 5, 4, 1e-3))
     {
@@ -162,7 +158,7 @@ ES_TEST(test_attention_power__a_nan_key_spoils_later_rows_alone)
 }
 
 /* Infinite scores of row 11: c is infinite, and all of its weights NaN. */
-ES_TEST(test_attention_power__an_infinite_query_spoils_its_row)
+TEST(an_infinite_query_spoils_its_row)
 {
     for (int sign = -1; sign <= 1; sign += 2)
         EACH_ATTENTION(p, kernels, open_power(1, 20, 1, 4, 2, 1e-3))
@@ -175,7 +171,7 @@ ES_TEST(test_attention_power__an_infinite_query_spoils_its_row)
 
 /* In fp16 a product beyond 65504 is infinite, above or below 0: that is the end
  * of row 5, where softmax would give a key of -inf no weight. */
-ES_TEST(test_attention_power__a_product_beyond_fp16_spoils_its_row)
+TEST(a_product_beyond_fp16_spoils_its_row)
 {
     for (int sign = -1; sign <= 1; sign += 2)
         EACH_ATTENTION(p, kernels, open_power(1, 7, 1, 2, 4, 1e-3))
@@ -197,7 +193,7 @@ ES_TEST(test_attention_power__a_product_beyond_fp16_spoils_its_row)
 }
 
 /* A NaN among the values reaches the outputs, and no statistic. */
-ES_TEST(test_attention_power__a_nan_value_reaches_outputs_alone)
+TEST(a_nan_value_reaches_outputs_alone)
 {
     EACH_ATTENTION(p, kernels, open_power(1, 45, 1, 5, 8, 1e-3))
     {
@@ -210,7 +206,7 @@ ES_TEST(test_attention_power__a_nan_value_reaches_outputs_alone)
 }
 
 /* q, k, v of one head full of NaN: every other head has the bits of before. */
-ES_TEST(test_attention_power__a_broken_head_is_alone)
+TEST(a_broken_head_is_alone)
 {
     EACH_VARIANT(kernels)
     {
@@ -233,5 +229,3 @@ ES_TEST(test_attention_power__a_broken_head_is_alone)
         attention_close(&broken);
     }
 }
-
-ES_TEST_MAIN(NULL, NULL)

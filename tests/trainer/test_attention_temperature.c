@@ -1,10 +1,7 @@
 /* Softmax under temperatures, every variant of the kernels that this machine
  * can run. */
 #include "tests/support/attention_problem.h"
-#include "tests/support/listed.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 static attention_problem open_tempered(int n_batch, int n_ctx, int n_head,
                                        int width)
@@ -24,7 +21,7 @@ static void check_shape(int n_batch, int n_ctx, int n_head, int width)
         }
 }
 
-ES_TEST(test_attention_temperature__every_shape_matches_plain_loops)
+TEST(every_shape_matches_plain_loops)
 {
     check_shape(1, 1, 1, 1);
     check_shape(3, 7, 2, 2);
@@ -33,7 +30,7 @@ ES_TEST(test_attention_temperature__every_shape_matches_plain_loops)
 }
 
 /* As if they were 1e-4, and nothing pulls at them. */
-ES_TEST(test_attention_temperature__below_the_floor_is_the_floor)
+TEST(below_the_floor_is_the_floor)
 {
     for (int entropy = 0; entropy < 2; entropy++)
         EACH_ATTENTION(p, kernels, attention_open_below_floor())
@@ -46,7 +43,7 @@ ES_TEST(test_attention_temperature__below_the_floor_is_the_floor)
 
 /* That of query 3 of head 1: its rows in both sequences, and what its weights
  * reach in the backward pass, but no other row and no other head. */
-ES_TEST(test_attention_temperature__a_nan_spoils_its_query_alone)
+TEST(a_nan_spoils_its_query_alone)
 {
     EACH_ATTENTION(p, kernels, open_tempered(2, 7, 3, 2))
     {
@@ -64,7 +61,7 @@ ES_TEST(test_attention_temperature__a_nan_spoils_its_query_alone)
 }
 
 /* Every score is 0: a flat row, and no gradient. */
-ES_TEST(test_attention_temperature__an_infinite_one_makes_a_flat_row)
+TEST(an_infinite_one_makes_a_flat_row)
 {
     EACH_ATTENTION(p, kernels, open_tempered(1, 20, 1, 4))
     {
@@ -76,5 +73,3 @@ ES_TEST(test_attention_temperature__an_infinite_one_makes_a_flat_row)
             assert_true(p.dqkv[16 * 12 + c] == 0);
     }
 }
-
-ES_TEST_MAIN(NULL, NULL)

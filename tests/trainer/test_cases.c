@@ -2,15 +2,11 @@
  * has none of: `entropy-train verify` passes them, and sees each wrong number
  * in them. */
 #include "hooks/trainer/files/npy.h"
-#include "tests/support/listed.h"
 #include "tests/support/random_models.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
 #include <ftw.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { MAX_FILES = 200 };
 
@@ -136,7 +132,7 @@ static const wanted cases[] = {
      ALL, ON},
 };
 
-ES_TEST(test_cases__cases_of_any_size_pass)
+TEST(cases_of_any_size_pass)
 {
     char dir[64];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -186,7 +182,7 @@ static void spoil(const char *path, int more)
 }
 
 /* One number of each file in turn. */
-ES_TEST(test_cases__a_wrong_number_fails)
+TEST(a_wrong_number_fails)
 {
     const wanted w = {"EReg(SM(t)+LN+ScFuFFN+WNorm(FFN)+SNorm(QKVO))",
                       PYTHIA,
@@ -218,15 +214,13 @@ ES_TEST(test_cases__a_wrong_number_fails)
 
 static int set_up(void **state)
 {
-    (void)state;
     return mkdtemp(folder) ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     remove_folder(folder);
     return 0;
 }
 
-ES_TEST_MAIN(set_up, tear_down)
+TEST_GROUP(set_up, tear_down)

@@ -1,10 +1,6 @@
 /* Configurations that are refused, and why. */
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
-
 #include "hooks/trainer/model/config.h"
-
-#include <math.h>
+#include "tests/support/test.h"
 
 static void expect_refusal(const es_model_config *config, const char *named)
 {
@@ -14,7 +10,7 @@ static void expect_refusal(const es_model_config *config, const char *named)
         fail_msg("'%s' does not name %s", es_message(), named);
 }
 
-ES_TEST(test_config__defaults_are_fine)
+TEST(defaults_are_fine)
 {
     es_model_config model;
     es_train_config train;
@@ -40,7 +36,7 @@ ES_TEST(test_config__defaults_are_fine)
         expect_refusal(&config, named);                                        \
     } while (0)
 
-ES_TEST(test_config__a_model_out_of_range_is_refused)
+TEST(a_model_out_of_range_is_refused)
 {
     REFUSE(n_layer, 0, "--n-layer");
     REFUSE(n_layer, 1000000, "--n-layer");
@@ -61,7 +57,7 @@ ES_TEST(test_config__a_model_out_of_range_is_refused)
 }
 
 /* Each in its range, their product too large to be counted in an int. */
-ES_TEST(test_config__too_many_tokens_are_refused)
+TEST(too_many_tokens_are_refused)
 {
     es_model_config config;
     es_model_config_default(&config);
@@ -72,7 +68,7 @@ ES_TEST(test_config__too_many_tokens_are_refused)
     expect_refusal(&config, "--batch 4096");
 }
 
-ES_TEST(test_config__heads_too_narrow_to_rotate_are_refused)
+TEST(heads_too_narrow_to_rotate_are_refused)
 {
     es_model_config config;
     es_model_config_default(&config);
@@ -95,7 +91,7 @@ ES_TEST(test_config__heads_too_narrow_to_rotate_are_refused)
             fail_msg("'%s' does not name %s", es_message(), named);            \
     } while (0)
 
-ES_TEST(test_config__a_training_out_of_range_is_refused)
+TEST(a_training_out_of_range_is_refused)
 {
     REFUSE_TRAIN(steps, 0, "--steps");
     REFUSE_TRAIN(accumulate, 0, "--accumulate");
@@ -109,7 +105,7 @@ ES_TEST(test_config__a_training_out_of_range_is_refused)
     REFUSE_TRAIN(warm_up, 1.5, "--warm-up");
 }
 
-ES_TEST(test_config__the_rate_warms_up_and_decays)
+TEST(the_rate_warms_up_and_decays)
 {
     es_train_config config;
     es_train_config_default(&config);
@@ -126,7 +122,7 @@ ES_TEST(test_config__the_rate_warms_up_and_decays)
     assert_true(es_schedule(&config, 5000) == 0);
 }
 
-ES_TEST(test_config__the_shortest_schedules_have_a_rate)
+TEST(the_shortest_schedules_have_a_rate)
 {
     es_train_config config;
     es_train_config_default(&config);
@@ -141,5 +137,3 @@ ES_TEST(test_config__the_shortest_schedules_have_a_rate)
     assert_true(es_schedule(&config, 0) == 3);
     assert_true(fabs(es_schedule(&config, 3) - 0.75) <= 1e-12);
 }
-
-ES_TEST_MAIN(NULL, NULL)

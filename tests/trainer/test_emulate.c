@@ -1,14 +1,9 @@
 /* --emulate fp16: the rounding itself, and attention with rounded logits. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/cpu/half.h"
-#include "tests/support/listed.h"
 #include "tests/support/reference_ops.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 #include "tests/support/variants.h"
-
-#include <float.h>
-#include <math.h>
-#include <stdlib.h>
 
 /* --- rounding ------------------------------------------------------------- */
 
@@ -56,7 +51,7 @@ static float after_overflow(double value)
 
 /* Every number of fp16, and every boundary between two of them, which belongs
  * to the even one. */
-ES_TEST(test_emulate__every_boundary_is_rounded_to_even)
+TEST(every_boundary_is_rounded_to_even)
 {
     for (int n = 0; n < 0x7c00; n++) {
         double here = half_number(n), next = half_number(n + 1);
@@ -68,7 +63,7 @@ ES_TEST(test_emulate__every_boundary_is_rounded_to_even)
     }
 }
 
-ES_TEST(test_emulate__extremes_are_rounded)
+TEST(extremes_are_rounded)
 {
     assert_true(half_number(0x7bff) == 65504);
     expect_rounded(nextafterf(65520, 0), 65504);
@@ -102,7 +97,7 @@ static void flushing(float *x, size_t n)
         x[i] = fabsf(x[i]) < 0x1p-14f ? 0 : x[i];
 }
 
-ES_TEST(test_emulate__first_use_sees_a_wrong_rounding)
+TEST(first_use_sees_a_wrong_rounding)
 {
     es_cpu_kernels wrong = es_cpu_kernels_plain;
     assert_true(es_cpu_kernels_agree(&wrong));
@@ -243,7 +238,7 @@ static bool is_close(const float *got, const double *want, size_t n)
     return sqrt(off) <= 2e-5 * sqrt(size);
 }
 
-ES_TEST(test_emulate__attention_rounds_products)
+TEST(attention_rounds_products)
 {
     head_case *c = calloc(1, sizeof *c);
     assert_non_null(c);
@@ -293,7 +288,7 @@ static void check_overflow(head_case *c, const es_cpu_kernels *kernels,
             assert_true(isfinite(c->dqkv[i]));
 }
 
-ES_TEST(test_emulate__logits_beyond_fp16_are_infinite)
+TEST(logits_beyond_fp16_are_infinite)
 {
     head_case *c = calloc(1, sizeof *c);
     assert_non_null(c);
@@ -306,5 +301,3 @@ ES_TEST(test_emulate__logits_beyond_fp16_are_infinite)
     }
     free(c);
 }
-
-ES_TEST_MAIN(NULL, NULL)

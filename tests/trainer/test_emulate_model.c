@@ -2,14 +2,9 @@
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/cpu/half.h"
 #include "hooks/trainer/model/model_internal.h"
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
 #include "tests/support/small_model.h"
+#include "tests/support/test.h"
 #include "tests/support/training.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 /* --- models --------------------------------------------------------------- */
 
@@ -88,7 +83,7 @@ static void check_activations(const char *arch, es_family family)
     es_small_close(&s);
 }
 
-ES_TEST(test_emulate_model__every_activation_is_rounded)
+TEST(every_activation_is_rounded)
 {
     for (size_t i = 0; i < N_ARCHS; i++) {
         check_activations(archs[i], ES_FAMILY_GPT2);
@@ -142,7 +137,7 @@ static void check_straight_through(const char *arch, es_family family)
     es_small_close(&full);
 }
 
-ES_TEST(test_emulate_model__gradients_go_straight_through)
+TEST(gradients_go_straight_through)
 {
     static const char *const smooth[] = {"SM+LN+G", "SM+LN+GT", "SM+LN",
                                          "SM+LN+ScFFN",
@@ -169,7 +164,7 @@ static es_small_model with_big_weights(es_emulation emulate)
     return s;
 }
 
-ES_TEST(test_emulate_model__big_weights_break_it)
+TEST(big_weights_break_it)
 {
     es_small_model half = with_big_weights(ES_EMULATE_FP16);
     es_small_model full = with_big_weights(ES_EMULATE_NONE);
@@ -197,7 +192,7 @@ ES_TEST(test_emulate_model__big_weights_break_it)
 
 /* --- training ------------------------------------------------------------- */
 
-ES_TEST(test_emulate_model__trains_like_fp32)
+TEST(trains_like_fp32)
 {
     static training_seen half, full;
     es_settings settings = training_small();
@@ -224,7 +219,7 @@ static es_settings growing(es_emulation emulate)
     return s;
 }
 
-ES_TEST(test_emulate_model__failure_names_the_layer)
+TEST(failure_names_the_layer)
 {
     training_seen half = {0}, full = {0};
     es_train_result result = training_record(&half, growing(ES_EMULATE_FP16));
@@ -253,7 +248,7 @@ static es_status parse(es_settings *out, es_verb verb, char *value)
     return es_settings_parse(out, 3, words);
 }
 
-ES_TEST(test_emulate_model__the_option_is_read)
+TEST(the_option_is_read)
 {
     es_settings s;
     es_settings_default(&s, ES_VERB_TRAIN);
@@ -269,4 +264,4 @@ ES_TEST(test_emulate_model__the_option_is_read)
     es_assert_status(ES_EUSAGE, "--emulate", parse(&s, ES_VERB_BENCH, "fp16"));
 }
 
-ES_TEST_MAIN(training_set_up, training_tear_down)
+TEST_GROUP(training_set_up, training_tear_down)

@@ -1,15 +1,10 @@
 /* Whole models against the double model: outputs, and gradients by central
  * differences. */
 #include "hooks/trainer/verify.h"
-#include "tests/support/listed.h"
 #include "tests/support/reference_case.h"
 #include "tests/support/reference_ops.h"
-#include "tests/support/run_files.h"
 #include "tests/support/small_model.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 /* --- against the double model --------------------------------------------- */
 
@@ -91,7 +86,7 @@ static const char *const built[] = {"SM",
                                     "PSM(8,0)+R",
                                     "PSM(6,0.3)+ScFuFFN"};
 
-ES_TEST(test_gradients__every_architecture_matches_differences)
+TEST(every_architecture_matches_differences)
 {
     for (size_t i = 0; i < sizeof built / sizeof *built; i++) {
         es_model_config config = es_small_config(built[i]);
@@ -100,7 +95,7 @@ ES_TEST(test_gradients__every_architecture_matches_differences)
     }
 }
 
-ES_TEST(test_gradients__entropy_regularisation_matches_differences)
+TEST(entropy_regularisation_matches_differences)
 {
     static const char *const archs[] = {
         "EReg(SM+LN+G)", "EReg(SM(t)+ScFuFFN)", "EReg(SM(t)+LR(layer))",
@@ -115,7 +110,7 @@ ES_TEST(test_gradients__entropy_regularisation_matches_differences)
     }
 }
 
-ES_TEST(test_gradients__biases_and_final_norm_match_differences)
+TEST(biases_and_final_norm_match_differences)
 {
     const es_bias biases[] = {ES_BIAS_ALL, ES_BIAS_QK, ES_BIAS_NONE};
     for (size_t i = 0; i < 3; i++) {
@@ -132,7 +127,7 @@ ES_TEST(test_gradients__biases_and_final_norm_match_differences)
     }
 }
 
-ES_TEST(test_gradients__every_size_matches_differences)
+TEST(every_size_matches_differences)
 {
     const int sizes[][7] = {/* L, H, d, T, V, B, m */
                             {1, 1, 1, 1, 1, 1, 1},  {3, 1, 5, 1, 2, 3, 4},
@@ -152,7 +147,7 @@ ES_TEST(test_gradients__every_size_matches_differences)
 }
 
 /* Rotated, with an output matrix of its own, sub-blocks side by side. */
-ES_TEST(test_gradients__family_pythia_matches_differences)
+TEST(family_pythia_matches_differences)
 {
     static const char *const archs[] = {"SM",         "SM+LN",
                                         "SM+LN+G",    "SM+LN+GT",
@@ -187,12 +182,10 @@ static void verify_on_threads(const char *dir)
     }
 }
 
-ES_TEST(test_gradients__every_reference_case_passes)
+TEST(every_reference_case_passes)
 {
     output = tmpfile();
     assert_non_null(output);
     assert_true(es_ref_each_case(verify_on_threads) >= 28);
     fclose(output);
 }
-
-ES_TEST_MAIN(NULL, NULL)

@@ -1,12 +1,8 @@
 /* Dynamic scaling of the loss, on a CPU back-end that scales it and whose
  * gradients overflow early. */
 #include "hooks/trainer/train_record.h"
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 #include "tests/support/training.h"
-
-#include <math.h>
-#include <stdlib.h>
 
 /* What a gradient of a logit can hold here. A step of 5 x 9 rows with a scale
  * of 65536 has some of 1400: three halvings are too few, four enough. */
@@ -66,7 +62,7 @@ static void expect_same(es_model *a, es_model *b)
     }
 }
 
-ES_TEST(test_loss_scale__it_halves_and_doubles)
+TEST(it_halves_and_doubles)
 {
     es_loss_scale now = {ES_LOSS_SCALE_START, 1234};
     now = es_loss_scale_next(now, false);
@@ -121,7 +117,7 @@ static void check_steps(const char *arch)
     es_trainer_free(plain);
 }
 
-ES_TEST(test_loss_scale__steps_that_overflow_are_skipped)
+TEST(steps_that_overflow_are_skipped)
 {
     check_steps("SM+LN+G");
     check_steps("EReg(SM(t)+ScFuFFNi1)");
@@ -129,7 +125,7 @@ ES_TEST(test_loss_scale__steps_that_overflow_are_skipped)
 }
 
 /* Gradients are reported without the scale. */
-ES_TEST(test_loss_scale__gradients_are_reported_without_it)
+TEST(gradients_are_reported_without_it)
 {
     es_settings s = training_small();
     es_trainer *scaled = open_on(&s, &scaling);
@@ -151,7 +147,7 @@ ES_TEST(test_loss_scale__gradients_are_reported_without_it)
 
 /* No scale mends a loss that is not finite: it is measured the first time, and
  * the parameters stay. */
-ES_TEST(test_loss_scale__no_scale_mends_a_nan)
+TEST(no_scale_mends_a_nan)
 {
     es_settings s = training_small();
     es_trainer *trainer = open_on(&s, &scaling);
@@ -170,7 +166,7 @@ ES_TEST(test_loss_scale__no_scale_mends_a_nan)
 }
 
 /* The scale at its least: what overflows even so is accepted, and reported. */
-ES_TEST(test_loss_scale__at_its_least_a_step_is_taken)
+TEST(at_its_least_a_step_is_taken)
 {
     es_settings s = training_small();
     es_trainer *trainer = open_on(&s, &scaling);
@@ -188,7 +184,7 @@ ES_TEST(test_loss_scale__at_its_least_a_step_is_taken)
     es_trainer_free(trainer);
 }
 
-ES_TEST(test_loss_scale__a_checkpoint_keeps_it)
+TEST(a_checkpoint_keeps_it)
 {
     es_settings s = training_small();
     es_trainer *from = open_on(&s, &scaling), *to = open_on(&s, &scaling);
@@ -218,7 +214,7 @@ ES_TEST(test_loss_scale__a_checkpoint_keeps_it)
     es_trainer_free(to);
 }
 
-ES_TEST(test_loss_scale__the_run_records_it)
+TEST(the_run_records_it)
 {
     es_settings s = training_small();
     es_train_record *record = NULL;
@@ -240,4 +236,4 @@ ES_TEST(test_loss_scale__the_run_records_it)
     assert_true(value == 16384);
 }
 
-ES_TEST_MAIN(set_up, training_tear_down)
+TEST_GROUP(set_up, training_tear_down)

@@ -1,10 +1,6 @@
 /* A model's parameters, passes and steps; trouble stays where it is. */
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
 #include "tests/support/small_model.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 /* --- the optimiser -------------------------------------------------------- */
 
@@ -19,7 +15,7 @@ static float value_of(const es_small_model *s, const char *name)
 }
 
 /* With no gradient only the decay is left, and only of matrices. */
-ES_TEST(test_model__only_matrices_decay)
+TEST(only_matrices_decay)
 {
     es_small_model s = es_small_open_arch("SM+LN+G");
     double norm = 9;
@@ -45,7 +41,7 @@ ES_TEST(test_model__only_matrices_decay)
 }
 
 /* A slope decays only on request. */
-ES_TEST(test_model__a_slope_decays_on_request)
+TEST(a_slope_decays_on_request)
 {
     static const char *const names[] = {"h.1.mlp.slope", "slope"};
     for (int i = 0; i < 4; i++) {
@@ -82,7 +78,7 @@ static double movement(double clip, double *norm)
     return moved;
 }
 
-ES_TEST(test_model__gradients_are_clipped_by_their_norm)
+TEST(gradients_are_clipped_by_their_norm)
 {
     double norm, same;
     double free_step = movement(0, &norm);
@@ -95,7 +91,7 @@ ES_TEST(test_model__gradients_are_clipped_by_their_norm)
 }
 
 /* The v part of the bias stays what it was under --bias qk. */
-ES_TEST(test_model__a_frozen_bias_stays)
+TEST(a_frozen_bias_stays)
 {
     es_model_config config = es_small_config("SM+R");
     config.bias = ES_BIAS_QK;
@@ -111,7 +107,7 @@ ES_TEST(test_model__a_frozen_bias_stays)
     es_small_close(&s);
 }
 
-ES_TEST(test_model__trainable_numbers_are_counted)
+TEST(trainable_numbers_are_counted)
 {
     es_model_config config = es_small_config("SM+LN+G");
     const size_t d = 12, per_layer = 4 * d + 3 * d * d + 3 * d + d * d + d +
@@ -131,7 +127,7 @@ ES_TEST(test_model__trainable_numbers_are_counted)
 /* --- trouble -------------------------------------------------------------- */
 
 /* One NaN in the q columns of head 1, layer 1. */
-ES_TEST(test_model__a_nan_weight_spoils_its_head_and_what_follows)
+TEST(a_nan_weight_spoils_its_head_and_what_follows)
 {
     es_model_config config = es_small_config("SM+LN+G");
     config.n_layer = 3;
@@ -163,7 +159,7 @@ ES_TEST(test_model__a_nan_weight_spoils_its_head_and_what_follows)
 }
 
 /* Nothing is clipped, and the step takes the parameters along. */
-ES_TEST(test_model__a_step_without_a_finite_gradient_is_taken)
+TEST(a_step_without_a_finite_gradient_is_taken)
 {
     es_small_model s = es_small_open_arch("SM+G");
     double norm = 0;
@@ -184,7 +180,7 @@ ES_TEST(test_model__a_step_without_a_finite_gradient_is_taken)
     es_small_close(&s);
 }
 
-ES_TEST(test_model__an_impossible_configuration_is_refused)
+TEST(an_impossible_configuration_is_refused)
 {
     es_model *model = (es_model *)&model;
     es_model_config config = es_small_config("SM");
@@ -193,7 +189,7 @@ ES_TEST(test_model__an_impossible_configuration_is_refused)
     assert_null(model);
 }
 
-ES_TEST(test_model__too_large_a_model_is_refused)
+TEST(too_large_a_model_is_refused)
 {
     es_model_config config = es_small_config("SM");
     es_model *model;
@@ -207,7 +203,7 @@ ES_TEST(test_model__too_large_a_model_is_refused)
     assert_null(model);
 }
 
-ES_TEST(test_model__wrong_calls_are_refused)
+TEST(wrong_calls_are_refused)
 {
     es_small_model s = es_small_open_arch("SM+LN+G");
     float few[3];
@@ -229,7 +225,7 @@ ES_TEST(test_model__wrong_calls_are_refused)
     es_small_close(&s);
 }
 
-ES_TEST(test_model__without_targets_there_is_no_loss)
+TEST(without_targets_there_is_no_loss)
 {
     es_small_model s = es_small_open_arch("SM+LN+G");
     es_small_forward(&s);
@@ -243,7 +239,7 @@ ES_TEST(test_model__without_targets_there_is_no_loss)
 }
 
 /* Of a model that is only looked at. */
-ES_TEST(test_model__a_model_that_only_goes_forward_refuses_training)
+TEST(a_model_that_only_goes_forward_refuses_training)
 {
     es_model_config config = es_small_config("EReg(SM(t)+LN+G)");
     es_small_model both = es_small_open(&config);
@@ -271,5 +267,3 @@ ES_TEST(test_model__a_model_that_only_goes_forward_refuses_training)
     es_small_close(&one);
     es_small_close(&both);
 }
-
-ES_TEST_MAIN(NULL, NULL)

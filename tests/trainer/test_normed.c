@@ -3,11 +3,8 @@
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 #include "tests/support/variants.h"
-
-#include <math.h>
-#include <stdlib.h>
 
 /* Sizes of the columns: odd ones, one row, one column, more than a thread
  * takes at a time; stride and first are made from them. */
@@ -43,7 +40,7 @@ static void with_all_variants(void (*check)(int n_in, int n))
 
 #define NORMED_TEST(name)                                                      \
     static void name##_of(int n_in, int n);                                    \
-    ES_TEST(name)                                                              \
+    TEST(name)                                                                 \
     {                                                                          \
         with_all_variants(name##_of);                                          \
     }                                                                          \
@@ -89,7 +86,7 @@ static void expect_columns(const char *what, const float *got,
 
 /* --- WNorm ---------------------------------------------------------------- */
 
-NORMED_TEST(test_normed__weight_norm_matches_plain_loops)
+NORMED_TEST(weight_norm_matches_plain_loops)
 {
     const es_columns c = columns_of(n_in, n);
     float *v = array(whole(&c), 1), *g = array(n, 1), *w = array(whole(&c), 1);
@@ -151,7 +148,7 @@ static void expect_gradient(const char *what, const float *got,
     expect_columns(what, got, want, before, c);
 }
 
-NORMED_TEST(test_normed__weight_norm_has_the_gradient_of_differences)
+NORMED_TEST(weight_norm_has_the_gradient_of_differences)
 {
     const es_columns c = columns_of(n_in, n), row = {1, n, 0, n};
     float *v = array(whole(&c), 1), *g = array(n, 1), *dw = array(whole(&c), 1);
@@ -170,7 +167,7 @@ NORMED_TEST(test_normed__weight_norm_has_the_gradient_of_differences)
 
 /* --- SNorm ---------------------------------------------------------------- */
 
-NORMED_TEST(test_normed__spectral_norm_matches_plain_loops)
+NORMED_TEST(spectral_norm_matches_plain_loops)
 {
     for (int n_iterations = 0; n_iterations < 4; n_iterations++) {
         const es_columns c = columns_of(n_in, n);
@@ -192,7 +189,7 @@ NORMED_TEST(test_normed__spectral_norm_matches_plain_loops)
 }
 
 /* The columns (3,0,4) and (8,0,-6) are orthogonal, of length 5 and 10. */
-NORMED_TEST(test_normed__sigma_is_the_largest_singular_value)
+NORMED_TEST(sigma_is_the_largest_singular_value)
 {
     (void)n_in, (void)n;
     const es_columns c = {3, 2, 0, 2};
@@ -204,7 +201,7 @@ NORMED_TEST(test_normed__sigma_is_the_largest_singular_value)
     es_test_expect_close("v", v, unit, 3);
 }
 
-NORMED_TEST(test_normed__spectral_norm_has_the_gradient_of_differences)
+NORMED_TEST(spectral_norm_has_the_gradient_of_differences)
 {
     const es_columns c = columns_of(n_in, n);
     float *m = array(whole(&c), 1), *w = array(whole(&c), 1), sigma;
@@ -221,7 +218,7 @@ NORMED_TEST(test_normed__spectral_norm_has_the_gradient_of_differences)
 
 /* --- neither -------------------------------------------------------------- */
 
-NORMED_TEST(test_normed__columns_are_copied_or_added)
+NORMED_TEST(columns_are_copied_or_added)
 {
     const es_columns c = columns_of(n_in, n);
     float *x = array(whole(&c), 1), *y = array(whole(&c), 1);
@@ -240,7 +237,7 @@ NORMED_TEST(test_normed__columns_are_copied_or_added)
 enum { ROWS = 9, WIDE = 40 };
 
 /* Column 4 is zeros, column 21 has a NaN; all others are as they should be. */
-NORMED_TEST(test_normed__a_bad_column_stays_alone)
+NORMED_TEST(a_bad_column_stays_alone)
 {
     (void)n_in, (void)n;
     const es_columns c = {ROWS, WIDE, 0, WIDE};
@@ -265,7 +262,7 @@ NORMED_TEST(test_normed__a_bad_column_stays_alone)
 }
 
 /* Of a matrix of zeros, or one with a NaN, nothing is left. */
-NORMED_TEST(test_normed__of_a_bad_matrix_nothing_is_left)
+NORMED_TEST(of_a_bad_matrix_nothing_is_left)
 {
     (void)n_in, (void)n;
     const es_columns c = {ROWS, WIDE, 0, WIDE};
@@ -309,7 +306,7 @@ static outputs *run_all(uint64_t from_seed)
     return out;
 }
 
-ES_TEST(test_normed__the_same_threads_give_the_same_bits)
+TEST(the_same_threads_give_the_same_bits)
 {
     for (int n_threads = 1; n_threads <= 3; n_threads++) {
         open_cpu(n_threads, NULL);
@@ -321,5 +318,3 @@ ES_TEST(test_normed__the_same_threads_give_the_same_bits)
         es_test_release();
     }
 }
-
-ES_TEST_MAIN(NULL, NULL)

@@ -3,11 +3,8 @@
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 #include "tests/support/variants.h"
-
-#include <math.h>
-#include <stdlib.h>
 
 static const es_ops *const ops = &es_cpu_ops;
 
@@ -81,7 +78,7 @@ static void check_linear_weight(int n, int n_in, int n_out, bool transposed,
     es_test_expect_close("bias gradient", db, bias, (size_t)n_out);
 }
 
-ES_VARIANT_TEST(test_ops__products_match_plain_loops)
+VARIANT_TEST(products_match_plain_loops)
 {
     static const int sizes[][3] = {
         {1, 1, 1}, {7, 3, 5}, {33, 20, 48}, {129, 17, 1}, {50, 64, 131}};
@@ -146,7 +143,7 @@ static void check_act_backward(es_activation kind, int n, int n_in, int n_out)
     }
 }
 
-ES_VARIANT_TEST(test_ops__activations_match_plain_loops)
+VARIANT_TEST(activations_match_plain_loops)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         check_act(kinds[i], 1, 1, 1);
@@ -157,7 +154,7 @@ ES_VARIANT_TEST(test_ops__activations_match_plain_loops)
 }
 
 /* The ends of the scale, the kink, and what is not finite. */
-ES_VARIANT_TEST(test_ops__activations_hold_at_the_ends_of_the_scale)
+VARIANT_TEST(activations_hold_at_the_ends_of_the_scale)
 {
     const float x[] = {-INFINITY, -1e30f, -88, -20, -5,    -1e-20f,  -0.0f, 0,
                        1e-20f,    5,      20,  88,  1e30f, INFINITY, NAN};
@@ -249,7 +246,7 @@ static void check_norm(int n, int width)
     es_test_expect_close("layer norm", y, want, s);
 }
 
-ES_VARIANT_TEST(test_ops__layer_norm_matches_its_differences)
+VARIANT_TEST(layer_norm_matches_its_differences)
 {
     check_norm(1, 2);
     check_norm(5, 7);
@@ -284,7 +281,7 @@ static void check_loss(int n, int vocab, double scale)
     es_test_expect_close("dlogits", x, gradient, s);
 }
 
-ES_VARIANT_TEST(test_ops__cross_entropy_matches_plain_loops)
+VARIANT_TEST(cross_entropy_matches_plain_loops)
 {
     check_loss(1, 1, 1);
     check_loss(19, 7, 3);
@@ -292,7 +289,7 @@ ES_VARIANT_TEST(test_ops__cross_entropy_matches_plain_loops)
     check_loss(3, 33, 60);
 }
 
-ES_VARIANT_TEST(test_ops__a_nan_logit_makes_its_loss_nan)
+VARIANT_TEST(a_nan_logit_makes_its_loss_nan)
 {
     float x[3][5] = {{1, 2, NAN, 0, 1}, {1, 2, 3, 4, 5}, {0, INFINITY, 0, 0}};
     float loss[3], lse[3];
@@ -306,7 +303,7 @@ ES_VARIANT_TEST(test_ops__a_nan_logit_makes_its_loss_nan)
 
 /* --- embedding ------------------------------------------------------------ */
 
-ES_VARIANT_TEST(test_ops__embeddings_are_added_and_their_gradients)
+VARIANT_TEST(embeddings_are_added_and_their_gradients)
 {
     enum { B = 3, T = 5, V = 4, D = 19, N = B * T };
     float *wte = array(V * D, 1), *wpe = array(T * D, 1), *x = array(N * D, 1);
@@ -365,7 +362,7 @@ static void wrong_power(const es_cpu_head *head)
         head->dk[head->stride] += 0.01f;
 }
 
-ES_TEST(test_ops__kernels_are_checked)
+TEST(kernels_are_checked)
 {
     EACH_VARIANT(kernels)
     {
@@ -385,7 +382,7 @@ ES_TEST(test_ops__kernels_are_checked)
     assert_false(es_cpu_kernels_agree(&wrong));
 }
 
-ES_TEST(test_ops__an_unknown_back_end_is_refused)
+TEST(an_unknown_back_end_is_refused)
 {
     const es_ops *found = &es_cpu_ops;
     assert_int_equal(es_ops_find(&found, "abacus", ES_FP32), ES_EUSAGE);
@@ -395,5 +392,3 @@ ES_TEST(test_ops__an_unknown_back_end_is_refused)
     es_assert_ok(es_ops_find(&found, "cpu", ES_FP32));
     assert_ptr_equal(found, &es_cpu_ops);
 }
-
-ES_TEST_MAIN(NULL, NULL)

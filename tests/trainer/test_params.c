@@ -1,14 +1,10 @@
 /* Names, shapes and starts of parameters. */
 #include "hooks/trainer/model/params.h"
 #include "hooks/trainer/verify.h"
-#include "tests/support/listed.h"
 #include "tests/support/reference_case.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
 #include <dirent.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 static es_model_config config_of(const char *arch)
 {
@@ -66,7 +62,7 @@ static void check_case(const char *dir)
     es_verify_case_free(&it);
 }
 
-ES_TEST(test_params__are_those_of_the_reference_cases)
+TEST(are_those_of_the_reference_cases)
 {
     assert_true(es_ref_each_case(check_case) >= 28);
 }
@@ -82,7 +78,7 @@ static const es_param *get(const es_params *params, const char *name)
     return NULL;
 }
 
-ES_TEST(test_params__arrays_have_order_and_no_overlap)
+TEST(arrays_have_order_and_no_overlap)
 {
     es_model_config config = config_of("EReg(SM(t)+LN+LR(layer)+WNorm(QK))");
     es_params params;
@@ -108,7 +104,7 @@ ES_TEST(test_params__arrays_have_order_and_no_overlap)
     es_params_free(&params);
 }
 
-ES_TEST(test_params__arrays_are_in_their_groups)
+TEST(arrays_are_in_their_groups)
 {
     es_model_config config =
         config_of("SM(t)+LN+LR(global)+WNorm(QK)+SNorm(FFN)");
@@ -129,7 +125,7 @@ ES_TEST(test_params__arrays_are_in_their_groups)
     es_params_free(&p);
 }
 
-ES_TEST(test_params__a_removed_ffn_has_no_arrays)
+TEST(a_removed_ffn_has_no_arrays)
 {
     es_model_config config = config_of("SM+LN+ScFuFFNi2");
     es_params params;
@@ -148,7 +144,7 @@ static void draw(float *out, const es_params *params,
     es_param_draw(out, get(params, name), config, 2);
 }
 
-ES_TEST(test_params__each_kind_of_start_is_drawn)
+TEST(each_kind_of_start_is_drawn)
 {
     es_model_config config =
         config_of("EReg(SM(t)+LN+LR(layer,0.25)+SNorm(FFN))");
@@ -176,7 +172,7 @@ ES_TEST(test_params__each_kind_of_start_is_drawn)
 
 /* Architectures that share an array start from the same one; another seed or
  * another array is another draw. */
-ES_TEST(test_params__start_belongs_to_the_name)
+TEST(start_belongs_to_the_name)
 {
     es_model_config one = config_of("SM"), two = config_of("SM+LN+G");
     es_params a, b;
@@ -199,7 +195,7 @@ ES_TEST(test_params__start_belongs_to_the_name)
 /* --- random numbers ------------------------------------------------------- */
 
 /* The published known answers of Philox-4x32-10. */
-ES_TEST(test_params__philox_gives_the_published_answers)
+TEST(philox_gives_the_published_answers)
 {
     uint32_t out[4];
     es_random_block(out, (uint32_t[4]){0, 0, 0, 0}, (uint32_t[2]){0, 0});
@@ -216,7 +212,7 @@ ES_TEST(test_params__philox_gives_the_published_answers)
     assert_int_equal(out[3], 0x6d5451fd);
 }
 
-ES_TEST(test_params__normal_numbers_have_their_moments)
+TEST(normal_numbers_have_their_moments)
 {
     enum { N = 200001 };
     float *out = malloc(N * sizeof *out), few[7];
@@ -232,5 +228,3 @@ ES_TEST(test_params__normal_numbers_have_their_moments)
     assert_memory_equal(out, few, sizeof few);
     free(out);
 }
-
-ES_TEST_MAIN(NULL, NULL)

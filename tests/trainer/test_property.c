@@ -4,14 +4,9 @@
  *   ES_PROPERTY_SEED   the first draw's seed; the next ones follow (default 1)
  *   ES_PROPERTY_COUNT  how many draws (default 40)
  */
-#include "tests/support/cmocka_all.h"
 #include "tests/support/random_models.h"
 #include "tests/support/reference_ops.h"
-#include "tests/support/run_files.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 /* What a float32 implementation may be off by: of the reference's README. Of
  * gradients the absolute part is a share of the whole gradient: alpha's may
@@ -240,7 +235,6 @@ static void check_draw(unsigned long long seed)
 
 static void test_property__random_architectures(void **state)
 {
-    (void)state;
     for (unsigned long long i = 0; i < n_draws; i++)
         check_draw(first_seed + i);
 }

@@ -1,10 +1,7 @@
 /* The double model against the reference cases: who judges the trainer has
  * been judged. */
-#include "tests/support/listed.h"
 #include "tests/support/reference_case.h"
-
-#include <math.h>
-#include <stdlib.h>
+#include "tests/support/test.h"
 
 /* Both sides are double; the files hold some of it as float32, whose rounding
  * is all that may be between them. */
@@ -106,9 +103,7 @@ static void check_case(const char *dir)
     es_ref_case_free(&it);
 }
 
-ES_TEST(test_reference_model__is_the_references)
+TEST(is_the_references)
 {
     assert_true(es_ref_each_case(check_case) >= 28);
 }
-
-ES_TEST_MAIN(NULL, NULL)

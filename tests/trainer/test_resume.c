@@ -1,16 +1,10 @@
 /* A training that was stopped and resumed is the one that was not. */
 #include "hooks/trainer/start.h"
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
 #include "tests/support/same_run.h"
+#include "tests/support/test.h"
 #include "tests/support/training.h"
 
 #include <dirent.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { STOP = 17, STEPS = 31 };
 
@@ -51,7 +45,6 @@ static es_settings settings_of(const char *name)
 
 static int clean(void **state)
 {
-    (void)state;
     for (int i = 0; i < 4; i++)
         settings_of((const char *const[]){"whole", "part", "one", "two"}[i]);
     return 0;
@@ -187,7 +180,7 @@ static void assert_resumes(const char *arch, es_family family, int stop)
                         checkpoint_file("part", STEPS));
 }
 
-ES_TEST(test_resume__goes_on_with_the_same_bits)
+TEST(goes_on_with_the_same_bits)
 {
     assert_resumes("SM+LN+G", ES_FAMILY_GPT2, STOP);
     assert_resumes("EReg(SM(t)+ScFuFFNi1)", ES_FAMILY_GPT2, STOP);
@@ -197,7 +190,7 @@ ES_TEST(test_resume__goes_on_with_the_same_bits)
     assert_resumes("SM+WNorm(FFN)+SNorm(QK)", ES_FAMILY_GPT2, 20);
 }
 
-ES_TEST(test_resume__two_runs_record_the_same_bits)
+TEST(two_runs_record_the_same_bits)
 {
     es_settings one = settings_of("one"), two = settings_of("two");
     two.threads = one.threads = 2;
@@ -224,7 +217,7 @@ static const es_event *the_event(const es_event *events, size_t n,
     return only;
 }
 
-ES_TEST(test_resume__the_run_goes_on_in_its_file)
+TEST(the_run_goes_on_in_its_file)
 {
     es_settings s = settings_of("part");
     training_seen out = {0};
@@ -253,7 +246,7 @@ ES_TEST(test_resume__the_run_goes_on_in_its_file)
     es_reader_close(reader);
 }
 
-ES_TEST(test_resume__a_later_record_is_replaced)
+TEST(a_later_record_is_replaced)
 {
     es_settings whole = settings_of("whole"), part = settings_of("part");
     training_seen x = {0}, y = {0};
@@ -270,7 +263,7 @@ ES_TEST(test_resume__a_later_record_is_replaced)
     assert_memory_equal(x.eval, y.eval, sizeof x.eval);
 }
 
-ES_TEST(test_resume__what_was_recorded_later_is_removed)
+TEST(what_was_recorded_later_is_removed)
 {
     es_settings s = settings_of("part");
     training_seen out = {0};
@@ -288,7 +281,7 @@ ES_TEST(test_resume__what_was_recorded_later_is_removed)
         "14,15,16,30");
 }
 
-ES_TEST(test_resume__under_another_name_it_is_another_run)
+TEST(under_another_name_it_is_another_run)
 {
     es_settings s = settings_of("part");
     training_seen out = {0};
@@ -311,7 +304,7 @@ ES_TEST(test_resume__under_another_name_it_is_another_run)
         access(in_folder("part/branch-00000031.safetensors"), F_OK), 0);
 }
 
-ES_TEST(test_resume__other_threads_are_a_warning)
+TEST(other_threads_are_a_warning)
 {
     es_settings s = settings_of("part");
     training_seen out = {.stop_after = STOP};
@@ -324,7 +317,7 @@ ES_TEST(test_resume__other_threads_are_a_warning)
 
 /* --- which are kept ------------------------------------------------------ */
 
-ES_TEST(test_resume__the_last_ones_are_kept)
+TEST(the_last_ones_are_kept)
 {
     es_settings s = settings_of("part");
     s.checkpoint_every = 8;
@@ -344,7 +337,7 @@ ES_TEST(test_resume__the_last_ones_are_kept)
     assert_string_equal(steps_in("part"), "17");
 }
 
-ES_TEST(test_resume__none_after_a_nan)
+TEST(none_after_a_nan)
 {
     es_settings s = settings_of("part");
     es_assert_ok(es_arch_parse(&s.model.arch, "SM"));
@@ -364,7 +357,7 @@ ES_TEST(test_resume__none_after_a_nan)
     es_checkpoint_close(newest);
 }
 
-ES_TEST(test_resume__a_failed_checkpoint_is_a_warning)
+TEST(a_failed_checkpoint_is_a_warning)
 {
     es_settings s = settings_of("part");
     s.checkpoint_every = 10;
@@ -402,7 +395,7 @@ static void damage(const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
-ES_TEST(test_resume__a_damaged_one_gives_way_to_the_one_before)
+TEST(a_damaged_one_gives_way_to_the_one_before)
 {
     es_settings s = settings_of("part");
     es_checkpoint *from;
@@ -430,7 +423,7 @@ ES_TEST(test_resume__a_damaged_one_gives_way_to_the_one_before)
     assert_null(from);
 }
 
-ES_TEST(test_resume__a_folder_must_say_which)
+TEST(a_folder_must_say_which)
 {
     es_settings s = settings_of("part");
     es_checkpoint *from;
@@ -463,7 +456,7 @@ static void expect_refusal(es_status code, const char *words,
     es_assert_status(code, words, es_train(&result, settings, from, NULL));
 }
 
-ES_TEST(test_resume__mixing_runs_up_is_refused)
+TEST(mixing_runs_up_is_refused)
 {
     es_settings s = settings_of("part");
     s.checkpoint_every = 10;
@@ -489,7 +482,7 @@ ES_TEST(test_resume__mixing_runs_up_is_refused)
     unlink(in_folder("part/part-00000033.safetensors"));
 }
 
-ES_TEST(test_resume__one_training_writes_into_a_folder)
+TEST(one_training_writes_into_a_folder)
 {
     es_settings s = settings_of("part");
     es_checkpoint_folder *first, *second;
@@ -507,7 +500,7 @@ ES_TEST(test_resume__one_training_writes_into_a_folder)
     es_checkpoint_folder_close(NULL);
 }
 
-ES_TEST(test_resume__left_overs_are_removed_and_nothing_else)
+TEST(left_overs_are_removed_and_nothing_else)
 {
     es_settings s = settings_of("part");
     es_checkpoint_folder *folder;
@@ -529,7 +522,5 @@ ES_TEST(test_resume__left_overs_are_removed_and_nothing_else)
     es_checkpoint_folder_close(folder);
 }
 
-int main(void)
-{
-    return es_test_main(training_set_up, training_tear_down, NULL, clean);
-}
+TEST_GROUP(training_set_up, training_tear_down)
+TEST_EACH(NULL, clean)

@@ -1,13 +1,9 @@
 /* Options of the trainer: command line, configuration file, JSON. */
 #include "hooks/trainer/settings/settings.h"
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
 #include "tests/support/scratch.h"
+#include "tests/support/test.h"
 
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 static es_status parse(es_settings *out, char **words)
 {
@@ -32,7 +28,7 @@ static void assert_said(const char *one, const char *other)
         fail_msg("'%s' and '%s' not in: %s", one, other, es_message());
 }
 
-ES_TEST(test_settings__every_kind_is_read)
+TEST(every_kind_is_read)
 {
     es_settings s;
     es_assert_ok(PARSE(&s, "--arch", "SM + R", "--n-layer=3", "--lr", "2e-4",
@@ -50,7 +46,7 @@ ES_TEST(test_settings__every_kind_is_read)
     assert_true(s.train.slope_decay && s.quiet && !s.no_record);
 }
 
-ES_TEST(test_settings__wrong_values_name_the_option)
+TEST(wrong_values_name_the_option)
 {
     static char *const cases[][3] = {
         {"--n-layer", "0", "0"},        {"--n-layer", "3.5", "3.5"},
@@ -61,14 +57,13 @@ ES_TEST(test_settings__wrong_values_name_the_option)
         {"--n-layr", "3", "--n-layer"},
     };
     es_settings s;
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(PARSE(&s, cases[i][0], cases[i][1]), ES_EUSAGE);
         assert_said(cases[i][0], cases[i][2]);
     }
 }
 
-ES_TEST(test_settings__a_text_that_is_too_long_is_refused)
+TEST(a_text_that_is_too_long_is_refused)
 {
     es_settings s;
     char name[ES_RUN_NAME_SIZE + 1];
@@ -80,7 +75,7 @@ ES_TEST(test_settings__a_text_that_is_too_long_is_refused)
     assert_string_equal(s.name, name);
 }
 
-ES_TEST(test_settings__later_options_override)
+TEST(later_options_override)
 {
     es_settings s;
     config("# a comment\n\n n-layer = 5   # of course\nd_model=60\r\n"
@@ -95,7 +90,7 @@ ES_TEST(test_settings__later_options_override)
 }
 
 /** Other readers of such files join, cut or end these. */
-ES_TEST(test_settings__a_line_is_read_as_it_stands)
+TEST(a_line_is_read_as_it_stands)
 {
     char text[512], path[301] = "";
     es_settings s;
@@ -114,7 +109,7 @@ ES_TEST(test_settings__a_line_is_read_as_it_stands)
     assert_int_equal(PARSE(&s, "--config", es_scratch_file), ES_EUSAGE);
 }
 
-ES_TEST(test_settings__a_wrong_line_is_named)
+TEST(a_wrong_line_is_named)
 {
     const struct {
         const char *text, *line, *what;
@@ -140,7 +135,7 @@ ES_TEST(test_settings__a_wrong_line_is_named)
     assert_int_equal(PARSE(&s, "--config", "/"), ES_EIO);
 }
 
-ES_TEST(test_settings__what_train_lacks_is_reported)
+TEST(what_train_lacks_is_reported)
 {
     static const struct {
         char *words[6];
@@ -154,7 +149,6 @@ ES_TEST(test_settings__what_train_lacks_is_reported)
         {{"", "--dry-run", "--no-record", "-oy"}, "--no-record", "exclude"},
     };
     es_settings s;
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         es_assert_ok(parse(&s, (char **)cases[i].words));
         assert_int_equal(es_settings_check(&s),
@@ -164,7 +158,7 @@ ES_TEST(test_settings__what_train_lacks_is_reported)
     }
 }
 
-ES_TEST(test_settings__json_holds_what_was_resolved)
+TEST(json_holds_what_was_resolved)
 {
     es_settings s;
     es_assert_ok(PARSE(&s, "--arch", "SM + G + LN", "--steps", "123", "--lr",
@@ -205,7 +199,7 @@ static void assert_slurm_job(const es_settings *settings, const char *want)
     free(text);
 }
 
-ES_TEST(test_settings__json_of_a_run_names_the_job_of_slurm)
+TEST(json_of_a_run_names_the_job_of_slurm)
 {
     es_settings s;
     es_assert_ok(PARSE(&s, "--arch", "SM"));
@@ -227,7 +221,7 @@ ES_TEST(test_settings__json_of_a_run_names_the_job_of_slurm)
     free(text);
 }
 
-ES_TEST(test_settings__json_reads_back_as_a_configuration)
+TEST(json_reads_back_as_a_configuration)
 {
     es_settings s, again;
     es_assert_ok(PARSE(&s, "--arch", "SM+LR(0.05)", "--lr", "0.1", "--data",
@@ -256,7 +250,7 @@ ES_TEST(test_settings__json_reads_back_as_a_configuration)
     json_decref(json);
 }
 
-ES_TEST(test_settings__what_is_written_reads_back)
+TEST(what_is_written_reads_back)
 {
     es_settings s, again;
     es_assert_ok(PARSE(&s, "--arch", "SM+LR(layer,0.25)", "--lr", "0.1",
@@ -272,4 +266,4 @@ ES_TEST(test_settings__what_is_written_reads_back)
     free(text);
 }
 
-ES_TEST_MAIN(es_scratch_open, es_scratch_close)
+TEST_GROUP(es_scratch_open, es_scratch_close)

@@ -2,14 +2,9 @@
  * models. */
 #include "hooks/trainer/probe.h"
 #include "hooks/trainer/verify.h"
-#include "tests/support/listed.h"
 #include "tests/support/reference_case.h"
-#include "tests/support/run_files.h"
 #include "tests/support/tensor_file.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 static char folder[] = "/tmp/es_start_XXXXXX";
 static char weights[64], tokens[64], config[64];
@@ -95,17 +90,17 @@ static void assert_entropies(const char *name, char *ctx)
     es_verify_case_free(&it);
 }
 
-ES_TEST(test_start__gpt2_has_the_reference_entropies)
+TEST(gpt2_has_the_reference_entropies)
 {
     assert_entropies("g02_sm_ln_gt", "13");
 }
 
-ES_TEST(test_start__neox_has_the_reference_entropies)
+TEST(neox_has_the_reference_entropies)
 {
     assert_entropies("p01_sm_ln_g", "5");
 }
 
-ES_TEST(test_start__settings_come_from_the_file)
+TEST(settings_come_from_the_file)
 {
     es_verify_case it = write_case("g02_sm_ln_gt");
     es_settings s = parse("\"n_head\": 3", NULL, NULL);
@@ -133,7 +128,7 @@ ES_TEST(test_start__settings_come_from_the_file)
     es_verify_case_free(&it);
 }
 
-ES_TEST(test_start__a_rotary_model_takes_any_context)
+TEST(a_rotary_model_takes_any_context)
 {
     es_verify_case it = write_case("p01_sm_ln_g");
     es_settings s = parse("\"num_attention_heads\": 2", NULL, NULL);
@@ -152,7 +147,7 @@ ES_TEST(test_start__a_rotary_model_takes_any_context)
 }
 
 /* What was taken from one file does not bind the next. */
-ES_TEST(test_start__another_file_determines_anew)
+TEST(another_file_determines_anew)
 {
     es_verify_case first = write_case("g02_sm_ln_gt");
     es_settings s = parse("\"n_head\": 3", NULL, NULL);
@@ -170,7 +165,6 @@ ES_TEST(test_start__another_file_determines_anew)
 
 static int set_up(void **state)
 {
-    (void)state;
     if (!mkdtemp(folder))
         return -1;
     snprintf(weights, sizeof weights, "%s/model.safetensors", folder);
@@ -181,11 +175,10 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     unlink(weights);
     unlink(tokens);
     unlink(config);
     return rmdir(folder);
 }
 
-ES_TEST_MAIN(set_up, tear_down)
+TEST_GROUP(set_up, tear_down)

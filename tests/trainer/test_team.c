@@ -1,7 +1,6 @@
 /* The threads of the CPU back-end. */
 #include "hooks/trainer/cpu/team.h"
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
 #include <time.h>
 
@@ -45,7 +44,7 @@ static void check_team(int n_threads, int n_rounds)
     }
 }
 
-ES_TEST(test_team__every_thread_works_in_every_round)
+TEST(every_thread_works_in_every_round)
 {
     check_team(1, 1000);
     check_team(2, 5000);
@@ -54,7 +53,7 @@ ES_TEST(test_team__every_thread_works_in_every_round)
 }
 
 /* Threads that have gone to sleep come back. */
-ES_TEST(test_team__sleeping_threads_come_back)
+TEST(sleeping_threads_come_back)
 {
     static rounds r;
     es_team *team;
@@ -69,12 +68,10 @@ ES_TEST(test_team__sleeping_threads_come_back)
     es_team_free(team);
 }
 
-ES_TEST(test_team__an_unused_team_ends)
+TEST(an_unused_team_ends)
 {
     es_team *team;
     es_assert_ok(es_team_new(&team, 4));
     es_team_free(team);
     es_team_free(NULL);
 }
-
-ES_TEST_MAIN(NULL, NULL)

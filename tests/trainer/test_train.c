@@ -1,14 +1,11 @@
 /* The training loop: its numbers and its record. */
 #include "analyzer/flags/bands.h"
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 #include "tests/support/training.h"
-
-#include <math.h>
 
 /* --- the numbers --------------------------------------------------------- */
 
-ES_TEST(test_train__same_seed_same_bits)
+TEST(same_seed_same_bits)
 {
     es_settings s = training_small();
     s.threads = 2;
@@ -23,7 +20,7 @@ ES_TEST(test_train__same_seed_same_bits)
     assert_memory_not_equal(first.loss, other.loss, sizeof first.loss);
 }
 
-ES_TEST(test_train__recording_changes_no_bit)
+TEST(recording_changes_no_bit)
 {
     es_settings s = training_small();
     s.threads = 2;
@@ -39,7 +36,7 @@ ES_TEST(test_train__recording_changes_no_bit)
     assert_memory_equal(without.eval, with.eval, sizeof with.eval);
 }
 
-ES_TEST(test_train__learns_what_can_be_learnt)
+TEST(learns_what_can_be_learnt)
 {
     es_settings s = training_small();
     s.train.steps = 300;
@@ -57,7 +54,7 @@ ES_TEST(test_train__learns_what_can_be_learnt)
     assert_true(out.eval[3] == result.eval.ce);
 }
 
-ES_TEST(test_train__held_out_data_is_held_out)
+TEST(held_out_data_is_held_out)
 {
     es_settings s = training_small();
     s.train.steps = 100;
@@ -71,7 +68,7 @@ ES_TEST(test_train__held_out_data_is_held_out)
     assert_true(result.eval.ce > log(TRAINING_VOCAB));
 }
 
-ES_TEST(test_train__a_step_is_the_mean_of_its_micro_batches)
+TEST(a_step_is_the_mean_of_its_micro_batches)
 {
     es_settings s = training_small();
     s.train.lr = 0; /* every batch meets the same parameters */
@@ -98,7 +95,7 @@ ES_TEST(test_train__a_step_is_the_mean_of_its_micro_batches)
     assert_true(single.eval[0] == single.eval[12]);
 }
 
-ES_TEST(test_train__the_schedule_is_followed)
+TEST(the_schedule_is_followed)
 {
     es_settings s = training_small();
     training_seen out = {0};
@@ -110,7 +107,7 @@ ES_TEST(test_train__the_schedule_is_followed)
 
 /* --- the record ---------------------------------------------------------- */
 
-ES_TEST(test_train__records_the_steps_it_promises)
+TEST(records_the_steps_it_promises)
 {
     const int64_t train_steps[] = {0, 4, 8, 12, 16, 20, 22};
     const int64_t eval_steps[] = {0, 10, 20, 23};
@@ -139,7 +136,7 @@ ES_TEST(test_train__records_the_steps_it_promises)
     assert_int_equal(es_reader_n_series(training_reader(), 0), 2 * 13 + 3);
 }
 
-ES_TEST(test_train__records_what_was_computed)
+TEST(records_what_was_computed)
 {
     training_seen out = {0};
     training_record(&out, training_small());
@@ -162,7 +159,7 @@ ES_TEST(test_train__records_what_was_computed)
         assert_true(values[i] == (float)out.eval[i]);
 }
 
-ES_TEST(test_train__entropies_lie_where_they_must)
+TEST(entropies_lie_where_they_must)
 {
     enum { LH = 6, L = 2 };
     training_seen out = {0};
@@ -190,7 +187,7 @@ ES_TEST(test_train__entropies_lie_where_they_must)
 }
 
 /* Of T = 9 rows with epsilon 3 the i-th has at least 3 / (3 + i + 1). */
-ES_TEST(test_train__missing_mass_is_recorded)
+TEST(missing_mass_is_recorded)
 {
     enum { LH = 6 };
     const int64_t eval_steps[] = {0, 10, 20, 23};
@@ -210,7 +207,7 @@ ES_TEST(test_train__missing_mass_is_recorded)
     }
 }
 
-ES_TEST(test_train__the_run_says_what_it_is)
+TEST(the_run_says_what_it_is)
 {
     training_seen out = {0};
     training_record(&out, training_small());
@@ -232,7 +229,7 @@ ES_TEST(test_train__the_run_says_what_it_is)
     assert_non_null(strstr(info.config, "\"vocab\":17"));
 }
 
-ES_TEST(test_train__measures_over_all_micro_batches)
+TEST(measures_over_all_micro_batches)
 {
     enum { LH = 6 };
     es_settings s = training_small();
@@ -259,4 +256,4 @@ ES_TEST(test_train__measures_over_all_micro_batches)
     }
 }
 
-ES_TEST_MAIN(training_set_up, training_tear_down)
+TEST_GROUP(training_set_up, training_tear_down)

@@ -1,11 +1,7 @@
 /* How a training ends: NaN, stop, refusal. And the middle that bench takes. */
 #include "hooks/trainer/bench.h"
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 #include "tests/support/training.h"
-
-#include <math.h>
-#include <stdio.h>
 
 static es_settings exploding(void)
 {
@@ -17,7 +13,7 @@ static es_settings exploding(void)
     return s;
 }
 
-ES_TEST(test_train__a_nan_is_recorded_and_ends_the_run)
+TEST(a_nan_is_recorded_and_ends_the_run)
 {
     training_seen out = {0};
     es_train_result result = training_record(&out, exploding());
@@ -48,7 +44,7 @@ ES_TEST(test_train__a_nan_is_recorded_and_ends_the_run)
     }
 }
 
-ES_TEST(test_train__a_nan_comes_at_the_same_step_unrecorded)
+TEST(a_nan_comes_at_the_same_step_unrecorded)
 {
     es_settings s = exploding();
     s.record_every = 1000;
@@ -60,7 +56,7 @@ ES_TEST(test_train__a_nan_comes_at_the_same_step_unrecorded)
     assert_memory_equal(with.loss, without.loss, sizeof with.loss);
 }
 
-ES_TEST(test_train__nothing_after_a_nan_on_request)
+TEST(nothing_after_a_nan_on_request)
 {
     es_settings s = exploding();
     s.after_nan = 0;
@@ -69,7 +65,7 @@ ES_TEST(test_train__nothing_after_a_nan_on_request)
     assert_int_equal(result.n_steps, result.nan_step + 1);
 }
 
-ES_TEST(test_train__a_nan_is_described)
+TEST(a_nan_is_described)
 {
     char text[256];
     es_train_result r = {.nan_step = -1};
@@ -91,7 +87,7 @@ ES_TEST(test_train__a_nan_is_described)
                            "gradient was not at step 56 already in layer 3"));
 }
 
-ES_TEST(test_train__stops_on_request)
+TEST(stops_on_request)
 {
     training_seen out = {.stop_after = 9};
     es_train_result result = training_record(&out, training_small());
@@ -104,7 +100,7 @@ ES_TEST(test_train__stops_on_request)
     training_assert_steps("entropy", ES_PHASE_TRAIN, steps, 3);
 }
 
-ES_TEST(test_train__what_does_not_go_together_is_refused)
+TEST(what_does_not_go_together_is_refused)
 {
     es_train_result result;
     es_settings s = training_small();
@@ -129,7 +125,7 @@ ES_TEST(test_train__what_does_not_go_together_is_refused)
 
 /* --- the bench's middle -------------------------------------------------- */
 
-ES_TEST(test_bench__middle_is_the_middle)
+TEST(middle_is_the_middle)
 {
     double x[100];
     for (int i = 0; i < 100; i++)
@@ -144,4 +140,4 @@ ES_TEST(test_bench__middle_is_the_middle)
     assert_true(m.median == 1 && m.low == 1 && m.high == 1);
 }
 
-ES_TEST_MAIN(training_set_up, training_tear_down)
+TEST_GROUP(training_set_up, training_tear_down)

@@ -1,10 +1,9 @@
 /* The peak memory of a training step, as the kernel counts it, in a process
  * of its own: it grows with T, not with T^2. */
-#include "tests/support/listed.h"
+#include "tests/support/test.h"
 #include "tests/support/training.h"
 
 #include <spawn.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -64,7 +63,7 @@ static void expect_linear(const char *arch)
         fail_msg("%s: %ld, %ld, %ld KiB", arch, t512, t1024, t2048);
 }
 
-ES_TEST(test_train_memory__grows_linearly)
+TEST(grows_linearly)
 {
     if (SANITIZED)
         skip();
@@ -72,7 +71,7 @@ ES_TEST(test_train_memory__grows_linearly)
     expect_linear("EReg(PSM(4)+R)");
 }
 
-ES_TEST(test_train_memory__2048_tokens_in_2_gib)
+TEST(a_context_of_2048_trains_in_2_gib)
 {
     const sizes named = {"6", "8", "256"};
     if (SANITIZED)
@@ -82,4 +81,4 @@ ES_TEST(test_train_memory__2048_tokens_in_2_gib)
         fail_msg("%ld KiB", kib);
 }
 
-ES_TEST_MAIN(training_set_up, training_tear_down)
+TEST_GROUP(training_set_up, training_tear_down)

@@ -1,13 +1,8 @@
 /* Which series a run has, and those that are parameters of the model. */
-#include "analyzer/base/value.h"
 #include "hooks/trainer/trainer.h"
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
 #include "tests/support/small_model.h"
+#include "tests/support/test.h"
 #include "tests/support/training.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { L = 2, H = 3, LH = L * H, T = 9, STEPS = 5 };
 
@@ -71,7 +66,7 @@ static void check_series(const char *arch, es_family family, const char *own)
     }
 }
 
-ES_TEST(test_train_series__each_architecture_has_its_own)
+TEST(each_architecture_has_its_own)
 {
     static const struct {
         const char *arch;
@@ -205,7 +200,7 @@ static void check_values(const char *arch, int accumulate)
     es_trainer_free(trainer);
 }
 
-ES_TEST(test_train_series__are_the_parameters_of_the_step)
+TEST(are_the_parameters_of_the_step)
 {
     check_values("EReg(SM(t)+ScFuFFNi1)", 1);
     check_values("EReg(SM(t)+ScFFN)", 2);
@@ -223,7 +218,7 @@ static void read_series(float *out, es_small_model *s, es_parameter_series of)
     es_parameter_series_read(out, s->model, of);
 }
 
-ES_TEST(test_train_series__temperatures_below_the_floor_count_as_it)
+TEST(temperatures_below_the_floor_count_as_it)
 {
     es_small_model s = es_small_open_arch("SM(t)");
     float t[15], out[LH];
@@ -241,7 +236,7 @@ ES_TEST(test_train_series__temperatures_below_the_floor_count_as_it)
     es_small_close(&s);
 }
 
-ES_TEST(test_train_series__nan_is_not_missing)
+TEST(nan_is_not_missing)
 {
     es_small_model s = es_small_open_arch("EReg(SM(t)+ScFuFFNi1)");
     float t[15], out[LH];
@@ -266,4 +261,4 @@ ES_TEST(test_train_series__nan_is_not_missing)
     es_small_close(&s);
 }
 
-ES_TEST_MAIN(training_set_up, training_tear_down)
+TEST_GROUP(training_set_up, training_tear_down)

@@ -2,13 +2,11 @@
  * double, with every variant of the kernels that this machine can run. */
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
+#include "tests/support/test.h"
 #include "tests/support/variants.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 static const es_ops *const ops = &es_cpu_ops;
-ES_VARIANT_TEST(test_update__squares_and_nonfinite_are_counted)
+VARIANT_TEST(squares_and_nonfinite_are_counted)
 {
     enum { N = 100003 };
     float *x = array(N, 3);
@@ -32,7 +30,7 @@ ES_VARIANT_TEST(test_update__squares_and_nonfinite_are_counted)
     assert_true(isnan(sums.squares));
 }
 
-ES_VARIANT_TEST(test_update__a_mean_is_added)
+VARIANT_TEST(a_mean_is_added)
 {
     enum { N = 1001 };
     float *x = array(N, 3);
@@ -60,7 +58,7 @@ static void expect_values(const es_head_sums *sums, const expected *want,
 
 /* Two passes of two heads, the second of which has a row that is not finite,
  * and, in the second pass, no other. */
-ES_VARIANT_TEST(test_update__rows_become_sums_of_heads)
+VARIANT_TEST(rows_become_sums_of_heads)
 {
     enum { B = 2, H = 2, T = 3 };
     float entropy[B][H][T] = {{{1, 2, 3}, {4, NAN, 6}}, {{5, 6, 7}, {1, 1, 1}}};
@@ -120,7 +118,7 @@ static es_control clipped(double squares, double loss, float scale, float most,
     return control;
 }
 
-ES_VARIANT_TEST(test_update__gradients_are_clipped_or_skipped)
+VARIANT_TEST(gradients_are_clipped_or_skipped)
 {
     assert_true(clipped(16, 1, 1, 0, true).grad_scale == 1); /* no clipping */
     assert_true(clipped(16, 1, 1, 5, true).grad_scale == 1);
@@ -143,7 +141,7 @@ ES_VARIANT_TEST(test_update__gradients_are_clipped_or_skipped)
     assert_true(control.skips == 0 && control.grad_scale == 0.5f);
 }
 
-ES_VARIANT_TEST(test_update__adamw_matches_its_formula)
+VARIANT_TEST(adamw_matches_its_formula)
 {
     enum { N = 10007 };
     float *p = array(N, 1), *m = array(N, 1), *v = array(N, 1);
@@ -175,5 +173,3 @@ ES_VARIANT_TEST(test_update__adamw_matches_its_formula)
         control.skips = 1;
     }
 }
-
-ES_TEST_MAIN(NULL, NULL)

@@ -1,13 +1,7 @@
 /* The judge of the trainer: it must see every kind of difference. */
 #include "hooks/trainer/verify.h"
-#include "tests/support/listed.h"
 #include "tests/support/reference_case.h"
-#include "tests/support/run_files.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "tests/support/test.h"
 
 static const es_tolerance within = {1e-4, 1e-6};
 
@@ -18,7 +12,7 @@ static bool is_close(const double *got, double *want, size_t n)
     return es_verify_close(&error, got, &array, &within);
 }
 
-ES_TEST(test_verify__a_distance_is_judged_by_the_norm)
+TEST(a_distance_is_judged_by_the_norm)
 {
     double want[3] = {3, -4, 0};
     assert_true(is_close((double[]){3, -4, 0}, want, 3));
@@ -29,7 +23,7 @@ ES_TEST(test_verify__a_distance_is_judged_by_the_norm)
     assert_false(is_close((double[]){1.1e-6}, zero, 1));
 }
 
-ES_TEST(test_verify__what_is_not_finite_has_to_be_the_same)
+TEST(what_is_not_finite_has_to_be_the_same)
 {
     double want[3] = {NAN, INFINITY, 1};
     assert_true(is_close((double[]){NAN, INFINITY, 1}, want, 3));
@@ -39,7 +33,7 @@ ES_TEST(test_verify__what_is_not_finite_has_to_be_the_same)
     assert_false(is_close((double[]){NAN, INFINITY, NAN}, want, 3));
 }
 
-ES_TEST(test_verify__integers_are_equal)
+TEST(integers_are_equal)
 {
     int32_t want[2] = {100000, 7};
     es_npy array = {.type = ES_NPY_I4, .n_dims = 1, .n = 2, .data = want};
@@ -71,7 +65,7 @@ static es_verify_counts verify_damaged(const char *name, const char *damage)
     return counts;
 }
 
-ES_TEST(test_verify__sees_damage)
+TEST(sees_damage)
 {
     es_verify_counts whole = verify_damaged("g05_sm", "true");
     assert_int_equal(whole.passed, 1);
@@ -103,7 +97,7 @@ ES_TEST(test_verify__sees_damage)
 }
 
 /* The vectors of SNorm are read before the step and compared after it. */
-ES_TEST(test_verify__sees_damaged_state)
+TEST(sees_damaged_state)
 {
     const char *name = "g12_sm_snorm_qk_ffn";
     es_verify_counts whole = verify_damaged(name, "true");
@@ -124,7 +118,7 @@ ES_TEST(test_verify__sees_damaged_state)
 
 /* In bf16 an array may be off by a quarter of its norm; one with a wrong sign
  * or a part missing is off by more, and counts have to be right in all. */
-ES_TEST(test_verify__precisions)
+TEST(precisions)
 {
     double want[2] = {3, -4}, error;
     int32_t count = 5;
@@ -143,5 +137,3 @@ ES_TEST(test_verify__precisions)
     assert_true(es_verify_tolerance(ES_BF16).relative == 0.25);
     assert_true(es_verify_tolerance(ES_FP16).relative == 0.03125);
 }
-
-ES_TEST_MAIN(NULL, NULL)

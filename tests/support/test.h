@@ -1,0 +1,56 @@
+/**
+ * What makes a test a test. A file of them has no main and no list:
+ *
+ *     TEST(a_run_without_samples_is_refused) { ... *state is the fixture's ...
+ * }
+ *
+ *     TEST_EACH(make, remove)
+ *
+ * Tests run in the order of their file. Whoever includes this has the headers
+ * of C and POSIX that most tests need, and run files.
+ */
+#ifndef ES_TESTS_TEST_H
+#define ES_TESTS_TEST_H
+
+#include "analyzer/base/value.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/near.h"
+#include "tests/support/run_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TEST(name)                                                             \
+    static void name##_test(void **state);                                     \
+    __attribute__((constructor)) static void name##_listed(void)               \
+    {                                                                          \
+        es_test_list(#name, name##_test);                                      \
+    }                                                                          \
+    static void name##_test(void **state __attribute__((unused)))
+
+/** Around each test, and around all of them. NULL: nothing. */
+#define TEST_EACH(setup, teardown)                                             \
+    __attribute__((constructor)) static void each_test(void)                   \
+    {                                                                          \
+        es_test_each(setup, teardown);                                         \
+    }
+#define TEST_GROUP(setup, teardown)                                            \
+    __attribute__((constructor)) static void test_group(void)                  \
+    {                                                                          \
+        es_test_group(setup, teardown);                                        \
+    }
+
+/** For TEST, TEST_EACH and TEST_GROUP. */
+void es_test_list(const char *name, CMUnitTestFunction function);
+void es_test_each(CMFixtureFunction setup, CMFixtureFunction teardown);
+void es_test_group(CMFixtureFunction setup, CMFixtureFunction teardown);
+
+#endif
