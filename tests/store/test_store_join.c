@@ -1,12 +1,11 @@
 /** Fragments of ranks as one run: what all their rows give, and nothing that
  *  no rank has. */
-#include "tests/support/listed.h"
 
 #include "tests/support/fragments.h"
-#include "tests/support/run_files.h"
 
 #include "analyzer/base/value.h"
 #include "analyzer/heads/heads.h"
+#include "tests/support/test.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -160,17 +159,17 @@ static void check_replicas(void **state, es_phase phase)
     assert_string_equal(es_rank_said, "");
 }
 
-ES_TEST(test_store_join__replicas_give_what_all_their_rows_give)
+TEST(replicas_give_what_all_their_rows_give)
 {
     check_replicas(state, ES_PHASE_TRAIN);
 }
 
-ES_TEST(test_store_join__evaluations_have_rows_of_their_own)
+TEST(evaluations_have_rows_of_their_own)
 {
     check_replicas(state, ES_PHASE_EVAL);
 }
 
-ES_TEST(test_store_join__nan_missing_and_zero_stay_three_things)
+TEST(nan_missing_and_zero_stay_three_things)
 {
     /* entropy and finite rows of rank 0 and 1, and of both */
     const float missing = es_missing();
@@ -214,7 +213,7 @@ ES_TEST(test_store_join__nan_missing_and_zero_stay_three_things)
                         "by\n");
 }
 
-ES_TEST(test_store_join__numbers_of_the_run_have_rules_or_agree_or_are_missing)
+TEST(numbers_of_the_run_have_rules_or_agree_or_are_missing)
 {
     es_writer *w[2];
     int64_t run[2];
@@ -257,7 +256,7 @@ ES_TEST(test_store_join__numbers_of_the_run_have_rules_or_agree_or_are_missing)
 /* --- side by side ----------------------------------------------------------
  */
 
-ES_TEST(test_store_join__stages_and_halves_of_heads_lie_side_by_side)
+TEST(stages_and_halves_of_heads_lie_side_by_side)
 {
     /* layers 0 and 1; of layers 2 to 4 heads 0 to 2 and heads 3 and 4 */
     const es_rank_file parts[] = {
@@ -288,7 +287,7 @@ ES_TEST(test_store_join__stages_and_halves_of_heads_lie_side_by_side)
     assert_string_equal(es_rank_said, "");
 }
 
-ES_TEST(test_store_join__replicas_of_stages_are_combined_stage_by_stage)
+TEST(replicas_of_stages_are_combined_stage_by_stage)
 {
     const char *names[] = {"a.db", "b.db", "c.db", "d.db"};
     const char *ranks[] = {"0", "1", "2", "3"};
@@ -332,7 +331,7 @@ static const es_event *find_event(es_reader *r, const char *kind, size_t *n)
     return found;
 }
 
-ES_TEST(test_store_join__a_rank_that_died_is_a_counted_gap)
+TEST(a_rank_that_died_is_a_counted_gap)
 {
     size_t n;
     for (int i = 0; i < 2; i++) {
@@ -361,7 +360,7 @@ ES_TEST(test_store_join__a_rank_that_died_is_a_counted_gap)
                      0);
 }
 
-ES_TEST(test_store_join__a_stage_that_died_leaves_missing_values)
+TEST(a_stage_that_died_leaves_missing_values)
 {
     float got[2 * L * H];
     for (int i = 0; i < 2; i++) {
@@ -385,7 +384,7 @@ ES_TEST(test_store_join__a_stage_that_died_leaves_missing_values)
         strstr(es_rank_said, "rank 0: lacks 1 of 2 training steps"));
 }
 
-ES_TEST(test_store_join__an_empty_fragment_lacks_every_step)
+TEST(an_empty_fragment_lacks_every_step)
 {
     es_writer *w;
     int64_t run =
@@ -403,7 +402,7 @@ ES_TEST(test_store_join__an_empty_fragment_lacks_every_step)
                         "3 to step 3\n");
 }
 
-ES_TEST(test_store_join__ranks_without_a_fragment_are_named)
+TEST(ranks_without_a_fragment_are_named)
 {
     es_writer *w;
     int64_t run = es_rank_open(
@@ -415,7 +414,7 @@ ES_TEST(test_store_join__ranks_without_a_fragment_are_named)
                         "ranks 1, 3, 4 of 5: no fragment was given\n");
 }
 
-ES_TEST(test_store_join__a_damaged_sample_is_left_to_the_other_ranks)
+TEST(a_damaged_sample_is_left_to_the_other_ranks)
 {
     size_t n;
     for (int i = 0; i < 2; i++) {
@@ -442,7 +441,7 @@ ES_TEST(test_store_join__a_damaged_sample_is_left_to_the_other_ranks)
 /* --- the run -----------------------------------------------------------------
  */
 
-ES_TEST(test_store_join__events_have_their_rank_and_place)
+TEST(events_have_their_rank_and_place)
 {
     size_t n;
     for (int i = 0; i < 2; i++) {
@@ -475,7 +474,7 @@ ES_TEST(test_store_join__events_have_their_rank_and_place)
     es_reader_close(r);
 }
 
-ES_TEST(test_store_join__the_run_is_that_of_all_ranks)
+TEST(the_run_is_that_of_all_ranks)
 {
     es_run_info info;
     char *config;
@@ -514,7 +513,4 @@ ES_TEST(test_store_join__the_run_is_that_of_all_ranks)
     assert_int_equal(join_two(state), ES_DONE);
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

@@ -1,8 +1,7 @@
 /** Fragments that do not fit, and configurations that no fragment has. */
-#include "tests/support/listed.h"
 
 #include "tests/support/fragments.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 
@@ -24,7 +23,7 @@ static void write_empty(void **state, const es_rank_file *f)
     es_rank_close(w, run);
 }
 
-ES_TEST(test_store_join__fragments_that_do_not_fit_are_refused)
+TEST(fragments_that_do_not_fit_are_refused)
 {
     const struct {
         es_rank_file b;
@@ -53,7 +52,7 @@ ES_TEST(test_store_join__fragments_that_do_not_fit_are_refused)
     }
 }
 
-ES_TEST(test_store_join__series_of_other_shapes_are_refused)
+TEST(series_of_other_shapes_are_refused)
 {
     const float values[L * H] = {1, 2, 3, 4, 5, 6};
     es_writer *w;
@@ -68,7 +67,7 @@ ES_TEST(test_store_join__series_of_other_shapes_are_refused)
                      join_two(state));
 }
 
-ES_TEST(test_store_join__what_a_configuration_cannot_say_is_refused)
+TEST(what_a_configuration_cannot_say_is_refused)
 {
     const struct {
         const char *world, *ranks, *layer, *words; /* NULL: no fragment */
@@ -108,7 +107,7 @@ ES_TEST(test_store_join__what_a_configuration_cannot_say_is_refused)
     }
 }
 
-ES_TEST(test_store_join__other_configurations_are_no_fragments)
+TEST(other_configurations_are_no_fragments)
 {
     const char *configs[] = {NULL, "{}", "[1]", "{\"fragment\": 3}",
                              "{\"fragment\": {\"world\": 2}}"};
@@ -125,7 +124,4 @@ ES_TEST(test_store_join__other_configurations_are_no_fragments)
     }
 }
 
-int main(void)
-{
-    return es_test_main(NULL, NULL, es_folder_make, es_folder_remove);
-}
+TEST_EACH(es_folder_make, es_folder_remove)

@@ -1,7 +1,6 @@
 /* What the CPU back-end says that it computes with. */
 #include "hooks/trainer/cpu/engine.h"
-#include "tests/support/listed.h"
-#include "tests/support/run_files.h"
+#include "tests/support/test.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +35,7 @@ static const struct {
      "(not AVX2), the processor has AVX2"},
 };
 
-ES_TEST(test_engine__kernels_below_the_processor_get_a_note)
+TEST(kernels_below_the_processor_get_a_note)
 {
     for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
         char note[256] = "before";
@@ -47,14 +46,14 @@ ES_TEST(test_engine__kernels_below_the_processor_get_a_note)
     }
 }
 
-ES_TEST(test_engine__a_note_without_space_is_cut)
+TEST(a_note_without_space_is_cut)
 {
     char note[16];
     es_cpu_engine_judge(note, sizeof note, "Haswell", ES_VECTORS_AVX512, NULL);
     assert_true(strlen(note) < sizeof note);
 }
 
-ES_TEST(test_engine__library_and_kernels_are_named)
+TEST(library_and_kernels_are_named)
 {
     es_cpu_engine engine;
     es_cpu_engine_find(&engine);
@@ -68,5 +67,3 @@ ES_TEST(test_engine__library_and_kernels_are_named)
                                                                      : "plain";
     assert_string_equal(engine.kernels, ours);
 }
-
-ES_TEST_MAIN(NULL, NULL)
