@@ -29,8 +29,8 @@ static const char *const sql_text[ES_N_READER_SQL] = {
         " AND step BETWEEN ?2 AND ?3 ORDER BY step DESC LIMIT 1",
     [ES_SQL_ALL_STEPS] = "SELECT step FROM sample WHERE series_id = ?1"
                          " AND step BETWEEN ?2 AND ?3 ORDER BY step",
-    [ES_SQL_PLANNED] =
-        "SELECT CASE WHEN json_valid(?1) THEN json_extract(?1, '$.steps') END",
+    [ES_SQL_NUMBER] =
+        "SELECT CASE WHEN json_valid(?1) THEN json_extract(?1, ?2) END",
     [ES_SQL_CONFIG] = "SELECT CASE WHEN json_valid(?1) THEN"
                       " CASE json_type(?1) WHEN 'object' THEN json(?1) END END",
 };
@@ -137,24 +137,45 @@ es_status es_reader_run(es_reader *reader, size_t index, es_run_info *out)
     return es_sized_give(out, &run->info, sizeof run->info, "es_run_info");
 }
 
-es_status es_reader_planned_steps(es_reader *reader, size_t index, int64_t *out)
+/** A number of a run's configuration, in the type that it has there; the other
+ *  is NULL or left alone, as both are where it has none. */
+static es_status read_number(es_reader *reader, size_t index, const char *path,
+                             int64_t *integer, double *real)
 {
-    *out = ES_UNKNOWN;
     const es_stored_run *run = find_run(reader, index);
     if (!run)
         return ES_EARGUMENT;
     es_status status = es_database_check_owner(&reader->database);
     if (status < 0)
         return status;
-    sqlite3_stmt *s = reader->statements[ES_SQL_PLANNED];
+    sqlite3_stmt *s = reader->statements[ES_SQL_NUMBER];
     es_bind_text(s, 1, run->info.config);
+    es_bind_text(s, 2, path);
     int rc = sqlite3_step(s);
-    if (rc == SQLITE_ROW && sqlite3_column_type(s, 0) == SQLITE_INTEGER &&
-        sqlite3_column_int64(s, 0) > 0)
-        *out = sqlite3_column_int64(s, 0);
+    int type = rc == SQLITE_ROW ? sqlite3_column_type(s, 0) : SQLITE_NULL;
+    if (type == SQLITE_INTEGER && integer)
+        *integer = sqlite3_column_int64(s, 0);
+    if ((type == SQLITE_INTEGER || type == SQLITE_FLOAT) && real)
+        *real = sqlite3_column_double(s, 0);
     status = es_database_status(&reader->database, rc);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
+    return status;
+}
+
+es_status es_reader_planned_steps(es_reader *reader, size_t index, int64_t *out)
+{
+    int64_t steps = 0;
+    es_status status = read_number(reader, index, "$.steps", &steps, NULL);
+    *out = steps > 0 ? steps : ES_UNKNOWN;
+    return status;
+}
+
+es_status es_reader_ceiling(es_reader *reader, size_t index, double *out)
+{
+    double ceiling = NAN;
+    es_status status = read_number(reader, index, "$.ceiling", NULL, &ceiling);
+    *out = ceiling > 0 && isfinite(ceiling) ? ceiling : NAN;
     return status;
 }
 

@@ -73,6 +73,12 @@ ES_API es_status es_reader_run(es_reader *reader, size_t index,
 ES_API es_status es_reader_planned_steps(es_reader *reader, size_t run,
                                          int64_t *out) ES_MUST_USE;
 
+/** config's "ceiling", nats: the largest mean that a head's entropy can have
+ *  where it is not that of a causal one, ln(T!)/T. NaN if config does not say.
+ *  ES_OK, ES_EARGUMENT, ES_ENOMEM. */
+ES_API es_status es_reader_ceiling(es_reader *reader, size_t run,
+                                   double *out) ES_MUST_USE;
+
 /**
  * A run's configuration, to be freed: one JSON object without blanks, whatever
  * stands in the file; *out is NULL if the run has none, or text that is no

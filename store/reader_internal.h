@@ -56,7 +56,7 @@ enum {
     ES_SQL_STEP_UP,   /* first step of series ?1 in [?2, ?3] */
     ES_SQL_STEP_DOWN, /* last */
     ES_SQL_ALL_STEPS, /* of series ?1 */
-    ES_SQL_PLANNED,   /* "steps" of the JSON ?1 */
+    ES_SQL_NUMBER,    /* what the JSON ?1 has at the path ?2 */
     ES_SQL_CONFIG, /* the JSON object ?1 without blanks; NULL if it is none */
     ES_N_READER_SQL
 };

@@ -44,7 +44,8 @@ es_status es_max_parse(es_max *out, const char *text)
     return ES_OK;
 }
 
-double es_max_value(const es_max *max, double observed, double run, int ctx)
+double es_max_value(const es_max *max, double observed, double run,
+                    double ceiling, int ctx)
 {
     switch (max->policy) {
     case ES_MAX_OBSERVED:
@@ -52,7 +53,7 @@ double es_max_value(const es_max *max, double observed, double run, int ctx)
     case ES_MAX_RUN:
         return run;
     case ES_MAX_CEILING:
-        return es_ceiling(ctx);
+        return ceiling;
     case ES_MAX_LOGT:
         return ctx < 1 ? NAN : log(ctx);
     case ES_MAX_NUMBER:

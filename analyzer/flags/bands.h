@@ -11,7 +11,7 @@ double es_ceiling(int n_queries);
 typedef enum es_max_policy {
     ES_MAX_OBSERVED, /* largest finite entropy of all runs shown */
     ES_MAX_RUN,      /* largest finite entropy of each run by itself */
-    ES_MAX_CEILING,  /* ln(T!)/T of each run */
+    ES_MAX_CEILING,  /* of each run: ln(T!)/T, or its own */
     ES_MAX_LOGT,     /* ln T of each run */
     ES_MAX_NUMBER    /* given */
 } es_max_policy;
@@ -32,11 +32,13 @@ const char *es_max_name(es_max_policy policy);
  *
  *   observed   largest finite entropy over all runs; NaN if there is none
  *   run        largest finite entropy of this run; NaN if there is none
+ *   ceiling    of this run; NaN if unknown
  *   ctx        T of this run; < 1 if unknown
  *
  * NaN if the policy has nothing to go by.
  */
-double es_max_value(const es_max *max, double observed, double run, int ctx);
+double es_max_value(const es_max *max, double observed, double run,
+                    double ceiling, int ctx);
 
 /** Largest finite value of x (n); NaN if there is none. */
 double es_largest_finite(const float *x, size_t n);

@@ -62,7 +62,12 @@ void es_flag_rules_default(es_flag_rules *out);
 typedef struct es_judge_run {
     int n_layers, n_heads, ctx; /* ctx < 1: unknown, so no ceiling flags */
     int64_t planned_steps;      /* <= 0: unknown, everything is judged */
+    double ceiling; /* nats, of heads that are not causal; else 0 or NaN: that
+                       of ctx */
 } es_judge_run;
+
+/** The largest mean entropy of a head, nats; NaN if nobody knows. */
+double es_judge_run_ceiling(const es_judge_run *run);
 
 /**
  * Which series a sample belongs to, as far as the flags care. A sample of a

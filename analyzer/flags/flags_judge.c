@@ -69,12 +69,18 @@ size_t es_judge_size(const es_judge_run *run)
     return size;
 }
 
+double es_judge_run_ceiling(const es_judge_run *run)
+{
+    const double ceiling =
+        run->ceiling > 0 ? run->ceiling : es_ceiling(run->ctx);
+    return ceiling > 0 ? ceiling : NAN;
+}
+
 es_judge *es_judge_init(void *workspace, const es_judge_run *run,
                         const es_flag_rules *rules, es_episode_handler *handler,
                         void *user)
 {
     es_judge *judge = workspace;
-    double ceiling = es_ceiling(run->ctx);
     memset(judge, 0, es_judge_size(run));
     judge->run = *run;
     judge->rules = *rules;
@@ -82,7 +88,7 @@ es_judge *es_judge_init(void *workspace, const es_judge_run *run,
     judge->user = user;
     judge->n_layers = (size_t)run->n_layers;
     judge->n_heads = (size_t)run->n_heads;
-    judge->ceiling = ceiling > 0 ? ceiling : NAN;
+    judge->ceiling = es_judge_run_ceiling(run);
     size_t n_values = judge->n_layers * judge->n_heads;
     judge->tracks = (es_layer_track *)(judge + 1);
     judge->latest = (float *)(judge->tracks + judge->n_layers);

@@ -129,13 +129,12 @@ static es_rule_state lay_out(workspace_carver *carver, const es_rule *rule,
 {
     size_t n_layers = (size_t)run->n_layers, n_heads = (size_t)run->n_heads;
     size_t n_values = n_layers * n_heads;
-    double ceiling = es_ceiling(run->ctx);
     es_rule_state state = {
         .rule = *rule,
         .n_layers = n_layers,
         .n_heads = n_heads,
         .n_units = count_units(rule, n_layers, n_heads),
-        .ceiling = ceiling > 0 ? ceiling : NAN,
+        .ceiling = es_judge_run_ceiling(run),
         .warm_up_end = end_of_warm_up(rule, run),
     };
     state.n_references =

@@ -130,6 +130,11 @@ static double common_ceiling(const es_drawing *drawing)
     return ceiling;
 }
 
+static bool is_causal(const es_run_summary *run)
+{
+    return run->ctx != ES_UNKNOWN && run->ceiling == es_ceiling((int)run->ctx);
+}
+
 es_status es_draw_curves(es_picture **out, es_drawing *drawing)
 {
     const es_figure_options *options = drawing->options;
@@ -140,7 +145,9 @@ es_status es_draw_curves(es_picture **out, es_drawing *drawing)
                                      : is_run         ? NULL
                                                       : "layer",
                         .reference = common_ceiling(drawing),
-                        .reference_text = "ceiling ln(T!)/T"};
+                        .reference_text = is_causal(drawing->runs[0])
+                                              ? "ceiling ln(T!)/T"
+                                              : "ceiling"};
     return draw_panels(out, drawing, load_curves, &figure);
 }
 

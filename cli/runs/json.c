@@ -143,9 +143,10 @@ void es_json_begin(es_json *json, FILE *stream, const es_max *max,
     es_json_write_integer(to, "schema", ES_JSON_SCHEMA);
     es_json_write_object(to, "max");
     es_json_write_text(to, "policy", es_max_name(max->policy));
-    es_json_write_stated(
-        to, "value", shared ? es_max_value(max, observed, NAN, 0) : (double)NAN,
-        "missing");
+    es_json_write_stated(to, "value",
+                         shared ? es_max_value(max, observed, NAN, NAN, 0)
+                                : (double)NAN,
+                         "missing");
     es_json_write_end(to, "}");
     es_json_write_line(to);
     es_json_write_array(to, "runs");

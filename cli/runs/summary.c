@@ -143,6 +143,11 @@ static es_status read_loss(float *loss, float *ppl, es_reader *reader,
     return ES_OK;
 }
 
+static int ctx_of(const es_run_summary *summary)
+{
+    return summary->ctx == ES_UNKNOWN ? 0 : (int)summary->ctx;
+}
+
 static es_status read_identity(es_run_summary *summary, es_reader *reader,
                                size_t run)
 {
@@ -156,6 +161,10 @@ static es_status read_identity(es_run_summary *summary, es_reader *reader,
     summary->n_layer = info.n_layer;
     summary->n_head = info.n_head;
     summary->ctx = info.ctx < 1 || info.ctx > INT_MAX ? ES_UNKNOWN : info.ctx;
+    if ((status = es_reader_ceiling(reader, run, &summary->ceiling)) < 0)
+        return status;
+    if (isnan(summary->ceiling))
+        summary->ceiling = es_ceiling(ctx_of(summary));
     summary->d_model = info.d_model;
     summary->vocab = info.vocab;
     summary->batch = info.batch;
@@ -191,11 +200,6 @@ static es_status read_values(es_run_summary *summary, es_reader *reader,
     return ES_OK;
 }
 
-static int ctx_of(const es_run_summary *summary)
-{
-    return summary->ctx == ES_UNKNOWN ? 0 : (int)summary->ctx;
-}
-
 static es_status compute(es_run_summary *summary)
 {
     const size_t n_columns = summary->n_columns;
@@ -206,7 +210,6 @@ static es_status compute(es_run_summary *summary)
     for (size_t row = 0; row < summary->n_rows; row++)
         es_stats_summary(&summary->layers[row],
                          summary->values + row * n_columns, n_columns, 1);
-    summary->ceiling = es_ceiling(ctx_of(summary));
     summary->peak =
         es_largest_finite(summary->values, summary->n_rows * n_columns);
     es_summary_set_max(summary, summary->peak);
@@ -216,8 +219,8 @@ static es_status compute(es_run_summary *summary)
 void es_summary_set_max(es_run_summary *summary, double observed)
 {
     size_t n = summary->n_rows * summary->n_columns;
-    summary->m =
-        es_max_value(&summary->max, observed, summary->peak, ctx_of(summary));
+    summary->m = es_max_value(&summary->max, observed, summary->peak,
+                              summary->ceiling, ctx_of(summary));
     /* Without m no finite head has a band. */
     bool known = !isnan(summary->m) || isnan(summary->peak);
     es_bands_count(&summary->bands, summary->values,
@@ -375,6 +378,7 @@ static es_status judge(es_run_summary *summary, es_reader *reader, size_t run,
     const es_judge_run judged = {.n_layers = (int)summary->n_layer,
                                  .n_heads = (int)summary->n_head,
                                  .ctx = ctx_of(summary),
+                                 .ceiling = summary->ceiling,
                                  .planned_steps = summary->planned_steps};
     const es_judging_options options = {.run = judged,
                                         .phase = summary->phase,

@@ -101,7 +101,7 @@ typedef struct es_run_summary {
                                   under ES_STEP_LAST the newest of the run:
                                   the last evaluation follows the last step */
 
-    double ceiling; /* ln(T!)/T; NaN if ctx is unknown */
+    double ceiling; /* of a causal head ln(T!)/T; NaN if ctx is unknown */
     double peak;    /* largest finite value; NaN if there is none */
     es_max max;     /* policy */
     double m;       /* upper edge of the bands; NaN: nothing to go by */

@@ -29,7 +29,9 @@ static void push_high(es_judged *judged, int64_t step, size_t n)
 
 static es_judged *judge_paper(const char *arch)
 {
-    const es_judge_run run = {ES_PAPER_LAYERS, ES_PAPER_HEADS, ES_PAPER_CTX, 0};
+    const es_judge_run run = {.n_layers = ES_PAPER_LAYERS,
+                              .n_heads = ES_PAPER_HEADS,
+                              .ctx = ES_PAPER_CTX};
     float values[ES_PAPER_VALUES];
     if (!es_paper_heatmap(values, arch))
         return NULL;
@@ -104,6 +106,31 @@ TEST(an_overload_at_its_edges_is_judged)
         assert_int_equal(es_judged_count(judged, ES_FLAG_OVERLOAD), i);
         es_judged_free(judged);
     }
+}
+
+/* Heads that are not causal have a ceiling of their own, with or without ctx.
+ */
+TEST(a_run_may_have_its_own_ceiling)
+{
+    static const struct {
+        int ctx;
+        double ceiling, expected;
+    } cases[] = {{128, 4.5, 4.5}, {0, 4.5, 4.5}, {0, NAN, NAN}, {1, 0, NAN}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_judge_run run = {.n_layers = 1,
+                            .n_heads = 1,
+                            .ctx = cases[i].ctx,
+                            .ceiling = cases[i].ceiling};
+        assert_true(near(es_judge_run_ceiling(&run), cases[i].expected, 0));
+        const float x = 3.2F; /* 0.71 of 4.5, and 0.83 of ln(128!)/128 */
+        es_judged *judged = es_judged_new(run, NULL);
+        es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 0, &x, 1);
+        es_judge_finish(judged->judge);
+        assert_int_equal(es_judged_count(judged, ES_FLAG_OVERLOAD), 0);
+        es_judged_free(judged);
+    }
+    const es_judge_run causal = {.ctx = 128, .ceiling = NAN};
+    assert_true(near(es_judge_run_ceiling(&causal), es_ceiling(128), 0));
 }
 
 /* Layer 1 has one high head of five, layer 0 all five. */

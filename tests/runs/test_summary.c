@@ -74,6 +74,20 @@ static es_status try_load(void)
     return status;
 }
 
+TEST(a_configured_ceiling_is_the_runs)
+{
+    const float x[6] = {1, 3, 2, 0.5F, 0, 4};
+    es_run_info info = known_run();
+    for (int own = 0; own < 2; own++) {
+        info.config = own ? "{\"ceiling\":4.25}" : "{\"steps\":900}";
+        es_recorded to = begin_run(&info);
+        es_record_sample(&to, "entropy", ES_PHASE_TRAIN, 40, x, 6);
+        end(&to);
+        assert_true(
+            near(summary->ceiling, own ? 4.25 : es_ceiling((int)info.ctx), 0));
+    }
+}
+
 TEST(a_run_is_summed_up_with_its_layers)
 {
     const float x[6] = {1.0F, 3.0F, NAN, 0.5F, es_missing(), INFINITY};

@@ -390,23 +390,26 @@ TEST(names_are_data)
     es_reader_close(r);
 }
 
-TEST(planned_steps_may_be_nonsense)
+TEST(planned_steps_and_ceiling_may_be_nonsense)
 {
     static const struct {
         const char *config;
         int64_t steps;
+        double ceiling;
     } cases[] = {
-        {"'{}'", ES_UNKNOWN},
-        {"NULL", ES_UNKNOWN},
-        {"'[1,2]'", ES_UNKNOWN},
-        {"'{\\\"steps\\\":12}'", 12},
-        {"'{\\\"steps\\\":-12}'", ES_UNKNOWN},
-        {"'{\\\"steps\\\":0}'", ES_UNKNOWN},
-        {"'{\\\"steps\\\":1.5}'", ES_UNKNOWN},
-        {"'{\\\"steps\\\":\\\"12\\\"}'", ES_UNKNOWN},
-        {"'{\\\"steps\\\":12'", ES_UNKNOWN},
-        {"'nonsense'", ES_UNKNOWN},
-        {"'{\\\"a\\\":{\\\"steps\\\":9}}'", ES_UNKNOWN},
+        {"'{}'", ES_UNKNOWN, NAN},
+        {"NULL", ES_UNKNOWN, NAN},
+        {"'[1,2]'", ES_UNKNOWN, NAN},
+        {"'{\\\"steps\\\":12,\\\"ceiling\\\":4}'", 12, 4},
+        {"'{\\\"steps\\\":-12,\\\"ceiling\\\":2.5}'", ES_UNKNOWN, 2.5},
+        {"'{\\\"steps\\\":0,\\\"ceiling\\\":0}'", ES_UNKNOWN, NAN},
+        {"'{\\\"steps\\\":1.5,\\\"ceiling\\\":-1}'", ES_UNKNOWN, NAN},
+        {"'{\\\"steps\\\":\\\"12\\\",\\\"ceiling\\\":\\\"4\\\"}'", ES_UNKNOWN,
+         NAN},
+        {"'{\\\"ceiling\\\":1e999}'", ES_UNKNOWN, NAN},
+        {"'{\\\"steps\\\":12'", ES_UNKNOWN, NAN},
+        {"'nonsense'", ES_UNKNOWN, NAN},
+        {"'{\\\"a\\\":{\\\"steps\\\":9,\\\"ceiling\\\":4}}'", ES_UNKNOWN, NAN},
     };
     const char *path = es_folder_file(state, "run.db");
     char sql[256];
@@ -418,9 +421,15 @@ TEST(planned_steps_may_be_nonsense)
                  cases[i].config);
         assert_string_equal(es_sqlite(path, sql), "");
         es_assert_ok(es_reader_open(&r, path));
+        double ceiling;
         assert_true(es_planned_steps(r, 0) == cases[i].steps);
+        es_assert_ok(es_reader_ceiling(r, 0, &ceiling));
+        assert_true(near(ceiling, cases[i].ceiling, 0));
         es_assert_status(ES_EARGUMENT, "no run",
                          es_reader_planned_steps(r, 1, &none));
+        es_assert_status(ES_EARGUMENT, "no run",
+                         es_reader_ceiling(r, 1, &ceiling));
+        assert_true(isnan(ceiling));
         es_reader_close(r);
     }
 }

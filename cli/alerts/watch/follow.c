@@ -7,6 +7,7 @@
 #include "cli/output/print.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,12 +146,16 @@ static es_status read_run(es_follow *known, es_reader *reader, size_t run,
     es_status status;
     if ((status = es_reader_planned_steps(reader, run, &judged.planned_steps)) <
             0 ||
+        (status = es_reader_ceiling(reader, run, &judged.ceiling)) < 0 ||
         (status = find_phase(&phase, reader, run, written)) < 0)
         return status;
     status = ES_DONE; /* another run than before */
     if (known->judging && phase == known->phase &&
         judged.n_layers == last->n_layers && judged.n_heads == last->n_heads &&
-        judged.ctx == last->ctx && judged.planned_steps == last->planned_steps)
+        judged.ctx == last->ctx &&
+        judged.planned_steps == last->planned_steps &&
+        (judged.ceiling == last->ceiling ||
+         (isnan(judged.ceiling) && isnan(last->ceiling))))
         status = es_judging_read(known->judging, reader, run);
     if (status == ES_DONE && (status = begin(known, r->options, &judged, phase,
                                              r->alert.uuid)) == ES_OK)

@@ -169,6 +169,7 @@ es_status es_alerts_open(es_alerts *alerts, const char *path, es_writer *writer,
         (status = find_run(&index, reader, run->uuid)) < 0 ||
         (status = es_reader_planned_steps(reader, index,
                                           &judged.planned_steps)) < 0 ||
+        (status = es_reader_ceiling(reader, index, &judged.ceiling)) < 0 ||
         (status = make_judge(alerts, &judged)) < 0)
         goto done;
     es_judge_announce(alerts->judge, ignore, NULL);
