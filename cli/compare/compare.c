@@ -223,24 +223,6 @@ static void summarise(es_comparison *comparison, size_t index, float *final,
     es_stats_summary(&to->best, best, n, 1);
 }
 
-static es_status group(es_comparison *comparison)
-{
-    size_t n = comparison->n_runs;
-    float *space;
-    es_status status;
-    if ((status = es_alloc(&comparison->configurations, n,
-                           sizeof *comparison->configurations,
-                           "configurations")) < 0 ||
-        (status = es_alloc(&space, n, 2 * sizeof *space, "configurations")) < 0)
-        return status;
-    for (size_t i = 0; i < n; i++)
-        comparison->runs[i].configuration = place(comparison, i);
-    for (size_t i = 0; i < comparison->n_configurations; i++)
-        summarise(comparison, i, space, space + n);
-    free(space);
-    return ES_OK;
-}
-
 es_status es_comparison_finish(es_comparison *comparison,
                                const es_run_summary *const *order,
                                const char *baseline)
@@ -254,9 +236,21 @@ es_status es_comparison_finish(es_comparison *comparison,
         return ES_OK;
     es_status status;
     if ((status = put_in_order(comparison, order)) < 0 ||
-        (status = es_comparison_find_differences(comparison)) < 0 ||
-        (status = group(comparison)) < 0)
+        (status = es_comparison_find_differences(comparison)) < 0)
         return status;
+    size_t n = comparison->n_runs;
+    float *space;
+    if ((status = es_alloc(&comparison->configurations, n,
+                           sizeof *comparison->configurations,
+                           "configurations")) < 0 ||
+        (status = es_alloc(&space, n, 2 * sizeof *space, "configurations")) < 0)
+        return status;
+    for (size_t i = 0; i < n; i++)
+        comparison->runs[i].configuration = place(comparison, i);
+    for (size_t i = 0; i < comparison->n_configurations; i++)
+        summarise(comparison, i, space, space + n);
+    free(space);
+
     const es_distribution *to =
         &comparison->runs[comparison->reference].entropy;
     for (size_t i = 0; i < comparison->n_runs; i++) {

@@ -56,18 +56,6 @@ static void put_keys(es_json_writer *json, const es_comparison *comparison,
 
 /* --- runs -----------------------------------------------------------------*/
 
-static void put_evaluations(es_json_writer *json, const es_compared *run)
-{
-    es_json_write_object(json, "eval");
-    es_json_write_size(json, "n", run->n_evals);
-    es_json_write_size(json, "nonfinite", run->nonfinite_evals);
-    es_json_write_known(json, "final_step", run->final.step);
-    es_json_write_measured(json, "final_ppl", run->final.ppl);
-    es_json_write_known(json, "best_step", run->best.step);
-    es_json_write_measured(json, "best_ppl", run->best.ppl);
-    es_json_write_end(json, "}");
-}
-
 static void put_entropy(es_json_writer *json, const es_distribution *entropy)
 {
     static const char *const names[] = {"q25", "median", "q75"};
@@ -125,7 +113,14 @@ static void put_run(es_json_writer *json, const es_comparison *comparison,
     es_json_write_object(json, NULL);
     put_settings(json, comparison, index, false);
     es_json_write_size(json, "configuration", run->configuration);
-    put_evaluations(json, run);
+    es_json_write_object(json, "eval");
+    es_json_write_size(json, "n", run->n_evals);
+    es_json_write_size(json, "nonfinite", run->nonfinite_evals);
+    es_json_write_known(json, "final_step", run->final.step);
+    es_json_write_measured(json, "final_ppl", run->final.ppl);
+    es_json_write_known(json, "best_step", run->best.step);
+    es_json_write_measured(json, "best_ppl", run->best.ppl);
+    es_json_write_end(json, "}");
     put_entropy(json, &run->entropy);
     put_onsets(json, run);
     es_json_write_object(json, "distance");

@@ -126,24 +126,6 @@ es_series_scale es_drawing_scale(const es_drawing *drawing,
 
 /* --- what is said beside the picture --------------------------------------*/
 
-static void print_max(char *out, size_t size, const es_drawing *drawing)
-{
-    const es_run_summary *first = drawing->runs[0];
-    bool same = true;
-    for (size_t i = 1; i < drawing->n; i++)
-        same = same && (drawing->runs[i]->m == first->m ||
-                        (isnan(drawing->runs[i]->m) && isnan(first->m)));
-    es_text to = es_text_begin(out, size);
-    es_text_append(&to, "max = ");
-    for (size_t i = 0; i < (same ? 1 : drawing->n); i++) {
-        char m[32] = "unknown"; /* without a finite value */
-        if (!isnan(drawing->runs[i]->m))
-            snprintf(m, sizeof m, "%.4g", drawing->runs[i]->m);
-        es_text_append(&to, "%s%s", i ? ", " : "", m);
-    }
-    es_text_append(&to, " (%s)", es_max_name(first->max.policy));
-}
-
 enum { NOTES_A_RUN = 3, NOTES_OF_ALL = 4, NOTE_MAX = 256 };
 
 /* Names come from the file: programs print such notes on terminals. */
@@ -294,11 +276,23 @@ static es_status make(size_t *n_failed, reports *printed,
     es_status status;
     if ((status = choose_runs(&drawing, n_failed, printed, job, kind)) < 0)
         goto done;
-    print_max(drawing.note, sizeof drawing.note, &drawing);
-    const es_run_summary *run = drawing.runs[0];
-    bool unit = run->unit && *run->unit;
+    const es_run_summary *first = drawing.runs[0];
+    bool same = true;
+    for (size_t i = 1; i < drawing.n; i++)
+        same = same && (drawing.runs[i]->m == first->m ||
+                        (isnan(drawing.runs[i]->m) && isnan(first->m)));
+    es_text to = es_text_begin(drawing.note, sizeof drawing.note);
+    es_text_append(&to, "max = ");
+    for (size_t i = 0; i < (same ? 1 : drawing.n); i++) {
+        char m[32] = "unknown"; /* without a finite value */
+        if (!isnan(drawing.runs[i]->m))
+            snprintf(m, sizeof m, "%.4g", drawing.runs[i]->m);
+        es_text_append(&to, "%s%s", i ? ", " : "", m);
+    }
+    es_text_append(&to, " (%s)", es_max_name(first->max.policy));
+    bool unit = first->unit && *first->unit;
     snprintf(drawing.axis, sizeof drawing.axis, unit ? "%s (%s)" : "%s",
-             run->series, run->unit);
+             first->series, first->unit);
     if ((status = es_figure_entries[kind].draw(&picture, &drawing)) == ES_OK)
         status = write_picture(picture, &drawing, job, kind);
 done:

@@ -53,27 +53,6 @@ static void keep(es_thin *thin, int64_t step, const float *values)
     thin->n++;
 }
 
-/* How far a sample lies below and above the first of its group. */
-static void measure(double *below, double *above, const float *first,
-                    const float *values, size_t n)
-{
-    *below = *above = 0;
-    for (size_t i = 0; i < n; i++) {
-        double fall = (double)first[i] - (double)values[i];
-        if (isfinite(fall)) {
-            *below = fall > *below ? fall : *below;
-            *above = -fall > *above ? -fall : *above;
-            continue;
-        }
-        if (es_is_missing(first[i]) || es_is_missing(values[i]))
-            continue;
-        if (isfinite(first[i]))
-            *below = INFINITY;
-        else if (isfinite(values[i]))
-            *above = INFINITY;
-    }
-}
-
 void es_thin_finish(es_thin *thin)
 {
     es_thin_candidate *a = &thin->low, *b = &thin->high;
@@ -104,7 +83,7 @@ void es_thin_push(es_thin *thin, int64_t step, const float *values)
 {
     const size_t index = thin->n_pushed;
     size_t group = index; /* where all are kept */
-    double below, above;
+    double below = 0, above = 0;
     if (index == thin->n_samples)
         return;
     /* no overflow: samples are fewer than 2^40, groups than 2^20 */
@@ -120,8 +99,23 @@ void es_thin_push(es_thin *thin, int64_t step, const float *values)
         keep(thin, step, values);
         return;
     }
-    measure(&below, &above, thin->values + thin->first * thin->n_values, values,
-            thin->n_values);
+    /* How far a sample lies below and above the first of its group. */
+    const float *first = thin->values + thin->first * thin->n_values;
+    size_t n = thin->n_values;
+    for (size_t i = 0; i < n; i++) {
+        double fall = (double)first[i] - (double)values[i];
+        if (isfinite(fall)) {
+            below = fall > below ? fall : below;
+            above = -fall > above ? -fall : above;
+            continue;
+        }
+        if (es_is_missing(first[i]) || es_is_missing(values[i]))
+            continue;
+        if (isfinite(first[i]))
+            below = INFINITY;
+        else if (isfinite(values[i]))
+            above = INFINITY;
+    }
     consider(thin, &thin->low, step, values, below);
     consider(thin, &thin->high, step, values, above);
 }

@@ -203,23 +203,6 @@ static uint64_t hash_of(const stream *at)
     return hash;
 }
 
-/* A rule that could never say anything is a mistake. */
-static es_status check_rules(es_judging *j)
-{
-    for (size_t i = 0; i < n_rules(j); i++) {
-        const es_rule *rule = &j->options.rules->rules[i];
-        const stream *own = &want(j, rule->series, phase_of(rule))->own;
-        if (own->cursor && !es_rule_fits(rule, &j->options.run, own->n_values))
-            return es_fail(ES_EUSAGE,
-                           "rule %s: aggregate %s does not fit %s, which has "
-                           "%zu value%s a step: choose another",
-                           rule->name, es_rule_aggregate_name(rule->aggregate),
-                           rule->series, own->n_values,
-                           own->n_values == 1 ? "" : "s");
-    }
-    return ES_OK;
-}
-
 static es_status open_compared(feed *from, es_reader *baseline)
 {
     es_status status = open_stream(&from->baseline, baseline, 0, from);
@@ -252,8 +235,19 @@ static es_status open_feeds(es_judging *j, es_reader *reader, size_t run,
         if ((status = advance(&from->own)) < 0)
             return status;
     }
-    if ((status = check_rules(j)) < 0)
-        return status;
+    /* A rule that could never say anything is a mistake. */
+    for (size_t i = 0; i < n_rules(j); i++) {
+        const es_rule *rule = &j->options.rules->rules[i];
+        const stream *own = &want(j, rule->series, phase_of(rule))->own;
+        if (own->cursor && !es_rule_fits(rule, &j->options.run, own->n_values))
+            return es_fail(ES_EUSAGE,
+                           "rule %s: aggregate %s does not fit %s, which has "
+                           "%zu value%s a step: choose another",
+                           rule->name, es_rule_aggregate_name(rule->aggregate),
+                           rule->series, own->n_values,
+                           own->n_values == 1 ? "" : "s");
+    }
+
     for (feed *from = j->feeds; from < end; from++)
         if (from->compared && (status = open_compared(from, baseline)) < 0)
             return status;

@@ -183,23 +183,6 @@ static es_status read_identity(es_run_summary *summary, es_reader *reader,
     return es_reader_config(reader, run, &summary->config);
 }
 
-static es_status read_values(es_run_summary *summary, es_reader *reader,
-                             const es_series *series, int64_t wanted)
-{
-    es_status status;
-    summary->shape = series->shape;
-    summary->phase = series->phase;
-    if ((status = es_copy_text(&summary->series, series->name)) < 0 ||
-        (status = es_copy_text(&summary->unit, series->unit)) < 0 ||
-        (status = read_sample(&summary->values, &summary->step, reader, series,
-                              wanted)) < 0)
-        return status;
-    summary->n_rows =
-        series->shape == ES_SHAPE_RUN ? 1 : (size_t)summary->n_layer;
-    summary->n_columns = series->n_values / summary->n_rows;
-    return ES_OK;
-}
-
 static es_status compute(es_run_summary *summary)
 {
     const size_t n_columns = summary->n_columns;
@@ -468,9 +451,19 @@ static es_status load(es_run_summary *summary, es_reader *reader, size_t run,
     summary->max = options->max;
     if ((status = es_summary_options_check(options)) < 0 ||
         (status = read_identity(summary, reader, run)) < 0 ||
-        (status = find_series(&series, reader, run, options)) < 0 ||
-        (status = read_values(summary, reader, &series, options->step)) < 0)
+        (status = find_series(&series, reader, run, options)) < 0)
         return status;
+    summary->shape = series.shape;
+    summary->phase = series.phase;
+    if ((status = es_copy_text(&summary->series, series.name)) < 0 ||
+        (status = es_copy_text(&summary->unit, series.unit)) < 0 ||
+        (status = read_sample(&summary->values, &summary->step, reader, &series,
+                              options->step)) < 0)
+        return status;
+    summary->n_rows =
+        series.shape == ES_SHAPE_RUN ? 1 : (size_t)summary->n_layer;
+    summary->n_columns = series.n_values / summary->n_rows;
+
     if (options->step != ES_STEP_LAST)
         newest_eval = summary->step;
     if ((status = read_loss(&summary->loss, &summary->ppl, reader, run,

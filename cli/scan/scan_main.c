@@ -221,26 +221,6 @@ static es_status show_summary(scan *s, es_reader *reader, size_t run,
     return ES_OK;
 }
 
-/* A rule without a series to judge is silent; so is a misspelled one, and one
-   of which the values are NaN. */
-static void report_unheard(const scan *s)
-{
-    for (size_t i = 0; s->heard && s->n_shown && i < s->options.rules.n; i++) {
-        const es_rule *rule = &s->options.rules.rules[i];
-        const struct heard *heard = &s->heard[i];
-        const char *phase = rule->eval ? "eval" : "train";
-        if (heard->nonfinite > 0)
-            es_print_note("rule %s: %" PRIu64 " value%s of %s (%s) not "
-                          "compared: NaN or infinite",
-                          rule->name, heard->nonfinite,
-                          heard->nonfinite == 1 ? "" : "s", rule->series,
-                          phase);
-        if (!heard->any)
-            es_print_note("rule %s: not judged: no run has a sample of %s (%s)",
-                          rule->name, rule->series, phase);
-    }
-}
-
 /* The sample that the first pass found, though the run may have grown since:
    m may be too small for another. */
 static es_status load(es_run_summary **out, const scan *s, es_reader *reader,
@@ -432,7 +412,22 @@ static es_status show_runs(scan *s)
         show_together(s);
     else
         note_output(s, show_one_by_one(s));
-    report_unheard(s);
+    /* A rule without a series to judge is silent; so is a misspelled one, and
+     * one of which the values are NaN. */
+    for (size_t i = 0; s->heard && s->n_shown && i < s->options.rules.n; i++) {
+        const es_rule *rule = &s->options.rules.rules[i];
+        const struct heard *heard = &s->heard[i];
+        const char *phase = rule->eval ? "eval" : "train";
+        if (heard->nonfinite > 0)
+            es_print_note("rule %s: %" PRIu64 " value%s of %s (%s) not "
+                          "compared: NaN or infinite",
+                          rule->name, heard->nonfinite,
+                          heard->nonfinite == 1 ? "" : "s", rule->series,
+                          phase);
+        if (!heard->any)
+            es_print_note("rule %s: not judged: no run has a sample of %s (%s)",
+                          rule->name, rule->series, phase);
+    }
     if (s->n_left_out && s->n_left_out == s->n_shown && !s->options.quiet)
         es_print_note("--where: none of %zu run%s is such", s->n_shown,
                       s->n_shown == 1 ? "" : "s");

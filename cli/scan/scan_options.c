@@ -245,32 +245,6 @@ static bool has(const es_scan_options *options, const char *name)
     return es_options_has(&es_scan_command, options->given, name);
 }
 
-/* A first word that is neither a file nor a verb is probably a wrong verb. The
-   terminal has space for one drawing, and no file takes it. */
-static es_status check_inputs(const es_scan_options *to)
-{
-    if (!to->n_inputs)
-        return es_fail(ES_EUSAGE,
-                       "no run file: entropy-scan RUN.db, or see entropy-scan "
-                       "--help");
-    const char *first = to->inputs[0];
-    if (!strpbrk(first, "./") && access(first, F_OK) != 0 && errno == ENOENT)
-        return es_fail(ES_EUSAGE,
-                       "%s: neither a file nor a verb: see "
-                       "entropy-scan --help",
-                       first);
-    if (to->follow && !to->tui)
-        return es_fail(ES_EUSAGE, "--follow is for --tui: add it");
-    if (to->tui && (to->json || to->jsonl || to->csv || to->output ||
-                    to->quiet || to->compare || es_figures_any(&to->figures)))
-        return es_fail(ES_EUSAGE, "--tui draws on the terminal and writes "
-                                  "nothing else: leave out the other outputs");
-    if (to->tui && (to->where.n || to->order.given))
-        return es_fail(ES_EUSAGE, "--tui draws all runs, in the order that "
-                                  "they are named: leave out --where, --sort");
-    return ES_OK;
-}
-
 /* A baseline outside the inputs becomes the last one. */
 static void place_baseline(es_scan_options *to)
 {
@@ -407,8 +381,28 @@ static es_status find_inputs(es_scan_options *to)
 es_status es_scan_judge(es_scan_options *to)
 {
     es_status status;
-    if ((status = check_inputs(to)) != ES_OK)
-        return status;
+    /* A first word that is neither a file nor a verb is probably a wrong verb.
+     * The terminal has space for one drawing, and no file takes it. */
+    if (!to->n_inputs)
+        return es_fail(ES_EUSAGE,
+                       "no run file: entropy-scan RUN.db, or see entropy-scan "
+                       "--help");
+    const char *first = to->inputs[0];
+    if (!strpbrk(first, "./") && access(first, F_OK) != 0 && errno == ENOENT)
+        return es_fail(ES_EUSAGE,
+                       "%s: neither a file nor a verb: see "
+                       "entropy-scan --help",
+                       first);
+    if (to->follow && !to->tui)
+        return es_fail(ES_EUSAGE, "--follow is for --tui: add it");
+    if (to->tui && (to->json || to->jsonl || to->csv || to->output ||
+                    to->quiet || to->compare || es_figures_any(&to->figures)))
+        return es_fail(ES_EUSAGE, "--tui draws on the terminal and writes "
+                                  "nothing else: leave out the other outputs");
+    if (to->tui && (to->where.n || to->order.given))
+        return es_fail(ES_EUSAGE, "--tui draws all runs, in the order that "
+                                  "they are named: leave out --where, --sort");
+
     place_baseline(to);
     if ((status = choose_text(to)) != ES_OK)
         return status;

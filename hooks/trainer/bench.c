@@ -75,20 +75,6 @@ static es_status make_folder(bench *b)
     return ES_OK;
 }
 
-static void remove_folder(const bench *b)
-{
-    static const char *const files[] = {"random.tok", "run.db", "run.db-wal",
-                                        "run.db-shm", "run.db-lock"};
-    if (!b->settings.data[0])
-        return;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char path[ES_PATH_SIZE];
-        snprintf(path, sizeof path, "%s/%s", b->folder, files[i]);
-        unlink(path);
-    }
-    rmdir(b->folder);
-}
-
 /** A token file of random tokens: speed does not depend on what they are. */
 static es_status write_tokens(const bench *b)
 {
@@ -269,7 +255,16 @@ es_status es_bench(FILE *out, const es_settings *settings)
         print_clock(out, &b, CPU, "thread CPU");
         print_speed(out, &b);
     }
-    remove_folder(&b);
+    static const char *const files[] = {"random.tok", "run.db", "run.db-wal",
+                                        "run.db-shm", "run.db-lock"};
+    if (b.settings.data[0]) {
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+            char path[ES_PATH_SIZE];
+            snprintf(path, sizeof path, "%s/%s", b.folder, files[i]);
+            unlink(path);
+        }
+        rmdir(b.folder);
+    }
     es_trainer_free(b.trainer);
     for (int c = 0; c < N_CLOCKS; c++)
         for (int side = 0; side < N_SIDES; side++)

@@ -75,26 +75,6 @@ static void add_batch(probe *p, const es_losses *losses)
 
 /* --- the pass ----------------------------------------------------------- */
 
-static es_status make_sums(probe *p)
-{
-    const es_model_config *config = &p->trainer->settings.model;
-    p->n_layers = (size_t)config->n_layer;
-    p->n_heads = p->n_layers * (size_t)config->n_head;
-    p->result->n_layers = config->n_layer;
-    es_status status;
-    if ((status = es_alloc(&p->entropies, p->n_heads, sizeof *p->entropies,
-                           "the heads")) < 0 ||
-        (status = es_alloc(&p->heads, p->n_heads, sizeof *p->heads,
-                           "the heads")) < 0 ||
-        (status = es_alloc(&p->layers, p->n_layers + 1, sizeof *p->layers,
-                           "the layers")) < 0 ||
-        (status = es_alloc(&p->deviations, p->n_heads, sizeof *p->deviations,
-                           "the heads")) < 0)
-        return status;
-    return es_alloc(&p->result->layers, p->n_layers + 1,
-                    sizeof *p->result->layers, "the layers");
-}
-
 static void warn(const es_train_watch *watch, const char *message)
 {
     if (watch->on_warning && *message)
@@ -218,8 +198,22 @@ static es_status open_all(probe *p, const es_settings *settings,
         (status = es_trainer_new(&p->trainer, resolved)) != ES_OK)
         return status;
     warn(watch, p->trainer->note);
-    if ((status = es_start_load(&p->result->start, p->trainer)) != ES_OK ||
-        (status = make_sums(p)) != ES_OK)
+    if ((status = es_start_load(&p->result->start, p->trainer)) != ES_OK)
+        return status;
+    const es_model_config *config = &p->trainer->settings.model;
+    p->n_layers = (size_t)config->n_layer;
+    p->n_heads = p->n_layers * (size_t)config->n_head;
+    p->result->n_layers = config->n_layer;
+    if ((status = es_alloc(&p->entropies, p->n_heads, sizeof *p->entropies,
+                           "the heads")) < 0 ||
+        (status = es_alloc(&p->heads, p->n_heads, sizeof *p->heads,
+                           "the heads")) < 0 ||
+        (status = es_alloc(&p->layers, p->n_layers + 1, sizeof *p->layers,
+                           "the layers")) < 0 ||
+        (status = es_alloc(&p->deviations, p->n_heads, sizeof *p->deviations,
+                           "the heads")) < 0 ||
+        (status = es_alloc(&p->result->layers, p->n_layers + 1,
+                           sizeof *p->result->layers, "the layers")) != ES_OK)
         return status;
     if (settings->out[0] &&
         (status = es_train_record_open(&p->record, p->trainer,

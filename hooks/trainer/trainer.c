@@ -238,24 +238,6 @@ static void draw_ahead(void *user)
     }
 }
 
-/** All of a step, waited for once. */
-static es_status run_step(es_trainer *trainer, es_outcome *out, int64_t step,
-                          double lr, bool measure)
-{
-    const es_train_config *train = &trainer->settings.train;
-    draw d = {trainer, step};
-    const es_step_plan plan = {
-        .n_batches = train->accumulate,
-        .draw = draw_batch,
-        .meanwhile = draw_ahead,
-        .user = &d,
-        .lr = lr,
-        .measure = measure,
-        .may_skip = !trainer->saw_nan || es_model_scales_loss(trainer->model)};
-    es_model_set_loss_scale(trainer->model, trainer->loss_scale.scale);
-    return es_model_run_step(trainer->model, out, &plan, train);
-}
-
 /** The passes of a step that was skipped once more, to see in which layer the
  *  first NaN began: the parameters are as they were. */
 static es_status measure_again(es_trainer *trainer, int64_t step)
@@ -299,7 +281,20 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
                      .lr = es_schedule(&trainer->settings.train, step),
                      .measured = measure,
                      .loss_scale = trainer->loss_scale.scale};
-    es_status status = run_step(trainer, &outcome, step, out->lr, measure);
+    /* All of a step, waited for once. */
+    const es_train_config *train = &trainer->settings.train;
+    draw d = {trainer, step};
+    const es_step_plan plan = {
+        .n_batches = train->accumulate,
+        .draw = draw_batch,
+        .meanwhile = draw_ahead,
+        .user = &d,
+        .lr = out->lr,
+        .measure = measure,
+        .may_skip = !trainer->saw_nan || es_model_scales_loss(trainer->model)};
+    es_model_set_loss_scale(trainer->model, trainer->loss_scale.scale);
+    es_status status =
+        es_model_run_step(trainer->model, &outcome, &plan, train);
     if (status != ES_OK)
         return status;
     out->losses = outcome.losses;

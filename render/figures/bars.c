@@ -355,27 +355,6 @@ static size_t first_line(const char *text, double width)
     return best;
 }
 
-static es_status break_labels(bars_sheet *sheet)
-{
-    double width = sheet->pitch - 3;
-    for (size_t i = 0; i < sheet->figure->n_groups; i++) {
-        const char *text = sheet->figure->groups[i];
-        char **lines = sheet->labels[i].lines;
-        size_t n = first_line(text, width);
-        char *line = strndup(text, n ? n : strlen(text));
-        if (line)
-            lines[0] =
-                es_text_fit(line, width, ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
-        free(line);
-        if (n)
-            lines[1] = es_text_fit(text + n + (text[n] == ' '), width,
-                                   ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
-        if (!lines[0] || (n && !lines[1]))
-            return es_fail(ES_ENOMEM, "bars: out of memory");
-    }
-    return ES_OK;
-}
-
 /* --- the page -------------------------------------------------------------*/
 
 static double width_of(es_page *page, size_t i, double factor)
@@ -476,7 +455,23 @@ static es_status lay_out(bars_sheet *sheet)
         return status;
     choose_print(sheet);
     set_scale(sheet, page->panels[0].plot.height, text_height(sheet));
-    return break_labels(sheet);
+    double width = sheet->pitch - 3;
+    for (size_t i = 0; i < sheet->figure->n_groups; i++) {
+        const char *text = sheet->figure->groups[i];
+        char **lines = sheet->labels[i].lines;
+        size_t n = first_line(text, width);
+        char *line = strndup(text, n ? n : strlen(text));
+        if (line)
+            lines[0] =
+                es_text_fit(line, width, ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
+        free(line);
+        if (n)
+            lines[1] = es_text_fit(text + n + (text[n] == ' '), width,
+                                   ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
+        if (!lines[0] || (n && !lines[1]))
+            return es_fail(ES_ENOMEM, "bars: out of memory");
+    }
+    return ES_OK;
 }
 
 es_status es_bars_draw(es_picture **out, const es_bars *figure)

@@ -325,17 +325,6 @@ static void measure_labels(es_curves_sheet *sheet)
     page->left = figure->own_scales ? 0 : left;
 }
 
-static void explain_edges(es_curves_sheet *sheet)
-{
-    es_page *page = &sheet->page;
-    if (sheet->nonfinite)
-        es_page_add_key(page, ES_SWATCH_EDGE_ALARM, "NaN or infinite");
-    snprintf(sheet->beyond_text, sizeof sheet->beyond_text,
-             "above the scale, up to %.3g", sheet->beyond);
-    if (!isnan(sheet->beyond))
-        es_page_add_key(page, ES_SWATCH_EDGE_MUTED, sheet->beyond_text);
-}
-
 /* The legend stands below where it leaves the panels too little width. */
 static es_status place(es_curves_sheet *sheet)
 {
@@ -394,7 +383,13 @@ es_status es_curves_lay_out(es_curves_sheet *out, const es_curves *figure)
         return status;
     measure_labels(out);
     es_curves_measure_legend(out);
-    explain_edges(out);
+    es_page *page = &out->page;
+    if (out->nonfinite)
+        es_page_add_key(page, ES_SWATCH_EDGE_ALARM, "NaN or infinite");
+    snprintf(out->beyond_text, sizeof out->beyond_text,
+             "above the scale, up to %.3g", out->beyond);
+    if (!isnan(out->beyond))
+        es_page_add_key(page, ES_SWATCH_EDGE_MUTED, out->beyond_text);
     if ((status = place(out)) < 0)
         return status;
     for (size_t i = 0; i < figure->n_panels; i++) {

@@ -219,17 +219,6 @@ static es_status find_extent(int *out, const es_weights *weights, int layer,
     return ES_OK;
 }
 
-static int count_layers(const es_weights *weights)
-{
-    int n = 0, layer;
-    for (size_t i = 0; i < weights->file->n; i++) {
-        const es_tensor *tensor = &weights->file->tensors[i];
-        if (in_layer(&layer, weights, tensor->name) && layer >= n)
-            n = layer + 1;
-    }
-    return n;
-}
-
 /** Width of the network inside an FFN, in model widths. */
 static es_status find_mlp_mult(es_weights *weights)
 {
@@ -259,7 +248,13 @@ static es_status find_sizes(es_weights *weights)
     config->family = weights->format->family;
     config->bias = ES_BIAS_ALL;
     config->ctx = 0;
-    config->n_layer = count_layers(weights);
+    int n = 0, layer;
+    for (size_t i = 0; i < weights->file->n; i++) {
+        const es_tensor *tensor = &weights->file->tensors[i];
+        if (in_layer(&layer, weights, tensor->name) && layer >= n)
+            n = layer + 1;
+    }
+    config->n_layer = n;
     es_status status;
     if (config->n_layer == 0)
         return es_fail(ES_EFORMAT, "%s: no tensor of a layer (%s0. ...)",

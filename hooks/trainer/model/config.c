@@ -85,9 +85,25 @@ static es_status check_numbers(const number_rule *rules, size_t n)
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* The shape of the model: what depends on more than one option. */
-static es_status check_shape(const es_model_config *config)
+es_status es_model_config_check(const es_model_config *config)
 {
+    const size_rule sizes[] = {{"--n-layer", config->n_layer, MAX_LAYERS},
+                               {"--n-head", config->n_head, MAX_WIDTH},
+                               {"--d-model", config->d_model, MAX_WIDTH},
+                               {"--ctx", config->ctx, MAX_CTX},
+                               {"--vocab", config->vocab, MAX_VOCAB},
+                               {"--batch", config->batch, MAX_BATCH},
+                               {"--mlp-mult", config->mlp_mult, MAX_MLP_MULT}};
+    const number_rule rules[] = {
+        {"--gamma", config->gamma, config->gamma >= 0, "a number, 0 or more"},
+        {"--lambda", config->lambda, config->lambda >= 0,
+         "a number, 0 or more"},
+        {"--t-init", config->t_init, config->t_init > 0, "a number above 0"},
+        {"--theta-init", config->theta_init, true, "a number"}};
+    es_status status;
+    if ((status = check_sizes(sizes, COUNT(sizes))) < 0)
+        return status;
+    /* The shape of the model: what depends on more than one option. */
     if ((int64_t)config->batch * config->ctx > MAX_ROWS ||
         (int64_t)config->batch * config->n_head > MAX_ROWS)
         return es_fail(ES_EUSAGE,
@@ -106,28 +122,7 @@ static es_status check_shape(const es_model_config *config)
                        "architecture part 'ScFuFFNi%d': the model has only "
                        "%d layers",
                        config->arch.n_removed, config->n_layer);
-    return ES_OK;
-}
 
-es_status es_model_config_check(const es_model_config *config)
-{
-    const size_rule sizes[] = {{"--n-layer", config->n_layer, MAX_LAYERS},
-                               {"--n-head", config->n_head, MAX_WIDTH},
-                               {"--d-model", config->d_model, MAX_WIDTH},
-                               {"--ctx", config->ctx, MAX_CTX},
-                               {"--vocab", config->vocab, MAX_VOCAB},
-                               {"--batch", config->batch, MAX_BATCH},
-                               {"--mlp-mult", config->mlp_mult, MAX_MLP_MULT}};
-    const number_rule rules[] = {
-        {"--gamma", config->gamma, config->gamma >= 0, "a number, 0 or more"},
-        {"--lambda", config->lambda, config->lambda >= 0,
-         "a number, 0 or more"},
-        {"--t-init", config->t_init, config->t_init > 0, "a number above 0"},
-        {"--theta-init", config->theta_init, true, "a number"}};
-    es_status status;
-    if ((status = check_sizes(sizes, COUNT(sizes))) < 0 ||
-        (status = check_shape(config)) < 0)
-        return status;
     return check_numbers(rules, COUNT(rules));
 }
 

@@ -199,24 +199,6 @@ static void add_losses(const es_model *model, bool has_targets)
                          model->row_loss, (size_t)n);
 }
 
-static void forward(const es_model *model, bool has_targets)
-{
-    const bool measured = model->report.measured;
-    const int sequence = ES_SEQUENCE_FORWARD + has_targets + 2 * measured;
-    if (es_model_replays(model, sequence))
-        return;
-    forward_blocks(model, measured);
-    const es_linear head = es_model_head(model);
-    const es_mem *x = model->layers[model->config.n_layer].x;
-    if (model->normed != x)
-        norm(model, model->normed, model->mean, model->rstd, x, -1,
-             ES_ROLE_LN_F_WEIGHT);
-    model->ops->linear(model->backend, model->logits, NULL, model->normed,
-                       &head, es_model_n_rows(model));
-    add_losses(model, has_targets);
-    es_model_launch(model);
-}
-
 static es_status check_each(const es_model *model, const char *what,
                             const int32_t *tokens)
 {
@@ -242,7 +224,20 @@ es_status es_model_check_tokens(const es_model *model, const int32_t *tokens,
 void es_model_run_pass(es_model *model, bool has_targets, bool training)
 {
     es_model_make_weights(model, training);
-    forward(model, has_targets);
+    const bool measured = model->report.measured;
+    const int sequence = ES_SEQUENCE_FORWARD + has_targets + 2 * measured;
+    if (!es_model_replays(model, sequence)) {
+        forward_blocks(model, measured);
+        const es_linear head = es_model_head(model);
+        const es_mem *x = model->layers[model->config.n_layer].x;
+        if (model->normed != x)
+            norm(model, model->normed, model->mean, model->rstd, x, -1,
+                 ES_ROLE_LN_F_WEIGHT);
+        model->ops->linear(model->backend, model->logits, NULL, model->normed,
+                           &head, es_model_n_rows(model));
+        add_losses(model, has_targets);
+        es_model_launch(model);
+    }
     model->report.n_passes++;
     model->report.has_losses = model->report.has_losses && has_targets;
     model->can_go_back = has_targets && !model->config.forward_only;

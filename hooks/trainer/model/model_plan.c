@@ -46,27 +46,6 @@ static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
         take(to, &layer->f, n, d, act);
 }
 
-/* Beside parameters that are normalised, the weights. */
-static void plan_weights(plan *to, es_model *model)
-{
-    const es_arch *arch = &model->config.arch;
-    const size_t f4 = sizeof(float);
-    size_t largest = 0;
-    if (!(arch->weight_norm | arch->spectral_norm))
-        return;
-    for (int index = 0; index < model->config.n_layer; index++) {
-        es_layer_memory *layer = &model->layers[index];
-        take(to, &layer->sigma, ES_N_MATRICES, 3, f4);
-        for (int i = 0; i < ES_N_MATRICES; i++) {
-            const size_t n = es_model_normed_size(model, index, (es_matrix)i);
-            if (n > 0)
-                take(to, &layer->weights[i], n, 1, f4);
-            largest = n > largest ? n : largest;
-        }
-    }
-    take(to, &model->dweight, largest, 1, f4);
-}
-
 static void plan_layer(plan *to, const es_model *model, int index)
 {
     const es_model_config *config = &model->config;
@@ -128,7 +107,24 @@ static void plan_all(plan *to, es_model *model)
 {
     for (int i = 0; i <= model->config.n_layer; i++)
         plan_layer(to, model, i);
-    plan_weights(to, model);
+    /* Beside parameters that are normalised, the weights. */
+    const es_arch *arch = &model->config.arch;
+    const size_t f4 = sizeof(float);
+    size_t largest = 0;
+    if (arch->weight_norm | arch->spectral_norm) {
+        for (int index = 0; index < model->config.n_layer; index++) {
+            es_layer_memory *layer = &model->layers[index];
+            take(to, &layer->sigma, ES_N_MATRICES, 3, f4);
+            for (int i = 0; i < ES_N_MATRICES; i++) {
+                const size_t n =
+                    es_model_normed_size(model, index, (es_matrix)i);
+                if (n > 0)
+                    take(to, &layer->weights[i], n, 1, f4);
+                largest = n > largest ? n : largest;
+            }
+        }
+        take(to, &model->dweight, largest, 1, f4);
+    }
     plan_shared(to, model);
 }
 
