@@ -38,7 +38,7 @@ SANITIZE = -fsanitize=$(SAN) -fno-sanitize-recover=all \
     -fno-omit-frame-pointer -Wno-pass-failed
 endif
 
-# Packages, by who may use them; the flags are asked for once.
+# Packages, by who may use them; the flags are requested once.
 pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
 PACKAGES = sqlite3 libpng cairo freetype2 fribidi openblas jansson libcurl cmocka \
     inih
@@ -81,7 +81,7 @@ ALL_CXXFLAGS = -std=c++17 -D_GNU_SOURCE $(CXX_WARNINGS) -I. \
 Q = $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)  $@';)
 
-# One archive a room. Sources are found, so a new file needs no line here.
+# One archive a module. Sources are found, so a new file needs no line here.
 in = $(sort $(shell find $(1) -name '*.c'))
 STATS_SRC = $(call in,analyzer/statistics)
 ANALYZER_SRC = $(filter-out $(STATS_SRC),$(call in,analyzer))
@@ -106,9 +106,9 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 host_objects = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 device_objects = $(patsubst %,$(CUDA_OBJ)/%.o,$(1))
 archive = $(BUILD)/lib/$(1).a
-ROOMS = analyzer stats store render recorder process trainer cli
-ARCHIVES = $(foreach room,$(ROOMS),$(call archive,$(room)))
-rooms = $(foreach room,$(1),$(call archive,$(room)))
+MODULES = analyzer stats store render recorder process trainer cli
+ARCHIVES = $(foreach module,$(MODULES),$(call archive,$(module)))
+archives = $(foreach module,$(1),$(call archive,$(module)))
 
 PROGRAMS = $(addprefix $(BUILD)/,entropy-scan entropy-recorder entropy-train \
     entropy-corpus)
@@ -164,7 +164,7 @@ help:
 	@echo 'make gpu-bundle $(BUNDLE): carry it to a machine without our packages'
 	@echo 'make fuzz       fuzz each target of tests/fuzz for SECONDS=60 each'
 	@echo 'make faults     every system call of every command fails once (some minutes)'
-	@echo 'make cuda-spills  registers and spills of each CUDA kernel, as nvcc told them'
+	@echo 'make cuda-spills  registers and spills of each CUDA kernel, as nvcc reports them'
 	@echo 'make lint       layering, naming, size of files and functions, format'
 	@echo 'make format     clang-format over the sources'
 	@echo 'make corpus-debian  200 MB of Python out of Debian packages as $(BUILD)/debian.tok'
@@ -186,20 +186,20 @@ link = $(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(LINKER:%=-fuse-ld=%) -o $@
     -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--as-needed $(1) -lm
 
 $(BUILD)/entropy-scan: $(call objects,cli/program/main.c) \
-    $(call rooms,cli render store stats analyzer)
+    $(call archives,cli render store stats analyzer)
 	$(call link,$(RENDER_LIBS) $(SQLITE_LIBS) $(JSON_LIBS) $(INI_LIBS))
 
-$(BUILD)/entropy-recorder: $(call rooms,process recorder store analyzer)
+$(BUILD)/entropy-recorder: $(call archives,process recorder store analyzer)
 	$(call link,$(SQLITE_LIBS))
 
 # No SQLite here: the trainer records through the ring.
 $(BUILD)/entropy-train: $(call objects,hooks/trainer/main.c) \
-    $(call rooms,trainer recorder store analyzer)
+    $(call archives,trainer recorder store analyzer)
 	$(call link,$(BLAS_LIBS) $(JSON_LIBS))
 
 # Made by `make alerts` alone.
 $(BUILD)/entropy-histories: $(call objects,samples/alerts/main.c $(SYNTHETIC_SRC)) \
-    $(call rooms,store analyzer)
+    $(call archives,store analyzer)
 	$(call link,$(SQLITE_LIBS))
 
 $(BUILD)/entropy-corpus: samples/corpus/entropy-corpus Makefile
@@ -476,7 +476,7 @@ BUNDLE_ARCH = sm_90
 
 $(BUILD)/gpu-bench-attention: LDFLAGS += $(EXPORTS)
 $(BUILD)/gpu-bench-attention: $(call objects,tests/gpu/bench_attention.c) \
-    $(call rooms,trainer recorder store analyzer)
+    $(call archives,trainer recorder store analyzer)
 	$(call link,$(BLAS_LIBS) $(JSON_LIBS))
 
 gpu-programs: $(PROGRAMS) $(PLUGIN) $(BUILD)/gpu-bench-attention \
@@ -523,7 +523,7 @@ fuzzers-here: $(FUZZERS)
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
     $(call objects,tests/fuzz/fuzz.c tests/fuzz/mutation.c) \
-    $(call rooms,cli trainer store stats analyzer)
+    $(call archives,cli trainer store stats analyzer)
 	$(call link,$(SQLITE_LIBS) $(JSON_LIBS) $(INI_LIBS))
 
 lint:

@@ -21,7 +21,7 @@ own_corpus "$dir/corpus.tok" || exit 1
 
 # Steps that run, are captured, and run again; evaluations and checkpoints
 # between them.
-run() { # WISH PRECISION: trains; $code, and what it left in $dir/run
+run() { # FAULT PRECISION: trains; $code, and what it left in $dir/run
     rm -rf "$dir/run"
     mkdir "$dir/run"
     ENTROPY_TRAIN_EMULATION=$1 timeout -k 1 120 "$train" -q --backend cuda \
@@ -67,7 +67,7 @@ ended_well() {
     n_kept=$(wc -l <"$dir/got")
 }
 
-# NAME WISH STRIDE PRECISION: the WISHth thing fails, for each of them until
+# NAME FAULT STRIDE PRECISION: the first, second ... such call fails, until
 # there are no more, the later, the more is recorded before.
 fails_well() {
     local name=$1 fault=$2 stride=$3 precision=$4 k why n_failed=0 n_kept=0

@@ -17,9 +17,9 @@ if [ ! -e "$library" ]; then
 fi
 
 own_corpus "$dir/corpus.tok" || exit 1
-ask() { sqlite3 "$1" "$2"; }
+query() { sqlite3 "$1" "$2"; }
 
-run() { # LIBRARY BACKEND WISH [OPTION...]: $outcome, $dir/err and $dir/run.db
+run() { # LIBRARY BACKEND FAULT [OPTION...]: $outcome, $dir/err and $dir/run.db
     rm -f "$dir"/run.db* "$dir/err"
     FAKE_CUDA=$3 ENTROPY_TRAIN_CUDA=$1 timeout -k 1 120 "$train" -q \
         --backend "$2" --arch SM+LN+G --n-layer 2 --n-head 2 --d-model 16 \
@@ -33,7 +33,7 @@ run() { # LIBRARY BACKEND WISH [OPTION...]: $outcome, $dir/err and $dir/run.db
 fell_back() {
     [ $outcome = 0 ] && [ "$(wc -l <"$dir/err")" = 1 ] &&
         grep -q "^entropy-train: warning: the CPU it is: $1" "$dir/err" &&
-        [ "$(ask "$dir/run.db" "SELECT status || ' ' ||
+        [ "$(query "$dir/run.db" "SELECT status || ' ' ||
             json_extract(config, '\$.backend') FROM run")" = 'finished cpu' ] ||
         { echo "exit $outcome: $(cat "$dir/err")"; return 1; }
 }
@@ -96,7 +96,7 @@ for n in 1 3; do
         calls cudaStreamSynchronize 18 "${steps[@]}"
 done
 
-refuses() { # NAME WISH MESSAGE
+refuses() { # NAME FAULT MESSAGE
     run "$fake" cuda "$2"
     check "$1: it says so" refused "$3"
     run "$fake" auto "$2"
@@ -125,7 +125,7 @@ ended_well() {
         grep -q '^entropy-train: CUDA: ' "$dir/err" ||
         { echo "exit $outcome: $(cat "$dir/err")"; return 1; }
     [ ! -e "$dir/run.db" ] ||
-        [ "$(ask "$dir/run.db" 'SELECT status FROM run; PRAGMA quick_check')" \
+        [ "$(query "$dir/run.db" 'SELECT status FROM run; PRAGMA quick_check')" \
             = $'failed\nok' ] || { echo 'the run is not a failed one'; return 1; }
 }
 
