@@ -307,9 +307,9 @@ VECTOR_OPTIMISE = $(if $(SAN),,-O3)
 MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
 ifeq ($(filter-out x86_64-%,$(MACHINE)),)
 $(BUILD)/obj/%_avx512.o: VECTOR = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
-    -mvpclmulqdq $(VECTOR_OPTIMISE)
+    $(VECTOR_OPTIMISE)
 $(BUILD)/obj/%_avx2.o: VECTOR = -mavx2 -mfma $(VECTOR_OPTIMISE)
-$(BUILD)/obj/%_sse42.o: VECTOR = -msse4.2 -mpclmul $(VECTOR_OPTIMISE)
+$(BUILD)/obj/%_x86.o: VECTOR = $(VECTOR_OPTIMISE)
 endif
 # Plain loops there are meant to become multiply-adds; under sanitizers their
 # sums have the order that they have without.

@@ -1,0 +1,177 @@
+/* The forms of CRC-32C for x86-64. Each function says for which instructions it
+   is compiled: none but has_sse42 and has_avx512 may run before crc32c.c has
+   found that the machine has them. */
+#include "store/crc32c.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#include <string.h>
+
+#define SSE42 __attribute__((target("sse4.2,pclmul")))
+#define AVX512                                                                 \
+    __attribute__((target("sse4.2,pclmul,avx512f,avx512bw,avx512dq,avx512vl,"  \
+                          "vpclmulqdq")))
+
+/* --- the last bytes, by the instruction for CRC-32C ----------------------- */
+
+/* It takes three cycles a word and could begin one in each: the forms work on
+   several words at once before they come here. Crc without inversion. */
+
+SSE42 static inline uint64_t crc32c_word(const unsigned char *bytes)
+{
+    uint64_t word;
+    memcpy(&word, bytes, sizeof word);
+    return word;
+}
+
+SSE42 static inline uint64_t crc32c_tail(uint64_t crc,
+                                         const unsigned char *bytes, size_t n)
+{
+    for (; n >= 8; n -= 8, bytes += 8)
+        crc = _mm_crc32_u64(crc, crc32c_word(bytes));
+    for (; n > 0; n--)
+        crc = _mm_crc32_u8((uint32_t)crc, *bytes++);
+    return crc;
+}
+
+/* --- SSE4.2 and PCLMULQDQ ------------------------------------------------- */
+
+/* Three neighbouring stretches at a time, to hide the instruction's latency:
+   the first two are then moved behind the third, which is to multiply by
+   x^1024 and x^512 modulo the polynomial. */
+#define STRETCH 64
+/* x^(8 * 64 - 33) and x^(8 * 128 - 33), reflected: the instruction itself
+   multiplies by x^33. */
+#define MOVE_BY_1 0x9e4addf8
+#define MOVE_BY_2 0x0d3b6092
+
+SSE42 static inline __m128i multiply(uint64_t crc, int64_t factor)
+{
+    return _mm_clmulepi64_si128(_mm_cvtsi64_si128((int64_t)crc),
+                                _mm_cvtsi64_si128(factor), 0);
+}
+
+SSE42 static uint32_t update_sse42(uint32_t crc, const void *bytes, size_t n)
+{
+    const unsigned char *at = bytes;
+    uint64_t a = ~crc;
+    for (; n >= 3 * STRETCH; n -= 3 * STRETCH, at += 3 * STRETCH) {
+        uint64_t b = 0, c = 0;
+        for (int i = 0; i < STRETCH; i += 8) {
+            a = _mm_crc32_u64(a, crc32c_word(at + i));
+            b = _mm_crc32_u64(b, crc32c_word(at + STRETCH + i));
+            c = _mm_crc32_u64(c, crc32c_word(at + 2 * STRETCH + i));
+        }
+        __m128i moved =
+            _mm_xor_si128(multiply(a, MOVE_BY_2), multiply(b, MOVE_BY_1));
+        a = _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(moved)) ^ c;
+    }
+    return ~(uint32_t)crc32c_tail(a, at, n);
+}
+
+static bool has_sse42(void)
+{
+    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+}
+
+const es_crc32c_form es_crc32c_sse42 = {"sse4.2", update_sse42, has_sse42};
+
+/* --- AVX-512 and VPCLMULQDQ ----------------------------------------------- */
+
+/* 256 bytes are kept in four registers, and folded onto the 256 that follow:
+   of each 128 bits both halves are multiplied by x^(distance in bits, +31 or
+   -33) modulo the polynomial (V. Gopal et al., Fast CRC Computation Using
+   PCLMULQDQ, 2009). */
+#define REGISTER 64 /* bytes */
+#define BLOCK (4 * REGISTER)
+#define PAIR(low, high) _mm_set_epi64x(INT64_C(high), INT64_C(low))
+#define BY_128 PAIR(0xf20c0dfe, 0x493c7d27)
+#define BY_256 PAIR(0x3da6d0cb, 0xba4fc28e)
+#define BY_384 PAIR(0x1c291d04, 0xddc0152b)
+#define BY_512 PAIR(0x740eef02, 0x9e4addf8)
+#define BY_1024 PAIR(0x6992cea2, 0x0d3b6092)
+#define BY_1536 PAIR(0xa87ab8a8, 0xab7aff2a)
+#define BY_2048 PAIR(0xdcb17aa4, 0xb9e02b86)
+
+AVX512 static inline __m512i load(const unsigned char *bytes)
+{
+    return _mm512_loadu_si512(bytes);
+}
+
+/* `kept` moved by the distance of `factors`, plus `next`. */
+AVX512 static inline __m512i fold(__m512i kept, __m512i factors, __m512i next)
+{
+    return _mm512_ternarylogic_epi64(
+        _mm512_clmulepi64_epi128(kept, factors, 0x00),
+        _mm512_clmulepi64_epi128(kept, factors, 0x11), next, 0x96);
+}
+
+AVX512 static inline __m512i everywhere(__m128i factors)
+{
+    return _mm512_broadcast_i32x4(factors);
+}
+
+/* 64 bytes become a crc. */
+AVX512 static inline uint64_t finish(__m512i kept)
+{
+    __m512i factors = _mm512_castsi128_si512(BY_384);
+    factors = _mm512_inserti32x4(factors, BY_256, 1);
+    factors = _mm512_inserti32x4(factors, BY_128, 2);
+    factors = _mm512_inserti32x4(factors, _mm_setzero_si128(), 3);
+    __m512i last = _mm512_maskz_mov_epi64(0xc0, kept);
+    __m512i moved = fold(kept, factors, last);
+    __m256i half = _mm256_xor_si256(_mm512_castsi512_si256(moved),
+                                    _mm512_extracti64x4_epi64(moved, 1));
+    __m128i all = _mm_xor_si128(_mm256_castsi256_si128(half),
+                                _mm256_extracti128_si256(half, 1));
+    uint64_t crc = _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(all));
+    return _mm_crc32_u64(crc, (uint64_t)_mm_extract_epi64(all, 1));
+}
+
+/* Bytes (n >= BLOCK) up to the last 63. */
+AVX512 static inline uint64_t
+take_blocks(uint32_t crc, const unsigned char **bytes, size_t *n)
+{
+    const __m512i by_block = everywhere(BY_2048);
+    const __m512i by_register = everywhere(BY_512);
+    const unsigned char *at = *bytes;
+    size_t left = *n - BLOCK;
+    __m512i kept[4];
+    for (int i = 0; i < 4; i++)
+        kept[i] = load(at + REGISTER * i);
+    kept[0] = _mm512_xor_si512(
+        kept[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
+    at += BLOCK;
+    for (; left >= BLOCK; left -= BLOCK, at += BLOCK)
+        for (int i = 0; i < 4; i++)
+            kept[i] = fold(kept[i], by_block, load(at + REGISTER * i));
+    __m512i one = fold(kept[2], by_register, kept[3]);
+    one = fold(kept[1], everywhere(BY_1024), one);
+    one = fold(kept[0], everywhere(BY_1536), one);
+    for (; left >= REGISTER; left -= REGISTER, at += REGISTER)
+        one = fold(one, by_register, load(at));
+    *bytes = at;
+    *n = left;
+    return finish(one);
+}
+
+AVX512 static uint32_t update_avx512(uint32_t crc, const void *bytes, size_t n)
+{
+    const unsigned char *at = bytes;
+    uint64_t state = ~crc;
+    if (n >= BLOCK)
+        state = take_blocks(~crc, &at, &n);
+    return ~(uint32_t)crc32c_tail(state, at, n);
+}
+
+static bool has_avx512(void)
+{
+    return has_sse42() && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("vpclmulqdq");
+}
+
+const es_crc32c_form es_crc32c_avx512 = {"avx512", update_avx512, has_avx512};
+#endif
