@@ -6,7 +6,7 @@
    files (sqlite.org/walformat.html). */
 #include "store/writer_internal.h"
 
-#include "analyzer/base/clock.h"
+#include "analyzer/base/kernel.h"
 
 #include <stdio.h>
 #include <string.h>

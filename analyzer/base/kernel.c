@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The same on every architecture; old headers do not have them. */
@@ -171,4 +172,11 @@ int es_kernel_memory_file(const char *name, off_t bytes)
             return fd;
     }
     return -1;
+}
+
+int64_t es_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }

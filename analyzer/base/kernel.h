@@ -16,6 +16,10 @@ int es_kernel_pidfd(pid_t pid);
 /** Signals a process by its pidfd; 0, or -1 and errno (before Linux 5.1). */
 int es_kernel_signal(int pidfd, int number);
 
+/** Milliseconds on the clock that only goes forward, whatever is done to the
+ *  time of day: for every deadline. */
+int64_t es_now_ms(void);
+
 /** The number of the calling thread. */
 pid_t es_kernel_thread(void);
 

@@ -4,7 +4,6 @@
    at the parent's death) is a call more in the child. */
 #include "analyzer/base/process.h"
 
-#include "analyzer/base/clock.h"
 #include "analyzer/base/kernel.h"
 
 #include <errno.h>
@@ -14,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +22,30 @@
 #define MOST_PASSED 8
 #define SLICE_MS 10 /* how often a child without a pidfd is looked at */
 #define ID_PIDFD ((idtype_t)3) /* P_PIDFD, which glibc 2.28 has not */
+
+/* --- descriptors ---------------------------------------------------------- */
+
+es_held es_held_take(int fd)
+{
+    struct stat file = {0};
+    if (fd < 0 || fstat(fd, &file) != 0)
+        return (es_held){.fd = -1};
+    return (es_held){fd, file.st_dev, file.st_ino};
+}
+
+bool es_held_is_ours(const es_held *held)
+{
+    struct stat file;
+    return held->fd >= 0 && fstat(held->fd, &file) == 0 &&
+           file.st_dev == held->device && file.st_ino == held->inode;
+}
+
+void es_held_close(es_held *held)
+{
+    if (es_held_is_ours(held))
+        close(held->fd);
+    held->fd = -1;
+}
 
 /* --- starting ------------------------------------------------------------- */
 

@@ -8,11 +8,32 @@
 #ifndef ES_PROCESS_H
 #define ES_PROCESS_H
 
-#include "analyzer/base/held.h"
 #include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+/**
+ * A descriptor in a process that is not ours: the host may close every one
+ * that it does not know, and its own files get the numbers. A number alone
+ * proves nothing there, so device and inode are kept with it.
+ */
+typedef struct es_held {
+    int fd; /* -1: none */
+    dev_t device;
+    ino_t inode;
+} es_held;
+
+/** Takes `fd` over; -1 stays -1. */
+es_held es_held_take(int fd);
+
+/** Whether the number still is what it was. */
+bool es_held_is_ours(const es_held *held);
+
+/** Closes it if it is ours. */
+void es_held_close(es_held *held);
 
 /** Of es_process_options.streams. */
 enum {

@@ -3,6 +3,7 @@
 #include "cli/terminal/show.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/kernel.h"
 #include "cli/output/print.h"
 #include "cli/runs/damage.h"
 #include "cli/terminal/live.h"
@@ -319,18 +320,11 @@ static es_status draw(view *v)
 
 /* --- the loop -------------------------------------------------------------*/
 
-static int64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
-}
-
 /* Waits until `until` for keys, and does what they stand for. */
 static es_status take_keys(view *v, bool *redraw, int64_t until)
 {
     unsigned char bytes[64];
-    int64_t rest = until - now();
+    int64_t rest = until - es_now_ms();
     int n = es_tty_wait(bytes, sizeof bytes, rest > 0 ? (int)rest : 0);
     es_status status = ES_OK;
     v->quit = v->quit || n < 0;
@@ -351,7 +345,7 @@ static bool is_over(const view *v)
 
 static es_status follow(view *v)
 {
-    int64_t next = now() + INTERVAL;
+    int64_t next = es_now_ms() + INTERVAL;
     bool redraw = true, changed;
     es_status status;
     while (!is_over(v)) {
@@ -366,14 +360,14 @@ static es_status follow(view *v)
         redraw = false;
         if ((status = take_keys(v, &redraw, next)) < 0)
             return status;
-        int64_t begin = now();
+        int64_t begin = es_now_ms();
         if (begin < next)
             continue;
         if ((status = es_live_read(&changed, &v->live, false)) < 0)
             return status;
         redraw = redraw || changed;
-        int64_t rest = (now() - begin) * LEAST_REST;
-        next = now() + (rest > INTERVAL ? rest : INTERVAL);
+        int64_t rest = (es_now_ms() - begin) * LEAST_REST;
+        next = es_now_ms() + (rest > INTERVAL ? rest : INTERVAL);
     }
     return ES_OK;
 }

@@ -18,7 +18,7 @@
 #ifndef ES_RING_H
 #define ES_RING_H
 
-#include "analyzer/base/clock.h"
+#include "analyzer/base/kernel.h"
 #include "analyzer/base/status.h"
 #include <stdatomic.h>
 #include <stdbool.h>

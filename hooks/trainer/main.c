@@ -1,6 +1,6 @@
 /* entropy-train: trains, verifies, measures its own speed. The verbs, signals,
  * exit codes, and the progress of a training on standard error. */
-#include "analyzer/base/clock.h"
+#include "analyzer/base/kernel.h"
 #include "analyzer/flags/bands.h"
 #include "hooks/trainer/bench.h"
 #include "hooks/trainer/cpu/engine.h"
