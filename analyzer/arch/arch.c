@@ -76,27 +76,6 @@ static es_status read_power_softmax(es_arch *arch, const arch_part *part)
 
 /* --- parts ---------------------------------------------------------------- */
 
-static es_status read_layer_norm(es_arch *arch, const arch_part *part)
-{
-    (void)part;
-    arch->layer_norm = true;
-    return ES_OK;
-}
-
-static es_status read_gelu(es_arch *arch, const arch_part *part)
-{
-    bool tanh_form = strcmp(part->name, "GT") == 0;
-    arch->activation = tanh_form ? ES_ACT_GELU_TANH : ES_ACT_GELU;
-    return ES_OK;
-}
-
-static es_status read_relu(es_arch *arch, const arch_part *part)
-{
-    (void)part;
-    arch->activation = ES_ACT_RELU;
-    return ES_OK;
-}
-
 static es_status read_leaky(es_arch *arch, const arch_part *part)
 {
     char text[ES_ARCH_TEXT_MAX], *init;
@@ -114,13 +93,6 @@ static es_status read_leaky(es_arch *arch, const arch_part *part)
     else
         init = text;
     return init ? read_number(&arch->slope, part, init) : ES_OK;
-}
-
-static es_status read_scaled(es_arch *arch, const arch_part *part)
-{
-    bool fused = strcmp(part->name, "ScFuFFN") == 0;
-    arch->ffn = fused ? ES_FFN_FUSED : ES_FFN_SCALED;
-    return ES_OK;
 }
 
 static es_status read_removed(es_arch *arch, const arch_part *part)
@@ -169,26 +141,28 @@ static es_status read_norm(es_arch *arch, const arch_part *part)
 
 typedef enum argument_rule { NO_ARGUMENT, ARGUMENT, MAYBE } argument_rule;
 
-/* An attention has kind 0. ScFuFFNi carries its number in the name. */
+/* An attention has kind 0. ScFuFFNi carries its number in the name. A name that
+   says all there is to it sets a value, and is printed where that is set. */
 static const struct rule {
     const char *name;
     argument_rule argument;
     unsigned kind;
     const char *kind_name;
-    part_reader *read;
+    part_reader *read; /* NULL: `value` of its kind */
+    int value;
 } rules[] = {
-    {"SM", MAYBE, 0, "attention", read_softmax},
-    {"PSM", ARGUMENT, 0, "attention", read_power_softmax},
-    {"LN", NO_ARGUMENT, KIND_LN, "LN", read_layer_norm},
-    {"G", NO_ARGUMENT, KIND_ACT, "activation", read_gelu},
-    {"GT", NO_ARGUMENT, KIND_ACT, "activation", read_gelu},
-    {"R", NO_ARGUMENT, KIND_ACT, "activation", read_relu},
-    {"LR", ARGUMENT, KIND_ACT, "activation", read_leaky},
-    {"ScFFN", NO_ARGUMENT, KIND_FFN, "Sc... FFN", read_scaled},
-    {"ScFuFFN", NO_ARGUMENT, KIND_FFN, "Sc... FFN", read_scaled},
-    {"ScFuFFNi", NO_ARGUMENT, KIND_FFN, "Sc... FFN", read_removed},
-    {"WNorm", ARGUMENT, KIND_WN, "WNorm", read_norm},
-    {"SNorm", ARGUMENT, KIND_SN, "SNorm", read_norm},
+    {"SM", MAYBE, 0, "attention", read_softmax, 0},
+    {"PSM", ARGUMENT, 0, "attention", read_power_softmax, 0},
+    {"LN", NO_ARGUMENT, KIND_LN, "LN", NULL, true},
+    {"G", NO_ARGUMENT, KIND_ACT, "activation", NULL, ES_ACT_GELU},
+    {"GT", NO_ARGUMENT, KIND_ACT, "activation", NULL, ES_ACT_GELU_TANH},
+    {"R", NO_ARGUMENT, KIND_ACT, "activation", NULL, ES_ACT_RELU},
+    {"LR", ARGUMENT, KIND_ACT, "activation", read_leaky, 0},
+    {"ScFFN", NO_ARGUMENT, KIND_FFN, "Sc... FFN", NULL, ES_FFN_SCALED},
+    {"ScFuFFN", NO_ARGUMENT, KIND_FFN, "Sc... FFN", NULL, ES_FFN_FUSED},
+    {"ScFuFFNi", NO_ARGUMENT, KIND_FFN, "Sc... FFN", read_removed, 0},
+    {"WNorm", ARGUMENT, KIND_WN, "WNorm", read_norm, 0},
+    {"SNorm", ARGUMENT, KIND_SN, "SNorm", read_norm, 0},
 };
 #define N_RULES (sizeof rules / sizeof *rules)
 
@@ -248,7 +222,15 @@ static es_status read_part(es_arch *arch, const arch_part *part, bool first,
         return refuse(part, "needs an argument in parentheses");
     es_status status = check_kind(part, rule, *seen);
     *seen |= rule->kind;
-    return status == ES_OK ? rule->read(arch, part) : status;
+    if (status < 0 || rule->read)
+        return status < 0 ? status : rule->read(arch, part);
+    if (rule->kind == KIND_LN)
+        arch->layer_norm = rule->value;
+    else if (rule->kind == KIND_ACT)
+        arch->activation = (es_activation)rule->value;
+    else
+        arch->ffn = (es_ffn_kind)rule->value;
+    return ES_OK;
 }
 
 /* --- the whole text ------------------------------------------------------- */
@@ -370,6 +352,13 @@ static void print_leaky(es_text *text, const es_arch *arch)
     es_text_append(text, ")");
 }
 
+static void print_named(es_text *text, unsigned kind, int value)
+{
+    for (size_t i = 0; i < N_RULES; i++)
+        if (rules[i].kind == kind && !rules[i].read && rules[i].value == value)
+            es_text_append(text, "+%s", rules[i].name);
+}
+
 static void print_norm(es_text *text, const char *name, unsigned set)
 {
     for (size_t i = 0; i < N_NORM_SETS; i++)
@@ -382,29 +371,14 @@ size_t es_arch_print(char *buffer, size_t size, const es_arch *arch)
     es_text to = es_text_begin(buffer, size);
     es_text_append(&to, "%s", arch->entropy_reg ? "EReg(" : "");
     print_attention(&to, arch);
-    es_text_append(&to, "%s", arch->layer_norm ? "+LN" : "");
-    switch (arch->activation) {
-    case ES_ACT_LINEAR:
-        break;
-    case ES_ACT_GELU:
-        es_text_append(&to, "+G");
-        break;
-    case ES_ACT_GELU_TANH:
-        es_text_append(&to, "+GT");
-        break;
-    case ES_ACT_RELU:
-        es_text_append(&to, "+R");
-        break;
-    case ES_ACT_LEAKY:
+    print_named(&to, KIND_LN, arch->layer_norm);
+    print_named(&to, KIND_ACT, (int)arch->activation);
+    if (arch->activation == ES_ACT_LEAKY)
         print_leaky(&to, arch);
-        break;
-    }
-    if (arch->ffn == ES_FFN_SCALED)
-        es_text_append(&to, "+ScFFN");
-    else if (arch->ffn == ES_FFN_FUSED && arch->n_removed > 0)
+    if (arch->ffn == ES_FFN_FUSED && arch->n_removed > 0)
         es_text_append(&to, "+ScFuFFNi%d", arch->n_removed);
-    else if (arch->ffn == ES_FFN_FUSED)
-        es_text_append(&to, "+ScFuFFN");
+    else
+        print_named(&to, KIND_FFN, (int)arch->ffn);
     print_norm(&to, "WNorm", arch->weight_norm);
     print_norm(&to, "SNorm", arch->spectral_norm);
     es_text_append(&to, "%s", arch->entropy_reg ? ")" : "");
