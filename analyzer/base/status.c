@@ -37,6 +37,11 @@ const char *es_message(void)
     return message;
 }
 
+const char *es_version(void)
+{
+    return ES_VERSION;
+}
+
 int es_exit_code(es_status status)
 {
     if (status >= ES_OK)

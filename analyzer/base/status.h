@@ -1,4 +1,5 @@
-/** Status codes and the one-line error message that goes with them. */
+/** Status codes, the one-line error message that goes with them, and the
+ *  library's version. */
 #ifndef ES_STATUS_H
 #define ES_STATUS_H
 
@@ -51,6 +52,12 @@ ES_API es_status es_fail(es_status code, const char *fmt, ...) ES_PRINTF(2, 3);
  * Borrowed; valid until this thread's next es_fail.
  */
 ES_API const char *es_message(void);
+
+/**
+ * The version of this library, "0.1.0": that of `entropy-scan --version`. A
+ * binding compares it with its own before it lays out a struct. Static.
+ */
+ES_API const char *es_version(void);
 
 /**
  * Process exit code for a status: 0 for ES_OK and ES_DONE, 2 for ES_EUSAGE,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from . import _library
 from ._library import Error
 from ._version import __version__
 
@@ -37,6 +38,8 @@ _PLACES = {
     "TrainerCallback": "_trainer",
 }
 __all__ = ["Error", "__version__", *_PLACES]
+
+_library.check()
 
 
 def __getattr__(name: str) -> Any:

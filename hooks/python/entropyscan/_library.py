@@ -14,6 +14,8 @@ from typing import Any
 import cffi
 import numpy as np
 
+from ._version import __version__
+
 MISSING_BITS = 0x7FC007A2
 UNKNOWN = -(2**63)
 STATUS_NAMES = ("running", "finished", "failed", "stopped")
@@ -27,6 +29,7 @@ STEP_FIRST, STEP_LAST = -(2**63), 2**63 - 1
 
 COMMON = """
 const char *es_message(void);
+const char *es_version(void);
 """
 
 STATISTICS = """
@@ -186,9 +189,36 @@ def _open(name: str) -> Any:
             "it with make, or set ENTROPYSCAN_HOME"
         )
     try:
-        return ffi.dlopen(str(path))
+        library = ffi.dlopen(str(path))
     except OSError as error:
         raise Error(f"{path}: {error}") from None
+    _check_version(path, library)
+    return library
+
+
+def _check_version(path: Path, library: Any) -> None:
+    """Structs are laid out as this version has them: another's are not used."""
+    try:
+        version = string(library.es_version()) or "none"
+    except AttributeError:
+        version = "from before 0.1.0"
+    if version != __version__:
+        raise Error(
+            f"{path}: its version is {version}, but this package is {__version__}: "
+            "install both from one source (in a source tree: make)"
+        )
+
+
+def check() -> None:
+    """At import: ImportError if the library is of another version, or cannot be
+    loaded. One that is missing is an Error where it is used. The half with SQLite
+    is not loaded for it."""
+    if _find(("libentropy*.so", "libentropy*.so.*")) is None:
+        return
+    try:
+        recording()
+    except Error as error:
+        raise ImportError(str(error)) from None
 
 
 @functools.cache
@@ -261,8 +291,6 @@ def head_statistics(
     head and row in elements). shape: members of es_attention_shape; arrays as
     addresses. The caller keeps the memory."""
     library = recording()
-    if not hasattr(library, "es_qk_statistics"):
-        return "es_qk_statistics: the library is older than this package"
     options = _new("es_attention_shape")
     for name, value in shape.items():
         if name in ("key_mask", "query_mask"):
