@@ -135,7 +135,7 @@ SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
     format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
     uninstall clean programs libraries portable portable-here \
-    portable-scan portable-scan-here samples faults fuzz fuzzers fuzzers-here
+    portable-scan portable-scan-here wheel samples faults fuzz fuzzers fuzzers-here
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -149,6 +149,7 @@ help:
 	@echo 'make            build the programs and libraries into $(BUILD)/'
 	@echo 'make portable   libraries and recorder for glibc 2.28, SQLite inside (needs ziglang);'
 	@echo '                portable-scan: entropy-scan, too'
+	@echo 'make wheel      both as a Python wheel for manylinux_2_28, into $(BUILD)/wheel'
 	@echo 'make deps       install the Debian packages that the build needs'
 	@echo 'make demo       corpus, two training runs, table, heatmap, curves'
 	@echo 'make figures    every figure, light and dark, on one page (two minutes)'
@@ -278,6 +279,18 @@ portable-scan-here: $(BUILD)/entropy-scan
 # Debian's, of this machine.
 $(PORTABLE)/packages/sqlite3.h: tests/tools/packages.sh
 	$(Q)tests/tools/packages.sh $(@D) sqlite3 $(PORTABLE_ARCHIVES) jansson inih
+
+# A Python wheel of it: what pip installs where no compiler is.
+WHEEL_PYTHON = python3
+WHEEL = $(BUILD)/wheel
+wheel: portable-scan
+	$(if $(V),,@echo '  WHEEL  $(WHEEL)';) ENTROPYSCAN_BUILD=$(abspath $(PORTABLE)) \
+	    ENTROPYSCAN_PACKAGES=$(abspath $(PORTABLE_PACKAGES)) \
+	    ENTROPYSCAN_PLATFORM=manylinux_$(subst .,_,$(WHEEL_GLIBC))_$(WHEEL_MACHINE) \
+	    $(WHEEL_PYTHON) -m pip wheel -q --no-deps --disable-pip-version-check \
+	    -w $(WHEEL) hooks/python
+WHEEL_MACHINE = $(firstword $(subst -, ,$(TARGET)))
+WHEEL_GLIBC = $(subst $(WHEEL_MACHINE)-linux-gnu.,,$(TARGET))
 
 # --- archives and objects --------------------------------------------------
 

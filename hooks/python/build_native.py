@@ -1,13 +1,15 @@
 """The build step of the wheel: make, and libraries and programs into it.
 
 The package lies in the source tree of entropy-scan, two folders below its root.
-ENTROPYSCAN_BUILD names another tree's build folder that is to be taken as it is,
-without make."""
+`make wheel` gives what it linked for other machines instead:
+    ENTROPYSCAN_BUILD     a build folder that is to be taken as it is, without make
+    ENTROPYSCAN_PLATFORM  the wheel's platform, manylinux_2_28_x86_64
+    ENTROPYSCAN_PACKAGES  a folder with the fonts/ to draw with, and the licenses/
+                          of what is linked in (tests/tools/packages.sh)"""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -15,8 +17,11 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PROGRAMS = ("entropy-recorder", "entropy-scan", "entropy-train")
-LIBRARIES = ("libentropyscan.so.*", "libentropyrecord.so.*")
+PROGRAMS = ("entropy-recorder", "entropy-scan")
+# The portable build leaves it out: it needs OpenMP and OpenBLAS.
+OPTIONAL_PROGRAMS = ("entropy-train",)
+LIBRARIES = ("libentropyrecord.so", "libentropyscan.so")
+FOLDERS = ("fonts", "licenses")
 
 
 class NativeBuildHook(BuildHookInterface):
@@ -25,23 +30,28 @@ class NativeBuildHook(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":  # the tree's own build folder is found
             return
-        build = self._built()
-        native = Path(self.root) / "entropyscan" / "_native"
-        shutil.rmtree(native, ignore_errors=True)
-        native.mkdir()
-        found = [build / name for name in PROGRAMS]
-        for pattern in LIBRARIES:
-            found += sorted(build.glob(pattern))
-        for source in found:
-            shutil.copy(source, native / source.name)
-            relative = f"entropyscan/_native/{source.name}"
-            build_data["force_include"][str(native / source.name)] = relative
+        for source in self._files():
+            inside = source.name
+            if source.parent.name in FOLDERS:
+                inside = f"{source.parent.name}/{source.name}"
+            build_data["force_include"][str(source)] = f"entropyscan/_native/{inside}"
         build_data["pure_python"] = False
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-        build_data["tag"] = f"py3-none-{platform}"
+        platform = os.environ.get("ENTROPYSCAN_PLATFORM") or sysconfig.get_platform()
+        build_data["tag"] = f"py3-none-{platform.replace('-', '_').replace('.', '_')}"
 
-    def finalize(self, version: str, build_data: dict[str, Any], artifact: str) -> None:
-        shutil.rmtree(Path(self.root) / "entropyscan" / "_native", ignore_errors=True)
+    def _files(self) -> list[Path]:
+        build = self._built()
+        found = [build / name for name in PROGRAMS]
+        found += [build / name for name in OPTIONAL_PROGRAMS if (build / name).exists()]
+        for name in LIBRARIES:  # the newest, by the name that it is loaded by
+            found.append((build / name).resolve())
+        for path in found:
+            if not path.exists():
+                raise SystemExit(f"{path}: missing: build it with make, or make wheel")
+        packages = os.environ.get("ENTROPYSCAN_PACKAGES")
+        for folder in FOLDERS if packages else ():
+            found += sorted(Path(packages, folder).iterdir())
+        return found
 
     def _built(self) -> Path:
         given = os.environ.get("ENTROPYSCAN_BUILD")

@@ -12,6 +12,10 @@ def main() -> None:
     name = os.path.basename(sys.argv[0])
     path = _library.program(name)
     if path is None:
-        print(f"{name}: not found in {_library.home()}", file=sys.stderr)
+        print(
+            f"{name}: not found in {_library.home()}: wheels from PyPI come without "
+            "it: install from the source tree, or run it there",
+            file=sys.stderr,
+        )
         raise SystemExit(3)
     os.execv(path, [path, *sys.argv[1:]])
