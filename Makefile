@@ -116,6 +116,7 @@ LIBRARY_NAMES = libentropyrecord libentropyscan
 LIBRARIES = $(LIBRARY_NAMES:%=$(BUILD)/%.so.$(SOVERSION))
 STATIC_LIBRARIES = $(LIBRARY_NAMES:%=$(BUILD)/%.a)
 PUBLIC_HEADER = $(BUILD)/include/entropyscan.h
+LLAMA_SAMPLE = $(call objects,samples/llama/attention.c samples/llama/main.c)
 # The emulation replaces what calls the CUDA runtime and cuBLAS.
 ON_DEVICE = hooks/trainer/cuda/device.cu hooks/trainer/cuda/gemm.cu
 PROBE_SRC = tests/gpu/probe.cu
@@ -139,7 +140,7 @@ SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: programs libraries $(PLUGIN)
+all: programs libraries $(PLUGIN) $(LLAMA_SAMPLE)
 
 programs: $(PROGRAMS)
 
@@ -197,6 +198,12 @@ $(BUILD)/entropy-recorder: $(call archives,process recorder store analyzer)
 $(BUILD)/entropy-train: $(call objects,hooks/trainer/main.c) \
     $(call archives,trainer recorder store analyzer)
 	$(call link,$(BLAS_LIBS) $(JSON_LIBS))
+
+# The sample for llama.cpp: compiled against its headers, or a stub of them.
+LLAMA_CFLAGS := $(if $(shell pkg-config --exists llama 2>/dev/null && echo 1),$(patsubst \
+    -I%,-isystem %,$(call pkg,--cflags,llama)),-Isamples/llama/stub)
+$(LLAMA_SAMPLE): $(PUBLIC_HEADER)
+$(LLAMA_SAMPLE): PACKAGE_CFLAGS += -I$(BUILD)/include $(LLAMA_CFLAGS)
 
 # Made by `make alerts` alone.
 $(BUILD)/entropy-histories: $(call objects,samples/alerts/main.c $(SYNTHETIC_SRC)) \
