@@ -105,6 +105,7 @@ class Hook:
             _wrappers.wrap_eager(model)
             has_calls = any(kind == "calls" for _, _, kind in kinds)
             if has_calls:
+                _functions.allow_checkpoints()
                 _functions.wrap_sdpa(model)
                 self._hook(model.register_forward_pre_hook(_functions.start))
             for name, module, kind in kinds:

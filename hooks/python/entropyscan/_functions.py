@@ -40,6 +40,17 @@ def start(module: nn.Module, args: Any) -> None:
         _running.clear()
 
 
+def allow_checkpoints() -> None:
+    """A compiled torch.utils.checkpoint refuses code that changes a list outside
+    of it, as the hooks above do. They leave the list as it was, so that nothing
+    is to be done again when the forward pass is."""
+    import torch._dynamo
+
+    name = "skip_fwd_side_effects_in_bwd_under_checkpoint"
+    if hasattr(torch._dynamo.config, name):  # older ones do not refuse
+        shared.attribute(torch._dynamo.config, name, True)
+
+
 def _innermost() -> Tensor | None:
     return _running[-1] if _running else None
 
