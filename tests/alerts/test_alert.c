@@ -32,19 +32,17 @@ TEST(stored_json_reads_back_as_the_same)
     char *json = es_alert_json(&alert), *id = es_alert_id(&alert);
     assert_string_equal(id, UUID "/alert:collapse@4:critical");
     /* The line is safe for a terminal, whatever lies in the file. */
-    char *line = es_alert_line(&alert);
+    AUTO_FREE char *line = es_alert_line(&alert);
     assert_string_equal(line,
                         "/runs/\\x1b.db (SM): collapse L1,3-4 since step 4 "
                         "(critical): 0.75, threshold 0.5");
     es_alert again;
     es_alert_free(&alert);
     es_assert_ok(es_alert_read(&again, json));
-    char *twice = es_alert_json(&again);
+    AUTO_FREE char *twice = es_alert_json(&again);
     assert_string_equal(json, twice);
     assert_string_equal(strstr(json, "\"path\""), strstr(stored, "\"path\""));
     es_alert_free(&again);
-    free(twice);
-    free(line);
     free(id);
     free(json);
 }

@@ -188,7 +188,7 @@ TEST(files_are_judged_alike)
     char *path = es_folder_file(state, "histories.db");
     verdict said[N];
     es_writer *writer;
-    es_reader *reader;
+    AUTO(es_reader) reader;
     es_assert_ok(es_writer_open(&writer, path, ES_FAST));
     for (size_t i = 0; i < N; i++) {
         es_synthetic *history = es_synthetic_new(SEED, i * EVERY);
@@ -208,7 +208,6 @@ TEST(files_are_judged_alike)
             assert_int_equal(of_file.first[kind], said[i].first[kind]);
         }
     }
-    es_reader_close(reader);
 }
 
 /* The published models, as their papers describe them. */

@@ -62,14 +62,12 @@ static void assert_same_rule(const es_rule *a, const es_rule *b)
 
 static void assert_reads_back(const es_rules_file *file, bool examples)
 {
-    char *text = printed(file, examples);
-    es_rules_file back = good(text);
+    AUTO_FREE char *text = printed(file, examples);
+    AUTO_BY(es_rules_file_free) es_rules_file back = good(text);
     assert_true(same_flags(&back.flags, &file->flags));
     assert_int_equal(back.n, file->n);
     for (size_t i = 0; i < file->n; i++)
         assert_same_rule(&back.rules[i], &file->rules[i]);
-    es_rules_file_free(&back);
-    free(text);
 }
 
 /* Each threshold by itself, at a value that is not short in decimal. */
@@ -102,22 +100,21 @@ TEST(examples_are_rules)
     es_rules_file defaults;
     bool seen[ES_N_RULE_AGGREGATES] = {false};
     es_rules_file_default(&defaults);
-    char *text = printed(&defaults, true);
+    AUTO_FREE char *text = printed(&defaults, true);
     for (char *at = text; (at = strstr(at, "\n;"));)
         at[1] = ' ';
-    es_rules_file file = good(text);
+    AUTO_BY(es_rules_file_free) es_rules_file file = good(text);
     assert_string_equal(file.baseline, "baseline.db");
     for (size_t i = 0; i < file.n; i++)
         seen[file.rules[i].aggregate] = true;
     for (int i = 0; i < ES_N_RULE_AGGREGATES; i++)
         assert_true(seen[i]);
     assert_reads_back(&file, false);
-    es_rules_file_free(&file);
-    free(text);
 }
 
 TEST(every_key_of_a_rule_is_read)
 {
+    AUTO_BY(es_rules_file_free)
     es_rules_file file = good("\xef\xbb\xbf# as some editors begin\r\n"
                               "[rule  a-1_b]  ; mine\r\n"
                               "  series : alpha\r\n"
@@ -148,7 +145,6 @@ TEST(every_key_of_a_rule_is_read)
                               .action = ES_RULE_STOP};
     assert_int_equal(file.n, 1);
     assert_same_rule(&file.rules[0], &expected);
-    es_rules_file_free(&file);
 }
 
 #define RULE "[rule a]\nseries = x\n"
@@ -211,10 +207,9 @@ TEST(wrong_lines_are_named)
         {"[rule a]\nseries =\n", "r.ini:2: series = '': the name of a series"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        es_rules_file file;
+        AUTO_BY(es_rules_file_free) es_rules_file file;
         es_assert_status(ES_EUSAGE, cases[i].words,
                          parse(&file, cases[i].text));
-        es_rules_file_free(&file);
     }
 }
 
@@ -222,8 +217,8 @@ TEST(what_is_too_large_or_absent_is_refused)
 {
     char *path = es_folder_file(state, "large.ini");
     size_t n = ES_RULES_FILE_BYTES + 1;
-    char *text = malloc(n);
-    es_rules_file file;
+    AUTO_FREE char *text = malloc(n);
+    AUTO_BY(es_rules_file_free) es_rules_file file;
     assert_non_null(text);
     memset(text, '\n', n);
     es_file_write(path, text, n);
@@ -244,13 +239,11 @@ TEST(what_is_too_large_or_absent_is_refused)
     es_assert_status(ES_EUSAGE, "r.ini:769: more than 256 rules",
                      es_rules_file_parse(&file, "r.ini", text, used));
     es_rules_file_free(&file);
-    free(text);
     es_assert_status(
         ES_EIO, "none.ini: No such file",
         es_rules_file_read(&file, es_folder_file(state, "none.ini")));
     es_assert_status(ES_EIO, "Is a directory",
                      es_rules_file_read(&file, (const char *)*state));
-    es_rules_file_free(&file);
 }
 
 TEST_GROUP(es_folder_make, es_folder_remove)

@@ -60,7 +60,7 @@ TEST(a_rule_may_fit_one_run_of_two)
         "[rule odd]\nseries = odd\nabove = 2\naggregate = head\n";
     char *const path = es_folder_file(state, "two.db");
     size_t n_reported = 0;
-    es_rules_file rules;
+    AUTO_BY(es_rules_file_free) es_rules_file rules;
     es_watch_files watch = watch_of(&path, &n_reported);
     es_run_info info = es_run_of(L, H);
     es_recorded to = es_record(path, &info);
@@ -81,7 +81,6 @@ TEST(a_rule_may_fit_one_run_of_two)
     assert_int_equal(watch.n_failed, 1);
     assert_non_null(strstr(es_message(), "rule odd: aggregate head"));
     es_watch_files_close(&watch);
-    es_rules_file_free(&rules);
 }
 
 /* A name that changed would have everything reported again. */

@@ -54,7 +54,7 @@ TEST(published_models_have_their_flags)
         {"SM", ES_SEVERITY_ERROR, "9 10 11"},
     };
     for (size_t i = 0; i < 5; i++) {
-        es_judged *judged = judge_paper(published[i].arch);
+        AUTO(es_judged) judged = judge_paper(published[i].arch);
         if (!judged)
             skip();
         const es_judged_episode *overload, *collapse;
@@ -68,14 +68,13 @@ TEST(published_models_have_their_flags)
         assert_int_equal(judged->n, !!overload + !!collapse);
         for (size_t e = 0; e < judged->n; e++)
             es_judged_span(&judged->episodes[e], 32000, 32000, true);
-        es_judged_free(judged);
     }
 }
 
 TEST(an_overload_has_two_levels)
 {
     for (size_t n = 0; n <= 10; n++) {
-        es_judged *judged = es_judged_new(small, NULL);
+        AUTO(es_judged) judged = es_judged_new(small, NULL);
         push_high(judged, 3, n);
         es_judge_finish(judged->judge);
         const es_judged_episode *overload =
@@ -90,7 +89,6 @@ TEST(an_overload_has_two_levels)
             assert_true(overload->said.threshold == (n < 4 ? 0.2 : 0.4));
         }
         assert_int_equal(judged->n, n >= 2);
-        es_judged_free(judged);
     }
 }
 
@@ -100,11 +98,10 @@ TEST(an_overload_at_its_edges_is_judged)
     const float at = (float)(0.75 * es_ceiling(128));
     for (int i = 0; i < 2; i++) {
         float x = nextafterf(at, i ? 9.0F : 0.0F);
-        es_judged *judged = es_judged_new(run, NULL);
+        AUTO(es_judged) judged = es_judged_new(run, NULL);
         es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 0, &x, 1);
         es_judge_finish(judged->judge);
         assert_int_equal(es_judged_count(judged, ES_FLAG_OVERLOAD), i);
-        es_judged_free(judged);
     }
 }
 
@@ -139,7 +136,7 @@ TEST(overload_names_layers_over_the_warning)
     es_flag_rules rules;
     es_flag_rules_default(&rules);
     rules.overload_warning = 0.3;
-    es_judged *judged = es_judged_new(small, &rules);
+    AUTO(es_judged) judged = es_judged_new(small, &rules);
     push_high(judged, 3, 6);
     es_judge_finish(judged->judge);
     const es_judged_episode *overload =
@@ -147,7 +144,6 @@ TEST(overload_names_layers_over_the_warning)
     assert_non_null(overload);
     assert_string_equal(es_judged_list(overload->layers, 2), "0");
     assert_string_equal(es_judged_list(overload->heads, 10), "0 1 2 3 4 5");
-    es_judged_free(judged);
 }
 
 /* A head exactly at the limits: not below the one, and at the other. */
@@ -162,7 +158,7 @@ TEST(a_value_at_its_limit_is_judged)
     rules.overload_head = high / ceiling;
     assert_true(rules.collapse_head * ceiling == (double)low);
     assert_true(rules.overload_head * ceiling == (double)high);
-    es_judged *judged = es_judged_new(run, &rules);
+    AUTO(es_judged) judged = es_judged_new(run, &rules);
     es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 0, &low, 1);
     es_judge_finish(judged->judge);
     assert_int_equal(judged->n, 0);
@@ -171,7 +167,6 @@ TEST(a_value_at_its_limit_is_judged)
     es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 0, &high, 1);
     es_judge_finish(judged->judge);
     assert_non_null(es_judged_only(judged, ES_FLAG_OVERLOAD));
-    es_judged_free(judged);
 }
 
 /* n samples from `step` on, with so many of the ten heads high. */
@@ -186,24 +181,22 @@ TEST(overload_waits_for_the_warm_up)
 {
     es_judge_run run = small;
     run.planned_steps = 200;
-    es_judged *judged = es_judged_new(run, NULL);
+    AUTO(es_judged) judged = es_judged_new(run, NULL);
     int64_t step = push_many(judged, 0, 20, 5);
     push_many(judged, step, 1, 0);
     es_judge_finish(judged->judge);
     es_judged_span(es_judged_only(judged, ES_FLAG_OVERLOAD), 10, 19, false);
-    es_judged_free(judged);
 }
 
 TEST(overload_takes_ten_in_a_row)
 {
-    es_judged *judged = es_judged_new(small, NULL);
+    AUTO(es_judged) judged = es_judged_new(small, NULL);
     int64_t step = push_many(judged, 0, 9, 4);
     step = push_many(judged, step, 1, 1);
     step = push_many(judged, step, 9, 10);
     push_many(judged, step, 1, 1);
     es_judge_finish(judged->judge);
     assert_int_equal(judged->n, 0);
-    es_judged_free(judged);
 }
 
 /* Every head starts near the ceiling: high from the first sample on is a
@@ -221,7 +214,7 @@ TEST(an_overload_from_the_start_is_judged_at_the_end)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         es_judge_run run = small;
         run.planned_steps = cases[i].planned;
-        es_judged *judged = es_judged_new(run, NULL);
+        AUTO(es_judged) judged = es_judged_new(run, NULL);
         push_many(judged, 0, (int)cases[i].last + 1, 8);
         es_judge_finish(judged->judge);
         const es_judged_episode *overload =
@@ -230,13 +223,12 @@ TEST(an_overload_from_the_start_is_judged_at_the_end)
                          cases[i].last < run.planned_steps / 20 + 9
                              ? ES_SEVERITY_NONE
                              : cases[i].severity);
-        es_judged_free(judged);
     }
 }
 
 TEST(a_standing_flag_has_its_last_level)
 {
-    es_judged *judged = es_judged_new(small, NULL);
+    AUTO(es_judged) judged = es_judged_new(small, NULL);
     push_high(judged, 0, 8);
     push_high(judged, 1, 3);
     es_judge_finish(judged->judge);
@@ -245,7 +237,6 @@ TEST(a_standing_flag_has_its_last_level)
     es_judged_span(overload, 0, 1, true);
     assert_int_equal(overload->said.severity, ES_SEVERITY_WARNING);
     assert_true(overload->said.value == 0.8);
-    es_judged_free(judged);
 }
 
 /* Down from the ceiling, up again for 12 samples, and in between for n. */
@@ -259,7 +250,7 @@ TEST(an_overload_that_comes_is_an_error)
                  {10, ES_SEVERITY_WARNING},
                  {-1, ES_SEVERITY_INFO}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        es_judged *judged = es_judged_new(small, NULL);
+        AUTO(es_judged) judged = es_judged_new(small, NULL);
         int64_t step = push_many(judged, 0, 3, 10);
         step = push_many(judged, step, 10, 1);
         step = push_many(judged, step, 12, 6);
@@ -276,7 +267,6 @@ TEST(an_overload_that_comes_is_an_error)
         assert_int_equal(overload->said.severity,
                          stands ? cases[i].stands : ES_SEVERITY_ERROR);
         assert_true(overload->said.value == 0.6);
-        es_judged_free(judged);
     }
 }
 
@@ -285,12 +275,11 @@ TEST(without_ctx_no_ceiling_flags)
     for (int ctx = -1; ctx <= 1; ctx++) { /* T = 1: the ceiling is 0 */
         es_judge_run run = small;
         run.ctx = ctx;
-        es_judged *judged = es_judged_new(run, NULL);
+        AUTO(es_judged) judged = es_judged_new(run, NULL);
         es_judged_push_all(judged, ES_JUDGE_ENTROPY, 0, 0.0F);
         es_judged_push_all(judged, ES_JUDGE_ENTROPY, 1, 100.0F);
         es_judge_finish(judged->judge);
         assert_int_equal(judged->n, 0);
-        es_judged_free(judged);
     }
 }
 
@@ -308,7 +297,7 @@ TEST(logits_have_two_levels)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         float x[N_VALUES];
-        es_judged *judged = es_judged_new(small, NULL);
+        AUTO(es_judged) judged = es_judged_new(small, NULL);
         fill(x, 7.0F);
         x[8] = cases[i].largest;
         es_judge_push(judged->judge, ES_JUDGE_MAX_LOGIT, 4, x, N_VALUES);
@@ -324,7 +313,6 @@ TEST(logits_have_two_levels)
         }
         assert_int_equal(es_judged_count(judged, ES_FLAG_NAN),
                          !isfinite(cases[i].largest));
-        es_judged_free(judged);
     }
 }
 
@@ -347,7 +335,7 @@ TEST(a_planted_nan_is_found)
         for (size_t at = 0; at < sizes[series] * 3; at++) {
             float x[N_VALUES];
             size_t place = at % sizes[series];
-            es_judged *judged = es_judged_new(small, NULL);
+            AUTO(es_judged) judged = es_judged_new(small, NULL);
             for (int step = 0; step < 5; step++)
                 push_clean(judged, step * 3);
             fill(x, series == ES_JUDGE_ENTROPY ? HEALTHY : 0.0F);
@@ -365,7 +353,6 @@ TEST(a_planted_nan_is_found)
             assert_int_equal(nan_flag->heads[place], of_heads);
             size_t layer = of_heads ? place / 5 : place;
             assert_int_equal(nan_flag->layers[layer], series != ES_JUDGE_LOSS);
-            es_judged_free(judged);
         }
     }
 }
@@ -373,20 +360,19 @@ TEST(a_planted_nan_is_found)
 TEST(missing_is_not_nan)
 {
     const float none[2] = {es_missing(), es_missing()};
-    es_judged *judged = es_judged_new(small, NULL);
+    AUTO(es_judged) judged = es_judged_new(small, NULL);
     for (int series = 0; series < ES_JUDGE_OTHER; series++)
         es_judged_push_all(judged, (es_judge_series)series, 0, es_missing());
     es_judge_push(judged->judge, ES_JUDGE_NAN_ACTIVATIONS, 1, none, 2);
     es_judge_push(judged->judge, ES_JUDGE_LOSS, 1, none, 1);
     es_judge_finish(judged->judge);
     assert_int_equal(judged->n, 0);
-    es_judged_free(judged);
 }
 
 TEST(counts_are_added_up)
 {
     float x[N_VALUES] = {0, 3, 0, 0, 0, 0, 0, 4, 0, es_missing()};
-    es_judged *judged = es_judged_new(small, NULL);
+    AUTO(es_judged) judged = es_judged_new(small, NULL);
     es_judge_push(judged->judge, ES_JUDGE_NONFINITE_ROWS, 5, x, N_VALUES);
     x[1] = 1;
     es_judge_push(judged->judge, ES_JUDGE_NONFINITE_ROWS, 6, x, N_VALUES);
@@ -396,14 +382,13 @@ TEST(counts_are_added_up)
     assert_true(nan_flag->said.value == 7);
     assert_true(nan_flag->said.threshold == 0);
     assert_string_equal(es_judged_list(nan_flag->heads, 10), "1 7");
-    es_judged_free(judged);
 }
 
 /* The episode is over when the newest sample of every series is clean. */
 TEST(nan_episodes_end_when_all_is_clean)
 {
     const float good = 2.0F, bad = NAN;
-    es_judged *judged = es_judged_new(small, NULL);
+    AUTO(es_judged) judged = es_judged_new(small, NULL);
     es_judge_push(judged->judge, ES_JUDGE_LOSS, 0, &bad, 1);
     es_judged_push_all(judged, ES_JUDGE_NONFINITE_ROWS, 0, 1.0F);
     es_judge_push(judged->judge, ES_JUDGE_LOSS, 1, &good, 1);
@@ -418,7 +403,6 @@ TEST(nan_episodes_end_when_all_is_clean)
     es_judged_span(&judged->episodes[0], 0, 2, true);
     es_judged_span(&judged->episodes[1], 5, 5, true);
     assert_string_equal(es_judged_list(judged->episodes[1].heads, 10), "");
-    es_judged_free(judged);
 }
 
 TEST(samples_of_another_size_are_ignored)
@@ -426,7 +410,7 @@ TEST(samples_of_another_size_are_ignored)
     float x[N_VALUES + 1];
     for (size_t i = 0; i <= N_VALUES; i++)
         x[i] = NAN;
-    es_judged *judged = es_judged_new(small, NULL);
+    AUTO(es_judged) judged = es_judged_new(small, NULL);
     es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 0, x, N_VALUES + 1);
     es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 0, x, 0);
     es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 0, x, 1);
@@ -437,15 +421,13 @@ TEST(samples_of_another_size_are_ignored)
     es_judge_push(judged->judge, ES_JUDGE_OTHER, 0, x, N_VALUES);
     es_judge_finish(judged->judge);
     assert_int_equal(judged->n, 0);
-    es_judged_free(judged);
 }
 
 TEST(without_samples_nothing_is_reported)
 {
-    es_judged *judged = es_judged_new(small, NULL);
+    AUTO(es_judged) judged = es_judged_new(small, NULL);
     es_judge_finish(judged->judge);
     assert_int_equal(judged->n, 0);
-    es_judged_free(judged);
 }
 
 /* --- announcements --------------------------------------------------------*/
@@ -464,7 +446,7 @@ static void listen(void *user, const es_episode *episode)
 
 TEST(an_episode_is_announced_when_it_opens)
 {
-    es_judged *judged = es_judged_new(small, NULL);
+    AUTO(es_judged) judged = es_judged_new(small, NULL);
     announced heard = {.n = 0};
     es_judge_announce(judged->judge, listen, &heard);
     for (int64_t step = 0; step < 8; step++) {
@@ -484,7 +466,6 @@ TEST(an_episode_is_announced_when_it_opens)
     es_judge_finish(judged->judge);
     assert_int_equal(heard.n, 2);
     assert_int_equal(judged->n, 2);
-    es_judged_free(judged);
 }
 
 TEST(a_rising_severity_is_announced_again)
@@ -493,7 +474,7 @@ TEST(a_rising_severity_is_announced_again)
     static const es_severity severities[] = {
         ES_SEVERITY_WARNING, ES_SEVERITY_ERROR, ES_SEVERITY_WARNING};
     static const int64_t onsets[] = {1, 1, 7};
-    es_judged *judged = es_judged_new(small, NULL);
+    AUTO(es_judged) judged = es_judged_new(small, NULL);
     announced heard = {.n = 0};
     es_judge_announce(judged->judge, listen, &heard);
     for (int64_t step = 0; step < 8; step++)
@@ -506,13 +487,12 @@ TEST(a_rising_severity_is_announced_again)
     assert_true(heard.episodes[1].value == 2000 &&
                 heard.episodes[1].threshold == 1000);
     es_judge_finish(judged->judge);
-    es_judged_free(judged);
 }
 
 /* Two samples are a collapse only where there are no more. */
 TEST(a_short_run_is_announced_at_its_end)
 {
-    es_judged *judged = es_judged_new(small, NULL);
+    AUTO(es_judged) judged = es_judged_new(small, NULL);
     announced heard = {.n = 0};
     es_judge_announce(judged->judge, listen, &heard);
     es_judged_push_all(judged, ES_JUDGE_ENTROPY, 0, 0.001f);
@@ -521,7 +501,6 @@ TEST(a_short_run_is_announced_at_its_end)
     es_judge_finish(judged->judge);
     assert_int_equal(heard.n, 1);
     assert_int_equal(heard.episodes[0].onset, 0);
-    es_judged_free(judged);
 }
 
 TEST(workspace_sizes_do_not_overflow)

@@ -62,7 +62,7 @@ TEST(takes_three_in_a_row)
         {"xxxn", 0, 20, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        es_judged *judged = judge_pattern(cases[i].pattern);
+        AUTO(es_judged) judged = judge_pattern(cases[i].pattern);
         const es_judged_episode *collapse =
             es_judged_only(judged, ES_FLAG_COLLAPSE);
         if (cases[i].onset < 0)
@@ -70,7 +70,6 @@ TEST(takes_three_in_a_row)
         else
             es_judged_span(collapse, cases[i].onset, cases[i].last,
                            cases[i].stands);
-        es_judged_free(judged);
     }
 }
 
@@ -79,7 +78,7 @@ TEST(many_layers_low_twice_are_a_collapse)
 {
     const es_judge_run run = {.n_layers = 5, .n_heads = 2, .ctx = 128};
     for (size_t n = 0; n <= 5; n++) {
-        es_judged *judged = es_judged_new(run, NULL);
+        AUTO(es_judged) judged = es_judged_new(run, NULL);
         for (int i = 0; i < 10; i++) {
             float x[N_VALUES];
             fill(x, HEALTHY);
@@ -100,7 +99,6 @@ TEST(many_layers_low_twice_are_a_collapse)
                                 : n == 4 ? "0 1 2 3"
                                          : "0 1 2 3 4");
         }
-        es_judged_free(judged);
     }
 }
 
@@ -108,13 +106,12 @@ TEST(many_layers_low_twice_are_a_collapse)
 TEST(many_layers_low_once_are_no_collapse)
 {
     const es_judge_run run = {.n_layers = 5, .n_heads = 2, .ctx = 128};
-    es_judged *judged = es_judged_new(run, NULL);
+    AUTO(es_judged) judged = es_judged_new(run, NULL);
     for (int i = 0; i < 10; i++)
         es_judged_push_all(judged, ES_JUDGE_ENTROPY, i, i % 3 ? HEALTHY : LOW);
     es_judged_push_all(judged, ES_JUDGE_ENTROPY, 10, LOW);
     es_judge_finish(judged->judge);
     es_judged_span(es_judged_only(judged, ES_FLAG_COLLAPSE), 9, 10, true);
-    es_judged_free(judged);
 }
 
 /* Heads that take turns: the ones that are not measured stay what they were. */
@@ -123,7 +120,7 @@ TEST(missing_heads_are_what_they_were)
     const es_judge_run run = {.n_layers = 1, .n_heads = 3, .ctx = 128};
     const float absent = es_missing();
     for (int n_low = 0; n_low <= 3; n_low++) {
-        es_judged *judged = es_judged_new(run, NULL);
+        AUTO(es_judged) judged = es_judged_new(run, NULL);
         for (int i = 0; i < 12; i++) {
             float x[3] = {HEALTHY, HEALTHY, HEALTHY};
             for (int h = 0; h < 3; h++)
@@ -138,13 +135,12 @@ TEST(missing_heads_are_what_they_were)
             assert_null(collapse);
         else
             es_judged_span(collapse, 4, 11, true);
-        es_judged_free(judged);
     }
 }
 
 TEST(names_layer_heads_and_share)
 {
-    es_judged *judged = es_judged_new(small, NULL);
+    AUTO(es_judged) judged = es_judged_new(small, NULL);
     push_some(judged, 7, 3, LOW);
     es_judge_finish(judged->judge);
     const es_judged_episode *collapse =
@@ -155,7 +151,6 @@ TEST(names_layer_heads_and_share)
     assert_string_equal(es_judged_list(collapse->heads, 10), "5 6 7");
     assert_true(fabs(collapse->said.value - 0.6) <= 1e-15);
     assert_true(collapse->said.threshold == 0.5);
-    es_judged_free(judged);
 }
 
 /* Four heads: two low ones are half of them, and half is enough. */
@@ -178,12 +173,11 @@ TEST(a_share_at_its_edge_collapses)
         {{-INFINITY, -INFINITY, -INFINITY, 2}, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        es_judged *judged = es_judged_new(run, NULL);
+        AUTO(es_judged) judged = es_judged_new(run, NULL);
         es_judge_push(judged->judge, ES_JUDGE_ENTROPY, 1, cases[i].x, 4);
         es_judge_finish(judged->judge);
         assert_int_equal(es_judged_count(judged, ES_FLAG_COLLAPSE),
                          cases[i].collapses);
-        es_judged_free(judged);
     }
 }
 
@@ -191,7 +185,7 @@ TEST(a_share_at_its_edge_collapses)
 TEST(spreads_over_layers)
 {
     const es_judge_run run = {.n_layers = 3, .n_heads = 1, .ctx = 128};
-    es_judged *judged = es_judged_new(run, NULL);
+    AUTO(es_judged) judged = es_judged_new(run, NULL);
     for (int i = 0; i < 20; i++) {
         const float x[3] = {HEALTHY, i >= 9 && i < 15 ? LOW : HEALTHY,
                             i >= 4 && i < 12 ? LOW : HEALTHY};
@@ -202,7 +196,6 @@ TEST(spreads_over_layers)
         es_judged_only(judged, ES_FLAG_COLLAPSE);
     es_judged_span(collapse, 4, 14, false);
     assert_string_equal(es_judged_list(collapse->layers, 3), "1 2");
-    es_judged_free(judged);
 }
 
 /* Layer 1 falls first, but is measured too seldom to be reported first. */
@@ -212,7 +205,7 @@ TEST(begins_with_the_first_layer)
     const float absent = es_missing();
     const float x[6][2] = {{HEALTHY, LOW}, {LOW, absent}, {LOW, absent},
                            {LOW, absent},  {LOW, LOW},    {LOW, LOW}};
-    es_judged *judged = es_judged_new(run, NULL);
+    AUTO(es_judged) judged = es_judged_new(run, NULL);
     for (int i = 0; i < 6; i++)
         es_judge_push(judged->judge, ES_JUDGE_ENTROPY, i, x[i], 2);
     es_judge_finish(judged->judge);
@@ -220,7 +213,6 @@ TEST(begins_with_the_first_layer)
         es_judged_only(judged, ES_FLAG_COLLAPSE);
     es_judged_span(collapse, 0, 5, true);
     assert_string_equal(es_judged_list(collapse->layers, 2), "0 1");
-    es_judged_free(judged);
 }
 
 /* Heads that were low before the episode began are not its heads. */
@@ -232,7 +224,7 @@ TEST(forgets_earlier_streaks)
                            {HEALTHY, LOW},
                            {HEALTHY, LOW},
                            {HEALTHY, LOW}};
-    es_judged *judged = es_judged_new(run, NULL);
+    AUTO(es_judged) judged = es_judged_new(run, NULL);
     for (int i = 0; i < 5; i++)
         es_judge_push(judged->judge, ES_JUDGE_ENTROPY, i, x[i], 2);
     es_judge_finish(judged->judge);
@@ -240,7 +232,6 @@ TEST(forgets_earlier_streaks)
         es_judged_only(judged, ES_FLAG_COLLAPSE);
     es_judged_span(collapse, 2, 4, true);
     assert_string_equal(es_judged_list(collapse->heads, 2), "1");
-    es_judged_free(judged);
 }
 
 static void push_mean(es_judged *judged, int64_t step, float value)
@@ -257,7 +248,7 @@ TEST(a_mean_below_its_median_collapses)
 {
     es_judge_run run = small;
     run.ctx = 0;
-    es_judged *judged = es_judged_new(run, NULL);
+    AUTO(es_judged) judged = es_judged_new(run, NULL);
     for (int i = 0; i < 5; i++)
         push_mean(judged, i, 3.0F);
     for (int i = 5; i < 100; i++) /* outlasts the healthy part */
@@ -271,7 +262,6 @@ TEST(a_mean_below_its_median_collapses)
     assert_true(fabs(collapse->said.value - 0.25 / 3) <= 0.25 / 3 / 64);
     assert_true(collapse->said.threshold == 0.1);
     assert_int_equal(judged->n, 1);
-    es_judged_free(judged);
 }
 
 TEST(history_begins_after_the_warm_up)
@@ -280,7 +270,7 @@ TEST(history_begins_after_the_warm_up)
         es_judge_run run = small;
         run.planned_steps = planned;
         run.ctx = 0;
-        es_judged *judged = es_judged_new(run, NULL);
+        AUTO(es_judged) judged = es_judged_new(run, NULL);
         for (int i = 0; i < 10; i++) /* 5 % of 200 */
             push_mean(judged, i, 3.8F);
         for (int i = 10; i < 20; i++)
@@ -288,7 +278,6 @@ TEST(history_begins_after_the_warm_up)
         es_judge_finish(judged->judge);
         assert_int_equal(es_judged_count(judged, ES_FLAG_COLLAPSE),
                          planned == 0);
-        es_judged_free(judged);
     }
 }
 
@@ -299,7 +288,7 @@ TEST(history_needs_three_means)
         for (int deep = 0; deep <= 1; deep++) {
             es_judge_run run = small;
             run.ctx = 0;
-            es_judged *judged = es_judged_new(run, NULL);
+            AUTO(es_judged) judged = es_judged_new(run, NULL);
             for (int i = 0; i < n_before; i++)
                 push_mean(judged, i, 3.0F);
             for (int i = 0; i < 3; i++)
@@ -307,14 +296,13 @@ TEST(history_needs_three_means)
             es_judge_finish(judged->judge);
             assert_int_equal(es_judged_count(judged, ES_FLAG_COLLAPSE),
                              n_before >= (deep ? 1 : 3));
-            es_judged_free(judged);
         }
 }
 
 /* A series of layer means, as logs of layers give it. */
 TEST(means_of_layers_are_judged_by_history)
 {
-    es_judged *judged = es_judged_new(small, NULL);
+    AUTO(es_judged) judged = es_judged_new(small, NULL);
     for (int i = 0; i < 9; i++) {
         const float means[2] = {3.8F, i < 4 ? 2.0F : 0.01F};
         es_judge_push(judged->judge, ES_JUDGE_ENTROPY, i, means, 2);
@@ -326,5 +314,4 @@ TEST(means_of_layers_are_judged_by_history)
     assert_string_equal(es_judged_list(collapse->layers, 2), "1");
     assert_string_equal(es_judged_list(collapse->heads, 10), "");
     assert_int_equal(judged->n, 1); /* and no overload of means */
-    es_judged_free(judged);
 }

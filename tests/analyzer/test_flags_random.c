@@ -520,14 +520,14 @@ TEST(streaming_is_the_definition)
     size_t seen[ES_N_FLAG_KINDS] = {0}, n_close = 0;
     es_flag_rules rules;
     es_flag_rules_default(&rules);
-    series *s = calloc(1, sizeof *s);
-    es_judged *expected = calloc(1, sizeof *expected);
+    AUTO_FREE series *s = calloc(1, sizeof *s);
+    AUTO_FREE es_judged *expected = calloc(1, sizeof *expected);
     assert_true(s && expected);
     for (uint64_t seed = 1; seed <= 3000; seed++) {
         draw(s, seed);
         fill_in(s);
         rules.overload_samples = (int)s->overload_samples;
-        es_judged *judged = es_judged_new(s->run, &rules);
+        AUTO(es_judged) judged = es_judged_new(s->run, &rules);
         feed(judged, s);
         expected->n = 0;
         expect_collapses(expected, s);
@@ -539,11 +539,8 @@ TEST(streaming_is_the_definition)
         check_nan(judged, s);
         for (size_t i = 0; i < judged->n; i++)
             seen[judged->episodes[i].said.kind]++;
-        es_judged_free(judged);
     }
     assert_true(n_close < 100);
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
         assert_true(seen[kind] > 1000); /* the draw is worth its time */
-    free(expected);
-    free(s);
 }

@@ -7,6 +7,8 @@
 
 #include <jansson.h>
 
+AUTO_OF(json_t, json_decref)
+
 typedef struct output {
     char *text;
     size_t n;
@@ -177,9 +179,8 @@ TEST(whatever_is_written_can_be_read)
         out.json.in_html = round % 2;
         put_any(&out.json, NULL, 5);
         assert_int_equal(fclose(out.json.stream), 0);
-        json_t *value = json_loads(out.text, JSON_DECODE_ANY, &error);
+        AUTO(json_t) value = json_loads(out.text, JSON_DECODE_ANY, &error);
         assert_non_null(value);
-        json_decref(value);
         free(out.text);
     }
 }

@@ -227,7 +227,7 @@ static void print_completion(FILE *out)
 
 TEST(help_shows_names_and_defaults)
 {
-    char *text = printed(print_help);
+    AUTO_FREE char *text = printed(print_help);
     assert_string_equal(
         text, "entropy-scan - shows runs\n\n"
               "usage: entropy-scan RUN.db\n\n"
@@ -238,18 +238,15 @@ TEST(help_shows_names_and_defaults)
               "                              than one line of a narrow\n"
               "                              terminal can hold\n\n"
               ".dotted - line\n");
-    free(text);
 }
 
 TEST(manual_and_completion_name_the_rows)
 {
-    char *man = printed(print_man);
+    AUTO_FREE char *man = printed(print_man);
     assert_non_null(strstr(man, ".TP\n.B \\-\\-heatmap[=FILE]\n"));
     assert_non_null(strstr(man, "\nthe step to show (7).\n"));
     assert_non_null(strstr(man, "\n\\&.dotted \\- line\n"));
-    free(man);
-    char *words = printed(print_completion);
+    AUTO_FREE char *words = printed(print_completion);
     assert_string_equal(
         words, "    '') words=\"--heatmap --step= --quiet --output=\" ;;\n");
-    free(words);
 }

@@ -137,11 +137,10 @@ static int add_one(void *number)
 
 TEST(a_copy_ends_with_what_its_function_returns)
 {
-    es_process child;
+    AUTO_BY(es_process_free) es_process child;
     es_process_end end;
     int number = 41;
     assert_int_equal(es_process_fork(&child, add_one, &number), 0);
     assert_true(es_process_wait(&end, &child, -1));
     assert_int_equal(end.code, 42);
-    es_process_free(&child);
 }

@@ -48,25 +48,23 @@ TEST(each_comparison_at_its_edge)
     };
     for (size_t i = 0; i < 4; i++) {
         es_rule rule = es_rule_on("loss", ES_RULE_RUN, cases[i].comparison, 2);
-        es_ruled *ruled = OVER(&rule, 1, 2, 3);
+        AUTO(es_ruled) ruled = OVER(&rule, 1, 2, 3);
         assert_int_equal(ruled->n, 1);
         assert_span(ruled, 0, cases[i].onset, cases[i].last,
                     cases[i].last == 30);
         assert_true(ruled->episodes[0].said.threshold == 2);
-        es_ruled_free(ruled);
     }
 }
 
 TEST(worst_is_in_the_direction_of_the_rule)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_BELOW, 5);
-    es_ruled *ruled = OVER(&rule, 4, 1, 3);
+    AUTO(es_ruled) ruled = OVER(&rule, 4, 1, 3);
     assert_true(ruled->episodes[0].said.value == 1);
     es_ruled_free(ruled);
     rule.comparison = ES_RULE_ABOVE;
     ruled = OVER(&rule, 6, 9, 7);
     assert_true(ruled->episodes[0].said.value == 9);
-    es_ruled_free(ruled);
 }
 
 /* An alert comes with the sample that completes it, an episode begins with
@@ -75,7 +73,7 @@ TEST(an_episode_needs_its_samples_in_a_row)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
     rule.samples = 3;
-    es_ruled *ruled = OVER(&rule, 3, 3, 1, 3, 4, 3, 3, 1);
+    AUTO(es_ruled) ruled = OVER(&rule, 3, 3, 1, 3, 4, 3, 3, 1);
     assert_int_equal(ruled->n, 1);
     assert_span(ruled, 0, 40, 70, false);
     assert_int_equal(ruled->n_opened, 1);
@@ -84,21 +82,19 @@ TEST(an_episode_needs_its_samples_in_a_row)
     es_ruled_free(ruled);
     ruled = OVER(&rule, 3);
     assert_int_equal(ruled->n, 0);
-    es_ruled_free(ruled);
 }
 
 TEST(an_episode_ends_at_its_own_threshold)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
     rule.end = 1.5;
-    es_ruled *ruled = OVER(&rule, 1.8F, 3, 1.8F, 1.6F, 1.5F, 1.8F, 1.6F);
+    AUTO(es_ruled) ruled = OVER(&rule, 1.8F, 3, 1.8F, 1.6F, 1.5F, 1.8F, 1.6F);
     assert_int_equal(ruled->n, 1);
     assert_span(ruled, 0, 20, 40, false);
     es_ruled_free(ruled);
     rule.end = NAN;
     ruled = OVER(&rule, 1.8F, 3, 1.8F, 3, 1.5F);
     assert_int_equal(ruled->n, 2);
-    es_ruled_free(ruled);
 }
 
 TEST(a_cool_down_opens_nothing)
@@ -106,7 +102,7 @@ TEST(a_cool_down_opens_nothing)
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
     rule.cool_down = 2;
     /* Ends at 20; 30 and 40 open nothing; at 50 a new one opens. */
-    es_ruled *ruled = OVER(&rule, 3, 1, 3, 1, 3, 1);
+    AUTO(es_ruled) ruled = OVER(&rule, 3, 1, 3, 1, 3, 1);
     assert_int_equal(ruled->n, 2);
     assert_span(ruled, 0, 10, 10, false);
     assert_span(ruled, 1, 50, 50, false);
@@ -116,14 +112,13 @@ TEST(a_cool_down_opens_nothing)
     assert_int_equal(ruled->n, 2);
     assert_span(ruled, 1, 30, 50, true);
     assert_int_equal(ruled->opened[1].said.last, 50);
-    es_ruled_free(ruled);
 }
 
 TEST(nothing_is_judged_in_the_warm_up)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
     rule.warm_up = 0.03; /* of 1000 */
-    es_ruled *ruled = OVER(&rule, 3, 3, 3, 3);
+    AUTO(es_ruled) ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 30, 40, true);
     es_ruled_free(ruled);
     rule.warm_up_end = 35; /* later than that */
@@ -133,7 +128,6 @@ TEST(nothing_is_judged_in_the_warm_up)
     rule.warm_up_end = 15; /* earlier */
     ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 30, 40, true);
-    es_ruled_free(ruled);
 }
 
 /* Neither NaN, infinities nor missing values are compared, in any direction;
@@ -148,7 +142,7 @@ TEST(unknown_neither_opens_nor_ends)
             es_rule_on("loss", ES_RULE_RUN, (es_rule_comparison)c, 2);
         for (size_t i = 0; i < 4; i++) {
             float x = unknown[i];
-            es_ruled *ruled = OVER(&rule, x, x, good, x);
+            AUTO(es_ruled) ruled = OVER(&rule, x, x, good, x);
             assert_int_equal(ruled->n, 0);
             assert_int_equal(es_rules_nonfinite(ruled->rules, 0),
                              i == 3 ? 0 : 3);
@@ -161,7 +155,6 @@ TEST(unknown_neither_opens_nor_ends)
             ruled = OVER(&rule, bad, x, bad, x);
             assert_int_equal(ruled->n, 1);
             assert_span(ruled, 0, 10, 30, true);
-            es_ruled_free(ruled);
             rule.samples = 1;
         }
     }
@@ -211,9 +204,8 @@ TEST(each_aggregate_judges_its_units)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         es_rule rule = es_rule_on("entropy", cases[i].aggregate,
                                   cases[i].comparison, cases[i].threshold);
-        es_ruled *ruled = once(&rule, heads, L * H);
+        AUTO(es_ruled) ruled = once(&rule, heads, L * H);
         assert_marks(ruled, cases[i].layers, cases[i].heads, cases[i].value);
-        es_ruled_free(ruled);
     }
 }
 
@@ -223,7 +215,7 @@ TEST(a_share_ends_at_its_own_threshold)
     const float sixth[] = {9, 9, 1, 9, 9, 9};
     es_rule rule = es_rule_on("entropy", ES_RULE_SHARE, ES_RULE_BELOW, 2);
     rule.end = 0.3;
-    es_ruled *ruled = es_ruled_new(three_by_two, &rule, 1);
+    AUTO(es_ruled) ruled = es_ruled_new(three_by_two, &rule, 1);
     es_rules_push(ruled->rules, "entropy", false, 1, third, 6);
     es_rules_push(ruled->rules, "entropy", false, 2, half, 6);
     es_rules_push(ruled->rules, "entropy", false, 3, third, 6);
@@ -232,7 +224,6 @@ TEST(a_share_ends_at_its_own_threshold)
     assert_span(ruled, 0, 2, 3, false);
     assert_marks(ruled, "110", "111000", 0.5);
     assert_true(ruled->episodes[0].said.threshold == 0.5);
-    es_ruled_free(ruled);
 }
 
 /* NaN heads count as measured; only if even with all of them the share were
@@ -244,7 +235,7 @@ TEST(a_share_with_nan_heads_waits_for_them)
     const float clear[] = {9, NAN, NAN, 9, 9, 9};
     const float few[] = {1, missing, missing, missing, missing, 9};
     es_rule rule = es_rule_on("entropy", ES_RULE_SHARE, ES_RULE_BELOW, 2);
-    es_ruled *ruled = es_ruled_new(three_by_two, &rule, 1);
+    AUTO(es_ruled) ruled = es_ruled_new(three_by_two, &rule, 1);
     es_rules_push(ruled->rules, "entropy", false, 1, doubt, 6);
     assert_int_equal(ruled->n_opened, 0);
     es_rules_push(ruled->rules, "entropy", false, 2, bad, 6);
@@ -255,7 +246,6 @@ TEST(a_share_with_nan_heads_waits_for_them)
     es_rules_push(ruled->rules, "entropy", false, 5, few, 6);
     assert_int_equal(ruled->n_opened, 2);
     assert_int_equal(es_rules_nonfinite(ruled->rules, 0), 6);
-    es_ruled_free(ruled);
 }
 
 /* Its finite heads can say that a layer is bad, but not that it is well. */
@@ -264,21 +254,20 @@ TEST(a_layer_with_a_nan_head_is_judged_by_the_others)
     const float bad[] = {1, NAN, 9, 9, 9, 9}, doubt[] = {9, NAN, 9, 9, 9, 9};
     const float clear[] = {9, 9, 9, 9, NAN, NAN};
     es_rule rule = es_rule_on("entropy", ES_RULE_LAYER_MEAN, ES_RULE_BELOW, 2);
-    es_ruled *ruled = es_ruled_new(three_by_two, &rule, 1);
+    AUTO(es_ruled) ruled = es_ruled_new(three_by_two, &rule, 1);
     es_rules_push(ruled->rules, "entropy", false, 1, bad, 6);
     assert_int_equal(ruled->n_opened, 1);
     es_rules_push(ruled->rules, "entropy", false, 2, doubt, 6);
     assert_int_equal(ruled->n, 0);
     es_rules_push(ruled->rules, "entropy", false, 3, clear, 6);
     assert_span(ruled, 0, 1, 1, false);
-    es_ruled_free(ruled);
 }
 
 TEST(sizes_and_series_that_do_not_fit_are_ignored)
 {
     const float layers[L] = {1, 4, 5};
     es_rule rule = es_rule_on("alpha", ES_RULE_LAYER_MEAN, ES_RULE_BELOW, 2);
-    es_ruled *ruled = once(&rule, layers, L);
+    AUTO(es_ruled) ruled = once(&rule, layers, L);
     assert_marks(ruled, "100", "000000", 1);
     es_ruled_free(ruled);
     rule.aggregate = ES_RULE_HEAD;
@@ -289,7 +278,6 @@ TEST(sizes_and_series_that_do_not_fit_are_ignored)
     assert_int_equal(ruled->n_opened, 0);
     es_rules_push(ruled->rules, "alpha", false, 8, heads, L * H);
     assert_int_equal(ruled->n_opened, 1);
-    es_ruled_free(ruled);
     assert_false(es_rule_fits(&rule, &three_by_two, 1));
     rule.aggregate = ES_RULE_RUN;
     assert_false(es_rule_fits(&rule, &three_by_two, L));
@@ -301,13 +289,12 @@ TEST(one_head_is_all)
     const float value = 1;
     for (int a = 0; a < ES_N_RULE_AGGREGATES; a++) {
         es_rule rule = es_rule_on("x", (es_rule_aggregate)a, ES_RULE_BELOW, 2);
-        es_ruled *ruled = es_ruled_new(one, &rule, 1);
+        AUTO(es_ruled) ruled = es_ruled_new(one, &rule, 1);
         es_rules_push(ruled->rules, "x", false, 3, &value, 1);
         es_rules_finish(ruled->rules);
         assert_int_equal(ruled->n, 1);
         assert_span(ruled, 0, 3, 3, true);
         assert_int_equal(ruled->episodes[0].layers[0], a != ES_RULE_RUN);
-        es_ruled_free(ruled);
     }
 }
 
@@ -318,7 +305,7 @@ TEST(a_ceiling_scales_the_threshold)
     float x[L * H] = {3, 3, 3, 3, 3, 3};
     es_rule rule = es_rule_on("entropy", ES_RULE_HEAD, ES_RULE_AT_LEAST, 0.5);
     rule.reference = ES_RULE_CEILING;
-    es_ruled *ruled = once(&rule, x, L * H);
+    AUTO(es_ruled) ruled = once(&rule, x, L * H);
     assert_marks(ruled, "111", "111111", 3);
     assert_true(ruled->episodes[0].said.threshold == 0.5 * es_ceiling(128));
     es_ruled_free(ruled);
@@ -328,7 +315,6 @@ TEST(a_ceiling_scales_the_threshold)
     es_rules_push(ruled->rules, "entropy", false, 7, x, L * H);
     es_rules_finish(ruled->rules);
     assert_int_equal(ruled->n, 0);
-    es_ruled_free(ruled);
 }
 
 /* Far from the range of entropies too, and what holds stays out of it. */
@@ -338,17 +324,16 @@ TEST(a_history_is_the_median_of_its_unit)
     rule.reference = ES_RULE_HISTORY;
     for (float scale = 1e-9F; scale < 1e12F; scale *= 1e3F) {
         float a = scale, b = 1.1F * scale, high = 2.3F * scale;
-        es_ruled *ruled = OVER(&rule, a, high, b, high, high, high, high, b);
+        AUTO(es_ruled)
+        ruled = OVER(&rule, a, high, b, high, high, high, high, b);
         /* 20 comes before there are three; the median is then b or high. */
         assert_int_equal(ruled->n, 1);
         assert_span(ruled, 0, 40, 70, false);
         assert_true(fabs(ruled->episodes[0].said.value - 2.3 / 1.1) < 0.05);
         assert_true(ruled->episodes[0].said.threshold == 2);
-        es_ruled_free(ruled);
     }
-    es_ruled *ruled = OVER(&rule, -1, -1, -1, -1, 50);
+    AUTO(es_ruled) ruled = OVER(&rule, -1, -1, -1, -1, 50);
     assert_int_equal(ruled->n, 0); /* no median above zero */
-    es_ruled_free(ruled);
 }
 
 TEST(history_begins_after_warm_up)
@@ -356,10 +341,9 @@ TEST(history_begins_after_warm_up)
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_BELOW, 0.5);
     rule.reference = ES_RULE_HISTORY;
     rule.warm_up = 0.03;
-    es_ruled *ruled = OVER(&rule, 100, 100, 2, 2, 2, 1.1F, 0.9F);
+    AUTO(es_ruled) ruled = OVER(&rule, 100, 100, 2, 2, 2, 1.1F, 0.9F);
     assert_int_equal(ruled->n, 1);
     assert_span(ruled, 0, 70, 70, true);
-    es_ruled_free(ruled);
 }
 
 TEST(a_baseline_is_compared_at_its_step)
@@ -368,7 +352,7 @@ TEST(a_baseline_is_compared_at_its_step)
     const float its[L * H] = {1, 1, 1, 7, NAN, 0};
     es_rule rule = es_rule_on("entropy", ES_RULE_HEAD, ES_RULE_ABOVE, 1.5);
     rule.reference = ES_RULE_BASELINE;
-    es_ruled *ruled = es_ruled_new(three_by_two, &rule, 1);
+    AUTO(es_ruled) ruled = es_ruled_new(three_by_two, &rule, 1);
     es_rules_push(ruled->rules, "entropy", false, 1, own, L * H);
     es_rules_push_baseline(ruled->rules, "entropy", false, 2, its, L * H);
     es_rules_push(ruled->rules, "entropy", false, 3, own, L * H);
@@ -378,7 +362,6 @@ TEST(a_baseline_is_compared_at_its_step)
     es_rules_finish(ruled->rules);
     assert_span(ruled, 0, 4, 4, true);
     assert_marks(ruled, "110", "011000", 3);
-    es_ruled_free(ruled);
 }
 
 /* --- several --------------------------------------------------------------*/
@@ -394,7 +377,8 @@ TEST(several_do_not_disturb_each_other)
         rules[i].severity = ES_SEVERITY_CRITICAL;
         rules[i].action = ES_RULE_STOP;
     }
-    es_ruled *all = es_ruled_new(three_by_two, rules, ES_N_RULE_AGGREGATES * 2);
+    AUTO(es_ruled)
+    all = es_ruled_new(three_by_two, rules, ES_N_RULE_AGGREGATES * 2);
     for (int64_t step = 0; step < 9; step++) {
         x[step % 6] = step % 4 ? 0.5F : 4.5F;
         es_rules_push(all->rules, "a", false, step, x, L * H);
@@ -426,7 +410,6 @@ TEST(several_do_not_disturb_each_other)
                     rules[i].reference == ES_RULE_HISTORY);
         es_ruled_free(one);
     }
-    es_ruled_free(all);
 }
 
 TEST(sizes_that_overflow_are_refused)

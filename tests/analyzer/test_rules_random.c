@@ -379,7 +379,7 @@ static void push(es_ruled *ruled, const history *of, size_t i)
 static void detour(es_ruled *ruled, const history *of, size_t from)
 {
     size_t n = ruled->n, n_opened = ruled->n_opened;
-    void *before = malloc(ruled->size);
+    AUTO_FREE void *before = malloc(ruled->size);
     assert_non_null(before);
     memcpy(before, ruled->workspace, ruled->size);
     for (size_t i = from; i < of->n_samples && i < from + 5; i++)
@@ -387,7 +387,6 @@ static void detour(es_ruled *ruled, const history *of, size_t from)
     memcpy(ruled->workspace, before, ruled->size);
     ruled->n = n;
     ruled->n_opened = n_opened;
-    free(before);
 }
 
 static void assert_same(const es_ruled_episode *a, const es_ruled_episode *b,

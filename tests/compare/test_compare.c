@@ -1,6 +1,7 @@
 /** Runs compared with each other; among them runs that know little, or lie. */
 #include "tests/support/compared.h"
 #include "tests/support/golden_text.h"
+#include "tests/support/loaded.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
@@ -68,16 +69,14 @@ static const char *list_at(const char *place)
 
 static void assert_table(es_table_options how, const char *name)
 {
-    char *text = es_compared_text(&of, how);
+    AUTO_FREE char *text = es_compared_text(&of, how);
     assert_true(es_text_is_golden(text, name));
-    free(text);
 }
 
 static void assert_json(const char *name)
 {
-    char *text = es_compared_json(&of);
+    AUTO_FREE char *text = es_compared_json(&of);
     assert_true(es_text_is_golden(text, name));
-    free(text);
 }
 
 #define CHECKED ",\"tokens_checksum\":\"c0ffee\"}"
@@ -280,9 +279,8 @@ TEST(numbers_are_relative_to_the_baseline)
     }
     near_at("runs.2.relative.logits_later", 0);
     state_at("runs.1.relative.logits_later", "missing");
-    char *text = es_compared_text(&of, (es_table_options){0});
+    AUTO_FREE char *text = es_compared_text(&of, (es_table_options){0});
     assert_non_null(strstr(text, " +0w ")); /* an error against a warning */
-    free(text);
     near_at("configurations.1.relative.to", 0);
     near_at("configurations.1.relative.final_percent",
             100 * (exp(2) / ((exp(1.75) + exp(1.25)) / 2) - 1));
@@ -362,9 +360,8 @@ TEST(printed_numbers_are_in_the_json)
         }
         numbers[n++] = 2; /* the matrix counts its runs */
         numbers[n++] = 3;
-        char *text = es_compared_text(&of, (es_table_options){0});
+        AUTO_FREE char *text = es_compared_text(&of, (es_table_options){0});
         assert_true(assert_all_printed(text, numbers, n) > 60);
-        free(text);
     }
 }
 
@@ -392,9 +389,8 @@ TEST(one_run_has_nothing_to_compare_with)
 TEST(no_run_prints_nothing)
 {
     compare(state, NULL, 0, NULL);
-    char *text = es_compared_text(&of, (es_table_options){0});
+    AUTO_FREE char *text = es_compared_text(&of, (es_table_options){0});
     assert_string_equal(text, "");
-    free(text);
     assert_int_equal(json_array_size(at("runs")), 0);
 }
 
@@ -458,7 +454,7 @@ TEST(hostile_configurations_do_no_harm)
 {
     static const char *const files[] = {"many.db", "evil.db"};
     size_t size = 400000, at = 1;
-    char *config = malloc(size);
+    AUTO_FREE char *config = malloc(size);
     assert_non_null(config);
     config[0] = '{';
     for (int i = 0; i < 5000; i++)
@@ -482,8 +478,9 @@ TEST(hostile_configurations_do_no_harm)
                   "\"n\":{\"\\u001b\":\"\\u009b\x7f\"}}";
     es_compare_write(state, &evil);
     compare(state, files, N_FILES(files), NULL);
-    char *text = es_compared_text(&of, (es_table_options){.width = 90});
-    char *json = es_compared_json(&of);
+    AUTO_FREE char *text =
+        es_compared_text(&of, (es_table_options){.width = 90});
+    AUTO_FREE char *json = es_compared_json(&of);
     for (const char *c = "\033\007\x7f\r"; *c; c++) {
         assert_null(strchr(text, *c));
         assert_null(strchr(json, *c));
@@ -492,9 +489,6 @@ TEST(hostile_configurations_do_no_harm)
     assert_null(strstr(json, "\xc2\x9b"));
     assert_non_null(strstr(text, "more settings differ: --json has them"));
     assert_non_null(strstr(text, "many.db: more than 4096 settings"));
-    free(text);
-    free(json);
-    free(config);
 }
 
 /* Large whole numbers differ in their last digit; 1e-2 is 0.01; a text is no
@@ -527,9 +521,9 @@ TEST(values_written_otherwise_are_the_same)
 TEST(a_baseline_is_one_run)
 {
     es_summary_options options;
-    es_run_summary *summary;
+    AUTO(es_run_summary) summary;
     es_comparison *comparison;
-    es_reader *reader;
+    AUTO(es_reader) reader;
     const char *path = es_folder_file(state, "two-runs.db");
     es_write_run(path, "first", 3);
     es_write_run(path, "second", 3);
@@ -542,8 +536,6 @@ TEST(a_baseline_is_one_run)
     es_assert_status(ES_ENOTFOUND, "no baseline was read",
                      es_comparison_finish(comparison, NULL, path));
     es_comparison_free(comparison);
-    es_summary_free(summary);
-    es_reader_close(reader);
 }
 
 TEST_EACH(es_folder_make, clean)

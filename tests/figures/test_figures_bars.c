@@ -44,10 +44,10 @@ static char *json_of(const es_shown *shown)
 
 TEST(numbers_are_those_of_json)
 {
-    es_shown shown;
+    AUTO_BY(es_shown_free) es_shown shown;
     es_shown_published(&shown, state, (es_max){.policy = ES_MAX_OBSERVED});
     es_drawing drawing = drawing_of(&shown);
-    es_picture *picture = drawn(&drawing, ES_FIGURE_BANDS);
+    AUTO(es_picture) picture = drawn(&drawing, ES_FIGURE_BANDS);
     char *json = json_of(&shown), *at = json;
     for (size_t i = 0; i < shown.n; i++) {
         double fractions[ES_N_BANDS];
@@ -67,9 +67,7 @@ TEST(numbers_are_those_of_json)
     }
     assert_true(picture_says(picture, "[3m/4,m]"));
     assert_false(picture_says(picture, "NaN or infinite"));
-    es_picture_free(picture);
     free(json);
-    es_shown_free(&shown);
 }
 
 /* A run of L = 3, H = 2 with one sample of a series of entropies. */
@@ -89,17 +87,15 @@ static void record_heads(es_figured *out, void **state, const char *file,
 TEST(what_is_not_finite_is_a_group)
 {
     const float values[] = {4, 3.5f, 0, NAN, 1.25f, es_missing()};
-    es_figured f;
+    AUTO_BY(es_unfigure) es_figured f;
     record_heads(&f, state, "bands.db", values);
     strcpy(f.drawing.note, "max = 4 (observed)");
     f.drawing.style.width = 400;
-    es_picture *picture = es_figured_picture(&f, es_draw_bands);
+    AUTO(es_picture) picture = es_figured_picture(&f, es_draw_bands);
     /* 20 % of five heads. */
     ASSERT_SAYS(picture, "NaN or infinite", "20%", "40%", "0%", "step 7",
                 "m = 4 (observed): the largest value of all runs shown");
     ASSERT_SAYS_NOT(picture, "16.7%", "m (observed) is unknown");
-    es_picture_free(picture);
-    es_unfigure(&f);
 }
 
 /* Heads that are all NaN; no tick is above 100 %. */
@@ -107,18 +103,16 @@ TEST(all_nan_is_drawn)
 {
     const float values[] = {NAN, NAN, NAN, NAN, NAN, NAN};
     const es_run_summary *runs[12];
-    es_figured f;
+    AUTO_BY(es_unfigure) es_figured f;
     record_heads(&f, state, "nan.db", values);
     for (size_t i = 0; i < 12; i++)
         runs[i] = f.runs[0];
     f.drawing.runs = runs;
     f.drawing.n = 12;
     f.drawing.style.width = 486;
-    es_picture *picture = es_figured_picture(&f, es_draw_bands);
+    AUTO(es_picture) picture = es_figured_picture(&f, es_draw_bands);
     ASSERT_SAYS(picture, "m (observed) is unknown", "100");
     ASSERT_SAYS_NOT(picture, "120");
-    es_picture_free(picture);
-    es_unfigure(&f);
 }
 
 TEST(a_series_without_heads_is_refused)
@@ -212,11 +206,10 @@ TEST(shares_are_the_published_ones)
                                         "L = 12, d = 768; the same: SM, SM+R"};
     costs c;
     set_up(&c, state, ES_COST_FLOPS);
-    es_picture *picture = drawn(&c.drawing, ES_FIGURE_FLOPS);
+    AUTO(es_picture) picture = drawn(&c.drawing, ES_FIGURE_FLOPS);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!picture_says(picture, texts[i]))
             fail_msg("no '%s'", texts[i]);
-    es_picture_free(picture);
     tear_down(&c);
 }
 
@@ -230,19 +223,17 @@ TEST(an_unknown_shape_is_refused)
         {{"f", "mine", NULL, 3, 96, 8, 1}, "in our notation, not 'mine'"},
         {{"g", "SM", NULL, 3, ES_UNKNOWN, 8, 1}, "needs the run's d_model"}};
     for (size_t i = 0; i < 3; i++) {
-        es_run_summary *run = record(state, &cases[i].m);
+        AUTO(es_run_summary) run = record(state, &cases[i].m);
         es_assert_status(ES_ENOTFOUND, cases[i].words,
                          es_figure_fit(ES_FIGURE_FLOPS, run));
         es_assert_status(ES_ENOTFOUND, cases[i].words,
                          es_figure_fit(ES_FIGURE_PARETO, run));
-        es_summary_free(run);
     }
     const model never = {"h", "SM", NULL, 3, 96, 8, 0};
-    es_run_summary *run = record(state, &never);
+    AUTO(es_run_summary) run = record(state, &never);
     es_assert_ok(es_figure_fit(ES_FIGURE_FLOPS, run));
     es_assert_status(ES_ENOTFOUND, "needs an evaluation",
                      es_figure_fit(ES_FIGURE_PARETO, run));
-    es_summary_free(run);
 }
 
 static void expect_cost(costs *c, size_t i, es_cost cost, double wanted)
@@ -278,7 +269,7 @@ TEST(runs_left_out_are_named)
 {
     costs c;
     set_up(&c, state, ES_COST_TOKENS);
-    es_picture *picture = drawn(&c.drawing, ES_FIGURE_PARETO);
+    AUTO(es_picture) picture = drawn(&c.drawing, ES_FIGURE_PARETO);
     ASSERT_SAYS(picture,
                 "No finite perplexity: SM. Cost unknown: SM+R. Tokens up to "
                 "the evaluation. Lower left is better; no run is below the "
@@ -290,7 +281,6 @@ TEST(runs_left_out_are_named)
     c.runs[0] = c.runs[2];
     picture = drawn(&c.drawing, ES_FIGURE_PARETO);
     assert_true(picture_says(picture, "no finite values"));
-    es_picture_free(picture);
     tear_down(&c);
 }
 

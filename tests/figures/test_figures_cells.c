@@ -72,7 +72,7 @@ TEST(a_heatmap_scale_ends_at_m)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *paths[2] = {es_folder_file(state, "first.db"),
                                 es_folder_file(state, "second.db")};
-        es_figured f;
+        AUTO_BY(es_unfigure) es_figured f;
         for (size_t k = 0; k < cases[i].n; k++) {
             remove(paths[k]);
             write_run(state, k ? "second.db" : "first.db", H, "entropy",
@@ -84,7 +84,6 @@ TEST(a_heatmap_scale_ends_at_m)
             f.loaded[k]->ceiling = cases[i].ceiling;
         }
         assert_scale(&f, cases[i].low, cases[i].high);
-        es_unfigure(&f);
     }
 }
 
@@ -115,15 +114,13 @@ TEST(a_heatmap_scale_suits_any_series)
          {"1", "10000", "0.1"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        es_figured f;
+        AUTO_BY(es_unfigure) es_figured f;
         es_figure_one(&f, cases[i].series,
                       write_run(state, cases[i].file, H, cases[i].series,
                                 cases[i].values));
-        es_picture *picture = es_figured_picture(&f, es_draw_heatmap);
+        AUTO(es_picture) picture = es_figured_picture(&f, es_draw_heatmap);
         ASSERT_SAYS(picture, cases[i].labels[0], cases[i].labels[1]);
         ASSERT_SAYS_NOT(picture, cases[i].labels[2]);
-        es_picture_free(picture);
-        es_unfigure(&f);
     }
 }
 
@@ -135,9 +132,9 @@ TEST(a_delta_is_each_run_minus_the_base)
     const float b[N] = {1.5f, 0.75f, 1, 1, es_missing(), INFINITY};
     const char *paths[2] = {write_run(state, "base.db", H, "entropy", a),
                             write_run(state, "other.db", H, "entropy", b)};
-    es_figured f;
+    AUTO_BY(es_unfigure) es_figured f;
     es_figure(&f, "entropy", 2, paths);
-    es_picture *picture = es_figured_picture(&f, es_draw_delta);
+    AUTO(es_picture) picture = es_figured_picture(&f, es_draw_delta);
     /* The scale is as long below zero as above it. */
     ASSERT_SAYS(picture, "0.50", "-1.25", "NaN or infinite", "missing",
                 "each minus base.db", "other.db", "1.0", "-1.0");
@@ -147,8 +144,6 @@ TEST(a_delta_is_each_run_minus_the_base)
     f.drawing.baseline = f.runs[1]->path;
     picture = es_figured_picture(&f, es_draw_delta);
     ASSERT_SAYS(picture, "each minus other.db", "1.25", "-0.50");
-    es_picture_free(picture);
-    es_unfigure(&f);
 }
 
 TEST(a_delta_of_two_shapes_is_refused)
@@ -156,13 +151,12 @@ TEST(a_delta_of_two_shapes_is_refused)
     const float values[L * 4] = {1, 2, 3, 4, 5, 6, 7, 8};
     const char *paths[2] = {write_run(state, "a3.db", 3, "entropy", values),
                             write_run(state, "a4.db", 4, "entropy", values)};
-    es_figured f;
+    AUTO_BY(es_unfigure) es_figured f;
     es_figure(&f, "entropy", 2, paths);
     es_assert_undrawn(&f, es_draw_delta, "has 2 layers of 4 heads");
     assert_non_null(strstr(es_message(), "a3.db has 2 of 3"));
     f.drawing.n = 1;
     es_assert_undrawn(&f, es_draw_delta, "needs two runs");
-    es_unfigure(&f);
 }
 
 /* --- thresholds -----------------------------------------------------------*/
@@ -171,30 +165,27 @@ TEST(thresholds_show_theta_and_its_layers)
 {
     /* Means 0.2 and 0.5; variances 0 and 0.09. */
     const float theta[N] = {0.2f, 0.2f, 0.2f, 0.5f, 0.8f, 0.2f};
-    es_figured f;
+    AUTO_BY(es_unfigure) es_figured f;
     double dots[2 * L][2];
     es_figure_one(&f, "theta", write_run(state, "ereg.db", H, "theta", theta));
     es_assert_ok(es_figure_fit(ES_FIGURE_THRESHOLDS, f.runs[0]));
-    es_picture *picture = es_figured_picture(&f, es_draw_thresholds);
+    AUTO(es_picture) picture = es_figured_picture(&f, es_draw_thresholds);
     ASSERT_SAYS(picture, "0.80", "step 40", "mean", "variance");
     assert_int_equal(picture_dots(dots, 2 * L, picture), 2 * L);
     assert_true(dots[0][1] == dots[2][1] && dots[1][1] == dots[3][1]);
     assert_true(dots[0][1] < dots[1][1]); /* layer 0 is on top */
     assert_true(dots[0][0] < dots[1][0]);
     assert_true(dots[2][0] < dots[3][0]);
-    es_picture_free(picture);
-    es_unfigure(&f);
 }
 
 TEST(thresholds_need_theta)
 {
     const float values[N] = {1, 2, 3, 4, 5, 6};
-    es_figured f;
+    AUTO_BY(es_unfigure) es_figured f;
     es_figure_one(&f, "entropy",
                   write_run(state, "plain.db", H, "entropy", values));
     es_assert_unfit(&f, ES_FIGURE_THRESHOLDS, "needs the series theta");
     assert_non_null(strstr(es_message(), "the run has entropy"));
-    es_unfigure(&f);
 }
 
 /* --- raster ---------------------------------------------------------------*/
@@ -235,7 +226,7 @@ static size_t count(const es_steps *steps, size_t row, float value)
 
 TEST(steps_keep_dips_and_nan)
 {
-    es_figured f;
+    AUTO_BY(es_unfigure) es_figured f;
     es_steps steps;
     es_figure_one(&f, "entropy", write_long_run(state, "long.db"));
     es_assert_ok(es_steps_read(&steps, &f.drawing, f.runs[0]));
@@ -254,7 +245,6 @@ TEST(steps_keep_dips_and_nan)
     for (size_t row = 0; row < steps.n_rows; row++)
         assert_in_range(count(&steps, row, es_missing()), 49, 50);
     es_drawing_clear(&f.drawing);
-    es_unfigure(&f);
 }
 
 /* Evaluations at uneven steps are no holes; one step is a column. */
@@ -266,7 +256,7 @@ TEST(steps_hold)
         const char *path = es_folder_file(state, n > 1 ? "uneven.db" : "1.db");
         es_run_info info = es_run_of(L, H);
         es_recorded to = es_record(path, &info);
-        es_figured f;
+        AUTO_BY(es_unfigure) es_figured f;
         es_steps steps;
         for (size_t i = 0; i < n; i++)
             es_record_sample(&to, "slope", ES_PHASE_TRAIN, at[i], values, L);
@@ -287,21 +277,18 @@ TEST(steps_hold)
                 assert_true(es_is_missing(row[i]));
         }
         es_drawing_clear(&f.drawing);
-        es_unfigure(&f);
     }
 }
 
 TEST(a_raster_shows_layers_and_heads)
 {
-    es_figured f;
+    AUTO_BY(es_unfigure) es_figured f;
     es_figure_one(&f, "entropy", write_long_run(state, "drawn.db"));
     es_assert_ok(es_figure_fit(ES_FIGURE_RASTER, f.runs[0]));
-    es_picture *picture = es_figured_picture(&f, es_draw_raster);
+    AUTO(es_picture) picture = es_figured_picture(&f, es_draw_raster);
     ASSERT_SAYS(picture, "heads", "10K", "NaN or infinite", "missing");
-    es_picture_free(picture);
     f.loaded[0]->shape = ES_SHAPE_RUN;
     es_assert_unfit(&f, ES_FIGURE_RASTER, "one value a run");
-    es_unfigure(&f);
 }
 
 /* --- timeline -------------------------------------------------------------*/
@@ -335,37 +322,32 @@ static const char *write_failing_run(void **state)
 
 TEST(a_timeline_shows_flags_and_events)
 {
-    es_figured f;
+    AUTO_BY(es_unfigure) es_figured f;
     es_figure_one(&f, "entropy", write_failing_run(state));
     for (int theme = ES_THEME_LIGHT; theme <= ES_THEME_DARK; theme++) {
         f.drawing.style.theme = (es_theme)theme;
-        es_picture *picture = es_figured_picture(&f, es_draw_timeline);
+        AUTO(es_picture) picture = es_figured_picture(&f, es_draw_timeline);
         ASSERT_SAYS(picture, "collapse 30 \u2192 logits 40 \u2192 nan 50",
                     "lowest layer mean of entropy", "largest logit", "stop",
                     "L1");
         ASSERT_SAYS_NOT(picture, "NaN activations of a layer");
-        es_picture_free(picture);
     }
     /* What a further rule found has no lane and no place in the order. */
     f.loaded[0]->flags[0].kind = ES_N_FLAG_KINDS;
-    es_picture *picture = es_figured_picture(&f, es_draw_timeline);
+    AUTO(es_picture) picture = es_figured_picture(&f, es_draw_timeline);
     ASSERT_SAYS(picture, "logits 40 \u2192 nan 50");
-    es_picture_free(picture);
-    es_unfigure(&f);
 }
 
 TEST(a_timeline_of_one_step_is_drawn)
 {
     const float values[N] = {2, 2.5f, 3, 2, 2.5f, 3};
-    es_figured f;
+    AUTO_BY(es_unfigure) es_figured f;
     double dots[1][2];
     es_figure_one(&f, "entropy",
                   write_run(state, "one.db", H, "entropy", values));
-    es_picture *picture = es_figured_picture(&f, es_draw_timeline);
+    AUTO(es_picture) picture = es_figured_picture(&f, es_draw_timeline);
     assert_int_equal(picture_dots(dots, 1, picture), 1);
     ASSERT_SAYS(picture, "no flags", "40");
-    es_picture_free(picture);
-    es_unfigure(&f);
 }
 
 /* --- --all ----------------------------------------------------------------*/
@@ -411,7 +393,7 @@ TEST(an_unreadable_file_is_reported_once)
     char *folder = es_folder_file(state, "figures");
     const char *paths[2] = {write_run(state, "kept.db", H, "entropy", values),
                             write_run(state, "gone.db", H, "entropy", values)};
-    es_figured f;
+    AUTO_BY(es_unfigure) es_figured f;
     es_figure(&f, "entropy", 2, paths);
     for (size_t i = 0; i < 2; i++)
         es_summary_set_max(f.loaded[i], f.runs[i]->peak);
@@ -426,7 +408,6 @@ TEST(an_unreadable_file_is_reported_once)
         assert_int_equal(occurrences(said, "\n"), 1);
         free(said);
     }
-    es_unfigure(&f);
 }
 
 TEST_GROUP(es_folder_make, es_folder_remove)

@@ -115,7 +115,7 @@ TEST(curves_are_means_of_layers)
     }
     es_record_close(&r);
     for (size_t i = 0; i < 3; i++) {
-        es_figured s;
+        AUTO_BY(es_unfigure) es_figured s;
         es_curve curves[2];
         for (size_t k = 0; k < 2; k++)
             curves[k] = (es_curve){.label = cases[i].labels[k],
@@ -131,7 +131,6 @@ TEST(curves_are_means_of_layers)
                             .reference_text = "ceiling ln(T!)/T"};
         es_figure_one(&s, cases[i].series, path);
         es_assert_draws(&s, es_draw_curves, picture_of(&figure));
-        es_unfigure(&s);
     }
 }
 
@@ -141,7 +140,7 @@ TEST(the_spread_of_heads_is_shaded)
     float mean[L][STEPS], low[L][STEPS], high[L][STEPS];
     es_curve curves[L];
     es_recorded r = record(path, "a");
-    es_figured s;
+    AUTO_BY(es_unfigure) es_figured s;
     record_heads(&r, "entropy");
     finish(&r);
     for (size_t l = 0; l < L; l++)
@@ -176,7 +175,6 @@ TEST(the_spread_of_heads_is_shaded)
     panel.subtitle = "mean of each layer, shaded: range of its heads";
     s.options.spread = ES_SPREAD_RANGE;
     es_assert_draws(&s, es_draw_curves, picture_of(&figure));
-    es_unfigure(&s);
 }
 
 TEST(the_heads_of_a_layer_are_drawn)
@@ -187,7 +185,7 @@ TEST(the_heads_of_a_layer_are_drawn)
     float values[H][STEPS];
     es_curve curves[H];
     es_recorded r = record(path, "heads");
-    es_figured s;
+    AUTO_BY(es_unfigure) es_figured s;
     record_heads(&r, "sink");
     es_record_value(&r, "loss", 0, 2);
     finish(&r);
@@ -212,7 +210,6 @@ TEST(the_heads_of_a_layer_are_drawn)
     es_figure(&s, "loss", 1, &path);
     s.options.by_head = true;
     es_assert_undrawn(&s, es_draw_curves, "series loss has one value a run");
-    es_unfigure(&s);
 }
 
 /* --- nans -----------------------------------------------------------------*/
@@ -226,7 +223,7 @@ TEST(nans_are_counted_by_layer)
     float lines[L][STEPS], sums[L][STEPS];
     es_curve a[L], b[L];
     es_recorded r = record(paths[0], "nans");
-    es_figured s;
+    AUTO_BY(es_unfigure) es_figured s;
     record_heads(&r, "entropy");
     record_rows(&r, "nan_activations", ES_PHASE_TRAIN, counts[0], L);
     finish(&r);
@@ -259,7 +256,6 @@ TEST(nans_are_counted_by_layer)
     es_assert_draws(&s, es_draw_nans, picture_of(&figure));
     figure.logarithmic = s.options.logarithmic = true;
     es_assert_draws(&s, es_draw_nans, picture_of(&figure));
-    es_unfigure(&s);
 }
 
 /* --- scales and slopes ----------------------------------------------------*/
@@ -271,7 +267,7 @@ TEST(scales_are_those_of_the_step)
     static const float beta[L] = {0.5f, -1, 2};
     const char *paths[2] = {es_folder_file(state, "both.db"),
                             es_folder_file(state, "alpha.db")};
-    es_figured s;
+    AUTO_BY(es_unfigure) es_figured s;
     for (size_t i = 0; i < 2; i++) {
         es_recorded r = record(paths[i], i ? "alpha alone" : "both");
         record_heads(&r, "entropy");
@@ -302,7 +298,6 @@ TEST(scales_are_those_of_the_step)
                                             .x_text = "layer",
                                             .colors = ES_CURVES_BY_CATEGORY,
                                             .reference = NAN}));
-    es_unfigure(&s);
 }
 
 TEST(slopes_are_one_or_one_a_layer)
@@ -315,7 +310,7 @@ TEST(slopes_are_one_or_one_a_layer)
                             es_folder_file(state, "one.db")};
     float lines[L][STEPS], line[1][STEPS];
     es_curve a[L], b[1];
-    es_figured s;
+    AUTO_BY(es_unfigure) es_figured s;
     for (size_t k = 0; k < 2; k++) {
         es_recorded r = record(paths[k], k ? "one" : "own");
         record_rows(&r, "slope", ES_PHASE_TRAIN, k ? one[0] : own[0], L);
@@ -339,7 +334,6 @@ TEST(slopes_are_one_or_one_a_layer)
                                             .y_text = "slope",
                                             .line_text = "layer",
                                             .reference = 0}));
-    es_unfigure(&s);
 }
 
 /* --- loss -----------------------------------------------------------------*/
@@ -397,7 +391,7 @@ TEST(loss_has_training_and_evaluation)
         curves[2].x = perplexity ? late_tokens : late;
         curves[2].n = 2;
         es_curves_panel panel = {.curves = curves, .n_curves = 4};
-        es_figured s;
+        AUTO_BY(es_unfigure) es_figured s;
         es_figure(&s, "loss", 2, paths);
         s.options.tokens = s.options.perplexity = perplexity;
         s.options.logarithmic = perplexity;
@@ -411,7 +405,6 @@ TEST(loss_has_training_and_evaluation)
                             .colors = ES_CURVES_BY_CATEGORY,
                             .reference = NAN,
                             .note = "thin: training; marks: held-out data"}));
-        es_unfigure(&s);
     }
 }
 
@@ -425,17 +418,15 @@ TEST(huge_losses_are_cut_and_said)
         name[4] = (char)('0' + k);
         const char *path = es_folder_file(state, name);
         es_recorded r = record(path, "huge");
-        es_figured s;
+        AUTO_BY(es_unfigure) es_figured s;
         for (int i = 0; i < 60; i++)
             es_record_value(&r, "loss", i, i ? 3 - (float)i / 60 : firsts[k]);
         finish(&r);
         es_figure(&s, "loss", 1, &path);
-        es_picture *picture = es_figured_picture(&s, es_draw_loss);
+        AUTO(es_picture) picture = es_figured_picture(&s, es_draw_loss);
         assert_int_equal(picture_says(picture, "above the scale, up to 1e+06"),
                          k == 0);
         assert_int_equal(picture_says(picture, "2.4"), k == 0);
-        es_picture_free(picture);
-        es_unfigure(&s);
     }
 }
 
@@ -443,7 +434,7 @@ TEST(tokens_must_be_known)
 {
     const char *path = es_folder_file(state, "no-batch.db");
     es_run_info info = es_run_of(L, H);
-    es_figured s;
+    AUTO_BY(es_unfigure) es_figured s;
     info.ctx = 16;
     es_recorded r = es_record(path, &info);
     es_record_value(&r, "loss", 0, 2);
@@ -451,7 +442,6 @@ TEST(tokens_must_be_known)
     es_figure(&s, "loss", 1, &path);
     s.options.tokens = true;
     es_assert_undrawn(&s, es_draw_loss, "leave out --tokens");
-    es_unfigure(&s);
 }
 
 /* --- messages -------------------------------------------------------------*/
@@ -460,7 +450,7 @@ TEST(what_a_run_lacks_is_said)
 {
     const char *path = es_folder_file(state, "bare.db");
     es_recorded r = record(path, "bare");
-    es_figured s;
+    AUTO_BY(es_unfigure) es_figured s;
     record_heads(&r, "entropy");
     finish(&r);
     es_figure(&s, "entropy", 1, &path);
@@ -471,7 +461,6 @@ TEST(what_a_run_lacks_is_said)
     es_assert_unfit(&s, ES_FIGURE_SLOPES,
                     "a figure of slopes needs the series slope");
     es_assert_unfit(&s, ES_FIGURE_LOSS, "has entropy");
-    es_unfigure(&s);
 }
 
 TEST(options_of_other_figures_are_refused)

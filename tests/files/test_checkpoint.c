@@ -98,7 +98,8 @@ TEST(a_model_comes_back_and_goes_on)
 {
     for (size_t k = 0; k < N_ARCHS; k++) {
         es_settings settings = settings_of(archs[k]);
-        es_small_model s = write_trained(&settings);
+        AUTO_BY(es_small_close) es_small_model s = write_trained(&settings);
+        AUTO_BY(es_small_close)
         es_small_model other = es_small_open(&settings.model);
         es_checkpoint *opened = open_file();
         es_assert_ok(es_checkpoint_load(other.model, opened));
@@ -108,8 +109,6 @@ TEST(a_model_comes_back_and_goes_on)
         for (int i = 0; i < 3; i++)
             assert_true(step(&s, &settings) == step(&other, &settings));
         assert_same_numbers(s.model, other.model);
-        es_small_close(&s);
-        es_small_close(&other);
     }
 }
 
@@ -119,7 +118,7 @@ TEST(its_texts_come_back)
     settings.train.slope_decay = true;
     settings.model.seed = UINT64_C(9007199254740992);
     snprintf(settings.data, sizeof settings.data, "/a/\"b\"/c.tok");
-    es_small_model s = write_trained(&settings);
+    AUTO_BY(es_small_close) es_small_model s = write_trained(&settings);
     es_checkpoint *opened = open_file();
     es_checkpoint_state want = state_after(3);
     const es_checkpoint_state *got = &opened->state;
@@ -131,20 +130,17 @@ TEST(its_texts_come_back)
     assert_int_equal(got->threads, es_model_n_threads(s.model));
     assert_memory_equal(&got->last, &want.last, sizeof want.last);
     assert_true(isnan(got->eval.loss) && isnan(got->eval.ereg));
-    char *written = es_settings_json(&settings, 1);
-    char *read = es_settings_json(&opened->settings, 1);
+    AUTO_FREE char *written = es_settings_json(&settings, 1);
+    AUTO_FREE char *read = es_settings_json(&opened->settings, 1);
     assert_string_equal(written, read);
     assert_string_equal(opened->settings.name, want.name);
-    free(written);
-    free(read);
     es_checkpoint_close(opened);
-    es_small_close(&s);
 }
 
 TEST(tensors_have_the_documented_names)
 {
     es_settings settings = settings_of(archs[0]);
-    es_small_model s = write_trained(&settings);
+    AUTO_BY(es_small_close) es_small_model s = write_trained(&settings);
     es_safetensors *opened;
     es_assert_ok(es_safetensors_open(&opened, es_scratch_file));
     assert_true(es_checkpoint_is_ours(opened));
@@ -159,7 +155,6 @@ TEST(tensors_have_the_documented_names)
     assert_non_null(es_safetensors_find(opened, "optimizer.v.wte"));
     assert_null(es_safetensors_find(opened, "optimizer.m.h.0.mlp.alpha"));
     es_safetensors_close(opened);
-    es_small_close(&s);
 }
 
 /* --- damage -------------------------------------------------------------- */
@@ -189,7 +184,7 @@ TEST(a_flipped_bit_anywhere_is_found)
 {
     struct stat info;
     es_settings settings = settings_of(archs[2]);
-    es_small_model s = write_trained(&settings);
+    AUTO_BY(es_small_close) es_small_model s = write_trained(&settings);
     assert_int_equal(stat(es_scratch_file, &info), 0);
     int n = 0;
     for (long at = 0; at < info.st_size; at += at < 2000 ? 1 : 97, n++) {
@@ -201,20 +196,18 @@ TEST(a_flipped_bit_anywhere_is_found)
     }
     assert_true(n > 2000);
     es_checkpoint_close(open_file());
-    es_small_close(&s);
 }
 
 TEST(a_file_cut_short_is_refused)
 {
     struct stat info;
     es_settings settings = settings_of(archs[0]);
-    es_small_model s = write_trained(&settings);
+    AUTO_BY(es_small_close) es_small_model s = write_trained(&settings);
     assert_int_equal(stat(es_scratch_file, &info), 0);
     assert_int_equal(truncate(es_scratch_file, info.st_size - 1), 0);
     expect_refusal(ES_EFORMAT, "cut short");
     assert_int_equal(truncate(es_scratch_file, 100), 0);
     expect_refusal(ES_EFORMAT, "cut short");
-    es_small_close(&s);
 }
 
 TEST(files_of_others_are_refused)
@@ -232,7 +225,7 @@ TEST(files_of_others_are_refused)
 TEST(a_model_of_another_shape_refuses_it)
 {
     es_settings settings = settings_of(archs[0]);
-    es_small_model s = write_trained(&settings);
+    AUTO_BY(es_small_close) es_small_model s = write_trained(&settings);
     static const struct {
         const char *arch, *word;
     } others[] = {{"SM+G", "the model has"},
@@ -241,40 +234,35 @@ TEST(a_model_of_another_shape_refuses_it)
     es_checkpoint *opened = open_file();
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         es_model_config config = es_small_config(others[i].arch);
-        es_small_model other = es_small_open(&config);
+        AUTO_BY(es_small_close) es_small_model other = es_small_open(&config);
         assert_int_equal(es_checkpoint_load(other.model, opened), ES_EFORMAT);
         if (!strstr(es_message(), others[i].word))
             fail_msg("%s", es_message());
-        es_small_close(&other);
     }
     es_model_config longer = settings.model;
     longer.ctx++;
-    es_small_model other = es_small_open(&longer);
+    AUTO_BY(es_small_close) es_small_model other = es_small_open(&longer);
     es_assert_status(ES_EFORMAT, "wpe has another shape",
                      es_checkpoint_load(other.model, opened));
-    es_small_close(&other);
     es_checkpoint_close(opened);
-    es_small_close(&s);
 }
 
 TEST(a_lost_model_replaces_no_good_one)
 {
     es_settings settings = settings_of(archs[0]);
-    es_small_model s = write_trained(&settings);
+    AUTO_BY(es_small_close) es_small_model s = write_trained(&settings);
     es_checkpoint_state now = state_after(4);
     es_parameter wte = es_model_parameter(s.model, 0);
-    float *values = calloc(wte.n, sizeof *values);
+    AUTO_FREE float *values = calloc(wte.n, sizeof *values);
     values[17] = NAN;
     es_assert_ok(
         es_model_set_moment(s.model, ES_MOMENT_SECOND, 0, values, wte.n));
-    free(values);
     es_assert_status(
         ES_EFORMAT, "number 17 of wte is not finite",
         es_checkpoint_write(es_scratch_file, s.model, &settings, &now));
     es_checkpoint *opened = open_file();
     assert_int_equal(opened->state.step, 3);
     es_checkpoint_close(opened);
-    es_small_close(&s);
 }
 
 TEST_GROUP(es_scratch_open, es_scratch_close)

@@ -109,6 +109,7 @@ TEST(lengths_do_not_matter)
         "h.0.attn.c_attn.weight", "h.1.attn.c_proj.weight",
         "h.1.mlp.c_fc.weight", "h.0.mlp.c_proj.weight"};
     for (int i = 0; i < 6; i++) {
+        AUTO_BY(es_small_close)
         es_small_model s = es_small_open_arch(archs[i / 2]);
         loss_of(&s, true);
         const double before = loss_of(&s, i % 2);
@@ -118,7 +119,6 @@ TEST(lengths_do_not_matter)
         }
         multiply(&s, "h.1.attn.c_proj.bias", 3);
         assert_false(same(loss_of(&s, i % 2), before));
-        es_small_close(&s);
     }
 }
 
@@ -127,7 +127,7 @@ TEST(only_the_named_parts_are_normed)
 {
     static const char *const archs[] = {"SM+WNorm(QK)", "SM+SNorm(QK)"};
     for (size_t i = 0; i < 2; i++) {
-        es_small_model s = es_small_open_arch(archs[i]);
+        AUTO_BY(es_small_close) es_small_model s = es_small_open_arch(archs[i]);
         float m[CAPACITY];
         const size_t n = get(&s, "h.1.attn.c_attn.weight", m);
         const size_t index = es_small_find(&s, "h.1.attn.c_attn.weight");
@@ -141,7 +141,6 @@ TEST(only_the_named_parts_are_normed)
             m[j] *= j % 36 < 24 ? 1.0f : 2.0f;
         es_assert_ok(es_model_set(s.model, index, m, n));
         assert_false(same(loss_of(&s, false), before));
-        es_small_close(&s);
     }
 }
 
@@ -157,6 +156,7 @@ static bool moved(const es_small_model *s, float kept[CAPACITY])
 /* One iteration a step: in its first training pass. */
 TEST(one_iteration_a_step)
 {
+    AUTO_BY(es_small_close)
     es_small_model s = es_small_open_arch("SM+G+SNorm(FFN)");
     float u[CAPACITY];
     get(&s, "h.0.mlp.c_fc.u", u);
@@ -174,18 +174,16 @@ TEST(one_iteration_a_step)
         es_small_update(&s, NULL, 1e-2);
         assert_false(moved(&s, u));
     }
-    es_small_close(&s);
 }
 
 /* The state is not trained: neither moments nor decay touch it. */
 TEST(state_is_no_parameter)
 {
     es_model_config config = es_small_config("SM+G");
-    es_small_model plain = es_small_open(&config);
+    AUTO_BY(es_small_close) es_small_model plain = es_small_open(&config);
     const size_t n = es_model_n_parameters(plain.model);
-    es_small_close(&plain);
     config = es_small_config("SM+G+SNorm(QKVO,FFN)");
-    es_small_model s = es_small_open(&config);
+    AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
     assert_int_equal(es_model_n_parameters(s.model), n);
     for (size_t i = 0; i < es_model_n_arrays(s.model); i++) {
         const es_parameter p = es_model_parameter(s.model, i);
@@ -193,7 +191,6 @@ TEST(state_is_no_parameter)
         const bool is_state = !strcmp(end, ".u") || !strcmp(end, ".v");
         assert_int_equal(p.trainable, !is_state);
     }
-    es_small_close(&s);
 }
 
 /* --- micro-batches -------------------------------------------------------- */
@@ -205,7 +202,7 @@ TEST(gradients_add_up)
         "SM+G+WNorm(QK,FFN)", "SM+G+SNorm(QKVO,FFN)",
         "SM+ScFuFFN+WNorm(FFN)+SNorm(QK)", "SM+LN+G"};
     for (size_t i = 0; i < 4; i++) {
-        es_small_model s = es_small_open_arch(archs[i]);
+        AUTO_BY(es_small_close) es_small_model s = es_small_open_arch(archs[i]);
         float sum[CAPACITY], part[CAPACITY];
         const size_t index = es_small_find(&s, "h.0.attn.c_attn.weight");
         const size_t n = es_model_parameter(s.model, index).n;
@@ -224,7 +221,6 @@ TEST(gradients_add_up)
         for (size_t j = 0; j < n; j++)
             assert_true(fabsf(part[j] - sum[j]) <=
                         1e-6f + 1e-5f * fabsf(sum[j]));
-        es_small_close(&s);
     }
 }
 
@@ -233,8 +229,9 @@ TEST(gradients_add_up)
 TEST(start_norms)
 {
     es_model_config plain_config = es_small_config("SM+R+SNorm(FFN)");
+    AUTO_BY(es_small_close)
     es_small_model s = es_small_open_arch("SM+R+WNorm(QKVO)+SNorm(FFN)");
-    es_small_model plain = es_small_open(&plain_config);
+    AUTO_BY(es_small_close) es_small_model plain = es_small_open(&plain_config);
     float values[CAPACITY];
     for (size_t i = 0; i < es_model_n_arrays(plain.model); i++) {
         const char *name = es_model_parameter(plain.model, i).name;
@@ -245,8 +242,6 @@ TEST(start_norms)
     es_assert_ok(es_model_start_norms(s.model));
     es_assert_ok(es_model_start_norms(plain.model));
     assert_true(same(loss_of(&s, false), loss_of(&plain, false)));
-    es_small_close(&s);
-    es_small_close(&plain);
 }
 
 /* --- many layers, and training -------------------------------------------- */
@@ -255,9 +250,8 @@ TEST(a_deep_model_has_a_loss)
 {
     es_model_config config = es_small_config("SM+LN+ScFFN+WNorm(QKVO,FFN)");
     config.n_layer = 60;
-    es_small_model s = es_small_open(&config);
+    AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
     loss_of(&s, true);
-    es_small_close(&s);
 }
 
 /* The loss falls, and the parameters have the same bits each time. */

@@ -51,7 +51,7 @@ TEST(float32_is_read)
 {
     for (int major = 1; major <= 2; major++) {
         parts from = good;
-        es_npy array;
+        AUTO_BY(es_npy_free) es_npy array;
         from.major = major;
         write_parts(&from);
         es_assert_ok(es_npy_read(&array, es_scratch_file));
@@ -62,7 +62,6 @@ TEST(float32_is_read)
         assert_true(es_npy_at(&array, 3) == (double)0.1f);
         es_npy_free(&array);
         assert_null(array.data);
-        es_npy_free(&array);
     }
     es_npy_free(NULL);
 }
@@ -71,7 +70,7 @@ TEST(float64_and_int32_are_read)
 {
     const double doubles[] = {0.1, 1e300};
     const int32_t ints[] = {INT32_MIN, 7, INT32_MAX};
-    es_npy array;
+    AUTO_BY(es_npy_free) es_npy array;
     write_parts(&(parts){1, 0,
                          "{\"shape\":(2,),\"fortran_order\":False,"
                          "\"descr\":\"<f8\"}",
@@ -89,12 +88,11 @@ TEST(float64_and_int32_are_read)
     assert_int_equal(array.n_dims, 3);
     assert_true(es_npy_at(&array, 0) == INT32_MIN);
     assert_true(es_npy_at(&array, 2) == INT32_MAX);
-    es_npy_free(&array);
 }
 
 TEST(a_scalar_and_an_empty_array_are_read)
 {
-    es_npy array;
+    AUTO_BY(es_npy_free) es_npy array;
     write_parts(&(parts){1, 0,
                          "{'descr': '<f4', 'fortran_order': False, "
                          "'shape': (), }",
@@ -111,7 +109,6 @@ TEST(a_scalar_and_an_empty_array_are_read)
     es_assert_ok(es_npy_read(&array, es_scratch_file));
     assert_int_equal(array.n, 0);
     assert_non_null(array.data);
-    es_npy_free(&array);
 }
 
 /** Every prefix of a good file, and one byte more, are refused. */
@@ -210,7 +207,7 @@ TEST(only_regular_files_are_read)
 
 TEST(another_type_or_shape_is_refused)
 {
-    es_npy array;
+    AUTO_BY(es_npy_free) es_npy array;
     write_parts(&good);
     es_assert_ok(es_npy_read(&array, es_scratch_file));
     assert_int_equal(
@@ -224,7 +221,6 @@ TEST(another_type_or_shape_is_refused)
     assert_int_equal(
         es_npy_expect(&array, "q.npy", ES_NPY_F4, 3, (size_t[]){2, 3, 1}),
         ES_EFORMAT);
-    es_npy_free(&array);
 }
 
 TEST_GROUP(es_scratch_open, es_scratch_close)

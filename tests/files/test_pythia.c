@@ -79,13 +79,11 @@ static float *draw(const es_attention *a, uint64_t seed)
 static void check_formula(es_backend *cpu, const es_attention *a)
 {
     for (int back = 0; back < 2; back++) {
-        float *got = draw(a, 5);
-        double *want = calloc(size_of(a), sizeof *want);
+        AUTO_FREE float *got = draw(a, 5);
+        AUTO_FREE double *want = calloc(size_of(a), sizeof *want);
         reference(want, got, a, back ? -1 : 1);
         es_cpu_ops.rotate(cpu, (es_mem *)got, a, back);
         es_test_expect_close("rotated", got, want, size_of(a));
-        free(got);
-        free(want);
     }
 }
 
@@ -130,7 +128,7 @@ TEST(backward_rotation_is_the_transpose)
 static void check_relative(es_backend *cpu, const es_attention *a)
 {
     const int d = a->d_model, width = d / a->n_head;
-    float *qkv = draw(a, 9);
+    AUTO_FREE float *qkv = draw(a, 9);
     for (int row = 1; row < a->n_batch * a->n_ctx; row++)
         memcpy(qkv + row * 3 * d, qkv, (size_t)(3 * d) * sizeof *qkv);
     es_cpu_ops.rotate(cpu, (es_mem *)qkv, a, false);
@@ -141,7 +139,6 @@ static void check_relative(es_backend *cpu, const es_attention *a)
             double before = inner_product(q - 3 * d, k - 3 * d, (size_t)width);
             assert_true(fabs(here - before) <= 1e-6 * 9 * width);
         }
-    free(qkv);
 }
 
 TEST(only_distance_counts)
@@ -164,7 +161,7 @@ TEST(output_is_untied)
     es_model_config config = es_small_config("SM+LN+G");
     config.family = ES_FAMILY_PYTHIA;
     config.d_model = 15; /* heads of 5 */
-    es_small_model s = es_small_open(&config);
+    AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
     assert_true(has_array(&s, "embed_out"));
     assert_false(has_array(&s, "wpe"));
     es_small_gradients(&s);
@@ -182,5 +179,4 @@ TEST(output_is_untied)
         assert_true(wte[7 * 15 + c] == 0);
         assert_true(out[7 * 15 + c] != 0);
     }
-    es_small_close(&s);
 }

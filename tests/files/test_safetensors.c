@@ -4,6 +4,8 @@
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
+AUTO_OF(es_safetensors, es_safetensors_close)
+
 /** A file of a header and `n` bytes of data, its length as it ought to be. */
 static void write_file(const char *header, const void *data, size_t n)
 {
@@ -87,7 +89,7 @@ TEST(what_is_written_comes_back)
 {
     float values[2100];
     write_ours();
-    es_safetensors *opened = open_file();
+    AUTO(es_safetensors) opened = open_file();
     assert_string_equal(opened->path, es_scratch_file);
     assert_int_equal(opened->n, N_OURS);
     for (size_t k = 0; k < N_OURS; k++) {
@@ -107,24 +109,22 @@ TEST(what_is_written_comes_back)
     assert_string_equal(es_safetensors_metadata(opened, "text"),
                         "{\"a\": \"\\n\"}\n");
     assert_null(es_safetensors_metadata(opened, "steps"));
-    es_safetensors_close(opened);
 }
 
 TEST(data_are_aligned)
 {
     write_ours();
-    es_safetensors *opened = open_file();
+    AUTO(es_safetensors) opened = open_file();
     assert_int_equal(opened->tensors[0].offset % 8, 0);
     for (size_t i = 1; i < N_OURS; i++)
         assert_true(opened->tensors[i].offset >= opened->tensors[i - 1].offset);
-    es_safetensors_close(opened);
 }
 
 TEST(parts_of_a_tensor_can_be_read)
 {
     float values[4];
     write_ours();
-    es_safetensors *opened = open_file();
+    AUTO(es_safetensors) opened = open_file();
     const es_tensor *tensor = es_safetensors_find(opened, ours[1].name);
     es_assert_ok(es_safetensors_read(opened, tensor, values, 2096, 4));
     assert_true(values[0] == value_of(1, 2096));
@@ -135,7 +135,6 @@ TEST(parts_of_a_tensor_can_be_read)
                      ES_EARGUMENT);
     assert_int_equal(es_safetensors_read(opened, tensor, values, SIZE_MAX, 2),
                      ES_EARGUMENT);
-    es_safetensors_close(opened);
 }
 
 TEST(a_failed_write_keeps_the_old_file)
@@ -184,7 +183,7 @@ TEST(order_is_that_of_the_data)
         ",\"a\":{\"data_offsets\":[0,4],\"shape\":[],\"dtype\":\"I32\","
         "\"more\":1},\"__metadata__\":{\"format\":\"pt\"}}   ",
         twelve, 12);
-    es_safetensors *opened = open_file();
+    AUTO(es_safetensors) opened = open_file();
     float value;
     assert_int_equal(opened->n, 2);
     assert_string_equal(opened->tensors[0].name, "a");
@@ -196,17 +195,15 @@ TEST(order_is_that_of_the_data)
         es_safetensors_read(opened, &opened->tensors[1], &value, 1, 1));
     assert_memory_equal(&value, "ijkl", 4);
     assert_string_equal(es_safetensors_metadata(opened, "format"), "pt");
-    es_safetensors_close(opened);
 }
 
 TEST(no_tensors_are_fine)
 {
     write_file("{}", "", 0);
-    es_safetensors *opened = open_file();
+    AUTO(es_safetensors) opened = open_file();
     assert_int_equal(opened->n, 0);
     assert_null(es_safetensors_find(opened, "a"));
     assert_null(es_safetensors_metadata(opened, "a"));
-    es_safetensors_close(opened);
 }
 
 static void read_all(float *out, const char *type, const void *data, size_t n,
@@ -218,9 +215,8 @@ static void read_all(float *out, const char *type, const void *data, size_t n,
              "%zu]}}",
              type, n, n * size);
     write_file(header, data, n * size);
-    es_safetensors *opened = open_file();
+    AUTO(es_safetensors) opened = open_file();
     es_assert_ok(es_safetensors_read(opened, &opened->tensors[0], out, 0, n));
-    es_safetensors_close(opened);
 }
 
 TEST(half_precision_is_exact)
@@ -372,13 +368,12 @@ TEST(a_file_cut_while_read_is_an_error)
 {
     float values[2100];
     write_ours();
-    es_safetensors *opened = open_file();
+    AUTO(es_safetensors) opened = open_file();
     const es_tensor *tensor = es_safetensors_find(opened, ours[1].name);
     assert_int_equal(truncate(es_scratch_file, (off_t)tensor->offset + 100), 0);
     es_assert_ok(es_safetensors_read(opened, tensor, values, 0, 25));
     es_assert_status(ES_EIO, "became shorter",
                      es_safetensors_read(opened, tensor, values, 0, 26));
-    es_safetensors_close(opened);
 }
 
 TEST(what_is_no_file_is_refused)

@@ -2,6 +2,8 @@
 #include "hooks/trainer/files/tokens.h"
 #include "tests/support/test.h"
 
+AUTO_OF(es_tokens, es_tokens_close)
+
 enum { N_TRAIN = 301, N_HELD_OUT = 46, N = N_TRAIN + N_HELD_OUT, HEADER = 96 };
 
 static char folder[] = "/tmp/test_tokens_XXXXXX";
@@ -81,7 +83,7 @@ TEST(every_width_reads_back)
     const uint32_t vocabs[] = {253, 50021, 100003}, widths[] = {1, 2, 4};
     for (int k = 0; k < 3; k++) {
         write_file(vocabs[k], widths[k]);
-        es_tokens *tokens = open_file();
+        AUTO(es_tokens) tokens = open_file();
         assert_int_equal((int)tokens->vocab, vocabs[k]);
         assert_int_equal(tokens->n[ES_SPLIT_TRAIN], N_TRAIN);
         assert_int_equal(tokens->n[ES_SPLIT_HELD_OUT], N_HELD_OUT);
@@ -93,7 +95,6 @@ TEST(every_width_reads_back)
             assert_int_equal(x[i], token_of(i, vocabs[k]));
             assert_int_equal(y[i], token_of(i + 1, vocabs[k]));
         }
-        es_tokens_close(tokens);
     }
 }
 
@@ -178,7 +179,7 @@ TEST(fixed_batches_walk_without_overlap)
 {
     enum { B = 3, CTX = 6 }; /* 46 / 7: 6 sequences, so batch 2 is batch 0 */
     write_file(253, 1);
-    es_tokens *tokens = open_file();
+    AUTO(es_tokens) tokens = open_file();
     for (uint64_t index = 0; index < 4; index++) {
         int32_t x[B * CTX], y[B * CTX];
         es_assert_ok(es_tokens_fixed_batch(tokens, x, y, ES_SPLIT_HELD_OUT,
@@ -192,7 +193,6 @@ TEST(fixed_batches_walk_without_overlap)
             }
         }
     }
-    es_tokens_close(tokens);
 }
 
 /** A vocabulary in which no token of the file comes twice. */
@@ -216,7 +216,7 @@ TEST(random_batches_are_made_again)
 {
     enum { B = 5, CTX = 40, N_BATCHES = 400 };
     write_file(LONG, 2);
-    es_tokens *tokens = open_file();
+    AUTO(es_tokens) tokens = open_file();
     int seen[N_TRAIN] = {0}, n_seen = 0;
     int32_t x[B * CTX], y[B * CTX], again[B * CTX], other[B * CTX];
     for (uint64_t index = 0; index < N_BATCHES; index++) {
@@ -239,14 +239,13 @@ TEST(random_batches_are_made_again)
     es_assert_ok(es_tokens_random_batch(tokens, other, y, ES_SPLIT_TRAIN, 10,
                                         N_BATCHES - 1, B, CTX));
     assert_memory_not_equal(x, other, sizeof x);
-    es_tokens_close(tokens);
 }
 
 TEST(a_context_longer_than_the_data_is_refused)
 {
     int32_t x[N], y[N];
     write_file(253, 1);
-    es_tokens *tokens = open_file();
+    AUTO(es_tokens) tokens = open_file();
     es_assert_ok(
         es_tokens_check_ctx(tokens, ES_SPLIT_HELD_OUT, N_HELD_OUT - 1));
     assert_int_equal(es_tokens_check_ctx(tokens, ES_SPLIT_HELD_OUT, N_HELD_OUT),
@@ -258,19 +257,17 @@ TEST(a_context_longer_than_the_data_is_refused)
     assert_int_equal(es_tokens_fixed_batch(tokens, x, y, ES_SPLIT_HELD_OUT, 0,
                                            1, N_HELD_OUT),
                      ES_EUSAGE);
-    es_tokens_close(tokens);
 }
 
 TEST(a_file_cut_while_open_is_an_error)
 {
     int32_t x[20], y[20];
     write_file(253, 1);
-    es_tokens *tokens = open_file();
+    AUTO(es_tokens) tokens = open_file();
     assert_int_equal(truncate(path, HEADER + N_TRAIN + 2), 0);
     assert_int_equal(
         es_tokens_fixed_batch(tokens, x, y, ES_SPLIT_HELD_OUT, 0, 1, 20),
         ES_EIO);
-    es_tokens_close(tokens);
 }
 
 static int set_up(void **state)

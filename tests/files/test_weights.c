@@ -5,6 +5,8 @@
 #include "tests/support/tensor_file.h"
 #include "tests/support/test.h"
 
+AUTO_OF(es_weights, es_weights_close)
+
 static char folder[] = "/tmp/es_weights_XXXXXX";
 static char path[64], config_path[64];
 
@@ -94,29 +96,25 @@ static es_model_config config_for(const fixture *f, const es_weights *weights)
 static void assert_same_function(const fixture *f)
 {
     char note[256];
-    es_weights *weights = open_weights(f);
+    AUTO(es_weights) weights = open_weights(f);
     es_model_config config = config_for(f, weights);
-    float *logits = run(weights, &config, f->it.tokens.data, note);
+    AUTO_FREE float *logits = run(weights, &config, f->it.tokens.data, note);
     assert_string_equal(note, "");
-    es_npy want;
+    AUTO_BY(es_npy_free) es_npy want;
     double error;
     assert_int_equal(es_verify_array_read(&want, &f->it, "out", "logits"), 0);
-    double *wide = malloc(want.n * sizeof *wide);
+    AUTO_FREE double *wide = malloc(want.n * sizeof *wide);
     assert_non_null(wide);
     for (size_t i = 0; i < want.n; i++)
         wide[i] = (double)logits[i];
     if (!es_verify_close(&error, wide, &want, &(es_tolerance){1e-4, 1e-6}))
         fail_msg("error of the logits: %g", error);
-    free(wide);
-    free(logits);
-    es_npy_free(&want);
-    es_weights_close(weights);
 }
 
 static void assert_config(const fixture *f, const char *arch)
 {
     char text[ES_ARCH_TEXT_MAX];
-    es_weights *weights = open_weights(f);
+    AUTO(es_weights) weights = open_weights(f);
     const es_model_config *have = &weights->config;
     const es_model_config *want = &f->it.config;
     es_arch_print(text, sizeof text, &have->arch);
@@ -128,7 +126,6 @@ static void assert_config(const fixture *f, const char *arch)
     assert_int_equal(have->vocab, want->vocab);
     assert_int_equal(have->mlp_mult, want->mlp_mult);
     assert_int_equal(have->bias, ES_BIAS_ALL);
-    es_weights_close(weights);
 }
 
 /* --- what is read --------------------------------------------------------- */
@@ -204,12 +201,10 @@ TEST(half_precision_is_read)
     for (int i = 0; i < 2; i++) {
         fixture *f = open_neox();
         round_all(&f->list, "F32", halves[i].digits);
-        float *want = logits_of(f);
+        AUTO_FREE float *want = logits_of(f);
         round_all(&f->list, halves[i].type, halves[i].digits);
-        float *have = logits_of(f);
+        AUTO_FREE float *have = logits_of(f);
         assert_memory_equal(have, want, n_logits(&f->it.config) * sizeof *have);
-        free(want);
-        free(have);
         close_case(f);
     }
 }
@@ -221,18 +216,16 @@ TEST(a_shorter_context_may_have_them)
     char note[256];
     fixture *f = open_gpt2();
     assert_int_equal(f->it.config.batch, 1);
-    float *whole = logits_of(f);
+    AUTO_FREE float *whole = logits_of(f);
     es_weights *weights = open_weights(f);
     es_model_config config = config_for(f, weights);
     config.ctx = SHORT;
-    float *first = run(weights, &config, f->it.tokens.data, note);
+    AUTO_FREE float *first = run(weights, &config, f->it.tokens.data, note);
     for (int i = 0; i < SHORT * config.vocab; i++)
         assert_true(fabsf(first[i] - whole[i]) <= 1e-5f);
     config.ctx = f->it.config.ctx + 1;
     es_assert_status(ES_EUSAGE, "--ctx 14", es_weights_check(weights, &config));
     es_weights_close(weights);
-    free(whole);
-    free(first);
     close_case(f);
 }
 
@@ -252,9 +245,9 @@ TEST(what_changes_nothing_may_be_new)
     es_weights *weights = open_weights(f);
     es_model_config config = config_for(f, weights);
     const size_t n = n_logits(&config);
-    float *plain = run(weights, &config, f->it.tokens.data, note);
+    AUTO_FREE float *plain = run(weights, &config, f->it.tokens.data, note);
     es_assert_ok(es_arch_parse(&config.arch, "EReg(SM(t)+LN+GT)"));
-    float *more = run(weights, &config, f->it.tokens.data, note);
+    AUTO_FREE float *more = run(weights, &config, f->it.tokens.data, note);
     assert_string_equal(
         note,
         "arrays that the weights lack start anew: h.0.attn.t, h.0.attn.theta");
@@ -264,8 +257,6 @@ TEST(what_changes_nothing_may_be_new)
     es_assert_status(ES_EUSAGE, "--t-init 1",
                      es_weights_check(weights, &config));
     es_weights_close(weights);
-    free(plain);
-    free(more);
     close_case(f);
 }
 

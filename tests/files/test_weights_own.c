@@ -67,7 +67,7 @@ TEST(every_architecture_comes_back)
             es_model_config config = es_small_config(archs[i]);
             config.family = (es_family)family;
             config.bias = i % 2 ? ES_BIAS_QK : ES_BIAS_NONE;
-            es_small_model s = save_model(config);
+            AUTO_BY(es_small_close) es_small_model s = save_model(config);
             es_weights *weights = open_weights();
             assert_int_equal(weights->step, 41);
             assert_string_equal(weights->maker, "entropy-train");
@@ -80,7 +80,6 @@ TEST(every_architecture_comes_back)
                                 n);
             es_model_free(model);
             es_weights_close(weights);
-            es_small_close(&s);
         }
 }
 
@@ -89,7 +88,7 @@ TEST(a_shorter_context_may_have_them)
     enum { SHORT = 3 };
     es_model_config config = es_small_config("SM(t)+R");
     config.batch = 1;
-    es_small_model s = save_model(config);
+    AUTO_BY(es_small_close) es_small_model s = save_model(config);
     es_weights *weights = open_weights();
     config.ctx = SHORT; /* the temperatures are a matrix of (H,T) */
     es_model *model = load(weights, &config, "");
@@ -103,7 +102,6 @@ TEST(a_shorter_context_may_have_them)
     assert_int_equal(es_weights_check(weights, &config), ES_EUSAGE);
     es_model_free(model);
     es_weights_close(weights);
-    es_small_close(&s);
 }
 
 /** Loads into `to` what was saved as `from`: the same function? */
@@ -112,7 +110,7 @@ static void assert_neutral(const char *from, const char *to, es_bias bias,
 {
     es_model_config config = es_small_config(from);
     config.bias = ES_BIAS_QK;
-    es_small_model s = save_model(config);
+    AUTO_BY(es_small_close) es_small_model s = save_model(config);
     es_weights *weights = open_weights();
     es_assert_ok(es_arch_parse(&config.arch, to));
     config.bias = bias;
@@ -122,7 +120,6 @@ static void assert_neutral(const char *from, const char *to, es_bias bias,
         assert_true(fabsf(have[i] - want[i]) <= 1e-4f);
     es_model_free(model);
     es_weights_close(weights);
-    es_small_close(&s);
 }
 
 TEST(what_changes_nothing_may_be_new)
@@ -157,14 +154,13 @@ TEST(what_changes_something_is_refused)
                                            {"SM+WNorm(QK)", "SM+SNorm(QK)"}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         es_model_config config = es_small_config(pairs[i][0]);
-        es_small_model s = save_model(config);
+        AUTO_BY(es_small_close) es_small_model s = save_model(config);
         es_weights *weights = open_weights();
         es_assert_ok(es_weights_check(weights, &config));
         es_assert_ok(es_arch_parse(&config.arch, pairs[i][1]));
         if (es_weights_check(weights, &config) != ES_EUSAGE)
             fail_msg("%s became %s", pairs[i][0], pairs[i][1]);
         es_weights_close(weights);
-        es_small_close(&s);
     }
 }
 

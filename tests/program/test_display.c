@@ -67,12 +67,10 @@ TEST(shortened_text_fits)
 
 TEST(names_are_escaped_whole)
 {
-    char *escaped = es_display_escape("a\033[1m", ES_ESCAPE_TERMINAL);
-    char *none = es_display_escape(NULL, ES_ESCAPE_JSON);
+    AUTO_FREE char *escaped = es_display_escape("a\033[1m", ES_ESCAPE_TERMINAL);
+    AUTO_FREE char *none = es_display_escape(NULL, ES_ESCAPE_JSON);
     assert_string_equal(escaped, "a\\x1b[1m");
     assert_string_equal(none, "");
-    free(escaped);
-    free(none);
 }
 
 TEST(numbers_are_short)

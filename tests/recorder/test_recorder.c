@@ -114,7 +114,7 @@ TEST(events_come_with_their_step)
         ES_EARGUMENT);
     close_well(recorder, 3);
 
-    es_reader *reader;
+    AUTO(es_reader) reader;
     const es_event *events;
     size_t n;
     es_assert_ok(es_reader_open(&reader, path));
@@ -128,7 +128,6 @@ TEST(events_come_with_their_step)
     assert_int_equal(events[2].step, 3);
     assert_int_equal(events[2].severity, ES_SEVERITY_CRITICAL);
     assert_string_equal(events[2].message, "loss is NaN");
-    es_reader_close(reader);
 }
 
 TEST(a_run_ends_with_the_status_given)
@@ -165,7 +164,7 @@ TEST(largest_frames_fit)
     es_assert_ok(es_recorder_series(recorder, &series, "entropy", ES_SHAPE_HEAD,
                                     ES_PHASE_TRAIN, "nats"));
     size_t n = (size_t)1 << 20;
-    float *values = malloc(n * sizeof *values);
+    AUTO_FREE float *values = malloc(n * sizeof *values);
     assert_non_null(values);
     for (int64_t step = 0; step < 12; step++) {
         recording_fill(values, n, 0, step);
@@ -175,7 +174,7 @@ TEST(largest_frames_fit)
     es_reader *reader;
     es_series found;
     int64_t step;
-    float *read = malloc(n * sizeof *read);
+    AUTO_FREE float *read = malloc(n * sizeof *read);
     assert_non_null(read);
     es_assert_ok(es_reader_open(&reader, path));
     es_assert_ok(es_reader_find(reader, 0, "entropy", ES_PHASE_TRAIN, &found));
@@ -184,8 +183,6 @@ TEST(largest_frames_fit)
     assert_int_equal(step, 11);
     assert_memory_equal(read, values, n * sizeof *read);
     es_reader_close(reader);
-    free(read);
-    free(values);
     recording_remove(path);
 }
 
@@ -387,10 +384,9 @@ TEST(a_report_without_its_size_does_not_keep_the_run_open)
 
 static void make_file(const char *path, const char *text)
 {
-    FILE *file = fopen(path, "w");
+    AUTO(FILE) file = fopen(path, "w");
     assert_non_null(file);
     fputs(text, file);
-    fclose(file);
 }
 
 TEST(impossible_files_are_refused)

@@ -1,5 +1,6 @@
 /* The recorder judges what it writes: its alerts are among the run's events. */
 #include "cli/runs/summary.h"
+#include "tests/support/loaded.h"
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -120,8 +121,8 @@ TEST(alerts_are_those_that_a_reader_finds)
 {
     alert found[8];
     const char *path = recording_path("alerts.db");
-    es_reader *reader = NULL;
-    es_run_summary *summary = NULL;
+    AUTO(es_reader) reader = NULL;
+    AUTO(es_run_summary) summary = NULL;
     es_summary_options options;
     es_summary_options_default(&options);
     es_assert_ok(es_reader_open(&reader, path));
@@ -135,8 +136,6 @@ TEST(alerts_are_those_that_a_reader_finds)
                  (long long)flag->onset, es_severity_name(flag->severity));
         assert_string_equal(found[i ? 2 : 0].key, key);
     }
-    es_summary_free(summary);
-    es_reader_close(reader);
 }
 
 /* In the midst of the episode, and before what made it one. */

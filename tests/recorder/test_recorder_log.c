@@ -131,10 +131,9 @@ static void move_log(const char *path)
 static void replace_log(const char *path)
 {
     remove_log(path);
-    FILE *other = fopen(beside(path, "-wal"), "w");
+    AUTO(FILE) other = fopen(beside(path, "-wal"), "w");
     assert_non_null(other);
     fputs("something else", other);
-    fclose(other);
 }
 
 TEST(log_without_its_name_loses_nothing)

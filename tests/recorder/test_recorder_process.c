@@ -69,7 +69,7 @@ TEST(a_missing_program_is_named)
     expect_no_child();
     assert_int_not_equal(access(path, F_OK), 0);
 
-    char *kept = strdup(getenv("ENTROPY_RECORDER"));
+    AUTO_FREE char *kept = strdup(getenv("ENTROPY_RECORDER"));
     setenv("ENTROPY_RECORDER", "/nonexistent/recorder", 1);
     const es_run_info run = recording_run();
     const es_recorder_options options = recording_options(path, &run);
@@ -77,14 +77,13 @@ TEST(a_missing_program_is_named)
     es_assert_status(ES_EBROKEN, "/nonexistent/recorder",
                      es_recorder_open(&recorder, &options));
     setenv("ENTROPY_RECORDER", kept, 1);
-    free(kept);
 }
 
 TEST(the_program_is_found_in_path)
 {
     const char *path = recording_path("path.db");
-    char *program = strdup(getenv("ENTROPY_RECORDER"));
-    char *places = strdup(getenv("PATH"));
+    AUTO_FREE char *program = strdup(getenv("ENTROPY_RECORDER"));
+    AUTO_FREE char *places = strdup(getenv("PATH"));
     unsetenv("ENTROPY_RECORDER");
     setenv("PATH", "/nonexistent", 1);
     assert_null(open_with(path, NULL));
@@ -97,8 +96,6 @@ TEST(the_program_is_found_in_path)
     setenv("PATH", places, 1);
     setenv("ENTROPY_RECORDER", program, 1);
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
-    free(places);
-    free(program);
 }
 
 TEST(another_program_is_reported)

@@ -4,10 +4,9 @@
 
 static void request(const char *name, const char *text)
 {
-    FILE *file = fopen(recording_path(name), "w");
+    AUTO(FILE) file = fopen(recording_path(name), "w");
     assert_non_null(file);
     fputs(text, file);
-    fclose(file);
 }
 
 static bool is_requested(const char *path)

@@ -460,7 +460,7 @@ static size_t pack_sample_hello(unsigned char *data, size_t size)
 TEST(hello_comes_back_whole)
 {
     size_t size = pack_sample_hello(NULL, 0);
-    unsigned char *data = malloc(size);
+    AUTO_FREE unsigned char *data = malloc(size);
     assert_non_null(data);
     assert_int_equal(pack_sample_hello(data, size), size);
     es_hello hello;
@@ -480,25 +480,23 @@ TEST(hello_comes_back_whole)
     assert_int_equal(hello.run.n_head, 5);
     assert_true(hello.run.d_model == ES_UNKNOWN);
     assert_true(hello.run.seed == INT64_MAX);
-    free(data);
 }
 
 TEST(cut_or_broken_hello_is_refused)
 {
     size_t size = pack_sample_hello(NULL, 0);
-    unsigned char *data = malloc(size);
+    AUTO_FREE unsigned char *data = malloc(size);
     assert_non_null(data);
     pack_sample_hello(data, size);
     for (size_t n = 0; n < size; n++) {
         /* A block of its own, so that a sanitizer sees a byte too far. */
-        unsigned char *part = malloc(n + 1);
+        AUTO_FREE unsigned char *part = malloc(n + 1);
         assert_non_null(part);
         memcpy(part, data, n);
         es_hello hello;
         es_pack pack = {.mode = ES_PACK_READ, .data = part, .size = n};
         es_pack_hello(&pack, &hello);
         assert_true(pack.failed);
-        free(part);
     }
     srand(7);
     for (int round = 0; round < 20000; round++) {
@@ -509,7 +507,6 @@ TEST(cut_or_broken_hello_is_refused)
         if (!pack.failed && hello.run.config)
             assert_true(strlen(hello.run.config) < size);
     }
-    free(data);
 }
 
 TEST_EACH(setup, teardown)

@@ -62,14 +62,13 @@ TEST(every_shape_is_drawn_soundly)
     for (size_t g = 0; g < 6; g++)
         for (size_t s = 0; s < 6; s++)
             for (size_t k = 0; k < 16; k++) {
-                bundle *b = bundle_new(counts[g], counts[s]);
+                AUTO_FREE bundle *b = bundle_new(counts[g], counts[s]);
                 b->figure.style.width = sizes[k % 4][0];
                 b->figure.style.height = sizes[k % 4][1];
                 b->figure.n_panels = k & 8 ? 3 : 1;
                 b->figure.stacked = k & 4;
                 b->panels[0].totals = k & 4 ? b->totals : NULL;
                 es_picture_free(drawn(&b->figure));
-                free(b);
             }
 }
 
@@ -107,8 +106,8 @@ enum { SIDE = 24, N_LOOKS = 12 };
 static void look_of(double *out, es_theme theme, size_t series)
 {
     const es_box area = {0, 0, SIDE, SIDE};
-    es_picture *picture = NULL;
-    es_image image;
+    AUTO(es_picture) picture = NULL;
+    AUTO_BY(image_clear) es_image image;
     assert_int_equal(
         es_picture_new(&picture, SIDE, SIDE, es_theme_colors(theme)->paper),
         ES_OK);
@@ -119,8 +118,6 @@ static void look_of(double *out, es_theme theme, size_t series)
         es_color color = {rgb[0], rgb[1], rgb[2], 255};
         out[i] = sqrt(es_color_luminance(color));
     }
-    image_clear(&image);
-    es_picture_free(picture);
 }
 
 /* In grey, no two of twelve series look the same. */
@@ -155,20 +152,18 @@ TEST(texts_shrink_turn_and_vanish_with_the_width)
         {12, 234, NULL, "1234567", true, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        bundle *b = bundle_new(4, cases[i].n_series);
+        AUTO_FREE bundle *b = bundle_new(4, cases[i].n_series);
         size_t n_turned = 0;
         b->figure.style.width = cases[i].width;
         for (size_t k = 0; cases[i].is_long && k < 48; k++)
             b->bars[k].brief = b->bars[k].text = "1234567";
-        es_picture *picture = drawn(&b->figure);
+        AUTO(es_picture) picture = drawn(&b->figure);
         for (size_t k = 0; k < picture->n_shapes; k++)
             n_turned += picture->shapes[k].degrees == 90;
         assert_true(!cases[i].there || picture_says(picture, cases[i].there));
         assert_false(picture_says(picture, cases[i].not_there));
         /* "heads (%)" is always. */
         assert_int_equal(n_turned, cases[i].turned ? 17 : 1);
-        es_picture_free(picture);
-        free(b);
     }
 }
 
@@ -178,21 +173,19 @@ TEST(what_is_no_number_has_its_text_alone)
     static const double values[] = {NAN, INFINITY, -3, 0, 1e-310, 1e308};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         for (int stacked = 0; stacked < 2; stacked++) {
-            bundle *b = bundle_new(3, 2);
+            AUTO_FREE bundle *b = bundle_new(3, 2);
             for (size_t k = 0; k < 6; k++)
                 b->bars[k] = (es_bar){values[i], "n/a", "-", NULL};
             b->figure.stacked = stacked;
-            es_picture *picture = drawn(&b->figure);
+            AUTO(es_picture) picture = drawn(&b->figure);
             assert_true(stacked || picture_says(picture, "n/a"));
-            es_picture_free(picture);
-            free(b);
         }
 }
 
 TEST(long_names_are_cut)
 {
     for (size_t k = 0; k < 4; k++) {
-        bundle *b = bundle_new(5, 12);
+        AUTO_FREE bundle *b = bundle_new(5, 12);
         for (size_t i = 0; i < 12; i++) {
             memset(b->series_names[i], 'w', 200);
             snprintf(b->group_names[i], 40, "a group with a long name %zu", i);
@@ -205,7 +198,6 @@ TEST(long_names_are_cut)
                          "lines, the last of which is cut where there are "
                          "more of them than there is any space left for";
         es_picture_free(drawn(&b->figure));
-        free(b);
     }
 }
 
@@ -217,17 +209,16 @@ static es_status draw(es_picture **out, const void *figure)
 TEST(a_requested_size_is_kept)
 {
     es_picture *picture = NULL;
-    bundle *b = bundle_new(4, 3);
+    AUTO_FREE bundle *b = bundle_new(4, 3);
     assert_sizes_are_kept(draw, &b->figure, &b->figure.style);
     b->figure.n_groups = 0;
     assert_int_equal(es_bars_draw(&picture, &b->figure), ES_EUSAGE);
     assert_null(picture);
-    free(b);
 }
 
 TEST(pictures_are_golden)
 {
-    bundle *b = bundle_new(4, 12);
+    AUTO_FREE bundle *b = bundle_new(4, 12);
     assert_golden(drawn(&b->figure), "bars_grouped");
     b->figure.n_series = 3;
     b->figure.n_panels = 2;
@@ -235,5 +226,4 @@ TEST(pictures_are_golden)
     b->panels[0].totals = b->panels[1].totals = b->totals;
     b->figure.style.theme = ES_THEME_DARK;
     assert_golden(drawn(&b->figure), "bars_stacked");
-    free(b);
 }

@@ -7,6 +7,7 @@
 
 TEST(two_runs_are_golden)
 {
+    AUTO_BY(bundle_free)
     bundle a = bundle_new(12, 200, 0.05), b = bundle_new(6, 150, 0.05);
     for (size_t i = 90; i < 150; i++)
         row(&b, 5)[i] = NAN;
@@ -22,13 +23,11 @@ TEST(two_runs_are_golden)
     ASSERT_SAYS(picture, "NaN or infinite", "11"); /* "layer" is its heading */
     ASSERT_SAYS_NOT(picture, "layer 11");
     assert_golden(picture, "curves_two");
-    bundle_free(&a);
-    bundle_free(&b);
 }
 
 TEST(deep_and_noisy_runs_are_golden)
 {
-    bundle b = bundle_new(48, 3000, 0.2);
+    AUTO_BY(bundle_free) bundle b = bundle_new(48, 3000, 0.2);
     const es_curves_panel panel = {"GPT-2 XL", "step 3K", b.curves, 48};
     es_curves figure = figure_of(&panel, 1);
     figure.style.colormap = ES_COLORMAP_CIVIDIS;
@@ -36,7 +35,6 @@ TEST(deep_and_noisy_runs_are_golden)
     assert_int_equal(count_shapes(picture, ES_SHAPE_SPANS), 48);
     assert_int_equal(count_shapes(picture, ES_SHAPE_POLYLINE), 0);
     assert_golden(picture, "curves_deep");
-    bundle_free(&b);
 }
 
 /* The lowest value of one sample in 100,000 has its own full colour. */
@@ -48,7 +46,7 @@ TEST(one_sample_dip_stays)
     } cases[] = {{2, 50001}, {2, 77777}, {1, 50002}, {0.7, 33333}};
     for (size_t k = 0; k < 4; k++) {
         const double scale = cases[k].scale, at = (double)cases[k].at;
-        bundle b = bundle_new(1, 100000, 0.1);
+        AUTO_BY(bundle_free) bundle b = bundle_new(1, 100000, 0.1);
         for (size_t i = 0; i < b.n; i++)
             row(&b, 0)[i] += 1;
         row(&b, 0)[cases[k].at] = 0.02f;
@@ -65,7 +63,6 @@ TEST(one_sample_dip_stays)
         assert_int_equal(pixel(&s, 0, at - 6 * pixels, 0.25), 0xffffff);
         assert_int_equal(pixel(&s, 0, at + 6 * pixels, 0.25), 0xffffff);
         shot_clear(&s);
-        bundle_free(&b);
     }
 }
 
@@ -94,21 +91,19 @@ TEST(spans_touch)
     /* Fewer samples than columns, about as many, and more. */
     static const size_t counts[] = {300, 700, 3000};
     for (size_t k = 0; k < 3; k++) {
-        bundle b = bundle_new(1, counts[k], 0);
+        AUTO_BY(bundle_free) bundle b = bundle_new(1, counts[k], 0);
         for (size_t i = 0; i < b.n; i++)
             row(&b, 0)[i] = i % 2 ? 0.5f : 3.5f;
         const es_curves_panel panel = {"comb", NULL, b.curves, 1};
         es_curves figure = figure_of(&panel, 1);
-        es_picture *picture = drawn(&figure);
+        AUTO(es_picture) picture = drawn(&figure);
         check_spans_touch(picture);
-        es_picture_free(picture);
-        bundle_free(&b);
     }
 }
 
 TEST(gaps_stay_open_and_nan_is_marked)
 {
-    bundle b = bundle_new(1, 101, 0);
+    AUTO_BY(bundle_free) bundle b = bundle_new(1, 101, 0);
     for (size_t i = 0; i < b.n; i++)
         row(&b, 0)[i] = 2;
     for (size_t i = 20; i <= 30; i++)
@@ -135,11 +130,11 @@ TEST(gaps_stay_open_and_nan_is_marked)
         assert_int_equal(pixel(&s, 0, cases[i].step, below), cases[i].below);
     }
     shot_clear(&s);
-    bundle_free(&b);
 }
 
 TEST(single_samples_are_dots)
 {
+    AUTO_BY(bundle_free)
     bundle one = bundle_new(3, 1, 0), many = bundle_new(1, 9000, 0.1);
     const es_curves_panel panels[] = {{"one", NULL, one.curves, 3},
                                       {"many", NULL, many.curves, 1}};
@@ -154,12 +149,11 @@ TEST(single_samples_are_dots)
                          color_of(&s, i));
     assert_int_equal(pixel(&s, 1, 4500, 1.5), color_of(&s, 0));
     shot_clear(&s);
-    bundle_free(&one);
-    bundle_free(&many);
 }
 
 TEST(axes_are_shared)
 {
+    AUTO_BY(bundle_free)
     bundle a = bundle_new(2, 100, 0), b = bundle_new(2, 60, 0),
            c = bundle_new(2, 20, 0);
     row(&b, 1)[5] = 9;
@@ -182,9 +176,6 @@ TEST(axes_are_shared)
     assert_true(sheet.blocks[1].last == 59);
     assert_true(sheet.blocks[2].last == 19);
     es_curves_sheet_clear(&sheet);
-    bundle_free(&a);
-    bundle_free(&b);
-    bundle_free(&c);
 }
 
 TEST(scale_holds_zero_where_it_is_near)
@@ -204,7 +195,7 @@ TEST(scale_holds_zero_where_it_is_near)
         {{NAN, INFINITY}, 3.878, 0, 3.878},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        bundle b = bundle_new(1, 2, 0);
+        AUTO_BY(bundle_free) bundle b = bundle_new(1, 2, 0);
         memcpy(row(&b, 0), cases[i].values, sizeof cases[i].values);
         const es_curves_panel panel = {"x", NULL, b.curves, 1};
         es_curves figure = figure_of(&panel, 1);
@@ -216,7 +207,6 @@ TEST(scale_holds_zero_where_it_is_near)
         assert_true(axis->high >= cases[i].least_high - 1e-6);
         assert_true(axis->low < axis->high);
         es_curves_sheet_clear(&sheet);
-        bundle_free(&b);
     }
 }
 
@@ -224,7 +214,7 @@ TEST(a_legend_suits_any_depth)
 {
     static const size_t counts[] = {1, 2, 12, 16, 17, 24, 48, 96, 128};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        bundle b = bundle_new(counts[i], 50, 0.1);
+        AUTO_BY(bundle_free) bundle b = bundle_new(counts[i], 50, 0.1);
         const es_curves_panel panel = {"deep", NULL, b.curves, counts[i]};
         es_curves figure = figure_of(&panel, 1);
         shot s = shot_of(&figure, 2);
@@ -239,12 +229,12 @@ TEST(a_legend_suits_any_depth)
                                       y) == color_of(&s, 0);
         assert_true(found);
         shot_clear(&s);
-        bundle_free(&b);
     }
 }
 
 TEST(nothing_to_draw_is_said)
 {
+    AUTO_BY(bundle_free)
     bundle empty = bundle_new(2, 0, 0), nan = bundle_new(2, 5, 0);
     for (size_t i = 0; i < 10; i++)
         nan.values[i] = NAN;
@@ -259,8 +249,6 @@ TEST(nothing_to_draw_is_said)
     picture = NULL;
     assert_int_equal(es_curves_draw(&picture, &figure), ES_EUSAGE);
     assert_null(picture);
-    bundle_free(&empty);
-    bundle_free(&nan);
 }
 
 TEST(hostile_values_and_steps_are_drawn_soundly)
@@ -271,7 +259,7 @@ TEST(hostile_values_and_steps_are_drawn_soundly)
     static const int64_t steps[] = {INT64_MIN, -1,        0, 1, 1,  INT64_MAX,
                                     7,         INT64_MAX, 3, 2, -5, 0};
     size_t n = sizeof values / sizeof *values;
-    bundle b = bundle_new(1, n, 0);
+    AUTO_BY(bundle_free) bundle b = bundle_new(1, n, 0);
     const es_curves_panel panel = {"hostile", NULL, b.curves, 1};
     es_curves figure = figure_of(&panel, 1);
     memcpy(b.steps, steps, sizeof steps);
@@ -285,26 +273,23 @@ TEST(hostile_values_and_steps_are_drawn_soundly)
             }
         }
     }
-    bundle_free(&b);
 }
 
 TEST(wide_step_labels_do_not_touch)
 {
-    bundle b = bundle_new(2, 60, 0.1);
+    AUTO_BY(bundle_free) bundle b = bundle_new(2, 60, 0.1);
     for (size_t i = 0; i < b.n; i++)
         b.steps[i] = 123456700 + 2 * (int64_t)i;
     const es_curves_panel panels[] = {{"resumed", NULL, b.curves, 2},
                                       {"again", NULL, b.curves, 2}};
     es_curves figure = figure_of(panels, 2);
-    es_picture *picture = drawn(&figure);
+    AUTO(es_picture) picture = drawn(&figure);
     assert_true(picture_says(picture, "123.45675M"));
-    es_picture_free(picture);
-    bundle_free(&b);
 }
 
 TEST(a_denormal_range_is_drawn_soundly)
 {
-    bundle b = bundle_new(1, 3, 0);
+    AUTO_BY(bundle_free) bundle b = bundle_new(1, 3, 0);
     memset(b.values, 0, 3 * sizeof *b.values);
     const es_curves_panel panel = {"zeros", NULL, b.curves, 1};
     es_curves figure = figure_of(&panel, 1);
@@ -315,7 +300,6 @@ TEST(a_denormal_range_is_drawn_soundly)
     assert_true(es_curves_y(block, 0) == block->plot.y + block->plot.height);
     assert_true(isfinite(es_curves_y(block, 5e-324)));
     es_curves_sheet_clear(&sheet);
-    bundle_free(&b);
 }
 
 static es_status draw(es_picture **out, const void *figure)
@@ -325,12 +309,11 @@ static es_status draw(es_picture **out, const void *figure)
 
 TEST(a_requested_size_is_kept)
 {
-    bundle b = bundle_new(12, 100, 0.1);
+    AUTO_BY(bundle_free) bundle b = bundle_new(12, 100, 0.1);
     const es_curves_panel panels[] = {{"a", "first", b.curves, 12},
                                       {"b", "second", b.curves, 12}};
     es_curves figure = figure_of(panels, 2);
     assert_sizes_are_kept(draw, &figure, &figure.style);
-    bundle_free(&b);
 }
 
 TEST(long_texts_are_cut)
@@ -338,7 +321,7 @@ TEST(long_texts_are_cut)
     char longest[201];
     memset(longest, 'M', 200);
     longest[200] = '\0';
-    bundle b = bundle_new(3, 40, 0.1);
+    AUTO_BY(bundle_free) bundle b = bundle_new(3, 40, 0.1);
     b.curves[0].label = longest;
     b.curves[1].label = "\x01\xf0\x9f\x98\x80\xff";
     b.curves[2].label = NULL;
@@ -347,5 +330,4 @@ TEST(long_texts_are_cut)
     es_curves figure = figure_of(panels, 2);
     figure.style.title = figure.note = figure.reference_text = longest;
     es_picture_free(drawn(&figure));
-    bundle_free(&b);
 }

@@ -36,10 +36,9 @@ static es_picture *drawn(const es_heatmap *figure)
 /* A heatmap at the program's own scale is written with a palette. */
 static void check_palette(const es_picture *picture)
 {
-    es_image image;
+    AUTO_BY(image_clear) es_image image;
     assert_true(picture_image(&image, picture, 2));
     assert_in_range(image.n_palette, 64, 256);
-    image_clear(&image);
 }
 
 TEST(published_models_are_golden)
@@ -130,9 +129,8 @@ TEST(every_shape_is_drawn_soundly)
         const es_heatmap_panel panel = {"SM+LN+G", "step 400", values,
                                         shapes[i][0], shapes[i][1]};
         es_heatmap figure = figure_of(&panel, 1);
-        es_picture *picture = drawn(&figure);
+        AUTO(es_picture) picture = drawn(&figure);
         assert_true(picture->width < 1500 && picture->height < 1500);
-        es_picture_free(picture);
     }
 }
 
@@ -181,11 +179,9 @@ TEST(hostile_scales_and_values_are_drawn_soundly)
         for (size_t high = 0; high < N_HOSTILE; high++) {
             figure.low = hostile[low];
             figure.high = hostile[high];
-            es_picture *picture = drawn(&figure);
-            es_image image;
+            AUTO(es_picture) picture = drawn(&figure);
+            AUTO_BY(image_clear) es_image image;
             assert_true(picture_image(&image, picture, 0.5));
-            image_clear(&image);
-            es_picture_free(picture);
         }
     }
 }
@@ -249,7 +245,7 @@ TEST(decimals_distinguish_values)
         const char *texts[4] = {0};
         size_t n = 0, wanted = 0;
         figure.style.width = 700;
-        es_picture *picture = drawn(&figure);
+        AUTO(es_picture) picture = drawn(&figure);
         for (size_t k = 0; k < picture->n_shapes; k++) {
             const es_picture_shape *s = &picture->shapes[k];
             bool number = s->kind == ES_SHAPE_TEXT && n < 4 &&
@@ -262,7 +258,6 @@ TEST(decimals_distinguish_values)
             if (cases[i].texts[k])
                 assert_string_equal(texts[wanted++], cases[i].texts[k]);
         assert_int_equal(n, wanted);
-        es_picture_free(picture);
     }
 }
 
@@ -283,7 +278,6 @@ TEST(a_logarithmic_scale_has_decades)
     figure.high = 5e5;
     figure.logarithmic = true;
     figure.style.height = 200;
-    es_picture *picture = drawn(&figure);
+    AUTO(es_picture) picture = drawn(&figure);
     ASSERT_SAYS(picture, "1", "1000");
-    es_picture_free(picture);
 }

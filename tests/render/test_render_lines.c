@@ -7,7 +7,7 @@
 TEST(area_is_a_tint)
 {
     float low[40], high[40];
-    bundle b = bundle_new(1, 40, 0);
+    AUTO_BY(bundle_free) bundle b = bundle_new(1, 40, 0);
     for (size_t i = 0; i < 40; i++) {
         row(&b, 0)[i] = 2;
         low[i] = i == 20 ? 0.1f : 1;
@@ -34,13 +34,12 @@ TEST(area_is_a_tint)
     assert_true(s.sheet.blocks[0].upright.high > 3);
     assert_false(picture_says(s.picture, "NaN or infinite"));
     shot_clear(&s);
-    bundle_free(&b);
 }
 
 TEST(logarithm_keeps_zero)
 {
     static const float values[] = {0, 1, 10, 100, 1000, 0};
-    bundle b = bundle_new(1, 6, 0);
+    AUTO_BY(bundle_free) bundle b = bundle_new(1, 6, 0);
     memcpy(row(&b, 0), values, sizeof values);
     const es_curves_panel panel = {"counts", NULL, b.curves, 1};
     es_curves figure = figure_of(&panel, 1);
@@ -65,12 +64,11 @@ TEST(logarithm_keeps_zero)
     es_picture *none = NULL;
     assert_int_equal(es_curves_draw(&none, &figure), ES_EUSAGE);
     assert_non_null(strstr(es_message(), "no place for -0.5"));
-    bundle_free(&b);
 }
 
 TEST(what_is_beyond_the_limit_is_cut_and_marked)
 {
-    bundle b = bundle_new(1, 101, 0);
+    AUTO_BY(bundle_free) bundle b = bundle_new(1, 101, 0);
     for (size_t i = 0; i < b.n; i++)
         row(&b, 0)[i] = i == 40 ? 5e7f : 2 + (float)(i % 2);
     const es_curves_panel panel = {"cut", NULL, b.curves, 1};
@@ -86,10 +84,8 @@ TEST(what_is_beyond_the_limit_is_cut_and_marked)
     assert_int_equal(pixel(&s, 0, 60, top + above), 0xffffff);
     shot_clear(&s);
     figure.limit = NAN; /* and nothing is said where nothing is cut */
-    es_picture *all = drawn(&figure);
+    AUTO(es_picture) all = drawn(&figure);
     assert_false(picture_says(all, "above the scale, up to 5e+07"));
-    es_picture_free(all);
-    bundle_free(&b);
 }
 
 TEST(every_mark_is_its_own)
@@ -97,7 +93,7 @@ TEST(every_mark_is_its_own)
     const es_colors *colors = es_theme_colors(ES_THEME_LIGHT);
     char *svgs[ES_N_MARKS];
     for (size_t i = 0; i < ES_N_MARKS; i++) {
-        es_picture *picture = NULL;
+        AUTO(es_picture) picture = NULL;
         size_t n;
         assert_int_equal(es_picture_new(&picture, 20, 20, colors->paper),
                          ES_OK);
@@ -106,7 +102,6 @@ TEST(every_mark_is_its_own)
         assert_non_null(svgs[i]);
         for (size_t k = 0; k < i; k++)
             assert_string_not_equal(svgs[k], svgs[i]);
-        es_picture_free(picture);
     }
     for (size_t i = 0; i < ES_N_MARKS; i++)
         free(svgs[i]);
@@ -136,7 +131,7 @@ static es_curves runs_figure(const es_curves_panel *panels, size_t n)
 
 TEST(categories_are_golden)
 {
-    bundle b = categories_new(12, 100);
+    AUTO_BY(bundle_free) bundle b = categories_new(12, 100);
     row(&b, 3)[70] = NAN;
     for (size_t i = 0; i < 12; i++)
         for (size_t k = 0; k < 100; k++)
@@ -150,11 +145,11 @@ TEST(categories_are_golden)
     es_picture *picture = drawn(&figure);
     ASSERT_SAYS(picture, "layer 11");
     assert_golden(picture, "curves_categories");
-    bundle_free(&b);
 }
 
 TEST(panels_may_have_their_own_scales)
 {
+    AUTO_BY(bundle_free)
     bundle a = bundle_new(1, 9, 0), b = bundle_new(1, 9, 0);
     row(&b, 0)[4] = 1000;
     const es_curves_panel panels[] = {{"a", NULL, a.curves, 1},
@@ -167,11 +162,8 @@ TEST(panels_may_have_their_own_scales)
     assert_true(sheet.blocks[0].upright.high < 5);
     assert_true(sheet.blocks[1].upright.high >= 1000);
     es_curves_sheet_clear(&sheet);
-    es_picture *picture = drawn(&figure);
+    AUTO(es_picture) picture = drawn(&figure);
     assert_true(picture_says(picture, "1000"));
-    es_picture_free(picture);
-    bundle_free(&a);
-    bundle_free(&b);
 }
 
 /* Beside the panels or below their axes, whatever the page. */
@@ -199,7 +191,7 @@ TEST(legend_is_clear_of_data)
                                       {480, 270}, {600, 220}, {700, 500}};
     static const size_t counts[] = {1, 2, 6, 12, 20};
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
-        bundle b = categories_new(counts[k], 7);
+        AUTO_BY(bundle_free) bundle b = categories_new(counts[k], 7);
         const es_curves_panel panels[] = {{"a", NULL, b.curves, counts[k]},
                                           {"b", NULL, b.curves, counts[k]}};
         for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
@@ -207,28 +199,24 @@ TEST(legend_is_clear_of_data)
             figure.style.width = sizes[i / 2][0];
             figure.style.height = sizes[i / 2][1];
             check_legend_is_clear(&figure);
-            es_picture *picture = drawn(&figure);
+            AUTO(es_picture) picture = drawn(&figure);
             for (size_t c = 0; c < counts[k]; c++)
                 assert_true(picture_says(picture, b.labels[c]));
-            es_picture_free(picture);
         }
-        bundle_free(&b);
     }
 }
 
 TEST(few_samples_are_dots_at_whole_ticks)
 {
-    bundle b = bundle_new(2, 4, 0);
+    AUTO_BY(bundle_free) bundle b = bundle_new(2, 4, 0);
     b.curves[1].pen = ES_PEN_MARKS;
     b.curves[1].color = 1;
     const es_curves_panel panel = {"few", NULL, b.curves, 2};
     es_curves figure = figure_of(&panel, 1);
     figure.x_text = "layer";
-    es_picture *picture = drawn(&figure); /* by depth: each sample a dot */
+    AUTO(es_picture) picture = drawn(&figure); /* by depth: each sample a dot */
     assert_int_equal(count_shapes(picture, ES_SHAPE_DOT), 8);
     assert_int_equal(count_shapes(picture, ES_SHAPE_POLYLINE), 1);
     ASSERT_SAYS(picture, "layer", "3");
     ASSERT_SAYS_NOT(picture, "0.5", "step");
-    es_picture_free(picture);
-    bundle_free(&b);
 }

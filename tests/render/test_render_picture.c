@@ -26,7 +26,7 @@ TEST(size_is_checked)
 {
     static const double bad[] = {0,   0.99,     -5,       20000.5,
                                  NAN, INFINITY, -INFINITY};
-    es_picture *picture = NULL;
+    AUTO(es_picture) picture = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(es_picture_new(&picture, bad[i], 10, white),
                          ES_EUSAGE);
@@ -35,7 +35,6 @@ TEST(size_is_checked)
         assert_null(picture);
     }
     assert_int_equal(es_picture_new(&picture, 1, 20000, white), ES_OK);
-    es_picture_free(picture);
     es_picture_free(NULL);
 }
 
@@ -66,7 +65,7 @@ static void append_bad(es_picture *p, double bad)
 
 TEST(bad_numbers_are_left_out)
 {
-    es_picture *picture = blank(10, 10);
+    AUTO(es_picture) picture = blank(10, 10);
     append_bad(picture, NAN);
     append_bad(picture, INFINITY);
     append_bad(picture, -INFINITY);
@@ -79,7 +78,6 @@ TEST(bad_numbers_are_left_out)
     assert_int_equal(picture->n_shapes, 0);
     es_picture_rect(picture, 1, 1, 1, 1, red);
     assert_int_equal(picture->n_shapes, 1);
-    es_picture_free(picture);
 }
 
 TEST(large_numbers_are_brought_in)
@@ -99,7 +97,7 @@ TEST(large_numbers_are_brought_in)
 
 TEST(half_bad_pair_is_a_gap)
 {
-    es_picture *picture = blank(10, 10);
+    AUTO(es_picture) picture = blank(10, 10);
     const double points[] = {0, 1, NAN, 2, 3, INFINITY, 4, 5};
     es_picture_polyline(picture, points, 4, 1, red);
     es_picture_spans(picture, 0, 1, points, 4, red);
@@ -107,7 +105,6 @@ TEST(half_bad_pair_is_a_gap)
     assert_true(picture_is_finite(picture));
     assert_true(isnan(picture->numbers[3]) && isnan(picture->numbers[4]));
     assert_true(picture->numbers[7] == 5);
-    es_picture_free(picture);
 }
 
 TEST(out_of_memory_is_reported)
@@ -183,9 +180,9 @@ TEST(spans_fill_their_columns)
 
 TEST(hatch_stays_inside)
 {
-    es_picture *picture = blank(20, 20);
+    AUTO(es_picture) picture = blank(20, 20);
     es_picture_hatch(picture, 5, 5, 10, 10, white, red);
-    es_image image = drawn(picture, 1);
+    AUTO_BY(image_clear) es_image image = drawn(picture, 1);
     int inside = 0;
     for (int y = 0; y < 20; y++) {
         for (int x = 0; x < 20; x++) {
@@ -196,8 +193,6 @@ TEST(hatch_stays_inside)
         }
     }
     assert_in_range(inside, 20, 80);
-    image_clear(&image);
-    es_picture_free(picture);
 }
 
 /* Leftmost and rightmost pixel that is not white; frees the picture. */
@@ -294,12 +289,10 @@ TEST(any_bytes_can_be_drawn)
             /* Mostly bytes of long characters. */
             text[i] = (char)((x >> 24) % 3 ? 0x80 | x >> 20 : x >> 20);
         }
-        es_picture *picture = blank(300, 20);
+        AUTO(es_picture) picture = blank(300, 20);
         es_picture_text(picture, 2, 15, 9, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
                         red, text);
-        es_image image = drawn(picture, 1);
-        image_clear(&image);
-        es_picture_free(picture);
+        AUTO_BY(image_clear) es_image image = drawn(picture, 1);
     }
 }
 
@@ -308,7 +301,7 @@ TEST(text_is_fitted)
     const char *text = "h\xc3\xa9\xc3\xa9\xc3\xa9 \xf0\x9f\x98\x80 \xd7\xa9\xd7"
                        "\x9c\xd7\x95\xd7\x9d and more";
     double whole = es_text_width(text, 9, ES_WEIGHT_BOLD);
-    char *fitted = es_text_fit(text, whole, 9, ES_WEIGHT_BOLD);
+    AUTO_FREE char *fitted = es_text_fit(text, whole, 9, ES_WEIGHT_BOLD);
     assert_string_equal(fitted, text);
     free(fitted);
     double widest = 0;
@@ -326,7 +319,6 @@ TEST(text_is_fitted)
     assert_true(widest > 0.8 * whole);
     fitted = es_text_fit("x", NAN, 9, ES_WEIGHT_NORMAL);
     assert_string_equal(fitted, "");
-    free(fitted);
 }
 
 /* Hebrew and Arabic words and what is drawn of them, by code points. */
@@ -398,9 +390,8 @@ TEST(leftward_text_is_measured)
     assert_true(es_drawn_width(SALAM, 9, ES_WEIGHT_NORMAL) > drawn);
     const char *text = SHALOM " " SALAM " and more";
     double space = es_text_width(SHALOM "\u2026", 9, ES_WEIGHT_NORMAL) + 0.1;
-    char *fitted = es_text_fit(text, space, 9, ES_WEIGHT_NORMAL);
+    AUTO_FREE char *fitted = es_text_fit(text, space, 9, ES_WEIGHT_NORMAL);
     assert_string_equal(fitted, SHALOM "\u2026");
-    free(fitted);
 }
 
 /* The same ink as of the turned text, for any alignment. */
@@ -410,14 +401,13 @@ TEST(leftward_text_is_placed)
         const char *texts[] = {SALAM " 0.25", "0.25 " MALAS};
         es_image images[2];
         for (int i = 0; i < 2; i++) {
-            es_picture *picture = blank(200, 30);
+            AUTO(es_picture) picture = blank(200, 30);
             es_picture_text(picture, 100, 20, 12, (es_align)align,
                             ES_WEIGHT_NORMAL, 0, red, texts[i]);
             if (i == 1) /* it is turned already */
                 picture->shapes[0].drawn = picture->shapes[0].first;
             assert_true(picture_says(picture, texts[i]));
             images[i] = drawn(picture, 1);
-            es_picture_free(picture);
         }
         assert_memory_equal(images[0].rgb, images[1].rgb, 200 * 30 * 3);
         image_clear(&images[0]);
@@ -428,12 +418,11 @@ TEST(leftward_text_is_placed)
 static void draw_name(es_picture *picture, const char *name, double x, double y,
                       es_align align, es_font_weight weight)
 {
-    char *fitted = es_text_fit(name, 135, 10, weight);
+    AUTO_FREE char *fitted = es_text_fit(name, 135, 10, weight);
     assert_non_null(fitted);
     es_picture_frame(picture, x, y, 135, 14, 0.5, blue);
     es_picture_text(picture, align == ES_ALIGN_END ? x + 135 : x, y + 11, 10,
                     align, weight, 0, red, fitted);
-    free(fitted);
 }
 
 /* Names that people and attackers give, each within its frame. */

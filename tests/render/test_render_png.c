@@ -34,8 +34,8 @@ TEST(up_to_256_colors_are_a_palette)
     static const unsigned counts[] = {7, 255 /* and the background */, 256,
                                       400};
     for (size_t k = 0; k < 4; k++) {
-        es_picture *picture = squares(counts[k]);
-        es_image image;
+        AUTO(es_picture) picture = squares(counts[k]);
+        AUTO_BY(image_clear) es_image image;
         assert_true(picture_image(&image, picture, 1));
         assert_int_equal(image.color_type, counts[k] < 256
                                                ? PNG_COLOR_TYPE_PALETTE
@@ -44,8 +44,6 @@ TEST(up_to_256_colors_are_a_palette)
             assert_int_equal(
                 image_at(&image, (int)(i % 20 * 2), (int)(i / 20 * 2 + 1)),
                 image_color(color_of(i)));
-        image_clear(&image);
-        es_picture_free(picture);
     }
 }
 
@@ -60,7 +58,7 @@ static bool is_named(uint32_t color, unsigned n)
 /* What the merged blends may cost, and that named colours cost nothing. */
 TEST(blends_share_entries)
 {
-    es_picture *picture = squares(120);
+    AUTO(es_picture) picture = squares(120);
     for (int i = 0; i < 12; i++)
         es_picture_text(picture, 0, 4 + i, 7, ES_ALIGN_START, ES_WEIGHT_NORMAL,
                         0, color_of((unsigned)i), "%@&WQ8");
@@ -70,7 +68,7 @@ TEST(blends_share_entries)
     assert_int_equal(es_picture_play(picture, cr, 2), CAIRO_STATUS_SUCCESS);
     cairo_surface_flush(surface);
     const unsigned char *data = cairo_image_surface_get_data(surface);
-    es_image image;
+    AUTO_BY(image_clear) es_image image;
     assert_true(picture_image(&image, picture, 2));
     assert_int_equal(image.color_type, PNG_COLOR_TYPE_PALETTE);
     int changed = 0;
@@ -87,19 +85,17 @@ TEST(blends_share_entries)
         }
     }
     assert_true(changed > 0);
-    image_clear(&image);
     cairo_destroy(cr);
     cairo_surface_destroy(surface);
-    es_picture_free(picture);
 }
 
 TEST(wide_rows_are_written)
 {
     for (unsigned n = 200; n <= 1500; n += 1300) {
-        es_picture *picture = blank(16000, 3);
+        AUTO(es_picture) picture = blank(16000, 3);
         for (unsigned x = 0; x < 16000; x++)
             es_picture_rect(picture, x, 1, 1, 1, color_of(x % n));
-        es_image image;
+        AUTO_BY(image_clear) es_image image;
         assert_true(picture_image(&image, picture, 2));
         assert_int_equal(image.color_type, n == 200 ? PNG_COLOR_TYPE_PALETTE
                                                     : PNG_COLOR_TYPE_RGB);
@@ -107,8 +103,6 @@ TEST(wide_rows_are_written)
         for (int x = 31999; x > 0; x -= 998)
             assert_int_equal(image_at(&image, x, 2 + (x & 1)),
                              image_color(color_of((unsigned)x / 2 % n)));
-        image_clear(&image);
-        es_picture_free(picture);
     }
 }
 
@@ -122,15 +116,13 @@ TEST(size_is_checked)
                  {NAN, ES_EUSAGE},
                  {INFINITY, ES_EUSAGE},
                  {2, ES_EUSAGE}};
-    es_picture *picture = blank(20000, 2);
-    FILE *out = fopen("/dev/null", "wb");
+    AUTO(es_picture) picture = blank(20000, 2);
+    AUTO(FILE) out = fopen("/dev/null", "wb");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(es_picture_write(picture, out, ES_FORMAT_PNG,
                                           cases[i].scale, NULL, 0),
                          cases[i].status);
     assert_non_null(strstr(es_message(), "40000x4"));
-    fclose(out);
-    es_picture_free(picture);
 }
 
 TEST(notes_are_read_back)
@@ -146,10 +138,11 @@ TEST(notes_are_read_back)
         {"", "empty"},
         {" x ", ""},
     };
-    es_picture *picture = blank(10, 10);
+    AUTO(es_picture) picture = blank(10, 10);
     size_t n;
-    char *bytes = picture_bytes(&n, picture, ES_FORMAT_PNG, 1, notes, 6);
-    es_image image;
+    AUTO_FREE char *bytes =
+        picture_bytes(&n, picture, ES_FORMAT_PNG, 1, notes, 6);
+    AUTO_BY(image_clear) es_image image;
     assert_non_null(bytes);
     assert_true(image_read(&image, bytes, n));
     assert_int_equal(image.n_notes, 6);
@@ -164,26 +157,21 @@ TEST(notes_are_read_back)
     assert_true(memmem(bytes, n, "tEXtTitle", 9) != NULL);
     assert_true(memmem(bytes, n, "iTXtrun", 7) != NULL);
     assert_true(memmem(bytes, n, "tIME", 4) == NULL);
-    image_clear(&image);
-    free(bytes);
-    es_picture_free(picture);
 }
 
 TEST(the_same_picture_gives_the_same_bytes)
 {
-    es_picture *picture = squares(99);
+    AUTO(es_picture) picture = squares(99);
     es_picture_text(picture, 1, 9, 8, ES_ALIGN_START, ES_WEIGHT_NORMAL, 0,
                     color_of(3), "text");
     size_t n, again;
-    char *a = picture_bytes(&n, picture, ES_FORMAT_PNG, 2, NULL, 0);
-    char *b = picture_bytes(&again, picture, ES_FORMAT_PNG, 2, NULL, 0);
+    AUTO_FREE char *a = picture_bytes(&n, picture, ES_FORMAT_PNG, 2, NULL, 0);
+    AUTO_FREE char *b =
+        picture_bytes(&again, picture, ES_FORMAT_PNG, 2, NULL, 0);
     assert_non_null(a);
     assert_non_null(b);
     assert_int_equal(n, again);
     assert_memory_equal(a, b, n);
-    free(a);
-    free(b);
-    es_picture_free(picture);
 }
 
 /* A palette; RGB; so small that nothing is written before the flush. */
@@ -194,8 +182,8 @@ TEST(a_full_disk_is_an_error)
         double scale;
     } cases[] = {{3, 20}, {400, 20}, {1, 0.1}};
     for (size_t i = 0; i < 6; i++) {
-        es_picture *picture = squares(cases[i / 2].n);
-        FILE *out = fopen("/dev/full", "wb");
+        AUTO(es_picture) picture = squares(cases[i / 2].n);
+        AUTO(FILE) out = fopen("/dev/full", "wb");
         assert_non_null(out);
         if (i % 2)
             setvbuf(out, NULL, _IONBF, 0);
@@ -203,8 +191,6 @@ TEST(a_full_disk_is_an_error)
                                           cases[i / 2].scale, NULL, 0),
                          ES_EIO);
         assert_non_null(strstr(es_message(), "No space left"));
-        fclose(out);
-        es_picture_free(picture);
     }
 }
 

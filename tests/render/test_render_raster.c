@@ -19,8 +19,8 @@ static es_picture *image_picture(void)
 TEST(cells_become_pixels)
 {
     static const int wanted[2][3] = {{0, 1, 2}, {2, 0, 1}};
-    es_picture *picture = image_picture();
-    es_image image;
+    AUTO(es_picture) picture = image_picture();
+    AUTO_BY(image_clear) es_image image;
     assert_true(picture_image(&image, picture, 2));
     assert_int_equal(image.n_palette, 3); /* no blends */
     for (int y = 0; y < 40; y++)
@@ -30,14 +30,12 @@ TEST(cells_become_pixels)
             assert_int_equal(image_at(&image, 2 * x, 2 * y),
                              image_color(palette[color]));
         }
-    image_clear(&image);
-    es_picture_free(picture);
 }
 
 TEST(nothing_to_show_is_left_out)
 {
     const uint8_t cells[1] = {0};
-    es_picture *picture = NULL;
+    AUTO(es_picture) picture = NULL;
     assert_int_equal(es_picture_new(&picture, 60, 40, palette[0]), ES_OK);
     es_picture_image(picture, 1, 1, 9, 9, cells, 0, 1, palette, 1);
     es_picture_image(picture, 1, 1, 9, 9, cells, 1, 0, palette, 1);
@@ -45,19 +43,16 @@ TEST(nothing_to_show_is_left_out)
     es_picture_image(picture, 1, 1, NAN, 9, cells, 1, 1, palette, 1);
     es_picture_image(picture, 1, 1, 0, 9, cells, 1, 1, palette, 1);
     assert_int_equal(picture->n_shapes, 0);
-    es_picture_free(picture);
 }
 
 TEST(svg_holds_a_png)
 {
-    es_picture *picture = image_picture();
+    AUTO(es_picture) picture = image_picture();
     size_t n;
-    char *svg = picture_bytes(&n, picture, ES_FORMAT_SVG, 1, NULL, 0);
+    AUTO_FREE char *svg = picture_bytes(&n, picture, ES_FORMAT_SVG, 1, NULL, 0);
     assert_non_null(svg);
     /* The signature of a PNG in base 64. */
     assert_non_null(strstr(svg, "data:image/png;base64,iVBORw0KGgo"));
-    free(svg);
-    es_picture_free(picture);
 }
 
 /* --- joining --------------------------------------------------------------*/
@@ -174,21 +169,18 @@ TEST(one_nan_is_marked)
     model m = make_model(4, 36, 2048);
     es_raster_panel panel = panel_of(&m);
     uint32_t alarm = image_color(es_theme_colors(ES_THEME_LIGHT)->alarm);
-    es_image image;
-    es_picture *clean = drawn(&panel, 1, ES_THEME_LIGHT);
+    AUTO_BY(image_clear) es_image image;
+    AUTO(es_picture) clean = drawn(&panel, 1, ES_THEME_LIGHT);
     assert_true(picture_image(&image, clean, 2));
     assert_int_equal(count_color(&image, alarm), 0);
     image_clear(&image);
-    es_picture_free(clean);
     m.values[100 * 2048 + 1777] = NAN;
-    es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT);
+    AUTO(es_picture) picture = drawn(&panel, 1, ES_THEME_LIGHT);
     assert_true(picture_says(picture, "NaN or infinite"));
     assert_true(picture_image(&image, picture, 2));
     assert_in_range(image.n_palette, 64, 256);
     /* The legend's square is 15 x 15 within its frame; a mark is 2 x 6. */
     assert_true(count_color(&image, alarm) >= 15 * 15 + 12 + 12 + 1);
-    image_clear(&image);
-    es_picture_free(picture);
     free_model(&m);
 }
 
@@ -233,12 +225,11 @@ TEST(ticks_are_at_samples)
         panel.right = cases[i].right;
         panel.first = cases[i].first;
         panel.last = cases[i].last;
-        es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT);
+        AUTO(es_picture) picture = drawn(&panel, 1, ES_THEME_LIGHT);
         for (size_t k = 0; k < 3 && cases[i].there[k]; k++)
             assert_true(picture_says(picture, cases[i].there[k]));
         for (size_t k = 0; k < 2; k++)
             assert_false(picture_says(picture, cases[i].not_there[k]));
-        es_picture_free(picture);
         free_model(&m);
     }
 }

@@ -83,9 +83,8 @@ static void assert_same(const es_picture *picture, const char *name)
 
 TEST(every_shape_looks_alike_in_all_formats)
 {
-    es_picture *picture = shapes();
+    AUTO(es_picture) picture = shapes();
     assert_same(picture, "shapes");
-    es_picture_free(picture);
 }
 
 static void remove_shape(es_picture *picture, size_t i)
@@ -99,17 +98,16 @@ static void remove_shape(es_picture *picture, size_t i)
  * any of its shapes, the clips included. */
 TEST(a_lost_shape_is_seen)
 {
-    es_picture *whole = shapes();
+    AUTO(es_picture) whole = shapes();
     size_t n = whole->n_shapes;
-    es_image ours;
+    AUTO_BY(image_clear) es_image ours;
     int x, y;
     if (!there)
         skip();
     assert_true(picture_image(&ours, whole, SCALE));
-    es_picture_free(whole);
     for (size_t i = 0; i < n; i++) {
-        es_picture *picture = shapes();
-        es_image theirs;
+        AUTO(es_picture) picture = shapes();
+        AUTO_BY(image_clear) es_image theirs;
         remove_shape(picture, i);
         assert_true(viewers_image(&theirs, picture, ES_FORMAT_SVG, SCALE));
         double difference = image_difference(&ours, &theirs, &x, &y);
@@ -117,10 +115,7 @@ TEST(a_lost_shape_is_seen)
             fprintf(stderr, "without shape %zu: differs by %.1f\n", i,
                     difference);
         assert_true(difference > 2 * TOLERANCE);
-        image_clear(&theirs);
-        es_picture_free(picture);
     }
-    image_clear(&ours);
 }
 
 static es_picture *heatmap(void)
@@ -148,9 +143,8 @@ static es_picture *heatmap(void)
 
 TEST(a_heatmap_looks_alike_in_all_formats)
 {
-    es_picture *picture = heatmap();
+    AUTO(es_picture) picture = heatmap();
     assert_same(picture, "heatmap");
-    es_picture_free(picture);
 }
 
 static es_picture *leftward(void)
@@ -175,9 +169,8 @@ static es_picture *leftward(void)
 /* A viewer turns and joins by itself what we turn and join for PNG. */
 TEST(leftward_text_looks_alike_in_all_formats)
 {
-    es_picture *picture = leftward();
+    AUTO(es_picture) picture = leftward();
     assert_same(picture, "leftward text");
-    es_picture_free(picture);
 }
 
 TEST(curves_look_alike_in_all_formats)
@@ -201,10 +194,9 @@ TEST(curves_look_alike_in_all_formats)
                               .reference = 3.2,
                               .reference_text = "ceiling",
                               .line_text = "layer"};
-    es_picture *picture = NULL;
+    AUTO(es_picture) picture = NULL;
     assert_int_equal(es_curves_draw(&picture, &figure), ES_OK);
     assert_same(picture, "curves");
-    es_picture_free(picture);
 }
 
 /* pdftotext prints thin spaces as plain ones. For the caller to free. */
@@ -227,11 +219,10 @@ static void assert_texts_are_in(const es_picture *picture, const char *text)
         const es_picture_shape *s = &picture->shapes[i];
         if (s->kind != ES_SHAPE_TEXT || fmod(s->degrees, 90) != 0)
             continue;
-        char *wanted = plain_spaces(picture->text + s->first);
+        AUTO_FREE char *wanted = plain_spaces(picture->text + s->first);
         if (!strstr(text, wanted))
             fprintf(stderr, "not found: %s\n", wanted);
         assert_non_null(strstr(text, wanted));
-        free(wanted);
     }
 }
 
@@ -248,9 +239,8 @@ TEST(pdf_text_is_found)
         skip();
     es_picture *pictures[] = {shapes(), heatmap()};
     for (size_t i = 0; i < 2; i++) {
-        char *text = pdf_text(pictures[i]);
+        AUTO_FREE char *text = pdf_text(pictures[i]);
         assert_texts_are_in(pictures[i], text);
-        free(text);
         es_picture_free(pictures[i]);
     }
 }
@@ -264,12 +254,10 @@ TEST(pdf_leftward_text_is_found)
         "\u0633\ufefc\u0645", "SM+LN 0.25", "run 3.5 (x"};
     if (!there)
         skip();
-    es_picture *picture = leftward();
-    char *text = pdf_text(picture);
+    AUTO(es_picture) picture = leftward();
+    AUTO_FREE char *text = pdf_text(picture);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         assert_non_null(strstr(text, words[i]));
-    free(text);
-    es_picture_free(picture);
 }
 
 /* Columns of pdffonts: name, type, encoding, embedded, subset, Unicode. */
@@ -277,8 +265,8 @@ TEST(pdf_fonts_are_embedded)
 {
     if (!there)
         skip();
-    es_picture *picture = shapes();
-    char *fonts = viewers_print(picture, "pdffonts");
+    AUTO(es_picture) picture = shapes();
+    AUTO_FREE char *fonts = viewers_print(picture, "pdffonts");
     assert_non_null(fonts);
     assert_non_null(strstr(fonts, "+DejaVuSans "));
     assert_non_null(strstr(fonts, "+DejaVuSans-Bold "));
@@ -291,8 +279,6 @@ TEST(pdf_fonts_are_embedded)
         n++;
     }
     assert_int_equal(n, 2);
-    free(fonts);
-    es_picture_free(picture);
 }
 
 static int open_viewers(void **state)

@@ -71,12 +71,11 @@ TEST(any_number_of_points_is_drawn_soundly)
     static const size_t counts[] = {0, 1, 2, 3, 7, 12, 40};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         for (size_t k = 0; k < 16; k++) {
-            bundle *b = bundle_new(counts[i], k & 8 ? 0 : 1);
+            AUTO_FREE bundle *b = bundle_new(counts[i], k & 8 ? 0 : 1);
             b->figure.style.width = sizes[k % 4][0];
             b->figure.style.height = sizes[k % 4][1];
             b->figure.x_log = b->figure.y_log = k & 4;
             es_picture_free(drawn(&b->figure));
-            free(b);
         }
 }
 
@@ -84,15 +83,13 @@ TEST(any_number_of_points_is_drawn_soundly)
 TEST(all_are_named)
 {
     for (int k = 0; k < 2; k++) {
-        bundle *b = bundle_new(40, k ? 1 : 0.001);
+        AUTO_FREE bundle *b = bundle_new(40, k ? 1 : 0.001);
         for (size_t i = 0; i < 40; i++)
             snprintf(b->labels[i], sizeof b->labels[i], "name %zu", i);
-        es_picture *picture = drawn(&b->figure);
+        AUTO(es_picture) picture = drawn(&b->figure);
         for (size_t i = 0; i < 40; i++)
             if (!picture_says(picture, b->labels[i]))
                 fail_msg("no %s", b->labels[i]);
-        es_picture_free(picture);
-        free(b);
     }
 }
 
@@ -121,14 +118,13 @@ TEST(points_are_where_their_values_say)
     es_scatter figure = {
         .points = points, .n = 4, .x_log = true, .y_log = true};
     double dots[6][2];
-    es_picture *picture = drawn(&figure);
+    AUTO(es_picture) picture = drawn(&figure);
     /* Two for each, "c" first, which is not on the front. */
     assert_int_equal(picture_dots(dots, 6, picture), 6);
     const double *c = dots[0], *a = dots[2], *b = dots[4];
     assert_true(fabs((c[0] - b[0]) - (b[0] - a[0])) < 1e-9);
     assert_true(fabs((b[1] - c[1]) - (c[1] - a[1])) < 1e-9);
     assert_true(b[1] > c[1] && c[1] > a[1]);
-    es_picture_free(picture);
 }
 
 TEST(what_is_not_finite_is_left_out)
@@ -136,28 +132,25 @@ TEST(what_is_not_finite_is_left_out)
     static const double values[] = {NAN, INFINITY, 0, -5, 1e-310, 1e308};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         for (int logarithmic = 0; logarithmic < 2; logarithmic++) {
-            bundle *b = bundle_new(5, 1);
+            AUTO_FREE bundle *b = bundle_new(5, 1);
             b->figure.x_log = b->figure.y_log = logarithmic;
             for (size_t k = 0; k < 5; k++)
                 b->points[k].x = b->points[k].y = values[i];
-            es_picture *picture = drawn(&b->figure);
+            AUTO(es_picture) picture = drawn(&b->figure);
             bool none = !isfinite(values[i]) || (logarithmic && values[i] <= 0);
             assert_int_equal(picture_says(picture, "no finite values"), none);
-            es_picture_free(picture);
-            free(b);
         }
 }
 
 TEST(long_names_are_numbered)
 {
     for (size_t k = 0; k < 4; k++) {
-        bundle *b = bundle_new(7, 1);
+        AUTO_FREE bundle *b = bundle_new(7, 1);
         for (size_t i = 0; i < 7; i++)
             memset(b->labels[i], 'w', 200);
         b->figure.style.title = b->labels[0];
         b->figure.style.width = sizes[k][0];
         es_picture_free(drawn(&b->figure));
-        free(b);
     }
 }
 
@@ -168,19 +161,17 @@ static es_status draw(es_picture **out, const void *figure)
 
 TEST(a_requested_size_is_kept)
 {
-    bundle *b = bundle_new(5, 1);
+    AUTO_FREE bundle *b = bundle_new(5, 1);
     for (size_t i = 0; i < 5; i++) /* which on a small page are a list */
         b->points[i].label = NULL;
     assert_sizes_are_kept(draw, &b->figure, &b->figure.style);
-    free(b);
 }
 
 TEST(pictures_are_golden)
 {
-    bundle *b = bundle_new(30, 1);
+    AUTO_FREE bundle *b = bundle_new(30, 1);
     assert_golden(drawn(&b->figure), "scatter_crowded");
     b->figure.n = 5;
     b->figure.style = (es_figure_style){.theme = ES_THEME_DARK, .width = 234};
     assert_golden(drawn(&b->figure), "scatter_few");
-    free(b);
 }

@@ -64,8 +64,8 @@ TEST(hostile_values_are_drawn_soundly)
     static const float kinds[] = {NAN,    INFINITY, 0,        -3,
                                   1e-40f, 3e38f,    -INFINITY};
     enum { LONG = 100000 };
-    int64_t *steps = malloc(LONG * sizeof *steps);
-    float *values = malloc(LONG * sizeof *values);
+    AUTO_FREE int64_t *steps = malloc(LONG * sizeof *steps);
+    AUTO_FREE float *values = malloc(LONG * sizeof *values);
     assert_true(steps && values);
     for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
         for (int64_t i = 0; i < LONG; i++) {
@@ -81,16 +81,14 @@ TEST(hostile_values_are_drawn_soundly)
         es_picture_free(drawn(panels, 2, ES_THEME_DARK, 0));
         es_picture_free(drawn(panels, 2, ES_THEME_LIGHT, 234));
     }
-    free(steps);
-    free(values);
 }
 
 /* A dip of one sample of 100k is drawn, by few points. */
 TEST(a_dip_of_one_sample_is_kept)
 {
     enum { LONG = 100000 };
-    int64_t *steps = malloc(LONG * sizeof *steps);
-    float *values = malloc(LONG * sizeof *values);
+    AUTO_FREE int64_t *steps = malloc(LONG * sizeof *steps);
+    AUTO_FREE float *values = malloc(LONG * sizeof *values);
     assert_true(steps && values);
     for (int64_t i = 0; i < LONG; i++) {
         steps[i] = i;
@@ -99,7 +97,7 @@ TEST(a_dip_of_one_sample_is_kept)
     const es_timeline_plot plot = {"loss", steps, values, LONG, false};
     es_timeline_panel panel = panel_of(&plot, 1);
     panel.last = LONG - 1;
-    es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
+    AUTO(es_picture) picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
     assert_in_range(picture->n_numbers, 1000, 8000);
     size_t at_dip = 0;
     double top = picture->numbers[1], low = top; /* where 3 and 2 are */
@@ -110,9 +108,6 @@ TEST(a_dip_of_one_sample_is_kept)
     for (size_t i = 1; i < picture->n_numbers; i += 2)
         at_dip += fabs(picture->numbers[i] - (low + 1.5 * (low - top))) < 0.01;
     assert_int_equal(at_dip, 1);
-    es_picture_free(picture);
-    free(steps);
-    free(values);
 }
 
 /* Of a few steps each has its tick, and no part of one does; and nothing is
@@ -140,10 +135,9 @@ TEST(what_is_whole_has_whole_ticks)
                                    .n_plots = 1,
                                    .first = (double)steps[0],
                                    .last = (double)steps[1]};
-        es_picture *picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
+        AUTO(es_picture) picture = drawn(&panel, 1, ES_THEME_LIGHT, 0);
         ASSERT_SAYS(picture, cases[i].there[0], cases[i].there[1]);
         ASSERT_SAYS_NOT(picture, cases[i].not_there);
-        es_picture_free(picture);
     }
 }
 

@@ -37,9 +37,8 @@ static const char *texts_of(const es_picture *picture)
 
 static void assert_texts(const char *expected, const char *text, double width)
 {
-    es_picture *picture = drawn(text, ES_ALIGN_START, width);
+    AUTO(es_picture) picture = drawn(text, ES_ALIGN_START, width);
     assert_string_equal(texts_of(picture), expected);
-    es_picture_free(picture);
 }
 
 TEST(notation_is_recognised)
@@ -109,7 +108,7 @@ TEST(letters_lie_within_the_width)
     const char *arch = "EReg(SM(t)+ScFuFFNi6)";
     double width = es_title_width(arch, 9, ES_WEIGHT_BOLD);
     for (es_align align = ES_ALIGN_START; align <= ES_ALIGN_END; align++) {
-        es_picture *picture = drawn(arch, align, width);
+        AUTO(es_picture) picture = drawn(arch, align, width);
         const es_picture_shape *s = picture->shapes;
         assert_int_equal(picture->n_shapes, 4);
         assert_true(fabs(s[0].x - (200 - before[align] * width)) < 1e-9);
@@ -121,13 +120,12 @@ TEST(letters_lie_within_the_width)
         double end = s[3].x + es_text_width(last, 9, ES_WEIGHT_BOLD);
         assert_true(fabs(end - (s[0].x + width)) < 1e-9);
         assert_true(picture_texts_are_apart(picture));
-        es_picture_free(picture);
     }
 }
 
 TEST(small_indexes_stay_legible)
 {
-    es_picture *picture = page();
+    AUTO(es_picture) picture = page();
     es_draw_fitted(picture, 9, 9, 7, ES_ALIGN_START, ES_WEIGHT_NORMAL, ink,
                    "SM+ScFuFFNi6", 100);
     assert_true(fabs(picture->shapes[1].size - 0.74 * 7) < 1e-9);
@@ -135,7 +133,6 @@ TEST(small_indexes_stay_legible)
     es_draw_fitted(picture, 9, 30, 3, ES_ALIGN_START, ES_WEIGHT_NORMAL, ink,
                    "SM+ScFuFFNi6", 100);
     assert_true(picture->shapes[5].size == 3);
-    es_picture_free(picture);
 }
 
 TEST(a_wide_title_is_cut)
@@ -144,11 +141,10 @@ TEST(a_wide_title_is_cut)
     double whole = es_title_width(arch, 9, ES_WEIGHT_BOLD);
     assert_texts("SM" THIN "+" THIN "ScFuFFN|i|6", arch, whole);
     for (double width = 0; width < whole; width += 0.5) {
-        es_picture *picture = drawn(arch, ES_ALIGN_END, width);
+        AUTO(es_picture) picture = drawn(arch, ES_ALIGN_END, width);
         const char *text = texts_of(picture);
         assert_true(es_text_width(text, 9, ES_WEIGHT_BOLD) <= width);
         assert_true(!*text || strstr(text, "\xe2\x80\xa6"));
         assert_null(strchr(text, '|'));
-        es_picture_free(picture);
     }
 }

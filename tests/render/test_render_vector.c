@@ -50,24 +50,21 @@ static char *written(size_t *n, const es_picture *picture, es_format format)
 
 TEST(the_same_picture_gives_the_same_bytes)
 {
-    es_picture *picture = sample();
+    AUTO(es_picture) picture = sample();
     for (int format = ES_FORMAT_SVG; format <= ES_FORMAT_PDF; format++) {
         size_t n, again;
-        char *a = written(&n, picture, (es_format)format);
-        char *b = written(&again, picture, (es_format)format);
+        AUTO_FREE char *a = written(&n, picture, (es_format)format);
+        AUTO_FREE char *b = written(&again, picture, (es_format)format);
         assert_int_equal(n, again);
         assert_memory_equal(a, b, n);
-        free(a);
-        free(b);
     }
-    es_picture_free(picture);
 }
 
 TEST(svg_metadata_is_escaped)
 {
-    es_picture *picture = sample();
+    AUTO(es_picture) picture = sample();
     size_t n;
-    char *svg = written(&n, picture, ES_FORMAT_SVG);
+    AUTO_FREE char *svg = written(&n, picture, ES_FORMAT_SVG);
     assert_int_equal(strlen(svg), n);
     assert_non_null(strstr(svg, "<title>a &lt;b&gt; &amp; "));
     assert_non_null(
@@ -79,34 +76,28 @@ TEST(svg_metadata_is_escaped)
     const char *title = strstr(svg, "<title>");
     assert_true(title > strstr(svg, "<svg") && title < strstr(svg, "<rect"));
     assert_string_equal(svg + n - 7, "</svg>\n");
-    free(svg);
-    es_picture_free(picture);
 }
 
 TEST(svg_holds_numbers_only)
 {
-    es_picture *picture = sample();
+    AUTO(es_picture) picture = sample();
     size_t n;
-    char *svg = picture_bytes(&n, picture, ES_FORMAT_SVG, 1, NULL, 0);
+    AUTO_FREE char *svg = picture_bytes(&n, picture, ES_FORMAT_SVG, 1, NULL, 0);
     assert_non_null(svg);
     assert_null(strstr(svg, "nan"));
     assert_null(strstr(svg, "inf"));
     assert_null(strstr(svg, "<title>"));
     assert_null(strstr(svg, "<desc>"));
     assert_non_null(strstr(svg, "width=\"100pt\" height=\"80pt\""));
-    free(svg);
-    es_picture_free(picture);
 }
 
 /* Every shape as it is written, and nothing but the text as text. */
 TEST(svg_is_golden)
 {
-    es_picture *picture = sample();
+    AUTO(es_picture) picture = sample();
     size_t n;
-    char *svg = written(&n, picture, ES_FORMAT_SVG);
+    AUTO_FREE char *svg = written(&n, picture, ES_FORMAT_SVG);
     assert_true(es_text_is_golden(svg, "shapes.svg"));
-    free(svg);
-    es_picture_free(picture);
 }
 
 /* In the order of reading, placed by its left and right as in PNG. */
@@ -120,17 +111,15 @@ TEST(svg_holds_leftward_text_as_it_is_read)
         "<text x=\"9\" y=\"9\" font-size=\"9\" direction=\"rtl\"",
     };
     for (int align = ES_ALIGN_START; align <= ES_ALIGN_END; align++) {
-        es_picture *picture = NULL;
+        AUTO(es_picture) picture = NULL;
         size_t n;
         assert_int_equal(es_picture_new(&picture, 50, 9, (es_color){.a = 255}),
                          ES_OK);
         es_picture_text(picture, 9, 9, 9, (es_align)align, ES_WEIGHT_NORMAL, 0,
                         (es_color){.a = 255}, "\u05e9\u05dc run");
-        char *svg = written(&n, picture, ES_FORMAT_SVG);
+        AUTO_FREE char *svg = written(&n, picture, ES_FORMAT_SVG);
         assert_non_null(strstr(svg, ">\u05e9\u05dc run</text>"));
         assert_non_null(strstr(svg, wanted[align]));
-        free(svg);
-        es_picture_free(picture);
     }
 }
 
@@ -166,9 +155,9 @@ TEST(numbers_are_short)
 
 TEST(pdf_has_its_metadata)
 {
-    es_picture *picture = sample();
+    AUTO(es_picture) picture = sample();
     size_t n;
-    char *pdf = written(&n, picture, ES_FORMAT_PDF);
+    AUTO_FREE char *pdf = written(&n, picture, ES_FORMAT_PDF);
     assert_memory_equal(pdf, "%PDF-", 5);
     assert_non_null(memmem(pdf, n, "/Title (a <b> & ", 16));
     assert_non_null(memmem(pdf, n, "/Subject", 8));
@@ -180,16 +169,14 @@ TEST(pdf_has_its_metadata)
     assert_non_null(pdf);
     assert_null(memmem(pdf, n, "/CreationDate", 13));
     assert_null(memmem(pdf, n, "/Title", 6));
-    free(pdf);
-    es_picture_free(picture);
 }
 
 TEST(a_full_disk_is_an_error)
 {
-    es_picture *picture = sample();
+    AUTO(es_picture) picture = sample();
     for (int format = ES_FORMAT_SVG; format <= ES_FORMAT_PDF; format++) {
         for (int buffered = 0; buffered < 2; buffered++) {
-            FILE *out = fopen("/dev/full", "wb");
+            AUTO(FILE) out = fopen("/dev/full", "wb");
             assert_non_null(out);
             if (!buffered)
                 setvbuf(out, NULL, _IONBF, 0);
@@ -197,22 +184,17 @@ TEST(a_full_disk_is_an_error)
                 es_picture_write(picture, out, (es_format)format, 1, notes, 3),
                 ES_EIO);
             assert_non_null(strstr(es_message(), "No space left"));
-            fclose(out);
         }
     }
-    es_picture_free(picture);
 }
 
 /* The scale is of pixels: it changes nothing here, whatever it is. */
 TEST(scale_is_ignored)
 {
-    es_picture *picture = sample();
+    AUTO(es_picture) picture = sample();
     size_t n, m;
-    char *a = picture_bytes(&n, picture, ES_FORMAT_SVG, 1, NULL, 0);
-    char *b = picture_bytes(&m, picture, ES_FORMAT_SVG, NAN, NULL, 0);
+    AUTO_FREE char *a = picture_bytes(&n, picture, ES_FORMAT_SVG, 1, NULL, 0);
+    AUTO_FREE char *b = picture_bytes(&m, picture, ES_FORMAT_SVG, NAN, NULL, 0);
     assert_int_equal(n, m);
     assert_memory_equal(a, b, n);
-    free(a);
-    free(b);
-    es_picture_free(picture);
 }

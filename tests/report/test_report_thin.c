@@ -141,14 +141,13 @@ TEST(base64_is_that_of_rfc_4648)
         {"\xfb\xff\xbf", "+/+/"},
     };
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
-        char *text = NULL;
+        AUTO_FREE char *text = NULL;
         size_t n = 0;
         FILE *stream = open_memstream(&text, &n);
         assert_non_null(stream);
         es_report_base64(stream, vectors[i][0], strlen(vectors[i][0]));
         fclose(stream);
         assert_string_equal(text, vectors[i][1]);
-        free(text);
     }
 }
 

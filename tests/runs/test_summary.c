@@ -547,7 +547,7 @@ TEST(a_damaged_run_costs_only_itself)
     es_make_schema_1(path); /* with checksums it costs the sample alone */
     es_sqlite(path, "UPDATE sample SET value = x'0011' "
                     "WHERE step = 2 AND series_id = 1;");
-    es_reader *reader;
+    AUTO(es_reader) reader;
     es_assert_ok(es_reader_open(&reader, path));
     es_assert_status(ES_EFORMAT, "run.db",
                      es_summary_load(&summary, reader, 0, &options));
@@ -560,7 +560,6 @@ TEST(a_damaged_run_costs_only_itself)
     options.without_flags = true;
     es_assert_ok(es_summary_load(&summary, reader, 0, &options));
     assert_says("-");
-    es_reader_close(reader);
 }
 
 TEST(a_run_is_called_by_arch_or_name)

@@ -1,6 +1,7 @@
 /** Further rules over runs in files, finished and growing. */
 #include "cli/runs/summary.h"
 #include "tests/support/chance.h"
+#include "tests/support/loaded.h"
 #include "tests/support/recorded.h"
 #include "tests/support/ruled.h"
 #include "tests/support/test.h"
@@ -73,7 +74,8 @@ static void assert_flag(const es_flag *flag, const char *title, int64_t onset,
 TEST(stand_among_the_flags)
 {
     char *path = write_run(state, "among.db", 0.5F);
-    es_run_summary *summary;
+    AUTO(es_run_summary) summary;
+    AUTO_BY(es_rules_file_free)
     es_rules_file rules = rules_of("[rule fades]\nseries=entropy\n"
                                    "aggregate=layer_mean\n"
                                    "below=0.7 history\nseverity=error\n"
@@ -94,21 +96,18 @@ TEST(stand_among_the_flags)
     es_summary_free(summary);
     es_assert_ok(load(&summary, path, NULL));
     assert_says(summary, "ok");
-    es_summary_free(summary);
-    es_rules_file_free(&rules);
 }
 
 /* The flags' own thresholds: the loss of layer 1 becomes a collapse. */
 TEST(set_the_flags_thresholds)
 {
     char *path = write_run(state, "own.db", 0.5F);
-    es_run_summary *summary;
+    AUTO(es_run_summary) summary;
+    AUTO_BY(es_rules_file_free)
     es_rules_file rules = rules_of("[collapse]\nhead = 0.2\n");
     es_assert_ok(load(&summary, path, &rules));
     assert_says(summary, "collapse L1 (critical)");
     assert_flag(&summary->flags[0], "collapse", 60, 90, true);
-    es_summary_free(summary);
-    es_rules_file_free(&rules);
 }
 
 TEST(a_rule_compares_with_a_baseline)
@@ -116,12 +115,12 @@ TEST(a_rule_compares_with_a_baseline)
     char text[512];
     char *baseline = write_run(state, "baseline.db", 1);
     char *path = write_run(state, "compared.db", 0.5F);
-    es_run_summary *summary;
+    AUTO(es_run_summary) summary;
     snprintf(text, sizeof text,
              "[rule lower]\nseries=entropy\nbelow=0.6 baseline\n"
              "[baseline]\nrun=%s\n",
              baseline);
-    es_rules_file rules = rules_of(text);
+    AUTO_BY(es_rules_file_free) es_rules_file rules = rules_of(text);
     es_assert_ok(load(&summary, path, &rules));
     assert_int_equal(summary->n_flags, 1);
     assert_flag(&summary->flags[0], "lower", 60, 90, true);
@@ -131,8 +130,6 @@ TEST(a_rule_compares_with_a_baseline)
     es_summary_free(summary);
     es_assert_ok(load(&summary, baseline, &rules)); /* with itself */
     assert_says(summary, "ok");
-    es_summary_free(summary);
-    es_rules_file_free(&rules);
 }
 
 TEST(mistakes_are_reported)
@@ -159,10 +156,10 @@ TEST(mistakes_are_reported)
         {"[baseline]\nrun=none.db\n", "none.db", ES_EIO},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        AUTO_BY(es_rules_file_free)
         es_rules_file rules = rules_of(cases[i].text);
         es_assert_status(cases[i].status, cases[i].message,
                          load(&summary, path, &rules));
-        es_rules_file_free(&rules);
     }
     assert_null(summary);
 }
@@ -222,7 +219,7 @@ static int by_rule(const void *a, const void *b)
 static void assert_same_as_finished(es_ruled *ruled, const char *path,
                                     const es_rules_file *rules)
 {
-    es_run_summary *summary;
+    AUTO(es_run_summary) summary;
     size_t n = 0;
     es_assert_ok(load(&summary, path, rules));
     qsort(ruled->episodes, ruled->n, sizeof *ruled->episodes, by_rule);
@@ -243,7 +240,6 @@ static void assert_same_as_finished(es_ruled *ruled, const char *path,
         }
     }
     assert_int_equal(n, ruled->n);
-    es_summary_free(summary);
 }
 
 /* Reads the file while it is written, after as many samples as chance has it:

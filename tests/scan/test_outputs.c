@@ -9,6 +9,8 @@
 #include <jansson.h>
 #include <sys/wait.h>
 
+AUTO_OF(json_t, json_decref)
+
 static const es_max observed = {.policy = ES_MAX_OBSERVED};
 static es_shown shown; /* of each test */
 
@@ -123,9 +125,8 @@ TEST(files_are_shown_where_needed)
     es_shown_troubled(&shown, state, observed);
     size_t n = shown.n;
     for (shown.n = 1; shown.n <= 2; shown.n++) {
-        char *table = print_table((es_table_options){0});
+        AUTO_FREE char *table = print_table((es_table_options){0});
         assert_int_equal(strstr(table, "hostile.db") != NULL, shown.n == 2);
-        free(table);
     }
     shown.n = n;
 }
@@ -194,7 +195,7 @@ TEST(json_is_schema_2)
         es_max max = {.policy = (es_max_policy)policy, .number = 1.5};
         es_shown_free(&shown);
         es_shown_troubled(&shown, state, max);
-        json_t *root = parse(print_json());
+        AUTO(json_t) root = parse(print_json());
         json_t *runs = json_object_get(root, "runs");
         json_t *said = json_object_get(root, "max");
         assert_int_equal(json_integer_value(json_object_get(root, "schema")),
@@ -203,7 +204,6 @@ TEST(json_is_schema_2)
                             es_max_name(max.policy));
         assert_int_equal(json_array_size(runs), shown.n);
         assert_states(root);
-        json_decref(root);
     }
 }
 
@@ -231,16 +231,13 @@ TEST(names_and_configurations_come_back_from_json)
 
 TEST(no_run_is_an_empty_list)
 {
-    char *table = print_table((es_table_options){0});
+    AUTO_FREE char *table = print_table((es_table_options){0});
     assert_string_equal(table, "");
-    free(table);
-    json_t *root = parse(print_json());
+    AUTO(json_t) root = parse(print_json());
     assert_int_equal(json_array_size(json_object_get(root, "runs")), 0);
-    json_decref(root);
-    char *csv = print_csv();
+    AUTO_FREE char *csv = print_csv();
     assert_non_null(strchr(csv, '\n'));
     assert_int_equal(strchr(csv, '\n')[1], 0);
-    free(csv);
 }
 
 /* As many cells in every line as in the header, quotes respected. */

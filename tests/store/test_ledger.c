@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
+AUTO_OF(es_ledger, es_ledger_close)
+
 static const char *const actions[] = {"print", "exec"};
 
 static es_ledger *open_ledger(void **state, const char *name)
@@ -38,7 +40,7 @@ static void assert_counts(es_ledger *ledger, int64_t alerts, int64_t delivered,
 
 TEST(an_alert_is_entered_once)
 {
-    es_ledger *ledger = open_ledger(state, "once.db");
+    AUTO(es_ledger) ledger = open_ledger(state, "once.db");
     assert_true(add(ledger, "u/alert:nan@3:critical"));
     assert_false(add(ledger, "u/alert:nan@3:critical"));
     assert_true(add(ledger, "u/alert:nan@4:critical"));
@@ -47,12 +49,11 @@ TEST(an_alert_is_entered_once)
     ledger = open_ledger(state, "once.db");
     assert_false(add(ledger, "u/alert:nan@4:critical"));
     assert_counts(ledger, 2, 0, 4, 0);
-    es_ledger_close(ledger);
 }
 
 TEST(deliveries_come_in_order)
 {
-    es_ledger *ledger = open_ledger(state, "order.db");
+    AUTO(es_ledger) ledger = open_ledger(state, "order.db");
     es_delivery next;
     int64_t after = 0;
     assert_int_equal(es_ledger_next(ledger, 0, &next), ES_DONE);
@@ -70,13 +71,12 @@ TEST(deliveries_come_in_order)
         after = next.number;
     }
     assert_int_equal(es_ledger_next(ledger, after, &next), ES_DONE);
-    es_ledger_close(ledger);
 }
 
 TEST(a_delivery_has_one_claimant)
 {
-    es_ledger *ledger = open_ledger(state, "claim.db");
-    es_ledger *other = open_ledger(state, "claim.db");
+    AUTO(es_ledger) ledger = open_ledger(state, "claim.db");
+    AUTO(es_ledger) other = open_ledger(state, "claim.db");
     es_delivery next;
     add(ledger, "one");
     es_assert_ok(es_ledger_next(ledger, 0, &next));
@@ -108,8 +108,6 @@ TEST(a_delivery_has_one_claimant)
         ES_EFORMAT);
     assert_non_null(
         strstr(es_message(), "claim.db: the delivery that was made"));
-    es_ledger_close(ledger);
-    es_ledger_close(other);
 }
 
 /* Claims what it can get, and writes a byte for each. */
@@ -205,16 +203,14 @@ TEST(files_of_others_are_left_alone)
     size_t n_before, n_after;
     const char *run = es_folder_file(state, "run.db");
     es_write_run(run, "run", 3);
-    unsigned char *before = es_file_read(run, &n_before);
+    AUTO_FREE unsigned char *before = es_file_read(run, &n_before);
     es_assert_status(ES_EFORMAT, "not a watcher's state",
                      es_ledger_open(&ledger, run));
-    unsigned char *after = es_file_read(run, &n_after);
+    AUTO_FREE unsigned char *after = es_file_read(run, &n_after);
     assert_int_equal(n_before, n_after);
     assert_memory_equal(before, after, n_after);
     assert_false(es_file_exists_beside(run, "-wal"));
     assert_false(es_file_exists_beside(run, "-shm"));
-    free(before);
-    free(after);
     const char *text = es_folder_file(state, "text.db");
     es_file_write(text, "twelve bytes", 12);
     assert_true(es_ledger_open(&ledger, text) < 0);
@@ -232,7 +228,7 @@ TEST(files_of_others_are_left_alone)
 
 TEST(a_child_opens_its_own)
 {
-    es_ledger *ledger = open_ledger(state, "fork.db");
+    AUTO(es_ledger) ledger = open_ledger(state, "fork.db");
     add(ledger, "one");
     pid_t child = fork();
     if (child == 0) {
@@ -248,7 +244,6 @@ TEST(a_child_opens_its_own)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_counts(ledger, 1, 0, 2, 0);
-    es_ledger_close(ledger);
 }
 
 /* --- files that somebody has prepared ------------------------------------ */
@@ -265,9 +260,8 @@ static void assert_refused(const char *path, es_status code, const char *words)
 static void copy_file(const char *to, const char *from)
 {
     size_t n;
-    unsigned char *bytes = es_file_read(from, &n);
+    AUTO_FREE unsigned char *bytes = es_file_read(from, &n);
     es_file_write(to, bytes, n);
-    free(bytes);
 }
 
 static char *beside(const char *path, const char *suffix)
@@ -474,14 +468,14 @@ TEST(a_maze_of_pages_ends)
 {
     es_ledger_counts counts;
     char *path = es_folder_file(state, "maze.db");
-    es_ledger *ledger = open_ledger(state, "maze.db");
+    AUTO(es_ledger) ledger = open_ledger(state, "maze.db");
     for (char id[2] = "a"; id[0] < 'g'; id[0]++)
         add(ledger, id);
     es_ledger_close(ledger);
     uint32_t root = (uint32_t)atoi(es_sqlite(
         path, "SELECT rootpage FROM sqlite_schema WHERE name = 'delivery'"));
     size_t n;
-    unsigned char *bytes = es_file_read(path, &n);
+    AUTO_FREE unsigned char *bytes = es_file_read(path, &n);
     const uint32_t end = (uint32_t)(n / 4096);
     FILE *file = fopen(path, "r+b");
     assert_non_null(file);
@@ -494,11 +488,9 @@ TEST(a_maze_of_pages_ends)
     fseek(file, 28, SEEK_SET);
     assert_int_equal(fwrite(bytes + 28, 1, 4, file), 4);
     fclose(file);
-    free(bytes);
     ledger = open_ledger(state, "maze.db");
     es_assert_status(ES_EFORMAT, "maze.db: damaged: interrupted",
                      es_ledger_count(ledger, &counts));
-    es_ledger_close(ledger);
 }
 
 TEST_GROUP(es_folder_make, es_folder_remove)

@@ -123,27 +123,26 @@ TEST(damaged_samples_are_missing)
         es_series s;
         es_write_run(path, "x", 20);
         assert_string_equal(es_sqlite(path, cases[i].sql), "");
-        es_reader *r = es_open_series(path, cases[i].series, &s);
+        AUTO(es_reader) r = es_open_series(path, cases[i].series, &s);
         assert_true(es_reader_has_checksums(r));
         assert_int_equal(es_reader_n_damaged(r), 0);
         assert_damaged(r, &s, cases[i].step);
         es_assert_ok(es_reader_refresh(r));
         assert_int_equal(es_reader_n_damaged(r), 1);
-        es_reader_close(r);
     }
 }
 
 TEST(a_cursor_goes_on_behind_damage)
 {
     const char *path = es_folder_file(state, "run.db");
-    es_cursor *c = NULL;
     es_series s;
     int64_t step, n = 0;
     const float *values;
     es_write_run(path, "x", 20);
     es_sqlite(path, "UPDATE sample SET crc = ~crc WHERE series_id = 1"
                     " AND step IN (0, 8, 38)");
-    es_reader *r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
+    AUTO(es_cursor) c = NULL;
     es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
     for (; es_cursor_next(c, &step, &values) == ES_OK; n++)
         if (step == 0 || step == 8 || step == 38)
@@ -152,8 +151,6 @@ TEST(a_cursor_goes_on_behind_damage)
             es_assert_values(values, s.id, step, 6);
     assert_int_equal(n, 20);
     assert_int_equal(es_reader_n_damaged(r), 3);
-    es_cursor_close(c);
-    es_reader_close(r);
 }
 
 /** Their names are part of it: what bears another is damaged. */
@@ -197,7 +194,7 @@ TEST(damage_is_an_event)
     es_write_run(path, "x", 20); /* it has an event at step 20 */
     es_sqlite(path, "UPDATE sample SET crc = ~crc WHERE series_id = 3"
                     " AND step IN (8, 38)");
-    es_reader *r = es_open_series(path, "loss", &s);
+    AUTO(es_reader) r = es_open_series(path, "loss", &s);
     es_assert_ok(es_reader_events(r, 0, &events, &n));
     assert_int_equal(n, 1);
     es_assert_ok(es_reader_sample(r, &s, 38, &value, 1, &found));
@@ -210,7 +207,6 @@ TEST(damage_is_an_event)
     assert_non_null(strstr(events[0].message, "loss (train)"));
     assert_string_equal(events[1].kind, "test");
     assert_int_equal(events[2].step, 38);
-    es_reader_close(r);
 }
 
 /** What is copied is a missing value with a good checksum, and says why. */
@@ -226,7 +222,7 @@ TEST(merge_keeps_damage_apart)
     es_write_run(from, "x", 20);
     es_sqlite(from, "UPDATE sample SET crc = ~crc WHERE series_id = 1"
                     " AND step = 8");
-    es_reader *r = es_open_reader(from);
+    AUTO(es_reader) r = es_open_reader(from);
     es_writer *w = es_open_writer(to);
     es_assert_ok(es_merge(w, r, &copied, &skipped, NULL));
     assert_int_equal(es_reader_n_damaged(r), 1);
@@ -242,7 +238,6 @@ TEST(merge_keeps_damage_apart)
     assert_int_equal(n, 2);
     assert_string_equal(events[0].kind, "damaged");
     assert_int_equal(events[0].step, 8);
-    es_reader_close(r);
 }
 
 /* --- flipped bits -------------------------------------------------------- */
@@ -262,7 +257,7 @@ static void add(uint64_t *hash, const void *bytes, size_t n)
 
 static void read_run(contents *to, es_reader *r, size_t run)
 {
-    es_cursor *c = NULL;
+    AUTO(es_cursor) c = NULL;
     es_series s;
     int64_t step;
     const float *values;
@@ -275,7 +270,6 @@ static void read_run(contents *to, es_reader *r, size_t run)
         add(&to->hash, values, s.n_values * sizeof *values);
         to->n_samples++;
     }
-    es_cursor_close(c);
 }
 
 static contents read_file(const char *path)
@@ -346,12 +340,11 @@ TEST(schema_1_has_none)
     assert_true(one.hash == two.hash);
     es_sqlite(path, "UPDATE sample SET value = zeroblob(24) WHERE series_id = 1"
                     " AND step = 8");
-    es_reader *r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
     assert_false(es_reader_has_checksums(r));
     es_assert_ok(es_reader_sample(r, &s, 8, values, 6, &found));
     assert_true(values[0] == 0);
     assert_int_equal(es_reader_n_damaged(r), 0);
-    es_reader_close(r);
 }
 
 /** The table and the version have to fit. */

@@ -5,9 +5,9 @@ TEST(one_series_is_streamed)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 200);
-    es_reader *r = es_open_reader(path);
+    AUTO(es_reader) r = es_open_reader(path);
     es_series s;
-    es_cursor *c = NULL;
+    AUTO(es_cursor) c = NULL;
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
     es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
     int64_t step;
@@ -20,8 +20,6 @@ TEST(one_series_is_streamed)
     }
     assert_int_equal(es_cursor_next(c, &step, &values), ES_DONE);
     assert_int_equal(es_cursor_next(c, &step, &values), ES_DONE);
-    es_cursor_close(c);
-    es_reader_close(r);
 }
 
 /** Number of samples that a cursor from..to gives; their ends. */
@@ -47,7 +45,7 @@ TEST(ranges_are_inclusive)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 50);
-    es_reader *r = es_open_reader(path);
+    AUTO(es_reader) r = es_open_reader(path);
     es_series s;
     int64_t first = -1, last = -1;
     es_assert_ok(es_reader_find(r, 0, "alpha", ES_PHASE_TRAIN, &s));
@@ -62,14 +60,13 @@ TEST(ranges_are_inclusive)
     assert_int_equal(count(r, &s, 99, 99, &first, &last), 0);
     assert_int_equal(count(r, &s, 20, 10, &first, &last), 0);
     assert_int_equal(count(r, &s, -5, -1, &first, &last), 0);
-    es_reader_close(r);
 }
 
 TEST(a_run_comes_in_order_of_step_and_series)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 25);
-    es_reader *r = es_open_reader(path);
+    AUTO(es_reader) r = es_open_reader(path);
     es_cursor *c = NULL;
     es_assert_ok(es_cursor_open_run(&c, r, 0));
     static const char *const order[] = {"alpha", "entropy", "loss", "loss"};
@@ -92,7 +89,6 @@ TEST(a_run_comes_in_order_of_step_and_series)
     es_assert_status(ES_EARGUMENT, "no run of index 1",
                      es_cursor_open_run(&c, r, 1));
     assert_null(c);
-    es_reader_close(r);
 }
 
 TEST_EACH(es_folder_make, es_folder_remove)

@@ -271,13 +271,13 @@ static void check_message(es_status status, const char *path)
 
 static void read_one_run(es_reader *r, size_t run, const char *path)
 {
-    es_cursor *c = NULL;
+    AUTO(es_cursor) c = NULL;
     const es_event *events;
     size_t n_events;
     es_series s;
     const float *values;
     int64_t step, found, n = 0;
-    float *sample = malloc(ES_MAX_VALUES * sizeof *sample);
+    AUTO_FREE float *sample = malloc(ES_MAX_VALUES * sizeof *sample);
     assert_non_null(sample);
     check_message(es_reader_events(r, run, &events, &n_events), path);
     check_message(es_reader_planned_steps(r, run, &found), path);
@@ -300,8 +300,6 @@ static void read_one_run(es_reader *r, size_t run, const char *path)
         assert_true(n++ < 100000); /* no file of this size has as many */
     }
     check_message(status, path);
-    es_cursor_close(c);
-    free(sample);
 }
 
 /** Reads all there is; whether it could be opened. */
@@ -389,8 +387,8 @@ TEST(damaged_files_end_cleanly)
     int opened = 0, refused = 0;
     write_victim(path);
     assert_true(read_whatever(path));
-    unsigned char *original = es_file_read(path, &n);
-    unsigned char *bytes = malloc(n);
+    AUTO_FREE unsigned char *original = es_file_read(path, &n);
+    AUTO_FREE unsigned char *bytes = malloc(n);
     assert_non_null(bytes);
     random_state = 1;
     es_reader_cap_memory(64 << 20);
@@ -412,8 +410,6 @@ TEST(damaged_files_end_cleanly)
     }
     es_reader_cap_memory(0);
     assert_true(opened > 100 && refused > 100);
-    free(bytes);
-    free(original);
 }
 
 /** Leaves run.db and run.db-wal as a killed writer does. */
@@ -442,9 +438,9 @@ TEST(damaged_logs_end_cleanly)
     const char *copied_index = es_folder_file(state, "copy.db-shm");
     size_t n, m;
     leave_log(path);
-    unsigned char *base = es_file_read(path, &n);
-    unsigned char *original = es_file_read(log, &m);
-    unsigned char *bytes = malloc(m);
+    AUTO_FREE unsigned char *base = es_file_read(path, &n);
+    AUTO_FREE unsigned char *original = es_file_read(log, &m);
+    AUTO_FREE unsigned char *bytes = malloc(m);
     assert_non_null(bytes);
     assert_true(m > 100000);
     random_state = 2;
@@ -457,9 +453,6 @@ TEST(damaged_logs_end_cleanly)
             assert_promise_kept(copy, 60);
         unlink(copied_index);
     }
-    free(bytes);
-    free(original);
-    free(base);
 }
 
 TEST_EACH(es_folder_make, es_folder_remove)

@@ -26,12 +26,11 @@ static const char *new_fifo(void **state)
 
 static void assert_loads(const char *path, const char *text)
 {
-    char *out;
+    AUTO_FREE char *out;
     size_t n;
     es_assert_ok(es_infile_load(&out, &n, path, &limit));
     assert_int_equal(n, strlen(text));
     assert_string_equal(out, text);
-    free(out);
 }
 
 TEST(a_fifo_that_nobody_writes_is_refused)
@@ -53,7 +52,7 @@ TEST(a_fifo_with_a_writer_is_read_to_its_end)
         _exit(write(fd, "late", 4) == 4 ? 0 : 1);
     }
     /* Until the writer waits in its open there is none. */
-    char *out;
+    AUTO_FREE char *out;
     size_t n = 0;
     es_status status = ES_EIO;
     for (int i = 0; status != ES_OK && i < 1000; i++) {
@@ -63,7 +62,6 @@ TEST(a_fifo_with_a_writer_is_read_to_its_end)
     es_assert_ok(status);
     assert_int_equal(n, 4);
     assert_string_equal(out, "late");
-    free(out);
 }
 
 TEST(a_pipe_is_read_as_of_the_shell)

@@ -36,10 +36,9 @@ static void assert_plain_file(const char *path)
     for (int i = 0; i < 4; i++)
         assert_false(es_file_exists_beside(path, rest[i]));
     size_t n;
-    unsigned char *bytes = es_file_read(path, &n);
+    AUTO_FREE unsigned char *bytes = es_file_read(path, &n);
     assert_int_equal(bytes[18], 1); /* no write-ahead log */
     assert_int_equal(bytes[19], 1);
-    free(bytes);
     assert_string_equal(es_sqlite(path, "PRAGMA journal_mode"), "delete");
     assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
 }
@@ -130,12 +129,11 @@ TEST(a_second_writer_of_one_process_is_refused)
     es_assert_status(ES_ELOCKED, "is writing it",
                      es_writer_open(&second, path, ES_FAST));
     es_assert_ok(es_write_values(w, series, 0, 6));
-    es_reader *r = es_open_reader(path);
+    AUTO(es_reader) r = es_open_reader(path);
     assert_true(es_is_written(r)); /* a query does not release it */
     assert_true(es_is_written(r));
     es_assert_ok(es_writer_close(w));
     assert_false(es_is_written(r));
-    es_reader_close(r);
 }
 
 TEST(a_lock_file_of_another_kind_is_refused)
@@ -352,13 +350,12 @@ TEST(log_of_a_killed_writer_is_read)
     int64_t n, found;
     kill_holder(start_holder(path, 40));
     assert_true(es_file_exists_beside(path, "-wal"));
-    es_reader *r = es_open_reader(path);
+    AUTO(es_reader) r = es_open_reader(path);
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 40);
     es_assert_ok(es_reader_sample(r, &s, ES_STEP_LAST, values, 6, &found));
     es_assert_values(values, s.id, 39, 6);
-    es_reader_close(r);
 }
 
 /** By an unprivileged reader. */
@@ -442,9 +439,8 @@ TEST(odd_file_names_work)
         const char *path = es_folder_file(state, names[i]);
         es_write_run(path, "odd", 3);
         assert_true(es_file_exists(path));
-        es_reader *r = es_open_reader(path);
+        AUTO(es_reader) r = es_open_reader(path);
         assert_int_equal(es_reader_n_runs(r), 1);
-        es_reader_close(r);
     }
 }
 

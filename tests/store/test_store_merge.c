@@ -100,13 +100,12 @@ TEST(a_merge_within_a_transaction_is_refused)
     es_writer *w = NULL;
     size_t copied = 0, skipped = 0;
     es_write_run(from, "x", 1);
-    es_reader *r = es_open_reader(from);
+    AUTO(es_reader) r = es_open_reader(from);
     es_assert_ok(es_writer_open(&w, es_folder_file(state, "to.db"), ES_FAST));
     es_assert_ok(es_writer_begin(w));
     es_assert_status(ES_EARGUMENT, "begin within",
                      es_merge(w, r, &copied, &skipped, NULL));
     es_writer_abandon(w);
-    es_reader_close(r);
 }
 
 /* --- a row for plain SQL --------------------------------------------------*/
@@ -150,9 +149,8 @@ TEST(a_run_has_a_row_for_plain_sql)
         "7|NaN|1|inf|0.0|1|2.5|15|1|2|3|4|5|3|nan");
     assert_string_equal(
         es_sqlite(path, "SELECT count(*) FROM summary WHERE loss < 1e30"), "0");
-    es_reader *r = es_open_reader(path);
+    AUTO(es_reader) r = es_open_reader(path);
     assert_int_equal(es_reader_n_runs(r), 1);
-    es_reader_close(r);
 }
 
 TEST_EACH(es_folder_make, es_folder_remove)

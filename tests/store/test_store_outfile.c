@@ -21,10 +21,9 @@ static es_status put(const char *path, const char *text)
 static void assert_content(const char *path, const char *text)
 {
     size_t n;
-    unsigned char *bytes = es_file_read(path, &n);
+    AUTO_FREE unsigned char *bytes = es_file_read(path, &n);
     assert_int_equal(n, strlen(text));
     assert_memory_equal(bytes, text, n);
-    free(bytes);
 }
 
 /** Number of entries in a folder. */

@@ -7,7 +7,7 @@ TEST(an_older_program_reads_what_it_has_space_for)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "first", 30);
-    es_reader *r = es_open_reader(path);
+    AUTO(es_reader) r = es_open_reader(path);
     es_run_info info;
     info.size = offsetof(es_run_info, n_head);
     info.n_head = -7;
@@ -32,7 +32,6 @@ TEST(an_older_program_reads_what_it_has_space_for)
                      es_reader_count(r, &series, &n));
     es_assert_status(ES_EARGUMENT, "sizeof (es_series)",
                      (es_reader_series)(r, 0, 0, &series));
-    es_reader_close(r);
 }
 
 TEST(runs_and_series_are_listed)
@@ -40,7 +39,7 @@ TEST(runs_and_series_are_listed)
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "first", 30);
     es_write_run(path, "second", 1);
-    es_reader *r = es_open_reader(path);
+    AUTO(es_reader) r = es_open_reader(path);
     assert_string_equal(es_reader_path(r), path);
     assert_int_equal(es_reader_n_runs(r), 2);
     es_run_info info;
@@ -77,14 +76,13 @@ TEST(runs_and_series_are_listed)
         assert_int_equal(series.last_step, expected[i].last);
     }
     es_assert_status(ES_EARGUMENT, "it has 2", es_reader_run(r, 2, &info));
-    es_reader_close(r);
 }
 
 TEST(samples_are_read_by_step)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 30);
-    es_reader *r = es_open_reader(path);
+    AUTO(es_reader) r = es_open_reader(path);
     es_series s;
     float values[6];
     int64_t found, n;
@@ -108,14 +106,13 @@ TEST(samples_are_read_by_step)
                      es_reader_sample(r, &s, 24, values, 5, &found));
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 30);
-    es_reader_close(r);
 }
 
 TEST(an_unknown_series_names_those_that_exist)
 {
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "x", 1);
-    es_reader *r = es_open_reader(path);
+    AUTO(es_reader) r = es_open_reader(path);
     es_series s;
     es_assert_status(ES_ENOTFOUND,
                      "no series entropie (train); there are: alpha (train), "
@@ -123,7 +120,6 @@ TEST(an_unknown_series_names_those_that_exist)
                      es_reader_find(r, 0, "entropie", ES_PHASE_TRAIN, &s));
     es_assert_status(ES_ENOTFOUND, "no series entropy (eval)",
                      es_reader_find(r, 0, "entropy", ES_PHASE_EVAL, &s));
-    es_reader_close(r);
 }
 
 TEST(events_come_in_order)
@@ -131,7 +127,7 @@ TEST(events_come_in_order)
     const char *path = es_folder_file(state, "run.db");
     es_write_run(path, "a", 30);
     es_write_run(path, "b", 5);
-    es_reader *r = es_open_reader(path);
+    AUTO(es_reader) r = es_open_reader(path);
     const es_event *events;
     size_t n;
     es_assert_ok(es_reader_events(r, 1, &events, &n));
@@ -148,7 +144,6 @@ TEST(events_come_in_order)
     assert_string_equal(events[0].dedupe, "half");
     assert_non_null(events[0].at);
     assert_null(events[0].data);
-    es_reader_close(r);
 }
 
 /* What stands in a file need not be what a writer would have taken. */
@@ -177,7 +172,7 @@ TEST(a_configuration_is_an_object_or_none)
         es_sqlite(path, sql);
         es_sqlite(path, "update run set config = replace(config, '~', "
                         "char(34))");
-        es_reader *r = es_open_reader(path);
+        AUTO(es_reader) r = es_open_reader(path);
         es_assert_ok(es_reader_config(r, 0, &config));
         if (cases[i].given)
             assert_string_equal(config, cases[i].given);
@@ -186,7 +181,6 @@ TEST(a_configuration_is_an_object_or_none)
         free(config);
         es_assert_status(ES_EARGUMENT, "it has 1",
                          es_reader_config(r, 1, &config));
-        es_reader_close(r);
     }
 }
 
@@ -217,7 +211,8 @@ static es_reader *open_configured(void **state, const char *config)
 
 TEST(members_of_a_configuration_are_listed)
 {
-    es_reader *r = open_configured(
+    AUTO(es_reader)
+    r = open_configured(
         state,
         "{\"lr\":1E-2,\"seed\":9007199254740993,\"text\":\"a \\\"b\\u03b1\","
         "\"no\":null,\"yes\":true,\"not\":false,\"of\":{\"a\":[1, \"x\"]},"
@@ -241,7 +236,6 @@ TEST(members_of_a_configuration_are_listed)
     assert_int_equal(two.left, 0);
     es_assert_status(ES_EARGUMENT, "it has 1",
                      es_reader_config_each(r, 1, list_member, &two));
-    es_reader_close(r);
 }
 
 TEST(a_run_without_a_configuration_has_no_members)
@@ -255,10 +249,9 @@ TEST(a_run_without_a_configuration_has_no_members)
         members none = {.left = -1};
         snprintf(sql, sizeof sql, "update run set config = %s", stored[i]);
         es_sqlite(path, sql);
-        es_reader *r = es_open_reader(path);
+        AUTO(es_reader) r = es_open_reader(path);
         es_assert_ok(es_reader_config_each(r, 0, list_member, &none));
         assert_string_equal(none.text, "");
-        es_reader_close(r);
     }
 }
 

@@ -34,15 +34,13 @@ static void refused_untouched(const char *path, es_status code,
 {
     static const char *const litter[] = {"-wal", "-shm", "-journal", "-lock"};
     size_t n, m;
-    unsigned char *before = es_file_read(path, &n);
+    AUTO_FREE unsigned char *before = es_file_read(path, &n);
     both_refuse(path, code, words);
-    unsigned char *after = es_file_read(path, &m);
+    AUTO_FREE unsigned char *after = es_file_read(path, &m);
     assert_int_equal(n, m);
     assert_memory_equal(before, after, n);
     for (int i = 0; i < 4; i++)
         assert_false(es_file_exists_beside(path, litter[i]));
-    free(before);
-    free(after);
 }
 
 /* --- not files ----------------------------------------------------------- */
@@ -92,9 +90,8 @@ TEST(links_to_files_are_refused_but_not_to_folders)
     assert_int_equal(symlink(path, link), 0);
     both_refuse(link, ES_EIO, "symbolic link: name the file");
     assert_int_equal(symlink(".", folder), 0);
-    es_reader *r = NULL;
+    AUTO(es_reader) r = NULL;
     es_assert_ok(es_reader_open(&r, es_folder_file(state, "folder/run.db")));
-    es_reader_close(r);
 }
 
 TEST(a_file_without_permission_is_refused)
@@ -125,7 +122,7 @@ TEST(other_contents_are_refused)
     reader_refuses(path, ES_EFORMAT, "is empty");
     es_file_write(path, "step,layer\n", 11);
     refused_untouched(path, ES_EFORMAT, "no SQLite database");
-    char *text = malloc(100000);
+    AUTO_FREE char *text = malloc(100000);
     assert_non_null(text);
     memset(text, 'x', 100000);
     es_file_write(path, text, 100000);
@@ -133,7 +130,6 @@ TEST(other_contents_are_refused)
     memcpy(text, "SQLite format 3", 16);
     es_file_write(path, text, 100000);
     refused_untouched(path, ES_EFORMAT, "another program");
-    free(text);
 }
 
 TEST(foreign_databases_are_refused)
@@ -169,11 +165,10 @@ TEST(a_format_of_the_future_is_refused)
     const char *path = es_folder_file(state, "run.db");
     size_t n;
     es_write_run(path, "x", 3);
-    unsigned char *bytes = es_file_read(path, &n);
+    AUTO_FREE unsigned char *bytes = es_file_read(path, &n);
     bytes[47] = 9;
     es_file_write(path, bytes, n);
     refused_untouched(path, ES_EFORMAT, "damaged: unsupported file format");
-    free(bytes);
 }
 
 TEST(what_could_act_on_our_tables_is_refused)
@@ -206,10 +201,9 @@ TEST(other_tables_and_views_are_allowed)
                   "CREATE VIEW entropy AS SELECT * FROM sample; ANALYZE"),
         "");
     es_write_run(path, "y", 3);
-    es_reader *r = NULL;
+    AUTO(es_reader) r = NULL;
     es_assert_ok(es_reader_open(&r, path));
     assert_int_equal(es_reader_n_runs(r), 2);
-    es_reader_close(r);
 }
 
 TEST(a_journal_beside_is_refused)
@@ -307,8 +301,8 @@ TEST(samples_of_another_length_are_damage)
 TEST(an_index_in_the_opposite_order_is_damage)
 {
     const char *path = es_folder_file(state, "run.db");
-    es_reader *r = NULL;
-    es_cursor *c = NULL;
+    AUTO(es_reader) r = NULL;
+    AUTO(es_cursor) c = NULL;
     es_series s = {.size = sizeof s, .id = 1, .name = "entropy", .n_values = 6};
     int64_t n, step;
     const float *values;
@@ -329,8 +323,6 @@ TEST(an_index_in_the_opposite_order_is_damage)
     es_assert_status(ES_EFORMAT, "damaged: entropy: steps out of order",
                      es_cursor_next(c, &step, &values));
     assert_int_equal(es_cursor_next(c, &step, &values), ES_DONE);
-    es_cursor_close(c);
-    es_reader_close(r);
 }
 
 TEST(too_many_series_are_damage)
@@ -356,12 +348,11 @@ TEST(a_row_of_no_run_is_damage)
     reader_refuses(path, ES_EFORMAT, ": run_id names no run");
     es_sqlite(path, "UPDATE series SET run_id = 2 WHERE run_id = 77;"
                     "UPDATE event SET run_id = 0 WHERE run_id = 1");
-    es_reader *r = es_open_reader(path);
+    AUTO(es_reader) r = es_open_reader(path);
     const es_event *events = NULL;
     size_t n;
     es_assert_status(ES_EFORMAT, "event 1: run_id names no run",
                      es_reader_events(r, 0, &events, &n));
-    es_reader_close(r);
 }
 
 TEST(names_are_data)
@@ -373,7 +364,7 @@ TEST(names_are_data)
                     " config = '{\\\"steps\\\":' || printf('%.*c', 5000, '[')");
     es_sqlite(path, "UPDATE series SET name = CAST(x'ff1b5b326a' AS TEXT)"
                     " WHERE shape = 'head'");
-    es_reader *r = NULL;
+    AUTO(es_reader) r = NULL;
     es_run_info info;
     es_series s;
     es_assert_ok(es_reader_open(&r, path));
@@ -387,7 +378,6 @@ TEST(names_are_data)
                      es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
     for (const char *c = es_message(); *c; c++)
         assert_true((unsigned char)*c >= 0x20 && (unsigned char)*c < 0x7f);
-    es_reader_close(r);
 }
 
 TEST(planned_steps_and_ceiling_may_be_nonsense)
@@ -415,7 +405,7 @@ TEST(planned_steps_and_ceiling_may_be_nonsense)
     char sql[256];
     es_write_run(path, "x", 3);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        es_reader *r = NULL;
+        AUTO(es_reader) r = NULL;
         int64_t none;
         snprintf(sql, sizeof sql, "UPDATE run SET config = %s",
                  cases[i].config);
@@ -430,7 +420,6 @@ TEST(planned_steps_and_ceiling_may_be_nonsense)
         es_assert_status(ES_EARGUMENT, "no run",
                          es_reader_ceiling(r, 1, &ceiling));
         assert_true(isnan(ceiling));
-        es_reader_close(r);
     }
 }
 
@@ -446,14 +435,13 @@ static void exchange_in_index(const char *path, const char *index, size_t i,
              "'%s'",
              index);
     size_t page = strtoul(es_sqlite(path, sql), NULL, 10);
-    unsigned char *bytes = es_file_read(path, &n);
+    AUTO_FREE unsigned char *bytes = es_file_read(path, &n);
     assert_true(page > 0 && page + 4096 <= n && bytes[page] == 10);
     unsigned char *entries = bytes + page + 8;
     memcpy(kept, entries + 2 * i, 2);
     memcpy(entries + 2 * i, entries + 2 * j, 2);
     memcpy(entries + 2 * j, kept, 2);
     es_file_write(path, bytes, n);
-    free(bytes);
 }
 
 /** An entry of another series in the midst of one: a scan ends there, and a
@@ -461,20 +449,18 @@ static void exchange_in_index(const char *path, const char *index, size_t i,
 TEST(a_series_that_ends_early_is_damage)
 {
     const char *path = es_folder_file(state, "run.db");
-    es_cursor *c = NULL;
     es_series s;
     int64_t step;
     const float *values;
     es_write_run(path, "x", 10);
     exchange_in_index(path, "sqlite_autoindex_sample_1", 5, 15);
-    es_reader *r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
+    AUTO(es_cursor) c = NULL;
     es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
     for (int i = 0; i < 5; i++)
         es_assert_ok(es_cursor_next(c, &step, &values));
     es_assert_status(ES_EFORMAT, "samples from step 9 to 10 are lost",
                      es_cursor_next(c, &step, &values));
-    es_cursor_close(c);
-    es_reader_close(r);
 }
 
 /** Read from below there is a first step, read from above there is
@@ -485,7 +471,7 @@ TEST(steps_out_of_order_are_damage)
     float values[6];
     int64_t found;
     es_series series = {0};
-    es_reader *r = NULL;
+    AUTO(es_reader) r = NULL;
     es_write_run(path, "x", 3);
     exchange_in_index(path, "sqlite_autoindex_sample_1", 0, 5);
     es_assert_ok(es_reader_open(&r, path));
@@ -499,7 +485,6 @@ TEST(steps_out_of_order_are_damage)
         es_assert_status(ES_EFORMAT, "damaged: steps out of order",
                          es_reader_sample(r, &series, 3, values, 6, &found));
     }
-    es_reader_close(r);
 }
 
 TEST(what_is_no_uuid_is_damage)

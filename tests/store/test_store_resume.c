@@ -27,7 +27,7 @@ TEST(events_are_deduplicated_by_run)
     es_assert_ok(es_writer_event(w, first, &event));
     es_assert_ok(es_writer_event(w, first, &event));
     es_assert_ok(es_writer_close(w));
-    es_reader *r = NULL;
+    AUTO(es_reader) r = NULL;
     const es_event *events;
     size_t n;
     es_assert_ok(es_reader_open(&r, path));
@@ -42,7 +42,6 @@ TEST(events_are_deduplicated_by_run)
     es_assert_ok(es_reader_events(r, 1, &events, &n));
     assert_int_equal(n, 1);
     assert_string_equal(events[0].message, "again");
-    es_reader_close(r);
 }
 
 #define UUID "00000000-1111-4222-8333-444444444444"
@@ -88,7 +87,7 @@ TEST(resume_cuts_from_its_step)
                                   ES_PHASE_TRAIN, NULL));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
     assert_int_equal(es_reader_n_runs(r), 2);
     assert_int_equal(s.first_step, 0);
     assert_int_equal(s.last_step, 5);
@@ -104,7 +103,6 @@ TEST(resume_cuts_from_its_step)
     es_assert_ok(es_reader_find(r, 1, "entropy", ES_PHASE_TRAIN, &s));
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 30);
-    es_reader_close(r);
 }
 
 TEST(a_run_resumes_from_nothing_or_beyond)
@@ -118,7 +116,7 @@ TEST(a_run_resumes_from_nothing_or_beyond)
     es_assert_ok(es_writer_run(w, &run, &info, 1000));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
     assert_int_equal(s.last_step, 9);
     es_reader_close(r);
     w = es_open_writer(path);
@@ -128,7 +126,6 @@ TEST(a_run_resumes_from_nothing_or_beyond)
     assert_true(s.last_step == ES_UNKNOWN);
     es_assert_ok(es_reader_run(r, 0, &back));
     assert_true(back.last_step == ES_UNKNOWN);
-    es_reader_close(r);
 }
 
 TEST(a_run_of_another_shape_is_not_resumed)
@@ -143,12 +140,11 @@ TEST(a_run_of_another_shape_is_not_resumed)
                      es_writer_run(w, &run, &info, 6));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
     assert_int_equal(s.last_step, 9);
     es_run_info back;
     es_assert_ok(es_reader_run(r, 0, &back));
     assert_int_equal(back.status, ES_RUN_STOPPED);
-    es_reader_close(r);
 }
 
 TEST(vacuumed_file_is_written_on)
@@ -167,10 +163,9 @@ TEST(vacuumed_file_is_written_on)
         es_assert_ok(es_write_values(w, series, i, 6));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 20);
-    es_reader_close(r);
 }
 
 TEST_EACH(es_folder_make, es_folder_remove)

@@ -333,10 +333,9 @@ TEST(companions_are_plain_files)
                  kinds[i % 3].words);
         refuse_both(path, words);
         assert_int_equal(unlink(name), 0);
-        unsigned char *now = es_file_read(victim, &n);
+        AUTO_FREE unsigned char *now = es_file_read(victim, &n);
         assert_int_equal(n, sizeof bytes);
         assert_memory_equal(now, bytes, n);
-        free(now);
     }
     es_reader_close(es_open_reader(path));
 }
@@ -375,22 +374,19 @@ TEST(a_torn_first_page_is_read_from_the_log)
     const char *path = es_folder_file(state, "run.db");
     size_t n;
     leave_log(path, 30);
-    unsigned char *bytes = es_file_read(path, &n);
+    AUTO_FREE unsigned char *bytes = es_file_read(path, &n);
     for (int i = 0; i < 2; i++) {
         memset(bytes, i ? 0xff : 0, 512);
         es_file_write(path, bytes, n);
-        es_reader *r = es_open_reader(path);
+        AUTO(es_reader) r = es_open_reader(path);
         assert_int_equal(count_whole_steps(r), 30);
-        es_reader_close(r);
     }
-    free(bytes);
     es_writer *w = es_open_writer(path);
     es_assert_ok(es_writer_close(w));
     assert_false(es_file_exists_beside(path, "-wal"));
     assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
-    es_reader *r = es_open_reader(path);
+    AUTO(es_reader) r = es_open_reader(path);
     assert_int_equal(count_whole_steps(r), 30);
-    es_reader_close(r);
 }
 
 /** A log can make something else of a run file. */
@@ -410,15 +406,13 @@ TEST(a_writer_checks_what_the_log_makes)
                      NULL, NULL, NULL),
         SQLITE_OK);
     assert_int_equal(sqlite3_close(handle), SQLITE_OK);
-    unsigned char *before = es_file_read(path, &n);
+    AUTO_FREE unsigned char *before = es_file_read(path, &n);
     es_assert_status(ES_EFORMAT, "it has the trigger t",
                      es_writer_open(&w, path, ES_FAST));
-    unsigned char *after = es_file_read(path, &m);
+    AUTO_FREE unsigned char *after = es_file_read(path, &m);
     assert_int_equal(n, m);
     assert_memory_equal(before, after, n); /* the log was not moved in */
     assert_true(es_file_exists_beside(path, "-wal"));
-    free(before);
-    free(after);
 }
 
 TEST_EACH(es_folder_make, es_folder_remove)

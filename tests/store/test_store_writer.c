@@ -37,7 +37,7 @@ TEST(every_column_comes_back)
     es_assert_ok(es_writer_run(w, &id, &info, 0));
     es_assert_ok(es_writer_end_run(w, id, ES_RUN_FAILED));
     es_assert_ok(es_writer_close(w));
-    es_reader *r = NULL;
+    AUTO(es_reader) r = NULL;
     es_run_info back;
     es_assert_ok(es_reader_open(&r, path));
     es_assert_ok(es_reader_run(r, 0, &back));
@@ -58,7 +58,6 @@ TEST(every_column_comes_back)
     assert_true(strcmp(back.started_at, back.ended_at) <= 0);
     assert_int_equal(back.status, ES_RUN_FAILED);
     assert_true(back.last_step == ES_UNKNOWN);
-    es_reader_close(r);
 }
 
 TEST(unknown_is_null)
@@ -127,7 +126,7 @@ TEST(a_run_of_one_head_is_written)
     es_assert_ok(es_writer_sample(w, series, 3, &value, 1));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
     es_assert_ok(es_reader_sample(r, &s, ES_STEP_LAST, &back, 1, &found));
     assert_int_equal(found, 3);
     es_assert_bits(&back, &value, 1);
@@ -138,7 +137,6 @@ TEST(a_run_of_one_head_is_written)
                      es_reader_sample(r, &s, ES_STEP_LAST, &back, 1, &found));
     es_assert_status(ES_ENOTFOUND, "loss has no samples",
                      es_reader_sample(r, &s, 3, &back, 1, &found));
-    es_reader_close(r);
 }
 
 TEST(a_second_sample_replaces)
@@ -152,12 +150,11 @@ TEST(a_second_sample_replaces)
     es_assert_ok(es_writer_sample(w, series, 7, second, 2));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 1);
     es_assert_ok(es_reader_sample(r, &s, 7, back, 2, &found));
     es_assert_bits(back, second, 2);
-    es_reader_close(r);
 }
 
 /* Some of them want the same place in the table. */
@@ -188,7 +185,7 @@ TEST(steps_come_in_any_order)
             (const float[6]){1, 2, 3, 4, 5, (float)steps[i]}, 6));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
     es_cursor *c = NULL;
     es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
     for (size_t i = 0; i < N; i++) {
@@ -202,7 +199,6 @@ TEST(steps_come_in_any_order)
     es_run_info info;
     es_assert_ok(es_reader_run(r, 0, &info));
     assert_true(info.last_step == ES_MAX_STEP);
-    es_reader_close(r);
 }
 
 TEST(wrong_arguments_are_refused)
@@ -263,7 +259,7 @@ TEST(wrong_runs_are_refused)
     info.config = "steps=4";
     es_assert_status(ES_EARGUMENT, "config is not JSON",
                      es_writer_run(w, &run, &info, 0));
-    char *longest = malloc(ES_MAX_TEXT + 2);
+    AUTO_FREE char *longest = malloc(ES_MAX_TEXT + 2);
     assert_non_null(longest);
     memset(longest, 'x', ES_MAX_TEXT + 1);
     longest[ES_MAX_TEXT + 1] = '\0';
@@ -273,7 +269,6 @@ TEST(wrong_runs_are_refused)
                      es_writer_run(w, &run, &info, 0));
     info.name = longest + 1;
     es_assert_ok(es_writer_run(w, &run, &info, 0));
-    free(longest);
     es_assert_ok(es_writer_close(w));
 }
 
@@ -293,9 +288,8 @@ TEST(a_series_of_another_shape_is_refused)
     assert_true(again != series);
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
     assert_string_equal(s.unit, "nats"); /* the first to say so */
-    es_reader_close(r);
 }
 
 TEST(too_many_series_are_refused)
@@ -339,7 +333,7 @@ TEST(rollback_forgets_all)
     es_assert_ok(es_write_values(w, series, 5, 6));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
     assert_int_equal(es_reader_n_runs(r), 1);
     assert_int_equal(es_reader_n_series(r, 0), 1);
     es_assert_ok(es_reader_count(r, &s, &n));
@@ -347,7 +341,6 @@ TEST(rollback_forgets_all)
     es_run_info back;
     es_assert_ok(es_reader_run(r, 0, &back));
     assert_int_equal(back.last_step, 5);
-    es_reader_close(r);
 }
 
 TEST(a_refused_sample_spoils_nothing)
@@ -363,10 +356,9 @@ TEST(a_refused_sample_spoils_nothing)
     es_assert_ok(es_writer_commit(w));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 2);
-    es_reader_close(r);
 }
 
 TEST(a_failure_spoils_its_transaction)
@@ -390,10 +382,9 @@ TEST(a_failure_spoils_its_transaction)
     es_assert_ok(es_write_values(w, series, 1000, N));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 2);
-    es_reader_close(r);
 }
 
 TEST(close_commits)
@@ -405,9 +396,8 @@ TEST(close_commits)
     es_assert_ok(es_write_values(w, series, 1, 6));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
     assert_int_equal(s.last_step, 1);
-    es_reader_close(r);
 }
 
 TEST(abandon_rolls_back)

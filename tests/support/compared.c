@@ -51,7 +51,7 @@ void es_compare_write(void **state, const es_compared_written *of)
 static void add_file(es_compared_files *to, void **state, const char *file,
                      bool baseline, const es_summary_options *options)
 {
-    es_reader *reader;
+    AUTO(es_reader) reader;
     es_assert_ok(es_reader_open(&reader, es_folder_file(state, file)));
     for (size_t run = 0; run < es_reader_n_runs(reader); run++) {
         es_run_summary *summary;
@@ -64,7 +64,6 @@ static void add_file(es_compared_files *to, void **state, const char *file,
         es_assert_ok(
             es_comparison_add(to->comparison, reader, run, summary, baseline));
     }
-    es_reader_close(reader);
 }
 
 void es_compare_files(es_compared_files *out, void **state,

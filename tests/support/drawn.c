@@ -22,7 +22,7 @@ void assert_golden(es_picture *picture, const char *name)
 void assert_pixels(es_picture *picture, double scale, int n_colors,
                    const es_wanted_pixel *wanted, size_t n)
 {
-    es_image image;
+    AUTO_BY(image_clear) es_image image;
     assert_true(picture_image(&image, picture, scale));
     for (size_t i = 0; i < n; i++)
         if (image_at(&image, wanted[i].x, wanted[i].y) != wanted[i].color)
@@ -31,7 +31,6 @@ void assert_pixels(es_picture *picture, double scale, int n_colors,
                      wanted[i].color);
     if (n_colors)
         assert_int_equal(image.n_palette, n_colors);
-    image_clear(&image);
     es_picture_free(picture);
 }
 
@@ -69,13 +68,11 @@ void assert_sizes_are_kept(es_draw_any *draw, const void *figure,
 void assert_same_picture(es_picture *a, es_picture *b)
 {
     size_t n_a, n_b;
-    char *x = picture_bytes(&n_a, a, ES_FORMAT_SVG, 1, NULL, 0);
-    char *y = picture_bytes(&n_b, b, ES_FORMAT_SVG, 1, NULL, 0);
+    AUTO_FREE char *x = picture_bytes(&n_a, a, ES_FORMAT_SVG, 1, NULL, 0);
+    AUTO_FREE char *y = picture_bytes(&n_b, b, ES_FORMAT_SVG, 1, NULL, 0);
     assert_true(x && y);
     assert_int_equal(n_a, n_b);
     assert_memory_equal(x, y, n_b);
-    free(x);
-    free(y);
     es_picture_free(a);
     es_picture_free(b);
 }

@@ -3,6 +3,7 @@
 #define ES_TESTS_JUDGED_H
 
 #include "analyzer/flags/flags.h"
+#include "tests/support/auto.h"
 
 #define ES_JUDGED_VALUES 256 /* L*H at most */
 #define ES_JUDGED_EPISODES 512
@@ -24,6 +25,7 @@ typedef struct es_judged {
 es_judged *es_judged_new(es_judge_run run, const es_flag_rules *rules);
 
 void es_judged_free(es_judged *judged);
+AUTO_OF(es_judged, es_judged_free)
 
 /** Pushes a head series' sample all of whose L*H values are `value`. */
 void es_judged_push_all(es_judged *judged, es_judge_series series, int64_t step,

@@ -4,6 +4,9 @@
 #define ES_TESTS_LOADED_H
 
 #include "cli/runs/summary.h"
+#include "tests/support/auto.h"
+
+AUTO_OF(es_run_summary, es_summary_free)
 
 es_run_summary *es_loaded(const char *path, size_t run,
                           const es_summary_options *options);

@@ -3,6 +3,9 @@
 #define ES_TESTS_PICTURES_H
 
 #include "render/picture.h"
+#include "tests/support/auto.h"
+
+AUTO_OF(es_picture, es_picture_free)
 
 #define IMAGE_NOTES 16
 

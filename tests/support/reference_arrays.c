@@ -158,7 +158,7 @@ es_ref_model *es_ref_model_new(const es_model_config *config)
 static void copy_array(es_ref_model *ref, es_model *model, size_t i)
 {
     const es_parameter parameter = es_model_parameter(model, i);
-    float *from = calloc(parameter.n, sizeof *from);
+    AUTO_FREE float *from = calloc(parameter.n, sizeof *from);
     if (strcmp(parameter.name, ref->names[i]) != 0 ||
         parameter.n != ref->sizes[i])
         fail_msg("array %zu is %s with %zu numbers, not %s with %zu", i,
@@ -166,7 +166,6 @@ static void copy_array(es_ref_model *ref, es_model *model, size_t i)
     es_assert_ok(es_model_get(model, i, from, parameter.n));
     for (size_t j = 0; j < parameter.n; j++)
         ref->values[i][j] = (double)from[j];
-    free(from);
 }
 
 es_ref_model *es_ref_model_copy(es_model *model)

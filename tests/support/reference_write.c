@@ -127,16 +127,14 @@ static void write_heads(const char *dir, const es_ref_result *result,
 {
     const int L = config->n_layer, B = config->batch, H = config->n_head;
     const int T = config->ctx, dims[] = {L, H, 0};
-    double *entropy = calloc((size_t)(L * H), sizeof *entropy);
-    int32_t *nonfinite = calloc((size_t)(L * H), sizeof *nonfinite);
+    AUTO_FREE double *entropy = calloc((size_t)(L * H), sizeof *entropy);
+    AUTO_FREE int32_t *nonfinite = calloc((size_t)(L * H), sizeof *nonfinite);
     for (int row = 0; row < L * B * H * T; row++) {
         const int l = row / (B * H * T), h = row / T % H;
         entropy[l * H + h] += result->rows[ES_ROW_ENTROPY][row] / (B * T);
     }
     write_floats(dir, "out", "entropy", entropy, dims);
     write_whole(dir, "out", "nonfinite", nonfinite, dims);
-    free(entropy);
-    free(nonfinite);
 }
 
 static void write_outputs(const char *dir, const es_ref_result *result,
@@ -166,14 +164,13 @@ static void write_gradients(const char *dir, const es_ref_case *it,
     const es_ref_model *model = it->model;
     make_folder(dir, "grads");
     for (size_t i = 0; i < model->n_arrays; i++) {
-        double *gradient = calloc(model->sizes[i], sizeof *gradient);
+        AUTO_FREE double *gradient = calloc(model->sizes[i], sizeof *gradient);
         for (size_t j = 0; j < model->sizes[i]; j++)
             gradient[j] = es_ref_model_gradient(model, result, it->tokens,
                                                 it->targets, i, j);
         if (!es_ref_is_state(model->names[i]))
             write_floats(dir, "grads", model->names[i], gradient,
                          (int[]){model->dims[i][0], model->dims[i][1], 0});
-        free(gradient);
     }
 }
 

@@ -3,6 +3,7 @@
 #define ES_TESTS_RULED_H
 
 #include "analyzer/flags/rules.h"
+#include "tests/support/auto.h"
 
 #define ES_RULED_VALUES 64 /* L*H at most */
 #define ES_RULED_EPISODES 512
@@ -27,6 +28,7 @@ typedef struct es_ruled {
 /** Fails the test if anything does. */
 es_ruled *es_ruled_new(es_judge_run run, const es_rule *rules, size_t n);
 void es_ruled_free(es_ruled *ruled);
+AUTO_OF(es_ruled, es_ruled_free)
 
 /** A rule "r" on train `series`, otherwise es_rule_default. */
 es_rule es_rule_on(const char *series, es_rule_aggregate aggregate,

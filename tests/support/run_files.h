@@ -4,6 +4,10 @@
 
 #include "store/reader.h"
 #include "store/writer.h"
+#include "tests/support/auto.h"
+
+AUTO_OF(es_reader, es_reader_close)
+AUTO_OF(es_cursor, es_cursor_close)
 
 /** cmocka's setup and teardown: *state is a new folder's path. */
 int es_folder_make(void **state);

@@ -6,7 +6,7 @@
 
 static void show_file(es_shown *out, void **state, const char *file)
 {
-    es_reader *reader;
+    AUTO(es_reader) reader;
     es_summary_options options;
     es_summary_options_default(&options);
     options.max = out->max;
@@ -20,7 +20,6 @@ static void show_file(es_shown *out, void **state, const char *file)
         out->runs[out->n++] = summary;
         out->observed = es_peak_of(out->observed, summary->peak);
     }
-    es_reader_close(reader);
 }
 
 static void begin(es_shown *out, es_max max)

@@ -94,7 +94,7 @@ static void write_values(FILE *file, const es_test_tensor *tensor)
 
 void es_test_tensors_write(const es_test_tensors *list, const char *path)
 {
-    char *header = NULL;
+    AUTO_FREE char *header = NULL;
     size_t n = 0, offset = 0;
     FILE *text = open_memstream(&header, &n);
     assert_non_null(text);
@@ -116,7 +116,6 @@ void es_test_tensors_write(const es_test_tensors *list, const char *path)
     for (int byte = 0; byte < 8; byte++)
         fputc((int)((uint64_t)n >> 8 * byte & 0xff), file);
     assert_int_equal(fwrite(header, 1, n, file), n);
-    free(header);
     for (size_t i = 0; i < list->n; i++)
         write_values(file, &list->all[i]);
     assert_int_equal(fclose(file), 0);
@@ -134,7 +133,7 @@ typedef struct writing {
 static void add(const writing *w, const char *ours, const char *theirs,
                 bool turned)
 {
-    es_npy array;
+    AUTO_BY(es_npy_free) es_npy array;
     char name[128];
     es_assert_ok(es_verify_array_read(&array, w->from, "params", ours));
     snprintf(name, sizeof name, "%s%s", w->prefix, theirs);
@@ -148,7 +147,6 @@ static void add(const writing *w, const char *ours, const char *theirs,
         for (int64_t j = 0; j < columns; j++)
             tensor->values[j * rows + i] =
                 ((float *)array.data)[i * columns + j];
-    es_npy_free(&array);
 }
 
 static void add_buffer(const writing *w, const char *name, int64_t ctx,

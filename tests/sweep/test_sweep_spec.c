@@ -52,16 +52,14 @@ TEST(every_combination_is_a_run)
         {strange, 4, 3, "_seed1", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        es_sweep_plan plan;
+        AUTO_BY(es_sweep_plan_free) es_sweep_plan plan;
         es_assert_ok(plan_of(&plan, cases[i].spec, strlen(cases[i].spec)));
         assert_int_equal(plan.n, cases[i].n_runs);
         const es_sweep_run *run = &plan.runs[cases[i].run];
-        char *command = es_sweep_command_line(run);
+        AUTO_FREE char *command = es_sweep_command_line(run);
         assert_string_equal(run->name, cases[i].name);
         if (cases[i].command)
             assert_string_equal(command, cases[i].command);
-        free(command);
-        es_sweep_plan_free(&plan);
     }
 }
 
@@ -101,11 +99,10 @@ TEST(wrong_lines_are_named)
          "or two differ in signs alone"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        es_sweep_plan plan;
+        AUTO_BY(es_sweep_plan_free) es_sweep_plan plan;
         assert_int_equal(plan_of(&plan, all[i].text, strlen(all[i].text)),
                          ES_EUSAGE);
         assert_string_equal(es_message(), all[i].message);
-        es_sweep_plan_free(&plan);
     }
 }
 
@@ -133,9 +130,9 @@ TEST(sizes_are_bounded)
          "s.ini:68: more than 64 options"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *text = NULL;
+        AUTO_FREE char *text = NULL;
         size_t size = 0;
-        es_sweep_plan plan;
+        AUTO_BY(es_sweep_plan_free) es_sweep_plan plan;
         FILE *out = open_memstream(&text, &size);
         assert_non_null(out);
         fputs(cases[i].before, out);
@@ -144,8 +141,6 @@ TEST(sizes_are_bounded)
         assert_int_equal(fclose(out), 0);
         es_assert_status(ES_EUSAGE, cases[i].message,
                          plan_of(&plan, text, size));
-        es_sweep_plan_free(&plan);
-        free(text);
     }
 }
 

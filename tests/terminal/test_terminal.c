@@ -7,6 +7,8 @@
 #include "tests/support/shown.h"
 #include "tests/support/test.h"
 
+AUTO_OF(es_screen, es_screen_free)
+
 /* --- what the terminal can -----------------------------------------------*/
 
 TEST(depth_follows_the_variables)
@@ -67,14 +69,13 @@ TEST(cube_colour_is_the_nearest)
 
 static void assert_row(const es_screen *screen, int y, const char *expected)
 {
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     size_t n;
     FILE *stream = open_memstream(&text, &n);
     assert_non_null(stream);
     es_screen_print_row(screen, y, stream);
     fclose(stream);
     assert_string_equal(text, expected);
-    free(text);
 }
 
 TEST(text_takes_its_columns)
@@ -99,7 +100,7 @@ TEST(text_takes_its_columns)
         {10, 0, 9, "no", 0, "模型-α|"},
         {-1, 0, 9, "no", 0, "模型-α|"},
     };
-    es_screen *screen = NULL;
+    AUTO(es_screen) screen = NULL;
     es_assert_ok(es_screen_new(&screen, ES_DEPTH_TRUE, 10, 5));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(es_screen_write(screen, cases[i].x, cases[i].y,
@@ -109,7 +110,6 @@ TEST(text_takes_its_columns)
         if (cases[i].row)
             assert_row(screen, cases[i].y, cases[i].row);
     }
-    es_screen_free(screen);
 }
 
 TEST(colours_only_where_they_change)
@@ -163,7 +163,7 @@ TEST(two_layers_share_a_row_of_half_blocks)
 {
     const float x[6] = {0, 1, NAN, NAN, es_missing(), 1}; /* L 3, H 2 */
     const es_heat_scale scale = {0, 1, ES_COLORMAP_VIRIDIS, true};
-    es_screen *screen = NULL;
+    AUTO(es_screen) screen = NULL;
     es_heat_layout at = es_heat_fit(3, 2, 2, 2, false, ES_DEPTH_TRUE);
     assert_int_equal(at.width, 2);
     assert_int_equal(at.height, 2);
@@ -180,7 +180,6 @@ TEST(two_layers_share_a_row_of_half_blocks)
     assert_row(screen, 0, "..@@");
     assert_row(screen, 1, "xxxx");
     assert_row(screen, 2, "  @@");
-    es_screen_free(screen);
 }
 
 TEST(a_shared_place_shows_the_worst)
@@ -276,14 +275,13 @@ TEST(zero_missing_and_nan_differ_in_a_line)
     const es_spark_scale scale = {0, 1, ES_SPARK_FALLS, false,
                                   ES_COLORMAP_VIRIDIS};
     es_spark_column columns[12], line[12];
-    es_screen *screen = NULL;
+    AUTO(es_screen) screen = NULL;
     es_spark_clear(columns, 12);
     es_spark_add(columns, line, 12, 10, 69, steps, values, 7);
     es_assert_ok(es_screen_new(&screen, ES_DEPTH_ASCII, 20, 1));
     es_spark_draw(screen, 1, 0, columns, 12, &scale);
     /* a sample lasts to the next one */
     assert_row(screen, 0, " __##  xx__x#");
-    es_screen_free(screen);
 }
 
 /* --- whole drawings -------------------------------------------------------*/
@@ -302,12 +300,11 @@ static void watch(const char *path)
 {
     es_summary_options options;
     es_summary_options_default(&options);
-    es_reader *reader = es_open_reader(path);
+    AUTO(es_reader) reader = es_open_reader(path);
     for (size_t i = 0; i < es_reader_n_runs(reader); i++) {
         es_assert_ok(es_watch_list_add(&list, path, i));
         es_assert_ok(es_watched_read(&list.list[list.n - 1], reader, &options));
     }
-    es_reader_close(reader);
 }
 
 static es_tui tui_of(es_depth depth, int width, int height)
@@ -337,9 +334,8 @@ static char *draw(const es_tui *tui)
 static void assert_golden(es_depth depth, int width, const char *name)
 {
     const es_tui tui = tui_of(depth, width, 24);
-    char *text = draw(&tui);
+    AUTO_FREE char *text = draw(&tui);
     assert_true(es_text_is_golden(text, name));
-    free(text);
 }
 
 TEST(published_heatmaps_are_golden)
@@ -405,9 +401,8 @@ TEST(a_live_view_of_no_run_is_drawn)
     es_tui tui = tui_of(ES_DEPTH_ASCII, 40, 8);
     tui.mode = "live";
     tui.keys = "q quits";
-    char *text = draw(&tui);
+    AUTO_FREE char *text = draw(&tui);
     assert_non_null(strstr(text, "live"));
-    free(text);
 }
 
 /* No size and no depth makes it fail, or print an escape sequence in ASCII,
@@ -424,11 +419,10 @@ TEST(any_size_is_drawn_within_bounds)
                 tui.mode = k % 2 == 1 ? "live" : NULL;
                 tui.keys = "q quits";
                 tui.first = tui.mode ? (size_t)width % list.n : 0;
-                char *text = draw(&tui);
+                AUTO_FREE char *text = draw(&tui);
                 for (const char *c = text; *c; c++)
                     assert_true((unsigned char)*c >= 0x20 || *c == '\n' ||
                                 (*c == '\033' && k > 1));
-                free(text);
             }
 }
 
@@ -454,13 +448,12 @@ static void write_on(const char *path, int64_t from, int64_t to, float value)
 
 static void read_on(es_watched *run)
 {
-    es_reader *reader = NULL;
+    AUTO(es_reader) reader = NULL;
     es_summary_options options;
     es_summary_options_default(&options);
     es_assert_ok(es_reader_open(&reader, run->path));
     es_assert_ok(es_watched_read(run, reader, &options));
     es_assert_ok(es_watched_move(run, reader, ES_STEP_LAST, &options));
-    es_reader_close(reader);
 }
 
 /* Lines of steps 0 to n - 1: `first` before step `from`, `then` from there. */

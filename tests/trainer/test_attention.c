@@ -33,7 +33,7 @@ TEST(measuring_changes_nothing)
     attention_problem p = attention_open(2, 37, 3, 7);
     const es_attention shape = attention_shape(&p);
     attention_run(&p, &es_cpu_kernels_plain, 1, false);
-    float *y = attention_floats(p.n_values);
+    AUTO_FREE float *y = attention_floats(p.n_values);
     memcpy(y, p.y, p.n_values * sizeof *y);
     es_backend *cpu = attention_backend(&es_cpu_kernels_plain, &p, 2);
     memset(p.y, 0, p.n_values * sizeof *p.y);
@@ -41,7 +41,6 @@ TEST(measuring_changes_nothing)
                    attention_mem(p.qkv), &shape);
     assert_memory_equal(y, p.y, p.n_values * sizeof *y);
     ops->close(cpu);
-    free(y);
     attention_close(&p);
 }
 

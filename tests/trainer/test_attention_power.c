@@ -105,8 +105,8 @@ TEST(any_threads_give_the_same_bits)
     EACH_ATTENTION(p, kernels, open_power(2, 45, 3, 5, 4, 1e-3))
     {
         attention_run(&p, *kernels, 1, true);
-        float *y = attention_floats(p.n_values);
-        float *dqkv = attention_floats(3 * p.n_values);
+        AUTO_FREE float *y = attention_floats(p.n_values);
+        AUTO_FREE float *dqkv = attention_floats(3 * p.n_values);
         memcpy(y, p.y, p.n_values * sizeof *y);
         memcpy(dqkv, p.dqkv, 3 * p.n_values * sizeof *dqkv);
         for (int n_threads = 2; n_threads <= 7; n_threads += 5) {
@@ -114,8 +114,6 @@ TEST(any_threads_give_the_same_bits)
             assert_memory_equal(y, p.y, p.n_values * sizeof *y);
             assert_memory_equal(dqkv, p.dqkv, 3 * p.n_values * sizeof *dqkv);
         }
-        free(y);
-        free(dqkv);
     }
 }
 

@@ -100,34 +100,35 @@ static void write_case(char *dir, size_t size, const wanted *w, uint64_t seed)
 #define ALL ES_BIAS_ALL
 #define QK ES_BIAS_QK
 #define NONE ES_BIAS_NONE
-#define AUTO ES_FINAL_AUTO
+#define USUAL ES_FINAL_AUTO
 #define ON ES_FINAL_ON
 #define OFF ES_FINAL_OFF
 
 static const wanted cases[] = {
     /* arch, family, L, H, d, T, V, B, m; the smallest there is first */
-    {"SM", GPT2, 1, 1, 2, 1, 2, 1, 1, QK, AUTO},
-    {"SM+R", PYTHIA, 1, 1, 2, 1, 2, 1, 1, NONE, AUTO},
-    {"SM+LN+GT", GPT2, 1, 2, 4, 1, 2, 1, 1, ALL, AUTO},
-    {"SM(t)+ScFFN", PYTHIA, 1, 1, 2, 3, 2, 1, 1, ALL, AUTO},
-    {"PSM(2)", GPT2, 1, 1, 2, 4, 2, 1, 1, QK, AUTO},
-    {"SM+SNorm(QKVO,FFN)", PYTHIA, 1, 1, 2, 2, 2, 1, 1, QK, AUTO},
-    {"SM+WNorm(QKVO,FFN)", GPT2, 1, 1, 2, 2, 2, 1, 1, ALL, AUTO},
-    {"EReg(SM(t)+ScFuFFNi1)", GPT2, 1, 1, 2, 2, 2, 1, 1, QK, AUTO},
+    {"SM", GPT2, 1, 1, 2, 1, 2, 1, 1, QK, USUAL},
+    {"SM+R", PYTHIA, 1, 1, 2, 1, 2, 1, 1, NONE, USUAL},
+    {"SM+LN+GT", GPT2, 1, 2, 4, 1, 2, 1, 1, ALL, USUAL},
+    {"SM(t)+ScFFN", PYTHIA, 1, 1, 2, 3, 2, 1, 1, ALL, USUAL},
+    {"PSM(2)", GPT2, 1, 1, 2, 4, 2, 1, 1, QK, USUAL},
+    {"SM+SNorm(QKVO,FFN)", PYTHIA, 1, 1, 2, 2, 2, 1, 1, QK, USUAL},
+    {"SM+WNorm(QKVO,FFN)", GPT2, 1, 1, 2, 2, 2, 1, 1, ALL, USUAL},
+    {"EReg(SM(t)+ScFuFFNi1)", GPT2, 1, 1, 2, 2, 2, 1, 1, QK, USUAL},
     /* x = L */
     {"SM+ScFuFFNi1", PYTHIA, 1, 3, 6, 1, 3, 2, 1, ALL, ON},
     {"EReg(SM(t)+LN+ScFuFFNi3+WNorm(QK))", GPT2, 3, 1, 3, 6, 5, 2, 2, QK, OFF},
     {"EReg(SM(t)+ScFuFFNi2+SNorm(QKV,FFN))", PYTHIA, 2, 3, 9, 4, 7, 1, 1, NONE,
-     AUTO},
+     USUAL},
     /* combinations */
-    {"EReg(SM+LN+R)", GPT2, 2, 1, 5, 1, 4, 3, 2, ALL, AUTO},
+    {"EReg(SM+LN+R)", GPT2, 2, 1, 5, 1, 4, 3, 2, ALL, USUAL},
     {"EReg(PSM(4,1e-2)+LN+GT+WNorm(QKVO,FFN))", PYTHIA, 2, 3, 9, 5, 7, 2, 1,
-     ALL, AUTO},
+     ALL, USUAL},
     {"EReg(PSM(2)+ScFFN+WNorm(QKV)+SNorm(FFN))", GPT2, 2, 2, 8, 5, 3, 1, 3, QK,
      ON},
     {"SM+LN+LR(global,0.2)+WNorm(FFN)+SNorm(QKVO)", PYTHIA, 3, 2, 6, 7, 5, 1, 1,
      ALL, OFF},
-    {"SM(t)+LN+LR(layer)+SNorm(FFN)", PYTHIA, 2, 1, 17, 5, 6, 1, 1, NONE, AUTO},
+    {"SM(t)+LN+LR(layer)+SNorm(FFN)", PYTHIA, 2, 1, 17, 5, 6, 1, 1, NONE,
+     USUAL},
     {"EReg(SM(t)+ScFuFFNi1+WNorm(FFN)+SNorm(QK))", GPT2, 2, 3, 6, 9, 12, 1, 4,
      ALL, ON},
 };
@@ -163,7 +164,7 @@ static int collect(const char *path, const struct stat *about, int type,
 /* Adds `more` to the last number of a file. */
 static void spoil(const char *path, int more)
 {
-    es_npy array = {0};
+    AUTO_BY(es_npy_free) es_npy array = {0};
     es_assert_ok(es_npy_read(&array, path));
     const double number = es_npy_at(&array, array.n - 1) + more;
     const float single = (float)number;
@@ -178,7 +179,6 @@ static void spoil(const char *path, int more)
     assert_int_equal(fseek(file, -size, SEEK_END), 0);
     assert_int_equal(fwrite(bytes, 1, (size_t)size, file), size);
     assert_int_equal(fclose(file), 0);
-    es_npy_free(&array);
 }
 
 /* One number of each file in turn. */
@@ -194,7 +194,7 @@ TEST(a_wrong_number_fails)
                       2,
                       1,
                       ALL,
-                      AUTO};
+                      USUAL};
     char dir[64];
     write_case(dir, sizeof dir, &w, 5);
     if (verify(dir) != 0)

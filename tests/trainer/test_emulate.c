@@ -240,7 +240,7 @@ static bool is_close(const float *got, const double *want, size_t n)
 
 TEST(attention_rounds_products)
 {
-    head_case *c = calloc(1, sizeof *c);
+    AUTO_FREE head_case *c = calloc(1, sizeof *c);
     assert_non_null(c);
     draw_head(c);
     multiply_head(c, true);
@@ -264,7 +264,6 @@ TEST(attention_rounds_products)
                         0x1.01p-11 * fabs(c->ref_y[i]) + 0x1p-20);
         }
     }
-    free(c);
 }
 
 /* Key 1 has a product of -infinity with query 2: no weight, no gradient, and
@@ -290,7 +289,7 @@ static void check_overflow(head_case *c, const es_cpu_kernels *kernels,
 
 TEST(logits_beyond_fp16_are_infinite)
 {
-    head_case *c = calloc(1, sizeof *c);
+    AUTO_FREE head_case *c = calloc(1, sizeof *c);
     assert_non_null(c);
     EACH_VARIANT(kernels)
     {
@@ -299,5 +298,4 @@ TEST(logits_beyond_fp16_are_infinite)
         check_overflow(c, *kernels, -300);
         check_overflow(c, *kernels, 300);
     }
-    free(c);
 }

@@ -70,7 +70,7 @@ static const char *const archs[] = {"SM+LN+G",  "SM+R",
 static void check_activations(const char *arch, es_family family)
 {
     es_model_config config = emulated(arch, family);
-    es_small_model s = es_small_open(&config);
+    AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
     const int n = s.n * config.d_model;
     es_small_forward(&s);
     expect_rounded_activations(s.model);
@@ -80,7 +80,6 @@ static void check_activations(const char *arch, es_family family)
     expect_full_precision("dx", s.model->dx, n);
     expect_full_precision("df", s.model->df, n);
     expect_full_precision("dqkv", s.model->dwide, 3 * n);
-    es_small_close(&s);
 }
 
 TEST(every_activation_is_rounded)
@@ -114,9 +113,9 @@ static void check_straight_through(const char *arch, es_family family)
 {
     es_model_config config = emulated(arch, family);
     config.gamma = 0; /* no jump of the penalty in between */
-    es_small_model half = es_small_open(&config);
+    AUTO_BY(es_small_close) es_small_model half = es_small_open(&config);
     config.emulate = ES_EMULATE_NONE;
-    es_small_model full = es_small_open(&config);
+    AUTO_BY(es_small_close) es_small_model full = es_small_open(&config);
     es_small_forward(&half);
     es_small_forward(&full);
     assert_true(half.losses.loss != full.losses.loss);
@@ -133,8 +132,6 @@ static void check_straight_through(const char *arch, es_family family)
         free(a);
         free(b);
     }
-    es_small_close(&half);
-    es_small_close(&full);
 }
 
 TEST(gradients_go_straight_through)
@@ -166,7 +163,9 @@ static es_small_model with_big_weights(es_emulation emulate)
 
 TEST(big_weights_break_it)
 {
+    AUTO_BY(es_small_close)
     es_small_model half = with_big_weights(ES_EMULATE_FP16);
+    AUTO_BY(es_small_close)
     es_small_model full = with_big_weights(ES_EMULATE_NONE);
     const int per_layer = half.n * 3;
     const float *entropy = es_model_rows(half.model, ES_ROW_ENTROPY);
@@ -186,8 +185,6 @@ TEST(big_weights_break_it)
     es_model_activation_stats(full.model, nan_activations, rms);
     assert_true(nan_activations[0] == 0 && nan_activations[1] == 0);
     assert_true(isfinite(full.losses.loss));
-    es_small_close(&half);
-    es_small_close(&full);
 }
 
 /* --- training ------------------------------------------------------------- */

@@ -31,8 +31,8 @@ static void check_array(const es_small_model *s, const es_ref_model *ref,
 {
     const es_parameter parameter = es_model_parameter(s->model, index);
     const size_t stride = 1 + parameter.n / 21;
-    float *got = calloc(parameter.n, sizeof *got);
-    double *want = calloc(parameter.n, sizeof *want);
+    AUTO_FREE float *got = calloc(parameter.n, sizeof *got);
+    AUTO_FREE double *want = calloc(parameter.n, sizeof *want);
     size_t n = 0;
     es_assert_ok(es_model_get_gradient(s->model, index, got, parameter.n));
     for (size_t i = 0; i < parameter.n; i += stride, n++) {
@@ -41,13 +41,11 @@ static void check_array(const es_small_model *s, const es_ref_model *ref,
             es_ref_model_gradient(ref, result, s->tokens, s->targets, index, i);
     }
     es_test_expect_close(parameter.name, got, want, n);
-    free(got);
-    free(want);
 }
 
 static void check_model(const es_model_config *config)
 {
-    es_small_model s = es_small_open(config);
+    AUTO_BY(es_small_close) es_small_model s = es_small_open(config);
     es_ref_model *ref = es_ref_model_copy(s.model);
     es_ref_result *result = es_ref_result_new(config);
     es_small_forward(&s);
@@ -60,7 +58,6 @@ static void check_model(const es_model_config *config)
         check_array(&s, ref, result, i);
     es_ref_result_free(result);
     es_ref_model_free(ref);
-    es_small_close(&s);
 }
 
 static const char *const built[] = {"SM",

@@ -4,6 +4,8 @@
 #include "tests/support/test.h"
 #include "tests/support/training.h"
 
+AUTO_OF(es_trainer, es_trainer_free)
+
 /* What a gradient of a logit can hold here. A step of 5 x 9 rows with a scale
  * of 65536 has some of 1400: three halvings are too few, four enough. */
 static float largest = 100;
@@ -150,7 +152,7 @@ TEST(gradients_are_reported_without_it)
 TEST(no_scale_mends_a_nan)
 {
     es_settings s = training_small();
-    es_trainer *trainer = open_on(&s, &scaling);
+    AUTO(es_trainer) trainer = open_on(&s, &scaling);
     float bias[12] = {[3] = NAN};
     size_t i = 0;
     while (strcmp(es_model_parameter(trainer->model, i).name,
@@ -162,14 +164,13 @@ TEST(no_scale_mends_a_nan)
     assert_true(isnan(second.losses.loss) && !second.measured);
     assert_true(es_model_n_updates(trainer->model) == 0);
     take(trainer, 2);
-    es_trainer_free(trainer);
 }
 
 /* The scale at its least: what overflows even so is accepted, and reported. */
 TEST(at_its_least_a_step_is_taken)
 {
     es_settings s = training_small();
-    es_trainer *trainer = open_on(&s, &scaling);
+    AUTO(es_trainer) trainer = open_on(&s, &scaling);
     largest = 1e-6f;
     trainer->loss_scale.scale = 2;
     es_step step = take(trainer, 0);
@@ -181,7 +182,6 @@ TEST(at_its_least_a_step_is_taken)
     assert_true(isfinite(step.losses.loss));
     assert_true(es_model_n_updates(trainer->model) == 1);
     assert_true(trainer->loss_scale.scale == 1);
-    es_trainer_free(trainer);
 }
 
 TEST(a_checkpoint_keeps_it)

@@ -17,7 +17,7 @@ static float value_of(const es_small_model *s, const char *name)
 /* With no gradient only the decay is left, and only of matrices. */
 TEST(only_matrices_decay)
 {
-    es_small_model s = es_small_open_arch("SM+LN+G");
+    AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM+LN+G");
     double norm = 9;
     static const char *const decaying[] = {
         "wte", "wpe", "h.0.attn.c_attn.weight", "h.1.mlp.c_proj.weight"};
@@ -37,7 +37,6 @@ TEST(only_matrices_decay)
                     1e-6f);
     for (size_t i = 0; i < 5; i++)
         assert_true(value_of(&s, others[i]) == kept[i]);
-    es_small_close(&s);
 }
 
 /* A slope decays only on request. */
@@ -50,13 +49,12 @@ TEST(a_slope_decays_on_request)
         es_train_config train;
         es_train_config_default(&train);
         train.slope_decay = i / 2;
-        es_small_model s = es_small_open(&config);
+        AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
         float before = value_of(&s, names[i % 2]);
         es_model_zero_gradients(s.model);
         es_small_update(&s, &train, 0.5);
         float want = i / 2 ? 0.95f * before : before;
         assert_true(fabsf(value_of(&s, names[i % 2]) - want) < 1e-7f);
-        es_small_close(&s);
     }
 }
 
@@ -95,7 +93,7 @@ TEST(a_frozen_bias_stays)
 {
     es_model_config config = es_small_config("SM+R");
     config.bias = ES_BIAS_QK;
-    es_small_model s = es_small_open(&config);
+    AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
     float before[36], after[36];
     size_t index = es_small_find(&s, "h.1.attn.c_attn.bias");
     es_assert_ok(es_model_get(s.model, index, before, 36));
@@ -104,7 +102,6 @@ TEST(a_frozen_bias_stays)
     es_assert_ok(es_model_get(s.model, index, after, 36));
     for (int i = 0; i < 36; i++)
         assert_int_equal(after[i] == before[i], i >= 24);
-    es_small_close(&s);
 }
 
 TEST(trainable_numbers_are_counted)
@@ -112,7 +109,7 @@ TEST(trainable_numbers_are_counted)
     es_model_config config = es_small_config("SM+LN+G");
     const size_t d = 12, per_layer = 4 * d + 3 * d * d + 3 * d + d * d + d +
                                      2 * (2 * d * d) + 2 * d + d;
-    es_small_model s = es_small_open(&config);
+    AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
     assert_int_equal(es_model_n_parameters(s.model),
                      11 * d + 5 * d + 2 * per_layer + 2 * d);
     es_small_close(&s);
@@ -121,7 +118,6 @@ TEST(trainable_numbers_are_counted)
     assert_int_equal(es_model_n_parameters(s.model),
                      11 * d + 5 * d + 2 * d +
                          2 * (per_layer - d - d - 2 * d - d));
-    es_small_close(&s);
 }
 
 /* --- trouble -------------------------------------------------------------- */
@@ -131,9 +127,9 @@ TEST(a_nan_weight_spoils_its_head_and_what_follows)
 {
     es_model_config config = es_small_config("SM+LN+G");
     config.n_layer = 3;
-    es_small_model s = es_small_open(&config);
+    AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
     size_t index = es_small_find(&s, "h.1.attn.c_attn.weight");
-    float *weights = malloc(12 * 36 * sizeof *weights);
+    AUTO_FREE float *weights = malloc(12 * 36 * sizeof *weights);
     double rows[9], weights_of[9], entropy[9];
     float count[3], rms[3];
     es_assert_ok(es_model_get(s.model, index, weights, 12 * 36));
@@ -154,14 +150,12 @@ TEST(a_nan_weight_spoils_its_head_and_what_follows)
     }
     assert_true(count[0] == 0 && isfinite(rms[0]) && rms[0] > 0);
     assert_true(count[1] == 120 && count[2] == 120 && isnan(rms[1]));
-    free(weights);
-    es_small_close(&s);
 }
 
 /* Nothing is clipped, and the step takes the parameters along. */
 TEST(a_step_without_a_finite_gradient_is_taken)
 {
-    es_small_model s = es_small_open_arch("SM+G");
+    AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM+G");
     double norm = 0;
     float wte[132];
     es_assert_ok(es_model_get(s.model, 0, wte, 132));
@@ -177,7 +171,6 @@ TEST(a_step_without_a_finite_gradient_is_taken)
     assert_true(isnan(wte[3 * 12]));
     es_small_forward(&s);
     assert_true(isnan(s.losses.loss));
-    es_small_close(&s);
 }
 
 TEST(an_impossible_configuration_is_refused)
@@ -205,7 +198,7 @@ TEST(too_large_a_model_is_refused)
 
 TEST(wrong_calls_are_refused)
 {
-    es_small_model s = es_small_open_arch("SM+LN+G");
+    AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM+LN+G");
     float few[3];
     assert_int_equal(es_model_backward(s.model, 1), ES_EARGUMENT);
     es_small_forward(&s);
@@ -222,12 +215,11 @@ TEST(wrong_calls_are_refused)
     es_assert_status(
         ES_EFORMAT, "target 9",
         es_model_forward(s.model, &s.losses, s.tokens, s.targets, true, false));
-    es_small_close(&s);
 }
 
 TEST(without_targets_there_is_no_loss)
 {
-    es_small_model s = es_small_open_arch("SM+LN+G");
+    AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM+LN+G");
     es_small_forward(&s);
     float first = es_model_logits(s.model)[100];
     es_assert_ok(
@@ -235,16 +227,15 @@ TEST(without_targets_there_is_no_loss)
     assert_true(isnan(s.losses.loss) && isnan(s.losses.ce));
     assert_true(es_model_logits(s.model)[100] == first);
     assert_int_equal(es_model_backward(s.model, 1), ES_EARGUMENT);
-    es_small_close(&s);
 }
 
 /* Of a model that is only looked at. */
 TEST(a_model_that_only_goes_forward_refuses_training)
 {
     es_model_config config = es_small_config("EReg(SM(t)+LN+G)");
-    es_small_model both = es_small_open(&config);
+    AUTO_BY(es_small_close) es_small_model both = es_small_open(&config);
     config.forward_only = true;
-    es_small_model one = es_small_open(&config);
+    AUTO_BY(es_small_close) es_small_model one = es_small_open(&config);
     es_train_config train;
     float values[64] = {0};
     double norm;
@@ -264,6 +255,4 @@ TEST(a_model_that_only_goes_forward_refuses_training)
         es_model_set_moment(one.model, ES_MOMENT_FIRST, bias, values, n),
         ES_EARGUMENT);
     es_model_zero_gradients(one.model);
-    es_small_close(&one);
-    es_small_close(&both);
 }

@@ -37,8 +37,8 @@ static int count_files(const char *dir, const char *folder)
 /* Every array has a file of its shape, and every file is an array's. */
 static void check_case(const char *dir)
 {
-    es_verify_case it;
-    es_params params;
+    AUTO_BY(es_verify_case_free) es_verify_case it;
+    AUTO_BY(es_params_free) es_params params;
     int n_state = 0;
     es_assert_ok(es_verify_case_read(&it, dir));
     es_assert_ok(es_params_list(&params, &it.config));
@@ -46,7 +46,7 @@ static void check_case(const char *dir)
         const es_param *param = &params.table[i];
         const bool state = param->group == ES_GROUP_STATE;
         const size_t dims[2] = {(size_t)param->dims[0], (size_t)param->dims[1]};
-        es_npy array = {0};
+        AUTO_BY(es_npy_free) es_npy array = {0};
         n_state += state;
         if (es_verify_array_read(&array, &it, state ? "state" : "params",
                                  param->name) != ES_OK ||
@@ -54,12 +54,9 @@ static void check_case(const char *dir)
                           dims) != ES_OK)
             fail_msg("%s: %s", dir, es_message());
         assert_int_equal(array.n, param->n);
-        es_npy_free(&array);
     }
     assert_int_equal(count_files(dir, "state"), n_state);
     assert_int_equal(count_files(dir, "params"), (int)params.n - n_state);
-    es_params_free(&params);
-    es_verify_case_free(&it);
 }
 
 TEST(are_those_of_the_reference_cases)
@@ -81,7 +78,7 @@ static const es_param *get(const es_params *params, const char *name)
 TEST(arrays_have_order_and_no_overlap)
 {
     es_model_config config = config_of("EReg(SM(t)+LN+LR(layer)+WNorm(QK))");
-    es_params params;
+    AUTO_BY(es_params_free) es_params params;
     es_assert_ok(es_params_list(&params, &config));
     assert_string_equal(params.table[0].name, "wte");
     assert_string_equal(params.table[1].name, "wpe");
@@ -101,14 +98,13 @@ TEST(arrays_have_order_and_no_overlap)
         assert_ptr_equal(es_params_find(&params, a->layer, a->role), a);
     }
     assert_null(es_params_find(&params, 0, ES_ROLE_ALPHA));
-    es_params_free(&params);
 }
 
 TEST(arrays_are_in_their_groups)
 {
     es_model_config config =
         config_of("SM(t)+LN+LR(global)+WNorm(QK)+SNorm(FFN)");
-    es_params p;
+    AUTO_BY(es_params_free) es_params p;
     config.bias = ES_BIAS_QK;
     es_assert_ok(es_params_list(&p, &config));
     assert_int_equal(get(&p, "wte")->group, ES_GROUP_DECAY);
@@ -122,18 +118,16 @@ TEST(arrays_are_in_their_groups)
     assert_int_equal(get(&p, "h.0.attn.c_attn.bias")->n_trainable, 24);
     assert_int_equal(get(&p, "h.0.attn.c_attn.g")->n_trainable, 24);
     assert_int_equal(get(&p, "h.0.attn.c_attn.weight")->n_trainable, 432);
-    es_params_free(&p);
 }
 
 TEST(a_removed_ffn_has_no_arrays)
 {
     es_model_config config = config_of("SM+LN+ScFuFFNi2");
-    es_params params;
+    AUTO_BY(es_params_free) es_params params;
     es_assert_ok(es_params_list(&params, &config));
     for (size_t i = 0; i < params.n; i++)
         assert_true(!strstr(params.table[i].name, "mlp") &&
                     !strstr(params.table[i].name, "ln_2"));
-    es_params_free(&params);
 }
 
 /* --- the start ------------------------------------------------------------ */
@@ -148,7 +142,7 @@ TEST(each_kind_of_start_is_drawn)
 {
     es_model_config config =
         config_of("EReg(SM(t)+LN+LR(layer,0.25)+SNorm(FFN))");
-    es_params params;
+    AUTO_BY(es_params_free) es_params params;
     float out[1024];
     config.t_init = 0.125;
     es_assert_ok(es_params_list(&params, &config));
@@ -167,7 +161,6 @@ TEST(each_kind_of_start_is_drawn)
     for (int i = 0; i < 48; i++)
         norm += (double)out[i] * (double)out[i];
     assert_true(fabs(norm - 1) < 1e-6);
-    es_params_free(&params);
 }
 
 /* Architectures that share an array start from the same one; another seed or
@@ -215,7 +208,8 @@ TEST(philox_gives_the_published_answers)
 TEST(normal_numbers_have_their_moments)
 {
     enum { N = 200001 };
-    float *out = malloc(N * sizeof *out), few[7];
+    float few[7];
+    AUTO_FREE float *out = malloc(N * sizeof *out);
     double sum[5] = {0};
     es_random_normal(out, N, 0.02, 42, 7, 2);
     for (int i = 0; i < N; i++)
@@ -226,5 +220,4 @@ TEST(normal_numbers_have_their_moments)
     /* A shorter draw is the start of a longer one, on any threads. */
     es_random_normal(few, 7, 0.02, 42, 7, 1);
     assert_memory_equal(out, few, sizeof few);
-    free(out);
 }

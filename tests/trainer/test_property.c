@@ -81,11 +81,10 @@ static void set_parameters(draw *d)
 {
     const es_ref_model *ref = d->it.model;
     for (size_t i = 0; i < ref->n_arrays; i++) {
-        float *values = calloc(ref->sizes[i], sizeof *values);
+        AUTO_FREE float *values = calloc(ref->sizes[i], sizeof *values);
         for (size_t j = 0; j < ref->sizes[i]; j++)
             values[j] = (float)ref->values[i][j];
         es_assert_ok(es_model_set(d->model, i, values, ref->sizes[i]));
-        free(values);
     }
     /* Also that the names and sizes of both are the same. */
     es_ref_model_free(es_ref_model_copy(d->model));
@@ -122,10 +121,9 @@ static void check_state(draw *d)
     for (size_t i = 0; i < ref->n_arrays; i++) {
         if (!es_ref_is_state(ref->names[i]))
             continue;
-        float *got = calloc(ref->sizes[i], sizeof *got);
+        AUTO_FREE float *got = calloc(ref->sizes[i], sizeof *got);
         es_assert_ok(es_model_get(d->model, i, got, ref->sizes[i]));
         expect_array(d, ref->names[i], got, ref->values[i], ref->sizes[i]);
-        free(got);
     }
 }
 
@@ -137,7 +135,8 @@ static void check_direction(draw *d, size_t index, const float *got)
     const es_ref_model *ref = d->it.model;
     const size_t n = ref->sizes[index];
     double **at = calloc(n, sizeof *at);
-    double *direction = calloc(n, sizeof *direction), along = 0;
+    AUTO_FREE double *direction = calloc(n, sizeof *direction);
+    double along = 0;
     for (size_t i = 0; i < n; i++) {
         const bool frozen = es_ref_model_is_frozen(ref, index, i);
         const double sign = es_test_random(&d->state) < 0 ? -1 : 1;
@@ -156,7 +155,6 @@ static void check_direction(draw *d, size_t index, const float *got)
     if (!(fabs(along - want) <= limit))
         refuse(d, ref->names[index], along, want);
     free(at);
-    free(direction);
 }
 
 /* Single entries, eight at most. */
@@ -199,15 +197,13 @@ static void check_gradients(draw *d)
         fail_msg("%s", es_message());
     expect_number(d, "loss of the second pass", again.loss, d->want->loss);
     for (size_t i = 0; i < ref->n_arrays; i++) {
-        float *got = gradient_of(d, i);
+        AUTO_FREE float *got = gradient_of(d, i);
         d->norm = hypot(d->norm, norm_of(got, ref->sizes[i]));
-        free(got);
     }
     for (size_t i = 0; i < ref->n_arrays; i++) {
-        float *got = gradient_of(d, i);
+        AUTO_FREE float *got = gradient_of(d, i);
         check_direction(d, i, got);
         check_entries(d, i, got);
-        free(got);
     }
 }
 

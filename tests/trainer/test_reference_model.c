@@ -8,7 +8,7 @@
 static void expect(const char *dir, const char *folder, const char *name,
                    const double *got, size_t n, double tolerance)
 {
-    double *want = es_ref_case_array(dir, folder, name, n);
+    AUTO_FREE double *want = es_ref_case_array(dir, folder, name, n);
     double distance = 0, norm = 0;
     for (size_t i = 0; i < n; i++) {
         distance += (got[i] - want[i]) * (got[i] - want[i]);
@@ -17,7 +17,6 @@ static void expect(const char *dir, const char *folder, const char *name,
     if (!(sqrt(distance) <= tolerance * (sqrt(norm) + sqrt((double)n) * 1e-3)))
         fail_msg("%s/%s/%s: off by %g of %g", dir, folder, name, sqrt(distance),
                  sqrt(norm));
-    free(want);
 }
 
 static void expect_heads(const char *dir, const es_ref_result *result,
@@ -25,7 +24,7 @@ static void expect_heads(const char *dir, const es_ref_result *result,
 {
     const int B = config->batch, H = config->n_head, T = config->ctx;
     const int n = config->n_layer * H;
-    double *heads = calloc((size_t)n, sizeof *heads);
+    AUTO_FREE double *heads = calloc((size_t)n, sizeof *heads);
     for (int l = 0; l < config->n_layer; l++)
         for (int b = 0; b < B; b++)
             for (int h = 0; h < H; h++)
@@ -35,7 +34,6 @@ static void expect_heads(const char *dir, const es_ref_result *result,
                                     [((l * B + b) * H + h) * T + i] /
                         (B * T);
     expect(dir, "out", "entropy", heads, (size_t)n, 1e-7);
-    free(heads);
 }
 
 static void expect_outputs(const char *dir, const es_ref_case *it,
@@ -64,7 +62,7 @@ static void expect_gradient(const char *dir, const es_ref_case *it,
     const es_ref_model *model = it->model;
     const char *name = model->names[index];
     const size_t n = model->sizes[index], stride = 1 + n / 24;
-    double *want = es_ref_case_array(dir, "grads", name, n);
+    AUTO_FREE double *want = es_ref_case_array(dir, "grads", name, n);
     double distance = 0, norm = 0, count = 0;
     for (size_t i = 0; i < n; i += stride, count++) {
         double got = es_ref_model_gradient(model, result, it->tokens,
@@ -75,7 +73,6 @@ static void expect_gradient(const char *dir, const es_ref_case *it,
     if (!(sqrt(distance) <= 1e-6 * sqrt(norm) + 1e-8 * sqrt(count)))
         fail_msg("%s: gradient of %s: off by %g of %g", dir, name,
                  sqrt(distance), sqrt(norm));
-    free(want);
 }
 
 static void expect_gradients(const char *dir, const es_ref_case *it,

@@ -6,6 +6,9 @@
 
 #include <dirent.h>
 
+AUTO_OF(es_checkpoint, es_checkpoint_close)
+AUTO_OF(es_checkpoint_folder, es_checkpoint_folder_close)
+
 enum { STOP = 17, STEPS = 31 };
 
 /** A path in the folder of the test. */
@@ -222,7 +225,7 @@ TEST(the_run_goes_on_in_its_file)
     es_settings s = settings_of("part");
     training_seen out = {0};
     es_run_info before, after;
-    es_reader *reader;
+    AUTO(es_reader) reader;
     const es_event *events;
     size_t n_events;
     out.stop_after = STOP;
@@ -243,7 +246,6 @@ TEST(the_run_goes_on_in_its_file)
     assert_int_equal(resumed->step, STOP);
     assert_int_equal(resumed->severity, ES_SEVERITY_INFO);
     assert_non_null(strstr(resumed->message, "part-00000017.safetensors"));
-    es_reader_close(reader);
 }
 
 TEST(a_later_record_is_replaced)
@@ -350,11 +352,10 @@ TEST(none_after_a_nan)
     assert_int_equal(result.status, ES_RUN_FAILED);
     assert_int_equal(result.saved, ES_OK);
     assert_true(result.nan_step > 0 && result.n_steps > result.nan_step + 1);
-    es_checkpoint *newest = find(s.checkpoint);
+    AUTO(es_checkpoint) newest = find(s.checkpoint);
     int64_t step = newest->state.step;
     assert_true(step >= 1 && step <= result.nan_step);
     assert_int_equal(step, result.saved_step);
-    es_checkpoint_close(newest);
 }
 
 TEST(a_failed_checkpoint_is_a_warning)
@@ -426,7 +427,7 @@ TEST(a_damaged_one_gives_way_to_the_one_before)
 TEST(a_folder_must_say_which)
 {
     es_settings s = settings_of("part");
-    es_checkpoint *from;
+    AUTO(es_checkpoint) from;
     es_assert_status(ES_EIO, "No such file",
                      es_checkpoint_find(&from, s.checkpoint, NULL, NULL));
     assert_int_equal(mkdir(s.checkpoint, 0700), 0);
@@ -443,7 +444,6 @@ TEST(a_folder_must_say_which)
                      es_checkpoint_find(&from, s.checkpoint, NULL, NULL));
     from = find(in_folder("part/a_b-00000001.safetensors"));
     assert_string_equal(from->settings.name, "a/b");
-    es_checkpoint_close(from);
 }
 
 /* --- what is refused ----------------------------------------------------- */
@@ -503,7 +503,7 @@ TEST(one_training_writes_into_a_folder)
 TEST(left_overs_are_removed_and_nothing_else)
 {
     es_settings s = settings_of("part");
-    es_checkpoint_folder *folder;
+    AUTO(es_checkpoint_folder) folder;
     static const char begun[] = "\x50\0\0\0\0\0\0\0{\"__metadata__\":{";
     static const char picture[] = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
     assert_int_equal(mkdir(s.checkpoint, 0700), 0);
@@ -511,15 +511,13 @@ TEST(left_overs_are_removed_and_nothing_else)
     es_file_write(in_folder("part/.entropy-scan.ghijkl"), picture,
                   sizeof picture);
     es_file_write(in_folder("part/mine.abcdef"), begun, sizeof begun);
-    FILE *open = fopen(in_folder("part/.entropy-scan.ghijkl"), "r");
+    AUTO(FILE) open = fopen(in_folder("part/.entropy-scan.ghijkl"), "r");
     es_assert_ok(es_checkpoint_folder_open(
         &folder, s.checkpoint, "a", "01234567-89ab-4def-8123-456789abcdef", 0,
         1));
     assert_false(es_file_exists(in_folder("part/.entropy-scan.abcdef")));
     assert_true(es_file_exists(in_folder("part/.entropy-scan.ghijkl")));
     assert_true(es_file_exists(in_folder("part/mine.abcdef")));
-    fclose(open);
-    es_checkpoint_folder_close(folder);
 }
 
 TEST_GROUP(training_set_up, training_tear_down)

@@ -5,6 +5,8 @@
 
 #include <jansson.h>
 
+AUTO_OF(json_t, json_decref)
+
 static es_status parse(es_settings *out, char **words)
 {
     int n = 0;
@@ -164,9 +166,9 @@ TEST(json_holds_what_was_resolved)
     es_assert_ok(PARSE(&s, "--arch", "SM + G + LN", "--steps", "123", "--lr",
                        "3e-3", "--data", "a\"b\\\n", "--bias", "all",
                        "--slope-decay"));
-    char *text = es_settings_json(&s, UINT64_C(0x0123456789abcdef));
+    AUTO_FREE char *text = es_settings_json(&s, UINT64_C(0x0123456789abcdef));
     assert_non_null(text);
-    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    AUTO(json_t) json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(json);
     assert_string_equal(json_string_value(json_object_get(json, "arch")),
                         "SM+LN+G");
@@ -182,21 +184,17 @@ TEST(json_holds_what_was_resolved)
         "0123456789abcdef");
     assert_null(json_object_get(json, "quiet"));
     assert_null(json_object_get(json, "help"));
-    json_decref(json);
-    free(text);
 }
 
 static void assert_slurm_job(const es_settings *settings, const char *want)
 {
-    char *text = es_settings_json_of_run(settings, 7);
-    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    AUTO_FREE char *text = es_settings_json_of_run(settings, 7);
+    AUTO(json_t) json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     const char *job = json_string_value(json_object_get(json, "slurm_job"));
     if (want)
         assert_string_equal(job, want);
     else
         assert_null(job);
-    json_decref(json);
-    free(text);
 }
 
 TEST(json_of_a_run_names_the_job_of_slurm)
@@ -216,9 +214,8 @@ TEST(json_of_a_run_names_the_job_of_slurm)
     assert_slurm_job(&s, "4712");
     setenv("SLURM_JOB_ID", "", 1);
     assert_slurm_job(&s, NULL);
-    char *text = es_settings_json(&s, 7);
+    AUTO_FREE char *text = es_settings_json(&s, 7);
     assert_null(strstr(text, "slurm"));
-    free(text);
 }
 
 TEST(json_reads_back_as_a_configuration)
@@ -226,28 +223,24 @@ TEST(json_reads_back_as_a_configuration)
     es_settings s, again;
     es_assert_ok(PARSE(&s, "--arch", "SM+LR(0.05)", "--lr", "0.1", "--data",
                        "x", "--warm-up", "0.0625"));
-    char *text = es_settings_json(&s, 7);
-    json_t *json = json_loads(text, 0, NULL);
+    AUTO_FREE char *text = es_settings_json(&s, 7);
+    AUTO(json_t) json = json_loads(text, 0, NULL);
     json_object_del(json, "tokens_checksum");
     FILE *file = fopen(es_scratch_file, "w");
     const char *key;
     json_t *value;
     json_object_foreach(json, key, value)
     {
-        char *printed = json_dumps(value, JSON_ENCODE_ANY);
+        AUTO_FREE char *printed = json_dumps(value, JSON_ENCODE_ANY);
         if (json_is_string(value))
             fprintf(file, "%s = %s\n", key, json_string_value(value));
         else
             fprintf(file, "%s = %s\n", key, printed);
-        free(printed);
     }
     fclose(file);
     es_assert_ok(PARSE(&again, "--config", es_scratch_file));
-    char *twice = es_settings_json(&again, 7);
+    AUTO_FREE char *twice = es_settings_json(&again, 7);
     assert_string_equal(text, twice);
-    free(twice);
-    free(text);
-    json_decref(json);
 }
 
 TEST(what_is_written_reads_back)

@@ -55,9 +55,9 @@ static es_settings parse(const char *n_head, char *option, char *value)
 /* The reference's entropies, out of a file of its weights and its tokens. */
 static void assert_entropies(const char *name, char *ctx)
 {
-    es_verify_case it = write_case(name);
+    AUTO_BY(es_verify_case_free) es_verify_case it = write_case(name);
     es_probe_result result;
-    es_npy want;
+    AUTO_BY(es_npy_free) es_npy want;
     char text[64];
     snprintf(text, sizeof text, "\"%s\": %d",
              it.config.family == ES_FAMILY_GPT2 ? "n_head"
@@ -86,8 +86,6 @@ static void assert_entropies(const char *name, char *ctx)
         assert_true(isnan(result.layers[l].entropy.deviation));
     }
     es_probe_free(&result);
-    es_npy_free(&want);
-    es_verify_case_free(&it);
 }
 
 TEST(gpt2_has_the_reference_entropies)
@@ -102,7 +100,7 @@ TEST(neox_has_the_reference_entropies)
 
 TEST(settings_come_from_the_file)
 {
-    es_verify_case it = write_case("g02_sm_ln_gt");
+    AUTO_BY(es_verify_case_free) es_verify_case it = write_case("g02_sm_ln_gt");
     es_settings s = parse("\"n_head\": 3", NULL, NULL);
     es_assert_ok(es_start_settings(&s));
     char arch[ES_ARCH_TEXT_MAX];
@@ -125,12 +123,11 @@ TEST(settings_come_from_the_file)
     es_assert_ok(es_start_settings(&s));
     s = parse("", NULL, NULL);
     es_assert_status(ES_EUSAGE, "give --n-head", es_start_settings(&s));
-    es_verify_case_free(&it);
 }
 
 TEST(a_rotary_model_takes_any_context)
 {
-    es_verify_case it = write_case("p01_sm_ln_g");
+    AUTO_BY(es_verify_case_free) es_verify_case it = write_case("p01_sm_ln_g");
     es_settings s = parse("\"num_attention_heads\": 2", NULL, NULL);
     es_assert_ok(es_start_settings(&s));
     assert_int_equal(s.model.family, ES_FAMILY_PYTHIA);
@@ -143,15 +140,16 @@ TEST(a_rotary_model_takes_any_context)
               "--ctx", "4096");
     es_assert_ok(es_start_settings(&s));
     assert_int_equal(s.model.ctx, 4096);
-    es_verify_case_free(&it);
 }
 
 /* What was taken from one file does not bind the next. */
 TEST(another_file_determines_anew)
 {
+    AUTO_BY(es_verify_case_free)
     es_verify_case first = write_case("g02_sm_ln_gt");
     es_settings s = parse("\"n_head\": 3", NULL, NULL);
     es_assert_ok(es_start_settings(&s));
+    AUTO_BY(es_verify_case_free)
     es_verify_case second = write_case("p01_sm_ln_g");
     es_settings other = parse("\"num_attention_heads\": 2", NULL, NULL);
     es_assert_ok(es_start_settings(&s));
@@ -159,8 +157,6 @@ TEST(another_file_determines_anew)
     assert_int_equal(s.model.n_layer, other.model.n_layer);
     assert_int_equal(s.model.d_model, 32);
     assert_int_equal(s.model.family, ES_FAMILY_PYTHIA);
-    es_verify_case_free(&first);
-    es_verify_case_free(&second);
 }
 
 static int set_up(void **state)

@@ -4,6 +4,8 @@
 #include "tests/support/test.h"
 #include "tests/support/training.h"
 
+AUTO_OF(es_trainer, es_trainer_free)
+
 enum { L = 2, H = 3, LH = L * H, T = 9, STEPS = 5 };
 
 static es_settings settings_of(const char *arch, es_family family)
@@ -191,13 +193,12 @@ static void check_values(const char *arch, int accumulate)
     s.model.lambda = 0.1;
     s.train.accumulate = accumulate;
     training_record(&seen, s);
-    es_trainer *trainer = open_trainer(&s);
+    AUTO(es_trainer) trainer = open_trainer(&s);
     for (int64_t step = 0; step < STEPS; step++) {
         if (step % 2 == 0)
             expect_step(trainer->model, step);
         es_assert_ok(es_trainer_step(trainer, &done, step, false));
     }
-    es_trainer_free(trainer);
 }
 
 TEST(are_the_parameters_of_the_step)
@@ -220,7 +221,7 @@ static void read_series(float *out, es_small_model *s, es_parameter_series of)
 
 TEST(temperatures_below_the_floor_count_as_it)
 {
-    es_small_model s = es_small_open_arch("SM(t)");
+    AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM(t)");
     float t[15], out[LH];
     for (int i = 0; i < 15; i++)
         t[i] = 1 + 0.25f * (float)(i % 5);
@@ -233,11 +234,11 @@ TEST(temperatures_below_the_floor_count_as_it)
     assert_true(out[3] == 1.5f && fabsf(out[4] - 1.05004f) < 1e-6f);
     read_series(out, &s, ES_PARAMETER_T_MAX);
     assert_true(out[3] == 2 && out[4] == 2);
-    es_small_close(&s);
 }
 
 TEST(nan_is_not_missing)
 {
+    AUTO_BY(es_small_close)
     es_small_model s = es_small_open_arch("EReg(SM(t)+ScFuFFNi1)");
     float t[15], out[LH];
     for (int i = 0; i < 15; i++)
@@ -258,7 +259,6 @@ TEST(nan_is_not_missing)
     read_series(out, &s, ES_PARAMETER_ALPHA);
     assert_true(isnan(out[0]) && !es_is_missing(out[0]));
     assert_true(es_is_missing(out[1]));
-    es_small_close(&s);
 }
 
 TEST_GROUP(training_set_up, training_tear_down)

@@ -55,10 +55,9 @@ static es_verify_counts verify_damaged(const char *name, const char *damage)
              "cp -R '%s/.' '%s' && chmod -R u+w '%s' && cd '%s' && %s", from,
              dir, dir, dir, damage);
     if (system(command) == 0) {
-        FILE *out = tmpfile();
+        AUTO(FILE) out = tmpfile();
         const char *dirs[] = {dir};
         es_assert_ok(es_verify(out, dirs, 1, &es_cpu_ops, ES_FP32, 1, &counts));
-        fclose(out);
     }
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
     assert_int_equal(system(command), 0);
