@@ -6,9 +6,8 @@
 set -uo pipefail
 . tests/support/tap.sh
 points=300
-if [ -n "${SAN:-}" ]; then
-    skip 'failing system calls' 'a process with sanitizers has other calls, and takes long to start'
-elif ! strace -f --seccomp-bpf -qq -o /dev/null -e trace=none true 2>/dev/null; then
+without_sanitizers 'a process has other system calls then'
+if ! strace -f --seccomp-bpf -qq -o /dev/null -e trace=none true 2>/dev/null; then
     skip 'failing system calls' 'no strace, or it may not trace here'
 else
     exec python3 tests/program/faults.py "$BUILD" --points $points --seed "${ES_SEED:-1}"

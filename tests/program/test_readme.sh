@@ -5,6 +5,7 @@ set -uo pipefail
 . tests/support/tap.sh
 . tests/support/optuna.sh
 plan_dir
+without_sanitizers 'other tests run the same commands'
 
 root=$PWD
 case $BUILD in /*) build=$BUILD ;; *) build=$root/$BUILD ;; esac
@@ -23,7 +24,7 @@ cd() { :; }
 python3() { "$python" "\$@"; }
 make() {
     [ "\${1:-}" = test ] && return 0
-    command make --no-print-directory -C "$root" BUILD="$BUILD" CC="$CC" SAN="$SAN" "\$@"
+    command make --no-print-directory -C "$root" BUILD="$BUILD" CC="$CC" "\$@"
 }
 END
 
@@ -37,12 +38,6 @@ for ((i = 1; i <= blocks; i++)); do
     first=$(grep -m1 -vE '^(#|$)' "$dir/block$i")
     if [ -z "$python" ] && grep -q ^python3 "$dir/block$i"; then
         skip "block $i: $first" "$no_optuna"
-        continue
-    fi
-    # Minutes with sanitizers, under which test_tuners.sh runs both programs.
-    if [ -n "${SAN:-}" ] &&
-        grep -qE 'samples/schedulers/(loop|study)' "$dir/block$i"; then
-        skip "block $i: $first" 'the pass without sanitizers runs it'
         continue
     fi
     check "block $i: $first" bash -c "builtin cd '$dir' && . ./shims &&

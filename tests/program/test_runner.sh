@@ -4,6 +4,7 @@
 set -uo pipefail
 . tests/support/tap.sh
 . tests/support/background.sh # until_true, ended
+without_sanitizers 'it is about a script'
 plan_dir
 runner=$PWD/tests/tools/run.sh
 mkdir -p "$dir/build" # its own, but for the locale, which takes a second

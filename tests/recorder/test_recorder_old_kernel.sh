@@ -38,11 +38,17 @@ plain=(process ring recorder recorder_process recorder_faults recorder_overwritt
 strict=(process recorder recorder_process recorder_faults) # no file to seal
 check 'the tests are there' make -s BUILD="$BUILD" CC="$CC" SAN="$SAN" \
     "${plain[@]/#/$BUILD/tests/test_}" "$BUILD/entropy-recorder"
+# They wait more than they work: four at a time.
+{
+    printf '%s ENOSYS\n' "${plain[@]}"
+    printf '%s EPERM memfd wipe\n' "${strict[@]}"
+} | xargs -P 4 -L 1 bash -c '"$0" "${@:2}" "$BUILD/tests/test_$1" >"$0-$1-$2" 2>&1
+    echo "ended with exit code $?" >>"$0-$1-$2"' "$old"
+passed() { tail -n 1 "$1" | grep -qx 'ended with exit code 0' || { cat "$1"; return 1; }; }
 for name in "${plain[@]}"; do
-    check "test_$name passes on an old kernel" "$old" ENOSYS "$BUILD/tests/test_$name"
+    check "test_$name passes on an old kernel" passed "$old-$name-ENOSYS"
 done
 for name in "${strict[@]}"; do
-    check "test_$name passes behind a strict filter" \
-        "$old" EPERM memfd wipe "$BUILD/tests/test_$name"
+    check "test_$name passes behind a strict filter" passed "$old-$name-EPERM"
 done
 finish

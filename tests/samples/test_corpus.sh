@@ -2,6 +2,7 @@
 # entropy-corpus: the same files give the same bytes, wherever they lie.
 set -uo pipefail
 . tests/support/tap.sh
+without_sanitizers 'entropy-corpus is Python'
 plan_dir
 corpus=$BUILD/entropy-corpus
 

@@ -3,6 +3,7 @@
 # tokens; --ids packs what other tokenizers made; both train.
 set -uo pipefail
 . tests/support/tap.sh
+without_sanitizers 'entropy-corpus is Python'
 plan_dir
 corpus=$BUILD/entropy-corpus
 python() { /usr/bin/python3 "$@"; } # the one that Debian's modules are of

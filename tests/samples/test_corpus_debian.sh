@@ -4,6 +4,7 @@
 # comes from the mirror where there is one.
 set -uo pipefail
 . tests/support/tap.sh
+without_sanitizers 'entropy-corpus is Python'
 plan_dir
 cache=$dir/cache
 list=$dir/list
