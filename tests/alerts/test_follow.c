@@ -81,12 +81,11 @@ typedef struct growing {
 static es_status look(growing *g, es_follow *known, received *list,
                       bool written)
 {
-    es_reader *reader;
     const es_alert about = {
         .path = g->path, .uuid = uuid, .is_written = written};
     const es_follow_options options = {
         .rules = &g->rules, .handler = receive, .user = list};
-    es_assert_ok(es_reader_open(&reader, g->path));
+    es_reader *reader = es_open_reader(g->path);
     es_status status = es_follow_read(known, reader, 0, &about, &options);
     es_reader_close(reader);
     return status;
@@ -181,7 +180,6 @@ static size_t assert_same_as_finished(growing *g)
 {
     es_follow once = {.judging = NULL};
     received all = {.n = 0};
-    es_reader *reader;
     es_run_summary *summary;
     es_summary_options options;
     char id[128];
@@ -191,7 +189,7 @@ static size_t assert_same_as_finished(growing *g)
         assert_true(is_received(&g->received, all.ids[i]));
     es_summary_options_default(&options);
     options.rules = &g->rules;
-    es_assert_ok(es_reader_open(&reader, g->path));
+    es_reader *reader = es_open_reader(g->path);
     es_assert_ok(es_summary_load(&summary, reader, 0, &options));
     for (size_t i = 0; i < summary->n_flags; i++) {
         const es_flag *flag = &summary->flags[i];

@@ -187,9 +187,7 @@ TEST(files_are_judged_alike)
     enum { EVERY = 23, N = N_HISTORIES / EVERY };
     char *path = es_folder_file(state, "histories.db");
     verdict said[N];
-    es_writer *writer;
-    AUTO(es_reader) reader;
-    es_assert_ok(es_writer_open(&writer, path, ES_FAST));
+    es_writer *writer = es_open_writer(path);
     for (size_t i = 0; i < N; i++) {
         es_synthetic *history = es_synthetic_new(SEED, i * EVERY);
         assert_non_null(history);
@@ -198,7 +196,7 @@ TEST(files_are_judged_alike)
         es_synthetic_free(history);
     }
     es_assert_ok(es_writer_close(writer));
-    es_assert_ok(es_reader_open(&reader, path));
+    AUTO(es_reader) reader = es_open_reader(path);
     assert_int_equal(es_reader_n_runs(reader), N);
     for (size_t i = 0; i < N; i++) {
         const verdict of_file = judge_file(reader, i);

@@ -523,13 +523,12 @@ TEST(a_baseline_is_one_run)
     es_summary_options options;
     AUTO(es_run_summary) summary;
     es_comparison *comparison;
-    AUTO(es_reader) reader;
     const char *path = es_folder_file(state, "two-runs.db");
     es_write_run(path, "first", 3);
     es_write_run(path, "second", 3);
     es_summary_options_default(&options);
     es_assert_ok(es_comparison_new(&comparison, &options));
-    es_assert_ok(es_reader_open(&reader, path));
+    AUTO(es_reader) reader = es_open_reader(path);
     es_assert_ok(es_summary_load(&summary, reader, 1, &options));
     es_assert_status(ES_EUSAGE, "a baseline is one run, and this file has 2",
                      es_comparison_add(comparison, reader, 1, summary, true));

@@ -69,10 +69,9 @@ TEST(run_arrives_whole)
     es_assert_ok(es_recorder_open(&recorder, &options));
     close_well(recorder, 0);
 
-    es_reader *reader;
     es_run_info read;
     int64_t planned;
-    es_assert_ok(es_reader_open(&reader, path));
+    es_reader *reader = es_open_reader(path);
     es_assert_ok(es_reader_run(reader, 0, &read));
     assert_string_equal(read.uuid, run.uuid);
     assert_string_equal(read.name, run.name);
@@ -114,10 +113,9 @@ TEST(events_come_with_their_step)
         ES_EARGUMENT);
     close_well(recorder, 3);
 
-    AUTO(es_reader) reader;
     const es_event *events;
     size_t n;
-    es_assert_ok(es_reader_open(&reader, path));
+    AUTO(es_reader) reader = es_open_reader(path);
     es_assert_ok(es_reader_events(reader, 0, &events, &n));
     assert_int_equal(n, 3);
     assert_string_equal(events[0].kind, "note");
@@ -171,12 +169,11 @@ TEST(largest_frames_fit)
         es_assert_ok(es_recorder_push(recorder, series, step, values, n));
     }
     close_well(recorder, 12);
-    es_reader *reader;
     es_series found;
     int64_t step;
     AUTO_FREE float *read = malloc(n * sizeof *read);
     assert_non_null(read);
-    es_assert_ok(es_reader_open(&reader, path));
+    es_reader *reader = es_open_reader(path);
     es_assert_ok(es_reader_find(reader, 0, "entropy", ES_PHASE_TRAIN, &found));
     es_assert_ok(
         es_reader_sample(reader, &found, ES_STEP_LAST, read, n, &step));

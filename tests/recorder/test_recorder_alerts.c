@@ -60,10 +60,9 @@ typedef struct alert {
 
 static size_t read_alerts(alert *out, size_t most, const char *path)
 {
-    es_reader *reader = NULL;
     const es_event *events;
     size_t n, n_alerts = 0;
-    es_assert_ok(es_reader_open(&reader, path));
+    es_reader *reader = es_open_reader(path);
     es_assert_ok(es_reader_events(reader, 0, &events, &n));
     for (size_t i = 0; i < n; i++) {
         if (!events[i].dedupe || strncmp(events[i].dedupe, "alert:", 6) != 0)
@@ -121,11 +120,10 @@ TEST(alerts_are_those_that_a_reader_finds)
 {
     alert found[8];
     const char *path = recording_path("alerts.db");
-    AUTO(es_reader) reader = NULL;
     AUTO(es_run_summary) summary = NULL;
     es_summary_options options;
     es_summary_options_default(&options);
-    es_assert_ok(es_reader_open(&reader, path));
+    AUTO(es_reader) reader = es_open_reader(path);
     es_assert_ok(es_summary_load(&summary, reader, 0, &options));
     assert_int_equal(read_alerts(found, 8, path), 3);
     assert_int_equal(summary->n_flags, 2);

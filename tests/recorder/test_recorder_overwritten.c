@@ -36,12 +36,11 @@ enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
 
 static int64_t count_in_file(const char *path)
 {
-    es_reader *reader;
     es_series series;
     es_cursor *cursor;
     const float *values;
     int64_t step, n = 0;
-    es_assert_ok(es_reader_open(&reader, path));
+    es_reader *reader = es_open_reader(path);
     es_status status =
         es_reader_find(reader, 0, "entropy", ES_PHASE_TRAIN, &series);
     if (status == ES_OK) {

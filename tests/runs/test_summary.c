@@ -309,10 +309,9 @@ TEST(the_peak_alone_is_that_of_the_summary)
 {
     write_steps();
     options.step = 30;
-    es_reader *reader;
     double peak = 0;
     int64_t step = 0;
-    es_assert_ok(es_reader_open(&reader, path));
+    es_reader *reader = es_open_reader(path);
     es_assert_ok(es_summary_peak(&peak, &step, reader, 0, &options));
     assert_true(near(peak, 1.5, 0));
     assert_int_equal(step, 30);
@@ -547,8 +546,7 @@ TEST(a_damaged_run_costs_only_itself)
     es_make_schema_1(path); /* with checksums it costs the sample alone */
     es_sqlite(path, "UPDATE sample SET value = x'0011' "
                     "WHERE step = 2 AND series_id = 1;");
-    AUTO(es_reader) reader;
-    es_assert_ok(es_reader_open(&reader, path));
+    AUTO(es_reader) reader = es_open_reader(path);
     es_assert_status(ES_EFORMAT, "run.db",
                      es_summary_load(&summary, reader, 0, &options));
     assert_null(summary);

@@ -14,11 +14,10 @@
 static es_status load(es_run_summary **out, const char *path,
                       const es_rules_file *rules)
 {
-    es_reader *reader;
     es_summary_options options;
     es_summary_options_default(&options);
     options.rules = rules;
-    es_assert_ok(es_reader_open(&reader, path));
+    es_reader *reader = es_open_reader(path);
     es_status status = es_summary_load(out, reader, 0, &options);
     es_reader_close(reader);
     return status;

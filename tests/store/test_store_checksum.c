@@ -134,16 +134,14 @@ TEST(damaged_samples_are_missing)
 
 TEST(a_cursor_goes_on_behind_damage)
 {
-    const char *path = es_folder_file(state, "run.db");
     es_series s;
     int64_t step, n = 0;
     const float *values;
-    es_write_run(path, "x", 20);
-    es_sqlite(path, "UPDATE sample SET crc = ~crc WHERE series_id = 1"
-                    " AND step IN (0, 8, 38)");
-    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
-    AUTO(es_cursor) c = NULL;
-    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    es_write_run(run_db, "x", 20);
+    es_sqlite(run_db, "UPDATE sample SET crc = ~crc WHERE series_id = 1"
+                      " AND step IN (0, 8, 38)");
+    AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
+    AUTO(es_cursor) c = es_open_cursor(r, &s);
     for (; es_cursor_next(c, &step, &values) == ES_OK; n++)
         if (step == 0 || step == 8 || step == 38)
             assert_false(es_is_measured(values, 6));
@@ -185,16 +183,15 @@ TEST(a_checksum_knows_run_and_series)
 
 TEST(damage_is_an_event)
 {
-    const char *path = es_folder_file(state, "run.db");
     const es_event *events;
     size_t n;
     es_series s;
     float value;
     int64_t found;
-    es_write_run(path, "x", 20); /* it has an event at step 20 */
-    es_sqlite(path, "UPDATE sample SET crc = ~crc WHERE series_id = 3"
-                    " AND step IN (8, 38)");
-    AUTO(es_reader) r = es_open_series(path, "loss", &s);
+    es_write_run(run_db, "x", 20); /* it has an event at step 20 */
+    es_sqlite(run_db, "UPDATE sample SET crc = ~crc WHERE series_id = 3"
+                      " AND step IN (8, 38)");
+    AUTO(es_reader) r = es_open_series(run_db, "loss", &s);
     es_assert_ok(es_reader_events(r, 0, &events, &n));
     assert_int_equal(n, 1);
     es_assert_ok(es_reader_sample(r, &s, 38, &value, 1, &found));
@@ -293,20 +290,19 @@ static contents read_file(const char *path)
  */
 TEST(a_flipped_bit_never_changes_a_sample)
 {
-    const char *path = es_folder_file(state, "run.db");
     size_t n, n_flips = 0, n_changed = 0, n_gone = 0, n_damaged = 0;
-    es_write_run(path, "x", 120);
-    unsigned char *bytes = es_file_read(path, &n);
-    const contents sound = read_file(path);
+    es_write_run(run_db, "x", 120);
+    unsigned char *bytes = es_file_read(run_db, &n);
+    const contents sound = read_file(run_db);
     assert_int_equal(sound.n_samples, 372);
-    FILE *file = fopen(path, "r+b");
+    FILE *file = fopen(run_db, "r+b");
     assert_non_null(file);
     setvbuf(file, NULL, _IONBF, 0);
     for (size_t bit = 0; bit < 8 * n; bit += 211, n_flips++) {
         int flipped = bytes[bit / 8] ^ 1 << bit % 8;
         fseek(file, (long)(bit / 8), SEEK_SET);
         fputc(flipped, file);
-        const contents now = read_file(path);
+        const contents now = read_file(run_db);
         fseek(file, (long)(bit / 8), SEEK_SET);
         fputc(bytes[bit / 8], file);
         n_damaged += now.status >= ES_OK && now.n_damaged > 0;
@@ -328,19 +324,19 @@ TEST(a_flipped_bit_never_changes_a_sample)
 
 TEST(schema_1_has_none)
 {
-    const char *path = es_folder_file(state, "run.db");
     es_series s;
     float values[6];
     int64_t found;
-    es_write_run(path, "x", 20);
-    const contents two = read_file(path);
-    es_make_schema_1(path);
-    const contents one = read_file(path);
+    es_write_run(run_db, "x", 20);
+    const contents two = read_file(run_db);
+    es_make_schema_1(run_db);
+    const contents one = read_file(run_db);
     assert_int_equal(one.status, ES_DONE);
     assert_true(one.hash == two.hash);
-    es_sqlite(path, "UPDATE sample SET value = zeroblob(24) WHERE series_id = 1"
-                    " AND step = 8");
-    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
+    es_sqlite(run_db,
+              "UPDATE sample SET value = zeroblob(24) WHERE series_id = 1"
+              " AND step = 8");
+    AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
     assert_false(es_reader_has_checksums(r));
     es_assert_ok(es_reader_sample(r, &s, 8, values, 6, &found));
     assert_true(values[0] == 0);
@@ -350,26 +346,24 @@ TEST(schema_1_has_none)
 /** The table and the version have to fit. */
 TEST(half_a_schema_is_refused)
 {
-    const char *path = es_folder_file(state, "run.db");
     es_reader *r = NULL;
-    es_write_run(path, "x", 1);
-    es_sqlite(path, "PRAGMA user_version = 1");
+    es_write_run(run_db, "x", 1);
+    es_sqlite(run_db, "PRAGMA user_version = 1");
     es_assert_status(ES_EFORMAT, "its table sample differs",
-                     es_reader_open(&r, path));
-    es_make_schema_1(path);
-    es_sqlite(path, "PRAGMA user_version = 2");
+                     es_reader_open(&r, run_db));
+    es_make_schema_1(run_db);
+    es_sqlite(run_db, "PRAGMA user_version = 2");
     es_assert_status(ES_EFORMAT, "its table sample differs",
-                     es_reader_open(&r, path));
+                     es_reader_open(&r, run_db));
 }
 
 TEST(a_run_of_schema_1_can_be_continued)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 20);
-    es_make_schema_1(path);
-    es_write_run(path, "y", 20);
-    assert_string_equal(es_sqlite(path, "PRAGMA user_version"), "1");
-    const contents all = read_file(path);
+    es_write_run(run_db, "x", 20);
+    es_make_schema_1(run_db);
+    es_write_run(run_db, "y", 20);
+    assert_string_equal(es_sqlite(run_db, "PRAGMA user_version"), "1");
+    const contents all = read_file(run_db);
     assert_int_equal(all.status, ES_DONE);
     assert_int_equal(all.n_samples, 2 * 62);
 }

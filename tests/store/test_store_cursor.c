@@ -3,13 +3,11 @@
 
 TEST(one_series_is_streamed)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 200);
-    AUTO(es_reader) r = es_open_reader(path);
+    es_write_run(run_db, "x", 200);
+    AUTO(es_reader) r = es_open_reader(run_db);
     es_series s;
-    AUTO(es_cursor) c = NULL;
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
-    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    AUTO(es_cursor) c = es_open_cursor(r, &s);
     int64_t step;
     const float *values;
     for (int64_t i = 0; i < 200; i++) {
@@ -43,9 +41,8 @@ static int64_t count(es_reader *r, const es_series *s, int64_t from, int64_t to,
 
 TEST(ranges_are_inclusive)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 50);
-    AUTO(es_reader) r = es_open_reader(path);
+    es_write_run(run_db, "x", 50);
+    AUTO(es_reader) r = es_open_reader(run_db);
     es_series s;
     int64_t first = -1, last = -1;
     es_assert_ok(es_reader_find(r, 0, "alpha", ES_PHASE_TRAIN, &s));
@@ -64,9 +61,8 @@ TEST(ranges_are_inclusive)
 
 TEST(a_run_comes_in_order_of_step_and_series)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 25);
-    AUTO(es_reader) r = es_open_reader(path);
+    es_write_run(run_db, "x", 25);
+    AUTO(es_reader) r = es_open_reader(run_db);
     es_cursor *c = NULL;
     es_assert_ok(es_cursor_open_run(&c, r, 0));
     static const char *const order[] = {"alpha", "entropy", "loss", "loss"};

@@ -79,7 +79,6 @@ static void write_for_ever(const char *path, progress *p)
 /** Every step that was promised is whole; the one beyond is, or is not. */
 static void assert_promise_kept(const char *path, int64_t committed)
 {
-    es_reader *r = NULL;
     es_cursor *c = NULL;
     es_series s;
     const float *values;
@@ -89,7 +88,7 @@ static void assert_promise_kept(const char *path, int64_t committed)
         assert_int_equal(committed, 0);
         return;
     }
-    es_assert_ok(es_reader_open(&r, path));
+    es_reader *r = es_open_reader(path);
     assert_true(committed == 0 || es_reader_n_runs(r) == 1);
     if (es_reader_n_runs(r) == 1) {
         es_run_info info;
@@ -111,7 +110,6 @@ static void assert_promise_kept(const char *path, int64_t committed)
 
 TEST(a_writer_killed_at_random_keeps_what_it_committed)
 {
-    const char *path = es_folder_file(state, "run.db");
     progress *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(p != MAP_FAILED);
@@ -123,15 +121,15 @@ TEST(a_writer_killed_at_random_keeps_what_it_committed)
         useconds_t delay = (useconds_t)draw(i < 5 ? 8000 : 40000);
         pid_t child = fork();
         if (child == 0)
-            write_for_ever(path, p);
+            write_for_ever(run_db, p);
         usleep(delay);
         kill(child, SIGKILL);
         assert_int_equal(waitpid(child, &result, 0), child);
         assert_true(WIFSIGNALED(result));
-        assert_promise_kept(path, p->committed);
+        assert_promise_kept(run_db, p->committed);
     }
     assert_true(p->committed > 20);
-    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
+    assert_string_equal(es_sqlite(run_db, "PRAGMA integrity_check"), "ok");
     munmap(p, sizeof *p);
 }
 
@@ -164,15 +162,14 @@ static void set_file_limit(rlim_t bytes)
 
 TEST(writing_goes_on_behind_a_file_size_limit)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t series[N_SERIES];
     es_writer *w = NULL;
     signal(SIGXFSZ, SIG_IGN);
-    es_assert_ok(open_run(&w, path, series, 0));
+    es_assert_ok(open_run(&w, run_db, series, 0));
     set_file_limit(300000);
     int64_t failed = write_until_failure(w, series, 0);
     assert_true(failed > 10);
-    assert_promise_kept(path, failed);
+    assert_promise_kept(run_db, failed);
     set_file_limit(RLIM_INFINITY);
     for (int64_t i = failed; i < failed + 10; i++)
         es_assert_ok(write_step(w, series, i));
@@ -180,22 +177,21 @@ TEST(writing_goes_on_behind_a_file_size_limit)
     es_writer_abandon(w); /* the log cannot be moved into the file */
     set_file_limit(RLIM_INFINITY);
     signal(SIGXFSZ, SIG_DFL);
-    assert_promise_kept(path, failed + 10);
-    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
+    assert_promise_kept(run_db, failed + 10);
+    assert_string_equal(es_sqlite(run_db, "PRAGMA integrity_check"), "ok");
 }
 
 TEST(a_new_file_without_space_does_not_appear)
 {
-    const char *path = es_folder_file(state, "run.db");
     es_writer *w = NULL;
     signal(SIGXFSZ, SIG_IGN);
     set_file_limit(20000);
-    es_status status = es_writer_open(&w, path, ES_DURABLE);
+    es_status status = es_writer_open(&w, run_db, ES_DURABLE);
     set_file_limit(RLIM_INFINITY);
     signal(SIGXFSZ, SIG_DFL);
     es_assert_status(ES_EIO, "run.db: cannot write: File too large", status);
-    assert_false(es_file_exists(path));
-    assert_false(es_file_exists_beside(path, "-lock"));
+    assert_false(es_file_exists(run_db));
+    assert_false(es_file_exists_beside(run_db, "-lock"));
 }
 
 /**

@@ -13,9 +13,8 @@
 /** A run of 2 x 3 with one series. */
 static es_writer *open_series(const char *path, int64_t *run, int64_t *series)
 {
-    es_writer *w = NULL;
     es_run_info info = es_run_of(2, 3);
-    es_assert_ok(es_writer_open(&w, path, ES_FAST));
+    es_writer *w = es_open_writer(path);
     es_assert_ok(es_writer_run(w, run, &info, 0));
     es_assert_ok(es_writer_series(w, series, *run, "entropy", ES_SHAPE_HEAD,
                                   ES_PHASE_TRAIN, NULL));
@@ -78,35 +77,33 @@ static void kill_holder(pid_t child)
 
 TEST(a_second_writer_learns_the_pid)
 {
-    const char *path = es_folder_file(state, "run.db");
     char words[64];
     int64_t run, series;
     es_writer *w = NULL;
-    pid_t holder = start_holder(path, 1);
+    pid_t holder = start_holder(run_db, 1);
     snprintf(words, sizeof words, "run.db: process %ld is writing it",
              (long)holder);
-    es_assert_status(ES_ELOCKED, words, es_writer_open(&w, path, ES_FAST));
+    es_assert_status(ES_ELOCKED, words, es_writer_open(&w, run_db, ES_FAST));
     assert_null(w);
-    assert_true(es_file_exists_beside(path, "-lock"));
-    es_reader *r = es_open_reader(path);
+    assert_true(es_file_exists_beside(run_db, "-lock"));
+    es_reader *r = es_open_reader(run_db);
     assert_true(es_is_written(r));
     kill_holder(holder);
     assert_false(es_is_written(r));
-    assert_true(es_file_exists_beside(path, "-lock")); /* nobody tidied up */
+    assert_true(es_file_exists_beside(run_db, "-lock")); /* nobody tidied up */
     es_reader_close(r);
-    es_assert_ok(es_writer_close(open_series(path, &run, &series)));
-    assert_plain_file(path);
+    es_assert_ok(es_writer_close(open_series(run_db, &run, &series)));
+    assert_plain_file(run_db);
 }
 
 TEST(a_lock_that_cannot_be_seen_is_not_unlocked)
 {
-    const char *path = es_folder_file(state, "run.db");
     struct rlimit before, none = {0};
     int64_t run, series;
     bool written;
-    es_writer *w = open_series(path, &run, &series);
+    es_writer *w = open_series(run_db, &run, &series);
     es_assert_ok(es_write_values(w, series, 0, 6));
-    es_reader *r = es_open_reader(path);
+    es_reader *r = es_open_reader(run_db);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none.rlim_max = before.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -122,14 +119,13 @@ TEST(a_lock_that_cannot_be_seen_is_not_unlocked)
 
 TEST(a_second_writer_of_one_process_is_refused)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run, series;
     es_writer *second = NULL;
-    es_writer *w = open_series(path, &run, &series);
+    es_writer *w = open_series(run_db, &run, &series);
     es_assert_status(ES_ELOCKED, "is writing it",
-                     es_writer_open(&second, path, ES_FAST));
+                     es_writer_open(&second, run_db, ES_FAST));
     es_assert_ok(es_write_values(w, series, 0, 6));
-    AUTO(es_reader) r = es_open_reader(path);
+    AUTO(es_reader) r = es_open_reader(run_db);
     assert_true(es_is_written(r)); /* a query does not release it */
     assert_true(es_is_written(r));
     es_assert_ok(es_writer_close(w));
@@ -138,7 +134,6 @@ TEST(a_second_writer_of_one_process_is_refused)
 
 TEST(a_lock_file_of_another_kind_is_refused)
 {
-    const char *path = es_folder_file(state, "run.db");
     const char *lock = es_folder_file(state, "run.db-lock");
     const char *victim = es_folder_file(state, "victim");
     size_t n;
@@ -146,23 +141,23 @@ TEST(a_lock_file_of_another_kind_is_refused)
     es_file_write(victim, "precious", 8);
     assert_int_equal(symlink(victim, lock), 0);
     es_assert_status(ES_EIO, "cannot create the lock file",
-                     es_writer_open(&w, path, ES_FAST));
+                     es_writer_open(&w, run_db, ES_FAST));
     free(es_file_read(victim, &n));
     assert_int_equal(n, 8);
     assert_int_equal(unlink(lock), 0);
     assert_int_equal(mkfifo(lock, 0666), 0);
     es_assert_status(ES_EIO, "not a lock file",
-                     es_writer_open(&w, path, ES_FAST));
+                     es_writer_open(&w, run_db, ES_FAST));
     assert_int_equal(unlink(lock), 0);
     assert_int_equal(link(victim, lock), 0);
     es_assert_status(ES_EIO, "not a lock file",
-                     es_writer_open(&w, path, ES_FAST));
+                     es_writer_open(&w, run_db, ES_FAST));
     free(es_file_read(victim, &n));
     assert_int_equal(n, 8);
     assert_int_equal(unlink(lock), 0);
     es_file_write(lock, "not a number", 12); /* a stale one, garbled */
-    es_write_run(path, "x", 1);
-    assert_plain_file(path);
+    es_write_run(run_db, "x", 1);
+    assert_plain_file(run_db);
 }
 
 /* The race is between opening the lock file and locking it: its holder may
@@ -170,7 +165,6 @@ TEST(a_lock_file_of_another_kind_is_refused)
 TEST(lock_has_one_holder)
 {
     enum { N = 4, ROUNDS = 200 };
-    const char *path = es_folder_file(state, "run.db");
     atomic_int *holder = mmap(NULL, sizeof *holder, PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(holder != MAP_FAILED);
@@ -182,7 +176,7 @@ TEST(lock_has_one_holder)
             continue;
         for (int done = 0; done < ROUNDS;) {
             es_lock lock = {.fd = -1};
-            es_status status = es_lock_take(&lock, path, path);
+            es_status status = es_lock_take(&lock, run_db, run_db);
             if (status == ES_ELOCKED)
                 continue;
             if (status < 0)
@@ -200,7 +194,7 @@ TEST(lock_has_one_holder)
     for (int i = 0; i < N; i++)
         wait_for_success(children[i]);
     munmap(holder, sizeof *holder);
-    assert_false(es_file_exists_beside(path, "-lock"));
+    assert_false(es_file_exists_beside(run_db, "-lock"));
 }
 
 /* Many processes want one file: at any time one has it, and all get it once
@@ -208,7 +202,6 @@ TEST(lock_has_one_holder)
 TEST(writers_take_turns)
 {
     enum { N = 6, ROUNDS = 5 };
-    const char *path = es_folder_file(state, "run.db");
     pid_t children[N];
     for (int i = 0; i < N; i++) {
         children[i] = fork();
@@ -218,7 +211,7 @@ TEST(writers_take_turns)
             es_writer *w = NULL;
             int64_t run;
             es_run_info info = es_run_of(1, 1);
-            es_status status = es_writer_open(&w, path, ES_FAST);
+            es_status status = es_writer_open(&w, run_db, ES_FAST);
             if (status == ES_ELOCKED) {
                 usleep(1000);
                 continue;
@@ -234,22 +227,21 @@ TEST(writers_take_turns)
     }
     for (int i = 0; i < N; i++)
         wait_for_success(children[i]);
-    es_reader *r = es_open_reader(path);
+    es_reader *r = es_open_reader(run_db);
     assert_int_equal(es_reader_n_runs(r), N * ROUNDS);
     es_reader_close(r);
-    assert_plain_file(path);
+    assert_plain_file(run_db);
 }
 
 /* --- readers beside a writer --------------------------------------------- */
 
 TEST(reader_sees_what_is_committed)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run, series, loss;
-    es_writer *w = open_series(path, &run, &series);
+    es_writer *w = open_series(run_db, &run, &series);
     es_series s;
     es_assert_ok(es_write_values(w, series, 1, 6));
-    es_reader *r = es_open_reader(path);
+    es_reader *r = es_open_reader(run_db);
     es_assert_ok(es_writer_begin(w));
     es_assert_ok(es_write_values(w, series, 2, 6));
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
@@ -268,17 +260,16 @@ TEST(reader_sees_what_is_committed)
     assert_int_equal(info.last_step, 3);
     es_reader_close(r);
     es_assert_ok(es_writer_close(w));
-    assert_plain_file(path);
+    assert_plain_file(run_db);
 }
 
 TEST(events_of_a_growing_run_are_read)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run, series;
     const es_event *events;
     size_t n;
-    es_writer *w = open_series(path, &run, &series);
-    es_reader *r = es_open_reader(path);
+    es_writer *w = open_series(run_db, &run, &series);
+    es_reader *r = es_open_reader(run_db);
     es_assert_ok(es_reader_events(r, 0, &events, &n));
     assert_int_equal(n, 0);
     es_assert_ok(es_writer_event(w, run, &(es_event){.kind = "x", .step = 1}));
@@ -291,17 +282,15 @@ TEST(events_of_a_growing_run_are_read)
 
 TEST(cursor_keeps_its_state_of_the_file)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run, series, step, n = 0;
     const float *values;
     es_series s;
-    es_cursor *c = NULL;
-    es_writer *w = open_series(path, &run, &series);
+    es_writer *w = open_series(run_db, &run, &series);
     for (int64_t i = 0; i < 50; i++)
         es_assert_ok(es_write_values(w, series, i, 6));
-    es_reader *r = es_open_reader(path);
+    es_reader *r = es_open_reader(run_db);
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
-    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    es_cursor *c = es_open_cursor(r, &s);
     for (int64_t i = 50; i < 2000; i++)
         es_assert_ok(es_write_values(w, series, i, 6));
     for (; es_cursor_next(c, &step, &values) == ES_OK; n++)
@@ -314,43 +303,40 @@ TEST(cursor_keeps_its_state_of_the_file)
 
 TEST(a_writer_closes_while_a_reader_stays)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run, series, step;
     const float *values;
     es_series s;
-    es_cursor *c = NULL;
-    es_writer *w = open_series(path, &run, &series);
+    es_writer *w = open_series(run_db, &run, &series);
     for (int64_t i = 0; i < 10; i++)
         es_assert_ok(es_write_values(w, series, i, 6));
-    es_reader *r = es_open_reader(path);
+    es_reader *r = es_open_reader(run_db);
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
-    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    es_cursor *c = es_open_cursor(r, &s);
     es_assert_ok(es_cursor_next(c, &step, &values));
     es_assert_ok(es_write_values(w, series, 10, 6));
     es_assert_ok(es_writer_end_run(w, run, ES_RUN_FINISHED));
     es_assert_ok(es_writer_close(w));
-    assert_false(es_file_exists_beside(path, "-lock"));
+    assert_false(es_file_exists_beside(run_db, "-lock"));
     es_assert_ok(es_cursor_next(c, &step, &values));
     assert_int_equal(step, 1);
     es_cursor_close(c);
     es_reader_close(r);
-    r = es_open_reader(path); /* in whatever mode it was left */
+    r = es_open_reader(run_db); /* in whatever mode it was left */
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
     assert_int_equal(s.last_step, 10);
     es_reader_close(r);
-    es_write_run(path, "next", 1);
-    assert_plain_file(path);
+    es_write_run(run_db, "next", 1);
+    assert_plain_file(run_db);
 }
 
 TEST(log_of_a_killed_writer_is_read)
 {
-    const char *path = es_folder_file(state, "run.db");
     es_series s;
     float values[6];
     int64_t n, found;
-    kill_holder(start_holder(path, 40));
-    assert_true(es_file_exists_beside(path, "-wal"));
-    AUTO(es_reader) r = es_open_reader(path);
+    kill_holder(start_holder(run_db, 40));
+    assert_true(es_file_exists_beside(run_db, "-wal"));
+    AUTO(es_reader) r = es_open_reader(run_db);
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 40);
@@ -361,8 +347,7 @@ TEST(log_of_a_killed_writer_is_read)
 /** By an unprivileged reader. */
 TEST(a_log_in_a_read_only_folder_is_read)
 {
-    const char *path = es_folder_file(state, "run.db");
-    kill_holder(start_holder(path, 5));
+    kill_holder(start_holder(run_db, 5));
     assert_int_equal(unlink(es_folder_file(state, "run.db-shm")), 0);
     assert_int_equal(chmod((char *)*state, 0555), 0);
     pid_t child = fork();
@@ -370,7 +355,7 @@ TEST(a_log_in_a_read_only_folder_is_read)
         es_series s;
         if (geteuid() == 0 && seteuid(65534) != 0)
             _exit(2);
-        es_reader_close(es_open_series(path, "entropy", &s));
+        es_reader_close(es_open_series(run_db, "entropy", &s));
         _exit(s.last_step != 4);
     }
     wait_for_success(child);
@@ -381,15 +366,13 @@ TEST(a_log_in_a_read_only_folder_is_read)
 
 TEST(forked_child_may_only_let_go)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run, series, n;
     es_series s;
-    es_cursor *c = NULL;
-    es_writer *w = open_series(path, &run, &series);
+    es_writer *w = open_series(run_db, &run, &series);
     es_assert_ok(es_write_values(w, series, 1, 6));
-    es_reader *r = es_open_reader(path);
+    es_reader *r = es_open_reader(run_db);
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
-    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    es_cursor *c = es_open_cursor(r, &s);
     es_assert_ok(es_writer_begin(w));
     pid_t child = fork();
     if (child == 0) {
@@ -416,7 +399,7 @@ TEST(forked_child_may_only_let_go)
         _exit(0);
     }
     wait_for_success(child);
-    assert_true(es_file_exists_beside(path, "-lock"));
+    assert_true(es_file_exists_beside(run_db, "-lock"));
     assert_true(es_is_written(r));
     es_assert_ok(es_write_values(w, series, 3, 6));
     es_assert_ok(es_writer_commit(w));
@@ -425,7 +408,7 @@ TEST(forked_child_may_only_let_go)
     assert_int_equal(n, 2);
     es_reader_close(r);
     es_assert_ok(es_writer_close(w));
-    assert_plain_file(path);
+    assert_plain_file(run_db);
 }
 
 /* --- paths --------------------------------------------------------------- */
@@ -460,38 +443,35 @@ TEST(relative_path_survives_chdir)
 
 TEST(a_writer_fills_an_outfile)
 {
-    const char *path = es_folder_file(state, "run.db");
     es_outfile *out = NULL;
     FILE *stream = NULL;
-    es_file_write(path, "the old one", 11);
-    assert_int_equal(chmod(path, 0640), 0);
-    es_assert_ok(es_outfile_open(&out, &stream, path));
+    es_file_write(run_db, "the old one", 11);
+    assert_int_equal(chmod(run_db, 0640), 0);
+    es_assert_ok(es_outfile_open(&out, &stream, run_db));
     const char *temporary = es_outfile_temporary(out);
     assert_non_null(temporary);
     es_write_run(temporary, "x", 3);
     size_t n;
-    free(es_file_read(path, &n));
+    free(es_file_read(run_db, &n));
     assert_int_equal(n, 11);
     es_assert_ok(es_outfile_close(out));
-    es_reader *r = es_open_reader(path);
+    es_reader *r = es_open_reader(run_db);
     assert_int_equal(es_reader_n_runs(r), 1);
     es_reader_close(r);
     struct stat st;
-    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(stat(run_db, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0640);
-    assert_plain_file(path);
+    assert_plain_file(run_db);
 }
 
 /* 22 MiB of samples, read within 3 MiB. */
 TEST(memory_does_not_grow_with_steps)
 {
     enum { N_STEPS = 20000, N_VALUES = 144 };
-    const char *path = es_folder_file(state, "run.db");
     int64_t run, series[2], found, step, n = 0;
     es_run_info info = es_run_of(12, 12);
-    es_writer *w = NULL;
     es_reader_cap_memory(4 << 20);
-    es_assert_ok(es_writer_open(&w, path, ES_FAST));
+    es_writer *w = es_open_writer(run_db);
     es_assert_ok(es_writer_begin(w));
     es_assert_ok(es_writer_run(w, &run, &info, 0));
     for (int k = 0; k < 2; k++)
@@ -502,7 +482,7 @@ TEST(memory_does_not_grow_with_steps)
             es_assert_ok(es_write_values(w, series[k], i, N_VALUES));
     es_assert_ok(es_writer_close(w));
     es_reader_cap_memory(3 << 20);
-    es_reader *r = es_open_reader(path);
+    es_reader *r = es_open_reader(run_db);
     es_series s;
     es_cursor *c = NULL;
     float values[N_VALUES];
@@ -518,7 +498,7 @@ TEST(memory_does_not_grow_with_steps)
     es_cursor_close(c);
     es_reader_close(r);
     es_reader_cap_memory(1); /* see it work */
-    es_assert_status(ES_ENOMEM, "out of memory", es_reader_open(&r, path));
+    es_assert_status(ES_ENOMEM, "out of memory", es_reader_open(&r, run_db));
     es_reader_cap_memory(0);
 }
 

@@ -60,9 +60,8 @@ static bool has_none(void *user)
 static es_writer *open_writer(const char *path, int64_t *series)
 {
     int64_t run;
-    es_writer *w = NULL;
     es_run_info info = es_run_of(32, 32);
-    es_assert_ok(es_writer_open(&w, path, ES_FAST));
+    es_writer *w = es_open_writer(path);
     es_assert_ok(es_writer_run(w, &run, &info, 0));
     es_assert_ok(es_writer_series(w, series, run, "entropy", ES_SHAPE_HEAD,
                                   ES_PHASE_TRAIN, NULL));
@@ -80,11 +79,10 @@ static void write_batch(es_writer *w, int64_t series, int64_t first)
 
 TEST(a_log_shrinks_under_steady_readers)
 {
-    const char *path = es_folder_file(state, "run.db");
     struct readers readers;
     int64_t series, largest = 0;
-    es_writer *w = open_writer(path, &series);
-    open_readers(&readers, path);
+    es_writer *w = open_writer(run_db, &series);
+    open_readers(&readers, run_db);
     for (int64_t i = 0; i < COMMITS; i++) {
         write_batch(w, series, i * 256);
         move_on(&readers);
@@ -97,17 +95,16 @@ TEST(a_log_shrinks_under_steady_readers)
     assert_in_range(largest, 1 << 20, 16 << 20);
     close_readers(&readers);
     es_assert_ok(es_writer_close(w));
-    assert_string_equal(es_sqlite(path, "SELECT count(*) FROM sample"),
+    assert_string_equal(es_sqlite(run_db, "SELECT count(*) FROM sample"),
                         "25600");
 }
 
 TEST(reader_that_stays_costs_space_alone)
 {
-    const char *path = es_folder_file(state, "run.db");
     struct readers readers;
     int64_t series;
-    es_writer *w = open_writer(path, &series);
-    open_readers(&readers, path);
+    es_writer *w = open_writer(run_db, &series);
+    open_readers(&readers, run_db);
     for (int64_t i = 0; i < 20; i++) {
         write_batch(w, series, i * 256);
         es_writer_tend_log(w, has_none, NULL);
@@ -123,16 +120,16 @@ TEST(reader_that_stays_costs_space_alone)
     assert_false(es_writer_is_settled(w));
     close_readers(&readers);
     es_assert_ok(es_writer_close(w));
-    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
-    assert_string_equal(es_sqlite(path, "SELECT count(*) FROM sample"), "5376");
+    assert_string_equal(es_sqlite(run_db, "PRAGMA integrity_check"), "ok");
+    assert_string_equal(es_sqlite(run_db, "SELECT count(*) FROM sample"),
+                        "5376");
 }
 
 /** Without readers, a log that one large transaction made is cut again. */
 TEST(a_log_shrinks_after_a_large_transaction)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t series;
-    es_writer *w = open_writer(path, &series);
+    es_writer *w = open_writer(run_db, &series);
     es_assert_ok(es_writer_begin(w));
     for (int64_t i = 0; i < MANY; i++)
         es_assert_ok(es_write_values(w, series, i, N_VALUES));
@@ -145,19 +142,19 @@ TEST(a_log_shrinks_after_a_large_transaction)
 
 TEST(cut_log_is_not_copied_into_the_file)
 {
-    const char *path = es_folder_file(state, "run.db");
     const char *log = es_folder_file(state, "run.db-wal");
     int64_t series;
-    es_writer *w = open_writer(path, &series);
+    es_writer *w = open_writer(run_db, &series);
     write_batch(w, series, 0);
     es_assert_ok(es_writer_settle(w));
     write_batch(w, series, 256);
     assert_int_equal(truncate(log, 100000), 0);
     es_assert_status(ES_EIO, "run.db-wal: another program truncated",
                      es_writer_close(w));
-    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
-    assert_string_equal(es_sqlite(path, "SELECT count(*) FROM sample"), "256");
-    assert_false(es_file_exists_beside(path, "-wal"));
+    assert_string_equal(es_sqlite(run_db, "PRAGMA integrity_check"), "ok");
+    assert_string_equal(es_sqlite(run_db, "SELECT count(*) FROM sample"),
+                        "256");
+    assert_false(es_file_exists_beside(run_db, "-wal"));
 }
 
 TEST_EACH(es_folder_make, es_folder_remove)

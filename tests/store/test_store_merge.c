@@ -8,8 +8,7 @@
 static es_status merge(const char *to, const char *from, size_t *n_copied,
                        size_t *n_skipped)
 {
-    es_writer *w = NULL;
-    es_assert_ok(es_writer_open(&w, to, ES_FAST));
+    es_writer *w = es_open_writer(to);
     es_reader *r = es_open_reader(from);
     es_status status = es_merge(w, r, n_copied, n_skipped, NULL);
     es_reader_close(r);
@@ -50,11 +49,10 @@ TEST(empty_series_and_runs_are_copied)
 {
     const char *from = es_folder_file(state, "from.db");
     const char *to = es_folder_file(state, "to.db");
-    es_writer *w = NULL;
     int64_t run, series;
     es_run_info info = es_run_of(1, 1);
     size_t copied = 0, skipped = 0;
-    es_assert_ok(es_writer_open(&w, from, ES_FAST));
+    es_writer *w = es_open_writer(from);
     es_assert_ok(es_writer_run(w, &run, &info, 0));
     es_assert_ok(es_writer_series(w, &series, run, "my own", ES_SHAPE_LAYER,
                                   ES_PHASE_EVAL, "furlongs"));
@@ -97,11 +95,10 @@ TEST(damaged_run_leaves_nothing)
 TEST(a_merge_within_a_transaction_is_refused)
 {
     const char *from = es_folder_file(state, "from.db");
-    es_writer *w = NULL;
     size_t copied = 0, skipped = 0;
     es_write_run(from, "x", 1);
     AUTO(es_reader) r = es_open_reader(from);
-    es_assert_ok(es_writer_open(&w, es_folder_file(state, "to.db"), ES_FAST));
+    es_writer *w = es_open_writer(es_folder_file(state, "to.db"));
     es_assert_ok(es_writer_begin(w));
     es_assert_status(ES_EARGUMENT, "begin within",
                      es_merge(w, r, &copied, &skipped, NULL));
@@ -129,11 +126,10 @@ static void put_row(es_writer *w, const char *uuid, float loss, float ppl)
 TEST(a_run_has_a_row_for_plain_sql)
 {
     const char *path = es_folder_file(state, "row.db");
-    es_writer *w = NULL;
     es_write_run(path, "a", 3);
     char uuid[64];
     snprintf(uuid, sizeof uuid, "%s", es_sqlite(path, "SELECT uuid FROM run"));
-    es_assert_ok(es_writer_open(&w, path, ES_FAST));
+    es_writer *w = es_open_writer(path);
     put_row(w, uuid, 1, 1);
     put_row(w, uuid, NAN, es_missing());
     const es_run_row row = {.flags = "ok"};

@@ -45,61 +45,56 @@ static void assert_nothing_beside(const char *path)
 
 TEST(a_removed_file_is_reported)
 {
-    const char *path = es_folder_file(state, "run.db");
-    written w = write_some(path);
-    assert_int_equal(unlink(path), 0);
-    finish_elsewhere(&w, path);
-    assert_false(es_file_exists(path));
-    assert_nothing_beside(path);
+    written w = write_some(run_db);
+    assert_int_equal(unlink(run_db), 0);
+    finish_elsewhere(&w, run_db);
+    assert_false(es_file_exists(run_db));
+    assert_nothing_beside(run_db);
 }
 
 TEST(a_renamed_file_is_reported)
 {
-    const char *path = es_folder_file(state, "run.db");
     const char *other = es_folder_file(state, "other.db");
-    written w = write_some(path);
-    assert_int_equal(rename(path, other), 0);
-    finish_elsewhere(&w, path);
-    assert_nothing_beside(path);
+    written w = write_some(run_db);
+    assert_int_equal(rename(run_db, other), 0);
+    finish_elsewhere(&w, run_db);
+    assert_nothing_beside(run_db);
     assert_samples(other, "2");
 }
 
 /* What lies at the path now is somebody else's, with its log and its lock. */
 TEST(another_writer_in_its_place_is_left_alone)
 {
-    const char *path = es_folder_file(state, "run.db");
     static const char *const beside[] = {"-wal", "-shm", "-lock"};
     char name[4096];
-    written first = write_some(path);
-    assert_int_equal(unlink(path), 0);
+    written first = write_some(run_db);
+    assert_int_equal(unlink(run_db), 0);
     for (int i = 0; i < 3; i++) {
-        snprintf(name, sizeof name, "%s%s", path, beside[i]);
+        snprintf(name, sizeof name, "%s%s", run_db, beside[i]);
         assert_int_equal(unlink(name), 0);
     }
-    written second = write_some(path);
-    finish_elsewhere(&first, path);
+    written second = write_some(run_db);
+    finish_elsewhere(&first, run_db);
     for (int i = 0; i < 3; i++)
-        assert_true(es_file_exists_beside(path, beside[i]));
-    assert_samples(path, "1");
+        assert_true(es_file_exists_beside(run_db, beside[i]));
+    assert_samples(run_db, "1");
     es_assert_ok(es_write_values(second.writer, second.series, 1, 6));
-    assert_samples(path, "2");
+    assert_samples(run_db, "2");
     es_assert_ok(es_writer_close(second.writer));
-    assert_nothing_beside(path);
-    assert_samples(path, "2");
+    assert_nothing_beside(run_db);
+    assert_samples(run_db, "2");
 }
 
 /* Given up before anything was committed: only its own file is taken away. */
 TEST(an_abandoned_writer_leaves_other_files_alone)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_writer *writer = NULL;
-    es_assert_ok(es_writer_open(&writer, path, ES_FAST));
-    assert_int_equal(unlink(path), 0);
-    es_file_write(path, "precious", 8);
+    es_writer *writer = es_open_writer(run_db);
+    assert_int_equal(unlink(run_db), 0);
+    es_file_write(run_db, "precious", 8);
     es_fail(ES_EIO, "kept");
     es_writer_abandon(writer);
     assert_string_equal(es_message(), "kept");
-    assert_true(es_file_exists(path));
+    assert_true(es_file_exists(run_db));
 }
 
 TEST_EACH(es_folder_make, es_folder_remove)

@@ -5,9 +5,8 @@
 /* Behind the members that it knows there is memory of something else. */
 TEST(an_older_program_reads_what_it_has_space_for)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "first", 30);
-    AUTO(es_reader) r = es_open_reader(path);
+    es_write_run(run_db, "first", 30);
+    AUTO(es_reader) r = es_open_reader(run_db);
     es_run_info info;
     info.size = offsetof(es_run_info, n_head);
     info.n_head = -7;
@@ -36,11 +35,10 @@ TEST(an_older_program_reads_what_it_has_space_for)
 
 TEST(runs_and_series_are_listed)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "first", 30);
-    es_write_run(path, "second", 1);
-    AUTO(es_reader) r = es_open_reader(path);
-    assert_string_equal(es_reader_path(r), path);
+    es_write_run(run_db, "first", 30);
+    es_write_run(run_db, "second", 1);
+    AUTO(es_reader) r = es_open_reader(run_db);
+    assert_string_equal(es_reader_path(r), run_db);
     assert_int_equal(es_reader_n_runs(r), 2);
     es_run_info info;
     es_assert_ok(es_reader_run(r, 0, &info));
@@ -80,9 +78,8 @@ TEST(runs_and_series_are_listed)
 
 TEST(samples_are_read_by_step)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 30);
-    AUTO(es_reader) r = es_open_reader(path);
+    es_write_run(run_db, "x", 30);
+    AUTO(es_reader) r = es_open_reader(run_db);
     es_series s;
     float values[6];
     int64_t found, n;
@@ -110,9 +107,8 @@ TEST(samples_are_read_by_step)
 
 TEST(an_unknown_series_names_those_that_exist)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 1);
-    AUTO(es_reader) r = es_open_reader(path);
+    es_write_run(run_db, "x", 1);
+    AUTO(es_reader) r = es_open_reader(run_db);
     es_series s;
     es_assert_status(ES_ENOTFOUND,
                      "no series entropie (train); there are: alpha (train), "
@@ -124,10 +120,9 @@ TEST(an_unknown_series_names_those_that_exist)
 
 TEST(events_come_in_order)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "a", 30);
-    es_write_run(path, "b", 5);
-    AUTO(es_reader) r = es_open_reader(path);
+    es_write_run(run_db, "a", 30);
+    es_write_run(run_db, "b", 5);
+    AUTO(es_reader) r = es_open_reader(run_db);
     const es_event *events;
     size_t n;
     es_assert_ok(es_reader_events(r, 1, &events, &n));
@@ -161,18 +156,17 @@ TEST(a_configuration_is_an_object_or_none)
         {"''", NULL},
         {"NULL", NULL},
     };
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "first", 1);
+    es_write_run(run_db, "first", 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char sql[256], *config;
         snprintf(sql, sizeof sql, "update run set config = %s",
                  cases[i].stored);
         for (char *c = sql; *c; c++) /* it goes through a shell, quoted so */
             *c = *c == '"' ? '~' : *c;
-        es_sqlite(path, sql);
-        es_sqlite(path, "update run set config = replace(config, '~', "
-                        "char(34))");
-        AUTO(es_reader) r = es_open_reader(path);
+        es_sqlite(run_db, sql);
+        es_sqlite(run_db, "update run set config = replace(config, '~', "
+                          "char(34))");
+        AUTO(es_reader) r = es_open_reader(run_db);
         es_assert_ok(es_reader_config(r, 0, &config));
         if (cases[i].given)
             assert_string_equal(config, cases[i].given);
@@ -240,16 +234,15 @@ TEST(members_of_a_configuration_are_listed)
 
 TEST(a_run_without_a_configuration_has_no_members)
 {
-    const char *path = es_folder_file(state, "run.db");
     static const char *const stored[] = {"NULL", "'[7]'", "'{7'", "'7'",
                                          "'{}'"};
-    es_write_run(path, "first", 1);
+    es_write_run(run_db, "first", 1);
     for (size_t i = 0; i < sizeof stored / sizeof *stored; i++) {
         char sql[64];
         members none = {.left = -1};
         snprintf(sql, sizeof sql, "update run set config = %s", stored[i]);
-        es_sqlite(path, sql);
-        AUTO(es_reader) r = es_open_reader(path);
+        es_sqlite(run_db, sql);
+        AUTO(es_reader) r = es_open_reader(run_db);
         es_assert_ok(es_reader_config_each(r, 0, list_member, &none));
         assert_string_equal(none.text, "");
     }

@@ -83,29 +83,26 @@ TEST(sockets_are_refused)
 
 TEST(links_to_files_are_refused_but_not_to_folders)
 {
-    const char *path = es_folder_file(state, "run.db");
     const char *link = es_folder_file(state, "link.db");
     const char *folder = es_folder_file(state, "folder");
-    es_write_run(path, "x", 3);
-    assert_int_equal(symlink(path, link), 0);
+    es_write_run(run_db, "x", 3);
+    assert_int_equal(symlink(run_db, link), 0);
     both_refuse(link, ES_EIO, "symbolic link: name the file");
     assert_int_equal(symlink(".", folder), 0);
-    AUTO(es_reader) r = NULL;
-    es_assert_ok(es_reader_open(&r, es_folder_file(state, "folder/run.db")));
+    AUTO(es_reader) r = es_open_reader(es_folder_file(state, "folder/run.db"));
 }
 
 TEST(a_file_without_permission_is_refused)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 3);
-    assert_int_equal(chmod(path, 0), 0);
+    es_write_run(run_db, "x", 3);
+    assert_int_equal(chmod(run_db, 0), 0);
     assert_int_equal(chmod((char *)*state, 0777), 0);
     pid_t child = fork();
     if (child == 0) { /* root may read anything */
         es_reader *r = NULL;
         if (geteuid() == 0 && seteuid(65534) != 0)
             _exit(2);
-        _exit(es_reader_open(&r, path) != ES_EIO ||
+        _exit(es_reader_open(&r, run_db) != ES_EIO ||
               !strstr(es_message(), "Permission denied"));
     }
     int result;
@@ -150,25 +147,23 @@ TEST(foreign_databases_are_refused)
 
 TEST(a_schema_of_the_future_is_refused)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 3);
-    es_sqlite(path, "PRAGMA user_version=4");
-    refused_untouched(path, ES_EVERSION,
+    es_write_run(run_db, "x", 3);
+    es_sqlite(run_db, "PRAGMA user_version=4");
+    refused_untouched(run_db, ES_EVERSION,
                       "schema 4 is newer than this program's 2: upgrade");
-    es_sqlite(path, "PRAGMA user_version=-1");
-    refused_untouched(path, ES_EFORMAT, "schema -1");
+    es_sqlite(run_db, "PRAGMA user_version=-1");
+    refused_untouched(run_db, ES_EFORMAT, "schema -1");
 }
 
 /** SQLite's file format, offset 44: above 4 it knows none of it. */
 TEST(a_format_of_the_future_is_refused)
 {
-    const char *path = es_folder_file(state, "run.db");
     size_t n;
-    es_write_run(path, "x", 3);
-    AUTO_FREE unsigned char *bytes = es_file_read(path, &n);
+    es_write_run(run_db, "x", 3);
+    AUTO_FREE unsigned char *bytes = es_file_read(run_db, &n);
     bytes[47] = 9;
-    es_file_write(path, bytes, n);
-    refused_untouched(path, ES_EFORMAT, "damaged: unsupported file format");
+    es_file_write(run_db, bytes, n);
+    refused_untouched(run_db, ES_EFORMAT, "damaged: unsupported file format");
 }
 
 TEST(what_could_act_on_our_tables_is_refused)
@@ -182,40 +177,36 @@ TEST(what_could_act_on_our_tables_is_refused)
         {"ALTER TABLE run ADD COLUMN more TEXT", "SELECT 1",
          "its table run differs"},
     };
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 3);
+    es_write_run(run_db, "x", 3);
     for (int i = 0; i < 3; i++) {
-        assert_string_equal(es_sqlite(path, cases[i].make), "");
-        refused_untouched(path, ES_EFORMAT, cases[i].words);
-        es_sqlite(path, cases[i].undo);
+        assert_string_equal(es_sqlite(run_db, cases[i].make), "");
+        refused_untouched(run_db, ES_EFORMAT, cases[i].words);
+        es_sqlite(run_db, cases[i].undo);
     }
 }
 
 TEST(other_tables_and_views_are_allowed)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 3);
+    es_write_run(run_db, "x", 3);
     assert_string_equal(
-        es_sqlite(path,
+        es_sqlite(run_db,
                   "CREATE TABLE notes(text); CREATE INDEX n ON notes(text);"
                   "CREATE VIEW entropy AS SELECT * FROM sample; ANALYZE"),
         "");
-    es_write_run(path, "y", 3);
-    AUTO(es_reader) r = NULL;
-    es_assert_ok(es_reader_open(&r, path));
+    es_write_run(run_db, "y", 3);
+    AUTO(es_reader) r = es_open_reader(run_db);
     assert_int_equal(es_reader_n_runs(r), 2);
 }
 
 TEST(a_journal_beside_is_refused)
 {
-    const char *path = es_folder_file(state, "run.db");
     const char *journal = es_folder_file(state, "run.db-journal");
-    es_write_run(path, "x", 3);
+    es_write_run(run_db, "x", 3);
     es_file_write(journal, "hostile", 7);
-    both_refuse(path, ES_EIO, "a rollback journal lies beside it");
+    both_refuse(run_db, ES_EIO, "a rollback journal lies beside it");
     assert_int_equal(unlink(journal), 0);
     assert_int_equal(symlink("/nowhere", journal), 0);
-    both_refuse(path, ES_EIO, "a rollback journal lies beside it");
+    both_refuse(run_db, ES_EIO, "a rollback journal lies beside it");
 }
 
 /* --- ours, but damaged --------------------------------------------------- */
@@ -240,27 +231,25 @@ TEST(numbers_out_of_bounds_are_damage)
         {"UPDATE series SET shape = 'run', phase = 'test'",
          "phase is no such word"},
     };
-    const char *path = es_folder_file(state, "run.db");
     char sql[512];
-    es_write_run(path, "x", 3);
-    es_sqlite(path, "DELETE FROM series WHERE phase = 'eval'");
+    es_write_run(run_db, "x", 3);
+    es_sqlite(run_db, "DELETE FROM series WHERE phase = 'eval'");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         snprintf(sql, sizeof sql, "PRAGMA ignore_check_constraints=ON; %s",
                  cases[i].sql);
-        assert_string_equal(es_sqlite(path, sql), "");
-        reader_refuses(path, ES_EFORMAT, cases[i].words);
+        assert_string_equal(es_sqlite(run_db, sql), "");
+        reader_refuses(run_db, ES_EFORMAT, cases[i].words);
     }
 }
 
 /** Reads every sample; the first failure. */
 static es_status read_all(const char *path)
 {
-    es_reader *r = NULL;
     es_cursor *c = NULL;
     es_series s;
     int64_t step;
     const float *values;
-    es_assert_ok(es_reader_open(&r, path));
+    es_reader *r = es_open_reader(path);
     es_status status = es_cursor_open_run(&c, r, 0);
     while (status == ES_OK)
         status = es_cursor_next_of_run(c, &step, &values, &s);
@@ -275,50 +264,46 @@ static es_status read_all(const char *path)
  * test_store_checksum.c. */
 TEST(samples_of_another_length_are_damage)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 20);
-    es_make_schema_1(path);
-    assert_int_equal(read_all(path), ES_DONE);
-    es_sqlite(path, "UPDATE sample SET value = zeroblob(23) WHERE step = 8"
-                    " AND length(value) = 24");
+    es_write_run(run_db, "x", 20);
+    es_make_schema_1(run_db);
+    assert_int_equal(read_all(run_db), ES_DONE);
+    es_sqlite(run_db, "UPDATE sample SET value = zeroblob(23) WHERE step = 8"
+                      " AND length(value) = 24");
     es_assert_status(ES_EFORMAT, "entropy, step 8: 23 bytes, not 24",
-                     read_all(path));
-    es_reader *r = NULL;
+                     read_all(run_db));
     es_series s;
     float values[6];
     int64_t found;
-    es_assert_ok(es_reader_open(&r, path));
+    es_reader *r = es_open_reader(run_db);
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
     es_assert_status(ES_EFORMAT, "step 8: 23 bytes, not 24",
                      es_reader_sample(r, &s, 8, values, 6, &found));
     es_assert_ok(es_reader_sample(r, &s, 10, values, 6, &found));
     es_reader_close(r);
-    es_sqlite(path, "UPDATE sample SET value = x'' WHERE step = 8");
-    es_assert_status(ES_EFORMAT, "step 8: 0 bytes", read_all(path));
+    es_sqlite(run_db, "UPDATE sample SET value = x'' WHERE step = 8");
+    es_assert_status(ES_EFORMAT, "step 8: 0 bytes", read_all(run_db));
 }
 
 /* A search in it lands somewhere, and what follows does not increase. */
 TEST(an_index_in_the_opposite_order_is_damage)
 {
-    const char *path = es_folder_file(state, "run.db");
-    AUTO(es_reader) r = NULL;
-    AUTO(es_cursor) c = NULL;
     es_series s = {.size = sizeof s, .id = 1, .name = "entropy", .n_values = 6};
     int64_t n, step;
     const float *values;
-    es_write_run(path, "x", 20);
+    es_write_run(run_db, "x", 20);
     assert_string_equal(
-        es_sqlite(path, "CREATE INDEX x ON sample(series_id, step DESC);"
-                        "PRAGMA writable_schema=ON;"
-                        "UPDATE sqlite_schema SET rootpage ="
-                        " (SELECT rootpage FROM sqlite_schema WHERE name = 'x')"
-                        " WHERE name = 'sqlite_autoindex_sample_1';"
-                        "DELETE FROM sqlite_schema WHERE name = 'x'"),
+        es_sqlite(run_db,
+                  "CREATE INDEX x ON sample(series_id, step DESC);"
+                  "PRAGMA writable_schema=ON;"
+                  "UPDATE sqlite_schema SET rootpage ="
+                  " (SELECT rootpage FROM sqlite_schema WHERE name = 'x')"
+                  " WHERE name = 'sqlite_autoindex_sample_1';"
+                  "DELETE FROM sqlite_schema WHERE name = 'x'"),
         "");
-    es_assert_ok(es_reader_open(&r, path));
+    AUTO(es_reader) r = es_open_reader(run_db);
     es_assert_status(ES_EFORMAT, "damaged: steps out of order",
                      es_reader_count(r, &s, &n));
-    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    AUTO(es_cursor) c = es_open_cursor(r, &s);
     es_assert_ok(es_cursor_next(c, &step, &values));
     es_assert_status(ES_EFORMAT, "damaged: entropy: steps out of order",
                      es_cursor_next(c, &step, &values));
@@ -327,28 +312,26 @@ TEST(an_index_in_the_opposite_order_is_damage)
 
 TEST(too_many_series_are_damage)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 20);
-    es_sqlite(path, "WITH RECURSIVE n(i) AS"
-                    " (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 4092)"
-                    "INSERT INTO series(run_id, name, shape, phase, unit)"
-                    " SELECT 1, 'more ' || i, 'run', 'eval', '' FROM n");
-    assert_int_equal(read_all(path), ES_DONE); /* 4096 are fine */
-    es_sqlite(path, "INSERT INTO series(run_id, name, shape, phase, unit)"
-                    " VALUES(1, 'one more', 'run', 'eval', '')");
-    reader_refuses(path, ES_EFORMAT, "has too many series");
+    es_write_run(run_db, "x", 20);
+    es_sqlite(run_db, "WITH RECURSIVE n(i) AS"
+                      " (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 4092)"
+                      "INSERT INTO series(run_id, name, shape, phase, unit)"
+                      " SELECT 1, 'more ' || i, 'run', 'eval', '' FROM n");
+    assert_int_equal(read_all(run_db), ES_DONE); /* 4096 are fine */
+    es_sqlite(run_db, "INSERT INTO series(run_id, name, shape, phase, unit)"
+                      " VALUES(1, 'one more', 'run', 'eval', '')");
+    reader_refuses(run_db, ES_EFORMAT, "has too many series");
 }
 
 TEST(a_row_of_no_run_is_damage)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 20);
-    es_write_run(path, "y", 20);
-    es_sqlite(path, "UPDATE series SET run_id = 77 WHERE run_id = 2");
-    reader_refuses(path, ES_EFORMAT, ": run_id names no run");
-    es_sqlite(path, "UPDATE series SET run_id = 2 WHERE run_id = 77;"
-                    "UPDATE event SET run_id = 0 WHERE run_id = 1");
-    AUTO(es_reader) r = es_open_reader(path);
+    es_write_run(run_db, "x", 20);
+    es_write_run(run_db, "y", 20);
+    es_sqlite(run_db, "UPDATE series SET run_id = 77 WHERE run_id = 2");
+    reader_refuses(run_db, ES_EFORMAT, ": run_id names no run");
+    es_sqlite(run_db, "UPDATE series SET run_id = 2 WHERE run_id = 77;"
+                      "UPDATE event SET run_id = 0 WHERE run_id = 1");
+    AUTO(es_reader) r = es_open_reader(run_db);
     const es_event *events = NULL;
     size_t n;
     es_assert_status(ES_EFORMAT, "event 1: run_id names no run",
@@ -357,17 +340,16 @@ TEST(a_row_of_no_run_is_damage)
 
 TEST(names_are_data)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 3);
-    es_sqlite(path, "UPDATE run SET name = char(27) || '[31m/../' || char(10),"
-                    " arch = 'cut' || char(0) || 'away', family = '',"
-                    " config = '{\\\"steps\\\":' || printf('%.*c', 5000, '[')");
-    es_sqlite(path, "UPDATE series SET name = CAST(x'ff1b5b326a' AS TEXT)"
-                    " WHERE shape = 'head'");
-    AUTO(es_reader) r = NULL;
+    es_write_run(run_db, "x", 3);
+    es_sqlite(run_db,
+              "UPDATE run SET name = char(27) || '[31m/../' || char(10),"
+              " arch = 'cut' || char(0) || 'away', family = '',"
+              " config = '{\\\"steps\\\":' || printf('%.*c', 5000, '[')");
+    es_sqlite(run_db, "UPDATE series SET name = CAST(x'ff1b5b326a' AS TEXT)"
+                      " WHERE shape = 'head'");
     es_run_info info;
     es_series s;
-    es_assert_ok(es_reader_open(&r, path));
+    AUTO(es_reader) r = es_open_reader(run_db);
     es_assert_ok(es_reader_run(r, 0, &info));
     assert_string_equal(info.name, "\033[31m/../\n");
     assert_string_equal(info.arch, "cut");
@@ -401,16 +383,14 @@ TEST(planned_steps_and_ceiling_may_be_nonsense)
         {"'nonsense'", ES_UNKNOWN, NAN},
         {"'{\\\"a\\\":{\\\"steps\\\":9,\\\"ceiling\\\":4}}'", ES_UNKNOWN, NAN},
     };
-    const char *path = es_folder_file(state, "run.db");
     char sql[256];
-    es_write_run(path, "x", 3);
+    es_write_run(run_db, "x", 3);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        AUTO(es_reader) r = NULL;
         int64_t none;
         snprintf(sql, sizeof sql, "UPDATE run SET config = %s",
                  cases[i].config);
-        assert_string_equal(es_sqlite(path, sql), "");
-        es_assert_ok(es_reader_open(&r, path));
+        assert_string_equal(es_sqlite(run_db, sql), "");
+        AUTO(es_reader) r = es_open_reader(run_db);
         double ceiling;
         assert_true(es_planned_steps(r, 0) == cases[i].steps);
         es_assert_ok(es_reader_ceiling(r, 0, &ceiling));
@@ -448,15 +428,13 @@ static void exchange_in_index(const char *path, const char *index, size_t i,
  *  search from the end says that there is more. */
 TEST(a_series_that_ends_early_is_damage)
 {
-    const char *path = es_folder_file(state, "run.db");
     es_series s;
     int64_t step;
     const float *values;
-    es_write_run(path, "x", 10);
-    exchange_in_index(path, "sqlite_autoindex_sample_1", 5, 15);
-    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
-    AUTO(es_cursor) c = NULL;
-    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    es_write_run(run_db, "x", 10);
+    exchange_in_index(run_db, "sqlite_autoindex_sample_1", 5, 15);
+    AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
+    AUTO(es_cursor) c = es_open_cursor(r, &s);
     for (int i = 0; i < 5; i++)
         es_assert_ok(es_cursor_next(c, &step, &values));
     es_assert_status(ES_EFORMAT, "samples from step 9 to 10 are lost",
@@ -467,14 +445,12 @@ TEST(a_series_that_ends_early_is_damage)
  *  no last one. */
 TEST(steps_out_of_order_are_damage)
 {
-    const char *path = es_folder_file(state, "run.db");
     float values[6];
     int64_t found;
     es_series series = {0};
-    AUTO(es_reader) r = NULL;
-    es_write_run(path, "x", 3);
-    exchange_in_index(path, "sqlite_autoindex_sample_1", 0, 5);
-    es_assert_ok(es_reader_open(&r, path));
+    es_write_run(run_db, "x", 3);
+    exchange_in_index(run_db, "sqlite_autoindex_sample_1", 0, 5);
+    AUTO(es_reader) r = es_open_reader(run_db);
     es_assert_status(ES_EFORMAT, "damaged: steps out of order",
                      es_reader_series(r, 0, 0, &series));
     es_assert_status(ES_EFORMAT, "damaged: steps out of order",
@@ -489,21 +465,19 @@ TEST(steps_out_of_order_are_damage)
 
 TEST(what_is_no_uuid_is_damage)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 3);
+    es_write_run(run_db, "x", 3);
     assert_string_equal(
-        es_sqlite(path, "UPDATE run SET uuid = replace(uuid, '-', ' ')"), "");
-    reader_refuses(path, ES_EFORMAT, "run 1: uuid is no uuid");
+        es_sqlite(run_db, "UPDATE run SET uuid = replace(uuid, '-', ' ')"), "");
+    reader_refuses(run_db, ES_EFORMAT, "run 1: uuid is no uuid");
 }
 
 TEST(a_series_without_a_name_is_damage)
 {
-    const char *path = es_folder_file(state, "run.db");
-    es_write_run(path, "x", 3);
+    es_write_run(run_db, "x", 3);
     assert_string_equal(
-        es_sqlite(path, "UPDATE series SET name = '' WHERE name = 'alpha'"),
+        es_sqlite(run_db, "UPDATE series SET name = '' WHERE name = 'alpha'"),
         "");
-    reader_refuses(path, ES_EFORMAT, "series 2: name is empty");
+    reader_refuses(run_db, ES_EFORMAT, "series 2: name is empty");
 }
 
 TEST_EACH(es_folder_make, es_folder_remove)

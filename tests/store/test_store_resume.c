@@ -3,7 +3,6 @@
 
 TEST(events_are_deduplicated_by_run)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t first, second;
     es_run_info info = es_run_of(2, 3);
     es_event event = {.step = 8,
@@ -14,7 +13,7 @@ TEST(events_are_deduplicated_by_run)
                       .message = "first",
                       .data = "[1,2]",
                       .dedupe = "nan/8"};
-    es_writer *w = es_open_writer(path);
+    es_writer *w = es_open_writer(run_db);
     es_assert_ok(es_writer_run(w, &first, &info, 0));
     es_assert_ok(es_writer_run(w, &second, &info, 0));
     es_assert_ok(es_writer_event(w, first, &event));
@@ -27,10 +26,9 @@ TEST(events_are_deduplicated_by_run)
     es_assert_ok(es_writer_event(w, first, &event));
     es_assert_ok(es_writer_event(w, first, &event));
     es_assert_ok(es_writer_close(w));
-    AUTO(es_reader) r = NULL;
     const es_event *events;
     size_t n;
-    es_assert_ok(es_reader_open(&r, path));
+    AUTO(es_reader) r = es_open_reader(run_db);
     es_assert_ok(es_reader_events(r, 0, &events, &n));
     assert_int_equal(n, 3);
     assert_true(events[0].step == ES_UNKNOWN);
@@ -69,17 +67,16 @@ static void write_part(const char *path, int64_t n)
 
 TEST(resume_cuts_from_its_step)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run, again, series, n;
     size_t n_events;
     const es_event *events;
-    write_part(path, 10);
-    es_write_run(path, "other", 30);
+    write_part(run_db, 10);
+    es_write_run(run_db, "other", 30);
     es_run_info info = es_run_of(2, 3), back;
     info.uuid = UUID;
     info.name = "renamed";
     info.config = "{\"steps\":20}";
-    es_writer *w = es_open_writer(path);
+    es_writer *w = es_open_writer(run_db);
     es_assert_ok(es_writer_run(w, &run, &info, 6));
     es_assert_ok(es_writer_run(w, &again, &info, 6));
     assert_int_equal(run, again);
@@ -87,7 +84,7 @@ TEST(resume_cuts_from_its_step)
                                   ES_PHASE_TRAIN, NULL));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
     assert_int_equal(es_reader_n_runs(r), 2);
     assert_int_equal(s.first_step, 0);
     assert_int_equal(s.last_step, 5);
@@ -107,22 +104,21 @@ TEST(resume_cuts_from_its_step)
 
 TEST(a_run_resumes_from_nothing_or_beyond)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run;
     es_run_info info = es_run_of(2, 3), back;
     info.uuid = UUID;
-    write_part(path, 10);
-    es_writer *w = es_open_writer(path);
+    write_part(run_db, 10);
+    es_writer *w = es_open_writer(run_db);
     es_assert_ok(es_writer_run(w, &run, &info, 1000));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
     assert_int_equal(s.last_step, 9);
     es_reader_close(r);
-    w = es_open_writer(path);
+    w = es_open_writer(run_db);
     es_assert_ok(es_writer_run(w, &run, &info, 0));
     es_assert_ok(es_writer_close(w));
-    r = es_open_series(path, "entropy", &s);
+    r = es_open_series(run_db, "entropy", &s);
     assert_true(s.last_step == ES_UNKNOWN);
     es_assert_ok(es_reader_run(r, 0, &back));
     assert_true(back.last_step == ES_UNKNOWN);
@@ -130,17 +126,16 @@ TEST(a_run_resumes_from_nothing_or_beyond)
 
 TEST(a_run_of_another_shape_is_not_resumed)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run;
     es_run_info info = es_run_of(3, 2); /* as many values, another shape */
     info.uuid = UUID;
-    write_part(path, 10);
-    es_writer *w = es_open_writer(path);
+    write_part(run_db, 10);
+    es_writer *w = es_open_writer(run_db);
     es_assert_status(ES_EFORMAT, "2 layers of 3 heads, not 3 of 2",
                      es_writer_run(w, &run, &info, 6));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
     assert_int_equal(s.last_step, 9);
     es_run_info back;
     es_assert_ok(es_reader_run(r, 0, &back));
@@ -149,13 +144,12 @@ TEST(a_run_of_another_shape_is_not_resumed)
 
 TEST(vacuumed_file_is_written_on)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run, series, n;
     es_run_info info = es_run_of(2, 3);
     info.uuid = UUID;
-    write_part(path, 10);
-    assert_string_equal(es_sqlite(path, "VACUUM"), "");
-    es_writer *w = es_open_writer(path);
+    write_part(run_db, 10);
+    assert_string_equal(es_sqlite(run_db, "VACUUM"), "");
+    es_writer *w = es_open_writer(run_db);
     es_assert_ok(es_writer_run(w, &run, &info, 5));
     es_assert_ok(es_writer_series(w, &series, run, "entropy", ES_SHAPE_HEAD,
                                   ES_PHASE_TRAIN, NULL));
@@ -163,7 +157,7 @@ TEST(vacuumed_file_is_written_on)
         es_assert_ok(es_write_values(w, series, i, 6));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 20);
 }

@@ -87,12 +87,11 @@ static void leave_log(const char *path, int64_t n_steps)
 static int64_t count_whole_steps(es_reader *r)
 {
     es_series s;
-    es_cursor *c = NULL;
     const float *values;
     int64_t step, n = 0;
     es_status status;
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
-    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    es_cursor *c = es_open_cursor(r, &s);
     for (; (status = es_cursor_next(c, &step, &values)) == ES_OK; n++) {
         assert_int_equal(step, n);
         es_assert_values(values, s.id, step, N);
@@ -115,14 +114,13 @@ static void wait_for_steps(const progress *p, int64_t n)
 /** The log is moved into the file and begun again many times meanwhile. */
 TEST(each_look_is_one_state_of_the_run)
 {
-    const char *path = es_folder_file(state, "run.db");
     progress *p = share_progress();
-    pid_t child = start_writer(path, p, 3000);
+    pid_t child = start_writer(run_db, p, 3000);
     wait_for_steps(p, 1);
-    es_reader *kept = es_open_reader(path);
+    es_reader *kept = es_open_reader(run_db);
     for (int i = 0; i < 40; i++) {
         int64_t before = p->committed;
-        es_reader *r = i % 2 ? kept : es_open_reader(path);
+        es_reader *r = i % 2 ? kept : es_open_reader(run_db);
         if (i % 2)
             es_assert_ok(es_reader_refresh(r));
         int64_t n = count_whole_steps(r);
@@ -139,23 +137,21 @@ TEST(each_look_is_one_state_of_the_run)
 /** One reader holds its state; the log outgrows one page of its index. */
 TEST(a_log_of_several_index_pages_is_read)
 {
-    const char *path = es_folder_file(state, "run.db");
     const char *log = es_folder_file(state, "run.db-wal");
     struct stat st;
     es_series s;
-    es_cursor *c = NULL;
     const float *values;
     int64_t step;
     progress *p = share_progress();
-    pid_t child = start_writer(path, p, 1700);
+    pid_t child = start_writer(run_db, p, 1700);
     wait_for_steps(p, 20);
-    es_reader *r = es_open_series(path, "entropy", &s);
-    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    es_reader *r = es_open_series(run_db, "entropy", &s);
+    es_cursor *c = es_open_cursor(r, &s);
     es_assert_ok(es_cursor_next(c, &step, &values));
     wait_for_steps(p, 1700);
     assert_int_equal(stat(log, &st), 0);
     assert_true(st.st_size > 4200 * 4120); /* the first page: 4062 frames */
-    es_reader *second = es_open_reader(path);
+    es_reader *second = es_open_reader(run_db);
     assert_int_equal(count_whole_steps(second), 1700);
     es_reader_close(second);
     int64_t n = 1;
@@ -172,18 +168,16 @@ TEST(a_log_of_several_index_pages_is_read)
  *  that resumes the run. */
 TEST(a_resumed_run_keeps_what_is_being_read)
 {
-    const char *path = es_folder_file(state, "run.db");
     es_series s;
-    es_cursor *c = NULL;
     const float *values;
     int64_t step, n = 1;
-    leave_log(path, 400);
-    es_reader *r = es_open_series(path, "entropy", &s);
-    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    leave_log(run_db, 400);
+    es_reader *r = es_open_series(run_db, "entropy", &s);
+    es_cursor *c = es_open_cursor(r, &s);
     es_assert_ok(es_cursor_next(c, &step, &values));
     progress *p = share_progress();
     p->committed = 400;
-    pid_t child = start_writer(path, p, 1500);
+    pid_t child = start_writer(run_db, p, 1500);
     wait_for_steps(p, 1900);
     for (; es_cursor_next(c, &step, &values) == ES_OK; n++)
         es_assert_values(values, s.id, step, N);
@@ -223,12 +217,11 @@ static uint64_t fingerprint(const char *folder)
 
 TEST(a_folder_stays_as_it_was)
 {
-    const char *path = es_folder_file(state, "run.db");
     const char *shm = es_folder_file(state, "run.db-shm");
-    leave_log(path, 30);
+    leave_log(run_db, 30);
     for (int i = 0; i < 2; i++) {
         uint64_t before = fingerprint(*state);
-        es_reader *r = es_open_reader(path);
+        es_reader *r = es_open_reader(run_db);
         assert_int_equal(count_whole_steps(r), 30);
         es_reader_close(r);
         assert_true(fingerprint(*state) == before);
@@ -239,15 +232,14 @@ TEST(a_folder_stays_as_it_was)
 
 TEST(a_file_in_log_mode_needs_no_log)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run;
     es_run_info info = es_run_of(L, H);
-    es_writer *w = es_open_writer(path);
+    es_writer *w = es_open_writer(run_db);
     es_assert_ok(es_writer_run(w, &run, &info, 0));
     es_assert_ok(es_writer_close(w));
-    assert_string_equal(es_sqlite(path, "PRAGMA journal_mode=WAL"), "wal");
+    assert_string_equal(es_sqlite(run_db, "PRAGMA journal_mode=WAL"), "wal");
     uint64_t before = fingerprint(*state);
-    es_reader *r = es_open_reader(path);
+    es_reader *r = es_open_reader(run_db);
     assert_int_equal(es_reader_n_runs(r), 1);
     es_reader_close(r);
     assert_true(fingerprint(*state) == before);
@@ -257,18 +249,17 @@ TEST(a_file_in_log_mode_needs_no_log)
 
 TEST(shared_memory_may_be_truncated)
 {
-    const char *path = es_folder_file(state, "run.db");
     const char *shm = es_folder_file(state, "run.db-shm");
     static const off_t sizes[] = {0, 100, 4096, 32768};
     es_series s;
     progress *p = share_progress();
-    pid_t child = start_writer(path, p, 30);
+    pid_t child = start_writer(run_db, p, 30);
     wait_for_steps(p, 30);
-    es_reader *kept = es_open_series(path, "entropy", &s);
+    es_reader *kept = es_open_series(run_db, "entropy", &s);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         int64_t n;
         assert_int_equal(truncate(shm, sizes[i]), 0);
-        es_reader *r = es_open_reader(path);
+        es_reader *r = es_open_reader(run_db);
         assert_int_equal(count_whole_steps(r), 30);
         es_reader_close(r);
         es_status status = es_reader_count(kept, &s, &n);
@@ -317,53 +308,50 @@ TEST(companions_are_plain_files)
     } kinds[] = {{make_hard_link, "has another name"},
                  {make_symbolic_link, "is a symbolic link"},
                  {make_fifo, "is a special file"}};
-    const char *path = es_folder_file(state, "run.db");
     const char *victim = es_folder_file(state, "victim");
     static unsigned char bytes[40000];
     char words[128];
     size_t n;
     memset(bytes, 'v', sizeof bytes);
-    es_write_run(path, "x", 3);
-    assert_string_equal(es_sqlite(path, "PRAGMA journal_mode=WAL"), "wal");
+    es_write_run(run_db, "x", 3);
+    assert_string_equal(es_sqlite(run_db, "PRAGMA journal_mode=WAL"), "wal");
     es_file_write(victim, bytes, sizeof bytes);
     for (int i = 0; i < 6; i++) {
         const char *name = es_folder_file(state, names[i / 3]);
         kinds[i % 3].make(victim, name);
         snprintf(words, sizeof words, "%s: %s", names[i / 3],
                  kinds[i % 3].words);
-        refuse_both(path, words);
+        refuse_both(run_db, words);
         assert_int_equal(unlink(name), 0);
         AUTO_FREE unsigned char *now = es_file_read(victim, &n);
         assert_int_equal(n, sizeof bytes);
         assert_memory_equal(now, bytes, n);
     }
-    es_reader_close(es_open_reader(path));
+    es_reader_close(es_open_reader(run_db));
 }
 
 TEST(a_lock_file_with_two_names_is_no_lock)
 {
-    const char *path = es_folder_file(state, "run.db");
     const char *victim = es_folder_file(state, "victim");
     es_writer *w = NULL;
     size_t n;
     es_file_write(victim, "precious", 8);
     assert_int_equal(link(victim, es_folder_file(state, "run.db-lock")), 0);
     es_assert_status(ES_EIO, "not a lock file",
-                     es_writer_open(&w, path, ES_FAST));
+                     es_writer_open(&w, run_db, ES_FAST));
     free(es_file_read(victim, &n));
     assert_int_equal(n, 8);
 }
 
 TEST(a_log_without_its_run_file_is_refused)
 {
-    const char *path = es_folder_file(state, "run.db");
     es_writer *w = NULL;
-    leave_log(path, 3);
-    assert_int_equal(unlink(path), 0);
+    leave_log(run_db, 3);
+    assert_int_equal(unlink(run_db), 0);
     es_assert_status(ES_EIO, "the log of a run file that is gone",
-                     es_writer_open(&w, path, ES_FAST));
-    assert_false(es_file_exists(path));
-    assert_true(es_file_exists_beside(path, "-wal"));
+                     es_writer_open(&w, run_db, ES_FAST));
+    assert_false(es_file_exists(run_db));
+    assert_true(es_file_exists_beside(run_db, "-wal"));
 }
 
 /* --- crashes that SQLite recovers ---------------------------------------- */
@@ -371,33 +359,31 @@ TEST(a_log_without_its_run_file_is_refused)
 /** Power failed while the first page was moved into the file. */
 TEST(a_torn_first_page_is_read_from_the_log)
 {
-    const char *path = es_folder_file(state, "run.db");
     size_t n;
-    leave_log(path, 30);
-    AUTO_FREE unsigned char *bytes = es_file_read(path, &n);
+    leave_log(run_db, 30);
+    AUTO_FREE unsigned char *bytes = es_file_read(run_db, &n);
     for (int i = 0; i < 2; i++) {
         memset(bytes, i ? 0xff : 0, 512);
-        es_file_write(path, bytes, n);
-        AUTO(es_reader) r = es_open_reader(path);
+        es_file_write(run_db, bytes, n);
+        AUTO(es_reader) r = es_open_reader(run_db);
         assert_int_equal(count_whole_steps(r), 30);
     }
-    es_writer *w = es_open_writer(path);
+    es_writer *w = es_open_writer(run_db);
     es_assert_ok(es_writer_close(w));
-    assert_false(es_file_exists_beside(path, "-wal"));
-    assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
-    AUTO(es_reader) r = es_open_reader(path);
+    assert_false(es_file_exists_beside(run_db, "-wal"));
+    assert_string_equal(es_sqlite(run_db, "PRAGMA integrity_check"), "ok");
+    AUTO(es_reader) r = es_open_reader(run_db);
     assert_int_equal(count_whole_steps(r), 30);
 }
 
 /** A log can make something else of a run file. */
 TEST(a_writer_checks_what_the_log_makes)
 {
-    const char *path = es_folder_file(state, "run.db");
     sqlite3 *handle = NULL;
     es_writer *w = NULL;
     size_t n, m;
-    leave_log(path, 3);
-    assert_int_equal(sqlite3_open(path, &handle), SQLITE_OK);
+    leave_log(run_db, 3);
+    assert_int_equal(sqlite3_open(run_db, &handle), SQLITE_OK);
     sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     assert_int_equal(
         sqlite3_exec(handle,
@@ -406,13 +392,13 @@ TEST(a_writer_checks_what_the_log_makes)
                      NULL, NULL, NULL),
         SQLITE_OK);
     assert_int_equal(sqlite3_close(handle), SQLITE_OK);
-    AUTO_FREE unsigned char *before = es_file_read(path, &n);
+    AUTO_FREE unsigned char *before = es_file_read(run_db, &n);
     es_assert_status(ES_EFORMAT, "it has the trigger t",
-                     es_writer_open(&w, path, ES_FAST));
-    AUTO_FREE unsigned char *after = es_file_read(path, &m);
+                     es_writer_open(&w, run_db, ES_FAST));
+    AUTO_FREE unsigned char *after = es_file_read(run_db, &m);
     assert_int_equal(n, m);
     assert_memory_equal(before, after, n); /* the log was not moved in */
-    assert_true(es_file_exists_beside(path, "-wal"));
+    assert_true(es_file_exists_beside(run_db, "-wal"));
 }
 
 TEST_EACH(es_folder_make, es_folder_remove)

@@ -15,7 +15,6 @@ static es_writer *open_series(const char *path, int64_t n_layer, int64_t n_head,
 
 TEST(every_column_comes_back)
 {
-    const char *path = es_folder_file(state, "run.db");
     const es_run_info info = {
         .uuid = "12345678-1234-4234-8234-123456789abc",
         .name = "first \xc3\xa9t\xc3\xa9",
@@ -33,13 +32,12 @@ TEST(every_column_comes_back)
         .host = "here",
     };
     int64_t id;
-    es_writer *w = es_open_writer(path);
+    es_writer *w = es_open_writer(run_db);
     es_assert_ok(es_writer_run(w, &id, &info, 0));
     es_assert_ok(es_writer_end_run(w, id, ES_RUN_FAILED));
     es_assert_ok(es_writer_close(w));
-    AUTO(es_reader) r = NULL;
     es_run_info back;
-    es_assert_ok(es_reader_open(&r, path));
+    AUTO(es_reader) r = es_open_reader(run_db);
     es_assert_ok(es_reader_run(r, 0, &back));
     assert_string_equal(back.uuid, info.uuid);
     assert_string_equal(back.name, info.name);
@@ -62,22 +60,22 @@ TEST(every_column_comes_back)
 
 TEST(unknown_is_null)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run;
-    es_writer *w = es_open_writer(path);
+    es_writer *w = es_open_writer(run_db);
     es_run_info info = es_run_of(1, 1);
     info.status = ES_RUN_FAILED; /* not of a run that begins */
     info.ended_at = "2020-01-02T03:04:05.678Z";
     es_assert_ok(es_writer_run(w, &run, &info, 0));
     es_assert_ok(es_writer_close(w));
-    assert_string_equal(es_sqlite(path, "SELECT status FROM run"), "running");
+    assert_string_equal(es_sqlite(run_db, "SELECT status FROM run"), "running");
     assert_string_equal(
-        es_sqlite(path, "SELECT coalesce(arch, family, d_model, ctx, vocab,"
-                        " batch, seed, config, program, host, ended_at,"
-                        " last_step, 'all null') FROM run"),
+        es_sqlite(run_db, "SELECT coalesce(arch, family, d_model, ctx, vocab,"
+                          " batch, seed, config, program, host, ended_at,"
+                          " last_step, 'all null') FROM run"),
         "all null");
-    assert_string_equal(es_sqlite(path, "PRAGMA application_id"), "1162761298");
-    assert_string_equal(es_sqlite(path, "PRAGMA user_version"), "2");
+    assert_string_equal(es_sqlite(run_db, "PRAGMA application_id"),
+                        "1162761298");
+    assert_string_equal(es_sqlite(run_db, "PRAGMA user_version"), "2");
 }
 
 /** Values that a careless copy changes. */
@@ -90,15 +88,14 @@ static const uint32_t bits[] = {
 
 TEST(every_bit_is_kept)
 {
-    const char *path = es_folder_file(state, "run.db");
     float values[N_BITS], back[N_BITS];
     int64_t run, series, found;
     memcpy(values, bits, sizeof bits);
-    es_writer *w = open_series(path, 3, 5, &run, &series);
+    es_writer *w = open_series(run_db, 3, 5, &run, &series);
     es_assert_ok(es_writer_sample(w, series, 0, values, N_BITS));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    es_reader *r = es_open_series(path, "entropy", &s);
+    es_reader *r = es_open_series(run_db, "entropy", &s);
     es_assert_ok(es_reader_sample(r, &s, 0, back, N_BITS, &found));
     assert_memory_equal(back, bits, sizeof bits);
     assert_true(es_is_missing(back[13]) && !es_is_missing(back[4]));
@@ -110,23 +107,22 @@ TEST(every_bit_is_kept)
     es_cursor_close(c);
     es_reader_close(r);
     assert_string_equal(
-        es_sqlite(path, "SELECT hex(substr(value, 17, 4)) FROM sample"),
+        es_sqlite(run_db, "SELECT hex(substr(value, 17, 4)) FROM sample"),
         "0000C07F"); /* little-endian */
 }
 
 TEST(a_run_of_one_head_is_written)
 {
-    const char *path = es_folder_file(state, "run.db");
     const float value = 0.75F;
     int64_t run, series, loss, found;
     float back = 0;
-    es_writer *w = open_series(path, 1, 1, &run, &series);
+    es_writer *w = open_series(run_db, 1, 1, &run, &series);
     es_assert_ok(es_writer_series(w, &loss, run, "loss", ES_SHAPE_RUN,
                                   ES_PHASE_TRAIN, NULL));
     es_assert_ok(es_writer_sample(w, series, 3, &value, 1));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
     es_assert_ok(es_reader_sample(r, &s, ES_STEP_LAST, &back, 1, &found));
     assert_int_equal(found, 3);
     es_assert_bits(&back, &value, 1);
@@ -141,16 +137,15 @@ TEST(a_run_of_one_head_is_written)
 
 TEST(a_second_sample_replaces)
 {
-    const char *path = es_folder_file(state, "run.db");
     const float first[] = {1, 2}, second[] = {3, 4};
     float back[2];
     int64_t run, series, found, n;
-    es_writer *w = open_series(path, 2, 1, &run, &series);
+    es_writer *w = open_series(run_db, 2, 1, &run, &series);
     es_assert_ok(es_writer_sample(w, series, 7, first, 2));
     es_assert_ok(es_writer_sample(w, series, 7, second, 2));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 1);
     es_assert_ok(es_reader_sample(r, &s, 7, back, 2, &found));
@@ -172,10 +167,9 @@ TEST(steps_come_in_any_order)
                                       (INT64_C(1) << 32) + 5,
                                       INT64_C(1) << 62,
                                       ES_MAX_STEP};
-    const char *path = es_folder_file(state, "run.db");
     int64_t run, series, step;
     const float *values;
-    es_writer *w = open_series(path, 2, 3, &run, &series);
+    es_writer *w = open_series(run_db, 2, 3, &run, &series);
     for (size_t i = 0; i < N; i++)
         es_assert_ok(es_writer_sample(w, series, steps[i],
                                       (const float[6]){1, 2, 3, 4, 5, 6}, 6));
@@ -185,9 +179,8 @@ TEST(steps_come_in_any_order)
             (const float[6]){1, 2, 3, 4, 5, (float)steps[i]}, 6));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
-    es_cursor *c = NULL;
-    es_assert_ok(es_cursor_open(&c, r, &s, ES_STEP_FIRST, ES_STEP_LAST));
+    AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
+    es_cursor *c = es_open_cursor(r, &s);
     for (size_t i = 0; i < N; i++) {
         es_assert_ok(es_cursor_next(c, &step, &values));
         assert_true(step == sorted[i]);
@@ -203,10 +196,9 @@ TEST(steps_come_in_any_order)
 
 TEST(wrong_arguments_are_refused)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run, series, other;
     float x[6] = {1, 2, 3, 4, 5, 6};
-    es_writer *w = open_series(path, 2, 3, &run, &series);
+    es_writer *w = open_series(run_db, 2, 3, &run, &series);
     es_assert_status(ES_EARGUMENT, "6 values, not 5",
                      es_writer_sample(w, series, 0, x, 5));
     es_assert_status(ES_EARGUMENT, "no step can be -1",
@@ -274,9 +266,8 @@ TEST(wrong_runs_are_refused)
 
 TEST(a_series_of_another_shape_is_refused)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run, series, again;
-    es_writer *w = open_series(path, 2, 3, &run, &series);
+    es_writer *w = open_series(run_db, 2, 3, &run, &series);
     es_assert_ok(es_writer_series(w, &again, run, "entropy", ES_SHAPE_HEAD,
                                   ES_PHASE_TRAIN, "bits"));
     assert_int_equal(again, series);
@@ -288,7 +279,7 @@ TEST(a_series_of_another_shape_is_refused)
     assert_true(again != series);
     es_assert_ok(es_writer_close(w));
     es_series s;
-    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
     assert_string_equal(s.unit, "nats"); /* the first to say so */
 }
 
@@ -316,10 +307,9 @@ TEST(too_many_series_are_refused)
 
 TEST(rollback_forgets_all)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run, series, loss, second, n;
     es_run_info info = es_run_of(1, 2);
-    es_writer *w = open_series(path, 2, 3, &run, &series);
+    es_writer *w = open_series(run_db, 2, 3, &run, &series);
     es_assert_ok(es_write_values(w, series, 4, 6));
     es_assert_ok(es_writer_begin(w));
     es_assert_ok(es_write_values(w, series, 9, 6));
@@ -333,7 +323,7 @@ TEST(rollback_forgets_all)
     es_assert_ok(es_write_values(w, series, 5, 6));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
     assert_int_equal(es_reader_n_runs(r), 1);
     assert_int_equal(es_reader_n_series(r, 0), 1);
     es_assert_ok(es_reader_count(r, &s, &n));
@@ -345,9 +335,8 @@ TEST(rollback_forgets_all)
 
 TEST(a_refused_sample_spoils_nothing)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run, series, n;
-    es_writer *w = open_series(path, 2, 3, &run, &series);
+    es_writer *w = open_series(run_db, 2, 3, &run, &series);
     es_assert_ok(es_writer_begin(w));
     es_assert_ok(es_write_values(w, series, 1, 6));
     es_assert_status(ES_EARGUMENT, "6 values",
@@ -356,17 +345,16 @@ TEST(a_refused_sample_spoils_nothing)
     es_assert_ok(es_writer_commit(w));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 2);
 }
 
 TEST(a_failure_spoils_its_transaction)
 {
-    const char *path = es_folder_file(state, "run.db");
     enum { N = 64 * 64 };
     int64_t run, series, n, step = 1;
-    es_writer *w = open_series(path, 64, 64, &run, &series);
+    es_writer *w = open_series(run_db, 64, 64, &run, &series);
     es_assert_ok(es_write_values(w, series, 0, N));
     es_assert_ok(es_writer_begin(w));
     es_reader_cap_memory(300 << 10); /* less than there is in use by now */
@@ -382,21 +370,20 @@ TEST(a_failure_spoils_its_transaction)
     es_assert_ok(es_write_values(w, series, 1000, N));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
     es_assert_ok(es_reader_count(r, &s, &n));
     assert_int_equal(n, 2);
 }
 
 TEST(close_commits)
 {
-    const char *path = es_folder_file(state, "run.db");
     int64_t run, series;
-    es_writer *w = open_series(path, 2, 3, &run, &series);
+    es_writer *w = open_series(run_db, 2, 3, &run, &series);
     es_assert_ok(es_writer_begin(w));
     es_assert_ok(es_write_values(w, series, 1, 6));
     es_assert_ok(es_writer_close(w));
     es_series s;
-    AUTO(es_reader) r = es_open_series(path, "entropy", &s);
+    AUTO(es_reader) r = es_open_series(run_db, "entropy", &s);
     assert_int_equal(s.last_step, 1);
 }
 

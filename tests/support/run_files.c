@@ -3,6 +3,8 @@
 
 /* --- files --------------------------------------------------------------- */
 
+char run_db[4096];
+
 int es_folder_make(void **state)
 {
     const char *base = getenv("TMPDIR");
@@ -11,7 +13,10 @@ int es_folder_make(void **state)
         return -1;
     snprintf(path, 4096, "%s/entropy-store-XXXXXX", base ? base : "/tmp");
     *state = path;
-    return mkdtemp(path) ? 0 : -1;
+    if (!mkdtemp(path))
+        return -1;
+    snprintf(run_db, sizeof run_db, "%s/run.db", path);
+    return 0;
 }
 
 int es_folder_remove(void **state)
@@ -44,6 +49,14 @@ es_writer *es_open_writer(const char *path)
     es_writer *writer = NULL;
     es_assert_ok(es_writer_open(&writer, path, ES_FAST));
     return writer;
+}
+
+es_cursor *es_open_cursor(es_reader *reader, const es_series *series)
+{
+    es_cursor *cursor = NULL;
+    es_assert_ok(
+        es_cursor_open(&cursor, reader, series, ES_STEP_FIRST, ES_STEP_LAST));
+    return cursor;
 }
 
 es_reader *es_open_series(const char *path, const char *name, es_series *out)

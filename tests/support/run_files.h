@@ -13,6 +13,9 @@ AUTO_OF(es_cursor, es_cursor_close)
 int es_folder_make(void **state);
 int es_folder_remove(void **state);
 
+/** folder/run.db: the file that most tests are about. */
+extern char run_db[];
+
 /** folder/name; borrowed, valid for the next seven calls. */
 char *es_folder_file(void **state, const char *name);
 
@@ -49,6 +52,9 @@ es_run_info es_run_of(int64_t n_layer, int64_t n_head);
 /** The file opened, or the test fails. */
 es_reader *es_open_reader(const char *path);
 es_writer *es_open_writer(const char *path); /* ES_FAST */
+
+/** A cursor over all samples. */
+es_cursor *es_open_cursor(es_reader *reader, const es_series *series);
 
 /** The same, and a series of the first run's training. */
 es_reader *es_open_series(const char *path, const char *name, es_series *out);

@@ -448,10 +448,9 @@ static void write_on(const char *path, int64_t from, int64_t to, float value)
 
 static void read_on(es_watched *run)
 {
-    AUTO(es_reader) reader = NULL;
     es_summary_options options;
     es_summary_options_default(&options);
-    es_assert_ok(es_reader_open(&reader, run->path));
+    AUTO(es_reader) reader = es_open_reader(run->path);
     es_assert_ok(es_watched_read(run, reader, &options));
     es_assert_ok(es_watched_move(run, reader, ES_STEP_LAST, &options));
 }
@@ -498,7 +497,6 @@ TEST(what_a_resumed_run_replaced_is_read_again)
 TEST(keys_move_among_the_samples)
 {
     es_watched run = {.path = es_folder_file(state, "moved.db")};
-    es_reader *reader = NULL;
     es_summary_options options;
     es_summary_options_default(&options);
     write_on(run.path, 3, 7, 0.5F);
@@ -512,7 +510,7 @@ TEST(keys_move_among_the_samples)
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
         assert_int_equal(es_watched_step(&run, moves[i][0], moves[i][1]),
                          moves[i][2]);
-    es_assert_ok(es_reader_open(&reader, run.path));
+    es_reader *reader = es_open_reader(run.path);
     es_assert_ok(es_watched_move(&run, reader, 4, &options));
     assert_int_equal(es_watched_shown(&run)->step, 4);
     assert_int_equal(run.judged->step, 7);

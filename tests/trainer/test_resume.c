@@ -111,12 +111,11 @@ static const char *steps_in(const char *name)
 
 static es_reader *open_same(const char *path)
 {
-    es_reader *reader;
     /* Speed is what no run repeats. */
     es_sqlite(path, "UPDATE sample SET value = zeroblob(4) WHERE series_id IN "
                     "(SELECT series_id FROM series WHERE name = "
                     "'tokens_per_s')");
-    es_assert_ok(es_reader_open(&reader, path));
+    es_reader *reader = es_open_reader(path);
     assert_int_equal(es_reader_n_runs(reader), 1);
     return reader;
 }
@@ -225,12 +224,11 @@ TEST(the_run_goes_on_in_its_file)
     es_settings s = settings_of("part");
     training_seen out = {0};
     es_run_info before, after;
-    AUTO(es_reader) reader;
     const es_event *events;
     size_t n_events;
     out.stop_after = STOP;
     training_run(&out, &s);
-    es_assert_ok(es_reader_open(&reader, s.out));
+    AUTO(es_reader) reader = es_open_reader(s.out);
     es_assert_ok(es_reader_run(reader, 0, &before));
     assert_int_equal(before.status, ES_RUN_STOPPED);
     char uuid[ES_UUID_SIZE];
