@@ -85,7 +85,9 @@ say = $(if $(V),,@echo '  $(1)  $@';)
 in = $(sort $(shell find $(1) -name '*.c'))
 STATS_SRC = $(call in,analyzer/statistics)
 ANALYZER_SRC = $(filter-out $(STATS_SRC),$(call in,analyzer))
-STORE_SRC = $(call in,store)
+# Compiled once more, with SQLite's functions taken from who loads it.
+SQL_EXTENSION_SRC = store/sql/extension.c
+STORE_SRC = $(filter-out $(SQL_EXTENSION_SRC),$(call in,store))
 RENDER_SRC = $(call in,render)
 PROCESS_SRC = $(call in,hooks/recorder/process)
 RECORDER_SRC = $(filter-out $(PROCESS_SRC),$(call in,hooks/recorder))
@@ -117,6 +119,7 @@ LIBRARIES = $(LIBRARY_NAMES:%=$(BUILD)/%.so.$(SOVERSION))
 STATIC_LIBRARIES = $(LIBRARY_NAMES:%=$(BUILD)/%.a)
 PUBLIC_HEADER = $(BUILD)/include/entropyscan.h
 LLAMA_SAMPLE = $(call objects,samples/llama/attention.c samples/llama/main.c)
+SQL_EXTENSION = $(BUILD)/entropyscan_sqlite.so
 # The emulation replaces what calls the CUDA runtime and cuBLAS.
 ON_DEVICE = hooks/trainer/cuda/device.cu hooks/trainer/cuda/gemm.cu
 PROBE_SRC = tests/gpu/probe.cu
@@ -144,7 +147,7 @@ all: programs libraries $(PLUGIN) $(LLAMA_SAMPLE)
 
 programs: $(PROGRAMS)
 
-libraries: $(LIBRARIES) $(STATIC_LIBRARIES) $(PUBLIC_HEADER)
+libraries: $(LIBRARIES) $(STATIC_LIBRARIES) $(PUBLIC_HEADER) $(SQL_EXTENSION)
 
 help:
 	@echo 'make            build the programs and libraries into $(BUILD)/'
@@ -240,6 +243,12 @@ $(READ_SO): $(call objects,$(READ_SRC)) $(RECORD_SO) $(call archive,inner) \
     hooks/entropyscan.map
 	$(call share,$(SQLITE_LIBS))
 	$(Q)ln -sf $(notdir $@) $(basename $@)
+
+# For sqlite3's .load: no SQLite of its own, nothing exported but the entry.
+$(SQL_EXTENSION): $(call objects,$(SQL_EXTENSION_SRC)) $(call rooms,store analyzer)
+	$(call say,LD)$(CC) $(filter-out $(OPENMP),$(ALL_CFLAGS)) $(LDFLAGS) -shared \
+	    $(if $(SAN),,-Wl,-z,defs) -Wl,--exclude-libs,ALL -o $@ \
+	    $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lm
 
 # One object each, in which only what is exported has a name.
 $(BUILD)/libentropyrecord.a: $(call objects,$(RECORD_SRC)) $(call archive,inner)

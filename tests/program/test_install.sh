@@ -25,6 +25,12 @@ output 'rows of equal scores have the entropy of their lengths' \
     "$dir/entropy" "$dir/zeros.f32" "$dir/zeros.f32" 2 4 3 8
 exits 'files that are too short are refused' 3 'zeros.f32: not 216 float32' \
     "$dir/entropy" "$dir/zeros.f32" "$dir/zeros.f32" 2 4 3 9
+same_text 'sqlite3 loads the installed extension' 'loss' "$(sqlite3 -readonly \
+    -cmd ".load $dir/prefix/lib/entropyscan/entropyscan_sqlite" "$dir/run.db" \
+    "SELECT DISTINCT series FROM es_values('loss')")"
+output 'and the installed views' '^loss ' sqlite3 -readonly -separator ' ' \
+    -init "$dir/prefix/share/entropyscan/views.sql" "$dir/run.db" \
+    "SELECT series, n_samples FROM run_series WHERE series = 'loss'"
 for program in entropy-scan entropy-train; do
     check "$program's manual page is well-formed" \
         sh -c 'test -z "$(man --warnings -E UTF-8 -l "$1" 2>&1 >/dev/null)"' \

@@ -7,6 +7,7 @@ programs=(entropy-scan entropy-recorder entropy-train entropy-corpus)
 libraries=(libentropyrecord libentropyscan)
 
 plugin=libentropytrain_cuda.so
+SHARE=${MAN%/man/man1}
 
 manual_page() { # NAME SUMMARY PROGRAM [ARGUMENT...]
     local name=$1 summary=$2
@@ -48,6 +49,11 @@ install_all() {
     if [ -e "$BUILD/$plugin" ]; then
         install -D -m 755 "$BUILD/$plugin" "$LIB/entropyscan/$plugin"
     fi
+    # For sqlite3's .load, and the views that need no extension.
+    install -D -m 755 "$BUILD/entropyscan_sqlite.so" \
+        "$LIB/entropyscan/entropyscan_sqlite.so"
+    install -d "$SHARE/entropyscan"
+    "$BUILD/entropy-scan" sql --views >"$SHARE/entropyscan/views.sql"
     pkg_config entropyrecord 'attention entropy, recorded from a training' \
         'Libs.private: -lm -ldl -pthread' >"$LIB/pkgconfig/entropyrecord.pc"
     pkg_config entropyscan 'recorded attention entropy, read' \
@@ -72,7 +78,7 @@ uninstall_all() {
     done
     rm -f "$MAN"/entropy-{scan,train}.1 "$COMPLETIONS"/entropy-{scan,train} \
         "$INCLUDE/entropyscan.h"
-    rm -rf "$LIB/entropyscan"
+    rm -rf "$LIB/entropyscan" "$SHARE/entropyscan"
 }
 
 "$1_all"

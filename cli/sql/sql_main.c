@@ -1,0 +1,304 @@
+/* entropy-scan sql: one SELECT over run files, as a table, CSV or JSON. */
+#include "analyzer/base/checked.h"
+#include "analyzer/base/json_write.h"
+#include "cli/output/grid.h"
+#include "cli/output/output.h"
+#include "cli/output/print.h"
+#include "cli/program/command.h"
+#include "store/reader.h"
+#include "store/sql/query.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A table is aligned, and so in memory, this many rows at a time. */
+enum { TABLE_ROWS = 4096 };
+
+/* For what a query sorts and groups, in memory: beyond it the query fails. */
+#define QUERY_BYTES ((size_t)1 << 30)
+
+typedef struct arguments {
+    char **words; /* (n_words) run files, and the query at the end */
+    size_t n_words;
+    const char *output;
+    bool csv, json, views;
+} arguments;
+
+static const es_option options[] = {
+    {.name = NULL, ES_OPT_LIST(arguments, words, n_words)},
+    {"csv", 0, NULL, "print CSV; an empty field is NULL",
+     ES_OPT_FLAG(arguments, csv)},
+    {"json", 0, NULL, "print a JSON array, an object for each row",
+     ES_OPT_FLAG(arguments, json)},
+    {"output", 'o', "FILE", "write to FILE (-: standard output)",
+     ES_OPT_TEXT(arguments, output), .value = "-"},
+    {"views", 0, NULL,
+     "print the views as plain SQL, for sqlite3 and others, and exit",
+     ES_OPT_FLAG(arguments, views)},
+    ES_HELP_OPTION,
+};
+
+static int sql_main(int argc, char **argv);
+
+const es_command es_sql_command = {
+    .name = "entropy-scan sql",
+    .synopsis = "RUN.db... 'SELECT ...' [OPTION...]",
+    .summary = "query run files in SQL, read-only",
+    .details =
+        "tables     run, series, sample, event, as the file has them, of all\n"
+        "           the files together; the run_id, series_id and event_id of\n"
+        "           the second file are larger by 2^40, and so on\n"
+        "es_values  es_values('entropy', 'eval'), or without arguments: run,\n"
+        "           step, layer, head, value, state; hidden: series, phase,\n"
+        "           run_id, series_id; of a range of steps nothing else is\n"
+        "           read; state is value, nan, missing or damaged, and value\n"
+        "           NULL but in the first\n"
+        "views      run_series, run_event, sample_value (as es_values, in\n"
+        "           plain SQL), layer_entropy: see --views\n"
+        "\n"
+        "  entropy-scan sql a.db b.db \"SELECT run, step, avg(value) AS "
+        "entropy\n"
+        "      FROM es_values('entropy') WHERE step >= 1000 GROUP BY run, "
+        "step\"\n"
+        "\n"
+        "One statement that reads; ATTACH, PRAGMAs that set something and\n"
+        "all that writes is refused with exit code 2, as is SQL that is\n"
+        "wrong. A query without end ends with Ctrl-C. In other programs\n"
+        "es_values comes from the extension entropyscan_sqlite.so.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .main = sql_main,
+};
+
+/* --- CSV and JSON ----------------------------------------------------------*/
+
+static void print_hex(FILE *out, const es_cell *cell)
+{
+    const unsigned char *bytes = cell->bytes;
+    fputs("x'", out);
+    for (size_t i = 0; i < cell->n; i++)
+        fprintf(out, "%02x", bytes[i]);
+    fputc('\'', out);
+}
+
+static const char *real_text(char out[ES_FLOAT_TEXT_MAX], double value)
+{
+    if (isfinite(value))
+        return es_display_number(out, value);
+    return value > 0 ? "inf" : "-inf";
+}
+
+static void print_csv_cell(FILE *out, const es_cell *cell)
+{
+    char text[ES_FLOAT_TEXT_MAX];
+    switch (cell->kind) {
+    case ES_CELL_NULL:
+        break;
+    case ES_CELL_INTEGER:
+        fprintf(out, "%lld", (long long)cell->integer);
+        break;
+    case ES_CELL_REAL:
+        fputs(real_text(text, cell->real), out);
+        break;
+    case ES_CELL_TEXT:
+        es_print_escaped(out, cell->bytes, ES_ESCAPE_CSV);
+        break;
+    case ES_CELL_BLOB:
+        print_hex(out, cell);
+        break;
+    }
+}
+
+static es_status print_csv(FILE *out, es_query *query)
+{
+    es_status status;
+    size_t n = es_query_n_columns(query);
+    for (size_t i = 0; i < n; i++) {
+        fputs(i ? "," : "", out);
+        es_print_escaped(out, es_query_name(query, i), ES_ESCAPE_CSV);
+    }
+    fputc('\n', out);
+    while (!ferror(out) && (status = es_query_next(query)) == ES_OK) {
+        for (size_t i = 0; i < n; i++) {
+            es_cell cell;
+            es_query_cell(&cell, query, i);
+            fputs(i ? "," : "", out);
+            print_csv_cell(out, &cell);
+        }
+        fputc('\n', out);
+    }
+    return ferror(out) || status == ES_DONE ? ES_OK : status;
+}
+
+static void put_json_cell(es_json_writer *json, const char *name,
+                          const es_cell *cell)
+{
+    switch (cell->kind) {
+    case ES_CELL_NULL:
+        es_json_write_null(json, name);
+        break;
+    case ES_CELL_INTEGER:
+        es_json_write_integer(json, name, cell->integer);
+        break;
+    case ES_CELL_REAL:
+        es_json_write_stated(json, name, cell->real, "nan");
+        break;
+    case ES_CELL_TEXT:
+        es_json_write_text(json, name, cell->bytes);
+        break;
+    case ES_CELL_BLOB:
+        es_json_write_name(json, name);
+        fputc('"', json->stream);
+        print_hex(json->stream, cell);
+        fputc('"', json->stream);
+        json->comma = true;
+        break;
+    }
+}
+
+static es_status print_json(FILE *out, es_query *query)
+{
+    es_status status;
+    es_json_writer json = {.stream = out};
+    size_t n = es_query_n_columns(query);
+    es_json_write_array(&json, NULL);
+    while (!ferror(out) && (status = es_query_next(query)) == ES_OK) {
+        es_json_write_line(&json);
+        es_json_write_object(&json, NULL);
+        for (size_t i = 0; i < n; i++) {
+            es_cell cell;
+            es_query_cell(&cell, query, i);
+            put_json_cell(&json, es_query_name(query, i), &cell);
+        }
+        es_json_write_end(&json, "}");
+    }
+    fputc('\n', out);
+    es_json_write_end(&json, "]\n");
+    return ferror(out) || status == ES_DONE ? ES_OK : status;
+}
+
+/* --- a table ---------------------------------------------------------------*/
+
+static void put_table_cell(es_sheet *sheet, const char *title,
+                           const es_cell *cell)
+{
+    char text[ES_FLOAT_TEXT_MAX];
+    switch (cell->kind) {
+    case ES_CELL_NULL:
+        es_sheet_put(sheet, title, "-");
+        break;
+    case ES_CELL_INTEGER:
+        es_sheet_put(sheet, title, "%lld", (long long)cell->integer);
+        break;
+    case ES_CELL_REAL:
+        es_sheet_put(sheet, title, "%s", real_text(text, cell->real));
+        break;
+    case ES_CELL_TEXT:
+        es_sheet_put_name(sheet, title, cell->bytes);
+        break;
+    case ES_CELL_BLOB:
+        es_sheet_put_text(sheet, title, "(%zu bytes)", cell->n);
+        break;
+    }
+}
+
+/* Titles alone: a table without rows has nothing to align. */
+static void print_titles(FILE *out, const es_query *query)
+{
+    for (size_t i = 0; i < es_query_n_columns(query); i++) {
+        fputs(i ? "  " : "", out);
+        es_print_escaped(out, es_query_name(query, i), ES_ESCAPE_TERMINAL);
+    }
+    fputc('\n', out);
+}
+
+static es_status print_table(FILE *out, es_query *query)
+{
+    es_sheet sheet = {0};
+    es_table_options form;
+    es_status status = ES_OK;
+    size_t n = es_query_n_columns(query), n_rows = 0;
+    es_table_options_for(&form, out);
+    while (status == ES_OK && !ferror(out)) {
+        status = es_query_next(query);
+        if (status == ES_OK) {
+            n_rows++;
+            es_sheet_begin_row(&sheet, NULL);
+        }
+        for (size_t i = 0; status == ES_OK && i < n; i++) {
+            es_cell cell;
+            es_query_cell(&cell, query, i);
+            put_table_cell(&sheet, es_query_name(query, i), &cell);
+        }
+        if (sheet.n_rows < TABLE_ROWS && status == ES_OK)
+            continue;
+        if (sheet.n_rows && status >= 0 &&
+            es_sheet_print(&sheet, out, &form) < 0)
+            status = ES_ENOMEM;
+        (void)es_sheet_take_back(&sheet, 0);
+    }
+    es_sheet_free(&sheet);
+    if (status >= 0 && !n_rows)
+        print_titles(out, query);
+    return status < 0 ? status : ES_OK;
+}
+
+/* --- the verb --------------------------------------------------------------*/
+
+static es_status check(const arguments *given)
+{
+    if (given->csv && given->json)
+        return es_fail(ES_EUSAGE, "--csv and --json: choose one");
+    if (given->views && given->n_words)
+        return es_fail(ES_EUSAGE, "--views: takes no run file and no query");
+    if (!given->views && given->n_words < 2)
+        return es_fail(ES_EUSAGE,
+                       "sql takes run files and, at the end, a query: "
+                       "entropy-scan sql run.db 'SELECT * FROM run_series'");
+    return es_output_check_text(given->output, given->words,
+                                given->n_words ? given->n_words - 1 : 0);
+}
+
+static es_status print_result(const arguments *given, es_query *query)
+{
+    FILE *stream;
+    es_output *output = NULL;
+    es_status status = es_output_open(&output, &stream, given->output);
+    if (status < 0)
+        return status;
+    if (given->views)
+        fputs(es_sql_views, stream);
+    else
+        status = given->csv    ? print_csv(stream, query)
+                 : given->json ? print_json(stream, query)
+                               : print_table(stream, query);
+    return es_output_finish(output, status);
+}
+
+static es_status run_query(const arguments *given)
+{
+    es_query *query = NULL;
+    es_status status;
+    es_reader_cap_memory(QUERY_BYTES);
+    if ((status = es_query_open(&query, (const char *const *)given->words,
+                                given->n_words - 1)) == ES_OK &&
+        (status = es_query_prepare(query, given->words[given->n_words - 1])) ==
+            ES_OK)
+        status = print_result(given, query);
+    es_query_close(query);
+    return status;
+}
+
+static int sql_main(int argc, char **argv)
+{
+    arguments given = {.output = NULL};
+    es_status status =
+        es_command_parse(&given, NULL, &es_sql_command, argc, argv);
+    if (status == ES_OK)
+        status = check(&given);
+    if (status == ES_OK)
+        status = given.views ? print_result(&given, NULL) : run_query(&given);
+    free(given.words);
+    return es_command_exit(status);
+}

@@ -1,0 +1,32 @@
+/* entropyscan_sqlite.so: es_values for any program that loads extensions of
+ * SQLite, as sqlite3's .load does. All of SQLite that it calls comes from that
+ * program: it links with no SQLite of its own. */
+#include <sqlite3ext.h>
+SQLITE_EXTENSION_INIT1
+
+#include "store/sql/values.inc.h"
+
+ES_API int sqlite3_entropyscan_init(sqlite3 *handle, char **message,
+                                    const sqlite3_api_routines *api);
+ES_API int sqlite3_extension_init(sqlite3 *handle, char **message,
+                                  const sqlite3_api_routines *api);
+
+int sqlite3_entropyscan_init(sqlite3 *handle, char **message,
+                             const sqlite3_api_routines *api)
+{
+    SQLITE_EXTENSION_INIT2(api);
+    if (sqlite3_libversion_number() < 3031000) {
+        *message = sqlite3_mprintf("es_values needs SQLite 3.31, this is %s",
+                                   sqlite3_libversion());
+        return SQLITE_ERROR;
+    }
+    return sqlite3_create_module_v2(handle, "es_values", &values_module, NULL,
+                                    NULL);
+}
+
+/* The name that SQLite looks for where nobody says one. */
+int sqlite3_extension_init(sqlite3 *handle, char **message,
+                           const sqlite3_api_routines *api)
+{
+    return sqlite3_entropyscan_init(handle, message, api);
+}
