@@ -1,8 +1,7 @@
 /* The entropy kernels compiled with AVX2 and FMA: nothing in here may run
    before entropy.c has found that the machine has them. */
 #define LANES 8
-#define TILE 4
-#define PANELS 3
+#define TILE 6
 #define KERNELS es_entropy_kernels_avx2
 #define KERNELS_NAME "avx2"
 #define KERNELS_NEED ES_VECTORS_AVX2

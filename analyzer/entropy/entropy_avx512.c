@@ -1,8 +1,7 @@
 /* The entropy kernels compiled with AVX-512 F, BW, DQ and VL: nothing in here
    may run before entropy.c has found that the machine has them. */
 #define LANES 16
-#define TILE 8
-#define PANELS 3
+#define TILE 12
 #define KERNELS es_entropy_kernels_avx512
 #define KERNELS_NAME "avx512"
 #define KERNELS_NEED ES_VECTORS_AVX512

@@ -68,27 +68,48 @@ static inline wide add_product(wide a, wide b, wide c)
 #endif
 }
 
-/** Products of TILE queries with one panel. */
-static void exact_tile(double *out, const float *q, ptrdiff_t q_row,
-                       const float *panel, int width)
+static inline void store_wide(double *to, wide x)
 {
-    wide a[TILE], b[TILE];
+    memcpy(to, &x, sizeof x);
+}
+
+static inline wide load_wide(const double *from)
+{
+    wide x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+static inline wide larger_wide(wide a, wide b)
+{
+    const wide_int where = a > b;
+    return (wide)(((wide_int)a & where) | ((wide_int)b & ~where));
+}
+
+#define EXACT_KEYS (TILE / 3) /* of a tile at a time; divides TILE */
+
+/** Products of a group with EXACT_KEYS keys of a tile. */
+static void exact_tile(double *out, const float *queries, const float *tile,
+                       int width)
+{
+    wide a[EXACT_KEYS], b[EXACT_KEYS];
     UNROLL
-    for (int r = 0; r < TILE; r++)
+    for (int r = 0; r < EXACT_KEYS; r++)
         a[r] = b[r] = splat_wide(0);
-    for (int d = 0; d < width; d++, q++, panel += LANES) {
-        const wide k0 = widen(panel), k1 = widen(panel + WIDE);
+    for (int d = 0; d < width; d++, queries += GROUP) {
+        const float *key = tile + (ptrdiff_t)(d / LANES) * TILE * LANES;
+        const wide q0 = widen(queries), q1 = widen(queries + WIDE);
         UNROLL
-        for (int r = 0; r < TILE; r++) {
-            const wide x = splat_wide((double)q[r * q_row]);
-            a[r] = add_product(x, k0, a[r]);
-            b[r] = add_product(x, k1, b[r]);
+        for (int r = 0; r < EXACT_KEYS; r++) {
+            const wide x = splat_wide((double)key[r * LANES + d % LANES]);
+            a[r] = add_product(x, q0, a[r]);
+            b[r] = add_product(x, q1, b[r]);
         }
     }
     UNROLL
-    for (int r = 0; r < TILE; r++) {
-        memcpy(out + r * CHUNK, &a[r], sizeof a[r]);
-        memcpy(out + r * CHUNK + WIDE, &b[r], sizeof b[r]);
+    for (int r = 0; r < EXACT_KEYS; r++) {
+        store_wide(out + r * LANES, a[r]);
+        store_wide(out + r * LANES + WIDE, b[r]);
     }
 }
 
@@ -119,89 +140,115 @@ static inline wide wide_exp(wide x)
     return p * (wide)power;
 }
 
-/** tanh of `scale` times each of n products. */
-static void exact_cap(double *products, int n, double scale)
+/** tanh of `scale` times some products. */
+static wide exact_tanh(wide x, wide scale)
 {
-    for (int j = 0; j < n; j += WIDE) {
-        wide x;
-        memcpy(&x, products + j, sizeof x);
-        x *= splat_wide(scale);
-        const wide_int negative = x < splat_wide(0);
-        wide size = (wide)((wide_int)x & INT64_MAX);
-        const wide_int is_large = size > splat_wide(40);
-        size = (wide)(((wide_int)size & ~is_large) |
-                      ((wide_int)splat_wide(40) & is_large));
-        const wide e = wide_exp(splat_wide(-2) * size);
-        const wide y = (splat_wide(1) - e) / (splat_wide(1) + e);
-        x = (wide)((wide_int)y | (negative & INT64_MIN));
-        memcpy(products + j, &x, sizeof x);
+    x *= scale;
+    const wide_int negative = x < splat_wide(0);
+    wide size = (wide)((wide_int)x & INT64_MAX);
+    const wide_int is_large = size > splat_wide(40);
+    size = (wide)(((wide_int)size & ~is_large) |
+                  ((wide_int)splat_wide(40) & is_large));
+    const wide e = wide_exp(splat_wide(-2) * size);
+    const wide y = (splat_wide(1) - e) / (splat_wide(1) + e);
+    return (wide)((wide_int)y | (negative & INT64_MIN));
+}
+
+/** By what WIDE rows from i on multiply: with a softcap before the tanh, or
+ *  all. */
+static wide exact_scales(const es_entropy_part *part, int i, bool inner)
+{
+    double scales[WIDE];
+    for (int r = 0; r < WIDE; r++) {
+        const double scale = es_scale(part, min_int(i + r, part->end - 1));
+        scales[r] = part->softcap == 0 ? scale
+                    : inner            ? scale / part->softcap
+                                       : part->softcap;
+    }
+    return load_wide(scales);
+}
+
+/** Half a group, the rows from `row` of the part on: finds the maximum of the
+ *  products that they see, and their distances from it in powers of two. */
+static void exact_differences(const workspace *work,
+                              const es_entropy_part *part, int row, int half,
+                              const seen *keys)
+{
+    const wide inner = exact_scales(part, part->first + row + half, true);
+    const wide scale = splat_wide(1.44269504088896341) *
+                       exact_scales(part, part->first + row + half, false);
+    double *products = work->exact_products + half;
+    wide top = load_wide(work->exact_top + row + half);
+    for (int c = keys->begin; c < keys->end; c++) {
+        wide x = load_wide(products + c * LANES);
+        if (part->softcap > 0)
+            x = exact_tanh(x, inner);
+        for (int r = 0; r < WIDE; r++)
+            if (c < keys->first[half + r] || c >= keys->n[half + r])
+                x[r] = -INFINITY;
+        top = larger_wide(x, top);
+        store_wide(products + c * LANES, x);
+    }
+    store_wide(work->exact_top + row + half, top);
+    for (int c = keys->begin; c < keys->end; c++) {
+        const wide x = (load_wide(products + c * LANES) - top) * scale;
+        const narrow difference = __builtin_convertvector(x, narrow);
+        memcpy(work->products + c * GROUP + half, &difference,
+               sizeof difference);
     }
 }
 
-/** Row `row` of the part: its products [first, n) with keys from j on, and its
- *  state. */
-static void exact_absorb(const workspace *work, const es_entropy_part *part,
-                         int row, int j, int first, int n, double *products)
+/** Row `row`, lane `r`: its state, once a chunk has been summed. */
+static void exact_merge(const workspace *work, const es_entropy_part *part,
+                        int row, double old_top, const row_sums *sums, int r)
 {
-    const double softcap = part->softcap;
-    const double inner = es_scale(part, part->first + row);
-    const double scale = 1.44269504088896341 * (softcap > 0 ? softcap : inner);
-    const int i = part->first + row;
-    float *differences = work->products;
-    double top = work->exact_top[row];
-    if (softcap > 0)
-        exact_cap(products, n, inner / softcap);
-    for (int c = first; c < n; c++)
-        top = products[c] > top ? products[c] : top;
-    for (int c = 0; c < n; c++)
-        differences[c] = (float)((products[c] - top) * scale);
-    row_sums sums = {splat(0), splat(0), splat(0)};
-    if (part->rows.distance) {
-        const places at = places_of(part, i, j, true);
-        add_row(&sums, differences, first, n, splat(0), splat(1), &at);
-    } else {
-        const places at = places_of(part, i, j, false);
-        add_row(&sums, differences, first, n, splat(0), splat(1), &at);
-    }
-    const double x =
-        work->exact_weight[row] > 0 ? (work->exact_top[row] - top) * scale : 0;
+    const double scale =
+        1.44269504088896341 *
+        (part->softcap > 0 ? part->softcap : es_scale(part, part->first + row));
+    const double weight = work->exact_weight[row];
+    const double x = weight > 0 ? (old_top - work->exact_top[row]) * scale : 0;
     const double factor = exp2(x);
-    work->exact_spread[row] =
-        (work->exact_spread[row] + x * work->exact_weight[row]) * factor +
-        (double)sum_lanes(sums.spread);
-    work->exact_weight[row] =
-        work->exact_weight[row] * factor + (double)sum_lanes(sums.weight);
-    work->exact_far[row] =
-        work->exact_far[row] * factor + (double)sum_lanes(sums.far);
-    work->exact_top[row] = top;
+    work->exact_spread[row] = (work->exact_spread[row] + x * weight) * factor +
+                              (double)sums->spread[r];
+    work->exact_weight[row] = weight * factor + (double)sums->weight[r];
+    work->exact_far[row] = work->exact_far[row] * factor + (double)sums->far[r];
+}
+
+/** Adds a chunk, keys from j on, to the rows of a group that are blurred. */
+static void exact_absorb(const workspace *work, const es_entropy_part *part,
+                         int i, int j, const seen *keys,
+                         const bool blurred[LANES])
+{
+    const int row = i - part->first;
+    const weighing by = {splat(0), splat(1),
+                         places_of(work, part, i, j, keys->end)};
+    double old_top[LANES];
+    memcpy(old_top, work->exact_top + row, sizeof old_top);
+    exact_differences(work, part, row, 0, keys);
+    exact_differences(work, part, row, WIDE, keys);
+    if (j == 0)
+        memcpy(work->exact_first + row, work->exact_products, sizeof old_top);
+    const row_sums sums = sum_keys(work->products, &by, keys);
+    for (int r = 0; r < LANES; r++)
+        if (blurred[r] && keys->first[r] < keys->n[r])
+            exact_merge(work, part, row + r, old_top[r], &sums, r);
 }
 
 /** One group against the packed keys [first, end). */
 static void exact_group(const workspace *work, const es_entropy_part *part,
                         int i, int first, int end, const bool blurred[LANES])
 {
-    const int width = part->width, row = i - part->first;
-    int from[LANES], n[LANES], j;
-    group_range(part, i, first, &j, &end);
+    int j;
+    group_range(part, i, LANES, first, &j, &end);
     if (j < end)
-        copy_queries(work, part, i);
+        copy_queries(work, part, i, LANES);
     for (; j < end; j += CHUNK) {
-        const int last = min_int(end, j + CHUNK);
-        const float *panels = work->keys + (ptrdiff_t)(j - first) * width;
-        seen_keys(from, n, part, i, j, last);
-        for (int r = 0; r < LANES && i + r < part->end; r += TILE)
-            for (int c = 0; c < last - j; c += LANES)
-                exact_tile(work->exact_products + r * CHUNK + c,
-                           work->queries + r * work->q_row, work->q_row,
-                           panels + (ptrdiff_t)c * width, width);
-        for (int r = 0; r < LANES && i + r < part->end; r++) {
-            if (!blurred[r] || from[r] >= n[r])
-                continue;
-            exact_absorb(work, part, row + r, j, from[r], n[r],
-                         work->exact_products + r * CHUNK);
-            if (j == 0)
-                work->exact_first[row + r] = work->exact_products[r * CHUNK];
-        }
+        const seen keys = seen_keys(part, i, j, min_int(end, j + CHUNK));
+        for (int c = 0; c < keys.end; c += EXACT_KEYS)
+            exact_tile(work->exact_products + c * LANES, work->queries,
+                       packed_key(work, j - first + c, part->width),
+                       part->width);
+        exact_absorb(work, part, i, j, &keys, blurred);
     }
 }
 
@@ -230,7 +277,7 @@ APART void exact_rows(workspace *work, const es_entropy_part *part, int begin,
                       int n_keys, int block, const bool *blurred)
 {
     const int n_rows = part->end - part->first;
-    for (int r = 0; r < n_rows; r++) {
+    for (int r = 0; r < (n_rows + LANES - 1) / LANES * LANES; r++) {
         work->exact_top[r] = -INFINITY;
         work->exact_weight[r] = work->exact_spread[r] = work->exact_far[r] = 0;
     }

@@ -177,6 +177,7 @@ typedef struct es_entropy_part {
     es_numbers k;              /* key keys->first; not for weights */
     ptrdiff_t in_row, in_head; /* distances, in numbers */
     ptrdiff_t k_row;
+    es_numbers next_in, next_k;      /* to be prefetched; data NULL: none */
     const float *temperature;        /* (T) of this head, or NULL */
     const float *sink_logit;         /* of this head, or NULL */
     const unsigned char *query_mask; /* (T) of this sequence, or NULL */
@@ -212,7 +213,8 @@ static inline bool es_sink_is_broken(const es_entropy_part *part)
 }
 
 #define ES_QK_ROWS 1024
-#define ES_QK_CHUNK 240 /* keys whose products are kept; whole tiles */
+#define ES_QK_CHUNK 192 /* keys whose products are kept; whole tiles */
+#define ES_QK_TILE 48   /* keys; every set's tiles divide it */
 /* Of the scratch, for each row of a part. */
 #define ES_QK_ROW_FLOATS 9
 #define ES_QK_ROW_DOUBLES 5
@@ -221,21 +223,34 @@ static inline bool es_sink_is_broken(const es_entropy_part *part)
  * then computes row by row as the reference does. */
 #define ES_QK_WIDTH_MAX 2048
 
-/** Distance of copied queries, in floats: no power of two, so that the rows of
- *  a tile do not compete for the same lines of the cache. */
-static inline ptrdiff_t es_qk_query_row(int width)
+/** Up to this width, queries and keys may be split into bfloat16 parts. */
+#define ES_QK_WIDTH_SPLIT 512
+
+/** Numbers of a packed query or key: whole vectors. */
+static inline int es_qk_width(int width)
 {
-    return (ptrdiff_t)width / 16 * 16 + 32;
+    return (width + 31) / 32 * 32;
 }
 
-/** Keys that are packed at a time: 512 KiB of them, whole chunks or a little
+/** Floats of scratch for n packed keys or queries: three bfloat16 a number, and
+ *  of wide heads a float32. */
+static inline size_t es_qk_packed(int n, int width)
+{
+    const size_t numbers = (size_t)n * (size_t)es_qk_width(width);
+    return width <= ES_QK_WIDTH_SPLIT ? numbers * 3 / 2 : numbers;
+}
+
+/** Keys that are packed at a time: 85,000 numbers, in whole chunks, or a little
  *  more than all there are. */
 static inline int es_qk_block(int n_keys, int width)
 {
-    int most = (1 << 17) / width;
-    most =
-        most < ES_QK_CHUNK ? most / 16 * 16 : most / ES_QK_CHUNK * ES_QK_CHUNK;
-    return n_keys < most ? (n_keys + 15) / 16 * 16 : most;
+    const int fit = 85000 / es_qk_width(width);
+    const int most =
+        fit < ES_QK_CHUNK
+            ? ES_QK_TILE * (fit > ES_QK_TILE ? fit / ES_QK_TILE : 1)
+            : fit / ES_QK_CHUNK * ES_QK_CHUNK;
+    return n_keys < most ? (n_keys + ES_QK_TILE - 1) / ES_QK_TILE * ES_QK_TILE
+                         : most;
 }
 
 /** Floats of scratch that qk needs for this shape. */

@@ -5,8 +5,7 @@
  * file after it has defined
  *
  *   LANES          floats in a vector: 4, 8 or 16 (analyzer/base/vector.h)
- *   TILE, PANELS   rows and vectors of a register tile; TILE divides LANES,
- *                  PANELS is 2 or 3
+ *   TILE           keys of a register tile: divides ES_QK_TILE, by 3 itself
  *   KERNELS, KERNELS_NAME, KERNELS_NEED
  *                  its table, and what that holds
  */
@@ -19,7 +18,7 @@
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
 #else
-#define UNROLL _Pragma("GCC unroll 16")
+#define UNROLL _Pragma("GCC unroll 32")
 #endif
 #define INLINED __attribute__((always_inline)) static inline
 /* Inlined, their callers would take registers from their loops. */

@@ -1,18 +1,25 @@
 /**
  * The scratch of the kernels from queries and keys, and what is copied into it:
- * panels of keys, groups of queries, and how long they are; part of
+ * tiles of keys, groups of queries, and how long they are; part of
  * entropy_qk.inc.h.
  */
 
 #define CHUNK ES_QK_CHUNK
-#define KEYS_AHEAD 32 /* rows; in packed arrays, into the next head */
+#define GROUP (2 * LANES) /* queries */
+
+/** Rows that this thread reads next. */
+typedef struct ahead {
+    const char *queries, *keys;
+    ptrdiff_t query_row, key_row; /* bytes */
+    int row_size, n_rows, at_once;
+} ahead;
 
 /** Carved out of the scratch. */
 typedef struct workspace {
-    float *products; /* (LANES,CHUNK) */
-    float *queries;  /* (LANES,q_row), one group */
-    float *keys;     /* one block of panels */
-    ptrdiff_t q_row;
+    float *products; /* (CHUNK,GROUP) */
+    float *places;   /* (CHUNK) of keys, seen from the first query of a group */
+    float *queries;  /* (D,GROUP), one group */
+    float *keys;     /* one block of tiles */
     float longest_key; /* largest |k|^2 so far */
     float highest_key; /* largest |k_c| so far */
     /* of each row of the part, up to ES_QK_ROWS: */
@@ -23,44 +30,41 @@ typedef struct workspace {
     float *first;                       /* product with key 0 */
     float *top, *weight, *spread, *far; /* over the keys so far */
     /* the same of rows that are done again */
-    double *exact_products; /* (LANES,CHUNK) */
+    double *exact_products; /* (CHUNK,LANES) */
     double *exact_first, *exact_top, *exact_weight, *exact_spread, *exact_far;
 } workspace;
 
+static float *take_floats(float **scratch, ptrdiff_t n)
+{
+    float *taken = *scratch;
+    *scratch += n;
+    return taken;
+}
+
+static double *take_doubles(float **scratch, ptrdiff_t n)
+{
+    return (double *)(void *)take_floats(scratch, 2 * n);
+}
+
 static workspace carve(float *scratch, int width)
 {
-    workspace work = {.q_row = es_qk_query_row(width)};
+    workspace work = {.longest_key = 0};
     float **const floats[ES_QK_ROW_FLOATS] = {
         &work.scale, &work.inner,  &work.length, &work.height, &work.first,
         &work.top,   &work.weight, &work.spread, &work.far};
     double **const doubles[ES_QK_ROW_DOUBLES] = {
         &work.exact_first, &work.exact_top, &work.exact_weight,
         &work.exact_spread, &work.exact_far};
-    work.products = scratch;
-    scratch += LANES * CHUNK;
-    for (int i = 0; i < ES_QK_ROW_FLOATS; i++, scratch += ES_QK_ROWS)
-        *floats[i] = scratch;
-    work.queries = scratch;
-    scratch += LANES * work.q_row;
-    work.exact_products = (double *)(void *)scratch;
-    scratch += (ptrdiff_t)2 * LANES * CHUNK;
-    for (int i = 0; i < ES_QK_ROW_DOUBLES; i++, scratch += 2 * ES_QK_ROWS)
-        *doubles[i] = (double *)(void *)scratch;
+    work.products = take_floats(&scratch, GROUP * CHUNK);
+    work.places = take_floats(&scratch, CHUNK);
+    for (int i = 0; i < ES_QK_ROW_FLOATS; i++)
+        *floats[i] = take_floats(&scratch, ES_QK_ROWS);
+    work.queries = take_floats(&scratch, (ptrdiff_t)es_qk_packed(GROUP, width));
+    work.exact_products = take_doubles(&scratch, LANES * CHUNK);
+    for (int i = 0; i < ES_QK_ROW_DOUBLES; i++)
+        *doubles[i] = take_doubles(&scratch, ES_QK_ROWS);
     work.keys = scratch;
     return work;
-}
-
-/** The first n rows of a block, one after the other. */
-static inline void store_block(float *out, const vec block[LANES], int n)
-{
-    if (n < LANES) {
-        for (int i = 0; i < n; i++)
-            store(out + i * LANES, block[i]);
-        return;
-    }
-    UNROLL
-    for (int i = 0; i < LANES; i++)
-        store(out + i * LANES, block[i]);
 }
 
 static inline vec size_of(vec x)
@@ -68,70 +72,65 @@ static inline vec size_of(vec x)
     return (vec)((ivec)x & 0x7fffffff);
 }
 
-/** The sums of squares of the numbers in the lanes of a block added to those
- *  before. */
-static inline vec add_squares(vec squares, const vec block[LANES])
+/** Where key j begins, in numbers; j among those that are visible. */
+static inline ptrdiff_t key_row(const es_entropy_part *part, int j)
 {
-    vec other = splat(0);
-    UNROLL
-    for (int i = 0; i < LANES; i += 2) {
-        squares = multiply_add(block[i], block[i], squares);
-        other = multiply_add(block[i + 1], block[i + 1], other);
-    }
-    return squares + other;
+    const int *index = part->keys->index;
+    return (index ? index[j] : j) * part->k_row;
 }
 
-/** The larger of `highest` and the sizes of the numbers in the lanes of a
- *  block. */
-static inline vec highest_of(vec highest, const vec block[LANES])
+/** Copies a key as row `row` of a tile: each LANES numbers of it follow those
+ *  of the row before. Notes how long and high it is. */
+INLINED void copy_key(float *out, int width, es_numbers key, vec *squares,
+                      vec *heights)
 {
-    vec other = highest;
-    UNROLL
-    for (int i = 0; i < LANES; i += 2) {
-        highest = larger(size_of(block[i]), highest);
-        other = larger(size_of(block[i + 1]), other);
+    for (int c = 0; c < width; c += LANES, out += TILE * LANES) {
+        const vec x = load_numbers(key, c, min_int(LANES, width - c));
+        *squares = multiply_add(x, x, *squares);
+        *heights = larger(size_of(x), *heights);
+        store(out, x);
     }
-    return larger(other, highest);
 }
 
-/** Packs visible keys [first, end) as panels; missing keys of the last are 0.
+static void clear_key(float *out, int width)
+{
+    for (int c = 0; c < width; c += LANES, out += TILE * LANES)
+        store(out, splat(0));
+}
+
+/** Floats of a tile of keys. */
+static inline ptrdiff_t tile_size(int width)
+{
+    return (ptrdiff_t)TILE * ((width + LANES - 1) / LANES * LANES);
+}
+
+/** Where key j of a block is packed. */
+static inline float *packed_key(const workspace *work, int j, int width)
+{
+    return work->keys + j / TILE * tile_size(width) +
+           (ptrdiff_t)(j % TILE) * LANES;
+}
+
+/** Packs visible keys [first, end) as tiles; missing keys of the last are 0.
  *  Notes how long and how high they are. */
 INLINED void pack_keys_of(workspace *work, const es_entropy_part *part,
                           int first, int end, es_numbers k)
 {
-    const int *index = part->keys->index;
-    int width = part->width;
-    float *out = work->keys;
+    const int width = part->width, n = end - first;
     vec longest = splat(work->longest_key), highest = splat(work->highest_key);
-    for (int j = first; j < end; j += LANES) {
-        int n_rows = min_int(LANES, end - j);
-        ptrdiff_t rows[LANES]; /* where they begin */
-        for (int r = 0; r < LANES; r++)
-            rows[r] =
-                (index && r < n_rows ? index[j + r] : j + r) * part->k_row;
-        vec squares = splat(0);
-        for (int c = 0; c < width; c += LANES) {
-            int n = min_int(LANES, width - c);
-            vec block[LANES];
-            prefetch_rows(k, rows[0] + c + KEYS_AHEAD * part->k_row,
-                          part->k_row);
-            if (n_rows == LANES && n == LANES) {
-                UNROLL
-                for (int r = 0; r < LANES; r++)
-                    block[r] = load_numbers(k, rows[r] + c, LANES);
-            } else {
-                for (int r = 0; r < LANES; r++)
-                    block[r] =
-                        r < n_rows ? load_numbers(k, rows[r] + c, n) : splat(0);
-            }
-            transpose(block);
-            squares = add_squares(squares, block);
-            highest = highest_of(highest, block);
-            store_block(out + (ptrdiff_t)c * LANES, block, width - c);
+    for (int j = 0; j < n; j += LANES) {
+        vec squares[LANES];
+        for (int r = 0; r < LANES; r++) {
+            squares[r] = splat(0);
+            if (j + r < n)
+                copy_key(packed_key(work, j + r, width), width,
+                         es_numbers_from(k, key_row(part, first + j + r)),
+                         &squares[r], &highest);
         }
-        longest = larger(squares, longest); /* passes over a NaN */
-        out += (ptrdiff_t)width * LANES;
+        longest = larger(sum_rows(squares), longest); /* passes over a NaN */
     }
+    for (int j = n; j % TILE != 0; j++)
+        clear_key(packed_key(work, j, width), width);
     work->longest_key = largest_lane(longest);
     work->highest_key = largest_lane(highest);
 }
@@ -142,34 +141,75 @@ static void pack_keys(workspace *work, const es_entropy_part *part, int first,
     WITH_TYPE(part->k, pack_keys_of, work, part, first, end);
 }
 
-/** Copies a group of queries, rows from i on, so that their distance in memory
- *  suits the cache, and notes how long and high they
- *  are; missing ones are 0. Prefetches the next
- *  group. */
-INLINED void copy_queries_of(const workspace *work, const es_entropy_part *part,
-                             int i, es_numbers in)
+/** From here on a part's rows of queries and keys are prefetched, a few with
+ *  each tile of products, so that memory is read while products are made. */
+static ahead start_ahead(const es_entropy_part *part)
 {
-    vec squares[LANES], heights[LANES];
-    for (int r = 0; r < LANES; r++) {
-        ptrdiff_t from = (i + r) * part->in_row;
-        float *out = work->queries + r * work->q_row;
-        squares[r] = heights[r] = splat(0);
-        for (int c = 0; c < part->width; c += LANES) {
-            int n = i + r < part->end ? min_int(LANES, part->width - c) : 0;
-            ptrdiff_t next = from + LANES * part->in_row + c;
-            vec q = load_numbers(in, from + c, n);
-            __builtin_prefetch(es_numbers_from(in, next).data, 0, 2);
-            squares[r] = multiply_add(q, q, squares[r]);
-            heights[r] = larger(size_of(q), heights[r]);
-            store(out + c, q);
-        }
-    }
-    store(work->length + i - part->first, sum_rows(squares));
-    store(work->height + i - part->first, largest_of_rows(heights));
+    const int n_keys = es_keys_end(part->keys, part->end - 1);
+    const int size = part->in.type == ES_ENTROPY_F32 ? 4 : 2;
+    return (ahead){.queries = part->next_in.data,
+                   .keys = part->next_k.data,
+                   .query_row = part->in_row * size,
+                   .key_row = part->k_row * size,
+                   .row_size = part->width * size,
+                   .n_rows = part->next_in.data ? part->end - part->first : 0,
+                   .at_once = 1 + 2 * GROUP * TILE / (n_keys + 1)};
 }
 
-static void copy_queries(const workspace *work, const es_entropy_part *part,
-                         int i)
+static inline void prefetch_row(const char *row, int size)
 {
-    WITH_TYPE(part->in, copy_queries_of, work, part, i);
+    for (int i = 0; i < size; i += 64)
+        __builtin_prefetch(row + i, 0, 2);
+}
+
+static inline void prefetch_some(ahead *next)
+{
+    for (int i = 0; i < next->at_once && next->n_rows > 0; i++) {
+        prefetch_row(next->queries, next->row_size);
+        prefetch_row(next->keys, next->row_size);
+        next->queries += next->query_row;
+        next->keys += next->key_row;
+        next->n_rows--;
+    }
+}
+
+/** Copies LANES queries, rows from i on, one to a lane, and notes how long
+ *  and high they are; missing ones are 0. */
+INLINED void copy_queries_of(float *out, const workspace *work,
+                             const es_entropy_part *part, int i, es_numbers in)
+{
+    const int width = part->width, n_rows = min_int(LANES, part->end - i);
+    vec squares = splat(0), heights = splat(0);
+    for (int c = 0; c < width; c += LANES) {
+        const int n = min_int(LANES, width - c);
+        const es_numbers from = es_numbers_from(in, i * part->in_row + c);
+        vec block[LANES];
+        if (n_rows == LANES && n == LANES) {
+            UNROLL
+            for (int r = 0; r < LANES; r++)
+                block[r] = load_numbers(from, r * part->in_row, LANES);
+        } else {
+            for (int r = 0; r < LANES; r++)
+                block[r] = r < n_rows ? load_numbers(from, r * part->in_row, n)
+                                      : splat(0);
+        }
+        transpose(block);
+        UNROLL
+        for (int r = 0; r < LANES; r++) {
+            squares = multiply_add(block[r], block[r], squares);
+            heights = larger(size_of(block[r]), heights);
+            store(out + (ptrdiff_t)(c + r) * GROUP, block[r]);
+        }
+    }
+    store(work->length + i - part->first, squares);
+    store(work->height + i - part->first, heights);
+}
+
+/** The same for a group, or a half of one. */
+static void copy_queries(const workspace *work, const es_entropy_part *part,
+                         int i, int n)
+{
+    for (int r = 0; r < n && i + r < part->end; r += LANES)
+        WITH_TYPE(part->in, copy_queries_of, work->queries + r, work, part,
+                  i + r);
 }

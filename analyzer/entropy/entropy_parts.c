@@ -42,6 +42,7 @@ typedef struct entropy_call {
     size_t scratch_size, kernel_size;
     bool needs[ES_N_ROW_STATISTICS]; /* by heads, beside the caller's rows */
     double deadline;                 /* 0: none */
+    int n_threads;
     _Atomic int64_t next_part;
     _Atomic int next_thread;
     _Atomic bool is_late;
@@ -262,6 +263,19 @@ static bool is_late(entropy_call *call)
     return atomic_load(&call->is_late);
 }
 
+/** What this thread is likely to read next. */
+static void note_next(const entropy_call *call, es_entropy_part *part,
+                      int64_t index)
+{
+    const int64_t next_index = index + call->n_threads;
+    if (next_index >= call->n_parts)
+        return;
+    const es_entropy_part next = part_at(call, next_index);
+    part->next_in =
+        es_numbers_from(next.in, (ptrdiff_t)next.first * next.in_row);
+    part->next_k = next.k;
+}
+
 static void do_part(entropy_call *call, int64_t index, float *scratch)
 {
     es_entropy_part part = part_at(call, index);
@@ -277,8 +291,10 @@ static void do_part(entropy_call *call, int64_t index, float *scratch)
         call->set->probs(&part);
     else if (part.width > ES_QK_WIDTH_MAX)
         es_entropy_kernels_reference.qk(&part, NULL);
-    else
+    else {
+        note_next(call, &part, index);
         call->set->qk(&part, scratch);
+    }
     hide_rows(&part);
     if (call->results)
         call->results[index] =
@@ -351,10 +367,10 @@ static void note_needs(entropy_call *call, const es_heads *heads)
 
 size_t es_qk_scratch(const es_attention_shape *shape)
 {
-    size_t width = (size_t)shape->head_width;
-    size_t keys = (size_t)es_qk_block(shape->n_keys, shape->head_width) * width;
-    size_t queries = 16 * (size_t)es_qk_query_row(shape->head_width);
-    return keys + queries + 16 * ES_QK_CHUNK + ES_QK_ROW_FLOATS * ES_QK_ROWS +
+    const int width = shape->head_width;
+    return es_qk_packed(es_qk_block(shape->n_keys, width), width) +
+           es_qk_packed(32, width) + 33 * ES_QK_CHUNK +
+           ES_QK_ROW_FLOATS * ES_QK_ROWS +
            2 * (16 * ES_QK_CHUNK + ES_QK_ROW_DOUBLES * ES_QK_ROWS);
 }
 
@@ -424,10 +440,10 @@ es_status es_entropy_with(const es_entropy_kernels *set, const es_rows *rows,
          (status = es_alloc(&call.results, (size_t)call.n_parts,
                             sizeof *call.results, "heads of attention")) < 0))
         goto done;
-    n_threads = threads_for(&call, n_threads);
-    if ((status = make_scratch(&call, n_threads)) < 0)
+    call.n_threads = threads_for(&call, n_threads);
+    if ((status = make_scratch(&call, call.n_threads)) < 0)
         goto done;
-    es_entropy_threads(work, &call, n_threads);
+    es_entropy_threads(work, &call, call.n_threads);
     hide_surplus(&call);
     if (heads)
         finish_heads(&call, heads);

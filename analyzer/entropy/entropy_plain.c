@@ -1,8 +1,7 @@
 /* The entropy kernels with vectors of four floats, as gcc and clang have them
    on every machine. */
 #define LANES 4
-#define TILE 4
-#define PANELS 2
+#define TILE 6
 #define KERNELS es_entropy_kernels_plain
 #define KERNELS_NAME "plain"
 #define KERNELS_NEED ES_VECTORS_PLAIN

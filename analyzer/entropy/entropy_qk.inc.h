@@ -1,11 +1,12 @@
 /**
  * The kernels from queries and keys; part of entropy_kernels.inc.h.
  *
- * LANES keys make a packed panel (D,LANES), LANES queries a group. The products
- * q.k of a group and up to CHUNK keys are computed in register tiles of TILE
- * queries and PANELS panels, and kept in the first-level cache; then each row
- * goes over its products once for the maximum and once for the sums. With m
- * the largest product so far, x_j = (q.k_j - m) log2(e) scale <= 0 and p_j =
+ * Each lane has a query, and two vectors of them make a group; TILE keys make a
+ * packed tile. Products q.k of a group and up to CHUNK keys are computed in
+ * register tiles of one group and TILE keys, and kept in the first-level cache;
+ * then LANES rows at once go over their products, for the maximum and for the
+ * sums. With
+ * m the largest product so far, x_j = (q.k_j - m) log2(e) scale <= 0 and p_j =
  * 2^x_j:
  *
  *   weight = sum p_j,  spread = sum p_j x_j,  far = sum p_j |p - j|
@@ -20,55 +21,73 @@
 
 #define LOWEST_EXPONENT (-126.0F) /* smaller weights count as 1e-38 */
 
-/**
- * Products of TILE queries with `n_panels` (1, 2 or 3) panels. Inlined, so that
- * the number is a constant and all sums stay in registers.
+/* --- products ---------------------------------------------------------------
  */
-INLINED void multiply_tile(float *out, const float *q, ptrdiff_t q_row,
-                           const float *panels, int width, int n_panels)
+
+/**
+ * Products of n_vectors of queries with the first n_keys (a third of a tile,
+ * two, three) of a tile. Inlined, so that the numbers are constants and all
+ * sums stay in registers.
+ */
+INLINED void multiply_tile(float *out, const float *queries, const float *tile,
+                           int width, int n_keys, int n_vectors)
 {
-    ptrdiff_t next = (ptrdiff_t)width * LANES;
-    vec a[TILE], b[TILE], c[TILE];
+    vec a[TILE], b[TILE];
     UNROLL
-    for (int r = 0; r < TILE; r++)
-        a[r] = b[r] = c[r] = splat(0);
-    for (int d = 0; d < width; d++, q++, panels += LANES) {
-        vec k0 = load(panels);
-        vec k1 = n_panels > 1 ? load(panels + next) : k0;
-        vec k2 = n_panels > 2 ? load(panels + 2 * next) : k0;
-        UNROLL
-        for (int r = 0; r < TILE; r++) {
-            vec x = splat(q[r * q_row]);
-            a[r] = multiply_add(x, k0, a[r]);
-            if (n_panels > 1)
-                b[r] = multiply_add(x, k1, b[r]);
-            if (n_panels > 2)
-                c[r] = multiply_add(x, k2, c[r]);
+    for (int r = 0; r < n_keys; r++)
+        a[r] = b[r] = splat(0);
+    for (int d = 0; d < width; d += LANES, tile += TILE * LANES) {
+        const int n = min_int(LANES, width - d);
+        for (int c = 0; c < n; c++, queries += GROUP) {
+            const vec q0 = load(queries);
+            const vec q1 = n_vectors > 1 ? load(queries + LANES) : q0;
+            UNROLL
+            for (int r = 0; r < n_keys; r++) {
+                const vec k = splat(tile[r * LANES + c]);
+                a[r] = multiply_add(q0, k, a[r]);
+                if (n_vectors > 1)
+                    b[r] = multiply_add(q1, k, b[r]);
+            }
         }
     }
     UNROLL
-    for (int r = 0; r < TILE; r++) {
-        store(out + r * CHUNK, a[r]);
-        if (n_panels > 1)
-            store(out + r * CHUNK + LANES, b[r]);
-        if (n_panels > 2)
-            store(out + r * CHUNK + 2 * LANES, c[r]);
+    for (int r = 0; r < n_keys; r++) {
+        store(out + r * GROUP, a[r]);
+        if (n_vectors > 1)
+            store(out + r * GROUP + LANES, b[r]);
     }
 }
 
-/** Products of TILE queries with at least n keys: out (TILE,CHUNK). */
-APART void multiply(float *out, const float *q, ptrdiff_t q_row,
-                    const float *panels, int width, int n)
+/** Products of n_vectors of queries with at least n keys. */
+INLINED void multiply_tiles(float *out, const float *queries,
+                            const float *tiles, int width, int n, int n_vectors,
+                            ahead *next)
 {
     int j = 0;
-    for (; j + (PANELS - 1) * LANES < n; j += PANELS * LANES) {
-        multiply_tile(out + j, q, q_row, panels, width, PANELS);
-        panels += (ptrdiff_t)PANELS * width * LANES;
+    for (; j + 2 * TILE / 3 < n; j += TILE, tiles += tile_size(width)) {
+        prefetch_some(next);
+        multiply_tile(out + j * GROUP, queries, tiles, width, TILE, n_vectors);
     }
-    if (PANELS > 2 && j + LANES < n)
-        multiply_tile(out + j, q, q_row, panels, width, 2);
+    if (j + TILE / 3 < n)
+        multiply_tile(out + j * GROUP, queries, tiles, width, 2 * TILE / 3,
+                      n_vectors);
     else if (j < n)
-        multiply_tile(out + j, q, q_row, panels, width, 1);
+        multiply_tile(out + j * GROUP, queries, tiles, width, TILE / 3,
+                      n_vectors);
+}
+
+/** Products of the first vector of a group with at least n[0] keys and of the
+ *  second with n[1], which are no fewer: out (n[1],GROUP). */
+APART void multiply(float *out, const float *queries, const float *tiles,
+                    int width, const int n[2], ahead *next)
+{
+    const int n_tiles = (n[0] + TILE - 1) / TILE;
+    const int both = min_int(n_tiles * TILE, n[1]);
+    multiply_tiles(out, queries, tiles, width, both, 2, next);
+    if (both < n[1])
+        multiply_tiles(out + (ptrdiff_t)both * GROUP + LANES, queries + LANES,
+                       tiles + n_tiles * tile_size(width), width, n[1] - both,
+                       1, next);
 }
 
 /** tanh(x), absolute error below 1.2e-7, relative below 2e-7 for small x; NaN
@@ -88,48 +107,93 @@ static inline vec vec_tanh(vec x)
     return (vec)((uvec)value | ((uvec)x & 0x80000000U));
 }
 
-/** Puts n products of a row through tanh. What is not finite stays so. */
-static void cap_products(float *products, int n, float scale)
+/** Puts n products of every row through tanh. What is not finite stays so. */
+static void cap_products(float *products, int n, vec scale)
 {
-    for (int j = 0; j < n; j += LANES) {
-        vec s = load(products + j);
-        store(products + j,
-              multiply_add(s, splat(0), vec_tanh(s * splat(scale))));
+    for (float *end = products + n * GROUP; products < end; products += GROUP) {
+        const vec s = load(products);
+        store(products, multiply_add(s, splat(0), vec_tanh(s * scale)));
     }
 }
 
-/** Lanes [first, end) of a, the others of b. Both may lie outside. */
-static inline vec choose_between(int first, int end, vec a, vec b)
+/* --- sums -------------------------------------------------------------------
+ */
+
+/** Which of a chunk's keys the rows of a group see: row r those from first[r]
+ *  to n[r] - 1; all of them those from `whole` to `split` - 1. */
+typedef struct seen {
+    int begin, whole, split, end; /* do not decrease */
+    int32_t first[LANES], n[LANES];
+} seen;
+
+/** Keys [j, end) as the rows of a group from i on see them, counted from j.
+ *  Lanes beyond the part do as the last row. */
+static seen seen_keys(const es_entropy_part *part, int i, int j, int end)
 {
-    vec low = choose_first(clamp_int(end, 0, LANES), a, b);
-    return choose_first(clamp_int(first, 0, LANES), b, low);
+    seen out;
+    for (int r = 0; r < LANES; r++) {
+        const int row = min_int(i + r, part->end - 1);
+        out.first[r] = clamp_int(es_keys_begin(part->keys, row), j, end) - j;
+        out.n[r] = clamp_int(es_keys_end(part->keys, row), j, end) - j;
+    }
+    out.begin = out.first[0];
+    out.end = out.n[LANES - 1];
+    out.whole = min_int(out.first[LANES - 1], out.end);
+    out.split = out.n[0] > out.whole ? out.n[0] : out.whole;
+    return out;
 }
 
-/** Largest of products [first, n), in LANES parts, -inf where there are fewer.
- *  *damage: zeros, but NaN somewhere if a product is not finite. */
-static inline vec row_top(const float *products, int first, int n, vec *damage)
+/** The lanes of the rows that see key c: all ones. */
+static inline ivec who_sees(const seen *keys, int c)
 {
-    vec top = splat(-INFINITY), bad = splat(0), nought = splat(0);
-    int j = first / LANES * LANES;
-    if (j < first) {
-        vec s = load(products + j);
-        top = choose_between(first - j, n - j, s, top);
-        s = choose_between(first - j, n - j, s, nought);
-        bad = multiply_add(s, nought, bad);
-        j += LANES;
-    }
-    for (; j + LANES <= n; j += LANES) {
-        vec s = load(products + j);
-        top = larger(s, top);
-        bad = multiply_add(s, nought, bad);
-    }
-    if (j < n) {
-        vec s = load(products + j);
-        top = larger(choose_first(n - j, s, top), top);
-        bad = multiply_add(choose_first(n - j, s, nought), nought, bad);
-    }
-    *damage = bad;
-    return top;
+    ivec first, n;
+    memcpy(&first, keys->first, sizeof first);
+    memcpy(&n, keys->n, sizeof n);
+    return (ivec)(first <= c) & (ivec)(n > c);
+}
+
+/** Products with key c; `other` where a row does not see it. */
+INLINED vec seen_product(const float *products, const seen *keys, int c,
+                         float other)
+{
+    return choose(who_sees(keys, c), load(products + c * GROUP), splat(other));
+}
+
+/** The largest of each row's products, -inf where it sees none. */
+INLINED vec largest_product(const float *products, const seen *keys)
+{
+    vec top[4];
+    int c = keys->begin;
+    for (int i = 0; i < 4; i++)
+        top[i] = splat(-INFINITY);
+    for (; c < keys->whole; c++)
+        top[0] = larger(seen_product(products, keys, c, -INFINITY), top[0]);
+    for (; c + 4 <= keys->split; c += 4)
+        for (int i = 0; i < 4; i++)
+            top[i] = larger(load(products + (c + i) * GROUP), top[i]);
+    for (; c < keys->split; c++)
+        top[0] = larger(load(products + c * GROUP), top[0]);
+    for (; c < keys->end; c++)
+        top[0] = larger(seen_product(products, keys, c, -INFINITY), top[0]);
+    return larger(larger(top[0], top[1]), larger(top[2], top[3]));
+}
+
+/** Zeros, but NaN where a row sees a product that is not finite. Needed only
+ *  for -inf beside others: NaN and inf spoil a row's sums by themselves. */
+APART vec find_damage(const float *products, const seen *keys)
+{
+    vec damage = splat(0);
+    for (int c = keys->begin; c < keys->end; c++)
+        damage =
+            multiply_add(seen_product(products, keys, c, 0), splat(0), damage);
+    return damage;
+}
+
+/** Can a product of the group be infinite? */
+static bool may_overflow(const workspace *work, int row)
+{
+    const vec reach = load(work->length + row) * splat(work->longest_key);
+    return !(largest_lane(reach) < 1e37F);
 }
 
 /** x of some products; `scale` with the log2(e). */
@@ -138,197 +202,178 @@ static inline vec exponent(vec product, vec top, vec scale)
     return larger(splat(LOWEST_EXPONENT), (product - top) * scale);
 }
 
-/** Where the keys of a row's products stand, seen from its query. */
-typedef struct places {
-    bool wanted;      /* else the rest is unused */
-    const int *index; /* of the keys, or NULL: one after the other */
-    int64_t position; /* of the query; without an index from the first key */
-} places;
-
-/** |p - j| of LANES keys from number j on, of which n are there. */
-static inline vec distances(const places *at, int j, int n)
-{
-    float away[LANES];
-    for (int r = 0; r < LANES; r++) {
-        const int64_t key =
-            at->index ? at->index[j + min_int(r, n - 1)] : j + r;
-        away[r] = (float)(at->position - key);
-    }
-    return (vec)((ivec)load(away) & 0x7fffffff);
-}
-
-/** The sums of a row's latest keys, in LANES parts. */
+/** The sums of the latest keys of a group. */
 typedef struct row_sums {
     vec weight, spread, far;
 } row_sums;
 
-INLINED void add_products(row_sums *sums, vec p, vec x, const places *at, int j,
-                          int n)
+/** How products become exponents, and where their keys stand, seen from the
+ *  first row of the group; `places` is NULL if nobody wants distances. */
+typedef struct weighing {
+    vec top, scale;
+    const float *places;
+} weighing;
+
+static inline vec lane_numbers(void)
 {
+    vec out;
+    for (int r = 0; r < LANES; r++)
+        out[r] = (float)r;
+    return out;
+}
+
+/** Adds the products with key c to the sums. */
+INLINED void add_key(row_sums *sums, const float *products, int c,
+                     const weighing *by, const seen *keys, bool far)
+{
+    vec x = exponent(load(products + c * GROUP), by->top, by->scale);
+    vec p = vec_exp2(x);
+    if (keys) {
+        const ivec visible = who_sees(keys, c);
+        x = choose(visible, x, splat(0));
+        p = choose(visible, p, splat(0));
+    }
     sums->weight += p;
     sums->spread = multiply_add(p, x, sums->spread);
-    if (at->wanted)
-        sums->far = multiply_add(p, distances(at, j, n), sums->far);
+    if (far)
+        sums->far = multiply_add(
+            p, size_of(lane_numbers() - splat(by->places[c])), sums->far);
 }
 
-/** Adds products [first, n) to the sums. at->wanted is a constant, so that
- *  distances cost only those who want them. */
-INLINED void add_row(row_sums *sums, const float *products, int first, int n,
-                     vec top, vec scale, const places *at)
+/** Adds a chunk's products to the sums. `far` is a constant, so that distances
+ *  cost only those who want them. */
+INLINED void add_keys(row_sums *sums, const float *products, const weighing *by,
+                      const seen *keys, bool far)
 {
-    const vec nought = splat(0);
-    int j = first / LANES * LANES;
-    if (j < first) {
-        vec x = exponent(load(products + j), top, scale);
-        x = choose_between(first - j, n - j, x, nought);
-        vec p = choose_between(first - j, n - j, vec_exp2(x), nought);
-        add_products(sums, p, x, at, j, n - j);
-        j += LANES;
-    }
-    for (; j + LANES <= n; j += LANES) {
-        vec x = exponent(load(products + j), top, scale);
-        add_products(sums, vec_exp2(x), x, at, j, LANES);
-    }
-    if (j < n) {
-        vec x = exponent(load(products + j), top, scale);
-        x = choose_first(n - j, x, nought);
-        vec p = choose_first(n - j, vec_exp2(x), nought);
-        add_products(sums, p, x, at, j, n - j);
-    }
+    int c = keys->begin;
+    for (; c < keys->whole; c++)
+        add_key(sums, products, c, by, keys, far);
+    for (; c < keys->split; c++)
+        add_key(sums, products, c, by, NULL, far);
+    for (; c < keys->end; c++)
+        add_key(sums, products, c, by, keys, far);
 }
 
-/** The keys of a block from j on, seen from row i. */
-INLINED places places_of(const es_entropy_part *part, int i, int j, bool wanted)
+APART void add_weights_alone(row_sums *sums, const float *products,
+                             const weighing *by, const seen *keys)
+{
+    add_keys(sums, products, by, keys, false);
+}
+
+APART void add_weights_and_distances(row_sums *sums, const float *products,
+                                     const weighing *by, const seen *keys)
+{
+    add_keys(sums, products, by, keys, true);
+}
+
+/** What a chunk adds to the sums of a group. */
+static row_sums sum_keys(const float *products, const weighing *by,
+                         const seen *keys)
+{
+    row_sums sums = {splat(0), splat(0), splat(0)};
+    if (by->places)
+        add_weights_and_distances(&sums, products, by, keys);
+    else
+        add_weights_alone(&sums, products, by, keys);
+    return sums;
+}
+
+/** Where n keys from j on stand, seen from row i, if somebody wants to know. */
+static const float *places_of(const workspace *work,
+                              const es_entropy_part *part, int i, int j, int n)
 {
     const int *index = part->keys->index;
     const int64_t position = (int64_t)part->keys->offset + i;
-    if (!wanted)
-        return (places){.wanted = false};
-    return (places){.wanted = true,
-                    .index = index ? index + j : NULL,
-                    .position = index ? position : position - j};
-}
-
-/** Brings the sums of a group from their old maximum to the new one, and adds
- *  what its latest keys give. */
-static inline void merge(const workspace *work, int row, vec top, vec scale,
-                         const row_sums *more)
-{
-    vec weight = load(work->weight + row);
-    vec spread = load(work->spread + row);
-    vec x = exponent(load(work->top + row), top, scale);
-    vec factor = vec_exp2(x);
-    vec far = multiply_add(load(work->far + row), factor, more->far);
-    spread = multiply_add(weight, x, spread);
-    store(work->weight + row, multiply_add(weight, factor, more->weight));
-    store(work->spread + row, multiply_add(spread, factor, more->spread));
-    store(work->far + row, far);
-    store(work->top + row, top);
+    if (!part->rows.distance)
+        return NULL;
+    for (int c = 0; c < n; c++)
+        work->places[c] =
+            (float)((index ? index[j + c] : (int64_t)j + c) - position);
+    return work->places;
 }
 
 /** Adds the products of a group, rows from i on, with keys from j on to the
- *  state of its rows, of which row r sees [first[r], n[r]). */
-INLINED void absorb_of(const workspace *work, const es_entropy_part *part,
-                       int i, int j, const int first[LANES], const int n[LANES],
-                       bool wanted)
+ *  state of its rows. */
+static void absorb(const workspace *work, const es_entropy_part *part, int i,
+                   int j, const float *products, const seen *keys)
 {
     const int row = i - part->first;
-    vec weights[LANES], spreads[LANES], fars[LANES], tops[LANES];
-    float new_top[LANES], exponent_scale[LANES];
-    for (int r = 0; r < LANES; r++)
-        tops[r] =
-            row_top(work->products + r * CHUNK, first[r], n[r], &spreads[r]);
-    vec top = larger(largest_of_rows(tops), load(work->top + row));
-    vec scale = load(work->scale + row) * splat(LOG2_E);
-    store(new_top, top);
-    store(exponent_scale, scale);
-    for (int r = 0; r < LANES; r++) {
-        const places at = places_of(part, i + r, j, wanted);
-        row_sums sums = {splat(0), spreads[r], splat(0)};
-        add_row(&sums, work->products + r * CHUNK, first[r], n[r],
-                splat(new_top[r]), splat(exponent_scale[r]), &at);
-        weights[r] = sums.weight;
-        spreads[r] = sums.spread;
-        fars[r] = sums.far;
-    }
-    row_sums more = {sum_rows(weights), sum_rows(spreads), splat(0)};
-    if (wanted)
-        more.far = sum_rows(fars);
-    merge(work, row, top, scale, &more);
+    const vec old = load(work->top + row);
+    const vec weight = load(work->weight + row);
+    const weighing by = {larger(largest_product(products, keys), old),
+                         load(work->scale + row) * splat(LOG2_E),
+                         places_of(work, part, i, j, keys->end)};
+    row_sums sums = sum_keys(products, &by, keys);
+    if (may_overflow(work, row))
+        sums.spread += find_damage(products, keys);
+    /* From the old maximum to the new one; no weight had none. */
+    const vec x =
+        choose(weight == splat(0), splat(0), exponent(old, by.top, by.scale));
+    const vec factor = vec_exp2(x);
+    const vec spread = multiply_add(weight, x, load(work->spread + row));
+    store(work->spread + row, multiply_add(spread, factor, sums.spread));
+    store(work->weight + row, multiply_add(weight, factor, sums.weight));
+    store(work->far + row,
+          multiply_add(load(work->far + row), factor, sums.far));
+    store(work->top + row, by.top);
 }
 
-APART void absorb(const workspace *work, const es_entropy_part *part, int i,
-                  int j, const int first[LANES], const int n[LANES])
-{
-    absorb_of(work, part, i, j, first, n, false);
-}
+/* --- groups -----------------------------------------------------------------
+ */
 
-APART void absorb_far(const workspace *work, const es_entropy_part *part, int i,
-                      int j, const int first[LANES], const int n[LANES])
+/** Keys [*j, *end) of a block are all that n rows from i on see; *j is where a
+ *  tile begins. */
+static inline void group_range(const es_entropy_part *part, int i, int n,
+                               int first, int *j, int *end)
 {
-    absorb_of(work, part, i, j, first, n, true);
-}
-
-/** Keys [j, end) as the rows of a group from i on see them, counted from j;
- *  none of the rows beyond the part. */
-static void seen_keys(int first[LANES], int n[LANES],
-                      const es_entropy_part *part, int i, int j, int end)
-{
-    for (int r = 0; r < LANES; r++) {
-        first[r] = n[r] = 0;
-        if (i + r >= part->end)
-            continue;
-        first[r] = clamp_int(es_keys_begin(part->keys, i + r), j, end) - j;
-        n[r] = clamp_int(es_keys_end(part->keys, i + r), j, end) - j;
-    }
-}
-
-/** Keys [*j, *end) of a block are all that a group sees; *j is where a panel
- *  begins. */
-static inline void group_range(const es_entropy_part *part, int i, int first,
-                               int *j, int *end)
-{
-    const int last = min_int(i + LANES, part->end) - 1;
+    const int last = min_int(i + n, part->end) - 1;
     const int begin = es_keys_begin(part->keys, i);
     *end = min_int(*end, es_keys_end(part->keys, last));
-    *j = first + (begin > first ? (begin - first) / LANES * LANES : 0);
+    *j = first + (begin > first ? (begin - first) / TILE * TILE : 0);
 }
 
 /** Is a row of the group from i on wanted? */
 static bool is_group_wanted(const es_entropy_part *part, int i)
 {
-    for (int r = i; r < i + LANES && r < part->end; r++)
+    for (int r = i; r < i + GROUP && r < part->end; r++)
         if (es_is_wanted(part, r))
             return true;
     return false;
 }
 
+/** What a chunk, keys from j on, adds to LANES rows from i on. */
+static void group_chunk(const workspace *work, const es_entropy_part *part,
+                        int i, int j, float *products, const seen *keys)
+{
+    const int row = i - part->first;
+    if (part->softcap > 0)
+        cap_products(products, keys->end, load(work->inner + row));
+    if (j == 0)
+        store(work->first + row, load(products));
+    absorb(work, part, i, j, products, keys);
+}
+
 /** One group, rows from i on, against the packed keys [first, end). */
 static void group_keys(const workspace *work, const es_entropy_part *part,
-                       int i, int first, int end)
+                       int i, int first, int end, ahead *next)
 {
-    int width = part->width, row = i - part->first, j;
-    int n_rows = min_int(LANES, part->end - i), from[LANES], n[LANES];
-    group_range(part, i, first, &j, &end);
+    const int width = part->width;
+    int j;
+    group_range(part, i, GROUP, first, &j, &end);
     if (j >= end || !is_group_wanted(part, i))
         return;
-    copy_queries(work, part, i);
+    copy_queries(work, part, i, GROUP);
     for (; j < end; j += CHUNK) {
-        seen_keys(from, n, part, i, j, min_int(end, j + CHUNK));
-        for (int r = 0; r < n_rows; r += TILE)
-            multiply(work->products + r * CHUNK,
-                     work->queries + r * work->q_row, work->q_row,
-                     work->keys + (ptrdiff_t)(j - first) * width, width,
-                     n[min_int(r + TILE, n_rows) - 1]);
-        for (int r = 0; r < n_rows && part->softcap > 0; r++)
-            cap_products(work->products + r * CHUNK, n[r],
-                         work->inner[row + r]);
-        for (int r = 0; r < n_rows && j == 0; r++)
-            work->first[row + r] = work->products[r * CHUNK];
-        if (part->rows.distance)
-            absorb_far(work, part, i, j, from, n);
-        else
-            absorb(work, part, i, j, from, n);
+        const int last = min_int(end, j + CHUNK);
+        const seen keys[] = {seen_keys(part, i, j, last),
+                             seen_keys(part, i + LANES, j, last)};
+        multiply(work->products, work->queries,
+                 packed_key(work, j - first, width), width,
+                 (int[]){keys[0].end, keys[1].end}, next);
+        group_chunk(work, part, i, j, work->products, &keys[0]);
+        if (i + LANES < part->end)
+            group_chunk(work, part, i + LANES, j, work->products + LANES,
+                        &keys[1]);
     }
 }
 
@@ -452,6 +497,7 @@ APART void finish_group(const workspace *work, const es_entropy_part *part,
 static void qk_rows(const es_entropy_part *part, float *scratch)
 {
     workspace work = carve(scratch, part->width);
+    ahead next = start_ahead(part);
     bool blurred[ES_QK_ROWS + LANES], any = false;
     const int begin = es_keys_begin(part->keys, part->first) / LANES * LANES;
     const int n_keys = es_keys_end(part->keys, part->end - 1);
@@ -460,8 +506,9 @@ static void qk_rows(const es_entropy_part *part, float *scratch)
     for (int first = begin; first < n_keys; first += block) {
         int end = min_int(first + block, n_keys);
         pack_keys(&work, part, first, end);
-        for (int i = part->first; i < part->end; i += LANES)
-            group_keys(&work, part, i, first, end);
+        for (int i = part->first; i < part->end; i += GROUP) {
+            group_keys(&work, part, i, first, end, &next);
+        }
     }
     for (int i = part->first; i < part->end; i += LANES)
         finish_group(&work, part, i, blurred + (i - part->first));
