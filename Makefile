@@ -337,6 +337,8 @@ MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
 ifeq ($(filter-out x86_64-%,$(MACHINE)),)
 $(BUILD)/obj/%_avx512.o: VECTOR = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
     $(VECTOR_OPTIMISE)
+$(BUILD)/obj/%_amx.o: VECTOR = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
+    -mavx512bf16 -mamx-tile -mamx-bf16 $(VECTOR_OPTIMISE)
 $(BUILD)/obj/%_avx2.o: VECTOR = -mavx2 -mfma $(VECTOR_OPTIMISE)
 $(BUILD)/obj/%_x86.o: VECTOR = $(VECTOR_OPTIMISE)
 endif

@@ -12,9 +12,9 @@
 
 const es_entropy_kernels *const *es_entropy_kernels_all(size_t *n)
 {
-    static const es_entropy_kernels *const all[] = {&es_entropy_kernels_avx512,
-                                                    &es_entropy_kernels_avx2,
-                                                    &es_entropy_kernels_plain};
+    static const es_entropy_kernels *const all[] = {
+        &es_entropy_kernels_amx, &es_entropy_kernels_avx512,
+        &es_entropy_kernels_avx2, &es_entropy_kernels_plain};
     *n = sizeof all / sizeof all[0];
     return all;
 }

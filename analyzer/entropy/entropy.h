@@ -43,8 +43,10 @@
  * callers need no OpenMP. Results have the same bits whatever the number.
  * Calls may be made from several threads at a time.
  *
- * **Instructions.** AVX-512, AVX2 or plain C: chosen on the first call, which
- * compares each with the double-precision form before it is trusted.
+ * **Instructions.** AMX, AVX-512, AVX2 or plain C: chosen on the first call,
+ * which compares each with the double-precision form before it is trusted.
+ * Where the processor has AMX that call requests its tiles of Linux, as PyTorch
+ * does: signal stacks that are set later have to be of AT_MINSIGSTKSZ bytes.
  */
 #ifndef ES_ENTROPY_H
 #define ES_ENTROPY_H
@@ -286,7 +288,7 @@ ES_API es_status es_qk_statistics(const es_rows *rows, const es_heads *heads,
                                   const es_attention_shape *shape,
                                   int n_threads) ES_MUST_USE;
 
-/** "avx512", "avx2" or "plain": what the two use on this machine. */
+/** "amx", "avx512", "avx2" or "plain": what the two use on this machine. */
 ES_API const char *es_entropy_variant(void);
 
 #endif

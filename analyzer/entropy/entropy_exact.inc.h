@@ -283,7 +283,7 @@ APART void exact_rows(workspace *work, const es_entropy_part *part, int begin,
     }
     for (int first = begin; first < n_keys; first += block) {
         const int end = min_int(first + block, n_keys);
-        if (n_keys - begin > block) /* else they are still there */
+        if (n_keys - begin > block || work->is_split) /* else still there */
             pack_keys(work, part, first, end);
         for (int r = 0; r < n_rows; r += LANES)
             for (int i = r; i < r + LANES && i < n_rows; i++)

@@ -271,8 +271,9 @@ typedef struct es_entropy_kernels {
     void (*log2)(float *out, const float *x, size_t n);
 } es_entropy_kernels;
 
-extern const es_entropy_kernels es_entropy_kernels_avx512,
-    es_entropy_kernels_avx2, es_entropy_kernels_plain;
+extern const es_entropy_kernels es_entropy_kernels_amx,
+    es_entropy_kernels_avx512, es_entropy_kernels_avx2,
+    es_entropy_kernels_plain;
 
 /** All sets, fastest first; the last one runs everywhere. */
 const es_entropy_kernels *const *es_entropy_kernels_all(size_t *n);

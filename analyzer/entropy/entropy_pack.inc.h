@@ -20,6 +20,7 @@ typedef struct workspace {
     float *places;   /* (CHUNK) of keys, seen from the first query of a group */
     float *queries;  /* (D,GROUP), one group */
     float *keys;     /* one block of tiles */
+    bool is_split;   /* keys and queries, into bfloat16 */
     float longest_key; /* largest |k|^2 so far */
     float highest_key; /* largest |k_c| so far */
     /* of each row of the part, up to ES_QK_ROWS: */

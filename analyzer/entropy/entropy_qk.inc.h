@@ -90,6 +90,50 @@ APART void multiply(float *out, const float *queries, const float *tiles,
                        1, next);
 }
 
+#ifdef MATRIX_TILES
+#include "analyzer/entropy/entropy_split.inc.h"
+#else
+#endif
+
+/* Products of a part, by matrix tiles where work->is_split. */
+
+static bool take_keys(workspace *work, const es_entropy_part *part, int first,
+                      int end)
+{
+#ifdef MATRIX_TILES
+    if (work->is_split)
+        return split_keys(work, part, first, end);
+#endif
+    pack_keys(work, part, first, end);
+    return true;
+}
+
+static bool take_queries(const workspace *work, const es_entropy_part *part,
+                         int i)
+{
+#ifdef MATRIX_TILES
+    if (work->is_split)
+        return split_queries(work, part, i);
+#endif
+    copy_queries(work, part, i, GROUP);
+    return true;
+}
+
+/** Products of a group with keys from packed key j on: each vector of queries
+ *  with n[0], n[1] of them or more. */
+static void take_products(const workspace *work, const es_entropy_part *part,
+                          int j, const int n[2], ahead *next)
+{
+#ifdef MATRIX_TILES
+    if (work->is_split) {
+        multiply_split(work, part, j, n[1], next);
+        return;
+    }
+#endif
+    multiply(work->products, work->queries, packed_key(work, j, part->width),
+             part->width, n, next);
+}
+
 /** tanh(x), absolute error below 1.2e-7, relative below 2e-7 for small x; NaN
  *  for NaN. */
 static inline vec vec_tanh(vec x)
@@ -329,7 +373,8 @@ static inline void group_range(const es_entropy_part *part, int i, int n,
     const int last = min_int(i + n, part->end) - 1;
     const int begin = es_keys_begin(part->keys, i);
     *end = min_int(*end, es_keys_end(part->keys, last));
-    *j = first + (begin > first ? (begin - first) / TILE * TILE : 0);
+    *j =
+        first + (begin > first ? (begin - first) / ES_QK_TILE * ES_QK_TILE : 0);
 }
 
 /** Is a row of the group from i on wanted? */
@@ -353,28 +398,29 @@ static void group_chunk(const workspace *work, const es_entropy_part *part,
     absorb(work, part, i, j, products, keys);
 }
 
-/** One group, rows from i on, against the packed keys [first, end). */
-static void group_keys(const workspace *work, const es_entropy_part *part,
+/** One group, rows from i on, against the packed keys [first, end); false if
+ *  it has numbers that cannot be split. */
+static bool group_keys(const workspace *work, const es_entropy_part *part,
                        int i, int first, int end, ahead *next)
 {
-    const int width = part->width;
     int j;
     group_range(part, i, GROUP, first, &j, &end);
     if (j >= end || !is_group_wanted(part, i))
-        return;
-    copy_queries(work, part, i, GROUP);
+        return true;
+    if (!take_queries(work, part, i))
+        return false;
     for (; j < end; j += CHUNK) {
         const int last = min_int(end, j + CHUNK);
         const seen keys[] = {seen_keys(part, i, j, last),
                              seen_keys(part, i + LANES, j, last)};
-        multiply(work->products, work->queries,
-                 packed_key(work, j - first, width), width,
-                 (int[]){keys[0].end, keys[1].end}, next);
+        take_products(work, part, j - first, (int[]){keys[0].end, keys[1].end},
+                      next);
         group_chunk(work, part, i, j, work->products, &keys[0]);
         if (i + LANES < part->end)
             group_chunk(work, part, i + LANES, j, work->products + LANES,
                         &keys[1]);
     }
+    return true;
 }
 
 static void start_rows(const workspace *work, const es_entropy_part *part)
@@ -494,26 +540,53 @@ APART void finish_group(const workspace *work, const es_entropy_part *part,
     write_group(&part->rows, &group, row, n);
 }
 
-static void qk_rows(const es_entropy_part *part, float *scratch)
+/** All rows of a part; false if it has numbers that cannot be split. */
+static bool do_rows(workspace *work, const es_entropy_part *part)
 {
-    workspace work = carve(scratch, part->width);
     ahead next = start_ahead(part);
     bool blurred[ES_QK_ROWS + LANES], any = false;
     const int begin = es_keys_begin(part->keys, part->first) / LANES * LANES;
     const int n_keys = es_keys_end(part->keys, part->end - 1);
     const int block = es_qk_block(part->keys->n, part->width);
-    start_rows(&work, part);
+    start_rows(work, part);
     for (int first = begin; first < n_keys; first += block) {
-        int end = min_int(first + block, n_keys);
-        pack_keys(&work, part, first, end);
-        for (int i = part->first; i < part->end; i += GROUP) {
-            group_keys(&work, part, i, first, end, &next);
-        }
+        const int end = min_int(first + block, n_keys);
+        if (!take_keys(work, part, first, end))
+            return false;
+        for (int i = part->first; i < part->end; i += GROUP)
+            if (!group_keys(work, part, i, first, end, &next))
+                return false;
     }
     for (int i = part->first; i < part->end; i += LANES)
-        finish_group(&work, part, i, blurred + (i - part->first));
+        finish_group(work, part, i, blurred + (i - part->first));
     for (int r = 0; r < part->end - part->first; r++)
         any = any || blurred[r];
     if (any)
-        exact_rows(&work, part, begin, n_keys, block, blurred);
+        exact_rows(work, part, begin, n_keys, block, blurred);
+    return true;
+}
+
+#ifdef MATRIX_TILES
+/** The same with matrix tiles. */
+static bool do_split_rows(workspace *work, const es_entropy_part *part)
+{
+    if (!can_split(part))
+        return false;
+    work->is_split = true;
+    configure_matrices();
+    const bool done = do_rows(work, part);
+    _tile_release();
+    return done;
+}
+#endif
+
+static void qk_rows(const es_entropy_part *part, float *scratch)
+{
+    workspace work = carve(scratch, part->width);
+#ifdef MATRIX_TILES
+    if (do_split_rows(&work, part))
+        return;
+    work = carve(scratch, part->width);
+#endif
+    do_rows(&work, part);
 }

@@ -12,7 +12,7 @@ static void test_entropy_choice__all_sets_agree_with_the_reference(void **state)
     size_t n;
     const es_entropy_kernels *const *all = es_entropy_kernels_all(&n);
     (void)state;
-    assert_int_equal(n, 3);
+    assert_int_equal(n, 4);
     assert_int_equal(all[n - 1]->needs, ES_VECTORS_PLAIN);
     for (size_t i = 0; i < n; i++)
         if (es_vectors_supported(all[i]->needs))

@@ -1,0 +1,233 @@
+/**
+ * Products of queries and keys by AMX, sixteen by sixteen at a time; part of
+ * entropy_qk.inc.h.
+ *
+ * AMX multiplies bfloat16 and adds in float32. A float32 is the sum of three
+ * bfloat16, a float16 of two, exactly: its LEVELS, each at most 2^-8 of the one
+ * before. Of products of levels those are left out that are below 2^-24 of the
+ * whole; what remains is as close as a sum of float32 products, and small ones
+ * are added first. Subnormal numbers count as 0 and the largest overflow, so
+ * that numbers and scales above MOST_SPLIT are for the other products.
+ */
+#include <immintrin.h>
+
+#define MOST_SPLIT 0x1p40F
+#define MOST_LEVELS 3
+#define SIDE 16    /* keys or queries of a matrix tile */
+#define DEEP 32    /* numbers of each */
+#define MATRIX 512 /* SIDE * DEEP bfloat16 */
+
+/** Of an input, by how many bfloat16 each number is represented. */
+static inline int levels_of(es_entropy_type type)
+{
+    return type == ES_ENTROPY_F32 ? 3 : type == ES_ENTROPY_F16 ? 2 : 1;
+}
+
+/** Matrix tiles of SIDE rows. */
+static inline int matrices_of(int width, es_entropy_type type)
+{
+    return (width + DEEP - 1) / DEEP * levels_of(type);
+}
+
+/** Tiles 0 to 3 take sums, 4 and 5 keys, 6 and 7 queries: 16 rows of 64 bytes
+ *  each. */
+static void configure_matrices(void)
+{
+    struct {
+        uint8_t palette, start, reserved[14];
+        uint16_t row_size[16];
+        uint8_t n_rows[16];
+    } setting = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        setting.row_size[i] = 64;
+        setting.n_rows[i] = SIDE;
+    }
+    _tile_loadconfig(&setting);
+}
+
+/** x as the nearest bfloat16. */
+static inline vec round_half(vec x)
+{
+    return (vec)(((uvec)x + 0x8000) & 0xffff0000);
+}
+
+/** DEEP numbers from number c of a row on as levels; notes how long and high
+ *  they are. Beyond n they are 0. */
+INLINED void split_row(vec levels[MOST_LEVELS], es_numbers row, int c, int n,
+                       vec *squares, vec *heights)
+{
+    vec low = load_numbers(row, c, clamp_int(n - c, 0, LANES));
+    vec high = load_numbers(row, c + LANES, clamp_int(n - c - LANES, 0, LANES));
+    *squares = multiply_add(low, low, *squares);
+    *squares = multiply_add(high, high, *squares);
+    *heights = larger(size_of(low), *heights);
+    *heights = larger(size_of(high), *heights);
+    const int last = levels_of(row.type) - 1;
+    UNROLL
+    for (int level = 0; level <= last; level++) {
+        /* The last is exact; a NaN remains in it. */
+        const vec a = level < last ? round_half(low) : low;
+        const vec b = level < last ? round_half(high) : high;
+        levels[level] = (vec)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
+        low -= a;
+        high -= b;
+    }
+}
+
+/** Packs visible keys [first, end): of SIDE keys each DEEP numbers of a level
+ *  are a matrix tile. Missing keys of the last are 0. */
+INLINED void split_keys_of(workspace *work, const es_entropy_part *part,
+                           int first, int end, es_numbers k)
+{
+    const int width = part->width, n_levels = levels_of(k.type);
+    uint16_t *out = (uint16_t *)(void *)work->keys;
+    vec longest = splat(work->longest_key), highest = splat(work->highest_key);
+    for (int j = first; j < end; j += SIDE) {
+        vec squares[LANES];
+        for (int r = 0; r < SIDE; r++) {
+            const int n = j + r < end ? width : 0;
+            const es_numbers key =
+                es_numbers_from(k, n ? key_row(part, j + r) : 0);
+            squares[r] = splat(0);
+            for (int c = 0; c < width; c += DEEP) {
+                vec levels[MOST_LEVELS];
+                split_row(levels, key, c, n, &squares[r], &highest);
+                for (int level = 0; level < n_levels; level++)
+                    memcpy(out + (c / DEEP * n_levels + level) * MATRIX +
+                               r * DEEP,
+                           &levels[level], sizeof levels[level]);
+            }
+        }
+        longest = larger(sum_rows(squares), longest);
+        out += (ptrdiff_t)matrices_of(width, k.type) * MATRIX;
+    }
+    work->longest_key = largest_lane(longest);
+    work->highest_key = largest_lane(highest);
+}
+
+static bool split_keys(workspace *work, const es_entropy_part *part, int first,
+                       int end)
+{
+    WITH_TYPE(part->k, split_keys_of, work, part, first, end);
+    return work->highest_key <= MOST_SPLIT;
+}
+
+/** SIDE queries, rows from i on: of each DEEP numbers of a level a matrix tile
+ *  whose rows hold two numbers of every query. */
+INLINED void split_queries_of(uint16_t *out, const workspace *work,
+                              const es_entropy_part *part, int i, es_numbers in)
+{
+    const int width = part->width, n_levels = levels_of(in.type);
+    vec squares[LANES], heights[LANES];
+    for (int r = 0; r < SIDE; r++)
+        squares[r] = heights[r] = splat(0);
+    for (int c = 0; c < width; c += DEEP) {
+        vec blocks[MOST_LEVELS][LANES];
+        for (int r = 0; r < SIDE; r++) {
+            const int n = i + r < part->end ? width : 0;
+            const es_numbers row =
+                es_numbers_from(in, n ? (i + r) * part->in_row : 0);
+            vec levels[MOST_LEVELS];
+            split_row(levels, row, c, n, &squares[r], &heights[r]);
+            for (int level = 0; level < n_levels; level++)
+                blocks[level][r] = levels[level];
+        }
+        for (int level = 0; level < n_levels; level++, out += MATRIX) {
+            transpose(blocks[level]);
+            memcpy(out, blocks[level], sizeof blocks[level]);
+        }
+    }
+    store(work->length + i - part->first, sum_rows(squares));
+    store(work->height + i - part->first, largest_of_rows(heights));
+}
+
+/** A group of queries; false if one is too large. */
+static bool split_queries(const workspace *work, const es_entropy_part *part,
+                          int i)
+{
+    uint16_t *out = (uint16_t *)(void *)work->queries;
+    const ptrdiff_t half =
+        (ptrdiff_t)matrices_of(part->width, part->in.type) * MATRIX;
+    const float *height = work->height + i - part->first;
+    WITH_TYPE(part->in, split_queries_of, out, work, part, i);
+    WITH_TYPE(part->in, split_queries_of, out + half, work, part, i + SIDE);
+    return largest_lane(larger(load(height), load(height + SIDE))) <=
+           MOST_SPLIT;
+}
+
+/** Keys and queries of one call, as matrix tiles. */
+typedef struct matrices {
+    const uint16_t *keys, *queries;
+    ptrdiff_t key_side, query_side; /* from one SIDE rows to the next */
+    int n_deep, key_levels, query_levels;
+} matrices;
+
+/** Adds the products of level a of n_sides times SIDE keys and level b of a
+ *  group, DEEP numbers from 32 d on. */
+INLINED void add_matrices(const matrices *m, int d, int a, int b, int n_sides)
+{
+    const uint16_t *k = m->keys + (d * m->key_levels + a) * MATRIX;
+    const uint16_t *q = m->queries + (d * m->query_levels + b) * MATRIX;
+    _tile_loadd(4, k, 64);
+    _tile_loadd(6, q, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, q + m->query_side, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    if (n_sides > 1) {
+        _tile_loadd(5, k + m->key_side, 64);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+}
+
+/** Products of a group with n_sides (1 or 2) times SIDE keys. */
+INLINED void multiply_matrices(float *out, const matrices *m, int n_sides)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int d = 0; d < m->n_deep; d++)
+        for (int depth = MOST_LEVELS - 1; depth >= 0; depth--)
+            for (int a = 0; a <= depth; a++)
+                if (a < m->key_levels && depth - a < m->query_levels)
+                    add_matrices(m, d, a, depth - a, n_sides);
+    _tile_stored(0, out, GROUP * 4);
+    _tile_stored(1, out + SIDE, GROUP * 4);
+    if (n_sides > 1) {
+        _tile_stored(2, out + SIDE * GROUP, GROUP * 4);
+        _tile_stored(3, out + SIDE * GROUP + SIDE, GROUP * 4);
+    }
+}
+
+/** Products of a group with at least n keys from packed key j on. */
+APART void multiply_split(const workspace *work, const es_entropy_part *part,
+                          int j, int n, ahead *next)
+{
+    const int width = part->width;
+    matrices m = {
+        .queries = (const uint16_t *)(const void *)work->queries,
+        .key_side = (ptrdiff_t)matrices_of(width, part->k.type) * MATRIX,
+        .query_side = (ptrdiff_t)matrices_of(width, part->in.type) * MATRIX,
+        .n_deep = (width + DEEP - 1) / DEEP,
+        .key_levels = levels_of(part->k.type),
+        .query_levels = levels_of(part->in.type)};
+    m.keys = (const uint16_t *)(const void *)work->keys + j / SIDE * m.key_side;
+    for (int c = 0; c < n; c += 2 * SIDE, m.keys += 2 * m.key_side) {
+        float *out = work->products + (ptrdiff_t)c * GROUP;
+        prefetch_some(next);
+        if (c + SIDE < n)
+            multiply_matrices(out, &m, 2);
+        else
+            multiply_matrices(out, &m, 1);
+    }
+}
+
+/** Do the part's width and scales suit these products? */
+static bool can_split(const es_entropy_part *part)
+{
+    const double most = part->temperature
+                            ? part->scale * (1 / ES_TEMPERATURE_FLOOR)
+                            : part->scale;
+    return part->width <= ES_QK_WIDTH_SPLIT && most <= (double)MOST_SPLIT;
+}
