@@ -95,6 +95,54 @@ static void qk_sink_off(const es_entropy_part *part, float *scratch)
     part->rows.sink[1] += 1e-3F;
 }
 
+static void qk_missing_off(const es_entropy_part *part, float *scratch)
+{
+    es_entropy_kernels_plain.qk(part, scratch);
+    part->rows.missing[3] += 1e-3F;
+}
+
+static void qk_forgets_the_learnt_sink(const es_entropy_part *part,
+                                       float *scratch)
+{
+    es_entropy_part without = *part;
+    without.sink_logit = NULL;
+    es_entropy_kernels_plain.qk(&without, scratch);
+}
+
+static void qk_distance_off(const es_entropy_part *part, float *scratch)
+{
+    es_entropy_kernels_plain.qk(part, scratch);
+    part->rows.distance[part->end - 1 - part->first] *= 1.0001F;
+}
+
+static void qk_distance_signed(const es_entropy_part *part, float *scratch)
+{
+    es_entropy_kernels_plain.qk(part, scratch);
+    for (int i = 0; i < part->end - part->first; i++)
+        part->rows.distance[i] = -part->rows.distance[i];
+}
+
+static void qk_top_off(const es_entropy_part *part, float *scratch)
+{
+    es_entropy_kernels_plain.qk(part, scratch);
+    part->rows.top[2] -= 1e-3F;
+}
+
+static void qk_counts_nothing(const es_entropy_part *part, float *scratch)
+{
+    es_entropy_kernels_plain.qk(part, scratch);
+    for (int i = 0; i < part->end - part->first; i++)
+        part->rows.nonfinite[i] = 0;
+}
+
+static void qk_hides_nan(const es_entropy_part *part, float *scratch)
+{
+    es_entropy_kernels_plain.qk(part, scratch);
+    for (int i = 0; i < part->end - part->first; i++)
+        if (isnan(part->rows.entropy[i]))
+            part->rows.entropy[i] = 0;
+}
+
 static void qk_drops_last_key(const es_entropy_part *part, float *scratch)
 {
     es_entropy_keys keys = *part->keys;
@@ -109,16 +157,20 @@ static void test_entropy_choice__faults_are_found(void **state)
     void (*probs[])(const es_entropy_part *) = {
         probs_one_row_off, probs_counts_nothing, probs_hides_nan,
         probs_sees_masked, probs_does_nothing};
-    void (*qk[])(const es_entropy_part *,
-                 float *) = {qk_one_row_off, qk_lse_off, qk_logit_off,
-                             qk_sink_off, qk_drops_last_key};
+    void (*qk[])(const es_entropy_part *, float *) = {
+        qk_one_row_off,    qk_lse_off,         qk_logit_off,
+        qk_sink_off,       qk_missing_off,     qk_forgets_the_learnt_sink,
+        qk_distance_off,   qk_distance_signed, qk_top_off,
+        qk_counts_nothing, qk_hides_nan,       qk_drops_last_key};
+    const int n_probs = sizeof probs / sizeof probs[0];
+    const int n = n_probs + (int)(sizeof qk / sizeof qk[0]);
     (void)state;
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < n; i++) {
         es_entropy_kernels faulty = es_entropy_kernels_plain;
-        if (i < 5)
+        if (i < n_probs)
             faulty.probs = probs[i];
         else
-            faulty.qk = qk[i - 5];
+            faulty.qk = qk[i - n_probs];
         const es_entropy_kernels *const sets[] = {&faulty,
                                                   &es_entropy_kernels_plain};
         assert_false(es_entropy_kernels_agree(&faulty));
