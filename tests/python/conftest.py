@@ -6,6 +6,8 @@ from pathlib import Path
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# Decided when triton is loaded; PyTorch compiles for the CPU without it.
+os.environ.setdefault("TRITON_INTERPRET", "1")
 root = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
 if "ENTROPYSCAN_INSTALLED" not in os.environ:

@@ -1,6 +1,6 @@
 """Statistics of attention heads from queries and keys: by the C library for
-tensors of the CPU, by query blocks in PyTorch for all else. Both say the same
-of NaN and missing values (analyzer/entropy/entropy.h is the manual).
+tensors of the CPU, by kernels on CUDA devices (_device), by query blocks in
+PyTorch for all else. All say the same of NaN and missing values (analyzer/entropy/entropy.h is the manual).
 
 Letters: B batch, H heads of queries, T queries, S keys, D width of a head.
 Every function returns a float32 tensor (len(SERIES), H)."""
@@ -75,6 +75,12 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
     if what.scale is None:
         what = dataclasses.replace(what, scale=query.shape[-1] ** -0.5)
     with torch.no_grad(), torch.autocast(query.device.type, enabled=False):
+        if query.device.type == "cuda":
+            from . import _device  # which needs this module
+
+            heads = _device.measure(query, key, what)
+            if heads is not None:
+                return heads
         bias, visible = what.bias, _understand(what, query.shape[2], key.shape[2])
         if isinstance(visible, Tensor):  # a mask that adds other numbers than -inf
             bias = visible if bias is None else bias + visible
