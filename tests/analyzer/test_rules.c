@@ -1,6 +1,6 @@
 /** Rules on histories whose verdict is known beforehand. */
 #include "analyzer/flags/bands.h"
-#include "tests/support/ruled.h"
+#include "tests/support/judged.h"
 #include "tests/support/test.h"
 
 #define L 3

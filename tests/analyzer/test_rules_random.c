@@ -5,7 +5,7 @@
  * back leaves no trace.
  */
 #include "tests/support/chance.h"
-#include "tests/support/ruled.h"
+#include "tests/support/judged.h"
 #include "tests/support/test.h"
 
 #define MAX_SAMPLES 60
@@ -102,7 +102,7 @@ typedef struct oracle {
     double past[MAX_VALUES][MAX_SAMPLES]; /* (n_past) sorted */
     size_t n_past[MAX_VALUES];
     bool doubtful; /* a ratio too near to its threshold for a histogram */
-    es_ruled_episode episodes[MAX_SAMPLES];
+    es_judged_episode episodes[MAX_SAMPLES];
     size_t n;
 } oracle;
 
@@ -243,7 +243,7 @@ static size_t streak_at(size_t *first, size_t *last, const oracle *by, size_t i,
     return n;
 }
 
-static void mark_share(const oracle *by, es_ruled_episode *to, size_t i)
+static void mark_share(const oracle *by, es_judged_episode *to, size_t i)
 {
     for (size_t l = 0; l < by->of->n_layers; l++) {
         double n = 0, n_holds = 0;
@@ -258,7 +258,7 @@ static void mark_share(const oracle *by, es_ruled_episode *to, size_t i)
     }
 }
 
-static void extend(const oracle *by, es_ruled_episode *to, size_t unit,
+static void extend(const oracle *by, es_judged_episode *to, size_t unit,
                    size_t first, size_t last)
 {
     bool share = by->rule->aggregate == ES_RULE_SHARE;
@@ -285,9 +285,9 @@ static void extend(const oracle *by, es_ruled_episode *to, size_t unit,
     }
 }
 
-static es_ruled_episode *open_episode(oracle *by)
+static es_judged_episode *open_episode(oracle *by)
 {
-    es_ruled_episode *to = &by->episodes[by->n++];
+    es_judged_episode *to = &by->episodes[by->n++];
     memset(to, 0, sizeof *to);
     to->said.onset = INT64_MAX;
     to->said.last = INT64_MIN;
@@ -310,7 +310,7 @@ static bool is_judged(const oracle *by, size_t i)
 static void expect(oracle *by)
 {
     const es_rule *rule = by->rule;
-    es_ruled_episode *open = NULL;
+    es_judged_episode *open = NULL;
     size_t quiet = 0;
     for (size_t i = 0; i < by->of->n_samples; i++) {
         bool any = false;
@@ -389,7 +389,7 @@ static void detour(es_ruled *ruled, const history *of, size_t from)
     ruled->n_opened = n_opened;
 }
 
-static void assert_same(const es_ruled_episode *a, const es_ruled_episode *b,
+static void assert_same(const es_judged_episode *a, const es_judged_episode *b,
                         const oracle *by)
 {
     double slack = by->rule->reference == ES_RULE_HISTORY ? 1.0 / 32 : 1e-12;

@@ -1,7 +1,6 @@
 /** Runs compared with each other; among them runs that know little, or lie. */
 #include "tests/support/compared.h"
 #include "tests/support/golden_text.h"
-#include "tests/support/loaded.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 

@@ -3,7 +3,6 @@
 #include "cli/figures/cost.h"
 #include "cli/runs/json.h"
 #include "tests/support/figured.h"
-#include "tests/support/loaded.h"
 #include "tests/support/recorded.h"
 #include "tests/support/shown.h"
 #include "tests/support/test.h"

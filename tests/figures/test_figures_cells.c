@@ -4,7 +4,6 @@
 #include "cli/figures/source.h"
 #include "render/figures/heatmap.h"
 #include "tests/support/figured.h"
-#include "tests/support/loaded.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 

@@ -4,7 +4,6 @@
  * or a coordinate that is not finite in other sizes too.
  */
 #include "cli/figures/drawing.h"
-#include "tests/support/loaded.h"
 #include "tests/support/pictures.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"

@@ -1,6 +1,6 @@
 /* The recorder judges what it writes: its alerts are among the run's events. */
 #include "cli/runs/summary.h"
-#include "tests/support/loaded.h"
+#include "tests/support/recorded.h"
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 

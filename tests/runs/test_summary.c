@@ -1,7 +1,6 @@
 /** The summary of a run, from files: what it holds, its flags, and what is said
  *  of them. */
 #include "cli/runs/summary.h"
-#include "tests/support/loaded.h"
 #include "tests/support/paper.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"

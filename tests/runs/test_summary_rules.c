@@ -1,9 +1,8 @@
 /** Further rules over runs in files, finished and growing. */
 #include "cli/runs/summary.h"
 #include "tests/support/chance.h"
-#include "tests/support/loaded.h"
+#include "tests/support/judged.h"
 #include "tests/support/recorded.h"
-#include "tests/support/ruled.h"
 #include "tests/support/test.h"
 
 #define L 3
@@ -209,7 +208,7 @@ static int64_t push_new(es_ruled *ruled, es_reader *reader, int64_t from)
 
 static int by_rule(const void *a, const void *b)
 {
-    const es_ruled_episode *x = a, *y = b;
+    const es_judged_episode *x = a, *y = b;
     if (x->rule != y->rule)
         return x->rule < y->rule ? -1 : 1;
     return (x->said.onset > y->said.onset) - (x->said.onset < y->said.onset);

@@ -1,6 +1,6 @@
 /* Figures of runs in files: loaded, drawn, compared. */
 #include "tests/support/figured.h"
-#include "tests/support/loaded.h"
+#include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
 void es_figure(es_figured *out, const char *series, size_t n,

@@ -1,14 +1,16 @@
-/** A judge whose episodes are kept, for tests. */
+/** A judge, or rules, whose episodes are kept, for tests. */
 #ifndef ES_TESTS_JUDGED_H
 #define ES_TESTS_JUDGED_H
 
 #include "analyzer/flags/flags.h"
+#include "analyzer/flags/rules.h"
 #include "tests/support/auto.h"
 
 #define ES_JUDGED_VALUES 256 /* L*H at most */
 #define ES_JUDGED_EPISODES 512
 
 typedef struct es_judged_episode {
+    size_t rule;     /* of those that episodes of rules have */
     es_episode said; /* layers and heads point nowhere: use those below */
     unsigned char layers[ES_JUDGED_VALUES], heads[ES_JUDGED_VALUES];
 } es_judged_episode;
@@ -44,5 +46,25 @@ void es_judged_span(const es_judged_episode *episode, int64_t onset,
 
 /** The marked ones, as "9 10 11"; borrowed until the next call. */
 const char *es_judged_list(const unsigned char *marks, size_t n);
+
+typedef struct es_ruled {
+    es_judge_run run;
+    void *workspace;
+    size_t size;
+    es_rules *rules;
+    es_judged_episode episodes[ES_JUDGED_EPISODES]; /* (n) as they came */
+    size_t n;
+    es_judged_episode opened[ES_JUDGED_EPISODES]; /* (n_opened) announced */
+    size_t n_opened;
+} es_ruled;
+
+/** Fails the test if anything does. */
+es_ruled *es_ruled_new(es_judge_run run, const es_rule *rules, size_t n);
+void es_ruled_free(es_ruled *ruled);
+AUTO_OF(es_ruled, es_ruled_free)
+
+/** A rule "r" on train `series`, otherwise es_rule_default. */
+es_rule es_rule_on(const char *series, es_rule_aggregate aggregate,
+                   es_rule_comparison comparison, double threshold);
 
 #endif

@@ -1,7 +1,8 @@
-/** Runs written value by value, for tests. */
+/** Runs written value by value, and loaded as they are summed up. */
 #ifndef ES_TESTS_RECORDED_H
 #define ES_TESTS_RECORDED_H
 
+#include "cli/runs/summary.h"
 #include "tests/support/run_files.h"
 
 typedef struct es_recorded {
@@ -33,5 +34,16 @@ void es_record_value(es_recorded *to, const char *name, int64_t step,
 void es_record_end(es_recorded *to, es_run_status status);
 
 void es_record_close(es_recorded *to);
+
+AUTO_OF(es_run_summary, es_summary_free)
+
+es_run_summary *es_loaded(const char *path, size_t run,
+                          const es_summary_options *options);
+
+/** As the program does without options. */
+es_run_summary *es_loaded_run(const char *path, size_t run);
+
+/** The first run, by this series. */
+es_run_summary *es_loaded_series(const char *path, const char *series);
 
 #endif

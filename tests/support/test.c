@@ -1,4 +1,5 @@
-/* The list of a program's tests, which constructors fill in, and its main. */
+/* The list of a program's tests, which constructors fill in, and its main; the
+   comparison of numbers. */
 #include "tests/support/test.h"
 
 #define TESTS_MOST 128
@@ -39,4 +40,9 @@ __attribute__((weak)) int main(void)
     }
     return _cmocka_run_group_tests("tests", tests, n_tests, group_setup,
                                    group_teardown);
+}
+
+bool near(double a, double b, double tolerance)
+{
+    return fabs(a - b) <= tolerance || (isnan(a) && isnan(b));
 }

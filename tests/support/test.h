@@ -14,7 +14,6 @@
 
 #include "analyzer/base/value.h"
 #include "tests/support/cmocka_all.h"
-#include "tests/support/near.h"
 #include "tests/support/run_files.h"
 
 #include <errno.h>
@@ -47,6 +46,9 @@
     {                                                                          \
         es_test_group(setup, teardown);                                        \
     }
+
+/** |a - b| <= tolerance, or both are NaN. */
+bool near(double a, double b, double tolerance);
 
 /** For TEST, TEST_EACH and TEST_GROUP. */
 void es_test_list(const char *name, CMUnitTestFunction function);
