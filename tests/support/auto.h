@@ -8,7 +8,7 @@
 #include <string.h>
 
 /** A pointer to a type of which AUTO_OF has said how it is released. */
-#define AUTO(type) __attribute__((cleanup(type##_auto))) type *
+#define AUTO(type) AUTO_BY(type##_auto) type *
 #define AUTO_OF(type, release)                                                 \
     static inline void type##_auto(type **thing)                               \
     {                                                                          \
@@ -17,8 +17,8 @@
 
 AUTO_OF(FILE, fclose)
 
-/** Before a declaration: release(&variable). */
-#define AUTO_BY(release) __attribute__((cleanup(release)))
+/** Before a declaration: release(&variable). It may have no other use. */
+#define AUTO_BY(release) __attribute__((cleanup(release), unused))
 
 /** Before the declaration of a pointer: free. */
 #define AUTO_FREE AUTO_BY(es_auto_free)
