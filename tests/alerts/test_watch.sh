@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # entropy-scan watch: alerts delivered once, in time, whatever is killed.
-set -uo pipefail
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir

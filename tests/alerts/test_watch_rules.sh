@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # entropy-scan watch --rules: further rules, judged as the runs grow.
-set -uo pipefail
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir

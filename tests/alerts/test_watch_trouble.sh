@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # entropy-scan watch: clocks, files, disks and servers that misbehave.
-set -uo pipefail
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir

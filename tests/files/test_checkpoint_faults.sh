@@ -4,13 +4,10 @@
 # in one line.
 #
 #   ES_SEED=17  the same random moments again
-set -uo pipefail
 . tests/support/tap.sh
 . tests/support/background.sh
 . tests/support/corpus.sh
 plan_dir
-train=$PWD/$BUILD/entropy-train
-case $BUILD in /*) train=$BUILD/entropy-train ;; esac
 ES_SEED=${ES_SEED:-$RANDOM}
 RANDOM=$ES_SEED
 echo "# ES_SEED=$ES_SEED"

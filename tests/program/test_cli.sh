@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # entropy-scan as people use it: import, show, draw, compare, export, merge.
-set -uo pipefail
 . tests/support/tap.sh
 plan_dir
-case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
-scan=$bin/entropy-scan golden=$PWD/tests/golden
+golden=$PWD/tests/golden
 [[ $ES_SHARED = /* ]] || ES_SHARED=$PWD/$ES_SHARED
 cd "$dir"
 

@@ -1,11 +1,8 @@
 #!/usr/bin/env bash
 # Bad input and bad command lines: the exit code, and one line that names the
 # object and what to do.
-set -uo pipefail
 . tests/support/tap.sh
 plan_dir
-case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
-scan=$bin/entropy-scan
 cd "$dir"
 
 # NAME CODE REGEX COMMAND...: like exits, and the message is one line.

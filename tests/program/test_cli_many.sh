@@ -1,11 +1,8 @@
 #!/usr/bin/env bash
 # Many runs: folders, conditions, order, a line of JSON for each.
-set -uo pipefail
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir
-case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
-scan=$bin/entropy-scan
 cd "$dir"
 
 run() { # PATH ARCH FIRST-HEAD: three layers of two heads, at ctx 128

@@ -3,7 +3,6 @@
 # runs gives another result with exit 0. `make faults` tries them all.
 #
 #   ES_SEED=17  another sample
-set -uo pipefail
 . tests/support/tap.sh
 points=300
 without_sanitizers 'a process has other system calls then'

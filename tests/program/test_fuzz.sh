@@ -2,7 +2,6 @@
 # Every fuzz target, a fixed number of inputs from a fixed seed: that the
 # targets work, and that nothing breaks which has broken easily. `make fuzz`
 # looks for longer.
-set -uo pipefail
 . tests/support/tap.sh
 plan_dir
 compiler=${FUZZ_CC:-clang}

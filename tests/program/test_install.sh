@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # What make install leaves behind serves a program outside this repository.
-set -uo pipefail
 . tests/support/tap.sh
 plan_dir
 

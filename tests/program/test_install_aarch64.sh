@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The recording library on aarch64, with plain kernels: built by Debian's cross
 # compiler, run by qemu, with the entropies that it has here.
-set -uo pipefail
 . tests/support/tap.sh
 plan_dir
 

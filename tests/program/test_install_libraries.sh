@@ -2,7 +2,6 @@
 # The two libraries as a program outside this repository meets them: one header,
 # nothing exported that it does not declare, no SQLite beside the training, one
 # error message for both, shared or static.
-set -uo pipefail
 . tests/support/tap.sh
 plan_dir
 export PKG_CONFIG_PATH=$dir/lib/pkgconfig LD_LIBRARY_PATH=$dir/lib

@@ -2,7 +2,6 @@
 # What clusters need: no function that came after glibc 2.28, and, linked by zig
 # for that glibc, no newer version of any symbol, no SQLite beside it, and a
 # recording that works, on an old kernel too.
-set -uo pipefail
 . tests/support/tap.sh
 plan_dir
 

@@ -1,24 +1,21 @@
 #!/usr/bin/env bash
 # Every command of README.md and samples/README.md works: their ```sh blocks are
 # run one after the other, in a folder with copies of the recorded runs.
-set -uo pipefail
 . tests/support/tap.sh
 . tests/support/optuna.sh
 plan_dir
 without_sanitizers 'other tests run the same commands'
 
-root=$PWD
-case $BUILD in /*) build=$BUILD ;; *) build=$root/$BUILD ;; esac
 ln -s "$root/samples" "$dir/samples"
 cp samples/runs/*.db "$dir"
-ln -s "$build" "$dir/build"
+ln -s "$bin" "$dir/build"
 
 # The programs are built already, `make test` is what runs this, and the demo
 # is run short; make install stays inside the folder.
 cat >"$dir/shims" <<END
 unset MAKEFLAGS MAKELEVEL MFLAGS
 export PYTHONDONTWRITEBYTECODE=1
-export PATH="$build:\$PATH" DEMO_STEPS=12 DESTDIR="$dir/installed"
+export PATH="$bin:\$PATH" DEMO_STEPS=12 DESTDIR="$dir/installed"
 git() { :; }
 cd() { :; }
 python3() { "$python" "\$@"; }

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # tests/tools/run.sh, which all else relies on: what it counts as failed, and
 # what runs at the same time.
-set -uo pipefail
 . tests/support/tap.sh
 . tests/support/background.sh # until_true, ended
 without_sanitizers 'it is about a script'

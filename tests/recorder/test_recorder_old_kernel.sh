@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Recording on Linux 4.18 and in containers that refuse what they do not know:
 # the tests of recording and of processes, kill -9 included, pass there too.
-set -uo pipefail
 . tests/support/tap.sh
 plan_dir
 

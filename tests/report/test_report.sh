@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # entropy-scan report: what the page holds, and how it behaves in a browser.
-set -uo pipefail
 . tests/support/tap.sh
 plan_dir
-case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
-scan=$bin/entropy-scan here=$PWD/tests/report
+here=$PWD/tests/report
 export PYTHONDONTWRITEBYTECODE=1
 cd "$dir"
 
@@ -70,7 +68,9 @@ cat >fonts.conf <<'XML'
 <dir>/usr/share/fonts/truetype/dejavu</dir></fontconfig>
 XML
 export FONTCONFIG_FILE=$dir/fonts.conf
-if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
+if [ -n "${SAN:-}" ]; then
+    skip 'reports in a browser' 'it would run the same scripts of the page'
+elif command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
     "$scan" report -q evil.db other.db -o two.html || exit 1
     TMPDIR=$dir relay browser python3 "$here/browser.py" "$scan" "$dir"
 else

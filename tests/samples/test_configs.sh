@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # samples/configs: what is committed is what the table says, and all of it can
 # be trained.
-set -uo pipefail
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
-train=$BUILD/entropy-train
 configs=samples/configs
 
 mkdir "$dir/made"

@@ -1,13 +1,10 @@
 #!/usr/bin/env bash
 # entropy-corpus --tokenizer bpe: no byte is lost, the same files give the same
 # tokens; --ids packs what other tokenizers made; both train.
-set -uo pipefail
 . tests/support/tap.sh
 without_sanitizers 'entropy-corpus is Python'
 plan_dir
-corpus=$BUILD/entropy-corpus
 python() { /usr/bin/python3 "$@"; } # the one that Debian's modules are of
-train=$BUILD/entropy-train
 
 number() { od -An -tu8 -j"$2" -N8 "$1" | tr -d ' '; }
 field() { od -An -tu4 -j"$2" -N4 "$1" | tr -d ' '; }

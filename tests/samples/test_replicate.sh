@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # `make replicate`, small: trains what is listed, once; decides the claims.
-set -uo pipefail
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

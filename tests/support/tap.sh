@@ -1,5 +1,11 @@
 # TAP for shell tests: . tests/support/tap.sh; plan_dir; check ...; finish
+# $root is the repository, $bin where the programs are.
+set -uo pipefail
 count=0
+root=$PWD
+export BUILD=${BUILD:-build}
+case $BUILD in /*) bin=$BUILD ;; *) bin=$root/$BUILD ;; esac
+scan=$bin/entropy-scan train=$bin/entropy-train corpus=$bin/entropy-corpus
 
 plan_dir() { # $dir: a folder of this test's own, removed at the end
     dir=$(mktemp -d)

@@ -1,8 +1,6 @@
 # What the tests of `entropy-scan watch` share: . tests/support/watching.sh, after
 # tests/support/tap.sh and tests/support/background.sh. Goes into $dir; $root is where it was.
 . tests/support/corpus.sh
-case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
-scan=$bin/entropy-scan train=$bin/entropy-train root=$PWD
 cd "$dir"
 
 # The state of a watcher of folder NAME; nothing if there is none yet.

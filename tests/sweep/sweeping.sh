@@ -2,8 +2,6 @@
 # into $dir, where x.tok is to train on; $root is where it was.
 . tests/support/background.sh
 . tests/support/corpus.sh
-case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
-scan=$bin/entropy-scan root=$PWD
 cd "$dir"
 write_source src
 "$bin/entropy-corpus" -q -o x.tok src || echo 'Bail out! no corpus'

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # entropy-scan sweep --slurm against a real Slurm, which tests/slurm starts.
-set -uo pipefail
 . tests/support/tap.sh
 . tests/slurm/cluster.sh
 missing=$(cluster_missing)

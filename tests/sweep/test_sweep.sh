@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # entropy-scan sweep: every run once, whatever is interrupted, doomed or broken.
-set -uo pipefail
 . tests/support/tap.sh
 plan_dir
 . tests/sweep/sweeping.sh

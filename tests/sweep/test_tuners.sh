@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # samples/schedulers: a shell's loop and a study of Optuna stop trainings whose
 # heads collapse or turn NaN, and no others.
-set -uo pipefail
 . tests/support/tap.sh
 . tests/support/optuna.sh
 without_sanitizers 'it is about scripts; other tests stop trainings'

@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # entropy-scan --tui and its live view, in a pseudo-terminal.
-set -uo pipefail
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
-case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
 
 write_source "$dir/source"
 "$bin/entropy-corpus" -q -o "$dir/corpus.tok" "$dir/source" || exit 1

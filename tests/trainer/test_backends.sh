@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # Back-ends by name: what is found, what falls back, and what is said where a
 # library or a device is missing, is another one, or fails in mid-run.
-set -uo pipefail
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
-train=$BUILD/entropy-train
 unset ENTROPY_TRAIN_CUDA WRAPPED
 
 own_corpus "$dir/corpus.tok" || exit 1

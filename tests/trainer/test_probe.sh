@@ -1,12 +1,9 @@
 #!/usr/bin/env bash
 # An existing model probed, and trained on: what a training's evaluation said
 # of it is what the probe says.
-set -uo pipefail
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
-train=$BUILD/entropy-train
-scan=$BUILD/entropy-scan
 
 write_source "$dir/src" 90
 "$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'

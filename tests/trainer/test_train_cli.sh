@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # entropy-train as its users meet it: results, exit codes, one line of error.
-set -uo pipefail
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
-train=$BUILD/entropy-train
 small=(--n-layer 2 --n-head 3 --d-model 12 --ctx 16 --batch 4 --threads 1
     --eval-batches 2 --data "$dir/x.tok")
 

@@ -4,13 +4,10 @@
 # whatever happens to the training, what it had recorded is in a sound file.
 #
 #   ES_SEED=17  the same random moments again
-set -uo pipefail
 . tests/support/tap.sh
 . tests/support/corpus.sh
 . tests/support/background.sh
 plan_dir
-train=$PWD/$BUILD/entropy-train scan=$PWD/$BUILD/entropy-scan
-case $BUILD in /*) train=$BUILD/entropy-train scan=$BUILD/entropy-scan ;; esac
 ES_SEED=${ES_SEED:-$RANDOM}
 RANDOM=$ES_SEED
 echo "# ES_SEED=$ES_SEED"
