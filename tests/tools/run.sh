@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs test programs and scripts, JOBS at a time (one more than there are
+# Runs test programs and scripts, JOBS at a time (two more than there are
 # processors, for some sleep), prints what failed in full and one line for the
 # rest, and closes with "N passed, N failed, N skipped".
 #
@@ -14,7 +14,7 @@ export CMOCKA_MESSAGE_OUTPUT=tap ES_SHARED=${ES_SHARED:-../shared} BUILD=${BUILD
 export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-2}
 # Kernels for another processor are slower, of other digits, and a warning.
 unset OPENBLAS_CORETYPE
-jobs=${JOBS:-$(($(nproc) + 1))}
+jobs=${JOBS:-$(($(nproc) + 2))}
 
 # A locale that writes 1,5: our numbers have to be the same in it.
 if command -v localedef >/dev/null && [ ! -d "$BUILD/locale/de_DE.UTF-8" ]; then
