@@ -78,20 +78,6 @@ static es_status name_file(char out[PATH_MAX], const es_figure_job *job,
 
 /* --- colour scales that suit a series -------------------------------------*/
 
-void es_value_range_add(es_value_range *range, const float *values, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        double x = (double)values[i];
-        if (!isfinite(x))
-            continue;
-        range->low = fmin(range->low, x);
-        range->high = fmax(range->high, x);
-        range->zero = range->zero || x == 0;
-        if (x > 0)
-            range->least_positive = fmin(range->least_positive, x);
-    }
-}
-
 double es_drawing_top(const es_drawing *drawing)
 {
     double top = NAN;
@@ -101,7 +87,7 @@ double es_drawing_top(const es_drawing *drawing)
 }
 
 es_series_scale es_drawing_scale(const es_drawing *drawing,
-                                 const es_value_range *range, double top)
+                                 const es_range *range, double top)
 {
     const char *series = drawing->runs[0]->series;
     const es_head_statistic *head = es_head_statistic_find(series);

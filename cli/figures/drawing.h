@@ -3,7 +3,7 @@
 #define ES_DRAWING_H
 
 #include "cli/figures/figures.h"
-#include <math.h>
+#include "render/figures/axis.h"
 
 /** The runs that one figure shows. */
 typedef struct es_drawing {
@@ -37,21 +37,6 @@ const char *es_drawing_title(const es_drawing *drawing, size_t i);
 /** "step 400", "step 400, eval". Returns out (ES_CAPTION_MAX bytes). */
 char *es_drawing_step(char *out, const es_run_summary *run);
 
-/** The finite values of what is to be drawn. */
-typedef struct es_value_range {
-    double low, high;      /* infinite if there is none */
-    double least_positive; /* the same */
-    bool zero;             /* there is one */
-} es_value_range;
-
-#define ES_NO_VALUES                                                           \
-    {                                                                          \
-        INFINITY, -INFINITY, INFINITY, false                                   \
-    }
-
-/** Adds n values. */
-void es_value_range_add(es_value_range *range, const float *values, size_t n);
-
 typedef struct es_series_scale {
     double low, high; /* high is NaN if there is nothing to go by */
     bool logarithmic;
@@ -68,7 +53,7 @@ typedef struct es_series_scale {
  * the ceiling, the largest of the runs'.
  */
 es_series_scale es_drawing_scale(const es_drawing *drawing,
-                                 const es_value_range *range, double top);
+                                 const es_range *range, double top);
 
 /** The largest m of the runs; NaN if none is known. */
 double es_drawing_top(const es_drawing *drawing);

@@ -50,7 +50,7 @@ es_status es_draw_heatmap(es_picture **out, es_drawing *drawing)
     char note[sizeof drawing->note + 64];
     es_heatmap_panel *panels;
     char(*captions)[ES_CAPTION_MAX];
-    es_value_range range = ES_NO_VALUES;
+    es_range range = ES_RANGE_NONE;
     es_status status;
     if ((status = es_drawing_array(drawing, &panels, drawing->n)) < 0 ||
         (status = es_drawing_array(drawing, &captions, drawing->n)) < 0)
@@ -58,7 +58,7 @@ es_status es_draw_heatmap(es_picture **out, es_drawing *drawing)
     for (size_t i = 0; i < drawing->n; i++) {
         const es_run_summary *run = drawing->runs[i];
         panels[i] = heads_of(drawing, i, es_drawing_step(captions[i], run));
-        es_value_range_add(&range, run->values, run->n_rows * run->n_columns);
+        es_range_add_all(&range, run->values, run->n_rows * run->n_columns);
     }
     es_series_scale scale =
         es_drawing_scale(drawing, &range, es_drawing_top(drawing));
@@ -126,7 +126,7 @@ es_status es_draw_delta(es_picture **out, es_drawing *drawing)
     size_t n = drawing->n - 1, base = find_base(drawing);
     char note[512], axis[sizeof drawing->axis + 16];
     es_heatmap_panel *panels;
-    es_value_range range = ES_NO_VALUES;
+    es_range range = ES_RANGE_NONE;
     es_status status;
     if (!n)
         return es_fail(ES_ENOTFOUND,
@@ -139,8 +139,8 @@ es_status es_draw_delta(es_picture **out, es_drawing *drawing)
         es_heatmap_panel *panel = &panels[i];
         if ((status = subtract(panel, drawing, i < base ? i : i + 1)) < 0)
             return status;
-        es_value_range_add(&range, panel->values,
-                           (size_t)panel->n_layers * (size_t)panel->n_heads);
+        es_range_add_all(&range, panel->values,
+                         (size_t)panel->n_layers * (size_t)panel->n_heads);
     }
     /* As far below zero as above it, so that the sign is seen by the hue. */
     double most = range.low <= range.high ? fmax(-range.low, range.high) : NAN;

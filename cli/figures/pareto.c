@@ -116,16 +116,16 @@ static es_status gather(plan *p)
 
 /* --- the figure -----------------------------------------------------------*/
 
-static bool is_wide(double low, double high)
+static bool is_wide(const es_range *range)
 {
-    return low > 0 && high / low >= WIDE_RANGE;
+    return range->low > 0 && range->high / range->low >= WIDE_RANGE;
 }
 
 es_status es_draw_pareto(es_picture **out, es_drawing *drawing)
 {
     es_cost cost = drawing->options->cost;
     plan p = {.drawing = drawing};
-    double left = INFINITY, right = 0, low = INFINITY, high = 0;
+    es_range x = ES_RANGE_NONE, y = ES_RANGE_NONE;
     es_status status;
     if ((status = es_drawing_array(drawing, &p.points, drawing->n)) < 0 ||
         (status = gather(&p)) < 0)
@@ -138,19 +138,16 @@ es_status es_draw_pareto(es_picture **out, es_drawing *drawing)
         "%s. Lower left is better; no run is below the line. Of runs that "
         "differ in neither architecture nor cost the best is named.",
         es_cost_meaning(cost));
-    for (size_t i = 0; i < drawing->n; i++) {
-        if (!is_drawn(&p, i))
-            continue;
-        left = fmin(left, p.points[i].x);
-        right = fmax(right, p.points[i].x);
-        low = fmin(low, p.points[i].y);
-        high = fmax(high, p.points[i].y);
-    }
+    for (size_t i = 0; i < drawing->n; i++)
+        if (is_drawn(&p, i)) {
+            es_range_add(&x, p.points[i].x);
+            es_range_add(&y, p.points[i].y);
+        }
     return es_scatter_draw(out, &(es_scatter){.style = drawing->style,
                                               .points = p.points,
                                               .n = drawing->n,
-                                              .x_log = is_wide(left, right),
-                                              .y_log = is_wide(low, high),
+                                              .x_log = is_wide(&x),
+                                              .y_log = is_wide(&y),
                                               .x_counts = true,
                                               .front = true,
                                               .x_text = es_cost_text(cost),

@@ -303,7 +303,7 @@ static es_raster_panel panel_of(const es_drawing *drawing, size_t i,
 es_status es_draw_raster(es_picture **out, es_drawing *drawing)
 {
     es_max_policy policy = drawing->runs[0]->max.policy;
-    es_value_range range = ES_NO_VALUES;
+    es_range range = ES_RANGE_NONE;
     es_raster_panel *panels;
     double top = es_drawing_top(drawing);
     es_status status = es_drawing_array(drawing, &panels, drawing->n);
@@ -313,8 +313,7 @@ es_status es_draw_raster(es_picture **out, es_drawing *drawing)
         es_steps steps;
         if ((status = es_steps_read(&steps, drawing, drawing->runs[i])) < 0)
             return status;
-        es_value_range_add(&range, steps.values,
-                           steps.n_rows * steps.n_columns);
+        es_range_add_all(&range, steps.values, steps.n_rows * steps.n_columns);
         panels[i] = panel_of(drawing, i, &steps);
     }
     if (policy == ES_MAX_OBSERVED || policy == ES_MAX_RUN)

@@ -48,8 +48,8 @@ es_status es_draw_thresholds(es_picture **out, es_drawing *drawing)
     size_t n = drawing->n;
     es_heatmap_panel *panels;
     es_heatmap_side *sides;
-    es_value_range ranges[N_SIDES] = {ES_NO_VALUES, ES_NO_VALUES};
-    es_value_range heads = ES_NO_VALUES;
+    es_range ranges[N_SIDES] = {ES_RANGE_NONE, ES_RANGE_NONE};
+    es_range heads = ES_RANGE_NONE;
     es_status status;
     if ((status = es_drawing_array(drawing, &panels, n)) < 0 ||
         (status = es_drawing_array(drawing, &sides, n * N_SIDES)) < 0)
@@ -61,10 +61,10 @@ es_status es_draw_thresholds(es_picture **out, es_drawing *drawing)
         if ((status = load(&panels[i], own, drawing, i)) < 0)
             return status;
         size_t n_layers = (size_t)panel->n_layers;
-        es_value_range_add(&heads, panel->values,
-                           n_layers * (size_t)panel->n_heads);
+        es_range_add_all(&heads, panel->values,
+                         n_layers * (size_t)panel->n_heads);
         for (size_t side = 0; side < N_SIDES; side++)
-            es_value_range_add(&ranges[side], own[side].values, n_layers);
+            es_range_add_all(&ranges[side], own[side].values, n_layers);
     }
     for (size_t i = 0; i < n * N_SIDES; i++) { /* scales that all share */
         sides[i].low = ranges[i % N_SIDES].low;

@@ -2,7 +2,12 @@
 #include "render/figures/axis.h"
 
 #include "render/figures/title.h"
-#include <math.h>
+
+void es_range_add_all(es_range *range, const float *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        es_range_add(range, (double)values[i]);
+}
 
 /* The smallest of 1, 2, 5 times a power of ten that is at least `least`. */
 static double nice_step(double least)

@@ -3,6 +3,33 @@
 #define ES_AXIS_H
 
 #include "render/figures/theme.h"
+#include <math.h>
+
+/** What an axis or a scale has to show: the finite ones of the values added. */
+typedef struct es_range {
+    double low, high;      /* low > high: there is none */
+    double least_positive; /* infinite: none is above zero */
+    bool zero;             /* there is one */
+} es_range;
+
+#define ES_RANGE_NONE                                                          \
+    {                                                                          \
+        INFINITY, -INFINITY, INFINITY, false                                   \
+    }
+
+/** Adds a value, or (n) of them; what is not finite is left out. */
+static inline void es_range_add(es_range *range, double value)
+{
+    if (!isfinite(value))
+        return;
+    range->low = fmin(range->low, value);
+    range->high = fmax(range->high, value);
+    range->zero = range->zero || value == 0;
+    if (value > 0)
+        range->least_positive = fmin(range->least_positive, value);
+}
+
+void es_range_add_all(es_range *range, const float *values, size_t n);
 
 /** Ticks at first, first + step, ...: n of them, n >= 0. */
 typedef struct es_ticks {

@@ -20,9 +20,9 @@
 #define TICK_HEIGHT 15.0
 #define INSET 4.0 /* the first and last sample are clear of the edges */
 
-static const es_curves_range nothing = {INFINITY, -INFINITY, INFINITY, false};
+static const es_range nothing = ES_RANGE_NONE;
 
-static void measure_values(es_curves_sheet *sheet, es_curves_range *range,
+static void measure_values(es_curves_sheet *sheet, es_range *range,
                            const es_curve *curve, const float *values)
 {
     double limit = sheet->figure->limit;
@@ -31,11 +31,7 @@ static void measure_values(es_curves_sheet *sheet, es_curves_range *range,
     for (size_t i = 0; values && i < curve->n; i++) {
         double value = (double)values[i];
         if (isfinite(value) && value <= limit) {
-            range->least = fmin(range->least, value);
-            range->most = fmax(range->most, value);
-            range->zeros = range->zeros || value == 0;
-            if (value > 0)
-                range->smallest = fmin(range->smallest, value);
+            es_range_add(range, value);
         } else if (isfinite(value)) {
             sheet->beyond = fmax(sheet->beyond, value); /* not NaN's */
         } else if (values == curve->values && !es_is_missing(values[i])) {
@@ -68,14 +64,14 @@ static void measure_panel(es_curves_sheet *sheet, es_curves_block *block)
 
 static void share_range(es_curves_sheet *sheet)
 {
-    es_curves_range all = nothing;
+    es_range all = nothing;
     size_t n = sheet->figure->n_panels;
     for (size_t i = 0; i < n; i++) {
-        const es_curves_range *range = &sheet->blocks[i].range;
-        all.least = fmin(all.least, range->least);
-        all.most = fmax(all.most, range->most);
-        all.smallest = fmin(all.smallest, range->smallest);
-        all.zeros = all.zeros || range->zeros;
+        const es_range *range = &sheet->blocks[i].range;
+        all.low = fmin(all.low, range->low);
+        all.high = fmax(all.high, range->high);
+        all.least_positive = fmin(all.least_positive, range->least_positive);
+        all.zero = all.zero || range->zero;
     }
     for (size_t i = 0; i < n; i++)
         sheet->blocks[i].range = all;
@@ -83,12 +79,12 @@ static void share_range(es_curves_sheet *sheet)
 
 /* From the values' range to what the axis has to show: with zero where that
  * is not far away, and never empty. */
-static void choose_range(es_curves_range *range, const es_curves *figure)
+static void choose_range(es_range *range, const es_curves *figure)
 {
     double reference = figure->reference;
     bool referred = isfinite(reference);
     bool counted = figure->y_labels == ES_LABELS_COUNT;
-    double low = range->least, high = range->most;
+    double low = range->low, high = range->high;
     if (referred) {
         low = fmin(low, reference);
         high = fmax(high, reference);
@@ -101,8 +97,8 @@ static void choose_range(es_curves_range *range, const es_curves *figure)
         high = 0;
     if (low == high)
         high = 1;
-    range->least = low;
-    range->most = high;
+    range->low = low;
+    range->high = high;
 }
 
 /* One x axis for all, unless one panel would not be readable on it. */
@@ -139,7 +135,7 @@ static es_status measure_panels(es_curves_sheet *sheet)
                                              .last = -INFINITY,
                                              .range = nothing};
         measure_panel(sheet, &sheet->blocks[i]);
-        least = fmin(least, sheet->blocks[i].range.least);
+        least = fmin(least, sheet->blocks[i].range.low);
     }
     if (figure->logarithmic && least < 0)
         return es_fail(ES_EUSAGE,
@@ -159,7 +155,7 @@ static es_status measure_panels(es_curves_sheet *sheet)
 /* The range with some air, a share of it, except beyond zero. */
 static void set_linear(es_curves_block *b, const es_curves *figure, int most)
 {
-    double low = b->range.least, high = b->range.most;
+    double low = b->range.low, high = b->range.high;
     double height = b->plot.height, bottom = b->plot.y + height, share = AIR;
     if (figure->reference_text && height > 2 * ES_REFERENCE_HEIGHT)
         share =
@@ -184,8 +180,8 @@ static void set_linear(es_curves_block *b, const es_curves *figure, int most)
 static void set_upright(const es_curves_sheet *sheet, es_curves_block *b)
 {
     const es_curves *figure = sheet->figure;
-    bool zeros = figure->logarithmic && b->range.zeros;
-    double least = b->range.smallest;
+    bool zeros = figure->logarithmic && b->range.zero;
+    double least = b->range.least_positive;
     double height = b->plot.height - (zeros ? ES_ZERO_HEIGHT : 0);
     /* No more ticks than their labels leave space for. */
     int most = (int)fmax(2, fmin(MOST_TICKS, height / TICK_HEIGHT));
@@ -194,7 +190,7 @@ static void set_upright(const es_curves_sheet *sheet, es_curves_block *b)
             least = fmin(least, 1); /* counts begin at one */
         b->y0 = b->plot.y + height;
         b->upright =
-            es_axis_make(least, b->range.most, true, b->y0, b->plot.y, most);
+            es_axis_make(least, b->range.high, true, b->y0, b->plot.y, most);
         b->low = log10(b->upright.low);
         b->y_scale = height / (log10(b->upright.high) - b->low);
         b->logarithmic = true;
@@ -282,7 +278,7 @@ static es_status draw_block(const es_page *page, size_t i)
     const es_box *plot = &b->plot;
     bool labelled = figure->own_scales || es_page_is_first(page, i);
     es_draw_upright(canvas, plot, &b->upright, labelled, figure->y_text);
-    if (labelled && b->logarithmic && b->range.zeros) /* on their own line */
+    if (labelled && b->logarithmic && b->range.zero) /* on their own line */
         es_draw_label(canvas, plot->x - 5, es_curves_y(b, 0) + ES_SMALL_DROP,
                       ES_ALIGN_END, canvas->colors->ink, "0");
     draw_reference(sheet, b);

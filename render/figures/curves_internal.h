@@ -5,23 +5,17 @@
 #include "render/figures/curves.h"
 #include "render/figures/page.h"
 
-/** What the values of a scale's panels are. */
-typedef struct es_curves_range {
-    double least, most; /* what the scale has to show; finite when chosen */
-    double smallest;    /* above zero; infinite: none is */
-    bool zeros;
-} es_curves_range;
-
 /** One panel on the page. */
 typedef struct es_curves_block {
     const es_curves_panel *panel;
     es_box plot;
-    double first, last;    /* of x; first > last: no samples */
-    es_curves_range range; /* of y: of this panel, or of all */
-    double x0, x_scale;    /* x = x0 + (step - first) * x_scale */
-    double y0, y_scale;    /* y = y0 - (f(value) - low) * y_scale; f is the
-                              logarithm, or nothing */
-    double low;            /* at y0 */
+    double first, last; /* of x; first > last: no samples */
+    es_range range;     /* of y: of this panel, or of all; finite when it
+                           is chosen */
+    double x0, x_scale; /* x = x0 + (step - first) * x_scale */
+    double y0, y_scale; /* y = y0 - (f(value) - low) * y_scale; f is the
+                           logarithm, or nothing */
+    double low;         /* at y0 */
     bool logarithmic;
     es_axis across, upright;
 } es_curves_block;

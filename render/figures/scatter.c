@@ -374,21 +374,17 @@ static void set_axes(scatter_sheet *sheet)
 {
     const es_scatter *figure = sheet->figure;
     const es_box *plot = &sheet->page.panels[0].plot;
-    double left = INFINITY, right = -INFINITY, low = INFINITY, high = -INFINITY;
-    for (size_t i = 0; i < figure->n; i++) {
-        const es_point *point = &figure->points[i];
-        if (!sheet->marks[i].shown)
-            continue;
-        left = fmin(left, point->x);
-        right = fmax(right, point->x);
-        low = fmin(low, point->y);
-        high = fmax(high, point->y);
-    }
+    es_range x = ES_RANGE_NONE, y = ES_RANGE_NONE;
+    for (size_t i = 0; i < figure->n; i++)
+        if (sheet->marks[i].shown) {
+            es_range_add(&x, figure->points[i].x);
+            es_range_add(&y, figure->points[i].y);
+        }
     sheet->x_axis =
-        axis_for(left, right, figure->x_log, plot->x, plot->x + plot->width,
+        axis_for(x.low, x.high, figure->x_log, plot->x, plot->x + plot->width,
                  (int)fmin(MOST_TICKS, plot->width / TICK_GAP_X));
     sheet->y_axis =
-        axis_for(low, high, figure->y_log, plot->y + plot->height, plot->y,
+        axis_for(y.low, y.high, figure->y_log, plot->y + plot->height, plot->y,
                  (int)fmin(MOST_TICKS, plot->height / TICK_GAP_Y));
     if (figure->x_counts)
         sheet->x_axis.labels = ES_LABELS_COUNT;

@@ -72,17 +72,17 @@ static bool shown(const es_timeline_plot *plot, size_t i)
 /* Of whole numbers no parts. */
 static es_axis value_axis(const es_timeline_plot *plot, const es_box *box)
 {
-    double low = INFINITY, high = -INFINITY;
+    es_range range = ES_RANGE_NONE;
     double most = fmin(TICKS, box->height / 14);
     bool whole = true;
     for (size_t i = 0; i < plot->n; i++) {
         double value = (double)plot->values[i];
         if (!shown(plot, i) || (plot->logarithmic && !(value > 0)))
             continue;
-        low = fmin(low, value);
-        high = fmax(high, value);
+        es_range_add(&range, value);
         whole = whole && floor(value) == value;
     }
+    double low = range.low, high = range.high;
     if (whole && high - low < TICKS)
         most = fmin(most, fmax(high - low, 1) + 1);
     if (!plot->logarithmic && low > 0 && low < high / 2)
