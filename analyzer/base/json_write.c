@@ -168,8 +168,8 @@ void es_json_write_number(es_json_writer *json, const char *name, double value)
         es_json_write_double(json, name, value);
 }
 
-void es_json_write_state(es_json_writer *json, const char *name,
-                         const char *state)
+/* "NAME":null,"NAME_state":STATE. */
+static void put_state(es_json_writer *json, const char *name, const char *state)
 {
     es_json_write_null(json, name);
     fputs(",\"", json->stream);
@@ -180,7 +180,7 @@ void es_json_write_state(es_json_writer *json, const char *name,
 void es_json_write_known(es_json_writer *json, const char *name, int64_t value)
 {
     if (value == INT64_MIN)
-        es_json_write_state(json, name, "missing");
+        put_state(json, name, "missing");
     else
         es_json_write_integer(json, name, value);
 }
@@ -191,9 +191,9 @@ void es_json_write_stated(es_json_writer *json, const char *name, double value,
     if (isfinite(value))
         es_json_write_number(json, name, value);
     else if (isnan(value))
-        es_json_write_state(json, name, nan);
+        put_state(json, name, nan);
     else
-        es_json_write_state(json, name, value > 0 ? "inf" : "-inf");
+        put_state(json, name, value > 0 ? "inf" : "-inf");
 }
 
 void es_json_write_measured(es_json_writer *json, const char *name, float value)

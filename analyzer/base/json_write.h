@@ -82,10 +82,6 @@ void es_json_write_stated(es_json_writer *json, const char *name, double value,
 void es_json_write_measured(es_json_writer *json, const char *name,
                             float value);
 
-/** "NAME":null,"NAME_state":STATE. */
-void es_json_write_state(es_json_writer *json, const char *name,
-                         const char *state);
-
 /** A value that is JSON already, out of a file: what is not ASCII can only
  *  stand in a string, and is escaped as there. */
 void es_json_write_json(es_json_writer *json, const char *name,

@@ -73,7 +73,5 @@ double es_rule_relate(const es_rule_state *state, size_t i, double value,
 double es_rule_limit(const es_rule_state *state, double threshold);
 
 void es_rule_history_add(es_rule_history *history, double value);
-/** NaN if nothing was added. */
-double es_rule_history_median(const es_rule_history *history);
 
 #endif

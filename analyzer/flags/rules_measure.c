@@ -56,11 +56,6 @@ void es_rule_history_add(es_rule_history *history, double value)
     es_history_add(&history->scaled, ldexp(value, history->shift));
 }
 
-double es_rule_history_median(const es_rule_history *history)
-{
-    return ldexp(es_history_median(&history->scaled), -history->shift);
-}
-
 /* Reference i; NaN: none yet. */
 static double reference_of(const es_rule_state *state, size_t i, int64_t step)
 {
@@ -69,8 +64,10 @@ static double reference_of(const es_rule_state *state, size_t i, int64_t step)
         uint32_t needed = state->rule.samples > LEAST_HISTORY
                               ? state->rule.samples
                               : LEAST_HISTORY;
-        return history->scaled.n < needed ? NAN
-                                          : es_rule_history_median(history);
+        return history->scaled.n < needed
+                   ? NAN
+                   : ldexp(es_history_median(&history->scaled),
+                           -history->shift);
     }
     bool there = state->has_baseline && state->baseline_step == step;
     return there ? state->baseline[i] : NAN;

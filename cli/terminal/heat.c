@@ -40,7 +40,8 @@ void es_heat_layers_of_row(const es_heat_layout *layout, int row, int *first,
                                               : layout->n_layers - 1;
 }
 
-double es_heat_share(const es_heat_scale *scale, double value)
+/* Where a finite value is on the scale, in [0,1]. */
+static double share_of(const es_heat_scale *scale, double value)
 {
     return (value - scale->low) / (scale->high - scale->low);
 }
@@ -50,8 +51,8 @@ static bool is_worse(const es_heat_scale *scale, float a, float b)
 {
     if (!scale->ends_matter)
         return a > b;
-    double from_a = fabs(es_heat_share(scale, (double)a) - 0.5);
-    double from_b = fabs(es_heat_share(scale, (double)b) - 0.5);
+    double from_a = fabs(share_of(scale, (double)a) - 0.5);
+    double from_b = fabs(share_of(scale, (double)b) - 0.5);
     return from_a > from_b || (!(from_a < from_b) && a < b);
 }
 
@@ -87,7 +88,7 @@ static es_ink ink_of(float value, const es_heat_scale *scale)
     if (!isfinite(value))
         return es_ink_of(ES_BROKEN_COLOR);
     return es_ink_of(
-        es_colormap_at(scale->map, es_heat_share(scale, (double)value)));
+        es_colormap_at(scale->map, share_of(scale, (double)value)));
 }
 
 /* The values of the upper and the lower half of a cell of text. */
@@ -101,7 +102,7 @@ static void draw_cell(es_screen *screen, int x, int y, float upper, float lower,
         es_mark_broken(screen, x, y);
     } else if (screen->depth == ES_DEPTH_ASCII) {
         if (!es_is_missing(upper))
-            text = es_mark_ascii(es_heat_share(scale, (double)upper));
+            text = es_mark_ascii(share_of(scale, (double)upper));
     } else if ((style.ink = ink_of(upper, scale)) != ES_INK_OWN) {
         style.paper = ink_of(lower, scale);
         text = "▀";

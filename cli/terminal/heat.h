@@ -48,9 +48,6 @@ void es_heat_layers_of_row(const es_heat_layout *layout, int row, int *first,
 float es_heat_place(const float *values, const es_heat_layout *layout,
                     const es_heat_scale *scale, int layer, int head);
 
-/** Where a finite value is on the scale, in [0,1]. */
-double es_heat_share(const es_heat_scale *scale, double value);
-
 /**
  * Draws values (L,H) with the upper left corner at (x, y): NaN and infinities
  * red (a cross where a row shows one layer, or both are), missing blank.

@@ -99,8 +99,8 @@ es_status es_verify_array_read(es_npy *out, const es_verify_case *it,
     return status ? status : es_npy_read(out, path);
 }
 
-bool es_verify_array_exists(const es_verify_case *it, const char *folder,
-                            const char *name)
+static bool array_exists(const es_verify_case *it, const char *folder,
+                         const char *name)
 {
     char path[PATH_MAX];
     return path_of(path, it->dir, folder, name, ".npy") == ES_OK &&
@@ -261,7 +261,7 @@ static es_status compare_rows(run *r)
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++) {
         char name[64];
         snprintf(name, sizeof name, "row_%s", es_row_statistic_names[i]);
-        if (i != ES_ROW_ENTROPY && !es_verify_array_exists(&r->it, "out", name))
+        if (i != ES_ROW_ENTROPY && !array_exists(&r->it, "out", name))
             continue;
         const float *rows = es_model_rows(r->model, (es_row_statistic)i);
         if (!rows)

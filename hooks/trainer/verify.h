@@ -93,8 +93,4 @@ es_status es_verify_array_read(es_npy *out, const es_verify_case *it,
                                const char *folder,
                                const char *name) ES_MUST_USE;
 
-/** Is there such a file? */
-bool es_verify_array_exists(const es_verify_case *it, const char *folder,
-                            const char *name);
-
 #endif

@@ -287,7 +287,9 @@ const float *es_model_logits(es_model *model)
 const float *es_model_rows(es_model *model, es_row_statistic statistic)
 {
     const es_mem *from = model->rows.array[statistic];
-    const size_t n = es_model_n_row_floats(model);
+    const size_t n = (size_t)es_model_n_rows(model) *
+                     (size_t)model->config.n_layer *
+                     (size_t)model->config.n_head; /* L B H T */
     float *out = from ? es_resize(model->host_rows, n, sizeof *out) : NULL;
     if (!out)
         return NULL;

@@ -134,13 +134,6 @@ static inline int es_model_logit_stride(const es_model *model)
     return model->ops->row_stride ? model->ops->row_stride(vocab) : vocab;
 }
 
-/** Floats of one statistic of all rows: L B H T. */
-static inline size_t es_model_n_row_floats(const es_model *model)
-{
-    return (size_t)es_model_n_rows(model) * (size_t)model->config.n_layer *
-           (size_t)model->config.n_head;
-}
-
 /** An array of the model; NULL where the architecture has none. */
 es_mem *es_model_value(const es_model *model, int layer, es_role role);
 es_mem *es_model_gradient(const es_model *model, int layer, es_role role);
@@ -228,7 +221,7 @@ es_status es_model_keep_weights(const es_model *model) ES_MUST_USE;
 
 /* report.c */
 
-/** Room for the report. ES_OK, ES_ENOMEM. */
+/** Memory for the report. ES_OK, ES_ENOMEM. */
 es_status es_model_plan_report(es_model *model) ES_MUST_USE;
 
 /** A part of the report's copy in the back-end's memory. */
