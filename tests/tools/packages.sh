@@ -35,5 +35,5 @@ ln -sf "$PWD/LICENSE" "$folder/licenses/entropy-scan"
 ln -sf "$include"/{cairo,freetype2,fribidi,libpng16}/* "$include"/{ini,jansson}.h \
     "$include/fontconfig" "$(find "$include" -name jansson_config.h)" \
     "$(dirname "$(find "$include" -path '*/curl/curl.h')")" "$folder/"
-# Last: make takes it for all of them.
-ln -sf "$include/sqlite3.h" "$folder/"
+# Last, and a copy: make takes its age for that of all of them.
+cp "$include/sqlite3.h" "$folder/"
