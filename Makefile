@@ -280,7 +280,7 @@ PORTABLE_ARCHIVES = cairo pixman-1 fontconfig freetype png16 expat brotlidec \
 packaged = $(patsubst %,$(PORTABLE_PACKAGES)/lib%.a,$(1))
 portable: $(PORTABLE_SQLITE)/sqlite3.h
 	+@$(portable_make) portable-here
-portable-scan: portable
+portable-scan: portable $(PORTABLE_PACKAGES)/sqlite3.h
 	+@$(portable_make) portable-scan-here
 portable_make = $(MAKE) --no-print-directory CC='$(ZIG) cc -target $(TARGET)' \
     CUDA=0 BUILD=$(PORTABLE) WARNINGS= OPENMP=-fopenmp-simd LDFLAGS='$(LDFLAGS) -s' \
@@ -299,14 +299,14 @@ $(PORTABLE)/packages/sqlite3.h: tests/tools/packages.sh
 # A Python wheel of it: what pip installs where no compiler is.
 WHEEL_PYTHON = python3
 WHEEL = $(BUILD)/wheel
+WHEEL_MACHINE = $(firstword $(subst -, ,$(TARGET)))
+WHEEL_GLIBC = $(subst $(WHEEL_MACHINE)-linux-gnu.,,$(TARGET))
 wheel: portable-scan
 	$(if $(V),,@echo '  WHEEL  $(WHEEL)';) ENTROPYSCAN_BUILD=$(abspath $(PORTABLE)) \
 	    ENTROPYSCAN_PACKAGES=$(abspath $(PORTABLE_PACKAGES)) \
 	    ENTROPYSCAN_PLATFORM=manylinux_$(subst .,_,$(WHEEL_GLIBC))_$(WHEEL_MACHINE) \
 	    $(WHEEL_PYTHON) -m pip wheel -q --no-deps --disable-pip-version-check \
 	    -w $(WHEEL) hooks/python
-WHEEL_MACHINE = $(firstword $(subst -, ,$(TARGET)))
-WHEEL_GLIBC = $(subst $(WHEEL_MACHINE)-linux-gnu.,,$(TARGET))
 
 # --- archives and objects --------------------------------------------------
 

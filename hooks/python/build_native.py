@@ -56,7 +56,7 @@ class NativeBuildHook(BuildHookInterface):
     def _built(self) -> Path:
         given = os.environ.get("ENTROPYSCAN_BUILD")
         if given:
-            return Path(given)
+            return Path(given).resolve()
         tree = Path(self.root).parents[1]
         if not (tree / "Makefile").exists():
             raise SystemExit(

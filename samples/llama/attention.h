@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Sums over the rows of one head since the last attention_take. */
 typedef struct head_sums {
