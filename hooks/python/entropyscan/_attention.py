@@ -45,7 +45,7 @@ def _kind(module: nn.Module, names: frozenset[str]) -> str | None:
     if "ALL_ATTENTION_FUNCTIONS" in names or _wrappers.EAGER in names:
         upcast = getattr(module, "reorder_and_upcast_attn", False)
         return "weights" if upcast else "interface"
-    if _functions.SDPA in names:
+    if not _functions.NAMES.isdisjoint(names):
         return "calls"
     title = type(module).__name__.lower()
     if type(module).__module__.startswith("torch."):
@@ -103,10 +103,12 @@ class Hook:
             self._is_open = True
             _wrappers.wrap_hugging_face()
             _wrappers.wrap_eager(model)
-            has_calls = any(kind == "calls" for _, _, kind in kinds)
+            # What returns weights may call a function by somebody's helper.
+            has_calls = any(kind in ("calls", "weights") for _, _, kind in kinds)
             if has_calls:
                 _functions.allow_checkpoints()
                 _functions.wrap_sdpa(model)
+                _functions.wrap_flash()
                 self._hook(model.register_forward_pre_hook(_functions.start))
             for name, module, kind in kinds:
                 self._add(name, module, kind, has_calls)
@@ -130,7 +132,7 @@ class Hook:
         if kind == "weights":
             self._hook(after(_wrappers.after_weights))
         if has_calls:
-            is_caller = kind == "calls"
+            is_caller = kind in ("calls", "weights")
             self._hook(
                 before(_functions.enter if is_caller else _functions.enter_outside)
             )

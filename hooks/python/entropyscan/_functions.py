@@ -1,10 +1,13 @@
 """Functions for attention that anybody may call, wrapped while a watch is open:
-scaled_dot_product_attention of torch. Such a call names no module: hooks keep
-which one is running."""
+scaled_dot_product_attention of torch, and those of the flash-attn packages. Such
+a call names no module: hooks keep which one is running."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
+import types
 from collections.abc import Callable
 from typing import Any, Optional
 
@@ -16,6 +19,15 @@ from ._operators import enabled, observe, slot_of
 from ._wrappers import MARK, safely, shared
 
 SDPA = "scaled_dot_product_attention"
+FLASH = (
+    "flash_attn_func",
+    "flash_attn_kvpacked_func",
+    "flash_attn_qkvpacked_func",
+    "flash_attn_varlen_func",
+    "flash_attn_varlen_kvpacked_func",
+    "flash_attn_varlen_qkvpacked_func",
+)
+NAMES = frozenset((SDPA, *FLASH))
 
 # Of the modules that run, the innermost last; None for one that is not watched.
 _running: list[Optional[Tensor]] = []
@@ -133,3 +145,104 @@ def wrap_sdpa(model: nn.Module) -> None:
         for name, value in list(names.items()):
             if value is original:
                 shared.attribute(sys.modules[file], name, wrapped)
+
+
+# --- flash-attn -----------------------------------------------------------------
+
+# Of versions 2, 3 and 4; what changes the attention and is not measured.
+_NOT_MEASURED = (
+    "qv",
+    "q_descale",
+    "seqused_q",
+    "seqused_k",
+    "block_table",
+    "page_table",
+    "attention_chunk",
+    "num_heads_q",
+    "mask_mod",
+    "score_mod",
+)
+_SINKS = ("s_aux", "learnable_sink")
+
+
+def wrap_flash() -> None:
+    """The functions of flash-attn that are loaded, wherever they were imported."""
+    found: dict[Callable[..., Any], Any] = {}
+    for module in list(sys.modules.values()):
+        if isinstance(module, types.ModuleType):
+            for name in FLASH:
+                function = module.__dict__.get(name)
+                if isinstance(function, types.FunctionType) and _is_flash(function):
+                    found.setdefault(function, None)
+    shared.functions({function: _observed_flash(function) for function in found})
+
+
+def _is_flash(function: Callable[..., Any]) -> bool:
+    """Of a package flash_attn, flash_attn_interface, flash_attn_3, ..."""
+    place = getattr(function, "__module__", None) or ""
+    return place.startswith("flash_attn") and not hasattr(function, MARK)
+
+
+def _observed_flash(original: Callable[..., Any]) -> Callable[..., Any]:
+    names = tuple(inspect.signature(original).parameters)
+
+    @functools.wraps(original)
+    def attend(*args: Any, **options: Any) -> Any:
+        if torch.compiler.is_compiling():
+            _of_flash(names, args, options)
+        elif enabled[0] or not torch.is_grad_enabled():
+            safely(_innermost(), _of_flash, names, args, options)
+        return original(*args, **options)
+
+    setattr(attend, MARK, True)
+    return attend
+
+
+def _of_flash(
+    names: tuple[str, ...], args: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    slot = _innermost()
+    if slot is None:
+        return
+    given = {**dict(zip(names, args)), **options}
+    for name in _NOT_MEASURED:
+        value = given.get(name)
+        if value is not None and not (isinstance(value, int) and value == 0):
+            if torch.compiler.is_compiling():
+                return
+            raise ValueError(f"flash-attn with {name}: this attention is not measured")
+    query, key = _query_and_key(given)
+    starts = given.get("cu_seqlens_q", given.get("cu_seqlens"))
+    left, right = given.get("window_size") or (-1, -1)
+    dropout = given.get("dropout_p") or 0.0
+    sinks = [given[name] for name in _SINKS if given.get(name) is not None]
+    observe(
+        slot,
+        query,
+        key,
+        sinks=sinks[0] if sinks else None,
+        query_starts=starts,
+        key_starts=given.get("cu_seqlens_k", starts),
+        slopes=given.get("alibi_slopes"),
+        scale=given.get("softmax_scale"),
+        softcap=given.get("softcap") or None,
+        left=-1 if left is None else left,
+        right=-1 if right is None else right,
+        causal=bool(given.get("causal")),
+        at_end=True,
+        training=torch.is_grad_enabled() or dropout > 0,
+    )
+
+
+def _query_and_key(given: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """(B,T,H,D), or (T,H,D) of packed sequences, as (B,H,T,D); what is packed
+    with its values has one dimension more before the heads."""
+    if "qkv" in given:
+        query, key = given["qkv"].select(-3, 0), given["qkv"].select(-3, 1)
+    elif "kv" in given:
+        query, key = given["q"], given["kv"].select(-3, 0)
+    else:
+        query, key = given["q"], given["k"]
+    if query.dim() == 3:
+        query, key = query[None], key[None]
+    return query.transpose(1, 2), key.transpose(1, 2)

@@ -295,7 +295,7 @@ def head_statistics(
     for name, value in shape.items():
         if name in ("key_mask", "query_mask"):
             value = _pointer("const unsigned char *", value)
-        elif name in ("query_starts", "key_starts", "key_lengths"):
+        elif name in ("query_starts", "key_starts", "key_lengths", "query_offsets"):
             value = _pointer("const int32_t *", value)
         elif name in ("sink_logits", "temperature"):
             value = _pointer("const float *", value)

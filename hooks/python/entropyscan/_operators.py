@@ -127,6 +127,9 @@ def _keep(
     tap.results["train" if training else "eval"][slot.place] = heads
     if tap.shape is None:
         tap.shape = (query.shape[0], query.shape[2])
+        if what.query_starts is not None:
+            lengths = what.query_starts.diff()
+            tap.shape = (lengths.numel(), int(lengths.max()))
 
 
 @torch.library.custom_op("entropyscan::observe", mutates_args=())
@@ -139,9 +142,12 @@ def _observe(
     sinks: Optional[Tensor],
     query_starts: Optional[Tensor],
     key_starts: Optional[Tensor],
+    positions: Optional[Tensor],
+    slopes: Optional[Tensor],
     scale: Optional[float],
     softcap: Optional[float],
-    window: int,
+    left: int,
+    right: int,
     causal: bool,
     at_end: bool,
     is_self: bool,
@@ -151,12 +157,18 @@ def _observe(
     if found is None:
         return
     try:
+        if query_starts is None and positions is not None and mask is None:
+            query_starts = _starts(positions)
+        if query_starts is not None:
+            query, key = _in_a_row(query), _in_a_row(key)
         what = Attention(
             scale=scale,
             softcap=softcap,
             causal=causal,
-            offset=key.shape[2] - query.shape[2] if at_end else 0,
-            window=window,
+            at_end=at_end,
+            left=left,
+            right=right,
+            slopes=slopes,
             is_self=is_self,
             mask=mask,
             bias=bias,
@@ -167,6 +179,24 @@ def _observe(
         _keep(found, training, query, key, what)
     except Exception as error:
         found.tap.on_error(error)
+
+
+def _starts(positions: Tensor) -> Tensor | None:
+    """Where sequences begin that are packed in one row, by the rule of
+    transformers: (1,T) positions that do not count on from the first."""
+    if positions.dim() != 2 or positions.shape[0] != 1 or positions.shape[1] == 1:
+        return None
+    row = positions[0]
+    first, n = row.min(), row.numel()
+    if torch.equal(row, torch.arange(n, device=row.device, dtype=row.dtype) + first):
+        return None
+    starts = (row == first).nonzero()[:, 0]
+    return torch.cat([starts, starts.new_tensor([n])]).int()
+
+
+def _in_a_row(x: Tensor) -> Tensor:
+    """(B,H,T,D) as (1,H,B T,D): packed sequences follow each other."""
+    return x if x.shape[0] == 1 else x.transpose(0, 1).flatten(1, 2)[None]
 
 
 def observe(
@@ -180,15 +210,19 @@ def observe(
     sinks: Tensor | None = None,
     query_starts: Tensor | None = None,
     key_starts: Tensor | None = None,
+    positions: Tensor | None = None,
+    slopes: Tensor | None = None,
     scale: float | None = None,
     softcap: float | None = None,
-    window: int = 0,
+    left: int = -1,
+    right: int = -1,
     causal: bool = False,
     at_end: bool = False,
     is_self: bool = True,
 ) -> None:
-    """query (B,H,T,D), key (B,H or fewer,S,D); at_end: the last query stands at
-    the last key. The rest as in Attention. Nothing here gets a gradient."""
+    """query (B,H,T,D), key (B,H or fewer,S,D); positions (B,T) that begin again
+    where packed sequences do, if no starts say it. The rest as in Attention.
+    Nothing here gets a gradient."""
     _observe(
         slot,
         query.detach(),
@@ -198,9 +232,12 @@ def observe(
         _detached(sinks),
         query_starts,
         key_starts,
+        positions,
+        _detached(slopes),
         scale,
         softcap,
-        window,
+        left,
+        right,
         causal,
         at_end,
         is_self,

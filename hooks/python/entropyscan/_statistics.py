@@ -44,11 +44,15 @@ class Attention:
     softcap: float | None = None
     causal: bool = False
     offset: int = 0  # position of query 0 among the keys
+    at_end: bool = False  # instead: the last query of a sequence at its last key
     window: int = 0
     is_self: bool = True  # query i and key i + offset are the same token
     mask: Tensor | None = None  # bool, or added; (B|1,H|1,T,S) or (B,S)
     bias: Tensor | None = None  # added to scores, (B|1,H|1,T,S)
     sinks: Tensor | None = None  # (H) learnt logits
+    left: int = -1  # a query sees so many keys before its own; -1: all
+    right: int = -1  # and after it
+    slopes: Tensor | None = None  # (H) or (B,H): ALiBi, -slope |i + offset - j|
     query_starts: Tensor | None = None  # (n+1), packed: B is 1
     key_starts: Tensor | None = None
 
@@ -72,8 +76,7 @@ def missing(*shape: int, device: torch.device | None = None) -> Tensor:
 
 def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
     """query (B,H,T,D), key (B,H or fewer,S,D)."""
-    if what.scale is None:
-        what = dataclasses.replace(what, scale=query.shape[-1] ** -0.5)
+    what = _settled(what, *query.shape[2:], key.shape[2])
     with torch.no_grad(), torch.autocast(query.device.type, enabled=False):
         if query.device.type == "cuda":
             from . import _device  # which needs this module
@@ -85,11 +88,35 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
         if isinstance(visible, Tensor):  # a mask that adds other numbers than -inf
             bias = visible if bias is None else bias + visible
             visible = _Visible(causal=what.causal, window=what.window)
-        if query.device.type == "cpu" and bias is None and visible.dense is None:
+        is_plain = bias is None and visible.dense is None and what.slopes is None
+        is_plain = is_plain and what.left < 0 and what.right < 0
+        if query.device.type == "cpu" and is_plain:
             heads = _by_library(query, key, what, visible)
             if heads is not None:
                 return heads
         return _by_blocks(query, key, what, visible, bias)
+
+
+def _settled(what: Attention, t: int, d: int, s: int) -> Attention:
+    """With a scale and an offset; left and right as causal and window, where
+    those can say it."""
+    causal, window, left, right = what.causal, what.window, what.left, what.right
+    causal = causal or right == 0
+    if causal:
+        right = -1
+    if left >= 0 and (causal or left == right):
+        window = min(window, left + 1) if window else left + 1
+        left = right = -1
+    at_end = what.at_end and what.query_starts is None
+    return dataclasses.replace(
+        what,
+        scale=d**-0.5 if what.scale is None else what.scale,
+        offset=s - t if at_end else what.offset,
+        causal=causal,
+        window=window,
+        left=left,
+        right=right,
+    )
 
 
 # --- masks --------------------------------------------------------------------
@@ -195,7 +222,10 @@ def _by_library(
         keep["query_starts"] = starts
         shape["n_batch"] = starts.numel() - 1
         if what.key_starts is not None:
-            keep["key_starts"] = what.key_starts.to("cpu", torch.int32).contiguous()
+            keys = what.key_starts.to("cpu", torch.int32).contiguous()
+            keep["key_starts"] = keys
+            if what.at_end:
+                keep["query_offsets"] = keys.diff() - starts.diff()
     for name, tensor in keep.items():
         if tensor is not None:
             shape[name] = tensor.data_ptr()
@@ -241,10 +271,16 @@ def _by_blocks(
     queries = what.query_starts.tolist()
     keys = queries if what.key_starts is None else what.key_starts.tolist()
     for i in range(len(queries) - 1):
+        n_queries, n_keys = queries[i + 1] - queries[i], keys[i + 1] - keys[i]
+        if what.at_end:
+            what = dataclasses.replace(what, offset=n_keys - n_queries)
         q = query[:, :, queries[i] : queries[i + 1]]
         k = key[:, :, keys[i] : keys[i + 1]]
-        if q.shape[2]:
-            parts.append(_sums(q, k, what, visible, None))
+        one = what
+        if what.slopes is not None and what.slopes.dim() == 2:
+            one = dataclasses.replace(what, slopes=what.slopes[i])
+        if n_queries:
+            parts.append(_sums(q, k, one, visible, None))
     return _reduce(parts) if parts else missing(len(SERIES), query.shape[1])
 
 
@@ -303,6 +339,10 @@ def _seen(visible: _Visible, what: Attention, scores: Tensor, first: int) -> Ten
         seen = seen & (j <= i)
     if visible.window:
         seen = seen & ((i - j).abs() < visible.window)
+    if what.left >= 0:
+        seen = seen & (j >= i - what.left)
+    if what.right >= 0:
+        seen = seen & (j <= i + what.right)
     if visible.key_mask is not None:
         seen = seen & visible.key_mask[:, None, None, :]
     if visible.dense is not None:
@@ -335,6 +375,12 @@ def _add_block(
     bad = seen & ~scores.isfinite()
     if what.softcap:
         scores = what.softcap * torch.tanh(scores / what.softcap)
+    i = torch.arange(first, first + r, device=scores.device)[:, None] + what.offset
+    away = (i - torch.arange(s, device=scores.device)).abs().to(scores.dtype)
+    if what.slopes is not None:
+        slopes = what.slopes.to(scores.dtype)
+        scores = scores - slopes.reshape(-1, h, 1, 1) * away
+        bad = bad | (seen & ~scores.isfinite())
     if bias is not None:
         scores = scores + bias[..., first : first + r, :s].to(scores.dtype)
         bad = seen & (bad | ~(scores.isfinite() | (scores == -math.inf)))
@@ -349,8 +395,6 @@ def _add_block(
     entropy = total.log() - (weight * below).sum(-1) / total
     peak = peak[..., 0]
     lse = peak + total.log()
-    i = torch.arange(first, first + r, device=scores.device)[:, None] + what.offset
-    away = (i - torch.arange(s, device=scores.device)).abs().to(scores.dtype)
     values = {
         "entropy": entropy,
         "top": 1 / total,
@@ -414,9 +458,7 @@ def _reduce(parts: list[_Sums]) -> Tensor:
     )
     nothing = (n_rows == 0)[None, :] & ~counts[:, None]
     absent = missing(*stacked.shape, device=stacked.device)
-    bits = torch.where(
-        nothing, absent.view(torch.int32), stacked.view(torch.int32)
-    )
+    bits = torch.where(nothing, absent.view(torch.int32), stacked.view(torch.int32))
     return bits.view(torch.float32)
 
 

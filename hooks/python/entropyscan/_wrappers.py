@@ -7,6 +7,7 @@ was given. _functions.py does the same for functions that anybody may call."""
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -54,12 +55,28 @@ class Patches:
 
         self._undo.append(undo)
 
+    def functions(self, replaced: dict[Callable[..., Any], Any]) -> None:
+        """Functions, by whatever names modules have them; put back also where
+        somebody took one in the meantime."""
+        _rebind(replaced)
+        self._undo.append(lambda: _rebind({new: old for old, new in replaced.items()}))
+
     def call(self, undo: Callable[[], None]) -> None:
         self._undo.append(undo)
 
     def undo(self) -> None:
         while self._undo:
             self._undo.pop()()
+
+
+def _rebind(replaced: dict[Callable[..., Any], Any]) -> None:
+    by_id = {id(old): new for old, new in replaced.items()}
+    for module in list(sys.modules.values()):
+        if isinstance(module, types.ModuleType):
+            names = module.__dict__
+            for name, value in list(names.items()):
+                if id(value) in by_id:
+                    names[name] = by_id[id(value)]
 
 
 # Shared by all watches, whatever the order in which they end: what is wrapped is
@@ -94,14 +111,14 @@ def _of_hugging_face(
     if causal is None:
         causal = getattr(module, "is_causal", True)
     window = 0
-    at_end = False
-    starts = key_starts = None
+    starts = key_starts = positions = None
     softcap = options.get("softcap")
     if kind in _FLASH:
         window = options.get("sliding_window") or 0
-        at_end = True
-        starts = options.get("cu_seq_lens_q")
-        key_starts = options.get("cu_seq_lens_k")
+        if attention_mask is None:
+            starts = options.get("cu_seq_lens_q")
+            key_starts = options.get("cu_seq_lens_k")
+            positions = options.get("position_ids")
     elif kind == "sdpa":
         causal = bool(causal) and attention_mask is None and query.shape[2] > 1
         softcap = None
@@ -120,11 +137,13 @@ def _of_hugging_face(
         sinks=options.get("s_aux"),
         query_starts=starts,
         key_starts=key_starts,
+        positions=positions,
         scale=options.get("scaling"),
         softcap=softcap,
-        window=window,
+        left=window - 1,
+        right=window - 1,
         causal=bool(causal),
-        at_end=at_end,
+        at_end=kind in _FLASH,
         is_self=not getattr(module, "is_cross_attention", False),
         training=is_training(module),
     )

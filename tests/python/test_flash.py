@@ -1,0 +1,276 @@
+"""Callers of flash-attn's functions, and transformers' entries for them."""
+
+import sys
+import types
+import warnings
+
+import flash
+import formula
+import models
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import entropyscan as es
+
+L, H, KV, D = 3, 4, 2, 12
+
+
+@pytest.fixture
+def package(monkeypatch):
+    return flash.install(monkeypatch)
+
+
+def model_file(monkeypatch, source):
+    """A module of somebody's own that has imported what it calls."""
+    module = types.ModuleType("somebodys_model")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(source, module.__dict__)
+    return module
+
+
+LAYER = """
+import torch
+from torch import nn
+from flash_attn import flash_attn_func, flash_attn_varlen_func
+from flash_attn import flash_attn_kvpacked_func, flash_attn_qkvpacked_func
+from flash_attn import flash_attn_varlen_kvpacked_func
+from flash_attn import flash_attn_varlen_qkvpacked_func
+
+class Attention(nn.Module):
+    def __init__(self, call, n_heads, n_kv, width):
+        super().__init__()
+        self.call, self.n_heads = call, n_heads
+        self.q = nn.Linear(n_heads * width, n_heads * width)
+        self.kv = nn.Linear(n_heads * width, 2 * n_kv * width)
+        nn.init.normal_(self.q.weight, std=0.25)
+        nn.init.normal_(self.kv.weight, std=0.25)
+        self.width = width
+
+    def forward(self, x):
+        q = self.q(x).unflatten(-1, (self.n_heads, self.width))
+        kv = self.kv(x).unflatten(-1, (2, -1, self.width))
+        y = self.attend(q, kv)
+        return x + y.flatten(-2)
+
+    def attend(self, q, kv):
+        k, v = kv.unbind(-3)
+        qkv = lambda: torch.stack([q, k, v], -3)
+        return self.call(q, k, v, kv, qkv, globals())
+"""
+
+STARTS = torch.tensor([0, 7, 8, 19], dtype=torch.int32)
+LATER = torch.tensor([0, 4, 5, 11], dtype=torch.int32)  # fewer queries than keys
+
+
+CALLS = dict(
+    plain=lambda q, k, v, kv, qkv, f: f["flash_attn_func"](q, k, v),
+    causal=lambda q, k, v, kv, qkv, f: f["flash_attn_func"](
+        q, k, v, 0.0, 0.4, True, softcap=3.0
+    ),
+    window=lambda q, k, v, kv, qkv, f: f["flash_attn_func"](
+        q, k, v, causal=True, window_size=(5, 0)
+    ),
+    two_windows=lambda q, k, v, kv, qkv, f: f["flash_attn_func"](
+        q, k, v, window_size=(6, 2)
+    ),
+    alibi=lambda q, k, v, kv, qkv, f: f["flash_attn_func"](
+        q, k, v, causal=True, alibi_slopes=torch.linspace(0.1, 0.5, H)
+    ),
+    alibi_of_batch=lambda q, k, v, kv, qkv, f: f["flash_attn_func"](
+        q, k, v, alibi_slopes=torch.linspace(0.1, 0.9, 2 * H).view(2, H)
+    ),
+    kvpacked=lambda q, k, v, kv, qkv, f: f["flash_attn_kvpacked_func"](
+        q, kv, causal=True
+    ),
+    more_keys=lambda q, k, v, kv, qkv, f: nn.functional.pad(
+        f["flash_attn_func"](q[:, 8:], k, v, causal=True), (0, 0, 0, 0, 8, 0)
+    ),
+    more_queries=lambda q, k, v, kv, qkv, f: f["flash_attn_func"](
+        q, k[:, 5:], v[:, 5:], causal=True
+    ),
+    varlen=lambda q, k, v, kv, qkv, f: f["flash_attn_varlen_func"](
+        q, k, v, STARTS, STARTS, 11, 11, causal=True, window_size=(6, 6)
+    ),
+    varlen_later=lambda q, k, v, kv, qkv, f: nn.functional.pad(
+        f["flash_attn_varlen_func"](q[8:], k, v, LATER, STARTS, 6, 11, causal=True),
+        (0, 0, 0, 0, 8, 0),
+    ),
+    varlen_alibi=lambda q, k, v, kv, qkv, f: f["flash_attn_varlen_func"](
+        q, k, v, STARTS, STARTS, 11, 11,
+        alibi_slopes=torch.linspace(0.1, 0.9, 3 * H).view(3, H),
+    ),
+    varlen_kvpacked=lambda q, k, v, kv, qkv, f: f["flash_attn_varlen_kvpacked_func"](
+        q, kv, STARTS, STARTS, 11, 11, softcap=2.0
+    ),
+)  # fmt: skip
+OF_ALL_HEADS = dict(
+    qkvpacked=lambda q, k, v, kv, qkv, f: f["flash_attn_qkvpacked_func"](
+        qkv(), causal=True
+    ),
+    varlen_qkvpacked=lambda q, k, v, kv, qkv, f: f["flash_attn_varlen_qkvpacked_func"](
+        qkv(), STARTS, 11
+    ),
+)
+
+
+def build(monkeypatch, name):
+    file = model_file(monkeypatch, LAYER)
+    call = {**CALLS, **OF_ALL_HEADS}[name]
+    n_kv = H if name in OF_ALL_HEADS else KV
+    layers = [file.Attention(call, H, n_kv, D) for _ in range(L)]
+    shape = (19, H * D) if name.startswith("varlen") else (2, 19, H * D)
+    return file, nn.Sequential(*layers), torch.randn(shape)
+
+
+def of_calls(calls):
+    """Heads' entropies (L,H) by the weights that the package had."""
+    rows = []
+    for sequences in calls:
+        entropy = [formula.row_entropy(a[None])[0] for a in sequences]
+        counted = [a.sum(-1) > 0 for a in sequences]  # a row may see no key
+        total = sum((e * c).sum(-1) for e, c in zip(entropy, counted))
+        rows.append((total / sum(c.sum(-1) for c in counted)).numpy())
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("name", [*CALLS, *OF_ALL_HEADS])
+def test_callers_of_flash_attention(name, package, monkeypatch, run_file):
+    file, model, x = build(monkeypatch, name)
+    plain = model(x)
+    expected = of_calls(flash.calls)
+    assert expected.std() > 0.01
+    own = [vars(file)[n] for n in vars(file) if n.startswith("flash_")]
+    with es.watch(model, run_file) as rec:
+        out = model(x)
+        out.sum().backward()
+        rec.step()
+        assert file.flash_attn_func is not own[0]
+        assert file.flash_attn_func is package.flash_attn_func
+    assert rec.trouble is None
+    assert torch.equal(plain, out)
+    entropy = es.open(run_file).entropy()
+    assert entropy.shape == (1, L, H)
+    assert np.abs(entropy[0] - expected).max() <= 1e-5
+    assert [vars(file)[n] for n in vars(file) if n.startswith("flash_")] == own
+    assert package.flash_attn_func is own[0]
+
+
+def test_what_is_imported_during_a_watch_is_put_back(package, monkeypatch, run_file):
+    before = package.flash_attn_func
+    _, model, x = build(monkeypatch, "causal")
+    with es.watch(model, run_file) as rec:
+        late = types.ModuleType("imported_late")
+        monkeypatch.setitem(sys.modules, "imported_late", late)
+        exec("from flash_attn import flash_attn_func as attend", late.__dict__)
+        assert late.attend is not before
+        model(x)
+        rec.step()
+    assert late.attend is before and rec.trouble is None
+
+
+def test_what_is_not_measured_is_said_once(package, monkeypatch, run_file):
+    file, model, x = build(monkeypatch, "varlen")
+    table = torch.zeros(3, 1, dtype=torch.int32)
+    for layer in model:
+        layer.call = lambda q, k, v, kv, qkv, f: f["flash_attn_varlen_func"](
+            q, k, v, STARTS, STARTS, 11, 11, block_table=table
+        )
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with es.watch(model, run_file) as rec:
+            model(x)
+            rec.step()
+    assert "block_table: this attention is not measured" in rec.trouble
+    assert rec.lost == L
+    assert len([w for w in seen if "entropyscan" in str(w.message)]) == 1
+
+
+def test_a_compiled_caller_of_flash_attention(package, monkeypatch, run_file):
+    torch._dynamo.reset()
+    _, model, x = build(monkeypatch, "causal")
+    plain = model(x)
+    expected = of_calls(flash.calls)
+    # A kernel is one operator of a graph.
+    flash.calls.clear()
+    with es.watch(model, run_file, every=2) as rec:
+        call = torch.compile(model, backend="aot_eager")
+        for _ in range(3):
+            out = call(x)
+            rec.step()
+    assert rec.trouble is None and torch.equal(plain, out)
+    entropy = es.open(run_file).entropy()
+    assert entropy.shape == (2, L, H)
+    assert np.abs(entropy - expected).max() <= 1e-5
+
+
+# --- transformers --------------------------------------------------------------
+
+
+def of_version(package, version, monkeypatch):
+    """transformers believes that flash-attn is there."""
+    utils = pytest.importorskip("transformers.modeling_flash_attention_utils")
+    for number in (2, 3, 4):
+        monkeypatch.setattr(
+            utils, f"is_flash_attn_{number}_available", lambda n=number: n == version
+        )
+    if version == 2:
+        padding = sys.modules["flash_attn.bert_padding"]
+        padding.pad_input, padding.unpad_input = utils._pad_input, utils._unpad_input
+    for name in ("_loaded_implementation", "_flash_fn", "_flash_varlen_fn"):
+        monkeypatch.setattr(utils, name, None)
+    for name in ("_flash_with_kvcache_fn", "_pad_fn", "_unpad_fn"):
+        monkeypatch.setattr(utils, name, None)
+    for name in ("_process_flash_kwargs_fn", "_process_with_kvcache_kwargs_fn"):
+        monkeypatch.setattr(utils, name, None)
+
+
+PACKED = torch.cat([torch.arange(9), torch.arange(4), torch.arange(11)])[None]
+STARTS_OF = dict(
+    cu_seq_lens_q=torch.tensor([0, 9, 13, 24], dtype=torch.int32),
+    cu_seq_lens_k=torch.tensor([0, 9, 13, 24], dtype=torch.int32),
+    max_length_q=11,
+    max_length_k=11,
+)
+
+
+ENTRIES = [
+    ("llama", "rows", 2),
+    ("llama", "padding", 2),
+    ("llama", "positions", 2),
+    ("llama", "starts", 2),
+    ("llama", "padding", 3),
+    ("gemma", "rows", 2),
+    ("gemma", "positions", 3),
+    ("bert", "padding", 2),
+]
+
+
+@pytest.mark.parametrize("name, case, version", ENTRIES)
+def test_entries_of_transformers(name, case, version, package, monkeypatch, run_file):
+    of_version(package, version, monkeypatch)
+    model = models.spread(models.MAKERS[name]()).train()
+    for module in model.modules():
+        if hasattr(module, "config"):
+            module.config._attn_implementation = f"flash_attention_{version}"
+    given = models.inputs(name, padding=7 if case == "padding" else 0)
+    if case in ("positions", "starts"):
+        given = models.inputs(name, batch=1)
+        given["position_ids"] = PACKED
+    if case == "starts":
+        given.update(STARTS_OF)
+    plain = model(**given).loss
+    expected = of_calls(flash.calls)
+    assert expected.shape == (3, 4) and expected.std() > 0.01
+    assert len(flash.calls[0]) == {"rows": 2, "padding": 2}.get(case, 3)
+    with es.watch(model, run_file) as rec:
+        loss = model(**given).loss
+        loss.backward()
+        rec.step(loss=loss)
+    assert rec.trouble is None
+    assert torch.equal(plain, loss)
+    run = es.open(run_file)
+    assert np.abs(run.entropy()[0] - expected).max() <= 1e-5
+    if case in ("positions", "starts"):
+        assert run.info["ctx"] == 11 and run.info["batch"] == 3
