@@ -22,17 +22,14 @@ MOST_WAITING = 1000
 _MISSING = np.array([0x7FC007A2], np.uint32).view(np.float32)[0]
 
 
-def watch(
-    model: nn.Module,
-    path: str | os.PathLike[str],
-    every: int = 1,
-    config: Any = None,
-    *,
-    name: str | None = None,
-    first_step: int = 0,
-    steps: int | None = None,
-    all_ranks: bool = False,
-) -> Watch:
+def _rank() -> int:
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank()
+    return 0
+
+
+class Watch:
     """Records the attention of every head of `model` into the run file `path`.
 
         with es.watch(model, "run.db", every=50, config=args) as rec:
@@ -49,31 +46,12 @@ def watch(
     all_ranks   of a distributed training: every rank records into a file of its
                 own, run.rank3.db; otherwise the first rank does
 
+    Use it as a context, or call close().
+
     Nothing here raises while the training runs, and nothing changes what the
     model computes. Where it cannot record there is one warning, and the training
     goes on.
     """
-    return Watch(
-        model,
-        path,
-        every,
-        config,
-        name=name,
-        first_step=first_step,
-        steps=steps,
-        all_ranks=all_ranks,
-    )
-
-
-def _rank() -> int:
-    distributed = torch.distributed
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank()
-    return 0
-
-
-class Watch:
-    """A model that is watched. Use it as a context, or call close()."""
 
     def __init__(
         self,
@@ -173,6 +151,12 @@ class Watch:
         except Exception as error:
             self._on_error(error)
         self._step += 1
+        self._enable_safely()
+
+    def number(self, step: int) -> None:
+        """The number of the step that goes on, where somebody else counts. Call
+        it before the forward pass; after it, what it saw gets that number."""
+        self._step = int(step)
         self._enable_safely()
 
     def values(self, step: int, **values: Any) -> None:
@@ -316,6 +300,9 @@ class Watch:
         else:
             self.event("exception", f"{kind.__name__}: {error}", "error")
             self.close("failed")
+
+
+watch = Watch  # es.watch(...) as a call; Watch as a type
 
 
 def _is_pinned(value: Any) -> bool:
