@@ -18,7 +18,11 @@ from ._library import Error
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from ._accelerate import AccelerateTracker
     from ._ereg import EntropyRegularization, attention_entropy
+    from ._lightning import LightningCallback
+    from ._optuna import OptunaPruning
+    from ._ray import RayTunePruning
     from ._reader import Figure, Run, is_missing, open
     from ._tokens import tokens
     from ._trainer import TrainerCallback
@@ -36,6 +40,18 @@ _PLACES = {
     "attention_entropy": "_ereg",
     "tokens": "_tokens",
     "TrainerCallback": "_trainer",
+    "LightningCallback": "_lightning",
+    "AccelerateTracker": "_accelerate",
+    "OptunaPruning": "_optuna",
+    "RayTunePruning": "_ray",
+}
+# What pip installs where the import of a module fails.
+_PACKAGES = {
+    "_trainer": ("transformers", "transformers"),
+    "_lightning": ("pytorch_lightning", "lightning"),
+    "_accelerate": ("accelerate", "accelerate"),
+    "_optuna": ("optuna", "optuna"),
+    "_ray": ("ray", "'ray[tune]'"),
 }
 __all__ = ["Error", "__version__", *_PLACES]
 
@@ -45,7 +61,18 @@ _library.check()
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f".{_PLACES[name]}", __name__)
+    place = _PLACES[name]
+    try:
+        module = importlib.import_module(f".{place}", __name__)
+    except ModuleNotFoundError as error:
+        wanted, package = _PACKAGES.get(place, ("torch", "torch"))
+        if error.name not in (wanted, "torch"):
+            raise
+        package = package if error.name == wanted else "torch"
+        raise ModuleNotFoundError(
+            f"entropyscan.{name} needs {error.name}: pip install {package}",
+            name=error.name,
+        ) from None
     value = getattr(module, name)
     globals()[name] = value
     return value

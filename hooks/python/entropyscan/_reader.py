@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 import os
 import subprocess
 import tempfile
@@ -96,28 +97,46 @@ class Run:
         """(n, L, H) float32, nats."""
         return self.values("entropy", phase)
 
+    @property
+    def flags(self) -> list[dict[str, Any]]:
+        """What entropy-scan finds wrong with the run: kind ("collapse", "nan",
+        "logits", "overload", ...), severity (info, warning, error, critical),
+        stands (at the last step), onset and reported (steps), layers, heads,
+        value, threshold. Starts the program, which reads the whole file."""
+        found = json.loads(_scan(self.path, "--json").stdout)["runs"]
+        if self._index >= len(found):
+            raise _library.Error(f"{self.path}: it has {len(found)} runs")
+        return found[self._index]["flags"]
+
     def figure(self, kind: str = "heatmap", format: str = "svg", **options: Any) -> Figure:
         """A picture by entropy-scan: heatmap, curves, bands, nans, loss, ...;
         a notebook shows it. format: svg, png or pdf. options: those of the
         program, step="last", max="ceiling", series="sink"."""
-        program = _library.program("entropy-scan") or "entropy-scan"
-        command = [program, os.path.abspath(self.path), "-q", f"--format={format}"]
-        for name, value in options.items():
-            command.append(f"--{name.replace('_', '-')}={value}")
+        given = [f"--{k.replace('_', '-')}={v}" for k, v in options.items()]
         with tempfile.TemporaryDirectory() as folder:
             out = os.path.join(folder, f"figure.{format}")
-            command += [f"--figure={kind}", "-o", out]
-            try:
-                done = subprocess.run(
-                    command, capture_output=True, text=True, errors="replace"
-                )
-            except OSError as error:
-                raise _library.Error(f"{program}: {error.strerror}") from None
-            if done.returncode != 0 or not os.path.exists(out):
-                lines = done.stderr.strip().splitlines()
-                raise _library.Error(lines[0] if lines else f"{kind}: no figure")
+            given += ["-q", f"--format={format}", f"--figure={kind}", "-o", out]
+            _scan(self.path, *given)
+            if not os.path.exists(out):
+                raise _library.Error(f"{kind}: no figure")
             with builtins.open(out, "rb") as file:
                 return Figure(file.read(), format)
+
+
+def _scan(path: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """entropy-scan of a file; what it complains of is raised."""
+    program = _library.program("entropy-scan") or "entropy-scan"
+    command = [program, os.path.abspath(path), *options]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace"
+        )
+    except OSError as error:
+        raise _library.Error(f"{program}: {error.strerror}") from None
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines()
+        raise _library.Error(lines[0] if lines else f"{path}: {done.returncode}")
+    return done
 
 
 class Figure:

@@ -5,6 +5,7 @@ their own, entropy-recorder."""
 from __future__ import annotations
 
 import atexit
+import functools
 import json
 import math
 import os
@@ -14,6 +15,7 @@ import threading
 import uuid
 import warnings
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,23 @@ def warn(message: str) -> None:
         warnings.warn(f"entropyscan: {message}", RuntimeWarning, stacklevel=3)
     except Exception:
         print(f"entropyscan: {message}", file=sys.stderr)
+
+
+def harmless(method: Callable[..., None]) -> Callable[..., None]:
+    """A method that other libraries call in a training: what it raises is a
+    warning, the first of its object alone."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **options: Any) -> None:
+        try:
+            method(self, *args, **options)
+        except Exception as error:
+            if not getattr(self, "_has_warned", False):
+                self._has_warned = True
+                name = f"{type(self).__name__}.{method.__name__}"
+                warn(f"{name}: {error}; the training goes on")
+
+    return call
 
 
 def as_json(value: Any, depth: int = 8) -> Any:

@@ -1,0 +1,106 @@
+"""The callback for Lightning's Trainer."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+try:
+    from lightning.pytorch import Callback
+except ImportError:  # the package of its own
+    from pytorch_lightning import Callback
+from torch import Tensor
+
+from ._recording import harmless
+from ._watch import Watch, watch
+
+
+class LightningCallback(Callback):
+    """Records a Lightning training.
+
+        Trainer(..., callbacks=[es.LightningCallback("run.db", every=50)])
+
+    Steps are those of the optimizer (trainer.global_step). The loss is the one
+    that training_step returns, the mean over accumulated batches. A validation
+    is a series of its own, with the metric `validation_loss` if it is logged. A
+    file run.db.stop beside the run stops the training."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        every: int = 1,
+        config: Any = None,
+        validation_loss: str = "val_loss",
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self._path, self._every, self._config = path, every, config
+        self._validation_loss = validation_loss
+        self._options = options
+        self._watch: Watch | None = None
+        self._losses: list[Tensor] = []
+        self._step = 0
+
+    @property
+    def watch(self) -> Watch | None:
+        """What records; None before the training."""
+        return self._watch
+
+    @harmless
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        self._end("stopped")
+        n_steps = trainer.max_steps
+        self._step = trainer.global_step
+        self._watch = watch(
+            pl_module,
+            self._path,
+            self._every,
+            dict(pl_module.hparams) if self._config is None else self._config,
+            first_step=self._step + 1,
+            steps=n_steps if n_steps is not None and n_steps > 0 else None,
+            **self._options,
+        )
+
+    @harmless
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, *_: Any
+    ) -> None:
+        if self._watch is None:
+            return
+        loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
+        if isinstance(loss, Tensor) and loss.numel() == 1:
+            self._losses.append(loss.detach())
+        if trainer.global_step == self._step:  # the optimizer has made no step
+            return
+        self._step = trainer.global_step
+        losses, self._losses = self._losses, []
+        # Lightning has divided each by the number of batches.
+        values: dict[str, Any] = {"loss": sum(losses)} if losses else {}
+        for optimizer in trainer.optimizers[:1]:
+            values["lr"] = optimizer.param_groups[0]["lr"]
+        self._watch.step(**values)
+        if self._watch.should_stop:
+            trainer.should_stop = True
+
+    @harmless
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        if self._watch is None or trainer.sanity_checking:
+            return
+        loss = trainer.callback_metrics.get(self._validation_loss)
+        self._watch.evaluation(**({} if loss is None else {"loss": loss}))
+
+    @harmless
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        self._end("stopped" if trainer.should_stop else "finished")
+
+    @harmless
+    def on_exception(
+        self, trainer: Any, pl_module: Any, exception: BaseException
+    ) -> None:
+        if self._watch is not None:
+            self._watch.__exit__(type(exception), exception, None)
+
+    def _end(self, status: str) -> None:
+        self._losses = []
+        if self._watch is not None:
+            self._watch.close(status)

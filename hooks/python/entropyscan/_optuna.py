@@ -1,0 +1,62 @@
+"""Pruning of Optuna's trials by the flags of their runs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import optuna
+
+from ._flags import KINDS, Flags
+from ._recording import warn
+
+
+class OptunaPruning:
+    """Prunes a trial whose run has a flag.
+
+        with es.watch(model, f"trial{trial.number}.db") as rec:
+            prune = es.OptunaPruning(trial, rec, every=50)
+            for batch in data:
+                ...
+                rec.step(loss=loss)
+                prune()             # raises optuna.TrialPruned
+
+    run       a watch, or the path of a run file
+    severity  from which on a flag prunes: info, warning, error, critical
+    kinds     flags that prune; None: all that entropy-scan knows
+    every     calls from one look at the file to the next: a look starts
+              entropy-scan, which reads the whole file
+
+    The reason is kept as the trial's attribute `entropy_scan`. Nothing but the
+    pruning raises."""
+
+    def __init__(
+        self,
+        trial: optuna.Trial,
+        run: Any,
+        severity: str = "error",
+        kinds: Any = KINDS,
+        every: int = 1,
+    ) -> None:
+        self._trial, self._run = trial, run
+        self._flags = Flags(severity, kinds)
+        self._every, self._n_calls = max(1, int(every)), 0
+
+    def __call__(self) -> None:
+        self._n_calls += 1
+        if self._n_calls % self._every:
+            return
+        path = (
+            self._run if isinstance(self._run, (str, os.PathLike)) else self._run.path
+        )
+        said = self._flags.standing(path)
+        if said is None:
+            return
+        if path is not self._run:
+            self._run.event("pruned", said, "warning")
+            self._run.close("stopped")
+        try:
+            self._trial.set_user_attr("entropy_scan", said)
+        except Exception as error:  # of the study's storage
+            warn(f"trial {self._trial.number}: its reason is not kept: {error}")
+        raise optuna.TrialPruned(said)
