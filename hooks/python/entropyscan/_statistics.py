@@ -28,6 +28,7 @@ SERIES = (
     ("missing_mass", "", "missing"),
     ("distance", "tokens", "distance"),
     ("top", "", "top"),
+    ("finite_rows", "rows", "finite_rows"),  # recorded where ranks are joined
 )
 NAMES = tuple(name for name, _, _ in SERIES)
 
@@ -450,11 +451,13 @@ def _reduce(parts: list[_Sums]) -> Tensor:
             out["entropy_min"], out["entropy_max"] = known(low), known(high)
     out["max_logit"] = known(largest)
     n_rows = rows.sum(0)
+    out["finite_rows"] = n_finite
     out["nonfinite_rows"] = n_rows - n_finite
     out["nonfinite_weights"] = weights.sum(0)
     stacked = torch.stack([out[name] for name in NAMES]).float()
     counts = torch.tensor(
-        [name.startswith("nonfinite") for name in NAMES], device=stacked.device
+        [name.endswith(("finite_rows", "finite_weights")) for name in NAMES],
+        device=stacked.device,
     )
     nothing = (n_rows == 0)[None, :] & ~counts[:, None]
     absent = missing(*stacked.shape, device=stacked.device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import types
+import weakref
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from . import _operators
 from ._attention import Hook
+from ._distributed import Ranks, unwrapped
 from ._recording import Recording
 from ._statistics import NAMES, SERIES
 from ._version import __version__
@@ -20,13 +22,6 @@ from ._version import __version__
 MOST_WAITING = 1000
 
 _MISSING = np.array([0x7FC007A2], np.uint32).view(np.float32)[0]
-
-
-def _rank() -> int:
-    distributed = torch.distributed
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank()
-    return 0
 
 
 class Watch:
@@ -44,7 +39,14 @@ class Watch:
     first_step  number of the first step, for a training that goes on
     steps       how many there are to be, if that is known
     all_ranks   of a distributed training: every rank records into a file of its
-                own, run.rank3.db; otherwise the first rank does
+                own, run.rank3.db, which `entropy-scan merge` joins; otherwise the
+                first rank does
+    first_layer of a stage of a pipeline, with all_ranks: which layer of the whole
+                model its first one is. None: what transformers' modules say
+                (layer_idx), else 0
+    first_head  the same of heads, where each rank has some
+    tensor_parallel  the DeviceMesh or process group whose ranks have a part of the
+                heads each: its first rank records all of them
 
     Use it as a context, or call close().
 
@@ -64,12 +66,14 @@ class Watch:
         first_step: int = 0,
         steps: int | None = None,
         all_ranks: bool = False,
+        first_layer: int | None = None,
+        first_head: int = 0,
+        tensor_parallel: Any = None,
     ) -> None:
-        path = os.fspath(path)
-        rank = _rank()
-        if all_ranks and rank > 0:
-            stem, ending = os.path.splitext(path)
-            path = f"{stem}.rank{rank}{ending}"
+        self._ranks = Ranks(
+            os.fspath(path), all_ranks, first_layer, first_head, tensor_parallel
+        )
+        path = self._ranks.path
         self._every = max(1, int(every))
         self._step = int(first_step)
         self._layers: list[int] | None = None  # places of modules, by layer
@@ -83,10 +87,15 @@ class Watch:
             run = _describe(model, name, path, config, steps)
         except Exception:  # of a configuration's own methods
             run = {"name": name or os.path.basename(path)}
-        self._recording = Recording(path, run)
+        self._recording = Recording(path, self._ranks.describe(run))
         self._tap = _operators.Tap(self._on_error)
-        if rank > 0 and not all_ranks:
+        if self._ranks.trouble:
+            self._recording.fail(self._ranks.trouble)
+        if not self._ranks.is_measuring:
             return
+        self._model = weakref.ref(model)
+        self._is_on_device = any(p.is_cuda for p in model.parameters())
+        self._all_heads = _number(_text_config(model), *_HEADS)
         try:
             self._hook = Hook(model, self._tap)
             if not self._hook.names:
@@ -204,6 +213,8 @@ class Watch:
             self._ready.record()
             if phase == "train":
                 return
+        if phase == "train" and self._ranks.is_gathering and self._is_on_device:
+            return  # ranks meet at the same place, whatever each one has
         self._push_waiting()
 
     def _push_waiting(self) -> None:
@@ -214,6 +225,8 @@ class Watch:
         for phase, step, name, value in waiting:
             if name == "heads":
                 self._push_heads(phase, step, value)
+            elif not self._ranks.has_file:
+                continue
             elif self._layers is None:  # the file is opened by the first heads
                 if len(self._waiting) < MOST_WAITING:
                     self._waiting.append((phase, step, name, value))
@@ -228,7 +241,12 @@ class Watch:
             return
         self._recording.push(name, step, number, "run", phase, _unit(name))
 
-    def _push_heads(self, phase: str, step: int, heads: dict[int, Tensor]) -> None:
+    def _push_heads(self, phase: str, step: int, own: dict[int, Tensor]) -> None:
+        heads = self._ranks.gathered(
+            phase, step, own, self._all_heads, self._on_error
+        )
+        if heads is None:
+            return
         if not heads:
             if phase == "train":
                 self._recording.fail(
@@ -249,8 +267,10 @@ class Watch:
         for layer, place in enumerate(self._layers):
             if place in heads:
                 found = heads[place].numpy()[:, : self._n_heads]
-                out[:, layer, : found.shape[1]] = found
+                out[: len(found), layer, : found.shape[1]] = found
         for i, (name, unit, _) in enumerate(SERIES):
+            if name == "finite_rows" and self._ranks.fragment is None:
+                continue
             if name == "missing_mass" and not self._tap.has_sinks:
                 continue
             self._recording.push(name, step, out[i], "head", phase, unit)
@@ -259,6 +279,10 @@ class Watch:
         self._layers = sorted(heads)
         self._n_heads = max(found.shape[1] for found in heads.values())
         batch, context = self._tap.shape or (None, None)
+        model = self._model()
+        if model is not None and self._hook is not None:
+            names = [self._hook.names[place] for place in self._layers]
+            self._ranks.begin(model, names)
         self._recording.open(
             n_layer=len(self._layers),
             n_head=self._n_heads,
@@ -293,6 +317,8 @@ class Watch:
         error: BaseException | None,
         trace: types.TracebackType | None,
     ) -> None:
+        if kind is not None:
+            self._ranks.leave()
         if kind is None:
             self.close("finished")
         elif issubclass(kind, (KeyboardInterrupt, SystemExit)):
@@ -327,34 +353,43 @@ def _unit(name: str) -> str | None:
     return _UNITS.get(name)
 
 
+_HEADS = ("num_attention_heads", "n_head", "num_heads")
+
+
+def _text_config(model: nn.Module) -> Any:
+    """transformers' configuration of the language model, or None."""
+    its_config = getattr(unwrapped(model), "config", None)
+    return getattr(its_config, "get_text_config", lambda: its_config)()
+
+
+def _number(config: Any, *names: str) -> int | None:
+    for candidate in names:
+        value = getattr(config, candidate, None)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+    return None
+
+
 def _describe(
     model: nn.Module, name: str | None, path: str, config: Any, steps: int | None
 ) -> dict[str, Any]:
     """What a run file says of a run; what is unknown is left out."""
     from ._recording import as_json
 
-    model = getattr(model, "_orig_mod", model)
+    model = unwrapped(model)
     its_config = getattr(model, "config", None)
     kept = as_json(config) if config is not None else {}
     if not isinstance(kept, dict):
         kept = {"config": kept}
     if steps is not None:
         kept["steps"] = int(steps)
-    text = getattr(its_config, "get_text_config", lambda: its_config)()
-
-    def number(*names: str) -> int | None:
-        for candidate in names:
-            value = getattr(text, candidate, None)
-            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-                return value
-        return None
-
+    text = _text_config(model)
     return {
         "name": name or os.path.splitext(os.path.basename(path))[0],
         "arch": type(model).__name__,
         "family": getattr(its_config, "model_type", None),
-        "d_model": number("hidden_size", "n_embd", "d_model"),
-        "vocab": number("vocab_size"),
+        "d_model": _number(text, "hidden_size", "n_embd", "d_model"),
+        "vocab": _number(text, "vocab_size"),
         "seed": torch.initial_seed() % 2**63,
         "config": kept,
         "program": f"entropyscan {__version__} (torch {torch.__version__})",

@@ -1,0 +1,256 @@
+"""What a rank of a distributed training records: rank 0 one file, every rank a
+fragment of its own, or the ranks of a tensor-parallel group one together.
+
+No rank waits for another without a limit, and the cadence depends on the step's
+number alone: ranks that record take part in the same exchanges, whatever goes
+wrong on one of them. Exchanges have a gloo group of their own, so that they
+never mix with those of the training."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ._statistics import missing
+
+# The longest that one rank waits for another, once.
+WAIT_SECONDS = 60.0
+
+_n_watched: dict[str, int] = {}  # watches of a path: the same on every rank
+
+
+def rank_and_world() -> tuple[int, int]:
+    """Also before the process group is there, as torchrun says it."""
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    try:
+        rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    except (KeyError, ValueError):
+        return 0, 1
+    return (rank, world) if 0 <= rank < world else (0, 1)
+
+
+def fragment_path(path: str, rank: int) -> str:
+    """run.rank3.db beside run.db"""
+    if rank == 0:
+        return path
+    stem, ending = os.path.splitext(path)
+    return f"{stem}.rank{rank}{ending}"
+
+
+def _limit() -> datetime.timedelta:
+    return datetime.timedelta(seconds=WAIT_SECONDS)
+
+
+def _shared_uuid(path: str, rank: int) -> str:
+    """Rank 0's, through the store that the process group began with: no
+    collective that a rank could miss."""
+    name = os.path.abspath(path)
+    number = _n_watched[name] = _n_watched.get(name, -1) + 1
+    store = torch.distributed.distributed_c10d._get_default_store()
+    key = f"entropyscan/{os.path.basename(path)}/{number}"
+    if rank == 0:
+        store.set(key, str(uuid.uuid4()))
+    else:
+        store.wait([key], _limit())
+    return store.get(key).decode()
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """Without what torch.compile, DDP and others put around it."""
+    for name in ("_orig_mod", "module"):
+        inner = getattr(model, name, None)
+        if isinstance(inner, nn.Module) and len(list(model.children())) == 1:
+            return unwrapped(inner)
+    return model
+
+
+def layer_numbers(model: nn.Module, names: list[str]) -> list[int | None]:
+    """The layer_idx of transformers' attention modules."""
+    found = []
+    for name in names:
+        number = getattr(model.get_submodule(name), "layer_idx", None)
+        found.append(number if isinstance(number, int) else None)
+    return found
+
+
+class Ranks:
+    """The part of this process. path: its file; has_file: it writes one;
+    is_measuring: its attention is looked at."""
+
+    def __init__(
+        self,
+        path: str,
+        all_ranks: bool,
+        first_layer: int | None,
+        first_head: int,
+        tensor_parallel: Any,
+    ) -> None:
+        rank, world = rank_and_world()
+        self.path = path
+        self.has_file = rank == 0
+        self.is_measuring = rank == 0
+        self.fragment: dict[str, Any] | None = None
+        self.uuid: str | None = None
+        self.trouble: str | None = None
+        self._first_layer = first_layer
+        self._gather: Gather | None = None
+        try:
+            self._divide(rank, world, all_ranks, first_head, tensor_parallel)
+        except Exception as error:
+            what = " ".join(str(error).split()) or type(error).__name__
+            self.trouble = f"{self.path}: ranks do not record together: {what}"
+
+    def _divide(
+        self, rank: int, world: int, all_ranks: bool, head: int, group: Any
+    ) -> None:
+        ranks, path = [rank], self.path
+        if all_ranks and world > 1:
+            self.path = fragment_path(self.path, rank)
+            self.has_file = self.is_measuring = True
+        if group is not None and world > 1:
+            if hasattr(group, "get_group"):  # a DeviceMesh
+                group = group.get_group()
+            ranks = torch.distributed.get_process_group_ranks(group)
+            self.has_file = rank == ranks[0] and (all_ranks or rank == 0)
+            self.is_measuring = all_ranks or 0 in ranks
+        if all_ranks and world > 1:
+            self.fragment = {
+                "world": world,
+                "ranks": sorted(ranks),
+                "layer": self._first_layer or 0,
+                "head": int(head),
+            }
+            if not torch.distributed.is_initialized():
+                raise RuntimeError(
+                    "all_ranks needs torch.distributed.init_process_group before"
+                )
+            self.uuid = _shared_uuid(path, rank)
+        if self.is_measuring and len(ranks) > 1:
+            self._gather = Gather(ranks, rank)
+
+    @property
+    def is_gathering(self) -> bool:
+        return self._gather is not None
+
+    def describe(self, run: dict[str, Any]) -> dict[str, Any]:
+        """The run with what makes it a fragment."""
+        if self.uuid is not None:
+            run["uuid"] = self.uuid
+        if self.fragment is not None:
+            # The same dict: its first layer is known later.
+            run["config"] = {**run.get("config", {}), "fragment": self.fragment}
+        return run
+
+    def begin(self, model: nn.Module, names: list[str]) -> None:
+        """names: the attention modules that were seen. A stage of a pipeline
+        whose modules know their number in the whole model begins at that."""
+        if self.fragment is None or self._first_layer is not None:
+            return
+        numbers = layer_numbers(model, names)
+        first = numbers[0] if numbers else None
+        if first is not None and numbers == [first + i for i in range(len(numbers))]:
+            self.fragment["layer"] = first
+
+    def gathered(
+        self,
+        phase: str,
+        step: int,
+        heads: dict[int, Tensor],
+        n_heads: int | None,
+        on_error: Callable[[BaseException], None],
+    ) -> dict[int, Tensor] | None:
+        """The heads that this rank records, of its whole tensor-parallel group
+        if there is one; None: another rank records them."""
+        if self._gather is not None:
+            heads = self._gather.exchange(phase, step, heads, n_heads, on_error)
+        return heads if self.has_file else None
+
+    def leave(self) -> None:
+        """No exchange any more: the training ends by an exception."""
+        if self._gather is not None:
+            self._gather.leave()
+
+
+class Gather:
+    """The heads of a tensor-parallel group, side by side in its order."""
+
+    def __init__(self, ranks: list[int], rank: int) -> None:
+        self._place, self._n = ranks.index(rank), len(ranks)
+        self._widths: dict[int, int] = {}  # heads of each place
+        self._group: Any = torch.distributed.new_group(
+            ranks,
+            timeout=_limit(),
+            backend="gloo",
+            use_local_synchronization=True,
+            group_desc="entropyscan",
+        )
+
+    def leave(self) -> None:
+        self._group = None
+
+    def exchange(
+        self,
+        phase: str,
+        step: int,
+        heads: dict[int, Tensor],
+        n_heads: int | None,
+        on_error: Callable[[BaseException], None],
+    ) -> dict[int, Tensor]:
+        """heads: (series, heads of this rank) by place of the module. After a
+        failure the heads of the others are missing."""
+        mine = {place: found.numpy() for place, found in heads.items()}
+        parts = {self._place: mine}
+        if self._group is not None:
+            try:
+                parts = self._exchange(phase, step, mine)
+            except Exception as error:
+                self._group = None
+                on_error(
+                    RuntimeError(
+                        "heads of other ranks are missing from here on: "
+                        + " ".join(str(error).split())
+                    )
+                )
+        found = {place for part in parts.values() for place in part}
+        return {place: self._joined(parts, place, n_heads) for place in found}
+
+    def _exchange(
+        self, phase: str, step: int, mine: dict[int, Any]
+    ) -> dict[int, dict[int, Any]]:
+        out: list[Any] = [None] * self._n
+        torch.distributed.all_gather_object(
+            out, (self._place, phase, step, mine), group=self._group
+        )
+        for place, other_phase, other_step, _ in out:
+            if (other_phase, other_step) != (phase, step):
+                raise RuntimeError(
+                    f"rank {place} of the group is at {other_phase} step "
+                    f"{other_step}, this one at {phase} step {step}: call step() "
+                    "and evaluation() on all of them"
+                )
+        return {place: heads for place, _, _, heads in out}
+
+    def _joined(
+        self, parts: dict[int, dict[int, Any]], place: int, n_heads: int | None
+    ) -> Tensor:
+        known = {i: part[place] for i, part in parts.items() if place in part}
+        first = next(iter(known.values()))
+        if n_heads is not None and first.shape[1] == n_heads:
+            return torch.from_numpy(first)  # every rank has all of them
+        self._widths.update({i: part.shape[1] for i, part in known.items()})
+        rows = []
+        for i in range(self._n):
+            if i in known:
+                rows.append(torch.from_numpy(known[i]))
+            else:
+                width = self._widths.get(i, first.shape[1])
+                rows.append(missing(first.shape[0], width))
+        return torch.cat(rows, 1)

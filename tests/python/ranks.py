@@ -1,0 +1,310 @@
+"""Trainings of two ranks with gloo, for test_distributed.py. Each function is
+run by every rank; what it returns is the test's."""
+
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import traceback
+import warnings
+from pathlib import Path
+
+import models
+import torch
+import torch._dynamo  # optimizers import it
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import parallel
+
+import entropyscan as es
+from entropyscan import _distributed, _watch  # noqa: F401
+
+STEPS = 3
+LENGTH = 16
+
+
+# --- two processes ---------------------------------------------------------------
+
+
+def _start(name, rank, world, port, folder, args):
+    os.environ.update(
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        WORLD_SIZE=str(world),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+    )
+    torch.set_num_threads(1)
+    try:
+        dist.init_process_group("gloo")
+        result = globals()[name](rank, folder, *args)
+        torch.save(result, f"{folder}/{name}.{rank}.pt")
+        dist.destroy_process_group()
+    except BaseException:
+        Path(f"{folder}/{name}.{rank}.error").write_text(traceback.format_exc())
+        raise
+
+
+def run(name, folder, *args, world=2, killed=()):
+    """What each rank returned, None of one that is to be killed."""
+    # Imports are made once, by the server; it knows no sys.path but this.
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["ranks"])
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    processes = [
+        context.Process(target=_start, args=(name, r, world, port, str(folder), args))
+        for r in range(world)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(300)
+    hanging = [r for r, process in enumerate(processes) if process.is_alive()]
+    for process in processes:
+        process.kill()
+    errors = [path.read_text() for path in Path(folder).glob(f"{name}.*.error")]
+    assert not hanging, f"ranks {hanging} hang; {errors}"
+    assert not errors, "\n".join(errors)
+    results = []
+    for rank, process in enumerate(processes):
+        if rank in killed:
+            assert process.exitcode == -signal.SIGKILL
+            results.append(None)
+        else:
+            assert process.exitcode == 0
+            results.append(torch.load(f"{folder}/{name}.{rank}.pt"))
+    return results
+
+
+# --- data ------------------------------------------------------------------------
+
+
+def batch(step, rank=None):
+    """Four sequences, of which two are each rank's; one has padding."""
+    generator = torch.Generator().manual_seed(step)
+    tokens = torch.randint(3, models.VOCAB, (4, LENGTH), generator=generator)
+    mask = torch.ones_like(tokens)
+    mask[1, LENGTH - 5 :] = 0
+    rows = slice(None) if rank is None else slice(2 * rank, 2 * rank + 2)
+    given = dict(input_ids=tokens, labels=tokens, attention_mask=mask)
+    return {name: value[rows] for name, value in given.items()}
+
+
+def model_of(maker):
+    torch.manual_seed(5)
+    return models.spread(maker(), 10.0)
+
+
+def train(model, batches, path=None, evaluate=None, **options):
+    """Losses and parameters after it, and its watch."""
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    rec = es.watch(model, path, **options) if path else None
+    numbers = []
+    for step, given in enumerate(batches):
+        loss = model(**given).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        numbers.append(loss.detach().clone())
+        if rec:
+            rec.step(loss=loss)
+        if evaluate is not None and step == 1:
+            model.eval()
+            with torch.no_grad():
+                loss = model(**evaluate).loss
+            model.train()
+            if rec:
+                rec.evaluation(loss=loss)
+    if rec:
+        rec.close()
+    for parameter in model.parameters():
+        local = getattr(parameter, "to_local", lambda p=parameter: p)()
+        numbers.append(local.detach().clone())
+    return numbers, rec
+
+
+def alone(path, maker, **options):
+    """One process with all of the data."""
+    batches = [batch(step) for step in range(STEPS)]
+    return train(model_of(maker), batches, path, batch(99), **options)
+
+
+def both(rank, path, make, per_rank=True, **options):
+    """The same training without and with us: are all bits the same?"""
+    mine = rank if per_rank else None
+    batches = [batch(step, mine) for step in range(STEPS)]
+    evaluation = batch(99, mine)
+    plain, _ = train(make(), batches, None, evaluation)
+    watched, rec = train(make(), batches, path, evaluation, **options)
+    same = len(plain) == len(watched)
+    same = same and all(torch.equal(a, b) for a, b in zip(plain, watched))
+    return dict(same=same, trouble=rec.trouble, lost=rec.lost)
+
+
+# --- trainings --------------------------------------------------------------------
+
+
+def ddp(rank, folder, all_ranks):
+    def make():
+        return nn.parallel.DistributedDataParallel(model_of(models.gpt2))
+
+    return both(rank, f"{folder}/run.db", make, all_ranks=all_ranks)
+
+
+def fsdp(rank, folder):
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+
+    def make():
+        model = model_of(models.gpt2)
+        for block in model.transformer.h:
+            fully_shard(block, mesh=mesh)
+        return fully_shard(model, mesh=mesh)
+
+    return both(rank, f"{folder}/run.db", make, all_ranks=True)
+
+
+def sharded_llama(mesh):
+    model = model_of(models.llama)
+    plan = {f"self_attn.{name}_proj": parallel.ColwiseParallel() for name in "qkv"}
+    plan["self_attn.o_proj"] = parallel.RowwiseParallel()
+    for layer in model.model.layers:
+        parallel.parallelize_module(layer, mesh, plan)
+    return model
+
+
+def tensor_parallel(rank, folder, gathered):
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+    options = dict(tensor_parallel=mesh)
+    if not gathered:
+        options = dict(all_ranks=True, first_head=2 * rank)
+    return both(
+        rank, f"{folder}/run.db", lambda: sharded_llama(mesh), False, **options
+    )
+
+
+def tensor_parallel_without_one(rank, folder):
+    """Rank 1 ends its watch after a step, and trains on."""
+    _distributed.WAIT_SECONDS = 3.0
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+    model = sharded_llama(mesh)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        rec = es.watch(model, f"{folder}/run.db", tensor_parallel=mesh)
+        for step in range(STEPS):
+            loss = model(**batch(step)).loss
+            loss.backward()
+            rec.step(loss=loss)
+            if rank == 1 and step == 0:
+                rec.close()
+        rec.close()
+    said = [str(w.message) for w in seen if "entropyscan" in str(w.message)]
+    return dict(said=said, trouble=rec.trouble)
+
+
+class Layer(nn.Module):
+    """Attention by torch's own function; no name says which layer it is."""
+
+    def __init__(self, width=24, heads=3):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x):
+        q, k, v = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in (3 * self.qkv(x)).chunk(3, -1)
+        )
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out(y.transpose(1, 2).flatten(2))
+
+
+def layers():
+    torch.manual_seed(6)
+    return [Layer() for _ in range(5)]
+
+
+def activations(step):
+    return torch.randn(2, 11, 24, generator=torch.Generator().manual_seed(step))
+
+
+def stages_alone(path):
+    model = nn.Sequential(*layers())
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    with es.watch(model, path) as rec:
+        for step in range(STEPS):
+            loss = model(activations(step)).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            rec.step(loss=loss)
+
+
+def stages(rank, folder, dies):
+    """Layers 0 and 1, and layers 2 to 4; the second one dies at the last step
+    if it is to."""
+    model = nn.Sequential(*(layers()[2:] if rank else layers()[:2]))
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    options = dict(all_ranks=True, first_layer=2 if rank else 0)
+    with es.watch(model, f"{folder}/run.db", **options) as rec:
+        for step in range(STEPS):
+            x, values = activations(step), {}
+            if rank == 0:
+                y = model(x)
+                dist.send(y.detach(), 1)
+                gradient = torch.empty_like(y)
+                dist.recv(gradient, 1)
+                y.backward(gradient)
+            else:
+                dist.recv(x, 0)
+                loss = model(x.requires_grad_()).square().mean()
+                loss.backward()
+                dist.send(x.grad, 0)
+                values["loss"] = loss
+            optimizer.step()
+            optimizer.zero_grad()
+            if dies and rank == 1 and step == STEPS - 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            rec.step(**values)
+    return dict(trouble=rec.trouble)
+
+
+def ddp_that_loses_one(rank, folder):
+    """Rank 1 is killed after its second step was computed."""
+    model = nn.parallel.DistributedDataParallel(model_of(models.gpt2))
+    done = 0
+    try:
+        with es.watch(model, f"{folder}/run.db", all_ranks=True) as rec:
+            for step in range(STEPS):
+                loss = model(**batch(step, rank)).loss
+                loss.backward()
+                if rank == 1 and step == 1:
+                    dist.barrier()
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if step == 1:
+                    dist.barrier()
+                rec.step(loss=loss)
+                done += 1
+    except RuntimeError as error:
+        return dict(done=done, error=str(error))
+    return dict(done=done, error=None)
+
+
+def first_rank_does_not_watch(rank, folder):
+    _distributed.WAIT_SECONDS = 1.0
+    if rank == 0:
+        dist.barrier()
+        return {}
+    model = model_of(models.gpt2)
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        rec = es.watch(model, f"{folder}/run.db", all_ranks=True)
+    numbers, _ = train(model, [batch(0)])
+    rec.close()
+    dist.barrier()
+    return dict(trouble=rec.trouble, finite=bool(numbers[0].isfinite()))

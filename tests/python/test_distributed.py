@@ -1,0 +1,248 @@
+"""Two ranks with gloo: DDP, FSDP2, tensor parallel, stages of a pipeline. What
+they record together is what one process records of the same training, and the
+training has the bits that it has without us."""
+
+import subprocess
+import time
+
+import models
+import numpy as np
+import pytest
+import ranks
+import torch
+import transformers as tf
+
+import entropyscan as es
+from entropyscan import _distributed, _library
+
+
+def merge(folder, *names, code=0):
+    """run.db and its fragments as all.db; the lines that merge prints."""
+    program = _library.program("entropy-scan")
+    command = [program, "merge", *names, "-o", "all.db"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    return done.stderr
+
+
+def close(a, b):
+    a, b = np.asarray(a), np.asarray(b)
+    return a.shape == b.shape and bool((np.abs(a - b) <= 1e-5).all())
+
+
+def assert_same_run(got, one, phases=("train", "eval")):
+    assert got.info["n_layer"] != got.info["n_head"]
+    for phase in phases:
+        assert list(got.steps(phase=phase)) == list(one.steps(phase=phase))
+        for name in ("entropy", "entropy_min", "entropy_max", "sink", "top"):
+            assert close(got.values(name, phase), one.values(name, phase)), name
+        for name in ("max_logit", "distance"):
+            a, b = got.values(name, phase), one.values(name, phase)
+            assert np.allclose(a, b, rtol=1e-5), name
+        for name in ("nonfinite_rows", "nonfinite_weights"):
+            assert np.array_equal(got.values(name, phase), one.values(name, phase))
+    assert got.entropy().std() > 0.05
+
+
+@pytest.fixture(scope="module")
+def gpt2_alone(tmp_path_factory):
+    path = tmp_path_factory.mktemp("alone") / "one.db"
+    ranks.alone(str(path), models.gpt2)
+    return es.open(path)
+
+
+@pytest.fixture(scope="module")
+def llama_alone(tmp_path_factory):
+    path = tmp_path_factory.mktemp("alone") / "one.db"
+    ranks.alone(str(path), models.llama)
+    return es.open(path)
+
+
+UNTROUBLED = dict(same=True, trouble=None, lost=0)
+
+
+def test_ranks_of_ddp_are_one_run_of_the_whole_batch(tmp_path, gpt2_alone):
+    assert ranks.run("ddp", tmp_path, True) == [UNTROUBLED] * 2
+    said = merge(tmp_path, "run.rank1.db", "run.db")
+    assert "lacks" not in said and "1 run of 2 files" in said
+    run = es.open(tmp_path / "all.db")
+    assert_same_run(run, gpt2_alone)
+    for phase in ("train", "eval"):
+        assert close(run.values("loss", phase), gpt2_alone.values("loss", phase))
+    # Padding: rank 0 has fewer rows, and its own mean is another one.
+    rows = run.values("finite_rows")
+    assert (rows == 4 * ranks.LENGTH - 5).all()
+    first = es.open(tmp_path / "run.db")
+    assert not close(first.entropy(), run.entropy())
+    assert run.info["batch"] == 4 and run.info["status"] == "finished"
+    assert run.info["arch"] == "GPT2LMHeadModel"
+    assert first.info["uuid"] == run.info["uuid"]
+    assert "fragment" in first.config and "fragment" not in run.config
+
+
+def test_the_first_rank_records_alone_unless_all_are_to(tmp_path):
+    assert ranks.run("ddp", tmp_path, False) == [UNTROUBLED] * 2
+    assert [path.name for path in tmp_path.glob("*.db")] == ["run.db"]
+    run = es.open(tmp_path / "run.db")
+    assert run.entropy().shape == (3, 3, 4) and "fragment" not in run.config
+    assert "finite_rows" not in [one["name"] for one in run.series]
+
+
+def test_ranks_of_fsdp2_are_one_run_of_the_whole_batch(tmp_path, gpt2_alone):
+    assert ranks.run("fsdp", tmp_path) == [UNTROUBLED] * 2
+    merge(tmp_path, "run.db", "run.rank1.db")
+    assert_same_run(es.open(tmp_path / "all.db"), gpt2_alone)
+
+
+def test_tensor_parallel_ranks_record_all_heads_in_one_file(tmp_path, llama_alone):
+    assert ranks.run("tensor_parallel", tmp_path, True) == [UNTROUBLED] * 2
+    assert [path.name for path in tmp_path.glob("*.db")] == ["run.db"]
+    run = es.open(tmp_path / "run.db")
+    assert run.entropy().shape == (3, 3, 4)
+    assert_same_run(run, llama_alone)
+
+
+def test_heads_of_tensor_parallel_fragments_are_put_side_by_side(
+    tmp_path, llama_alone
+):
+    assert ranks.run("tensor_parallel", tmp_path, False) == [UNTROUBLED] * 2
+    assert es.open(tmp_path / "run.db").entropy().shape == (3, 3, 2)
+    merge(tmp_path, "run.db", "run.rank1.db")
+    assert_same_run(es.open(tmp_path / "all.db"), llama_alone)
+
+
+def test_a_tensor_parallel_rank_that_stops_recording_stops_no_other(tmp_path):
+    first, second = ranks.run("tensor_parallel_without_one", tmp_path)
+    assert len(first["said"]) == 1 and "heads of other ranks" in first["said"][0]
+    assert second["said"] == []
+    entropy = es.open(tmp_path / "run.db").entropy()
+    missing = es.is_missing(entropy)
+    assert entropy.shape == (3, 3, 4)
+    assert not missing[0].any() and not missing[:, :, :2].any()
+    assert missing[1:, :, 2:].all()
+
+
+def test_stages_of_a_pipeline_are_joined_to_one_run(tmp_path):
+    one = str(tmp_path / "one.db")
+    ranks.stages_alone(one)
+    assert ranks.run("stages", tmp_path, False) == [dict(trouble=None)] * 2
+    merge(tmp_path, "run.db", "run.rank1.db")
+    run, one = es.open(tmp_path / "all.db"), es.open(one)
+    assert run.entropy().shape == (3, 5, 3)
+    assert_same_run(run, one, phases=("train",))
+    assert close(run.values("loss"), one.values("loss"))
+
+
+def wait_until_written(path):
+    """The recorder of a process that was killed writes what it has, and ends."""
+    for _ in range(300):
+        run = es.open(path)
+        if run.info["status"] != "running":
+            return run
+        time.sleep(0.1)
+    raise AssertionError(f"{path} is still being written")
+
+
+def test_a_stage_that_was_killed_leaves_what_it_had(tmp_path):
+    first, _ = ranks.run("stages", tmp_path, True, killed=[1])
+    assert first["trouble"] is None
+    wait_until_written(tmp_path / "run.rank1.db")
+    said = merge(tmp_path, "run.db", "run.rank1.db")
+    assert "rank 1: lacks 1 of 3 training steps, from step 2 to step 2" in said
+    run = es.open(tmp_path / "all.db")
+    missing = es.is_missing(run.entropy())
+    assert missing[2, 2:].all() and missing.sum() == 9
+    assert run.info["status"] == "failed"
+
+
+def test_a_killed_rank_of_ddp_costs_no_other_its_data(tmp_path):
+    first, _ = ranks.run("ddp_that_loses_one", tmp_path, killed=[1])
+    assert first["done"] == 2 and first["error"]
+    wait_until_written(tmp_path / "run.rank1.db")
+    said = merge(tmp_path, "run.db", "run.rank1.db")
+    assert "rank 1: lacks 1 of 2 training steps" in said
+    run, mine = es.open(tmp_path / "all.db"), es.open(tmp_path / "run.db")
+    assert list(run.steps()) == [0, 1]
+    assert np.array_equal(run.entropy()[1], mine.entropy()[1])
+    gaps = [event for event in run.events if event["kind"] == "gap"]
+    assert [event["step"] for event in gaps] == [1]
+
+
+def test_a_first_rank_that_does_not_watch_holds_up_nobody(tmp_path):
+    _, second = ranks.run("first_rank_does_not_watch", tmp_path)
+    assert "do not record together" in second["trouble"] and second["finite"]
+
+
+# --- in one process -----------------------------------------------------------------
+
+
+def test_files_of_ranks_have_the_rank_in_their_name():
+    assert _distributed.fragment_path("a.b/run.db", 0) == "a.b/run.db"
+    assert _distributed.fragment_path("a.b/run.db", 12) == "a.b/run.rank12.db"
+    assert _distributed.fragment_path("a.b/run", 3) == "a.b/run.rank3"
+
+
+@pytest.mark.parametrize(
+    "environment, expected",
+    [
+        ({}, (0, 1)),
+        (dict(RANK="3", WORLD_SIZE="4"), (3, 4)),
+        (dict(RANK="4", WORLD_SIZE="4"), (0, 1)),
+        (dict(RANK="x", WORLD_SIZE="4"), (0, 1)),
+    ],
+)
+def test_a_rank_is_known_before_the_process_group(monkeypatch, environment, expected):
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert _distributed.rank_and_world() == expected
+
+
+def test_a_stage_of_transformers_knows_its_layers():
+    model = models.llama()
+    numbers = _distributed.layer_numbers(
+        model, [f"model.layers.{i}.self_attn" for i in (1, 2)]
+    )
+    assert numbers == [1, 2]
+    layer = torch.nn.Sequential(ranks.Layer())
+    assert _distributed.layer_numbers(layer, ["0"]) == [None]
+
+
+def test_a_loss_of_nan_is_that_of_its_step_alone(tmp_path, run_file):
+    """The Trainer's log has a number in its place."""
+
+    class Data(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            tokens = torch.full((8,), 3 + i)
+            labels = torch.full((8,), -100) if i == 2 else tokens
+            return {"input_ids": tokens, "labels": labels}
+
+    callback = es.TrainerCallback(run_file)
+    trainer = tf.Trainer(
+        models.gpt2(),
+        tf.TrainingArguments(
+            output_dir=str(tmp_path / "out"),
+            max_steps=4,
+            per_device_train_batch_size=1,
+            train_sampling_strategy="sequential",
+            logging_steps=1,
+            report_to=[],
+            use_cpu=True,
+            save_strategy="no",
+            disable_tqdm=True,
+            max_grad_norm=0.0,
+            learning_rate=0.0,
+        ),
+        train_dataset=Data(),
+        callbacks=[callback],
+    )
+    trainer.train()
+    logged = [line["loss"] for line in trainer.state.log_history if "loss" in line]
+    assert len(logged) == 4 and np.isfinite(logged).all()
+    loss = es.open(run_file).values("loss")
+    assert np.isnan(loss).tolist() == [False, False, True, False]
+    assert not es.is_missing(loss).any()
