@@ -355,9 +355,9 @@ TEST(a_rank_that_died_is_a_counted_gap)
     assert_int_equal(gap->step, 20);
     assert_string_equal(gap->message, "rank 1: lacks 6 of 10 training steps, "
                                       "from step 20 to step 45");
-    es_reader_close(r);
     assert_int_equal(strncmp(es_rank_said, gap->message, strlen(gap->message)),
                      0);
+    es_reader_close(r);
 }
 
 TEST(a_stage_that_died_leaves_missing_values)
@@ -443,14 +443,15 @@ TEST(a_damaged_sample_is_left_to_the_other_ranks)
 
 TEST(events_have_their_rank_and_place)
 {
+    const es_rank_file parts[] = {
+        {"a.db", .ranks = "0", .world = 3},
+        {"b.db", .ranks = "1", .world = 3, .first_head = 4},
+        {"c.db", .ranks = "2", .world = 3, .first_layer = L},
+    };
     size_t n;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         es_writer *w;
-        int64_t run = es_rank_open(&w, state,
-                                   &(es_rank_file){.name = i ? "b.db" : "a.db",
-                                                   .ranks = i ? "1" : "0",
-                                                   .first_layer = i * L,
-                                                   .first_head = i * 4});
+        int64_t run = es_rank_open(&w, state, &parts[i]);
         const es_event event = {.step = 6,
                                 .kind = "nan",
                                 .severity = ES_SEVERITY_ERROR,
@@ -461,16 +462,21 @@ TEST(events_have_their_rank_and_place)
         es_assert_ok(es_writer_event(w, run, &event));
         es_rank_close(w, run);
     }
-    es_assert_ok(join_two(state));
+    es_assert_ok(
+        es_rank_join(state, (const char *[]){"a.db", "b.db", "c.db"}, 3));
     es_reader *r = open_all(state);
     const es_event *event = find_event(r, "nan", &n);
-    assert_int_equal(n, 2);
+    assert_int_equal(n, 3);
     assert_string_equal(event[0].message, "rank 0: was seen");
     assert_string_equal(event[1].message, "rank 1: was seen");
     assert_int_equal(event[0].layer, 2);
     assert_true(event[0].head == ES_UNKNOWN);
-    assert_int_equal(event[1].layer, L + 2);
+    assert_int_equal(event[1].layer, 2);
     assert_int_equal(event[1].head, 5);
+    assert_int_equal(event[2].layer, L + 2);
+    es_run_info info;
+    es_assert_ok(es_reader_run(r, 0, &info));
+    assert_int_equal(info.batch, 4); /* all have the same sequences */
     es_reader_close(r);
 }
 
