@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import time
 import traceback
 import warnings
 from pathlib import Path
@@ -308,3 +309,31 @@ def first_rank_does_not_watch(rank, folder):
     rec.close()
     dist.barrier()
     return dict(trouble=rec.trouble, finite=bool(numbers[0].isfinite()))
+
+
+def stop_is_requested(rank, folder, every):
+    """Of rank 0's file, at some step: how many each rank has done."""
+    model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers()[:2]))
+    path, done = f"{folder}/run.db", 0
+    with es.watch(model, path, every=every) as rec:
+        while done < 200 and not rec.should_stop:
+            model(activations(done)).mean().backward()
+            rec.step()
+            done += 1
+            if rank == 0 and done == 4:
+                Path(path + ".stop").write_text("enough\n")
+            if rank == 0 and done >= 4:
+                time.sleep(0.1)
+    return dict(done=done, trouble=rec.trouble)
+
+
+def first_rank_does_not_look(rank, folder):
+    _distributed.WAIT_SECONDS = 1.0
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        with es.watch(nn.Sequential(*layers()[:2]), f"{folder}/run.db") as rec:
+            for step in range(STEPS):
+                rec.step()
+                stops = rank == 1 and rec.should_stop
+    dist.barrier()
+    return dict(stops=stops, trouble=rec.trouble)

@@ -173,6 +173,18 @@ def test_a_first_rank_that_does_not_watch_holds_up_nobody(tmp_path):
     assert "do not record together" in second["trouble"] and second["finite"]
 
 
+def test_a_request_to_stop_ends_all_ranks_after_the_same_step(tmp_path):
+    first, second = ranks.run("stop_is_requested", tmp_path, 3)
+    assert first["trouble"] is None and second["trouble"] is None
+    assert first["done"] == second["done"] and 4 <= first["done"] < 200
+    assert first["done"] % 3 == 1  # a recorded step was the last
+
+
+def test_a_first_rank_that_does_not_look_for_a_stop_holds_up_nobody(tmp_path):
+    _, second = ranks.run("first_rank_does_not_look", tmp_path)
+    assert second["stops"] is False and second["trouble"]
+
+
 # --- in one process -----------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -49,13 +50,21 @@ def _limit() -> datetime.timedelta:
     return datetime.timedelta(seconds=WAIT_SECONDS)
 
 
-def _shared_uuid(path: str, rank: int) -> str:
-    """Rank 0's, through the store that the process group began with: no
-    collective that a rank could miss."""
+def _key(path: str) -> str:
+    """Of a watch in the process group's store: the same on every rank."""
     name = os.path.abspath(path)
     number = _n_watched[name] = _n_watched.get(name, -1) + 1
-    store = torch.distributed.distributed_c10d._get_default_store()
-    key = f"entropyscan/{os.path.basename(path)}/{number}"
+    return f"entropyscan/{os.path.basename(path)}/{number}"
+
+
+def _store() -> Any:
+    """What the process group began with: no collective that a rank could miss."""
+    return torch.distributed.distributed_c10d._get_default_store()
+
+
+def _shared_uuid(key: str, rank: int) -> str:
+    """Rank 0's."""
+    store = _store()
     if rank == 0:
         store.set(key, str(uuid.uuid4()))
     else:
@@ -102,6 +111,7 @@ class Ranks:
         self.trouble: str | None = None
         self._first_layer = first_layer
         self._gather: Gather | None = None
+        self.stop: Stop | None = None
         try:
             self._divide(rank, world, all_ranks, first_head, tensor_parallel)
         except Exception as error:
@@ -111,7 +121,9 @@ class Ranks:
     def _divide(
         self, rank: int, world: int, all_ranks: bool, head: int, group: Any
     ) -> None:
-        ranks, path = [rank], self.path
+        ranks, key = [rank], _key(self.path)
+        if world > 1 and torch.distributed.is_initialized():
+            self.stop = Stop(key + "/stop", rank)
         if all_ranks and world > 1:
             self.path = fragment_path(self.path, rank)
             self.has_file = self.is_measuring = True
@@ -132,7 +144,7 @@ class Ranks:
                 raise RuntimeError(
                     "all_ranks needs torch.distributed.init_process_group before"
                 )
-            self.uuid = _shared_uuid(path, rank)
+            self.uuid = _shared_uuid(key, rank)
         if self.is_measuring and len(ranks) > 1:
             self._gather = Gather(ranks, rank)
 
@@ -177,6 +189,49 @@ class Ranks:
         """No exchange any more: the training ends by an exception."""
         if self._gather is not None:
             self._gather.leave()
+
+
+class Stop:
+    """A request to stop, which all ranks follow after the same step: rank 0
+    publishes at each recorded step whether it has one, and the others wait for
+    that, once anybody looks at should_stop."""
+
+    def __init__(self, key: str, rank: int) -> None:
+        self._key, self._rank = key, rank
+        self._since: int | None = None  # step of rank 0's request
+        self.is_wanted = False
+        self.is_agreed = False
+
+    def agree(self, step: int, is_requested: bool) -> None:
+        """At the end of a recorded step. Raises after the longest wait, and
+        waits no more."""
+        if not self.is_wanted:
+            return
+        if self._rank == 0:
+            if is_requested and self._since is None:
+                self._since = step
+            since = -1 if self._since is None else self._since
+            _store().set(self._key, f"{step} {since}")
+        else:
+            since = self._read(step)
+        self.is_agreed = 0 <= since <= step
+
+    def _read(self, step: int) -> int:
+        """The step of the request, -1: there is none; of `step` or later."""
+        limit = time.monotonic() + WAIT_SECONDS
+        self.is_wanted = False
+        store = _store()
+        store.wait([self._key], _limit())
+        while True:
+            done, since = map(int, store.get(self._key).split())
+            if done >= step:
+                self.is_wanted = True
+                return since
+            if time.monotonic() > limit:
+                raise RuntimeError(
+                    f"rank 0 has not ended step {step}: should_stop stays false here"
+                )
+            time.sleep(0.001)
 
 
 class Gather:

@@ -78,6 +78,7 @@ class Watch:
         self._step = int(first_step)
         self._layers: list[int] | None = None  # places of modules, by layer
         self._n_heads = 0
+        self._has_looked = False  # at should_stop
         # Values of a device, of the recorded step before this one.
         self._waiting: list[tuple[str, int, str, Any]] = []
         self._ready: torch.cuda.Event | None = None
@@ -125,8 +126,13 @@ class Watch:
     @property
     def should_stop(self) -> bool:
         """Whether somebody requested that the training stop (a file
-        run.db.stop beside the run)."""
-        return self._recording.stop_requested()
+        run.db.stop beside the run). Ranks of a distributed training follow
+        rank 0, all after the same recorded step, if all of them look."""
+        if self._ranks.stop is None:
+            return self._recording.stop_requested()
+        self._ranks.stop.is_wanted |= not self._has_looked
+        self._has_looked = True
+        return self._ranks.stop.is_agreed
 
     def _on_error(self, error: BaseException) -> None:
         what = " ".join(str(error).split()) or type(error).__name__
@@ -157,6 +163,9 @@ class Watch:
                 self._tap.clear("eval")
                 if self._is_recorded():
                     self._take("train", self._step, values)
+            if self._ranks.stop is not None and self._is_recorded():
+                requested = self._recording.stop_requested()
+                self._ranks.stop.agree(self._step, requested)
         except Exception as error:
             self._on_error(error)
         self._step += 1
