@@ -16,6 +16,7 @@ import torch
 import torch._dynamo  # optimizers import it
 import torch.distributed as dist
 import torch.nn.functional as F
+import transformers as tf
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import parallel
@@ -337,3 +338,41 @@ def first_rank_does_not_look(rank, folder):
                 stops = rank == 1 and rec.should_stop
     dist.barrier()
     return dict(stops=stops, trouble=rec.trouble)
+
+
+class Documents(torch.utils.data.Dataset):
+    """Of other lengths: each has its own share in the loss."""
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, i):
+        tokens = batch(i)["input_ids"][0]
+        labels = tokens.clone()
+        labels[4 + i :] = -100
+        return {"input_ids": tokens, "labels": labels}
+
+
+def trainer(rank, folder):
+    callback = es.TrainerCallback(f"{folder}/run.db", all_ranks=True)
+    settings = tf.TrainingArguments(
+        output_dir=f"{folder}/out",
+        max_steps=STEPS,
+        per_device_train_batch_size=1,
+        gradient_accumulation_steps=2,
+        logging_steps=1,
+        report_to=[],
+        use_cpu=True,
+        save_strategy="no",
+        disable_tqdm=True,
+    )
+    trained = tf.Trainer(
+        model_of(models.gpt2), settings, train_dataset=Documents(), callbacks=[callback]
+    )
+    trained.train()
+    log = trained.state.log_history
+    return dict(
+        loss=[line["loss"] for line in log if "loss" in line],
+        trouble=callback.watch.trouble,
+        world=trained.accelerator.num_processes,
+    )

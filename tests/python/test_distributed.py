@@ -173,6 +173,19 @@ def test_a_first_rank_that_does_not_watch_holds_up_nobody(tmp_path):
     assert "do not record together" in second["trouble"] and second["finite"]
 
 
+def test_the_loss_of_a_trainer_is_that_of_all_its_ranks(tmp_path):
+    first, second = ranks.run("trainer", tmp_path)
+    assert first["world"] == 2
+    assert first["trouble"] is None and second["trouble"] is None
+    merge(tmp_path, "run.db", "run.rank1.db")
+    run = es.open(tmp_path / "all.db")
+    assert list(run.steps()) == [1, 2, 3]
+    assert len(first["loss"]) == ranks.STEPS
+    assert np.allclose(run.values("loss"), first["loss"], rtol=1e-3)
+    own = es.open(tmp_path / "run.db").values("loss")
+    assert not np.allclose(own, first["loss"], rtol=1e-2)
+
+
 def test_a_request_to_stop_ends_all_ranks_after_the_same_step(tmp_path):
     first, second = ranks.run("stop_is_requested", tmp_path, 3)
     assert first["trouble"] is None and second["trouble"] is None

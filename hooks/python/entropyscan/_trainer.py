@@ -58,18 +58,26 @@ class TrainerCallback(transformers.TrainerCallback):
     def _keep_loss(self, model: Any, args: Any, options: Any, output: Any) -> None:
         loss = output.get("loss") if isinstance(output, dict) else None
         if model.training and isinstance(loss, Tensor) and loss.numel() == 1:
-            self._losses.append(loss.detach())
+            # The Trainer may scale it in place.
+            self._losses.append(loss.detach().clone())
             # The Trainer has divided by the items of all micro-batches then.
             self._is_sum = options.get("num_items_in_batch") is not None
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **options: Any) -> None:
         losses, self._losses = self._losses, []
         if self._watch is None:
             return
         values = {}
         if losses:
             loss = sum(losses)
-            values["loss"] = loss if self._is_sum else loss / len(losses)
+            if not self._is_sum:
+                loss = loss / len(losses)
+            elif getattr(args, "average_tokens_across_devices", False):
+                # Divided by the items of all ranks, too; their mean is the loss.
+                model = options.get("model")
+                tp_size = getattr(model, "_tp_size", None) or 1
+                loss = loss * (args.world_size // tp_size)
+            values["loss"] = loss
         self._watch.step(**values)
         if self._watch.should_stop:
             control.should_training_stop = True
