@@ -234,6 +234,20 @@ def test_a_stage_of_transformers_knows_its_layers():
     assert _distributed.layer_numbers(layer, ["0"]) == [None]
 
 
+def test_a_configuration_that_raises_stays_with_us(run_file):
+    class Config:
+        def get_text_config(self):
+            raise ValueError("planted")
+
+    model = torch.nn.Sequential(*ranks.layers())
+    model.config = Config()
+    with es.watch(model, run_file) as rec:
+        model(ranks.activations(0)).sum().backward()
+        rec.step(loss=1.0)
+    assert rec.trouble is None
+    assert es.open(run_file).entropy().shape == (1, 5, 3)
+
+
 def test_a_loss_of_nan_is_that_of_its_step_alone(tmp_path, run_file):
     """The Trainer's log has a number in its place."""
 

@@ -96,9 +96,10 @@ class Watch:
             return
         self._model = weakref.ref(model)
         self._is_on_device = any(p.is_cuda for p in model.parameters())
-        self._all_heads = _number(_text_config(model), *_HEADS)
+        self._all_heads: int | None = None
         try:
             self._hook = Hook(model, self._tap)
+            self._all_heads = _number(_text_config(model), *_HEADS)
             if not self._hook.names:
                 self._recording.fail(
                     f"{type(model).__name__}: no attention was found in it"
@@ -163,9 +164,7 @@ class Watch:
                 self._tap.clear("eval")
                 if self._is_recorded():
                     self._take("train", self._step, values)
-            if self._ranks.stop is not None and self._is_recorded():
-                requested = self._recording.stop_requested()
-                self._ranks.stop.agree(self._step, requested)
+            self._agree_on_stop()
         except Exception as error:
             self._on_error(error)
         self._step += 1
@@ -176,6 +175,15 @@ class Watch:
         it before the forward pass; after it, what it saw gets that number."""
         self._step = int(step)
         self._enable_safely()
+
+    def _agree_on_stop(self) -> None:
+        if self._ranks.stop is None or not self._is_recorded():
+            return
+        try:
+            requested = self._recording.stop_requested()
+            self._ranks.stop.agree(self._step, requested)
+        except Exception as error:  # no sample is lost
+            self._recording.fail(f"{self.path}: step {self._step}: {error}")
 
     def values(self, step: int, **values: Any) -> None:
         """Numbers of a step that has ended, besides those of step()."""
@@ -368,7 +376,10 @@ _HEADS = ("num_attention_heads", "n_head", "num_heads")
 def _text_config(model: nn.Module) -> Any:
     """transformers' configuration of the language model, or None."""
     its_config = getattr(unwrapped(model), "config", None)
-    return getattr(its_config, "get_text_config", lambda: its_config)()
+    try:
+        return getattr(its_config, "get_text_config", lambda: its_config)()
+    except Exception:  # of the configuration's own method
+        return None
 
 
 def _number(config: Any, *names: str) -> int | None:
