@@ -1,6 +1,6 @@
 /* Writes a run as long CSV, which import reads back bit by bit, or as JSON
  * lines. One step is in memory at a time. */
-#include "cli/exchange/export.h"
+#include "cli/exchange/export_internal.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
@@ -8,22 +8,6 @@
 #include "cli/exchange/about.h"
 
 #include <string.h>
-
-typedef struct column {
-    es_series series; /* strings are the reader's */
-    float *values;    /* (series.n_values) of the step at hand; NULL before
-                         the first sample */
-    bool present;     /* it has a sample there */
-} column;
-
-typedef struct export
-{
-    FILE *out;
-    es_run_info info;
-    column *columns; /* (n_columns) what is wanted */
-    size_t n_columns;
-}
-export;
 
 /* --- what is wanted -------------------------------------------------------*/
 
@@ -57,17 +41,17 @@ static es_status check_names(es_reader *reader, size_t run,
     return ES_OK;
 }
 
-static void finish(export *e)
+void es_export_end(es_export *e)
 {
     for (size_t i = 0; i < e->n_columns; i++)
         free(e->columns[i].values);
     free(e->columns);
 }
 
-static es_status start(export *e, FILE *out, es_reader *reader, size_t run,
-                       const es_export_options *options)
+es_status es_export_begin(es_export *e, FILE *out, es_reader *reader,
+                          size_t run, const es_export_options *options)
 {
-    *e = (export){.out = out};
+    *e = (es_export){.out = out};
     es_status status;
     if ((status = check_names(reader, run, options)) < 0 ||
         (status = es_reader_run(reader, run, &e->info)) < 0)
@@ -78,12 +62,12 @@ static es_status start(export *e, FILE *out, es_reader *reader, size_t run,
         es_series series;
         status = es_reader_series(reader, run, i, &series);
         if (status == ES_OK && is_wanted(options, &series))
-            e->columns[e->n_columns++] = (column){.series = series};
+            e->columns[e->n_columns++] = (es_export_column){.series = series};
     }
     return status;
 }
 
-static column *find(export *e, const es_series *series)
+es_export_column *es_export_find(const es_export *e, const es_series *series)
 {
     for (size_t i = 0; i < e->n_columns; i++)
         if (e->columns[i].series.id == series->id)
@@ -93,7 +77,7 @@ static column *find(export *e, const es_series *series)
 
 /* --- long CSV -------------------------------------------------------------*/
 
-static void print_head(const export *e)
+static void print_head(const es_export *e)
 {
     fputs("# entropy-scan " ES_VERSION " export. Empty cell, no sample. "
           "NA, missing.\n",
@@ -117,7 +101,7 @@ static void print_cell(FILE *out, float value)
 }
 
 /* One row: the values at `index` of all series of a shape. */
-static void print_row(const export *e, int64_t step, es_shape shape,
+static void print_row(const es_export *e, int64_t step, es_shape shape,
                       size_t index)
 {
     size_t n_head = (size_t)e->info.n_head;
@@ -130,7 +114,7 @@ static void print_row(const export *e, int64_t step, es_shape shape,
     if (shape == ES_SHAPE_HEAD)
         fprintf(e->out, "%zu", index % n_head);
     for (size_t i = 0; i < e->n_columns; i++) {
-        const column *c = &e->columns[i];
+        const es_export_column *c = &e->columns[i];
         fputc(',', e->out);
         if (c->present && c->series.shape == shape)
             print_cell(e->out, c->values[index]);
@@ -138,7 +122,7 @@ static void print_row(const export *e, int64_t step, es_shape shape,
     fputc('\n', e->out);
 }
 
-static void print_step(export *e, int64_t step)
+static void print_step(es_export *e, int64_t step)
 {
     for (int shape = ES_SHAPE_RUN; shape <= ES_SHAPE_HEAD; shape++) {
         size_t n = 0;
@@ -153,7 +137,7 @@ static void print_step(export *e, int64_t step)
         e->columns[i].present = false;
 }
 
-static es_status keep(column *target, const float *values)
+static es_status keep(es_export_column *target, const float *values)
 {
     size_t n = target->series.n_values;
     es_status status = ES_OK;
@@ -166,7 +150,7 @@ static es_status keep(column *target, const float *values)
     return ES_OK;
 }
 
-static es_status print_samples(export *e, es_cursor *cursor)
+static es_status print_samples(es_export *e, es_cursor *cursor)
 {
     es_status status;
     int64_t step, open_step = 0;
@@ -175,7 +159,7 @@ static es_status print_samples(export *e, es_cursor *cursor)
     bool open = false;
     while ((status = es_cursor_next_of_run(cursor, &step, &values, &series)) ==
            ES_OK) {
-        column *target = find(e, &series);
+        es_export_column *target = es_export_find(e, &series);
         if (!target)
             continue;
         if (open && step != open_step)
@@ -194,9 +178,9 @@ static es_status print_samples(export *e, es_cursor *cursor)
 es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
                         const es_export_options *options)
 {
-    export e;
+    es_export e;
     es_cursor *cursor = NULL;
-    es_status status = start(&e, out, reader, run, options);
+    es_status status = es_export_begin(&e, out, reader, run, options);
     if (status == ES_OK)
         status = es_cursor_open_run(&cursor, reader, run);
     if (status == ES_OK) {
@@ -204,7 +188,7 @@ es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
         status = print_samples(&e, cursor);
     }
     es_cursor_close(cursor);
-    finish(&e);
+    es_export_end(&e);
     return status;
 }
 
@@ -242,7 +226,7 @@ static void put_values(es_json_writer *json, const float *values,
         es_json_write_end(json, "]");
 }
 
-static void put_about(const export *e)
+static void put_about(const es_export *e)
 {
     es_json_writer json = {.stream = e->out};
     es_json_write_object(&json, NULL);
@@ -262,7 +246,7 @@ static void put_about(const export *e)
     es_json_write_end(&json, "]}\n");
 }
 
-static void put_sample(const export *e, int64_t step, const float *values,
+static void put_sample(const es_export *e, int64_t step, const float *values,
                        const es_series *series)
 {
     es_json_writer json = {.stream = e->out};
@@ -278,22 +262,22 @@ static void put_sample(const export *e, int64_t step, const float *values,
 es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
                           const es_export_options *options)
 {
-    export e;
+    es_export e;
     es_cursor *cursor = NULL;
     int64_t step;
     const float *values;
     es_series series;
-    es_status status = start(&e, out, reader, run, options);
+    es_status status = es_export_begin(&e, out, reader, run, options);
     if (status == ES_OK)
         status = es_cursor_open_run(&cursor, reader, run);
     if (status == ES_OK)
         put_about(&e);
     while (status == ES_OK && !ferror(out)) {
         status = es_cursor_next_of_run(cursor, &step, &values, &series);
-        if (status == ES_OK && find(&e, &series))
+        if (status == ES_OK && es_export_find(&e, &series))
             put_sample(&e, step, values, &series);
     }
     es_cursor_close(cursor);
-    finish(&e);
+    es_export_end(&e);
     return status < 0 ? status : ES_OK;
 }

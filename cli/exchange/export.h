@@ -36,4 +36,23 @@ es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
 es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
                           const es_export_options *options) ES_MUST_USE;
 
+/**
+ * An event file of TensorBoard: scalars entropy/layer_03/head_07 and, of their
+ * measured heads, entropy/layer_03/mean (NaN if one is); x/layer_03 of a layer;
+ * x of the run; eval/ before those of that phase. A missing value has no
+ * scalar. The first record says what the run is; import reads all of it back.
+ * Times are that of the run's start: a run file has no others.
+ */
+es_status es_export_events(FILE *out, es_reader *reader, size_t run,
+                           const es_export_options *options) ES_MUST_USE;
+
+/**
+ * numpy's NPZ, uncompressed: for each series with samples an array of float32,
+ * (n, L, H), (n, L) or (n), bit by bit as in the run file, and steps/NAME, (n)
+ * int64; names have eval/ before them in that phase. run.json says what the
+ * run is. ES_EUSAGE, too: an array of 4 GiB or more.
+ */
+es_status es_export_npz(FILE *out, es_reader *reader, size_t run,
+                        const es_export_options *options) ES_MUST_USE;
+
 #endif

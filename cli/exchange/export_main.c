@@ -10,8 +10,9 @@
 
 enum { MAX_NAMES = 64 };
 
-typedef enum format { OPEN = -1, CSV, JSONL } format; /* OPEN: by the name */
-static const char *const formats[] = {"csv", "jsonl", NULL};
+typedef enum format { OPEN = -1, CSV, JSONL, NPZ, EVENTS } format;
+static const char *const formats[] = {"csv", "jsonl", "npz", "tensorboard",
+                                      NULL};
 
 typedef struct arguments {
     const char *input, *output, *run;
@@ -25,8 +26,10 @@ static const es_option options[] = {
     {.name = NULL, ES_OPT_TEXT(arguments, input)},
     {"output", 'o', "FILE", "write to FILE (-: standard output)",
      ES_OPT_TEXT(arguments, output)},
-    {"format", 0, "FORMAT", "csv or jsonl (by FILE's ending, else csv)",
-     ES_OPT_CHOICE(arguments, format, formats), .expects = "csv or jsonl"},
+    {"format", 0, "FORMAT",
+     "csv, jsonl, npz or tensorboard (by FILE's name, else csv)",
+     ES_OPT_CHOICE(arguments, format, formats),
+     .expects = "csv, jsonl, npz or tensorboard"},
     {"run", 0, "RUN", "which run of a merged file: its number, name or uuid",
      ES_OPT_TEXT(arguments, run)},
     {"series", 0, "NAME",
@@ -43,7 +46,7 @@ static int export_main(int argc, char **argv);
 const es_command es_export_command = {
     .name = "entropy-scan export",
     .synopsis = "RUN.db [OPTION...]",
-    .summary = "write a run as CSV or JSON lines",
+    .summary = "write a run as CSV, JSON lines, NPZ or TensorBoard events",
     .details =
         "csv    what import reads back bit by bit: comments (# key: value)\n"
         "       about the run, then step,layer,head,SERIES... with one row\n"
@@ -51,14 +54,32 @@ const es_command es_export_command = {
         "       cell: no sample; NA: a missing value\n"
         "jsonl  one line about the run, then one for each sample; null is a\n"
         "       missing value, \"NaN\", \"inf\" and \"-inf\" are strings\n"
+        "npz    numpy's: each series a float32 array (n, L, H), (n, L) or "
+        "(n),\n"
+        "       its steps as steps/SERIES; missing values are the NaN of the\n"
+        "       run file, and run.json says what the run is\n"
+        "tensorboard  an event file, which TensorBoard finds if its name has\n"
+        "       tfevents in it: -o DIR/events.out.tfevents.RUN; scalars\n"
+        "       entropy/layer_03/head_07, entropy/layer_03/mean, loss,\n"
+        "       eval/loss; a missing value has none; import reads it back\n"
         "\n"
         "Readers of plain CSV have to skip lines that begin with #. All\n"
-        "runs of a merged file go into jsonl; csv takes one: see --run.\n"
+        "runs of a merged file go into jsonl; others take one: see --run.\n"
         "Events are not exported.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = export_main,
 };
+
+static format format_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (es_text_ends(path, ".jsonl"))
+        return JSONL;
+    if (es_text_ends(path, ".npz"))
+        return NPZ;
+    return strstr(slash ? slash : path, "tfevents") ? EVENTS : CSV;
+}
 
 static es_status check(arguments *given)
 {
@@ -66,7 +87,7 @@ static es_status check(arguments *given)
         return es_fail(ES_EUSAGE, "no run file to export: see entropy-scan "
                                   "export --help");
     if (given->format == OPEN)
-        given->format = es_text_ends(given->output, ".jsonl") ? JSONL : CSV;
+        given->format = format_of(given->output);
     given->content.names = (const char *const *)given->names;
     given->content.n_names = given->n_names;
     return es_output_check_text(given->output, (char *const *)&given->input, 1);
@@ -121,13 +142,14 @@ static es_status choose(const arguments *given, es_reader *reader,
 static es_status write_runs(const arguments *given, es_reader *reader,
                             size_t first, size_t end)
 {
+    static es_status (*const writers[])(FILE *, es_reader *, size_t,
+                                        const es_export_options *) = {
+        es_export_csv, es_export_jsonl, es_export_npz, es_export_events};
     FILE *stream;
     es_output *output = NULL;
     es_status status = es_output_open(&output, &stream, given->output);
     for (size_t run = first; status == ES_OK && run < end; run++)
-        status = given->format == CSV
-                     ? es_export_csv(stream, reader, run, &given->content)
-                     : es_export_jsonl(stream, reader, run, &given->content);
+        status = writers[given->format](stream, reader, run, &given->content);
     return es_output_finish(output, status);
 }
 

@@ -8,16 +8,19 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *const format_names[] = {"matrix", "long", "log"};
+static const char *const format_names[ES_IMPORT_FORMATS] = {
+    "matrix", "long", "log", "history", "tensorboard"};
 
 es_status es_import_format_parse(es_import_format *out, const char *text)
 {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < ES_IMPORT_FORMATS; i++)
         if (strcmp(text, format_names[i]) == 0) {
             *out = (es_import_format)i;
             return ES_OK;
         }
-    return es_fail(ES_EUSAGE, "'%.40s' is no format: matrix, long or log",
+    return es_fail(ES_EUSAGE,
+                   "'%.40s' is no format: matrix, long, log, history or "
+                   "tensorboard",
                    text);
 }
 
@@ -26,8 +29,9 @@ es_status es_import_parse(es_import_report *report, es_line_reader *lines,
                           const es_import_options *options,
                           const es_import_sink *sink)
 {
-    static es_status (*const parsers[])(es_import *) = {
-        es_import_matrix, es_import_long, es_import_log};
+    static es_status (*const parsers[ES_IMPORT_FORMATS])(es_import *) = {
+        es_import_matrix, es_import_long, es_import_log, es_import_history,
+        es_import_events};
     es_import import = {
         .lines = lines, .options = options, .sink = sink, .report = report};
     *report = (es_import_report){.ceiling = NAN};
@@ -47,6 +51,7 @@ typedef struct guess {
     bool is_number;  /* its first cell is a number */
     bool separators; /* it has some */
     bool is_log;
+    bool is_history;
 } guess;
 
 /* A line that cannot be taken apart is no error here: it may be a log's. */
@@ -58,6 +63,7 @@ static void look_at_first(guess *out, const es_line_reader *lines,
     float value;
     char separator = es_cells_separator(line);
     out->any = true;
+    out->is_history = line->text[strspn(line->text, " \t")] == '{';
     out->separators = separator != ' ';
     if (es_cells_begin(&cells, es_line_reader_name(lines), line, separator) <
             0 ||
@@ -83,6 +89,7 @@ static es_status look(guess *out, es_line_reader *lines)
     es_line line;
     es_status status = ES_OK;
     while (!out->is_long && !out->is_number && !out->is_log &&
+           !out->is_history &&
            (status = es_line_reader_next(lines, &line)) == ES_OK) {
         es_log_line found;
         out->is_log = es_import_log_match(&found, line.text);
@@ -100,12 +107,19 @@ static es_status look(guess *out, es_line_reader *lines)
 es_status es_import_detect(es_import_format *out, es_line_reader *lines)
 {
     guess found = {0};
-    es_status status;
-    if ((status = look(&found, lines)) < 0 ||
+    bool is_events;
+    es_status status = es_import_events_match(&is_events, lines);
+    if (status == ES_OK && is_events) {
+        *out = ES_IMPORT_EVENTS;
+        return ES_OK;
+    }
+    if (status < 0 || (status = look(&found, lines)) < 0 ||
         (status = es_line_reader_rewind(lines)) < 0)
         return status;
     if (found.is_long)
         *out = ES_IMPORT_LONG;
+    else if (found.is_history)
+        *out = ES_IMPORT_HISTORY;
     else if (found.is_log)
         *out = ES_IMPORT_LOG;
     else if (found.is_number || found.separators)
@@ -115,7 +129,8 @@ es_status es_import_detect(es_import_format *out, es_line_reader *lines)
     else
         return es_fail(ES_EFORMAT,
                        "%s: no matrix, no long CSV (step,layer,head,...), no "
-                       "log (Step s - Layer l: v): choose with --from",
+                       "log (Step s - Layer l: v), no history ({...} lines), "
+                       "no event file: choose with --from",
                        es_line_reader_name(lines));
     return ES_OK;
 }

@@ -11,26 +11,31 @@
 #include "cli/exchange/about.h"
 #include "cli/exchange/lines.h"
 
+#define ES_IMPORT_FORMATS 5
+
 #define ES_IMPORT_BYTES (256 << 20)
 #define ES_IMPORT_TIMES 64
 
 typedef enum es_import_format {
-    ES_IMPORT_MATRIX, /* L lines of H numbers: one step of one head series */
-    ES_IMPORT_LONG,   /* header step,layer,head,SERIES... */
-    ES_IMPORT_LOG     /* lines with "Step s - Layer l: v" */
+    ES_IMPORT_MATRIX,  /* L lines of H numbers: one step of one head series */
+    ES_IMPORT_LONG,    /* header step,layer,head,SERIES... */
+    ES_IMPORT_LOG,     /* lines with "Step s - Layer l: v" */
+    ES_IMPORT_HISTORY, /* a JSON object a line: a step and named numbers */
+    ES_IMPORT_EVENTS   /* an event file of TensorBoard */
 } es_import_format;
 
-/** matrix|long|log. ES_OK or ES_EUSAGE. */
+/** matrix|long|log|history|tensorboard. ES_OK or ES_EUSAGE. */
 es_status es_import_format_parse(es_import_format *out,
                                  const char *text) ES_MUST_USE;
 
 /**
- * Detects the format by content, and rewinds: a header that begins with
+ * Detects the format by content, and rewinds: the checksum of a record's length
+ * begins an event file; '{' a history; a header that begins with
  * `step` is a long CSV; a first cell that is a number begins a matrix; a line
  * like the log's anywhere makes a log; other lines with separators are a
  * matrix with a mistake in it.
  *
- * ES_OK; ES_EFORMAT (empty, a SQLite file, nothing of the three); ES_EIO.
+ * ES_OK; ES_EFORMAT (empty, a SQLite file, nothing of these); ES_EIO.
  */
 es_status es_import_detect(es_import_format *out,
                            es_line_reader *lines) ES_MUST_USE;
@@ -62,6 +67,10 @@ typedef struct es_import_options {
     es_phase phase;           /* of a matrix, a log, and of columns of a long
                                  CSV that do not say theirs */
     int64_t step;             /* of a matrix */
+    const char *tags;         /* of a history or event file: a pattern that is
+                                 tried before those of cli/exchange/tags.h, or
+                                 NULL */
+    const char *step_key;     /* of a history; NULL: one of the usual ones */
 } es_import_options;
 
 /** What a person should know of an import. */
@@ -69,7 +78,10 @@ typedef struct es_import_report {
     size_t n_samples;
     size_t n_ignored;  /* lines of a log that are something else */
     size_t n_replaced; /* values of a log given twice: the last one counts */
-    size_t n_again;    /* times that a log went back to an earlier step */
+    size_t n_again;    /* times that a log or a history went back to an earlier
+                          step, or an event file says that it does */
+    size_t n_cut;      /* 1: the last line or record is not whole, and left out
+                        */
     size_t n_above;    /* finite values of entropy* in nats above `ceiling` */
     float largest;     /* of these */
     double ceiling;    /* ln(ctx); NaN where nobody knows the context */
@@ -89,7 +101,7 @@ typedef struct es_import_report {
  *
  * Memory: a matrix once; of the others one step. A long CSV is read twice
  * (first for L, H and the shapes), its steps must not go back, the rows of a
- * step may come in any order.
+ * step may come in any order. Of histories and event files the whole run.
  */
 es_status es_import_parse(es_import_report *report, es_line_reader *lines,
                           es_import_format format,

@@ -107,7 +107,7 @@ es_status es_import_begin(es_import *import, int64_t n_layer, int64_t n_head,
     return import->sink->begin(import->sink->user, info, series, n_series);
 }
 
-static es_status check_growth(es_import *import, size_t n)
+es_status es_import_check_growth(es_import *import, size_t n)
 {
     const es_run_info *info = &import->about.info;
     uint64_t text = es_line_reader_bytes(import->lines);
@@ -142,9 +142,14 @@ static void count_above(es_import_report *report, const float *values, size_t n)
 es_status es_import_sample(es_import *import, size_t series, int64_t step,
                            const float *values, size_t n)
 {
-    es_status status = check_growth(import, n);
-    if (status != ES_OK)
-        return status;
+    es_status status = es_import_check_growth(import, n);
+    return status == ES_OK ? es_import_hand_on(import, series, step, values, n)
+                           : status;
+}
+
+es_status es_import_hand_on(es_import *import, size_t series, int64_t step,
+                            const float *values, size_t n)
+{
     import->report->n_samples++;
     if (import->bounded[series])
         count_above(import->report, values, n);

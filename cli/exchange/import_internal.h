@@ -21,6 +21,11 @@ typedef struct es_import {
 es_status es_import_matrix(es_import *import) ES_MUST_USE;
 es_status es_import_long(es_import *import) ES_MUST_USE;
 es_status es_import_log(es_import *import) ES_MUST_USE;
+es_status es_import_history(es_import *import) ES_MUST_USE;
+es_status es_import_events(es_import *import) ES_MUST_USE;
+
+/** True if the file begins as an event file does; rewinds. */
+es_status es_import_events_match(bool *out, es_line_reader *lines) ES_MUST_USE;
 
 /**
  * The next line with something on it; lines of '#' are read into `about`.
@@ -51,6 +56,11 @@ es_status es_import_begin(es_import *import, int64_t n_layer, int64_t n_head,
  *  far larger than the text. */
 es_status es_import_sample(es_import *import, size_t series, int64_t step,
                            const float *values, size_t n) ES_MUST_USE;
+
+/** The two halves of that: n more values; a sample whose values are counted. */
+es_status es_import_check_growth(es_import *import, size_t n) ES_MUST_USE;
+es_status es_import_hand_on(es_import *import, size_t series, int64_t step,
+                            const float *values, size_t n) ES_MUST_USE;
 
 /** "Step s - Layer l: v" in a line: where its three numbers begin. */
 typedef struct es_log_line {

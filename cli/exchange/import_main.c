@@ -1,6 +1,7 @@
 /* entropy-scan import */
 #include "analyzer/base/text.h"
 #include "cli/exchange/import_write.h"
+#include "cli/exchange/tags.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
 #include "cli/program/command.h"
@@ -25,7 +26,8 @@ static const es_option options[] = {
     {"output", 'o', "RUN.db", "the run file to write",
      ES_OPT_TEXT(arguments, output)},
     {"from", 0, "FORMAT",
-     "matrix, long or log, where the content does not show it",
+     "matrix, long, log, history or tensorboard, where the content does not "
+     "show it",
      ES_OPT_CALL(arguments, format, read_format)},
     {"name", 0, "TEXT", "name of the run (FILE without its ending)",
      ES_OPT_TEXT(arguments, given.name)},
@@ -35,7 +37,16 @@ static const es_option options[] = {
      ES_OPT_INT(arguments, given.ctx, 1, INT32_MAX)},
     {"step", 0, "N", "training step of a matrix",
      ES_OPT_INT(arguments, parser.step, 0, ES_MAX_STEP), .value = "0"},
-    {"series", 0, "NAME", "what a matrix or a log holds",
+    {"tags", 0, "PATTERN",
+     "names of a history's or an event file's numbers that are tried first, "
+     "such as 'h{layer}/{head}'",
+     ES_OPT_TEXT(arguments, parser.tags)},
+    {"step-key", 0, "NAME",
+     "which member of a history's lines is the step (_step, global_step or "
+     "step)",
+     ES_OPT_TEXT(arguments, parser.step_key)},
+    {"series", 0, "NAME",
+     "what a matrix or a log holds, or a PATTERN without {series}",
      ES_OPT_TEXT(arguments, parser.series), .value = "entropy"},
     {"phase", 0, "PHASE", "train or eval",
      ES_OPT_CALL(arguments, phase, es_command_phase), .value = "train"},
@@ -48,7 +59,7 @@ static int import_main(int argc, char **argv);
 const es_command es_import_command = {
     .name = "entropy-scan import",
     .synopsis = "FILE -o RUN.db [OPTION...]",
-    .summary = "make a run file of a CSV or a log",
+    .summary = "make a run file of a CSV, a log, JSON lines or events",
     .details =
         "FILE (- is standard input) is one of\n"
         "  matrix  L lines of H numbers: one step of one series, such as a\n"
@@ -62,8 +73,21 @@ const es_command es_import_command = {
         "  log     any text with lines like 'Step 100 - Layer 3: 2.5': one\n"
         "          mean a layer; a step that goes back is a restart, and\n"
         "          voids what came after it\n"
+        "  history  a JSON object a line, with a step (_step, global_step,\n"
+        "          step, or --step-key) and named numbers: attn.3.head.7.x\n"
+        "          (W&B), x/layer_3/head_7, x/layer_3; NaN and Infinity as\n"
+        "          Python writes them, null is missing; eval/, val/ and\n"
+        "          train/ before a name say the phase; any other name is a\n"
+        "          number of the run; what llm-internal-medicine writes is\n"
+        "          known: its qk_stats entropy_avg, max and sink become\n"
+        "          entropy, max_logit and sink of a layer; a step that goes\n"
+        "          back is a restart\n"
+        "  tensorboard  an event file: scalars under the same names; several\n"
+        "          files of a run one after the other: cat DIR/*tfevents* |\n"
+        "          entropy-scan import - -o RUN.db\n"
         "\n"
-        "Numbers are separated by commas, semicolons, tabs or blanks.\n"
+        "A last line or record that is cut off is left out, and a note says\n"
+        "so. Numbers are separated by commas, semicolons, tabs or blanks.\n"
         "Messages name line and column: the cell of a CSV, the character of a\n"
         "log. RUN.db appears whole or not at all; it replaces a run file of\n"
         "that name, and nothing else.",
@@ -81,7 +105,11 @@ static es_status check(const arguments *given)
         return es_fail(ES_EUSAGE, "no run file to write: -o RUN.db");
     if (!*given->parser.series)
         return es_fail(ES_EUSAGE, "--series: a name is needed");
-    return es_output_check(given->output, (char *const *)&given->input, 1);
+    es_status status =
+        given->parser.tags ? es_tag_pattern_check(given->parser.tags) : ES_OK;
+    return status < 0 ? status
+                      : es_output_check(given->output,
+                                        (char *const *)&given->input, 1);
 }
 
 /* "heat" of "maps/heat.csv". To be freed. */
@@ -99,14 +127,15 @@ static char *stem_of(const char *path)
 
 static void report_run(const arguments *given, const es_imported *about)
 {
-    static const char *const formats[] = {"matrix", "long CSV", "log"};
+    static const char *const formats[] = {"matrix", "long CSV", "log",
+                                          "history", "event file"};
     const es_import_report *report = &about->report;
-    es_print_note("%s: %zu sample%s of %zu series, L = %lld, H = %lld, from a "
-                  "%s",
-                  given->output, report->n_samples,
-                  report->n_samples == 1 ? "" : "s", about->n_series,
-                  (long long)about->n_layer, (long long)about->n_head,
-                  formats[about->format]);
+    es_print_note(
+        "%s: %zu sample%s of %zu series, L = %lld, H = %lld, from %s "
+        "%s",
+        given->output, report->n_samples, report->n_samples == 1 ? "" : "s",
+        about->n_series, (long long)about->n_layer, (long long)about->n_head,
+        about->format == ES_IMPORT_EVENTS ? "an" : "a", formats[about->format]);
     if (report->n_above)
         es_print_note("%s: entropies above ln(ctx) = %.4f: %zu, the largest "
                       "%.4f: another context, or bits in place of nats?",
@@ -115,6 +144,9 @@ static void report_run(const arguments *given, const es_imported *about)
     if (report->n_ignored)
         es_print_note("%s: other lines, passed over: %zu", given->input,
                       report->n_ignored);
+    if (report->n_cut)
+        es_print_note("%s: ends within a line or record, which is left out",
+                      given->input);
     if (report->n_replaced)
         es_print_note("%s: values given again, the last one counts: %zu",
                       given->input, report->n_replaced);

@@ -191,6 +191,22 @@ es_status es_line_reader_next(es_line_reader *lines, es_line *out)
     return ES_OK;
 }
 
+es_status es_line_reader_bytes_read(es_line_reader *lines, void *out, size_t n,
+                                    size_t *got)
+{
+    for (*got = 0; *got < n;) {
+        es_status status = lines->start < lines->end ? ES_OK : fill(lines);
+        if (status != ES_OK)
+            return status == ES_DONE ? ES_OK : status;
+        size_t left = lines->end - lines->start;
+        size_t part = n - *got < left ? n - *got : left;
+        memcpy((char *)out + *got, lines->block + lines->start, part);
+        lines->start += part;
+        *got += part;
+    }
+    return ES_OK;
+}
+
 void es_line_reader_close(es_line_reader *lines)
 {
     if (!lines)

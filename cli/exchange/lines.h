@@ -45,6 +45,11 @@ const char *es_line_reader_name(const es_line_reader *lines);
  */
 es_status es_line_reader_next(es_line_reader *lines, es_line *out) ES_MUST_USE;
 
+/** The next bytes as they are, in place of lines, for files that are no text.
+ *  got: how many, less than n at the end of the file. ES_OK or ES_EIO. */
+es_status es_line_reader_bytes_read(es_line_reader *lines, void *out, size_t n,
+                                    size_t *got) ES_MUST_USE;
+
 /** Bytes read since the first line: what was handed out, and at most 64 KiB
  *  more. */
 uint64_t es_line_reader_bytes(const es_line_reader *lines);

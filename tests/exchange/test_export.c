@@ -5,6 +5,7 @@
 #include "store/writer.h"
 #include "tests/support/chance.h"
 #include "tests/support/cmocka_all.h"
+#include "tests/support/run_files.h"
 #include "tests/support/same_run.h"
 
 #include <jansson.h>
@@ -23,8 +24,9 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     (void)state;
-    static const char *const names[] = {"a.db", "b.db", "a.csv", "a.jsonl"};
-    for (size_t i = 0; i < 4; i++)
+    static const char *const names[] = {"a.db", "b.db", "a.csv", "a.jsonl",
+                                        "a.tfevents"};
+    for (size_t i = 0; i < 5; i++)
         unlink(names[i]);
     return chdir("/") == 0 ? rmdir(folder) : -1;
 }
@@ -125,11 +127,11 @@ static void export_as(const char *path,
     es_reader_close(reader);
 }
 
-static void import_again(void)
+static void import_again(const char *path)
 {
     es_imported about;
     es_import_options options = {.series = "entropy"};
-    es_status status = es_import_file(&about, "a.csv", "b.db", NULL, &options);
+    es_status status = es_import_file(&about, path, "b.db", NULL, &options);
     if (status != ES_OK)
         print_message("# %s\n", es_message());
     assert_int_equal(status, ES_OK);
@@ -188,8 +190,58 @@ static void test_export__bit_exact(void **state)
     for (uint32_t seed = 1; seed <= 12; seed++) {
         write_run(&infos[seed % 3], seed);
         export_as("a.csv", es_export_csv);
-        import_again();
+        import_again("a.csv");
         assert_true(assert_same_run() > 200);
+    }
+}
+
+/* Each bit of each sample that has a measured value; returns how many. */
+static size_t assert_measured_samples(es_reader *x, es_reader *y)
+{
+    size_t n_samples = 0;
+    for (size_t i = 0; i < es_reader_n_series(x, 0); i++) {
+        es_series a, b;
+        es_cursor *cursor = NULL;
+        int64_t step, found;
+        const float *values;
+        float same[64];
+        es_assert_ok(es_reader_series(x, 0, i, &a));
+        if (a.first_step == ES_UNKNOWN)
+            continue;
+        es_assert_ok(es_reader_find(y, 0, a.name, a.phase, &b));
+        assert_int_equal(a.shape, b.shape);
+        assert_string_equal(a.unit, b.unit);
+        es_assert_ok(
+            es_cursor_open(&cursor, x, &a, ES_STEP_FIRST, ES_STEP_LAST));
+        while (es_cursor_next(cursor, &step, &values) == ES_OK) {
+            if (!es_is_measured(values, a.n_values))
+                continue;
+            es_assert_ok(
+                es_reader_sample(y, &b, step, same, a.n_values, &found));
+            es_assert_bits(values, same, a.n_values);
+            n_samples++;
+        }
+        es_cursor_close(cursor);
+    }
+    return n_samples;
+}
+
+/* A sample of nothing but missing values has no scalar in an event file; all
+ * else comes back. */
+static void test_export__events_come_back_bit_by_bit(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 21; seed <= 29; seed++) {
+        es_reader *x = NULL, *y = NULL;
+        write_run(&infos[seed % 3], seed);
+        export_as("a.tfevents", es_export_events);
+        import_again("a.tfevents");
+        es_assert_ok(es_reader_open(&x, "a.db"));
+        es_assert_ok(es_reader_open(&y, "b.db"));
+        es_assert_same_info(x, 0, y, 0);
+        assert_true(assert_measured_samples(x, y) > 150);
+        es_reader_close(x);
+        es_reader_close(y);
     }
 }
 
@@ -273,6 +325,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_export__bit_exact),
+        cmocka_unit_test(test_export__events_come_back_bit_by_bit),
         cmocka_unit_test(test_export__json_lines),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -185,7 +185,8 @@ static void test_import__matrix_refused(void **state)
                    "f: has 2 heads, where 1 were announced");
     assert_refused("hello\nworld\n",
                    "f: no matrix, no long CSV (step,layer,head,...), no log "
-                   "(Step s - Layer l: v): choose with --from");
+                   "(Step s - Layer l: v), no history ({...} lines), no event "
+                   "file: choose with --from");
     assert_refused("\xff\xfe"
                    "1",
                    "f: UTF-16: save it as UTF-8");

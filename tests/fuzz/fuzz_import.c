@@ -1,5 +1,6 @@
 /* Text files of other programs: cli/exchange/import.h. */
 #include "cli/exchange/import.h"
+#include "store/crc32c.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
@@ -74,6 +75,29 @@ static void parse(es_line_reader *lines, es_import_format format,
     }
 }
 
+/* Records of these bytes with right checksums, so that what is in them is
+   reached: each has a byte for its size before it. */
+static size_t frame(uint8_t *out, size_t most, const uint8_t *bytes, size_t n)
+{
+    size_t total = 0;
+    while (n > 0 && total + 16 + 256 < most) {
+        size_t size = bytes[0] < n - 1 ? bytes[0] : n - 1;
+        uint64_t length = size;
+        uint32_t crc = es_crc32c(0, &length, 8);
+        crc = (crc >> 15 | crc << 17) + 0xa282ead8u;
+        memcpy(out + total, &length, 8);
+        memcpy(out + total + 8, &crc, 4);
+        memcpy(out + total + 12, bytes + 1, size);
+        crc = es_crc32c(0, bytes + 1, size);
+        crc = (crc >> 15 | crc << 17) + 0xa282ead8u;
+        memcpy(out + total + 12 + size, &crc, 4);
+        total += 16 + size;
+        bytes += 1 + size;
+        n -= 1 + size;
+    }
+    return total;
+}
+
 /* The first byte: a format, or let it be guessed; and what is given. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
@@ -81,7 +105,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     if (n < 2)
         return 0;
     uint8_t how = bytes[0];
-    FILE *stream = fmemopen((void *)(uintptr_t)(bytes + 1), n - 1, "rb");
+    static uint8_t framed[1 << 16];
+    /* By the first byte: -1 is to be guessed, 6 has a pattern, 7 checksums. */
+    static const int formats[8] = {ES_IMPORT_MATRIX,  ES_IMPORT_LONG,
+                                   ES_IMPORT_LOG,     -1,
+                                   ES_IMPORT_HISTORY, ES_IMPORT_EVENTS,
+                                   ES_IMPORT_HISTORY, ES_IMPORT_EVENTS};
+    bool guess = formats[how % 8] < 0, frames = how % 8 == 7;
+    es_import_format format =
+        guess ? ES_IMPORT_MATRIX : (es_import_format)formats[how % 8];
+    size_t n_framed =
+        frames ? frame(framed, sizeof framed, bytes + 1, n - 1) : n - 1;
+    FILE *stream = fmemopen(frames ? framed : (void *)(uintptr_t)(bytes + 1),
+                            n_framed, "rb");
     fuzz_require(stream);
     if (!fuzz_succeeded(es_line_reader_new(&lines, stream, "input")))
         return 0;
@@ -94,9 +130,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
                                  .step = how & 64 ? 7 : 0};
     if (how & 128)
         about.info.n_layer = 3;
-    es_import_format format = (es_import_format)(how % 4);
+    if (how % 8 == 6)
+        options.tags = "{series}{layer}.{head}";
     es_status status = ES_OK;
-    if (how % 4 == 3)
+    if (guess)
         status = es_import_detect(&format, lines);
     if (fuzz_succeeded(status))
         parse(lines, format, &options);

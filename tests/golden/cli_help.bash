@@ -5,7 +5,7 @@ _entropy_scan()
     [[ $COMP_CWORD -gt 1 && " $verbs " == *" $verb "* ]] || verb=
     case $verb in
     '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --title= --colormap= --theme= --log --spread= --heads= --perplexity --tokens --cost= --recursive --where= --sort= --compare --baseline= --json --jsonl --csv --tui --follow --quiet --output= --check --rules= --salvage --help --version" ;;
-    import) words="--output= --from= --name= --arch= --ctx= --step= --series= --phase= --quiet --help" ;;
+    import) words="--output= --from= --name= --arch= --ctx= --step= --tags= --step-key= --series= --phase= --quiet --help" ;;
     export) words="--output= --format= --run= --series= --phase= --salvage --help" ;;
     merge) words="--output= --recursive --quiet --salvage --help" ;;
     sql) words="--csv --json --output= --views --help" ;;

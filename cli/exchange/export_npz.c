@@ -1,0 +1,271 @@
+/* Writes a run as numpy's NPZ: a zip archive of arrays (APPNOTE.TXT of PKWARE;
+ * numpy.lib.format, version 1.0). Members are stored, not compressed, and come
+ * with a descriptor behind them, so that a stream is enough; sizes below 4 GiB
+ * need no Zip64. */
+#include "cli/exchange/export_internal.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/json_write.h"
+#include "analyzer/base/text.h"
+#include "cli/exchange/about.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 3 * ES_MAX_NAME + 32, UTF8_AND_DESCRIPTOR = 0x808 };
+
+#define MEMBER_BYTES UINT64_C(0xfffffffe)
+
+/* What the directory at the end says of a member. */
+typedef struct member {
+    char name[NAME_BYTES];
+    uint32_t crc, size, offset;
+} member;
+
+typedef struct archive {
+    FILE *out;
+    uint64_t offset;
+    member *members; /* (n) the last is open */
+    size_t n;
+} archive;
+
+/* CRC-32 of zip, by half bytes. */
+static uint32_t crc_32(uint32_t crc, const void *bytes, size_t n)
+{
+    static const uint32_t table[16] = {
+        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
+        0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+        0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+    const unsigned char *at = bytes;
+    crc = ~crc;
+    for (size_t i = 0; i < n; i++) {
+        crc = table[(crc ^ at[i]) & 15] ^ crc >> 4;
+        crc = table[(crc ^ (uint32_t)at[i] >> 4) & 15] ^ crc >> 4;
+    }
+    return ~crc;
+}
+
+static void put_raw(archive *a, const void *bytes, size_t n)
+{
+    fwrite(bytes, 1, n, a->out);
+    a->offset += n;
+}
+
+/* Little-endian numbers of 2 or 4 bytes: "sizes" says of how many. */
+static void put_numbers(archive *a, const char *sizes, const uint32_t *numbers)
+{
+    for (size_t i = 0; sizes[i]; i++) {
+        unsigned char bytes[4];
+        for (int k = 0; k < sizes[i] - '0'; k++)
+            bytes[k] = (unsigned char)(numbers[i] >> 8 * k);
+        put_raw(a, bytes, (size_t)(sizes[i] - '0'));
+    }
+}
+
+static es_status begin_member(archive *a, const char *name)
+{
+    es_status status =
+        es_grow(&a->members, a->n + 1, sizeof *a->members, "a zip archive");
+    if (status < 0)
+        return status;
+    if (a->offset > MEMBER_BYTES || a->n == 0xfffe)
+        return es_fail(ES_EUSAGE, "more than 4 GiB as NPZ: choose series with "
+                                  "--series");
+    member *m = &a->members[a->n++];
+    *m = (member){.offset = (uint32_t)a->offset};
+    snprintf(m->name, sizeof m->name, "%s", name);
+    uint32_t head[] = {0x04034b50, 20, UTF8_AND_DESCRIPTOR,       0, 0, 0x21, 0,
+                       0,          0,  (uint32_t)strlen(m->name), 0};
+    put_numbers(a, "42222244422", head);
+    put_raw(a, m->name, strlen(m->name));
+    return ES_OK;
+}
+
+static void put_data(archive *a, const void *bytes, size_t n)
+{
+    member *m = &a->members[a->n - 1];
+    m->crc = crc_32(m->crc, bytes, n);
+    m->size += (uint32_t)n;
+    put_raw(a, bytes, n);
+}
+
+static void end_member(archive *a)
+{
+    const member *m = &a->members[a->n - 1];
+    const uint32_t descriptor[] = {0x08074b50, m->crc, m->size, m->size};
+    put_numbers(a, "4444", descriptor);
+}
+
+static es_status end_archive(archive *a)
+{
+    uint64_t start = a->offset;
+    for (size_t i = 0; i < a->n; i++) {
+        const member *m = &a->members[i];
+        const uint32_t entry[] = {0x02014b50,
+                                  20,
+                                  20,
+                                  UTF8_AND_DESCRIPTOR,
+                                  0,
+                                  0,
+                                  0x21,
+                                  m->crc,
+                                  m->size,
+                                  m->size,
+                                  (uint32_t)strlen(m->name),
+                                  0,
+                                  0,
+                                  0,
+                                  0,
+                                  0,
+                                  m->offset};
+        put_numbers(a, "42222224442222244", entry);
+        put_raw(a, m->name, strlen(m->name));
+    }
+    if (a->offset > MEMBER_BYTES)
+        return es_fail(ES_EUSAGE, "more than 4 GiB as NPZ: choose series with "
+                                  "--series");
+    const uint32_t end[] = {0x06054b50,
+                            0,
+                            0,
+                            (uint32_t)a->n,
+                            (uint32_t)a->n,
+                            (uint32_t)(a->offset - start),
+                            (uint32_t)start,
+                            0};
+    put_numbers(a, "42222442", end);
+    return ES_OK;
+}
+
+/* --- arrays ----------------------------------------------------------------*/
+
+/* "eval/name.npy", bytes that are no UTF-8 as %XX. */
+static void name_of(char *out, const es_series *series, const char *before)
+{
+    bool utf8 = es_text_is_utf8(series->name, strlen(series->name));
+    bool eval = series->phase == ES_PHASE_EVAL;
+    int n = snprintf(out, NAME_BYTES, "%s%s", before, eval ? "eval/" : "");
+    for (const char *c = series->name; *c; c++)
+        n += snprintf(out + n, NAME_BYTES - (size_t)n,
+                      utf8 || (unsigned char)*c < 0x80 ? "%c" : "%%%02X",
+                      (unsigned char)*c);
+    snprintf(out + n, NAME_BYTES - (size_t)n, ".npy");
+}
+
+/* The header of an array, padded to 64 bytes. */
+static void put_header(archive *a, const char *type, const char *shape)
+{
+    char head[256] = "\x93NUMPY\x01";
+    char text[192];
+    int n = snprintf(text, sizeof text,
+                     "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
+                     type, shape);
+    size_t total = ((size_t)n + 11 + 63) / 64 * 64;
+    head[7] = 0;
+    head[8] = (char)(total - 10);
+    head[9] = (char)((total - 10) >> 8);
+    memset(head + 10, ' ', total - 10);
+    memcpy(head + 10, text, (size_t)n);
+    head[total - 1] = '\n';
+    put_data(a, head, total);
+}
+
+static es_status put_values(archive *a, es_reader *reader,
+                            const es_series *series, size_t n_head,
+                            int64_t *steps, size_t n)
+{
+    char name[NAME_BYTES], shape[96];
+    es_cursor *cursor = NULL;
+    const float *values;
+    size_t per_step = series->n_values;
+    name_of(name, series, "");
+    if (n > MEMBER_BYTES / sizeof *values / per_step - 64)
+        return es_fail(ES_EUSAGE, "%.80s: more than 4 GiB as NPZ", name);
+    if (series->shape == ES_SHAPE_HEAD)
+        snprintf(shape, sizeof shape, "%zu, %zu, %zu", n, per_step / n_head,
+                 n_head);
+    else if (series->shape == ES_SHAPE_LAYER)
+        snprintf(shape, sizeof shape, "%zu, %zu", n, per_step);
+    else
+        snprintf(shape, sizeof shape, "%zu,", n);
+    es_status status = begin_member(a, name);
+    if (status == ES_OK) {
+        put_header(a, "<f4", shape);
+        status = es_cursor_open(&cursor, reader, series, ES_STEP_FIRST,
+                                ES_STEP_LAST);
+    }
+    for (size_t i = 0; status == ES_OK && i < n && !ferror(a->out); i++) {
+        status = es_cursor_next(cursor, &steps[i], &values);
+        if (status == ES_OK)
+            put_data(a, values, per_step * sizeof *values);
+    }
+    es_cursor_close(cursor);
+    if (status == ES_DONE)
+        status = es_fail(ES_EIO, "%s: %s: changed while it was read",
+                         es_reader_path(reader), series->name);
+    if (status == ES_OK)
+        end_member(a);
+    return status;
+}
+
+static es_status put_series(archive *a, es_reader *reader,
+                            const es_series *series, size_t n_head)
+{
+    char name[NAME_BYTES], shape[32];
+    int64_t count, *steps = NULL;
+    es_status status = es_reader_count(reader, series, &count);
+    if (status < 0 || count == 0)
+        return status;
+    size_t n = (size_t)count;
+    if ((status = es_alloc(&steps, n, sizeof *steps, "the steps")) == ES_OK &&
+        (status = put_values(a, reader, series, n_head, steps, n)) == ES_OK) {
+        name_of(name, series, "steps/");
+        snprintf(shape, sizeof shape, "%zu,", n);
+        if ((status = begin_member(a, name)) == ES_OK) {
+            put_header(a, "<i8", shape);
+            put_data(a, steps, n * sizeof *steps);
+            end_member(a);
+        }
+    }
+    free(steps);
+    return status;
+}
+
+static es_status put_about(archive *a, const es_export *e)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *stream = open_memstream(&text, &n);
+    if (!stream)
+        return es_fail(ES_ENOMEM, "out of memory");
+    es_json_writer json = {.stream = stream};
+    es_json_write_object(&json, NULL);
+    es_about_put(&json, &e->info);
+    es_json_write_end(&json, "}\n");
+    es_status status = fclose(stream) == 0
+                           ? begin_member(a, "run.json")
+                           : es_fail(ES_ENOMEM, "out of memory");
+    if (status == ES_OK) {
+        put_data(a, text, n);
+        end_member(a);
+    }
+    free(text);
+    return status;
+}
+
+es_status es_export_npz(FILE *out, es_reader *reader, size_t run,
+                        const es_export_options *options)
+{
+    es_export e;
+    archive a = {.out = out};
+    es_status status = es_export_begin(&e, out, reader, run, options);
+    if (status == ES_OK)
+        status = put_about(&a, &e);
+    for (size_t i = 0; status == ES_OK && i < e.n_columns && !ferror(out); i++)
+        status =
+            put_series(&a, reader, &e.columns[i].series, (size_t)e.info.n_head);
+    if (status == ES_OK)
+        status = end_archive(&a);
+    free(a.members);
+    es_export_end(&e);
+    return status;
+}

@@ -1,0 +1,127 @@
+/* The importer of TensorBoard's event files. Reads the file twice: for the
+ * names, and the text with which export says what the run is; then for the
+ * numbers. A file that ends within a record counts up to there. */
+#include "cli/exchange/event_file.h"
+#include "cli/exchange/import_scalars.h"
+
+#include "analyzer/base/checked.h"
+
+#include <string.h>
+
+typedef struct events {
+    es_import *import;
+    es_scalars *scalars;
+    es_event_reader reader;
+    es_tag_rules rules;
+} events;
+
+es_status es_import_events_match(bool *out, es_line_reader *lines)
+{
+    unsigned char head[12];
+    size_t n;
+    es_status status = es_line_reader_bytes_read(lines, head, sizeof head, &n);
+    *out = status == ES_OK && n == sizeof head && es_event_begins(head);
+    return status == ES_OK ? es_line_reader_rewind(lines) : status;
+}
+
+/* The message of a failure, with its place. */
+static es_status fail_record(const events *e, es_status status)
+{
+    return es_fail(status, "%s: record %zu: %s",
+                   es_line_reader_name(e->import->lines), e->reader.number,
+                   es_message());
+}
+
+/* Export's lines of what is known of the run. */
+static es_status take_about(void *user, const char *tag, const char *text,
+                            size_t n)
+{
+    events *e = user;
+    char *copy;
+    es_status status = ES_OK;
+    if (strcmp(tag, ES_EVENT_ABOUT_TAG) != 0 || e->rules.is_ours)
+        return ES_OK;
+    if ((status = es_alloc(&copy, n + 1, 1, "a text")) < 0)
+        return status;
+    memcpy(copy, text, n);
+    e->rules.is_ours = true;
+    char *rest = NULL;
+    for (char *line = strtok_r(copy, "\n", &rest); line && status == ES_OK;
+         line = strtok_r(NULL, "\n", &rest))
+        if (*line == '#')
+            status = es_about_read(&e->import->about, line);
+    free(copy);
+    return status < 0 ? fail_record(e, status) : status;
+}
+
+static es_status take_name(void *user, int64_t step, const char *tag,
+                           float number)
+{
+    (void)step, (void)number;
+    events *e = user;
+    return es_scalars_name(e->scalars, tag, e->reader.number);
+}
+
+static es_status take_number(void *user, int64_t step, const char *tag,
+                             float number)
+{
+    events *e = user;
+    return es_scalars_put(e->scalars, tag, step, number);
+}
+
+static es_status pass_text(void *user, const char *tag, const char *text,
+                           size_t n)
+{
+    (void)user, (void)tag, (void)text, (void)n;
+    return ES_OK;
+}
+
+static es_status pass_restart(void *user, int64_t step)
+{
+    (void)user, (void)step;
+    return ES_OK;
+}
+
+static es_status take_restart(void *user, int64_t step)
+{
+    events *e = user;
+    e->import->report->n_again += e->reader.number > 2;
+    es_scalars_void(e->scalars, step);
+    return ES_OK;
+}
+
+static es_status read_all(events *e, es_event_handler *handler)
+{
+    es_line_reader *lines = e->import->lines;
+    es_status status;
+    e->reader.number = 0;
+    while ((status = es_event_reader_next(&e->reader, lines)) == ES_OK) {
+        status = es_event_each(&e->reader, handler);
+        if (status < 0 && !handler->refused)
+            return fail_record(e, status);
+        if (status != ES_OK)
+            return status;
+    }
+    return status == ES_DONE ? ES_OK : status;
+}
+
+es_status es_import_events(es_import *import)
+{
+    events e = {.import = import,
+                .rules = {.pattern = import->options->tags,
+                          .series = import->options->series}};
+    es_event_handler names = {&e, take_name, take_about, pass_restart, false};
+    es_event_handler numbers = {&e, take_number, pass_text, take_restart,
+                                false};
+    es_status status;
+    if ((status = es_scalars_new(&e.scalars, import, &e.rules)) == ES_OK &&
+        (status = read_all(&e, &names)) == ES_OK &&
+        (status = es_scalars_begin(e.scalars)) == ES_OK &&
+        (status = es_line_reader_rewind(import->lines)) == ES_OK &&
+        (status = read_all(&e, &numbers)) == ES_OK)
+        status = es_scalars_finish(e.scalars);
+    import->report->n_cut = e.reader.cut;
+    es_event_reader_free(&e.reader);
+    es_scalars_free(e.scalars);
+    return status;
+}

@@ -1,0 +1,284 @@
+/* The importer of histories: a JSON object a line with a step and named
+ * numbers, as W&B exports them, as the callback of llm-internal-medicine writes
+ * them (internal_medicine.jsonl: global_step, then qk_stats/layer_3/... and the
+ * like), and as most training loops do. Reads the file twice: for the names,
+ * then for the numbers. NaN and Infinity may stand as Python writes them. */
+#include "cli/exchange/import_scalars.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 8 };
+
+typedef struct history {
+    es_import *import;
+    es_scalars *scalars;
+    es_tag_rules rules;
+    bool numbers;   /* the second pass */
+    char *copy;     /* (ES_LINE_MAX * 2) a line as JSON has it */
+    size_t line;    /* at hand */
+    int64_t step;   /* of the last line that has one */
+    size_t n_steps; /* lines that have one */
+} history;
+
+static es_status fail_line(const history *h, const char *fmt, const char *name)
+{
+    char text[256];
+    snprintf(text, sizeof text, fmt, name);
+    return es_fail(ES_EFORMAT, "%s: line %zu: %s",
+                   es_line_reader_name(h->import->lines), h->line, text);
+}
+
+/* --- lines -----------------------------------------------------------------*/
+
+/* Words outside of strings that JSON has not become strings. */
+static void quote_words(char *out, const char *line)
+{
+    static const char *const words[] = {"-Infinity", "Infinity", "NaN"};
+    bool in_string = false;
+    while (*line) {
+        size_t n = 0;
+        for (size_t i = 0; i < 3 && !in_string && !n; i++)
+            if (strncmp(line, words[i], strlen(words[i])) == 0)
+                n = strlen(words[i]);
+        if (n) {
+            *out++ = '"';
+            memcpy(out, line, n);
+            out += n;
+            *out++ = '"';
+            line += n;
+            continue;
+        }
+        if (*line == '"')
+            in_string = !in_string;
+        if (*line == '\\' && line[1])
+            *out++ = *line++;
+        *out++ = *line++;
+    }
+    *out = '\0';
+}
+
+/* NULL: it is no JSON, and the message is set. */
+static json_t *parse_line(const history *h, const es_line *line)
+{
+    json_error_t error;
+    if (line->cut) {
+        fail_line(h, "longer than 1 MiB%s", "");
+        return NULL;
+    }
+    if (strlen(line->text) != line->n) {
+        fail_line(h, "a NUL byte: this is no text%s", "");
+        return NULL;
+    }
+    quote_words(h->copy, line->text);
+    json_t *json = json_loads(h->copy, 0, &error);
+    if (!json)
+        fail_line(h, "no JSON: %.200s", error.text);
+    else if (!json_is_object(json))
+        fail_line(h, "no JSON object%s", "");
+    else
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+/* --- numbers ---------------------------------------------------------------*/
+
+/* A number, also null and the words of JSON's dialects. */
+static bool is_number(const json_t *json, float *out, bool *too_large)
+{
+    static const struct {
+        const char *word;
+        float value;
+    } words[] = {{"NaN", NAN},
+                 {"nan", NAN},
+                 {"Infinity", INFINITY},
+                 {"inf", INFINITY},
+                 {"-Infinity", -INFINITY},
+                 {"-inf", -INFINITY}};
+    *too_large = false;
+    if (json_is_null(json)) {
+        *out = es_missing();
+        return true;
+    }
+    if (json_is_number(json)) {
+        double wide = json_number_value(json);
+        *out = (float)wide;
+        *too_large = isinf(*out);
+        return true;
+    }
+    const char *text = json_string_value(json);
+    for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
+        if (strcmp(text, words[i].word) == 0) {
+            *out = words[i].value;
+            return true;
+        }
+    return false;
+}
+
+static const char *const step_keys[] = {"_step", "global_step", "step",
+                                        "train/global_step", NULL};
+
+static bool is_step_key(const history *h, const char *key)
+{
+    const char *given = h->import->options->step_key;
+    for (size_t i = 0; !given && step_keys[i]; i++)
+        if (strcmp(key, step_keys[i]) == 0)
+            return true;
+    return given && strcmp(key, given) == 0;
+}
+
+/* W&B's own: _runtime, _timestamp. */
+static bool is_wanted(const history *h, const char *key)
+{
+    return key[0] && key[0] != '_' && !is_step_key(h, key);
+}
+
+static es_status take_number(const history *h, const char *key,
+                             const json_t *json)
+{
+    float number;
+    bool too_large;
+    if (!is_number(json, &number, &too_large))
+        return ES_OK; /* a text, a list */
+    if (too_large)
+        return fail_line(h, "%.80s: too large for a float32", key);
+    return h->numbers ? es_scalars_put(h->scalars, key, h->step, number)
+                      : es_scalars_name(h->scalars, key, h->line);
+}
+
+/* Members of members are named outer.inner, as W&B does. */
+static es_status take_members(const history *h, const char *prefix,
+                              json_t *object, int depth)
+{
+    const char *key;
+    json_t *json;
+    es_status status = ES_OK;
+    json_object_foreach(object, key, json)
+    {
+        char name[ES_TAG_MAX];
+        int n = snprintf(name, sizeof name, "%s%s%s", prefix,
+                         *prefix ? "." : "", key);
+        if (n >= (int)sizeof name || (!*prefix && !is_wanted(h, key)))
+            continue;
+        if (!json_is_object(json))
+            status = take_number(h, name, json);
+        else if (depth < MAX_DEPTH)
+            status = take_members(h, name, json, depth + 1);
+        if (status != ES_OK)
+            return status;
+    }
+    return status;
+}
+
+/* ES_OK; ES_DONE: the line has no step. */
+static es_status find_step(const history *h, const json_t *object, int64_t *out)
+{
+    const char *key = h->import->options->step_key;
+    const json_t *json = key ? json_object_get(object, key) : NULL;
+    const double high = 9.2e18;
+    for (size_t i = 0; !key && !json && step_keys[i]; i++)
+        json = json_object_get(object, step_keys[i]);
+    if (!json)
+        return ES_DONE;
+    double number = json_number_value(json);
+    if (!json_is_number(json) || number < 0 || number > high ||
+        number != floor(number))
+        return fail_line(h, "a step that is no whole number from 0 on%s", "");
+    *out = json_is_integer(json) ? json_integer_value(json) : (int64_t)number;
+    return ES_OK;
+}
+
+static es_status take_line(history *h, json_t *object)
+{
+    int64_t step = 0;
+    if (json_is_object(json_object_get(object, "run")) &&
+        json_is_array(json_object_get(object, "series")))
+        return fail_line(h, "export's JSON lines: import reads its CSV back%s",
+                         ": entropy-scan export --format csv");
+    es_status status = find_step(h, object, &step);
+    if (status == ES_DONE) {
+        h->import->report->n_ignored += h->numbers;
+        return ES_OK;
+    }
+    if (status < 0)
+        return status;
+    if (h->numbers && h->n_steps && step < h->step) {
+        h->import->report->n_again++;
+        es_scalars_void(h->scalars, step);
+    }
+    h->step = step;
+    h->n_steps++;
+    return take_members(h, "", object, 0);
+}
+
+static bool is_last(es_import *import)
+{
+    es_line line;
+    es_status status;
+    while ((status = es_line_reader_next(import->lines, &line)) == ES_OK)
+        if (!es_import_is_blank(&line))
+            return false;
+    return status == ES_DONE;
+}
+
+static es_status read_all(history *h)
+{
+    es_line line;
+    es_status status;
+    h->n_steps = 0;
+    while ((status = es_line_reader_next(h->import->lines, &line)) == ES_OK) {
+        h->line = line.number;
+        if (es_import_is_blank(&line))
+            continue;
+        json_t *object = parse_line(h, &line);
+        if (!object && h->n_steps && is_last(h->import)) {
+            h->import->report->n_cut = 1; /* its writer was ended */
+            return ES_OK;
+        }
+        if (!object)
+            return ES_EFORMAT; /* the message is parse_line's */
+        status = take_line(h, object);
+        json_decref(object);
+        if (status != ES_OK)
+            return status;
+    }
+    return status == ES_DONE ? ES_OK : status;
+}
+
+static es_status check_steps(const history *h)
+{
+    if (h->n_steps)
+        return ES_OK;
+    return es_fail(ES_EFORMAT,
+                   "%s: no line has a step (%s): name it with --step-key",
+                   es_line_reader_name(h->import->lines),
+                   h->import->options->step_key ? h->import->options->step_key
+                                                : "_step, global_step or step");
+}
+
+es_status es_import_history(es_import *import)
+{
+    history h = {.import = import,
+                 .rules = {.pattern = import->options->tags,
+                           .series = import->options->series}};
+    es_status status;
+    if ((status = es_alloc(&h.copy, 2 * (size_t)ES_LINE_MAX, 1, "a line")) ==
+            ES_OK &&
+        (status = es_scalars_new(&h.scalars, import, &h.rules)) == ES_OK &&
+        (status = read_all(&h)) == ES_OK &&
+        (status = check_steps(&h)) == ES_OK &&
+        (status = es_scalars_begin(h.scalars)) == ES_OK &&
+        (status = es_line_reader_rewind(import->lines)) == ES_OK) {
+        h.numbers = true;
+        if ((status = read_all(&h)) == ES_OK)
+            status = es_scalars_finish(h.scalars);
+    }
+    free(h.copy);
+    es_scalars_free(h.scalars);
+    return status;
+}

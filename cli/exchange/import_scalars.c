@@ -1,0 +1,336 @@
+/* Named numbers put together as samples: a hash of names, and for each series
+ * its samples in order of step, most of which come in that order. */
+#include "cli/exchange/import_scalars.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+
+#include <string.h>
+
+enum { NO_SERIES = -1 };
+
+/* One name and what it is of. */
+typedef struct name {
+    char *tag;
+    int series; /* NO_SERIES: passed over */
+    int64_t layer, head;
+} name;
+
+typedef struct sample {
+    int64_t step;
+    float *values; /* (n_values of the series) */
+} sample;
+
+typedef struct series {
+    es_text_series text;
+    sample *samples; /* (n) by step */
+    size_t n, capacity;
+    size_t n_values;
+    size_t next; /* of the samples, when they are handed on */
+} series;
+
+struct es_scalars {
+    es_import *import;
+    const es_tag_rules *rules;
+    name *names; /* (capacity) by hash; tag NULL: free */
+    size_t n_names, capacity;
+    series *list; /* (n_series) */
+    size_t n_series;
+    int64_t n_layer, n_head;
+};
+
+es_status es_scalars_new(es_scalars **out, es_import *import,
+                         const es_tag_rules *rules)
+{
+    es_status status = es_alloc(out, 1, sizeof **out, "numbers");
+    if (status == ES_OK) {
+        (*out)->import = import;
+        (*out)->rules = rules;
+    }
+    return status;
+}
+
+static void drop(series *from, size_t first)
+{
+    while (from->n > first)
+        free(from->samples[--from->n].values);
+}
+
+void es_scalars_free(es_scalars *scalars)
+{
+    if (!scalars)
+        return;
+    for (size_t i = 0; i < scalars->capacity; i++)
+        free(scalars->names[i].tag);
+    for (size_t i = 0; i < scalars->n_series; i++) {
+        drop(&scalars->list[i], 0);
+        free(scalars->list[i].samples);
+        free(scalars->list[i].text.name);
+        free(scalars->list[i].text.unit);
+    }
+    free(scalars->names);
+    free(scalars->list);
+    free(scalars);
+}
+
+/* --- names -----------------------------------------------------------------*/
+
+/* FNV-1a. */
+static uint64_t hash(const char *text)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    return h;
+}
+
+/* Where a name is, or belongs. capacity is a power of two. */
+static name *find_name(name *names, size_t capacity, const char *tag)
+{
+    size_t i = hash(tag) & (capacity - 1);
+    while (names[i].tag && strcmp(names[i].tag, tag) != 0)
+        i = (i + 1) & (capacity - 1);
+    return &names[i];
+}
+
+static es_status make_space(es_scalars *scalars)
+{
+    if (2 * scalars->n_names < scalars->capacity)
+        return ES_OK;
+    name *larger;
+    size_t capacity = scalars->capacity ? 2 * scalars->capacity : 64;
+    es_status status = es_alloc(&larger, capacity, sizeof *larger, "names");
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i < scalars->capacity; i++)
+        if (scalars->names[i].tag)
+            *find_name(larger, capacity, scalars->names[i].tag) =
+                scalars->names[i];
+    free(scalars->names);
+    scalars->names = larger;
+    scalars->capacity = capacity;
+    return ES_OK;
+}
+
+static es_status find_series(int *out, es_scalars *scalars, const es_tag *tag)
+{
+    for (size_t i = 0; i < scalars->n_series; i++) {
+        const es_text_series *one = &scalars->list[i].text;
+        if (one->phase == tag->phase && one->shape == tag->shape &&
+            strcmp(one->name, tag->series) == 0) {
+            *out = (int)i;
+            return ES_OK;
+        }
+    }
+    if (scalars->n_series == ES_MAX_TEXT_SERIES)
+        return es_fail(ES_EFORMAT, "%s: more than %d series",
+                       es_line_reader_name(scalars->import->lines),
+                       ES_MAX_TEXT_SERIES);
+    es_status status = es_grow(&scalars->list, scalars->n_series + 1,
+                               sizeof *scalars->list, "the series");
+    if (status < 0)
+        return status;
+    series *added = &scalars->list[scalars->n_series];
+    *added = (series){.text = {.phase = tag->phase, .shape = tag->shape}};
+    if ((status = es_copy_text(&added->text.name, tag->series)) < 0)
+        return status;
+    *out = (int)scalars->n_series++;
+    return ES_OK;
+}
+
+es_status es_scalars_name(es_scalars *scalars, const char *tag, size_t place)
+{
+    es_tag of;
+    es_status status = make_space(scalars);
+    if (status < 0)
+        return status;
+    name *found = find_name(scalars->names, scalars->capacity, tag);
+    if (found->tag)
+        return ES_OK;
+    name made = {.series = NO_SERIES};
+    if (es_tag_parse(&of, tag, scalars->rules)) {
+        if ((status = find_series(&made.series, scalars, &of)) < 0)
+            return status;
+        made.layer = of.layer;
+        made.head = of.head;
+        if (of.layer >= scalars->n_layer || of.head >= scalars->n_head)
+            scalars->import->largest_line = place;
+        if (of.layer >= scalars->n_layer)
+            scalars->n_layer = of.layer + 1;
+        if (of.head >= scalars->n_head)
+            scalars->n_head = of.head + 1;
+    }
+    if ((status = es_copy_text(&made.tag, tag)) < 0)
+        return status;
+    *found = made;
+    scalars->n_names++;
+    return ES_OK;
+}
+
+/* What comments said of the series of that name. */
+static es_status describe(es_scalars *scalars, es_text_series *target)
+{
+    const es_about *about = &scalars->import->about;
+    es_status status = ES_OK;
+    for (size_t i = 0; i < about->n_series && status == ES_OK; i++)
+        if (!target->unit && about->series[i].phase == target->phase &&
+            about->series[i].shape == target->shape &&
+            strcmp(about->series[i].name, target->name) == 0)
+            status = es_copy_text(&target->unit, about->series[i].unit);
+    return status;
+}
+
+/* A run's "entropy" beside that of heads is a series of its own. */
+static es_status set_apart(const es_scalars *scalars, es_text_series *target)
+{
+    char text[ES_MAX_NAME + 1];
+    bool clash = false;
+    for (size_t i = 0; i < scalars->n_series; i++) {
+        const es_text_series *other = &scalars->list[i].text;
+        clash = clash || (other->phase == target->phase &&
+                          other->shape > target->shape &&
+                          strcmp(other->name, target->name) == 0);
+    }
+    if (!clash)
+        return ES_OK;
+    snprintf(text, sizeof text, "%.200s (%s)", target->name,
+             es_shape_name(target->shape));
+    free(target->name);
+    return es_copy_text(&target->name, text);
+}
+
+es_status es_scalars_begin(es_scalars *scalars)
+{
+    es_import *import = scalars->import;
+    es_text_series list[ES_MAX_TEXT_SERIES];
+    es_status status = ES_OK;
+    if (!scalars->n_series)
+        return es_fail(ES_EFORMAT, "%s: no number that could be imported",
+                       es_line_reader_name(import->lines));
+    for (size_t i = 0; i < scalars->n_series && status == ES_OK; i++) {
+        status = describe(scalars, &scalars->list[i].text);
+        if (status == ES_OK)
+            status = set_apart(scalars, &scalars->list[i].text);
+        list[i] = scalars->list[i].text;
+    }
+    if (status == ES_OK)
+        status = es_import_begin(import, scalars->n_layer, scalars->n_head,
+                                 list, scalars->n_series);
+    const es_run_info *info = &import->about.info;
+    for (size_t i = 0; i < scalars->n_series && status == ES_OK; i++)
+        scalars->list[i].n_values = es_shape_values(
+            scalars->list[i].text.shape, info->n_layer, info->n_head);
+    return status;
+}
+
+/* --- numbers ---------------------------------------------------------------*/
+
+/* Index of the first sample at `step` or later. */
+static size_t find_step(const series *in, int64_t step)
+{
+    size_t low = 0, high = in->n;
+    if (in->n && in->samples[in->n - 1].step < step)
+        return in->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (in->samples[middle].step < step)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static es_status insert(es_scalars *scalars, series *in, size_t place,
+                        int64_t step)
+{
+    float *values;
+    es_status status = es_import_check_growth(scalars->import, in->n_values);
+    if (status == ES_OK && in->n == in->capacity) {
+        size_t capacity = in->capacity ? 2 * in->capacity : 16;
+        status =
+            es_grow(&in->samples, capacity, sizeof *in->samples, "samples");
+        if (status == ES_OK)
+            in->capacity = capacity;
+    }
+    if (status == ES_OK)
+        status = es_alloc(&values, in->n_values, sizeof *values, "a sample");
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i < in->n_values; i++)
+        values[i] = es_missing();
+    memmove(in->samples + place + 1, in->samples + place,
+            (in->n - place) * sizeof *in->samples);
+    in->samples[place] = (sample){step, values};
+    in->n++;
+    return ES_OK;
+}
+
+es_status es_scalars_put(es_scalars *scalars, const char *tag, int64_t step,
+                         float value)
+{
+    const es_import *import = scalars->import;
+    const es_run_info *info = &import->about.info;
+    const name *found = scalars->capacity
+                            ? find_name(scalars->names, scalars->capacity, tag)
+                            : NULL;
+    if (!found || !found->tag)
+        return es_fail(ES_EIO, "%s: changed while it was read",
+                       es_line_reader_name(import->lines));
+    if (found->series == NO_SERIES)
+        return ES_OK;
+    series *in = &scalars->list[found->series];
+    size_t place = find_step(in, step);
+    es_status status = ES_OK;
+    if (place == in->n || in->samples[place].step != step)
+        status = insert(scalars, in, place, step);
+    if (status < 0)
+        return status;
+    size_t index = 0;
+    if (in->text.shape == ES_SHAPE_HEAD)
+        index = (size_t)(found->layer * info->n_head + found->head);
+    else if (in->text.shape == ES_SHAPE_LAYER)
+        index = (size_t)found->layer;
+    float *values = in->samples[place].values;
+    import->report->n_replaced += !es_is_missing(values[index]);
+    values[index] = value;
+    return ES_OK;
+}
+
+void es_scalars_void(es_scalars *scalars, int64_t step)
+{
+    for (size_t i = 0; i < scalars->n_series; i++)
+        drop(&scalars->list[i], find_step(&scalars->list[i], step));
+}
+
+/* The lowest step that is still to be handed on. */
+static bool find_next(const es_scalars *scalars, int64_t *step)
+{
+    bool any = false;
+    for (size_t i = 0; i < scalars->n_series; i++) {
+        const series *one = &scalars->list[i];
+        if (one->next == one->n)
+            continue;
+        if (!any || one->samples[one->next].step < *step)
+            *step = one->samples[one->next].step;
+        any = true;
+    }
+    return any;
+}
+
+es_status es_scalars_finish(es_scalars *scalars)
+{
+    int64_t step = 0;
+    while (find_next(scalars, &step))
+        for (size_t i = 0; i < scalars->n_series; i++) {
+            series *one = &scalars->list[i];
+            if (one->next == one->n || one->samples[one->next].step != step)
+                continue;
+            es_status status = es_import_hand_on(
+                scalars->import, i, step, one->samples[one->next++].values,
+                one->n_values);
+            if (status != ES_OK)
+                return status;
+        }
+    return ES_OK;
+}

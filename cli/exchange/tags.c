@@ -1,0 +1,228 @@
+/* Tags of scalars: patterns with {layer}, {head} and {series}, matched with
+ * backtracking over tags of a bounded length, and export's own spelling. */
+#include "cli/exchange/tags.h"
+
+#include "analyzer/base/text.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* What placeholders stood for. */
+typedef struct match {
+    const char *series, *monitor;
+    size_t n_series, n_monitor;
+    int64_t layer, head; /* -1: not there */
+} match;
+
+static bool take_word(const char **pattern, const char *word)
+{
+    size_t n = strlen(word);
+    if (strncmp(*pattern, word, n) != 0)
+        return false;
+    *pattern += n;
+    return true;
+}
+
+static const char *take_index(int64_t *out, const char *tag)
+{
+    size_t n = strspn(tag, "0123456789");
+    if (n == 0 || n > 9)
+        return NULL;
+    *out = 0;
+    for (size_t i = 0; i < n; i++)
+        *out = *out * 10 + (tag[i] - '0');
+    return tag + n;
+}
+
+static bool matches(match *out, const char *pattern, const char *tag);
+
+/* A text placeholder: the shortest text with which the rest matches. */
+static bool match_text(match *out, const char **text, size_t *n,
+                       const char *pattern, const char *tag)
+{
+    for (size_t k = 1; k <= strlen(tag); k++) {
+        *text = tag;
+        *n = k;
+        if (matches(out, pattern, tag + k))
+            return true;
+    }
+    return false;
+}
+
+/* The depth is the pattern's number of placeholders: es_tag_pattern_check. */
+static bool matches(match *out, const char *pattern, const char *tag)
+{
+    for (; *pattern; pattern++, tag++) {
+        bool layer = take_word(&pattern, "{layer}");
+        if (layer || take_word(&pattern, "{head}")) {
+            tag = take_index(layer ? &out->layer : &out->head, tag);
+            return tag && matches(out, pattern, tag);
+        }
+        if (take_word(&pattern, "{series}"))
+            return match_text(out, &out->series, &out->n_series, pattern, tag);
+        if (take_word(&pattern, "{monitor}"))
+            return match_text(out, &out->monitor, &out->n_monitor, pattern,
+                              tag);
+        if (*pattern != *tag)
+            return false;
+    }
+    return !*tag;
+}
+
+es_status es_tag_pattern_check(const char *pattern)
+{
+    int n_layer = 0, n_head = 0, n_series = 0;
+    for (const char *c = pattern; *c;) {
+        if (take_word(&c, "{layer}"))
+            n_layer++;
+        else if (take_word(&c, "{head}"))
+            n_head++;
+        else if (take_word(&c, "{series}"))
+            n_series++;
+        else if (*c == '{' || *c == '}')
+            return es_fail(ES_EUSAGE,
+                           "--tags '%.80s': braces are for {layer}, {head} "
+                           "and {series}",
+                           pattern);
+        else
+            c++;
+    }
+    if (n_layer > 1 || n_head > 1 || n_series > 1 || n_head > n_layer ||
+        n_layer + n_series == 0)
+        return es_fail(ES_EUSAGE,
+                       "--tags '%.80s': a tag has one {layer}, and at most one "
+                       "{head} and {series}",
+                       pattern);
+    return ES_OK;
+}
+
+/* --- names -----------------------------------------------------------------*/
+
+static int hex_digit(char c)
+{
+    return isdigit((unsigned char)c)    ? c - '0'
+           : isxdigit((unsigned char)c) ? toupper((unsigned char)c) - 'A' + 10
+                                        : -1;
+}
+
+static bool copy_name(es_tag *out, const char *text, size_t n, bool escaped)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++, k++) {
+        char c = text[i];
+        int high = -1, low = -1;
+        if (escaped && c == '%' && i + 2 < n) {
+            high = hex_digit(text[i + 1]);
+            low = hex_digit(text[i + 2]);
+        }
+        if (k >= ES_MAX_NAME)
+            return false;
+        if (high >= 0 && low >= 0) {
+            c = (char)(high * 16 + low);
+            i += 2;
+        }
+        out->series[k] = c;
+    }
+    out->series[k] = '\0';
+    return k > 0;
+}
+
+/* llm-internal-medicine's names, where they mean what one of ours does: row
+ * entropies' mean, the largest logit, the weight of the first key. */
+static bool name_monitor(es_tag *out, const match *found)
+{
+    static const struct {
+        const char *theirs, *ours;
+    } same[] = {
+        {"entropy_avg", "entropy"}, {"max", "max_logit"}, {"sink", "sink"}};
+    bool is_qk = found->n_monitor == 8 &&
+                 strncmp(found->monitor, "qk_stats", found->n_monitor) == 0;
+    for (size_t i = 0; is_qk && i < sizeof same / sizeof *same; i++)
+        if (strlen(same[i].theirs) == found->n_series &&
+            strncmp(same[i].theirs, found->series, found->n_series) == 0)
+            return copy_name(out, same[i].ours, strlen(same[i].ours), false);
+    char name[ES_TAG_MAX];
+    int n = snprintf(name, sizeof name, "%.*s/%.*s", (int)found->n_monitor,
+                     found->monitor, (int)found->n_series, found->series);
+    return copy_name(out, name, (size_t)n, false);
+}
+
+/* --- tags ------------------------------------------------------------------*/
+
+static const char *take_phase(es_phase *phase, const char *tag)
+{
+    *phase = ES_PHASE_TRAIN;
+    if (take_word(&tag, "eval/") || take_word(&tag, "val/"))
+        *phase = ES_PHASE_EVAL;
+    else
+        (void)take_word(&tag, "train/");
+    return tag;
+}
+
+static bool find_match(match *out, const char *tag, const es_tag_rules *rules)
+{
+    static const char *const patterns[] = {
+        "{series}/layer_{layer}/head_{head}",
+        "attn.{layer}.head.{head}.{series}", "{series}/layer_{layer}",
+        "{monitor}/layer_{layer}/{series}", "{series}"};
+    const match nothing = {.layer = -1, .head = -1};
+    *out = nothing;
+    if (!rules->is_ours && rules->pattern &&
+        matches(out, rules->pattern, tag)) {
+        if (!out->series) {
+            out->series = rules->series;
+            out->n_series = strlen(rules->series);
+        }
+        return true;
+    }
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        *out = nothing;
+        if ((!rules->is_ours || patterns[i][0] == '{') &&
+            matches(out, patterns[i], tag))
+            return true;
+    }
+    return false;
+}
+
+bool es_tag_parse(es_tag *out, const char *tag, const es_tag_rules *rules)
+{
+    match found;
+    size_t n = strnlen(tag, ES_TAG_MAX);
+    *out = (es_tag){.shape = ES_SHAPE_RUN};
+    if (n == ES_TAG_MAX ||
+        !find_match(&found, take_phase(&out->phase, tag), rules))
+        return false;
+    if (found.monitor && rules->is_ours)
+        return false; /* a mean */
+    if (found.layer >= ES_MAX_LAYERS || found.head >= ES_MAX_HEADS)
+        return false;
+    out->shape = found.head >= 0    ? ES_SHAPE_HEAD
+                 : found.layer >= 0 ? ES_SHAPE_LAYER
+                                    : ES_SHAPE_RUN;
+    out->layer = found.layer >= 0 ? found.layer : 0;
+    out->head = found.head >= 0 ? found.head : 0;
+    if (found.monitor)
+        return name_monitor(out, &found);
+    return copy_name(out, found.series, found.n_series, rules->is_ours);
+}
+
+void es_tag_print(FILE *out, const es_tag *tag, bool mean)
+{
+    bool utf8 = es_text_is_utf8(tag->series, strlen(tag->series));
+    if (tag->phase == ES_PHASE_EVAL)
+        fputs("eval/", out);
+    for (const char *c = tag->series; *c; c++) {
+        unsigned char byte = (unsigned char)*c;
+        if (byte >= 0x20 && byte != 0x7f && !strchr("%/", *c) &&
+            (byte < 0x80 || utf8))
+            fputc(*c, out);
+        else
+            fprintf(out, "%%%02X", byte);
+    }
+    if (tag->shape != ES_SHAPE_RUN)
+        fprintf(out, "/layer_%02lld", (long long)tag->layer);
+    if (mean)
+        fputs("/mean", out);
+    else if (tag->shape == ES_SHAPE_HEAD)
+        fprintf(out, "/head_%02lld", (long long)tag->head);
+}

@@ -1,0 +1,479 @@
+/* Numbers with names: tags of other tools, histories as JSON lines, event
+ * files; what is recognised, what is refused, and where. */
+#include "analyzer/base/text.h"
+#include "analyzer/base/value.h"
+#include "cli/exchange/event_file.h"
+#include "cli/exchange/import.h"
+#include "cli/exchange/tags.h"
+#include "tests/support/cmocka_all.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What the parser called, as text. */
+static char heard[1 << 14];
+
+__attribute__((format(printf, 1, 2))) static void hear(const char *fmt, ...)
+{
+    size_t n = strlen(heard);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(heard + n, sizeof heard - n, fmt, args);
+    va_end(args);
+}
+
+static es_status hear_begin(void *user, const es_run_info *info,
+                            const es_text_series *series, size_t n)
+{
+    (void)user;
+    hear("L%lld H%lld", (long long)info->n_layer, (long long)info->n_head);
+    for (size_t i = 0; i < n; i++)
+        hear(" %s:%s:%s", es_shape_name(series[i].shape),
+             es_phase_name(series[i].phase), series[i].name);
+    hear("\n");
+    return ES_OK;
+}
+
+static es_status hear_sample(void *user, size_t series, int64_t step,
+                             const float *values, size_t n)
+{
+    (void)user;
+    hear("%zu@%lld", series, (long long)step);
+    for (size_t i = 0; i < n; i++) {
+        char text[ES_FLOAT_TEXT_MAX];
+        hear(" %s",
+             es_is_missing(values[i]) ? "_" : es_float_print(text, values[i]));
+    }
+    hear("\n");
+    return ES_OK;
+}
+
+static es_status hear_again(void *user, int64_t step)
+{
+    (void)user;
+    hear("again %lld\n", (long long)step);
+    return ES_OK;
+}
+
+static es_import_report report;
+static es_import_options options = {.series = "entropy"};
+
+static es_status parse_stream(FILE *stream)
+{
+    const es_import_sink sink = {NULL, hear_begin, hear_sample, hear_again};
+    es_import_format format;
+    es_line_reader *lines = NULL;
+    heard[0] = 0;
+    es_status status = es_line_reader_new(&lines, stream, "f");
+    if (status == ES_OK)
+        status = es_import_detect(&format, lines);
+    if (status == ES_OK)
+        status = es_import_parse(&report, lines, format, &options, &sink);
+    es_line_reader_close(lines);
+    return status;
+}
+
+static es_status parse_bytes(const void *bytes, size_t n)
+{
+    FILE *stream = tmpfile();
+    assert_non_null(stream);
+    assert_int_equal(fwrite(bytes, 1, n, stream), n);
+    return parse_stream(stream);
+}
+
+static void assert_calls(const char *text, const char *calls)
+{
+    es_status status = parse_bytes(text, strlen(text));
+    if (status != ES_OK)
+        print_message("# %s\n", es_message());
+    assert_int_equal(status, ES_OK);
+    assert_string_equal(heard, calls);
+}
+
+static void assert_refused(const char *text, const char *message)
+{
+    assert_int_equal(parse_bytes(text, strlen(text)), ES_EFORMAT);
+    assert_string_equal(es_message(), message);
+}
+
+/* --- tags ------------------------------------------------------------------*/
+
+static void test_tags__of_other_tools_are_recognised(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tag, *pattern, *series;
+        es_shape shape;
+        es_phase phase;
+        int64_t layer, head;
+    } cases[] = {
+        {"attn.3.head.11.entropy", NULL, "entropy", ES_SHAPE_HEAD, 0, 3, 11},
+        {"entropy/layer_02/head_07", NULL, "entropy", ES_SHAPE_HEAD, 0, 2, 7},
+        {"eval/x/layer_2", NULL, "x", ES_SHAPE_LAYER, 1, 2, 0},
+        {"val/loss", NULL, "loss", ES_SHAPE_RUN, 1, 0, 0},
+        {"train/loss", NULL, "loss", ES_SHAPE_RUN, 0, 0, 0},
+        {"h5-1", "h{layer}-{head}", "entropy", ES_SHAPE_HEAD, 0, 5, 1},
+        {"h5-1", "{series}{layer}-{head}", "h", ES_SHAPE_HEAD, 0, 5, 1},
+        {"h5-1x", "h{layer}-{head}", "h5-1x", ES_SHAPE_RUN, 0, 0, 0},
+        {"qk_stats/layer_4/entropy_avg", NULL, "entropy", ES_SHAPE_LAYER, 0, 4,
+         0},
+        {"qk_stats/layer_4/max", NULL, "max_logit", ES_SHAPE_LAYER, 0, 4, 0},
+        {"qk_stats/layer_4/entropy_min", NULL, "qk_stats/entropy_min",
+         ES_SHAPE_LAYER, 0, 4, 0},
+        {"moe_health/layer_4/max", NULL, "moe_health/max", ES_SHAPE_LAYER, 0, 4,
+         0},
+        {"qk_stats/global_max", NULL, "qk_stats/global_max", ES_SHAPE_RUN, 0, 0,
+         0},
+        {"attn.x.head.1.entropy", NULL, "attn.x.head.1.entropy", ES_SHAPE_RUN,
+         0, 0, 0},
+        {"100%25", NULL, "100%25", ES_SHAPE_RUN, 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_tag tag;
+        const es_tag_rules rules = {cases[i].pattern, "entropy", false};
+        assert_true(es_tag_parse(&tag, cases[i].tag, &rules));
+        assert_string_equal(tag.series, cases[i].series);
+        assert_int_equal(tag.shape, cases[i].shape);
+        assert_int_equal(tag.phase, cases[i].phase);
+        assert_int_equal(tag.layer, cases[i].layer);
+        assert_int_equal(tag.head, cases[i].head);
+    }
+}
+
+static void test_tags__that_cannot_be_kept_are_passed_over(void **state)
+{
+    (void)state;
+    char longest[ES_TAG_MAX + 1];
+    es_tag tag;
+    const es_tag_rules any = {NULL, "entropy", false};
+    const es_tag_rules ours = {NULL, "entropy", true};
+    memset(longest, 'x', ES_TAG_MAX);
+    longest[ES_TAG_MAX] = '\0';
+    assert_false(es_tag_parse(&tag, longest, &any));
+    assert_false(es_tag_parse(&tag, "attn.4096.head.0.x", &any));
+    assert_false(es_tag_parse(&tag, "x/layer_0/head_4096", &any));
+    assert_true(es_tag_parse(&tag, "x/layer_4095/head_4095", &any));
+    assert_false(es_tag_parse(&tag, "entropy/layer_03/mean", &ours));
+    assert_true(es_tag_parse(&tag, "attn.1.head.2.x", &ours));
+    assert_int_equal(tag.shape, ES_SHAPE_RUN);
+}
+
+static void test_tags__wrong_patterns_are_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"x",      "{head}",    "{layer}{layer}",
+                                        "{layer", "a}{layer}", "{step}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(es_tag_pattern_check(wrong[i]), ES_EUSAGE);
+    assert_int_equal(es_tag_pattern_check("{series}.{layer}.{head}"), ES_OK);
+    assert_int_equal(es_tag_pattern_check("{series}"), ES_OK);
+}
+
+/* --- histories -------------------------------------------------------------*/
+
+static void test_history__numbers_of_heads_layers_and_the_run(void **state)
+{
+    (void)state;
+    assert_calls("{\"_step\":5,\"_runtime\":2.5,\"loss\":3.25,"
+                 "\"attn.0.head.2.entropy\":1.5,\"attn.1.head.0.entropy\":0,"
+                 "\"a\":{\"b\":-7},\"list\":[1],\"text\":\"x\",\"yes\":true}\n"
+                 "\n{\"_step\":6.0,\"s/layer_1\":2,\"eval/loss\":4}\n",
+                 "L2 H3 run:train:loss head:train:entropy run:train:a.b "
+                 "layer:train:s run:eval:loss\n"
+                 "0@5 3.25\n1@5 _ _ 1.5 0 _ _\n2@5 -7\n3@6 _ 2\n4@6 4\n");
+    assert_int_equal(report.n_cut + report.n_ignored + report.n_again, 0);
+}
+
+static void test_history__nan_missing_and_infinite_stay_apart(void **state)
+{
+    (void)state;
+    assert_calls("{\"step\": 1, \"a\": NaN, \"b\": null, \"c\": -Infinity, "
+                 "\"d\": Infinity, \"e\": \"NaN\", \"f\": 0, "
+                 "\"g \\\" NaN\": 1e-45}",
+                 "L1 H1 run:train:a run:train:b run:train:c run:train:d "
+                 "run:train:e run:train:f run:train:g \" NaN\n"
+                 "0@1 NaN\n1@1 _\n2@1 -inf\n3@1 inf\n4@1 NaN\n5@1 0\n"
+                 "6@1 1e-45\n");
+}
+
+static void test_history__later_numbers_and_restarts_count(void **state)
+{
+    (void)state;
+    assert_calls("{\"step\":1,\"a\":1}\n{\"step\":2,\"a\":2}\n"
+                 "{\"step\":2,\"a\":3,\"b\":1}\n{\"step\":3,\"a\":4}\n"
+                 "{\"step\":2,\"a\":5}\n",
+                 "L1 H1 run:train:a run:train:b\n0@1 1\n0@2 5\n");
+    assert_int_equal(report.n_replaced, 1);
+    assert_int_equal(report.n_again, 1);
+}
+
+static void test_history__of_llm_internal_medicine(void **state)
+{
+    (void)state;
+    assert_calls("{\"global_step\": 50, \"qk_stats/global_max\": 9.5, "
+                 "\"qk_stats/layer_0/entropy_avg\": 1.25, "
+                 "\"qk_stats/layer_2/entropy_avg\": NaN, "
+                 "\"moe_health/layer_1/router_entropy\": 0.5, "
+                 "\"qk_stats/layer_1_mtp/max\": 2}\n",
+                 "L3 H1 run:train:qk_stats/global_max layer:train:entropy "
+                 "layer:train:moe_health/router_entropy "
+                 "run:train:qk_stats/layer_1_mtp/max\n"
+                 "0@50 9.5\n1@50 1.25 _ NaN\n2@50 _ 0.5 _\n3@50 2\n");
+}
+
+static void test_history__a_name_of_two_shapes_is_two_series(void **state)
+{
+    (void)state;
+    assert_calls("{\"step\":0,\"entropy\":7,\"attn.0.head.0.entropy\":2}",
+                 "L1 H1 run:train:entropy (run) head:train:entropy\n"
+                 "0@0 7\n1@0 2\n");
+}
+
+static void test_history__given_pattern_and_step(void **state)
+{
+    (void)state;
+    options.tags = "H{head}L{layer}";
+    options.step_key = "it";
+    assert_calls("{\"it\":3,\"step\":9,\"H1L0\":2,\"H0L2\":3}\n{\"step\":4}\n",
+                 "L3 H2 run:train:step head:train:entropy\n"
+                 "0@3 9\n1@3 _ 2 _ _ 3 _\n");
+    assert_int_equal(report.n_ignored, 1);
+    options.tags = options.step_key = NULL;
+}
+
+static void test_history__cut_off_at_the_end(void **state)
+{
+    (void)state;
+    assert_calls("{\"step\":1,\"a\":2.5}\n{\"step\":2,\"a\":",
+                 "L1 H1 run:train:a\n0@1 2.5\n");
+    assert_int_equal(report.n_cut, 1);
+}
+
+static void test_history__mistakes_are_placed(void **state)
+{
+    (void)state;
+    assert_refused("{\"step\":1,\"a\":2}\n{\"step\":\n{\"step\":3,\"a\":2}\n",
+                   "f: line 2: no JSON: unexpected token near end of file");
+    assert_refused("{\"step\":-1,\"a\":2}",
+                   "f: line 1: a step that is no whole number from 0 on");
+    assert_refused("{\"step\":1.5,\"a\":2}",
+                   "f: line 1: a step that is no whole number from 0 on");
+    assert_refused("{\"step\":\"1\",\"a\":2}",
+                   "f: line 1: a step that is no whole number from 0 on");
+    assert_refused("{\"a\":2}", "f: no line has a step (_step, global_step or "
+                                "step): name it with --step-key");
+    assert_refused("{\"step\":1,\"a\":\"x\"}",
+                   "f: no number that could be imported");
+    assert_refused("{\"step\":1,\"a\":1e39}",
+                   "f: line 1: a: too large for a float32");
+    assert_refused("{\"step\":1,\"a\":1}\n[2]\n{\"step\":2,\"a\":1}",
+                   "f: line 2: no JSON object");
+    assert_refused("{\"run\":{},\"series\":[]}\n",
+                   "f: line 1: export's JSON lines: import reads its CSV "
+                   "back: entropy-scan export --format csv");
+}
+
+/* Two places far apart make samples far larger than their text. */
+static void test_history__a_few_bytes_make_no_gigabytes(void **state)
+{
+    (void)state;
+    FILE *stream = tmpfile();
+    assert_non_null(stream);
+    for (int i = 0; i < 200; i++)
+        fprintf(stream,
+                "{\"step\":%d,\"attn.1000.head.900.x\":1,"
+                "\"attn.0.head.0.x\":2}\n",
+                i);
+    assert_int_equal(parse_stream(stream), ES_EFORMAT);
+    assert_non_null(strstr(es_message(), "would take more than 256 MiB"));
+}
+
+/* --- event files -----------------------------------------------------------*/
+
+/* A file of three steps; n bytes of it, with byte `changed` flipped. */
+static es_status parse_events(long n, long changed)
+{
+    char *bytes = NULL;
+    size_t size;
+    FILE *out = open_memstream(&bytes, &size);
+    es_event_builder event = {0};
+    assert_non_null(out);
+    assert_int_equal(es_event_write_version(out, 1.5), ES_OK);
+    for (int64_t step = 0; step < 3; step++) {
+        es_event_put_scalar(&event, "attn.0.head.1.entropy", (float)step);
+        es_event_put_scalar(&event, "attn.1.head.0.entropy", NAN);
+        es_event_put_text(&event, "note", "attn.9.head.9.x");
+        es_event_put_scalar(&event, "loss", 2.5f);
+        assert_int_equal(es_event_write(&event, out, 2.5, step * 300), ES_OK);
+    }
+    assert_int_equal(fclose(out), 0);
+    if (changed >= 0)
+        bytes[changed] = (char)(bytes[changed] ^ 4);
+    es_status status = parse_bytes(bytes, n < 0 ? size : (size_t)n);
+    free(bytes);
+    return status;
+}
+
+static const char events_whole[] =
+    "L2 H2 head:train:entropy run:train:loss\n0@0 _ 0 NaN _\n1@0 2.5\n"
+    "0@300 _ 1 NaN _\n1@300 2.5\n0@600 _ 2 NaN _\n1@600 2.5\n";
+
+static void test_events__scalars_of_each_step(void **state)
+{
+    (void)state;
+    assert_int_equal(parse_events(-1, -1), ES_OK);
+    assert_string_equal(heard, events_whole);
+    assert_int_equal(report.n_cut, 0);
+}
+
+/* Wherever the file ends, what came before its last record is imported. */
+static void test_events__cut_off_anywhere(void **state)
+{
+    (void)state;
+    size_t n_cut = 0;
+    for (long n = 200; n < 700; n++)
+        if (parse_events(n, -1) == ES_OK) {
+            assert_memory_equal(heard, events_whole, 40);
+            n_cut += report.n_cut;
+        }
+    assert_true(n_cut > 200);
+}
+
+static void test_events__a_flipped_bit_is_refused(void **state)
+{
+    (void)state;
+    for (long i = 60; i < 400; i += 7) {
+        assert_int_equal(parse_events(-1, i), ES_EFORMAT);
+        assert_non_null(strstr(es_message(), "f: record "));
+        assert_non_null(strstr(es_message(), "checksum"));
+    }
+}
+
+static uint32_t masked(const void *bytes, size_t n);
+
+/* Whole records of any bytes, with right checksums. */
+static es_status parse_records(const char *const *records, const size_t *sizes,
+                               size_t n)
+{
+    FILE *stream = tmpfile();
+    assert_non_null(stream);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t size = sizes[i];
+        uint32_t crc = masked(&size, 8);
+        fwrite(&size, 8, 1, stream);
+        fwrite(&crc, 4, 1, stream);
+        fwrite(records[i], 1, sizes[i], stream);
+        crc = masked(records[i], sizes[i]);
+        fwrite(&crc, 4, 1, stream);
+    }
+    return parse_stream(stream);
+}
+
+/* CRC-32C bit by bit, and what TFRecord makes of it. */
+static uint32_t masked(const void *bytes, size_t n)
+{
+    const unsigned char *at = bytes;
+    uint32_t crc = 0xffffffff;
+    for (size_t i = 0; i < n; i++) {
+        crc ^= at[i];
+        for (int k = 0; k < 8; k++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    crc = ~crc;
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+/* As TensorFlow 2 writes scalars: a tensor, its number in tensor_content, in
+ * float_val, packed and not, or a double. Steps before summaries and after. */
+static void test_events__scalars_as_tensors(void **state)
+{
+    (void)state;
+    static const char *const records[] = {
+        "\x10\x07*\r\n\x0b\n\x01"
+        "aB\x06\x08\x01*\x02\x00\x00",
+        "\x10\x07*\x0f\n\r\n\x01"
+        "aB\x08\x08\x01\"\x04\x00\x00 @",
+        "*\x0f\n\r\n\x01"
+        "bB\x08\x08\x01*\x04\x00\x00 @\x10\x08",
+        "\x10\x09*\x0e\n\x0c\n\x01"
+        "cB\x07\x08\x01-\x00\x00 @",
+        "\x10\x09*\x13\n\x11\n\x01"
+        "dB\x0c\x08\x02\"\x08\x00\x00\x00\x00\x00\x00\x04@",
+    };
+    static const size_t sizes[] = {17, 19, 19, 18, 23};
+    es_status status = parse_records(records, sizes, 5);
+    if (status != ES_OK)
+        print_message("# %s\n", es_message());
+    assert_int_equal(status, ES_OK);
+    assert_string_equal(heard, "L1 H1 run:train:a run:train:b run:train:c "
+                               "run:train:d\n0@7 2.5\n1@8 2.5\n2@9 2.5\n"
+                               "3@9 2.5\n");
+}
+
+static void test_events__a_restart_voids_what_came_after_it(void **state)
+{
+    (void)state;
+    static const char *const records[] = {
+        "\x1a\x0d"
+        "brain.Event:2",
+        "\x10\x05*\n\n\x08\n\x01"
+        "a\x15\x00\x00 @",
+        "\x10\x06*\n\n\x08\n\x01"
+        "a\x15\x00\x00 @",
+        "\x10\x06:\x02\x08\x01",
+        "\x10\x07*\n\n\x08\n\x01"
+        "a\x15\x00\x00 @",
+    };
+    static const size_t sizes[] = {15, 14, 14, 6, 14};
+    assert_int_equal(parse_records(records, sizes, 5), ES_OK);
+    assert_string_equal(heard, "L1 H1 run:train:a\n0@5 2.5\n0@7 2.5\n");
+    assert_int_equal(report.n_again, 1);
+}
+
+static void test_events__broken_messages_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t n;
+    } broken[] = {
+        {"*\x7f", 2},       /* longer than the record */
+        {"\xff", 1},        /* a key without its end */
+        {"\x09\x00", 2},    /* half a double */
+        {"\x0b", 1},        /* a group */
+        {"*\x02\n\x7f", 4}, /* the same within the summary */
+        {"\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01*\n\n\x08\n\x01"
+         "a\x15\x00\x00 @",
+         23}, /* step -1 */
+    };
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        assert_int_equal(parse_records(&broken[i].bytes, &broken[i].n, 1),
+                         ES_EFORMAT);
+        assert_non_null(strstr(es_message(), "f: record 1: "));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tags__of_other_tools_are_recognised),
+        cmocka_unit_test(test_tags__that_cannot_be_kept_are_passed_over),
+        cmocka_unit_test(test_tags__wrong_patterns_are_refused),
+        cmocka_unit_test(test_history__numbers_of_heads_layers_and_the_run),
+        cmocka_unit_test(test_history__nan_missing_and_infinite_stay_apart),
+        cmocka_unit_test(test_history__later_numbers_and_restarts_count),
+        cmocka_unit_test(test_history__of_llm_internal_medicine),
+        cmocka_unit_test(test_history__a_name_of_two_shapes_is_two_series),
+        cmocka_unit_test(test_history__given_pattern_and_step),
+        cmocka_unit_test(test_history__cut_off_at_the_end),
+        cmocka_unit_test(test_history__mistakes_are_placed),
+        cmocka_unit_test(test_history__a_few_bytes_make_no_gigabytes),
+        cmocka_unit_test(test_events__scalars_of_each_step),
+        cmocka_unit_test(test_events__cut_off_anywhere),
+        cmocka_unit_test(test_events__a_flipped_bit_is_refused),
+        cmocka_unit_test(test_events__scalars_as_tensors),
+        cmocka_unit_test(test_events__a_restart_voids_what_came_after_it),
+        cmocka_unit_test(test_events__broken_messages_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
