@@ -108,6 +108,62 @@ class Run:
             raise _library.Error(f"{self.path}: it has {len(found)} runs")
         return found[self._index]["flags"]
 
+    def to_parquet(self, path: str | os.PathLike[str], series: list[str] | None = None) -> None:
+        """A long table for pandas, polars, duckdb: run, step, layer, head, series,
+        phase, value (float32); NaN is NaN, and a value that is missing is null.
+        `series`: these names alone. Needs pyarrow."""
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError:
+            raise _library.Error("to_parquet needs pyarrow: pip install pyarrow") from None
+        wanted = [one for one in self.series if series is None or one["name"] in series]
+        unknown = set(series or ()) - {one["name"] for one in wanted}
+        if unknown:
+            raise _library.Error(f"{self.path}: no series {sorted(unknown)[0]!r}")
+        text = pa.dictionary(pa.int32(), pa.string())
+        schema = pa.schema(
+            [("run", text), ("step", pa.int64()), ("layer", pa.int32()), ("head", pa.int32())]
+            + [("series", text), ("phase", text), ("value", pa.float32())]
+        )
+        temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
+        try:
+            with pq.ParquetWriter(temporary, schema) as writer:
+                for one in wanted:
+                    writer.write_table(self._long_table(pa, schema, one))
+            os.replace(temporary, path)
+        except OSError as error:
+            raise _library.Error(f"{os.fspath(path)}: {error.strerror or error}") from None
+        finally:
+            if os.path.exists(temporary):
+                os.unlink(temporary)
+
+    def _long_table(self, pa: Any, schema: Any, one: dict[str, Any]) -> Any:
+        steps = self.steps(one["name"], one["phase"])
+        values = self.values(one["name"], one["phase"])
+        n, places = len(steps), int(np.prod(values.shape[1:], dtype=np.int64))
+
+        def index(axis: int) -> Any:
+            if values.ndim <= axis:
+                return pa.nulls(n * places, pa.int32())
+            return pa.array(np.indices(values.shape, dtype=np.int32)[axis].ravel())
+
+        def same(word: str) -> Any:
+            indices = pa.array(np.zeros(n * places, np.int32))
+            return pa.DictionaryArray.from_arrays(indices, pa.array([word]))
+
+        flat = values.ravel()
+        columns = {
+            "run": same(self.info["name"]),
+            "step": pa.array(np.repeat(steps, places)),
+            "layer": index(1),
+            "head": index(2),
+            "series": same(one["name"]),
+            "phase": same(one["phase"]),
+            "value": pa.array(flat, mask=is_missing(flat)),
+        }
+        return pa.table(columns, schema=schema)
+
     def figure(self, kind: str = "heatmap", format: str = "svg", **options: Any) -> Figure:
         """A picture by entropy-scan: heatmap, curves, bands, nans, loss, ...;
         a notebook shows it. format: svg, png or pdf. options: those of the
