@@ -338,14 +338,14 @@ static bool is_start(message log)
 es_status es_event_each(const es_event_reader *reader,
                         es_event_handler *handler)
 {
-    message whole = {reader->bytes, reader->bytes + reader->n};
-    message summary = {NULL, NULL}, log = {NULL, NULL};
+    message whole, summary = {NULL, NULL}, log = {NULL, NULL};
     int64_t step = 0;
     field f;
     es_status status;
     handler->refused = false;
-    if (!reader->n)
+    if (!reader->n) /* and there may be no bytes at all */
         return ES_OK;
+    whole = (message){reader->bytes, reader->bytes + reader->n};
     while ((status = take_field(&whole, &f)) == ES_OK) {
         if (f.number == 2 && f.wire == VARINT)
             step = (int64_t)f.value;

@@ -430,6 +430,16 @@ static void test_events__a_restart_voids_what_came_after_it(void **state)
     assert_int_equal(report.n_again, 1);
 }
 
+static void test_events__an_empty_record_is_passed_over(void **state)
+{
+    (void)state;
+    static const char *const records[] = {"", "\x10\x06*\n\n\x08\n\x01"
+                                              "a\x15\x00\x00 @"};
+    static const size_t sizes[] = {0, 14};
+    assert_int_equal(parse_records(records, sizes, 2), ES_OK);
+    assert_string_equal(heard, "L1 H1 run:train:a\n0@6 2.5\n");
+}
+
 static void test_events__broken_messages_are_refused(void **state)
 {
     (void)state;
@@ -473,6 +483,7 @@ int main(void)
         cmocka_unit_test(test_events__a_flipped_bit_is_refused),
         cmocka_unit_test(test_events__scalars_as_tensors),
         cmocka_unit_test(test_events__a_restart_voids_what_came_after_it),
+        cmocka_unit_test(test_events__an_empty_record_is_passed_over),
         cmocka_unit_test(test_events__broken_messages_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,7 +71,9 @@ static void parse(es_line_reader *lines, es_import_format format,
             es_import_parse(&report, lines, format, options, &sink))) {
         fuzz_require(t.begun);
         fuzz_require(report.n_samples == t.n_samples);
-        fuzz_require(report.n_again == t.n_again);
+        /* Histories and event files are put in order before the sink. */
+        fuzz_require(t.n_again ==
+                     (format < ES_IMPORT_HISTORY ? report.n_again : 0));
     }
 }
 
