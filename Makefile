@@ -231,7 +231,7 @@ OBJCOPY = objcopy
 RECORD_SO = $(BUILD)/libentropyrecord.so.$(SOVERSION)
 READ_SO = $(BUILD)/libentropyscan.so.$(SOVERSION)
 share = $(call say,LD)$(CC) $(filter-out $(OPENMP),$(ALL_CFLAGS)) $(LDFLAGS) -shared \
-    $(if $(SAN),,-Wl,-z,defs) -Wl,-soname,$(notdir $@) \
+    $(if $(SAN),,-Wl,-z,defs) -Wl,-z,nodelete -Wl,-soname,$(notdir $@) \
     -Wl,--version-script=$(filter %.map,$^) -Wl,-rpath,'$$ORIGIN' -o $@ \
     $(filter %.o,$^) $(filter %.so.$(SOVERSION),$^) $(filter %.a,$^) \
     -Wl,--as-needed $(1) -lm -ldl

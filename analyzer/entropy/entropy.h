@@ -38,10 +38,12 @@
  * queries in succession share one head of keys.
  *
  * **Threads.** A call splits its heads, and long contexts, over at most
- * `n_threads` threads of its own, which end with it: 0 for as many as there
- * are processors to run on, fewer where there is little to do. POSIX threads:
- * callers need no OpenMP. Results have the same bits whatever the number.
- * Calls may be made from several threads at a time.
+ * `n_threads` threads, its own among them: 0 for as many as there are
+ * processors to run on, fewer where there is little to do. The others wait for
+ * the next call; they take no signals, a fork leaves them behind, and the end
+ * of a program ends them. POSIX threads: callers need no OpenMP. Results have
+ * the same bits whatever the number. Calls may be made from several threads at
+ * a time.
  *
  * **Instructions.** AMX, AVX-512, AVX2 or plain C: chosen on the first call,
  * which compares each with the double-precision form before it is trusted.
@@ -276,7 +278,7 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
  * n_threads: 0 for as many as there are processors to run on, fewer where there
  * is little to do.
  *
- * ES_OK; ES_DONE: time_limit passed, what had not begun is missing;
+ * ES_OK; ES_DONE: time_limit passed, what was not done is missing;
  * ES_EARGUMENT: a size below 1 or too large, heads that do not divide, starts
  * that decrease, a scale, softcap, window or limit below 0 or not finite;
  * ES_ENOMEM: it takes less than 1 MiB of scratch a thread. Outputs are

@@ -285,7 +285,7 @@ APART void exact_rows(workspace *work, const es_entropy_part *part, int begin,
         const int end = min_int(first + block, n_keys);
         if (n_keys - begin > block || work->is_split) /* else still there */
             pack_keys(work, part, first, end);
-        for (int r = 0; r < n_rows; r += LANES)
+        for (int r = 0; r < n_rows && !es_is_late(part); r += LANES)
             for (int i = r; i < r + LANES && i < n_rows; i++)
                 if (blurred[i]) {
                     exact_group(work, part, part->first + r, first, end,

@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 /* --- a caller's numbers -----------------------------------------------------
  */
@@ -184,8 +185,24 @@ typedef struct es_entropy_part {
     double scale, softcap;           /* of products; softcap 0: none */
     const es_entropy_keys *keys;
     int n_queries, width;
-    int first, end; /* rows; at most ES_QK_ROWS */
+    int first, end;  /* rows; at most ES_QK_ROWS */
+    double deadline; /* by es_entropy_now; 0: none */
 } es_entropy_part;
+
+/** Seconds of a clock that nobody sets. */
+static inline double es_entropy_now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/** Kernels from queries and keys end early then; what they have written is not
+ *  used. */
+static inline bool es_is_late(const es_entropy_part *part)
+{
+    return part->deadline > 0 && es_entropy_now() > part->deadline;
+}
 
 /** Is row i one that somebody wants? */
 static inline bool es_is_wanted(const es_entropy_part *part, int i)

@@ -6,7 +6,6 @@
 #include "analyzer/entropy/entropy_internal.h"
 
 #include <stdatomic.h>
-#include <time.h>
 
 #define MOST_THREADS 256
 #define THREAD_WORK 1e5 /* multiplications that are worth a thread */
@@ -201,7 +200,8 @@ static es_entropy_part part_at(const entropy_call *call, int64_t index)
         .n_queries = s->n_queries,
         .width = shape->head_width,
         .first = first,
-        .end = first + (left < ES_QK_ROWS ? left : ES_QK_ROWS)};
+        .end = first + (left < ES_QK_ROWS ? left : ES_QK_ROWS),
+        .deadline = call->deadline};
     if (!call->k)
         return part;
     part.k =
@@ -248,17 +248,10 @@ static void hide_rows(const es_entropy_part *part)
             store_unseen(&part->rows, (size_t)(i - part->first), true);
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static bool is_late(entropy_call *call)
 {
     if (call->deadline > 0 && !atomic_load(&call->is_late) &&
-        now() > call->deadline)
+        es_entropy_now() > call->deadline)
         atomic_store(&call->is_late, true);
     return atomic_load(&call->is_late);
 }
@@ -276,29 +269,43 @@ static void note_next(const entropy_call *call, es_entropy_part *part,
     part->next_k = next.k;
 }
 
+static void leave_part(const entropy_call *call, const es_entropy_part *part)
+{
+    for (int i = part->first; i < part->end; i++)
+        store_unseen(&part->rows, (size_t)(i - part->first), call->k);
+}
+
+static void run_kernel(const entropy_call *call, es_entropy_part *part,
+                       int64_t index, float *scratch)
+{
+    if (!call->k)
+        call->set->probs(part);
+    else if (part->width > ES_QK_WIDTH_MAX)
+        es_entropy_kernels_reference.qk(part, NULL);
+    else {
+        note_next(call, part, index);
+        call->set->qk(part, scratch);
+    }
+}
+
 static void do_part(entropy_call *call, int64_t index, float *scratch)
 {
     es_entropy_part part = part_at(call, index);
-    const size_t n = (size_t)(part.end - part.first);
     if (is_late(call)) {
-        for (size_t i = 0; i < n; i++)
-            store_unseen(&part.rows, i, call->k);
+        leave_part(call, &part);
         return;
     }
     if (call->results)
         add_rows(call, &part.rows, scratch + call->kernel_size);
-    if (!call->k)
-        call->set->probs(&part);
-    else if (part.width > ES_QK_WIDTH_MAX)
-        es_entropy_kernels_reference.qk(&part, NULL);
-    else {
-        note_next(call, &part, index);
-        call->set->qk(&part, scratch);
+    run_kernel(call, &part, index, scratch);
+    if (is_late(call)) {
+        leave_part(call, &part);
+        return;
     }
     hide_rows(&part);
     if (call->results)
-        call->results[index] =
-            (part_result){es_rows_share(&part.rows, n), true};
+        call->results[index] = (part_result){
+            es_rows_share(&part.rows, (size_t)(part.end - part.first)), true};
 }
 
 static void work(void *argument)
@@ -432,7 +439,7 @@ es_status es_entropy_with(const es_entropy_kernels *set, const es_rows *rows,
         .set = set, .rows = rows, .in = in, .k = k, .shape = shape};
     es_status status;
     if (shape->time_limit > 0)
-        call.deadline = now() + shape->time_limit;
+        call.deadline = es_entropy_now() + shape->time_limit;
     if (heads)
         note_needs(&call, heads);
     if ((status = make_sequences(&call)) < 0 ||

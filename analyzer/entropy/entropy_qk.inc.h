@@ -540,7 +540,8 @@ APART void finish_group(const workspace *work, const es_entropy_part *part,
     write_group(&part->rows, &group, row, n);
 }
 
-/** All rows of a part; false if it has numbers that cannot be split. */
+/** All rows of a part; false if it has numbers that cannot be split, or ended
+ *  early. */
 static bool do_rows(workspace *work, const es_entropy_part *part)
 {
     ahead next = start_ahead(part);
@@ -554,7 +555,8 @@ static bool do_rows(workspace *work, const es_entropy_part *part)
         if (!take_keys(work, part, first, end))
             return false;
         for (int i = part->first; i < part->end; i += GROUP)
-            if (!group_keys(work, part, i, first, end, &next))
+            if (es_is_late(part) ||
+                !group_keys(work, part, i, first, end, &next))
                 return false;
     }
     for (int i = part->first; i < part->end; i += LANES)

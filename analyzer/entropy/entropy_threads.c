@@ -1,32 +1,140 @@
-/* Threads of one call of attention entropy: POSIX threads that end with it. */
+/* Threads of calls of attention entropy, for entropy_parts.c: a team that stays
+   between calls, as to start and end a thread takes as long as a head of short
+   rows. Its threads wait when there is no work, and keep no process alive. A
+   child of fork has none of them and begins with a team of its own. */
 #include "analyzer/entropy/entropy_internal.h"
 
 #include <pthread.h>
+#include <signal.h>
 
 #define MOST 256
 
+/** One call: on its caller's stack, in the team's list while it is done. */
 typedef struct job {
     void (*work)(void *argument);
     void *argument;
+    int n_wanted, n_running; /* threads of the team */
+    struct job *next;
 } job;
 
-static void *run_job(void *argument)
+static struct team {
+    pthread_mutex_t lock; /* held for moments, never while work is done */
+    pthread_cond_t posted, ended;
+    job *jobs;
+    int n_threads, n_free; /* free: they do no job */
+    bool is_ready;         /* for fork */
+} team = {.lock = PTHREAD_MUTEX_INITIALIZER,
+          .posted = PTHREAD_COND_INITIALIZER,
+          .ended = PTHREAD_COND_INITIALIZER};
+
+/** The team's threads are not there, and its lock may be held by one. */
+static void begin_in_child(void)
 {
-    const job *j = argument;
-    j->work(j->argument);
+    team.jobs = NULL;
+    team.n_threads = team.n_free = 0;
+    pthread_mutex_init(&team.lock, NULL);
+    pthread_cond_init(&team.posted, NULL);
+    pthread_cond_init(&team.ended, NULL);
+}
+
+static void prepare_for_fork(void)
+{
+    team.is_ready = pthread_atfork(NULL, NULL, begin_in_child) == 0;
+}
+
+static job *find_job(void)
+{
+    job *j = team.jobs;
+    while (j && j->n_wanted == 0)
+        j = j->next;
+    return j;
+}
+
+static void *serve(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&team.lock);
+    for (;;) {
+        job *j = find_job();
+        if (!j) {
+            pthread_cond_wait(&team.posted, &team.lock);
+            continue;
+        }
+        j->n_wanted--;
+        j->n_running++;
+        team.n_free--;
+        pthread_mutex_unlock(&team.lock);
+        j->work(j->argument);
+        pthread_mutex_lock(&team.lock);
+        team.n_free++;
+        if (--j->n_running == 0)
+            pthread_cond_broadcast(&team.ended);
+    }
     return NULL;
+}
+
+/** Makes the team as large as its jobs want, if the system lets it. Its threads
+ *  take no signals: those are for the threads of the program. */
+static void grow_team(void)
+{
+    sigset_t all, before;
+    int n_wanted = 0;
+    for (const job *j = team.jobs; j; j = j->next)
+        n_wanted += j->n_wanted;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (team.n_free < n_wanted && team.n_threads < MOST) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, serve, NULL) != 0)
+            break;
+        pthread_setname_np(thread, "es-entropy");
+        pthread_detach(thread);
+        team.n_threads++;
+        team.n_free++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void post(job *j)
+{
+    pthread_mutex_lock(&team.lock);
+    j->next = team.jobs;
+    team.jobs = j;
+    if (team.n_free < j->n_wanted || j->next)
+        grow_team();
+    if (j->n_wanted > 1)
+        pthread_cond_broadcast(&team.posted);
+    else
+        pthread_cond_signal(&team.posted);
+    pthread_mutex_unlock(&team.lock);
+}
+
+/** Takes a job from the list, and waits for those who are at it; who has not
+ *  come yet is not waited for. */
+static void withdraw(job *j)
+{
+    job **at = &team.jobs;
+    pthread_mutex_lock(&team.lock);
+    while (*at != j)
+        at = &(*at)->next;
+    *at = j->next;
+    while (j->n_running > 0)
+        pthread_cond_wait(&team.ended, &team.lock);
+    pthread_mutex_unlock(&team.lock);
 }
 
 void es_entropy_threads(void (*work)(void *argument), void *argument,
                         int n_threads)
 {
-    pthread_t threads[MOST];
-    job j = {work, argument};
-    int n = 0;
-    while (n < n_threads - 1 &&
-           pthread_create(&threads[n], NULL, run_job, &j) == 0)
-        n++;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    job j = {.work = work, .argument = argument, .n_wanted = n_threads - 1};
+    if (n_threads > 1)
+        pthread_once(&once, prepare_for_fork);
+    if (n_threads < 2 || !team.is_ready) {
+        work(argument);
+        return;
+    }
+    post(&j);
     work(argument);
-    while (n > 0)
-        pthread_join(threads[--n], NULL);
+    withdraw(&j);
 }

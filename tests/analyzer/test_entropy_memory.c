@@ -134,6 +134,75 @@ static void test_entropy_memory__threads_give_the_same_bits(void **state)
     }
 }
 
+/** Kernels look at the clock between groups of rows: of a part whose deadline
+ *  has passed they write none. */
+static void test_entropy_memory__a_late_part_ends_early(void **state)
+{
+    enum { ROWS = 90, WIDTH = 8 };
+    const es_entropy_kernels *set = variant(state);
+    const es_attention_shape shape = SHAPE(1, 1, ROWS, ROWS, WIDTH, false);
+    const es_entropy_keys keys = {.n = ROWS};
+    float *numbers = new_normals((size_t)ROWS * WIDTH, 1, 91), entropy[ROWS];
+    float *scratch = aligned_alloc(64, (es_qk_scratch(&shape) + 15) / 16 * 64);
+    es_entropy_part part = {.rows.entropy = entropy,
+                            .in.data = numbers,
+                            .k.data = numbers,
+                            .in_row = WIDTH,
+                            .k_row = WIDTH,
+                            .scale = 1,
+                            .keys = &keys,
+                            .n_queries = ROWS,
+                            .width = WIDTH,
+                            .end = ROWS,
+                            .deadline = 1e-9};
+    assert_non_null(scratch);
+    for (int i = 0; i < ROWS; i++)
+        entropy[i] = -7;
+    set->qk(&part, scratch);
+    for (int i = 0; i < ROWS; i++)
+        assert_true(entropy[i] == -7);
+    part.deadline = es_entropy_now() + 1e6;
+    set->qk(&part, scratch);
+    for (int i = 0; i < ROWS; i++)
+        assert_true(entropy[i] > 0 && entropy[i] < log(ROWS) + 1e-6);
+    free(scratch);
+    free(numbers);
+}
+
+/** Bytes that aligned_alloc has given: the scratch of calls. The rest that they
+ *  take is some hundred bytes a sequence and a part. */
+static size_t n_allocated;
+
+/* In place of the C library's. */
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    void *block;
+    n_allocated += size;
+    return posix_memalign(&block, alignment, size) == 0 ? block : NULL;
+}
+
+static void
+test_entropy_memory__two_threads_take_less_than_two_mebibytes(void **state)
+{
+    const es_entropy_kernels *set = variant(state);
+    const int widths[] = {64, 128, 512};
+    for (int i = 0; i < 3; i++) {
+        const es_attention_shape shape =
+            SHAPE(1, 2, 70, 2000, widths[i], false);
+        const size_t width = (size_t)widths[i];
+        float *q = new_normals(140 * width, 1, 92);
+        float *k = new_normals(4000 * width, 1, 93);
+        row_buffers got = new_rows(140);
+        n_allocated = 0;
+        run_qk(set, &got.rows, q, k, NULL, &shape, 2);
+        assert_true(n_allocated > (size_t)2 * 48 * (size_t)widths[i] * 4);
+        assert_true(n_allocated < (size_t)2 << 20);
+        free_rows(&got);
+        free(k);
+        free(q);
+    }
+}
+
 int main(void)
 {
     static const variant_case cases[] = {
@@ -141,6 +210,9 @@ int main(void)
         VARIANT_CASE(test_entropy_memory__outputs_may_be_null),
         VARIANT_CASE(test_entropy_memory__probs_leave_scores),
         VARIANT_CASE(test_entropy_memory__threads_give_the_same_bits),
+        VARIANT_CASE(test_entropy_memory__a_late_part_ends_early),
+        VARIANT_CASE(
+            test_entropy_memory__two_threads_take_less_than_two_mebibytes),
     };
     return run_for_variants(cases, sizeof cases / sizeof cases[0]);
 }
