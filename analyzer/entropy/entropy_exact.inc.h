@@ -229,7 +229,7 @@ static void exact_absorb(const workspace *work, const es_entropy_part *part,
     if (j == 0)
         memcpy(work->exact_first + row, work->exact_products, sizeof old_top);
     const row_sums sums = sum_keys(work->products, &by, keys);
-    for (int r = 0; r < LANES; r++)
+    for (int r = 0; r < LANES && i + r < part->end; r++)
         if (blurred[r] && keys->first[r] < keys->n[r])
             exact_merge(work, part, row + r, old_top[r], &sums, r);
 }
