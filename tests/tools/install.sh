@@ -48,6 +48,8 @@ install_all() {
     # Loaded by entropy-train, which looks for it there.
     if [ -e "$BUILD/$plugin" ]; then
         install -D -m 755 "$BUILD/$plugin" "$LIB/entropyscan/$plugin"
+        sed 's|"analyzer/entropy/entropy.h"|<entropyscan.h>|' \
+            hooks/trainer/cuda/qk_statistics.h >"$INCLUDE/entropyscan_cuda.h"
     fi
     # For sqlite3's .load, and the views that need no extension.
     install -D -m 755 "$BUILD/entropyscan_sqlite.so" \
@@ -77,7 +79,7 @@ uninstall_all() {
         rm -f "$LIB/$library".{a,so,so.*} "$LIB/pkgconfig/${library#lib}.pc"
     done
     rm -f "$MAN"/entropy-{scan,train}.1 "$COMPLETIONS"/entropy-{scan,train} \
-        "$INCLUDE/entropyscan.h"
+        "$INCLUDE"/entropyscan{,_cuda}.h
     rm -rf "$LIB/entropyscan" "$SHARE/entropyscan"
 }
 
