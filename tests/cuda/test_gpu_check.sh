@@ -166,7 +166,7 @@ anew() { rm -rf "$tables" "$out"; }
 
 # By the time that is left, which is none: nothing is begun.
 order='versions verify parity attention step kernels counters record flash eager'
-order+=' replicate others compile sanitize'
+order+=' statistics replicate others compile sanitize'
 budget() { # STAGES WANT
     anew
     says -- "- missing: $order" 1 gpu_check SECONDS_MAX=1 STAGES="$1" &&

@@ -30,6 +30,9 @@ for program in "${programs[@]}"; do
     strip -o "$to/$program" "$BUILD/$program"
 done
 cp "$BUILD/entropy-corpus" "$to/"
+for library in "$BUILD"/libentropyrecord.so.*; do # of the Python package
+    [ ! -e "$library" ] || cp "$library" "$to/"
+done
 for program in "$BUILD"/tests/test_cuda_* "$BUILD"/tests/lib*cuda*.so; do
     strip -o "$to/tests/$(basename "$program")" "$program"
 done

@@ -19,8 +19,8 @@
 #   PREBUILT     is 1: they were made elsewhere (tests/gpu/bundle.sh)
 #   ES_SHARED    the folder with reference/train (../shared)
 #
-# Needs bash, coreutils, grep, sed, awk and tar; PyTorch 2 for flash, eager and
-# compile; ncu for kernels and counters; compute-sanitizer for sanitize.
+# Needs bash, coreutils, grep, sed, awk and tar; PyTorch 2 for flash, eager,
+# compile and statistics, which wants cffi too; ncu for kernels and counters; compute-sanitizer for sanitize.
 #
 # On a machine without our packages, with this source there, in two calls of at
 # most ten minutes, each carrying build/gpu-bundle.tar.gz (`make gpu-bundle`) and
@@ -59,6 +59,7 @@ counters    40 110
 record      20  60
 flash       50 150
 eager       50 120
+statistics  30  90
 replicate   85 110
 others      20  60
 compile    150 330
