@@ -18,7 +18,7 @@ triton = pytest.importorskip("triton")
 
 import interpreted  # noqa: E402
 
-from entropyscan import _device, _statistics  # noqa: E402
+from entropyscan import _device, _library, _statistics  # noqa: E402
 from entropyscan._statistics import NAMES, Attention  # noqa: E402
 
 if os.environ.get("TRITON_INTERPRET") != "1":
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
 def measure(query, key, what):
     call = _device._call(query, key, what)
-    assert _triton.can(query, key, call)
+    assert _device._can(query, key, call)
     return dict(zip(NAMES, _triton.head_statistics(query, key, call)))
 
 
@@ -184,6 +184,7 @@ def test_a_kernel_that_fails_is_reported_once_and_blocks_are_taken(monkeypatch):
     def fail(*_):
         raise RuntimeError("no compiler\nmore lines")
 
+    monkeypatch.setattr(_library, "plugin", lambda: None)
     monkeypatch.setattr(_triton, "head_statistics", fail)
     monkeypatch.setattr(_device, "_failed", [])
     with pytest.warns(RuntimeWarning, match="measured slowly: no compiler$"):
@@ -195,6 +196,7 @@ def test_a_kernel_that_fails_is_reported_once_and_blocks_are_taken(monkeypatch):
 
 def test_what_the_kernels_do_not_take_is_left_to_blocks(monkeypatch):
     monkeypatch.setattr(_device, "_failed", [])
+    monkeypatch.setattr(_library, "plugin", lambda: None)
     query, key = torch.randn(1, 2, 5, 300), torch.randn(1, 1, 5, 300)
     assert _device.measure(query, key, Attention()) is None  # wide heads
     query, key = query[..., :8].double(), key[..., :8].double()
@@ -202,24 +204,62 @@ def test_what_the_kernels_do_not_take_is_left_to_blocks(monkeypatch):
     assert _device._failed == []
 
 
+def emulated_plugin():
+    """The plugin's kernels on the CPU; they are built by make test."""
+    path = _library.home() / "tests/libentropytrain_cuda_host.so"
+    library = _library.open_plugin(path) if path.exists() else None
+    if library is None:
+        pytest.skip(f"{path}: not there: make test builds it")
+    return library
+
+
+@pytest.mark.parametrize("number", [torch.float32, torch.bfloat16])
+def test_the_plugin_says_what_the_library_says(number, monkeypatch):
+    monkeypatch.setattr(_library, "plugin", emulated_plugin)
+    query = (torch.randn(B, T, H, D) * 2).to(number).transpose(1, 2)
+    key = torch.randn(B, KV, T, D).to(number)
+    packed = torch.tensor([0, 9, 30, T], dtype=torch.int32)
+    for what in (
+        Attention(mask=padding("left"), causal=True, softcap=5.0, scale=2.0),
+        Attention(causal=True, window=6, sinks=torch.randn(H)),
+        Attention(causal=True, query_starts=packed),
+    ):
+        q, k = query, key
+        if what.query_starts is not None:
+            q, k = query[:1], key[:1]
+        got = _device._by_plugin(q, k, _device._call(q, k, what))
+        assert got is not None
+        wanted = _statistics.measure(q, k, what)
+        worst = (got - wanted).abs().amax(1)
+        for name, error in zip(NAMES, worst):
+            assert error <= 1e-5 * (T if name == "distance" else 1), name
+
+
+def test_what_the_plugin_refuses_triton_does(monkeypatch):
+    monkeypatch.setattr(_library, "plugin", emulated_plugin)
+    query, key = torch.randn(B, H, 9, D), torch.randn(B, KV, 9, D)
+    call = _device._call(query, key, Attention(mask=torch.ones(B, 1, 9, 9).tril() > 0))
+    assert _device._by_plugin(query, key, call) is None
+
+
 COMPILE = """
 import sys
 sys.path.insert(0, sys.argv[1])
+import torch
 from entropyscan import _triton
-_triton.compile_for(int(sys.argv[2]))
+_triton.compile_for(int(sys.argv[2]), getattr(torch, sys.argv[3]))
 """
 
 
-@pytest.mark.parametrize("capability", [80, 90])
-def test_kernels_compile_for_devices_that_are_not_here(capability, tmp_path):
+@pytest.mark.parametrize("device", [("80", "bfloat16"), ("90", "float32")])
+def test_kernels_compile_for_devices_that_are_not_here(device, tmp_path):
     package = os.path.dirname(os.path.dirname(_triton.__file__))
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
     environment.pop("TRITON_INTERPRET")
     run = subprocess.run(
-        [sys.executable, "-c", COMPILE, package, str(capability)],
+        [sys.executable, "-c", COMPILE, package, *device],
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
     )
     assert run.returncode == 0, run.stderr[-2000:]

@@ -4,13 +4,41 @@ masks stay there and are read as they are."""
 
 from __future__ import annotations
 
+import dataclasses
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor
 
+from . import _library
 from ._recording import warn
-from ._statistics import Attention
+from ._statistics import _ELEMENTS, Attention
 
+WIDEST = 256
+MOST_POSITIONS = 1 << 28  # sums of positions stay below 2^31
 _FLOAT_LOWEST = torch.finfo(torch.float32).min / 2
+
+@dataclasses.dataclass
+class Call:
+    """What the kernels read; every tensor is on the device of the queries."""
+
+    scale: float
+    softcap: float = 0.0
+    causal: bool = False
+    offset: int = 0
+    window: int = 0
+    key_mask: Tensor | None = None  # (B,S) uint8; packed (1,S)
+    query_mask: Tensor | None = None  # (B,T) uint8; packed (1,T)
+    key_lengths: Tensor | None = None  # (N) int32
+    offsets: Tensor | None = None  # (N) int32, instead of offset
+    query_starts: Tensor | None = None  # (N+1) int32: packed, B is 1
+    key_starts: Tensor | None = None  # (N+1) int32; None: query_starts
+    sinks: Tensor | None = None  # (H) float32
+    temperature: Tensor | None = None  # (H,T) float32
+    first_key: Tensor | None = None  # (B,H) int32: with dense
+    dense: Tensor | None = None  # (B,H,T,S) uint8, or added to scores
+    lowest: float = 0.0  # of dense: what is not above hides its key
+
 
 # Kernels that failed are not tried again: the reason, said once.
 _failed: list[str] = []
@@ -18,18 +46,22 @@ _failed: list[str] = []
 
 def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor | None:
     """float32 (len(SERIES),H) on the device; None where the kernels do not take
-    it, or cannot run."""
+    it, or cannot run. Those of the CUDA plugin where it was built and takes it,
+    else those of Triton."""
     if _failed:
         return None
+    query = query if query.stride(-1) == 1 else query.contiguous()
+    key = key if key.stride(-1) == 1 else key.contiguous()
     try:
-        from . import _triton
-
         call = _call(query, key, what)
-        query = query if query.stride(-1) == 1 else query.contiguous()
-        key = key if key.stride(-1) == 1 else key.contiguous()
-        if not _triton.can(query, key, call):
+        if not _can(query, key, call):
             return None
-        return _triton.head_statistics(query, key, call)
+        heads = _by_plugin(query, key, call)
+        if heads is None:
+            from . import _triton
+
+            heads = _triton.head_statistics(query, key, call)
+        return heads
     except torch.cuda.OutOfMemoryError:
         raise  # query blocks would need more
     except Exception as error:
@@ -39,9 +71,90 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor | None:
         return None
 
 
-def _call(query: Tensor, key: Tensor, what: Attention) -> _triton.Call:  # noqa: F821
-    from ._triton import Call
+def _can(query: Tensor, key: Tensor, call: Call) -> bool:
+    positions = max(query.shape[2], key.shape[2], abs(call.offset), call.window)
+    return (
+        query.dtype in _ELEMENTS
+        and key.dtype == query.dtype
+        and query.shape[-1] <= WIDEST
+        and positions < MOST_POSITIONS
+        and call.scale > 0
+        and query.numel() > 0
+        and key.numel() > 0
+    )
 
+
+# --- the plugin ---------------------------------------------------------------
+
+_POINTERS = {
+    "key_mask": "key_mask",
+    "query_mask": "query_mask",
+    "key_lengths": "key_lengths",
+    "offsets": "query_offsets",
+    "query_starts": "query_starts",
+    "key_starts": "key_starts",
+    "sinks": "sink_logits",
+    "temperature": "temperature",
+}
+
+
+def _by_plugin(query: Tensor, key: Tensor, call: Call) -> Tensor | None:
+    """None where it was not built, or refuses."""
+    library = _library.plugin()
+    if library is None or call.dense is not None:
+        return None
+    b, h, t, d = query.shape
+    shape = {
+        "n_batch": b if call.query_starts is None else call.query_starts.numel() - 1,
+        "n_heads": h,
+        "n_queries": t,
+        "n_keys": key.shape[2],
+        "head_width": d,
+        "n_kv_heads": key.shape[1],
+        "causal": call.causal,
+        "query_offset": call.offset,
+        "window": call.window,
+        "scale": call.scale,
+        "softcap": call.softcap,
+    }
+    for ours, theirs in _POINTERS.items():
+        tensor = getattr(call, ours)
+        if tensor is not None:
+            shape[theirs] = tensor.data_ptr()
+    n_bytes = _library.device_workspace(library, shape)
+    if n_bytes == 0:
+        return None
+    device = query.device
+    # The allocator keeps memory for this stream until its work is done.
+    workspace = torch.empty(n_bytes + 256, dtype=torch.uint8, device=device)
+    address = -(-workspace.data_ptr() // 256) * 256
+    floats = torch.empty(len(_library.HEAD_FLOATS), h, device=device)
+    counts = torch.empty(3, h, dtype=torch.int64, device=device)
+    out = dict(zip(_library.HEAD_FLOATS, (row.data_ptr() for row in floats)))
+    out |= dict(zip(_library.HEAD_COUNTS, (row.data_ptr() for row in counts)))
+    stream = 0
+    if device.type == "cuda":
+        stream = torch.cuda.current_stream(device).cuda_stream
+    element = _ELEMENTS[query.dtype]
+    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        refused = _library.device_statistics(
+            library,
+            (query.data_ptr(), element, query.stride()[:3]),
+            (key.data_ptr(), element, key.stride()[:3]),
+            shape,
+            out,
+            stream,
+            (address, n_bytes),
+        )
+    if refused is not None:
+        raise RuntimeError(refused)
+    return torch.cat([floats[:3], counts[1:].float(), floats[3:]])
+
+
+# --- in the kernels' terms ----------------------------------------------------
+
+
+def _call(query: Tensor, key: Tensor, what: Attention) -> Call:
     b, h, t, d = query.shape
     s = key.shape[2]
 

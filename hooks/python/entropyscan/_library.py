@@ -63,6 +63,21 @@ int es_qk_statistics(const void *rows, const es_heads *heads,
                      const es_attention_shape *shape, int n_threads);
 """
 
+# Of the CUDA plugin; its arrays lie on the device.
+DEVICE = """
+typedef struct es_cuda_qk {
+    size_t size;
+    const void *rows;
+    const es_heads *heads;
+    const es_entropy_input *q, *k;
+    const es_attention_shape *shape;
+    void *stream, *workspace;
+    size_t workspace_bytes;
+} es_cuda_qk;
+size_t es_cuda_qk_workspace(const es_attention_shape *shape);
+int es_cuda_qk_statistics(const es_cuda_qk *call);
+"""
+
 RECORDING = """
 typedef struct es_run_info {
     size_t size;
@@ -139,7 +154,7 @@ void free(void *memory);
 """
 
 ffi = cffi.FFI()
-ffi.cdef(COMMON + STATISTICS + RECORDING + READING)
+ffi.cdef(COMMON + STATISTICS + DEVICE + RECORDING + READING)
 
 
 def _new(name: str) -> Any:
@@ -168,7 +183,8 @@ def home() -> Path | None:
 
 def _find(patterns: tuple[str, ...]) -> Path | None:
     place = home()
-    for folder in (place, place / "lib", place / "bin") if place else ():
+    folders = ("", "lib", "bin", "lib/entropyscan")
+    for folder in (place / name for name in folders) if place else ():
         for pattern in patterns:
             for found in sorted(folder.glob(pattern)):
                 return found
@@ -278,6 +294,30 @@ def _pointer(kind: str, address: int | None) -> Any:
     return ffi.cast(kind, address or 0)
 
 
+def _shape(members: dict[str, Any]) -> Any:
+    options = _new("es_attention_shape")
+    for name, value in members.items():
+        if name in ("key_mask", "query_mask"):
+            value = _pointer("const unsigned char *", value)
+        elif name in _INT_ARRAYS:
+            value = _pointer("const int32_t *", value)
+        elif name in ("sink_logits", "temperature"):
+            value = _pointer("const float *", value)
+        setattr(options, name, value)
+    return options
+
+
+_INT_ARRAYS = ("query_starts", "key_starts", "key_lengths", "query_offsets")
+
+
+def _input(address: int, element: int, strides: tuple[int, int, int]) -> Any:
+    given = ffi.new("es_entropy_input *")
+    given.data = ffi.cast("const void *", address)
+    given.type = element
+    given.strides.batch, given.strides.head, given.strides.row = strides
+    return given
+
+
 def head_statistics(
     query: tuple[int, int, tuple[int, int, int]],
     key: tuple[int, int, tuple[int, int, int]],
@@ -291,22 +331,8 @@ def head_statistics(
     head and row in elements). shape: members of es_attention_shape; arrays as
     addresses. The caller keeps the memory."""
     library = recording()
-    options = _new("es_attention_shape")
-    for name, value in shape.items():
-        if name in ("key_mask", "query_mask"):
-            value = _pointer("const unsigned char *", value)
-        elif name in ("query_starts", "key_starts", "key_lengths", "query_offsets"):
-            value = _pointer("const int32_t *", value)
-        elif name in ("sink_logits", "temperature"):
-            value = _pointer("const float *", value)
-        setattr(options, name, value)
-    inputs = []
-    for address, element, strides in (query, key):
-        given = ffi.new("es_entropy_input *")
-        given.data = ffi.cast("const void *", address)
-        given.type = element
-        given.strides.batch, given.strides.head, given.strides.row = strides
-        inputs.append(given)
+    options = _shape(shape)
+    inputs = [_input(*query), _input(*key)]
     heads = _new("es_heads")
     out = {}
     for name in HEAD_FLOATS:
@@ -319,6 +345,58 @@ def head_statistics(
         ffi.NULL, heads, inputs[0], inputs[1], options, n_threads
     )
     return out if status == OK else message(library)
+
+
+@functools.cache
+def plugin() -> Any:
+    """The kernels for CUDA devices; None where they were not built, or cannot
+    be loaded."""
+    path = _find(("libentropytrain_cuda.so",))
+    return None if path is None else open_plugin(path)
+
+
+def open_plugin(path: Path) -> Any:
+    """It takes its messages from the library that records."""
+    try:
+        record = recording()
+        name = "libentropyrecord" if _has_two() else "libentropyscan"
+        found = _find((f"{name}.so", f"{name}.so.*"))
+        ffi.dlopen(str(found), ffi.RTLD_GLOBAL | ffi.RTLD_NOW)
+        library = ffi.dlopen(str(path))
+    except (Error, OSError):
+        return None
+    return library if hasattr(library, "es_cuda_qk_statistics") and record else None
+
+
+def device_workspace(library: Any, shape: dict[str, Any]) -> int:
+    """Bytes of the device's memory that a call needs; 0 if it is refused."""
+    return int(library.es_cuda_qk_workspace(_shape(shape)))
+
+
+def device_statistics(
+    library: Any,
+    query: tuple[int, int, tuple[int, int, int]],
+    key: tuple[int, int, tuple[int, int, int]],
+    shape: dict[str, Any],
+    out: dict[str, int],
+    stream: int,
+    workspace: tuple[int, int],
+) -> str | None:
+    """es_cuda_qk_statistics, or the reason why it refuses. As head_statistics,
+    with addresses on the device; out: those of arrays (H) by the names of
+    HEAD_FLOATS (float32) and HEAD_COUNTS (int64). workspace: address, bytes."""
+    heads = _new("es_heads")
+    for name, address in out.items():
+        kind = "int64_t *" if name in HEAD_COUNTS else "float *"
+        setattr(heads, name, _pointer(kind, address))
+    options, q, k = _shape(shape), _input(*query), _input(*key)
+    call = _new("es_cuda_qk")
+    call.heads, call.q, call.k, call.shape = heads, q, k, options
+    call.stream = _pointer("void *", stream)
+    call.workspace = _pointer("void *", workspace[0])
+    call.workspace_bytes = workspace[1]
+    status = library.es_cuda_qk_statistics(call)
+    return None if status == OK else message(recording())
 
 
 # --- recording ----------------------------------------------------------------

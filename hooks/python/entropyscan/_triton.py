@@ -17,7 +17,6 @@ of keys, T queries, S keys, D width of a head, N sequences (B, or packed ones)."
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from typing import Any
 
@@ -26,9 +25,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ._device import Call
+
 IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-WIDEST = 256
-MOST_POSITIONS = 1 << 30  # sums of positions stay below 2^31
 CHUNKS = tl.constexpr(2 if IS_INTERPRETED else 16)  # parts of the keys in _extents
 N_ROW_FLOATS = 7  # entropy, lse, max_logit, sink, missing, distance, top
 N_SUMS = 9  # of a sequence: rows, finite, weights, max_logit and five means
@@ -39,28 +38,6 @@ LN2 = tl.constexpr(0.6931471805599453)
 MOST_BLUR = tl.constexpr(1759.2)
 BLURRED = tl.constexpr(-1)  # in place of a count of weights
 LOWEST = tl.constexpr(-126.0)  # smaller weights count as 1e-38
-
-
-@dataclasses.dataclass
-class Call:
-    """What the kernels read; every tensor is on the device of the queries."""
-
-    scale: float
-    softcap: float = 0.0
-    causal: bool = False
-    offset: int = 0
-    window: int = 0
-    key_mask: Tensor | None = None  # (B,S) uint8; packed (1,S)
-    query_mask: Tensor | None = None  # (B,T) uint8; packed (1,T)
-    key_lengths: Tensor | None = None  # (N) int32
-    offsets: Tensor | None = None  # (N) int32, instead of offset
-    query_starts: Tensor | None = None  # (N+1) int32: packed, B is 1
-    key_starts: Tensor | None = None  # (N+1) int32; None: query_starts
-    sinks: Tensor | None = None  # (H) float32
-    temperature: Tensor | None = None  # (H,T) float32
-    first_key: Tensor | None = None  # (B,H) int32: with dense
-    dense: Tensor | None = None  # (B,H,T,S) uint8, or added to scores
-    lowest: float = 0.0  # of dense: what is not above hides its key
 
 
 # --- rows ---------------------------------------------------------------------
@@ -501,23 +478,6 @@ def _heads(out, sums, H, N, N_SEQUENCES: tl.constexpr):
 
 # --- launches -----------------------------------------------------------------
 
-_NUMBERS = (torch.float32, torch.bfloat16, torch.float16)
-
-
-def can(query: Tensor, key: Tensor, call: Call) -> bool:
-    """Whether the kernels take it."""
-    positions = max(query.shape[2], key.shape[2], abs(call.offset), call.window)
-    return (
-        query.dtype in _NUMBERS
-        and key.dtype == query.dtype
-        and query.shape[-1] <= WIDEST
-        and positions < MOST_POSITIONS // 4
-        and call.scale > 0
-        and query.numel() > 0
-        and key.numel() > 0
-    )
-
-
 def _passes(width: int, number: torch.dtype) -> list[dict[str, Any]]:
     """How _rows runs, the first time for all rows."""
     exact = {
@@ -620,34 +580,26 @@ def head_statistics(query: Tensor, key: Tensor, call: Call) -> Tensor:
     return out
 
 
-def compile_for(capability: int, width: int = 64) -> None:
-    """Compiles _rows with every option for devices of a compute capability, 90
-    for 9.0; none need be there. Raises what the compiler says."""
+def compile_for(capability: int, number: torch.dtype, width: int = 64) -> None:
+    """Compiles both passes of _rows with every option for devices of a compute
+    capability, 90 for 9.0; none need be there. Raises what the compiler says."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    pointers = {
-        "floats": "*fp32", "nonfinite": "*i32", "extents": "*fp32",
-        "key_mask": "*u8", "query_mask": "*u8", "key_lengths": "*i32",
-        "offsets": "*i32", "query_starts": "*i32", "key_starts": "*i32",
-        "first_keys": "*i32", "sinks": "*fp32", "temperature": "*fp32",
-    }  # fmt: skip
-    floats = dict.fromkeys(("scale", "softcap", "lowest", "blur"), "fp32")
+    name = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
+    types = dict.fromkeys(("scale", "softcap", "lowest", "blur"), "fp32")
+    types |= dict.fromkeys(("key_mask", "query_mask"), "*u8")
+    types |= dict.fromkeys(("sinks", "temperature", "extents", "floats"), "*fp32")
+    types |= dict.fromkeys(("q", "k", "dense"), f"*{name[number]}")
+    types |= dict.fromkeys(
+        ("nonfinite", "key_lengths", "offsets", "query_starts", "key_starts"), "*i32"
+    )
+    types["first_keys"] = "*i32"
     flags = dict.fromkeys(_rows.arg_names[_rows.arg_names.index("CAUSAL") :], True)
-    target = GPUTarget("cuda", capability, 32)
-    for number, name in ((torch.float32, "fp32"), (torch.bfloat16, "bf16")):
-        for dense, kind in ((0, "*u8"), (2, "*bf16")):
-            for tiles in _passes(width, number):
-                constants = {**flags, "WIDTH": width, "FIRST": 1, "DENSE": dense}
-                constants |= tiles
-                n_warps = constants.pop("num_warps")
-                types = {**pointers, **floats, "q": f"*{name}", "k": f"*{name}"}
-                types["dense"] = kind
-                signature = {
-                    argument: "constexpr"
-                    if argument in constants
-                    else types.get(argument, "i32")
-                    for argument in _rows.arg_names
-                }
-                source = ASTSource(_rows, signature, constants)
-                triton.compile(source, target, {"num_warps": n_warps})
+    for tiles in _passes(width, number):
+        constants = {**flags, "WIDTH": width, "FIRST": 1, "DENSE": 2, **tiles}
+        n_warps = constants.pop("num_warps")
+        types |= dict.fromkeys(constants, "constexpr")
+        signature = {given: types.get(given, "i32") for given in _rows.arg_names}
+        source = ASTSource(_rows, signature, constants)
+        triton.compile(source, GPUTarget("cuda", capability, 32), {"num_warps": n_warps})
