@@ -30,6 +30,14 @@ same_text 'sqlite3 loads the installed extension' 'loss' "$(sqlite3 -readonly \
 output 'and the installed views' '^loss ' sqlite3 -readonly -separator ' ' \
     -init "$dir/prefix/share/entropyscan/views.sql" "$dir/run.db" \
     "SELECT series, n_samples FROM run_series WHERE series = 'loss'"
+if [ -e "$dir/prefix/include/entropyscan_cuda.h" ]; then
+    echo '#include <entropyscan_cuda.h>' >"$dir/header.c"
+    for language in c c++; do
+        check "the header of the CUDA plugin is $language" \
+            $CC -x $language -I"$dir/prefix/include" -Wall -Werror -fsyntax-only \
+            "$dir/header.c"
+    done
+fi
 for program in entropy-scan entropy-train; do
     check "$program's manual page is well-formed" \
         sh -c 'test -z "$(man --warnings -E UTF-8 -l "$1" 2>&1 >/dev/null)"' \
