@@ -52,15 +52,18 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor | None:
         return None
     query = query if query.stride(-1) == 1 else query.contiguous()
     key = key if key.stride(-1) == 1 else key.contiguous()
+    call = _call(query, key, what)
+    if not _can(query, key, call):
+        return None
+    device = query.device
+    here = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
     try:
-        call = _call(query, key, what)
-        if not _can(query, key, call):
-            return None
-        heads = _by_plugin(query, key, call)
-        if heads is None:
-            from . import _triton
+        with here:
+            heads = _by_plugin(query, key, call)
+            if heads is None:
+                from . import _triton
 
-            heads = _triton.head_statistics(query, key, call)
+                heads = _triton.head_statistics(query, key, call)
         return heads
     except torch.cuda.OutOfMemoryError:
         raise  # query blocks would need more
@@ -99,7 +102,7 @@ _POINTERS = {
 
 
 def _by_plugin(query: Tensor, key: Tensor, call: Call) -> Tensor | None:
-    """None where it was not built, or refuses."""
+    """On the current device; None where it was not built, or refuses."""
     library = _library.plugin()
     if library is None or call.dense is not None:
         return None
@@ -136,16 +139,15 @@ def _by_plugin(query: Tensor, key: Tensor, call: Call) -> Tensor | None:
     if device.type == "cuda":
         stream = torch.cuda.current_stream(device).cuda_stream
     element = _ELEMENTS[query.dtype]
-    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-        refused = _library.device_statistics(
-            library,
-            (query.data_ptr(), element, query.stride()[:3]),
-            (key.data_ptr(), element, key.stride()[:3]),
-            shape,
-            out,
-            stream,
-            (address, n_bytes),
-        )
+    refused = _library.device_statistics(
+        library,
+        (query.data_ptr(), element, query.stride()[:3]),
+        (key.data_ptr(), element, key.stride()[:3]),
+        shape,
+        out,
+        stream,
+        (address, n_bytes),
+    )
     if refused is not None:
         raise RuntimeError(refused)
     return torch.cat([floats[:3], counts[1:].float(), floats[3:]])

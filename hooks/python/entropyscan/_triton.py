@@ -488,11 +488,14 @@ def _passes(width: int, number: torch.dtype) -> list[dict[str, Any]]:
         "N_KEYS": 16,
         "num_warps": 4,
     }
-    first = {"EXACT": False, "NUMBER": tl.float32, "num_warps": 4}
-    if number == torch.float32 or IS_INTERPRETED or width > 128:
-        first |= {"N_ROWS": 64, "N_KEYS": 32}
-    else:
-        first |= {"N_ROWS": 128, "N_KEYS": 64, "num_warps": 4 if width < 128 else 8}
+    # Larger tiles, or fewer warps, have more numbers than registers.
+    first = {
+        "EXACT": False,
+        "NUMBER": tl.float32,
+        "N_ROWS": 64,
+        "N_KEYS": 64 if number != torch.float32 and width <= 128 else 32,
+        "num_warps": 8,
+    }
     if number == torch.float32 or IS_INTERPRETED:  # which knows no bfloat16
         first["PRODUCTS"] = tl.float32
     else:
