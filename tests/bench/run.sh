@@ -13,9 +13,17 @@ fi
 
 failed=0
 run() {
-    echo "== $(basename "$1")"
+    case $1 in */python | python3) echo "== $(basename "$2")" ;; *) echo "== $(basename "$1")" ;; esac
     "$@" || { echo "$1 ended with exit code $?" >&2; failed=1; }
     echo
+}
+# What PyTorch of `make test-python` measures, where it is.
+run_python() {
+    local place
+    for place in "$BUILD"/venv-python-*/bin/python; do
+        [ ! -x "$place" ] || { run "$place" "$@"; return; }
+    done
+    run python3 "$@"
 }
 last=
 for program in "$@"; do
@@ -30,6 +38,8 @@ for program in "$@"; do
     if [ "$(basename "$program")" = bench_train ]; then
         run tests/bench/bench_torch.py "$program" 1
         [ "$(nproc)" = 1 ] || run tests/bench/bench_torch.py "$program" "$(nproc)"
+        run_python tests/bench/bench_watch_cost.py 1
+        [ "$(nproc)" = 1 ] || run_python tests/bench/bench_watch_cost.py "$(nproc)"
     fi
 done
 [ -z "$last" ] || run "$last"

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""usage: bench_watch_cost.py [N_THREADS [PAIRS [N_LAYERS]]]   (tests/bench/run.sh)
+
+What es.watch adds to a training step: GPT-2 small's width (d 768, H 12) at T=512,
+B 1, on the CPU; transformers' model if it is installed, else one with
+scaled_dot_product_attention. Steps with and without the hook in one process, by
+turns, of two models that have the same weights; in each pair the other goes
+first. The cost at every=50 is 49 parts of a step that is not recorded, and one of
+one that is.
+Medians of the pairs' differences over the median of a step, with a 95 % interval
+of the median by ranks. One thread is measured in processor time of this process,
+which others on the machine stretch less, more by the clock; the recorder's own
+processor time, a process of its own, is printed beside it. Memory: what the
+measurement of a layer takes at most, and the results of all layers, beside the
+attention matrices of the model.
+"""
+
+import copy
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+N_THREADS = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+PAIRS = int(sys.argv[2]) if len(sys.argv) > 2 else 25
+N_LAYERS = int(sys.argv[3]) if len(sys.argv) > 3 else 12
+NOW = time.process_time if N_THREADS == 1 else time.perf_counter
+for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = str(N_THREADS)
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "hooks/python"))
+BUILD = os.path.abspath(os.environ.get("BUILD", ROOT / "build"))
+os.environ.setdefault("ENTROPYSCAN_HOME", BUILD)
+
+try:
+    import cffi  # noqa: F401
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+except ImportError as error:
+    print(f"{error.name} is not installed here: skipped")
+    sys.exit(0)
+
+import entropyscan as es  # noqa: E402
+
+T, D, H, VOCAB = 512, 768, 12, 50257
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(D), nn.LayerNorm(D)
+        self.qkv, self.proj = nn.Linear(D, 3 * D), nn.Linear(D, D)
+        self.fc, self.out = nn.Linear(D, 4 * D), nn.Linear(4 * D, D)
+
+    def forward(self, x):
+        parts = self.qkv(self.ln_1(x)).split(D, dim=2)
+        q, k, v = (y.unflatten(2, (H, D // H)).transpose(1, 2) for y in parts)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.proj(y.transpose(1, 2).flatten(2))
+        return x + self.out(F.gelu(self.fc(self.ln_2(x)), approximate="tanh"))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(VOCAB, D), nn.Embedding(T, D)
+        self.blocks = nn.ModuleList(Block() for _ in range(N_LAYERS))
+        self.ln = nn.LayerNorm(D)
+
+    def forward(self, tokens):
+        x = self.wte(tokens) + self.wpe.weight
+        for block in self.blocks:
+            x = block(x)
+        return self.ln(x) @ self.wte.weight.T
+
+
+def make():
+    """A model, and what it is called."""
+    try:
+        import transformers
+    except ImportError:
+        return Model(), "a model with scaled_dot_product_attention"
+    # Dropout of weights would make T x T of them: a slower step without us.
+    none = dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0)
+    config = transformers.GPT2Config(n_layer=N_LAYERS, use_cache=False, **none)
+    model = transformers.GPT2LMHeadModel(config)
+    return model, f"transformers {transformers.__version__}, sdpa"
+
+
+def resident(name):
+    """VmRSS or VmHWM of this process in bytes."""
+    with open("/proc/self/status", encoding="utf-8") as status:
+        return next(1024 * int(l.split()[1]) for l in status if l.startswith(name))
+
+
+def reset_peak():
+    with open("/proc/self/clear_refs", "w", encoding="utf-8") as file:
+        file.write("5")
+
+
+def recorder_seconds():
+    """Processor time of this process's children that run."""
+    total, own = 0, str(os.getpid())
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = place.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if fields[1] == own:
+            total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+class Training:
+    """One set of weights in two models; one of them is watched."""
+
+    def __init__(self):
+        self.watched, self.title = make()
+        self.watched.train()
+        shared = {id(p): p for p in self.watched.parameters()}
+        self.plain = copy.deepcopy(self.watched, shared)
+        self.optimizer = torch.optim.AdamW(self.plain.parameters(), 1e-4)
+        self.tokens = (torch.arange(T) * 7919 % VOCAB)[None]
+
+    def step(self, rec=None):
+        """Seconds of a step; what the watch does at its end is in it."""
+        model = self.watched if rec is not None else self.plain
+        start = NOW()
+        self.optimizer.zero_grad(set_to_none=True)
+        logits = model(self.tokens)
+        logits = getattr(logits, "logits", logits)
+        loss = F.cross_entropy(logits.flatten(0, 1), self.tokens.flatten())
+        loss.backward()
+        self.optimizer.step()
+        if rec is not None:
+            rec.step(loss=loss.detach())
+        return NOW() - start
+
+
+def pair(training, rec, number, index):
+    """What a watched step takes longer than a plain one, and that one's time;
+    even numbers are recorded."""
+    rec.number(number)
+    if index % 2:
+        watched, plain = training.step(rec), training.step()
+    else:
+        plain, watched = training.step(), training.step(rec)
+    return watched - plain, plain
+
+
+def interval(values):
+    """The median, and the ranks that hold the true one in 95 of 100 runs."""
+    ordered, n = sorted(values), len(values)
+    reach = int(0.98 * n**0.5 + 1)
+    low, high = max(0, n // 2 - reach), min(n - 1, n // 2 + reach)
+    return statistics.median(ordered), ordered[low], ordered[high]
+
+
+def show_memory():
+    """Bytes that the measurement of one layer takes at most, in a process whose
+    heap has nothing free that it could take again."""
+    torch.set_num_threads(N_THREADS)
+    from entropyscan._statistics import Attention, measure
+
+    q, k = torch.randn(2, 1, H, T, D // H)
+    causal = Attention(causal=True)
+    measure(q[:, :, :16], k[:, :, :16], causal)  # loads what it needs
+    before = resident("VmRSS")
+    reset_peak()
+    kept = measure(q, k, causal)
+    peak = resident("VmHWM") - before
+    print(peak + N_LAYERS * kept.numel() * 4)
+
+
+def memory():
+    """Of the hook: one layer after the other, and all that is kept."""
+    command = [sys.executable, __file__, *map(str, (N_THREADS, PAIRS, N_LAYERS))]
+    done = subprocess.run(
+        [*command, "memory"], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return int(done.stdout)
+
+
+def measure(training, rec):
+    """Pairs with recorded steps, and with others."""
+    for number in (0, 1):  # touches new memory, starts the recorder
+        pair(training, rec, number, 0)
+    recorded, quiet = [], []
+    for index in range(PAIRS):
+        recorded.append(pair(training, rec, 2 * index + 2, index))
+        quiet.append(pair(training, rec, 2 * index + 3, index))
+    return recorded, quiet
+
+
+def main():
+    torch.set_num_threads(N_THREADS)
+    torch.manual_seed(1)
+    training = Training()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "run.db")
+        with es.watch(training.watched, path, every=2) as rec:
+            recorded, quiet = measure(training, rec)
+            recorder = recorder_seconds() / (PAIRS + 1)
+        if rec.trouble is not None:
+            sys.exit(f"it was not recorded: {rec.trouble}")
+        assert es.open(path).entropy().shape[1:] == (N_LAYERS, H)
+    step = statistics.median(base for _, base in recorded + quiet)
+    clock = "processor time" if N_THREADS == 1 else "clock"
+    print(f"{training.title}: L {N_LAYERS}, d {D}, H {H}, T {T}, {N_THREADS} thread(s)")
+    print(f"{PAIRS} pairs of steps, {clock}; a step without: {1e3 * step:.0f} ms")
+    every_1 = [1 + extra / step for extra, _ in recorded]
+    every_50 = [
+        1 + (a / 50 + 49 * b / 50) / step for (a, _), (b, _) in zip(recorded, quiet)
+    ]
+    for name, ratios, reach in (
+        ("every=1", every_1, "<= 1.05"),
+        ("every=50", every_50, "1 within the interval"),
+    ):
+        middle, low, high = interval(ratios)
+        print(f"{name:9} {middle:.4f} ({low:.4f} to {high:.4f})   {reach}")
+    print(f"recorder  {recorder / step:.4f} of a step for each recorded one")
+    used = memory()
+    matrices = N_LAYERS * H * T * T * 4
+    print(
+        f"memory    {used / 2**20:.2f} MiB, attention matrices "
+        f"{matrices / 2**20:.0f} MiB: {used / matrices:.4f}   < 0.01"
+    )
+
+
+show_memory() if len(sys.argv) > 4 else main()
