@@ -70,7 +70,7 @@ static const struct {
     {"eval:x", "-", ES_SHAPE_LAYER, ES_PHASE_TRAIN},
     {"a,\"b\";\\x41 \n\t\x1b[31m\x7f\xc2\x9b\xff", "\n", ES_SHAPE_HEAD,
      ES_PHASE_EVAL},
-    {" blank ", "\xc3\xa9", ES_SHAPE_RUN, ES_PHASE_EVAL},
+    {" blank %41/layer_1/head_0 ", "\xc3\xa9", ES_SHAPE_RUN, ES_PHASE_EVAL},
     {"never", "", ES_SHAPE_HEAD, ES_PHASE_TRAIN},
 };
 enum { N_SERIES = sizeof table / sizeof table[0], NEVER = N_SERIES - 1 };
