@@ -174,7 +174,7 @@ usage 'import to standard output' 'a run file is not a stream' import heat.csv -
 usage 'import from no format' "'x' is no format" import heat.csv --from x -o x.db
 usage 'a context of 0' '--ctx: 0 is not in' import heat.csv --ctx 0 -o x.db
 usage 'export of nothing' 'no run file to export' export
-usage 'export in no format' "--format 'xml': csv or jsonl" export good.db --format xml
+usage 'export in no format' "--format 'xml': csv, jsonl, npz or tensorboard" export good.db --format xml
 usage 'merge of nothing' 'no run files to merge' merge -o x.db
 usage 'merge without an output' 'no run file to write: -o' merge good.db
 
