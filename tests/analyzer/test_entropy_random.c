@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define ROUNDS 300
+#define ROUNDS 100
 
 static int random_int(uint64_t *seed, int low, int high)
 {
