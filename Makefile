@@ -245,7 +245,7 @@ $(READ_SO): $(call objects,$(READ_SRC)) $(RECORD_SO) $(call archive,inner) \
 	$(Q)ln -sf $(notdir $@) $(basename $@)
 
 # For sqlite3's .load: no SQLite of its own, nothing exported but the entry.
-$(SQL_EXTENSION): $(call objects,$(SQL_EXTENSION_SRC)) $(call rooms,store analyzer)
+$(SQL_EXTENSION): $(call objects,$(SQL_EXTENSION_SRC)) $(call archives,store analyzer)
 	$(call say,LD)$(CC) $(filter-out $(OPENMP),$(ALL_CFLAGS)) $(LDFLAGS) -shared \
 	    $(if $(SAN),,-Wl,-z,defs) -Wl,--exclude-libs,ALL -o $@ \
 	    $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lm

@@ -177,3 +177,35 @@ def test_weights_are_distinguished_from_other_tensors():
     assert (got["max_logit"].view(torch.int32) == 0x7FC007A2).all()
     assert _statistics.measure_weights(torch.randn(B, H, T, T)) is None
     assert _statistics.measure_weights(torch.rand(B, H, T, T)) is None
+
+
+CEILINGS = {
+    "causal": dict(causal=True),
+    "both ways": dict(),
+    "a window": dict(causal=True, window=5),
+    "a window both ways": dict(window=4),
+    "padding": dict(mask=padding("right")),
+    "causal and padding": dict(causal=True, mask=padding("left")),
+    "no pattern": dict(mask=torch.rand(1, 1, T, T) < 0.3),
+    "added numbers": dict(causal=True, mask=torch.full((1, 1, T, T), 0.25)),
+    "a lopsided window": dict(left=6, right=2),
+    "at the end": dict(causal=True, at_end=True),
+    "packed": dict(causal=True, query_starts=torch.tensor([0, 12, 30, T])),
+}
+
+
+@pytest.mark.parametrize("name", CEILINGS)
+def test_a_head_that_looks_everywhere_reaches_the_ceiling(name):
+    what = Attention(**CEILINGS[name])
+    b = 1 if what.query_starts is not None else B
+    heads = _statistics.measure(torch.zeros(b, H, T, D), torch.randn(b, KV, T, D), what)
+    entropy = dict(zip(NAMES, heads))["entropy"]
+    ceiling = _statistics.ceiling(what, T, T)
+    assert 0 < ceiling < 4
+    torch.testing.assert_close(entropy, torch.full((H,), ceiling), atol=1e-5, rtol=0)
+
+
+def test_the_ceiling_of_a_causal_head_is_that_of_the_readers():
+    assert _statistics.ceiling(Attention(causal=True), T, T) == pytest.approx(
+        torch.lgamma(torch.tensor(T + 1.0, dtype=torch.float64)).item() / T
+    )

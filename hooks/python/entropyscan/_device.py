@@ -48,7 +48,8 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor | None:
     """float32 (len(SERIES),H) on the device; None where the kernels do not take
     it, or cannot run. Those of the CUDA plugin where it was built and takes it,
     else those of Triton."""
-    if _failed:
+    is_lopsided = what.left >= 0 or what.right >= 0
+    if _failed or is_lopsided or what.slopes is not None:
         return None
     query = query if query.stride(-1) == 1 else query.contiguous()
     key = key if key.stride(-1) == 1 else key.contiguous()
@@ -150,7 +151,7 @@ def _by_plugin(query: Tensor, key: Tensor, call: Call) -> Tensor | None:
     )
     if refused is not None:
         raise RuntimeError(refused)
-    return torch.cat([floats[:3], counts[1:].float(), floats[3:]])
+    return torch.cat([floats[:3], counts[1:].float(), floats[3:], counts[:1].float()])
 
 
 # --- in the kernels' terms ----------------------------------------------------
@@ -174,6 +175,8 @@ def _call(query: Tensor, key: Tensor, what: Attention) -> Call:
         query_starts=numbers(what.query_starts),
         key_starts=numbers(what.key_starts),
     )
+    if what.at_end and call.query_starts is not None and call.key_starts is not None:
+        call.offsets = call.key_starts.diff() - call.query_starts.diff()
     if what.sinks is not None:
         call.sinks = what.sinks.detach().float().contiguous()
     mask, bias = what.mask, what.bias

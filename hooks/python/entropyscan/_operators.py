@@ -9,6 +9,7 @@ goes to the watch, never into the training."""
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any, Optional
@@ -17,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ._statistics import Attention, measure, measure_weights
+from ._statistics import Attention, ceiling, measure, measure_weights
 
 _SLOT = "_entropyscan_slot"
 
@@ -33,6 +34,8 @@ class Tap:
         self.is_open = True  # evaluations are wanted at every step
         self.results: dict[str, dict[int, Tensor]] = {"train": {}, "eval": {}}
         self.shape: tuple[int, int] | None = None  # batch, context
+        self.is_described = False  # the file has these
+        self.ceiling = float("nan")  # nats, the layers' largest; of `shape`'s step
         self.has_sinks = False
         self.on_error = on_error
         self.stack: list[Tensor | None] = []
@@ -130,6 +133,10 @@ def _keep(
         if what.query_starts is not None:
             lengths = what.query_starts.diff()
             tap.shape = (lengths.numel(), int(lengths.max()))
+    if not tap.is_described:
+        largest = ceiling(what, query.shape[2], key.shape[2])
+        if largest > tap.ceiling or math.isnan(tap.ceiling):
+            tap.ceiling = largest
 
 
 @torch.library.custom_op("entropyscan::observe", mutates_args=())

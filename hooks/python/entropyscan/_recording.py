@@ -122,6 +122,11 @@ class Recording:
         self._is_over = True
         self.fail(f"{self.path}: not recording: {message}")
 
+    def configure(self, key: str, value: Any) -> None:
+        """Adds to the configuration that open() writes; what is there stays."""
+        config = self._run.get("config") or {}
+        self._run["config"] = {key: value, **config}
+
     # --- opening ----------------------------------------------------------------
 
     def open(self, **known: Any) -> bool:

@@ -177,6 +177,59 @@ def _in_terms(mask: Tensor, what: Attention, i: Tensor, j: Tensor) -> _Visible:
     )
 
 
+def ceiling(what: Attention, t: int, s: int) -> float:
+    """The largest mean that the entropy of a head can have, nats: the mean of
+    ln(visible keys) over the rows that are counted. Of a causal head ln(T!)/T.
+    NaN if no row sees a key."""
+    if what.query_starts is None:
+        counts = _visible_keys(what, t, s)
+    else:
+        queries = what.query_starts.diff().tolist()
+        keys = queries if what.key_starts is None else what.key_starts.diff().tolist()
+        one = dataclasses.replace(what, query_starts=None, key_starts=None)
+        counts = torch.cat([_visible_keys(one, *pair) for pair in zip(queries, keys)])
+    return float(counts[counts > 0].double().log().mean())
+
+
+def _visible_keys(what: Attention, t: int, s: int) -> Tensor:
+    """How many keys each row sees that is counted, (rows)."""
+    what = _settled(what, t, 1, s)
+    visible = _understand(what, t, s)
+    if isinstance(visible, Tensor):  # added numbers hide nothing
+        visible = _Visible(causal=what.causal, window=what.window)
+    if visible.dense is not None:
+        i = torch.arange(t, device=visible.dense.device)[:, None] + what.offset
+        j = torch.arange(s, device=visible.dense.device)
+        seen = visible.dense
+        if what.left >= 0:
+            seen = seen & (j >= i - what.left)
+        if what.right >= 0:
+            seen = seen & (j <= i + what.right)
+        counts = seen.sum(-1)  # (B|1,H|1,T)
+        if visible.query_mask is not None:
+            counts = counts * visible.query_mask[:, None]
+        return counts.flatten()
+    mask = visible.key_mask
+    device = None if mask is None else mask.device
+    seen = torch.ones(1, s, dtype=torch.bool) if mask is None else mask
+    sums = torch.nn.functional.pad(seen.long().cumsum(-1), (1, 0))
+    i = torch.arange(t, device=device) + what.offset
+    first, end = torch.zeros_like(i), torch.full_like(i, s)
+    if visible.causal:
+        end = (i + 1).clamp(0, s)
+    if visible.window:
+        first = (i - visible.window + 1).clamp(0, s)
+        end = torch.minimum(end, (i + visible.window).clamp(0, s))
+    if what.left >= 0:
+        first = torch.maximum(first, (i - what.left).clamp(0, s))
+    if what.right >= 0:
+        end = torch.minimum(end, (i + what.right + 1).clamp(0, s))
+    counts = (sums[:, end] - sums[:, first]).clamp(min=0)  # (B|1,T)
+    if visible.query_mask is not None:
+        counts = counts * visible.query_mask
+    return counts.flatten()
+
+
 # --- the library --------------------------------------------------------------
 
 _ELEMENTS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}

@@ -425,7 +425,7 @@ def _sequences(
 
 @triton.jit
 def _heads(out, sums, H, N, N_SEQUENCES: tl.constexpr):
-    """out (10,H), rows as SERIES of _statistics."""
+    """out (11,H), rows as SERIES of _statistics."""
     h = tl.program_id(0)
     step = tl.cast(N, tl.int64) * H
     n_rows = tl.zeros([N_SEQUENCES], tl.float64)
@@ -474,6 +474,7 @@ def _heads(out, sums, H, N, N_SEQUENCES: tl.constexpr):
     tl.store(at + 7 * H, tl.where(known, (tl.sum(missing, 0) / divisor).to(tl.float32), other))
     tl.store(at + 8 * H, tl.where(known, (tl.sum(distance, 0) / divisor).to(tl.float32), other))
     tl.store(at + 9 * H, tl.where(known, (tl.sum(top, 0) / divisor).to(tl.float32), other))
+    tl.store(out + 10 * H + h, finite.to(tl.float32))
 
 
 # --- launches -----------------------------------------------------------------
@@ -567,13 +568,13 @@ def row_statistics(query: Tensor, key: Tensor, call: Call) -> tuple[Tensor, Tens
 
 
 def head_statistics(query: Tensor, key: Tensor, call: Call) -> Tensor:
-    """Float32 (10,H) on the device, rows as SERIES of _statistics."""
+    """Float32 (11,H) on the device, rows as SERIES of _statistics."""
     b, h, t, _ = query.shape
     is_packed = call.query_starts is not None
     n = call.query_starts.numel() - 1 if is_packed else b
     floats, nonfinite = row_statistics(query, key, call)
     sums = torch.empty(N_SUMS, max(1, n), h, dtype=torch.float64, device=query.device)
-    out = torch.empty(10, h, device=query.device)
+    out = torch.empty(11, h, device=query.device)
     if n > 0:
         _sequences[(n * h,)](
             sums, floats, nonfinite, call.query_starts, b, h, t, n,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import types
 import weakref
@@ -259,6 +260,7 @@ class Watch:
         self._recording.push(name, step, number, "run", phase, _unit(name))
 
     def _push_heads(self, phase: str, step: int, own: dict[int, Tensor]) -> None:
+        self._tap.is_described = True
         heads = self._ranks.gathered(
             phase, step, own, self._all_heads, self._on_error
         )
@@ -300,6 +302,10 @@ class Watch:
         if model is not None and self._hook is not None:
             names = [self._hook.names[place] for place in self._layers]
             self._ranks.begin(model, names)
+        largest = self._tap.ceiling
+        of_causal = math.lgamma(context + 1) / context if context else math.nan
+        if math.isfinite(largest) and not abs(largest - of_causal) < 1e-6:
+            self._recording.configure("ceiling", largest)
         self._recording.open(
             n_layer=len(self._layers),
             n_head=self._n_heads,
