@@ -6,6 +6,7 @@
 
 #include "analyzer/base/checked.h"
 #include "hooks/recorder/recorder.h"
+#include "hooks/trainer/cpu/engine.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -99,8 +100,11 @@ static es_status open_recorder(es_train_record *record,
     es_arch_print(arch, sizeof arch, &config->arch);
     es_settings_run_name(name, &trainer->settings);
     gethostname(host, sizeof host - 1);
-    char *json =
-        es_settings_json_of_run(&trainer->settings, trainer->tokens->checksum);
+    es_cpu_engine engine;
+    es_cpu_engine_find(&engine);
+    const bool on_cpu = strcmp(trainer->settings.backend, es_cpu_ops.name) == 0;
+    char *json = es_settings_json_of_run(
+        &trainer->settings, trainer->tokens->checksum, on_cpu ? &engine : NULL);
     if (!json)
         return es_fail(ES_ENOMEM, "out of memory for the configuration");
     es_run_info info = {

@@ -24,12 +24,12 @@ output 'rows of equal scores have the entropy of their lengths' \
     "$dir/entropy" "$dir/zeros.f32" "$dir/zeros.f32" 2 4 3 8
 exits 'files that are too short are refused' 3 'zeros.f32: not 216 float32' \
     "$dir/entropy" "$dir/zeros.f32" "$dir/zeros.f32" 2 4 3 9
-same_text 'sqlite3 loads the installed extension' 'loss' "$(sqlite3 -readonly \
+same_text 'sqlite3 loads the installed extension' 'entropy' "$(sqlite3 -readonly \
     -cmd ".load $dir/prefix/lib/entropyscan/entropyscan_sqlite" "$dir/run.db" \
-    "SELECT DISTINCT series FROM es_values('loss')")"
-output 'and the installed views' '^loss ' sqlite3 -readonly -separator ' ' \
+    "SELECT DISTINCT series FROM es_values('entropy')")"
+output 'and the installed views' '^entropy ' sqlite3 -readonly -separator ' ' \
     -init "$dir/prefix/share/entropyscan/views.sql" "$dir/run.db" \
-    "SELECT series, n_samples FROM run_series WHERE series = 'loss'"
+    "SELECT series, n_samples FROM run_series WHERE series = 'entropy'"
 if [ -e "$dir/prefix/include/entropyscan_cuda.h" ]; then
     echo '#include <entropyscan_cuda.h>' >"$dir/header.c"
     for language in c c++; do

@@ -188,7 +188,7 @@ TEST(json_holds_what_was_resolved)
 
 static void assert_slurm_job(const es_settings *settings, const char *want)
 {
-    AUTO_FREE char *text = es_settings_json_of_run(settings, 7);
+    AUTO_FREE char *text = es_settings_json_of_run(settings, 7, NULL);
     AUTO(json_t) json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     const char *job = json_string_value(json_object_get(json, "slurm_job"));
     if (want)

@@ -6,6 +6,7 @@
 #define ES_SETTINGS_H
 
 #include "analyzer/base/help.h"
+#include "hooks/trainer/cpu/engine.h"
 #include "hooks/trainer/model/config.h"
 #include "hooks/trainer/model/ops.h"
 #include <stdio.h>
@@ -113,11 +114,12 @@ char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum);
 /**
  * The same with what the run was made on: "slurm_job", if this process belongs
  * to a job of Slurm: "4711", or "4711_3" of an array, as scancel and squeue
- * take it; on the CPU "products", the library of the matrix products with its
- * kernels, and "kernels", ours: cpu/engine.h.
+ * take it; where `engine` is not NULL "products", the library of the matrix
+ * products with its kernels, and "kernels", ours: cpu/engine.h.
  */
 char *es_settings_json_of_run(const es_settings *settings,
-                              uint64_t tokens_checksum);
+                              uint64_t tokens_checksum,
+                              const es_cpu_engine *engine);
 
 /**
  * Puts what es_settings_json wrote over `settings`.

@@ -4,7 +4,6 @@
 
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"
-#include "hooks/trainer/cpu/engine.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -164,7 +163,8 @@ static const char *number_in(const char *variable)
 }
 
 char *es_settings_json_of_run(const es_settings *settings,
-                              uint64_t tokens_checksum)
+                              uint64_t tokens_checksum,
+                              const es_cpu_engine *engine)
 {
     char slurm_job[64] = "";
     const char *job = number_in("SLURM_JOB_ID");
@@ -174,11 +174,7 @@ char *es_settings_json_of_run(const es_settings *settings,
         snprintf(slurm_job, sizeof slurm_job, "%.30s_%.30s", array, task);
     else if (job)
         snprintf(slurm_job, sizeof slurm_job, "%.30s", job);
-    es_cpu_engine engine;
-    es_cpu_engine_find(&engine);
-    const bool on_cpu = strcmp(settings->backend, "cpu") == 0;
-    return print_json(settings, tokens_checksum, slurm_job,
-                      on_cpu ? &engine : NULL);
+    return print_json(settings, tokens_checksum, slurm_job, engine);
 }
 
 /* --- a configuration file ------------------------------------------------ */
