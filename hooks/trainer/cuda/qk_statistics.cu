@@ -148,7 +148,8 @@ static es_status check_sizes(const es_attention_shape *s)
         return refuse("n_kv_heads does not divide n_heads");
     /* A block for each 16 rows of a head, and of each part of its keys. */
     const double n = (double)s->n_batch * s->n_heads;
-    if (n * (s->n_queries / 16 + 1) > INT_MAX || n * ES_QK_CHUNKS > INT_MAX)
+    if (n * (s->n_queries / 16 + 1) > INT_MAX ||
+        n * (double)ES_QK_CHUNKS > INT_MAX)
         return refuse("more heads and rows than a launch takes");
     return ES_OK;
 }
