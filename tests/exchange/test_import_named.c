@@ -290,6 +290,8 @@ static void test_history__a_few_bytes_make_no_gigabytes(void **state)
 
 /* --- event files -----------------------------------------------------------*/
 
+static long events_size; /* of the whole file */
+
 /* A file of three steps; n bytes of it, with byte `changed` flipped. */
 static es_status parse_events(long n, long changed)
 {
@@ -307,6 +309,8 @@ static es_status parse_events(long n, long changed)
         assert_int_equal(es_event_write(&event, out, 2.5, step * 300), ES_OK);
     }
     assert_int_equal(fclose(out), 0);
+    events_size = (long)size;
+    assert_true(n <= events_size && changed < events_size);
     if (changed >= 0)
         bytes[changed] = (char)(bytes[changed] ^ 4);
     es_status status = parse_bytes(bytes, n < 0 ? size : (size_t)n);
@@ -331,7 +335,8 @@ static void test_events__cut_off_anywhere(void **state)
 {
     (void)state;
     size_t n_cut = 0;
-    for (long n = 200; n < 700; n++)
+    assert_int_equal(parse_events(-1, -1), ES_OK);
+    for (long n = 200; n < events_size; n++)
         if (parse_events(n, -1) == ES_OK) {
             assert_memory_equal(heard, events_whole, 40);
             n_cut += report.n_cut;

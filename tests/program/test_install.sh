@@ -2,6 +2,7 @@
 # What make install leaves behind serves a program outside this repository.
 . tests/support/tap.sh
 plan_dir
+sanitized_sqlite3
 
 export PKG_CONFIG_PATH=$dir/prefix/lib/pkgconfig LD_LIBRARY_PATH=$dir/prefix/lib
 check 'installs' make -s install BUILD="$BUILD" CC="$CC" SAN="$SAN" PREFIX="$dir/prefix"

@@ -4,6 +4,7 @@
 set -uo pipefail
 . tests/support/tap.sh
 plan_dir
+sanitized_sqlite3
 case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
 scan=$bin/entropy-scan
 extension=$bin/entropyscan_sqlite

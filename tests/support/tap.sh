@@ -7,6 +7,19 @@ export BUILD=${BUILD:-build}
 case $BUILD in /*) bin=$BUILD ;; *) bin=$root/$BUILD ;; esac
 scan=$bin/entropy-scan train=$bin/entropy-train corpus=$bin/entropy-corpus
 
+# What is built with a sanitizer needs its runtime to be loaded first: so it is by
+# sqlite3, once this was called after plan_dir.
+sanitized_sqlite3() {
+    [ -n "${SAN-}" ] || return 0
+    local runtime
+    runtime=$($CC -print-file-name=libasan.so)
+    mkdir "$dir/sanitized"
+    printf '#!/bin/sh\nLD_PRELOAD=%s ASAN_OPTIONS=detect_leaks=0 exec %s "$@"\n' \
+        "$runtime" "$(command -v sqlite3)" >"$dir/sanitized/sqlite3"
+    chmod +x "$dir/sanitized/sqlite3"
+    PATH=$dir/sanitized:$PATH
+}
+
 plan_dir() { # $dir: a folder of this test's own, removed at the end
     dir=$(mktemp -d)
     export XDG_STATE_HOME=$dir/.state # what watchers keep: not in the real HOME
