@@ -7,10 +7,10 @@
 #include <immintrin.h>
 #include <string.h>
 
-#define SSE42 __attribute__((target("sse4.2,pclmul")))
+#define SSE42 __attribute__((target("sse4.2,crc32,pclmul")))
 #define AVX512                                                                 \
-    __attribute__((target("sse4.2,pclmul,avx512f,avx512bw,avx512dq,avx512vl,"  \
-                          "vpclmulqdq")))
+    __attribute__((target("sse4.2,crc32,pclmul,avx512f,avx512bw,avx512dq,"     \
+                          "avx512vl,vpclmulqdq")))
 
 /* --- the last bytes, by the instruction for CRC-32C ----------------------- */
 

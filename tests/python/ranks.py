@@ -53,7 +53,17 @@ def _start(name, rank, world, port, folder, args):
 def run(name, folder, *args, world=2, killed=()):
     """What each rank returned, None of one that is to be killed."""
     # Imports are made once, by the server; it knows no sys.path but this.
+    before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+    try:
+        return _run(name, folder, args, world, killed)
+    finally:
+        del os.environ["PYTHONPATH"]
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
+
+
+def _run(name, folder, args, world, killed):
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["ranks"])
     with socket.socket() as found:

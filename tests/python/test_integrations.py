@@ -4,6 +4,7 @@ training did, and nothing of theirs harms it but a pruning."""
 import importlib.util
 import subprocess
 import sys
+import time
 import warnings
 
 import models
@@ -42,6 +43,19 @@ def record(path, step=lambda rec, i: None, scale=None, n=N_STEPS):
     return rec
 
 
+def written(path, n):
+    """True once the file has n samples: it follows the training."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            if len(es.open(path).steps()) >= n:
+                return True
+        except es.Error:
+            pass  # not begun
+        time.sleep(0.02)
+    return False
+
+
 # --- flags ----------------------------------------------------------------------
 
 
@@ -78,6 +92,7 @@ def test_a_trial_whose_heads_collapse_is_pruned(tmp_path):
         def step(rec, i):
             if not pruning:
                 pruning.append(es.OptunaPruning(trial, rec, every=2))
+            assert written(path, i + 1)
             pruning[0]()
 
         record(path, step, scale)

@@ -32,6 +32,9 @@ class Flags:
             return None  # nothing is recorded so far
         try:
             with Run(path) as run:
+                phases = [one["phase"] for one in run.series if one["name"] == "entropy"]
+                if not any(len(run.steps("entropy", phase)) for phase in phases):
+                    return None  # the file follows the training
                 found = [flag for flag in run.flags if self._counts(flag)]
         except Exception as error:
             if not self._has_warned:
