@@ -39,5 +39,7 @@ export BUILD OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
 export PYTHONPYCACHEPREFIX=$BUILD/pycache
 unset PYTHONDONTWRITEBYTECODE
 [ $# -gt 0 ] || set -- tests/python
+# Most of a test is one thread: files side by side, if the venv can.
+"$venv/bin/python" -c 'import xdist' 2>/dev/null && set -- "$@" -n "$(nproc)" --dist loadfile
 exec "$venv/bin/python" -m pytest -q -p no:logging -p no:cacheprovider --tb=short \
     -W 'ignore::DeprecationWarning' "$@"
