@@ -32,8 +32,8 @@ class Flags:
             return None  # nothing is recorded so far
         try:
             with Run(path) as run:
-                phases = [one["phase"] for one in run.series if one["name"] == "entropy"]
-                if not any(len(run.steps("entropy", phase)) for phase in phases):
+                ends = [s["last_step"] for s in run.series if s["name"] == "entropy"]
+                if all(end is None for end in ends):
                     return None  # the file follows the training
                 found = [flag for flag in run.flags if self._counts(flag)]
         except Exception as error:

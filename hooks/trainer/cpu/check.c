@@ -189,7 +189,7 @@ bool es_cpu_kernels_agree(const es_cpu_kernels *kernels)
     return agree;
 }
 
-const es_cpu_kernels *es_cpu_kernels_choose(void)
+static const es_cpu_kernels *find_kernels(void)
 {
     if (es_vectors_supported(ES_VECTORS_AVX512) &&
         es_cpu_kernels_agree(&es_cpu_kernels_avx512))
@@ -198,4 +198,13 @@ const es_cpu_kernels *es_cpu_kernels_choose(void)
         es_cpu_kernels_agree(&es_cpu_kernels_avx2))
         return &es_cpu_kernels_avx2;
     return &es_cpu_kernels_plain;
+}
+
+const es_cpu_kernels *es_cpu_kernels_choose(void)
+{
+    /* Whoever comes at the same time finds the same. */
+    static _Atomic(const es_cpu_kernels *) chosen;
+    if (!chosen)
+        chosen = find_kernels();
+    return chosen;
 }
