@@ -36,6 +36,8 @@ ifneq ($(SAN),)
 # Checks in a loop keep clang from vectorising it, which it warns of.
 SANITIZE = -fsanitize=$(SAN) -fno-sanitize-recover=all \
     -fno-omit-frame-pointer -Wno-pass-failed
+# A program in C has clang's runtime for C, which lacks this check of C++.
+SANITIZE_CXX = $(if $(findstring clang,$(CXX)),-fno-sanitize=function)
 endif
 
 # Packages, by who may use them; the flags are requested once.
@@ -75,7 +77,7 @@ CXX_WARNINGS = $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS)
     -Wno-unknown-pragmas -Wno-pass-failed -Wno-sign-conversion
 ALL_CXXFLAGS = -std=c++17 -D_GNU_SOURCE $(CXX_WARNINGS) -I. \
     -isystem $(CUDA_HOME)/include -fPIC -fvisibility=hidden -MMD -MP \
-    $(CFLAGS) $(SANITIZE)
+    $(CFLAGS) $(SANITIZE) $(SANITIZE_CXX)
 
 # Quiet unless V=1.
 Q = $(if $(V),,@)
@@ -135,11 +137,11 @@ BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/ben
 SCRIPTS = $(sort $(wildcard tests/*/test_*.sh))
 SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 
-.PHONY: all help deps test test-python quick coverage coverage-here check-tests demo figures corpus-debian replicate alerts bench lint \
+.PHONY: all help deps test test-python quick coverage coverage-here check-tests demo figures corpus-debian replicate replicate-quick thresholds alerts cost-fit bench lint \
     format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
     uninstall clean programs libraries portable portable-here \
-    portable-scan portable-scan-here wheel samples faults fuzz fuzzers fuzzers-here
+    portable-programs portable-programs-here wheel samples faults fuzz fuzzers fuzzers-here
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -152,7 +154,7 @@ libraries: $(LIBRARIES) $(STATIC_LIBRARIES) $(PUBLIC_HEADER) $(SQL_EXTENSION)
 help:
 	@echo 'make            build the programs and libraries into $(BUILD)/'
 	@echo 'make portable   libraries and recorder for glibc 2.28, SQLite inside (needs ziglang);'
-	@echo '                portable-scan: entropy-scan, too'
+	@echo '                portable-programs: entropy-scan and entropy-train, too'
 	@echo 'make wheel      both as a Python wheel for manylinux_2_28, into $(BUILD)/wheel'
 	@echo 'make deps       install the Debian packages that the build needs'
 	@echo 'make demo       corpus, two training runs, table, heatmap, curves'
@@ -174,8 +176,11 @@ help:
 	@echo 'make format     clang-format over the sources'
 	@echo 'make corpus-debian  200 MB of Python out of Debian packages as $(BUILD)/debian.tok'
 	@echo 'make samples    record samples/runs again (about ten minutes)'
-	@echo 'make replicate  the papers at small scale into samples/results (about an hour)'
+	@echo "make replicate  the papers' claims, judged anew, into samples/results (a night)"
+	@echo 'make replicate-quick  the same machinery on a few small runs (minutes)'
+	@echo 'make thresholds where the thresholds of EReg stop, into samples/results'
 	@echo 'make alerts     alerts against runs of known truth, into samples/results (minutes)'
+	@echo 'make cost-fit   costs of private inference, fitted to published tables anew'
 	@echo 'make install    programs, library, headers, manual pages, completions'
 
 deps:
@@ -200,7 +205,7 @@ $(BUILD)/entropy-recorder: $(call archives,process recorder store analyzer)
 # No SQLite here: the trainer records through the ring.
 $(BUILD)/entropy-train: $(call objects,hooks/trainer/main.c) \
     $(call archives,trainer recorder store analyzer)
-	$(call link,$(BLAS_LIBS) $(JSON_LIBS))
+	$(call link,$(BLAS_LIBS) $(JSON_LIBS) -ldl)
 
 # The sample for llama.cpp: compiled against its headers, or a stub of them.
 LLAMA_CFLAGS := $(if $(shell pkg-config --exists llama 2>/dev/null && echo 1),$(patsubst \
@@ -265,48 +270,7 @@ $(PUBLIC_HEADER): tests/tools/header.sh $(PUBLIC_HEADERS)
 	@mkdir -p $(@D)
 	$(Q)tests/tools/header.sh >$@
 
-# For other machines than this one: zig (PyPI's ziglang) links for a glibc of
-# one's choice, and the libraries, which clusters may lack, are linked in.
-# PORTABLE_PACKAGES is where their headers and archives for TARGET are;
-# PORTABLE_SQLITE where sqlite3.h and libsqlite3.a are, which is enough for all but
-# the console.
-ZIG = python3 -m ziglang
-TARGET = x86_64-linux-gnu.2.28
-PORTABLE = build/portable/$(TARGET)
-PORTABLE_PACKAGES = $(PORTABLE)/packages
-PORTABLE_SQLITE = $(PORTABLE_PACKAGES)
-PORTABLE_ARCHIVES = cairo pixman-1 fontconfig freetype png16 expat brotlidec \
-    brotlicommon z fribidi
-packaged = $(patsubst %,$(PORTABLE_PACKAGES)/lib%.a,$(1))
-portable: $(PORTABLE_SQLITE)/sqlite3.h
-	+@$(portable_make) portable-here
-portable-scan: portable $(PORTABLE_PACKAGES)/sqlite3.h
-	+@$(portable_make) portable-scan-here
-portable_make = $(MAKE) --no-print-directory CC='$(ZIG) cc -target $(TARGET)' \
-    CUDA=0 BUILD=$(PORTABLE) WARNINGS= OPENMP=-fopenmp-simd LDFLAGS='$(LDFLAGS) -s' \
-    PACKAGE_CFLAGS='$(patsubst %,-isystem %,$(sort $(PORTABLE_SQLITE) $(PORTABLE_PACKAGES)))' \
-    SQLITE_LIBS='$(PORTABLE_SQLITE)/libsqlite3.a' \
-    RENDER_LIBS='$(call packaged,$(PORTABLE_ARCHIVES))' \
-    JSON_LIBS='$(call packaged,jansson)' INI_LIBS='$(call packaged,inih)'
-
-portable-here: $(LIBRARIES) $(PUBLIC_HEADER) $(BUILD)/entropy-recorder
-portable-scan-here: $(BUILD)/entropy-scan
-
-# Debian's, of this machine.
-$(PORTABLE)/packages/sqlite3.h: tests/tools/packages.sh
-	$(Q)tests/tools/packages.sh $(@D) sqlite3 $(PORTABLE_ARCHIVES) jansson inih
-
-# A Python wheel of it: what pip installs where no compiler is.
-WHEEL_PYTHON = python3
-WHEEL = $(BUILD)/wheel
-WHEEL_MACHINE = $(firstword $(subst -, ,$(TARGET)))
-WHEEL_GLIBC = $(subst $(WHEEL_MACHINE)-linux-gnu.,,$(TARGET))
-wheel: portable-scan
-	$(if $(V),,@echo '  WHEEL  $(WHEEL)';) ENTROPYSCAN_BUILD=$(abspath $(PORTABLE)) \
-	    ENTROPYSCAN_PACKAGES=$(abspath $(PORTABLE_PACKAGES)) \
-	    ENTROPYSCAN_PLATFORM=manylinux_$(subst .,_,$(WHEEL_GLIBC))_$(WHEEL_MACHINE) \
-	    $(WHEEL_PYTHON) -m pip wheel -q --no-deps --disable-pip-version-check \
-	    -w $(WHEEL) hooks/python
+include hooks/portable.mk
 
 # --- archives and objects --------------------------------------------------
 
@@ -338,7 +302,7 @@ ifeq ($(filter-out x86_64-%,$(MACHINE)),)
 $(BUILD)/obj/%_avx512.o: VECTOR = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
     $(VECTOR_OPTIMISE)
 $(BUILD)/obj/%_amx.o: VECTOR = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
-    -mavx512bf16 -mamx-tile -mamx-bf16 $(VECTOR_OPTIMISE)
+    -mavx512bf16 -mavx512vbmi -mamx-tile -mamx-bf16 -mamx-int8 $(VECTOR_OPTIMISE)
 $(BUILD)/obj/%_avx2.o: VECTOR = -mavx2 -mfma $(VECTOR_OPTIMISE)
 $(BUILD)/obj/%_x86.o: VECTOR = $(VECTOR_OPTIMISE)
 endif
@@ -582,7 +546,17 @@ alerts: programs $(BUILD)/entropy-histories
 	@BUILD=$(BUILD) samples/alerts/alerts.sh
 
 replicate: programs
-	@BUILD=$(BUILD) samples/replicate.sh
+	@BUILD=$(BUILD) samples/truth/replicate.py
+
+replicate-quick: programs
+	@BUILD=$(BUILD) samples/truth/replicate.py --quick
+
+thresholds: programs
+	@BUILD=$(BUILD) samples/truth/thresholds.py
+
+cost-fit: programs
+	@analyzer/cost/fit.py $(BUILD)/entropy-scan samples/private-inference/aero_tables.csv \
+	    -o analyzer/cost/coefficients.inc.h
 
 # --- install ---------------------------------------------------------------
 

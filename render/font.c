@@ -202,8 +202,20 @@ static void cut(char *out, const char *clean, size_t n)
     memcpy(out + n, ELLIPSIS, sizeof ELLIPSIS);
 }
 
-char *es_text_fit(const char *text, double width, double size,
-                  es_font_weight weight)
+/* out = clean without its middle: `kept` bytes or less, an ellipsis between its
+   two ends. */
+static void cut_middle(char *out, const char *clean, size_t kept)
+{
+    size_t n = strlen(clean), n_end = kept / 2;
+    cut(out, clean, kept - n_end);
+    while (n_end > 0 && ((unsigned char)clean[n - n_end] & 0xc0) == 0x80)
+        n_end--;
+    strcat(out, clean + n - n_end);
+}
+
+static char *fit(const char *text, double width, double size,
+                 es_font_weight weight,
+                 void (*shorten)(char *out, const char *clean, size_t n))
 {
     char *clean = es_text_cleaned(text);
     size_t n = clean ? strlen(clean) : 0;
@@ -213,16 +225,16 @@ char *es_text_fit(const char *text, double width, double size,
     memcpy(out, clean, n + 1);
     if (clean_width(out, size, weight) <= width)
         goto done;
-    size_t fits = 0, too_long = n; /* bytes before the ellipsis */
+    size_t fits = 0, too_long = n; /* bytes beside the ellipsis */
     while (too_long - fits > 1) {
         size_t middle = fits + (too_long - fits) / 2;
-        cut(out, clean, middle);
+        shorten(out, clean, middle);
         if (clean_width(out, size, weight) <= width)
             fits = middle;
         else
             too_long = middle;
     }
-    cut(out, clean, fits);
+    shorten(out, clean, fits);
     if (!(clean_width(out, size, weight) <= width))
         out[0] = '\0';
 done:
@@ -232,4 +244,16 @@ done:
     }
     free(clean);
     return out;
+}
+
+char *es_text_fit(const char *text, double width, double size,
+                  es_font_weight weight)
+{
+    return fit(text, width, size, weight, cut);
+}
+
+char *es_text_fit_ends(const char *text, double width, double size,
+                       es_font_weight weight)
+{
+    return fit(text, width, size, weight, cut_middle);
 }

@@ -326,3 +326,51 @@ es_status es_picture_zoom(es_picture *picture, double factor)
         picture->numbers[i] *= factor;
     return ES_OK;
 }
+
+/* Moves the numbers of a polyline, or of spans, which are all heights. */
+static void move_numbers(double *numbers, size_t n, double x, double y)
+{
+    for (size_t i = 0; i < 2 * n; i += 2) {
+        numbers[i] += x;
+        numbers[i + 1] += y;
+    }
+}
+
+void es_picture_add(es_picture *picture, const es_picture *other, double x,
+                    double y)
+{
+    size_t n_text = picture->n_text, n_numbers = picture->n_numbers;
+    if (other->failed || !reserve_text(picture, other->n_text) ||
+        !es_picture_reserve(&picture->numbers, &picture->numbers_capacity,
+                            n_numbers, other->n_numbers,
+                            sizeof *picture->numbers)) {
+        picture->failed = true;
+        return;
+    }
+    if (other->n_text)
+        memcpy(picture->text + n_text, other->text, other->n_text);
+    if (other->n_numbers)
+        memcpy(picture->numbers + n_numbers, other->numbers,
+               other->n_numbers * sizeof *other->numbers);
+    picture->n_text += other->n_text;
+    picture->n_numbers += other->n_numbers;
+    for (size_t i = 0; i < other->n_shapes; i++) {
+        es_picture_shape shape = other->shapes[i];
+        bool spans = shape.kind == ES_SHAPE_SPANS;
+        bool numbered = spans || shape.kind == ES_SHAPE_POLYLINE;
+        shape.first += numbered ? n_numbers : n_text;
+        shape.drawn += n_text;
+        shape.x += x;
+        shape.y += y;
+        if (numbered)
+            move_numbers(picture->numbers + shape.first, shape.n, spans ? y : x,
+                         y);
+        append(picture, shape);
+    }
+}
+
+void es_picture_sides(const es_picture *picture, double *width, double *height)
+{
+    *width = picture->width;
+    *height = picture->height;
+}

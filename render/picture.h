@@ -95,6 +95,13 @@ void es_picture_clip(es_picture *picture, double x, double y, double width,
                      double height);
 void es_picture_unclip(es_picture *picture);
 
+/** Appends all shapes of another picture, moved by (x, y); not its paper. */
+void es_picture_add(es_picture *picture, const es_picture *other, double x,
+                    double y);
+
+/** Width and height in points. */
+void es_picture_sides(const es_picture *picture, double *width, double *height);
+
 /**
  * Enlarges the page and all that is on it; for when it is complete.
  * ES_OK; ES_EUSAGE if factor is not above zero, or a side would be outside of
@@ -115,6 +122,10 @@ double es_text_width(const char *text, double size, es_font_weight weight);
  */
 char *es_text_fit(const char *text, double width, double size,
                   es_font_weight weight) ES_MUST_USE;
+
+/** The same, but what is left out is the middle: names differ at both ends. */
+char *es_text_fit_ends(const char *text, double width, double size,
+                       es_font_weight weight) ES_MUST_USE;
 
 typedef enum es_format {
     ES_FORMAT_PNG,

@@ -4,6 +4,8 @@
 #include "store/crc32c.h"
 
 #ifdef __x86_64__
+#include "analyzer/base/processor.h"
+
 #include <immintrin.h>
 #include <string.h>
 
@@ -71,7 +73,8 @@ SSE42 static uint32_t update_sse42(uint32_t crc, const void *bytes, size_t n)
 
 static bool has_sse42(void)
 {
-    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+    const unsigned needed = ES_HAS_SSE42 | ES_HAS_PCLMUL;
+    return (es_processor_instructions() & needed) == needed;
 }
 
 const es_crc32c_form es_crc32c_sse42 = {"sse4.2", update_sse42, has_sse42};
@@ -166,11 +169,8 @@ AVX512 static uint32_t update_avx512(uint32_t crc, const void *bytes, size_t n)
 
 static bool has_avx512(void)
 {
-    return has_sse42() && __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("vpclmulqdq");
+    const unsigned needed = ES_HAS_AVX512 | ES_HAS_VPCLMULQDQ;
+    return has_sse42() && (es_processor_instructions() & needed) == needed;
 }
 
 const es_crc32c_form es_crc32c_avx512 = {"avx512", update_avx512, has_avx512};

@@ -11,6 +11,7 @@ static es_join_rule rule_of_head(es_head_series series)
 {
     switch (es_head_reduction_of(series)) {
     case ES_HEADS_MEAN:
+    case ES_HEADS_SINKS:
         return ES_JOIN_MEAN_OF_ROWS;
     case ES_HEADS_LOWEST_MEAN:
         return ES_JOIN_LOWEST;

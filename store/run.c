@@ -2,7 +2,7 @@
    them. For everyone: no SQLite. */
 #include "store/run.h"
 
-#include "analyzer/heads/heads.h"
+#include "analyzer/heads/details.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -53,6 +53,7 @@ int es_series_standard(es_shape *shape, const char **unit, const char *name)
         {"t_mean", "", ES_SHAPE_HEAD},
         {"t_min", "", ES_SHAPE_HEAD},
         {"t_max", "", ES_SHAPE_HEAD},
+        {"qk_clip", "", ES_SHAPE_HEAD},
         {"alpha", "", ES_SHAPE_LAYER},
         {"beta", "", ES_SHAPE_LAYER},
         {"slope", "", ES_SHAPE_LAYER},
@@ -70,6 +71,13 @@ int es_series_standard(es_shape *shape, const char **unit, const char *name)
     if (head) {
         *shape = ES_SHAPE_HEAD;
         *unit = head->unit;
+        return 1;
+    }
+    const es_detail_line *detail = es_detail_find(name);
+    if (detail) {
+        const es_detail i = (es_detail)(detail - es_details);
+        *shape = es_detail_is_of_heads(i) ? ES_SHAPE_HEAD : ES_SHAPE_LAYER;
+        *unit = detail->unit;
         return 1;
     }
     for (size_t i = 0; i < sizeof standard / sizeof *standard; i++) {

@@ -142,6 +142,37 @@ static int sync_nothing(sqlite3_file *file, int flags)
     return SQLITE_OK;
 }
 
+/* --- shared memory: the copy --------------------------------------------- */
+
+static bool read_page(const view_file *view, int page)
+{
+    return pread(view->shm, view->pages[page], PAGE_BYTES,
+                 (off_t)page * PAGE_BYTES) == PAGE_BYTES;
+}
+
+/**
+ * The header first: what it speaks of was written before it. SQLite compares
+ * it once more behind its last barrier, and starts again if it has changed.
+ */
+static void refresh(view_file *view)
+{
+    unsigned char now[SHARED_BYTES], *known = view->pages[0];
+    view->stale = pread(view->shm, now, sizeof now, 0) != (ssize_t)sizeof now;
+    if (!view->stale && memcmp(now, known, HEADER_BYTES) != 0)
+        for (int i = 0; i < view->n_pages && !view->stale; i++)
+            view->stale = view->pages[i] && !read_page(view, i);
+    if (view->stale)
+        memset(known, 0, SHARED_BYTES); /* SQLite takes it for no header */
+    else
+        memcpy(known, now, sizeof now);
+}
+
+static void refresh_live(view_file *view)
+{
+    if (view->live && view->n_pages > 0 && view->pages[0])
+        refresh(view);
+}
+
 /* --- shared memory: locks ------------------------------------------------ */
 
 /** Locks n bytes of FILE-shm from `first` on, or unlocks them. */
@@ -177,14 +208,20 @@ static bool header_is_sound(const view_file *view)
 
 /**
  * SQLite takes this lock where the two headers differ, and gives up once it
- * has it. They differ also where the copy was refreshed between them: then it
- * has to try again, which it does if it hears that a writer is at work.
+ * has it. They differ also where a writer was between them, or the copy was
+ * refreshed there: then it has to try again, which it does if it hears that a
+ * writer is at work. With the lock no writer is between them any more.
  */
 static int lock_against_writer(view_file *view)
 {
-    if (view->shm >= 0 && !view->stale && header_is_sound(view))
-        return SQLITE_BUSY;
-    return lock_bytes(view, F_RDLCK, LOCK_BASE + WRITE_LOCK, 1);
+    const int rc = lock_bytes(view, F_RDLCK, LOCK_BASE + WRITE_LOCK, 1);
+    if (rc != SQLITE_OK || view->shm < 0)
+        return rc;
+    refresh_live(view);
+    if (view->stale || !header_is_sound(view))
+        return rc;
+    lock_bytes(view, F_UNLCK, LOCK_BASE + WRITE_LOCK, 1);
+    return SQLITE_BUSY;
 }
 
 static int view_shm_lock(sqlite3_file *file, int first, int n, int flags)
@@ -199,37 +236,12 @@ static int view_shm_lock(sqlite3_file *file, int first, int n, int flags)
     return lock_bytes(view, F_RDLCK, LOCK_BASE + first, n);
 }
 
-/* --- shared memory: the copy --------------------------------------------- */
-
-static bool read_page(const view_file *view, int page)
-{
-    return pread(view->shm, view->pages[page], PAGE_BYTES,
-                 (off_t)page * PAGE_BYTES) == PAGE_BYTES;
-}
-
-/**
- * The header first: what it speaks of was written before it. SQLite compares
- * it once more behind its last barrier, and starts again if it has changed.
- */
-static void refresh(view_file *view)
-{
-    unsigned char now[SHARED_BYTES], *known = view->pages[0];
-    view->stale = pread(view->shm, now, sizeof now, 0) != (ssize_t)sizeof now;
-    if (!view->stale && memcmp(now, known, HEADER_BYTES) != 0)
-        for (int i = 0; i < view->n_pages && !view->stale; i++)
-            view->stale = view->pages[i] && !read_page(view, i);
-    if (view->stale)
-        memset(known, 0, SHARED_BYTES); /* SQLite takes it for no header */
-    else
-        memcpy(known, now, sizeof now);
-}
+/* --- shared memory: opening ---------------------------------------------- */
 
 static void view_shm_barrier(sqlite3_file *file)
 {
-    view_file *view = view_of(file);
     atomic_thread_fence(memory_order_seq_cst);
-    if (view->live && view->n_pages > 0 && view->pages[0])
-        refresh(view);
+    refresh_live(view_of(file));
 }
 
 static int open_shm(view_file *view)

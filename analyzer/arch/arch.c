@@ -4,6 +4,7 @@
 
 #include "analyzer/base/text.h"
 
+#include <float.h>
 #include <string.h>
 
 #define DEFAULT_POWER_EPSILON 1e-3
@@ -18,6 +19,8 @@ typedef struct arch_part {
     char name[ES_ARCH_TEXT_MAX];
     char argument[ES_ARCH_TEXT_MAX];
     bool has_argument;
+    bool has_range; /* [first-last] or [first] */
+    int first, last;
 } arch_part;
 
 typedef es_status part_reader(es_arch *arch, const arch_part *part);
@@ -46,13 +49,48 @@ static es_status read_number(double *out, const arch_part *part,
 
 /* --- attention ------------------------------------------------------------ */
 
+static es_status read_clip(es_arch *arch, const arch_part *part,
+                           const char *text)
+{
+    const double most = (double)FLT_MAX;
+    es_status status = read_number(&arch->clip, part, text);
+    if (status == ES_OK && !(arch->clip >= 1 / most && arch->clip <= most))
+        status = refuse(part, "QK-Clip's largest logit has to be a number "
+                              "above 0, as in SM(clip 100)");
+    return status;
+}
+
+/* One of t, clip and gate, which may come once each. */
+static es_status read_option(es_arch *arch, const arch_part *part,
+                             const char *text)
+{
+    const bool is_clip = strncmp(text, "clip", 4) == 0;
+    bool *flag = strcmp(text, "t") == 0      ? &arch->temperature
+                 : strcmp(text, "gate") == 0 ? &arch->gate
+                                             : NULL;
+    if (!is_clip && !flag)
+        return refuse(part, "write SM, or in parentheses t for learnable "
+                            "temperatures, clip and a number for QK-Clip, "
+                            "gate: SM(t,clip 100,gate)");
+    if (is_clip ? arch->clip > 0 : *flag)
+        return refuse(part, "t, clip and gate may come once each");
+    if (is_clip)
+        return read_clip(arch, part, text + 4);
+    *flag = true;
+    return ES_OK;
+}
+
 static es_status read_softmax(es_arch *arch, const arch_part *part)
 {
-    if (part->has_argument && strcmp(part->argument, "t") != 0)
-        return refuse(part, "write SM, or SM(t) for learnable temperatures");
+    char text[ES_ARCH_TEXT_MAX], *option = text, *rest;
+    es_status status = ES_OK;
     arch->attention = ES_SOFTMAX;
-    arch->temperature = part->has_argument;
-    return ES_OK;
+    memcpy(text, part->argument, sizeof text);
+    for (; part->has_argument && option && status == ES_OK; option = rest) {
+        split_comma(option, &rest);
+        status = read_option(arch, part, option);
+    }
+    return status;
 }
 
 static es_status read_power_softmax(es_arch *arch, const arch_part *part)
@@ -60,6 +98,15 @@ static es_status read_power_softmax(es_arch *arch, const arch_part *part)
     char text[ES_ARCH_TEXT_MAX], *epsilon;
     int64_t power;
     memcpy(text, part->argument, sizeof text);
+    /* The last word may be gate; the others of SM make no sense. */
+    char *word = strrchr(text, ',');
+    if (word && strcmp(word + 1, "gate") == 0) {
+        arch->gate = true;
+        *word = 0;
+    }
+    if (word && strncmp(word + 1, "clip", 4) == 0)
+        return refuse(part, "PowerSoftmax does not depend on how large its "
+                            "logits are: clip is for SM");
     split_comma(text, &epsilon);
     if (es_int_parse(&power, text, 2, ES_POWER_MAX) < 0 || power % 2 != 0)
         return refuse(part, "the power has to be an even number from 2 to 64");
@@ -97,13 +144,35 @@ static es_status read_leaky(es_arch *arch, const arch_part *part)
 
 static es_status read_removed(es_arch *arch, const arch_part *part)
 {
-    const char *digits = part->name + strlen("ScFuFFNi");
+    const char *which = part->name + strlen("ScFuFFN");
     int64_t n;
-    if (es_int_parse(&n, digits, 0, INT32_MAX) < 0)
-        return refuse(part, "ScFuFFNi is followed by the number of layers "
-                            "whose FFN is removed");
+    if (es_int_parse(&n, which + 1, 0, INT32_MAX) < 0)
+        return refuse(part, "ScFuFFNi and ScFuFFNe are followed by the number "
+                            "of last or first layers whose FFN is removed");
     arch->ffn = ES_FFN_FUSED;
-    arch->n_removed = (int)n;
+    *(*which == 'e' ? &arch->n_removed_first : &arch->n_removed) = (int)n;
+    return ES_OK;
+}
+
+/* The activation just read, as one of some layers; spans stay in order. */
+static es_status add_span(es_arch *arch, const arch_part *part)
+{
+    es_act_span new = {arch->activation, arch->slope, part->first, part->last};
+    int at = arch->n_spans;
+    if (arch->slope_kind != ES_SLOPE_FIXED)
+        return refuse(part, "a learnable slope is of all layers");
+    if (at == ES_ARCH_SPANS_MAX)
+        return refuse(part, "more than 8 ranges of layers");
+    for (int i = 0; i < arch->n_spans; i++)
+        if (new.first <= arch->spans[i].last &&
+            arch->spans[i].first <= new.last)
+            return refuse(part, "a layer of it has an activation already");
+    for (; at > 0 && arch->spans[at - 1].first > new.first; at--)
+        arch->spans[at] = arch->spans[at - 1];
+    arch->spans[at] = new;
+    arch->n_spans++;
+    arch->activation = arch->spans[0].activation;
+    arch->slope = 0;
     return ES_OK;
 }
 
@@ -141,8 +210,9 @@ static es_status read_norm(es_arch *arch, const arch_part *part)
 
 typedef enum argument_rule { NO_ARGUMENT, ARGUMENT, MAYBE } argument_rule;
 
-/* An attention has kind 0. ScFuFFNi carries its number in the name. A name that
-   says all there is to it sets a value, and is printed where that is set. */
+/* An attention has kind 0. ScFuFFNi and e carry their number in the name. A
+   name that says all there is to it sets a value, and is printed where that is
+   set. */
 static const struct rule {
     const char *name;
     argument_rule argument;
@@ -161,6 +231,7 @@ static const struct rule {
     {"ScFFN", NO_ARGUMENT, KIND_FFN, "Sc... FFN", NULL, ES_FFN_SCALED},
     {"ScFuFFN", NO_ARGUMENT, KIND_FFN, "Sc... FFN", NULL, ES_FFN_FUSED},
     {"ScFuFFNi", NO_ARGUMENT, KIND_FFN, "Sc... FFN", read_removed, 0},
+    {"ScFuFFNe", NO_ARGUMENT, KIND_FFN, "Sc... FFN", read_removed, 0},
     {"WNorm", ARGUMENT, KIND_WN, "WNorm", read_norm, 0},
     {"SNorm", ARGUMENT, KIND_SN, "SNorm", read_norm, 0},
 };
@@ -186,17 +257,21 @@ static es_status unknown_part(const arch_part *part, bool first)
     if (!part->name[0])
         return es_fail(ES_EUSAGE, "architecture: an empty part; write for "
                                   "example SM+LN+G");
-    return refuse(part, first ? "unknown; an architecture begins with SM, "
-                                "SM(t) or PSM(p)"
-                              : "unknown; the parts are LN, G, GT, R, LR(...), "
-                                "ScFFN, ScFuFFN, ScFuFFNi x, WNorm(...), "
-                                "SNorm(...)");
+    return refuse(part,
+                  first ? "unknown; an architecture begins with SM, "
+                          "SM(t), SM(clip 100), SM(gate) or PSM(p)"
+                        : "unknown; the parts are LN, G, GT, R, LR(...), "
+                          "ScFFN, ScFuFFN, ScFuFFNi x, ScFuFFNe x, WNorm(...), "
+                          "SNorm(...)");
 }
 
 static es_status check_kind(const arch_part *part, const struct rule *rule,
-                            unsigned seen)
+                            unsigned seen, const es_arch *arch)
 {
-    if (seen & rule->kind)
+    const bool is_more = part->has_range && arch->n_spans > 0;
+    if (part->has_range && rule->kind != KIND_ACT)
+        return refuse(part, "only an activation is given layers, as G[0-5]");
+    if (seen & rule->kind && !is_more)
         return es_fail(ES_EUSAGE,
                        "architecture part '%.80s': a second %s; each kind of "
                        "part may come once",
@@ -220,26 +295,52 @@ static es_status read_part(es_arch *arch, const arch_part *part, bool first,
         return refuse(part, "takes no argument");
     if (rule->argument == ARGUMENT && !part->has_argument)
         return refuse(part, "needs an argument in parentheses");
-    es_status status = check_kind(part, rule, *seen);
+    es_status status = check_kind(part, rule, *seen, arch);
     *seen |= rule->kind;
-    if (status < 0 || rule->read)
-        return status < 0 ? status : rule->read(arch, part);
-    if (rule->kind == KIND_LN)
+    if (status < 0)
+        return status;
+    if (rule->read)
+        status = rule->read(arch, part);
+    else if (rule->kind == KIND_LN)
         arch->layer_norm = rule->value;
     else if (rule->kind == KIND_ACT)
         arch->activation = (es_activation)rule->value;
     else
         arch->ffn = (es_ffn_kind)rule->value;
-    return ES_OK;
+    return status < 0 || !part->has_range ? status : add_span(arch, part);
 }
 
 /* --- the whole text ------------------------------------------------------- */
+
+/* "[first-last]" or "[layer]", the end of a part; cut off. */
+static es_status split_range(arch_part *out, char *open)
+{
+    char *end = open + strlen(open) - 1, *dash = strchr(open, '-');
+    int64_t first, last;
+    if (*end != ']')
+        return refuse(out, "layers stand last, as in G[0-5]");
+    *end = 0;
+    if (dash)
+        *dash = 0;
+    if (es_int_parse(&first, open + 1, 0, INT32_MAX) < 0 ||
+        es_int_parse(&last, dash ? dash + 1 : open + 1, first, INT32_MAX) < 0)
+        return refuse(out, "layers are [first-last] or [layer], from 0");
+    *open = 0;
+    out->has_range = true;
+    out->first = (int)first;
+    out->last = (int)last;
+    return ES_OK;
+}
 
 static es_status split_part(arch_part *out, const char *text, size_t n)
 {
     memset(out, 0, sizeof *out);
     memcpy(out->text, text, n);
     memcpy(out->name, text, n);
+    char *range = strchr(out->name, '[');
+    if (range && split_range(out, range) < 0)
+        return ES_EUSAGE;
+    n = strlen(out->name);
     char *open = strchr(out->name, '(');
     if (!open && !strchr(out->name, ')'))
         return ES_OK;
@@ -316,6 +417,13 @@ es_status es_arch_parse(es_arch *out, const char *text)
         arch.entropy_reg = true;
     }
     status = read_body(&arch, body);
+    /* Of a matrix that is divided by its own norm no head can be made smaller.
+     */
+    if (status == ES_OK && arch.clip > 0 && arch.spectral_norm & ES_NORM_QK)
+        status = es_fail(ES_EUSAGE, "architecture part 'SM(clip...)': SNorm of "
+                                    "Q and K bounds the logits itself, and "
+                                    "undoes what QK-Clip scales: leave out "
+                                    "one of them");
     if (status == ES_OK)
         *out = arch;
     return status;
@@ -327,14 +435,28 @@ static void print_attention(es_text *text, const es_arch *arch)
 {
     char number[ES_FLOAT_TEXT_MAX];
     if (arch->attention == ES_SOFTMAX) {
-        es_text_append(text, arch->temperature ? "SM(t)" : "SM");
+        const char *open = "("; /* then commas */
+        es_text_append(text, "SM");
+        if (arch->temperature) {
+            es_text_append(text, "%st", open);
+            open = ",";
+        }
+        if (arch->clip > 0) {
+            es_text_append(text, "%sclip%s", open,
+                           es_double_print(number, arch->clip));
+            open = ",";
+        }
+        if (arch->gate)
+            es_text_append(text, "%sgate", open);
+        if (arch->temperature || arch->clip > 0 || arch->gate)
+            es_text_append(text, ")");
         return;
     }
     es_text_append(text, "PSM(%d", arch->power);
     if (arch->power_epsilon != DEFAULT_POWER_EPSILON)
         es_text_append(text, ",%s",
                        es_double_print(number, arch->power_epsilon));
-    es_text_append(text, ")");
+    es_text_append(text, arch->gate ? ",gate)" : ")");
 }
 
 static void print_leaky(es_text *text, const es_arch *arch)
@@ -359,6 +481,23 @@ static void print_named(es_text *text, unsigned kind, int value)
             es_text_append(text, "+%s", rules[i].name);
 }
 
+static void print_activation(es_text *text, const es_arch *arch)
+{
+    print_named(text, KIND_ACT, (int)arch->activation);
+    if (arch->activation == ES_ACT_LEAKY)
+        print_leaky(text, arch);
+}
+
+static void print_span(es_text *text, const es_act_span *span)
+{
+    print_activation(
+        text, &(es_arch){.activation = span->activation, .slope = span->slope});
+    if (span->first == span->last)
+        es_text_append(text, "[%d]", span->first);
+    else
+        es_text_append(text, "[%d-%d]", span->first, span->last);
+}
+
 static void print_norm(es_text *text, const char *name, unsigned set)
 {
     for (size_t i = 0; i < N_NORM_SETS; i++)
@@ -372,15 +511,39 @@ size_t es_arch_print(char *buffer, size_t size, const es_arch *arch)
     es_text_append(&to, "%s", arch->entropy_reg ? "EReg(" : "");
     print_attention(&to, arch);
     print_named(&to, KIND_LN, arch->layer_norm);
-    print_named(&to, KIND_ACT, (int)arch->activation);
-    if (arch->activation == ES_ACT_LEAKY)
-        print_leaky(&to, arch);
+    if (arch->n_spans == 0)
+        print_activation(&to, arch);
+    for (int i = 0; i < arch->n_spans; i++)
+        print_span(&to, &arch->spans[i]);
     if (arch->ffn == ES_FFN_FUSED && arch->n_removed > 0)
         es_text_append(&to, "+ScFuFFNi%d", arch->n_removed);
+    else if (arch->ffn == ES_FFN_FUSED && arch->n_removed_first > 0)
+        es_text_append(&to, "+ScFuFFNe%d", arch->n_removed_first);
     else
         print_named(&to, KIND_FFN, (int)arch->ffn);
     print_norm(&to, "WNorm", arch->weight_norm);
     print_norm(&to, "SNorm", arch->spectral_norm);
     es_text_append(&to, "%s", arch->entropy_reg ? ")" : "");
     return to.length;
+}
+
+/* --- layer by layer ------------------------------------------------------- */
+
+es_activation es_arch_activation(const es_arch *arch, int layer, double *slope)
+{
+    *slope = arch->slope;
+    if (arch->n_spans == 0)
+        return arch->activation;
+    for (int i = 0; i < arch->n_spans; i++) {
+        const es_act_span *span = &arch->spans[i];
+        *slope = span->slope;
+        if (span->first <= layer && layer <= span->last)
+            return span->activation;
+    }
+    return ES_ACT_LINEAR;
+}
+
+bool es_arch_has_ffn(const es_arch *arch, int layer, int n_layer)
+{
+    return layer >= arch->n_removed_first && layer < n_layer - arch->n_removed;
 }

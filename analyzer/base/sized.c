@@ -9,6 +9,8 @@
 /* Not by a pointer: a binding may hand over anything. */
 static es_status read_size(size_t *size, const void *from, const char *name)
 {
+    if (!from)
+        return es_fail(ES_EARGUMENT, "%s: NULL: give one", name);
     memcpy(size, from, sizeof *size);
     if (*size >= sizeof *size && *size <= MOST)
         return ES_OK;
@@ -19,7 +21,7 @@ static es_status read_size(size_t *size, const void *from, const char *name)
 es_status es_sized_take(void *out, size_t size, const void *from,
                         const char *name)
 {
-    size_t given;
+    size_t given = 0;
     const unsigned char *bytes = from;
     es_status status = read_size(&given, from, name);
     if (status < 0)
@@ -39,7 +41,7 @@ es_status es_sized_take(void *out, size_t size, const void *from,
 es_status es_sized_give(void *out, const void *from, size_t size,
                         const char *name)
 {
-    size_t space;
+    size_t space = 0;
     es_status status = read_size(&space, out, name);
     if (status < 0)
         return status;

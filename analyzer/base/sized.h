@@ -16,8 +16,8 @@
  *   from  begins with its size
  *   name  of the type, for messages
  *
- * ES_OK; ES_EARGUMENT (no size, or a member that this library lacks): out is
- * unchanged.
+ * ES_OK; ES_EARGUMENT (NULL, no size, or a member that this library lacks): out
+ * is unchanged.
  */
 es_status es_sized_take(void *out, size_t size, const void *from,
                         const char *name) ES_MUST_USE;
@@ -29,7 +29,7 @@ es_status es_sized_take(void *out, size_t size, const void *from,
  *   out   begins with its size, set by the caller
  *   from  (size)
  *
- * ES_OK; ES_EARGUMENT (no size): out is unchanged.
+ * ES_OK; ES_EARGUMENT (NULL, no size): out is unchanged.
  */
 es_status es_sized_give(void *out, const void *from, size_t size,
                         const char *name) ES_MUST_USE;

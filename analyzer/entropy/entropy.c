@@ -93,16 +93,27 @@ static es_status check_sequences(const es_attention_shape *shape)
     return ES_OK;
 }
 
+/** What float32 has whole, and its inverse, too. */
+static bool is_size(double x)
+{
+    return x == 0 || (x >= 1e-30 && x <= 1e30);
+}
+
 static es_status check_scores(const es_attention_shape *shape)
 {
-    const double sizes[] = {shape->scale, shape->softcap, shape->time_limit};
-    static const char *const names[] = {"scale", "softcap", "time_limit"};
-    for (int i = 0; i < 3; i++)
-        if (!(sizes[i] >= 0 && sizes[i] <= 1e30))
+    const double sizes[] = {shape->scale, shape->softcap};
+    static const char *const names[] = {"scale", "softcap"};
+    for (int i = 0; i < 2; i++)
+        if (!is_size(sizes[i]))
             return es_fail(ES_EARGUMENT,
-                           "attention entropy: %s is %g: it is above 0, or 0 "
-                           "where it is not set",
+                           "attention entropy: %s is %g: it is 1e-30 to 1e30, "
+                           "or 0 where it is not set",
                            names[i], sizes[i]);
+    if (!(shape->time_limit >= 0 && shape->time_limit <= 1e30))
+        return es_fail(ES_EARGUMENT,
+                       "attention entropy: time_limit is %g: it is above 0, or "
+                       "0 for none",
+                       shape->time_limit);
     if (shape->window < 0)
         return es_fail(ES_EARGUMENT,
                        "attention entropy: window is %d: it is above 0, or 0 "
@@ -122,6 +133,10 @@ static bool is_plain(const es_attention_shape *shape)
 
 static es_status check_input(const es_entropy_input *input)
 {
+    if (!input || !input->data)
+        return es_fail(ES_EARGUMENT,
+                       "attention entropy: an input is NULL: give weights, or "
+                       "queries and keys");
     if ((unsigned)input->type > ES_ENTROPY_F16)
         return es_fail(ES_EARGUMENT,
                        "attention entropy: type %d: it is float32, bfloat16 or "

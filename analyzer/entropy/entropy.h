@@ -218,9 +218,9 @@ ES_API es_status es_rows_reduce(const es_heads *heads, const es_rows *rows,
  * that hold non-finite or negative weights are those of that form. It is as
  * fast as memory is read.
  *
- * ES_OK; ES_EARGUMENT if the shape is none: a size below 1, too large or
- * heads that do not divide; ES_ENOMEM: it takes memory for a mask only, 8
- * bytes a key.
+ * ES_OK; ES_EARGUMENT: the shape is none (a size below 1, too large or heads
+ * that do not divide), an input of NULL; ES_ENOMEM: it takes memory for a mask
+ * only, 8 bytes a key.
  */
 ES_API es_status es_entropy_probs(const es_rows *rows,
                                   const es_entropy_input *att,
@@ -261,8 +261,8 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
  * -sum w ln w is (1 - m)(e - ln(1 - m)), the entropy with the sink that plus
  * -m ln m. A logit of -inf is no sink; NaN and +inf make rows non-finite.
  *
- * **Non-finite.** A product q.k that is not finite, or that float32 cannot
- * hold, makes its row non-finite, with a softcap too.
+ * **Non-finite.** A product q.k, or a part of its sum, that is not finite or
+ * that float32 cannot hold makes its row non-finite, with a softcap too.
  *
  * e and sink, top agree with double precision to 1e-5 (nats; shares) at every
  * scale of scores, lse and max_logit to 1e-5 + 5e-7 R, R the row's largest
@@ -280,9 +280,10 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
  *
  * ES_OK; ES_DONE: time_limit passed, what was not done is missing;
  * ES_EARGUMENT: a size below 1 or too large, heads that do not divide, starts
- * that decrease, a scale, softcap, window or limit below 0 or not finite;
- * ES_ENOMEM: it takes less than 1 MiB of scratch a thread. Outputs are
- * untouched on errors. D above 2048 is computed in double precision, slowly.
+ * that decrease, a window or limit below 0 or not finite, a scale or softcap
+ * that is neither 0 nor 1e-30 to 1e30, an input of NULL; ES_ENOMEM: it takes
+ * less than 1 MiB of scratch a thread. Outputs are untouched on errors. D above
+ * 2048 is computed in double precision, slowly.
  */
 ES_API es_status es_qk_statistics(const es_rows *rows, const es_heads *heads,
                                   const es_entropy_input *q,

@@ -17,29 +17,84 @@ typedef float narrow __attribute__((vector_size(2 * LANES)));
 /* Of an entropy, in nats: rows that may be off by more are done again. */
 #define MOST_BLUR 2.5e-6F
 
+/** What fixed point adds, in the same squares: numbers are rounded to 2^-23 of
+ *  the largest of their row. The products of digits that are left out are like
+ *  0.2 D of the largest, which float32 products are held to as well. */
+static inline vec fixed_reach(const workspace *work, int row)
+{
+    const vec height = load(work->height + row);
+    const vec of_keys =
+        load(work->length + row) * splat(work->highest_key * work->highest_key);
+    const vec of_queries = height * height * splat(work->longest_key);
+    return (of_keys + of_queries) * splat(1.0F / 3);
+}
+
+/** How many sums of products in float32 may be as coarse as a large one among
+ *  them? Of a stretch; stretches are added, too. */
+static inline int sums_of(const workspace *work, int width)
+{
+    return work->form == AS_FLOATS && width > STRETCH
+               ? STRETCH + width / STRETCH
+               : width;
+}
+
+/** By what products are multiplied where they are scores, in squares. */
+static inline vec square_scale(const workspace *work,
+                               const es_entropy_part *part, int row)
+{
+    const vec inner = load(work->inner + row);
+    const float cap = part->softcap > 0 ? (float)part->softcap : 1;
+    return inner * inner * splat(cap) * splat(cap);
+}
+
+/** By how much scores may be off, in squares of 2^-24. Where an outlying
+ *  channel is added early, all later sums are as coarse. Where vectors are
+ *  alike, sums grow steadily up to the logit; where one half of a head cancels
+ *  the other, up to half of |q| |k|. Matrix tiles add with more bits. */
+static vec reach_of(const workspace *work, const es_entropy_part *part, int row,
+                    vec outlying, vec logit)
+{
+    const bool in_turn = work->form == AS_FLOATS;
+    const vec length = load(work->length + row) * splat(work->longest_key);
+    const vec cap = splat((float)part->softcap);
+    vec reach = length * splat(in_turn ? 0.5F : 1.0F / 3);
+    if (work->form == AS_FIXED)
+        reach += fixed_reach(work, row);
+    reach = multiply_add(reach, square_scale(work, part, row), outlying);
+    if (part->softcap > 0)
+        reach = splat(2) * (reach + smaller(cap * cap, reach));
+    if (in_turn)
+        reach +=
+            logit * logit * splat(0.08F * (float)sums_of(work, part->width));
+    return reach;
+}
+
 /** Which rows of a group, from `row` on, may be off by more than MOST_BLUR? A
- *  change d_j of scores changes e by -sum a_j (ln a_j + e) d_j. Where one
- *  channel outweighs the others, every later sum is rounded as coarsely: each
- *  of D times. In squares; the factors are those with which no family of
- *  inputs that the tests know is off by 1e-5. */
+ *  change d_j of scores changes e by -sum a_j (ln a_j + e) d_j. In squares; the
+ *  factors are those with which no family of inputs that the tests know is off
+ *  by 1e-5. Logits may be off by 5e-7 of their products' sizes, but are by more
+ *  with outlying channels, and fixed point is as coarse for a small logit as
+ *  for a large one. */
 static void find_blurred(const workspace *work, const es_entropy_part *part,
                          int row, vec entropy, vec top_weight,
                          bool blurred[LANES])
 {
-    const vec cap = splat((float)part->softcap);
-    const vec inner = load(work->inner + row);
-    const vec scale = part->softcap > 0 ? inner * cap : inner;
-    const vec length = load(work->length + row) * splat(work->longest_key);
+    const vec logit = load(work->top + row) * load(work->scale + row);
     const vec height = load(work->height + row) * splat(work->highest_key);
-    vec reach = multiply_add(height * height, splat(0.2F * (float)part->width),
-                             length * splat(1.0F / 3)) *
-                scale * scale;
-    if (part->softcap > 0)
-        reach = splat(2) * (reach + smaller(cap * cap, reach));
+    const vec outlying = height * height * square_scale(work, part, row) *
+                         splat(0.2F * (float)sums_of(work, part->width));
+    const vec reach = reach_of(work, part, row, outlying, logit);
     const vec peaked = splat(2.25F) * entropy * entropy;
     const vec flat = top_weight * (splat(1) + entropy) * (splat(1) + entropy);
+    vec square = reach * smaller(peaked, flat);
+    const vec beside = multiply_add(size_of(logit), splat(0.05F), splat(1));
+    square = larger(outlying / (beside * beside), square);
+    if (work->form == AS_FIXED) {
+        const vec size = splat(1) + size_of(logit);
+        square = larger(reach / (size * size), square);
+    }
     float squares[LANES];
-    store(squares, reach * smaller(peaked, flat));
+    store(squares, square);
     for (int r = 0; r < LANES; r++)
         blurred[r] = !(squares[r] < MOST_BLUR * MOST_BLUR * 0x1p48F);
 }
@@ -80,30 +135,61 @@ static inline wide load_wide(const double *from)
     return x;
 }
 
-static inline wide larger_wide(wide a, wide b)
+static inline wide choose_wide(wide_int which, wide a, wide b)
 {
-    const wide_int where = a > b;
-    return (wide)(((wide_int)a & where) | ((wide_int)b & ~where));
+    return (wide)(((wide_int)a & which) | ((wide_int)b & ~which));
 }
 
-#define EXACT_KEYS (TILE / 3) /* of a tile at a time; divides TILE */
+static inline wide larger_wide(wide a, wide b)
+{
+    return choose_wide(a > b, a, b);
+}
 
-/** Products of a group with EXACT_KEYS keys of a tile. */
-static void exact_tile(double *out, const float *queries, const float *tile,
+/* Keys of a tile at a time; divides TILE. As many sums as registers hold. */
+#if defined(ES_VECTOR_AVX512)
+#define EXACT_KEYS TILE
+#else
+#define EXACT_KEYS (TILE / 3)
+#endif
+
+/** LANES floats as doubles; `to` and `from` may be the same place. */
+static inline void widen_lanes(double *to, const float *from)
+{
+    const wide low = widen(from), high = widen(from + WIDE);
+    store_wide(to, low);
+    store_wide(to + WIDE, high);
+}
+
+/** LANES copied queries as doubles, (D,LANES), in the same place. */
+static const double *widen_queries(const workspace *work, int width)
+{
+    double *const out = (double *)(void *)work->queries;
+    for (int d = 0; d < width; d++)
+        widen_lanes(out + (ptrdiff_t)d * LANES, work->queries + d * GROUP);
+    return out;
+}
+
+/** Products of LANES queries with EXACT_KEYS keys of a tile. */
+static void exact_tile(double *out, const double *queries, const float *tile,
                        int width)
 {
     wide a[EXACT_KEYS], b[EXACT_KEYS];
     UNROLL
     for (int r = 0; r < EXACT_KEYS; r++)
         a[r] = b[r] = splat_wide(0);
-    for (int d = 0; d < width; d++, queries += GROUP) {
-        const float *key = tile + (ptrdiff_t)(d / LANES) * TILE * LANES;
-        const wide q0 = widen(queries), q1 = widen(queries + WIDE);
-        UNROLL
-        for (int r = 0; r < EXACT_KEYS; r++) {
-            const wide x = splat_wide((double)key[r * LANES + d % LANES]);
-            a[r] = add_product(x, q0, a[r]);
-            b[r] = add_product(x, q1, b[r]);
+    for (int d = 0; d < width; d += LANES, tile += TILE * LANES) {
+        double keys[EXACT_KEYS * LANES];
+        const int n = min_int(LANES, width - d);
+        for (int r = 0; r < EXACT_KEYS; r++)
+            widen_lanes(keys + r * LANES, tile + r * LANES);
+        for (int c = 0; c < n; c++, queries += LANES) {
+            const wide q0 = load_wide(queries), q1 = load_wide(queries + WIDE);
+            UNROLL
+            for (int r = 0; r < EXACT_KEYS; r++) {
+                const wide x = splat_wide(keys[r * LANES + c]);
+                a[r] = add_product(x, q0, a[r]);
+                b[r] = add_product(x, q1, b[r]);
+            }
         }
     }
     UNROLL
@@ -140,17 +226,19 @@ static inline wide wide_exp(wide x)
     return p * (wide)power;
 }
 
-/** tanh of `scale` times some products. */
+/** tanh of `scale` times some products, to 1e-12 of itself: a softcap that is
+ *  large beside the scores multiplies what is small. */
 static wide exact_tanh(wide x, wide scale)
 {
     x *= scale;
     const wide_int negative = x < splat_wide(0);
     wide size = (wide)((wide_int)x & INT64_MAX);
-    const wide_int is_large = size > splat_wide(40);
-    size = (wide)(((wide_int)size & ~is_large) |
-                  ((wide_int)splat_wide(40) & is_large));
-    const wide e = wide_exp(splat_wide(-2) * size);
-    const wide y = (splat_wide(1) - e) / (splat_wide(1) + e);
+    const wide_int is_small = size < splat_wide(1e-3);
+    size = choose_wide(size > splat_wide(40), splat_wide(40), size);
+    const wide e = wide_exp(splat_wide(-2) * size), square = size * size;
+    const wide large = (splat_wide(1) - e) / (splat_wide(1) + e);
+    const wide series = splat_wide(2.0 / 15) * square - splat_wide(1.0 / 3);
+    const wide y = choose_wide(is_small, series * square * size + size, large);
     return (wide)((wide_int)y | (negative & INT64_MIN));
 }
 
@@ -183,9 +271,10 @@ static void exact_differences(const workspace *work,
         wide x = load_wide(products + c * LANES);
         if (part->softcap > 0)
             x = exact_tanh(x, inner);
-        for (int r = 0; r < WIDE; r++)
-            if (c < keys->first[half + r] || c >= keys->n[half + r])
-                x[r] = -INFINITY;
+        if (c < keys->whole || c >= keys->split)
+            for (int r = 0; r < WIDE; r++)
+                if (c < keys->first[half + r] || c >= keys->n[half + r])
+                    x[r] = -INFINITY;
         top = larger_wide(x, top);
         store_wide(products + c * LANES, x);
     }
@@ -238,14 +327,17 @@ static void exact_absorb(const workspace *work, const es_entropy_part *part,
 static void exact_group(const workspace *work, const es_entropy_part *part,
                         int i, int first, int end, const bool blurred[LANES])
 {
+    const double *queries;
     int j;
     group_range(part, i, LANES, first, &j, &end);
-    if (j < end)
-        copy_queries(work, part, i, LANES);
+    if (j >= end)
+        return;
+    copy_queries(work, part, i, LANES);
+    queries = widen_queries(work, part->width);
     for (; j < end; j += CHUNK) {
         const seen keys = seen_keys(part, i, j, min_int(end, j + CHUNK));
         for (int c = 0; c < keys.end; c += EXACT_KEYS)
-            exact_tile(work->exact_products + c * LANES, work->queries,
+            exact_tile(work->exact_products + c * LANES, queries,
                        packed_key(work, j - first + c, part->width),
                        part->width);
         exact_absorb(work, part, i, j, &keys, blurred);
@@ -283,7 +375,8 @@ APART void exact_rows(workspace *work, const es_entropy_part *part, int begin,
     }
     for (int first = begin; first < n_keys; first += block) {
         const int end = min_int(first + block, n_keys);
-        if (n_keys - begin > block || work->is_split) /* else still there */
+        if (n_keys - begin > block ||
+            work->form != AS_FLOATS) /* else still there */
             pack_keys(work, part, first, end);
         for (int r = 0; r < n_rows && !es_is_late(part); r += LANES)
             for (int i = r; i < r + LANES && i < n_rows; i++)

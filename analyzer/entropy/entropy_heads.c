@@ -47,7 +47,7 @@ static double share_of(const es_rows *rows, size_t n, es_head_series series)
     if (!arrays[row] && !counts)
         return es_head_share_start(series);
     switch (series) {
-#define SERIES_LOOP(id, name, unit, row, reduction, amount, title)             \
+#define SERIES_LOOP(id, name, unit, row, reduction, amount, set, title)        \
     case ES_HEAD_##id:                                                         \
         return add_rows(rows->entropy, arrays[ES_ROW_##row], counts, n,        \
                         ES_HEAD_##id);
@@ -65,7 +65,8 @@ es_head_sums es_rows_share(const es_rows *rows, size_t n)
     for (size_t i = 0; i < n; i++)
         out.finite_rows += isfinite(rows->entropy[i]) ? 1 : 0;
     for (int i = 0; i < ES_N_HEAD_SERIES; i++)
-        if (i != ES_HEAD_ENTROPY_MIN && i != ES_HEAD_ENTROPY_MAX)
+        if (i != ES_HEAD_ENTROPY_MIN && i != ES_HEAD_ENTROPY_MAX &&
+            es_head_statistics[i].set == ES_SERIES_CORE) /* as es_heads has */
             out.values[i] = share_of(rows, n, (es_head_series)i);
     /* Until their sequence ends, both are sums as the mean's. */
     out.values[ES_HEAD_ENTROPY_MIN] = out.values[ES_HEAD_ENTROPY];

@@ -240,8 +240,10 @@ static inline bool es_sink_is_broken(const es_entropy_part *part)
  * then computes row by row as the reference does. */
 #define ES_QK_WIDTH_MAX 2048
 
-/** Up to this width, queries and keys may be split into bfloat16 parts. */
+/** Up to this width, queries and keys may be multiplied by matrix tiles; those
+ *  of float32 above another. */
 #define ES_QK_WIDTH_SPLIT 512
+#define ES_QK_WIDTH_FIXED 32
 
 /** Numbers of a packed query or key: whole vectors. */
 static inline int es_qk_width(int width)
@@ -249,12 +251,12 @@ static inline int es_qk_width(int width)
     return (width + 31) / 32 * 32;
 }
 
-/** Floats of scratch for n packed keys or queries: three bfloat16 a number, and
- *  of wide heads a float32. */
+/** Floats of scratch for n packed keys or queries: float32 numbers, and what
+ *  two bfloat16 or three bytes a number and a float a row need. */
 static inline size_t es_qk_packed(int n, int width)
 {
     const size_t numbers = (size_t)n * (size_t)es_qk_width(width);
-    return width <= ES_QK_WIDTH_SPLIT ? numbers * 3 / 2 : numbers;
+    return width <= ES_QK_WIDTH_SPLIT ? numbers * 3 / 2 + (size_t)n : numbers;
 }
 
 /** Keys that are packed at a time: 85,000 numbers, in whole chunks, or a little

@@ -7,6 +7,13 @@
 #define CHUNK ES_QK_CHUNK
 #define GROUP (2 * LANES) /* queries */
 
+/** In what form keys and queries are multiplied. */
+typedef enum packing {
+    AS_FLOATS,
+    AS_HALVES, /* bfloat16, entropy_split.inc.h */
+    AS_FIXED   /* entropy_fixed.inc.h */
+} packing;
+
 /** Rows that this thread reads next. */
 typedef struct ahead {
     const char *queries, *keys;
@@ -20,7 +27,7 @@ typedef struct workspace {
     float *places;   /* (CHUNK) of keys, seen from the first query of a group */
     float *queries;  /* (D,GROUP), one group */
     float *keys;     /* one block of tiles */
-    bool is_split;   /* keys and queries, into bfloat16 */
+    packing form;    /* of keys and queries */
     float longest_key; /* largest |k|^2 so far */
     float highest_key; /* largest |k_c| so far */
     /* of each row of the part, up to ES_QK_ROWS: */

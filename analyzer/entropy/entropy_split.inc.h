@@ -2,17 +2,16 @@
  * Products of queries and keys by AMX, sixteen by sixteen at a time; part of
  * entropy_qk.inc.h.
  *
- * AMX multiplies bfloat16 and adds in float32. A float32 is the sum of three
- * bfloat16, a float16 of two, exactly: its LEVELS, each at most 2^-8 of the one
- * before. Of products of levels those are left out that are below 2^-24 of the
- * whole; what remains is as close as a sum of float32 products, and small ones
- * are added first. Subnormal numbers count as 0 and the largest overflow, so
- * that numbers and scales above MOST_SPLIT are for the other products.
+ * AMX multiplies bfloat16 and adds in float32. A float16 is the sum of two
+ * bfloat16, exactly: its LEVELS, the second at most 2^-8 of the first. Products
+ * are as close as a sum of float32 products; small ones are added first.
+ * Subnormal numbers count as 0 and the largest overflow, so that numbers and
+ * scales above MOST_SPLIT are for the other products.
  */
 #include <immintrin.h>
 
 #define MOST_SPLIT 0x1p40F
-#define MOST_LEVELS 3
+#define MOST_LEVELS 2
 #define SIDE 16    /* keys or queries of a matrix tile */
 #define DEEP 32    /* numbers of each */
 #define MATRIX 512 /* SIDE * DEEP bfloat16 */
@@ -20,7 +19,7 @@
 /** Of an input, by how many bfloat16 each number is represented. */
 static inline int levels_of(es_entropy_type type)
 {
-    return type == ES_ENTROPY_F32 ? 3 : type == ES_ENTROPY_F16 ? 2 : 1;
+    return type == ES_ENTROPY_F16 ? 2 : 1;
 }
 
 /** Matrix tiles of SIDE rows. */
@@ -188,7 +187,7 @@ INLINED void multiply_matrices(float *out, const matrices *m, int n_sides)
     _tile_zero(2);
     _tile_zero(3);
     for (int d = 0; d < m->n_deep; d++)
-        for (int depth = MOST_LEVELS - 1; depth >= 0; depth--)
+        for (int depth = 2 * (MOST_LEVELS - 1); depth >= 0; depth--)
             for (int a = 0; a <= depth; a++)
                 if (a < m->key_levels && depth - a < m->query_levels)
                     add_matrices(m, d, a, depth - a, n_sides);
@@ -223,11 +222,20 @@ APART void multiply_split(const workspace *work, const es_entropy_part *part,
     }
 }
 
-/** Do the part's width and scales suit these products? */
+/** Are a part's numbers multiplied by entropy_fixed.inc.h? */
+static inline bool is_fixed(const es_entropy_part *part)
+{
+    return part->in.type == ES_ENTROPY_F32 || part->k.type == ES_ENTROPY_F32;
+}
+
+/** Do the part's width and scales suit products by tiles? Bytes of narrow heads
+ *  leave most of a tile empty. */
 static bool can_split(const es_entropy_part *part)
 {
     const double most = part->temperature
                             ? part->scale * (1 / ES_TEMPERATURE_FLOOR)
                             : part->scale;
-    return part->width <= ES_QK_WIDTH_SPLIT && most <= (double)MOST_SPLIT;
+    return part->width <= ES_QK_WIDTH_SPLIT &&
+           (!is_fixed(part) || part->width > ES_QK_WIDTH_FIXED) &&
+           most <= (double)MOST_SPLIT;
 }

@@ -2,7 +2,8 @@
  * on the host; statistics.cu of the trainer does the same on a device. */
 #include "analyzer/heads/heads.h"
 
-#include <string.h>
+#define LANES 4
+#include "analyzer/base/vector.h"
 
 const char *const es_row_statistic_names[ES_N_ROW_STATISTICS] = {
 #define ES_ROW_NAME(id, name) name,
@@ -11,8 +12,8 @@ const char *const es_row_statistic_names[ES_N_ROW_STATISTICS] = {
 };
 
 const es_head_statistic es_head_statistics[ES_N_HEAD_SERIES] = {
-#define ES_HEAD_LINE(id, name, unit, row, reduction, amount, title)            \
-    {name, unit, title, amount},
+#define ES_HEAD_LINE(id, name, unit, row, reduction, amount, set, title)       \
+    {name, unit, title, amount, ES_SERIES_##set},
     ES_HEAD_STATISTICS(ES_HEAD_LINE)
 #undef ES_HEAD_LINE
 };
@@ -25,32 +26,125 @@ const es_head_statistic *es_head_statistic_find(const char *name)
     return NULL;
 }
 
-static inline double add_rows(const float *entropy, const float *x, int n,
-                              es_head_series series)
+/* --- one sequence's rows ---------------------------------------------------
+ */
+
+/* Four sums in double, one in each lane, so that no row waits for the one
+ * before. Their order is that of the rows alone. */
+typedef struct sums_of_lanes {
+    double lane[LANES];
+} sums_of_lanes;
+
+static inline void add_lanes(sums_of_lanes *sums, vec x)
 {
-    const double absent = es_head_share_start(series);
-    double share = absent;
-    for (int i = 0; i < n; i++)
-        share = es_head_share_add(share, series, isfinite(entropy[i]) != 0,
-                                  x ? (double)x[i] : absent);
-    return share;
+    for (int lane = 0; lane < LANES; lane++)
+        sums->lane[lane] += (double)x[lane];
 }
 
-/* One sequence's share of a series: entropy and x (n), NULL where there is
- * none. A loop for each series, so that nothing is decided row by row. */
-static double add_sequence(const float *entropy, const float *x, int n,
-                           es_head_series series)
+static inline double sum_of_lanes(const sums_of_lanes *sums)
 {
-    switch (series) {
-#define ES_HEAD_LOOP(id, name, unit, row, reduction, amount, title)            \
-    case ES_HEAD_##id:                                                         \
-        return add_rows(entropy, x, n, ES_HEAD_##id);
-        ES_HEAD_STATISTICS(ES_HEAD_LOOP)
-#undef ES_HEAD_LOOP
-    case ES_N_HEAD_SERIES:
-        break;
+    double total = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        total += sums->lane[lane];
+    return total;
+}
+
+/* n entropies from memory; beside them is none. */
+static inline vec load_entropy(const float *entropy, int n)
+{
+    return n >= LANES ? load(entropy) : load_part(entropy, n, NAN);
+}
+
+static inline vec load_rows(const float *x, int n)
+{
+    return n >= LANES ? load(x) : load_part(x, n, 0);
+}
+
+static inline ivec are_finite(vec x)
+{
+    return (ivec)(x - x == splat(0));
+}
+
+static double count_finite(const float *entropy, int n)
+{
+    ivec count = {0};
+    int total = 0;
+    for (int i = 0; i < n; i += LANES)
+        count -= are_finite(load_entropy(entropy + i, n - i));
+    for (int lane = 0; lane < LANES; lane++)
+        total += count[lane];
+    return total;
+}
+
+/* Of rows whose entropy is finite. */
+static double add_finite(const float *entropy, const float *x, int n)
+{
+    sums_of_lanes sums = {{0}};
+    for (int i = 0; i < n; i += LANES) {
+        const ivec takes = are_finite(load_entropy(entropy + i, n - i));
+        const vec value = choose(takes, load_rows(x + i, n - i), splat(0));
+        add_lanes(&sums, value);
     }
-    return 0;
+    return sum_of_lanes(&sums);
+}
+
+static double add_all(const float *x, int n)
+{
+    sums_of_lanes sums = {{0}};
+    for (int i = 0; i < n; i += LANES)
+        add_lanes(&sums, load_rows(x + i, n - i));
+    return sum_of_lanes(&sums);
+}
+
+static double count_sinks(const float *entropy, const float *sink, int n)
+{
+    int count = 0;
+    for (int i = 0; i < n; i++)
+        count += isfinite(entropy[i]) && (double)sink[i] > ES_SINK_THRESHOLD;
+    return count;
+}
+
+/* Of rows whose entropy is finite, as fmax: NaN where there is none. */
+static double find_largest(const float *entropy, const float *x, int n)
+{
+    vec largest = splat(NAN);
+    for (int i = 0; i < n; i += LANES) {
+        const vec value = load_rows(x + i, n - i);
+        const ivec takes = are_finite(load_entropy(entropy + i, n - i)) &
+                           ((value > largest) | (largest != largest));
+        largest = choose(takes, value, largest);
+    }
+    float found = largest[0];
+    for (int lane = 1; lane < LANES; lane++)
+        found = fmaxf(found, largest[lane]);
+    return (double)found;
+}
+
+/* The series that differ in nothing but how their shares end or are added. */
+static bool is_sum_of_finite(es_head_series series)
+{
+    const es_head_reduction by = es_head_reduction_of(series);
+    return by == ES_HEADS_MEAN || by == ES_HEADS_LOWEST_MEAN ||
+           by == ES_HEADS_HIGHEST_MEAN;
+}
+
+/* One sequence's share of a series, as es_head_share_start and _add make it:
+ * entropy and x (n), x NULL where there is none. */
+static double add_sequence(const float *entropy, const float *x, int n,
+                           es_head_series series, double finite_rows)
+{
+    if (is_sum_of_finite(series))
+        return x ? add_finite(entropy, x, n) : 0;
+    switch (es_head_reduction_of(series)) {
+    case ES_HEADS_NOT_FINITE:
+        return n - finite_rows;
+    case ES_HEADS_SINKS:
+        return x ? count_sinks(entropy, x, n) : 0;
+    case ES_HEADS_LARGEST:
+        return x ? find_largest(entropy, x, n) : (double)NAN;
+    default:
+        return x ? add_all(x, n) : 0;
+    }
 }
 
 void es_head_sums_add_rows(es_head_sums *sums,
@@ -60,15 +154,21 @@ void es_head_sums_add_rows(es_head_sums *sums,
     for (int index = 0; index < n_batch * n_heads; index++) {
         const size_t first = (size_t)index * (size_t)n_queries;
         const float *entropy = rows[ES_ROW_ENTROPY] + first;
-        es_head_sums sequence = {0};
-        for (int i = 0; i < n_queries; i++)
-            sequence.finite_rows += isfinite(entropy[i]) ? 1 : 0;
+        es_head_sums sequence = {.finite_rows =
+                                     count_finite(entropy, n_queries)};
+        double share = 0;
         for (int i = 0; i < ES_N_HEAD_SERIES; i++) {
             const es_head_series series = (es_head_series)i;
+            const es_head_series before = (es_head_series)(i > 0 ? i - 1 : 0);
             const float *x = rows[es_head_row(series)];
-            sequence.values[i] = es_head_share_end(
-                add_sequence(entropy, x ? x + first : NULL, n_queries, series),
-                series, sequence.finite_rows);
+            const bool is_known = i > 0 && is_sum_of_finite(series) &&
+                                  is_sum_of_finite(before) &&
+                                  es_head_row(series) == es_head_row(before);
+            if (!is_known)
+                share = add_sequence(entropy, x ? x + first : NULL, n_queries,
+                                     series, sequence.finite_rows);
+            sequence.values[i] =
+                es_head_share_end(share, series, sequence.finite_rows);
         }
         es_head_sums_add(&sums[index % n_heads], &sequence);
     }

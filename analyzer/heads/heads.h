@@ -37,14 +37,17 @@ ES_HEADS_FUNCTION bool es_attention_has_lse(es_attention_kind kind)
  * Statistics of a row, float32 (B,H,T) each; NaN in a row that holds a score
  * or a weight that is not finite, but for NONFINITE.
  *
- *   ENTROPY    -sum a ln a of its weights a, nats
+ *   ENTROPY    -sum a ln a of its weights a, nats; of weights that sum to less
+ *              than 1 that of a / sum a, MISSING apart; 0 if all are 0
  *   LSE        log-sum-exp of its scores; where there is one
- *   MAX_LOGIT  largest score after scaling
+ *   MAX_LOGIT  largest score after scaling; PowerSoftmax: largest |score|
  *   SINK       weight on key 0
  *   NONFINITE  weights that are not finite, a count
  *   MISSING    1 - sum of the weights; where that need not be 0
  *   DISTANCE   sum a (i - j) over its keys j, i its query: tokens
  *   TOP        largest weight
+ *   LOGIT_MEAN      mean of the scores of its keys, after scaling
+ *   LOGIT_VARIANCE  mean square of their distances to that: 0 of one key
  *
  * X(identifier, name)
  */
@@ -56,7 +59,9 @@ ES_HEADS_FUNCTION bool es_attention_has_lse(es_attention_kind kind)
     X(NONFINITE, "nonfinite")                                                  \
     X(MISSING, "missing")                                                      \
     X(DISTANCE, "distance")                                                    \
-    X(TOP, "top")
+    X(TOP, "top")                                                              \
+    X(LOGIT_MEAN, "logit_mean")                                                \
+    X(LOGIT_VARIANCE, "logit_variance")
 
 typedef enum es_row_statistic {
 #define ES_ROW_ENUMERATOR(id, name) ES_ROW_##id,
@@ -76,10 +81,29 @@ ES_HEADS_FUNCTION bool es_row_statistic_exists(es_row_statistic statistic,
                                          : true;
 }
 
+/** Statistics that are taken from the scores before they become weights: not
+ *  every back-end does. */
+ES_HEADS_FUNCTION bool es_row_statistic_is_of_scores(es_row_statistic statistic)
+{
+    return statistic == ES_ROW_LOGIT_MEAN || statistic == ES_ROW_LOGIT_VARIANCE;
+}
+
+/** How much is recorded: each set has those before it. */
+typedef enum es_series_set {
+    ES_SERIES_CORE,
+    ES_SERIES_STANDARD,
+    ES_SERIES_ALL,
+    ES_N_SERIES_SETS
+} es_series_set;
+
+/** Weight on key 0 from which on a row has a sink. */
+#define ES_SINK_THRESHOLD 0.3
+
 /** How rows become one number of their head. A row is finite if its entropy
- *  is; the first four pass over those that are not. */
+ *  is; the first five pass over those that are not. */
 typedef enum es_head_reduction {
     ES_HEADS_MEAN,
+    ES_HEADS_SINKS,        /* share of the rows above ES_SINK_THRESHOLD */
     ES_HEADS_LOWEST_MEAN,  /* of the means of each sequence's rows */
     ES_HEADS_HIGHEST_MEAN, /* likewise */
     ES_HEADS_LARGEST,
@@ -91,26 +115,35 @@ typedef enum es_head_reduction {
  * Series of heads, in the order in which they are recorded.
  *
  * X(identifier, name, unit, statistic of rows, reduction, does its scale begin
- *   at 0, title for people)
+ *   at 0, the first set that has it, title for people)
  */
 #define ES_HEAD_STATISTICS(X)                                                  \
-    X(ENTROPY, "entropy", "nats", ENTROPY, MEAN, true, "entropy")              \
-    X(ENTROPY_MIN, "entropy_min", "nats", ENTROPY, LOWEST_MEAN, true,          \
+    X(ENTROPY, "entropy", "nats", ENTROPY, MEAN, true, CORE, "entropy")        \
+    X(ENTROPY_MIN, "entropy_min", "nats", ENTROPY, LOWEST_MEAN, true, CORE,    \
       "lowest entropy")                                                        \
-    X(ENTROPY_MAX, "entropy_max", "nats", ENTROPY, HIGHEST_MEAN, true,         \
+    X(ENTROPY_MAX, "entropy_max", "nats", ENTROPY, HIGHEST_MEAN, true, CORE,   \
       "highest entropy")                                                       \
     X(NONFINITE_ROWS, "nonfinite_rows", "rows", ENTROPY, NOT_FINITE, true,     \
-      "non-finite rows")                                                       \
+      CORE, "non-finite rows")                                                 \
     X(NONFINITE_WEIGHTS, "nonfinite_weights", "weights", NONFINITE, SUM, true, \
-      "non-finite weights")                                                    \
-    X(MAX_LOGIT, "max_logit", "", MAX_LOGIT, LARGEST, false, "max logit")      \
-    X(SINK, "sink", "", SINK, MEAN, true, "sink")                              \
-    X(MISSING_MASS, "missing_mass", "", MISSING, MEAN, true, "missing mass")   \
-    X(DISTANCE, "distance", "tokens", DISTANCE, MEAN, true, "mean distance")   \
-    X(TOP, "top", "", TOP, MEAN, true, "largest weight")
+      CORE, "non-finite weights")                                              \
+    X(MAX_LOGIT, "max_logit", "", MAX_LOGIT, LARGEST, false, CORE,             \
+      "max logit")                                                             \
+    X(SINK, "sink", "", SINK, MEAN, true, CORE, "sink")                        \
+    X(MISSING_MASS, "missing_mass", "", MISSING, MEAN, true, CORE,             \
+      "missing mass")                                                          \
+    X(DISTANCE, "distance", "tokens", DISTANCE, MEAN, true, CORE,              \
+      "mean distance")                                                         \
+    X(TOP, "top", "", TOP, MEAN, true, CORE, "largest weight")                 \
+    X(LSE, "lse", "", LSE, MEAN, false, STANDARD, "log-sum-exp")               \
+    X(LOGIT_MEAN, "logit_mean", "", LOGIT_MEAN, MEAN, false, STANDARD,         \
+      "mean logit")                                                            \
+    X(LOGIT_VARIANCE, "logit_variance", "", LOGIT_VARIANCE, MEAN, true,        \
+      STANDARD, "variance of logits")                                          \
+    X(SINK_RATE, "sink_rate", "", SINK, SINKS, true, STANDARD, "sink rate")
 
 typedef enum es_head_series {
-#define ES_HEAD_ENUMERATOR(id, name, unit, row, reduction, amount, title)      \
+#define ES_HEAD_ENUMERATOR(id, name, unit, row, reduction, amount, set, title) \
     ES_HEAD_##id,
     ES_HEAD_STATISTICS(ES_HEAD_ENUMERATOR)
 #undef ES_HEAD_ENUMERATOR
@@ -121,6 +154,7 @@ typedef enum es_head_series {
 typedef struct es_head_statistic {
     const char *name, *unit, *title;
     bool is_amount; /* 0 is nothing: scales begin there */
+    es_series_set set;
 } es_head_statistic;
 
 extern const es_head_statistic es_head_statistics[ES_N_HEAD_SERIES];
@@ -134,7 +168,7 @@ const es_head_statistic *es_head_statistic_find(const char *name);
 ES_HEADS_FUNCTION es_row_statistic es_head_row(es_head_series series)
 {
     switch (series) {
-#define ES_HEAD_ROW(id, name, unit, row, reduction, amount, title)             \
+#define ES_HEAD_ROW(id, name, unit, row, reduction, amount, set, title)        \
     case ES_HEAD_##id:                                                         \
         return ES_ROW_##row;
         ES_HEAD_STATISTICS(ES_HEAD_ROW)
@@ -148,7 +182,7 @@ ES_HEADS_FUNCTION es_row_statistic es_head_row(es_head_series series)
 ES_HEADS_FUNCTION es_head_reduction es_head_reduction_of(es_head_series series)
 {
     switch (series) {
-#define ES_HEAD_REDUCTION(id, name, unit, row, reduction, amount, title)       \
+#define ES_HEAD_REDUCTION(id, name, unit, row, reduction, amount, set, title)  \
     case ES_HEAD_##id:                                                         \
         return ES_HEADS_##reduction;
         ES_HEAD_STATISTICS(ES_HEAD_REDUCTION)
@@ -205,6 +239,8 @@ ES_HEADS_FUNCTION double es_head_share_add(double share, es_head_series series,
         return share + x;
     case ES_HEADS_NOT_FINITE:
         return share + (row_is_finite ? 0 : 1);
+    case ES_HEADS_SINKS:
+        return share + (row_is_finite && x > ES_SINK_THRESHOLD ? 1 : 0);
     case ES_HEADS_LARGEST: /* fmax passes over a NaN */
         return row_is_finite ? fmax(share, x) : share;
     default:
@@ -257,7 +293,8 @@ ES_HEADS_FUNCTION void es_head_sums_add(es_head_sums *sums,
 ES_HEADS_FUNCTION double es_head_value(const es_head_sums *sums,
                                        es_head_series series)
 {
-    if (es_head_reduction_of(series) != ES_HEADS_MEAN)
+    const es_head_reduction by = es_head_reduction_of(series);
+    if (by != ES_HEADS_MEAN && by != ES_HEADS_SINKS)
         return sums->values[series];
     return sums->finite_rows > 0 ? sums->values[series] / sums->finite_rows
                                  : (double)NAN;

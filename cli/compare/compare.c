@@ -1,6 +1,6 @@
 /* The comparison of runs: reads what each did on held-out data and when its
    flags began, then distances, configurations of several seeds, and differences
-   in per cent to a baseline. Settings: settings.c. */
+   in per cent to a baseline. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -19,7 +19,6 @@ es_status es_comparison_new(es_comparison **out,
 
 static void clear_run(es_compared *run)
 {
-    es_run_settings_free(run);
     free(run->sorted);
 }
 
@@ -32,6 +31,8 @@ void es_comparison_free(es_comparison *comparison)
     free(comparison->runs);
     free(comparison->differences);
     free(comparison->values);
+    es_run_labels_free(&comparison->labels);
+    es_run_labels_free(&comparison->configuration_labels);
     free(comparison->configurations);
     free(comparison);
 }
@@ -122,7 +123,6 @@ es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
              &to, reader, run,
              comparison->step == ES_STEP_LAST ? ES_STEP_LAST : summary->step)) <
             0 ||
-        (status = es_run_settings_read(&to, reader, run)) < 0 ||
         (status = es_alloc(&to.sorted, n_values, sizeof *to.sorted,
                            "a sample")) < 0) {
         clear_run(&to);
@@ -166,32 +166,32 @@ static es_status put_in_order(es_comparison *comparison,
 
 /* --- configurations -------------------------------------------------------*/
 
-static bool same_configuration(const es_comparison *comparison, size_t a,
-                               size_t b)
+/* Finds the configurations, and labels each by its first run. */
+static es_status group_runs(es_comparison *comparison)
 {
-    for (size_t i = 0; i < comparison->n_differences; i++) {
-        const es_difference *difference = &comparison->differences[i];
-        if (!difference->seed && !difference->incidental &&
-            !es_run_settings_same(es_comparison_value(comparison, a, i),
-                                  es_comparison_value(comparison, b, i)))
-            return false;
+    const size_t n = comparison->n_runs;
+    const es_run_summary **firsts = NULL;
+    size_t *groups;
+    es_status status = es_alloc(&groups, n, sizeof *groups, "configurations");
+    if (status < 0 ||
+        (status = es_alloc(&firsts, n, sizeof *firsts, "configurations")) < 0 ||
+        (status = es_run_configurations(
+             groups, &comparison->n_configurations, comparison->values,
+             comparison->differences, comparison->n_differences, n)) < 0)
+        goto done;
+    for (size_t i = n; i-- > 0;) {
+        es_configuration *to = &comparison->configurations[groups[i]];
+        comparison->runs[i].configuration = groups[i];
+        firsts[groups[i]] = comparison->runs[i].summary;
+        to->first = i;
+        to->n++;
     }
-    return true;
-}
-
-/* The configuration of a run among those found; a new one if it is none. */
-static size_t place(es_comparison *comparison, size_t run)
-{
-    size_t i = 0;
-    while (i < comparison->n_configurations &&
-           !same_configuration(comparison, run,
-                               comparison->configurations[i].first))
-        i++;
-    if (i == comparison->n_configurations)
-        comparison->configurations[comparison->n_configurations++] =
-            (es_configuration){.first = run};
-    comparison->configurations[i].n++;
-    return i;
+    status = es_run_labels_make(&comparison->configuration_labels, firsts,
+                                comparison->n_configurations);
+done:
+    free(groups);
+    free(firsts);
+    return status;
 }
 
 /* final, best: (n_runs) workspace */
@@ -236,7 +236,11 @@ es_status es_comparison_finish(es_comparison *comparison,
         return ES_OK;
     es_status status;
     if ((status = put_in_order(comparison, order)) < 0 ||
-        (status = es_comparison_find_differences(comparison)) < 0)
+        (status = es_run_differences(
+             &comparison->differences, &comparison->n_differences,
+             &comparison->values, order, comparison->n_runs)) < 0 ||
+        (status = es_run_labels_make(&comparison->labels, order,
+                                     comparison->n_runs)) < 0)
         return status;
     size_t n = comparison->n_runs;
     float *space;
@@ -245,8 +249,10 @@ es_status es_comparison_finish(es_comparison *comparison,
                            "configurations")) < 0 ||
         (status = es_alloc(&space, n, 2 * sizeof *space, "configurations")) < 0)
         return status;
-    for (size_t i = 0; i < n; i++)
-        comparison->runs[i].configuration = place(comparison, i);
+    if ((status = group_runs(comparison)) < 0) {
+        free(space);
+        return status;
+    }
     for (size_t i = 0; i < comparison->n_configurations; i++)
         summarise(comparison, i, space, space + n);
     free(space);

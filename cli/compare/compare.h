@@ -29,8 +29,8 @@ void es_comparison_free(es_comparison *comparison); /* NULL is fine */
  * One more run.
  *
  *   reader, run  where it was read; its evaluations are read now
- *   summary      judged; borrowed until the comparison is freed
- *   baseline     the others are compared with this one
+ *   summary      judged, its settings read; borrowed until the comparison is
+ * freed baseline     the others are compared with this one
  *
  * ES_OK; ES_EUSAGE (a baseline in a file of several runs); ES_EFORMAT,
  * ES_EIO (damaged), ES_ENOMEM. A run that fails is not in the comparison.
@@ -63,7 +63,8 @@ es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
  *
  *     "comparison":{"reference":0,"baseline":null|0,
  *      "differing":["arch","seed"],"incidental":["threads"],
- *      "runs":[{"settings":{"arch":"SM","seed":1},"configuration":0,
+ *      "runs":[{"label":"SM seed=1","settings":{"arch":"SM","seed":1},
+ *        "configuration":0,
  *        "eval":{"n","nonfinite","final_step","final_ppl","best_step",
  *                "best_ppl"},
  *        "entropy":{"n","nonfinite","missing","q25","median","q75"},
@@ -72,7 +73,7 @@ es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
  *        "relative":{"to":0,"final_percent","best_percent",
  *                    "bands_points":[..4],"balanced_points","nan_later",
  *                    "nan_error_later",...}}],
- *      "configurations":[{"runs":[0,1],"settings":{"arch":"SM"},
+ *      "configurations":[{"runs":[0,1],"label":"SM","settings":{"arch":"SM"},
  *        "final":{"n","nonfinite","missing","mean","std","min","max"},
  *        "best":{the same},
  *        "bands":{"heads","nonfinite","fractions":[..4],"balanced"},
@@ -80,12 +81,13 @@ es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
  *                    "bands_points":[..4],"balanced_points"}}],
  *      "distances":{"ks":[[..],..],"wasserstein":[[..],..]}}
  *
- * Onsets are steps: of the first episode, and of the first of severity error
- * or above. "distance" is to the run "reference": the baseline, else the first
- * one. "relative" is there with a baseline; of a configuration, it is to the
- * baseline's configuration, whose number "to" is. "distances" is null beyond
- * ES_COMPARE_MATRIX_MOST runs; null in it: a run without a finite value.
- * Nothing fails here: the caller checks the stream.
+ * Labels are those of cli/runs/labels.h, plain. Onsets are steps: of the first
+ * episode, and of the first of severity error or above. "distance" is to the
+ * run "reference": the baseline, else the first one. "relative" is there with a
+ * baseline; of a configuration, it is to the baseline's configuration, whose
+ * number "to" is. "distances" is null beyond ES_COMPARE_MATRIX_MOST runs; null
+ * in it: a run without a finite value. Nothing fails here: the caller checks
+ * the stream.
  */
 void es_comparison_json(const es_comparison *comparison, es_json_writer *json);
 

@@ -3,17 +3,7 @@
 #define ES_COMPARE_INTERNAL_H
 
 #include "cli/compare/compare.h"
-
-/** Members of one configuration that are compared; a run with more says so. */
-#define ES_SETTINGS_MOST 4096
-
-/** One setting of a run; owns its strings. */
-typedef struct es_run_setting {
-    char *key, *text; /* as of es_config_member */
-    es_config_kind kind;
-    double number;
-    size_t order; /* where it came in the run */
-} es_run_setting;
+#include "cli/runs/labels.h"
 
 typedef struct es_evaluation {
     int64_t step; /* ES_UNKNOWN: none */
@@ -35,10 +25,6 @@ typedef struct es_delay {
 /** One run of the comparison. */
 typedef struct es_compared {
     const es_run_summary *summary;
-    es_run_setting *settings; /* (n_settings) by key */
-    size_t n_settings;
-    bool settings_cut; /* at ES_SETTINGS_MOST */
-
     es_evaluation final, best; /* best: smallest finite, the first of equals */
     size_t n_evals, nonfinite_evals;
     es_onset onsets[ES_N_FLAG_KINDS];
@@ -57,15 +43,6 @@ typedef struct es_configuration {
     es_bands bands;         /* of all runs together */
 } es_configuration;
 
-/** A setting in which runs differ. */
-typedef struct es_difference {
-    const char *key; /* a run's */
-    size_t order;
-    bool incidental, seed;
-    bool column; /* of the tables; the others are named below them */
-    bool number; /* in all runs that have it */
-} es_difference;
-
 struct es_comparison {
     int64_t step;      /* of the summaries */
     es_compared *runs; /* (n_runs) */
@@ -76,6 +53,8 @@ struct es_comparison {
     es_difference *differences; /* (n_differences) in order */
     size_t n_differences;
     const es_run_setting **values; /* (n_runs,n_differences) NULL: absent */
+    es_run_labels labels;          /* of the runs */
+    es_run_labels configuration_labels; /* of the configurations */
 
     es_configuration *configurations; /* (n_configurations) */
     size_t n_configurations;
@@ -101,17 +80,6 @@ void es_compare_runs(es_relative *out, const es_compared *run,
 /** Without onsets. */
 void es_compare_configurations(es_relative *out, const es_configuration *one,
                                const es_configuration *baseline);
-
-/** Fills in the settings of a run. ES_OK, ES_ENOMEM, ES_EARGUMENT. */
-es_status es_run_settings_read(es_compared *run, es_reader *reader,
-                               size_t index) ES_MUST_USE;
-void es_run_settings_free(es_compared *run);
-
-/** Either may be NULL. Numbers are compared as such: 1e-2 is 0.01. */
-bool es_run_settings_same(const es_run_setting *a, const es_run_setting *b);
-
-/** Fills in differences and values. ES_OK or ES_ENOMEM. */
-es_status es_comparison_find_differences(es_comparison *comparison) ES_MUST_USE;
 
 /** The value of a difference in a run; NULL: absent. */
 static inline const es_run_setting *

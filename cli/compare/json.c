@@ -111,6 +111,7 @@ static void put_run(es_json_writer *json, const es_comparison *comparison,
     es_relative relative;
     es_json_write_line(json);
     es_json_write_object(json, NULL);
+    es_json_write_text(json, "label", comparison->labels.plain[index]);
     put_settings(json, comparison, index, false);
     es_json_write_size(json, "configuration", run->configuration);
     es_json_write_object(json, "eval");
@@ -172,6 +173,8 @@ static void put_configuration(es_json_writer *json,
         if (comparison->runs[i].configuration == index)
             es_json_write_size(json, NULL, i);
     es_json_write_end(json, "]");
+    es_json_write_text(json, "label",
+                       comparison->configuration_labels.plain[index]);
     put_settings(json, comparison, one->first, true);
     put_summary(json, "final", &one->final);
     put_summary(json, "best", &one->best);

@@ -20,6 +20,7 @@ typedef struct layout {
     const es_comparison *comparison;
     const es_table_options *options;
     bool files;                   /* names do not identify the runs */
+    bool labelled;                /* labels say what names do not */
     bool evaluated;               /* some run is */
     bool best;                    /* not always the final one */
     bool best_means;              /* the same of configurations */
@@ -27,7 +28,22 @@ typedef struct layout {
     bool nonfinite;               /* some head is */
     bool matrix;                  /* of distances, else columns */
     bool cut;                     /* some mean leaves runs out */
+    bool costs;                   /* modelled ones differ */
 } layout;
+
+/* A cost that all runs have, or none, says nothing of them. */
+static bool costs_differ(const es_comparison *comparison)
+{
+    const es_field *field = NULL;
+    while ((field = es_field_next(field, ES_FIELD_IN_COMPARED)))
+        for (size_t i = 1; i < comparison->n_runs; i++) {
+            double a = es_field_number(field, comparison->runs[0].summary);
+            double b = es_field_number(field, comparison->runs[i].summary);
+            if (a != b && !(isnan(a) && isnan(b)))
+                return true;
+        }
+    return false;
+}
 
 static es_status find_layout(layout *out, const es_comparison *comparison,
                              const es_table_options *options)
@@ -43,6 +59,8 @@ static es_status find_layout(layout *out, const es_comparison *comparison,
     for (size_t i = 0; i < n; i++) {
         const es_compared *run = &comparison->runs[i];
         names[i] = run->summary->name;
+        out->labelled = out->labelled || strcmp(comparison->labels.plain[i],
+                                                run->summary->name) != 0;
         out->evaluated = out->evaluated || !es_is_missing(run->final.ppl);
         out->best = out->best || run->best.step != run->final.step;
         out->nonfinite = out->nonfinite || run->summary->bands.nonfinite > 0;
@@ -57,6 +75,7 @@ static es_status find_layout(layout *out, const es_comparison *comparison,
         out->best_means = out->best_means || one->best.mean < one->final.mean;
     }
     out->files = es_names_repeat(names, n);
+    out->costs = costs_differ(comparison);
     free(names);
     return ES_OK;
 }
@@ -83,6 +102,13 @@ static void put_names(es_sheet *sheet, const layout *shown, size_t run)
     es_sheet_put_text(sheet, "run", "%s%s", name ? name : "?",
                       marked ? " (baseline)" : "");
     free(name);
+}
+
+/* What differs, in tables that have no columns of settings. */
+static void put_label(es_sheet *sheet, const layout *shown, size_t run)
+{
+    if (shown->labelled)
+        es_sheet_put_name(sheet, "label", shown->comparison->labels.plain[run]);
 }
 
 static void put_settings(es_sheet *sheet, const es_comparison *comparison,
@@ -141,6 +167,15 @@ static void put_known(es_sheet *sheet, const char *title, double value,
         es_sheet_put(sheet, title, "%.*g", digits, value);
 }
 
+/* "0.31-0.47" of about 95 %; "-": unknown. */
+static void put_interval(es_sheet *sheet, es_modelled modelled)
+{
+    if (isnan(modelled.low))
+        es_sheet_put(sheet, "95%", "-");
+    else
+        es_sheet_put(sheet, "95%", "%.3g-%.3g", modelled.low, modelled.high);
+}
+
 static void put_distance(es_sheet *sheet, const char *title, double distance)
 {
     if (isnan(distance))
@@ -187,6 +222,14 @@ static void put_results(es_sheet *sheet, const layout *shown, size_t index)
     put_bands(sheet, bands);
     if (shown->nonfinite)
         es_sheet_put(sheet, "NaN heads", "%zu", bands->nonfinite);
+    const es_field *field = NULL;
+    while (shown->costs &&
+           (field = es_field_next(field, ES_FIELD_IN_COMPARED))) {
+        put_known(sheet, es_field_title(field),
+                  es_field_number(field, run->summary), 3);
+        if (field->interval)
+            put_interval(sheet, field->interval(run->summary));
+    }
 }
 
 /* "240"; "80w 240": a warning since 80, an error since 240; "80w"; "(240)":
@@ -284,6 +327,7 @@ static void put_relative(es_sheet *sheet, const layout *shown, size_t index)
     es_compare_runs(&by, run, baseline);
     es_sheet_begin_row(sheet, NULL);
     put_names(sheet, shown, index);
+    put_label(sheet, shown, index);
     if (shown->evaluated)
         put_signed(sheet, "eval ppl", by.final, 2, "%");
     if (shown->evaluated && shown->best)
@@ -400,6 +444,7 @@ static es_status print_matrix(FILE *stream, const layout *shown)
             es_sheet_put_name(&sheet, "file", run->summary->path);
         else
             es_sheet_put_name(&sheet, "run", run->summary->name);
+        put_label(&sheet, shown, i);
         for (size_t j = 0; j < comparison->n_runs; j++) {
             const es_distribution *a = &run->entropy;
             const es_distribution *b = &comparison->runs[j].entropy;
@@ -439,7 +484,7 @@ static void note_settings(FILE *stream, const es_comparison *comparison)
         fprintf(stream, "%zu more settings differ: --json has them\n",
                 n_hidden);
     for (size_t i = 0; i < comparison->n_runs; i++)
-        if (comparison->runs[i].settings_cut) {
+        if (comparison->runs[i].summary->settings.cut) {
             es_print_escaped(stream, comparison->runs[i].summary->path,
                              ES_ESCAPE_TERMINAL);
             fprintf(stream, ": more than %d settings: the rest is left out\n",
@@ -482,6 +527,10 @@ static void print_notes(FILE *stream, const layout *shown)
               stream);
     if (shown->cut)
         fputs("*: over the runs whose perplexity is finite\n", stream);
+    if (shown->costs)
+        fputs("GB, minutes: a private forward pass, modelled, with intervals "
+              "of 95%\n",
+              stream);
     note_settings(stream, comparison);
     if (comparison->n_runs == 1)
         fputs("one run: there is nothing to compare it with\n", stream);

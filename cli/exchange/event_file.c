@@ -190,7 +190,7 @@ static size_t size_of(const message *bytes)
 /* What a Summary.Value says. */
 typedef struct value {
     char tag[TAG_BYTES];
-    bool has_number, has_text, too_large;
+    bool has_number, has_text;
     float number;
     message text;
     int64_t dtype;
@@ -216,15 +216,13 @@ static void set_float(value *out, uint64_t bits)
 {
     out->number = float_of(bits);
     out->has_number = true;
-    out->too_large = false;
 }
 
+/* Infinite where float32 cannot hold it, as where a training records it. */
 static void set_double(value *out, uint64_t bits)
 {
-    double wide = double_of(bits);
-    out->number = (float)wide;
+    out->number = (float)double_of(bits);
     out->has_number = true;
-    out->too_large = isinf(out->number) && !isinf(wide);
 }
 
 /* An element of a tensor, packed or not; or its content as bytes. */
@@ -299,9 +297,6 @@ static es_status hand_on(const value *v, int64_t step,
                                   (const char *)v->text.at, size_of(&v->text)));
     if (!v->has_number || !v->tag[0])
         return ES_OK;
-    if (v->too_large)
-        return es_fail(ES_EFORMAT, "'%.80s' is too large for a float32",
-                       v->tag);
     return note(handler,
                 handler->scalar(handler->user, step, v->tag, v->number));
 }

@@ -77,6 +77,8 @@ typedef struct es_import_options {
 typedef struct es_import_report {
     size_t n_samples;
     size_t n_ignored;  /* lines of a log that are something else */
+    size_t n_names;    /* names of numbers that no series can have: a layer or
+                          head too large, or more bytes than ES_TAG_MAX */
     size_t n_replaced; /* values of a log given twice: the last one counts */
     size_t n_again;    /* times that a log or a history went back to an earlier
                           step, or an event file says that it does */

@@ -2,7 +2,8 @@
  * numbers, as W&B exports them, as the callback of llm-internal-medicine writes
  * them (internal_medicine.jsonl: global_step, then qk_stats/layer_3/... and the
  * like), and as most training loops do. Reads the file twice: for the names,
- * then for the numbers. NaN and Infinity may stand as Python writes them. */
+ * then for the numbers. NaN and Infinity may stand as Python writes them; what
+ * float32 cannot hold is infinite, as it is where a training records it. */
 #include "cli/exchange/import_scalars.h"
 
 #include "analyzer/base/checked.h"
@@ -76,6 +77,9 @@ static json_t *parse_line(const history *h, const es_line *line)
     }
     quote_words(h->copy, line->text);
     json_t *json = json_loads(h->copy, 0, &error);
+    /* A hash or a seed may have more bits than a step. */
+    if (!json && json_error_code(&error) == json_error_numeric_overflow)
+        json = json_loads(h->copy, JSON_DECODE_INT_AS_REAL, &error);
     if (!json)
         fail_line(h, "no JSON: %.200s", error.text);
     else if (!json_is_object(json))
@@ -89,7 +93,7 @@ static json_t *parse_line(const history *h, const es_line *line)
 /* --- numbers ---------------------------------------------------------------*/
 
 /* A number, also null and the words of JSON's dialects. */
-static bool is_number(const json_t *json, float *out, bool *too_large)
+static bool is_number(const json_t *json, float *out)
 {
     static const struct {
         const char *word;
@@ -100,15 +104,12 @@ static bool is_number(const json_t *json, float *out, bool *too_large)
                  {"inf", INFINITY},
                  {"-Infinity", -INFINITY},
                  {"-inf", -INFINITY}};
-    *too_large = false;
     if (json_is_null(json)) {
         *out = es_missing();
         return true;
     }
     if (json_is_number(json)) {
-        double wide = json_number_value(json);
-        *out = (float)wide;
-        *too_large = isinf(*out);
+        *out = (float)json_number_value(json);
         return true;
     }
     const char *text = json_string_value(json);
@@ -142,11 +143,8 @@ static es_status take_number(const history *h, const char *key,
                              const json_t *json)
 {
     float number;
-    bool too_large;
-    if (!is_number(json, &number, &too_large))
+    if (!is_number(json, &number))
         return ES_OK; /* a text, a list */
-    if (too_large)
-        return fail_line(h, "%.80s: too large for a float32", key);
     return h->numbers ? es_scalars_put(h->scalars, key, h->step, number)
                       : es_scalars_name(h->scalars, key, h->line);
 }

@@ -144,6 +144,10 @@ static void report_run(const arguments *given, const es_imported *about)
     if (report->n_ignored)
         es_print_note("%s: other lines, passed over: %zu", given->input,
                       report->n_ignored);
+    if (report->n_names)
+        es_print_note("%s: names too long, or of a layer or head above %d, "
+                      "passed over: %zu",
+                      given->input, ES_MAX_LAYERS - 1, report->n_names);
     if (report->n_cut)
         es_print_note("%s: ends within a line or record, which is left out",
                       given->input);

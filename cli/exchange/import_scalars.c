@@ -138,6 +138,15 @@ static es_status find_series(int *out, es_scalars *scalars, const es_tag *tag)
     return ES_OK;
 }
 
+/* Not one of export's means, which follow from the heads. */
+static bool is_lost(const es_scalars *scalars, const char *tag)
+{
+    es_tag_rules rules = *scalars->rules;
+    es_tag of;
+    rules.is_ours = false;
+    return !es_tag_parse(&of, tag, &rules);
+}
+
 es_status es_scalars_name(es_scalars *scalars, const char *tag, size_t place)
 {
     es_tag of;
@@ -159,6 +168,8 @@ es_status es_scalars_name(es_scalars *scalars, const char *tag, size_t place)
             scalars->n_layer = of.layer + 1;
         if (of.head >= scalars->n_head)
             scalars->n_head = of.head + 1;
+    } else if (is_lost(scalars, tag)) {
+        scalars->import->report->n_names++;
     }
     if ((status = es_copy_text(&made.tag, tag)) < 0)
         return status;
@@ -205,8 +216,14 @@ es_status es_scalars_begin(es_scalars *scalars)
     es_text_series list[ES_MAX_TEXT_SERIES];
     es_status status = ES_OK;
     if (!scalars->n_series)
-        return es_fail(ES_EFORMAT, "%s: no number that could be imported",
-                       es_line_reader_name(import->lines));
+        return import->report->n_names
+                   ? es_fail(ES_EFORMAT,
+                             "%s: no number that could be imported: layers "
+                             "and heads go up to %d",
+                             es_line_reader_name(import->lines),
+                             ES_MAX_LAYERS - 1)
+                   : es_fail(ES_EFORMAT, "%s: no number that could be imported",
+                             es_line_reader_name(import->lines));
     for (size_t i = 0; i < scalars->n_series && status == ES_OK; i++) {
         status = describe(scalars, &scalars->list[i].text);
         if (status == ES_OK)

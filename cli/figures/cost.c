@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#define PAPERS_MULT 4
-
 /* A number of a configuration, at least 1. */
 typedef struct factor {
     const char *key;
@@ -37,34 +35,15 @@ static es_status read_run(es_run_info *info, factor *f,
     return status;
 }
 
-es_status es_run_shape_read(es_run_shape *out, const es_run_summary *run,
+es_status es_run_shape_read(es_cost_model *out, const es_run_summary *run,
                             const char *figure)
 {
-    es_run_info info;
-    factor mult = {"mlp_mult", PAPERS_MULT};
-    *out = (es_run_shape){.ctx = 0};
-    es_status status = read_run(&info, &mult, run);
-    if (status < 0)
-        return status;
-    const char *lacking = !run->arch         ? "architecture"
-                          : info.d_model < 1 ? "d_model"
-                          : info.ctx < 1     ? "ctx"
-                                             : NULL;
-    if (lacking)
-        return es_fail(ES_ENOTFOUND,
-                       "%s: %s needs the run's %s, which the file does not say",
-                       run->path, figure, lacking);
-    if (es_arch_parse(&out->shape.arch, run->arch) != ES_OK)
-        return es_fail(ES_ENOTFOUND,
-                       "%s: %s needs an architecture in our "
-                       "notation, not '%.60s'",
-                       run->path, figure, run->arch);
-    out->shape.n_layer = info.n_layer;
-    out->shape.n_head = info.n_head;
-    out->shape.d_model = info.d_model;
-    out->shape.mlp_mult = (int64_t)mult.value;
-    out->ctx = info.ctx;
-    return ES_OK;
+    es_reader *reader = NULL;
+    es_status status = es_source_open(&reader, run);
+    if (status == ES_OK)
+        status = es_run_model_read(out, reader, run->number - 1, figure);
+    es_damage_close(reader);
+    return status;
 }
 
 es_status es_tokens_a_step(double *out, const es_run_summary *run)
@@ -117,20 +96,25 @@ static es_status count_tokens(double *out, es_drawing *drawing,
 es_status es_run_cost(double *out, es_drawing *drawing,
                       const es_run_summary *run, es_cost cost)
 {
-    es_run_shape shape;
+    es_cost_model model;
     if (cost == ES_COST_TOKENS)
         return count_tokens(out, drawing, run);
-    es_status status = es_run_shape_read(&shape, run, "a cost");
+    es_status status = es_run_shape_read(&model, run, "a cost");
     if (status < 0)
         return status;
-    if (cost == ES_COST_FLOPS) {
-        es_flops flops = es_flops_forward(&shape.shape, shape.ctx);
+    es_flops flops = es_flops_forward(&model.shape, model.ctx);
+    const char *unmodelled = es_cost_unmodelled(&model);
+    const es_cost_kind kind =
+        cost == ES_COST_LATENCY ? ES_COST_SECONDS : ES_COST_BYTES;
+    if (cost == ES_COST_FLOPS)
         *out = flops.ffn + flops.attention;
-    } else if (cost == ES_COST_PARAMS) {
-        *out = es_cost_weights(&shape.shape);
-    } else {
-        *out = es_cost_nonlinear(&shape.shape, shape.ctx);
-    }
+    else if (cost == ES_COST_PARAMS)
+        *out = es_cost_weights(&model.shape);
+    else if (unmodelled)
+        return es_fail(ES_ENOTFOUND, "%s: no modelled cost: %s", run->path,
+                       unmodelled);
+    else
+        *out = es_cost_shown(kind, es_cost_predict(kind, &model).value);
     return ES_OK;
 }
 
@@ -139,7 +123,8 @@ const char *es_cost_text(es_cost cost)
     static const char *const texts[] = {
         [ES_COST_FLOPS] = "FLOPs of a forward pass",
         [ES_COST_PARAMS] = "weights in the layers' matrices",
-        [ES_COST_NONLINEAR] = "nonlinear operations, forward pass",
+        [ES_COST_COMMUNICATION] = "private inference, GB (modelled)",
+        [ES_COST_LATENCY] = "private inference, minutes (modelled)",
         [ES_COST_TOKENS] = "tokens trained on"};
     return texts[cost];
 }
@@ -151,21 +136,38 @@ const char *es_cost_meaning(es_cost cost)
                           "output excluded",
         [ES_COST_PARAMS] = "Weights of attention and FFN: no embeddings, "
                            "biases, norms",
-        [ES_COST_NONLINEAR] = "Numbers that go through softmax, LayerNorm and "
-                              "activation over T tokens",
+        [ES_COST_COMMUNICATION] =
+            "What two parties exchange for a private forward pass over T "
+            "tokens, modelled from AERO, tables 4 to 7",
+        [ES_COST_LATENCY] = "A private forward pass over T tokens, modelled "
+                            "from AERO, tables 4 to 7",
         [ES_COST_TOKENS] = "Tokens up to the evaluation"};
     return meanings[cost];
+}
+
+const int64_t es_cost_lengths[] = {128, 256, 512, 1024, 2048, 4096, 8192};
+
+const char *const es_cost_length_names[] = {"128", "256", "512", "1K",
+                                            "2K",  "4K",  "8K"};
+
+char *es_cost_print_share(char out[ES_COST_MAX], double percent)
+{
+    snprintf(out, ES_COST_MAX,
+             percent >= 99.5 && percent < 100 ? ">99%%" : "%.0f%%", percent);
+    return out;
 }
 
 char *es_cost_print(char out[ES_COST_MAX], double cost)
 {
     static const char *const units[] = {"", "K", "M", "B", "T"};
     size_t unit = 0;
-    /* 999.5 would be printed as 1e+03. */
+    /* 999.5 would be printed as 1e+03; so is what is beyond the units. */
     while (fabs(cost) >= 999.5 && unit + 1 < sizeof units / sizeof *units) {
         cost /= 1000;
         unit++;
     }
-    snprintf(out, ES_COST_MAX, "%.3g%s", cost, units[unit]);
+    snprintf(out, ES_COST_MAX,
+             fabs(cost) >= 999.5 && fabs(cost) < 1e6 ? "%.0f%s" : "%.3g%s",
+             cost, units[unit]);
     return out;
 }

@@ -2,23 +2,12 @@
 #ifndef ES_COST_H
 #define ES_COST_H
 
-#include "analyzer/arch/flops.h"
 #include "cli/figures/drawing.h"
+#include "cli/runs/model.h"
 
-/** The shape of a run's model. */
-typedef struct es_run_shape {
-    es_cost_shape shape;
-    int64_t ctx;
-} es_run_shape;
-
-/**
- * Reads it: architecture, L, H, d and T of the run, m of its
- * configuration ("mlp_mult"; 4 where it is not said).
- *
- * ES_OK; ES_ENOTFOUND if the architecture is not ours to read, or d or T is
- * unknown: the message says what `figure` lacks; es_reader_open's errors.
- */
-es_status es_run_shape_read(es_run_shape *out, const es_run_summary *run,
+/** Opens the run's file and reads its model: cli/runs/model.h. `figure` is what
+ *  messages call it; es_reader_open's errors, too. */
+es_status es_run_shape_read(es_cost_model *out, const es_run_summary *run,
                             const char *figure) ES_MUST_USE;
 
 /**
@@ -41,6 +30,15 @@ const char *es_cost_text(es_cost cost);
 const char *es_cost_meaning(es_cost cost);
 
 #define ES_COST_MAX 24
+
+/** Context lengths that bars go over, as AERO's figures 20 and 21 do, and what
+ *  these are called: "128" to "8K". */
+enum { ES_N_COST_LENGTHS = 7 };
+extern const int64_t es_cost_lengths[ES_N_COST_LENGTHS];
+extern const char *const es_cost_length_names[ES_N_COST_LENGTHS];
+
+/** A whole share: "65%"; ">99%" where that is not all. Returns out. */
+char *es_cost_print_share(char out[ES_COST_MAX], double percent);
 
 /** Three digits and K, M, B or T: "14.5B". Returns out. */
 char *es_cost_print(char out[ES_COST_MAX], double cost);

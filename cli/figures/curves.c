@@ -16,11 +16,33 @@ typedef struct panel {
     es_curve *curves;               /* (lines.n_lines) */
     char (*labels)[ES_CAPTION_MAX]; /* (lines.n_lines) */
     char subtitle[160];             /* "" for none */
+    char title[ES_GROUP_TEXT_MAX];
 } panel;
 
 /* Reads what the figure shows of a run, and names it. */
-typedef es_status load_panel(panel *out, es_drawing *drawing,
-                             const es_run_summary *run);
+typedef es_status load_panel(panel *out, es_drawing *drawing, size_t index);
+
+/* Lines of the run, or of the seeds that it stands for, which the title says
+ * then. */
+static es_status read_seeds(panel *out, es_group_lines *seeds,
+                            es_drawing *drawing, size_t index,
+                            const es_lines_query *query)
+{
+    es_status status = es_group_lines_read(seeds, drawing, index, query, false);
+    if (status < 0)
+        return status;
+    out->lines = seeds->mean;
+    out->low = seeds->low;
+    out->high = seeds->high;
+    if (drawing->members)
+        es_group_label(out->title, drawing, index, seeds);
+    return ES_OK;
+}
+
+static const char *said_of(const es_group_lines *seeds)
+{
+    return seeds->n_runs > 1 ? ", shaded: range of seeds" : "";
+}
 
 /* Makes a curve of every line: "layer 3" where `word` is "layer", or the word
  * alone where that is all there is. */
@@ -63,13 +85,13 @@ static es_status draw_panels(es_picture **out, es_drawing *drawing,
         return status;
     for (size_t i = 0; i < drawing->n; i++) {
         panel *p = &panels[i];
-        if ((status = load(p, drawing, drawing->runs[i])) < 0)
+        if ((status = load(p, drawing, i)) < 0)
             return status;
-        list[i] =
-            (es_curves_panel){.title = es_drawing_title(drawing, i),
-                              .subtitle = *p->subtitle ? p->subtitle : NULL,
-                              .curves = p->curves,
-                              .n_curves = p->lines.n_lines};
+        list[i] = (es_curves_panel){
+            .title = *p->title ? p->title : es_drawing_title(drawing, i),
+            .subtitle = *p->subtitle ? p->subtitle : NULL,
+            .curves = p->curves,
+            .n_curves = p->lines.n_lines};
     }
     figure->style = drawing->style;
     figure->panels = list;
@@ -79,9 +101,9 @@ static es_status draw_panels(es_picture **out, es_drawing *drawing,
 
 /* --- curves ---------------------------------------------------------------*/
 
-static es_status load_curves(panel *out, es_drawing *drawing,
-                             const es_run_summary *run)
+static es_status load_curves(panel *out, es_drawing *drawing, size_t index)
 {
+    const es_run_summary *run = drawing->runs[index];
     static const char *const spreads[] = {"", ", shaded: range of its heads",
                                           ", shaded: quartiles of its heads"};
     const es_figure_options *options = drawing->options;
@@ -95,7 +117,8 @@ static es_status load_curves(panel *out, es_drawing *drawing,
                             .by_head = options->by_head,
                             .layer = options->layer};
     es_lines_query low = query, high = query;
-    es_status status = es_lines_read(&out->lines, drawing, run, &query);
+    es_group_lines seeds;
+    es_status status = read_seeds(out, &seeds, drawing, index, &query);
     low.reduction = range ? ES_REDUCE_LEAST : ES_REDUCE_LOWER;
     high.reduction = range ? ES_REDUCE_MOST : ES_REDUCE_UPPER;
     if (status == ES_OK && !options->by_head &&
@@ -104,12 +127,14 @@ static es_status load_curves(panel *out, es_drawing *drawing,
         status = es_lines_read(&out->high, drawing, run, &high);
     if (status < 0)
         return status;
+    const char *shaded =
+        seeds.n_runs > 1 ? said_of(&seeds) : spreads[options->spread];
     if (options->by_head)
         snprintf(out->subtitle, n, "heads of layer %lld%s%s",
                  (long long)options->layer, comma, eval);
     else if (run->shape == ES_SHAPE_HEAD)
-        snprintf(out->subtitle, n, "mean of each layer%s%s%s",
-                 spreads[options->spread], comma, eval);
+        snprintf(out->subtitle, n, "mean of each layer%s%s%s", shaded, comma,
+                 eval);
     else
         snprintf(out->subtitle, n, "%s", eval);
     return name_lines(out, drawing,
@@ -153,23 +178,25 @@ es_status es_draw_curves(es_picture **out, es_drawing *drawing)
 
 /* --- nans -----------------------------------------------------------------*/
 
-static es_status load_nans(panel *out, es_drawing *drawing,
-                           const es_run_summary *run)
+static es_status load_nans(panel *out, es_drawing *drawing, size_t index)
 {
+    const es_run_summary *run = drawing->runs[index];
     const char *subtitle = "activations";
     es_lines_query query = {.series = "nan_activations",
                             .phase = run->phase,
                             .either = true,
                             .reduction = ES_REDUCE_SUM};
-    es_status status = es_lines_read(&out->lines, drawing, run, &query);
+    es_group_lines seeds;
+    es_status status = read_seeds(out, &seeds, drawing, index, &query);
     if (status == ES_ENOTFOUND) { /* of an imported run */
         subtitle = "attention rows, summed over the heads";
         query.series = es_head_statistics[ES_HEAD_NONFINITE_ROWS].name;
-        status = es_lines_read(&out->lines, drawing, run, &query);
+        status = read_seeds(out, &seeds, drawing, index, &query);
     }
     if (status < 0)
         return status;
-    snprintf(out->subtitle, sizeof out->subtitle, "%s", subtitle);
+    snprintf(out->subtitle, sizeof out->subtitle, "%s%s", subtitle,
+             said_of(&seeds));
     return name_lines(out, drawing, "layer");
 }
 
@@ -187,16 +214,17 @@ es_status es_draw_nans(es_picture **out, es_drawing *drawing)
 
 /* Of each layer, or one for all: also where all are alike, bit by bit, so that
  * a NaN is like a NaN. */
-static es_status load_slopes(panel *out, es_drawing *drawing,
-                             const es_run_summary *run)
+static es_status load_slopes(panel *out, es_drawing *drawing, size_t index)
 {
+    const es_run_summary *run = drawing->runs[index];
     es_run_lines *lines = &out->lines;
+    es_group_lines seeds;
     es_status status =
-        es_lines_read(lines, drawing, run,
-                      &(es_lines_query){.series = "slope",
-                                        .phase = run->phase,
-                                        .either = true,
-                                        .reduction = ES_REDUCE_MEAN});
+        read_seeds(out, &seeds, drawing, index,
+                   &(es_lines_query){.series = "slope",
+                                     .phase = run->phase,
+                                     .either = true,
+                                     .reduction = ES_REDUCE_MEAN});
     if (status < 0)
         return status;
     bool global = lines->n_lines > 1;
@@ -206,8 +234,9 @@ static es_status load_slopes(panel *out, es_drawing *drawing,
     global = global || lines->shape == ES_SHAPE_RUN;
     if (global)
         lines->n_lines = 1;
-    snprintf(out->subtitle, sizeof out->subtitle, "%s",
-             global ? "one slope for all layers" : "slope of each layer");
+    snprintf(out->subtitle, sizeof out->subtitle, "%s%s",
+             global ? "one slope for all layers" : "slope of each layer",
+             said_of(&seeds));
     status = name_lines(out, drawing, "layer");
     if (status == ES_OK && global) {
         out->curves[0].pen = ES_PEN_INK;

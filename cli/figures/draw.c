@@ -6,7 +6,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
-#include "analyzer/heads/heads.h"
+#include "analyzer/heads/details.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
 
@@ -52,7 +52,7 @@ char *es_drawing_step(char *out, const es_run_summary *run)
 
 const char *es_drawing_title(const es_drawing *drawing, size_t i)
 {
-    return es_summary_title(drawing->runs[i], drawing->runs, drawing->n);
+    return drawing->labels.text[i];
 }
 
 /* "run-heatmap.png" in the current directory or the folder requested, after the
@@ -65,9 +65,14 @@ static es_status name_file(char out[PATH_MAX], const es_figure_job *job,
     const char *base = slash ? slash + 1 : input;
     const char *dot = strrchr(base, '.');
     int n = (int)(dot && dot != base ? (size_t)(dot - base) : strlen(base));
-    int needed = snprintf(out, PATH_MAX, "%s%s%.*s-%s.%s", folder ? folder : "",
-                          folder ? "/" : "", n, base, es_figure_name(kind),
-                          es_format_name(job->options->pictures[kind].format));
+    bool composite = (int)kind == ES_FIGURE_COMPOSITE;
+    const char *name =
+        composite ? job->options->composite : es_figure_name(kind);
+    size_t n_name = composite ? job->options->n_composite : strlen(name);
+    int needed =
+        snprintf(out, PATH_MAX, "%s%s%.*s-%.*s.%s", folder ? folder : "",
+                 folder ? "/" : "", n, base, (int)n_name, name,
+                 es_format_name(job->options->pictures[kind].format));
     if (needed >= PATH_MAX)
         return es_fail(ES_EUSAGE, "%.80s...: the name is too long", out);
     if (folder && mkdir(folder, 0777) != 0 && errno != EEXIST)
@@ -92,8 +97,11 @@ es_series_scale es_drawing_scale(const es_drawing *drawing,
     const char *series = drawing->runs[0]->series;
     const es_head_statistic *head = es_head_statistic_find(series);
     bool is_entropy = strncmp(series, "entropy", 7) == 0;
+    const es_detail_line *detail = es_detail_find(series);
     bool amount = head ? head->is_amount
-                       : is_entropy || strcmp(series, "nan_activations") == 0;
+                  : detail
+                      ? detail->is_amount
+                      : is_entropy || strcmp(series, "nan_activations") == 0;
     double ceiling = NAN, low = amount ? fmin(range->low, 0) : range->low;
     es_series_scale scale = {isfinite(low) ? low : 0, top, false};
     for (size_t i = 0; i < drawing->n; i++)
@@ -148,7 +156,7 @@ static es_status write_picture(const es_picture *picture, es_drawing *drawing,
                                const es_figure_job *job, es_figure_kind kind)
 {
     const es_picture_request *request = &job->options->pictures[kind];
-    char name[PATH_MAX];
+    char name[PATH_MAX] = "";
     size_t most = drawing->n * NOTES_A_RUN + NOTES_OF_ALL;
     es_picture_note *notes;
     char(*texts)[NOTE_MAX];
@@ -180,8 +188,8 @@ static es_status write_picture(const es_picture *picture, es_drawing *drawing,
 
 /* --- the runs of a picture ------------------------------------------------*/
 
-static es_figure_style style_of(const es_figure_options *options,
-                                es_format format)
+es_figure_style es_figures_style(const es_figure_options *options,
+                                 es_format format)
 {
     static const es_figure_style media[] = {
         [ES_MEDIUM_SCREEN] = {.width = 0},
@@ -194,6 +202,7 @@ static es_figure_style style_of(const es_figure_options *options,
     style.title = options->title;
     style.colormap = options->colormap;
     style.theme = options->theme;
+    style.letters = options->letters;
     if (options->width > 0) { /* of the page, before its zoom */
         style.width = options->width / unit;
         style.height = options->height / unit;
@@ -228,7 +237,8 @@ static void report(reports *printed)
    what there is: a run without the series is no failure. */
 static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
                              reports *printed, const es_figure_job *job,
-                             es_figure_kind kind)
+                             es_figure_kind kind,
+                             const es_picture_request *request)
 {
     size_t n_left_out = 0;
     es_status status =
@@ -243,12 +253,58 @@ static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
         }
         if (++n_left_out == job->n)
             return status;
-        if (status == ES_ENOTFOUND && !job->options->pictures[kind].by_name)
+        if (status == ES_ENOTFOUND && !request->by_name)
             continue;
         report(printed);
         ++*n_failed;
     }
-    return drawing->n ? ES_OK : es_fail(ES_EARGUMENT, "no run to draw");
+    if (drawing->n && job->options->group == ES_GROUP_SEED &&
+        es_figure_groups(kind) &&
+        (status = es_drawing_group(drawing, job->runs, job->n)) < 0)
+        return status;
+    return drawing->n
+               ? es_run_labels_make(&drawing->labels, drawing->runs, drawing->n)
+               : es_fail(ES_EARGUMENT, "no run to draw");
+}
+
+/* Chooses the runs, and says what m is. es_drawing_end it in every case. */
+static es_status begin(es_drawing *drawing, size_t *n_failed, reports *printed,
+                       const es_figure_job *job, es_figure_kind kind,
+                       const es_picture_request *request)
+{
+    *drawing =
+        (es_drawing){.options = job->options,
+                     .baseline = job->baseline,
+                     .style = es_figures_style(job->options, request->format)};
+    es_status status =
+        choose_runs(drawing, n_failed, printed, job, kind, request);
+    if (status < 0)
+        return status;
+    const es_run_summary *first = drawing->runs[0];
+    bool same = true;
+    for (size_t i = 1; i < drawing->n; i++)
+        same = same && (drawing->runs[i]->m == first->m ||
+                        (isnan(drawing->runs[i]->m) && isnan(first->m)));
+    es_text to = es_text_begin(drawing->note, sizeof drawing->note);
+    es_text_append(&to, "max = ");
+    for (size_t i = 0; i < (same ? 1 : drawing->n); i++) {
+        char m[32] = "unknown"; /* without a finite value */
+        if (!isnan(drawing->runs[i]->m))
+            snprintf(m, sizeof m, "%.4g", drawing->runs[i]->m);
+        es_text_append(&to, "%s%s", i ? ", " : "", m);
+    }
+    es_text_append(&to, " (%s)", es_max_name(first->max.policy));
+    bool unit = first->unit && *first->unit;
+    const char *symbol = es_symbol_of(first->series);
+    snprintf(drawing->axis, sizeof drawing->axis, unit ? "%s (%s)" : "%s",
+             symbol ? symbol : first->series, first->unit);
+    return ES_OK;
+}
+
+static void end(es_drawing *drawing)
+{
+    es_drawing_clear(drawing);
+    es_run_labels_free(&drawing->labels);
 }
 
 static es_status make(size_t *n_failed, reports *printed,
@@ -256,39 +312,41 @@ static es_status make(size_t *n_failed, reports *printed,
 {
     const es_picture_request *request = &job->options->pictures[kind];
     es_picture *picture = NULL;
-    es_drawing drawing = {.options = job->options,
-                          .baseline = job->baseline,
-                          .style = style_of(job->options, request->format)};
-    es_status status;
-    if ((status = choose_runs(&drawing, n_failed, printed, job, kind)) < 0)
-        goto done;
-    const es_run_summary *first = drawing.runs[0];
-    bool same = true;
-    for (size_t i = 1; i < drawing.n; i++)
-        same = same && (drawing.runs[i]->m == first->m ||
-                        (isnan(drawing.runs[i]->m) && isnan(first->m)));
-    es_text to = es_text_begin(drawing.note, sizeof drawing.note);
-    es_text_append(&to, "max = ");
-    for (size_t i = 0; i < (same ? 1 : drawing.n); i++) {
-        char m[32] = "unknown"; /* without a finite value */
-        if (!isnan(drawing.runs[i]->m))
-            snprintf(m, sizeof m, "%.4g", drawing.runs[i]->m);
-        es_text_append(&to, "%s%s", i ? ", " : "", m);
-    }
-    es_text_append(&to, " (%s)", es_max_name(first->max.policy));
-    bool unit = first->unit && *first->unit;
-    snprintf(drawing.axis, sizeof drawing.axis, unit ? "%s (%s)" : "%s",
-             first->series, first->unit);
-    if ((status = es_figure_entries[kind].draw(&picture, &drawing)) == ES_OK)
+    es_drawing drawing;
+    es_status status = begin(&drawing, n_failed, printed, job, kind, request);
+    if (status == ES_OK &&
+        (status = es_figure_entries[kind].draw(&picture, &drawing)) == ES_OK)
         status = write_picture(picture, &drawing, job, kind);
-done:
     if (status == ES_ENOTFOUND && !request->by_name) {
         if (!job->quiet)
             es_print_note("no %s: %s", es_figure_name(kind), es_message());
         status = ES_OK;
     }
     es_picture_free(picture);
-    es_drawing_clear(&drawing);
+    end(&drawing);
+    return status;
+}
+
+/* The same of several figures on one page. */
+static es_status make_composite(size_t *n_failed, reports *printed,
+                                const es_figure_job *job)
+{
+    const es_figure_options *options = job->options;
+    const int kind = ES_FIGURE_COMPOSITE;
+    es_picture *picture = NULL;
+    es_drawing drawings[ES_COMPOSITE_MOST] = {{.n = 0}};
+    es_status status = ES_OK;
+    for (size_t i = 0; i < options->n_parts && status == ES_OK; i++)
+        status = begin(&drawings[i], n_failed, printed, job, options->parts[i],
+                       &options->pictures[kind]);
+    if (status == ES_OK &&
+        (status = es_composite_draw(&picture, drawings, options->parts,
+                                    options->n_parts)) == ES_OK)
+        status =
+            write_picture(picture, &drawings[0], job, (es_figure_kind)kind);
+    es_picture_free(picture);
+    for (size_t i = 0; i < options->n_parts; i++)
+        end(&drawings[i]);
     return status;
 }
 
@@ -297,11 +355,13 @@ es_status es_figures_make(size_t *n_failed, const es_figure_job *job)
     es_status first = ES_OK;
     reports printed = {NULL, 0};
     *n_failed = 0;
-    for (int i = 0; i < ES_N_FIGURES && job->n; i++) {
+    for (int i = 0; i < ES_N_PICTURES && job->n; i++) {
         size_t n = 0;
         if (!job->options->pictures[i].wanted)
             continue;
-        es_status status = make(&n, &printed, job, (es_figure_kind)i);
+        es_status status = i == ES_FIGURE_COMPOSITE
+                               ? make_composite(&n, &printed, job)
+                               : make(&n, &printed, job, (es_figure_kind)i);
         if (status == ES_OK) {
             *n_failed += n;
             continue;

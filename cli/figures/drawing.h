@@ -3,6 +3,7 @@
 #define ES_DRAWING_H
 
 #include "cli/figures/figures.h"
+#include "cli/runs/labels.h"
 #include "render/figures/axis.h"
 
 /** The runs that one figure shows. */
@@ -10,7 +11,13 @@ typedef struct es_drawing {
     const es_figure_options *options;
     const es_run_summary **runs; /* (n) n >= 1 */
     size_t n;
-    const char *baseline; /* es_figure_job's */
+    es_run_labels labels; /* of the runs; es_run_labels_free */
+    /* Of runs that stand for seeds of a configuration (--group seed); NULL:
+       each for itself. */
+    const es_run_summary **members; /* (n) lists, one after the other */
+    size_t *n_members;              /* (n) in each */
+    size_t *n_of_all;               /* (n) with those left out */
+    const char *baseline;           /* es_figure_job's */
     es_figure_style style;
     char note[512]; /* "max = 3.87 (observed)" */
     char axis[256]; /* "entropy (nats)": of the summaries' values */
@@ -28,6 +35,23 @@ es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
 
 /** Frees all that was allocated for the drawing. */
 void es_drawing_clear(es_drawing *drawing);
+
+/**
+ * From runs to configurations: of runs that differ in the seed alone the first
+ * stands for all.
+ *
+ *   all  (n) runs, also those that were left out
+ *
+ * ES_OK or ES_ENOMEM.
+ */
+es_status es_drawing_group(es_drawing *drawing,
+                           const es_run_summary *const *all,
+                           size_t n) ES_MUST_USE;
+
+/** The runs that run i of the drawing stands for, itself if they are not
+ *  grouped: *out (returned) borrowed. */
+size_t es_drawing_members(const es_run_summary *const **out,
+                          const es_drawing *drawing, size_t i);
 
 /** What run i of the drawing is called. */
 const char *es_drawing_title(const es_drawing *drawing, size_t i);
@@ -84,6 +108,18 @@ extern const es_figure_entry es_figure_entries[ES_N_FIGURES];
 /** Can the figure show the run? As es_figure_fits. */
 es_status es_figure_fit(es_figure_kind kind,
                         const es_run_summary *run) ES_MUST_USE;
+
+/**
+ * Draws figures one below the other on a page: plots of the same number of
+ * columns begin and end at the same places, panels are lettered throughout, a
+ * legend that several would have stands once.
+ *
+ *   drawings, kinds  (n) n >= 1
+ *
+ * Returns as es_figure_draw; ES_EUSAGE too if the size is too small.
+ */
+es_status es_composite_draw(es_picture **out, es_drawing *drawings,
+                            const es_figure_kind *kinds, size_t n) ES_MUST_USE;
 
 #define ES_FIGURE_FUNCTIONS(kind, name, label, needs, series, other, help)     \
     es_figure_fits es_fits_##needs;                                            \

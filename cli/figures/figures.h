@@ -13,6 +13,13 @@ typedef enum es_figure_kind {
     ES_FIGURES(ES_FIGURE_KIND) ES_N_FIGURES
 } es_figure_kind;
 
+/** Beside them: one page of several, one below the other. */
+enum {
+    ES_FIGURE_COMPOSITE = ES_N_FIGURES,
+    ES_N_PICTURES,
+    ES_COMPOSITE_MOST = 8
+};
+
 /** Where a figure is to be put down, which gives it its width. */
 typedef enum es_medium {
     ES_MEDIUM_SCREEN, /* as wide as its content wants */
@@ -21,12 +28,16 @@ typedef enum es_medium {
     ES_MEDIUM_SLIDE   /* 13.33 x 7.5 inches, in letters twice as large */
 } es_medium;
 
+/** Their names on the command line, in that order, then NULL. */
+extern const char *const es_media[];
+
 /** What the figure pareto has across. */
 typedef enum es_cost {
-    ES_COST_FLOPS,     /* of a forward pass: analyzer/arch/flops.h */
-    ES_COST_PARAMS,    /* weights in the layers' matrices */
-    ES_COST_NONLINEAR, /* numbers into nonlinear functions */
-    ES_COST_TOKENS     /* trained on */
+    ES_COST_FLOPS,         /* of a forward pass: analyzer/cost/flops.h */
+    ES_COST_PARAMS,        /* weights in the layers' matrices */
+    ES_COST_COMMUNICATION, /* of a private forward pass: analyzer/cost/cost.h */
+    ES_COST_LATENCY,       /* the same */
+    ES_COST_TOKENS         /* trained on */
 } es_cost;
 
 /** What the command line says of one figure. */
@@ -44,9 +55,17 @@ typedef enum es_heads_spread {
     ES_SPREAD_QUARTILES /* between the quartiles */
 } es_heads_spread;
 
+/** Which runs are one line, or one panel. */
+typedef enum es_grouping { ES_GROUP_NONE, ES_GROUP_SEED } es_grouping;
+
 /** Strings are argv's. Zero is a good default for every member. */
 typedef struct es_figure_options {
-    es_picture_request pictures[ES_N_FIGURES];
+    es_picture_request pictures[ES_N_PICTURES];
+    es_figure_kind parts[ES_COMPOSITE_MOST]; /* (n_parts) of the composite */
+    size_t n_parts;
+    const char *composite; /* (n_composite) its name: "heatmap+curves" */
+    size_t n_composite;
+    bool letters;       /* panels are called (a), (b), ... */
     const char *folder; /* of names of ours; NULL: the current one */
     const char *title;
     double width, height; /* pixels of a PNG, points of others; 0: as wanted */
@@ -54,6 +73,8 @@ typedef struct es_figure_options {
     es_theme theme;
     es_medium medium;
     es_heads_spread spread; /* curves */
+    es_grouping group;      /* mean and range of the runs; of heatmaps the
+                               mean: es_figure_groups */
     bool by_head;           /* curves: the heads of `layer` instead */
     int64_t layer;
     bool logarithmic; /* curves, nans, loss */
@@ -65,7 +86,8 @@ typedef struct es_figure_options {
 /** "heatmap": the name of --figure. */
 const char *es_figure_name(es_figure_kind kind);
 
-/** Requests the figures of a list: "heatmap,loss". ES_OK or ES_EUSAGE. */
+/** Requests the figures of a list: "heatmap,loss"; "heatmap+curves": on one
+ *  page, once in the list. It is kept. ES_OK or ES_EUSAGE. */
 es_status es_figures_want(es_figure_options *options,
                           const char *list) ES_MUST_USE;
 
@@ -75,6 +97,16 @@ void es_figures_want_all(es_figure_options *options, const char *folder);
 /** Requests one figure; file may be NULL. */
 void es_figures_want_one(es_figure_options *options, es_figure_kind kind,
                          const char *file);
+
+/** Is it wanted, by itself or on a page with others? */
+bool es_figure_is_drawn(const es_figure_options *options, es_figure_kind kind);
+
+/** Can it show seeds of one configuration as one? */
+bool es_figure_groups(es_figure_kind kind);
+
+/** ES_OK; ES_EUSAGE if runs are to be grouped and a figure that is wanted by
+ *  name cannot. */
+es_status es_figures_check_group(const es_figure_options *options) ES_MUST_USE;
 
 bool es_figures_any(const es_figure_options *options);
 
@@ -90,10 +122,25 @@ es_status es_figures_set_size(es_figure_options *options,
  */
 bool es_figures_place(es_figure_options *options, const char *output);
 
+/**
+ * The format of one figure of the options' size: `format`, or else by its
+ * file's name, or PNG where that is NULL or "-" (standard output).
+ *
+ * ES_OK; ES_EUSAGE if format and name contradict each other, nothing says the
+ * format, or a picture of it cannot have the size.
+ */
+es_status es_figure_format(es_format *out, const es_figure_options *options,
+                           const char *file,
+                           const es_format *format) ES_MUST_USE;
+
 /** Chooses each figure's format: `format`, or else by its file's name. ES_OK;
  *  ES_EUSAGE if they contradict each other, or nothing says it. */
 es_status es_figures_set_format(es_figure_options *options,
                                 const es_format *format) ES_MUST_USE;
+
+/** Title, size, colours and medium as a chart takes them. */
+es_figure_style es_figures_style(const es_figure_options *options,
+                                 es_format format);
 
 /** Figures to be made, and what of. */
 typedef struct es_figure_job {

@@ -6,64 +6,52 @@
 
 #include <string.h>
 
-enum {
-    N_LENGTHS = 7,
-    FFN = 0,
-    ATTENTION = 1,
-    N_PARTS = 2,
-    SHARE_MAX = 8,
-    MOST_NAMED = 8
-};
-
-static const int64_t lengths[N_LENGTHS] = {128,  256,  512, 1024,
-                                           2048, 4096, 8192};
+enum { FFN = 0, ATTENTION = 1, N_PARTS = 2, MOST_NAMED = 8 };
 
 /* A model's bars, with their texts. */
 typedef struct stacks {
-    es_bar bars[N_LENGTHS * N_PARTS];
-    char texts[N_LENGTHS * N_PARTS][ES_COST_MAX];
-    char details[N_LENGTHS * N_PARTS][SHARE_MAX];
-    char total_texts[N_LENGTHS][ES_COST_MAX];
-    const char *totals[N_LENGTHS];
-    char subtitle[256];
+    es_bar bars[ES_N_COST_LENGTHS * N_PARTS];
+    char texts[ES_N_COST_LENGTHS * N_PARTS][ES_COST_MAX];
+    char details[ES_N_COST_LENGTHS * N_PARTS][ES_COST_MAX];
+    char total_texts[ES_N_COST_LENGTHS][ES_COST_MAX];
+    const char *totals[ES_N_COST_LENGTHS];
+    char subtitle[64];
     const char *archs[MOST_NAMED]; /* (n_archs) */
     size_t n_archs;
-    es_run_shape shape;
+    es_cost_model shape;
 } stacks;
 
 es_status es_fits_flops(const es_run_summary *run,
                         const es_figure_entry *figure)
 {
-    es_run_shape shape;
+    es_cost_model shape;
     return es_run_shape_read(&shape, run, figure->label);
 }
 
 static void fill(stacks *s)
 {
-    for (size_t g = 0; g < N_LENGTHS; g++) {
-        es_flops flops = es_flops_forward(&s->shape.shape, lengths[g]);
+    for (size_t g = 0; g < ES_N_COST_LENGTHS; g++) {
+        es_flops flops = es_flops_forward(&s->shape.shape, es_cost_lengths[g]);
         double parts[N_PARTS] = {flops.ffn, flops.attention};
         double total = flops.ffn + flops.attention;
         s->totals[g] = es_cost_print(s->total_texts[g], total);
         for (size_t p = 0; p < N_PARTS; p++) {
             size_t i = g * N_PARTS + p;
             double percent = 100 * parts[p] / total;
-            snprintf(s->details[i], SHARE_MAX,
-                     percent >= 99.5 && percent < 100 ? ">99%%" : "%.0f%%",
-                     percent);
-            s->bars[i] = (es_bar){.value = percent,
-                                  .text = es_cost_print(s->texts[i], parts[p]),
-                                  .detail = s->details[i]};
+            s->bars[i] =
+                (es_bar){.value = percent,
+                         .text = es_cost_print(s->texts[i], parts[p]),
+                         .detail = es_cost_print_share(s->details[i], percent)};
         }
     }
 }
 
-static bool is_same(const es_run_shape *a, const es_run_shape *b)
+static bool is_same(const es_cost_model *a, const es_cost_model *b)
 {
     return a->shape.n_layer == b->shape.n_layer &&
            a->shape.d_model == b->shape.d_model &&
-           es_flops_forward(&a->shape, lengths[0]).ffn ==
-               es_flops_forward(&b->shape, lengths[0]).ffn;
+           es_flops_forward(&a->shape, es_cost_lengths[0]).ffn ==
+               es_flops_forward(&b->shape, es_cost_lengths[0]).ffn;
 }
 
 /* One panel for all runs that cost the same, which it names. */
@@ -87,25 +75,39 @@ static es_status gather(stacks *all, size_t *n, const es_drawing *drawing)
         if (same == next)
             fill(&all[(*n)++]);
     }
-    for (stacks *s = all; s < all + *n; s++) {
-        es_text text = es_text_begin(s->subtitle, sizeof s->subtitle);
-        es_text_append(&text, "L = %lld, d = %lld",
-                       (long long)s->shape.shape.n_layer,
-                       (long long)s->shape.shape.d_model);
-        for (size_t i = 1; i < s->n_archs; i++)
-            es_text_append(&text, "%s%s", i == 1 ? "; the same: " : ", ",
-                           s->archs[i]);
-    }
+    for (stacks *s = all; s < all + *n; s++)
+        snprintf(s->subtitle, sizeof s->subtitle, "L = %lld, d = %lld",
+                 (long long)s->shape.shape.n_layer,
+                 (long long)s->shape.shape.d_model);
     return ES_OK;
+}
+
+/* What is counted, and which models are one panel. */
+static void make_note(char *out, size_t size, const stacks *all, size_t n)
+{
+    es_text to = es_text_begin(out, size);
+    es_text_append(
+        &to, "A forward pass over T tokens, embeddings and output excluded. "
+             "For each token and layer: FFN 4\u00a0m\u00a0d\u00b2 with "
+             "m\u00a0=\u00a04 unless the run says otherwise, fused "
+             "2\u00a0d\u00b2, removed 0; attention "
+             "8\u00a0d\u00b2\u00a0+\u00a02\u00a0T\u00a0d\u00a0+"
+             "\u00a0d\u00a0(T\u00a0+\u00a01).");
+    for (const stacks *s = all; s < all + n; s++) {
+        for (size_t i = 1; i < s->n_archs; i++)
+            es_text_append(&to, "%s%s%s%s", i > 1 ? ", " : " The same as ",
+                           i > 1 ? "" : s->archs[0], i > 1 ? "" : ": ",
+                           s->archs[i]);
+        es_text_append(&to, "%s", s->n_archs > 1 ? "." : "");
+    }
 }
 
 es_status es_draw_flops(es_picture **out, es_drawing *drawing)
 {
-    static const char *const groups[N_LENGTHS] = {"128", "256", "512", "1K",
-                                                  "2K",  "4K",  "8K"};
     static const char *const series[N_PARTS] = {
         [FFN] = "FFN", [ATTENTION] = "attention"};
     size_t n_panels = 0;
+    char note[2048];
     stacks *all;
     es_bars_panel *panels;
     es_status status;
@@ -118,23 +120,18 @@ es_status es_draw_flops(es_picture **out, es_drawing *drawing)
                                     .subtitle = all[i].subtitle,
                                     .bars = all[i].bars,
                                     .totals = all[i].totals};
-    es_bars figure = {
-        .style = drawing->style,
-        .panels = panels,
-        .n_panels = n_panels,
-        .groups = groups,
-        .n_groups = N_LENGTHS,
-        .series = series,
-        .n_series = N_PARTS,
-        .stacked = true,
-        .high = 100,
-        .y_text = "FLOPs (%)",
-        .group_text = "context length T",
-        .note = "A forward pass over T tokens, embeddings and output excluded. "
-                "For each token and layer: FFN 4\u00a0m\u00a0d\u00b2 with "
-                "m\u00a0=\u00a04 unless the run says otherwise, fused "
-                "2\u00a0d\u00b2, removed 0; attention "
-                "8\u00a0d\u00b2\u00a0+\u00a02\u00a0T\u00a0d\u00a0+"
-                "\u00a0d\u00a0(T\u00a0+\u00a01)."};
+    es_bars figure = {.style = drawing->style,
+                      .panels = panels,
+                      .n_panels = n_panels,
+                      .groups = es_cost_length_names,
+                      .n_groups = ES_N_COST_LENGTHS,
+                      .series = series,
+                      .n_series = N_PARTS,
+                      .stacked = true,
+                      .high = 100,
+                      .y_text = "FLOPs (%)",
+                      .group_text = "context length T",
+                      .note = note};
+    make_note(note, sizeof note, all, n_panels);
     return es_bars_draw(out, &figure);
 }

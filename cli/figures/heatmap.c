@@ -2,10 +2,12 @@
  * baseline's, head by head; which runs have heads. */
 #include "render/figures/heatmap.h"
 
+#include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "cli/figures/source.h"
 #include "cli/runs/damage.h"
 
+#include <math.h>
 #include <string.h>
 
 es_status es_fits_heads(const es_run_summary *run,
@@ -45,6 +47,51 @@ static es_heatmap_panel heads_of(const es_drawing *drawing, size_t i,
                               .n_heads = (int)run->n_columns};
 }
 
+/* Of several seeds of one shape the mean of their finite values, head by head;
+ * where none is finite what the first has. Its caption says of how many. */
+static es_status average(es_heatmap_panel *panel, es_drawing *drawing, size_t i,
+                         char caption[ES_CAPTION_MAX])
+{
+    const es_run_summary *const *members;
+    const es_run_summary *run = drawing->runs[i];
+    const size_t n = es_drawing_members(&members, drawing, i);
+    const size_t n_values = run->n_rows * run->n_columns;
+    size_t n_same = 0, n_broken = 0;
+    float *values;
+    if (n < 2)
+        return ES_OK;
+    es_status status = es_drawing_array(drawing, &values, n_values);
+    if (status < 0)
+        return status;
+    for (size_t k = 0; k < n_values; k++) {
+        double sum = 0;
+        size_t n_finite = 0;
+        n_same = 0;
+        for (size_t r = 0; r < n; r++) {
+            if (members[r]->n_rows != run->n_rows ||
+                members[r]->n_columns != run->n_columns ||
+                members[r]->step != run->step)
+                continue;
+            n_same++;
+            if (isfinite(members[r]->values[k])) {
+                sum += (double)members[r]->values[k];
+                n_finite++;
+            }
+        }
+        values[k] = n_finite ? (float)(sum / (double)n_finite) : run->values[k];
+    }
+    for (size_t r = 0; r < n; r++)
+        n_broken += members[r]->bands.nonfinite > 0;
+    panel->values = values;
+    es_text to = es_text_begin(caption, ES_CAPTION_MAX);
+    char step[ES_CAPTION_MAX];
+    es_text_append(&to, "%s, mean of %zu of %zu seeds",
+                   es_drawing_step(step, run), n_same, drawing->n_of_all[i]);
+    if (n_broken)
+        es_text_append(&to, ", %zu NaN", n_broken);
+    return ES_OK;
+}
+
 es_status es_draw_heatmap(es_picture **out, es_drawing *drawing)
 {
     char note[sizeof drawing->note + 64];
@@ -58,7 +105,10 @@ es_status es_draw_heatmap(es_picture **out, es_drawing *drawing)
     for (size_t i = 0; i < drawing->n; i++) {
         const es_run_summary *run = drawing->runs[i];
         panels[i] = heads_of(drawing, i, es_drawing_step(captions[i], run));
-        es_range_add_all(&range, run->values, run->n_rows * run->n_columns);
+        if ((status = average(&panels[i], drawing, i, captions[i])) < 0)
+            return status;
+        es_range_add_all(&range, panels[i].values,
+                         run->n_rows * run->n_columns);
     }
     es_series_scale scale =
         es_drawing_scale(drawing, &range, es_drawing_top(drawing));

@@ -14,32 +14,29 @@ enum { LINE_LEAST = 4 }; /* samples below which a line would say too much */
 
 /* A run's two lines. */
 typedef struct pair {
-    es_run_lines train, eval; /* one line each, or none */
-    char label[ES_CAPTION_MAX];
+    es_group_lines train, eval; /* one line each, or none */
+    char label[ES_GROUP_TEXT_MAX];
 } pair;
 
 /* --- reading --------------------------------------------------------------*/
 
 /* A regulariser in the loss is no perplexity: its own part, where it was
  * recorded. a_step: what a step counts for on the axis. */
-static es_status read_phase(es_run_lines *out, es_drawing *drawing, size_t i,
+static es_status read_phase(es_group_lines *out, es_drawing *drawing, size_t i,
                             es_phase phase, double a_step)
 {
-    const es_run_summary *run = drawing->runs[i];
     bool perplexity = drawing->options->perplexity;
     es_lines_query query = {
         .series = "ce", .phase = phase, .reduction = ES_REDUCE_MEAN};
     es_status status = ES_ENOTFOUND;
     if (perplexity)
-        status = es_lines_read(out, drawing, run, &query);
+        status = es_group_lines_read(out, drawing, i, &query, true);
     query.series = "loss";
     if (status == ES_ENOTFOUND)
-        status = es_lines_read(out, drawing, run, &query);
-    for (size_t k = 0; status == ES_OK && k < out->n; k++) {
-        out->steps[k] = (int64_t)fmin((double)out->steps[k] * a_step, 9e18);
-        if (perplexity && !es_is_missing(out->values[k]))
-            out->values[k] = expf(out->values[k]);
-    }
+        status = es_group_lines_read(out, drawing, i, &query, perplexity);
+    for (size_t k = 0; status == ES_OK && k < out->mean.n; k++)
+        out->mean.steps[k] =
+            (int64_t)fmin((double)out->mean.steps[k] * a_step, 9e18);
     return status == ES_ENOTFOUND ? ES_OK : status;
 }
 
@@ -57,14 +54,14 @@ static es_status choose_limit(double *out, es_drawing *drawing,
     es_distribution all;
     float *values;
     for (size_t i = 0; i < drawing->n; i++)
-        n_values += pairs[i].train.n + pairs[i].eval.n;
+        n_values += pairs[i].train.mean.n + pairs[i].eval.mean.n;
     es_status status = es_drawing_array(drawing, &values, n_values * 2);
     if (status < 0)
         return status;
     float *end = values;
     for (size_t i = 0; i < 2 * drawing->n; i++) {
         const pair *p = &pairs[i / 2];
-        const es_run_lines *lines = i % 2 ? &p->eval : &p->train;
+        const es_run_lines *lines = i % 2 ? &p->eval.mean : &p->train.mean;
         if (lines->n)
             memcpy(end, lines->values, lines->n * sizeof *end);
         end += lines->n;
@@ -80,11 +77,11 @@ static es_status choose_limit(double *out, es_drawing *drawing,
     return ES_OK;
 }
 
-static es_curve curve_of(const es_run_lines *lines, size_t color, es_pen pen)
+static es_curve curve_of(const es_group_lines *lines, size_t color, es_pen pen)
 {
-    return (es_curve){.x = lines->steps,
-                      .values = lines->values,
-                      .n = lines->n,
+    return (es_curve){.x = lines->mean.steps,
+                      .values = lines->mean.values,
+                      .n = lines->mean.n,
                       .pen = pen,
                       .color = color};
 }
@@ -93,7 +90,7 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
 {
     const es_figure_options *options = drawing->options;
     size_t n = drawing->n;
-    bool trained = false, evaluated = false;
+    bool trained = false, evaluated = false, ranges = false;
     pair *pairs;
     es_curve *curves; /* all training first: the evaluations lie above */
     es_status status;
@@ -110,29 +107,41 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
             (status = read_phase(&p->eval, drawing, i, ES_PHASE_EVAL, a_step)) <
                 0)
             return status;
-        snprintf(p->label, sizeof p->label, "%.60s",
-                 es_drawing_title(drawing, i));
-        curves[i] =
-            curve_of(&p->train, i, p->eval.n ? ES_PEN_THIN : ES_PEN_NORMAL);
-        curves[n + i] = curve_of(
-            &p->eval, i, p->eval.n < LINE_LEAST ? ES_PEN_MARKS : ES_PEN_STRONG);
-        curves[p->eval.n ? n + i : i].label = p->label;
-        trained = trained || p->train.n;
-        evaluated = evaluated || p->eval.n;
+        size_t shown = p->eval.mean.n ? n + i : i;
+        const es_group_lines *named = p->eval.mean.n ? &p->eval : &p->train;
+        curves[i] = curve_of(&p->train, i,
+                             p->eval.mean.n ? ES_PEN_THIN : ES_PEN_NORMAL);
+        curves[n + i] = curve_of(&p->eval, i,
+                                 p->eval.mean.n < LINE_LEAST ? ES_PEN_MARKS
+                                                             : ES_PEN_STRONG);
+        /* One training that did not end finite counts, evaluated or not. */
+        es_group_lines said = *named;
+        if (p->train.n_nonfinite > said.n_nonfinite)
+            said.n_nonfinite = p->train.n_nonfinite;
+        curves[shown].label = es_group_label(p->label, drawing, i, &said);
+        curves[shown].low = named->low.values;
+        curves[shown].high = named->high.values;
+        ranges = ranges || named->low.values;
+        trained = trained || p->train.mean.n;
+        evaluated = evaluated || p->eval.mean.n;
     }
+    char note[128];
     es_curves_panel panel = {.curves = curves, .n_curves = 2 * n};
-    es_curves figure = {
-        .style = drawing->style,
-        .panels = &panel,
-        .n_panels = 1,
-        .y_text = options->perplexity ? "perplexity" : "loss (nats)",
-        .logarithmic = options->logarithmic,
-        .x_text = options->tokens ? "tokens" : "step",
-        .colors = ES_CURVES_BY_CATEGORY,
-        .reference = NAN,
-        .note = trained && evaluated ? "thin: training; marks: held-out data"
-                : trained            ? "training"
-                                     : "held-out data"};
+    es_curves figure = {.style = drawing->style,
+                        .panels = &panel,
+                        .n_panels = 1,
+                        .y_text =
+                            options->perplexity ? "perplexity" : "loss (nats)",
+                        .logarithmic = options->logarithmic,
+                        .x_text = options->tokens ? "tokens" : "step",
+                        .colors = ES_CURVES_BY_CATEGORY,
+                        .reference = NAN,
+                        .note = note};
+    snprintf(note, sizeof note, "%s%s",
+             trained && evaluated ? "thin: training; marks: held-out data"
+             : trained            ? "training"
+                                  : "held-out data",
+             ranges ? "; mean and range of seeds" : "");
     if (!figure.logarithmic &&
         (status = choose_limit(&figure.limit, drawing, pairs)) < 0)
         return status;

@@ -41,6 +41,30 @@ es_status es_fits_series(const es_run_summary *run,
                : status;
 }
 
+bool es_figure_groups(es_figure_kind kind)
+{
+    return kind == ES_FIGURE_HEATMAP || kind == ES_FIGURE_CURVES ||
+           kind == ES_FIGURE_NANS || kind == ES_FIGURE_SLOPES ||
+           kind == ES_FIGURE_LOSS;
+}
+
+es_status es_figures_check_group(const es_figure_options *options)
+{
+    for (int i = 0; i < ES_N_FIGURES; i++) {
+        const es_figure_kind kind = (es_figure_kind)i;
+        bool named =
+            options->pictures[i].wanted && options->pictures[i].by_name;
+        for (size_t k = 0; k < options->n_parts; k++)
+            named = named || options->parts[k] == kind;
+        if (options->group != ES_GROUP_NONE && named && !es_figure_groups(kind))
+            return es_fail(ES_EUSAGE,
+                           "--group: %s has no mean of seeds: draw it by "
+                           "itself, without --group",
+                           es_figure_name(kind));
+    }
+    return ES_OK;
+}
+
 /* --- which ----------------------------------------------------------------*/
 
 void es_figures_want_one(es_figure_options *options, es_figure_kind kind,
@@ -60,38 +84,85 @@ void es_figures_want_all(es_figure_options *options, const char *folder)
         options->folder = folder;
 }
 
+/* The figure called by n letters. */
+static es_status find_kind(es_figure_kind *out, const char *name, size_t n)
+{
+    char known[512];
+    es_text text = es_text_begin(known, sizeof known);
+    for (int kind = 0; kind < ES_N_FIGURES; kind++) {
+        const char *other = es_figure_entries[kind].name;
+        *out = (es_figure_kind)kind;
+        if (strlen(other) == n && memcmp(other, name, n) == 0)
+            return ES_OK;
+        es_text_append(&text, "%s%s", kind ? ", " : "", other);
+    }
+    return es_fail(ES_EUSAGE, "--figure '%.*s': there are %s",
+                   (int)(n < 40 ? n : 40), name, known);
+}
+
+/* "heatmap+curves", n letters in all. */
+static es_status want_composite(es_figure_options *options, const char *list,
+                                size_t n)
+{
+    if (options->n_parts)
+        return es_fail(ES_EUSAGE,
+                       "--figure '%.*s': one page of several figures at a time",
+                       (int)(n < 40 ? n : 40), list);
+    for (const char *name = list; name <= list + n;) {
+        size_t length = strcspn(name, "+,");
+        if (options->n_parts == ES_COMPOSITE_MOST)
+            return es_fail(ES_EUSAGE,
+                           "--figure '%.40s...': at most %d figures on a page",
+                           list, ES_COMPOSITE_MOST);
+        es_status status =
+            find_kind(&options->parts[options->n_parts], name, length);
+        if (status < 0)
+            return status;
+        options->n_parts++;
+        name += length + 1;
+    }
+    options->composite = list;
+    options->n_composite = n;
+    options->pictures[ES_FIGURE_COMPOSITE].wanted = true;
+    options->pictures[ES_FIGURE_COMPOSITE].by_name = true;
+    return ES_OK;
+}
+
 es_status es_figures_want(es_figure_options *options, const char *list)
 {
     for (const char *name = list;; name++) {
         size_t n = strcspn(name, ",");
-        int kind = 0;
-        while (kind < ES_N_FIGURES &&
-               (strlen(es_figure_entries[kind].name) != n ||
-                memcmp(es_figure_entries[kind].name, name, n)))
-            kind++;
-        if (kind == ES_N_FIGURES) {
-            char known[512];
-            es_text text = es_text_begin(known, sizeof known);
-            for (int i = 0; i < ES_N_FIGURES; i++)
-                es_text_append(&text, "%s%s", i ? ", " : "",
-                               es_figure_entries[i].name);
-            return es_fail(ES_EUSAGE, "--figure '%.*s': there are %s",
-                           (int)(n < 40 ? n : 40), name, known);
-        }
-        es_figures_want_one(options, (es_figure_kind)kind, NULL);
+        es_figure_kind kind;
+        es_status status;
+        if (memchr(name, '+', n))
+            status = want_composite(options, name, n);
+        else if ((status = find_kind(&kind, name, n)) == ES_OK)
+            es_figures_want_one(options, kind, NULL);
+        if (status < 0)
+            return status;
         name += n;
         if (!*name)
             return ES_OK;
     }
 }
 
+bool es_figure_is_drawn(const es_figure_options *options, es_figure_kind kind)
+{
+    bool drawn = options->pictures[kind].wanted;
+    for (size_t i = 0; i < options->n_parts; i++)
+        drawn = drawn || options->parts[i] == kind;
+    return drawn;
+}
+
 bool es_figures_any(const es_figure_options *options)
 {
-    for (int i = 0; i < ES_N_FIGURES; i++)
+    for (int i = 0; i < ES_N_PICTURES; i++)
         if (options->pictures[i].wanted)
             return true;
     return false;
 }
+
+const char *const es_media[] = {"screen", "column", "page", "slide", NULL};
 
 /* --- where ----------------------------------------------------------------*/
 
@@ -117,7 +188,7 @@ bool es_figures_place(es_figure_options *options, const char *output)
 {
     es_picture_request *nameless = NULL;
     size_t n = 0;
-    for (int i = 0; i < ES_N_FIGURES; i++)
+    for (int i = 0; i < ES_N_PICTURES; i++)
         if (options->pictures[i].wanted && !options->pictures[i].file) {
             nameless = &options->pictures[i];
             n++;
@@ -129,34 +200,39 @@ bool es_figures_place(es_figure_options *options, const char *output)
     return n > 0;
 }
 
+es_status es_figure_format(es_format *out, const es_figure_options *options,
+                           const char *file, const es_format *format)
+{
+    es_format by_name = ES_FORMAT_PNG;
+    bool named = file && es_format_of_path(&by_name, file);
+    *out = format ? *format : by_name;
+    if (named && *out != by_name)
+        return es_fail(ES_EUSAGE, "--format %s does not go with the name %s",
+                       es_format_name(*out), file);
+    if (!named && !format && file && strcmp(file, "-") != 0)
+        return es_fail(ES_EUSAGE,
+                       "%s: end the name in .png, .svg or .pdf, or give "
+                       "--format",
+                       file);
+    es_status status =
+        options->width > 0
+            ? es_format_check_size(*out, options->width, options->height)
+            : ES_OK;
+    return status < 0 ? es_fail(status, "--size: %s", es_message()) : ES_OK;
+}
+
 es_status es_figures_set_format(es_figure_options *options,
                                 const es_format *format)
 {
-    for (int i = 0; i < ES_N_FIGURES; i++) {
+    /* All before anything is drawn: their formats may differ. */
+    for (int i = 0; i < ES_N_PICTURES; i++) {
         es_picture_request *picture = &options->pictures[i];
-        const char *file = picture->file;
-        es_format by_name = ES_FORMAT_PNG;
         if (!picture->wanted)
             continue;
-        bool named = file && es_format_of_path(&by_name, file);
-        picture->format = format ? *format : by_name;
-        if (named && picture->format != by_name)
-            return es_fail(ES_EUSAGE,
-                           "--format %s does not go with the name %s",
-                           es_format_name(*format), file);
-        if (!named && !format && file && strcmp(file, "-") != 0)
-            return es_fail(ES_EUSAGE,
-                           "%s: end the name in .png, .svg or .pdf, or give "
-                           "--format",
-                           file);
-        /* Before anything is drawn: some pictures may be of another format. */
         es_status status =
-            options->width > 0
-                ? es_format_check_size(picture->format, options->width,
-                                       options->height)
-                : ES_OK;
+            es_figure_format(&picture->format, options, picture->file, format);
         if (status < 0)
-            return es_fail(status, "--size: %s", es_message());
+            return status;
     }
     return ES_OK;
 }

@@ -22,7 +22,7 @@ typedef struct plan {
 es_status es_fits_pareto(const es_run_summary *run,
                          const es_figure_entry *figure)
 {
-    es_run_shape shape;
+    es_cost_model shape;
     if (!es_is_missing(run->eval_ppl))
         return es_run_shape_read(&shape, run, figure->label);
     return es_fail(ES_ENOTFOUND,
@@ -143,14 +143,16 @@ es_status es_draw_pareto(es_picture **out, es_drawing *drawing)
             es_range_add(&x, p.points[i].x);
             es_range_add(&y, p.points[i].y);
         }
-    return es_scatter_draw(out, &(es_scatter){.style = drawing->style,
-                                              .points = p.points,
-                                              .n = drawing->n,
-                                              .x_log = is_wide(&x),
-                                              .y_log = is_wide(&y),
-                                              .x_counts = true,
-                                              .front = true,
-                                              .x_text = es_cost_text(cost),
-                                              .y_text = "perplexity, eval",
-                                              .note = p.note});
+    return es_scatter_draw(
+        out, &(es_scatter){.style = drawing->style,
+                           .points = p.points,
+                           .n = drawing->n,
+                           .x_log = is_wide(&x),
+                           .y_log = is_wide(&y),
+                           .x_counts = cost != ES_COST_COMMUNICATION &&
+                                       cost != ES_COST_LATENCY,
+                           .front = true,
+                           .x_text = es_cost_text(cost),
+                           .y_text = "perplexity, eval",
+                           .note = p.note});
 }

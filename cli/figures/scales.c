@@ -16,7 +16,6 @@ static es_status read_scale(es_curve *out, es_drawing *drawing, size_t i,
     const es_run_summary *run = drawing->runs[i];
     es_slice slice;
     int64_t *layers;
-    char *label;
     es_status status =
         es_slice_read(&slice, drawing, run, name, run->phase, run->step);
     if (status == ES_ENOTFOUND) {
@@ -24,14 +23,12 @@ static es_status read_scale(es_curve *out, es_drawing *drawing, size_t i,
         status = has == ES_ENOTFOUND ? ES_OK : has == ES_OK ? status : has;
     }
     if (status < 0 ||
-        (status = es_drawing_array(drawing, &layers, slice.n_rows)) < 0 ||
-        (status = es_drawing_array(drawing, &label, ES_CAPTION_MAX)) < 0)
+        (status = es_drawing_array(drawing, &layers, slice.n_rows)) < 0)
         return status;
-    snprintf(label, ES_CAPTION_MAX, "%.60s", es_drawing_title(drawing, i));
     for (size_t l = 0; l < slice.n_rows; l++)
         layers[l] = (int64_t)l;
     bool fits = slice.values && slice.n_columns == 1;
-    *out = (es_curve){.label = label,
+    *out = (es_curve){.label = es_drawing_title(drawing, i),
                       .x = layers,
                       .values = slice.values,
                       .n = fits ? slice.n_rows : 0,
@@ -52,7 +49,8 @@ es_status es_draw_scales(es_picture **out, es_drawing *drawing)
         for (size_t i = 0; i < drawing->n; i++)
             if ((status = read_scale(&curves[i], drawing, i, names[k])) < 0)
                 return status;
-        panels[k] = (es_curves_panel){names[k], step, curves, drawing->n};
+        panels[k] =
+            (es_curves_panel){es_symbol_of(names[k]), step, curves, drawing->n};
     }
     return es_curves_draw(out, &(es_curves){.style = drawing->style,
                                             .panels = panels,

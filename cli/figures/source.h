@@ -56,6 +56,32 @@ es_status es_lines_read(es_run_lines *out, es_drawing *drawing,
                         const es_run_summary *run,
                         const es_lines_query *query) ES_MUST_USE;
 
+/** Runs of one configuration as lines: their mean, least and largest finite
+ *  value at each step that one of them has. */
+typedef struct es_group_lines {
+    es_run_lines mean, low, high; /* the latter two only of several runs */
+    size_t n_runs;                /* that have the series */
+    size_t n_nonfinite; /* of these, whose last sample is not finite */
+} es_group_lines;
+
+/**
+ * Reads a series of all runs that run i of the drawing stands for.
+ *
+ *   exponential  exp of the values
+ *
+ * A value is NaN where no run is finite and one is not; missing where all are.
+ * Returns as es_lines_read; ES_ENOTFOUND if no run has the series.
+ */
+es_status es_group_lines_read(es_group_lines *out, es_drawing *drawing,
+                              size_t i, const es_lines_query *query,
+                              bool exponential) ES_MUST_USE;
+
+#define ES_GROUP_TEXT_MAX 512
+
+/** "SM", or of several seeds "SM (2 of 3 seeds, 1 NaN)". Returns out. */
+char *es_group_label(char out[ES_GROUP_TEXT_MAX], const es_drawing *drawing,
+                     size_t i, const es_group_lines *lines);
+
 /** One sample of a series. The memory is the drawing's. */
 typedef struct es_slice {
     float *values; /* (n_rows,n_columns): (L,H), (L,1) or (1,1) by shape */

@@ -77,7 +77,7 @@ es_status es_draw_thresholds(es_picture **out, es_drawing *drawing)
                          .n_sides = N_SIDES,
                          .low = heads.low,
                          .high = heads.high,
-                         .scale_text = "threshold theta"};
+                         .scale_text = "threshold \xce\xb8"};
     figure.style.most_columns = 1;
     return es_heatmap_draw(out, &figure);
 }

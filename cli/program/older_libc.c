@@ -1,7 +1,7 @@
 /*
  * What Debian's static libraries take from glibc 2.36 and older ones have not:
- * the portable build (`make portable-scan`) links them for glibc 2.28. Nothing
- * of ours calls it; where libc has it, this file is empty.
+ * the portable build (`make portable-programs`) links them for glibc 2.28.
+ * Nothing of ours calls it; where libc has it, this file is empty.
  */
 #include <features.h>
 #include <stddef.h>

@@ -7,6 +7,7 @@
 #include "cli/program/command.h"
 #include "cli/report/report.h"
 #include "cli/runs/damage.h"
+#include "cli/runs/settings.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -180,7 +181,8 @@ static es_status read_run(es_report_run *to, size_t *n_absent,
 {
     es_status status;
     if ((status = es_summary_load(&to->summary, reader, run, &given->summary)) <
-        0)
+            0 ||
+        (status = es_run_settings_read(to->summary, reader, run)) < 0)
         return status;
     for (size_t i = 0; i < given->n_names; i++) {
         size_t n_found = 0;

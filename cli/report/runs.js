@@ -103,12 +103,29 @@ const Runs = (() => {
         cell({class: 'number'}, b.heads ? String(b.nonfinite) : '–');
     const member = (key) => (run) => number(run.summary, key);
 
+    const cost = (key, about) => (run) => {
+        const made = number(run.summary, key);
+        made.title = `${about}, modelled: ${made.title}`;
+        const low = Values.member(run.summary, key + '_low');
+        const high = Values.member(run.summary, key + '_high');
+        if (low.known) {
+            made.title += `, of 95 %: ${low.full} to ${high.full}`;
+            made.append(Dom.element('small', {class: 'muted'},
+                                    `${low.text}–${high.text}`));
+        }
+        return made;
+    };
+
     // [title, cell of a run, whether it is a number]
     const COLUMNS = [
         ['run', name], ['status', status], ['L × H', size, true],
         ['ctx', member('ctx'), true], ['step', member('step'), true],
         ['loss', member('loss'), true], ['ppl', member('ppl'), true],
         ['eval ppl', member('eval_ppl'), true],
+        ['GB, modelled', cost('modelled_gb', 'communication of a private ' +
+            'forward pass'), true],
+        ['min, modelled', cost('modelled_minutes', 'latency of a private ' +
+            'forward pass'), true],
         ['heads by quarter of m', bands], ['NaN', nonfinite, true],
         ['flags', flags], ['', download]];
 

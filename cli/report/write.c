@@ -6,6 +6,7 @@
 #include "cli/output/print.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/json.h"
+#include "cli/runs/labels.h"
 #include "render/colormap.h"
 
 #include <string.h>
@@ -18,6 +19,7 @@ typedef struct filling {
     const es_report_data *report;
     const es_report_options *options;
     const es_run_summary **all; /* (n_runs) of the report */
+    es_run_labels labels;       /* of them */
     const char *title;
     char *summary; /* (n_summary) as --json prints it */
     size_t n_summary;
@@ -52,8 +54,7 @@ static void put_about(const filling *f)
     es_json_write_array(&json, "runs");
     for (size_t i = 0; i < n; i++) {
         es_json_write_object(&json, NULL);
-        es_json_write_text(&json, "title",
-                           es_summary_title(f->all[i], f->all, n));
+        es_json_write_text(&json, "title", f->labels.text[i]);
         es_json_write_end(&json, "}");
     }
     es_json_write_end(&json, "]");
@@ -175,8 +176,10 @@ es_status es_report_write(FILE *out, es_report_data *report,
         es_summary_set_max(report->runs[i].summary, report->observed);
         f.all[i] = report->runs[i].summary;
     }
+    if ((status = es_run_labels_make(&f.labels, f.all, n)) < 0)
+        goto done;
     f.title = options->title ? options->title
-              : n == 1       ? es_summary_title(f.all[0], f.all, 1)
+              : n == 1       ? f.labels.text[0]
                              : "Attention entropy";
     if ((status = print_summary(&f)) < 0)
         goto done;
@@ -192,6 +195,7 @@ es_status es_report_write(FILE *out, es_report_data *report,
     status = put_page(&f);
 done:
     free(f.summary);
+    es_run_labels_free(&f.labels);
     free(f.all);
     return status;
 }

@@ -31,6 +31,55 @@ static int64_t severity(const es_run_summary *run)
     return run->judged ? (int64_t)es_summary_severity(run) : ES_UNKNOWN;
 }
 
+/* Modelled costs, in GB and minutes. */
+static es_modelled shown_cost(es_cost_kind kind, const es_run_summary *run)
+{
+    const es_modelled cost = es_cost_predict(kind, &run->model);
+    return (es_modelled){es_cost_shown(kind, cost.value),
+                         es_cost_shown(kind, cost.low),
+                         es_cost_shown(kind, cost.high)};
+}
+
+static es_modelled gigabytes(const es_run_summary *run)
+{
+    return shown_cost(ES_COST_BYTES, run);
+}
+
+static es_modelled minutes(const es_run_summary *run)
+{
+    return shown_cost(ES_COST_SECONDS, run);
+}
+
+static double modelled_gigabytes(const es_run_summary *run)
+{
+    return gigabytes(run).value;
+}
+
+static double least_gigabytes(const es_run_summary *run)
+{
+    return gigabytes(run).low;
+}
+
+static double most_gigabytes(const es_run_summary *run)
+{
+    return gigabytes(run).high;
+}
+
+static double modelled_minutes(const es_run_summary *run)
+{
+    return minutes(run).value;
+}
+
+static double least_minutes(const es_run_summary *run)
+{
+    return minutes(run).low;
+}
+
+static double most_minutes(const es_run_summary *run)
+{
+    return minutes(run).high;
+}
+
 /* --- columns that some tables do without ----------------------------------*/
 
 static bool is_unfinished(const es_run_summary *run)
@@ -78,6 +127,7 @@ enum {
     WHERE = ES_FIELD_IN_WHERE,
     SETTINGS = ES_FIELD_IN_SETTINGS,
     PANEL = ES_FIELD_IN_PANEL,
+    COMPARED = ES_FIELD_IN_COMPARED,
 };
 
 /* clang-format off: one row a field */
@@ -132,6 +182,14 @@ static const es_field fields[] = {
     {"max", TABLE | BANDS, MEMBER(m), .title = "m", .shown = has_own_max},
     {"severity", WHERE, INTEGER(severity), .kind = ES_FIELD_SEVERITY,
      .judged = true},
+    {"modelled_gb", JSON_END | WHERE | COMPARED, COMPUTED(modelled_gigabytes),
+     .title = "GB", .interval = gigabytes},
+    {"modelled_gb_low", JSON_END, COMPUTED(least_gigabytes)},
+    {"modelled_gb_high", JSON_END, COMPUTED(most_gigabytes)},
+    {"modelled_minutes", JSON_END | WHERE | COMPARED,
+     COMPUTED(modelled_minutes), .title = "minutes", .interval = minutes},
+    {"modelled_minutes_low", JSON_END, COMPUTED(least_minutes)},
+    {"modelled_minutes_high", JSON_END, COMPUTED(most_minutes)},
     {"collapse_before_nan", JSON_END, INTEGER(es_summary_collapse_before_nan)},
     {"flags", TABLE | CSV, .kind = ES_FIELD_FLAGS},
 };

@@ -40,7 +40,9 @@ enum {
     ES_FIELD_IN_JSON_END = 1 << 4, /* JSON: after "flags" */
     ES_FIELD_IN_WHERE = 1 << 5,    /* --where and --sort */
     ES_FIELD_IN_SETTINGS = 1 << 6, /* --compare: what runs may differ in */
-    ES_FIELD_IN_PANEL = 1 << 7     /* --tui; measured */
+    ES_FIELD_IN_PANEL = 1 << 7,    /* --tui; measured */
+    ES_FIELD_IN_COMPARED = 1 << 8  /* --compare: what follows from settings;
+                                      computed */
 };
 
 typedef struct es_field {
@@ -52,6 +54,8 @@ typedef struct es_field {
     const char *(*text)(const es_run_summary *run);
     int64_t (*integer)(const es_run_summary *run);
     double (*computed)(const es_run_summary *run);
+    es_modelled (*interval)(const es_run_summary *run); /* about it; NULL: it
+                                                           has none */
     const char *title; /* in table and panel; NULL: the name */
     bool (*shown)(const es_run_summary *run); /* the table has the column if
                                                  this holds for one of its

@@ -9,6 +9,8 @@
  *        "flags":[{"kind","severity","stands","onset","last","reported",
  *                  "layers":[..],"heads":[[layer,head],..],"value",
  *                  "threshold"}] or null if the run was not judged,
+ *        "modelled_gb","modelled_gb_low","modelled_gb_high",
+ *        "modelled_minutes","modelled_minutes_low","modelled_minutes_high",
  *        "collapse_before_nan","checksums",
  *        "damaged":[{"series","phase","step"}],"config":{..} or null}]}
  *
@@ -18,8 +20,10 @@
  * they were counted with; "reported" is the step of the sample that the flag
  * could first be reported at (schema 1 called it "told"); "config" is the
  * resolved configuration that the run keeps.
- * "flags_state":"damaged" follows flags where the newest samples of a judged
- * series are damaged: that no other flag stands is then not known.
+ * "modelled_gb" and "modelled_minutes" are of a private forward pass
+ * (analyzer/cost/cost.h) with intervals of 95 %; "missing" where there is no
+ * model of it. "flags_state":"damaged" follows flags where the newest samples
+ * of a judged series are damaged: that no other flag stands is then not known.
  * With --compare "comparison" follows the runs: cli/compare/compare.h.
  * Under rules of one's own "rules" follows the runs
  * (cli/alerts/rules/rules_file.h).

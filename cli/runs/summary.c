@@ -143,6 +143,12 @@ static es_status read_loss(float *loss, float *ppl, es_reader *reader,
     return ES_OK;
 }
 
+es_status es_summary_eval_ppl(float *out, es_reader *reader, size_t run)
+{
+    float loss;
+    return read_loss(&loss, out, reader, run, ES_PHASE_EVAL, ES_STEP_LAST);
+}
+
 static int ctx_of(const es_run_summary *summary)
 {
     return summary->ctx == ES_UNKNOWN ? 0 : (int)summary->ctx;
@@ -178,6 +184,9 @@ static es_status read_identity(es_run_summary *summary, es_reader *reader,
          (status = es_reader_is_written(reader, &written)) < 0) ||
         (status =
              es_reader_planned_steps(reader, run, &summary->planned_steps)) < 0)
+        return status;
+    status = es_run_model_read(&summary->model, reader, run, "a cost");
+    if (status < 0 && status != ES_ENOTFOUND)
         return status;
     summary->status = written ? es_run_status_name(info.status) : "interrupted";
     return es_reader_config(reader, run, &summary->config);
@@ -510,6 +519,7 @@ void es_summary_free(es_run_summary *summary)
     free(summary->arch);
     free(summary->family);
     free(summary->config);
+    es_run_settings_free(&summary->settings);
     free(summary->series);
     free(summary->unit);
     free(summary->values);

@@ -14,6 +14,8 @@
 #include "analyzer/flags/flags.h"
 #include "analyzer/statistics/stats.h"
 #include "cli/alerts/rules/rules_file.h"
+#include "cli/runs/model.h"
+#include "cli/runs/setting.h"
 #include "store/reader.h"
 #include <stdio.h>
 
@@ -85,6 +87,7 @@ typedef struct es_run_summary {
     int64_t d_model, vocab, batch, seed; /* or ES_UNKNOWN */
     int64_t planned_steps;               /* the same */
     int64_t last_step;                   /* of the run; or ES_UNKNOWN */
+    es_cost_model model; /* without sizes if it is unknown: costs are NaN */
 
     char *series, *unit; /* what `values` are */
     es_shape shape;
@@ -123,6 +126,7 @@ typedef struct es_run_summary {
                          judged over the whole run: flags in the phase
                          shown, further rules in their own */
     size_t n_flags;
+    es_run_settings settings; /* empty until es_run_settings_read */
 } es_run_summary;
 
 /**
@@ -156,6 +160,12 @@ void es_summary_free(es_run_summary *summary); /* NULL is fine */
 es_status es_summary_peak(double *out, int64_t *step, es_reader *reader,
                           size_t run,
                           const es_summary_options *options) ES_MUST_USE;
+
+/** The newest perplexity on held-out data, missing if there is none: the
+ *  eval_ppl of a summary, of a run that needs no series to show. As
+ *  es_summary_load. */
+es_status es_summary_eval_ppl(float *out, es_reader *reader,
+                              size_t run) ES_MUST_USE;
 
 /** The larger of two peaks, of which either may be NaN. */
 double es_peak_of(double a, double b);
@@ -198,12 +208,5 @@ int64_t es_summary_collapse_before_nan(const es_run_summary *summary);
 
 /** The highest severity that stands; ES_SEVERITY_NONE if none does. */
 es_severity es_summary_severity(const es_run_summary *summary);
-
-/**
- * What to call the run in a picture or a table: its arch, or its name where
- * two of the runs shown would read the same. Borrowed; escape it.
- */
-const char *es_summary_title(const es_run_summary *summary,
-                             const es_run_summary *const *all, size_t n);
 
 #endif

@@ -1,5 +1,4 @@
-/* What is said of a run in words: the flags that stand, the line about m, what
-   to call it. */
+/* What is said of a run in words: the flags that stand, the line about m. */
 #include "cli/runs/summary.h"
 
 #include "analyzer/base/checked.h"
@@ -144,15 +143,4 @@ bool es_summary_is_ok(const es_run_summary *summary)
 bool es_summary_alarms(const es_run_summary *summary)
 {
     return es_summary_severity(summary) >= ES_SEVERITY_ERROR;
-}
-
-const char *es_summary_title(const es_run_summary *summary,
-                             const es_run_summary *const *all, size_t n)
-{
-    size_t n_alike = 0;
-    if (!summary->arch || !*summary->arch)
-        return summary->name;
-    for (size_t i = 0; i < n; i++)
-        n_alike += all[i]->arch && strcmp(all[i]->arch, summary->arch) == 0;
-    return n_alike > 1 ? summary->name : summary->arch;
 }

@@ -9,6 +9,7 @@
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/json.h"
+#include "cli/runs/settings.h"
 #include "cli/scan/scan.h"
 #include "cli/scan/table.h"
 #include "cli/terminal/show.h"
@@ -212,6 +213,7 @@ static es_status show_summary(scan *s, es_reader *reader, size_t run,
         return add_text(s, *summary);
     if ((status = es_grow(&s->kept, s->n_kept + 1, sizeof *s->kept, "runs")) <
             0 ||
+        (status = es_run_settings_read(*summary, reader, run)) < 0 ||
         (s->comparison &&
          (status = es_comparison_add(s->comparison, reader, run, *summary,
                                      is_baseline(s))) < 0))
@@ -321,6 +323,17 @@ static int in_order(const void *a, const void *b, void *order)
     return sign ? sign : (x->number > y->number) - (x->number < y->number);
 }
 
+/* A key that no run has is probably misspelled. */
+static void note_key(const scan *s)
+{
+    const char *key = s->options.order.key;
+    size_t n = 0;
+    for (size_t i = 0; key && i < s->n_kept; i++)
+        n += es_run_settings_find(&s->kept[i]->settings, key) != NULL;
+    if (key && n == 0 && s->n_kept)
+        es_print_note("--sort config.%.40s: no run has it", key);
+}
+
 static es_status print_together(scan *s)
 {
     es_status status;
@@ -345,6 +358,7 @@ static void show_together(scan *s)
         s->observed = es_peak_of(s->observed, s->kept[i]->peak);
     for (size_t i = 0; i < s->n_kept; i++)
         es_summary_set_max(s->kept[i], s->observed);
+    note_key(s);
     if (s->options.order.given && s->n_kept)
         qsort_r(s->kept, s->n_kept, sizeof *s->kept, in_order,
                 &s->options.order);
@@ -400,7 +414,7 @@ static es_status show_runs(scan *s)
     summary->without_flags =
         s->options.text == ES_TEXT_NONE && !s->options.check &&
         !es_where_judges(&s->options.where) && !s->options.order.given &&
-        !s->options.figures.pictures[ES_FIGURE_TIMELINE].wanted;
+        !es_figure_is_drawn(&s->options.figures, ES_FIGURE_TIMELINE);
     if (s->options.compare && s->options.text != ES_TEXT_NONE &&
         (status = es_comparison_new(&s->comparison, summary)) < 0)
         return status;

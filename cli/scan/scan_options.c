@@ -66,11 +66,11 @@ ES_OPTION_READER(read_order, es_order_parse)
 
 /* --- the table ------------------------------------------------------------*/
 
-/* In the order of es_medium, es_heads_spread and es_cost. */
-static const char *const media[] = {"screen", "column", "page", "slide", NULL};
+/* In the order of es_heads_spread, es_grouping and es_cost. */
 static const char *const spreads[] = {"none", "range", "quartiles", NULL};
-static const char *const costs[] = {"flops", "params", "nonlinear", "tokens",
-                                    NULL};
+static const char *const groupings[] = {"none", "seed", NULL};
+static const char *const costs[] = {"flops",   "params", "communication",
+                                    "latency", "tokens", NULL};
 
 /* Tags: the figures that have an option, and that it is for pictures alone. */
 #define PICTURE (1u << 31)
@@ -91,7 +91,8 @@ static const es_option table[] = {
     {"nans", 0, "[FILE]", "draw the count of NaN in every layer (RUN-nans.png)",
      FIGURE_OF(NANS)},
     {"figure", 0, "NAME[,NAME...]",
-     "draw the figures named: see below (RUN-NAME.png)",
+     "draw the figures named: see below (RUN-NAME.png); NAME+NAME...: on one "
+     "page, aligned",
      ES_OPT_CALL(es_scan_options, figures, read_figures)},
     {"all", 0, "[DIR]",
      "draw every figure that the runs have the series for, into DIR",
@@ -114,8 +115,11 @@ static const es_option table[] = {
     {"for", 0, "MEDIUM",
      "the width of a paper's column or page, or of a slide (screen: as wide "
      "as the content wants)",
-     ES_OPT_CHOICE(es_scan_options, figures.medium, media),
+     ES_OPT_CHOICE(es_scan_options, figures.medium, es_media),
      .expects = "screen, column, page or slide", .tags = PICTURE},
+    {"letters", 0, NULL,
+     "call the panels (a), (b), ..., as those of several figures on a page are",
+     ES_OPT_FLAG(es_scan_options, figures.letters), .tags = PICTURE},
     {"title", 0, "TEXT", "title above the picture",
      ES_OPT_TEXT(es_scan_options, figures.title), .tags = PICTURE},
     {"colormap", 0, "NAME", "viridis, cividis or magma",
@@ -132,6 +136,14 @@ static const es_option table[] = {
      ES_OPT_CHOICE(es_scan_options, figures.spread, spreads),
      .expects = "none, range or quartiles", .tags = PICTURE | OF(CURVES),
      .value = "none"},
+    {"group", 0, "KEY",
+     "heatmap, curves, nans, slopes, loss: seed: runs that differ in it alone "
+     "as their mean, of lines with their range",
+     ES_OPT_CHOICE(es_scan_options, figures.group, groupings),
+     .expects = "none or seed",
+     .tags =
+         PICTURE | OF(HEATMAP) | OF(CURVES) | OF(NANS) | OF(SLOPES) | OF(LOSS),
+     .value = "none"},
     {"heads", 0, "LAYER",
      "curves: the heads of one layer instead of the layers",
      ES_OPT_CALL(es_scan_options, figures, read_heads),
@@ -142,9 +154,10 @@ static const es_option table[] = {
     {"tokens", 0, NULL, "loss: over tokens instead of steps",
      ES_OPT_FLAG(es_scan_options, figures.tokens), .tags = PICTURE | OF(LOSS)},
     {"cost", 0, "COST",
-     "what the figure pareto has across: flops, params, nonlinear or tokens",
+     "what the figure pareto has across: flops, params, tokens, or as modelled "
+     "for private inference communication or latency",
      ES_OPT_CHOICE(es_scan_options, figures.cost, costs),
-     .expects = "flops, params, nonlinear or tokens",
+     .expects = "flops, params, communication, latency or tokens",
      .tags = PICTURE | OF(PARETO), .value = "flops"},
     {"recursive", 'r', NULL,
      "show the run files (*.db) below the folders given",
@@ -154,7 +167,8 @@ static const es_option table[] = {
      "eval_ppl<20'",
      ES_OPT_CALL(es_scan_options, where, read_where)},
     {"sort", 0, "FIELD",
-     "sort the runs, such as by eval_ppl; falling with a minus before it",
+     "sort the runs, such as by eval_ppl or config.gamma; falling with a minus "
+     "before it",
      ES_OPT_CALL(es_scan_options, order, read_order)},
     {"compare", 0, NULL,
      "hold the runs against each other: settings that differ, perplexity, "
@@ -212,6 +226,9 @@ const es_command es_scan_command = {
         "picture and one colour scale.\n"
         "\n"
         "The figures of --figure:\n" ES_FIGURES_HELP "\n"
+        "Several on one page, aligned and with one legend: --figure\n"
+        "heatmap+curves+nans -o page.pdf\n"
+        "\n"
         "A sample whose checksum is wrong is shown as a missing value, and\n"
         "the exit code is 3. Files of older versions (schema 1) have no\n"
         "checksums: --json says which.\n"
@@ -295,16 +312,16 @@ static es_status place_output(es_scan_options *to)
    place, none in an input's. */
 static es_status check_places(es_scan_options *to)
 {
-    const char *places[ES_N_FIGURES + 1];
+    const char *places[ES_N_PICTURES + 1];
     es_status status;
-    for (int i = 0; i < ES_N_FIGURES; i++) {
+    for (int i = 0; i < ES_N_PICTURES; i++) {
         places[i] = to->figures.pictures[i].file;
         if (to->text == ES_TEXT_TABLE && places[i] &&
             strcmp(places[i], "-") == 0 && strcmp(to->text_file, "-") == 0)
             to->text = ES_TEXT_NONE;
     }
-    places[ES_N_FIGURES] = to->text != ES_TEXT_NONE ? to->text_file : NULL;
-    for (int i = 0; i <= ES_N_FIGURES; i++) {
+    places[ES_N_PICTURES] = to->text != ES_TEXT_NONE ? to->text_file : NULL;
+    for (int i = 0; i <= ES_N_PICTURES; i++) {
         for (int j = 0; j < i; j++)
             if (places[i] && places[j] && strcmp(places[i], places[j]) == 0)
                 return es_fail(ES_EUSAGE, "%s: two outputs of one name",
@@ -323,7 +340,8 @@ static es_status check_users(const es_scan_options *to)
     char names[128];
     unsigned drawn = 0;
     for (int i = 0; i < ES_N_FIGURES; i++)
-        drawn |= to->figures.pictures[i].wanted ? 1u << i : 0;
+        drawn |=
+            es_figure_is_drawn(&to->figures, (es_figure_kind)i) ? 1u << i : 0;
     for (size_t i = 0; i < es_scan_command.n_options; i++) {
         const es_option *option = &es_scan_command.options[i];
         const unsigned figures = option->tags & ~PICTURE;
@@ -347,6 +365,13 @@ static es_status check_users(const es_scan_options *to)
             return es_fail(ES_EUSAGE, "--%s is for --figure %s", option->name,
                            names);
     }
+    es_status status = es_figures_check_group(&to->figures);
+    if (status < 0)
+        return status;
+    if (to->figures.group != ES_GROUP_NONE &&
+        to->figures.spread != ES_SPREAD_NONE)
+        return es_fail(ES_EUSAGE, "--spread and --group exclude each other: "
+                                  "one range is shaded");
     if (has(to, "spread") && has(to, "heads"))
         return es_fail(ES_EUSAGE, "--spread and --heads exclude each other");
     return ES_OK;

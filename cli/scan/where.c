@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static es_status find_field(const es_field **out, const char *option,
                             const char *name, size_t n)
@@ -169,11 +170,49 @@ bool es_where_judges(const es_where *where)
 
 /* --- order ----------------------------------------------------------------*/
 
+#define CONFIG "config."
+
+/* Numbers before texts before none. */
+static int rank_of(const es_run_setting *setting)
+{
+    if (setting && setting->kind == ES_CONFIG_NUMBER)
+        return 0;
+    return !setting || setting->kind == ES_CONFIG_NULL ||
+                   strcasecmp(setting->text, "nan") == 0
+               ? 2
+               : 1;
+}
+
+static int compare_settings(const es_order *order, const es_run_summary *a,
+                            const es_run_summary *b)
+{
+    const es_run_setting *x = es_run_settings_find(&a->settings, order->key);
+    const es_run_setting *y = es_run_settings_find(&b->settings, order->key);
+    int rank = rank_of(x), other = rank_of(y), sign;
+    if (rank != other)
+        return rank - other;
+    if (rank == 2)
+        return 0;
+    sign = rank == 0 ? (x->number > y->number) - (x->number < y->number)
+                     : strcmp(x->text, y->text);
+    return order->falling ? -sign : sign;
+}
+
 es_status es_order_parse(es_order *out, const char *text)
 {
     bool falling = text[0] == '-';
     const char *name = text + falling;
     const es_field *field;
+    if (strncmp(name, CONFIG, strlen(CONFIG)) == 0) {
+        name += strlen(CONFIG);
+        if (!*name)
+            return es_fail(ES_EUSAGE,
+                           "--sort '%.40s': name a member of the "
+                           "configuration, such as config.gamma",
+                           text);
+        *out = (es_order){.given = true, .falling = falling, .key = name};
+        return ES_OK;
+    }
     es_status status = find_field(&field, "--sort", name, strlen(name));
     if (status == ES_OK && field->kind == ES_FIELD_FLAGS)
         status = find_field(&field, "--sort", "severity", strlen("severity"));
@@ -189,6 +228,8 @@ int es_order_compare(const es_order *order, const es_run_summary *a,
     int sign;
     if (!order->given)
         return 0;
+    if (!by)
+        return compare_settings(order, a, b);
     if (by->type == ES_FIELD_TEXT) {
         sign = strcmp(text_of(by, a), text_of(by, b));
     } else {

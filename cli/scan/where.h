@@ -42,15 +42,19 @@ bool es_where_judges(const es_where *where);
 /** An order of runs. Zero: as they come. */
 typedef struct es_order {
     bool given, falling;
-    const es_field *field;
+    const es_field *field; /* NULL: by `key` */
+    const char *key;       /* of the configuration; borrowed from the text */
 } es_order;
 
-/** "eval_ppl" or "-eval_ppl": falling. ES_OK or ES_EUSAGE. */
+/** "eval_ppl", "config.gamma" or "-eval_ppl": falling. `text` is kept. ES_OK or
+ *  ES_EUSAGE. */
 es_status es_order_parse(es_order *out, const char *text) ES_MUST_USE;
 
 /**
  * As qsort's: NaN and missing come last whichever way; runs that are alike
- * keep no order of their own: the caller breaks ties.
+ * keep no order of their own: the caller breaks ties. Of a configuration's key
+ * numbers come first, by their size, then what is none, by its letters; runs
+ * without the key are last. Their settings were read.
  */
 int es_order_compare(const es_order *order, const es_run_summary *a,
                      const es_run_summary *b);

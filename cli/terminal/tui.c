@@ -3,6 +3,7 @@
 #include "cli/terminal/tui.h"
 
 #include "analyzer/base/checked.h"
+#include "cli/runs/labels.h"
 
 #include <math.h>
 #include <string.h>
@@ -117,18 +118,20 @@ static places place(const es_tui *tui)
 /* --- drawing --------------------------------------------------------------*/
 
 static es_status draw_panels(es_screen *screen, const es_tui *tui,
-                             const places *p, const es_run_summary **all,
-                             size_t n_all)
+                             const places *p, const es_run_labels *labels)
 {
     int y = 0;
+    size_t n_shown = 0; /* before run i */
     es_status status = ES_OK;
+    for (size_t i = 0; i < p->first; i++)
+        n_shown += es_watched_shown(&tui->runs[i]) != NULL;
     for (size_t i = p->first; i < p->end && status == ES_OK; i++) {
         const es_watched *run = &tui->runs[i];
         size_t column = (i - p->first) % p->beside;
         if (column == 0 && i > p->first)
             y += height_of_row(tui, p, i - p->beside) + 1;
         const es_run_summary *shown = es_watched_shown(run);
-        const char *title = shown       ? es_summary_title(shown, all, n_all)
+        const char *title = shown       ? labels->plain[n_shown++]
                             : run->name ? run->name
                                         : run->path;
         int x = (int)column * (p->frame.width + BETWEEN);
@@ -171,6 +174,7 @@ es_status es_tui_draw(es_screen **out, size_t *n_shown, const es_tui *tui)
     const places p = place(tui);
     es_screen *screen = NULL;
     const es_run_summary **all;
+    es_run_labels labels = {.n = 0};
     size_t n_all = 0;
     es_status status = es_alloc(&all, tui->n_runs, sizeof *all, "runs");
     if (status < 0)
@@ -180,7 +184,8 @@ es_status es_tui_draw(es_screen **out, size_t *n_shown, const es_tui *tui)
             all[n_all++] = es_watched_shown(&tui->runs[i]);
     if ((status = es_screen_new(&screen, tui->terminal.depth,
                                 tui->terminal.width, p.height)) < 0 ||
-        (status = draw_panels(screen, tui, &p, all, n_all)) < 0) {
+        (status = es_run_labels_make(&labels, all, n_all)) < 0 ||
+        (status = draw_panels(screen, tui, &p, &labels)) < 0) {
         es_screen_free(screen);
         goto done;
     }
@@ -189,6 +194,7 @@ es_status es_tui_draw(es_screen **out, size_t *n_shown, const es_tui *tui)
     if (n_shown)
         *n_shown = p.end - p.first;
 done:
+    es_run_labels_free(&labels);
     free(all);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "analyzer/heads/heads.h"
+#include "cli/runs/settings.h"
 
 #include <math.h>
 #include <string.h>
@@ -182,13 +183,27 @@ static es_status keep_problem(es_watched *run, es_status status)
     return status;
 }
 
+/* The summary with the settings that labels are made of. */
+static es_status load(es_run_summary **out, const es_watched *run,
+                      es_reader *reader, const es_summary_options *options)
+{
+    es_run_summary *summary = NULL;
+    es_status status = es_summary_load(&summary, reader, run->index, options);
+    if (status == ES_OK &&
+        (status = es_run_settings_read(summary, reader, run->index)) == ES_OK)
+        *out = summary;
+    else
+        es_summary_free(summary);
+    return status;
+}
+
 es_status es_watched_read(es_watched *run, es_reader *reader,
                           const es_summary_options *options)
 {
     es_run_summary *judged = NULL;
     es_status status;
     if ((status = read_name(run, reader)) < 0 ||
-        (status = es_summary_load(&judged, reader, run->index, options)) < 0)
+        (status = load(&judged, run, reader, options)) < 0)
         return keep_problem(run, status);
     es_summary_free(run->judged);
     run->judged = judged;
@@ -228,7 +243,7 @@ es_status es_watched_move(es_watched *run, es_reader *reader, int64_t step,
     if (step != ES_STEP_LAST) {
         at.step = es_watched_step(run, step, 0);
         at.without_flags = true;
-        status = es_summary_load(&moment, reader, run->index, &at);
+        status = load(&moment, run, reader, &at);
     }
     if (status == ES_OK) {
         es_summary_free(run->moment);

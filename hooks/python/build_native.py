@@ -17,9 +17,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PROGRAMS = ("entropy-recorder", "entropy-scan")
-# The portable build leaves it out: it needs OpenMP and OpenBLAS.
-OPTIONAL_PROGRAMS = ("entropy-train",)
+PROGRAMS = ("entropy-recorder", "entropy-scan", "entropy-train")
 LIBRARIES = ("libentropyrecord.so", "libentropyscan.so")
 FOLDERS = ("fonts", "licenses")
 
@@ -42,7 +40,6 @@ class NativeBuildHook(BuildHookInterface):
     def _files(self) -> list[Path]:
         build = self._built()
         found = [build / name for name in PROGRAMS]
-        found += [build / name for name in OPTIONAL_PROGRAMS if (build / name).exists()]
         for name in LIBRARIES:  # the newest, by the name that it is loaded by
             found.append((build / name).resolve())
         for path in found:

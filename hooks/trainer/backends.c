@@ -46,6 +46,8 @@ static void find_library(char path[PATH_MAX])
     snprintf(path, PATH_MAX, LIBRARY);
 }
 
+/* It stays loaded: what it brought, drivers and threads, may not be taken out
+ * of a process. */
 static es_status load_library(es_ops_getter **out, const char *path)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -59,20 +61,16 @@ static es_status load_library(es_ops_getter **out, const char *path)
     const unsigned *stamp = dlsym(library, ES_OPS_STAMP_NAME);
     void *symbol = dlsym(library, ES_OPS_GETTER);
     if (stamp && symbol && *stamp == ES_OPS_STAMP) {
-        /* A function out of a data pointer, as POSIX means it; it stays
-         * loaded. */
+        /* A function out of a data pointer, as POSIX means it. */
         memcpy(out, &symbol, sizeof symbol);
         return ES_OK;
     }
-    es_status status =
-        stamp && symbol
-            ? es_fail(ES_EVERSION,
-                      "%s: is of another build of entropy-train: install both "
-                      "from one",
-                      path)
-            : es_fail(ES_EIO, "%s: is no back-end of entropy-train", path);
-    dlclose(library);
-    return status;
+    return stamp && symbol
+               ? es_fail(ES_EVERSION,
+                         "%s: is of another build of entropy-train: install "
+                         "both from one",
+                         path)
+               : es_fail(ES_EIO, "%s: is no back-end of entropy-train", path);
 }
 
 es_status es_ops_find(const es_ops **out, const char *name,
@@ -91,10 +89,14 @@ es_status es_ops_find(const es_ops **out, const char *name,
         return es_fail(ES_EUSAGE,
                        "no back-end is called '%s': use cpu, cuda or auto",
                        name);
-    if (precision != ES_FP32)
-        return no_precision(name, precision);
-    *out = &es_cpu_ops;
-    return ES_OK;
+    if (precision == ES_FP32)
+        *out = &es_cpu_ops;
+    else if (precision == ES_BF16)
+        *out = &es_cpu_bf16_ops;
+    return *out ? ES_OK
+                : es_fail(ES_EUSAGE,
+                          "back-end cpu has no precision %s: use fp32 or bf16",
+                          es_precision_names[precision]);
 }
 
 es_status es_ops_choose(const es_ops **out, const char *name,

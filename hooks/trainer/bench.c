@@ -7,6 +7,7 @@
 
 #include "analyzer/base/checked.h"
 #include "hooks/trainer/cpu/engine.h"
+#include "hooks/trainer/cpu/phases.h"
 #include "hooks/trainer/train_record.h"
 #include "hooks/trainer/trainer.h"
 #include <errno.h>
@@ -241,10 +242,81 @@ static void print_speed(FILE *out, const bench *b)
             1e3 * recorder, 100 * recorder / median);
 }
 
+/* --- where the time goes ---------------------------------------------------
+ * On the CPU: elsewhere operations run later than they are called. */
+
+#define N_PROFILED 8 /* steps after one more that warms up */
+
+/** The fastest step of a model of its own, its phases (ES_N_CPU_PHASES). */
+static es_status profile(double *seconds, double phases[ES_N_CPU_PHASES],
+                         const es_settings *settings, const int32_t *tokens)
+{
+    const es_ops *ops;
+    es_ops timed;
+    es_model *model = NULL;
+    es_status status = es_ops_find(&ops, es_cpu_ops.name, settings->precision);
+    if (status != ES_OK)
+        return status;
+    es_cpu_phases_wrap(&timed, ops);
+    status = es_model_new(&model, &settings->model, &timed, settings->threads);
+    *seconds = INFINITY;
+    for (int i = 0; i <= N_PROFILED && status == ES_OK; i++) {
+        double took[ES_N_CPU_PHASES], norm, start = read_clock(WALL);
+        es_losses losses;
+        es_cpu_phases_take(took);
+        es_model_zero_gradients(model);
+        if ((status = es_model_forward(model, &losses, tokens, tokens, true,
+                                       false)) == ES_OK &&
+            (status = es_model_backward(model, 1)) == ES_OK)
+            status = es_model_update(model, &settings->train, 0, &norm);
+        const double step = read_clock(WALL) - start;
+        es_cpu_phases_take(took);
+        if (i > 0 && step < *seconds) {
+            *seconds = step;
+            memcpy(phases, took, sizeof took);
+        }
+    }
+    es_model_free(model);
+    return status;
+}
+
+static es_status print_phases(FILE *out, const es_settings *settings)
+{
+    const es_model_config *config = &settings->model;
+    const size_t n = (size_t)config->batch * (size_t)config->ctx;
+    double seconds, rest, phases[ES_N_CPU_PHASES] = {0};
+    int32_t *tokens = NULL;
+    es_status status = es_alloc(&tokens, n, sizeof *tokens, "tokens");
+    for (size_t i = 0; status == ES_OK && i < n; i++)
+        tokens[i] =
+            (int32_t)(es_tokens_hash(&i, sizeof i) % (uint64_t)config->vocab);
+    if (status == ES_OK)
+        status = profile(&seconds, phases, settings, tokens);
+    free(tokens);
+    if (status != ES_OK)
+        return status;
+    fprintf(out,
+            "\nthe fastest of %d plain steps, on a model of its own: "
+            "%.3f ms\n",
+            N_PROFILED, 1e3 * (rest = seconds));
+    for (int i = 0; i < ES_N_CPU_PHASES; i++) {
+        if (i == ES_CPU_WAITING)
+            fprintf(out, "%-22s %9.3f ms %5.1f %%\n", "between operations",
+                    1e3 * rest, 100 * rest / seconds);
+        if (phases[i] > 0)
+            fprintf(out, "%-22s %9.3f ms %5.1f %%%s\n", es_cpu_phase_names[i],
+                    1e3 * phases[i], 100 * phases[i] / seconds,
+                    i == ES_CPU_WAITING ? " (part of the above)" : "");
+        rest -= phases[i];
+    }
+    return ES_OK;
+}
+
 es_status es_bench(FILE *out, const es_settings *settings)
 {
     bench b = {.settings = *settings, .n_pairs = (size_t)settings->pairs};
     b.settings.eval_every = 0;
+    b.settings.record_every = 1;
     b.settings.train.accumulate = 1;
     b.settings.train.steps = 2 * (settings->pairs + WARM_UP);
     es_status status = es_model_config_check(&settings->model);
@@ -265,7 +337,11 @@ es_status es_bench(FILE *out, const es_settings *settings)
         }
         rmdir(b.folder);
     }
+    const bool on_cpu = status == ES_OK && strcmp(b.trainer->settings.backend,
+                                                  es_cpu_ops.name) == 0;
     es_trainer_free(b.trainer);
+    if (on_cpu)
+        status = print_phases(out, &b.settings);
     for (int c = 0; c < N_CLOCKS; c++)
         for (int side = 0; side < N_SIDES; side++)
             free(b.seconds[c][side]);

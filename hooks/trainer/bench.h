@@ -15,6 +15,9 @@
  * differences within pairs are then compared by their median, which a few
  * interrupted steps do not move.
  *
+ * On the CPU back-end, at the end, a table of what the operations of a plain
+ * step take (cpu/phases.h): the fastest of a few steps of a second model.
+ *
  * Works in a folder of its own under $TMPDIR, which it removes.
  * ES_OK; ES_EUSAGE, ES_EIO, ES_ENOMEM, what es_recorder_open returns.
  */

@@ -388,6 +388,9 @@ static es_status verify(const es_settings *settings, es_verify_counts *counts)
         return es_fail(ES_EUSAGE, "no cases: name one directory or more");
     es_status status = es_ops_choose(&ops, settings->backend,
                                      settings->precision, note, sizeof note);
+    es_products_choice products = settings->products;
+    if (status == ES_OK && strcmp(ops->name, es_cpu_ops.name) == 0)
+        status = es_products_use(&products);
     if (status != ES_OK)
         return status;
     if (note[0])
@@ -451,6 +454,10 @@ static const char train_details[] =
     "goes on with one: its settings, and what the options beside it change,\n"
     "in the run file that --out names. What the model is cannot change, nor\n"
     "can the data. Under another --name it becomes a run of its own.\n\n"
+    "--products onednn needs libdnnl.so.2 (Debian's libdnnl2), or the file\n"
+    "that ENTROPY_TRAIN_ONEDNN names; auto takes it for shapes that it\n"
+    "multiplies faster, where the processor has AVX-512. The same bits come\n"
+    "from the same choice and the same number of threads.\n\n"
     "--backend cuda needs libentropytrain_cuda.so beside the program, or the\n"
     "file that ENTROPY_TRAIN_CUDA names, and a device. Parameters, optimiser,\n"
     "statistics and sums are fp32 or better in every --precision; the loss of\n"
@@ -476,7 +483,8 @@ static const char bench_details[] =
     "at every step and without measuring or recording. Prints tokens/s and\n"
     "the share of a step that recording takes: the median of the differences\n"
     "within pairs over the median of the steps without, and the interval that\n"
-    "holds that median with 95 % confidence.";
+    "holds that median with 95 % confidence. On the CPU, also where the time\n"
+    "of a plain step goes.";
 
 static const char probe_details[] =
     "Runs the held-out part of the data forward through a model that exists:\n"

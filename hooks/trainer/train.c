@@ -252,6 +252,38 @@ static es_status begin(loop *l, const es_settings *settings,
                : ES_OK;
 }
 
+static void warn_of_threads(loop *l, const es_checkpoint_state *state)
+{
+    char text[ES_MESSAGE_MAX];
+    int n_threads = es_model_n_threads(l->trainer->model);
+    if (n_threads == state->threads)
+        return;
+    snprintf(text, sizeof text,
+             "%d threads go on with what %d began: not the same bits as"
+             " without the stop",
+             n_threads, state->threads);
+    warn(l, text);
+}
+
+static void warn_of_products(loop *l, const es_settings *then)
+{
+    const es_settings *now = &l->trainer->settings;
+    const es_option *setting = es_setting_find("products");
+    char text[ES_MESSAGE_MAX], was[ES_SETTING_TEXT_MAX],
+        is[ES_SETTING_TEXT_MAX];
+    if (now->products == then->products || strcmp(now->backend, "cpu") != 0 ||
+        strcmp(then->backend, "cpu") != 0)
+        return;
+    es_option_print(was, sizeof was, then, setting);
+    es_option_print(is, sizeof is, now, setting);
+    snprintf(
+        text, sizeof text,
+        "--products %.32s goes on with what %.32s began: not the same bits as"
+        " without the stop",
+        is, was);
+    warn(l, text);
+}
+
 /** Goes on with what was known of the run. Where no step is left it was killed
  *  between its last checkpoint and its end: an evaluation at most is missing,
  *  and the word that it is finished. */
@@ -267,14 +299,8 @@ static void take_up(loop *l, const es_checkpoint *from)
     es_train_record_event(
         l->record, state->step, "resumed", ES_SEVERITY_INFO,
         es_resume_describe(text, sizeof text, from, &l->trainer->settings));
-    int n_threads = es_model_n_threads(l->trainer->model);
-    if (n_threads == state->threads)
-        return;
-    snprintf(text, sizeof text,
-             "%d threads go on with what %d began: not the same bits as"
-             " without the stop",
-             n_threads, state->threads);
-    warn(l, text);
+    warn_of_threads(l, state);
+    warn_of_products(l, &from->settings);
 }
 
 es_status es_train(es_train_result *result, const es_settings *settings,

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /** Series of a step, in one numbering: those of the run, of heads and layers,
- *  and parameters. */
+ *  details, and parameters. */
 typedef enum run_series {
     SERIES_LOSS,
     SERIES_CE,
@@ -24,7 +24,8 @@ typedef enum run_series {
     N_RUN_SERIES,
     HEADS = N_RUN_SERIES,
     LAYERS = HEADS + ES_N_HEAD_SERIES,
-    PARAMETERS = LAYERS + ES_N_LAYER_SERIES,
+    DETAILS = LAYERS + ES_N_LAYER_SERIES,
+    PARAMETERS = DETAILS + ES_N_DETAILS,
     N_SERIES = PARAMETERS + ES_N_PARAMETER_SERIES
 } run_series;
 
@@ -37,6 +38,7 @@ struct es_train_record {
     es_recorder *recorder;
     bool probes, scales;
     es_model_config config;
+    const es_model *model;           /* the trainer's */
     int numbers[N_PHASES][N_SERIES]; /* the recorder's */
     es_status trouble;               /* the first one */
     char message[ES_MESSAGE_MAX];
@@ -51,6 +53,26 @@ static void note(es_train_record *record, es_status status)
     snprintf(record->message, sizeof record->message, "%s", es_message());
 }
 
+/** Details of weights belong where parameters do, those of a step to training
+ *  alone. */
+static bool has_detail(const es_train_record *record, es_phase phase,
+                       es_detail detail)
+{
+    const es_detail_source source = es_details[detail].source;
+    const bool belongs = source <= ES_DETAIL_INPUTS ||
+                         phase == ES_PHASE_TRAIN ||
+                         (source == ES_DETAIL_WEIGHTS && record->probes);
+    return belongs && es_detail_exists(record->model, detail);
+}
+
+static bool has_head(const es_train_record *record, es_head_series series)
+{
+    return es_head_series_exists(series, record->config.arch.attention) &&
+           es_head_statistics[series].set <= record->config.record &&
+           (!es_row_statistic_is_of_scores(es_head_row(series)) ||
+            es_model_takes_scores(record->model));
+}
+
 /** Learning rate, gradient and speed belong to training alone; parameters to
  *  training, where evaluations have nothing to add, or to a probe. */
 static bool has_series(const es_train_record *record, es_phase phase, int i)
@@ -60,11 +82,12 @@ static bool has_series(const es_train_record *record, es_phase phase, int i)
         return (phase == ES_PHASE_EVAL) == record->probes &&
                es_parameter_series_exists(
                    config, (es_parameter_series)(i - PARAMETERS));
+    if (i >= DETAILS)
+        return has_detail(record, phase, (es_detail)(i - DETAILS));
     if (i >= LAYERS)
         return true;
     if (i >= HEADS)
-        return es_head_series_exists((es_head_series)(i - HEADS),
-                                     config->arch.attention);
+        return has_head(record, (es_head_series)(i - HEADS));
     if (i == SERIES_EREG)
         return config->arch.entropy_reg;
     if (i == SERIES_LOSS_SCALE && !record->scales)
@@ -77,9 +100,10 @@ static void declare(es_train_record *record, es_phase phase, int first, int end)
     for (int i = first; i < end; i++) {
         const char *name = i >= PARAMETERS
                                ? es_parameter_series_names[i - PARAMETERS]
-                           : i >= LAYERS ? es_layer_series_names[i - LAYERS]
-                           : i >= HEADS  ? es_head_statistics[i - HEADS].name
-                                         : run_series_names[i];
+                           : i >= DETAILS ? es_details[i - DETAILS].name
+                           : i >= LAYERS  ? es_layer_series_names[i - LAYERS]
+                           : i >= HEADS   ? es_head_statistics[i - HEADS].name
+                                          : run_series_names[i];
         int *number = &record->numbers[phase][i];
         es_shape shape;
         const char *unit;
@@ -144,6 +168,7 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
     record->probes = trainer->settings.verb == ES_VERB_PROBE;
     record->scales = es_model_scales_loss(trainer->model);
     record->config = trainer->settings.model;
+    record->model = trainer->model;
     snprintf(record->path, sizeof record->path, "%s", path);
     if ((status = open_recorder(record, trainer, path)) != ES_OK) {
         free(record);
@@ -172,6 +197,17 @@ static void push(es_train_record *record, int series, int64_t step,
     note(record, es_recorder_push(record->recorder, series, step, values, n));
 }
 
+/** Not of every record. */
+static void push_detail(es_train_record *record, int number, int64_t step,
+                        es_measure *measure, es_detail detail)
+{
+    const size_t n =
+        (size_t)record->config.n_layer *
+        (size_t)(es_detail_is_of_heads(detail) ? record->config.n_head : 1);
+    if (es_measure_has_detail(measure, detail))
+        push(record, number, step, es_measure_detail(measure, detail), n);
+}
+
 /** Those of the values that the phase has; measure NULL: of the run alone. */
 static void push_all(es_train_record *record, es_phase phase, int64_t step,
                      const double values[N_RUN_SERIES], es_measure *measure)
@@ -189,10 +225,13 @@ static void push_all(es_train_record *record, es_phase phase, int64_t step,
             push(record, record->numbers[phase][i], step,
                  es_measure_heads(measure, (es_head_series)(i - HEADS)),
                  n_layers * (size_t)record->config.n_head);
-        else if (i < PARAMETERS)
+        else if (i < DETAILS)
             push(record, record->numbers[phase][i], step,
                  es_measure_layers(measure, (es_layer_series)(i - LAYERS)),
                  n_layers);
+        else if (i < PARAMETERS)
+            push_detail(record, record->numbers[phase][i], step, measure,
+                        (es_detail)(i - DETAILS));
         else
             push(record, record->numbers[phase][i], step,
                  es_measure_parameters(measure, parameter),

@@ -91,6 +91,7 @@ es_status es_trainer_new_on(es_trainer **out, const es_settings *settings,
     if (status != ES_OK)
         return status;
     trainer->settings = *settings;
+    trainer->settings.model.record = settings->record;
     trainer->loss_scale.scale = ops->scales_loss ? ES_LOSS_SCALE_START : 1;
     snprintf(trainer->settings.backend, sizeof trainer->settings.backend, "%s",
              ops->name);
@@ -109,16 +110,24 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
     char note[ES_MESSAGE_MAX];
     es_status status;
     *out = NULL;
+    es_settings resolved = *settings;
     if ((status = es_ops_choose(&ops, settings->backend, settings->precision,
                                 note, sizeof note)) != ES_OK ||
-        (status = es_trainer_new_on(out, settings, ops)) != ES_OK)
+        (strcmp(ops->name, es_cpu_ops.name) == 0 &&
+         (status = es_products_use(&resolved.products)) != ES_OK) ||
+        (status = es_trainer_new_on(out, &resolved, ops)) != ES_OK)
         return status;
     es_cpu_engine engine = {.note = ""};
-    if (ops == &es_cpu_ops)
+    if (strcmp(ops->name, es_cpu_ops.name) == 0)
         es_cpu_engine_find(&engine);
     es_text text = es_text_begin((*out)->note, sizeof(*out)->note);
     es_text_append(&text, "%s%s%s", note, note[0] && engine.note[0] ? "; " : "",
                    engine.note);
+    if (resolved.record > ES_SERIES_CORE && !ops->details)
+        es_text_append(&text,
+                       "%s--record: back-end %s has lse and sink_rate"
+                       " beside core, and no more",
+                       text.length > 0 ? "; " : "", ops->name);
     return ES_OK;
 }
 
@@ -273,6 +282,17 @@ static es_status take_skipped_step(es_trainer *trainer, es_step *step)
                                  step->lr, &step->grad_norm);
 }
 
+/** Every so many records some details are due that cost more. */
+#define RECORDS_TO_ALL 10
+
+/** By the step alone, so that a resumed run has the same ones. */
+static bool is_due_for_all(const es_trainer *trainer, int64_t step)
+{
+    const int64_t every = trainer->settings.record_every;
+    return step % (RECORDS_TO_ALL * every) == 0 ||
+           step == trainer->settings.train.steps - 1;
+}
+
 es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
                           bool measure)
 {
@@ -290,9 +310,11 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
         .meanwhile = draw_ahead,
         .user = &d,
         .lr = out->lr,
+        .pass = (uint64_t)step * (uint64_t)train->accumulate,
         .measure = measure,
         .may_skip = !trainer->saw_nan || es_model_scales_loss(trainer->model)};
     es_model_set_loss_scale(trainer->model, trainer->loss_scale.scale);
+    es_model_measure_all(trainer->model, is_due_for_all(trainer, step));
     es_status status =
         es_model_run_step(trainer->model, &outcome, &plan, train);
     if (status != ES_OK)
@@ -351,6 +373,7 @@ es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
 es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out)
 {
     es_measure_reset(trainer->measure);
+    es_model_measure_all(trainer->model, true);
     return es_trainer_hold_out(trainer, out, 0, trainer->settings.eval_batches);
 }
 

@@ -6,9 +6,12 @@
 #include "hooks/trainer/verify.h"
 
 #include "analyzer/base/checked.h"
+#include "hooks/trainer/files/temperatures.h"
 #include "hooks/trainer/model/model.h"
+#include "hooks/trainer/model/params.h"
 #include "hooks/trainer/settings/settings.h"
 
+#include <float.h>
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
@@ -129,6 +132,9 @@ es_status es_verify_case_read(es_verify_case *out, const char *dir)
     if ((status = read_config(&out->config, object, path)) == ES_OK &&
         (status = read_token_array(&out->tokens, out, "tokens")) == ES_OK)
         status = read_token_array(&out->targets, out, "targets");
+    const json_t *whole = json_object_get(object, "renormalised");
+    out->renormalised =
+        out->config.arch.attention == ES_SOFTMAX || json_is_true(whole);
     json_decref(object);
     return status;
 }
@@ -196,6 +202,17 @@ static es_status compare_floats(run *r, const char *folder, const char *name,
     return compare(r, folder, name, n);
 }
 
+/* The name that a case has for a parameter. True for temperatures: the model
+ * has their logarithms. */
+static bool is_logarithm(const char **name, char old[ES_PARAM_NAME_MAX],
+                         const es_parameter *parameter)
+{
+    const bool is_so =
+        es_temperatures_name(old, ES_PARAM_NAME_MAX, parameter->name);
+    *name = is_so ? old : parameter->name;
+    return is_so;
+}
+
 /* Parameters, and the vectors of SNorm before the step. */
 static es_status set_parameters(run *r)
 {
@@ -203,18 +220,72 @@ static es_status set_parameters(run *r)
         es_parameter parameter = es_model_parameter(r->model, i);
         size_t dims[2] = {(size_t)parameter.dims[0], (size_t)parameter.dims[1]};
         es_npy values = {0};
+        char old[ES_PARAM_NAME_MAX];
+        const char *name;
         const char *folder = parameter.trainable ? "params" : "state";
-        es_status status =
-            es_verify_array_read(&values, &r->it, folder, parameter.name);
+        const bool is_log = is_logarithm(&name, old, &parameter);
+        es_status status = es_verify_array_read(&values, &r->it, folder, name);
         if (status == ES_OK &&
-            (status = es_npy_expect(&values, parameter.name, ES_NPY_F4,
-                                    parameter.n_dims, dims)) == ES_OK)
+            (status = es_npy_expect(&values, name, ES_NPY_F4, parameter.n_dims,
+                                    dims)) == ES_OK) {
+            /* One of 0 or less is of a case of before. */
+            if (is_log)
+                es_temperatures_to_logs(values.data, values.n, FLT_MIN);
             status = es_model_set(r->model, i, values.data, values.n);
+        }
         es_npy_free(&values);
         if (status != ES_OK)
             return status;
     }
     return ES_OK;
+}
+
+double es_verify_entropy_as_is(double entropy, double missing)
+{
+    const double mass = 1 - missing;
+    return mass > 0 ? mass * (entropy - log(mass)) : 0;
+}
+
+static size_t n_rows(const es_model_config *config)
+{
+    return (size_t)config->n_layer * (size_t)config->batch *
+           (size_t)config->n_head * (size_t)config->ctx;
+}
+
+/* r->floats (L,B,H,T): entropies of the rows as the case has them. */
+static es_status take_entropies(run *r)
+{
+    const size_t n = n_rows(&r->it.config);
+    const float *rows = es_model_rows(r->model, ES_ROW_ENTROPY);
+    if (rows)
+        memcpy(r->floats, rows, n * sizeof *rows);
+    if (rows && !r->it.renormalised)
+        rows = es_model_rows(r->model, ES_ROW_MISSING);
+    if (!rows)
+        return es_fail(ES_ENOMEM, "%s: out of memory", r->it.dir);
+    for (size_t i = 0; i < n && !r->it.renormalised; i++)
+        r->floats[i] = (float)es_verify_entropy_as_is((double)r->floats[i],
+                                                      (double)rows[i]);
+    return ES_OK;
+}
+
+/* r->values (L,H): means of the heads' rows that are finite. */
+static es_status average_entropies(run *r)
+{
+    const es_model_config *config = &r->it.config;
+    const int H = config->n_head, T = config->ctx;
+    es_status status = take_entropies(r);
+    for (int at = 0; status == ES_OK && at < config->n_layer * H; at++) {
+        double sum = 0, n = 0;
+        for (int i = 0; i < config->batch * T; i++) {
+            const int b = at / H * config->batch + i / T;
+            const float e = r->floats[(b * H + at % H) * T + i % T];
+            sum += isfinite(e) ? (double)e : 0;
+            n += isfinite(e) ? 1 : 0;
+        }
+        r->values[at] = sum / n;
+    }
+    return status;
 }
 
 /* out/NAME.npy of the losses, and of the series of heads. */
@@ -237,7 +308,10 @@ static es_status compare_numbers(run *r)
             r->values[0] = losses[i];
         else
             es_model_heads(r->values, r->model, all[i].series);
-        status = compare(r, "out", all[i].name, i < 3 ? 1 : n_heads);
+        if (all[i].series == ES_HEAD_ENTROPY && i >= 3 && !r->it.renormalised)
+            status = average_entropies(r);
+        if (status == ES_OK)
+            status = compare(r, "out", all[i].name, i < 3 ? 1 : n_heads);
     }
     return status;
 }
@@ -247,21 +321,19 @@ static size_t n_logits(const es_model_config *config)
     return (size_t)config->batch * (size_t)config->ctx * (size_t)config->vocab;
 }
 
-static size_t n_rows(const es_model_config *config)
-{
-    return (size_t)config->n_layer * (size_t)config->batch *
-           (size_t)config->n_head * (size_t)config->ctx;
-}
-
 /* out/row_NAME.npy of each statistic: the entropies, and what others there
- * are. */
+ * are; those of scores where the back-end takes them. */
 static es_status compare_rows(run *r)
 {
     const size_t n = n_rows(&r->it.config);
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++) {
         char name[64];
         snprintf(name, sizeof name, "row_%s", es_row_statistic_names[i]);
-        if (i != ES_ROW_ENTROPY && !array_exists(&r->it, "out", name))
+        const bool is_taken =
+            r->it.config.record > ES_SERIES_CORE ||
+            !es_row_statistic_is_of_scores((es_row_statistic)i);
+        if (i != ES_ROW_ENTROPY &&
+            (!is_taken || !array_exists(&r->it, "out", name)))
             continue;
         const float *rows = es_model_rows(r->model, (es_row_statistic)i);
         if (!rows)
@@ -272,11 +344,31 @@ static es_status compare_rows(run *r)
                            r->it.config.arch.attention == ES_SOFTMAX
                                ? "softmax"
                                : "PowerSoftmax");
-        es_status status = compare_floats(r, "out", name, rows, n);
+        es_status status = ES_OK;
+        if (i == ES_ROW_ENTROPY) {
+            status = take_entropies(r);
+            rows = r->floats;
+        }
+        if (status == ES_OK)
+            status = compare_floats(r, "out", name, rows, n);
         if (status != ES_OK)
             return status;
     }
     return ES_OK;
+}
+
+/* r->floats (n), derivatives by ln t, become those by t: dL/dt = dL/dln t / t.
+ */
+static es_status to_temperature_gradients(run *r, size_t array, size_t n)
+{
+    float *log_t = NULL;
+    es_status status = es_alloc(&log_t, n, sizeof *log_t, r->it.dir);
+    if (status == ES_OK &&
+        (status = es_model_get(r->model, array, log_t, n)) == ES_OK)
+        for (size_t i = 0; i < n; i++)
+            r->floats[i] *= expf(-log_t[i]);
+    free(log_t);
+    return status;
 }
 
 /* Gradients; or, of arrays that are not trained, the vectors of SNorm after the
@@ -289,12 +381,16 @@ static es_status compare_arrays(run *r, const char *folder, bool trainable)
         es_parameter parameter = es_model_parameter(r->model, i);
         if (parameter.trainable != trainable)
             continue;
+        char old[ES_PARAM_NAME_MAX];
+        const char *name;
+        const bool is_log = is_logarithm(&name, old, &parameter);
         status = trainable ? es_model_get_gradient(r->model, i, r->floats,
                                                    parameter.n)
                            : es_model_get(r->model, i, r->floats, parameter.n);
+        if (status == ES_OK && is_log)
+            status = to_temperature_gradients(r, i, parameter.n);
         if (status == ES_OK)
-            status = compare_floats(r, folder, parameter.name, r->floats,
-                                    parameter.n);
+            status = compare_floats(r, folder, name, r->floats, parameter.n);
     }
     return status;
 }
@@ -306,6 +402,8 @@ static es_status run_case(run *r, const es_ops *ops, int n_threads,
                           bool *not_built)
 {
     const es_model_config *config = &r->it.config;
+    if (ops->details) /* the rows of scores, too */
+        r->it.config.record = ES_SERIES_STANDARD;
     es_status status = es_model_new(&r->model, config, ops, n_threads);
     *not_built = status == ES_EUSAGE;
     if (status != ES_OK)
@@ -359,19 +457,22 @@ static void verify_case(FILE *out, const char *dir, const es_ops *ops,
     free(r.values);
 }
 
+#define TERMS                                                                  \
+    "%s%s%s, %s: an array passes within %.3g of its norm plus %.3g an entry\n"
+
 /** Where the cases run and what they may be off by. Without a device each case
  *  says so itself. */
 static void print_terms(FILE *out, const es_ops *ops, es_precision precision)
 {
     const es_tolerance within = es_verify_tolerance(precision);
     es_backend *backend;
+    if (!ops->device_name && precision != ES_FP32)
+        fprintf(out, TERMS, ops->name, "", "", es_precision_names[precision],
+                within.relative, within.absolute);
     if (!ops->device_name || ops->open(&backend, 0) != ES_OK)
         return;
-    fprintf(out,
-            "%s on %s, %s: an array passes within %.3g of its norm plus %.3g "
-            "an entry\n",
-            ops->name, ops->device_name(backend), es_precision_names[precision],
-            within.relative, within.absolute);
+    fprintf(out, TERMS, ops->name, " on ", ops->device_name(backend),
+            es_precision_names[precision], within.relative, within.absolute);
     ops->close(backend);
 }
 

@@ -78,15 +78,22 @@ typedef struct es_verify_case {
     const char *dir; /* borrowed */
     es_model_config config;
     es_npy tokens, targets; /* (B,T) int32 */
+    bool renormalised;      /* entropies are of weights that sum to one */
 } es_verify_case;
 
 /**
- * Reads case.json, tokens.npy and targets.npy of a folder.
+ * Reads case.json, tokens.npy and targets.npy of a folder. "renormalised": true
+ * says that entropies are those of weights that sum to one, as the model has
+ * them; in other cases of PowerSoftmax they are of the weights as they are.
  * ES_OK; ES_EIO, ES_EFORMAT, ES_EUSAGE (an architecture or a size that no
  * model can have). Free it in every case.
  */
 es_status es_verify_case_read(es_verify_case *out, const char *dir) ES_MUST_USE;
 void es_verify_case_free(es_verify_case *it);
+
+/** The entropy of weights that are as they are, from that of the same weights
+ *  renormalised and the mass that is missing from them. */
+double es_verify_entropy_as_is(double entropy, double missing);
 
 /** Reads DIR/FOLDER/NAME.npy. Returns as es_npy_read, or ES_ENOMEM. */
 es_status es_verify_array_read(es_npy *out, const es_verify_case *it,

@@ -1,7 +1,10 @@
 /* Ticks, their labels, and the axes of plots. */
 #include "render/figures/axis.h"
 
+#include "analyzer/base/text.h"
 #include "render/figures/title.h"
+#include <stdlib.h>
+#include <string.h>
 
 void es_range_add_all(es_range *range, const float *values, size_t n)
 {
@@ -48,6 +51,45 @@ double es_ticks_at(const es_ticks *ticks, int i)
     return ticks->first + i * ticks->step;
 }
 
+/* "-09" as superscripts; a plus is left out. */
+static void append_exponent(es_text *to, long exponent)
+{
+    static const char *const digits[] = {"\u2070", "\u00b9", "\u00b2", "\u00b3",
+                                         "\u2074", "\u2075", "\u2076", "\u2077",
+                                         "\u2078", "\u2079"};
+    char text[24];
+    if (exponent < 0)
+        es_text_append(to, "\u207b");
+    snprintf(text, sizeof text, "%ld", labs(exponent));
+    for (const char *c = text; *c; c++)
+        es_text_append(to, "%s", digits[*c - '0']);
+}
+
+void es_label_typeset(char *out, size_t size)
+{
+    char made[2 * ES_LABEL_MAX];
+    const char *e = strchr(out, 'e');
+    char *rest = NULL;
+    const long exponent = e ? strtol(e + 1, &rest, 10) : 0;
+    if (e && (e == out || rest == e + 1))
+        e = NULL; /* a letter */
+    const size_t n = e ? (size_t)(e - out) : strlen(out);
+    const bool one = e && e[-1] == '1' && (n == 1 || (n == 2 && *out == '-'));
+    es_text to = es_text_begin(made, sizeof made);
+    for (size_t i = 0; i < n - one; i++)
+        if (out[i] == '-')
+            es_text_append(&to, "\u2212");
+        else
+            es_text_append(&to, "%c", out[i]);
+    if (e) {
+        es_text_append(&to, "%s10", one ? "" : "\u00d7");
+        append_exponent(&to, exponent);
+        es_text_append(&to, "%s", rest);
+    }
+    if (to.length < sizeof made && to.length < size)
+        memcpy(out, made, to.length + 1);
+}
+
 void es_label_value(char out[ES_LABEL_MAX], const es_ticks *ticks, int i)
 {
     double x = es_ticks_at(ticks, i);
@@ -67,6 +109,8 @@ void es_label_count(char out[ES_LABEL_MAX], double count)
 {
     if (fabs(count) >= 1e15)
         snprintf(out, ES_LABEL_MAX, "%.6g", count);
+    else if (fabs(count) >= 1e12)
+        snprintf(out, ES_LABEL_MAX, "%.9gT", count / 1e12);
     else if (fabs(count) >= 1e9)
         snprintf(out, ES_LABEL_MAX, "%.9gB", count / 1e9);
     else if (fabs(count) >= 1e6)
@@ -116,7 +160,7 @@ static void make_decades(es_axis *axis, double low, double high, int most)
         high = 10;
     if (!(isfinite(low) && low > 0))
         low = fmin(1, high / 10);
-    low = fmax(floor(log10(low) + 1e-9), -300);
+    low = fmin(fmax(floor(log10(low) + 1e-9), -300), 299);
     high = fmin(fmax(ceil(log10(high) - 1e-9), low + 1), 300);
     axis->low = pow(10, low);
     axis->high = pow(10, high);
@@ -155,14 +199,24 @@ double es_axis_tick(const es_axis *axis, int i)
     return axis->logarithmic ? pow(10, at) : at;
 }
 
+/* Decades of which some would be long numbers: all are written as powers. */
+static bool has_powers(const es_ticks *ticks)
+{
+    return ticks->first < -3 || es_ticks_at(ticks, ticks->n - 1) > 4;
+}
+
 void es_axis_label(char out[ES_LABEL_MAX], const es_axis *axis, int i)
 {
     if (axis->labels == ES_LABELS_COUNT)
         es_label_count(out, es_axis_tick(axis, i));
+    else if (axis->logarithmic && has_powers(&axis->ticks) &&
+             es_ticks_at(&axis->ticks, i) != 0)
+        snprintf(out, ES_LABEL_MAX, "1e%.0f", es_ticks_at(&axis->ticks, i));
     else if (axis->logarithmic)
         snprintf(out, ES_LABEL_MAX, "%.6g", es_axis_tick(axis, i));
     else
         es_label_value(out, &axis->ticks, i);
+    es_label_typeset(out, ES_LABEL_MAX);
 }
 
 double es_axis_label_width(const es_axis *axis)

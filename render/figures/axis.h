@@ -50,10 +50,14 @@ double es_ticks_at(const es_ticks *ticks, int i);
 
 #define ES_LABEL_MAX 32
 
+/** Typesets a number as printf leaves it, in place, if the result fits into
+ *  `size` bytes: "-2.5e-09" becomes "−2.5×10⁻⁹", "1e+15" "10¹⁵". */
+void es_label_typeset(char *out, size_t size);
+
 /** A tick of a value axis: "0.25", "1.5e+06" where that is shorter. */
 void es_label_value(char out[ES_LABEL_MAX], const es_ticks *ticks, int i);
 
-/** A number of steps, tokens, samples: 400, 5K, 2.5M, 1B. */
+/** A number of steps, tokens, samples: 400, 5K, 2.5M, 1B, 1T. */
 void es_label_count(char out[ES_LABEL_MAX], double count);
 
 /**
@@ -97,7 +101,7 @@ es_axis es_axis_make(double low, double high, bool logarithmic, double start,
  *  the value is outside; `start` for a NaN. */
 double es_axis_place(const es_axis *axis, double value);
 
-/** The value and the label of a tick. */
+/** The value and the label of a tick, in which minus signs are U+2212. */
 double es_axis_tick(const es_axis *axis, int i);
 void es_axis_label(char out[ES_LABEL_MAX], const es_axis *axis, int i);
 

@@ -27,11 +27,13 @@
 #define LARGEST_VALUE 7.0
 #define LEAST_VALUE 5.0
 #define LABEL_LINE 9.0
+#define MOST_TURNED 110.0 /* height of turned labels */
 
 /* How the texts above bars are printed. */
 typedef enum printing { WHOLE, BRIEF, TURNED, NONE } printing;
 
-/* A group's label on one or two lines; owned; the second may be NULL. */
+/* A group's label on one or two lines, or turned on one; owned; the second may
+   be NULL. */
 typedef struct group_label {
     char *lines[2];
 } group_label;
@@ -44,6 +46,7 @@ typedef struct bars_sheet {
     group_label *labels; /* (n_groups) */
     double pitch;        /* from group to group */
     double bar;          /* from bar to bar within one */
+    bool turned;         /* the labels of the groups, which were cut else */
     printing print;
     double value_size; /* of the texts */
 } bars_sheet;
@@ -151,10 +154,10 @@ static double lay_legend(const es_page *page)
         if (page->canvas.picture) {
             es_draw_pattern(page->canvas.picture, figure->style.theme, i,
                             &swatch);
-            es_draw_small(&page->canvas, x + SWATCH_WIDTH + NAME_GAP,
-                          swatch.y + SWATCH_HEIGHT - 1, ES_ALIGN_START,
-                          page->canvas.colors->ink, name,
-                          most - SWATCH_WIDTH - NAME_GAP + 0.5);
+            es_draw_run_name(page->canvas.picture, x + SWATCH_WIDTH + NAME_GAP,
+                             swatch.y + SWATCH_HEIGHT - 1, ES_SMALL_SIZE,
+                             ES_WEIGHT_NORMAL, page->canvas.colors->ink, name,
+                             most - SWATCH_WIDTH - NAME_GAP + 0.5);
         }
         x += width + ENTRY_GAP;
     }
@@ -250,6 +253,24 @@ static void draw_group(const bars_sheet *sheet, size_t panel, size_t group)
                        canvas->colors->ink, totals[group], sheet->pitch - 1);
 }
 
+/* Below the middle of a group. */
+static void draw_group_label(const bars_sheet *sheet, const group_label *label,
+                             double x, double bottom)
+{
+    const es_canvas *canvas = &sheet->page.canvas;
+    if (sheet->turned) {
+        es_picture_text(canvas->picture, x + ES_SMALL_DROP, bottom + 5,
+                        ES_SMALL_SIZE, ES_ALIGN_END, ES_WEIGHT_NORMAL, 90,
+                        canvas->colors->ink, label->lines[0]);
+        return;
+    }
+    for (int k = 0; k < 2; k++)
+        if (label->lines[k])
+            es_draw_label(canvas, x, bottom + 10.5 + LABEL_LINE * k,
+                          ES_ALIGN_MIDDLE, canvas->colors->ink,
+                          label->lines[k]);
+}
+
 static es_status draw_panel(const es_page *page, size_t i)
 {
     const bars_sheet *sheet = page->chart;
@@ -267,12 +288,8 @@ static es_status draw_panel(const es_page *page, size_t i)
     es_picture_line(canvas->picture, plot->x, bottom, plot->x + plot->width,
                     bottom, 0.5, canvas->colors->muted);
     for (size_t g = 0; g < figure->n_groups; g++)
-        for (int k = 0; k < 2; k++)
-            if (sheet->labels[g].lines[k])
-                es_draw_label(canvas,
-                              plot->x + sheet->pitch * ((double)g + 0.5),
-                              bottom + 10.5 + LABEL_LINE * k, ES_ALIGN_MIDDLE,
-                              canvas->colors->ink, sheet->labels[g].lines[k]);
+        draw_group_label(sheet, &sheet->labels[g],
+                         plot->x + sheet->pitch * ((double)g + 0.5), bottom);
     if (figure->group_text)
         es_draw_fitted(canvas->picture, plot->x + plot->width / 2,
                        bottom + page->foot - 2, ES_LABEL_SIZE, ES_ALIGN_MIDDLE,
@@ -336,14 +353,15 @@ static bool fits(const char *text, double width)
 }
 
 /* Bytes of the first of two lines: up to the last blank, or past the last
-   comma, with which it fits, else the first; 0 if there is none, or the text
-   fits into one line. */
+   comma or plus, with which it fits, else the first; 0 if there is none, or the
+   text fits into one line. */
 static size_t first_line(const char *text, double width)
 {
     size_t best = 0;
     bool one = !*text || fits(text, width);
     for (size_t n = 1; !one && text[n]; n++) {
-        if (text[n] != ' ' && (text[n - 1] != ',' || text[n] == ' '))
+        const bool mark = text[n - 1] == ',' || text[n - 1] == '+';
+        if (text[n] != ' ' && !mark)
             continue;
         char *line = strndup(text, n);
         bool good = line && fits(line, width);
@@ -353,6 +371,25 @@ static size_t first_line(const char *text, double width)
         best = n;
     }
     return best;
+}
+
+static double widest_label(const es_bars *figure)
+{
+    double widest = 0;
+    for (size_t i = 0; i < figure->n_groups; i++)
+        widest = fmax(widest, es_text_width(figure->groups[i], ES_SMALL_SIZE,
+                                            ES_WEIGHT_NORMAL));
+    return fmin(widest, MOST_TURNED);
+}
+
+/* Would one of two lines be cut? */
+static bool is_cut(const char *text, double width)
+{
+    size_t n = first_line(text, width);
+    char *line = strndup(text, n ? n : strlen(text));
+    bool cut = line && (!fits(line, width) || (n && !fits(text + n, width)));
+    free(line);
+    return cut;
 }
 
 /* --- the page -------------------------------------------------------------*/
@@ -384,10 +421,17 @@ static void arrange(es_page *page)
     bars_sheet *sheet = page->chart;
     const es_bars *figure = sheet->figure;
     bool two = false;
-    for (size_t i = 0; i < figure->n_groups; i++)
+    sheet->turned = false;
+    for (size_t i = 0; i < figure->n_groups; i++) {
         two = two || first_line(figure->groups[i], sheet->pitch - 3);
+        sheet->turned =
+            sheet->turned || (is_cut(figure->groups[i], sheet->pitch - 3) &&
+                              sheet->pitch > ES_SMALL_SIZE);
+    }
     page->above = lay_legend(page);
-    page->foot = 5 + LABEL_LINE * (two ? 2 : 1) + (figure->group_text ? 12 : 0);
+    page->foot = 5 + (sheet->turned ? widest_label(figure) + 4
+                                    : LABEL_LINE * (two ? 2 : 1));
+    page->foot += figure->group_text ? 12 : 0;
 }
 
 /* --- the texts of the bars ------------------------------------------------*/
@@ -435,6 +479,27 @@ static double text_height(const bars_sheet *sheet)
     return sheet->value_size + 2 * TEXT_GAP;
 }
 
+static es_status write_group_label(group_label *out, const bars_sheet *sheet,
+                                   const char *text)
+{
+    const double width = sheet->turned ? MOST_TURNED : sheet->pitch - 3;
+    const size_t n = sheet->turned ? 0 : first_line(text, width);
+    char *line = strndup(text, n ? n : strlen(text));
+    if (line && sheet->turned)
+        out->lines[0] =
+            es_text_fit_ends(line, width, ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
+    else if (line)
+        out->lines[0] =
+            es_text_fit(line, width, ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
+    free(line);
+    if (n)
+        out->lines[1] = es_text_fit(text + n + (text[n] == ' '), width,
+                                    ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
+    return out->lines[0] && (!n || out->lines[1])
+               ? ES_OK
+               : es_fail(ES_ENOMEM, "bars: out of memory");
+}
+
 static es_status lay_out(bars_sheet *sheet)
 {
     const es_bars *figure = sheet->figure;
@@ -455,22 +520,10 @@ static es_status lay_out(bars_sheet *sheet)
         return status;
     choose_print(sheet);
     set_scale(sheet, page->panels[0].plot.height, text_height(sheet));
-    double width = sheet->pitch - 3;
-    for (size_t i = 0; i < sheet->figure->n_groups; i++) {
-        const char *text = sheet->figure->groups[i];
-        char **lines = sheet->labels[i].lines;
-        size_t n = first_line(text, width);
-        char *line = strndup(text, n ? n : strlen(text));
-        if (line)
-            lines[0] =
-                es_text_fit(line, width, ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
-        free(line);
-        if (n)
-            lines[1] = es_text_fit(text + n + (text[n] == ' '), width,
-                                   ES_SMALL_SIZE, ES_WEIGHT_NORMAL);
-        if (!lines[0] || (n && !lines[1]))
-            return es_fail(ES_ENOMEM, "bars: out of memory");
-    }
+    for (size_t i = 0; i < figure->n_groups; i++)
+        if ((status = write_group_label(&sheet->labels[i], sheet,
+                                        figure->groups[i])) < 0)
+            return status;
     return ES_OK;
 }
 

@@ -43,10 +43,10 @@ typedef struct es_bars {
  * The first series of a stack is at its foot. The scale begins at 0. Texts
  * stand above the bars, or inside a stack's parts: whole, or brief, or turned
  * where all of them fit so; else none is printed. Those of a stack's parts
- * are left out where a part is too small. Group labels are put on two lines
- * and then cut. The legend stands above the panels. Series differ by
- * colour and, from the fourth on, by lines in it; after 24 they repeat.
- * O(bars). Returns as es_heatmap_draw.
+ * are left out where a part is too small. Group labels are put on two lines,
+ * or turned where they do not fit, and then cut. The legend stands above the
+ * panels. Series differ by colour and, from the fourth on, by lines in it;
+ * after 24 they repeat. O(bars). Returns as es_heatmap_draw.
  */
 es_status es_bars_draw(es_picture **out, const es_bars *figure) ES_MUST_USE;
 

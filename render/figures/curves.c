@@ -62,6 +62,43 @@ static void measure_panel(es_curves_sheet *sheet, es_curves_block *block)
     }
 }
 
+/* --- equal lines ----------------------------------------------------------*/
+
+enum { COMPARED_MOST = 48 };
+
+static bool are_equal(const es_curve *a, const es_curve *b, size_t k)
+{
+    return k < a->n && k < b->n && a->x[k] == b->x[k] &&
+           isfinite(a->values[k]) && a->values[k] == b->values[k];
+}
+
+es_curves_equals es_curves_equals_at(const es_curves_panel *panel, size_t i,
+                                     size_t k, bool onwards)
+{
+    const es_curve *curve = &panel->curves[i];
+    es_curves_equals found = {1, 0};
+    if (panel->n_curves > COMPARED_MOST)
+        return found;
+    for (size_t j = 0; j < panel->n_curves; j++) {
+        const es_curve *other = &panel->curves[j];
+        if (j == i || other->pen != curve->pen || !are_equal(curve, other, k) ||
+            (onwards && !are_equal(curve, other, k + 1)))
+            continue;
+        found.n++;
+        found.rank += j < i;
+    }
+    return found;
+}
+
+static bool has_equals(const es_curves_panel *panel)
+{
+    for (size_t i = 0; i < panel->n_curves; i++)
+        for (size_t k = 0; k < panel->curves[i].n; k++)
+            if (es_curves_equals_at(panel, i, k, true).n > 1)
+                return true;
+    return false;
+}
+
 static void share_range(es_curves_sheet *sheet)
 {
     es_range all = nothing;
@@ -136,6 +173,7 @@ static es_status measure_panels(es_curves_sheet *sheet)
                                              .range = nothing};
         measure_panel(sheet, &sheet->blocks[i]);
         least = fmin(least, sheet->blocks[i].range.low);
+        sheet->equal = sheet->equal || has_equals(&figure->panels[i]);
     }
     if (figure->logarithmic && least < 0)
         return es_fail(ES_EUSAGE,
@@ -337,6 +375,8 @@ static es_status place(es_curves_sheet *sheet)
     }
     if (status < 0)
         return status;
+    if (sheet->figure->style.frame)
+        sheet->figure->style.frame->legend_below = sheet->below;
     if (sheet->below) {
         sheet->legend_x = plots->x;
         sheet->legend_y = plots->y + plots->height + ES_AXIS_FOOT + 6;
@@ -382,10 +422,15 @@ es_status es_curves_lay_out(es_curves_sheet *out, const es_curves *figure)
     es_page *page = &out->page;
     if (out->nonfinite)
         es_page_add_key(page, ES_SWATCH_EDGE_ALARM, "NaN or infinite");
+    char beyond[ES_LABEL_MAX];
+    snprintf(beyond, sizeof beyond, "%.3g", out->beyond);
+    es_label_typeset(beyond, sizeof beyond);
     snprintf(out->beyond_text, sizeof out->beyond_text,
-             "above the scale, up to %.3g", out->beyond);
+             "above the scale, up to %s", beyond);
     if (!isnan(out->beyond))
         es_page_add_key(page, ES_SWATCH_EDGE_MUTED, out->beyond_text);
+    if (out->equal)
+        es_page_add_key(page, ES_SWATCH_STRIPES, "equal lines take turns");
     if ((status = place(out)) < 0)
         return status;
     for (size_t i = 0; i < figure->n_panels; i++) {

@@ -72,11 +72,11 @@ typedef struct es_curves {
  * axis too, unless one would be squeezed into less than a quarter of it. A
  * single sample between gaps is a dot, and so is each of a few. Long series
  * are decimated to the minimum and maximum of each half point of width, so a
- * one-sample dip stays visible. The legend stands beside the panels, or below
- * them where it would take too much of the width; 96 lines by depth have a
- * colour bar. O(samples).
- * Returns as es_heatmap_draw; ES_EUSAGE too for a value below zero on a
- * logarithmic scale.
+ * one-sample dip stays visible. Lines that are equal take turns: stripes of
+ * their colours, marks of one after the other, and a key says so. The legend
+ * stands beside the panels, or below them where it would take too much of the
+ * width; 96 lines by depth have a colour bar. O(samples). Returns as
+ * es_heatmap_draw; ES_EUSAGE too for a value below zero on a logarithmic scale.
  */
 es_status es_curves_draw(es_picture **out, const es_curves *figure) ES_MUST_USE;
 

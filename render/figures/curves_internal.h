@@ -35,6 +35,7 @@ typedef struct es_curves_sheet {
     bool below;          /* it does */
     bool listed;         /* beside them: it is a list; otherwise a bar */
     bool nonfinite;      /* there are marks to explain */
+    bool equal;          /* some lines are equal somewhere */
     double beyond;       /* the largest value above the limit, or NaN */
     char beyond_text[64];
 } es_curves_sheet;
@@ -61,6 +62,17 @@ bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve);
  *  with the paper's colour. */
 void es_draw_mark(const es_canvas *canvas, double x, double y, size_t category,
                   es_color color);
+
+/** Lines of a panel that are equal at a sample, or from one to the next. */
+typedef struct es_curves_equals {
+    size_t n;    /* with the line itself */
+    size_t rank; /* of the line among them */
+} es_curves_equals;
+
+/** The lines of curve i's pen that have its finite value at sample k; onwards:
+ *  and at sample k + 1, too. Lines of many (more than 48) count as distinct. */
+es_curves_equals es_curves_equals_at(const es_curves_panel *panel, size_t i,
+                                     size_t k, bool onwards);
 
 /** x -> x on the page. Finite for finite values. */
 static inline double es_curves_x(const es_curves_block *block, double x)

@@ -135,6 +135,26 @@ static bool belongs_below(const es_curves_sheet *sheet)
     return by_category && lines > (style->height > 0 ? style->height / 2 : 130);
 }
 
+/* Adds a text and its end: FNV-1a. */
+static void add_number(uint64_t *number, const char *text)
+{
+    do {
+        *number = (*number ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    } while (*text++);
+}
+
+/* Legends that say the same have the same number. */
+static uint64_t legend_number(const es_curves_sheet *sheet)
+{
+    uint64_t number = UINT64_C(14695981039346656037);
+    const es_curves *figure = sheet->figure;
+    add_number(&number, figure->line_text ? figure->line_text : "");
+    add_number(&number, figure->colors == ES_CURVES_BY_DEPTH ? "d" : "c");
+    for (size_t i = 0; i < sheet->n_named; i++)
+        add_number(&number, name_of(figure, &sheet->named[i]));
+    return number;
+}
+
 void es_curves_measure_legend(es_curves_sheet *sheet)
 {
     const es_curves *figure = sheet->figure;
@@ -145,8 +165,16 @@ void es_curves_measure_legend(es_curves_sheet *sheet)
         widest =
             fmax(widest, es_title_width(name, ES_SMALL_SIZE, ES_WEIGHT_NORMAL));
     }
+    es_page_frame *frame = figure->style.frame;
     if (sheet->n_entries == 0)
         return;
+    if (frame) {
+        frame->legend = legend_number(sheet);
+        if (frame->without_legend) {
+            sheet->n_entries = 0;
+            return;
+        }
+    }
     widest = ES_LEGEND_SWATCH + 5 + fmin(widest, LEGEND_MOST);
     sheet->entry_width = widest;
     if (figure->line_text)
@@ -190,9 +218,9 @@ static void draw_entry(const es_curves_sheet *sheet, size_t i, double x,
     if (es_curve_is_marked(sheet, curve))
         es_draw_mark(canvas, x + ES_LEGEND_SWATCH / 2, middle, curve->color,
                      color);
-    es_draw_small(canvas, name, middle + ES_SMALL_DROP, ES_ALIGN_START,
-                  canvas->colors->ink, name_of(sheet->figure, curve),
-                  right - name);
+    es_draw_run_name(canvas->picture, name, middle + ES_SMALL_DROP,
+                     ES_SMALL_SIZE, ES_WEIGHT_NORMAL, canvas->colors->ink,
+                     name_of(sheet->figure, curve), right - name);
 }
 
 /* One below the other; below the panels line by line from the left. */

@@ -14,6 +14,7 @@
 #define SPARSE 14.0    /* points between samples that are distinct as dots */
 #define DOTTED_MOST 16 /* lines of a panel that are */
 #define MARKED_EVERY 5 /* this share of the width, else */
+#define STRIPE 6.0     /* of equal lines, in points */
 #define TINT 70        /* of the one area, of 255 */
 #define EDGE_HEIGHT 3.0
 #define EDGE_WIDTH 1.5
@@ -31,6 +32,7 @@ typedef struct plotter {
 
 /* The line being drawn. */
 typedef struct pen {
+    size_t index; /* in its panel */
     const es_curve *curve;
     es_color color;
     double line_width;
@@ -62,6 +64,16 @@ static bool is_there(const es_curve *curve, size_t i)
     return i < curve->n && isfinite(curve->values[i]);
 }
 
+/* Of equal lines each has its turn to mark a sample. */
+static bool has_turn(const plotter *p, const pen *line, size_t k)
+{
+    if (!p->sheet->equal)
+        return true;
+    es_curves_equals equals =
+        es_curves_equals_at(p->block->panel, line->index, k, false);
+    return k % equals.n == equals.rank;
+}
+
 /* Every sample, or those without a neighbour for a line. At most one dot a
  * column: more could not be distinguished. */
 static void draw_dots(const plotter *p, const pen *line)
@@ -72,7 +84,8 @@ static void draw_dots(const plotter *p, const pen *line)
     for (size_t i = 0; i < curve->n; i++) {
         double x = sample_x(p, curve, i);
         if (!is_there(curve, i) || column_of(p, x) == last ||
-            (!all && (is_there(curve, i - 1) || is_there(curve, i + 1))))
+            (!all && (is_there(curve, i - 1) || is_there(curve, i + 1))) ||
+            !has_turn(p, line, i))
             continue;
         last = column_of(p, x);
         es_picture_dot(p->picture, x, sample_y(p, curve, i), DOT_RADIUS,
@@ -86,8 +99,9 @@ static void draw_category(const plotter *p, const pen *line)
 {
     const es_curve *curve = line->curve;
     double every = p->block->plot.width / MARKED_EVERY;
-    double turn = (double)(curve->color % MARKED_EVERY) + 0.5;
-    double next = p->block->plot.x + every * turn / MARKED_EVERY;
+    double turns = fmax((double)p->sheet->n_categories, MARKED_EVERY);
+    double next =
+        p->block->plot.x + every * ((double)curve->color + 0.5) / turns;
     const es_canvas *canvas = &p->sheet->page.canvas;
     size_t last = SIZE_MAX, n = 0;
     for (size_t i = 0; i < curve->n; i++) {
@@ -95,7 +109,7 @@ static void draw_category(const plotter *p, const pen *line)
         if (!is_there(curve, i))
             continue;
         last = i;
-        if (!line->sparse && x < next)
+        if ((!line->sparse && x < next) || !has_turn(p, line, i))
             continue;
         while (next <= x)
             next += every;
@@ -103,7 +117,7 @@ static void draw_category(const plotter *p, const pen *line)
                      line->color);
         n++;
     }
-    if (n == 0 && last != SIZE_MAX)
+    if (n == 0 && last != SIZE_MAX && has_turn(p, line, last))
         es_draw_mark(canvas, sample_x(p, curve, last), sample_y(p, curve, last),
                      curve->color, line->color);
 }
@@ -240,35 +254,94 @@ static void draw_edge(const plotter *p, double y, es_color color,
     }
 }
 
-static void draw_curve(const plotter *p, size_t i)
+static pen pen_of(const plotter *p, size_t i)
 {
     const es_curves_panel *panel = p->block->panel;
     const es_curve *curve = &panel->curves[i];
-    pen line = {.curve = curve,
-                .color = es_curve_color(p->sheet, curve, i),
-                .line_width = es_curve_width(curve, panel->n_curves),
-                .sparse = curve->pen == ES_PEN_MARKS ||
-                          (double)curve->n * SPARSE <= p->block->plot.width};
-    if (curve->pen != ES_PEN_MARKS && is_smooth(p, curve)) {
+    return (pen){.index = i,
+                 .curve = curve,
+                 .color = es_curve_color(p->sheet, curve, i),
+                 .line_width = es_curve_width(curve, panel->n_curves),
+                 .sparse = curve->pen == ES_PEN_MARKS ||
+                           (double)curve->n * SPARSE <= p->block->plot.width};
+}
+
+/* What the pen leaves in each column, into p->wide. */
+static void span_line(const plotter *p, const pen *line)
+{
+    clear_spans(p);
+    include_line(p, line->curve, line->curve->values, NULL);
+    for (size_t column = 0; column < p->n_columns; column++)
+        widen(p, column, line->line_width / 2);
+}
+
+static void draw_line(const plotter *p, const pen *line)
+{
+    const es_curve *curve = line->curve;
+    if (is_smooth(p, curve)) {
         for (size_t k = 0; k < curve->n; k++) {
             bool there = is_there(curve, k);
             p->pairs[2 * k] = there ? sample_x(p, curve, k) : NAN;
             p->pairs[2 * k + 1] = there ? sample_y(p, curve, k) : NAN;
         }
-        es_picture_polyline(p->picture, p->pairs, curve->n, line.line_width,
-                            line.color);
-    } else if (curve->pen != ES_PEN_MARKS) {
-        clear_spans(p);
-        include_line(p, curve, curve->values, NULL);
-        for (size_t column = 0; column < p->n_columns; column++)
-            widen(p, column, line.line_width / 2);
-        es_picture_spans(p->picture, p->block->plot.x, COLUMN, p->wide,
-                         p->n_columns, line.color);
+        es_picture_polyline(p->picture, p->pairs, curve->n, line->line_width,
+                            line->color);
+        return;
     }
-    if (es_curve_is_marked(p->sheet, curve))
-        draw_category(p, &line);
-    else
-        draw_dots(p, &line);
+    span_line(p, line);
+    es_picture_spans(p->picture, p->block->plot.x, COLUMN, p->wide,
+                     p->n_columns, line->color);
+}
+
+/* Where n lines are equal each has every n-th stripe. */
+static void draw_stripes(const plotter *p, const pen *line)
+{
+    const es_curve *curve = line->curve;
+    bool any = false;
+    memset(p->marked, 0, p->n_columns * sizeof *p->marked);
+    for (size_t k = 0; k + 1 < curve->n; k++) {
+        es_curves_equals equals =
+            es_curves_equals_at(p->block->panel, line->index, k, true);
+        if (equals.n < 2)
+            continue;
+        size_t to = column_of(p, sample_x(p, curve, k + 1));
+        for (size_t at = column_of(p, sample_x(p, curve, k)); at <= to; at++) {
+            size_t stripe = (size_t)((double)at * COLUMN / STRIPE);
+            p->marked[at] = stripe % equals.n == equals.rank;
+            any = any || p->marked[at];
+        }
+    }
+    if (!any)
+        return;
+    span_line(p, line);
+    for (size_t column = 0; column < p->n_columns; column++)
+        if (!p->marked[column])
+            p->wide[2 * column] = p->wide[2 * column + 1] = NAN;
+    es_picture_spans(p->picture, p->block->plot.x, COLUMN, p->wide,
+                     p->n_columns, line->color);
+}
+
+/* All lines, then what equal ones have of each other, then the marks. */
+static void draw_curves(const plotter *p)
+{
+    const size_t n = p->block->panel->n_curves;
+    for (size_t i = 0; i < n; i++) {
+        pen line = pen_of(p, i);
+        if (line.curve->pen != ES_PEN_MARKS)
+            draw_line(p, &line);
+    }
+    for (size_t i = 0; p->sheet->equal && i < n; i++) {
+        pen line = pen_of(p, i);
+        if (line.curve->pen != ES_PEN_MARKS)
+            draw_stripes(p, &line);
+    }
+    for (size_t i = 0; i < n; i++) {
+        pen line = pen_of(p, i);
+        if (es_curve_is_marked(p->sheet, line.curve))
+            draw_category(p, &line);
+        else
+            draw_dots(p, &line);
+    }
 }
 
 /* What leaves the scale is cut where the plot ends. */
@@ -292,8 +365,7 @@ static void draw_within(const plotter *p)
         es_picture_spans(p->picture, plot->x, COLUMN, p->pairs, p->n_columns,
                          color);
     }
-    for (size_t i = 0; i < panel->n_curves; i++)
-        draw_curve(p, i);
+    draw_curves(p);
     if (cut)
         es_picture_unclip(p->picture);
 }

@@ -64,7 +64,11 @@ static void print_value(char out[ES_LABEL_MAX], float value, int decimals)
     if (e) { /* "1.2e+05" is "1.2e5" */
         const char *from = e + 2 + strspn(e + 2, "0");
         memmove(e + 1 + (e[1] == '-'), from, strlen(from) + 1);
+        *e = 'E'; /* a cell has no space for "×10" */
     }
+    es_label_typeset(out, ES_LABEL_MAX);
+    if (e && (e = strchr(out, 'E')))
+        *e = 'e';
 }
 
 /* Decimals that distinguish the finite values of all panels in a cell: none of

@@ -24,7 +24,7 @@
 #define NOTE_GAP 8.0  /* before one of several */
 #define NOTE_LINE 10.0
 
-enum { NOTE_LINES = 10, NOTE_MAX = 1024 };
+enum { NOTE_LINES = 10, NOTE_MAX = 1024, LETTER_MAX = 24 };
 
 es_status es_page_begin(es_page *page, size_t n)
 {
@@ -119,12 +119,39 @@ static size_t break_note(const es_page *page, double y)
 
 /* --- margins --------------------------------------------------------------*/
 
-static double title_width(const es_page_panel *panel)
+/* "(a) " of panel i, "(aa) " after "(z) "; "" where panels have no letters. */
+static const char *letter_of(char out[LETTER_MAX], const es_page *page,
+                             size_t i)
 {
+    size_t n = page->style->letters ? page->style->letters + i : 0;
+    char *at = out + LETTER_MAX;
+    *--at = '\0';
+    if (n > 0) {
+        *--at = ' ';
+        *--at = ')';
+    }
+    for (; n > 0 && at > out + 1; n = (n - 1) / 26)
+        *--at = (char)('a' + (n - 1) % 26);
+    if (*at)
+        *--at = '(';
+    return at;
+}
+
+static double letter_width(const es_page *page, size_t i)
+{
+    char letter[LETTER_MAX];
+    return es_text_width(letter_of(letter, page, i), ES_PANEL_TITLE_SIZE,
+                         ES_WEIGHT_BOLD);
+}
+
+static double title_width(const es_page *page, size_t i)
+{
+    const es_page_panel *panel = &page->panels[i];
     double title =
         panel->title
             ? es_title_width(panel->title, ES_PANEL_TITLE_SIZE, ES_WEIGHT_BOLD)
             : 0;
+    title += letter_width(page, i);
     return panel->subtitle
                ? fmax(title, es_title_width(panel->subtitle, ES_SMALL_SIZE,
                                             ES_WEIGHT_NORMAL))
@@ -172,10 +199,11 @@ static double size_of(es_page *page, size_t i, double factor,
 static double place_column(es_page *page, size_t column, double x,
                            double factor)
 {
-    double left = 0, width = 0;
+    const es_page_frame *frame = page->style->frame;
+    double left = column && frame ? frame->inner : 0, width = 0;
     for (size_t i = column; i < page->n_panels; i += page->n_columns) {
         es_page_panel *panel = &page->panels[i];
-        double titles = fmin(title_width(panel), TITLE_MOST);
+        double titles = fmin(title_width(page, i), TITLE_MOST);
         panel->plot.width =
             size_of(page, i, factor, page->width, page->plot_width);
         left = fmax(left, panel->left);
@@ -191,13 +219,13 @@ static double place_column(es_page *page, size_t column, double x,
 /* Puts the columns where they go; returns the width that the page needs. */
 static double place_across(es_page *page, double factor)
 {
-    double x = ES_MARGIN + page->left;
+    double x = ES_MARGIN + page->left + page->extra_left;
     for (size_t column = 0; column < page->n_columns; column++)
         x = place_column(page, column, x + (column ? ES_GUTTER : 0), factor);
     page->plots.x = page->panels[0].plot.x;
     page->plots.width = x - page->plots.x;
     page->bar.x = x + page->right + ES_BAR_GAP;
-    double width = x + page->right + ES_MARGIN +
+    double width = x + page->right + ES_MARGIN + page->extra_right +
                    es_bar_width(page->scale, page->scale_text);
     if (page->arrange)
         page->arrange(page);
@@ -280,6 +308,10 @@ static void choose_columns(es_page *page)
                   : page->most_columns      ? page->most_columns
                                             : 4;
     size_t n_rows = (n + most - 1) / most, best = (n + n_rows - 1) / n_rows;
+    if (page->style->frame && page->style->frame->n_columns) {
+        try_columns(page, page->style->frame->n_columns);
+        return;
+    }
     double largest = try_columns(page, best);
     while (++n_rows <= n && largest < COMFORTABLE) {
         size_t n_columns = (n + n_rows - 1) / n_rows;
@@ -305,6 +337,42 @@ static es_status too_small(es_page *page)
                    style->height > 0 ? style->height : height, width, height);
 }
 
+/* What the page has left and right of its plots becomes what its frame wants,
+ * if that is more. */
+static void widen_margins(es_page *page)
+{
+    const es_page_frame *frame = page->style->frame;
+    double left = 0;
+    page->extra_left = page->extra_right = 0;
+    if (!frame)
+        return;
+    size_t n = frame->n_columns ? frame->n_columns : 1;
+    for (size_t i = 0; i < page->n_panels; i += n)
+        left = fmax(left, page->panels[i].left);
+    double right =
+        page->right + ES_MARGIN + es_bar_width(page->scale, page->scale_text);
+    page->extra_left = fmax(0, frame->left - ES_MARGIN - page->left - left);
+    page->extra_right = fmax(0, frame->right - right);
+}
+
+static void measure_frame(const es_page *page)
+{
+    es_page_frame *frame = page->style->frame;
+    double own = 0;
+    if (!frame)
+        return;
+    for (size_t i = 0; i < page->n_panels; i++)
+        if (es_page_is_first(page, i))
+            own = fmax(own, page->panels[i].left);
+        else
+            frame->own_inner = fmax(frame->own_inner, page->panels[i].left);
+    frame->own_left = ES_MARGIN + page->left + own;
+    frame->own_right =
+        page->right + ES_MARGIN + es_bar_width(page->scale, page->scale_text);
+    frame->own_columns = page->n_columns;
+    frame->n_panels = page->n_panels;
+}
+
 es_status es_page_lay_out(es_page *page)
 {
     const es_figure_style *style = page->style;
@@ -317,6 +385,9 @@ es_status es_page_lay_out(es_page *page)
             fmax(page->head, (title && *title ? TITLE_LINE : 0) +
                                  (subtitle && *subtitle ? SUBTITLE_LINE : 0));
     }
+    if (style->letters && page->head <= SUBTITLE_LINE)
+        page->head += TITLE_LINE;
+    widen_margins(page);
     if (page->head + page->air == 0)
         page->air = BARE_AIR;
     choose_columns(page);
@@ -346,6 +417,7 @@ es_status es_page_lay_out(es_page *page)
     page->plots.y += dy;
     page->bar.x += dx;
     page->bar.y += dy;
+    measure_frame(page);
     return ES_OK;
 }
 
@@ -370,6 +442,11 @@ static void draw_swatch(const es_canvas *canvas, double x, double y,
     case ES_SWATCH_ALARM:
         es_picture_rect(canvas->picture, x, top, SWATCH, SWATCH, colors->alarm);
         break;
+    case ES_SWATCH_STRIPES:
+        for (int i = 0; i < 4; i++)
+            es_picture_rect(canvas->picture, x + i * SWATCH / 4, y - 3.5,
+                            SWATCH / 4, 2, i % 2 ? colors->muted : colors->ink);
+        return;
     case ES_SWATCH_BLANK:
         break;
     }
@@ -403,6 +480,23 @@ static void draw_footer(const es_page *page)
     }
 }
 
+/* The letter and the title of panel i on a baseline. */
+static void draw_title(const es_page *page, size_t i, double y)
+{
+    const es_page_panel *panel = &page->panels[i];
+    es_picture *picture = page->canvas.picture;
+    const es_color ink = page->canvas.colors->ink;
+    char letter[LETTER_MAX];
+    double x = panel->plot.x, shift = letter_width(page, i);
+    if (shift > 0)
+        es_picture_text(picture, x, y, ES_PANEL_TITLE_SIZE, ES_ALIGN_START,
+                        ES_WEIGHT_BOLD, 0, ink, letter_of(letter, page, i));
+    if (panel->title)
+        es_draw_run_name(picture, x + shift, y, ES_PANEL_TITLE_SIZE,
+                         ES_WEIGHT_BOLD, ink, panel->title,
+                         panel->width - shift);
+}
+
 /* Everything but the paper. */
 static es_status draw_all(const es_page *page)
 {
@@ -421,10 +515,7 @@ static es_status draw_all(const es_page *page)
         if (panel->subtitle)
             es_draw_small(canvas, x, y, ES_ALIGN_START, canvas->colors->muted,
                           panel->subtitle, panel->width);
-        if (panel->title)
-            es_draw_fitted(canvas->picture, x, y - page->head + TITLE_LINE,
-                           ES_PANEL_TITLE_SIZE, ES_ALIGN_START, ES_WEIGHT_BOLD,
-                           canvas->colors->ink, panel->title, panel->width);
+        draw_title(page, i, y - page->head + TITLE_LINE);
         es_status status = page->draw(page, i);
         if (status < 0)
             return status;

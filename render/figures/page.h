@@ -24,7 +24,8 @@ typedef enum es_page_swatch {
     ES_SWATCH_HATCHED,
     ES_SWATCH_ALARM,      /* a square in the alarm's colour */
     ES_SWATCH_EDGE_ALARM, /* the mark at a plot's edge */
-    ES_SWATCH_EDGE_MUTED
+    ES_SWATCH_EDGE_MUTED,
+    ES_SWATCH_STRIPES /* a line of two colours */
 } es_page_swatch;
 
 /** What a mark in the plots means: a swatch and a word below the panels. */
@@ -33,7 +34,7 @@ typedef struct es_page_key {
     const char *text;
 } es_page_key;
 
-enum { ES_PAGE_KEYS = 2 };
+enum { ES_PAGE_KEYS = 3 };
 
 typedef struct es_page es_page;
 
@@ -70,9 +71,10 @@ struct es_page {
     bool long_note;   /* it is broken into lines, not cut */
 
     /* --- what the page writes */
-    es_canvas canvas;        /* its picture only while it is drawn */
-    es_page_panel *panels;   /* (n_panels) */
-    bool nonfinite, missing; /* among the values looked at */
+    es_canvas canvas;               /* its picture only while it is drawn */
+    es_page_panel *panels;          /* (n_panels) */
+    double extra_left, extra_right; /* for the style's frame */
+    bool nonfinite, missing;        /* among the values looked at */
     size_t n_panels, n_rows, n_columns;
     double width_points, height_points; /* of the page */
     double head;                        /* height of the panels' titles */

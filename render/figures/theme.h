@@ -30,6 +30,24 @@ typedef struct es_canvas {
     const es_colors *colors;
 } es_canvas;
 
+/**
+ * How the pages of a composite figure, which stand one below the other, are
+ * aligned. Drawn once with all but the measures zero, each page writes these;
+ * drawn again with what is common to all, its plots stand below the others'.
+ */
+typedef struct es_page_frame {
+    /* --- what is wanted; 0: what the page wants */
+    double left, right; /* from the page's edges to the plots */
+    double inner;       /* left of the plots of all columns but the first */
+    size_t n_columns;
+    bool without_legend; /* another page has the same */
+    /* --- measures that the page writes */
+    double own_left, own_right, own_inner;
+    size_t own_columns, n_panels;
+    uint64_t legend; /* the same number: the same legend; 0: there is none */
+    bool legend_below;
+} es_page_frame;
+
 /** What all figures share. Zero is a good default for every member. */
 typedef struct es_figure_style {
     const char *title;    /* NULL: none beyond the panels' own */
@@ -40,6 +58,9 @@ typedef struct es_figure_style {
     double zoom;         /* the page is enlarged so much in the end, letters and
                             lines too: for a slide; 0: not */
     size_t most_columns; /* panels beside each other at most; 0: four */
+    size_t letters;      /* panels are called (a), (b), ... from this one on, 1
+                            for (a); 0: they are not */
+    es_page_frame *frame; /* NULL: the page stands alone */
     es_colormap colormap;
     es_theme theme;
 } es_figure_style;

@@ -10,7 +10,7 @@
 
 #define THIN_SPACE "\xe2\x80\x89" /* U+2009 */
 #define ELLIPSIS "\xe2\x80\xa6"
-#define INDEXED "ScFuFFNi" /* "ScFuFFNi6" has the index 6 */
+#define INDEXED "ScFuFFN" /* "ScFuFFNi6" and e6 have the index 6 */
 
 #define KERN 0.05 /* before a smaller letter, as a share of the size */
 #define LEAST_SIZE 5.0
@@ -51,17 +51,18 @@ static void add(title *t, rank r, const char *text, size_t n)
     t->text[t->n_text] = '\0';
 }
 
-/* "ScFuFFNi6" at `text`; returns its bytes, 0 if it is another word. */
+/* "ScFuFFNi6" or "ScFuFFNe6" at `text`; returns its bytes, 0 if it is another
+ * word. */
 static size_t add_indexed(title *t, const char *text)
 {
     size_t n = strlen(INDEXED);
-    if (strncmp(text, INDEXED, n) != 0)
+    if (strncmp(text, INDEXED, n) != 0 || (text[n] != 'i' && text[n] != 'e'))
         return 0;
-    size_t n_digits = strspn(text + n, "0123456789");
-    add(t, ON_LINE, INDEXED, n - 1);
-    add(t, SUBSCRIPT, &INDEXED[n - 1], 1);
-    add(t, INDEX, text + n, n_digits);
-    return n + n_digits;
+    size_t n_digits = strspn(text + n + 1, "0123456789");
+    add(t, ON_LINE, INDEXED, n);
+    add(t, SUBSCRIPT, text + n, 1);
+    add(t, INDEX, text + n + 1, n_digits);
+    return n + 1 + n_digits;
 }
 
 bool es_title_is_arch(const char *text)
@@ -124,21 +125,29 @@ double es_title_width(const char *text, double size, es_font_weight weight)
 
 /* --- drawing --------------------------------------------------------------*/
 
+/* Draws the notation of an architecture if there is space for it. */
+static bool draw_typeset(es_picture *picture, double x, double y, double size,
+                         es_align align, es_font_weight weight, es_color color,
+                         const title *t, double width)
+{
+    static const double before[] = {
+        [ES_ALIGN_START] = 0, [ES_ALIGN_MIDDLE] = 0.5, [ES_ALIGN_END] = 1};
+    double wanted = lay_parts(NULL, 0, 0, size, weight, color, t);
+    if (wanted <= width)
+        lay_parts(picture, x - before[align] * wanted, y, size, weight, color,
+                  t);
+    return wanted <= width;
+}
+
 void es_draw_fitted(es_picture *picture, double x, double y, double size,
                     es_align align, es_font_weight weight, es_color color,
                     const char *text, double width)
 {
-    static const double before[] = {
-        [ES_ALIGN_START] = 0, [ES_ALIGN_MIDDLE] = 0.5, [ES_ALIGN_END] = 1};
     title t;
     char cut[sizeof t.text + sizeof ELLIPSIS];
     if (typeset(&t, text)) {
-        double wanted = lay_parts(NULL, 0, 0, size, weight, color, &t);
-        if (wanted <= width) {
-            lay_parts(picture, x - before[align] * wanted, y, size, weight,
-                      color, &t);
+        if (draw_typeset(picture, x, y, size, align, weight, color, &t, width))
             return;
-        }
         /* An index that does not fit is left out with what follows it; the
          * letters before are cut so that the ellipsis fits. */
         snprintf(cut, sizeof cut, "%s%s", t.text,
@@ -148,6 +157,23 @@ void es_draw_fitted(es_picture *picture, double x, double y, double size,
     char *fitted = es_text_fit(text, width, size, weight);
     if (fitted)
         es_picture_text(picture, x, y, size, align, weight, 0, color, fitted);
+    else
+        picture->failed = true;
+    free(fitted);
+}
+
+void es_draw_run_name(es_picture *picture, double x, double y, double size,
+                      es_font_weight weight, es_color color, const char *text,
+                      double width)
+{
+    title t;
+    if (typeset(&t, text) && draw_typeset(picture, x, y, size, ES_ALIGN_START,
+                                          weight, color, &t, width))
+        return;
+    char *fitted = es_text_fit_ends(text, width, size, weight);
+    if (fitted)
+        es_picture_text(picture, x, y, size, ES_ALIGN_START, weight, 0, color,
+                        fitted);
     else
         picture->failed = true;
     free(fitted);

@@ -1,8 +1,8 @@
 /**
  * Titles and labels of figures. One that is the notation of an architecture
  * is typeset: thin spaces about its plus signs and after its commas, the x of
- * `ScFuFFNi x` as the index of a subscript i. Anything else, a run's name for
- * one, is drawn as it is.
+ * `ScFuFFNi x` or e as the index of a subscript. Anything else, a run's name
+ * for one, is drawn as it is.
  */
 #ifndef ES_TITLE_H
 #define ES_TITLE_H
@@ -28,6 +28,12 @@ double es_title_width(const char *text, double size, es_font_weight weight);
 void es_draw_fitted(es_picture *picture, double x, double y, double size,
                     es_align align, es_font_weight weight, es_color color,
                     const char *text, double width);
+
+/** Draws what a run is called, from x on: where it does not fit its middle is
+ *  left out, for runs differ at the ends. */
+void es_draw_run_name(es_picture *picture, double x, double y, double size,
+                      es_font_weight weight, es_color color, const char *text,
+                      double width);
 
 /** Texts in small letters, ES_SMALL_SIZE: cut to `width` as above, or as they
  *  are. */

@@ -45,6 +45,96 @@ TEST(each_part_sets_its_fields)
     assert_int_equal(a.spectral_norm, ES_NORM_FFN);
 }
 
+TEST(options_of_attention_come_in_any_order)
+{
+    es_arch a;
+    assert_int_equal(es_arch_parse(&a, "SM(gate, clip 12.5, t)+LN"), ES_OK);
+    assert_true(a.temperature && a.gate && a.clip == 12.5);
+    assert_int_equal(es_arch_parse(&a, "SM+LN"), ES_OK);
+    assert_true(!a.temperature && !a.gate && a.clip == 0);
+    assert_int_equal(es_arch_parse(&a, "PSM(4, gate)"), ES_OK);
+    assert_true(a.gate && a.power == 4 && a.power_epsilon == 1e-3);
+    assert_int_equal(es_arch_parse(&a, "PSM(4,0.5,gate)"), ES_OK);
+    assert_true(a.gate && a.power_epsilon == 0.5);
+    expect_print("SM(gate,clip 100.0,t)+G", "SM(t,clip100,gate)+G");
+    expect_print("SM(clip 1e2)", "SM(clip100)");
+    expect_print("SM(gate)+ScFuFFN", "SM(gate)+ScFuFFN");
+    expect_print("EReg(SM(gate,t))", "EReg(SM(t,gate))");
+    expect_print("PSM(4,1e-3,gate)", "PSM(4,gate)");
+    expect_print("PSM(2,0,gate)", "PSM(2,0,gate)");
+    expect_print("SM(clip 30)+WNorm(QK)+SNorm(FFN)",
+                 "SM(clip30)+WNorm(QK)+SNorm(FFN)");
+    expect_refusal("SM(clip)", "'SM(clip)'");
+    expect_refusal("SM(clip 0)", "above 0");
+    expect_refusal("SM(clip -1)", "above 0");
+    expect_refusal("SM(clip nan)", "'SM(clipnan)'");
+    expect_refusal("SM(clip 1e300)", "above 0");
+    expect_refusal("SM(clip 1e-300)", "above 0");
+    expect_refusal("SM(clip 1,clip 2)", "once");
+    expect_refusal("SM(t,t)", "once");
+    expect_refusal("SM(gate,gate)", "once");
+    expect_refusal("SM(t,)", "'SM(t,)'");
+    expect_refusal("SM(,t)", "'SM(,t)'");
+    expect_refusal("SM(gates)", "'SM(gates)'");
+    expect_refusal("PSM(gate)", "'PSM(gate)'");
+    expect_refusal("PSM(4,gate,gate)", "'PSM(4,gate,gate)'");
+    expect_refusal("PSM(4,clip 100)", "clip is for SM");
+    expect_refusal("SM(clip 100)+SNorm(QK)", "SNorm of Q and K");
+    expect_refusal("SM(clip 100)+SNorm(QKVO,FFN)", "SNorm of Q and K");
+}
+
+TEST(first_ffns_are_removed_by_e)
+{
+    es_arch a;
+    assert_int_equal(es_arch_parse(&a, "SM+ScFuFFNe3"), ES_OK);
+    assert_int_equal(a.ffn, ES_FFN_FUSED);
+    assert_true(a.n_removed_first == 3 && a.n_removed == 0);
+    for (int layer = 0; layer < 12; layer++)
+        assert_int_equal(es_arch_has_ffn(&a, layer, 12), layer >= 3);
+    expect_print("SM + ScFuFFN e03", "SM+ScFuFFNe3");
+    expect_print("SM+ScFuFFNe0", "SM+ScFuFFN");
+    expect_refusal("SM+ScFuFFNe", "ScFuFFNe");
+    expect_refusal("SM+ScFuFFNe1+ScFuFFNi1", "ScFuFFNi1");
+}
+
+TEST(activations_may_be_of_some_layers)
+{
+    es_arch a;
+    double slope;
+    assert_int_equal(es_arch_parse(&a, "SM+LN+R[6-10]+LR(0.5)[11]+G[0-4]"),
+                     ES_OK);
+    const struct {
+        int layer;
+        es_activation activation;
+    } all[] = {{0, ES_ACT_GELU},    {4, ES_ACT_GELU},   {5, ES_ACT_LINEAR},
+               {6, ES_ACT_RELU},    {10, ES_ACT_RELU},  {11, ES_ACT_LEAKY},
+               {12, ES_ACT_LINEAR}, {99, ES_ACT_LINEAR}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        assert_int_equal(es_arch_activation(&a, all[i].layer, &slope),
+                         all[i].activation);
+    es_arch_activation(&a, 11, &slope);
+    assert_true(slope == 0.5);
+    expect_print("SM+LN+R[6-10]+LR(0.5)[11]+G[0-4]",
+                 "SM+LN+G[0-4]+R[6-10]+LR(0.5)[11]");
+    expect_print("SM+G[3-3]", "SM+G[3]");
+    expect_print("SM+GT[0-1]+LN+WNorm(FFN)", "SM+LN+GT[0-1]+WNorm(FFN)");
+    expect_refusal("SM+G[0-5]+R[5-11]", "R[5-11]");
+    expect_refusal("SM+G[0-5]+R", "R");
+    expect_refusal("SM+G+R[0]", "R[0]");
+    expect_refusal("SM+G[5-0]", "G[5-0]");
+    expect_refusal("SM+G[-1]", "G[-1]");
+    expect_refusal("SM+G[]", "G[]");
+    expect_refusal("SM+G[0", "G[0");
+    expect_refusal("SM+G0]", "G0]");
+    expect_refusal("SM+G[0]x", "G[0]x");
+    expect_refusal("SM+G[2147483648]", "G[2147483648]");
+    expect_refusal("SM+LN[0]", "LN[0]");
+    expect_refusal("SM[0]+G", "SM[0]");
+    expect_refusal("SM+LR(layer)[0]", "LR(layer)[0]");
+    expect_refusal("SM+G[0]+ScFFN", "ScFFN");
+    expect_refusal("SM+G[0]+G[1]+G[2]+G[3]+G[4]+G[5]+G[6]+G[7]+G[8]", "G[8]");
+}
+
 TEST(the_canonical_form_is_printed)
 {
     expect_print("SM", "SM");
@@ -236,6 +326,9 @@ TEST(a_canonical_form_prints_as_itself)
         assert_true(arch.slope == again.slope && arch.power == again.power &&
                     arch.power_epsilon == again.power_epsilon);
         assert_int_equal(arch.n_removed, again.n_removed);
+        assert_int_equal(arch.n_removed_first, again.n_removed_first);
+        assert_int_equal(arch.n_spans, again.n_spans);
+        assert_memory_equal(arch.spans, again.spans, sizeof arch.spans);
         assert_int_equal(arch.weight_norm, again.weight_norm);
         assert_int_equal(arch.spectral_norm, again.spectral_norm);
         assert_int_equal(arch.activation, again.activation);
@@ -246,7 +339,7 @@ TEST(a_canonical_form_prints_as_itself)
  * canonical form is a fixed point. */
 TEST(a_changed_text_is_refused_or_prints_back)
 {
-    static const char alphabet[] = "SMLNGTRWPEcFui()+,0159.-e t\x01\xff";
+    static const char alphabet[] = "SMLNGTRWPEcFui()[]+,0159.-e t\x01\xff";
     unsigned n_refused = 0;
     for (unsigned seed = 1; seed <= 50000; seed++) {
         char text[ES_ARCH_TEXT_MAX] = "", one[ES_ARCH_TEXT_MAX],

@@ -105,8 +105,18 @@ static void test_entropy_calls__what_is_out_of_range_is_refused(void **state)
     assert_refused(&c, "sizeof (es_heads)");
     c.shape.scale = -1;
     assert_refused(&c, "scale");
+    c.shape.scale = 1e-31;
+    assert_refused(&c, "scale is 1e-31");
+    c.shape.scale = (double)INFINITY;
+    assert_refused(&c, "scale is inf");
     c.shape.softcap = (double)NAN;
     assert_refused(&c, "softcap");
+    c.shape.softcap = 2e30;
+    assert_refused(&c, "softcap");
+    c.keys.data = NULL;
+    assert_refused(&c, "an input is NULL");
+    c.queries.data = NULL;
+    assert_refused(&c, "an input is NULL");
     c.shape.time_limit = (double)INFINITY;
     assert_refused(&c, "time_limit");
     c.shape.window = -2;
@@ -126,6 +136,45 @@ static void test_entropy_calls__what_is_out_of_range_is_refused(void **state)
     c.shape.window = 3;
     assert_int_equal(es_entropy_probs(&c.rows, &c.queries, &c.shape, 1),
                      ES_EARGUMENT);
+}
+
+static void test_entropy_calls__what_is_not_given_is_refused(void **state)
+{
+    call c;
+    (void)state;
+    start_call(&c);
+    assert_int_equal(
+        es_qk_statistics(&c.rows, NULL, NULL, &c.keys, &c.shape, 1),
+        ES_EARGUMENT);
+    assert_int_equal(
+        es_qk_statistics(&c.rows, NULL, &c.queries, NULL, &c.shape, 1),
+        ES_EARGUMENT);
+    assert_int_equal(
+        es_qk_statistics(&c.rows, NULL, &c.queries, &c.keys, NULL, 1),
+        ES_EARGUMENT);
+    assert_int_equal(es_entropy_probs(&c.rows, NULL, &c.shape, 1),
+                     ES_EARGUMENT);
+    assert_int_equal(es_entropy_probs(NULL, &c.queries, &c.shape, 1),
+                     ES_EARGUMENT);
+    assert_true(c.entropy[0] == -7);
+    /* Nobody wants anything: nothing is done. */
+    assert_int_equal(
+        es_qk_statistics(NULL, NULL, &c.queries, &c.keys, &c.shape, 1), ES_OK);
+}
+
+/** All sequences are empty: no row, and heads that are missing. */
+static void test_entropy_calls__empty_sequences_are_missing(void **state)
+{
+    const int32_t starts[B + 1] = {0};
+    call c;
+    (void)state;
+    start_call(&c);
+    c.shape.query_starts = starts;
+    assert_int_equal(run(&c), ES_OK);
+    for (int i = 0; i < H * T; i++)
+        assert_true(es_is_missing(c.entropy[i]));
+    for (int h = 0; h < H; h++)
+        assert_true(es_is_missing(c.mean[h]) && c.finite[h] == 0);
 }
 
 static void test_entropy_calls__what_is_late_is_missing(void **state)
@@ -274,6 +323,37 @@ static void test_entropy_calls__a_massive_channel_blurs_nothing(void **state)
     }
 }
 
+/** Channels that are large in queries and others that are in keys: logits are
+ *  small beside what their numbers are rounded to. */
+static void test_entropy_calls__large_channels_apart_keep_logits(void **state)
+{
+    const es_entropy_kernels *set = variant(state);
+    const es_attention_shape shape = SHAPE(1, 1, LONG, LONG, WIDTH, true);
+    for (double scale = 0.1; scale < 40; scale *= 3) {
+        float *q = new_normals(LONG * WIDTH, scale, 7);
+        float *k = new_normals(LONG * WIDTH, 1, 8);
+        for (int j = 0; j < LONG; j++) {
+            q[j * WIDTH + 3] *= 100;
+            k[j * WIDTH + 5] *= 100;
+        }
+        row_buffers got = new_rows(LONG);
+        run_qk(set, &got.rows, q, k, NULL, &shape, 1);
+        const es_entropy_input in = queries_at(q, &shape);
+        const es_entropy_input keys = keys_at(k, &shape);
+        for (size_t i = 0; i < LONG; i++) {
+            const es_ref_row row = reference_row(&in, &keys, NULL, &shape, i);
+            const double size = 1 + fabs(row.max_logit);
+            assert_close((double)got.rows.max_logit[i], row.max_logit,
+                         1e-5 * size);
+            assert_close((double)got.rows.lse[i], row.lse, 1e-5 * size);
+        }
+        assert_close(deviation(set, q, k), 0, 1e-5);
+        free_rows(&got);
+        free(k);
+        free(q);
+    }
+}
+
 /** Rows of entropy 0.01, where heads collapse: one key 6.5 above the others in
  *  scores, or the others spread, at every size of the scores themselves. */
 static void test_entropy_calls__a_collapsing_row_is_exact(void **state)
@@ -305,12 +385,15 @@ int main(void)
     static const variant_case cases[] = {
         VARIANT_CASE(test_entropy_calls__large_scores_are_exact),
         VARIANT_CASE(test_entropy_calls__a_massive_channel_blurs_nothing),
+        VARIANT_CASE(test_entropy_calls__large_channels_apart_keep_logits),
         VARIANT_CASE(test_entropy_calls__a_collapsing_row_is_exact),
     };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             test_entropy_calls__structs_of_other_headers_are_taken),
         cmocka_unit_test(test_entropy_calls__what_is_out_of_range_is_refused),
+        cmocka_unit_test(test_entropy_calls__what_is_not_given_is_refused),
+        cmocka_unit_test(test_entropy_calls__empty_sequences_are_missing),
         cmocka_unit_test(test_entropy_calls__what_is_late_is_missing),
         cmocka_unit_test(test_entropy_calls__a_sink_takes_its_share_or_all),
         cmocka_unit_test(test_entropy_calls__a_softcap_hides_no_infinity),

@@ -87,16 +87,20 @@ static void test_entropy_kernels__queries_of_every_shape_agree(void **state)
     }
 }
 
-/** Wide heads: many blocks of keys, and beyond what is packed. */
+/** Wide heads: many blocks of keys, and beyond what is packed. A query and a
+ *  key of ones make the largest sums that there are beside their numbers. */
 static void test_entropy_kernels__wide_heads_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
-    const int widths[] = {600, ES_QK_WIDTH_MAX, ES_QK_WIDTH_MAX + 1};
-    for (int i = 0; i < 3; i++) {
+    const int widths[] = {ES_QK_WIDTH_SPLIT, 600, ES_QK_WIDTH_MAX,
+                          ES_QK_WIDTH_MAX + 1};
+    for (int i = 0; i < 4; i++) {
         es_attention_shape shape = SHAPE(1, 1, 5, 330, widths[i], false);
         size_t width = (size_t)shape.head_width;
         float *q = new_normals(5 * width, 1, 5),
               *k = new_normals(330 * width, 1, 6);
+        for (size_t c = 0; c < width; c++)
+            q[c] = k[c] = 1;
         row_buffers got = new_rows(5);
         run_qk(set, &got.rows, q, k, NULL, &shape, 1);
         assert_qk(&got.rows, q, k, NULL, &shape, 1);

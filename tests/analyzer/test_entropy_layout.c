@@ -122,6 +122,26 @@ static uint16_t *halve(float *numbers, size_t n)
     return out;
 }
 
+/** Tiles add other parts of a bfloat16 than of its float32. */
+static void assert_same_numbers(const es_entropy_kernels *set,
+                                const layout_case *one,
+                                const layout_case *other)
+{
+    row_buffers got[2];
+    if (set->needs != ES_VECTORS_AMX) {
+        assert_same_bits(set, one, other);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        const layout_case *c = i ? other : one;
+        run_case(set, &got[0], &got[1], c);
+        assert_entropy(&got[0].rows, &c->att, NULL, NULL, &c->shape, 1);
+        assert_entropy(&got[1].rows, &c->q, &c->k, NULL, &c->shape, 1);
+        free_rows(&got[0]);
+        free_rows(&got[1]);
+    }
+}
+
 static void test_entropy_layout__bfloat16_is_as_its_float32(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -141,7 +161,7 @@ static void test_entropy_layout__bfloat16_is_as_its_float32(void **state)
             inputs[m]->data = halves[m];
             inputs[m]->type = ES_ENTROPY_BF16;
         }
-        assert_same_bits(set, &plain, &other);
+        assert_same_numbers(set, &plain, &other);
         for (int m = 0; m < 3; m++)
             free(halves[m]);
         free(k);

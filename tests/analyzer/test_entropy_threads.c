@@ -15,12 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifdef __SANITIZE_ADDRESS__
-#define IS_SANITIZED 1
-#else
-#define IS_SANITIZED 0
-#endif
-
 enum { H = 8, T = 64, D = 32, N = H * T, N_THREADS = 4 };
 
 static float queries[N * D], wanted[N];
@@ -167,7 +161,7 @@ static void test_entropy_threads__a_forked_child_has_its_own(void **state)
 {
     pthread_t thread;
     (void)state;
-    if (IS_SANITIZED)
+    if (SANITIZED)
         skip(); /* its allocator's locks do not outlive a fork */
     start_calls(&thread, 1);
     for (int i = 0; i < 20; i++) {
@@ -188,7 +182,7 @@ static void test_entropy_threads__a_forked_child_has_its_own(void **state)
 static void test_entropy_threads__a_program_ends_amid_calls(void **state)
 {
     (void)state;
-    if (IS_SANITIZED)
+    if (SANITIZED)
         skip(); /* what others still use is a leak to it */
     for (int i = 0; i < 5; i++) {
         int status;

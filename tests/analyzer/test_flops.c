@@ -1,5 +1,5 @@
 /* Costs of a model against closed forms and published numbers. */
-#include "analyzer/arch/flops.h"
+#include "analyzer/cost/flops.h"
 #include "hooks/trainer/model/params.h"
 #include "tests/support/test.h"
 
@@ -72,7 +72,6 @@ TEST(removed_ffns_cost_nothing_and_bad_sizes_are_nan)
     shape.d_model = INT64_MIN;
     assert_true(isnan(es_flops_forward(&shape, 9).ffn));
     assert_true(isnan(es_cost_weights(&shape)));
-    assert_true(isnan(es_cost_nonlinear(&shape, 9)));
 }
 
 /* The trainer's own list of arrays has as many weights. */
@@ -98,28 +97,37 @@ static double listed_weights(const char *arch)
 
 TEST(weights_are_counted)
 {
-    static const char *const archs[] = {"SM+LN+G", "SM(t)+ScFFN+WNorm(FFN)",
-                                        "EReg(SM(t)+ScFuFFN)", "SM+ScFuFFNi2",
-                                        "PSM(4)+LN+LR(layer)+SNorm(QKV)"};
+    static const char *const archs[] = {"SM+LN+G",
+                                        "SM(t)+ScFFN+WNorm(FFN)",
+                                        "EReg(SM(t)+ScFuFFN)",
+                                        "SM+ScFuFFNi2",
+                                        "PSM(4)+LN+LR(layer)+SNorm(QKV)",
+                                        "SM(t,clip 9,gate)+LN+G"};
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
         es_cost_shape shape = shape_of(archs[i], 5, 48);
         assert_true(es_cost_weights(&shape) == listed_weights(archs[i]));
     }
 }
 
-/* L = 2, H = 12, d = 24, T = 3; m = 4. */
-TEST(nonlinear_numbers_are_counted)
+/* A matrix more in each layer, and nothing else: L = 5, d = 48, T = 7. */
+TEST(a_gate_is_a_product_more)
 {
-    const double scores = 2 * 12 * 9, norm = 3 * 24, activation = 3 * 4 * 24;
-    es_cost_shape shape = shape_of("SM+LN+G", 2, 24);
-    assert_true(es_cost_nonlinear(&shape, 3) ==
-                scores + 4 * norm + 2 * activation);
-    shape = shape_of("SM+LN", 2, 24);
-    assert_true(es_cost_nonlinear(&shape, 3) == scores + 4 * norm);
-    shape = shape_of("SM+LR(global)", 2, 24);
-    assert_true(es_cost_nonlinear(&shape, 3) == scores + 2 * activation);
-    shape = shape_of("SM", 2, 24);
-    assert_true(es_cost_nonlinear(&shape, 3) == scores);
-    shape = shape_of("SM+LN+ScFuFFNi1", 2, 24);
-    assert_true(es_cost_nonlinear(&shape, 3) == scores + 3 * norm);
+    const es_cost_shape plain = shape_of("SM+LN+G", 5, 48);
+    const es_cost_shape gated = shape_of("SM(clip 9,gate)+LN+G", 5, 48);
+    const es_flops a = es_flops_forward(&plain, 7);
+    const es_flops b = es_flops_forward(&gated, 7);
+    assert_true(b.attention - a.attention == 5.0 * 7 * 2 * 48 * 48);
+    assert_true(a.ffn == b.ffn);
+}
+
+/* L = 2, d = 3, T = 5: two matrices, and both products without the zeros of the
+   causal matrix. */
+TEST(simplified_attention_has_half_of_the_matrices)
+{
+    es_cost_shape shape = shape_of("SM", 2, 3);
+    const double whole = es_cost_weights(&shape);
+    shape.simplified = true;
+    assert_true(es_flops_forward(&shape, 5).attention ==
+                2 * 5 * (4 * 9 + 2 * 3 * 6));
+    assert_true(es_cost_weights(&shape) == whole - 2 * 2 * 9);
 }

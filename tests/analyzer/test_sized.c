@@ -48,6 +48,17 @@ TEST(what_a_new_program_sets_is_not_ignored)
     assert_int_equal(ours.b, 2);
 }
 
+TEST(a_struct_that_is_not_given_is_refused)
+{
+    our_struct ours = {sizeof ours, 7, 7};
+    assert_int_equal(es_sized_take(&ours, sizeof ours, NULL, "es_x"),
+                     ES_EARGUMENT);
+    assert_string_equal(es_message(), "es_x: NULL: give one");
+    assert_int_equal(es_sized_give(NULL, &ours, sizeof ours, "es_x"),
+                     ES_EARGUMENT);
+    assert_int_equal(ours.a, 7);
+}
+
 TEST(a_struct_without_its_size_is_refused)
 {
     static const size_t sizes[] = {0, 1, sizeof(size_t) - 1, 4097, SIZE_MAX};

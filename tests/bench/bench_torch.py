@@ -1,13 +1,17 @@
 #!/usr/bin/python3
-"""usage: bench_torch.py BENCH_TRAIN N_THREADS   (tests/bench/run.sh)
+"""usage: bench_torch.py BENCH_TRAIN N_THREADS [NAME]...   (tests/bench/run.sh)
 
-A training step of entropy-train beside one of PyTorch: the same model, batch
-and optimiser, float32, the same number of threads. The model is written as
-people write it: nn.Linear, softmax with a mask, F.cross_entropy, AdamW. Steps
-are taken in turns in one run, ours by BENCH_TRAIN --serve, and each side is
-idle while the other works. Medians of the rounds; one thread is measured in
-processor time, which others on the machine do not stretch, more by the clock.
+A training step of entropy-train beside those of PyTorch: the same model, batch
+and optimiser, the same number of threads, in every form that people write it
+in; of the bfloat16 forms two keep float32 weights (autocast), as ours does, and
+one does not. Steps are taken in turns in one run, ours by BENCH_TRAIN --serve,
+and each side is idle while the others work. Printed are medians, of the ratios
+of a round too, with an interval that holds the true one in 95 of 100 runs. One
+thread is measured in processor time, which others on the machine do not
+stretch, more by the clock. NAME: only these problems.
 """
+import contextlib
+import dataclasses
 import math
 import os
 import statistics
@@ -17,8 +21,8 @@ import time
 
 N_THREADS = int(sys.argv[2])
 NOW = time.process_time if N_THREADS == 1 else time.perf_counter
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[name] = str(N_THREADS)
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = str(N_THREADS)
 
 try:
     import torch
@@ -29,32 +33,88 @@ except ImportError:
     sys.exit(0)
 
 ARCH = "SM+LN+GT"
-# name of bench_train, L, H, d, T, B, V, rounds, to be reached
+
+
+@dataclasses.dataclass
+class Problem:
+    """As bench_train knows it; `reach` of a form: how many times as fast as
+    that form we want to be."""
+
+    name: str
+    n_layer: int
+    n_head: int
+    width: int
+    n_ctx: int
+    batch: int
+    vocab: int
+    n_rounds: int
+    precision: str = "fp32"
+    records: bool = False  # ours measures the entropy of every head
+    reach: dict = dataclasses.field(default_factory=dict)
+
+
 PROBLEMS = [
-    ("L6 H8 d256", 6, 8, 256, 128, 8, 256, 21, 1.7),
-    ("GPT-2 small", 12, 12, 768, 128, 8, 50257, 5, 1.15),
+    Problem("L6 H8 d256", 6, 8, 256, 128, 8, 256, 21, reach={"compiled": 1.15}),
+    Problem("GPT-2 small", 12, 12, 768, 128, 8, 50257, 6,
+            reach={"compiled": 1.05}),
+    Problem("L6 H8 d256", 6, 8, 256, 128, 8, 256, 21, "bf16",
+            reach={"eager, autocast": 1.25, "compiled, autocast": 1.25}),
+    Problem("GPT-2 small", 12, 12, 768, 128, 8, 50257, 6, "bf16",
+            reach={"eager, autocast": 1.05, "compiled, autocast": 1.05}),
+    Problem("L12 H12 d48", 12, 12, 48, 32, 16, 256, 41, reach={"compiled": 3}),
+    Problem("L6 H8 d256 T512", 6, 8, 256, 512, 2, 256, 11, records=True,
+            reach={"compiled": 1.2}),
+    Problem("L6 H8 d256 T1024", 6, 8, 256, 1024, 1, 256, 11, records=True,
+            reach={"compiled": 1.2}),
 ]
 
 
+@dataclasses.dataclass
+class Form:
+    """How a step is written in PyTorch."""
+
+    plain: bool = False  # attention by softmax of a masked product
+    fused: bool = True  # AdamW in one pass
+    compiled: bool = False
+    autocast: bool = False
+    weights: torch.dtype = torch.float32
+
+
+FORMS = {
+    "fp32": {
+        "plain attention": Form(plain=True, fused=False),
+        "eager": Form(),
+        "compiled": Form(compiled=True),
+    },
+    "bf16": {
+        "eager, autocast": Form(autocast=True),
+        "compiled, autocast": Form(compiled=True, autocast=True),
+        "compiled, bf16 weights": Form(compiled=True, weights=torch.bfloat16),
+    },
+}
+
+
 class Block(nn.Module):
-    def __init__(self, n_head, width, n_ctx):
+    def __init__(self, problem, plain):
         super().__init__()
-        self.n_head = n_head
+        width = problem.width
+        self.n_head, self.plain = problem.n_head, plain
         self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.fc, self.out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        mask = torch.tril(torch.ones(n_ctx, n_ctx)).bool()
-        self.register_buffer("mask", mask.view(1, 1, n_ctx, n_ctx))
+        mask = torch.tril(torch.ones(problem.n_ctx, problem.n_ctx)).bool()
+        self.register_buffer("mask", mask)
 
     def attend(self, x):
         b, t, d = x.shape
-        q, k, v = (
-            part.view(b, t, self.n_head, d // self.n_head).transpose(1, 2)
-            for part in self.qkv(x).split(d, dim=2)
-        )
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d // self.n_head)
-        scores = scores.masked_fill(~self.mask[:, :, :t, :t], float("-inf"))
-        y = F.softmax(scores, dim=-1) @ v
+        q, k, v = (part.view(b, t, self.n_head, d // self.n_head).transpose(1, 2)
+                   for part in self.qkv(x).split(d, dim=2))
+        if self.plain:
+            scores = q @ k.transpose(-2, -1) / math.sqrt(d // self.n_head)
+            scores = scores.masked_fill(~self.mask, float("-inf"))
+            y = F.softmax(scores, dim=-1) @ v
+        else:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.proj(y.transpose(1, 2).contiguous().view(b, t, d))
 
     def forward(self, x):
@@ -63,14 +123,15 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self, n_layer, n_head, width, n_ctx, vocab):
+    def __init__(self, problem, plain):
         super().__init__()
-        self.wte, self.wpe = nn.Embedding(vocab, width), nn.Embedding(n_ctx, width)
+        width = problem.width
+        self.wte = nn.Embedding(problem.vocab, width)
+        self.wpe = nn.Embedding(problem.n_ctx, width)
         self.blocks = nn.ModuleList(
-            Block(n_head, width, n_ctx) for _ in range(n_layer)
-        )
+            Block(problem, plain) for _ in range(problem.n_layer))
         self.ln_f = nn.LayerNorm(width)
-        self.head = nn.Linear(width, vocab, bias=False)
+        self.head = nn.Linear(width, problem.vocab, bias=False)
         for p in self.parameters():
             if p.dim() == 2:
                 nn.init.normal_(p, 0, 0.02)
@@ -80,26 +141,29 @@ class Model(nn.Module):
         x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
         for block in self.blocks:
             x = block(x)
-        return self.head(self.ln_f(x))
+        logits = self.head(self.ln_f(x))
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]),
+                               tokens.view(-1))
 
 
-def torch_side(n_layer, n_head, width, n_ctx, batch, vocab):
+def torch_side(problem, form):
     """A function that takes a step and returns its seconds and its loss."""
-    model = Model(n_layer, n_head, width, n_ctx, vocab)
-    decays = [p for p in model.parameters() if p.dim() == 2]
-    others = [p for p in model.parameters() if p.dim() < 2]
-    groups = [
-        {"params": decays, "weight_decay": 0.1},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    optimiser = torch.optim.AdamW(groups, lr=1e-4)
-    tokens = (torch.arange(batch * n_ctx) * 7919 % vocab).view(batch, n_ctx)
+    model = Model(problem, form.plain).to(form.weights)
+    groups = [{"params": [p for p in model.parameters() if p.dim() == 2],
+               "weight_decay": 0.1},
+              {"params": [p for p in model.parameters() if p.dim() < 2],
+               "weight_decay": 0.0}]
+    optimiser = torch.optim.AdamW(groups, lr=1e-4, fused=form.fused)
+    forward = torch.compile(model) if form.compiled else model
+    n = problem.batch * problem.n_ctx
+    tokens = (torch.arange(n) * 7919 % problem.vocab).view(problem.batch, -1)
 
     def step():
         start = NOW()
         optimiser.zero_grad(set_to_none=True)
-        logits = model(tokens)
-        loss = F.cross_entropy(logits.view(-1, vocab), tokens.view(-1))
+        with (torch.autocast("cpu", torch.bfloat16) if form.autocast
+              else contextlib.nullcontext()):
+            loss = forward(tokens)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
@@ -108,54 +172,75 @@ def torch_side(n_layer, n_head, width, n_ctx, batch, vocab):
     return step
 
 
-def our_side(program, name):
+def our_side(program, problem):
     """The same of BENCH_TRAIN --serve, and its process."""
     process = subprocess.Popen(
-        [program, "--serve", name, ARCH, str(N_THREADS)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+        [program, "--serve", problem.name, ARCH, str(N_THREADS),
+         problem.precision, "entropy" if problem.records else "nothing"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def step():
         process.stdin.write("step\n")
         process.stdin.flush()
-        seconds, loss = process.stdout.readline().split()
-        return float(seconds), float(loss)
+        answer = process.stdout.readline()
+        if not answer:
+            sys.exit(f"{program} ended with {process.wait()}")
+        return tuple(map(float, answer.split()))
 
     return step, process
 
 
-def expect_same_problem(loss, vocab):
-    """Small weights say little: the first loss is close to ln V."""
-    if not abs(loss - math.log(vocab)) < 0.5:
-        sys.exit(f"the first loss is {loss}, far from ln {vocab}")
+def interval(sorted_ratios):
+    """Between which of them the true median lies, in 95 of 100 runs."""
+    n = len(sorted_ratios)
+    rank = max(0, int(n / 2 - 0.98 * math.sqrt(n)))
+    return sorted_ratios[rank], sorted_ratios[n - 1 - rank]
 
 
-def run(program, name, *sizes, n_rounds, reach):
-    n_ctx, batch, vocab = sizes[3:]
-    theirs = torch_side(*sizes)
-    ours, process = our_side(program, name)
-    for step in (ours, theirs):  # the first touches new memory
-        expect_same_problem(step()[1], vocab)
-    rounds = [(ours()[0], theirs()[0]) for _ in range(n_rounds)]
+def report(name, theirs, ours, n_tokens, reach):
+    ratios = sorted(b / a for a, b in zip(ours, theirs))
+    low, high = interval(ratios)
+    middle = statistics.median(ratios)
+    verdict = ""
+    if reach:
+        verdict = f"   >= {reach}: {'reached' if middle >= reach else 'MISSED'}"
+    print(f"    {name:24} {n_tokens / statistics.median(theirs):7.0f} tokens/s  "
+          f"{middle:5.2f}x ({low:.2f} to {high:.2f}){verdict}", flush=True)
+
+
+def run(program, problem):
+    steps = {name: torch_side(problem, form)
+             for name, form in FORMS[problem.precision].items()}
+    ours, process = our_side(program, problem)
+    for step in (ours, *steps.values()):
+        # The first touches new memory, and compiles. Small weights say little:
+        # the first loss is close to ln V if both sides are the same problem.
+        loss = step()[1]
+        if not abs(loss - math.log(problem.vocab)) < 0.5:
+            sys.exit(f"the first loss is {loss}, far from ln {problem.vocab}")
+        step()
+    rounds = [(ours()[0], *(step()[0] for step in steps.values()))
+              for _ in range(problem.n_rounds)]
     process.stdin.close()
     process.wait()
-    our_time, their_time = (statistics.median(side) for side in zip(*rounds))
-    n = batch * n_ctx
-    print(
-        f"{name:11}  {N_THREADS} thread{'s' * (N_THREADS > 1):1} {n / our_time:6.0f} tokens/s, PyTorch {n / their_time:6.0f}: "
-        f"{their_time / our_time:.2f}x (reach {reach}x)",
-        flush=True,
-    )
+    our_times, *their_times = zip(*rounds)
+    n_tokens = problem.batch * problem.n_ctx
+    print(f"{problem.name}, {problem.precision}"
+          f"{', with entropies' * problem.records}, {N_THREADS} thread"
+          f"{'s' * (N_THREADS > 1)}: {n_tokens / statistics.median(our_times):.0f}"
+          " tokens/s", flush=True)
+    for (name, _), times in zip(steps.items(), their_times):
+        report(name, times, our_times, n_tokens, problem.reach.get(name))
 
 
 def main():
     torch.set_num_threads(N_THREADS)
     torch.manual_seed(1)
-    print(f"{ARCH}, a training step beside PyTorch {torch.__version__}")
-    for name, *sizes, n_rounds, reach in PROBLEMS:
-        run(sys.argv[1], name, *sizes, n_rounds=n_rounds, reach=reach)
+    print(f"{ARCH}, a training step beside PyTorch {torch.__version__}, which is "
+          "how many times as long")
+    for problem in PROBLEMS:
+        if len(sys.argv) <= 3 or problem.name in sys.argv[3:]:
+            run(sys.argv[1], problem)
 
 
 main()

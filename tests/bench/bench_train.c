@@ -5,9 +5,10 @@
  * on the machine do not stretch, and all threads by the clock. Each
  * row has its target beside it.
  *
- * bench_train --serve NAME ARCH THREADS takes one step of a problem for each
- * line of standard input, and prints its seconds and the loss: bench_torch.py
- * takes its own in between.
+ * bench_train --serve NAME ARCH THREADS PRECISION WHAT takes one step of a
+ * problem for each line of standard input, and prints its seconds and the loss:
+ * bench_torch.py takes its own in between. WHAT is "entropy" if every step
+ * measures the heads, else "nothing".
  */
 #include "hooks/trainer/cpu/team.h"
 #include "hooks/trainer/model/model.h"
@@ -22,7 +23,7 @@
 typedef struct problem {
     const char *name, *arch;
     int n_layer, n_head, d_model, ctx, batch, vocab;
-    int n_rounds;
+    int n_rounds;  /* 0: only served */
     double target; /* 0: none */
 } problem;
 
@@ -32,6 +33,8 @@ static const problem problems[] = {
     {"L6 H8 d256", "SM+LN+G", 6, 8, 256, 128, 8, 256, 12, 0.78},
     {"L12 H12 d48", "SM+LN+G", 12, 12, 48, 32, 16, 256, 60, 0},
     {"GPT-2 small", "SM+LN+G", 12, 12, 768, 128, 8, 50257, 2, 0.85},
+    {"L6 H8 d256 T512", "SM+LN+G", 6, 8, 256, 512, 2, 256, 0, 0},
+    {"L6 H8 d256 T1024", "SM+LN+G", 6, 8, 256, 1024, 1, 256, 0, 0},
 };
 
 /** A step of one architecture beside that of another, in turns: at most 5 %
@@ -54,6 +57,7 @@ static const struct {
 typedef struct bench {
     const problem *problem;
     es_model *model;
+    bool measures; /* the heads, in every step */
     es_team *team;
     clockid_t clock;
     int32_t *tokens;
@@ -160,7 +164,7 @@ static double take_step(bench *b, double *loss)
     double start = now(b);
     es_model_zero_gradients(b->model);
     check(es_model_forward(b->model, &losses, b->tokens, b->tokens, true,
-                           false) == ES_OK,
+                           b->measures) == ES_OK,
           "forward");
     check(es_model_backward(b->model, 1) == ES_OK, "backward");
     update(b);
@@ -184,7 +188,7 @@ static float *zeros(size_t n)
     return out;
 }
 
-static bench open_bench(const problem *p, int n_threads)
+static bench open_bench(const problem *p, const es_ops *ops, int n_threads)
 {
     es_model_config config;
     bench b = {.problem = p, .n_rows = p->batch * p->ctx};
@@ -201,8 +205,7 @@ static bench open_bench(const problem *p, int n_threads)
     config.ctx = p->ctx;
     config.batch = p->batch;
     config.vocab = p->vocab;
-    check(es_model_new(&b.model, &config, &es_cpu_ops, n_threads) == ES_OK,
-          p->name);
+    check(es_model_new(&b.model, &config, ops, n_threads) == ES_OK, p->name);
     check(es_team_new(&b.team, n_threads) == ES_OK, "threads");
     b.x = zeros(n * 4 * d);
     b.y = zeros(n * wide);
@@ -225,7 +228,7 @@ static void close_bench(bench *b)
 
 static void run_problem(const problem *p, int n_threads)
 {
-    bench b = open_bench(p, n_threads);
+    bench b = open_bench(p, &es_cpu_ops, n_threads);
     for (int round = 0; round < p->n_rounds; round++) {
         run_step(&b);
         run_limit(&b);
@@ -247,7 +250,8 @@ static void run_pair(const problem *from, const char *base, const char *other,
     problem p = *from, q = *from;
     p.arch = base;
     q.arch = other;
-    bench a = open_bench(&p, n_threads), b = open_bench(&q, n_threads);
+    bench a = open_bench(&p, &es_cpu_ops, n_threads);
+    bench b = open_bench(&q, &es_cpu_ops, n_threads);
     for (int round = 0; round < p.n_rounds; round++) {
         run_step(&a);
         run_step(&b);
@@ -266,19 +270,34 @@ static int count_processors(void)
     return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
-static int serve(const char *name, const char *arch, int n_threads)
+/* The tables of the CPU's back-end with this precision. */
+static const es_ops *ops_of(const char *precision)
+{
+    const es_ops *ops = NULL;
+    for (int i = 0; i < ES_N_PRECISIONS; i++)
+        if (strcmp(es_precision_names[i], precision) == 0)
+            check(es_ops_find(&ops, "cpu", (es_precision)i) == ES_OK,
+                  precision);
+    return ops;
+}
+
+/* argv: NAME ARCH THREADS PRECISION WHAT */
+static int serve(char **argv)
 {
     const problem *found = NULL;
+    const es_ops *ops = ops_of(argv[3]);
     for (size_t i = 0; !found && i < sizeof problems / sizeof *problems; i++)
-        if (strcmp(problems[i].name, name) == 0)
+        if (strcmp(problems[i].name, argv[0]) == 0)
             found = &problems[i];
-    if (!found) {
-        fprintf(stderr, "bench_train: no problem is called '%s'\n", name);
+    if (!found || !ops) {
+        fprintf(stderr, "bench_train: no problem '%s', or no precision '%s'\n",
+                argv[0], argv[3]);
         return 2;
     }
     problem p = *found;
-    p.arch = arch;
-    bench b = open_bench(&p, n_threads);
+    p.arch = argv[1];
+    bench b = open_bench(&p, ops, atoi(argv[2]));
+    b.measures = strcmp(argv[4], "entropy") == 0;
     for (int c = getchar(); c != EOF; c = getchar()) {
         double loss, seconds;
         if (c != '\n')
@@ -293,11 +312,13 @@ static int serve(const char *name, const char *arch, int n_threads)
 
 int main(int argc, char **argv)
 {
-    if (argc == 5 && strcmp(argv[1], "--serve") == 0)
-        return serve(argv[2], argv[3], atoi(argv[4]));
+    if (argc == 7 && strcmp(argv[1], "--serve") == 0)
+        return serve(argv + 2);
     const int n = count_processors();
     printf("a training step; limit: its matrix products and AdamW alone\n");
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+        if (problems[i].n_rounds == 0)
+            continue;
         run_problem(&problems[i], 1);
         if (n > 1)
             run_problem(&problems[i], n);

@@ -1,22 +1,26 @@
 #!/usr/bin/env python3
-"""usage: bench_watch_cost.py [N_THREADS [PAIRS [N_LAYERS]]]   (tests/bench/run.sh)
+"""usage: bench_watch_cost.py [N_THREADS [ROUNDS [N_LAYERS]]]   (tests/bench/run.sh)
 
 What es.watch adds to a training step: GPT-2 small's width (d 768, H 12) at T=512,
 B 1, on the CPU; transformers' model if it is installed, else one with
-scaled_dot_product_attention. Steps with and without the hook in one process, by
-turns, of two models that have the same weights; in each pair the other goes
-first. The cost at every=50 is 49 parts of a step that is not recorded, and one of
-one that is.
-Medians of the pairs' differences over the median of a step, with a 95 % interval
-of the median by ranks. One thread is measured in processor time of this process,
-which others on the machine stretch less, more by the clock; the recorder's own
-processor time, a process of its own, is printed beside it. Memory: what the
-measurement of a layer takes at most, and the results of all layers, beside the
-attention matrices of the model.
+scaled_dot_product_attention. A round is three single steps, of the same weights, in
+an order that chance gives: without the hook, with it, with it and recorded. Their
+differences are of neighbours; the middle half of them is averaged, with a 95 %
+interval by the bootstrap. The cost at every=50 is 49 parts of a step that is not
+recorded, and one of one that is.
+The hook works in the forward pass and in rec.step(): the differences of these two,
+in parts of a whole step, have a narrower interval than those of steps, whose other
+half varies by more than what is measured; both are printed.
+One thread is measured in processor time of this process, which others on the machine
+stretch less, more by the clock; the recorder's own processor time, a process of its
+own, is printed beside it. malloc keeps what is freed: pages that the system zeroes
+anew are most of what varies. Memory: what the measurement of a layer takes at most,
+and the results of all layers, beside the attention matrices of the model.
 """
 
 import copy
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -25,11 +29,15 @@ import time
 from pathlib import Path
 
 N_THREADS = int(sys.argv[1]) if len(sys.argv) > 1 else 1
-PAIRS = int(sys.argv[2]) if len(sys.argv) > 2 else 25
+ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 40
 N_LAYERS = int(sys.argv[3]) if len(sys.argv) > 3 else 12
 NOW = time.process_time if N_THREADS == 1 else time.perf_counter
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = str(N_THREADS)
+KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+if not KEPT.items() <= os.environ.items() and len(sys.argv) <= 4:
+    os.environ.update(KEPT)
+    os.execv(sys.executable, [sys.executable, *sys.argv])
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "hooks/python"))
 BUILD = os.path.abspath(os.environ.get("BUILD", ROOT / "build"))
@@ -125,39 +133,54 @@ class Training:
         self.plain = copy.deepcopy(self.watched, shared)
         self.optimizer = torch.optim.AdamW(self.plain.parameters(), 1e-4)
         self.tokens = (torch.arange(T) * 7919 % VOCAB)[None]
+        self.number = 0
 
     def step(self, rec=None):
-        """Seconds of a step; what the watch does at its end is in it."""
+        """Seconds of a step, and of its forward pass and what the watch does at
+        its end."""
         model = self.watched if rec is not None else self.plain
         start = NOW()
         self.optimizer.zero_grad(set_to_none=True)
+        begin = NOW()
         logits = model(self.tokens)
+        seconds = NOW() - begin
         logits = getattr(logits, "logits", logits)
         loss = F.cross_entropy(logits.flatten(0, 1), self.tokens.flatten())
         loss.backward()
         self.optimizer.step()
+        begin = NOW()
         if rec is not None:
             rec.step(loss=loss.detach())
-        return NOW() - start
+        end = NOW()
+        return end - start, seconds + end - begin
 
 
-def pair(training, rec, number, index):
-    """What a watched step takes longer than a plain one, and that one's time;
-    even numbers are recorded."""
-    rec.number(number)
-    if index % 2:
-        watched, plain = training.step(rec), training.step()
-    else:
-        plain, watched = training.step(), training.step(rec)
-    return watched - plain, plain
+def rounds(training, rec, n):
+    """[(without, with, recorded)] of n rounds, each what step() returns; steps
+    are numbered on from round to round, and the even ones are recorded."""
+    out = []
+    for _ in range(n):
+        found = {}
+        for kind in random.sample(("without", "with", "recorded"), 3):
+            if kind != "without":
+                is_next = (training.number % 2 == 0) == (kind == "with")
+                training.number += 1 if is_next else 2
+                rec.number(training.number)
+            found[kind] = training.step(None if kind == "without" else rec)
+        out.append((found["without"], found["with"], found["recorded"]))
+    return out
+
+
+def middle(values):
+    """Mean of the middle half."""
+    ordered, cut = sorted(values), len(values) // 4
+    return statistics.fmean(ordered[cut : len(ordered) - cut])
 
 
 def interval(values):
-    """The median, and the ranks that hold the true one in 95 of 100 runs."""
-    ordered, n = sorted(values), len(values)
-    reach = int(0.98 * n**0.5 + 1)
-    low, high = max(0, n // 2 - reach), min(n - 1, n // 2 + reach)
-    return statistics.median(ordered), ordered[low], ordered[high]
+    """That, and what holds 95 of 100 of those of samples of the values."""
+    found = sorted(middle(random.choices(values, k=len(values))) for _ in range(2000))
+    return middle(values), found[50], found[-51]
 
 
 def show_memory():
@@ -178,50 +201,42 @@ def show_memory():
 
 def memory():
     """Of the hook: one layer after the other, and all that is kept."""
-    command = [sys.executable, __file__, *map(str, (N_THREADS, PAIRS, N_LAYERS))]
+    command = [sys.executable, __file__, *map(str, (N_THREADS, ROUNDS, N_LAYERS))]
     done = subprocess.run(
         [*command, "memory"], check=True, stdout=subprocess.PIPE, text=True
     )
     return int(done.stdout)
 
 
-def measure(training, rec):
-    """Pairs with recorded steps, and with others."""
-    for number in (0, 1):  # touches new memory, starts the recorder
-        pair(training, rec, number, 0)
-    recorded, quiet = [], []
-    for index in range(PAIRS):
-        recorded.append(pair(training, rec, 2 * index + 2, index))
-        quiet.append(pair(training, rec, 2 * index + 3, index))
-    return recorded, quiet
-
-
 def main():
     torch.set_num_threads(N_THREADS)
     torch.manual_seed(1)
+    random.seed(1)
     training = Training()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.db")
         with es.watch(training.watched, path, every=2) as rec:
-            recorded, quiet = measure(training, rec)
-            recorder = recorder_seconds() / (PAIRS + 1)
+            rounds(training, rec, 1)  # touches new memory, starts the recorder
+            before = recorder_seconds()
+            found = rounds(training, rec, ROUNDS)
+            recorder = (recorder_seconds() - before) / ROUNDS
         if rec.trouble is not None:
             sys.exit(f"it was not recorded: {rec.trouble}")
-        assert es.open(path).entropy().shape[1:] == (N_LAYERS, H)
-    step = statistics.median(base for _, base in recorded + quiet)
+        assert es.open(path).entropy().shape == (ROUNDS + 1, N_LAYERS, H)
+    step = statistics.median(plain[0] for plain, _, _ in found)
     clock = "processor time" if N_THREADS == 1 else "clock"
     print(f"{training.title}: L {N_LAYERS}, d {D}, H {H}, T {T}, {N_THREADS} thread(s)")
-    print(f"{PAIRS} pairs of steps, {clock}; a step without: {1e3 * step:.0f} ms")
-    every_1 = [1 + extra / step for extra, _ in recorded]
-    every_50 = [
-        1 + (a / 50 + 49 * b / 50) / step for (a, _), (b, _) in zip(recorded, quiet)
-    ]
-    for name, ratios, reach in (
-        ("every=1", every_1, "<= 1.05"),
-        ("every=50", every_50, "1 within the interval"),
-    ):
-        middle, low, high = interval(ratios)
-        print(f"{name:9} {middle:.4f} ({low:.4f} to {high:.4f})   {reach}")
+    print(f"{ROUNDS} rounds, {clock}; a step without: {1e3 * step:.0f} ms")
+    for part, title in enumerate(("step", "forward and rec.step")):
+        every_1 = [(c[part] - a[part]) / step for a, _, c in found]
+        quiet = [(b[part] - a[part]) / step for a, b, _ in found]
+        every_50 = [one / 50 + 49 * other / 50 for one, other in zip(every_1, quiet)]
+        for name, values, reach in (
+            ("every=1", every_1, "<= 0.05"),
+            ("every=50", every_50, "0 within the interval"),
+        ):
+            value, low, high = interval(values)
+            print(f"{name:9} {value:+.4f} ({low:+.4f} to {high:+.4f})   {reach}, {title}")
     print(f"recorder  {recorder / step:.4f} of a step for each recorded one")
     used = memory()
     matrices = N_LAYERS * H * T * T * 4

@@ -17,13 +17,14 @@ run() {
     "$@" || { echo "$1 ended with exit code $?" >&2; failed=1; }
     echo
 }
-# What PyTorch of `make test-python` measures, where it is.
+# Beside PyTorch of PyPI: that of `make test-python`.
 run_python() {
     local place
     for place in "$BUILD"/venv-python-*/bin/python; do
         [ ! -x "$place" ] || { run "$place" "$@"; return; }
     done
-    run python3 "$@"
+    echo "== $(basename "$1")"
+    echo "skipped: \`make test-python\` installs the PyTorch that it needs"
 }
 last=
 for program in "$@"; do
@@ -34,10 +35,12 @@ for program in "$@"; do
         run tests/bench/bench_statistics.py "$BUILD/libentropyscan.so" 1
         [ "$(nproc)" = 1 ] || run tests/bench/bench_statistics.py "$BUILD/libentropyscan.so" "$(nproc)"
     fi
-    # Beside PyTorch of the system's Python, where Debian's package puts it.
+    # Beside PyTorch of the system's Python, too, where Debian's package puts it.
     if [ "$(basename "$program")" = bench_train ]; then
-        run tests/bench/bench_torch.py "$program" 1
-        [ "$(nproc)" = 1 ] || run tests/bench/bench_torch.py "$program" "$(nproc)"
+        for threads in $(printf '%s\n' 1 "$(nproc)" | sort -u); do
+            run tests/bench/bench_torch.py "$program" "$threads"
+            run_python tests/bench/bench_torch.py "$program" "$threads"
+        done
         run_python tests/bench/bench_watch_cost.py 1
         [ "$(nproc)" = 1 ] || run_python tests/bench/bench_watch_cost.py "$(nproc)"
     fi

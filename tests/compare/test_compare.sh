@@ -17,6 +17,15 @@ make_run flat 3.5 3.75
 
 output '--compare has a line for each run' '^SM +SM +10\.77 ' "$scan" sm-ln-g.db sm.db --compare
 output 'settings that differ have a column, no others' '^run +arch +eval ppl ' "$scan" sm-ln-g.db sm.db --compare
+output 'costs that differ have a column' 'GB +95% +minutes +95% ' "$scan" sm-ln-g.db sm.db --compare
+output 'and are said to be modelled' '^GB, minutes: a private forward pass, modelled' "$scan" sm-ln-g.db sm.db --compare
+output 'a run of unknown shape has none, and not 0' '^low +.* +- +- ' "$scan" sm.db low.db --compare
+output 'equal costs have no column' '^no column$' sh -c '"$0" sm.db sm.db --compare | grep -q minutes || echo no column' "$scan"
+output 'a modelled cost is a member of --json' '"modelled_gb":0\.5[0-9]+,.*"modelled_minutes":0\.0[0-9]+,' "$scan" sm.db --json
+output 'and has its interval' '"modelled_gb_low":0\.[0-9]+,"modelled_gb_high":0\.[0-9]+,' "$scan" sm.db --json
+output 'a table of --compare has them, too' '^SM .* 0\.5[0-9]* +0\.[0-9]+-0\.[0-9]+ ' "$scan" sm-ln-g.db sm.db --compare
+output 'an unknown one is missing there' '"modelled_gb":null,"modelled_gb_state":"missing"' "$scan" low.db --json
+output '--where compares it' '^SM +SM ' "$scan" sm-ln-g.db sm.db --where 'modelled_gb<0.6'
 output 'two runs have a distance' 'W1: Kolmogorov-Smirnov and Wasserstein' "$scan" low.db high.db --compare
 output 'runs of one file are compared' '^0 +low +\. +1\.000 +1\.000$' "$scan" both.db flat.db --compare
 output '--baseline implies --compare' '^against the baseline: ' "$scan" low.db --baseline high.db

@@ -39,7 +39,7 @@ static attention_problem open_whole(const whole_problem *w)
     if (w->temperature > 0)
         attention_add_temperatures(&p);
     for (int i = 0; w->temperature > 0 && i < s->n_head * s->n_ctx; i++)
-        p.temperature[i] *= w->temperature;
+        p.log_t[i] += logf(w->temperature);
     if (w->queries > 0)
         attention_scale_queries(&p, w->queries);
     return p;
@@ -124,16 +124,15 @@ static void test_cuda_attention__temperatures(void **state)
         check(problems[i]);
 }
 
-/* As if they were 1e-4, and nothing pulls at them. */
-static void test_cuda_attention__temperature_below_the_floor(void **state)
+static void test_cuda_attention__no_temperature_is_too_small(void **state)
 {
     (void)state;
     EACH_PLACE(place)
     for (int entropy = 0; entropy < 2; entropy++) {
-        attention_problem p = attention_open_below_floor();
+        attention_problem p = attention_open_cold();
         cuda_attention_run(&p, place, (cuda_run){ES_FP32, .entropy = entropy});
         attention_check(&p, entropy);
-        attention_expect_below_floor(&p);
+        attention_expect_pulled(&p);
         attention_close(&p);
     }
 }
@@ -148,7 +147,7 @@ static void check_one_weight(es_precision precision, shape s, float t,
         attention_problem p = open_whole(&(whole_problem){s, .temperature = t});
         for (int i = 0; i < p.n_ctx; i++) {
             if (t > 0)
-                p.temperature[i] = t;
+                p.log_t[i] = logf(t);
             for (int c = 0; c < 2 * s.width; c++)
                 p.qkv[i * 3 * s.width + c] *= factor;
         }
@@ -157,7 +156,7 @@ static void check_one_weight(es_precision precision, shape s, float t,
             for (int c = 0; c < 2 * s.width; c++)
                 assert_true(p.dqkv[i * 3 * s.width + c] == 0);
             if (t > 0)
-                assert_true(p.dt[i] == 0 && p.rows[i] == 0);
+                assert_true(p.dlog_t[i] == 0 && p.rows[i] == 0);
         }
         attention_close(&p);
     }
@@ -358,7 +357,7 @@ static void test_cuda_attention__nan_temperature(void **state)
     for (int n = 0; n < 2; n++) {
         attention_problem p = attention_open(2, 70, 2, 16);
         attention_add_temperatures(&p);
-        p.temperature[70 + 3] = NAN;
+        p.log_t[70 + 3] = NAN;
         cuda_attention_run(&p, place, (cuda_run){both[n], .entropy = true});
         attention_expect_nan_temperature(&p, 1, 3);
         attention_close(&p);
@@ -433,10 +432,9 @@ static void test_cuda_attention__any_order_of_threads(void **state)
  * 4097, and shorter still where that is sanitized. */
 static int longest(const cuda_place *place, int power)
 {
-    const char *sanitizers = getenv("SAN");
     if (strstr(place->file, "host") == NULL)
         return 8192;
-    return sanitizers && *sanitizers ? 777 : power ? 2049 : 4097;
+    return SANITIZED ? 777 : power ? 2049 : 4097;
 }
 
 static void test_cuda_attention__longest_context(void **state)
@@ -460,7 +458,7 @@ int main(void)
         cmocka_unit_test(test_cuda_attention__odd_widths_of_16_bits),
         cmocka_unit_test(test_cuda_attention__long_context),
         cmocka_unit_test(test_cuda_attention__temperatures),
-        cmocka_unit_test(test_cuda_attention__temperature_below_the_floor),
+        cmocka_unit_test(test_cuda_attention__no_temperature_is_too_small),
         cmocka_unit_test(test_cuda_attention__one_weight),
         cmocka_unit_test(test_cuda_attention__power),
         cmocka_unit_test(test_cuda_attention__power_of_zero),

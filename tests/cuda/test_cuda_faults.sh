@@ -15,7 +15,7 @@ if [ ! -e "$library" ]; then
 fi
 export ENTROPY_TRAIN_CUDA=$library
 many=1 # of the places are tried; under sanitizers, which are slow, fewer
-[ -z "${SAN:-}" ] || many=5
+[ -z "${SAN:-}" ] || many=9
 
 own_corpus "$dir/corpus.tok" || exit 1
 
@@ -87,7 +87,7 @@ fails_well() {
         n_failed=$((n_failed + 1))
     done
     echo "# $name: $n_failed failures"
-    check "$name" [ "$n_failed" -ge $((6 / many)) -a "$(status_of "$dir/run/run.db")" = $'finished\nok' ]
+    check "$name" [ "$n_failed" -ge $(((5 + many) / many)) -a "$(status_of "$dir/run/run.db")" = $'finished\nok' ]
 }
 
 fails_well 'no memory, at any reservation' reserve $many fp16

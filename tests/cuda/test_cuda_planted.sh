@@ -72,7 +72,9 @@ planted linear.cu 's/product.epilogue = ES_GEMM_DGELU/(void)0/' test_cuda_acts
 planted loss.cu 's/(A \*x = .*)l.stride/\1l.vocab/' test_cuda_stride
 planted attention.cu 's/bool bad = at < n_rows/bool bad = false \&\& at < n_rows/' \
     test_cuda_attention
-planted attention.cu 's/!\(t <= ES_MIN_TEMPERATURE\)/true/' test_cuda_attention
+planted attention.cu 's/dlog_t\[i\] -= sum/dlog_t[i] += sum/' test_cuda_attention
+planted residual.cu 's/es_drop_factors\(factors, \&mask, i\)/es_drop_factors(factors, \&mask, i + 1)/' \
+    test_cuda_sums
 planted attention_mma.cu '/es_cp_wait<1>/{n;s/__syncthreads..;//}' \
     test_cuda_attention
 planted backend.cu 's/copy \+ at \* sizeof/copy + 0 * at * sizeof/' \

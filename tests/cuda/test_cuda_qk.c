@@ -473,20 +473,24 @@ static void what_is_not_finite_stays_in_its_rows(void **state)
 static void what_no_kernel_takes_is_refused(void **state)
 {
     const es_attention_shape shape = SHAPE(2, 4, 8, 8, 16, true);
-    es_attention_shape wrong[5] = {shape, shape, shape, shape, shape};
+    es_attention_shape wrong[] = {shape, shape, shape, shape,
+                                  shape, shape, shape};
+    const int n_wrong = sizeof wrong / sizeof wrong[0];
     (void)state;
     wrong[0].head_width = 257;
     wrong[1].n_kv_heads = 3;
     wrong[2].scale = -1;
     wrong[3].time_limit = 1;
     wrong[4].size = 0;
+    wrong[5].scale = 1e-31;
+    wrong[6].softcap = (double)INFINITY;
     EACH_PLACE(place)
     {
         statistics call;
         workspace_size size;
         *(void **)&call = function_of(place, "es_cuda_qk_statistics");
         *(void **)&size = function_of(place, "es_cuda_qk_workspace");
-        for (int i = 0; i < 5; i++) {
+        for (int i = 0; i < n_wrong; i++) {
             es_cuda_qk given = {.size = sizeof given, .shape = &wrong[i]};
             assert_int_equal(size(&wrong[i]), 0);
             assert_int_equal(call(&given), ES_EARGUMENT);

@@ -44,6 +44,104 @@ static void test_cuda_sums__combine(void **state)
             check_combine_of(bench, lengths[i]);
 }
 
+/* Gates of any size; where x is NaN or the gate is, y is. */
+static void fill_gates(float *gate, float *x, size_t n)
+{
+    for (size_t i = 0; n > 33 && i < 7; i++)
+        gate[i * n / 7] =
+            (const float[]){0, 90, -90, 200, -200, -INFINITY, INFINITY}[i];
+    gate[n / 2] = n > 7 ? NAN : gate[n / 2];
+    x[n / 5 + 1 < n ? n / 5 + 1 : 0] = n > 7 ? NAN : 1;
+}
+
+static void check_gate_of(es_bench *bench, size_t n)
+{
+    float *x = es_bench_draw(n, 2), *gate = es_bench_draw(n, 12);
+    double *want = es_bench_doubles(n);
+    fill_gates(gate, x, n);
+    es_mem *of_y = es_bench_put_acts(bench, ES_WRITE, NULL, n);
+    es_mem *of_x = es_bench_put_acts(bench, ES_READ, x, n);
+    es_mem *of_gate = es_bench_put_acts(bench, ES_READ, gate, n);
+    for (size_t i = 0; i < n; i++)
+        want[i] = (double)x[i] / (1 + exp(-(double)gate[i]));
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->gate(on, of_y, of_x, of_gate, n);
+    es_bench_expect_acts(bench, "gate", of_y, want, n);
+    es_bench_clear(bench);
+}
+
+/* in_place: dx is dy. */
+static void check_gate_back_of(es_bench *bench, size_t n, bool in_place)
+{
+    float *x = es_bench_draw(n, 2), *gate = es_bench_draw(n, 12);
+    float *dy = es_bench_draw(n, 1);
+    double *want_dx = es_bench_doubles(n), *want = es_bench_doubles(n);
+    fill_gates(gate, x, n);
+    es_mem *of_dx = in_place ? es_bench_put_acts(bench, ES_CHANGE, dy, n)
+                             : es_bench_put_acts(bench, ES_WRITE, NULL, n);
+    es_mem *of_dy = in_place ? of_dx : es_bench_put_acts(bench, ES_READ, dy, n);
+    es_mem *of_x = es_bench_put_acts(bench, ES_READ, x, n);
+    es_mem *of_gate = es_bench_put_acts(bench, ES_CHANGE, gate, n);
+    for (size_t i = 0; i < n; i++) {
+        const double g = (double)gate[i], s = 1 / (1 + exp(-g));
+        want_dx[i] = (double)dy[i] * s;
+        want[i] = want_dx[i] * (double)x[i] / (1 + exp(g));
+    }
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->gate_backward(on, of_dx, of_gate, of_dy, of_x, n);
+    es_bench_expect_acts(bench, "gate's dx", of_dx, want_dx, n);
+    es_bench_expect_acts(bench, "gate's own", of_gate, want, n);
+    es_bench_clear(bench);
+}
+
+static void test_cuda_sums__gate(void **state)
+{
+    (void)state;
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &small))
+        for (size_t i = 0; i < N_LENGTHS; i++) {
+            check_gate_of(bench, lengths[i]);
+            check_gate_back_of(bench, lengths[i], false);
+            check_gate_back_of(bench, lengths[i], true);
+        }
+}
+
+/* By the counter alone, as on the CPU; with and without a residual. */
+static void check_dropout_of(es_bench *bench, size_t n, bool has_residual)
+{
+    const es_dropout how = {
+        .rate = 0.3f, .seed = UINT64_C(0x987654321), .place = 9, .offset = 2};
+    const uint64_t pass = UINT64_C(0xfffffffff);
+    const es_drop_mask mask = es_drop_mask_of(&how, pass);
+    float *x = es_bench_draw(n, 2), *r = es_bench_draw(n, 2);
+    double *want = es_bench_doubles(n);
+    x[n / 2] = n > 7 ? NAN : x[n / 2];
+    es_mem *of_y = es_bench_put_acts(bench, ES_WRITE, NULL, n);
+    es_mem *of_x = es_bench_put_acts(bench, ES_READ, x, n);
+    es_mem *of_r = es_bench_put_acts(bench, ES_READ, r, n);
+    es_mem *of_pass = es_bench_put(bench, ES_READ, &pass, 1, sizeof pass);
+    for (size_t i = 0; i < n; i++) {
+        float factors[4];
+        es_drop_factors(factors, &mask, i / 4);
+        want[i] = (has_residual ? (double)r[i] : 0) +
+                  (double)factors[i % 4] * (double)x[i];
+    }
+    for (ES_EACH_RUN(on, bench))
+        bench->ops->dropout(on, of_y, has_residual ? of_r : NULL, of_x, &how,
+                            of_pass, n);
+    es_bench_expect_acts(bench, "dropout", of_y, want, n);
+    es_bench_clear(bench);
+}
+
+static void test_cuda_sums__dropout(void **state)
+{
+    (void)state;
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &small))
+        for (size_t i = 0; i < N_LENGTHS; i++) {
+            check_dropout_of(bench, lengths[i], true);
+            check_dropout_of(bench, lengths[i], false);
+        }
+}
+
 /* in_place: dx is dy. */
 static void check_combine_back_of(es_bench *bench, size_t n, bool in_place)
 {
@@ -423,6 +521,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cuda_sums__combine),
         cmocka_unit_test(test_cuda_sums__combine_backward),
+        cmocka_unit_test(test_cuda_sums__gate),
+        cmocka_unit_test(test_cuda_sums__dropout),
         cmocka_unit_test(test_cuda_sums__rotate),
         cmocka_unit_test(test_cuda_sums__entropy_penalty),
         cmocka_unit_test(test_cuda_sums__measure_rows),

@@ -39,11 +39,15 @@ final_loss() { # LIBRARY ARCH OPTION...
 
 trains() { # NAME LIBRARY
     local arch want
-    for arch in SM+LN+G 'EReg(SM(t)+ScFuFFNi1)' 'SM+R+SNorm(QK)+WNorm(FFN)'; do
+    for arch in SM+LN+G 'EReg(SM(t)+ScFuFFNi1)' 'SM+R+SNorm(QK)+WNorm(FFN)' \
+        'SM(t,clip 1e-3,gate)+LN+G'; do
         want=$(final_loss "$2" "$arch" --backend cpu)
         check "$1: $arch learns what it learns by the CPU" [ -n "$want" -a \
             "$(final_loss "$2" "$arch" --backend cuda)" = "$want" ]
     done
+    want=$(final_loss "$2" SM+LN+ScFFN --backend cpu --dropout 0.2)
+    check "$1: what is dropped is dropped by the CPU" [ -n "$want" -a \
+        "$(final_loss "$2" SM+LN+ScFFN --backend cuda --dropout 0.2)" = "$want" ]
     output "$1: fp16 trains" '^SM.LN.G finished after 6 steps, loss [0-9]' \
         by "$2" "$train" --arch SM+LN+G --data "$dir/corpus.tok" --no-record \
         --n-layer 2 --n-head 2 --d-model 32 --ctx 16 --batch 2 --steps 6 \

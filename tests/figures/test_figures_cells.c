@@ -106,7 +106,7 @@ TEST(a_heatmap_scale_suits_any_series)
         {"c.db",
          "theta",
          {-1.13f, -0.57f, -0.24f, 0.63f, 1.17f, 2.26f},
-         {"-1", "2", "-2"}},
+         {"−1", "2", "−2"}},
         {"d.db", /* the smallest positive value is 1.5 */
          "max_logit",
          {0, 1.5f, 20, 300, 4000, 50000},
@@ -135,14 +135,14 @@ TEST(a_delta_is_each_run_minus_the_base)
     es_figure(&f, "entropy", 2, paths);
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_delta);
     /* The scale is as long below zero as above it. */
-    ASSERT_SAYS(picture, "0.50", "-1.25", "NaN or infinite", "missing",
-                "each minus base.db", "other.db", "1.0", "-1.0");
+    ASSERT_SAYS(picture, "0.50", "−1.25", "NaN or infinite", "missing",
+                "each minus base.db", "other.db", "1.0", "−1.0");
     ASSERT_SAYS_NOT(picture, "1.50");
     es_picture_free(picture);
     /* The other way round, where the second is the baseline. */
     f.drawing.baseline = f.runs[1]->path;
     picture = es_figured_picture(&f, es_draw_delta);
-    ASSERT_SAYS(picture, "each minus other.db", "1.25", "-0.50");
+    ASSERT_SAYS(picture, "each minus other.db", "1.25", "−0.50");
 }
 
 TEST(a_delta_of_two_shapes_is_refused)

@@ -286,8 +286,8 @@ TEST(scales_are_those_of_the_step)
          .color = 1},
         {.label = "both", .x = layers, .values = beta, .n = L},
         {.label = "alpha alone", .x = layers, .color = 1}};
-    es_curves_panel panels[2] = {{"alpha", "step 30", curves, 2},
-                                 {"beta", "step 30", curves + 2, 2}};
+    es_curves_panel panels[2] = {{"α", "step 30", curves, 2},
+                                 {"β", "step 30", curves + 2, 2}};
     es_figure(&s, "entropy", 2, paths); /* of which step 30 is the last */
     for (size_t i = 0; i < 2; i++)
         es_assert_ok(es_figure_fit(ES_FIGURE_SCALES, s.runs[i]));
@@ -424,7 +424,7 @@ TEST(huge_losses_are_cut_and_said)
         finish(&r);
         es_figure(&s, "loss", 1, &path);
         AUTO(es_picture) picture = es_figured_picture(&s, es_draw_loss);
-        assert_int_equal(picture_says(picture, "above the scale, up to 1e+06"),
+        assert_int_equal(picture_says(picture, "above the scale, up to 10⁶"),
                          k == 0);
         assert_int_equal(picture_says(picture, "2.4"), k == 0);
     }

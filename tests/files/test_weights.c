@@ -1,104 +1,25 @@
 /* Weights that others saved: the same function, or a clear refusal. */
-#include "hooks/trainer/files/weights.h"
-#include "hooks/trainer/verify.h"
-#include "tests/support/reference_case.h"
-#include "tests/support/tensor_file.h"
 #include "tests/support/test.h"
+#include "tests/support/weights_case.h"
 
-AUTO_OF(es_weights, es_weights_close)
-
-static char folder[] = "/tmp/es_weights_XXXXXX";
-static char path[64], config_path[64];
-
-typedef struct fixture {
-    char dir[512];
-    es_verify_case it;
-    es_test_tensors list;
-} fixture;
-
-/** Reads a reference case as others would save it; skips without one. */
-static fixture *open_case(const char *name, const char *prefix)
+static es_weights_case *open_gpt2(void)
 {
-    fixture *f = calloc(1, sizeof *f);
-    assert_non_null(f);
-    snprintf(f->dir, sizeof f->dir, "%s", es_ref_case_dir(name));
-    es_assert_ok(es_verify_case_read(&f->it, f->dir));
-    es_test_tensors_of_case(&f->list, &f->it, prefix);
-    unlink(config_path);
-    return f;
+    return es_weights_case_open("g02_sm_ln_gt", "transformer.");
 }
 
-static fixture *open_gpt2(void)
+static es_weights_case *open_neox(void)
 {
-    return open_case("g02_sm_ln_gt", "transformer.");
-}
-
-static fixture *open_neox(void)
-{
-    return open_case("p01_sm_ln_g", "gpt_neox.");
-}
-
-static void close_case(fixture *f)
-{
-    es_test_tensors_free(&f->list);
-    es_verify_case_free(&f->it);
-    free(f);
-}
-
-static void write_config(const char *text)
-{
-    FILE *file = fopen(config_path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
-
-static es_weights *open_weights(const fixture *f)
-{
-    es_weights *weights = NULL;
-    es_test_tensors_write(&f->list, path);
-    es_assert_ok(es_weights_open(&weights, path, f->it.config.n_head));
-    return weights;
-}
-
-/** How many logits (B,T,V) there are. */
-static size_t n_logits(const es_model_config *config)
-{
-    return (size_t)config->batch * (size_t)config->ctx * (size_t)config->vocab;
-}
-
-/** The logits of a model with the weights, to be freed. */
-static float *run(const es_weights *weights, const es_model_config *config,
-                  const int32_t *tokens, char note[256])
-{
-    es_model *model = NULL;
-    es_losses losses;
-    const size_t n = n_logits(config);
-    float *logits = malloc(n * sizeof *logits);
-    assert_non_null(logits);
-    es_assert_ok(es_model_new(&model, config, &es_cpu_ops, 1));
-    es_assert_ok(es_weights_load(model, weights, note, 256));
-    es_assert_ok(es_model_forward(model, &losses, tokens, NULL, false, true));
-    memcpy(logits, es_model_logits(model), n * sizeof *logits);
-    es_model_free(model);
-    return logits;
-}
-
-static es_model_config config_for(const fixture *f, const es_weights *weights)
-{
-    es_model_config config = weights->config;
-    config.ctx = f->it.config.ctx;
-    config.batch = f->it.config.batch;
-    return config;
+    return es_weights_case_open("p01_sm_ln_g", "gpt_neox.");
 }
 
 /** The file as it is now computes the reference's logits. */
-static void assert_same_function(const fixture *f)
+static void assert_same_function(const es_weights_case *f)
 {
     char note[256];
-    AUTO(es_weights) weights = open_weights(f);
-    es_model_config config = config_for(f, weights);
-    AUTO_FREE float *logits = run(weights, &config, f->it.tokens.data, note);
+    AUTO(es_weights) weights = es_weights_case_read(f);
+    es_model_config config = es_weights_case_config(f, weights);
+    AUTO_FREE float *logits =
+        es_weights_logits(weights, &config, f->it.tokens.data, note);
     assert_string_equal(note, "");
     AUTO_BY(es_npy_free) es_npy want;
     double error;
@@ -111,10 +32,10 @@ static void assert_same_function(const fixture *f)
         fail_msg("error of the logits: %g", error);
 }
 
-static void assert_config(const fixture *f, const char *arch)
+static void assert_config(const es_weights_case *f, const char *arch)
 {
     char text[ES_ARCH_TEXT_MAX];
-    AUTO(es_weights) weights = open_weights(f);
+    AUTO(es_weights) weights = es_weights_case_read(f);
     const es_model_config *have = &weights->config;
     const es_model_config *want = &f->it.config;
     es_arch_print(text, sizeof text, &have->arch);
@@ -132,35 +53,35 @@ static void assert_config(const fixture *f, const char *arch)
 
 TEST(gpt2_is_the_same_function)
 {
-    fixture *f = open_gpt2();
+    es_weights_case *f = open_gpt2();
     assert_config(f, "SM+LN+GT");
     assert_same_function(f);
-    close_case(f);
-    f = open_case("g02_sm_ln_gt", "");
+    es_weights_case_close(f);
+    f = es_weights_case_open("g02_sm_ln_gt", "");
     assert_same_function(f);
     es_test_tensor_remove(&f->list, "lm_head.weight");
     es_test_tensor_remove(&f->list, "h.0.attn.bias");
     assert_same_function(f);
-    es_weights *weights = open_weights(f);
+    es_weights *weights = es_weights_case_read(f);
     assert_int_equal(weights->config.ctx, f->it.config.ctx);
     assert_string_equal(weights->maker, "GPT-2");
     es_weights_close(weights);
-    close_case(f);
+    es_weights_case_close(f);
 }
 
 TEST(neox_is_the_same_function)
 {
-    fixture *f = open_neox();
+    es_weights_case *f = open_neox();
     assert_config(f, "SM+LN+G");
     assert_same_function(f);
-    close_case(f);
-    f = open_case("p01_sm_ln_g", "");
+    es_weights_case_close(f);
+    f = es_weights_case_open("p01_sm_ln_g", "");
     assert_same_function(f);
-    es_weights *weights = open_weights(f);
+    es_weights *weights = es_weights_case_read(f);
     assert_int_equal(weights->config.ctx, 0);
     assert_string_equal(weights->maker, "GPT-NeoX");
     es_weights_close(weights);
-    close_case(f);
+    es_weights_case_close(f);
 }
 
 /** Numbers that a half has: 11 digits, or 8 for a bfloat. */
@@ -182,12 +103,13 @@ static void round_all(es_test_tensors *list, const char *type, int digits)
     }
 }
 
-static float *logits_of(const fixture *f)
+static float *logits_of(const es_weights_case *f)
 {
     char note[256];
-    es_weights *weights = open_weights(f);
-    es_model_config config = config_for(f, weights);
-    float *logits = run(weights, &config, f->it.tokens.data, note);
+    es_weights *weights = es_weights_case_read(f);
+    es_model_config config = es_weights_case_config(f, weights);
+    float *logits =
+        es_weights_logits(weights, &config, f->it.tokens.data, note);
     es_weights_close(weights);
     return logits;
 }
@@ -199,13 +121,14 @@ TEST(half_precision_is_read)
         int digits;
     } halves[] = {{"F16", 11}, {"BF16", 8}};
     for (int i = 0; i < 2; i++) {
-        fixture *f = open_neox();
+        es_weights_case *f = open_neox();
         round_all(&f->list, "F32", halves[i].digits);
         AUTO_FREE float *want = logits_of(f);
         round_all(&f->list, halves[i].type, halves[i].digits);
         AUTO_FREE float *have = logits_of(f);
-        assert_memory_equal(have, want, n_logits(&f->it.config) * sizeof *have);
-        close_case(f);
+        assert_memory_equal(have, want,
+                            es_weights_n_logits(&f->it.config) * sizeof *have);
+        es_weights_case_close(f);
     }
 }
 
@@ -214,19 +137,20 @@ TEST(a_shorter_context_may_have_them)
 {
     enum { SHORT = 5 };
     char note[256];
-    fixture *f = open_gpt2();
+    es_weights_case *f = open_gpt2();
     assert_int_equal(f->it.config.batch, 1);
     AUTO_FREE float *whole = logits_of(f);
-    es_weights *weights = open_weights(f);
-    es_model_config config = config_for(f, weights);
+    es_weights *weights = es_weights_case_read(f);
+    es_model_config config = es_weights_case_config(f, weights);
     config.ctx = SHORT;
-    AUTO_FREE float *first = run(weights, &config, f->it.tokens.data, note);
+    AUTO_FREE float *first =
+        es_weights_logits(weights, &config, f->it.tokens.data, note);
     for (int i = 0; i < SHORT * config.vocab; i++)
         assert_true(fabsf(first[i] - whole[i]) <= 1e-5f);
     config.ctx = f->it.config.ctx + 1;
     es_assert_status(ES_EUSAGE, "--ctx 14", es_weights_check(weights, &config));
     es_weights_close(weights);
-    close_case(f);
+    es_weights_case_close(f);
 }
 
 /* --- models that may have them -------------------------------------------- */
@@ -241,30 +165,31 @@ static es_status check_arch(const es_weights *weights, es_model_config config,
 TEST(what_changes_nothing_may_be_new)
 {
     char note[256];
-    fixture *f = open_gpt2();
-    es_weights *weights = open_weights(f);
-    es_model_config config = config_for(f, weights);
-    const size_t n = n_logits(&config);
-    AUTO_FREE float *plain = run(weights, &config, f->it.tokens.data, note);
+    es_weights_case *f = open_gpt2();
+    es_weights *weights = es_weights_case_read(f);
+    es_model_config config = es_weights_case_config(f, weights);
+    const size_t n = es_weights_n_logits(&config);
+    AUTO_FREE float *plain =
+        es_weights_logits(weights, &config, f->it.tokens.data, note);
     es_assert_ok(es_arch_parse(&config.arch, "EReg(SM(t)+LN+GT)"));
-    AUTO_FREE float *more = run(weights, &config, f->it.tokens.data, note);
-    assert_string_equal(
-        note,
-        "arrays that the weights lack start anew: h.0.attn.t, h.0.attn.theta");
+    AUTO_FREE float *more =
+        es_weights_logits(weights, &config, f->it.tokens.data, note);
+    assert_string_equal(note, "arrays that the weights lack start anew: "
+                              "h.0.attn.log_t, h.0.attn.theta");
     for (size_t i = 0; i < n; i++)
         assert_true(fabsf(plain[i] - more[i]) <= 1e-5f);
     config.t_init = 0.1;
     es_assert_status(ES_EUSAGE, "--t-init 1",
                      es_weights_check(weights, &config));
     es_weights_close(weights);
-    close_case(f);
+    es_weights_case_close(f);
 }
 
 TEST(another_model_is_refused)
 {
-    fixture *f = open_gpt2();
-    es_weights *weights = open_weights(f);
-    es_model_config config = config_for(f, weights);
+    es_weights_case *f = open_gpt2();
+    es_weights *weights = es_weights_case_read(f);
+    es_model_config config = es_weights_case_config(f, weights);
     es_assert_ok(es_weights_check(weights, &config));
     const char *const others[] = {"SM+LN+G",
                                   "SM+LN+R",
@@ -303,7 +228,7 @@ TEST(another_model_is_refused)
         assert_int_equal(es_weights_check(weights, &other), ES_EUSAGE);
     }
     es_weights_close(weights);
-    close_case(f);
+    es_weights_case_close(f);
 }
 
 /* --- files that are wrong ------------------------------------------------- */
@@ -312,7 +237,7 @@ TEST(another_model_is_refused)
 static void assert_refused(es_status want, int n_head, const char *said)
 {
     es_weights *weights = NULL;
-    es_status status = es_weights_open(&weights, path, n_head);
+    es_status status = es_weights_open(&weights, es_weights_file, n_head);
     if (status != want || weights)
         fail_msg("%d, not %d, where '%s' is wrong: %s", status, want, said,
                  es_message());
@@ -321,17 +246,17 @@ static void assert_refused(es_status want, int n_head, const char *said)
 }
 
 /** The same after one tensor was spoilt. */
-static void assert_spoilt(fixture *f, const char *said)
+static void assert_spoilt(es_weights_case *f, const char *said)
 {
-    es_test_tensors_write(&f->list, path);
+    es_test_tensors_write(&f->list, es_weights_file);
     assert_refused(ES_EFORMAT, f->it.config.n_head, said);
-    close_case(f);
+    es_weights_case_close(f);
 }
 
 TEST(a_missing_tensor_is_named)
 {
     static const struct {
-        fixture *(*open)(void);
+        es_weights_case *(*open)(void);
         const char *name, *said;
     } cases[] = {
         {open_gpt2, "transformer.h.0.mlp.c_proj.bias",
@@ -343,7 +268,7 @@ TEST(a_missing_tensor_is_named)
          "layers.0.attention.query_key_value.bias is missing"},
         {open_neox, "gpt_neox.embed_in.weight", "neither a checkpoint"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        fixture *f = cases[i].open();
+        es_weights_case *f = cases[i].open();
         es_test_tensor_remove(&f->list, cases[i].name);
         assert_spoilt(f, cases[i].said);
     }
@@ -361,7 +286,7 @@ TEST(one_tensor_too_many_is_refused)
         {"transformer.h.1.attn.bias", "transformer.h.1.ln_1.weight is missing"},
         {"transformer.h.1024.attn.bias"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        fixture *f = open_gpt2();
+        es_weights_case *f = open_gpt2();
         es_test_tensor_add(&f->list, names[i][0], NULL, 1, dims);
         assert_spoilt(f, names[i][1] ? names[i][1] : names[i][0]);
     }
@@ -370,7 +295,7 @@ TEST(one_tensor_too_many_is_refused)
 TEST(wrong_shapes_are_refused)
 {
     static const struct {
-        fixture *(*open)(void);
+        es_weights_case *(*open)(void);
         const char *name;
         int64_t rows, columns; /* columns 0: a vector */
         const char *said;
@@ -391,14 +316,14 @@ TEST(wrong_shapes_are_refused)
         {open_gpt2, "transformer.h.0.mlp.c_fc.weight", 18, 16,
          "the feed-forward width 16 is no multiple of the model's"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        fixture *f = cases[i].open();
+        es_weights_case *f = cases[i].open();
         es_test_tensor *tensor = es_test_tensor_find(&f->list, cases[i].name);
         tensor->n_dims = cases[i].columns > 0 ? 2 : 1;
         tensor->dims[0] = cases[i].rows;
         tensor->dims[1] = cases[i].columns;
         assert_spoilt(f, cases[i].said);
     }
-    fixture *f = open_gpt2();
+    es_weights_case *f = open_gpt2();
     strcpy(es_test_tensor_find(&f->list, "transformer.h.0.mlp.c_fc.bias")->type,
            "BOOL");
     assert_spoilt(f, "c_fc.bias holds no floating-point numbers");
@@ -407,76 +332,75 @@ TEST(wrong_shapes_are_refused)
 TEST(an_output_matrix_of_its_own_is_refused)
 {
     char note[256];
-    fixture *f = open_gpt2();
+    es_weights_case *f = open_gpt2();
     es_test_tensor *head = es_test_tensor_find(&f->list, "lm_head.weight");
     head->values[head->n - 1] += 1;
-    es_weights *weights = open_weights(f);
-    es_model_config config = config_for(f, weights);
+    es_weights *weights = es_weights_case_read(f);
+    es_model_config config = es_weights_case_config(f, weights);
     es_model *model = NULL;
     es_assert_ok(es_model_new(&model, &config, &es_cpu_ops, 1));
     es_assert_status(ES_EFORMAT, "lm_head.weight is not",
                      es_weights_load(model, weights, note, sizeof note));
     es_model_free(model);
     es_weights_close(weights);
-    close_case(f);
+    es_weights_case_close(f);
 }
 
 TEST(a_truncated_file_is_refused)
 {
-    fixture *f = open_gpt2();
-    es_test_tensors_write(&f->list, path);
-    assert_int_equal(truncate(path, 3000), 0);
-    assert_refused(ES_EFORMAT, 3, path);
-    assert_int_equal(unlink(path), 0);
-    assert_refused(ES_EIO, 3, path);
-    strcat(path, ".index.json");
-    assert_refused(ES_EFORMAT, 3, "in several files");
-    path[strlen(path) - strlen(".index.json")] = 0;
-    close_case(f);
+    es_weights_case *f = open_gpt2();
+    es_test_tensors_write(&f->list, es_weights_file);
+    assert_int_equal(truncate(es_weights_file, 3000), 0);
+    assert_refused(ES_EFORMAT, 3, es_weights_file);
+    assert_int_equal(unlink(es_weights_file), 0);
+    assert_refused(ES_EIO, 3, es_weights_file);
+    es_weights_case_close(f);
 }
 
 /* --- config.json ---------------------------------------------------------- */
 
 TEST(heads_must_be_known)
 {
-    fixture *f = open_gpt2();
-    es_test_tensors_write(&f->list, path);
+    es_weights_case *f = open_gpt2();
+    es_test_tensors_write(&f->list, es_weights_file);
     assert_refused(ES_EUSAGE, 0, "give --n-head");
     assert_refused(ES_EUSAGE, 5, "--n-head 5 does not divide");
-    write_config("{\"n_head\": 3, \"n_layer\": 1, \"n_embd\": 12, \"n_inner\": "
-                 "null, \"activation_function\": \"gelu_new\", "
-                 "\"layer_norm_epsilon\": 1e-05, \"model_type\": \"gpt2\", "
-                 "\"torch_dtype\": \"float32\", \"n_positions\": 13}");
+    es_weights_config_write(
+        "{\"n_head\": 3, \"n_layer\": 1, \"n_embd\": 12, \"n_inner\": "
+        "null, \"activation_function\": \"gelu_new\", "
+        "\"layer_norm_epsilon\": 1e-05, \"model_type\": \"gpt2\", "
+        "\"torch_dtype\": \"float32\", \"n_positions\": 13}");
     assert_same_function(f);
     assert_refused(ES_EUSAGE, 4, "--n-head 4: ");
     es_weights *weights = NULL;
-    es_assert_ok(es_weights_open(&weights, path, 0));
+    es_assert_ok(es_weights_open(&weights, es_weights_file, 0));
     assert_int_equal(weights->config.n_head, 3);
     es_weights_close(weights);
-    close_case(f);
+    es_weights_case_close(f);
 }
 
 TEST(a_configuration_of_neox_is_read)
 {
-    fixture *f = open_neox();
-    write_config("{\"num_attention_heads\": 2, \"hidden_size\": 32, "
-                 "\"rotary_pct\": 0.25, \"rotary_emb_base\": 10000, "
-                 "\"use_parallel_residual\": true, \"hidden_act\": \"gelu\", "
-                 "\"max_position_embeddings\": 2048, \"vocab_size\": 7, "
-                 "\"layer_norm_eps\": 1e-05, \"model_type\": \"gpt_neox\", "
-                 "\"intermediate_size\": 64, \"num_hidden_layers\": 2, "
-                 "\"rope_scaling\": null, \"tie_word_embeddings\": false}");
+    es_weights_case *f = open_neox();
+    es_weights_config_write(
+        "{\"num_attention_heads\": 2, \"hidden_size\": 32, "
+        "\"rotary_pct\": 0.25, \"rotary_emb_base\": 10000, "
+        "\"use_parallel_residual\": true, \"hidden_act\": \"gelu\", "
+        "\"max_position_embeddings\": 2048, \"vocab_size\": 7, "
+        "\"layer_norm_eps\": 1e-05, \"model_type\": \"gpt_neox\", "
+        "\"intermediate_size\": 64, \"num_hidden_layers\": 2, "
+        "\"rope_scaling\": null, \"tie_word_embeddings\": false}");
     assert_config(f, "SM+LN+G");
     assert_same_function(f);
-    es_weights *weights = open_weights(f);
+    es_weights *weights = es_weights_case_read(f);
     assert_int_equal(weights->config.ctx, 2048);
-    es_model_config config = config_for(f, weights);
+    es_model_config config = es_weights_case_config(f, weights);
     config.ctx = 5000; /* rotary positions have no end */
     es_assert_ok(es_weights_check(weights, &config));
     es_weights_close(weights);
-    write_config("{\"hidden_act\": \"gelu_new\"}");
+    es_weights_config_write("{\"hidden_act\": \"gelu_new\"}");
     assert_config(f, "SM+LN+GT");
-    close_case(f);
+    es_weights_case_close(f);
 }
 
 TEST(a_wrong_configuration_is_refused)
@@ -490,7 +414,8 @@ TEST(a_wrong_configuration_is_refused)
         {"{\"n_positions\": 1024}", "n_positions is 1024"},
         {"{\"model_type\": \"gpt_neox\"}", "model_type is gpt_neox"},
         {"{\"model_type\": 3}", "model_type"},
-        {"{\"layer_norm_epsilon\": 1e-6}", "layer_norm_epsilon is not 1e-05"},
+        {"{\"layer_norm_epsilon\": -1e-6}", "layer_norm_epsilon is no number"},
+        {"{\"layer_norm_epsilon\": 1e31}", "layer_norm_epsilon is no number"},
         {"{\"layer_norm_epsilon\": null}", "layer_norm_epsilon"},
         {"{\"scale_attn_weights\": false}", "scale_attn_weights is not true"},
         {"{\"scale_attn_by_inverse_layer_idx\": true}", "is not false"},
@@ -506,32 +431,16 @@ TEST(a_wrong_configuration_is_refused)
         {"{\"max_position_embeddings\": 0}", "max_position_embeddings"},
     };
     for (int family = 0; family < 2; family++) {
-        fixture *f = family ? open_neox() : open_gpt2();
+        es_weights_case *f = family ? open_neox() : open_gpt2();
         const char *const(*table)[2] = family ? neox : gpt2;
         size_t n = family ? sizeof neox : sizeof gpt2;
-        es_test_tensors_write(&f->list, path);
+        es_test_tensors_write(&f->list, es_weights_file);
         for (size_t i = 0; i < n / sizeof *table; i++) {
-            write_config(table[i][0]);
+            es_weights_config_write(table[i][0]);
             assert_refused(ES_EFORMAT, f->it.config.n_head, table[i][1]);
         }
-        close_case(f);
+        es_weights_case_close(f);
     }
 }
 
-static int set_up(void **state)
-{
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    snprintf(config_path, sizeof config_path, "%s/config.json", folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    unlink(path);
-    unlink(config_path);
-    return rmdir(folder);
-}
-
-TEST_GROUP(set_up, tear_down)
+TEST_GROUP(es_weights_folder_make, es_weights_folder_remove)

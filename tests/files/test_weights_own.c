@@ -83,6 +83,34 @@ TEST(every_architecture_comes_back)
         }
 }
 
+/* tests/files/temperatures.safetensors has temperatures, one of them below 0:
+ * test_checkpoint.c. */
+TEST(an_older_file_has_temperatures)
+{
+    es_weights *weights;
+    float of_weights[12], of_checkpoint[12];
+    es_assert_ok(
+        es_weights_open(&weights, "tests/files/temperatures.safetensors", 0));
+    es_model *model = load(weights, &weights->config, "");
+    es_checkpoint *file;
+    es_model *other;
+    es_assert_ok(es_checkpoint_open(&file, weights->path));
+    es_assert_ok(es_model_new(&other, &weights->config, &es_cpu_ops, 1));
+    es_assert_ok(es_checkpoint_load(other, file));
+    for (size_t i = 0; i < es_model_n_arrays(model); i++) {
+        if (!strstr(es_model_parameter(model, i).name, "log_t"))
+            continue;
+        es_assert_ok(es_model_get(model, i, of_weights, 12));
+        es_assert_ok(es_model_get(other, i, of_checkpoint, 12));
+        assert_memory_equal(of_weights, of_checkpoint, sizeof of_weights);
+        assert_true(of_weights[3] < -5);
+    }
+    es_checkpoint_close(file);
+    es_model_free(other);
+    es_model_free(model);
+    es_weights_close(weights);
+}
+
 TEST(a_shorter_context_may_have_them)
 {
     enum { SHORT = 3 };

@@ -19,7 +19,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         fuzz_require(strcmp(printed, twice) == 0);
         fuzz_require(arch.slope == again.slope &&
                      arch.power_epsilon == again.power_epsilon &&
-                     arch.n_removed == again.n_removed);
+                     arch.clip == again.clip && arch.gate == again.gate &&
+                     arch.n_removed == again.n_removed &&
+                     arch.n_removed_first == again.n_removed_first &&
+                     arch.n_spans == again.n_spans);
     }
     free(text);
     return 0;

@@ -25,16 +25,21 @@ $zig version >/dev/null 2>&1 ||
     none "no zig: python3 -m pip install ziglang, or ZIG='...'"
 target=$(uname -m)-linux-gnu.2.28
 portable=build/portable/$target
-check 'libraries, recorder and console are built for glibc 2.28' \
-    env -u BUILD -u CC -u SAN make -s portable-scan ZIG="$zig" TARGET="$target"
-for file in libentropyrecord.so libentropyscan.so entropy-recorder entropy-scan; do
+check 'libraries and programs are built for glibc 2.28' \
+    env -u BUILD -u CC -u SAN make -s portable-programs ZIG="$zig" TARGET="$target"
+for file in libentropyrecord.so libentropyscan.so entropy-recorder entropy-scan entropy-train; do
     check "$file is there" test -s "$portable/$file"
     same_text "$file wants no newer version there" '' "$(newer "$portable/$file")"
     same_text "$file holds its SQLite, if any" '' \
         "$(readelf -d "$portable/$file" | grep -i sqlite)"
 done
-same_text 'the console needs nothing but libc' '' "$(readelf -d "$portable/entropy-scan" |
-    grep NEEDED | grep -vE 'lib(m|c|dl|pthread|rt)\.so|ld-linux')"
+for file in entropy-scan entropy-train; do
+    same_text "$file needs nothing but libc" '' "$(readelf -d "$portable/$file" |
+        grep NEEDED | grep -vE 'lib(m|c|dl|pthread|rt)\.so|ld-linux')"
+done
+own_kernels() { "$1/entropy-train" --version | sed -n 's/^own kernels: //p'; }
+same_text 'kernels are chosen by what the processor has' "$(own_kernels "$BUILD")" \
+    "$(own_kernels "$portable")"
 draw() { "$1/entropy-scan" samples/runs/sm.db --heatmap="$dir/$2.png" -q; }
 check 'it draws' draw "$portable" portable
 check 'what this machine'\''s own draws' draw "$BUILD" own

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 import transformers as tf
 from torch import nn
 from torch.distributed.fsdp import fully_shard
+from torch.distributed import tensor
 from torch.distributed.tensor import parallel
 
 import entropyscan as es
@@ -217,6 +218,63 @@ def tensor_parallel_without_one(rank, folder):
         rec.close()
     said = [str(w.message) for w in seen if "entropyscan" in str(w.message)]
     return dict(said=said, trouble=rec.trouble)
+
+
+class Sharded(nn.Module):
+    """Attention whose queries and keys are DTensors; `divided` as they are."""
+
+    def __init__(self, mesh, divided):
+        super().__init__()
+        self.mesh, self.divided = mesh, divided
+        self.qkv = nn.Linear(24, 72)
+
+    def forward(self, x):
+        parts = (3 * self.qkv(x)).view(*x.shape[:2], 3, 4, 6).permute(2, 0, 3, 1, 4)
+        q, k, v = parts
+        if self.mesh is not None:
+            q, k, v = (
+                tensor.DTensor.from_local(
+                    y, self.mesh, [tensor.Replicate()]
+                ).redistribute(placements=[divided])
+                for y, divided in zip(parts, (*self.divided, self.divided[1]))
+            )
+        with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH):
+            y = F.scaled_dot_product_attention(q, k, v)
+        y = y.full_tensor() if self.mesh is not None else y
+        return x + y.transpose(1, 2).flatten(2)
+
+
+def sharded_model(mesh, divided=None):
+    torch.manual_seed(9)
+    return nn.Sequential(*[Sharded(mesh, divided) for _ in range(3)])
+
+
+def sharded_alone(path):
+    model = sharded_model(None)
+    with es.watch(model, path) as rec:
+        model(activations(0)).sum().backward()
+        rec.step()
+
+
+def dtensors(rank, folder, dimension, of_keys, compiled):
+    """Queries divided by a dimension, keys by `of_keys`, None: not at all."""
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+    divided = [
+        tensor.Replicate() if one is None else tensor.Shard(one)
+        for one in (dimension, of_keys)
+    ]
+    model = sharded_model(mesh, divided)
+    plain = model(activations(0)).detach()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        path = f"{folder}/run.db"
+        with es.watch(model, path, tensor_parallel=mesh) as rec:
+            call = torch.compile(model, backend="aot_eager") if compiled else model
+            out = call(activations(0))
+            out.sum().backward()
+            rec.step()
+    said = [str(w.message) for w in seen if "entropyscan" in str(w.message)]
+    return dict(said=said, same=torch.equal(plain, out), lost=rec.lost)
 
 
 class Layer(nn.Module):

@@ -16,7 +16,6 @@ skip() {
 }
 
 make_venv() { # whole or not at all
-    local made
     made=$(mktemp -d "$venv.XXXXXX")
     trap 'rm -rf "$made"' EXIT
     python3 -m venv "$made" || skip "python3 -m venv failed: install python3-venv"
@@ -34,7 +33,8 @@ make_venv() { # whole or not at all
 mkdir -p "$BUILD"
 [ -x "$venv/bin/python" ] || make_venv
 [ "${1-}" != --venv ] || exit 0
-export BUILD OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+# Threads that wait do not spin: files run beside each other.
+export BUILD OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 # Neither in the source tree nor in the venv, which may not be ours.
 export PYTHONPYCACHEPREFIX=$BUILD/pycache
 unset PYTHONDONTWRITEBYTECODE

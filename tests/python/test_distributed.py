@@ -122,6 +122,28 @@ def test_a_tensor_parallel_rank_that_stops_recording_stops_no_other(tmp_path):
     assert missing[1:, :, 2:].all()
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_dtensors_that_are_divided_by_heads_are_measured(compiled, tmp_path):
+    one = str(tmp_path / "one.db")
+    ranks.sharded_alone(one)
+    found = ranks.run("dtensors", tmp_path, 1, 1, compiled)
+    assert found == [dict(said=[], same=True, lost=0)] * 2
+    run, one = es.open(tmp_path / "run.db"), es.open(one)
+    assert run.entropy().shape == (1, 3, 4)
+    assert_same_run(run, one, phases=("train",))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_dtensors_that_are_divided_otherwise_are_one_warning(compiled, tmp_path):
+    for of_keys in (None, 2):
+        folder = tmp_path / str(of_keys)
+        folder.mkdir()
+        for one in ranks.run("dtensors", folder, 2, of_keys, compiled):
+            (said,) = one.pop("said")
+            assert "DTensors that are not divided by heads" in said
+            assert one == dict(same=True, lost=3)
+
+
 def test_stages_of_a_pipeline_are_joined_to_one_run(tmp_path):
     one = str(tmp_path / "one.db")
     ranks.stages_alone(one)

@@ -170,21 +170,34 @@ def test_what_is_imported_during_a_watch_is_put_back(package, monkeypatch, run_f
     assert late.attend is before and rec.trouble is None
 
 
-def test_what_is_not_measured_is_said_once(package, monkeypatch, run_file):
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+def test_what_is_not_measured_is_said_once(backend, package, monkeypatch, run_file):
+    """By the second layer of three, also in a graph, which goes on without it."""
+    torch._dynamo.reset()
     file, model, x = build(monkeypatch, "varlen")
     table = torch.zeros(3, 1, dtype=torch.int32)
-    for layer in model:
-        layer.call = lambda q, k, v, kv, qkv, f: f["flash_attn_varlen_func"](
-            q, k, v, STARTS, STARTS, 11, 11, block_table=table
-        )
+    model[1].call = lambda q, k, v, kv, qkv, f: f["flash_attn_varlen_func"](
+        q, k, v, STARTS, STARTS, 11, 11, block_table=table
+    )
+    plain = model(x)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        with es.watch(model, run_file) as rec:
-            model(x)
-            rec.step()
+        with es.watch(model, run_file, every=2) as rec:
+            call = torch.compile(model, backend=backend) if backend else model
+            for _ in range(3):
+                out = call(x)
+                call(x)  # another micro-batch
+                rec.step()
+    assert torch.equal(plain, out)
     assert "block_table: this attention is not measured" in rec.trouble
-    assert rec.lost == L
+    assert rec.lost == 2  # a layer of two recorded steps
     assert len([w for w in seen if "entropyscan" in str(w.message)]) == 1
+    run = es.open(run_file)
+    assert run.entropy().shape == (2, L - 1, H)
+    gaps = [event for event in run.events if event["kind"] == "gap"]
+    assert [gap["step"] for gap in gaps] == [None, 0]
+    assert gaps[0]["message"].startswith("2 samples are not in the file: ")
+    assert "block_table" in gaps[1]["message"]
 
 
 def test_a_compiled_caller_of_flash_attention(package, monkeypatch, run_file):

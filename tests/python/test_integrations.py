@@ -2,8 +2,11 @@
 training did, and nothing of theirs harms it but a pruning."""
 
 import importlib.util
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 
@@ -141,27 +144,54 @@ def test_flags_that_cannot_be_read_prune_nothing(tmp_path):
 # --- Ray Tune -------------------------------------------------------------------
 
 
-class Trial:
-    def __init__(self, trial_id, folder):
-        self.trial_id, self.local_path = trial_id, str(folder)
-
-
-def test_ray_tune_stops_a_trial_whose_heads_collapse(tmp_path):
-    if importlib.util.find_spec("ray") is None:
-        pytest.skip("ray is not installed: pip install 'ray[tune]'")
+def train_trial(config):
+    """One trial of Ray's, in a process of its own, which it reports step by step."""
     from ray import tune
 
-    prune = es.RayTunePruning("run.db")
-    assert isinstance(prune, tune.Callback) and isinstance(prune, tune.Stopper)
-    trials = []
-    for name, scale in (("good", None), ("bad", 1e3)):
-        (tmp_path / name).mkdir()
-        record(str(tmp_path / name / "run.db"), scale=scale)
-        trials.append(Trial(name, tmp_path / name))
-    for trial in trials:
-        prune.on_trial_result(1, trials, trial, {})
-    assert not prune("good", {}) and prune("bad", {}) and not prune.stop_all()
-    assert list(prune.reasons) == ["bad"]
+    def step(rec, i):
+        assert written("run.db", i + 1)
+        tune.report({"i": i})
+
+    record("run.db", step, config["scale"], n=4)
+
+
+def test_ray_tune_stops_a_trial_whose_heads_collapse(tmp_path, monkeypatch):
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("ray is not installed: pip install 'ray[tune]'")
+    paths = [path for path in sys.path if path]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+    from ray import tune
+
+    options = dict(include_dashboard=False, log_to_driver=False)
+    ray.init(num_cpus=1, **options, _temp_dir=tempfile.mkdtemp(prefix="es-ray"))
+    try:
+        prune = es.RayTunePruning("run.db")
+        elsewhere = es.RayTunePruning("other.db")
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            results = tune.Tuner(
+                train_trial,
+                param_space={"scale": tune.grid_search([1.0, 1e3])},
+                run_config=tune.RunConfig(
+                    callbacks=[prune, elsewhere],
+                    stop=prune,
+                    storage_path=str(tmp_path),
+                    verbose=0,
+                ),
+            ).fit()
+    finally:
+        place = ray._private.worker._global_node.get_temp_dir_path()
+        ray.shutdown()
+        shutil.rmtree(place, ignore_errors=True)
+    assert not results.errors
+    steps = {one.config["scale"]: one.metrics["i"] for one in results}
+    assert steps[1.0] == 3 and steps[1e3] < 3
+    (reason,) = prune.reasons.values()
+    assert "run.db: " in reason and not prune.stop_all()
+    said = [str(w.message) for w in seen if "entropyscan" in str(w.message)]
+    assert len(said) == 1 and "other.db: not in " in said[0]
 
 
 # --- Lightning ------------------------------------------------------------------
@@ -235,6 +265,7 @@ def test_lightning_is_recorded_and_trains_the_same(tmp_path, run_file):
 
 
 def test_the_loss_of_lightning_is_the_mean_over_its_batches(tmp_path, run_file):
+    pytest.importorskip("lightning.pytorch")
     callback = es.LightningCallback(run_file)
     train_by_lightning(tmp_path, [callback], n=2, accumulate_grad_batches=2)
     model = model_of_seed()
@@ -243,6 +274,7 @@ def test_the_loss_of_lightning_is_the_mean_over_its_batches(tmp_path, run_file):
 
 
 def test_an_exception_under_lightning_passes_and_the_run_has_failed(tmp_path, run_file):
+    pytest.importorskip("lightning.pytorch")
     with pytest.raises(IndexError, match="mine"):
         train_by_lightning(tmp_path, [es.LightningCallback(run_file)], fails_at=2)
     run = es.open(run_file)

@@ -85,7 +85,7 @@ def test_every_snippet_of_the_page_runs(tmp_path, monkeypatch):
     given = names(tmp_path)
     for snippet in SNIPPETS:
         if "tune." in snippet and "tune" not in given:
-            continue  # ray is above 500 MB: not among the tests' requirements
+            continue  # ray is 200 MB: not among the tests' requirements
         exec(compile(snippet, "README.md", "exec"), given)
     assert given["rec"].trouble is None
     assert given["entropy"].shape == (1, 3, 4)

@@ -26,7 +26,7 @@ ROWS = {
     ],
     "logits, loss and gradients have the same bits with and without": [
         "test_compile.test_a_training_has_the_same_bits_with_and_without_us",
-        "test_compile."
+        "test_inductor."
         "test_inductor_and_checkpoints_have_the_same_bits_with_and_without_us",
         "test_trainer.test_a_trainer_is_recorded_and_trains_the_same",
         "test_integrations.test_lightning_is_recorded_and_trains_the_same",

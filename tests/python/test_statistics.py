@@ -1,21 +1,54 @@
-"""Heads of queries and keys: the library and the query blocks, each against the
-formula in double precision."""
+"""Heads of queries and keys: the library, the query blocks, Triton's kernels by
+Triton's interpreter and the plugin's by an emulation, all by the same tests
+against the formula in double precision. An interpreted pass takes half a second:
+fewer heads then, and of the longest product a part."""
 
+import functools
 import itertools
 
 import formula
 import pytest
+import shapes
 import torch
 
-from entropyscan import _statistics
+from entropyscan import _device, _library, _statistics
 from entropyscan._statistics import NAMES, Attention
 
 B, H, KV, T, D = 2, 6, 3, 37, 16
-BY = ["library", "blocks"]
+BY = ["library", "blocks", "triton"]
+CALLED = ["library", "plugin", "triton"]  # by the members of es_attention_shape
+MISSING = 0x7FC007A2
+# NumPy of the interpreter, where kernels divide by nothing on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
+
+
+@functools.cache
+def triton_kernels():
+    """The module of the kernels, by Triton's interpreter."""
+    triton = pytest.importorskip("triton")
+    if not triton.knobs.runtime.interpret:
+        pytest.skip("Triton does not interpret here: TRITON_INTERPRET is not 1")
+    import interpreted
+
+    interpreted.hurry()
+    from entropyscan import _triton
+
+    return _triton
+
+
+def heads_of(by):
+    """Heads of queries, and of keys."""
+    return (2, 1) if by == "triton" else (H, KV)
 
 
 def measure(by, query, key, what, monkeypatch):
-    if by == "library":
+    if by == "triton":
+        kernels = triton_kernels()
+        what = _statistics._settled(what, *query.shape[2:], key.shape[2])
+        call = _device._call(query, key, what)
+        assert _device._can(query, key, call)
+        out = kernels.head_statistics(query, key, call)
+    elif by == "library":
         seen = []
         monkeypatch.setattr(_statistics, "_by_blocks", lambda *a: seen.append(a))
         out = _statistics.measure(query, key, what)
@@ -26,6 +59,67 @@ def measure(by, query, key, what, monkeypatch):
         out = _statistics.measure(query, key, what)
     monkeypatch.undo()
     return dict(zip(NAMES, out))
+
+
+# --- every member of a shape ------------------------------------------------------
+
+
+def emulated_plugin():
+    """The plugin's kernels on the CPU; they are built by make test."""
+    path = _library.home() / "tests/libentropytrain_cuda_host.so"
+    library = _library.open_plugin(path) if path.exists() else None
+    if library is None:
+        pytest.skip(f"{path}: not there: make test builds it")
+    return library
+
+
+def by_the_c_call(query, key, call):
+    inputs = [
+        (x.data_ptr(), _statistics._ELEMENTS[x.dtype], x.stride()[:3])
+        for x in (query, key)
+    ]
+    out = _library.head_statistics(*inputs, _device.shape_of(query, key, call), 2)
+    assert not isinstance(out, str), out
+    return [torch.from_numpy(out[name]) for _, _, name in _statistics.SERIES]
+
+
+def by_the_plugin(query, key, call):
+    out = _device._by_plugin(query, key, call)
+    assert out is not None, "the plugin refused"
+    return out
+
+
+@pytest.mark.parametrize("by", CALLED)
+@pytest.mark.parametrize("name", shapes.CASES)
+def test_every_call_of_the_table_agrees_with_the_formula(name, by, monkeypatch):
+    if by == "plugin":
+        monkeypatch.setattr(_library, "plugin", emulated_plugin)
+    query, key, call = shapes.make(name)
+    if by == "triton":
+        out = triton_kernels().head_statistics(query, key, call)
+    else:
+        out = (by_the_c_call if by == "library" else by_the_plugin)(query, key, call)
+    got = dict(zip(NAMES, out))
+    for statistic, value in shapes.expected(query, key, call).items():
+        tolerance = 1e-5
+        if statistic in ("max_logit", "distance"):
+            tolerance *= max(1.0, float(value.abs().max()))
+        worst = (got[statistic].double() - value).abs().max()
+        assert worst <= tolerance, statistic
+
+
+def test_the_table_has_every_member_of_a_shape():
+    members = dict(_library.ffi.typeof("es_attention_shape").fields)
+    used = {name for case in shapes.CASES.values() for name in case["call"]}
+    sizes = {"n_batch", "n_heads", "n_kv_heads", "n_queries", "n_keys", "head_width"}
+    assert set(members) - sizes - {"size", "time_limit"} == used
+    for size in ("b", "h", "kv", "t", "s", "d"):
+        assert len({case["sizes"][size] for case in shapes.CASES.values()}) > 1
+    sharp = [min(shapes.expected(*shapes.make(n))["entropy_min"]) for n in shapes.CASES]
+    assert min(sharp) < 0.02 < 2 < max(sharp)
+
+
+# --- what a model does ------------------------------------------------------------
 
 
 def padding(kind):
@@ -43,10 +137,11 @@ def expected(query, key, seen, what):
     options = dict(scale=what.scale, softcap=what.softcap, bias=what.bias)
     a = formula.weights(query, key, seen, **options)
     with_sink = formula.weights(query, key, seen, sinks=sinks, **options)
-    rows = seen.diagonal(dim1=-2, dim2=-1).expand(B, H, T)
+    n_heads = query.shape[1]
+    rows = seen.diagonal(dim1=-2, dim2=-1).expand(B, n_heads, T)
     i = torch.arange(T, dtype=torch.float64)
     first = seen.any(2, keepdim=True).int().argmax(-1, keepdim=True)
-    sink = a.gather(-1, first.expand(B, H, T, 1))[..., 0]
+    sink = a.gather(-1, first.expand(B, n_heads, T, 1))[..., 0]
     values = dict(
         entropy=-(a * a.clamp_min(1e-300).log()).sum(-1),
         sink=sink,
@@ -63,65 +158,90 @@ def expected(query, key, seen, what):
     return out
 
 
-@pytest.mark.parametrize("by", BY)
-@pytest.mark.parametrize("number", [torch.float32, torch.bfloat16, torch.float16])
-def test_every_combination_agrees_with_the_formula(by, number, monkeypatch):
-    lowest = 1.0
-    for causal, window, pad, softcap, has_sinks, scale in itertools.product(
+COMBINATIONS = list(
+    itertools.product(
         [False, True], [0, 5], ["none", "right", "left"], [None, 5.0], [0, 1], [0.2, 9]
-    ):
-        query = (torch.randn(B, T, H, D) * 2).to(number).transpose(1, 2)
-        key = torch.randn(B, KV, T, D).to(number)
+    )
+)
+# Of which Triton's interpreter has a part, of each type another one; together they
+# have each two of the options.
+PARTS = {torch.float32: 9, torch.bfloat16: 11, torch.float16: 25}
+
+
+def combinations(by, number):
+    return COMBINATIONS[PARTS[number] :: 29] if by == "triton" else COMBINATIONS
+
+
+def test_the_parts_have_each_two_of_the_options():
+    parts = [one for number in PARTS for one in combinations("triton", number)]
+    for i, j in itertools.combinations(range(6), 2):
+        pairs = {(one[i], one[j]) for one in COMBINATIONS}
+        assert {(one[i], one[j]) for one in parts} == pairs
+
+
+@pytest.mark.parametrize("by", BY)
+@pytest.mark.parametrize("number", PARTS)
+def test_every_combination_agrees_with_the_formula(by, number, monkeypatch):
+    """As a mask of pairs, and as what a model says instead of one, by turns."""
+    h, kv = heads_of(by)
+    lowest = 1.0
+    for index, one in enumerate(combinations(by, number)):
+        causal, window, pad, softcap, has_sinks, scale = one
+        query = (torch.randn(B, T, h, D) * 2).to(number).transpose(1, 2)
+        key = torch.randn(B, kv, T, D).to(number)
         seen = padding(pad)[:, None, None, :].expand(B, 1, T, T)
         i = torch.arange(T)
         if causal:
             seen = seen & formula.causal(T)
         if window:
             seen = seen & ((i[:, None] - i).abs() < window)
-        sinks = torch.randn(H) * 3 if has_sinks else None
-        what = Attention(scale=scale, mask=seen, softcap=softcap, sinks=sinks)
+        sinks = torch.randn(h) * 3 if has_sinks else None
+        options = dict(scale=scale, softcap=softcap, sinks=sinks)
+        what = as_mask = Attention(mask=seen, **options)
+        if index % 3:
+            mask = None if pad == "none" else padding(pad)
+            what = Attention(mask=mask, causal=causal, window=window, **options)
         got = measure(by, query, key, what, monkeypatch)
-        case = f"{causal} {window} {pad} {softcap} {has_sinks} {scale}"
-        for name, value in expected(query, key, seen, what).items():
+        for name, value in expected(query, key, seen, as_mask).items():
             worst = (got[name].double() - value).abs().max()
-            assert worst <= 1e-5 * (T if name == "distance" else 1), (name, case)
+            assert worst <= 1e-5 * (T if name == "distance" else 1), (name, one)
         lowest = min(lowest, float(got["entropy_min"].min()))
     assert lowest < 0.2  # peaked rows were among them
 
 
-def test_masks_that_are_no_pattern_are_read_as_they_are(monkeypatch):
-    query, key = torch.randn(B, H, T, D), torch.randn(B, KV, T, D)
-    seen = torch.rand(B, H, T, T) < 0.4
+@pytest.mark.parametrize("by", ["blocks", "triton"])
+def test_masks_that_are_no_pattern_are_read_as_they_are(by, monkeypatch):
+    h, kv = heads_of(by)
+    query, key = torch.randn(B, h, T, D), torch.randn(B, kv, T, D)
+    seen = torch.rand(B, h, T, T) < 0.4
     seen.diagonal(dim1=-2, dim2=-1).fill_(True)
-    what = Attention(mask=seen)
-    got = dict(zip(NAMES, _statistics.measure(query, key, what)))
-    a = formula.weights(query, key, seen)
-    difference = got["entropy"] - formula.head_entropy(a)
-    assert difference.abs().max() <= 1e-5
-    shared = seen[:, :1]
-    got = dict(zip(NAMES, _statistics.measure(query, key, Attention(mask=shared))))
-    a = formula.weights(query, key, shared)
-    assert (got["entropy"] - formula.head_entropy(a)).abs().max() <= 1e-5
+    for mask in (seen, seen[:, :1]):
+        got = measure(by, query, key, Attention(mask=mask), monkeypatch)
+        a = formula.weights(query, key, mask)
+        assert (got["entropy"] - formula.head_entropy(a)).abs().max() <= 1e-5
 
 
-def test_an_added_bias_is_part_of_the_scores():
-    query, key = torch.randn(B, H, T, D), torch.randn(B, KV, T, D)
-    bias = torch.randn(1, H, T, T) * 2
+@pytest.mark.parametrize("by", ["blocks", "triton"])
+def test_an_added_bias_is_part_of_the_scores(by, monkeypatch):
+    h, kv = heads_of(by)
+    query, key = torch.randn(B, h, T, D), torch.randn(B, kv, T, D)
+    bias = torch.randn(1, h, T, T) * 2
     hidden = torch.zeros(1, 1, T, T).masked_fill(~formula.causal(T), -float("inf"))
     for what in (
         Attention(bias=bias, causal=True),
         Attention(mask=bias + hidden),
         Attention(mask=formula.causal(T)[None, None], bias=bias),
     ):
-        got = dict(zip(NAMES, _statistics.measure(query, key, what)))
+        got = measure(by, query, key, what, monkeypatch)
         a = formula.weights(query, key, formula.causal(T), bias=bias)
         assert (got["entropy"] - formula.head_entropy(a)).abs().max() <= 1e-5
 
 
 @pytest.mark.parametrize("by", BY)
 def test_packed_sequences_do_not_see_each_other(by, monkeypatch):
-    starts = torch.tensor([0, 9, 10, 30, T], dtype=torch.int32)
-    query, key = torch.randn(1, H, T, D), torch.randn(1, KV, T, D)
+    h, kv = heads_of(by)
+    starts = torch.tensor([0, 9, 9, 10, 30, T], dtype=torch.int32)
+    query, key = torch.randn(1, h, T, D), torch.randn(1, kv, T, D)
     what = Attention(causal=True, query_starts=starts)
     got = measure(by, query, key, what, monkeypatch)
     number = torch.bucketize(torch.arange(T), starts[1:], right=True)
@@ -129,45 +249,73 @@ def test_packed_sequences_do_not_see_each_other(by, monkeypatch):
     a = formula.weights(query, key, seen)
     assert (got["entropy"] - formula.head_entropy(a)).abs().max() <= 1e-5
     assert got["entropy_min"].abs().max() == 0  # a sequence of one token
+    sink = a.gather(-1, starts.long()[number][None, None, :, None].expand(1, h, T, 1))
+    assert (got["sink"] - sink.mean((0, 2, 3))).abs().max() <= 1e-5
 
 
 @pytest.mark.parametrize("by", BY)
 def test_new_queries_stand_at_the_end_of_the_keys(by, monkeypatch):
-    query, key = torch.randn(B, H, 4, D), torch.randn(B, KV, T, D)
-    got = measure(
-        by, query, key, Attention(causal=True, offset=T - 4), monkeypatch
-    )
+    h, kv = heads_of(by)
+    query, key = torch.randn(B, h, 4, D), torch.randn(B, kv, T, D)
     a = formula.weights(query, key, formula.causal(4, T))
-    assert (got["entropy"] - formula.head_entropy(a)).abs().max() <= 1e-5
+    for place in (dict(offset=T - 4), dict(at_end=True)):
+        got = measure(by, query, key, Attention(causal=True, **place), monkeypatch)
+        assert (got["entropy"] - formula.head_entropy(a)).abs().max() <= 1e-5
 
 
 @pytest.mark.parametrize("by", BY)
 def test_nan_missing_and_numbers_are_three_things(by, monkeypatch):
-    query, key = torch.randn(B, H, T, D), torch.randn(B, H, T, D)
+    query, key = torch.randn(B, 4, T, D), torch.randn(B, 4, T, D)
     query[:, 1] = float("nan")
     query[0, 2, 5] = float("inf")
-    got = measure(by, query, key, Attention(causal=True), monkeypatch)
+    key[1, 3, 20] = 3e38  # of which products overflow
+    query[1, 3, 30] = 1e10
+    sinks = torch.zeros(4)
+    got = measure(by, query, key, Attention(causal=True, sinks=sinks), monkeypatch)
     assert got["entropy"][1].isnan() and got["entropy"][[0, 2, 3]].isfinite().all()
-    assert got["nonfinite_rows"].tolist() == [0, B * T, 1, 0, 0, 0]
-    assert got["nonfinite_weights"].tolist() == [0, B * T * (T + 1) / 2, 6, 0, 0, 0]
-    nothing = torch.zeros(B, 1, T, T, dtype=torch.bool)
-    empty = measure(by, query, key, Attention(mask=nothing), monkeypatch)
-    bits = empty["entropy"].view(torch.int32)
-    assert (bits == 0x7FC007A2).all()
-    bits = got["entropy"].view(torch.int32)
-    assert not (bits == 0x7FC007A2).any()
+    assert got["nonfinite_rows"].tolist()[:3] == [0, B * T, 1]
+    assert got["nonfinite_weights"].tolist()[:3] == [0, B * T * (T + 1) / 2, 6]
+    assert got["nonfinite_rows"][3] >= 1
+    assert not (got["entropy"].view(torch.int32) == MISSING).any()
 
 
-def test_a_collapsed_head_is_exact(monkeypatch):
+@pytest.mark.parametrize("by", BY)
+def test_rows_that_see_nothing_are_missing(by, monkeypatch):
+    h, kv = heads_of(by)
+    query, key = torch.randn(B, h, T, D), torch.randn(B, kv, T, D)
+    seen = torch.zeros(B, T, dtype=torch.bool)
+    for mask in (seen, torch.zeros(B, 1, T, T, dtype=torch.bool)):
+        empty = measure(by, query, key, Attention(mask=mask), monkeypatch)
+        for name in NAMES:
+            bits = empty[name].view(torch.int32)
+            assert (bits == (0 if "finite" in name else MISSING)).all(), name
+    seen[0, 3:] = True
+    got = measure(by, query, key, Attention(mask=seen, causal=True), monkeypatch)
+    a = formula.weights(query[:1, :, 3:], key[:1, :, 3:], formula.causal(T - 3))
+    assert (got["entropy"] - formula.head_entropy(a)).abs().max() <= 1e-5
+    sink = a[..., 0].mean((0, 2))  # the first key that is not masked
+    assert (got["sink"] - sink).abs().max() <= 1e-5
+
+
+@pytest.mark.parametrize("by", BY)
+def test_a_sink_that_is_no_number_makes_rows_nonfinite(by, monkeypatch):
+    query, key = torch.randn(B, 3, 9, D), torch.randn(B, 3, 9, D)
+    sinks = torch.tensor([float("nan"), -float("inf"), 1.0])
+    got = measure(by, query, key, Attention(causal=True, sinks=sinks), monkeypatch)
+    assert got["nonfinite_rows"].tolist() == [B * 9, 0, 0]
+    assert got["missing_mass"][1] == 0 and 0 < got["missing_mass"][2] < 1
+
+
+@pytest.mark.parametrize("by", BY)
+def test_a_collapsed_head_is_exact(by, monkeypatch):
     """Entropy 0.01 at large scores, where lse minus the mean score is wrong."""
-    query, key = torch.randn(B, H, T, D) * 20, torch.randn(B, H, T, D) * 20
-    for by in BY:
-        what = Attention(causal=True)
-        got = measure(by, query, key, what, monkeypatch)
-        a = formula.weights(query, key, formula.causal(T))
-        plain = -(a * a.clamp_min(1e-300).log()).sum(-1).mean((0, 2))
-        assert plain.max() < 0.05
-        assert (got["entropy"] - plain).abs().max() <= 1e-5
+    h, kv = heads_of(by)
+    query, key = torch.randn(B, h, T, D) * 20, torch.randn(B, kv, T, D) * 20
+    got = measure(by, query, key, Attention(causal=True), monkeypatch)
+    a = formula.weights(query, key, formula.causal(T))
+    plain = -(a * a.clamp_min(1e-300).log()).sum(-1).mean((0, 2))
+    assert plain.max() < 0.05
+    assert (got["entropy"] - plain).abs().max() <= 1e-5
 
 
 def test_weights_are_distinguished_from_other_tensors():

@@ -1,9 +1,7 @@
-"""The kernels of CUDA devices, by Triton's interpreter on the CPU, against the
-formula in double precision and against the library; and by Triton's compiler for
-devices that are not here. Each interpreted pass takes most of a second: cases
-combine options so that every one of them is there."""
+"""The kernels of CUDA devices: their rows by Triton's interpreter, which kernels are
+taken, and Triton's compiler for devices that are not here. What they say of heads is
+among test_statistics.py's cases."""
 
-import math
 import os
 import subprocess
 import sys
@@ -12,69 +10,19 @@ import warnings
 import formula
 import pytest
 import torch
-from test_statistics import B, D, H, KV, T, expected, padding
+from test_statistics import B, D, H, KV, T, emulated_plugin, padding, triton_kernels
 
-triton = pytest.importorskip("triton")
+from entropyscan import _device, _library, _statistics
+from entropyscan._statistics import NAMES, Attention
 
-import interpreted  # noqa: E402
-
-from entropyscan import _device, _library, _statistics  # noqa: E402
-from entropyscan._statistics import NAMES, Attention  # noqa: E402
-
-if os.environ.get("TRITON_INTERPRET") != "1":
-    pytest.skip("Triton does not interpret here", allow_module_level=True)
-interpreted.hurry()
-from entropyscan import _triton  # noqa: E402
-
-MISSING = 0x7FC007A2
+_triton = triton_kernels()
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
-
-
-def measure(query, key, what):
-    call = _device._call(query, key, what)
-    assert _device._can(query, key, call)
-    return dict(zip(NAMES, _triton.head_statistics(query, key, call)))
 
 
 def rows_of(query, key, call):
     floats, nonfinite = _triton.row_statistics(query, key, call)
     names = ("entropy", "lse", "max_logit", "sink", "missing", "distance", "top")
     return dict(zip(names, floats)) | {"nonfinite": nonfinite}
-
-
-CASES = [
-    # number, causal, window, padding, softcap, sinks, scale, as a dense mask
-    (torch.float32, True, 0, "none", None, False, 9, False),
-    (torch.float32, False, 5, "right", 5.0, True, 0.2, True),
-    (torch.bfloat16, True, 5, "left", 5.0, True, 9, False),
-    (torch.bfloat16, True, 0, "right", None, False, 0.2, True),
-    (torch.float16, False, 0, "left", None, True, 9, False),
-    (torch.float16, True, 5, "none", None, False, 0.2, False),
-]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_kernels_agree_with_the_formula(case):
-    number, causal, window, pad, softcap, has_sinks, scale, dense = case
-    query = (torch.randn(B, T, H, D) * 2).to(number).transpose(1, 2)
-    key = torch.randn(B, KV, T, D).to(number)
-    seen = padding(pad)[:, None, None, :].expand(B, 1, T, T)
-    i = torch.arange(T)
-    if causal:
-        seen = seen & formula.causal(T)
-    if window:
-        seen = seen & ((i[:, None] - i).abs() < window)
-    sinks = torch.randn(H) * 3 if has_sinks else None
-    options = dict(scale=scale, softcap=softcap, sinks=sinks)
-    what = Attention(mask=seen, **options)
-    if not dense:
-        mask = None if pad == "none" else padding(pad)
-        what = Attention(mask=mask, causal=causal, window=window, **options)
-    got = measure(query, key, what)
-    as_formula = Attention(mask=seen, **options)
-    for name, value in expected(query, key, seen, as_formula).items():
-        worst = (got[name].double() - value).abs().max()
-        assert worst <= 1e-5 * (T if name == "distance" else 1), name
 
 
 def test_rows_that_float32_blurs_are_exact(monkeypatch):
@@ -93,6 +41,16 @@ def test_rows_that_float32_blurs_are_exact(monkeypatch):
     assert (blurred - entropy).abs().max() > 1e-4  # the second pass is needed
 
 
+def test_a_cap_far_above_all_scores_changes_nothing():
+    """Also in the second pass, where tanh of what is tiny is multiplied by it."""
+    query, key = (30 + torch.randn(1, n, 9, 64) * 0.05 for n in (2, 1))
+    a = formula.weights(query, key, formula.causal(9))
+    call = _device._call(query, key, Attention(causal=True, softcap=1e20))
+    got = rows_of(query, key, call)
+    assert (got["top"] - a.amax(-1)).abs().max() <= 1e-5
+    assert (a.amax(-1) < 0.9).any()
+
+
 def test_an_entropy_of_a_hundredth_is_exact():
     query, key = torch.randn(B, 2, T, 24) * 4, torch.randn(B, 1, T, 24) * 4
     got = rows_of(query, key, _device._call(query, key, Attention(causal=True)))
@@ -101,82 +59,6 @@ def test_an_entropy_of_a_hundredth_is_exact():
     small = (entropy > 0.003) & (entropy < 0.03)
     assert small.any()
     assert (got["entropy"] - entropy).abs()[small].max() <= 1e-5
-
-
-def test_an_added_bias_is_part_of_the_scores():
-    query, key = torch.randn(B, H, T, D), torch.randn(B, KV, T, D)
-    bias = torch.randn(1, H, T, T) * 2
-    hidden = torch.zeros(1, 1, T, T).masked_fill(~formula.causal(T), -math.inf)
-    a = formula.weights(query, key, formula.causal(T), bias=bias)
-    for what in (
-        Attention(mask=bias + hidden),
-        Attention(mask=formula.causal(T)[None, None], bias=bias),
-    ):
-        got = measure(query, key, what)
-        assert (got["entropy"] - formula.head_entropy(a)).abs().max() <= 1e-5
-
-
-def test_packed_sequences_do_not_see_each_other():
-    starts = torch.tensor([0, 9, 9, 10, 30, T], dtype=torch.int32)
-    query, key = torch.randn(1, H, T, D), torch.randn(1, KV, T, D)
-    got = measure(query, key, Attention(causal=True, query_starts=starts))
-    number = torch.bucketize(torch.arange(T), starts[1:], right=True)
-    seen = formula.causal(T) & (number[:, None] == number)
-    a = formula.weights(query, key, seen)
-    assert (got["entropy"] - formula.head_entropy(a)).abs().max() <= 1e-5
-    assert got["entropy_min"].abs().max() == 0  # a sequence of one token
-    sink = a.gather(-1, starts.long()[number][None, None, :, None].expand(1, H, T, 1))
-    assert (got["sink"] - sink.mean((0, 2, 3))).abs().max() <= 1e-5
-
-
-def test_new_queries_stand_where_their_sequences_end():
-    query, key = torch.randn(B, H, 4, D), torch.randn(B, KV, T, D)
-    call = _device._call(query, key, Attention(causal=True))
-    lengths = torch.tensor([T, 20], dtype=torch.int32)
-    call.key_lengths, call.offsets = lengths, lengths - 4
-    call.temperature = torch.rand(H, 4) + 0.5
-    got = rows_of(query, key, call)["entropy"].double()
-    query = query / call.temperature[None, :, :, None]
-    for b, n in enumerate(lengths.tolist()):
-        a = formula.weights(query[b, None], key[b, None, :, :n], formula.causal(4, n))
-        assert (got[b] - formula.row_entropy(a)[0]).abs().max() <= 1e-5
-
-
-def test_nan_missing_and_numbers_are_three_things():
-    query, key = torch.randn(B, H, T, D), torch.randn(B, H, T, D)
-    query[:, 1] = float("nan")
-    query[0, 2, 5] = float("inf")
-    key[1, 3, 20] = 3e38  # of which products overflow
-    query[1, 3, 30] = 1e10
-    got = measure(query, key, Attention(causal=True, sinks=torch.zeros(H)))
-    assert got["entropy"][1].isnan() and got["entropy"][[0, 2, 4, 5]].isfinite().all()
-    assert got["nonfinite_rows"].tolist()[:3] == [0, B * T, 1]
-    assert got["nonfinite_weights"].tolist()[:3] == [0, B * T * (T + 1) / 2, 6]
-    assert got["nonfinite_rows"][3] >= 1 and got["entropy"][3].isfinite()
-    assert not (got["entropy"].view(torch.int32) == MISSING).any()
-
-
-def test_rows_that_see_nothing_are_missing():
-    query, key = torch.randn(B, 2, T, D), torch.randn(B, 1, T, D)
-    seen = torch.zeros(B, T, dtype=torch.bool)
-    empty = measure(query, key, Attention(mask=seen))
-    for name in NAMES:
-        bits = empty[name].view(torch.int32)
-        assert (bits == (0 if "finite" in name else MISSING)).all(), name
-    seen[0, 3:] = True
-    got = measure(query, key, Attention(mask=seen, causal=True))
-    a = formula.weights(query[:1, :, 3:], key[:1, :, 3:], formula.causal(T - 3))
-    assert (got["entropy"] - formula.head_entropy(a)).abs().max() <= 1e-5
-    sink = a[..., 0].mean((0, 2))  # the first key that is not masked
-    assert (got["sink"] - sink).abs().max() <= 1e-5
-
-
-def test_a_sink_that_is_no_number_makes_rows_nonfinite():
-    query, key = torch.randn(B, 3, 9, D), torch.randn(B, 3, 9, D)
-    sinks = torch.tensor([float("nan"), -math.inf, 1.0])
-    got = measure(query, key, Attention(causal=True, sinks=sinks))
-    assert got["nonfinite_rows"].tolist() == [B * 9, 0, 0]
-    assert got["missing_mass"][1] == 0 and 0 < got["missing_mass"][2] < 1
 
 
 def test_a_kernel_that_fails_is_reported_once_and_blocks_are_taken(monkeypatch):
@@ -203,15 +85,6 @@ def test_what_the_kernels_do_not_take_is_left_to_blocks(monkeypatch):
     query, key = query[..., :8].double(), key[..., :8].double()
     assert _device.measure(query, key, Attention()) is None
     assert _device._failed == []
-
-
-def emulated_plugin():
-    """The plugin's kernels on the CPU; they are built by make test."""
-    path = _library.home() / "tests/libentropytrain_cuda_host.so"
-    library = _library.open_plugin(path) if path.exists() else None
-    if library is None:
-        pytest.skip(f"{path}: not there: make test builds it")
-    return library
 
 
 @pytest.mark.parametrize("number", [torch.float32, torch.bfloat16])

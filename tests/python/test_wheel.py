@@ -126,14 +126,51 @@ def test_it_records_three_steps_and_draws_a_heatmap(installed, tmp_path):
     assert png[:8] == b"\x89PNG\r\n\x1a\n" and len(png) > 2500
 
 
-def test_it_brings_fonts_and_licenses_and_says_what_it_lacks(installed):
+def test_it_brings_fonts_and_licenses(installed):
     (native,) = installed.glob("lib/python*/site-packages/entropyscan/_native")
     fonts = sorted(path.name for path in (native / "fonts").iterdir())
     assert fonts == ["DejaVuSans-Bold.ttf", "DejaVuSans.ttf"]
-    licenses = {path.name for path in (native / "licenses").iterdir()}
-    assert {"entropy-scan", "fonts-dejavu-core", "libcairo2-dev"} <= licenses
-    assert not (native / "entropy-train").exists()
-    done = run(installed / "bin/entropy-train", "--version")
-    assert done.returncode == 3
-    assert done.stderr.startswith("entropy-train: not found in ")
-    assert "install from the source tree" in done.stderr
+    licenses = {path.name: path.read_text() for path in (native / "licenses").iterdir()}
+    assert {"entropy-scan", "fonts-dejavu-core", "libcairo2-dev"} <= licenses.keys()
+    (openblas,) = (text for name, text in licenses.items() if "openblas" in name)
+    assert "OpenBLAS" in openblas and "Redistribution" in openblas
+
+
+TRAINED = """
+import entropyscan as es
+
+class Letters:
+    def get_vocab_size(self):
+        return 26
+
+    def encode(self, text, add_special_tokens):
+        return [ord(c) - 97 for c in text]
+
+es.tokens(Letters(), ["entropy" * n for n in range(1, 60)], "letters.tok")
+"""
+
+READ = """
+import entropyscan as es, numpy
+run = es.open("trained.db")
+assert len(numpy.unique(run.entropy())) == 18
+print(*run.entropy().shape, run.info["status"], *(run.values("loss") < 3.5))
+"""
+
+
+def test_its_entropy_train_trains(installed, tmp_path):
+    """On the path, with the kernels that the processor has, and read by es.open."""
+    python, program = installed / "bin/python", installed / "bin/entropy-train"
+    versions = [
+        run(path, "--version").stdout
+        for path in (program, Path(os.environ["ENTROPYSCAN_HOME"], "entropy-train"))
+    ]
+    assert versions[0].startswith(f"entropy-train {es.__version__}\nproducts: OpenBLAS")
+    assert versions[0].splitlines()[2] == versions[1].splitlines()[2]
+    done = run(python, "-c", TRAINED, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    sizes = "--n-layer 2 --n-head 3 --d-model 24 --ctx 8 --steps 3 --record-every 1"
+    files = ("--data", "letters.tok", "--out", "trained.db")
+    done = run(program, "--arch", "SM+LN+R", *sizes.split(), *files, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = run(python, "-c", READ, cwd=tmp_path)
+    assert done.stdout == "3 2 3 finished True True True\n", done.stderr

@@ -201,6 +201,35 @@ TEST(long_names_are_cut)
     }
 }
 
+/* Of a paper's column; the first label alone would fit. */
+TEST(group_labels_that_would_be_cut_are_turned)
+{
+    enum { N = 7 };
+    AUTO_FREE bundle *b = bundle_new(N, 1);
+    for (size_t i = 1; i < N; i++)
+        snprintf(b->group_names[i], sizeof b->group_names[i],
+                 "SM(t)+ScFuFFNi%zu, seed %zu", i, i);
+    b->figure.style.width = 234;
+    es_picture *picture = drawn(&b->figure);
+    for (size_t i = 0; i < N; i++) {
+        bool turned = false;
+        for (size_t k = 0; k < picture->n_shapes; k++)
+            turned = turned || (picture->shapes[k].kind == ES_SHAPE_TEXT &&
+                                picture->shapes[k].degrees == 90 &&
+                                strcmp(picture->text + picture->shapes[k].first,
+                                       b->group_names[i]) == 0);
+        assert_true(turned);
+    }
+    es_picture_free(picture);
+    b->figure.style.width = 900;
+    picture = drawn(&b->figure);
+    for (size_t k = 0; k < picture->n_shapes; k++)
+        assert_true(picture->shapes[k].kind != ES_SHAPE_TEXT ||
+                    picture->shapes[k].degrees == 0 ||
+                    !strstr(picture->text + picture->shapes[k].first, "SM"));
+    es_picture_free(picture);
+}
+
 static es_status draw(es_picture **out, const void *figure)
 {
     return es_bars_draw(out, figure);

@@ -23,6 +23,42 @@ static void check_ticks(double low, double high, int most)
     }
 }
 
+TEST(labels_of_axes_have_minus_signs)
+{
+    char text[ES_LABEL_MAX];
+    es_axis axis = es_axis_make(-2, 2, false, 0, 100, 5);
+    es_axis_label(text, &axis, 0);
+    assert_string_equal(text, "\xe2\x88\x92"
+                              "2");
+    axis = es_axis_make(1e-9, 1e-8, true, 0, 100, 5);
+    es_axis_label(text, &axis, 0);
+    assert_string_equal(text, "10\u207b\u2079");
+    static const char *const decades[] = {"10⁻²", "1", "10²", "10⁴", "10⁶"};
+    axis = es_axis_make(0.01, 1e6, true, 0, 100, 5);
+    assert_int_equal(axis.ticks.n, 5);
+    for (int i = 0; i < 5; i++) {
+        es_axis_label(text, &axis, i);
+        assert_string_equal(text, decades[i]);
+    }
+}
+
+TEST(exponents_are_superscripts)
+{
+    static const char *const cases[][2] = {
+        {"-2.5e-09", "−2.5×10⁻⁹"}, {"1e+15", "10¹⁵"},  {"-1e-07", "−10⁻⁷"},
+        {"11e2", "11×10²"},        {"2e5", "2×10⁵"},   {"-3", "−3"},
+        {"1.5K", "1.5K"},          {"value", "value"}, {"", ""}};
+    char text[ES_LABEL_MAX];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(text, sizeof text, "%s", cases[i][0]);
+        es_label_typeset(text, sizeof text);
+        assert_string_equal(text, cases[i][1]);
+    }
+    strcpy(text, "-2.5e-09"); /* no space: as it was */
+    es_label_typeset(text, 12);
+    assert_string_equal(text, "-2.5e-09");
+}
+
 TEST(steps_are_one_two_or_five)
 {
     static const double ranges[][2] = {
@@ -105,6 +141,7 @@ TEST(steps_are_short)
                  {2500, "2.5K"},     {32000, "32K"},
                  {1000000, "1M"},    {2.5e6, "2.5M"},
                  {-5000, "-5K"},     {100050, "100.05K"},
+                 {8e13, "80T"},      {2e10, "20B"},
                  {3.4e38, "3.4e+38"}};
     char text[ES_LABEL_MAX];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -79,13 +79,43 @@ TEST(what_is_beyond_the_limit_is_cut_and_marked)
     const es_curves_block *block = &s.sheet.blocks[0];
     double top = block->upright.high, above = 2.5 / block->y_scale;
     assert_true(top >= 3 && top < 3.5);
-    assert_true(picture_says(s.picture, "above the scale, up to 5e+07"));
+    assert_true(picture_says(s.picture, "above the scale, up to 5×10⁷"));
     assert_int_equal(pixel(&s, 0, 40, top + above), 0x666666);
     assert_int_equal(pixel(&s, 0, 60, top + above), 0xffffff);
     shot_clear(&s);
     figure.limit = NAN; /* and nothing is said where nothing is cut */
     AUTO(es_picture) all = drawn(&figure);
-    assert_false(picture_says(all, "above the scale, up to 5e+07"));
+    assert_false(picture_says(all, "above the scale, up to 5×10⁷"));
+}
+
+/* Two of three lines are equal up to step 20, all three from there on. */
+TEST(equal_lines_take_turns)
+{
+    enum { N = 3, HALF = 20 };
+    size_t seen[2][N] = {{0}};
+    AUTO_BY(bundle_free) bundle b = bundle_new(N, 2 * HALF + 1, 0);
+    for (size_t i = 0; i < N; i++)
+        for (size_t k = 0; k < b.n; k++)
+            row(&b, i)[k] = i == 0 && k < HALF ? 3 : 2;
+    const es_curves_panel panel = {"equal", NULL, b.curves, N};
+    es_curves figure = figure_of(&panel, 1);
+    shot s = shot_of(&figure, 2);
+    for (int at = 2; at < 40 * 8; at++)
+        for (size_t i = 0; i < N; i++)
+            seen[at / 8 >= HALF][i] +=
+                pixel(&s, 0, at / 8.0, 2) == color_of(&s, i);
+    assert_int_equal(seen[0][0], 0);
+    for (size_t i = 0; i < N; i++) {
+        assert_true(i == 0 || seen[0][i] > 30);
+        assert_true(seen[1][i] > 20);
+    }
+    assert_true(picture_says(s.picture, "equal lines take turns"));
+    shot_clear(&s);
+    for (size_t i = 0; i < N; i++)
+        for (size_t k = 0; k < b.n; k++)
+            row(&b, i)[k] = (float)i;
+    AUTO(es_picture) distinct = drawn(&figure);
+    assert_false(picture_says(distinct, "equal lines take turns"));
 }
 
 TEST(every_mark_is_its_own)

@@ -128,6 +128,11 @@ def table_is_json(browser):
                     text == str(value) if isinstance(value, int)
                     else float(text) == float(f"{value:.4g}"))
             check(f"{name} in the table is that of --json", good, row)
+        for column, name in ((8, "modelled_gb"), (9, "modelled_minutes")):
+            text, full = row[column]
+            check(f"{name} of an unknown shape is missing, not 0",
+                  run[name + "_state"] == "missing" and text == "–" and
+                  full.endswith("modelled: missing"), row)
 
 
 def slider_moves(browser, wanted):

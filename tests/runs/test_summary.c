@@ -559,18 +559,4 @@ TEST(a_damaged_run_costs_only_itself)
     assert_says("-");
 }
 
-TEST(a_run_is_called_by_arch_or_name)
-{
-    es_run_summary a = {.name = (char[]){"a"}, .arch = (char[]){"SM"}};
-    es_run_summary b = {.name = (char[]){"b"}, .arch = (char[]){"SM"}};
-    es_run_summary c = {.name = (char[]){"c"}, .arch = (char[]){"SM+G"}};
-    es_run_summary d = {.name = (char[]){"d"}};
-    const es_run_summary *const all[] = {&a, &b, &c, &d};
-    assert_string_equal(es_summary_title(&a, all, 4), "a");
-    assert_string_equal(es_summary_title(&b, all, 4), "b");
-    assert_string_equal(es_summary_title(&c, all, 4), "SM+G");
-    assert_string_equal(es_summary_title(&d, all, 4), "d");
-    assert_string_equal(es_summary_title(&a, all, 1), "SM");
-}
-
 TEST_EACH(make, clean)

@@ -1,58 +1,151 @@
 #!/usr/bin/env bash
-# `make replicate`, small: trains what is listed, once; decides the claims.
+# `make replicate` end to end, small: what is trained, what is kept, what is
+# refused. Rules of two models, one of which becomes NaN at one of the rates.
 . tests/support/tap.sh
 . tests/support/corpus.sh
+without_sanitizers 'it is Python; the programs have tests of their own'
 plan_dir
-export REPLICATE_DIR=$dir/runs REPLICATE_RESULTS=$dir/results
-export REPLICATE_LIST=$dir/list REPLICATE_SEEDS=1
-# A rate at which SM becomes NaN while SM+LN+G goes on.
-export REPLICATE_OPTIONS='--steps 20 --n-layer 2 --n-head 3 --d-model 12
-    --ctx 16 --batch 4 --eval-batches 2 --record-every 1 --after-nan 2'
-printf '# two\n\n%s\n%s 1e12\n' gpt2-l12-t128-sm-ln-g-tiny \
-    gpt2-l12-t128-sm-tiny >"$dir/list"
-
-mkdir -p "$dir/runs"
+export BUILD=$bin REPLICATE_DIR=$dir/runs REPLICATE_RESULTS=$dir/results
+export REPLICATE_RULES=$dir/rules.toml REPLICATE_DIRTY=1 REPLICATE_NICE=0 PYTHONDONTWRITEBYTECODE=1
+mkdir "$dir/runs"
 write_source "$dir/src"
-"$BUILD/entropy-corpus" -q -o "$dir/runs/corpus.tok" "$dir/src" || echo 'Bail out! no corpus'
+"$corpus" -q -o "$dir/runs/corpus.tok" "$dir/src" || echo 'Bail out! no corpus'
+sha256=$(sha256sum <"$dir/runs/corpus.tok" | cut -d' ' -f1)
+cat >"$REPLICATE_RULES" <<END
+edition = 7
+alpha = 0.05
+confidence = 0.95
+fewest = 2
+[corpus]
+sha256 = "$sha256"
+[seeds]
+tuning = [101]
+judged = [1, 2]
+[rates]
+grid = [1e-3, 1e-2, 1e12]
+start = [1e-2, 1e12]
+[options]
+n-layer = 2
+n-head = 3
+d-model = 12
+ctx = 16
+batch = 4
+accumulate = 1
+steps = 12
+record-every = 1
+eval-every = 12
+eval-batches = 2
+after-nan = 2
+[quick]
+models = ["SM"]
+rates = { grid = [1e-2], start = [1e-2] }
+[[model]]
+name = "SM"
+[[model]]
+name = "EReg gamma 0.1"
+arch = "EReg(SM(t)+ScFuFFN)"
+rate = "SM"
+options = { gamma = 0.1 }
+[[claim]]
+text = "SM is worse"
+papers = "P1"
+published = "NaN"
+measure = "perplexity"
+of = "SM"
+than = "EReg gamma 0.1"
+expect = "above"
+[[claim]]
+text = "Too large"
+papers = "P4"
+published = "1.4 B"
+expect = "untestable"
+why = "size"
+END
 
-replicate() { samples/replicate.sh >"$dir/said" 2>"$dir/complaints" || { cat "$dir/complaints"; return 1; }; }
-report=$dir/results/replication-cpu.md csv=$dir/results/replication-cpu.csv
+replicate() { samples/truth/replicate.py "$@" >"$dir/said" 2>"$dir/complaints" || { cat "$dir/complaints"; return 1; }; }
+report=$dir/results/truth.md json=$dir/results/truth.json
 names() { (cd "$dir/runs" && echo *.db); }
 check 'runs' replicate
-check 'trains each line of the list' test "$(names)" = \
-    'gpt2-l12-t128-sm-ln-g-tiny-s1.db gpt2-l12-t128-sm-tiny-s1-lr1e12.db'
-check 'writes the report' grep -q '^| SM+LN+G ' "$report"
-check 'with what is published' grep -q '^| SM+LN+G .*| perplexity 2.688' "$report"
-check 'and the data and sizes' grep -qE '20 steps of 4 sequences.*' "$report"
-check 'says where NaN began' grep -qE '^\| SM .*\| NaN .*\| 1 of 1, from [1-9]' "$report"
-check 'decides a claim by its rule' grep -qE '\| SM collapses +\| 10+\.0 .*\| yes' "$report"
-check 'draws the heads' test "$(head -c 4 "$dir/results/replication-cpu-heatmap.png" | tail -c 3)" = PNG
-ppl() { "$BUILD/entropy-scan" "$1" --json | grep -o '"eval_ppl":[0-9.]*' | cut -d: -f2; }
-check 'the summary has the perplexity of the run' grep -q \
-    "^gpt2-l12-t128-sm-ln-g-tiny-s1,SM+LN+G,1,.*,finished,$(ppl "$dir/runs/gpt2-l12-t128-sm-ln-g-tiny-s1.db")," "$csv"
-heads_before_nan() { # the head columns of a NaN run are of a step before it
-    awk -F, '$2 == "SM" { ok = $7 == "" && $8 > $16 && $17 == 6 && $20 != "" }
-        END { exit !ok }' "$csv"
+check 'trains the rates at the edge too, then the seeds of the best' test "$(names)" = \
+    "$(echo {EReg-gamma-0.1-lr0.01-s1,EReg-gamma-0.1-lr0.01-s2,SM-lr0.001-s101,SM-lr0.01-s1,SM-lr0.01-s101,SM-lr0.01-s2,SM-lr1e+12-s101}.db)"
+check 'names the rules' grep -q "SHA-256 $(sha256sum <"$REPLICATE_RULES" | cut -d' ' -f1)" "$report"
+check 'and the corpus' grep -q "SHA-256 $sha256" "$report"
+check 'a claim has its interval and verdict' grep -qE '^\| SM is worse \|.*%\) \| 2 \| [0-9.]+ \| \*\*[a-z]+\*\* ' "$report"
+check 'one that is not testable its reason' grep -qE '^\| Too large \|.*\*\*not testable here\*\*: size' "$report"
+check 'draws the heads' test "$(head -c 4 "$dir/results/truth-heads.png" | tail -c 3)" = PNG
+in_json() { # PYTHON: true of the object r
+    python3 -c "import json, sys; r = json.load(open('$json')); sys.exit(not ($1))"
 }
-check 'and heads from before the NaN' heads_before_nan
+check 'a rate that gives NaN is not chosen' in_json \
+    'r["rates"] == {"SM": 0.01, "EReg gamma 0.1": 0.01} and r["tuning"]["SM"]["1000000000000.0"] == ["infinite"]'
+ppl=$("$scan" "$dir/runs/SM-lr0.01-s2.db" --json | grep -o '"eval_ppl":[0-9.]*' | cut -d: -f2)
+check 'a run has the perplexity of its file' in_json \
+    "[x['perplexity'] for x in r['runs'] if (x['model'], x['seed']) == ('SM', 2)] == [$ppl]"
+gamma=$("$scan" sql "$dir/runs/EReg-gamma-0.1-lr0.01-s1.db" "SELECT min(value) - 0.1 AS x
+    FROM es_values('theta', 'train') WHERE step = 11" --csv | tail -1)
+check 'and its smallest threshold' in_json \
+    "[abs(x['smallest threshold minus gamma'] - $gamma) < 1e-7 for x in r['runs'] if (x['model'], x['seed']) == ('EReg gamma 0.1', 1)] == [True]"
 
 stamps() { stat -c '%n %y' "$dir"/runs/*.db; }
 before=$(stamps)
-cp "$report" "$dir/first.md"
+cp "$json" "$dir/first.json"
 check 'runs again' replicate
 check 'and trains nothing twice' test "$(stamps)" = "$before"
-check 'with the same report' cmp "$report" "$dir/first.md"
-changed() { # RUN N: it is among the N that were trained again
-    stamps | grep -vxFf <(echo "$before") >"$dir/changed"
-    grep -q "$1" "$dir/changed" && [ "$(wc -l <"$dir/changed")" = "$2" ]
+check 'with the same results' cmp "$json" "$dir/first.json"
+rm "$dir/runs/SM-lr0.01-s1."{done,db}
+check 'without a run there is a report' replicate --report
+check 'which trains nothing' test ! -e "$dir/runs/SM-lr0.01-s1.db"
+check 'and misses the run' grep -q '1 run is missing' "$report"
+check 'goes on' replicate
+changed() { stamps | grep -vxFf <(echo "$before") | grep -o '[^/]*\.db' | tr '\n' ' '; }
+same_text 'a run that was cut off is trained again, and no other' 'SM-lr0.01-s1.db ' "$(changed)"
+
+refuses() { # NAME REGEX [OPTION...]
+    local name=$1 regex=$2
+    shift 2
+    exits "$name" 1 "^replicate.py: .*$regex" samples/truth/replicate.py "$@"
 }
-rm "$dir/runs/gpt2-l12-t128-sm-ln-g-tiny-s1.done"
-replicate
-check 'a run that was cut off is trained again' changed ln-g-tiny-s1 1
+cp "$REPLICATE_RULES" "$dir/rules"
+sed -i 's/fewest = 2/fewest = 1/' "$REPLICATE_RULES"
+refuses 'other rules for the runs that there are' 'its runs are of rules .*: go back to it'
+cp "$dir/rules" "$REPLICATE_RULES"
+REPLICATE_DATA=$dir/runs/corpus.tok refuses 'another corpus than that of the rules' 'the corpus is pinned'
+REPLICATE_JOBS=none refuses 'jobs that are no number' "REPLICATE_JOBS: 'none'"
+mkdir "$dir/other" && head -c 5000 "$dir/runs/corpus.tok" >"$dir/other/corpus.tok"
+REPLICATE_DIR=$dir/other refuses 'a token file that is not the one pinned' 'SHA-256 .* remove it'
+export REPLICATE_DATA=$dir/runs/corpus.tok REPLICATE_DIR=$dir/quick
+check 'a quick edition takes any corpus' replicate --quick
+check 'and says what it is' grep -q 'The quick edition: .* nothing else' "$report"
+stamps() { stat -c '%n %y' "$dir"/quick/*.db; }
 before=$(stamps)
-REPLICATE_OPTIONS+=' --steps 19' replicate
-check 'so are runs of another configuration' changed ln-g-tiny-s1 2
-unset REPLICATE_OPTIONS
-echo 'gpt2-l12-t128-sm-tiny 1e999' >"$dir/list"
-exits 'a run that cannot start ends it' 123 'lr' samples/replicate.sh
+sed -i 's/^steps = .*/steps = 11/' "$REPLICATE_RULES"
+check 'with other settings, too' replicate --quick
+same_text 'which are trained anew' 'SM-lr0.01-s1.db SM-lr0.01-s101.db SM-lr0.01-s2.db ' "$(changed)"
+unset REPLICATE_DATA
+cp -r samples/truth "$dir/copy" # no commit there
+REPLICATE_DIRTY='' GIT_CEILING_DIRECTORIES=$dir exits 'sources of no commit' 1 'no git commit' \
+    "$dir/copy/replicate.py"
+git init -q "$dir/copy" && git -C "$dir/copy" add . && git -C "$dir/copy" -c user.name=n \
+    -c user.email=n@localhost commit -qm one && echo '# changed' >>"$dir/copy/judge.py"
+REPLICATE_DIRTY='' exits 'sources that differ from the commit' 1 'judge.py: differs from the commit' \
+    "$dir/copy/replicate.py"
+sed -i 's/^steps = .*/steps = 100000000/' "$REPLICATE_RULES"
+export REPLICATE_DIR=$dir/long
+mkdir "$dir/long" && cp "$dir/runs/corpus.tok" "$dir/long"
+samples/truth/replicate.py 2>"$dir/complaints" &
+replicate=$!
+for _ in $(seq 600); do
+    [ ! -e "$dir/long/SM-lr0.01-s101.db" ] || break
+    sleep 0.1
+done
+refuses 'a second one in the folder' 'another process trains there'
+kill $replicate
+wait $replicate
+same_text 'a signal ends it' 143 $?
+check 'and its run' flock -w 20 "$dir/long/lock" true
+check 'which does not count as done' test ! -e "$dir/long/SM-lr0.01-s101.done"
+sed -i 's/^n-head = .*/n-head = 5/' "$REPLICATE_RULES"
+REPLICATE_DIR=$dir/none
+mkdir "$dir/none" && cp "$dir/runs/corpus.tok" "$dir/none"
+refuses 'a model that cannot be' 'SM-lr.*heads|SM-lr.*head'
 finish

@@ -163,3 +163,34 @@ TEST(nan_comes_last_both_ways)
     assert_true(es_order_compare(&order, &low, &high) < 0);
     assert_int_equal(es_order_parse(&order, "weight"), ES_EUSAGE);
 }
+
+/* Numbers by size, then words, then what is no number and what is not there. */
+TEST(runs_are_sorted_by_a_member_of_the_configuration)
+{
+    enum { N = 6 };
+    es_run_setting settings[N - 1] = {
+        {(char[]){"gamma"}, (char[]){"\"auto\""}, ES_CONFIG_TEXT, NAN, 0},
+        {(char[]){"gamma"}, (char[]){"1e-1"}, ES_CONFIG_NUMBER, 0.1, 0},
+        {(char[]){"gamma"}, (char[]){"NaN"}, ES_CONFIG_TEXT, NAN, 0},
+        {(char[]){"gamma"}, (char[]){"0.02"}, ES_CONFIG_NUMBER, 0.02, 0},
+        {(char[]){"gamma"}, (char[]){"null"}, ES_CONFIG_NULL, NAN, 0}};
+    static const int up[N] = {2, 1, 3, 0, 3, 3}, down[N] = {2, 0, 3, 1, 3, 3};
+    es_run_summary runs[N] = {0};
+    es_order order;
+    for (size_t i = 0; i < N - 1; i++)
+        runs[i].settings = (es_run_settings){.list = &settings[i], .n = 1};
+    for (int falling = 0; falling < 2; falling++) {
+        const int *places = falling ? down : up;
+        es_assert_ok(
+            es_order_parse(&order, falling ? "-config.gamma" : "config.gamma"));
+        for (size_t i = 0; i < N; i++)
+            for (size_t k = 0; k < N; k++) {
+                int sign = es_order_compare(&order, &runs[i], &runs[k]);
+                assert_int_equal((sign > 0) - (sign < 0),
+                                 (places[i] > places[k]) -
+                                     (places[i] < places[k]));
+            }
+    }
+    es_assert_status(ES_EUSAGE, "name a member of the configuration",
+                     es_order_parse(&order, "-config."));
+}

@@ -4,6 +4,11 @@
 set -uo pipefail
 . tests/support/tap.sh
 plan_dir
+if ! command -v sqlite3 >/dev/null; then
+    skip 'SQL over run files' 'the program sqlite3 is not installed: make deps'
+    finish
+    exit
+fi
 sanitized_sqlite3
 case $BUILD in /*) bin=$BUILD ;; *) bin=$PWD/$BUILD ;; esac
 scan=$bin/entropy-scan
@@ -61,6 +66,30 @@ same_text 'the views in plain SQL have the rows of es_values' \
 same_text 'so has sqlite3 with the extension' \
     "$("$scan" sql a.db "$(of es_values)" --csv | tail -n +2 | tr -d "'\"")" \
     "$(loaded a.db "$(of es_values)" | tr -d "'\"")"
+# Some builds of Python leave loading of extensions out.
+for python in python3 /usr/bin/python3 ''; do
+    [ -n "$python" ] && "$python" -c 'import sqlite3
+sqlite3.Connection.enable_load_extension' 2>/dev/null && break
+done
+if [ -n "$python" ]; then
+    ${SAN:+env LD_PRELOAD=$(sanitizer_runtime) ASAN_OPTIONS=detect_leaks=0} \
+        "$python" - "$extension" "$(of es_values)" >python.txt 2>&1 <<'END'
+import sqlite3
+import sys
+
+file = sqlite3.connect("file:a.db?mode=ro", uri=True)
+file.enable_load_extension(True)
+file.load_extension(sys.argv[1])
+file.enable_load_extension(False)
+for row in file.execute(sys.argv[2]):
+    print(*("" if value is None else value for value in row), sep=",")
+END
+    same_text "so has Python's sqlite3" "$(loaded a.db "$(of es_values)" | tr -d "'\"")" \
+        "$(cat python.txt)"
+    rm python.txt
+else
+    skip "Python's sqlite3 with the extension" 'no python3 here loads extensions'
+fi
 same_text 'and sqlite3 with the views alone' \
     "$("$scan" sql a.db "$(of es_values)" --csv | tail -n +2 | tr -d "'\"")" \
     "$(plain a.db "$(of sample_value)" | tr -d "'\"")"

@@ -159,7 +159,7 @@ TEST(processes_that_race_share_the_work)
 }
 
 /* Killed anywhere: nothing half-entered, nothing twice. */
-static void enter_for_ever(const char *path)
+static void enter_for_ever(const char *path, int says_the_first)
 {
     es_ledger *ledger = NULL;
     bool fresh;
@@ -171,21 +171,31 @@ static void enter_for_ever(const char *path)
         if (es_ledger_add(ledger, id, "{}", ES_SEVERITY_ERROR, actions, 2,
                           &fresh) != ES_OK)
             _exit(2);
+        if (i == 0 && write(says_the_first, "1", 1) != 1)
+            _exit(3);
     }
 }
 
+/* Every second time before the first is known to be in, too. */
 TEST(a_kill_leaves_alerts_whole)
 {
     const char *path = es_folder_file(state, "kill.db");
     for (int i = 0; i < 20; i++) {
+        int ends[2];
+        char first;
+        assert_int_equal(pipe(ends), 0);
         pid_t child = fork();
         if (child == 0)
-            enter_for_ever(path);
+            enter_for_ever(path, ends[1]);
+        close(ends[1]);
+        if (i % 2)
+            assert_int_equal(read(ends[0], &first, 1), 1);
         const struct timespec nap = {.tv_nsec = 3000000L * (i + 3)};
         int status;
         nanosleep(&nap, NULL);
         kill(child, SIGKILL);
         assert_int_equal(waitpid(child, &status, 0), child);
+        close(ends[0]);
         assert_true(WIFSIGNALED(status));
         es_ledger *ledger = open_ledger(state, "kill.db");
         es_ledger_counts counts;

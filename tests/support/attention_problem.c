@@ -38,11 +38,9 @@ void attention_add_temperatures(attention_problem *p)
 {
     const size_t n = (size_t)p->n_head * (size_t)p->n_ctx;
     uint64_t seed = 11;
-    p->temperature = attention_floats(n);
-    p->dt = attention_floats(n);
-    es_test_fill(p->temperature, n, 0.5, &seed);
-    for (size_t i = 0; i < n; i++)
-        p->temperature[i] += 1;
+    p->log_t = attention_floats(n);
+    p->dlog_t = attention_floats(n);
+    es_test_fill(p->log_t, n, 0.5, &seed);
 }
 
 void attention_scale_queries(attention_problem *p, float factor)
@@ -53,20 +51,24 @@ void attention_scale_queries(attention_problem *p, float factor)
             p->qkv[i * 3 * d + c] *= factor;
 }
 
-attention_problem attention_open_below_floor(void)
+attention_problem attention_open_cold(void)
 {
-    const float low[] = {1e-4f, 9e-5f, 0, -0.0f, -3, -INFINITY};
-    attention_problem p = attention_open(2, 9, 2, 3);
+    const int width = 3, n_ctx = 9, d = 2 * width;
+    attention_problem p = attention_open(2, n_ctx, 2, width);
     attention_add_temperatures(&p);
-    for (int i = 0; i < 6; i++)
-        p.temperature[9 + i + 1] = low[i];
+    for (int i = 0; i < 2 * n_ctx; i++) {
+        const float t = powf(10, -2 - (float)(i % n_ctx) / 2);
+        p.log_t[i] = logf(t);
+        for (int c = 0; c < d; c++) /* of position i in both sequences */
+            p.qkv[i * 3 * d + c] *= t;
+    }
     return p;
 }
 
 void attention_close(attention_problem *p)
 {
-    free(p->temperature);
-    free(p->dt);
+    free(p->log_t);
+    free(p->dlog_t);
     free(p->qkv);
     free(p->dqkv);
     free(p->y);
@@ -90,7 +92,7 @@ es_attention attention_shape(const attention_problem *p)
                           .kind = p->power ? ES_POWER_SOFTMAX : ES_SOFTMAX,
                           .power = p->power,
                           .epsilon = p->epsilon,
-                          .temperature = attention_mem(p->temperature)};
+                          .log_t = attention_mem(p->log_t)};
 }
 
 float *attention_rows(const attention_problem *p, es_row_statistic statistic)
@@ -101,13 +103,14 @@ float *attention_rows(const attention_problem *p, es_row_statistic statistic)
 bool attention_has_rows(const attention_problem *p, es_row_statistic statistic)
 {
     return es_row_statistic_exists(statistic,
-                                   p->power ? ES_POWER_SOFTMAX : ES_SOFTMAX);
+                                   p->power ? ES_POWER_SOFTMAX : ES_SOFTMAX) &&
+           !(p->on_device && es_row_statistic_is_of_scores(statistic));
 }
 
 es_backend *attention_backend(const es_cpu_kernels *kernels,
                               const attention_problem *p, int n_threads)
 {
-    const es_ops *ops = &es_cpu_ops;
+    const es_ops *ops = p->bf16 ? &es_cpu_bf16_ops : &es_cpu_ops;
     const es_extents largest = {.n_rows = p->n_batch * p->n_ctx,
                                 .width = 3 * p->n_head * p->width,
                                 .n_ctx = p->n_ctx,
@@ -116,16 +119,41 @@ es_backend *attention_backend(const es_cpu_kernels *kernels,
     es_backend *cpu;
     es_assert_ok(ops->open(&cpu, n_threads));
     cpu->kernels = kernels;
+    cpu->tiles = p->tiles ? cpu->tiles : NULL;
     es_assert_ok(ops->prepare(cpu, &largest));
     return cpu;
+}
+
+/* An array of activations becomes bf16 in place, n of them, and back. */
+static void round_array(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ((es_bfloat *)(void *)x)[i] = es_bfloat_round(x[i]);
+}
+
+static void widen_array(float *x, size_t n)
+{
+    for (size_t i = n; i-- > 0;)
+        x[i] = es_bfloat_read(((const es_bfloat *)(const void *)x)[i]);
+}
+
+static void convert(const attention_problem *p, void (*by)(float *x, size_t n))
+{
+    if (!p->bf16)
+        return;
+    by(p->qkv, 3 * p->n_values);
+    by(p->dqkv, 3 * p->n_values);
+    by(p->y, p->n_values);
+    by(p->dy, p->n_values);
 }
 
 void attention_run(attention_problem *p, const es_cpu_kernels *kernels,
                    int n_threads, bool entropy)
 {
-    const es_ops *ops = &es_cpu_ops;
+    const es_ops *ops = p->bf16 ? &es_cpu_bf16_ops : &es_cpu_ops;
     const es_attention shape = attention_shape(p);
     es_backend *cpu = attention_backend(kernels, p, n_threads);
+    convert(p, round_array);
     if (p->half)
         ops->emulate_fp16(cpu);
     es_row_mem rows;
@@ -133,11 +161,14 @@ void attention_run(attention_problem *p, const es_cpu_kernels *kernels,
         rows.array[i] = attention_mem(attention_rows(p, (es_row_statistic)i));
     ops->attention(cpu, attention_mem(p->y), attention_mem(p->saved), &rows,
                    attention_mem(p->qkv), &shape);
-    if (p->dt)
-        memset(p->dt, 0, (size_t)(p->n_head * p->n_ctx) * sizeof *p->dt);
+    if (p->dlog_t)
+        memset(p->dlog_t, 0,
+               (size_t)(p->n_head * p->n_ctx) * sizeof *p->dlog_t);
     ops->attention_backward(
-        cpu, attention_mem(p->dqkv), attention_mem(p->dt), attention_mem(p->dy),
-        attention_mem(p->y), entropy ? attention_mem(p->dentropy) : NULL,
-        attention_mem(p->qkv), attention_mem(p->saved), &shape);
+        cpu, attention_mem(p->dqkv), attention_mem(p->dlog_t),
+        attention_mem(p->dy), attention_mem(p->y),
+        entropy ? attention_mem(p->dentropy) : NULL, attention_mem(p->qkv),
+        attention_mem(p->saved), &shape);
     ops->close(cpu);
+    convert(p, widen_array);
 }

@@ -13,18 +13,21 @@ typedef struct attention_problem {
     int power; /* 0: softmax */
     float epsilon;
     bool half;       /* emulates fp16 */
+    bool bf16;       /* activations are; qkv and dy are rounded by a run */
+    bool on_device;  /* rows have no statistics of scores */
+    bool tiles;      /* of bf16: by matrix units, where there are some */
     double rounding; /* what outputs and gradients may be off, relative; 0: as
                         es_test_expect_close has it */
     size_t n_rows, n_values; /* B H T; B H T D */
     float *qkv, *dqkv, *y, *dy, *saved, *dentropy;
-    float *rows;             /* (ES_N_ROW_STATISTICS, B,H,T) */
-    float *temperature, *dt; /* (H,T), or NULL both */
+    float *rows;           /* (ES_N_ROW_STATISTICS, B,H,T) */
+    float *log_t, *dlog_t; /* (H,T), or NULL both */
 } attention_problem;
 
 /** Random q, k, v in [-3, 3), and gradients in [-1, 1). Softmax without
  *  temperatures. */
 attention_problem attention_open(int n_batch, int n_ctx, int n_head, int width);
-/** Adds temperatures in [0.5, 1.5). */
+/** Adds temperatures whose logarithms are in [-0.5, 0.5). */
 void attention_add_temperatures(attention_problem *p);
 void attention_close(attention_problem *p);
 
@@ -36,9 +39,9 @@ void attention_close(attention_problem *p);
 
 void attention_scale_queries(attention_problem *p, float factor);
 
-/** Two heads of nine temperatures, six of the second at the floor of 1e-4 and
- *  below: as if they were 1e-4. */
-attention_problem attention_open_below_floor(void);
+/** Two heads of nine temperatures of 1e-2 down to 1e-6, over scores as small
+ *  as these: no row is one weight of 1. */
+attention_problem attention_open_cold(void);
 
 float *attention_floats(size_t n);
 es_mem *attention_mem(void *floats_of_cpu);
@@ -78,8 +81,8 @@ void attention_expect_nan_temperature(const attention_problem *p, int h, int i);
 /** PowerSoftmax of scores that are all 0: nothing has weight. */
 void attention_expect_no_weight(const attention_problem *p);
 
-/** For attention_open_below_floor: nothing pulls at these temperatures. */
-void attention_expect_below_floor(const attention_problem *p);
+/** Every temperature of a row of two keys or more has a gradient. */
+void attention_expect_pulled(const attention_problem *p);
 
 /** The formulas of es_ref_attention_backward by central differences of
  *  es_ref_attention: L = sum dy y + sum w e, a small head. `temperatures`:

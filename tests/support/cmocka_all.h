@@ -13,4 +13,17 @@
 /* cmocka gives every test a state, which most of them do not use. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
+/** Is this the pass with sanitizers? It is slow, and may do less of the same.
+ */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
 #endif

@@ -2,6 +2,7 @@
    them, and keeps what is printed. */
 #include "tests/support/compared.h"
 #include "cli/runs/json.h"
+#include "cli/runs/settings.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
@@ -57,6 +58,7 @@ static void add_file(es_compared_files *to, void **state, const char *file,
         es_run_summary *summary;
         assert_true(to->n < ES_COMPARED_MOST);
         es_assert_ok(es_summary_load(&summary, reader, run, options));
+        es_assert_ok(es_run_settings_read(summary, reader, run));
         free(summary->path); /* the folder is another one each time */
         summary->path = strdup(file);
         to->runs[to->n++] = summary;

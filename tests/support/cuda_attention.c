@@ -156,9 +156,9 @@ static void close_guarded(const es_ops *ops, es_backend *backend, guarded *g)
 
 /* Memory of the back-end that a run has. */
 typedef struct run_memory {
-    guarded qkv, dy, temperature, dentropy; /* inputs */
-    guarded y, saved, dqkv, dt;             /* outputs */
-    guarded rows[ES_N_ROW_STATISTICS];      /* likewise */
+    guarded qkv, dy, log_t, dentropy;  /* inputs */
+    guarded y, saved, dqkv, dlog_t;    /* outputs */
+    guarded rows[ES_N_ROW_STATISTICS]; /* likewise */
 } run_memory;
 
 static run_memory open_memory(const attention_problem *p, const es_ops *ops,
@@ -169,21 +169,21 @@ static run_memory open_memory(const attention_problem *p, const es_ops *ops,
     run_memory m;
     m.qkv = open_guarded(ops, backend, 3 * p->n_values * act);
     m.dy = open_guarded(ops, backend, p->n_values * act);
-    m.temperature = open_guarded(ops, backend, n_steps * f);
+    m.log_t = open_guarded(ops, backend, n_steps * f);
     m.dentropy = open_guarded(ops, backend, p->n_rows * f);
     m.y = open_guarded(ops, backend, p->n_values * act);
     m.saved = open_guarded(ops, backend, ES_N_SAVED * p->n_rows * f);
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
         m.rows[i] = open_guarded(ops, backend, p->n_rows * f);
     m.dqkv = open_guarded(ops, backend, 3 * p->n_values * act);
-    m.dt = open_guarded(ops, backend, n_steps * f);
+    m.dlog_t = open_guarded(ops, backend, n_steps * f);
     return m;
 }
 
 static void close_memory(run_memory *m, const es_ops *ops, es_backend *backend)
 {
-    guarded *all[] = {&m->qkv, &m->dy,    &m->temperature, &m->dentropy,
-                      &m->y,   &m->saved, &m->dqkv,        &m->dt};
+    guarded *all[] = {&m->qkv, &m->dy,    &m->log_t, &m->dentropy,
+                      &m->y,   &m->saved, &m->dqkv,  &m->dlog_t};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         close_guarded(ops, backend, all[i]);
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
@@ -201,13 +201,15 @@ static void fetch_results(attention_problem *p, const run_memory *m,
                           const es_ops *ops, es_backend *backend)
 {
     const size_t f = sizeof(float);
+    p->on_device = true;
     fetch_activations(p->y, ops, backend, &m->y, p->n_values);
     fetch_activations(p->dqkv, ops, backend, &m->dqkv, 3 * p->n_values);
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
         ops->load(backend, attention_rows(p, (es_row_statistic)i),
                   m->rows[i].at, p->n_rows * f);
-    if (p->dt)
-        ops->load(backend, p->dt, m->dt.at, (size_t)(p->n_head * p->n_ctx) * f);
+    if (p->dlog_t)
+        ops->load(backend, p->dlog_t, m->dlog_t.at,
+                  (size_t)(p->n_head * p->n_ctx) * f);
 }
 
 static void store_inputs(attention_problem *p, const run_memory *m,
@@ -221,10 +223,9 @@ static void store_inputs(attention_problem *p, const run_memory *m,
                       precision);
     store_activations(ops, backend, m->dy.at, p->dy, p->n_values, precision);
     ops->store(backend, m->dentropy.at, p->dentropy, p->n_rows * sizeof(float));
-    if (p->temperature)
-        ops->store(backend, m->temperature.at, p->temperature,
-                   n_steps * sizeof(float));
-    ops->zero(backend, m->dt.at, n_steps * sizeof(float));
+    if (p->log_t)
+        ops->store(backend, m->log_t.at, p->log_t, n_steps * sizeof(float));
+    ops->zero(backend, m->dlog_t.at, n_steps * sizeof(float));
 }
 
 static void run_both(const attention_problem *p, const run_memory *m,
@@ -234,11 +235,11 @@ static void run_both(const attention_problem *p, const run_memory *m,
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
         rows.array[i] = m->rows[i].at;
     es_attention shape = attention_shape(p);
-    shape.temperature = p->temperature ? m->temperature.at : NULL;
+    shape.log_t = p->log_t ? m->log_t.at : NULL;
     ops->attention(backend, m->y.at, m->saved.at, how.unmeasured ? NULL : &rows,
                    m->qkv.at, &shape);
     ops->attention_backward(
-        backend, m->dqkv.at, p->dt ? m->dt.at : NULL, m->dy.at, m->y.at,
+        backend, m->dqkv.at, p->dlog_t ? m->dlog_t.at : NULL, m->dy.at, m->y.at,
         how.entropy ? m->dentropy.at : NULL, m->qkv.at, m->saved.at, &shape);
 }
 

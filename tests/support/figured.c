@@ -11,6 +11,7 @@ void es_figure(es_figured *out, const char *series, size_t n,
     out->drawing.options = &out->options;
     for (size_t i = 0; i < n; i++)
         out->runs[i] = out->loaded[i] = es_loaded_series(paths[i], series);
+    es_assert_ok(es_run_labels_make(&out->drawing.labels, out->runs, n));
 }
 
 void es_figure_one(es_figured *out, const char *series, const char *path)
@@ -22,11 +23,16 @@ void es_unfigure(es_figured *figured)
 {
     for (size_t i = 0; i < 4; i++)
         es_summary_free(figured->loaded[i]);
+    es_run_labels_free(&figured->drawing.labels);
 }
 
 es_picture *es_figured_picture(es_figured *figured, es_figure_draw *draw)
 {
     es_picture *picture = NULL;
+    es_drawing *drawing = &figured->drawing; /* its runs may be others now */
+    es_run_labels_free(&drawing->labels);
+    es_assert_ok(
+        es_run_labels_make(&drawing->labels, drawing->runs, drawing->n));
     sound_picture(draw(&picture, &figured->drawing), &picture);
     es_drawing_clear(&figured->drawing);
     return picture;

@@ -46,8 +46,8 @@ static void add(parts *to, const char *text)
 static const char *draw_attention(uint64_t *state)
 {
     static const char *const attentions[] = {
-        "SM",    "SM",     "SM",     "SM",     "SM(t)",       "SM(t)",
-        "SM(t)", "PSM(2)", "PSM(4)", "PSM(8)", "PSM(6,1e-2)", "PSM(2, 0.05)"};
+        "SM",    "SM",     "SM",     "SM(gate)", "SM(t)",       "SM(t,gate)",
+        "SM(t)", "PSM(2)", "PSM(4)", "PSM(8)",   "PSM(6,1e-2)", "PSM(2, 0.05)"};
     return CHOOSE(state, attentions);
 }
 
@@ -165,10 +165,10 @@ static void draw_config(es_model_config *out, char *arch, uint64_t *state)
 
 /* --- parameters ----------------------------------------------------------- */
 
-static double draw_temperature(uint64_t *state)
+static double draw_log_temperature(uint64_t *state)
 {
-    return happens(state, 10) ? 5e-5 * es_test_random(state)
-                              : 0.9 + 0.7 * es_test_random(state);
+    return happens(state, 10) ? log(1e-4) + es_test_random(state)
+                              : 0.7 * es_test_random(state);
 }
 
 static double draw_entry(const es_ref_model *model, size_t index,
@@ -176,8 +176,8 @@ static double draw_entry(const es_ref_model *model, size_t index,
 {
     const char *name = model->names[index];
     const bool is_matrix = model->dims[index][1] != 0;
-    if (es_text_ends(name, "attn.t"))
-        return draw_temperature(state);
+    if (es_text_ends(name, "attn.log_t"))
+        return draw_log_temperature(state);
     const double x = es_test_random(state);
     if (es_text_ends(name, "theta"))
         return 0.5 + 0.4 * x;

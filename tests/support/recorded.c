@@ -1,6 +1,7 @@
 /* Runs written value by value through the writer, for tests of what reads them;
    and summed up as the program does: a test fails that cannot load one. */
 #include "tests/support/recorded.h"
+#include "cli/runs/settings.h"
 #include "tests/support/test.h"
 
 es_recorded es_record(const char *path, const es_run_info *info)
@@ -65,6 +66,7 @@ es_run_summary *es_loaded(const char *path, size_t run,
     es_reader *reader = es_open_reader(path);
     es_run_summary *out = NULL;
     es_assert_ok(es_summary_load(&out, reader, run, options));
+    es_assert_ok(es_run_settings_read(out, reader, run));
     es_reader_close(reader);
     return out;
 }

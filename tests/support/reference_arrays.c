@@ -36,8 +36,10 @@ static void add_attention(es_ref_model *ref, int l)
     add(ref, d, d, "h.%d.attn.c_proj.weight", l);
     if (config->bias == ES_BIAS_ALL)
         add(ref, d, 0, "h.%d.attn.c_proj.bias", l);
+    if (config->arch.gate)
+        add(ref, d, d, "h.%d.attn.c_gate.weight", l);
     if (config->arch.temperature)
-        add(ref, config->n_head, config->ctx, "h.%d.attn.t", l);
+        add(ref, config->n_head, config->ctx, "h.%d.attn.log_t", l);
     if (config->arch.entropy_reg)
         add(ref, config->n_head, 0, "h.%d.attn.theta", l);
 }
@@ -114,7 +116,7 @@ static void add_state(es_ref_model *ref, int l, bool has_ffn)
 static void add_layer(es_ref_model *ref, int l)
 {
     const es_arch *arch = &ref->config.arch;
-    const bool has_ffn = l < ref->config.n_layer - arch->n_removed;
+    const bool has_ffn = es_arch_has_ffn(arch, l, ref->config.n_layer);
     char place[32];
     snprintf(place, sizeof place, "h.%d.ln_1", l);
     if (arch->layer_norm)

@@ -44,7 +44,7 @@ static void attend_head(double *y, es_ref_result *result, const double *qkv,
     const int T = config->ctx, d = config->d_model, width = d / config->n_head;
     const int n = T * width;
     const int row = ((layer * config->batch + b) * config->n_head + h) * T;
-    const double *t = es_ref_of_layer(ref, layer, "attn.t");
+    const double *log_t = es_ref_of_layer(ref, layer, "attn.log_t");
     double *in = es_ref_doubles(4 * n + (ES_N_ROW_STATISTICS + 1) * T);
     double *rows = in + 4 * n, *gap = rows + ES_N_ROW_STATISTICS * T;
     const bool is_power = config->arch.attention == ES_POWER_SOFTMAX;
@@ -59,7 +59,7 @@ static void attend_head(double *y, es_ref_result *result, const double *qkv,
                               .q = in,
                               .k = in + n,
                               .v = in + 2 * n,
-                              .t = t ? t + h * T : NULL,
+                              .log_t = log_t ? log_t + h * T : NULL,
                               .y = in + 3 * n,
                               .rows = rows};
     for (int i = 0; i < 3 * n; i++)
@@ -71,8 +71,8 @@ static void attend_head(double *y, es_ref_result *result, const double *qkv,
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         memcpy(result->rows[k] + row, rows + k * T, (size_t)T * sizeof *rows);
     /* In float32 a sharp row may not be torn between two keys. */
-    for (int i = 0; t && !is_power && i < T; i++)
-        if (t[h * T + i] < 1e-2)
+    for (int i = 0; log_t && !is_power && i < T; i++)
+        if (log_t[h * T + i] < log(1e-2))
             es_ref_note(result, gap[i] / 2e5);
     free(in);
 }

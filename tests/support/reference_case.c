@@ -1,6 +1,8 @@
 /* Reads reference cases, the folders that `entropy-train verify` takes. */
 #include "tests/support/reference_case.h"
 #include "hooks/trainer/files/npy.h"
+#include "hooks/trainer/files/temperatures.h"
+#include "hooks/trainer/model/params.h"
 #include "hooks/trainer/verify.h"
 #include "tests/support/test.h"
 
@@ -76,10 +78,17 @@ es_ref_case es_ref_case_read(const char *dir)
     es_verify_case_free(&from);
     for (size_t i = 0; i < it.model->n_arrays; i++) {
         const char *name = it.model->names[i];
+        const size_t n = it.model->sizes[i];
+        char t[ES_PARAM_NAME_MAX];
+        const bool is_log = es_temperatures_name(t, sizeof t, name);
         free(it.model->values[i]);
         it.model->values[i] =
             es_ref_case_array(dir, es_ref_is_state(name) ? "state" : "params",
-                              name, it.model->sizes[i]);
+                              is_log ? t : name, n);
+        for (size_t j = 0; is_log && j < n; j++)
+            it.model->values[i][j] =
+                log(it.model->values[i][j] > 0 ? it.model->values[i][j]
+                                               : (double)ES_LEAST_TEMPERATURE);
     }
     return it;
 }

@@ -26,6 +26,10 @@ es_ref_result *es_ref_result_new(const es_model_config *config)
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
         result->rows[i] = es_ref_doubles(n_rows);
     result->c = es_ref_doubles(n_rows);
+    const int n_values = config->n_layer * n * config->d_model;
+    result->qkv = es_ref_doubles(3 * n_values);
+    result->x = es_ref_doubles(n_values);
+    result->residual = es_ref_doubles(n_values);
     return result;
 }
 
@@ -35,6 +39,9 @@ void es_ref_result_free(es_ref_result *result)
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
         free(result->rows[i]);
     free(result->c);
+    free(result->qkv);
+    free(result->x);
+    free(result->residual);
     free(result);
 }
 
@@ -64,7 +71,8 @@ static void norm(double *y, const double *x, const es_ref_model *ref,
         for (int c = 0; c < d; c++)
             variance += (y[c] - mean) * (y[c] - mean) / d;
         for (int c = 0; c < d; c++)
-            y[c] = (y[c] - mean) / sqrt(variance + 1e-5) * w[c] + b[c];
+            y[c] = (y[c] - mean) / sqrt(variance + ref->config.ln_eps) * w[c] +
+                   b[c];
         es_ref_note(result, sqrt(variance) / 100);
     }
 }
@@ -120,25 +128,37 @@ static void attention(double *y, const double *x, const es_ref_model *ref,
     es_ref_apply(qkv, u, ref, layer, "attn.c_attn", n);
     if (ref->config.family == ES_FAMILY_PYTHIA)
         es_ref_rotate(qkv, ref);
-    es_ref_attend(u, result, qkv, ref, layer);
-    es_ref_apply(y, u, ref, layer, "attn.c_proj", n);
+    memcpy(result->qkv + layer * 3 * n * d, qkv,
+           (size_t)(3 * n * d) * sizeof *qkv);
+    double *gate = es_ref_doubles(n * d), *heads = es_ref_doubles(n * d);
+    es_ref_attend(heads, result, qkv, ref, layer);
+    if (ref->config.arch.gate) {
+        es_ref_apply(gate, u, ref, layer, "attn.c_gate", n);
+        for (int i = 0; i < n * d; i++)
+            heads[i] *= 1 / (1 + exp(-gate[i]));
+    }
+    es_ref_apply(y, heads, ref, layer, "attn.c_proj", n);
     free(u);
     free(qkv);
+    free(gate);
+    free(heads);
 }
 
 static double slope_of(const es_ref_model *ref, int layer)
 {
     const double *own = es_ref_of_layer(ref, layer, "mlp.slope");
     const double *shared = es_ref_model_array(ref, "slope");
-    return own ? *own : shared ? *shared : ref->config.arch.slope;
+    double slope;
+    es_arch_activation(&ref->config.arch, layer, &slope);
+    return own ? *own : shared ? *shared : slope;
 }
 
-static double activate(double u, const es_arch *arch, double slope,
+static double activate(double u, es_activation kind, double slope,
                        es_ref_result *result)
 {
-    if (arch->activation == ES_ACT_RELU || arch->activation == ES_ACT_LEAKY)
+    if (kind == ES_ACT_RELU || kind == ES_ACT_LEAKY)
         es_ref_note(result, fabs(u));
-    return es_ref_act(u, arch->activation, slope);
+    return es_ref_act(u, kind, slope);
 }
 
 /* f (N,d) = FFN(N2(x)). */
@@ -148,6 +168,8 @@ static void feed_forward(double *f, const double *x, const es_ref_model *ref,
     const es_model_config *config = &ref->config;
     const int n = config->batch * config->ctx, d = config->d_model;
     const int inner = config->mlp_mult * d;
+    double fixed;
+    const es_activation kind = es_arch_activation(&config->arch, layer, &fixed);
     double *u = es_ref_doubles(n * d), *wide = es_ref_doubles(n * inner);
     layer_norm(u, x, ref, result, layer, "ln_2");
     if (config->arch.ffn == ES_FFN_FUSED) {
@@ -155,8 +177,7 @@ static void feed_forward(double *f, const double *x, const es_ref_model *ref,
     } else {
         es_ref_apply(wide, u, ref, layer, "mlp.c_fc", n);
         for (int i = 0; i < n * inner; i++)
-            wide[i] =
-                activate(wide[i], &config->arch, slope_of(ref, layer), result);
+            wide[i] = activate(wide[i], kind, slope_of(ref, layer), result);
         es_ref_apply(f, wide, ref, layer, "mlp.c_proj", n);
     }
     free(u);
@@ -178,11 +199,14 @@ static void block(double *x, const es_ref_model *ref, es_ref_result *result,
     attention(after, x, ref, result, layer);
     for (int i = 0; i < n; i++)
         after[i] += x[i];
-    if (layer < config->n_layer - config->arch.n_removed) {
+    const bool has_ffn = es_arch_has_ffn(&config->arch, layer, config->n_layer);
+    if (has_ffn)
         feed_forward(f, parallel ? x : after, ref, result, layer);
-        for (int i = 0; i < n; i++)
-            after[i] =
-                (beta ? *beta : 1) * after[i] + f[i] / (alpha ? *alpha : 1);
+    for (int i = 0; i < n; i++) {
+        after[i] *= has_ffn && beta ? *beta : 1;
+        result->residual[layer * n + i] = after[i];
+        after[i] += has_ffn ? f[i] / (alpha ? *alpha : 1) : 0;
+        result->x[layer * n + i] = after[i];
     }
     memcpy(x, after, (size_t)n * sizeof *x);
     free(after);

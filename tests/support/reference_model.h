@@ -45,6 +45,10 @@ typedef struct es_ref_result {
     /* (L,B,H,T) by their definitions; ENTROPY is -sum a ln(a + 1e-9), and of
        LSE there is none. */
     double *rows[ES_N_ROW_STATISTICS];
+    double *qkv;      /* (L,N,3d), rotated; N = B T */
+    double *x;        /* (L,N,d) the blocks' outputs */
+    double *residual; /* (L,N,d) what the FFN's output was added to, scaled; of
+                         a layer without FFN its output */
     double *c;        /* (L,B,H,T) of PowerSoftmax */
     bool c_is_given;  /* c is read instead of written: the backward pass takes
                          it as a constant, so differences have to as well */

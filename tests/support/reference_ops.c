@@ -190,7 +190,7 @@ double es_ref_spectral_norm(double *w, const double *m, const double *u,
 
 static double temperature(const es_ref_head *head, int i)
 {
-    return head->t ? fmax(head->t[i], 1e-4) : 1;
+    return head->log_t ? exp(head->log_t[i]) : 1;
 }
 
 static double product(const double *x, const double *y, int n)
@@ -266,19 +266,36 @@ static void weigh(ref_row *row, const es_ref_head *head, int i)
         softmax(row, i);
 }
 
+/* What the weights that the entropy is of are divided by: PowerSoftmax's come
+ * to sum to one. */
+static double mass(const es_ref_head *head, const ref_row *row, int i)
+{
+    double sum = head->power ? 0 : 1;
+    for (int j = 0; head->power && j <= i; j++)
+        sum += row->a[j];
+    return sum;
+}
+
 static void write_row(const es_ref_head *head, const ref_row *row, int i)
 {
-    double values[ES_N_ROW_STATISTICS] = {[ES_ROW_LSE] = row->lse,
-                                          [ES_ROW_MAX_LOGIT] = row->largest,
-                                          [ES_ROW_SINK] = row->a[0],
-                                          [ES_ROW_MISSING] = 1};
+    double values[ES_N_ROW_STATISTICS] = {
+        [ES_ROW_LSE] = row->lse,
+        [ES_ROW_MAX_LOGIT] = head->power ? row->size : row->largest,
+        [ES_ROW_SINK] = row->a[0],
+        [ES_ROW_MISSING] = 1};
+    const double whole = mass(head, row, i);
     for (int j = 0; j <= i; j++) {
-        const double a = row->a[j];
+        const double a = row->a[j], b = a / whole;
         values[ES_ROW_MISSING] -= a;
-        values[ES_ROW_ENTROPY] -= a > 0 ? a * log(a + head->in_log) : 0;
+        values[ES_ROW_ENTROPY] -= a > 0 ? b * log(b + head->in_log) : 0;
         values[ES_ROW_NONFINITE] += !isfinite(a);
         values[ES_ROW_DISTANCE] += a * (i - j);
         values[ES_ROW_TOP] = fmax(values[ES_ROW_TOP], a);
+        values[ES_ROW_LOGIT_MEAN] += row->z[j] / (i + 1);
+    }
+    for (int j = 0; j <= i; j++) {
+        const double away = row->z[j] - values[ES_ROW_LOGIT_MEAN];
+        values[ES_ROW_LOGIT_VARIANCE] += away * away / (i + 1);
     }
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         head->rows[k * head->n_ctx + i] = values[k];
@@ -304,17 +321,22 @@ static void row_backward(const es_ref_head *head, const ref_row *row, int i)
 {
     const int d = head->width;
     const double t = temperature(head, i);
-    double *g = row->slope + head->n_ctx, mean = 0;
+    const double whole = mass(head, row, i);
+    double *g = row->slope + head->n_ctx, mean = 0, entropy = 0;
+    for (int j = 0; j <= i; j++)
+        if (row->a[j] > 0)
+            entropy -= row->a[j] / whole * log(row->a[j] / whole);
     for (int j = 0; j <= i; j++) {
         g[j] = product(head->dy + i * d, head->v + j * d, d);
         if (head->dentropy && row->a[j] > 0)
-            g[j] -= head->dentropy[i] * (log(row->a[j]) + 1);
+            g[j] -=
+                head->dentropy[i] * (log(row->a[j] / whole) + entropy) / whole;
         mean += row->a[j] * g[j];
     }
     for (int j = 0; j <= i; j++) {
         double dz = row->slope[j] * (g[j] - mean);
-        if (head->dt && head->t[i] > 1e-4)
-            head->dt[i] -= dz * row->z[j] / t;
+        if (head->dlog_t)
+            head->dlog_t[i] -= dz * row->z[j];
         for (int c = 0; c < d; c++) {
             head->dv[j * d + c] += row->a[j] * head->dy[i * d + c];
             head->dq[i * d + c] += dz / (t * sqrt(d)) * head->k[j * d + c];
@@ -330,8 +352,8 @@ void es_ref_attention_backward(const es_ref_head *head)
     memset(head->dq, 0, n * sizeof *head->dq);
     memset(head->dk, 0, n * sizeof *head->dk);
     memset(head->dv, 0, n * sizeof *head->dv);
-    if (head->dt)
-        memset(head->dt, 0, (size_t)head->n_ctx * sizeof *head->dt);
+    if (head->dlog_t)
+        memset(head->dlog_t, 0, (size_t)head->n_ctx * sizeof *head->dlog_t);
     for (int i = 0; i < head->n_ctx; i++) {
         weigh(&row, head, i);
         row_backward(head, &row, i);

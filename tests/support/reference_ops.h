@@ -58,9 +58,9 @@ void es_ref_power_iteration(double *u, double *v, const double *m, int n_in,
 double es_ref_spectral_norm(double *w, const double *m, const double *u,
                             const double *v, int n_in, int n);
 
-/** One head: q, k, v, y are (T,D); t (T) or NULL; rows (ES_N_ROW_STATISTICS,T)
- *  by their definitions, the entropy without an epsilon; lse NaN with a
- *  power. */
+/** One head: q, k, v, y are (T,D); log_t (T) or NULL; rows
+ * (ES_N_ROW_STATISTICS,T) by their definitions, the entropy without an epsilon;
+ * lse NaN with a power. */
 typedef struct es_ref_head {
     int n_ctx, width;
     int power; /* of PowerSoftmax; 0: softmax */
@@ -69,16 +69,17 @@ typedef struct es_ref_head {
     bool c_is_given; /* or read instead, as differences need it */
     double in_log;   /* what is added to a weight in the entropy's logarithm */
     double *gap;     /* (T) or NULL: from the largest score to the next one */
-    const double *q, *k, *v, *t;
+    const double *q, *k, *v, *log_t;
     double *y, *rows;
     /* the backward pass: dy (T,D), dentropy (T) or NULL */
     const double *dy, *dentropy;
-    double *dq, *dk, *dv, *dt;
+    double *dq, *dk, *dv, *dlog_t;
 } es_ref_head;
 
 void es_ref_attention(const es_ref_head *head);
 /** Through the Jacobian of the weights, with the T weights of a row stored and
- *  de/da = -(ln a + 1). Writes dq, dk, dv, dt. */
+ *  de/da = -(ln b + e) / sum a, b = a / sum a (softmax: sum a is 1). Writes dq,
+ * dk, dv, dlog_t. */
 void es_ref_attention_backward(const es_ref_head *head);
 
 #endif

@@ -25,6 +25,8 @@ static unsigned set_of(const char *module, int which)
 {
     if (n_blocks(module) == 3)
         return which < 2 ? ES_NORM_QK : ES_NORM_V;
+    if (strcmp(module, "attn.c_gate") == 0)
+        return 0;
     return strcmp(module, "attn.c_proj") == 0 ? ES_NORM_O : ES_NORM_FFN;
 }
 

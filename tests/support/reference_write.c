@@ -1,5 +1,7 @@
 /* Cases out of the double model: the folders that the reference's README
  * describes. */
+#include "hooks/trainer/files/temperatures.h"
+#include "hooks/trainer/model/params.h"
 #include "tests/support/reference_case.h"
 #include "tests/support/test.h"
 
@@ -95,19 +97,39 @@ static void write_json(const char *dir, const es_model_config *config)
     char arch[ES_ARCH_TEXT_MAX];
     es_arch_print(arch, sizeof arch, &config->arch);
     FILE *file = create(&(place){dir, "", "case"}, ".json");
-    fprintf(file,
-            "{\"arch\": \"%s\", \"family\": \"%s\", \"n_layer\": %d, "
-            "\"n_head\": %d, \"d_model\": %d, \"ctx\": %d, \"vocab\": %d, "
-            "\"batch\": %d, \"mlp_mult\": %d, \"bias\": \"%s\", "
-            "\"final_norm\": \"%s\", \"gamma\": %.17g, \"lambda\": %.17g, "
-            "\"ereg_reduce\": \"%s\", \"note\": \"\"}\n",
-            arch, config->family == ES_FAMILY_GPT2 ? "gpt2" : "pythia",
-            config->n_layer, config->n_head, config->d_model, config->ctx,
-            config->vocab, config->batch, config->mlp_mult,
-            biases[config->bias], norms[config->final_norm], config->gamma,
-            config->lambda,
-            config->ereg_reduce == ES_EREG_TOKEN ? "token" : "mean");
+    fprintf(
+        file,
+        "{\"arch\": \"%s\", \"family\": \"%s\", \"n_layer\": %d, "
+        "\"n_head\": %d, \"d_model\": %d, \"ctx\": %d, \"vocab\": %d, "
+        "\"batch\": %d, \"mlp_mult\": %d, \"bias\": \"%s\", "
+        "\"final_norm\": \"%s\", \"gamma\": %.17g, \"lambda\": %.17g, "
+        "\"ereg_reduce\": \"%s\", \"renormalised\": true, \"note\": \"\"}\n",
+        arch, config->family == ES_FAMILY_GPT2 ? "gpt2" : "pythia",
+        config->n_layer, config->n_head, config->d_model, config->ctx,
+        config->vocab, config->batch, config->mlp_mult, biases[config->bias],
+        norms[config->final_norm], config->gamma, config->lambda,
+        config->ereg_reduce == ES_EREG_TOKEN ? "token" : "mean");
     close_array(file);
+}
+
+/* An array by its name in a case, which has temperatures, not their
+ * logarithms; `gradient`: values are derivatives, by what the model has. */
+static void write_array(const char *dir, const char *folder,
+                        const es_ref_model *model, size_t index,
+                        const double *values, bool gradient)
+{
+    const size_t n = model->sizes[index];
+    AUTO_FREE double *of_t = calloc(n, sizeof *of_t);
+    char name[ES_PARAM_NAME_MAX];
+    const bool is_log =
+        es_temperatures_name(name, sizeof name, model->names[index]);
+    for (size_t i = 0; is_log && i < n; i++) {
+        const double t = exp(model->values[index][i]);
+        of_t[i] = gradient ? values[i] / t : t;
+    }
+    write_floats(dir, folder, is_log ? name : model->names[index],
+                 is_log ? of_t : values,
+                 (int[]){model->dims[index][0], model->dims[index][1], 0});
 }
 
 /* The model's arrays that are state, or those that are not. */
@@ -117,8 +139,7 @@ static void write_arrays(const char *dir, const char *folder,
     make_folder(dir, folder);
     for (size_t i = 0; i < model->n_arrays; i++)
         if (es_ref_is_state(model->names[i]) == state)
-            write_floats(dir, folder, model->names[i], model->values[i],
-                         (int[]){model->dims[i][0], model->dims[i][1], 0});
+            write_array(dir, folder, model, i, model->values[i], false);
 }
 
 /* Means of the heads' rows; every row is finite. */
@@ -169,8 +190,7 @@ static void write_gradients(const char *dir, const es_ref_case *it,
             gradient[j] = es_ref_model_gradient(model, result, it->tokens,
                                                 it->targets, i, j);
         if (!es_ref_is_state(model->names[i]))
-            write_floats(dir, "grads", model->names[i], gradient,
-                         (int[]){model->dims[i][0], model->dims[i][1], 0});
+            write_array(dir, "grads", model, i, gradient, true);
     }
 }
 

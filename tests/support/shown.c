@@ -1,5 +1,6 @@
 /* Sets of runs whose table, JSON and CSV the tests know. */
 #include "tests/support/shown.h"
+#include "cli/runs/settings.h"
 #include "tests/support/paper.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
@@ -15,6 +16,7 @@ static void show_file(es_shown *out, void **state, const char *file)
         es_run_summary *summary;
         assert_true(out->n < ES_SHOWN_MAX);
         es_assert_ok(es_summary_load(&summary, reader, run, &options));
+        es_assert_ok(es_run_settings_read(summary, reader, run));
         free(summary->path); /* the folder is another one each time */
         summary->path = strdup(file);
         out->runs[out->n++] = summary;

@@ -24,10 +24,10 @@ static es_status set_random(es_model *model, size_t index, uint64_t *seed)
     const es_parameter parameter = es_model_parameter(model, index);
     float *values = malloc(parameter.n * sizeof *values);
     es_test_fill(values, parameter.n, 0.7, seed);
-    /* Around 1: LayerNorm's weights, temperatures, alpha, beta. */
-    bool near_one =
-        strstr(parameter.name, "ln_") || strstr(parameter.name, "attn.t") ||
-        strstr(parameter.name, "alpha") || strstr(parameter.name, "beta");
+    /* Around 1: LayerNorm's weights, alpha, beta. */
+    bool near_one = strstr(parameter.name, "ln_") ||
+                    strstr(parameter.name, "alpha") ||
+                    strstr(parameter.name, "beta");
     if (near_one && !strstr(parameter.name, "bias"))
         for (size_t i = 0; i < parameter.n; i++)
             values[i] = 1 + 0.5f * values[i];

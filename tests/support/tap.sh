@@ -7,15 +7,20 @@ export BUILD=${BUILD:-build}
 case $BUILD in /*) bin=$BUILD ;; *) bin=$root/$BUILD ;; esac
 scan=$bin/entropy-scan train=$bin/entropy-train corpus=$bin/entropy-corpus
 
+sanitizer_runtime() { # the path of what $CC links with
+    case $CC in
+    *clang*) $CC -print-file-name=libclang_rt.asan-x86_64.so ;;
+    *) $CC -print-file-name=libasan.so ;;
+    esac
+}
+
 # What is built with a sanitizer needs its runtime to be loaded first: so it is by
 # sqlite3, once this was called after plan_dir.
 sanitized_sqlite3() {
     [ -n "${SAN-}" ] || return 0
-    local runtime
-    runtime=$($CC -print-file-name=libasan.so)
     mkdir "$dir/sanitized"
     printf '#!/bin/sh\nLD_PRELOAD=%s ASAN_OPTIONS=detect_leaks=0 exec %s "$@"\n' \
-        "$runtime" "$(command -v sqlite3)" >"$dir/sanitized/sqlite3"
+        "$(sanitizer_runtime)" "$(command -v sqlite3)" >"$dir/sanitized/sqlite3"
     chmod +x "$dir/sanitized/sqlite3"
     PATH=$dir/sanitized:$PATH
 }

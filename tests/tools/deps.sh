@@ -6,7 +6,7 @@ set -euo pipefail
 packages=(
     gcc clang libclang-rt-14-dev libomp-14-dev make pkg-config clang-format
     libsqlite3-dev sqlite3 libpng-dev libcairo2-dev libfribidi-dev
-    libopenblas-dev libjansson-dev libinih-dev libcurl4-openssl-dev libcmocka-dev fonts-dejavu-core
+    libopenblas-dev libdnnl-dev libjansson-dev libinih-dev libcurl4-openssl-dev libcmocka-dev fonts-dejavu-core
     python3 libpython3-stdlib python3-optuna python3-sentencepiece
     librsvg2-bin poppler-utils
     libjs-d3 chromium chromium-driver

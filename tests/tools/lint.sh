@@ -48,6 +48,7 @@ third_party 'png.h|cairo' 'render/|tests/'
 third_party 'fribidi' 'render/'
 third_party 'gsl/' 'analyzer/statistics/'
 third_party 'cblas.h' 'hooks/trainer/|tests/'
+third_party 'dnnl|oneapi' 'hooks/trainer/cpu/products_onednn.c'
 third_party 'jansson.h' 'hooks/trainer/|cli/alerts/alert.c|cli/exchange/import_history.c|tests/'
 third_party 'ini.h' 'cli/alerts/rules/'
 third_party 'curl/' 'cli/alerts/delivery/'
@@ -61,7 +62,7 @@ done
 
 while read -r lines file; do
     [ "$lines" -le 600 ] || breach "$file: $lines lines, 600 at most"
-done < <(sources "${code[@]}" '*.sh' | xargs -r wc -l | grep -v ' total$')
+done < <(sources "${code[@]}" '*.sh' '*.py' '*.js' '*.mk' Makefile | xargs -r wc -l | grep -v ' total$')
 
 long_functions() {
     sources '*.c' '*.cu' '*.cc' | grep -v '^tests/' |
@@ -97,7 +98,7 @@ done < <(sources "${code[@]}" | xargs -r grep -nE '^.{81,}' /dev/null)
 forbidden() {
     while IFS=: read -r file line text; do
         breach "$file:$line: $2:$text"
-    done < <(sources "${code[@]}" '*.sh' Makefile |
+    done < <(sources "${code[@]}" '*.sh' '*.mk' Makefile |
         grep -vE "^(tests/tools/lint.sh|${3:-})$" |
         xargs -r grep -nE "$1" /dev/null)
 }

@@ -21,18 +21,23 @@ terms() { # FILE: those of the package that it is of
     ln -sf "/usr/share/doc/$package/copyright" "$folder/licenses/$package"
 }
 for name; do
-    if [ ! -e "$libdir/lib$name.a" ]; then
-        echo "$libdir/lib$name.a: missing: install the package that has it (make deps)" >&2
+    archive=$libdir/lib$name.a
+    # One of several that a system chooses from, in a folder of its own.
+    [ "$name" != openblas ] ||
+        archive=$(realpath "$(pkg-config --variable=libdir openblas)/lib$name.a")
+    if [ ! -e "$archive" ]; then
+        echo "$archive: missing: install the package that has it (make deps)" >&2
         exit 1
     fi
-    ln -sf "$libdir/lib$name.a" "$folder/"
-    terms "$libdir/lib$name.a"
+    ln -sf "$archive" "$folder/lib$name.a"
+    terms "$archive"
 done
 ln -sf $fonts/DejaVuSans{,-Bold}.ttf "$folder/fonts/"
 terms $fonts/DejaVuSans.ttf
 terms "/usr/share/javascript/d3/d3.min.js"
 ln -sf "$PWD/LICENSE" "$folder/licenses/entropy-scan"
 ln -sf "$include"/{cairo,freetype2,fribidi,libpng16}/* "$include"/{ini,jansson}.h \
+    "$(pkg-config --variable=includedir openblas)"/{cblas,openblas_config}.h \
     "$include/fontconfig" "$(find "$include" -name jansson_config.h)" \
     "$(dirname "$(find "$include" -path '*/curl/curl.h')")" "$folder/"
 # Last, and a copy: make takes its age for that of all of them.

@@ -12,6 +12,13 @@ set -m # without it, jobs and so the tests ignore SIGINT
 cd "$(dirname "$0")/../.."
 export CMOCKA_MESSAGE_OUTPUT=tap ES_SHARED=${ES_SHARED:-../shared} BUILD=${BUILD:-build}
 export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-2}
+# Threads of OpenMP that wait let others run: tests run beside each other, and
+# what turns in a loop takes a third of a training's processor time.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+# Up to GCC 13 AddressSanitizer takes the thread-local memory of a library that
+# was loaded at run time, as oneDNN, for one of an old C library if it lies at a
+# certain place in its page, and LeakSanitizer then crashes (their issue 1322).
+export ASAN_OPTIONS=intercept_tls_get_addr=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 # Kernels for another processor are slower, of other digits, and a warning.
 unset OPENBLAS_CORETYPE
 jobs=${JOBS:-$(($(nproc) + 2))}
@@ -26,7 +33,7 @@ case $BUILD in /*) LOCPATH=$BUILD/locale ;; esac
 
 logs=$(mktemp -d) && : >"$logs/times" || exit 1
 trap 'rm -rf "$logs"' EXIT
-declare -A test_of log_of start_of # by process
+declare -A test_of=() log_of=() start_of=() # by process
 n_begun=0
 stop() { # EXIT-CODE: ends what runs; timeout passes it on to all of a test
     trap '' HUP INT TERM

@@ -26,6 +26,57 @@ TEST(every_shape_matches_plain_loops)
     check_shape(1, 100, 1, 64, false);
 }
 
+/* From half as many heads as lanes on. Bundles of 16, 8 and 4 that are full,
+ * and such that are not. */
+TEST(narrow_heads_that_go_together_match_plain_loops)
+{
+    check_shape(3, 32, 6, 4, true);
+    check_shape(2, 37, 5, 4, false);
+    check_shape(5, 1, 3, 4, true);
+    check_shape(3, 18, 7, 8, true);
+    check_shape(1, 256, 9, 4, false);
+    check_shape(2, 33, 8, 4, true); /* four heads to a vector */
+    check_shape(3, 6, 8, 4, false);
+}
+
+/* Head h of sequence b of the problem, as one of its own. */
+static attention_problem extract_head(const attention_problem *p, int b, int h)
+{
+    attention_problem one = attention_open(1, p->n_ctx, 1, p->width);
+    const int d = p->n_head * p->width;
+    one.half = p->half;
+    for (int i = 0; i < p->n_ctx; i++)
+        for (int part = 0; part < 3; part++)
+            memcpy(one.qkv + (3 * i + part) * p->width,
+                   p->qkv + (3 * (b * p->n_ctx + i) + part) * d + h * p->width,
+                   (size_t)p->width * sizeof *p->qkv);
+    return one;
+}
+
+/* Of numbers that fp16 rounds, the next one at most. */
+TEST(emulated_heads_that_go_together_are_what_they_are_alone)
+{
+    EACH_ATTENTION(p, kernels, attention_open(3, 21, 5, 4))
+    {
+        p.half = true;
+        attention_run(&p, *kernels, 1, false);
+        for (int index = 0; index < 15; index++) {
+            attention_problem one = extract_head(&p, index / 5, index % 5);
+            attention_run(&one, *kernels, 1, false);
+            for (int i = 0; i < 21 * 4; i++) {
+                const int row = index / 5 * 21 + i / 4;
+                const float want = one.y[i];
+                const float got = p.y[row * 20 + index % 5 * 4 + i % 4];
+                assert_true(fabsf(got - want) <= 0x1p-10f * fabsf(want));
+            }
+            for (int i = 0; i < 21; i++)
+                assert_true(fabsf(p.rows[index * 21 + i] - one.rows[i]) <=
+                            1e-5f);
+            attention_close(&one);
+        }
+    }
+}
+
 /* y and the gradients with no statistics requested: the same bits. */
 TEST(measuring_changes_nothing)
 {
@@ -106,6 +157,35 @@ TEST(an_infinite_query_spoils_its_row)
             assert_int_equal(attention_rows(&p, ES_ROW_NONFINITE)[row] > 0,
                              row == 11);
         }
+    }
+}
+
+/* An infinite query and a NaN value: all other heads have the bits of before,
+ * also those that go through the kernels with it. */
+TEST(a_broken_narrow_head_is_alone)
+{
+    EACH_VARIANT(kernels)
+    {
+        attention_problem p = attention_open(3, 19, 5, 4);
+        attention_problem broken = attention_open(3, 19, 5, 4);
+        broken.qkv[30 * 60 + 9] = INFINITY; /* q of head 2 */
+        broken.qkv[33 * 60 + 40 + 8] = NAN; /* v */
+        attention_run(&p, *kernels, 1, true);
+        attention_run(&broken, *kernels, 1, true);
+        for (int i = 0; i < 57 * 60; i++)
+            if (i / 60 / 19 != 1 || i % 20 / 4 != 2)
+                assert_true(broken.dqkv[i] == p.dqkv[i]);
+        for (int i = 0; i < 57 * 20; i++)
+            if (i / 20 / 19 != 1 || i % 20 / 4 != 2)
+                assert_true(broken.y[i] == p.y[i]);
+        for (int i = 0; i < 15 * 19; i++)
+            assert_int_equal(broken.rows[i] == p.rows[i], i != 7 * 19 + 11);
+        assert_true(attention_rows(&broken, ES_ROW_NONFINITE)[7 * 19 + 11] > 0);
+        /* A value meets the queries from its own on. */
+        assert_true(isfinite(broken.y[32 * 20 + 8]));
+        assert_true(isnan(broken.y[33 * 20 + 8]));
+        attention_close(&p);
+        attention_close(&broken);
     }
 }
 

@@ -27,17 +27,18 @@ TEST(every_shape_matches_plain_loops)
     check_shape(3, 7, 2, 2);
     check_shape(2, 33, 3, 5);
     check_shape(1, 71, 1, 16);
+    check_shape(3, 20, 5, 4); /* go together */
+    check_shape(2, 9, 5, 8);
 }
 
-/* As if they were 1e-4, and nothing pulls at them. */
-TEST(below_the_floor_is_the_floor)
+TEST(no_temperature_is_too_small_to_learn)
 {
     for (int entropy = 0; entropy < 2; entropy++)
-        EACH_ATTENTION(p, kernels, attention_open_below_floor())
+        EACH_ATTENTION(p, kernels, attention_open_cold())
         {
             attention_run(&p, *kernels, 1, entropy);
             attention_check(&p, entropy);
-            attention_expect_below_floor(&p);
+            attention_expect_pulled(&p);
         }
 }
 
@@ -48,12 +49,12 @@ TEST(a_nan_spoils_its_query_alone)
     EACH_ATTENTION(p, kernels, open_tempered(2, 7, 3, 2))
     {
         attention_problem spoilt = open_tempered(2, 7, 3, 2);
-        spoilt.temperature[7 + 3] = NAN;
+        spoilt.log_t[7 + 3] = NAN;
         attention_run(&p, *kernels, 1, true);
         attention_run(&spoilt, *kernels, 1, true);
         attention_expect_nan_temperature(&spoilt, 1, 3);
         for (int i = 0; i < 3 * 7; i++)
-            assert_true(i == 10 || spoilt.dt[i] == p.dt[i]);
+            assert_true(i == 10 || spoilt.dlog_t[i] == p.dlog_t[i]);
         for (int i = 0; i < 2 * 7 * 18; i++)
             assert_true(isnan(spoilt.dqkv[i]) || spoilt.dqkv[i] == p.dqkv[i]);
         attention_close(&spoilt);
@@ -65,10 +66,10 @@ TEST(an_infinite_one_makes_a_flat_row)
 {
     EACH_ATTENTION(p, kernels, open_tempered(1, 20, 1, 4))
     {
-        p.temperature[16] = INFINITY;
+        p.log_t[16] = INFINITY;
         attention_run(&p, *kernels, 1, true);
         assert_true(fabs((double)p.rows[16] - log(17)) <= 1e-6);
-        assert_true(p.dt[16] == 0 && p.dt[15] != 0);
+        assert_true(p.dlog_t[16] == 0 && p.dlog_t[15] != 0);
         for (int c = 0; c < 4; c++)
             assert_true(p.dqkv[16 * 12 + c] == 0);
     }

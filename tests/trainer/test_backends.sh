@@ -40,8 +40,12 @@ exits 'no such back-end' 2 "called 'abacus': use cpu, cuda or auto" \
     "$train" "${run[@]}" --no-record --backend abacus
 exits 'no such precision' 2 "'fp8' is none of fp32, tf32, bf16, fp16" \
     "$train" "${run[@]}" --no-record --precision fp8
-exits 'the CPU has fp32 alone' 2 'back-end cpu has no precision bf16' \
-    "$train" "${run[@]}" --no-record --precision bf16
+for precision in tf32 fp16; do
+    exits "the CPU has no $precision" 2 "back-end cpu has no precision $precision: use fp32 or bf16" \
+        "$train" "${run[@]}" --no-record --precision "$precision"
+done
+exits 'no fp16 within bf16' 2 'emulate fp16 rounds what fp32 keeps: use --precision fp32' \
+    "$train" "${run[@]}" --no-record --precision bf16 --emulate fp16
 exits 'a precision that the library lacks' 2 'back-end cuda has no precision tf32' \
     by "$wrapped" '' "$train" "${run[@]}" --no-record --backend cuda --precision tf32
 

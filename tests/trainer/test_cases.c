@@ -15,15 +15,21 @@ static char folder[] = "/tmp/es_cases_XXXXXX";
 /* --- running verify ------------------------------------------------------- */
 
 /* Its exit code; what it prints goes to `folder`/output. */
-static int verify(const char *dir)
+static int verify_by(const char *dir, const char *products)
 {
     const char *build = getenv("BUILD");
     char command[512];
     snprintf(command, sizeof command,
-             "%s/entropy-train verify --threads 1 '%s' >%s/output 2>&1",
-             build ? build : "build", dir, folder);
+             "%s/entropy-train verify --threads 1 --products %s '%s' "
+             ">%s/output 2>&1",
+             build ? build : "build", products, dir, folder);
     const int status = system(command);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int verify(const char *dir)
+{
+    return verify_by(dir, "auto");
 }
 
 static void fail_with_output(const char *what)
@@ -144,6 +150,21 @@ TEST(cases_of_any_size_pass)
     }
 }
 
+/* A library that is not there is refused, which is exit code 3. */
+TEST(cases_pass_with_each_library_of_products)
+{
+    static const char *const libraries[] = {"openblas", "onednn"};
+    char dir[64];
+    const size_t last = sizeof cases / sizeof *cases - 1;
+    write_case(dir, sizeof dir, &cases[last], 77);
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        const int code = verify_by(dir, libraries[i]);
+        if (code != 0 && !(code == 3 && i == 1))
+            fail_with_output(libraries[i]);
+    }
+    remove_folder(dir);
+}
+
 /* --- planted faults ------------------------------------------------------- */
 
 static char files[MAX_FILES][128];
@@ -182,6 +203,21 @@ static void spoil(const char *path, int more)
 }
 
 /* One number of each file in turn. */
+/* tests/trainer/cases, by make_cases.py. */
+TEST(kept_cases_pass)
+{
+    static const char *const names[] = {
+        "t01_sm_t_cold",    "t02_ereg_sm_t",     "t03_psm4_ln_g",
+        "t04_ereg_psm2",    "n01_sm_ln_g_r",     "n02_sm_scfuffne1",
+        "g01_sm_gate_ln_g", "g02_ereg_sm_t_gate"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "tests/trainer/cases/%s", names[i]);
+        if (verify(path) != 0)
+            fail_with_output(path);
+    }
+}
+
 TEST(a_wrong_number_fails)
 {
     const wanted w = {"EReg(SM(t)+LN+ScFuFFN+WNorm(FFN)+SNorm(QKVO))",

@@ -52,8 +52,12 @@ TEST(a_model_out_of_range_is_refused)
     REFUSE(lambda, (double)INFINITY, "--lambda");
     REFUSE(t_init, 0, "--t-init");
     REFUSE(theta_init, (double)NAN, "--theta-init");
+    REFUSE(dropout, 1, "--dropout");
+    REFUSE(dropout, -0.1, "--dropout");
+    REFUSE(ln_eps, -1, "--ln-eps");
     REFUSE(arch.n_removed, 7, "ScFuFFNi7");
     REFUSE(arch.n_removed, -1, "ScFuFFNi-1");
+    REFUSE(arch.n_removed_first, 7, "ScFuFFNe7");
 }
 
 /* Each in its range, their product too large to be counted in an int. */
@@ -103,6 +107,8 @@ TEST(a_training_out_of_range_is_refused)
     REFUSE_TRAIN(weight_decay, -1, "--weight-decay");
     REFUSE_TRAIN(clip, -1, "--clip");
     REFUSE_TRAIN(warm_up, 1.5, "--warm-up");
+    REFUSE_TRAIN(lr_min, 1, "--lr-min");
+    REFUSE_TRAIN(lr_min, -1e-9, "--lr-min");
 }
 
 TEST(the_rate_warms_up_and_decays)
@@ -120,6 +126,32 @@ TEST(the_rate_warms_up_and_decays)
     assert_true(fabs(es_schedule(&config, 199) - 2.0 / 190) <= 1e-12);
     assert_true(es_schedule(&config, 200) == 0);
     assert_true(es_schedule(&config, 5000) == 0);
+}
+
+/* 10 steps of warm-up, then 190 from 2 to 0.5. */
+TEST(schedules_end_at_their_least_rate)
+{
+    es_train_config config;
+    es_train_config_default(&config);
+    config.steps = 200;
+    config.lr = 2;
+    config.lr_min = 0.5;
+    const struct {
+        es_schedule_kind kind;
+        double middle, late, end;
+    } all[] = {{ES_SCHEDULE_LINEAR, 1.25, 0.5 + 1.5 / 19, 0.5},
+               {ES_SCHEDULE_COSINE, 1.25,
+                0.5 + 0.75 * (1 - cos(3.14159265358979323846 / 19)), 0.5},
+               {ES_SCHEDULE_CONSTANT, 2, 2, 2}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        config.schedule = all[i].kind;
+        assert_true(fabs(es_schedule(&config, 4) - 1.0) <= 1e-12);
+        assert_true(fabs(es_schedule(&config, 10) - 2.0) <= 1e-12);
+        assert_true(fabs(es_schedule(&config, 105) - all[i].middle) <= 1e-12);
+        assert_true(fabs(es_schedule(&config, 190) - all[i].late) <= 1e-12);
+        assert_true(fabs(es_schedule(&config, 200) - all[i].end) <= 1e-12);
+        assert_true(fabs(es_schedule(&config, 999) - all[i].end) <= 1e-12);
+    }
 }
 
 TEST(the_shortest_schedules_have_a_rate)

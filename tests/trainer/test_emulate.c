@@ -113,11 +113,13 @@ TEST(first_use_sees_a_wrong_rounding)
 enum { T = 35, N = T * T };
 
 typedef struct head_case {
-    float qkv[3 * N], t[T], y[N], saved[2 * T], dy[N], dqkv[3 * N], dt[T];
+    float qkv[3 * N], log_t[T], y[N], saved[2 * T], dy[N], dqkv[3 * N],
+        dlog_t[T];
     float entropy[T], dentropy[T];
     double q[N], k[N], v[N], identity[N], products[N]; /* of the reference */
-    double ref_t[T], ref_y[N], ref_rows[ES_N_ROW_STATISTICS * T];
-    double ref_dy[N], ref_dentropy[T], dproducts[N], dk[N], dv[N], ref_dt[T];
+    double ref_log_t[T], ref_y[N], ref_rows[ES_N_ROW_STATISTICS * T];
+    double ref_dy[N], ref_dentropy[T], dproducts[N], dk[N], dv[N],
+        ref_dlog_t[T];
 } head_case;
 
 /* Eighths, so that no sum of products is rounded before it is to be. */
@@ -138,8 +140,8 @@ static void draw_head(head_case *c)
         c->identity[i] = i / T == i % T;
     }
     for (int i = 0; i < T; i++) {
-        c->t[i] = 8 + (float)i / 8;
-        c->ref_t[i] = (double)c->t[i];
+        c->log_t[i] = logf(8 + (float)i / 8);
+        c->ref_log_t[i] = (double)c->log_t[i];
         c->dentropy[i] = (float)es_test_random(&seed);
         c->ref_dentropy[i] = (double)c->dentropy[i];
     }
@@ -166,7 +168,7 @@ static void refer(head_case *c)
                               .q = c->products,
                               .k = c->identity,
                               .v = c->v,
-                              .t = c->ref_t,
+                              .log_t = c->ref_log_t,
                               .y = c->ref_y,
                               .rows = c->ref_rows,
                               .dy = c->ref_dy,
@@ -174,7 +176,7 @@ static void refer(head_case *c)
                               .dq = c->dproducts,
                               .dk = c->dk,
                               .dv = c->dv,
-                              .dt = c->ref_dt};
+                              .dlog_t = c->ref_dlog_t};
     es_ref_attention(&head);
     es_ref_attention_backward(&head);
 }
@@ -194,16 +196,16 @@ static void run_head(head_case *c, const es_cpu_kernels *kernels, float *y)
                                 .n_ctx = T,
                                 .n_head = 1,
                                 .d_model = T,
-                                .temperature = mem(c->t)};
+                                .log_t = mem(c->log_t)};
     const es_row_mem rows = {.array = {[ES_ROW_ENTROPY] = mem(c->entropy)}};
     es_backend *cpu;
     es_assert_ok(ops->open(&cpu, 2));
     cpu->kernels = kernels;
     es_assert_ok(ops->prepare(cpu, &largest));
     ops->emulate_fp16(cpu);
-    memset(c->dt, 0, sizeof c->dt);
+    memset(c->dlog_t, 0, sizeof c->dlog_t);
     ops->attention(cpu, mem(c->y), mem(c->saved), &rows, mem(c->qkv), &shape);
-    ops->attention_backward(cpu, mem(c->dqkv), mem(c->dt), mem(c->dy),
+    ops->attention_backward(cpu, mem(c->dqkv), mem(c->dlog_t), mem(c->dy),
                             mem(y ? y : c->y), mem(c->dentropy), mem(c->qkv),
                             mem(c->saved), &shape);
     ops->close(cpu);
@@ -225,7 +227,7 @@ static void expect_gradients(head_case *c)
     es_test_expect_close("dq", got[0], want[0], N);
     es_test_expect_close("dk", got[1], want[1], N);
     es_test_expect_close("dv", got[2], want[2], N);
-    es_test_expect_close("dt", c->dt, c->ref_dt, T);
+    es_test_expect_close("dlog_t", c->dlog_t, c->ref_dlog_t, T);
 }
 
 static bool is_close(const float *got, const double *want, size_t n)
@@ -278,7 +280,7 @@ static void check_overflow(head_case *c, const es_cpu_kernels *kernels,
     run_head(c, kernels, NULL);
     for (int i = 0; i < T; i++) {
         assert_int_equal(isnan(c->entropy[i]), i == 2);
-        assert_int_equal(isnan(c->dt[i]), i == 2 && size > 0);
+        assert_int_equal(isnan(c->dlog_t[i]), i == 2 && size > 0);
         for (int d = 0; d < T; d++)
             assert_int_equal(isnan(c->y[i * T + d]), i == 2 && size > 0);
     }

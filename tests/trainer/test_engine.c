@@ -1,16 +1,17 @@
 /* What the CPU back-end says that it computes with. */
 #include "hooks/trainer/cpu/engine.h"
+#include "hooks/trainer/cpu/products.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Processors, the kernels that OpenBLAS chooses or is made to choose, and what
+/* Processors, the kernels that a library chooses or is made to choose, and what
  * the note must name; NULL: no note. */
 static const struct {
     const char *processor;
     es_vectors vectors;
-    const char *core, *requested, *note;
+    const char *kernels, *requested, *note;
 } machines[] = {
     {"Nehalem", ES_VECTORS_PLAIN, "Nehalem", NULL, NULL},
     {"Ivy Bridge", ES_VECTORS_PLAIN, "Sandybridge", NULL, NULL},
@@ -33,14 +34,36 @@ static const struct {
      "set OPENBLAS_CORETYPE=Haswell"},
     {"Haswell, held back", ES_VECTORS_AVX2, "Prescott", "Prescott",
      "(not AVX2), the processor has AVX2"},
+    {"Sapphire Rapids, oneDNN", ES_VECTORS_AMX, "avx512_core_amx", NULL, NULL},
+    {"Granite Rapids, newer oneDNN", ES_VECTORS_AMX, "avx10_1_512_amx", NULL,
+     NULL},
+    {"Zen 4, oneDNN", ES_VECTORS_AVX512, "avx512_core_bf16", NULL, NULL},
+    {"Haswell, oneDNN", ES_VECTORS_AVX2, "avx2", NULL, NULL},
+    {"Sapphire Rapids, oneDNN held back", ES_VECTORS_AMX, "avx512_core",
+     "AVX512_CORE",
+     "oneDNN multiplies with its kernels for avx512_core (AVX-512), the "
+     "processor has AMX: unset ONEDNN_MAX_CPU_ISA (AVX512_CORE)"},
+    {"Zen 4, oneDNN held back", ES_VECTORS_AVX512, "avx2", NULL,
+     "set ONEDNN_MAX_CPU_ISA=ALL"},
 };
+
+static void judge(char *note, size_t size, size_t i)
+{
+    /* OpenBLAS' names begin with capitals. */
+    const bool is_onednn = strncmp(machines[i].kernels, "avx", 3) == 0;
+    const es_cpu_library library = {.name = is_onednn ? "oneDNN" : "OpenBLAS",
+                                    .kernels = machines[i].kernels,
+                                    .variable = is_onednn ? "ONEDNN_MAX_CPU_ISA"
+                                                          : "OPENBLAS_CORETYPE",
+                                    .requested = machines[i].requested};
+    es_cpu_engine_judge(note, size, &library, machines[i].vectors);
+}
 
 TEST(kernels_below_the_processor_get_a_note)
 {
     for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
         char note[256] = "before";
-        es_cpu_engine_judge(note, sizeof note, machines[i].core,
-                            machines[i].vectors, machines[i].requested);
+        judge(note, sizeof note, i);
         if (machines[i].note ? !strstr(note, machines[i].note) : note[0] != 0)
             fail_msg("%s: '%s'", machines[i].processor, note);
     }
@@ -49,21 +72,36 @@ TEST(kernels_below_the_processor_get_a_note)
 TEST(a_note_without_space_is_cut)
 {
     char note[16];
-    es_cpu_engine_judge(note, sizeof note, "Haswell", ES_VECTORS_AVX512, NULL);
-    assert_true(strlen(note) < sizeof note);
+    size_t i = 0;
+    while (!machines[i].note)
+        i++;
+    judge(note, sizeof note, i);
+    assert_true(strlen(note) == sizeof note - 1);
 }
 
-TEST(library_and_kernels_are_named)
+TEST(libraries_and_kernels_are_named)
 {
-    es_cpu_engine engine;
-    es_cpu_engine_find(&engine);
-    int major, minor;
-    char core[32];
-    assert_int_equal(
-        sscanf(engine.products, "OpenBLAS %d.%d%*s %31s", &major, &minor, core),
-        3);
-    const char *const ours = es_vectors_supported(ES_VECTORS_AVX512) ? "avx512"
-                             : es_vectors_supported(ES_VECTORS_AVX2) ? "avx2"
-                                                                     : "plain";
-    assert_string_equal(engine.kernels, ours);
+    static const struct {
+        es_products_choice choice;
+        const char *first, *second;
+    } choices[] = {{ES_PRODUCTS_OPENBLAS, "OpenBLAS ", ""},
+                   {ES_PRODUCTS_ONEDNN, "oneDNN 2.", ""},
+                   {ES_PRODUCTS_AUTO, "OpenBLAS ", ", oneDNN 2."}};
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        es_products_choice choice = choices[i].choice;
+        es_cpu_engine engine;
+        if (es_products_use(&choice) != ES_OK || choice != choices[i].choice)
+            continue; /* there is no oneDNN */
+        es_cpu_engine_find(&engine);
+        assert_memory_equal(engine.products, choices[i].first,
+                            strlen(choices[i].first));
+        assert_non_null(strstr(engine.products, choices[i].second));
+        assert_int_equal(strchr(engine.products, ',') != NULL,
+                         choices[i].second[0] != 0);
+        const char *const ours =
+            es_vectors_supported(ES_VECTORS_AVX512) ? "avx512"
+            : es_vectors_supported(ES_VECTORS_AVX2) ? "avx2"
+                                                    : "plain";
+        assert_string_equal(engine.kernels, ours);
+    }
 }

@@ -231,7 +231,7 @@ static void check_norm(int n, int width)
     norm_differences(wants, w, k, x, w, b, dy, n, width);
     norm_differences(wants + k, b, k, x, w, b, dy, n, width);
     ops->layer_norm(the_cpu, mem(y), mem(mean), mem(rstd), mem(x), mem(w),
-                    mem(b), n, width);
+                    mem(b), n, width, 1e-5f);
     ops->layer_norm_backward(the_cpu, mem(dx), mem(dw), mem(db), mem(dy),
                              mem(x), mem(mean), mem(rstd), mem(w), n, width);
     for (size_t i = 0; i < s + 2 * k; i++) {
@@ -388,7 +388,11 @@ TEST(an_unknown_back_end_is_refused)
     assert_int_equal(es_ops_find(&found, "abacus", ES_FP32), ES_EUSAGE);
     assert_null(found);
     assert_non_null(strstr(es_message(), "abacus"));
-    es_assert_status(ES_EUSAGE, "bf16", es_ops_find(&found, "cpu", ES_BF16));
+    es_assert_status(ES_EUSAGE, "use fp32 or bf16",
+                     es_ops_find(&found, "cpu", ES_FP16));
+    es_assert_status(ES_EUSAGE, "tf32", es_ops_find(&found, "cpu", ES_TF32));
+    es_assert_ok(es_ops_find(&found, "cpu", ES_BF16));
+    assert_ptr_equal(found, &es_cpu_bf16_ops);
     es_assert_ok(es_ops_find(&found, "cpu", ES_FP32));
     assert_ptr_equal(found, &es_cpu_ops);
 }

@@ -1,4 +1,5 @@
 /* Names, shapes and starts of parameters. */
+#include "hooks/trainer/files/temperatures.h"
 #include "hooks/trainer/model/params.h"
 #include "hooks/trainer/verify.h"
 #include "tests/support/reference_case.h"
@@ -48,10 +49,13 @@ static void check_case(const char *dir)
         const size_t dims[2] = {(size_t)param->dims[0], (size_t)param->dims[1]};
         AUTO_BY(es_npy_free) es_npy array = {0};
         n_state += state;
+        char t[ES_PARAM_NAME_MAX];
+        const char *name =
+            es_temperatures_name(t, sizeof t, param->name) ? t : param->name;
         if (es_verify_array_read(&array, &it, state ? "state" : "params",
-                                 param->name) != ES_OK ||
-            es_npy_expect(&array, param->name, ES_NPY_F4, param->n_dims,
-                          dims) != ES_OK)
+                                 name) != ES_OK ||
+            es_npy_expect(&array, name, ES_NPY_F4, param->n_dims, dims) !=
+                ES_OK)
             fail_msg("%s: %s", dir, es_message());
         assert_int_equal(array.n, param->n);
     }
@@ -110,7 +114,7 @@ TEST(arrays_are_in_their_groups)
     assert_int_equal(get(&p, "wte")->group, ES_GROUP_DECAY);
     assert_int_equal(get(&p, "h.1.mlp.c_fc.weight")->group, ES_GROUP_DECAY);
     assert_int_equal(get(&p, "slope")->group, ES_GROUP_SLOPE);
-    assert_int_equal(get(&p, "h.0.attn.t")->group, ES_GROUP_PLAIN);
+    assert_int_equal(get(&p, "h.0.attn.log_t")->group, ES_GROUP_PLAIN);
     assert_int_equal(get(&p, "h.0.attn.c_attn.g")->group, ES_GROUP_PLAIN);
     assert_int_equal(get(&p, "h.0.ln_2.weight")->group, ES_GROUP_PLAIN);
     assert_int_equal(get(&p, "h.0.mlp.c_fc.u")->group, ES_GROUP_STATE);
@@ -146,8 +150,8 @@ TEST(each_kind_of_start_is_drawn)
     float out[1024];
     config.t_init = 0.125;
     es_assert_ok(es_params_list(&params, &config));
-    draw(out, &params, &config, "h.1.attn.t");
-    assert_true(out[0] == 0.125f && out[19] == 0.125f);
+    draw(out, &params, &config, "h.1.attn.log_t");
+    assert_true(out[0] == logf(0.125f) && out[19] == logf(0.125f));
     draw(out, &params, &config, "h.1.attn.theta");
     assert_true(out[0] == 0.5f && out[3] == 0.5f);
     draw(out, &params, &config, "h.0.mlp.slope");

@@ -214,6 +214,7 @@ static void check_draw(unsigned long long seed)
     draw d = {.seed = seed, .state = seed};
     d.it = es_random_case(d.arch, seed);
     const es_model_config *config = &d.it.model->config;
+    d.it.model->config.record = ES_SERIES_STANDARD;
     if (es_model_new(&d.model, config, &es_cpu_ops, 1 + (int)(seed % 3)) !=
         ES_OK)
         fail_msg("%s: %s", d.arch, es_message());

@@ -1,5 +1,8 @@
 /* The double model against the reference cases: who judges the trainer has
  * been judged. */
+#include "hooks/trainer/files/temperatures.h"
+#include "hooks/trainer/model/params.h"
+#include "hooks/trainer/verify.h"
 #include "tests/support/reference_case.h"
 #include "tests/support/test.h"
 
@@ -19,6 +22,17 @@ static void expect(const char *dir, const char *folder, const char *name,
                  sqrt(norm));
 }
 
+/* Of the weights as they are: what the cases of PowerSoftmax have. */
+static double entropy_of(const es_ref_result *result,
+                         const es_model_config *config, int row)
+{
+    const double entropy = result->rows[ES_ROW_ENTROPY][row];
+    return config->arch.attention == ES_SOFTMAX
+               ? entropy
+               : es_verify_entropy_as_is(entropy,
+                                         result->rows[ES_ROW_MISSING][row]);
+}
+
 static void expect_heads(const char *dir, const es_ref_result *result,
                          const es_model_config *config)
 {
@@ -30,8 +44,8 @@ static void expect_heads(const char *dir, const es_ref_result *result,
             for (int h = 0; h < H; h++)
                 for (int i = 0; i < T; i++)
                     heads[l * H + h] +=
-                        result->rows[ES_ROW_ENTROPY]
-                                    [((l * B + b) * H + h) * T + i] /
+                        entropy_of(result, config,
+                                   ((l * B + b) * H + h) * T + i) /
                         (B * T);
     expect(dir, "out", "entropy", heads, (size_t)n, 1e-7);
 }
@@ -46,8 +60,11 @@ static void expect_outputs(const char *dir, const es_ref_case *it,
     expect(dir, "out", "ereg", &result->ereg, 1, 1e-12);
     expect(dir, "out", "logits", result->logits, n * (size_t)config->vocab,
            1e-7);
-    expect(dir, "out", "row_entropy", result->rows[ES_ROW_ENTROPY],
-           n * (size_t)(config->n_head * config->n_layer), 1e-7);
+    const size_t n_rows = n * (size_t)(config->n_head * config->n_layer);
+    AUTO_FREE double *entropies = calloc(n_rows, sizeof *entropies);
+    for (size_t i = 0; i < n_rows; i++)
+        entropies[i] = entropy_of(result, config, (int)i);
+    expect(dir, "out", "row_entropy", entropies, n_rows, 1e-7);
     expect_heads(dir, result, config);
     for (size_t i = 0; i < it->model->n_arrays; i++)
         if (es_ref_is_state(it->model->names[i]))
@@ -62,7 +79,13 @@ static void expect_gradient(const char *dir, const es_ref_case *it,
     const es_ref_model *model = it->model;
     const char *name = model->names[index];
     const size_t n = model->sizes[index], stride = 1 + n / 24;
-    AUTO_FREE double *want = es_ref_case_array(dir, "grads", name, n);
+    char t[ES_PARAM_NAME_MAX];
+    const bool is_log = es_temperatures_name(t, sizeof t, name);
+    AUTO_FREE double *want =
+        es_ref_case_array(dir, "grads", is_log ? t : name, n);
+    /* dL/dln t = t dL/dt */
+    for (size_t i = 0; is_log && i < n; i++)
+        want[i] *= exp(model->values[index][i]);
     double distance = 0, norm = 0, count = 0;
     for (size_t i = 0; i < n; i += stride, count++) {
         double got = es_ref_model_gradient(model, result, it->tokens,

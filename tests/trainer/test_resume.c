@@ -155,6 +155,8 @@ static void assert_same_losses(const es_losses *a, const es_losses *b)
     assert_true(isfinite(a->loss));
 }
 
+static es_products_choice products; /* of assert_resumes */
+
 static void assert_resumes(const char *arch, es_family family, int stop)
 {
     es_settings whole = settings_of("whole"), part = settings_of("part");
@@ -164,7 +166,9 @@ static void assert_resumes(const char *arch, es_family family, int stop)
     part.model.gamma = whole.model.gamma = 0.02;
     part.model.lambda = whole.model.lambda = 1e-3;
     part.threads = whole.threads = 2;
+    part.products = whole.products = products;
     part.train.accumulate = whole.train.accumulate = 2;
+    part.record = whole.record = ES_SERIES_ALL;
     training_seen x = {0}, y = {0};
     es_train_result a = training_run(&x, &whole);
     es_train_result b = stop_and_resume(&y, &part, stop);
@@ -188,8 +192,40 @@ TEST(goes_on_with_the_same_bits)
     assert_resumes("EReg(SM(t)+ScFuFFNi1)", ES_FAMILY_GPT2, STOP);
     assert_resumes("EReg(SM(t)+LN+LR(layer,0.2))", ES_FAMILY_PYTHIA, STOP);
     assert_resumes("PSM(4)+LN+LR(global,0.1)", ES_FAMILY_GPT2, STOP);
+    assert_resumes("SM(t,clip 0.02,gate)+LN+G", ES_FAMILY_GPT2, STOP);
     /* Going on with an evaluation. */
     assert_resumes("SM+WNorm(FFN)+SNorm(QK)", ES_FAMILY_GPT2, 20);
+}
+
+static bool has_onednn(void)
+{
+    return es_products_onednn.open() == ES_OK;
+}
+
+TEST(goes_on_with_the_same_bits_by_each_library)
+{
+    for (products = 0; products < ES_N_PRODUCTS; products++)
+        if (products != ES_PRODUCTS_ONEDNN || has_onednn())
+            assert_resumes("SM+LN+G", ES_FAMILY_GPT2, STOP);
+    products = ES_PRODUCTS_AUTO;
+}
+
+TEST(other_products_are_a_warning)
+{
+    es_settings s = settings_of("part");
+    training_seen out = {.stop_after = STOP};
+    if (!has_onednn())
+        skip();
+    s.products = ES_PRODUCTS_ONEDNN;
+    training_run(&out, &s);
+    s.products = ES_PRODUCTS_OPENBLAS;
+    es_train_result result = resume(&out, &s);
+    assert_int_equal(result.status, ES_RUN_FINISHED);
+    assert_int_equal(out.n_warnings, 1);
+    assert_string_equal(
+        es_sqlite(s.out, "SELECT count(*) FROM event WHERE message LIKE "
+                         "'%; --products was onednn, is openblas%'"),
+        "1");
 }
 
 TEST(two_runs_record_the_same_bits)

@@ -243,6 +243,34 @@ TEST(json_reads_back_as_a_configuration)
     assert_string_equal(text, twice);
 }
 
+/* A checkpoint says which library was used; what was trained before there was
+ * a choice used OpenBLAS. A run names the libraries instead. */
+TEST(a_checkpoint_keeps_the_choice_of_products)
+{
+    es_settings s, again;
+    uint64_t checksum;
+    es_assert_ok(PARSE(&s, "--products", "onednn"));
+    AUTO_FREE char *text = es_settings_json(&s, 7);
+    es_settings_default(&again, ES_VERB_TRAIN);
+    es_assert_ok(es_settings_read_json(&again, &checksum, text, "x"));
+    assert_int_equal(again.products, ES_PRODUCTS_ONEDNN);
+
+    AUTO(json_t) json = json_loads(text, 0, NULL);
+    assert_int_equal(json_object_del(json, "products"), 0);
+    AUTO_FREE char *older = json_dumps(json, 0);
+    es_settings_default(&again, ES_VERB_TRAIN);
+    assert_int_equal(again.products, ES_PRODUCTS_AUTO);
+    es_assert_ok(es_settings_read_json(&again, &checksum, older, "x"));
+    assert_int_equal(again.products, ES_PRODUCTS_OPENBLAS);
+
+    const es_cpu_engine engine = {.products = "A 1 B", .kernels = "plain"};
+    AUTO_FREE char *run = es_settings_json_of_run(&s, 7, &engine);
+    assert_non_null(strstr(run, "\"products\":\"A 1 B\",\"kernels\""));
+    assert_null(strstr(run, "onednn"));
+    AUTO_FREE char *of_device = es_settings_json_of_run(&s, 7, NULL);
+    assert_null(strstr(of_device, "products"));
+}
+
 TEST(what_is_written_reads_back)
 {
     es_settings s, again;

@@ -16,7 +16,7 @@ output 'trains and says how it went' \
     result -o "$dir/run.db" --record-every 1
 cp "$dir/result" "$dir/recorded"
 output 'the run names the products and the kernels' \
-    '"products":"OpenBLAS [0-9.]+ [^"]+","kernels":"(avx512|avx2|plain)"' \
+    '"products":"OpenBLAS [0-9.]+ [^"]+","kernels":"(avx512|avx2|plain)",' \
     "$BUILD/entropy-scan" "$dir/run.db" --json
 check 'progress goes to standard error' grep -q 'step 1/12  loss 5\.' "$dir/messages"
 check 'the bar shows the heads' grep -qE '\[#{16}\]' "$dir/messages"
@@ -37,7 +37,8 @@ output '--help lists the verbs' '^  probe +record the heads' "$train" --help
 output 'help VERB prints the help of the verb' 'usage: entropy-train probe' "$train" help probe
 output '--version prints the version' '^entropy-train [0-9]+\.[0-9]+' "$train" --version
 output '--version names the library of the products and its kernels' \
-    '^products: OpenBLAS [0-9.]+ [A-Za-z0-9_]+$' "$train" --version
+    '^products: OpenBLAS [0-9.]+ [A-Za-z0-9_]+(, oneDNN [0-9.]+ [a-z0-9_]+)?$' \
+    "$train" --version
 # The variable is respected, and said; for a processor of its kind it is right.
 if grep -q avx2 /proc/cpuinfo; then
     held_back() { OPENBLAS_CORETYPE=Nehalem "$train" "${small[@]}" --steps 2 --no-record 2>&1; }
@@ -61,6 +62,8 @@ exits '--dry-run checks what training would' 2 'ScFuFFNi3' \
     "$train" --arch SM+ScFuFFNi3 --n-layer 2 --dry-run
 exits '--dry-run checks the data' 3 'none.tok' "$train" --dry-run --data "$dir/none.tok"
 output 'bench prints tokens/s and the share of recording' 'tokens/s: [0-9]+' \
+    "$train" bench "${small[@]:0:10}" --threads 1 --pairs 5
+output 'bench says where the time of a step goes' '^attention +[0-9.]+ ms +[0-9.]+ %$' \
     "$train" bench "${small[@]:0:10}" --threads 1 --pairs 5
 left_nothing() {
     mkdir "$dir/tmp" && TMPDIR=$dir/tmp "$train" bench --n-layer 1 --n-head 1 \

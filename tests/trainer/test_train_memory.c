@@ -7,17 +7,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#define SANITIZED 0
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#undef SANITIZED
-#define SANITIZED 1
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#undef SANITIZED
-#define SANITIZED 1
-#endif
-
 extern char **environ;
 
 typedef struct sizes {

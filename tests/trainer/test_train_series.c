@@ -34,9 +34,9 @@ static const char *const always[] = {"entropy",
                                      "ce",
                                      "distance",
                                      "top"};
-static const char *const sometimes[] = {"missing_mass", "theta", "t_mean",
-                                        "t_min",        "t_max", "alpha",
-                                        "beta",         "slope", "ereg"};
+static const char *const sometimes[] = {
+    "missing_mass", "theta", "t_mean", "t_min", "t_max",
+    "alpha",        "beta",  "slope",  "ereg",  "qk_clip"};
 
 static bool has(const char *name, es_phase phase)
 {
@@ -81,6 +81,9 @@ TEST(each_architecture_has_its_own)
         {"SM+LN+LR(layer)", ES_FAMILY_GPT2, "slope"},
         {"SM+LR(global,0.2)", ES_FAMILY_PYTHIA, "slope"},
         {"SM(t)+LN+R", ES_FAMILY_GPT2, "t_mean t_min t_max"},
+        {"SM(clip 9)", ES_FAMILY_GPT2, "qk_clip"},
+        {"SM(t,clip 9,gate)+LN", ES_FAMILY_PYTHIA,
+         "t_mean t_min t_max qk_clip"},
         {"PSM(2)+LN+G", ES_FAMILY_GPT2, "missing_mass"},
         {"SM+WNorm(QKV)+SNorm(FFN)", ES_FAMILY_GPT2, ""},
         {"SM+ScFFN", ES_FAMILY_GPT2, "alpha beta"},
@@ -133,14 +136,16 @@ static void expect_series(const char *series, int64_t step, const float *want,
 static void expect_temperatures(es_model *model, int64_t step)
 {
     float t[LH][T], mean[LH], low[LH], high[LH];
-    read_layers(t[0], model, "attn.t", H * T);
+    read_layers(t[0], model, "attn.log_t", H * T);
+    for (int i = 0; i < LH * T; i++)
+        t[i / T][i % T] = expf(t[i / T][i % T]);
     for (int h = 0; h < LH; h++) {
         double sum = 0;
-        low[h] = high[h] = fmaxf(t[h][0], 1e-4f);
+        low[h] = high[h] = t[h][0];
         for (int i = 0; i < T; i++) {
-            sum += (double)fmaxf(t[h][i], 1e-4f);
-            low[h] = fminf(low[h], fmaxf(t[h][i], 1e-4f));
-            high[h] = fmaxf(high[h], fmaxf(t[h][i], 1e-4f));
+            sum += (double)t[h][i];
+            low[h] = fminf(low[h], t[h][i]);
+            high[h] = fmaxf(high[h], t[h][i]);
         }
         mean[h] = (float)(sum / T);
     }
@@ -219,33 +224,57 @@ static void read_series(float *out, es_small_model *s, es_parameter_series of)
     es_parameter_series_read(out, s->model, of);
 }
 
-TEST(temperatures_below_the_floor_count_as_it)
+TEST(temperatures_are_those_of_their_logarithms)
 {
     AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM(t)");
-    float t[15], out[LH];
+    float log_t[15], out[LH];
     for (int i = 0; i < 15; i++)
-        t[i] = 1 + 0.25f * (float)(i % 5);
-    t[5] = 2e-5f;
-    t[6] = -3;
-    es_assert_ok(es_model_set(s.model, es_small_find(&s, "h.1.attn.t"), t, 15));
+        log_t[i] = logf(1 + 0.25f * (float)(i % 5));
+    log_t[5] = logf(2e-5f);
+    log_t[6] = -INFINITY;
+    es_assert_ok(
+        es_model_set(s.model, es_small_find(&s, "h.1.attn.log_t"), log_t, 15));
     read_series(out, &s, ES_PARAMETER_T_MIN);
-    assert_true(out[3] == 1 && out[4] == 1e-4f && out[5] == 1);
+    assert_true(out[3] == 1 && out[4] == 0 && out[5] == 1);
     read_series(out, &s, ES_PARAMETER_T_MEAN);
-    assert_true(out[3] == 1.5f && fabsf(out[4] - 1.05004f) < 1e-6f);
+    assert_true(fabsf(out[3] - 1.5f) < 1e-6f);
+    assert_true(fabsf(out[4] - 1.050004f) < 1e-6f);
     read_series(out, &s, ES_PARAMETER_T_MAX);
-    assert_true(out[3] == 2 && out[4] == 2);
+    assert_true(fabsf(out[3] - 2) < 1e-6f && fabsf(out[4] - 2) < 1e-6f);
+}
+
+/* At the published start and rate, no row comes to a stop: each temperature
+ * that has more than one key moves in the last twenty steps. */
+TEST(temperatures_of_the_published_start_go_on_moving)
+{
+    enum { N = H * T };
+    es_settings s = settings_of("SM(t)", ES_FAMILY_GPT2);
+    float at_40[N] = {0}, at_60[N];
+    es_step done;
+    s.train.steps = 100;
+    s.train.lr = 1e-3;
+    s.model.t_init = 0.01;
+    AUTO(es_trainer) trainer = open_trainer(&s);
+    for (int64_t step = 0; step < 60; step++) {
+        es_assert_ok(es_trainer_step(trainer, &done, step, false));
+        if (step == 39)
+            read_parameter(at_40, trainer->model, "h.1.attn.log_t", N);
+    }
+    read_parameter(at_60, trainer->model, "h.1.attn.log_t", N);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(fabsf(at_60[i] - at_40[i]) > 1e-6f, i % T > 0);
 }
 
 TEST(nan_is_not_missing)
 {
     AUTO_BY(es_small_close)
     es_small_model s = es_small_open_arch("EReg(SM(t)+ScFuFFNi1)");
-    float t[15], out[LH];
+    float log_t[15], out[LH];
     for (int i = 0; i < 15; i++)
-        t[i] = 1;
-    t[7] = es_missing();
+        log_t[i] = 0;
+    log_t[7] = es_missing();
     const float theta[3] = {0.5f, es_missing(), INFINITY}, alpha = -NAN;
-    es_model_set(s.model, es_small_find(&s, "h.0.attn.t"), t, 15);
+    es_model_set(s.model, es_small_find(&s, "h.0.attn.log_t"), log_t, 15);
     es_model_set(s.model, es_small_find(&s, "h.1.attn.theta"), theta, 3);
     es_model_set(s.model, es_small_find(&s, "h.0.mlp.alpha"), &alpha, 1);
     for (int i = ES_PARAMETER_T_MEAN; i <= ES_PARAMETER_T_MAX; i++) {

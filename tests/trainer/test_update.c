@@ -109,6 +109,31 @@ VARIANT_TEST(rows_become_sums_of_heads)
                   4);
 }
 
+/* More heads than threads, shared out unevenly. */
+VARIANT_TEST(sums_of_heads_do_not_depend_on_threads)
+{
+    enum { B = 3, H = 7, T = 5 };
+    es_row_mem rows = {.array = {NULL}};
+    const float *arrays[ES_N_ROW_STATISTICS] = {NULL};
+    es_head_sums got[H], want[H];
+    for (int i = 0; i < ES_ROW_SINK + 1; i++) {
+        float *x = array(B * H * T, 3);
+        x[(i + 2) * T] = NAN;
+        rows.array[i] = mem(x);
+        arrays[i] = x;
+    }
+    for (int h = 0; h < H; h++)
+        got[h] = want[h] = es_head_sums_start();
+    ops->measure_rows(the_cpu, mem(got), &rows, B, H, T);
+    es_head_sums_add_rows(want, arrays, B, H, T);
+    for (int h = 0; h < H; h++) {
+        assert_true(got[h].finite_rows == want[h].finite_rows);
+        for (int i = 0; i < ES_N_HEAD_SERIES; i++)
+            assert_memory_equal(&got[h].values[i], &want[h].values[i],
+                                sizeof want[h].values[i]);
+    }
+}
+
 static es_control clipped(double squares, double loss, float scale, float most,
                           bool may_skip)
 {

@@ -9,7 +9,7 @@ from accelerate.tracking import GeneralTracker
 from torch import nn
 
 from ._recording import harmless
-from ._watch import Watch, watch
+from ._watch import Watch, of_callback, watch
 
 
 class AccelerateTracker(GeneralTracker):
@@ -37,8 +37,8 @@ class AccelerateTracker(GeneralTracker):
         **options: Any,
     ) -> None:
         super().__init__()
-        self._path, self._model, self._every = path, model, every
-        self._options = options
+        self._path, self._every = of_callback(path, every, options)
+        self._model, self._options = model, options
         self._watch: Watch | None = None
 
     @property

@@ -84,6 +84,10 @@ def _kinds(model: nn.Module) -> list[tuple[str, nn.Module, str]]:
 
 
 _n_open = 0
+_WATCHED_AGAIN = (
+    "a later watch of the same model has its attention from here on: close this one "
+    "before"
+)
 
 
 class Hook:
@@ -98,6 +102,8 @@ class Hook:
         kinds = _kinds(model)
         order = {name: i for i, (name, _) in enumerate(model.named_modules())}
         kinds.sort(key=lambda one: order[one[0]])
+        for other in _operators.taps_of(model):
+            other.on_error(RuntimeError(_WATCHED_AGAIN))
         try:
             _n_open += 1
             self._is_open = True

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -102,11 +103,9 @@ _POINTERS = {
 }
 
 
-def _by_plugin(query: Tensor, key: Tensor, call: Call) -> Tensor | None:
-    """On the current device; None where it was not built, or refuses."""
-    library = _library.plugin()
-    if library is None or call.dense is not None:
-        return None
+def shape_of(query: Tensor, key: Tensor, call: Call) -> dict[str, Any]:
+    """Members of es_attention_shape; arrays are those of the call, which keeps
+    them. Not dense, lowest and first_key, which it has not."""
     b, h, t, d = query.shape
     shape = {
         "n_batch": b if call.query_starts is None else call.query_starts.numel() - 1,
@@ -125,6 +124,16 @@ def _by_plugin(query: Tensor, key: Tensor, call: Call) -> Tensor | None:
         tensor = getattr(call, ours)
         if tensor is not None:
             shape[theirs] = tensor.data_ptr()
+    return shape
+
+
+def _by_plugin(query: Tensor, key: Tensor, call: Call) -> Tensor | None:
+    """On the current device; None where it was not built, or refuses."""
+    library = _library.plugin()
+    if library is None or call.dense is not None:
+        return None
+    h = query.shape[1]
+    shape = shape_of(query, key, call)
     n_bytes = _library.device_workspace(library, shape)
     if n_bytes == 0:
         return None

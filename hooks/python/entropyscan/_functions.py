@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ._operators import enabled, observe, slot_of
+from ._heads import with_heads
+from ._operators import enabled, observe, refuse, slot_of, unmeasurable
 from ._wrappers import MARK, safely, shared
 
 SDPA = "scaled_dot_product_attention"
@@ -30,15 +31,15 @@ FLASH = (
 NAMES = frozenset((SDPA, *FLASH))
 
 # Of the modules that run, the innermost last; None for one that is not watched.
-_running: list[Optional[Tensor]] = []
+_running: list[tuple[Optional[Tensor], Optional[nn.Module]]] = []
 
 
 def enter(module: nn.Module, args: Any) -> None:
-    _running.append(slot_of(module))
+    _running.append((slot_of(module), module))
 
 
 def enter_outside(module: nn.Module, args: Any) -> None:
-    _running.append(None)
+    _running.append((None, None))
 
 
 def leave(module: nn.Module, args: Any, output: Any) -> None:
@@ -64,7 +65,11 @@ def allow_checkpoints() -> None:
 
 
 def _innermost() -> Tensor | None:
-    return _running[-1] if _running else None
+    return _running[-1][0] if _running else None
+
+
+def _module() -> nn.Module | None:
+    return _running[-1][1] if _running else None
 
 
 # --- torch ---------------------------------------------------------------------
@@ -83,9 +88,9 @@ def _observed_sdpa(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
         **others: Any,
     ) -> Tensor:
         if torch.compiler.is_compiling():
-            _of_sdpa(query, key, attn_mask, dropout_p, is_causal, scale)
+            _of_sdpa(query, key, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         elif enabled[0] or not torch.is_grad_enabled():
-            given = (query, key, attn_mask, dropout_p, is_causal, scale)
+            given = (query, key, attn_mask, dropout_p, is_causal, scale, enable_gqa)
             safely(_innermost(), _of_sdpa, *given)
         return original(
             query,
@@ -110,12 +115,26 @@ def _of_sdpa(
     dropout_p: float,
     is_causal: bool,
     scale: Optional[float],
+    enable_gqa: bool,
 ) -> None:
     slot = _innermost()
-    if slot is None or query.dim() != 4:
+    if slot is None:
         return
-    while mask is not None and mask.dim() < 4:
-        mask = mask[None]
+    training = torch.is_grad_enabled() or dropout_p > 0
+    reason = unmeasurable(query, key)
+    if reason is not None:
+        refuse(slot, reason, training)
+        return
+    found = with_heads(query, key, mask, _module(), enable_gqa)
+    if found is None:
+        reason = (
+            f"{SDPA} of {query.dim()} dimensions: nothing says which of them are "
+            "heads (num_heads of the module, or a call with (batch, heads, tokens, "
+            "width)): this attention is not measured"
+        )
+        refuse(slot, reason, training)
+        return
+    query, key, mask = found
     observe(
         slot,
         query,
@@ -124,7 +143,7 @@ def _of_sdpa(
         scale=scale,
         causal=is_causal,
         is_self=query.shape[2] == key.shape[2],
-        training=torch.is_grad_enabled() or dropout_p > 0,
+        training=training,
     )
 
 
@@ -205,16 +224,17 @@ def _of_flash(
     if slot is None:
         return
     given = {**dict(zip(names, args)), **options}
+    dropout = given.get("dropout_p") or 0.0
+    training = torch.is_grad_enabled() or dropout > 0
     for name in _NOT_MEASURED:
         value = given.get(name)
         if value is not None and not (isinstance(value, int) and value == 0):
-            if torch.compiler.is_compiling():
-                return
-            raise ValueError(f"flash-attn with {name}: this attention is not measured")
+            reason = f"flash-attn with {name}: this attention is not measured"
+            refuse(slot, reason, training)
+            return
     query, key = _query_and_key(given)
     starts = given.get("cu_seqlens_q", given.get("cu_seqlens"))
     left, right = given.get("window_size") or (-1, -1)
-    dropout = given.get("dropout_p") or 0.0
     sinks = [given[name] for name in _SINKS if given.get(name) is not None]
     observe(
         slot,
@@ -230,7 +250,7 @@ def _of_flash(
         right=-1 if right is None else right,
         causal=bool(given.get("causal")),
         at_end=True,
-        training=torch.is_grad_enabled() or dropout > 0,
+        training=training,
     )
 
 

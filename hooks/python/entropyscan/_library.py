@@ -1,7 +1,7 @@
 """Every call of the C libraries, by cffi in ABI mode; nothing else in the
-package knows a struct. Found in this order: $ENTROPYSCAN_HOME (a folder that
-was built or installed), the folder _native of this package, build/ of the
-source tree that this package lies in."""
+package but `_declarations` knows a struct. Found in this order:
+$ENTROPYSCAN_HOME (a folder that was built or installed), the folder _native of
+this package, build/ of the source tree that this package lies in."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 import cffi
 import numpy as np
 
+from . import _declarations
 from ._version import __version__
 
 MISSING_BITS = 0x7FC007A2
@@ -27,134 +28,8 @@ SEVERITIES = {"info": 1, "warning": 2, "error": 3, "critical": 4}
 DONE, OK, EBROKEN, EFULL = 1, 0, -10, -11
 STEP_FIRST, STEP_LAST = -(2**63), 2**63 - 1
 
-COMMON = """
-const char *es_message(void);
-const char *es_version(void);
-"""
-
-STATISTICS = """
-typedef struct es_attention_shape {
-    size_t size;
-    int n_batch, n_heads, n_queries, n_keys, head_width;
-    bool causal;
-    int n_kv_heads, query_offset;
-    const unsigned char *key_mask;
-    const unsigned char *query_mask;
-    const int32_t *key_lengths, *query_offsets, *query_starts, *key_starts;
-    int window;
-    double scale, softcap;
-    const float *temperature, *sink_logits;
-    double time_limit;
-} es_attention_shape;
-typedef struct es_strides { ptrdiff_t batch, head, row; } es_strides;
-typedef struct es_entropy_input {
-    const void *data;
-    int type;
-    es_strides strides;
-} es_entropy_input;
-typedef struct es_heads {
-    size_t size;
-    float *entropy, *entropy_min, *entropy_max, *max_logit, *sink, *missing,
-        *distance, *top;
-    int64_t *finite_rows, *nonfinite_rows, *nonfinite_weights;
-} es_heads;
-int es_qk_statistics(const void *rows, const es_heads *heads,
-                     const es_entropy_input *q, const es_entropy_input *k,
-                     const es_attention_shape *shape, int n_threads);
-"""
-
-# Of the CUDA plugin; its arrays lie on the device.
-DEVICE = """
-typedef struct es_cuda_qk {
-    size_t size;
-    const void *rows;
-    const es_heads *heads;
-    const es_entropy_input *q, *k;
-    const es_attention_shape *shape;
-    void *stream, *workspace;
-    size_t workspace_bytes;
-} es_cuda_qk;
-size_t es_cuda_qk_workspace(const es_attention_shape *shape);
-int es_cuda_qk_statistics(const es_cuda_qk *call);
-"""
-
-RECORDING = """
-typedef struct es_run_info {
-    size_t size;
-    const char *uuid, *name, *arch, *family;
-    int64_t n_layer, n_head, d_model, ctx, vocab, batch, seed;
-    const char *config, *program, *host, *started_at, *ended_at;
-    int status;
-    int64_t last_step;
-} es_run_info;
-typedef struct es_recorder_options {
-    size_t size;
-    const char *path;
-    const es_run_info *run;
-    int64_t resume_step;
-    const char *program;
-    size_t ring_bytes;
-    int wait_ms, answer_ms;
-} es_recorder_options;
-typedef struct es_recorder_report {
-    size_t size;
-    uint64_t pushed, committed, dropped, lost;
-} es_recorder_report;
-typedef struct es_recorder es_recorder;
-int es_recorder_open(es_recorder **out, const es_recorder_options *options);
-int es_recorder_series(es_recorder *recorder, int *series, const char *name,
-                       int shape, int phase, const char *unit);
-int es_recorder_push(es_recorder *recorder, int series, int64_t step,
-                     const float *values, size_t n);
-int es_recorder_event(es_recorder *recorder, int64_t step, const char *kind,
-                      int severity, const char *message);
-bool es_recorder_stop_requested(const es_recorder *recorder);
-int es_recorder_close(es_recorder *recorder, int status,
-                      es_recorder_report *report);
-int es_series_standard(int *shape, const char **unit, const char *name);
-"""
-
-READING = """
-typedef struct es_reader es_reader;
-typedef struct es_cursor es_cursor;
-typedef struct es_series {
-    size_t size;
-    int64_t id;
-    const char *name, *unit;
-    int shape, phase;
-    size_t n_values;
-    uint32_t crc;
-    int64_t first_step, last_step;
-} es_series;
-typedef struct es_event {
-    int64_t step;
-    const char *kind;
-    int severity;
-    int64_t layer, head;
-    const char *message, *data, *dedupe, *at;
-} es_event;
-int es_reader_open(es_reader **out, const char *path);
-void es_reader_close(es_reader *reader);
-int es_reader_refresh(es_reader *reader);
-size_t es_reader_n_runs(const es_reader *reader);
-int es_reader_run(es_reader *reader, size_t index, es_run_info *out);
-int es_reader_config(es_reader *reader, size_t run, char **out);
-size_t es_reader_n_series(const es_reader *reader, size_t run);
-int es_reader_series(es_reader *reader, size_t run, size_t index,
-                     es_series *out);
-int es_reader_find(es_reader *reader, size_t run, const char *name, int phase,
-                   es_series *out);
-int es_reader_events(es_reader *reader, size_t run, const es_event **events,
-                     size_t *n);
-int es_cursor_open(es_cursor **out, es_reader *reader, const es_series *series,
-                   int64_t from, int64_t to);
-int es_cursor_next(es_cursor *cursor, int64_t *step, const float **values);
-void es_cursor_close(es_cursor *cursor);
-void free(void *memory);
-"""
-
 ffi = cffi.FFI()
-ffi.cdef(COMMON + STATISTICS + DEVICE + RECORDING + READING)
+ffi.cdef(_declarations.ALL)
 
 
 def _new(name: str) -> Any:
@@ -425,7 +300,8 @@ class Recorder:
             setattr(info, name, UNKNOWN if value is None else int(value))
         info.last_step = UNKNOWN
         given = _new("es_recorder_options")
-        given.path = hold(path)
+        keep.append(ffi.new("char[]", os.fsencode(path)))
+        given.path = keep[-1]
         given.run = info
         given.program = hold(
             os.environ.get("ENTROPY_RECORDER") or program("entropy-recorder")

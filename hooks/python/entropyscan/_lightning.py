@@ -12,7 +12,7 @@ except ImportError:  # the package of its own
 from torch import Tensor
 
 from ._recording import harmless
-from ._watch import Watch, watch
+from ._watch import Watch, of_callback, watch
 
 
 class LightningCallback(Callback):
@@ -34,7 +34,8 @@ class LightningCallback(Callback):
         **options: Any,
     ) -> None:
         super().__init__()
-        self._path, self._every, self._config = path, every, config
+        self._path, self._every = of_callback(path, every, options)
+        self._config = config
         self._validation_loss = validation_loss
         self._options = options
         self._watch: Watch | None = None

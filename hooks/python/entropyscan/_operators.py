@@ -20,6 +20,14 @@ from torch import Tensor, nn
 
 from ._statistics import Attention, ceiling, measure, measure_weights
 
+if torch.distributed.is_available():
+    from torch.distributed.tensor import DTensor as _DTensor
+else:
+
+    class _DTensor:  # type: ignore[no-redef]
+        """None is one."""
+
+
 _SLOT = "_entropyscan_slot"
 
 
@@ -33,6 +41,8 @@ class Tap:
         self.enabled = False
         self.is_open = True  # evaluations are wanted at every step
         self.results: dict[str, dict[int, Tensor]] = {"train": {}, "eval": {}}
+        self.refused: dict[str, set[int]] = {"train": set(), "eval": set()}
+        self.is_empty = {"train": False, "eval": False}  # no rows were seen
         self.shape: tuple[int, int] | None = None  # batch, context
         self.is_described = False  # the file has these
         self.ceiling = float("nan")  # nats, the layers' largest; of `shape`'s step
@@ -42,6 +52,8 @@ class Tap:
 
     def clear(self, phase: str) -> None:
         self.results[phase] = {}
+        self.refused[phase] = set()
+        self.is_empty[phase] = False
 
 
 class Slot:
@@ -64,7 +76,7 @@ def enable(tap: Tap, enabled: bool) -> None:
 
 
 def add_slot(tap: Tap, place: int, module: nn.Module) -> int:
-    """Gives a module its number."""
+    """Gives a module its number; one that an earlier watch gave it is gone."""
     global _next_slot
     number = _next_slot
     _next_slot += 1
@@ -77,7 +89,15 @@ def remove_slot(number: int) -> None:
     slot = _slots.pop(number, None)
     module = slot.module() if slot is not None else None
     if module is not None:
-        module.__dict__.pop(_SLOT, None)
+        own = module.__dict__.get(_SLOT)
+        if own is not None and int(own) == number:  # no later watch's
+            del module.__dict__[_SLOT]
+
+
+def taps_of(model: nn.Module) -> list[Tap]:
+    """Those that watch modules of a model now."""
+    slots = (_slots.get(int(m.__dict__.get(_SLOT, -1))) for m in model.modules())
+    return list({id(slot.tap): slot.tap for slot in slots if slot}.values())
 
 
 def slot_of(module: nn.Module) -> Tensor | None:
@@ -115,6 +135,14 @@ def _is_wanted(slot: Tensor, training: bool) -> Slot | None:
         return None
     phase = "train" if training else "eval"
     return None if found.place in tap.results[phase] else found
+
+
+def _is_empty(slot: Slot, training: bool, *tensors: Tensor) -> bool:
+    """A batch without samples or tokens has no rows: neither a sample nor a gap."""
+    if all(tensor.numel() for tensor in tensors):
+        return False
+    slot.tap.is_empty["train" if training else "eval"] = True
+    return True
 
 
 def _keep(
@@ -161,7 +189,7 @@ def _observe(
     training: bool,
 ) -> None:
     found = _is_wanted(slot, training)
-    if found is None:
+    if found is None or _is_empty(found, training, query, key):
         return
     try:
         if query_starts is None and positions is not None and mask is None:
@@ -206,6 +234,27 @@ def _in_a_row(x: Tensor) -> Tensor:
     return x if x.shape[0] == 1 else x.transpose(0, 1).flatten(1, 2)[None]
 
 
+def _is_batched(tensor: Tensor) -> bool:
+    """Whether vmap holds it, below what torch.func.grad puts around it."""
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        if functorch.is_batchedtensor(tensor):
+            return True
+        tensor = functorch.get_unwrapped(tensor)
+    return False
+
+
+def unmeasurable(*tensors: Tensor) -> str | None:
+    """Why tensors have no numbers that an operator could read, None if they do."""
+    if any(tensor.is_nested for tensor in tensors):
+        return "attention of nested tensors (torch.nested): it is not measured"
+    if torch.compiler.is_compiling():
+        return None
+    if any(_is_batched(tensor) for tensor in tensors):
+        return "attention under torch.func.vmap: this attention is not measured"
+    return None
+
+
 def observe(
     slot: Tensor,
     query: Tensor,
@@ -228,8 +277,20 @@ def observe(
     is_self: bool = True,
 ) -> None:
     """query (B,H,T,D), key (B,H or fewer,S,D); positions (B,T) that begin again
-    where packed sequences do, if no starts say it. The rest as in Attention.
-    Nothing here gets a gradient."""
+    where packed sequences do, if no starts say it. The rest as in Attention. Of
+    DTensors this rank's heads or sequences. Nothing here gets a gradient."""
+    reason = unmeasurable(query, key)
+    if reason is not None:
+        refuse(slot, reason, training)
+        return
+    if is_distributed(query, key):
+        if not _has_own_heads(query, key):
+            refuse(slot, _OTHERWISE_DIVIDED, training)
+            return
+        query, key = query.to_local(), key.to_local()
+        mask, bias, sinks = _local(mask), _local(bias), _local(sinks)
+        query_starts, key_starts = _local(query_starts), _local(key_starts)
+        positions, slopes = _local(positions), _local(slopes)
     _observe(
         slot,
         query.detach(),
@@ -250,6 +311,30 @@ def observe(
         is_self,
         training,
     )
+
+
+_OTHERWISE_DIVIDED = (
+    "queries and keys are DTensors that are not divided by heads or sequences "
+    "alike: this attention is not measured"
+)
+
+
+def is_distributed(*tensors: Tensor) -> bool:
+    return any(isinstance(tensor, _DTensor) for tensor in tensors)
+
+
+def _has_own_heads(query: Tensor, key: Tensor) -> bool:
+    """Whether what each rank has of two DTensors is an attention of its own."""
+    if not (isinstance(query, _DTensor) and isinstance(key, _DTensor)):
+        return False
+    placements = query.placements
+    if placements != key.placements:
+        return False
+    return all(p.is_replicate() or p.is_shard(0) or p.is_shard(1) for p in placements)
+
+
+def _local(tensor: Tensor | None) -> Tensor | None:
+    return tensor.to_local() if isinstance(tensor, _DTensor) else tensor
 
 
 def _detached(tensor: Tensor | None) -> Tensor | None:
@@ -275,7 +360,7 @@ def observe_projected(
     """torch.nn.MultiheadAttention: query (B,T,E), key (B,S,K) before their
     projections; what hides keys is true there."""
     found = _is_wanted(slot, training)
-    if found is None:
+    if found is None or _is_empty(found, training, query, key):
         return
     try:
         device = query.device.type
@@ -314,11 +399,24 @@ def _one_mask(
     return mask.masked_fill(hidden, -float("inf"))
 
 
+@torch.library.custom_op("entropyscan::refuse", mutates_args=())
+def refuse(slot: Tensor, reason: str, training: bool) -> None:
+    """An attention that is not measured: as an error at recorded steps, also of a
+    graph, which would raise in the training."""
+    found = _is_wanted(slot, training)
+    if found is None:
+        return
+    refused = found.tap.refused["train" if training else "eval"]
+    if found.place not in refused:
+        refused.add(found.place)
+        found.tap.on_error(ValueError(reason))
+
+
 @torch.library.custom_op("entropyscan::observe_weights", mutates_args=())
 def observe_weights(slot: Tensor, weights: Tensor, training: bool) -> None:
     """Weights (B,H,T,S) that a module returned."""
     found = _is_wanted(slot, training)
-    if found is None:
+    if found is None or _is_empty(found, training, weights):
         return
     try:
         heads = measure_weights(weights)
@@ -337,7 +435,7 @@ def _nothing(*_: Any) -> None:
 def _register() -> None:
     from torch._library.effects import EffectType
 
-    for operator in (_observe, observe_projected, observe_weights):
+    for operator in (_observe, observe_projected, observe_weights, refuse):
         operator.register_fake(_nothing)
         operator.register_effect(EffectType.ORDERED)
 

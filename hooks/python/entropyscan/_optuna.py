@@ -7,6 +7,7 @@ from typing import Any
 
 import optuna
 
+from ._arguments import whole
 from ._flags import KINDS, Flags
 from ._recording import warn
 
@@ -40,7 +41,7 @@ class OptunaPruning:
     ) -> None:
         self._trial, self._run = trial, run
         self._flags = Flags(severity, kinds)
-        self._every, self._n_calls = max(1, int(every)), 0
+        self._every, self._n_calls = whole("every", every, 1), 0
 
     def __call__(self) -> None:
         self._n_calls += 1

@@ -13,8 +13,8 @@ def main() -> None:
     path = _library.program(name)
     if path is None:
         print(
-            f"{name}: not found in {_library.home() or 'this installation'}: a wheel "
-            "for other machines comes without it: install from the source tree",
+            f"{name}: not found in {_library.home() or 'this installation'}: build "
+            "it with make, or set ENTROPYSCAN_HOME",
             file=sys.stderr,
         )
         raise SystemExit(3)

@@ -8,6 +8,18 @@ from typing import Any
 from ray import tune
 
 from ._flags import KINDS, Flags
+from ._recording import harmless, warn
+
+
+def _folders(trial: Any) -> list[str]:
+    """Where a trial runs, and where its results are kept; names differ between
+    versions of Ray."""
+    found = [getattr(trial, "local_path", None), getattr(trial, "path", None)]
+    try:
+        found.insert(0, trial.storage.trial_working_directory)
+    except (AttributeError, RuntimeError):  # a trial that has not begun
+        pass
+    return [os.fspath(folder) for folder in found if folder]
 
 
 class RayTunePruning(tune.Callback, tune.Stopper):
@@ -17,7 +29,8 @@ class RayTunePruning(tune.Callback, tune.Stopper):
         prune = es.RayTunePruning("run.db")
         tune.Tuner(train, run_config=tune.RunConfig(callbacks=[prune], stop=prune))
 
-    run       the run file, in the trial's folder; the tuner has to see it
+    run       the run file: a path that the trial opens in its working folder, or
+              in its results'; the tuner has to see it
     severity  from which on a flag prunes: info, warning, error, critical
     kinds     flags that prune; None: all that entropy-scan knows
 
@@ -27,15 +40,31 @@ class RayTunePruning(tune.Callback, tune.Stopper):
         self._run = run
         self._flags = Flags(severity, kinds)
         self.reasons: dict[str, str] = {}
+        self._has_missed = False
 
+    @harmless
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: Any, **_: Any
     ) -> None:
-        folder = getattr(trial, "local_path", None) or getattr(trial, "path", None)
-        if folder is not None and trial.trial_id not in self.reasons:
-            said = self._flags.standing(os.path.join(folder, self._run))
+        path = self._path(trial)
+        if path is not None and trial.trial_id not in self.reasons:
+            said = self._flags.standing(path)
             if said is not None:
                 self.reasons[trial.trial_id] = said
+
+    @harmless
+    def on_trial_complete(
+        self, iteration: int, trials: list[Any], trial: Any, **_: Any
+    ) -> None:
+        if self._path(trial) is None and not self._has_missed:
+            self._has_missed = True
+            places = ", ".join(_folders(trial)) or "no folder"
+            warn(f"{self._run}: not in {places}: this trial could not be pruned")
+
+    def _path(self, trial: Any) -> str | None:
+        """Of the trial's run file, None: there is none that is seen here."""
+        paths = (os.path.join(folder, self._run) for folder in _folders(trial))
+        return next((path for path in paths if os.path.exists(path)), None)
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         return trial_id in self.reasons

@@ -52,28 +52,45 @@ def harmless(method: Callable[..., None]) -> Callable[..., None]:
 
 def as_json(value: Any, depth: int = 8) -> Any:
     """What JSON has of a configuration: dicts, dataclasses, namespaces and
-    objects with to_dict; of the rest its text."""
-    if value is None or isinstance(value, (bool, int, str)):
+    objects with to_dict; of the rest its text. Raises nothing."""
+    try:
+        return _as_json(value, depth)
+    except Exception as error:  # of the object's own methods
+        return f"{type(value).__name__}: {type(error).__name__}"
+
+
+def _as_json(value: Any, depth: int) -> Any:
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        return int(value) if -(2**63) <= value < 2**63 else str(value)
+    if isinstance(value, str):
+        return _text(value)
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        return float(value) if math.isfinite(value) else str(value)
     if depth == 0:
-        return str(value)
+        return _text(value)
     for name in ("to_dict", "model_dump"):
         method = getattr(value, name, None)
         if callable(method) and not isinstance(value, type):
             try:
                 return as_json(method(), depth - 1)
             except Exception:
-                return str(value)
+                return _text(value)
     if isinstance(value, dict):
-        return {str(key): as_json(item, depth - 1) for key, item in value.items()}
+        return {_text(key): as_json(item, depth - 1) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [as_json(item, depth - 1) for item in value]
-    if hasattr(value, "__dict__") and not callable(value):
-        items = vars(value).items()
-        return {k: as_json(v, depth - 1) for k, v in items if not k.startswith("_")}
-    return str(value)
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return as_json(value.item(), depth - 1)  # of NumPy and torch
+    own = {} if callable(value) else getattr(value, "__dict__", {})
+    own = {k: as_json(v, depth - 1) for k, v in own.items() if not k.startswith("_")}
+    return own or _text(value)
+
+
+def _text(value: Any) -> str:
+    """Without what no file in UTF-8 can have."""
+    return str(value).encode("utf-8", "replace").decode()
 
 
 class Recording:
@@ -82,11 +99,15 @@ class Recording:
 
     # A recorder that was killed is started again so often.
     MOST_RESTARTS = 3
+    # Events that are kept until there is a file.
+    MOST_WAITING = 100
 
     def __init__(self, path: str | os.PathLike[str], run: dict[str, Any]) -> None:
         self.path = os.fspath(path)
         self.lost = 0  # samples that are known not to be in the file
         self.trouble: str | None = None
+        self._n_said = 0  # lost samples that events of the file count
+        self._waiting: list[tuple[int | None, str, str, str]] = []
         self._run = {
             **run,
             "uuid": run.get("uuid") or str(uuid.uuid4()),
@@ -97,6 +118,7 @@ class Recording:
         self._restarts = 0
         self._resume_step = 0
         self._is_over = False
+        self._has_given_up = False
         self._has_warned = False
         self._process = os.getpid()
         self._lock = threading.Lock()
@@ -119,7 +141,7 @@ class Recording:
         return not self._is_over and self._process == os.getpid()
 
     def _give_up(self, message: str) -> None:
-        self._is_over = True
+        self._is_over = self._has_given_up = True
         self.fail(f"{self.path}: not recording: {message}")
 
     def configure(self, key: str, value: Any) -> None:
@@ -147,6 +169,9 @@ class Recording:
         except _library.Error as error:
             self._give_up(str(error))
             return False
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            self._recorder.event(*one)
         return True
 
     def _restart(self, step: int) -> bool:
@@ -168,6 +193,7 @@ class Recording:
         self._recorder.event(
             step, "gap", "warning", f"the recorder died: {lost} samples are lost"
         )
+        self._n_said += lost
         return True
 
     # --- samples ------------------------------------------------------------------
@@ -183,14 +209,18 @@ class Recording:
     ) -> None:
         """One sample; values of the series' shape, NaN and missing kept."""
         with self._lock:
+            if self._has_given_up:
+                self.lost += 1
             if self._recorder is None or not self.is_recording:
                 return
             values = np.asarray(values, np.float32)
             status = self._push(name, step, values, shape, phase, unit)
             if status == _library.EBROKEN and self._restart(step):
                 status = self._push(name, step, values, shape, phase, unit)
-            if status < 0 and not self._is_over:
-                self.lost += 1
+            if status >= 0:
+                return
+            self.lost += 1
+            if not self._is_over:
                 self.fail(f"{self.path}: {self._recorder.message()}")
 
     def _push(
@@ -211,9 +241,16 @@ class Recording:
     def event(
         self, step: int | None, kind: str, message: str, severity: str = "info"
     ) -> None:
+        if severity not in _library.SEVERITIES:
+            known = ", ".join(_library.SEVERITIES)
+            raise ValueError(f"severity {severity!r}: not one of {known}")
         with self._lock:
-            if self._recorder is not None and self.is_recording:
+            if not self.is_recording:
+                return
+            if self._recorder is not None:
                 self._recorder.event(step, kind, severity, message)
+            elif len(self._waiting) < self.MOST_WAITING:
+                self._waiting.append((step, kind, severity, message))
 
     def stop_requested(self) -> bool:
         return (
@@ -234,6 +271,10 @@ class Recording:
     def close(self, status: str = "finished") -> None:
         """Waits until the file has everything. More than once is fine."""
         _open_recordings.discard(self)
+        if status not in _library.STATUS_NAMES:
+            known = ", ".join(_library.STATUS_NAMES[1:])
+            self.fail(f"{self.path}: status {status!r}: not one of {known}: finished")
+            status = "finished"
         if self._process != os.getpid():
             return
         with self._lock:
@@ -241,6 +282,10 @@ class Recording:
             if self._recorder is None:
                 return
             recorder, self._recorder = self._recorder, None
+            n_lost = self.lost - self._n_said
+            if n_lost > 0:
+                said = f"{n_lost} samples are not in the file: {self.trouble}"
+                recorder.event(None, "gap", "warning", said)
             code, report = recorder.close(status)
             self.lost += report["lost"] + report["dropped"]
             if code < 0:

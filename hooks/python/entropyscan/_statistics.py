@@ -99,8 +99,8 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
 
 
 def _settled(what: Attention, t: int, d: int, s: int) -> Attention:
-    """With a scale and an offset; left and right as causal and window, where
-    those can say it."""
+    """With a scale and an offset and a mask of all queries and keys; left and right
+    as causal and window, where those can say it."""
     causal, window, left, right = what.causal, what.window, what.left, what.right
     causal = causal or right == 0
     if causal:
@@ -117,7 +117,18 @@ def _settled(what: Attention, t: int, d: int, s: int) -> Attention:
         window=window,
         left=left,
         right=right,
+        mask=_of_all(what.mask, t, s),
+        bias=_of_all(what.bias, t, s),
     )
+
+
+def _of_all(mask: Tensor | None, t: int, s: int) -> Tensor | None:
+    """A mask (...,T|1,S|1) of all queries and keys."""
+    if mask is None or mask.dim() < 4 or 1 not in mask.shape[-2:]:
+        return mask
+    rows, columns = mask.shape[-2:]
+    sizes = (t if rows == 1 else rows, s if columns == 1 else columns)
+    return mask.expand(*mask.shape[:-2], *sizes)
 
 
 # --- masks --------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import transformers
 from torch import Tensor
 
-from ._watch import Watch, watch
+from ._watch import Watch, of_callback, watch
 
 
 class TrainerCallback(transformers.TrainerCallback):
@@ -28,8 +28,8 @@ class TrainerCallback(transformers.TrainerCallback):
         config: Any = None,
         **options: Any,
     ) -> None:
-        self._path, self._every, self._config = path, every, config
-        self._options = options
+        self._path, self._every = of_callback(path, every, options)
+        self._config, self._options = config, options
         self._watch: Watch | None = None
         self._losses: list[Tensor] = []
         self._is_sum = False

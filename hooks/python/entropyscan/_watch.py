@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import types
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from . import _operators
+from ._arguments import run_path, whole
 from ._attention import Hook
 from ._distributed import Ranks, unwrapped
 from ._recording import Recording
@@ -51,9 +53,10 @@ class Watch:
 
     Use it as a context, or call close().
 
-    Nothing here raises while the training runs, and nothing changes what the
-    model computes. Where it cannot record there is one warning, and the training
-    goes on.
+    An argument that cannot be meant is a TypeError or a ValueError here, before
+    the training. Nothing raises while it runs, and nothing changes what the model
+    computes. Where it cannot record there is one warning, and the training goes
+    on.
     """
 
     def __init__(
@@ -71,12 +74,19 @@ class Watch:
         first_head: int = 0,
         tensor_parallel: Any = None,
     ) -> None:
+        self._every = whole("every", every, 1)
+        self._step = whole("first_step", first_step, 0)
+        first_head = whole("first_head", first_head, 0)
+        if first_layer is not None:
+            first_layer = whole("first_layer", first_layer, 0)
+        if steps is not None:
+            steps = whole("steps", steps, 0)
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"name={name!r}: give a text")
         self._ranks = Ranks(
-            os.fspath(path), all_ranks, first_layer, first_head, tensor_parallel
+            run_path(path), all_ranks, first_layer, first_head, tensor_parallel
         )
         path = self._ranks.path
-        self._every = max(1, int(every))
-        self._step = int(first_step)
         self._layers: list[int] | None = None  # places of modules, by layer
         self._n_heads = 0
         self._has_looked = False  # at should_stop
@@ -84,6 +94,7 @@ class Watch:
         self._waiting: list[tuple[str, int, str, Any]] = []
         self._ready: torch.cuda.Event | None = None
         self._hook: Hook | None = None
+        self._empty: set[tuple[str, int]] = set()  # steps without rows
         self._is_closed = False
         try:
             run = _describe(model, name, path, config, steps)
@@ -137,9 +148,12 @@ class Watch:
         return self._ranks.stop.is_agreed
 
     def _on_error(self, error: BaseException) -> None:
-        what = " ".join(str(error).split()) or type(error).__name__
+        what = " ".join(str(error).split())[:1000] or type(error).__name__
+        is_first = self._recording.trouble is None
         self._recording.fail(f"{self.path}: step {self._step}: {what}")
         self._recording.lost += 1
+        if is_first:
+            self._recording.event(self._step, "gap", what, "warning")
 
     def _is_recorded(self) -> bool:
         return self._step % self._every == 0
@@ -174,7 +188,10 @@ class Watch:
     def number(self, step: int) -> None:
         """The number of the step that goes on, where somebody else counts. Call
         it before the forward pass; after it, what it saw gets that number."""
-        self._step = int(step)
+        try:
+            self._step = whole("step", step, 0)
+        except Exception as error:
+            self._on_error(error)
         self._enable_safely()
 
     def _agree_on_stop(self) -> None:
@@ -219,6 +236,8 @@ class Watch:
 
     def _take(self, phase: str, step: int, values: dict[str, Any]) -> None:
         heads = self._tap.results[phase]
+        if self._tap.is_empty[phase]:
+            self._empty.add((phase, step))
         self._tap.clear(phase)
         self._waiting.append((phase, step, "heads", heads))
         for name, value in values.items():
@@ -260,14 +279,18 @@ class Watch:
         self._recording.push(name, step, number, "run", phase, _unit(name))
 
     def _push_heads(self, phase: str, step: int, own: dict[int, Tensor]) -> None:
-        self._tap.is_described = True
+        is_empty = (phase, step) in self._empty
+        self._empty.discard((phase, step))
+        if own:
+            self._tap.is_described = True
         heads = self._ranks.gathered(
             phase, step, own, self._all_heads, self._on_error
         )
         if heads is None:
             return
         if not heads:
-            if phase == "train":
+            is_wanted = phase == "train" and self._recording.is_recording
+            if is_wanted and not is_empty:
                 self._recording.fail(
                     f"{self.path}: step {step}: no attention was seen: is it the "
                     "model that is trained?"
@@ -354,6 +377,13 @@ class Watch:
 watch = Watch  # es.watch(...) as a call; Watch as a type
 
 
+def of_callback(path: Any, every: Any, options: dict[str, Any]) -> tuple[str, int]:
+    """Path and cadence that a callback hands over when a training begins, which
+    a wrong argument is not to end: looked at when the callback is made."""
+    inspect.signature(Watch).bind(None, path, every, None, **options)
+    return run_path(path), whole("every", every, 1)
+
+
 def _is_pinned(value: Any) -> bool:
     if isinstance(value, dict):
         return any(_is_pinned(item) for item in value.values())
@@ -408,7 +438,7 @@ def _describe(
     if not isinstance(kept, dict):
         kept = {"config": kept}
     if steps is not None:
-        kept["steps"] = int(steps)
+        kept["steps"] = steps
     text = _text_config(model)
     return {
         "name": name or os.path.splitext(os.path.basename(path))[0],

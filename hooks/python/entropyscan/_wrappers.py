@@ -16,12 +16,15 @@ from torch import Tensor, nn
 
 from ._operators import (
     enabled,
+    is_distributed,
     is_training,
     observe,
     observe_projected,
     observe_weights,
+    refuse,
     report,
     slot_of,
+    unmeasurable,
 )
 
 _FLASH = ("flash_attention_2", "flash_attention_3", "flash_attention_4")
@@ -241,11 +244,26 @@ def _of_multihead(
 ) -> None:
     names = ("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask")
     given = {**dict(zip(names, args)), **options}
+    slot = slot_of(module)
+    if slot is None:
+        return
+    if not {"query", "key"} <= given.keys():
+        reason = (
+            f"{type(module).__name__} takes other arguments than "
+            "torch.nn.MultiheadAttention: this attention is not measured"
+        )
+        refuse(slot, reason, is_training(module))
+        return
     query, key = given["query"], given["key"]
     is_self = query is key
     mask, hidden = given.get("attn_mask"), given.get("key_padding_mask")
-    slot = slot_of(module)
-    if slot is None or query.is_nested:
+    reason = unmeasurable(query, key)
+    if reason is not None:
+        refuse(slot, reason, is_training(module))
+        return
+    if is_distributed(query, key, *module.parameters(recurse=False)):
+        reason = "torch.nn.MultiheadAttention of DTensors: this attention is not measured"
+        refuse(slot, reason, is_training(module))
         return
     if query.dim() == 2:
         query, key = query[None], key[None]
@@ -291,5 +309,9 @@ def _of_weights(module: nn.Module, output: Any) -> None:
         return
     for value in output[1:]:
         if isinstance(value, Tensor) and value.dim() == 4 and value.is_floating_point():
+            reason = unmeasurable(value)
+            if reason is not None:
+                refuse(slot, reason, is_training(module))
+                return
             observe_weights(slot, value.detach(), is_training(module))
             return

@@ -1,7 +1,7 @@
 /* Attention as operations: heads shared out among threads, the gradient of the
  * temperatures, rows that are not finite, again by their definition, and
  * rotary positions. */
-#include "hooks/trainer/cpu/cpu.h"
+#include "hooks/trainer/cpu/activations.h"
 
 #include "hooks/trainer/cpu/half.h"
 #include <math.h>
@@ -9,15 +9,38 @@
 size_t es_cpu_attention_scratch(const es_backend *backend,
                                 const es_extents *largest)
 {
-    return backend->kernels->attention_scratch(largest->n_ctx,
-                                               largest->head_width);
+    const size_t size = backend->kernels->attention_scratch(
+        largest->n_ctx, largest->head_width);
+    const size_t copies = es_cpu_halves_scratch(
+        largest->n_ctx, largest->head_width, backend->kernels->lanes);
+    const size_t tiles =
+        backend->tiles
+            ? backend->tiles->scratch(largest->n_ctx, largest->head_width)
+            : 0;
+    if (!backend->bf16)
+        return size;
+    return size + copies > tiles ? size + copies : tiles;
 }
 
 /* --- a row by its definition ---------------------------------------------- */
 
+/* The score of a head in bf16 without copies. */
+static double score_halves(const es_cpu_head *head, int i, int j)
+{
+    const size_t stride = head->halves.stride;
+    const es_bfloat *q = head->halves.q + (size_t)i * stride;
+    const es_bfloat *k = head->halves.k + (size_t)j * stride;
+    float sum = 0;
+    for (int c = 0; c < head->width; c++)
+        sum += es_bfloat_read(q[c]) * es_bfloat_read(k[c]);
+    return (double)(sum * es_cpu_head_scale(head, i));
+}
+
 /* The score as the kernels have it: a float32 product. */
 static double score(const es_cpu_head *head, int i, int j)
 {
+    if (!head->q)
+        return score_halves(head, i, j);
     const float *q = head->q + (size_t)i * head->stride;
     const float *k = head->k + (size_t)j * head->stride;
     const float scale = es_cpu_head_scale(head, i);
@@ -31,6 +54,7 @@ static double score(const es_cpu_head *head, int i, int j)
 /* What one pass over the scores of a row gives. */
 typedef struct row_sums {
     double largest, sum, moment, first, distance;
+    double apart, apart_squares; /* of score - largest */
     bool finite;
 } row_sums;
 
@@ -45,6 +69,8 @@ static row_sums sum_row(const es_cpu_head *head, int i)
     }
     for (int j = 0; j <= i; j++) {
         double x = score(head, i, j) - row.largest, p = exp(x);
+        row.apart += x;
+        row.apart_squares += x * x;
         row.sum += p;
         row.moment += p > 0 ? p * x : 0;
         row.distance += p * (i - j);
@@ -71,6 +97,10 @@ static void measure_softmax(double values[ES_N_ROW_STATISTICS],
     values[ES_ROW_SINK] = row.first / row.sum;
     values[ES_ROW_DISTANCE] = row.distance / row.sum;
     values[ES_ROW_TOP] = 1 / row.sum;
+    const double apart = row.apart / (i + 1);
+    values[ES_ROW_LOGIT_MEAN] = row.largest + apart;
+    values[ES_ROW_LOGIT_VARIANCE] =
+        fmax(0, row.apart_squares / (i + 1) - apart * apart);
 }
 
 void es_cpu_measure_row(const es_cpu_head *head, int i)
@@ -95,10 +125,47 @@ typedef struct job {
     const es_backend *backend;
     const es_attention *attention;
     const es_row_mem *rows;
-    const float *qkv, *temperature, *dy, *dentropy;
-    float *y, *saved, *dqkv;
-    float *row_sums, *dt;
+    const es_mem *qkv, *dy;
+    es_mem *y, *dqkv;
+    const float *log_t, *dentropy;
+    float *saved, *row_sums, *dlog_t;
 } job;
+
+/* Activations of a head, float32: from `at` on in qkv, from y_at on in y. */
+static void attach_floats(es_cpu_head *head, const job *j, size_t at,
+                          size_t y_at)
+{
+    const size_t d = head->y_stride;
+    head->q = es_cpu_read(j->qkv) + at;
+    head->k = head->q + d;
+    head->v = head->k + d;
+    head->y = es_cpu_floats(j->y) + y_at;
+    if (!j->dqkv)
+        return;
+    head->dy = es_cpu_read(j->dy) + y_at;
+    head->dq = es_cpu_floats(j->dqkv) + at;
+    head->dk = head->dq + d;
+    head->dv = head->dk + d;
+}
+
+/* The same of bf16. */
+static void attach_halves(es_cpu_head *head, const job *j, size_t at,
+                          size_t y_at)
+{
+    const size_t d = head->y_stride;
+    es_cpu_half_head *halves = &head->halves;
+    *halves = (es_cpu_half_head){.stride = 3 * d, .y_stride = d};
+    halves->q = es_cpu_halves(j->qkv) + at;
+    halves->k = halves->q + d;
+    halves->v = halves->k + d;
+    halves->y = es_cpu_halves(j->y) + y_at;
+    if (!j->dqkv)
+        return;
+    halves->dy = es_cpu_halves(j->dy) + y_at;
+    halves->dq = es_cpu_halves(j->dqkv) + at;
+    halves->dk = halves->dq + d;
+    halves->dv = halves->dk + d;
+}
 
 /* Head `index` of B H, without statistics and gradients. */
 static es_cpu_head head_of(const job *j, es_share share, int index)
@@ -108,44 +175,99 @@ static es_cpu_head head_of(const job *j, es_share share, int index)
     const int width = a->d_model / a->n_head;
     const size_t d = (size_t)a->d_model, n_ctx = (size_t)a->n_ctx;
     const size_t column = (size_t)h * (size_t)width;
-    const float *q = j->qkv + (size_t)b * n_ctx * 3 * d + column;
-    return (es_cpu_head){
+    es_cpu_head head = {
         .n_ctx = a->n_ctx,
         .width = width,
         .stride = 3 * d,
         .y_stride = d,
-        .q = q,
-        .k = q + d,
-        .v = q + 2 * d,
         .scale = 1 / sqrtf((float)width),
         .half = j->backend->half,
-        .temperature =
-            j->temperature ? j->temperature + (size_t)h * n_ctx : NULL,
-        .y = j->y + (size_t)b * n_ctx * d + column,
+        .log_t = j->log_t ? j->log_t + (size_t)h * n_ctx : NULL,
         .saved = j->saved + 2 * (size_t)index * n_ctx,
         .power = a->kind == ES_POWER_SOFTMAX ? a->power : 0,
         .epsilon = a->epsilon,
         .scratch = es_cpu_scratch(j->backend, share),
     };
+    (j->backend->bf16 ? attach_halves : attach_floats)(
+        &head, j, (size_t)b * n_ctx * 3 * d + column,
+        (size_t)b * n_ctx * d + column);
+    return head;
+}
+
+/* The same with the statistics that are wanted. */
+static es_cpu_head forward_head(const job *j, es_share share, int index)
+{
+    const es_attention *a = j->attention;
+    es_cpu_head head = head_of(j, share, index);
+    for (int i = 0; j->rows && i < ES_N_ROW_STATISTICS; i++)
+        if (j->rows->array[i] &&
+            es_row_statistic_exists((es_row_statistic)i, a->kind))
+            head.rows[i] = es_cpu_floats(j->rows->array[i]) +
+                           (size_t)index * (size_t)a->n_ctx;
+    return head;
+}
+
+/* The same with its gradients. */
+static es_cpu_head backward_head(const job *j, es_share share, int index)
+{
+    const es_attention *a = j->attention;
+    es_cpu_head head = head_of(j, share, index);
+    const size_t row = (size_t)index * (size_t)a->n_ctx;
+    head.dentropy = j->dentropy ? j->dentropy + row : NULL;
+    head.dt = j->dlog_t ? j->row_sums + row : NULL;
+    return head;
+}
+
+/* Heads that go together: a bundle, or 1. Bundles that are not half full would
+ * take longer than their heads one by one. */
+static int heads_together(const job *j)
+{
+    const es_attention *a = j->attention;
+    const es_cpu_kernels *kernels = j->backend->kernels;
+    const int n_heads = a->n_batch * a->n_head;
+    return 2 * n_heads >= kernels->lanes &&
+                   kernels->attention_bundles(a->n_ctx, a->d_model / a->n_head)
+               ? kernels->lanes
+               : 1;
+}
+
+/* What a thread does with `n` of its heads. */
+typedef void heads_task(const job *j, const es_cpu_head *heads, int n);
+
+static void run_heads(const job *j, es_share share,
+                      es_cpu_head (*find)(const job *, es_share, int),
+                      heads_task *task)
+{
+    es_cpu_head heads[ES_CPU_MAX_LANES];
+    const int together = heads_together(j);
+    const es_attention *a = j->attention;
+    es_slab slab = es_cpu_slab(share, a->n_batch * a->n_head, together);
+    for (int first = 0; first < slab.n; first += together) {
+        const int n = slab.n - first < together ? slab.n - first : together;
+        for (int i = 0; i < n; i++)
+            heads[i] = find(j, share, slab.first + first + i);
+        task(j, heads, n);
+    }
+}
+
+static void attend(const job *j, const es_cpu_head *heads, int n)
+{
+    const es_cpu_kernels *kernels = j->backend->kernels;
+    if (j->backend->bf16)
+        es_cpu_attend_halves(j->backend, heads, n, heads_together(j) > 1);
+    else if (heads_together(j) > 1)
+        kernels->attention_bundle(heads, n);
+    else
+        kernels->attention(heads);
+    for (int h = 0; j->backend->half && h < n; h++)
+        for (int i = 0; i < heads->n_ctx; i++)
+            es_cpu_round(j->backend, heads[h].y + (size_t)i * heads->y_stride,
+                         (size_t)heads->width);
 }
 
 static void attention_part(void *argument, es_share share)
 {
-    const job *j = argument;
-    const es_attention *a = j->attention;
-    es_slab slab = es_cpu_slab(share, a->n_batch * a->n_head, 1);
-    for (int index = slab.first; index < slab.first + slab.n; index++) {
-        es_cpu_head head = head_of(j, share, index);
-        for (int i = 0; j->rows && i < ES_N_ROW_STATISTICS; i++)
-            if (j->rows->array[i] &&
-                es_row_statistic_exists((es_row_statistic)i, a->kind))
-                head.rows[i] = es_cpu_floats(j->rows->array[i]) +
-                               (size_t)index * (size_t)a->n_ctx;
-        j->backend->kernels->attention(&head);
-        for (int i = 0; j->backend->half && i < head.n_ctx; i++)
-            es_cpu_round(j->backend, head.y + (size_t)i * head.y_stride,
-                         (size_t)head.width);
-    }
+    run_heads(argument, share, forward_head, attend);
 }
 
 void es_cpu_attention(es_backend *backend, es_mem *y, es_mem *saved,
@@ -155,32 +277,31 @@ void es_cpu_attention(es_backend *backend, es_mem *y, es_mem *saved,
     job j = {.backend = backend,
              .attention = attention,
              .rows = rows,
-             .qkv = es_cpu_read(qkv),
-             .temperature = es_cpu_read(attention->temperature),
-             .y = es_cpu_floats(y),
+             .qkv = qkv,
+             .log_t = es_cpu_read(attention->log_t),
+             .y = y,
              .saved = es_cpu_floats(saved)};
     es_team_run(backend->team, attention_part, &j);
 }
 
-static void backward_part(void *argument, es_share share)
+static void attend_backward(const job *j, const es_cpu_head *heads, int n)
 {
-    const job *j = argument;
-    const es_attention *a = j->attention;
-    es_slab slab = es_cpu_slab(share, a->n_batch * a->n_head, 1);
-    for (int index = slab.first; index < slab.first + slab.n; index++) {
-        es_cpu_head head = head_of(j, share, index);
-        size_t row = (size_t)index * (size_t)a->n_ctx;
-        head.dq = j->dqkv + (head.q - j->qkv);
-        head.dk = head.dq + a->d_model;
-        head.dv = head.dk + a->d_model;
-        head.dy = j->dy + (head.y - j->y);
-        head.dentropy = j->dentropy ? j->dentropy + row : NULL;
-        head.dt = j->dt ? j->row_sums + row : NULL;
-        j->backend->kernels->attention_backward(&head);
-    }
+    const es_cpu_kernels *kernels = j->backend->kernels;
+    if (j->backend->bf16)
+        es_cpu_attend_halves_backward(j->backend, heads, n,
+                                      heads_together(j) > 1);
+    else if (heads_together(j) > 1)
+        kernels->attention_bundle_backward(heads, n);
+    else
+        kernels->attention_backward(heads);
 }
 
-/* dt = -(1/t) sum over the batch of sum_j dz_j z_j; 0 below the floor. */
+static void backward_part(void *argument, es_share share)
+{
+    run_heads(argument, share, backward_head, attend_backward);
+}
+
+/* dL/dln t = -sum over the batch of sum_j dz_j z_j. */
 static void temperature_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -188,33 +309,32 @@ static void temperature_part(void *argument, es_share share)
     const int n = a->n_head * a->n_ctx;
     es_slab slab = es_cpu_slab(share, n, 16);
     for (int i = slab.first; i < slab.first + slab.n; i++) {
-        float t = j->temperature[i], sum = 0;
+        float sum = 0;
         for (int b = 0; b < a->n_batch; b++)
             sum += j->row_sums[(size_t)b * (size_t)n + (size_t)i];
-        if (!(t <= ES_CPU_MIN_TEMPERATURE))
-            j->dt[i] -= sum / t;
+        j->dlog_t[i] -= sum;
     }
 }
 
-void es_cpu_attention_backward(es_backend *backend, es_mem *dqkv, es_mem *dt,
-                               const es_mem *dy, const es_mem *y,
-                               const es_mem *dentropy, const es_mem *qkv,
-                               const es_mem *saved,
+void es_cpu_attention_backward(es_backend *backend, es_mem *dqkv,
+                               es_mem *dlog_t, const es_mem *dy,
+                               const es_mem *y, const es_mem *dentropy,
+                               const es_mem *qkv, const es_mem *saved,
                                const es_attention *attention)
 {
     job j = {.backend = backend,
              .attention = attention,
-             .qkv = es_cpu_read(qkv),
-             .temperature = es_cpu_read(attention->temperature),
-             .dy = es_cpu_read(dy),
+             .qkv = qkv,
+             .log_t = es_cpu_read(attention->log_t),
+             .dy = dy,
              .dentropy = es_cpu_read(dentropy),
-             .y = (float *)es_cpu_read(y), /* only read in the backward pass */
+             .y = (es_mem *)y, /* only read in the backward pass */
              .saved = (float *)es_cpu_read(saved),
-             .dqkv = es_cpu_floats(dqkv),
+             .dqkv = dqkv,
              .row_sums = backend->row_sums,
-             .dt = es_cpu_floats(dt)};
+             .dlog_t = es_cpu_floats(dlog_t)};
     es_team_run(backend->team, backward_part, &j);
-    if (dt)
+    if (dlog_t)
         es_team_run(backend->team, temperature_part, &j);
 }
 
@@ -259,7 +379,7 @@ static void turn(float *x, const float *turns, int n_rotated, bool back)
 typedef struct rotation {
     const es_backend *backend;
     const es_attention *attention;
-    float *qkv;
+    es_mem *qkv;
     bool back;
 } rotation;
 
@@ -274,12 +394,16 @@ static void rotate_part(void *argument, es_share share)
         const int position = row % a->n_ctx;
         const float *turns =
             j->backend->turns + (ptrdiff_t)position * n_rotated;
-        float *qk = j->qkv + (size_t)row * 3 * (size_t)a->d_model;
+        const size_t at = (size_t)row * 3 * (size_t)a->d_model;
+        const size_t n = 2 * (size_t)a->d_model;
+        float *qk = es_cpu_change(j->backend, share, 0, j->qkv, at, n);
         /* The heads of k follow those of q. */
         for (int h = 0; h < 2 * a->n_head; h++)
             turn(qk + (ptrdiff_t)h * width, turns, n_rotated, j->back);
-        if (!j->back)
-            es_cpu_round(j->backend, qk, 2 * (size_t)a->d_model);
+        if (j->back)
+            es_cpu_close_gradient(j->backend, j->qkv, at, qk, n);
+        else
+            es_cpu_close(j->backend, j->qkv, at, qk, n);
     }
 }
 
@@ -292,6 +416,6 @@ void es_cpu_rotate(es_backend *backend, es_mem *qkv,
     if (backend->n_rotated != n_rotated)
         fill_turns(backend->turns, backend->n_turns, n_rotated);
     backend->n_rotated = n_rotated;
-    rotation j = {backend, attention, es_cpu_floats(qkv), back};
+    rotation j = {backend, attention, qkv, back};
     es_team_run(backend->team, rotate_part, &j);
 }

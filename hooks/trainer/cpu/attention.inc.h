@@ -28,12 +28,12 @@
  *
  * where c = m + 1e-6 is the specification's: the same weights as with s / c,
  * but no row is so small that its powers vanish. All else is one formula. With
- * l = ln u, u' = du/ds, g the gradient of a, w that of the entropy e,
- * <x> = sum a x (which is no mean: the weights may sum to less than 1):
+ * l = ln u, S = sum u, u' = du/ds, g the gradient of a, w that of the entropy
+ * e, which is of the weights b = u / S that sum to one, <x> = sum a x:
  *
  *     1 - sum a = rest / D
- *     e  = -sum a ln a = (sum a) ln D - <l>
- *     ds = u' / D [(g - <g>) - w (l - <l> - (1 - sum a)(ln D - 1))]
+ *     e  = -sum b ln b = ln S - sum b l      0 where nothing has weight
+ *     ds = u' / D [(g - <g>) - w D / S (l - sum b l)]
  *
  * PowerSoftmax's m is constant in the backward pass.
  */
@@ -76,11 +76,14 @@ static inline raw_weight weigh(vec score, vec anchor, int power)
 
 /* What is known of the rows of a tile; one vector a half. */
 typedef struct row_state {
-    vec largest;   /* score */
+    vec largest;   /* score; PowerSoftmax: the largest absolute one */
     vec m, anchor; /* m, and what weigh wants of it */
     vec rest;
     vec sum, divisor; /* of u; D */
     vec moment;       /* sum of u ln u */
+    /* Of the scores themselves: sums of (score - shift) / unit, and of its
+     * square. */
+    vec shift, unit, apart, apart_squares;
 } row_state;
 
 /* From the largest score and the largest absolute one. */
@@ -90,6 +93,7 @@ static inline row_state anchor_rows(vec largest, vec size, int power,
     row_state row = {.largest = largest, .m = largest, .anchor = largest};
     if (power == 0)
         return row;
+    row.largest = size;
     row.m = larger(splat(TINY_SCORE), size);
     row.anchor = splat(1) / row.m;
     if (epsilon > 0) {
@@ -138,6 +142,41 @@ static inline void tile_weigh(float *tile, row_state *row, int n_full,
     row->divisor = row->sum + row->rest;
 }
 
+/* Scores are measured from one of their own, so that those that lie far from 0
+ * do not cancel; PowerSoftmax's, which may be of any size, by the largest. */
+static inline vec open_scores(row_state *row, vec first, int power)
+{
+    row->shift = power ? first : row->m;
+    row->unit = power ? row->m : splat(1);
+    row->apart = row->apart_squares = splat(0);
+    return power ? row->anchor : splat(1);
+}
+
+static void sum_scores(const float *tile, row_state *row, int n_full,
+                       int n_keys, int half, int power)
+{
+    const vec factor = open_scores(row, load(tile + half * LANES), power);
+    for (int j = 0; j < n_keys; j++) {
+        vec x = (load(tile + j * ROWS + half * LANES) - row->shift) * factor;
+        if (j >= n_full)
+            x = choose(visible(j - n_full, half), x, splat(0));
+        row->apart += x;
+        row->apart_squares += x * x;
+    }
+}
+
+static inline vec logit_mean(const row_state *row, vec n_keys)
+{
+    return row->shift + row->unit * (row->apart / n_keys);
+}
+
+static inline vec logit_variance(const row_state *row, vec n_keys)
+{
+    const vec mean = row->apart / n_keys;
+    const vec square = row->apart_squares / n_keys;
+    return row->unit * (row->unit * larger(splat(0), square - mean * mean));
+}
+
 static void store_row(const es_cpu_head *head, es_row_statistic statistic,
                       int first, vec values, int n)
 {
@@ -164,6 +203,34 @@ static void measure_keys(const es_cpu_head *head, const float *tile,
     store_row(head, ES_ROW_TOP, first, top / row->divisor, n);
 }
 
+static inline vec row_entropy(const row_state *row, int power)
+{
+    if (power == 0)
+        return (row->sum * vec_log(row->divisor) - row->moment) / row->divisor;
+    return choose(row->sum == splat(0), row->sum / row->divisor,
+                  vec_log(row->sum) - row->moment / row->sum);
+}
+
+/* Returns the variances: of softmax one that float does not hold is done again
+ * in double. */
+static vec measure_scores(const es_cpu_head *head, const row_state *row,
+                          int first, int n)
+{
+    vec n_keys = splat((float)(first + 1));
+    for (int i = 0; i < LANES; i++)
+        n_keys[i] += (float)i;
+    const vec variance = logit_variance(row, n_keys);
+    store_row(head, ES_ROW_LOGIT_MEAN, first, logit_mean(row, n_keys), n);
+    store_row(head, ES_ROW_LOGIT_VARIANCE, first, variance, n);
+    return variance;
+}
+
+static bool is_huge(const es_cpu_head *head, int i)
+{
+    const float *variance = head->rows[ES_ROW_LOGIT_VARIANCE];
+    return variance && !head->power && !isfinite(variance[i]);
+}
+
 /* Statistics of queries first .. of the tile; rows that are not finite are
  * done again, one by one, by the definition. */
 static void measure_rows(const es_cpu_head *head, const float *tile,
@@ -171,7 +238,7 @@ static void measure_rows(const es_cpu_head *head, const float *tile,
 {
     const int part = n - first < LANES ? n - first : LANES;
     const vec logarithm = vec_log(row->divisor);
-    const vec entropy = (row->sum * logarithm - row->moment) / row->divisor;
+    const vec entropy = row_entropy(row, head->power);
     if (part <= 0)
         return;
     store_row(head, ES_ROW_ENTROPY, first, entropy, part);
@@ -181,11 +248,12 @@ static void measure_rows(const es_cpu_head *head, const float *tile,
     store_row(head, ES_ROW_NONFINITE, first, splat(0), part);
     store_row(head, ES_ROW_MISSING, first, row->rest / row->divisor, part);
     measure_keys(head, tile, row, first, n_keys, part);
-    if (is_zero(
-            spot_nonfinite(spot_nonfinite(splat(0), entropy), row->largest)))
-        return;
-    for (int i = first; i < first + part; i++)
-        if (!isfinite(entropy[i - first]) || !isfinite(row->largest[i - first]))
+    vec odd = spot_nonfinite(spot_nonfinite(splat(0), entropy), row->largest);
+    if (head->rows[ES_ROW_LOGIT_MEAN])
+        odd = spot_nonfinite(odd, measure_scores(head, row, first, part));
+    for (int i = first; !is_zero(odd) && i < first + part; i++)
+        if (!isfinite(entropy[i - first]) ||
+            !isfinite(row->largest[i - first]) || is_huge(head, i))
             es_cpu_measure_row(head, i);
 }
 
@@ -193,9 +261,11 @@ static void measure_rows(const es_cpu_head *head, const float *tile,
 
 static inline void weigh_half(float *tile, row_state *row, int n_full,
                               int n_keys, int half, int power, float epsilon,
-                              bool measure)
+                              bool measure, bool of_scores)
 {
     *row = open_tile(tile, n_full, n_keys, half, power, epsilon);
+    if (measure && of_scores)
+        sum_scores(tile, row, n_full, n_keys, half, power);
     tile_weigh(tile, row, n_full, n_keys, half, power, measure);
 }
 
@@ -207,16 +277,19 @@ static void weigh_block(const es_cpu_head *head, workspace *w, row_state row[2],
     const int power = head->power;
     const float epsilon = head->epsilon;
     const bool measure = head->rows[ES_ROW_ENTROPY];
+    const bool of_scores = head->rows[ES_ROW_LOGIT_MEAN];
     for (int half = 0; half < 2; half++) {
         row_state *to = &row[half];
         if (power == 0 && measure)
-            weigh_half(w->tile, to, first, n_keys, half, 0, 0, true);
+            weigh_half(w->tile, to, first, n_keys, half, 0, 0, true, of_scores);
         else if (power == 0)
-            weigh_half(w->tile, to, first, n_keys, half, 0, 0, false);
+            weigh_half(w->tile, to, first, n_keys, half, 0, 0, false, false);
         else if (measure)
-            weigh_half(w->tile, to, first, n_keys, half, power, epsilon, true);
+            weigh_half(w->tile, to, first, n_keys, half, power, epsilon, true,
+                       of_scores);
         else
-            weigh_half(w->tile, to, first, n_keys, half, power, epsilon, false);
+            weigh_half(w->tile, to, first, n_keys, half, power, epsilon, false,
+                       false);
     }
 }
 
@@ -278,55 +351,90 @@ typedef struct row_gradient {
     vec inverse;   /* 1 / D */
     vec steepness; /* what slope is multiplied with; PowerSoftmax */
     vec mean_g;    /* what g is compared with */
-    vec weight;    /* w, dL/de */
+    vec weight;    /* w, dL/de; PowerSoftmax: w / S, */
+    vec center;    /* and sum b l */
     vec scale;     /* of q . k */
 } row_gradient;
 
 /* Adds the part of the entropies: g becomes g - w l; scores in the tile. Its
  * mean is taken anew from the weights. Under a small temperature a row is
  * often one weight of 1; its g - <g> then is exactly 0, which dy . y, summed
- * in another order, is not, and 1/t would make something of what is left. */
-static inline void tile_add_entropy(const float *tile, float *dtile,
+ * in another order, is not, and 1/t would make something of what is left.
+ * Scores become weights, and l, if anything wants it, goes to
+ * `logs`. */
+static inline void tile_add_entropy(float *tile, float *dtile, float *logs,
                                     row_gradient *row, int n_full, int n_keys,
-                                    int half, int power)
+                                    int half)
 {
-    vec sum = splat(0), mean = splat(0);
+    vec mean = splat(0);
     for (int j = 0; j < n_keys; j++) {
-        const float *s_at = tile + j * ROWS + half * LANES;
+        float *s_at = tile + j * ROWS + half * LANES;
         float *g_at = dtile + j * ROWS + half * LANES;
-        raw_weight w = weigh(load(s_at), row->anchor, power);
+        raw_weight w = weigh(load(s_at), row->anchor, 0);
         vec g = load(g_at) - row->weight * w.log;
         vec a = w.u * row->inverse, more = a * g;
         if (j >= n_full) {
             ivec seen = visible(j - n_full, half);
-            a = choose(seen, a, splat(0));
             more = choose(seen, more, splat(0));
         }
-        sum += a;
         mean += more;
         store(g_at, g);
+        store(s_at, a);
+        if (logs)
+            store(logs + j * ROWS + half * LANES, w.log);
     }
-    if (power)
-        mean +=
-            row->weight * (splat(1) - sum) * (vec_log(row->inverse) + splat(1));
     row->mean_g = mean;
+}
+
+/* The same of PowerSoftmax, whose entropy is of weights u / S: S and the mean
+ * of l take a pass, and g stays as it is, beside which D / S may be large. */
+static inline void open_power_entropy(const float *tile, row_gradient *row,
+                                      int n_full, int n_keys, int half,
+                                      int power)
+{
+    vec sum = splat(0), moment = splat(0);
+    for (int j = 0; j < n_keys; j++) {
+        raw_weight w =
+            weigh(load(tile + j * ROWS + half * LANES), row->anchor, power);
+        vec u = w.u, more = u * w.log;
+        if (j >= n_full) {
+            ivec seen = visible(j - n_full, half);
+            u = choose(seen, u, splat(0));
+            more = choose(seen, more, splat(0));
+        }
+        sum += u;
+        moment += more;
+    }
+    row->weight = choose(sum == splat(0), splat(0), row->weight / sum);
+    row->center = choose(sum == splat(0), splat(0), moment / sum);
 }
 
 /* tile: scores become weights; dtile: g becomes ds times scale, the gradient
  * of q . k. Returns sum ds s of softmax, where s may be shifted by the row's
- * maximum since the ds of a row sum to 0. */
-static inline vec tile_gradient(float *tile, float *dtile,
+ * maximum since the ds of a row sum to 0. `entropy`: after tile_add_entropy or
+ * open_power_entropy. */
+static inline vec tile_gradient(float *tile, float *dtile, const float *logs,
                                 const row_gradient *row, int n_full, int n_keys,
-                                int half, int power)
+                                int half, int power, bool entropy)
 {
+    const bool weighed = entropy && power == 0;
     vec dot = splat(0);
     for (int j = 0; j < n_keys; j++) {
         float *s_at = tile + j * ROWS + half * LANES;
         float *g_at = dtile + j * ROWS + half * LANES;
-        raw_weight w = weigh(load(s_at), row->anchor, power);
-        vec a = w.u * row->inverse;
-        vec ds =
-            (power ? w.slope * row->steepness : a) * (load(g_at) - row->mean_g);
+        raw_weight w = {.log = splat(0)};
+        vec a = load(s_at);
+        if (weighed && logs)
+            w.log = load(logs + j * ROWS + half * LANES);
+        if (!weighed) {
+            w = weigh(a, row->anchor, power);
+            a = w.u * row->inverse;
+        }
+        vec ds = (power ? row->inverse : a) * (load(g_at) - row->mean_g);
+        if (power && entropy)
+            ds -= row->weight * (w.log - row->center);
+        if (power)
+            ds *= w.slope * row->steepness;
         if (j >= n_full) {
             ivec seen = visible(j - n_full, half);
             a = choose(seen, a, splat(0));
@@ -359,18 +467,21 @@ static row_gradient open_rows(const es_cpu_head *head, const float *mean_g,
                         .mean_g = load(mean_g)};
     if (head->power) {
         row.anchor = splat(1) / larger(splat(TINY_SCORE), row.anchor);
-        row.steepness = splat((float)head->power) * row.anchor * row.inverse;
+        row.steepness = splat((float)head->power) * row.anchor;
     }
     return row;
 }
 
-static inline vec row_gradients(workspace *w, row_gradient *row, int n_full,
-                                int n_keys, int half, int power,
+static inline vec row_gradients(workspace *w, row_gradient *row, float *logs,
+                                int n_full, int n_keys, int half, int power,
                                 bool two_passes)
 {
-    if (two_passes)
-        tile_add_entropy(w->tile, w->dtile, row, n_full, n_keys, half, power);
-    return tile_gradient(w->tile, w->dtile, row, n_full, n_keys, half, power);
+    if (two_passes && power)
+        open_power_entropy(w->tile, row, n_full, n_keys, half, power);
+    else if (two_passes)
+        tile_add_entropy(w->tile, w->dtile, logs, row, n_full, n_keys, half);
+    return tile_gradient(w->tile, w->dtile, logs, row, n_full, n_keys, half,
+                         power, two_passes);
 }
 
 static void gradient_half(const es_cpu_head *head, workspace *w,
@@ -381,12 +492,15 @@ static void gradient_half(const es_cpu_head *head, workspace *w,
     row_gradient row = open_rows(head, mean_g + half * LANES,
                                  first + half * LANES, n - half * LANES);
     row.scale = load(w->scale + half * LANES);
-    if (head->power == 0)
-        dot = row_gradients(w, &row, first, n_keys, half, 0,
-                            head->dentropy || head->dt);
-    else
-        row_gradients(w, &row, first, n_keys, half, head->power,
+    if (head->power)
+        row_gradients(w, &row, NULL, first, n_keys, half, head->power,
                       head->dentropy);
+    else if (head->dt)
+        dot = row_gradients(w, &row, w->logs, first, n_keys, half, 0, true);
+    else if (head->dentropy)
+        row_gradients(w, &row, NULL, first, n_keys, half, 0, true);
+    else
+        row_gradients(w, &row, NULL, first, n_keys, half, 0, false);
     for (int i = 0; head->dt && i < LANES && half * LANES + i < n; i++)
         head->dt[first + half * LANES + i] = dot[i];
 }

@@ -1,6 +1,6 @@
 /* The CPU back-end: a team of threads, each with slabs of its own, and
- * single-threaded OpenBLAS inside them. */
-#include "hooks/trainer/cpu/cpu.h"
+ * single-threaded products inside them. */
+#include "hooks/trainer/cpu/activations.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/processor.h"
@@ -12,14 +12,18 @@
 
 #define ALIGNMENT 64
 
-static es_status open_backend(es_backend **out, int n_threads)
+static es_status open_as(es_backend **out, int n_threads, bool bf16)
 {
     *out = NULL;
+    es_products_choice choice;
     es_backend *backend = calloc(1, sizeof *backend);
     if (!backend)
         return es_fail(ES_ENOMEM, "out of memory for the CPU back-end");
     backend->n_threads = n_threads > 0 ? n_threads : es_count_processors();
+    backend->bf16 = bf16;
+    backend->tiles = bf16 ? es_cpu_tiles_choose() : NULL;
     backend->kernels = es_cpu_kernels_choose();
+    backend->products = es_products_used(&choice);
     es_status status = es_team_new(&backend->team, backend->n_threads);
     if (status != ES_OK) {
         free(backend);
@@ -30,6 +34,16 @@ static es_status open_backend(es_backend **out, int n_threads)
     return ES_OK;
 }
 
+static es_status open_backend(es_backend **out, int n_threads)
+{
+    return open_as(out, n_threads, false);
+}
+
+static es_status open_bf16(es_backend **out, int n_threads)
+{
+    return open_as(out, n_threads, true);
+}
+
 static void close_backend(es_backend *backend)
 {
     if (!backend)
@@ -38,6 +52,10 @@ static void close_backend(es_backend *backend)
     free(backend->scratch);
     free(backend->row_sums);
     free(backend->turns);
+    es_cpu_drop_copies(backend);
+    free(backend->panels);
+    free(backend->sums);
+    free(backend->viewed);
     free(backend);
 }
 
@@ -49,6 +67,11 @@ static void emulate_fp16(es_backend *backend)
 static int n_threads(const es_backend *backend)
 {
     return backend->n_threads;
+}
+
+static es_status status_of(es_backend *backend)
+{
+    return backend->products->status();
 }
 
 /* More than the machine has would be granted, and the process killed when it
@@ -72,13 +95,16 @@ static void *reserve_bytes(size_t bytes)
     return memory;
 }
 
+void *es_cpu_reserve(size_t n, size_t size)
+{
+    size_t bytes;
+    return es_size_mul(&bytes, n, size) ? reserve_bytes(bytes) : NULL;
+}
+
 /* Grows *array to at least n floats; what it held is lost. */
 static es_status grow(float **array, size_t n)
 {
-    float *larger = NULL;
-    size_t bytes;
-    if (es_size_mul(&bytes, n, sizeof *larger))
-        larger = reserve_bytes(bytes);
+    float *larger = es_cpu_reserve(n, sizeof *larger);
     if (!larger)
         return es_fail(ES_ENOMEM, "out of memory: %zu MiB of working memory",
                        n >> 18);
@@ -87,12 +113,29 @@ static es_status grow(float **array, size_t n)
     return ES_OK;
 }
 
+/* What activations in bf16 need beside what float32 does. */
+static es_status prepare_bf16(es_backend *backend, const es_extents *largest)
+{
+    const size_t n = (size_t)backend->n_threads;
+    size_t size = (size_t)largest->width, total;
+    size = size > ES_CPU_LEAST_PANEL ? size : ES_CPU_LEAST_PANEL;
+    backend->panel_size = (size + 15) / 16 * 16;
+    if (!es_size_mul(&total, backend->panel_size, n * ES_CPU_N_PANELS))
+        total = SIZE_MAX;
+    es_status status = grow(&backend->panels, total);
+    return status == ES_OK ? grow(&backend->sums, n * ES_PRODUCT_SCRATCH)
+                           : status;
+}
+
 static es_status prepare(es_backend *backend, const es_extents *largest)
 {
     size_t size = es_cpu_attention_scratch(backend, largest), total;
     /* Two doubles and two floats for each column: normed.c. */
     size_t norms = 6 * (size_t)largest->width;
-    size = (size > norms ? size : norms) + ALIGNMENT;
+    size = size > norms ? size : norms;
+    /* A head's rows, twice: details.c. */
+    const size_t rows = 2 * (size_t)largest->n_rows;
+    size = (size > rows ? size : rows) + ALIGNMENT;
     size = size / ALIGNMENT * ALIGNMENT;
     if (!es_size_mul(&total, size, (size_t)backend->n_threads))
         total = SIZE_MAX;
@@ -100,9 +143,10 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
     if ((status = grow(&backend->scratch, total)) < 0 ||
         (status = grow(&backend->row_sums, (size_t)largest->n_rows *
                                                (size_t)largest->n_head)) < 0 ||
-        (status = grow(&backend->turns,
-                       (size_t)largest->n_ctx *
-                           (size_t)es_cpu_n_rotated(largest->head_width))) < 0)
+        (status = grow(&backend->turns, (size_t)largest->n_ctx *
+                                            (size_t)es_cpu_n_rotated(
+                                                largest->head_width))) < 0 ||
+        (backend->bf16 && (status = prepare_bf16(backend, largest)) < 0))
         return status;
     backend->n_turns = largest->n_ctx;
     backend->n_rotated = 0;
@@ -162,24 +206,36 @@ static void load_bytes(es_backend *backend, void *out, const es_mem *in,
 
 static const float *view(es_backend *backend, const es_mem *in, size_t n)
 {
-    (void)backend;
-    (void)n;
-    return es_cpu_read(in);
+    if (!backend->bf16)
+        return es_cpu_read(in);
+    if (n > backend->n_viewed) {
+        float *larger = es_resize(backend->viewed, n, sizeof *larger);
+        if (!larger)
+            return NULL;
+        backend->viewed = larger;
+        backend->n_viewed = n;
+    }
+    backend->kernels->widen(backend->viewed, es_cpu_halves(in), n);
+    return backend->viewed;
 }
 
 #define ENTRY(name) .name = es_cpu_##name,
 
-const es_ops es_cpu_ops = {.name = "cpu",
-                           .activation_size = sizeof(float),
+/* What no precision changes. */
+#define COMMON                                                                 \
+    .name = "cpu", .close = close_backend, .n_threads = n_threads,             \
+    .status = status_of, .prepare = prepare, .reserve = reserve,               \
+    .release = release, .zero = zero, .store = store_bytes,                    \
+    .load = load_bytes, .view = view, .details = &es_cpu_details,              \
+    ES_CPU_OPERATIONS(ENTRY)
+
+const es_ops es_cpu_ops = {.activation_size = sizeof(float),
                            .open = open_backend,
-                           .close = close_backend,
-                           .n_threads = n_threads,
                            .emulate_fp16 = emulate_fp16,
-                           .prepare = prepare,
-                           .reserve = reserve,
-                           .release = release,
-                           .zero = zero,
-                           .store = store_bytes,
-                           .load = load_bytes,
-                           .view = view,
-                           ES_CPU_OPERATIONS(ENTRY)};
+                           COMMON};
+
+const es_ops es_cpu_bf16_ops = {.activation_size = sizeof(es_bfloat),
+                                .open = open_bf16,
+                                .keep = es_cpu_keep,
+                                .refresh = es_cpu_refresh,
+                                COMMON};

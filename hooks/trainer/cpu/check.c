@@ -8,7 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { T = 37, D = 5, WIDTH = 3 * D, N = T * WIDTH, SCRATCH = 1 << 14 };
+enum { T = 37, D = 5, WIDTH = 3 * D, N = T * WIDTH, SCRATCH = 1 << 15 };
+
+/* Narrow heads, which go together. */
+enum { NARROW = 4, N_HEADS = 3, BUNDLE_SCRATCH = 1 << 16 };
+
+typedef struct bundle_results {
+    float y[T * NARROW], dqkv[T * 3 * NARROW], saved[2 * T], dt[T];
+    float rows[ES_N_ROW_STATISTICS][T];
+} bundle_results;
 
 /* What one set of kernels makes of the problem. */
 typedef struct results {
@@ -19,15 +27,19 @@ typedef struct results {
         float y[T * D], dqkv[N], saved[2 * T], dt[T];
         float rows[ES_N_ROW_STATISTICS][T];
     } attention[4];
-    float half[2][N];
+    bundle_results bundle[4][N_HEADS];
+    float half[2][N], bf16[N], dropped[N];
+    float gated[N], open[N], dgate[N];
     float param[N], moment1[N], moment2[N], squares;
     float scaled[N], outer[N], along[T], columns[2 * WIDTH], length;
+    float moments[7], update[2], gram[D * D];
 } results;
 
 typedef struct problem {
-    float x[N], weight[WIDTH], bias[WIDTH], temperature[T];
+    float x[N], weight[WIDTH], bias[WIDTH], log_t[T];
     int32_t targets[T];
     float scratch[SCRATCH];
+    float bundle_scratch[BUNDLE_SCRATCH];
 } problem;
 
 /* Any numbers will do; these fill [-3, 3] evenly. */
@@ -41,7 +53,7 @@ static void draw(problem *p)
     }
     for (int i = 0; i < T; i++) {
         p->targets[i] = i * 11 % WIDTH;
-        p->temperature[i] = 1 + (float)(i * 7 % 5) / 10;
+        p->log_t[i] = (float)(i * 7 % 5) / 10;
     }
 }
 
@@ -59,8 +71,8 @@ static void run_acts(results *r, const problem *p, const es_cpu_kernels *k)
 
 static void run_rows(results *r, const problem *p, const es_cpu_kernels *k)
 {
-    k->layer_norm(r->norm, r->mean, r->rstd, p->x, p->weight, p->bias, T,
-                  WIDTH);
+    k->layer_norm(r->norm, r->mean, r->rstd, p->x, p->weight, p->bias, T, WIDTH,
+                  1e-5f);
     k->layer_norm_backward(r->dx, r->sums, r->sums + WIDTH, r->norm, p->x,
                            r->mean, r->rstd, p->weight, T, WIDTH);
     memcpy(r->dlogits, p->x, sizeof p->x);
@@ -84,7 +96,7 @@ static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
         .k = p->x + D,
         .v = p->x + 2 * D,
         .scale = 0.5f,
-        .temperature = power ? NULL : p->temperature,
+        .log_t = power ? NULL : p->log_t,
         .y = r->attention[which].y,
         .saved = r->attention[which].saved,
         .power = power,
@@ -105,6 +117,43 @@ static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
     k->attention_backward(&head);
 }
 
+/* The same of narrow heads that go together, each in rows of 3 NARROW. */
+static void run_bundle(results *r, problem *p, const es_cpu_kernels *k,
+                       int power, bool entropy)
+{
+    const int which = (power > 0 ? 2 : 0) + entropy;
+    es_cpu_head heads[N_HEADS];
+    for (int h = 0; h < N_HEADS; h++) {
+        bundle_results *to = &r->bundle[which][h];
+        heads[h] = (es_cpu_head){.n_ctx = T,
+                                 .width = NARROW,
+                                 .stride = 3 * NARROW,
+                                 .y_stride = NARROW,
+                                 .q = p->x + h,
+                                 .k = p->x + h + NARROW,
+                                 .v = p->x + h + 2 * NARROW,
+                                 .scale = 0.5f,
+                                 .log_t = power ? NULL : p->log_t,
+                                 .y = to->y,
+                                 .saved = to->saved,
+                                 .power = power,
+                                 .epsilon = 0.25f,
+                                 .dy = to->y,
+                                 .dentropy = entropy ? p->x : NULL,
+                                 .dq = to->dqkv,
+                                 .dk = to->dqkv + NARROW,
+                                 .dv = to->dqkv + 2 * NARROW,
+                                 .dt = power ? NULL : to->dt,
+                                 .scratch = p->bundle_scratch};
+        for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+            if (es_row_statistic_exists((es_row_statistic)i,
+                                        power ? ES_POWER_SOFTMAX : ES_SOFTMAX))
+                heads[h].rows[i] = to->rows[i];
+    }
+    k->attention_bundle(heads, N_HEADS);
+    k->attention_bundle_backward(heads, N_HEADS);
+}
+
 /* Normal numbers, and subnormal ones made large again. */
 static void run_half(results *r, const problem *p, const es_cpu_kernels *k)
 {
@@ -119,6 +168,27 @@ static void run_half(results *r, const problem *p, const es_cpu_kernels *k)
         r->half[1][i] /= down;
 }
 
+static void run_bf16(results *r, const problem *p, const es_cpu_kernels *k)
+{
+    es_bfloat halves[N];
+    k->narrow(halves, p->x, N);
+    k->widen(r->bf16, halves, N);
+}
+
+static void run_dropout(results *r, const problem *p, const es_cpu_kernels *k)
+{
+    const es_dropout how = {.rate = 0.3f, .seed = 5, .place = 7};
+    const es_drop_mask mask = es_drop_mask_of(&how, 11);
+    k->drop(r->dropped, p->x, p->x, 64, N, &mask);
+}
+
+static void run_gate(results *r, const problem *p, const es_cpu_kernels *k)
+{
+    k->gate(r->gated, p->x + 2, p->x, N - 2);
+    memcpy(r->dgate, p->x, sizeof p->x);
+    k->gate_backward(r->open, r->dgate, p->x + 1, p->x + 2, N - 2);
+}
+
 static void run_update(results *r, const problem *p, const es_cpu_kernels *k)
 {
     const es_adamw how = {0.9f, 0.99f, 1e-3f, 0.1f};
@@ -129,6 +199,23 @@ static void run_update(results *r, const problem *p, const es_cpu_kernels *k)
     memcpy(r->param, p->x, sizeof p->x);
     k->adamw(r->param, r->moment1, r->moment2, p->x, N, &how, &control);
     r->squares = (float)k->dot(p->x, p->x, N);
+}
+
+static void run_details(results *r, const problem *p, const es_cpu_kernels *k)
+{
+    const es_adamw how = {0.9f, 0.99f, 1e-3f, 0.1f};
+    const es_control control = {
+        .lr = 0.1f, .correction1 = 0.1f, .correction2 = 0.01f};
+    double moments[7] = {0}, update[2] = {0}, gram[D * D] = {0};
+    k->add_moments(moments, p->x, p->x + 1, 0.5f, N - 1);
+    k->add_update(update, p->x, r->moment1, r->moment2, N, &how, &control);
+    k->add_gram(gram, p->x, T, D, WIDTH);
+    for (int i = 0; i < 7; i++)
+        r->moments[i] = (float)moments[i];
+    for (int i = 0; i < 2; i++)
+        r->update[i] = (float)update[i];
+    for (int i = 0; i < D * D; i++)
+        r->gram[i] = (float)gram[i];
 }
 
 static void run_columns(results *r, const problem *p, const es_cpu_kernels *k)
@@ -149,16 +236,23 @@ static void run_columns(results *r, const problem *p, const es_cpu_kernels *k)
 static results *run(problem *p, const es_cpu_kernels *k)
 {
     results *r = calloc(1, sizeof *r);
-    if (!r || k->attention_scratch(T, D) > SCRATCH) {
+    if (!r || k->attention_scratch(T, D) > SCRATCH ||
+        k->attention_scratch(T, NARROW) > BUNDLE_SCRATCH) {
         free(r);
         return NULL;
     }
     run_acts(r, p, k);
     run_rows(r, p, k);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         run_attention(r, p, k, i < 2 ? 0 : 6, i % 2);
+        run_bundle(r, p, k, i < 2 ? 0 : 6, i % 2);
+    }
     run_half(r, p, k);
+    run_bf16(r, p, k);
+    run_dropout(r, p, k);
+    run_gate(r, p, k);
     run_update(r, p, k);
+    run_details(r, p, k);
     run_columns(r, p, k);
     return r;
 }
@@ -199,6 +293,109 @@ static const es_cpu_kernels *find_kernels(void)
         return &es_cpu_kernels_avx2;
     return &es_cpu_kernels_plain;
 }
+
+/* --- matrix units --------------------------------------------------------- */
+
+/* What a head in bf16 comes to: outputs and gradients in bf16, the rest as the
+ * plain kernels have it. */
+typedef struct half_results {
+    es_bfloat qkv[N], y[T * D], dqkv[N];
+    float saved[2 * T], dt[T], rows[ES_N_ROW_STATISTICS][T];
+} half_results;
+
+/* Widens the problem's numbers to what bf16 keeps of them, and runs both on
+ * them: the tiles into `halves`, the plain kernels into `floats`. */
+static bool run_tiles(half_results *halves, results *floats, problem *p,
+                      const es_cpu_tiles *tiles)
+{
+    const es_cpu_kernels *plain = &es_cpu_kernels_plain;
+    const es_cpu_half_head in = {.q = halves->qkv,
+                                 .k = halves->qkv + D,
+                                 .v = halves->qkv + 2 * D,
+                                 .dy = halves->y,
+                                 .y = halves->y,
+                                 .dq = halves->dqkv,
+                                 .dk = halves->dqkv + D,
+                                 .dv = halves->dqkv + 2 * D,
+                                 .stride = WIDTH,
+                                 .y_stride = D};
+    plain->narrow(halves->qkv, p->x, N);
+    plain->widen(p->x, halves->qkv, N);
+    run_attention(floats, p, plain, 0, true);
+    es_cpu_head head = {.n_ctx = T,
+                        .width = D,
+                        .scale = 0.5f,
+                        .log_t = p->log_t,
+                        .saved = halves->saved,
+                        .dentropy = p->x,
+                        .dt = halves->dt,
+                        .scratch = p->scratch,
+                        .halves = in};
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        if (es_row_statistic_exists((es_row_statistic)i, ES_SOFTMAX))
+            head.rows[i] = halves->rows[i];
+    return tiles->attention(&head) && tiles->attention_backward(&head);
+}
+
+/* Within so much of the largest number: outputs and gradients, which come of
+ * rounded ones. */
+static bool are_near(const float *x, const float *y, int n)
+{
+    float largest = 0;
+    for (int i = 0; i < n; i++)
+        largest = fmaxf(largest, fabsf(y[i]));
+    for (int i = 0; i < n; i++)
+        if (!(fabsf(x[i] - y[i]) <= 0.03f * largest))
+            return false;
+    return true;
+}
+
+static bool agree(const half_results *halves, const results *floats)
+{
+    const float *rows = &halves->rows[0][0];
+    const float *want = &floats->attention[1].rows[0][0];
+    float y[T * D], dqkv[N];
+    es_cpu_kernels_plain.widen(y, halves->y, T * D);
+    es_cpu_kernels_plain.widen(dqkv, halves->dqkv, N);
+    for (int i = 0; i < ES_N_ROW_STATISTICS * T; i++)
+        if (!(fabsf(rows[i] - want[i]) <= 1e-4f * (1 + fabsf(want[i]))))
+            return false;
+    return are_near(y, floats->attention[1].y, T * D) &&
+           are_near(dqkv, floats->attention[1].dqkv, N) &&
+           are_near(halves->dt, floats->attention[1].dt, T);
+}
+
+static const es_cpu_tiles *find_tiles(void)
+{
+    const es_cpu_tiles *tiles = &es_cpu_tiles_amx;
+    if (!tiles->name || !es_vectors_supported(ES_VECTORS_AMX) ||
+        tiles->scratch(T, D) > SCRATCH)
+        return NULL;
+    problem *p = calloc(1, sizeof *p);
+    half_results *halves = calloc(1, sizeof *halves);
+    results *floats = calloc(1, sizeof *floats);
+    if (p)
+        draw(p);
+    const bool good = p && halves && floats &&
+                      run_tiles(halves, floats, p, tiles) &&
+                      agree(halves, floats);
+    free(p);
+    free(halves);
+    free(floats);
+    return good ? tiles : NULL;
+}
+
+const es_cpu_tiles *es_cpu_tiles_choose(void)
+{
+    static _Atomic(const es_cpu_tiles *) chosen;
+    static _Atomic bool is_chosen;
+    if (!is_chosen)
+        chosen = find_tiles();
+    is_chosen = true;
+    return chosen;
+}
+
+/* --- the kernels ---------------------------------------------------------- */
 
 const es_cpu_kernels *es_cpu_kernels_choose(void)
 {

@@ -3,20 +3,35 @@
 #define ES_CPU_H
 
 #include "hooks/trainer/cpu/kernels.h"
+#include "hooks/trainer/cpu/products.h"
 #include "hooks/trainer/cpu/team.h"
 #include "hooks/trainer/model/ops.h"
+
+/** Weights as products read them: copies.c. */
+typedef struct es_cpu_copies es_cpu_copies;
 
 struct es_backend {
     es_team *team;
     int n_threads;
     bool half; /* forward operations write what fp16 could keep */
+    bool bf16; /* activations are bfloat16, else float32 */
     const es_cpu_kernels *kernels;
+    const es_products *products;
     float *scratch; /* (n_threads, scratch_size) */
     size_t scratch_size;
     float *row_sums; /* one for each attention row */
     float *turns;    /* (n_turns, n_rotated) of rotary positions */
     int n_turns;     /* positions that it has capacity for */
     int n_rotated;   /* 0: nothing in turns yet */
+
+    /* Of bf16. */
+    float *panels; /* (n_threads, ES_CPU_N_PANELS, panel_size) */
+    size_t panel_size;
+    float *sums;               /* (n_threads, ES_PRODUCT_SCRATCH) of products */
+    es_cpu_copies *copies;     /* of weights */
+    const es_cpu_tiles *tiles; /* NULL: none */
+    float *viewed;             /* (n_viewed) what the host reads */
+    size_t n_viewed;
 };
 
 /** On this back-end memory is plain floats; NULL stays NULL. */
@@ -72,6 +87,10 @@ static inline float *es_cpu_scratch(const es_backend *backend, es_share share)
     return backend->scratch + (size_t)share.thread * backend->scratch_size;
 }
 
+/** The back-end in bf16: activations and operands of products are bfloat16,
+ *  all else is float32 as in es_cpu_ops. */
+extern const es_ops es_cpu_bf16_ops;
+
 /** The operations of ops.h: of linear.c, attention.c, rows.c, residual.c,
  *  normed.c, update.c. */
 #define ES_CPU_OPERATIONS(OPERATION)                                           \
@@ -89,8 +108,14 @@ static inline float *es_cpu_scratch(const es_backend *backend, es_share share)
     OPERATION(layer_norm_backward)                                             \
     OPERATION(cross_entropy)                                                   \
     OPERATION(cross_entropy_backward)                                          \
+    OPERATION(gate)                                                            \
+    OPERATION(gate_backward)                                                   \
+    OPERATION(largest_logits)                                                  \
+    OPERATION(qk_factors)                                                      \
+    OPERATION(scale_heads)                                                     \
     OPERATION(combine)                                                         \
     OPERATION(combine_backward)                                                \
+    OPERATION(dropout)                                                         \
     OPERATION(entropy_penalty)                                                 \
     OPERATION(weight_norm)                                                     \
     OPERATION(weight_norm_backward)                                            \
@@ -107,6 +132,40 @@ static inline float *es_cpu_scratch(const es_backend *backend, es_share share)
 #define ES_CPU_DECLARE(name) __typeof__(*((es_ops *)NULL)->name) es_cpu_##name;
 ES_CPU_OPERATIONS(ES_CPU_DECLARE)
 
+/** details.c. */
+extern const es_detail_ops es_cpu_details;
+
+/** Bytes of an activation. */
+static inline size_t es_cpu_act_size(const es_backend *backend)
+{
+    return backend->bf16 ? sizeof(es_bfloat) : sizeof(float);
+}
+
+/** Zeroed memory for n of `size` bytes, aligned to 64 bytes, of free(); NULL
+ *  if there is none. */
+void *es_cpu_reserve(size_t n, size_t size);
+
+/** Weights in bf16, as they lie; NULL if they have not been kept. */
+const es_bfloat *es_cpu_copy_of(const es_backend *backend,
+                                const es_mem *weights);
+
+/** es_ops' keep and refresh of bf16, and what ends them all. */
+es_status es_cpu_keep(es_backend *backend, const es_mem *weights,
+                      size_t n) ES_MUST_USE;
+void es_cpu_refresh(es_backend *backend, const es_mem *weights, size_t n);
+void es_cpu_drop_copies(es_backend *backend);
+
+/** attention_bf16.c: attention of heads in bf16, of `halves`: of one, by
+ *  matrix units where there are some, or of a bundle of n. Copies in float32
+ * lie in the first one's scratch, behind that of the kernels: so many floats.
+ */
+void es_cpu_attend_halves(const es_backend *backend, const es_cpu_head *heads,
+                          int n, bool bundled);
+void es_cpu_attend_halves_backward(const es_backend *backend,
+                                   const es_cpu_head *heads, int n,
+                                   bool bundled);
+size_t es_cpu_halves_scratch(int n_ctx, int width, int n);
+
 /** Floats of scratch that attention needs, each thread. */
 size_t es_cpu_attention_scratch(const es_backend *backend,
                                 const es_extents *largest);
@@ -122,8 +181,9 @@ static inline float es_cpu_loss_scale(const es_mem *control)
                    : 1;
 }
 
-/** x . y, over pieces that do not depend on the number of threads. */
-double es_cpu_dot(es_backend *backend, const float *x, const float *y,
+/** x . y of activations, over pieces that do not depend on the number of
+ *  threads. */
+double es_cpu_dot(es_backend *backend, const es_mem *x, const es_mem *y,
                   size_t n);
 
 #endif

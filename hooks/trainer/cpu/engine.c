@@ -3,81 +3,126 @@
 #include "hooks/trainer/cpu/engine.h"
 
 #include "analyzer/base/text.h"
-#include "hooks/trainer/cpu/kernels.h"
+#include "hooks/trainer/cpu/products.h"
 
-#include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define VARIABLE "OPENBLAS_CORETYPE"
+#define OPENBLAS "OPENBLAS_CORETYPE"
+#define ONEDNN "ONEDNN_MAX_CPU_ISA"
 
 static const char *const vector_names[] = {[ES_VECTORS_PLAIN] = "not AVX2",
                                            [ES_VECTORS_AVX2] = "AVX2",
-                                           [ES_VECTORS_AVX512] = "AVX-512"};
+                                           [ES_VECTORS_AVX512] = "AVX-512",
+                                           [ES_VECTORS_AMX] = "AMX"};
 
-/* OpenBLAS' names for its x86-64 kernels, up to 0.3.30. What is not here is of
- * another architecture or newer, and not judged. */
+/* OpenBLAS' names for its x86-64 kernels, up to 0.3.30, and oneDNN's. What is
+ * not here is of another architecture or newer, and not judged. */
 static const struct {
-    const char *core;
+    const char *kernels;
     es_vectors vectors;
-} cores[] = {
-    {"Prescott", ES_VECTORS_PLAIN},     {"Core2", ES_VECTORS_PLAIN},
-    {"Penryn", ES_VECTORS_PLAIN},       {"Dunnington", ES_VECTORS_PLAIN},
-    {"Nehalem", ES_VECTORS_PLAIN},      {"Atom", ES_VECTORS_PLAIN},
-    {"Athlon", ES_VECTORS_PLAIN},       {"Opteron", ES_VECTORS_PLAIN},
-    {"Opteron_SSE3", ES_VECTORS_PLAIN}, {"Barcelona", ES_VECTORS_PLAIN},
-    {"Bobcat", ES_VECTORS_PLAIN},       {"Nano", ES_VECTORS_PLAIN},
-    {"Sandybridge", ES_VECTORS_PLAIN},  {"Bulldozer", ES_VECTORS_PLAIN},
-    {"Piledriver", ES_VECTORS_PLAIN},   {"Steamroller", ES_VECTORS_PLAIN},
-    {"Haswell", ES_VECTORS_AVX2},       {"Zen", ES_VECTORS_AVX2},
-    {"Excavator", ES_VECTORS_AVX2},     {"SkylakeX", ES_VECTORS_AVX512},
-    {"Cooperlake", ES_VECTORS_AVX512},  {"SapphireRapids", ES_VECTORS_AVX512},
+} known[] = {
+    {"Prescott", ES_VECTORS_PLAIN},
+    {"Core2", ES_VECTORS_PLAIN},
+    {"Penryn", ES_VECTORS_PLAIN},
+    {"Dunnington", ES_VECTORS_PLAIN},
+    {"Nehalem", ES_VECTORS_PLAIN},
+    {"Atom", ES_VECTORS_PLAIN},
+    {"Athlon", ES_VECTORS_PLAIN},
+    {"Opteron", ES_VECTORS_PLAIN},
+    {"Opteron_SSE3", ES_VECTORS_PLAIN},
+    {"Barcelona", ES_VECTORS_PLAIN},
+    {"Bobcat", ES_VECTORS_PLAIN},
+    {"Nano", ES_VECTORS_PLAIN},
+    {"Sandybridge", ES_VECTORS_PLAIN},
+    {"Bulldozer", ES_VECTORS_PLAIN},
+    {"Piledriver", ES_VECTORS_PLAIN},
+    {"Steamroller", ES_VECTORS_PLAIN},
+    {"Haswell", ES_VECTORS_AVX2},
+    {"Zen", ES_VECTORS_AVX2},
+    {"Excavator", ES_VECTORS_AVX2},
+    {"SkylakeX", ES_VECTORS_AVX512},
+    {"Cooperlake", ES_VECTORS_AVX512},
+    {"SapphireRapids", ES_VECTORS_AVX512},
+    {"sse41", ES_VECTORS_PLAIN},
+    {"avx", ES_VECTORS_PLAIN},
+    {"avx2", ES_VECTORS_AVX2},
+    {"avx2_vnni", ES_VECTORS_AVX2},
+    {"avx512_core", ES_VECTORS_AVX512},
+    {"avx512_core_vnni", ES_VECTORS_AVX512},
+    {"avx512_core_bf16", ES_VECTORS_AVX512},
+    {"avx512_core_amx", ES_VECTORS_AMX},
 };
 
-void es_cpu_engine_judge(char *note, size_t size, const char *core,
-                         es_vectors processor, const char *requested)
+/* What to set the variable to, for kernels of these vectors. */
+static const char *setting_for(const char *variable, es_vectors vectors)
 {
-    const size_t n = sizeof cores / sizeof *cores;
-    size_t i = 0;
-    snprintf(note, size, "%s", "");
-    while (i < n && strcasecmp(cores[i].core, core) != 0)
-        i++;
-    if (i == n || cores[i].vectors >= processor)
-        return;
-    es_text text = es_text_begin(note, size);
-    es_text_append(&text,
-                   "OpenBLAS multiplies with its kernels for %s (%s), the "
-                   "processor has %s: ",
-                   core, vector_names[cores[i].vectors],
-                   vector_names[processor]);
-    if (requested && *requested)
-        es_text_append(&text, "unset " VARIABLE " (%s)", requested);
-    else
-        es_text_append(&text, "install a newer one, or set " VARIABLE "=%s",
-                       processor == ES_VECTORS_AVX512 ? "SkylakeX" : "Haswell");
+    if (strcmp(variable, OPENBLAS) == 0)
+        return vectors >= ES_VECTORS_AVX512 ? "SkylakeX" : "Haswell";
+    return "ALL";
 }
 
-/** "OpenBLAS 0.3.21" of "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": its
- *  length. */
-static size_t length_of_version(const char *configuration)
+void es_cpu_engine_judge(char *note, size_t size, const es_cpu_library *library,
+                         es_vectors processor)
 {
-    const size_t name = strcspn(configuration, " ");
-    const size_t space = strspn(configuration + name, " ");
-    return name + space + strcspn(configuration + name + space, " ");
+    const size_t n = sizeof known / sizeof *known;
+    const char *requested = library->requested;
+    size_t i = 0;
+    snprintf(note, size, "%s", "");
+    while (i < n && strcasecmp(known[i].kernels, library->kernels) != 0)
+        i++;
+    if (i == n || known[i].vectors >= processor)
+        return;
+    es_text text = es_text_begin(note, size);
+    es_text_append(
+        &text,
+        "%s multiplies with its kernels for %s (%s), the processor has %s: ",
+        library->name, known[i].kernels, vector_names[known[i].vectors],
+        vector_names[processor]);
+    if (requested && *requested)
+        es_text_append(&text, "unset %s (%s)", library->variable, requested);
+    else
+        es_text_append(&text, "install a newer one, or set %s=%s",
+                       library->variable,
+                       setting_for(library->variable, processor));
+}
+
+static es_vectors widest(es_vectors from)
+{
+    while (!es_vectors_supported(from))
+        from--;
+    return from;
+}
+
+/* The library's name, and what is to be said of it, after what is there. */
+static void add_library(es_cpu_engine *out, const es_products *products,
+                        es_cpu_library library, es_vectors processor)
+{
+    char version[32], note[sizeof out->note];
+    const size_t n = strlen(out->products);
+    products->version(version, sizeof version);
+    library.kernels = products->kernels();
+    library.requested = getenv(library.variable);
+    snprintf(out->products + n, sizeof out->products - n, "%s%s %s",
+             n ? ", " : "", version, library.kernels);
+    es_cpu_engine_judge(note, sizeof note, &library, processor);
+    if (!out->note[0])
+        snprintf(out->note, sizeof out->note, "%s", note);
 }
 
 void es_cpu_engine_find(es_cpu_engine *out)
 {
-    const char *configuration = openblas_get_config();
-    const char *core = openblas_get_corename();
-    es_vectors processor = ES_VECTORS_AVX512;
-    while (!es_vectors_supported(processor))
-        processor--;
-    snprintf(out->products, sizeof out->products, "%.*s %s",
-             (int)length_of_version(configuration), configuration, core);
-    out->kernels = es_cpu_kernels_choose()->name;
-    es_cpu_engine_judge(out->note, sizeof out->note, core, processor,
-                        getenv(VARIABLE));
+    es_products_choice choice;
+    es_products_used(&choice);
+    *out = (es_cpu_engine){.kernels = es_cpu_kernels_choose()->name};
+    if (choice != ES_PRODUCTS_ONEDNN)
+        add_library(out, &es_products_openblas,
+                    (es_cpu_library){.name = "OpenBLAS", .variable = OPENBLAS},
+                    widest(ES_VECTORS_AVX512));
+    if (choice != ES_PRODUCTS_OPENBLAS)
+        add_library(out, &es_products_onednn,
+                    (es_cpu_library){.name = "oneDNN", .variable = ONEDNN},
+                    widest(ES_VECTORS_AMX));
 }

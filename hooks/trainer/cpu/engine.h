@@ -1,8 +1,9 @@
 /**
- * What computes in the CPU back-end: the library of the matrix products with
- * the kernels that it chose for the processor, and the set of our own. A
+ * What computes in the CPU back-end: the libraries of the matrix products with
+ * the kernels that they chose for the processor, and the set of our own. A
  * library whose kernels are for less than the processor has trains at half the
- * speed and says nothing: OPENBLAS_CORETYPE in the environment does that.
+ * speed and says nothing: OPENBLAS_CORETYPE in the environment does that, and
+ * ONEDNN_MAX_CPU_ISA.
  */
 #ifndef ES_CPU_ENGINE_H
 #define ES_CPU_ENGINE_H
@@ -11,23 +12,31 @@
 #include <stddef.h>
 
 typedef struct es_cpu_engine {
-    char products[64];   /* "OpenBLAS 0.3.21 SkylakeX" */
+    char products[128];  /* "OpenBLAS 0.3.21 SkylakeX, oneDNN 2.6.3 avx512_core"
+                            where both take part */
     const char *kernels; /* ours: "avx512", "avx2", "plain" */
     char note[256];      /* one line with the remedy, or "" */
 } es_cpu_engine;
 
+/** Of the back-ends that are opened now: es_products_used. */
 void es_cpu_engine_find(es_cpu_engine *out);
 
+/** A library of products, for the note. */
+typedef struct es_cpu_library {
+    const char *name;      /* "OpenBLAS" */
+    const char *kernels;   /* as the library names them: "Haswell" */
+    const char *variable;  /* of the environment: OPENBLAS_CORETYPE */
+    const char *requested; /* what that says, or NULL */
+} es_cpu_library;
+
 /**
- * The note: "" where `core`'s kernels use what the processor has, or where
+ * The note: "" where the library's kernels use what the processor has, or where
  * nobody knows.
  *
  *   note       (size) written
- *   core       as openblas_get_corename names it: "Haswell"
  *   processor  the widest that it has
- *   requested  OPENBLAS_CORETYPE of the environment, or NULL
  */
-void es_cpu_engine_judge(char *note, size_t size, const char *core,
-                         es_vectors processor, const char *requested);
+void es_cpu_engine_judge(char *note, size_t size, const es_cpu_library *library,
+                         es_vectors processor);
 
 #endif

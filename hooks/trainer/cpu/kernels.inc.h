@@ -7,6 +7,9 @@
 #include "hooks/trainer/cpu/vector.h"
 
 #include "hooks/trainer/cpu/attention.inc.h"
+#include "hooks/trainer/cpu/bundle.inc.h"
+
+#include "hooks/trainer/cpu/bundle_backward.inc.h"
 
 /* --- biases --------------------------------------------------------------- */
 
@@ -37,16 +40,34 @@ static void start_rows(float *y, const float *x, const float *bias, int n_rows,
     }
 }
 
+/* The sums of `n_vectors` vectors of columns, the last of them `last` wide. */
+static inline void add_sums(float *out, const float *x, int n_rows, int stride,
+                            int n_vectors, int last)
+{
+    const int end = n_vectors - 1;
+    vec sum[8] = {{0}};
+    for (int i = 0; i < n_rows; i++, x += stride) {
+        for (int c = 0; c < end; c++)
+            sum[c] += load(x + c * LANES);
+        sum[end] += load_part(x + end * LANES, last, 0);
+    }
+    for (int c = 0; c < end; c++)
+        store(out + c * LANES, load(out + c * LANES) + sum[c]);
+    out += end * LANES;
+    store_part(out, load_part(out, last, 0) + sum[end], last);
+}
+
+/* Many columns at a time: a sum waits for itself, and a line of each row is not
+ * much to read there. */
 static void add_column_sums(float *out, const float *x, int n_rows, int width,
                             int stride)
 {
-    for (int first = 0; first < width; first += LANES) {
-        int n = width - first < LANES ? width - first : LANES;
-        vec sum = splat(0);
-        for (int i = 0; i < n_rows; i++)
-            sum += load_part(x + (size_t)i * (size_t)stride + first, n, 0);
-        store_part(out + first, load_part(out + first, n, 0) + sum, n);
-    }
+    int j = 0;
+    for (; j + 8 * LANES <= width; j += 8 * LANES)
+        add_sums(out + j, x + j, n_rows, stride, 8, LANES);
+    for (; j < width; j += LANES)
+        add_sums(out + j, x + j, n_rows, stride, 1,
+                 width - j < LANES ? width - j : LANES);
 }
 
 /* --- activations ---------------------------------------------------------- */
@@ -161,17 +182,51 @@ static void combine(float *y, const float *x, const float *f, float a, float b,
         y[i] = a * x[i] + b * f[i];
 }
 
+#include "hooks/trainer/cpu/dropout.inc.h"
+
+/* s = 1 / (1 + exp(-x)), and 1 - s, which keeps its digits where s is near 1.
+ * exp(-|x|) does not overflow. */
+static inline vec sigmoid(vec *rest, vec x)
+{
+    const vec one = splat(1), small = vec_exp(smaller(x, -x));
+    const vec large = one / (one + small);
+    const ivec positive = x >= splat(0);
+    *rest = choose(positive, small * large, large);
+    return choose(positive, large, small * large);
+}
+
+static void gate(float *y, const float *x, const float *gate, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        const int part = n - i < LANES ? (int)(n - i) : LANES;
+        vec rest, s = sigmoid(&rest, load_part(gate + i, part, 0));
+        store_part(y + i, load_part(x + i, part, 0) * s, part);
+    }
+}
+
+static void gate_backward(float *dx, float *gate, const float *dy,
+                          const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        const int part = n - i < LANES ? (int)(n - i) : LANES;
+        vec rest, s = sigmoid(&rest, load_part(gate + i, part, 0));
+        const vec along = load_part(dy + i, part, 0) * s;
+        store_part(gate + i, along * load_part(x + i, part, 0) * rest, part);
+        store_part(dx + i, along, part);
+    }
+}
+
 /* --- layer norm ----------------------------------------------------------- */
 
-static float row_sum(const float *x, int n)
+static vec row_sum(const float *x, int n)
 {
     vec sum = splat(0);
     for (int j = 0; j < n; j += LANES)
         sum += load_part(x + j, n - j < LANES ? n - j : LANES, 0);
-    return sum_lanes(sum);
+    return sum;
 }
 
-static float row_square_distance(const float *x, float mean, int n)
+static vec row_square_distance(const float *x, float mean, int n)
 {
     vec sum = splat(0);
     for (int j = 0; j < n; j += LANES) {
@@ -179,22 +234,91 @@ static float row_square_distance(const float *x, float mean, int n)
             load_part(x + j, n - j < LANES ? n - j : LANES, mean) - splat(mean);
         sum += v * v;
     }
-    return sum_lanes(sum);
+    return sum;
+}
+
+/* mean and 1 / standard deviation (LANES) of n rows at most that many. The sums
+ * of their lanes are taken together, which a row has to wait for otherwise. */
+static void measure_normal(float *mean, float *rstd, const float *x, int n,
+                           int width, float epsilon)
+{
+    vec sums[LANES] = {{0}};
+    const float size = (float)width;
+    for (int i = 0; i < n; i++)
+        sums[i] = row_sum(x + (ptrdiff_t)i * width, width);
+    store(mean, sum_rows(sums) / splat(size));
+    for (int i = 0; i < n; i++)
+        sums[i] = row_square_distance(x + (ptrdiff_t)i * width, mean[i], width);
+    store(rstd, sum_rows(sums) / splat(size) + splat(epsilon));
+    for (int i = 0; i < LANES; i++)
+        rstd[i] = 1 / sqrtf(rstd[i]);
+}
+
+static void normalise_row(float *restrict y, const float *x, float mean,
+                          float rstd, const float *weight, const float *bias,
+                          int width)
+{
+    for (int j = 0; j < width; j++)
+        y[j] = (x[j] - mean) * rstd * weight[j] + bias[j];
 }
 
 static void layer_norm(float *y, float *mean, float *rstd, const float *x,
                        const float *weight, const float *bias, int n_rows,
-                       int width)
+                       int width, float epsilon)
 {
-    for (int i = 0; i < n_rows; i++, x += width, y += width) {
-        float m = row_sum(x, width) / (float)width;
-        float variance = row_square_distance(x, m, width) / (float)width;
-        float r = 1 / sqrtf(variance + 1e-5f);
-        for (int j = 0; j < width; j++)
-            y[j] = (x[j] - m) * r * weight[j] + bias[j];
-        mean[i] = m;
-        rstd[i] = r;
+    for (int first = 0; first < n_rows; first += LANES) {
+        const int n = n_rows - first < LANES ? n_rows - first : LANES;
+        float m[LANES], r[LANES];
+        measure_normal(m, r, x, n, width, epsilon);
+        for (int i = 0; i < n; i++, x += width, y += width)
+            normalise_row(y, x, m[i], r[i], weight, bias, width);
+        memcpy(mean + first, m, (size_t)n * sizeof *m);
+        memcpy(rstd + first, r, (size_t)n * sizeof *r);
     }
+}
+
+/* Means over n rows, LANES at most, of g = dy weight and of g normal. */
+static void measure_gradient(float *mean_g, float *mean_dot, const float *dy,
+                             const float *x, const float *mean,
+                             const float *rstd, const float *weight, int n,
+                             int width)
+{
+    vec sums[LANES] = {{0}}, dots[LANES] = {{0}};
+    for (int i = 0; i < n; i++, x += width, dy += width)
+        for (int j = 0; j < width; j += LANES) {
+            int part = width - j < LANES ? width - j : LANES;
+            vec g = load_part(dy + j, part, 0) * load_part(weight + j, part, 0);
+            sums[i] += g;
+            dots[i] += g * (load_part(x + j, part, 0) - splat(mean[i]));
+        }
+    store(mean_g, sum_rows(sums) / splat((float)width));
+    store(mean_dot,
+          sum_rows(dots) * load_part(rstd, n, 0) / splat((float)width));
+}
+
+/* n columns of n_rows rows, one after another in memory: what they add to dx,
+ * to dweight and to dbias, which stay in registers. */
+static inline void add_normal_gradient(float *dx, float *dweight, float *dbias,
+                                       const float *dy, const float *x,
+                                       const float *mean, const float *rstd,
+                                       const float *weight, const float *mean_g,
+                                       const float *mean_dot, int n_rows,
+                                       int width, int n)
+{
+    const vec scale = load_part(weight, n, 0);
+    vec sum = load_part(dweight, n, 0), bias = load_part(dbias, n, 0);
+    for (int i = 0; i < n_rows; i++, dx += width, dy += width, x += width) {
+        const vec d = load_part(dy, n, 0);
+        const vec normal =
+            (load_part(x, n, 0) - splat(mean[i])) * splat(rstd[i]);
+        const vec g =
+            d * scale - splat(mean_g[i]) - normal * splat(mean_dot[i]);
+        store_part(dx, load_part(dx, n, 0) + splat(rstd[i]) * g, n);
+        sum += d * normal;
+        bias += d;
+    }
+    store_part(dweight, sum, n);
+    store_part(dbias, bias, n);
 }
 
 static void layer_norm_backward(float *dx, float *dweight, float *dbias,
@@ -202,22 +326,23 @@ static void layer_norm_backward(float *dx, float *dweight, float *dbias,
                                 const float *mean, const float *rstd,
                                 const float *weight, int n_rows, int width)
 {
-    for (int i = 0; i < n_rows; i++, x += width, dx += width, dy += width) {
-        vec sum = splat(0), dot = splat(0);
-        for (int j = 0; j < width; j += LANES) {
-            int n = width - j < LANES ? width - j : LANES;
-            vec g = load_part(dy + j, n, 0) * load_part(weight + j, n, 0);
-            sum += g;
-            dot += g * (load_part(x + j, n, 0) - splat(mean[i]));
-        }
-        float a = sum_lanes(sum) / (float)width;
-        float b = sum_lanes(dot) * rstd[i] / (float)width;
-        for (int j = 0; j < width; j++) {
-            float normal = (x[j] - mean[i]) * rstd[i];
-            dx[j] += rstd[i] * (dy[j] * weight[j] - a - normal * b);
-            dweight[j] += dy[j] * normal;
-            dbias[j] += dy[j];
-        }
+    for (int first = 0; first < n_rows; first += LANES) {
+        const int n = n_rows - first < LANES ? n_rows - first : LANES;
+        const ptrdiff_t at = (ptrdiff_t)first * width;
+        float mean_g[LANES], mean_dot[LANES];
+        measure_gradient(mean_g, mean_dot, dy + at, x + at, mean + first,
+                         rstd + first, weight, n, width);
+        int j = 0;
+        for (; j + LANES <= width; j += LANES)
+            add_normal_gradient(dx + at + j, dweight + j, dbias + j,
+                                dy + at + j, x + at + j, mean + first,
+                                rstd + first, weight + j, mean_g, mean_dot, n,
+                                width, LANES);
+        if (j < width)
+            add_normal_gradient(dx + at + j, dweight + j, dbias + j,
+                                dy + at + j, x + at + j, mean + first,
+                                rstd + first, weight + j, mean_g, mean_dot, n,
+                                width, width - j);
     }
 }
 
@@ -259,7 +384,8 @@ static void cross_entropy_backward(float *logits, const float *lse,
             vec p = vec_exp(load_part(logits + j, n, 0) - splat(lse[i]));
             store_part(logits + j, p * splat(scale), n);
         }
-        logits[targets[i]] -= scale;
+        if (targets[i] >= 0 && targets[i] < vocab)
+            logits[targets[i]] -= scale;
     }
 }
 
@@ -355,6 +481,24 @@ static void round_half(float *x, size_t n)
     }
 }
 
+static void widen(float *out, const es_bfloat *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        store(out + i, load_bf16(x + i, LANES));
+    if (i < n)
+        store_part(out + i, load_bf16(x + i, (int)(n - i)), (int)(n - i));
+}
+
+static void narrow(es_bfloat *out, const float *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        store_bf16(out + i, load(x + i), LANES);
+    if (i < n)
+        store_bf16(out + i, load_part(x + i, (int)(n - i), 0), (int)(n - i));
+}
+
 static uint64_t count_nonfinite(const float *x, size_t n)
 {
     uint64_t count = 0;
@@ -383,25 +527,39 @@ static void adamw(float *param, float *moment1, float *moment2,
     }
 }
 
+#include "hooks/trainer/cpu/details.inc.h"
+
 const es_cpu_kernels KERNELS = {
     .name = KERNELS_NAME,
+    .lanes = LANES,
     .attention_scratch = attention_scratch,
     .attention = attention,
     .attention_backward = attention_backward,
+    .attention_bundles = attention_bundles,
+    .attention_bundle = attention_bundle,
+    .attention_bundle_backward = attention_bundle_backward,
     .start_rows = start_rows,
     .add_bias = add_bias,
     .add_column_sums = add_column_sums,
     .act = act,
     .act_backward = act_backward,
     .combine = combine,
+    .gate = gate,
+    .gate_backward = gate_backward,
+    .drop = drop,
     .layer_norm = layer_norm,
     .layer_norm_backward = layer_norm_backward,
     .cross_entropy = cross_entropy,
     .cross_entropy_backward = cross_entropy_backward,
     .round_half = round_half,
+    .widen = widen,
+    .narrow = narrow,
     .count_nonfinite = count_nonfinite,
     .dot = dot,
     .adamw = adamw,
+    .add_moments = add_moments,
+    .add_update = add_update,
+    .add_gram = add_gram,
     .add_column_products = add_column_products,
     .scale_columns = scale_columns,
     .add_scaled_columns = add_scaled_columns,

@@ -1,11 +1,10 @@
-/* Matrix products by OpenBLAS, one thread's rows at a time, with biases,
+/* The linear operations: products of one thread's rows at a time, with biases,
  * residuals and activations around them. */
-#include "hooks/trainer/cpu/cpu.h"
+#include "hooks/trainer/cpu/activations.h"
 
 #include <assert.h>
-#include <cblas.h>
 
-/* Rows of a slab come in multiples of this: it suits the tiles of BLAS. */
+/* Rows of a slab come in multiples of this: it suits the tiles of products. */
 #define ROW_UNIT 16
 
 /* One call of an operation of this file, for all threads; x goes in and y
@@ -14,9 +13,9 @@ typedef struct job {
     const es_backend *backend;
     const es_linear *linear;
     int n_rows;
-    float *y, *dx;
-    const float *x, *dy, *residual;
-    float *pre, *post; /* before and after the activation */
+    es_mem *y, *dx;
+    const es_mem *x, *dy, *residual;
+    es_mem *pre, *post; /* before and after the activation */
     const es_act *act;
     float slope;
     bool add; /* to dx */
@@ -34,30 +33,68 @@ static float slope_of(const es_act *act)
     return act->learnt ? es_cpu_read(act->learnt)[0] : act->slope;
 }
 
+/* Activations from element n on; NULL stays NULL. */
+static es_mem *act_at(const job *j, const es_mem *x, size_t n)
+{
+    return x ? es_mem_at((es_mem *)x, n * es_cpu_act_size(j->backend)) : NULL;
+}
+
+/* A product by the thread of `share`, of activations: c = residual + a b; the
+ * types of the call's operands are set here. */
+static void run_product(const job *j, es_share share, es_product_call *call)
+{
+    const es_backend *backend = j->backend;
+    if (backend->bf16) {
+        call->shape.in = ES_NUMBER_BF16;
+        call->scratch =
+            backend->sums + (size_t)share.thread * ES_PRODUCT_SCRATCH;
+    }
+    call->kernels = backend->kernels;
+    backend->products->multiply(call);
+}
+
+/* The type that products write activations in. */
+static es_number_type act_type(const job *j)
+{
+    return j->backend->bf16 ? ES_NUMBER_BF16 : ES_NUMBER_F32;
+}
+
+/* The weight as products read it. */
+static const void *read_weight(const job *j)
+{
+    if (!j->backend->bf16)
+        return j->linear->weight;
+    const es_bfloat *copy = es_cpu_copy_of(j->backend, j->linear->weight);
+    assert(copy); /* the model has all of them kept */
+    return copy;
+}
+
 /* --- forward -------------------------------------------------------------- */
 
-/*
- * A slab of y (n,out) = residual + x W + b. What is added goes into y first:
- * BLAS would otherwise spend the same time on setting y to 0.
- */
-static void multiply(float *y, const job *j, es_slab slab)
+/* A slab of y (n,out) = residual + x W + b. */
+static void multiply(es_mem *y, const job *j, es_share share, es_slab slab)
 {
     const es_linear *linear = j->linear;
     const size_t first = (size_t)slab.first;
     assert(is_dense(linear));
     const size_t n_in = (size_t)linear->n_in, n_out = (size_t)linear->n_out;
-    const float *bias = es_cpu_read(linear->bias);
-    const float *residual = j->residual ? j->residual + first * n_out : NULL;
-    if (residual || bias)
-        j->backend->kernels->start_rows(y + first * n_out, residual, bias,
-                                        slab.n, linear->n_out);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans,
-                linear->transposed ? CblasTrans : CblasNoTrans, slab.n,
-                linear->n_out, linear->n_in, 1, j->x + first * n_in,
-                linear->n_in, es_cpu_read(linear->weight),
-                linear->transposed ? linear->n_in : linear->n_out,
-                residual || bias ? 1 : 0, y + first * n_out, linear->n_out);
-    es_cpu_round(j->backend, y + first * n_out, (size_t)slab.n * n_out);
+    es_product_call call = {
+        .shape = {.m = slab.n,
+                  .n = linear->n_out,
+                  .k = linear->n_in,
+                  .b_transposed = linear->transposed,
+                  .a_stride = linear->n_in,
+                  .b_stride = linear->transposed ? linear->n_in : linear->n_out,
+                  .c_stride = linear->n_out,
+                  .out = act_type(j)},
+        .c = act_at(j, y, first * n_out),
+        .residual = act_at(j, j->residual, first * n_out),
+        .bias = es_cpu_read(linear->bias),
+        .a = act_at(j, j->x, first * n_in),
+        .b = read_weight(j)};
+    run_product(j, share, &call);
+    es_cpu_round(j->backend, es_cpu_floats(y) + first * n_out,
+                 (size_t)slab.n * n_out);
 }
 
 static void linear_part(void *argument, es_share share)
@@ -65,7 +102,7 @@ static void linear_part(void *argument, es_share share)
     const job *j = argument;
     es_slab slab = es_cpu_slab(share, j->n_rows, ROW_UNIT);
     if (slab.n > 0)
-        multiply(j->y, j, slab);
+        multiply(j->y, j, share, slab);
 }
 
 void es_cpu_linear(es_backend *backend, es_mem *y, const es_mem *residual,
@@ -74,9 +111,9 @@ void es_cpu_linear(es_backend *backend, es_mem *y, const es_mem *residual,
     job j = {.backend = backend,
              .linear = linear,
              .n_rows = n_rows,
-             .y = es_cpu_floats(y),
-             .x = es_cpu_read(x),
-             .residual = es_cpu_read(residual)};
+             .y = y,
+             .x = x,
+             .residual = residual};
     es_team_run(backend->team, linear_part, &j);
 }
 
@@ -84,14 +121,21 @@ static void linear_act_part(void *argument, es_share share)
 {
     const job *j = argument;
     es_slab slab = es_cpu_slab(share, j->n_rows, ROW_UNIT);
-    size_t n_out = (size_t)j->linear->n_out;
-    size_t at = (size_t)slab.first * n_out;
+    const es_backend *backend = j->backend;
+    const size_t n_out = (size_t)j->linear->n_out;
+    const size_t first = (size_t)slab.first * n_out;
+    const size_t end = first + (size_t)slab.n * n_out;
     if (slab.n == 0)
         return;
-    multiply(j->pre, j, slab);
-    j->backend->kernels->act(j->post + at, j->pre + at, (size_t)slab.n * n_out,
-                             j->act->kind, j->slope);
-    es_cpu_round(j->backend, j->post + at, (size_t)slab.n * n_out);
+    multiply(j->pre, j, share, slab);
+    for (size_t at = first, n; at < end; at += n) {
+        n = es_cpu_piece(backend, end - at);
+        float *post = es_cpu_place(backend, share, 0, j->post, at);
+        backend->kernels->act(post,
+                              es_cpu_open(backend, share, 1, j->pre, at, n), n,
+                              j->act->kind, j->slope);
+        es_cpu_close(backend, j->post, at, post, n);
+    }
 }
 
 void es_cpu_linear_act(es_backend *backend, es_mem *pre, es_mem *post,
@@ -101,10 +145,10 @@ void es_cpu_linear_act(es_backend *backend, es_mem *pre, es_mem *post,
     job j = {.backend = backend,
              .linear = linear,
              .n_rows = n_rows,
-             .y = es_cpu_floats(post),
-             .x = es_cpu_read(x),
-             .pre = es_cpu_floats(pre),
-             .post = es_cpu_floats(post),
+             .y = post,
+             .x = x,
+             .pre = pre,
+             .post = post,
              .act = act,
              .slope = slope_of(act)};
     bool is_linear = act->kind == ES_ACT_LINEAR;
@@ -114,18 +158,26 @@ void es_cpu_linear_act(es_backend *backend, es_mem *pre, es_mem *post,
 /* --- the input's gradient ------------------------------------------------- */
 
 /* A slab of dx (n,in) = dy W^T, or added to it. */
-static void multiply_back(const job *j, es_slab slab)
+static void multiply_back(const job *j, es_share share, es_slab slab)
 {
     const es_linear *linear = j->linear;
     const size_t first = (size_t)slab.first;
     assert(is_dense(linear));
-    cblas_sgemm(
-        CblasRowMajor, CblasNoTrans,
-        linear->transposed ? CblasNoTrans : CblasTrans, slab.n, linear->n_in,
-        linear->n_out, 1, j->dy + first * (size_t)linear->n_out, linear->n_out,
-        es_cpu_read(linear->weight),
-        linear->transposed ? linear->n_in : linear->n_out, j->add ? 1 : 0,
-        j->dx + first * (size_t)linear->n_in, linear->n_in);
+    es_mem *dx = act_at(j, j->dx, first * (size_t)linear->n_in);
+    es_product_call call = {
+        .shape = {.m = slab.n,
+                  .n = linear->n_in,
+                  .k = linear->n_out,
+                  .b_transposed = !linear->transposed,
+                  .a_stride = linear->n_out,
+                  .b_stride = linear->transposed ? linear->n_in : linear->n_out,
+                  .c_stride = linear->n_in,
+                  .out = act_type(j)},
+        .c = dx,
+        .residual = j->add ? dx : NULL,
+        .a = act_at(j, j->dy, first * (size_t)linear->n_out),
+        .b = read_weight(j)};
+    run_product(j, share, &call);
 }
 
 static void input_part(void *argument, es_share share)
@@ -133,7 +185,7 @@ static void input_part(void *argument, es_share share)
     const job *j = argument;
     es_slab slab = es_cpu_slab(share, j->n_rows, ROW_UNIT);
     if (slab.n > 0)
-        multiply_back(j, slab);
+        multiply_back(j, share, slab);
 }
 
 void es_cpu_linear_backward_input(es_backend *backend, es_mem *dx,
@@ -143,8 +195,8 @@ void es_cpu_linear_backward_input(es_backend *backend, es_mem *dx,
     job j = {.backend = backend,
              .linear = linear,
              .n_rows = n_rows,
-             .dx = es_cpu_floats(dx),
-             .dy = es_cpu_read(dy),
+             .dx = dx,
+             .dy = dy,
              .add = add};
     es_team_run(backend->team, input_part, &j);
 }
@@ -154,14 +206,22 @@ static void act_part(void *argument, es_share share)
 {
     const job *j = argument;
     es_slab slab = es_cpu_slab(share, j->n_rows, ROW_UNIT);
-    size_t n_in = (size_t)j->linear->n_in, at = (size_t)slab.first * n_in;
+    const es_backend *backend = j->backend;
+    const size_t n_in = (size_t)j->linear->n_in;
+    const size_t first = (size_t)slab.first * n_in;
+    const size_t end = first + (size_t)slab.n * n_in;
     double sum = 0;
-    if (slab.n > 0) {
-        multiply_back(j, slab);
-        sum = j->backend->kernels->act_backward(
-            j->dx + at, j->post + at, j->pre + at, (size_t)slab.n * n_in,
+    if (slab.n > 0)
+        multiply_back(j, share, slab);
+    for (size_t at = first, n; at < end; at += n) {
+        n = es_cpu_piece(backend, end - at);
+        float *d = es_cpu_change(backend, share, 0, j->dx, at, n);
+        float *post = es_cpu_place(backend, share, 1, j->post, at);
+        sum += backend->kernels->act_backward(
+            d, post, es_cpu_open(backend, share, 2, j->pre, at, n), n,
             j->act->kind, j->slope);
-        es_cpu_round(j->backend, j->post + at, (size_t)slab.n * n_in);
+        es_cpu_close_gradient(backend, j->dx, at, d, n);
+        es_cpu_close(backend, j->post, at, post, n);
     }
     es_cpu_scratch(j->backend, share)[0] = (float)sum;
 }
@@ -174,10 +234,10 @@ void es_cpu_linear_backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
     job j = {.backend = backend,
              .linear = linear,
              .n_rows = n_rows,
-             .dx = es_cpu_floats(dpre),
-             .dy = es_cpu_read(dy),
-             .pre = (float *)es_cpu_read(pre), /* only read */
-             .post = es_cpu_floats(post),
+             .dx = dpre,
+             .dy = dy,
+             .pre = (es_mem *)pre, /* only read */
+             .post = post,
              .act = act,
              .slope = slope_of(act)};
     bool is_linear = act->kind == ES_ACT_LINEAR;
@@ -189,15 +249,49 @@ void es_cpu_linear_backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
 
 /* --- the weight's gradient ------------------------------------------------ */
 
-/* A slab of the rows of dW as it lies in memory: a^T b, a (N,n_a), b (N,n_b).
- */
-static void multiply_weight(float *out, const float *a, int n_a, const float *b,
-                            int n_b, int n_rows, es_slab slab)
+/* A slab of the rows of dW as it lies in memory: += a^T b, a (N,n_a),
+ * b (N,n_b). */
+static void multiply_weight(const job *j, es_share share, const es_mem *a,
+                            int n_a, const es_mem *b, int n_b, es_slab slab)
 {
+    float *out = j->dweight + (size_t)slab.first * (size_t)n_b;
+    es_product_call call = {.shape = {.m = slab.n,
+                                      .n = n_b,
+                                      .k = j->n_rows,
+                                      .a_transposed = true,
+                                      .a_stride = n_a,
+                                      .b_stride = n_b,
+                                      .c_stride = n_b},
+                            .c = out,
+                            .residual = out,
+                            .a = act_at(j, a, (size_t)slab.first),
+                            .b = b};
     if (slab.n > 0)
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, slab.n, n_b,
-                    n_rows, 1, a + slab.first, n_a, b, n_b, 1,
-                    out + (size_t)slab.first * (size_t)n_b, n_b);
+        run_product(j, share, &call);
+}
+
+/* dbias of the slab's columns. */
+static void add_bias_gradient(const job *j, es_share share, es_slab slab)
+{
+    const es_backend *backend = j->backend;
+    const int width = j->linear->n_out, n = slab.n;
+    float *to = j->dbias + slab.first;
+    if (!backend->bf16)
+        backend->kernels->add_column_sums(to, es_cpu_read(j->dy) + slab.first,
+                                          j->n_rows, n, width);
+    if (!backend->bf16 || n == 0)
+        return;
+    ES_CPU_EACH_CHUNK(rows, backend, ((es_slab){0, j->n_rows}), n)
+    {
+        float *panel = es_cpu_panel(backend, share, 0);
+        for (int i = 0; i < rows.n; i++)
+            backend->kernels->widen(
+                panel + (size_t)i * (size_t)n,
+                es_cpu_halves(j->dy) +
+                    (size_t)(rows.first + i) * (size_t)width + slab.first,
+                (size_t)n);
+        backend->kernels->add_column_sums(to, panel, rows.n, n, n);
+    }
 }
 
 static void weight_part(void *argument, es_share share)
@@ -206,17 +300,14 @@ static void weight_part(void *argument, es_share share)
     const es_linear *linear = j->linear;
     assert(is_dense(linear));
     if (linear->transposed)
-        multiply_weight(j->dweight, j->dy, linear->n_out, j->x, linear->n_in,
-                        j->n_rows, es_cpu_slab(share, linear->n_out, ROW_UNIT));
+        multiply_weight(j, share, j->dy, linear->n_out, j->x, linear->n_in,
+                        es_cpu_slab(share, linear->n_out, ROW_UNIT));
     else
-        multiply_weight(j->dweight, j->x, linear->n_in, j->dy, linear->n_out,
-                        j->n_rows, es_cpu_slab(share, linear->n_in, ROW_UNIT));
-    if (j->dbias) {
-        es_slab slab = es_cpu_slab(share, linear->n_bias_trained, ROW_UNIT);
-        j->backend->kernels->add_column_sums(j->dbias + slab.first,
-                                             j->dy + slab.first, j->n_rows,
-                                             slab.n, linear->n_out);
-    }
+        multiply_weight(j, share, j->x, linear->n_in, j->dy, linear->n_out,
+                        es_cpu_slab(share, linear->n_in, ROW_UNIT));
+    if (j->dbias)
+        add_bias_gradient(j, share,
+                          es_cpu_slab(share, linear->n_bias_trained, ROW_UNIT));
 }
 
 void es_cpu_linear_backward_weight(es_backend *backend, es_mem *dweight,
@@ -227,8 +318,8 @@ void es_cpu_linear_backward_weight(es_backend *backend, es_mem *dweight,
     job j = {.backend = backend,
              .linear = linear,
              .n_rows = n_rows,
-             .x = es_cpu_read(x),
-             .dy = es_cpu_read(dy),
+             .x = x,
+             .dy = dy,
              .dweight = es_cpu_floats(dweight),
              .dbias = es_cpu_floats(dbias)};
     es_team_run(backend->team, weight_part, &j);

@@ -1,5 +1,6 @@
-/* What the scaled FFNs and the entropy regulariser do beside the products. */
-#include "hooks/trainer/cpu/cpu.h"
+/* What the scaled FFNs, the gate, dropout and the entropy regulariser do beside
+ * the products. */
+#include "hooks/trainer/cpu/activations.h"
 
 #include <math.h>
 
@@ -7,8 +8,8 @@
 
 typedef struct job {
     const es_backend *backend;
-    float *y;
-    const float *x, *f;
+    es_mem *y;
+    const es_mem *x, *f;
     float a, b; /* y = a x + b f */
     size_t n;
     bool rounds; /* y is an activation, not a gradient */
@@ -19,12 +20,17 @@ static void combine_part(void *argument, es_share share)
     const job *j = argument;
     size_t first, end;
     es_cpu_span(&first, &end, share, j->n, 16);
-    if (first >= end)
-        return;
-    j->backend->kernels->combine(j->y + first, j->x + first, j->f + first, j->a,
-                                 j->b, end - first);
-    if (j->rounds)
-        es_cpu_round(j->backend, j->y + first, end - first);
+    for (size_t n; first < end; first += n) {
+        n = es_cpu_piece(j->backend, end - first);
+        float *y = es_cpu_place(j->backend, share, 0, j->y, first);
+        j->backend->kernels->combine(
+            y, es_cpu_open(j->backend, share, 1, j->x, first, n),
+            es_cpu_open(j->backend, share, 2, j->f, first, n), j->a, j->b, n);
+        if (j->rounds)
+            es_cpu_close(j->backend, j->y, first, y, n);
+        else
+            es_cpu_close_gradient(j->backend, j->y, first, y, n);
+    }
 }
 
 void es_cpu_combine(es_backend *backend, es_mem *y, const es_mem *x,
@@ -32,9 +38,9 @@ void es_cpu_combine(es_backend *backend, es_mem *y, const es_mem *x,
                     size_t n)
 {
     job j = {.backend = backend,
-             .y = es_cpu_floats(y),
-             .x = es_cpu_read(x),
-             .f = es_cpu_read(f),
+             .y = y,
+             .x = x,
+             .f = f,
              .a = es_cpu_read(beta)[0],
              .b = 1 / es_cpu_read(alpha)[0],
              .n = n,
@@ -43,10 +49,10 @@ void es_cpu_combine(es_backend *backend, es_mem *y, const es_mem *x,
 }
 
 /* y = a x. */
-static void scale(es_backend *backend, es_mem *y, const float *x, float a,
+static void scale(es_backend *backend, es_mem *y, const es_mem *x, float a,
                   size_t n)
 {
-    job j = {backend, es_cpu_floats(y), .x = x, .f = x, .a = a, .n = n};
+    job j = {backend, y, .x = x, .f = x, .a = a, .n = n};
     es_team_run(backend->team, combine_part, &j);
 }
 
@@ -55,27 +61,124 @@ void es_cpu_combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
                              const es_mem *x, const es_mem *f,
                              const es_mem *alpha, const es_mem *beta, size_t n)
 {
-    const float *from = es_cpu_read(dy);
     const double a = (double)es_cpu_read(alpha)[0];
-    double along_x = es_cpu_dot(backend, from, es_cpu_read(x), n);
-    double along_f = es_cpu_dot(backend, from, es_cpu_read(f), n);
+    double along_x = es_cpu_dot(backend, dy, x, n);
+    double along_f = es_cpu_dot(backend, dy, f, n);
     es_cpu_floats(dbeta)[0] += (float)along_x;
     es_cpu_floats(dalpha)[0] -= (float)(along_f / (a * a));
     /* Last, as dx may be dy. */
-    scale(backend, df, from, (float)(1 / a), n);
-    scale(backend, dx, from, es_cpu_read(beta)[0], n);
+    scale(backend, df, dy, (float)(1 / a), n);
+    scale(backend, dx, dy, es_cpu_read(beta)[0], n);
+}
+
+/* --- y = x sigmoid(gate) ---------------------------------------------------
+ */
+
+typedef struct gate_job {
+    const es_backend *backend;
+    es_mem *y, *dgate; /* dgate NULL: forward; else y is dx */
+    const es_mem *x, *gate, *dy;
+    size_t n;
+} gate_job;
+
+static void gate_part(void *argument, es_share share)
+{
+    const gate_job *j = argument;
+    size_t first, end;
+    es_cpu_span(&first, &end, share, j->n, 16);
+    for (size_t n; first < end; first += n) {
+        n = es_cpu_piece(j->backend, end - first);
+        float *y = es_cpu_place(j->backend, share, 0, j->y, first);
+        const float *x = es_cpu_open(j->backend, share, 1, j->x, first, n);
+        if (!j->dgate) {
+            j->backend->kernels->gate(
+                y, x, es_cpu_open(j->backend, share, 2, j->gate, first, n), n);
+            es_cpu_close(j->backend, j->y, first, y, n);
+            continue;
+        }
+        float *dgate = es_cpu_change(j->backend, share, 2, j->dgate, first, n);
+        j->backend->kernels->gate_backward(
+            y, dgate, es_cpu_open(j->backend, share, 3, j->dy, first, n), x, n);
+        es_cpu_close_gradient(j->backend, j->y, first, y, n);
+        es_cpu_close_gradient(j->backend, j->dgate, first, dgate, n);
+    }
+}
+
+void es_cpu_gate(es_backend *backend, es_mem *y, const es_mem *x,
+                 const es_mem *gate, size_t n)
+{
+    gate_job j = {.backend = backend, .y = y, .x = x, .gate = gate, .n = n};
+    es_team_run(backend->team, gate_part, &j);
+}
+
+void es_cpu_gate_backward(es_backend *backend, es_mem *dx, es_mem *gate,
+                          const es_mem *dy, const es_mem *x, size_t n)
+{
+    gate_job j = {
+        .backend = backend, .y = dx, .dgate = gate, .x = x, .dy = dy, .n = n};
+    es_team_run(backend->team, gate_part, &j);
+}
+
+/* --- y = r + dropped x ---------------------------------------------------- */
+
+typedef struct drop_job {
+    const es_backend *backend;
+    es_mem *y;
+    const es_mem *residual, *x;
+    es_drop_mask mask;
+    size_t n;
+    bool rounds;
+} drop_job;
+
+static void drop_part(void *argument, es_share share)
+{
+    const drop_job *j = argument;
+    size_t first, end;
+    es_cpu_span(&first, &end, share, j->n, 64);
+    for (size_t n; first < end; first += n) {
+        n = es_cpu_piece(j->backend, end - first);
+        float *y = es_cpu_place(j->backend, share, 0, j->y, first);
+        const float *residual = j->residual ? es_cpu_open(j->backend, share, 1,
+                                                          j->residual, first, n)
+                                            : NULL;
+        j->backend->kernels->drop(
+            y, residual, es_cpu_open(j->backend, share, 2, j->x, first, n),
+            first, n, &j->mask);
+        if (j->rounds)
+            es_cpu_close(j->backend, j->y, first, y, n);
+        else
+            es_cpu_close_gradient(j->backend, j->y, first, y, n);
+    }
+}
+
+void es_cpu_dropout(es_backend *backend, es_mem *y, const es_mem *residual,
+                    const es_mem *x, const es_dropout *how, const es_mem *pass,
+                    size_t n)
+{
+    drop_job j = {
+        .backend = backend,
+        .y = y,
+        .residual = residual,
+        .x = x,
+        .mask = es_drop_mask_of(how, *(const uint64_t *)(const void *)pass),
+        .n = n,
+        .rounds = !how->back};
+    es_team_run(backend->team, drop_part, &j);
 }
 
 /* --- the regulariser ------------------------------------------------------ */
 
+/* What a head's entropies are compared with. */
+typedef struct entropy_aim {
+    double entropy, tolerance; /* theta ln T, gamma ln T */
+} entropy_aim;
+
 /* What it makes of one entropy e: the penalty, and its derivative. */
-static double penalise(double *slope, double e, double theta,
-                       const es_penalty *penalty)
+static inline double penalise(double *slope, double e, const entropy_aim *aim)
 {
-    const double largest = log(penalty->n_ctx);
-    double deviation = e - theta * largest;
+    double deviation = e - aim->entropy;
     /* The indicator; false for a NaN. */
-    bool counts = fabs(deviation) > (double)penalty->gamma * largest;
+    bool counts = fabs(deviation) > aim->tolerance;
     *slope = counts ? 2 * deviation : 0;
     return counts ? deviation * deviation : 0;
 }
@@ -90,14 +193,14 @@ typedef struct head_rows {
 
 /* dL/dtheta of a head is minus ln T times the sum of its dL/de. */
 static double penalise_rows(double *sum_slopes, const head_rows *rows,
-                            double theta, const es_penalty *penalty)
+                            const entropy_aim *aim, const es_penalty *penalty)
 {
     double sum = 0;
     for (int b = 0; b < penalty->n_batch; b++)
         for (int i = 0; i < penalty->n_ctx; i++) {
             size_t at = (size_t)b * rows->stride + (size_t)i;
             double slope;
-            sum += penalise(&slope, (double)rows->entropy[at], theta, penalty);
+            sum += penalise(&slope, (double)rows->entropy[at], aim);
             *sum_slopes += slope;
             if (rows->dentropy)
                 rows->dentropy[at] = (float)(rows->factor * slope);
@@ -107,7 +210,7 @@ static double penalise_rows(double *sum_slopes, const head_rows *rows,
 
 /* The mean goes over the finite rows, and so does its gradient. */
 static double penalise_mean(double *sum_slopes, const head_rows *rows,
-                            double theta, const es_penalty *penalty)
+                            const entropy_aim *aim, const es_penalty *penalty)
 {
     double mean = 0, n = 0;
     for (int b = 0; b < penalty->n_batch; b++)
@@ -117,7 +220,7 @@ static double penalise_mean(double *sum_slopes, const head_rows *rows,
             mean += isfinite(e) ? e : 0;
             n += isfinite(e) ? 1 : 0;
         }
-    double result = penalise(sum_slopes, mean / n, theta, penalty);
+    double result = penalise(sum_slopes, mean / n, aim);
     for (int b = 0; rows->dentropy && b < penalty->n_batch; b++)
         for (int i = 0; i < penalty->n_ctx; i++) {
             size_t at = (size_t)b * rows->stride + (size_t)i;
@@ -137,20 +240,23 @@ void es_cpu_entropy_penalty(es_backend *backend, es_mem *loss, es_mem *dentropy,
     const double share = 1.0 / penalty->n_layer / penalty->n_head;
     const double factor = share * (double)penalty->lambda * (double)scale *
                           (double)es_cpu_loss_scale(control);
+    const double largest = log(penalty->n_ctx);
     double sum = 0;
     (void)backend;
     for (int h = 0; h < penalty->n_head; h++) {
         const size_t at = (size_t)h * n_ctx;
-        const double theta = (double)es_cpu_read(penalty->theta)[h];
+        const entropy_aim aim = {
+            (double)es_cpu_read(penalty->theta)[h] * largest,
+            (double)penalty->gamma * largest,
+        };
         const head_rows rows = {es_cpu_read(entropy) + at,
                                 dentropy ? es_cpu_floats(dentropy) + at : NULL,
                                 (size_t)penalty->n_head * n_ctx, factor};
         double slopes = 0;
-        sum += penalty->mean ? penalise_mean(&slopes, &rows, theta, penalty)
-                             : penalise_rows(&slopes, &rows, theta, penalty);
+        sum += penalty->mean ? penalise_mean(&slopes, &rows, &aim, penalty)
+                             : penalise_rows(&slopes, &rows, &aim, penalty);
         if (dtheta)
-            es_cpu_floats(dtheta)[h] -=
-                (float)(factor * slopes * log(penalty->n_ctx));
+            es_cpu_floats(dtheta)[h] -= (float)(factor * slopes * largest);
     }
     if (loss)
         es_cpu_floats(loss)[0] += (float)(share * sum);

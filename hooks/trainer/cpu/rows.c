@@ -1,7 +1,8 @@
 /* Operations that take rows one by one: embedding, LayerNorm, cross-entropy. */
-#include "hooks/trainer/cpu/cpu.h"
+#include "hooks/trainer/cpu/activations.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 /* Rows of a slab come in multiples of this: no line of the cache has two
@@ -17,8 +18,9 @@ static const int32_t *read_tokens(const es_mem *tokens)
 
 typedef struct embedding {
     const es_backend *backend;
-    float *x;
-    const float *wte, *wpe, *dx;
+    es_mem *x;
+    const es_mem *dx;
+    const float *wte, *wpe;
     float *dwte, *dwpe;
     const int32_t *tokens;
     int n_rows, n_ctx, width;
@@ -29,11 +31,17 @@ static void embed_part(void *argument, es_share share)
     const embedding *e = argument;
     const size_t n = (size_t)e->width;
     es_slab slab = es_cpu_slab(share, e->n_rows, 1);
-    for (int i = slab.first; i < slab.first + slab.n; i++)
-        e->backend->kernels->start_rows(
-            e->x + (size_t)i * n, e->wte + (size_t)e->tokens[i] * n,
-            e->wpe ? e->wpe + (size_t)(i % e->n_ctx) * n : NULL, 1, e->width);
-    es_cpu_round(e->backend, e->x + (size_t)slab.first * n, (size_t)slab.n * n);
+    ES_CPU_EACH_CHUNK(rows, e->backend, slab, e->width)
+    {
+        const size_t at = (size_t)rows.first * n;
+        float *x = es_cpu_place(e->backend, share, 0, e->x, at), *to = x;
+        for (int i = rows.first; i < rows.first + rows.n; i++, to += n)
+            e->backend->kernels->start_rows(
+                to, e->wte + (size_t)e->tokens[i] * n,
+                e->wpe ? e->wpe + (size_t)(i % e->n_ctx) * n : NULL, 1,
+                e->width);
+        es_cpu_close(e->backend, e->x, at, x, (size_t)rows.n * n);
+    }
 }
 
 void es_cpu_embed(es_backend *backend, es_mem *x, const es_mem *tokens,
@@ -41,7 +49,7 @@ void es_cpu_embed(es_backend *backend, es_mem *x, const es_mem *tokens,
                   int width)
 {
     embedding e = {.backend = backend,
-                   .x = es_cpu_floats(x),
+                   .x = x,
                    .wte = es_cpu_read(wte),
                    .wpe = es_cpu_read(wpe),
                    .tokens = read_tokens(tokens),
@@ -59,7 +67,9 @@ static void embed_backward_part(void *argument, es_share share)
     const size_t n = (size_t)e->width;
     es_slab slab = es_cpu_slab(share, e->width, ROW_UNIT);
     for (int i = 0; i < e->n_rows; i++) {
-        const float *from = e->dx + (size_t)i * n + slab.first;
+        const float *from =
+            es_cpu_open(e->backend, share, 0, e->dx,
+                        (size_t)i * n + (size_t)slab.first, (size_t)slab.n);
         size_t token = (size_t)e->tokens[i], place = (size_t)(i % e->n_ctx);
         kernels->add_bias(e->dwte + token * n + slab.first, from, 1, slab.n);
         if (e->dwpe)
@@ -73,7 +83,7 @@ void es_cpu_embed_backward(es_backend *backend, es_mem *dwte, es_mem *dwpe,
                            int n_ctx, int width)
 {
     embedding e = {.backend = backend,
-                   .dx = es_cpu_read(dx),
+                   .dx = dx,
                    .dwte = es_cpu_floats(dwte),
                    .dwpe = es_cpu_floats(dwpe),
                    .tokens = read_tokens(tokens),
@@ -87,36 +97,45 @@ void es_cpu_embed_backward(es_backend *backend, es_mem *dwte, es_mem *dwpe,
 
 typedef struct norm {
     const es_backend *backend;
-    float *y, *mean, *rstd;
-    const float *x, *weight, *bias, *dy;
-    float *dx, *dweight, *dbias;
+    es_mem *y, *dx;
+    const es_mem *x, *dy;
+    float *mean, *rstd;
+    const float *weight, *bias;
     int n_rows, width;
+    float epsilon;
 } norm;
 
 static void norm_part(void *argument, es_share share)
 {
     const norm *n = argument;
     es_slab slab = es_cpu_slab(share, n->n_rows, ROW_UNIT);
-    size_t at = (size_t)slab.first * (size_t)n->width;
-    n->backend->kernels->layer_norm(n->y + at, n->mean + slab.first,
-                                    n->rstd + slab.first, n->x + at, n->weight,
-                                    n->bias, slab.n, n->width);
-    es_cpu_round(n->backend, n->y + at, (size_t)slab.n * (size_t)n->width);
+    ES_CPU_EACH_CHUNK(rows, n->backend, slab, n->width)
+    {
+        const size_t at = (size_t)rows.first * (size_t)n->width;
+        const size_t size = (size_t)rows.n * (size_t)n->width;
+        float *y = es_cpu_place(n->backend, share, 0, n->y, at);
+        n->backend->kernels->layer_norm(
+            y, n->mean + rows.first, n->rstd + rows.first,
+            es_cpu_open(n->backend, share, 1, n->x, at, size), n->weight,
+            n->bias, rows.n, n->width, n->epsilon);
+        es_cpu_close(n->backend, n->y, at, y, size);
+    }
 }
 
 void es_cpu_layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
                        es_mem *rstd, const es_mem *x, const es_mem *weight,
-                       const es_mem *bias, int n_rows, int width)
+                       const es_mem *bias, int n_rows, int width, float epsilon)
 {
     norm n = {.backend = backend,
-              .y = es_cpu_floats(y),
+              .y = y,
               .mean = es_cpu_floats(mean),
               .rstd = es_cpu_floats(rstd),
-              .x = es_cpu_read(x),
+              .x = x,
               .weight = es_cpu_read(weight),
               .bias = es_cpu_read(bias),
               .n_rows = n_rows,
-              .width = width};
+              .width = width,
+              .epsilon = epsilon};
     es_team_run(backend->team, norm_part, &n);
 }
 
@@ -125,13 +144,21 @@ static void norm_backward_part(void *argument, es_share share)
 {
     const norm *n = argument;
     es_slab slab = es_cpu_slab(share, n->n_rows, ROW_UNIT);
-    size_t at = (size_t)slab.first * (size_t)n->width;
     float *sums = es_cpu_scratch(n->backend, share);
     memset(sums, 0, 2 * (size_t)n->width * sizeof *sums);
-    n->backend->kernels->layer_norm_backward(
-        n->dx + at, sums, sums + n->width, n->dy + at, n->x + at,
-        n->mean + slab.first, n->rstd + slab.first, n->weight, slab.n,
-        n->width);
+    ES_CPU_EACH_CHUNK(rows, n->backend, slab, n->width)
+    {
+        const size_t at = (size_t)rows.first * (size_t)n->width;
+        const size_t size = (size_t)rows.n * (size_t)n->width;
+        float *dx = es_cpu_change(n->backend, share, 0, n->dx, at, size);
+        n->backend->kernels->layer_norm_backward(
+            dx, sums, sums + n->width,
+            es_cpu_open(n->backend, share, 1, n->dy, at, size),
+            es_cpu_open(n->backend, share, 2, n->x, at, size),
+            n->mean + rows.first, n->rstd + rows.first, n->weight, rows.n,
+            n->width);
+        es_cpu_close_gradient(n->backend, n->dx, at, dx, size);
+    }
 }
 
 void es_cpu_layer_norm_backward(es_backend *backend, es_mem *dx,
@@ -143,10 +170,10 @@ void es_cpu_layer_norm_backward(es_backend *backend, es_mem *dx,
     norm n = {.backend = backend,
               .mean = (float *)es_cpu_read(mean), /* only read here */
               .rstd = (float *)es_cpu_read(rstd),
-              .x = es_cpu_read(x),
+              .x = x,
               .weight = es_cpu_read(weight),
-              .dy = es_cpu_read(dy),
-              .dx = es_cpu_floats(dx),
+              .dy = dy,
+              .dx = dx,
               .n_rows = n_rows,
               .width = width};
     es_team_run(backend->team, norm_backward_part, &n);
@@ -163,20 +190,54 @@ void es_cpu_layer_norm_backward(es_backend *backend, es_mem *dx,
 
 typedef struct loss {
     const es_backend *backend;
-    float *row_loss, *lse, *logits;
+    float *row_loss, *lse;
+    es_mem *logits;
     const int32_t *targets;
     float scale;
     int n_rows, vocab;
 } loss;
 
+/* Columns of a row of bf16 logits that are in hand at a time. */
+static int columns_from(const loss *l, int first)
+{
+    const int most = (int)l->backend->panel_size;
+    return l->vocab - first < most ? l->vocab - first : most;
+}
+
+/* Loss of a row of bf16 logits: its pieces' log sums, once more summed. */
+static void row_part(const loss *l, es_share share, int row)
+{
+    const size_t at = (size_t)row * (size_t)l->vocab;
+    const int32_t target = l->targets[row];
+    double largest = -(double)INFINITY, sum = 0;
+    for (int first = 0, n; first < l->vocab; first += n) {
+        float unused, lse;
+        n = columns_from(l, first);
+        const float *logits = es_cpu_open(l->backend, share, 0, l->logits,
+                                          at + (size_t)first, (size_t)n);
+        l->backend->kernels->cross_entropy(&unused, &lse, logits, &(int32_t){0},
+                                           1, n);
+        const double next = (double)lse > largest ? (double)lse : largest;
+        sum = sum * exp(largest - next) + exp((double)lse - next);
+        largest = next;
+    }
+    const double lse = largest + log(sum);
+    const es_bfloat logit = es_cpu_halves(l->logits)[at + (size_t)target];
+    l->lse[row] = (float)lse;
+    l->row_loss[row] = (float)(lse - (double)es_bfloat_read(logit));
+}
+
 static void loss_part(void *argument, es_share share)
 {
     const loss *l = argument;
     es_slab slab = es_cpu_slab(share, l->n_rows, ROW_UNIT);
-    l->backend->kernels->cross_entropy(
-        l->row_loss + slab.first, l->lse + slab.first,
-        l->logits + (size_t)slab.first * (size_t)l->vocab,
-        l->targets + slab.first, slab.n, l->vocab);
+    if (!l->backend->bf16)
+        l->backend->kernels->cross_entropy(
+            l->row_loss + slab.first, l->lse + slab.first,
+            es_cpu_read(l->logits) + (size_t)slab.first * (size_t)l->vocab,
+            l->targets + slab.first, slab.n, l->vocab);
+    for (int i = slab.first; l->backend->bf16 && i < slab.first + slab.n; i++)
+        row_part(l, share, i);
 }
 
 void es_cpu_cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
@@ -188,20 +249,38 @@ void es_cpu_cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
     loss l = {.backend = backend,
               .row_loss = es_cpu_floats(row_loss),
               .lse = es_cpu_floats(lse),
-              .logits = (float *)es_cpu_read(logits), /* only read here */
+              .logits = (es_mem *)logits, /* only read here */
               .targets = read_tokens(targets),
               .n_rows = n_rows,
               .vocab = vocab};
     es_team_run(backend->team, loss_part, &l);
 }
 
+static void row_backward_part(const loss *l, es_share share, int row)
+{
+    for (int first = 0, n; first < l->vocab; first += n) {
+        const size_t at = (size_t)row * (size_t)l->vocab + (size_t)first;
+        const int32_t target = l->targets[row] - first;
+        n = columns_from(l, first);
+        float *logits =
+            es_cpu_change(l->backend, share, 0, l->logits, at, (size_t)n);
+        l->backend->kernels->cross_entropy_backward(logits, l->lse + row,
+                                                    &target, l->scale, 1, n);
+        es_cpu_close_gradient(l->backend, l->logits, at, logits, (size_t)n);
+    }
+}
+
 static void loss_backward_part(void *argument, es_share share)
 {
     const loss *l = argument;
     es_slab slab = es_cpu_slab(share, l->n_rows, ROW_UNIT);
-    l->backend->kernels->cross_entropy_backward(
-        l->logits + (size_t)slab.first * (size_t)l->vocab, l->lse + slab.first,
-        l->targets + slab.first, l->scale, slab.n, l->vocab);
+    if (!l->backend->bf16)
+        l->backend->kernels->cross_entropy_backward(
+            es_cpu_floats(l->logits) + (size_t)slab.first * (size_t)l->vocab,
+            l->lse + slab.first, l->targets + slab.first, l->scale, slab.n,
+            l->vocab);
+    for (int i = slab.first; l->backend->bf16 && i < slab.first + slab.n; i++)
+        row_backward_part(l, share, i);
 }
 
 void es_cpu_cross_entropy_backward(es_backend *backend, es_mem *logits,
@@ -213,7 +292,7 @@ void es_cpu_cross_entropy_backward(es_backend *backend, es_mem *logits,
     (void)stride;
     loss l = {.backend = backend,
               .lse = (float *)es_cpu_read(lse), /* only read here */
-              .logits = es_cpu_floats(logits),
+              .logits = logits,
               .targets = read_tokens(targets),
               .scale = scale * es_cpu_loss_scale(control),
               .n_rows = n_rows,

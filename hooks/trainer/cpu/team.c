@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define N_SPINS 1000
@@ -34,6 +35,7 @@ struct es_team {
     es_team_task *task;
     void *argument;
     bool stops;
+    double *waited;                   /* NULL: nobody wants to know */
     _Alignas(64) signal_word round;   /* counts tasks */
     _Alignas(64) signal_word working; /* workers still at it */
 };
@@ -139,6 +141,27 @@ void es_team_free(es_team *team)
     free(team);
 }
 
+void es_team_time(es_team *team, double *seconds)
+{
+    team->waited = seconds;
+}
+
+static void wait_for_workers(es_team *team)
+{
+    for (uint32_t left; (left = atomic_load(&team->working.value)) > 0;)
+        wait_while(&team->working, left);
+}
+
+static void wait_timed(es_team *team)
+{
+    struct timespec start, end;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    wait_for_workers(team);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    *team->waited += (double)(end.tv_sec - start.tv_sec) +
+                     1e-9 * (double)(end.tv_nsec - start.tv_nsec);
+}
+
 void es_team_run(es_team *team, es_team_task *task, void *argument)
 {
     team->task = task;
@@ -147,6 +170,8 @@ void es_team_run(es_team *team, es_team_task *task, void *argument)
     atomic_fetch_add(&team->round.value, 1);
     wake(&team->round);
     task(argument, (es_share){0, team->n_threads});
-    for (uint32_t left; (left = atomic_load(&team->working.value)) > 0;)
-        wait_while(&team->working, left);
+    if (team->waited && team->n_workers > 0)
+        wait_timed(team);
+    else
+        wait_for_workers(team);
 }

@@ -27,4 +27,8 @@ void es_team_free(es_team *team); /* NULL is fine */
  */
 void es_team_run(es_team *team, es_team_task *task, void *argument);
 
+/** From now on es_team_run adds to *seconds for how long its caller waited for
+ *  the others, done with its own share. NULL: no more. */
+void es_team_time(es_team *team, double *seconds);
+
 #endif

@@ -7,12 +7,17 @@
 #define ROWS (2 * LANES)
 #define KEYS 4 /* keys at a time; padding makes their number a multiple */
 
+/* Of what is constant in a call much is known only where it is inlined, and
+ * compilers do not always find that it is worth its size. */
+#define KNOWN inline __attribute__((always_inline))
+
 /* One head's share of the scratch memory. */
 typedef struct workspace {
     int n_keys;           /* T rounded up to KEYS */
     int narrow, wide;     /* head width rounded up to 4, and to LANES */
     float *k, *v;         /* (n_keys,narrow) */
     float *tile, *dtile;  /* (n_keys,ROWS) */
+    float *logs;          /* (n_keys,ROWS) of weights, up to a constant */
     float *qt, *dyt, *xt; /* (narrow,ROWS): transposed block; result */
     float *q, *dy;        /* (ROWS,wide) block of rows */
     float *dk, *dv;       /* (n_keys,wide) */
@@ -32,11 +37,11 @@ static float *carve(float **from, int rows, int columns)
     return start;
 }
 
-static size_t attention_scratch(int n_ctx, int width)
+static size_t tile_scratch(int n_ctx, int width)
 {
     size_t n_keys = (size_t)round_up(n_ctx, KEYS);
     size_t wide = (size_t)round_up(width, LANES > 4 ? LANES : 4);
-    return n_keys * (4 * wide + 2 * ROWS) + 5 * ROWS * wide + ROWS + 16 * 16;
+    return n_keys * (4 * wide + 3 * ROWS) + 5 * ROWS * wide + ROWS + 16 * 16;
 }
 
 static workspace open_workspace(const es_cpu_head *head)
@@ -49,6 +54,7 @@ static workspace open_workspace(const es_cpu_head *head)
     w.v = carve(&from, w.n_keys, w.narrow);
     w.tile = carve(&from, w.n_keys, ROWS);
     w.dtile = carve(&from, w.n_keys, ROWS);
+    w.logs = carve(&from, w.n_keys, ROWS);
     w.qt = carve(&from, w.narrow, ROWS);
     w.dyt = carve(&from, w.narrow, ROWS);
     w.xt = carve(&from, w.narrow, ROWS);
@@ -246,22 +252,41 @@ static void tile_gather(float *xt, const float *tile, const float *y,
     }
 }
 
-/* KEYS rows of tile_scatter, from query `first` on. */
-static inline void scatter_keys(float *y, const float *tile, const float *x,
-                                int first, int wide, int n_keys)
+/* n_keys rows of tile_scatter, from query `first` on: one vector of columns, or
+ * a pair. A sum waits for itself, so there are to be many: KEYS are too few. */
+static KNOWN void scatter_columns(float *y, const float *tile, const float *x,
+                                  int first, int wide, int n_keys, bool pair)
 {
-    for (int c = 0; c < wide; c += LANES) {
-        vec sum[KEYS];
-        for (int k = 0; k < n_keys; k++)
-            sum[k] = load(y + k * wide + c);
-        for (int i = first; i < ROWS; i++) {
-            vec row = load(x + i * wide + c);
-            for (int k = 0; k < n_keys; k++)
-                sum[k] += splat(tile[k * ROWS + i]) * row;
-        }
-        for (int k = 0; k < n_keys; k++)
-            store(y + k * wide + c, sum[k]);
+    vec sum[KEYS], next[KEYS];
+    for (int k = 0; k < n_keys; k++) {
+        sum[k] = load(y + k * wide);
+        next[k] = pair ? load(y + k * wide + LANES) : splat(0);
     }
+    for (int i = first; i < ROWS; i++) {
+        const vec x0 = load(x + i * wide);
+        const vec x1 = pair ? load(x + i * wide + LANES) : splat(0);
+        for (int k = 0; k < n_keys; k++) {
+            const vec factor = splat(tile[k * ROWS + i]);
+            sum[k] += factor * x0;
+            if (pair)
+                next[k] += factor * x1;
+        }
+    }
+    for (int k = 0; k < n_keys; k++) {
+        store(y + k * wide, sum[k]);
+        if (pair)
+            store(y + k * wide + LANES, next[k]);
+    }
+}
+
+static KNOWN void scatter_keys(float *y, const float *tile, const float *x,
+                               int first, int wide, int n_keys)
+{
+    int c = 0;
+    for (; c + 2 * LANES <= wide; c += 2 * LANES)
+        scatter_columns(y + c, tile, x + c, first, wide, n_keys, true);
+    for (; c < wide; c += LANES)
+        scatter_columns(y + c, tile, x + c, first, wide, n_keys, false);
 }
 
 static void tile_scatter(float *y, const float *tile, const float *x,

@@ -1,6 +1,6 @@
 /* Statistics of a step, and AdamW. Sums are taken over pieces of one length, so
  * that they do not depend on the number of threads. */
-#include "hooks/trainer/cpu/cpu.h"
+#include "hooks/trainer/cpu/activations.h"
 
 #include <math.h>
 
@@ -13,8 +13,11 @@
 typedef struct job {
     const es_backend *backend;
     size_t n;
-    const float *x, *y;
+    const es_mem *x, *y;
+    size_t first;    /* of x and y */
+    bool are_floats; /* x and y are, whatever activations are */
     double *sums;
+    const float *grad;
     float *param, *moment1, *moment2;
     const es_adamw *how;
     const es_control *control;
@@ -30,19 +33,29 @@ static void dot_part(void *argument, es_share share)
     const job *j = argument;
     size_t first, end;
     es_cpu_span(&first, &end, share, j->n, PIECE);
-    for (; first < end; first += PIECE)
-        j->sums[first / PIECE] = j->backend->kernels->dot(
-            j->x + first, j->y + first, smaller(end - first, PIECE));
+    for (; first < end; first += PIECE) {
+        const size_t at = j->first + first, n = smaller(end - first, PIECE);
+        const float *x = es_cpu_read(j->x) + at, *y = es_cpu_read(j->y) + at;
+        if (!j->are_floats) {
+            x = es_cpu_open(j->backend, share, 0, j->x, at, n);
+            y = j->x == j->y ? x
+                             : es_cpu_open(j->backend, share, 1, j->y, at, n);
+        }
+        j->sums[first / PIECE] = j->backend->kernels->dot(x, y, n);
+    }
 }
 
-double es_cpu_dot(es_backend *backend, const float *x, const float *y, size_t n)
+static double dot(es_backend *backend, const es_mem *x, const es_mem *y,
+                  size_t n, bool are_floats)
 {
     double total = 0, sums[N_PIECES];
     for (size_t first = 0; first < n; first += N_PIECES * PIECE) {
         job j = {.backend = backend,
                  .n = smaller(n - first, N_PIECES * PIECE),
-                 .x = x + first,
-                 .y = y + first,
+                 .x = x,
+                 .y = y,
+                 .first = first,
+                 .are_floats = are_floats,
                  .sums = sums};
         es_team_run(backend->team, dot_part, &j);
         for (size_t i = 0; i * PIECE < j.n; i++)
@@ -51,27 +64,34 @@ double es_cpu_dot(es_backend *backend, const float *x, const float *y, size_t n)
     return total;
 }
 
-/* --- statistics ----------------------------------------------------------- */
-
-static double square(es_backend *backend, const es_mem *x, size_t n)
+double es_cpu_dot(es_backend *backend, const es_mem *x, const es_mem *y,
+                  size_t n)
 {
-    return es_cpu_dot(backend, es_cpu_read(x), es_cpu_read(x), n);
+    return dot(backend, x, y, n, false);
 }
+
+/* --- statistics ----------------------------------------------------------- */
 
 void es_cpu_sum_squares(es_backend *backend, es_mem *out, const es_mem *x,
                         size_t n)
 {
-    *(double *)(void *)out = square(backend, x, n);
+    *(double *)(void *)out = dot(backend, x, x, n, true);
 }
 
 void es_cpu_activation_stats(es_backend *backend, es_mem *sums, const es_mem *x,
                              size_t n)
 {
     es_layer_sums *to = (es_layer_sums *)(void *)sums;
-    double squares = square(backend, x, n);
+    double squares = es_cpu_dot(backend, x, x, n);
     to->squares += squares;
-    if (!(squares - squares == 0)) /* NaN or infinite */
-        to->nonfinite += backend->kernels->count_nonfinite(es_cpu_read(x), n);
+    if (squares - squares == 0)
+        return;
+    /* NaN or infinite; rare, so that one thread does. */
+    for (size_t first = 0, part; first < n; first += part) {
+        part = es_cpu_piece(backend, n - first);
+        to->nonfinite += backend->kernels->count_nonfinite(
+            es_cpu_open(backend, (es_share){0, 1}, 0, x, first, part), part);
+    }
 }
 
 void es_cpu_add_mean(es_backend *backend, es_mem *sum, const es_mem *x,
@@ -85,16 +105,40 @@ void es_cpu_add_mean(es_backend *backend, es_mem *sum, const es_mem *x,
     *(double *)(void *)sum += total / (double)n;
 }
 
+typedef struct measuring {
+    es_head_sums *sums;
+    const es_row_mem *rows;
+    int n_batch, n_head, n_ctx;
+} measuring;
+
+/* Heads of a thread, sequence by sequence: sums do not depend on how many
+ * threads there are. */
+static void measure_part(void *argument, es_share share)
+{
+    const measuring *m = argument;
+    const es_slab heads = es_cpu_slab(share, m->n_head, 1);
+    for (int b = 0; heads.n > 0 && b < m->n_batch; b++) {
+        const size_t at = (size_t)(b * m->n_head + heads.first);
+        const float *arrays[ES_N_ROW_STATISTICS];
+        for (int i = 0; i < ES_N_ROW_STATISTICS; i++) {
+            const float *x = es_cpu_read(m->rows->array[i]);
+            arrays[i] = x ? x + at * (size_t)m->n_ctx : NULL;
+        }
+        es_head_sums_add_rows(m->sums + heads.first, arrays, 1, heads.n,
+                              m->n_ctx);
+    }
+}
+
 void es_cpu_measure_rows(es_backend *backend, es_mem *sums,
                          const es_row_mem *rows, int n_batch, int n_head,
                          int n_ctx)
 {
-    const float *arrays[ES_N_ROW_STATISTICS];
-    (void)backend;
-    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
-        arrays[i] = es_cpu_read(rows->array[i]);
-    es_head_sums_add_rows((es_head_sums *)(void *)sums, arrays, n_batch, n_head,
-                          n_ctx);
+    measuring m = {.sums = (es_head_sums *)(void *)sums,
+                   .rows = rows,
+                   .n_batch = n_batch,
+                   .n_head = n_head,
+                   .n_ctx = n_ctx};
+    es_team_run(backend->team, measure_part, &m);
 }
 
 /* --- update --------------------------------------------------------------- */
@@ -120,7 +164,7 @@ static void adamw_part(void *argument, es_share share)
     es_cpu_span(&first, &end, share, j->n, PIECE);
     if (first < end)
         j->backend->kernels->adamw(j->param + first, j->moment1 + first,
-                                   j->moment2 + first, j->x + first,
+                                   j->moment2 + first, j->grad + first,
                                    end - first, j->how, j->control);
 }
 
@@ -130,7 +174,7 @@ void es_cpu_adamw(es_backend *backend, es_mem *param, es_mem *moment1,
 {
     job j = {.backend = backend,
              .n = n,
-             .x = es_cpu_read(grad),
+             .grad = es_cpu_read(grad),
              .param = es_cpu_floats(param),
              .moment1 = es_cpu_floats(moment1),
              .moment2 = es_cpu_floats(moment2),

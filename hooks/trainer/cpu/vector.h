@@ -8,6 +8,21 @@
 #include "analyzer/base/vector.h"
 #include "hooks/trainer/cpu/half.h"
 
+/** As es_bfloat_round: the first n lanes to memory. */
+static inline void store_bf16(uint16_t *to, vec x, int n)
+{
+    typedef uint16_t halves __attribute__((vector_size(2 * LANES)));
+    const uvec all = (uvec)x;
+    const uvec near = all + 0x7fff + ((all >> 16) & 1);
+    const uvec quiet = all | 0x400000; /* a NaN is not rounded */
+    const uvec kept = (uvec)choose(x == x, (vec)near, (vec)quiet) >> 16;
+    const halves bits = __builtin_convertvector(kept, halves);
+    if (n == LANES)
+        memcpy(to, &bits, sizeof bits);
+    for (int i = 0; n < LANES && i < n; i++)
+        to[i] = bits[i];
+}
+
 /** As es_half_round, lane by lane. */
 static inline vec vec_half(vec x)
 {

@@ -38,21 +38,19 @@ __global__ void __launch_bounds__(N_THREADS)
 
 /* --- temperatures --------------------------------------------------------- */
 
-/* dt = -(1/t) sum over the batch of sum_j dz_j z_j; 0 below the floor. */
+/* dL/dln t = -sum over the batch of sum_j dz_j z_j. */
 template <class A>
 __global__ void __launch_bounds__(N_THREADS)
     attention_dt_kernel(es_attention_call<A> call)
 {
     const int n = call.n_head * call.n_ctx;
     const int i = (int)(blockIdx.x * N_THREADS + threadIdx.x);
-    float sum = 0, t;
+    float sum = 0;
     if (i >= n)
         return;
     for (int b = 0; b < call.n_batch; b++)
         sum += call.dots[(size_t)b * (size_t)n + (size_t)i];
-    t = call.temperature[i];
-    if (!(t <= ES_MIN_TEMPERATURE))
-        call.dt[i] -= sum / t;
+    call.dlog_t[i] -= sum;
 }
 
 /* --- the operations ------------------------------------------------------- */
@@ -77,9 +75,9 @@ static es_attention_call<A> call_of(const es_mem *qkv, const es_mem *saved,
     call.power = attention->power;
     call.epsilon = attention->epsilon;
     call.scale = 1 / sqrtf((float)call.width);
-    call.temperature = call.kind == ES_SOFTMAX && attention->temperature
-                           ? es_at<float>(attention->temperature)
-                           : NULL;
+    call.log_t = call.kind == ES_SOFTMAX && attention->log_t
+                     ? es_at<float>(attention->log_t)
+                     : NULL;
     call.qkv = es_at<A>(qkv);
     call.saved = (float *)es_at<float>(saved);
     call.y = (A *)es_at<A>(y);
@@ -115,7 +113,7 @@ static void attend(es_backend *backend, es_mem *y, es_mem *saved,
 }
 
 template <class A>
-static void attend_backward(es_backend *backend, es_mem *dqkv, es_mem *dt,
+static void attend_backward(es_backend *backend, es_mem *dqkv, es_mem *dlog_t,
                             const es_mem *dy, const es_mem *y,
                             const es_mem *dentropy, const es_mem *qkv,
                             const es_mem *saved, const es_attention *attention)
@@ -126,13 +124,13 @@ static void attend_backward(es_backend *backend, es_mem *dqkv, es_mem *dt,
     call.dentropy = dentropy ? es_at<float>(dentropy) : NULL;
     call.dqkv = es_at<A>(dqkv);
     call.means = es_at<float>(backend->scratch);
-    if (dt && call.temperature) {
-        call.dt = es_at<float>(dt);
+    if (dlog_t && call.log_t) {
+        call.dlog_t = es_at<float>(dlog_t);
         call.dots = es_at<float>(es_mem_at(backend->scratch, part));
     }
     if (!es_cuda_attention_mma_backward(backend->device, &call))
         es_cuda_attention_fma_backward(backend->device, &call);
-    if (call.dt)
+    if (call.dlog_t)
         es_launch(backend->device, "attention_dt", attention_dt_kernel<A>,
                   blocks_for((size_t)call.n_head * (size_t)call.n_ctx),
                   N_THREADS, 0, call);

@@ -8,12 +8,13 @@
  *     softmax        u = exp(z - max z)  z = raw / (t sqrt(d_k))   rest = 0
  *     PowerSoftmax   u = (z / m)^p       m = max |z|   rest = eps (c / m)^p
  *
- * where c = m + 1e-6 is the specification's; z / m is raw / max |raw|. With l =
- * log2 u, e = ln 2 ((sum a) log2 D - <l>), and in the backward pass, u' =
- * du/draw, w = dL/de, g = dy . v, <x> = sum a x:
+ * where c = m + 1e-6 is the specification's; z / m is raw / max |raw|. The
+ * entropy e is of the weights b = u / S, S = sum u, which sum to one. With l =
+ * log2 u, e = ln 2 (log2 S - sum b l), and in the backward pass, u' = du/draw,
+ * w = dL/de, g = dy . v, <x> = sum a x:
  *
- *     dL/draw = u' / D [g - <g> - w ln 2 (l - center)]
- *     center  = <l> - (1 - sum a) (1 / ln 2 - log2 D)
+ *     dL/draw = u' / D [g - <g> - w D / S ln 2 (l - center)]
+ *     center  = sum b l
  *
  * Logarithms are to base 2 since that is what the device has.
  *
@@ -34,9 +35,6 @@
 
 #define ES_LN_2 0.693147180559945f
 
-/** A temperature below this counts as this. */
-#define ES_MIN_TEMPERATURE 1e-4f
-
 /** An operation's arguments, for a kernel. Shapes as in ops.h. */
 template <class A>
 struct es_attention_call {
@@ -44,8 +42,8 @@ struct es_attention_call {
     es_attention_kind kind;
     int power; /* of PowerSoftmax */
     float epsilon;
-    float scale; /* 1 / sqrt(width) */
-    const float *temperature;
+    float scale;        /* 1 / sqrt(width) */
+    const float *log_t; /* (H,T), or NULL */
     const A *qkv;
     A *y;
     float *saved;
@@ -56,9 +54,9 @@ struct es_attention_call {
     const A *dy;
     const float *dentropy;
     A *dqkv;
-    float *dt;
+    float *dlog_t;
     float *means; /* (B,H,T) scratch: what g is compared with */
-    float *dots;  /* (B,H,T) scratch: sum of dz z; NULL without dt */
+    float *dots;  /* (B,H,T) scratch: sum of dz z; NULL without dlog_t */
 };
 
 /** What is saved of a row. */
@@ -67,7 +65,7 @@ typedef struct __align__(16) es_saved_row
     float m;       /* largest raw score; PowerSoftmax: the largest absolute */
     float inverse; /* 1 / D */
     float center;
-    float factor; /* of dL/draw: scale / t; PowerSoftmax: p / m */
+    float factor; /* of dL/draw: scale / t; PowerSoftmax, p / m there: D / S */
 }
 es_saved_row;
 
@@ -95,11 +93,11 @@ template <class A>
 ES_DEVICE float es_attention_scale(const es_attention_call<A> *call, int head,
                                    int row)
 {
-    float t;
-    if (!call->temperature)
+    if (!call->log_t)
         return call->scale;
-    t = call->temperature[head % call->n_head * call->n_ctx + row];
-    return call->scale / (t < ES_MIN_TEMPERATURE ? ES_MIN_TEMPERATURE : t);
+    return call->scale /
+           es_fast_exp2(ES_LOG2_E *
+                        call->log_t[head % call->n_head * call->n_ctx + row]);
 }
 
 /* --- a row forward -------------------------------------------------------- */
@@ -146,9 +144,12 @@ ES_DEVICE es_row_end es_row_close(const es_row *row, float scale, float epsilon,
     end.saved.inverse = 1 / divisor;
     end.saved.center = row->moment * end.saved.inverse;
     end.saved.factor = KIND::factor(row->m, scale, power);
-    if (!KIND::SUMS_TO_ONE)
-        end.saved.center -=
-            end.rest * end.saved.inverse * (ES_LOG2_E - log2f(divisor));
+    if (!KIND::SUMS_TO_ONE) {
+        const bool is_empty = row->sum == 0; /* nothing has weight */
+        end.saved.center =
+            is_empty ? row->sum * end.saved.inverse : row->moment / row->sum;
+        end.saved.factor = is_empty ? 0 : divisor / row->sum;
+    }
     return end;
 }
 
@@ -181,9 +182,12 @@ ES_DEVICE void es_row_measure(const es_attention_call<A> *call, size_t at,
 {
     float divisor = row->sum + end->rest, inverse = end->saved.inverse;
     float log_divisor = log2f(divisor);
-    float largest = (KIND::BY_SIZE ? row->largest : row->m) * end->scale;
-    es_row_write(call, ES_ROW_ENTROPY, at,
-                 ES_LN_2 * (row->sum * log_divisor - row->moment) * inverse);
+    float largest = (KIND::top(row->m) > 0 ? row->m : 0) * end->scale;
+    float entropy = (row->sum * log_divisor - row->moment) * inverse;
+    if (!KIND::SUMS_TO_ONE)
+        entropy = row->sum == 0 ? row->sum * inverse
+                                : log2f(row->sum) - end->saved.center;
+    es_row_write(call, ES_ROW_ENTROPY, at, ES_LN_2 * entropy);
     es_row_write(call, ES_ROW_LSE, at, largest + ES_LN_2 * log_divisor);
     es_row_write(call, ES_ROW_MAX_LOGIT, at, largest);
     if (call->rows[ES_ROW_SINK])
@@ -343,6 +347,10 @@ ES_DEVICE es_row_gradient es_row_gradient_open(const es_attention_call<A> *call,
     gradient.weight = call->dentropy ? call->dentropy[at] * ES_LN_2 : 0;
     gradient.mean = 0;
     gradient.factor = saved->factor;
+    if (!KIND::SUMS_TO_ONE) {
+        gradient.weight *= saved->factor;
+        gradient.factor = KIND::factor(saved->m, 0, call->power);
+    }
     return gradient;
 }
 

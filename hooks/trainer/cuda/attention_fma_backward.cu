@@ -94,7 +94,7 @@ open_gradients(const es_attention_call<A> *call, es_row_gradient row[T::R],
             min(own.first + own.ty + ES_FMA_SIDE * r, call->n_ctx - 1), &saved);
         row[r].mean = mean[r] - row[r].weight * saved.center;
     }
-    if (KIND::SUMS_TO_ONE && call->temperature)
+    if (KIND::SUMS_TO_ONE && call->log_t)
         mean_gradients<T>(call, row, tiles, own, keys);
 }
 

@@ -19,9 +19,9 @@ extern "C" {
 /** On tensor cores the scores of a row may exceed what its weights are relative
  *  to by this, to base 2, before all that was summed is brought down. */
 #define ES_SLACK 8.0f
-/** Beside a rest above this nothing has weight; it and its inverse are
- *  finite. */
-#define ES_LARGE_REST 1e37f
+/** Beside a rest above this nothing has weight; it, its inverse and its
+ * products with logarithms are finite. */
+#define ES_LARGE_REST 1e30f
 
 /** To base 2: as good as float32 is, or by the device's own instruction. */
 template <bool FAST>

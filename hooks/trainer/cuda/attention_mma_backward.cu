@@ -546,9 +546,8 @@ static bool backward_of_kind(es_device *device,
 {
     if (call->kind == ES_POWER_SOFTMAX)
         return backward<A, WIDTH, es_power_softmax, false>(device, call);
-    return call->temperature
-               ? backward<A, WIDTH, es_softmax, true>(device, call)
-               : backward<A, WIDTH, es_softmax, false>(device, call);
+    return call->log_t ? backward<A, WIDTH, es_softmax, true>(device, call)
+                       : backward<A, WIDTH, es_softmax, false>(device, call);
 }
 
 template <class A>

@@ -318,6 +318,7 @@ static es_ops table(void)
     es_cuda_loss_ops<A>(&ops);
     es_cuda_normed_ops(&ops);
     es_cuda_update_ops(&ops);
+    es_cuda_qk_clip_ops(&ops);
     return ops;
 }
 

@@ -80,6 +80,7 @@ void es_cuda_attention_ops(es_ops *ops);
 template <class A>
 void es_cuda_statistics_ops(es_ops *ops);
 void es_cuda_update_ops(es_ops *ops);
+void es_cuda_qk_clip_ops(es_ops *ops);
 void es_cuda_normed_ops(es_ops *ops);
 
 #define ES_OF_ACTIVATIONS(ops_of)                                              \

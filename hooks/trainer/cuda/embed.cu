@@ -14,7 +14,8 @@ static __global__ void embed_kernel(A *x, embedding e)
     const size_t width = (size_t)e.width, step = (size_t)blockDim.x * W;
     for (int row = (int)blockIdx.x; row < e.n_rows; row += (int)gridDim.x) {
         const float *token = e.wte + (size_t)e.tokens[row] * width;
-        const float *place = e.wpe + (size_t)(row % e.n_ctx) * width;
+        const float *place =
+            e.wpe ? e.wpe + (size_t)(row % e.n_ctx) * width : NULL;
         for (size_t j = threadIdx.x * W; j < width; j += step) {
             float sum[W], more[W] = {0};
             es_load(sum, token + j);

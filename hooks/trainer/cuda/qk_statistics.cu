@@ -154,13 +154,17 @@ static es_status check_sizes(const es_attention_shape *s)
     return ES_OK;
 }
 
+/** As es_qk_statistics has it. */
+static bool is_size(double x)
+{
+    return x == 0 || (x >= 1e-30 && x <= 1e30);
+}
+
 static es_status check_numbers(const es_attention_shape *s)
 {
-    if (!(s->scale >= 0 && s->scale < INFINITY && s->softcap >= 0 &&
-          s->softcap < INFINITY) ||
-        s->window < 0)
-        return refuse("a scale, softcap or window that is below 0 or not "
-                      "finite");
+    if (!is_size(s->scale) || !is_size(s->softcap) || s->window < 0)
+        return refuse("a scale or softcap that is neither 0 nor 1e-30 to "
+                      "1e30, or a window below 0");
     if (s->time_limit != 0)
         return refuse("there is no time limit on a device");
     return ES_OK;

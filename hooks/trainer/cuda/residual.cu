@@ -1,4 +1,4 @@
-/* y = beta x + f / alpha of the scaled FFNs, and back. */
+/* y = beta x + f / alpha of the scaled FFNs, and back; the gate; dropout. */
 #include "hooks/trainer/cuda/reduce.h"
 
 template <class A>
@@ -150,10 +150,156 @@ static void combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
               (const double *)g.pieces, (int)blocks, g.alpha);
 }
 
+/* --- y = x sigmoid(gate) -------------------------------------------------- */
+
+template <class A>
+struct gate_arguments {
+    A *y, *gate; /* backward: y is dx, and gate becomes its gradient */
+    const A *x, *dy;
+    es_split split;
+};
+
+/* s = 1 / (1 + exp(-x)), and 1 - s, which keeps its digits where s is near
+ * 1. exp(-|x|) does not overflow. */
+static ES_DEVICE float sigmoid(float *rest, float x)
+{
+    const float small = es_exp(-fabsf(x)), large = 1 / (1 + small);
+    const bool positive = x >= 0;
+    *rest = positive ? small * large : large;
+    return positive ? large : small * large;
+}
+
+template <int W, class A>
+static ES_DEVICE void gate_lanes(const gate_arguments<A> *a, size_t at)
+{
+    float x[W], g[W], rest;
+    es_load(x, a->x + at);
+    es_load(g, a->gate + at);
+#pragma unroll
+    for (int c = 0; c < W; c++)
+        x[c] *= sigmoid(&rest, g[c]);
+    es_store(a->y + at, x);
+}
+
+/* dy is read before dx, which may be the same, is written. */
+template <int W, class A>
+static ES_DEVICE void gate_back(const gate_arguments<A> *a, size_t at)
+{
+    float x[W], g[W], dy[W], rest;
+    es_load(x, a->x + at);
+    es_load(g, a->gate + at);
+    es_load(dy, a->dy + at);
+#pragma unroll
+    for (int c = 0; c < W; c++) {
+        dy[c] *= sigmoid(&rest, g[c]);
+        g[c] = dy[c] * x[c] * rest;
+    }
+    es_store(a->y + at, dy);
+    es_store(a->gate + at, g);
+}
+
+template <bool BACK, class A>
+static __global__ void gate_kernel(gate_arguments<A> a)
+{
+    constexpr int lanes = es_lanes<A>;
+    const es_split split = a.split;
+    for (size_t i = es_thread(); i < split.head + split.tail;
+         i += es_all_threads()) {
+        const size_t at = es_split_single(&split, i, lanes);
+        if (BACK)
+            gate_back<1>(&a, at);
+        else
+            gate_lanes<1>(&a, at);
+    }
+    for (size_t i = es_thread(); i < split.n_packs; i += es_all_threads()) {
+        const size_t at = split.head + i * lanes;
+        if (BACK)
+            gate_back<lanes>(&a, at);
+        else
+            gate_lanes<lanes>(&a, at);
+    }
+}
+
+template <class A>
+static void gate(es_backend *backend, es_mem *y, const es_mem *x,
+                 const es_mem *gate, size_t n)
+{
+    const gate_arguments<A> a = {
+        es_at<A>(y), (A *)es_at<A>(gate), es_at<A>(x), NULL,
+        es_split_of(n, es_at<A>(x), es_at<A>(gate), es_at<A>(y))};
+    const unsigned blocks = es_blocks(backend, n, ES_THREADS * es_lanes<A>, 8);
+    es_launch(backend->device, "gate", gate_kernel<false, A>, blocks,
+              ES_THREADS, 0, a);
+}
+
+template <class A>
+static void gate_backward(es_backend *backend, es_mem *dx, es_mem *gate,
+                          const es_mem *dy, const es_mem *x, size_t n)
+{
+    const gate_arguments<A> a = {es_at<A>(dx), es_at<A>(gate), es_at<A>(x),
+                                 es_at<A>(dy),
+                                 es_split_of(n, es_at<A>(dy), es_at<A>(x),
+                                             es_at<A>(gate), es_at<A>(dx))};
+    const unsigned blocks = es_blocks(backend, n, ES_THREADS * es_lanes<A>, 8);
+    es_launch(backend->device, "gate's gradient", gate_kernel<true, A>, blocks,
+              ES_THREADS, 0, a);
+}
+
+/* --- y = r + dropped x ---------------------------------------------------- */
+
+template <class A>
+struct dropout_arguments {
+    A *y;
+    const A *residual, *x;
+    const uint64_t *pass;
+    es_dropout how;
+    size_t n;
+};
+
+/* A thread takes a block of four, which have their factors together. */
+template <class A>
+static __global__ void dropout_kernel(dropout_arguments<A> a)
+{
+    const es_drop_mask mask = es_drop_mask_of(&a.how, a.pass[0]);
+    for (size_t i = es_thread(); 4 * i < a.n; i += es_all_threads()) {
+        float factors[4];
+        es_drop_factors(factors, &mask, i);
+#pragma unroll
+        for (int c = 0; c < 4; c++) {
+            const size_t at = 4 * i + (size_t)c;
+            float x[1], r[1] = {0};
+            if (at >= a.n)
+                break;
+            es_load(x, a.x + at);
+            if (a.residual)
+                es_load(r, a.residual + at);
+            x[0] = r[0] + factors[c] * x[0];
+            es_store(a.y + at, x);
+        }
+    }
+}
+
+template <class A>
+static void dropout(es_backend *backend, es_mem *y, const es_mem *residual,
+                    const es_mem *x, const es_dropout *how, const es_mem *pass,
+                    size_t n)
+{
+    const dropout_arguments<A> a = {
+        es_at<A>(y), residual ? es_at<A>(residual) : NULL,
+        es_at<A>(x), es_at<uint64_t>(pass),
+        *how,        n};
+    const unsigned blocks = es_blocks(backend, n, ES_THREADS * 4, 8);
+    es_launch(backend->device, "dropout", dropout_kernel<A>, blocks, ES_THREADS,
+              0, a);
+}
+
 template <class A>
 void es_cuda_residual_ops(es_ops *ops)
 {
     ops->combine = combine<A>;
     ops->combine_backward = combine_backward<A>;
+    ops->gate = gate<A>;
+    ops->gate_backward = gate_backward<A>;
+    ops->dropout = dropout<A>;
 }
 ES_OF_ACTIVATIONS(es_cuda_residual_ops)

@@ -2,12 +2,11 @@
  * cache afterwards. */
 #include "hooks/trainer/cuda/reduce.h"
 
-#define EPSILON 1e-5f
-
 typedef struct norm_forward {
     float *mean, *rstd;
     const float *weight, *bias;
     int n_rows, width;
+    float epsilon;
 } norm_forward;
 
 /* The warp's first row, and the distance to its next. */
@@ -59,7 +58,7 @@ static __global__ void layer_norm_kernel(A *y, const A *x, norm_forward n)
         const size_t at = (size_t)row * (size_t)n.width;
         const float mean = row_sum<1, W>(x + at, n.width, 0.f) / width;
         const float variance = row_sum<2, W>(x + at, n.width, mean) / width;
-        const float rstd = 1 / sqrtf(variance + EPSILON);
+        const float rstd = 1 / sqrtf(variance + n.epsilon);
         normalise<A, W>(y + at, x + at, &n, mean, rstd);
         if (threadIdx.x % 32 == 0) {
             n.mean[row] = mean;
@@ -71,14 +70,15 @@ static __global__ void layer_norm_kernel(A *y, const A *x, norm_forward n)
 template <class A>
 static void layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
                        es_mem *rstd, const es_mem *x, const es_mem *weight,
-                       const es_mem *bias, int n_rows, int width)
+                       const es_mem *bias, int n_rows, int width, float epsilon)
 {
     const norm_forward n = {es_at<float>(mean),
                             es_at<float>(rstd),
                             es_at<float>(weight),
                             es_at<float>(bias),
                             n_rows,
-                            width};
+                            width,
+                            epsilon};
     const bool fits =
         width % es_lanes<A> == 0 && es_packs_fit(y, x, weight, bias);
     es_launch(backend->device, "layer norm",

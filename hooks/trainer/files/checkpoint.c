@@ -6,6 +6,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
+#include "hooks/trainer/files/temperatures.h"
 #include "hooks/trainer/files/tokens.h"
 #include <inttypes.h>
 #include <limits.h>
@@ -466,14 +467,18 @@ void es_checkpoint_close(es_checkpoint *checkpoint)
 
 /* --- into a model -------------------------------------------------------- */
 
-/** The tensor of a parameter's part, of the parameter's shape. */
-static es_status find_tensor(const es_tensor **out,
+/** The tensor of a parameter's part, of the parameter's shape. `is_old`: it
+ *  belongs to temperatures, not to their logarithms. */
+static es_status find_tensor(const es_tensor **out, bool *is_old,
                              const es_checkpoint *checkpoint,
                              const es_parameter *parameter, tensor_part part)
 {
-    char name[TENSOR_NAME_MAX];
+    char name[TENSOR_NAME_MAX], old[TENSOR_NAME_MAX];
     tensor_name(name, part, parameter->name);
     const es_tensor *tensor = es_safetensors_find(checkpoint->file, name);
+    *is_old = !tensor && es_temperatures_name(old, sizeof old, name);
+    if (*is_old)
+        tensor = es_safetensors_find(checkpoint->file, old);
     if (!tensor)
         return es_fail(ES_EFORMAT, "%s: has no tensor %s",
                        checkpoint->file->path, name);
@@ -487,17 +492,41 @@ static es_status find_tensor(const es_tensor **out,
     return ES_OK;
 }
 
+/** From a part of temperatures to that of their logarithms: the value, or a
+ *  moment, in which each gradient is t times what it was. */
+static es_status convert_old(float *values, const es_checkpoint *checkpoint,
+                             const es_parameter *parameter, tensor_part part)
+{
+    const es_tensor *tensor = NULL;
+    float *t = NULL;
+    bool is_old;
+    es_status status = ES_OK;
+    if (part == VALUE)
+        es_temperatures_to_logs(values, parameter->n, ES_LEAST_TEMPERATURE);
+    else if ((status = find_tensor(&tensor, &is_old, checkpoint, parameter,
+                                   VALUE)) == ES_OK &&
+             (status = read_tensor(&t, checkpoint, tensor)) == ES_OK)
+        es_temperatures_to_log_gradients(values, t, parameter->n,
+                                         part == MOMENT_FIRST ? 1 : 2);
+    free(t);
+    return status;
+}
+
 static es_status load_part(es_model *model, float **values,
                            const es_checkpoint *checkpoint, size_t array,
                            tensor_part part)
 {
     es_parameter parameter = es_model_parameter(model, array);
     const es_tensor *tensor = NULL;
+    bool is_old;
     es_status status;
-    if ((status = find_tensor(&tensor, checkpoint, &parameter, part)) < 0 ||
+    if ((status = find_tensor(&tensor, &is_old, checkpoint, &parameter, part)) <
+            0 ||
         (status = read_tensor(values, checkpoint, tensor)) < 0 ||
         (status = check_finite(checkpoint->file->path, tensor->name, *values,
-                               tensor->n)) < 0)
+                               tensor->n)) < 0 ||
+        (is_old &&
+         (status = convert_old(*values, checkpoint, &parameter, part)) < 0))
         return status;
     if (part == VALUE)
         return es_model_set(model, array, *values, tensor->n);

@@ -5,7 +5,9 @@
  * Tensors, all F32: the arrays of the model under the names and in the shapes
  * of model/params.h (SNorm's u and v too), and for each trainable
  * one NAME the moments of AdamW, `optimizer.m.NAME` and `optimizer.v.NAME`.
- * Every number is finite.
+ * Every number is finite. Files of before the logarithms of temperatures were
+ * learnt have h.L.attn.t instead of h.L.attn.log_t, and are read:
+ * temperatures.h.
  *
  * Texts of __metadata__ (a file of ours is one that has the first):
  *

@@ -191,6 +191,18 @@ static es_status check_metadata(const es_safetensors *file)
     return ES_OK;
 }
 
+es_status es_safetensors_sort(es_safetensors *file)
+{
+    es_status status = es_alloc(&file->by_name, file->n, sizeof *file->by_name,
+                                "a header's tensors");
+    if (status < 0 || file->n == 0)
+        return status;
+    for (size_t i = 0; i < file->n; i++)
+        file->by_name[i] = &file->tensors[i];
+    qsort(file->by_name, file->n, sizeof *file->by_name, by_name);
+    return ES_OK;
+}
+
 static es_status take_tensors(es_safetensors *file, uint64_t start)
 {
     size_t n = json_object_size(file->header);
@@ -198,8 +210,6 @@ static es_status take_tensors(es_safetensors *file, uint64_t start)
     json_t *from;
     es_status status;
     if ((status = es_alloc(&file->tensors, n, sizeof *file->tensors,
-                           "a header's tensors")) < 0 ||
-        (status = es_alloc(&file->by_name, n, sizeof *file->by_name,
                            "a header's tensors")) < 0)
         return status;
     json_object_foreach(file->header, name, from)
@@ -211,13 +221,10 @@ static es_status take_tensors(es_safetensors *file, uint64_t start)
             return status;
         file->n++;
     }
-    if (file->n > 0) {
+    if (file->n > 0)
         qsort(file->tensors, file->n, sizeof *file->tensors, by_offset);
-        for (size_t i = 0; i < file->n; i++)
-            file->by_name[i] = &file->tensors[i];
-        qsort(file->by_name, file->n, sizeof *file->by_name, by_name);
-    }
-    return check_layout(file, start);
+    status = es_safetensors_sort(file);
+    return status < 0 ? status : check_layout(file, start);
 }
 
 /** Brackets deeper than the format's: refused before they are parsed. */
@@ -315,6 +322,9 @@ void es_safetensors_close(es_safetensors *file)
         return;
     if (file->fd >= 0)
         close(file->fd);
+    for (size_t i = 0; i < file->n_shards; i++)
+        es_safetensors_close(file->shards[i]);
+    free(file->shards);
     free(file->by_name);
     free(file->tensors);
     json_decref(file->header);
@@ -391,6 +401,8 @@ es_status es_safetensors_read(const es_safetensors *file,
     if (first > tensor->n || n > tensor->n - first)
         return es_fail(ES_EARGUMENT, "%s: tensor %s has %zu numbers, not %zu",
                        file->path, tensor->name, tensor->n, first + n);
+    if (tensor->shard)
+        file = tensor->shard;
     size_t size = sizes[tensor->type];
     uint64_t offset = tensor->offset + first * size;
     if (tensor->type == ES_TENSOR_F32)

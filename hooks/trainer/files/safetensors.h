@@ -36,6 +36,8 @@ typedef struct es_tensor {
     size_t n; /* numbers */
     size_t n_bytes;
     uint64_t offset; /* of the first byte, from the start of the file */
+    const struct es_safetensors *shard; /* whose data it is; NULL: the file's
+                                           that lists it */
 } es_tensor;
 
 /** A file that is open; to be read alone. */
@@ -43,10 +45,12 @@ typedef struct es_safetensors {
     char *path;         /* as it was given to open */
     es_tensor *tensors; /* (n), in the order of their data */
     size_t n;
-    const es_tensor **by_name; /* (n) */
-    struct json_t *header;     /* owns names and metadata */
-    int fd;
-    uint64_t size; /* of the file, when it was opened */
+    const es_tensor **by_name;      /* (n) */
+    struct json_t *header;          /* owns names and metadata */
+    int fd;                         /* -1: an index */
+    uint64_t size;                  /* of the file, when it was opened */
+    struct es_safetensors **shards; /* (n_shards) of an index, owned */
+    size_t n_shards;
 } es_safetensors;
 
 /**
@@ -56,6 +60,19 @@ typedef struct es_safetensors {
  */
 es_status es_safetensors_open(es_safetensors **out,
                               const char *path) ES_MUST_USE;
+
+/**
+ * Opens the files that an index of Hugging Face's library names
+ * (model.safetensors.index.json: "weight_map", tensor to file) as if they were
+ * one without metadata. The files lie beside the index; each tensor of theirs
+ * is in it, and where it says. Returns as es_safetensors_open.
+ */
+es_status es_safetensors_open_index(es_safetensors **out,
+                                    const char *path) ES_MUST_USE;
+
+/** Of file->tensors (n), whose names differ: by_name. ES_OK, ES_ENOMEM. */
+es_status es_safetensors_sort(es_safetensors *file) ES_MUST_USE;
+
 void es_safetensors_close(es_safetensors *file); /* NULL is fine */
 
 /** The tensor of a name; NULL: none. */

@@ -6,6 +6,7 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "hooks/trainer/files/checkpoint.h"
+#include "hooks/trainer/files/temperatures.h"
 #include "hooks/trainer/files/weights_internal.h"
 
 #include <inttypes.h>
@@ -412,6 +413,9 @@ static es_status take_model(es_weights *weights, int n_head)
         char name[TENSOR_NAME_MAX];
         name_in_file(name, weights, param->layer, param->role);
         const es_tensor *tensor = es_safetensors_find(weights->file, name);
+        char old[TENSOR_NAME_MAX];
+        if (!tensor && es_temperatures_name(old, sizeof old, name))
+            tensor = es_safetensors_find(weights->file, old);
         if ((status = tensor ? check_tensor(weights, param, tensor)
                              : missing(weights, name)) < 0)
             return status;
@@ -421,20 +425,22 @@ static es_status take_model(es_weights *weights, int n_head)
     return refuse_others(weights);
 }
 
+/** One file, or the index of several. */
+static es_status open_tensors(es_safetensors **out, const char *path)
+{
+    return es_text_ends(path, ".index.json")
+               ? es_safetensors_open_index(out, path)
+               : es_safetensors_open(out, path);
+}
+
 es_status es_weights_open(es_weights **out, const char *path, int n_head)
 {
     *out = NULL;
-    if (es_text_ends(path, ".index.json"))
-        return es_fail(ES_EFORMAT,
-                       "%s: weights in several files cannot be read: write "
-                       "them as one (save_pretrained with a max_shard_size "
-                       "above their size)",
-                       path);
     es_status status = es_alloc(out, 1, sizeof **out, "weights");
     if (status < 0)
         return status;
     if ((status = es_copy_text(&(*out)->path, path)) < 0 ||
-        (status = es_safetensors_open(&(*out)->file, path)) < 0 ||
+        (status = open_tensors(&(*out)->file, path)) < 0 ||
         (status = take_model(*out, n_head)) < 0) {
         es_weights_close(*out);
         *out = NULL;

@@ -33,14 +33,15 @@ typedef struct es_weights {
 } es_weights;
 
 /**
- * Opens a file, finds out what model it holds, and checks that all of it is
- * there. No weight is read yet.
+ * Opens a file, or an index of several (model.safetensors.index.json), finds
+ * out what model it holds, and checks that all of it is there. No weight is
+ * read yet.
  *
  * Layers, widths and vocabulary follow from the shapes. What they do not say
- * - the number of heads, the activation - is taken from the config.json beside
- * a file of Hugging Face's; what that says of anything else must be what this
- * program computes. Without a config.json the activation is the published
- * models' (GPT-2: GT, GPT-NeoX: G).
+ * - the number of heads, the activation, LayerNorm's epsilon - is taken from
+ * the config.json beside a file of Hugging Face's; what that says of anything
+ * else must be what this program computes. Without a config.json the activation
+ * is the published models' (GPT-2: GT, GPT-NeoX: G).
  *
  *   n_head  heads of a layer, 0: not known
  *

@@ -1,10 +1,9 @@
 /* config.json, as Hugging Face's library writes it beside the weights. */
 #include "hooks/trainer/files/weights_internal.h"
 
-#include "store/infile.h"
+#include "hooks/trainer/files/json_file.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,18 +27,16 @@ typedef struct rule {
 } rule;
 
 static const rule gpt2_rules[] = {
-    {"layer_norm_epsilon", NUMBER, 1e-5},
     {"scale_attn_weights", TRUTH, 1},
     {"scale_attn_by_inverse_layer_idx", TRUTH, 0},
     {"add_cross_attention", TRUTH, 0},
     {"tie_word_embeddings", TRUTH, 1},
 };
 static const rule neox_rules[] = {
-    {"layer_norm_eps", NUMBER, 1e-5},        {"rotary_pct", NUMBER, 0.25},
-    {"rotary_emb_base", NUMBER, 10000},      {"rope_theta", NUMBER, 10000},
-    {"partial_rotary_factor", NUMBER, 0.25}, {"rope_scaling", EMPTY, 0},
-    {"use_parallel_residual", TRUTH, 1},     {"attention_bias", TRUTH, 1},
-    {"tie_word_embeddings", TRUTH, 0},
+    {"rotary_pct", NUMBER, 0.25},  {"rotary_emb_base", NUMBER, 10000},
+    {"rope_theta", NUMBER, 10000}, {"partial_rotary_factor", NUMBER, 0.25},
+    {"rope_scaling", EMPTY, 0},    {"use_parallel_residual", TRUTH, 1},
+    {"attention_bias", TRUTH, 1},  {"tie_word_embeddings", TRUTH, 0},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -61,22 +58,9 @@ static es_status load(json_t **out, const char *path)
 {
     static const es_infile_limit limit = {1 << 20, "a configuration",
                                           ES_EFORMAT};
-    json_error_t error;
-    size_t n;
-    char *text;
     if (access(path, F_OK) != 0 && errno == ENOENT)
         return ES_OK;
-    es_status status = es_infile_load(&text, &n, path, &limit);
-    if (status < 0)
-        return status;
-    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
-    free(text);
-    if (!*out)
-        return es_fail(ES_EFORMAT, "%s: line %d: %s", path, error.line,
-                       error.text);
-    if (!json_is_object(*out))
-        return es_fail(ES_EFORMAT, "%s: not a JSON object", path);
-    return ES_OK;
+    return es_json_load(out, path, &limit);
 }
 
 /* --- what it says ------------------------------------------------------- */
@@ -185,6 +169,24 @@ static es_status take_activation(es_weights *weights, const json_t *from,
                    path, key, text ? text : "no text");
 }
 
+/** LayerNorm's: of models without one 1e12, which leaves x - mean times
+ *  1e-6, and that is in the weights. */
+static es_status take_epsilon(es_weights *weights, const json_t *from,
+                              const char *path)
+{
+    const size_names keys = {"layer_norm_epsilon", "layer_norm_eps"};
+    const char *key = name_of(weights, keys);
+    const json_t *value = json_object_get(from, key);
+    const double epsilon = json_number_value(value);
+    if (!value)
+        return ES_OK;
+    if (!json_is_number(value) || !(epsilon >= 0 && epsilon <= 1e30))
+        return es_fail(ES_EFORMAT, "%s: %s is no number from 0 to 1e30", path,
+                       key);
+    weights->config.ln_eps = epsilon;
+    return ES_OK;
+}
+
 static es_status take_heads(es_weights *weights, int n_head, const json_t *from,
                             const char *path)
 {
@@ -223,7 +225,8 @@ static es_status take_all(es_weights *weights, int n_head, const json_t *from,
                        : rules[i].value > 0   ? "true"
                                               : "false");
     }
-    if ((status = take_activation(weights, from, path)) < 0)
+    if ((status = take_activation(weights, from, path)) < 0 ||
+        (status = take_epsilon(weights, from, path)) < 0)
         return status;
     int *ctx = &weights->config.ctx;
     if (is_neox(weights) &&

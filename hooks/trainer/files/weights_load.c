@@ -3,6 +3,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
+#include "hooks/trainer/files/temperatures.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,10 @@ es_status es_weights_check(const es_weights *weights,
     if (config->bias > have->bias)
         return es_fail(ES_EUSAGE, "%s: it has --bias %s, not %s", path,
                        biases[have->bias], biases[config->bias]);
+    if (config->arch.layer_norm &&
+        !(config->ln_eps >= have->ln_eps && config->ln_eps <= have->ln_eps))
+        return es_fail(ES_EUSAGE, "%s: it has --ln-eps %g, not %g", path,
+                       have->ln_eps, config->ln_eps);
     if (es_model_config_final_norm(config) != norm)
         return es_fail(ES_EUSAGE, "%s: it has --final-norm %s", path,
                        norm ? "on" : "off");
@@ -129,9 +134,18 @@ static es_status read_array(buffers *array, const es_weights *weights,
 {
     es_tensor_layout layout = es_weights_layout(weights, param->role);
     size_t d = (size_t)weights->config.d_model;
-    if (layout == ES_LAYOUT_SAME)
-        return read_corner(array->ours, weights->file, tensor, param);
-    es_status status =
+    es_status status;
+    if (layout == ES_LAYOUT_SAME) {
+        char old[ES_PARAM_NAME_MAX];
+        status = read_corner(array->ours, weights->file, tensor, param);
+        if (status == ES_OK &&
+            es_temperatures_name(old, sizeof old, param->name) &&
+            strcmp(tensor->name, old) == 0)
+            es_temperatures_to_logs(array->ours, param->n,
+                                    ES_LEAST_TEMPERATURE);
+        return status;
+    }
+    status =
         es_safetensors_read(weights->file, tensor, array->file, 0, param->n);
     if (status < 0)
         return status;
@@ -167,7 +181,7 @@ static es_status read_array(buffers *array, const es_weights *weights,
 static bool may_be_new(es_role role)
 {
     switch (role) {
-    case ES_ROLE_T:
+    case ES_ROLE_LOG_T:
     case ES_ROLE_THETA:
     case ES_ROLE_ALPHA:
     case ES_ROLE_BETA:

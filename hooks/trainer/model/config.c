@@ -32,6 +32,7 @@ void es_model_config_default(es_model_config *out)
         .ereg_reduce = ES_EREG_TOKEN,
         .t_init = 1.0,
         .theta_init = 0.5,
+        .ln_eps = 1e-5,
         .seed = 1,
     };
 }
@@ -99,7 +100,12 @@ es_status es_model_config_check(const es_model_config *config)
         {"--lambda", config->lambda, config->lambda >= 0,
          "a number, 0 or more"},
         {"--t-init", config->t_init, config->t_init > 0, "a number above 0"},
-        {"--theta-init", config->theta_init, true, "a number"}};
+        {"--theta-init", config->theta_init, true, "a number"},
+        {"--ln-eps", config->ln_eps, config->ln_eps >= 0,
+         "a number, 0 or more"},
+        {"--dropout", config->dropout,
+         config->dropout >= 0 && config->dropout < 1,
+         "a share, at least 0 and below 1"}};
     es_status status;
     if ((status = check_sizes(sizes, COUNT(sizes))) < 0)
         return status;
@@ -117,11 +123,21 @@ es_status es_model_config_check(const es_model_config *config)
         return es_fail(ES_EUSAGE,
                        "--family pythia rotates 2 dimensions of every head: "
                        "--d-model has to be at least twice --n-head");
-    if (config->arch.n_removed < 0 || config->arch.n_removed > config->n_layer)
+    const int n_last = config->arch.n_removed;
+    const int n_first = config->arch.n_removed_first;
+    if (n_last < 0 || n_last > config->n_layer || n_first < 0 ||
+        n_first > config->n_layer - n_last)
         return es_fail(ES_EUSAGE,
-                       "architecture part 'ScFuFFNi%d': the model has only "
+                       "architecture part 'ScFuFFN%c%d': the model has only "
                        "%d layers",
-                       config->arch.n_removed, config->n_layer);
+                       n_first ? 'e' : 'i', n_first ? n_first : n_last,
+                       config->n_layer);
+    for (int i = 0; i < config->arch.n_spans; i++)
+        if (config->arch.spans[i].last >= config->n_layer)
+            return es_fail(ES_EUSAGE,
+                           "architecture: an activation is given layer %d: the "
+                           "model has only %d layers",
+                           config->arch.spans[i].last, config->n_layer);
 
     return check_numbers(rules, COUNT(rules));
 }
@@ -143,6 +159,9 @@ es_status es_train_config_check(const es_train_config *config)
         {"--warm-up", config->warm_up,
          config->warm_up >= 0 && config->warm_up <= 1,
          "a share of the steps, 0 to 1"},
+        {"--lr-min", config->lr_min,
+         config->lr_min >= 0 && config->lr_min <= config->lr,
+         "0 or more and no more than --lr"},
     };
     if (config->steps < 1)
         return es_fail(ES_EUSAGE, "--steps %lld: has to be 1 or more",
@@ -157,5 +176,13 @@ double es_schedule(const es_train_config *config, int64_t step)
     double warm = round(config->warm_up * steps);
     if (s < warm)
         return config->lr * (s + 1) / warm;
-    return s >= steps ? 0 : config->lr * (steps - s) / (steps - warm);
+    if (config->schedule == ES_SCHEDULE_CONSTANT)
+        return config->lr;
+    const double low = config->lr_min;
+    if (s >= steps)
+        return low;
+    if (config->schedule == ES_SCHEDULE_COSINE)
+        return low + (config->lr - low) *
+                         (1 + cos(M_PI * (s - warm) / (steps - warm))) / 2;
+    return low + (config->lr - low) * (steps - s) / (steps - warm);
 }

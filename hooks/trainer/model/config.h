@@ -3,6 +3,7 @@
 #define ES_CONFIG_H
 
 #include "analyzer/arch/arch.h"
+#include "analyzer/heads/heads.h"
 #include <stdint.h>
 
 typedef enum es_family { ES_FAMILY_GPT2, ES_FAMILY_PYTHIA } es_family;
@@ -27,8 +28,12 @@ typedef struct es_model_config {
     double gamma, lambda;
     es_ereg_reduce ereg_reduce;
     double t_init, theta_init;
+    double ln_eps;  /* LayerNorm's epsilon */
+    double dropout; /* of the embedding and of both sub-blocks' outputs while
+                       training: a share in [0,1) */
     uint64_t seed;
     bool forward_only; /* no gradients and moments, a quarter of the memory */
+    es_series_set record; /* what measured passes measure */
 } es_model_config;
 
 /** The published settings, small sizes; arch is SM+LN+G. */
@@ -38,6 +43,13 @@ void es_model_config_default(es_model_config *out);
  *  x <= L, gamma >= 0, sizes in range, ...). */
 es_status es_model_config_check(const es_model_config *config) ES_MUST_USE;
 
+/** How the rate goes on after the warm-up. */
+typedef enum es_schedule_kind {
+    ES_SCHEDULE_LINEAR,
+    ES_SCHEDULE_COSINE,
+    ES_SCHEDULE_CONSTANT
+} es_schedule_kind;
+
 /** Schedule and optimiser (hooks/trainer/model/README.md). */
 typedef struct es_train_config {
     int64_t steps;
@@ -45,6 +57,8 @@ typedef struct es_train_config {
     double lr, beta1, beta2, eps, weight_decay;
     double clip;    /* largest global gradient norm; 0: no clipping */
     double warm_up; /* share of the steps */
+    es_schedule_kind schedule;
+    double lr_min; /* where the rate ends; not of ES_SCHEDULE_CONSTANT */
     bool slope_decay;
 } es_train_config;
 
@@ -56,7 +70,8 @@ es_status es_train_config_check(const es_train_config *config) ES_MUST_USE;
 /**
  * Learning rate of step s (0-based). With w = round(warm_up * steps): step
  * s < w has lr (s + 1) / w, so that no step is lost on rate 0; step w has lr;
- * from there it falls linearly, and would be 0 at s = steps.
+ * from there it falls linearly or as half a cosine wave, and would be lr_min
+ * at s = steps; or it stays.
  */
 double es_schedule(const es_train_config *config, int64_t step);
 

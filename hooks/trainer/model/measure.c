@@ -2,6 +2,7 @@
 #include "hooks/trainer/model/measure.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
 #include "hooks/trainer/model/model_internal.h"
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +21,10 @@ struct es_measure {
     es_layer_sums *layers; /* (L) */
     float *out;            /* (L,H): what is borrowed */
     es_model_config config;
-    float *parameters; /* (series, L*H) */
+    float *parameters;               /* (series, L*H) */
+    es_head_details *head_details;   /* (L,H) */
+    es_layer_details *layer_details; /* (L) */
+    es_detail_sums details;          /* what there is of them */
 };
 
 es_status es_measure_new(es_measure **out, const es_model_config *config)
@@ -44,7 +48,11 @@ es_status es_measure_new(es_measure **out, const es_model_config *config)
         (status = es_alloc(&measure->out, heads, sizeof *measure->out,
                            "heads")) < 0 ||
         (status = es_alloc(&measure->parameters, ES_N_PARAMETER_SERIES * heads,
-                           sizeof *measure->parameters, "parameters")) < 0) {
+                           sizeof *measure->parameters, "parameters")) < 0 ||
+        (status = es_alloc(&measure->head_details, heads,
+                           sizeof *measure->head_details, "heads")) < 0 ||
+        (status = es_alloc(&measure->layer_details, layers,
+                           sizeof *measure->layer_details, "layers")) < 0) {
         es_measure_free(measure);
         return status;
     }
@@ -61,6 +69,8 @@ void es_measure_free(es_measure *measure)
     free(measure->layers);
     free(measure->out);
     free(measure->parameters);
+    free(measure->head_details);
+    free(measure->layer_details);
     free(measure);
 }
 
@@ -70,11 +80,45 @@ void es_measure_reset(es_measure *measure)
     for (size_t h = 0; h < measure->n_heads; h++)
         measure->heads[h] = es_head_sums_start();
     memset(measure->layers, 0, measure->n_layers * sizeof *measure->layers);
+    measure->details = (es_detail_sums){.heads = NULL};
+}
+
+/* What belongs to weights and to a step is copied with the first passes. */
+static void add_details(es_measure *measure, const es_detail_sums *more)
+{
+    if (!more->heads)
+        return;
+    if (measure->n_batches == 0) {
+        memcpy(measure->head_details, more->heads,
+               measure->n_heads * sizeof *more->heads);
+        memcpy(measure->layer_details, more->layers,
+               measure->n_layers * sizeof *more->layers);
+        measure->details = *more;
+        return;
+    }
+    for (size_t h = 0; h < measure->n_heads; h++) {
+        es_head_details *to = &measure->head_details[h];
+        to->n_quantiles += more->heads[h].n_quantiles;
+        for (int i = 0; i < 3; i++) {
+            to->quantiles[i] += more->heads[h].quantiles[i];
+            to->squares[i] += more->heads[h].squares[i];
+        }
+    }
+    for (size_t l = 0; l < measure->n_layers; l++) {
+        es_layer_details *to = &measure->layer_details[l];
+        to->largest = fmax(to->largest, more->layers[l].largest);
+        for (int i = 0; i < 4; i++)
+            to->sums[i] += more->layers[l].sums[i];
+        for (int i = 0; i < 2; i++)
+            to->ffn[i] += more->layers[l].ffn[i];
+    }
 }
 
 void es_measure_add(es_measure *measure, const es_model *model)
 {
     const es_report *report = &model->report;
+    const es_detail_sums details = es_model_details(model);
+    add_details(measure, &details);
     for (int i = 0; i < ES_N_PARAMETER_SERIES; i++) {
         const es_parameter_series series = (es_parameter_series)i;
         if (measure->n_batches == 0 &&
@@ -121,6 +165,103 @@ const float *es_measure_parameters(const es_measure *measure,
                                    es_parameter_series series)
 {
     return measure->parameters + (size_t)series * measure->n_heads;
+}
+
+/* --- details -------------------------------------------------------------- */
+
+bool es_measure_has_detail(const es_measure *measure, es_detail detail)
+{
+    const es_detail_sums *have = &measure->details;
+    const bool has[] = {[ES_DETAIL_FORWARD] = true,
+                        [ES_DETAIL_INPUTS] = have->has_inputs,
+                        [ES_DETAIL_WEIGHTS] = have->has_weights,
+                        [ES_DETAIL_STEP] = have->has_step,
+                        [ES_DETAIL_UPDATE] = have->has_update};
+    return have->heads && has[es_details[detail].source];
+}
+
+static double head_detail(const es_measure *measure, size_t head,
+                          es_detail detail)
+{
+    const es_head_details *of = &measure->head_details[head];
+    const double n_rows = (double)measure->config.batch * measure->config.ctx *
+                          measure->n_batches;
+    switch (detail) {
+    case ES_DETAIL_ENTROPY_P05:
+    case ES_DETAIL_ENTROPY_P50:
+    case ES_DETAIL_ENTROPY_P95:
+        return of->quantiles[detail - ES_DETAIL_ENTROPY_P05] / of->n_quantiles;
+    case ES_DETAIL_Q_RMS:
+    case ES_DETAIL_K_RMS:
+    case ES_DETAIL_V_RMS:
+        return sqrt(of->squares[detail - ES_DETAIL_Q_RMS] / n_rows);
+    case ES_DETAIL_HEAD_GRAD_NORM:
+        return sqrt(of->gradient[0] + of->gradient[1] + of->gradient[2] +
+                    of->gradient[3]);
+    case ES_DETAIL_QK_SIGMA:
+        return sqrt(of->spectrum[0]);
+    default:
+        return of->spectrum[1] / of->spectrum[0];
+    }
+}
+
+/* Fourth central moment over the square of the second; a variance that is
+ * nothing beside the mean square is none. */
+static double kurtosis(const double sums[4], double n)
+{
+    const double mean = sums[0] / n, square = sums[1] / n;
+    const double variance = square - mean * mean;
+    const double fourth = sums[3] / n - 4 * mean * (sums[2] / n) +
+                          6 * mean * mean * square -
+                          3 * mean * mean * mean * mean;
+    return variance > 1e-12 * square ? fourth / (variance * variance)
+                                     : (double)NAN;
+}
+
+static double layer_detail(const es_measure *measure, size_t layer,
+                           es_detail detail)
+{
+    const es_layer_details *of = &measure->layer_details[layer];
+    const double n = measure->n_activations * measure->n_batches;
+    switch (detail) {
+    case ES_DETAIL_ACT_MAX:
+        return isfinite(of->sums[3]) ? of->largest : (double)NAN;
+    case ES_DETAIL_ACT_KURTOSIS:
+        return kurtosis(of->sums, n);
+    case ES_DETAIL_FFN_RATIO:
+        return sqrt(of->ffn[0] / of->ffn[1]);
+    case ES_DETAIL_LAYER_GRAD_NORM:
+        return sqrt(of->gradient);
+    case ES_DETAIL_UPDATE_RATIO:
+        return sqrt(of->update[0] / of->update[1]);
+    default:
+        return detail < ES_DETAIL_G_Q ? of->sigma[detail - ES_DETAIL_SIGMA_Q]
+                                      : sqrt(of->g[detail - ES_DETAIL_G_Q]);
+    }
+}
+
+static bool is_of_ffn(es_detail detail)
+{
+    return detail == ES_DETAIL_FFN_RATIO || detail == ES_DETAIL_SIGMA_FC ||
+           detail == ES_DETAIL_SIGMA_PROJ || detail == ES_DETAIL_G_FC ||
+           detail == ES_DETAIL_G_PROJ;
+}
+
+const float *es_measure_detail(es_measure *measure, es_detail detail)
+{
+    const es_model_config *config = &measure->config;
+    const bool of_heads = es_detail_is_of_heads(detail);
+    const size_t n = of_heads ? measure->n_heads : measure->n_layers;
+    for (size_t i = 0; i < n; i++) {
+        const float value =
+            (float)(of_heads ? head_detail(measure, i, detail)
+                             : layer_detail(measure, i, detail));
+        const bool is_there =
+            !is_of_ffn(detail) ||
+            es_arch_has_ffn(&config->arch, (int)i, config->n_layer);
+        measure->out[i] = !is_there ? es_missing() : isnan(value) ? NAN : value;
+    }
+    return measure->out;
 }
 
 int es_measure_first_nan_layer(const es_measure *measure)

@@ -5,6 +5,7 @@
 #ifndef ES_MEASURE_H
 #define ES_MEASURE_H
 
+#include "hooks/trainer/model/details.h"
 #include "hooks/trainer/model/parameter_series.h"
 
 typedef enum es_layer_series {
@@ -52,6 +53,17 @@ const float *es_measure_layers(es_measure *measure, es_layer_series series);
  */
 const float *es_measure_parameters(const es_measure *measure,
                                    es_parameter_series series);
+
+/** True if what was added has this detail; some are not taken at every record,
+ *  or belong to steps of training alone. */
+bool es_measure_has_detail(const es_measure *measure, es_detail detail);
+
+/**
+ * A detail that it has, (L,H) or (L), borrowed until the next call or reset;
+ * es_missing() in layers whose FFN is removed, where it is about that, a NaN
+ * else. What belongs to weights and to a step is of the first passes added.
+ */
+const float *es_measure_detail(es_measure *measure, es_detail detail);
 
 /** First layer whose output was not finite; -1 if there is none. */
 int es_measure_first_nan_layer(const es_measure *measure);

@@ -3,10 +3,10 @@
 #include "hooks/trainer/model/model_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/processor.h"
 #include "hooks/trainer/model/loss_scale.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static es_status draw_parameters(es_model *model)
     /* The numbers do not depend on how many threads draw them. A device leaves
      * all of the host to that. */
     const int n_threads = model->ops->device_name
-                              ? omp_get_num_procs()
+                              ? es_count_processors()
                               : model->ops->n_threads(model->backend);
     for (size_t i = 0; i < model->params.n; i++) {
         const es_param *param = &model->params.table[i];
@@ -68,6 +68,10 @@ es_status es_model_new(es_model **out, const es_model_config *config,
     es_status status;
     if ((status = es_model_config_check(config)) < 0)
         return status;
+    if (config->emulate == ES_EMULATE_FP16 &&
+        ops->activation_size != sizeof(float))
+        return es_fail(ES_EUSAGE, "--emulate fp16 rounds what fp32 keeps: use "
+                                  "--precision fp32");
     const es_arch *arch = &config->arch;
     const struct {
         bool wanted, there;
@@ -76,8 +80,11 @@ es_status es_model_new(es_model **out, const es_model_config *config,
         {config->family == ES_FAMILY_PYTHIA, ops->rotate, "--family pythia"},
         {config->emulate == ES_EMULATE_FP16, ops->emulate_fp16,
          "--emulate fp16"},
+        {config->dropout > 0, ops->dropout, "--dropout"},
         {arch->weight_norm != 0, ops->weight_norm, "WNorm"},
         {arch->spectral_norm != 0, ops->spectral_norm, "SNorm"},
+        {arch->gate, ops->gate, "SM(gate)"},
+        {arch->clip > 0, ops->scale_heads, "SM(clip)"},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i].wanted && !parts[i].there)

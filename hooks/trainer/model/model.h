@@ -159,6 +159,8 @@ typedef struct es_step_plan {
     void (*meanwhile)(void *user);
     void *user;
     double lr;
+    uint64_t pass; /* micro-batches of the training before: what dropout drops
+                      depends on it */
     bool measure, may_skip; /* as es_model_begin and es_model_take_step */
 } es_step_plan;
 

@@ -23,21 +23,16 @@ static void norm_backward(const es_model *model, const es_mem *dy,
         model->config.d_model);
 }
 
-/* From the gradient dy of y = u W + b: those of the parameters; and adds that
- * of x to dx, where u is x, or its LayerNorm (mean is not NULL). */
-static void product_backward(const es_model *model, const es_mem *dy, int layer,
-                             es_matrix matrix, const es_mem *u, const es_mem *x,
-                             const es_mem *mean, const es_mem *rstd,
-                             es_role norm_weight)
+/* From the gradient dy of y = u W + b: those of the parameters; and that of u
+ * is written or, if `add`, added to `to`. */
+static void product_backward(const es_model *model, es_mem *to,
+                             const es_mem *dy, int layer, es_matrix matrix,
+                             const es_mem *u, bool add)
 {
     const es_linear linear = es_model_linear(model, layer, matrix);
-    const int n = es_model_n_rows(model);
-    es_mem *to = mean ? model->du : model->dx;
     es_model_weight_gradient(model, layer, matrix, u, dy);
-    model->ops->linear_backward_input(model->backend, to, dy, &linear, n,
-                                      !mean);
-    if (mean)
-        norm_backward(model, to, x, mean, rstd, layer, norm_weight);
+    model->ops->linear_backward_input(model->backend, to, dy, &linear,
+                                      es_model_n_rows(model), add);
 }
 
 /* From the gradient df of FFN(u2). */
@@ -51,7 +46,7 @@ static void backward_ffn(const es_model *model, int layer, const es_mem *df)
         const es_act act = es_model_act(model, layer);
         es_mem *own = es_model_gradient(model, layer, ES_ROLE_SLOPE);
         es_mem *shared = es_model_gradient(model, -1, ES_ROLE_GLOBAL_SLOPE);
-        es_mem *post = model->wide ? model->wide : at->pre;
+        es_mem *post = es_model_post(model, layer);
         model->ops->linear_backward_act(model->backend, model->dwide, post,
                                         own ? own : shared, df, at->pre, &proj,
                                         &act, es_model_n_rows(model));
@@ -59,8 +54,11 @@ static void backward_ffn(const es_model *model, int layer, const es_mem *df)
         df = model->dwide;
         first = ES_MATRIX_FC;
     }
-    product_backward(model, df, layer, first, at->u2, at->x2, at->mean2,
-                     at->rstd2, ES_ROLE_LN_2_WEIGHT);
+    product_backward(model, at->mean2 ? model->du : model->dx, df, layer, first,
+                     at->u2, !at->mean2);
+    if (at->mean2)
+        norm_backward(model, model->du, at->x2, at->mean2, at->rstd2, layer,
+                      ES_ROLE_LN_2_WEIGHT);
 }
 
 /* The gradient of the block's output becomes that of middle, in dx, and of the
@@ -68,8 +66,12 @@ static void backward_ffn(const es_model *model, int layer, const es_mem *df)
 static const es_mem *split_gradient(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
-    if (!es_model_is_scaled(model))
-        return model->dx;
+    const int place = ES_DROP_FFN + 2 * layer;
+    if (!es_model_is_scaled(model)) {
+        if (model->drops)
+            es_model_drop(model, model->df, NULL, model->dx, place, true);
+        return model->drops ? model->df : model->dx;
+    }
     model->ops->combine_backward(
         model->backend, model->dx, model->df,
         es_model_gradient(model, layer, ES_ROLE_ALPHA),
@@ -77,6 +79,8 @@ static const es_mem *split_gradient(const es_model *model, int layer)
         at->f, es_model_value(model, layer, ES_ROLE_ALPHA),
         es_model_value(model, layer, ES_ROLE_BETA),
         (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
+    if (model->drops)
+        es_model_drop(model, model->df, NULL, model->df, place, true);
     return model->df;
 }
 
@@ -106,10 +110,28 @@ static void backward_projection(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
     const es_linear proj = es_model_linear(model, layer, ES_MATRIX_PROJ);
-    es_model_weight_gradient(model, layer, ES_MATRIX_PROJ, at->heads,
-                             model->dx);
-    model->ops->linear_backward_input(model->backend, model->dheads, model->dx,
-                                      &proj, es_model_n_rows(model), false);
+    const es_mem *dy = model->drops ? model->kept : model->dx;
+    if (model->drops)
+        es_model_drop(model, model->kept, NULL, model->dx,
+                      ES_DROP_ATTENTION + 2 * layer, true);
+    es_model_weight_gradient(model, layer, ES_MATRIX_PROJ, at->gated, dy);
+    model->ops->linear_backward_input(model->backend, model->dheads, dy, &proj,
+                                      es_model_n_rows(model), false);
+}
+
+/* From the gradients of q, k, v, in dwide, and of the gate, adds that of x. */
+static void backward_inputs(const es_model *model, int layer)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    es_mem *to = at->mean1 ? model->du : model->dx;
+    product_backward(model, to, model->dwide, layer, ES_MATRIX_ATTN, at->u1,
+                     !at->mean1);
+    if (at->gate)
+        product_backward(model, to, at->gate, layer, ES_MATRIX_GATE, at->u1,
+                         true);
+    if (at->mean1)
+        norm_backward(model, to, at->x, at->mean1, at->rstd1, layer,
+                      ES_ROLE_LN_1_WEIGHT);
 }
 
 static void backward_block(const es_model *model, int layer, double scale)
@@ -125,14 +147,18 @@ static void backward_block(const es_model *model, int layer, double scale)
         backward_projection(model, layer);
     const es_layer_memory *at = &model->layers[layer];
     const es_attention attention = es_model_attention(model, layer);
+    if (at->gate)
+        model->ops->gate_backward(
+            model->backend, model->dheads, at->gate, model->dheads, at->heads,
+            (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
     model->ops->attention_backward(
         model->backend, model->dwide,
-        es_model_gradient(model, layer, ES_ROLE_T), model->dheads, at->heads,
-        entropy_gradient(model, layer, scale), at->qkv, at->saved, &attention);
+        es_model_gradient(model, layer, ES_ROLE_LOG_T), model->dheads,
+        at->heads, entropy_gradient(model, layer, scale), at->qkv, at->saved,
+        &attention);
     if (es_model_rotates(model))
         model->ops->rotate(model->backend, model->dwide, &attention, true);
-    product_backward(model, model->dwide, layer, ES_MATRIX_ATTN, at->u1, at->x,
-                     at->mean1, at->rstd1, ES_ROLE_LN_1_WEIGHT);
+    backward_inputs(model, layer);
 }
 
 static void backward(const es_model *model, double scale)
@@ -161,6 +187,9 @@ static void backward(const es_model *model, double scale)
                       ES_ROLE_LN_F_WEIGHT);
     for (int layer = config->n_layer - 1; layer >= 0; layer--)
         backward_block(model, layer, scale);
+    if (model->drops)
+        es_model_drop(model, model->dx, NULL, model->dx, ES_DROP_EMBEDDING,
+                      true);
     model->ops->embed_backward(
         model->backend, es_model_gradient(model, -1, ES_ROLE_WTE),
         es_model_gradient(model, -1, ES_ROLE_WPE), model->tokens, model->dx,
@@ -178,7 +207,8 @@ bool es_model_captures_scale(es_model *model, double scale)
 void es_model_run_backward(es_model *model, double scale)
 {
     model->can_go_back = false;
-    if (!es_model_captures_scale(model, scale))
+    if (!es_model_captures_scale(model, scale) ||
+        model->drops != (model->config.dropout > 0))
         backward(model, scale);
     else if (!es_model_replays(model, ES_SEQUENCE_BACKWARD)) {
         backward(model, scale);

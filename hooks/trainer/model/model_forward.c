@@ -24,9 +24,18 @@ es_act es_model_act(const es_model *model, int layer)
 {
     const es_mem *own = es_model_value(model, layer, ES_ROLE_SLOPE);
     const es_mem *shared = es_model_value(model, -1, ES_ROLE_GLOBAL_SLOPE);
-    return (es_act){.kind = model->config.arch.activation,
-                    .slope = (float)model->config.arch.slope,
-                    .learnt = own ? own : shared};
+    double slope;
+    const es_activation kind =
+        es_arch_activation(&model->config.arch, layer, &slope);
+    return (es_act){
+        .kind = kind, .slope = (float)slope, .learnt = own ? own : shared};
+}
+
+es_mem *es_model_post(const es_model *model, int layer)
+{
+    return es_model_act(model, layer).kind == ES_ACT_LINEAR
+               ? model->layers[layer].pre
+               : model->wide;
 }
 
 es_attention es_model_attention(const es_model *model, int layer)
@@ -39,8 +48,7 @@ es_attention es_model_attention(const es_model *model, int layer)
                           .kind = config->arch.attention,
                           .power = config->arch.power,
                           .epsilon = (float)config->arch.power_epsilon,
-                          .temperature =
-                              es_model_value(model, layer, ES_ROLE_T)};
+                          .log_t = es_model_value(model, layer, ES_ROLE_LOG_T)};
 }
 
 es_penalty es_model_penalty(const es_model *model, int layer)
@@ -54,6 +62,23 @@ es_penalty es_model_penalty(const es_model *model, int layer)
                         .gamma = (float)config->gamma,
                         .lambda = (float)config->lambda,
                         .theta = es_model_value(model, layer, ES_ROLE_THETA)};
+}
+
+/* --- dropout -------------------------------------------------------------- */
+
+void es_model_drop(const es_model *model, es_mem *y, const es_mem *residual,
+                   const es_mem *x, int place, bool back)
+{
+    const es_model_config *config = &model->config;
+    const es_dropout how = {.rate = (float)config->dropout,
+                            .seed = config->seed,
+                            .place = (uint32_t)place,
+                            .offset = model->offset,
+                            .back = back};
+    model->ops->dropout(model->backend, y, residual, x, &how,
+                        es_model_reported(model, &model->report.tally->pass),
+                        (size_t)es_model_n_rows(model) *
+                            (size_t)config->d_model);
 }
 
 /* --- forward -------------------------------------------------------------- */
@@ -72,7 +97,8 @@ static void norm(const es_model *model, es_mem *y, es_mem *mean, es_mem *rstd,
     model->ops->layer_norm(model->backend, y, mean, rstd, x,
                            es_model_value(model, layer, weight),
                            es_model_value(model, layer, (es_role)(weight + 1)),
-                           es_model_n_rows(model), model->config.d_model);
+                           es_model_n_rows(model), model->config.d_model,
+                           (float)model->config.ln_eps);
 }
 
 es_row_mem es_model_layer_rows(const es_model *model, int layer)
@@ -105,12 +131,30 @@ static void forward_attention(const es_model *model, int layer, bool measure)
     const bool wants_rows = measure || model->config.arch.entropy_reg;
     model->ops->attention(model->backend, at->heads, at->saved,
                           wants_rows ? &rows : NULL, at->qkv, &attention);
+    if (model->config.arch.clip > 0)
+        model->ops->largest_logits(
+            model->backend,
+            es_model_reported(model, model->report.largest +
+                                         layer * model->config.n_head),
+            at->saved, &attention);
+    if (model->config.arch.gate) {
+        multiply(model, at->gate, NULL, at->u1, layer, ES_MATRIX_GATE);
+        model->ops->gate(model->backend, at->gated, at->heads, at->gate,
+                         (size_t)es_model_n_rows(model) *
+                             (size_t)model->config.d_model);
+    }
     if (model->config.arch.entropy_reg) {
         const es_penalty penalty = es_model_penalty(model, layer);
         model->ops->entropy_penalty(model->backend, model->ereg, NULL, NULL,
                                     entropy, &penalty, 1, NULL);
     }
-    multiply(model, at->middle, at->x, at->heads, layer, ES_MATRIX_PROJ);
+    if (!model->drops) {
+        multiply(model, at->middle, at->x, at->gated, layer, ES_MATRIX_PROJ);
+        return;
+    }
+    multiply(model, model->kept, NULL, at->gated, layer, ES_MATRIX_PROJ);
+    es_model_drop(model, at->middle, at->x, model->kept,
+                  ES_DROP_ATTENTION + 2 * layer, false);
 }
 
 /* out = FFN(u2), or residual + FFN(u2). */
@@ -124,7 +168,7 @@ static void feed(const es_model *model, int layer, es_mem *out,
     }
     const es_linear fc = es_model_linear(model, layer, ES_MATRIX_FC);
     const es_act act = es_model_act(model, layer);
-    es_mem *post = model->wide ? model->wide : at->pre;
+    es_mem *post = es_model_post(model, layer);
     model->ops->linear_act(model->backend, at->pre, post, at->u2, &fc, &act,
                            es_model_n_rows(model));
     multiply(model, out, residual, post, layer, ES_MATRIX_MLP_PROJ);
@@ -136,11 +180,18 @@ static void forward_ffn(const es_model *model, int layer)
     if (at->u2 != at->x2)
         norm(model, at->u2, at->mean2, at->rstd2, at->x2, layer,
              ES_ROLE_LN_2_WEIGHT);
+    const int place = ES_DROP_FFN + 2 * layer;
     if (!es_model_is_scaled(model)) {
-        feed(model, layer, at[1].x, at->middle);
+        feed(model, layer, model->drops ? model->kept : at[1].x,
+             model->drops ? NULL : at->middle);
+        if (model->drops)
+            es_model_drop(model, at[1].x, at->middle, model->kept, place,
+                          false);
         return;
     }
     feed(model, layer, at->f, NULL);
+    if (model->drops)
+        es_model_drop(model, at->f, NULL, at->f, place, false);
     model->ops->combine(model->backend, at[1].x, at->middle, at->f,
                         es_model_value(model, layer, ES_ROLE_ALPHA),
                         es_model_value(model, layer, ES_ROLE_BETA),
@@ -161,6 +212,7 @@ static void measure_layer(const es_model *model, int layer)
         model->backend,
         es_model_reported(model, &report->heads[layer * config->n_head]), &rows,
         config->batch, config->n_head, config->ctx);
+    es_model_detail_layer(model, layer);
 }
 
 static void forward_blocks(const es_model *model, bool measure)
@@ -172,6 +224,9 @@ static void forward_blocks(const es_model *model, bool measure)
                       es_model_value(model, -1, ES_ROLE_WTE),
                       es_model_value(model, -1, ES_ROLE_WPE), config->batch,
                       config->ctx, config->d_model);
+    if (model->drops)
+        es_model_drop(model, model->layers[0].x, NULL, model->layers[0].x,
+                      ES_DROP_EMBEDDING, false);
     for (int layer = 0; layer < config->n_layer; layer++) {
         forward_attention(model, layer, measure);
         if (es_model_has_ffn(model, layer))
@@ -225,7 +280,10 @@ void es_model_run_pass(es_model *model, bool has_targets, bool training)
 {
     es_model_make_weights(model, training);
     const bool measured = model->report.measured;
-    const int sequence = ES_SEQUENCE_FORWARD + has_targets + 2 * measured;
+    model->drops = training && has_targets && model->config.dropout > 0;
+    const int sequence = model->drops
+                             ? ES_SEQUENCE_DROPPING + measured
+                             : ES_SEQUENCE_FORWARD + has_targets + 2 * measured;
     if (!es_model_replays(model, sequence)) {
         forward_blocks(model, measured);
         const es_linear head = es_model_head(model);
@@ -255,6 +313,11 @@ es_status es_model_pass(es_model *model, const int32_t *tokens,
     model->ops->store(model->backend, model->tokens, tokens, bytes);
     if (targets)
         model->ops->store(model->backend, model->targets, targets, bytes);
+    model->offset = 0;
+    if (training && model->config.dropout > 0)
+        model->ops->store(model->backend,
+                          es_model_reported(model, &model->report.tally->pass),
+                          &model->pass, sizeof model->pass);
     es_model_run_pass(model, targets != NULL, training);
     return ES_OK;
 }

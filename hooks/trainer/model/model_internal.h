@@ -6,10 +6,11 @@
 #include "hooks/trainer/model/ops.h"
 #include "hooks/trainer/model/params.h"
 
-/** The matrices of a layer, which WNorm and SNorm can name. */
+/** The matrices of a layer; WNorm and SNorm can name all but the gate's. */
 typedef enum es_matrix {
     ES_MATRIX_ATTN,
     ES_MATRIX_PROJ,
+    ES_MATRIX_GATE,
     ES_MATRIX_FC,
     ES_MATRIX_MLP_PROJ,
     ES_MATRIX_FUSED,
@@ -28,6 +29,10 @@ typedef struct es_layer_memory {
     es_mem *qkv;           /* (N,3d) */
     es_mem *saved;         /* (B,H,T,ES_N_SAVED) of the attention */
     es_mem *heads;         /* (N,d) the heads' outputs, concatenated */
+    es_mem *gate;          /* (N,d) before the sigmoid; its gradient after the
+                              backward pass; NULL without SM(gate) */
+    es_mem *gated;         /* (N,d) what Wo is given: the heads' outputs,
+                              gated or themselves */
     es_mem *middle;        /* (N,d) x + attention */
     es_mem *pre;           /* (N,md) before the activation */
     es_mem *f;             /* (N,d) the FFN's output, if it is scaled */
@@ -42,18 +47,26 @@ typedef struct es_tally {
     es_control control;
     double ce, ereg; /* sums over the passes */
     double squares;  /* of the gradients, loss_scale^2 times too large */
+    uint64_t pass;   /* micro-batches of the training before this one */
 } es_tally;
 
 typedef struct es_report {
     es_mem *memory;
     es_tally *tally;       /* where the copy begins; what follows lies in it */
+    float *largest;        /* (L,H) logits since es_model_begin, of QK-Clip, */
+    float *factors;        /* (L,H) and what it has scaled with; or NULL */
     es_layer_sums *layers; /* (L) */
     es_head_sums *heads;   /* (L,H) */
     float *parameters;     /* of parameter_series.c */
-    size_t n_bytes;        /* of all of it */
+    size_t n_always;       /* bytes that every step needs, the first ones */
+    es_head_details *head_details;   /* (L,H), of details.c; as the next */
+    es_layer_details *layer_details; /* (L), NULL where none are taken */
+    size_t n_bytes;                  /* of all of it */
     int n_passes;
     bool measured;   /* more than the tally is of interest */
     bool has_losses; /* no pass went without targets */
+    bool takes_all;  /* also the details that are not of every record */
+    bool has_weights, has_step, has_update; /* details that were taken */
 } es_report;
 
 /** Sequences of operations that are always the same; those with a second form
@@ -64,7 +77,8 @@ enum {
     ES_SEQUENCE_BACKWARD = 6,
     ES_SEQUENCE_UPDATE, /* 1: that may skip */
     ES_SEQUENCE_PARAMETERS = 9,
-    ES_SEQUENCE_STEP /* 1: that may skip; 2, 3: measured; all of the above */
+    ES_SEQUENCE_STEP, /* 1: that may skip; 2, 3: measured; all of the above */
+    ES_SEQUENCE_DROPPING = 14 /* forward with dropout; 1: measured */
 };
 
 struct es_model {
@@ -89,12 +103,17 @@ struct es_model {
     es_mem *wide;             /* (N,md) scratch: after the activation */
     es_mem *dx;               /* (N,d) gradient of the residual stream */
     es_mem *du;               /* (N,d) of a sub-block's input */
-    es_mem *df;               /* (N,d) of the FFN's output, if it is scaled */
+    es_mem *df;               /* (N,d) of the FFN's output, if it is scaled or
+                                 dropped */
     es_mem *dheads;           /* (N,d) of the heads' outputs; du unless the
                                  sub-blocks are parallel */
     es_mem *dentropy;         /* (B,H,T) f32 of row entropies, if regularised */
     es_mem *ereg;             /* (1) f32 L_ent */
     es_mem *dwide;            /* (N, max(3d,md)) of pre or qkv */
+    es_mem *between;          /* (N,d) middle of the layer under way, where
+                                 details need it and no layer keeps it */
+    es_mem *kept;             /* (N,d) a sub-block's output before dropout, and
+                                 the gradient of the attention's; or NULL */
     es_row_mem rows;          /* (L,B,H,T) each; NULL: no such statistic */
 
     es_report report;
@@ -119,6 +138,9 @@ struct es_model {
     bool is_updating; /* a step is on its way that nobody has counted */
     bool can_go_back; /* a forward pass with targets is there */
     bool is_in_step;  /* operations belong to the sequence of a step */
+    bool drops;       /* the last pass had dropout */
+    uint64_t pass;    /* of the training: number of the next one */
+    uint32_t offset;  /* of this pass among those of a step's sequence */
 };
 
 /** Number of rows of a micro-batch. */
@@ -141,16 +163,20 @@ es_mem *es_model_gradient(const es_model *model, int layer, es_role role);
 /** What operations are given. */
 es_linear es_model_head(const es_model *model);
 es_act es_model_act(const es_model *model, int layer);
+
+/** Where the FFN's inner values are after the activation: scratch, or where
+ *  they are kept, if there is none. */
+es_mem *es_model_post(const es_model *model, int layer);
 es_attention es_model_attention(const es_model *model, int layer);
 es_penalty es_model_penalty(const es_model *model, int layer);
 
 /** Row statistics of one layer, (B,H,T) each. */
 es_row_mem es_model_layer_rows(const es_model *model, int layer);
 
-/** True unless ScFuFFNi x has removed the layer's FFN. */
+/** True unless ScFuFFNi x or e x has removed the layer's FFN. */
 static inline bool es_model_has_ffn(const es_model *model, int layer)
 {
-    return layer < model->config.n_layer - model->config.arch.n_removed;
+    return es_arch_has_ffn(&model->config.arch, layer, model->config.n_layer);
 }
 
 /** True where alpha and beta scale the FFN and the residual. */
@@ -186,6 +212,10 @@ es_status es_model_check_tokens(const es_model *model, const int32_t *tokens,
 
 /** es_model_pass over what is in model->tokens and targets. */
 void es_model_run_pass(es_model *model, bool has_targets, bool training);
+
+/** y = residual + x where the pass keeps it; `back`: of gradients. */
+void es_model_drop(const es_model *model, es_mem *y, const es_mem *residual,
+                   const es_mem *x, int place, bool back);
 
 /* model_backward.c */
 
@@ -249,6 +279,25 @@ size_t es_model_n_reported(const es_model *model);
 
 /** Copies them as they are now into the report. */
 void es_model_report_parameters(const es_model *model);
+
+/* details.c */
+
+/** True if measured passes take any. */
+bool es_model_has_details(const es_model *model);
+
+/** Those of a layer that the forward pass has just left. */
+void es_model_detail_layer(const es_model *model, int layer);
+
+/** Those of the weights that the last pass had, if they are due. */
+void es_model_detail_weights(es_model *model);
+
+/** Those of a step that has just been taken. */
+void es_model_detail_step(es_model *model, const es_train_config *train);
+
+/* model_step.c */
+
+/** What AdamW is given for a group of parameters. */
+es_adamw es_model_adamw(const es_train_config *train, es_param_group group);
 
 /** Allocates and carves everything but the parameters. ES_OK, ES_ENOMEM. */
 es_status es_model_plan(es_model *model) ES_MUST_USE;

@@ -64,6 +64,10 @@ static void plan_layer(plan *to, const es_model *model, int index)
     take(to, &layer->qkv, n, 3 * d, act);
     take(to, &layer->saved, n, ES_N_SAVED * (size_t)config->n_head, f4);
     take(to, &layer->heads, n, d, act);
+    if (config->arch.gate) {
+        take(to, &layer->gate, n, d, act);
+        take(to, &layer->gated, n, d, act);
+    }
     if (es_model_has_ffn(model, index))
         plan_ffn(to, model, layer);
 }
@@ -88,17 +92,25 @@ static void plan_shared(plan *to, es_model *model)
         take(to, &model->wide, n, md, act);
     take(to, &model->dx, n, d, act);
     take(to, &model->du, n, d, act);
-    if (es_model_is_scaled(model))
+    if (es_model_is_scaled(model) || config->dropout > 0)
         take(to, &model->df, n, d, act);
+    if (config->dropout > 0)
+        take(to, &model->kept, n, d, act);
     if (es_model_is_parallel(model))
         take(to, &model->dheads, n, d, act);
     if (config->arch.entropy_reg)
         take(to, &model->dentropy, n, (size_t)config->n_head, f4);
     take(to, &model->ereg, 1, 1, f4);
     take(to, &model->dwide, n, md > 3 * d ? md : 3 * d, act);
+    const bool has_details = es_model_has_details(model);
+    if (has_details && es_model_is_parallel(model) &&
+        !es_model_is_scaled(model))
+        take(to, &model->between, n, d, act);
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
         if (es_row_statistic_exists((es_row_statistic)i,
-                                    config->arch.attention))
+                                    config->arch.attention) &&
+            (has_details ||
+             !es_row_statistic_is_of_scores((es_row_statistic)i)))
             take(to, &model->rows.array[i], n,
                  (size_t)config->n_layer * (size_t)config->n_head, f4);
 }
@@ -158,12 +170,15 @@ es_status es_model_plan(es_model *model)
                                       sizes.at)) < 0)
         return status;
     plan_all(&(plan){.memory = model->activations}, model);
-    /* Where there is no LayerNorm its output is its input; where x + attention
-     * has no place of its own it is made in that of the block's output. */
+    /* Where there is no LayerNorm its output is its input, and likewise the
+     * gate's; where x + attention has no place of its own it is made in that
+     * of the block's output. */
     const int n_layer = model->config.n_layer;
     for (int i = 0; i < n_layer; i++) {
         es_layer_memory *layer = &model->layers[i];
-        layer->middle = layer->middle ? layer->middle : layer[1].x;
+        es_mem *const sum = model->between ? model->between : layer[1].x;
+        layer->middle = layer->middle ? layer->middle : sum;
+        layer->gated = layer->gated ? layer->gated : layer->heads;
         layer->u1 = layer->u1 ? layer->u1 : layer->x;
         layer->x2 = es_model_is_parallel(model) ? layer->x : layer->middle;
         layer->u2 = layer->u2 ? layer->u2 : layer->x2;

@@ -7,12 +7,49 @@
 
 /* --- update --------------------------------------------------------------- */
 
+/* QK-Clip. Under WNorm it is g that says how large a column is. */
+static void clip_heads(const es_model *model, const es_mem *control)
+{
+    const es_model_config *config = &model->config;
+    const es_report *report = &model->report;
+    const bool has_g = config->arch.weight_norm & ES_NORM_QK;
+    const struct {
+        es_role role;
+        int n_in;
+    } arrays[] = {{has_g ? ES_ROLE_ATTN_G : ES_ROLE_ATTN_WEIGHT,
+                   has_g ? 1 : config->d_model},
+                  {ES_ROLE_ATTN_BIAS, 1}};
+    model->ops->qk_factors(
+        model->backend, es_model_reported(model, report->factors),
+        es_model_reported(model, report->largest), (float)config->arch.clip,
+        config->n_layer * config->n_head, control);
+    for (int layer = 0; layer < config->n_layer; layer++)
+        for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+            es_mem *x = es_model_value(model, layer, arrays[i].role);
+            if (x)
+                model->ops->scale_heads(
+                    model->backend, x,
+                    es_model_reported(model,
+                                      report->factors + layer * config->n_head),
+                    arrays[i].n_in, config->n_head, config->d_model);
+        }
+}
+
+es_adamw es_model_adamw(const es_train_config *train, es_param_group group)
+{
+    const double decays[ES_N_GROUPS] = {
+        [ES_GROUP_DECAY] = train->weight_decay,
+        [ES_GROUP_SLOPE] = train->slope_decay ? train->weight_decay : 0};
+    return (es_adamw){.beta1 = (float)train->beta1,
+                      .beta2 = (float)train->beta2,
+                      .eps = (float)train->eps,
+                      .decay = (float)decays[group]};
+}
+
 static void update(const es_model *model, const es_train_config *train,
                    bool may_skip)
 {
     const es_tally *tally = model->report.tally;
-    const double decays[] = {train->weight_decay,
-                             train->slope_decay ? train->weight_decay : 0, 0};
     es_mem *squares = es_model_reported(model, &tally->squares);
     es_mem *control = es_model_reported(model, &tally->control);
     model->ops->sum_squares(model->backend, squares, model->gradients,
@@ -24,16 +61,15 @@ static void update(const es_model *model, const es_train_config *train,
         const size_t at = model->params.group[group] * sizeof(float);
         const size_t n =
             model->params.group[group + 1] - model->params.group[group];
-        const es_adamw how = {.beta1 = (float)train->beta1,
-                              .beta2 = (float)train->beta2,
-                              .eps = (float)train->eps,
-                              .decay = (float)decays[group]};
+        const es_adamw how = es_model_adamw(train, (es_param_group)group);
         if (n > 0)
             model->ops->adamw(
                 model->backend, es_mem_at(model->values, at),
                 es_mem_at(model->moment1, at), es_mem_at(model->moment2, at),
                 es_mem_at(model->gradients, at), n, &how, control);
     }
+    if (model->config.arch.clip > 0)
+        clip_heads(model, control);
 }
 
 /* True if sequences are captured with these settings of the optimiser: the
@@ -62,12 +98,14 @@ static es_status check_trains(const es_model *model)
 static void run_update(es_model *model, const es_train_config *train,
                        bool may_skip)
 {
+    es_model_detail_weights(model);
     if (!captures_config(model, train))
         update(model, train, may_skip);
     else if (!es_model_replays(model, ES_SEQUENCE_UPDATE + may_skip)) {
         update(model, train, may_skip);
         es_model_launch(model);
     }
+    es_model_detail_step(model, train);
     model->weights_are_stale = true;
     model->iteration_is_due = true;
     model->is_updating = true;
@@ -151,6 +189,7 @@ static void run_operations(es_model *model, const es_step_plan *plan,
     for (int i = 0; i < plan->n_batches; i++) {
         model->tokens = es_mem_at(model->step_inputs, 2 * (size_t)i * bytes);
         model->targets = es_mem_at(model->tokens, bytes);
+        model->offset = (uint32_t)i;
         es_model_run_pass(model, true, true);
         es_model_run_backward(model, 1.0 / plan->n_batches);
     }
@@ -165,6 +204,7 @@ static es_status run_one_sequence(es_model *model, const es_step_plan *plan,
     es_status status = draw_all(model, plan);
     if (status != ES_OK)
         return status;
+    model->pass = plan->pass;
     es_model_begin_report(model, plan->measure, train, plan->lr);
     /* An evaluation has made them of the same parameters: once more does not
      * change them, and the sequence is the same one. */
@@ -195,6 +235,7 @@ static es_status run_passes(es_model *model, const es_step_plan *plan,
     es_model_zero_gradients(model);
     es_model_begin(model, plan->measure, train, plan->lr);
     for (int i = 0; i < plan->n_batches; i++) {
+        model->pass = plan->pass + (uint64_t)i;
         if ((status = plan->draw(plan->user, tokens, tokens + n, i)) != ES_OK ||
             (status = es_model_pass(model, tokens, tokens + n, true)) < 0)
             return status;

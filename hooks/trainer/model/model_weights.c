@@ -18,12 +18,14 @@ typedef struct matrix {
     unsigned named_by;
 } matrix;
 
-/* A model with a fused FFN has no bias of another. */
+/* A model with a fused FFN has no bias of another. The gate has its weight
+ * alone; the other roles are 0, an array that no layer has. */
 static const matrix matrices[ES_N_MATRICES] = {
     [ES_MATRIX_ATTN] = {ES_ROLE_ATTN_WEIGHT, ES_ROLE_ATTN_BIAS, ES_ROLE_ATTN_G,
                         ES_ROLE_ATTN_U, ES_ROLE_ATTN_V, ES_NORM_QK},
     [ES_MATRIX_PROJ] = {ES_ROLE_PROJ_WEIGHT, ES_ROLE_PROJ_BIAS, ES_ROLE_PROJ_G,
                         ES_ROLE_PROJ_U, ES_ROLE_PROJ_V, ES_NORM_O},
+    [ES_MATRIX_GATE] = {.weight = ES_ROLE_GATE_WEIGHT},
     [ES_MATRIX_FC] = {ES_ROLE_FC_WEIGHT, ES_ROLE_FC_BIAS, ES_ROLE_FC_G,
                       ES_ROLE_FC_U, ES_ROLE_FC_V, ES_NORM_FFN},
     [ES_MATRIX_MLP_PROJ] = {ES_ROLE_MLP_PROJ_WEIGHT, ES_ROLE_MLP_PROJ_BIAS,

@@ -32,6 +32,7 @@
 #include "analyzer/arch/arch.h"
 #include "analyzer/base/status.h"
 #include "analyzer/heads/heads.h"
+#include "hooks/trainer/model/dropout.h"
 #include <stdint.h>
 
 /** Floats that a back-end may keep of an attention row for the backward pass.
@@ -74,7 +75,8 @@ typedef struct es_attention {
     es_attention_kind kind;
     int power; /* of PowerSoftmax: even, 2 or more */
     float epsilon;
-    const es_mem *temperature; /* f32 (H,T), or NULL for 1; softmax only */
+    const es_mem *log_t; /* f32 (H,T), ln of the temperatures, or NULL for 0;
+                            softmax only */
 } es_attention;
 
 /** Row statistics of analyzer/heads, f32 (B,H,T) each. NULL: not wanted, and
@@ -120,6 +122,63 @@ typedef struct es_layer_sums {
     double squares;     /* of all activations; NaN if one is */
 } es_layer_sums;
 
+/** Of one head over the passes of a step, in memory of the back-end; what of
+ *  it is added to and what is written: es_detail_ops. */
+typedef struct es_head_details {
+    double quantiles[3]; /* added: of a pass's row entropies: 5, 50, 95 % */
+    double n_quantiles;  /* added: passes that had finite rows */
+    double squares[3];   /* added: of all numbers of q, k, v */
+    double gradient[4];  /* written: squares, by W_Q, W_K, W_V, W_O */
+    double spectrum[2];  /* written: sigma^2 of W_Q W_K^T, and of all of its
+                            singular values */
+} es_head_details;
+
+/** Likewise of one layer. */
+typedef struct es_layer_details {
+    double sums[4];  /* added: of the output's activations, powers 1 to 4 */
+    double largest;  /* |activation| */
+    double ffn[2];   /* added: squares of what the FFN adds to the residual, and
+                        of what it is added to */
+    double gradient; /* written by the model: squares */
+    double update[2]; /* added by array: squares of the change of the weights,
+                         and of the weights before it */
+    double sigma[6], g[6]; /* written by the model: of q, k, v, o and the FFN */
+} es_layer_details;
+
+/**
+ * What is measured beside rows where more than `core` is recorded
+ * (hooks/trainer/model/details.h). Statistics of rows that are taken from
+ * scores (es_row_statistic_is_of_scores) come with it. Memory as everywhere:
+ * `heads` is (H) es_head_details, `layer` (1) es_layer_details. The model reads
+ * between these calls: not for a back-end that captures sequences.
+ */
+typedef struct es_detail_ops {
+    /** Quantiles over a head's finite rows in all sequences, interpolated
+     *  between the two nearest; entropy (B,H,T) f32. */
+    void (*row_quantiles)(es_backend *backend, es_mem *heads,
+                          const es_mem *entropy, int n_batch, int n_head,
+                          int n_ctx);
+    /** qkv (N,3d) act. */
+    void (*norms)(es_backend *backend, es_mem *heads, const es_mem *qkv,
+                  const es_attention *attention);
+    /** Of the block's output x (n) act, and of x - beta middle beside beta
+     *  middle: middle (n) act, NULL: there is no FFN; beta (1) f32, NULL: 1. */
+    void (*activations)(es_backend *backend, es_mem *layer, const es_mem *x,
+                        const es_mem *middle, const es_mem *beta, size_t n);
+    /** dattn (d,3d), dproj (d,d) f32. */
+    void (*gradients)(es_backend *backend, es_mem *heads, const es_mem *dattn,
+                      const es_mem *dproj, int width, int n_head);
+    /** attn (d,3d) f32; NaN of a head where it is not finite, or where there
+     *  is no memory for 2 d_k^2 numbers. */
+    void (*spectra)(es_backend *backend, es_mem *heads, const es_mem *attn,
+                    int width, int n_head);
+    /** Of the last call of adamw with these arguments: its own change, before
+     *  it is rounded into param. */
+    void (*update)(es_backend *backend, es_mem *layer, const es_mem *param,
+                   const es_mem *moment1, const es_mem *moment2, size_t n,
+                   const es_adamw *how, const es_mem *control);
+} es_detail_ops;
+
 /** The largest sizes that a model will ask of a back-end. */
 typedef struct es_extents {
     int n_rows, width, n_ctx, n_head, head_width;
@@ -127,8 +186,9 @@ typedef struct es_extents {
 
 typedef struct es_ops {
     const char *name;
-    size_t activation_size; /* bytes of one */
-    bool scales_loss;       /* activations need a scaled loss: fp16 */
+    size_t activation_size;       /* bytes of one */
+    bool scales_loss;             /* activations need a scaled loss: fp16 */
+    const es_detail_ops *details; /* NULL: no details */
 
     /* --- the back-end and its memory ------------------------------------ */
 
@@ -149,6 +209,7 @@ typedef struct es_ops {
      * float32: sums, softmax, statistics, losses. So do parameters. The way
      * back takes each rounding for the identity and rounds nothing but what it
      * computes again, and that as the forward pass had it.
+     * NULL: activations are of another type, or it is not built.
      */
     void (*emulate_fp16)(es_backend *backend);
 
@@ -222,10 +283,11 @@ typedef struct es_ops {
 
     /* --- normalisation --------------------------------------------------- */
 
-    /** y (n,width) act; mean, rstd (n) f32 for the backward pass; eps 1e-5. */
+    /** y (n,width) act; mean, rstd (n) f32 for the backward pass. */
     void (*layer_norm)(es_backend *backend, es_mem *y, es_mem *mean,
                        es_mem *rstd, const es_mem *x, const es_mem *weight,
-                       const es_mem *bias, int n_rows, int width);
+                       const es_mem *bias, int n_rows, int width,
+                       float epsilon);
     /** dx (n,width) act +=; dweight, dbias (width) f32 +=. */
     void (*layer_norm_backward)(es_backend *backend, es_mem *dx,
                                 es_mem *dweight, es_mem *dbias,
@@ -296,14 +358,14 @@ typedef struct es_ops {
      * where c is a constant and D the denominator of the specification.
      *
      *   dqkv      (N,3d) act  written
-     *   dt        (H,T) f32   += of the temperatures; NULL without
+     *   dlog_t    (H,T) f32   += of log_t; NULL without
      *   dy, y     (N,d) act
      *   dentropy  (B,H,T) f32 dL/de, or NULL
      */
-    void (*attention_backward)(es_backend *backend, es_mem *dqkv, es_mem *dt,
-                               const es_mem *dy, const es_mem *y,
-                               const es_mem *dentropy, const es_mem *qkv,
-                               const es_mem *saved,
+    void (*attention_backward)(es_backend *backend, es_mem *dqkv,
+                               es_mem *dlog_t, const es_mem *dy,
+                               const es_mem *y, const es_mem *dentropy,
+                               const es_mem *qkv, const es_mem *saved,
                                const es_attention *attention);
     /**
      * One layer's share of L_ent from row entropies (B,H,T): loss (1) f32 +=;
@@ -321,6 +383,37 @@ typedef struct es_ops {
                          const es_row_mem *rows, int n_batch, int n_head,
                          int n_ctx);
 
+    /* --- SM(gate): a sigmoid gate on the heads' outputs ------------------- */
+
+    /** y (n) act = x sigmoid(gate). */
+    void (*gate)(es_backend *backend, es_mem *y, const es_mem *x,
+                 const es_mem *gate, size_t n);
+    /** With s = sigmoid(gate): dx (n) act = dy s (dx may be dy), and in place
+     *  gate becomes its own gradient, dy x s (1 - s). */
+    void (*gate_backward)(es_backend *backend, es_mem *dx, es_mem *gate,
+                          const es_mem *dy, const es_mem *x, size_t n);
+
+    /* --- SM(clip tau): QK-Clip ---------------------------------------------
+     */
+
+    /** out (H) f32 = the larger one of what it is and of a head's logits
+     *  (after the temperature, fp16 included) in the pass that `saved` is of:
+     *  `attention`, softmax. NaN where a row of the head was not finite, or
+     *  where it was NaN before. */
+    void (*largest_logits)(es_backend *backend, es_mem *out,
+                           const es_mem *saved, const es_attention *attention);
+    /** factors (n) f32 = sqrt(tau / largest) where the largest logit (n) f32
+     *  is finite and above tau, else 1; all 1 where `control` (es_control)
+     *  skips. */
+    void (*qk_factors)(es_backend *backend, es_mem *factors,
+                       const es_mem *largest, float tau, int n,
+                       const es_mem *control);
+    /** x (n_in,3d) f32: the columns of q and of k of each head times its
+     *  factor (H) f32; those of v are left alone. A factor of 1 changes no
+     *  bit. */
+    void (*scale_heads)(es_backend *backend, es_mem *x, const es_mem *factors,
+                        int n_in, int n_head, int d_model);
+
     /* --- residual of the scaled FFNs ------------------------------------- */
 
     /** y (n) act = beta x + f / alpha; alpha, beta (1) f32. */
@@ -332,6 +425,16 @@ typedef struct es_ops {
                              es_mem *dalpha, es_mem *dbeta, const es_mem *dy,
                              const es_mem *x, const es_mem *f,
                              const es_mem *alpha, const es_mem *beta, size_t n);
+
+    /**
+     * y (n) act = r + x where it is kept, times 1/(1 - rate); r NULL: 0. y may
+     * be r or x. NaN stays what it is, dropped or not.
+     *
+     *   pass  (1) uint64: number of the micro-batch in the training
+     */
+    void (*dropout)(es_backend *backend, es_mem *y, const es_mem *residual,
+                    const es_mem *x, const es_dropout *how, const es_mem *pass,
+                    size_t n);
 
     /* --- loss ------------------------------------------------------------ */
 
@@ -425,14 +528,14 @@ typedef enum es_precision {
 /** "fp32", "tf32", "bf16", "fp16". */
 extern const char *const es_precision_names[ES_N_PRECISIONS];
 
-/** The back-end that is part of the program, in fp32. */
+/** The back-end that is part of the program, in fp32; cpu.h has bf16. */
 extern const es_ops es_cpu_ops;
 
 /**
  * The table of a back-end; back-end and table stay for good.
  *
- *   name  "cpu", fp32 alone; "cuda": the shared library beside the program, or
- *         the one that ENTROPY_TRAIN_CUDA names
+ *   name  "cpu", fp32 and bf16; "cuda": the shared library beside the program,
+ * or the one that ENTROPY_TRAIN_CUDA names
  *
  * ES_OK; ES_EUSAGE (no such back-end, or it has no such precision); ES_EIO
  * (its library is not there or cannot be loaded); ES_EVERSION (it is of
@@ -460,7 +563,7 @@ typedef const es_ops *es_ops_getter(es_precision precision);
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* const unsigned */
 
 /** To be raised with every change of what an entry means. */
-#define ES_OPS_VERSION 3
+#define ES_OPS_VERSION 6
 #define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 
 #endif

@@ -5,15 +5,15 @@
 #include "analyzer/base/value.h"
 #include "hooks/trainer/model/model_internal.h"
 
-const char *const es_parameter_series_names[ES_N_PARAMETER_SERIES] = {
-    [ES_PARAMETER_THETA] = "theta", [ES_PARAMETER_T_MEAN] = "t_mean",
-    [ES_PARAMETER_T_MIN] = "t_min", [ES_PARAMETER_T_MAX] = "t_max",
-    [ES_PARAMETER_ALPHA] = "alpha", [ES_PARAMETER_BETA] = "beta",
-    [ES_PARAMETER_SLOPE] = "slope",
-};
+#include <math.h>
+#include <string.h>
 
-/* t is used as max(t, 1e-4). */
-static const float least_temperature = 1e-4f;
+const char *const es_parameter_series_names[ES_N_PARAMETER_SERIES] = {
+    [ES_PARAMETER_THETA] = "theta",     [ES_PARAMETER_T_MEAN] = "t_mean",
+    [ES_PARAMETER_T_MIN] = "t_min",     [ES_PARAMETER_T_MAX] = "t_max",
+    [ES_PARAMETER_QK_CLIP] = "qk_clip", [ES_PARAMETER_ALPHA] = "alpha",
+    [ES_PARAMETER_BETA] = "beta",       [ES_PARAMETER_SLOPE] = "slope",
+};
 
 bool es_parameter_series_exists(const es_model_config *config,
                                 es_parameter_series series)
@@ -25,6 +25,7 @@ bool es_parameter_series_exists(const es_model_config *config,
         [ES_PARAMETER_T_MEAN] = arch->temperature,
         [ES_PARAMETER_T_MIN] = arch->temperature,
         [ES_PARAMETER_T_MAX] = arch->temperature,
+        [ES_PARAMETER_QK_CLIP] = arch->clip > 0 && !config->forward_only,
         [ES_PARAMETER_ALPHA] = scaled,
         [ES_PARAMETER_BETA] = scaled,
         [ES_PARAMETER_SLOPE] = arch->activation == ES_ACT_LEAKY &&
@@ -45,9 +46,9 @@ static es_role role_of(const es_model_config *config,
 {
     static const es_role roles[ES_N_PARAMETER_SERIES] = {
         [ES_PARAMETER_THETA] = ES_ROLE_THETA,
-        [ES_PARAMETER_T_MEAN] = ES_ROLE_T,
-        [ES_PARAMETER_T_MIN] = ES_ROLE_T,
-        [ES_PARAMETER_T_MAX] = ES_ROLE_T,
+        [ES_PARAMETER_T_MEAN] = ES_ROLE_LOG_T,
+        [ES_PARAMETER_T_MIN] = ES_ROLE_LOG_T,
+        [ES_PARAMETER_T_MAX] = ES_ROLE_LOG_T,
         [ES_PARAMETER_ALPHA] = ES_ROLE_ALPHA,
         [ES_PARAMETER_BETA] = ES_ROLE_BETA,
         [ES_PARAMETER_SLOPE] = ES_ROLE_SLOPE};
@@ -62,18 +63,18 @@ static float plain(float value)
     return isnan(value) ? NAN : value;
 }
 
-/* The head's temperatures t (T) in one number. */
-static float summarise(const float *t, int n, es_parameter_series series)
+/* The head's temperatures, from their logarithms (T), in one number. */
+static float summarise(const float *log_t, int n, es_parameter_series series)
 {
     double sum = 0;
     float low = INFINITY, high = -INFINITY;
     for (int i = 0; i < n; i++) {
-        if (isnan(t[i]))
+        const float t = expf(log_t[i]);
+        if (isnan(t))
             return NAN;
-        float used = t[i] < least_temperature ? least_temperature : t[i];
-        sum += (double)used;
-        low = used < low ? used : low;
-        high = used > high ? used : high;
+        sum += (double)t;
+        low = t < low ? t : low;
+        high = t > high ? t : high;
     }
     if (series == ES_PARAMETER_T_MEAN)
         return (float)(sum / n);
@@ -92,7 +93,7 @@ static const es_parameter_series sources[] = {
 static size_t source_size(const es_model_config *config, es_role role)
 {
     const size_t n_head = (size_t)config->n_head;
-    if (role == ES_ROLE_T)
+    if (role == ES_ROLE_LOG_T)
         return n_head * (size_t)config->ctx;
     return role == ES_ROLE_THETA ? n_head : 1;
 }
@@ -138,7 +139,7 @@ void es_model_report_parameters(const es_model *model)
     for (size_t i = 0; i < N_SOURCES; i++) {
         const es_role role = role_of(config, sources[i]);
         const size_t each = source_size(config, role);
-        const int rows = role == ES_ROLE_T ? config->n_head : 1;
+        const int rows = role == ES_ROLE_LOG_T ? config->n_head : 1;
         const es_columns all = {
             .n_in = rows, .stride = (int)each / rows, .n = (int)each / rows};
         const float *to = model->report.parameters + source_at(config, i);
@@ -161,13 +162,18 @@ void es_parameter_series_read(float *out, const es_model *model,
                               es_parameter_series series)
 {
     const es_model_config *config = &model->config;
+    if (series == ES_PARAMETER_QK_CLIP) {
+        memcpy(out, model->report.factors,
+               es_parameter_series_length(config, series) * sizeof *out);
+        return;
+    }
     const es_role role = role_of(config, series);
     const size_t each = source_size(config, role);
     const float *from =
         model->report.parameters + source_at(config, source_of(config, series));
     for (int layer = 0; layer < config->n_layer; layer++, from += each) {
         const bool is_there = value_of(model, layer, role);
-        if (role == ES_ROLE_T)
+        if (role == ES_ROLE_LOG_T)
             for (int h = 0; h < config->n_head; h++)
                 *out++ = summarise(from + h * config->ctx, config->ctx, series);
         else

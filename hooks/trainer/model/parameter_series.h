@@ -10,9 +10,10 @@
 /** Heads' first, then layers'. */
 typedef enum es_parameter_series {
     ES_PARAMETER_THETA,  /* threshold of EReg, a share of ln T */
-    ES_PARAMETER_T_MEAN, /* of the head's T temperatures as they are used, */
-    ES_PARAMETER_T_MIN,  /* so never below 1e-4; NaN if one of them is */
+    ES_PARAMETER_T_MEAN, /* of the head's T temperatures */
+    ES_PARAMETER_T_MIN,  /* NaN if one of them is */
     ES_PARAMETER_T_MAX,
+    ES_PARAMETER_QK_CLIP, /* what QK-Clip scaled q and k with after the step */
     ES_PARAMETER_ALPHA,
     ES_PARAMETER_BETA,
     ES_PARAMETER_SLOPE, /* LR(global): the one number in every layer */
@@ -32,7 +33,7 @@ size_t es_parameter_series_length(const es_model_config *config,
 
 /**
  * The values as they were at the last es_model_begin that measured, once
- * es_model_end has returned.
+ * es_model_end has returned; of QK-Clip, what the step that ended has done.
  *
  *   out  (L,H) or (L); es_missing() in layers that have none because their FFN
  *        is removed; a NaN is a NaN of training, never es_missing()

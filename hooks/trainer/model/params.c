@@ -2,13 +2,20 @@
 #include "hooks/trainer/model/params.h"
 
 #include "analyzer/base/checked.h"
+#include "hooks/trainer/model/dropout.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Floats in 64 bytes: a cache line and the widest vector. */
 #define ALIGNMENT 16
+/* Random numbers that a thread draws at a time (a multiple of 4), and the most
+ * threads beside the caller's. */
+#define CHUNK 16384
+#define MOST_HELPERS 255
 
 /* --- when there is such an array ------------------------------------------ */
 
@@ -33,13 +40,16 @@ enum {
     WNORM_FFN = 1 << 16,
     SNORM_QK = 1 << 17,
     SNORM_O = 1 << 18,
-    SNORM_FFN = 1 << 19
+    SNORM_FFN = 1 << 19,
+    GATE = 1 << 20
 };
 
 static unsigned facts_of(const es_model_config *config, int layer)
 {
     const es_arch *arch = &config->arch;
-    const bool has_ffn = layer < config->n_layer - arch->n_removed;
+    /* Outside the layers (-1) there is what any layer may share. */
+    const bool has_ffn =
+        layer < 0 || es_arch_has_ffn(arch, layer, config->n_layer);
     const bool leaky = arch->activation == ES_ACT_LEAKY;
     const struct {
         bool is_so;
@@ -53,6 +63,7 @@ static unsigned facts_of(const es_model_config *config, int layer)
         {config->bias == ES_BIAS_ALL, BIAS},
         {arch->temperature, TEMPERATURE},
         {arch->entropy_reg, THETA},
+        {arch->gate, GATE},
         {has_ffn, FFN},
         {has_ffn && arch->ffn != ES_FFN_FUSED, TWO},
         {has_ffn && arch->ffn == ES_FFN_FUSED, FUSED},
@@ -94,7 +105,8 @@ static const row rows[ES_N_ROLES] = {
     [ES_ROLE_ATTN_BIAS] = {"attn.c_attn.bias", "3", QK_BIAS, ES_INIT_ZERO},
     [ES_ROLE_PROJ_WEIGHT] = {"attn.c_proj.weight", "dd", 0, ES_INIT_NORMAL},
     [ES_ROLE_PROJ_BIAS] = {"attn.c_proj.bias", "d", BIAS, ES_INIT_ZERO},
-    [ES_ROLE_T] = {"attn.t", "HT", TEMPERATURE, ES_INIT_T},
+    [ES_ROLE_GATE_WEIGHT] = {"attn.c_gate.weight", "dd", GATE, ES_INIT_NORMAL},
+    [ES_ROLE_LOG_T] = {"attn.log_t", "HT", TEMPERATURE, ES_INIT_LOG_T},
     [ES_ROLE_THETA] = {"attn.theta", "H", THETA, ES_INIT_THETA},
     [ES_ROLE_FC_WEIGHT] = {"mlp.c_fc.weight", "dm", TWO, ES_INIT_NORMAL},
     [ES_ROLE_FC_BIAS] = {"mlp.c_fc.bias", "m", TWO | BIAS, ES_INIT_ZERO},
@@ -279,20 +291,9 @@ const es_param *es_params_find(const es_params *params, int layer, es_role role)
 void es_random_block(uint32_t out[4], const uint32_t counter[4],
                      const uint32_t key[2])
 {
-    uint32_t k[2] = {key[0], key[1]};
     for (int i = 0; i < 4; i++)
         out[i] = counter[i];
-    for (int i = 0; i < 10; i++) {
-        uint64_t first = UINT64_C(0xd2511f53) * out[0];
-        uint64_t second = UINT64_C(0xcd9e8d57) * out[2];
-        uint32_t next[4] = {
-            (uint32_t)(second >> 32) ^ out[1] ^ k[0], (uint32_t)second,
-            (uint32_t)(first >> 32) ^ out[3] ^ k[1], (uint32_t)first};
-        for (int j = 0; j < 4; j++)
-            out[j] = next[j];
-        k[0] += UINT32_C(0x9e3779b9);
-        k[1] += UINT32_C(0xbb67ae85);
-    }
+    es_philox(out, key[0], key[1]);
 }
 
 /* Two independent normal numbers from two uniform words; neither uniform is
@@ -306,23 +307,60 @@ static void box_muller(double out[2], uint32_t a, uint32_t b)
     out[1] = radius * sin(angle);
 }
 
+/* Numbers that threads draw together; each takes the next chunk. */
+typedef struct draw {
+    float *out;
+    size_t n;
+    double sigma;
+    uint32_t key[2];
+    uint64_t stream;
+    atomic_size_t next; /* number that nobody has taken */
+} draw;
+
+static void draw_four(const draw *d, size_t first)
+{
+    const uint64_t block = first / 4;
+    uint32_t word[4];
+    const uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32),
+                                 (uint32_t)d->stream,
+                                 (uint32_t)(d->stream >> 32)};
+    double normal[4];
+    es_random_block(word, counter, d->key);
+    box_muller(normal, word[0], word[1]);
+    box_muller(normal + 2, word[2], word[3]);
+    for (size_t i = 0; i < 4 && first + i < d->n; i++)
+        d->out[first + i] = (float)(d->sigma * normal[i]);
+}
+
+static void *draw_chunks(void *argument)
+{
+    draw *d = argument;
+    size_t first;
+    while ((first = atomic_fetch_add(&d->next, CHUNK)) < d->n)
+        for (size_t i = first; i < first + CHUNK && i < d->n; i += 4)
+            draw_four(d, i);
+    return NULL;
+}
+
 void es_random_normal(float *out, size_t n, double sigma, uint64_t seed,
                       uint64_t stream, int n_threads)
 {
-    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (size_t block = 0; block < (n + 3) / 4; block++) {
-        uint32_t word[4];
-        const uint32_t counter[4] = {
-            (uint32_t)block, (uint32_t)((uint64_t)block >> 32),
-            (uint32_t)stream, (uint32_t)(stream >> 32)};
-        double normal[4];
-        es_random_block(word, counter, key);
-        box_muller(normal, word[0], word[1]);
-        box_muller(normal + 2, word[2], word[3]);
-        for (size_t i = 0; i < 4 && 4 * block + i < n; i++)
-            out[4 * block + i] = (float)(sigma * normal[i]);
-    }
+    draw d = {.out = out,
+              .n = n,
+              .sigma = sigma,
+              .key = {(uint32_t)seed, (uint32_t)(seed >> 32)},
+              .stream = stream};
+    pthread_t threads[MOST_HELPERS];
+    int n_started = 0;
+    /* A thread that the system does not give leaves its chunks to the others.
+     */
+    while (n_started < MOST_HELPERS && n_started < n_threads - 1 &&
+           (size_t)(n_started + 1) * CHUNK < n &&
+           pthread_create(&threads[n_started], NULL, draw_chunks, &d) == 0)
+        n_started++;
+    draw_chunks(&d);
+    while (n_started > 0)
+        pthread_join(threads[--n_started], NULL);
 }
 
 /* --- the start ------------------------------------------------------------ */
@@ -365,8 +403,8 @@ void es_param_draw(float *out, const es_param *param,
     case ES_INIT_NORMAL:
         es_random_normal(out, param->n, 0.02, config->seed, stream, n_threads);
         break;
-    case ES_INIT_T:
-        fill(out, param->n, config->t_init);
+    case ES_INIT_LOG_T:
+        fill(out, param->n, log(config->t_init));
         break;
     case ES_INIT_THETA:
         fill(out, param->n, config->theta_init);

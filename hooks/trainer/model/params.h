@@ -18,7 +18,8 @@ typedef enum es_role {
     ES_ROLE_ATTN_BIAS,
     ES_ROLE_PROJ_WEIGHT,
     ES_ROLE_PROJ_BIAS,
-    ES_ROLE_T,
+    ES_ROLE_GATE_WEIGHT,
+    ES_ROLE_LOG_T, /* ln of the temperatures */
     ES_ROLE_THETA,
     ES_ROLE_FC_WEIGHT,
     ES_ROLE_FC_BIAS,
@@ -55,7 +56,7 @@ typedef enum es_init {
     ES_INIT_ZERO,
     ES_INIT_ONE,
     ES_INIT_NORMAL, /* N(0, 0.02) */
-    ES_INIT_T,      /* --t-init */
+    ES_INIT_LOG_T,  /* ln of --t-init */
     ES_INIT_THETA,  /* --theta-init */
     ES_INIT_SLOPE,  /* what LR(...) says */
     ES_INIT_NORMS,  /* WNorm's g: column norms of its V */

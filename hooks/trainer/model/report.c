@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 es_status es_model_plan_report(es_model *model)
 {
@@ -13,9 +14,17 @@ es_status es_model_plan_report(es_model *model)
     const size_t n_layers = (size_t)config->n_layer;
     /* These fit: rows of as many heads lie in the activations. */
     const size_t n_heads = n_layers * (size_t)config->n_head;
-    const size_t layers = sizeof(es_tally);
+    const bool clips = config->arch.clip > 0;
+    /* In whole doubles, as what follows. */
+    const size_t logits = clips ? (n_heads + 1) / 2 * 2 * sizeof(float) : 0;
+    const size_t layers = sizeof(es_tally) + 2 * logits;
     const size_t heads = layers + n_layers * sizeof(es_layer_sums);
-    const size_t parameters = heads + n_heads * sizeof(es_head_sums);
+    const size_t details = heads + n_heads * sizeof(es_head_sums);
+    const bool has_details = es_model_has_details(model);
+    const size_t layer_details =
+        details + (has_details ? n_heads * sizeof(es_head_details) : 0);
+    const size_t parameters =
+        layer_details + (has_details ? n_layers * sizeof(es_layer_details) : 0);
     es_report *report = &model->report;
     size_t bytes;
     if (!es_size_mul(&bytes, es_model_n_reported(model), sizeof(float)) ||
@@ -26,9 +35,20 @@ es_status es_model_plan_report(es_model *model)
         return es_fail(ES_ENOMEM, "out of memory for the model's statistics");
     report->n_bytes = bytes;
     report->tally = (es_tally *)(void *)copy;
+    report->n_always = layers;
+    if (clips) {
+        report->largest = (float *)(void *)(copy + sizeof(es_tally));
+        report->factors = (float *)(void *)(copy + sizeof(es_tally) + logits);
+    }
     report->layers = (es_layer_sums *)(void *)(copy + layers);
     report->heads = (es_head_sums *)(void *)(copy + heads);
     report->parameters = (float *)(void *)(copy + parameters);
+    if (has_details) {
+        report->head_details = (es_head_details *)(void *)(copy + details);
+        report->layer_details =
+            (es_layer_details *)(void *)(copy + layer_details);
+    }
+    report->takes_all = true;
     report->tally->control.loss_scale = 1;
     return model->ops->reserve(model->backend, &report->memory, bytes);
 }
@@ -69,7 +89,7 @@ static es_control control_of(const es_model *model,
 
 static size_t bytes_of_interest(const es_report *report)
 {
-    return report->measured ? report->n_bytes : sizeof *report->tally;
+    return report->measured ? report->n_bytes : report->n_always;
 }
 
 void es_model_begin_report(es_model *model, bool measure,
@@ -78,11 +98,25 @@ void es_model_begin_report(es_model *model, bool measure,
     const es_model_config *config = &model->config;
     const size_t n_layers = (size_t)config->n_layer;
     es_report *report = &model->report;
-    *report->tally = (es_tally){.control = control_of(model, train, lr)};
+    *report->tally = (es_tally){.control = control_of(model, train, lr),
+                                .pass = model->pass};
     for (size_t l = 0; l < n_layers; l++)
         report->layers[l] = (es_layer_sums){0};
     for (size_t h = 0; h < n_layers * (size_t)config->n_head; h++)
         report->heads[h] = es_head_sums_start();
+    for (size_t h = 0; report->largest && h < n_layers * (size_t)config->n_head;
+         h++) {
+        report->largest[h] = -INFINITY;
+        report->factors[h] = 1;
+    }
+    if (report->head_details) {
+        memset(report->head_details, 0,
+               n_layers * (size_t)config->n_head *
+                   sizeof *report->head_details);
+        memset(report->layer_details, 0,
+               n_layers * sizeof *report->layer_details);
+    }
+    report->has_weights = report->has_step = report->has_update = false;
     report->n_passes = 0;
     report->measured = measure;
     report->has_losses = true;
@@ -144,12 +178,17 @@ static es_status end(es_model *model, es_outcome *out, size_t n_bytes)
 
 es_status es_model_end(es_model *model, es_outcome *out)
 {
+    if (!model->is_updating)
+        es_model_detail_weights(model);
     return end(model, out, bytes_of_interest(&model->report));
 }
 
 es_status es_model_end_step(es_model *model, es_outcome *out)
 {
-    return end(model, out, sizeof *model->report.tally);
+    const es_report *report = &model->report;
+    return end(model, out,
+               report->head_details ? bytes_of_interest(report)
+                                    : report->n_always);
 }
 
 /* --- what was seen -------------------------------------------------------- */

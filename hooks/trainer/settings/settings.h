@@ -7,6 +7,7 @@
 
 #include "analyzer/base/help.h"
 #include "hooks/trainer/cpu/engine.h"
+#include "hooks/trainer/cpu/products.h"
 #include "hooks/trainer/model/config.h"
 #include "hooks/trainer/model/ops.h"
 #include <stdio.h>
@@ -33,7 +34,9 @@ typedef struct es_settings {
     int64_t keep;                               /* checkpoints; 0: all */
     char backend[16];                           /* cpu, cuda, auto */
     es_precision precision;
+    es_products_choice products; /* of the CPU; as es_products_use left it */
     int threads; /* 0: as many as there are processors to run on */
+    es_series_set record;
     int64_t record_every;
     int64_t eval_every; /* 0: never */
     int64_t eval_batches;

@@ -82,6 +82,7 @@ es_status es_settings_read_json(es_settings *settings,
     const char *name;
     json_t *value;
     json_error_t error = {0};
+    settings->products = ES_PRODUCTS_OPENBLAS; /* before there was a choice */
     json_t *object = json_loads(
         json, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
     es_status status =
@@ -119,6 +120,14 @@ static void put_member(es_json_writer *json, const es_settings *settings,
         es_json_write_json(json, name, value);
 }
 
+/** A run has the libraries themselves, a checkpoint the choice of them. */
+static bool is_written(const es_option *setting, const es_settings *settings,
+                       bool is_run)
+{
+    return es_setting_is_kept(setting, settings) &&
+           !(is_run && setting == es_setting_find("products"));
+}
+
 static char *print_json(const es_settings *settings, uint64_t tokens_checksum,
                         const char *slurm_job, const es_cpu_engine *engine)
 {
@@ -131,9 +140,9 @@ static char *print_json(const es_settings *settings, uint64_t tokens_checksum,
     if (settings->verb == ES_VERB_PROBE)
         es_json_write_text(&json, "verb", "probe");
     for (size_t i = 0; i < ES_N_SETTINGS; i++)
-        if (es_setting_is_kept(&es_settings_table[i], settings))
+        if (is_written(&es_settings_table[i], settings, slurm_job != NULL))
             put_member(&json, settings, &es_settings_table[i]);
-    if (*slurm_job)
+    if (slurm_job && *slurm_job)
         es_json_write_text(&json, "slurm_job", slurm_job);
     if (engine) {
         es_json_write_text(&json, "products", engine->products);
@@ -151,7 +160,7 @@ static char *print_json(const es_settings *settings, uint64_t tokens_checksum,
 
 char *es_settings_json(const es_settings *settings, uint64_t tokens_checksum)
 {
-    return print_json(settings, tokens_checksum, "", NULL);
+    return print_json(settings, tokens_checksum, NULL, NULL);
 }
 
 /** A variable that holds digits and nothing else; NULL otherwise. */

@@ -37,8 +37,11 @@
 static const char *const families[] = {"gpt2", "pythia", NULL};
 static const char *const biases[] = {"all", "qk", "none", NULL};
 static const char *const final_norms[] = {"auto", "on", "off", NULL};
+static const char *const schedules[] = {"linear", "cosine", "constant", NULL};
 static const char *const emulations[] = {"none", "fp16", NULL};
 static const char *const reductions[] = {"token", "mean", NULL};
+static const char *const libraries[] = {"auto", "openblas", "onednn", NULL};
+static const char *const series_sets[] = {"core", "standard", "all", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16", NULL};
 
 /* --- readers --------------------------------------------------------------*/
@@ -129,6 +132,11 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
           "SM(t): initial temperature")},
     {REAL("theta-init", "X", model.theta_init, -1e9, 1e9, RUNS,
           "EReg: initial threshold, as a share of ln T")},
+    {REAL("dropout", "P", model.dropout, 0, BELOW_ONE, RUNS,
+          "while training, share of the embedding's and both sub-blocks' "
+          "outputs that is 0")},
+    {REAL("ln-eps", "X", model.ln_eps, 0, 1e30, MODEL,
+          "LN: epsilon; 1e12 makes it linear")},
     {INT("seed", "N", model.seed, 0, LARGE, MODEL,
          "fixes parameters and batches")},
 
@@ -139,7 +147,12 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {INT("steps", "N", train.steps, 1, LARGE, TRAIN, "optimiser steps")},
     {REAL("lr", "X", train.lr, 0, 1e30, RUNS, "peak learning rate")},
     {REAL("warm-up", "X", train.warm_up, 0, 1, TRAIN,
-          "linear warm-up, as a share of the steps; then linear to 0")},
+          "linear warm-up, as a share of the steps")},
+    {CHOICE("schedule", "NAME", train.schedule, schedules, TRAIN,
+            "rate after the warm-up: linear or cosine to --lr-min, or "
+            "constant")},
+    {REAL("lr-min", "X", train.lr_min, 0, 1e30, TRAIN,
+          "learning rate at the end of linear and cosine")},
     {REAL("beta1", "X", train.beta1, 0, BELOW_ONE, RUNS, "AdamW: first decay")},
     {REAL("beta2", "X", train.beta2, 0, BELOW_ONE, RUNS,
           "AdamW: second decay")},
@@ -151,6 +164,9 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {REAL("clip", "X", train.clip, 0, 1e300, RUNS,
           "largest global gradient norm; 0 for no clipping")},
 
+    {CHOICE("record", "SET", record, series_sets, PASS | ES_VERB_BENCH,
+            "series: core; standard, with logits, norms and activations; or "
+            "all, with gradients, updates and spectra")},
     {INT("record-every", "N", record_every, 1, LARGE, TRAIN,
          "steps from one record to the next")},
     {INT("eval-every", "N", eval_every, 0, LARGE, TRAIN,
@@ -181,8 +197,11 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {TEXT("backend", "NAME", backend, ALL | KEPT,
           "cpu, cuda, or auto: cuda where there is a device, else cpu")},
     {CHOICE("precision", "TYPE", precision, precisions, ALL,
-            "of activations and products: fp32, and of cuda tf32, bf16 or "
-            "fp16")},
+            "of activations and products: fp32 or bf16, and of cuda also tf32 "
+            "or fp16")},
+    {CHOICE("products", "NAME", products, libraries, ALL,
+            "on the CPU: openblas, onednn, or auto: for each product the "
+            "faster of those that are there")},
     {INT("threads", "N", threads, 0, 1024, ALL,
          "threads; 0 for as many as there are processors to run on")},
     {FLAG("quiet", quiet, PASS, "no progress"), .letter = 'q'},

@@ -1,0 +1,248 @@
+/*
+ * The inventory of a forward pass, and its modelled communication and latency:
+ * counts of analyzer/cost/flops.h times the coefficients that `make cost-fit`
+ * writes into coefficients.inc.h. For the verb cost, figures and fields of
+ * runs.
+ */
+#include "analyzer/cost/cost.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Per unit of the item: bytes or seconds, and their standard deviation. Those
+   of a group are multiples of one number, and so wrong together. */
+typedef struct coefficient {
+    double value, deviation;
+    int group;
+} coefficient;
+
+typedef struct span {
+    int64_t least, most;
+} span;
+
+#include "analyzer/cost/coefficients.inc.h"
+
+/* Models of other widths and lengths; nothing was published to check it by. */
+#define OUTSIDE 0.15
+
+const char *es_cost_item_name(es_cost_item item)
+{
+    static const char *const names[ES_N_COST_ITEMS] = {
+        [ES_COST_SOFTMAX] = "softmax", [ES_COST_LAYER_NORM] = "LayerNorm",
+        [ES_COST_GELU] = "GELU",       [ES_COST_RELU] = "ReLU",
+        [ES_COST_LINEAR] = "linear",   [ES_COST_OUTPUT] = "output",
+        [ES_COST_FIXED] = "fixed"};
+    return names[item];
+}
+
+/* --- counts ---------------------------------------------------------------*/
+
+static bool has_sizes(const es_cost_model *model)
+{
+    return es_cost_has_sizes(&model->shape) && model->ctx >= 1;
+}
+
+static double count_norms(const es_cost_model *model)
+{
+    if (!model->shape.arch.layer_norm)
+        return model->final_norm ? 1 : 0;
+    return (double)model->shape.n_layer + es_cost_n_ffns(&model->shape);
+}
+
+static double ffn_numbers(const es_cost_shape *shape)
+{
+    return shape->arch.ffn == ES_FFN_FUSED ? 2
+                                           : 2 * (double)shape->mlp_mult + 2;
+}
+
+void es_cost_count(double out[ES_N_COST_ITEMS], const es_cost_model *model)
+{
+    const es_cost_shape *shape = &model->shape;
+    const double layers = (double)shape->n_layer, t = (double)model->ctx;
+    const double td = t * (double)shape->d_model;
+    const double tmd = td * (double)shape->mlp_mult;
+    const bool sized = has_sizes(model);
+    for (int i = 0; i < ES_N_COST_ITEMS; i++)
+        out[i] = NAN;
+    if (!sized)
+        return;
+    out[ES_COST_SOFTMAX] = layers * (double)shape->n_head * t * t;
+    out[ES_COST_LAYER_NORM] = count_norms(model) * td;
+    out[ES_COST_GELU] = es_cost_n_gelus(shape) * tmd;
+    out[ES_COST_RELU] = es_cost_n_relus(shape) * tmd;
+    out[ES_COST_LINEAR] = td * (layers * 2 * es_cost_n_projections(shape) +
+                                es_cost_n_ffns(shape) * ffn_numbers(shape));
+    if (model->vocab >= 1)
+        out[ES_COST_OUTPUT] = t * (double)model->vocab;
+    out[ES_COST_FIXED] = 1;
+}
+
+/* --- the inventory --------------------------------------------------------*/
+
+typedef struct listing {
+    es_cost_line *lines;
+    size_t n;
+} listing;
+
+static void list(listing *to, const char *kind, double n, double rows,
+                 double inner, double columns)
+{
+    if (n > 0)
+        to->lines[to->n++] = (es_cost_line){.kind = kind,
+                                            .product = inner > 0,
+                                            .n = n,
+                                            .rows = rows,
+                                            .inner = inner,
+                                            .columns = columns};
+}
+
+size_t es_cost_inventory(es_cost_line out[ES_COST_LINES_MAX],
+                         const es_cost_model *model)
+{
+    const es_cost_shape *shape = &model->shape;
+    const double t = (double)model->ctx, d = (double)shape->d_model;
+    const double md = d * (double)shape->mlp_mult;
+    const double heads = (double)shape->n_layer * (double)shape->n_head;
+    const double dk = floor(d / (double)shape->n_head);
+    const double n_ffns = es_cost_n_ffns(shape);
+    const bool fused = shape->arch.ffn == ES_FFN_FUSED;
+    listing to = {.lines = out};
+    if (!has_sizes(model))
+        return 0;
+    list(&to, shape->arch.attention == ES_SOFTMAX ? "SM" : "PSM", heads, t, 0,
+         t);
+    list(&to, "LN", count_norms(model), t, 0, d);
+    list(&to, "G", es_cost_n_gelus(shape), t, 0, md);
+    list(&to, "R", es_cost_n_relus(shape), t, 0, md);
+    list(&to, "gate", shape->arch.gate ? (double)shape->n_layer : 0, t, 0, d);
+    list(&to, "projections",
+         (double)shape->n_layer * es_cost_n_projections(shape), t, d, d);
+    list(&to, "scores", heads, t, dk, t);
+    list(&to, "values", heads, t, t, dk);
+    list(&to, "FFN fused", fused ? n_ffns : 0, t, d, d);
+    list(&to, "FFN in", fused ? 0 : n_ffns, t, d, md);
+    list(&to, "FFN out", fused ? 0 : n_ffns, t, md, d);
+    list(&to, "output", model->vocab >= 1, t, d, (double)model->vocab);
+    return to.n;
+}
+
+char *es_cost_line_print(char out[ES_COST_LINE_MAX], const es_cost_line *line)
+{
+    if (line->product)
+        snprintf(out, ES_COST_LINE_MAX, "%s: %.0f x R^%.0fx%.0f R^%.0fx%.0f",
+                 line->kind, line->n, line->rows, line->inner, line->inner,
+                 line->columns);
+    else
+        snprintf(out, ES_COST_LINE_MAX, "%s: %.0f x R^%.0fx%.0f", line->kind,
+                 line->n, line->rows, line->columns);
+    return out;
+}
+
+/* --- what is modelled -----------------------------------------------------*/
+
+const char *es_cost_unmodelled(const es_cost_model *model)
+{
+    if (!has_sizes(model))
+        return "a size is unknown";
+    if (model->shape.arch.attention != ES_SOFTMAX)
+        return "no published figures of PowerSoftmax";
+    if (model->shape.arch.gate)
+        return "no published figures of a sigmoid gate";
+    return model->vocab < 1 ? "the vocabulary is unknown" : NULL;
+}
+
+static bool is_within(int64_t value, span range)
+{
+    return value >= range.least && value <= range.most;
+}
+
+bool es_cost_is_fitted(const es_cost_model *model)
+{
+    const es_cost_shape *shape = &model->shape;
+    return is_within(shape->n_layer, fitted_layers) &&
+           is_within(shape->n_head, fitted_heads) &&
+           is_within(shape->d_model, fitted_width) &&
+           is_within(shape->mlp_mult, fitted_mult) &&
+           is_within(model->ctx, fitted_ctx) &&
+           is_within(model->vocab, fitted_vocab);
+}
+
+void es_cost_parts(double out[ES_N_COST_ITEMS], es_cost_kind kind,
+                   const es_cost_model *model)
+{
+    const bool known = es_cost_unmodelled(model) == NULL;
+    es_cost_count(out, model);
+    for (int i = 0; i < ES_N_COST_ITEMS; i++)
+        out[i] = known ? out[i] * coefficients[kind][i].value : NAN;
+}
+
+/* Deviation of a model's logarithm, or of that of the ratio of two, in which
+   shares of the same item cancel; squared. other: NULL, or as many. */
+static double spread(es_cost_kind kind, const double *parts, double sum,
+                     const double *other, double other_sum)
+{
+    double variance = residual[kind] * residual[kind] * (other ? 2 : 1);
+    double groups[ES_N_COST_ITEMS] = {0};
+    for (int i = 0; i < ES_N_COST_ITEMS; i++) {
+        const coefficient *c = &coefficients[kind][i];
+        const double share =
+            parts[i] / sum - (other ? other[i] / other_sum : 0);
+        if (c->value > 0)
+            groups[c->group] += share * c->deviation / c->value;
+    }
+    for (int i = 0; i < ES_N_COST_ITEMS; i++)
+        variance += groups[i] * groups[i];
+    return variance;
+}
+
+static es_modelled interval(double value, double variance, bool fitted)
+{
+    const double outside = fitted ? 0 : OUTSIDE;
+    const double half = value * sqrt(4 * variance + outside * outside);
+    return (es_modelled){value, fmax(0, value - half), value + half};
+}
+
+static double add_up(const double parts[ES_N_COST_ITEMS])
+{
+    double sum = 0;
+    for (int i = 0; i < ES_N_COST_ITEMS; i++)
+        sum += parts[i];
+    return sum;
+}
+
+es_modelled es_cost_of_numbers(es_cost_kind kind, es_cost_item item, double n)
+{
+    double parts[ES_N_COST_ITEMS] = {0};
+    parts[item] = n * coefficients[kind][item].value;
+    if (!(parts[item] > 0))
+        return (es_modelled){parts[item], parts[item], parts[item]};
+    return interval(parts[item], spread(kind, parts, parts[item], NULL, 0),
+                    false);
+}
+
+es_modelled es_cost_predict(es_cost_kind kind, const es_cost_model *model)
+{
+    double parts[ES_N_COST_ITEMS];
+    es_cost_parts(parts, kind, model);
+    const double sum = add_up(parts);
+    if (isnan(sum))
+        return (es_modelled){NAN, NAN, NAN};
+    return interval(sum, spread(kind, parts, sum, NULL, 0),
+                    es_cost_is_fitted(model));
+}
+
+es_modelled es_cost_saving(es_cost_kind kind, const es_cost_model *base,
+                           const es_cost_model *model)
+{
+    double ours[ES_N_COST_ITEMS], theirs[ES_N_COST_ITEMS];
+    es_cost_parts(theirs, kind, base);
+    es_cost_parts(ours, kind, model);
+    const double sum = add_up(ours), base_sum = add_up(theirs);
+    if (isnan(sum) || isnan(base_sum))
+        return (es_modelled){NAN, NAN, NAN};
+    if (memcmp(ours, theirs, sizeof ours) == 0)
+        return (es_modelled){1, 1, 1};
+    return interval(base_sum / sum, spread(kind, ours, sum, theirs, base_sum),
+                    es_cost_is_fitted(base) && es_cost_is_fitted(model));
+}

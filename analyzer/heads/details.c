@@ -1,0 +1,20 @@
+/* The table of details as an array, for those who go by name: the run file's
+ * standard series, colour scales, the recorder. */
+#include "analyzer/heads/details.h"
+
+#include <string.h>
+
+const es_detail_line es_details[ES_N_DETAILS] = {
+#define ES_DETAIL_LINE(id, name, unit, source, set, amount, title)             \
+    {name, unit, title, amount, ES_DETAIL_##source, ES_SERIES_##set},
+    ES_HEAD_DETAILS(ES_DETAIL_LINE) ES_LAYER_DETAILS(ES_DETAIL_LINE)
+#undef ES_DETAIL_LINE
+};
+
+const es_detail_line *es_detail_find(const char *name)
+{
+    for (int i = 0; i < ES_N_DETAILS; i++)
+        if (strcmp(name, es_details[i].name) == 0)
+            return &es_details[i];
+    return NULL;
+}

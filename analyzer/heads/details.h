@@ -1,0 +1,97 @@
+/**
+ * Series of heads and layers that are not reduced from attention rows one by
+ * one: quantiles of rows, norms, activations, gradients, updates, spectra. The
+ * one list of their names, units and sets; hooks/trainer/model/details.h has
+ * what each is.
+ */
+#ifndef ES_DETAILS_H
+#define ES_DETAILS_H
+
+#include "analyzer/heads/heads.h"
+
+/** When a detail can be taken, and how often it is. */
+typedef enum es_detail_source {
+    ES_DETAIL_FORWARD, /* a forward pass, of a training or not */
+    ES_DETAIL_INPUTS,  /* likewise; of training not at every record */
+    ES_DETAIL_WEIGHTS, /* the weights of that pass; not at every record */
+    ES_DETAIL_STEP,    /* a step of training: its gradients */
+    ES_DETAIL_UPDATE   /* likewise: what it changes; not at every record */
+} es_detail_source;
+
+/**
+ * Heads' first, then layers', in the order in which they are recorded.
+ *
+ * X(identifier, name, unit, shape, source, the first set that has it, does its
+ *   scale begin at 0, title for people)
+ */
+#define ES_HEAD_DETAILS(X)                                                     \
+    X(ENTROPY_P05, "entropy_p05", "nats", FORWARD, STANDARD, true,             \
+      "5 % quantile of entropy")                                               \
+    X(ENTROPY_P50, "entropy_p50", "nats", FORWARD, STANDARD, true,             \
+      "median entropy")                                                        \
+    X(ENTROPY_P95, "entropy_p95", "nats", FORWARD, STANDARD, true,             \
+      "95 % quantile of entropy")                                              \
+    X(Q_RMS, "q_rms", "", INPUTS, STANDARD, true, "norm of queries")           \
+    X(K_RMS, "k_rms", "", INPUTS, STANDARD, true, "norm of keys")              \
+    X(V_RMS, "v_rms", "", INPUTS, STANDARD, true, "norm of values")            \
+    X(HEAD_GRAD_NORM, "head_grad_norm", "", STEP, ALL, true, "gradient norm")  \
+    X(QK_SIGMA, "qk_sigma", "", WEIGHTS, ALL, true,                            \
+      "largest singular value of QK")                                          \
+    X(QK_STABLE_RANK, "qk_stable_rank", "", WEIGHTS, ALL, true,                \
+      "stable rank of QK")
+
+#define ES_LAYER_DETAILS(X)                                                    \
+    X(ACT_MAX, "act_max", "", FORWARD, STANDARD, true, "largest activation")   \
+    X(ACT_KURTOSIS, "act_kurtosis", "", FORWARD, STANDARD, true,               \
+      "kurtosis of activations")                                               \
+    X(FFN_RATIO, "ffn_ratio", "", FORWARD, STANDARD, true,                     \
+      "FFN over residual")                                                     \
+    X(LAYER_GRAD_NORM, "layer_grad_norm", "", STEP, ALL, true,                 \
+      "gradient norm of the layer")                                            \
+    X(UPDATE_RATIO, "update_ratio", "", UPDATE, ALL, true, "update ratio")     \
+    X(SIGMA_Q, "sigma_q", "", WEIGHTS, STANDARD, true, "SNorm's sigma of Q")   \
+    X(SIGMA_K, "sigma_k", "", WEIGHTS, STANDARD, true, "SNorm's sigma of K")   \
+    X(SIGMA_V, "sigma_v", "", WEIGHTS, STANDARD, true, "SNorm's sigma of V")   \
+    X(SIGMA_O, "sigma_o", "", WEIGHTS, STANDARD, true, "SNorm's sigma of O")   \
+    X(SIGMA_FC, "sigma_fc", "", WEIGHTS, STANDARD, true,                       \
+      "SNorm's sigma of the FFN's first matrix")                               \
+    X(SIGMA_PROJ, "sigma_proj", "", WEIGHTS, STANDARD, true,                   \
+      "SNorm's sigma of the FFN's second matrix")                              \
+    X(G_Q, "g_q", "", WEIGHTS, STANDARD, true, "WNorm's g of Q")               \
+    X(G_K, "g_k", "", WEIGHTS, STANDARD, true, "WNorm's g of K")               \
+    X(G_V, "g_v", "", WEIGHTS, STANDARD, true, "WNorm's g of V")               \
+    X(G_O, "g_o", "", WEIGHTS, STANDARD, true, "WNorm's g of O")               \
+    X(G_FC, "g_fc", "", WEIGHTS, STANDARD, true,                               \
+      "WNorm's g of the FFN's first matrix")                                   \
+    X(G_PROJ, "g_proj", "", WEIGHTS, STANDARD, true,                           \
+      "WNorm's g of the FFN's second matrix")
+
+typedef enum es_detail {
+#define ES_DETAIL_ENUMERATOR(id, name, unit, source, set, amount, title)       \
+    ES_DETAIL_##id,
+    ES_HEAD_DETAILS(ES_DETAIL_ENUMERATOR) ES_LAYER_DETAILS(ES_DETAIL_ENUMERATOR)
+#undef ES_DETAIL_ENUMERATOR
+        ES_N_DETAILS,
+    ES_N_HEAD_DETAILS = ES_DETAIL_ACT_MAX
+} es_detail;
+
+/** A line of the table. */
+typedef struct es_detail_line {
+    const char *name, *unit, *title;
+    bool is_amount; /* 0 is nothing: scales begin there */
+    es_detail_source source;
+    es_series_set set;
+} es_detail_line;
+
+extern const es_detail_line es_details[ES_N_DETAILS];
+
+/** By name; NULL: none of them. */
+const es_detail_line *es_detail_find(const char *name);
+
+/** Its values are (L,H), else (L). */
+static inline bool es_detail_is_of_heads(es_detail detail)
+{
+    return detail < ES_N_HEAD_DETAILS;
+}
+
+#endif

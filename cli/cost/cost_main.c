@@ -1,0 +1,219 @@
+/* entropy-scan cost: what private inference costs, of runs or of
+   architectures, as a table, JSON or a figure. */
+#include "cli/cost/cost.h"
+
+#include "cli/output/output.h"
+#include "cli/output/print.h"
+#include "cli/program/command.h"
+#include "cli/runs/damage.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PIXELS_A_POINT 2.0
+
+ES_OPTION_READER(read_size, es_figures_set_size)
+ES_OPTION_READER(read_theme, es_theme_parse)
+ES_OPTION_READER(read_format, es_format_parse)
+
+static es_status read_figure(void *field, const es_option *option,
+                             const char *value, const char *where)
+{
+    static const char *const names[] = {"flops", "communication", "latency"};
+    es_cost_options *to = field;
+    (void)option;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(value, names[i]) == 0) {
+            to->figure = (es_cost_quantity)i;
+            to->draws = true;
+            return ES_OK;
+        }
+    return es_fail(ES_EUSAGE, "%s '%.40s': flops, communication or latency",
+                   where, value);
+}
+
+static const char *const norms[] = {"auto", "on", "off", NULL};
+static const char *const overs[] = {"models", "ctx", NULL};
+
+static const es_option options[] = {
+    {.name = NULL, ES_OPT_LIST(es_cost_options, inputs, n_inputs)},
+    {"n-layer", 0, "L", "layers",
+     ES_OPT_INT(es_cost_options, n_layer, 1, INT32_MAX), .value = "12"},
+    {"n-head", 0, "H", "heads of a layer",
+     ES_OPT_INT(es_cost_options, n_head, 1, INT32_MAX), .value = "12"},
+    {"d-model", 0, "D", "model width",
+     ES_OPT_INT(es_cost_options, d_model, 1, INT32_MAX), .value = "768"},
+    {"ctx", 0, "T", "context length, tokens",
+     ES_OPT_INT(es_cost_options, ctx, 1, INT32_MAX), .value = "128"},
+    {"vocab", 0, "V", "vocabulary",
+     ES_OPT_INT(es_cost_options, vocab, 1, INT32_MAX), .value = "50257"},
+    {"mlp-mult", 0, "M", "width of the feed-forward network, in model widths",
+     ES_OPT_INT(es_cost_options, mlp_mult, 1, INT32_MAX), .value = "4"},
+    {"final-norm", 0, "WHEN",
+     "a last LayerNorm in a model without LN: on, off or auto (as the run has "
+     "it)",
+     ES_OPT_CHOICE(es_cost_options, final_norm, norms), .value = "auto"},
+    {"simplified", 0, NULL,
+     "attention without matrices of values and output, as in He and Hofmann's "
+     "block",
+     ES_OPT_FLAG(es_cost_options, simplified)},
+    {"inventory", 0, NULL,
+     "print each model's nonlinear operations by kind and products by size",
+     ES_OPT_FLAG(es_cost_options, inventory)},
+    {"polynomial", 0, NULL,
+     "print what polynomials for homomorphic encryption take, of no model",
+     ES_OPT_FLAG(es_cost_options, polynomial)},
+    {"json", 0, NULL, "print JSON instead of the table",
+     ES_OPT_FLAG(es_cost_options, json)},
+    {"figure", 0, "NAME", "draw flops, communication or latency as bars",
+     ES_OPT_ALL(read_figure)},
+    {"over", 0, "WHAT",
+     "a bar for each of the models, or a panel for each and a bar for each "
+     "ctx (128 to 8K)",
+     ES_OPT_CHOICE(es_cost_options, over, overs), .value = "models"},
+    {"shares", 0, NULL, "bars of per cent instead of absolute ones",
+     ES_OPT_FLAG(es_cost_options, shares)},
+    {"output", 'o', "FILE",
+     "where to write table, JSON or figure (-: standard output)",
+     ES_OPT_TEXT(es_cost_options, output), .value = "-"},
+    {"format", 0, "FORMAT", "png, svg or pdf (by FILE's ending)",
+     ES_OPT_CALL(es_cost_options, format, read_format)},
+    {"size", 0, "WxH", "size in pixels of PNG, points of SVG and PDF",
+     ES_OPT_CALL(es_cost_options, look, read_size)},
+    {"for", 0, "MEDIUM",
+     "the width of a paper's column or page, or of a slide (screen: as wide "
+     "as the content wants)",
+     ES_OPT_CHOICE(es_cost_options, look.medium, es_media),
+     .expects = "screen, column, page or slide"},
+    {"title", 0, "TEXT", "title above the picture",
+     ES_OPT_TEXT(es_cost_options, look.title)},
+    {"theme", 0, "NAME", "light or dark",
+     ES_OPT_CALL(es_cost_options, look.theme, read_theme), .value = "light"},
+    ES_SALVAGE_OPTION,
+    ES_HELP_OPTION,
+};
+
+static int cost_main(int argc, char **argv);
+
+const es_command es_cost_command = {
+    .name = "entropy-scan cost",
+    .synopsis = "RUN.db|ARCH... [OPTION...]",
+    .summary = "FLOPs, communication and latency of private inference",
+    .details =
+        "One forward pass over T tokens, of each run's model or of an\n"
+        "architecture such as SM+LN+G in the shape given (GPT-2 small's). A\n"
+        "size that is given replaces that of a run, too.\n"
+        "\n"
+        "FLOPs and operations are counted. Communication and latency are\n"
+        "modelled: their coefficients are fitted to tables 4 to 7 of AERO\n"
+        "(arXiv 2410.13060), from 12 to 18 layers, 128 to 512 tokens,\n"
+        "d_model 768 and 12 heads; the interval of 95% is wider outside of\n"
+        "these. PowerSoftmax has no published cost, so it is not modelled.\n"
+        "\n"
+        "  entropy-scan cost SM+LN+G SM+ScFuFFNi6 --inventory\n"
+        "  entropy-scan cost SM+LN+G SM+R SM+ScFuFFN --ctx 256 --figure\n"
+        "      communication -o bars.pdf\n"
+        "  entropy-scan cost SM+LN+G --figure flops --shares --over ctx -o\n"
+        "      flops.png",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .main = cost_main,
+};
+
+/* --- taken together -------------------------------------------------------*/
+
+static bool has(const es_cost_options *given, const char *name)
+{
+    return es_options_has(&es_cost_command, given->given, name);
+}
+
+static es_status check(es_cost_options *given)
+{
+    static const char *const of_figure[] = {"over", "shares", "format", "size",
+                                            "for",  "title",  "theme"};
+    if (given->polynomial &&
+        (given->n_inputs || given->draws || given->json || given->inventory))
+        return es_fail(ES_EUSAGE, "--polynomial: takes no model and no other "
+                                  "form");
+    if (given->n_inputs == 0 && !given->polynomial)
+        return es_fail(ES_EUSAGE, "cost takes run files or architectures: "
+                                  "entropy-scan cost SM+LN+G");
+    if (given->draws && (given->json || given->inventory))
+        return es_fail(ES_EUSAGE,
+                       "--figure, --json and --inventory: choose one");
+    if (given->json && given->inventory)
+        return es_fail(ES_EUSAGE, "--json has the inventory already: leave out "
+                                  "--inventory");
+    for (size_t i = 0; i < sizeof of_figure / sizeof *of_figure; i++)
+        if (!given->draws && has(given, of_figure[i]))
+            return es_fail(ES_EUSAGE, "--%s is for a --figure", of_figure[i]);
+    const es_format format = given->format;
+    return given->draws
+               ? es_figure_format(&given->format, &given->look, given->output,
+                                  has(given, "format") ? &format : NULL)
+               : ES_OK;
+}
+
+/* --- output ---------------------------------------------------------------*/
+
+static es_status write_figure(FILE *stream, const es_cost_entry *entries,
+                              size_t n, const es_cost_options *given)
+{
+    static const es_picture_note note = {"program", "entropy-scan " ES_VERSION};
+    es_picture *picture = NULL;
+    es_status status = es_cost_draw(&picture, entries, n, given);
+    if (status == ES_OK)
+        status = es_picture_write(picture, stream, given->format,
+                                  PIXELS_A_POINT, &note, 1);
+    es_picture_free(picture);
+    return status;
+}
+
+static es_status show(const es_cost_entry *entries, size_t n,
+                      const es_cost_options *given)
+{
+    FILE *stream;
+    es_output *output = NULL;
+    const bool piped = strcmp(given->output, "-") == 0;
+    es_status status;
+    if (given->draws && piped && isatty(STDOUT_FILENO))
+        return es_fail(ES_EUSAGE, "standard output is a terminal: a picture "
+                                  "needs a file or a pipe (-o FILE)");
+    if ((status = es_output_check_text(given->output, given->inputs,
+                                       given->n_inputs)) < 0 ||
+        (status = es_output_open(&output, &stream, given->output)) < 0)
+        return status;
+    if (given->draws)
+        status = write_figure(stream, entries, n, given);
+    else if (given->polynomial)
+        status = es_cost_print_polynomials(stream);
+    else if (given->json)
+        es_cost_print_json(stream, entries, n);
+    else
+        status = es_cost_print_table(stream, entries, n, given->inventory);
+    return es_output_finish(output, status);
+}
+
+static int cost_main(int argc, char **argv)
+{
+    es_cost_options given = {.output = NULL};
+    es_cost_entry *entries = NULL;
+    size_t n = 0, n_failed = 0;
+    int code;
+    es_status status =
+        es_command_parse(&given, given.given, &es_cost_command, argc, argv);
+    if (status == ES_OK)
+        status = check(&given);
+    if (status == ES_OK)
+        status = es_cost_entries_read(&entries, &n, &n_failed, &given);
+    if (status == ES_OK && (n > 0 || given.polynomial))
+        status = show(entries, n, &given);
+    code = es_command_exit(status);
+    if (status == ES_OK && n_failed)
+        code = n ? 4 : es_exit_code(ES_EIO);
+    code = es_damage_exit(code, given.n_inputs);
+    es_cost_entries_free(entries, n);
+    free(given.inputs);
+    return code;
+}

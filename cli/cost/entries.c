@@ -1,0 +1,166 @@
+/* The models of entropy-scan cost: an input is a run file, or else an
+   architecture, whose sizes are the command line's. */
+#include "cli/cost/cost.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+#include "cli/output/print.h"
+#include "cli/program/command.h"
+#include "cli/runs/damage.h"
+#include "cli/runs/summary.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef struct listing {
+    const es_cost_options *options;
+    es_cost_entry *entries;
+    size_t n;
+} listing;
+
+static es_status add(es_cost_entry **out, listing *to)
+{
+    es_status status =
+        es_grow(&to->entries, to->n + 1, sizeof *to->entries, "models");
+    if (status < 0)
+        return status;
+    *out = &to->entries[to->n++];
+    **out = (es_cost_entry){.number = 1, .eval_ppl = es_missing()};
+    return ES_OK;
+}
+
+/* --- sizes ----------------------------------------------------------------*/
+
+/* All of them, or those that were given. */
+static void set_sizes(es_cost_model *model, const es_cost_options *options,
+                      bool all)
+{
+    const struct {
+        const char *name;
+        int64_t *field, value;
+    } sizes[] = {{"n-layer", &model->shape.n_layer, options->n_layer},
+                 {"n-head", &model->shape.n_head, options->n_head},
+                 {"d-model", &model->shape.d_model, options->d_model},
+                 {"ctx", &model->ctx, options->ctx},
+                 {"vocab", &model->vocab, options->vocab},
+                 {"mlp-mult", &model->shape.mlp_mult, options->mlp_mult}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (all ||
+            es_options_has(&es_cost_command, options->given, sizes[i].name))
+            *sizes[i].field = sizes[i].value;
+    if (options->final_norm != ES_COST_FINAL_AUTO)
+        model->final_norm = options->final_norm == ES_COST_FINAL_ON;
+    model->shape.simplified = options->simplified;
+}
+
+static es_status check_sizes(const es_cost_model *model, const char *input)
+{
+    const es_cost_shape *shape = &model->shape;
+    const es_arch *arch = &shape->arch;
+    int64_t last = 0;
+    for (int i = 0; i < arch->n_spans; i++)
+        last = arch->spans[i].last > last ? arch->spans[i].last : last;
+    if (shape->d_model % shape->n_head)
+        return es_fail(
+            ES_EUSAGE, "%s: d_model %lld is no multiple of its %lld heads",
+            input, (long long)shape->d_model, (long long)shape->n_head);
+    if (last >= shape->n_layer ||
+        arch->n_removed + arch->n_removed_first > shape->n_layer)
+        return es_fail(ES_EUSAGE,
+                       "%s: names layers beyond its %lld: choose --n-layer",
+                       input, (long long)shape->n_layer);
+    return ES_OK;
+}
+
+/* --- inputs ---------------------------------------------------------------*/
+
+static es_status add_arch(listing *to, const char *input)
+{
+    char name[ES_ARCH_TEXT_MAX];
+    es_cost_entry *entry;
+    es_arch arch;
+    if (es_arch_parse(&arch, input) != ES_OK)
+        return es_fail(ES_EUSAGE,
+                       "%s: neither a file nor an architecture such as "
+                       "SM+LN+G",
+                       input);
+    es_status status = add(&entry, to);
+    if (status < 0)
+        return status;
+    entry->model.shape.arch = arch;
+    set_sizes(&entry->model, to->options, true);
+    es_arch_print(name, sizeof name, &arch);
+    if ((status = check_sizes(&entry->model, input)) < 0)
+        return status;
+    return es_copy_text(&entry->title, name);
+}
+
+static es_status add_run(listing *to, es_reader *reader, size_t run,
+                         const char *input)
+{
+    es_cost_entry *entry;
+    es_cost_model model;
+    es_run_info info;
+    es_status status;
+    if ((status = es_run_model_read(&model, reader, run, "a cost")) < 0 ||
+        (status = es_reader_run(reader, run, &info)) < 0)
+        return status;
+    set_sizes(&model, to->options, false);
+    if ((status = check_sizes(&model, input)) < 0 ||
+        (status = add(&entry, to)) < 0)
+        return status;
+    entry->model = model;
+    entry->number = run + 1;
+    if ((status = es_copy_text(&entry->path, es_reader_path(reader))) < 0 ||
+        (status = es_copy_text(&entry->title, info.arch)) < 0 ||
+        (status = es_copy_text(&entry->name, info.name)) < 0 ||
+        (status = es_cost_measured_read(entry, reader, run)) < 0)
+        return status;
+    return es_summary_eval_ppl(&entry->eval_ppl, reader, run);
+}
+
+static es_status add_file(listing *to, size_t *n_failed, const char *input)
+{
+    es_reader *reader = NULL;
+    es_status status = es_reader_open(&reader, input);
+    const size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
+    if (status == ES_OK && n == 0)
+        status = es_fail(ES_ENOTFOUND, "%s: has no run", input);
+    for (size_t run = 0; run < n && status == ES_OK; run++)
+        status = add_run(to, reader, run, input);
+    es_damage_close(reader);
+    if (status == ES_OK || status == ES_ENOMEM || status == ES_EUSAGE)
+        return status;
+    es_print_note("%s", es_message());
+    ++*n_failed;
+    return ES_OK;
+}
+
+es_status es_cost_entries_read(es_cost_entry **out, size_t *n, size_t *n_failed,
+                               const es_cost_options *options)
+{
+    listing to = {.options = options};
+    es_status status = ES_OK;
+    *n_failed = 0;
+    for (size_t i = 0; i < options->n_inputs && status == ES_OK; i++) {
+        const char *input = options->inputs[i];
+        status = access(input, F_OK) == 0 ? add_file(&to, n_failed, input)
+                                          : add_arch(&to, input);
+    }
+    *out = to.entries;
+    *n = to.n;
+    return status;
+}
+
+void es_cost_entries_free(es_cost_entry *entries, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        free(entries[i].title);
+        free(entries[i].path);
+        free(entries[i].name);
+        for (size_t k = 0; k < entries[i].n_measured; k++)
+            free(entries[i].measured[k].operation);
+        free(entries[i].measured);
+    }
+    free(entries);
+}

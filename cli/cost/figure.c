@@ -1,0 +1,280 @@
+/*
+ * The figure of entropy-scan cost: FLOPs, communication or latency by what they
+ * are spent on, as bars on each other; a bar for each model, or a panel for
+ * each model with a bar for each context length.
+ */
+#include "render/figures/bars.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
+#include "cli/cost/cost.h"
+#include "cli/figures/cost.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MOST_PARTS = ES_N_COST_ITEMS, FFN = 0, ATTENTION = 1 };
+
+/* What the bars show, and their memory. */
+typedef struct plan {
+    const es_cost_options *options;
+    const es_cost_entry *entries;
+    size_t n_panels, n_groups, n_series;
+    bool shown[MOST_PARTS];      /* parts that some bar has */
+    es_bars_panel *panels;       /* (n_panels) */
+    es_bar *bars;                /* (n_panels,n_groups,n_series) */
+    char (*texts)[ES_COST_MAX];  /* (n_panels,n_groups,n_series) */
+    char (*totals)[ES_COST_MAX]; /* (n_panels,n_groups) */
+    const char **total_texts;    /* the same */
+    char (*subtitles)[64];       /* (n_panels) */
+    const char **groups;         /* (n_groups) */
+    const char *series[MOST_PARTS];
+    double inside, outside; /* widest half of an interval, relative: of models
+                               in the fitted range, and of others */
+    char note[512];
+} plan;
+
+/* The model of a bar: of a panel and a group. */
+static es_cost_model model_at(const plan *p, size_t panel, size_t group)
+{
+    const bool over_ctx = p->options->over == ES_COST_OVER_CTX;
+    es_cost_model model = p->entries[over_ctx ? panel : group].model;
+    if (over_ctx)
+        model.ctx = es_cost_lengths[group];
+    return model;
+}
+
+static size_t count_parts(const es_cost_options *options)
+{
+    return options->figure == ES_COST_OF_FLOPS ? 2 : ES_N_COST_ITEMS;
+}
+
+static const char *part_name(const es_cost_options *options, size_t part)
+{
+    if (options->figure == ES_COST_OF_FLOPS)
+        return part == FFN ? "FFN" : "attention";
+    return part == ES_COST_LINEAR   ? "products with weights"
+           : part == ES_COST_OUTPUT ? "embedding and output"
+                                    : es_cost_item_name((es_cost_item)part);
+}
+
+/* In billions of FLOPs, GB or minutes; NaN where it is not modelled. */
+static es_modelled measure(double parts[MOST_PARTS], const plan *p,
+                           const es_cost_model *model)
+{
+    const es_cost_kind kind = p->options->figure == ES_COST_OF_LATENCY
+                                  ? ES_COST_SECONDS
+                                  : ES_COST_BYTES;
+    if (p->options->figure == ES_COST_OF_FLOPS) {
+        const es_flops flops = es_flops_forward(&model->shape, model->ctx);
+        const double sum = flops.ffn + flops.attention;
+        parts[FFN] = flops.ffn / 1e9;
+        parts[ATTENTION] = flops.attention / 1e9;
+        return (es_modelled){sum / 1e9, sum / 1e9, sum / 1e9};
+    }
+    es_cost_parts(parts, kind, model);
+    for (int i = 0; i < ES_N_COST_ITEMS; i++)
+        parts[i] = es_cost_shown(kind, parts[i]);
+    const es_modelled sum = es_cost_predict(kind, model);
+    return (es_modelled){es_cost_shown(kind, sum.value),
+                         es_cost_shown(kind, sum.low),
+                         es_cost_shown(kind, sum.high)};
+}
+
+/* --- texts ----------------------------------------------------------------*/
+
+static void print_number(char out[ES_COST_MAX], const plan *p, double value)
+{
+    if (isnan(value))
+        snprintf(out, ES_COST_MAX, "unknown");
+    else if (p->options->figure == ES_COST_OF_FLOPS)
+        es_cost_print(out, 1e9 * value);
+    else
+        snprintf(out, ES_COST_MAX, "%.*f",
+                 value < 0.9995  ? 2
+                 : value < 99.95 ? 1
+                                 : 0,
+                 value);
+}
+
+/* "25.3±0.3" where there is space for it; the note has the others'. */
+static void print_total(char out[ES_COST_MAX], const plan *p, es_modelled sum)
+{
+    const double half = (sum.high - sum.low) / 2;
+    if (isnan(sum.value) || p->options->figure == ES_COST_OF_FLOPS ||
+        p->options->over == ES_COST_OVER_CTX ||
+        p->options->look.medium == ES_MEDIUM_COLUMN)
+        print_number(out, p, sum.value);
+    else
+        snprintf(out, ES_COST_MAX, half < 0.0995 ? "%.2f±%.2f" : "%.1f±%.1f",
+                 sum.value, half);
+}
+
+/* Keeps the widest interval for the note. */
+static void note_interval(plan *p, const es_cost_model *model, es_modelled sum)
+{
+    double *widest = es_cost_is_fitted(model) ? &p->inside : &p->outside;
+    const double half = (sum.high - sum.low) / 2 / sum.value;
+    if (half > *widest) /* not NaN */
+        *widest = half;
+}
+
+/* --- bars -----------------------------------------------------------------*/
+
+static void find_parts(plan *p)
+{
+    double parts[MOST_PARTS];
+    for (size_t panel = 0; panel < p->n_panels; panel++)
+        for (size_t group = 0; group < p->n_groups; group++) {
+            const es_cost_model model = model_at(p, panel, group);
+            (void)measure(parts, p, &model);
+            for (size_t i = 0; i < count_parts(p->options); i++)
+                p->shown[i] = p->shown[i] || parts[i] > 0;
+        }
+    for (size_t i = 0; i < count_parts(p->options); i++)
+        if (p->shown[i])
+            p->series[p->n_series++] = part_name(p->options, i);
+}
+
+static void fill_stack(plan *p, size_t panel, size_t group)
+{
+    const size_t stack = panel * p->n_groups + group;
+    const es_cost_model model = model_at(p, panel, group);
+    double parts[MOST_PARTS];
+    const es_modelled sum = measure(parts, p, &model);
+    note_interval(p, &model, sum);
+    size_t bar = stack * p->n_series;
+    for (size_t i = 0; i < count_parts(p->options); i++) {
+        if (!p->shown[i])
+            continue;
+        const double percent = 100 * parts[i] / sum.value;
+        if (p->options->shares && !isnan(percent))
+            es_cost_print_share(p->texts[bar], percent);
+        else
+            print_number(p->texts[bar], p, parts[i]);
+        p->bars[bar] = (es_bar){
+            .value = p->options->shares ? percent : parts[i],
+            .text = isnan(parts[i]) || parts[i] == 0 ? NULL : p->texts[bar]};
+        bar++;
+    }
+    print_total(p->totals[stack], p, sum);
+    p->total_texts[stack] = p->totals[stack];
+}
+
+static es_status make_plan(plan *p)
+{
+    const bool over_ctx = p->options->over == ES_COST_OVER_CTX;
+    const size_t stacks = p->n_panels * p->n_groups;
+    es_status status;
+    find_parts(p);
+    if (p->n_series == 0)
+        return es_fail(ES_ENOTFOUND, "a figure of costs: none of the models "
+                                     "has a modelled cost");
+    if ((status = es_alloc(&p->panels, p->n_panels, sizeof *p->panels,
+                           "a figure")) < 0 ||
+        (status = es_alloc(&p->bars, stacks * p->n_series, sizeof *p->bars,
+                           "a figure")) < 0 ||
+        (status = es_alloc(&p->texts, stacks * p->n_series, sizeof *p->texts,
+                           "a figure")) < 0 ||
+        (status = es_alloc(&p->totals, stacks, sizeof *p->totals, "a figure")) <
+            0 ||
+        (status = es_alloc(&p->total_texts, stacks, sizeof *p->total_texts,
+                           "a figure")) < 0 ||
+        (status = es_alloc(&p->subtitles, p->n_panels, sizeof *p->subtitles,
+                           "a figure")) < 0 ||
+        (status = es_alloc(&p->groups, p->n_groups, sizeof *p->groups,
+                           "a figure")) < 0)
+        return status;
+    for (size_t group = 0; group < p->n_groups; group++)
+        p->groups[group] =
+            over_ctx ? es_cost_length_names[group] : p->entries[group].title;
+    for (size_t panel = 0; panel < p->n_panels; panel++) {
+        const es_cost_shape *shape = &p->entries[panel].model.shape;
+        for (size_t group = 0; group < p->n_groups; group++)
+            fill_stack(p, panel, group);
+        snprintf(p->subtitles[panel], sizeof *p->subtitles,
+                 "L = %lld, d = %lld", (long long)shape->n_layer,
+                 (long long)shape->d_model);
+        p->panels[panel] =
+            (es_bars_panel){.title = over_ctx ? p->entries[panel].title : NULL,
+                            .subtitle = over_ctx ? p->subtitles[panel] : NULL,
+                            .bars = p->bars + panel * p->n_groups * p->n_series,
+                            .totals = p->total_texts + panel * p->n_groups};
+    }
+    return ES_OK;
+}
+
+static void free_plan(plan *p)
+{
+    free(p->panels);
+    free(p->bars);
+    free(p->texts);
+    free(p->totals);
+    free(p->total_texts);
+    free(p->subtitles);
+    free(p->groups);
+}
+
+/* --- the figure -----------------------------------------------------------*/
+
+static const char *axis_text(const es_cost_options *options)
+{
+    static const char *const texts[][2] = {
+        [ES_COST_OF_FLOPS] = {"FLOPs (billions)", "FLOPs (%)"},
+        [ES_COST_OF_COMMUNICATION] = {"communication, modelled (GB)",
+                                      "communication, modelled (%)"},
+        [ES_COST_OF_LATENCY] = {"latency, modelled (minutes)",
+                                "latency, modelled (%)"}};
+    return texts[options->figure][options->shares];
+}
+
+static void make_note(plan *p)
+{
+    es_text to = es_text_begin(p->note, sizeof p->note);
+    if (p->options->figure == ES_COST_OF_FLOPS) {
+        es_text_append(&to, "A forward pass over T tokens, embeddings and "
+                            "output excluded.");
+        return;
+    }
+    es_text_append(&to, "A private forward pass over T tokens, modelled from "
+                        "AERO's tables 4 to 7. Intervals of 95\u00a0%%: ");
+    if (p->inside > 0)
+        es_text_append(&to, "at most ±%.0f\u00a0%%%s", ceil(100 * p->inside),
+                       p->outside > 0 ? "; " : "");
+    if (p->outside > 0)
+        es_text_append(&to,
+                       "±%.0f\u00a0%% outside of the published shapes (L 12 to "
+                       "18, T 128 to 512, d\u00a0=\u00a0768, H\u00a0=\u00a012)",
+                       ceil(100 * p->outside));
+    es_text_append(&to, ".");
+}
+
+es_status es_cost_draw(es_picture **out, const es_cost_entry *entries, size_t n,
+                       const es_cost_options *options)
+{
+    const bool over_ctx = options->over == ES_COST_OVER_CTX;
+    plan p = {.options = options,
+              .entries = entries,
+              .n_panels = over_ctx ? n : 1,
+              .n_groups = over_ctx ? ES_N_COST_LENGTHS : n};
+    es_status status = make_plan(&p);
+    if (status == ES_OK) {
+        make_note(&p);
+        status = es_bars_draw(
+            out, &(es_bars){
+                     .style = es_figures_style(&options->look, options->format),
+                     .panels = p.panels,
+                     .n_panels = p.n_panels,
+                     .groups = p.groups,
+                     .n_groups = p.n_groups,
+                     .series = p.series,
+                     .n_series = p.n_series,
+                     .stacked = true,
+                     .high = options->shares ? 100 : (double)NAN,
+                     .y_text = axis_text(options),
+                     .group_text = over_ctx ? "context length T" : NULL,
+                     .note = p.note});
+    }
+    free_plan(&p);
+    return status;
+}

@@ -1,0 +1,134 @@
+/* The table of entropy-scan cost: a line for each model, with the intervals of
+   what is modelled, and below it the inventories. */
+#include "cli/cost/cost.h"
+
+#include "cli/output/grid.h"
+#include "cli/output/print.h"
+#include "cli/runs/model.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Two titles: the value's, and the interval's. */
+static void put_modelled(es_sheet *sheet, const char *title, const char *range,
+                         es_modelled modelled, double unit)
+{
+    const double value = modelled.value / unit;
+    const int digits = value < 0.0995 ? 4 : value < 9.995 ? 2 : 1;
+    if (isnan(value)) {
+        es_sheet_put(sheet, title, "-");
+        es_sheet_put(sheet, range, "-");
+        return;
+    }
+    es_sheet_put(sheet, title, "%.*f", digits, value);
+    es_sheet_put(sheet, range, "%.*f-%.*f", digits, modelled.low / unit, digits,
+                 modelled.high / unit);
+}
+
+static void put_saving(es_sheet *sheet, const char *title, es_modelled saving)
+{
+    if (isnan(saving.value))
+        es_sheet_put(sheet, title, "-");
+    else
+        es_sheet_put(sheet, title, "%.2fx", saving.value);
+}
+
+static void put_flops(es_sheet *sheet, const char *title, double flops)
+{
+    const double billions = flops / 1e9;
+    es_sheet_put(sheet, title, billions < 0.0995 ? "%.2g" : "%.1f", billions);
+}
+
+static void fill(es_sheet *sheet, const es_cost_entry *entries, size_t n,
+                 bool runs)
+{
+    const double gb = 1 / es_cost_shown(ES_COST_BYTES, 1);
+    const double minute = 1 / es_cost_shown(ES_COST_SECONDS, 1);
+    for (size_t i = 0; i < n; i++) {
+        const es_cost_model *model = &entries[i].model;
+        const es_flops flops = es_flops_forward(&model->shape, model->ctx);
+        es_sheet_begin_row(sheet, NULL);
+        if (runs)
+            es_sheet_put_name(sheet, "file", entries[i].path);
+        es_sheet_put_name(sheet, "model", entries[i].title);
+        es_sheet_put_integer(sheet, "L", model->shape.n_layer);
+        es_sheet_put_integer(sheet, "d", model->shape.d_model);
+        es_sheet_put_integer(sheet, "T", model->ctx);
+        if (runs)
+            es_sheet_put_measured(sheet, "eval ppl", entries[i].eval_ppl);
+        put_flops(sheet, "FFN", flops.ffn);
+        put_flops(sheet, "attention", flops.attention);
+        put_modelled(sheet, "GB", "95%", es_cost_predict(ES_COST_BYTES, model),
+                     gb);
+        put_modelled(sheet, "minutes", "95%",
+                     es_cost_predict(ES_COST_SECONDS, model), minute);
+        put_saving(sheet, "GB saved",
+                   es_cost_saving(ES_COST_BYTES, &entries[0].model, model));
+        put_saving(sheet, "time saved",
+                   es_cost_saving(ES_COST_SECONDS, &entries[0].model, model));
+    }
+}
+
+/* What is not modelled, and what is modelled from other shapes. */
+static void print_notes(FILE *stream, const es_cost_entry *entries, size_t n)
+{
+    size_t n_outside = 0;
+    fputs("\nFFN, attention: FLOPs in billions. GB, minutes: modelled from "
+          "AERO's tables 4 to 7,\nwith intervals of 95%; saved: against the "
+          "first line.\n",
+          stream);
+    for (size_t i = 0; i < n; i++) {
+        const char *why = es_cost_unmodelled(&entries[i].model);
+        n_outside += !why && !es_cost_is_fitted(&entries[i].model);
+        if (!why)
+            continue;
+        es_print_escaped(stream, entries[i].title, ES_ESCAPE_TERMINAL);
+        fprintf(stream, ": not modelled: %s\n", why);
+    }
+    if (n_outside)
+        fprintf(stream,
+                "%zu of %zu models are outside of what was published (L 12 to "
+                "18, H 12, d 768,\nT 128 to 512): 15%% is added to their "
+                "intervals.\n",
+                n_outside, n);
+}
+
+static void print_inventory(FILE *stream, const es_cost_entry *entry)
+{
+    es_cost_line lines[ES_COST_LINES_MAX];
+    char text[ES_COST_LINE_MAX];
+    const size_t n = es_cost_inventory(lines, &entry->model);
+    fputc('\n', stream);
+    es_print_escaped(stream, entry->title, ES_ESCAPE_TERMINAL);
+    for (size_t i = 0; i < n; i++)
+        fprintf(stream, "%s%s",
+                i == 0                                      ? "\n  "
+                : lines[i].product && !lines[i - 1].product ? "\n  "
+                                                            : "; ",
+                es_cost_line_print(text, &lines[i]));
+    fputc('\n', stream);
+}
+
+es_status es_cost_print_table(FILE *stream, const es_cost_entry *entries,
+                              size_t n, bool inventory)
+{
+    es_sheet sheet = {0};
+    es_table_options form;
+    bool runs = false;
+    es_table_options_for(&form, stream);
+    for (size_t i = 0; i < n; i++)
+        runs = runs || entries[i].path;
+    fill(&sheet, entries, n, runs);
+    es_status status = es_sheet_print(&sheet, stream, &form);
+    es_sheet_free(&sheet);
+    if (status < 0)
+        return status;
+    print_notes(stream, entries, n);
+    for (size_t i = 0; i < n; i++)
+        if (entries[i].n_measured &&
+            (status = es_cost_print_measured(stream, &entries[i])) < 0)
+            return status;
+    for (size_t i = 0; inventory && i < n; i++)
+        print_inventory(stream, &entries[i]);
+    return ES_OK;
+}

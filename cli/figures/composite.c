@@ -1,0 +1,160 @@
+/*
+ * Several figures on one page. Each is drawn twice: by itself, to learn how
+ * wide it wants to be, what its margins are and what its legend says; then with
+ * the width and the margins of all. The pages are put one below the other.
+ */
+#include "cli/figures/drawing.h"
+#include "render/picture.h"
+
+#include "analyzer/base/checked.h"
+
+#include <math.h>
+
+#define OVERLAP 10.0 /* of the margins of two pages */
+
+/* One figure on the page. */
+typedef struct part {
+    es_drawing *drawing;
+    es_figure_draw *draw;
+    es_figure_style style; /* as it was wanted */
+    es_page_frame own;     /* as it measured itself */
+    es_page_frame frame;   /* as it is drawn */
+    es_picture *picture;
+    double width, height;
+} part;
+
+static es_status draw_part(part *p)
+{
+    es_picture_free(p->picture);
+    p->picture = NULL;
+    p->drawing->style = p->style;
+    p->drawing->style.frame = &p->frame;
+    es_status status = p->draw(&p->picture, p->drawing);
+    if (status == ES_OK)
+        es_picture_sides(p->picture, &p->width, &p->height);
+    return status;
+}
+
+/* What is common to all pages, from what each measured. A legend beside the
+ * plots stands at the first page that has it, one below them at the last.
+ *
+ *   many  as many columns as any page would have by itself; else as few */
+static void align(part *parts, size_t n, bool many)
+{
+    es_page_frame all = {.left = 0};
+    size_t letter = 1, least = SIZE_MAX, most = 1;
+    double width = 0;
+    for (size_t i = 0; i < n; i++) {
+        const es_page_frame *frame = &parts[i].own;
+        all.left = fmax(all.left, frame->own_left);
+        all.right = fmax(all.right, frame->own_right);
+        if (frame->n_panels != parts[0].own.n_panels)
+            continue;
+        all.inner = fmax(all.inner, frame->own_inner);
+        least = least < frame->own_columns ? least : frame->own_columns;
+        most = most > frame->own_columns ? most : frame->own_columns;
+    }
+    all.n_columns = many ? most : least;
+    for (size_t i = 0; i < n; i++)
+        width = fmax(width, parts[i].width);
+    for (size_t i = 0; i < n; i++) {
+        es_page_frame *frame = &parts[i].frame;
+        *frame = parts[i].own;
+        bool same_grid = frame->n_panels == parts[0].own.n_panels;
+        frame->left = all.left;
+        frame->right = all.right;
+        frame->inner = same_grid ? all.inner : 0;
+        frame->n_columns = same_grid ? all.n_columns : 0;
+        for (size_t k = 0; k < n; k++)
+            if (frame->legend && frame->legend == parts[k].own.legend &&
+                (frame->legend_below ? k > i : k < i))
+                frame->without_legend = true;
+        parts[i].style.width = width;
+        parts[i].style.letters = letter;
+        letter += frame->n_panels;
+    }
+}
+
+/* Shares the height of the page among the parts, as they would have it. */
+static void share_height(part *parts, size_t n, double height)
+{
+    double wanted = 0;
+    for (size_t i = 0; i < n; i++)
+        wanted += parts[i].height;
+    for (size_t i = 0; i < n; i++)
+        parts[i].style.height =
+            (height + (double)(n - 1) * OVERLAP) * parts[i].height / wanted;
+}
+
+static es_status stack(es_picture **out, const part *parts, size_t n)
+{
+    es_figure_style style = parts[0].style;
+    double height = 0, y = 0;
+    for (size_t i = 0; i < n; i++)
+        height += parts[i].height - (i ? OVERLAP : 0);
+    es_picture *picture = NULL;
+    es_status status = es_picture_new(&picture, parts[0].width, height,
+                                      es_theme_colors(style.theme)->paper);
+    for (size_t i = 0; i < n && status == ES_OK; i++) {
+        es_picture_add(picture, parts[i].picture, 0, y);
+        y += parts[i].height - OVERLAP;
+    }
+    *out = picture;
+    return status;
+}
+
+/* height: of the page; 0: as the parts would have it. */
+static es_status draw_aligned(part *parts, size_t n, double height, bool many)
+{
+    es_status status;
+    align(parts, n, many);
+    for (int round = 0; round < (height > 0 ? 2 : 1); round++) {
+        if (round > 0)
+            share_height(parts, n, height);
+        for (size_t i = 0; i < n; i++)
+            if ((status = draw_part(&parts[i])) < 0)
+                return status;
+    }
+    return ES_OK;
+}
+
+es_status es_composite_draw(es_picture **out, es_drawing *drawings,
+                            const es_figure_kind *kinds, size_t n)
+{
+    es_figure_style wanted = drawings[0].style;
+    es_picture *picture = NULL;
+    part *parts;
+    es_status status = es_alloc(&parts, n, sizeof *parts, "a page of figures");
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i < n; i++) {
+        parts[i] = (part){.drawing = &drawings[i],
+                          .draw = es_figure_entries[kinds[i]].draw,
+                          .style = wanted};
+        parts[i].style.height = 0;
+        parts[i].style.zoom = 0;
+        parts[i].style.letters = 1;
+        if (i > 0)
+            parts[i].style.title = NULL;
+        if ((status = draw_part(&parts[i])) < 0)
+            goto done;
+        parts[i].own = parts[i].frame;
+    }
+    status = draw_aligned(parts, n, wanted.height, true);
+    if (status == ES_EUSAGE) /* too narrow for so many columns */
+        status = draw_aligned(parts, n, wanted.height, false);
+    if (status < 0)
+        goto done;
+    if ((status = stack(&picture, parts, n)) == ES_OK && wanted.zoom > 0)
+        status = es_picture_zoom(picture, wanted.zoom);
+    if (status == ES_OK) {
+        *out = picture;
+        picture = NULL;
+    }
+done:
+    for (size_t i = 0; i < n; i++)
+        es_picture_free(parts[i].picture);
+    es_picture_free(picture);
+    free(parts);
+    return status;
+}

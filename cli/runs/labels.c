@@ -1,0 +1,552 @@
+/*
+ * Labels of runs: the fewest settings that distinguish the runs, found by
+ * taking the one that distinguishes most of them until no other helps, and
+ * leaving out again what the later ones made unnecessary. What is left alike is
+ * distinguished by names, files and places.
+ */
+#include "cli/runs/labels.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
+#include "cli/output/print.h"
+#include "render/figures/axis.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- letters --------------------------------------------------------------*/
+
+/* clang-format off: one row a quantity */
+static const struct {
+    const char *name, *symbol;
+} symbols[] = {
+    {"alpha", "\xce\xb1"},
+    {"beta", "\xce\xb2"},
+    {"beta1", "\xce\xb2\xe2\x82\x81"},
+    {"beta2", "\xce\xb2\xe2\x82\x82"},
+    {"ctx", "T"},
+    {"d_model", "d"},
+    {"eps", "\xce\xb5"},
+    {"epsilon", "\xce\xb5"},
+    {"gamma", "\xce\xb3"},
+    {"lambda", "\xce\xbb"},
+    {"n_head", "H"},
+    {"n_layer", "L"},
+    {"sigma", "\xcf\x83"},
+    {"t_init", "t\xe2\x82\x80"},
+    {"tau", "\xcf\x84"},
+    {"theta", "\xce\xb8"},
+    {"theta_init", "\xce\xb8\xe2\x82\x80"},
+};
+/* clang-format on */
+
+const char *es_symbol_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
+        if (strcmp(symbols[i].name, name) == 0)
+            return symbols[i].symbol;
+    return NULL;
+}
+
+/* --- choosing settings ----------------------------------------------------*/
+
+/* What a run has of a setting. */
+typedef struct holding {
+    const es_run_setting *value;
+    size_t run;
+} holding;
+
+typedef struct maker {
+    const es_run_summary *const *runs; /* (n) */
+    size_t n;
+    es_difference *differences; /* (n_keys) */
+    size_t n_keys;
+    const es_run_setting **values; /* (n,n_keys) */
+    uint32_t *classes;        /* (n_keys,n) runs of one value: one number */
+    bool *chosen;             /* (n_keys) */
+    holding *holdings;        /* (n) */
+    uint64_t *joint;          /* (n) classes by all settings chosen */
+    uint64_t *space, *sorted; /* (n) each */
+} maker;
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Replaces (n) numbers by their ranks among the distinct ones, of which it
+ * returns how many there are. */
+static size_t rank(uint64_t *numbers, uint64_t *sorted, size_t n)
+{
+    size_t n_distinct = 0;
+    memcpy(sorted, numbers, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, by_number);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || sorted[i] != sorted[n_distinct - 1])
+            sorted[n_distinct++] = sorted[i];
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t *at =
+            bsearch(&numbers[i], sorted, n_distinct, sizeof *sorted, by_number);
+        numbers[i] = (uint64_t)(at - sorted);
+    }
+    return n_distinct;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    return es_run_settings_order(((const holding *)a)->value,
+                                 ((const holding *)b)->value);
+}
+
+/* Numbers the runs by their values of a setting. */
+static void classify(maker *m, size_t k)
+{
+    uint32_t *classes = m->classes + k * m->n, class = 0;
+    for (size_t i = 0; i < m->n; i++)
+        m->holdings[i] = (holding){m->values[i * m->n_keys + k], i};
+    qsort(m->holdings, m->n, sizeof *m->holdings, by_value);
+    for (size_t i = 0; i < m->n; i++) {
+        class += i > 0 && by_value(&m->holdings[i - 1], &m->holdings[i]) != 0;
+        classes[m->holdings[i].run] = class;
+    }
+}
+
+/* Into m->space the runs' classes by `base` (n) and setting k together;
+ * returns how many there are. */
+static size_t combine(const maker *m, const uint64_t *base, size_t k)
+{
+    for (size_t i = 0; i < m->n; i++)
+        m->space[i] = base[i] << 32 | m->classes[k * m->n + i];
+    return rank(m->space, m->sorted, m->n);
+}
+
+/* How many runs the chosen settings distinguish; their classes into
+ * m->joint. */
+static size_t join_chosen(maker *m)
+{
+    size_t n_distinct = 1;
+    memset(m->joint, 0, m->n * sizeof *m->joint);
+    for (size_t k = 0; k < m->n_keys; k++) {
+        if (!m->chosen[k])
+            continue;
+        n_distinct = combine(m, m->joint, k);
+        memcpy(m->joint, m->space, m->n * sizeof *m->joint);
+    }
+    return n_distinct;
+}
+
+/* Takes settings as long as one of them helps; the seed comes last. */
+static void take(maker *m, bool seed)
+{
+    for (;;) {
+        size_t most = join_chosen(m), best = m->n_keys;
+        for (size_t k = 0; k < m->n_keys && most < m->n; k++) {
+            const es_difference *key = &m->differences[k];
+            if (m->chosen[k] || key->incidental || key->seed != seed)
+                continue;
+            size_t n = combine(m, m->joint, k);
+            if (n > most) {
+                most = n;
+                best = k;
+            }
+        }
+        if (best == m->n_keys)
+            return;
+        m->chosen[best] = true;
+    }
+}
+
+static bool is_arch(const es_difference *key)
+{
+    return strcmp(key->key, "arch") == 0;
+}
+
+static void choose(maker *m)
+{
+    for (size_t k = 0; k < m->n_keys; k++) {
+        classify(m, k);
+        m->chosen[k] = is_arch(&m->differences[k]);
+    }
+    take(m, false);
+    take(m, true);
+    size_t n = join_chosen(m);
+    for (size_t k = m->n_keys; k-- > 0;) {
+        if (!m->chosen[k] || is_arch(&m->differences[k]))
+            continue;
+        m->chosen[k] = false;
+        m->chosen[k] = join_chosen(m) < n;
+    }
+}
+
+/* --- writing --------------------------------------------------------------*/
+
+/* A text that grows; its memory is the caller's. */
+typedef struct writing {
+    FILE *stream;
+    char *text;
+    size_t size;
+    bool plain, any;
+} writing;
+
+static void put_number(writing *to, const es_run_setting *value)
+{
+    static const double exact = 9007199254740992.0; /* 2^53 */
+    char number[ES_FLOAT_TEXT_MAX];
+    const char *text = isfinite(value->number) && fabs(value->number) < exact
+                           ? es_double_print(number, value->number)
+                           : value->text;
+    char typeset[2 * ES_FLOAT_TEXT_MAX];
+    if (!to->plain && strlen(text) < ES_FLOAT_TEXT_MAX) {
+        strcpy(typeset, text);
+        es_label_typeset(typeset, sizeof typeset);
+        text = typeset;
+    }
+    fputs(text, to->stream);
+}
+
+static void put_key(writing *to, const char *key)
+{
+    const char *symbol = to->plain ? NULL : es_symbol_of(key);
+    if (symbol)
+        fputs(symbol, to->stream);
+    for (; !symbol && *key; key++)
+        fputc(*key == '_' && !to->plain ? ' ' : *key, to->stream);
+}
+
+static void put_setting(writing *to, const char *key,
+                        const es_run_setting *value)
+{
+    bool bare = strcmp(key, "arch") == 0 || strcmp(key, "family") == 0;
+    if (bare && (!value || !*value->text))
+        return;
+    if (to->any)
+        fputs(to->plain ? " " : ", ", to->stream);
+    to->any = true;
+    if (!value && !to->plain)
+        fputs("no ", to->stream);
+    if (!bare)
+        put_key(to, key);
+    if (value && !bare)
+        fputs(to->plain                  ? "="
+              : strcmp(key, "seed") == 0 ? " "
+                                         : " = ",
+              to->stream);
+    else if (!value && to->plain)
+        fputs("=-", to->stream);
+    if (value && value->kind == ES_CONFIG_NUMBER)
+        put_number(to, value);
+    else if (value)
+        fputs(*value->text ? value->text : "\"\"", to->stream);
+}
+
+static bool is_known(const char *text)
+{
+    return text && *text;
+}
+
+/* The file's own name without its ending. */
+static void put_file(FILE *stream, const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    const char *base = slash ? slash + 1 : path ? path : "run";
+    const char *dot = strrchr(base, '.');
+    fprintf(stream, "%.*s", (int)(dot && dot != base ? dot - base : 200), base);
+}
+
+/* What is tried, one after the other, until a label is the only one of its
+ * kind. */
+typedef enum level { SETTINGS, NAME, FILE_NAME, PLACE, N_LEVELS } level;
+
+/* Nothing but the architecture was chosen. */
+static bool is_arch_alone(const maker *m)
+{
+    for (size_t k = 0; k < m->n_keys; k++)
+        if (m->chosen[k] && !is_arch(&m->differences[k]))
+            return false;
+    return true;
+}
+
+/* What is chosen of run i; or its name where that says more than the
+ * architecture; and what stands in for both where there is neither. */
+static void put_label(writing *to, const maker *m, size_t i, bool named)
+{
+    const es_run_summary *run = m->runs[i];
+    const bool alone = is_arch_alone(m);
+    const bool by_name = named && alone && is_known(run->name);
+    for (size_t k = 0; k < m->n_keys && !by_name; k++)
+        if (m->chosen[k])
+            put_setting(to, m->differences[k].key,
+                        m->values[i * m->n_keys + k]);
+    const bool no_choice = alone && !by_name && !to->any;
+    if (no_choice && is_known(run->arch))
+        fputs(run->arch, to->stream);
+    else if ((no_choice || named) && is_known(run->name))
+        fprintf(to->stream, "%s%s", to->any ? to->plain ? " " : ", " : "",
+                run->name);
+    else if (no_choice)
+        put_file(to->stream, run->path);
+}
+
+static es_status write_label(char **out, const maker *m, size_t i, bool plain,
+                             bool named, level last)
+{
+    writing to = {.plain = plain};
+    if (!(to.stream = open_memstream(&to.text, &to.size)))
+        return es_fail(ES_ENOMEM, "out of memory for the runs' labels");
+    put_label(&to, m, i, named);
+    if (last >= FILE_NAME) {
+        fputs(plain ? " " : ", ", to.stream);
+        put_file(to.stream, m->runs[i]->path);
+    }
+    if (last >= PLACE)
+        fprintf(to.stream, " #%zu", i + 1);
+    if (fclose(to.stream) != 0) {
+        free(to.text);
+        return es_fail(ES_ENOMEM, "out of memory for the runs' labels");
+    }
+    *out = to.text;
+    return ES_OK;
+}
+
+/* --- apart ----------------------------------------------------------------*/
+
+typedef struct entry {
+    const char *text;
+    size_t run;
+} entry;
+
+static int by_text(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    int order = strcmp(x->text, y->text);
+    return order ? order : (x->run > y->run) - (x->run < y->run);
+}
+
+/* alike[i]: another label is the same. Returns true if there is one. entries:
+ * (n) workspace, sorted by text then. */
+static bool find_alike(bool *alike, entry *entries, char *const *labels,
+                       size_t n)
+{
+    bool any = false;
+    for (size_t i = 0; i < n; i++)
+        entries[i] = (entry){labels[i], i};
+    qsort(entries, n, sizeof *entries, by_text);
+    memset(alike, 0, n * sizeof *alike);
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(entries[i].text, entries[i - 1].text) == 0)
+            any = alike[entries[i].run] = alike[entries[i - 1].run] = true;
+    return any;
+}
+
+/* Is there a run of the same label and another name? */
+static void find_named(bool *named, const bool *alike, const entry *entries,
+                       const maker *m)
+{
+    for (size_t from = 0, to; from < m->n; from = to) {
+        bool differ = false;
+        for (to = from + 1;
+             to < m->n && strcmp(entries[to].text, entries[from].text) == 0;
+             to++)
+            differ = differ || strcmp(m->runs[entries[to].run]->name,
+                                      m->runs[entries[from].run]->name) != 0;
+        for (size_t i = from; i < to; i++)
+            if (alike[entries[i].run])
+                named[entries[i].run] = differ;
+    }
+}
+
+static es_status rewrite(char **label, const maker *m, size_t i, bool plain,
+                         bool named, level last)
+{
+    free(*label);
+    *label = NULL;
+    return write_label(label, m, i, plain, named, last);
+}
+
+/* A prefix and a text, shortened. */
+static es_status replace(char **label, const char *prefix, const char *text)
+{
+    size_t size = strlen(prefix) + strlen(text) + 1;
+    char *made;
+    es_status status = es_alloc(&made, size, 1, "labels");
+    if (status < 0)
+        return status;
+    snprintf(made, size, "%s%s", prefix, text);
+    es_display_shorten(made, ES_LABEL_COLUMNS);
+    free(*label);
+    *label = made;
+    return ES_OK;
+}
+
+/* Bytes with which the labels of entries from..to begin alike, whole
+ * characters. */
+static size_t common_length(char *const *labels, const entry *entries,
+                            size_t from, size_t to)
+{
+    const char *first = labels[entries[from].run];
+    size_t same = strlen(first);
+    for (size_t i = from + 1; i < to; i++) {
+        const char *other = labels[entries[i].run];
+        size_t k = 0;
+        while (k < same && other[k] == first[k])
+            k++;
+        same = k;
+    }
+    while (same > 0 && ((unsigned char)first[same] & 0xc0) == 0x80)
+        same--;
+    return same;
+}
+
+/* Of labels whose short forms are alike, what is left of the first difference.
+ * entries: sorted by the short forms. */
+static es_status shorten_start(char **labels, char *const *whole,
+                               const bool *alike, const entry *entries,
+                               size_t n)
+{
+    es_status status = ES_OK;
+    for (size_t from = 0, to; from < n && status == ES_OK; from = to) {
+        for (to = from + 1;
+             to < n && strcmp(entries[to].text, entries[from].text) == 0;)
+            to++;
+        const size_t same = common_length(whole, entries, from, to);
+        for (size_t i = from; i < to && status == ES_OK; i++) {
+            const size_t run = entries[i].run;
+            if (alike[run])
+                status = replace(&labels[run], "...", whole[run] + same);
+        }
+    }
+    return status;
+}
+
+static es_status add_places(char **labels, char *const *whole,
+                            const bool *alike, size_t n)
+{
+    es_status status = ES_OK;
+    for (size_t i = 0; i < n && status == ES_OK; i++) {
+        char place[32];
+        snprintf(place, sizeof place, "#%zu ", i + 1);
+        if (alike[i])
+            status = replace(&labels[i], place, whole[i]);
+    }
+    return status;
+}
+
+/* Long labels lose their middle, or, where that made them alike, what is left
+ * of the first difference; then they begin with their places. */
+static es_status shorten(char **labels, bool *alike, entry *entries, size_t n)
+{
+    char **whole = NULL;
+    es_status status = es_alloc(&whole, n, sizeof *whole, "labels");
+    for (size_t i = 0; i < n && status == ES_OK; i++) {
+        status = es_copy_text(&whole[i], labels[i]);
+        es_display_shorten(labels[i], ES_LABEL_COLUMNS);
+    }
+    if (status == ES_OK && find_alike(alike, entries, labels, n))
+        status = shorten_start(labels, whole, alike, entries, n);
+    if (status == ES_OK && find_alike(alike, entries, labels, n))
+        status = add_places(labels, whole, alike, n);
+    for (size_t i = 0; whole && i < n; i++)
+        free(whole[i]);
+    free(whole);
+    return status;
+}
+
+static es_status write_all(es_run_labels *out, const maker *m, bool *alike,
+                           bool *named, entry *entries)
+{
+    es_status status;
+    for (size_t i = 0; i < m->n; i++)
+        if ((status = write_label(&out->text[i], m, i, false, false,
+                                  SETTINGS)) < 0 ||
+            (status =
+                 write_label(&out->plain[i], m, i, true, false, SETTINGS)) < 0)
+            return status;
+    for (level last = NAME; last < N_LEVELS; last++) {
+        if (!find_alike(alike, entries, out->text, m->n))
+            break;
+        if (last == NAME)
+            find_named(named, alike, entries, m);
+        for (size_t i = 0; i < m->n; i++)
+            if (alike[i] && ((status = rewrite(&out->text[i], m, i, false,
+                                               named[i], last)) < 0 ||
+                             (status = rewrite(&out->plain[i], m, i, true,
+                                               named[i], last)) < 0))
+                return status;
+    }
+    if ((status = shorten(out->text, alike, entries, m->n)) < 0)
+        return status;
+    return shorten(out->plain, alike, entries, m->n);
+}
+
+/* The memory of a maker whose differences are known. */
+static es_status prepare(maker *m)
+{
+    const size_t n = m->n, n_keys = m->n_keys;
+    es_status status;
+    if ((status = es_alloc(&m->classes, n_keys * n, sizeof *m->classes,
+                           "labels")) < 0 ||
+        (status = es_alloc(&m->chosen, n_keys, sizeof *m->chosen, "labels")) <
+            0 ||
+        (status = es_alloc(&m->holdings, n, sizeof *m->holdings, "labels")) <
+            0 ||
+        (status = es_alloc(&m->joint, n, sizeof *m->joint, "labels")) < 0 ||
+        (status = es_alloc(&m->space, n, sizeof *m->space, "labels")) < 0)
+        return status;
+    return es_alloc(&m->sorted, n, sizeof *m->sorted, "labels");
+}
+
+static void clear(maker *m)
+{
+    free(m->differences);
+    free(m->values);
+    free(m->classes);
+    free(m->chosen);
+    free(m->holdings);
+    free(m->joint);
+    free(m->space);
+    free(m->sorted);
+}
+
+es_status es_run_labels_make(es_run_labels *out,
+                             const es_run_summary *const *runs, size_t n)
+{
+    maker m = {.runs = runs, .n = n};
+    bool *alike = NULL, *named = NULL;
+    entry *entries = NULL;
+    es_status status;
+    *out = (es_run_labels){.n = n};
+    if (n == 0)
+        return ES_OK;
+    if ((status = es_alloc(&out->text, n, sizeof *out->text, "labels")) < 0 ||
+        (status = es_alloc(&out->plain, n, sizeof *out->plain, "labels")) < 0 ||
+        (status = es_run_differences(&m.differences, &m.n_keys, &m.values, runs,
+                                     n)) < 0 ||
+        (status = prepare(&m)) < 0 ||
+        (status = es_alloc(&alike, n, sizeof *alike, "labels")) < 0 ||
+        (status = es_alloc(&named, n, sizeof *named, "labels")) < 0 ||
+        (status = es_alloc(&entries, n, sizeof *entries, "labels")) < 0)
+        goto done;
+    choose(&m);
+    status = write_all(out, &m, alike, named, entries);
+done:
+    clear(&m);
+    free(alike);
+    free(named);
+    free(entries);
+    return status;
+}
+
+void es_run_labels_free(es_run_labels *labels)
+{
+    for (size_t i = 0; i < labels->n; i++) {
+        if (labels->text)
+            free(labels->text[i]);
+        if (labels->plain)
+            free(labels->plain[i]);
+    }
+    free(labels->text);
+    free(labels->plain);
+    *labels = (es_run_labels){.n = 0};
+}

@@ -1,0 +1,56 @@
+/* The model of a run, out of the columns and the configuration of its file:
+   for costs in tables, figures and the verb cost. */
+#include "cli/runs/model.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PAPERS_MULT 4
+
+static es_status read_member(void *user, const es_config_member *member)
+{
+    es_cost_model *model = user;
+    if (strcmp(member->key, "mlp_mult") == 0 && member->number >= 1 &&
+        member->number <= 1e6)
+        model->shape.mlp_mult = (int64_t)member->number;
+    else if (strcmp(member->key, "final_norm") == 0)
+        model->final_norm = strcmp(member->text, "on") == 0;
+    return ES_OK;
+}
+
+es_status es_run_model_read(es_cost_model *out, es_reader *reader, size_t run,
+                            const char *user)
+{
+    es_run_info info;
+    es_cost_model model = {.shape.mlp_mult = PAPERS_MULT};
+    es_status status;
+    *out = (es_cost_model){.ctx = 0};
+    if ((status = es_reader_run(reader, run, &info)) < 0 ||
+        (status = es_reader_config_each(reader, run, read_member, &model)) < 0)
+        return status;
+    const char *lacking = !info.arch         ? "architecture"
+                          : info.d_model < 1 ? "d_model"
+                          : info.ctx < 1     ? "ctx"
+                                             : NULL;
+    if (lacking)
+        return es_fail(ES_ENOTFOUND,
+                       "%s: %s needs the run's %s, which the file does not say",
+                       es_reader_path(reader), user, lacking);
+    if (es_arch_parse(&model.shape.arch, info.arch) != ES_OK)
+        return es_fail(ES_ENOTFOUND,
+                       "%s: %s needs an architecture in our "
+                       "notation, not '%.60s'",
+                       es_reader_path(reader), user, info.arch);
+    model.shape.n_layer = info.n_layer;
+    model.shape.n_head = info.n_head;
+    model.shape.d_model = info.d_model;
+    model.ctx = info.ctx;
+    model.vocab = info.vocab;
+    *out = model;
+    return ES_OK;
+}
+
+double es_cost_shown(es_cost_kind kind, double modelled)
+{
+    return modelled / (kind == ES_COST_BYTES ? 1e9 : 60);
+}

@@ -1,0 +1,57 @@
+/* Settings of a run: found by key, compared, freed. */
+#include "cli/runs/setting.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void es_run_setting_clear(es_run_setting *setting)
+{
+    free(setting->key);
+    free(setting->text);
+}
+
+void es_run_settings_free(es_run_settings *settings)
+{
+    for (size_t i = 0; i < settings->n; i++)
+        es_run_setting_clear(&settings->list[i]);
+    free(settings->list);
+}
+
+static int key_of(const void *key, const void *setting)
+{
+    return strcmp(key, ((const es_run_setting *)setting)->key);
+}
+
+const es_run_setting *es_run_settings_find(const es_run_settings *settings,
+                                           const char *key)
+{
+    return settings->n ? bsearch(key, settings->list, settings->n,
+                                 sizeof *settings->list, key_of)
+                       : NULL;
+}
+
+/* A number that its double says all of. */
+static bool is_exact(const es_run_setting *setting)
+{
+    static const double exact = 9007199254740992.0; /* 2^53 */
+    return setting->kind == ES_CONFIG_NUMBER && fabs(setting->number) < exact;
+}
+
+int es_run_settings_order(const es_run_setting *a, const es_run_setting *b)
+{
+    if (!a || !b)
+        return (a != NULL) - (b != NULL);
+    if (a->kind != b->kind)
+        return (a->kind > b->kind) - (a->kind < b->kind);
+    if (is_exact(a) != is_exact(b))
+        return is_exact(b) - is_exact(a);
+    if (is_exact(a))
+        return (a->number > b->number) - (a->number < b->number);
+    return strcmp(a->text, b->text);
+}
+
+bool es_run_settings_same(const es_run_setting *a, const es_run_setting *b)
+{
+    return es_run_settings_order(a, b) == 0;
+}

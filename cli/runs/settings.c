@@ -1,0 +1,278 @@
+/* Settings of runs: the run's own fields and the members of its configuration;
+   those in which runs differ; runs of one configuration. */
+#include "cli/runs/settings.h"
+
+#include "analyzer/base/checked.h"
+#include "cli/runs/fields.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where and how a run was made, not what was done. */
+static const char *const incidental_keys[] = {
+    "checkpoint",   "checkpoint_every", "host",      "keep",
+    "kernels",      "log_every",        "name",      "out",
+    "output",       "output_dir",       "products",  "program",
+    "record_every", "run_name",         "slurm_job", "threads",
+};
+
+/* Where the data lay says nothing if its checksum is known. */
+#define DATA "data"
+#define CHECKSUM "tokens_checksum"
+
+/* --- reading --------------------------------------------------------------*/
+
+#define COLUMNS_MOST 12 /* of the tables */
+
+static es_status append(es_run_settings *to, const es_config_member *member)
+{
+    /* Doubled at powers of two: the capacity needs no member of its own. */
+    const size_t n = to->n;
+    es_status status = ES_OK;
+    if ((n & (n - 1)) == 0)
+        status =
+            es_grow(&to->list, n ? 2 * n : 1, sizeof *to->list, "settings");
+    if (status < 0)
+        return status;
+    es_run_setting *setting = &to->list[to->n++];
+    *setting = (es_run_setting){
+        .kind = member->kind, .number = member->number, .order = n};
+    status = es_copy_text(&setting->key, member->key);
+    return status < 0 ? status : es_copy_text(&setting->text, member->text);
+}
+
+static es_status append_field(es_run_summary *run, const es_field *field)
+{
+    es_config_member member = {
+        .key = field->name, .kind = ES_CONFIG_TEXT, .number = NAN};
+    char text[32];
+    if (field->type == ES_FIELD_TEXT) {
+        member.text = es_field_text(field, run);
+    } else if (es_field_integer(field, run) != ES_UNKNOWN) {
+        member.kind = ES_CONFIG_NUMBER;
+        member.number = es_field_number(field, run);
+        member.text = text;
+        snprintf(text, sizeof text, "%" PRId64, es_field_integer(field, run));
+    }
+    return member.text ? append(&run->settings, &member) : ES_OK;
+}
+
+/* What the run says of itself wins over its configuration. */
+static es_status append_member(void *user, const es_config_member *member)
+{
+    es_run_settings *to = user;
+    to->cut = to->cut || to->n >= ES_SETTINGS_MOST;
+    return to->cut ? ES_OK : append(to, member);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const es_run_setting *x = a, *y = b;
+    int order = strcmp(x->key, y->key);
+    return order ? order : (x->order > y->order) - (x->order < y->order);
+}
+
+es_status es_run_settings_read(es_run_summary *run, es_reader *reader,
+                               size_t index)
+{
+    es_run_settings *to = &run->settings;
+    es_status status;
+    if (to->n)
+        return ES_OK;
+    for (const es_field *field = NULL;
+         (field = es_field_next(field, ES_FIELD_IN_SETTINGS));)
+        if ((status = append_field(run, field)) < 0)
+            return status;
+    size_t n_columns = to->n;
+    if ((status = es_reader_config_each(reader, index, append_member, to)) < 0)
+        return status;
+    qsort(to->list, to->n, sizeof *to->list, by_key);
+    /* Of the settings of one key, in the order they came: the run's own column,
+     * or else the last member, as JSON is mostly read. */
+    size_t kept = 0;
+    for (size_t i = 0; i < to->n; i++) {
+        es_run_setting *next = &to->list[i];
+        es_run_setting *last = kept ? &to->list[kept - 1] : NULL;
+        if (!last || strcmp(last->key, next->key) != 0) {
+            to->list[kept++] = *next;
+        } else if (last->order < n_columns) {
+            es_run_setting_clear(next);
+        } else {
+            next->order = last->order;
+            es_run_setting_clear(last);
+            *last = *next;
+        }
+    }
+    to->n = kept;
+    return ES_OK;
+}
+
+/* --- differences ----------------------------------------------------------*/
+
+static const es_run_setting *find(const es_run_summary *run, const char *key)
+{
+    return es_run_settings_find(&run->settings, key);
+}
+
+static bool is_incidental(const char *key, const es_run_summary *const *runs,
+                          size_t n_runs)
+{
+    for (size_t i = 0; i < sizeof incidental_keys / sizeof *incidental_keys;
+         i++)
+        if (strcmp(key, incidental_keys[i]) == 0)
+            return true;
+    if (strcmp(key, DATA) != 0)
+        return false;
+    for (size_t i = 0; i < n_runs; i++)
+        if (!find(runs[i], CHECKSUM))
+            return false;
+    return true;
+}
+
+static int by_key_and_order(const void *a, const void *b)
+{
+    const es_difference *x = a, *y = b;
+    int order = strcmp(x->key, y->key);
+    return order ? order : (x->order > y->order) - (x->order < y->order);
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const es_difference *x = a, *y = b;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+/* All keys of all runs, each once, where it first came. */
+static es_status list_keys(es_difference **out, size_t *n,
+                           const es_run_summary *const *runs, size_t n_runs)
+{
+    size_t most = 0, n_listed = 0;
+    es_difference *list;
+    for (size_t i = 0; i < n_runs; i++)
+        most += runs[i]->settings.n;
+    es_status status = es_alloc(&list, most, sizeof *list, "settings");
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i < n_runs; i++) {
+        const es_run_settings *settings = &runs[i]->settings;
+        for (size_t j = 0; j < settings->n; j++)
+            list[n_listed++] = (es_difference){
+                .key = settings->list[j].key,
+                .order = i * (ES_SETTINGS_MOST + 1) + settings->list[j].order};
+    }
+    if (most > 0)
+        qsort(list, most, sizeof *list, by_key_and_order);
+    *n = 0;
+    for (size_t i = 0; i < most; i++)
+        if (*n == 0 || strcmp(list[i].key, list[*n - 1].key) != 0)
+            list[(*n)++] = list[i];
+    *out = list;
+    return ES_OK;
+}
+
+/* True, with `number` set, if not all runs have the same of it. */
+static bool differs(es_difference *key, const es_run_summary *const *runs,
+                    size_t n_runs)
+{
+    const es_run_setting *first = find(runs[0], key->key);
+    bool found = false;
+    key->number = true;
+    for (size_t i = 0; i < n_runs; i++) {
+        const es_run_setting *value = find(runs[i], key->key);
+        found = found || !es_run_settings_same(value, first);
+        key->number =
+            key->number && (!value || value->kind == ES_CONFIG_NUMBER);
+    }
+    return found;
+}
+
+es_status es_run_differences(es_difference **out, size_t *n_found,
+                             const es_run_setting ***values,
+                             const es_run_summary *const *runs, size_t n_runs)
+{
+    size_t n = 0, n_keys = 0, n_columns = 0;
+    es_difference *list = NULL;
+    *values = NULL;
+    es_status status = list_keys(&list, &n_keys, runs, n_runs);
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i < n_keys; i++)
+        if (differs(&list[i], runs, n_runs))
+            list[n++] = list[i];
+    for (size_t i = 0; i < n; i++) {
+        list[i].incidental = is_incidental(list[i].key, runs, n_runs);
+        list[i].seed = strcmp(list[i].key, "seed") == 0;
+        if (list[i].seed) /* distinguishes last */
+            list[i].order = SIZE_MAX;
+    }
+    if (n > 0)
+        qsort(list, n, sizeof *list, by_order);
+    for (size_t i = 0; i < n; i++)
+        list[i].column = !list[i].incidental && n_columns++ < COLUMNS_MOST;
+    if ((status = es_alloc(values, n_runs, n * sizeof **values, "settings")) <
+        0) {
+        free(list);
+        return status;
+    }
+    for (size_t i = 0; i < n_runs; i++)
+        for (size_t k = 0; k < n; k++)
+            (*values)[i * n + k] = find(runs[i], list[k].key);
+    *out = list;
+    *n_found = n;
+    return ES_OK;
+}
+
+/* --- configurations -------------------------------------------------------*/
+
+/* A run's settings. */
+typedef struct row {
+    const es_run_setting *const *values; /* (n) */
+    const es_difference *differences;    /* (n) */
+    size_t n, run;
+} row;
+
+static int by_configuration(const void *a, const void *b)
+{
+    const row *x = a, *y = b;
+    int order = 0;
+    for (size_t i = 0; i < x->n && order == 0; i++)
+        if (!x->differences[i].seed && !x->differences[i].incidental)
+            order = es_run_settings_order(x->values[i], y->values[i]);
+    return order;
+}
+
+static int by_configuration_and_run(const void *a, const void *b)
+{
+    const row *x = a, *y = b;
+    int order = by_configuration(a, b);
+    return order ? order : (x->run > y->run) - (x->run < y->run);
+}
+
+es_status es_run_configurations(size_t *group, size_t *n_groups,
+                                const es_run_setting *const *values,
+                                const es_difference *differences,
+                                size_t n_differences, size_t n_runs)
+{
+    row *rows;
+    es_status status = es_alloc(&rows, n_runs, sizeof *rows, "settings");
+    *n_groups = 0;
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i < n_runs; i++)
+        rows[i] =
+            (row){values + i * n_differences, differences, n_differences, i};
+    if (n_runs > 0)
+        qsort(rows, n_runs, sizeof *rows, by_configuration_and_run);
+    size_t first = 0; /* row of the first run of a configuration */
+    for (size_t i = 0; i < n_runs; i++) {
+        if (i > 0 && by_configuration(&rows[i - 1], &rows[i]) != 0)
+            first = i;
+        group[rows[i].run] = rows[first].run;
+    }
+    for (size_t i = 0; i < n_runs; i++)
+        group[i] = group[i] == i ? (*n_groups)++ : group[group[i]];
+    free(rows);
+    return ES_OK;
+}

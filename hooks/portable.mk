@@ -1,0 +1,46 @@
+# Included by the Makefile: libraries, recorder and programs for other machines
+# (make portable, portable-programs), and the Python wheel of them (make wheel).
+
+# zig (PyPI's ziglang) links for a glibc of one's choice, and the libraries, which
+# clusters may lack, are linked in.
+# PORTABLE_PACKAGES is where their headers and archives for TARGET are;
+# PORTABLE_SQLITE where sqlite3.h and libsqlite3.a are, which is enough for libraries
+# and recorder.
+ZIG = python3 -m ziglang
+TARGET = x86_64-linux-gnu.2.28
+PORTABLE = build/portable/$(TARGET)
+PORTABLE_PACKAGES = $(PORTABLE)/packages
+PORTABLE_SQLITE = $(PORTABLE_PACKAGES)
+PORTABLE_ARCHIVES = cairo pixman-1 fontconfig freetype png16 expat brotlidec \
+    brotlicommon z fribidi
+packaged = $(patsubst %,$(PORTABLE_PACKAGES)/lib%.a,$(1))
+portable: $(PORTABLE_SQLITE)/sqlite3.h
+	+@$(portable_make) portable-here
+portable-programs: portable $(PORTABLE_PACKAGES)/sqlite3.h
+	+@$(portable_make) portable-programs-here
+portable_make = $(MAKE) --no-print-directory CC='$(ZIG) cc -target $(TARGET)' \
+    CUDA=0 BUILD=$(PORTABLE) WARNINGS= OPENMP=-fopenmp-simd LDFLAGS='$(LDFLAGS) -s' \
+    PACKAGE_CFLAGS='$(patsubst %,-isystem %,$(sort $(PORTABLE_SQLITE) $(PORTABLE_PACKAGES)))' \
+    SQLITE_LIBS='$(PORTABLE_SQLITE)/libsqlite3.a' \
+    RENDER_LIBS='$(call packaged,$(PORTABLE_ARCHIVES))' \
+    JSON_LIBS='$(call packaged,jansson)' INI_LIBS='$(call packaged,inih)' \
+    BLAS_LIBS='$(call packaged,openblas)'
+
+portable-here: $(LIBRARIES) $(PUBLIC_HEADER) $(BUILD)/entropy-recorder
+portable-programs-here: $(BUILD)/entropy-scan $(BUILD)/entropy-train
+
+# Debian's, of this machine.
+$(PORTABLE)/packages/sqlite3.h: tests/tools/packages.sh
+	$(Q)tests/tools/packages.sh $(@D) sqlite3 $(PORTABLE_ARCHIVES) jansson inih openblas
+
+# A Python wheel of it: what pip installs where no compiler is.
+WHEEL_PYTHON = python3
+WHEEL = $(BUILD)/wheel
+WHEEL_MACHINE = $(firstword $(subst -, ,$(TARGET)))
+WHEEL_GLIBC = $(subst $(WHEEL_MACHINE)-linux-gnu.,,$(TARGET))
+wheel: portable-programs
+	$(if $(V),,@echo '  WHEEL  $(WHEEL)';) ENTROPYSCAN_BUILD=$(abspath $(PORTABLE)) \
+	    ENTROPYSCAN_PACKAGES=$(abspath $(PORTABLE_PACKAGES)) \
+	    ENTROPYSCAN_PLATFORM=manylinux_$(subst .,_,$(WHEEL_GLIBC))_$(WHEEL_MACHINE) \
+	    $(WHEEL_PYTHON) -m pip wheel -q --no-deps --disable-pip-version-check \
+	    -w $(WHEEL) hooks/python

@@ -1,0 +1,109 @@
+/**
+ * Rows of activations as floats, whatever they are kept as. Operations read
+ * them with es_cpu_open, compute in float32, and write them with es_cpu_place
+ * and es_cpu_close; where activations are float32 that is the memory itself
+ * and costs nothing, where they are bf16 a panel of the thread's scratch.
+ */
+#ifndef ES_CPU_ACTIVATIONS_H
+#define ES_CPU_ACTIVATIONS_H
+
+#include "hooks/trainer/cpu/cpu.h"
+
+/** Panels of a thread: rows that an operation has in hand at a time. */
+enum { ES_CPU_N_PANELS = 4 };
+
+/** Activations of a chunk, so that its panels stay in the nearest cache; a row
+ *  that is longer is a chunk of its own. */
+#define ES_CPU_CHUNK 2048
+
+/** What the capacity of a panel is at least. */
+#define ES_CPU_LEAST_PANEL 8192
+
+static inline float *es_cpu_panel(const es_backend *backend, es_share share,
+                                  int index)
+{
+    return backend->panels +
+           ((size_t)share.thread * ES_CPU_N_PANELS + (size_t)index) *
+               backend->panel_size;
+}
+
+static inline es_bfloat *es_cpu_halves(const es_mem *memory)
+{
+    return (es_bfloat *)(void *)(uintptr_t)(const void *)memory;
+}
+
+/** Activations from element `at` on: n of them, to be read. */
+static inline const float *es_cpu_open(const es_backend *backend,
+                                       es_share share, int index,
+                                       const es_mem *x, size_t at, size_t n)
+{
+    if (!backend->bf16)
+        return es_cpu_read(x) + at;
+    float *panel = es_cpu_panel(backend, share, index);
+    backend->kernels->widen(panel, es_cpu_halves(x) + at, n);
+    return panel;
+}
+
+/** Where activations from element `at` on are to be written. */
+static inline float *es_cpu_place(const es_backend *backend, es_share share,
+                                  int index, es_mem *y, size_t at)
+{
+    return backend->bf16 ? es_cpu_panel(backend, share, index)
+                         : es_cpu_floats(y) + at;
+}
+
+/** The same of activations that are changed in place. */
+static inline float *es_cpu_change(const es_backend *backend, es_share share,
+                                   int index, es_mem *y, size_t at, size_t n)
+{
+    if (backend->bf16)
+        backend->kernels->widen(es_cpu_panel(backend, share, index),
+                                es_cpu_halves(y) + at, n);
+    return es_cpu_place(backend, share, index, y, at);
+}
+
+/** A gradient is written: values (n) come from es_cpu_place or _change. */
+static inline void es_cpu_close_gradient(const es_backend *backend, es_mem *y,
+                                         size_t at, const float *values,
+                                         size_t n)
+{
+    if (backend->bf16)
+        backend->kernels->narrow(es_cpu_halves(y) + at, values, n);
+}
+
+/** An activation is written, and takes the precision of activations. */
+static inline void es_cpu_close(const es_backend *backend, es_mem *y, size_t at,
+                                float *values, size_t n)
+{
+    es_cpu_round(backend, values, n);
+    es_cpu_close_gradient(backend, y, at, values, n);
+}
+
+/** Rows `width` wide that are in hand at a time, of n. */
+static inline int es_cpu_chunk(const es_backend *backend, int n, int width)
+{
+    const int most = width < ES_CPU_CHUNK ? ES_CPU_CHUNK / width : 1;
+    return !backend->bf16 || n < most ? n : most;
+}
+
+/** The same of elements that lie in no rows. */
+static inline size_t es_cpu_piece(const es_backend *backend, size_t n)
+{
+    return !backend->bf16 || n < ES_CPU_CHUNK ? n : ES_CPU_CHUNK;
+}
+
+/** The first chunk of a slab, and the one after another; of 0 rows at the
+ *  end. */
+static inline es_slab es_cpu_chunk_from(const es_backend *backend, es_slab slab,
+                                        int first, int width)
+{
+    const int n = slab.first + slab.n - first;
+    return (es_slab){first, es_cpu_chunk(backend, n, width)};
+}
+
+#define ES_CPU_EACH_CHUNK(rows, backend, slab, width)                          \
+    for (es_slab rows = es_cpu_chunk_from(backend, slab, (slab).first, width); \
+         rows.n > 0;                                                           \
+         rows = es_cpu_chunk_from(backend, slab, rows.first + rows.n, width))
+
+#endif

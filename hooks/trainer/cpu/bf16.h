@@ -1,0 +1,29 @@
+/** Numbers as bfloat16, the upper half of a float32, in 16 bits. */
+#ifndef ES_CPU_BF16_H
+#define ES_CPU_BF16_H
+
+#include <stdint.h>
+#include <string.h>
+
+typedef uint16_t es_bfloat;
+
+static inline float es_bfloat_read(es_bfloat x)
+{
+    const uint32_t bits = (uint32_t)x << 16;
+    float out;
+    memcpy(&out, &bits, sizeof out);
+    return out;
+}
+
+/** The nearest, ties to the even one; too large ones become infinite. NaN
+ *  stays NaN, with its sign and the upper bits of what it carries. */
+static inline es_bfloat es_bfloat_round(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        return (es_bfloat)(bits >> 16 | 0x40);
+    return (es_bfloat)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+#endif

@@ -1,0 +1,530 @@
+/**
+ * Attention of narrow heads, a bundle of LANES of them at a time, one in each
+ * lane; part of kernels.inc.h. The formulas are those of attention.inc.h.
+ *
+ * Beside tiles nothing is padded: a query meets its own keys alone, so that
+ * half the work is not there, nothing is masked, and what is not finite stays
+ * with its row. In memory number m of a head is LANES floats, one a head.
+ * bundle_backward.inc.h has the backward pass.
+ */
+
+/* Widths whose rows fit the registers; longer contexts leave the cache. */
+#define WIDEST 8
+#define LONGEST 256
+
+static bool attention_bundles(int n_ctx, int width)
+{
+    return (width == 4 || width == WIDEST) && n_ctx <= LONGEST;
+}
+
+typedef struct bundle {
+    const es_cpu_head *heads;
+    int n, n_ctx, width, power;
+    bool half;
+    size_t size;                     /* n_ctx width, rounded up to LANES */
+    float *staged;                   /* (LANES,size): rows of each head */
+    float *q, *k, *v, *dy, *dk, *dv; /* (size,LANES) */
+    float *saved;                    /* (T,2,LANES) */
+    float *scale;                    /* (T,LANES) of the scores */
+    float *weight, *log, *slope, *g; /* (2,T,LANES): of two queries */
+    float *rows; /* (ES_N_ROW_STATISTICS,T,LANES), T rounded up to LANES */
+} bundle;
+
+static size_t padded(size_t n)
+{
+    return (n + LANES - 1) / LANES * LANES;
+}
+
+static size_t bundle_scratch(int n_ctx, int width)
+{
+    const size_t n = padded((size_t)n_ctx);
+    return LANES * (7 * padded((size_t)n_ctx * (size_t)width) +
+                    (2 * 5 + 1 + ES_N_ROW_STATISTICS) * n);
+}
+
+static size_t attention_scratch(int n_ctx, int width)
+{
+    size_t n = tile_scratch(n_ctx, width);
+    if (attention_bundles(n_ctx, width) && bundle_scratch(n_ctx, width) > n)
+        n = bundle_scratch(n_ctx, width);
+    return n;
+}
+
+static float *cut(float **from, size_t n)
+{
+    float *start = *from;
+    *from += n * LANES;
+    return start;
+}
+
+static bundle open_bundle(const es_cpu_head *heads, int n)
+{
+    float *from = heads->scratch;
+    const size_t n_ctx = padded((size_t)heads->n_ctx);
+    bundle b = {.heads = heads,
+                .n = n,
+                .n_ctx = heads->n_ctx,
+                .width = heads->width,
+                .power = heads->power,
+                .half = heads->half,
+                .size = padded((size_t)heads->n_ctx * (size_t)heads->width)};
+    float **const wide[] = {&b.staged, &b.q, &b.k, &b.v, &b.dy, &b.dk, &b.dv};
+    float **const pairs[] = {&b.saved, &b.weight, &b.log, &b.slope, &b.g};
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
+        *wide[i] = cut(&from, b.size);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        *pairs[i] = cut(&from, 2 * n_ctx);
+    b.scale = cut(&from, n_ctx);
+    b.rows = cut(&from, ES_N_ROW_STATISTICS * n_ctx);
+    return b;
+}
+
+/* --- packing -------------------------------------------------------------- */
+
+/* A member of every head: rows of `width` floats, `stride` apart. Lanes beyond
+ * the last head repeat it. */
+typedef struct lane_rows {
+    float *row[LANES]; /* the first one */
+    size_t stride;
+} lane_rows;
+
+static lane_rows find_rows(const bundle *b, size_t member, size_t stride)
+{
+    lane_rows rows = {.stride = stride};
+    for (int i = 0; i < LANES; i++) {
+        const es_cpu_head *head = b->heads + (i < b->n ? i : b->n - 1);
+        memcpy(&rows.row[i], (const char *)head + member, sizeof rows.row[i]);
+    }
+    return rows;
+}
+
+#define ROWS_OF(b, member, stride)                                             \
+    find_rows(b, offsetof(es_cpu_head, member), stride)
+
+/* n numbers of each head, out (n,LANES) from staged (LANES,size). */
+static void spread(float *out, const float *staged, size_t n, size_t size)
+{
+    for (size_t m = 0; m < n; m += LANES, out += LANES * LANES) {
+        vec rows[LANES];
+        for (size_t i = 0; i < LANES; i++)
+            rows[i] = load(staged + i * size + m);
+        transpose(rows);
+        for (size_t i = 0; i < LANES; i++)
+            store(out + i * LANES, rows[i]);
+    }
+}
+
+/* Of four heads that lie side by side, 4 wide, a position is one vector. Four
+ * such vectors and the four that hold one number of all 16 heads differ in the
+ * places of index bits of row and lane, which rounds of exchanges swap. */
+#define EXCHANGE_OF_4(g, h)                                                    \
+    for (int i = 0; i < 4; i++)                                                \
+        if (!(i & (g))) {                                                      \
+            const vec near = rows[i], far = rows[i + (g)];                     \
+            rows[i] = MIX(near, far, UPPER, h);                                \
+            rows[i + (g)] = MIX(near, far, LOWER, h);                          \
+        }
+
+static bool lies_in_vectors(const lane_rows *rows, int width)
+{
+    bool in_vectors = LANES == 16 && width == 4;
+    for (int i = 0; in_vectors && i < LANES; i++)
+        in_vectors = i % 4 == 0 || rows->row[i] == rows->row[i - 1] + 4;
+    return in_vectors;
+}
+
+static void pack_vectors(const bundle *b, float *out, const lane_rows *from)
+{
+    for (int t = 0; t < b->n_ctx; t++, out += 4 * LANES) {
+        vec rows[4];
+        for (int i = 0; i < 4; i++)
+            rows[i] = load(from->row[4 * i % LANES] + (size_t)t * from->stride);
+        EXCHANGE_OF_4(2, LANES / 2)
+        EXCHANGE_OF_4(1, LANES / 4)
+        EXCHANGE_OF_4(2, 2)
+        EXCHANGE_OF_4(1, 1)
+        for (int i = 0; i < 4; i++)
+            store(out + i * LANES, rows[i]);
+    }
+}
+
+static void unpack_vectors(const bundle *b, const lane_rows *to,
+                           const float *from)
+{
+    for (int t = 0; t < b->n_ctx; t++, from += 4 * LANES) {
+        vec rows[4];
+        for (int i = 0; i < 4; i++)
+            rows[i] = load(from + i * LANES);
+        EXCHANGE_OF_4(1, 1)
+        EXCHANGE_OF_4(2, 2)
+        EXCHANGE_OF_4(1, LANES / 4)
+        EXCHANGE_OF_4(2, LANES / 2)
+        for (int i = 0; i < 4; i++)
+            store(to->row[4 * i % LANES] + (size_t)t * to->stride, rows[i]);
+    }
+}
+
+static inline void pack_width(const bundle *b, float *out,
+                              const lane_rows *from, size_t width)
+{
+    for (int i = 0; i < LANES; i++) {
+        const float *row = from->row[i];
+        float *to = b->staged + (size_t)i * b->size;
+        for (int t = 0; t < b->n_ctx; t++, to += width, row += from->stride)
+            memcpy(to, row, width * sizeof *to);
+    }
+    spread(out, b->staged, (size_t)b->n_ctx * width, b->size);
+}
+
+static void pack_lanes(const bundle *b, float *out, lane_rows from)
+{
+    if (lies_in_vectors(&from, b->width))
+        pack_vectors(b, out, &from);
+    else if (b->width == 4)
+        pack_width(b, out, &from, 4);
+    else
+        pack_width(b, out, &from, WIDEST);
+}
+
+/* The way out. */
+static void collect(float *staged, const float *from, size_t n, size_t size)
+{
+    for (size_t m = 0; m < n; m += LANES, from += LANES * LANES) {
+        vec rows[LANES];
+        for (size_t i = 0; i < LANES; i++)
+            rows[i] = load(from + i * LANES);
+        transpose(rows);
+        for (size_t i = 0; i < LANES; i++)
+            store(staged + i * size + m, rows[i]);
+    }
+}
+
+static inline void unpack_width(const bundle *b, const lane_rows *to,
+                                const float *from, size_t width)
+{
+    collect(b->staged, from, (size_t)b->n_ctx * width, b->size);
+    for (int i = 0; i < b->n; i++) {
+        const float *row = b->staged + (size_t)i * b->size;
+        float *out = to->row[i];
+        for (int t = 0; t < b->n_ctx; t++, row += width, out += to->stride)
+            memcpy(out, row, width * sizeof *out);
+    }
+}
+
+static void unpack_lanes(const bundle *b, lane_rows to, const float *from)
+{
+    if (lies_in_vectors(&to, b->width))
+        unpack_vectors(b, &to, from);
+    else if (b->width == 4)
+        unpack_width(b, &to, from, 4);
+    else
+        unpack_width(b, &to, from, WIDEST);
+}
+
+/* --- queries -------------------------------------------------------------- */
+
+/* A query of every head while its keys pass, one vector a head's number. */
+typedef struct lane_query {
+    vec q[WIDEST], dy[WIDEST];
+    vec out[WIDEST]; /* y, or dq */
+    vec scale;
+    float *weight, *log, *slope, *g; /* (T,LANES): of its keys */
+} lane_query;
+
+/* Number 0 of query or key t. */
+static inline float *lanes_at(float *rows, int t, int width)
+{
+    return rows + (ptrdiff_t)t * width * LANES;
+}
+
+static inline void load_lanes(vec *out, float *rows, int t, int width)
+{
+    const float *from = lanes_at(rows, t, width);
+    for (int c = 0; c < width; c++)
+        out[c] = load(from + c * LANES);
+}
+
+static inline void store_lanes(float *rows, int t, const vec *x, int width)
+{
+    float *to = lanes_at(rows, t, width);
+    for (int c = 0; c < width; c++)
+        store(to + c * LANES, x[c]);
+}
+
+static inline vec dot_lanes(const vec *x, const vec *y, int width)
+{
+    vec sum = splat(0);
+    for (int c = 0; c < width; c++)
+        sum += x[c] * y[c];
+    return sum;
+}
+
+static void find_scales(const bundle *b)
+{
+    for (int t = 0; t < b->n_ctx; t++) {
+        vec scale = splat(b->heads->scale);
+        for (int i = 0; b->heads->log_t && i < LANES; i++)
+            scale[i] =
+                es_cpu_head_scale(b->heads + (i < b->n ? i : b->n - 1), t);
+        store(b->scale + (ptrdiff_t)t * LANES, scale);
+    }
+}
+
+/* Query t, the `r`-th of those that go together. */
+static inline void open_query(lane_query *query, const bundle *b, int t, int r,
+                              int width)
+{
+    const ptrdiff_t at = (ptrdiff_t)r * b->n_ctx * LANES;
+    load_lanes(query->q, b->q, t, width);
+    for (int c = 0; c < width; c++)
+        query->out[c] = splat(0);
+    query->scale = load(b->scale + (ptrdiff_t)t * LANES);
+    query->weight = b->weight + at;
+    query->log = b->log + at;
+    query->slope = b->slope + at;
+    query->g = b->g + at;
+}
+
+static inline vec lane_score(const bundle *b, const lane_query *query,
+                             const vec *key, float lowest, int width)
+{
+    const vec product = dot_lanes(query->q, key, width);
+    return b->half ? larger(splat(lowest), vec_half(product) * query->scale)
+                   : product * query->scale;
+}
+
+/* --- forward -------------------------------------------------------------- */
+
+/* The steps below take one or two queries; compilers keep in registers what is
+ * called for one after the other, not what a loop goes over. */
+
+static inline void score_key(const bundle *b, lane_query *query, row_state *row,
+                             const vec *key, int j, int width)
+{
+    const vec s = lane_score(b, query, key, -INFINITY, width);
+    row->largest = larger(row->largest, s);
+    row->m = larger(row->m, larger(s, -s));
+    store(query->weight + (ptrdiff_t)j * LANES, s);
+}
+
+/* Scores of n queries beside keys first .. end - 1, and the largest. */
+static KNOWN void score_keys(const bundle *b, lane_query *queries,
+                             row_state *rows, int n, int first, int end,
+                             int width)
+{
+    for (int j = first; j < end; j++) {
+        vec key[WIDEST];
+        load_lanes(key, b->k, j, width);
+        score_key(b, &queries[0], &rows[0], key, j, width);
+        if (n == 2)
+            score_key(b, &queries[1], &rows[1], key, j, width);
+    }
+}
+
+static inline void weigh_key(lane_query *query, row_state *row,
+                             const vec *value, int j, int width, int power,
+                             bool measure)
+{
+    float *at = query->weight + (ptrdiff_t)j * LANES;
+    const raw_weight w = weigh(load(at), row->anchor, power);
+    row->sum += w.u;
+    if (measure) {
+        row->moment += w.u * w.log;
+        store(at, w.u);
+    }
+    for (int c = 0; c < width; c++)
+        query->out[c] += w.u * value[c];
+}
+
+/* Scores become u, and add up the values. */
+static KNOWN void weigh_keys(const bundle *b, lane_query *queries,
+                             row_state *rows, int n, int first, int end,
+                             int width, int power, bool measure)
+{
+    for (int j = first; j < end; j++) {
+        vec value[WIDEST];
+        load_lanes(value, b->v, j, width);
+        weigh_key(&queries[0], &rows[0], value, j, width, power, measure);
+        if (n == 2)
+            weigh_key(&queries[1], &rows[1], value, j, width, power, measure);
+    }
+}
+
+/* As sum_scores, of query t. */
+static void sum_lane_scores(const bundle *b, const lane_query *query,
+                            row_state *row, int t, int power)
+{
+    const vec factor = open_scores(row, load(query->weight), power);
+    for (int j = 0; b->heads->rows[ES_ROW_LOGIT_MEAN] && j <= t; j++) {
+        const float *at = query->weight + (ptrdiff_t)j * LANES;
+        const vec x = (load(at) - row->shift) * factor;
+        row->apart += x;
+        row->apart_squares += x * x;
+    }
+}
+
+static inline float *lane_row(const bundle *b, es_row_statistic statistic,
+                              int t)
+{
+    const size_t n = padded((size_t)b->n_ctx) * LANES;
+    return b->rows + (size_t)statistic * n + (size_t)t * LANES;
+}
+
+/* What takes a pass of its own over the weights: only where it is wanted. */
+static void measure_lane_keys(const bundle *b, const float *weight,
+                              const row_state *row, int t)
+{
+    vec top = splat(0), distance = splat(0), away = splat((float)t);
+    if (!b->heads->rows[ES_ROW_DISTANCE] && !b->heads->rows[ES_ROW_TOP])
+        return;
+    for (int j = 0; j <= t; j++) {
+        const vec u = load(weight + (ptrdiff_t)j * LANES);
+        top = larger(top, u);
+        distance += u * away;
+        away -= splat(1);
+    }
+    store(lane_row(b, ES_ROW_DISTANCE, t), distance / row->divisor);
+    store(lane_row(b, ES_ROW_TOP, t), top / row->divisor);
+}
+
+static void measure_lanes(const bundle *b, const float *weight,
+                          const row_state *row, int t)
+{
+    const vec logarithm = vec_log(row->divisor);
+    store(lane_row(b, ES_ROW_ENTROPY, t), row_entropy(row, b->power));
+    store(lane_row(b, ES_ROW_LSE, t), row->largest + logarithm);
+    store(lane_row(b, ES_ROW_MAX_LOGIT, t), row->largest);
+    store(lane_row(b, ES_ROW_SINK, t), load(weight) / row->divisor);
+    store(lane_row(b, ES_ROW_NONFINITE, t), splat(0));
+    store(lane_row(b, ES_ROW_MISSING, t), row->rest / row->divisor);
+    const vec n_keys = splat((float)(t + 1));
+    store(lane_row(b, ES_ROW_LOGIT_MEAN, t), logit_mean(row, n_keys));
+    store(lane_row(b, ES_ROW_LOGIT_VARIANCE, t), logit_variance(row, n_keys));
+    measure_lane_keys(b, weight, row, t);
+}
+
+/* Stores what a query has become; no later one needs it. */
+static KNOWN void close_query(const bundle *b, lane_query *query,
+                              row_state *row, int t, int width, bool measure)
+{
+    float *saved = b->saved + (ptrdiff_t)t * 2 * LANES;
+    row->divisor = row->sum + row->rest;
+    const vec inverse = splat(1) / row->divisor;
+    for (int c = 0; c < width; c++)
+        store(lanes_at(b->q, t, width) + c * LANES, query->out[c] * inverse);
+    store(saved, row->m);
+    store(saved + LANES, row->divisor);
+    if (measure) {
+        const row_state copy = *row;
+        measure_lanes(b, query->weight, &copy, t);
+    }
+}
+
+/* Queries t .. t + n - 1, which share keys up to t; what is constant in a call
+ * is known where this is inlined. */
+static KNOWN void attend(const bundle *b, int t, int n, int width, int power,
+                         bool measure)
+{
+    const float epsilon = b->heads->epsilon;
+    lane_query query[2];
+    row_state row[2];
+    row[0] = row[1] = (row_state){.largest = splat(-INFINITY)};
+    open_query(&query[0], b, t, 0, width);
+    if (n == 2)
+        open_query(&query[1], b, t + 1, 1, width);
+    score_keys(b, query, row, n, 0, t + 1, width);
+    row[0] = anchor_rows(row[0].largest, row[0].m, power, epsilon);
+    if (n == 2) {
+        score_keys(b, query + 1, row + 1, 1, t + 1, t + 2, width);
+        row[1] = anchor_rows(row[1].largest, row[1].m, power, epsilon);
+    }
+    for (int i = 0; measure && i < n; i++)
+        sum_lane_scores(b, &query[i], &row[i], t + i, power);
+    weigh_keys(b, query, row, n, 0, t + 1, width, power, measure);
+    close_query(b, &query[0], &row[0], t, width, measure);
+    if (n == 2) {
+        weigh_keys(b, query + 1, row + 1, 1, t + 1, t + 2, width, power,
+                   measure);
+        close_query(b, &query[1], &row[1], t + 1, width, measure);
+    }
+}
+
+/* Two queries at a time where that many vectors fit the registers. */
+#define TOGETHER(width) (LANES == 16 && (width) <= 4 ? 2 : 1)
+
+static inline void attend_all(const bundle *b, int width, int power,
+                              bool measure)
+{
+    int t = 0;
+    for (; t + TOGETHER(width) <= b->n_ctx; t += TOGETHER(width))
+        attend(b, t, TOGETHER(width), width, power, measure);
+    if (t < b->n_ctx)
+        attend(b, t, 1, width, power, measure);
+}
+
+static inline void attend_width(const bundle *b, int width)
+{
+    const bool measure = b->heads->rows[ES_ROW_ENTROPY];
+    if (b->power == 0 && measure)
+        attend_all(b, width, 0, true);
+    else if (b->power == 0)
+        attend_all(b, width, 0, false);
+    else if (measure)
+        attend_all(b, width, b->power, true);
+    else
+        attend_all(b, width, b->power, false);
+}
+
+/* Rows that are not finite are done again, one by one, by the definition. */
+static void repair_rows(const bundle *b)
+{
+    for (int t = 0; t < b->n_ctx; t++) {
+        const vec entropy = load(lane_row(b, ES_ROW_ENTROPY, t));
+        const vec largest = load(lane_row(b, ES_ROW_MAX_LOGIT, t));
+        vec odd = spot_nonfinite(spot_nonfinite(splat(0), entropy), largest);
+        if (b->heads->rows[ES_ROW_LOGIT_VARIANCE])
+            odd = spot_nonfinite(odd,
+                                 load(lane_row(b, ES_ROW_LOGIT_VARIANCE, t)));
+        if (is_zero(odd))
+            continue;
+        for (int i = 0; i < b->n; i++)
+            if (!isfinite(entropy[i]) || !isfinite(largest[i]) ||
+                is_huge(b->heads + i, t))
+                es_cpu_measure_row(b->heads + i, t);
+    }
+}
+
+static void collect_rows(const bundle *b)
+{
+    const size_t n = (size_t)b->n_ctx;
+    for (int s = 0; s < ES_N_ROW_STATISTICS; s++) {
+        if (!b->heads->rows[s])
+            continue;
+        collect(b->staged, lane_row(b, (es_row_statistic)s, 0), n, b->size);
+        for (int i = 0; i < b->n; i++)
+            memcpy(b->heads[i].rows[s], b->staged + (size_t)i * b->size,
+                   n * sizeof(float));
+    }
+    repair_rows(b);
+}
+
+static void attention_bundle(const es_cpu_head *heads, int n)
+{
+    const bundle b = open_bundle(heads, n);
+    const size_t n_ctx = (size_t)b.n_ctx;
+    pack_lanes(&b, b.q, ROWS_OF(&b, q, heads->stride));
+    pack_lanes(&b, b.k, ROWS_OF(&b, k, heads->stride));
+    pack_lanes(&b, b.v, ROWS_OF(&b, v, heads->stride));
+    find_scales(&b);
+    if (b.width == 4)
+        attend_width(&b, 4);
+    else
+        attend_width(&b, WIDEST);
+    unpack_lanes(&b, ROWS_OF(&b, y, heads->y_stride), b.q);
+    collect(b.staged, b.saved, 2 * n_ctx, b.size);
+    for (int i = 0; i < n; i++)
+        memcpy(heads[i].saved, b.staged + (size_t)i * b.size,
+               2 * n_ctx * sizeof(float));
+    if (heads->rows[ES_ROW_ENTROPY])
+        collect_rows(&b);
+}

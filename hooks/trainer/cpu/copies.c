@@ -1,0 +1,94 @@
+/* Weights in the precision of products: a copy of each array that the model
+ * has had kept, made anew when the weights have changed. Only of bf16:
+ * products of float32 read the weights themselves. */
+#include "hooks/trainer/cpu/cpu.h"
+
+#include <stdlib.h>
+
+struct es_cpu_copies {
+    es_cpu_copies *next;
+    const es_mem *weights; /* where the array begins, f32 (n) */
+    size_t n;
+    es_bfloat *copy; /* (n) */
+};
+
+/* The copy of the array that holds these weights; NULL: none. */
+static const es_cpu_copies *find(const es_backend *backend,
+                                 const es_mem *weights)
+{
+    const es_cpu_copies *c = backend->copies;
+    while (c && !(es_cpu_read(weights) >= es_cpu_read(c->weights) &&
+                  es_cpu_read(weights) < es_cpu_read(c->weights) + c->n))
+        c = c->next;
+    return c;
+}
+
+const es_bfloat *es_cpu_copy_of(const es_backend *backend,
+                                const es_mem *weights)
+{
+    const es_cpu_copies *c = find(backend, weights);
+    return c ? c->copy + (es_cpu_read(weights) - es_cpu_read(c->weights))
+             : NULL;
+}
+
+static void drop(es_backend *backend, const es_mem *weights)
+{
+    es_cpu_copies **link = &backend->copies;
+    while (*link && (*link)->weights != weights)
+        link = &(*link)->next;
+    es_cpu_copies *old = *link;
+    if (old) {
+        *link = old->next;
+        free(old->copy);
+        free(old);
+    }
+}
+
+void es_cpu_drop_copies(es_backend *backend)
+{
+    while (backend->copies)
+        drop(backend, backend->copies->weights);
+}
+
+es_status es_cpu_keep(es_backend *backend, const es_mem *weights, size_t n)
+{
+    drop(backend, weights);
+    if (n == 0)
+        return ES_OK;
+    es_cpu_copies *added = calloc(1, sizeof *added);
+    es_bfloat *copy = es_cpu_reserve(n, sizeof *copy);
+    if (!added || !copy) {
+        free(added);
+        free(copy);
+        return es_fail(ES_ENOMEM, "out of memory for %zu weights in bf16", n);
+    }
+    *added = (es_cpu_copies){backend->copies, weights, n, copy};
+    backend->copies = added;
+    es_cpu_refresh(backend, weights, n);
+    return ES_OK;
+}
+
+typedef struct job {
+    const es_backend *backend;
+    es_bfloat *out;
+    const float *in;
+    size_t n;
+} job;
+
+static void refresh_part(void *argument, es_share share)
+{
+    const job *j = argument;
+    size_t first, end;
+    es_cpu_span(&first, &end, share, j->n, 32);
+    if (first < end)
+        j->backend->kernels->narrow(j->out + first, j->in + first, end - first);
+}
+
+void es_cpu_refresh(es_backend *backend, const es_mem *weights, size_t n)
+{
+    /* Of memory that this back-end owns. */
+    job j = {backend, (es_bfloat *)es_cpu_copy_of(backend, weights),
+             es_cpu_read(weights), n};
+    if (j.out)
+        es_team_run(backend->team, refresh_part, &j);
+}

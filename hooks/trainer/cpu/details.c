@@ -1,0 +1,443 @@
+/*
+ * es_detail_ops on the CPU: what standard and all measure beside rows. Sums are
+ * taken in an order that does not depend on the number of threads.
+ */
+#include "hooks/trainer/cpu/activations.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sums over pieces of this length are added in order. */
+#define PIECE ((size_t)1 << 13)
+/* Pieces whose sums are kept at a time. */
+enum { N_PIECES = 64, N_MOMENTS = 7 };
+
+/* --- quantiles ------------------------------------------------------------ */
+
+/* Leaves the k-th smallest of x[low .. high] at k, none larger before it and
+ * none smaller behind it; all are finite. */
+static void select_number(float *x, ptrdiff_t low, ptrdiff_t high, ptrdiff_t k)
+{
+    while (low < high) {
+        const float pivot = x[k];
+        ptrdiff_t i = low, j = high;
+        while (i <= j) {
+            while (x[i] < pivot)
+                i++;
+            while (pivot < x[j])
+                j--;
+            if (i <= j) {
+                const float other = x[i];
+                x[i++] = x[j];
+                x[j--] = other;
+            }
+        }
+        if (j < k)
+            low = i;
+        if (k < i)
+            high = j;
+    }
+}
+
+/* Numbers in N_BINS ranges of like width, one range after the other; a range
+ * of its own is searched for each quantile. */
+enum { N_BINS = 256 };
+
+typedef struct binned {
+    float *x;             /* (n), n >= 1 */
+    int ends[N_BINS + 1]; /* bin i: ends[i] .. ends[i + 1] - 1 */
+    int n;
+} binned;
+
+static int bin_of(float x, float least, float scale)
+{
+    const int bin = (int)((x - least) * scale);
+    return bin < N_BINS ? bin : N_BINS - 1;
+}
+
+/* x (n) by bins into out->x (n). */
+static void sort_into_bins(binned *out, const float *x, int n)
+{
+    float least = x[0], largest = x[0];
+    for (int i = 1; i < n; i++) {
+        least = x[i] < least ? x[i] : least;
+        largest = x[i] > largest ? x[i] : largest;
+    }
+    const float scale = largest > least ? (float)N_BINS / (largest - least) : 0;
+    int next[N_BINS] = {0};
+    for (int i = 0; i < n; i++)
+        next[bin_of(x[i], least, scale)]++;
+    out->n = n;
+    out->ends[0] = 0;
+    for (int bin = 0; bin < N_BINS; bin++) {
+        out->ends[bin + 1] = out->ends[bin] + next[bin];
+        next[bin] = out->ends[bin];
+    }
+    for (int i = 0; i < n; i++)
+        out->x[next[bin_of(x[i], least, scale)]++] = x[i];
+}
+
+/* The k-th smallest. */
+static double order_statistic(binned *b, int k)
+{
+    int bin = 0;
+    while (b->ends[bin + 1] <= k)
+        bin++;
+    select_number(b->x, b->ends[bin], b->ends[bin + 1] - 1, k);
+    return (double)b->x[k];
+}
+
+static double take_quantile(binned *b, double share)
+{
+    const double position = share * (double)(b->n - 1);
+    const int k = (int)position;
+    const double low = order_statistic(b, k);
+    const double high = k + 1 < b->n ? order_statistic(b, k + 1) : low;
+    return low + (position - (double)k) * (high - low);
+}
+
+typedef struct quantiles {
+    es_backend *backend;
+    es_head_details *heads;
+    const float *entropy;
+    int n_batch, n_head, n_ctx;
+} quantiles;
+
+static void quantiles_part(void *argument, es_share share)
+{
+    static const double shares[3] = {0.05, 0.5, 0.95};
+    const quantiles *q = argument;
+    const es_slab heads = es_cpu_slab(share, q->n_head, 1);
+    float *x = es_cpu_scratch(q->backend, share);
+    binned sorted = {.x = x + (size_t)q->n_batch * (size_t)q->n_ctx};
+    for (int h = heads.first; h < heads.first + heads.n; h++) {
+        int n = 0;
+        for (int b = 0; b < q->n_batch; b++) {
+            const float *rows =
+                q->entropy + (size_t)(b * q->n_head + h) * (size_t)q->n_ctx;
+            for (int i = 0; i < q->n_ctx; i++) {
+                x[n] = rows[i];
+                n += isfinite(rows[i]) ? 1 : 0;
+            }
+        }
+        if (n == 0)
+            continue;
+        sort_into_bins(&sorted, x, n);
+        q->heads[h].n_quantiles += 1;
+        for (int k = 0; k < 3; k++)
+            q->heads[h].quantiles[k] += take_quantile(&sorted, shares[k]);
+    }
+}
+
+static void row_quantiles(es_backend *backend, es_mem *heads,
+                          const es_mem *entropy, int n_batch, int n_head,
+                          int n_ctx)
+{
+    quantiles q = {.backend = backend,
+                   .heads = (es_head_details *)(void *)heads,
+                   .entropy = es_cpu_read(entropy),
+                   .n_batch = n_batch,
+                   .n_head = n_head,
+                   .n_ctx = n_ctx};
+    es_team_run(backend->team, quantiles_part, &q);
+}
+
+/* --- squares of the columns of heads -------------------------------------- */
+
+/* A matrix (n_rows,3d) of q, k, v, act or, if are_floats, f32. */
+typedef struct columns {
+    es_backend *backend;
+    es_head_details *heads;
+    const es_mem *x, *proj;
+    int n_rows, width, n_head;
+    bool are_floats;
+} columns;
+
+/* Squares of n columns from `first` on, added to sums (n). */
+static void add_columns(double *sums, const columns *c, es_share share,
+                        size_t first, size_t n)
+{
+    const size_t stride = 3 * (size_t)c->width;
+    const es_cpu_kernels *kernels = c->backend->kernels;
+    if (c->are_floats || !c->backend->bf16) {
+        const float *x = es_cpu_read(c->x) + first;
+        kernels->add_column_products(sums, x, x, c->n_rows, (int)n, stride);
+        return;
+    }
+    for (int row = 0; row < c->n_rows; row++) {
+        const float *x = es_cpu_open(c->backend, share, 0, c->x,
+                                     (size_t)row * stride + first, n);
+        kernels->add_column_products(sums, x, x, 1, (int)n, n);
+    }
+}
+
+/* Threads take heads of q, then of k, then of v. */
+static void columns_part(void *argument, es_share share)
+{
+    const columns *c = argument;
+    const size_t each = (size_t)(c->width / c->n_head);
+    const es_slab parts = es_cpu_slab(share, 3 * c->n_head, 1);
+    double *sums = (double *)(void *)es_cpu_scratch(c->backend, share);
+    if (parts.n == 0)
+        return;
+    memset(sums, 0, (size_t)parts.n * each * sizeof *sums);
+    add_columns(sums, c, share, (size_t)parts.first * each,
+                (size_t)parts.n * each);
+    for (int i = 0; i < parts.n; i++, sums += each) {
+        const int which = (parts.first + i) / c->n_head;
+        const int h = (parts.first + i) % c->n_head;
+        double total = 0;
+        for (size_t k = 0; k < each; k++)
+            total += sums[k];
+        if (!c->proj) {
+            c->heads[h].squares[which] += total;
+            continue;
+        }
+        c->heads[h].gradient[which] = total;
+        if (which == 0) {
+            const size_t n = each * (size_t)c->width;
+            const float *o = es_cpu_read(c->proj) + (size_t)h * n;
+            c->heads[h].gradient[3] = c->backend->kernels->dot(o, o, n);
+        }
+    }
+}
+
+static void norms(es_backend *backend, es_mem *heads, const es_mem *qkv,
+                  const es_attention *attention)
+{
+    columns c = {.backend = backend,
+                 .heads = (es_head_details *)(void *)heads,
+                 .x = qkv,
+                 .n_rows = attention->n_batch * attention->n_ctx,
+                 .width = attention->d_model,
+                 .n_head = attention->n_head};
+    es_team_run(backend->team, columns_part, &c);
+}
+
+static void gradients(es_backend *backend, es_mem *heads, const es_mem *dattn,
+                      const es_mem *dproj, int width, int n_head)
+{
+    columns c = {.backend = backend,
+                 .heads = (es_head_details *)(void *)heads,
+                 .x = dattn,
+                 .proj = dproj,
+                 .n_rows = width,
+                 .width = width,
+                 .n_head = n_head,
+                 .are_floats = true};
+    es_team_run(backend->team, columns_part, &c);
+}
+
+/* --- activations, updates ------------------------------------------------- */
+
+/* Sums over pieces, N_MOMENTS each. */
+typedef struct pieces {
+    es_backend *backend;
+    const es_mem *x, *y;
+    const float *param, *moment1, *moment2;
+    const es_adamw *how;
+    const es_control *control;
+    float a;
+    size_t first, n;
+    double (*sums)[N_MOMENTS];
+} pieces;
+
+static void moments_piece(const pieces *p, es_share share, double *sums,
+                          size_t at, size_t n)
+{
+    for (size_t done = 0, part; done < n; done += part) {
+        part = es_cpu_piece(p->backend, n - done);
+        const float *x =
+            es_cpu_open(p->backend, share, 0, p->x, at + done, part);
+        const float *y =
+            p->y ? es_cpu_open(p->backend, share, 1, p->y, at + done, part)
+                 : NULL;
+        p->backend->kernels->add_moments(sums, x, y, p->a, part);
+    }
+}
+
+static void pieces_part(void *argument, es_share share)
+{
+    const pieces *p = argument;
+    size_t first, end;
+    es_cpu_span(&first, &end, share, p->n, PIECE);
+    for (; first < end; first += PIECE) {
+        const size_t at = p->first + first;
+        const size_t n = end - first < PIECE ? end - first : PIECE;
+        double *sums = p->sums[first / PIECE];
+        memset(sums, 0, sizeof *p->sums);
+        if (p->x)
+            moments_piece(p, share, sums, at, n);
+        else
+            p->backend->kernels->add_update(sums, p->param + at,
+                                            p->moment1 + at, p->moment2 + at, n,
+                                            p->how, p->control);
+    }
+}
+
+/* out: sums, but for moments the largest in its place. */
+static void add_pieces(double out[N_MOMENTS], pieces *p, size_t n)
+{
+    double sums[N_PIECES][N_MOMENTS];
+    p->sums = sums;
+    for (p->first = 0; p->first < n; p->first += N_PIECES * PIECE) {
+        p->n =
+            n - p->first < N_PIECES * PIECE ? n - p->first : N_PIECES * PIECE;
+        es_team_run(p->backend->team, pieces_part, p);
+        for (size_t i = 0; i * PIECE < p->n; i++)
+            for (int k = 0; k < N_MOMENTS; k++)
+                out[k] =
+                    k == 4 ? fmax(out[k], sums[i][k]) : out[k] + sums[i][k];
+    }
+}
+
+static void activations(es_backend *backend, es_mem *layer, const es_mem *x,
+                        const es_mem *middle, const es_mem *beta, size_t n)
+{
+    es_layer_details *to = (es_layer_details *)(void *)layer;
+    double sums[N_MOMENTS] = {0};
+    pieces p = {.backend = backend,
+                .x = x,
+                .y = middle,
+                .a = beta ? *es_cpu_read(beta) : 1};
+    add_pieces(sums, &p, n);
+    for (int k = 0; k < 4; k++)
+        to->sums[k] += sums[k];
+    to->largest = fmax(to->largest, sums[4]);
+    to->ffn[0] += sums[5];
+    to->ffn[1] += sums[6];
+}
+
+static void update(es_backend *backend, es_mem *layer, const es_mem *param,
+                   const es_mem *moment1, const es_mem *moment2, size_t n,
+                   const es_adamw *how, const es_mem *control)
+{
+    es_layer_details *to = (es_layer_details *)(void *)layer;
+    double sums[N_MOMENTS] = {0};
+    pieces p = {.backend = backend,
+                .param = es_cpu_read(param),
+                .moment1 = es_cpu_read(moment1),
+                .moment2 = es_cpu_read(moment2),
+                .how = how,
+                .control = (const es_control *)(const void *)control};
+    add_pieces(sums, &p, n);
+    to->update[0] += sums[0];
+    to->update[1] += sums[1];
+}
+
+/* --- spectra -------------------------------------------------------------- */
+
+enum { MOST_ITERATIONS = 200 };
+
+/* y = G x, G (n,n) of which the lower half is there. */
+static void multiply_gram(double *y, const double *gram, const double *x, int n)
+{
+    for (int a = 0; a < n; a++)
+        y[a] = 0;
+    for (int a = 0; a < n; a++, gram += n) {
+        double sum = gram[a] * x[a];
+        for (int b = 0; b < a; b++) {
+            sum += gram[b] * x[b];
+            y[b] += gram[b] * x[a];
+        }
+        y[a] += sum;
+    }
+}
+
+static double product(const double *x, const double *y, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += x[i] * y[i];
+    return sum;
+}
+
+/* The trace of G_q G_k: the squares of all singular values. */
+static double trace(const double *q, const double *k, int n)
+{
+    double sum = 0;
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b <= a; b++)
+            sum += (a == b ? 1 : 2) * q[a * n + b] * k[a * n + b];
+    return sum;
+}
+
+/* The largest eigenvalue of G_q G_k, by x^T G_k G_q G_k x / x^T G_k x: from
+ * below, with twice the digits of x. u, w (n) are working memory. */
+static double largest_eigenvalue(const double *q, const double *k, int n,
+                                 double *x, double *u, double *w)
+{
+    double value = 0;
+    for (int c = 0; c < n; c++)
+        x[c] = 1 + 0.5 * sin(c + 1);
+    for (int i = 0; i < MOST_ITERATIONS; i++) {
+        const double last = value;
+        multiply_gram(u, k, x, n);
+        multiply_gram(w, q, u, n);
+        const double length = product(x, u, n), size = sqrt(product(w, w, n));
+        value = product(u, w, n) / length;
+        if (!(size > 0) || !isfinite(value))
+            return size > 0 ? (double)NAN : size;
+        if (fabs(value - last) <= 1e-10 * value)
+            break;
+        for (int c = 0; c < n; c++)
+            x[c] = w[c] / size;
+    }
+    return value;
+}
+
+typedef struct spectrum_job {
+    es_backend *backend;
+    es_head_details *heads;
+    const float *attn;
+    int width, n_head;
+} spectrum_job;
+
+static void find_spectrum(const spectrum_job *s, int h, double *memory)
+{
+    const int n = s->width / s->n_head, stride = 3 * s->width;
+    const size_t square = (size_t)n * (size_t)n;
+    double *q = memory, *k = q + square, *x = k + square;
+    const float *columns_q = s->attn + (size_t)h * (size_t)n;
+    const es_cpu_kernels *kernels = s->backend->kernels;
+    memset(memory, 0, 2 * square * sizeof *memory);
+    kernels->add_gram(q, columns_q, s->width, n, (size_t)stride);
+    kernels->add_gram(k, columns_q + s->width, s->width, n, (size_t)stride);
+    s->heads[h].spectrum[0] =
+        largest_eigenvalue(q, k, n, x, x + n, x + 2 * (size_t)n);
+    s->heads[h].spectrum[1] = trace(q, k, n);
+}
+
+static void spectra_part(void *argument, es_share share)
+{
+    const spectrum_job *s = argument;
+    const es_slab heads = es_cpu_slab(share, s->n_head, 1);
+    const size_t n = (size_t)(s->width / s->n_head);
+    double *memory =
+        heads.n > 0 ? malloc((2 * n + 3) * n * sizeof *memory) : NULL;
+    for (int h = heads.first; h < heads.first + heads.n; h++)
+        if (memory)
+            find_spectrum(s, h, memory);
+        else
+            s->heads[h].spectrum[0] = s->heads[h].spectrum[1] = (double)NAN;
+    free(memory);
+}
+
+static void spectra(es_backend *backend, es_mem *heads, const es_mem *attn,
+                    int width, int n_head)
+{
+    spectrum_job s = {.backend = backend,
+                      .heads = (es_head_details *)(void *)heads,
+                      .attn = es_cpu_read(attn),
+                      .width = width,
+                      .n_head = n_head};
+    es_team_run(backend->team, spectra_part, &s);
+}
+
+const es_detail_ops es_cpu_details = {.row_quantiles = row_quantiles,
+                                      .norms = norms,
+                                      .activations = activations,
+                                      .gradients = gradients,
+                                      .spectra = spectra,
+                                      .update = update};

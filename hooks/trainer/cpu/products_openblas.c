@@ -1,0 +1,199 @@
+/* Products by OpenBLAS, which is always there. It has none of bfloat16 that
+ * run on every processor: those become float32, panel by panel. */
+#include "hooks/trainer/cpu/products.h"
+
+#include <cblas.h>
+#include <stdio.h>
+
+/* A panel of C, and of k: the three panels fill ES_PRODUCT_SCRATCH. */
+#define PANEL_M 128
+#define PANEL_N 256
+#define PANEL_K 256
+
+/* C (m,n) = beta C + op(A) op(B), all f32. */
+static void multiply_f32(const es_product *p, float *c, const float *a,
+                         const float *b, float beta)
+{
+    cblas_sgemm(CblasRowMajor, p->a_transposed ? CblasTrans : CblasNoTrans,
+                p->b_transposed ? CblasTrans : CblasNoTrans, p->m, p->n, p->k,
+                1, a, p->a_stride, b, p->b_stride, beta, c, p->c_stride);
+}
+
+/*
+ * What is added goes into C first: BLAS would otherwise spend the same time on
+ * setting C to 0.
+ */
+static void start(const es_product_call *call)
+{
+    const es_product *p = &call->shape;
+    const float *residual = call->residual;
+    if (residual == call->c && !call->bias)
+        return;
+    if (p->c_stride == p->n) {
+        call->kernels->start_rows(call->c, residual, call->bias, p->m, p->n);
+        return;
+    }
+    for (size_t i = 0; i < (size_t)p->m; i++) {
+        const size_t row = i * (size_t)p->c_stride;
+        call->kernels->start_rows((float *)call->c + row,
+                                  residual ? residual + row : NULL, call->bias,
+                                  1, p->n);
+    }
+}
+
+/* --- bfloat16 ------------------------------------------------------------- */
+
+static void widen_row(float *out, const es_bfloat *x, size_t n)
+{
+#pragma omp simd
+    for (size_t j = 0; j < n; j++)
+        out[j] = es_bfloat_read(x[j]);
+}
+
+static void round_row(es_bfloat *out, const float *x, size_t n)
+{
+#pragma omp simd
+    for (size_t j = 0; j < n; j++)
+        out[j] = es_bfloat_round(x[j]);
+}
+
+/* Rows and columns of a matrix as it lies, to panel (n_rows,n_columns). */
+static void widen(float *panel, const es_bfloat *x, int stride, int n_rows,
+                  int n_columns)
+{
+    for (size_t i = 0; i < (size_t)n_rows; i++)
+        widen_row(panel + i * (size_t)n_columns, x + i * (size_t)stride,
+                  (size_t)n_columns);
+}
+
+/* A panel of C, first row i, first column j. */
+typedef struct tile {
+    int i, j, m, n;
+    float *sums; /* (m,n) */
+} tile;
+
+static size_t place(int i, int j, int stride)
+{
+    return (size_t)i * (size_t)stride + (size_t)j;
+}
+
+/* What is added to the product. */
+static void start_tile(const tile *t, const es_product_call *call)
+{
+    const es_product *p = &call->shape;
+    for (int i = 0; i < t->m; i++) {
+        float *row = t->sums + (size_t)i * (size_t)t->n;
+        const size_t first = place(t->i + i, t->j, p->c_stride);
+        const float *floats = call->residual;
+        const es_bfloat *halves = call->residual;
+        for (int j = 0; j < t->n; j++) {
+            const size_t at = first + (size_t)j;
+            row[j] = call->bias ? call->bias[t->j + j] : 0;
+            if (call->residual)
+                row[j] += p->out == ES_NUMBER_F32 ? floats[at]
+                                                  : es_bfloat_read(halves[at]);
+        }
+    }
+}
+
+static void add_products(const tile *t, const es_product_call *call)
+{
+    const es_product *p = &call->shape;
+    float *a = t->sums + (size_t)PANEL_M * PANEL_N;
+    float *b = a + (size_t)PANEL_M * PANEL_K;
+    es_product part = {.m = t->m,
+                       .n = t->n,
+                       .a_transposed = p->a_transposed,
+                       .b_transposed = p->b_transposed,
+                       .c_stride = t->n};
+    for (int l = 0; l < p->k; l += part.k) {
+        part.k = p->k - l < PANEL_K ? p->k - l : PANEL_K;
+        part.a_stride = p->a_transposed ? t->m : part.k;
+        part.b_stride = p->b_transposed ? part.k : t->n;
+        if (p->a_transposed)
+            widen(a, (const es_bfloat *)call->a + place(l, t->i, p->a_stride),
+                  p->a_stride, part.k, t->m);
+        else
+            widen(a, (const es_bfloat *)call->a + place(t->i, l, p->a_stride),
+                  p->a_stride, t->m, part.k);
+        if (p->b_transposed)
+            widen(b, (const es_bfloat *)call->b + place(t->j, l, p->b_stride),
+                  p->b_stride, t->n, part.k);
+        else
+            widen(b, (const es_bfloat *)call->b + place(l, t->j, p->b_stride),
+                  p->b_stride, part.k, t->n);
+        multiply_f32(&part, t->sums, a, b, 1);
+    }
+}
+
+static void write_tile(const tile *t, const es_product_call *call)
+{
+    const es_product *p = &call->shape;
+    for (int i = 0; i < t->m; i++) {
+        const float *row = t->sums + (size_t)i * (size_t)t->n;
+        const size_t first = place(t->i + i, t->j, p->c_stride);
+        if (p->out == ES_NUMBER_F32)
+            memcpy((float *)call->c + first, row, (size_t)t->n * sizeof *row);
+        else
+            round_row((es_bfloat *)call->c + first, row, (size_t)t->n);
+    }
+}
+
+static void multiply_bf16(const es_product_call *call)
+{
+    const es_product *p = &call->shape;
+    tile t = {.sums = call->scratch};
+    for (t.i = 0; t.i < p->m; t.i += PANEL_M)
+        for (t.j = 0; t.j < p->n; t.j += PANEL_N) {
+            t.m = p->m - t.i < PANEL_M ? p->m - t.i : PANEL_M;
+            t.n = p->n - t.j < PANEL_N ? p->n - t.j : PANEL_N;
+            start_tile(&t, call);
+            add_products(&t, call);
+            write_tile(&t, call);
+        }
+}
+
+static void multiply(const es_product_call *call)
+{
+    const bool is_added = call->residual || call->bias;
+    if (call->shape.in != ES_NUMBER_F32) {
+        multiply_bf16(call);
+        return;
+    }
+    if (is_added)
+        start(call);
+    multiply_f32(&call->shape, call->c, call->a, call->b, is_added ? 1 : 0);
+}
+
+static es_status nothing(void)
+{
+    return ES_OK;
+}
+
+/* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": the length of the first two
+ * words. */
+static size_t length_of_version(const char *configuration)
+{
+    const size_t name = strcspn(configuration, " ");
+    const size_t space = strspn(configuration + name, " ");
+    return name + space + strcspn(configuration + name + space, " ");
+}
+
+static void version(char *out, size_t size)
+{
+    const char *configuration = openblas_get_config();
+    snprintf(out, size, "%.*s", (int)length_of_version(configuration),
+             configuration);
+}
+
+static const char *kernels(void)
+{
+    return openblas_get_corename();
+}
+
+const es_products es_products_openblas = {.name = "openblas",
+                                          .open = nothing,
+                                          .version = version,
+                                          .kernels = kernels,
+                                          .multiply = multiply,
+                                          .status = nothing};

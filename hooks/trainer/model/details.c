@@ -1,0 +1,256 @@
+/* When details are taken, and from what: the forward pass of each layer, the
+ * weights, the gradients of a step, and the update. */
+#include "hooks/trainer/model/details.h"
+
+#include "hooks/trainer/model/model_internal.h"
+
+/* Matrices that WNorm and SNorm can name, in the order of sigma_q .. g_proj. */
+typedef struct normed {
+    es_matrix matrix;
+    int part; /* of c_attn: q, k, v */
+    es_role g;
+    unsigned named_by;
+} normed;
+
+static const normed matrices[6] = {
+    {ES_MATRIX_ATTN, 0, ES_ROLE_ATTN_G, ES_NORM_QK},
+    {ES_MATRIX_ATTN, 1, ES_ROLE_ATTN_G, ES_NORM_QK},
+    {ES_MATRIX_ATTN, 2, ES_ROLE_ATTN_G, ES_NORM_V},
+    {ES_MATRIX_PROJ, 0, ES_ROLE_PROJ_G, ES_NORM_O},
+    {ES_MATRIX_FC, 0, ES_ROLE_FC_G, ES_NORM_FFN},
+    {ES_MATRIX_MLP_PROJ, 0, ES_ROLE_MLP_PROJ_G, ES_NORM_FFN}};
+
+/* The fused FFN stands in the place of the first matrix, and has no second. */
+static normed matrix_of(const es_arch *arch, int i)
+{
+    normed of = matrices[i];
+    const bool is_ffn = of.named_by == ES_NORM_FFN;
+    if (is_ffn && arch->ffn == ES_FFN_FUSED) {
+        of.matrix = ES_MATRIX_FUSED;
+        of.g = ES_ROLE_FUSED_G;
+        of.named_by = i == 4 ? ES_NORM_FFN : 0;
+    }
+    return of;
+}
+
+bool es_model_has_details(const es_model *model)
+{
+    return model->ops->details && model->config.record > ES_SERIES_CORE;
+}
+
+bool es_model_takes_scores(const es_model *model)
+{
+    return es_model_has_details(model);
+}
+
+static bool takes_set(const es_model *model, es_series_set set)
+{
+    return es_model_has_details(model) && model->config.record >= set;
+}
+
+static bool has_any_ffn(const es_model *model)
+{
+    for (int layer = 0; layer < model->config.n_layer; layer++)
+        if (es_model_has_ffn(model, layer))
+            return true;
+    return false;
+}
+
+bool es_detail_exists(const es_model *model, es_detail detail)
+{
+    const es_arch *arch = &model->config.arch;
+    if (!takes_set(model, es_details[detail].set))
+        return false;
+    if (detail >= ES_DETAIL_G_Q)
+        return arch->weight_norm &
+               matrix_of(arch, (int)(detail - ES_DETAIL_G_Q)).named_by;
+    if (detail >= ES_DETAIL_SIGMA_Q)
+        return arch->spectral_norm &
+               matrix_of(arch, (int)(detail - ES_DETAIL_SIGMA_Q)).named_by;
+    return detail != ES_DETAIL_FFN_RATIO || has_any_ffn(model);
+}
+
+void es_model_measure_all(es_model *model, bool all)
+{
+    model->report.takes_all = all;
+}
+
+es_detail_sums es_model_details(const es_model *model)
+{
+    const es_report *report = &model->report;
+    return (es_detail_sums){
+        .heads = es_model_has_details(model) ? report->head_details : NULL,
+        .layers = report->layer_details,
+        .has_inputs = report->takes_all && report->n_passes > 0,
+        .has_weights = report->has_weights,
+        .has_step = report->has_step,
+        .has_update = report->has_update};
+}
+
+/* --- forward -------------------------------------------------------------- */
+
+static es_mem *heads_of(const es_model *model, int layer)
+{
+    const int first = layer * model->config.n_head;
+    return es_model_reported(model, &model->report.head_details[first]);
+}
+
+static es_mem *layer_of(const es_model *model, int layer)
+{
+    return es_model_reported(model, &model->report.layer_details[layer]);
+}
+
+void es_model_detail_layer(const es_model *model, int layer)
+{
+    const es_model_config *config = &model->config;
+    const es_detail_ops *details = model->ops->details;
+    const es_layer_memory *at = &model->layers[layer];
+    const es_attention attention = es_model_attention(model, layer);
+    if (!es_model_has_details(model))
+        return;
+    details->row_quantiles(
+        model->backend, heads_of(model, layer),
+        es_model_layer_rows(model, layer).array[ES_ROW_ENTROPY], config->batch,
+        config->n_head, config->ctx);
+    if (model->report.takes_all)
+        details->norms(model->backend, heads_of(model, layer), at->qkv,
+                       &attention);
+    details->activations(model->backend, layer_of(model, layer), at[1].x,
+                         es_model_has_ffn(model, layer) ? at->middle : NULL,
+                         es_model_value(model, layer, ES_ROLE_BETA),
+                         (size_t)es_model_n_rows(model) *
+                             (size_t)config->d_model);
+}
+
+/* --- weights -------------------------------------------------------------- */
+
+static double mean_square(const es_model *model, es_mem *scratch,
+                          const es_mem *x, size_t n)
+{
+    double squares;
+    model->ops->sum_squares(model->backend, scratch, x, n);
+    model->ops->load(model->backend, &squares, scratch, sizeof squares);
+    return squares / (double)n;
+}
+
+static void take_norms(const es_model *model, int layer)
+{
+    const es_arch *arch = &model->config.arch;
+    es_layer_details *to = &model->report.layer_details[layer];
+    float sigma[ES_N_MATRICES][3];
+    if ((arch->weight_norm | arch->spectral_norm) == 0)
+        return;
+    model->ops->load(model->backend, sigma, model->layers[layer].sigma,
+                     sizeof sigma);
+    for (int i = 0; i < 6; i++) {
+        const normed of = matrix_of(arch, i);
+        const es_param *g = es_params_find(&model->params, layer, of.g);
+        const bool is_attn = of.matrix == ES_MATRIX_ATTN;
+        to->sigma[i] = (double)sigma[of.matrix][of.part];
+        if (!g || !(arch->weight_norm & of.named_by))
+            continue;
+        const size_t n = is_attn ? g->n / 3 : g->n;
+        const es_mem *from = es_mem_at(
+            model->values, (g->offset + (size_t)of.part * n) * sizeof(float));
+        to->g[i] =
+            mean_square(model, es_model_reported(model, &to->g[i]), from, n);
+    }
+    model->ops->store(model->backend, es_model_reported(model, to->sigma),
+                      to->sigma, sizeof to->sigma + sizeof to->g);
+}
+
+void es_model_detail_weights(es_model *model)
+{
+    const es_model_config *config = &model->config;
+    es_report *report = &model->report;
+    if (!es_model_has_details(model) || !report->measured ||
+        !report->takes_all || report->n_passes == 0)
+        return;
+    for (int layer = 0; layer < config->n_layer; layer++) {
+        take_norms(model, layer);
+        if (takes_set(model, ES_SERIES_ALL))
+            model->ops->details->spectra(
+                model->backend, heads_of(model, layer),
+                es_model_linear(model, layer, ES_MATRIX_ATTN).weight,
+                config->d_model, config->n_head);
+    }
+    report->has_weights = true;
+}
+
+/* --- a step --------------------------------------------------------------- */
+
+static bool is_attention(const es_param *param)
+{
+    return param->role == ES_ROLE_ATTN_WEIGHT ||
+           param->role == ES_ROLE_PROJ_WEIGHT;
+}
+
+/* Of heads, whose sums have all of the attention's matrices, and of what else
+ * the layer has. */
+static void take_gradients(const es_model *model, int layer)
+{
+    const es_model_config *config = &model->config;
+    const size_t n_head = (size_t)config->n_head;
+    es_head_details *heads =
+        &model->report.head_details[(size_t)layer * n_head];
+    double *to = &model->report.layer_details[layer].gradient, total = 0, part;
+    es_mem *slot = es_model_reported(model, to);
+    model->ops->details->gradients(
+        model->backend, heads_of(model, layer),
+        es_model_gradient(model, layer, ES_ROLE_ATTN_WEIGHT),
+        es_model_gradient(model, layer, ES_ROLE_PROJ_WEIGHT), config->d_model,
+        config->n_head);
+    model->ops->load(model->backend, heads, heads_of(model, layer),
+                     n_head * sizeof *heads);
+    for (size_t h = 0; h < n_head; h++)
+        for (int i = 0; i < 4; i++)
+            total += heads[h].gradient[i];
+    for (size_t i = 0; i < model->params.n; i++) {
+        const es_param *param = &model->params.table[i];
+        if (param->layer != layer || param->n_trainable == 0 ||
+            is_attention(param))
+            continue;
+        model->ops->sum_squares(
+            model->backend, slot,
+            es_mem_at(model->gradients, param->offset * sizeof(float)),
+            param->n_trainable);
+        model->ops->load(model->backend, &part, slot, sizeof part);
+        total += part;
+    }
+    model->ops->store(model->backend, slot, &total, sizeof total);
+}
+
+static void take_update(const es_model *model, int layer,
+                        const es_train_config *train)
+{
+    const es_tally *tally = &model->report.tally[0];
+    es_layer_details *to = &model->report.layer_details[layer];
+    static const double nothing[2] = {0, 0};
+    model->ops->store(model->backend, es_model_reported(model, to->update),
+                      nothing, sizeof nothing);
+    for (size_t i = 0; i < model->params.n; i++) {
+        const es_param *param = &model->params.table[i];
+        const size_t at = param->offset * sizeof(float);
+        const es_adamw how = es_model_adamw(train, param->group);
+        if (param->layer == layer && param->n_trainable > 0)
+            model->ops->details->update(
+                model->backend, layer_of(model, layer),
+                es_mem_at(model->values, at), es_mem_at(model->moment1, at),
+                es_mem_at(model->moment2, at), param->n_trainable, &how,
+                es_model_reported(model, &tally->control));
+    }
+}
+
+void es_model_detail_step(es_model *model, const es_train_config *train)
+{
+    es_report *report = &model->report;
+    if (!report->measured || !takes_set(model, ES_SERIES_ALL))
+        return;
+    for (int layer = 0; layer < model->config.n_layer; layer++) {
+        take_gradients(model, layer);
+        if (report->takes_all)
+            take_update(model, layer, train);
+    }
+    report->has_step = true;
+    report->has_update = report->takes_all;
+}

@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""Measures what one layer of a checkpoint costs as two parties, by operation.
+
+    measure.py CHECKPOINT --n-head H --ctx T [--layer N] [--activation G|R]
+               [--protocol SEMI2K|CHEETAH] [--without-seconds] -o cost.csv
+
+The parties are two processes that talk over loopback TCP, under SecretFlow SPU
+(pip install spu, in a venv of its own); weights and activations are secret
+shares of both. Each operation of the layer runs twice, and the second run is
+counted: the first one also pays for what is set up once. The output is text for
+`entropy-scan import`: series cost.OPERATION.bytes (of both parties together),
+.rounds (messages that the first party sends) and .seconds, one sample at step T,
+of a model of this one layer. `entropy-scan cost` shows them beside what is
+modelled.
+"""
+import argparse
+import json
+import os
+import pickle
+import re
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+
+# What the profile says at the end of a run.
+LINK = re.compile(r"Link details: total send bytes (\d+), recv bytes (\d+), send actions (\d+)")
+TIME = re.compile(r"execution took ([0-9.e-]+)s")
+
+
+def read_weights(path, layer):
+    """The layer's arrays of GPT-2's names, by what follows h.N. of them."""
+    import numpy as np
+    with open(path, "rb") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        about = json.loads(file.read(size))
+        start = 8 + size
+        found = {}
+        for name, tensor in about.items():
+            parts = name.removeprefix("transformer.").split(".", 2)
+            if parts[:2] != ["h", str(layer)] or tensor.get("dtype") != "F32":
+                continue
+            begin, end = tensor["data_offsets"]
+            file.seek(start + begin)
+            found[parts[2]] = np.frombuffer(file.read(end - begin), "<f4").reshape(
+                tensor["shape"])
+    if "attn.c_attn.weight" not in found:
+        sys.exit(f"{path}: has no layer {layer} of a GPT-2 in float32")
+    return found
+
+
+def operations(weights, n_head, ctx, activation):
+    """[name, function, arguments, numbers that it is charged for]"""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    random = np.random.default_rng(1)
+    qkv = weights["attn.c_attn.weight"]
+    d = qkv.shape[0]
+    width = d // n_head
+
+    def normal(*shape):
+        return random.standard_normal(shape).astype(np.float32)
+
+    def norm(x, gain, bias):
+        x = x - jnp.mean(x, -1, keepdims=True)
+        return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5) * gain + bias
+
+    def softmax(s):
+        return jax.nn.softmax(jnp.where(jnp.tril(jnp.ones((ctx, ctx), bool)), s, -10.0), -1)
+
+    x = normal(ctx, d)
+    rows = [("scores", lambda q, k: q @ k.transpose(0, 2, 1),
+             (normal(n_head, ctx, width), normal(n_head, ctx, width)), 0),
+            ("softmax", softmax, (normal(n_head, ctx, ctx),), n_head * ctx * ctx),
+            ("values", lambda a, v: a @ v,
+             (abs(normal(n_head, ctx, ctx)) / ctx, normal(n_head, ctx, width)), 0),
+            ("projections", lambda x, w, o: (x @ w, x @ o),
+             (x, qkv, weights["attn.c_proj.weight"]), 4 * 2 * ctx * d)]
+    if "ln_1.weight" in weights:
+        rows.append(("LayerNorm", norm, (x, weights["ln_1.weight"], weights["ln_1.bias"]), ctx * d))
+    if "mlp.c_fc.weight" in weights:
+        up, down = weights["mlp.c_fc.weight"], weights["mlp.c_proj.weight"]
+        rows.append(("FFN", lambda x, h, u, v: (x @ u, h @ v),
+                     (x, normal(ctx, up.shape[1]), up, down), 2 * ctx * (d + up.shape[1])))
+        if activation:
+            function = jax.nn.relu if activation == "R" else \
+                lambda h: jax.nn.gelu(h, approximate=True)
+            rows.append(("ReLU" if activation == "R" else "GELU", function,
+                         (normal(ctx, up.shape[1]),), ctx * up.shape[1]))
+    return rows
+
+
+def config_of(protocol):
+    from spu import libspu
+    config = libspu.RuntimeConfig(protocol=getattr(libspu.ProtocolKind, protocol),
+                                  field=libspu.FieldType.FM64)
+    config.enable_pphlo_profile = True
+    return config
+
+
+# --- a party ----------------------------------------------------------------
+
+def be_party(rank, ports, protocol, path):
+    """Runs each operation twice; the profile goes to standard output."""
+    from spu import api, libspu
+    with open(path, "rb") as file:
+        jobs = pickle.load(file)
+    about = libspu.link.Desc()
+    for i, port in enumerate(ports):
+        about.add_party(f"party{i}", f"127.0.0.1:{port}")
+    about.recv_timeout_ms = 20 * 60 * 1000
+    runtime = api.Runtime(libspu.link.create_brpc(about, rank), config_of(protocol))
+    for name, inputs, outputs, code, shares in jobs:
+        executable = libspu.Executable(name=name, input_names=inputs, output_names=outputs,
+                                       code=code)
+        for run in (0, 1):
+            for key, (meta, chunks) in zip(inputs, shares[rank]):
+                share = libspu.Share()
+                share.meta, share.share_chunks = meta, chunks
+                runtime.set_var(key, share)
+            print(f"operation {name} {run}", flush=True)
+            runtime.run(executable)
+        result = runtime.get_var(outputs[0])
+        with open(f"{path}.{name}.{rank}", "wb") as file:
+            pickle.dump((result.meta, list(result.share_chunks)), file)
+
+
+# --- both -------------------------------------------------------------------
+
+def free_ports():
+    sockets = [socket.socket() for _ in range(2)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def prepare(rows, protocol):
+    """What the parties are given: programs, and shares of the arguments."""
+    from spu import api, libspu
+    from spu.utils import frontend
+    io = api.Io(2, config_of(protocol))
+    jobs = []
+    for name, function, arguments, _ in rows:
+        inputs = [f"{name}.in{i}" for i in range(len(arguments))]
+        executable, _ = frontend.compile(
+            frontend.Kind.JAX, function, arguments, {}, inputs,
+            [libspu.Visibility.VIS_SECRET] * len(arguments),
+            lambda out, name=name: [f"{name}.out{i}" for i in range(len(out))])
+        shares = [io.make_shares(a, libspu.Visibility.VIS_SECRET) for a in arguments]
+        jobs.append((name, inputs, list(executable.output_names), executable.code,
+                     [[(s[rank].meta, list(s[rank].share_chunks)) for s in shares]
+                      for rank in (0, 1)]))
+    return jobs
+
+
+def check(rows, protocol, path):
+    """The largest difference of each operation's first result."""
+    import jax
+    import numpy as np
+    from spu import api, libspu
+    io, found = api.Io(2, config_of(protocol)), {}
+    for name, function, arguments, _ in rows:
+        parts = []
+        for rank in (0, 1):
+            with open(f"{path}.{name}.{rank}", "rb") as file:
+                share = libspu.Share()
+                share.meta, share.share_chunks = pickle.load(file)
+                parts.append(share)
+        wanted = np.asarray(jax.tree_util.tree_leaves(function(*arguments))[0])
+        found[name] = float(np.abs(io.reconstruct(parts) - wanted).max())
+    return found
+
+
+def profile(text):
+    """{operation: (bytes of both parties, rounds, seconds)} of second runs."""
+    found, name, seconds = {}, None, None
+    for line in text.splitlines():
+        if line.startswith("operation "):
+            _, name, run = line.split()
+            name = name if run == "1" else None
+        elif TIME.search(line):
+            seconds = float(TIME.search(line)[1])
+        elif LINK.search(line) and name:
+            sent, received, actions = map(int, LINK.search(line).groups())
+            found[name] = sent + received, actions, seconds
+    return found
+
+
+def measure(rows, protocol):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "jobs")
+        with open(path, "wb") as file:
+            pickle.dump(prepare(rows, protocol), file)
+        ports = free_ports()
+        texts, parties = [], []
+        try:
+            for rank in (0, 1):
+                with open(f"{path}.log{rank}", "w") as log:
+                    parties.append(subprocess.Popen(
+                        [sys.executable, __file__, "--party", str(rank), path, protocol,
+                         *map(str, ports)], stdout=log, stderr=subprocess.STDOUT))
+            for party in parties:
+                party.wait()
+        finally:
+            for party in parties:
+                party.kill()
+        for rank in (0, 1):
+            with open(f"{path}.log{rank}") as log:
+                texts.append(log.read())
+        if any(party.returncode for party in parties):
+            sys.exit("a party failed:\n" + "\n".join(t[-2000:] for t in texts))
+        return profile(texts[0]), check(rows, protocol, path)
+
+
+def about(weights, given):
+    """What the output says of its run: a model of this one layer."""
+    d = weights["attn.c_attn.weight"].shape[0]
+    config = {"protocol": given.protocol}
+    arch = "SM+LN" if "ln_1.weight" in weights else "SM"
+    if "mlp.c_fc.weight" in weights:
+        config["mlp_mult"] = weights["mlp.c_fc.weight"].shape[1] // d
+        arch += f"+{given.activation}" if given.activation else ""
+    return [f"name: {given.protocol} d={d} H={given.n_head} T={given.ctx}", f"arch: {arch}",
+            "n_layer: 1", f"n_head: {given.n_head}", f"d_model: {d}", f"ctx: {given.ctx}",
+            f"config: {json.dumps(config)}", "program: SecretFlow SPU"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("checkpoint")
+    parser.add_argument("--layer", type=int, default=0)
+    parser.add_argument("--n-head", type=int, required=True)
+    parser.add_argument("--ctx", type=int, required=True)
+    parser.add_argument("--activation", choices=("G", "R"))
+    parser.add_argument("--protocol", choices=("SEMI2K", "CHEETAH"), default="CHEETAH")
+    parser.add_argument("--without-seconds", action="store_true",
+                        help="for a machine that does other work meanwhile")
+    parser.add_argument("-o", dest="output", metavar="FILE", required=True)
+    given = parser.parse_args()
+    weights = read_weights(given.checkpoint, given.layer)
+    rows = operations(weights, given.n_head, given.ctx, given.activation)
+    costs, differences = measure(rows, given.protocol)
+    units = ("bytes", "rounds") if given.without_seconds else ("bytes", "rounds", "seconds")
+    names, values = [], []
+    with open(given.output, "w") as file:
+        for line in about(weights, given):
+            print(f"# {line}", file=file)
+        for name, _, _, charged in rows:
+            for unit, value in zip(units, costs[name]):
+                names.append(f"cost.{name}.{unit}")
+                values.append(value)
+                print(f"# series: run {unit} {names[-1]}", file=file)
+            each = f", {costs[name][0] / charged:.0f} a number" if charged else ""
+            print(f"{name}: {costs[name][0]} bytes{each}, {costs[name][1]} rounds, "
+                  f"error {differences[name]:.2g}", file=sys.stderr)
+        print("step,layer,head," + ",".join(names), file=file)
+        print(f"{given.ctx},,," + ",".join(map(str, values)), file=file)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--party"]:
+        be_party(int(sys.argv[2]), list(map(int, sys.argv[5:])), sys.argv[4], sys.argv[3])
+    else:
+        main()

@@ -1,0 +1,178 @@
+"""Student's t, the sign test, equivalence by two one-sided tests, Holm.
+
+For replicate.py. A test gives the evidence for a hypothesis and that for its
+contrary, each as a one-sided p, so that a claim can be replicated, refuted or
+left undecided. Nothing beyond Python itself; the tests compare with published
+tables and with scipy's values.
+"""
+import math
+from dataclasses import dataclass
+
+
+def incomplete_beta(x, a, b):
+    """I_x(a, b), regularised: Lentz's continued fraction (Abramowitz 26.5.8)."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - incomplete_beta(1 - x, b, a)
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) +
+                     a * math.log(x) + b * math.log1p(-x)) / a
+    tiny, c, d = 1e-300, 1.0, 1 - (a + b) * x / (a + 1)
+    d = 1 / (d or tiny)
+    result = d
+    for m in range(1, 500):
+        for term in (m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+                     -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))):
+            d = 1 / ((1 + term * d) or tiny)
+            c = (1 + term / c) or tiny
+            result *= c * d
+        if abs(c * d - 1) < 1e-15:
+            break
+    return front * result
+
+
+def t_below(t, freedom):
+    """P(T <= t) of Student's distribution."""
+    tail = incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
+    return tail if t < 0 else 1 - tail
+
+
+def t_above(t, freedom):
+    """P(T >= t), exact in the tail."""
+    return t_below(-t, freedom)
+
+
+def t_quantile(p, freedom):
+    """The t below which P lies, for 0 < p < 1."""
+    if p < 0.5:
+        return -t_quantile(1 - p, freedom)
+    low, high = 0.0, 1.0
+    while t_above(high, freedom) > 1 - p:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if t_above(middle, freedom) > 1 - p else (low, middle)
+    return (low + high) / 2
+
+
+def at_least(k, n):
+    """P(X >= k) of n throws of a fair coin."""
+    return sum(math.comb(n, i) for i in range(k, n + 1)) / 2 ** n
+
+
+@dataclass
+class Evidence:
+    """Of n values: their mean, its interval (None without one), one-sided p."""
+    n: int
+    mean: float
+    interval: tuple | None
+    p_for: float
+    p_against: float
+    method: str
+
+    @property
+    def p(self):
+        """Two-sided: of whatever the values say."""
+        return min(1.0, 2 * min(self.p_for, self.p_against))
+
+
+def moments(values):
+    """Mean and standard error; an error within rounding of 0 is 0."""
+    n = len(values)
+    mean = math.fsum(values) / n
+    error = math.sqrt(math.fsum((x - mean) ** 2 for x in values) / (n - 1) / n)
+    scale = max(abs(x) for x in values)
+    return mean, (0.0 if error <= 1e-12 * scale else error)
+
+
+def interval_of(values, confidence=0.95):
+    """Of the mean of values; None of fewer than two, or if one is not finite."""
+    if len(values) < 2 or not all(map(math.isfinite, values)):
+        return None
+    mean, error = moments(values)
+    half = t_quantile((1 + confidence) / 2, len(values) - 1) * error
+    return mean - half, mean + half
+
+
+def by_signs(values, n_for, n_against):
+    """Where t has no meaning; ties say nothing."""
+    n = n_for + n_against
+    finite = all(map(math.isfinite, values))
+    signed = {x for x in values if not math.isfinite(x)}
+    mean = (math.fsum(values) / len(values) if finite
+            else signed.pop() if len(signed) == 1 else math.nan)
+    return Evidence(len(values), mean, None, at_least(n_for, n) if n else 1.0,
+                    at_least(n_against, n) if n else 1.0, "signs")
+
+
+def no_evidence(values):
+    return Evidence(len(values), math.fsum(values) / len(values) if values else math.nan,
+                    None, 1.0, 1.0, "too few")
+
+
+def test_below(values, limit=0.0, confidence=0.95, yes_or_no=False):
+    """Is the mean below the limit?
+
+    By t; by signs where a value is infinite, all are equal, or each is but a
+    yes or no. NaN, the difference of two infinities, is a tie.
+    """
+    if len(values) < 2:
+        return no_evidence(values)
+    by_t = not yes_or_no and all(map(math.isfinite, values))
+    if by_t:
+        mean, error = moments(values)
+    if not by_t or error == 0:
+        return by_signs(values, sum(x < limit for x in values),
+                        sum(x > limit for x in values))
+    t, freedom = (mean - limit) / error, len(values) - 1
+    return Evidence(len(values), mean, interval_of(values, confidence),
+                    t_below(t, freedom), t_above(t, freedom), "t")
+
+
+def test_within(values, centre, margin, confidence=0.95):
+    """Is the mean within the margin of the centre? Two one-sided tests.
+
+    Evidence against: that the mean is beyond the margin, on either side. Where
+    there is no t, as in test_below.
+    """
+    if len(values) < 2:
+        return no_evidence(values)
+    finite = all(map(math.isfinite, values))
+    if finite:
+        mean, error = moments(values)
+    if not finite or error == 0:
+        return by_signs(values, sum(abs(x - centre) <= margin for x in values),
+                        sum(abs(x - centre) > margin for x in values))
+    freedom = len(values) - 1
+    lower, upper = centre - margin, centre + margin
+    return Evidence(len(values), mean, interval_of(values, confidence),
+                    max(t_above((mean - lower) / error, freedom),
+                        t_below((mean - upper) / error, freedom)),
+                    min(t_above((mean - upper) / error, freedom),
+                        t_below((mean - lower) / error, freedom)), "two t")
+
+
+def holm(p_values):
+    """Adjusted p, in the same order: Holm 1979, step down."""
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        adjusted[i] = largest
+    return adjusted
+
+
+def verdict(evidence, adjusted, alpha=0.05):
+    """What a claim is after the correction."""
+    if adjusted > alpha:
+        return "undecided"
+    return "replicated" if evidence.p_for < evidence.p_against else "refuted"
+
+
+def slope(pairs):
+    """Least squares, over the range of x: the change from its least to its largest."""
+    n = len(pairs)
+    x_mean, y_mean = (math.fsum(column) / n for column in zip(*pairs))
+    square = math.fsum((x - x_mean) ** 2 for x, _ in pairs)
+    span = max(x for x, _ in pairs) - min(x for x, _ in pairs)
+    return math.fsum((x - x_mean) * (y - y_mean) for x, y in pairs) / square * span

@@ -1,0 +1,86 @@
+"""What becomes of the claims: the numbers of each, its evidence, its verdict.
+
+For replicate.py. Numbers come as {model: {seed: measures}}; a run that is
+missing has no entry, and costs its claim the verdict.
+"""
+import math
+
+import inference
+from measures import LOGARITHMIC, YES_OR_NO
+from rules import names_of
+
+
+def value_of(claim, measures):
+    """A number, or None where the run has no such thing."""
+    x = measures.get(claim["measure"])
+    if x is not None and claim["measure"] in LOGARITHMIC:
+        return math.log(x) if x < math.inf else math.inf
+    return x
+
+
+def difference(a, b):
+    """NaN of two infinities: a tie that leaves no t."""
+    return a - b
+
+
+def numbers(claim, results, seeds):
+    """Of each seed one, where every run that it needs has one."""
+    found = []
+    for seed in seeds:
+        values = [value_of(claim, results[name][seed]) for name in names_of(claim)]
+        if any(x is None for x in values):
+            continue
+        if "over" in claim:
+            if all(map(math.isfinite, values)):
+                found.append(inference.slope(
+                    list(zip([x for x, _ in claim["over"]], values))))
+        elif "than" in claim:
+            found.append(difference(*values))
+        else:
+            found.append(values[0])
+    return found
+
+
+def evidence_of(claim, values, confidence):
+    limit = claim.get("value", 0.0)
+    if claim["expect"] == "near":
+        return inference.test_within(values, limit, claim["margin"], confidence)
+    evidence = inference.test_below(values, limit, confidence,
+                                    claim["measure"] in YES_OR_NO and "of" in claim)
+    if claim["expect"] == "above":
+        evidence.p_for, evidence.p_against = evidence.p_against, evidence.p_for
+    return evidence
+
+
+def judge_claim(rules, claim, results):
+    """Evidence, and why there can be no verdict ('' if there can)."""
+    seeds = rules.seeds["judged"]
+    missing = sum(seed not in results.get(name, {})
+                  for name in names_of(claim) for seed in seeds)
+    if missing:
+        return None, f"{missing} {'run is' if missing == 1 else 'runs are'} missing"
+    values = numbers(claim, results, seeds)
+    evidence = evidence_of(claim, values, rules.confidence)
+    if len(values) < rules.fewest:
+        return evidence, (f"{len(values)} of {len(seeds)} seeds have such a number, "
+                          f"{rules.fewest} are needed")
+    return evidence, ""
+
+
+def judge(rules, results):
+    """A row for each claim: the claim, evidence, p, adjusted, verdict, note."""
+    rows = []
+    for claim in rules.claims:
+        row = {"claim": claim, "evidence": None, "p": None, "adjusted": None, "note": ""}
+        if claim["expect"] == "untestable":
+            row |= {"verdict": "not testable here", "note": claim["why"]}
+        else:
+            row["evidence"], row["note"] = judge_claim(rules, claim, results)
+            row["p"] = 1.0 if row["note"] else row["evidence"].p
+        rows.append(row)
+    tested = [row for row in rows if row["p"] is not None]
+    for row, adjusted in zip(tested, inference.holm([row["p"] for row in tested])):
+        row["adjusted"] = adjusted
+        row["verdict"] = ("undecided" if row["note"] else
+                          inference.verdict(row["evidence"], adjusted, rules.alpha))
+    return rows

@@ -1,0 +1,157 @@
+"""What became of a run, as numbers by name: what entropy-scan says of its file.
+
+For replicate.py and thresholds.py. A value is a number, infinity where NaN has
+taken the loss (worse than any), or absent where the run has no such thing: no
+thresholds, no collapse. Bands are of the ceiling ln(T!)/T; "early" is the
+first half of the layers, "deep" the other.
+"""
+import json
+import math
+import os
+import subprocess
+
+import inference
+from runs import Refused
+
+YES_OR_NO = ("broke", "became NaN", "collapsed")
+LOGARITHMIC = ("perplexity",)
+ALL = (*YES_OR_NO, *LOGARITHMIC, "broke at", "collapse deeper than the middle",
+       "first NaN deeper than the middle", "overloaded", "low", "balanced",
+       "overloaded early minus deep", "low early minus deep", "entropy early",
+       "overloaded early", "distance", "alpha with depth", "beta with depth",
+       "largest slope", "slope early minus deep", "smallest threshold minus gamma",
+       "spread of thresholds", "thresholds at gamma", "thresholds below gamma",
+       "thresholds at their start")
+
+# Heads of the held-out data at the end; of the last record where all are finite
+# if NaN hides those. A whole record or none.
+HEADS = """SELECT layer, value FROM es_values('entropy', '{phase}')
+    WHERE step = (SELECT max(step) FROM (SELECT step
+        FROM es_values('entropy', '{phase}') GROUP BY step
+        HAVING sum(state <> 'value') = 0)) ORDER BY layer, head"""
+LAST = """SELECT layer, value FROM es_values('{series}', 'train') WHERE state = 'value'
+    AND step = (SELECT max(step) FROM es_values('{series}', 'train')
+                WHERE state = 'value') ORDER BY layer, head"""
+MEAN = """SELECT layer, avg(value) AS value FROM es_values('slope', 'train')
+    WHERE state = 'value' GROUP BY layer ORDER BY layer"""
+FIRST_NAN = """SELECT layer, value FROM es_values('nan_activations', 'train')
+    WHERE value > 0 AND step = (SELECT min(step)
+        FROM es_values('nan_activations', 'train') WHERE value > 0)"""
+
+
+def query(build, path, sql):
+    said = subprocess.run([os.path.join(build, "entropy-scan"), "sql", path, sql, "--json"],
+                          capture_output=True, text=True)
+    if said.returncode:
+        raise Refused(said.stderr.strip() or f"{path}: cannot be queried")
+    return [(row["layer"], row["value"]) for row in json.loads(said.stdout)]
+
+
+def summary(build, path):
+    said = subprocess.run([os.path.join(build, "entropy-scan"), path, "--json",
+                           "--max", "ceiling"], capture_output=True, text=True)
+    if said.returncode:
+        raise Refused(said.stderr.strip() or f"{path}: cannot be read")
+    return json.loads(said.stdout)["runs"][0]
+
+
+def mean(values):
+    return math.fsum(values) / len(values)
+
+
+def early_minus_deep(pairs, n_layer, value=lambda x: x):
+    early = [value(x) for layer, x in pairs if layer < n_layer / 2]
+    deep = [value(x) for layer, x in pairs if layer >= n_layer / 2]
+    return mean(early) - mean(deep)
+
+
+def of_heads(heads, n_layer, ceiling):
+    def high(x):
+        return x >= 0.75 * ceiling
+
+    def low(x):
+        return x < 0.25 * ceiling
+    found = {"overloaded": mean([high(x) for _, x in heads]),
+             "low": mean([low(x) for _, x in heads]),
+             "overloaded early minus deep": early_minus_deep(heads, n_layer, high),
+             "low early minus deep": early_minus_deep(heads, n_layer, low),
+             "entropy early": mean([x for layer, x in heads if layer < n_layer / 2]) / ceiling,
+             "overloaded early": mean([high(x) for layer, x in heads if layer < n_layer / 2])}
+    found["balanced"] = 1 - found["overloaded"] - found["low"]
+    return found
+
+
+def with_depth(pairs):
+    """Change from the first to the last of the layers, by least squares."""
+    return inference.slope(pairs) if len({layer for layer, _ in pairs}) > 1 else math.nan
+
+
+def of_flags(run):
+    """When and where a run broke: its first critical collapse or NaN."""
+    steps, middle = run["config"]["steps"], (run["n_layer"] - 1) / 2
+    nan = [f for f in run["flags"] if f["kind"] == "nan"]
+    collapse = [f for f in run["flags"]
+                if f["kind"] == "collapse" and f["severity"] == "critical"]
+    first = min((f["onset"] for f in nan + collapse), default=steps)
+    found = {"became NaN": float(bool(nan)), "collapsed": float(bool(collapse)),
+             "broke": float(bool(nan + collapse)), "broke at": first / steps}
+    layers = min(collapse, key=lambda f: f["onset"])["layers"] if collapse else []
+    if layers:
+        found["collapse deeper than the middle"] = (mean(layers) - middle) / run["n_layer"]
+    return found
+
+
+def measured(build, path):
+    """All that is known of a run."""
+    run = summary(build, path)
+    n_layer, found = run["n_layer"], of_flags(run)
+    nan = found["became NaN"] == 1
+    perplexity = run["eval_ppl"]
+    found["perplexity"] = math.inf if nan or perplexity is None else perplexity
+    heads = query(build, path, HEADS.format(phase="train" if nan else "eval"))
+    if heads:
+        found |= of_heads(heads, n_layer, run["ceiling"])
+    distance = query(build, path, HEADS.format(phase="eval").replace("'entropy'", "'distance'"))
+    if distance:
+        found["distance"] = mean([x for _, x in distance])
+    if nan:
+        layers = [layer for layer, _ in query(build, path, FIRST_NAN)]
+        if layers:
+            found["first NaN deeper than the middle"] = \
+                (min(layers) - (n_layer - 1) / 2) / n_layer
+    found |= of_parameters(build, path, run)
+    assert set(found) <= set(ALL), set(found) - set(ALL)
+    return {name: value for name, value in found.items() if not math.isnan(value)}
+
+
+def of_parameters(build, path, run):
+    """alpha, beta, slopes, thresholds, of the architectures that have them."""
+    arch, n_layer, found = run["arch"], run["n_layer"], {}
+    if "Sc" in arch:
+        for name in ("alpha", "beta"):
+            pairs = query(build, path, LAST.format(series=name))
+            if pairs:
+                found[f"{name} with depth"] = with_depth(pairs)
+    if "LR(layer" in arch or "LR(global" in arch:
+        pairs = query(build, path, LAST.format(series="slope"))
+        if pairs:
+            found["largest slope"] = max(abs(x) for _, x in pairs)
+    if "LR(layer" in arch:
+        pairs = query(build, path, MEAN)
+        if pairs:
+            found["slope early minus deep"] = early_minus_deep(pairs, n_layer)
+    if arch.startswith("EReg"):
+        thetas = [x for _, x in query(build, path, LAST.format(series="theta"))]
+        if thetas:
+            found |= of_thresholds(thetas, **{
+                key: run["config"][key] for key in ("gamma", "theta_init")})
+    return found
+
+
+def of_thresholds(thetas, gamma, theta_init):
+    """As shares of ln T, as gamma is; at it or where they began: to 0.001."""
+    return {"smallest threshold minus gamma": min(thetas) - gamma,
+            "spread of thresholds": math.sqrt(mean([(x - mean(thetas)) ** 2 for x in thetas])),
+            "thresholds at gamma": mean([abs(x - gamma) <= 0.001 for x in thetas]),
+            "thresholds below gamma": mean([x < gamma - 0.001 for x in thetas]),
+            "thresholds at their start": mean([abs(x - theta_init) <= 0.001 for x in thetas])}

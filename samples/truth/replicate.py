@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""The four papers' claims, trained again: `make replicate` calls it.
+
+    replicate.py [--quick] [--plan] [--report]
+
+--quick: a few small runs, minutes, no evidence; --plan: how many runs there are
+at least and at most; --report: trains nothing, and judges what is there. Runs
+that are done are kept, so that a replication that was killed goes on.
+
+    BUILD              where the programs lie (build)
+    REPLICATE_DIR      run files (BUILD/replicate, or BUILD/replicate-quick)
+    REPLICATE_RESULTS  truth.md, truth.json, truth-heads.png (samples/results; of
+                       --quick: REPLICATE_DIR/results)
+    REPLICATE_RULES    samples/truth/rules.toml
+    REPLICATE_DATA     a token file instead of the corpus of corpus.list (--quick only)
+    REPLICATE_JOBS     runs at a time, one thread each (2)
+    REPLICATE_NICE     (19)
+    REPLICATE_DIRTY=1  lets sources differ from the commit; the results say so
+"""
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import judge
+import report
+from edition import begin, corpus, sources, whole
+from measures import measured
+from rules import Rules, best_rate, next_rates
+from runs import Refused, Trainer
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BASELINES = ("SM+LN+G", "SM+LN+R", "SM+LN", "SM+G", "SM+R", "SM")
+
+
+class Replication:
+    def __init__(self, rules, trainer, build):
+        self.rules, self.trainer, self.build = rules, trainer, build
+        self.known = {}         # measures by the run's name
+
+    def measures(self, run):
+        if run.name not in self.known:
+            self.known[run.name] = measured(self.build, self.trainer.path(run, ".db"))
+        return self.known[run.name]
+
+    def tried(self, name):
+        """{rate: perplexities} of those rates of which every tuning run is done."""
+        found = {}
+        for rate in self.rules.rates["grid"]:
+            runs = [self.rules.run(name, rate, seed) for seed in self.rules.seeds["tuning"]]
+            if all(self.trainer.is_done(run) for run in runs):
+                found[rate] = [self.measures(run)["perplexity"] for run in runs]
+        return found
+
+    def own(self):
+        return [name for name, model in self.rules.models.items() if model["rate"] == "own"]
+
+    def tune(self, train):
+        """Each model's rate; those of which runs are missing have none."""
+        while True:
+            tried = {name: self.tried(name) for name in self.own()}
+            grid, start = self.rules.rates["grid"], self.rules.rates["start"]
+            wanted = {name: next_rates(tried[name], grid, start) for name in tried}
+            runs = [self.rules.run(name, rate, seed) for name, rates in wanted.items()
+                    for rate in rates for seed in self.rules.seeds["tuning"]]
+            if not runs or not train:
+                break
+            self.trainer.train_all(runs)
+        chosen = {name: best_rate(tried[name]) for name in tried if not wanted[name]}
+        self.tuning = tried
+        return {name: chosen[source] for name, model in self.rules.models.items()
+                if (source := name if model["rate"] == "own" else model["rate"]) in chosen}
+
+    def judged(self, rates):
+        return {name: {seed: self.rules.run(name, rate, seed)
+                       for seed in self.rules.seeds["judged"]}
+                for name, rate in rates.items()}
+
+    def results(self, runs):
+        return {name: {seed: self.measures(run) for seed, run in seeds.items()
+                       if self.trainer.is_done(run)} for name, seeds in runs.items()}
+
+    def hours(self):
+        """Of all runs, from the start of each to its end."""
+        total = 0.0
+        for name in self.known:
+            said = subprocess.run(
+                [os.path.join(self.build, "entropy-scan"), "sql",
+                 os.path.join(self.trainer.folder, name + ".db"),
+                 "SELECT julianday(ended_at) - julianday(started_at) AS days FROM run", "--json"],
+                capture_output=True, text=True, check=True).stdout
+            total += 24 * (json.loads(said)[0]["days"] or 0)
+        return total
+
+
+def plan(rules):
+    """The runs at the least and at the most that the search can take."""
+    n_own = sum(model["rate"] == "own" for model in rules.models.values())
+    judged = len(rules.seeds["judged"]) * len(rules.models)
+    n_tuning = len(rules.seeds["tuning"])
+    return (n_own * n_tuning * len(rules.rates["start"]) + judged,
+            n_own * n_tuning * len(rules.rates["grid"]) + judged)
+
+
+def draw(replication, runs, results):
+    """The baselines' heads, of the first judged seed that is done, by entropy-scan."""
+    paths = [replication.trainer.path(runs[name][min(results[name])], ".db")
+             for name in BASELINES if results.get(name)]
+    if paths:
+        subprocess.run([os.path.join(replication.build, "entropy-scan"), *paths, "-q",
+                        "--max", "ceiling", "--phase", "eval", "--for", "screen",
+                        f"--heatmap={os.path.join(replication.results_dir, 'truth-heads.png')}"],
+                       check=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="minutes, and no evidence")
+    parser.add_argument("--plan", action="store_true", help="say what would be trained")
+    parser.add_argument("--report", action="store_true", help="train nothing")
+    options = parser.parse_args()
+    build = os.path.abspath(os.environ.get("BUILD", "build"))
+    rules = Rules(os.environ.get("REPLICATE_RULES", os.path.join(HERE, "rules.toml")),
+                  options.quick)
+    if options.plan:
+        least, most = plan(rules)
+        print(f"{len(rules.models)} models, {len(rules.claims)} claims, {least} to {most} runs")
+        return
+    folder = os.environ.get("REPLICATE_DIR", os.path.join(
+        build, "replicate-quick" if options.quick else "replicate"))
+    results_dir = os.environ.get("REPLICATE_RESULTS", os.path.join(folder, "results")
+                                 if options.quick else os.path.join(HERE, "..", "results"))
+    os.makedirs(folder, exist_ok=True)
+    os.makedirs(results_dir, exist_ok=True)
+    given = os.environ.get("REPLICATE_DATA")
+    if given and not options.quick:
+        raise Refused("REPLICATE_DATA: the corpus is pinned, another is for --quick only")
+    edition = sources("REPLICATE", not options.quick)
+    data, edition["corpus"] = corpus(build, folder, rules.corpus["sha256"], given)
+    edition["rules"] = rules.sha256
+    begin(folder, "REPLICATE", edition, not options.quick)
+    trainer = Trainer(build, folder, data, whole("REPLICATE_JOBS", 2, 1, 1024),
+                      whole("REPLICATE_NICE", 19, 0, 19))
+    replication = Replication(rules, trainer, build)
+    replication.results_dir = results_dir
+    rates = replication.tune(not options.report)
+    runs = replication.judged(rates)
+    if not options.report:
+        trainer.train_all([run for seeds in runs.values() for run in seeds.values()])
+    results = replication.results(runs)
+    rows = judge.judge(rules, results)
+    if not options.report and \
+            sources("REPLICATE", not options.quick)["commit"] != edition["commit"]:
+        raise Refused("the commit has changed during the runs: go back to it, and --report")
+    edition |= {"n_runs": len(replication.known), "tuning": replication.tuning}
+    report.replace_file(os.path.join(results_dir, "truth.json"),
+                        report.as_json(rules, edition, rates, results, rows))
+    draw(replication, runs, results)
+    report.replace_file(os.path.join(results_dir, "truth.md"), report.markdown(
+        rules, edition, rates, results, rows, replication.hours()))
+    print(os.path.join(results_dir, "truth.md"), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda n, frame: sys.exit(128 + n))
+    try:
+        main()
+    except Refused as error:
+        sys.exit(f"replicate.py: {error}")
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"replicate.py: {error.cmd[0]}: exit code {error.returncode}")
+    except KeyboardInterrupt:
+        sys.exit(130)

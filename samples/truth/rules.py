@@ -1,0 +1,135 @@
+"""The rules of a replication, read and checked; rules.toml is the edition's.
+
+For replicate.py. What a claim says and what it does not say is found here,
+before anything is trained.
+"""
+import hashlib
+import math
+import re
+import tomllib
+
+import measures
+from runs import Refused, Run
+
+EXPECTED = ("below", "above", "near", "untestable")
+CLAIM_KEYS = {"text", "papers", "published", "measure", "of", "than", "over", "expect",
+              "value", "margin", "why"}
+
+
+class Rules:
+    """seeds, rates, options, models by name, claims; the file's SHA-256."""
+
+    def __init__(self, path, quick=False):
+        try:
+            with open(path, "rb") as file:
+                content = file.read()
+            table = tomllib.loads(content.decode())
+        except OSError as error:
+            raise Refused(f"{path}: {error.strerror}") from None
+        except ValueError as error:
+            raise Refused(f"{path}: {error}") from None
+        self.path, self.sha256, self.quick = path, hashlib.sha256(content).hexdigest(), quick
+        self.table = table
+        try:
+            self.take(table, table["quick"] if quick else {})
+        except KeyError as error:
+            raise Refused(f"{path}: no {error.args[0]}") from None
+        except (AttributeError, TypeError) as error:
+            raise Refused(f"{path}: a value of the wrong type: {error}") from None
+
+    def take(self, table, changed):
+        self.edition, self.alpha = table["edition"], table["alpha"]
+        self.confidence, self.corpus = table["confidence"], table["corpus"]
+        self.fewest = changed.get("fewest", table["fewest"])
+        self.seeds = {**table["seeds"], **changed.get("seeds", {})}
+        self.rates = {**table["rates"], **changed.get("rates", {})}
+        self.options = {**table["options"], **changed.get("options", {})}
+        self.changed_options = changed.get("options", {})
+        self.models = {}
+        for model in table["model"]:
+            if model["name"] in self.models:
+                raise Refused(f"{self.path}: model {model['name']}: there twice")
+            self.models[model["name"]] = {"arch": model["name"], "rate": "own",
+                                          "options": {}, **model}
+        self.claims = table["claim"]
+        self.check()
+        if "models" in changed:
+            self.models = {name: self.models[name] for name in changed["models"]}
+            self.claims = [claim for claim in self.claims
+                           if all(name in self.models for name in names_of(claim))]
+
+    def check(self):
+        both = set(self.seeds["tuning"]) & set(self.seeds["judged"])
+        if both:
+            raise Refused(f"{self.path}: seed {min(both)}: one that chooses a rate cannot "
+                          "be judged")
+        grid = self.rates["grid"]
+        if grid != sorted(set(grid)) or not set(self.rates["start"]) <= set(grid):
+            raise Refused(f"{self.path}: rates: a rising grid, and start of it")
+        for name, model in self.models.items():
+            source = model["rate"]
+            if source != "own" and self.models.get(source, {}).get("rate") != "own":
+                raise Refused(f"{self.path}: model {name}: its rate is that of {source}, "
+                              "which is no model with one of its own")
+        for claim in self.claims:
+            self.check_claim(claim)
+
+    def check_claim(self, claim):
+        def refuse(why):
+            raise Refused(f"{self.path}: claim '{claim.get('text', '?')}': {why}")
+        unknown = set(claim) - CLAIM_KEYS
+        if unknown:
+            refuse(f"{min(unknown)}: no such key")
+        for key in ("text", "papers", "published", "expect"):
+            if key not in claim:
+                refuse(f"no {key}")
+        if claim["expect"] not in EXPECTED:
+            refuse(f"expects '{claim['expect']}', not one of {', '.join(EXPECTED)}")
+        if claim["expect"] == "untestable":
+            if "why" not in claim:
+                refuse("no why")
+            return
+        if "measure" not in claim or ("of" in claim) == ("over" in claim):
+            refuse("needs a measure, and either `of` or `over`")
+        if claim["measure"] not in measures.ALL:
+            refuse(f"{claim['measure']}: no such measure")
+        if (claim["expect"] == "near") != (claim.get("margin", 0) > 0):
+            refuse("a margin above 0 goes with near")
+        for name in names_of(claim):
+            if name not in self.models:
+                refuse(f"{name}: no such model")
+
+    def run(self, name, rate, seed):
+        """The run of a model; its name says all three."""
+        model = self.models[name]
+        short = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")
+        options = {**self.options, **model["options"], **self.changed_options,
+                   "arch": model["arch"], "lr": rate, "seed": seed}
+        return Run(f"{short}-lr{rate:g}-s{seed}",
+                   {key: str(value).lower() if isinstance(value, bool) else value
+                    for key, value in options.items()})
+
+
+def names_of(claim):
+    """The models that a claim is about."""
+    return ([claim[key] for key in ("of", "than") if key in claim] +
+            [name for _, name in claim.get("over", [])])
+
+
+def best_rate(perplexities):
+    """{rate: perplexities of the tuning seeds}: the rate, by mean logarithm."""
+    return min(sorted(perplexities), key=lambda rate: math.fsum(
+        math.log(x) if x < math.inf else math.inf for x in perplexities[rate]))
+
+
+def next_rates(tried, grid, start):
+    """What is to be tried next of {rate: perplexities}; none when the best is inside."""
+    missing = [rate for rate in start if rate not in tried]
+    if missing:
+        return missing
+    best, rates = grid.index(best_rate(tried)), sorted(tried)
+    if grid[best] == rates[0] and best > 0:
+        return [grid[best - 1]]
+    if grid[best] == rates[-1] and best + 1 < len(grid):
+        return [grid[best + 1]]
+    return []

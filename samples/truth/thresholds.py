@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Where the thresholds of EReg stop: trains thresholds.toml, writes the page.
+
+    thresholds.py [--page]
+
+--page writes the page of the runs that are there. Runs that are done are kept.
+
+    BUILD               where the programs lie (build)
+    THRESHOLDS_DIR      run files (BUILD/thresholds)
+    THRESHOLDS_RESULTS  thresholds.md and its pictures (samples/results); the
+                        page ends with thresholds-remarks.md if that is there
+    THRESHOLDS_TABLE    samples/truth/thresholds.toml
+    THRESHOLDS_JOBS     runs at a time, one thread each (2)
+    THRESHOLDS_NICE     (19)
+    THRESHOLDS_DIRTY=1  lets sources differ from the commit; the page says so
+"""
+import argparse
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+
+import report
+from edition import HERE, begin, corpus, recorded, sources, whole
+from measures import measured
+from runs import Refused, Run, Trainer
+
+
+def planned(table):
+    """The runs of a table as thresholds.toml, by (reduction, gamma, seed)."""
+    return {(reduce, gamma, seed): Run(
+        f"{reduce}-gamma{gamma:.2f}-s{seed}",
+        {**table["options"], **table["reduce"][reduce], "ereg-reduce": reduce,
+         "gamma": gamma, "seed": seed})
+        for reduce in table["reduce"] for gamma in table["gamma"] for seed in table["seed"]}
+
+
+# --- the page ------------------------------------------------------------------
+
+def spread(values, form):
+    """Of all seeds, in their order."""
+    return ", ".join(form.format(x) for x in values)
+
+
+def rows(table, found):
+    for reduce in table["reduce"]:
+        for gamma in table["gamma"]:
+            seeds = [found[reduce, gamma, seed] for seed in table["seed"]]
+            yield (reduce, f"{gamma:.2f}",
+                   spread([m["smallest threshold minus gamma"] + gamma for m in seeds], "{:.3f}"),
+                   spread([100 * m["thresholds at gamma"] for m in seeds], "{:.0f} %"),
+                   spread([100 * m["thresholds below gamma"] for m in seeds], "{:.0f} %"),
+                   spread([100 * m["thresholds at their start"] for m in seeds], "{:.0f} %"),
+                   spread([m["spread of thresholds"] for m in seeds], "{:.3f}"),
+                   spread([m["perplexity"] for m in seeds], "{:.2f}"),
+                   spread([100 * m["overloaded"] for m in seeds], "{:.0f} %"))
+
+
+def counted(table, found, reduce):
+    """One line of what the runs of a reduction say of the boundary."""
+    keys = [key for key in found if key[0] == reduce]
+    at = [key for key in keys if abs(found[key]["smallest threshold minus gamma"]) <= 0.001]
+    below = [key for key in keys if found[key]["thresholds below gamma"] > 0]
+    gammas = ", ".join(f"{gamma:.2f} ({sum(key[1] == gamma for key in at)} of "
+                       f"{len(table['seed'])})" for gamma in table["gamma"]
+                       if any(key[1] == gamma for key in at))
+    return (f"- `--ereg-reduce {reduce}`: in {len(at)} of {len(keys)} runs the smallest threshold "
+            f"equals gamma to 0.001{f', at gamma {gammas}' if at else ''}; in {len(below)} some "
+            "threshold is below gamma by more than that.")
+
+
+def page(table, edition, found, example, figures):
+    options = table["options"]
+    lines = ["# Where the thresholds of EReg stop", ""]
+    if edition["dirty"]:
+        lines += ["**Of sources that are not those of the commit.**", ""]
+    lines += [
+        "A threshold theta is learnt for each head. The regulariser on tokens punishes a row of "
+        "entropy e where", "|e - theta ln T| > gamma ln T. A row of entropy 0, as the first of "
+        "every sequence is, does so exactly where", "theta > gamma: above gamma it draws the "
+        "threshold down, at or below gamma it is silent, and what is left draws it up.",
+        "A head that would go lower has to stop at gamma. The regulariser on the mean of a head "
+        "(`--ereg-reduce mean`)", "has no such row; there a threshold rests where the mean is "
+        "within gamma of it.", "",
+        "Made by `make thresholds` of [samples/truth/thresholds.toml](../truth/thresholds.toml):",
+        f"commit {edition['commit']}, SHA-256 of the table {edition['rules']},",
+        f"corpus samples/truth/corpus.list, SHA-256 {edition['corpus']}.",
+        f"{options['arch']}, L {options['n-layer']}, H {options['n-head']}, d {options['d-model']}, "
+        f"T {options['ctx']}, bytes; {options['steps']} steps of {options['batch']} sequences at "
+        f"{options['lr']:g}; {len(found)} runs.", ""]
+    lines += [counted(table, found, reduce) for reduce in table["reduce"]]
+    lines += ["", "Values of the seeds, in their order; thresholds as shares of ln T, at gamma or "
+              "where they began: to 0.001;", "spread: their standard deviation; overloaded: heads on held-out data above "
+              "three quarters of ln(T!)/T.", ""]
+    lines += report.table(["reduction", "gamma", "smallest threshold", "thresholds at gamma",
+                           "below it", "at their start", "spread", "perplexity", "overloaded"], rows(table, found))
+    first, last = list(table["reduce"])[0], list(table["reduce"])[-1]
+    lines += ["", f"Every head at the end, seed {table['seed'][0]}: `{first}` at three tolerances, "
+              f"at last `{last}` at the largest. Panels are titled by", "what differs; lambda "
+              "differs because the two forms sum over different numbers.", "",
+              "![Thresholds of every head at the end](thresholds-heads.png)", "",
+              f"The last layer over the steps, at the largest tolerance: on the left `{first}`, "
+              f"on the right `{last}`.", "",
+              "![Thresholds of the last layer over the steps](thresholds-steps.png)", "",
+              "One of the runs, and the pictures:", "", "```", *[" ".join(quoted(c))
+              for c in (example, *figures)], "```", ""]
+    return "\n".join(lines)
+
+
+def quoted(command):
+    return [f"'{word}'" if set(word) & set("() ") else word for word in command]
+
+
+def figures_of(table, runs):
+    """Commands of entropy-scan, in the folder of the runs."""
+    gammas, seed = table["gamma"], table["seed"][0]
+    last = str(table["options"]["n-layer"] - 1)
+    reductions = list(table["reduce"])
+
+    def file(reduce, gamma):
+        return runs[reduce, gamma, seed].name + ".db"
+    panels = [file(reductions[0], gamma) for gamma in (gammas[0], gammas[len(gammas) // 2],
+                                                       gammas[-1])]
+    ends = [file(reduce, gammas[-1]) for reduce in reductions]
+    return [["entropy-scan", *panels, ends[-1], "-q", "--figure", "thresholds", "-o",
+             "thresholds-heads.png"],
+            ["entropy-scan", *ends, "-q", "--curves=thresholds-steps.png", "--series", "theta",
+             "--heads", last]]
+
+
+def write_page(table, trainer, runs, edition, build, results):
+    missing = [run.name for run in runs.values() if not trainer.is_done(run)]
+    if missing:
+        raise Refused(f"{missing[0]}: is not done, as {len(missing)} of {len(runs)}: "
+                      "without --page it is trained")
+    found = {key: measured(build, trainer.path(run, ".db")) for key, run in runs.items()}
+    figures = figures_of(table, runs)
+    for command in figures:
+        words = [os.path.join(os.path.abspath(results), word.removeprefix("--curves="))
+                 if word.endswith(".png") else word for word in command]
+        words = ["--curves=" + word if old.startswith("--curves=") else word
+                 for old, word in zip(command, words)]
+        subprocess.run([os.path.join(build, words[0]), *words[1:]], check=True,
+                       cwd=trainer.folder)
+    run = runs[next(iter(reversed(runs)))]
+    example = ["entropy-train", *run.arguments(), "--data=corpus.tok", "--threads=1",
+               "-o", run.name + ".db"]
+    text = page(table, edition, found, example, figures)
+    remarks = os.path.join(results, "thresholds-remarks.md")
+    if os.path.exists(remarks):
+        with open(remarks, encoding="utf-8") as file:
+            text += "\n" + file.read()
+    path = os.path.join(results, "thresholds.md")
+    report.replace_file(path, text)
+    print(path, file=sys.stderr)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--page", action="store_true", help="train nothing")
+    options = parser.parse_args()
+    build = os.path.abspath(os.environ.get("BUILD", "build"))
+    folder = os.environ.get("THRESHOLDS_DIR", os.path.join(build, "thresholds"))
+    results = os.environ.get("THRESHOLDS_RESULTS", os.path.join(HERE, "..", "results"))
+    path = os.environ.get("THRESHOLDS_TABLE", os.path.join(HERE, "thresholds.toml"))
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+        table = tomllib.loads(content.decode())
+        runs = planned(table)
+        wanted = table["corpus"]["sha256"]
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}") from None
+    except KeyError as error:
+        raise Refused(f"{path}: no {error.args[0]}") from None
+    except ValueError as error:
+        raise Refused(f"{path}: {error}") from None
+    os.makedirs(folder, exist_ok=True)
+    os.makedirs(results, exist_ok=True)
+    data, checksum = corpus(build, folder, wanted)
+    mine = {"corpus": checksum, "rules": hashlib.sha256(content).hexdigest()}
+    if options.page:
+        edition = recorded(folder)
+        if edition is None or {key: edition[key] for key in mine} != mine:
+            raise Refused(f"{folder}: has no runs of this table and corpus: without --page "
+                          "they are trained")
+    else:
+        edition = {**sources("THRESHOLDS"), **mine}
+        begin(folder, "THRESHOLDS", edition)
+    trainer = Trainer(build, folder, data, whole("THRESHOLDS_JOBS", 2, 1, 1024),
+                      whole("THRESHOLDS_NICE", 19, 0, 19))
+    if not options.page:
+        trainer.train_all(list(runs.values()))
+    write_page(table, trainer, runs, edition, build, results)
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda n, frame: sys.exit(128 + n))
+    try:
+        main()
+    except Refused as error:
+        sys.exit(f"thresholds.py: {error}")
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"thresholds.py: {error.cmd[0]}: exit code {error.returncode}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# entropy-scan cost: tables, JSON and figures of runs and of architectures, and
+# what is refused.
+. tests/support/tap.sh
+plan_dir
+cp samples/runs/sm-ln-g.db samples/runs/sm.db "$dir"
+cd "$dir"
+
+# AERO, table 4: FLOPs, GB, minutes, savings.
+output 'an architecture has the published row' \
+    '^SM\+LN\+G +12 +768 +128 +14\.5 +7\.7 +25\.3 +25\.0-25\.7 +8\.31 ' "$scan" cost SM+LN+G
+output 'savings are against the first' '^SM\+LN\+R .* 2\.68x +1\.36x$' "$scan" cost SM+LN+G SM+LN+R
+output 'numbers are said to be modelled' "modelled from AERO's tables 4 to 7" "$scan" cost SM
+output 'the inventory is written as published' \
+    '^  SM: 144 x R\^128x128; LN: 24 x R\^128x768; G: 12 x R\^128x3072$' "$scan" cost SM+LN+G --inventory
+output 'sizes are the command line'\''s' '^SM\+R +5 +96 +7 ' \
+    "$scan" cost SM+R --n-layer 5 --d-model 96 --n-head 3 --ctx 7
+output 'a shape that was not published is said' '1 of 1 models are outside' "$scan" cost SM --d-model 48
+output 'PowerSoftmax is counted, and not modelled' \
+    '^PSM\(4\) +12 +768 +128 +14\.5 +7\.7 +- +- +- +- +- +-$' "$scan" cost 'PSM(4)'
+output 'and that is said' '^PSM\(4\): not modelled: no published' "$scan" cost 'PSM(4)'
+
+output 'a run has its shape and perplexity' '^sm-ln-g\.db +SM\+LN\+G +12 +48 +32 +8\.312 ' \
+    "$scan" cost sm-ln-g.db sm.db
+output 'an architecture beside runs has none' '^- +SM\+R +12 +768 +128 +- ' "$scan" cost sm.db SM+R
+output 'a size replaces the run'\''s' '^sm\.db +SM +12 +48 +256 ' "$scan" cost sm.db --ctx 256
+
+json() { "$scan" cost "$@" --json | python3 -c "import json, sys
+models = json.load(sys.stdin)['models']
+$program"; }
+program='
+gelu, relu, power = models
+assert gelu["inventory"][0] == {"kind": "SM", "n": 144, "rows": 128, "columns": 128}
+assert gelu["counts"]["GELU"] == 12 * 128 * 3072 and gelu["counts"]["ReLU"] == 0
+cost = gelu["communication_bytes"]
+assert cost["low"] < cost["modelled"] < cost["high"]
+assert abs(sum(cost["parts"].values()) / cost["modelled"] - 1) < 1e-12
+saving = relu["saving"]["communication"]["modelled"]
+assert abs(saving - cost["modelled"] / relu["communication_bytes"]["modelled"]) < 1e-12
+assert gelu["saving"]["latency"] == {"modelled": 1, "low": 1, "high": 1}
+assert gelu["eval_ppl"] is None and gelu["eval_ppl_state"] == "missing"
+assert power["unmodelled"].endswith("PowerSoftmax")
+assert power["latency_seconds"]["modelled"] is None
+assert power["latency_seconds"]["modelled_state"] == "missing"
+assert power["counts"]["softmax"] == 144 * 128 * 128'
+check '--json has counts, parts, intervals and states' json SM+LN+G SM+LN+R 'PSM(4)+LN+G'
+program='assert models[0]["counts"]["LayerNorm"] == 128 * 768 and models[0]["counts"]["linear"] == \
+    128 * 12 * (4 + 2) * 768, models'
+check 'the simplified block has two matrices and a last norm' json SM+ScFuFFN --simplified --final-norm on
+
+# A run that says no vocabulary, one without a shape, and one of another notation.
+printf '0.5,1\n1.5,2\n' >run.csv
+"$scan" import -q run.csv -o bare.db --arch SM --ctx 16 || exit 1
+"$scan" import -q run.csv -o other.db --arch LlamaForCausalLM --ctx 16 || exit 1
+exits 'a run without a width is reported' 3 'bare\.db: a cost needs the run.s d_model' "$scan" cost bare.db
+exits 'an architecture of another notation is reported' 3 'other\.db: a cost needs' "$scan" cost other.db
+exits 'others are shown' 4 'bare\.db: a cost needs' "$scan" cost bare.db SM
+exits 'what is neither is refused' 2 'SM\+X: neither a file nor an architecture' "$scan" cost SM+X
+exits 'a file that is no run is reported' 3 'run\.csv' "$scan" cost run.csv
+exits 'nothing is refused' 2 'takes run files or architectures' "$scan" cost
+exits 'heads that do not share the width are refused' 2 'd_model 100 is no multiple' \
+    "$scan" cost SM --d-model 100
+exits 'layers beyond the model are refused' 2 'names layers beyond its 3' "$scan" cost SM+ScFuFFNi4 --n-layer 3
+exits 'spans beyond the model are refused' 2 'names layers beyond its 12' "$scan" cost 'SM+G[0-12]'
+exits 'an option of figures needs one' 2 '--shares is for a --figure' "$scan" cost SM --shares
+exits 'an unknown figure is refused' 2 'flops, communication or latency' "$scan" cost SM --figure pie -o a.png
+exits 'a figure needs a format' 2 'end the name in \.png, \.svg or \.pdf' "$scan" cost SM --figure flops -o a
+exits 'a format may not contradict a name' 2 '--format pdf does not go with the name a\.png' "$scan" cost SM --figure flops -o a.png --format pdf
+exits 'a picture has a size that its format can have' 2 '--size: ' \
+    "$scan" cost SM --figure flops -o a.png --size 99999x99999
+exits 'no figure of what is not modelled' 3 'none of the models' "$scan" cost 'PSM(4)' --figure latency -o a.png
+exits 'no input is replaced' 2 'sm\.db' "$scan" cost sm.db -o sm.db
+check 'a failure leaves no file' test ! -e a.png
+
+# A layer of two heads, measured: softmax has 2 x 4 x 4 numbers.
+cat >layer.csv <<'END'
+# name: two parties
+# arch: SM+LN+G
+# n_layer: 1
+# n_head: 2
+# d_model: 6
+# ctx: 4
+# series: run bytes cost.softmax.bytes
+# series: run rounds cost.softmax.rounds
+# series: run seconds cost.softmax.seconds
+# series: run bytes cost.GELU.bytes
+# series: run bytes cost.scores.bytes
+# series: run bytes cost.FFN.bytes
+step,layer,head,cost.softmax.bytes,cost.softmax.rounds,cost.softmax.seconds,cost.GELU.bytes,cost.scores.bytes,cost.FFN.bytes
+4,,,3200000,7,1.5,NaN,1000000,2400000
+END
+"$scan" import -q layer.csv -o layer.db || exit 1
+output 'what was measured stands beside what is modelled' \
+    '^softmax +32 +3\.20 +100000 +7 +1\.500 +0\.05 +0\.05-0\.06$' "$scan" cost layer.db
+output 'of the run, by name' '^layer\.db: two parties: one layer, measured' "$scan" cost layer.db
+output 'products of shares have no modelled cost' '^scores +- +1\.00 +- +- +- +- +-$' "$scan" cost layer.db
+output 'a measurement that failed is missing' '^GELU +96 +- +- +- +- +0\.33 +0\.28-0\.38$' "$scan" cost layer.db
+output 'an FFN is charged for what goes in and out' '^FFN +240 +2\.40 +10000 ' "$scan" cost layer.db
+program='ffn, gelu, scores, softmax = models[0]["measured"]
+assert softmax["bytes"] == 3200000 and softmax["rounds"] == 7 and softmax["seconds"] == 1.5
+modelled = softmax["modelled_bytes"]
+assert 32 * 1700 < modelled["modelled"] < 32 * 1740 and modelled["low"] < modelled["modelled"] < modelled["high"]
+assert gelu["bytes"] is None and gelu["bytes_state"] == "missing"
+assert scores["numbers"] is None and scores["modelled_bytes"]["modelled"] is None
+assert ffn["numbers"] == 2 * 5 * 4 * 6 and ffn["seconds"] is None'
+check 'so has --json' json layer.db
+output 'the run file that is kept is shown' 'CHEETAH d=256 H=4 T=128: one layer, measured' "$scan" cost "$root/samples/results/private-inference.db"
+output 'others have nothing measured' '"measured":\[\]' "$scan" cost SM --json
+
+output 'polynomials have factors and levels' '^ *512 +11 +11 +11 +11 +12 +12 +12 +12$' "$scan" cost --polynomial
+output 'and errors of a GELU' '^ *63 +7 +4\.5e-11 +8\.5e-06 +0\.0044$' "$scan" cost --polynomial
+exits 'they are of no model' 2 'takes no model' "$scan" cost --polynomial SM
+
+says() { # NAME FILE REGEX...
+    local name=$1 file=$2 word
+    shift 2
+    for word; do
+        grep -qE -- "$word" "$file" || {
+            fail "$name" "no /$word/ in $file"
+            return
+        }
+    done
+    pass "$name"
+}
+"$scan" cost SM+LN+G SM+R 'PSM(4)' --figure communication -o bars.svg
+says 'bars have parts, intervals and what is unknown' bars.svg '25\.3±0\.3' '>GELU<' '>ReLU<' '>unknown<' \
+    'communication, modelled \(GB\)'
+"$scan" cost SM+R --figure latency --format svg >relu.svg
+says 'a figure goes to a pipe' relu.svg '>ReLU<'
+exits 'parts that no model has are left out' 1 '^$' grep LayerNorm relu.svg
+"$scan" cost SM+LN+G SM+ScFuFFN --figure flops --over ctx --shares -o lengths.svg
+says 'FLOPs go over context lengths' lengths.svg '>65%<' '>FFN<' '>8K<' 'L = 12, d = 768'
+"$scan" cost SM+LN+G --figure latency --over ctx -o lengths.svg
+says 'so does latency' lengths.svg 'latency, modelled \(minutes\)' '>8\.3<' 'at most ±12' 'outside of'
+# What SecretFlow's profile says of the second run of each operation.
+cat >profile.txt <<'END'
+operation softmax 0
+[info] [Profiling] SPU execution softmax completed, execution took 9.5s, total
+[info] Link details: total send bytes 900, recv bytes 700, send actions 80, recv actions 80
+operation softmax 1
+[info] [Profiling] SPU execution softmax completed, execution took 1.5e-01s, total
+[info] Link details: total send bytes 90, recv bytes 7, send actions 8, recv actions 6
+END
+output 'a measurement counts both parties of the second run' "^\{'softmax': \(97, 8, 0.15\)\}$" \
+    python3 -c 'import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+import measure
+print(measure.profile(open("profile.txt").read()))' "$root/samples/private-inference"
+finish

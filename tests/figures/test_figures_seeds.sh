@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# --group seed on the command line: which figures show seeds as one, what they
+# say of it, and what is refused.
+. tests/support/tap.sh
+plan_dir
+cd "$dir"
+
+# Two layers of three heads; the entropies and counts of a seed.
+seed() { # FILE SEED RATE ENTROPY COUNT
+    cat >run.csv <<END
+# arch: SM
+# n_layer: 2
+# n_head: 3
+# ctx: 8
+# seed: $2
+# config: {"lr":$3}
+# series: head nats entropy
+# series: layer - nan_activations
+# series: layer - slope
+# series: run nats loss
+step,layer,head,entropy,nan_activations,slope,loss
+END
+    local step layer head
+    for step in 0 10; do
+        for layer in 0 1; do
+            for head in 0 1 2; do echo "$step,$layer,$head,$4,,,"; done
+            echo "$step,$layer,,,$5,0.$5,"
+        done
+        echo "$step,,,,,,$4"
+    done >>run.csv
+    "$scan" import -q run.csv -o "$1" || exit 1
+}
+seed a.db 1 0.1 0.5 2
+seed b.db 2 0.1 1.0 6
+seed c.db 3 0.1 NaN 4
+seed d.db 1 0.2 0.25 1
+
+says() { # NAME FILE REGEX...
+    local name=$1 file=$2 word
+    shift 2
+    for word; do
+        grep -qE -- "$word" "$file" || {
+            fail "$name" "no /$word/ in $file"
+            return
+        }
+    done
+    pass "$name"
+}
+draw() { "$scan" a.db b.db c.db d.db --group seed -q --figure "$1" -o "$1.svg"; }
+
+draw heatmap
+says 'a heatmap has the mean of the finite seeds' heatmap.svg '>0\.75<' '>step 10, mean of 3 of 3 seeds, 1 NaN<' '>lr = 0\.1<' '>0\.25<'
+exits 'and not the seeds themselves' 1 '^$' grep -E '>0\.50<|>1\.00<' heatmap.svg
+draw nans
+says 'counts of NaN have mean and range' nans.svg '>lr = 0\.1 \(3 seeds\)<' '>activations, shaded: range of seeds<'
+draw slopes
+says 'so have slopes' slopes.svg '>lr = 0\.1 \(3 seeds\)<' 'shaded: range of seeds<'
+draw curves
+says 'curves say which seeds end in NaN' curves.svg '>lr = 0\.1 \(3 seeds, 1 NaN\)<' '>lr = 0\.2<'
+draw loss
+says 'so do losses' loss.svg '>lr = 0\.1 \(3 seeds, 1 NaN\)<' 'mean and range of seeds'
+"$scan" a.db b.db d.db --group seed -q --figure heatmap+curves -o page.svg
+says 'a page groups all of its figures' page.svg 'mean of 2 of 2 seeds<' '>lr = 0\.1 \(2 seeds\)<' '\(d\)'
+
+exits 'a figure that has no mean of seeds is refused' 2 '--group is for --figure heatmap, curves' \
+    "$scan" a.db b.db --group seed --figure bands -o x.svg
+exits 'beside others, too' 2 '--group: pareto has no mean of seeds' \
+    "$scan" a.db b.db --group seed --figure curves,pareto -o .
+exits 'and on a page' 2 '--group: bands has no mean of seeds' \
+    "$scan" a.db b.db --group seed --figure curves+bands -o x.svg
+exits 'there is no other key' 2 'none or seed' "$scan" a.db b.db --group lr --curves=x.svg
+exits 'heads and seeds are not shaded at once' 2 '--spread and --group exclude' \
+    "$scan" a.db b.db --group seed --spread range --curves=x.svg
+check 'a failure leaves no file' test ! -e x.svg
+finish

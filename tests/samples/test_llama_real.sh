@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# samples/llama with llama.cpp itself, where LLAMA_CPP=DIR has its sources, built: a
+# model with random weights, its attention by NumPy (llama_model.py). PYTHON has numpy
+# and gguf. PyPI has the sources, in vendor/llama.cpp of
+#     pip download --no-deps --no-binary :all: llama-cpp-python  # needs scikit-build-core
+# and ten minutes of one core build what is needed, in DIR:
+#     cmake -B b -DBUILD_SHARED_LIBS=ON -DLLAMA_BUILD_{TESTS,TOOLS,EXAMPLES,SERVER}=OFF \
+#         -DLLAMA_BUILD_COMMON=OFF && cmake --build b --target llama
+set -uo pipefail
+. tests/support/tap.sh
+plan_dir
+python=${PYTHON:-python3}
+absent() { skip 'llama.cpp itself' "$1"; finish; exit; }
+[ -e "${LLAMA_CPP-}/include/llama.h" ] || absent 'LLAMA_CPP=DIR names no llama.cpp'
+"$python" -c 'import gguf, numpy' 2>/dev/null ||
+    absent "$python: no gguf: pip install gguf"
+
+check 'it is compiled with the headers of llama.cpp' \
+    ${CC:-gcc} -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 -I. -I"$BUILD/include" \
+    ${SAN:+-fsanitize=$SAN -fno-sanitize-recover=all} -isystem "$LLAMA_CPP/include" \
+    -isystem "$LLAMA_CPP/ggml/include" \
+    samples/llama/{main,attention}.c -o "$dir/llama-entropy" -L"$LLAMA_CPP/b/bin" \
+    -lllama -lggml -lggml-base -L"$BUILD" -lentropyrecord -lm
+export LD_LIBRARY_PATH=$LLAMA_CPP/b/bin:$BUILD ENTROPY_RECORDER=$BUILD/entropy-recorder
+prompt='Once upon a time'
+check 'a model of random weights is written' sh -c \
+    '"$1" tests/samples/llama_model.py "$2/m.gguf" "$3" 3 >"$2/want.csv"' \
+    sh "$python" "$dir" "$prompt"
+check 'a prompt and three tokens are decoded' \
+    "$dir/llama-entropy" "$dir/m.gguf" "$dir/run.db" 3 "$prompt"
+"$BUILD/entropy-scan" export "$dir/run.db" -o "$dir/got.csv"
+same_text 'entropies and sinks are those of NumPy' '48 heads' "$("$python" -c '
+import csv, sys
+def rows(path):
+    with open(path) as file:
+        for row in csv.DictReader(line for line in file if line[0] != "#"):
+            place = row["step"], row["layer"], row["head"]
+            by_name = {name.split(":")[-1]: value for name, value in row.items()}
+            yield place, [float(by_name[name]) for name in ("entropy", "sink")]
+want, got = dict(rows(sys.argv[1])), dict(rows(sys.argv[2]))
+for place, values in want.items():
+    # keys of the cache are float16, and so are their products
+    if not all(abs(a - b) <= 5e-5 for a, b in zip(values, got[place], strict=True)):
+        print(*place, *values, "not", *got[place])
+print(len(got), "heads")' "$dir/want.csv" "$dir/got.csv")"
+finish

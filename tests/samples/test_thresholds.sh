@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# `make thresholds`, small: what it trains, and that the page says what the run
+# files have.
+. tests/support/tap.sh
+. tests/support/corpus.sh
+without_sanitizers 'it is Python; the programs have tests of their own'
+plan_dir
+export BUILD=$bin THRESHOLDS_DIR=$dir/runs THRESHOLDS_RESULTS=$dir/results PYTHONDONTWRITEBYTECODE=1
+export THRESHOLDS_TABLE=$dir/table.toml THRESHOLDS_DIRTY=1 THRESHOLDS_NICE=0
+mkdir "$dir/runs"
+write_source "$dir/src"
+"$corpus" -q -o "$dir/runs/corpus.tok" "$dir/src" || echo 'Bail out! no corpus'
+cat >"$THRESHOLDS_TABLE" <<END
+gamma = [0.1, 0.5]
+seed = [1]
+[corpus]
+sha256 = "$(sha256sum <"$dir/runs/corpus.tok" | cut -d' ' -f1)"
+[reduce]
+token = { lambda = 1e-2 }
+mean = { lambda = 1 }
+[options]
+arch = "EReg(SM(t)+ScFuFFN)"
+n-layer = 2
+n-head = 3
+d-model = 12
+ctx = 16
+batch = 4
+steps = 20
+lr = 1e-2
+record-every = 1
+eval-every = 20
+eval-batches = 2
+END
+thresholds() { samples/truth/thresholds.py "$@" >"$dir/said" 2>&1 || { cat "$dir/said"; return 1; }; }
+page=$dir/results/thresholds.md
+
+exits 'a page of no runs is refused' 1 'has no runs of this table' samples/truth/thresholds.py --page
+check 'runs' thresholds
+check 'every reduction with every tolerance' test "$(cd "$dir/runs" && echo *.db)" = \
+    'mean-gamma0.10-s1.db mean-gamma0.50-s1.db token-gamma0.10-s1.db token-gamma0.50-s1.db'
+smallest() { # FILE: its smallest threshold at the end, as the page writes it
+    "$scan" sql "$1" "SELECT printf('%.3f', min(value)) AS x FROM es_values('theta', 'train')
+        WHERE step = 19" --csv | tail -1
+}
+for run in token-0.10 token-0.50 mean-0.10 mean-0.50; do
+    check "the page has the smallest threshold of $run" grep -q \
+        "^| ${run%-*} | ${run#*-} | $(smallest "$dir/runs/${run/-/-gamma}-s1.db") |" "$page"
+done
+# They begin at 0.5, and so at this gamma; on means nothing moves them there.
+check 'those that began at gamma are at gamma' grep -qE \
+    '^\| mean \| 0.50 \| 0.500 \| 100 % \| 0 % \| 100 % \| 0.000 ' "$page"
+check 'and are counted' grep -q 'reduce mean`: in 1 of 2 runs .*gamma 0.50 (1 of 1)' "$page"
+for picture in heads steps; do
+    check "draws thresholds-$picture.png" test \
+        "$(head -c 4 "$dir/results/thresholds-$picture.png" | tail -c 3)" = PNG
+done
+stamps() { stat -c '%n %y' "$dir"/runs/*.db; }
+before=$(stamps)
+cp "$page" "$dir/first.md"
+echo '## Remarks' >"$dir/results/thresholds-remarks.md"
+check 'the page is made again' thresholds --page
+check 'with the remarks' cmp "$page" <(cat "$dir/first.md"; echo; echo '## Remarks')
+check 'and nothing is trained' test "$(stamps)" = "$before"
+rm "$dir/runs/mean-gamma0.10-s1.done"
+exits 'a page of runs of which one is missing is refused' 1 'mean-gamma0.10-s1: is not done' \
+    samples/truth/thresholds.py --page
+sed -i '/^gamma/d' "$THRESHOLDS_TABLE"
+exits 'a table without gamma is refused' 1 'table.toml: no gamma' samples/truth/thresholds.py
+finish

@@ -1,0 +1,77 @@
+/** Cases of es_qk_statistics with every option, at random, and what entropy.h
+ *  says of them, written down once more in plain double precision. */
+#ifndef TESTS_ENTROPY_CASES_H
+#define TESTS_ENTROPY_CASES_H
+
+#include "tests/support/entropy_helpers.h"
+
+enum {
+    OPTIONS_MOST_BATCH = 4,
+    OPTIONS_MOST_HEADS = 6,
+    OPTIONS_MOST_LENGTH = 400
+};
+
+/** From `low` to `high`; true with probability p. */
+int random_int(uint64_t *seed, int low, int high);
+bool random_chance(uint64_t *seed, double p);
+
+/** What a call reads, and its values as float32. */
+typedef struct case_numbers {
+    float *values;
+    uint16_t *halves; /* NULL for float32 */
+    size_t count;
+    es_entropy_input input;
+    size_t origin; /* where input.data points, among the values */
+} case_numbers;
+
+/** Puts a number there, rounded to the type that they have. */
+void set_case_number(case_numbers *numbers, size_t position, float value);
+
+/** Points input.data at number `origin`. */
+void set_case_origin(case_numbers *numbers, size_t origin);
+
+typedef struct options_case {
+    es_attention_shape shape;
+    case_numbers q, k;
+    unsigned char key_mask[OPTIONS_MOST_BATCH * OPTIONS_MOST_LENGTH];
+    unsigned char query_mask[OPTIONS_MOST_BATCH * OPTIONS_MOST_LENGTH];
+    int32_t key_lengths[OPTIONS_MOST_BATCH], query_offsets[OPTIONS_MOST_BATCH];
+    int32_t query_starts[OPTIONS_MOST_BATCH + 1];
+    int32_t key_starts[OPTIONS_MOST_BATCH + 1];
+    float *temperature; /* (H,T) */
+    float sink_logits[OPTIONS_MOST_HEADS];
+} options_case;
+
+/** Sizes, layout, types and options of the seed; `n_queries` and `width` are
+ * the seed's where they are 0. */
+options_case *new_options_case(uint64_t seed, int n_queries, int width);
+void free_options_case(options_case *c);
+
+enum {
+    OPTION_ENTROPY,
+    OPTION_LSE,
+    OPTION_MAX_LOGIT,
+    OPTION_SINK,
+    OPTION_MISSING,
+    OPTION_DISTANCE,
+    OPTION_TOP,
+    N_OPTION_FLOATS
+};
+
+/** Every output of a call. */
+typedef struct options_outputs {
+    es_rows rows;
+    float *floats[N_OPTION_FLOATS];
+    int32_t *nonfinite;
+    es_heads heads;
+    float means[8][OPTIONS_MOST_HEADS];
+    int64_t counts[3][OPTIONS_MOST_HEADS];
+} options_outputs;
+
+options_outputs *new_options_outputs(const es_attention_shape *shape);
+void free_options_outputs(options_outputs *out);
+
+/** Fails the test where a row or head is not what the definition says. */
+void check_options_case(const options_case *c, const options_outputs *got);
+
+#endif

@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""Makes the reference cases of tests/trainer/cases, which entropy-train verify
+reads: one training step each, by PyTorch in float64 with its own gradients,
+written from hooks/trainer/model/README.md and none of the program's code.
+
+    make_cases.py FOLDER      (needs torch and numpy; the same numbers each time)
+
+Inputs are rounded to float32 before the computation. Of PowerSoftmax a case
+says "renormalised": its entropies are those of weights that sum to one."""
+import json
+import math
+import pathlib
+import sys
+
+import numpy as np
+import torch
+
+torch.set_default_dtype(torch.float64)
+
+CASES = {
+    # temperatures as published, far below 1: no row is one weight of 1
+    "t01_sm_t_cold": {"arch": "SM(t)+LN+G", "t": (2e-5, 2e-2), "small_qk": 0.03},
+    "t02_ereg_sm_t": {"arch": "EReg(SM(t)+ScFuFFN)", "t": (5e-3, 5e-2),
+                      "small_qk": 0.15, "ctx": 7, "n_head": 2},
+    # weights that sum to less than one, and the regulariser on top of them
+    "t03_psm4_ln_g": {"arch": "PSM(4,1e-2)+LN+G"},
+    "t04_ereg_psm2": {"arch": "EReg(PSM(2,0.2)+R)", "n_head": 2, "ctx": 9},
+    # FFNs that differ from layer to layer
+    "n01_sm_ln_g_r": {"arch": "SM+LN+G[0]+R[2]", "n_layer": 3},
+    "n02_sm_scfuffne1": {"arch": "SM+ScFuFFNe1", "n_layer": 3, "n_head": 2},
+    # a gate on the heads' outputs
+    "g01_sm_gate_ln_g": {"arch": "SM(gate)+LN+G"},
+    "g02_ereg_sm_t_gate": {"arch": "EReg(SM(t,gate)+ScFFN)", "t": (2e-2, 2e-1),
+                           "small_qk": 0.15, "n_layer": 3, "ctx": 7, "n_head": 2},
+}
+DEFAULTS = {"family": "gpt2", "n_layer": 2, "n_head": 3, "d_model": 12, "ctx": 6,
+            "vocab": 11, "batch": 2, "mlp_mult": 2, "bias": "all",
+            "final_norm": "auto", "gamma": 0.05, "lambda": 1e-3,
+            "ereg_reduce": "token"}
+
+
+def read_arch(text):
+    """What the notation says, of the parts that the cases use."""
+    arch = {"ereg": text.startswith("EReg("), "acts": {}, "ffn": "two",
+            "ln": False, "first": 0, "last": 0, "power": 0, "eps": 1e-3}
+    body = text[5:-1] if arch["ereg"] else text
+    attention, *parts = body.split("+")
+    options = attention[3:-1].split(",") if attention.startswith("SM(") else []
+    arch["t"], arch["gate"] = "t" in options, "gate" in options
+    if attention.startswith("PSM("):
+        numbers = attention[4:-1].split(",")
+        arch["power"] = int(numbers[0])
+        arch["eps"] = float(numbers[1]) if len(numbers) > 1 else 1e-3
+    for part in parts:
+        name, _, layers = part.rstrip("]").partition("[")
+        if name == "LN":
+            arch["ln"] = True
+        elif name == "ScFFN":
+            arch["ffn"] = "scaled"
+        elif name.startswith("ScFuFFN"):
+            arch["ffn"] = "fused"
+            if name[7:8] in ("e", "i"):
+                arch["first" if name[7] == "e" else "last"] = int(name[8:])
+        else:
+            first, _, last = layers.partition("-")
+            span = range(int(first), int(last or first) + 1) if layers else range(99)
+            arch["acts"].update(dict.fromkeys(span, name))
+    return arch
+
+
+def activate(x, name):
+    if name == "G":
+        return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
+    return torch.relu(x) if name == "R" else x
+
+
+class Model:
+    """Parameters in the order and with the names of the program."""
+
+    def __init__(self, case, seed):
+        self.case, self.arch = case, read_arch(case["arch"])
+        self.generator = torch.Generator().manual_seed(seed)
+        self.values = {}
+        L, H, T = case["n_layer"], case["n_head"], case["ctx"]
+        d, m = case["d_model"], case["mlp_mult"] * case["d_model"]
+        self.draw("wte", (case["vocab"], d))
+        self.draw("wpe", (T, d))
+        for l in range(L):
+            at = f"h.{l}."
+            has_ffn = self.arch["first"] <= l < L - self.arch["last"]
+            if self.arch["ln"]:
+                self.norm(at + "ln_1", d)
+                if has_ffn:
+                    self.norm(at + "ln_2", d)
+            self.linear(at + "attn.c_attn", d, 3 * d)
+            self.linear(at + "attn.c_proj", d, d)
+            if self.arch["gate"]:
+                self.draw(at + "attn.c_gate.weight", (d, d), 2 * d ** -0.5)
+            if self.arch["t"]:
+                low, high = case["t"]
+                u = torch.rand((H, T), generator=self.generator)
+                self.keep(at + "attn.t", low * (high / low) ** u)
+            if self.arch["ereg"]:
+                self.keep(at + "attn.theta",
+                          0.2 + 0.6 * torch.rand(H, generator=self.generator))
+            if not has_ffn:
+                continue
+            if self.arch["ffn"] == "fused":
+                self.draw(at + "mlp.w.weight", (d, d), d ** -0.5)
+            else:
+                self.linear(at + "mlp.c_fc", d, m)
+                self.linear(at + "mlp.c_proj", m, d)
+            if self.arch["ffn"] != "two":
+                for name in ("alpha", "beta"):
+                    self.keep(at + "mlp." + name,
+                              1 + 0.3 * torch.randn(1, generator=self.generator))
+        if self.arch["ln"]:
+            self.norm("ln_f", d)
+
+    def keep(self, name, x):
+        x = x.to(torch.float32).to(torch.float64)
+        self.values[name] = x.requires_grad_()
+
+    def draw(self, name, shape, scale=1.0):
+        self.keep(name, scale * torch.randn(shape, generator=self.generator))
+
+    def norm(self, name, d):
+        self.keep(name + ".weight", 1 + 0.3 * torch.randn(d, generator=self.generator))
+        self.draw(name + ".bias", d, 0.1)
+
+    def linear(self, name, n_in, n_out):
+        scale = n_in ** -0.5
+        if name.endswith("c_attn"):
+            scale *= self.case.get("small_qk", 1)
+        self.draw(name + ".weight", (n_in, n_out), scale)
+        self.draw(name + ".bias", n_out, 0.1 * self.case.get("small_qk", 1))
+
+    # --- forward
+
+    def normed(self, x, name):
+        if name + ".weight" not in self.values:
+            return x
+        mean = x.mean(-1, keepdim=True)
+        var = ((x - mean) ** 2).mean(-1, keepdim=True)
+        return ((x - mean) / torch.sqrt(var + 1e-5) * self.values[name + ".weight"]
+                + self.values[name + ".bias"])
+
+    def product(self, x, name):
+        return x @ self.values[name + ".weight"] + self.values[name + ".bias"]
+
+    def weigh(self, s, seen):
+        """Weights, and those that sum to one, of scores (B,H,T,S)."""
+        if not self.arch["power"]:
+            a = torch.softmax(s.masked_fill(~seen, -math.inf), -1)
+            return a, a
+        s = s * seen
+        c = s.abs().amax(-1, keepdim=True).detach() + 1e-6
+        x = (s / c) ** self.arch["power"]
+        total = x.sum(-1, keepdim=True)
+        return x / (self.arch["eps"] + total), x / total
+
+    def attend(self, u, l):
+        case = self.case
+        B, T, H, d = case["batch"], case["ctx"], case["n_head"], case["d_model"]
+        qkv = self.product(u, f"h.{l}.attn.c_attn").view(B, T, 3, H, d // H)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        s = q @ k.transpose(-1, -2) / math.sqrt(d // H)
+        if self.arch["t"]:
+            s = s / self.values[f"h.{l}.attn.t"][None, :, :, None]
+        seen = torch.ones(T, T, dtype=torch.bool).tril()
+        a, whole = self.weigh(s, seen)
+        # 0 ln 0 = 0, and no gradient
+        entropy = -(whole * torch.log(torch.where(whole > 0, whole, 1.0))).sum(-1)
+        size = s.abs() if self.arch["power"] else s
+        self.rows["row_entropy"].append(entropy)
+        self.rows["row_max_logit"].append(size.masked_fill(~seen, -math.inf).amax(-1))
+        self.rows["row_top"].append(a.amax(-1))
+        if self.arch["power"]:
+            self.rows["row_missing"].append(1 - a.sum(-1))
+        heads = (a @ v).transpose(1, 2).reshape(B, T, d)
+        if self.arch["gate"]:
+            heads = heads * torch.sigmoid(
+                u @ self.values[f"h.{l}.attn.c_gate.weight"])
+        return self.product(heads, f"h.{l}.attn.c_proj")
+
+    def feed(self, u, l):
+        at = f"h.{l}.mlp."
+        if self.arch["ffn"] == "fused":
+            return u @ self.values[at + "w.weight"]
+        inner = self.product(u, at + "c_fc")
+        return self.product(activate(inner, self.arch["acts"].get(l, "")),
+                            at + "c_proj")
+
+    def penalty(self, entropy, l):
+        case = self.case
+        largest = math.log(case["ctx"])
+        theta = self.values[f"h.{l}.attn.theta"] * largest
+        if case["ereg_reduce"] == "mean":
+            off = entropy.mean((0, 2)) - theta
+        else:
+            off = entropy - theta[None, :, None]
+        return ((off.abs() > case["gamma"] * largest) * off ** 2).sum() / (
+            case["n_layer"] * case["n_head"])
+
+    def run(self, tokens, targets):
+        self.rows = {name: [] for name in
+                     ("row_entropy", "row_max_logit", "row_top", "row_missing")}
+        x = self.values["wte"][tokens] + self.values["wpe"][None]
+        ereg = torch.zeros(())
+        for l in range(self.case["n_layer"]):
+            x = x + self.attend(self.normed(x, f"h.{l}.ln_1"), l)
+            if self.arch["ereg"]:
+                ereg = ereg + self.penalty(self.rows["row_entropy"][-1], l)
+            if not self.arch["first"] <= l < self.case["n_layer"] - self.arch["last"]:
+                continue
+            f = self.feed(self.normed(x, f"h.{l}.ln_2"), l)
+            if self.arch["ffn"] == "two":
+                x = x + f
+            else:
+                x = (self.values[f"h.{l}.mlp.beta"] * x
+                     + f / self.values[f"h.{l}.mlp.alpha"])
+        logits = self.normed(x, "ln_f") @ self.values["wte"].T
+        ce = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), targets.flatten())
+        return logits, ce, ereg
+
+
+def write(folder, name, array, dtype=np.float32):
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(array, torch.Tensor):
+        array = array.detach().numpy()
+    np.save(folder / f"{name}.npy", np.ascontiguousarray(array, dtype=dtype))
+
+
+def make(folder, name, wanted, seed):
+    case = DEFAULTS | wanted
+    model = Model(case, seed)
+    shape = (case["batch"], case["ctx"])
+    tokens, targets = (torch.randint(case["vocab"], shape, generator=model.generator)
+                       for _ in range(2))
+    logits, ce, ereg = model.run(tokens, targets)
+    loss = ce + case["lambda"] * ereg
+    loss.backward()
+    to = folder / name
+    to.mkdir(parents=True, exist_ok=True)
+    about = {key: case[key] for key in ("arch", *DEFAULTS)} | {"note": ""}
+    if model.arch["power"]:
+        about["renormalised"] = True
+    (to / "case.json").write_text(json.dumps(about, indent=1) + "\n")
+    write(to, "tokens", tokens, np.int32)
+    write(to, "targets", targets, np.int32)
+    for parameter, value in model.values.items():
+        write(to / "params", parameter, value)
+        write(to / "grads", parameter, value.grad)
+    for number, value in (("ce", ce), ("ereg", ereg), ("loss", loss)):
+        write(to / "out", number, value.reshape(1), np.float64)
+    write(to / "out", "logits", logits)
+    for statistic, rows in model.rows.items():
+        if rows:
+            write(to / "out", statistic, torch.stack(rows))
+    heads = torch.stack(model.rows["row_entropy"]).mean((1, 3))
+    write(to / "out", "entropy", heads)
+    write(to / "out", "nonfinite", torch.zeros_like(heads), np.int32)
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: make_cases.py FOLDER")
+    for seed, (name, wanted) in enumerate(CASES.items()):
+        make(pathlib.Path(sys.argv[1]), name, wanted, seed)
+
+
+if __name__ == "__main__":
+    main()

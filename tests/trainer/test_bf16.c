@@ -1,0 +1,290 @@
+/* --precision bf16 on the CPU: numbers as they are kept, operations over them,
+ * reference cases, and what comes of a training. */
+#include "hooks/trainer/cpu/activations.h"
+#include "hooks/trainer/start.h"
+#include "hooks/trainer/verify.h"
+#include "tests/support/arrays.h"
+#include "tests/support/reference_case.h"
+#include "tests/support/reference_ops.h"
+#include "tests/support/small_model.h"
+#include "tests/support/test.h"
+#include "tests/support/training.h"
+#include "tests/support/variants.h"
+
+AUTO_OF(es_checkpoint, es_checkpoint_close)
+
+static const es_ops *const ops = &es_cpu_bf16_ops;
+
+/* --- numbers -------------------------------------------------------------- */
+
+static float from_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* The nearest number of 8 bits of fraction, the even one of two, in double. */
+static double nearest(float x)
+{
+    int exponent;
+    frexp((double)x, &exponent);
+    const double step = ldexp(1, (exponent < -125 ? -125 : exponent) - 8);
+    const double y = rint((double)x / step) * step;
+    return fabs(y) >= 0x1p128 ? copysign((double)INFINITY, y) : y;
+}
+
+static void expect_rounded(const es_cpu_kernels *kernels, const float *x,
+                           size_t n)
+{
+    es_bfloat halves[64];
+    float got[64];
+    assert_true(n + 1 <= 64);
+    halves[n] = 0x1234;
+    got[n] = 5;
+    kernels->narrow(halves, x, n);
+    (kernels->widen)(got, halves, n); /* no macro of arrays.h */
+    assert_int_equal(halves[n], 0x1234);
+    assert_true(got[n] == 5);
+    for (size_t i = 0; i < n; i++) {
+        const double want = nearest(x[i]);
+        const bool same = isnan(x[i]) ? isnan(got[i])
+                                      : (double)got[i] == want &&
+                                            signbit(got[i]) == signbit(x[i]);
+        if (!same)
+            fail_msg("%s: %a becomes %a, not %a", kernels->name, (double)x[i],
+                     (double)got[i], want);
+        assert_int_equal(halves[i], es_bfloat_round(x[i]));
+    }
+}
+
+/* Of every exponent, with fractions at and beside the middle of two numbers;
+ * NaN whose upper half alone would be an infinity; subnormal ones. */
+TEST(every_number_becomes_the_nearest)
+{
+    static const uint32_t fractions[] = {
+        0,       1,       0x7fff,  0x8000,   0x8001,   0xffff,  0x10000,
+        0x17fff, 0x18000, 0x18001, 0x7f7fff, 0x7f8000, 0x7fffff};
+    enum { N = sizeof fractions / sizeof *fractions };
+    EACH_VARIANT(kernels)
+    for (uint32_t exponent = 0; exponent < 256; exponent++) {
+        float x[2 * N];
+        for (uint32_t i = 0; i < 2 * N; i++)
+            x[i] = from_bits(i / N << 31 | exponent << 23 | fractions[i % N]);
+        expect_rounded(*kernels, x, 2 * N);
+    }
+}
+
+TEST(every_length_is_rounded_and_nothing_beyond_it)
+{
+    float x[60];
+    uint64_t seed = 3;
+    es_test_fill(x, 60, 100, &seed);
+    EACH_VARIANT(kernels)
+    for (size_t n = 0; n < 60; n++)
+        expect_rounded(*kernels, x, n);
+}
+
+/* --- operations ----------------------------------------------------------- */
+
+/* Logits that are bf16 numbers, as both. */
+static es_bfloat *draw_logits(double *wide, size_t n)
+{
+    float *values = es_test_array(n, 6);
+    es_bfloat *out = (es_bfloat *)(void *)es_test_array(n, 1);
+    es_cpu_kernels_plain.narrow(out, values, n);
+    for (size_t i = 0; i < n; i++)
+        wide[i] = (double)es_bfloat_read(out[i]);
+    return out;
+}
+
+static double log_sum(const double *x, int n)
+{
+    double sum = 0;
+    for (int j = 0; j < n; j++)
+        sum += exp(x[j]);
+    return log(sum);
+}
+
+/* Rows longer than what a thread has in hand at a time, targets in each part
+ * and at their borders. */
+TEST(the_loss_of_a_large_vocabulary_is_whole)
+{
+    enum { ROWS = 6, VOCAB = 2 * ES_CPU_LEAST_PANEL + 501 };
+    const int32_t targets[ROWS] = {0,
+                                   ES_CPU_LEAST_PANEL - 1,
+                                   ES_CPU_LEAST_PANEL,
+                                   2 * ES_CPU_LEAST_PANEL,
+                                   VOCAB - 1,
+                                   77};
+    const es_extents largest = {ROWS, 16, 4, 1, 16};
+    double *logits = es_test_doubles((size_t)ROWS * VOCAB);
+    es_bfloat *halves = draw_logits(logits, (size_t)ROWS * VOCAB);
+    float loss[ROWS], lse[ROWS];
+    es_backend *cpu;
+    es_assert_ok(ops->open(&cpu, 2));
+    es_assert_ok(ops->prepare(cpu, &largest));
+    ops->cross_entropy(cpu, mem(loss), mem(lse), mem(halves),
+                       mem((void *)targets), ROWS, VOCAB, VOCAB);
+    ops->cross_entropy_backward(cpu, mem(halves), mem(lse),
+                                mem((void *)targets), 3, NULL, ROWS, VOCAB,
+                                VOCAB);
+    for (int i = 0; i < ROWS; i++) {
+        const double *row = logits + (size_t)i * VOCAB;
+        const double want = log_sum(row, VOCAB);
+        assert_true(near((double)lse[i], want, 1e-5));
+        assert_true(near((double)loss[i], want - row[targets[i]], 1e-5));
+        for (int j = 0; j < VOCAB; j++) {
+            const double slope = 3 * (exp(row[j] - want) - (j == targets[i]));
+            const double got =
+                (double)es_bfloat_read(halves[(size_t)i * VOCAB + (size_t)j]);
+            assert_true(near(got, slope, 0x1p-8 * fabs(slope) + 1e-9));
+        }
+    }
+    ops->close(cpu);
+    es_test_release();
+}
+
+/* --- models --------------------------------------------------------------- */
+
+static void verify_on_threads(const char *dir)
+{
+    for (int n_threads = 1; n_threads <= 3; n_threads += 2) {
+        es_verify_counts counts;
+        FILE *out = tmpfile();
+        assert_non_null(out);
+        es_assert_ok(es_verify(out, &dir, 1, ops, ES_BF16, n_threads, &counts));
+        char terms[128];
+        rewind(out);
+        assert_non_null(fgets(terms, sizeof terms, out));
+        assert_non_null(
+            strstr(terms, "cpu, bf16: an array passes within 0.25"));
+        fclose(out);
+        if (counts.passed != 1)
+            fail_msg("%s on %d threads", dir, n_threads);
+    }
+}
+
+TEST(every_reference_case_passes)
+{
+    assert_true(es_ref_each_case(verify_on_threads) >= 28);
+}
+
+/* A model of some sizes, with weights that make scores of 1 and more. */
+static es_model *open_model(const char *arch, const es_ops *on, int n_threads)
+{
+    es_model_config config = es_small_config(arch);
+    es_model *model;
+    es_assert_ok(es_model_new(&model, &config, on, n_threads));
+    return model;
+}
+
+TEST(logits_are_bf16_and_near_those_of_fp32)
+{
+    es_model *models[2] = {open_model("SM+LN+G", ops, 2),
+                           open_model("SM+LN+G", &es_cpu_ops, 2)};
+    int32_t tokens[10], targets[10];
+    es_losses losses;
+    float kept[2][110];
+    for (int i = 0; i < 10; i++) {
+        tokens[i] = i * 7 % 11;
+        targets[i] = i * 3 % 11;
+    }
+    for (int i = 0; i < 2; i++) {
+        es_assert_ok(
+            es_model_forward(models[i], &losses, tokens, targets, false, true));
+        memcpy(kept[i], es_model_logits(models[i]), sizeof kept[i]);
+        es_model_free(models[i]);
+    }
+    int n_other = 0;
+    for (int i = 0; i < 110; i++) {
+        const float want = kept[1][i];
+        assert_true(kept[0][i] == es_bfloat_read(es_bfloat_round(kept[0][i])));
+        assert_true(near((double)kept[0][i], (double)want, 0.05));
+        n_other += want != kept[0][i];
+    }
+    assert_true(n_other > 50); /* fp32 has more digits */
+}
+
+TEST(fp16_is_not_emulated_in_bf16)
+{
+    es_model_config config = es_small_config("SM+LN+G");
+    es_model *model;
+    config.emulate = ES_EMULATE_FP16;
+    es_assert_status(ES_EUSAGE, "--emulate fp16",
+                     es_model_new(&model, &config, ops, 1));
+    assert_non_null(strstr(es_message(), "--precision fp32"));
+}
+
+/* --- training ------------------------------------------------------------- */
+
+static es_train_result train(training_seen *seen, es_precision precision,
+                             uint64_t seed)
+{
+    es_settings settings = training_small();
+    settings.precision = precision;
+    settings.model.seed = seed;
+    settings.train.steps = 120;
+    settings.train.lr = 1e-2;
+    *seen = (training_seen){0};
+    return training_run(seen, &settings);
+}
+
+/* What bf16 changes is less than what another seed does. */
+TEST(trains_like_fp32)
+{
+    enum { N = 3 };
+    static training_seen full, half;
+    double want[N], got[N], low = (double)INFINITY, high = 0;
+    for (int i = 0; i < N; i++) {
+        want[i] = train(&full, ES_FP32, (uint64_t)i + 7).eval.ce;
+        got[i] = train(&half, ES_BF16, (uint64_t)i + 7).eval.ce;
+        assert_true(full.ce[119] < 0.75 * full.ce[0]); /* it learns */
+        assert_true(got[i] != want[i]);
+        low = want[i] < low ? want[i] : low;
+        high = want[i] > high ? want[i] : high;
+    }
+    for (int i = 0; i < N; i++)
+        if (!(fabs(got[i] - want[i]) < high - low))
+            fail_msg("seed %d: %g in bf16, %g in fp32, seeds span %g", i,
+                     got[i], want[i], high - low);
+}
+
+TEST(a_run_says_its_precision)
+{
+    static training_seen seen;
+    es_settings settings = training_small();
+    settings.precision = ES_BF16;
+    training_record(&seen, settings);
+    const es_run_info info = training_info();
+    assert_non_null(strstr(info.config, "\"precision\":\"bf16\""));
+    assert_non_null(strstr(info.config, "\"backend\":\"cpu\""));
+}
+
+TEST(a_resumed_training_has_the_same_bits)
+{
+    static training_seen whole, part;
+    es_settings settings = training_small();
+    settings.precision = ES_BF16;
+    es_assert_ok(es_arch_parse(&settings.model.arch, "SM(t)+LN+GT"));
+    training_run(&whole, &settings);
+    snprintf(settings.checkpoint, sizeof settings.checkpoint, "%s/bf16",
+             training_folder);
+    part.stop_after = 11;
+    training_run(&part, &settings);
+    assert_int_equal(part.n_steps, 11);
+    part.stop_after = 0;
+    AUTO(es_checkpoint) from = NULL;
+    es_assert_ok(es_checkpoint_find(&from, settings.checkpoint, NULL, NULL));
+    training_resume(&part, &settings, from);
+    assert_int_equal(part.n_steps, whole.n_steps);
+    assert_memory_equal(part.loss, whole.loss,
+                        (size_t)whole.n_steps * sizeof *whole.loss);
+    assert_memory_equal(part.norm, whole.norm,
+                        (size_t)whole.n_steps * sizeof *whole.norm);
+    char command[200];
+    snprintf(command, sizeof command, "rm -r '%s/bf16'", training_folder);
+    assert_int_equal(system(command), 0);
+}
+
+TEST_GROUP(training_set_up, training_tear_down)

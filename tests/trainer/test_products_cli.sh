@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# entropy-train --products: what is chosen, what is said where it is not there.
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+write_source "$dir/src"
+"$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
+
+train_by() { # LIBRARY-FILE CHOICE [OPTION...]: of a small model; "": as installed
+    local library=$1 choice=$2
+    shift 2
+    ENTROPY_TRAIN_ONEDNN=$library "$train" --n-layer 2 --n-head 3 --d-model 12 --ctx 16 \
+        --batch 4 --threads 1 --eval-batches 2 --data "$dir/x.tok" --steps 5 \
+        --products "$choice" "$@"
+}
+losses() { sed 's/,[^,]*$//' "$1"; } # all but the speed
+
+exits 'an unknown library is refused' 2 'none of auto, openblas, onednn' train_by '' mkl --no-record
+exits 'a library that is not there is refused with the remedy' 3 \
+    '/none/libdnnl.so.2: .*: install libdnnl2, or use --products openblas$|built without oneDNN: use --products openblas' \
+    train_by /none/libdnnl.so.2 onednn --no-record
+lines=$(train_by /none/libdnnl.so.2 onednn --no-record 2>&1 | wc -l)
+check 'in one line' [ "$lines" = 1 ]
+libc=$(ldd "$train" | awk '$1 ~ /^libc\./ { print $3 }')
+exits 'another library is refused' 3 \
+    'libc.so.6: is not oneDNN 2 with OpenMP|built without oneDNN' \
+    train_by "$libc" onednn --no-record
+output 'auto does without' '^products: OpenBLAS [0-9.]+ [A-Za-z0-9]+$' \
+    env ENTROPY_TRAIN_ONEDNN=/none "$train" --version
+quiet() { [ -z "$(train_by /none auto --no-record --quiet 2>&1)" ]; }
+check 'and says nothing of it' quiet
+train_by '' openblas --no-record >"$dir/openblas" 2>/dev/null
+train_by /none auto --no-record >"$dir/without" 2>/dev/null
+check 'auto without oneDNN is openblas' \
+    [ "$(losses "$dir/openblas")" = "$(losses "$dir/without")" ]
+
+if ! train_by '' onednn -o "$dir/onednn.db" --checkpoint "$dir/kept" >"$dir/result" 2>"$dir/messages"; then
+    check 'without oneDNN that is what is said' grep -q oneDNN "$dir/messages"
+    skip 'trains with oneDNN' 'it is not there'
+    finish
+    exit
+fi
+output 'the run names oneDNN' '"products":"oneDNN 2[0-9.]+ [a-z0-9_]+"' \
+    "$BUILD/entropy-scan" "$dir/onednn.db" --json
+resume_by() { # CHOICE STEPS
+    "$train" --resume "$dir/kept" --steps "$2" --no-record --products "$1" 2>&1
+}
+output 'another choice goes on and is said' \
+    'warning: --products openblas goes on with what onednn began: not the same bits' \
+    resume_by openblas 7
+silent() { resume_by openblas 9 >"$dir/result" && ! grep -q 'goes on with' "$dir/result"; }
+check 'the same choice is not' silent
+resume_by onednn 11 >"$dir/result"
+check 'the last choice is what the next is compared with' \
+    grep -q 'products onednn goes on with what openblas began' "$dir/result"
+exits 'a checkpoint made by what is not there is refused with the remedy' 3 \
+    'install libdnnl2, or use --products openblas' \
+    env ENTROPY_TRAIN_ONEDNN=/none "$train" --resume "$dir/kept" --steps 13 --no-record
+if grep -q avx512vl /proc/cpuinfo; then
+    held_back() {
+        ONEDNN_MAX_CPU_ISA=AVX2 train_by '' onednn --no-record 2>&1
+    }
+    output 'kernels for less than the processor has are a warning' \
+        'warning: oneDNN multiplies with its kernels for avx2 .*unset ONEDNN_MAX_CPU_ISA \(AVX2\)' \
+        held_back
+    output 'auto leaves such kernels alone' '^products: OpenBLAS [0-9.]+ [A-Za-z0-9]+$' \
+        env ONEDNN_MAX_CPU_ISA=AVX2 "$train" --version
+    output 'auto takes both' '^products: OpenBLAS [^,]+, oneDNN 2[0-9.]+ avx512[a-z0-9_]+$' \
+        "$train" --version
+else
+    skip 'kernels for less than the processor has are a warning' 'this one has no AVX-512'
+fi
+n_threads() { # CHOICE: threads of a process that trains on two
+    train_by '' "$1" --threads 2 --steps 100000 --no-record --log-every 1 \
+        >/dev/null 2>"$dir/messages" &
+    local pid=$! program
+    for _ in $(seq 500); do
+        grep -q '^step 3/' "$dir/messages" && break
+        sleep 0.01
+    done
+    program=$(pgrep -P $pid -x entropy-train || echo $pid)
+    ls "/proc/$program/task" | wc -l
+    kill "$program"
+    wait $pid
+}
+n=$(n_threads openblas)
+check 'oneDNN starts no threads of its own' [ "${n:-0}" -ge 2 -a "$(n_threads onednn)" = "$n" ]
+finish

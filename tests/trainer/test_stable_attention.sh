@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# What QK-Clip and the gate do to a training at a rate that is too high: on our
+# own source, where logits grow without bound and the loss suffers.
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+
+own_corpus "$dir/x.tok" || echo 'Bail out! no corpus'
+"$train" --version >/dev/null || echo 'Bail out! no trainer'
+
+trained() { # NAME ARCH STEPS
+    "$train" --arch "$2" --n-layer 2 --n-head 4 --d-model 64 --ctx 32 --batch 8 \
+        --steps "$3" --lr 2e-2 --record-every 1 --eval-every 0 --threads 1 --quiet \
+        --data "$dir/x.tok" -o "$dir/$1.db"
+}
+# Of each step from FIRST on the extreme value over the heads; their mean. A
+# single step may overshoot: heads are scaled after it.
+mean_extreme() { # NAME SERIES FIRST SIGN
+    "$scan" export "$dir/$1.db" -o - --format=csv --phase=train --series="$2" |
+        awk -F, -v first="$3" -v sign="$4" '/^[0-9]/ && $1 >= first && $4 != "" {
+            x = sign * $4; if (!($1 in most) || x > most[$1]) most[$1] = x }
+            END { for (i in most) { n++; sum += most[i] }; print sign * sum / n }'
+}
+mean_loss() { # NAME FIRST
+    "$scan" export "$dir/$1.db" -o - --format=csv --phase=train --series=loss |
+        awk -F, -v first="$2" '/^[0-9]/ && $1 >= first && $NF != "" {
+            n++; sum += $NF } END { print sum / n }'
+}
+holds() { # EXPRESSION of awk
+    awk "BEGIN { exit !($1) }" || { echo "# $1" >&2; return 1; }
+}
+
+trained plain SM+LN+G 60
+trained clipped 'SM(clip 8)+LN+G' 60
+a=$(mean_extreme plain max_logit 30 1) b=$(mean_extreme clipped max_logit 30 1)
+check 'logits grow far beyond tau without QK-Clip' holds "$a > 4 * 8"
+check 'with it they stay at about tau' holds "$b > 0.5 * 8 && $b < 2 * 8"
+check 'the series says by how much heads are scaled' \
+    holds "$(mean_extreme clipped qk_clip 30 -1) < 0.97"
+check 'QK-Clip does not cost what it learns' \
+    holds "$(mean_loss clipped 40) < $(mean_loss plain 40) + 0.1"
+
+# The paper's other finding at this size: of the same steps more is learnt.
+trained gated 'SM(gate)+LN+G' 60
+check 'a gate learns more at such a rate' \
+    holds "$(mean_loss gated 40) < $(mean_loss plain 40) - 0.02"
+finish
