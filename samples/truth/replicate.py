@@ -145,6 +145,8 @@ def main():
                       whole("REPLICATE_NICE", 19, 0, 19))
     replication = Replication(rules, trainer, build)
     replication.results_dir = results_dir
+    for name in rules.models:   # what entropy-train refuses, before an hour of runs
+        trainer.settings(rules.run(name, rules.rates["start"][0], rules.seeds["tuning"][0]))
     rates = replication.tune(not options.report)
     runs = replication.judged(rates)
     if not options.report:

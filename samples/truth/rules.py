@@ -105,9 +105,7 @@ class Rules:
         short = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")
         options = {**self.options, **model["options"], **self.changed_options,
                    "arch": model["arch"], "lr": rate, "seed": seed}
-        return Run(f"{short}-lr{rate:g}-s{seed}",
-                   {key: str(value).lower() if isinstance(value, bool) else value
-                    for key, value in options.items()})
+        return Run(f"{short}-lr{rate:g}-s{seed}", options)
 
 
 def names_of(claim):

@@ -26,7 +26,8 @@ class Run:
     options: dict = field(default_factory=dict)
 
     def arguments(self):
-        return [f"--{key}={value}" for key, value in self.options.items()]
+        return [f"--{key}" if value is True else f"--{key}={value}"
+                for key, value in self.options.items()]
 
 
 class Trainer:

@@ -46,6 +46,10 @@ name = "EReg gamma 0.1"
 arch = "EReg(SM(t)+ScFuFFN)"
 rate = "SM"
 options = { gamma = 0.1 }
+[[model]]
+name = "SM+LR(layer)"
+rate = "SM"
+options = { slope-decay = true }
 [[claim]]
 text = "SM is worse"
 papers = "P1"
@@ -64,10 +68,11 @@ END
 
 replicate() { samples/truth/replicate.py "$@" >"$dir/said" 2>"$dir/complaints" || { cat "$dir/complaints"; return 1; }; }
 report=$dir/results/truth.md json=$dir/results/truth.json
-names() { (cd "$dir/runs" && echo *.db); }
+names() { (cd "$dir/runs" && echo $(printf '%s\n' *.db | LC_ALL=C sort)); }
 check 'runs' replicate
 check 'trains the rates at the edge too, then the seeds of the best' test "$(names)" = \
-    "$(echo {EReg-gamma-0.1-lr0.01-s1,EReg-gamma-0.1-lr0.01-s2,SM-lr0.001-s101,SM-lr0.01-s1,SM-lr0.01-s101,SM-lr0.01-s2,SM-lr1e+12-s101}.db)"
+    "$(echo {EReg-gamma-0.1-lr0.01-s1,EReg-gamma-0.1-lr0.01-s2,SM-LR-layer-lr0.01-s1,SM-LR-layer-lr0.01-s2,SM-lr0.001-s101}.db \
+        {SM-lr0.01-s1,SM-lr0.01-s101,SM-lr0.01-s2,SM-lr1e+12-s101}.db)"
 check 'names the rules' grep -q "SHA-256 $(sha256sum <"$REPLICATE_RULES" | cut -d' ' -f1)" "$report"
 check 'and the corpus' grep -q "SHA-256 $sha256" "$report"
 check 'a claim has its interval and verdict' grep -qE '^\| SM is worse \|.*%\) \| 2 \| [0-9.]+ \| \*\*[a-z]+\*\* ' "$report"
@@ -77,7 +82,7 @@ in_json() { # PYTHON: true of the object r
     python3 -c "import json, sys; r = json.load(open('$json')); sys.exit(not ($1))"
 }
 check 'a rate that gives NaN is not chosen' in_json \
-    'r["rates"] == {"SM": 0.01, "EReg gamma 0.1": 0.01} and r["tuning"]["SM"]["1000000000000.0"] == ["infinite"]'
+    'set(r["rates"].values()) == {0.01} and r["tuning"]["SM"]["1000000000000.0"] == ["infinite"]'
 ppl=$("$scan" "$dir/runs/SM-lr0.01-s2.db" --json | grep -o '"eval_ppl":[0-9.]*' | cut -d: -f2)
 check 'a run has the perplexity of its file' in_json \
     "[x['perplexity'] for x in r['runs'] if (x['model'], x['seed']) == ('SM', 2)] == [$ppl]"
