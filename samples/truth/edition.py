@@ -5,7 +5,9 @@ with a prefix, REPLICATE or THRESHOLDS.
 """
 import json
 import os
+import signal
 import subprocess
+import sys
 
 import report
 from runs import Refused, data_checksum
@@ -87,3 +89,18 @@ def whole(name, default, least, most):
     if not text.isdecimal() or not least <= int(text) <= most:
         raise Refused(f"{name}: '{text}': a whole number from {least} to {most}")
     return int(text)
+
+
+def run_program(main):
+    """main() of a program: what is refused is one line; a signal ends its trainings."""
+    program = os.path.basename(sys.argv[0])
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda n, frame: sys.exit(128 + n))
+    try:
+        main()
+    except Refused as error:
+        sys.exit(f"{program}: {error}")
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"{program}: {error.cmd[0]}: exit code {error.returncode}")
+    except KeyboardInterrupt:
+        sys.exit(130)

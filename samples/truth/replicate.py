@@ -20,13 +20,12 @@ that are done are kept, so that a replication that was killed goes on.
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 
 import judge
 import report
-from edition import begin, corpus, sources, whole
+from edition import begin, corpus, run_program, sources, whole
 from measures import measured
 from rules import Rules, best_rate, next_rates
 from runs import Refused, Trainer
@@ -166,13 +165,4 @@ def main():
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda n, frame: sys.exit(128 + n))
-    try:
-        main()
-    except Refused as error:
-        sys.exit(f"replicate.py: {error}")
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"replicate.py: {error.cmd[0]}: exit code {error.returncode}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_program(main)

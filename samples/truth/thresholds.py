@@ -17,13 +17,12 @@
 import argparse
 import hashlib
 import os
-import signal
 import subprocess
 import sys
 import tomllib
 
 import report
-from edition import HERE, begin, corpus, recorded, sources, whole
+from edition import HERE, begin, corpus, recorded, run_program, sources, whole
 from measures import measured
 from runs import Refused, Run, Trainer
 
@@ -197,13 +196,4 @@ def main():
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda n, frame: sys.exit(128 + n))
-    try:
-        main()
-    except Refused as error:
-        sys.exit(f"thresholds.py: {error}")
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"thresholds.py: {error.cmd[0]}: exit code {error.returncode}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_program(main)

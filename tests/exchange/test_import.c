@@ -4,109 +4,20 @@
 #include "cli/exchange/import.h"
 #include "tests/support/chance.h"
 #include "tests/support/cmocka_all.h"
+#include "tests/support/import_calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What the parser called, as text. */
-static char heard[1 << 16];
-static size_t n_heard;
-
-__attribute__((format(printf, 1, 2))) static void hear(const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    int n = vsnprintf(heard + n_heard, sizeof heard - n_heard, fmt, args);
-    va_end(args);
-    n_heard += (size_t)n;
-    if (n_heard >= sizeof heard)
-        n_heard = sizeof heard - 1;
-}
-
-static es_status hear_begin(void *user, const es_run_info *info,
-                            const es_text_series *series, size_t n)
-{
-    (void)user;
-    hear("L%lld H%lld", (long long)info->n_layer, (long long)info->n_head);
-    if (info->name)
-        hear(" name=%s", info->name);
-    if (info->ctx != ES_UNKNOWN)
-        hear(" ctx=%lld", (long long)info->ctx);
-    for (size_t i = 0; i < n; i++)
-        hear(" %s:%s:%s", es_shape_name(series[i].shape),
-             es_phase_name(series[i].phase), series[i].name);
-    hear("\n");
-    return ES_OK;
-}
-
-static es_status hear_sample(void *user, size_t series, int64_t step,
-                             const float *values, size_t n)
-{
-    (void)user;
-    hear("%zu@%lld", series, (long long)step);
-    for (size_t i = 0; i < n; i++) {
-        char text[ES_FLOAT_TEXT_MAX];
-        hear(" %s",
-             es_is_missing(values[i]) ? "_" : es_float_print(text, values[i]));
-    }
-    hear("\n");
-    return ES_OK;
-}
-
-static es_status hear_again(void *user, int64_t step)
-{
-    (void)user;
-    hear("again %lld\n", (long long)step);
-    return ES_OK;
-}
-
-static es_status only_count(void *user, size_t series, int64_t step,
-                            const float *values, size_t n)
+static es_status ignore_sample(void *user, size_t series, int64_t step,
+                               const float *values, size_t n)
 {
     (void)user;
     (void)series;
     (void)step;
     (void)values;
-    n_heard += n;
+    (void)n;
     return ES_OK;
-}
-
-static es_import_sink sink = {NULL, hear_begin, hear_sample, hear_again};
-
-static es_import_report report;
-
-static es_status parse_bytes(const char *text, size_t n)
-{
-    es_import_options options = {.series = "entropy"};
-    es_import_format format;
-    es_line_reader *lines = NULL;
-    FILE *stream = tmpfile();
-    assert_non_null(stream);
-    assert_int_equal(fwrite(text, 1, n, stream), n);
-    n_heard = 0;
-    heard[0] = 0;
-    es_status status = es_line_reader_new(&lines, stream, "f");
-    if (status == ES_OK)
-        status = es_import_detect(&format, lines);
-    if (status == ES_OK)
-        status = es_import_parse(&report, lines, format, &options, &sink);
-    es_line_reader_close(lines);
-    return status;
-}
-
-static void assert_calls(const char *text, const char *calls)
-{
-    es_status status = parse_bytes(text, strlen(text));
-    if (status != ES_OK)
-        print_message("# %s\n", es_message());
-    assert_int_equal(status, ES_OK);
-    assert_string_equal(heard, calls);
-}
-
-static void assert_refused(const char *text, const char *message)
-{
-    assert_int_equal(parse_bytes(text, strlen(text)), ES_EFORMAT);
-    assert_string_equal(es_message(), message);
 }
 
 /* --- matrix ---------------------------------------------------------------*/
@@ -195,10 +106,10 @@ static void test_import__matrix_refused(void **state)
 static void test_import__bytes_refused(void **state)
 {
     (void)state;
-    assert_int_equal(parse_bytes("1,2\n3,\0004\n", 9), ES_EFORMAT);
+    assert_int_equal(calls_of_bytes("1,2\n3,\0004\n", 9), ES_EFORMAT);
     assert_string_equal(es_message(),
                         "f: line 2, column 2: a NUL byte: this is no text");
-    assert_int_equal(parse_bytes("SQLite format 3\0\1\2", 18), ES_EFORMAT);
+    assert_int_equal(calls_of_bytes("SQLite format 3\0\1\2", 18), ES_EFORMAT);
     assert_non_null(strstr(es_message(), "a SQLite file, not text"));
 }
 
@@ -211,14 +122,14 @@ static void test_import__long_lines(void **state)
     memset(text, '1', n);
     strcpy(text, "1,2\n");
     text[4] = '3';
-    assert_int_equal(parse_bytes(text, n), ES_EFORMAT);
+    assert_int_equal(calls_of_bytes(text, n), ES_EFORMAT);
     assert_string_equal(es_message(), "f: line 2 is longer than 1048576 bytes");
     /* A log may hold anything. */
     strcpy(text + n, "\nStep 3 - Layer 1: 2.5\n");
     memset(text, 'x', n);
-    assert_int_equal(parse_bytes(text, n + strlen(text + n)), ES_OK);
-    assert_string_equal(heard, "L2 H1 layer:train:entropy\n0@3 _ 2.5\n");
-    assert_int_equal(report.n_ignored, 1);
+    assert_int_equal(calls_of_bytes(text, n + strlen(text + n)), ES_OK);
+    assert_string_equal(calls_heard, "L2 H1 layer:train:entropy\n0@3 _ 2.5\n");
+    assert_int_equal(calls_report.n_ignored, 1);
     free(text);
 }
 
@@ -230,13 +141,13 @@ static void test_import__too_many(void **state)
     assert_non_null(text);
     for (int i = 0; i <= ES_MAX_HEADS; i++)
         n += (size_t)sprintf(text + n, "3,");
-    assert_int_equal(parse_bytes(text, n - 1), ES_EFORMAT);
+    assert_int_equal(calls_of_bytes(text, n - 1), ES_EFORMAT);
     assert_string_equal(es_message(), "f: line 1, column 4097: more than 4096 "
                                       "heads, or 1048576 values in all");
     n = 0;
     for (int i = 0; i <= ES_MAX_LAYERS; i++)
         n += (size_t)sprintf(text + n, "3\n");
-    assert_int_equal(parse_bytes(text, n), ES_EFORMAT);
+    assert_int_equal(calls_of_bytes(text, n), ES_EFORMAT);
     assert_string_equal(es_message(), "f: line 4097: more than 4096 layers");
     free(text);
     assert_refused("step,layer,head,e\n0,4096,0,1\n",
@@ -344,14 +255,14 @@ static void test_import__log(void **state)
     assert_calls("starting\nStep 10 - Layer 0: 2.5\nStep 10 - Layer 2: nan\n"
                  "loss 3\n 5%|#| step 20 - layer 1 : 1e-3, ok\n",
                  "L3 H1 layer:train:entropy\n0@10 2.5 _ NaN\n0@20 _ 1e-3 _\n");
-    assert_int_equal(report.n_ignored, 2);
-    assert_int_equal(report.n_samples, 2);
+    assert_int_equal(calls_report.n_ignored, 2);
+    assert_int_equal(calls_report.n_samples, 2);
     /* Two processes print the same; a restart goes back. */
     assert_calls("Step 1 - Layer 0: 1\nStep 1 - Layer 0: 2\n"
                  "Step 3 - Layer 0: 3\nStep 2 - Layer 0: 4\n",
                  "L1 H1 layer:train:entropy\n0@1 2\n0@3 3\nagain 2\n0@2 4\n");
-    assert_int_equal(report.n_replaced, 1);
-    assert_int_equal(report.n_again, 1);
+    assert_int_equal(calls_report.n_replaced, 1);
+    assert_int_equal(calls_report.n_again, 1);
 }
 
 static void test_import__log_refused(void **state)
@@ -434,7 +345,7 @@ static void test_import__fuzz(void **state)
         memcpy(text, seed, n);
         for (uint32_t i = congruence_below(&random, 4); i > 0; i--)
             n = mutate(text, n, &random);
-        es_status status = parse_bytes(text, n);
+        es_status status = calls_of_bytes(text, n);
         assert_true(status == ES_OK || status == ES_EFORMAT);
         n_ok += status == ES_OK;
         n_refused += status != ES_OK;
@@ -456,9 +367,10 @@ static es_status parse_lines(const char *head, const char *fmt, int n)
     for (int i = 0; i < n; i++)
         fprintf(stream, fmt, i);
     fclose(stream);
-    sink.sample = only_count;
-    es_status status = parse_bytes(text, size);
-    sink.sample = hear_sample;
+    const es_import_sink before = calls_sink;
+    calls_sink.sample = ignore_sample;
+    es_status status = calls_of_bytes(text, size);
+    calls_sink = before;
     free(text);
     return status;
 }
@@ -488,7 +400,7 @@ static void test_import__a_small_text_makes_no_large_run(void **state)
     /* One head of a model, exported for as long as it takes. */
     es_status status = parse_lines(header, "%d,47,47,1.5\n", 20000);
     assert_int_equal(status, ES_OK);
-    assert_int_equal(report.n_samples, 20000);
+    assert_int_equal(calls_report.n_samples, 20000);
 }
 
 static void test_import__entropies_above_the_ceiling_are_counted(void **state)
@@ -497,17 +409,17 @@ static void test_import__entropies_above_the_ceiling_are_counted(void **state)
         "# ctx: 8\nstep,layer,head,entropy,entropy_max,loss\n"
         "1,0,0,2.0794415,2.1,\n1,0,1,NaN,NA,\n1,0,2,inf,3.5,\n1,,,,,9\n";
     (void)state;
-    assert_int_equal(parse_bytes(text, strlen(text)), ES_OK);
-    assert_int_equal(report.n_above, 2);
-    assert_true(report.largest == 3.5F);
-    assert_float_equal(report.ceiling, 2.0794415416798357, 1e-12);
+    assert_int_equal(calls_of_bytes(text, strlen(text)), ES_OK);
+    assert_int_equal(calls_report.n_above, 2);
+    assert_true(calls_report.largest == 3.5F);
+    assert_float_equal(calls_report.ceiling, 2.0794415416798357, 1e-12);
     text = "1,900\n"; /* of no context */
-    assert_int_equal(parse_bytes(text, strlen(text)), ES_OK);
-    assert_int_equal(report.n_above, 0);
+    assert_int_equal(calls_of_bytes(text, strlen(text)), ES_OK);
+    assert_int_equal(calls_report.n_above, 0);
     text = "# ctx: 8\n# series: head bits train:entropy\n"
            "step,layer,head,entropy\n1,0,0,3\n";
-    assert_int_equal(parse_bytes(text, strlen(text)), ES_OK);
-    assert_int_equal(report.n_above, 0);
+    assert_int_equal(calls_of_bytes(text, strlen(text)), ES_OK);
+    assert_int_equal(calls_report.n_above, 0);
 }
 
 int main(void)

@@ -6,95 +6,10 @@
 #include "cli/exchange/import.h"
 #include "cli/exchange/tags.h"
 #include "tests/support/cmocka_all.h"
+#include "tests/support/import_calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-/* What the parser called, as text. */
-static char heard[1 << 14];
-
-__attribute__((format(printf, 1, 2))) static void hear(const char *fmt, ...)
-{
-    size_t n = strlen(heard);
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(heard + n, sizeof heard - n, fmt, args);
-    va_end(args);
-}
-
-static es_status hear_begin(void *user, const es_run_info *info,
-                            const es_text_series *series, size_t n)
-{
-    (void)user;
-    hear("L%lld H%lld", (long long)info->n_layer, (long long)info->n_head);
-    for (size_t i = 0; i < n; i++)
-        hear(" %s:%s:%s", es_shape_name(series[i].shape),
-             es_phase_name(series[i].phase), series[i].name);
-    hear("\n");
-    return ES_OK;
-}
-
-static es_status hear_sample(void *user, size_t series, int64_t step,
-                             const float *values, size_t n)
-{
-    (void)user;
-    hear("%zu@%lld", series, (long long)step);
-    for (size_t i = 0; i < n; i++) {
-        char text[ES_FLOAT_TEXT_MAX];
-        hear(" %s",
-             es_is_missing(values[i]) ? "_" : es_float_print(text, values[i]));
-    }
-    hear("\n");
-    return ES_OK;
-}
-
-static es_status hear_again(void *user, int64_t step)
-{
-    (void)user;
-    hear("again %lld\n", (long long)step);
-    return ES_OK;
-}
-
-static es_import_report report;
-static es_import_options options = {.series = "entropy"};
-
-static es_status parse_stream(FILE *stream)
-{
-    const es_import_sink sink = {NULL, hear_begin, hear_sample, hear_again};
-    es_import_format format;
-    es_line_reader *lines = NULL;
-    heard[0] = 0;
-    es_status status = es_line_reader_new(&lines, stream, "f");
-    if (status == ES_OK)
-        status = es_import_detect(&format, lines);
-    if (status == ES_OK)
-        status = es_import_parse(&report, lines, format, &options, &sink);
-    es_line_reader_close(lines);
-    return status;
-}
-
-static es_status parse_bytes(const void *bytes, size_t n)
-{
-    FILE *stream = tmpfile();
-    assert_non_null(stream);
-    assert_int_equal(fwrite(bytes, 1, n, stream), n);
-    return parse_stream(stream);
-}
-
-static void assert_calls(const char *text, const char *calls)
-{
-    es_status status = parse_bytes(text, strlen(text));
-    if (status != ES_OK)
-        print_message("# %s\n", es_message());
-    assert_int_equal(status, ES_OK);
-    assert_string_equal(heard, calls);
-}
-
-static void assert_refused(const char *text, const char *message)
-{
-    assert_int_equal(parse_bytes(text, strlen(text)), ES_EFORMAT);
-    assert_string_equal(es_message(), message);
-}
 
 /* --- tags ------------------------------------------------------------------*/
 
@@ -181,7 +96,8 @@ static void test_history__numbers_of_heads_layers_and_the_run(void **state)
                  "L2 H3 run:train:loss head:train:entropy run:train:a.b "
                  "layer:train:s run:eval:loss\n"
                  "0@5 3.25\n1@5 _ _ 1.5 0 _ _\n2@5 -7\n3@6 _ 2\n4@6 4\n");
-    assert_int_equal(report.n_cut + report.n_ignored + report.n_again, 0);
+    assert_int_equal(
+        calls_report.n_cut + calls_report.n_ignored + calls_report.n_again, 0);
 }
 
 static void test_history__nan_missing_and_infinite_stay_apart(void **state)
@@ -215,8 +131,8 @@ static void test_history__later_numbers_and_restarts_count(void **state)
                  "{\"step\":2,\"a\":3,\"b\":1}\n{\"step\":3,\"a\":4}\n"
                  "{\"step\":2,\"a\":5}\n",
                  "L1 H1 run:train:a run:train:b\n0@1 1\n0@2 5\n");
-    assert_int_equal(report.n_replaced, 1);
-    assert_int_equal(report.n_again, 1);
+    assert_int_equal(calls_report.n_replaced, 1);
+    assert_int_equal(calls_report.n_again, 1);
 }
 
 static void test_history__of_llm_internal_medicine(void **state)
@@ -244,13 +160,13 @@ static void test_history__a_name_of_two_shapes_is_two_series(void **state)
 static void test_history__given_pattern_and_step(void **state)
 {
     (void)state;
-    options.tags = "H{head}L{layer}";
-    options.step_key = "it";
+    calls_options.tags = "H{head}L{layer}";
+    calls_options.step_key = "it";
     assert_calls("{\"it\":3,\"step\":9,\"H1L0\":2,\"H0L2\":3}\n{\"step\":4}\n",
                  "L3 H2 run:train:step head:train:entropy\n"
                  "0@3 9\n1@3 _ 2 _ _ 3 _\n");
-    assert_int_equal(report.n_ignored, 1);
-    options.tags = options.step_key = NULL;
+    assert_int_equal(calls_report.n_ignored, 1);
+    calls_options.tags = calls_options.step_key = NULL;
 }
 
 /** What no run can have is said, not lost without a word. */
@@ -260,7 +176,7 @@ static void test_history__names_that_are_passed_over_are_counted(void **state)
     assert_calls("{\"step\":1,\"attn.4096.head.0.x\":1,\"x/layer_5000\":2,"
                  "\"a\":3}\n{\"step\":2,\"x/layer_5000\":2,\"a\":4}",
                  "L1 H1 run:train:a\n0@1 3\n0@2 4\n");
-    assert_int_equal(report.n_names, 2);
+    assert_int_equal(calls_report.n_names, 2);
     assert_refused("{\"step\":1,\"x/layer_5000\":2}",
                    "f: no number that could be imported: layers and heads go "
                    "up to 4095");
@@ -271,7 +187,7 @@ static void test_history__cut_off_at_the_end(void **state)
     (void)state;
     assert_calls("{\"step\":1,\"a\":2.5}\n{\"step\":2,\"a\":",
                  "L1 H1 run:train:a\n0@1 2.5\n");
-    assert_int_equal(report.n_cut, 1);
+    assert_int_equal(calls_report.n_cut, 1);
 }
 
 static void test_history__mistakes_are_placed(void **state)
@@ -307,7 +223,7 @@ static void test_history__a_few_bytes_make_no_gigabytes(void **state)
                 "{\"step\":%d,\"attn.1000.head.900.x\":1,"
                 "\"attn.0.head.0.x\":2}\n",
                 i);
-    assert_int_equal(parse_stream(stream), ES_EFORMAT);
+    assert_int_equal(calls_of_stream(stream), ES_EFORMAT);
     assert_non_null(strstr(es_message(), "would take more than 256 MiB"));
 }
 
@@ -336,7 +252,7 @@ static es_status parse_events(long n, long changed)
     assert_true(n <= events_size && changed < events_size);
     if (changed >= 0)
         bytes[changed] = (char)(bytes[changed] ^ 4);
-    es_status status = parse_bytes(bytes, n < 0 ? size : (size_t)n);
+    es_status status = calls_of_bytes(bytes, n < 0 ? size : (size_t)n);
     free(bytes);
     return status;
 }
@@ -349,8 +265,8 @@ static void test_events__scalars_of_each_step(void **state)
 {
     (void)state;
     assert_int_equal(parse_events(-1, -1), ES_OK);
-    assert_string_equal(heard, events_whole);
-    assert_int_equal(report.n_cut, 0);
+    assert_string_equal(calls_heard, events_whole);
+    assert_int_equal(calls_report.n_cut, 0);
 }
 
 /* Wherever the file ends, what came before its last record is imported. */
@@ -361,8 +277,8 @@ static void test_events__cut_off_anywhere(void **state)
     assert_int_equal(parse_events(-1, -1), ES_OK);
     for (long n = 200; n < events_size; n++)
         if (parse_events(n, -1) == ES_OK) {
-            assert_memory_equal(heard, events_whole, 40);
-            n_cut += report.n_cut;
+            assert_memory_equal(calls_heard, events_whole, 40);
+            n_cut += calls_report.n_cut;
         }
     assert_true(n_cut > 200);
 }
@@ -394,7 +310,7 @@ static es_status parse_records(const char *const *records, const size_t *sizes,
         crc = masked(records[i], sizes[i]);
         fwrite(&crc, 4, 1, stream);
     }
-    return parse_stream(stream);
+    return calls_of_stream(stream);
 }
 
 /* CRC-32C bit by bit, and what TFRecord makes of it. */
@@ -436,9 +352,10 @@ static void test_events__scalars_as_tensors(void **state)
     if (status != ES_OK)
         print_message("# %s\n", es_message());
     assert_int_equal(status, ES_OK);
-    assert_string_equal(heard, "L1 H1 run:train:a run:train:b run:train:c "
-                               "run:train:d\n0@7 2.5\n1@8 2.5\n2@9 2.5\n"
-                               "3@9 2.5\n3@10 -inf\n");
+    assert_string_equal(calls_heard,
+                        "L1 H1 run:train:a run:train:b run:train:c "
+                        "run:train:d\n0@7 2.5\n1@8 2.5\n2@9 2.5\n"
+                        "3@9 2.5\n3@10 -inf\n");
 }
 
 static void test_events__a_restart_voids_what_came_after_it(void **state)
@@ -457,8 +374,8 @@ static void test_events__a_restart_voids_what_came_after_it(void **state)
     };
     static const size_t sizes[] = {15, 14, 14, 6, 14};
     assert_int_equal(parse_records(records, sizes, 5), ES_OK);
-    assert_string_equal(heard, "L1 H1 run:train:a\n0@5 2.5\n0@7 2.5\n");
-    assert_int_equal(report.n_again, 1);
+    assert_string_equal(calls_heard, "L1 H1 run:train:a\n0@5 2.5\n0@7 2.5\n");
+    assert_int_equal(calls_report.n_again, 1);
 }
 
 static void test_events__an_empty_record_is_passed_over(void **state)
@@ -468,7 +385,7 @@ static void test_events__an_empty_record_is_passed_over(void **state)
                                               "a\x15\x00\x00 @"};
     static const size_t sizes[] = {0, 14};
     assert_int_equal(parse_records(records, sizes, 2), ES_OK);
-    assert_string_equal(heard, "L1 H1 run:train:a\n0@6 2.5\n");
+    assert_string_equal(calls_heard, "L1 H1 run:train:a\n0@6 2.5\n");
 }
 
 static void test_events__broken_messages_are_refused(void **state)
