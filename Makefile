@@ -308,7 +308,8 @@ $(BUILD)/obj/%_x86.o: VECTOR = $(VECTOR_OPTIMISE)
 endif
 # Plain loops there are meant to become multiply-adds; under sanitizers their
 # sums have the order that they have without.
-$(BUILD)/obj/hooks/trainer/cpu/%: VECTOR += -ffp-contract=fast
+# A root that may set errno is taken one at a time.
+$(BUILD)/obj/hooks/trainer/cpu/%: VECTOR += -ffp-contract=fast -fno-math-errno
 $(BUILD)/obj/hooks/trainer/cpu/%: OPTIMISE = -O2 -g
 
 $(BUILD)/obj/%.o: %.c Makefile
