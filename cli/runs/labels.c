@@ -29,6 +29,7 @@ static const struct {
     {"d_model", "d"},
     {"eps", "\xce\xb5"},
     {"epsilon", "\xce\xb5"},
+    {"ereg_reduce", "reduction"},
     {"gamma", "\xce\xb3"},
     {"lambda", "\xce\xbb"},
     {"n_head", "H"},
@@ -163,6 +164,21 @@ static bool is_arch(const es_difference *key)
     return strcmp(key->key, "arch") == 0;
 }
 
+/* What is chosen of a pair brings the other one along: EReg's strength is that
+ * of a sum over tokens or of a mean, so either says little alone. */
+static void choose_pairs(maker *m)
+{
+    static const char *const pairs[][2] = {{"lambda", "ereg_reduce"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        bool any = false;
+        for (int pass = 0; pass < 2; pass++)
+            for (size_t k = 0; k < m->n_keys; k++)
+                if (strcmp(m->differences[k].key, pairs[i][0]) == 0 ||
+                    strcmp(m->differences[k].key, pairs[i][1]) == 0)
+                    any = m->chosen[k] = m->chosen[k] || any;
+    }
+}
+
 static void choose(maker *m)
 {
     for (size_t k = 0; k < m->n_keys; k++) {
@@ -178,6 +194,7 @@ static void choose(maker *m)
         m->chosen[k] = false;
         m->chosen[k] = join_chosen(m) < n;
     }
+    choose_pairs(m);
 }
 
 /* --- writing --------------------------------------------------------------*/

@@ -134,6 +134,25 @@ TEST(a_setting_that_others_made_unnecessary_is_left_out)
     expect(state, runs, N, wanted, plain);
 }
 
+/* Each of the two would distinguish the runs alone. */
+TEST(the_strength_of_ereg_is_named_with_its_reduction)
+{
+    static const given runs[] = {
+        {"a", "SM", "{\"lambda\":1e-5,\"ereg_reduce\":\"token\"}", 1},
+        {"b", "SM", "{\"lambda\":0.5,\"ereg_reduce\":\"mean\"}", 1}};
+    static const char *const texts[] = {"λ = 10⁻⁵, reduction = token",
+                                        "λ = 0.5, reduction = mean"};
+    static const char *const plains[] = {"lambda=1e-5 ereg_reduce=token",
+                                         "lambda=0.5 ereg_reduce=mean"};
+    EXPECT(runs, texts, plains);
+    static const given same[] = {
+        {"a", "SM", "{\"lambda\":1e-5,\"ereg_reduce\":\"mean\"}", 1},
+        {"b", "SM", "{\"lambda\":0.5,\"ereg_reduce\":\"mean\"}", 1}};
+    static const char *const strengths[] = {"λ = 10⁻⁵", "λ = 0.5"};
+    static const char *const plain[] = {"lambda=1e-5", "lambda=0.5"};
+    EXPECT(same, strengths, plain);
+}
+
 TEST(absent_null_and_nan_are_three_things)
 {
     static const given runs[] = {{"a", "SM", "{\"gamma\":0.5}", 1},
