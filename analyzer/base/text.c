@@ -282,6 +282,21 @@ char *es_double_print(char *out, double value)
     return write_decimal(out, &number);
 }
 
+void es_text_shorten_exponents(char *text)
+{
+    static const char digits[] = "0123456789";
+    for (char *e = text; (e = strchr(e, 'e')); e++) {
+        bool exponent = e > text && strchr(digits, e[-1]) &&
+                        (e[1] == '-' || e[1] == '+') && e[2] &&
+                        strchr(digits, e[2]);
+        if (!exponent)
+            continue;
+        const char *from = e + 2 + strspn(e + 2, "0");
+        from -= !*from || !strchr(digits, *from); /* e+00 */
+        memmove(e + 1 + (e[1] == '-'), from, strlen(from) + 1);
+    }
+}
+
 char *es_float_print(char *out, float value)
 {
     char text[40];

@@ -125,6 +125,7 @@ static void put_settings(es_sheet *sheet, const es_comparison *comparison,
         if (setting && setting->kind == ES_CONFIG_NUMBER &&
             strpbrk(text, ".e")) {
             snprintf(number, sizeof number, "%.12g", setting->number);
+            es_text_shorten_exponents(number);
             text = number; /* whole numbers keep every digit */
         } else if ((safe = es_display_escape(text, ES_ESCAPE_TERMINAL))) {
             es_display_shorten(safe, VALUE_WIDTH);

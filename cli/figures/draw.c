@@ -9,6 +9,7 @@
 #include "analyzer/heads/details.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
+#include "render/figures/axis.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -291,6 +292,7 @@ static es_status begin(es_drawing *drawing, size_t *n_failed, reports *printed,
         char m[32] = "unknown"; /* without a finite value */
         if (!isnan(drawing->runs[i]->m))
             snprintf(m, sizeof m, "%.4g", drawing->runs[i]->m);
+        es_label_typeset(m, sizeof m);
         es_text_append(&to, "%s%s", i ? ", " : "", m);
     }
     es_text_append(&to, " (%s)", es_max_name(first->max.policy));

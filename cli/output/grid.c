@@ -158,7 +158,10 @@ es_status es_cell_number(char **cell, double value)
 {
     if (isnan(value))
         return es_cell_print(cell, "NaN");
-    return es_cell_print(cell, "%.4g", value);
+    es_status status = es_cell_print(cell, "%.4g", value);
+    if (status == ES_OK)
+        es_text_shorten_exponents(*cell);
+    return status;
 }
 
 es_status es_cell_measured(char **cell, float value)
@@ -247,6 +250,8 @@ void es_sheet_put(es_sheet *sheet, const char *title, const char *fmt, ...)
     va_start(args, fmt);
     if (cell)
         end_cell(sheet, print(cell, fmt, args));
+    if (cell && sheet->status == ES_OK)
+        es_text_shorten_exponents(*cell);
     va_end(args);
 }
 

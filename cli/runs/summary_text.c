@@ -100,8 +100,12 @@ void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
         fputs("m in", stream);
     else if (isnan(m))
         fputs("m unknown, in", stream);
-    else
-        fprintf(stream, "m = %.4g", m);
+    else {
+        char number[32];
+        snprintf(number, sizeof number, "%.4g", m);
+        es_text_shorten_exponents(number);
+        fprintf(stream, "m = %s", number);
+    }
     if (*unit && strcmp(unit, "-") != 0) {
         fputc(' ', stream);
         es_print_escaped(stream, unit, ES_ESCAPE_TERMINAL);

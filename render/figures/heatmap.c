@@ -5,6 +5,7 @@
 #include "render/figures/heatmap.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "render/figures/page.h"
 
@@ -60,12 +61,10 @@ static void print_value(char out[ES_LABEL_MAX], float value, int decimals)
         snprintf(out, ES_LABEL_MAX, "%.*f", decimals, (double)value);
     if (out[0] == '-' && strtod(out, NULL) == 0)
         memmove(out, out + 1, strlen(out)); /* no -0.00 */
+    es_text_shorten_exponents(out);
     char *e = strchr(out, 'e');
-    if (e) { /* "1.2e+05" is "1.2e5" */
-        const char *from = e + 2 + strspn(e + 2, "0");
-        memmove(e + 1 + (e[1] == '-'), from, strlen(from) + 1);
+    if (e)
         *e = 'E'; /* a cell has no space for "×10" */
-    }
     es_label_typeset(out, ES_LABEL_MAX);
     if (e && (e = strchr(out, 'E')))
         *e = 'e';

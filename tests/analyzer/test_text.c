@@ -130,6 +130,25 @@ static uint32_t float_bits(float value)
 }
 
 /* Every 7,919th bit pattern, and the corners: all bits come back. */
+TEST(exponents_have_no_needless_digits)
+{
+    static const char *const cases[][2] = {{"1e-05", "1e-5"},
+                                           {"-1.25e+10", "-1.25e10"},
+                                           {"1e+00", "1e0"},
+                                           {"1e-300", "1e-300"},
+                                           {"2e-05-3e+06", "2e-5-3e6"},
+                                           {"the-05 -e+07", "the-05 -e+07"},
+                                           {"1e", "1e"},
+                                           {"1e5", "1e5"},
+                                           {"", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[32];
+        strcpy(text, cases[i][0]);
+        es_text_shorten_exponents(text);
+        assert_string_equal(text, cases[i][1]);
+    }
+}
+
 TEST(a_float_reads_back_as_itself)
 {
     const uint32_t corners[] = {0,          0x80000000, 1,          0x007fffff,

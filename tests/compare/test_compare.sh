@@ -28,6 +28,7 @@ output 'an unknown one is missing there' '"modelled_gb":null,"modelled_gb_state"
 output '--where compares it' '^SM +SM ' "$scan" sm-ln-g.db sm.db --where 'modelled_gb<0.6'
 output 'two runs have a distance' 'W1: Kolmogorov-Smirnov and Wasserstein' "$scan" low.db high.db --compare
 output 'runs of one file are compared' '^0 +low +\. +1\.000 +1\.000$' "$scan" both.db flat.db --compare
+output 'small numbers have short exponents' '^SM .* 3\.3e-8 ' "$scan" sm.db --baseline sm-ln-g.db
 output '--baseline implies --compare' '^against the baseline: ' "$scan" low.db --baseline high.db
 output 'a baseline is one more run' '^high \(baseline\) ' "$scan" low.db --baseline high.db
 output 'a baseline that is an input is no more run' '^2$' sh -c '"$0" low.db high.db --baseline ./high.db --json | grep -c "^{\"path\""' "$scan"

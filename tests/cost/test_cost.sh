@@ -108,7 +108,7 @@ output 'the run file that is kept is shown' 'CHEETAH d=256 H=4 T=128: one layer,
 output 'others have nothing measured' '"measured":\[\]' "$scan" cost SM --json
 
 output 'polynomials have factors and levels' '^ *512 +11 +11 +11 +11 +12 +12 +12 +12$' "$scan" cost --polynomial
-output 'and errors of a GELU' '^ *63 +7 +4\.5e-11 +8\.5e-06 +0\.0044$' "$scan" cost --polynomial
+output 'and errors of a GELU' '^ *63 +7 +4\.5e-11 +8\.5e-6 +0\.0044$' "$scan" cost --polynomial
 exits 'they are of no model' 2 'takes no model' "$scan" cost --polynomial SM
 
 says() { # NAME FILE REGEX...
