@@ -129,6 +129,8 @@ static bool belongs_below(const es_curves_sheet *sheet)
     bool by_category = sheet->figure->colors == ES_CURVES_BY_CATEGORY;
     if (!sheet->movable)
         return false;
+    if (by_category && sheet->entry_width > sheet->legend_width - ES_LEGEND_GAP)
+        return true; /* beside, names would be cut */
     double share = sheet->figure->n_panels > 1 ? SMALLER_SHARE : LARGEST_SHARE;
     if (style->width > 0 && sheet->legend_width > share * style->width)
         return true;
@@ -175,8 +177,8 @@ void es_curves_measure_legend(es_curves_sheet *sheet)
             return;
         }
     }
+    sheet->entry_width = ES_LEGEND_SWATCH + 5 + widest;
     widest = ES_LEGEND_SWATCH + 5 + fmin(widest, LEGEND_MOST);
-    sheet->entry_width = widest;
     if (figure->line_text)
         widest =
             fmax(widest, fmin(LEGEND_MOST,
