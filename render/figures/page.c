@@ -24,7 +24,7 @@
 #define NOTE_GAP 8.0  /* before one of several */
 #define NOTE_LINE 10.0
 
-enum { NOTE_LINES = 10, NOTE_MAX = 1024, LETTER_MAX = 24 };
+enum { NOTE_LINES = 10, NOTE_MAX = 1024, LETTER_MAX = 24, TITLE_LINES = 3 };
 
 es_status es_page_begin(es_page *page, size_t n)
 {
@@ -93,22 +93,22 @@ static size_t line_length(const char *text, double width)
     return best;
 }
 
-/* A note broken at its blanks into lines as wide as the plots; what does not
- * fit into the last line is cut. Draws it, y the baseline of its first line, if
- * there is a picture; returns the number of lines. */
+/* A note broken at its blanks into lines of note_width; what does not fit into
+ * the last line is cut. Draws it, y the baseline of its first line, if there is
+ * a picture; returns the number of lines. */
 static size_t break_note(const es_page *page, double y)
 {
     const char *text = page->note;
     size_t n_lines = 0;
     while (*text && n_lines < NOTE_LINES) {
         char line[NOTE_MAX];
-        size_t n = line_length(text, page->plots.width);
+        size_t n = line_length(text, page->note_width);
         bool whole = n == 0 || n_lines == NOTE_LINES - 1;
         snprintf(line, sizeof line, "%.*s", whole ? NOTE_MAX - 1 : (int)n,
                  text);
         if (page->canvas.picture)
             es_draw_small(&page->canvas, page->plots.x, y, ES_ALIGN_START,
-                          page->canvas.colors->muted, line, page->plots.width);
+                          page->canvas.colors->muted, line, page->note_width);
         n_lines++;
         y += NOTE_LINE;
         text += whole ? strlen(text) : n;
@@ -173,16 +173,56 @@ static bool keys_fit(const es_page *page, double width)
     return wanted <= width;
 }
 
+/* Of a note beyond its first. */
+static double extra_lines(size_t n_lines)
+{
+    return n_lines > 1 ? (double)(n_lines - 1) : 0;
+}
+
 static void measure_footer(es_page *page, double width)
 {
     bool beside = keys_fit(page, width - page->plots.x - ES_MARGIN);
     size_t n_keys = beside && page->n_keys ? 1 : page->n_keys;
-    size_t n_lines = page->note && page->long_note ? break_note(page, 0) : 0;
+    size_t n_lines = page->note ? break_note(page, 0) : 0;
+    page->note_lines = n_lines;
     page->footer = n_keys ? 3 + KEY_LINE * (double)n_keys : 0;
     if (page->note && !page->long_note)
-        page->footer += CUT_NOTE;
+        page->footer += CUT_NOTE + NOTE_LINE * extra_lines(n_lines);
     else if (n_lines)
         page->footer += NOTE_GAP + NOTE_LINE * (double)n_lines;
+}
+
+/* Draws the title of panel i, y the baseline of its first line; without a
+ * picture, only returns the number of its lines. */
+static size_t break_title(const es_page *page, es_picture *picture, size_t i,
+                          double y)
+{
+    const es_page_panel *panel = &page->panels[i];
+    const double shift = letter_width(page, i);
+    return es_draw_run_lines(
+        picture, panel->plot.x + shift, y, ES_PANEL_TITLE_SIZE, ES_WEIGHT_BOLD,
+        page->canvas.colors->ink, panel->title ? panel->title : "",
+        panel->width - shift, TITLE_LINE, TITLE_LINES);
+}
+
+static void measure_head(es_page *page)
+{
+    page->head = 0;
+    page->title_lines = 1;
+    for (size_t i = 0; i < page->n_panels; i++) {
+        const size_t n = break_title(page, NULL, i, 0);
+        page->title_lines = n > page->title_lines ? n : page->title_lines;
+    }
+    for (size_t i = 0; i < page->n_panels; i++) {
+        const char *title = page->panels[i].title;
+        const char *subtitle = page->panels[i].subtitle;
+        const size_t n = title && *title ? page->title_lines : 0;
+        page->head =
+            fmax(page->head, TITLE_LINE * (double)n +
+                                 (subtitle && *subtitle ? SUBTITLE_LINE : 0));
+    }
+    if (page->style->letters && page->head <= SUBTITLE_LINE)
+        page->head += TITLE_LINE;
 }
 
 /* --- the grid -------------------------------------------------------------*/
@@ -216,6 +256,12 @@ static double place_column(es_page *page, size_t column, double x,
     return x + left + width;
 }
 
+/* What a page has left and right of what it holds. */
+static double half_spare(double whole, double width)
+{
+    return floor((whole - width) / 2);
+}
+
 /* Puts the columns where they go; returns the width that the page needs. */
 static double place_across(es_page *page, double factor)
 {
@@ -229,6 +275,12 @@ static double place_across(es_page *page, double factor)
                    es_bar_width(page->scale, page->scale_text);
     if (page->arrange)
         page->arrange(page);
+    double whole = page->style->width > 0 ? page->style->width
+                                          : ceil(fmax(width, LEAST_PAGE));
+    page->note_width = page->long_note ? page->plots.width
+                                       : whole - ES_MARGIN - page->plots.x -
+                                             half_spare(whole, width);
+    measure_head(page);
     measure_footer(page, page->style->width > 0 ? page->style->width : width);
     return width;
 }
@@ -377,17 +429,8 @@ es_status es_page_lay_out(es_page *page)
 {
     const es_figure_style *style = page->style;
     double across = 1, down = 1;
-    page->head = 0;
-    for (size_t i = 0; i < page->n_panels; i++) {
-        const char *title = page->panels[i].title;
-        const char *subtitle = page->panels[i].subtitle;
-        page->head =
-            fmax(page->head, (title && *title ? TITLE_LINE : 0) +
-                                 (subtitle && *subtitle ? SUBTITLE_LINE : 0));
-    }
-    if (style->letters && page->head <= SUBTITLE_LINE)
-        page->head += TITLE_LINE;
     widen_margins(page);
+    measure_head(page);
     if (page->head + page->air == 0)
         page->air = BARE_AIR;
     choose_columns(page);
@@ -407,8 +450,8 @@ es_status es_page_lay_out(es_page *page)
         style->width > 0 ? style->width : ceil(fmax(width, LEAST_PAGE));
     page->height_points = style->height > 0 ? style->height : ceil(height);
     /* What the factors leave of the size is shared between both sides. */
-    double dx = floor((page->width_points - width) / 2);
-    double dy = floor((page->height_points - height) / 2);
+    double dx = half_spare(page->width_points, width);
+    double dy = half_spare(page->height_points, height);
     for (size_t i = 0; i < page->n_panels; i++) {
         page->panels[i].plot.x += dx;
         page->panels[i].plot.y += dy;
@@ -463,9 +506,11 @@ static void draw_footer(const es_page *page)
     bool beside = keys_fit(page, right - x);
     if (page->note && page->long_note)
         break_note(page, y + 2 - page->footer + NOTE_GAP - 3 + NOTE_LINE);
-    else if (page->note)
-        es_draw_small(canvas, x, y, ES_ALIGN_START, canvas->colors->muted,
-                      page->note, right - x);
+    else if (page->note) {
+        const double extra = NOTE_LINE * extra_lines(page->note_lines);
+        break_note(page, y - extra);
+        y -= extra;
+    }
     if (page->note)
         y -= CUT_NOTE + 1;
     if (!beside)
@@ -480,21 +525,21 @@ static void draw_footer(const es_page *page)
     }
 }
 
-/* The letter and the title of panel i on a baseline. */
+/* The letter and the title of panel i, the last of its lines on the line of
+ * all others'. */
 static void draw_title(const es_page *page, size_t i, double y)
 {
     const es_page_panel *panel = &page->panels[i];
     es_picture *picture = page->canvas.picture;
     const es_color ink = page->canvas.colors->ink;
     char letter[LETTER_MAX];
-    double x = panel->plot.x, shift = letter_width(page, i);
+    const size_t n = break_title(page, NULL, i, 0);
+    const double x = panel->plot.x, shift = letter_width(page, i);
+    y += TITLE_LINE * (double)(page->title_lines - (n ? n : 1));
     if (shift > 0)
         es_picture_text(picture, x, y, ES_PANEL_TITLE_SIZE, ES_ALIGN_START,
                         ES_WEIGHT_BOLD, 0, ink, letter_of(letter, page, i));
-    if (panel->title)
-        es_draw_run_name(picture, x + shift, y, ES_PANEL_TITLE_SIZE,
-                         ES_WEIGHT_BOLD, ink, panel->title,
-                         panel->width - shift);
+    break_title(page, picture, i, y);
 }
 
 /* Everything but the paper. */

@@ -68,7 +68,7 @@ struct es_page {
     es_page_key keys[ES_PAGE_KEYS];
     size_t n_keys;
     const char *note; /* may be NULL */
-    bool long_note;   /* it is broken into lines, not cut */
+    bool long_note;   /* it is as wide as the plots, not as the page */
 
     /* --- what the page writes */
     es_canvas canvas;               /* its picture only while it is drawn */
@@ -78,9 +78,12 @@ struct es_page {
     size_t n_panels, n_rows, n_columns;
     double width_points, height_points; /* of the page */
     double head;                        /* height of the panels' titles */
-    es_box plots;                       /* around all plots */
-    double footer;                      /* height of keys and note */
-    es_box bar;                         /* the colour bar's */
+    size_t title_lines;                 /* of the longest title */
+    double note_width;                  /* in which its lines are broken */
+    size_t note_lines;
+    es_box plots;  /* around all plots */
+    double footer; /* height of keys and note */
+    es_box bar;    /* the colour bar's */
 };
 
 /**

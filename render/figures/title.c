@@ -179,6 +179,50 @@ void es_draw_run_name(es_picture *picture, double x, double y, double size,
     free(fitted);
 }
 
+/* Bytes of a line: all of the text, or up to the last comma before which it
+ * fits; the first, if it fits nowhere. */
+static size_t line_bytes(const char *text, double width, double size,
+                         es_font_weight weight)
+{
+    char line[256];
+    const size_t whole = strlen(text);
+    size_t best = whole;
+    if (es_title_width(text, size, weight) <= width)
+        return whole;
+    for (const char *comma = strstr(text, ", "); comma;
+         comma = strstr(comma + 1, ", ")) {
+        const size_t n = (size_t)(comma - text);
+        snprintf(line, sizeof line, "%.*s", (int)n, text);
+        if (n >= sizeof line ||
+            (best < whole && es_title_width(line, size, weight) > width))
+            break;
+        best = n;
+    }
+    return best;
+}
+
+size_t es_draw_run_lines(es_picture *picture, double x, double y, double size,
+                         es_font_weight weight, es_color color,
+                         const char *text, double width, double line_height,
+                         size_t most)
+{
+    char line[256];
+    size_t n = 0;
+    while (*text) {
+        const size_t bytes =
+            ++n < most ? line_bytes(text, width, size, weight) : strlen(text);
+        const bool cut = text[bytes] && bytes < sizeof line;
+        if (cut)
+            snprintf(line, sizeof line, "%.*s", (int)bytes, text);
+        if (picture)
+            es_draw_run_name(picture, x, y, size, weight, color,
+                             cut ? line : text, width);
+        text += bytes + (text[bytes] ? strlen(", ") : 0);
+        y += line_height;
+    }
+    return n;
+}
+
 void es_draw_small(const es_canvas *canvas, double x, double y, es_align align,
                    es_color color, const char *text, double width)
 {

@@ -35,6 +35,22 @@ void es_draw_run_name(es_picture *picture, double x, double y, double size,
                       es_font_weight weight, es_color color, const char *text,
                       double width);
 
+/**
+ * The same in several lines, where it does not fit into one: broken after the
+ * commas between settings, which are left out there.
+ *
+ *   picture      NULL: nothing is drawn
+ *   y            of the first line's baseline
+ *   line_height  from one to the next
+ *   most         lines; what does not fit into the last loses its middle
+ *
+ * Returns the number of lines.
+ */
+size_t es_draw_run_lines(es_picture *picture, double x, double y, double size,
+                         es_font_weight weight, es_color color,
+                         const char *text, double width, double line_height,
+                         size_t most);
+
 /** Texts in small letters, ES_SMALL_SIZE: cut to `width` as above, or as they
  *  are. */
 void es_draw_small(const es_canvas *canvas, double x, double y, es_align align,
