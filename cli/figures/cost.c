@@ -64,9 +64,14 @@ es_status es_tokens_a_step(double *out, const es_run_summary *run)
 
 /* --- costs ----------------------------------------------------------------*/
 
+static es_modelled exactly(double value)
+{
+    return (es_modelled){value, value, value};
+}
+
 /* Tokens up to the evaluation that the summary's eval_ppl is of: not the last
    one of the run if an earlier step is shown. */
-static es_status count_tokens(double *out, es_drawing *drawing,
+static es_status count_tokens(es_modelled *out, es_drawing *drawing,
                               const es_run_summary *run)
 {
     es_run_lines lines;
@@ -89,11 +94,11 @@ static es_status count_tokens(double *out, es_drawing *drawing,
             break;
         }
     }
-    *out = a_step * (double)lines.steps[i];
+    *out = exactly(a_step * (double)lines.steps[i]);
     return ES_OK;
 }
 
-es_status es_run_cost(double *out, es_drawing *drawing,
+es_status es_run_cost(es_modelled *out, es_drawing *drawing,
                       const es_run_summary *run, es_cost cost)
 {
     es_cost_model model;
@@ -106,15 +111,18 @@ es_status es_run_cost(double *out, es_drawing *drawing,
     const char *unmodelled = es_cost_unmodelled(&model);
     const es_cost_kind kind =
         cost == ES_COST_LATENCY ? ES_COST_SECONDS : ES_COST_BYTES;
-    if (cost == ES_COST_FLOPS)
-        *out = flops.ffn + flops.attention;
-    else if (cost == ES_COST_PARAMS)
-        *out = es_cost_weights(&model.shape);
-    else if (unmodelled)
+    if (cost == ES_COST_FLOPS || cost == ES_COST_PARAMS) {
+        *out = exactly(cost == ES_COST_FLOPS ? flops.ffn + flops.attention
+                                             : es_cost_weights(&model.shape));
+        return ES_OK;
+    }
+    if (unmodelled)
         return es_fail(ES_ENOTFOUND, "%s: no modelled cost: %s", run->path,
                        unmodelled);
-    else
-        *out = es_cost_shown(kind, es_cost_predict(kind, &model).value);
+    const es_modelled sum = es_cost_predict(kind, &model);
+    *out = (es_modelled){es_cost_shown(kind, sum.value),
+                         es_cost_shown(kind, sum.low),
+                         es_cost_shown(kind, sum.high)};
     return ES_OK;
 }
 
@@ -138,9 +146,11 @@ const char *es_cost_meaning(es_cost cost)
                            "biases, norms",
         [ES_COST_COMMUNICATION] =
             "What two parties exchange for a private forward pass over T "
-            "tokens, modelled from AERO, tables 4 to 7",
+            "tokens, modelled from AERO, tables 4 to 7, and its interval of "
+            "95%",
         [ES_COST_LATENCY] = "A private forward pass over T tokens, modelled "
-                            "from AERO, tables 4 to 7",
+                            "from AERO, tables 4 to 7, and its interval of "
+                            "95%",
         [ES_COST_TOKENS] = "Tokens up to the evaluation"};
     return meanings[cost];
 }

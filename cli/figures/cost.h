@@ -19,10 +19,11 @@ es_status es_tokens_a_step(double *out, const es_run_summary *run) ES_MUST_USE;
 
 /**
  * The cost of a run: of one forward pass over one sequence, or the tokens read
- * up to the step of its evaluation. ES_OK; ES_ENOTFOUND, ES_EIO, ES_ENOMEM as
+ * up to the step of its evaluation; what is not modelled has no interval but
+ * its value. ES_OK; ES_ENOTFOUND, ES_EIO, ES_ENOMEM as
  * above.
  */
-es_status es_run_cost(double *out, es_drawing *drawing,
+es_status es_run_cost(es_modelled *out, es_drawing *drawing,
                       const es_run_summary *run, es_cost cost) ES_MUST_USE;
 
 /** What the cost is: for an axis, and exactly, for a note. */

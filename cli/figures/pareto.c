@@ -99,9 +99,13 @@ static es_status gather(plan *p)
     es_status status = ES_OK;
     for (size_t i = 0; i < drawing->n; i++) {
         es_point *point = &p->points[i];
-        *point = (es_point){NAN, (double)drawing->runs[i]->eval_ppl, NULL};
-        status = es_run_cost(&point->x, drawing, drawing->runs[i],
+        es_modelled costs = {NAN, NAN, NAN};
+        status = es_run_cost(&costs, drawing, drawing->runs[i],
                              drawing->options->cost);
+        *point = (es_point){.x = costs.value,
+                            .y = (double)drawing->runs[i]->eval_ppl,
+                            .low = costs.low,
+                            .high = costs.high};
         n_costs += status == ES_OK;
         if (status != ES_OK && status != ES_ENOTFOUND)
             return status;
@@ -140,7 +144,8 @@ es_status es_draw_pareto(es_picture **out, es_drawing *drawing)
         es_cost_meaning(cost));
     for (size_t i = 0; i < drawing->n; i++)
         if (is_drawn(&p, i)) {
-            es_range_add(&x, p.points[i].x);
+            es_range_add(&x, p.points[i].low);
+            es_range_add(&x, p.points[i].high);
             es_range_add(&y, p.points[i].y);
         }
     return es_scatter_draw(

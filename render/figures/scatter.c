@@ -17,6 +17,7 @@
 #define MOST_TICKS 8
 
 #define RADIUS 2.8
+#define CAP 1.8  /* half the end of an interval */
 #define SIZE 7.0 /* of labels */
 #define AWAY 3.0 /* from the edge of a point to its label */
 #define TEXT_HEIGHT (0.73 * SIZE)
@@ -31,6 +32,7 @@
 /* One point on the page. */
 typedef struct point_mark {
     double x, y;
+    double low, high; /* of the line through it */
     bool shown, on_front;
     bool placed;   /* it has a label, or what stands for it */
     bool numbered; /* a number; the label below the figure */
@@ -45,6 +47,7 @@ typedef struct scatter_sheet {
     bool *on_front;    /* (n) */
     size_t n_shown;
     int n_numbers;
+    bool over; /* labels may cover intervals */
     es_axis x_axis, y_axis;
 } scatter_sheet;
 
@@ -100,6 +103,16 @@ static es_box dot_of(const point_mark *mark)
     return (es_box){mark->x - RADIUS, mark->y - RADIUS, 2 * RADIUS, 2 * RADIUS};
 }
 
+static bool has_interval(const point_mark *mark)
+{
+    return mark->shown && mark->high > mark->low;
+}
+
+static es_box interval_of(const point_mark *mark)
+{
+    return (es_box){mark->low, mark->y - CAP, mark->high - mark->low, 2 * CAP};
+}
+
 static bool has_text(const point_mark *mark)
 {
     return mark->placed && mark->text.width > 0;
@@ -113,9 +126,11 @@ static bool is_free(const scatter_sheet *sheet, const es_box *box)
                  box->y + box->height <= plot->y + plot->height - 1;
     for (size_t i = 0; found && i < sheet->figure->n; i++) {
         const point_mark *mark = &sheet->marks[i];
-        const es_box dot = dot_of(mark);
+        const es_box dot = dot_of(mark), interval = interval_of(mark);
         found = !mark->shown ||
                 !(touch(box, &dot, 0.5) ||
+                  (!sheet->over && has_interval(mark) &&
+                   touch(box, &interval, 0)) ||
                   (has_text(mark) && touch(box, &mark->text, APART)));
     }
     return found;
@@ -165,15 +180,19 @@ static bool is_clear(const scatter_sheet *sheet, const point_mark *mark)
     return true;
 }
 
-/* Beside its point, or a little away with a line to it. */
-static bool place_text(const scatter_sheet *sheet, point_mark *mark,
-                       double width)
+/* Beside its point, or a little away with a line to it; where there is no
+ * other place, over an interval. */
+static bool place_text(scatter_sheet *sheet, point_mark *mark, double width)
 {
-    if (try_ring(sheet, mark, width, RADIUS + AWAY))
-        return true;
-    for (size_t ring = 0; ring < N_RINGS; ring++)
-        if (try_ring(sheet, mark, width, rings[ring]) && is_clear(sheet, mark))
+    for (int over = 0; over < 2; over++) {
+        sheet->over = over;
+        if (try_ring(sheet, mark, width, RADIUS + AWAY))
             return true;
+        for (size_t ring = 0; ring < N_RINGS; ring++)
+            if (try_ring(sheet, mark, width, rings[ring]) &&
+                is_clear(sheet, mark))
+                return true;
+    }
     mark->text = (es_box){0, 0, 0, 0};
     return false;
 }
@@ -308,6 +327,18 @@ static void draw_label(const es_canvas *canvas, const point_mark *mark,
                    mark->numbered ? number : label, text->width + 0.5);
 }
 
+static void draw_interval(const es_canvas *canvas, const point_mark *mark)
+{
+    const double ends[] = {mark->low, mark->high};
+    if (!has_interval(mark))
+        return;
+    es_picture_line(canvas->picture, mark->low, mark->y, mark->high, mark->y,
+                    0.8, canvas->colors->muted);
+    for (int i = 0; i < 2; i++)
+        es_picture_line(canvas->picture, ends[i], mark->y - CAP, ends[i],
+                        mark->y + CAP, 0.8, canvas->colors->muted);
+}
+
 static void draw_mark(const es_canvas *canvas, const point_mark *mark,
                       bool stands_out, es_color color)
 {
@@ -336,6 +367,8 @@ static es_status draw_plot(const es_page *page, size_t i)
     }
     if (figure->front)
         draw_front(sheet, color);
+    for (size_t k = 0; k < figure->n; k++)
+        draw_interval(canvas, &sheet->marks[k]);
     for (size_t k = 0; k < figure->n; k++) {
         const point_mark *mark = &sheet->marks[k];
         const es_box *text = &mark->text;
@@ -378,6 +411,10 @@ static void set_axes(scatter_sheet *sheet)
     for (size_t i = 0; i < figure->n; i++)
         if (sheet->marks[i].shown) {
             es_range_add(&x, figure->points[i].x);
+            if (figure->points[i].low < figure->points[i].high) {
+                es_range_add(&x, figure->points[i].low);
+                es_range_add(&x, figure->points[i].high);
+            }
             es_range_add(&y, figure->points[i].y);
         }
     sheet->x_axis =
@@ -394,6 +431,8 @@ static void set_axes(scatter_sheet *sheet)
             continue;
         mark->x = es_axis_place(&sheet->x_axis, figure->points[i].x);
         mark->y = es_axis_place(&sheet->y_axis, figure->points[i].y);
+        mark->low = es_axis_place(&sheet->x_axis, figure->points[i].low);
+        mark->high = es_axis_place(&sheet->x_axis, figure->points[i].high);
     }
 }
 

@@ -8,6 +8,8 @@ typedef struct es_point {
     double x, y;       /* not finite, or not above 0 on a logarithmic axis:
                           not drawn */
     const char *label; /* NULL: none */
+    double low, high;  /* the interval of x, a line through the point;
+                          low >= high: none */
 } es_point;
 
 typedef struct es_scatter {

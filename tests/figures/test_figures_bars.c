@@ -243,15 +243,16 @@ TEST(an_unknown_shape_is_refused)
 
 static void expect_cost(costs *c, size_t i, es_cost cost, double wanted)
 {
-    double found = -1;
+    es_modelled found = {-1, -1, -1};
     es_assert_ok(es_run_cost(&found, &c->drawing, c->runs[i], cost));
     es_drawing_clear(&c->drawing);
-    assert_true(found == wanted);
+    assert_true(found.value == wanted);
+    assert_true(found.low == wanted && found.high == wanted);
 }
 
 TEST(costs_are_those_of_the_model)
 {
-    double found;
+    es_modelled found;
     costs c;
     set_up(&c, state, ES_COST_TOKENS);
     expect_cost(&c, 0, ES_COST_FLOPS, 14495514624.0 + 7701921792.0);
@@ -278,12 +279,16 @@ TEST(private_costs_are_near_the_published_ones)
     set_up(&c, state, ES_COST_LATENCY);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const es_run_summary *run = c.runs[cases[i].run];
-        double bytes, time;
+        es_modelled bytes, time;
         es_assert_ok(
             es_run_cost(&bytes, &c.drawing, run, ES_COST_COMMUNICATION));
         es_assert_ok(es_run_cost(&time, &c.drawing, run, ES_COST_LATENCY));
-        assert_true(near(bytes / cases[i].gigabytes, 1, 0.005));
-        assert_true(near(time / cases[i].minutes, 1, 0.02));
+        assert_true(near(bytes.value / cases[i].gigabytes, 1, 0.005));
+        assert_true(near(time.value / cases[i].minutes, 1, 0.02));
+        assert_true(bytes.low < cases[i].gigabytes &&
+                    cases[i].gigabytes < bytes.high);
+        assert_true(time.low < cases[i].minutes &&
+                    cases[i].minutes < time.high);
     }
     tear_down(&c);
 }
@@ -292,7 +297,7 @@ TEST(a_private_cost_that_is_not_modelled_is_no_point)
 {
     const model power = {"p", "PSM(4)+LN", NULL, 3, 96, 8, 1};
     AUTO(es_run_summary) run = record(state, &power);
-    double found;
+    es_modelled found;
     es_assert_status(ES_ENOTFOUND, "no published figures of PowerSoftmax",
                      es_run_cost(&found, NULL, run, ES_COST_COMMUNICATION));
     es_assert_ok(es_run_cost(&found, NULL, run, ES_COST_FLOPS));

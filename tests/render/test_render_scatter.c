@@ -7,6 +7,12 @@
 
 enum { MOST = 150 };
 
+/* A point without an interval. */
+#define AT(x, y, label)                                                        \
+    {                                                                          \
+        x, y, label, 0, 0                                                      \
+    }
+
 typedef struct bundle {
     es_point points[MOST];
     char labels[MOST][240];
@@ -23,8 +29,8 @@ static bundle *bundle_new(size_t n, double spread)
         for (int k = 0; k < 2; k++)
             at[k] = congruence_unit(&x);
         snprintf(b->labels[i], sizeof b->labels[i], "SM+LR(0.%zu)", i + 1);
-        b->points[i] = (es_point){1e9 * (1 + spread * at[0]),
-                                  2.5 + spread * at[1], b->labels[i]};
+        b->points[i] = (es_point)AT(1e9 * (1 + spread * at[0]),
+                                    2.5 + spread * at[1], b->labels[i]);
     }
     b->figure = (es_scatter){.points = b->points,
                              .n = n,
@@ -96,9 +102,10 @@ TEST(all_are_named)
 TEST(the_front_is_what_none_beats)
 {
     static const es_point points[] = {
-        {1, 9, "a"},    {2, 9, "b"},   {2, 5, "c"},          {3, 5, "d"},
-        {4, 1, "e"},    {4, 1, "f"},   {5, NAN, "g"},        {NAN, 0, "h"},
-        {0.5, 20, "i"}, {9, 0.5, "j"}, {-INFINITY, -9, "k"}, {0.5, 25, "l"}};
+        AT(1, 9, "a"),   AT(2, 9, "b"),          AT(2, 5, "c"),
+        AT(3, 5, "d"),   AT(4, 1, "e"),          AT(4, 1, "f"),
+        AT(5, NAN, "g"), AT(NAN, 0, "h"),        AT(0.5, 20, "i"),
+        AT(9, 0.5, "j"), AT(-INFINITY, -9, "k"), AT(0.5, 25, "l")};
     static const bool wanted[] = {1, 0, 1, 0, 1, 1, 0, 0, 1, 1, 0, 0};
     const size_t n = sizeof points / sizeof *points;
     es_scatter figure = {.points = points, .n = n, .front = true};
@@ -113,8 +120,8 @@ TEST(the_front_is_what_none_beats)
 /* Decades are as long as any other. */
 TEST(points_are_where_their_values_say)
 {
-    static const es_point points[] = {
-        {10, 1000, "a"}, {100, 10, "b"}, {1000, 100, "c"}, {0, 5, "zero"}};
+    static const es_point points[] = {AT(10, 1000, "a"), AT(100, 10, "b"),
+                                      AT(1000, 100, "c"), AT(0, 5, "zero")};
     es_scatter figure = {
         .points = points, .n = 4, .x_log = true, .y_log = true};
     double dots[6][2];
@@ -125,6 +132,32 @@ TEST(points_are_where_their_values_say)
     assert_true(fabs((c[0] - b[0]) - (b[0] - a[0])) < 1e-9);
     assert_true(fabs((b[1] - c[1]) - (c[1] - a[1])) < 1e-9);
     assert_true(b[1] > c[1] && c[1] > a[1]);
+}
+
+/* From 40 to 200 around 100: as far as the middles of other points. */
+TEST(an_interval_is_a_line_through_its_point)
+{
+    static const es_point points[] = {
+        AT(40, 4.13, "a"),
+        {100, 3.17, "b", 40, 200},
+        AT(200, 2.71, "c"),
+        {300, 1.37, "d", 350, 250},
+    };
+    es_scatter figure = {.points = points, .n = 4};
+    double dots[8][2];
+    size_t n = 0;
+    AUTO(es_picture) picture = drawn(&figure);
+    assert_int_equal(picture_dots(dots, 8, picture), 8); /* two for each */
+    const double *a = dots[0], *b = dots[2], *c = dots[4], *d = dots[6];
+    for (size_t i = 0; i < picture->n_shapes; i++) {
+        const es_picture_shape *s = &picture->shapes[i];
+        if (s->kind != ES_SHAPE_LINE || s->height != 0)
+            continue;
+        n += s->y == b[1] && s->x == a[0] &&
+             fabs(s->width - (c[0] - a[0])) < 1e-9;
+        assert_true(s->y != a[1] && s->y != c[1] && s->y != d[1]);
+    }
+    assert_int_equal(n, 1);
 }
 
 TEST(what_is_not_finite_is_left_out)
