@@ -85,6 +85,14 @@ TEST(an_index_that_is_not_of_its_files_is_refused)
         write_shards(f, 5, wrong[i][0], f->list.n);
         refuse_index(ES_EFORMAT, wrong[i][1]);
     }
+    char moved[256], why[128]; /* of the second file, said to be in the first */
+    snprintf(moved, sizeof moved, "\"%s\": \"model-0.safetensors\"",
+             f->list.all[5].name);
+    write_shards(f, 5, moved, 5);
+    snprintf(why, sizeof why, "is not in %s", shard_paths[0]);
+    refuse_index(ES_EFORMAT, why);
+    write_shards(f, 5, "\"x\": \"/model-0.safetensors\"", f->list.n);
+    refuse_index(ES_EFORMAT, "is no name of");
     write_shards(f, 5, "\"x\": \"model-7.safetensors\"", f->list.n);
     refuse_index(ES_EIO, "model-7.safetensors");
     FILE *file = fopen(index_path, "w");
