@@ -504,6 +504,11 @@ faults: programs
 FUZZ_CC = clang
 FUZZ_OPTIMISE = -O1 -g
 SECONDS = 60
+# What the targets link of all modules.
+FUZZED_SRC = $(filter-out analyzer/entropy/%,$(call in,analyzer)) $(STORE_SRC) \
+    $(call in,cli/alerts/rules cli/exchange cli/output cli/runs) cli/scan/table.c \
+    $(call in,hooks/trainer/files hooks/trainer/settings) hooks/trainer/model/config.c
+$(eval $(call archive_rule,fuzzed,$(FUZZED_SRC)))
 FUZZERS = $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 fuzz: fuzzers
@@ -518,8 +523,7 @@ fuzzers-here: $(FUZZERS)
 
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
-    $(call objects,tests/fuzz/fuzz.c tests/fuzz/mutation.c) \
-    $(call archives,cli trainer store stats analyzer)
+    $(call objects,tests/fuzz/fuzz.c tests/fuzz/mutation.c) $(call archive,fuzzed)
 	$(call link,$(SQLITE_LIBS) $(JSON_LIBS) $(INI_LIBS))
 
 lint:
