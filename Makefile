@@ -137,7 +137,7 @@ BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/ben
 SCRIPTS = $(sort $(wildcard tests/*/test_*.sh))
 SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 
-.PHONY: all help deps test test-python quick coverage coverage-here check-tests demo figures corpus-debian replicate replicate-quick thresholds alerts cost-fit bench lint \
+.PHONY: all help deps test test-python quick coverage coverage-here check-tests check-objects demo figures corpus-debian replicate replicate-quick thresholds alerts cost-fit bench lint \
     format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
     uninstall clean programs libraries portable portable-here \
@@ -403,6 +403,10 @@ $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(ARCHIVES)
 	$(call link,$(TEST_LIBS))
 
 check-tests: all $(TESTS) $(TEST_PLUGINS) $(BUILD)/gpu-bench-attention
+
+# All that is compiled for them, for a compiler's warnings.
+check-objects: all $(call objects,$(TESTS_SRC) $(SUPPORT_SRC)) $(TEST_PLUGINS) \
+    $(BUILD)/gpu-bench-attention
 
 # Without a card no test runs a kernel on one.
 TEST_CARDS = $(if $(wildcard /dev/nvidiactl),all,one)
