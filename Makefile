@@ -293,6 +293,7 @@ $(eval $(call archive_rule,cli,$(CLI_SRC) $(REPORT_PAGE)))
 # Test programs run what they test, not themselves; tests/support computes.
 $(BUILD)/obj/tests/%: OPTIMISE = -O1 -g
 $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/bench/%: OPTIMISE = $(if $(SAN),-O1,-O2) -g
+$(BUILD)/obj/tests/emulation/%: OPTIMISE = -O2 -g
 
 # A file's name says which vector instructions of x86-64 it may use. Sanitizers keep its
 # loops from becoming vectors, whatever a compiler spends on that.
