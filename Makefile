@@ -25,8 +25,10 @@ BUILD = build$(patsubst %,-%,$(filter-out gcc cc,$(COMPILER)))$(if $(SAN),-san)
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla \
     -Wstrict-prototypes -Wmissing-prototypes -Werror
+# Lines are enough for what sanitizers report; a debugger wants variables, too.
+SYMBOLS ?= $(if $(SAN),-g1,-g)
 # Sanitizers leave a compiler little to optimise: -O1 saves two fifths of it.
-OPTIMISE = $(if $(SAN),-O1,-O2) -g
+OPTIMISE = $(if $(SAN),-O1,-O2) $(SYMBOLS)
 OPENMP = -fopenmp
 CFLAGS = $(OPTIMISE)
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) -I. -fPIC \
@@ -291,9 +293,10 @@ $(eval $(call archive_rule,trainer,$(TRAINER_SRC)))
 $(eval $(call archive_rule,cli,$(CLI_SRC) $(REPORT_PAGE)))
 
 # Test programs run what they test, not themselves; tests/support computes.
-$(BUILD)/obj/tests/%: OPTIMISE = -O1 -g
-$(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/bench/%: OPTIMISE = $(if $(SAN),-O1,-O2) -g
-$(BUILD)/obj/tests/emulation/%: OPTIMISE = -O2 -g
+$(BUILD)/obj/tests/%: OPTIMISE = -O1 $(SYMBOLS)
+$(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/bench/%: OPTIMISE = \
+    $(if $(SAN),-O1,-O2) $(SYMBOLS)
+$(BUILD)/obj/tests/emulation/%: OPTIMISE = -O2 $(SYMBOLS)
 
 # A file's name says which vector instructions of x86-64 it may use. Sanitizers keep its
 # loops from becoming vectors, whatever a compiler spends on that.
@@ -311,7 +314,7 @@ endif
 # sums have the order that they have without.
 # A root that may set errno is taken one at a time.
 $(BUILD)/obj/hooks/trainer/cpu/%: VECTOR += -ffp-contract=fast -fno-math-errno
-$(BUILD)/obj/hooks/trainer/cpu/%: OPTIMISE = -O2 -g
+$(BUILD)/obj/hooks/trainer/cpu/%: OPTIMISE = -O2 $(SYMBOLS)
 
 $(BUILD)/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)
@@ -365,7 +368,7 @@ cuda-spills: $(call device_objects,$(CUDA_SRC))
 # Kernels are templates of unrolled loops: sanitizers, and clang, which unrolls
 # for the host as well, make minutes of them.
 ifneq ($(SAN)$(findstring clang,$(CXX)),)
-$(BUILD)/obj/%.cu.o: OPTIMISE = -O0 -g
+$(BUILD)/obj/%.cu.o: OPTIMISE = -O0 $(SYMBOLS)
 endif
 $(BUILD)/obj/%.cu.o: %.cu Makefile
 	@mkdir -p $(@D)
