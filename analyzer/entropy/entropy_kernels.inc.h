@@ -17,6 +17,9 @@
 
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
+#elif defined(__SANITIZE_ADDRESS__)
+/* With a check at each access: three quarters of the compiler's time. */
+#define UNROLL
 #else
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
