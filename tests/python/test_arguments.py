@@ -36,6 +36,8 @@ OF_WATCH = [
     (dict(steps="many"), TypeError, "steps='many': give a whole number"),
     (dict(first_layer=-1), ValueError, "first_layer=-1: give a whole number"),
     (dict(first_head=1.5), ValueError, "first_head=1.5: give a whole number"),
+    (dict(all_ranks="yes"), TypeError, "all_ranks='yes': give True or False"),
+    (dict(tensor_parallel=3), TypeError, "tensor_parallel=3: give a DeviceMesh"),
 ]
 
 
@@ -53,7 +55,7 @@ def test_a_wrong_argument_is_named_before_the_training(given, kind, words, run_f
 
 
 @pytest.mark.parametrize(
-    "given,kind", [one[:2] for one in WRONG] + [(dict(evry=5), TypeError)]
+    "given,kind", [one[:2] for one in WRONG + OF_WATCH] + [(dict(evry=5), TypeError)]
 )
 def test_a_callback_says_so_when_it_is_made(given, kind, run_file):
     with pytest.raises(kind):

@@ -7,6 +7,37 @@ import operator
 import os
 from typing import Any
 
+_LEAST = {"every": 1, "first_step": 0, "first_head": 0, "first_layer": 0, "steps": 0}
+
+
+def checked(**given: Any) -> dict[str, Any]:
+    """Arguments of es.watch, by name, as it keeps them. Raises TypeError and
+    ValueError."""
+    given["path"] = run_path(given["path"])
+    for name, least in _LEAST.items():
+        if given[name] is not None or name not in ("first_layer", "steps"):
+            given[name] = whole(name, given[name], least)
+    name, group = given["name"], given["tensor_parallel"]
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name={name!r}: give a text")
+    if given["all_ranks"] not in (True, False):
+        raise TypeError(f"all_ranks={given['all_ranks']!r}: give True or False")
+    if group is not None and not _is_group(group):
+        words = "give a DeviceMesh or a process group"
+        raise TypeError(f"tensor_parallel={group!r}: {words}")
+    return given
+
+
+def _is_group(value: Any) -> bool:
+    """Also what torch says where a rank is in none."""
+    from torch import distributed
+
+    if not distributed.is_available():
+        return False
+    is_none = value is distributed.GroupMember.NON_GROUP_MEMBER
+    is_mesh = hasattr(value, "get_group")
+    return is_none or is_mesh or isinstance(value, distributed.ProcessGroup)
+
 
 def whole(name: str, value: Any, least: int) -> int:
     """`value` as an int of at least `least`; 50.0 is 50. Raises TypeError and

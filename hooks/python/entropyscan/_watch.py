@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from . import _operators
-from ._arguments import run_path, whole
+from ._arguments import checked, whole
 from ._attention import Hook
 from ._distributed import Ranks, unwrapped
 from ._recording import Recording
@@ -74,19 +74,26 @@ class Watch:
         first_head: int = 0,
         tensor_parallel: Any = None,
     ) -> None:
-        self._every = whole("every", every, 1)
-        self._step = whole("first_step", first_step, 0)
-        first_head = whole("first_head", first_head, 0)
-        if first_layer is not None:
-            first_layer = whole("first_layer", first_layer, 0)
-        if steps is not None:
-            steps = whole("steps", steps, 0)
-        if name is not None and not isinstance(name, str):
-            raise TypeError(f"name={name!r}: give a text")
-        self._ranks = Ranks(
-            run_path(path), all_ranks, first_layer, first_head, tensor_parallel
+        given = checked(
+            path=path,
+            every=every,
+            name=name,
+            first_step=first_step,
+            steps=steps,
+            all_ranks=all_ranks,
+            first_layer=first_layer,
+            first_head=first_head,
+            tensor_parallel=tensor_parallel,
         )
-        path = self._ranks.path
+        self._every, self._step = given["every"], given["first_step"]
+        self._ranks = Ranks(
+            given["path"],
+            bool(all_ranks),
+            given["first_layer"],
+            given["first_head"],
+            tensor_parallel,
+        )
+        path, steps = self._ranks.path, given["steps"]
         self._layers: list[int] | None = None  # places of modules, by layer
         self._n_heads = 0
         self._has_looked = False  # at should_stop
@@ -380,8 +387,11 @@ watch = Watch  # es.watch(...) as a call; Watch as a type
 def of_callback(path: Any, every: Any, options: dict[str, Any]) -> tuple[str, int]:
     """Path and cadence that a callback hands over when a training begins, which
     a wrong argument is not to end: looked at when the callback is made."""
-    inspect.signature(Watch).bind(None, path, every, None, **options)
-    return run_path(path), whole("every", every, 1)
+    bound = inspect.signature(Watch).bind(None, path, every, None, **options)
+    bound.apply_defaults()
+    given = {k: v for k, v in bound.arguments.items() if k not in ("model", "config")}
+    given = checked(**given)
+    return given["path"], given["every"]
 
 
 def _is_pinned(value: Any) -> bool:
