@@ -118,6 +118,8 @@ class Hook:
                 self._hook(model.register_forward_pre_hook(_functions.start))
             for name, module, kind in kinds:
                 self._add(name, module, kind, has_calls)
+            if "" not in [name for name, _, _ in kinds]:
+                self._slots.append(_operators.add_slot(tap, -1, model))  # has a hook
             if has_calls or any(kind == "multihead" for _, _, kind in kinds):
                 # Graphs compiled before do not look for hooks again.
                 if "torch._dynamo" in sys.modules:

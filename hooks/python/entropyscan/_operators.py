@@ -9,6 +9,7 @@ goes to the watch, never into the training."""
 
 from __future__ import annotations
 
+import functools
 import math
 import weakref
 from collections.abc import Callable
@@ -29,6 +30,7 @@ else:
 
 
 _SLOT = "_entropyscan_slot"
+_STATE = "__getstate__"
 
 
 class Tap:
@@ -82,7 +84,29 @@ def add_slot(tap: Tap, place: int, module: nn.Module) -> int:
     _next_slot += 1
     _slots[number] = Slot(tap, place, module)
     module.__dict__[_SLOT] = torch.tensor(number, device="cpu")
+    module.__dict__[_STATE] = functools.partial(_state, weakref.ref(module))
     return number
+
+
+def _state(reference: weakref.ref[nn.Module]) -> Any:
+    """What a copy or a pickle has of a module: neither its number nor hooks of
+    ours, which would want this package where it is loaded."""
+    module = reference()
+    of_class = getattr(type(module), _STATE, None)  # object's, from Python 3.11 on
+    state = of_class(module) if of_class else vars(module)
+    if not isinstance(state, dict):
+        return state
+    state = {k: v for k, v in state.items() if k not in (_SLOT, _STATE)}
+    hooks = [*module._forward_pre_hooks.items(), *module._forward_hooks.items()]
+    ours = {number for number, hook in hooks if _is_ours(hook)}
+    for name, value in state.items():
+        if name.startswith(("_forward_hooks", "_forward_pre_hooks")):
+            state[name] = type(value)((k, v) for k, v in value.items() if k not in ours)
+    return state
+
+
+def _is_ours(hook: Callable[..., Any]) -> bool:
+    return str(getattr(hook, "__module__", "")).startswith(f"{__package__}.")
 
 
 def remove_slot(number: int) -> None:
@@ -91,7 +115,7 @@ def remove_slot(number: int) -> None:
     if module is not None:
         own = module.__dict__.get(_SLOT)
         if own is not None and int(own) == number:  # no later watch's
-            del module.__dict__[_SLOT]
+            del module.__dict__[_SLOT], module.__dict__[_STATE]
 
 
 def taps_of(model: nn.Module) -> list[Tap]:
