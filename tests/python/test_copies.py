@@ -1,6 +1,6 @@
 """What is made of a watched model has nothing of ours: copies, pickles, files of
-whole models. It computes the same, also where this package is not, and what it
-sees is not in the run."""
+whole models, exported programs. It computes the same, also where this package is
+not, and what it sees is not in the run."""
 
 import copy
 import io
@@ -73,3 +73,16 @@ def test_a_compiled_copy_is_not_in_the_run(layer, run_file):
     assert rec.trouble is None
     entropy = es.open(run_file).entropy()
     assert entropy.shape[0] == 2 and np.array_equal(entropy[0], entropy[1])
+
+
+@pytest.mark.parametrize("layer", [Attention, Multihead])
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_exported_program_has_nothing_of_ours(strict, layer, run_file):
+    torch._dynamo.reset()
+    model, x = stack(layer), torch.randn(2, 7, E)
+    with es.watch(model, run_file) as rec:
+        made = torch.export.export(model, (x,), strict=strict)
+        assert "entropyscan" not in str(made.graph)
+        assert torch.equal(made.module()(x), model(x))
+        rec.step()
+    assert rec.trouble is None and es.open(run_file).entropy().shape == (1, 2, 3)

@@ -31,6 +31,7 @@ else:
 
 _SLOT = "_entropyscan_slot"
 _STATE = "__getstate__"
+_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # from 2.7 on
 
 
 class Tap:
@@ -125,8 +126,11 @@ def taps_of(model: nn.Module) -> list[Tap]:
 
 
 def slot_of(module: nn.Module) -> Tensor | None:
-    """None for a module that is not watched; a copy of one is not."""
+    """None for a module that is not watched; a copy of one is not, nor a program
+    that torch.export makes of one."""
     slot = module.__dict__.get(_SLOT)
+    if _is_exporting():
+        return None
     if slot is None or torch.compiler.is_compiling():
         return slot
     found = _slots.get(int(slot))
