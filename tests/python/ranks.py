@@ -305,7 +305,7 @@ def activations(step):
 
 def stages_alone(path):
     model = nn.Sequential(*layers())
-    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
     with es.watch(model, path) as rec:
         for step in range(STEPS):
             loss = model(activations(step)).square().mean()
@@ -319,7 +319,7 @@ def stages(rank, folder, dies):
     """Layers 0 and 1, and layers 2 to 4; the second one dies at the last step
     if it is to."""
     model = nn.Sequential(*(layers()[2:] if rank else layers()[:2]))
-    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
     options = dict(all_ranks=True, first_layer=2 if rank else 0)
     with es.watch(model, f"{folder}/run.db", **options) as rec:
         for step in range(STEPS):

@@ -25,20 +25,21 @@ def merge(folder, *names, code=0):
     return done.stderr
 
 
-def close(a, b):
+def close(a, b, tolerance=1e-5):
     a, b = np.asarray(a), np.asarray(b)
-    return a.shape == b.shape and bool((np.abs(a - b) <= 1e-5).all())
+    return a.shape == b.shape and bool((np.abs(a - b) <= tolerance).all())
 
 
-def assert_same_run(got, one, phases=("train", "eval")):
+def assert_same_run(got, one, phases=("train", "eval"), tolerance=1e-5):
     assert got.info["n_layer"] != got.info["n_head"]
     for phase in phases:
         assert list(got.steps(phase=phase)) == list(one.steps(phase=phase))
         for name in ("entropy", "entropy_min", "entropy_max", "sink", "top"):
-            assert close(got.values(name, phase), one.values(name, phase)), name
+            a, b = got.values(name, phase), one.values(name, phase)
+            assert close(a, b, tolerance), name
         for name in ("max_logit", "distance"):
             a, b = got.values(name, phase), one.values(name, phase)
-            assert np.allclose(a, b, rtol=1e-5), name
+            assert np.allclose(a, b, rtol=tolerance), name
         for name in ("nonfinite_rows", "nonfinite_weights"):
             assert np.array_equal(got.values(name, phase), one.values(name, phase))
     assert got.entropy().std() > 0.05
@@ -151,8 +152,10 @@ def test_stages_of_a_pipeline_are_joined_to_one_run(tmp_path):
     merge(tmp_path, "run.db", "run.rank1.db")
     run, one = es.open(tmp_path / "all.db"), es.open(one)
     assert run.entropy().shape == (3, 5, 3)
-    assert_same_run(run, one, phases=("train",))
-    assert close(run.values("loss"), one.values("loss"))
+    # What a stage was sent lies elsewhere in memory, where products may have
+    # another last digit, and logits reach 160.
+    assert_same_run(run, one, phases=("train",), tolerance=1e-4)
+    assert close(run.values("loss"), one.values("loss"), 1e-4)
 
 
 def wait_until_written(path):
