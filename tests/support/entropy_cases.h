@@ -74,4 +74,8 @@ void free_options_outputs(options_outputs *out);
 /** Fails the test where a row or head is not what the definition says. */
 void check_options_case(const options_case *c, const options_outputs *got);
 
+/** The case by these kernels, with outputs of its own. */
+void check_options_call(const es_entropy_kernels *set, const options_case *c,
+                        int n_threads);
+
 #endif

@@ -339,3 +339,14 @@ void check_options_case(const options_case *c, const options_outputs *got)
             assert_true(es_is_missing(got->rows.entropy[h * s->n_queries + i]));
     }
 }
+
+void check_options_call(const es_entropy_kernels *set, const options_case *c,
+                        int n_threads)
+{
+    options_outputs *got = new_options_outputs(&c->shape);
+    assert_int_equal(es_entropy_with(set, &got->rows, &got->heads, &c->q.input,
+                                     &c->k.input, &c->shape, n_threads),
+                     ES_OK);
+    check_options_case(c, got);
+    free_options_outputs(got);
+}
