@@ -111,27 +111,16 @@ output 'polynomials have factors and levels' '^ *512 +11 +11 +11 +11 +12 +12 +12
 output 'and errors of a GELU' '^ *63 +7 +4\.5e-11 +8\.5e-6 +0\.0044$' "$scan" cost --polynomial
 exits 'they are of no model' 2 'takes no model' "$scan" cost --polynomial SM
 
-says() { # NAME FILE REGEX...
-    local name=$1 file=$2 word
-    shift 2
-    for word; do
-        grep -qE -- "$word" "$file" || {
-            fail "$name" "no /$word/ in $file"
-            return
-        }
-    done
-    pass "$name"
-}
 "$scan" cost SM+LN+G SM+R 'PSM(4)' --figure communication -o bars.svg
-says 'bars have parts, intervals and what is unknown' bars.svg '25\.3±0\.3' '>GELU<' '>ReLU<' '>unknown<' \
+file_has 'bars have parts, intervals and what is unknown' bars.svg '25\.3±0\.3' '>GELU<' '>ReLU<' '>unknown<' \
     'communication, modelled \(GB\)'
 "$scan" cost SM+R --figure latency --format svg >relu.svg
-says 'a figure goes to a pipe' relu.svg '>ReLU<'
+file_has 'a figure goes to a pipe' relu.svg '>ReLU<'
 exits 'parts that no model has are left out' 1 '^$' grep LayerNorm relu.svg
 "$scan" cost SM+LN+G SM+ScFuFFN --figure flops --over ctx --shares -o lengths.svg
-says 'FLOPs go over context lengths' lengths.svg '>65%<' '>FFN<' '>8K<' 'L = 12, d = 768'
+file_has 'FLOPs go over context lengths' lengths.svg '>65%<' '>FFN<' '>8K<' 'L = 12, d = 768'
 "$scan" cost SM+LN+G --figure latency --over ctx -o lengths.svg
-says 'so does latency' lengths.svg 'latency, modelled \(minutes\)' '>8\.3<' 'at most ±12' 'outside of'
+file_has 'so does latency' lengths.svg 'latency, modelled \(minutes\)' '>8\.3<' 'at most ±12' 'outside of'
 # What SecretFlow's profile says of the second run of each operation.
 cat >profile.txt <<'END'
 operation softmax 0

@@ -35,32 +35,21 @@ seed b.db 2 0.1 1.0 6
 seed c.db 3 0.1 NaN 4
 seed d.db 1 0.2 0.25 1
 
-says() { # NAME FILE REGEX...
-    local name=$1 file=$2 word
-    shift 2
-    for word; do
-        grep -qE -- "$word" "$file" || {
-            fail "$name" "no /$word/ in $file"
-            return
-        }
-    done
-    pass "$name"
-}
 draw() { "$scan" a.db b.db c.db d.db --group seed -q --figure "$1" -o "$1.svg"; }
 
 draw heatmap
-says 'a heatmap has the mean of the finite seeds' heatmap.svg '>0\.75<' '>step 10, mean of 3 of 3 seeds, 1 NaN<' '>lr = 0\.1<' '>0\.25<'
+file_has 'a heatmap has the mean of the finite seeds' heatmap.svg '>0\.75<' '>step 10, mean of 3 of 3 seeds, 1 NaN<' '>lr = 0\.1<' '>0\.25<'
 exits 'and not the seeds themselves' 1 '^$' grep -E '>0\.50<|>1\.00<' heatmap.svg
 draw nans
-says 'counts of NaN have mean and range' nans.svg '>lr = 0\.1 \(3 seeds\)<' '>activations, shaded: range of seeds<'
+file_has 'counts of NaN have mean and range' nans.svg '>lr = 0\.1 \(3 seeds\)<' '>activations, shaded: range of seeds<'
 draw slopes
-says 'so have slopes' slopes.svg '>lr = 0\.1 \(3 seeds\)<' 'shaded: range of seeds<'
+file_has 'so have slopes' slopes.svg '>lr = 0\.1 \(3 seeds\)<' 'shaded: range of seeds<'
 draw curves
-says 'curves say which seeds end in NaN' curves.svg '>lr = 0\.1 \(3 seeds, 1 NaN\)<' '>lr = 0\.2<'
+file_has 'curves say which seeds end in NaN' curves.svg '>lr = 0\.1 \(3 seeds, 1 NaN\)<' '>lr = 0\.2<'
 draw loss
-says 'so do losses' loss.svg '>lr = 0\.1 \(3 seeds, 1 NaN\)<' 'mean and range of seeds'
+file_has 'so do losses' loss.svg '>lr = 0\.1 \(3 seeds, 1 NaN\)<' 'mean and range of seeds'
 "$scan" a.db b.db d.db --group seed -q --figure heatmap+curves -o page.svg
-says 'a page groups all of its figures' page.svg 'mean of 2 of 2 seeds<' '>lr = 0\.1 \(2 seeds\)<' '\(d\)'
+file_has 'a page groups all of its figures' page.svg 'mean of 2 of 2 seeds<' '>lr = 0\.1 \(2 seeds\)<' '\(d\)'
 
 exits 'a figure that has no mean of seeds is refused' 2 '--group is for --figure heatmap, curves' \
     "$scan" a.db b.db --group seed --figure bands -o x.svg

@@ -85,6 +85,17 @@ output() { # NAME REGEX COMMAND...: passes if it succeeds and prints REGEX
     fi
 }
 
+file_has() { # NAME FILE REGEX...: every one in some line
+    local name=$1 file=$2 word
+    shift 2
+    for word; do
+        grep -qE -- "$word" "$file" || {
+            fail "$name" "no /$word/ in $file"
+            return
+        }
+    done
+    pass "$name"
+}
 finish() { echo "1..$count"; }
 
 without_sanitizers() { # WHY the pass with sanitizers leaves this script out
