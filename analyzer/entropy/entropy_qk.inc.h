@@ -462,7 +462,7 @@ static bool do_split_rows(workspace *work, const es_entropy_part *part)
     if (!can_split(part))
         return false;
     work->form = is_fixed(part) ? AS_FIXED : AS_HALVES;
-    configure_matrices();
+    es_tiles_configure();
     const bool done = do_rows(work, part);
     _tile_release();
     return done;

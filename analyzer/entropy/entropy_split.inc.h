@@ -8,6 +8,8 @@
  * Subnormal numbers count as 0 and the largest overflow, so that numbers and
  * scales above MOST_SPLIT are for the other products.
  */
+#include "analyzer/base/tiles.h"
+
 #include <immintrin.h>
 
 #define MOST_SPLIT 0x1p40F
@@ -26,22 +28,6 @@ static inline int levels_of(es_entropy_type type)
 static inline int matrices_of(int width, es_entropy_type type)
 {
     return (width + DEEP - 1) / DEEP * levels_of(type);
-}
-
-/** Tiles 0 to 3 take sums, 4 and 5 keys, 6 and 7 queries: 16 rows of 64 bytes
- *  each. */
-static void configure_matrices(void)
-{
-    struct {
-        uint8_t palette, start, reserved[14];
-        uint16_t row_size[16];
-        uint8_t n_rows[16];
-    } setting = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
-        setting.row_size[i] = 64;
-        setting.n_rows[i] = SIDE;
-    }
-    _tile_loadconfig(&setting);
 }
 
 /** x as the nearest bfloat16. */
@@ -162,7 +148,8 @@ typedef struct matrices {
 } matrices;
 
 /** Adds the products of level a of n_sides times SIDE keys and level b of a
- *  group, DEEP numbers from 32 d on. */
+ *  group, DEEP numbers from 32 d on. Tiles 0 to 3 take sums, 4 and 5 keys, 6
+ *  and 7 queries. */
 INLINED void add_matrices(const matrices *m, int d, int a, int b, int n_sides)
 {
     const uint16_t *k = m->keys + (d * m->key_levels + a) * MATRIX;

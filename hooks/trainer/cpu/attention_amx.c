@@ -8,6 +8,7 @@
 /* Clang before 16 has a name of its own. */
 #if defined(__AMX_BF16__) || defined(__AMXBF16__)
 #define LANES 16
+#include "analyzer/base/tiles.h"
 #include "hooks/trainer/cpu/vector.h"
 
 /* Its passes over a head multiply float32; those here take their place. */
@@ -240,20 +241,6 @@ static void write_rows(es_bfloat *out, const float *from, int n, int width,
 
 /* --- products ------------------------------------------------------------- */
 
-static void configure(void)
-{
-    struct {
-        uint8_t palette, start, reserved[14];
-        uint16_t bytes[16];
-        uint8_t rows[16];
-    } tiles = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
-        tiles.bytes[i] = 64;
-        tiles.rows[i] = SIDE;
-    }
-    _tile_loadconfig(&tiles);
-}
-
 /* Of one or two times SIDE rows. */
 static inline void multiply_sides(float *out, const es_bfloat *a, int stride,
                                   const es_bfloat *b, int depth, int n_sides)
@@ -395,7 +382,7 @@ static bool attention_tiles(const es_cpu_head *head)
     if (!pack_head(head, &m))
         return false;
     turn_rows(m.turned, m.v, m.n_keys, m.wide);
-    configure();
+    es_tiles_configure();
     for (int first = 0; first < head->n_ctx; first += ROWS)
         attend_block(head, &m, first,
                      head->n_ctx - first < ROWS ? head->n_ctx - first : ROWS);
@@ -461,7 +448,7 @@ static bool attention_tiles_backward(const es_cpu_head *head)
     turn_rows(m.turned, m.k, m.n_keys, m.wide);
     memset(m.dk, 0, n * sizeof *m.dk);
     memset(m.dv, 0, n * sizeof *m.dv);
-    configure();
+    es_tiles_configure();
     for (int first = 0; first < head->n_ctx; first += ROWS)
         differentiate_block(head, &m, first,
                             head->n_ctx - first < ROWS ? head->n_ctx - first

@@ -1,0 +1,24 @@
+/** The tiles of AMX as our kernels have them; for files compiled for AMX. */
+#ifndef ES_TILES_H
+#define ES_TILES_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+/** All eight tiles have 16 rows of 64 bytes from here on, in this thread, until
+ *  _tile_release. */
+static inline void es_tiles_configure(void)
+{
+    struct {
+        uint8_t palette, start, reserved[14];
+        uint16_t row_bytes[16];
+        uint8_t n_rows[16];
+    } setting = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        setting.row_bytes[i] = 64;
+        setting.n_rows[i] = 16;
+    }
+    _tile_loadconfig(&setting);
+}
+
+#endif
