@@ -98,6 +98,7 @@ static es_status check(void *library, const char *path)
     return ES_OK;
 }
 
+/* It stays loaded, also if refused: its threads may not lose their code. */
 static es_status load(void)
 {
     const char *given = getenv(ENVIRONMENT);
@@ -110,10 +111,7 @@ static es_status load(void)
                        is_named ? "" : path, is_named ? "" : ": ",
                        why ? why : "cannot be loaded");
     }
-    const es_status status = check(library, path);
-    if (status != ES_OK)
-        dlclose(library);
-    return status;
+    return check(library, path);
 }
 
 /* --- what a thread keeps -------------------------------------------------- */
