@@ -204,6 +204,49 @@ TEST(products_by_shape_match_sums_in_double)
                                                       .out = types[type].out});
 }
 
+/* Bits of x by a library, (m,n), rows one after another. */
+static float *bits_by(const es_products *products, const problem *x)
+{
+    const size_t n = (size_t)(x->shape.m * x->shape.n);
+    multiply(products, x, NULL, NULL);
+    return memcpy(array(n, 0), x->given_c, n * sizeof(float));
+}
+
+/* m, n, k; the two libraries add in different orders. */
+TEST(float32_products_are_made_by_the_library_of_their_shape)
+{
+    static const struct {
+        int m, n, k;
+        bool a_transposed;
+        const es_products *want;
+    } rows[] = {{40, 256, 999, false, &es_products_onednn},
+                {40, 257, 999, false, &es_products_openblas},
+                {40, 64, 999, true, &es_products_openblas},
+                {40, 65, 999, true, &es_products_onednn},
+                {256, 1024, 999, true, &es_products_onednn},
+                {256, 1025, 999, true, &es_products_openblas},
+                {257, 257, 999, true, &es_products_openblas}};
+    if (es_products_by_shape.open() != ES_OK)
+        skip();
+    is_padded = 0;
+    int n_different = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const problem x =
+            make((es_product){.m = rows[i].m,
+                              .n = rows[i].n,
+                              .k = rows[i].k,
+                              .a_transposed = rows[i].a_transposed});
+        const size_t bytes = (size_t)(rows[i].m * rows[i].n) * sizeof(float);
+        const float *got = bits_by(&es_products_by_shape, &x);
+        if (memcmp(got, bits_by(rows[i].want, &x), bytes) != 0)
+            fail_msg("row %zu is not made by %s", i, rows[i].want->name);
+        n_different += memcmp(bits_by(&es_products_openblas, &x),
+                              bits_by(&es_products_onednn, &x), bytes) != 0;
+        es_test_release();
+    }
+    assert_true(n_different > 0);
+}
+
 /* A^T times the first columns of the identity is the beginning of A^T. */
 TEST(a_long_transposed_matrix_is_multiplied_in_all_its_parts)
 {
