@@ -247,9 +247,20 @@ static void print_speed(FILE *out, const bench *b)
 
 #define N_PROFILED 8 /* steps after one more that warms up */
 
+static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
+{
+    const es_model_config *config = user;
+    const size_t n = (size_t)config->batch * (size_t)config->ctx;
+    (void)i;
+    for (size_t at = 0; at < n; at++)
+        tokens[at] = targets[at] =
+            (int32_t)(es_tokens_hash(&at, sizeof at) % (uint64_t)config->vocab);
+    return ES_OK;
+}
+
 /** The fastest step of a model of its own, its phases (ES_N_CPU_PHASES). */
 static es_status profile(double *seconds, double phases[ES_N_CPU_PHASES],
-                         const es_settings *settings, const int32_t *tokens)
+                         es_settings *settings)
 {
     const es_ops *ops;
     es_ops timed;
@@ -261,14 +272,12 @@ static es_status profile(double *seconds, double phases[ES_N_CPU_PHASES],
     status = es_model_new(&model, &settings->model, &timed, settings->threads);
     *seconds = INFINITY;
     for (int i = 0; i <= N_PROFILED && status == ES_OK; i++) {
-        double took[ES_N_CPU_PHASES], norm, start = read_clock(WALL);
-        es_losses losses;
+        double took[ES_N_CPU_PHASES], start = read_clock(WALL);
+        const es_step_plan plan = {
+            .n_batches = 1, .draw = draw, .user = &settings->model};
+        es_outcome outcome;
         es_cpu_phases_take(took);
-        es_model_zero_gradients(model);
-        if ((status = es_model_forward(model, &losses, tokens, tokens, true,
-                                       false)) == ES_OK &&
-            (status = es_model_backward(model, 1)) == ES_OK)
-            status = es_model_update(model, &settings->train, 0, &norm);
+        status = es_model_run_step(model, &outcome, &plan, &settings->train);
         const double step = read_clock(WALL) - start;
         es_cpu_phases_take(took);
         if (i > 0 && step < *seconds) {
@@ -280,19 +289,10 @@ static es_status profile(double *seconds, double phases[ES_N_CPU_PHASES],
     return status;
 }
 
-static es_status print_phases(FILE *out, const es_settings *settings)
+static es_status print_phases(FILE *out, es_settings *settings)
 {
-    const es_model_config *config = &settings->model;
-    const size_t n = (size_t)config->batch * (size_t)config->ctx;
     double seconds, rest, phases[ES_N_CPU_PHASES] = {0};
-    int32_t *tokens = NULL;
-    es_status status = es_alloc(&tokens, n, sizeof *tokens, "tokens");
-    for (size_t i = 0; status == ES_OK && i < n; i++)
-        tokens[i] =
-            (int32_t)(es_tokens_hash(&i, sizeof i) % (uint64_t)config->vocab);
-    if (status == ES_OK)
-        status = profile(&seconds, phases, settings, tokens);
-    free(tokens);
+    es_status status = profile(&seconds, phases, settings);
     if (status != ES_OK)
         return status;
     fprintf(out,

@@ -157,18 +157,30 @@ static void run_limit(bench *b)
 
 /* --- the step ------------------------------------------------------------- */
 
+static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
+{
+    const bench *b = user;
+    (void)i;
+    memcpy(tokens, b->tokens, (size_t)b->n_rows * sizeof *tokens);
+    memcpy(targets, b->tokens, (size_t)b->n_rows * sizeof *targets);
+    return ES_OK;
+}
+
 /* Returns the seconds; the loss is that before the update. */
 static double take_step(bench *b, double *loss)
 {
-    es_losses losses;
+    const es_step_plan plan = {.n_batches = 1,
+                               .draw = draw,
+                               .user = b,
+                               .lr = 1e-4,
+                               .measure = b->measures};
+    es_train_config config;
+    es_outcome outcome;
+    es_train_config_default(&config);
     double start = now(b);
-    es_model_zero_gradients(b->model);
-    check(es_model_forward(b->model, &losses, b->tokens, b->tokens, true,
-                           b->measures) == ES_OK,
-          "forward");
-    check(es_model_backward(b->model, 1) == ES_OK, "backward");
-    update(b);
-    *loss = losses.loss;
+    check(es_model_run_step(b->model, &outcome, &plan, &config) == ES_OK,
+          "step");
+    *loss = outcome.losses.loss;
     return now(b) - start;
 }
 

@@ -59,7 +59,7 @@ static void expect_rounded_activations(const es_model *model)
     expect_halves("normed", model->normed, n);
     expect_halves("wide", model->wide, wide);
     expect_halves("logits", model->logits,
-                  es_model_n_rows(model) * config->vocab);
+                  es_model_loss_rows(model) * config->vocab);
 }
 
 static const char *const archs[] = {"SM+LN+G",  "SM+R",

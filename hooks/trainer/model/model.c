@@ -273,24 +273,6 @@ void es_model_zero_gradients(es_model *model)
 
 /* --- what was seen -------------------------------------------------------- */
 
-const float *es_model_logits(es_model *model)
-{
-    const size_t n = (size_t)es_model_n_rows(model);
-    const size_t width = (size_t)model->config.vocab;
-    const size_t stride = (size_t)es_model_logit_stride(model);
-    const float *rows =
-        model->ops->view(model->backend, model->logits, n * stride);
-    if (!rows || stride == width)
-        return rows;
-    float *out = es_resize(model->host_logits, n * width, sizeof *out);
-    if (!out)
-        return NULL;
-    model->host_logits = out;
-    for (size_t i = 0; i < n; i++)
-        memcpy(out + i * width, rows + i * stride, width * sizeof *out);
-    return out;
-}
-
 const float *es_model_rows(es_model *model, es_row_statistic statistic)
 {
     const es_mem *from = model->rows.array[statistic];

@@ -197,9 +197,9 @@ void es_model_zero_gradients(es_model *model);
 es_status es_model_update(es_model *model, const es_train_config *train,
                           double lr, double *grad_norm) ES_MUST_USE;
 
-/** Logits of the last forward pass, (B,T,V), borrowed host memory, valid until
- *  the next forward or backward pass: the backward pass turns them into their
- *  gradient. NULL when out of memory. */
+/** Logits of the last forward pass, (B,T,V), by the weights as they are now:
+ *  made by this call; borrowed host memory, valid until the next one. NULL when
+ *  out of memory. */
 const float *es_model_logits(es_model *model);
 
 /** A statistic of the rows of the last measured forward pass, (L,B,H,T),

@@ -164,26 +164,15 @@ static void backward_block(const es_model *model, int layer, double scale)
 static void backward(const es_model *model, double scale)
 {
     const es_model_config *config = &model->config;
-    /* Leaves in dx the gradient of the last block's output. */
-    const int n = es_model_n_rows(model), n_layer = model->config.n_layer;
-    const es_mem *x = model->layers[n_layer].x;
-    const es_linear head = es_model_head(model);
-    model->ops->cross_entropy_backward(
-        model->backend, model->logits, model->lse, model->targets,
-        (float)(scale / n), control(model), n, model->config.vocab,
-        es_model_logit_stride(model));
-    model->ops->linear_backward_weight(
-        model->backend, es_model_gradient(model, -1, es_model_head_role(model)),
-        NULL, model->normed, model->logits, &head, n);
+    const es_mem *x = model->layers[config->n_layer].x;
     if (model->normed != x)
         model->ops->zero(model->backend, model->dx,
-                         (size_t)n * (size_t)model->config.d_model *
+                         (size_t)es_model_n_rows(model) *
+                             (size_t)config->d_model *
                              model->ops->activation_size);
-    es_mem *to = model->normed == x ? model->dx : model->du;
-    model->ops->linear_backward_input(model->backend, to, model->logits, &head,
-                                      n, false);
+    es_model_loss_backward(model, scale, !model->has_loss);
     if (model->normed != x)
-        norm_backward(model, to, x, model->mean, model->rstd, -1,
+        norm_backward(model, model->du, x, model->mean, model->rstd, -1,
                       ES_ROLE_LN_F_WEIGHT);
     for (int layer = config->n_layer - 1; layer >= 0; layer--)
         backward_block(model, layer, scale);
@@ -210,7 +199,8 @@ void es_model_run_backward(es_model *model, double scale)
     if (!es_model_captures_scale(model, scale) ||
         model->drops != (model->config.dropout > 0))
         backward(model, scale);
-    else if (!es_model_replays(model, ES_SEQUENCE_BACKWARD)) {
+    else if (!es_model_replays(model,
+                               ES_SEQUENCE_BACKWARD + !model->has_loss)) {
         backward(model, scale);
         es_model_launch(model);
     }

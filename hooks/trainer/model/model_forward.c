@@ -236,24 +236,6 @@ static void forward_blocks(const es_model *model, bool measure)
     }
 }
 
-/* What the pass adds to the tally. */
-static void add_losses(const es_model *model, bool has_targets)
-{
-    const es_tally *tally = model->report.tally;
-    const int n = es_model_n_rows(model);
-    if (model->config.arch.entropy_reg)
-        model->ops->add_mean(model->backend,
-                             es_model_reported(model, &tally->ereg),
-                             model->ereg, 1);
-    if (!has_targets)
-        return;
-    model->ops->cross_entropy(
-        model->backend, model->row_loss, model->lse, model->logits,
-        model->targets, n, model->config.vocab, es_model_logit_stride(model));
-    model->ops->add_mean(model->backend, es_model_reported(model, &tally->ce),
-                         model->row_loss, (size_t)n);
-}
-
 static es_status check_each(const es_model *model, const char *what,
                             const int32_t *tokens)
 {
@@ -281,19 +263,23 @@ void es_model_run_pass(es_model *model, bool has_targets, bool training)
     es_model_make_weights(model, training);
     const bool measured = model->report.measured;
     model->drops = training && has_targets && model->config.dropout > 0;
-    const int sequence = model->drops
-                             ? ES_SEQUENCE_DROPPING + measured
-                             : ES_SEQUENCE_FORWARD + has_targets + 2 * measured;
+    model->has_loss = has_targets && !model->defers_loss;
+    const int sequence =
+        (model->drops ? ES_SEQUENCE_DROPPING : ES_SEQUENCE_FORWARD) +
+        model->has_loss + 2 * measured;
     if (!es_model_replays(model, sequence)) {
         forward_blocks(model, measured);
-        const es_linear head = es_model_head(model);
         const es_mem *x = model->layers[model->config.n_layer].x;
         if (model->normed != x)
             norm(model, model->normed, model->mean, model->rstd, x, -1,
                  ES_ROLE_LN_F_WEIGHT);
-        model->ops->linear(model->backend, model->logits, NULL, model->normed,
-                           &head, es_model_n_rows(model));
-        add_losses(model, has_targets);
+        if (model->config.arch.entropy_reg)
+            model->ops->add_mean(
+                model->backend,
+                es_model_reported(model, &model->report.tally->ereg),
+                model->ereg, 1);
+        if (model->has_loss)
+            es_model_loss(model);
         es_model_launch(model);
     }
     model->report.n_passes++;

@@ -72,13 +72,13 @@ typedef struct es_report {
 /** Sequences of operations that are always the same; those with a second form
  *  have that in the next number. */
 enum {
-    ES_SEQUENCE_WEIGHTS,     /* 1: with SNorm's iteration */
-    ES_SEQUENCE_FORWARD = 2, /* 1: with targets; 2, 3: measured */
-    ES_SEQUENCE_BACKWARD = 6,
-    ES_SEQUENCE_UPDATE, /* 1: that may skip */
-    ES_SEQUENCE_PARAMETERS = 9,
+    ES_SEQUENCE_WEIGHTS,      /* 1: with SNorm's iteration */
+    ES_SEQUENCE_FORWARD = 2,  /* 1: with the loss; 2, 3: measured */
+    ES_SEQUENCE_BACKWARD = 6, /* 1: with the loss */
+    ES_SEQUENCE_UPDATE = 8,   /* 1: that may skip */
+    ES_SEQUENCE_PARAMETERS = 10,
     ES_SEQUENCE_STEP, /* 1: that may skip; 2, 3: measured; all of the above */
-    ES_SEQUENCE_DROPPING = 14 /* forward with dropout; 1: measured */
+    ES_SEQUENCE_DROPPING = 15 /* forward with dropout; else as FORWARD */
 };
 
 struct es_model {
@@ -97,8 +97,9 @@ struct es_model {
     es_mem *tokens, *targets; /* (B,T) of the pass that is under way */
     es_mem *normed;           /* (N,d) Nf's output, or the last x itself */
     es_mem *mean, *rstd;      /* (N) of Nf */
-    es_mem *logits;           /* (N,V), rows es_model_logit_stride apart; their
-                                 gradient after the backward pass */
+    es_mem *logits;           /* (R,V) of a block of es_model_loss_rows, rows
+                                 es_model_logit_stride apart; their gradient
+                                 in the backward pass */
     es_mem *row_loss, *lse;   /* (N) f32 */
     es_mem *wide;             /* (N,md) scratch: after the activation */
     es_mem *dx;               /* (N,d) gradient of the residual stream */
@@ -119,7 +120,7 @@ struct es_model {
     es_report report;
     float loss_scale;   /* of the next es_model_begin */
     float *host_rows;   /* (L,B,H,T), when first requested */
-    float *host_logits; /* (N,V), when requested and not so in memory */
+    float *host_logits; /* (N,V), when requested */
 
     int32_t *host_inputs; /* (n_host_inputs,2,B,T), of es_model_run_step */
     int n_host_inputs;
@@ -137,6 +138,8 @@ struct es_model {
 
     bool is_updating; /* a step is on its way that nobody has counted */
     bool can_go_back; /* a forward pass with targets is there */
+    bool has_loss;    /* and its loss is counted */
+    bool defers_loss; /* passes leave it to the backward pass, in a step */
     bool is_in_step;  /* operations belong to the sequence of a step */
     bool drops;       /* the last pass had dropout */
     uint64_t pass;    /* of the training: number of the next one */
@@ -225,6 +228,19 @@ void es_model_run_backward(es_model *model, double scale);
 /** True if sequences are captured with this scale of the gradients: the first
  *  one that there was. */
 bool es_model_captures_scale(es_model *model, double scale);
+
+/* model_loss.c */
+
+/** Rows of logits that are made at once, all of them at most. */
+int es_model_loss_rows(const es_model *model);
+
+/** The loss of a pass, counted. */
+void es_model_loss(const es_model *model);
+
+/** Leaves the gradient of Nf's output in du, where there is no Nf that of the
+ *  last x in dx, and adds those of the head; `counts`: the loss is made, too.
+ */
+void es_model_loss_backward(const es_model *model, double scale, bool counts);
 
 /* model_weights.c: normalised weights. */
 

@@ -85,7 +85,8 @@ static void plan_shared(plan *to, es_model *model)
         take(to, &model->mean, n, 1, f4);
         take(to, &model->rstd, n, 1, f4);
     }
-    take(to, &model->logits, n, (size_t)es_model_logit_stride(model), act);
+    take(to, &model->logits, (size_t)es_model_loss_rows(model),
+         (size_t)es_model_logit_stride(model), act);
     take(to, &model->row_loss, n, 1, f4);
     take(to, &model->lse, n, 1, f4);
     if (config->arch.activation != ES_ACT_LINEAR)

@@ -260,8 +260,10 @@ es_status es_model_run_step(es_model *model, es_outcome *out,
         plan->n_batches <= ES_MAX_UNROLLED && model->iteration_is_due &&
         es_model_captures_scale(model, 1.0 / plan->n_batches) &&
         captures_config(model, train);
+    model->defers_loss = true;
     status = is_one_sequence ? run_one_sequence(model, plan, train)
                              : run_passes(model, plan, train);
+    model->defers_loss = false;
     if (status != ES_OK)
         return status;
     if (plan->meanwhile)

@@ -40,7 +40,7 @@
 enum { ES_N_SAVED = 4 };
 
 /** Captured sequences of a back-end at most. */
-enum { ES_MAX_SEQUENCES = 16 };
+enum { ES_MAX_SEQUENCES = 19 };
 
 typedef struct es_backend es_backend;
 typedef struct es_mem es_mem; /* never complete: cannot be read by mistake */
@@ -268,6 +268,10 @@ typedef struct es_ops {
      * on it. NULL: rows lie one after another.
      */
     int (*row_stride)(int width);
+
+    /** Rows of logits of a vocabulary that a model shall make at once: many
+     *  enough for the products, as few as caches like. NULL: all. */
+    int (*loss_rows)(int vocab);
 
     /* --- embedding ------------------------------------------------------- */
 

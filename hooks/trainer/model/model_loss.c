@@ -1,0 +1,129 @@
+/* The loss of the logits, a block of rows at a time: logits of a whole
+ * micro-batch are N x V, mostly the largest array there would be. A step takes
+ * a block forward and backward before the next one; a pass that something else
+ * may follow leaves only the losses, and the backward pass makes the logits
+ * once more. */
+#include "hooks/trainer/model/model_internal.h"
+
+#include "analyzer/base/checked.h"
+
+#include <string.h>
+
+int es_model_loss_rows(const es_model *model)
+{
+    const int n = es_model_n_rows(model);
+    const int most =
+        model->ops->loss_rows ? model->ops->loss_rows(model->config.vocab) : n;
+    return n < most ? n : most;
+}
+
+/* Rows of the last block's output, and what belongs to them. */
+typedef struct block {
+    int n;
+    es_mem *x, *dx; /* (n,d) act: of Nf or of the block, and its gradient */
+    es_mem *targets, *row_loss, *lse; /* (n) */
+} block;
+
+static block block_from(const es_model *model, int first)
+{
+    const size_t at = (size_t)first;
+    const size_t width =
+        (size_t)model->config.d_model * model->ops->activation_size;
+    const int left = es_model_n_rows(model) - first;
+    const int most = es_model_loss_rows(model);
+    es_mem *dx =
+        es_model_config_final_norm(&model->config) ? model->du : model->dx;
+    return (block){.n = left < most ? left : most,
+                   .x = es_mem_at(model->normed, at * width),
+                   .dx = dx ? es_mem_at(dx, at * width) : NULL,
+                   .targets = es_mem_at(model->targets, at * sizeof(int32_t)),
+                   .row_loss = es_mem_at(model->row_loss, at * sizeof(float)),
+                   .lse = es_mem_at(model->lse, at * sizeof(float))};
+}
+
+static void make_logits(const es_model *model, const block *rows)
+{
+    const es_linear head = es_model_head(model);
+    model->ops->linear(model->backend, model->logits, NULL, rows->x, &head,
+                       rows->n);
+}
+
+static void make_losses(const es_model *model, const block *rows)
+{
+    make_logits(model, rows);
+    model->ops->cross_entropy(
+        model->backend, rows->row_loss, rows->lse, model->logits, rows->targets,
+        rows->n, model->config.vocab, es_model_logit_stride(model));
+}
+
+static void count_losses(const es_model *model)
+{
+    const es_tally *tally = model->report.tally;
+    model->ops->add_mean(model->backend, es_model_reported(model, &tally->ce),
+                         model->row_loss, (size_t)es_model_n_rows(model));
+}
+
+void es_model_loss(const es_model *model)
+{
+    block rows;
+    for (int i = 0; i < es_model_n_rows(model); i += rows.n) {
+        rows = block_from(model, i);
+        make_losses(model, &rows);
+    }
+    count_losses(model);
+}
+
+static void go_back(const es_model *model, const block *rows, float scale)
+{
+    const es_linear head = es_model_head(model);
+    const es_tally *tally = model->report.tally;
+    model->ops->cross_entropy_backward(
+        model->backend, model->logits, rows->lse, rows->targets, scale,
+        es_model_reported(model, &tally->control), rows->n, model->config.vocab,
+        es_model_logit_stride(model));
+    model->ops->linear_backward_weight(
+        model->backend, es_model_gradient(model, -1, es_model_head_role(model)),
+        NULL, rows->x, model->logits, &head, rows->n);
+    model->ops->linear_backward_input(model->backend, rows->dx, model->logits,
+                                      &head, rows->n, false);
+}
+
+void es_model_loss_backward(const es_model *model, double scale, bool counts)
+{
+    const int n = es_model_n_rows(model);
+    block rows;
+    for (int i = 0; i < n; i += rows.n) {
+        rows = block_from(model, i);
+        if (counts)
+            make_losses(model, &rows);
+        else
+            make_logits(model, &rows);
+        go_back(model, &rows, (float)(scale / n));
+    }
+    if (counts)
+        count_losses(model);
+}
+
+const float *es_model_logits(es_model *model)
+{
+    const int n = es_model_n_rows(model);
+    const size_t width = (size_t)model->config.vocab;
+    const size_t stride = (size_t)es_model_logit_stride(model);
+    float *out = es_resize(model->host_logits, (size_t)n * width, sizeof *out);
+    if (!out)
+        return NULL;
+    model->host_logits = out;
+    block rows;
+    for (int i = 0; i < n; i += rows.n) {
+        rows = block_from(model, i);
+        make_logits(model, &rows);
+        const float *from = model->ops->view(model->backend, model->logits,
+                                             (size_t)rows.n * stride);
+        if (!from)
+            return NULL;
+        for (int r = 0; r < rows.n; r++)
+            memcpy(out + (size_t)(i + r) * width, from + (size_t)r * stride,
+                   width * sizeof *out);
+    }
+    return out;
+}
