@@ -42,6 +42,7 @@ typedef struct scan {
     es_comparison *comparison; /* NULL: no --compare */
     size_t n_shown, n_failed;  /* runs, or files that have none to show */
     size_t n_left_out;         /* of those shown: by --where */
+    es_members_seen seen;      /* of --where and --sort */
     int output_code;           /* exit code of the first output that failed */
     bool alarms;
     struct heard {
@@ -144,6 +145,37 @@ static bool is_baseline(const scan *s)
     return s->options.baseline && s->input == s->options.baseline_input;
 }
 
+/* Of a run that was loaded, what --where and --sort go by. */
+static es_status read_members(scan *s, es_run_summary *summary,
+                              es_reader *reader, size_t run)
+{
+    const es_scan_options *options = &s->options;
+    es_status status;
+    if (!es_where_reads(&options->where) && !options->order.given)
+        return ES_OK;
+    if ((status = es_run_settings_read(summary, reader, run)) < 0)
+        return status;
+    es_members_see(&s->seen, &options->where, &options->order, summary);
+    return ES_OK;
+}
+
+/* Does --where leave the run out? The baseline it does not. */
+static bool is_left_out(const scan *s, const es_run_summary *summary)
+{
+    return !is_baseline(s) && !es_where_holds(&s->options.where, summary);
+}
+
+/* A member that no run has is probably misspelled; "config.KEY" was meant. */
+static es_status check_members(const scan *s)
+{
+    const es_status status =
+        es_members_check(&s->seen, &s->options.where, &s->options.order);
+    if (status != ES_ENOTFOUND)
+        return status;
+    es_print_note("%s", es_message());
+    return ES_OK;
+}
+
 /* --- first pass -----------------------------------------------------------*/
 
 /* The peak of a run, and whether --where admits it, which takes its whole
@@ -151,7 +183,7 @@ static bool is_baseline(const scan *s)
 static es_status find_peak(scan *s, es_reader *reader, size_t run)
 {
     es_summary_options options = s->options.summary;
-    es_run_summary *summary;
+    es_run_summary *summary = NULL;
     es_status status =
         es_grow(&s->found, s->n_found + 1, sizeof *s->found, "runs");
     if (status < 0)
@@ -163,13 +195,13 @@ static es_status find_peak(scan *s, es_reader *reader, size_t run)
     } else {
         options.without_flags = !es_where_judges(&s->options.where);
         status = es_summary_load(&summary, reader, run, &options);
-        if (status == ES_OK) {
-            out->left_out =
-                !is_baseline(s) && !es_where_holds(&s->options.where, summary);
+        if (status == ES_OK &&
+            (status = read_members(s, summary, reader, run)) == ES_OK) {
+            out->left_out = is_left_out(s, summary);
             out->step = summary->step;
             out->peak = summary->peak;
-            es_summary_free(summary);
         }
+        es_summary_free(summary);
     }
     out->failed = status < 0;
     if (status == ES_OK && !out->left_out)
@@ -194,7 +226,7 @@ static es_status find_peaks(scan *s)
                 report_failure(s);
         es_damage_close(reader);
     }
-    return ES_OK;
+    return check_members(s);
 }
 
 /* Does some output need all runs at once? */
@@ -253,15 +285,17 @@ static es_status show(scan *s, es_reader *reader, size_t run,
     es_status status = load(&summary, s, reader, run, before);
     if (status < 0)
         return status;
+    if (!before && (status = read_members(s, summary, reader, run)) < 0) {
+        es_summary_free(summary);
+        return status;
+    }
     s->n_shown++;
     for (size_t i = 0; s->heard && summary->heard && i < summary->rules->n;
          i++) {
         s->heard[i].any = s->heard[i].any || summary->heard[i];
         s->heard[i].nonfinite += summary->nonfinite[i];
     }
-    if (before
-            ? before->left_out
-            : !is_baseline(s) && !es_where_holds(&s->options.where, summary)) {
+    if (before ? before->left_out : is_left_out(s, summary)) {
         s->n_left_out++;
     } else {
         es_summary_set_max(summary, s->observed);
@@ -323,17 +357,6 @@ static int in_order(const void *a, const void *b, void *order)
     return sign ? sign : (x->number > y->number) - (x->number < y->number);
 }
 
-/* A key that no run has is probably misspelled. */
-static void note_key(const scan *s)
-{
-    const char *key = s->options.order.key;
-    size_t n = 0;
-    for (size_t i = 0; key && i < s->n_kept; i++)
-        n += es_run_settings_find(&s->kept[i]->settings, key) != NULL;
-    if (key && n == 0 && s->n_kept)
-        es_print_note("--sort config.%.40s: no run has it", key);
-}
-
 static es_status print_together(scan *s)
 {
     es_status status;
@@ -351,14 +374,16 @@ static es_status print_together(scan *s)
 
 /* All runs are kept: they need no pass of their own for the largest value.
    Pictures come first: a reader of the table may close its pipe early. */
-static void show_together(scan *s)
+static es_status show_together(scan *s)
 {
     show_inputs(s);
+    es_status status = check_members(s);
+    if (status < 0)
+        return status;
     for (size_t i = 0; i < s->n_kept; i++)
         s->observed = es_peak_of(s->observed, s->kept[i]->peak);
     for (size_t i = 0; i < s->n_kept; i++)
         es_summary_set_max(s->kept[i], s->observed);
-    note_key(s);
     if (s->options.order.given && s->n_kept)
         qsort_r(s->kept, s->n_kept, sizeof *s->kept, in_order,
                 &s->options.order);
@@ -378,6 +403,7 @@ static void show_together(scan *s)
     s->n_failed += n_failed;
     s->output_code = s->output_code ? s->output_code : code;
     note_output(s, print_together(s));
+    return ES_OK;
 }
 
 /* A run that fails in the second pass alone has still counted for m. */
@@ -389,7 +415,8 @@ static es_status show_one_by_one(scan *s)
         (status = begin_text(s)) < 0)
         return status;
     show_inputs(s);
-    return end_text(s);
+    status = end_text(s);
+    return status == ES_OK && !s->n_runs ? check_members(s) : status;
 }
 
 static void show_on_terminal(scan *s)
@@ -422,10 +449,7 @@ static es_status show_runs(scan *s)
         (status = es_alloc(&s->heard, s->options.rules.n, sizeof *s->heard,
                            "rules")) < 0)
         return status;
-    if (keeps_runs(s))
-        show_together(s);
-    else
-        note_output(s, show_one_by_one(s));
+    note_output(s, keeps_runs(s) ? show_together(s) : show_one_by_one(s));
     /* A rule without a series to judge is silent; so is a misspelled one, and
      * one of which the values are NaN. */
     for (size_t i = 0; s->heard && s->n_shown && i < s->options.rules.n; i++) {
@@ -442,7 +466,8 @@ static es_status show_runs(scan *s)
             es_print_note("rule %s: not judged: no run has a sample of %s (%s)",
                           rule->name, rule->series, phase);
     }
-    if (s->n_left_out && s->n_left_out == s->n_shown && !s->options.quiet)
+    if (s->n_left_out && s->n_left_out == s->n_shown && !s->options.quiet &&
+        !s->output_code)
         es_print_note("--where: none of %zu run%s is such", s->n_shown,
                       s->n_shown == 1 ? "" : "s");
     return ES_OK;

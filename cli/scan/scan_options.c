@@ -164,11 +164,10 @@ static const es_option table[] = {
      ES_OPT_FLAG(es_scan_options, recursive)},
     {"where", 0, "CONDITIONS",
      "show only runs for which all hold, such as 'arch=SM* flag=collapse "
-     "eval_ppl<20'",
+     "lr<0.01': fields, and members of the configuration",
      ES_OPT_CALL(es_scan_options, where, read_where)},
     {"sort", 0, "FIELD",
-     "sort the runs, such as by eval_ppl or config.gamma; falling with a minus "
-     "before it",
+     "sort the runs, such as by eval_ppl or lr; falling with a minus before it",
      ES_OPT_CALL(es_scan_options, order, read_order)},
     {"compare", 0, NULL,
      "hold the runs against each other: settings that differ, perplexity, "

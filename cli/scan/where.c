@@ -10,18 +10,41 @@
 #include <string.h>
 #include <strings.h>
 
-static es_status find_field(const es_field **out, const char *option,
-                            const char *name, size_t n)
+#define CONFIG "config."
+
+static es_status unknown(const char *option, const char *name, size_t n,
+                         const char *what)
 {
     char known[512];
-    if ((*out = es_field_find(name, n, ES_FIELD_IN_WHERE)))
-        return ES_OK;
     es_text list = es_text_begin(known, sizeof known);
     for (const es_field *field = NULL;
          (field = es_field_next(field, ES_FIELD_IN_WHERE));)
         es_text_append(&list, "%s%s", list.length ? ", " : "", field->name);
-    return es_fail(ES_EUSAGE, "%s '%.*s': there are %s", option,
-                   (int)(n < 40 ? n : 40), name, known);
+    return es_fail(ES_EUSAGE, "%s '%.*s': %sthere are %s", option,
+                   (int)(n < 40 ? n : 40), name, what, known);
+}
+
+static es_status find_criterion(es_criterion *out, const char *option,
+                                const char *name, size_t n)
+{
+    const size_t n_prefix = strlen(CONFIG);
+    *out = (es_criterion){.field = es_field_find(name, n, ES_FIELD_IN_WHERE)};
+    if (out->field)
+        return ES_OK;
+    if (n >= n_prefix && strncmp(name, CONFIG, n_prefix) == 0) {
+        out->prefixed = true;
+        name += n_prefix;
+        n -= n_prefix;
+        if (n == 0)
+            return es_fail(ES_EUSAGE,
+                           "%s '" CONFIG "': name a member of the "
+                           "configuration, such as config.gamma",
+                           option);
+    }
+    if (n == 0 || n >= sizeof out->key)
+        return unknown(option, name, n, "");
+    memcpy(out->key, name, n);
+    return ES_OK;
 }
 
 /* --- reading --------------------------------------------------------------*/
@@ -41,10 +64,42 @@ static const struct {
                  {">", ABOVE}};
 enum { N_RELATIONS = sizeof relations / sizeof *relations };
 
+/* What others write for them. */
+static const char *const others[][2] = {
+    {"==", "="}, {"=<", "<="}, {"=>", ">="}, {"<>", "!="}, {"!==", "!="}};
+static const char signs[] = "=!<>";
+
+/* The relation that text begins with; its length in *n_sign. */
+static es_status read_relation(unsigned *out, size_t *n_sign, const char *text,
+                               size_t n_name)
+{
+    const char *sign = text + n_name;
+    const size_t n = *n_sign = strspn(sign, signs);
+    for (int i = 0; i < N_RELATIONS; i++)
+        if (strlen(relations[i].sign) == n &&
+            strncmp(sign, relations[i].sign, n) == 0) {
+            *out = relations[i].relation;
+            return ES_OK;
+        }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strlen(others[i][0]) == n && strncmp(sign, others[i][0], n) == 0)
+            return es_fail(ES_EUSAGE,
+                           "--where '%.40s': %s is no relation: did you mean "
+                           "%.*s%s%.40s?",
+                           text, others[i][0], (int)(n_name < 40 ? n_name : 40),
+                           text, others[i][1], sign + n);
+    return es_fail(ES_EUSAGE,
+                   "--where '%.40s': give conditions such as arch=SM* or "
+                   "eval_ppl<20, with blanks between them; relations are =, "
+                   "!=, <, <=, > and >=",
+                   text);
+}
+
 /* A severity may be called by its name. */
 static es_status read_number(es_condition *c)
 {
-    const bool severity = c->field->kind == ES_FIELD_SEVERITY;
+    const es_field *field = c->by.field;
+    const bool severity = field && field->kind == ES_FIELD_SEVERITY;
     for (int i = 0; severity && i <= ES_SEVERITY_CRITICAL; i++)
         if (strcmp(c->text, es_severity_name((es_severity)i)) == 0) {
             c->number = i;
@@ -52,65 +107,64 @@ static es_status read_number(es_condition *c)
         }
     if (es_double_parse(&c->number, c->text) == ES_OK)
         return ES_OK;
+    c->number = NAN;
+    if (!field && (c->relation == EQUAL || c->relation & NEITHER))
+        return ES_OK;
     return es_fail(ES_EUSAGE, "--where %s: '%.40s' is no number%s",
-                   c->field->name, c->text,
+                   field ? field->name : c->by.key, c->text,
                    severity ? ", nor none, info, warning, error or critical"
                             : "");
 }
 
-/* One condition of n bytes. */
-static es_status parse_one(es_condition *out, const char *text, size_t n)
+/* One condition, which ends the text. */
+static es_status parse_one(es_condition *out, const char *text)
 {
-    const size_t n_name = strcspn(text, "=!<>");
-    int i = 0;
-    while (i < N_RELATIONS && strncmp(text + n_name, relations[i].sign,
-                                      strlen(relations[i].sign)) != 0)
-        i++;
-    if (n_name >= n || i == N_RELATIONS)
-        return es_fail(ES_EUSAGE,
-                       "--where '%.*s': give conditions such as arch=SM* or "
-                       "eval_ppl<20, with blanks between them",
-                       (int)(n < 40 ? n : 40), text);
-    es_status status = find_field(&out->field, "--where", text, n_name);
-    if (status < 0)
+    const size_t n_name = strcspn(text, signs);
+    size_t n_sign;
+    es_status status = read_relation(&out->relation, &n_sign, text, n_name);
+    if (status != ES_OK ||
+        (status = find_criterion(&out->by, "--where", text, n_name)) != ES_OK)
         return status;
-    out->relation = relations[i].relation;
-    const size_t n_before = n_name + strlen(relations[i].sign);
-    const size_t n_value = n - n_before;
-    if (n_value >= sizeof out->text)
+    const es_field *field = out->by.field;
+    const char *value = text + n_name + n_sign;
+    if (strlen(value) >= sizeof out->text)
         return es_fail(ES_EUSAGE,
                        "--where %s: a value of %zu bytes: at most "
                        "%zu",
-                       out->field->name, n_value, sizeof out->text - 1);
-    memcpy(out->text, text + n_before, n_value);
-    out->text[n_value] = '\0';
+                       field ? field->name : out->by.key, strlen(value),
+                       sizeof out->text - 1);
+    strcpy(out->text, value);
     out->number = NAN;
-    if (out->field->type != ES_FIELD_TEXT)
+    if (!field || field->type != ES_FIELD_TEXT)
         return read_number(out);
     if (out->relation != EQUAL && !(out->relation & NEITHER))
         return es_fail(ES_EUSAGE,
                        "--where %s: is a text: compare it by = or !=, with * "
                        "and ? for any characters",
-                       out->field->name);
+                       field->name);
     return ES_OK;
 }
 
 es_status es_where_parse(es_where *to, const char *text)
 {
     static const char blanks[] = " \t\n";
-    for (;;) {
+    char one[4 * ES_WHERE_TEXT];
+    for (size_t n;; text += n) {
         text += strspn(text, blanks);
-        size_t n = strcspn(text, blanks);
+        n = strcspn(text, blanks);
         if (n == 0)
             return ES_OK;
         if (to->n == ES_WHERE_MOST)
             return es_fail(ES_EUSAGE, "--where: more than %d conditions",
                            ES_WHERE_MOST);
-        es_status status = parse_one(&to->conditions[to->n], text, n);
+        if (n >= sizeof one)
+            return es_fail(ES_EUSAGE, "--where: a condition of %zu bytes", n);
+        memcpy(one, text, n);
+        one[n] = '\0';
+        es_status status = parse_one(&to->conditions[to->n], one);
         if (status != ES_OK)
             return status;
         to->n++;
-        text += n;
     }
 }
 
@@ -136,25 +190,42 @@ static const char *text_of(const es_field *field, const es_run_summary *run)
     return text ? text : "";
 }
 
+static const es_run_setting *member_of(const es_criterion *by,
+                                       const es_run_summary *run)
+{
+    return es_run_settings_find(&run->settings, by->key);
+}
+
+/* How x is to y. */
+static unsigned relation_of(double x, double y)
+{
+    return x < y ? BELOW : x > y ? ABOVE : x == y ? EQUAL : NEITHER;
+}
+
+static unsigned relation_to(const es_condition *c, const es_run_summary *run)
+{
+    const es_field *field = c->by.field;
+    bool is = false;
+    if (!field) {
+        const es_run_setting *member = member_of(&c->by, run);
+        if (member && member->kind == ES_CONFIG_NUMBER && !isnan(c->number))
+            return relation_of(member->number, c->number);
+        is = member && fnmatch(c->text, member->text, 0) == 0;
+    } else if (field->type != ES_FIELD_TEXT) {
+        return relation_of(es_field_number(field, run), c->number);
+    } else if (field->kind == ES_FIELD_FLAGS) {
+        is = any_flag(run, c->text);
+    } else {
+        is = fnmatch(c->text, text_of(field, run), 0) == 0;
+    }
+    return is ? EQUAL : NEITHER;
+}
+
 bool es_where_holds(const es_where *where, const es_run_summary *run)
 {
     for (size_t i = 0; i < where->n; i++) {
         const es_condition *c = &where->conditions[i];
-        bool is = false;
-        unsigned relation;
-        if (c->field->kind == ES_FIELD_FLAGS)
-            is = any_flag(run, c->text);
-        else if (c->field->type == ES_FIELD_TEXT)
-            is = fnmatch(c->text, text_of(c->field, run), 0) == 0;
-        const double x = es_field_number(c->field, run);
-        if (c->field->type == ES_FIELD_TEXT)
-            relation = is ? EQUAL : NEITHER;
-        else
-            relation = x < c->number    ? BELOW
-                       : x > c->number  ? ABOVE
-                       : x == c->number ? EQUAL
-                                        : NEITHER;
-        if (!(c->relation & relation))
+        if (!(c->relation & relation_to(c, run)))
             return false;
     }
     return true;
@@ -163,14 +234,21 @@ bool es_where_holds(const es_where *where, const es_run_summary *run)
 bool es_where_judges(const es_where *where)
 {
     for (size_t i = 0; i < where->n; i++)
-        if (where->conditions[i].field->judged)
+        if (where->conditions[i].by.field &&
+            where->conditions[i].by.field->judged)
+            return true;
+    return false;
+}
+
+bool es_where_reads(const es_where *where)
+{
+    for (size_t i = 0; i < where->n; i++)
+        if (!where->conditions[i].by.field)
             return true;
     return false;
 }
 
 /* --- order ----------------------------------------------------------------*/
-
-#define CONFIG "config."
 
 /* Numbers before texts before none. */
 static int rank_of(const es_run_setting *setting)
@@ -186,8 +264,8 @@ static int rank_of(const es_run_setting *setting)
 static int compare_settings(const es_order *order, const es_run_summary *a,
                             const es_run_summary *b)
 {
-    const es_run_setting *x = es_run_settings_find(&a->settings, order->key);
-    const es_run_setting *y = es_run_settings_find(&b->settings, order->key);
+    const es_run_setting *x = member_of(&order->by, a);
+    const es_run_setting *y = member_of(&order->by, b);
     int rank = rank_of(x), other = rank_of(y), sign;
     if (rank != other)
         return rank - other;
@@ -200,31 +278,21 @@ static int compare_settings(const es_order *order, const es_run_summary *a,
 
 es_status es_order_parse(es_order *out, const char *text)
 {
-    bool falling = text[0] == '-';
+    const bool falling = text[0] == '-';
     const char *name = text + falling;
-    const es_field *field;
-    if (strncmp(name, CONFIG, strlen(CONFIG)) == 0) {
-        name += strlen(CONFIG);
-        if (!*name)
-            return es_fail(ES_EUSAGE,
-                           "--sort '%.40s': name a member of the "
-                           "configuration, such as config.gamma",
-                           text);
-        *out = (es_order){.given = true, .falling = falling, .key = name};
-        return ES_OK;
-    }
-    es_status status = find_field(&field, "--sort", name, strlen(name));
-    if (status == ES_OK && field->kind == ES_FIELD_FLAGS)
-        status = find_field(&field, "--sort", "severity", strlen("severity"));
-    if (status == ES_OK)
-        *out = (es_order){.given = true, .falling = falling, .field = field};
+    *out = (es_order){.given = true, .falling = falling};
+    es_status status = find_criterion(&out->by, "--sort", name, strlen(name));
+    if (status == ES_OK && out->by.field &&
+        out->by.field->kind == ES_FIELD_FLAGS)
+        status =
+            find_criterion(&out->by, "--sort", "severity", strlen("severity"));
     return status;
 }
 
 int es_order_compare(const es_order *order, const es_run_summary *a,
                      const es_run_summary *b)
 {
-    const es_field *by = order->field;
+    const es_field *by = order->by.field;
     int sign;
     if (!order->given)
         return 0;
@@ -239,4 +307,42 @@ int es_order_compare(const es_order *order, const es_run_summary *a,
         sign = (x > y) - (x < y);
     }
     return order->falling ? -sign : sign;
+}
+
+/* --- members that nobody has ----------------------------------------------*/
+
+void es_members_see(es_members_seen *seen, const es_where *where,
+                    const es_order *order, const es_run_summary *run)
+{
+    seen->n++;
+    for (size_t i = 0; i < where->n; i++)
+        seen->where[i] =
+            seen->where[i] || member_of(&where->conditions[i].by, run);
+    seen->order = seen->order || member_of(&order->by, run);
+}
+
+static es_status check_member(bool seen, const char *option,
+                              const es_criterion *by)
+{
+    if (seen || by->field)
+        return ES_OK;
+    return by->prefixed
+               ? es_fail(ES_ENOTFOUND, "%s config.%.40s: no run has it", option,
+                         by->key)
+               : unknown(option, by->key, strlen(by->key),
+                         "no run's configuration has it; ");
+}
+
+es_status es_members_check(const es_members_seen *seen, const es_where *where,
+                           const es_order *order)
+{
+    es_status status = ES_OK;
+    if (seen->n == 0)
+        return ES_OK;
+    for (size_t i = 0; status == ES_OK && i < where->n; i++)
+        status =
+            check_member(seen->where[i], "--where", &where->conditions[i].by);
+    if (status == ES_OK && order->given)
+        status = check_member(seen->order, "--sort", &order->by);
+    return status;
 }

@@ -81,6 +81,9 @@ exits 'an empty folder' 3 'empty: no run file .*below it' "$scan" -r empty
 exits 'a folder without -r' 3 './sweep: is a directory' "$scan" ./sweep
 exits 'an unknown field' 2 "colour.*there are flag, path" "$scan" -r sweep --where colour=red
 exits 'an unknown order' 2 "weight.*there are flag, path" "$scan" -r sweep --sort weight
+exits 'an unknown order of pictures' 2 "weight.*there are flag" "$scan" -r sweep --sort weight --heatmap=w.png
+check 'of which none is drawn' test ! -e w.png
+exits 'a member that no run has' 0 'config.gama: no run has it' "$scan" -r sweep --where config.gama=1
 exits 'two kinds of JSON' 2 'exclude each other' "$scan" -r sweep --json --jsonl
 exits '--check judges the runs shown' 1 '' "$scan" -r sweep -q --check
 exits '--check leaves out the runs that --where leaves out' 0 '' "$scan" -r sweep -q --check --where flag=ok

@@ -116,10 +116,18 @@ TEST(knows_what_needs_judging)
 TEST(what_is_wrong_is_named)
 {
     static const char *const wrong[][2] = {
-        {"arch", "arch=SM*"},          {"color=red", "eval_ppl"},
-        {"eval_ppl<low", "no number"}, {"arch<SM", "is a text"},
-        {"=3", "there are flag"},      {"step=", "no number"},
-        {"severity=bad", "nor none"},  {"step=critical", "no number"},
+        {"arch", "arch=SM*"},
+        {"arch==SM", "did you mean arch=SM?"},
+        {"eval_ppl<low", "no number"},
+        {"arch<SM", "is a text"},
+        {"=3", "there are flag"},
+        {"step=", "no number"},
+        {"severity=bad", "nor none"},
+        {"step=critical", "no number"},
+        {"lr<low", "no number"},
+        {"config.=1", "such as config.gamma"},
+        {"lr=<1", "did you mean lr<=1?"},
+        {"lr=!1", "relations are"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         es_where where = {.n = 0};
@@ -161,7 +169,6 @@ TEST(nan_comes_last_both_ways)
     assert_true(es_order_compare(&order, &low, &high) < 0);
     assert_int_equal(es_order_parse(&order, "-flag"), ES_OK);
     assert_true(es_order_compare(&order, &low, &high) < 0);
-    assert_int_equal(es_order_parse(&order, "weight"), ES_EUSAGE);
 }
 
 /* Numbers by size, then words, then what is no number and what is not there. */
@@ -193,4 +200,51 @@ TEST(runs_are_sorted_by_a_member_of_the_configuration)
     }
     es_assert_status(ES_EUSAGE, "name a member of the configuration",
                      es_order_parse(&order, "-config."));
+}
+
+static es_run_setting members[] = {
+    {(char[]){"device"}, (char[]){"cuda:0"}, ES_CONFIG_TEXT, NAN, 0},
+    {(char[]){"lr"}, (char[]){"1e-3"}, ES_CONFIG_NUMBER, 1e-3, 0},
+    {(char[]){"seed"}, (char[]){"9"}, ES_CONFIG_NUMBER, 9, 0},
+    {(char[]){"tied"}, (char[]){"true"}, ES_CONFIG_BOOLEAN, NAN, 0}};
+
+/* The run's own seed is 3: a field comes before a member of its name. */
+TEST(members_of_the_configuration_are_compared)
+{
+    es_run_summary run = run_of("SM", 9, NULL);
+    run.settings = (es_run_settings){.list = members, .n = 4};
+    assert_each(&run, true,
+                "lr<0.01|lr=0.001|config.lr>=1e-3 lr<=1e-3|lr!=2|lr=1e-*|"
+                "device=cuda*|device!=cpu|tied=true|seed=3|config.seed=9|"
+                "absent!=1|config.absent!=x");
+    assert_each(&run, false,
+                "lr>0.001|lr=0.002|device<1|device=cpu|tied=false|seed=9|"
+                "config.seed=3|absent=1|absent<1|absent=");
+    es_where where = {.n = 0};
+    es_assert_ok(es_where_parse(&where, "seed=3"));
+    assert_false(es_where_reads(&where));
+    es_assert_ok(es_where_parse(&where, "config.seed=3"));
+    assert_true(es_where_reads(&where));
+}
+
+TEST(a_member_that_no_run_has_is_named)
+{
+    es_run_summary runs[2] = {run_of("SM", 9, NULL), run_of("SM", 9, NULL)};
+    es_where where = {.n = 0};
+    es_order order = {.given = false};
+    es_members_seen seen = {.n = 0};
+    runs[1].settings = (es_run_settings){.list = members, .n = 4};
+    es_assert_ok(es_where_parse(&where, "lr<1 eval_ppl<20"));
+    es_assert_ok(es_members_check(&seen, &where, &order));
+    es_members_see(&seen, &where, &order, &runs[0]);
+    es_assert_status(ES_EUSAGE, "--where 'lr': no run's configuration has it",
+                     es_members_check(&seen, &where, &order));
+    es_members_see(&seen, &where, &order, &runs[1]);
+    es_assert_ok(es_members_check(&seen, &where, &order));
+    es_assert_ok(es_order_parse(&order, "-config.gama"));
+    es_assert_status(ES_ENOTFOUND, "--sort config.gama: no run has it",
+                     es_members_check(&seen, &where, &order));
+    es_assert_ok(es_order_parse(&order, "tied"));
+    es_members_see(&seen, &where, &order, &runs[1]);
+    es_assert_ok(es_members_check(&seen, &where, &order));
 }
