@@ -18,14 +18,12 @@
 
 void es_table_options_for(es_table_options *out, FILE *stream)
 {
-    const char *no_colour = getenv("NO_COLOR"), *term = getenv("TERM");
     struct winsize size;
-    *out = (es_table_options){0};
+    *out = (es_table_options){.colour = es_print_has_colour(stream)};
     if (!isatty(fileno(stream)))
         return;
     bool known = ioctl(fileno(stream), TIOCGWINSZ, &size) == 0;
     out->width = known && size.ws_col > 0 ? size.ws_col : 80;
-    out->colour = !(no_colour && *no_colour) && term && strcmp(term, "dumb");
 }
 
 /* --- layout ---------------------------------------------------------------*/

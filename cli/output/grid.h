@@ -13,8 +13,7 @@ typedef struct es_table_options {
     bool colour; /* severities in colour */
 } es_table_options;
 
-/** What suits a stream: its terminal's width, colours only on a terminal and
- *  never with NO_COLOR or TERM=dumb. */
+/** What suits a stream: its terminal's width; es_print_has_colour. */
 void es_table_options_for(es_table_options *out, FILE *stream);
 
 typedef struct es_grid_column {

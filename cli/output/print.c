@@ -4,8 +4,8 @@
 #include "cli/output/print.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/colour.h"
 #include <stdarg.h>
-#include <stdbool.h>
 #include <string.h>
 
 void es_print_escaped(FILE *out, const char *text, es_escape kind)
@@ -23,6 +23,13 @@ void es_print_escaped(FILE *out, const char *text, es_escape kind)
         free(all);
 }
 
+static void print_message(const char *before, const char *text)
+{
+    fputs(before, stderr);
+    es_print_escaped(stderr, text, ES_ESCAPE_TERMINAL);
+    fputc('\n', stderr);
+}
+
 void es_print_note(const char *fmt, ...)
 {
     char text[ES_MESSAGE_MAX];
@@ -30,10 +37,32 @@ void es_print_note(const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    fputs("entropy-scan: ", stderr);
-    es_print_escaped(stderr, text, ES_ESCAPE_TERMINAL);
-    fputc('\n', stderr);
+    print_message("entropy-scan: ", text);
 }
+
+void es_print_failure(void)
+{
+    print_message(es_print_has_colour(stderr) ? "\033[31mentropy-scan:\033[0m "
+                                              : "entropy-scan: ",
+                  es_message());
+}
+
+/* --- colours --------------------------------------------------------------*/
+
+static es_colours colours;
+
+void es_print_set_colours(es_colours when)
+{
+    colours = when;
+}
+
+bool es_print_has_colour(FILE *stream)
+{
+    return colours == ES_COLOURS_AUTO ? es_colour_suits(stream)
+                                      : colours == ES_COLOURS_ALWAYS;
+}
+
+/* --- text -----------------------------------------------------------------*/
 
 char *es_display_escape(const char *text, es_escape kind)
 {

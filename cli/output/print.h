@@ -4,6 +4,7 @@
 #define ES_PRINT_H
 
 #include "analyzer/base/text.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -13,6 +14,21 @@ void es_print_escaped(FILE *out, const char *text, es_escape kind);
 /** "entropy-scan: TEXT" and a line end on standard error, safe for a
  *  terminal. */
 void es_print_note(const char *fmt, ...) ES_PRINTF(1, 2);
+
+/** The message of a failure likewise, es_message(); its beginning in red where
+ *  colours are wanted. */
+void es_print_failure(void);
+
+/** When text has colours: as es_colour_suits says, or as the user does. */
+typedef enum es_colours {
+    ES_COLOURS_AUTO,
+    ES_COLOURS_ALWAYS,
+    ES_COLOURS_NEVER
+} es_colours;
+
+/** For all streams from now on. */
+void es_print_set_colours(es_colours when);
+bool es_print_has_colour(FILE *stream);
 
 /** `text` escaped for `kind`; "" for NULL. Owned by the caller; NULL: out of
  *  memory (message set). */

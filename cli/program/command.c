@@ -8,6 +8,8 @@
 #include "cli/output/print.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/summary.h"
+#include "render/picture.h"
+#include "store/sql/query.h"
 
 #include <string.h>
 #include <sys/ioctl.h>
@@ -27,6 +29,14 @@ static int terminal_width(void)
     return known ? size.ws_col : 80;
 }
 
+static void print_version(void)
+{
+    char libraries[128];
+    es_picture_libraries(libraries, sizeof libraries);
+    printf("entropy-scan " ES_VERSION "\nSQLite %s, %s\n", es_query_sqlite(),
+           libraries);
+}
+
 es_status es_command_parse(void *target, bool *given, const es_command *command,
                            int argc, char **argv)
 {
@@ -37,7 +47,7 @@ es_status es_command_parse(void *target, bool *given, const es_command *command,
             ES_DONE)
         return status;
     if (es_options_has(command, row, "version"))
-        puts("entropy-scan " ES_VERSION);
+        print_version();
     else
         es_program_print_help(stdout, &es_scan_program, command,
                               terminal_width());
@@ -47,7 +57,7 @@ es_status es_command_parse(void *target, bool *given, const es_command *command,
 int es_command_exit(es_status status)
 {
     if (status < 0)
-        es_print_note("%s", es_message());
+        es_print_failure();
     return es_exit_code(status);
 }
 
@@ -57,6 +67,19 @@ es_status es_command_salvage(void *field, const es_option *option,
     (void)field, (void)option, (void)value, (void)where;
     es_damage_accept();
     return ES_OK;
+}
+
+es_status es_command_color(void *field, const es_option *option,
+                           const char *value, const char *where)
+{
+    static const char *const names[] = {"auto", "always", "never"};
+    (void)field, (void)option, (void)where;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(value, names[i]) == 0) {
+            es_print_set_colours((es_colours)i);
+            return ES_OK;
+        }
+    return es_fail(ES_EUSAGE, "--color '%.40s': auto, always or never", value);
 }
 
 es_status es_command_phase(void *field, const es_option *option,

@@ -32,9 +32,18 @@ extern const es_program es_scan_program;
             ES_OPT_ALL(es_command_salvage)                                     \
     }
 
-/** Readers of options that several verbs have: --salvage; --phase, into an
- *  es_phase_choice; --rules, into an es_rules_file, which is freed first. */
-es_option_reader es_command_salvage, es_command_phase, es_command_rules;
+#define ES_COLOR_OPTION                                                        \
+    {                                                                          \
+        "color", 0, "WHEN",                                                    \
+            "colour the text: always, never, or auto: on a terminal (auto)",   \
+            ES_OPT_ALL(es_command_color)                                       \
+    }
+
+/** Readers of options that several verbs have: --salvage; --color; --phase,
+ *  into an es_phase_choice; --rules, into an es_rules_file, which is freed
+ *  first. */
+es_option_reader es_command_salvage, es_command_color, es_command_phase,
+    es_command_rules;
 
 /** What es_command_rules reads, said in a few places. */
 #define ES_RULES_HELP                                                          \

@@ -136,7 +136,7 @@ static es_status open_input(es_reader **out, size_t *n_runs, const char *path)
 /* What fails is reported and counted; the others go on. */
 static void report_failure(scan *s)
 {
-    es_print_note("%s", es_message());
+    es_print_failure();
     s->n_failed++;
 }
 

@@ -202,8 +202,11 @@ static const es_option table[] = {
     {"rules", 0, "FILE", ES_RULES_HELP,
      ES_OPT_CALL(es_scan_options, rules, es_command_rules)},
     ES_SALVAGE_OPTION,
+    ES_COLOR_OPTION,
     ES_HELP_OPTION,
-    {"version", 0, NULL, "print the version and exit", .type = ES_OPTION_END},
+    {"version", 'V', NULL,
+     "print the version, and those of the libraries, and exit",
+     .type = ES_OPTION_END},
 };
 
 static int scan_main(int argc, char **argv)

@@ -1,5 +1,6 @@
 /* entropy-train: trains, verifies, measures its own speed. The verbs, signals,
  * exit codes, and the progress of a training on standard error. */
+#include "analyzer/base/colour.h"
 #include "analyzer/base/kernel.h"
 #include "analyzer/flags/bands.h"
 #include "hooks/trainer/bench.h"
@@ -56,7 +57,10 @@ static const es_program program;
 static int failure(es_status status)
 {
     if (status < 0)
-        fprintf(stderr, "entropy-train: %s\n", es_message());
+        fprintf(stderr, "%s %s\n",
+                es_colour_suits(stderr) ? "\033[31mentropy-train:\033[0m"
+                                        : "entropy-train:",
+                es_message());
     return es_exit_code(status);
 }
 

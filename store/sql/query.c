@@ -285,3 +285,8 @@ void es_query_cell(es_cell *out, const es_query *query, size_t column)
         break;
     }
 }
+
+const char *es_query_sqlite(void)
+{
+    return sqlite3_libversion();
+}

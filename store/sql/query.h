@@ -68,6 +68,9 @@ typedef struct es_cell {
 
 void es_query_cell(es_cell *out, const es_query *query, size_t column);
 
+/** The version of SQLite that is loaded: "3.40.1". */
+const char *es_query_sqlite(void);
+
 /** The views as SQL, for any program that has a run file open. */
 extern const char es_sql_views[];
 

@@ -35,6 +35,9 @@ same 'help --completion is the golden script' cli_help.bash "$scan" help --compl
 check 'the manual is roff without warnings' sh -c '! { echo ".TH X 1"; "$0" help --man; } |
     man --warnings -E UTF-8 -l - 2>&1 >/dev/null | grep .' "$scan"
 output '--version prints the version' '^entropy-scan [0-9.]+$' "$scan" --version
+output '-V names the libraries' '^SQLite 3\.[0-9.]+, cairo 1.*, libpng 1.*, FreeType 2.*, FriBidi 1' "$scan" -V
+output 'entropy-train has -h and -V' '^usage: entropy-train' "$train" -h
+output 'the second is --version' '^own kernels: ' "$train" -V
 
 completes() { # NAME WANT WORD...: the words that bash would offer for the last one
     local name=$1 want=$2
@@ -57,6 +60,22 @@ says 'import says what it read' \
 entropy-scan: heat.csv: entropies above ln(ctx) = 2.0794: 2, the largest 3.0000: another context, or bits in place of nats?' \
     "$scan" import heat.csv -o heat.db --arch SM --ctx 8 --step 40
 says 'import -q says nothing' '' "$scan" import -q heat.csv -o heat.db --arch SM --ctx 8 --step 40
+
+# --- colours
+coloured() { # SEQUENCE COMMAND...: prints it; without a terminal
+    local text
+    text=$("${@:2}" 2>&1)
+    case $text in *$'\033'"[$1"*) ;; *) return 1 ;; esac
+}
+uncoloured() { ! coloured "$@"; }
+check 'FORCE_COLOR colours a failure' coloured 31mentropy-scan: env FORCE_COLOR=1 "$scan" none.db
+check 'that of a training, too' coloured 31mentropy-train: env FORCE_COLOR=1 "$train" --data none.tok -o none.db
+check 'NO_COLOR comes before it' uncoloured 31m env FORCE_COLOR=1 NO_COLOR=1 "$scan" none.db
+check 'empty variables are none' uncoloured 31m env FORCE_COLOR= "$scan" none.db
+check '--color=always colours a table' coloured 1m env NO_COLOR=1 "$scan" heat.db --color=always
+check '--color=never does not' uncoloured 1m env FORCE_COLOR=1 "$scan" heat.db --color=never
+check 'no terminal, no colours' uncoloured 1m "$scan" heat.db
+
 printf 'starting\nStep 1 - Layer 0: 2.5\nStep 1 - Layer 1: 2\nStep 5 - Layer 0: 2\nStep 3 - Layer 0: 1\nStep 3 - Layer 0: 1.5\n' >some.log
 says 'import of a log reports restarts and lines passed over' 'entropy-scan: log.db: 3 samples of 1 series, L = 2, H = 1, from a log
 entropy-scan: some.log: other lines, passed over: 1

@@ -205,6 +205,6 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {INT("threads", "N", threads, 0, 1024, ALL,
          "threads; 0 for as many as there are processors to run on")},
     {FLAG("quiet", quiet, PASS, "no progress"), .letter = 'q'},
-    {FLAG("help", help, ALL, "print this help")},
-    {FLAG("version", version, ALL, "print the version")},
+    {FLAG("help", help, ALL, "print this help"), .letter = 'h'},
+    {FLAG("version", version, ALL, "print the version"), .letter = 'V'},
 };
