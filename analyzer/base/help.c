@@ -161,6 +161,21 @@ const es_command *es_program_find(const es_program *program, const char *verb)
     return NULL;
 }
 
+const char *es_program_nearest(const es_program *program, const char *word)
+{
+    const char *nearest = NULL;
+    size_t least = 3;
+    for (size_t i = 1; i < program->n; i++) {
+        const char *verb = es_command_verb(program->commands[i]);
+        const size_t d = es_word_distance(word, strlen(word), verb);
+        if (d < least && d < strlen(word)) {
+            least = d;
+            nearest = verb;
+        }
+    }
+    return nearest;
+}
+
 int es_program_run(const es_program *program, int argc, char **argv)
 {
     const es_command *verb =

@@ -17,6 +17,9 @@ const char *es_command_verb(const es_command *command);
 /** A verb by its name; NULL if there is none. */
 const es_command *es_program_find(const es_program *program, const char *verb);
 
+/** The verb whose name is most like the word; NULL if none is alike. */
+const char *es_program_nearest(const es_program *program, const char *word);
+
 /** Runs the command that the first word names, or that without a verb, on the
  *  words from its own name on. Returns the exit code. */
 int es_program_run(const es_program *program, int argc, char **argv);

@@ -213,8 +213,8 @@ static size_t min3(size_t a, size_t b, size_t c)
     return least < c ? least : c;
 }
 
-/* Levenshtein distance; words longer than 31 count as far away. */
-static size_t distance(const char *a, size_t n, const char *b)
+/* Levenshtein's. */
+size_t es_word_distance(const char *a, size_t n, const char *b)
 {
     size_t row[32], m = strlen(b);
     if (n > 31 || m > 31)
@@ -243,6 +243,82 @@ static bool is_known(const es_command *command, const char *name, size_t n)
     return false;
 }
 
+/* What other programs call an option, with dashes or underscores. */
+static const char *const names_of_others[][2] = {
+    {"learning-rate", "lr"},
+    {"max-lr", "lr"},
+    {"min-lr", "lr-min"},
+    {"batch-size", "batch"},
+    {"per-device-train-batch-size", "batch"},
+    {"micro-batch-size", "batch"},
+    {"gradient-accumulation-steps", "accumulate"},
+    {"grad-accum", "accumulate"},
+    {"max-steps", "steps"},
+    {"max-iters", "steps"},
+    {"iterations", "steps"},
+    {"epochs", "steps"},
+    {"num-train-epochs", "steps"},
+    {"warmup-steps", "warm-up"},
+    {"warmup-ratio", "warm-up"},
+    {"warmup", "warm-up"},
+    {"lr-scheduler-type", "schedule"},
+    {"scheduler", "schedule"},
+    {"block-size", "ctx"},
+    {"seq-len", "ctx"},
+    {"seq-length", "ctx"},
+    {"max-seq-length", "ctx"},
+    {"context-length", "ctx"},
+    {"hidden-size", "d-model"},
+    {"n-embd", "d-model"},
+    {"num-layers", "n-layer"},
+    {"num-hidden-layers", "n-layer"},
+    {"num-heads", "n-head"},
+    {"num-attention-heads", "n-head"},
+    {"vocab-size", "vocab"},
+    {"max-grad-norm", "clip"},
+    {"grad-clip", "clip"},
+    {"wd", "weight-decay"},
+    {"dtype", "precision"},
+    {"bf16", "precision"},
+    {"fp16", "precision"},
+    {"device", "backend"},
+    {"num-threads", "threads"},
+    {"resume-from-checkpoint", "resume"},
+    {"output-dir", "checkpoint"},
+    {"save-steps", "checkpoint-every"},
+    {"eval-steps", "eval-every"},
+    {"logging-steps", "log-every"},
+    {"dataset", "data"},
+    {"train-data", "data"},
+    {"out", "output"},
+    {"cmap", "colormap"},
+    {"palette", "colormap"},
+    {"filter", "where"},
+    {"order-by", "sort"},
+    {"diff", "compare"},
+    {"plot", "figure"},
+    {"live", "follow"},
+    {"silent", "quiet"}};
+
+/* Ours, for a name (n) of another program; NULL: nobody has it, or this
+ * command does not. */
+static const char *own_name(const es_command *command, const char *name,
+                            size_t n)
+{
+    const size_t n_names = sizeof names_of_others / sizeof *names_of_others;
+    for (size_t i = 0; i < n_names; i++) {
+        const char *theirs = names_of_others[i][0];
+        size_t at = 0;
+        while (at < n && theirs[at] == (name[at] == '_' ? '-' : name[at]))
+            at++;
+        if (at == n && !theirs[at] &&
+            is_known(command, names_of_others[i][1],
+                     strlen(names_of_others[i][1])))
+            return names_of_others[i][1];
+    }
+    return NULL;
+}
+
 static es_status bad_option(const es_command *command, const char *word)
 {
     if (optopt && optopt < FIRST_LONG)
@@ -255,12 +331,12 @@ static es_status bad_option(const es_command *command, const char *word)
     if (n && is_known(command, name, n))
         return es_fail(ES_EUSAGE, "--%.*s is short for several options: %s",
                        (int)n, name, "write it out");
-    const char *other = NULL;
-    size_t best_distance = 4;
+    const char *other = own_name(command, name, n);
+    size_t best_distance = other ? 0 : 4;
     for (size_t i = 0; i < command->n_options; i++) {
         if (!es_command_takes(command, &command->options[i]))
             continue;
-        size_t d = distance(name, n, command->options[i].name);
+        size_t d = es_word_distance(name, n, command->options[i].name);
         if (d < best_distance) {
             best_distance = d;
             other = command->options[i].name;

@@ -182,6 +182,10 @@ es_status es_option_set(void *target, const es_option *option,
 void es_option_print(char *out, size_t size, const void *target,
                      const es_option *option);
 
+/** How many letters differ between a (n) and b; 99 where one has more than 31
+ *  of them. Names of four and more that are alike differ in less than 4. */
+size_t es_word_distance(const char *a, size_t n, const char *b);
+
 /** True if the row is an option, and one of this command. */
 bool es_command_takes(const es_command *command, const es_option *option);
 

@@ -160,7 +160,7 @@ static const es_option table[] = {
      .expects = "flops, params, communication, latency or tokens",
      .tags = PICTURE | OF(PARETO), .value = "flops"},
     {"recursive", 'r', NULL,
-     "show the run files (*.db) below the folders given",
+     "show the run files (*.db) below the folders given, as without it",
      ES_OPT_FLAG(es_scan_options, recursive)},
     {"where", 0, "CONDITIONS",
      "show only runs for which all hold, such as 'arch=SM* flag=collapse "
@@ -405,21 +405,92 @@ static es_status find_inputs(es_scan_options *to)
     return ES_OK;
 }
 
+static bool is_absent(const char *path)
+{
+    return access(path, F_OK) != 0 && errno == ENOENT;
+}
+
+/* What people try first, and what does it. */
+static const char *const verbs_of_others[][2] = {
+    {"show", "entropy-scan RUN.db"},
+    {"view", "entropy-scan RUN.db"},
+    {"ls", "entropy-scan DIR"},
+    {"list", "entropy-scan DIR"},
+    {"compare", "entropy-scan A.db B.db --compare"},
+    {"diff", "entropy-scan A.db B.db --compare"},
+    {"check", "entropy-scan RUN.db --check"},
+    {"plot", "entropy-scan RUN.db --figure NAME"},
+    {"figure", "entropy-scan RUN.db --figure NAME"},
+    {"heatmap", "entropy-scan RUN.db --heatmap"},
+    {"curves", "entropy-scan RUN.db --curves"},
+    {"tui", "entropy-scan RUN.db --tui"},
+    {"top", "entropy-scan RUN.db --tui --follow"},
+    {"version", "entropy-scan --version"},
+    {"query", "entropy-scan sql RUN.db 'SELECT ...'"},
+    {"train", "entropy-train --data FILE -o RUN.db"},
+    {"probe", "entropy-train probe"},
+    {"bench", "entropy-train bench"}};
+
+/* A first word that is neither a file nor a verb is probably a wrong verb. */
+static es_status check_first(const char *word)
+{
+    if (strpbrk(word, "./") || !is_absent(word))
+        return ES_OK;
+    for (size_t i = 0; i < sizeof verbs_of_others / sizeof *verbs_of_others;
+         i++)
+        if (strcmp(word, verbs_of_others[i][0]) == 0)
+            return es_fail(ES_EUSAGE,
+                           "%s: neither a file nor a verb: did you mean %s?",
+                           word, verbs_of_others[i][1]);
+    const char *verb = es_program_nearest(&es_scan_program, word);
+    return verb ? es_fail(ES_EUSAGE,
+                          "%s: neither a file nor a verb: did you mean %s?",
+                          word, verb)
+                : es_fail(ES_EUSAGE,
+                          "%s: neither a file nor a verb: see "
+                          "entropy-scan --help",
+                          word);
+}
+
+/* "--heatmap x.png": before a picture of another name is written. */
+static es_status check_picture_names(const es_scan_options *to)
+{
+    const es_option *picture = NULL;
+    for (size_t i = 0; !picture && i < sizeof table / sizeof *table; i++)
+        if (table[i].read == read_picture && to->given[i] &&
+            !to->figures.pictures[table[i].least].file)
+            picture = &table[i];
+    for (size_t i = 0; es_figures_any(&to->figures) && i < to->n_inputs; i++) {
+        const char *name = to->inputs[i];
+        es_format format;
+        if (es_format_of_path(&format, name) && is_absent(name))
+            return es_fail(ES_EUSAGE,
+                           "%s: no such file: did you mean %s%s%s%s?", name,
+                           picture ? "--" : "-o", picture ? picture->name : "",
+                           picture ? "=" : " ", name);
+    }
+    return ES_OK;
+}
+
+static bool has_folder(const es_scan_options *options)
+{
+    for (size_t i = 0; i < options->n_inputs; i++)
+        if (es_path_is_folder(options->inputs[i]))
+            return true;
+    return false;
+}
+
 es_status es_scan_judge(es_scan_options *to)
 {
     es_status status;
-    /* A first word that is neither a file nor a verb is probably a wrong verb.
-     * The terminal has space for one drawing, and no file takes it. */
+    /* The terminal has space for one drawing, and no file takes it. */
     if (!to->n_inputs)
         return es_fail(ES_EUSAGE,
                        "no run file: entropy-scan RUN.db, or see entropy-scan "
                        "--help");
-    const char *first = to->inputs[0];
-    if (!strpbrk(first, "./") && access(first, F_OK) != 0 && errno == ENOENT)
-        return es_fail(ES_EUSAGE,
-                       "%s: neither a file nor a verb: see "
-                       "entropy-scan --help",
-                       first);
+    if ((status = check_first(to->inputs[0])) != ES_OK ||
+        (status = check_picture_names(to)) != ES_OK)
+        return status;
     if (to->follow && !to->tui)
         return es_fail(ES_EUSAGE, "--follow is for --tui: add it");
     if (to->tui && (to->json || to->jsonl || to->csv || to->output ||
@@ -443,7 +514,7 @@ es_status es_scan_judge(es_scan_options *to)
         (status = check_places(to)) != ES_OK ||
         (status = es_summary_options_check(&to->summary)) != ES_OK)
         return status;
-    return to->recursive ? find_inputs(to) : ES_OK;
+    return to->recursive || has_folder(to) ? find_inputs(to) : ES_OK;
 }
 
 es_status es_scan_options_parse(es_scan_options *out, int argc, char **argv)

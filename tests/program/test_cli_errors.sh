@@ -22,7 +22,7 @@ printf 'step,layer,head,entropy,loss\n1,,,,3\n1,1,2,0.5,\n7,,,,2\n7,0,0,1,\n' >l
 # --- run files
 fails 'no such file' 3 '^entropy-scan: no.db: no such file' "$scan" no.db
 mkdir folder
-fails 'a directory' 3 'folder: is a directory' "$scan" ./folder
+fails 'a directory without run files' 3 'folder: no run file .* below it' "$scan" ./folder
 mkfifo fifo
 fails 'a FIFO' 3 'fifo: is a FIFO' timeout 10 "$scan" ./fifo
 : >empty.db
@@ -132,8 +132,17 @@ usage() { # NAME REGEX ARGUMENT...
     fails "$name" 2 "$regex" "$scan" "$@"
 }
 usage 'nothing at all' 'no run file: .*--help'
-usage 'an unknown verb' 'wacth: neither a file nor a verb' wacth good.db
+usage 'a misspelled verb' 'wacth: neither a file nor a verb: did you mean watch' wacth good.db
+usage 'an unknown verb' 'frobnicate: neither a file nor a verb: see .*--help' frobnicate good.db
+usage 'a verb of other tools' 'compare: .*did you mean entropy-scan A.db B.db --compare' compare good.db
 usage 'an unknown option' 'heatmpa.*--heatmap' good.db --heatmpa
+usage 'an option of other tools' '--cmap: .*did you mean --colormap' good.db --cmap=magma
+fails 'an option of other trainers' 2 '--learning_rate: .*did you mean --lr\?' "$train" --learning_rate=1e-3
+fails 'a name that no option has' 2 '--lerning: no such option: see' "$train" --lerning=1
+usage 'a picture where an input goes' 'x.png: no such file: did you mean --heatmap=x.png\?' good.db --heatmap x.png
+usage 'a picture of several figures where an input goes' 'x.pdf: .*did you mean -o x.pdf\?' x.pdf good.db --figure curves,bands
+check 'of which none is written' sh -c '! ls *.png *.pdf 2>/dev/null | grep .'
+usage 'colours sometimes' "--color 'often': auto, always or never" good.db --color=often
 usage '--json with --csv' '--json, --jsonl and --csv exclude each other' good.db --json --csv
 fails 'a drawing where standard output is no terminal' 2 'standard output is none: try --heatmap' "$scan" good.db --tui
 fails 'a live view without a drawing' 2 'follow is for --tui' "$scan" good.db --follow

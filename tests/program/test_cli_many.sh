@@ -78,7 +78,7 @@ check 'a damaged file is reported and skipped, exit 4' damaged
 rm sweep/broken.db
 mkdir empty
 exits 'an empty folder' 3 'empty: no run file .*below it' "$scan" -r empty
-exits 'a folder without -r' 3 './sweep: is a directory' "$scan" ./sweep
+shows 'a folder needs no -r' 'four two one three zero' other/four.db sweep
 exits 'an unknown field' 2 "colour.*there are flag, path" "$scan" -r sweep --where colour=red
 exits 'an unknown order' 2 "weight.*there are flag, path" "$scan" -r sweep --sort weight
 exits 'an unknown order of pictures' 2 "weight.*there are flag" "$scan" -r sweep --sort weight --heatmap=w.png
