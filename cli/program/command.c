@@ -82,6 +82,23 @@ es_status es_command_color(void *field, const es_option *option,
     return es_fail(ES_EUSAGE, "--color '%.40s': auto, always or never", value);
 }
 
+es_status es_command_severity(void *field, const es_option *option,
+                              const char *value, const char *where)
+{
+    (void)option;
+    if (!value) {
+        *(es_severity *)field = ES_SEVERITY_ERROR;
+        return ES_OK;
+    }
+    for (int i = ES_SEVERITY_INFO; i <= ES_SEVERITY_CRITICAL; i++)
+        if (strcmp(value, es_severity_name((es_severity)i)) == 0) {
+            *(es_severity *)field = (es_severity)i;
+            return ES_OK;
+        }
+    return es_fail(ES_EUSAGE, "%s '%.40s': info, warning, error or critical",
+                   where, value);
+}
+
 es_status es_command_phase(void *field, const es_option *option,
                            const char *value, const char *where)
 {

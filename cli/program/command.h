@@ -40,10 +40,10 @@ extern const es_program es_scan_program;
     }
 
 /** Readers of options that several verbs have: --salvage; --color; --phase,
- *  into an es_phase_choice; --rules, into an es_rules_file, which is freed
- *  first. */
+ *  into an es_phase_choice; a severity, error without a value, into an
+ *  es_severity; --rules, into an es_rules_file, which is freed first. */
 es_option_reader es_command_salvage, es_command_color, es_command_phase,
-    es_command_rules;
+    es_command_severity, es_command_rules;
 
 /** What es_command_rules reads, said in a few places. */
 #define ES_RULES_HELP                                                          \

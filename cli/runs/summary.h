@@ -173,7 +173,7 @@ double es_peak_of(double a, double b);
 /** Fixes m and the bands; observed: es_peak_of of all runs shown. */
 void es_summary_set_max(es_run_summary *summary, double observed);
 
-/** --check: a flag of severity error or above stands. */
+/** A flag of severity error or above stands. */
 bool es_summary_alarms(const es_run_summary *summary);
 
 /** The run was judged to its end, and nothing stands. */

@@ -13,6 +13,7 @@ typedef enum es_text_kind {
     ES_TEXT_JSON,
     ES_TEXT_JSON_LINES,
     ES_TEXT_CSV,
+    ES_TEXT_GITHUB, /* annotations of what --check finds */
     ES_TEXT_NONE
 } es_text_kind;
 
@@ -30,8 +31,10 @@ typedef struct es_scan_options {
     es_figure_options figures;
     es_text_kind text;
     const char *text_file; /* "-": standard output */
-    bool quiet, check;
-    bool tui, follow; /* on the terminal instead of a table */
+    bool quiet;
+    es_severity check; /* exit 1 from this one on; NONE: never */
+    int check_format;  /* 1: github */
+    bool tui, follow;  /* on the terminal instead of a table */
     bool compare;
     const char *baseline;  /* of --compare; NULL: none */
     size_t baseline_input; /* which input it is */

@@ -10,6 +10,7 @@
 #include "cli/runs/damage.h"
 #include "cli/runs/json.h"
 #include "cli/runs/settings.h"
+#include "cli/scan/github.h"
 #include "cli/scan/scan.h"
 #include "cli/scan/table.h"
 #include "cli/terminal/show.h"
@@ -44,7 +45,7 @@ typedef struct scan {
     size_t n_left_out;         /* of those shown: by --where */
     es_members_seen seen;      /* of --where and --sort */
     int output_code;           /* exit code of the first output that failed */
-    bool alarms;
+    es_severity highest;       /* of what stands, of the inputs shown */
     struct heard {
         bool any;           /* sample of some run */
         uint64_t nonfinite; /* values, of all runs */
@@ -89,6 +90,8 @@ static es_status add_text(scan *s, const es_run_summary *summary)
         fflush(s->stream); /* its reader need not wait for the next one */
     } else if (s->options.text == ES_TEXT_CSV) {
         status = es_csv_run(s->stream, summary);
+    } else if (s->options.text == ES_TEXT_GITHUB) {
+        status = es_github_run(s->stream, summary, s->options.check);
     } else if (s->table) {
         status = es_table_add(s->table, summary);
     }
@@ -299,7 +302,8 @@ static es_status show(scan *s, es_reader *reader, size_t run,
         s->n_left_out++;
     } else {
         es_summary_set_max(summary, s->observed);
-        s->alarms = s->alarms || (is_input && es_summary_alarms(summary));
+        if (is_input && es_summary_severity(summary) > s->highest)
+            s->highest = es_summary_severity(summary);
         status = show_summary(s, reader, run, &summary);
     }
     es_summary_free(summary);
@@ -430,7 +434,7 @@ static void show_on_terminal(scan *s)
     note_output(s, es_show(&result, &options));
     s->n_shown = result.n_shown;
     s->n_failed = s->options.n_unreadable + result.n_failed;
-    s->alarms = result.alarms;
+    s->highest = result.highest;
 }
 
 static es_status show_runs(scan *s)
@@ -483,7 +487,7 @@ int es_scan_run(const es_scan_options *options)
     int code = s.output_code              ? s.output_code
                : s.n_failed && !s.n_shown ? es_exit_code(ES_EIO)
                : s.n_failed               ? ES_EXIT_SOME_FAILED
-                                          : s.options.check && s.alarms;
+                            : s.options.check && s.highest >= s.options.check;
     code = es_damage_exit(code, s.options.n_inputs);
     es_output_abandon(s.output);
     es_table_free(s.table);

@@ -69,6 +69,7 @@ ES_OPTION_READER(read_order, es_order_parse)
 /* In the order of es_heads_spread, es_grouping and es_cost. */
 static const char *const spreads[] = {"none", "range", "quartiles", NULL};
 static const char *const groupings[] = {"none", "seed", NULL};
+static const char *const check_formats[] = {"table", "github", NULL};
 static const char *const costs[] = {"flops",   "params", "communication",
                                     "latency", "tokens", NULL};
 
@@ -197,8 +198,14 @@ static const es_option table[] = {
      "own, or else the table (-: standard output); of several figures the "
      "folder",
      ES_OPT_TEXT(es_scan_options, output)},
-    {"check", 0, NULL, "exit 1 if a flag of severity error or above stands",
-     ES_OPT_FLAG(es_scan_options, check)},
+    {"check", 0, "[SEVERITY]",
+     "exit 1 if a flag of this severity or above stands: info, warning, error "
+     "or critical (error)",
+     ES_OPT_CALL(es_scan_options, check, es_command_severity)},
+    {"check-format", 0, "FORMAT",
+     "with --check: github prints, in place of the table, an annotation for "
+     "each run in which something stands, as GitHub Actions reads it (table)",
+     ES_OPT_CHOICE(es_scan_options, check_format, check_formats)},
     {"rules", 0, "FILE", ES_RULES_HELP,
      ES_OPT_CALL(es_scan_options, rules, es_command_rules)},
     ES_SALVAGE_OPTION,
@@ -286,11 +293,17 @@ static es_status choose_text(es_scan_options *to)
     if (to->compare && (to->csv || to->jsonl))
         return es_fail(ES_EUSAGE,
                        "--compare prints tables or --json, nothing else");
-    to->text = to->json    ? ES_TEXT_JSON
-               : to->jsonl ? ES_TEXT_JSON_LINES
-               : to->csv   ? ES_TEXT_CSV
-               : to->quiet ? ES_TEXT_NONE
-                           : ES_TEXT_TABLE;
+    if (to->check_format && (to->json || to->jsonl || to->csv || to->compare))
+        return es_fail(ES_EUSAGE, "--check-format github takes the place of "
+                                  "the table: leave out the other outputs");
+    if (to->check_format && !to->check)
+        return es_fail(ES_EUSAGE, "--check-format is for --check: add it");
+    to->text = to->check_format ? ES_TEXT_GITHUB
+               : to->json       ? ES_TEXT_JSON
+               : to->jsonl      ? ES_TEXT_JSON_LINES
+               : to->csv        ? ES_TEXT_CSV
+               : to->quiet      ? ES_TEXT_NONE
+                                : ES_TEXT_TABLE;
     return ES_OK;
 }
 
@@ -491,6 +504,9 @@ es_status es_scan_judge(es_scan_options *to)
     if ((status = check_first(to->inputs[0])) != ES_OK ||
         (status = check_picture_names(to)) != ES_OK)
         return status;
+    if (to->tui && to->check_format)
+        return es_fail(ES_EUSAGE, "--check-format is for text: leave out "
+                                  "--tui");
     if (to->follow && !to->tui)
         return es_fail(ES_EUSAGE, "--follow is for --tui: add it");
     if (to->tui && (to->json || to->jsonl || to->csv || to->output ||

@@ -62,8 +62,11 @@ static void judge_runs(es_show_result *out, const es_watch_list *runs)
     out->n_shown = 0;
     for (size_t i = 0; i < runs->n; i++) {
         const es_run_summary *judged = runs->list[i].judged;
-        out->n_shown += judged != NULL;
-        out->alarms = out->alarms || (judged && es_summary_alarms(judged));
+        if (!judged)
+            continue;
+        out->n_shown++;
+        if (es_summary_severity(judged) > out->highest)
+            out->highest = es_summary_severity(judged);
     }
 }
 

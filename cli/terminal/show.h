@@ -16,7 +16,7 @@ typedef struct es_show_options {
 /** What came of it. */
 typedef struct es_show_result {
     size_t n_shown, n_failed; /* runs, or files without one; reported */
-    bool alarms;              /* of the runs shown, as es_summary_alarms */
+    es_severity highest;      /* of what stands of the runs shown */
 } es_show_result;
 
 /**

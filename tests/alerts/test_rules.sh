@@ -45,6 +45,23 @@ output 'in the table' 'wide L0 \(error\); low L1 \(info\)$' "$scan" heat.db --ru
 output 'in CSV' 'wide L0 \(error\); low L1 \(info\)' "$scan" heat.db --rules own.ini --csv
 check '--check without them: nothing stands' "$scan" -q heat.db --check
 exits '--check with them' 1 '^$' "$scan" -q heat.db --check --rules own.ini
+sed 's/severity = error/severity = warning/' own.ini >mild.ini
+check '--check passes over a warning' "$scan" -q heat.db --check --rules mild.ini
+exits '--check=warning does not' 1 '^$' "$scan" -q heat.db --check=warning --rules mild.ini
+check '--check=critical passes over an error' "$scan" -q heat.db --check=critical --rules own.ini
+exits 'no severity' 2 "--check 'bad': info, warning, error or critical" "$scan" heat.db --check=bad
+cp heat.db 'x,y:50%.db'
+annotations() { "$scan" --check-format github "$@"; }
+same_text 'annotations name file, run and flags' \
+    '::error file=x%2Cy%3A50%25.db,title=heat::wide L0 (error); low L1 (info), at step 40' \
+    "$(annotations 'x,y:50%.db' --check --rules own.ini)"
+same_text 'a warning is one' '::warning file=heat.db,title=heat::wide L0 (warning); low L1 (info), at step 40' \
+    "$(annotations heat.db --check=info --rules mild.ini)"
+same_text 'what is below the severity has none' '' "$(annotations heat.db --check --rules mild.ini)"
+exits 'the exit code is that of --check' 1 '^$' annotations heat.db --check --rules own.ini
+exits 'annotations without --check' 2 'is for --check: add it' "$scan" heat.db --check-format github
+exits 'annotations and JSON' 2 'leave out the other outputs' "$scan" heat.db --check --check-format github --json
+exits 'annotations on a drawing' 2 'leave out --tui' "$scan" heat.db --check --check-format github --tui
 output '--where names a rule' 'heat' "$scan" heat.db --rules own.ini --where flag=wide
 printed_json() { "$scan" heat.db --json "$@"; }
 output 'in JSON: the kind is the name' \

@@ -14,6 +14,7 @@ same_text 'an imported run is judged and its alert delivered' "$want" "$("$scan"
 same_text 'a delivered alert is not delivered again' '' "$("$scan" watch --once runs)"
 same_text 'another state delivers it again' "$want" "$("$scan" watch --once runs --state other.db)"
 exits '--check goes by what is there' 1 '' "$scan" watch --once --check runs
+exits '--check=critical, too' 1 '' "$scan" watch --once --check=critical runs
 check 'the state is where it is said to be, and private' sh -c '[ "$(stat -c %a:%u "$0" "$1")" = "700:$(id -u)
 644:$(id -u)" ]' "$XDG_STATE_HOME/entropy-scan/watch" "$(state_of runs)"
 "$scan" watch --once --json runs/a.db --state json.db >json 2>&1

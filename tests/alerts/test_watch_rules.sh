@@ -51,6 +51,9 @@ mkdir quiet && sqlite3 runs/a.db "VACUUM INTO 'quiet/q.db'"
 sed -i s/,nan/,4/ a.csv; rm quiet/q.db; "$scan" import -q a.csv -o quiet/q.db
 check '--check without rules: nothing' "$scan" watch --once --check quiet --state q.db
 exits '--check with them' 1 '^$' "$scan" watch --once --check quiet --state q.db --rules loud.ini
+sed 's/severity = .*/severity = warning/' loud.ini >mild.ini
+exits '--check=warning with milder ones' 1 '^$' "$scan" watch --once --check=warning quiet --state q.db --rules mild.ini
+check '--check passes over them' "$scan" watch --once --check quiet --state q.db --rules mild.ini
 printf '[logits]\nerror = 900\n[overload]\nhead = 0.3\nwarning = 0.3\nerror = 0.3\n' >sharp.ini
 same_text 'thresholds of the flags' 'overload L0 since step 1 (error);' "$("$scan" watch --once quiet --state s.db --rules sharp.ini | reported)"
 "$scan" watch --once quiet --state m.db --rules high.ini --textfile m.prom >/dev/null 2>&1

@@ -13,24 +13,11 @@
 typedef struct arguments {
     es_watcher_options watcher;
     es_rules_file rules;
-    char *state; /* made here, if none was given */
-    bool check;
+    char *state;       /* made here, if none was given */
+    es_severity check; /* exit 1 from this one on; NONE: never */
 } arguments;
 
 /* --- options --------------------------------------------------------------*/
-
-static es_status read_severity(void *severity, const es_option *option,
-                               const char *value, const char *where)
-{
-    (void)option;
-    for (int i = ES_SEVERITY_INFO; i <= ES_SEVERITY_CRITICAL; i++)
-        if (strcmp(value, es_severity_name((es_severity)i)) == 0) {
-            *(es_severity *)severity = (es_severity)i;
-            return ES_OK;
-        }
-    return es_fail(ES_EUSAGE, "%s '%.40s': info, warning, error or critical",
-                   where, value);
-}
 
 static es_status read_command(void *field, const es_option *option,
                               const char *value, const char *where)
@@ -51,10 +38,10 @@ static const es_option options[] = {
     {.name = NULL, ES_OPT_LIST(arguments, watcher.roots, watcher.n_roots)},
     {"once", 0, NULL, "report what is there and end",
      ES_OPT_FLAG(arguments, watcher.once)},
-    {"check", 0, NULL,
-     "with --once: exit 1 if there is an alert of severity error or above, "
-     "reported before or not",
-     ES_OPT_FLAG(arguments, check)},
+    {"check", 0, "[SEVERITY]",
+     "with --once: exit 1 if there is an alert of this severity (error) or "
+     "above, reported before or not",
+     ES_OPT_CALL(arguments, check, es_command_severity)},
     {"rules", 0, "FILE",
      "judge by this file's thresholds and rules too (entropy-scan rules "
      "prints one), and stop a run where one says so",
@@ -67,7 +54,8 @@ static const es_option options[] = {
      ES_OPT_TEXT(arguments, watcher.deliver.ledger)},
     {"severity", 0, "LEVEL",
      "report alerts from LEVEL on: info, warning, error, critical",
-     ES_OPT_CALL(arguments, watcher.least, read_severity), .value = "error"},
+     ES_OPT_CALL(arguments, watcher.least, es_command_severity),
+     .value = "error"},
     {"exec", 0, "CMD",
      "run CMD for each alert, with the alert as JSON on its standard input; "
      "split into words as by a shell, run without one",
@@ -90,7 +78,7 @@ static const es_option options[] = {
      "through RUN.db.stop",
      ES_OPT_SET(arguments, watcher.stop_at, ES_SEVERITY_CRITICAL)},
     {"stop-at", 0, "LEVEL", "the same at an alert of LEVEL or above",
-     ES_OPT_CALL(arguments, watcher.stop_at, read_severity)},
+     ES_OPT_CALL(arguments, watcher.stop_at, es_command_severity)},
     {"textfile", 0, "FILE",
      "keep FILE up to date with OpenMetrics text: alerts, files, deliveries",
      ES_OPT_TEXT(arguments, watcher.textfile)},
@@ -188,7 +176,7 @@ static int exit_code(const arguments *given, const es_watcher_result *result)
         return es_exit_code(ES_EIO);
     if (result->n_failed)
         return ES_EXIT_SOME_FAILED;
-    return given->check && result->alarms;
+    return given->check && result->highest >= given->check;
 }
 
 static int watch_main(int argc, char **argv)

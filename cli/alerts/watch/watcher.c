@@ -368,18 +368,20 @@ static es_status watch_on(watcher *w)
     return w->output_gone ? ES_EIO : status;
 }
 
-/* Of severity error or above. */
-static bool has_alarms(const es_watch_files *files, const es_watch_file *file)
+static es_severity highest_of(const es_watch_files *files,
+                              const es_watch_file *file)
 {
-    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
-        if (file->counts[kind][ES_SEVERITY_ERROR] ||
-            file->counts[kind][ES_SEVERITY_CRITICAL])
-            return true;
-    for (size_t i = 0; file->of_rules && i < files->rules->n; i++)
-        if (file->of_rules[i] &&
-            files->rules->rules[i].severity >= ES_SEVERITY_ERROR)
-            return true;
-    return false;
+    int highest = ES_SEVERITY_CRITICAL;
+    for (; highest > ES_SEVERITY_NONE; highest--) {
+        for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+            if (file->counts[kind][highest])
+                return (es_severity)highest;
+        for (size_t i = 0; file->of_rules && i < files->rules->n; i++)
+            if (file->of_rules[i] &&
+                (int)files->rules->rules[i].severity == highest)
+                return (es_severity)highest;
+    }
+    return ES_SEVERITY_NONE;
 }
 
 es_status es_watcher_run(es_watcher_result *out,
@@ -421,8 +423,11 @@ es_status es_watcher_run(es_watcher_result *out,
                                .n_given_up = w.counts.failed - w.before.failed,
                                .n_owed = w.n_owed,
                                .no_textfile = w.textfile_reported};
-    for (size_t i = 0; i < w.files.n_files; i++)
-        out->alarms = out->alarms || has_alarms(&w.files, &w.files.files[i]);
+    for (size_t i = 0; i < w.files.n_files; i++) {
+        const es_severity of_file = highest_of(&w.files, &w.files.files[i]);
+        if (of_file > out->highest)
+            out->highest = of_file;
+    }
     if (w.changes >= 0)
         close(w.changes);
     tdestroy(w.known, free);

@@ -19,7 +19,7 @@ typedef struct es_watcher_options {
 } es_watcher_options;
 
 typedef struct es_watcher_result {
-    bool alarms; /* an alert of severity error or above is in the files */
+    es_severity highest;     /* of the alerts in the files */
     size_t n_read, n_failed; /* files */
     int64_t n_given_up;      /* deliveries, since the watcher began */
     int64_t n_owed;          /* that it could make, and nobody is about to */

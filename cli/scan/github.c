@@ -1,0 +1,47 @@
+/* Annotations for GitHub Actions: a command is a line, so that line ends and
+ * per cent signs are escaped in its message, and what ends a property in its
+ * properties. */
+#include "cli/scan/github.h"
+
+#include "cli/output/print.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print_escaped(FILE *out, const char *text, const char *special)
+{
+    for (; *text; text++) {
+        if ((unsigned char)*text < ' ' || strchr(special, *text))
+            fprintf(out, "%%%02X", (unsigned)(unsigned char)*text);
+        else
+            fputc(*text, out);
+    }
+}
+
+static const char *command_of(es_severity severity)
+{
+    return severity >= ES_SEVERITY_ERROR     ? "error"
+           : severity == ES_SEVERITY_WARNING ? "warning"
+                                             : "notice";
+}
+
+es_status es_github_run(FILE *out, const es_run_summary *run, es_severity least)
+{
+    const es_severity severity = es_summary_severity(run);
+    char *flags;
+    if (severity == ES_SEVERITY_NONE || severity < least)
+        return ES_OK;
+    es_status status = es_summary_copy_flags(&flags, run);
+    if (status < 0)
+        return status;
+    fprintf(out, "::%s file=", command_of(severity));
+    print_escaped(out, run->path, "%:,");
+    fputs(",title=", out);
+    print_escaped(out, run->name ? run->name : "run", "%:,");
+    fputs("::", out);
+    print_escaped(out, flags, "%");
+    fprintf(out, ", at step %" PRId64 "\n", run->step);
+    free(flags);
+    return ES_OK;
+}
