@@ -177,6 +177,14 @@ es_status es_picture_write(const es_picture *picture, FILE *out,
                            const es_picture_note *notes,
                            size_t n_notes) ES_MUST_USE;
 
+/**
+ * Pictures (n, at least one) as the pages of a PDF, each of its own size.
+ * Else as es_picture_write.
+ */
+es_status es_pictures_write_pdf(const es_picture *const *pages, size_t n,
+                                FILE *out, const es_picture_note *notes,
+                                size_t n_notes) ES_MUST_USE;
+
 /** The libraries that draw: "cairo 1.16.0, libpng 1.6.39, ...". */
 void es_picture_libraries(char *out, size_t size);
 

@@ -204,22 +204,32 @@ static es_status set_metadata(cairo_surface_t *surface,
     return failed ? es_fail(ES_ENOMEM, "picture: out of memory") : ES_OK;
 }
 
-static es_status write_pdf(const es_picture *picture, FILE *out,
+static es_status play_pages(const es_picture *const *pages, size_t n,
+                            cairo_surface_t *surface)
+{
+    cairo_status_t played = CAIRO_STATUS_SUCCESS;
+    cairo_t *cr = cairo_create(surface);
+    for (size_t i = 0; i < n && played == CAIRO_STATUS_SUCCESS; i++) {
+        cairo_pdf_surface_set_size(surface, pages[i]->width, pages[i]->height);
+        played = es_picture_play(pages[i], cr, 0);
+        cairo_show_page(cr);
+    }
+    cairo_destroy(cr);
+    cairo_surface_finish(surface);
+    return es_cairo_status(played == CAIRO_STATUS_SUCCESS
+                               ? cairo_surface_status(surface)
+                               : played);
+}
+
+static es_status write_pdf(const es_picture *const *pages, size_t n, FILE *out,
                            const es_picture_note *notes, size_t n_notes)
 {
     es_buffer pdf = {0};
     cairo_surface_t *surface = cairo_pdf_surface_create_for_stream(
-        add_data, &pdf, picture->width, picture->height);
+        add_data, &pdf, pages[0]->width, pages[0]->height);
     es_status status = set_metadata(surface, notes, n_notes);
-    if (status == ES_OK) {
-        cairo_t *cr = cairo_create(surface);
-        cairo_status_t played = es_picture_play(picture, cr, 0);
-        cairo_destroy(cr);
-        cairo_surface_finish(surface);
-        if (played == CAIRO_STATUS_SUCCESS)
-            played = cairo_surface_status(surface);
-        status = es_cairo_status(played);
-    }
+    if (status == ES_OK)
+        status = play_pages(pages, n, surface);
     cairo_surface_destroy(surface);
     if (status == ES_OK)
         status = es_buffer_write(&pdf, out);
@@ -227,25 +237,45 @@ static es_status write_pdf(const es_picture *picture, FILE *out,
     return status;
 }
 
-es_status es_picture_write(const es_picture *picture, FILE *out,
-                           es_format format, double scale,
-                           const es_picture_note *notes, size_t n_notes)
+static es_status check_ready(const es_picture *picture)
 {
     if (picture->failed)
         return es_fail(ES_ENOMEM, "picture: out of memory");
     if (!es_font_face(ES_WEIGHT_NORMAL) || !es_font_face(ES_WEIGHT_BOLD))
         return es_fail(ES_ENOMEM, "picture: DejaVu Sans cannot be loaded: out "
                                   "of memory, or its file is damaged");
-    es_status status =
-        format == ES_FORMAT_PNG
-            ? es_picture_write_png(picture, out, scale, notes, n_notes)
-        : format == ES_FORMAT_SVG
-            ? es_picture_write_svg(picture, out, notes, n_notes)
-            : write_pdf(picture, out, notes, n_notes);
-    if (status != ES_OK)
-        return status;
-    if (fflush(out) != 0)
-        return es_fail(ES_EIO, "picture: cannot be written: %s",
-                       strerror(errno));
     return ES_OK;
+}
+
+static es_status flush(FILE *out)
+{
+    return fflush(out) == 0 ? ES_OK
+                            : es_fail(ES_EIO, "picture: cannot be written: %s",
+                                      strerror(errno));
+}
+
+es_status es_picture_write(const es_picture *picture, FILE *out,
+                           es_format format, double scale,
+                           const es_picture_note *notes, size_t n_notes)
+{
+    es_status status = check_ready(picture);
+    if (status == ES_OK)
+        status = format == ES_FORMAT_PNG
+                     ? es_picture_write_png(picture, out, scale, notes, n_notes)
+                 : format == ES_FORMAT_SVG
+                     ? es_picture_write_svg(picture, out, notes, n_notes)
+                     : write_pdf(&picture, 1, out, notes, n_notes);
+    return status == ES_OK ? flush(out) : status;
+}
+
+es_status es_pictures_write_pdf(const es_picture *const *pages, size_t n,
+                                FILE *out, const es_picture_note *notes,
+                                size_t n_notes)
+{
+    es_status status = ES_OK;
+    for (size_t i = 0; i < n && status == ES_OK; i++)
+        status = check_ready(pages[i]);
+    if (status == ES_OK)
+        status = write_pdf(pages, n, out, notes, n_notes);
+    return status == ES_OK ? flush(out) : status;
 }

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PIXELS_A_POINT 2.0
-
 ES_OPTION_READER(read_size, es_figures_set_size)
 ES_OPTION_READER(read_theme, es_theme_parse)
 ES_OPTION_READER(read_format, es_format_parse)
@@ -79,13 +77,17 @@ static const es_option options[] = {
      ES_OPT_TEXT(es_cost_options, output), .value = "-"},
     {"format", 0, "FORMAT", "png, svg or pdf (by FILE's ending)",
      ES_OPT_CALL(es_cost_options, format, read_format)},
-    {"size", 0, "WxH", "size in pixels of PNG, points of SVG and PDF",
+    {"size", 0, "WxH",
+     "size in pixels of PNG, points of SVG and PDF; 89x60mm, 3.25x2.5in",
      ES_OPT_CALL(es_cost_options, look, read_size)},
     {"for", 0, "MEDIUM",
-     "the width of a paper's column or page, or of a slide (screen: as wide "
-     "as the content wants)",
+     "the width of a paper's column or page, or of a slide, or icml: its "
+     "column, neurips: its text (screen: as wide as the content wants)",
      ES_OPT_CHOICE(es_cost_options, look.medium, es_media),
-     .expects = "screen, column, page or slide"},
+     .expects = ES_MEDIA_EXPECTED},
+    {"font-size", 0, "POINTS",
+     "size of most labels, on a picture of the same size (8.5)",
+     ES_OPT_REAL(es_cost_options, look.letters_size, 4, 40)},
     {"title", 0, "TEXT", "title above the picture",
      ES_OPT_TEXT(es_cost_options, look.title)},
     {"theme", 0, "NAME", "light or dark",
@@ -165,7 +167,7 @@ static es_status write_figure(FILE *stream, const es_cost_entry *entries,
     es_status status = es_cost_draw(&picture, entries, n, given);
     if (status == ES_OK)
         status = es_picture_write(picture, stream, given->format,
-                                  PIXELS_A_POINT, &note, 1);
+                                  ES_PIXELS_A_POINT, &note, 1);
     es_picture_free(picture);
     return status;
 }

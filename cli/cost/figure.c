@@ -103,7 +103,7 @@ static void print_total(char out[ES_COST_MAX], const plan *p, es_modelled sum)
     const double half = (sum.high - sum.low) / 2;
     if (isnan(sum.value) || p->options->figure == ES_COST_OF_FLOPS ||
         p->options->over == ES_COST_OVER_CTX ||
-        p->options->look.medium == ES_MEDIUM_COLUMN)
+        es_medium_is_column(p->options->look.medium))
         print_number(out, p, sum.value);
     else
         snprintf(out, ES_COST_MAX, half < 0.0995 ? "%.2f±%.2f" : "%.1f±%.1f",

@@ -18,7 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PIXELS_A_POINT 2.0
 #define HUGE_RANGE 1000.0 /* largest to smallest, for logarithmic colours */
 
 es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
@@ -153,21 +152,21 @@ static size_t make_notes(es_picture_note *notes, char (*texts)[NOTE_MAX],
 
 /* --- writing --------------------------------------------------------------*/
 
-static es_status write_picture(const es_picture *picture, es_drawing *drawing,
-                               const es_figure_job *job, es_figure_kind kind)
+/* Pictures (n): one, or the pages of a PDF; the notes are those of a drawing.
+ */
+static es_status write_pictures(const char *path,
+                                const es_picture *const *pictures, size_t n,
+                                es_format format, es_drawing *drawing,
+                                const es_figure_job *job)
 {
-    const es_picture_request *request = &job->options->pictures[kind];
-    char name[PATH_MAX] = "";
     size_t most = drawing->n * NOTES_A_RUN + NOTES_OF_ALL;
     es_picture_note *notes;
     char(*texts)[NOTE_MAX];
-    const char *path = request->file ? request->file : name;
     bool piped = strcmp(path, "-") == 0;
     es_output *output = NULL;
     FILE *stream;
     es_status status;
-    if ((!request->file && (status = name_file(name, job, kind)) < 0) ||
-        (status = es_drawing_array(drawing, &notes, most)) < 0 ||
+    if ((status = es_drawing_array(drawing, &notes, most)) < 0 ||
         (status = es_drawing_array(drawing, &texts, most)) < 0 ||
         (status = es_output_check_text(path, job->inputs, job->n_inputs)) < 0)
         return status;
@@ -176,15 +175,52 @@ static es_status write_picture(const es_picture *picture, es_drawing *drawing,
                                   "needs a file or a pipe");
     if ((status = es_output_open(&output, &stream, path)) < 0)
         return status;
-    if ((status =
-             es_picture_write(picture, stream, request->format, PIXELS_A_POINT,
-                              notes, make_notes(notes, texts, drawing))) < 0) {
+    const size_t n_notes = make_notes(notes, texts, drawing);
+    status = n > 1 ? es_pictures_write_pdf(pictures, n, stream, notes, n_notes)
+                   : es_picture_write(pictures[0], stream, format,
+                                      ES_PIXELS_A_POINT, notes, n_notes);
+    if (status < 0) {
         es_output_abandon(output);
         return es_fail(status, "%s: %s", path, es_message());
     }
     if ((status = es_output_close(output)) == ES_OK && !job->quiet && !piped)
         es_print_note("%s written", path);
     return status;
+}
+
+/* The pages of a PDF that has several figures. */
+typedef struct document {
+    const es_picture **pages; /* (n) owned */
+    size_t n;
+    es_drawing first; /* that of the first page, whose notes are all's */
+} document;
+
+/* Writes the picture, or adds it to the document, which owns it then and, of
+ * the first page, what the drawing holds: *picture is NULL, *drawing empty. */
+static es_status put_picture(document *to, es_picture **picture,
+                             es_drawing *drawing, const es_figure_job *job,
+                             es_figure_kind kind)
+{
+    const es_picture_request *request = &job->options->pictures[kind];
+    char name[PATH_MAX] = "";
+    es_status status;
+    if (request->file || !job->options->document) {
+        if (!request->file && (status = name_file(name, job, kind)) < 0)
+            return status;
+        return write_pictures(request->file ? request->file : name,
+                              &(const es_picture *){*picture}, 1,
+                              request->format, drawing, job);
+    }
+    if ((status =
+             es_grow(&to->pages, to->n + 1, sizeof(es_picture *), "pages")) < 0)
+        return status;
+    if (to->n == 0) {
+        to->first = *drawing;
+        *drawing = (es_drawing){.n = 0};
+    }
+    to->pages[to->n++] = *picture;
+    *picture = NULL;
+    return ES_OK;
 }
 
 /* --- the runs of a picture ------------------------------------------------*/
@@ -196,9 +232,18 @@ es_figure_style es_figures_style(const es_figure_options *options,
         [ES_MEDIUM_SCREEN] = {.width = 0},
         [ES_MEDIUM_COLUMN] = {.width = 234},
         [ES_MEDIUM_PAGE] = {.width = 486},
-        [ES_MEDIUM_SLIDE] = {.width = 480, .height = 270, .zoom = 2}};
+        [ES_MEDIUM_SLIDE] = {.width = 480, .height = 270, .zoom = 2},
+        [ES_MEDIUM_ICML] = {.width = 234},
+        [ES_MEDIUM_NEURIPS] = {.width = 396}};
     es_figure_style style = media[options->medium];
-    double unit = format == ES_FORMAT_PNG ? PIXELS_A_POINT : 1;
+    double unit =
+        format == ES_FORMAT_PNG && !options->in_points ? ES_PIXELS_A_POINT : 1;
+    if (options->letters_size > 0) { /* on a page of the same size */
+        const double zoom = style.zoom > 0 ? style.zoom : 1;
+        style.zoom = options->letters_size / ES_LABEL_SIZE;
+        style.width *= zoom / style.zoom;
+        style.height *= zoom / style.zoom;
+    }
     unit *= style.zoom > 0 ? style.zoom : 1;
     style.title = options->title;
     style.colormap = options->colormap;
@@ -309,7 +354,7 @@ static void end(es_drawing *drawing)
     es_run_labels_free(&drawing->labels);
 }
 
-static es_status make(size_t *n_failed, reports *printed,
+static es_status make(document *to, size_t *n_failed, reports *printed,
                       const es_figure_job *job, es_figure_kind kind)
 {
     const es_picture_request *request = &job->options->pictures[kind];
@@ -318,7 +363,7 @@ static es_status make(size_t *n_failed, reports *printed,
     es_status status = begin(&drawing, n_failed, printed, job, kind, request);
     if (status == ES_OK &&
         (status = es_figure_entries[kind].draw(&picture, &drawing)) == ES_OK)
-        status = write_picture(picture, &drawing, job, kind);
+        status = put_picture(to, &picture, &drawing, job, kind);
     if (status == ES_ENOTFOUND && !request->by_name) {
         if (!job->quiet)
             es_print_note("no %s: %s", es_figure_name(kind), es_message());
@@ -330,8 +375,8 @@ static es_status make(size_t *n_failed, reports *printed,
 }
 
 /* The same of several figures on one page. */
-static es_status make_composite(size_t *n_failed, reports *printed,
-                                const es_figure_job *job)
+static es_status make_composite(document *to, size_t *n_failed,
+                                reports *printed, const es_figure_job *job)
 {
     const es_figure_options *options = job->options;
     const int kind = ES_FIGURE_COMPOSITE;
@@ -345,10 +390,23 @@ static es_status make_composite(size_t *n_failed, reports *printed,
         (status = es_composite_draw(&picture, drawings, options->parts,
                                     options->n_parts)) == ES_OK)
         status =
-            write_picture(picture, &drawings[0], job, (es_figure_kind)kind);
+            put_picture(to, &picture, &drawings[0], job, (es_figure_kind)kind);
     es_picture_free(picture);
     for (size_t i = 0; i < options->n_parts; i++)
         end(&drawings[i]);
+    return status;
+}
+
+static es_status end_document(document *to, const es_figure_job *job)
+{
+    es_status status = ES_OK;
+    if (to->n)
+        status = write_pictures(job->options->document, to->pages, to->n,
+                                ES_FORMAT_PDF, &to->first, job);
+    for (size_t i = 0; i < to->n; i++)
+        es_picture_free((es_picture *)to->pages[i]);
+    free(to->pages);
+    end(&to->first);
     return status;
 }
 
@@ -356,18 +414,25 @@ es_status es_figures_make(size_t *n_failed, const es_figure_job *job)
 {
     es_status first = ES_OK;
     reports printed = {NULL, 0};
+    document pages = {.n = 0};
     *n_failed = 0;
     for (int i = 0; i < ES_N_PICTURES && job->n; i++) {
         size_t n = 0;
         if (!job->options->pictures[i].wanted)
             continue;
-        es_status status = i == ES_FIGURE_COMPOSITE
-                               ? make_composite(&n, &printed, job)
-                               : make(&n, &printed, job, (es_figure_kind)i);
+        es_status status =
+            i == ES_FIGURE_COMPOSITE
+                ? make_composite(&pages, &n, &printed, job)
+                : make(&pages, &n, &printed, job, (es_figure_kind)i);
         if (status == ES_OK) {
             *n_failed += n;
             continue;
         }
+        report(&printed);
+        first = first == ES_OK ? status : first;
+    }
+    const es_status status = end_document(&pages, job);
+    if (status != ES_OK) {
         report(&printed);
         first = first == ES_OK ? status : first;
     }

@@ -20,16 +20,25 @@ enum {
     ES_COMPOSITE_MOST = 8
 };
 
+/** Of a PNG. */
+#define ES_PIXELS_A_POINT 2.0
+
 /** Where a figure is to be put down, which gives it its width. */
 typedef enum es_medium {
     ES_MEDIUM_SCREEN, /* as wide as its content wants */
     ES_MEDIUM_COLUMN, /* of a paper in two columns: 3.25 inches */
     ES_MEDIUM_PAGE,   /* both columns: 6.75 inches */
-    ES_MEDIUM_SLIDE   /* 13.33 x 7.5 inches, in letters twice as large */
+    ES_MEDIUM_SLIDE,  /* 13.33 x 7.5 inches, in letters twice as large */
+    ES_MEDIUM_ICML,   /* a column of ICML's style: 3.25 inches */
+    ES_MEDIUM_NEURIPS /* the text of NeurIPS's: 5.5 inches */
 } es_medium;
 
 /** Their names on the command line, in that order, then NULL. */
 extern const char *const es_media[];
+#define ES_MEDIA_EXPECTED "screen, column, page, slide, icml or neurips"
+
+/** No wider than a column of two. */
+bool es_medium_is_column(es_medium medium);
 
 /** What the figure pareto has across. */
 typedef enum es_cost {
@@ -65,10 +74,13 @@ typedef struct es_figure_options {
     size_t n_parts;
     const char *composite; /* (n_composite) its name: "heatmap+curves" */
     size_t n_composite;
-    bool letters;       /* panels are called (a), (b), ... */
-    const char *folder; /* of names of ours; NULL: the current one */
+    bool letters;         /* panels are called (a), (b), ... */
+    const char *folder;   /* of names of ours; NULL: the current one */
+    const char *document; /* a PDF that has them as pages instead; or NULL */
     const char *title;
     double width, height; /* pixels of a PNG, points of others; 0: as wanted */
+    bool in_points;       /* of a PNG, too */
+    double letters_size;  /* points of most labels; 0: as figures have them */
     es_colormap colormap;
     es_theme theme;
     es_medium medium;
@@ -110,13 +122,15 @@ es_status es_figures_check_group(const es_figure_options *options) ES_MUST_USE;
 
 bool es_figures_any(const es_figure_options *options);
 
-/** "1200x800": width and height. ES_OK or ES_EUSAGE. */
+/** "1200x800": width and height; "89x60mm", "3.25x2.5in", "234x180pt". ES_OK
+ *  or ES_EUSAGE. */
 es_status es_figures_set_size(es_figure_options *options,
                               const char *text) ES_MUST_USE;
 
 /**
- * Places `output` (-o): the file of the one figure without a name of its own,
- * or the folder of several.
+ * Places `output` (-o): the file of the one figure without a name of its own;
+ * of several the PDF whose pages they are, if it ends so and is no folder, or
+ * else their folder.
  *
  * Returns true if it was used.
  */

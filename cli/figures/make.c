@@ -2,6 +2,7 @@
 #include "analyzer/base/text.h"
 #include "cli/figures/drawing.h"
 #include "cli/figures/source.h"
+#include "cli/runs/tree.h"
 
 #include <string.h>
 
@@ -162,25 +163,57 @@ bool es_figures_any(const es_figure_options *options)
     return false;
 }
 
-const char *const es_media[] = {"screen", "column", "page", "slide", NULL};
+const char *const es_media[] = {"screen", "column",  "page", "slide",
+                                "icml",   "neurips", NULL};
+
+bool es_medium_is_column(es_medium medium)
+{
+    return medium == ES_MEDIUM_COLUMN || medium == ES_MEDIUM_ICML;
+}
 
 /* --- where ----------------------------------------------------------------*/
 
+/* Points of a unit that text ends with, and where that begins; 0: there is
+ * none. */
+static double unit_of(const char *text, size_t *n)
+{
+    static const struct {
+        const char *name;
+        double points;
+    } units[] = {{"pt", 1}, {"mm", 72 / 25.4}, {"cm", 72 / 2.54}, {"in", 72}};
+    *n = strlen(text);
+    for (size_t i = 0; *n > 2 && i < sizeof units / sizeof *units; i++)
+        if (strcmp(text + *n - 2, units[i].name) == 0) {
+            *n -= 2;
+            return units[i].points;
+        }
+    return 0;
+}
+
 es_status es_figures_set_size(es_figure_options *options, const char *text)
 {
-    char width[32];
-    const char *x = strchr(text, 'x');
-    size_t n = x ? (size_t)(x - text) : 0;
-    if (n && n < sizeof width) {
-        snprintf(width, sizeof width, "%.*s", (int)n, text);
-        if (es_double_parse(&options->width, width) == ES_OK &&
-            es_double_parse(&options->height, x + 1) == ES_OK &&
-            options->width >= 1 && options->height >= 1)
-            return ES_OK;
+    char sides[64];
+    size_t n;
+    const double unit = unit_of(text, &n);
+    char *x = NULL;
+    if (n < sizeof sides) {
+        snprintf(sides, sizeof sides, "%.*s", (int)n, text);
+        x = strchr(sides, 'x');
+    }
+    if (x) {
+        *x = '\0';
+        if (es_double_parse(&options->width, sides) == ES_OK &&
+            es_double_parse(&options->height, x + 1) == ES_OK) {
+            options->in_points = unit > 0;
+            options->width *= unit > 0 ? unit : 1;
+            options->height *= unit > 0 ? unit : 1;
+            if (options->width >= 1 && options->height >= 1)
+                return ES_OK;
+        }
     }
     return es_fail(ES_EUSAGE,
-                   "--size '%.40s': width and height, such as "
-                   "1200x800",
+                   "--size '%.40s': width and height, such as 1200x800, "
+                   "89x60mm or 3.25x2.5in",
                    text);
 }
 
@@ -193,8 +226,13 @@ bool es_figures_place(es_figure_options *options, const char *output)
             nameless = &options->pictures[i];
             n++;
         }
+    es_format format;
+    const bool is_pdf = es_format_of_path(&format, output) &&
+                        format == ES_FORMAT_PDF && !es_path_is_folder(output);
     if (n == 1)
         nameless->file = output;
+    else if (n > 1 && is_pdf)
+        options->document = output;
     else if (n > 1)
         options->folder = output;
     return n > 0;
@@ -214,10 +252,12 @@ es_status es_figure_format(es_format *out, const es_figure_options *options,
                        "%s: end the name in .png, .svg or .pdf, or give "
                        "--format",
                        file);
-    es_status status =
-        options->width > 0
-            ? es_format_check_size(*out, options->width, options->height)
-            : ES_OK;
+    const double pixels =
+        options->in_points && *out == ES_FORMAT_PNG ? ES_PIXELS_A_POINT : 1;
+    es_status status = options->width > 0
+                           ? es_format_check_size(*out, pixels * options->width,
+                                                  pixels * options->height)
+                           : ES_OK;
     return status < 0 ? es_fail(status, "--size: %s", es_message()) : ES_OK;
 }
 
@@ -229,8 +269,9 @@ es_status es_figures_set_format(es_figure_options *options,
         es_picture_request *picture = &options->pictures[i];
         if (!picture->wanted)
             continue;
-        es_status status =
-            es_figure_format(&picture->format, options, picture->file, format);
+        es_status status = es_figure_format(
+            &picture->format, options,
+            picture->file ? picture->file : options->document, format);
         if (status < 0)
             return status;
     }

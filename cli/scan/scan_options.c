@@ -111,16 +111,21 @@ static const es_option table[] = {
      ES_OPT_CALL(es_scan_options, summary.max, read_max)},
     {"format", 0, "FORMAT", "png, svg or pdf (by FILE's ending, else png)",
      ES_OPT_CALL(es_scan_options, format, read_format), .tags = PICTURE},
-    {"size", 0, "WxH", "size in pixels of PNG, points of SVG and PDF",
+    {"size", 0, "WxH",
+     "size in pixels of PNG, points of SVG and PDF; 89x60mm, 3.25x2.5in",
      ES_OPT_CALL(es_scan_options, figures, read_size), .tags = PICTURE},
     {"for", 0, "MEDIUM",
-     "the width of a paper's column or page, or of a slide (screen: as wide "
-     "as the content wants)",
+     "the width of a paper's column or page, or of a slide, or icml: its "
+     "column, neurips: its text (screen: as wide as the content wants)",
      ES_OPT_CHOICE(es_scan_options, figures.medium, es_media),
-     .expects = "screen, column, page or slide", .tags = PICTURE},
+     .expects = ES_MEDIA_EXPECTED, .tags = PICTURE},
     {"letters", 0, NULL,
      "call the panels (a), (b), ..., as those of several figures on a page are",
      ES_OPT_FLAG(es_scan_options, figures.letters), .tags = PICTURE},
+    {"font-size", 0, "POINTS",
+     "size of most labels, on a picture of the same size (8.5)",
+     ES_OPT_REAL(es_scan_options, figures.letters_size, 4, 40),
+     .tags = PICTURE},
     {"title", 0, "TEXT", "title above the picture",
      ES_OPT_TEXT(es_scan_options, figures.title), .tags = PICTURE},
     {"colormap", 0, "NAME", "viridis, cividis or magma",
@@ -196,7 +201,7 @@ static const es_option table[] = {
     {"output", 'o', "FILE",
      "where to write JSON, CSV, or the one figure that has no FILE of its "
      "own, or else the table (-: standard output); of several figures the "
-     "folder",
+     "folder, or a PDF that has them as pages",
      ES_OPT_TEXT(es_scan_options, output)},
     {"check", 0, "[SEVERITY]",
      "exit 1 if a flag of this severity or above stands: info, warning, error "
@@ -311,9 +316,19 @@ static es_status choose_text(es_scan_options *to)
    are any; else to the table. */
 static es_status place_output(es_scan_options *to)
 {
-    if (!to->output || (!to->json && !to->jsonl && !to->csv &&
-                        es_figures_place(&to->figures, to->output)))
+    es_format format;
+    if (!to->output)
         return ES_OK;
+    if (!to->json && !to->jsonl && !to->csv &&
+        es_figures_place(&to->figures, to->output))
+        return to->figures.folder == to->output &&
+                       es_format_of_path(&format, to->output) &&
+                       !es_path_is_folder(to->output)
+                   ? es_fail(ES_EUSAGE,
+                             "-o %s: of several figures: name a folder, or a "
+                             ".pdf that has them as pages, or --figure a+b",
+                             to->output)
+                   : ES_OK;
     if (to->text == ES_TEXT_NONE)
         return es_fail(ES_EUSAGE,
                        "-o %s: --quiet leaves nothing to write "
@@ -327,7 +342,7 @@ static es_status place_output(es_scan_options *to)
    place, none in an input's. */
 static es_status check_places(es_scan_options *to)
 {
-    const char *places[ES_N_PICTURES + 1];
+    const char *places[ES_N_PICTURES + 2];
     es_status status;
     for (int i = 0; i < ES_N_PICTURES; i++) {
         places[i] = to->figures.pictures[i].file;
@@ -336,7 +351,8 @@ static es_status check_places(es_scan_options *to)
             to->text = ES_TEXT_NONE;
     }
     places[ES_N_PICTURES] = to->text != ES_TEXT_NONE ? to->text_file : NULL;
-    for (int i = 0; i <= ES_N_PICTURES; i++) {
+    places[ES_N_PICTURES + 1] = to->figures.document;
+    for (int i = 0; i <= ES_N_PICTURES + 1; i++) {
         for (int j = 0; j < i; j++)
             if (places[i] && places[j] && strcmp(places[i], places[j]) == 0)
                 return es_fail(ES_EUSAGE, "%s: two outputs of one name",

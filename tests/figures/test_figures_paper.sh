@@ -54,4 +54,44 @@ check 'so is the note of a delta' says delta.svg '>each minus γ = 0\.1, .*>seed
 exits 'and it is not cut' 1 '^$' grep … delta.svg
 draws heatmap+curves "${long[@]}"
 exits 'nor is anything of a page of several figures' 1 '^$' grep … heatmap+curves.svg
+
+# --- several figures in one PDF
+figures() { "$scan" a.db b.db --figure heatmap,bands,heatmap+bands "$@"; }
+exits 'several figures are the pages of a PDF' 0 '^entropy-scan: all.pdf written$' figures -o all.pdf
+output 'each is one' '^Pages: +3$' pdfinfo all.pdf
+sizes() { pdfinfo -l 9 "$1" | sed -n 's/^Page .*size: *\(.*\) pts.*/\1/p' | tr '\n' ' '; }
+output 'of a size of its own' '^([0-9.]+ x [0-9.]+) ([0-9.]+ x [0-9.]+) ([0-9.]+ x [0-9.]+) $' sizes all.pdf
+check 'not one for all' test "$(sizes all.pdf | tr ' ' '\n' | grep '[0-9]' | sort -u | wc -l)" -gt 2
+output 'the second has the bands' 'share of heads|heads' sh -c 'pdftotext -f 2 -l 2 all.pdf -'
+check 'the same bytes come twice' sh -c 'cp all.pdf 1.pdf && "$@" -q -o all.pdf && cmp all.pdf 1.pdf' \
+    sh "$scan" a.db b.db --figure heatmap,bands,heatmap+bands
+mkdir folder.pdf
+check 'a folder that is called so is one' figures -q -o folder.pdf
+check 'with a file for each' test -s folder.pdf/a-bands.png
+exits 'no other format has pages' 2 'all.png: of several figures: name a folder, or a .pdf' figures -o all.png
+check 'and no folder is made of it' test ! -e all.png
+exits 'a PDF for two outputs' 2 'x.pdf: two outputs' "$scan" a.db --figure bands,curves,heatmap -o x.pdf --heatmap=x.pdf
+exits 'a PDF in the place of a run' 2 'run.pdf: (a database|input and output)' sh -c 'cp a.db run.pdf; "$0" a.db --figure bands,curves -o run.pdf' "$scan"
+
+# --- sizes
+size_is() { # NAME SIZE ARGUMENT...: in points
+    same_text "$1" "$2 " "$("$scan" -q small.db "${@:3}" --heatmap=sized.pdf && sizes sized.pdf)"
+}
+size_is 'a size in inches' '234 x 180' --size 3.25x2.5in
+size_is 'a size in millimetres' '720 x 360' --size 254x127mm
+size_is 'a size in points' '300 x 200' --size 300x200pt
+size_is 'as without a unit' '300 x 200' --size 300x200
+output "NeurIPS's text is 5.5 inches wide" '^396 x ' sh -c '"$0" -q small.db --heatmap=n.pdf --for neurips && pdfinfo n.pdf | sed -n "s/^Page size: *//p"' "$scan"
+output "a column of ICML 3.25" '^234 x ' sh -c '"$0" -q small.db --heatmap=i.pdf --for icml && pdfinfo i.pdf | sed -n "s/^Page size: *//p"' "$scan"
+output 'a PNG has two pixels a point' '800 x 600' sh -c '"$0" -q small.db --heatmap=s.png --size 400x300pt && file s.png' "$scan"
+exits 'a PNG in inches may be too large, too' 2 '--size: a PNG of 144000x144000' "$scan" small.db --heatmap=s.png --size 1000x1000in
+exits 'an unknown unit' 2 "--size '3x4ft'" "$scan" small.db --heatmap --size 3x4ft
+# The size of the letters on a page of one size.
+letters() { "$scan" -q small.db --heatmap=- --format svg --for icml "$@" | grep -o 'font-size="[0-9.]*"' | tr -dc '0-9.\n' | sort -n | tail -n 1; }
+check '--font-size makes letters as large' python3 -c 'import sys
+half, whole = map(float, sys.argv[1:])
+assert abs(half / whole - 0.5) < 0.02, sys.argv' "$(letters --font-size 4)" "$(letters --font-size 8)"
+output 'and leaves the width' 'width="234(pt)?"' "$scan" -q small.db --heatmap=- --format svg --for icml --font-size 6
+exits 'letters that nobody can read' 2 '--font-size: 1 is not between 4 and 40' "$scan" small.db --heatmap --font-size 1
+exits '--font-size without a picture' 2 'is for a picture' "$scan" small.db --font-size 8
 finish
