@@ -139,7 +139,7 @@ BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/ben
 SCRIPTS = $(sort $(wildcard tests/*/test_*.sh))
 SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 
-.PHONY: all help deps test test-python quick coverage coverage-here check-tests check-objects demo figures corpus-debian replicate replicate-quick thresholds alerts cost-fit bench lint \
+.PHONY: all help deps test-deps test test-python quick coverage coverage-here check-tests check-objects demo figures corpus-debian replicate replicate-quick thresholds alerts cost-fit bench lint \
     format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
     uninstall clean programs libraries portable portable-here \
@@ -159,6 +159,7 @@ help:
 	@echo '                portable-programs: entropy-scan and entropy-train, too'
 	@echo 'make wheel      both as a Python wheel for manylinux_2_28, into $(BUILD)/wheel'
 	@echo 'make deps       install the Debian packages that the build needs'
+	@echo 'make test-deps  those that the tests need, too'
 	@echo 'make demo       corpus, two training runs, table, heatmap, curves'
 	@echo 'make figures    every figure, light and dark, on one page (two minutes)'
 	@echo 'make test       every test; ends with "N passed, N failed"; T=NAME: one'
@@ -187,6 +188,9 @@ help:
 
 deps:
 	@tests/tools/deps.sh
+
+test-deps:
+	@tests/tools/deps.sh tests
 
 # --- programs --------------------------------------------------------------
 
@@ -428,7 +432,7 @@ test: $(filter $(TESTS),$(CHOSEN)) \
 	@$(RUN_TESTS) $(CHOSEN)
 else
 test: RUN_CARDS = $(TEST_CARDS)
-test: deps
+test: test-deps
 	@$(MAKE) --no-print-directory check-tests CARDS=$(TEST_CARDS)
 	@$(RUN_TESTS) $(TESTS) $(SCRIPTS)
 endif

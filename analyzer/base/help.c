@@ -1,18 +1,13 @@
 /*
  * The texts for users that are made of the tables of options: --help, the
- * manual page, completions for bash; and the verb "help", which prints them.
+ * manual page; and the verb "help", which prints them and completions.
  */
 #include "analyzer/base/help.h"
 
+#include "analyzer/base/completions.h"
 #include "analyzer/base/text.h"
 
 #include <string.h>
-
-const char *es_command_verb(const es_command *command)
-{
-    const char *blank = strchr(command->name, ' ');
-    return blank ? blank + 1 : "";
-}
 
 /* --- one command ----------------------------------------------------------*/
 
@@ -135,22 +130,6 @@ void es_options_print_man(FILE *out, const es_command *command)
     }
 }
 
-void es_options_print_completion(FILE *out, const es_command *command)
-{
-    const char *blank = "";
-    fprintf(out, "    %s) words=\"",
-            strchr(command->name, ' ') ? es_command_verb(command) : "''");
-    for (size_t i = 0; i < command->n_options; i++) {
-        const es_option *option = &command->options[i];
-        if (!es_command_takes(command, option))
-            continue;
-        bool has_value = option->argument && option->argument[0] != '[';
-        fprintf(out, "%s--%s%s", blank, option->name, has_value ? "=" : "");
-        blank = " ";
-    }
-    fputs("\" ;;\n", out);
-}
-
 /* --- the program ----------------------------------------------------------*/
 
 const es_command *es_program_find(const es_program *program, const char *verb)
@@ -202,53 +181,28 @@ void es_program_print_manual(FILE *out, const es_program *program)
         es_options_print_man(out, program->commands[i]);
 }
 
-/* "_entropy_scan" of "entropy-scan". */
-static void function_name(char *out, size_t size, const char *program)
-{
-    snprintf(out, size, "_%s", program);
-    for (; *out; out++)
-        if (*out == '-')
-            *out = '_';
-}
-
-void es_program_print_completions(FILE *out, const es_program *program)
-{
-    const char *name = program->commands[0]->name;
-    char function[64];
-    function_name(function, sizeof function, name);
-    fprintf(out,
-            "%s()\n{\n"
-            "    local words= word=${COMP_WORDS[COMP_CWORD]} "
-            "verb=${COMP_WORDS[1]}\n"
-            "    local verbs='",
-            function);
-    for (size_t i = 1; i < program->n; i++)
-        fprintf(out, "%s%s", i > 1 ? " " : "",
-                es_command_verb(program->commands[i]));
-    fputs("'\n"
-          "    [[ $COMP_CWORD -gt 1 && \" $verbs \" == *\" $verb \"* ]] || "
-          "verb=\n"
-          "    case $verb in\n",
-          out);
-    for (size_t i = 0; i < program->n; i++)
-        es_options_print_completion(out, program->commands[i]);
-    fprintf(out,
-            "    esac\n"
-            "    [[ $COMP_CWORD -eq 1 || $verb == help ]] && "
-            "words+=\" $verbs\"\n"
-            "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-            "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
-            "}\n"
-            "complete -o default -F %s %s\n",
-            function, name);
-}
-
 /* --- the verb help --------------------------------------------------------*/
 
 typedef struct arguments {
     const char *verb; /* NULL: the program */
-    bool man, completion, help;
+    bool man, help;
+    const char *completion; /* a shell; NULL: none */
 } arguments;
+
+static es_status take_shell(void *field, const es_option *option,
+                            const char *value, const char *where)
+{
+    char known[64];
+    es_text list = es_text_begin(known, sizeof known);
+    (void)option;
+    *(const char **)field = value ? value : es_shells[0];
+    for (int i = 0; es_shells[i]; i++) {
+        if (strcmp(*(const char **)field, es_shells[i]) == 0)
+            return ES_OK;
+        es_text_append(&list, i ? ", %s" : "%s", es_shells[i]);
+    }
+    return es_fail(ES_EUSAGE, "%s '%.40s': there are %s", where, value, known);
+}
 
 static es_status take_verb(void *field, const es_option *option,
                            const char *value, const char *where)
@@ -265,8 +219,9 @@ const es_option es_help_options[ES_N_HELP_OPTIONS] = {
     {.name = NULL, ES_OPT_CALL(arguments, verb, take_verb)},
     {"man", 0, NULL, "print the body of the manual page (roff)",
      ES_OPT_FLAG(arguments, man)},
-    {"completion", 0, NULL, "print the completions for bash",
-     ES_OPT_FLAG(arguments, completion)},
+    {"completion", 0, "[SHELL]",
+     "print the completions for bash, zsh or fish (bash)",
+     ES_OPT_CALL(arguments, completion, take_shell)},
     {"help", 'h', NULL, "print this and exit", ES_OPT_FLAG(arguments, help)},
 };
 
@@ -291,13 +246,13 @@ es_status es_program_help(FILE *out, const es_program *program,
         return status;
     if (given.verb && !(command = es_program_find(program, given.verb)))
         return no_verb(program, given.verb);
-    if (given.man + given.completion + given.help + !!given.verb > 1)
+    if (given.man + !!given.completion + given.help + !!given.verb > 1)
         return es_fail(ES_EUSAGE, "--man, --completion and a verb exclude "
                                   "each other");
     if (given.man)
         es_program_print_manual(out, program);
     else if (given.completion)
-        es_program_print_completions(out, program);
+        es_program_print_completions(out, program, given.completion);
     else
         es_program_print_help(out, program, given.help ? help : command, width);
     return ES_OK;

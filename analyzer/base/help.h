@@ -4,16 +4,6 @@
 
 #include "analyzer/base/options.h"
 
-/** A program: commands[0] is what it does without a verb, the others, named
- *  "PROGRAM VERB", are its verbs. */
-typedef struct es_program {
-    const es_command *const *commands; /* (n) */
-    size_t n;
-} es_program;
-
-/** A verb's own name: "import" of "entropy-scan import"; "" of the program. */
-const char *es_command_verb(const es_command *command);
-
 /** A verb by its name; NULL if there is none. */
 const es_command *es_program_find(const es_program *program, const char *verb);
 
@@ -30,10 +20,6 @@ void es_options_print_help(FILE *out, const es_command *command, int width);
 /** The options as a section of a man page (roff). */
 void es_options_print_man(FILE *out, const es_command *command);
 
-/** One branch of a bash `case` over the verb (the empty string for a program
- *  without one): sets `words` to the options. */
-void es_options_print_completion(FILE *out, const es_command *command);
-
 /** The --help text of one of its commands, `width` columns; commands[0] lists
  *  the verbs too. */
 void es_program_print_help(FILE *out, const es_program *program,
@@ -42,9 +28,6 @@ void es_program_print_help(FILE *out, const es_program *program,
 /** The sections of the manual page (roff): who installs it adds the title. */
 void es_program_print_manual(FILE *out, const es_program *program);
 
-/** Completions for bash. */
-void es_program_print_completions(FILE *out, const es_program *program);
-
 /** The options of a verb "help", for its es_command. */
 #define ES_N_HELP_OPTIONS 4
 extern const es_option es_help_options[ES_N_HELP_OPTIONS];
@@ -52,7 +35,7 @@ extern const es_option es_help_options[ES_N_HELP_OPTIONS];
 #define ES_HELP_SUMMARY "say what a verb does"
 
 /**
- * The verb "help" itself: help [VERB], help --man, help --completion.
+ * The verb "help" itself: help [VERB], help --man, help --completion=SHELL.
  *
  *   help  the command whose options are es_help_options
  *

@@ -160,6 +160,12 @@ typedef struct parsing {
     int argc;
 } parsing;
 
+const char *es_command_verb(const es_command *command)
+{
+    const char *blank = strchr(command->name, ' ');
+    return blank ? blank + 1 : "";
+}
+
 bool es_command_takes(const es_command *command, const es_option *option)
 {
     return option->name && (!command->takes || option->tags & command->takes);

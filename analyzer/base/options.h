@@ -141,6 +141,16 @@ typedef struct es_command {
     int (*main)(int argc, char **argv);
 } es_command;
 
+/** A program: commands[0] is what it does without a verb, the others, named
+ *  "PROGRAM VERB", are its verbs. */
+typedef struct es_program {
+    const es_command *const *commands; /* (n) */
+    size_t n;
+} es_program;
+
+/** A verb's own name: "import" of "entropy-scan import"; "" of the program. */
+const char *es_command_verb(const es_command *command);
+
 /** Sets the targets of the rows that have a default. ES_OK; what reading it
  *  returns. */
 es_status es_options_default(void *target,

@@ -1,4 +1,5 @@
 /* The table of options: typed targets, parsing, messages, help. */
+#include "analyzer/base/completions.h"
 #include "analyzer/base/help.h"
 #include "tests/support/test.h"
 

@@ -53,6 +53,27 @@ completes 'completes an option after a file' '--json --jsonl' run.db --js
 completes 'completes an option of a verb' '--from=' import --fr
 completes 'completes a verb to help with' 'export' help ex
 
+# What zsh's own functions are called with, and what fish offers.
+zsh_options() { # WORD...
+    "$scan" help --completion=zsh >_entropy-scan
+    zsh -fc '_arguments() { print -rl -- "$@" }; _describe() { print -rl -- $verbs }
+        words=(entropy-scan "$@") CURRENT=$(($# + 1)); . ./_entropy-scan' zsh "$@"
+}
+output 'zsh has options with their help' '^--heatmap=-\[draw layers by heads .*::FILE:_files$' zsh_options ''
+output 'quotes in it are kept' "by FILE's ending" zsh_options ''
+output 'choices are offered' '^--for=.*:MEDIUM:\(screen column .*neurips\)$' zsh_options ''
+output 'verbs are, too' '^import:make a run file' zsh_options ''
+output 'a verb has its own options' '^--tags=' zsh_options import ''
+check 'and no others' sh -c '! echo "$1" | grep -q heatmap' sh "$(zsh_options import '')"
+fish_offers() { "$scan" help --completion=fish >own.fish && fish -Nc ". ./own.fish; complete -C 'entropy-scan $1'"; }
+output 'fish offers an option with its help' "^--format=?.png, svg or pdf \(by FILE's" fish_offers '--form'
+output 'fish offers verbs' '^report.write runs' fish_offers 'rep'
+output 'fish offers choices' '^neurips' fish_offers '--for n'
+output 'fish offers the options of a verb' '^--tags' fish_offers 'import --ta'
+check 'and not those of others' sh -c '! echo "$1" | grep -q heatmap' sh "$(fish_offers 'import --hea')"
+rm _entropy-scan own.fish
+exits 'another shell is refused' 2 "completion 'csh': there are bash, zsh, fish" "$scan" help --completion=csh
+
 # --- import: what the formats say, and where it goes
 printf '2.5,1,0.5\n3,0,NaN\n' >heat.csv
 says 'import says what it read' \

@@ -45,6 +45,9 @@ for program in entropy-scan entropy-train; do
         sh "$dir/prefix/share/man/man1/$program.1"
     check "$program's completions are bash" \
         bash -n "$dir/prefix/share/bash-completion/completions/$program"
+    check 'those of zsh are zsh' zsh -n "$dir/prefix/share/zsh/site-functions/_$program"
+    check 'those of fish are fish' \
+        fish -n "$dir/prefix/share/fish/vendor_completions.d/$program.fish"
 done
 check 'uninstalls' make -s uninstall BUILD="$BUILD" PREFIX="$dir/prefix"
 output 'and leaves nothing' '^0$' sh -c "find '$dir/prefix' ! -type d | wc -l"

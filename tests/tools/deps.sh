@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that the build and the tests need; does nothing
-# where they are all there. Without root and sudo it prints the line to run.
+# usage: deps.sh [tests]
+# Installs the Debian packages that the build needs, or the build and the tests;
+# does nothing where they are all there. Without root and sudo it prints the
+# line to run.
 set -euo pipefail
 
 packages=(
-    gcc clang libclang-rt-14-dev libomp-14-dev make pkg-config clang-format
-    libsqlite3-dev sqlite3 libpng-dev libcairo2-dev libfribidi-dev
-    libopenblas-dev libdnnl-dev libjansson-dev libinih-dev libcurl4-openssl-dev libcmocka-dev fonts-dejavu-core
-    python3 libpython3-stdlib python3-optuna python3-sentencepiece
-    librsvg2-bin poppler-utils
-    libjs-d3 chromium chromium-driver
-    universal-ctags locales g++ man-db strace
-    slurm-wlm munge openssl
+    gcc make pkg-config
+    libsqlite3-dev libpng-dev libcairo2-dev libfribidi-dev
+    libopenblas-dev libdnnl-dev libjansson-dev libinih-dev libcurl4-openssl-dev
+    fonts-dejavu-core libjs-d3 python3 libpython3-stdlib
+)
+[ "${1:-}" != tests ] || packages+=(
+    clang libclang-rt-14-dev libomp-14-dev clang-format g++ sqlite3 libcmocka-dev
+    python3-optuna python3-sentencepiece librsvg2-bin poppler-utils
+    chromium chromium-driver universal-ctags locales man-db strace
+    slurm-wlm munge openssl zsh fish
 )
 
 missing=()

@@ -8,6 +8,7 @@ libraries=(libentropyrecord libentropyscan)
 
 plugin=libentropytrain_cuda.so
 SHARE=${MAN%/man/man1}
+ZSH=$SHARE/zsh/site-functions FISH=$SHARE/fish/vendor_completions.d
 
 manual_page() { # NAME SUMMARY PROGRAM [ARGUMENT...]
     local name=$1 summary=$2
@@ -35,7 +36,7 @@ END
 }
 
 install_all() {
-    install -d "$BIN" "$LIB/pkgconfig" "$INCLUDE" "$MAN" "$COMPLETIONS"
+    install -d "$BIN" "$LIB/pkgconfig" "$INCLUDE" "$MAN" "$COMPLETIONS" "$ZSH" "$FISH"
     for program in "${programs[@]}"; do
         install -m 755 "$BUILD/$program" "$BIN/"
     done
@@ -68,6 +69,8 @@ install_all() {
         "$BUILD/entropy-train" help --man >"$MAN/entropy-train.1"
     for program in entropy-scan entropy-train; do
         "$BUILD/$program" help --completion >"$COMPLETIONS/$program"
+        "$BUILD/$program" help --completion=zsh >"$ZSH/_$program"
+        "$BUILD/$program" help --completion=fish >"$FISH/$program.fish"
     done
 }
 
@@ -79,6 +82,7 @@ uninstall_all() {
         rm -f "$LIB/$library".{a,so,so.*} "$LIB/pkgconfig/${library#lib}.pc"
     done
     rm -f "$MAN"/entropy-{scan,train}.1 "$COMPLETIONS"/entropy-{scan,train} \
+        "$ZSH"/_entropy-{scan,train} "$FISH"/entropy-{scan,train}.fish \
         "$INCLUDE"/entropyscan{,_cuda}.h
     rm -rf "$LIB/entropyscan" "$SHARE/entropyscan"
 }
