@@ -92,6 +92,13 @@ int es_series_standard(es_shape *shape, const char **unit, const char *name)
     return 0;
 }
 
+bool es_series_is_member(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && dot > name && dot[1] &&
+           strspn(dot + 1, "0123456789") == strlen(dot + 1);
+}
+
 bool es_uuid_is(const char *text)
 {
     return strlen(text) == ES_UUID_SIZE - 1 &&

@@ -76,6 +76,10 @@ ES_API size_t es_shape_values(es_shape shape, int64_t n_layer, int64_t n_head);
 ES_API int es_series_standard(es_shape *shape, const char **unit,
                               const char *name);
 
+/** True for a member of a parameter that is recorded whole, as "t.5": where
+ *  series are listed for people there are too many of them. */
+bool es_series_is_member(const char *name);
+
 #define ES_UUID_SIZE 37 /* with the terminating NUL */
 
 /** True for 36 hexadecimal digits and dashes: all that is required of a uuid.

@@ -17,7 +17,7 @@
 #include "store/reader.h"
 #include <stdio.h>
 
-#define ES_MAX_TEXT_SERIES 1024
+#define ES_MAX_TEXT_SERIES ES_MAX_SERIES
 
 /** One series of a text file. */
 typedef struct es_text_series {

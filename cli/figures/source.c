@@ -10,6 +10,7 @@
 #include "analyzer/statistics/stats.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/trace.h"
+#include "store/run.h"
 
 #include <math.h>
 #include <string.h>
@@ -296,6 +297,7 @@ es_status es_source_list(char *out, size_t size, es_reader *reader,
         bool again = i > 0 && strcmp(series.name, before) == 0;
         before = series.name;
         if (series.last_step != ES_UNKNOWN && !again &&
+            !es_series_is_member(series.name) &&
             (!heads || series.shape == ES_SHAPE_HEAD))
             es_text_append(&list, "%s%s", list.length ? ", " : "", series.name);
     }

@@ -4,6 +4,7 @@
 #include "analyzer/base/checked.h"
 #include "cli/output/print.h"
 #include "cli/runs/damage.h"
+#include "store/run.h"
 
 #include <string.h>
 
@@ -135,7 +136,8 @@ es_status es_live_switch(es_live *live, bool back)
     for (size_t i = 0; i < es_reader_n_series(reader, run->index); i++) {
         es_series series;
         if (es_reader_series(reader, run->index, i, &series) != ES_OK ||
-            series.shape != ES_SHAPE_HEAD || series.last_step == ES_UNKNOWN)
+            series.shape != ES_SHAPE_HEAD || series.last_step == ES_UNKNOWN ||
+            es_series_is_member(series.name))
             continue;
         if (side * strcmp(series.name, now) > 0 &&
             (!best || side * strcmp(series.name, best) < 0))

@@ -40,7 +40,9 @@ struct es_train_record {
     es_model_config config;
     const es_model *model;           /* the trainer's */
     int numbers[N_PHASES][N_SERIES]; /* the recorder's */
-    es_status trouble;               /* the first one */
+    int *members;                    /* (n_members) of parameters, likewise */
+    size_t n_members;
+    es_status trouble; /* the first one */
     char message[ES_MESSAGE_MAX];
     char path[ES_PATH_SIZE];
 };
@@ -73,13 +75,19 @@ static bool has_head(const es_train_record *record, es_head_series series)
             es_model_takes_scores(record->model));
 }
 
-/** Learning rate, gradient and speed belong to training alone; parameters to
- *  training, where evaluations have nothing to add, or to a probe. */
+/** Parameters belong to training, where evaluations have nothing to add, or to
+ *  a probe. */
+static es_phase parameter_phase(const es_train_record *record)
+{
+    return record->probes ? ES_PHASE_EVAL : ES_PHASE_TRAIN;
+}
+
+/** Learning rate, gradient and speed belong to training alone. */
 static bool has_series(const es_train_record *record, es_phase phase, int i)
 {
     const es_model_config *config = &record->config;
     if (i >= PARAMETERS)
-        return (phase == ES_PHASE_EVAL) == record->probes &&
+        return phase == parameter_phase(record) &&
                es_parameter_series_exists(
                    config, (es_parameter_series)(i - PARAMETERS));
     if (i >= DETAILS)
@@ -113,6 +121,18 @@ static void declare(es_train_record *record, es_phase phase, int first, int end)
         es_series_standard(&shape, &unit, name);
         note(record, es_recorder_series(record->recorder, number, name, shape,
                                         phase, unit));
+    }
+}
+
+static void declare_members(es_train_record *record)
+{
+    char name[ES_PARAMETER_MEMBER_SIZE];
+    for (size_t i = 0; i < record->n_members; i++) {
+        record->members[i] = -1;
+        es_parameter_member_name(name, &record->config, i);
+        note(record,
+             es_recorder_series(record->recorder, &record->members[i], name,
+                                ES_SHAPE_HEAD, parameter_phase(record), ""));
     }
 }
 
@@ -169,8 +189,12 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
     record->scales = es_model_scales_loss(trainer->model);
     record->config = trainer->settings.model;
     record->model = trainer->model;
+    record->n_members = es_parameter_n_members(&record->config);
     snprintf(record->path, sizeof record->path, "%s", path);
-    if ((status = open_recorder(record, trainer, path)) != ES_OK) {
+    if ((status = es_alloc(&record->members, record->n_members,
+                           sizeof *record->members, path)) != ES_OK ||
+        (status = open_recorder(record, trainer, path)) != ES_OK) {
+        free(record->members);
         free(record);
         return status;
     }
@@ -187,6 +211,7 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
         if (phase == ES_PHASE_TRAIN)
             declare(record, ES_PHASE_TRAIN, PARAMETERS, N_SERIES);
     }
+    declare_members(record);
     *out = record;
     return ES_OK;
 }
@@ -206,6 +231,16 @@ static void push_detail(es_train_record *record, int number, int64_t step,
         (size_t)(es_detail_is_of_heads(detail) ? record->config.n_head : 1);
     if (es_measure_has_detail(measure, detail))
         push(record, number, step, es_measure_detail(measure, detail), n);
+}
+
+static void push_members(es_train_record *record, int64_t step,
+                         const es_measure *measure)
+{
+    const float *values = es_measure_members(measure);
+    const size_t n =
+        (size_t)record->config.n_layer * (size_t)record->config.n_head;
+    for (size_t i = 0; values && i < record->n_members; i++, values += n)
+        push(record, record->members[i], step, values, n);
 }
 
 /** Those of the values that the phase has; measure NULL: of the run alone. */
@@ -237,6 +272,8 @@ static void push_all(es_train_record *record, es_phase phase, int64_t step,
                  es_measure_parameters(measure, parameter),
                  es_parameter_series_length(&record->config, parameter));
     }
+    if (measure && phase == parameter_phase(record))
+        push_members(record, step, measure);
 }
 
 void es_train_record_step(es_train_record *record, const es_step *step,
@@ -309,6 +346,7 @@ es_status es_train_record_close(es_train_record *record, es_run_status status)
                          record->path, (unsigned long long)report.dropped);
     else if (closed == ES_OK && record->trouble != ES_OK)
         closed = es_fail(record->trouble, "%s", record->message);
+    free(record->members);
     free(record);
     return closed;
 }

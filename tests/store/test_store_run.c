@@ -44,6 +44,14 @@ TEST(standard_series_have_shape_and_unit)
     assert_string_equal(unit, "");
 }
 
+TEST(members_end_in_a_number)
+{
+    assert_true(es_series_is_member("t.0") && es_series_is_member("g_fc.127"));
+    assert_false(es_series_is_member("t_mean") || es_series_is_member("t.") ||
+                 es_series_is_member(".5") || es_series_is_member("a.5b") ||
+                 es_series_is_member("cost.softmax.bytes"));
+}
+
 TEST(uuids_are_version_4_and_new)
 {
     char a[ES_UUID_SIZE], b[ES_UUID_SIZE];

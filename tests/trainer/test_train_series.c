@@ -214,6 +214,83 @@ TEST(are_the_parameters_of_the_step)
     check_values("SM+LR(global,0.2)", 2);
 }
 
+/* --- whole ---------------------------------------------------------------- */
+
+/* Every member of a series that a parameter, `size` numbers a layer, is whole
+ * in: head h has n of them from `first` + h n on. */
+static void expect_members(es_model *model, int64_t step, const char *series,
+                           const char *parameter, size_t size, size_t first,
+                           size_t n)
+{
+    float all[L * 64], want[LH];
+    char name[ES_PARAMETER_MEMBER_SIZE];
+    read_layers(all, model, parameter, size);
+    for (size_t k = 0; k < n; k++) {
+        for (size_t i = 0; i < LH; i++) {
+            const float x = all[i / H * size + first + i % H * n + k];
+            want[i] = strcmp(series, "t") == 0 ? expf(x) : x;
+        }
+        snprintf(name, sizeof name, "%s.%zu", series, k);
+        expect_series(name, step, want, LH);
+    }
+    snprintf(name, sizeof name, "%s.%zu", series, n);
+    assert_false(has(name, ES_PHASE_TRAIN));
+}
+
+static void expect_whole(es_model *model, int64_t step)
+{
+    enum { D = 12, WIDTH = D / H };
+    const es_model_config *config = es_model_config_of(model);
+    const bool fused = config->arch.ffn == ES_FFN_FUSED;
+    const size_t wide = (size_t)config->mlp_mult * D;
+    expect_members(model, step, "g_q", "attn.c_attn.g", 3 * D, 0, WIDTH);
+    expect_members(model, step, "g_v", "attn.c_attn.g", 3 * D, 2 * D, WIDTH);
+    if (fused) {
+        expect_members(model, step, "t", "attn.log_t", H * T, 0, T);
+        expect_members(model, step, "g_fc", "mlp.w.g", D, 0, WIDTH);
+        return;
+    }
+    expect_members(model, step, "g_o", "attn.c_proj.g", D, 0, WIDTH);
+    expect_members(model, step, "g_fc", "mlp.c_fc.g", wide, 0, wide / H);
+    expect_members(model, step, "g_proj", "mlp.c_proj.g", D, 0, WIDTH);
+}
+
+static void check_whole(const char *arch)
+{
+    es_settings s = settings_of(arch, ES_FAMILY_GPT2);
+    es_step done;
+    training_seen seen = {0};
+    s.record = ES_SERIES_ALL;
+    training_record(&seen, s);
+    const int64_t steps[] = {0, STEPS - 1}; /* the tenth records, the last */
+    training_assert_steps("g_q.1", ES_PHASE_TRAIN, steps, 2);
+    AUTO(es_trainer) trainer = open_trainer(&s);
+    for (int64_t step = 0; step < STEPS; step++) {
+        if (step == 0 || step == STEPS - 1)
+            expect_whole(trainer->model, step);
+        es_assert_ok(es_trainer_step(trainer, &done, step, false));
+    }
+}
+
+TEST(all_has_temperatures_and_gains_whole)
+{
+    check_whole("SM(t)+ScFuFFNi1+WNorm(QKV,FFN)");
+    assert_false(has("g_o.0", ES_PHASE_TRAIN));
+    assert_false(has("g_proj.0", ES_PHASE_TRAIN));
+    check_whole("SM+R+WNorm(QKVO,FFN)");
+    assert_false(has("t.0", ES_PHASE_TRAIN));
+}
+
+TEST(standard_has_nothing_whole)
+{
+    es_settings s = settings_of("SM(t)+R+WNorm(QK)", ES_FAMILY_GPT2);
+    training_seen seen = {0};
+    s.record = ES_SERIES_STANDARD;
+    training_record(&seen, s);
+    assert_true(has("t_mean", ES_PHASE_TRAIN) && has("g_q", ES_PHASE_TRAIN));
+    assert_false(has("t.0", ES_PHASE_TRAIN) || has("g_q.0", ES_PHASE_TRAIN));
+}
+
 /* --- hard values ---------------------------------------------------------- */
 
 static void read_series(float *out, es_small_model *s, es_parameter_series of)

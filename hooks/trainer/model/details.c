@@ -4,15 +4,7 @@
 
 #include "hooks/trainer/model/model_internal.h"
 
-/* Matrices that WNorm and SNorm can name, in the order of sigma_q .. g_proj. */
-typedef struct normed {
-    es_matrix matrix;
-    int part; /* of c_attn: q, k, v */
-    es_role g;
-    unsigned named_by;
-} normed;
-
-static const normed matrices[6] = {
+static const es_normed matrices[ES_N_NORMED] = {
     {ES_MATRIX_ATTN, 0, ES_ROLE_ATTN_G, ES_NORM_QK},
     {ES_MATRIX_ATTN, 1, ES_ROLE_ATTN_G, ES_NORM_QK},
     {ES_MATRIX_ATTN, 2, ES_ROLE_ATTN_G, ES_NORM_V},
@@ -20,10 +12,9 @@ static const normed matrices[6] = {
     {ES_MATRIX_FC, 0, ES_ROLE_FC_G, ES_NORM_FFN},
     {ES_MATRIX_MLP_PROJ, 0, ES_ROLE_MLP_PROJ_G, ES_NORM_FFN}};
 
-/* The fused FFN stands in the place of the first matrix, and has no second. */
-static normed matrix_of(const es_arch *arch, int i)
+es_normed es_model_normed(const es_arch *arch, int i)
 {
-    normed of = matrices[i];
+    es_normed of = matrices[i];
     const bool is_ffn = of.named_by == ES_NORM_FFN;
     if (is_ffn && arch->ffn == ES_FFN_FUSED) {
         of.matrix = ES_MATRIX_FUSED;
@@ -63,10 +54,11 @@ bool es_detail_exists(const es_model *model, es_detail detail)
         return false;
     if (detail >= ES_DETAIL_G_Q)
         return arch->weight_norm &
-               matrix_of(arch, (int)(detail - ES_DETAIL_G_Q)).named_by;
+               es_model_normed(arch, (int)(detail - ES_DETAIL_G_Q)).named_by;
     if (detail >= ES_DETAIL_SIGMA_Q)
         return arch->spectral_norm &
-               matrix_of(arch, (int)(detail - ES_DETAIL_SIGMA_Q)).named_by;
+               es_model_normed(arch, (int)(detail - ES_DETAIL_SIGMA_Q))
+                   .named_by;
     return detail != ES_DETAIL_FFN_RATIO || has_any_ffn(model);
 }
 
@@ -142,8 +134,8 @@ static void take_norms(const es_model *model, int layer)
         return;
     model->ops->load(model->backend, sigma, model->layers[layer].sigma,
                      sizeof sigma);
-    for (int i = 0; i < 6; i++) {
-        const normed of = matrix_of(arch, i);
+    for (int i = 0; i < ES_N_NORMED; i++) {
+        const es_normed of = es_model_normed(arch, i);
         const es_param *g = es_params_find(&model->params, layer, of.g);
         const bool is_attn = of.matrix == ES_MATRIX_ATTN;
         to->sigma[i] = (double)sigma[of.matrix][of.part];

@@ -21,7 +21,10 @@ struct es_measure {
     es_layer_sums *layers; /* (L) */
     float *out;            /* (L,H): what is borrowed */
     es_model_config config;
-    float *parameters;               /* (series, L*H) */
+    float *parameters; /* (series, L*H) */
+    float *members;    /* (n_members, L*H) */
+    size_t n_members;
+    bool has_members;
     es_head_details *head_details;   /* (L,H) */
     es_layer_details *layer_details; /* (L) */
     es_detail_sums details;          /* what there is of them */
@@ -41,6 +44,7 @@ es_status es_measure_new(es_measure **out, const es_model_config *config)
     measure->n_activations =
         (double)config->batch * config->ctx * config->d_model;
     measure->config = *config;
+    measure->n_members = es_parameter_n_members(config);
     if ((status = es_alloc(&measure->heads, heads, sizeof *measure->heads,
                            "heads")) < 0 ||
         (status = es_alloc(&measure->layers, layers, sizeof *measure->layers,
@@ -49,6 +53,8 @@ es_status es_measure_new(es_measure **out, const es_model_config *config)
                            "heads")) < 0 ||
         (status = es_alloc(&measure->parameters, ES_N_PARAMETER_SERIES * heads,
                            sizeof *measure->parameters, "parameters")) < 0 ||
+        (status = es_alloc(&measure->members, measure->n_members * heads,
+                           sizeof *measure->members, "parameters")) < 0 ||
         (status = es_alloc(&measure->head_details, heads,
                            sizeof *measure->head_details, "heads")) < 0 ||
         (status = es_alloc(&measure->layer_details, layers,
@@ -69,6 +75,7 @@ void es_measure_free(es_measure *measure)
     free(measure->layers);
     free(measure->out);
     free(measure->parameters);
+    free(measure->members);
     free(measure->head_details);
     free(measure->layer_details);
     free(measure);
@@ -77,6 +84,7 @@ void es_measure_free(es_measure *measure)
 void es_measure_reset(es_measure *measure)
 {
     measure->n_batches = 0;
+    measure->has_members = false;
     for (size_t h = 0; h < measure->n_heads; h++)
         measure->heads[h] = es_head_sums_start();
     memset(measure->layers, 0, measure->n_layers * sizeof *measure->layers);
@@ -127,6 +135,11 @@ void es_measure_add(es_measure *measure, const es_model *model)
                                          (size_t)i * measure->n_heads,
                                      model, series);
     }
+    if (measure->n_batches == 0 && details.has_inputs &&
+        measure->n_members > 0) {
+        es_parameter_members_read(measure->members, model);
+        measure->has_members = true;
+    }
     for (size_t h = 0; h < measure->n_heads; h++)
         es_head_sums_add(&measure->heads[h], &report->heads[h]);
     for (size_t l = 0; l < measure->n_layers; l++) {
@@ -165,6 +178,11 @@ const float *es_measure_parameters(const es_measure *measure,
                                    es_parameter_series series)
 {
     return measure->parameters + (size_t)series * measure->n_heads;
+}
+
+const float *es_measure_members(const es_measure *measure)
+{
+    return measure->has_members ? measure->members : NULL;
 }
 
 /* --- details -------------------------------------------------------------- */

@@ -54,6 +54,10 @@ const float *es_measure_layers(es_measure *measure, es_layer_series series);
 const float *es_measure_parameters(const es_measure *measure,
                                    es_parameter_series series);
 
+/** Parameters that are recorded whole, (members,L,H), likewise; NULL: they are
+ *  not due, or there are none. */
+const float *es_measure_members(const es_measure *measure);
+
 /** True if what was added has this detail; some are not taken at every record,
  *  or belong to steps of training alone. */
 bool es_measure_has_detail(const es_measure *measure, es_detail detail);

@@ -41,6 +41,16 @@ typedef struct es_layer_memory {
     es_mem *sigma; /* (ES_N_MATRICES, 3) f32; c_attn: of q, k, v */
 } es_layer_memory;
 
+/** A matrix that WNorm or SNorm can name, and its g. */
+typedef struct es_normed {
+    es_matrix matrix;
+    int part; /* of c_attn: q, k, v */
+    es_role g;
+    unsigned named_by; /* 0: the architecture has no such matrix */
+} es_normed;
+
+#define ES_N_NORMED 6
+
 /** What the passes between es_model_begin and es_model_end add up: a block of
  *  the back-end's memory, and the host's copy of it. */
 typedef struct es_tally {
@@ -297,6 +307,10 @@ size_t es_model_n_reported(const es_model *model);
 void es_model_report_parameters(const es_model *model);
 
 /* details.c */
+
+/** Matrix i of ES_N_NORMED, in the order of sigma_q .. g_proj. The fused FFN
+ *  stands in the place of the first one. */
+es_normed es_model_normed(const es_arch *arch, int i);
 
 /** True if measured passes take any. */
 bool es_model_has_details(const es_model *model);

@@ -3,9 +3,11 @@
 #include "hooks/trainer/model/parameter_series.h"
 
 #include "analyzer/base/value.h"
+#include "hooks/trainer/model/details.h"
 #include "hooks/trainer/model/model_internal.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 const char *const es_parameter_series_names[ES_N_PARAMETER_SERIES] = {
@@ -83,39 +85,54 @@ static float summarise(const float *log_t, int n, es_parameter_series series)
 
 /* --- in the report ------------------------------------------------------ */
 
-/* One for each parameter that series are made of. */
+/* One for each parameter that series are made of; WNorm's g follow. */
 static const es_parameter_series sources[] = {
     ES_PARAMETER_THETA, ES_PARAMETER_T_MEAN, ES_PARAMETER_ALPHA,
     ES_PARAMETER_BETA, ES_PARAMETER_SLOPE};
-#define N_SOURCES (sizeof sources / sizeof *sources)
+#define N_SINGLE (sizeof sources / sizeof *sources)
+#define N_SOURCES (N_SINGLE + ES_N_NORMED)
 
-/* Numbers of one layer. */
-static size_t source_size(const es_model_config *config, es_role role)
+typedef struct source {
+    es_role role;
+    int part; /* of c_attn's g: q, k, v */
+    bool exists, is_whole;
+    size_t n; /* numbers of one layer */
+} source;
+
+static source source_of_g(const es_model_config *config, int i)
 {
+    const es_normed of = es_model_normed(&config->arch, i);
+    const bool exists = config->record >= ES_SERIES_ALL &&
+                        (config->arch.weight_norm & of.named_by) != 0;
+    const int width = of.matrix == ES_MATRIX_FC ? config->mlp_mult : 1;
+    return (source){of.g, of.part, exists, exists,
+                    (size_t)width * (size_t)config->d_model};
+}
+
+static source source_of(const es_model_config *config, size_t i)
+{
+    if (i >= N_SINGLE)
+        return source_of_g(config, (int)(i - N_SINGLE));
     const size_t n_head = (size_t)config->n_head;
-    if (role == ES_ROLE_LOG_T)
-        return n_head * (size_t)config->ctx;
-    return role == ES_ROLE_THETA ? n_head : 1;
+    const es_role role = role_of(config, sources[i]);
+    const bool has_rows = role == ES_ROLE_LOG_T;
+    return (source){.role = role,
+                    .exists = es_parameter_series_exists(config, sources[i]),
+                    .is_whole = has_rows && config->record >= ES_SERIES_ALL,
+                    .n = has_rows                ? n_head * (size_t)config->ctx
+                         : role == ES_ROLE_THETA ? n_head
+                                                 : 1};
 }
 
 /* Where the numbers of source i begin; of N_SOURCES: where all end. */
 static size_t source_at(const es_model_config *config, size_t i)
 {
     size_t at = 0;
-    for (size_t k = 0; k < i; k++)
-        if (es_parameter_series_exists(config, sources[k]))
-            at += source_size(config, role_of(config, sources[k])) *
-                  (size_t)config->n_layer;
+    for (size_t k = 0; k < i; k++) {
+        const source from = source_of(config, k);
+        at += from.exists ? from.n * (size_t)config->n_layer : 0;
+    }
     return at;
-}
-
-static size_t source_of(const es_model_config *config,
-                        es_parameter_series series)
-{
-    size_t i = 0;
-    while (role_of(config, sources[i]) != role_of(config, series))
-        i++;
-    return i;
 }
 
 /* The layer's, or the model's; NULL: its FFN is removed. */
@@ -137,20 +154,20 @@ void es_model_report_parameters(const es_model *model)
         es_model_replays(model, ES_SEQUENCE_PARAMETERS))
         return;
     for (size_t i = 0; i < N_SOURCES; i++) {
-        const es_role role = role_of(config, sources[i]);
-        const size_t each = source_size(config, role);
-        const int rows = role == ES_ROLE_LOG_T ? config->n_head : 1;
-        const es_columns all = {
-            .n_in = rows, .stride = (int)each / rows, .n = (int)each / rows};
+        const source of = source_of(config, i);
+        const int rows = of.role == ES_ROLE_LOG_T ? config->n_head : 1;
+        const int n = (int)of.n / rows;
+        const es_columns all = {.n_in = rows, .stride = n, .n = n};
         const float *to = model->report.parameters + source_at(config, i);
-        if (!es_parameter_series_exists(config, sources[i]))
+        if (!of.exists)
             continue;
-        for (int layer = 0; layer < config->n_layer; layer++, to += each) {
-            const es_mem *from = value_of(model, layer, role);
+        for (int layer = 0; layer < config->n_layer; layer++, to += of.n) {
+            es_mem *from = value_of(model, layer, of.role);
             if (from)
-                model->ops->copy_columns(model->backend,
-                                         es_model_reported(model, to), from,
-                                         &all, false);
+                model->ops->copy_columns(
+                    model->backend, es_model_reported(model, to),
+                    es_mem_at(from, (size_t)of.part * of.n * sizeof *to), &all,
+                    false);
         }
     }
     es_model_launch(model);
@@ -168,9 +185,11 @@ void es_parameter_series_read(float *out, const es_model *model,
         return;
     }
     const es_role role = role_of(config, series);
-    const size_t each = source_size(config, role);
-    const float *from =
-        model->report.parameters + source_at(config, source_of(config, series));
+    size_t number = 0;
+    while (role_of(config, sources[number]) != role)
+        number++;
+    const size_t each = source_of(config, number).n;
+    const float *from = model->report.parameters + source_at(config, number);
     for (int layer = 0; layer < config->n_layer; layer++, from += each) {
         const bool is_there = value_of(model, layer, role);
         if (role == ES_ROLE_LOG_T)
@@ -179,5 +198,56 @@ void es_parameter_series_read(float *out, const es_model *model,
         else
             for (size_t i = 0; i < each; i++)
                 *out++ = is_there ? plain(from[i]) : es_missing();
+    }
+}
+
+/* --- whole ---------------------------------------------------------------- */
+
+static size_t members_of(const es_model_config *config, size_t i)
+{
+    const source of = source_of(config, i);
+    return of.exists && of.is_whole ? of.n / (size_t)config->n_head : 0;
+}
+
+size_t es_parameter_n_members(const es_model_config *config)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < N_SOURCES; i++)
+        n += members_of(config, i);
+    return n <= ES_PARAMETER_MEMBERS_MAX ? n : 0;
+}
+
+void es_parameter_member_name(char out[ES_PARAMETER_MEMBER_SIZE],
+                              const es_model_config *config, size_t member)
+{
+    size_t i = 0;
+    for (size_t n; (n = members_of(config, i)) <= member; i++)
+        member -= n;
+    snprintf(out, ES_PARAMETER_MEMBER_SIZE, "%s.%zu",
+             i < N_SINGLE ? "t" : es_details[ES_DETAIL_G_Q + i - N_SINGLE].name,
+             member);
+}
+
+static float member_of(const source *of, const float *from, size_t at)
+{
+    return plain(of->role == ES_ROLE_LOG_T ? expf(from[at]) : from[at]);
+}
+
+void es_parameter_members_read(float *out, const es_model *model)
+{
+    const es_model_config *config = &model->config;
+    const size_t n_head = (size_t)config->n_head;
+    for (size_t i = 0; i < N_SOURCES; i++) {
+        const source of = source_of(config, i);
+        const size_t n = members_of(config, i);
+        for (size_t k = 0; k < n; k++) {
+            const float *from =
+                model->report.parameters + source_at(config, i) + k;
+            for (int layer = 0; layer < config->n_layer; layer++, from += of.n)
+                for (size_t h = 0; h < n_head; h++)
+                    *out++ = value_of(model, layer, of.role)
+                                 ? member_of(&of, from, h * n)
+                                 : es_missing();
+        }
     }
 }

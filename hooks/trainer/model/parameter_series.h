@@ -1,6 +1,8 @@
 /**
  * The few parameters of a model that are series of their own: one number a
- * head or a layer says how the architecture is doing.
+ * head or a layer says how the architecture is doing. `--record all` has
+ * temperatures and gains also whole, as many series of heads as a head has of
+ * them: member i of t is "t.5".
  */
 #ifndef ES_PARAMETER_SERIES_H
 #define ES_PARAMETER_SERIES_H
@@ -42,5 +44,27 @@ size_t es_parameter_series_length(const es_model_config *config,
  */
 void es_parameter_series_read(float *out, const es_model *model,
                               es_parameter_series series);
+
+#define ES_PARAMETER_MEMBERS_MAX 3072 /* a run file has 4096 series at most */
+#define ES_PARAMETER_MEMBER_SIZE 32   /* of a name, with its NUL */
+
+/**
+ * Members of all parameters that are recorded whole, each a series of heads,
+ * not at every record; 0 unless config->record is ES_SERIES_ALL, or if there
+ * were more than ES_PARAMETER_MEMBERS_MAX.
+ *
+ *   t.i          the temperature of query i, i < T
+ *   g_q.i ..     WNorm's g of the head's column i, i < d_k; where columns
+ *   g_proj.i     belong to no head, those from h n / H on stand for head h, n
+ *                in all
+ */
+size_t es_parameter_n_members(const es_model_config *config);
+
+void es_parameter_member_name(char out[ES_PARAMETER_MEMBER_SIZE],
+                              const es_model_config *config, size_t member);
+
+/** Their values, out (members,L,H), when es_parameter_series_read has its;
+ *  es_missing() as there. */
+void es_parameter_members_read(float *out, const es_model *model);
 
 #endif

@@ -166,7 +166,7 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
 
     {CHOICE("record", "SET", record, series_sets, PASS | ES_VERB_BENCH,
             "series: core; standard, with logits, norms and activations; or "
-            "all, with gradients, updates and spectra")},
+            "all, with gradients, updates, spectra and whole parameters")},
     {INT("record-every", "N", record_every, 1, LARGE, TRAIN,
          "steps from one record to the next")},
     {INT("eval-every", "N", eval_every, 0, LARGE, TRAIN,
