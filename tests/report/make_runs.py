@@ -1,7 +1,8 @@
 """Long CSVs for entropy-scan import, into the current folder.
 
 evil.csv   L = 2, H = 3, 5 steps: names that bite; NaN, infinities, missing
-other.csv  the same values under a plain name, and another learning rate
+other.csv  the same values under a plain name, and another learning rate; of a
+           shape that has a cost
 big.csv    L = 16, H = 9, 1000 steps: what a page holds whole
 long.csv   L = 9, H = 16, 3000 steps: what it has to thin; a dip of one head
            and a NaN of another, each at a single step, and one dip of a loss
@@ -62,8 +63,8 @@ write("evil.csv",
        "config": '{"note":"<!--<script>","lr":0.001,"steps":50}'},
       COLUMNS, evil())
 write("other.csv",
-      {"name": "other", "arch": "SM+LN+G", "ctx": 16,
-       "config": '{"note":"<!--<script>","lr":3e-4,"steps":50}'},
+      {"name": "other", "arch": "SM+LN+G", "d_model": 48, "ctx": 16,
+       "vocab": 500, "config": '{"note":"<!--<script>","lr":3e-4,"steps":50}'},
       COLUMNS, evil())
 write("big.csv", {"name": "big", "ctx": 128}, COLUMNS,
       plain(1000, 16, 9, lambda s, l, h: f"{value(s, l, h):.5f}"))
