@@ -29,16 +29,29 @@ LINK = re.compile(r"Link details: total send bytes (\d+), recv bytes (\d+), send
 TIME = re.compile(r"execution took ([0-9.e-]+)s")
 
 
+def read_tensors(path):
+    """What a safetensors file has, {name: tensor}, and where its data begin."""
+    with open(path, "rb") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        found = json.loads(file.read(size))
+    return {name.removeprefix("transformer."): tensor for name, tensor in found.items()}, 8 + size
+
+
+def read_vocab(path):
+    """How many tokens the model knows; None: it has no embedding."""
+    tensors, _ = read_tensors(path)
+    table = tensors.get("wte.weight", tensors.get("wte"))
+    return table and table["shape"][0]
+
+
 def read_weights(path, layer):
     """The layer's arrays of GPT-2's names, by what follows h.N. of them."""
     import numpy as np
+    tensors, start = read_tensors(path)
+    found = {}
     with open(path, "rb") as file:
-        size, = struct.unpack("<Q", file.read(8))
-        about = json.loads(file.read(size))
-        start = 8 + size
-        found = {}
-        for name, tensor in about.items():
-            parts = name.removeprefix("transformer.").split(".", 2)
+        for name, tensor in tensors.items():
+            parts = name.split(".", 2)
             if parts[:2] != ["h", str(layer)] or tensor.get("dtype") != "F32":
                 continue
             begin, end = tensor["data_offsets"]
@@ -217,7 +230,7 @@ def measure(rows, protocol):
         return profile(texts[0]), check(rows, protocol, path)
 
 
-def about(weights, given):
+def about(weights, vocab, given):
     """What the output says of its run: a model of this one layer."""
     d = weights["attn.c_attn.weight"].shape[0]
     config = {"protocol": given.protocol}
@@ -227,7 +240,7 @@ def about(weights, given):
         arch += f"+{given.activation}" if given.activation else ""
     return [f"name: {given.protocol} d={d} H={given.n_head} T={given.ctx}", f"arch: {arch}",
             "n_layer: 1", f"n_head: {given.n_head}", f"d_model: {d}", f"ctx: {given.ctx}",
-            f"config: {json.dumps(config)}", "program: SecretFlow SPU"]
+            *([f"vocab: {vocab}"] if vocab else []), f"config: {json.dumps(config)}", "program: SecretFlow SPU"]
 
 
 def main():
@@ -248,7 +261,7 @@ def main():
     units = ("bytes", "rounds") if given.without_seconds else ("bytes", "rounds", "seconds")
     names, values = [], []
     with open(given.output, "w") as file:
-        for line in about(weights, given):
+        for line in about(weights, read_vocab(given.checkpoint), given):
             print(f"# {line}", file=file)
         for name, _, _, charged in rows:
             for unit, value in zip(units, costs[name]):

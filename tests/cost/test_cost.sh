@@ -136,4 +136,22 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 import measure
 print(measure.profile(open("profile.txt").read()))' "$root/samples/private-inference"
+# The header of a checkpoint, and what becomes of it in a run.
+python3 -c 'import json, struct, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+import argparse, measure
+header = json.dumps({"__metadata__": {}, "transformer.wte.weight":
+    {"dtype": "F32", "shape": [321, 6], "data_offsets": [0, 7704]}}).encode()
+open("model.safetensors", "wb").write(struct.pack("<Q", len(header)) + header)
+class Matrix: shape = 6, 18
+given = argparse.Namespace(protocol="SEMI2K", n_head=2, ctx=4, activation=None)
+for line in measure.about({"attn.c_attn.weight": Matrix},
+                          measure.read_vocab("model.safetensors"), given):
+    print("#", line)
+print("# series: run bytes cost.softmax.bytes\nstep,layer,head,cost.softmax.bytes\n4,,,3200000")
+' "$root/samples/private-inference" >measured.csv
+"$scan" import -q measured.csv -o measured.db || exit 1
+output 'a measured run has the vocabulary of its checkpoint' '"vocab":321,' \
+    "$scan" export measured.db --format jsonl
 finish
