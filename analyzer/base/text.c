@@ -297,6 +297,15 @@ void es_text_shorten_exponents(char *text)
     }
 }
 
+char *es_number_print(char *out, double value, int digits)
+{
+    if (!isfinite(value))
+        return print_special(out, value);
+    snprintf(out, ES_FLOAT_TEXT_MAX, "%.*g", digits, value);
+    es_text_shorten_exponents(out);
+    return out;
+}
+
 char *es_float_print(char *out, float value)
 {
     char text[40];

@@ -59,6 +59,10 @@ char *es_float_print(char *out, float value);
 /** The same for double; shortest form, e.g. 0.05, 1e-3, 128. */
 char *es_double_print(char *out, double value);
 
+/** Rounded to so many significant digits, for people: 0.05, 1.2e-5, 3000;
+ * "NaN", "inf", "-inf". */
+char *es_number_print(char *out, double value, int digits);
+
 /** Numbers as printf leaves them, in place: every "1.2e-05" of the text becomes
  *  "1.2e-5", "1e+05" "1e5". */
 void es_text_shorten_exponents(char *text);

@@ -118,15 +118,14 @@ static void put_settings(es_sheet *sheet, const es_comparison *comparison,
         const es_difference *difference = &comparison->differences[i];
         const es_run_setting *setting = es_comparison_value(comparison, run, i);
         const char *text = setting ? setting->text : "-";
-        char number[32], key[VALUE_WIDTH + 1], *safe = NULL;
+        char number[ES_FLOAT_TEXT_MAX], key[VALUE_WIDTH + 1], *safe = NULL;
         if (!shows_setting(difference, configurations))
             continue;
         snprintf(key, sizeof key, "%s", difference->key);
         if (setting && setting->kind == ES_CONFIG_NUMBER &&
             strpbrk(text, ".e")) {
-            snprintf(number, sizeof number, "%.12g", setting->number);
-            es_text_shorten_exponents(number);
-            text = number; /* whole numbers keep every digit */
+            /* whole numbers keep every digit */
+            text = es_number_print(number, setting->number, 12);
         } else if ((safe = es_display_escape(text, ES_ESCAPE_TERMINAL))) {
             es_display_shorten(safe, VALUE_WIDTH);
             text = safe;

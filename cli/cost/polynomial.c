@@ -2,6 +2,7 @@
    functions that a polynomial has to stand for. */
 #include "analyzer/cost/polynomial.h"
 
+#include "analyzer/base/text.h"
 #include "cli/cost/cost.h"
 #include "cli/output/grid.h"
 
@@ -22,6 +23,7 @@ static es_status print_iterations(FILE *stream, approximation *cost)
             const es_polynomial_cost found = cost(ranges[i], errors[k]);
             char title[32];
             snprintf(title, sizeof title, "error %g", errors[k]);
+            es_text_shorten_exponents(title);
             es_sheet_put(&sheet, title, "%d", found.iterations);
             es_sheet_put(&sheet, "levels", "%d", found.levels);
         }

@@ -154,12 +154,8 @@ es_status es_cell_name(char **cell, const char *name)
 
 es_status es_cell_number(char **cell, double value)
 {
-    if (isnan(value))
-        return es_cell_print(cell, "NaN");
-    es_status status = es_cell_print(cell, "%.4g", value);
-    if (status == ES_OK)
-        es_text_shorten_exponents(*cell);
-    return status;
+    char number[ES_FLOAT_TEXT_MAX];
+    return es_cell_print(cell, "%s", es_number_print(number, value, 4));
 }
 
 es_status es_cell_measured(char **cell, float value)

@@ -101,10 +101,8 @@ void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
     else if (isnan(m))
         fputs("m unknown, in", stream);
     else {
-        char number[32];
-        snprintf(number, sizeof number, "%.4g", m);
-        es_text_shorten_exponents(number);
-        fprintf(stream, "m = %s", number);
+        char number[ES_FLOAT_TEXT_MAX];
+        fprintf(stream, "m = %s", es_number_print(number, m, 4));
     }
     if (*unit && strcmp(unit, "-") != 0) {
         fputc(' ', stream);

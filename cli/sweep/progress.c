@@ -48,15 +48,12 @@ void es_sweep_progress_line(es_sweep_progress *progress, const char *fmt, ...)
     putc('\n', stderr);
 }
 
-/* The sign of a NaN means nothing. `out` has 32 bytes. */
+/* `out` has ES_FLOAT_TEXT_MAX bytes. */
 static const char *loss_text(char *out, const es_sweep_view *view)
 {
-    if (es_is_missing(view->loss))
-        return "-";
-    if (isnan(view->loss))
-        return "NaN";
-    snprintf(out, 32, "%.4g", (double)view->loss);
-    return out;
+    return es_is_missing(view->loss)
+               ? "-"
+               : es_number_print(out, (double)view->loss, 4);
 }
 
 /* --- ends -----------------------------------------------------------------*/

@@ -177,10 +177,9 @@ static es_status draw_title(row at, const es_run_summary *run,
 
 static void put_number(row *to, const char *name, float value)
 {
-    char text[32];
+    char text[ES_FLOAT_TEXT_MAX + 2];
     es_style style = isfinite(value) ? ES_PLAIN : ES_BROKEN_STYLE;
-    snprintf(text, sizeof text, isnan(value) ? "NaN  " : "%.4g  ",
-             (double)value);
+    strcat(es_number_print(text, (double)value, 4), "  ");
     bool fits = (int)(strlen(name) + 1 + strlen(text)) <= to->columns + 2;
     if (es_is_missing(value) || !fits)
         return;
@@ -232,9 +231,10 @@ static void draw_flags(row at, const es_run_summary *judged)
 /* The scale as wide as `columns`: "0 (colours) 2.528 nats". */
 static void draw_scale(row at, const es_panel_frame *frame, const char *unit)
 {
-    char low[32], high[64];
-    snprintf(low, sizeof low, "%.4g ", frame->scale.low);
-    snprintf(high, sizeof high, " %.4g %.20s", frame->scale.high, unit);
+    char low[ES_FLOAT_TEXT_MAX + 1], high[64], number[ES_FLOAT_TEXT_MAX];
+    strcat(es_number_print(low, frame->scale.low, 4), " ");
+    snprintf(high, sizeof high, " %s %.20s",
+             es_number_print(number, frame->scale.high, 4), unit);
     if ((int)(strlen(low) + strlen(high)) > at.columns)
         return;
     put(&at, low, ES_PLAIN);
@@ -471,6 +471,7 @@ static void name_layers(sheet *s)
 static void draw_line(sheet *s, int line, int y)
 {
     const float newest = s->run->values[line];
+    char low[ES_FLOAT_TEXT_MAX], high[ES_FLOAT_TEXT_MAX];
     es_spark_scale scale = {.side = ES_SPARK_PEAKS};
     int x = s->x, columns = s->plan->line_x - 1;
     es_spark_clear(s->columns, s->n);
@@ -482,10 +483,11 @@ static void draw_line(sheet *s, int line, int y)
     if (!es_is_missing(newest))
         used += es_screen_say(s->screen, x + used, y, columns - used,
                               isfinite(newest) ? ES_PLAIN : ES_BROKEN_STYLE,
-                              isnan(newest) ? "NaN" : "%.4g", (double)newest);
-    char range[48];
-    int n =
-        snprintf(range, sizeof range, "%.3g to %.3g", scale.low, scale.high);
+                              "%s", es_number_print(low, (double)newest, 4));
+    char range[2 * ES_FLOAT_TEXT_MAX + 4];
+    int n = snprintf(range, sizeof range, "%s to %s",
+                     es_number_print(low, scale.low, 3),
+                     es_number_print(high, scale.high, 3));
     if (scale.low < scale.high && n + 1 <= columns - used)
         es_screen_write(s->screen, x + columns - n - 1, y, n, range, ES_FAINT);
 }

@@ -3,6 +3,7 @@
 #include "cli/terminal/tui.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
 #include "cli/runs/labels.h"
 
 #include <math.h>
@@ -146,6 +147,7 @@ static void draw_footer(es_screen *screen, const es_tui *tui, const places *p,
                         const es_run_summary **all, size_t n_all)
 {
     int y = p->height - p->footer, width = tui->terminal.width, x = 0;
+    char number[ES_FLOAT_TEXT_MAX];
     bool same = true;
     for (size_t i = 1; i < n_all; i++)
         same = same && all[i]->m == all[0]->m;
@@ -154,8 +156,9 @@ static void draw_footer(es_screen *screen, const es_tui *tui, const places *p,
             x += es_screen_say(screen, x, y, width - x, ES_FAINT, "%s",
                                i ? ", unknown" : "m unknown");
         else
-            x += es_screen_say(screen, x, y, width - x, ES_FAINT, "%s%.4g",
-                               i ? ", " : "m = ", all[i]->m);
+            x += es_screen_say(
+                screen, x, y, width - x, ES_FAINT, "%s%s",
+                i ? ", " : "m = ", es_number_print(number, all[i]->m, 4));
     if (n_all)
         es_screen_say(screen, x, y, width - x, ES_FAINT, " (%s)",
                       es_max_name(all[0]->max.policy));

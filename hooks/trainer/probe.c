@@ -272,14 +272,14 @@ void es_probe_free(es_probe_result *result)
 static void print_layer(FILE *out, const char *name,
                         const es_probe_layer *layer)
 {
-    fprintf(out, "%-6s%9.4f", name, es_unsigned_nan(layer->entropy.mean));
-    if (isnan(layer->entropy.deviation))
-        fprintf(out, "%9s", "-");
-    else
-        fprintf(out, "%9.2g", layer->entropy.deviation);
-    fprintf(out, "%9.4f%9.4f%11.4g%8.4f%11d\n", es_unsigned_nan(layer->lowest),
-            es_unsigned_nan(layer->highest),
-            es_unsigned_nan(layer->series[ES_HEAD_MAX_LOGIT]),
+    char deviation[ES_FLOAT_TEXT_MAX], logit[ES_FLOAT_TEXT_MAX];
+    fprintf(out, "%-6s%9.4f%9s%9.4f%9.4f%11s%8.4f%11d\n", name,
+            es_unsigned_nan(layer->entropy.mean),
+            isnan(layer->entropy.deviation)
+                ? "-"
+                : es_number_print(deviation, layer->entropy.deviation, 2),
+            es_unsigned_nan(layer->lowest), es_unsigned_nan(layer->highest),
+            es_number_print(logit, layer->series[ES_HEAD_MAX_LOGIT], 4),
             es_unsigned_nan(layer->series[ES_HEAD_SINK]), layer->nonfinite);
 }
 

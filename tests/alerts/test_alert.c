@@ -63,7 +63,7 @@ TEST(a_value_is_printed_as_a_line)
                             .n_layers = 4};
     char *line = es_alert_line(&alert), *json = es_alert_json(&alert);
     assert_string_equal(line, "/a\\x1b[2J.db (SM): wide L9-11,14 since step 130"
-                              " (error): 1e+19, threshold 3");
+                              " (error): 1e19, threshold 3");
     assert_non_null(strstr(json, "\"step\":null,\"value\":1e19,"));
     free(json);
     free(line);

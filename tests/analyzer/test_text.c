@@ -130,6 +130,23 @@ static uint32_t float_bits(float value)
 }
 
 /* Every 7,919th bit pattern, and the corners: all bits come back. */
+TEST(numbers_for_people_are_rounded)
+{
+    static const struct {
+        double value;
+        int digits;
+        const char *text;
+    } cases[] = {{1e-5, 4, "1e-5"},       {0.000123456, 3, "0.000123"},
+                 {-2.5e10, 4, "-2.5e10"}, {128, 4, "128"},
+                 {NAN, 4, "NaN"},         {-(double)NAN, 4, "NaN"},
+                 {-INFINITY, 4, "-inf"}};
+    char text[ES_FLOAT_TEXT_MAX];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(
+            es_number_print(text, cases[i].value, cases[i].digits),
+            cases[i].text);
+}
+
 TEST(exponents_have_no_needless_digits)
 {
     static const char *const cases[][2] = {{"1e-05", "1e-5"},

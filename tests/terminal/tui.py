@@ -112,6 +112,20 @@ def drawn_once(run):
     check("the only file, unreadable, ends with 3", code == 3, p.sent)
 
 
+def small_numbers():
+    path = os.path.join(DIR, "small")
+    with open(path + ".csv", "w") as file:
+        file.write("# series: run - loss\nstep,layer,head,entropy,loss\n"
+                   "0,0,0,1e-5,\n0,0,1,1e-5,\n0,,,,2e-5\n5,,,,3e-5\n")
+    subprocess.run([SCAN, "import", "-q", path + ".csv", "-o", path + ".db",
+                    "--arch", "SM", "--ctx", "8"], check=True)
+    p, _ = ended(path + ".db", NO_COLOR="1")
+    check("small numbers have short exponents",
+          all(text in p.screen.text() for text in (
+              "m = 1e-5", "loss 2e-5", "1e-5 nats")) and
+          "e-05" not in p.sent, p.screen.text())
+
+
 # --- following ----------------------------------------------------------------
 
 def taken(program):
@@ -300,6 +314,7 @@ def idle(run):
 first = Training("run.db")
 check("a training is there to look at", first.process.poll() is None)
 drawn_once(first.path)
+small_numbers()
 keys(first.path)
 resizing(first.path)
 signals(first.path)

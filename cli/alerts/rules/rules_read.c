@@ -88,11 +88,13 @@ static es_status check_rule(parser *p)
                        place_of(p, lines[KEY_SHARE_OF]), rule->name);
     if (isnan(rule->end) || (easier && (!share || rule->end >= 0)))
         return ES_OK;
+    char end[ES_FLOAT_TEXT_MAX], from[ES_FLOAT_TEXT_MAX];
     return es_fail(ES_EUSAGE,
-                   "%s: end = %g: a number of at %s %g, the %s that opens an "
+                   "%s: end = %s: a number of at %s %s, the %s that opens an "
                    "episode",
-                   place_of(p, lines[KEY_END]), rule->end,
-                   falling ? "least" : "most", first,
+                   place_of(p, lines[KEY_END]),
+                   es_number_print(end, rule->end, 6),
+                   falling ? "least" : "most", es_number_print(from, first, 6),
                    share ? "share" : "threshold");
 }
 
@@ -114,11 +116,13 @@ static es_status end_section(parser *p)
         if ((int)es_rules_thresholds[i].section == p->section &&
             p->threshold_lines[i] > last)
             last = p->threshold_lines[i];
+    char low[ES_FLOAT_TEXT_MAX], high[ES_FLOAT_TEXT_MAX];
     return es_fail(ES_EUSAGE,
-                   "%s: [%s]: warning is %g, above error, %g: it has to come "
+                   "%s: [%s]: warning is %s, above error, %s: it has to come "
                    "first",
                    place_of(p, last), es_flag_name((es_flag_kind)p->section),
-                   warning, error);
+                   es_number_print(low, warning, 6),
+                   es_number_print(high, error, 6));
 }
 
 static es_status check_name(parser *p, const char *name)

@@ -5,6 +5,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/json_write.h"
+#include "analyzer/base/text.h"
 #include "store/reader.h"
 
 #include <stdio.h>
@@ -58,13 +59,15 @@ static char *print_data(const es_episode *episode, int n_layers)
 static es_status write_event(es_alerts *alerts, const es_episode *episode)
 {
     char message[128], dedupe[96];
+    char value[ES_FLOAT_TEXT_MAX], threshold[ES_FLOAT_TEXT_MAX];
     const char *kind = es_flag_name(episode->kind);
     char *data = print_data(episode, alerts->n_layers);
     if (!data)
         return es_fail(ES_ENOMEM, "out of memory for an alert");
-    snprintf(message, sizeof message,
-             "%s since step %lld: %.4g, threshold %.4g", kind,
-             (long long)episode->onset, episode->value, episode->threshold);
+    snprintf(message, sizeof message, "%s since step %lld: %s, threshold %s",
+             kind, (long long)episode->onset,
+             es_number_print(value, episode->value, 4),
+             es_number_print(threshold, episode->threshold, 4));
     snprintf(dedupe, sizeof dedupe, "alert:%s@%lld:%s", kind,
              (long long)episode->onset, es_severity_name(episode->severity));
     const es_event event = {.step = alerts->step,

@@ -1,6 +1,7 @@
 /* config.json, as Hugging Face's library writes it beside the weights. */
 #include "hooks/trainer/files/weights_internal.h"
 
+#include "analyzer/base/text.h"
 #include "hooks/trainer/files/json_file.h"
 
 #include <errno.h>
@@ -211,13 +212,15 @@ static es_status take_all(es_weights *weights, int n_head, const json_t *from,
     size_t n = is_neox(weights) ? COUNT(neox_rules) : COUNT(gpt2_rules);
     for (size_t i = 0; i < n; i++) {
         const json_t *value = json_object_get(from, rules[i].key);
+        char number[ES_FLOAT_TEXT_MAX];
         if (!value || holds(&rules[i], value))
             continue;
         if (rules[i].kind == NUMBER)
             return es_fail(ES_EFORMAT,
-                           "%s: %s is not %g: such a model is computed in "
+                           "%s: %s is not %s: such a model is computed in "
                            "another way here",
-                           path, rules[i].key, rules[i].value);
+                           path, rules[i].key,
+                           es_number_print(number, rules[i].value, 6));
         return es_fail(ES_EFORMAT,
                        "%s: %s is not %s: such a model cannot be built here",
                        path, rules[i].key,

@@ -95,10 +95,12 @@ es_status es_weights_check(const es_weights *weights,
     if (config->bias > have->bias)
         return es_fail(ES_EUSAGE, "%s: it has --bias %s, not %s", path,
                        biases[have->bias], biases[config->bias]);
+    char has[ES_FLOAT_TEXT_MAX], wanted[ES_FLOAT_TEXT_MAX];
     if (config->arch.layer_norm &&
         !(config->ln_eps >= have->ln_eps && config->ln_eps <= have->ln_eps))
-        return es_fail(ES_EUSAGE, "%s: it has --ln-eps %g, not %g", path,
-                       have->ln_eps, config->ln_eps);
+        return es_fail(ES_EUSAGE, "%s: it has --ln-eps %s, not %s", path,
+                       es_number_print(has, have->ln_eps, 6),
+                       es_number_print(wanted, config->ln_eps, 6));
     if (es_model_config_final_norm(config) != norm)
         return es_fail(ES_EUSAGE, "%s: it has --final-norm %s", path,
                        norm ? "on" : "off");

@@ -1,6 +1,8 @@
 /* Defaults of a model and its training, and what cannot be together. */
 #include "hooks/trainer/model/config.h"
 
+#include "analyzer/base/text.h"
+
 #include <math.h>
 
 /* Far above any model of this program's reach; with all of them at the limit
@@ -77,10 +79,12 @@ typedef struct number_rule {
 
 static es_status check_numbers(const number_rule *rules, size_t n)
 {
+    char value[ES_FLOAT_TEXT_MAX];
     for (size_t i = 0; i < n; i++)
         if (!isfinite(rules[i].value) || !rules[i].right)
-            return es_fail(ES_EUSAGE, "%s %g: has to be %s", rules[i].option,
-                           rules[i].value, rules[i].rule);
+            return es_fail(ES_EUSAGE, "%s %s: has to be %s", rules[i].option,
+                           es_number_print(value, rules[i].value, 6),
+                           rules[i].rule);
     return ES_OK;
 }
 
