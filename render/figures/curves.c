@@ -90,13 +90,39 @@ es_curves_equals es_curves_equals_at(const es_curves_panel *panel, size_t i,
     return found;
 }
 
-static bool has_equals(const es_curves_panel *panel)
+bool es_curve_is_lone(const es_curve *curve, size_t k)
+{
+    return (k == 0 || !isfinite(curve->values[k - 1])) &&
+           (k + 1 >= curve->n || !isfinite(curve->values[k + 1]));
+}
+
+es_curves_equals es_curves_lone_equals_at(const es_curves_panel *panel,
+                                          size_t i, size_t k)
+{
+    const es_curve *curve = &panel->curves[i];
+    es_curves_equals found = {1, 0};
+    if (panel->n_curves > COMPARED_MOST || !es_curve_is_lone(curve, k))
+        return found;
+    for (size_t j = 0; j < panel->n_curves; j++) {
+        const es_curve *other = &panel->curves[j];
+        if (j == i || !are_equal(curve, other, k) ||
+            !es_curve_is_lone(other, k))
+            continue;
+        found.n++;
+        found.rank += j < i;
+    }
+    return found;
+}
+
+static void find_equals(es_curves_sheet *sheet, const es_curves_panel *panel)
 {
     for (size_t i = 0; i < panel->n_curves; i++)
-        for (size_t k = 0; k < panel->curves[i].n; k++)
-            if (es_curves_equals_at(panel, i, k, true).n > 1)
-                return true;
-    return false;
+        for (size_t k = 0; k < panel->curves[i].n; k++) {
+            if (!sheet->equal)
+                sheet->equal = es_curves_equals_at(panel, i, k, true).n > 1;
+            if (!sheet->beside)
+                sheet->beside = es_curves_lone_equals_at(panel, i, k).n > 1;
+        }
 }
 
 static void share_range(es_curves_sheet *sheet)
@@ -173,7 +199,7 @@ static es_status measure_panels(es_curves_sheet *sheet)
                                              .range = nothing};
         measure_panel(sheet, &sheet->blocks[i]);
         least = fmin(least, sheet->blocks[i].range.low);
-        sheet->equal = sheet->equal || has_equals(&figure->panels[i]);
+        find_equals(sheet, &figure->panels[i]);
     }
     if (figure->logarithmic && least < 0)
         return es_fail(ES_EUSAGE,
@@ -431,6 +457,8 @@ es_status es_curves_lay_out(es_curves_sheet *out, const es_curves *figure)
         es_page_add_key(page, ES_SWATCH_EDGE_MUTED, out->beyond_text);
     if (out->equal)
         es_page_add_key(page, ES_SWATCH_STRIPES, "equal lines take turns");
+    if (out->beside)
+        es_page_add_key(page, ES_SWATCH_DOTS, "equal samples side by side");
     if ((status = place(out)) < 0)
         return status;
     for (size_t i = 0; i < figure->n_panels; i++) {

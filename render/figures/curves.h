@@ -73,7 +73,8 @@ typedef struct es_curves {
  * single sample between gaps is a dot, and so is each of a few. Long series
  * are decimated to the minimum and maximum of each half point of width, so a
  * one-sample dip stays visible. Lines that are equal take turns: stripes of
- * their colours, marks of one after the other, and a key says so. The legend
+ * their colours, marks of one after the other, and equal samples between gaps
+ * stand side by side; a key says so. The legend
  * stands beside the panels, or below them where it would take too much of the
  * width; 96 lines by depth have a colour bar. O(samples). Returns as
  * es_heatmap_draw; ES_EUSAGE too for a value below zero on a logarithmic scale.

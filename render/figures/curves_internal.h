@@ -36,6 +36,7 @@ typedef struct es_curves_sheet {
     bool listed;         /* beside them: it is a list; otherwise a bar */
     bool nonfinite;      /* there are marks to explain */
     bool equal;          /* some lines are equal somewhere */
+    bool beside;         /* so are some samples without neighbours */
     double beyond;       /* the largest value above the limit, or NaN */
     char beyond_text[64];
 } es_curves_sheet;
@@ -73,6 +74,14 @@ typedef struct es_curves_equals {
  *  and at sample k + 1, too. Lines of many (more than 48) count as distinct. */
 es_curves_equals es_curves_equals_at(const es_curves_panel *panel, size_t i,
                                      size_t k, bool onwards);
+
+/** True if no line leads to sample k or from it. */
+bool es_curve_is_lone(const es_curve *curve, size_t k);
+
+/** The curves that have the lone sample k of curve i as a lone one, too; as
+ *  es_curves_equals_at. */
+es_curves_equals es_curves_lone_equals_at(const es_curves_panel *panel,
+                                          size_t i, size_t k);
 
 /** x -> x on the page. Finite for finite values. */
 static inline double es_curves_x(const es_curves_block *block, double x)

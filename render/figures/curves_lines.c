@@ -11,11 +11,12 @@
 #define COLUMN 0.5
 #define PATH_MOST 2 /* samples a column that may be a path */
 #define DOT_RADIUS 1.5
-#define SPARSE 14.0    /* points between samples that are distinct as dots */
-#define DOTTED_MOST 16 /* lines of a panel that are */
-#define MARKED_EVERY 5 /* this share of the width, else */
-#define STRIPE 6.0     /* of equal lines, in points */
-#define TINT 70        /* of the one area, of 255 */
+#define SPARSE 14.0       /* points between samples that are distinct as dots */
+#define DOTTED_MOST 16    /* lines of a panel that are */
+#define BESIDE_WIDTH 40.0 /* of equal dots side by side, at most */
+#define MARKED_EVERY 5    /* this share of the width, else */
+#define STRIPE 6.0        /* of equal lines, in points */
+#define TINT 70           /* of the one area, of 255 */
 #define EDGE_HEIGHT 3.0
 #define EDGE_WIDTH 1.5
 
@@ -67,11 +68,28 @@ static bool is_there(const es_curve *curve, size_t i)
 /* Of equal lines each has its turn to mark a sample. */
 static bool has_turn(const plotter *p, const pen *line, size_t k)
 {
-    if (!p->sheet->equal)
+    if (!p->sheet->equal || es_curve_is_lone(line->curve, k))
         return true;
     es_curves_equals equals =
         es_curves_equals_at(p->block->panel, line->index, k, false);
     return k % equals.n == equals.rank;
+}
+
+/* Where sample k, at x, is drawn with a mark of that radius: equal samples
+ * without neighbours stand side by side, around x and within the plot. */
+static double beside(const plotter *p, const pen *line, size_t k, double x,
+                     double radius)
+{
+    const es_box *plot = &p->block->plot;
+    es_curves_equals equals =
+        es_curves_lone_equals_at(p->block->panel, line->index, k);
+    if (!p->sheet->beside || equals.n < 2)
+        return x;
+    double most = fmin(BESIDE_WIDTH, plot->width - 2 * radius);
+    double width = fmin((double)(equals.n - 1) * (2 * radius + 0.5), most);
+    double first = fmin(fmax(x - width / 2, plot->x + radius),
+                        plot->x + plot->width - radius - width);
+    return first + width * (double)equals.rank / (double)(equals.n - 1);
 }
 
 /* Every sample, or those without a neighbour for a line. At most one dot a
@@ -84,12 +102,11 @@ static void draw_dots(const plotter *p, const pen *line)
     for (size_t i = 0; i < curve->n; i++) {
         double x = sample_x(p, curve, i);
         if (!is_there(curve, i) || column_of(p, x) == last ||
-            (!all && (is_there(curve, i - 1) || is_there(curve, i + 1))) ||
-            !has_turn(p, line, i))
+            (!all && !es_curve_is_lone(curve, i)) || !has_turn(p, line, i))
             continue;
         last = column_of(p, x);
-        es_picture_dot(p->picture, x, sample_y(p, curve, i), DOT_RADIUS,
-                       line->color);
+        es_picture_dot(p->picture, beside(p, line, i, x, DOT_RADIUS),
+                       sample_y(p, curve, i), DOT_RADIUS, line->color);
     }
 }
 
@@ -113,13 +130,15 @@ static void draw_category(const plotter *p, const pen *line)
             continue;
         while (next <= x)
             next += every;
-        es_draw_mark(canvas, x, sample_y(p, curve, i), curve->color,
-                     line->color);
+        es_draw_mark(canvas, beside(p, line, i, x, ES_MARK_RADIUS),
+                     sample_y(p, curve, i), curve->color, line->color);
         n++;
     }
     if (n == 0 && last != SIZE_MAX && has_turn(p, line, last))
-        es_draw_mark(canvas, sample_x(p, curve, last), sample_y(p, curve, last),
-                     curve->color, line->color);
+        es_draw_mark(
+            canvas,
+            beside(p, line, last, sample_x(p, curve, last), ES_MARK_RADIUS),
+            sample_y(p, curve, last), curve->color, line->color);
 }
 
 /* Is a path of this line cheap to stroke? It costs by the samples and by the

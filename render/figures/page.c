@@ -490,6 +490,11 @@ static void draw_swatch(const es_canvas *canvas, double x, double y,
             es_picture_rect(canvas->picture, x + i * SWATCH / 4, y - 3.5,
                             SWATCH / 4, 2, i % 2 ? colors->muted : colors->ink);
         return;
+    case ES_SWATCH_DOTS:
+        es_picture_dot(canvas->picture, x + 2, y - 2.5, 1.5, colors->ink);
+        es_picture_dot(canvas->picture, x + SWATCH - 2, y - 2.5, 1.5,
+                       colors->muted);
+        return;
     case ES_SWATCH_BLANK:
         break;
     }

@@ -25,7 +25,8 @@ typedef enum es_page_swatch {
     ES_SWATCH_ALARM,      /* a square in the alarm's colour */
     ES_SWATCH_EDGE_ALARM, /* the mark at a plot's edge */
     ES_SWATCH_EDGE_MUTED,
-    ES_SWATCH_STRIPES /* a line of two colours */
+    ES_SWATCH_STRIPES, /* a line of two colours */
+    ES_SWATCH_DOTS     /* two dots */
 } es_page_swatch;
 
 /** What a mark in the plots means: a swatch and a word below the panels. */
@@ -34,7 +35,7 @@ typedef struct es_page_key {
     const char *text;
 } es_page_key;
 
-enum { ES_PAGE_KEYS = 3 };
+enum { ES_PAGE_KEYS = 4 };
 
 typedef struct es_page es_page;
 

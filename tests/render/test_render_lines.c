@@ -118,6 +118,49 @@ TEST(equal_lines_take_turns)
     assert_false(picture_says(distinct, "equal lines take turns"));
 }
 
+/* One sample each, the last of another height: pixels of a curve's colour in
+ * the row of its value, within the plot. */
+static size_t seen_in_row(const shot *s, size_t curve, double value)
+{
+    const es_box *plot = &s->sheet.blocks[0].plot;
+    const int y = (int)(es_curves_y(&s->sheet.blocks[0], value) * s->scale);
+    size_t n = 0;
+    for (int x = 0; x < (int)(plot->width * s->scale); x++)
+        n += image_at(&s->image, (int)(plot->x * s->scale) + x, y) ==
+             color_of(s, curve);
+    return n;
+}
+
+static void check_samples(es_curves_colors colors)
+{
+    enum { N = 4 };
+    AUTO_BY(bundle_free) bundle b = bundle_new(N, 1, 0);
+    for (size_t i = 0; i < N; i++) {
+        row(&b, i)[0] = i < N - 1 ? 2 : 1;
+        b.curves[i].color = i;
+    }
+    const es_curves_panel panel = {"samples", NULL, b.curves, N};
+    es_curves figure = figure_of(&panel, 1);
+    figure.colors = colors;
+    shot s = shot_of(&figure, 4);
+    for (size_t i = 0; i < N; i++)
+        assert_true(seen_in_row(&s, i, i < N - 1 ? 2 : 1) >= 2);
+    if (colors == ES_CURVES_BY_DEPTH) /* without an equal: in its place */
+        assert_int_equal(pixel(&s, 0, 0, 1), color_of(&s, N - 1));
+    assert_true(picture_says(s.picture, "equal samples side by side"));
+    shot_clear(&s);
+    row(&b, 1)[0] = 2.5f;
+    row(&b, 2)[0] = 3;
+    AUTO(es_picture) distinct = drawn(&figure);
+    assert_false(picture_says(distinct, "equal samples side by side"));
+}
+
+TEST(equal_samples_stand_side_by_side)
+{
+    check_samples(ES_CURVES_BY_DEPTH);
+    check_samples(ES_CURVES_BY_CATEGORY);
+}
+
 TEST(every_mark_is_its_own)
 {
     const es_colors *colors = es_theme_colors(ES_THEME_LIGHT);
