@@ -20,6 +20,7 @@
 #define LEAST_FACTOR 0.3
 #define COLUMN 0.5 /* width that a long series is reduced to */
 #define TICKS 3
+#define LEAST_TICK 9.0 /* height of a small plot's tick */
 
 typedef struct timeline_sheet {
     es_page page;
@@ -69,6 +70,17 @@ static bool shown(const es_timeline_plot *plot, size_t i)
     return isfinite(plot->values[i]);
 }
 
+/* One tick alone gives no scale: then a few more than `most` may be drawn, but
+ * not more than `limit`. */
+static es_axis axis_of(double low, double high, bool logarithmic, double start,
+                       double end, int most, int limit)
+{
+    es_axis axis = es_axis_make(low, high, logarithmic, start, end, most);
+    while (axis.ticks.n < 2 && most < limit)
+        axis = es_axis_make(low, high, logarithmic, start, end, ++most);
+    return axis;
+}
+
 /* Of whole numbers no parts. */
 static es_axis value_axis(const es_timeline_plot *plot, const es_box *box)
 {
@@ -83,12 +95,15 @@ static es_axis value_axis(const es_timeline_plot *plot, const es_box *box)
         whole = whole && floor(value) == value;
     }
     double low = range.low, high = range.high;
-    if (whole && high - low < TICKS)
+    int limit = (int)(box->height / LEAST_TICK);
+    if (whole && high - low < TICKS) {
         most = fmin(most, fmax(high - low, 1) + 1);
+        limit = (int)most;
+    }
     if (!plot->logarithmic && low > 0 && low < high / 2)
         low = 0;
-    return es_axis_make(low, high, plot->logarithmic, box->y + box->height,
-                        box->y, (int)most);
+    return axis_of(low, high, plot->logarithmic, box->y + box->height, box->y,
+                   (int)most, limit);
 }
 
 /* The smallest and the largest value of each column of the page, in the order
@@ -260,8 +275,9 @@ static es_status draw_panel(const es_page *page, size_t i)
     double whole = panel->last - panel->first + 1; /* no parts of a step */
     double most = fmin(fmin(8, plot->width / 40), whole);
     timeline_block b = {panel, s, &page->canvas, *plot,
-                        es_axis_make(panel->first, panel->last, false, plot->x,
-                                     plot->x + plot->width, (int)most)};
+                        axis_of(panel->first, panel->last, false, plot->x,
+                                plot->x + plot->width, (int)most,
+                                (int)fmin(whole, (int)most + 2))};
     double y = plot->y, bottom = y + plot->height;
     b.steps.labels = ES_LABELS_COUNT;
     draw_onsets(&b);

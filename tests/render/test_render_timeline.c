@@ -125,6 +125,7 @@ TEST(what_is_whole_has_whole_ticks)
         {{100, 200}, {0, 1}, {"0", "1"}, "0.5"},
         {{100, 200}, {0, 2}, {"0", "2"}, "0.5"},
         {{100, 200}, {7, 8}, {"7", "8"}, "7.5"},
+        {{100, 200}, {1.6f, 2.4f}, {"1.8", "2.2"}, "1.7"}, /* not 2 alone */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t *steps = cases[i].steps;
