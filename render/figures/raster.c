@@ -21,6 +21,7 @@
 #define MARK 3.0       /* width of the marks at the edges */
 #define GAP 9.0        /* between the images */
 #define LEAST_BAND 5.0 /* height of a layer's heads that is set apart */
+#define BEYOND 6.0 /* by which a name may be longer than its image is high */
 
 /* Colours of an image after those of the scale. */
 enum { BLANK, ALARM, N_SPECIAL };
@@ -186,18 +187,35 @@ static double layers_height(const es_raster_panel *panel)
                  LAYERS_MOST);
 }
 
+/* The name if there is space for it, turned, beside the box. */
+static const char *fitting(const char *name, const es_box *box)
+{
+    double width = es_text_width(name, ES_LABEL_SIZE, ES_WEIGHT_NORMAL);
+    return width <= box->height + BEYOND ? name : NULL;
+}
+
+/* Names of the images, or one for both: the rows of both are numbered by
+ * layer. */
+static void name_images(const char *names[2], const es_raster_panel *panel,
+                        const es_box *layers, const es_box *heads)
+{
+    names[0] = fitting("layer", layers);
+    names[1] = fitting("heads of layer", heads);
+    if (!names[1])
+        names[1] = fitting("heads", heads);
+    if (panel->heads.n_rows && !(names[0] && names[1]))
+        names[0] = names[1] = NULL;
+}
+
 /* The heads under their layers' numbers. */
 static es_status draw_heads(const raster_sheet *sheet,
                             const es_raster_panel *panel, const es_box *box,
-                            bool first, double text_x)
+                            const char *text, double text_x)
 {
     const es_canvas *canvas = &sheet->page.canvas;
     size_t n_layers = panel->layers.n_rows;
     double band = box->height / (double)n_layers;
-    const char *text = "heads of layer"; /* the longest that fits the height */
     es_status status = draw_grid(sheet, &panel->heads, panel->n_columns, box);
-    if (es_text_width(text, ES_LABEL_SIZE, ES_WEIGHT_NORMAL) >= box->height)
-        text = box->height >= 28 ? "heads" : "";
     /* Lines between them where these hide none and are not half of what there
      * is to see. */
     bool apart =
@@ -206,8 +224,7 @@ static es_status draw_heads(const raster_sheet *sheet,
         es_picture_line(canvas->picture, box->x, box->y + (double)i * band,
                         box->x + box->width, box->y + (double)i * band, 0.5,
                         canvas->colors->paper);
-    es_draw_band_numbers(canvas, box, n_layers, true, first ? text : NULL,
-                         text_x);
+    es_draw_band_numbers(canvas, box, n_layers, true, text, text_x);
     return status;
 }
 
@@ -217,17 +234,23 @@ static es_status draw_panel(const es_page *page, size_t i)
     const es_raster_panel *panel = &sheet->figure->panels[i];
     const es_box *plot = &page->panels[i].plot;
     es_box layers = *plot, heads = *plot;
-    bool first = es_page_is_first(page, i);
+    const char *names[2] = {NULL, NULL};
     double text_x = plot->x - sheet->left + ES_LABEL_SIZE;
     layers.height = sheet->factor * layers_height(panel);
     heads.y += layers.height + GAP;
     heads.height -= layers.height + GAP;
+    if (es_page_is_first(page, i)) {
+        name_images(names, panel, &layers, &heads);
+        if (!names[0])
+            es_draw_name(&page->canvas, text_x, plot->y + plot->height / 2, 90,
+                         page->canvas.colors->ink, "layer");
+    }
     es_status status =
         draw_grid(sheet, &panel->layers, panel->n_columns, &layers);
     es_draw_band_numbers(&page->canvas, &layers, panel->layers.n_rows, true,
-                         first && layers.height >= 28 ? "layer" : NULL, text_x);
+                         names[0], text_x);
     if (status == ES_OK && panel->heads.n_rows)
-        status = draw_heads(sheet, panel, &heads, first, text_x);
+        status = draw_heads(sheet, panel, &heads, names[1], text_x);
     double whole = panel->last - panel->first + 1; /* no parts of a step */
     double most = fmin(fmin(8, plot->width / 40), whole);
     es_axis axis = es_axis_make(panel->left, panel->right, false, plot->x,

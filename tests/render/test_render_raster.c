@@ -234,6 +234,22 @@ TEST(ticks_are_at_samples)
     }
 }
 
+/* As wide as a column of a paper: by themselves, beside another, of three. */
+TEST(a_narrow_raster_has_names_of_its_axes)
+{
+    model m = make_model(3, 4, 50);
+    const es_raster_panel panels[] = {panel_of(&m), panel_of(&m), panel_of(&m)};
+    for (size_t n = 1; n <= 3; n++) {
+        es_raster figure = {
+            .panels = panels, .n_panels = n, .high = 3.8, .style.width = 234};
+        es_picture *picture = NULL;
+        sound_picture(es_raster_draw(&picture, &figure), &picture);
+        ASSERT_SAYS(picture, "layer", "step");
+        es_picture_free(picture);
+    }
+    free_model(&m);
+}
+
 static es_status draw(es_picture **out, const void *figure)
 {
     return es_raster_draw(out, figure);
