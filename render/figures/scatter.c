@@ -17,9 +17,10 @@
 #define MOST_TICKS 8
 
 #define RADIUS 2.8
-#define CAP 1.8  /* half the end of an interval */
-#define SIZE 7.0 /* of labels */
-#define AWAY 3.0 /* from the edge of a point to its label */
+#define CAP 1.8   /* half the end of an interval */
+#define SIZE 7.0  /* of labels */
+#define AWAY 3.0  /* from the edge of a point to its label */
+#define CLEAR 4.5 /* of others: a label nearer to one would seem to be its */
 #define TEXT_HEIGHT (0.73 * SIZE)
 #define INDEX_DEPTH (0.3 * SIZE) /* below the baseline */
 #define APART 1.5                /* between labels */
@@ -47,7 +48,8 @@ typedef struct scatter_sheet {
     bool *on_front;    /* (n) */
     size_t n_shown;
     int n_numbers;
-    bool over; /* labels may cover intervals */
+    bool over;    /* labels may cover intervals */
+    double clear; /* distance that labels keep from the points of others */
     es_axis x_axis, y_axis;
 } scatter_sheet;
 
@@ -91,6 +93,7 @@ static const side of_front[N_SIDES] = {{-1, 0},  {-1, 1}, {0, 1},  {1, 1},
 /* Distances of a label with a line to its point. */
 static const double rings[] = {12, 20, 30, 42, 58, 76};
 #define N_RINGS (sizeof rings / sizeof *rings)
+#define N_CLEAR 3 /* no worse than a place near another point */
 
 static bool touch(const es_box *a, const es_box *b, double apart)
 {
@@ -118,7 +121,8 @@ static bool has_text(const point_mark *mark)
     return mark->placed && mark->text.width > 0;
 }
 
-static bool is_free(const scatter_sheet *sheet, const es_box *box)
+static bool is_free(const scatter_sheet *sheet, const point_mark *own,
+                    const es_box *box)
 {
     const es_box *plot = &sheet->page.plots;
     bool found = box->x >= plot->x + 1 && box->y >= plot->y + 1 &&
@@ -128,7 +132,7 @@ static bool is_free(const scatter_sheet *sheet, const es_box *box)
         const point_mark *mark = &sheet->marks[i];
         const es_box dot = dot_of(mark), interval = interval_of(mark);
         found = !mark->shown ||
-                !(touch(box, &dot, 0.5) ||
+                !(touch(box, &dot, mark == own ? 0.5 : sheet->clear) ||
                   (!sheet->over && has_interval(mark) &&
                    touch(box, &interval, 0)) ||
                   (has_text(mark) && touch(box, &mark->text, APART)));
@@ -149,7 +153,7 @@ static bool try_ring(const scatter_sheet *sheet, point_mark *mark, double width,
                       TEXT_HEIGHT + INDEX_DEPTH};
         box.x -= to.x > 0 ? 0 : to.x < 0 ? width : width / 2;
         box.y -= to.y > 0 ? 0 : to.y < 0 ? box.height : box.height / 2;
-        if (is_free(sheet, &box)) {
+        if (is_free(sheet, mark, &box)) {
             mark->text = box;
             return true;
         }
@@ -181,14 +185,16 @@ static bool is_clear(const scatter_sheet *sheet, const point_mark *mark)
 }
 
 /* Beside its point, or a little away with a line to it; where there is no
- * other place, over an interval. */
+ * other place, near another point, and at last over an interval. */
 static bool place_text(scatter_sheet *sheet, point_mark *mark, double width)
 {
-    for (int over = 0; over < 2; over++) {
-        sheet->over = over;
+    for (int way = 0; way < 4; way++) {
+        const bool near = way % 2;
+        sheet->over = way / 2;
+        sheet->clear = near ? 0.5 : CLEAR;
         if (try_ring(sheet, mark, width, RADIUS + AWAY))
             return true;
-        for (size_t ring = 0; ring < N_RINGS; ring++)
+        for (size_t ring = 0; ring < (near ? N_RINGS : N_CLEAR); ring++)
             if (try_ring(sheet, mark, width, rings[ring]) &&
                 is_clear(sheet, mark))
                 return true;

@@ -99,6 +99,53 @@ TEST(all_are_named)
     }
 }
 
+static double gap(double from, double to, double x)
+{
+    return fmax(fmax(from - x, x - to), 0);
+}
+
+/* From a label to the middle of a dot. */
+static double distance_to(const es_picture *picture, const char *label,
+                          double dot_x, double dot_y)
+{
+    for (size_t i = 0; i < picture->n_shapes; i++) {
+        const es_picture_shape *s = &picture->shapes[i];
+        const char *text = picture->text + s->first;
+        if (s->kind != ES_SHAPE_TEXT || strcmp(text, label) != 0)
+            continue;
+        double width = es_text_width(text, SIZE, ES_WEIGHT_NORMAL);
+        return hypot(gap(s->x, s->x + width, dot_x),
+                     gap(s->y - 0.73 * SIZE, s->y + 0.3 * SIZE, dot_y));
+    }
+    fail_msg("no label %s", label);
+    return NAN;
+}
+
+/* Two points side by side, as far apart as their labels are wide or less. */
+TEST(labels_are_not_beside_points_of_others)
+{
+    for (int i = 4; i <= 40; i++) {
+        es_point points[] = {AT(0.4, 5, "the former"),
+                             AT(0.4 + 0.005 * i, 5, "the latter"),
+                             AT(0, 1, NULL), AT(1, 1, NULL)};
+        const es_scatter figure = {.points = points, .n = 4};
+        AUTO(es_picture) picture = drawn(&figure);
+        double low = INFINITY, high = -INFINITY, top = INFINITY;
+        for (size_t k = 0; k < picture->n_shapes; k++)
+            if (picture->shapes[k].kind == ES_SHAPE_DOT)
+                top = fmin(top, picture->shapes[k].y);
+        for (size_t k = 0; k < picture->n_shapes; k++) {
+            const es_picture_shape *s = &picture->shapes[k];
+            if (s->kind != ES_SHAPE_DOT || s->y > top + 0.1)
+                continue;
+            low = fmin(low, s->x);
+            high = fmax(high, s->x);
+        }
+        assert_true(distance_to(picture, "the former", high, top) > 2.8 + 4);
+        assert_true(distance_to(picture, "the latter", low, top) > 2.8 + 4);
+    }
+}
+
 TEST(the_front_is_what_none_beats)
 {
     static const es_point points[] = {
