@@ -10,8 +10,6 @@
 
 #include <math.h>
 
-#define OVERLAP 10.0 /* of the margins of two pages */
-
 /* One figure on the page. */
 typedef struct part {
     es_drawing *drawing;
@@ -82,8 +80,7 @@ static void share_height(part *parts, size_t n, double height)
     for (size_t i = 0; i < n; i++)
         wanted += parts[i].height;
     for (size_t i = 0; i < n; i++)
-        parts[i].style.height =
-            (height + (double)(n - 1) * OVERLAP) * parts[i].height / wanted;
+        parts[i].style.height = height * parts[i].height / wanted;
 }
 
 static es_status stack(es_picture **out, const part *parts, size_t n)
@@ -91,13 +88,13 @@ static es_status stack(es_picture **out, const part *parts, size_t n)
     es_figure_style style = parts[0].style;
     double height = 0, y = 0;
     for (size_t i = 0; i < n; i++)
-        height += parts[i].height - (i ? OVERLAP : 0);
+        height += parts[i].height;
     es_picture *picture = NULL;
     es_status status = es_picture_new(&picture, parts[0].width, height,
                                       es_theme_colors(style.theme)->paper);
     for (size_t i = 0; i < n && status == ES_OK; i++) {
         es_picture_add(picture, parts[i].picture, 0, y);
-        y += parts[i].height - OVERLAP;
+        y += parts[i].height;
     }
     *out = picture;
     return status;
