@@ -125,8 +125,8 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
                    engine.note);
     if (resolved.record > ES_SERIES_CORE && !ops->details)
         es_text_append(&text,
-                       "%s--record: back-end %s has lse and sink_rate"
-                       " beside core, and no more",
+                       "%s--record: back-end %s has lse, sink_rate and whole"
+                       " parameters beside core, and no more",
                        text.length > 0 ? "; " : "", ops->name);
     return ES_OK;
 }

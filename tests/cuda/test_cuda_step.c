@@ -132,6 +132,7 @@ static training open_training(const es_ops *ops, const char *arch, taken way)
         t.ops.replay = NULL;
         t.ops.launch = NULL;
     }
+    t.config.record = ES_SERIES_ALL;
     es_train_config_default(&t.train);
     return t;
 }
@@ -270,6 +271,11 @@ static void compare_measures(training *a, training *b)
                 es_parameter_series_length(&a->config, (es_parameter_series)i) *
                     sizeof(float),
                 a->step);
+    const size_t n_members = es_parameter_n_members(&a->config);
+    if (n_members > 0)
+        expect_same("whole parameters", es_measure_members(a->measure),
+                    es_measure_members(b->measure),
+                    n_members * n_heads * sizeof(float), a->step);
 }
 
 static void take_both(training *a, training *b, one_step how, taken other)
