@@ -57,8 +57,10 @@ static es_status set_real(double *field, const es_option *option,
         return wrong_value(option, value, where);
     if (!is_number)
         return es_fail(ES_EUSAGE, "%s: %s", where, es_message());
-    return es_fail(ES_EUSAGE, "%s: %s is not between %.10g and %.10g", where,
-                   value, option->low, option->high);
+    char low[ES_FLOAT_TEXT_MAX], high[ES_FLOAT_TEXT_MAX];
+    return es_fail(ES_EUSAGE, "%s: %s is not between %s and %s", where, value,
+                   es_number_print(low, option->low, 10),
+                   es_number_print(high, option->high, 10));
 }
 
 static es_status set_copy(char *field, const es_option *option,

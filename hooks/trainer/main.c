@@ -2,6 +2,7 @@
  * exit codes, and the progress of a training on standard error. */
 #include "analyzer/base/colour.h"
 #include "analyzer/base/kernel.h"
+#include "analyzer/base/text.h"
 #include "analyzer/flags/bands.h"
 #include "hooks/trainer/bench.h"
 #include "hooks/trainer/cpu/engine.h"
@@ -218,14 +219,15 @@ static void print_result(const es_settings *settings,
     const char *ended = result->status == ES_RUN_FAILED    ? "failed"
                         : result->status == ES_RUN_STOPPED ? "stopped"
                                                            : "finished";
-    char arch[ES_ARCH_TEXT_MAX];
+    char arch[ES_ARCH_TEXT_MAX], loss[ES_FLOAT_TEXT_MAX],
+        perplexity[ES_FLOAT_TEXT_MAX];
     es_arch_print(arch, sizeof arch, &settings->model.arch);
-    printf("%s %s after %" PRId64 " steps, loss %.9g", arch, ended,
-           result->n_steps, es_unsigned_nan(result->last.loss));
+    printf("%s %s after %" PRId64 " steps, loss %s", arch, ended,
+           result->n_steps, es_number_print(loss, result->last.loss, 9));
     if (settings->eval_every > 0)
-        printf(", held-out %.9g, perplexity %.6g",
-               es_unsigned_nan(result->eval.ce),
-               es_unsigned_nan(exp(result->eval.ce)));
+        printf(", held-out %s, perplexity %s",
+               es_number_print(loss, result->eval.ce, 9),
+               es_number_print(perplexity, exp(result->eval.ce), 6));
     printf(", %.0f tokens/s\n", result->tokens_per_s);
 }
 

@@ -301,8 +301,9 @@ void es_probe_print(FILE *out, const es_probe_result *result)
     fprintf(out, "loss (cross-entropy) %.6f", es_unsigned_nan(result->ce.mean));
     if (!isnan(result->ce.deviation))
         fprintf(out, " +- %.6f", result->ce.deviation);
-    fprintf(out, ", perplexity %.6g\n\n",
-            es_unsigned_nan(exp(result->ce.mean)));
+    char perplexity[ES_FLOAT_TEXT_MAX];
+    fprintf(out, ", perplexity %s\n\n",
+            es_number_print(perplexity, exp(result->ce.mean), 6));
     fprintf(out, "%-6s%9s%9s%9s%9s%11s%8s%11s\n", "layer", "entropy", "+-",
             "lowest", "highest", es_head_statistics[ES_HEAD_MAX_LOGIT].title,
             es_head_statistics[ES_HEAD_SINK].title, "non-finite");

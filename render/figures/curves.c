@@ -6,6 +6,7 @@
 #include "render/figures/curves_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 
 /* What the content wants, in points. */
@@ -201,11 +202,12 @@ static es_status measure_panels(es_curves_sheet *sheet)
         least = fmin(least, sheet->blocks[i].range.low);
         find_equals(sheet, &figure->panels[i]);
     }
+    char number[ES_FLOAT_TEXT_MAX];
     if (figure->logarithmic && least < 0)
         return es_fail(ES_EUSAGE,
-                       "a logarithmic scale has no place for %.4g: leave out "
+                       "a logarithmic scale has no place for %s: leave out "
                        "--log",
-                       least);
+                       es_number_print(number, least, 4));
     if (!figure->own_scales)
         share_range(sheet);
     for (size_t i = 0; i < figure->n_panels; i++)

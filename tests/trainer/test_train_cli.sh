@@ -86,7 +86,7 @@ exits 'a NaN ends as failed, says step and place' 1 \
     'loss is not finite from step [0-9]+ on' nan
 says_nan() {
     nan -o "$dir/again.db" >"$dir/result" 2>/dev/null
-    grep -qE '^SM failed after [0-9]+ steps, loss (nan|inf)' "$dir/result"
+    grep -qE '^SM failed after [0-9]+ steps, loss (NaN|inf)' "$dir/result"
 }
 check 'a NaN is printed without a sign' says_nan
 under_way() { # waits until the trainer that writes "messages" is at work
