@@ -56,6 +56,8 @@ const es_command es_sql_command = {
         "           NULL but in the first\n"
         "views      run_series, run_event, sample_value (as es_values, in\n"
         "           plain SQL), layer_entropy: see --views\n"
+        "blobs      x'0000c07f' in CSV and JSON, in a table their size; what\n"
+        "           sample.value holds is unpacked by es_values\n"
         "\n"
         "  entropy-scan sql a.db b.db \"SELECT run, step, avg(value) AS "
         "entropy\n"

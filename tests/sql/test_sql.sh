@@ -255,6 +255,22 @@ check 'a query without end ends with Ctrl-C' interrupt "$scan" sql a.db "$endles
 check 'it goes on no longer than its reader' timeout 20 sh -c \
     '"$1" sql a.db "$2 i FROM x" --csv | head -n 3 >/dev/null' sh "$scan" "$endless"
 
+# --- blobs: NaN, missing and infinite with their bits, an empty one, NULL
+blobs="SELECT step, value AS bytes, x'' AS none, NULL AS absent FROM sample
+    WHERE series_id = 1 AND step < 30 ORDER BY step"
+ten=000000000000c07fa207c07f0000807f000080ff01000000
+twenty=ffff7f7f00008000cdccccbd000018400000804b05000080
+same_text 'a blob is hexadecimal in CSV' "step,bytes,none,absent
+10,x'$ten',x'',
+20,x'$twenty',x''," "$("$scan" sql a.db "$blobs" --csv)"
+same_text 'and in JSON' "[
+{\"step\":10,\"bytes\":\"x'$ten'\",\"none\":\"x''\",\"absent\":null},
+{\"step\":20,\"bytes\":\"x'$twenty'\",\"none\":\"x''\",\"absent\":null}
+]" "$("$scan" sql a.db "$blobs" --json)"
+same_text 'in a table it is its size' 'step  bytes       none       absent
+  10  (24 bytes)  (0 bytes)       -
+  20  (24 bytes)  (0 bytes)       -' "$("$scan" sql a.db "$blobs")"
+
 output 'a table is aligned' '^a         20$' "$scan" sql a.db \
     "SELECT run AS name, step AS a_step FROM es_values('loss') WHERE step = 20"
 same_text 'without rows it has its titles' 'run  step' \
