@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -84,6 +85,7 @@ def _kinds(model: nn.Module) -> list[tuple[str, nn.Module, str]]:
 
 
 _n_open = 0
+_lock = threading.RLock()  # of what watches in several threads share
 _WATCHED_AGAIN = (
     "a later watch of the same model has its attention from here on: close this one "
     "before"
@@ -94,39 +96,44 @@ class Hook:
     """Hooks a model until close(). names: the modules by place."""
 
     def __init__(self, model: nn.Module, tap: Tap) -> None:
-        global _n_open
         self._tap = tap
         self._patches = _wrappers.Patches()
         self._slots: list[int] = []
+        self._is_open = False
         self.names: list[str] = []
+        with _lock:
+            try:
+                self._open(model)
+            except BaseException:
+                self.close()
+                raise
+
+    def _open(self, model: nn.Module) -> None:
+        global _n_open
         kinds = _kinds(model)
         order = {name: i for i, (name, _) in enumerate(model.named_modules())}
         kinds.sort(key=lambda one: order[one[0]])
         for other in _operators.taps_of(model):
             other.on_error(RuntimeError(_WATCHED_AGAIN))
-        try:
-            _n_open += 1
-            self._is_open = True
-            _wrappers.wrap_hugging_face()
-            _wrappers.wrap_eager(model)
-            # What returns weights may call a function by somebody's helper.
-            has_calls = any(kind in ("calls", "weights") for _, _, kind in kinds)
-            if has_calls:
-                _functions.allow_checkpoints()
-                _functions.wrap_sdpa(model)
-                _functions.wrap_flash()
-                self._hook(model.register_forward_pre_hook(_functions.start))
-            for name, module, kind in kinds:
-                self._add(name, module, kind, has_calls)
-            if "" not in [name for name, _, _ in kinds]:
-                self._slots.append(_operators.add_slot(tap, -1, model))  # has a hook
-            if has_calls or any(kind == "multihead" for _, _, kind in kinds):
-                # Graphs compiled before do not look for hooks again.
-                if "torch._dynamo" in sys.modules:
-                    torch._dynamo.reset()
-        except BaseException:
-            self.close()
-            raise
+        _n_open += 1
+        self._is_open = True
+        _wrappers.wrap_hugging_face()
+        _wrappers.wrap_eager(model)
+        # What returns weights may call a function by somebody's helper.
+        has_calls = any(kind in ("calls", "weights") for _, _, kind in kinds)
+        if has_calls:
+            _functions.allow_checkpoints()
+            _functions.wrap_sdpa(model)
+            _functions.wrap_flash()
+            self._hook(model.register_forward_pre_hook(_functions.start))
+        for name, module, kind in kinds:
+            self._add(name, module, kind, has_calls)
+        if "" not in self.names:
+            self._slots.append(_operators.add_slot(self._tap, -1, model))  # has a hook
+        if has_calls or any(kind == "multihead" for _, _, kind in kinds):
+            # Graphs compiled before do not look for hooks again.
+            if "torch._dynamo" in sys.modules:
+                torch._dynamo.reset()
 
     def _hook(self, handle: Any) -> None:
         self._patches.call(handle.remove)
@@ -150,13 +157,14 @@ class Hook:
         """Undoes all of it. More than once is fine."""
         global _n_open
         self._tap.is_open = False
-        self._patches.undo()
-        for number in self._slots:
-            _operators.remove_slot(number)
-        self._slots = []
-        if getattr(self, "_is_open", False):
-            self._is_open = False
-            _n_open -= 1
-            if _n_open == 0:
-                _wrappers.shared.undo()
+        with _lock:
+            self._patches.undo()
+            for number in self._slots:
+                _operators.remove_slot(number)
+            self._slots = []
+            if self._is_open:
+                self._is_open = False
+                _n_open -= 1
+                if _n_open == 0:
+                    _wrappers.shared.undo()
         _operators.enable(self._tap, False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import threading
 import types
 from collections.abc import Callable
 from typing import Any, Optional
@@ -30,27 +31,49 @@ FLASH = (
 )
 NAMES = frozenset((SDPA, *FLASH))
 
-# Of the modules that run, the innermost last; None for one that is not watched.
-_running: list[tuple[Optional[Tensor], Optional[nn.Module]]] = []
+
+class _Running(threading.local):
+    """The watched model's modules that this thread runs, the innermost last; their
+    numbers, None of one that is not watched. A graph reads the attribute of
+    whoever calls it, so that threads share graphs."""
+
+    def __init__(self) -> None:
+        self.stack: list[tuple[Optional[Tensor], nn.Module]] = []
+
+
+_running = _Running()
 
 
 def enter(module: nn.Module, args: Any) -> None:
-    _running.append((slot_of(module), module))
+    _enter(slot_of(module), module)
 
 
 def enter_outside(module: nn.Module, args: Any) -> None:
-    _running.append((None, None))
+    _enter(None, module)
+
+
+def _enter(slot: Optional[Tensor], module: nn.Module) -> None:
+    stack = _running.stack
+    if not torch.compiler.is_compiling():
+        # Left behind in a thread of autograd, where a checkpoint ends a forward
+        # pass early by raising.
+        for i, (_, other) in enumerate(stack):
+            if other is module:
+                del stack[i:]
+                break
+    stack.append((slot, module))
 
 
 def leave(module: nn.Module, args: Any, output: Any) -> None:
-    if _running:
-        _running.pop()
+    stack = _running.stack
+    if stack:
+        stack.pop()
 
 
 def start(module: nn.Module, args: Any) -> None:
     """A forward pass that raised has left its modules behind."""
     if not torch.compiler.is_compiling():
-        _running.clear()
+        _running.stack.clear()
 
 
 def allow_checkpoints() -> None:
@@ -65,11 +88,13 @@ def allow_checkpoints() -> None:
 
 
 def _innermost() -> Tensor | None:
-    return _running[-1][0] if _running else None
+    stack = _running.stack
+    return stack[-1][0] if stack else None
 
 
 def _module() -> nn.Module | None:
-    return _running[-1][1] if _running else None
+    stack = _running.stack
+    return stack[-1][1] if stack else None
 
 
 # --- torch ---------------------------------------------------------------------
@@ -89,7 +114,7 @@ def _observed_sdpa(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
     ) -> Tensor:
         if torch.compiler.is_compiling():
             _of_sdpa(query, key, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-        elif enabled[0] or not torch.is_grad_enabled():
+        elif enabled or not torch.is_grad_enabled():
             given = (query, key, attn_mask, dropout_p, is_causal, scale, enable_gqa)
             safely(_innermost(), _of_sdpa, *given)
         return original(
@@ -209,7 +234,7 @@ def _observed_flash(original: Callable[..., Any]) -> Callable[..., Any]:
     def attend(*args: Any, **options: Any) -> Any:
         if torch.compiler.is_compiling():
             _of_flash(names, args, options)
-        elif enabled[0] or not torch.is_grad_enabled():
+        elif enabled or not torch.is_grad_enabled():
             safely(_innermost(), _of_flash, names, args, options)
         return original(*args, **options)
 

@@ -51,7 +51,6 @@ class Tap:
         self.ceiling = float("nan")  # nats, the layers' largest; of `shape`'s step
         self.has_sinks = False
         self.on_error = on_error
-        self.stack: list[Tensor | None] = []
 
     def clear(self, phase: str) -> None:
         self.results[phase] = {}
@@ -66,16 +65,15 @@ class Slot:
 
 _slots: dict[int, Slot] = {}
 _next_slot = 0
-enabled: list[bool] = [False]  # of any tap: read on the fast path
+enabled: set[Tap] = set()  # whether there are any is read on the fast path
 
 
-def _update_enabled() -> None:
-    enabled[0] = any(slot.tap.enabled for slot in _slots.values())
-
-
-def enable(tap: Tap, enabled: bool) -> None:
-    tap.enabled = enabled
-    _update_enabled()
+def enable(tap: Tap, is_recorded: bool) -> None:
+    tap.enabled = is_recorded
+    if is_recorded:
+        enabled.add(tap)
+    else:
+        enabled.discard(tap)
 
 
 def add_slot(tap: Tap, place: int, module: nn.Module) -> int:
@@ -183,7 +181,8 @@ def _keep(
     if heads.device.type == "cuda":
         pinned = torch.empty(heads.shape, dtype=heads.dtype, pin_memory=True)
         heads = pinned.copy_(heads, non_blocking=True)
-    tap.results["train" if training else "eval"][slot.place] = heads
+    # Of threads that are here at once, the first.
+    tap.results["train" if training else "eval"].setdefault(slot.place, heads)
     if tap.shape is None:
         tap.shape = (query.shape[0], query.shape[2])
         if what.query_starts is not None:
@@ -449,7 +448,8 @@ def observe_weights(slot: Tensor, weights: Tensor, training: bool) -> None:
     try:
         heads = measure_weights(weights)
         if heads is not None:
-            found.tap.results["train" if training else "eval"][found.place] = heads
+            results = found.tap.results["train" if training else "eval"]
+            results.setdefault(found.place, heads)
             if found.tap.shape is None:
                 found.tap.shape = (weights.shape[0], weights.shape[2])
     except Exception as error:

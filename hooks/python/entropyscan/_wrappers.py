@@ -181,7 +181,7 @@ def _observed(original: Callable[..., Any], kind: str) -> Callable[..., Any]:
     ) -> Any:
         if torch.compiler.is_compiling():
             _of_hugging_face(module, query, key, attention_mask, kind, options)
-        elif enabled[0] or not torch.is_grad_enabled():
+        elif enabled or not torch.is_grad_enabled():
             given = (module, query, key, attention_mask, kind, options)
             safely(slot_of(module), _of_hugging_face, *given)
         return original(module, query, key, value, attention_mask, *args, **options)
@@ -235,7 +235,7 @@ def before_multihead(
 ) -> None:
     if torch.compiler.is_compiling():
         _of_multihead(module, args, options)
-    elif enabled[0] or not torch.is_grad_enabled():
+    elif enabled or not torch.is_grad_enabled():
         safely(slot_of(module), _of_multihead, module, args, options)
 
 
@@ -299,7 +299,7 @@ def _of_multihead(
 def after_weights(module: nn.Module, args: Any, output: Any) -> None:
     if torch.compiler.is_compiling():
         _of_weights(module, output)
-    elif enabled[0] or not torch.is_grad_enabled():
+    elif enabled or not torch.is_grad_enabled():
         safely(slot_of(module), _of_weights, module, output)
 
 
