@@ -177,6 +177,28 @@ def test_gradients_of_single_samples_are_one_warning_and_counted(layer, run_file
     assert rec.lost == 2 * L
 
 
+@pytest.mark.parametrize("layer", [Attention, Multihead])
+def test_a_graph_with_vmap_is_one_warning_and_counted(layer, run_file):
+    def act(model, x, rec=None):
+        torch._dynamo.reset()
+        alone = torch.vmap(lambda one: model(one[None])[0])
+        call = torch.compile(alone, fullgraph=True, backend="aot_eager")
+        out = []
+        for _ in range(2):
+            out.append(call(x))
+            out[-1].pow(2).sum().backward()
+            if rec is not None:
+                rec.step(loss=1.0)
+        return out + [p.grad for p in model.parameters()]
+
+    x = torch.randn(3, 7, E)
+    plain = act(stack(layer), x)
+    numbers, rec, said = watched(stack(layer), x, run_file, act)
+    assert same(plain, numbers)
+    assert len(said) == 1 and "torch.func.vmap" in said[0] and "not measured" in said[0]
+    assert rec.lost == 2 * L
+
+
 def test_a_gradient_without_vmap_is_measured(run_file):
     def act(model, x, rec=None):
         parameters = dict(model.named_parameters())

@@ -261,24 +261,10 @@ def _in_a_row(x: Tensor) -> Tensor:
     return x if x.shape[0] == 1 else x.transpose(0, 1).flatten(1, 2)[None]
 
 
-def _is_batched(tensor: Tensor) -> bool:
-    """Whether vmap holds it, below what torch.func.grad puts around it."""
-    functorch = torch._C._functorch
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        if functorch.is_batchedtensor(tensor):
-            return True
-        tensor = functorch.get_unwrapped(tensor)
-    return False
-
-
 def unmeasurable(*tensors: Tensor) -> str | None:
     """Why tensors have no numbers that an operator could read, None if they do."""
     if any(tensor.is_nested for tensor in tensors):
         return "attention of nested tensors (torch.nested): it is not measured"
-    if torch.compiler.is_compiling():
-        return None
-    if any(_is_batched(tensor) for tensor in tensors):
-        return "attention under torch.func.vmap: this attention is not measured"
     return None
 
 
@@ -460,12 +446,22 @@ def _nothing(*_: Any) -> None:
     return None
 
 
+def _under_vmap(info: Any, dims: Any, slot: Tensor, *others: Any) -> tuple[None, None]:
+    """In graphs, too, where an operator without a rule would raise."""
+    reason = "attention under torch.func.vmap: this attention is not measured"
+    refuse(slot, reason, others[-1])  # training is the last of each operator
+    return None, None
+
+
 def _register() -> None:
     from torch._library.effects import EffectType
 
-    for operator in (_observe, observe_projected, observe_weights, refuse):
+    measuring = (_observe, observe_projected, observe_weights)
+    for operator in (*measuring, refuse):
         operator.register_fake(_nothing)
         operator.register_effect(EffectType.ORDERED)
+    for operator in measuring:
+        operator.register_vmap(_under_vmap)
 
 
 _register()
