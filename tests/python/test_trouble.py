@@ -11,6 +11,7 @@ import warnings
 import models
 import numpy as np
 import pytest
+import ranks
 import torch
 
 import entropyscan as es
@@ -227,6 +228,43 @@ def test_a_model_without_attention_is_one_warning(run_file):
     assert len(seen) == 1 and "attention" in str(seen[0].message)
 
 
+class Layers(torch.nn.Module):
+    """Two of attention, of which a pass calls the first `n`."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(ranks.layers()[:2])
+
+    def forward(self, x, n):
+        for layer in self.layers[:n]:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    "calls, steps, said",
+    [
+        ([2, 0, 2, 0], [0, 2], "no attention was seen"),
+        ([1, 2, 1, 2], [0, 1, 2, 3], "attention that the first step had not"),
+    ],
+)
+def test_what_is_not_in_the_file_is_said_once_and_counted(calls, steps, said, run_file):
+    model = Layers()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with es.watch(model, run_file) as rec:
+            for n in calls:
+                model(ranks.activations(0), n)
+                rec.step(loss=1.0)
+    assert len(seen) == 1 and said in str(seen[0].message)
+    assert rec.lost == 2 and f"step 1: {said}" in rec.trouble
+    run = es.open(run_file)
+    assert list(run.steps()) == steps and len(run.steps("loss")) == 4
+    gaps = [event for event in run.events if event["kind"] == "gap"]
+    assert [event["step"] for event in gaps] == [None, 1]
+    assert "2 samples" in gaps[0]["message"] and said in gaps[1]["message"]
+
+
 def train_with_workers(rec, model):
     """Losses and gradients, of data that forked processes load."""
     data = torch.arange(12 * 24).view(12, 24) * 7919 % (models.VOCAB - 3) + 3
@@ -380,7 +418,7 @@ def test_the_later_of_two_watches_has_the_model(run_file):
         second.step()
         second.close()
     assert len(seen) == 1 and "a later watch of the same model" in str(seen[0].message)
-    assert first.lost == 1 and second.trouble is None
+    assert first.lost == 3 and second.trouble is None
     assert list(es.open(run_file).steps()) == [0]
     assert list(es.open(other).steps()) == [0, 1, 2]
     assert es.open(other).entropy().shape == (3, 3, 4)

@@ -44,7 +44,8 @@ class Tap:
         self.enabled = False
         self.is_open = True  # evaluations are wanted at every step
         self.results: dict[str, dict[int, Tensor]] = {"train": {}, "eval": {}}
-        self.refused: dict[str, set[int]] = {"train": set(), "eval": set()}
+        # Places of those that are not measured, which was said and counted.
+        self.failed: dict[str, set[int]] = {"train": set(), "eval": set()}
         self.is_empty = {"train": False, "eval": False}  # no rows were seen
         self.shape: tuple[int, int] | None = None  # batch, context
         self.is_described = False  # the file has these
@@ -54,7 +55,7 @@ class Tap:
 
     def clear(self, phase: str) -> None:
         self.results[phase] = {}
-        self.refused[phase] = set()
+        self.failed[phase] = set()
         self.is_empty[phase] = False
 
 
@@ -160,7 +161,13 @@ def _is_wanted(slot: Tensor, training: bool) -> Slot | None:
     if not (tap.enabled if training else tap.is_open):
         return None
     phase = "train" if training else "eval"
-    return None if found.place in tap.results[phase] else found
+    is_done = found.place in tap.results[phase] or found.place in tap.failed[phase]
+    return None if is_done else found
+
+
+def _fail(slot: Slot, training: bool, error: Exception) -> None:
+    slot.tap.failed["train" if training else "eval"].add(slot.place)
+    slot.tap.on_error(error)
 
 
 def _is_empty(slot: Slot, training: bool, *tensors: Tensor) -> bool:
@@ -240,7 +247,7 @@ def _observe(
         )
         _keep(found, training, query, key, what)
     except Exception as error:
-        found.tap.on_error(error)
+        _fail(found, training, error)
 
 
 def _starts(positions: Tensor) -> Tensor | None:
@@ -384,7 +391,7 @@ def observe_projected(
             what = Attention(causal=causal, mask=mask, is_self=is_self)
             _keep(found, training, q, k, what)
     except Exception as error:
-        found.tap.on_error(error)
+        _fail(found, training, error)
 
 
 def _heads(x: Tensor, n_heads: int) -> Tensor:
@@ -417,12 +424,8 @@ def refuse(slot: Tensor, reason: str, training: bool) -> None:
     """An attention that is not measured: as an error at recorded steps, also of a
     graph, which would raise in the training."""
     found = _is_wanted(slot, training)
-    if found is None:
-        return
-    refused = found.tap.refused["train" if training else "eval"]
-    if found.place not in refused:
-        refused.add(found.place)
-        found.tap.on_error(ValueError(reason))
+    if found is not None:
+        _fail(found, training, ValueError(reason))
 
 
 @torch.library.custom_op("entropyscan::observe_weights", mutates_args=())
@@ -439,7 +442,7 @@ def observe_weights(slot: Tensor, weights: Tensor, training: bool) -> None:
             if found.tap.shape is None:
                 found.tap.shape = (weights.shape[0], weights.shape[2])
     except Exception as error:
-        found.tap.on_error(error)
+        _fail(found, training, error)
 
 
 def _nothing(*_: Any) -> None:

@@ -24,6 +24,9 @@ from ._version import __version__
 # Numbers that are kept until the first step with attention is recorded.
 MOST_WAITING = 1000
 
+_NOT_SEEN = "no attention was seen: is it the model that is trained?"
+_NOT_EXPECTED = "attention that the first step had not: it is not recorded"
+
 _MISSING = np.array([0x7FC007A2], np.uint32).view(np.float32)[0]
 
 
@@ -101,7 +104,8 @@ class Watch:
         self._waiting: list[tuple[str, int, str, Any]] = []
         self._ready: torch.cuda.Event | None = None
         self._hook: Hook | None = None
-        self._empty: set[tuple[str, int]] = set()  # steps without rows
+        # Steps without rows, or whose attention was said not to be measured.
+        self._explained: set[tuple[str, int]] = set()
         self._is_closed = False
         try:
             run = _describe(model, name, path, config, steps)
@@ -154,13 +158,14 @@ class Watch:
         self._has_looked = True
         return self._ranks.stop.is_agreed
 
-    def _on_error(self, error: BaseException) -> None:
+    def _on_error(self, error: BaseException, step: int | None = None) -> None:
+        step = self._step if step is None else step
         what = " ".join(str(error).split())[:1000] or type(error).__name__
         is_first = self._recording.trouble is None
-        self._recording.fail(f"{self.path}: step {self._step}: {what}")
+        self._recording.fail(f"{self.path}: step {step}: {what}")
         self._recording.lost += 1
         if is_first:
-            self._recording.event(self._step, "gap", what, "warning")
+            self._recording.event(step, "gap", what, "warning")
 
     def _is_recorded(self) -> bool:
         return self._step % self._every == 0
@@ -243,8 +248,8 @@ class Watch:
 
     def _take(self, phase: str, step: int, values: dict[str, Any]) -> None:
         heads = self._tap.results[phase]
-        if self._tap.is_empty[phase]:
-            self._empty.add((phase, step))
+        if self._tap.is_empty[phase] or self._tap.failed[phase]:
+            self._explained.add((phase, step))
         self._tap.clear(phase)
         self._waiting.append((phase, step, "heads", heads))
         for name, value in values.items():
@@ -286,8 +291,8 @@ class Watch:
         self._recording.push(name, step, number, "run", phase, _unit(name))
 
     def _push_heads(self, phase: str, step: int, own: dict[int, Tensor]) -> None:
-        is_empty = (phase, step) in self._empty
-        self._empty.discard((phase, step))
+        is_explained = (phase, step) in self._explained
+        self._explained.discard((phase, step))
         if own:
             self._tap.is_described = True
         heads = self._ranks.gathered(
@@ -297,20 +302,14 @@ class Watch:
             return
         if not heads:
             is_wanted = phase == "train" and self._recording.is_recording
-            if is_wanted and not is_empty:
-                self._recording.fail(
-                    f"{self.path}: step {step}: no attention was seen: is it the "
-                    "model that is trained?"
-                )
+            if is_wanted and not is_explained:
+                self._on_error(RuntimeError(_NOT_SEEN), step)
             return
         if self._layers is None:
             self._begin(heads)
         assert self._layers is not None
         if not heads.keys() <= set(self._layers):
-            self._recording.fail(
-                f"{self.path}: step {step}: attention that the first step had not: "
-                "it is not recorded"
-            )
+            self._on_error(RuntimeError(_NOT_EXPECTED), step)
         shape = (len(NAMES), len(self._layers), self._n_heads)
         out = np.full(shape, _MISSING, np.float32)
         for layer, place in enumerate(self._layers):
