@@ -264,10 +264,14 @@ def dtensors(rank, folder, dimension, of_keys, compiled):
         for one in (dimension, of_keys)
     ]
     model = sharded_model(mesh, divided)
+    return beside_plain(model, f"{folder}/run.db", mesh, compiled)
+
+
+def beside_plain(model, path, mesh, compiled):
+    """A step of a model whose output has to be what it is without us."""
     plain = model(activations(0)).detach()
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        path = f"{folder}/run.db"
         with es.watch(model, path, tensor_parallel=mesh) as rec:
             call = torch.compile(model, backend="aot_eager") if compiled else model
             out = call(activations(0))
@@ -275,6 +279,30 @@ def dtensors(rank, folder, dimension, of_keys, compiled):
             rec.step()
     said = [str(w.message) for w in seen if "entropyscan" in str(w.message)]
     return dict(said=said, same=torch.equal(plain, out), lost=rec.lost)
+
+
+class ShardedMultihead(nn.Module):
+    """torch.nn.MultiheadAttention of DTensors, whole on every rank or divided by
+    samples; torch divides no products of SDPA, which need_weights=False takes."""
+
+    def __init__(self, mesh, divided):
+        super().__init__()
+        self.mesh, self.divided = mesh, divided
+        inner = nn.MultiheadAttention(24, 4, batch_first=True)
+        self.inner = tensor.distribute_module(inner, mesh)
+
+    def forward(self, x):
+        x = tensor.DTensor.from_local(x, self.mesh, [tensor.Replicate()])
+        x = x.redistribute(placements=[self.divided])
+        return self.inner(x, x, x)[0].full_tensor()
+
+
+def multihead(rank, folder, divided, compiled):
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+    divided = tensor.Shard(0) if divided else tensor.Replicate()
+    torch.manual_seed(9)
+    model = nn.Sequential(*[ShardedMultihead(mesh, divided) for _ in range(3)])
+    return beside_plain(model, f"{folder}/run.db", mesh, compiled)
 
 
 class Layer(nn.Module):

@@ -145,6 +145,15 @@ def test_dtensors_that_are_divided_otherwise_are_one_warning(compiled, tmp_path)
             assert one == dict(same=True, lost=3)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("divided", [False, True])
+def test_multihead_attention_of_dtensors_is_one_warning(divided, compiled, tmp_path):
+    for one in ranks.run("multihead", tmp_path, divided, compiled):
+        (said,) = one.pop("said")
+        assert "MultiheadAttention of DTensors" in said and "not measured" in said
+        assert one == dict(same=True, lost=3)
+
+
 def test_stages_of_a_pipeline_are_joined_to_one_run(tmp_path):
     one = str(tmp_path / "one.db")
     ranks.stages_alone(one)
