@@ -70,7 +70,7 @@ extern const es_command es_cost_command;
  * The models of the inputs, in their order; of a file all its runs.
  *
  *   out       (*n) es_cost_entries_free, also on failure
- *   n_failed  inputs that were reported and left out
+ *   n_failed  added to: inputs that were reported and left out
  *
  * Sizes that the command line gives are an architecture's and replace a run's.
  * ES_OK; ES_EUSAGE: an input is neither, or sizes and architecture contradict

@@ -6,6 +6,7 @@
 #include "cli/output/print.h"
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
+#include "cli/runs/tree.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -132,8 +133,9 @@ static bool has(const es_cost_options *given, const char *name)
 
 static es_status check(es_cost_options *given)
 {
-    static const char *const of_figure[] = {"over", "shares", "format", "size",
-                                            "for",  "title",  "theme"};
+    static const char *const of_figure[] = {"over",  "shares", "format",
+                                            "size",  "for",    "font-size",
+                                            "title", "theme"};
     if (given->polynomial &&
         (given->n_inputs || given->draws || given->json || given->inventory))
         return es_fail(ES_EUSAGE, "--polynomial: takes no model and no other "
@@ -201,12 +203,16 @@ static int cost_main(int argc, char **argv)
 {
     es_cost_options given = {.output = NULL};
     es_cost_entry *entries = NULL;
+    es_paths found = {.n = 0};
     size_t n = 0, n_failed = 0;
     int code;
     es_status status =
         es_command_parse(&given, given.given, &es_cost_command, argc, argv);
     if (status == ES_OK)
         status = check(&given);
+    if (status == ES_OK)
+        status =
+            es_inputs_expand(&given.inputs, &given.n_inputs, &found, &n_failed);
     if (status == ES_OK)
         status = es_cost_entries_read(&entries, &n, &n_failed, &given);
     if (status == ES_OK && (n > 0 || given.polynomial))
@@ -216,6 +222,6 @@ static int cost_main(int argc, char **argv)
         code = n ? 4 : es_exit_code(ES_EIO);
     code = es_damage_exit(code, given.n_inputs);
     es_cost_entries_free(entries, n);
-    free(given.inputs);
+    es_inputs_free(given.inputs, &found);
     return code;
 }

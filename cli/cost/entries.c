@@ -141,7 +141,6 @@ es_status es_cost_entries_read(es_cost_entry **out, size_t *n, size_t *n_failed,
 {
     listing to = {.options = options};
     es_status status = ES_OK;
-    *n_failed = 0;
     for (size_t i = 0; i < options->n_inputs && status == ES_OK; i++) {
         const char *input = options->inputs[i];
         status = access(input, F_OK) == 0 ? add_file(&to, n_failed, input)

@@ -16,6 +16,7 @@
 
 #include "analyzer/base/json_write.h"
 #include "cli/runs/summary.h"
+#include "cli/runs/tree.h"
 #include <stdio.h>
 
 #define ES_REPORT_NAMES 64
@@ -24,8 +25,11 @@
 #define ES_REPORT_BYTES 2000000
 
 typedef struct es_report_options {
-    char **inputs; /* (n_inputs) */
+    char **inputs; /* (n_inputs); of folders the run files below them */
     size_t n_inputs;
+    es_paths found;      /* es_inputs_free */
+    size_t n_unreadable; /* folders: each was reported */
+    bool recursive;
     char *names[ES_REPORT_NAMES]; /* (n_names) series, the summary's first */
     size_t n_names;
     bool named; /* by --series: a run has to have them */

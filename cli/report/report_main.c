@@ -36,6 +36,9 @@ static const es_option options[] = {
     {.name = NULL, ES_OPT_LIST(es_report_options, inputs, n_inputs)},
     {"output", 'o', "FILE", "write the page to FILE (-: standard output)",
      ES_OPT_TEXT(es_report_options, output)},
+    {"recursive", 'r', NULL,
+     "show the run files (*.db) below the folders given, as without it",
+     ES_OPT_FLAG(es_report_options, recursive)},
     {"series", 0, "NAME",
      "show these series, the table's first; a list with commas, or given "
      "several times (entropy, and max_logit and loss where they are)",
@@ -91,6 +94,10 @@ static es_status parse(es_report_options *given, int argc, char **argv)
     if (!given->n_inputs)
         return es_fail(ES_EUSAGE, "no run file to report: see entropy-scan "
                                   "report --help");
+    if ((status = es_inputs_expand(&given->inputs, &given->n_inputs,
+                                   &given->found, &given->n_unreadable)) !=
+        ES_OK)
+        return status;
     if (es_options_has(&es_report_command, is_given, "rules"))
         given->summary.rules = &given->rules;
     if (!given->output)
@@ -256,7 +263,7 @@ static es_status write_page(es_report_data *report,
 static int make_report(const es_report_options *given)
 {
     es_report_data report = {.observed = NAN};
-    size_t n_failed = 0;
+    size_t n_failed = given->n_unreadable;
     int code;
     for (size_t i = 0; i < given->n_inputs; i++)
         add_file(&report, &n_failed, given, given->inputs[i]);
@@ -280,7 +287,7 @@ static int report_main(int argc, char **argv)
     int code = status == ES_OK ? make_report(&given) : es_command_exit(status);
     for (size_t i = 0; i < given.n_names; i++)
         free(given.names[i]);
-    free(given.inputs);
+    es_inputs_free(given.inputs, &given.found);
     es_rules_file_free(&given.rules);
     return code;
 }

@@ -143,6 +143,30 @@ es_status es_paths_expand(es_paths *out, size_t *n_failed, char *const *inputs,
     return ES_OK;
 }
 
+es_status es_inputs_expand(char ***inputs, size_t *n, es_paths *found,
+                           size_t *n_failed)
+{
+    size_t i = 0;
+    while (i < *n && !es_path_is_folder((*inputs)[i]))
+        i++;
+    if (i == *n)
+        return ES_OK;
+    es_status status = es_paths_expand(found, n_failed, *inputs, *n);
+    if (status != ES_OK)
+        return status;
+    free(*inputs);
+    *inputs = found->paths;
+    *n = found->n;
+    return ES_OK;
+}
+
+void es_inputs_free(char **inputs, es_paths *found)
+{
+    if (inputs != found->paths)
+        free(inputs);
+    es_paths_free(found);
+}
+
 /* --- stamps ---------------------------------------------------------------*/
 
 es_stamp es_stamp_of(const char *path)

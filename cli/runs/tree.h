@@ -42,6 +42,15 @@ es_status es_paths_walk_all(es_paths *out, es_paths *folders, size_t *n_failed,
 es_status es_paths_expand(es_paths *out, size_t *n_failed, char *const *inputs,
                           size_t n) ES_MUST_USE;
 
+/**
+ * The same of a command line's inputs (*n), an array from malloc, if one of
+ * them is a folder: it is freed, and they are those of `found`, to be freed
+ * with it. es_inputs_free in every case.
+ */
+es_status es_inputs_expand(char ***inputs, size_t *n, es_paths *found,
+                           size_t *n_failed) ES_MUST_USE;
+void es_inputs_free(char **inputs, es_paths *found);
+
 /** A folder, or a link to one. */
 bool es_path_is_folder(const char *path);
 

@@ -413,13 +413,10 @@ static es_status check_users(const es_scan_options *to)
 static es_status find_inputs(es_scan_options *to)
 {
     size_t i = 0;
-    es_status status = es_paths_expand(&to->found, &to->n_unreadable,
-                                       to->inputs, to->n_inputs);
-    if (status != ES_OK)
+    es_status status = es_inputs_expand(&to->inputs, &to->n_inputs, &to->found,
+                                        &to->n_unreadable);
+    if (status != ES_OK || !to->found.n)
         return status;
-    free(to->inputs);
-    to->inputs = to->found.paths;
-    to->n_inputs = to->found.n;
     if (!to->baseline)
         return ES_OK;
     while (i + 1 < to->n_inputs &&
@@ -501,14 +498,6 @@ static es_status check_picture_names(const es_scan_options *to)
     return ES_OK;
 }
 
-static bool has_folder(const es_scan_options *options)
-{
-    for (size_t i = 0; i < options->n_inputs; i++)
-        if (es_path_is_folder(options->inputs[i]))
-            return true;
-    return false;
-}
-
 es_status es_scan_judge(es_scan_options *to)
 {
     es_status status;
@@ -546,7 +535,7 @@ es_status es_scan_judge(es_scan_options *to)
         (status = check_places(to)) != ES_OK ||
         (status = es_summary_options_check(&to->summary)) != ES_OK)
         return status;
-    return to->recursive || has_folder(to) ? find_inputs(to) : ES_OK;
+    return find_inputs(to);
 }
 
 es_status es_scan_options_parse(es_scan_options *out, int argc, char **argv)
@@ -565,8 +554,6 @@ es_status es_scan_options_parse(es_scan_options *out, int argc, char **argv)
 
 void es_scan_options_free(es_scan_options *options)
 {
-    if (options->inputs != options->found.paths)
-        free(options->inputs);
+    es_inputs_free(options->inputs, &options->found);
     es_rules_file_free(&options->rules);
-    es_paths_free(&options->found);
 }

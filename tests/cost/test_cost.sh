@@ -62,6 +62,9 @@ exits 'heads that do not share the width are refused' 2 'd_model 100 is no multi
     "$scan" cost SM --d-model 100
 exits 'layers beyond the model are refused' 2 'names layers beyond its 3' "$scan" cost SM+ScFuFFNi4 --n-layer 3
 exits 'spans beyond the model are refused' 2 'names layers beyond its 12' "$scan" cost 'SM+G[0-12]'
+mkdir -p tree/below && cp sm.db tree/below/
+output 'a folder is the run files below it, beside architectures' '^(.*/)?sm(\.db)? +SM +12 +48 ' "$scan" cost tree SM+R
+exits 'letters of figures need one, too' 2 '--font-size is for a --figure' "$scan" cost SM --font-size 7
 exits 'an option of figures needs one' 2 '--shares is for a --figure' "$scan" cost SM --shares
 exits 'an unknown figure is refused' 2 'flops, communication or latency' "$scan" cost SM --figure pie -o a.png
 exits 'a figure needs a format' 2 'end the name in \.png, \.svg or \.pdf' "$scan" cost SM --figure flops -o a

@@ -9,7 +9,7 @@ _entropy_scan()
     export) words="--output= --format= --run= --series= --phase= --salvage --help" ;;
     merge) words="--output= --recursive --quiet --salvage --help" ;;
     sql) words="--csv --json --output= --views --help" ;;
-    report) words="--output= --series= --phase= --max= --rules= --title= --quiet --salvage --help" ;;
+    report) words="--output= --recursive --series= --phase= --max= --rules= --title= --quiet --salvage --help" ;;
     cost) words="--n-layer= --n-head= --d-model= --ctx= --vocab= --mlp-mult= --final-norm= --simplified --inventory --polynomial --json --figure= --over= --shares --output= --format= --size= --for= --font-size= --title= --theme= --salvage --help" ;;
     rules) words="--help" ;;
     watch) words="--once --check --rules= --state= --severity= --exec= --exec-timeout= --webhook-env= --webhook-file= --webhook-format= --webhook-timeout= --stop --stop-at= --textfile= --poll= --json --help" ;;

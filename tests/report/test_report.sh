@@ -53,6 +53,9 @@ output '--title is escaped' '<title>A &lt;b&gt; &amp; c</title>' "$scan" report 
 sqlite3 other.db '.clone bad.db' >/dev/null 2>&1
 sqlite3 bad.db "update sample set value = x'00' where step = 20" 2>/dev/null
 exits 'a damaged run costs itself alone' 4 'bad.db' "$scan" report bad.db evil.db -o z.html
+mkdir -p tree/below && cp evil.db tree/below/
+check 'a folder is the run files below it' sh -c '"$0" report -q tree/below/evil.db -o - >1.html && "$0" report -q tree -o - | cmp - 1.html && "$0" report -rq tree -o - | cmp - 1.html' "$scan"
+exits 'a folder without any is refused' 3 'empty: no run file .*below it' sh -c 'mkdir empty; "$0" report empty -o x.html' "$scan"
 check 'a run beside a damaged one is whole' sh -c '"$0" report -q evil.db -o - | cmp - z.html' "$scan"
 check 'a full disk leaves nothing' sh -c '! "$0" report -q evil.db -o /dev/full' "$scan"
 
