@@ -1,5 +1,5 @@
 """The package as others get it: installed into a clean venv, and every snippet of
-its page."""
+its page and of the first one."""
 
 import importlib
 import os
@@ -17,8 +17,13 @@ import torch
 import entropyscan as es
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "hooks/python/README.md").read_text()
-SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+
+
+def snippets(page):
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
+
+
+SNIPPETS = snippets("hooks/python/README.md")
 
 
 def names(folder):
@@ -96,6 +101,16 @@ def test_every_snippet_of_the_page_runs(tmp_path, monkeypatch):
     assert (tmp_path / "heatmap.svg").stat().st_size > 1000
     assert (tmp_path / "corpus.tok").stat().st_size > 96
     assert given["layers"][1][0].grad.abs().sum() > 0
+
+
+def test_the_snippet_of_the_first_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (snippet,) = snippets("README.md")
+    given = names(tmp_path)
+    exec(compile(snippet, "README.md", "exec"), given)
+    assert given["rec"].trouble is None
+    run = es.open("run.db")
+    assert run.entropy().shape == (1, 3, 4) and run.config["max_steps"] == 10
 
 
 @pytest.fixture(scope="module")
