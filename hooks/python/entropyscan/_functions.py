@@ -37,6 +37,8 @@ class _Running(threading.local):
     numbers, None of one that is not watched. A graph reads the attribute of
     whoever calls it, so that threads share graphs."""
 
+    __slots__ = ()  # older versions of dynamo look up what has them as it is
+
     def __init__(self) -> None:
         self.stack: list[tuple[Optional[Tensor], nn.Module]] = []
 
