@@ -29,7 +29,6 @@ draws() { # FIGURE RUN...: into FIGURE.svg, one line
     shift
     "$scan" -q "$@" --for column --figure "$figure" -o - --format svg | tr '\n' ' ' >"$figure.svg"
 }
-says() { grep -qE -- "$2" "$1" || { grep -o '>[^<]*</text>' "$1"; return 1; }; } # FILE REGEX
 
 ereg() { # FILE ENTROPY GAMMA LAMBDA REDUCTION SEED
     run "$1" "$2" "{\"gamma\":$3,\"lambda\":$4,\"ereg_reduce\":\"$5\"}" "$6"
@@ -41,16 +40,16 @@ ereg d.db 1.4 0.2 0.04 token 1
 ereg e.db 1.5 0.2 0.04 token 7
 
 draws heatmap small.db
-check 'a note has its powers of ten typeset' says heatmap.svg '>max = 10⁻⁵ \(observed\)<'
+file_has 'a note has its powers of ten typeset' heatmap.svg '>max = 10⁻⁵ \(observed\)<'
 output 'a table has short exponents' '^m = 1e-5 nats' "$scan" small.db
 
 # Titles that do not fit are broken: cut, those of two of these runs are alike.
 long=(a.db b.db c.db d.db e.db)
 draws heatmap "${long[@]}"
-check 'long titles are whole, in several lines' says heatmap.svg '>γ = 0\.2, λ = 0\.04<.*>reduction = token<.*>seed 7<'
+file_has 'long titles are whole, in several lines' heatmap.svg '>γ = 0\.2, λ = 0\.04<.*>reduction = token<.*>seed 7<'
 exits 'and none is cut' 1 '^$' grep … heatmap.svg
 draws delta "${long[@]}"
-check 'so is the note of a delta' says delta.svg '>each minus γ = 0\.1, .*>seed 1<'
+file_has 'so is the note of a delta' delta.svg '>each minus γ = 0\.1, .*>seed 1<'
 exits 'and it is not cut' 1 '^$' grep … delta.svg
 draws heatmap+curves "${long[@]}"
 exits 'nor is anything of a page of several figures' 1 '^$' grep … heatmap+curves.svg
