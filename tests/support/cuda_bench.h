@@ -4,7 +4,7 @@
  * is run on arrays that have been laid out with sentinels around them; what it
  * writes was poisoned before; it is run three times, and gives the same bits:
  * on the emulation the second time with all threads in the opposite order, then
- * in one of chance.
+ * in one of chance. Under sanitizers it is run once.
  */
 #ifndef ES_TESTS_CUDA_BENCH_H
 #define ES_TESTS_CUDA_BENCH_H
