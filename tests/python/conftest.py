@@ -8,6 +8,8 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Decided when triton is loaded; PyTorch compiles for the CPU without it.
 os.environ.setdefault("TRITON_INTERPRET", "1")
+# Files run side by side: processes of inductor's own would be more than processors.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 root = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
 if "ENTROPYSCAN_INSTALLED" not in os.environ:
@@ -16,6 +18,14 @@ if "ENTROPYSCAN_INSTALLED" not in os.environ:
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
+
+
+# Files run side by side: those that take longest are not left to the end.
+LONGEST = ["test_wheel", "test_inductor", "test_distributed", "test_compile"]
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: [*LONGEST, item.path.stem].index(item.path.stem))
 
 
 @pytest.fixture(autouse=True)

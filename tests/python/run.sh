@@ -39,7 +39,8 @@ export BUILD OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} OMP_WAIT_POLICY=${OMP_WAIT_PO
 export PYTHONPYCACHEPREFIX=$BUILD/pycache
 unset PYTHONDONTWRITEBYTECODE
 [ $# -gt 0 ] || set -- tests/python
-# Most of a test is one thread: files side by side, if the venv can.
-"$venv/bin/python" -c 'import xdist' 2>/dev/null && set -- "$@" -n "$(nproc)" --dist loadfile
+# Most of a test is one thread: files side by side, if the venv can, in conftest.py's order.
+"$venv/bin/python" -c 'import xdist' 2>/dev/null &&
+    set -- -n "$(nproc)" --dist loadfile --no-loadscope-reorder "$@"
 exec "$venv/bin/python" -m pytest -q -p no:logging -p no:cacheprovider --tb=short \
     -W 'ignore::DeprecationWarning' "$@"

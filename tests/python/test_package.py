@@ -117,7 +117,7 @@ def test_the_snippet_of_the_first_page_runs(tmp_path, monkeypatch):
 def installed(tmp_path_factory):
     """A venv with the package and what it needs, and nothing of ours."""
     place = tmp_path_factory.mktemp("clean")
-    venv.create(place / "venv", with_pip=True)
+    venv.create(place / "venv")
     source = place / "tree/hooks/python"
     source.parent.mkdir(parents=True)
     shutil.copytree(
@@ -127,7 +127,7 @@ def installed(tmp_path_factory):
     )
     python = place / "venv/bin/python"
     done = subprocess.run(
-        [python, "-m", "pip", "install", "-q", source],
+        [sys.executable, "-m", "pip", "--python", python, "install", "-q", source],
         env={**os.environ, "ENTROPYSCAN_BUILD": os.environ["ENTROPYSCAN_HOME"]},
         capture_output=True,
         text=True,
