@@ -46,7 +46,7 @@ trap 'stop 130' INT
 trap 'stop 143' TERM
 
 # Longest first, so that no long one is left to the end: by the seconds of the
-# last run; before there is one the scripts, which take longer.
+# last run; before there is one the scripts and a few programs, which take longer.
 times=$BUILD/test-times
 by_time() { # TEST...
     local -A last
@@ -57,8 +57,10 @@ by_time() { # TEST...
     for test in "$@"; do
         name=$(basename "$test")
         case $name in
-        test_fuzz.sh | test_readme.sh | test_cuda_faults.sh) seconds=90 ;;
-        *.sh) seconds=60 ;;
+        test_fuzz.sh | test_readme.sh | test_slurm.sh | test_cuda_faults.sh | \
+            test_cuda_planted.sh | test_watch*.sh) seconds=90 ;;
+        *.sh | test_cuda_step | test_cuda_attention | test_recorder_* | \
+            test_resume | test_gradients | test_figures_extreme) seconds=60 ;;
         *) seconds=1 ;;
         esac
         printf '%s\t%s\n' "${last[$name]:-$seconds}" "$test"
