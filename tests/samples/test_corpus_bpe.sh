@@ -189,9 +189,9 @@ sampled() {
         decode "$dir/s.tok" "$dir/s.tok.model" | cmp - <(bytes "$dir/b.tok")
 }
 check '--sample: a model of a part, tokens of the whole' sampled
-batches() { # more text than one process gets, in the same order
+batches() { # more text than one process gets: two files, then one, in the same order
     mkdir "$dir/big" && for i in 1 2 3; do
-        yes "    for number_$i in range($i):  # argument" | head -n 100000 >"$dir/big/$i.py"
+        yes "    for number_$i in range($i):  # argument" | head -n 60000 >"$dir/big/$i.py"
     done
     "$corpus" -q --model "$dir/p.tok.model" -j 2 -o "$dir/2.tok" "$dir/big" &&
         "$corpus" -q -o "$dir/b.tok" "$dir/big" &&
