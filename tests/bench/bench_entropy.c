@@ -75,7 +75,8 @@ static void keep_best(double *seconds, int way, double start)
         *seconds = took;
 }
 
-static float *new_floats(size_t n, float scale)
+/** From low on. */
+static float *new_floats(size_t n, float scale, float low)
 {
     float *new = malloc(n * sizeof *new);
     uint32_t state = 1;
@@ -85,7 +86,7 @@ static float *new_floats(size_t n, float scale)
     }
     for (size_t i = 0; i < n; i++) {
         state = state * 1664525U + 1013904223U;
-        new[i] = (float)(state >> 8) * 0x1p-24F * scale;
+        new[i] = (float)(state >> 8) * 0x1p-24F * scale + low;
     }
     return new;
 }
@@ -305,10 +306,10 @@ static void set_up(void)
     size_t n = (size_t)B * H * MOST, n_out = (size_t)SQUARE * SQUARE, n_sets;
     const es_entropy_kernels *const *all = es_entropy_kernels_all(&n_sets);
     threads[ALL] = omp_get_num_procs();
-    weights = new_floats(N_WEIGHTS, 2.0F / MOST);
-    queries = new_floats(n * D, 2);
-    keys = new_floats(n * D, 2);
-    out = new_floats(n_out > 4 * n ? n_out : 4 * n, 0);
+    weights = new_floats(N_WEIGHTS, 2.0F / MOST, 0);
+    queries = new_floats(n * D, 2, -1);
+    keys = new_floats(n * D, 2, -1);
+    out = new_floats(n_out > 4 * n ? n_out : 4 * n, 0, 0);
     rows = (es_rows){.size = sizeof rows,
                      .entropy = out,
                      .lse = out + n,
