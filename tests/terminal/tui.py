@@ -279,9 +279,13 @@ def crash():
 
 
 def removal():
+    """Nobody writes meanwhile: another recorder would make the file anew."""
     training = Training("removed.db")
     p = scan(training.path, "--tui", "--follow")
     p.shows("live")
+    processes = [training.process.pid, *children_of(training.process.pid)]
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
     for suffix in ("", "-wal", "-shm", "-lock"):
         try:
             os.remove(training.path + suffix)
@@ -290,6 +294,8 @@ def removal():
     check("a file that was removed ends the view",
           p.end() == 0 and clean(p) and "no such file" in p.sent,
           p.screen.text())
+    for process in processes[1:]:
+        os.kill(process, signal.SIGKILL)
     training.end(signal.SIGKILL)
 
 
