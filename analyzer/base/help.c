@@ -5,27 +5,12 @@
 #include "analyzer/base/help.h"
 
 #include "analyzer/base/completions.h"
+#include "analyzer/base/manual.h"
 #include "analyzer/base/text.h"
 
 #include <string.h>
 
 /* --- one command ----------------------------------------------------------*/
-
-/* "-o, --output=FILE", "    --heatmap[=FILE]" */
-static void print_names(char *out, size_t size, const es_option *option)
-{
-    char letter[8] = "    ";
-    if (option->letter)
-        snprintf(letter, sizeof letter, "-%c, ", option->letter);
-    if (!option->argument)
-        snprintf(out, size, "%s--%s", letter, option->name);
-    else if (option->argument[0] == '[')
-        snprintf(out, size, "%s--%s[=%s", letter, option->name,
-                 option->argument + 1);
-    else
-        snprintf(out, size, "%s--%s=%s", letter, option->name,
-                 option->argument);
-}
 
 /* Words of `text` from column `indent` on, lines of `width` at most. */
 static void print_wrapped(FILE *out, const char *text, int indent, int width)
@@ -48,23 +33,6 @@ static void print_wrapped(FILE *out, const char *text, int indent, int width)
     fputc('\n', out);
 }
 
-/* The help of an option, with its default. */
-static void print_sentence(char *out, size_t size, const es_command *command,
-                           const es_option *option)
-{
-    char printed[64] = "";
-    const char *value = option->value;
-    const bool is_hidden = option->tags & command->hides;
-    if (!value && command->defaults && !is_hidden &&
-        option->type != ES_OPTION_FLAG) {
-        es_option_print(printed, sizeof printed, command->defaults(command),
-                        option);
-        value = printed;
-    }
-    snprintf(out, size, value && *value ? "%s (%.60s)" : "%s", option->help,
-             value);
-}
-
 void es_options_print_help(FILE *out, const es_command *command, int width)
 {
     enum { INDENT = 30 };
@@ -77,8 +45,8 @@ void es_options_print_help(FILE *out, const es_command *command, int width)
         const es_option *option = &command->options[i];
         if (!es_command_takes(command, option))
             continue;
-        print_names(names, sizeof names, option);
-        print_sentence(sentence, sizeof sentence, command, option);
+        es_option_print_names(names, sizeof names, option);
+        es_option_print_sentence(sentence, sizeof sentence, command, option);
         int printed = fprintf(out, "  %s", names);
         fprintf(out, printed < INDENT ? "%*s" : "\n%*s",
                 printed < INDENT ? INDENT - printed : INDENT, "");
@@ -86,48 +54,6 @@ void es_options_print_help(FILE *out, const es_command *command, int width)
     }
     if (command->details)
         fprintf(out, "\n%s\n", command->details);
-}
-
-/* Text in roff: no line may begin with a dot, a dash is a minus. */
-static void print_roff(FILE *out, const char *text)
-{
-    for (bool start = true; *text; start = *text == '\n', text++) {
-        if (start && (*text == '.' || *text == '\''))
-            fputs("\\&", out);
-        if (*text == '-' || *text == '\\')
-            fputs(*text == '-' ? "\\-" : "\\e", out);
-        else
-            fputc(*text, out);
-    }
-}
-
-void es_options_print_man(FILE *out, const es_command *command)
-{
-    fputs(".SS ", out);
-    print_roff(out, command->name);
-    fputc(' ', out);
-    print_roff(out, command->synopsis);
-    fputc('\n', out);
-    print_roff(out, command->summary);
-    fputs(".\n", out);
-    for (size_t i = 0; i < command->n_options; i++) {
-        char names[128], sentence[512];
-        const es_option *option = &command->options[i];
-        if (!es_command_takes(command, option))
-            continue;
-        print_names(names, sizeof names, option);
-        print_sentence(sentence, sizeof sentence, command, option);
-        fputs(".TP\n.B ", out);
-        print_roff(out, names + strspn(names, " "));
-        fputc('\n', out);
-        print_roff(out, sentence);
-        fputs(".\n", out);
-    }
-    if (command->details) {
-        fputs(".PP\n", out);
-        print_roff(out, command->details);
-        fputc('\n', out);
-    }
 }
 
 /* --- the program ----------------------------------------------------------*/
@@ -175,12 +101,6 @@ void es_program_print_help(FILE *out, const es_program *program,
                 program->commands[i]->summary);
 }
 
-void es_program_print_manual(FILE *out, const es_program *program)
-{
-    for (size_t i = 0; i < program->n; i++)
-        es_options_print_man(out, program->commands[i]);
-}
-
 /* --- the verb help --------------------------------------------------------*/
 
 typedef struct arguments {
@@ -217,7 +137,8 @@ static es_status take_verb(void *field, const es_option *option,
 
 const es_option es_help_options[ES_N_HELP_OPTIONS] = {
     {.name = NULL, ES_OPT_CALL(arguments, verb, take_verb)},
-    {"man", 0, NULL, "print the body of the manual page (roff)",
+    {"man", 0, NULL,
+     "print the manual page (roff), of a verb or of the program",
      ES_OPT_FLAG(arguments, man)},
     {"completion", 0, "[SHELL]",
      "print the completions for bash, zsh or fish (bash)",
@@ -246,11 +167,12 @@ es_status es_program_help(FILE *out, const es_program *program,
         return status;
     if (given.verb && !(command = es_program_find(program, given.verb)))
         return no_verb(program, given.verb);
-    if (given.man + !!given.completion + given.help + !!given.verb > 1)
-        return es_fail(ES_EUSAGE, "--man, --completion and a verb exclude "
-                                  "each other");
+    if (given.man + !!given.completion + given.help > 1 ||
+        (given.verb && (given.completion || given.help)))
+        return es_fail(ES_EUSAGE, "--man or --completion, of which the first "
+                                  "may have a verb");
     if (given.man)
-        es_program_print_manual(out, program);
+        es_manual_print(out, program, command);
     else if (given.completion)
         es_program_print_completions(out, program, given.completion);
     else

@@ -17,16 +17,10 @@ int es_program_run(const es_program *program, int argc, char **argv);
 /** The --help text of one command. `width` columns, at least 40. */
 void es_options_print_help(FILE *out, const es_command *command, int width);
 
-/** The options as a section of a man page (roff). */
-void es_options_print_man(FILE *out, const es_command *command);
-
 /** The --help text of one of its commands, `width` columns; commands[0] lists
  *  the verbs too. */
 void es_program_print_help(FILE *out, const es_program *program,
                            const es_command *command, int width);
-
-/** The sections of the manual page (roff): who installs it adds the title. */
-void es_program_print_manual(FILE *out, const es_program *program);
 
 /** The options of a verb "help", for its es_command. */
 #define ES_N_HELP_OPTIONS 4
@@ -35,7 +29,7 @@ extern const es_option es_help_options[ES_N_HELP_OPTIONS];
 #define ES_HELP_SUMMARY "say what a verb does"
 
 /**
- * The verb "help" itself: help [VERB], help --man, help --completion=SHELL.
+ * The verb "help" itself: help [VERB] [--man], help --completion=SHELL.
  *
  *   help  the command whose options are es_help_options
  *

@@ -145,6 +145,39 @@ void es_option_print(char *out, size_t size, const void *target,
         option->print(out, size, field);
 }
 
+/* --- how a row is shown ----------------------------------------------------*/
+
+void es_option_print_names(char *out, size_t size, const es_option *option)
+{
+    char letter[8] = "    ";
+    if (option->letter)
+        snprintf(letter, sizeof letter, "-%c, ", option->letter);
+    if (!option->argument)
+        snprintf(out, size, "%s--%s", letter, option->name);
+    else if (option->argument[0] == '[')
+        snprintf(out, size, "%s--%s[=%s", letter, option->name,
+                 option->argument + 1);
+    else
+        snprintf(out, size, "%s--%s=%s", letter, option->name,
+                 option->argument);
+}
+
+void es_option_print_sentence(char *out, size_t size, const es_command *command,
+                              const es_option *option)
+{
+    char printed[64] = "";
+    const char *value = option->value;
+    const bool is_hidden = option->tags & command->hides;
+    if (!value && command->defaults && !is_hidden &&
+        option->type != ES_OPTION_FLAG) {
+        es_option_print(printed, sizeof printed, command->defaults(command),
+                        option);
+        value = printed;
+    }
+    snprintf(out, size, value && *value ? "%s (%.60s)" : "%s", option->help,
+             value);
+}
+
 /* --- the command line -----------------------------------------------------*/
 
 /* getopt_long's view of a table: values start above all letters. */

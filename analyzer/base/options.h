@@ -123,6 +123,11 @@ struct es_option {
         return function(field, value);                                         \
     }
 
+/** A row of a list in a manual page; a list ends with {NULL}, NULL is empty. */
+typedef struct es_named_text {
+    const char *name, *text; /* the text without a full stop */
+} es_named_text;
+
 /** A program or a verb, as its users see it. */
 typedef struct es_command {
     const char *name;     /* "entropy-scan import" */
@@ -136,6 +141,7 @@ typedef struct es_command {
     /** A struct that holds the defaults of rows without a `value`, to be shown
      *  in the help; NULL: those rows show none. */
     const void *(*defaults)(const struct es_command *command);
+    const es_named_text *examples; /* command lines, and what they do */
     /** Does it. argv[0] is the verb, or the program. Returns the exit code;
      *  messages have been printed. */
     int (*main)(int argc, char **argv);
@@ -146,6 +152,7 @@ typedef struct es_command {
 typedef struct es_program {
     const es_command *const *commands; /* (n) */
     size_t n;
+    const es_named_text *exits, *environment, *files; /* of all of them */
 } es_program;
 
 /** A verb's own name: "import" of "entropy-scan import"; "" of the program. */
@@ -198,5 +205,12 @@ size_t es_word_distance(const char *a, size_t n, const char *b);
 
 /** True if the row is an option, and one of this command. */
 bool es_command_takes(const es_command *command, const es_option *option);
+
+/** "-o, --output=FILE", "    --heatmap[=FILE]". */
+void es_option_print_names(char *out, size_t size, const es_option *option);
+
+/** Its help with the default, as the command shows it. */
+void es_option_print_sentence(char *out, size_t size, const es_command *command,
+                              const es_option *option);
 
 #endif

@@ -13,9 +13,14 @@ static const es_option table[] = {
 
 static int rules_main(int argc, char **argv);
 
+static const es_named_text examples[] = {
+    {"entropy-scan rules", "Print the thresholds, as a file to be changed"},
+    {NULL, NULL}};
+
 const es_command es_rules_command = {
     .name = "entropy-scan rules",
     .synopsis = "[FILE]",
+    .examples = examples,
     .summary = "print a rules file: the thresholds of the flags, further rules",
     .details = "Prints the thresholds that runs are judged by as a rules file\n"
                "with comments and examples: change what should be different,\n"

@@ -99,9 +99,16 @@ static const es_option options[] = {
 
 static int cost_main(int argc, char **argv);
 
+static const es_named_text examples[] = {
+    {"entropy-scan cost SM+LN+G SM+ScFuFFN", "Compare two architectures"},
+    {"entropy-scan cost sm.db --inventory",
+     "Say of what the cost of a run consists"},
+    {NULL, NULL}};
+
 const es_command es_cost_command = {
     .name = "entropy-scan cost",
     .synopsis = "RUN.db|ARCH... [OPTION...]",
+    .examples = examples,
     .summary = "FLOPs, communication and latency of private inference",
     .details =
         "One forward pass over T tokens, of each run's model or of an\n"

@@ -43,9 +43,15 @@ static const es_option options[] = {
 
 static int export_main(int argc, char **argv);
 
+static const es_named_text examples[] = {
+    {"entropy-scan export sm.db --series loss -o loss.csv",
+     "Write the loss as CSV"},
+    {NULL, NULL}};
+
 const es_command es_export_command = {
     .name = "entropy-scan export",
     .synopsis = "RUN.db [OPTION...]",
+    .examples = examples,
     .summary = "write a run as CSV, JSON lines, NPZ or TensorBoard events",
     .details =
         "csv    what import reads back bit by bit: comments (# key: value)\n"

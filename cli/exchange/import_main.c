@@ -56,9 +56,15 @@ static const es_option options[] = {
 
 static int import_main(int argc, char **argv);
 
+static const es_named_text examples[] = {
+    {"entropy-scan import table.csv -o imported.db --arch SM --ctx 32",
+     "Make a run file of what another program measured"},
+    {NULL, NULL}};
+
 const es_command es_import_command = {
     .name = "entropy-scan import",
     .synopsis = "FILE -o RUN.db [OPTION...]",
+    .examples = examples,
     .summary = "make a run file of a CSV, a log, JSON lines or events",
     .details =
         "FILE (- is standard input) is one of\n"

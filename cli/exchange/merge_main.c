@@ -40,9 +40,15 @@ static const es_option options[] = {
 
 static int merge_main(int argc, char **argv);
 
+static const es_named_text examples[] = {
+    {"entropy-scan merge sm.db sm-ln-g.db -o all.db",
+     "Make one file of two runs"},
+    {NULL, NULL}};
+
 const es_command es_merge_command = {
     .name = "entropy-scan merge",
     .synopsis = "RUN.db... -o ALL.db",
+    .examples = examples,
     .summary = "make one run file of many",
     .details =
         "Every run is copied with its series, samples and events, bit by bit.\n"

@@ -18,8 +18,37 @@
 #define VERB(verb) &es_##verb##_command,
 static const es_command *const commands[] = {ES_VERBS(VERB)};
 
-const es_program es_scan_program = {commands,
-                                    sizeof commands / sizeof *commands};
+static const es_named_text exits[] = {
+    {"0", "done"},
+    {"1", "--check found something"},
+    {"2", "the command line is wrong"},
+    {"3", "an input or output failed, or samples are damaged"},
+    {"4", "some inputs of several failed, the rest was done"},
+    {"128+N", "ended by signal N"},
+    {NULL, NULL}};
+
+static const es_named_text environment[] = {
+    {"NO_COLOR", "text has no colours"},
+    {"FORCE_COLOR", "text has colours where there is no terminal, too; "
+                    "NO_COLOR comes first"},
+    {"TERM, COLORTERM", "what a terminal can draw"},
+    {"LC_ALL, LC_CTYPE, LANG", "whether a terminal shows UTF-8"},
+    {"XDG_STATE_HOME", "where watch keeps what it has delivered"},
+    {"HOME", "the same, in .local/state, without XDG_STATE_HOME"},
+    {NULL, NULL}};
+
+static const es_named_text files[] = {
+    {"RUN.db",
+     "a run file: an SQLite database, which is only read; entropy-scan "
+     "sql RUN.db --views prints views of it"},
+    {"RUN.db-wal, RUN.db-shm", "of a run that is being written; they are part "
+                               "of it"},
+    {"RUN.db.stop", "made by watch --stop: the training ends"},
+    {"$XDG_STATE_HOME/entropy-scan/watch", "what watch has delivered"},
+    {NULL, NULL}};
+
+const es_program es_scan_program = {
+    commands, sizeof commands / sizeof *commands, exits, environment, files};
 
 /* Columns of standard output; 80 where it is no terminal. */
 static int terminal_width(void)

@@ -62,9 +62,15 @@ static const es_option options[] = {
 
 static int report_main(int argc, char **argv);
 
+static const es_named_text examples[] = {
+    {"entropy-scan report sm.db sm-ln-g.db -o report.html",
+     "Write a page of two runs"},
+    {NULL, NULL}};
+
 const es_command es_report_command = {
     .name = "entropy-scan report",
     .synopsis = "RUN.db... -o FILE.html [OPTION...]",
+    .examples = examples,
     .summary = "write runs as one page to look at in a browser",
     .details =
         "The page holds everything that it shows and requests nothing from\n"

@@ -230,9 +230,23 @@ static int scan_main(int argc, char **argv)
     return code;
 }
 
+static const es_named_text examples[] = {
+    {"entropy-scan sm.db sm-ln-g.db", "Show two runs"},
+    {"entropy-scan sm.db --heatmap=heatmap.png --curves=curves.pdf",
+     "Draw layers by heads, and layers over the steps"},
+    {"entropy-scan . --where 'arch=SM* lr<0.01' --sort eval_ppl",
+     "Choose among the runs below a folder"},
+    {"entropy-scan sm.db sm-ln-g.db --compare --baseline sm.db",
+     "Say what differs"},
+    {"entropy-scan sm.db sm-ln-g.db --figure heatmap,loss -o figures.pdf --for "
+     "neurips",
+     "Figures for a paper, as pages"},
+    {NULL, NULL}};
+
 const es_command es_scan_command = {
     .name = "entropy-scan",
     .synopsis = "RUN.db... [OPTION...]",
+    .examples = examples,
     .summary = "attention entropy of training runs",
     .details =
         "Shows run, architecture, step, loss, share of heads in each quarter\n"

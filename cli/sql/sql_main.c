@@ -41,9 +41,15 @@ static const es_option options[] = {
 
 static int sql_main(int argc, char **argv);
 
+static const es_named_text examples[] = {
+    {"entropy-scan sql sm.db 'SELECT series, n_samples FROM run_series'",
+     "Say which series a run has"},
+    {NULL, NULL}};
+
 const es_command es_sql_command = {
     .name = "entropy-scan sql",
     .synopsis = "RUN.db... 'SELECT ...' [OPTION...]",
+    .examples = examples,
     .summary = "query run files in SQL, read-only",
     .details =
         "tables     run, series, sample, event, as the file has them, of all\n"

@@ -45,9 +45,15 @@ static const es_option table[] = {
 
 static int sweep_main(int argc, char **argv);
 
+static const es_named_text examples[] = {
+    {"entropy-scan sweep sweep.ini -o runs --dry-run",
+     "Say which trainings a sweep has"},
+    {NULL, NULL}};
+
 const es_command es_sweep_command = {
     .name = "entropy-scan sweep",
     .synopsis = "SPEC -o DIR [OPTION...] | DIR --status | DIR --run NAME",
+    .examples = examples,
     .summary = "train every combination of settings",
     .details =
         "SPEC is a file of lines KEY = VALUE. In [sweep] are arch (several,\n"

@@ -549,8 +549,30 @@ static const es_command help_command = {
 static const es_command *const commands[] = {&train_command, &verify_command,
                                              &bench_command, &probe_command,
                                              &help_command};
-static const es_program program = {commands,
-                                   sizeof commands / sizeof *commands};
+static const es_named_text exits[] = {
+    {"0", "done, or stopped by a file RUN.db.stop"},
+    {"1", "the loss was no longer finite; of verify: a case does not pass"},
+    {"2", "the command line is wrong"},
+    {"3", "an input or output failed"},
+    {"128+N", "ended by signal N, the run closed as stopped"},
+    {NULL, NULL}};
+static const es_named_text environment[] = {
+    {"ENTROPY_RECORDER", "the recorder, in place of the one beside the "
+                         "program"},
+    {"ENTROPY_TRAIN_ONEDNN", "oneDNN's library, in place of libdnnl.so.2"},
+    {"ENTROPY_TRAIN_CUDA", "the back-end's library, in place of "
+                           "libentropytrain_cuda.so beside the program"},
+    {"OPENBLAS_CORETYPE", "OpenBLAS's kernels; one for less than the processor "
+                          "has is a warning"},
+    {"NO_COLOR, FORCE_COLOR", "failures have no colour, or always one"},
+    {NULL, NULL}};
+static const es_named_text files[] = {
+    {"RUN.db", "the run file, which entropy-scan shows, also while it grows"},
+    {"RUN.db.stop", "ends the training well"},
+    {"DIR/NAME-STEP.safetensors", "checkpoints, of --checkpoint DIR"},
+    {NULL, NULL}};
+static const es_program program = {commands, sizeof commands / sizeof *commands,
+                                   exits, environment, files};
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,7 @@
 /* The table of options: typed targets, parsing, messages, help. */
 #include "analyzer/base/completions.h"
 #include "analyzer/base/help.h"
+#include "analyzer/base/manual.h"
 #include "tests/support/test.h"
 
 typedef enum color { RED, GREEN } color;
@@ -216,8 +217,9 @@ static void print_help(FILE *out)
 
 static void print_man(FILE *out)
 {
-    const es_command some = plain();
-    es_options_print_man(out, &some);
+    const es_command some = plain(), *const commands[] = {&some};
+    const es_program program = {.commands = commands, .n = 1};
+    es_manual_print(out, &program, &some);
 }
 
 static void print_completion(FILE *out)

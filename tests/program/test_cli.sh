@@ -32,8 +32,32 @@ same 'help VERB prints the help of the verb' cli_help_import.txt "$scan" help im
 check 'VERB --help prints the same as help VERB' sh -c '"$0" import --help | diff - "$1"' "$scan" "$golden/cli_help_import.txt"
 same 'help --man is the golden manual' cli_help.man "$scan" help --man
 same 'help --completion is the golden script' cli_help.bash "$scan" help --completion
-check 'the manual is roff without warnings' sh -c '! { echo ".TH X 1"; "$0" help --man; } |
+check 'the manual is roff without warnings' sh -c '! "$0" help --man |
     man --warnings -E UTF-8 -l - 2>&1 >/dev/null | grep .' "$scan"
+page() { "$scan" help "$@" --man | man -E UTF-8 -l - 2>/dev/null | col -b; }
+page >page.txt
+for section in NAME SYNOPSIS DESCRIPTION VERBS OPTIONS 'EXIT STATUS' ENVIRONMENT FILES EXAMPLES 'SEE ALSO'; do
+    file_has "the manual has $section" page.txt "^$section$"
+done
+output 'a verb has a page of its own' '^ *entropy-scan-import +- +make +a +run' page import
+output 'with its options' '^ *--tags=' page import
+check 'and no verbs' sh -c '! echo "$1" | grep -q ^VERBS' sh "$(page import)"
+exits 'one of two at a time' 2 'may have a verb' "$scan" help import --completion
+rm page.txt
+
+# Every example of the manual, beside the runs and files that they name.
+mkdir examples
+for run in sm sm-ln-g; do cp "$root/samples/runs/$run.db" examples/; done
+printf '2.5,1,0.5\n3,0,NaN\n' >examples/table.csv
+printf '[sweep]\narch = SM, SM+LN\n[train]\nlr = 1e-3, 1e-4\n' >examples/sweep.ini
+n_examples=0
+while read -r line; do
+    n_examples=$((n_examples + 1))
+    check "example: $line" sh -c "cd examples && PATH=$(dirname "$scan"):\$PATH && $line"
+done < <({ "$scan" help --man; for verb in import export merge sql report cost rules watch sweep; do
+    "$scan" help $verb --man; done; } | sed -n '/^\.RS 4$/,/^\.RE$/{ /^entropy/ { s/\\-/-/g; p } }')
+check 'there are some of each verb' test $n_examples -ge 14
+rm -r examples
 output '--version prints the version' '^entropy-scan [0-9.]+$' "$scan" --version
 output '-V names the libraries' '^SQLite 3\.[0-9.]+, cairo 1.*, libpng 1.*, FreeType 2.*, FriBidi 1' "$scan" -V
 output 'entropy-train has -h and -V' '^usage: entropy-train' "$train" -h

@@ -39,10 +39,12 @@ if [ -e "$dir/prefix/include/entropyscan_cuda.h" ]; then
             "$dir/header.c"
     done
 fi
+check 'each verb has a manual page' test "$(ls "$dir/prefix/share/man/man1" | wc -l)" -ge 16
+for page in "$dir/prefix/share/man/man1"/*; do
+    check "the manual page $(basename "$page") is well-formed" \
+        sh -c 'test -z "$(man --warnings -E UTF-8 -l "$1" 2>&1 >/dev/null)"' sh "$page"
+done
 for program in entropy-scan entropy-train; do
-    check "$program's manual page is well-formed" \
-        sh -c 'test -z "$(man --warnings -E UTF-8 -l "$1" 2>&1 >/dev/null)"' \
-        sh "$dir/prefix/share/man/man1/$program.1"
     check "$program's completions are bash" \
         bash -n "$dir/prefix/share/bash-completion/completions/$program"
     check 'those of zsh are zsh' zsh -n "$dir/prefix/share/zsh/site-functions/_$program"

@@ -10,12 +10,8 @@ plugin=libentropytrain_cuda.so
 SHARE=${MAN%/man/man1}
 ZSH=$SHARE/zsh/site-functions FISH=$SHARE/fish/vendor_completions.d
 
-manual_page() { # NAME SUMMARY PROGRAM [ARGUMENT...]
-    local name=$1 summary=$2
-    shift 2
-    printf '.TH %s 1 "" "entropy-scan %s"\n' "${name^^}" "$VERSION"
-    printf '.SH NAME\n%s \\- %s\n.SH USAGE\n' "$name" "$summary"
-    "$@"
+verbs_of() { # PROGRAM
+    "$BUILD/$1" help --completion | sed -n "s/^ *local verbs='\(.*\)'$/\1/p"
 }
 
 pkg_config() { # NAME DESCRIPTION LINE...: the lines say what it needs
@@ -63,11 +59,11 @@ install_all() {
         'Requires: entropyrecord' 'Requires.private: sqlite3' \
         >"$LIB/pkgconfig/entropyscan.pc"
     install -m 644 "$BUILD/include/entropyscan.h" "$INCLUDE/"
-    manual_page entropy-scan 'look at attention entropy' \
-        "$BUILD/entropy-scan" help --man >"$MAN/entropy-scan.1"
-    manual_page entropy-train 'train transformers, attention entropy recorded' \
-        "$BUILD/entropy-train" help --man >"$MAN/entropy-train.1"
     for program in entropy-scan entropy-train; do
+        "$BUILD/$program" help --man >"$MAN/$program.1"
+        for verb in $(verbs_of "$program"); do
+            "$BUILD/$program" help "$verb" --man >"$MAN/$program-$verb.1"
+        done
         "$BUILD/$program" help --completion >"$COMPLETIONS/$program"
         "$BUILD/$program" help --completion=zsh >"$ZSH/_$program"
         "$BUILD/$program" help --completion=fish >"$FISH/$program.fish"
@@ -81,7 +77,7 @@ uninstall_all() {
     for library in "${libraries[@]}"; do
         rm -f "$LIB/$library".{a,so,so.*} "$LIB/pkgconfig/${library#lib}.pc"
     done
-    rm -f "$MAN"/entropy-{scan,train}.1 "$COMPLETIONS"/entropy-{scan,train} \
+    rm -f "$MAN"/entropy-{scan,train}{,-*}.1 "$COMPLETIONS"/entropy-{scan,train} \
         "$ZSH"/_entropy-{scan,train} "$FISH"/entropy-{scan,train}.fish \
         "$INCLUDE"/entropyscan{,_cuda}.h
     rm -rf "$LIB/entropyscan" "$SHARE/entropyscan"

@@ -93,9 +93,15 @@ static const es_option options[] = {
 
 static int watch_main(int argc, char **argv);
 
+static const es_named_text examples[] = {
+    {"entropy-scan watch --once --state state.db .",
+     "Report once what stands below a folder"},
+    {NULL, NULL}};
+
 const es_command es_watch_command = {
     .name = "entropy-scan watch",
     .synopsis = "RUN.db|DIR... [OPTION...]",
+    .examples = examples,
     .summary = "report alerts while runs are written",
     .details =
         "Prints a line for each alert of the run files named, and of all run\n"

@@ -1,0 +1,146 @@
+/*
+ * Manual pages in roff: what a command does and takes is in its row, what all
+ * commands of a program have in common in the program's.
+ */
+#include "analyzer/base/manual.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* Text in roff: no line may begin with a dot, a dash is a minus. */
+static void print_roff(FILE *out, const char *text)
+{
+    for (bool start = true; *text; start = *text == '\n', text++) {
+        if (start && (*text == '.' || *text == '\''))
+            fputs("\\&", out);
+        if (*text == '-' || *text == '\\')
+            fputs(*text == '-' ? "\\-" : "\\e", out);
+        else
+            fputc(*text, out);
+    }
+}
+
+void es_manual_name(char *out, size_t size, const es_command *command)
+{
+    snprintf(out, size, "%s", command->name);
+    for (; *out; out++)
+        if (*out == ' ')
+            *out = '-';
+}
+
+static void print_title(FILE *out, const es_command *command)
+{
+    char name[64], capitals[64];
+    es_manual_name(name, sizeof name, command);
+    for (size_t i = 0; i <= strlen(name); i++)
+        capitals[i] = (char)toupper((unsigned char)name[i]);
+    fputs(".TH ", out);
+    print_roff(out, capitals);
+    fputs(" 1 \"\" \"entropy\\-scan " ES_VERSION "\"\n.SH NAME\n", out);
+    print_roff(out, name);
+    fputs(" \\- ", out);
+    print_roff(out, command->summary);
+    fputs("\n.SH SYNOPSIS\n.nf\n.B ", out);
+    print_roff(out, command->name);
+    fputc(' ', out);
+    print_roff(out, command->synopsis);
+    fputs("\n.fi\n", out);
+}
+
+static void print_options(FILE *out, const es_command *command)
+{
+    fputs(".SH OPTIONS\n", out);
+    for (size_t i = 0; i < command->n_options; i++) {
+        char names[128], sentence[512];
+        const es_option *option = &command->options[i];
+        if (!es_command_takes(command, option))
+            continue;
+        es_option_print_names(names, sizeof names, option);
+        es_option_print_sentence(sentence, sizeof sentence, command, option);
+        fputs(".TP\n.B ", out);
+        print_roff(out, names + strspn(names, " "));
+        fputc('\n', out);
+        print_roff(out, sentence);
+        fputs(".\n", out);
+    }
+}
+
+static void print_list(FILE *out, const char *title, const es_named_text *list)
+{
+    if (!list || !list->name)
+        return;
+    fprintf(out, ".SH %s\n", title);
+    for (; list->name; list++) {
+        fputs(".TP\n.B ", out);
+        print_roff(out, list->name);
+        fputc('\n', out);
+        print_roff(out, list->text);
+        fputs(".\n", out);
+    }
+}
+
+/* What each does, and the line to type. */
+static void print_examples(FILE *out, const es_named_text *examples)
+{
+    if (!examples || !examples->name)
+        return;
+    fputs(".SH EXAMPLES\n", out);
+    for (; examples->name; examples++) {
+        fputs(".PP\n", out);
+        print_roff(out, examples->text);
+        fputs(":\n.PP\n.RS 4\n.nf\n", out);
+        print_roff(out, examples->name);
+        fputs("\n.fi\n.RE\n", out);
+    }
+}
+
+static void print_verbs(FILE *out, const es_program *program)
+{
+    fputs(".SH VERBS\n", out);
+    for (size_t i = 1; i < program->n; i++) {
+        fputs(".TP\n.B ", out);
+        print_roff(out, es_command_verb(program->commands[i]));
+        fputc('\n', out);
+        print_roff(out, program->commands[i]->summary);
+        fputs(".\n", out);
+    }
+}
+
+/* Of a verb the program; of the program its verbs. */
+static void print_others(FILE *out, const es_program *program,
+                         const es_command *command)
+{
+    const bool is_program = command == program->commands[0];
+    const size_t n = is_program ? program->n : 1;
+    char name[64];
+    fputs(".SH SEE ALSO\n", out);
+    for (size_t i = is_program; i < n; i++) {
+        es_manual_name(name, sizeof name, program->commands[i]);
+        fputs(".BR ", out);
+        print_roff(out, name);
+        fprintf(out, " (1)%s\n", i + 1 < n ? "," : "");
+    }
+}
+
+void es_manual_print(FILE *out, const es_program *program,
+                     const es_command *command)
+{
+    print_title(out, command);
+    fprintf(out, ".SH DESCRIPTION\n%c",
+            toupper((unsigned char)command->summary[0]));
+    print_roff(out, command->summary + 1);
+    fputs(".\n", out);
+    if (command->details) {
+        fputs(".PP\n.nf\n", out);
+        print_roff(out, command->details);
+        fputs("\n.fi\n", out);
+    }
+    if (command == program->commands[0])
+        print_verbs(out, program);
+    print_options(out, command);
+    print_list(out, "EXIT STATUS", program->exits);
+    print_list(out, "ENVIRONMENT", program->environment);
+    print_list(out, "FILES", program->files);
+    print_examples(out, command->examples);
+    print_others(out, program, command);
+}
