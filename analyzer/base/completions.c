@@ -42,7 +42,7 @@ void es_options_print_completion(FILE *out, const es_command *command)
 
 static void print_bash(FILE *out, const es_program *program)
 {
-    const char *name = program->commands[0]->name;
+    const char *name = name_of(program);
     char function[64];
     function_name(function, sizeof function, name);
     fprintf(out,

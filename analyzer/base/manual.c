@@ -47,6 +47,16 @@ static void print_title(FILE *out, const es_command *command)
     fputs("\n.fi\n", out);
 }
 
+/* A word, and the sentence beside it. */
+static void print_entry(FILE *out, const char *word, const char *sentence)
+{
+    fputs(".TP\n.B ", out);
+    print_roff(out, word);
+    fputc('\n', out);
+    print_roff(out, sentence);
+    fputs(".\n", out);
+}
+
 static void print_options(FILE *out, const es_command *command)
 {
     fputs(".SH OPTIONS\n", out);
@@ -57,11 +67,7 @@ static void print_options(FILE *out, const es_command *command)
             continue;
         es_option_print_names(names, sizeof names, option);
         es_option_print_sentence(sentence, sizeof sentence, command, option);
-        fputs(".TP\n.B ", out);
-        print_roff(out, names + strspn(names, " "));
-        fputc('\n', out);
-        print_roff(out, sentence);
-        fputs(".\n", out);
+        print_entry(out, names + strspn(names, " "), sentence);
     }
 }
 
@@ -70,13 +76,8 @@ static void print_list(FILE *out, const char *title, const es_named_text *list)
     if (!list || !list->name)
         return;
     fprintf(out, ".SH %s\n", title);
-    for (; list->name; list++) {
-        fputs(".TP\n.B ", out);
-        print_roff(out, list->name);
-        fputc('\n', out);
-        print_roff(out, list->text);
-        fputs(".\n", out);
-    }
+    for (; list->name; list++)
+        print_entry(out, list->name, list->text);
 }
 
 /* What each does, and the line to type. */
@@ -97,13 +98,9 @@ static void print_examples(FILE *out, const es_named_text *examples)
 static void print_verbs(FILE *out, const es_program *program)
 {
     fputs(".SH VERBS\n", out);
-    for (size_t i = 1; i < program->n; i++) {
-        fputs(".TP\n.B ", out);
-        print_roff(out, es_command_verb(program->commands[i]));
-        fputc('\n', out);
-        print_roff(out, program->commands[i]->summary);
-        fputs(".\n", out);
-    }
+    for (size_t i = 1; i < program->n; i++)
+        print_entry(out, es_command_verb(program->commands[i]),
+                    program->commands[i]->summary);
 }
 
 /* Of a verb the program; of the program its verbs. */
