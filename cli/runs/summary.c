@@ -86,8 +86,9 @@ static es_status read_sample(float **values, int64_t *step, es_reader *reader,
     return status;
 }
 
-es_status es_summary_peak(double *out, int64_t *step, es_reader *reader,
-                          size_t run, const es_summary_options *options)
+es_status es_summary_peak(double *out, int64_t *step, es_phase *phase,
+                          es_reader *reader, size_t run,
+                          const es_summary_options *options)
 {
     es_series series;
     float *values;
@@ -97,6 +98,7 @@ es_status es_summary_peak(double *out, int64_t *step, es_reader *reader,
             0)
         return status;
     *out = es_largest_finite(values, series.n_values);
+    *phase = series.phase;
     free(values);
     return ES_OK;
 }

@@ -154,11 +154,11 @@ void es_summary_free(es_run_summary *summary); /* NULL is fine */
 
 /**
  * The largest finite value of the sample that es_summary_load would show, NaN
- * if it has none, and the sample's step. Reads that sample alone. Returns as
- * es_summary_load.
+ * if it has none, and the sample's step and phase. Reads that sample alone.
+ * Returns as es_summary_load.
  */
-es_status es_summary_peak(double *out, int64_t *step, es_reader *reader,
-                          size_t run,
+es_status es_summary_peak(double *out, int64_t *step, es_phase *phase,
+                          es_reader *reader, size_t run,
                           const es_summary_options *options) ES_MUST_USE;
 
 /** The newest perplexity on held-out data, missing if there is none: the

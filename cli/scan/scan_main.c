@@ -22,7 +22,8 @@
 /* What the first of two passes found of a run: the second shows that. */
 typedef struct found {
     double peak;
-    int64_t step;  /* of the sample that has it */
+    int64_t step; /* of the sample that has it */
+    es_phase phase;
     bool left_out; /* by --where */
     bool failed;   /* and was reported */
 } found;
@@ -194,7 +195,8 @@ static es_status find_peak(scan *s, es_reader *reader, size_t run)
     found *out = &s->found[s->n_found++];
     *out = (found){.failed = false};
     if (s->options.where.n == 0) {
-        status = es_summary_peak(&out->peak, &out->step, reader, run, &options);
+        status = es_summary_peak(&out->peak, &out->step, &out->phase, reader,
+                                 run, &options);
     } else {
         options.without_flags = !es_where_judges(&s->options.where);
         status = es_summary_load(&summary, reader, run, &options);
@@ -202,6 +204,7 @@ static es_status find_peak(scan *s, es_reader *reader, size_t run)
             (status = read_members(s, summary, reader, run)) == ES_OK) {
             out->left_out = is_left_out(s, summary);
             out->step = summary->step;
+            out->phase = summary->phase;
             out->peak = summary->peak;
         }
         es_summary_free(summary);
@@ -267,13 +270,15 @@ static es_status load(es_run_summary **out, const scan *s, es_reader *reader,
     for (int attempt = 0; attempt < 2; attempt++) {
         es_status status = es_summary_load(out, reader, run, &options);
         if (status < 0 || !before ||
-            ((*out)->step == before->step &&
+            ((*out)->step == before->step && (*out)->phase == before->phase &&
              ((*out)->peak == before->peak ||
               (isnan((*out)->peak) && isnan(before->peak)))))
             return status;
         es_summary_free(*out);
         *out = NULL;
         options.step = before->step;
+        options.phase = before->phase == ES_PHASE_EVAL ? ES_PHASE_ONLY_EVAL
+                                                       : ES_PHASE_ONLY_TRAIN;
     }
     return es_fail(ES_EIO, "%s: changed while it was read",
                    es_reader_path(reader));

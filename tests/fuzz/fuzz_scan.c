@@ -97,13 +97,15 @@ static void check_summary(es_reader *reader, size_t run, uint8_t how)
     es_summary_options options;
     double peak;
     int64_t step;
+    es_phase phase;
     es_summary_options_default(&options);
     options.series = how & 1 ? "loss" : "entropy";
     options.step = how & 2 ? ES_STEP_FIRST : ES_STEP_LAST;
     if (!fuzz_succeeded(es_summary_load(&summary, reader, run, &options)))
         return;
-    fuzz_require(es_summary_peak(&peak, &step, reader, run, &options) == ES_OK);
-    fuzz_require(step == summary->step);
+    fuzz_require(es_summary_peak(&peak, &step, &phase, reader, run, &options) ==
+                 ES_OK);
+    fuzz_require(step == summary->step && phase == summary->phase);
     fuzz_require(peak == summary->peak ||
                  (isnan(peak) && isnan(summary->peak)));
     es_summary_set_max(summary, summary->peak);

@@ -117,7 +117,20 @@ shows_one_moment() {
     [ $code = 0 ] && [ "$(m_of growing.db)" = 5 ] &&
         diff <(sed -E 's/ [^ ]+ L[0-9].*| ok//' before) <(sed -E 's/ [^ ]+ L[0-9].*| ok//' after)
 }
+# A training begins with its held-out loss: until the first step there is nothing else.
+first_samples() { # with samples of the training, or without
+    echo 'step,layer,head,eval:entropy,entropy'
+    for head in 0,0 0,1 1,0 1,1 2,0 2,1; do echo "0,$head,3,${1:-}"; done
+}
+first_samples >eval.csv && "$scan" import -q eval.csv --name begins -o eval.db &&
+    first_samples 2 >both.csv && "$scan" import -q both.csv --name begins -o both.db
+keeps_its_phase() {
+    cp eval.db growing.db
+    grow cp both.db growing.db || return 1
+    [ $code = 0 ] && diff <(sed -E 's/ [^ ]+ L[0-9].*| ok//' before) <(sed -E 's/ [^ ]+ L[0-9].*| ok//' after)
+}
 says_that_it_is_gone() {
+    cp grown.db growing.db
     grow sqlite3 growing.db 'DELETE FROM sample WHERE step = 10' || return 1
     [ $code = 4 ] && [ "$(names_in after)" = three ] && [ "$(wc -l <complaints)" = 1 ]
 }
@@ -125,6 +138,7 @@ if [ -n "${SAN:-}" ]; then
     skip 'a run that grows meanwhile is shown as m knows it' 'sanitizers cannot be traced'
 elif strace -f -qq -o opened -e trace=none true 2>/dev/null; then
     check 'a run that grows meanwhile is shown as m knows it' shows_one_moment
+    check 'a run whose training begins meanwhile is shown as m knows it' keeps_its_phase
     check 'a run whose sample is gone meanwhile is reported' says_that_it_is_gone
 else
     skip 'a run that grows meanwhile is shown as m knows it' 'no strace, or it may not trace here'
