@@ -4,7 +4,7 @@
 #   SAN=address,undefined sanitizers (a build folder of their own)
 #   LINKER=gold           another linker (default for tests: gold, if it is there)
 #   CARDS=one             kernels for one kind of card (default all)
-#   CUDA=0                without the CUDA back-end (default: as nvcc is there)
+#   CUDA=0, GSL=0         without the CUDA back-end (default: as nvcc is there); without GSL
 #   BUILD=DIR             where everything built goes (default build)
 #   DESTDIR= PREFIX=      for install
 #   V=1                   every command as it is run
@@ -42,16 +42,18 @@ SANITIZE = -fsanitize=$(SAN) -fno-sanitize-recover=all \
 SANITIZE_CXX = $(if $(findstring clang,$(CXX)),-fno-sanitize=function)
 endif
 
-# Packages, by who may use them; the flags are requested once.
+# Packages, by who may use them; the flags are requested once. What tests alone use stands
+# apart: pkg-config says nothing about any where one of them is missing.
 pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
-PACKAGES = sqlite3 libpng cairo freetype2 fribidi openblas jansson libcurl cmocka \
-    inih
+PACKAGES = sqlite3 libpng zlib cairo freetype2 fribidi openblas jansson libcurl inih
 PACKAGE_CFLAGS := $(call pkg,--cflags,$(PACKAGES))
 SQLITE_LIBS := $(call pkg,--libs,sqlite3)
-RENDER_LIBS := $(call pkg,--libs,cairo libpng freetype2 fribidi)
+RENDER_LIBS := $(call pkg,--libs,cairo libpng freetype2 fribidi zlib)
 BLAS_LIBS := $(call pkg,--libs,openblas)
 JSON_LIBS := $(call pkg,--libs,jansson)
 INI_LIBS := $(call pkg,--libs,inih)
+YAML_LIBS := $(call pkg,--libs,yaml-0.1)
+CMOCKA_CFLAGS := $(call pkg,--cflags,cmocka)
 CMOCKA_LIBS := $(call pkg,--libs,cmocka)
 
 # CUDA: a plugin of entropy-train, and the same sources for the host, for
@@ -87,8 +89,8 @@ say = $(if $(V),,@echo '  $(1)  $@';)
 
 # One archive a module. Sources are found, so a new file needs no line here.
 in = $(sort $(shell find $(1) -name '*.c'))
-STATS_SRC = $(call in,analyzer/statistics)
-ANALYZER_SRC = $(filter-out $(STATS_SRC),$(call in,analyzer))
+STATS_ALL = $(call in,analyzer/statistics)
+ANALYZER_SRC = $(filter-out $(STATS_ALL),$(call in,analyzer))
 # Compiled once more, with SQLite's functions taken from who loads it.
 SQL_EXTENSION_SRC = store/sql/extension.c
 STORE_SRC = $(filter-out $(SQL_EXTENSION_SRC),$(call in,store))
@@ -101,12 +103,10 @@ SYNTHETIC_SRC = $(wildcard samples/alerts/synthetic*.c)
 CUDA_SRC = $(wildcard hooks/trainer/cuda/*.cu)
 CUDA_HOST_SRC = $(wildcard tests/emulation/*.cc)
 
-# The drawing library of the report's page (d3 3.5), and the page's own
-# scripts, each after those that it uses.
-D3_JS = /usr/share/javascript/d3/d3.min.js
+# The scripts of the report's page, each after those that it uses.
 REPORT_PAGE = $(BUILD)/obj/cli/report/page.S.o
-REPORT_SCRIPTS = $(patsubst %,cli/report/%.js,values dom data state scale steps \
-    heatmap chart curves csv runs flags config report)
+REPORT_SCRIPTS = $(patsubst %,cli/report/%.js,inflate values plot dom data state scale steps \
+    heatmap chart curves csv runs parallel table flags config report)
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 host_objects = $(patsubst %,$(BUILD)/obj/%.o,$(1))
@@ -158,8 +158,8 @@ help:
 	@echo 'make portable   libraries and recorder for glibc 2.28, SQLite inside (needs ziglang);'
 	@echo '                portable-programs: entropy-scan and entropy-train, too'
 	@echo 'make wheel      both as a Python wheel for manylinux_2_28, into $(BUILD)/wheel'
-	@echo 'make deps       install the Debian packages that the build needs'
-	@echo 'make test-deps  those that the tests need, too'
+	@echo 'make deps       install the Debian packages that build and demo need'
+	@echo 'make test-deps  those that tests and lint need as well'
 	@echo 'make demo       corpus, two training runs, table, heatmap, curves'
 	@echo 'make figures    every figure, light and dark, on one page (two minutes)'
 	@echo 'make test       every test; ends with "N passed, N failed"; T=NAME: one'
@@ -185,6 +185,7 @@ help:
 	@echo 'make alerts     alerts against runs of known truth, into samples/results (minutes)'
 	@echo 'make cost-fit   costs of private inference, fitted to published tables anew'
 	@echo 'make install    programs, library, headers, manual pages, completions'
+	@echo 'make deb        Debian packages of them (needs debhelper), into $(BUILD)/deb'
 
 deps:
 	@tests/tools/deps.sh
@@ -203,7 +204,7 @@ link = $(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(LINKER:%=-fuse-ld=%) -o $@
 
 $(BUILD)/entropy-scan: $(call objects,cli/program/main.c) \
     $(call archives,cli render store stats analyzer)
-	$(call link,$(RENDER_LIBS) $(SQLITE_LIBS) $(JSON_LIBS) $(INI_LIBS))
+	$(call link,$(RENDER_LIBS) $(SQLITE_LIBS) $(JSON_LIBS) $(INI_LIBS) $(YAML_LIBS) $(STATS_LIBS))
 
 $(BUILD)/entropy-recorder: $(call archives,process recorder store analyzer)
 	$(call link,$(SQLITE_LIBS))
@@ -239,11 +240,12 @@ READ_SRC = store/reader.c store/cursor.c store/damage.c
 INNER_SRC = $(filter-out $(RECORD_SRC) $(READ_SRC),$(ANALYZER_SRC) $(STORE_SRC))
 OBJCOPY = objcopy
 
+RPATH = -Wl,-rpath,'$$ORIGIN'
 RECORD_SO = $(BUILD)/libentropyrecord.so.$(SOVERSION)
 READ_SO = $(BUILD)/libentropyscan.so.$(SOVERSION)
 share = $(call say,LD)$(CC) $(filter-out $(OPENMP),$(ALL_CFLAGS)) $(LDFLAGS) -shared \
     $(if $(SAN),,-Wl,-z,defs) -Wl,-z,nodelete -Wl,-soname,$(notdir $@) \
-    -Wl,--version-script=$(filter %.map,$^) -Wl,-rpath,'$$ORIGIN' -o $@ \
+    -Wl,--version-script=$(filter %.map,$^) $(RPATH) -o $@ \
     $(filter %.o,$^) $(filter %.so.$(SOVERSION),$^) $(filter %.a,$^) \
     -Wl,--as-needed $(1) -lm -ldl
 $(RECORD_SO): $(call objects,$(RECORD_SRC)) $(call archive,inner) \
@@ -276,7 +278,7 @@ $(PUBLIC_HEADER): tests/tools/header.sh $(PUBLIC_HEADERS)
 	@mkdir -p $(@D)
 	$(Q)tests/tools/header.sh >$@
 
-include hooks/portable.mk
+include hooks/portable.mk analyzer/statistics/gsl.mk
 
 # --- archives and objects --------------------------------------------------
 
@@ -298,6 +300,7 @@ $(eval $(call archive_rule,cli,$(CLI_SRC) $(REPORT_PAGE)))
 
 # Test programs run what they test, not themselves; tests/support computes.
 $(BUILD)/obj/tests/%: OPTIMISE = -O1 $(SYMBOLS)
+$(BUILD)/obj/tests/%: PACKAGE_CFLAGS += $(CMOCKA_CFLAGS)
 $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/bench/%: OPTIMISE = \
     $(if $(SAN),-O1,-O2) $(SYMBOLS)
 $(BUILD)/obj/tests/emulation/%: OPTIMISE = -O2 $(SYMBOLS)
@@ -385,20 +388,16 @@ $(BUILD)/obj/%.cc.o: %.cc Makefile
 	$(call say,CXX)$(CXX) $(ALL_CXXFLAGS) -c -o $@ $<
 
 # The page of `entropy-scan report` becomes part of the program.
-$(REPORT_PAGE): cli/report/page.S cli/report/page.sh $(D3_JS) \
+$(REPORT_PAGE): cli/report/page.S cli/report/page.sh \
     $(REPORT_SCRIPTS) cli/report/report.html cli/report/report.css Makefile
 	@mkdir -p $(@D)
-	$(Q)cli/report/page.sh $(BUILD)/page $(D3_JS) $(REPORT_SCRIPTS)
+	$(Q)cli/report/page.sh $(BUILD)/page $(REPORT_SCRIPTS)
 	$(call say,AS)$(CC) -Wa,-I$(BUILD)/page -c -o $@ $<
-
-$(D3_JS):
-	@echo '$@: missing: install libjs-d3 (make deps), or give D3_JS=FILE' >&2
-	@exit 1
 
 # --- tests -----------------------------------------------------------------
 
 TEST_LIBS = $(RENDER_LIBS) $(SQLITE_LIBS) $(BLAS_LIBS) \
-    $(JSON_LIBS) $(INI_LIBS) $(CMOCKA_LIBS)
+    $(JSON_LIBS) $(INI_LIBS) $(YAML_LIBS) $(CMOCKA_LIBS) $(STATS_LIBS)
 
 define test_rule
 $(BUILD)/tests/$(notdir $(1)): $(call objects,$(1).c $(SUPPORT_SRC)) \
@@ -457,7 +456,7 @@ quick: programs $(QUICK)
 
 # What a build for coverage cannot say or changes: sources of a tree of its own,
 # speeds, other compilers, cards.
-NO_COVERAGE = cuda_% gpu_% readme% fuzz% install% slurm tuners quick lint recorder_old_kernel%
+NO_COVERAGE = cuda_% gpu_% deb readme% fuzz% install% slurm tuners quick lint recorder_old_kernel%
 COVERED = $(filter-out $(foreach name,$(NO_COVERAGE),$(BUILD)/tests/test_$(name)), \
     $(TESTS)) $(foreach script,$(SCRIPTS),$(if $(filter $(NO_COVERAGE:%=test_%), \
     $(basename $(notdir $(script)))),,$(script)))
@@ -476,40 +475,7 @@ coverage-here: check-tests
 bench: all $(BENCHES)
 	@BUILD=$(BUILD) tests/bench/run.sh $(BENCHES)
 
-# --- on a machine with a GPU -----------------------------------------------
-
-ARCH = SM+LN+G
-MINUTES = 1
-BUNDLE = $(BUILD)/gpu-bundle.tar.gz
-# One kind of card: each kind makes the bundle larger.
-BUNDLE_ARCH = sm_90
-
-$(BUILD)/gpu-bench-attention: LDFLAGS += $(EXPORTS)
-$(BUILD)/gpu-bench-attention: $(call objects,tests/gpu/bench_attention.c) \
-    $(call archives,trainer recorder store analyzer)
-	$(call link,$(BLAS_LIBS) $(JSON_LIBS))
-
-gpu-programs: $(PROGRAMS) $(PLUGIN) $(BUILD)/gpu-bench-attention \
-    $(filter $(BUILD)/tests/test_cuda_%,$(TESTS)) $(TEST_PLUGINS)
-
-gpu-check:
-	@BUILD=$(BUILD) OUT=$(OUT) ARCH='$(ARCH)' MINUTES=$(MINUTES) \
-	    tests/gpu/check.sh
-
-gpu-bundle: gpu-programs
-	@$(MAKE) -s --no-print-directory gpu-plugins \
-	    CUDA_LIB=$(BUILD)/$(BUNDLE_ARCH) CUDA_OBJ=build/cuda/$(BUNDLE_ARCH) \
-	    CUDA_ARCHS='-gencode arch=$(BUNDLE_ARCH:sm_%=compute_%),code=$(BUNDLE_ARCH)'
-	@BUILD=$(BUILD) PLUGINS=$(BUILD)/$(BUNDLE_ARCH) tests/gpu/bundle.sh $(BUNDLE)
-
-gpu-plugins: $(PLUGIN) $(PROBE)
-
-gpu-replicate: $(if $(filter 1,$(PREBUILT)),,programs $(PLUGIN))
-	@BUILD=$(BUILD) OUT=$(if $(OUT),$(OUT),$(BUILD)/gpu) \
-	    samples/gpu-replicate.sh '$(ARCH)' $(MINUTES)
-
-gpu-results:
-	@BUILD=$(BUILD) OUT=$(OUT) samples/gpu-results.sh
+include tests/gpu/gpu.mk
 
 faults: programs
 	@python3 tests/program/faults.py $(BUILD)
@@ -519,9 +485,9 @@ FUZZ_CC = clang
 FUZZ_OPTIMISE = -O1 -g
 SECONDS = 60
 # What the targets link of all modules.
-FUZZED_SRC = $(filter-out analyzer/entropy/%,$(call in,analyzer)) $(STORE_SRC) \
-    $(call in,cli/alerts/rules cli/exchange cli/output cli/runs) cli/scan/table.c \
-    $(call in,hooks/trainer/files hooks/trainer/settings) hooks/trainer/model/config.c
+FUZZED_SRC = $(filter-out analyzer/entropy/% $(GSL_SRC),$(call in,analyzer)) \
+    $(STORE_SRC) $(call in,cli/alerts/rules cli/exchange cli/output cli/runs) \
+    cli/scan/table.c $(call in,hooks/trainer/files hooks/trainer/settings) hooks/trainer/model/config.c
 $(eval $(call archive_rule,fuzzed,$(FUZZED_SRC)))
 FUZZERS = $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
@@ -577,22 +543,7 @@ cost-fit: programs
 	@analyzer/cost/fit.py $(BUILD)/entropy-scan samples/private-inference/aero_tables.csv \
 	    -o analyzer/cost/coefficients.inc.h
 
-# --- install ---------------------------------------------------------------
-
-BIN = $(DESTDIR)$(PREFIX)/bin
-LIB = $(DESTDIR)$(PREFIX)/lib
-INCLUDE = $(DESTDIR)$(PREFIX)/include
-MAN = $(DESTDIR)$(PREFIX)/share/man/man1
-COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-install: all
-	@BUILD=$(BUILD) VERSION=$(VERSION) PREFIX=$(PREFIX) BIN=$(BIN) LIB=$(LIB) \
-	    INCLUDE=$(INCLUDE) MAN=$(MAN) COMPLETIONS=$(COMPLETIONS) \
-	    tests/tools/install.sh install
-
-uninstall:
-	@BUILD=$(BUILD) VERSION=$(VERSION) PREFIX=$(PREFIX) BIN=$(BIN) LIB=$(LIB) \
-	    INCLUDE=$(INCLUDE) MAN=$(MAN) COMPLETIONS=$(COMPLETIONS) \
-	    tests/tools/install.sh uninstall
+include samples/packaging/packaging.mk
 
 clean:
 	rm -rf $(BUILD)

@@ -19,11 +19,12 @@ portable: $(PORTABLE_SQLITE)/sqlite3.h
 portable-programs: portable $(PORTABLE_PACKAGES)/sqlite3.h
 	+@$(portable_make) portable-programs-here
 portable_make = $(MAKE) --no-print-directory CC='$(ZIG) cc -target $(TARGET)' \
-    CUDA=0 BUILD=$(PORTABLE) WARNINGS= OPENMP=-fopenmp-simd LDFLAGS='$(LDFLAGS) -s' \
+    CUDA=0 GSL=0 BUILD=$(PORTABLE) WARNINGS= OPENMP=-fopenmp-simd LDFLAGS='$(LDFLAGS) -s' \
     PACKAGE_CFLAGS='$(patsubst %,-isystem %,$(sort $(PORTABLE_SQLITE) $(PORTABLE_PACKAGES)))' \
     SQLITE_LIBS='$(PORTABLE_SQLITE)/libsqlite3.a' \
     RENDER_LIBS='$(call packaged,$(PORTABLE_ARCHIVES))' \
     JSON_LIBS='$(call packaged,jansson)' INI_LIBS='$(call packaged,inih)' \
+    YAML_LIBS='$(call packaged,yaml)' \
     BLAS_LIBS='$(call packaged,openblas)'
 
 portable-here: $(LIBRARIES) $(PUBLIC_HEADER) $(BUILD)/entropy-recorder
@@ -31,7 +32,7 @@ portable-programs-here: $(BUILD)/entropy-scan $(BUILD)/entropy-train
 
 # Debian's, of this machine.
 $(PORTABLE)/packages/sqlite3.h: tests/tools/packages.sh
-	$(Q)tests/tools/packages.sh $(@D) sqlite3 $(PORTABLE_ARCHIVES) jansson inih openblas
+	$(Q)tests/tools/packages.sh $(@D) sqlite3 $(PORTABLE_ARCHIVES) jansson inih yaml openblas
 
 # A Python wheel of it: what pip installs where no compiler is.
 WHEEL_PYTHON = python3

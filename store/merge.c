@@ -5,7 +5,8 @@
 #include "store/writer_internal.h"
 
 static es_status copy_samples(es_writer *writer, es_reader *reader,
-                              const es_series *series, int64_t series_id)
+                              const es_series *series, int64_t series_id,
+                              void (*on_sample)(size_t n_bytes))
 {
     es_cursor *cursor = NULL;
     int64_t step;
@@ -13,15 +14,18 @@ static es_status copy_samples(es_writer *writer, es_reader *reader,
     es_status status =
         es_cursor_open(&cursor, reader, series, ES_STEP_FIRST, ES_STEP_LAST);
     while (status == ES_OK &&
-           (status = es_cursor_next(cursor, &step, &values)) == ES_OK)
+           (status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
         status =
             es_writer_sample(writer, series_id, step, values, series->n_values);
+        if (on_sample)
+            on_sample(series->n_values * sizeof *values);
+    }
     es_cursor_close(cursor);
     return status == ES_DONE ? ES_OK : status;
 }
 
 static es_status copy_series(es_writer *writer, es_reader *reader, size_t run,
-                             int64_t run_id)
+                             int64_t run_id, void (*on_sample)(size_t n_bytes))
 {
     es_series series;
     int64_t series_id;
@@ -32,7 +36,8 @@ static es_status copy_series(es_writer *writer, es_reader *reader, size_t run,
             (status = es_writer_series(writer, &series_id, run_id, series.name,
                                        series.shape, series.phase,
                                        series.unit)) < 0 ||
-            (status = copy_samples(writer, reader, &series, series_id)) < 0)
+            (status = copy_samples(writer, reader, &series, series_id,
+                                   on_sample)) < 0)
             return status;
     }
     return ES_OK;
@@ -50,7 +55,8 @@ static es_status copy_events(es_writer *writer, es_reader *reader, size_t run,
 }
 
 /** Within a transaction. ES_DONE: the run is there already. */
-static es_status copy_run(es_writer *writer, es_reader *reader, size_t run)
+static es_status copy_run(es_writer *writer, es_reader *reader, size_t run,
+                          void (*on_sample)(size_t n_bytes))
 {
     es_run_info info;
     int64_t run_id = 0, n_layer, n_head;
@@ -62,19 +68,20 @@ static es_status copy_run(es_writer *writer, es_reader *reader, size_t run)
     if (run_id)
         return ES_DONE;
     if ((status = es_writer_add_run(writer, &run_id, &info)) < 0 ||
-        (status = copy_series(writer, reader, run, run_id)) < 0)
+        (status = copy_series(writer, reader, run, run_id, on_sample)) < 0)
         return status;
     return copy_events(writer, reader, run, run_id);
 }
 
 es_status es_merge_run(es_writer *writer, es_reader *reader, size_t run,
                        size_t *n_copied, size_t *n_skipped,
-                       es_merge_handler *handler)
+                       es_merge_handler *handler,
+                       void (*on_sample)(size_t n_bytes))
 {
     es_status status = es_writer_begin(writer);
     if (status < 0)
         return status;
-    es_status copied = copy_run(writer, reader, run);
+    es_status copied = copy_run(writer, reader, run, on_sample);
     if (copied == ES_OK && handler)
         copied = handler(writer, reader, run);
     if (copied == ES_OK)
@@ -93,8 +100,8 @@ es_status es_merge(es_writer *writer, es_reader *reader, size_t *n_copied,
     const size_t n = es_reader_n_runs(reader);
     es_status status = ES_OK;
     for (size_t run = 0; run < n && status == ES_OK; run++)
-        status =
-            es_merge_run(writer, reader, run, n_copied, n_skipped, handler);
+        status = es_merge_run(writer, reader, run, n_copied, n_skipped, handler,
+                              NULL);
     return status;
 }
 

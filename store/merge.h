@@ -29,10 +29,12 @@ typedef es_status es_merge_handler(es_writer *writer, es_reader *reader,
 es_status es_merge(es_writer *writer, es_reader *reader, size_t *n_copied,
                    size_t *n_skipped, es_merge_handler *handler) ES_MUST_USE;
 
-/** The same of one run, by its index. */
+/** The same of one run, by its index; `on_sample` is called with the bytes of
+ *  each sample that was copied, NULL: nobody. */
 es_status es_merge_run(es_writer *writer, es_reader *reader, size_t run,
                        size_t *n_copied, size_t *n_skipped,
-                       es_merge_handler *handler) ES_MUST_USE;
+                       es_merge_handler *handler,
+                       void (*on_sample)(size_t n_bytes)) ES_MUST_USE;
 
 /** A reader of what the writer has committed to its file by now. Close it
  *  before the writer. Returns as es_reader_open. */

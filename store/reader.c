@@ -241,10 +241,15 @@ es_status es_reader_config_each(es_reader *reader, size_t index,
                                 es_config_handler *handler, void *user)
 {
     static const char sql[] =
-        "SELECT key, type, CASE type WHEN 'text' THEN atom WHEN 'null' THEN"
-        " 'null' WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE value"
-        " END, value FROM json_each(CASE WHEN json_valid(?1) THEN"
-        " CASE json_type(?1) WHEN 'object' THEN ?1 END END)";
+        "WITH RECURSIVE member(key, type, value, depth) AS ("
+        " SELECT key, type, value, 1 FROM json_each(CASE WHEN json_valid(?1)"
+        " THEN CASE json_type(?1) WHEN 'object' THEN ?1 END END)"
+        " UNION ALL SELECT member.key || '.' || inner.key, inner.type,"
+        " inner.value, depth + 1 FROM member, json_each(member.value) AS inner"
+        " WHERE member.type = 'object' AND depth < 8)"
+        "SELECT key, type, CASE type WHEN 'null' THEN 'null' WHEN 'true' THEN"
+        " 'true' WHEN 'false' THEN 'false' ELSE value END, value FROM member"
+        " WHERE type <> 'object' OR value = '{}' OR depth = 8";
     const es_stored_run *run = find_run(reader, index);
     sqlite3_stmt *s = NULL;
     if (!run)

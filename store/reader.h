@@ -94,13 +94,13 @@ typedef enum es_config_kind {
     ES_CONFIG_BOOLEAN,
     ES_CONFIG_NUMBER,
     ES_CONFIG_TEXT,
-    ES_CONFIG_NESTED /* an array or an object */
+    ES_CONFIG_NESTED /* an array; an object: empty, or 8 levels down */
 } es_config_kind;
 
 /** One member of a configuration; it grows at its end only. Strings are
  * borrowed, valid during the call, and may be bad UTF-8. */
 typedef struct es_config_member {
-    const char *key;
+    const char *key; /* of one inside an object "optimizer.lr" */
     es_config_kind kind;
     const char *text; /* a text itself; of the others a spelling: JSON, but of
                          a number too large for a double "Inf" or "-Inf" */
@@ -112,8 +112,9 @@ typedef struct es_config_member {
 typedef es_status es_config_handler(void *user, const es_config_member *member);
 
 /**
- * Calls `handler` for each member of a run's configuration, in its order. A
- * key may come twice. No call if the run has no configuration, or text that
+ * Calls `handler` for each member of a run's configuration, in its order;
+ * objects in it are taken apart, and their members follow the others. A key may
+ * come twice. No call if the run has no configuration, or text that
  * is no JSON object.
  *
  * ES_OK, ES_EARGUMENT, ES_ENOMEM; what the handler returned.

@@ -42,51 +42,63 @@ size_t es_shape_values(es_shape shape, int64_t n_layer, int64_t n_head)
     return 0;
 }
 
+/* Those that are no reduction of rows and no detail. */
+static const es_series_line others[] = {
+    {"finite_rows", "rows", "rows that were finite", ES_SHAPE_HEAD},
+    {"theta", "", "EReg's threshold of a head, learnt", ES_SHAPE_HEAD},
+    {"t_mean", "", "mean temperature of a head", ES_SHAPE_HEAD},
+    {"t_min", "", "lowest temperature", ES_SHAPE_HEAD},
+    {"t_max", "", "highest temperature", ES_SHAPE_HEAD},
+    {"qk_clip", "", "factor of QK-Clip", ES_SHAPE_HEAD},
+    {"alpha", "", "the FFN is divided by it", ES_SHAPE_LAYER},
+    {"beta", "", "the residual is multiplied by it", ES_SHAPE_LAYER},
+    {"slope", "", "learnt slope of the activation", ES_SHAPE_LAYER},
+    {"nan_activations", "activations", "activations that are not finite",
+     ES_SHAPE_LAYER},
+    {"act_rms", "", "root mean square of activations", ES_SHAPE_LAYER},
+    {"loss", "nats", "loss", ES_SHAPE_RUN},
+    {"ce", "nats", "cross entropy, the loss without regularisation",
+     ES_SHAPE_RUN},
+    {"ereg", "nats^2", "term of the entropy regularisation", ES_SHAPE_RUN},
+    {"lr", "", "learning rate", ES_SHAPE_RUN},
+    {"grad_norm", "", "norm of the gradient", ES_SHAPE_RUN},
+    {"tokens_per_s", "1/s", "speed", ES_SHAPE_RUN},
+    {"loss_scale", "", "scale of the loss in float16", ES_SHAPE_RUN},
+};
+
+bool es_series_standard_at(es_series_line *out, size_t i)
+{
+    if (i < ES_N_HEAD_SERIES) {
+        const es_head_statistic *head = &es_head_statistics[i];
+        *out = (es_series_line){head->name, head->unit, head->title,
+                                ES_SHAPE_HEAD};
+        return true;
+    }
+    i -= ES_N_HEAD_SERIES;
+    if (i < ES_N_DETAILS) {
+        const es_detail_line *detail = &es_details[i];
+        *out = (es_series_line){detail->name, detail->unit, detail->title,
+                                es_detail_is_of_heads((es_detail)i)
+                                    ? ES_SHAPE_HEAD
+                                    : ES_SHAPE_LAYER};
+        return true;
+    }
+    i -= ES_N_DETAILS;
+    if (i >= sizeof others / sizeof *others)
+        return false;
+    *out = others[i];
+    return true;
+}
+
 int es_series_standard(es_shape *shape, const char **unit, const char *name)
 {
-    static const struct {
-        const char *name, *unit;
-        es_shape shape;
-    } standard[] = {
-        {"finite_rows", "rows", ES_SHAPE_HEAD},
-        {"theta", "", ES_SHAPE_HEAD},
-        {"t_mean", "", ES_SHAPE_HEAD},
-        {"t_min", "", ES_SHAPE_HEAD},
-        {"t_max", "", ES_SHAPE_HEAD},
-        {"qk_clip", "", ES_SHAPE_HEAD},
-        {"alpha", "", ES_SHAPE_LAYER},
-        {"beta", "", ES_SHAPE_LAYER},
-        {"slope", "", ES_SHAPE_LAYER},
-        {"nan_activations", "activations", ES_SHAPE_LAYER},
-        {"act_rms", "", ES_SHAPE_LAYER},
-        {"loss", "nats", ES_SHAPE_RUN},
-        {"ce", "nats", ES_SHAPE_RUN},
-        {"ereg", "nats^2", ES_SHAPE_RUN},
-        {"lr", "", ES_SHAPE_RUN},
-        {"grad_norm", "", ES_SHAPE_RUN},
-        {"tokens_per_s", "1/s", ES_SHAPE_RUN},
-        {"loss_scale", "", ES_SHAPE_RUN},
-    };
-    const es_head_statistic *head = es_head_statistic_find(name);
-    if (head) {
-        *shape = ES_SHAPE_HEAD;
-        *unit = head->unit;
-        return 1;
-    }
-    const es_detail_line *detail = es_detail_find(name);
-    if (detail) {
-        const es_detail i = (es_detail)(detail - es_details);
-        *shape = es_detail_is_of_heads(i) ? ES_SHAPE_HEAD : ES_SHAPE_LAYER;
-        *unit = detail->unit;
-        return 1;
-    }
-    for (size_t i = 0; i < sizeof standard / sizeof *standard; i++) {
-        if (strcmp(name, standard[i].name) == 0) {
-            *shape = standard[i].shape;
-            *unit = standard[i].unit;
+    es_series_line line;
+    for (size_t i = 0; es_series_standard_at(&line, i); i++)
+        if (strcmp(name, line.name) == 0) {
+            *shape = line.shape;
+            *unit = line.unit;
             return 1;
         }
-    }
     *shape = ES_SHAPE_RUN;
     *unit = "";
     return 0;

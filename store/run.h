@@ -76,6 +76,16 @@ ES_API size_t es_shape_values(es_shape shape, int64_t n_layer, int64_t n_head);
 ES_API int es_series_standard(es_shape *shape, const char **unit,
                               const char *name);
 
+/** A standard series. */
+typedef struct es_series_line {
+    const char *name, *unit;
+    const char *title; /* for people */
+    es_shape shape;
+} es_series_line;
+
+/** By number, those of heads first; false after the last. */
+bool es_series_standard_at(es_series_line *out, size_t i);
+
 /** True for a member of a parameter that is recorded whole, as "t.5": where
  *  series are listed for people there are too many of them. */
 bool es_series_is_member(const char *name);

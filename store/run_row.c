@@ -8,7 +8,7 @@
 #include <math.h>
 
 /* ANY keeps a number a number and 'NaN' a text. */
-static const char table[] =
+const char es_run_row_sql[] =
     "CREATE TABLE IF NOT EXISTS summary(\n"
     "  run_id INTEGER PRIMARY KEY REFERENCES run,\n"
     "  step INTEGER,\n"
@@ -68,7 +68,7 @@ static es_status put_row(es_writer *writer, const char *uuid,
         return status;
     if (!run_id)
         return es_fail(ES_ENOTFOUND, "%s: has no run %s", database->path, uuid);
-    if ((status = es_database_execute(database, table)) < 0 ||
+    if ((status = es_database_execute(database, es_run_row_sql)) < 0 ||
         (status = es_database_prepare(database, &s, insert)) < 0)
         return status;
     sqlite3_bind_int64(s, 1, run_id);

@@ -5,6 +5,9 @@
 #include "analyzer/flags/bands.h"
 #include "store/writer.h"
 
+/** What makes the table `summary`. */
+extern const char es_run_row_sql[];
+
 /** A float that was not recorded is es_missing(). */
 typedef struct es_run_row {
     int64_t step; /* of the numbers; or ES_UNKNOWN */

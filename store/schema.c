@@ -149,6 +149,11 @@ static es_status check_version(es_database *database)
     return ES_OK;
 }
 
+const char *es_schema_sql(size_t table)
+{
+    return table < N_TABLES ? tables[table].sql : NULL;
+}
+
 static const char *sql_of(int table, int schema)
 {
     return schema == 1 && strcmp(tables[table].name, "sample") == 0

@@ -4,6 +4,7 @@
 
 #include "analyzer/base/status.h"
 #include "store/run.h"
+#include "store/tables.h"
 #include <limits.h>
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -114,11 +115,6 @@ int es_beside_stat(struct stat *st, const char *file, const char *suffix);
 const char *es_view_name(void);
 
 /* --- schema.c ------------------------------------------------------------ */
-
-#define ES_APPLICATION_ID 0x454E5452 /* "ENTR" */
-#define ES_SCHEMA_VERSION                                                      \
-    2 /* 1 has no checksums; it is read, and gone on                           \
-         with, as it is */
 
 /** A new, empty run file as bytes: sqlite3_free it. */
 es_status es_schema_image(unsigned char **out, size_t *n) ES_MUST_USE;

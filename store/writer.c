@@ -4,8 +4,11 @@
 #include "store/writer_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "store/leftover.h"
 #include "store/outfile.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,6 +55,21 @@ static const char *const sql_text[ES_N_SQL] = {
     [ES_SQL_ADD_SERIES] = "INSERT INTO series(run_id, name, shape, phase, unit)"
                           " VALUES(?1, ?2, ?3, ?4, ?5)",
     [ES_SQL_IS_JSON] = "SELECT json_valid(?1)",
+    /* Text is added, and nothing of what is there is written anew. */
+    [ES_SQL_COMPLETE_CONFIG] =
+        "WITH own(config) AS (SELECT CASE WHEN json_valid(coalesce(?1, '{}'))"
+        "  THEN trim(coalesce(?1, '{}'), x'20090a0d') END),"
+        " missing(members) AS (SELECT group_concat(json_quote(key) || ':' ||"
+        "  CASE type WHEN 'true' THEN type WHEN 'false' THEN type"
+        "  WHEN 'object' THEN value WHEN 'array' THEN value"
+        "  ELSE json_quote(value) END)"
+        "  FROM json_each(CASE WHEN json_valid(?2) AND"
+        "   json_type(?2) = 'object' THEN ?2 ELSE '{}' END)"
+        "  WHERE key NOT IN (SELECT key FROM own, json_each(config)))"
+        " SELECT substr(config, 1, length(config) - 1) ||"
+        "  iif(EXISTS (SELECT 1 FROM json_each(config)), ',', '') ||"
+        "  members || '}' FROM own, missing"
+        " WHERE json_type(config) = 'object'",
     [ES_SQL_COUNT_SERIES] = "SELECT count(*) FROM series WHERE run_id = ?1",
 };
 
@@ -95,6 +113,22 @@ es_status es_writer_check_json(const es_writer *writer, const char *name,
 
 /* --- opening ------------------------------------------------------------- */
 
+/** Into the temporary file of an es_outfile, in place: another file under its
+ *  name would have nobody who has it open, and be taken for one that is left.
+ */
+static es_status fill_temporary(const char *path, const unsigned char *image,
+                                size_t n)
+{
+    int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    bool written = fd >= 0 && write(fd, image, n) == (ssize_t)n;
+    int reason = errno;
+    if (fd >= 0)
+        close(fd);
+    return written ? ES_OK
+                   : es_fail(ES_EIO, "%s: cannot write: %s", path,
+                             strerror(fd < 0 || reason ? reason : EIO));
+}
+
 /** A new run file, or one that was empty, appears whole. */
 static es_status create_file(const es_database *database)
 {
@@ -102,9 +136,14 @@ static es_status create_file(const es_database *database)
     size_t n = 0;
     es_outfile *file = NULL;
     FILE *stream = NULL;
-    es_status status;
-    if ((status = es_schema_image(&image, &n)) == ES_OK &&
-        (status = es_outfile_open(&file, &stream, database->file)) == ES_OK) {
+    const char *slash = strrchr(database->file, '/');
+    es_status status = es_schema_image(&image, &n);
+    if (status == ES_OK &&
+        es_leftover_is_name(slash ? slash + 1 : database->file)) {
+        status = fill_temporary(database->file, image, n);
+    } else if (status == ES_OK &&
+               (status = es_outfile_open(&file, &stream, database->file)) ==
+                   ES_OK) {
         fwrite(image, 1, n, stream); /* close sees a failure */
         status = es_outfile_close(file);
     }

@@ -37,6 +37,10 @@ typedef enum es_durability {
 es_status es_writer_open(es_writer **out, const char *path,
                          es_durability durability) ES_MUST_USE;
 
+/** A JSON object in the environment, whose members a configuration gets where
+ *  it lacks them: what a sweep says of its runs. What is no such is ignored. */
+#define ES_RUN_CONFIG_VARIABLE "ENTROPY_RUN_CONFIG"
+
 /**
  * Adds a run, or resumes the one with info->uuid: then L and H must be the
  * same, samples and events at steps >= resume_step are deleted, and its
@@ -131,8 +135,8 @@ es_status es_writer_settle(es_writer *writer) ES_MUST_USE;
 
 /**
  * Empties a log that has outgrown 8 MiB because there always is a reader: to
- * be called between transactions. Waits for the readers to move on, half a
- * second at most and only while has_time says so, and tries again later, at
+ * be called between transactions. Waits for the readers to move on, 500 naps
+ * of 1 ms at most and only while has_time says so, and tries again later, at
  * widening intervals. A reader that stays cannot be forced.
  */
 void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),

@@ -19,7 +19,7 @@
 #define AGAIN_FRAMES 256       /* more, where readers left something to do */
 #define EMPTY_FRAMES 2000      /* readers must have kept it from restarting */
 #define LOG_BYTES "4194304"    /* what a log that restarts shrinks to */
-#define PATIENCE_MS 500        /* for readers, at one attempt to empty it */
+#define PATIENCE 500           /* naps of 1 ms for readers, at one attempt */
 #define SHORTEST_PAUSE_MS 1000 /* between two attempts */
 #define LONGEST_PAUSE_MS 60000
 
@@ -266,7 +266,7 @@ bool es_writer_is_settled(const es_writer *writer)
 
 /** Of one attempt to empty the log. */
 typedef struct patience {
-    int64_t deadline;
+    int naps; /* left: time that copying takes does not count */
     bool (*has_time)(void *user);
     void *user;
 } patience;
@@ -274,10 +274,11 @@ typedef struct patience {
 static int wait_for_readers(void *user, int n_waits)
 {
     const struct timespec nap = {.tv_nsec = 1000000};
-    const patience *left = user;
+    patience *left = user;
     (void)n_waits;
-    if (es_now_ms() >= left->deadline || !left->has_time(left->user))
+    if (!left->naps || !left->has_time(left->user))
         return 0;
+    left->naps--;
     nanosleep(&nap, NULL);
     return 1;
 }
@@ -286,10 +287,9 @@ void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),
                         void *user)
 {
     es_log *log = &writer->log;
-    int64_t now = es_now_ms();
-    if (log->broken || log->n_frames < EMPTY_FRAMES || now < log->retry)
+    if (log->broken || log->n_frames < EMPTY_FRAMES || es_now_ms() < log->retry)
         return;
-    patience left = {now + PATIENCE_MS, has_time, user};
+    patience left = {PATIENCE, has_time, user};
     sqlite3_busy_handler(writer->database.handle, wait_for_readers, &left);
     es_status status = es_log_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE);
     sqlite3_busy_timeout(writer->database.handle, ES_BUSY_MS);

@@ -2,6 +2,9 @@
    it. */
 #include "store/writer_internal.h"
 
+#include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,25 +203,59 @@ static es_status resume_run(es_writer *writer, int64_t run_id,
                     info->uuid);
 }
 
+/** `config` and the members that it lacks of the environment's, to be freed;
+ *  NULL: as it is. */
+static es_status complete_config(es_writer *writer, char **out,
+                                 const char *config)
+{
+    const char *members = secure_getenv(ES_RUN_CONFIG_VARIABLE);
+    *out = NULL;
+    if (!members || !es_text_is_utf8(members, strlen(members)))
+        return ES_OK;
+    sqlite3_stmt *s = writer->statements[ES_SQL_COMPLETE_CONFIG];
+    es_bind_text(s, 1, config);
+    es_bind_text(s, 2, members);
+    int rc = sqlite3_step(s);
+    es_status status = es_database_status(&writer->database, rc);
+    if (rc == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_NULL)
+        status = es_copy_text(out, (const char *)sqlite3_column_text(s, 0));
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+    if (*out && strlen(*out) > ES_MAX_TEXT) {
+        free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 static es_status find_or_add_run(es_writer *writer, int64_t *run_id,
                                  const es_run_info *info, int64_t resume_step)
 {
     int64_t there = 0, n_layer = 0, n_head = 0;
-    es_status status;
+    es_status status = ES_OK;
     if (info->uuid && (status = es_writer_find_run(writer, &there, &n_layer,
                                                    &n_head, info->uuid)) < 0)
         return status;
-    if (!there)
-        return add_new_run(writer, run_id, info);
-    if (n_layer != info->n_layer || n_head != info->n_head)
+    if (there && (n_layer != info->n_layer || n_head != info->n_head))
         return es_fail(ES_EFORMAT,
                        "%s: run %s has %lld layers of %lld heads, not %lld of "
                        "%lld: record into another file",
                        writer->database.path, info->uuid, (long long)n_layer,
                        (long long)n_head, (long long)info->n_layer,
                        (long long)info->n_head);
+    es_run_info completed = *info;
+    char *config = NULL;
+    /* a run that goes on without a word keeps what it has */
+    if ((!there || info->config) &&
+        (status = complete_config(writer, &config, info->config)) < 0)
+        return status;
+    if (config)
+        completed.config = config;
     *run_id = there;
-    return resume_run(writer, there, info, resume_step);
+    status = there ? resume_run(writer, there, &completed, resume_step)
+                   : add_new_run(writer, run_id, &completed);
+    free(config);
+    return status;
 }
 
 es_status es_writer_run(es_writer *writer, int64_t *run_id,

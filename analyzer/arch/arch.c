@@ -226,6 +226,7 @@ static const struct rule {
     {"LN", NO_ARGUMENT, KIND_LN, "LN", NULL, true},
     {"G", NO_ARGUMENT, KIND_ACT, "activation", NULL, ES_ACT_GELU},
     {"GT", NO_ARGUMENT, KIND_ACT, "activation", NULL, ES_ACT_GELU_TANH},
+    {"GS", NO_ARGUMENT, KIND_ACT, "activation", NULL, ES_ACT_GELU_SIGMOID},
     {"R", NO_ARGUMENT, KIND_ACT, "activation", NULL, ES_ACT_RELU},
     {"LR", ARGUMENT, KIND_ACT, "activation", read_leaky, 0},
     {"ScFFN", NO_ARGUMENT, KIND_FFN, "Sc... FFN", NULL, ES_FFN_SCALED},

@@ -14,10 +14,11 @@ typedef enum es_attention_kind {
 
 typedef enum es_activation {
     ES_ACT_LINEAR,
-    ES_ACT_GELU,      /* G: exact */
-    ES_ACT_GELU_TANH, /* GT */
-    ES_ACT_RELU,      /* R */
-    ES_ACT_LEAKY      /* LR(...) */
+    ES_ACT_GELU,        /* G: exact */
+    ES_ACT_GELU_TANH,   /* GT */
+    ES_ACT_RELU,        /* R */
+    ES_ACT_LEAKY,       /* LR(...) */
+    ES_ACT_GELU_SIGMOID /* GS: x sigmoid(1.702 x) */
 } es_activation;
 
 typedef enum es_slope_kind {

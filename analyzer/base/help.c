@@ -165,6 +165,12 @@ es_status es_program_help(FILE *out, const es_program *program,
     es_status status = es_options_parse(&given, NULL, help, argc, argv);
     if (status != ES_OK)
         return status;
+    if (given.verb && program->topic &&
+        strcmp(given.verb, program->topic->name) == 0 && !given.completion &&
+        !given.help) {
+        program->topic->print(out, given.man);
+        return ES_OK;
+    }
     if (given.verb && !(command = es_program_find(program, given.verb)))
         return no_verb(program, given.verb);
     if (given.man + !!given.completion + given.help > 1 ||

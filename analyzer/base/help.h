@@ -29,7 +29,7 @@ extern const es_option es_help_options[ES_N_HELP_OPTIONS];
 #define ES_HELP_SUMMARY "say what a verb does"
 
 /**
- * The verb "help" itself: help [VERB] [--man], help --completion=SHELL.
+ * The verb "help" itself: help [VERB|TOPIC] [--man], help --completion=SHELL.
  *
  *   help  the command whose options are es_help_options
  *

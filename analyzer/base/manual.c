@@ -7,8 +7,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Text in roff: no line may begin with a dot, a dash is a minus. */
-static void print_roff(FILE *out, const char *text)
+void es_manual_text(FILE *out, const char *text)
 {
     for (bool start = true; *text; start = *text == '\n', text++) {
         if (start && (*text == '.' || *text == '\''))
@@ -35,15 +34,15 @@ static void print_title(FILE *out, const es_command *command)
     for (size_t i = 0; i <= strlen(name); i++)
         capitals[i] = (char)toupper((unsigned char)name[i]);
     fputs(".TH ", out);
-    print_roff(out, capitals);
+    es_manual_text(out, capitals);
     fputs(" 1 \"\" \"entropy\\-scan " ES_VERSION "\"\n.SH NAME\n", out);
-    print_roff(out, name);
+    es_manual_text(out, name);
     fputs(" \\- ", out);
-    print_roff(out, command->summary);
+    es_manual_text(out, command->summary);
     fputs("\n.SH SYNOPSIS\n.nf\n.B ", out);
-    print_roff(out, command->name);
+    es_manual_text(out, command->name);
     fputc(' ', out);
-    print_roff(out, command->synopsis);
+    es_manual_text(out, command->synopsis);
     fputs("\n.fi\n", out);
 }
 
@@ -51,9 +50,9 @@ static void print_title(FILE *out, const es_command *command)
 static void print_entry(FILE *out, const char *word, const char *sentence)
 {
     fputs(".TP\n.B ", out);
-    print_roff(out, word);
+    es_manual_text(out, word);
     fputc('\n', out);
-    print_roff(out, sentence);
+    es_manual_text(out, sentence);
     fputs(".\n", out);
 }
 
@@ -88,9 +87,9 @@ static void print_examples(FILE *out, const es_named_text *examples)
     fputs(".SH EXAMPLES\n", out);
     for (; examples->name; examples++) {
         fputs(".PP\n", out);
-        print_roff(out, examples->text);
+        es_manual_text(out, examples->text);
         fputs(":\n.PP\n.RS 4\n.nf\n", out);
-        print_roff(out, examples->name);
+        es_manual_text(out, examples->name);
         fputs("\n.fi\n.RE\n", out);
     }
 }
@@ -114,7 +113,7 @@ static void print_others(FILE *out, const es_program *program,
     for (size_t i = is_program; i < n; i++) {
         es_manual_name(name, sizeof name, program->commands[i]);
         fputs(".BR ", out);
-        print_roff(out, name);
+        es_manual_text(out, name);
         fprintf(out, " (1)%s\n", i + 1 < n ? "," : "");
     }
 }
@@ -125,11 +124,11 @@ void es_manual_print(FILE *out, const es_program *program,
     print_title(out, command);
     fprintf(out, ".SH DESCRIPTION\n%c",
             toupper((unsigned char)command->summary[0]));
-    print_roff(out, command->summary + 1);
+    es_manual_text(out, command->summary + 1);
     fputs(".\n", out);
     if (command->details) {
         fputs(".PP\n.nf\n", out);
-        print_roff(out, command->details);
+        es_manual_text(out, command->details);
         fputs("\n.fi\n", out);
     }
     if (command == program->commands[0])

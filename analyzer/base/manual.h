@@ -9,6 +9,9 @@
 void es_manual_print(FILE *out, const es_program *program,
                      const es_command *command);
 
+/** Text in roff: no line begins with a dot, a dash is a minus. */
+void es_manual_text(FILE *out, const char *text);
+
 /** "entropy-scan-import": what the page is called. */
 void es_manual_name(char *out, size_t size, const es_command *command);
 

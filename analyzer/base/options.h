@@ -147,12 +147,20 @@ typedef struct es_command {
     int (*main)(int argc, char **argv);
 } es_command;
 
+/** What the verb help explains that is no verb. */
+typedef struct es_topic {
+    const char *name;
+    /** man: as a manual page (roff). */
+    void (*print)(FILE *out, bool man);
+} es_topic;
+
 /** A program: commands[0] is what it does without a verb, the others, named
  *  "PROGRAM VERB", are its verbs. */
 typedef struct es_program {
     const es_command *const *commands; /* (n) */
     size_t n;
     const es_named_text *exits, *environment, *files; /* of all of them */
+    const es_topic *topic;                            /* NULL: none */
 } es_program;
 
 /** A verb's own name: "import" of "entropy-scan import"; "" of the program. */

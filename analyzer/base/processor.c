@@ -46,8 +46,9 @@ unsigned es_processor_instructions(void)
         return has;
     has |= has_fma ? ES_HAS_FMA : 0;
     has |= b & 1u << 5 ? ES_HAS_AVX2 : 0;
+    has |= c & 1u << 10 ? ES_HAS_VPCLMULQDQ : 0;
     if ((saved & 0xe6) == 0xe6 && (b & wide) == wide)
-        has |= ES_HAS_AVX512 | (c & 1u << 10 ? ES_HAS_VPCLMULQDQ : 0);
+        has |= ES_HAS_AVX512;
 #endif
     return has;
 }

@@ -22,7 +22,8 @@ double es_cost_n_projections(const es_cost_shape *shape)
 
 static bool is_gelu(es_activation activation)
 {
-    return activation == ES_ACT_GELU || activation == ES_ACT_GELU_TANH;
+    return activation == ES_ACT_GELU || activation == ES_ACT_GELU_TANH ||
+           activation == ES_ACT_GELU_SIGMOID;
 }
 
 /* By ranges and not layer by layer: a file may say any number of layers. */

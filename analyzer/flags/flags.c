@@ -26,6 +26,17 @@ const char *es_severity_name(es_severity severity)
     return severity_names[severity];
 }
 
+bool es_flag_is_too_short(es_flag_kind kind, es_severity severity)
+{
+    return kind == ES_FLAG_OVERLOAD && severity == ES_SEVERITY_INFO;
+}
+
+const char *es_flag_verdict(es_flag_kind kind, es_severity severity)
+{
+    return es_flag_is_too_short(kind, severity) ? "too short to judge"
+                                                : es_severity_name(severity);
+}
+
 void es_flag_rules_default(es_flag_rules *out)
 {
     *out = (es_flag_rules){
@@ -38,6 +49,7 @@ void es_flag_rules_default(es_flag_rules *out)
         .overload_warning = 0.20,
         .overload_error = 0.40,
         .overload_samples = 10,
+        .overload_steps = 1000,
         .warm_up = 0.05,
         .logits_warning = 100,
         .logits_error = 1000,

@@ -24,6 +24,13 @@ typedef enum es_flag_kind {
 const char *es_flag_name(es_flag_kind kind);        /* "collapse" */
 const char *es_severity_name(es_severity severity); /* "critical" */
 
+/** An overload of severity info: es_flag_rules' overload_steps. */
+bool es_flag_is_too_short(es_flag_kind kind, es_severity severity);
+
+/** For people: the severity's name, or of what an overload's info means "too
+ * short to judge". */
+const char *es_flag_verdict(es_flag_kind kind, es_severity severity);
+
 /**
  * Thresholds; es_flag_rules_default fills in those below.
  *
@@ -37,7 +44,10 @@ const char *es_severity_name(es_severity severity); /* "critical" */
  * head starts near the ceiling: until the share has stayed below
  * overload_error for as many samples it is a warning at most. What has not
  * come down when the run ends, or 1 - `warm_up` of the planned steps are done,
- * is judged in full by es_judge_finish.
+ * is judged in full by es_judge_finish. A training of fewer than
+ * `overload_steps` planned steps is too short for that: if it is seen from the
+ * start (its first sample has a mean of 0.98 ceiling and more), what has not
+ * come down is of severity info.
  *
  * The other flags need one sample.
  */
@@ -51,6 +61,7 @@ typedef struct es_flag_rules {
     double overload_warning; /* share of heads: 0.20 */
     double overload_error;   /* 0.40 */
     int overload_samples;    /* consecutive: 10 */
+    int overload_steps;      /* that heads need to come down: 1000 */
     double warm_up;          /* share of the planned steps: 0.05 */
     double logits_warning;   /* 100 */
     double logits_error;     /* 1000 */

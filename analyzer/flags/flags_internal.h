@@ -72,11 +72,17 @@ typedef struct es_overload_track {
     uint32_t n_judged;
     uint32_t n_mild, n_severe, n_below; /* in a row, up to the last: at the
                                            levels, and below the error's */
-    bool severe;         /* since n_severe sufficed, until n_below does */
-    bool came_down;      /* from the ceiling that all heads start at */
-    int64_t onset, last; /* the first of the mild ones; of all */
-    double value;        /* the largest share since onset */
+    bool severe;          /* since n_severe sufficed, until n_below does */
+    bool came_down;       /* from the ceiling that all heads start at */
+    bool begun, is_brief; /* seen from the start, and too short to come down */
+    int64_t onset, last;  /* the first of the mild ones; of all */
+    double value;         /* the largest share since onset */
 } es_overload_track;
+
+/** The first sample of a run's heads: the mean of those that were measured,
+ *  nats; later ones change nothing. */
+void es_overload_begin(es_overload_track *track, const es_flag_rules *rules,
+                       int64_t planned_steps, double mean, double ceiling);
 
 /** One sample after the warm-up. The level that holds with it. */
 es_severity es_overload_push(es_overload_track *track,

@@ -438,6 +438,20 @@ static size_t count_measured(const judged_sample *sample, const float *x,
     return n_measured;
 }
 
+/* Of what was measured; NaN if any of it is, or nothing was. */
+static double mean_of(const float *values, size_t n)
+{
+    double sum = 0;
+    size_t n_measured = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (es_is_missing(values[i]))
+            continue;
+        sum += values[i];
+        n_measured++;
+    }
+    return sum / (double)n_measured;
+}
+
 static void mark_overload(es_judge *judge, const judged_sample *sample,
                           double limit)
 {
@@ -469,7 +483,13 @@ static void judge_overload(es_judge *judge, const judged_sample *sample)
 {
     double limit = judge->rules.overload_head * judge->ceiling;
     size_t n = sample->n_rows * sample->n_columns;
-    if (!sample->of_heads || isnan(limit) || !past_warm_up(judge, sample->step))
+    if (!sample->of_heads || isnan(limit))
+        return;
+    if (!judge->overload.begun)
+        es_overload_begin(&judge->overload, &judge->rules,
+                          judge->run.planned_steps, mean_of(sample->values, n),
+                          judge->ceiling);
+    if (!past_warm_up(judge, sample->step))
         return;
     uint32_t n_above = count_above(sample->values, n, limit);
     double share = n_above / (double)count_measured(sample, sample->values, n);

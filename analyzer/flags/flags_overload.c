@@ -1,5 +1,6 @@
 /* The share of high heads on its way through a run, for flags_judge.c: it is
-   judged mildly until it has come down once from the ceiling. */
+   judged mildly until it has come down once from the ceiling, and in a training
+   too short for that not at all. */
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>
@@ -18,9 +19,24 @@ static es_severity level_of(const es_overload_track *track, uint32_t needed,
                             bool had_time)
 {
     bool severe = track->severe || track->n_severe >= needed;
-    if (severe && had_time && track->n_mild >= needed)
-        return ES_SEVERITY_ERROR;
-    return track->n_mild >= needed ? ES_SEVERITY_WARNING : ES_SEVERITY_NONE;
+    if (track->n_mild < needed)
+        return ES_SEVERITY_NONE;
+    if (track->is_brief && !track->came_down)
+        return ES_SEVERITY_INFO;
+    return severe && had_time ? ES_SEVERITY_ERROR : ES_SEVERITY_WARNING;
+}
+
+void es_overload_begin(es_overload_track *track, const es_flag_rules *rules,
+                       int64_t planned_steps, double mean, double ceiling)
+{
+    /* Before its first update a model's heads have 0.99 of it and more. */
+    static const double untrained = 0.98;
+    if (track->begun)
+        return;
+    track->begun = true;
+    track->is_brief = planned_steps > 0 &&
+                      planned_steps < rules->overload_steps &&
+                      mean >= untrained * ceiling;
 }
 
 es_severity es_overload_push(es_overload_track *track,

@@ -1,5 +1,5 @@
-/* Summaries of values that may be missing or not finite: quantiles and moments
- * by GSL, of what is finite. */
+/* Summaries of values that may be missing or not finite: moments of what is
+   finite. */
 #include "analyzer/statistics/stats.h"
 
 #include "analyzer/base/value.h"

@@ -1,7 +1,7 @@
 /**
  * Statistics of the finite values of an array, and how far two such samples
- * lie apart. Files named stats*.c are linked into programs only, never into
- * libentropyrecord.
+ * lie apart; what that proves is analyzer/statistics/inference.h. Linked into
+ * programs only, never into libraries.
  */
 #ifndef ES_STATS_H
 #define ES_STATS_H
@@ -49,19 +49,6 @@ double es_stats_quantile(const es_distribution *sample, double p);
  * of fit of empirical distributions, Ann. Math. Statist. 19 (1948).
  */
 double es_stats_ks(const es_distribution *a, const es_distribution *b);
-
-/**
- * Probability that two samples of one continuous distribution, of n_a and n_b
- * independent values, lie at least `distance` apart: Kolmogorov's limiting
- * distribution at distance * (r + 0.12 + 0.11 / r), r = sqrt(n_a n_b / (n_a +
- * n_b)) (Stephens, J. R. Statist. Soc. B 32 (1970)). Of the exact probability
- * it is within 0.02 for 144 against 144 values, within 0.06 for 10 against 10
- * where that is below 0.2. NaN if distance is, or for an empty sample.
- *
- * Heads of one model are not independent: between models it ranks distances,
- * and is no proof.
- */
-double es_stats_ks_p(double distance, size_t n_a, size_t n_b);
 
 /**
  * 1-Wasserstein distance, in the unit of the values: the integral of the

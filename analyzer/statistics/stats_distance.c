@@ -5,8 +5,6 @@
 #include <math.h>
 #include <stdbool.h>
 
-static const double pi = 3.14159265358979323846;
-
 /* --- sorting --------------------------------------------------------------*/
 
 /* x[at] sinks into the heap x (n) until no child is larger. */
@@ -123,28 +121,4 @@ double es_stats_wasserstein(const es_distribution *a, const es_distribution *b)
         height = gap(&w);
     }
     return area;
-}
-
-/* --- Kolmogorov's distribution ---------------------------------------------*/
-
-double es_stats_ks_p(double distance, size_t n_a, size_t n_b)
-{
-    if (isnan(distance) || n_a == 0 || n_b == 0)
-        return NAN;
-    if (distance <= 0)
-        return 1;
-    double a = (double)n_a, b = (double)n_b;
-    double root = sqrt(a * b / (a + b));
-    /* P(K > x). Of its two series each converges fast where it is used: the
-     * sixth term is below the rounding of the first. */
-    double x = distance * (root + 0.12 + 0.11 / root);
-    double sum = 0;
-    if (x < 1.18) {
-        for (int k = 1; k <= 9; k += 2)
-            sum += exp(-k * k * pi * pi / (8 * x * x));
-        return 1 - sqrt(2 * pi) / x * sum;
-    }
-    for (int k = 1; k <= 5; k++)
-        sum += (k % 2 ? 2 : -2) * exp(-2.0 * k * k * x * x);
-    return sum;
 }

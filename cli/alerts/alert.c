@@ -52,12 +52,14 @@ static void print_line(FILE *out, const es_alert *alert)
     es_print_escaped(out, alert->title, ES_ESCAPE_TERMINAL);
     print_layers(out, alert);
     fprintf(out, " since step %" PRId64 " (%s)", alert->onset,
-            es_severity_name(alert->severity));
+            es_flag_verdict(alert->kind, alert->severity));
     char value[ES_FLOAT_TEXT_MAX], threshold[ES_FLOAT_TEXT_MAX];
     if (isfinite(alert->value) && isfinite(alert->threshold))
         fprintf(out, ": %s, threshold %s",
                 es_number_print(value, alert->value, 4),
                 es_number_print(threshold, alert->threshold, 4));
+    if (alert->reason)
+        fprintf(out, ": %s", alert->reason);
 }
 
 static void print_id(FILE *out, const es_alert *alert)

@@ -21,6 +21,7 @@ typedef struct es_alert {
     es_severity severity;
     int64_t onset, step;     /* step ES_UNKNOWN: not known */
     double value, threshold; /* NaN: not known */
+    const char *reason;      /* in words, into the line; NULL: none */
     int layers[ES_ALERT_LAYERS], n_layers;
     bool is_written;  /* the run, by a live process: it can be stopped */
     const char *line; /* of one that was read; NULL: made of the rest */

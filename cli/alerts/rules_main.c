@@ -4,10 +4,15 @@
 
 typedef struct arguments {
     const char *path; /* NULL: none */
+    es_forecast_choice forecast;
 } arguments;
 
 static const es_option table[] = {
     {.name = NULL, ES_OPT_TEXT(arguments, path)},
+    {"forecast", 0, "[stop]",
+     "with the rule that warns of a run that is heading for a collapse or "
+     "NaN: one healthy run of 20 is warned of; stop: one of 100 is stopped",
+     ES_OPT_CALL(arguments, forecast, es_command_forecast)},
     ES_HELP_OPTION,
 };
 
@@ -15,6 +20,8 @@ static int rules_main(int argc, char **argv);
 
 static const es_named_text examples[] = {
     {"entropy-scan rules", "Print the thresholds, as a file to be changed"},
+    {"entropy-scan rules --forecast",
+     "Print them with the rule that warns of a collapse to come"},
     {NULL, NULL}};
 
 const es_command es_rules_command = {
@@ -40,6 +47,8 @@ static int rules_main(int argc, char **argv)
         es_command_parse(&given, NULL, &es_rules_command, argc, argv);
     if (status == ES_OK && given.path)
         status = es_rules_file_read(&file, given.path);
+    if (status == ES_OK)
+        status = es_rules_file_add_forecast(&file, given.forecast);
     if (status == ES_OK)
         es_rules_file_print(stdout, &file, !given.path);
     es_rules_file_free(&file);

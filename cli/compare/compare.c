@@ -194,14 +194,14 @@ done:
     return status;
 }
 
-/* final, best: (n_runs) workspace */
+/* final, best, losses: (n_runs) workspace */
 static void summarise(es_comparison *comparison, size_t index, float *final,
-                      float *best)
+                      float *best, float *losses)
 {
     es_configuration *to = &comparison->configurations[index];
     size_t n = 0;
     for (size_t i = to->first; i < comparison->n_runs; i++) {
-        const es_compared *run = &comparison->runs[i];
+        es_compared *run = &comparison->runs[i];
         const es_bands *bands = &run->summary->bands;
         const float loss = run->summary->loss, ppl = run->final.ppl;
         if (run->configuration != index)
@@ -211,7 +211,9 @@ static void summarise(es_comparison *comparison, size_t index, float *final,
         final[n] = isfinite(loss) || es_is_missing(loss) || es_is_missing(ppl)
                        ? ppl
                        : loss;
+        run->outcome = final[n];
         best[n] = isfinite(final[n]) ? run->best.ppl : final[n];
+        losses[n] = loss;
         n++;
         for (int band = 0; band < ES_N_BANDS; band++)
             to->bands.counts[band] += bands->counts[band];
@@ -221,6 +223,7 @@ static void summarise(es_comparison *comparison, size_t index, float *final,
     }
     es_stats_summary(&to->final, final, n, 1);
     es_stats_summary(&to->best, best, n, 1);
+    es_stats_summary(&to->loss, losses, n, 1);
 }
 
 es_status es_comparison_finish(es_comparison *comparison,
@@ -247,14 +250,14 @@ es_status es_comparison_finish(es_comparison *comparison,
     if ((status = es_alloc(&comparison->configurations, n,
                            sizeof *comparison->configurations,
                            "configurations")) < 0 ||
-        (status = es_alloc(&space, n, 2 * sizeof *space, "configurations")) < 0)
+        (status = es_alloc(&space, n, 3 * sizeof *space, "configurations")) < 0)
         return status;
     if ((status = group_runs(comparison)) < 0) {
         free(space);
         return status;
     }
     for (size_t i = 0; i < comparison->n_configurations; i++)
-        summarise(comparison, i, space, space + n);
+        summarise(comparison, i, space, space + n, space + 2 * n);
     free(space);
 
     const es_distribution *to =
@@ -262,10 +265,9 @@ es_status es_comparison_finish(es_comparison *comparison,
     for (size_t i = 0; i < comparison->n_runs; i++) {
         es_compared *run = &comparison->runs[i];
         run->ks = es_stats_ks(&run->entropy, to);
-        run->p = es_stats_ks_p(run->ks, run->entropy.n_finite, to->n_finite);
         run->wasserstein = es_stats_wasserstein(&run->entropy, to);
     }
-    return ES_OK;
+    return es_comparison_test(comparison);
 }
 
 /* --- against a baseline ---------------------------------------------------*/

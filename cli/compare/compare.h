@@ -57,9 +57,15 @@ es_status es_comparison_finish(es_comparison *comparison,
 es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
                               const es_table_options *options) ES_MUST_USE;
 
+/** The configurations alone, best first: by held-out perplexity, or the last
+ *  loss; what is not finite comes last. As es_comparison_print. */
+es_status es_comparison_print_best(const es_comparison *comparison,
+                                   FILE *stream,
+                                   const es_table_options *options) ES_MUST_USE;
+
 /**
- * The member "comparison" of `--json`. Its numbers
- * are those of the tables; runs are counted from 0 in the order of "runs":
+ * The member "comparison" of `--json`. Its numbers are those of the tables;
+ * runs are counted from 0 in the order of "runs":
  *
  *     "comparison":{"reference":0,"baseline":null|0,
  *      "differing":["arch","seed"],"incidental":["threads"],
@@ -69,24 +75,35 @@ es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
  *                "best_ppl"},
  *        "entropy":{"n","nonfinite","missing","q25","median","q75"},
  *        "onsets":{"nan":{"episodes","stands","any","error"},...},
- *        "distance":{"to":0,"ks","p","wasserstein"},
+ *        "distance":{"to":0,"ks","p","p_holm","wasserstein"},
  *        "relative":{"to":0,"final_percent","best_percent",
  *                    "bands_points":[..4],"balanced_points","nan_later",
  *                    "nan_error_later",...}}],
  *      "configurations":[{"runs":[0,1],"label":"SM","settings":{"arch":"SM"},
  *        "final":{"n","nonfinite","missing","mean","std","min","max"},
  *        "best":{the same},
+ *        "interval":{"low","high","reason":null},
  *        "bands":{"heads","nonfinite","fractions":[..4],"balanced"},
  *        "relative":{"to":0,"final_percent","best_percent",
- *                    "bands_points":[..4],"balanced_points"}}],
+ *                    "bands_points":[..4],"balanced_points"},
+ *        "evidence":{"ppl_difference","ppl_low","ppl_high","hedges_g",
+ *                    "welch_t","welch_freedom","welch_p","welch_p_holm",
+ *                    "seeds_p","seeds_p_holm","ks","layers_p",
+ *                    "layers_p_holm","ppl_reason":null}}],
  *      "distances":{"ks":[[..],..],"wasserstein":[[..],..]}}
  *
  * Labels are those of cli/runs/labels.h, plain. Onsets are steps: of the first
  * episode, and of the first of severity error or above. "distance" is to the
  * run "reference": the baseline, else the first one. "relative" is there with a
  * baseline; of a configuration, it is to the baseline's configuration, whose
- * number "to" is. "distances" is null beyond ES_COMPARE_MATRIX_MOST runs; null
- * in it: a run without a finite value. Nothing fails here: the caller checks
+ * number "to" is. "distances" is null beyond ES_COMPARE_MATRIX_MOST runs, and
+ * so are p without a baseline; null in it: a run without a finite value.
+ *
+ * "interval" is of the mean of "final", at 95 %. "evidence" is there of every
+ * other configuration than the baseline's. p are those of
+ * analyzer/statistics/inference.h, that of a distance by exchange of layers;
+ * "_holm" of them is adjusted for all runs, or configurations. A "reason" says
+ * why perplexities have none. Nothing fails here: the caller checks
  * the stream.
  */
 void es_comparison_json(const es_comparison *comparison, es_json_writer *json);

@@ -2,6 +2,7 @@
 #ifndef ES_COMPARE_INTERNAL_H
 #define ES_COMPARE_INTERNAL_H
 
+#include "analyzer/statistics/inference.h"
 #include "cli/compare/compare.h"
 #include "cli/runs/labels.h"
 
@@ -31,16 +32,30 @@ typedef struct es_compared {
 
     float *sorted; /* of entropy */
     es_distribution entropy;
-    double ks, p, wasserstein; /* to the reference; NaN: one has no values */
+    double ks, wasserstein; /* to the reference; NaN: one has no values */
+    double p, p_holm;       /* of ks, by exchanging layers; Holm's for all runs;
+                               NaN: of the reference, too */
     size_t configuration;
+    float
+        outcome; /* final perplexity; NaN: the loss ended so; may be missing */
 } es_compared;
+
+/** A configuration compared with the baseline's. */
+typedef struct es_evidence {
+    es_means_test ppl;                /* final perplexities, of seeds */
+    double welch_holm, permuted_holm; /* Holm's for all configurations */
+    double ks, p, p_holm; /* of entropies: layers exchange between all seeds */
+} es_evidence;
 
 /** Runs that differ in the seed and in incidental settings alone. */
 typedef struct es_configuration {
     size_t first, n;        /* run; number of runs */
     es_summary final, best; /* perplexity; NaN of a run whose loss ended so;
                                best: of runs that ended finite */
+    es_summary loss;        /* the last of training; NaN of one that ended so */
     es_bands bands;         /* of all runs together */
+    es_mean mean;           /* of the finite ones of `final` */
+    es_evidence evidence;   /* NaN without a baseline, and of its own */
 } es_configuration;
 
 struct es_comparison {
@@ -74,6 +89,26 @@ typedef struct es_relative {
     es_delay later[ES_N_FLAG_KINDS];
 } es_relative;
 
+/** Fills in what is tested, of runs and configurations that are there. ES_OK or
+ *  ES_ENOMEM. */
+es_status es_comparison_test(es_comparison *comparison) ES_MUST_USE;
+
+/** The table of configurations against the baseline's; nothing without one or
+ *  without seeds. ES_OK or ES_ENOMEM. */
+es_status
+es_comparison_print_evidence(const es_comparison *comparison, FILE *stream,
+                             const es_table_options *options) ES_MUST_USE;
+
+/** The lines that say what p and intervals are, and why some are not there. */
+void es_comparison_note_evidence(const es_comparison *comparison, FILE *stream);
+
+/** Configurations are compared, and some have several runs. */
+static inline bool es_comparison_has_evidence(const es_comparison *comparison)
+{
+    return comparison->has_baseline && comparison->n_configurations > 1 &&
+           comparison->n_configurations < comparison->n_runs;
+}
+
 void es_compare_runs(es_relative *out, const es_compared *run,
                      const es_compared *baseline);
 
@@ -88,5 +123,17 @@ es_comparison_value(const es_comparison *comparison, size_t run,
 {
     return comparison->values[run * comparison->n_differences + difference];
 }
+
+/**
+ * Numbers of the configurations, best first: by held-out perplexity, or by the
+ * loss where no run was evaluated; then those of which some run is not finite,
+ * those without a number, and those with none that is finite.
+ *
+ *   order  (n_configurations)
+ *
+ * ES_OK or ES_ENOMEM.
+ */
+es_status es_comparison_rank(size_t *order, const es_comparison *comparison,
+                             bool evaluated) ES_MUST_USE;
 
 #endif

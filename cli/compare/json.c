@@ -128,6 +128,7 @@ static void put_run(es_json_writer *json, const es_comparison *comparison,
     es_json_write_size(json, "to", to);
     es_json_write_stated(json, "ks", run->ks, "missing");
     es_json_write_stated(json, "p", run->p, "missing");
+    es_json_write_stated(json, "p_holm", run->p_holm, "missing");
     es_json_write_stated(json, "wasserstein", run->wasserstein, "missing");
     es_json_write_end(json, "}");
     if (comparison->has_baseline) {
@@ -162,6 +163,40 @@ static void put_summary(es_json_writer *json, const char *name,
     es_json_write_end(json, "}");
 }
 
+static void put_reason(es_json_writer *json, const char *name, es_reason reason)
+{
+    if (reason)
+        es_json_write_text(json, name, es_reason_text(reason));
+    else
+        es_json_write_null(json, name);
+}
+
+static void put_evidence(es_json_writer *json, const es_evidence *by)
+{
+    const struct {
+        const char *name;
+        double value;
+    } members[] = {{"ppl_difference", by->ppl.difference},
+                   {"ppl_low", by->ppl.low},
+                   {"ppl_high", by->ppl.high},
+                   {"hedges_g", by->ppl.g},
+                   {"welch_t", by->ppl.t},
+                   {"welch_freedom", by->ppl.freedom},
+                   {"welch_p", by->ppl.p},
+                   {"welch_p_holm", by->welch_holm},
+                   {"seeds_p", by->ppl.permuted},
+                   {"seeds_p_holm", by->permuted_holm},
+                   {"ks", by->ks},
+                   {"layers_p", by->p},
+                   {"layers_p_holm", by->p_holm}};
+    es_json_write_object(json, "evidence");
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        es_json_write_stated(json, members[i].name, members[i].value,
+                             "missing");
+    put_reason(json, "ppl_reason", by->ppl.reason);
+    es_json_write_end(json, "}");
+}
+
 static void put_configuration(es_json_writer *json,
                               const es_comparison *comparison, size_t index)
 {
@@ -178,6 +213,11 @@ static void put_configuration(es_json_writer *json,
     put_settings(json, comparison, one->first, true);
     put_summary(json, "final", &one->final);
     put_summary(json, "best", &one->best);
+    es_json_write_object(json, "interval");
+    es_json_write_stated(json, "low", one->mean.low, "missing");
+    es_json_write_stated(json, "high", one->mean.high, "missing");
+    put_reason(json, "reason", one->mean.reason);
+    es_json_write_end(json, "}");
     es_json_write_object(json, "bands");
     es_json_write_size(json, "heads", one->bands.n_heads);
     es_json_write_size(json, "nonfinite", one->bands.nonfinite);
@@ -192,6 +232,8 @@ static void put_configuration(es_json_writer *json,
                                   &comparison->configurations[to]);
         put_relative(json, &relative, to);
         es_json_write_end(json, "}");
+        if (index != to)
+            put_evidence(json, &one->evidence);
     }
     es_json_write_end(json, "}");
 }

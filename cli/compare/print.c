@@ -168,12 +168,13 @@ static void put_known(es_sheet *sheet, const char *title, double value,
 }
 
 /* "0.31-0.47" of about 95 %; "-": unknown. */
-static void put_interval(es_sheet *sheet, es_modelled modelled)
+static void put_interval(es_sheet *sheet, double low, double high)
 {
-    if (isnan(modelled.low))
+    if (isnan(low))
         es_sheet_put(sheet, "95%", "-");
     else
-        es_sheet_put(sheet, "95%", "%.3g-%.3g", modelled.low, modelled.high);
+        es_sheet_put(sheet, "95%", "%.3g%s%.3g", low, low < 0 ? " to " : "-",
+                     high);
 }
 
 static void put_distance(es_sheet *sheet, const char *title, double distance)
@@ -227,8 +228,10 @@ static void put_results(es_sheet *sheet, const layout *shown, size_t index)
            (field = es_field_next(field, ES_FIELD_IN_COMPARED))) {
         put_known(sheet, es_field_title(field),
                   es_field_number(field, run->summary), 3);
-        if (field->interval)
-            put_interval(sheet, field->interval(run->summary));
+        if (field->interval) {
+            es_modelled modelled = field->interval(run->summary);
+            put_interval(sheet, modelled.low, modelled.high);
+        }
     }
 }
 
@@ -340,6 +343,7 @@ static void put_relative(es_sheet *sheet, const layout *shown, size_t index)
                       &baseline->onsets[kind], &by.later[kind]);
     put_distance(sheet, "KS", run->ks);
     put_known(sheet, "p", run->p, 2);
+    put_known(sheet, "Holm", run->p_holm, 2);
     put_distance(sheet, "W1", run->wasserstein);
 }
 
@@ -381,6 +385,7 @@ static void put_perplexity(es_sheet *sheet, const layout *shown,
     const es_summary *final = &one->final;
     es_sheet_put(sheet, "NaN", "%zu", final->nonfinite);
     put_mean(sheet, "eval ppl", shown, final);
+    put_interval(sheet, one->mean.low, one->mean.high);
     put_known(sheet, "std", final->std, 2);
     put_known(sheet, "min", final->min, 4);
     put_known(sheet, "max", final->max, 4);
@@ -398,7 +403,9 @@ static void put_perplexity(es_sheet *sheet, const layout *shown,
     }
 }
 
-static es_status print_configurations(FILE *stream, const layout *shown)
+/* order: NULL: as they came */
+static es_status print_configurations(FILE *stream, const layout *shown,
+                                      const size_t *order)
 {
     es_sheet sheet = {0};
     const es_comparison *comparison = shown->comparison;
@@ -408,11 +415,14 @@ static es_status print_configurations(FILE *stream, const layout *shown)
         has_settings =
             has_settings || shows_setting(&comparison->differences[i], true);
     fprintf(stream,
-            "\n%zu configuration%s, seeds taken together: mean and spread of "
-            "the final perplexity, heads of all runs\n",
-            n, n == 1 ? "" : "s");
+            "%s%zu configuration%s%s, seeds taken together: mean and spread of "
+            "the final %s, heads of all runs\n",
+            order ? "" : "\n", n, n == 1 ? "" : "s",
+            order ? ", best first" : "",
+            order && !shown->evaluated ? "loss" : "perplexity");
     for (size_t i = 0; i < n; i++) {
-        const es_configuration *one = &comparison->configurations[i];
+        const es_configuration *one =
+            &comparison->configurations[order ? order[i] : i];
         es_sheet_begin_row(&sheet, NULL);
         if (!has_settings)
             es_sheet_put_name(&sheet, "arch",
@@ -421,6 +431,8 @@ static es_status print_configurations(FILE *stream, const layout *shown)
         es_sheet_put(&sheet, "runs", "%zu", one->n);
         if (shown->evaluated)
             put_perplexity(&sheet, shown, one);
+        else if (order)
+            put_mean(&sheet, "loss", shown, &one->loss);
         put_bands(&sheet, &one->bands);
     }
     es_status status = es_sheet_print(&sheet, stream, shown->options);
@@ -519,6 +531,7 @@ static void print_notes(FILE *stream, const layout *shown)
     es_summary_print_max(stream, first->max.policy, first->m, first->unit,
                          first->series);
     note_distances(stream, comparison);
+    es_comparison_note_evidence(comparison, stream);
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
         onsets = onsets || shown->onsets[kind];
     if (onsets)
@@ -551,8 +564,30 @@ es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
          (status = print_relative(stream, &shown)) < 0) ||
         (shown.matrix && (status = print_matrix(stream, &shown)) < 0) ||
         (comparison->n_configurations < comparison->n_runs && /* seeds */
-         (status = print_configurations(stream, &shown)) < 0))
+         (status = print_configurations(stream, &shown, NULL)) < 0) ||
+        (status = es_comparison_print_evidence(comparison, stream, options)) <
+            0)
         return status;
     print_notes(stream, &shown);
     return ES_OK;
+}
+
+es_status es_comparison_print_best(const es_comparison *comparison,
+                                   FILE *stream,
+                                   const es_table_options *options)
+{
+    layout shown;
+    size_t *order = NULL;
+    es_status status;
+    if (comparison->n_runs == 0)
+        return ES_OK;
+    if ((status = find_layout(&shown, comparison, options)) < 0 ||
+        (status = es_alloc(&order, comparison->n_configurations, sizeof *order,
+                           "a table")) < 0 ||
+        (status = es_comparison_rank(order, comparison, shown.evaluated)) < 0)
+        goto done;
+    status = print_configurations(stream, &shown, order);
+done:
+    free(order);
+    return status;
 }

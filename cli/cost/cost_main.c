@@ -73,6 +73,7 @@ static const es_option options[] = {
      ES_OPT_CHOICE(es_cost_options, over, overs), .value = "models"},
     {"shares", 0, NULL, "bars of per cent instead of absolute ones",
      ES_OPT_FLAG(es_cost_options, shares)},
+    ES_RECURSIVE_OPTION,
     {"output", 'o', "FILE",
      "where to write table, JSON or figure (-: standard output)",
      ES_OPT_TEXT(es_cost_options, output), .value = "-"},

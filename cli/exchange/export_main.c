@@ -2,8 +2,10 @@
 #include "analyzer/base/text.h"
 #include "cli/exchange/export.h"
 #include "cli/output/output.h"
+#include "cli/output/print.h"
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
+#include "cli/runs/tree.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,11 @@ static const char *const formats[] = {"csv", "jsonl", "npz", "tensorboard",
                                       NULL};
 
 typedef struct arguments {
-    const char *input, *output, *run;
+    char **inputs; /* (n_inputs) files, in formats of one run one file */
+    size_t n_inputs;
+    es_paths found;      /* es_inputs_free */
+    size_t n_unreadable; /* files and folders: each was reported */
+    const char *output, *run;
     char **names; /* (n_names) */
     size_t n_names;
     format format;
@@ -23,7 +29,8 @@ typedef struct arguments {
 } arguments;
 
 static const es_option options[] = {
-    {.name = NULL, ES_OPT_TEXT(arguments, input)},
+    {.name = NULL, ES_OPT_LIST(arguments, inputs, n_inputs)},
+    ES_RECURSIVE_OPTION,
     {"output", 'o', "FILE", "write to FILE (-: standard output)",
      ES_OPT_TEXT(arguments, output)},
     {"format", 0, "FORMAT",
@@ -50,7 +57,7 @@ static const es_named_text examples[] = {
 
 const es_command es_export_command = {
     .name = "entropy-scan export",
-    .synopsis = "RUN.db [OPTION...]",
+    .synopsis = "RUN.db... [OPTION...]",
     .examples = examples,
     .summary = "write a run as CSV, JSON lines, NPZ or TensorBoard events",
     .details =
@@ -70,7 +77,8 @@ const es_command es_export_command = {
         "       eval/loss; a missing value has none; import reads it back\n"
         "\n"
         "Readers of plain CSV have to skip lines that begin with #. All\n"
-        "runs of a merged file go into jsonl; others take one: see --run.\n"
+        "runs of files and of a merged file go into jsonl; others take one:\n"
+        "see --run. "
         "Events are not exported.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
@@ -89,14 +97,24 @@ static format format_of(const char *path)
 
 static es_status check(arguments *given)
 {
-    if (!given->input)
+    es_status status;
+    if (!given->n_inputs)
         return es_fail(ES_EUSAGE, "no run file to export: see entropy-scan "
                                   "export --help");
     if (given->format == OPEN)
         given->format = format_of(given->output);
+    const char *first = given->inputs[0];
+    if ((status = es_inputs_expand(&given->inputs, &given->n_inputs,
+                                   &given->found, &given->n_unreadable)) < 0)
+        return status;
+    if (given->format != JSONL && given->n_inputs > 1)
+        return es_fail(ES_EUSAGE,
+                       "%s: %zu run files, and %s takes one: name it, or give "
+                       "--format=jsonl",
+                       first, given->n_inputs, formats[given->format]);
     given->content.names = (const char *const *)given->names;
     given->content.n_names = given->n_names;
-    return es_output_check_text(given->output, (char *const *)&given->input, 1);
+    return es_output_check_text(given->output, given->inputs, given->n_inputs);
 }
 
 /* --- which run ------------------------------------------------------------*/
@@ -110,14 +128,15 @@ static bool is_run(const es_run_info *info, size_t number, const char *wanted)
 }
 
 /* The runs from *first to before *end are to be exported. */
-static es_status choose(const arguments *given, es_reader *reader,
-                        size_t *first, size_t *end)
+static es_status choose(size_t *first, size_t *end, const arguments *given,
+                        es_reader *reader)
 {
+    const char *path = es_reader_path(reader);
     size_t n = es_reader_n_runs(reader), n_found = 0;
     *first = 0;
     *end = n;
     if (!n)
-        return es_fail(ES_ENOTFOUND, "%s: has no run", given->input);
+        return es_fail(ES_ENOTFOUND, "%s: has no run", path);
     if (!given->run && (n == 1 || given->format == JSONL))
         return ES_OK;
     for (size_t i = 0; given->run && i < n; i++) {
@@ -137,41 +156,64 @@ static es_status choose(const arguments *given, es_reader *reader,
         return es_fail(ES_ENOTFOUND,
                        "%s: no run '%s' among its %zu: give a number, a name "
                        "or a uuid",
-                       given->input, given->run, n);
+                       path, given->run, n);
     return es_fail(ES_EUSAGE,
                    "%s: holds %zu runs%s: choose one with --run=1, "
                    "--run=2 ...",
-                   given->input, given->run ? n_found : n,
+                   path, given->run ? n_found : n,
                    given->run ? " of that name" : "");
 }
 
-static es_status write_runs(const arguments *given, es_reader *reader,
-                            size_t first, size_t end)
+static es_status write_runs(FILE *stream, const arguments *given,
+                            es_reader *reader)
 {
     static es_status (*const writers[])(FILE *, es_reader *, size_t,
                                         const es_export_options *) = {
         es_export_csv, es_export_jsonl, es_export_npz, es_export_events};
-    FILE *stream;
-    es_output *output = NULL;
-    es_status status = es_output_open(&output, &stream, given->output);
+    size_t first, end;
+    es_status status = choose(&first, &end, given, reader);
     for (size_t run = first; status == ES_OK && run < end; run++)
         status = writers[given->format](stream, reader, run, &given->content);
+    return status;
+}
+
+/* Of several files one that cannot be opened is reported, and the others go on;
+   what fails later would leave half of a run in the output. */
+static es_status write_files(arguments *given)
+{
+    FILE *stream;
+    es_output *output = NULL;
+    size_t n_read = 0;
+    es_status status = es_output_open(&output, &stream, given->output);
+    for (size_t i = 0; status == ES_OK && i < given->n_inputs; i++) {
+        es_reader *reader = NULL;
+        status = es_reader_open(&reader, given->inputs[i]);
+        if (status == ES_OK) {
+            n_read++;
+            status = write_runs(stream, given, reader);
+        } else if (given->n_inputs > 1 && (i + 1 < given->n_inputs || n_read)) {
+            es_print_note("%s", es_message());
+            given->n_unreadable++;
+            status = ES_OK;
+        }
+        es_damage_close(reader);
+    }
     return es_output_finish(output, status);
 }
 
 static int export_main(int argc, char **argv)
 {
     arguments given = {.output = "-", .format = OPEN};
-    es_reader *reader = NULL;
-    size_t first, end;
     es_status status;
     if ((status = es_command_parse(&given, NULL, &es_export_command, argc,
                                    argv)) == ES_OK &&
-        (status = check(&given)) == ES_OK &&
-        (status = es_reader_open(&reader, given.input)) == ES_OK &&
-        (status = choose(&given, reader, &first, &end)) == ES_OK)
-        status = write_runs(&given, reader, first, end);
+        (status = check(&given)) == ES_OK)
+        status = write_files(&given);
+    int code = es_command_exit(status);
+    if (!code && given.n_unreadable)
+        code = ES_EXIT_SOME_FAILED;
+    code = es_damage_exit(code, given.n_inputs);
     free(given.names);
-    es_damage_close(reader);
-    return es_damage_exit(es_command_exit(status), 1);
+    es_inputs_free(given.inputs, &given.found);
+    return code;
 }

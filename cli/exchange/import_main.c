@@ -186,7 +186,8 @@ static int import_main(int argc, char **argv)
     given.parser.name = stem;
     bool has_format = es_options_has(&es_import_command, is_given, "from");
     status = es_import_file(&about, given.input, given.output,
-                            has_format ? &given.format : NULL, &given.parser);
+                            has_format ? &given.format : NULL, &given.parser,
+                            given.quiet);
     free(stem);
     if (status == ES_OK && !given.quiet)
         report_run(&given, &about);

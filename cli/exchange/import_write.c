@@ -4,6 +4,7 @@
 
 #include "analyzer/base/checked.h"
 #include "cli/output/output.h"
+#include "cli/output/progress.h"
 #include "store/writer.h"
 
 /* The sink of the parsers: all of a run in one transaction, in a file that
@@ -125,17 +126,23 @@ static es_status write_file(es_imported *about, es_line_reader *lines,
 
 es_status es_import_file(es_imported *out, const char *input,
                          const char *output, const es_import_format *format,
-                         const es_import_options *options)
+                         const es_import_options *options, bool quiet)
 {
     es_line_reader *lines = NULL;
     *out = (es_imported){0};
     es_status status = es_line_reader_open(&lines, input);
+    if (status == ES_OK) {
+        es_progress_line_begin(quiet, "importing", es_line_reader_name(lines),
+                               ES_PROGRESS_BYTES, es_line_reader_size(lines));
+        es_line_reader_watch(lines, es_progress_line_set);
+    }
     if (status == ES_OK && format)
         out->format = *format;
     else if (status == ES_OK)
         status = es_import_detect(&out->format, lines);
     if (status == ES_OK)
         status = write_file(out, lines, output, options);
+    es_progress_line_end();
     es_line_reader_close(lines);
     return status;
 }

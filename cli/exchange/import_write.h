@@ -16,11 +16,13 @@ typedef struct es_imported {
  * `output`, which appears whole or not at all.
  *
  *   format   NULL: detected by content
+ *   quiet    no line of progress
  *
  * ES_OK; ES_EFORMAT, ES_EIO, ES_ELOCKED, ES_EUSAGE, ES_ENOMEM.
  */
 es_status es_import_file(es_imported *out, const char *input,
                          const char *output, const es_import_format *format,
-                         const es_import_options *options) ES_MUST_USE;
+                         const es_import_options *options,
+                         bool quiet) ES_MUST_USE;
 
 #endif

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { BLOCK = 1 << 16 };
@@ -18,7 +19,8 @@ struct es_line_reader {
     char *line; /* ES_LINE_MAX + 1 */
     size_t number;
     uint64_t bytes;
-    bool after_cr; /* a LF now belongs to the line before */
+    void (*watch)(uint64_t bytes); /* NULL: nobody */
+    bool after_cr;                 /* a LF now belongs to the line before */
     size_t start, end;
     unsigned char block[BLOCK];
 };
@@ -103,11 +105,26 @@ uint64_t es_line_reader_bytes(const es_line_reader *lines)
     return lines->bytes;
 }
 
+uint64_t es_line_reader_size(const es_line_reader *lines)
+{
+    struct stat about;
+    return fstat(fileno(lines->stream), &about) == 0 && about.st_size > 0
+               ? (uint64_t)about.st_size
+               : 0;
+}
+
+void es_line_reader_watch(es_line_reader *lines, void (*watch)(uint64_t bytes))
+{
+    lines->watch = watch;
+}
+
 static es_status fill(es_line_reader *lines)
 {
     lines->start = 0;
     lines->end = fread(lines->block, 1, BLOCK, lines->stream);
     lines->bytes += lines->end;
+    if (lines->watch)
+        lines->watch(lines->bytes);
     if (!lines->end && ferror(lines->stream))
         return system_error(lines->name);
     return lines->end ? ES_OK : ES_DONE;

@@ -50,6 +50,13 @@ es_status es_line_reader_next(es_line_reader *lines, es_line *out) ES_MUST_USE;
 es_status es_line_reader_bytes_read(es_line_reader *lines, void *out, size_t n,
                                     size_t *got) ES_MUST_USE;
 
+/** The size of the file, or of the copy of standard input; 0 where it is
+ *  unknown. */
+uint64_t es_line_reader_size(const es_line_reader *lines);
+
+/** Calls `watch` with es_line_reader_bytes whenever more was read. */
+void es_line_reader_watch(es_line_reader *lines, void (*watch)(uint64_t bytes));
+
 /** Bytes read since the first line: what was handed out, and at most 64 KiB
  *  more. */
 uint64_t es_line_reader_bytes(const es_line_reader *lines);

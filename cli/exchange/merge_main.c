@@ -4,6 +4,7 @@
 #include "cli/exchange/merge_fragments.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
+#include "cli/output/progress.h"
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/summary.h"
@@ -20,19 +21,17 @@
 typedef struct arguments {
     char **inputs; /* (n_inputs) */
     size_t n_inputs;
-    es_paths found; /* with --recursive: inputs are its paths */
+    es_paths found; /* es_inputs_free */
     size_t n_unreadable;
     const char *output;
-    bool recursive, quiet;
+    bool quiet;
 } arguments;
 
 static const es_option options[] = {
     {.name = NULL, ES_OPT_LIST(arguments, inputs, n_inputs)},
     {"output", 'o', "ALL.db", "the run file to write",
      ES_OPT_TEXT(arguments, output)},
-    {"recursive", 'r', NULL,
-     "merge the run files (*.db) below the folders given",
-     ES_OPT_FLAG(arguments, recursive)},
+    ES_RECURSIVE_OPTION,
     {"quiet", 'q', NULL, "print errors alone", ES_OPT_FLAG(arguments, quiet)},
     ES_SALVAGE_OPTION,
     ES_HELP_OPTION,
@@ -134,6 +133,18 @@ static es_status add_row(es_writer *writer, es_reader *reader, size_t run)
     return es_writer_run_row(writer, info.uuid, &row);
 }
 
+static void count_sample(size_t n_bytes)
+{
+    es_progress_line_add(n_bytes);
+}
+
+/* 0: it cannot be said, and reading it says why. */
+static uint64_t size_of(const char *path)
+{
+    const es_stamp stamp = es_stamp_of(path);
+    return stamp.size > 0 ? (uint64_t)stamp.size : 0;
+}
+
 /* Copies the runs of a file; a fragment waits for the others of its run, and
  * keeps the reader open. */
 static es_status merge_one(es_writer *writer, es_fragments *fragments,
@@ -148,8 +159,8 @@ static es_status merge_one(es_writer *writer, es_fragments *fragments,
         if (status == ES_OK)
             has_fragments = true;
         else if (status == ES_DONE)
-            status =
-                es_merge_run(writer, reader, run, copied, skipped, add_row);
+            status = es_merge_run(writer, reader, run, copied, skipped, add_row,
+                                  count_sample);
     }
     if (has_fragments)
         return es_fragments_keep(fragments, reader, status);
@@ -162,12 +173,21 @@ static es_status merge_all(const arguments *given, const es_output *output,
                            es_writer *writer, es_fragments *fragments,
                            es_merged *merged)
 {
+    uint64_t total = 0, read = 0;
+    for (size_t i = 0; i < given->n_inputs; i++)
+        total += size_of(given->inputs[i]);
+    es_progress_line_begin(given->quiet, "merging into", given->output,
+                           ES_PROGRESS_BYTES, total);
     for (size_t i = 0; i < given->n_inputs; i++) {
         size_t skipped = 0;
+        es_progress_line_set(read);
+        read += size_of(given->inputs[i]);
         es_status status = merge_one(writer, fragments, given->inputs[i],
                                      &merged->n_runs, &skipped);
-        if (status != ES_OK && es_output_is_blamed(output))
+        if (status != ES_OK && es_output_is_blamed(output)) {
+            es_progress_line_end();
             return es_output_status(output, status);
+        }
         if (status != ES_OK) {
             es_print_note("%s", es_message());
             merged->n_failed++;
@@ -176,6 +196,7 @@ static es_status merge_all(const arguments *given, const es_output *output,
             es_print_note("%s: %zu of its runs there already: skipped",
                           given->inputs[i], skipped);
     }
+    es_progress_line_end();
     es_status status = es_fragments_join(fragments, writer, output, add_row,
                                          given->quiet, merged);
     if (status == ES_OK && !merged->n_runs)
@@ -201,7 +222,8 @@ static es_status check_replaced(const arguments *given, es_writer *writer,
         if (status == ES_OK && lost)
             copied++;
         else if (status == ES_OK && !is_fragment)
-            status = es_merge_run(writer, reader, run, &copied, &skipped, NULL);
+            status = es_merge_run(writer, reader, run, &copied, &skipped, NULL,
+                                  NULL);
     }
     es_damage_close(reader);
     if (status < 0 || !copied)
@@ -255,18 +277,11 @@ static int merge_main(int argc, char **argv)
         es_command_parse(&given, NULL, &es_merge_command, argc, argv);
     if (status == ES_OK)
         status = check(&given);
-    if (status == ES_OK && given.recursive)
-        status = es_paths_expand(&given.found, &given.n_unreadable,
-                                 given.inputs, given.n_inputs);
-    if (given.found.n) {
-        free(given.inputs);
-        given.inputs = given.found.paths;
-        given.n_inputs = given.found.n;
-    }
+    if (status == ES_OK)
+        status = es_inputs_expand(&given.inputs, &given.n_inputs, &given.found,
+                                  &given.n_unreadable);
     int code = status == ES_OK ? merge(&given) : es_command_exit(status);
     code = es_damage_exit(code, given.n_inputs);
-    if (given.inputs != given.found.paths)
-        free(given.inputs);
-    es_paths_free(&given.found);
+    es_inputs_free(given.inputs, &given.found);
     return code;
 }

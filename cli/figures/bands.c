@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { N_GROUPS = ES_N_BANDS + 1, SHARE_MAX = 16 };
+enum { N_GROUPS = ES_N_BANDS + 1, SHARE_MAX = 16, RUNS_MOST = 6 };
 
 /* What is printed of a bar. */
 typedef struct share {
@@ -56,6 +56,8 @@ es_status es_draw_bands(es_picture **out, es_drawing *drawing)
     share *texts;
     size_t n = drawing->n;
     es_status status;
+    if (n > RUNS_MOST)
+        return es_overview_of_heads(out, drawing);
     if ((status = es_drawing_array(drawing, &bars, n * N_GROUPS)) < 0 ||
         (status = es_drawing_array(drawing, &names, n)) < 0 ||
         (status = es_drawing_array(drawing, &texts, n * N_GROUPS)) < 0)

@@ -80,6 +80,9 @@ static es_status draw_panels(es_picture **out, es_drawing *drawing,
     panel *panels;
     es_curves_panel *list;
     es_status status;
+    if (drawing->options->spread == ES_SPREAD_NONE &&
+        (status = es_drawing_fold(drawing, ES_PANELS_MOST)) < 0)
+        return status;
     if ((status = es_drawing_array(drawing, &panels, drawing->n)) < 0 ||
         (status = es_drawing_array(drawing, &list, drawing->n)) < 0)
         return status;
@@ -125,18 +128,23 @@ static es_status load_curves(panel *out, es_drawing *drawing, size_t index)
         options->spread != ES_SPREAD_NONE && run->shape == ES_SHAPE_HEAD &&
         (status = es_lines_read(&out->low, drawing, run, &low)) == ES_OK)
         status = es_lines_read(&out->high, drawing, run, &high);
-    if (status < 0)
+    if (status < 0 || (status = es_lines_smooth(&out->lines, drawing)) < 0)
         return status;
+    char smoothed[64] = "";
+    if (options->smooth > 0)
+        snprintf(smoothed, sizeof smoothed, ", smoothed over %lld samples",
+                 (long long)options->smooth);
     const char *shaded =
         seeds.n_runs > 1 ? said_of(&seeds) : spreads[options->spread];
     if (options->by_head)
-        snprintf(out->subtitle, n, "heads of layer %lld%s%s",
-                 (long long)options->layer, comma, eval);
+        snprintf(out->subtitle, n, "heads of layer %lld%s%s%s",
+                 (long long)options->layer, smoothed, comma, eval);
     else if (run->shape == ES_SHAPE_HEAD)
-        snprintf(out->subtitle, n, "mean of each layer%s%s%s", shaded, comma,
-                 eval);
+        snprintf(out->subtitle, n, "mean of each layer%s%s%s%s", smoothed,
+                 shaded, comma, eval);
     else
-        snprintf(out->subtitle, n, "%s", eval);
+        snprintf(out->subtitle, n, "%s%s%s", eval,
+                 *eval && *smoothed ? ", " : "", *smoothed ? smoothed + 2 : "");
     return name_lines(out, drawing,
                       options->by_head             ? "head"
                       : run->shape == ES_SHAPE_RUN ? run->series

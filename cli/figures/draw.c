@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define M_MOST 12         /* that differ, and are named */
 #define HUGE_RANGE 1000.0 /* largest to smallest, for logarithmic colours */
 
 es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
@@ -79,6 +80,14 @@ static es_status name_file(char out[PATH_MAX], const es_figure_job *job,
         return es_fail(ES_EIO, "%s: no such folder, and it cannot be made: %s",
                        folder, strerror(errno));
     return ES_OK;
+}
+
+es_level es_drawing_level(es_severity severity)
+{
+    return severity >= ES_SEVERITY_CRITICAL  ? ES_LEVEL_CRITICAL
+           : severity == ES_SEVERITY_ERROR   ? ES_LEVEL_ERROR
+           : severity == ES_SEVERITY_WARNING ? ES_LEVEL_WARNING
+                                             : ES_LEVEL_INFO;
 }
 
 /* --- colour scales that suit a series -------------------------------------*/
@@ -321,6 +330,7 @@ static es_status begin(es_drawing *drawing, size_t *n_failed, reports *printed,
     *drawing =
         (es_drawing){.options = job->options,
                      .baseline = job->baseline,
+                     .n_unread = job->n_unread,
                      .style = es_figures_style(job->options, request->format)};
     es_status status =
         choose_runs(drawing, n_failed, printed, job, kind, request);
@@ -333,14 +343,16 @@ static es_status begin(es_drawing *drawing, size_t *n_failed, reports *printed,
                         (isnan(drawing->runs[i]->m) && isnan(first->m)));
     es_text to = es_text_begin(drawing->note, sizeof drawing->note);
     es_text_append(&to, "max = ");
-    for (size_t i = 0; i < (same ? 1 : drawing->n); i++) {
+    for (size_t i = 0; i < (same || drawing->n > M_MOST ? 1 : drawing->n);
+         i++) {
         char m[32] = "unknown"; /* without a finite value */
         if (!isnan(drawing->runs[i]->m))
             snprintf(m, sizeof m, "%.4g", drawing->runs[i]->m);
         es_label_typeset(m, sizeof m);
         es_text_append(&to, "%s%s", i ? ", " : "", m);
     }
-    es_text_append(&to, " (%s)", es_max_name(first->max.policy));
+    es_text_append(&to, "%s (%s)", !same && drawing->n > M_MOST ? ", ..." : "",
+                   es_max_name(first->max.policy));
     bool unit = first->unit && *first->unit;
     const char *symbol = es_symbol_of(first->series);
     snprintf(drawing->axis, sizeof drawing->axis, unit ? "%s (%s)" : "%s",
@@ -352,6 +364,22 @@ static void end(es_drawing *drawing)
 {
     es_drawing_clear(drawing);
     es_run_labels_free(&drawing->labels);
+}
+
+es_status es_figure_draw_runs(es_picture **out, es_figure_kind kind,
+                              const es_figure_job *job)
+{
+    static const es_picture_request request = {.wanted = true,
+                                               .format = ES_FORMAT_SVG};
+    reports printed = {NULL, 0};
+    size_t n_failed = 0;
+    es_drawing drawing;
+    es_status status =
+        begin(&drawing, &n_failed, &printed, job, kind, &request);
+    if (status == ES_OK)
+        status = es_figure_entries[kind].draw(out, &drawing);
+    end(&drawing);
+    return status;
 }
 
 static es_status make(document *to, size_t *n_failed, reports *printed,

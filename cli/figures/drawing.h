@@ -18,6 +18,7 @@ typedef struct es_drawing {
     size_t *n_members;              /* (n) in each */
     size_t *n_of_all;               /* (n) with those left out */
     const char *baseline;           /* es_figure_job's */
+    size_t n_unread;                /* the same */
     es_figure_style style;
     char note[512]; /* "max = 3.87 (observed)" */
     char axis[256]; /* "entropy (nats)": of the summaries' values */
@@ -47,6 +48,13 @@ void es_drawing_clear(es_drawing *drawing);
 es_status es_drawing_group(es_drawing *drawing,
                            const es_run_summary *const *all,
                            size_t n) ES_MUST_USE;
+
+/** The same of all its runs if there are more than `most` of them, and they
+ *  are not grouped yet. ES_OK or ES_ENOMEM. */
+es_status es_drawing_fold(es_drawing *drawing, size_t most) ES_MUST_USE;
+
+/** Beyond so many runs a figure of panels is one of small ones. */
+#define ES_PANELS_MOST 12
 
 /** The runs that run i of the drawing stands for, itself if they are not
  *  grouped: *out (returned) borrowed. */
@@ -79,6 +87,9 @@ typedef struct es_series_scale {
 es_series_scale es_drawing_scale(const es_drawing *drawing,
                                  const es_range *range, double top);
 
+/** The colour of a severity. */
+es_level es_drawing_level(es_severity severity);
+
 /** The largest m of the runs; NaN if none is known. */
 double es_drawing_top(const es_drawing *drawing);
 
@@ -108,6 +119,11 @@ extern const es_figure_entry es_figure_entries[ES_N_FIGURES];
 /** Can the figure show the run? As es_figure_fits. */
 es_status es_figure_fit(es_figure_kind kind,
                         const es_run_summary *run) ES_MUST_USE;
+
+/** An overview of nothing but the heads: what bars of many runs become. Returns
+ *  as es_figure_draw. */
+es_status es_overview_of_heads(es_picture **out,
+                               es_drawing *drawing) ES_MUST_USE;
 
 /**
  * Draws figures one below the other on a page: plots of the same number of

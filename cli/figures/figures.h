@@ -87,6 +87,7 @@ typedef struct es_figure_options {
     es_heads_spread spread; /* curves */
     es_grouping group;      /* mean and range of the runs; of heatmaps the
                                mean: es_figure_groups */
+    int64_t smooth;         /* curves, loss: samples; 0: not at all */
     bool by_head;           /* curves: the heads of `layer` instead */
     int64_t layer;
     bool logarithmic; /* curves, nans, loss */
@@ -165,8 +166,21 @@ typedef struct es_figure_job {
     size_t n;
     const char *baseline; /* input of the run that a delta goes from; NULL: the
                              first run's */
+    size_t n_unread;      /* inputs, or runs of them, that are not among them
+                             because they failed */
     bool quiet;
 } es_figure_job;
+
+/**
+ * Draws one figure of the runs that it can show into a display list, and
+ * writes nothing.
+ *
+ *   out  owned by the caller
+ *
+ * ES_OK, ES_ENOTFOUND (no run can be shown), or as es_figures_make.
+ */
+es_status es_figure_draw_runs(es_picture **out, es_figure_kind kind,
+                              const es_figure_job *job) ES_MUST_USE;
 
 /**
  * Draws the figures that are wanted, each of all runs, and writes them; says

@@ -72,6 +72,17 @@ es_status es_drawing_group(es_drawing *drawing,
     return ES_OK;
 }
 
+es_status es_drawing_fold(es_drawing *drawing, size_t most)
+{
+    if (drawing->n <= most || drawing->members)
+        return ES_OK;
+    es_status status = es_drawing_group(drawing, drawing->runs, drawing->n);
+    es_run_labels_free(&drawing->labels);
+    return status < 0 ? status
+                      : es_run_labels_make(&drawing->labels, drawing->runs,
+                                           drawing->n);
+}
+
 char *es_group_label(char out[ES_GROUP_TEXT_MAX], const es_drawing *drawing,
                      size_t i, const es_group_lines *lines)
 {

@@ -14,6 +14,9 @@
  *   help           its lines in --help
  */
 #define ES_FIGURES(FIGURE)                                                     \
+    FIGURE(OVERVIEW, overview, "an overview", any, NULL, NULL,                 \
+           "overview    one line a run: settings, loss, heads, layers, "       \
+           "flags, status")                                                    \
     FIGURE(HEATMAP, heatmap, "a heatmap", heads, NULL, NULL,                   \
            "heatmap     layers by heads at one step")                          \
     FIGURE(CURVES, curves, "a figure of curves", any, NULL, NULL,              \

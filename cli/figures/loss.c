@@ -104,6 +104,7 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
              (status = es_tokens_a_step(&a_step, drawing->runs[i])) < 0) ||
             (status = read_phase(&p->train, drawing, i, ES_PHASE_TRAIN,
                                  a_step)) < 0 ||
+            (status = es_lines_smooth(&p->train.mean, drawing)) < 0 ||
             (status = read_phase(&p->eval, drawing, i, ES_PHASE_EVAL, a_step)) <
                 0)
             return status;
@@ -125,7 +126,7 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
         trained = trained || p->train.mean.n;
         evaluated = evaluated || p->eval.mean.n;
     }
-    char note[128];
+    char note[192];
     es_curves_panel panel = {.curves = curves, .n_curves = 2 * n};
     es_curves figure = {.style = drawing->style,
                         .panels = &panel,
@@ -137,11 +138,16 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
                         .colors = ES_CURVES_BY_CATEGORY,
                         .reference = NAN,
                         .note = note};
-    snprintf(note, sizeof note, "%s%s",
+    char smoothed[64] = "";
+    if (options->smooth > 0 && trained)
+        snprintf(smoothed, sizeof smoothed,
+                 "; training smoothed over %lld samples",
+                 (long long)options->smooth);
+    snprintf(note, sizeof note, "%s%s%s",
              trained && evaluated ? "thin: training; marks: held-out data"
              : trained            ? "training"
                                   : "held-out data",
-             ranges ? "; mean and range of seeds" : "");
+             smoothed, ranges ? "; mean and range of seeds" : "");
     if (!figure.logarithmic &&
         (status = choose_limit(&figure.limit, drawing, pairs)) < 0)
         return status;

@@ -44,9 +44,9 @@ es_status es_fits_series(const es_run_summary *run,
 
 bool es_figure_groups(es_figure_kind kind)
 {
-    return kind == ES_FIGURE_HEATMAP || kind == ES_FIGURE_CURVES ||
-           kind == ES_FIGURE_NANS || kind == ES_FIGURE_SLOPES ||
-           kind == ES_FIGURE_LOSS;
+    return kind == ES_FIGURE_OVERVIEW || kind == ES_FIGURE_HEATMAP ||
+           kind == ES_FIGURE_CURVES || kind == ES_FIGURE_NANS ||
+           kind == ES_FIGURE_SLOPES || kind == ES_FIGURE_LOSS;
 }
 
 es_status es_figures_check_group(const es_figure_options *options)

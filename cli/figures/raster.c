@@ -40,9 +40,7 @@ typedef void take(pass *p, int64_t step);
 
 /* --- one sample -----------------------------------------------------------*/
 
-/* One head that is not finite makes its layer so: it is not to be averaged
- * away. */
-static float layer_of(const float *heads, size_t n)
+float es_layer_of(const float *heads, size_t n)
 {
     double sum = 0;
     size_t n_finite = 0;
@@ -65,7 +63,7 @@ static void set_line(pass *p, const float *values)
         return;
     }
     for (size_t l = 0; l < n_layers; l++)
-        p->line[l] = layer_of(values + l * n_heads, n_heads);
+        p->line[l] = es_layer_of(values + l * n_heads, n_heads);
     memcpy(p->line + n_layers, values, n_layers * n_heads * sizeof *values);
 }
 

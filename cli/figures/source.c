@@ -7,6 +7,7 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
+#include "analyzer/statistics/smooth.h"
 #include "analyzer/statistics/stats.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/trace.h"
@@ -257,6 +258,23 @@ static es_status pick_heads(picking *out, const es_run_summary *run,
                        (long long)run->n_layer - 1);
     size_t n = (size_t)run->n_head;
     *out = (picking){ES_REDUCE_NONE, (size_t)layer * n, n, 1};
+    return ES_OK;
+}
+
+es_status es_lines_smooth(es_run_lines *lines, es_drawing *drawing)
+{
+    const size_t window = (size_t)drawing->options->smooth;
+    double *weights;
+    float *space;
+    es_status status;
+    if (window == 0)
+        return ES_OK;
+    if ((status = es_drawing_array(drawing, &weights, window / 2 + 1)) < 0 ||
+        (status = es_drawing_array(drawing, &space, lines->n)) < 0)
+        return status;
+    for (size_t i = 0; i < lines->n_lines; i++)
+        es_stats_smooth(lines->values + i * lines->n, lines->n, window, weights,
+                        space);
     return ES_OK;
 }
 

@@ -56,6 +56,9 @@ es_status es_lines_read(es_run_lines *out, es_drawing *drawing,
                         const es_run_summary *run,
                         const es_lines_query *query) ES_MUST_USE;
 
+/** Smooths the lines where --smooth says so: es_stats_smooth. */
+es_status es_lines_smooth(es_run_lines *lines, es_drawing *drawing) ES_MUST_USE;
+
 /** Runs of one configuration as lines: their mean, least and largest finite
  *  value at each step that one of them has. */
 typedef struct es_group_lines {
@@ -98,6 +101,10 @@ typedef struct es_slice {
 es_status es_slice_read(es_slice *out, es_drawing *drawing,
                         const es_run_summary *run, const char *series,
                         es_phase phase, int64_t step) ES_MUST_USE;
+
+/** The mean of a layer's heads (n), in which one that is not finite makes it
+ *  so: it is not to be averaged away. Missing if all of them are. */
+float es_layer_of(const float *heads, size_t n);
 
 /** A series as rows over columns of time: what a raster shows. The memory is
  * the drawing's. */

@@ -77,14 +77,6 @@ static es_status load_plots(story *r, es_timeline_panel *panel,
 
 /* --- flags and events -----------------------------------------------------*/
 
-static es_timeline_level level_of(es_severity severity)
-{
-    return severity >= ES_SEVERITY_CRITICAL  ? ES_LEVEL_CRITICAL
-           : severity == ES_SEVERITY_ERROR   ? ES_LEVEL_ERROR
-           : severity == ES_SEVERITY_WARNING ? ES_LEVEL_WARNING
-                                             : ES_LEVEL_INFO;
-}
-
 /* "L0-2,9". */
 static void print_layers(char *out, const es_flag *flag)
 {
@@ -120,7 +112,7 @@ static es_status load_flags(story *r, es_timeline_panel *panel,
             print_layers(text, flag);
             r->bars[panel->n_bars++] = (es_timeline_bar){
                 lane, (double)flag->onset, (double)flag->last,
-                level_of(flag->severity), *text ? text : NULL};
+                es_drawing_level(flag->severity), *text ? text : NULL};
             widen(panel, (double)flag->onset);
             widen(panel, (double)flag->last);
         }
@@ -138,7 +130,7 @@ static es_status load_flags(story *r, es_timeline_panel *panel,
 }
 
 static void add_mark(story *r, es_timeline_panel *panel, double step,
-                     es_timeline_level level, const char *text)
+                     es_level level, const char *text)
 {
     char *copy = r->mark_texts[panel->n_marks];
     snprintf(copy, TEXT_MAX, "%.40s", text);
@@ -171,7 +163,7 @@ static es_status load_events(story *r, es_timeline_panel *panel,
         int64_t step = events[i].step;
         if (step == ES_UNKNOWN) /* at the end, as far as is known */
             step = run->last_step == ES_UNKNOWN ? 0 : run->last_step;
-        add_mark(r, panel, (double)step, level_of(events[i].severity),
+        add_mark(r, panel, (double)step, es_drawing_level(events[i].severity),
                  events[i].kind);
     }
     for (size_t i = 0; i < run->n_damaged; i++)

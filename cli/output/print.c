@@ -5,6 +5,8 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/colour.h"
+#include "cli/output/progress.h"
+
 #include <stdarg.h>
 #include <string.h>
 
@@ -25,6 +27,7 @@ void es_print_escaped(FILE *out, const char *text, es_escape kind)
 
 static void print_message(const char *before, const char *text)
 {
+    es_progress_line_wipe();
     fputs(before, stderr);
     es_print_escaped(stderr, text, ES_ESCAPE_TERMINAL);
     fputc('\n', stderr);

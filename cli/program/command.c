@@ -5,6 +5,7 @@
  */
 #include "cli/program/command.h"
 
+#include "analyzer/statistics/inference.h"
 #include "cli/output/print.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/summary.h"
@@ -40,7 +41,8 @@ static const es_named_text environment[] = {
 static const es_named_text files[] = {
     {"RUN.db",
      "a run file: an SQLite database, which is only read; entropy-scan "
-     "sql RUN.db --views prints views of it"},
+     "sql RUN.db --views prints views of it; entropy-scan-run(5), which "
+     "entropy-scan help run-file prints, describes it"},
     {"RUN.db-wal, RUN.db-shm", "of a run that is being written; they are part "
                                "of it"},
     {"RUN.db.stop", "made by watch --stop: the training ends"},
@@ -48,7 +50,9 @@ static const es_named_text files[] = {
     {NULL, NULL}};
 
 const es_program es_scan_program = {
-    commands, sizeof commands / sizeof *commands, exits, environment, files};
+    commands, sizeof commands / sizeof *commands,
+    exits,    environment,
+    files,    &es_run_file_topic};
 
 /* Columns of standard output; 80 where it is no terminal. */
 static int terminal_width(void)
@@ -64,6 +68,11 @@ static void print_version(void)
     es_picture_libraries(libraries, sizeof libraries);
     printf("entropy-scan " ES_VERSION "\nSQLite %s, %s\n", es_query_sqlite(),
            libraries);
+    if (es_stats_gsl())
+        printf("GSL %s: this program is under GPL-3, its sources under MIT\n",
+               es_stats_gsl());
+    else
+        puts("no GSL: no intervals, no p, no effect sizes, no importance");
 }
 
 es_status es_command_parse(void *target, bool *given, const es_command *command,
@@ -95,6 +104,13 @@ es_status es_command_salvage(void *field, const es_option *option,
 {
     (void)field, (void)option, (void)value, (void)where;
     es_damage_accept();
+    return ES_OK;
+}
+
+es_status es_command_recursive(void *field, const es_option *option,
+                               const char *value, const char *where)
+{
+    (void)field, (void)option, (void)value, (void)where;
     return ES_OK;
 }
 
@@ -164,3 +180,13 @@ const es_command es_help_command = {
     .n_options = ES_N_HELP_OPTIONS,
     .main = help_main,
 };
+
+es_status es_command_forecast(void *field, const es_option *option,
+                              const char *value, const char *where)
+{
+    (void)option;
+    if (value && strcmp(value, "stop") != 0)
+        return es_fail(ES_EUSAGE, "%s '%.40s': stop, or nothing", where, value);
+    *(es_forecast_choice *)field = value ? ES_FORECAST_STOP : ES_FORECAST_WARN;
+    return ES_OK;
+}

@@ -11,12 +11,16 @@
 /** In the order that help names them; the first is the program without one. */
 #define ES_VERBS(verb)                                                         \
     verb(scan) verb(import) verb(export) verb(merge) verb(sql) verb(report)    \
-        verb(cost) verb(rules) verb(watch) verb(sweep) verb(help)
+        verb(cost) verb(importance) verb(rules) verb(watch) verb(sweep)        \
+            verb(help)
 
 #define ES_DECLARE_VERB(verb) extern const es_command es_##verb##_command;
 ES_VERBS(ES_DECLARE_VERB)
 
 extern const es_program es_scan_program;
+
+/** entropy-scan-run(5), the run file: help run-file. */
+extern const es_topic es_run_file_topic;
 
 /** The last row of every table of options. */
 #define ES_HELP_OPTION                                                         \
@@ -39,11 +43,22 @@ extern const es_program es_scan_program;
             ES_OPT_ALL(es_command_color)                                       \
     }
 
-/** Readers of options that several verbs have: --salvage; --color; --phase,
- *  into an es_phase_choice; a severity, error without a value, into an
- *  es_severity; --rules, into an es_rules_file, which is freed first. */
-es_option_reader es_command_salvage, es_command_color, es_command_phase,
-    es_command_severity, es_command_rules;
+/** Nothing follows from it: a folder is the run files below it either way. */
+#define ES_RECURSIVE_OPTION                                                    \
+    {                                                                          \
+        "recursive", 'r', NULL,                                                \
+            "read the run files (*.db) below the folders given, as without "   \
+            "it",                                                              \
+            ES_OPT_ALL(es_command_recursive)                                   \
+    }
+
+/** Readers of options that several verbs have: --salvage; --recursive; --color;
+ * --phase, into an es_phase_choice; a severity, error without a value, into an
+ *  es_severity; --rules, into an es_rules_file, which is freed first;
+ *  --forecast[=stop], into an es_forecast_choice. */
+es_option_reader es_command_salvage, es_command_recursive, es_command_color,
+    es_command_phase, es_command_severity, es_command_rules,
+    es_command_forecast;
 
 /** What es_command_rules reads, said in a few places. */
 #define ES_RULES_HELP                                                          \

@@ -14,8 +14,8 @@ const Chart = (() => {
         const all = charts.filter((c) => c.box.isConnected)
             .flatMap((c) => c.lines.map((l) => l.points))
             .filter((points) => points.length);
-        const from = d3.min(all, (points) => points[0].x);
-        const to = d3.max(all, (points) => points[points.length - 1].x);
+        const from = Plot.min(all, (points) => points[0].x);
+        const to = Plot.max(all, (points) => points[points.length - 1].x);
         return from === undefined ? [0, 1] : to > from ? [from, to]
                                                        : [from - 1, to + 1];
     }
@@ -42,8 +42,8 @@ const Chart = (() => {
     function isExtreme(lines) {
         const ys = lines.flatMap((l) => l.points.map((p) => p.y))
             .filter((y) => y !== null && Number.isFinite(y));
-        return ys.length > 0 && d3.min(ys) > 0 &&
-            d3.max(ys) > 1000 * d3.median(ys);
+        const [low, high] = Plot.extent(ys);
+        return low > 0 && high > 1000 * Plot.median(ys);
     }
 
     const isLog = (c) => State.now.log || c.extreme;
@@ -56,22 +56,20 @@ const Chart = (() => {
         const padded = low === undefined ? [0, 1]
             : low === high ? [low - 0.5, high + 0.5] : [low, high];
         const rows = [c.height - MARGIN.bottom, MARGIN.top];
-        c.x = d3.scale.linear().domain(span())
-            .range([MARGIN.left, c.width - MARGIN.right]);
-        c.y = isLog(c)
-            ? d3.scale.log().domain(logDomain(c)).range(rows)
-            : d3.scale.linear().domain(padded).range(rows).nice(5);
+        c.x = Plot.scale(span(), [MARGIN.left, c.width - MARGIN.right]);
+        c.y = isLog(c) ? Plot.scale(logDomain(c), rows, true)
+                       : Plot.scale(Plot.nice(padded, 5), rows);
     }
 
     function logDomain(c) {
         const ys = c.lines.flatMap((l) => l.points.map((p) => p.y))
             .filter((y) => y > 0 && Number.isFinite(y));
-        const [low, high] = d3.extent(ys);
+        const [low, high] = Plot.extent(ys);
         return low === undefined ? [0.1, 1]
             : low === high ? [low / 2, high * 2] : [low, high];
     }
 
-    // d3's ticks of a logarithm are many: the powers of ten, or all if few.
+    // The ticks of a logarithm are many: the powers of ten, or all if few.
     function yTicks(c) {
         const ticks = c.y.ticks(5);
         if (!isLog(c) || ticks.length < 8)
@@ -84,100 +82,84 @@ const Chart = (() => {
     }
 
     function drawAxes(c) {
-        const ticksOf = (data, enter) => {
-            const all = c.axes.append('g').selectAll('g').data(data).enter()
-                .append('g').attr('class', 'axis');
-            enter(all);
-        };
-        c.axes.text('');
-        if (isLog(c))
-            c.axes.append('text').attr('x', MARGIN.left + 6)
-                .attr('y', MARGIN.top + 10).text('log');
-        ticksOf(yTicks(c), (g) => {
-            g.append('line').attr('x1', MARGIN.left)
-                .attr('x2', c.width - MARGIN.right)
-                .attr('y1', c.y).attr('y2', c.y);
-            g.append('text').attr('x', MARGIN.left - 7)
-                .attr('y', (t) => c.y(t) + 4).attr('text-anchor', 'end')
-                .text(Dom.thousands);
-        });
+        const text = (x, y, anchor, words) => Plot.svg(
+            'text', {x, y, 'text-anchor': anchor}, words);
+        const axis = (...parts) => Plot.svg('g', {class: 'axis'}, ...parts);
         // whole steps, each label with its space
         const steps = c.x.ticks(Math.max(2, Math.floor(c.width / 90)))
             .filter((t) => Number.isInteger(t));
-        ticksOf(steps, (g) => {
-            g.append('text').attr('x', c.x).attr('y', c.height - 6)
-                .attr('text-anchor', 'middle').text(Dom.thousands);
-        });
+        Dom.replace(c.axes,
+            ...isLog(c) ? [text(MARGIN.left + 6, MARGIN.top + 10, 'start',
+                                'log')] : [],
+            ...yTicks(c).map((t) => axis(
+                Plot.svg('line', {x1: MARGIN.left, y1: c.y(t), y2: c.y(t),
+                                  x2: c.width - MARGIN.right}),
+                text(MARGIN.left - 7, c.y(t) + 4, 'end', Dom.thousands(t)))),
+            ...steps.map((t) => axis(text(c.x(t), c.height - 6, 'middle',
+                                          Dom.thousands(t)))));
     }
 
     // The points in sight, and one more on either side.
     function inSight(points) {
-        const [from, to] = span(), left = d3.bisector((p) => p.x);
-        return points.slice(Math.max(0, left.left(points, from) - 1),
-                            left.right(points, to) + 1);
+        const [from, to] = span(), x = (p) => p.x;
+        return points.slice(
+            Math.max(0, Plot.bisect(points, from, false, x) - 1),
+            Plot.bisect(points, to, true, x) + 1);
     }
 
     function drawLines(c) {
-        const path = d3.svg.line().x((p) => c.x(p.x)).y((p) => c.y(p.y))
-            .defined((p) => drawable(c, p.y));
         const shown = c.lines.map((line) => ({
-            line, points: inSight(line.points)}));
-        const join = c.plot.selectAll('path').data(shown);
-        join.enter().append('path');
-        join.exit().remove();
-        join.attr('d', ({points}) => path(points))
-            .attr('class', ({line}) => 'line ' + (line.kind || ''))
-            .attr('stroke', ({line}) => line.colour);
-        drawAlone(c, shown);
-        drawBroken(c, shown);
+            line, pieces: pieces(c, inSight(line.points))}));
+        c.paths = shown.map(({line, pieces: all}) => Plot.svg('path', {
+            d: Plot.path(all), class: 'line ' + (line.kind || ''),
+            stroke: line.colour}));
+        Dom.replace(c.plot, ...c.paths, ...shown.flatMap(alone),
+                    ...broken(c));
+    }
+
+    // What is drawable, cut where something is not: [[x, y], ...] each.
+    function pieces(c, points) {
+        const all = [[]];
+        for (const p of points)
+            if (drawable(c, p.y))
+                all[all.length - 1].push([c.x(p.x), c.y(p.y)]);
+            else if (all[all.length - 1].length)
+                all.push([]);
+        return all;
     }
 
     // A point without neighbours is no line: a dot.
-    function drawAlone(c, shown) {
-        const alone = shown.flatMap(({line, points}) => points.filter(
-            (p, i) => drawable(c, p.y) &&
-                !(points[i - 1] && drawable(c, points[i - 1].y)) &&
-                !(points[i + 1] && drawable(c, points[i + 1].y)))
-            .map((p) => ({p, line})));
-        const join = c.plot.selectAll('circle').data(alone);
-        join.enter().append('circle').attr('r', 2.5);
-        join.exit().remove();
-        join.attr('cx', ({p}) => c.x(p.x)).attr('cy', ({p}) => c.y(p.y))
-            .attr('fill', ({line}) => line.colour);
-    }
+    const alone = ({line, pieces: all}) => all.filter((p) => p.length === 1)
+        .map(([[cx, cy]]) => Plot.svg('circle', {r: 2.5, cx, cy,
+                                                 fill: line.colour}));
 
     // Where a line is NaN or infinite: a mark at the foot, one a pixel.
-    function drawBroken(c, shown) {
-        const pixels = new Set(shown.flatMap(({points}) => points
+    function broken(c) {
+        const pixels = new Set(c.lines.flatMap(({points}) => inSight(points)
             .filter((p) => p.y !== null && !Number.isFinite(p.y))
             .map((p) => Math.round(c.x(p.x)))));
-        const join = c.plot.selectAll('line').data(Array.from(pixels));
-        join.enter().append('line').attr('class', 'broken');
-        join.exit().remove();
-        join.attr('x1', (x) => x).attr('x2', (x) => x)
-            .attr('y1', c.height - MARGIN.bottom)
-            .attr('y2', c.height - MARGIN.bottom - 8);
+        const foot = c.height - MARGIN.bottom;
+        return Array.from(pixels, (x) => Plot.svg('line', {
+            class: 'broken', x1: x, x2: x, y1: foot, y2: foot - 8}));
     }
 
     function drawReference(c) {
         const {reference, height} = c, y = reference && c.y(reference.y);
         const fits = reference && y > MARGIN.top - 1 && y < height;
-        c.ceiling.classed('shown', !!fits);
-        if (!fits)
-            return;
-        c.ceiling.select('line').attr('x1', MARGIN.left)
-            .attr('x2', c.width - MARGIN.right).attr('y1', y).attr('y2', y);
-        c.ceiling.select('text').attr('x', c.width - MARGIN.right - 2)
-            .attr('y', y < MARGIN.top + 14 ? y + 12 : y - 4)
-            .text(reference.text);
+        Dom.replace(c.ceiling, ...!fits ? [] : [
+            Plot.svg('line', {x1: MARGIN.left, y1: y, y2: y,
+                              x2: c.width - MARGIN.right}),
+            Plot.svg('text', {x: c.width - MARGIN.right - 2,
+                              y: y < MARGIN.top + 14 ? y + 12 : y - 4,
+                              'text-anchor': 'end'}, reference.text)]);
     }
 
     function drawStep(c) {
         const x = c.x(State.now.step);
         const inside = x >= MARGIN.left && x <= c.width - MARGIN.right;
-        c.now.classed('shown', State.now.step !== null && inside)
-            .attr('x1', x).attr('x2', x).attr('y1', MARGIN.top)
-            .attr('y2', c.height - MARGIN.bottom);
+        c.now.classList.toggle('shown', State.now.step !== null && inside);
+        Plot.set(c.now, {x1: x, x2: x, y1: MARGIN.top,
+                         y2: c.height - MARGIN.bottom});
     }
 
     function draw(c) {
@@ -193,17 +175,17 @@ const Chart = (() => {
     /* --- pointer and keys ------------------------------------------------*/
 
     const local = (c, event) => {
-        const bounds = c.svg.node().getBoundingClientRect();
+        const bounds = c.svg.getBoundingClientRect();
         return {x: event.clientX - bounds.left, y: event.clientY - bounds.top};
     };
 
     // Of each line the point nearest in steps; of these the nearest, and its
     // line.
     function nearest(c, at) {
-        const step = c.x.invert(at.x), left = d3.bisector((p) => p.x).left;
+        const step = c.x.invert(at.x);
         let best = null;
         for (const line of c.lines) {
-            const i = left(line.points, step);
+            const i = Plot.bisect(line.points, step, false, (p) => p.x);
             for (const p of line.points.slice(Math.max(0, i - 1), i + 1)) {
                 if (!drawable(c, p.y))
                     continue;
@@ -217,8 +199,8 @@ const Chart = (() => {
     }
 
     function leave(c) {
-        c.svg.classed('pointing', false);
-        c.dot.classed('shown', false);
+        c.svg.classList.remove('pointing');
+        c.dot.classList.remove('shown');
         Tip.hide();
     }
 
@@ -229,10 +211,11 @@ const Chart = (() => {
             return;
         }
         const {line, p} = found;
-        c.svg.classed('pointing', true);
-        c.plot.selectAll('path').classed('near', (d) => d.line === line);
-        c.dot.classed('shown', true).attr('cx', c.x(p.x)).attr('cy', c.y(p.y))
-            .attr('fill', line.colour);
+        c.svg.classList.add('pointing');
+        c.paths.forEach((path, i) =>
+            path.classList.toggle('near', c.lines[i] === line));
+        c.dot.classList.add('shown');
+        Plot.set(c.dot, {cx: c.x(p.x), cy: c.y(p.y), fill: line.colour});
         Tip.show([{text: line.label, strong: true},
                   {text: Values.short(p.y) + (c.unit ? ' ' + c.unit : ''),
                    strong: true},
@@ -250,7 +233,7 @@ const Chart = (() => {
     function press(c, event) {
         if (event.button !== 0)
             return;
-        const svg = c.svg.node(), start = local(c, event).x;
+        const {svg} = c, start = local(c, event).x;
         const [from, to] = span(), a_pixel = (to - from) /
             (c.width - MARGIN.left - MARGIN.right);
         c.moved = false;
@@ -295,7 +278,7 @@ const Chart = (() => {
 
     function listen(c) {
         const on = (name, heard, options) =>
-            c.svg.node().addEventListener(name, heard, options);
+            c.svg.addEventListener(name, heard, options);
         on('pointermove', (e) => hover(c, e));
         on('pointerleave', () => leave(c));
         on('pointerdown', (e) => press(c, e));
@@ -308,17 +291,19 @@ const Chart = (() => {
 
     function addParts(c) {
         const clip = 'clip-' + number++;
-        c.svg.append('clipPath').attr('id', clip).append('rect')
-            .attr('x', MARGIN.left).attr('y', 0)
-            .attr('width', Math.max(0, c.width - MARGIN.left - MARGIN.right))
-            .attr('height', c.height);
-        c.axes = c.svg.append('g');
-        c.now = c.svg.append('line').attr('class', 'now');
-        c.ceiling = c.svg.append('g').attr('class', 'ceiling');
-        c.ceiling.append('line');
-        c.ceiling.append('text').attr('text-anchor', 'end');
-        c.plot = c.svg.append('g').attr('clip-path', `url(#${clip})`);
-        c.dot = c.svg.append('circle').attr('class', 'dot').attr('r', 4);
+        const add = (...part) => {
+            const made = Plot.svg(...part);
+            c.svg.append(made);
+            return made;
+        };
+        add('clipPath', {id: clip}, Plot.svg('rect', {
+            x: MARGIN.left, y: 0, height: c.height,
+            width: Math.max(0, c.width - MARGIN.left - MARGIN.right)}));
+        c.axes = add('g');
+        c.now = add('line', {class: 'now'});
+        c.ceiling = add('g', {class: 'ceiling'});
+        c.plot = add('g', {'clip-path': `url(#${clip})`});
+        c.dot = add('circle', {class: 'dot', r: 4});
     }
 
     /**
@@ -329,10 +314,10 @@ const Chart = (() => {
     function make(box, options) {
         const c = Object.assign({box}, options);
         c.extreme = isExtreme(c.lines);
-        c.svg = d3.select(box).append('svg').attr('class', 'chart')
-            .attr('width', c.width).attr('height', c.height)
-            .attr('tabindex', 0).attr('role', 'img')
-            .attr('aria-label', c.label);
+        c.svg = Plot.svg('svg', {
+            class: 'chart', width: c.width, height: c.height, tabindex: 0,
+            role: 'img', 'aria-label': c.label});
+        box.append(c.svg);
         addParts(c);
         listen(c);
         charts.push(c);

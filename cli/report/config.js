@@ -2,33 +2,23 @@
 
 // Configurations side by side: what differs, or everything.
 const Config = (() => {
-    // {"a":{"b":1}} -> [["a.b", "1"]]
-    function flatten(value, prefix) {
-        if (value === null || typeof value !== 'object' ||
-            Array.isArray(value))
-            return [[prefix, typeof value === 'string' ? value
-                                                       : JSON.stringify(value)]];
-        return Object.entries(value).flatMap(([key, member]) =>
-            flatten(member, prefix ? `${prefix}.${key}` : key));
-    }
+    const text = (value) => value === undefined ? '–'
+        : typeof value === 'string' ? value : JSON.stringify(value);
 
-    const tables = () => Data.runs.map((run) => new Map(
-        run.summary.config ? flatten(run.summary.config, '') : []));
-
-    function row(key, of) {
-        const values = of.map((table) => table.get(key));
-        const same = values.every((v) => v === values[0]);
+    function row(key, of, differs) {
+        const values = of.map((run) => run.settings.get(key));
+        const same = !differs.includes(key);
         return {same, element: Dom.element('tr', {class: same ? 'same' : null},
             Dom.element('th', {scope: 'row'}, key),
             ...values.map((v) => Dom.element('td', {
                 class: v === undefined ? 'unknown' : null},
-                v === undefined ? '–' : v)))};
+                text(v))))};
     }
 
     function head() {
         return Dom.element('thead', {}, Dom.element('tr', {},
             Dom.element('th', {scope: 'col'}, ''),
-            ...Data.runs.map((run) => Dom.element('th', {scope: 'col'},
+            ...State.now.open.map((run) => Dom.element('th', {scope: 'col'},
                                                   run.title))));
     }
 
@@ -41,18 +31,19 @@ const Config = (() => {
             : 'The configurations are the same.';
     }
 
-    function start() {
-        const of = tables();
-        const keys = Array.from(new Set(of.flatMap((t) => [...t.keys()])));
-        const rows = keys.map((key) => row(key, of));
-        const box = Dom.byId('config-all');
+    function build() {
+        const {open} = State.now, differs = Data.differing(open);
+        const keys = Array.from(new Set(open.flatMap(
+            (run) => [...run.settings.keys()])));
+        const one = open.length < 2, box = Dom.byId('config-all');
         Dom.byId('config-card').hidden = !keys.length;
-        if (Data.runs.length < 2) {
-            box.checked = true;
-            box.parentNode.hidden = true;
-        }
-        box.addEventListener('change', () => draw(rows, box.checked));
-        draw(rows, box.checked);
+        box.parentNode.hidden = one;
+        draw(keys.map((key) => row(key, open, differs)), one || box.checked);
+    }
+
+    function start() {
+        Dom.byId('config-all').addEventListener('change', build);
+        State.follow(['open'], build);
     }
 
     return {start};

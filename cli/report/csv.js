@@ -51,7 +51,7 @@ const Csv = (() => {
     function rowsOf(step, columns, run) {
         const rows = [];
         for (const shape of SHAPES) {
-            const size = d3.max(columns, (c) => c.k >= 0 &&
+            const size = Plot.max(columns, (c) => c.k >= 0 &&
                 c.series.shape === shape ? c.series.size : 0);
             for (let i = 0; i < size; i++)
                 rows.push([step, ...place(shape, i, run.summary.n_head),

@@ -11,9 +11,9 @@ const Curves = (() => {
                '#8fd0f5'],
     };
 
-    function hue(i) {
+    function hue(run) {
         const hues = HUES[State.now.theme] || HUES.light;
-        return hues[i % hues.length];
+        return hues[State.now.open.indexOf(run) % hues.length];
     }
 
     /* --- layers ----------------------------------------------------------*/
@@ -35,7 +35,7 @@ const Curves = (() => {
         return lines;
     }
 
-    const extentOf = (lines) => d3.extent(
+    const extentOf = (lines) => Plot.extent(
         lines.flatMap((l) => l.points.map((p) => p.y))
             .filter((y) => y !== null && Number.isFinite(y)));
 
@@ -66,7 +66,7 @@ const Curves = (() => {
     function buildCurves() {
         const name = State.now.series;
         Dom.replace(box);
-        const panels = Data.runs.map((run) => ({
+        const panels = State.now.open.map((run) => ({
             run, series: Data.find(run, name),
             reference: referenceOf(run, name || '')}))
             .filter((p) => p.series);
@@ -80,24 +80,25 @@ const Curves = (() => {
             range[1] = Math.max(range[1] || 0, p.reference.y);
         });
         panels.forEach((p) => addCurves(p, range, width));
-        drawDepth(d3.extent(panels, (p) => p.series.rows));
+        drawDepth(Plot.extent(panels, (p) => p.series.rows));
         Chart.redraw();
     }
 
     function drawDepth([least, most]) {
         Dom.replace(Dom.byId('depth'), ...most < 2 ? [] : Scale.bar(
-            ...Scale.depth(), 'layer 0',
+            Scale.depth(), 'layer 0',
             least === most ? `layer ${most - 1}` : 'last layer'));
     }
 
     /* --- values of runs --------------------------------------------------*/
 
     function linesOf(name) {
-        return Data.series.filter((s) => s.shape === 'run' && s.name === name)
+        return State.now.open.flatMap((run) => run.series)
+            .filter((s) => s.shape === 'run' && s.name === name)
             .map((s) => ({
                 points: Data.headLine(s, 0, 0), of: Data.runs[s.run].title,
                 label: s.phase === 'eval' ? `${name}, eval` : name,
-                colour: hue(s.run), kind: s.phase,
+                colour: hue(Data.runs[s.run]), kind: s.phase,
             }));
     }
 
@@ -116,14 +117,13 @@ const Curves = (() => {
 
     // A key without a sample: "SM — train - - eval".
     function legendOf(run) {
-        const phases = new Set(Data.series.filter(
-            (s) => s.shape === 'run' && s.run === run.index)
+        const phases = new Set(run.series.filter((s) => s.shape === 'run')
             .map((s) => s.phase));
         return Dom.element('span', {class: 'key'},
             ...Array.from(phases, (phase) => {
                 const key = Dom.element('span', {class: 'stroke ' + phase,
                                                  title: phase});
-                key.style.borderColor = hue(run.index);
+                key.style.borderColor = hue(run);
                 return key;
             }), Dom.element('span', {}, run.title +
                 (phases.has('eval') ? ' (dashed: eval)' : '')));
@@ -132,13 +132,13 @@ const Curves = (() => {
     function buildValues() {
         Dom.replace(values);
         const card = Dom.byId('values-card');
-        card.hidden = Data.curves.length === 0;
+        card.hidden = !Data.curves.length || !State.now.open.length;
         if (card.hidden)
             return;
         const names = Data.curves.join(', ');
         Dom.byId('values-heading').textContent =
             names === 'loss' ? 'Loss' : names;
-        Dom.replace(Dom.byId('values-legend'), ...Data.runs
+        Dom.replace(Dom.byId('values-legend'), ...State.now.open
             .filter((r) => r.series.some((s) => s.shape === 'run'))
             .map(legendOf));
         Data.curves.forEach((name) => addValues(name, values.clientWidth));
@@ -154,8 +154,8 @@ const Curves = (() => {
             buildCurves();
             buildValues();
         }).observe(Dom.byId('main'));
-        State.follow(['theme'], buildValues);
-        State.follow(['series', 'theme', 'head'], buildCurves);
+        State.follow(['theme', 'open'], buildValues);
+        State.follow(['series', 'theme', 'head', 'open'], buildCurves);
     }
 
     return {start};

@@ -6,14 +6,35 @@ const Data = (() => {
 
     function readSeries(element) {
         const series = read(element), {rows, columns, steps, curve} = series;
+        const text = series.values;
+        let decoded = null;
+        Object.defineProperty(series, 'values', {
+            get: () => decoded || (decoded = Values.decode(text))});
         return Object.assign(series, {
-            size: rows * columns, values: Values.decode(series.values),
+            size: rows * columns,
             // Those beyond 2^53 come as strings: the label stays exact.
             steps: steps.map(Number), labels: steps.map(String),
             thinned: series.samples > steps.length,
             curve: curve && {steps: curve.steps.map(Number),
                              values: Values.decode(curve.values)},
         });
+    }
+
+    // {"a":{"b":1}} -> [["a.b", 1]]
+    function flatten(value, prefix) {
+        if (value === null || typeof value !== 'object' ||
+            Array.isArray(value))
+            return [[prefix, Array.isArray(value) ? JSON.stringify(value)
+                                                  : value]];
+        return Object.entries(value).flatMap(([key, member]) =>
+            flatten(member, prefix ? `${prefix}.${key}` : key));
+    }
+
+    // Settings that some runs have otherwise than others.
+    function differing(of) {
+        const keys = new Set(of.flatMap((run) => [...run.settings.keys()]));
+        return Array.from(keys).filter((key) => of.some((run) =>
+            run.settings.get(key) !== of[0].settings.get(key)));
     }
 
     // As a line takes it: null is missing, NaN not finite.
@@ -40,7 +61,7 @@ const Data = (() => {
     function lines(series) {
         const {steps, columns, size, values, curve} = series;
         if (!series.lines)
-            series.lines = d3.range(series.rows).map((row) => curve
+            series.lines = Plot.range(0, series.rows).map((row) => curve
                 ? curve.steps.map((x, k) => ({x, y: valueAt(
                     curve.values, row * curve.steps.length + k)}))
                 : steps.map((x, k) => ({x, y: rowMean(
@@ -55,25 +76,35 @@ const Data = (() => {
 
     // The last sample at or before a step, or the first: an index.
     function sampleAt(series, step) {
-        return Math.max(0, d3.bisectRight(series.steps, step) - 1);
+        return Math.max(0, Plot.bisect(series.steps, step, true) - 1);
     }
 
     function extent(series) {
         if (!series.extent)
-            series.extent = d3.extent(
-                Array.from(series.values.floats).filter(Number.isFinite));
+            series.extent = Plot.extent(series.values.floats,
+                                        (x) => Number.isFinite(x) ? x : null);
         return series.extent;
     }
 
-    const summary = read(document.getElementById('summary'));
+    // --json, packed.
+    function readSummary() {
+        const element = document.getElementById('summary');
+        const bytes = Inflate.unpack(Values.bytesOf(element.textContent),
+                                     Number(element.dataset.size));
+        return JSON.parse(new TextDecoder().decode(bytes));
+    }
+
+    const summary = readSummary();
     const about = read(document.getElementById('about'));
     const series = Array.from(document.querySelectorAll('script.series'),
                               readSeries);
     const runs = summary.runs.map((run, i) => ({
         index: i, summary: run, title: about.runs[i].title,
         series: series.filter((s) => s.run === i),
+        settings: new Map(run.config ? flatten(run.config, '') : []),
     }));
-    const colours = about.colours.match(/.{6}/g).map((c) => '#' + c);
+    const colours = Object.fromEntries(Object.entries(about.colours).map(
+        ([name, text]) => [name, text.match(/.{6}/g).map((c) => '#' + c)]));
 
     // Names of the series that have a value for each head or layer, in order.
     const names = (isGrid) => Array.from(new Set(series.filter(
@@ -85,5 +116,5 @@ const Data = (() => {
     }
 
     return {summary, about, runs, series, colours, grids, curves, find, lines,
-            headLine, sampleAt, extent};
+            differing, headLine, sampleAt, extent};
 })();

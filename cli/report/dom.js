@@ -54,9 +54,8 @@ const Dom = (() => {
 
     // Relative luminance (WCAG 2.1).
     function luminance(colour) {
-        const c = d3.rgb(colour);
-        const [r, g, b] = [c.r, c.g, c.b].map((v) => {
-            const x = v / 255;
+        const [r, g, b] = [1, 3, 5].map((at) => {
+            const x = parseInt(colour.slice(at, at + 2), 16) / 255;
             return x <= 0.03928 ? x / 12.92 : Math.pow((x + 0.055) / 1.055, 2.4);
         });
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
@@ -70,8 +69,23 @@ const Dom = (() => {
         return known.get(colour);
     }
 
+    // Builds what is in the box when it is first laid out, and when its width
+    // changes; returns what builds it for another reason.
+    function onWidth(box, build) {
+        let width = 0;
+        const rebuild = () => {
+            build();
+            width = box.clientWidth;
+        };
+        new ResizeObserver(() => {
+            if (box.clientWidth !== width)
+                rebuild();
+        }).observe(box);
+        return rebuild;
+    }
+
     return {byId, element, replace, ink, count, thousands, every, panelWidth,
-            textOn};
+            textOn, onWidth};
 })();
 
 // The box beside the pointer.

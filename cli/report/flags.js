@@ -19,7 +19,7 @@ const Flags = (() => {
     }
 
     function lastStep() {
-        return d3.max(Data.series, (s) => s.steps[s.steps.length - 1]) || 1;
+        return Plot.max(Data.series, (s) => s.steps[s.steps.length - 1]) || 1;
     }
 
     // Where on the axis of all steps the episode lies.
@@ -53,7 +53,7 @@ const Flags = (() => {
             Dom.element('th', {scope: 'row'}, run.title),
             Dom.element('td', {class: 'chips'}, Dom.element(
                 'span', {class: 'chip ' + flag.severity}, flag.kind + ' ',
-                Dom.element('small', {}, flag.severity))),
+                Dom.element('small', {}, flag.verdict || flag.severity))),
             Dom.element('td', {}, flag.stands ? 'stands' : 'over'),
             jump(flag), strip(flag, end), against(flag),
             Dom.element('td', {}, flag.layers.length
@@ -75,16 +75,16 @@ const Flags = (() => {
                 (each) => row(each, end))));
     }
 
-    function start() {
-        const every = Data.runs.flatMap((run) => (run.summary.flags || [])
+    function build() {
+        const {open, selected} = State.now;
+        const every = (open.length ? open : selected).flatMap((run) => (run.summary.flags || [])
             .map((flag) => ({run, flag})));
         const all = [...every.filter(({flag}) => flag.stands),
                      ...every.filter(({flag}) => !flag.stands)];
         const note = Dom.byId('flags-note');
-        if (!all.length) {
-            note.textContent = 'No flag was raised in any run.';
-            return;
-        }
+        Dom.byId('flags').hidden = !all.length;
+        Dom.replace(note, all.length ? ''
+                          : 'No flag was raised in any of these runs.');
         draw(all, FIRST);
         if (all.length <= FIRST)
             return;
@@ -96,6 +96,8 @@ const Flags = (() => {
         });
         Dom.replace(note, more);
     }
+
+    const start = () => State.follow(['open', 'selected'], build);
 
     return {start};
 })();

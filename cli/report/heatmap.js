@@ -19,7 +19,7 @@ const Heatmaps = (() => {
     }
 
     function valueText(p, i) {
-        const {values, unit, size} = p.series, k = p.sample * size + i;
+        const {values, from} = p.shown, {unit} = p.series, k = from + i;
         if (Values.isMissing(values, k))
             return 'missing';
         const text = Values.text(values, k);
@@ -30,7 +30,7 @@ const Heatmaps = (() => {
     function showTip(p, i, at) {
         Tip.show([{text: placeText(p, i), strong: true},
                   {text: valueText(p, i), strong: true},
-                  {text: `step ${p.series.labels[p.sample]}, ${p.run.title}`,
+                  {text: `${p.shown.label}, ${p.title}`,
                    muted: true}], at);
     }
 
@@ -53,16 +53,14 @@ const Heatmaps = (() => {
         const down = Dom.every(rows, rows * height, 13);
         const across = Dom.every(columns, columns * width,
                                  columns > 100 ? 24 : 18);
-        const add = (data, x, y, anchor) => p.svg.append('g')
-            .attr('class', 'axis').selectAll('text').data(data).enter()
-            .append('text').attr('x', x).attr('y', y)
-            .attr('text-anchor', anchor).text(String);
-        add(d3.range(0, rows, down), MARGIN.left - 6,
-            (r) => MARGIN.top + (r + 0.5) * height + 4, 'end');
-        if (columns > 1)
-            add(d3.range(0, columns, across),
-                (c) => MARGIN.left + (c + 0.5) * width,
-                MARGIN.top + rows * height + 13, 'middle');
+        const label = (text, x, y, anchor) => Plot.svg(
+            'text', {x, y, 'text-anchor': anchor}, String(text));
+        p.svg.append(Plot.svg('g', {class: 'axis'},
+            ...Plot.range(0, rows, down).map((r) => label(r, MARGIN.left - 6,
+                MARGIN.top + (r + 0.5) * height + 4, 'end')),
+            ...Plot.range(0, columns > 1 ? columns : 0, across).map(
+                (c) => label(c, MARGIN.left + (c + 0.5) * width,
+                             MARGIN.top + rows * height + 13, 'middle'))));
     }
 
     function addCells(p) {
@@ -70,34 +68,31 @@ const Heatmaps = (() => {
         const gap = Math.min(width, height) > 8 ? 1 : 0;
         const x = (i) => MARGIN.left + place(p, i).column * width;
         const y = (i) => MARGIN.top + place(p, i).row * height;
-        const cells = p.svg.append('g')
-            .attr('class', gap ? 'cells' : 'cells tight');
-        p.cells = cells.selectAll('rect').data(d3.range(size)).enter()
-            .append('rect').attr('class', 'cell').attr('x', x).attr('y', y)
-            .attr('rx', gap * 2)
-            .attr('width', width - gap).attr('height', height - gap);
-        p.texts = null;
-        if (width >= CELL.text && height >= 14)
-            p.texts = cells.selectAll('text').data(d3.range(size)).enter()
-                .append('text').attr('x', (i) => x(i) + (width - gap) / 2)
-                .attr('y', (i) => y(i) + (height - gap) / 2 + 3.5);
-        p.ring = p.svg.append('rect').attr('class', 'ring').attr('rx', gap * 2)
-            .attr('width', width - gap).attr('height', height - gap);
-        p.cursor = p.svg.append('rect').attr('class', 'cursor')
-            .attr('rx', gap * 2)
-            .attr('width', width - gap).attr('height', height - gap);
+        const fits = width >= CELL.text && height >= 14;
+        const rect = (style, place) => Plot.svg('rect', {
+            class: style, rx: gap * 2, width: width - gap,
+            height: height - gap, ...place});
+        p.cells = Plot.range(0, size).map(
+            (i) => rect('cell', {x: x(i), y: y(i)}));
+        p.texts = Plot.range(0, fits ? size : 0).map((i) => Plot.svg('text', {
+            x: x(i) + (width - gap) / 2,
+            y: y(i) + (height - gap) / 2 + 3.5}));
+        p.ring = rect('ring');
+        p.cursor = rect('cursor');
+        p.svg.append(Plot.svg('g', {class: gap ? 'cells' : 'cells tight'},
+                              ...p.cells, ...p.texts), p.ring, p.cursor);
     }
 
     function moveTo(p, rect, i) {
         const {row, column} = place(p, i);
-        rect.attr('x', MARGIN.left + column * p.cell.width)
-            .attr('y', MARGIN.top + row * p.cell.height);
+        Plot.set(rect, {x: MARGIN.left + column * p.cell.width,
+                        y: MARGIN.top + row * p.cell.height});
     }
 
     /* --- pointer and keys ------------------------------------------------*/
 
     function cellAt(p, event) {
-        const bounds = p.svg.node().getBoundingClientRect();
+        const bounds = p.svg.getBoundingClientRect();
         const column = Math.floor(
             (event.clientX - bounds.left - MARGIN.left) / p.cell.width);
         const row = Math.floor(
@@ -119,13 +114,14 @@ const Heatmaps = (() => {
 
     function point(p, i) {
         p.pointed = i;
-        moveTo(p, p.cursor.classed('shown', true), i);
+        p.cursor.classList.add('shown');
+        moveTo(p, p.cursor, i);
         showTip(p, i, p.at);
     }
 
     function leave(p) {
         p.pointed = null;
-        p.cursor.classed('shown', false);
+        p.cursor.classList.remove('shown');
         Tip.hide();
     }
 
@@ -150,7 +146,7 @@ const Heatmaps = (() => {
             const to = p.pointed === null ? 0
                 : clamp(row + move[0], p.series.rows) * p.series.columns +
                   clamp(column + move[1], p.series.columns);
-            const bounds = p.cells[0][to].getBoundingClientRect();
+            const bounds = p.cells[to].getBoundingClientRect();
             p.at = {x: bounds.right, y: bounds.bottom};
             point(p, to);
         } else {
@@ -160,7 +156,7 @@ const Heatmaps = (() => {
     }
 
     function listen(p) {
-        const svg = p.svg.node();
+        const {svg} = p;
         svg.addEventListener('pointermove', (e) => hover(p, e));
         svg.addEventListener('pointerleave', () => leave(p));
         svg.addEventListener('blur', () => leave(p));
@@ -174,17 +170,19 @@ const Heatmaps = (() => {
 
     /* --- all of them -----------------------------------------------------*/
 
-    function addPanel(run, series, width) {
+    function addPanel(run, width, base = null) {
+        const series = Data.find(run, State.now.series);
+        const title = base ? `${run.title} − ${base.title}` : run.title;
         const caption = Dom.element('span', {class: 'muted'});
         const figure = Dom.element('figure', {}, Dom.element(
-            'figcaption', {}, Dom.element('strong', {title: run.title}, run.title),
+            'figcaption', {}, Dom.element('strong', {title}, title),
             caption));
         box.append(figure);
-        const p = {run, series, caption, pointed: null, at: {x: 0, y: 0}};
+        const p = {run, base, title, series, figure, caption, pointed: null, at: {x: 0, y: 0}};
         layout(p, width);
-        p.svg = d3.select(figure).append('svg').attr('class', 'heatmap')
-            .attr('width', p.width).attr('height', p.height)
-            .attr('tabindex', 0).attr('role', 'img');
+        p.svg = Plot.svg('svg', {class: 'heatmap', width: p.width,
+                                 height: p.height, tabindex: 0, role: 'img'});
+        figure.append(p.svg);
         addLabels(p);
         addCells(p);
         listen(p);
@@ -194,19 +192,83 @@ const Heatmaps = (() => {
     function build() {
         const name = State.now.series;
         Dom.replace(box);
-        const shown = Data.runs.map((run) => [run, Data.find(run, name)])
+        const shown = State.now.open.map((run) => [run, Data.find(run, name)])
             .filter(([, series]) => series);
+        panels = [];
         if (!shown.length)
             return;
+        const delta = shown.length === 2 && State.now.delta;
+        const same = delta && shown[0][1].rows === shown[1][1].rows &&
+            shown[0][1].columns === shown[1][1].columns;
         // some pixels for each head, where they fit
-        const wanted = d3.max(shown, ([, s]) => s.columns) * 9 + 40;
-        const width = Dom.panelWidth(box, shown.length, Math.max(
+        const wanted = Plot.max(shown, ([, s]) => s.columns) * 9 + 40;
+        const width = Dom.panelWidth(box, shown.length + (same ? 1 : 0), Math.max(
             270, Math.min(wanted, box.clientWidth)));
-        panels = shown.map(([run, series]) => addPanel(run, series, width));
+        panels = shown.map(([run]) => addPanel(run, width));
         panels.forEach((p) => { p.scale = Scale.of(name, p.run); });
+        if (same)
+            addDifference(delta, width);
+        else if (delta)
+            box.append(Dom.element('p', {class: 'muted'},
+                ...shown.map(([run, s]) => `${run.title}: ${s.rows} layers ` +
+                    `of ${s.columns} heads. `),
+                'A difference is drawn of runs of one shape.'));
         drawScale(shown[0][1]);
         drawSample();
         drawRing();
+    }
+
+    // One run less another, by head, on a scale of its own.
+    function addDifference([run, base], width) {
+        const p = addPanel(run, width, base);
+        p.bar = Dom.element('div', {class: 'scale'});
+        p.figure.append(p.bar);
+        panels.push(p);
+    }
+
+    function drawDifference(p) {
+        const finite = p.shown.values.floats.filter(Number.isFinite);
+        const most = Plot.max(finite, Math.abs) || 1;
+        const map = Scale.ofDifference(), text = Values.short(most);
+        p.scale = {low: -most, high: most, map};
+        Dom.replace(p.bar, ...Scale.bar([0, 1], '−' + text, text +
+            (p.series.unit ? ' ' + p.series.unit : ''), map));
+    }
+
+    // Missing where either is; NaN where either is not finite.
+    function subtract(a, b, size) {
+        const made = Values.wrap(new ArrayBuffer(4 * size));
+        for (let i = 0; i < size; i++)
+            if (Values.isMissing(a.values, a.from + i) ||
+                Values.isMissing(b.values, b.from + i))
+                made.bits[i] = Values.MISSING;
+            else
+                made.floats[i] = a.values.floats[a.from + i] -
+                    b.values.floats[b.from + i];
+        return made;
+    }
+
+    // The values of a run at the step chosen, and what that step is.
+    function sampleOf(run) {
+        const series = Data.find(run, State.now.series);
+        const last = series.steps.length - 1;
+        const sample = Data.sampleAt(series, State.now.step);
+        const ended = sample === last && State.now.step > series.steps[last];
+        return {values: series.values, from: sample * series.size,
+                step: series.labels[sample],
+                label: `step ${series.labels[sample]}` +
+                    (series.phase === 'eval' ? ', eval' : '') +
+                    (ended ? ', its last' : '')};
+    }
+
+    function shownOf(p) {
+        const a = sampleOf(p.run);
+        if (!p.base)
+            return a;
+        const b = sampleOf(p.base);
+        return {values: subtract(a, b, p.series.size), from: 0,
+                label: a.step === b.step ? a.label
+                                         : `${a.label}, minus step ${b.step}`};
     }
 
     function drawScale(series) {
@@ -217,20 +279,20 @@ const Heatmaps = (() => {
             (x, i) => !Number.isFinite(x) &&
                 !Values.isMissing(p.series.values, i)));
         Dom.replace(Dom.byId('scale'), ...Scale.bar(
-            0, 1, Values.short(low), own ? 'largest of each run'
+            [0, 1], Values.short(low), own ? 'largest of each run'
                                          : Values.short(high) + unit),
             ...any ? Scale.hatched('NaN') : []);
     }
 
     function fill(p, k) {
-        const value = p.series.values.floats[k];
+        const value = p.shown.values.floats[k];
         if (Number.isFinite(value))
             return Scale.colour(p.scale, value);
-        return Values.isMissing(p.series.values, k) ? 'none' : 'url(#hatch)';
+        return Values.isMissing(p.shown.values, k) ? 'none' : 'url(#hatch)';
     }
 
     function cellText(p, k) {
-        const value = p.series.values.floats[k];
+        const value = p.shown.values.floats[k];
         if (!Number.isFinite(value))
             return ''; // its hatching or blank says so
         const most = Math.max(Math.abs(p.scale.low), Math.abs(p.scale.high));
@@ -241,27 +303,24 @@ const Heatmaps = (() => {
     }
 
     function drawCells(p) {
-        const from = p.sample * p.series.size;
-        p.cells.attr('fill', (i) => fill(p, from + i));
-        if (!p.texts)
-            return;
-        p.texts.text((i) => cellText(p, from + i)).style('fill', (i) => {
+        const {from} = p.shown;
+        p.cells.forEach((c, i) => c.setAttribute('fill', fill(p, from + i)));
+        p.texts.forEach((text, i) => {
             const colour = fill(p, from + i);
-            return colour[0] === '#' ? Dom.textOn(colour) : 'none';
+            text.textContent = cellText(p, from + i);
+            text.style.fill = colour[0] === '#' ? Dom.textOn(colour) : 'none';
         });
     }
 
     function drawSample() {
         for (const p of panels) {
-            const {series} = p, last = series.steps.length - 1;
-            p.sample = Data.sampleAt(series, State.now.step);
-            const phase = series.phase === 'eval' ? ', eval' : '';
-            const ended = p.sample === last && State.now.step > series.steps[last];
-            const label = `step ${series.labels[p.sample]}${phase}` +
-                (ended ? ', its last' : '');
-            p.caption.textContent = label;
-            p.svg.attr('aria-label', `${series.name} of ${p.run.title}, ` +
-                `${series.rows} layers of ${series.columns} heads, ${label}`);
+            const {series} = p;
+            p.shown = shownOf(p);
+            if (p.base)
+                drawDifference(p);
+            p.caption.textContent = p.shown.label;
+            p.svg.setAttribute('aria-label', `${series.name} of ${p.title}, ` +
+                `${series.rows} layers of ${series.columns} heads, ${p.shown.label}`);
             drawCells(p);
             if (p.pointed !== null)
                 showTip(p, p.pointed, p.at);
@@ -273,21 +332,15 @@ const Heatmaps = (() => {
         for (const p of panels) {
             const here = head && head.run === p.run.index &&
                 head.row < p.series.rows && head.column < p.series.columns;
-            p.ring.classed('shown', !!here);
+            p.ring.classList.toggle('shown', !!here);
             if (here)
                 moveTo(p, p.ring, head.row * p.series.columns + head.column);
         }
     }
 
     function start() {
-        let width = 0;
-        new ResizeObserver(() => {
-            if (box.clientWidth === width)
-                return;
-            width = box.clientWidth;
-            build();
-        }).observe(box);
-        State.follow(['series'], () => { build(); width = box.clientWidth; });
+        State.follow(['series', 'open', 'delta', 'theme'],
+                     Dom.onWidth(box, build));
         State.follow(['step'], drawSample);
         State.follow(['head'], drawRing);
     }

@@ -16,7 +16,6 @@ es_page_\name\()_size:
         part    skeleton, "report.html"
         part    style, "report.css"
         part    script, "report.js"
-        part    d3, "d3.js"
         part    policy, "policy"
 
         .section .note.GNU-stack, "", @progbits

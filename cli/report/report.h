@@ -1,8 +1,9 @@
 /**
  * `entropy-scan report`: runs as one HTML file that needs nothing else.
  *
- * The page holds the summaries of --json, and for each series of each run a
- * JSON element: {"run","name","phase","shape","unit","rows","columns",
+ * The page holds what --json prints, as a zlib stream in base64, and for each
+ * series of each run a JSON element:
+ * {"run","name","phase","shape","unit","rows","columns",
  * "samples","steps":[..],"values"}, run counted from 0, values (steps,rows,
  * columns) float32, little-endian, base64, so that a NaN, an infinity and a
  * missing value (0x7fc007a2) stay what they are. "samples" is how many the run
@@ -21,15 +22,18 @@
 
 #define ES_REPORT_NAMES 64
 
-/** A page is meant to be smaller than this: series are thinned to it. */
+/** A page of up to 150 runs is meant to be smaller than this, one of 500 than
+ *  twice as much: series are thinned to it. */
 #define ES_REPORT_BYTES 2000000
+#define ES_REPORT_SERIES_BYTES 250 /* of a series beside its numbers */
+
+size_t es_report_bytes(size_t n_runs);
 
 typedef struct es_report_options {
     char **inputs; /* (n_inputs); of folders the run files below them */
     size_t n_inputs;
-    es_paths found;      /* es_inputs_free */
-    size_t n_unreadable; /* folders: each was reported */
-    bool recursive;
+    es_paths found;               /* es_inputs_free */
+    size_t n_unreadable;          /* folders: each was reported */
     char *names[ES_REPORT_NAMES]; /* (n_names) series, the summary's first */
     size_t n_names;
     bool named; /* by --series: a run has to have them */

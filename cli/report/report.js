@@ -24,7 +24,7 @@
     function shares(left) {
         const count = (n) => n.toLocaleString('en').replace(/,/g, '\u202f');
         const range = (of) => {
-            const [least, most] = d3.extent(left, of);
+            const [least, most] = Plot.extent(left, of);
             return least === most ? count(least)
                                   : `${count(least)}–${count(most)}`;
         };
@@ -34,7 +34,8 @@
 
     // What was left out of a series, and how.
     function thinned(name) {
-        const left = series.filter((s) => s.name === name && s.thinned);
+        const left = State.now.open.flatMap((run) => run.series)
+            .filter((s) => s.name === name && s.thinned);
         if (!left.length)
             return '';
         const parts = left.length > 4 ? [shares(left) + ' of each run']
@@ -80,9 +81,13 @@
 
     function writeTabs() {
         Dom.replace(Dom.byId('series'), ...grids.map(addTab), addLog());
-        Dom.byId('views').hidden = !grids.length;
+    }
+
+    function showViews() {
+        const {open} = State.now;
+        Dom.byId('views').hidden = !grids.length || !open.length;
         Dom.byId('views').classList.toggle(
-            'one', runs.length === 1 && runs[0].summary.n_head <= 48);
+            'one', open.length === 1 && open[0].summary.n_head <= 48);
     }
 
     /* --- light and dark --------------------------------------------------*/
@@ -120,14 +125,16 @@
         writeHeader();
         Dom.byId('main').hidden = false;
         writeTabs();
-        Runs.start();
+        State.follow(['open'], showViews);
+        Table.start();
+        Parallel.start();
         Steps.start();
         Heatmaps.start();
         Curves.start();
         Chart.start();
         Flags.start();
         Config.start();
-        State.follow(['series'], writeNotes);
+        State.follow(['series', 'open'], writeNotes);
     }
 
     if (summary.runs.length)

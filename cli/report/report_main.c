@@ -4,6 +4,7 @@
 #include "analyzer/heads/heads.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
+#include "cli/output/progress.h"
 #include "cli/program/command.h"
 #include "cli/report/report.h"
 #include "cli/runs/damage.h"
@@ -36,9 +37,7 @@ static const es_option options[] = {
     {.name = NULL, ES_OPT_LIST(es_report_options, inputs, n_inputs)},
     {"output", 'o', "FILE", "write the page to FILE (-: standard output)",
      ES_OPT_TEXT(es_report_options, output)},
-    {"recursive", 'r', NULL,
-     "show the run files (*.db) below the folders given, as without it",
-     ES_OPT_FLAG(es_report_options, recursive)},
+    ES_RECURSIVE_OPTION,
     {"series", 0, "NAME",
      "show these series, the table's first; a list with commas, or given "
      "several times (entropy, and max_logit and loss where they are)",
@@ -76,13 +75,16 @@ const es_command es_report_command = {
         "The page holds everything that it shows and requests nothing from\n"
         "the network: table, flags, heatmaps with a slider over the steps, "
         "curves,\n"
-        "loss, what the configurations differ in, and the values as CSV.\n"
+        "loss, what the configurations differ in, and the values as CSV. Of\n"
+        "many runs it has a table to sort and filter and parallel coordinates\n"
+        "of settings, perplexity and bands; a click opens a run, and of two\n"
+        "runs the difference by head is shown.\n"
         "\n"
-        "Where the samples of all runs take more than 2 MB some are left out,\n"
-        "and the page says so. Those shown are real samples; of each group "
-        "the\n"
-        "first is kept, and those that lie furthest below and above it, so\n"
-        "that a dip or a NaN at a single step is not lost.",
+        "Where a page would take more than 2 MB, or 4 MB with 500 runs,\n"
+        "samples are left out, and the page says so. Those shown are real\n"
+        "samples; of each group the first is kept, and those that lie\n"
+        "furthest below and above it, so that a dip or a NaN at a single step\n"
+        "is not lost.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = report_main,
@@ -252,6 +254,15 @@ static void add_file(es_report_data *report, size_t *n_failed,
     es_damage_close(reader);
 }
 
+static uint64_t count_samples(const es_report_data *report)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < report->n_runs; i++)
+        for (size_t k = 0; k < report->runs[i].n_series; k++)
+            n += report->runs[i].series[k].n_samples;
+    return n;
+}
+
 static es_status write_page(es_report_data *report,
                             const es_report_options *given)
 {
@@ -260,7 +271,11 @@ static es_status write_page(es_report_data *report,
     es_status status = es_output_open(&output, &stream, given->output);
     if (status != ES_OK)
         return status;
-    status = es_output_finish(output, es_report_write(stream, report, given));
+    es_progress_line_begin(given->quiet, "writing", given->output, "samples",
+                           count_samples(report));
+    status = es_report_write(stream, report, given);
+    es_progress_line_end();
+    status = es_output_finish(output, status);
     if (status == ES_OK && !given->quiet && strcmp(given->output, "-") != 0)
         es_print_note("%s written", given->output);
     return status;
@@ -271,8 +286,13 @@ static int make_report(const es_report_options *given)
     es_report_data report = {.observed = NAN};
     size_t n_failed = given->n_unreadable;
     int code;
-    for (size_t i = 0; i < given->n_inputs; i++)
+    es_progress_line_begin(given->quiet, "reading", NULL, "files",
+                           given->n_inputs);
+    for (size_t i = 0; i < given->n_inputs; i++) {
+        es_progress_line_set(i);
         add_file(&report, &n_failed, given, given->inputs[i]);
+    }
+    es_progress_line_end();
     if (report.n_runs) {
         code = es_command_exit(write_page(&report, given));
         if (!code && n_failed)

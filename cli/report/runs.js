@@ -1,6 +1,6 @@
 'use strict';
 
-// The table of runs: the numbers of --json.
+// The cells of the table of runs: the numbers of --json.
 const Runs = (() => {
     const BANDS = ['< m/4', '< m/2', '< 3m/4', '≤ m'];
     const SEVERITIES = ['none', 'info', 'warning', 'error', 'critical'];
@@ -37,7 +37,8 @@ const Runs = (() => {
         const stand = standing(run);
         const chips = stand.map((flag) => Dom.element('span', {
             class: 'chip ' + flag.severity}, flag.kind + ' ',
-            Dom.element('small', {}, flag.severity + lead(run, flag))));
+            Dom.element('small', {}, (flag.verdict || flag.severity) +
+                                     lead(run, flag))));
         const calm = run.summary.flags === null ? 'not judged'
             : run.summary.flags_state === 'damaged' ? 'unknown (damaged)'
             : run.summary.ctx === null || run.summary.ctx === undefined
@@ -87,14 +88,17 @@ const Runs = (() => {
     }
 
     const showsArch = (run) => run.summary.arch &&
-        run.summary.arch !== run.title;
+        !run.title.includes(run.summary.arch);
 
     function name(run) {
         const s = run.summary;
         const where = s.path + (s.run > 1 ? `:${s.run}` : '');
-        return Dom.element('th', {scope: 'row', title: where}, run.title,
+        // what a click on the line does, for keys
+        const open = Dom.element('button', {type: 'button', class: 'open'},
+                                 run.title);
+        return Dom.element('th', {scope: 'row', title: where}, open,
             Dom.element('small', {class: 'muted'}, showsArch(run) ? s.arch
-                : s.name !== run.title ? s.name : ''));
+                : s.name !== run.title && Data.runs.length <= 4 ? s.name : ''));
     }
 
     const size = ({summary: s}) =>
@@ -116,25 +120,87 @@ const Runs = (() => {
         return made;
     };
 
-    // [title, cell of a run, whether it is a number]
-    const COLUMNS = [
-        ['run', name], ['status', status], ['L × H', size, true],
-        ['ctx', member('ctx'), true], ['step', member('step'), true],
-        ['loss', member('loss'), true], ['ppl', member('ppl'), true],
-        ['eval ppl', member('eval_ppl'), true],
-        ['GB, modelled', cost('modelled_gb', 'communication of a private ' +
-            'forward pass'), true],
-        ['min, modelled', cost('modelled_minutes', 'latency of a private ' +
-            'forward pass'), true],
-        ['heads by quarter of m', bands], ['NaN', nonfinite, true],
-        ['flags', flags], ['', download]];
+    // Layers by their mean, in the colours of the values up to m.
+    function layers(run) {
+        const {layers: all, bands: {max}} = run.summary, n = all.length;
+        const means = all.map((layer) => Values.member(layer, 'mean'));
+        const strip = Dom.element('div', {
+            class: 'layers', role: 'img', 'aria-label': 'means of the layers',
+            title: means.map((m, i) => `layer ${i}: ${m.text}`).join('\n')});
+        const share = (i) => `${(100 * i / n).toFixed(2)}%`;
+        strip.style.background = `linear-gradient(to right,${means.map((m, i) =>
+            `${layerColour(m, max)} ${share(i)} ${share(i + 1)}`).join()})`;
+        return cell({}, n ? strip : '–');
+    }
 
-    const row = (run) =>
-        Dom.element('tr', {}, ...COLUMNS.map(([, make]) => make(run)));
+    const layerColour = (mean, max) => mean.known
+        ? Scale.colour({low: 0, high: max || 1}, Number(mean.full))
+        : mean.text === '–' ? 'transparent' : 'var(--hatch)';
 
-    const head = () => Dom.element('thead', {}, Dom.element('tr', {},
-        ...COLUMNS.map(([title, , right]) => Dom.element('th', {
-            scope: 'col', class: right ? 'number' : null}, title))));
+    const setting = (key) => ({summary: s, settings}) => {
+        const value = settings.get(key);
+        return cell({class: typeof value === 'number' ? 'number'
+            : value === undefined ? 'unknown' : null},
+            value === undefined ? '–' : typeof value === 'number'
+                ? Values.short(value) : String(value));
+    };
+
+    /* --- columns ---------------------------------------------------------*/
+
+    // What a column sorts by: a number, a text, or {state} where it is none.
+    const byMember = (key) => ({summary}) => summary[key] ??
+        {state: summary[key + '_state'] || 'missing'};
+    const bySetting = (key) => ({settings}) => settings.get(key) ??
+        {state: 'missing'};
+    const byBands = ({summary: {bands: {fractions, heads}}}) => heads
+        ? fractions[0] : {state: 'missing'};
+    const byNonfinite = ({summary: {bands: b}}) => b.heads ? b.nonfinite
+        : {state: 'missing'};
+    const byFlags = (run) => run.summary.flags === null ? {state: 'missing'}
+        : standing(run).reduce((sum, flag) => sum + Math.pow(
+            100, SEVERITIES.indexOf(flag.severity)), 0);
+    const byLayers = ({summary: {layers: all}}) => {
+        const means = all.map((l) => l.mean).filter((m) => m !== null);
+        return means.length ? means.reduce((a, b) => a + b) / means.length
+            : {state: all.length ? 'nan' : 'missing'};
+    };
+
+    // {title, cell of a run, by: what it is sorted by, right: a number}
+    const number_of = (title, key) => ({
+        title, cell: member(key), by: byMember(key), right: true});
+    const cost_of = (title, key, about) => ({
+        title, cell: cost(key, about), by: byMember(key), right: true});
+    const NOT_AGAIN = ['n_layer', 'n_head', 'ctx', 'arch'];
+
+    // Settings that differ have a column each.
+    const settings = () => Data.differing(Data.runs)
+        .filter((key) => !NOT_AGAIN.includes(key))
+        .map((key) => ({title: key, cell: setting(key), by: bySetting(key),
+                        right: Data.runs.every(({settings: of}) =>
+                            typeof (of.get(key) ?? 0) === 'number')}));
+
+    // What no run has is no column.
+    const isEmpty = ({by}) => by && Data.runs.every(
+        (run) => by(run).state === 'missing');
+
+    const columns = () => [
+        {title: 'run', cell: name, by: (run) => run.title},
+        number_of('eval ppl', 'eval_ppl'), number_of('ppl', 'ppl'),
+        {title: 'heads by quarter of m', cell: bands, by: byBands},
+        {title: 'layers', cell: layers, by: byLayers},
+        {title: 'flags', cell: flags, by: byFlags},
+        {title: 'status', cell: status, by: (run) => run.summary.status},
+        ...settings(),
+        {title: 'L × H', cell: size, right: true,
+         by: ({summary: s}) => s.n_layer * 1e6 + s.n_head},
+        number_of('ctx', 'ctx'), number_of('step', 'step'),
+        number_of('loss', 'loss'),
+        {title: 'NaN', cell: nonfinite, by: byNonfinite, right: true},
+        cost_of('GB, modelled', 'modelled_gb',
+                'communication of a private forward pass'),
+        cost_of('min, modelled', 'modelled_minutes',
+                'latency of a private forward pass'),
+        {title: '', cell: download}].filter((c) => !isEmpty(c));
 
     function note() {
         const {policy, value} = Data.summary.max;
@@ -151,11 +217,5 @@ const Runs = (() => {
         return `${first.series}: ${m} (${policy}: ${why}).`;
     }
 
-    function start() {
-        Dom.replace(Dom.byId('runs'), head(), Dom.element(
-            'tbody', {}, ...Data.runs.map(row)));
-        Dom.byId('runs-note').textContent = note();
-    }
-
-    return {start};
+    return {columns, note, standing};
 })();

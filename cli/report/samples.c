@@ -4,6 +4,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
+#include "cli/output/progress.h"
 #include "cli/report/thin.h"
 #include "cli/runs/trace.h"
 
@@ -168,8 +169,10 @@ static es_status read_samples(passing *t, es_reader *reader, size_t run,
     if ((status = es_cursor_open(&cursor, reader, &now, ES_STEP_FIRST,
                                  s->series.last_step)) < 0)
         return status;
-    while ((status = es_cursor_next(cursor, &step, &values)) == ES_OK)
+    while ((status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
         add_sample(t, s, step, values);
+        es_progress_line_add(1);
+    }
     es_cursor_close(cursor);
     es_thin_finish(t->thin);
     return status == ES_DONE ? ES_OK : status;

@@ -18,20 +18,25 @@ const Scale = (() => {
         const runs = policy === 'run' ? [run] : Data.runs;
         const found = runs.map((r) => Data.find(r, name)).filter(Boolean);
         const extents = found.map(Data.extent);
-        const low = Math.min(0, d3.min(extents, (e) => e[0]) || 0);
-        const fixed = d3.max(runs, (r) => bound(r, name));
-        const seen = d3.max(extents, (e) => e[1]);
+        const low = Math.min(0, Plot.min(extents, (e) => e[0]) || 0);
+        const fixed = Plot.max(runs, (r) => bound(r, name));
+        const seen = Plot.max(extents, (e) => e[1]);
         const high = fixed > low ? fixed : seen > low ? seen : low + 1;
         return {low, high};
     }
 
-    function colour({low, high}, value) {
+    function colour({low, high, map}, value) {
         const x = Math.min(1, Math.max(0, (value - low) / (high - low)));
-        return Data.colours[Math.floor(x * 255 + 0.5)];
+        return (map || Data.colours.values)[Math.floor(x * 255 + 0.5)];
     }
 
-    const ramp = (from, to) => d3.range(9).map((k) => Data.colours[
-        Math.round(255 * (from + (to - from) * k / 8))]).join(',');
+    // As far below zero as above it: its hue is the sign.
+    const ofDifference = () => Data.colours[
+        document.documentElement.dataset.theme === 'dark'
+            ? 'differences_dark' : 'differences'];
+
+    const ramp = (map, from, to) => Plot.range(0, 17).map((k) => map[
+        Math.round(255 * (from + (to - from) * k / 16))]).join(',');
 
     // The part of the map whose colours show as lines on either background.
     const depth = () => document.documentElement.dataset.theme === 'dark'
@@ -40,13 +45,14 @@ const Scale = (() => {
     function ofLayer(layer, n) {
         const [from, to] = depth();
         const x = n > 1 ? from + (to - from) * layer / (n - 1) : (from + to) / 2;
-        return Data.colours[Math.round(255 * x)];
+        return Data.colours.values[Math.round(255 * x)];
     }
 
     // A coloured bar with a label on either side.
-    function bar(from, to, left, right) {
+    function bar([from, to], left, right, map = Data.colours.values) {
         const strip = Dom.element('span', {class: 'ramp'});
-        strip.style.background = `linear-gradient(to right,${ramp(from, to)})`;
+        strip.style.background =
+            `linear-gradient(to right,${ramp(map, from, to)})`;
         return [Dom.element('span', {}, left), strip,
                 Dom.element('span', {}, right)];
     }
@@ -56,5 +62,5 @@ const Scale = (() => {
                 Dom.element('span', {}, text)];
     }
 
-    return {of, colour, depth, ofLayer, bar, hatched, policy};
+    return {of, ofDifference, colour, depth, ofLayer, bar, hatched, policy};
 })();

@@ -7,6 +7,10 @@ const State = (() => {
         series: Data.grids[0] || null, // of the heatmaps and curves
         step: null,                    // everything shows its last sample by it
         span: null,                    // [from, to] of the curves; null: all
+        // runs whose panels are drawn: all of a few, else those chosen
+        open: Data.runs.length <= 4 ? Data.runs : [],
+        delta: null,                   // [run, run that is subtracted]
+        selected: Data.runs,           // the runs that filters leave
         head: null,                    // {run, row, column} followed in curves
         log: false,                    // curves on a logarithmic axis
         theme: null,

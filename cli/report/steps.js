@@ -9,14 +9,15 @@ const Steps = (() => {
     let steps = [], labels = new Map(), timer = null;
 
     function gather() {
-        const series = Data.series.filter((s) => s.name === State.now.series &&
-            s.shape !== 'run');
+        const series = State.now.open.flatMap((run) => run.series).filter(
+            (s) => s.name === State.now.series && s.shape !== 'run');
         labels = new Map(series.flatMap(
             (s) => s.steps.map((step, k) => [step, s.labels[k]])));
         steps = Array.from(labels.keys()).sort((a, b) => a - b);
     }
 
-    const index = () => Math.max(0, d3.bisectRight(steps, State.now.step) - 1);
+    const index = () => Math.max(0,
+        Plot.bisect(steps, State.now.step, true) - 1);
 
     function show(i) {
         const at = Math.min(steps.length - 1, Math.max(0, i));
@@ -27,7 +28,7 @@ const Steps = (() => {
     // The last step at or before a number.
     function choose(step) {
         stop();
-        show(d3.bisectRight(steps, step + 0.5) - 1);
+        show(Plot.bisect(steps, step + 0.5) - 1);
     }
 
     function drawStep() {
@@ -42,18 +43,14 @@ const Steps = (() => {
     // Where flags begin: a tick on the track.
     function drawMarks() {
         const THUMB = 16, track = slider.clientWidth - THUMB;
-        const ticks = Data.runs.flatMap((run) => run.summary.flags || [])
+        const ticks = State.now.open.flatMap((run) => run.summary.flags || [])
             .filter((f) => f.severity !== 'info').slice(0, 200);
-        const svg = d3.select(marks).attr('width', slider.clientWidth)
-            .attr('height', 8);
         const x = (flag) => THUMB / 2 + track *
-            Math.min(steps.length - 1, d3.bisectLeft(steps, flag.onset)) /
+            Math.min(steps.length - 1, Plot.bisect(steps, flag.onset)) /
             Math.max(1, steps.length - 1);
-        const join = svg.selectAll('line').data(ticks);
-        join.enter().append('line');
-        join.exit().remove();
-        join.attr('class', (f) => f.severity).attr('x1', x).attr('x2', x)
-            .attr('y1', 1).attr('y2', 7);
+        Plot.set(marks, {width: slider.clientWidth, height: 8});
+        Dom.replace(marks, ...ticks.map((f) => Plot.svg('line', {
+            class: f.severity, x1: x(f), x2: x(f), y1: 1, y2: 7})));
     }
 
     function stop() {
@@ -107,7 +104,7 @@ const Steps = (() => {
         Dom.byId('forward').addEventListener('click', () => move(1));
         play.addEventListener('click', toggle);
         new ResizeObserver(drawMarks).observe(slider);
-        State.follow(['series'], build);
+        State.follow(['series', 'open'], build);
         State.follow(['step'], drawStep);
     }
 

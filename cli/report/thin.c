@@ -89,9 +89,12 @@ void es_thin_push(es_thin *thin, int64_t step, const float *values)
     /* no overflow: samples are fewer than 2^40, groups than 2^20 */
     if (thin->n_groups != thin->n_samples)
         group = index + 1 == thin->n_samples
-                    ? thin->n_groups
+                    ? SIZE_MAX
                     : index * thin->n_groups / (thin->n_samples - 1);
     thin->n_pushed++;
+    /* no capacity for a group: its first alone */
+    if (group == thin->group && index && thin->n_groups == 0)
+        return;
     if (index == 0 || group != thin->group) {
         es_thin_finish(thin);
         thin->group = group;

@@ -7,7 +7,8 @@
  * value lies furthest below that of the first, and the one in which some value
  * lies furthest above. A value that is NaN or infinite where the first is not
  * lies further than any finite one; so does a finite one where the first is
- * not. Missing values decide nothing. The last sample is always kept.
+ * not. Missing values decide nothing. The last sample is always kept; where
+ * there is no capacity for one group and it (4 samples), the first and it.
  */
 #ifndef ES_REPORT_THIN_H
 #define ES_REPORT_THIN_H
@@ -35,7 +36,7 @@ typedef struct es_thin {
     es_thin_candidate low, high;
 } es_thin;
 
-#define ES_THIN_LEAST 4 /* one group and the last sample */
+#define ES_THIN_LEAST 2 /* the first sample and the last: of no group */
 
 /**
  *   n_values   of a sample; at least 1

@@ -6,14 +6,16 @@ const Values = (() => {
     const MISSING = 0x7fc007a2;
     const QUIET_NAN = 0x7fc00000;
 
-    // Base64 of little-endian float32.
-    function decode(text) {
+    function bytesOf(text) {
         const binary = atob(text);
         const bytes = new Uint8Array(binary.length);
         for (let i = 0; i < bytes.length; i++)
             bytes[i] = binary.charCodeAt(i);
-        return wrap(bytes.buffer);
+        return bytes;
     }
+
+    // Base64 of little-endian float32.
+    const decode = (text) => wrap(bytesOf(text).buffer);
 
     // The same memory as numbers and as bits.
     function wrap(buffer) {
@@ -100,7 +102,7 @@ const Values = (() => {
         const value = object[name];
         if (value !== null && value !== undefined)
             return {known: true, full: exact(value),
-                    text: Number.isInteger(value) ? String(value)
+                    text: Number.isSafeInteger(value) ? String(value)
                                                   : short(value)};
         const state = object[name + '_state'] || 'missing';
         const words = {nan: 'NaN', missing: '–'};
@@ -108,5 +110,5 @@ const Values = (() => {
         return {known: false, text: word, full: state};
     }
 
-    return {decode, wrap, isMissing, text, exact, short, member};
+    return {MISSING, bytesOf, decode, wrap, isMissing, text, exact, short, member};
 })();

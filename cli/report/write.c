@@ -10,6 +10,7 @@
 #include "render/colormap.h"
 
 #include <string.h>
+#include <zlib.h>
 
 /* --- what the page says of all runs ---------------------------------------*/
 
@@ -23,6 +24,8 @@ typedef struct filling {
     const char *title;
     char *summary; /* (n_summary) as --json prints it */
     size_t n_summary;
+    unsigned char *packed; /* (n_packed) the same, deflated */
+    unsigned long n_packed;
 } filling;
 
 static es_status print_summary(filling *f)
@@ -32,7 +35,6 @@ static es_status print_summary(filling *f)
     if (!stream)
         return es_fail(ES_ENOMEM, "out of memory for the summary");
     es_json_begin(&json, stream, &f->options->summary.max, f->report->observed);
-    json.writer.in_html = true;
     for (size_t i = 0; i < f->report->n_runs; i++)
         es_json_run(&json, f->all[i]);
     es_json_rules(&json, f->options->summary.rules);
@@ -43,7 +45,44 @@ static es_status print_summary(filling *f)
                : es_fail(ES_ENOMEM, "out of memory for the summary");
 }
 
-/* {"title","program","titles":[..],"colours":"rrggbb.."} */
+/* Configurations and flags of runs say the same again and again: a tenth is
+   left of them. */
+static es_status pack_summary(filling *f)
+{
+    f->n_packed = compressBound(f->n_summary);
+    es_status status = es_alloc(&f->packed, f->n_packed, 1, "the summary");
+    if (status < 0)
+        return status;
+    if (compress2(f->packed, &f->n_packed, (const unsigned char *)f->summary,
+                  f->n_summary, Z_BEST_COMPRESSION) != Z_OK)
+        return es_fail(ES_ENOMEM, "out of memory for the summary");
+    return ES_OK;
+}
+
+static void put_summary(const filling *f)
+{
+    fprintf(f->out,
+            "<script type=\"application/zlib\" id=\"summary\" "
+            "data-size=\"%zu\">",
+            f->n_summary);
+    es_report_base64(f->out, f->packed, f->n_packed);
+    fputs("</script>", f->out);
+}
+
+/* "rrggbb..": 256 of them. */
+static void put_colours(es_json_writer *json, const char *name, es_colormap map)
+{
+    es_json_write_name(json, name);
+    fputc('"', json->stream);
+    for (int i = 0; i < 256; i++) {
+        es_color colour = es_colormap_at(map, i / 255.0);
+        fprintf(json->stream, "%02x%02x%02x", colour.r, colour.g, colour.b);
+    }
+    fputc('"', json->stream);
+    json->comma = true;
+}
+
+/* {"title","program","runs":[{"title"}..],"colours":{NAME:..}} */
 static void put_about(const filling *f)
 {
     const size_t n = f->report->n_runs;
@@ -58,13 +97,11 @@ static void put_about(const filling *f)
         es_json_write_end(&json, "}");
     }
     es_json_write_end(&json, "]");
-    es_json_write_name(&json, "colours");
-    fputc('"', f->out);
-    for (int i = 0; i < 256; i++) {
-        es_color colour = es_colormap_at(ES_COLORMAP_VIRIDIS, i / 255.0);
-        fprintf(f->out, "%02x%02x%02x", colour.r, colour.g, colour.b);
-    }
-    fputc('"', f->out);
+    es_json_write_object(&json, "colours");
+    put_colours(&json, "values", ES_COLORMAP_VIRIDIS);
+    put_colours(&json, "differences", ES_COLORMAP_DIVERGING);
+    put_colours(&json, "differences_dark", ES_COLORMAP_DIVERGING_DARK);
+    es_json_write_end(&json, "}");
     es_json_write_end(&json, "}");
 }
 
@@ -96,8 +133,7 @@ static es_status put_series(FILE *out, es_reader *reader,
 
 /* The page as it was built in, laid out by page.S: text, not terminated. The
    policy lets in nothing but the others. */
-#define PARTS(part)                                                            \
-    part(skeleton) part(style) part(script) part(d3) part(policy)
+#define PARTS(part) part(skeleton) part(style) part(script) part(policy)
 #define DECLARE(name)                                                          \
     extern const char es_page_##name[];                                        \
     extern const uint64_t es_page_##name##_size;
@@ -138,7 +174,7 @@ static es_status fill(const filling *f, const char *name, size_t n)
     else if (strcmp(place, "about") == 0)
         put_about(f);
     else if (strcmp(place, "summary") == 0)
-        fwrite(f->summary, 1, f->n_summary, f->out);
+        put_summary(f);
     else
         return es_fail(ES_EINTERNAL, "the report's skeleton has a place "
                                      "that nothing fills");
@@ -164,6 +200,12 @@ static es_status put_page(const filling *f)
     return ES_OK;
 }
 
+size_t es_report_bytes(size_t n_runs)
+{
+    const size_t more = n_runs < 150 ? 0 : n_runs < 500 ? n_runs - 150 : 350;
+    return ES_REPORT_BYTES + ES_REPORT_BYTES * more / 350;
+}
+
 es_status es_report_write(FILE *out, es_report_data *report,
                           const es_report_options *options)
 {
@@ -181,19 +223,23 @@ es_status es_report_write(FILE *out, es_report_data *report,
     f.title = options->title ? options->title
               : n == 1       ? f.labels.text[0]
                              : "Attention entropy";
-    if ((status = print_summary(&f)) < 0)
+    if ((status = print_summary(&f)) < 0 || (status = pack_summary(&f)) < 0)
         goto done;
     /* Numbers that the page can hold: a quarter of it at least, however much
        the flags and configurations take. 4 letters of base64 are 3 bytes. */
-    size_t taken = f.n_summary + 4096;
+    size_t taken = f.n_packed / 3 * 4 + 4096;
     for (int i = 0; i < N_PARTS; i++)
         taken += *parts[i].size;
-    size_t left = taken < ES_REPORT_BYTES ? ES_REPORT_BYTES - taken : 0;
-    if (left < ES_REPORT_BYTES / 4)
-        left = ES_REPORT_BYTES / 4;
+    for (size_t i = 0; i < n; i++)
+        taken += report->runs[i].n_series * ES_REPORT_SERIES_BYTES;
+    const size_t whole = es_report_bytes(n);
+    size_t left = taken < whole ? whole - taken : 0;
+    if (left < whole / 4)
+        left = whole / 4;
     es_report_allot(report, left / 4 * 3 / sizeof(float));
     status = put_page(&f);
 done:
+    free(f.packed);
     free(f.summary);
     es_run_labels_free(&f.labels);
     free(f.all);

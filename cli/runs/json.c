@@ -63,6 +63,9 @@ static void put_flag(es_json_writer *json, const es_flag *flag, int64_t n_heads)
     es_json_write_end(json, "]");
     es_json_write_stated(json, "value", flag->value, "missing");
     es_json_write_stated(json, "threshold", flag->threshold, "missing");
+    if (!flag->rule)
+        es_json_write_text(json, "verdict",
+                           es_flag_verdict(flag->kind, flag->severity));
     es_json_write_end(json, "}");
 }
 

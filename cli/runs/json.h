@@ -8,7 +8,7 @@
  *        "layers":[{"layer","mean","min","max","std","nonfinite"}],
  *        "flags":[{"kind","severity","stands","onset","last","reported",
  *                  "layers":[..],"heads":[[layer,head],..],"value",
- *                  "threshold"}] or null if the run was not judged,
+ *                  "threshold","verdict"}] or null if the run was not judged,
  *        "modelled_gb","modelled_gb_low","modelled_gb_high",
  *        "modelled_minutes","modelled_minutes_low","modelled_minutes_high",
  *        "collapse_before_nan","checksums",
@@ -17,7 +17,8 @@
  * A number that is not finite is null, and a member beside it says why:
  * "loss":null,"loss_state":"nan" ("nan", "inf", "-inf", "missing"). "run" is
  * the run's number within its file, from 1; "max" of the bands is the m that
- * they were counted with; "reported" is the step of the sample that the flag
+ * they were counted with; "verdict" is the severity in words
+ * (absent of a rule's); "reported" is the step of the sample that the flag
  * could first be reported at (schema 1 called it "told"); "config" is the
  * resolved configuration that the run keeps.
  * "modelled_gb" and "modelled_minutes" are of a private forward pass

@@ -1,12 +1,16 @@
 /* Judging: opens a cursor on each series that a flag or a rule needs, and hands
    their samples on in the order of the steps. For the summary of a run, and for
    `watch`, which reads a growing run again and again; of the sample judged last
-   a hash is kept, to notice a run that was resumed from before it. */
+   a hash is kept, to notice a run that was resumed from before it. Where a rule
+   is about the series "forecast", which no run has, it is made of those that
+   the forecast goes by. */
 #include "cli/runs/judging.h"
 #include "cli/runs/damage.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/flags/forecast.h"
 #include "analyzer/heads/heads.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,10 +28,12 @@ typedef struct feed {
     const char *name;
     es_phase phase;
     es_judge_series role; /* OTHER: not the judge's */
-    bool compared;        /* by a rule, with the baseline's */
-    bool begun;           /* `done` was judged */
-    int64_t done;         /* the newest step judged */
-    uint64_t hash;        /* of its values */
+    bool foretells;       /* the forecast goes by it */
+    es_forecast_input input;
+    bool compared; /* by a rule, with the baseline's */
+    bool begun;    /* `done` was judged */
+    int64_t done;  /* the newest step judged */
+    uint64_t hash; /* of its values */
     stream own, baseline;
 } feed;
 
@@ -35,9 +41,11 @@ struct es_judging {
     es_judging_options options;
     int64_t step;
     void *judge_space, *rules_space;
-    es_judge *judge; /* NULL: flags are not judged */
-    es_rules *rules; /* NULL: there are none */
-    feed *feeds;     /* (n_feeds) */
+    es_judge *judge;            /* NULL: flags are not judged */
+    es_rules *rules;            /* NULL: there are none */
+    es_forecast *forecast;      /* NULL: no rule is about it; owned */
+    bool is_owed, has_forecast; /* to the rules, of `step`; there was one */
+    feed *feeds;                /* (n_feeds) */
     size_t n_feeds;
 };
 
@@ -62,6 +70,26 @@ static void ignore_rule(void *user, size_t rule, const es_episode *episode)
 static es_status allocate(void **out, size_t size)
 {
     return es_alloc(out, size ? size : SIZE_MAX, 1, "judging a run");
+}
+
+static bool is_forecast(const es_rule *rule)
+{
+    return !rule->eval && strcmp(rule->series, ES_FORECAST_SERIES) == 0;
+}
+
+static es_status make_forecast(es_judging *j)
+{
+    const es_judge_run *run = &j->options.run;
+    bool wanted = false;
+    void *space = NULL;
+    for (size_t i = 0; i < n_rules(j); i++)
+        wanted = wanted || is_forecast(&j->options.rules->rules[i]);
+    if (!wanted)
+        return ES_OK;
+    es_status status = allocate(&space, es_forecast_size(run));
+    if (status == ES_OK)
+        j->forecast = es_forecast_init(space, run);
+    return status;
 }
 
 /* Of the judge and of the rules what is wanted. */
@@ -91,7 +119,7 @@ static es_status make_judges(es_judging *j)
         if (o->growing)
             es_rules_announce(j->rules, o->rule, o->user);
     }
-    return ES_OK;
+    return make_forecast(j);
 }
 
 static feed *find_feed(const es_judging *j, const char *name, es_phase phase)
@@ -126,8 +154,8 @@ static es_status make_feeds(es_judging *j)
         es_head_statistics[ES_HEAD_MAX_LOGIT].name, "loss"};
     enum { N_NAMES = sizeof names / sizeof *names };
     const size_t n = n_rules(j);
-    es_status status =
-        es_alloc(&j->feeds, N_NAMES + n, sizeof *j->feeds, "judging a run");
+    es_status status = es_alloc(&j->feeds, N_NAMES + ES_N_FORECAST_INPUTS + n,
+                                sizeof *j->feeds, "judging a run");
     if (status < 0)
         return status;
     for (size_t i = 0; j->judge && i < N_NAMES; i++)
@@ -135,8 +163,16 @@ static es_status make_feeds(es_judging *j)
             es_judge_series_of(names[i]);
     for (size_t i = 0; i < n; i++) {
         const es_rule *rule = &j->options.rules->rules[i];
+        if (is_forecast(rule))
+            continue;
         feed *from = want(j, rule->series, phase_of(rule));
         from->compared = from->compared || rule->reference == ES_RULE_BASELINE;
+    }
+    for (int i = 0; j->forecast && i < ES_N_FORECAST_INPUTS; i++) {
+        const es_forecast_input input = (es_forecast_input)i;
+        feed *from = want(j, es_forecast_input_name(input), ES_PHASE_TRAIN);
+        from->foretells = true;
+        from->input = input;
     }
     return ES_OK;
 }
@@ -164,6 +200,7 @@ void es_judging_close(es_judging *j)
     free(j->feeds);
     free(j->judge_space);
     free(j->rules_space);
+    free(j->forecast);
     free(j);
 }
 
@@ -216,6 +253,27 @@ static es_status open_compared(feed *from, es_reader *baseline)
                    from->baseline.n_values, from->own.n_values);
 }
 
+/* A rule that could never say anything is a mistake. */
+static es_status check_rule(es_judging *j, const es_rule *rule)
+{
+    const bool forecast = is_forecast(rule);
+    const stream *own =
+        forecast ? NULL : &want(j, rule->series, phase_of(rule))->own;
+    const size_t n = forecast ? 1 : own->n_values;
+    if (forecast && rule->reference == ES_RULE_BASELINE)
+        return es_fail(ES_EUSAGE,
+                       "rule %s: a baseline has no %s: compare it with a "
+                       "number",
+                       rule->name, rule->series);
+    if ((forecast || own->cursor) && !es_rule_fits(rule, &j->options.run, n))
+        return es_fail(ES_EUSAGE,
+                       "rule %s: aggregate %s does not fit %s, which has "
+                       "%zu value%s a step: choose another",
+                       rule->name, es_rule_aggregate_name(rule->aggregate),
+                       rule->series, n, n == 1 ? "" : "s");
+    return ES_OK;
+}
+
 static es_status open_feeds(es_judging *j, es_reader *reader, size_t run,
                             es_reader *baseline)
 {
@@ -235,19 +293,9 @@ static es_status open_feeds(es_judging *j, es_reader *reader, size_t run,
         if ((status = advance(&from->own)) < 0)
             return status;
     }
-    /* A rule that could never say anything is a mistake. */
-    for (size_t i = 0; i < n_rules(j); i++) {
-        const es_rule *rule = &j->options.rules->rules[i];
-        const stream *own = &want(j, rule->series, phase_of(rule))->own;
-        if (own->cursor && !es_rule_fits(rule, &j->options.run, own->n_values))
-            return es_fail(ES_EUSAGE,
-                           "rule %s: aggregate %s does not fit %s, which has "
-                           "%zu value%s a step: choose another",
-                           rule->name, es_rule_aggregate_name(rule->aggregate),
-                           rule->series, own->n_values,
-                           own->n_values == 1 ? "" : "s");
-    }
-
+    for (size_t i = 0; i < n_rules(j); i++)
+        if ((status = check_rule(j, &j->options.rules->rules[i])) < 0)
+            return status;
     for (feed *from = j->feeds; from < end; from++)
         if (from->compared && (status = open_compared(from, baseline)) < 0)
             return status;
@@ -262,6 +310,9 @@ static es_status push(es_judging *j, feed *from)
     stream *own = &from->own, *baseline = &from->baseline;
     es_status status;
     j->step = own->step;
+    if (from->foretells)
+        es_forecast_push(j->forecast, from->input, own->step, own->values,
+                         own->n_values);
     if (from->role != ES_JUDGE_OTHER)
         es_judge_push(j->judge, from->role, own->step, own->values,
                       own->n_values);
@@ -281,6 +332,19 @@ static es_status push(es_judging *j, feed *from)
     return advance(own);
 }
 
+/* The forecast of the newest step, once all of its samples are known to be
+   there: so a run that is read as it grows is judged like a finished one. */
+static void judge_forecast(es_judging *j)
+{
+    const float p =
+        j->is_owed ? (float)es_forecast_probability(j->forecast) : NAN;
+    j->is_owed = false;
+    if (isnan(p))
+        return;
+    j->has_forecast = true;
+    es_rules_push(j->rules, ES_FORECAST_SERIES, false, j->step, &p, 1);
+}
+
 /* All samples of a step before the next step's: the smallest step leads. */
 static es_status push_all(es_judging *j)
 {
@@ -293,6 +357,8 @@ static es_status push_all(es_judging *j)
         if (!first)
             return ES_OK;
         int64_t step = first->step;
+        if (step > j->step)
+            judge_forecast(j);
         for (size_t i = 0; i < j->n_feeds; i++) {
             if (!j->feeds[i].own.live || j->feeds[i].own.step != step)
                 continue;
@@ -300,6 +366,7 @@ static es_status push_all(es_judging *j)
             if (status < 0)
                 return status;
         }
+        j->is_owed = j->forecast != NULL;
     }
 }
 
@@ -332,6 +399,8 @@ done:
 bool es_judging_heard(const es_judging *j, size_t rule)
 {
     const es_rule *heard = &j->options.rules->rules[rule];
+    if (is_forecast(heard))
+        return j->has_forecast;
     const feed *from = find_feed(j, heard->series, phase_of(heard));
     return from && from->begun;
 }
@@ -346,8 +415,19 @@ int64_t es_judging_step(const es_judging *j)
     return j->step;
 }
 
+const char *es_judging_reason(char out[ES_JUDGING_REASON_MAX],
+                              const es_judging *j, size_t rule)
+{
+    _Static_assert(ES_JUDGING_REASON_MAX >= ES_FORECAST_TEXT_MAX, "a reason");
+    if (!is_forecast(&j->options.rules->rules[rule]))
+        return NULL;
+    es_forecast_explain(out, j->forecast);
+    return *out ? out : NULL;
+}
+
 void es_judging_finish(es_judging *j)
 {
+    judge_forecast(j);
     if (j->judge)
         es_judge_finish(j->judge);
     if (j->rules)

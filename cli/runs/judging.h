@@ -49,6 +49,13 @@ bool es_judging_heard(const es_judging *judging, size_t rule);
 /** Values that rule `rule` met and could not compare: NaN and infinities. */
 uint64_t es_judging_nonfinite(const es_judging *judging, size_t rule);
 
+#define ES_JUDGING_REASON_MAX 160
+
+/** Within a handler: why the rule holds, in words; NULL: its value says it.
+ *  Of rules about the forecast. */
+const char *es_judging_reason(char out[ES_JUDGING_REASON_MAX],
+                              const es_judging *judging, size_t rule);
+
 /** Step of the sample judged last: for handlers. */
 int64_t es_judging_step(const es_judging *judging);
 

@@ -207,20 +207,34 @@ typedef struct writing {
     bool plain, any;
 } writing;
 
-static void put_number(writing *to, const es_run_setting *value)
+static const char *number_text(char out[ES_FLOAT_TEXT_MAX],
+                               const es_run_setting *value)
 {
     static const double exact = 9007199254740992.0; /* 2^53 */
+    return isfinite(value->number) && fabs(value->number) < exact
+               ? es_double_print(out, value->number)
+               : value->text;
+}
+
+const char *es_run_setting_typeset(char *out, const es_run_setting *setting)
+{
     char number[ES_FLOAT_TEXT_MAX];
-    const char *text = isfinite(value->number) && fabs(value->number) < exact
-                           ? es_double_print(number, value->number)
-                           : value->text;
-    char typeset[2 * ES_FLOAT_TEXT_MAX];
-    if (!to->plain && strlen(text) < ES_FLOAT_TEXT_MAX) {
-        strcpy(typeset, text);
-        es_label_typeset(typeset, sizeof typeset);
-        text = typeset;
-    }
-    fputs(text, to->stream);
+    if (setting->kind != ES_CONFIG_NUMBER)
+        return setting->text;
+    const char *text = number_text(number, setting);
+    if (strlen(text) >= ES_SETTING_TEXT_MAX / 2)
+        return setting->text;
+    strcpy(out, text);
+    es_label_typeset(out, ES_SETTING_TEXT_MAX);
+    return out;
+}
+
+static void put_number(writing *to, const es_run_setting *value)
+{
+    char number[ES_FLOAT_TEXT_MAX], typeset[ES_SETTING_TEXT_MAX];
+    fputs(to->plain ? number_text(number, value)
+                    : es_run_setting_typeset(typeset, value),
+          to->stream);
 }
 
 static void put_key(writing *to, const char *key)

@@ -36,6 +36,11 @@ es_status es_run_labels_make(es_run_labels *out,
 
 void es_run_labels_free(es_run_labels *labels);
 
+/** A setting as figures have it: "10⁻³" of a number, else its text.
+ *  Returns `out` (ES_SETTING_TEXT_MAX bytes), or the setting's own text. */
+#define ES_SETTING_TEXT_MAX 96
+const char *es_run_setting_typeset(char *out, const es_run_setting *setting);
+
 /** The letter of a quantity, by its name in configurations and series:
  *  "gamma" -> "γ", "beta2" -> "β₂"; NULL: it has none. */
 const char *es_symbol_of(const char *name);

@@ -31,6 +31,25 @@ const es_run_setting *es_run_settings_find(const es_run_settings *settings,
                        : NULL;
 }
 
+/* Whether `key` is "a.b.NAME". */
+static bool ends_in(const char *key, const char *name)
+{
+    const size_t n_key = strlen(key), n = strlen(name);
+    return n_key > n && key[n_key - n - 1] == '.' &&
+           strcmp(key + n_key - n, name) == 0;
+}
+
+const es_run_setting *es_run_settings_inner(const es_run_settings *settings,
+                                            const char *name,
+                                            const es_run_setting *after)
+{
+    for (size_t i = after ? (size_t)(after - settings->list) + 1 : 0;
+         i < settings->n; i++)
+        if (ends_in(settings->list[i].key, name))
+            return &settings->list[i];
+    return NULL;
+}
+
 /* A number that its double says all of. */
 static bool is_exact(const es_run_setting *setting)
 {

@@ -31,6 +31,12 @@ void es_run_settings_free(es_run_settings *settings);
 const es_run_setting *es_run_settings_find(const es_run_settings *settings,
                                            const char *key);
 
+/** The first setting, or the one after `after`, that is inside another one and
+ *  called `name` there: "optimizer.lr" of "lr". Borrowed; NULL: none. */
+const es_run_setting *es_run_settings_inner(const es_run_settings *settings,
+                                            const char *name,
+                                            const es_run_setting *after);
+
 /** An order of settings of one key, either of which may be NULL: 0 for those
  *  that are the same. */
 int es_run_settings_order(const es_run_setting *a, const es_run_setting *b);

@@ -46,7 +46,7 @@ static void append_kind(es_text *to, const es_run_summary *summary,
             es_text_append(to, "-%zu", l);
         before = ",";
     }
-    es_text_append(to, " (%s", es_severity_name(severity));
+    es_text_append(to, " (%s", es_flag_verdict(kind, severity));
     int64_t lead = kind == ES_FLAG_NAN ? es_summary_collapse_before_nan(summary)
                                        : ES_UNKNOWN;
     if (lead > 0)

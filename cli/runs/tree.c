@@ -1,4 +1,4 @@
-/* Finds run files below folders, for --recursive, watch and merge; and stamps
+/* Finds run files below folders, for all verbs; and stamps
    of run files, for the live view and for watch: the log beside a file (-wal)
    belongs to its stamp, for a writer appends there first. */
 #include "cli/runs/tree.h"

@@ -19,11 +19,11 @@ typedef enum es_text_kind {
 
 /** Strings are argv's. */
 typedef struct es_scan_options {
-    char **inputs; /* (n_inputs) files; with --recursive those found. With
+    char **inputs; /* (n_inputs) files; of folders those below. With
                       capacity for one more where there is a baseline */
     size_t n_inputs;
     size_t n_unreadable; /* folders: each was reported */
-    es_paths found;      /* what --recursive found; inputs point into it */
+    es_paths found;      /* of folders; inputs point into it */
     es_where where;
     es_order order;
     es_summary_options summary;
@@ -35,13 +35,14 @@ typedef struct es_scan_options {
     es_severity check; /* exit 1 from this one on; NONE: never */
     int check_format;  /* 1: github */
     bool tui, follow;  /* on the terminal instead of a table */
-    bool compare;
+    bool compare, trends;
+    bool best_first;       /* with compare: configurations alone, best first */
     const char *baseline;  /* of --compare; NULL: none */
     size_t baseline_input; /* which input it is */
     bool baseline_added;   /* it was not one: it is the last input now */
 
     /* As given, and judged into what is above. */
-    bool recursive, json, jsonl, csv;
+    bool json, jsonl, csv;
     const char *output; /* NULL: none */
     es_format format;
     bool given[ES_MAX_OPTIONS]; /* by row of es_scan_command */

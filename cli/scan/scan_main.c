@@ -6,6 +6,7 @@
 #include "cli/compare/compare.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
+#include "cli/output/progress.h"
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/json.h"
@@ -14,10 +15,12 @@
 #include "cli/scan/scan.h"
 #include "cli/scan/table.h"
 #include "cli/terminal/show.h"
+#include "cli/trends/trends.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What the first of two passes found of a run: the second shows that. */
 typedef struct found {
@@ -42,6 +45,7 @@ typedef struct scan {
                               printed */
     size_t n_kept;
     es_comparison *comparison; /* NULL: no --compare */
+    es_trends *trends;         /* NULL: no --trends */
     size_t n_shown, n_failed;  /* runs, or files that have none to show */
     size_t n_left_out;         /* of those shown: by --where */
     es_members_seen seen;      /* of --where and --sort */
@@ -109,16 +113,23 @@ static es_status end_text(scan *s)
         es_json_writer *json = es_json_end_runs(&s->json);
         if (s->comparison)
             es_comparison_json(s->comparison, json);
+        if (s->trends)
+            es_trends_json(s->trends, json);
         es_json_rules(&s->json, s->options.summary.rules);
         es_json_end(&s->json);
     } else if (s->table) {
         status = es_table_print(s->table, s->stream);
     } else if (s->comparison && s->options.text == ES_TEXT_TABLE) {
         es_table_options_for(&table, s->stream);
-        status = es_comparison_print(s->comparison, s->stream, &table);
+        status =
+            s->options.best_first
+                ? es_comparison_print_best(s->comparison, s->stream, &table)
+                : es_comparison_print(s->comparison, s->stream, &table);
     }
     if (status < 0)
         return status;
+    if (s->trends && s->options.text == ES_TEXT_TABLE)
+        es_trends_print(s->trends, s->stream);
     es_output *output = s->output;
     s->output = NULL;
     return es_output_close(output);
@@ -180,6 +191,25 @@ static es_status check_members(const scan *s)
     return ES_OK;
 }
 
+/* Does some output need all runs at once? */
+static bool keeps_runs(const scan *s)
+{
+    return s->comparison || s->options.order.given ||
+           es_figures_any(&s->options.figures);
+}
+
+/* One line for a pass over many files. Text that is printed meanwhile, and on a
+   terminal, leaves no line to it. */
+static void begin_pass(const scan *s, const char *verb)
+{
+    const es_text_kind text = s->options.text;
+    const bool is_streamed = !keeps_runs(s) && text != ES_TEXT_TABLE &&
+                             text != ES_TEXT_NONE && isatty(STDOUT_FILENO);
+    es_progress_line_begin(s->options.quiet || is_streamed ||
+                               s->options.n_inputs < 2,
+                           verb, NULL, "files", s->options.n_inputs);
+}
+
 /* --- first pass -----------------------------------------------------------*/
 
 /* The peak of a run, and whether --where admits it, which takes its whole
@@ -222,7 +252,9 @@ static es_status find_peaks(scan *s)
         es_alloc(&s->n_runs, s->options.n_inputs, sizeof *s->n_runs, "files");
     if (status < 0)
         return status;
+    begin_pass(s, "comparing");
     for (s->input = 0; s->input < s->options.n_inputs; s->input++) {
+        es_progress_line_set(s->input);
         es_reader *reader = NULL;
         size_t *n = &s->n_runs[s->input];
         if (open_input(&reader, n, s->options.inputs[s->input]) != ES_OK)
@@ -232,14 +264,8 @@ static es_status find_peaks(scan *s)
                 report_failure(s);
         es_damage_close(reader);
     }
+    es_progress_line_end();
     return check_members(s);
-}
-
-/* Does some output need all runs at once? */
-static bool keeps_runs(const scan *s)
-{
-    return s->comparison || s->options.order.given ||
-           es_figures_any(&s->options.figures);
 }
 
 /* The summary is printed, or kept, and *summary is NULL then. */
@@ -309,7 +335,9 @@ static es_status show(scan *s, es_reader *reader, size_t run,
         es_summary_set_max(summary, s->observed);
         if (is_input && es_summary_severity(summary) > s->highest)
             s->highest = es_summary_severity(summary);
-        status = show_summary(s, reader, run, &summary);
+        if (!s->trends ||
+            (status = es_trends_add(s->trends, reader, run, summary)) == ES_OK)
+            status = show_summary(s, reader, run, &summary);
     }
     es_summary_free(summary);
     return status;
@@ -320,7 +348,9 @@ static es_status show(scan *s, es_reader *reader, size_t run,
 static void show_inputs(scan *s)
 {
     const found *before = s->found;
+    begin_pass(s, "reading");
     for (s->input = 0; s->input < s->options.n_inputs; s->input++) {
+        es_progress_line_set(s->input);
         const size_t n = s->n_runs ? s->n_runs[s->input] : 0;
         bool any = !s->n_runs;
         for (size_t run = 0; run < n; run++)
@@ -344,6 +374,7 @@ static void show_inputs(scan *s)
             before += n;
         es_damage_close(reader);
     }
+    es_progress_line_end();
 }
 
 /* --- outputs --------------------------------------------------------------*/
@@ -405,6 +436,7 @@ static es_status show_together(scan *s)
         .baseline = s->options.baseline
                         ? s->options.inputs[s->options.baseline_input]
                         : NULL,
+        .n_unread = s->n_failed,
         .quiet = s->options.quiet,
     };
     size_t n_failed = 0;
@@ -450,9 +482,13 @@ static es_status show_runs(scan *s)
     summary->without_flags =
         s->options.text == ES_TEXT_NONE && !s->options.check &&
         !es_where_judges(&s->options.where) && !s->options.order.given &&
-        !es_figure_is_drawn(&s->options.figures, ES_FIGURE_TIMELINE);
+        !es_figure_is_drawn(&s->options.figures, ES_FIGURE_TIMELINE) &&
+        !es_figure_is_drawn(&s->options.figures, ES_FIGURE_OVERVIEW);
     if (s->options.compare && s->options.text != ES_TEXT_NONE &&
         (status = es_comparison_new(&s->comparison, summary)) < 0)
+        return status;
+    if (s->options.trends && s->options.text != ES_TEXT_NONE &&
+        (status = es_trends_new(&s->trends)) < 0)
         return status;
     if (!summary->without_flags && s->options.rules.n &&
         (status = es_alloc(&s->heard, s->options.rules.n, sizeof *s->heard,
@@ -497,6 +533,7 @@ int es_scan_run(const es_scan_options *options)
     es_output_abandon(s.output);
     es_table_free(s.table);
     es_comparison_free(s.comparison);
+    es_trends_free(s.trends);
     for (size_t i = 0; i < s.n_kept; i++)
         es_summary_free(s.kept[i]);
     free(s.kept);

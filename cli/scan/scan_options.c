@@ -142,13 +142,17 @@ static const es_option table[] = {
      ES_OPT_CHOICE(es_scan_options, figures.spread, spreads),
      .expects = "none, range or quartiles", .tags = PICTURE | OF(CURVES),
      .value = "none"},
+    {"smooth", 0, "N",
+     "curves, loss: a moving mean of N samples by a Gaussian's weights",
+     ES_OPT_INT(es_scan_options, figures.smooth, 2, 9999),
+     .tags = PICTURE | OF(CURVES) | OF(LOSS)},
     {"group", 0, "KEY",
-     "heatmap, curves, nans, slopes, loss: seed: runs that differ in it alone "
-     "as their mean, of lines with their range",
+     "overview, heatmap, curves, nans, slopes, loss: seed: runs that differ in "
+     "it alone as their mean, of lines with their range",
      ES_OPT_CHOICE(es_scan_options, figures.group, groupings),
      .expects = "none or seed",
-     .tags =
-         PICTURE | OF(HEATMAP) | OF(CURVES) | OF(NANS) | OF(SLOPES) | OF(LOSS),
+     .tags = PICTURE | OF(OVERVIEW) | OF(HEATMAP) | OF(CURVES) | OF(NANS) |
+             OF(SLOPES) | OF(LOSS),
      .value = "none"},
     {"heads", 0, "LAYER",
      "curves: the heads of one layer instead of the layers",
@@ -165,9 +169,7 @@ static const es_option table[] = {
      ES_OPT_CHOICE(es_scan_options, figures.cost, costs),
      .expects = "flops, params, communication, latency or tokens",
      .tags = PICTURE | OF(PARETO), .value = "flops"},
-    {"recursive", 'r', NULL,
-     "show the run files (*.db) below the folders given, as without it",
-     ES_OPT_FLAG(es_scan_options, recursive)},
+    ES_RECURSIVE_OPTION,
     {"where", 0, "CONDITIONS",
      "show only runs for which all hold, such as 'arch=SM* flag=collapse "
      "lr<0.01': fields, and members of the configuration",
@@ -181,6 +183,10 @@ static const es_option table[] = {
      ES_OPT_FLAG(es_scan_options, compare)},
     {"baseline", 0, "FILE", "compare with the run of FILE; implies --compare",
      ES_OPT_TEXT(es_scan_options, baseline)},
+    {"trends", 0, NULL,
+     "say below the table which layers rise or fall, and when they would pass "
+     "a threshold",
+     ES_OPT_FLAG(es_scan_options, trends)},
     {"json", 0, NULL, "print JSON instead of the table",
      ES_OPT_FLAG(es_scan_options, json)},
     {"jsonl", 0, NULL,
@@ -189,7 +195,9 @@ static const es_option table[] = {
      ES_OPT_FLAG(es_scan_options, jsonl)},
     {"csv", 0, NULL, "print CSV instead of the table",
      ES_OPT_FLAG(es_scan_options, csv)},
-    {"tui", 0, NULL, "draw the runs on the terminal instead of the table",
+    {"tui", 0, NULL,
+     "draw the runs on the terminal instead of the table; more than three are "
+     "lines: up and down choose one, enter opens it, o sorts",
      ES_OPT_FLAG(es_scan_options, tui)},
     {"follow", 0, NULL,
      "with --tui: redraw as the runs grow, until they have ended; q quits, "
@@ -315,6 +323,8 @@ static es_status choose_text(es_scan_options *to)
     if (to->check_format && (to->json || to->jsonl || to->csv || to->compare))
         return es_fail(ES_EUSAGE, "--check-format github takes the place of "
                                   "the table: leave out the other outputs");
+    if (to->trends && (to->csv || to->jsonl || to->check_format || to->tui))
+        return es_fail(ES_EUSAGE, "--trends is for the table or --json");
     if (to->check_format && !to->check)
         return es_fail(ES_EUSAGE, "--check-format is for --check: add it");
     to->text = to->check_format ? ES_TEXT_GITHUB

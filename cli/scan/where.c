@@ -6,6 +6,7 @@
 
 #include <fnmatch.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -193,7 +194,8 @@ static const char *text_of(const es_field *field, const es_run_summary *run)
 static const es_run_setting *member_of(const es_criterion *by,
                                        const es_run_summary *run)
 {
-    return es_run_settings_find(&run->settings, by->key);
+    const es_run_setting *exact = es_run_settings_find(&run->settings, by->key);
+    return exact ? exact : es_run_settings_inner(&run->settings, by->key, NULL);
 }
 
 /* How x is to y. */
@@ -309,22 +311,44 @@ int es_order_compare(const es_order *order, const es_run_summary *a,
     return order->falling ? -sign : sign;
 }
 
-/* --- members that nobody has ----------------------------------------------*/
+/* --- members that nobody has, or several -----------------------------------*/
+
+static void add_name(es_member_seen *seen, const char *name)
+{
+    if (seen->n < 2 && (seen->n == 0 || strcmp(seen->names[0], name) != 0))
+        snprintf(seen->names[seen->n++], sizeof *seen->names, "%s", name);
+}
+
+static void see(es_member_seen *seen, const es_criterion *by,
+                const es_run_summary *run)
+{
+    const es_run_setting *at = NULL;
+    if (by->field)
+        return;
+    if (es_run_settings_find(&run->settings, by->key))
+        seen->exact = true;
+    else
+        while ((at = es_run_settings_inner(&run->settings, by->key, at)))
+            add_name(seen, at->key);
+}
 
 void es_members_see(es_members_seen *seen, const es_where *where,
                     const es_order *order, const es_run_summary *run)
 {
     seen->n++;
     for (size_t i = 0; i < where->n; i++)
-        seen->where[i] =
-            seen->where[i] || member_of(&where->conditions[i].by, run);
-    seen->order = seen->order || member_of(&order->by, run);
+        see(&seen->where[i], &where->conditions[i].by, run);
+    if (order->given)
+        see(&seen->order, &order->by, run);
 }
 
-static es_status check_member(bool seen, const char *option,
+static es_status check_member(const es_member_seen *seen, const char *option,
                               const es_criterion *by)
 {
-    if (seen || by->field)
+    if (seen->n > 1)
+        return es_fail(ES_EUSAGE, "%s '%.40s': is it %.80s or %.80s?", option,
+                       by->key, seen->names[0], seen->names[1]);
+    if (seen->exact || seen->n || by->field)
         return ES_OK;
     return by->prefixed
                ? es_fail(ES_ENOTFOUND, "%s config.%.40s: no run has it", option,
@@ -341,8 +365,8 @@ es_status es_members_check(const es_members_seen *seen, const es_where *where,
         return ES_OK;
     for (size_t i = 0; status == ES_OK && i < where->n; i++)
         status =
-            check_member(seen->where[i], "--where", &where->conditions[i].by);
+            check_member(&seen->where[i], "--where", &where->conditions[i].by);
     if (status == ES_OK && order->given)
-        status = check_member(seen->order, "--sort", &order->by);
+        status = check_member(&seen->order, "--sort", &order->by);
     return status;
 }

@@ -9,7 +9,8 @@
 #define ES_WHERE_TEXT 128
 
 /** What a run is chosen or sorted by: a field, or a member of its
- * configuration, "config.lr", or "lr" where no field is called so. */
+ * configuration, "config.lr", or "lr" where no field is called so. A run that
+ * has no member of that name may have one inside another: "optimizer.lr". */
 typedef struct es_criterion {
     const es_field *field; /* NULL: by `key` */
     char key[ES_WHERE_TEXT];
@@ -71,12 +72,20 @@ es_status es_order_parse(es_order *out, const char *text) ES_MUST_USE;
 int es_order_compare(const es_order *order, const es_run_summary *a,
                      const es_run_summary *b);
 
-/* --- members that nobody has ------------------------------------------------
- * They are probably misspelled, which is known when all runs have been seen. */
+/* --- members that nobody has, or several ------------------------------------
+ * They are probably misspelled, or one of two is meant, which is known when all
+ * runs have been seen. */
 
-/** Which members of --where and --sort some run has. Zero: none seen yet. */
+/** Which members a name stands for. */
+typedef struct es_member_seen {
+    bool exact;                   /* a run has one of that very name */
+    char names[2][ES_WHERE_TEXT]; /* those inside others; cut off */
+    int n;                        /* of them, at most 2 */
+} es_member_seen;
+
+/** Those of --where and --sort. Zero: none seen yet. */
 typedef struct es_members_seen {
-    bool where[ES_WHERE_MOST], order;
+    es_member_seen where[ES_WHERE_MOST], order;
     size_t n; /* runs */
 } es_members_seen;
 
@@ -86,7 +95,7 @@ void es_members_see(es_members_seen *seen, const es_where *where,
 
 /** ES_OK, also if no run was seen; of the first member that none of the runs
  *  has ES_EUSAGE, with the fields that there are, or of "config.KEY"
- *  ES_ENOTFOUND. */
+ *  ES_ENOTFOUND; ES_EUSAGE if two of different names are inside others. */
 es_status es_members_check(const es_members_seen *seen, const es_where *where,
                            const es_order *order) ES_MUST_USE;
 

@@ -5,6 +5,7 @@
 #include "cli/output/output.h"
 #include "cli/output/print.h"
 #include "cli/program/command.h"
+#include "cli/runs/tree.h"
 #include "store/reader.h"
 #include "store/sql/query.h"
 
@@ -19,14 +20,18 @@ enum { TABLE_ROWS = 4096 };
 #define QUERY_BYTES ((size_t)1 << 30)
 
 typedef struct arguments {
-    char **words; /* (n_words) run files, and the query at the end */
+    char *
+        *words; /* (n_words) run files and folders; the query was at the end */
     size_t n_words;
+    es_paths found; /* es_inputs_free */
+    char *query;
     const char *output;
     bool csv, json, views;
 } arguments;
 
 static const es_option options[] = {
     {.name = NULL, ES_OPT_LIST(arguments, words, n_words)},
+    ES_RECURSIVE_OPTION,
     {"csv", 0, NULL, "print CSV; an empty field is NULL",
      ES_OPT_FLAG(arguments, csv)},
     {"json", 0, NULL, "print a JSON array, an object for each row",
@@ -254,8 +259,27 @@ static es_status print_table(FILE *out, es_query *query)
 
 /* --- the verb --------------------------------------------------------------*/
 
-static es_status check(const arguments *given)
+/* A folder that cannot be read would leave runs out of an answer unseen. */
+static es_status find_files(arguments *given)
 {
+    size_t n_failed = 0;
+    es_status status;
+    if (!given->n_words)
+        return ES_OK;
+    given->query = given->words[--given->n_words];
+    if ((status = es_inputs_expand(&given->words, &given->n_words,
+                                   &given->found, &n_failed)) < 0)
+        return status;
+    return n_failed ? es_fail(ES_EIO,
+                              "sql: %zu folder%s of those given cannot "
+                              "be read",
+                              n_failed, n_failed == 1 ? "" : "s")
+                    : ES_OK;
+}
+
+static es_status check(arguments *given)
+{
+    es_status status;
     if (given->csv && given->json)
         return es_fail(ES_EUSAGE, "--csv and --json: choose one");
     if (given->views && given->n_words)
@@ -264,8 +288,9 @@ static es_status check(const arguments *given)
         return es_fail(ES_EUSAGE,
                        "sql takes run files and, at the end, a query: "
                        "entropy-scan sql run.db 'SELECT * FROM run_series'");
-    return es_output_check_text(given->output, given->words,
-                                given->n_words ? given->n_words - 1 : 0);
+    if ((status = find_files(given)) < 0)
+        return status;
+    return es_output_check_text(given->output, given->words, given->n_words);
 }
 
 static es_status print_result(const arguments *given, es_query *query)
@@ -290,9 +315,8 @@ static es_status run_query(const arguments *given)
     es_status status;
     es_reader_cap_memory(QUERY_BYTES);
     if ((status = es_query_open(&query, (const char *const *)given->words,
-                                given->n_words - 1)) == ES_OK &&
-        (status = es_query_prepare(query, given->words[given->n_words - 1])) ==
-            ES_OK)
+                                given->n_words)) == ES_OK &&
+        (status = es_query_prepare(query, given->query)) == ES_OK)
         status = print_result(given, query);
     es_query_close(query);
     return status;
@@ -307,6 +331,6 @@ static int sql_main(int argc, char **argv)
         status = check(&given);
     if (status == ES_OK)
         status = given.views ? print_result(&given, NULL) : run_query(&given);
-    free(given.words);
+    es_inputs_free(given.words, &given.found);
     return es_command_exit(status);
 }

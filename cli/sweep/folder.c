@@ -241,6 +241,13 @@ es_status es_sweep_folder_run(es_sweep_plan *out, const char *folder,
     return es_sweep_plan_of_line(out, name, line);
 }
 
+bool es_sweep_folder_is_command(const char *folder, const char *name)
+{
+    char line[64];
+    return es_sweep_read(line, sizeof line, folder, name, ".cmd") &&
+           es_sweep_line_is_command(line);
+}
+
 /* --- what there is --------------------------------------------------------*/
 
 static int by_text(const void *a, const void *b)

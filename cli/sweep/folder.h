@@ -57,6 +57,10 @@ void es_sweep_folder_holder(char *out, size_t size, const char *folder);
 es_status es_sweep_folder_run(es_sweep_plan *out, const char *folder,
                               const char *name) ES_MUST_USE;
 
+/** True if the run's command line is of a program that the spec's command
+ *  names. */
+bool es_sweep_folder_is_command(const char *folder, const char *name);
+
 /** The files of the folder with this ending, in any order; es_paths_free.
  *  ES_OK; ES_EIO, ES_ENOMEM. */
 es_status es_sweep_folder_list(es_paths *out, const char *folder,

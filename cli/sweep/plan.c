@@ -3,13 +3,20 @@
 #include "cli/sweep/plan.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/json_write.h"
+#include "analyzer/base/text.h"
 #include "cli/alerts/delivery/words.h"
+#include "cli/sweep/random.h"
+#include "cli/sweep/template.h"
+#include "store/writer.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PROGRAM "entropy-train"
+#define CONFIG ES_RUN_CONFIG_VARIABLE "=" /* begins the line of a command */
 
 /* Which value each axis has: arch, seed, then the keys of the grid. */
 typedef struct choice {
@@ -24,15 +31,21 @@ static const char *value_of(const choice *chosen, size_t i)
     return chosen->axes[i]->values[chosen->index[i]];
 }
 
-/* False after the last one. */
+/* False after the last one. A draw has a value of each of its keys. */
 static bool next(choice *chosen)
 {
+    bool any = false;
     for (size_t i = chosen->n_axes; i-- > 0;) {
+        if (chosen->axes[i]->section == ES_SWEEP_RANDOM)
+            continue;
         if (++chosen->index[i] < chosen->axes[i]->n)
             return true;
         chosen->index[i] = 0;
     }
-    return false;
+    for (size_t i = 0; i < chosen->n_axes; i++)
+        if (chosen->axes[i]->section == ES_SWEEP_RANDOM)
+            any = ++chosen->index[i] < chosen->axes[i]->n;
+    return any;
 }
 
 /* --- names ----------------------------------------------------------------*/
@@ -54,21 +67,22 @@ static void add_readable(char *name, size_t size, const char *text)
 
 static es_status make_name(char **out, const choice *chosen)
 {
-    char name[ES_SWEEP_NAME_MAX + 2] = "";
+    char name[1 << 16] = "";
     for (size_t i = 0; i < chosen->n_axes; i++) {
         size_t n = strlen(name);
-        if (i && n + 1 < sizeof name)
-            snprintf(name + n, sizeof name - n, "_%s", chosen->axes[i]->key);
+        const char *key = chosen->axes[i]->key;
+        if (n + 1 < sizeof name && strcmp(key, "arch") != 0)
+            snprintf(name + n, sizeof name - n, "%s%s", i ? "_" : "", key);
         add_readable(name, sizeof name, value_of(chosen, i));
     }
+    if (!*name)
+        snprintf(name, sizeof name, "run");
     /* no hidden file, and no option of a program that is given the name */
     if (name[0] == '.' || name[0] == '-')
         name[0] = '_';
     if (strlen(name) > ES_SWEEP_NAME_MAX)
-        return es_fail(ES_EUSAGE,
-                       "%s: the name %.60s... would be longer than %d bytes: "
-                       "have fewer keys in [grid]",
-                       chosen->spec->path, name, ES_SWEEP_NAME_MAX);
+        snprintf(name + ES_SWEEP_NAME_MAX - 17, 18, "-%016" PRIx64,
+                 es_sweep_hash(name));
     return es_copy_text(out, name);
 }
 
@@ -117,6 +131,62 @@ static es_status make_command(es_sweep_run *run, const choice *chosen)
     return add_option(run->argv, "name", run->name);
 }
 
+/* --- commands of other programs -------------------------------------------*/
+
+/* As JSON: a number, true, false, or text. */
+static void write_value(es_json_writer *json, const char *key,
+                        const char *value)
+{
+    int64_t whole;
+    double number;
+    bool is_true = strcasecmp(value, "true") == 0;
+    if (es_int_parse(&whole, value, INT64_MIN, INT64_MAX) == ES_OK)
+        es_json_write_integer(json, key, whole);
+    else if (es_double_parse(&number, value) == ES_OK)
+        es_json_write_double(json, key, number);
+    else if (is_true || strcasecmp(value, "false") == 0)
+        es_json_write_bool(json, key, is_true);
+    else
+        es_json_write_text(json, key, value);
+}
+
+/* What was swept, under the names that a program's own configuration has. */
+static es_status make_config(char **out, const choice *chosen)
+{
+    size_t size = 0;
+    FILE *stream = open_memstream(out, &size);
+    es_json_writer json = {.stream = stream};
+    if (!stream)
+        return es_fail(ES_ENOMEM, "out of memory for a configuration");
+    es_json_write_object(&json, NULL);
+    for (size_t i = 0; i < chosen->n_axes; i++) {
+        char key[256];
+        snprintf(key, sizeof key, "%s", chosen->axes[i]->key);
+        for (char *c = key; *c; c++)
+            if (*c == '-')
+                *c = '_';
+        write_value(&json, key, value_of(chosen, i));
+    }
+    es_json_write_end(&json, "}");
+    return fclose(stream) == 0
+               ? ES_OK
+               : es_fail(ES_ENOMEM, "out of memory for a configuration");
+}
+
+static es_status fill_command(es_sweep_run *run, const choice *chosen)
+{
+    es_sweep_value values[ES_SWEEP_OPTIONS_MOST + 3] = {
+        {ES_SWEEP_NAME, run->name}};
+    size_t n = 1;
+    for (size_t i = 0; i < chosen->n_axes; i++)
+        values[n++] =
+            (es_sweep_value){chosen->axes[i]->key, value_of(chosen, i)};
+    es_status status = make_config(&run->config, chosen);
+    return status < 0 ? status
+                      : es_sweep_template_fill(
+                            &run->argv, chosen->spec->command, values, n, true);
+}
+
 /* --- the plan -------------------------------------------------------------*/
 
 /* Some file systems do not distinguish case. */
@@ -144,18 +214,31 @@ static es_status check_names(const es_sweep_plan *plan, const char *path)
     return status;
 }
 
+static bool has_axis(const choice *chosen, const es_sweep_option *option)
+{
+    for (size_t i = 0; i < chosen->n_axes; i++)
+        if (chosen->axes[i] == option)
+            return true;
+    return false;
+}
+
 es_status es_sweep_plan_make(es_sweep_plan *out, const es_sweep_spec *spec)
 {
-    choice chosen = {.spec = spec, .n_axes = 2};
-    size_t n = 1;
+    static const char *const first[] = {"arch", "seed"};
+    choice chosen = {.spec = spec};
+    size_t n = spec->n_draws ? spec->n_draws : 1;
     *out = (es_sweep_plan){.runs = NULL};
-    chosen.axes[0] = es_sweep_spec_find(spec, "arch", false);
-    chosen.axes[1] = es_sweep_spec_find(spec, "seed", false);
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        if ((chosen.axes[chosen.n_axes] =
+                 es_sweep_spec_find(spec, first[i], false)))
+            chosen.n_axes++;
     for (size_t i = 0; i < spec->n; i++)
-        if (spec->options[i].section == ES_SWEEP_GRID)
+        if (es_sweep_is_axis(&spec->options[i]) &&
+            !has_axis(&chosen, &spec->options[i]))
             chosen.axes[chosen.n_axes++] = &spec->options[i];
     for (size_t i = 0; i < chosen.n_axes; i++) {
-        n *= chosen.axes[i]->n;
+        if (chosen.axes[i]->section != ES_SWEEP_RANDOM)
+            n *= chosen.axes[i]->n;
         if (n > ES_SWEEP_RUNS_MOST)
             return es_fail(ES_EUSAGE, "%s: more than %d runs", spec->path,
                            ES_SWEEP_RUNS_MOST);
@@ -166,7 +249,8 @@ es_status es_sweep_plan_make(es_sweep_plan *out, const es_sweep_spec *spec)
     do {
         es_sweep_run *run = &out->runs[out->n++];
         if ((status = make_name(&run->name, &chosen)) < 0 ||
-            (status = make_command(run, &chosen)) < 0)
+            (status = spec->command ? fill_command(run, &chosen)
+                                    : make_command(run, &chosen)) < 0)
             return status;
     } while (next(&chosen));
     return check_names(out, spec->path);
@@ -186,6 +270,11 @@ static bool drop_pair(char **argv, const char *key)
     return true;
 }
 
+bool es_sweep_line_is_command(const char *line)
+{
+    return strncmp(line, CONFIG, strlen(CONFIG)) == 0;
+}
+
 es_status es_sweep_plan_of_line(es_sweep_plan *out, const char *name,
                                 const char *line)
 {
@@ -201,6 +290,13 @@ es_status es_sweep_plan_of_line(es_sweep_plan *out, const char *name,
         return es_fail(ES_EFORMAT, "%s.cmd: not a command line", name);
     if (status < 0)
         return status;
+    if (es_sweep_line_is_command(line) && run->argv[1]) {
+        status = es_copy_text(&run->config, run->argv[0] + strlen(CONFIG));
+        free(run->argv[0]);
+        for (size_t i = 0; (run->argv[i] = run->argv[i + 1]);)
+            i++;
+        return status;
+    }
     if (drop_pair(run->argv, "--out") &&
         (!es_sweep_run_has(run, "--checkpoint-every") ||
          drop_pair(run->argv, "--checkpoint")))
@@ -213,6 +309,7 @@ void es_sweep_plan_free(es_sweep_plan *plan)
     for (size_t i = 0; i < plan->n; i++) {
         es_sweep_run *run = &plan->runs[i];
         es_words_free(run->argv);
+        free(run->config);
         free(run->name);
     }
     free(plan->runs);
@@ -221,26 +318,9 @@ void es_sweep_plan_free(es_sweep_plan *plan)
 
 /* --- for people -----------------------------------------------------------*/
 
-void es_sweep_print_word(FILE *out, const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
-                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-._/=:,";
-    if (*word && !word[strspn(word, plain)]) {
-        fputs(word, out);
-        return;
-    }
-    putc('\'', out);
-    for (; *word; word++)
-        if (*word == '\'')
-            fputs("'\\''", out);
-        else
-            putc(*word, out);
-    putc('\'', out);
-}
-
 bool es_sweep_run_has(const es_sweep_run *run, const char *option)
 {
-    for (size_t i = 1; run->argv[i]; i++)
+    for (size_t i = 1; !run->config && run->argv[i]; i++)
         if (strcmp(run->argv[i], option) == 0)
             return true;
     return false;
@@ -252,6 +332,11 @@ char *es_sweep_command_line(const es_sweep_run *run)
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     if (out) {
+        if (run->config) {
+            fputs(CONFIG, out);
+            es_sweep_print_word(out, run->config);
+            putc(' ', out);
+        }
         for (size_t i = 0; run->argv[i]; i++) {
             if (i)
                 putc(' ', out);
@@ -259,7 +344,8 @@ char *es_sweep_command_line(const es_sweep_run *run)
         }
         if (es_sweep_run_has(run, "--checkpoint-every"))
             fprintf(out, " --checkpoint %s" ES_SWEEP_CHECKPOINTS, run->name);
-        fprintf(out, " --out %s.db", run->name);
+        if (!run->config)
+            fprintf(out, " --out %s.db", run->name);
     }
     if (out && fclose(out) == 0)
         return text;

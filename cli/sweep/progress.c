@@ -2,6 +2,7 @@
  * begins or ends and, on a terminal, a table of what runs now, in place. */
 #include "cli/sweep/progress.h"
 
+#include "analyzer/base/progress.h"
 #include "analyzer/base/value.h"
 #include "cli/output/print.h"
 #include "cli/sweep/folder.h"
@@ -26,8 +27,7 @@ static void measure(es_sweep_progress *progress)
 
 void es_sweep_progress_begin(es_sweep_progress *progress)
 {
-    *progress = (es_sweep_progress){.live = isatty(STDERR_FILENO) &&
-                                            es_terminal_has_cursor()};
+    *progress = (es_sweep_progress){.live = es_progress_suits(stderr)};
     measure(progress);
 }
 
@@ -89,10 +89,12 @@ bool es_sweep_print_log(FILE *stream, const char *folder, const char *name,
 void es_sweep_progress_end(es_sweep_progress *progress, const char *folder,
                            const es_sweep_view *view)
 {
-    char step[64] = "", loss[64] = "", number[32];
+    char step[64] = "", of[32] = "", loss[64] = "", number[32];
+    if (view->planned >= 0)
+        snprintf(of, sizeof of, " of %lld", (long long)view->planned);
     if (view->step >= 0)
-        snprintf(step, sizeof step, " at step %lld of %lld",
-                 (long long)view->step, (long long)view->planned);
+        snprintf(step, sizeof step, " at step %lld%s", (long long)view->step,
+                 of);
     if (!es_is_missing(view->loss))
         snprintf(loss, sizeof loss, ", loss %s", loss_text(number, view));
     es_sweep_progress_line(progress, "%s: %s%s%s%s%s", view->name,

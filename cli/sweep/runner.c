@@ -1,11 +1,14 @@
 /* The loop of a sweep on this machine: as many trainings at a time as were
  * wanted, each in a process with the folder's files added to its command line;
- * doomed ones are requested to stop; a signal ends all of them. */
+ * doomed ones are requested to stop; a signal ends all of them. start.c makes
+ * the processes. */
 #include "analyzer/base/checked.h"
-#include "analyzer/base/process.h"
+#include "analyzer/base/kernel.h"
+#include "analyzer/base/progress.h"
 #include "cli/output/print.h"
 #include "cli/sweep/folder.h"
 #include "cli/sweep/progress.h"
+#include "cli/sweep/start.h"
 #include "cli/sweep/sweep.h"
 
 #include <errno.h>
@@ -23,7 +26,10 @@ typedef struct worker {
     es_process child; /* pid 0: idle */
     int lock;         /* es_sweep_folder_take_run's, while at work */
     bool stop_requested;
+    int64_t
+        ended_at;    /* es_now_ms when it is, if it has not stopped; 0: never */
     int64_t written; /* when and how long its files are, to see a change */
+    double before;   /* share of its steps that were done when it was taken */
 } worker;
 
 typedef struct runner {
@@ -37,6 +43,8 @@ typedef struct runner {
     size_t n_workers, n_working;
     bool *done; /* (n) of the plan, before this sweep */
     size_t next, n_done;
+    int64_t started; /* es_now_ms */
+    double did;      /* runs that ended since, of one that went on its share */
 } runner;
 
 /* --- looking --------------------------------------------------------------*/
@@ -70,89 +78,22 @@ static void update_view(runner *r, worker *w, es_sweep_view *view)
     else
         es_sweep_progress_line(&r->progress, "%s: stop requested: %s", name,
                                view->flags);
+    if (w->run->config)
+        w->ended_at = es_now_ms() + (int64_t)r->given->grace * 1000;
+}
+
+/* entropy-train stops on request; any other program may not look for one. */
+static void end_if_deaf(runner *r, worker *w)
+{
+    if (!w->child.pid || !w->ended_at || es_now_ms() < w->ended_at)
+        return;
+    w->ended_at = 0;
+    es_sweep_progress_line(&r->progress, "%s: does not stop: ended",
+                           w->run->name);
+    es_sweep_signal(&w->child, w->run, SIGTERM);
 }
 
 /* --- begin ----------------------------------------------------------------*/
-
-es_status es_sweep_program(char **out, const char *program)
-{
-    char self[PATH_MAX], path[PATH_MAX], tail[PATH_MAX];
-    bool is_path = strchr(program, '/');
-    if (is_path && access(program, X_OK) != 0)
-        return es_fail(ES_EUSAGE, "%s: not a program: %s", program,
-                       strerror(errno));
-    bool is_beside =
-        !is_path && snprintf(tail, sizeof tail, "/%s", program) < PATH_MAX &&
-        es_process_self(self) && es_process_beside(path, self, tail);
-    return es_copy_text(out, is_beside ? path : program);
-}
-
-/* No shell, nothing on standard input, what it prints into NAME.log. In a group
-   of its own: Ctrl-C is for the sweep to pass on; it gets SIGTERM if the sweep
-   dies. A program that is not there is exit code 127. */
-static es_status start_process(es_process *out, const char *program,
-                               char **argv, const char *log)
-{
-    int fd = open(log,
-                  O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK |
-                      O_CLOEXEC,
-                  0666);
-    if (fd < 0)
-        return es_fail(ES_EIO, "%s: cannot write: %s", log, strerror(errno));
-    int error = es_process_start(
-        out, &(es_process_options){.program = program,
-                                   .argv = argv,
-                                   .streams = {ES_STREAM_NULL, fd, fd},
-                                   .place = ES_PLACE_GROUP,
-                                   .death_signal = SIGTERM,
-                                   .as_shell = true});
-    if (out->error)
-        dprintf(fd, "%s: %s\n", program, strerror(out->error));
-    close(fd);
-    return error ? es_fail(ES_EIO, "%s: cannot be run: %s", program,
-                           strerror(error))
-                 : ES_OK;
-}
-
-/* The run's command line with what the folder adds. What a training began with
-   is not for one that goes on, which does so from its last checkpoint. */
-static es_status start_child(es_process *out, const char *program,
-                             const char *folder, const es_sweep_run *run,
-                             bool goes_on)
-{
-    static char checkpoint[] = "--checkpoint", resume[] = "--resume",
-                option_out[] = "--out";
-    es_sweep_file log = es_sweep_path(folder, run->name, ".log");
-    es_sweep_file file = es_sweep_path(folder, run->name, ".db");
-    es_sweep_file saved =
-        es_sweep_path(folder, run->name, ES_SWEEP_CHECKPOINTS);
-    size_t n = 0;
-    char **argv;
-    while (run->argv[n])
-        n++;
-    es_status status = es_alloc(&argv, n + 7, sizeof *argv, "a command line");
-    if (status < 0)
-        return status;
-    n = 0;
-    for (size_t i = 0; run->argv[i]; i++)
-        if (goes_on && strcmp(run->argv[i], "--init") == 0 && run->argv[i + 1])
-            i++;
-        else
-            argv[n++] = run->argv[i];
-    if (es_sweep_run_has(run, "--checkpoint-every")) {
-        argv[n++] = checkpoint;
-        argv[n++] = saved.path;
-    }
-    if (goes_on) {
-        argv[n++] = resume;
-        argv[n++] = saved.path;
-    }
-    argv[n++] = option_out;
-    argv[n++] = file.path;
-    status = start_process(out, program, argv, log.path);
-    free(argv);
-    return status;
-}
 
 static es_status start(runner *r, worker *w, es_sweep_view *view)
 {
@@ -161,10 +102,11 @@ static es_status start(runner *r, worker *w, es_sweep_view *view)
     es_status status;
     if ((status = es_sweep_folder_can_resume(&goes_on, folder, w->run)) < 0 ||
         (status = es_sweep_folder_clear(folder, name, goes_on)) < 0 ||
-        (status = start_child(&w->child, r->program, folder, w->run, goes_on)) <
-            0)
+        (status = es_sweep_start(&w->child, r->program, folder, w->run,
+                                 goes_on)) < 0)
         return status;
     r->n_working++;
+    w->before = goes_on ? es_sweep_view_share(view) : 0;
     if (es_sweep_view_read(view, folder, name, r->given->rules) != ES_OK)
         w->written = 0;
     if (!r->progress.live)
@@ -217,31 +159,59 @@ static es_status fill_workers(runner *r)
 
 /* --- end ------------------------------------------------------------------*/
 
-/* A training that did what it had to may still have ended in NaN, which is exit
-   code 1; one that was stopped has not failed. */
+/* A run whose training has just been killed is written to its end by the
+   recorder, which takes a moment, and may be in the middle of closing it. */
+static void await_recorder(const char *folder, const char *name)
+{
+    const struct timespec pause = {.tv_nsec = 100000000};
+    es_sweep_view view;
+    es_status status = ES_OK;
+    for (int i = 0; i < 50; i++) {
+        status = es_sweep_view_read(&view, folder, name, NULL);
+        if (status == ES_EFORMAT ||
+            (status == ES_OK && view.stage != ES_SWEEP_RUNNING))
+            return;
+        nanosleep(&pause, NULL);
+    }
+}
+
+static void keep_end(const char *folder, const char *name, const char *why)
+{
+    if (*why && es_sweep_write(folder, name, ".end", why) != ES_OK)
+        es_print_note("%s", es_message());
+}
+
+/* entropy-train may have done what it had to and still have ended in NaN, which
+   is exit code 1; one that was stopped has not failed. */
 static void end(runner *r, worker *w, es_sweep_view *view,
                 const es_process_end *how, bool stopped)
 {
     const char *folder = r->given->folder, *name = w->run->name;
-    char why[128] = "";
+    char why[256] = "";
     r->n_working--;
+    r->did += 1 - w->before;
     es_process_free(&w->child);
-    if (how->lost || how->code > 1)
+    if (how->lost || how->code > (w->run->config ? 0 : 1))
         es_process_end_text(why, sizeof why, how);
     /* it ended before it saw the request */
     unlink(es_sweep_path(folder, name, ".db.stop").path);
-    if (*why && !stopped && es_sweep_write(folder, name, ".end", why) != ES_OK)
-        es_print_note("%s", es_message());
+    await_recorder(folder, name);
+    keep_end(folder, name, stopped ? "" : why);
     es_status status = es_sweep_view_read(view, folder, name, r->given->rules);
     if (es_sweep_is_done(view->stage)) {
         r->n_done++;
     } else if (!stopped) {
         view->stage = ES_SWEEP_BROKEN;
         r->result->n_broken++;
-        snprintf(view->flags, sizeof view->flags, "%s",
-                 *why              ? why
-                 : status == ES_OK ? "it wrote no run to its end"
-                                   : es_message());
+        bool any = access(es_sweep_path(folder, name, ".db").path, F_OK) == 0;
+        if (!*why) {
+            snprintf(why, sizeof why, "%s",
+                     !any              ? "it wrote no run file"
+                     : status == ES_OK ? "it wrote no run to its end"
+                                       : es_message());
+            keep_end(folder, name, why);
+        }
+        snprintf(view->flags, sizeof view->flags, "%s", why);
     }
     es_sweep_progress_end(&r->progress, folder, view);
     view->name = NULL;
@@ -261,7 +231,7 @@ static void signal_all(runner *r, int number)
 {
     for (size_t i = 0; i < r->n_workers; i++)
         if (r->workers[i].child.pid)
-            es_process_signal(&r->workers[i].child, number);
+            es_sweep_signal(&r->workers[i].child, r->workers[i].run, number);
 }
 
 /* --- the loop -------------------------------------------------------------*/
@@ -274,22 +244,45 @@ static int wait_for_signal(const sigset_t *set)
     return number > 0 && number != SIGCHLD ? number : 0;
 }
 
+/* "1 of 6 runs done, 0 broken, 3m05s left": the rest at the speed of until now.
+   A run that fails early is one, too: what is left may take longer. */
+static void print_headline(char *out, size_t size, const runner *r)
+{
+    char text[ES_DURATION_MAX];
+    double did = r->did, left = 0;
+    for (size_t i = 0; i < r->n_workers; i++)
+        if (r->workers[i].child.pid) {
+            const double share = es_sweep_view_share(&r->views[i]);
+            did += share - r->workers[i].before;
+            left += 1 - share;
+        }
+    for (size_t i = r->next; i < r->plan->n; i++)
+        left += !r->done[i];
+    const double seconds = 1e-3 * (double)(es_now_ms() - r->started);
+    snprintf(out, size, "%zu of %zu runs done, %zu broken%s%s%s", r->n_done,
+             r->plan->n, r->result->n_broken, did > 0 ? ", " : "",
+             did > 0 ? es_duration_print(text, seconds * left / did) : "",
+             did > 0 ? " left" : "");
+}
+
 static es_status work(runner *r, const sigset_t *set)
 {
     es_status status = ES_OK;
     char headline[128];
+    r->started = es_now_ms();
     while (!r->result->signal) {
         status = fill_workers(r);
         if (status != ES_OK || !r->n_working)
             break;
-        snprintf(headline, sizeof headline, "%zu of %zu runs done, %zu broken",
-                 r->n_done, r->plan->n, r->result->n_broken);
+        print_headline(headline, sizeof headline, r);
         es_sweep_progress_draw(&r->progress, r->views, r->n_workers, headline);
         r->result->signal = wait_for_signal(set);
         reap(r, r->result->signal != 0);
-        for (size_t i = 0; i < r->n_workers; i++)
+        for (size_t i = 0; i < r->n_workers; i++) {
             if (r->workers[i].child.pid)
                 update_view(r, &r->workers[i], &r->views[i]);
+            end_if_deaf(r, &r->workers[i]);
+        }
     }
     if (r->n_working)
         es_sweep_progress_line(&r->progress, "stopping %zu training%s",

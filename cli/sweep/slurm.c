@@ -7,6 +7,7 @@
 #include "cli/sweep/folder.h"
 #include "cli/sweep/jobs.h"
 #include "cli/sweep/sweep.h"
+#include "cli/sweep/template.h"
 #include "store/outfile.h"
 
 #include <errno.h>
@@ -107,10 +108,16 @@ static es_status print_script(FILE *stream, const es_sweep_request *given,
     fputs(" sweep ", stream);
     es_sweep_print_word(stream, folder);
     fputs(given->no_stop ? " --no-stop" : "", stream);
+    if (given->grace != ES_SWEEP_GRACE)
+        fprintf(stream, " --grace %zu", given->grace);
     if (given->rules_path) {
         fputs(" --rules ", stream);
         es_sweep_print_word(stream, rules);
     }
+    if (given->forecast)
+        fputs(given->forecast == ES_FORECAST_STOP ? " --forecast=stop"
+                                                  : " --forecast",
+              stream);
     fputs(" --run \"$run\"\n", stream);
     return ES_OK;
 }

@@ -2,8 +2,12 @@
  * most 200 bytes, and a semicolon after a blank for the beginning of a comment,
  * which here separates two architectures. */
 #include "analyzer/base/checked.h"
+#include "cli/alerts/delivery/words.h"
 #include "cli/exchange/lines.h"
+#include "cli/output/print.h"
 #include "cli/sweep/plan.h"
+#include "cli/sweep/template.h"
+#include "cli/sweep/wandb.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,18 +20,11 @@ typedef struct parser {
     es_sweep_option *open; /* what an indented line goes on with: the last */
 } parser;
 
-static bool is_word_of(const char *const *words, const char *key)
-{
-    while (*words && strcmp(*words, key) != 0)
-        words++;
-    return *words;
-}
-
 const es_sweep_option *es_sweep_spec_find(const es_sweep_spec *spec,
                                           const char *key, bool slurm)
 {
     for (size_t i = 0; i < spec->n; i++)
-        if (strcmp(spec->options[i].key, key) == 0 &&
+        if (es_sweep_same_key(spec->options[i].key, key) &&
             (spec->options[i].section == ES_SWEEP_SLURM) == slurm)
             return &spec->options[i];
     return NULL;
@@ -38,18 +35,27 @@ const es_sweep_option *es_sweep_spec_find(const es_sweep_spec *spec,
 /* What separates the values of a key; NULL: it has one. */
 static const char *separators(const es_sweep_option *option)
 {
-    bool own = option->section == ES_SWEEP_OWN;
-    if (own && strcmp(option->key, "arch") == 0)
+    if (es_sweep_is_own(option, "arch"))
         return ";";
-    if (option->section == ES_SWEEP_GRID ||
-        (own && strcmp(option->key, "seed") == 0))
-        return " \t,";
-    return NULL;
+    return es_sweep_is_axis(option) ? " \t," : NULL;
+}
+
+/* What a command goes on with in the next line. */
+static es_status lengthen(es_sweep_option *option, const char *text, size_t n)
+{
+    size_t before = strlen(option->values[0]);
+    es_status status =
+        es_grow(&option->values[0], before + n + 2, 1, "a sweep");
+    if (status == ES_OK)
+        sprintf(option->values[0] + before, " %.*s", (int)n, text);
+    return status;
 }
 
 static es_status add_value(parser *p, const char *text, size_t n)
 {
     es_sweep_option *option = p->open;
+    if (option->n && es_sweep_is_own(option, "command"))
+        return lengthen(option, text, n);
     if (option->n == ES_SWEEP_VALUES_MOST)
         return es_fail(ES_EUSAGE, "%s:%d: %s: more than %d values", p->path,
                        p->line, option->key, ES_SWEEP_VALUES_MOST);
@@ -97,40 +103,15 @@ static es_status add_values(parser *p, const char *text)
 
 static es_status check_key(const parser *p, const char *key)
 {
-    static const char *const own[] = {"arch",   "seed",    "data",
-                                      "config", "program", NULL};
-    /* What the sweep itself says to each run or job, or would make it none. */
-    static const char *const of_runs[] = {"out",     "name",       "no-record",
-                                          "dry-run", "help",       "resume",
-                                          "version", "checkpoint", NULL};
-    static const char *const of_jobs[] = {
-        "array",  "error",     "help",     "job-name", "no-requeue",
-        "output", "open-mode", "parsable", "requeue",  "test-only",
-        "usage",  "version",   "wait",     "wrap",     NULL};
-    bool slurm = p->section == ES_SWEEP_SLURM, is_own = is_word_of(own, key);
-    size_t n = strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789-");
+    bool slurm = p->section == ES_SWEEP_SLURM, own = es_sweep_is_own_key(key);
     size_t n_options = 0;
     for (size_t i = 0; i < p->out->n; i++)
         n_options += p->out->options[i].section != ES_SWEEP_OWN;
-    if (p->section == ES_SWEEP_OWN) {
-        if (!is_own)
-            return es_fail(ES_EUSAGE,
-                           "%s:%d: '%.60s': expected arch, seed, data, config "
-                           "or program",
-                           p->path, p->line, key);
-    } else if (!n || key[n] || key[0] == '-') {
+    if (p->section == ES_SWEEP_OWN && !own)
         return es_fail(ES_EUSAGE,
-                       "%s:%d: '%.60s': expected an option of %s, without "
-                       "dashes before it",
-                       p->path, p->line, key,
-                       slurm ? "sbatch" : "entropy-train");
-    } else if (!slurm && is_own) {
-        return es_fail(ES_EUSAGE, "%s:%d: %s belongs into [sweep]", p->path,
-                       p->line, key);
-    } else if (is_word_of(slurm ? of_jobs : of_runs, key)) {
-        return es_fail(ES_EUSAGE, "%s:%d: %s is not for a sweep to set",
+                       "%s:%d: '%.60s': expected arch, seed, data, config, "
+                       "program, command, n or random-seed",
                        p->path, p->line, key);
-    }
     if (es_sweep_spec_find(p->out, key, slurm))
         return es_fail(ES_EUSAGE, "%s:%d: %s is there already", p->path,
                        p->line, key);
@@ -170,6 +151,7 @@ static es_status read_section(parser *p, const char *name)
     static const char *const names[] = {[ES_SWEEP_OWN] = "[sweep]",
                                         [ES_SWEEP_TRAIN] = "[train]",
                                         [ES_SWEEP_GRID] = "[grid]",
+                                        [ES_SWEEP_RANDOM] = "[random]",
                                         [ES_SWEEP_SLURM] = "[slurm]"};
     for (int i = ES_SWEEP_OWN; i <= ES_SWEEP_SLURM; i++)
         if (strcmp(name, names[i]) == 0) {
@@ -178,8 +160,8 @@ static es_status read_section(parser *p, const char *name)
             return ES_OK;
         }
     return es_fail(ES_EUSAGE,
-                   "%s:%d: '%.60s': expected [sweep], [train], [grid] or "
-                   "[slurm]",
+                   "%s:%d: '%.60s': expected [sweep], [train], [grid], "
+                   "[random] or [slurm]",
                    p->path, p->line, name);
 }
 
@@ -193,9 +175,6 @@ static es_status read_key(parser *p, char *text)
                        equals ? "[sweep] before" : "KEY = VALUE");
     size_t n = trimmed(&key, (size_t)(equals - text));
     text[(key - text) + (ptrdiff_t)n] = '\0';
-    for (char *c = text; *c; c++)
-        if (*c == '_')
-            *c = '-';
     es_status status = open_option(p, key);
     return status == ES_OK ? add_values(p, equals + 1) : status;
 }
@@ -221,51 +200,33 @@ static es_status read_line(parser *p, const es_line *line)
 
 /* --- the whole ------------------------------------------------------------*/
 
-static es_status give_default(parser *p, es_sweep_section section,
-                              const char *key)
-{
-    p->section = section;
-    if (es_sweep_spec_find(p->out, key, false))
-        return ES_OK;
-    es_status status = open_option(p, key);
-    return status == ES_OK ? add_value(p, "1", 1) : status;
-}
-
-es_status es_sweep_spec_read(es_sweep_spec *out, const char *path)
+static es_status read_lines(es_sweep_spec *out, const char *path)
 {
     parser p = {.out = out, .path = path};
     es_line_reader *lines = NULL;
     es_line line;
-    es_status status;
-    *out = (es_sweep_spec){.path = NULL};
-    if ((status = es_line_reader_open(&lines, path)) < 0 ||
-        (status = es_copy_text(&out->path, path)) < 0)
-        goto done;
-    while ((status = es_line_reader_next(lines, &line)) == ES_OK)
-        if ((status = read_line(&p, &line)) < 0)
-            goto done;
-    if (status < 0 || (status = check_open(&p)) < 0)
-        goto done;
-    if (!es_sweep_spec_find(out, "arch", false))
-        status = es_fail(ES_EUSAGE,
-                         "%s: no runs: expected arch = ... in [sweep]", path);
-    else if ((status = give_default(&p, ES_SWEEP_OWN, "seed")) == ES_OK)
-        status = give_default(&p, ES_SWEEP_TRAIN, "threads");
-done:
+    es_status status = es_line_reader_open(&lines, path);
+    while (status == ES_OK &&
+           (status = es_line_reader_next(lines, &line)) == ES_OK)
+        status = read_line(&p, &line);
     es_line_reader_close(lines);
-    return status;
+    return status == ES_DONE ? check_open(&p) : status;
 }
 
-void es_sweep_spec_free(es_sweep_spec *spec)
+es_status es_sweep_spec_read(es_sweep_spec *out, const char *path,
+                             size_t n_draws)
 {
-    for (size_t i = 0; i < spec->n; i++) {
-        es_sweep_option *option = &spec->options[i];
-        for (size_t k = 0; k < option->n; k++)
-            free(option->values[k]);
-        free(option->values);
-        free(option->key);
-    }
-    free(spec->options);
-    free(spec->path);
-    *spec = (es_sweep_spec){.path = NULL};
+    *out = (es_sweep_spec){.n_draws = n_draws};
+    es_status status;
+    bool terminates = false;
+    if ((status = es_copy_text(&out->path, path)) < 0 ||
+        (status = es_sweep_is_wandb(path)
+                      ? es_sweep_wandb_read(out, &terminates)
+                      : read_lines(out, path)) < 0)
+        return status;
+    if (terminates)
+        es_print_note("%s: early_terminate is ignored: runs are stopped by "
+                      "their flags, and by --rules",
+                      path);
+    return es_sweep_spec_complete(out);
 }

@@ -10,17 +10,23 @@
    MaxArraySize says so. */
 #define ES_SWEEP_ARRAY_MOST 1000
 
+#define ES_SWEEP_GRACE 60 /* seconds, unless requested */
+
 typedef struct es_sweep_request {
     const char *input;      /* the spec; with --status and --run the folder */
     const char *folder;     /* the same there */
     const char *run;        /* --run, or NULL */
     const char *rules_path; /* --rules, or NULL */
-    es_rules_file own;      /* what is there */
+    es_forecast_choice forecast;
+    es_rules_file own;          /* what is there, and the rule of --forecast */
     const es_rules_file *rules; /* that, or NULL: the default thresholds */
     size_t n_at_once;           /* trainings, tasks of an array; 0: as many as
                                    there are processors, or as Slurm likes */
     bool status, slurm, dry_run;
-    bool no_stop; /* leave doomed runs alone */
+    bool all;       /* at the end: every run, and distances */
+    bool no_stop;   /* leave doomed runs alone */
+    size_t n_draws; /* 0: as many as the spec says */
+    size_t grace; /* seconds that a command has to stop when it is requested */
 } es_sweep_request;
 
 typedef struct es_sweep_result {

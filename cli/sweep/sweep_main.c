@@ -6,6 +6,7 @@
 #include "cli/scan/scan.h"
 #include "cli/sweep/folder.h"
 #include "cli/sweep/sweep.h"
+#include "cli/sweep/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +36,21 @@ static const es_option table[] = {
     {"run", 0, "NAME", "train one run of the sweep in DIR: what a task does",
      ES_OPT_TEXT(es_sweep_request, run)},
     {"rules", 0, "FILE", ES_RULES_HELP, ES_OPT_ALL(read_rules)},
+    {"forecast", 0, "[stop]",
+     "judge by the rule that warns of a run that is heading for a collapse or "
+     "NaN, too; stop: stop it",
+     ES_OPT_CALL(es_sweep_request, forecast, es_command_forecast)},
+    {"all", 0, NULL, "at the end show every run, too, and their distances",
+     ES_OPT_FLAG(es_sweep_request, all)},
     {"no-stop", 0, NULL, "leave a run going that is doomed",
      ES_OPT_FLAG(es_sweep_request, no_stop)},
+    {"draws", 0, "N", "of a random search, in place of what SPEC says",
+     ES_OPT_INT(es_sweep_request, n_draws, 1, ES_SWEEP_RUNS_MOST),
+     .expects = "a number from 1 to 10000"},
+    {"grace", 0, "SECONDS",
+     "end a command that was requested to stop, and has not (60)",
+     ES_OPT_INT(es_sweep_request, grace, 0, 86400),
+     .expects = "a number of seconds, to 86400"},
     {"dry-run", 0, NULL,
      "print the command line of each run, or the batch script; train nothing",
      ES_OPT_FLAG(es_sweep_request, dry_run)},
@@ -67,6 +81,24 @@ const es_command es_sweep_command = {
         "one\n"
         "thread unless SPEC says threads = N.\n"
         "\n"
+        "Random search: keys of [random] have a distribution in place of\n"
+        "values, uniform LOW HIGH, log-uniform LOW HIGH, q-uniform LOW HIGH\n"
+        "STEP, int-uniform LOW HIGH or choice A B ..., of which n = N in\n"
+        "[sweep] values are drawn, the same for the same random-seed = S; "
+        "each\n"
+        "draw is trained with every combination of the rest.\n"
+        "\n"
+        "Any program that records is swept by command = ... in [sweep], in\n"
+        "place of data, config, program and [train]: its words have {KEY} for\n"
+        "the values of arch, seed and [grid], {name} and {run}, the run file\n"
+        "that it is to write (also in ENTROPY_RUN); {{ is a brace. No shell\n"
+        "reads it unless it is sh -c. What was swept is in the configuration\n"
+        "of each run. A program that exits with another code than 0 broke.\n"
+        "\n"
+        "A SPEC named .yaml or .yml is a sweep of Weights & Biases, of method\n"
+        "grid or random (run_cap or --draws say how many); its program finds\n"
+        "the run file in ENTROPY_RUN, or {run} is a word of its command.\n"
+        "\n"
         "A run is doomed if something critical stands of it, or a rule of\n"
         "--rules whose action is stop: it is stopped, through\n"
         "NAME.db.stop. One that fails is reported with the last lines of its\n"
@@ -89,9 +121,10 @@ const es_command es_sweep_command = {
         "in its configuration; scancel JOB ends all. What a task itself says\n"
         "is in DIR/slurm-JOB_TASK.out.\n"
         "\n"
-        "At the end it prints what entropy-scan DIR/*.db --compare --check\n"
-        "does, draws DIR/bands.png, and exits as --check; with 4 if a run "
-        "broke.",
+        "At the end it prints the configurations, seeds taken together, best\n"
+        "first, and which runs were stopped, failed or broke, and why; with\n"
+        "--all what entropy-scan DIR/*.db --compare --check does. It draws\n"
+        "DIR/bands.png, and exits as --check; with 4 if a run broke.",
     .options = table,
     .n_options = sizeof table / sizeof table[0],
     .main = sweep_main,
@@ -117,9 +150,42 @@ static es_status check(es_sweep_request *given)
     return ES_OK;
 }
 
+/* The runs that did not come to a good end, each in a line. */
+static void print_ends(const es_sweep_request *given, const es_sweep_plan *plan)
+{
+    es_sweep_view view;
+    size_t n = 0;
+    for (size_t i = 0; i < plan->n; i++) {
+        const char *name = plan->runs[i].name;
+        if (es_sweep_view_read_any(&view, given->folder, name, given->rules) !=
+                ES_OK ||
+            view.stage == ES_SWEEP_FINISHED)
+            continue;
+        if (n++ == 0)
+            puts("\nnot finished:");
+        printf("%s: %s", name, es_sweep_stage_name(view.stage));
+        if (view.step >= 0)
+            printf(" at step %lld", (long long)view.step);
+        printf("%s%s\n", *view.flags ? ", " : "", view.flags);
+    }
+}
+
+/* Those of --rules, or the defaults, and that of --forecast. */
+static es_status read_all_rules(es_rules_file *out,
+                                const es_sweep_request *given)
+{
+    es_status status = ES_OK;
+    es_rules_file_default(out);
+    if (given->rules_path)
+        status = es_rules_file_read(out, given->rules_path);
+    return status == ES_OK ? es_rules_file_add_forecast(out, given->forecast)
+                           : status;
+}
+
 /* Judges the run files that are there, for a broken run may have none, and
    returns the exit code of --check; with a picture it is what entropy-scan
-   DIR/RUN.db --compare --check --bands=DIR/bands.png does, else quiet. */
+   DIR/RUN.db --compare --check --bands=DIR/bands.png does, but for the
+   tables, else quiet. */
 static int scan_runs(const es_sweep_request *given, const es_sweep_plan *plan,
                      bool picture)
 {
@@ -137,11 +203,12 @@ static int scan_runs(const es_sweep_request *given, const es_sweep_plan *plan,
     if (picture)
         es_figures_want_one(&options.figures, ES_FIGURE_BANDS, bands.path);
     options.compare = picture;
+    options.best_first = !given->all;
     options.quiet = !picture;
-    options.check = true;
+    options.check = ES_SEVERITY_ERROR;
     if (status == ES_OK && given->rules && options.n_inputs) {
         options.summary.rules = &options.rules;
-        status = es_rules_file_read(&options.rules, given->rules_path);
+        status = read_all_rules(&options.rules, given);
     }
     if (status == ES_OK && options.n_inputs)
         status = es_scan_judge(&options);
@@ -198,6 +265,7 @@ static int train(const es_sweep_request *given, const es_sweep_plan *plan)
         return 128 + result.signal;
     }
     int code = scan_runs(given, plan, true);
+    print_ends(given, plan);
     if (result.n_broken)
         es_print_note("%zu of %zu runs broke: see their logs in %s",
                       result.n_broken, plan->n, given->folder);
@@ -223,7 +291,8 @@ static int sweep_all(const es_sweep_request *given)
     es_sweep_plan plan = {.n = 0};
     int code, lock = -1;
     es_status status;
-    if ((status = es_sweep_spec_read(&spec, given->input)) < 0 ||
+    if ((status = es_sweep_spec_read(&spec, given->input, given->n_draws)) <
+            0 ||
         (status = es_sweep_plan_make(&plan, &spec)) < 0) {
         code = es_command_exit(status);
     } else if (given->slurm) {
@@ -244,11 +313,16 @@ static int sweep_all(const es_sweep_request *given)
 
 static int sweep_main(int argc, char **argv)
 {
-    es_sweep_request given = {.input = NULL};
+    es_sweep_request given = {.grace = ES_SWEEP_GRACE};
     size_t n_failed = 0;
     int code;
     es_status status =
         es_command_parse(&given, NULL, &es_sweep_command, argc, argv);
+    if (status == ES_OK && given.forecast) {
+        es_rules_file_free(&given.own);
+        given.rules = &given.own;
+        status = read_all_rules(&given.own, &given);
+    }
     if (status == ES_OK)
         status = check(&given);
     if (status == ES_OK && given.status)

@@ -46,7 +46,8 @@ static es_status find_event(bool *found, es_reader *reader, const char *kind,
 }
 
 /* A signal stops a run, too, and that one is to go on; as is one whose
-   training was killed, unless it has gone on since. */
+   training was killed, unless that was after a request to stop, or it has gone
+   on since. */
 static es_status find_stage(es_sweep_stage *out, es_reader *reader,
                             const es_run_info *info)
 {
@@ -57,8 +58,12 @@ static es_status find_stage(es_sweep_stage *out, es_reader *reader,
         *out = ES_SWEEP_FINISHED;
         break;
     case ES_RUN_FAILED:
+        *out = ES_SWEEP_FAILED;
         status = find_event(&is_so, reader, "trainer_died", info->last_step);
-        *out = is_so ? ES_SWEEP_INTERRUPTED : ES_SWEEP_FAILED;
+        if (!is_so || status < 0)
+            break;
+        status = find_event(&is_so, reader, "stop", INT64_MIN);
+        *out = is_so ? ES_SWEEP_STOPPED : ES_SWEEP_INTERRUPTED;
         break;
     case ES_RUN_STOPPED:
         status = find_event(&is_so, reader, "stop", INT64_MIN);
@@ -124,17 +129,36 @@ done:
     return status;
 }
 
+/* A program of the user's that failed says so by its exit code alone: what it
+   recorded may be whole, or end in an exception. A loss that is not finite is
+   an end that would come again. */
+static bool may_have_broken(const es_sweep_view *view, const char *folder)
+{
+    bool undone = !es_sweep_is_done(view->stage);
+    bool failed = view->stage == ES_SWEEP_FAILED && !view->doomed;
+    return undone || ((failed || view->stage == ES_SWEEP_FINISHED) &&
+                      es_sweep_folder_is_command(folder, view->name));
+}
+
 es_status es_sweep_view_read(es_sweep_view *out, const char *folder,
                              const char *name, const es_rules_file *rules)
 {
+    const es_sweep_view empty = {.name = name,
+                                 .step = ES_UNKNOWN,
+                                 .planned = ES_UNKNOWN,
+                                 .loss = es_missing()};
+    const es_sweep_file file = es_sweep_path(folder, name, ".db");
     char why[128];
-    *out = (es_sweep_view){.name = name,
-                           .step = ES_UNKNOWN,
-                           .planned = ES_UNKNOWN,
-                           .loss = es_missing()};
-    es_status status =
-        read_file(out, es_sweep_path(folder, name, ".db").path, rules);
-    if (!es_sweep_is_done(out->stage) &&
+    es_status status;
+    /* One that ends while it is read seems interrupted: running by what was
+       read, and written by nobody any more. */
+    for (int i = 0; i == 0 || (i == 1 && status == ES_OK &&
+                               out->stage == ES_SWEEP_INTERRUPTED);
+         i++) {
+        *out = empty;
+        status = read_file(out, file.path, rules);
+    }
+    if (may_have_broken(out, folder) &&
         es_sweep_read(why, sizeof why, folder, name, ".end")) {
         out->stage = ES_SWEEP_BROKEN;
         es_text_escape(out->flags, sizeof out->flags, why, ES_ESCAPE_TERMINAL);
@@ -149,13 +173,20 @@ es_status es_sweep_view_read_any(es_sweep_view *out, const char *folder,
     return status == ES_EFORMAT ? ES_OK : status;
 }
 
+double es_sweep_view_share(const es_sweep_view *view)
+{
+    if (view->step < 0 || view->planned <= 0)
+        return 0;
+    const double share = (double)view->step / (double)view->planned;
+    return share < 1 ? share : 1;
+}
+
 void es_sweep_view_bar(char *out, size_t size, const es_sweep_view *view)
 {
     enum { WIDTH = 16 };
     char bar[WIDTH + 1];
     bool known = view->step >= 0 && view->planned > 0;
-    double share = known ? (double)view->step / (double)view->planned : 0;
-    share = share < 1 ? share : 1;
+    const double share = es_sweep_view_share(view);
     for (int i = 0; i < WIDTH; i++)
         bar[i] = i < (int)(share * WIDTH + 0.5) ? '#' : '-';
     bar[WIDTH] = '\0';

@@ -15,7 +15,7 @@ typedef enum es_sweep_stage {
     ES_SWEEP_BROKEN,      /* the training itself failed: the same */
     ES_SWEEP_RUNNING,
     ES_SWEEP_FINISHED,
-    ES_SWEEP_FAILED,  /* the loss is not finite */
+    ES_SWEEP_FAILED,  /* by its file: the loss is not finite, an exception */
     ES_SWEEP_STOPPED, /* on request: of the sweep's rule, of a watcher */
     ES_SWEEP_N_STAGES
 } es_sweep_stage;
@@ -56,6 +56,9 @@ es_status es_sweep_view_read(es_sweep_view *out, const char *folder,
 es_status es_sweep_view_read_any(es_sweep_view *out, const char *folder,
                                  const char *name,
                                  const es_rules_file *rules) ES_MUST_USE;
+
+/** The share of its steps that are done, 0 to 1; 0 where it is unknown. */
+double es_sweep_view_share(const es_sweep_view *view);
 
 /** "[####----]  45%  135/300": width columns; nothing known: blanks. */
 void es_sweep_view_bar(char *out, size_t size, const es_sweep_view *view);

@@ -6,6 +6,7 @@
 #include "analyzer/base/kernel.h"
 #include "cli/output/print.h"
 #include "cli/runs/damage.h"
+#include "cli/terminal/browse.h"
 #include "cli/terminal/live.h"
 #include "cli/terminal/tui.h"
 
@@ -31,6 +32,8 @@ typedef struct view {
     es_live live;
     es_colormap colormap;
     bool quit;
+    bool opened;      /* of many runs one is shown, and not their lines */
+    es_browse browse; /* of many runs: which is chosen, their order */
     keys keys;
     char **rows; /* (n_rows) what is on the screen */
     size_t n_rows;
@@ -38,15 +41,20 @@ typedef struct view {
 
 /* --- drawing --------------------------------------------------------------*/
 
-/* On standard output, as high as the runs want to be. */
+/* On standard output, as high as the runs want to be; many as lines. */
 static es_status print_runs(const es_watch_list *runs, es_colormap colormap)
 {
     es_tui tui = {.runs = runs->list, .n_runs = runs->n, .colormap = colormap};
+    es_browse lines = {
+        .runs = runs->list, .n_runs = runs->n, .colormap = colormap};
     es_screen *screen = NULL;
     if (runs->n == 0)
         return ES_OK;
     es_terminal_detect(&tui.terminal);
-    es_status status = es_tui_draw(&screen, NULL, &tui);
+    lines.terminal = tui.terminal;
+    es_status status = runs->n > ES_BROWSE_LEAST
+                           ? es_browse_draw(&screen, &lines)
+                           : es_tui_draw(&screen, NULL, &tui);
     if (status == ES_OK) {
         es_screen_print(screen, stdout);
         if (fflush(stdout) != 0)
@@ -122,7 +130,7 @@ done:
 typedef struct binding {
     char form; /* 0: a byte; '[': ESC [ or O and that byte; '~': a number */
     unsigned char code;
-    enum { QUIT, STEP, JUMP, PAUSE, SERIES, SCROLL } action;
+    enum { QUIT, STEP, JUMP, PAUSE, SERIES, SCROLL, OPEN, SORT } action;
     int64_t argument; /* samples, a step, or 1: back, down */
 } binding;
 
@@ -132,6 +140,9 @@ static const binding bindings[] = {
     {0, ' ', PAUSE, 0},
     {0, 's', SERIES, 0},
     {0, 'S', SERIES, 1},
+    {0, '\r', OPEN, 0},
+    {0, '\n', OPEN, 0},
+    {0, 'o', SORT, 0},
     {'[', 'A', SCROLL, 0},
     {'[', 'B', SCROLL, 1},
     {'[', 'C', STEP, 1},
@@ -184,12 +195,72 @@ static es_status step_by(es_live *live, int64_t by)
                  : ES_OK;
 }
 
+/* Many runs are lines, of which one is chosen. */
+static bool is_list(const view *v)
+{
+    return v->live.runs.n > ES_BROWSE_LEAST;
+}
+
+/* The lines as they are now: runs may have come, or gone. */
+static es_browse *lines_of(view *v)
+{
+    es_browse *lines = &v->browse;
+    lines->runs = v->live.runs.list;
+    lines->n_runs = v->live.runs.n;
+    lines->colormap = v->colormap;
+    if (lines->chosen >= lines->n_runs)
+        lines->chosen = 0;
+    return lines;
+}
+
+/* What a key does to the lines, or to the one that is opened; *done: it is for
+ * them. */
+static es_status press_list(bool *done, view *v, const binding *key)
+{
+    es_browse *lines = lines_of(v);
+    int64_t by = key->argument;
+    *done = true;
+    switch (key->action) {
+    case OPEN:
+        v->opened = !v->opened;
+        return ES_OK;
+    case SORT:
+        lines->order = (lines->order + 1) % ES_N_BROWSE_ORDERS;
+        return ES_OK;
+    case SCROLL:
+        return es_browse_move(lines, key->argument ? 1 : -1);
+    case STEP:
+        if (v->opened || by == 1 || by == -1)
+            break;
+        return es_browse_move(lines, by);
+    case JUMP:
+        if (v->opened)
+            break;
+        return es_browse_move(lines, by == ES_STEP_FIRST
+                                         ? -(int64_t)lines->n_runs
+                                         : (int64_t)lines->n_runs);
+    default:
+        break;
+    }
+    *done = false;
+    return ES_OK;
+}
+
 /* Does what a key stands for. */
 static es_status press(view *v, const binding *key)
 {
     es_live *live = &v->live;
     const size_t n = live->n_shown > 0 ? live->n_shown : 1;
+    bool done = false;
+    es_status status = is_list(v) ? press_list(&done, v, key) : ES_OK;
+    if (status < 0 || done)
+        return status;
+    if (is_list(v))
+        live->first = v->browse.chosen;
     switch (key->action) {
+    case OPEN:
+    case SORT:
+        break;
     case QUIT:
         v->quit = true;
         break;
@@ -295,6 +366,18 @@ static es_status send_changes(view *v, const es_screen *screen)
     return status;
 }
 
+/* The overview, in the same state as `tui`. */
+static es_status draw_lines(es_screen **out, view *v, const es_tui *tui)
+{
+    es_browse *lines = lines_of(v);
+    lines->terminal = tui->terminal;
+    lines->mode = tui->mode;
+    lines->keys = tui->terminal.depth == ES_DEPTH_ASCII
+                      ? "q quits, up/down: choose, enter: open, o: order"
+                      : "q quits  ↑/↓ choose  enter open  o order";
+    return es_browse_draw(out, lines);
+}
+
 static es_status draw(view *v)
 {
     es_live *live = &v->live;
@@ -307,6 +390,11 @@ static es_status draw(view *v)
                   .first = live->first,
                   .mode = mode};
     es_terminal_detect(&tui.terminal);
+    if (is_list(v)) { /* the one that is opened */
+        tui.runs += lines_of(v)->chosen;
+        tui.n_runs = 1;
+        tui.first = 0;
+    }
     snprintf(mode, sizeof mode, "%s%s%s%.400s",
              live->step == ES_STEP_LAST ? "live" : "stopped",
              es_live_has_ended(live) ? ", all runs have ended" : "",
@@ -314,7 +402,13 @@ static es_status draw(view *v)
     tui.keys = tui.terminal.depth == ES_DEPTH_ASCII
                    ? "q quits, left/right: step, space: live, s: series"
                    : "q quits  ←/→ step  space live  s series";
-    es_status status = es_tui_draw(&screen, &live->n_shown, &tui);
+    if (is_list(v) && tui.terminal.depth == ES_DEPTH_ASCII)
+        tui.keys = "q quits, enter: all runs, up/down: next run, s: series";
+    else if (is_list(v))
+        tui.keys = "q quits  enter all runs  ↑/↓ next run  ←/→ step  s series";
+    es_status status = is_list(v) && !v->opened
+                           ? draw_lines(&screen, v, &tui)
+                           : es_tui_draw(&screen, &live->n_shown, &tui);
     if (status == ES_OK)
         status = send_changes(v, screen);
     es_screen_free(screen);
@@ -339,11 +433,12 @@ static es_status take_keys(view *v, bool *redraw, int64_t until)
     return status;
 }
 
-/* True once nothing more can come; a view that is stopped stays. */
+/* True once nothing more can come; a view that is stopped stays, and so does
+ * one of many runs, which is there to choose from. */
 static bool is_over(const view *v)
 {
-    return v->quit ||
-           (v->live.step == ES_STEP_LAST && es_live_has_ended(&v->live));
+    return v->quit || (!is_list(v) && v->live.step == ES_STEP_LAST &&
+                       es_live_has_ended(&v->live));
 }
 
 static es_status follow(view *v)
@@ -417,6 +512,26 @@ static es_status show_live(es_show_result *out, const es_show_options *options)
     return status;
 }
 
+/* Runs of all files, as far as these can be read. */
+static size_t count_runs(const es_show_options *options)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < options->n_inputs && n <= ES_BROWSE_LEAST; i++) {
+        es_reader *reader = NULL;
+        if (es_reader_open(&reader, options->inputs[i]) == ES_OK)
+            n += es_reader_n_runs(reader);
+        es_reader_close(reader);
+    }
+    return n;
+}
+
+/* Is there somebody to choose one of many runs? */
+static bool is_browsed(const es_show_options *options)
+{
+    return isatty(STDIN_FILENO) && es_terminal_has_cursor() &&
+           count_runs(options) > ES_BROWSE_LEAST;
+}
+
 es_status es_show(es_show_result *out, const es_show_options *options)
 {
     *out = (es_show_result){0};
@@ -426,5 +541,6 @@ es_status es_show(es_show_result *out, const es_show_options *options)
     if (options->follow && !es_terminal_has_cursor())
         return es_fail(ES_EUSAGE, "--follow needs a terminal whose cursor it "
                                   "can move, and TERM is unset or dumb");
-    return options->follow ? show_live(out, options) : show_once(out, options);
+    return options->follow || is_browsed(options) ? show_live(out, options)
+                                                  : show_once(out, options);
 }

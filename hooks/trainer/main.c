@@ -2,6 +2,7 @@
  * exit codes, and the progress of a training on standard error. */
 #include "analyzer/base/colour.h"
 #include "analyzer/base/kernel.h"
+#include "analyzer/base/progress.h"
 #include "analyzer/base/text.h"
 #include "analyzer/flags/bands.h"
 #include "hooks/trainer/bench.h"
@@ -15,7 +16,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { EXIT_RESULT = 1, EXIT_SIGNAL = 128 };
@@ -87,20 +87,16 @@ static bool print_information(const es_settings *settings,
 
 /* --- progress ------------------------------------------------------------- */
 
-/* One line on a terminal, drawn again and again, or a line now and then in a
- * file. */
-#define REFRESH 0.2 /* seconds */
+/* One line on a terminal, or a line now and then in a file. */
 #define BAR 16
 
 typedef struct progress {
-    FILE *out;
-    bool terminal; /* one line, refreshed; otherwise a line now and then */
-    bool quiet;    /* warnings alone */
-    bool line_open;
+    es_progress line; /* silent where it is no terminal */
+    bool quiet;       /* warnings alone */
     int64_t n_steps, log_every;
     int64_t first_step; /* the first that was seen; -1 before */
     int n_heads, ctx;
-    double started, shown;
+    double started;
     double eval_ce;      /* NaN before the first evaluation */
     char bands[BAR + 1]; /* bar of the last measured step */
 } progress;
@@ -128,42 +124,24 @@ static void print_bar(char *out, const es_bands *bands)
     out[column] = 0;
 }
 
-/** Columns of the terminal; a line that is wider would not be refreshed. */
-static int columns(const progress *p)
-{
-    struct winsize size;
-    if (!p->terminal || ioctl(fileno(p->out), TIOCGWINSZ, &size) != 0 ||
-        !size.ws_col)
-        return 200;
-    return size.ws_col;
-}
-
 static void print_line(progress *p, const es_step *step, double tokens_per_s)
 {
-    char left[32], line[256], eval[48] = "";
+    char left[ES_DURATION_MAX], line[256], eval[48] = "";
     int64_t done = step->step + 1;
-    /* "12s", "3m05s", "2h10m" */
     double seconds = (now() - p->started) * (double)(p->n_steps - done) /
                      (double)(done - p->first_step);
-    long s = seconds < 3e6 ? lround(seconds) : 3000000;
-    if (s < 60)
-        snprintf(left, sizeof left, "%lds", s);
-    else if (s < 3600)
-        snprintf(left, sizeof left, "%ldm%02lds", s / 60, s % 60);
-    else
-        snprintf(left, sizeof left, "%ldh%02ldm", s / 3600, s % 3600 / 60);
     if (!isnan(p->eval_ce))
         snprintf(eval, sizeof eval, "  held-out %.4f", p->eval_ce);
     snprintf(line, sizeof line,
              "step %" PRId64 "/%" PRId64 "  loss %.4f%s%s%s  %.0f tokens/s"
              "  %s left%s",
              done, p->n_steps, es_unsigned_nan(step->losses.loss),
-             p->bands[0] ? "  [" : "", p->bands, p->bands[0] ? "]" : "",
-             tokens_per_s, left, eval);
-    fprintf(p->out, "%s%.*s%s", p->terminal ? "\r" : "", columns(p) - 1, line,
-            p->terminal ? "\x1b[K" : "\n");
-    p->line_open = p->terminal;
-    fflush(p->out);
+             p->bands[0] ? "  bands [" : "", p->bands, p->bands[0] ? "]" : "",
+             tokens_per_s, es_duration_print(left, seconds), eval);
+    if (p->line.out)
+        es_progress_draw(&p->line, line);
+    else
+        fprintf(stderr, "%s\n", line);
 }
 
 static void show_step(void *user, const es_step *step, es_measure *measure,
@@ -181,12 +159,10 @@ static void show_step(void *user, const es_step *step, es_measure *measure,
         if (bands.n_heads > 0)
             print_bar(p->bands, &bands);
     }
-    if (step->step + 1 != p->n_steps &&
-        (p->terminal ? now() - p->shown < REFRESH
-                     : step->step % p->log_every != 0))
-        return;
-    p->shown = now();
-    print_line(p, step, tokens_per_s);
+    if (step->step + 1 == p->n_steps ||
+        (p->line.out ? es_progress_is_due(&p->line)
+                     : step->step % p->log_every == 0))
+        print_line(p, step, tokens_per_s);
 }
 
 static void show_evaluation(void *user, int64_t step, const es_losses *losses)
@@ -196,18 +172,11 @@ static void show_evaluation(void *user, int64_t step, const es_losses *losses)
     p->eval_ce = losses->ce;
 }
 
-static void end_progress(progress *p)
-{
-    if (p->line_open)
-        fputc('\n', p->out);
-    p->line_open = false;
-}
-
 static void show_warning(void *user, const char *message)
 {
     progress *p = user;
-    end_progress(p);
-    fprintf(p->out, "entropy-train: warning: %s\n", message);
+    es_progress_wipe(&p->line);
+    fprintf(stderr, "entropy-train: warning: %s\n", message);
 }
 
 /* --- train --------------------------------------------------------------- */
@@ -265,9 +234,7 @@ static es_status train(const es_settings *settings, const es_checkpoint *from,
                             should_stop, &p};
     catch_signals();
     int64_t steps = settings->train.steps;
-    p = (progress){.out = stderr,
-                   .terminal = isatty(fileno(stderr)),
-                   .quiet = settings->quiet,
+    p = (progress){.quiet = settings->quiet,
                    .n_steps = steps,
                    .first_step = -1,
                    .log_every = settings->log_every > 0 ? settings->log_every
@@ -276,8 +243,9 @@ static es_status train(const es_settings *settings, const es_checkpoint *from,
                    .ctx = settings->model.ctx,
                    .started = now(),
                    .eval_ce = NAN};
+    es_progress_begin(&p.line, settings->quiet ? NULL : stderr, NULL, NULL, 0);
     es_status status = es_train(result, settings, from, &watch);
-    end_progress(&p);
+    es_progress_end(&p.line);
     return status;
 }
 
@@ -572,7 +540,8 @@ static const es_named_text files[] = {
     {"DIR/NAME-STEP.safetensors", "checkpoints, of --checkpoint DIR"},
     {NULL, NULL}};
 static const es_program program = {commands, sizeof commands / sizeof *commands,
-                                   exits, environment, files};
+                                   exits,    environment,
+                                   files,    NULL};
 
 int main(int argc, char **argv)
 {

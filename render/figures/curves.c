@@ -14,6 +14,9 @@
 #define ONE_HEIGHT 210.0
 #define MANY_WIDTH 250.0
 #define MANY_HEIGHT 165.0
+#define PANELS_MOST 12 /* beyond that they are small, six in a row */
+#define SMALL_WIDTH 150.0
+#define SMALL_HEIGHT 95.0
 #define LEAST_FACTOR 0.3 /* of that, when a size is requested */
 
 #define AIR 0.07 /* above the values, as a share of their range */
@@ -424,22 +427,27 @@ static es_status place(es_curves_sheet *sheet)
 
 es_status es_curves_lay_out(es_curves_sheet *out, const es_curves *figure)
 {
-    bool many = figure->n_panels > 1;
+    const bool many = figure->n_panels > 1;
+    const bool small = figure->n_panels > PANELS_MOST;
     es_status status;
-    *out = (es_curves_sheet){
-        .figure = figure,
-        .page = {.name = "a figure of curves",
-                 .style = &figure->style,
-                 .chart = out,
-                 .plot_width = many ? MANY_WIDTH : ONE_WIDTH,
-                 .plot_height = many ? MANY_HEIGHT : ONE_HEIGHT,
-                 .arrange = arrange,
-                 .draw = draw_block,
-                 .draw_legend = es_curves_draw_legend,
-                 .least_factor = LEAST_FACTOR,
-                 .foot = ES_AXIS_FOOT,
-                 .title_gap = 6,
-                 .note = figure->note}};
+    *out = (es_curves_sheet){.figure = figure,
+                             .page = {.name = "a figure of curves",
+                                      .style = &figure->style,
+                                      .chart = out,
+                                      .plot_width = small  ? SMALL_WIDTH
+                                                    : many ? MANY_WIDTH
+                                                           : ONE_WIDTH,
+                                      .plot_height = small  ? SMALL_HEIGHT
+                                                     : many ? MANY_HEIGHT
+                                                            : ONE_HEIGHT,
+                                      .most_columns = small ? 6 : 0,
+                                      .arrange = arrange,
+                                      .draw = draw_block,
+                                      .draw_legend = es_curves_draw_legend,
+                                      .least_factor = LEAST_FACTOR,
+                                      .foot = ES_AXIS_FOOT,
+                                      .title_gap = 6,
+                                      .note = figure->note}};
     if ((status = es_page_begin(&out->page, figure->n_panels)) < 0 ||
         (status = es_alloc(&out->blocks, figure->n_panels, sizeof *out->blocks,
                            "curves")) < 0 ||

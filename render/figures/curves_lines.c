@@ -17,8 +17,15 @@
 #define MARKED_EVERY 5    /* this share of the width, else */
 #define STRIPE 6.0        /* of equal lines, in points */
 #define TINT 70           /* of the one area, of 255 */
+#define MOVED_MOST 12     /* places beside others that a mark may take */
 #define EDGE_HEIGHT 3.0
 #define EDGE_WIDTH 1.5
+
+/* Where marks of a panel are. */
+typedef struct marks {
+    double places[1024][2]; /* (n) later ones are not remembered */
+    size_t n;
+} marks;
 
 /* One panel being drawn. */
 typedef struct plotter {
@@ -29,6 +36,7 @@ typedef struct plotter {
     double *pairs; /* (PATH_MOST * n_columns,2) of the line being drawn */
     double *wide;  /* (n_columns,2) its spans with the pen's width */
     bool *marked;  /* (n_columns) something here is to be said of */
+    marks *marks;  /* of the lines, so far */
 } plotter;
 
 /* The line being drawn. */
@@ -110,8 +118,45 @@ static void draw_dots(const plotter *p, const pen *line)
     }
 }
 
+static bool is_covered(const marks *m, double x, double y)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (hypot(m->places[i][0] - x, m->places[i][1] - y) <
+            1.5 * ES_MARK_RADIUS)
+            return true;
+    return false;
+}
+
+/* Draws a category's mark, beside those that it would cover. */
+static void put_mark(const plotter *p, double x, double y, size_t category,
+                     es_color color)
+{
+    const es_box *plot = &p->block->plot;
+    marks *m = p->marks;
+    double at = x;
+    for (int i = 1; i <= MOVED_MOST && is_covered(m, at, y); i++) {
+        at = x + (i % 2 ? -1 : 1) * ((i + 1) / 2) * (2 * ES_MARK_RADIUS + 0.5);
+        if (at < plot->x || at > plot->x + plot->width || i == MOVED_MOST)
+            at = x;
+    }
+    if (m->n < sizeof m->places / sizeof *m->places) {
+        m->places[m->n][0] = at;
+        m->places[m->n++][1] = y;
+    }
+    es_draw_mark(&p->sheet->page.canvas, at, y, category, color);
+}
+
+/* Are lines that are equal here equal to the next sample, or from the last? */
+static bool runs_along(const plotter *p, const pen *line, size_t k)
+{
+    const es_curves_panel *panel = p->block->panel;
+    return es_curves_equals_at(panel, line->index, k, true).n > 1 ||
+           (k > 0 &&
+            es_curves_equals_at(panel, line->index, k - 1, true).n > 1);
+}
+
 /* Marks at every sample, or now and then along the line, the lines taking
- * turns; at least once. */
+ * turns; at least once. Where lines only meet all have theirs. */
 static void draw_category(const plotter *p, const pen *line)
 {
     const es_curve *curve = line->curve;
@@ -119,25 +164,24 @@ static void draw_category(const plotter *p, const pen *line)
     double turns = fmax((double)p->sheet->n_categories, MARKED_EVERY);
     double next =
         p->block->plot.x + every * ((double)curve->color + 0.5) / turns;
-    const es_canvas *canvas = &p->sheet->page.canvas;
     size_t last = SIZE_MAX, n = 0;
     for (size_t i = 0; i < curve->n; i++) {
         double x = sample_x(p, curve, i);
         if (!is_there(curve, i))
             continue;
         last = i;
-        if ((!line->sparse && x < next) || !has_turn(p, line, i))
+        if ((!line->sparse && x < next) ||
+            (!has_turn(p, line, i) && runs_along(p, line, i)))
             continue;
         while (next <= x)
             next += every;
-        es_draw_mark(canvas, beside(p, line, i, x, ES_MARK_RADIUS),
-                     sample_y(p, curve, i), curve->color, line->color);
+        put_mark(p, beside(p, line, i, x, ES_MARK_RADIUS),
+                 sample_y(p, curve, i), curve->color, line->color);
         n++;
     }
     if (n == 0 && last != SIZE_MAX && has_turn(p, line, last))
-        es_draw_mark(
-            canvas,
-            beside(p, line, last, sample_x(p, curve, last), ES_MARK_RADIUS),
+        put_mark(
+            p, beside(p, line, last, sample_x(p, curve, last), ES_MARK_RADIUS),
             sample_y(p, curve, last), curve->color, line->color);
 }
 
@@ -396,6 +440,7 @@ static void draw_ends(const plotter *p)
     const es_curves_panel *panel = p->block->panel;
     double y = p->block->plot.y + p->block->plot.height + 1 + EDGE_HEIGHT / 2;
     size_t n = p->sheet->n_categories;
+    p->marks->n = 0;
     for (size_t color = 0; n > 1 && color < n; color++) {
         double first = NAN;
         for (size_t i = 0; i < panel->n_curves; i++) {
@@ -408,9 +453,8 @@ static void draw_ends(const plotter *p)
         }
         double x = first - ES_MARK_RADIUS - EDGE_WIDTH;
         if (!isnan(x))
-            es_draw_mark(
-                &p->sheet->page.canvas, x, y, color,
-                es_theme_category(p->sheet->figure->style.theme, color));
+            put_mark(p, x, y, color,
+                     es_theme_category(p->sheet->figure->style.theme, color));
     }
 }
 
@@ -428,8 +472,9 @@ es_status es_curves_draw_lines(const es_curves_sheet *sheet,
                            2 * sizeof *p.pairs, "curves")) < 0 ||
         (status = es_alloc(&p.wide, p.n_columns, 2 * sizeof *p.wide,
                            "curves")) < 0 ||
-        (status =
-             es_alloc(&p.marked, p.n_columns, sizeof *p.marked, "curves")) < 0)
+        (status = es_alloc(&p.marked, p.n_columns, sizeof *p.marked,
+                           "curves")) < 0 ||
+        (status = es_alloc(&p.marks, 1, sizeof *p.marks, "curves")) < 0)
         goto done;
     draw_within(&p);
     draw_edge(&p, plot->y + plot->height + 1, colors->alarm, is_broken);
@@ -441,5 +486,6 @@ done:
     free(p.pairs);
     free(p.wide);
     free(p.marked);
+    free(p.marks);
     return status;
 }

@@ -22,6 +22,12 @@
 #define FOOT 24.0         /* below a plot: column labels and "head" */
 #define DOT_RADIUS 1.8
 #define TICK_WIDTH 26.0 /* of the small plots */
+#define PANELS_MOST 12  /* beyond that they are thumbnails */
+#define THUMB_CELL 6.0
+#define THUMB_WIDTH 84.0
+#define THUMB_HEIGHT 38.0
+#define THUMB_TITLE 118.0
+#define THUMB_COLUMNS 8
 
 /* One panel on the page. */
 typedef struct heatmap_block {
@@ -31,7 +37,6 @@ typedef struct heatmap_block {
     double cell_width, cell_height; /* drawn */
     double side_width;              /* of each small plot; 0: there is none */
     bool printed;                   /* the values fit into the cells */
-    bool compact;                   /* but not with two decimals */
 } heatmap_block;
 
 typedef struct heatmap_sheet {
@@ -39,7 +44,10 @@ typedef struct heatmap_sheet {
     const es_heatmap *figure;
     heatmap_block *blocks; /* (n_panels) */
     es_color_scale scale;
-    int decimals;      /* of the numbers in the cells */
+    bool small;        /* thumbnails without numbers and axes */
+    char note[640];    /* with what their subtitles have in common */
+    int decimals;      /* of the numbers in the cells; COMPACT if some of those
+                          that are printed do not fit else */
     double value_size; /* of their letters */
 } heatmap_sheet;
 
@@ -116,22 +124,51 @@ static double value_size(const heatmap_block *block, int decimals)
     return fmin(tallest, (block->cell_width - 3) / widest);
 }
 
-/* Chooses the size of the numbers: one for all panels that have space for them
- * in their cells. */
-static void size_values(heatmap_sheet *sheet)
+static bool same_cells(const heatmap_block *a, const heatmap_block *b)
 {
+    return a->cell_width == b->cell_width && a->cell_height == b->cell_height;
+}
+
+/* Which panels have numbers of so many decimals: those whose cells are of one
+ * size do all or none. Chooses the letters' size, one for all. */
+static void size_values(heatmap_sheet *sheet, int decimals)
+{
+    const size_t n = sheet->figure->n_panels;
+    sheet->decimals = decimals;
     sheet->value_size = LARGEST_VALUE;
-    for (size_t i = 0; i < sheet->figure->n_panels; i++) {
-        heatmap_block *b = &sheet->blocks[i];
-        double size = value_size(b, sheet->decimals);
-        if (size < LEAST_VALUE) {
-            b->compact = true;
-            size = value_size(b, COMPACT);
-        }
-        b->printed = size >= LEAST_VALUE;
-        if (b->printed)
-            sheet->value_size = fmin(sheet->value_size, size);
+    for (size_t i = 0; i < n; i++)
+        sheet->blocks[i].printed = true;
+    for (size_t i = 0; i < n; i++) {
+        double size = value_size(&sheet->blocks[i], decimals);
+        if (size >= LEAST_VALUE)
+            continue;
+        for (size_t k = 0; k < n; k++)
+            if (same_cells(&sheet->blocks[i], &sheet->blocks[k]))
+                sheet->blocks[k].printed = false;
     }
+    for (size_t i = 0; i < n; i++)
+        if (sheet->blocks[i].printed)
+            sheet->value_size = fmin(sheet->value_size,
+                                     value_size(&sheet->blocks[i], decimals));
+}
+
+static size_t count_printed(const heatmap_sheet *sheet)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < sheet->figure->n_panels; i++)
+        n += sheet->blocks[i].printed;
+    return n;
+}
+
+/* Fewer digits where more panels have space for them then. */
+static void choose_values(heatmap_sheet *sheet)
+{
+    const int decimals = decimals_of(sheet->figure);
+    size_values(sheet, COMPACT);
+    const size_t n = count_printed(sheet);
+    size_values(sheet, decimals);
+    if (count_printed(sheet) < n)
+        size_values(sheet, COMPACT);
 }
 
 /* --- layout ---------------------------------------------------------------*/
@@ -142,6 +179,11 @@ static double scaled_cell(int n, double cell, double plot, double factor)
     double least = fmin(LEAST_CELL, LARGEST_PLOT / n);
     double size = factor * fmax(least, fmin(cell, plot / n));
     return size >= 3 ? floor(2 * size + 1e-6) / 2 : size;
+}
+
+static double thumb_cell(int n, double plot, double factor)
+{
+    return factor * fmin(THUMB_CELL, plot / n);
 }
 
 /* The least width of a side plot, for its text, which may reach into the gaps.
@@ -162,7 +204,9 @@ static double width_of(es_page *page, size_t i, double factor)
     heatmap_block *b = &sheet->blocks[i];
     size_t n_sides = sheet->figure->n_sides;
     int n = b->panel->n_heads;
-    b->cell_width = scaled_cell(n, CELL_WIDTH, PLOT_WIDTH, factor);
+    b->cell_width = sheet->small
+                        ? thumb_cell(n, THUMB_WIDTH, factor)
+                        : scaled_cell(n, CELL_WIDTH, PLOT_WIDTH, factor);
     b->side_width = n_sides ? fmax(SIDE_WIDTH * fmin(1.5, factor),
                                    side_width(b->sides, n_sides))
                             : 0;
@@ -174,7 +218,9 @@ static double height_of(es_page *page, size_t i, double factor)
     heatmap_sheet *sheet = page->chart;
     heatmap_block *b = &sheet->blocks[i];
     int n = b->panel->n_layers;
-    b->cell_height = scaled_cell(n, CELL_HEIGHT, PLOT_HEIGHT, factor);
+    b->cell_height = sheet->small
+                         ? thumb_cell(n, THUMB_HEIGHT, factor)
+                         : scaled_cell(n, CELL_HEIGHT, PLOT_HEIGHT, factor);
     return b->cell_height * n;
 }
 
@@ -244,8 +290,7 @@ static void draw_values(const heatmap_sheet *sheet, const heatmap_block *b)
     char text[ES_LABEL_MAX];
     for (int i = 0; i < panel->n_layers * panel->n_heads; i++) {
         int row = i / panel->n_heads, head = i % panel->n_heads;
-        print_value(text, panel->values[i],
-                    b->compact ? COMPACT : sheet->decimals);
+        print_value(text, panel->values[i], sheet->decimals);
         es_picture_text(
             sheet->page.canvas.picture, b->x + (head + 0.5) * b->cell_width,
             b->y + (row + 0.5) * b->cell_height + 0.36 * size, size,
@@ -324,6 +369,8 @@ static es_status draw_block(const es_page *page, size_t i)
         draw_side(canvas, b, &b->sides[k], &side);
         side.x = side.x + side.width + SIDE_GAP;
     }
+    if (sheet->small)
+        return ES_OK;
     draw_column_labels(canvas, b);
     es_draw_band_numbers(canvas, &cells, (size_t)b->panel->n_layers, false,
                          es_page_is_first(page, i) ? "layer" : NULL,
@@ -331,11 +378,37 @@ static es_status draw_block(const es_page *page, size_t i)
     return ES_OK;
 }
 
+/* Small panels side by side, without axes; what all subtitles say is said
+ * once. */
+static void shrink(heatmap_sheet *sheet)
+{
+    const es_heatmap *figure = sheet->figure;
+    const char *common = figure->panels[0].subtitle;
+    es_page *page = &sheet->page;
+    page->left = page->foot = 0;
+    page->title_most = THUMB_TITLE;
+    page->most_lines = 2;
+    page->most_columns = THUMB_COLUMNS;
+    for (size_t i = 1; i < figure->n_panels && common; i++) {
+        const char *subtitle = figure->panels[i].subtitle;
+        if (!subtitle || strcmp(subtitle, common) != 0)
+            common = NULL;
+    }
+    if (!common)
+        return;
+    for (size_t i = 0; i < figure->n_panels; i++)
+        page->panels[i].subtitle = NULL;
+    snprintf(sheet->note, sizeof sheet->note, "%.80s%s%.540s", common,
+             figure->note ? "; " : "", figure->note ? figure->note : "");
+    page->note = sheet->note;
+}
+
 static es_status lay_out(heatmap_sheet *sheet)
 {
     const es_heatmap *figure = sheet->figure;
     es_page *page = &sheet->page;
     es_status status;
+    sheet->small = figure->n_panels > PANELS_MOST && !figure->n_sides;
     if ((status = es_page_begin(page, figure->n_panels)) < 0 ||
         (status = es_alloc(&sheet->blocks, figure->n_panels,
                            sizeof *sheet->blocks, "a heatmap")) < 0)
@@ -350,22 +423,24 @@ static es_status lay_out(heatmap_sheet *sheet)
         sheet->blocks[i].panel = panel;
         if (figure->n_sides)
             sheet->blocks[i].sides = figure->sides + i * figure->n_sides;
-        page->panels[i] =
-            (es_page_panel){.title = panel->title,
-                            .subtitle = panel->subtitle,
-                            .left = label_width(panel->n_layers - 1)};
+        page->panels[i] = (es_page_panel){
+            .title = panel->title,
+            .subtitle = panel->subtitle,
+            .left = sheet->small ? 0 : label_width(panel->n_layers - 1)};
         es_page_look_at(page, panel->values,
                         (size_t)panel->n_layers * (size_t)panel->n_heads);
     }
     es_page_explain(page, ES_SWATCH_HATCHED);
+    if (sheet->small)
+        shrink(sheet);
     if ((status = es_page_lay_out(page)) < 0)
         return status;
     for (size_t i = 0; i < figure->n_panels; i++) {
         sheet->blocks[i].x = page->panels[i].plot.x;
         sheet->blocks[i].y = page->panels[i].plot.y;
     }
-    sheet->decimals = decimals_of(figure);
-    size_values(sheet);
+    if (!sheet->small)
+        choose_values(sheet);
     return ES_OK;
 }
 

@@ -202,7 +202,8 @@ static size_t break_title(const es_page *page, es_picture *picture, size_t i,
     return es_draw_run_lines(
         picture, panel->plot.x + shift, y, ES_PANEL_TITLE_SIZE, ES_WEIGHT_BOLD,
         page->canvas.colors->ink, panel->title ? panel->title : "",
-        panel->width - shift, TITLE_LINE, TITLE_LINES);
+        panel->width - shift, TITLE_LINE,
+        page->most_lines ? page->most_lines : TITLE_LINES);
 }
 
 static void measure_head(es_page *page)
@@ -243,7 +244,9 @@ static double place_column(es_page *page, size_t column, double x,
     double left = column && frame ? frame->inner : 0, width = 0;
     for (size_t i = column; i < page->n_panels; i += page->n_columns) {
         es_page_panel *panel = &page->panels[i];
-        double titles = fmin(title_width(page, i), TITLE_MOST);
+        double titles =
+            fmin(title_width(page, i),
+                 page->title_most > 0 ? page->title_most : TITLE_MOST);
         panel->plot.width =
             size_of(page, i, factor, page->width, page->plot_width);
         left = fmax(left, panel->left);

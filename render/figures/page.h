@@ -57,6 +57,9 @@ struct es_page {
     es_status (*draw)(const es_page *page, size_t i);
     void (*draw_legend)(const es_page *page); /* or NULL */
     double least_factor;                      /* of a size that is requested */
+    double title_most;   /* to which a narrow panel is widened for its title;
+                            0: 150 points */
+    size_t most_lines;   /* of titles; 0: three */
     size_t most_columns; /* where the style leaves it open; 0: four */
     double left;         /* before the first column: labels, text */
     double right;        /* after the last: legend */

@@ -57,6 +57,22 @@ const es_colors *es_theme_colors(es_theme theme)
     return &themes[theme];
 }
 
+es_color es_theme_level(es_theme theme, es_level level)
+{
+    static const es_color warning[] = {{230, 159, 0, 255}, {240, 200, 90, 255}};
+    static const es_color error[] = {{213, 94, 0, 255}, {235, 130, 50, 255}};
+    switch (level) {
+    case ES_LEVEL_CRITICAL:
+        return themes[theme].alarm;
+    case ES_LEVEL_ERROR:
+        return error[theme];
+    case ES_LEVEL_WARNING:
+        return warning[theme];
+    default:
+        return themes[theme].muted;
+    }
+}
+
 es_color es_theme_category(es_theme theme, size_t i)
 {
     return categories[theme][i % ES_N_CATEGORIES];

@@ -68,6 +68,17 @@ typedef struct es_figure_style {
 /** Never NULL; the colours are fixed. */
 const es_colors *es_theme_colors(es_theme theme);
 
+/** How bad something is. */
+typedef enum es_level {
+    ES_LEVEL_INFO,
+    ES_LEVEL_WARNING,
+    ES_LEVEL_ERROR,
+    ES_LEVEL_CRITICAL
+} es_level;
+
+/** Its colour. */
+es_color es_theme_level(es_theme theme, es_level level);
+
 /** How many colours es_theme_category has; then they repeat. */
 #define ES_N_CATEGORIES 8
 

@@ -37,21 +37,9 @@ typedef struct timeline_block {
     es_axis steps;
 } timeline_block;
 
-static es_color level_color(const timeline_block *b, es_timeline_level level)
+static es_color level_color(const timeline_block *b, es_level level)
 {
-    static const es_color warning[] = {{230, 159, 0, 255}, {240, 200, 90, 255}};
-    static const es_color error[] = {{213, 94, 0, 255}, {235, 130, 50, 255}};
-    es_theme theme = b->sheet->figure->style.theme;
-    switch (level) {
-    case ES_LEVEL_CRITICAL:
-        return b->canvas->colors->alarm;
-    case ES_LEVEL_ERROR:
-        return error[theme];
-    case ES_LEVEL_WARNING:
-        return warning[theme];
-    default:
-        return b->canvas->colors->muted;
-    }
+    return es_theme_level(b->sheet->figure->style.theme, level);
 }
 
 static double height_of(es_page *page, size_t i, double factor)

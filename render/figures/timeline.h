@@ -4,14 +4,6 @@
 
 #include "render/figures/theme.h"
 
-/** How bad something is: its colour. */
-typedef enum es_timeline_level {
-    ES_LEVEL_INFO,
-    ES_LEVEL_WARNING,
-    ES_LEVEL_ERROR,
-    ES_LEVEL_CRITICAL
-} es_timeline_level;
-
 /** A small plot above the lanes. */
 typedef struct es_timeline_plot {
     const char *text;     /* "max_logit" */
@@ -26,14 +18,14 @@ typedef struct es_timeline_plot {
 typedef struct es_timeline_bar {
     size_t lane;
     double from, to;
-    es_timeline_level level;
+    es_level level;
     const char *text; /* on the bar or beside it where it fits: "L2-8" */
 } es_timeline_bar;
 
 /** Something that happened at a step. */
 typedef struct es_timeline_mark {
     double step;
-    es_timeline_level level;
+    es_level level;
     const char *text; /* beside the mark where it fits */
 } es_timeline_mark;
 

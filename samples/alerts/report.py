@@ -89,6 +89,20 @@ class Training:
                 return True
         return False
 
+    def share_high(self, row):
+        return sum(value >= 0.75 * self.ceiling for value in row) / len(row)
+
+    def is_too_short(self):
+        """Less than a thousand steps, from the ceiling on, and in none of its
+        tenths have heads come down."""
+        width = max(len(self.finite) // 10, 1)
+        rows = [row for _, row in self.finite]
+        return (len(self.entropy) < 1000 and bool(rows)
+                and statistics.mean(rows[0]) >= 0.98 * self.ceiling
+                and all(statistics.median(map(self.share_high,
+                                              rows[i:i + width])) >= 0.4
+                        for i in range(0, len(rows) - width + 1, width)))
+
     def judge(self):
         self.nan_step = next((step for step, (value,) in self.loss
                               if not math.isfinite(value)), None)
@@ -96,10 +110,10 @@ class Training:
                            and bool(self.layers_low(self.finite[-1][1])))
         self.collapsed = self.died_for_long() or self.fell_first
         self.low_once = any(self.layers_low(row) for _, row in self.finite)
+        self.too_short = self.is_too_short()
         last = self.finite[-max(len(self.finite) // 10, 1):]
         self.high = statistics.median(
-            sum(value >= 0.75 * self.ceiling for value in row) / len(row)
-            for _, row in last)
+            self.share_high(row) for _, row in last)
         self.large = max(value for _, row in self.logits for value in row
                          if math.isfinite(value)) > 1000
 
@@ -109,7 +123,8 @@ class Training:
         edge = self.nan_step is not None or 0.35 <= self.high < 0.45
         return {"nan": self.nan_step is not None,
                 "collapse": None if brief else self.collapsed,
-                "overload": None if edge else self.high >= 0.45,
+                "overload": (None if edge else self.high >= 0.45
+                             and not self.too_short),
                 "logits": self.large}
 
     def label(self):
@@ -118,6 +133,8 @@ class Training:
                     else "NaN, without a collapse before")
         if self.collapsed:
             return "collapse"
+        if self.too_short:
+            return "too short to judge"
         if self.high >= 0.45:
             return "overload"
         return "borderline" if self.high >= 0.35 else "healthy"
@@ -204,6 +221,8 @@ recorded. Their labels are read from the run files by
   either answer is taken;
 - overload: the median share of heads from 3/4 of the ceiling on over the last
   tenth of the run is 45 % or more (borderline from 35 % on);
+- too short to judge: that, but all heads began at the ceiling and in none of the
+  tenths has the median share been below 40 %;
 - large logits: some finite `max_logit` is above 1000. That is counted apart: it
   is no label of its own.
 """)

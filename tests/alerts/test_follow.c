@@ -21,6 +21,7 @@ static const char rules_text[] =
     "cool_down=2\nseverity=critical\naction=stop\n"
     "[rule loss]\nseries=loss\naggregate=run\nabove=1.1 history\n"
     "[rule held-out]\nseries=loss\nphase=eval\naggregate=run\nabove=2.5\n"
+    "[rule ahead]\nseries=forecast\naggregate=run\nabove=0.1\n"
     "[rule lower]\nseries=entropy\naggregate=layer_max\nbelow=0.8 baseline\n"
     "[baseline]\nrun=";
 

@@ -15,7 +15,7 @@ rules >printed
 check 'prints the defaults' cmp "$golden/rules.ini" printed
 check 'what it prints reads back to the same values' bash -c 'cmp <(grep "^[a-z[]" printed) <("$0" rules printed | grep "^[a-z[]")' "$scan"
 sed 's/^;//' printed >examples
-output 'the examples are rules' '^6$' sh -c '"$0" rules examples | grep -c "^\[rule "' "$scan"
+output 'the examples are rules' '^7$' sh -c '"$0" rules examples | grep -c "^\[rule "' "$scan"
 check 'they print as themselves' bash -c '"$0" rules examples >1 && "$0" rules 1 >2 && cmp 1 2' "$scan"
 exits 'one file at a time' 2 'one file at a time' "$scan" rules printed printed
 

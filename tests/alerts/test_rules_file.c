@@ -34,6 +34,7 @@ static bool same_flags(const es_flag_rules *a, const es_flag_rules *b)
            a->collapse_samples == b->collapse_samples &&
            a->collapse_layers == b->collapse_layers &&
            a->overload_samples == b->overload_samples &&
+           a->overload_steps == b->overload_steps &&
            a->overload_head == b->overload_head &&
            a->overload_warning == b->overload_warning &&
            a->overload_error == b->overload_error && a->warm_up == b->warm_up &&

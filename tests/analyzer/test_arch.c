@@ -263,7 +263,7 @@ static void draw_activation(char out[64])
              ldexp((double)draw(1u << 20) - (1u << 19), (int)draw(60) - 40));
     switch (draw(4)) {
     case 0:
-        snprintf(out, 64, "%s", PICK("", "G", "GT", "R"));
+        snprintf(out, 64, "%s", PICK("", "G", "GT", "GS", "R"));
         break;
     case 1:
         snprintf(out, 64, "LR(%s)", number);

@@ -92,6 +92,47 @@ TEST(an_overload_has_two_levels)
     }
 }
 
+/* Heads as before the first update, that fall a little; what is changed of it
+   makes it a run to be judged. */
+TEST(a_training_may_be_too_short_for_heads_to_come_down)
+{
+    static const struct {
+        int64_t planned;
+        float begin, end;
+        es_severity at_the_end;
+    } cases[] = {{300, 0.99F, 0.9F, ES_SEVERITY_INFO},
+                 {999, 0.981F, 0.9F, ES_SEVERITY_INFO},
+                 {1000, 0.99F, 0.9F, ES_SEVERITY_ERROR},
+                 {0, 0.99F, 0.9F, ES_SEVERITY_ERROR},
+                 {300, 0.979F, 0.9F, ES_SEVERITY_ERROR},
+                 {300, NAN, 0.9F, ES_SEVERITY_ERROR},
+                 {300, 0.99F, 0.7F, ES_SEVERITY_NONE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_judge_run run = {.n_layers = 2,
+                            .n_heads = 3,
+                            .ctx = 128,
+                            .planned_steps = cases[i].planned};
+        const int64_t steps = cases[i].planned > 0 ? cases[i].planned : 300;
+        AUTO(es_judged) judged = es_judged_new(run, NULL);
+        for (int64_t step = 0; step < steps; step += 4) {
+            const float of_ceiling = step == 0 ? cases[i].begin : cases[i].end;
+            float x[6];
+            for (int v = 0; v < 6; v++)
+                x[v] = (float)(es_ceiling(128) * (double)of_ceiling);
+            es_judge_push(judged->judge, ES_JUDGE_ENTROPY, step, x, 6);
+        }
+        es_judge_finish(judged->judge);
+        const es_judged_episode *overload =
+            es_judged_only(judged, ES_FLAG_OVERLOAD);
+        assert_int_equal(overload ? overload->said.severity : ES_SEVERITY_NONE,
+                         cases[i].at_the_end);
+    }
+    assert_string_equal(es_flag_verdict(ES_FLAG_OVERLOAD, ES_SEVERITY_INFO),
+                        "too short to judge");
+    assert_string_equal(es_flag_verdict(ES_FLAG_LOGITS, ES_SEVERITY_INFO),
+                        "info");
+}
+
 TEST(an_overload_at_its_edges_is_judged)
 {
     const es_judge_run run = {.n_layers = 1, .n_heads = 1, .ctx = 128};

@@ -66,21 +66,6 @@ static double slow_wasserstein(const es_distribution *a,
     return sum / (double)n;
 }
 
-/* Probability that two samples of distinct values are `apart` / (n m) apart or
-   more: orders of all values are lattice paths, counted as shares. */
-static double exact_tail(long n, long m, long apart)
-{
-    static double row[MOST];
-    for (long i = 0; i <= n; i++)
-        for (long j = 0; j <= m; j++) {
-            double up = i ? row[j] * (double)i / (double)(i + j) : 0;
-            double right = j ? row[j - 1] * (double)j / (double)(i + j) : 0;
-            double here = i + j ? up + right : 1;
-            row[j] = labs(i * m - j * n) < apart ? here : 0;
-        }
-    return 1 - row[m];
-}
-
 /* --- order ----------------------------------------------------------------*/
 
 TEST(sorts_and_counts)
@@ -207,65 +192,4 @@ TEST(distances_are_those_of_brute_force)
             assert_true(near(es_stats_ks(&b.is, &a.is), ks, 0));
             assert_true(near(es_stats_wasserstein(&b.is, &a.is), mass, 1e-13));
         }
-}
-
-/* --- p-values -------------------------------------------------------------*/
-
-/* The critical values that every table has, to its digits. */
-TEST(p_is_that_of_the_tables)
-{
-    static const double table[][2] = {
-        {1.2238, 0.10},  {1.3581, 0.05}, {1.4802, 0.025}, {1.6276, 0.01},
-        {1.9495, 0.001}, {0.8276, 0.50}, {0.5712, 0.9},   {0.4410, 0.99}};
-    const size_t n = 1000003, m = 3000017;
-    double root = sqrt((double)n / (1 + (double)n / (double)m));
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        double distance = table[i][0] / (root + 0.12 + 0.11 / root);
-        double p = es_stats_ks_p(distance, n, m);
-        assert_true(near(p, table[i][1], 2e-4));
-    }
-}
-
-/* Where one series takes over from the other they agree. */
-TEST(p_is_continuous)
-{
-    const size_t n = 500;
-    double root = sqrt((double)n / 2), scale = root + 0.12 + 0.11 / root;
-    double below = es_stats_ks_p((1.18 - 1e-10) / scale, n, n);
-    double above = es_stats_ks_p((1.18 + 1e-10) / scale, n, n);
-    assert_true(below > above && near(below, above, 1e-9));
-}
-
-TEST(p_is_near_the_exact_one)
-{
-    for (long apart = 144; apart <= 144 * 144; apart += 144) {
-        double p = es_stats_ks_p((double)apart / (144 * 144), 144, 144);
-        double exact = exact_tail(144, 144, apart);
-        assert_true(near(p, exact, 0.022));
-        assert_true(exact > 0.2 || near(p, exact, 0.013));
-    }
-    for (long apart = 1; apart <= 12 * 131; apart++)
-        assert_true(near(es_stats_ks_p((double)apart / (12 * 131), 12, 131),
-                         exact_tail(12, 131, apart), 0.04));
-    for (long apart = 10; apart <= 100; apart += 10) {
-        double exact = exact_tail(10, 10, apart);
-        double p = es_stats_ks_p((double)apart / 100, 10, 10);
-        assert_true(exact > 0.2 || near(p, exact, 0.06));
-    }
-}
-
-TEST(p_falls_from_1_and_is_nan_without_samples)
-{
-    assert_true(near(es_stats_ks_p(0, 7, 9), 1, 0));
-    assert_true(near(es_stats_ks_p(1e-9, 7, 9), 1, 0));
-    assert_true(isnan(es_stats_ks_p(NAN, 7, 9)));
-    assert_true(isnan(es_stats_ks_p(0.5, 0, 9)));
-    assert_true(isnan(es_stats_ks_p(0.5, 9, 0)));
-    double before = 1;
-    for (int i = 1; i <= 1000; i++) {
-        double p = es_stats_ks_p(i / 1000.0, 144, 96);
-        assert_true(p >= 0 && p <= before);
-        before = p;
-    }
-    assert_true(before < 1e-40);
 }

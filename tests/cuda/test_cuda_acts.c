@@ -6,8 +6,9 @@
 
 #include <math.h>
 
-static const es_activation kinds[] = {
-    ES_ACT_LINEAR, ES_ACT_GELU, ES_ACT_GELU_TANH, ES_ACT_RELU, ES_ACT_LEAKY};
+static const es_activation kinds[] = {ES_ACT_LINEAR,    ES_ACT_GELU,
+                                      ES_ACT_GELU_TANH, ES_ACT_RELU,
+                                      ES_ACT_LEAKY,     ES_ACT_GELU_SIGMOID};
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
 /* An activation with a slope that is learnt, or not. */
@@ -55,7 +56,8 @@ static bool can_tell(const es_bench *bench, es_activation kind, size_t n)
 static void forgive(double *want, const float *got, const float *pre,
                     es_activation kind, size_t n)
 {
-    if (kind != ES_ACT_GELU && kind != ES_ACT_GELU_TANH)
+    if (kind != ES_ACT_GELU && kind != ES_ACT_GELU_TANH &&
+        kind != ES_ACT_GELU_SIGMOID)
         return;
     for (size_t i = 0; i < n; i++)
         if (pre[i] < 0 && isinf(pre[i]) && !(got[i] > 0))

@@ -131,7 +131,8 @@ static void import_again(const char *path)
 {
     es_imported about;
     es_import_options options = {.series = "entropy"};
-    es_status status = es_import_file(&about, path, "b.db", NULL, &options);
+    es_status status =
+        es_import_file(&about, path, "b.db", NULL, &options, true);
     if (status != ES_OK)
         print_message("# %s\n", es_message());
     assert_int_equal(status, ES_OK);

@@ -70,4 +70,16 @@ check 'the same runs are drawn as SVG' figures
 check 'runs that are there are not trained again' eval '! grep -q training "$dir/complaints"'
 check 'no texts touch' apart light
 check 'no texts touch in a column' apart column
+
+# A sample that is not finite stays, and leaves its gap.
+awk 'BEGIN { print "step,layer,head,entropy"
+    for (s = 0; s < 40; s++) printf "%d,0,0,%s\n", s, s == 20 ? "NaN" : 2 + s % 2 }' >"$dir/noise.csv"
+cd "$dir"
+"$scan" import -q noise.csv -o noise.db --ctx 128
+check '--smooth says so' sh -c '"$0" -q noise.db --curves=smooth.svg --smooth 9 &&
+    grep -q "smoothed over 9 samples" smooth.svg' "$scan"
+check 'without it nothing is smoothed' sh -c '"$0" -q noise.db --curves=plain.svg && ! grep -q smoothed plain.svg &&
+    ! cmp -s plain.svg smooth.svg' "$scan"
+exits '--smooth is for lines' 2 '^entropy-scan: --smooth is for --figure curves or loss' "$scan" -q noise.db --heatmap --smooth 9
+exits 'one sample is no mean' 2 '--smooth' "$scan" -q noise.db --curves --smooth 1
 finish

@@ -105,13 +105,13 @@ TEST(what_is_not_finite_is_a_group)
 TEST(all_nan_is_drawn)
 {
     const float values[] = {NAN, NAN, NAN, NAN, NAN, NAN};
-    const es_run_summary *runs[12];
+    const es_run_summary *runs[6];
     AUTO_BY(es_unfigure) es_figured f;
     record_heads(&f, state, "nan.db", values);
-    for (size_t i = 0; i < 12; i++)
+    for (size_t i = 0; i < 6; i++)
         runs[i] = f.runs[0];
     f.drawing.runs = runs;
-    f.drawing.n = 12;
+    f.drawing.n = 6;
     f.drawing.style.width = 486;
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_bands);
     ASSERT_SAYS(picture, "m (observed) is unknown", "100");

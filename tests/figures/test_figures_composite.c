@@ -159,7 +159,7 @@ TEST(names_joined_by_a_plus_are_one_page)
     es_assert_status(ES_EUSAGE, "one page of several figures at a time",
                      es_figures_want(&options, "loss+nans"));
     options = (es_figure_options){.title = NULL};
-    es_assert_status(ES_EUSAGE, "--figure 'map': there are heatmap, ",
+    es_assert_status(ES_EUSAGE, "--figure 'map': there are overview, heatmap, ",
                      es_figures_want(&options, "heatmap+map"));
     options = (es_figure_options){.title = NULL};
     es_assert_status(ES_EUSAGE, "--figure '': there are ",

@@ -21,7 +21,7 @@ static const struct {
     {"bands", 2, NAMES},     {"thresholds", 1, VALUES}, {"nans", 1, VALUES},
     {"scales", 2, VALUES},   {"slopes", 1, VALUES},     {"loss", 2, NAMES},
     {"flops", 2, SHAPES},    {"pareto", 2, VALUES},     {"raster", 1, VALUES},
-    {"timeline", 1, VALUES},
+    {"timeline", 1, VALUES}, {"overview", 2, NAMES},
 };
 
 enum { N_CHECKED = sizeof figures / sizeof *figures };

@@ -48,10 +48,20 @@ draw curves
 file_has 'curves say which seeds end in NaN' curves.svg '>lr = 0\.1 \(3 seeds, 1 NaN\)<' '>lr = 0\.2<'
 draw loss
 file_has 'so do losses' loss.svg '>lr = 0\.1 \(3 seeds, 1 NaN\)<' 'mean and range of seeds'
+draw overview
+file_has 'an overview has a line for them' overview.svg '>seeds<' '>0\.1<' '>0\.2<' '>nan<' 'mean and range of seeds'
+grep -v '^[0-9]' run.csv >empty.csv
+"$scan" import -q empty.csv -o empty.db || exit 1
+exits 'a run without samples is reported, and the overview says that it is not there' 4 'has no sample of entropy yet' \
+    "$scan" a.db empty.db d.db -q --sort -loss --figure overview -o empty.svg
+file_has 'it has a line for each of the others' empty.svg 'not shown: 1 that could not be read' '>0\.1<' '>0\.2<'
+lines() { grep -oE '>(1\.284|NaN)<' "$1" | tr -d '\n'; }
+for order in loss -loss; do "$scan" c.db d.db -q --sort $order --figure overview -o order$order.svg; done
+same_text 'lines are sorted as the table is' '>1.284<>NaN<>1.284<>NaN<' "$(lines orderloss.svg)$(lines order-loss.svg)"
 "$scan" a.db b.db d.db --group seed -q --figure heatmap+curves -o page.svg
 file_has 'a page groups all of its figures' page.svg 'mean of 2 of 2 seeds<' '>lr = 0\.1 \(2 seeds\)<' '\(d\)'
 
-exits 'a figure that has no mean of seeds is refused' 2 '--group is for --figure heatmap, curves' \
+exits 'a figure that has no mean of seeds is refused' 2 '--group is for --figure overview, heatmap, curves' \
     "$scan" a.db b.db --group seed --figure bands -o x.svg
 exits 'beside others, too' 2 '--group: pareto has no mean of seeds' \
     "$scan" a.db b.db --group seed --figure curves,pareto -o .

@@ -1,19 +1,20 @@
 _entropy_scan()
 {
     local words= word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}
-    local verbs='import export merge sql report cost rules watch sweep help'
+    local verbs='import export merge sql report cost importance rules watch sweep help'
     [[ $COMP_CWORD -gt 1 && " $verbs " == *" $verb "* ]] || verb=
     case $verb in
-    '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --letters --font-size= --title= --colormap= --theme= --log --spread= --group= --heads= --perplexity --tokens --cost= --recursive --where= --sort= --compare --baseline= --json --jsonl --csv --tui --follow --quiet --output= --check --check-format= --rules= --salvage --color= --help --version" ;;
+    '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --letters --font-size= --title= --colormap= --theme= --log --spread= --smooth= --group= --heads= --perplexity --tokens --cost= --recursive --where= --sort= --compare --baseline= --trends --json --jsonl --csv --tui --follow --quiet --output= --check --check-format= --rules= --salvage --color= --help --version" ;;
     import) words="--output= --from= --name= --arch= --ctx= --step= --tags= --step-key= --series= --phase= --quiet --help" ;;
-    export) words="--output= --format= --run= --series= --phase= --salvage --help" ;;
+    export) words="--recursive --output= --format= --run= --series= --phase= --salvage --help" ;;
     merge) words="--output= --recursive --quiet --salvage --help" ;;
-    sql) words="--csv --json --output= --views --help" ;;
+    sql) words="--recursive --csv --json --output= --views --help" ;;
     report) words="--output= --recursive --series= --phase= --max= --rules= --title= --quiet --salvage --help" ;;
-    cost) words="--n-layer= --n-head= --d-model= --ctx= --vocab= --mlp-mult= --final-norm= --simplified --inventory --polynomial --json --figure= --over= --shares --output= --format= --size= --for= --font-size= --title= --theme= --salvage --help" ;;
-    rules) words="--help" ;;
-    watch) words="--once --check --rules= --state= --severity= --exec= --exec-timeout= --webhook-env= --webhook-file= --webhook-format= --webhook-timeout= --stop --stop-at= --textfile= --poll= --json --help" ;;
-    sweep) words="--output= --jobs= --status --slurm --run= --rules= --no-stop --dry-run --help" ;;
+    cost) words="--n-layer= --n-head= --d-model= --ctx= --vocab= --mlp-mult= --final-norm= --simplified --inventory --polynomial --json --figure= --over= --shares --recursive --output= --format= --size= --for= --font-size= --title= --theme= --salvage --help" ;;
+    importance) words="--json --figure= --rules= --recursive --output= --format= --size= --for= --title= --theme= --salvage --help" ;;
+    rules) words="--forecast --help" ;;
+    watch) words="--recursive --once --check --rules= --forecast --state= --severity= --exec= --exec-timeout= --webhook-env= --webhook-file= --webhook-format= --webhook-timeout= --stop --stop-at= --textfile= --poll= --json --help" ;;
+    sweep) words="--output= --jobs= --status --slurm --run= --rules= --forecast --all --no-stop --draws= --grace= --dry-run --help" ;;
     help) words="--man --completion --help" ;;
     esac
     [[ $COMP_CWORD -eq 1 || $verb == help ]] && words+=" $verbs"

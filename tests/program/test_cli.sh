@@ -48,18 +48,23 @@ rm page.txt
 # Every example of the manual, beside the runs and files that they name.
 mkdir examples
 for run in sm sm-ln-g; do cp "$root/samples/runs/$run.db" examples/; done
+cp "$root/samples/runs/sm.db" examples/again.db # importance takes three
 printf '2.5,1,0.5\n3,0,NaN\n' >examples/table.csv
 printf '[sweep]\narch = SM, SM+LN\n[train]\nlr = 1e-3, 1e-4\n' >examples/sweep.ini
 n_examples=0
 while read -r line; do
     n_examples=$((n_examples + 1))
+    case $line in *importance*) "$scan" --version | grep -q "^GSL" || { skip "example: $line" "built without GSL"; continue; } ;; esac
     check "example: $line" sh -c "cd examples && PATH=$(dirname "$scan"):\$PATH && $line"
-done < <({ "$scan" help --man; for verb in import export merge sql report cost rules watch sweep; do
+done < <({ "$scan" help --man; for verb in import export merge sql report cost importance rules watch sweep run-file; do
     "$scan" help $verb --man; done; } | sed -n '/^\.RS 4$/,/^\.RE$/{ /^entropy/ { s/\\-/-/g; p } }')
-check 'there are some of each verb' test $n_examples -ge 14
+check 'there are some of each verb' test $n_examples -ge 15
 rm -r examples
 output '--version prints the version' '^entropy-scan [0-9.]+$' "$scan" --version
 output '-V names the libraries' '^SQLite 3\.[0-9.]+, cairo 1.*, libpng 1.*, FreeType 2.*, FriBidi 1' "$scan" -V
+output '-V says what licence GSL brings, or what is missing without it' '^(GSL 2\.[0-9.]+: .* GPL-3|no GSL: no intervals)' "$scan" -V
+check 'no library has GSL, nor the recorder' sh -c '! nm "$@" | grep " gsl_"' - "$bin"/libentropy{record,scan}.{a,so.0} \
+    "$bin"/entropy-recorder "$bin"/entropy-train
 output 'entropy-train has -h and -V' '^usage: entropy-train' "$train" -h
 output 'the second is --version' '^own kernels: ' "$train" -V
 

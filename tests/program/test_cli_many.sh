@@ -156,6 +156,22 @@ rows() { # as --csv says it
 }
 check 'a merged file has a row for each run, for plain SQL' rows
 check 'a merged file is a run file' test "$(names_of all.db)" = 'two one three zero'
+same_bytes() { # COMMAND... without and with -r, of a folder
+    "$@" sweep >plain.txt 2>&1 && [ -s plain.txt ] && "$@" -r sweep 2>&1 | cmp - plain.txt
+}
+sql_of() { "$scan" sql --csv "$@" 'SELECT run, step FROM es_values() LIMIT 9999'; }
+exits 'merge of a folder without -r is the same' 0 'all.db: 4 runs of 4 files' "$scan" merge sweep -o all.db
+check 'sql takes a folder, with -r and without' same_bytes sql_of
+check 'sql of a folder has the rows of its files' \
+    test "$(sql_of sweep | sort -u | cut -d, -f1 | sort -u | paste -sd' ')" = 'one run three two zero'
+check 'export takes a folder, with -r and without' same_bytes "$scan" export --format jsonl
+check 'export of a folder has the runs of its files' \
+    test "$("$scan" export --format jsonl sweep | grep -c '"run":')" = 4
+exits 'a format of one run takes no folder of several' 2 'sweep: 4 run files, and csv takes one' "$scan" export sweep
+exits 'export of a folder with a broken file has the others' 4 'none.db' \
+    sh -c 'mkdir -p mixed && cp sweep/zero.db mixed && echo x >mixed/none.db && "$0" export --format jsonl mixed -o mixed.jsonl' "$scan"
+check 'and these are whole' sh -c '"$0" export --format jsonl sweep/zero.db | cmp - mixed.jsonl' "$scan"
+exits 'watch takes -r' 0 '' "$scan" watch --once -r sweep
 exits 'a merged file is merged with others' 0 'all.db: 5 runs' sh -c '"$0" merge -r sweep other all.db -o all.db' "$scan"
 check 'a file merged again has a row for each run' test "$(sql 'SELECT count(*) FROM summary')" = 5
 

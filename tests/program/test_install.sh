@@ -40,7 +40,7 @@ if [ -e "$dir/prefix/include/entropyscan_cuda.h" ]; then
     done
 fi
 check 'each verb has a manual page' test "$(ls "$dir/prefix/share/man/man1" | wc -l)" -ge 16
-for page in "$dir/prefix/share/man/man1"/*; do
+for page in "$dir/prefix/share/man"/man?/*; do
     check "the manual page $(basename "$page") is well-formed" \
         sh -c 'test -z "$(man --warnings -E UTF-8 -l "$1" 2>&1 >/dev/null)"' sh "$page"
 done

@@ -262,6 +262,25 @@ TEST(decimals_distinguish_values)
 }
 
 /* A decade is as long as any other, and what is below has the end's colour. */
+/* What of two panels of equal cells has space in the first alone is in neither.
+ */
+TEST(panels_of_equal_cells_have_numbers_together)
+{
+    const float wide[6] = {2e5f, 3e5f, 4e5f, 2e5f, 3e5f, 4e5f};
+    const float narrow[6] = {-1.2e-10f, 3e5f, 4e5f, 2e5f, 3e5f, 4e5f};
+    const es_heatmap_panel panels[] = {{"a", NULL, wide, 2, 3},
+                                       {"b", NULL, wide, 2, 3},
+                                       {"c", NULL, narrow, 2, 3}};
+    es_heatmap figure = figure_of(panels, 2);
+    es_picture *picture = drawn(&figure);
+    ASSERT_SAYS(picture, "2e5");
+    es_picture_free(picture);
+    figure.n_panels = 3;
+    picture = drawn(&figure);
+    ASSERT_SAYS_NOT(picture, "2e5", "3e5");
+    es_picture_free(picture);
+}
+
 TEST(a_logarithmic_scale_has_decades)
 {
     const es_color_scale scale = {0.5, 5e5, true, ES_COLORMAP_VIRIDIS};

@@ -161,6 +161,40 @@ TEST(equal_samples_stand_side_by_side)
     check_samples(ES_CURVES_BY_CATEGORY);
 }
 
+/* Three lines that meet at one sample: none of the marks there hides another,
+ * nor do those of their first NaN at the lower edge. */
+TEST(marks_of_lines_that_meet_are_apart)
+{
+    AUTO_BY(bundle_free) bundle b = bundle_new(3, 6, 0);
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t k = 0; k < 5; k++)
+            row(&b, i)[k] = k == 2 ? 2 : (float)(i + k);
+        row(&b, i)[5] = NAN;
+        b.curves[i].color = i;
+    }
+    row(&b, 2)[2] = 2.001f; /* almost */
+    const es_curves_panel panel = {"meeting", NULL, b.curves, 3};
+    es_curves figure = figure_of(&panel, 1);
+    figure.colors = ES_CURVES_BY_CATEGORY;
+    figure.reference = NAN;
+    shot s = shot_of(&figure, 2);
+    const es_curves_block *block = &s.sheet.blocks[0];
+    const double y = es_curves_y(block, 2);
+    const double foot = block->plot.y + block->plot.height;
+    for (size_t i = 0; i < 3; i++) {
+        size_t n_here = 0, n_at_foot = 0;
+        for (int x = 0; x < s.image.width; x++) {
+            n_here += image_at(&s.image, x, (int)(2 * y)) == color_of(&s, i);
+            for (int row = 2; row < 10; row++)
+                n_at_foot += image_at(&s.image, x, (int)(2 * foot) + row) ==
+                             color_of(&s, i);
+        }
+        assert_true(n_here >= 2);
+        assert_true(n_at_foot >= 10);
+    }
+    shot_clear(&s);
+}
+
 TEST(every_mark_is_its_own)
 {
     const es_colors *colors = es_theme_colors(ES_THEME_LIGHT);

@@ -11,6 +11,7 @@ import sys
 
 import make_runs
 import page
+import tree
 import webdriver
 
 scan, folder = sys.argv[1:]
@@ -43,7 +44,7 @@ class Wanted:
         self.low, self.high = min(0, *finite), max(finite)
         about = json.loads(browser.js(
             "return document.getElementById('about').textContent"))
-        colours = about["colours"]
+        colours = about["colours"]["values"]
         self.colours = ["#" + colours[i:i + 6]
                         for i in range(0, len(colours), 6)]
 
@@ -110,7 +111,7 @@ def says_names(browser):
           titles[1].startswith("SM+LN+G"), titles)
     check("and made no element", browser.js(
         "return document.querySelectorAll('img, b').length + "
-        "document.querySelectorAll('body script:not([type])').length") == 2)
+        "document.querySelectorAll('body script:not([type])').length") == 1)
 
 
 def has_its_cost(browser, run, name, text, full):
@@ -132,11 +133,14 @@ def has_its_cost(browser, run, name, text, full):
 def table_is_json(browser):
     printed = json.loads(page.run(scan, *RUNS, "--json"))["runs"]
     cells = browser.js(
+        "const titles = Array.from(document.querySelectorAll('#runs thead th'),"
+        " (c) => c.textContent); "
         "return Array.from(document.querySelectorAll('#runs tbody tr'), (r) =>"
-        " Array.from(r.cells, (c) => [c.textContent, c.title]))")
+        " Object.fromEntries(Array.from(r.cells, (c, i) => "
+        "  [titles[i], [c.textContent, c.title]])))")
     for run, row in zip(printed, cells):
-        for column, name in ((4, "step"), (5, "loss"), (6, "ppl")):
-            text, full = row[column]
+        for name in ("step", "loss", "ppl"):
+            text, full = row[name]
             value = run[name]
             good = text == "NaN" and run[name + "_state"] == "nan" \
                 if value is None else \
@@ -144,8 +148,11 @@ def table_is_json(browser):
                     text == str(value) if isinstance(value, int)
                     else float(text) == float(f"{value:.4g}"))
             check(f"{name} in the table is that of --json", good, row)
-        for column, name in ((8, "modelled_gb"), (9, "modelled_minutes")):
-            has_its_cost(browser, run, name, *row[column])
+        for title, name in (("GB, modelled", "modelled_gb"),
+                            ("min, modelled", "modelled_minutes")):
+            has_its_cost(browser, run, name, *row[title])
+        check("a column that no run has is left out", "eval ppl" not in row and
+              "ppl" in row, row)
 
 
 def slider_moves(browser, wanted):
@@ -203,6 +210,14 @@ def curves_zoom(browser):
     path = lambda: browser.js("return document.querySelector('#curves .line')"
                               ".getAttribute('d')")
     all_of_it, line = ticks(browser), path()
+    lines = browser.js("return Array.from(document.querySelectorAll("
+                       "'#curves .line:not(.chosen)'), (p) => "
+                       "/^M[0-9.,L-]+$/.test(p.getAttribute('d')))")
+    check("a line is drawn for each layer", lines == [True] * 4, lines)
+    ramps = browser.js("return Array.from(document.querySelectorAll('.ramp'),"
+                       " (r) => r.style.background)")
+    check("scales show their colours", len(ramps) == 2 and
+          all("rgb(" in r for r in ramps), ramps)
     check("curves show all steps", {"0", "40"} <= set(all_of_it), all_of_it)
     browser.wheel(chart, -300)
     check("the wheel zooms", browser.until(
@@ -269,7 +284,7 @@ def flags_jump(browser):
     flags = [f for run in printed for f in run["flags"]]
     flags.sort(key=lambda f: not f["stands"])
     check("every episode is listed", len(rows) == len(flags) and all(
-        f["kind"] in row and f["severity"] in row
+        f["kind"] in row and f["verdict"] in row
         for f, row in zip(flags, rows)), rows)
     browser.click("#flags .link")
     check("and leads to its step", browser.until(
@@ -387,6 +402,14 @@ def main():
     browser = webdriver.Browser(downloads, profile)
     try:
         two_runs(browser, downloads)
+        tree.many_runs(browser, check)
+        narrow(browser, "tree150.html")
+        is_quiet(browser, "tree150.html")
+        browser.open(pathlib.Path("tree500.html").resolve().as_uri())
+        rows = browser.js("return document.querySelectorAll("
+                          "'#runs tbody tr').length")
+        check("500 runs have their lines", rows == 500, rows)
+        is_quiet(browser, "tree500.html")
         long_run(browser)
     finally:
         browser.close()

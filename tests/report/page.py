@@ -4,6 +4,7 @@ import html.parser
 import json
 import struct
 import subprocess
+import zlib
 
 MISSING = 0x7FC007A2
 
@@ -12,6 +13,7 @@ class Page(html.parser.HTMLParser):
     """Elements with their attributes, and the text of scripts and styles."""
 
     def __init__(self, path):
+        """path: 0 for standard input."""
         super().__init__(convert_charrefs=True)
         self.elements, self.texts, self.inside = [], [], None
         with open(path, encoding="utf-8") as file:
@@ -32,6 +34,15 @@ class Page(html.parser.HTMLParser):
         if self.inside and self.inside[0] == tag:
             self.texts.append(tuple(self.inside))
             self.inside = None
+
+    def summary(self):
+        """What --json prints: a zlib stream, in base64."""
+        text, size = next((text, int(attrs["data-size"]))
+                          for _, attrs, text in self.texts
+                          if attrs.get("id") == "summary")
+        raw = zlib.decompress(base64.b64decode(text, validate=True))
+        assert len(raw) == size
+        return json.loads(raw)
 
     def json(self, **wanted):
         return [json.loads(text) for tag, attrs, text in self.texts
@@ -83,3 +94,7 @@ def samples(scan, path):
         found.setdefault((sample["series"], sample["phase"]), {})[
             sample["step"]] = values
     return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(Page(0).summary(), separators=(",", ":")))

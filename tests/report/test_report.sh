@@ -46,8 +46,9 @@ output 'series are chosen by a list' '"name":"max_logit"' sh -c '"$0" report -q 
 check 'series that are not in the list are left out' sh -c '! "$0" report -q evil.db -o - --series max_logit,loss |
     grep "\"run\":0,\"name\":\"entropy\""' "$scan"
 printf '[rule wide]\nseries = entropy\nabove = 0.001\nseverity = info\n' >own.ini
-output '--rules stand among the flags' '"kind":"wide","severity":"info"' "$scan" report -q evil.db -o - --rules own.ini
-output '--rules are described in the page' '"further":\[\{"name":"wide"' "$scan" report -q evil.db -o - --rules own.ini
+summary_of() { "$scan" report -q "$@" -o - | python3 "$here/page.py"; }
+output '--rules stand among the flags' '"kind":"wide","severity":"info"' summary_of evil.db --rules own.ini
+output '--rules are described in the page' '"further":\[\{"name":"wide"' summary_of evil.db --rules own.ini
 exits 'a wrong rules file is refused' 2 'wrong.ini:1: no section' sh -c 'echo "[rules]" >wrong.ini; "$0" report evil.db -o x.html --rules wrong.ini' "$scan"
 output '--title is escaped' '<title>A &lt;b&gt; &amp; c</title>' "$scan" report -q evil.db -o - --title 'A <b> & c'
 sqlite3 other.db '.clone bad.db' >/dev/null 2>&1
@@ -61,6 +62,12 @@ check 'a full disk leaves nothing' sh -c '! "$0" report -q evil.db -o /dev/full'
 
 # --- what is in it
 check 'long and large runs have a page' sh -c '"$0" report -q big.db -o big.html && "$0" report -q long.db -o long.html' "$scan"
+for n in 150 500; do # 12 layers of 8 heads
+    python3 "$here/make_tree.py" other.db $n tree$n.db || exit 1
+    check "$n runs have a page" "$scan" report -q tree$n.db -o tree$n.html
+done
+check '150 runs take 2 MB at most' test "$(wc -c <tree150.html)" -le 2000000
+check '500 runs take 4 MB at most' test "$(wc -c <tree500.html)" -le 4000000
 relay structure python3 "$here/structure.py" "$scan" "$dir"
 
 # --- how it behaves

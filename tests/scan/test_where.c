@@ -248,3 +248,41 @@ TEST(a_member_that_no_run_has_is_named)
     es_members_see(&seen, &where, &order, &runs[1]);
     es_assert_ok(es_members_check(&seen, &where, &order));
 }
+
+static es_run_setting nested[] = {
+    {(char[]){"data.lr"}, (char[]){"5"}, ES_CONFIG_NUMBER, 5, 0},
+    {(char[]){"lr"}, (char[]){"1e-3"}, ES_CONFIG_NUMBER, 1e-3, 0},
+    {(char[]){"optimizer.adam.lr"}, (char[]){"0.2"}, ES_CONFIG_NUMBER, 0.2, 0},
+    {(char[]){"optimizer.xlr"}, (char[]){"7"}, ES_CONFIG_NUMBER, 7, 0}};
+
+TEST(a_member_inside_another_has_its_own_name)
+{
+    es_run_summary run = run_of("SM", 9, NULL);
+    run.settings = (es_run_settings){.list = nested + 2, .n = 2};
+    assert_each(&run, true,
+                "lr=0.2|config.lr<1|adam.lr=0.2|optimizer.adam.lr=0.2");
+    assert_each(&run, false, "lr=7|optimizer.lr=0.2|optimizer=0.2");
+    run.settings = (es_run_settings){.list = nested, .n = 4};
+    assert_each(&run, true, "lr=0.001|data.lr=5");
+}
+
+TEST(of_two_inside_others_one_has_to_be_named)
+{
+    es_run_summary runs[3] = {run_of("SM", 9, NULL), run_of("SM", 9, NULL),
+                              run_of("SM", 9, NULL)};
+    es_where where = {.n = 0};
+    const es_order order = {.given = false};
+    es_members_seen seen = {.n = 0};
+    runs[0].settings = (es_run_settings){.list = nested, .n = 4};
+    runs[1].settings = (es_run_settings){.list = nested, .n = 1};
+    runs[2].settings = (es_run_settings){.list = nested + 2, .n = 2};
+    es_assert_ok(es_where_parse(&where, "lr<1"));
+    es_members_see(&seen, &where, &order, &runs[0]);
+    es_members_see(&seen, &where, &order, &runs[1]);
+    es_members_see(&seen, &where, &order, &runs[1]);
+    es_assert_ok(es_members_check(&seen, &where, &order));
+    es_members_see(&seen, &where, &order, &runs[2]);
+    es_assert_status(ES_EUSAGE,
+                     "--where 'lr': is it data.lr or optimizer.adam.lr?",
+                     es_members_check(&seen, &where, &order));
+}

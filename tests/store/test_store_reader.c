@@ -209,7 +209,8 @@ TEST(members_of_a_configuration_are_listed)
     r = open_configured(
         state,
         "{\"lr\":1E-2,\"seed\":9007199254740993,\"text\":\"a \\\"b\\u03b1\","
-        "\"no\":null,\"yes\":true,\"not\":false,\"of\":{\"a\":[1, \"x\"]},"
+        "\"no\":null,\"yes\":true,\"not\":false,\"of\":{\"a\":[1, "
+        "\"x\"],\"in\":{\"lr\":2},\"none\":{}},"
         "\"huge\":1e999,\"\":-0.5,\"lr\":3,\"list\":[]}");
     members all = {.left = -1};
     es_assert_ok(es_reader_config_each(r, 0, list_member, &all));
@@ -219,11 +220,13 @@ TEST(members_of_a_configuration_are_listed)
                                   "no 0 null nan\n"
                                   "yes 1 true nan\n"
                                   "not 1 false nan\n"
-                                  "of 4 {\"a\":[1,\"x\"]} nan\n"
                                   "huge 2 Inf inf\n"
                                   " 2 -0.5 -0.5\n"
                                   "lr 2 3 3\n"
-                                  "list 4 [] nan\n");
+                                  "list 4 [] nan\n"
+                                  "of.a 4 [1,\"x\"] nan\n"
+                                  "of.none 4 {} nan\n"
+                                  "of.in.lr 2 2 2\n");
     members two = {.left = 2};
     es_assert_status(ES_EUSAGE, "enough",
                      es_reader_config_each(r, 0, list_member, &two));

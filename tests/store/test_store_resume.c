@@ -102,6 +102,21 @@ TEST(resume_cuts_from_its_step)
     assert_int_equal(n, 30);
 }
 
+TEST(a_resumed_run_keeps_a_configuration_that_nobody_gives)
+{
+    int64_t run;
+    es_run_info info = es_run_of(2, 3);
+    info.uuid = UUID;
+    write_part(run_db, 3);
+    es_writer *w = es_open_writer(run_db);
+    setenv(ES_RUN_CONFIG_VARIABLE, "{\"lr\":1}", 1);
+    es_assert_ok(es_writer_run(w, &run, &info, 3));
+    unsetenv(ES_RUN_CONFIG_VARIABLE);
+    es_assert_ok(es_writer_close(w));
+    assert_string_equal(es_sqlite(run_db, "SELECT config FROM run"),
+                        "{\"steps\":10}");
+}
+
 TEST(a_run_resumes_from_nothing_or_beyond)
 {
     int64_t run;

@@ -78,6 +78,42 @@ TEST(unknown_is_null)
     assert_string_equal(es_sqlite(run_db, "PRAGMA user_version"), "2");
 }
 
+/** Of each run what it says itself, and of the environment what it does not. */
+TEST(a_configuration_is_completed_by_the_environment)
+{
+    static const char given[] =
+        "{\"lr\":1e-3,\"s\":\"a \\\"b\\\"\",\"f\":false,\"o\":[1,{}]}";
+    static const struct {
+        const char *members, *config, *completed;
+    } cases[] = {
+        {given, NULL,
+         "{\"lr\":0.001,\"s\":\"a \\\"b\\\"\",\"f\":false,\"o\":[1,{}]}"},
+        {"{\"lr\":1}", "{ \"lr\": 2.50, \"x\": null }\n",
+         "{ \"lr\": 2.50, \"x\": null }\n"},
+        {"{\"lr\":1,\"y\":2}", " {\"lr\":null}\n", "{\"lr\":null,\"y\":2}"},
+        {"{\"y\":2}", "{}", "{\"y\":2}"},
+        {"{\"y\":2}", "[1]", "[1]"},
+        {"[1]", "{\"x\":1}", "{\"x\":1}"},
+        {"{\"y\":", "{\"x\":1}", "{\"x\":1}"},
+        {"\xff", NULL, ""},
+        {"{}", NULL, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t id;
+        es_run_info info = es_run_of(2, 3);
+        info.config = cases[i].config;
+        es_writer *w = es_open_writer(run_db);
+        setenv(ES_RUN_CONFIG_VARIABLE, cases[i].members, 1);
+        es_assert_ok(es_writer_run(w, &id, &info, 0));
+        unsetenv(ES_RUN_CONFIG_VARIABLE);
+        es_assert_ok(es_writer_close(w));
+        assert_string_equal(
+            es_sqlite(run_db, "SELECT coalesce(config, '') FROM run"),
+            cases[i].completed);
+        unlink(run_db);
+    }
+}
+
 /** Values that a careless copy changes. */
 static const uint32_t bits[] = {
     0x00000000, 0x80000000, 0x7f800000, 0xff800000,      0x7fc00000,

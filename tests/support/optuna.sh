@@ -1,7 +1,8 @@
 # Optuna for shell tests: . tests/support/optuna.sh; $python has it, empty if none does.
-# A python3 that is not Debian's does not see Debian's packages.
+# OPTUNA_PYTHON names one with another version: the venv of the Python package has
+# the newest. A python3 that is not Debian's does not see Debian's packages.
 python=''
-for candidate in python3 /usr/bin/python3; do
+for candidate in ${OPTUNA_PYTHON:-} python3 /usr/bin/python3; do
     "$candidate" -c 'import optuna' 2>/dev/null || continue
     python=$(command -v "$candidate")
     break

@@ -65,7 +65,7 @@ static void draw_ffn(parts *to, int n_layer, uint64_t *state)
                                         "ScFFN",
                                         "ScFFN",
                                         "ScFuFFN",
-                                        "ScFuFFN"};
+                                        "GS"};
     char removed[PART_SIZE];
     if (happens(state, 15)) /* two linear matrices */
         return;

@@ -80,6 +80,8 @@ double es_ref_act(double x, es_activation kind, double slope)
         return x * phi(x);
     case ES_ACT_GELU_TANH:
         return 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x)));
+    case ES_ACT_GELU_SIGMOID:
+        return x / (1 + exp(-1.702 * x));
     case ES_ACT_RELU:
         return x <= 0 ? 0 : x;
     case ES_ACT_LEAKY:
@@ -101,6 +103,9 @@ double es_ref_act_slope(double x, es_activation kind, double slope)
         t = tanh(u);
         return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / pi) *
                                    (1 + 3 * 0.044715 * x * x);
+    case ES_ACT_GELU_SIGMOID:
+        t = 1 / (1 + exp(-1.702 * x));
+        return t + 1.702 * x * t * (1 - t);
     case ES_ACT_RELU:
         return x <= 0 ? 0 : 1;
     case ES_ACT_LEAKY:

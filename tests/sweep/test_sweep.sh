@@ -23,7 +23,7 @@ rm links/.sweep.lock
 ln -s ../precious links/SM_seed1.cmd
 ln -s ../precious links/SM_seed1.end
 mkfifo links/SM_seed2.{cmd,end,log}
-exits 'links and FIFOs in the place of its files are replaced' 1 'SM_seed2: finished' timeout -s KILL 60 "$scan" sweep links.ini -o links
+exits 'links and FIFOs in the place of its files are replaced' 0 'SM_seed2: finished' timeout -s KILL 60 "$scan" sweep links.ini -o links
 same_text 'what they lead to is left alone' precious "$(cat precious)"
 same_text 'the runs are there' 'SM_seed1 finished SM_seed2 finished' "$(states links | xargs)"
 
@@ -36,7 +36,9 @@ same_text '--dry-run prints the command lines' \
 code=$?
 "$scan" good/*.db --check -q
 same_text 'the exit code is that of --check' $? $code
-check 'the runs are compared' grep -q '4 configurations, seeds taken together' out
+check 'the runs are compared' grep -q '^4 configurations, best first, seeds taken together' out
+check 'no run is without --all' sh -c '! grep -q "^distances" out'
+check '--all shows the runs and distances, too' sh -c '"$0" sweep good.ini -o good --all 2>/dev/null | grep -q "^distances between"' "$scan"
 check 'the bands are drawn' test -s good/bands.png
 same_text 'the end of every run is reported' 8 "$(grep -c ': finished at step 20 of 20, loss' err)"
 output '--status counts them' '^8 runs: 8 finished; no sweep is at work$' "$scan" sweep good --status
@@ -71,7 +73,7 @@ exits 'a program that is not there' 2 '/no/such/program: not a program' "$scan" 
 sed -i 's,^program.*,program = no-such-program,' none.ini
 exits 'nor in PATH' 4 'exit code 127' "$scan" sweep none.ini -o none
 sed -i 's,^program.*,program = /bin/true,' none.ini
-exits 'a program that trains nothing' 4 'it wrote no run to its end' "$scan" sweep none.ini -o true
+exits 'a program that trains nothing' 4 'it wrote no run file' "$scan" sweep none.ini -o true
 
 # --- doomed runs
 spec doomed.ini 'SM; SM+LN+G' 1 'steps = 20000000' 'after-nan = 20000000' 'lr = 1e30' 'clip = 0' 'record-every = 50'

@@ -1,5 +1,7 @@
 /** Specs of sweeps: the runs they make, and the messages for wrong lines. */
+#include "cli/alerts/delivery/words.h"
 #include "cli/sweep/plan.h"
+#include "cli/sweep/template.h"
 #include "tests/support/test.h"
 
 static int enter_folder(void **state)
@@ -13,11 +15,16 @@ static es_status plan_of(es_sweep_plan *plan, const char *text, size_t n)
     es_sweep_spec spec;
     *plan = (es_sweep_plan){.n = 0};
     es_file_write("s.ini", text, n);
-    es_status status = es_sweep_spec_read(&spec, "s.ini");
+    es_status status = es_sweep_spec_read(&spec, "s.ini", 0);
     if (status == ES_OK)
         status = es_sweep_plan_make(plan, &spec);
     es_sweep_spec_free(&spec);
     return status;
+}
+
+static void free_words(char ***words)
+{
+    es_words_free(*words);
 }
 
 /* Every combination; defaults; and a name is a file's, whatever the value: no
@@ -68,13 +75,14 @@ TEST(wrong_lines_are_named)
     static const struct {
         const char *text, *message;
     } all[] = {
-        {"", "s.ini: no runs: expected arch = ... in [sweep]"},
+        {"", "s.ini: no runs: expected arch = ... or command = ... in "
+             "[sweep]"},
         {"arch = SM", "s.ini:1: 'arch = SM': expected [sweep] before"},
-        {"\n[swep]", "s.ini:2: '[swep]': expected [sweep], [train], [grid] or "
-                     "[slurm]"},
+        {"\n[swep]", "s.ini:2: '[swep]': expected [sweep], [train], [grid], "
+                     "[random] or [slurm]"},
         {"[sweep]\nSM", "s.ini:2: 'SM': expected KEY = VALUE"},
-        {"[sweep]\nlr = 1", "s.ini:2: 'lr': expected arch, seed, data, config "
-                            "or program"},
+        {"[sweep]\nlr = 1", "s.ini:2: 'lr': expected arch, seed, data, config, "
+                            "program, command, n or random-seed"},
         {"[sweep]\narch = SM\narch = G", "s.ini:3: arch is there already"},
         {"[sweep]\narch = ;\n[grid]", "s.ini:2: arch: no value"},
         {"[sweep]\narch = SM\n[grid]\nlr =", "s.ini:4: lr: no value"},
@@ -106,6 +114,114 @@ TEST(wrong_lines_are_named)
     }
 }
 
+/* A command is split into words before values are put into them. */
+TEST(a_command_gets_the_values_of_its_run)
+{
+    static const struct {
+        const char *spec, *name, *command;
+    } cases[] = {
+        {"[sweep]\ncommand = python train.py --lr {lr} --seed={seed}\n"
+         "    --n {name} --run '{run}'\nseed = 3\n[grid]\nlr = 1e-3\n",
+         "seed3_lr1e-3",
+         "ENTROPY_RUN_CONFIG='{\"seed\":3,\"lr\":1e-3}' python train.py --lr "
+         "1e-3 --seed=3 --n seed3_lr1e-3 --run '{run}'"},
+        {"[sweep]\ncommand = x {run}", "run",
+         "ENTROPY_RUN_CONFIG='{}' x '{run}'"},
+        /* _ and - are one letter of a key, and other programs' keys are free */
+        {"[sweep]\ncommand = x {model.n_heads} {T-max} {run}\n"
+         "[grid]\nmodel.n_heads=08\nT_max=big\n",
+         "model.n_heads08_T_maxbig",
+         "ENTROPY_RUN_CONFIG='{\"model.n_heads\":8,\"T_max\":\"big\"}' x 08 "
+         "big "
+         "'{run}'"},
+        {"[sweep]\ncommand = x {arch} {run}\narch=a \"b\"; c\n", "a-b",
+         "ENTROPY_RUN_CONFIG='{\"arch\":\"a \\\"b\\\"\"}' x 'a \"b\"' '{run}'"},
+        /* braces of the command and of values stay what they are */
+        {"[sweep]\ncommand = x '{{\"a\":{a}}}' {run} }\n[grid]\na={run}\n",
+         "a-run",
+         "ENTROPY_RUN_CONFIG='{\"a\":\"{run}\"}' x '{{\"a\":{{run}}}}' '{run}' "
+         "'}}'"},
+        {"[sweep]\ncommand = x {data} {run}\n[grid]\ndata=true\n", "datatrue",
+         "ENTROPY_RUN_CONFIG='{\"data\":true}' x true '{run}'"},
+        /* a shell's script: quoted as where they stand */
+        {"[sweep]\ncommand = /bin/sh -ec 'x {arch} \"{arch}\"; y > {run}'\n"
+         "arch=$(a) \"b\"\n",
+         "a-b",
+         "ENTROPY_RUN_CONFIG='{\"arch\":\"$(a) \\\"b\\\"\"}' /bin/sh -ec "
+         "'x '\\''$(a) \"b\"'\\'' \"\\$(a) \\\"b\\\"\"; y > {run}'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        AUTO_BY(es_sweep_plan_free) es_sweep_plan plan, again;
+        es_assert_ok(plan_of(&plan, cases[i].spec, strlen(cases[i].spec)));
+        AUTO_FREE char *line = es_sweep_command_line(&plan.runs[0]);
+        assert_string_equal(plan.runs[0].name, cases[i].name);
+        assert_string_equal(line, cases[i].command);
+        es_assert_ok(es_sweep_plan_of_line(&again, cases[i].name, line));
+        AUTO_FREE char *repeated = es_sweep_command_line(&again.runs[0]);
+        assert_string_equal(repeated, line);
+    }
+}
+
+/* With the run file, in the script of a shell and elsewhere. */
+TEST(the_run_file_comes_last)
+{
+    static const char *const words[] = {"sh", "-c", "a '{run}' {run} # {{}}",
+                                        "--x={run}", NULL};
+    static const char *const filled[] = {
+        "sh", "-c", "a 'it'\\''s' 'it'\\''s' # {}", "--x=it's"};
+    AUTO_BY(free_words) char **out = NULL;
+    es_assert_ok(es_sweep_template_fill(&out, (char *const *)words,
+                                        &(es_sweep_value){"run", "it's"}, 1,
+                                        false));
+    for (size_t i = 0; i < 4; i++)
+        assert_string_equal(out[i], filled[i]);
+    assert_null(out[4]);
+}
+
+TEST(commands_that_do_not_fit_their_keys_are_refused)
+{
+    static const struct {
+        const char *text, *message;
+    } all[] = {
+        {"[sweep]\nseed = 1\ncommand = x {lrr} {run}\n[grid]\nlr=1",
+         "s.ini:3: command: {lrr}: neither a key of the sweep nor {run} or "
+         "{name}"},
+        {"[sweep]\ncommand = x {run}\n[grid]\nlr=1",
+         "s.ini:2: command: no {lr}, which the sweep varies"},
+        {"[sweep]\ncommand = x {run}\nseed=1",
+         "s.ini:2: command: no {seed}, which the sweep varies"},
+        {"[sweep]\ncommand = x {lr} {{run}}\n[grid]\nlr=1",
+         "s.ini:2: command: no {run}, the run file that it is to write"},
+        {"[sweep]\ncommand = x {run} {lr\n[grid]\nlr=1",
+         "s.ini:2: command: {lr: not closed: {{ is a brace"},
+        {"[sweep]\ncommand = x {run} {}",
+         "s.ini:2: command: {}: expected a key: {{ is a brace"},
+        {"[sweep]\ncommand = {name} {run}",
+         "s.ini:2: command: {name}: the program is the same in all runs"},
+        {"[sweep]\ncommand = x 'y {run}",
+         "s.ini:2: command: a quote is not closed"},
+        {"[sweep]\ncommand =", "s.ini:2: command: no value"},
+        {"[sweep]\ncommand = x {run}\ndata = y",
+         "s.ini:3: data is of entropy-train: write it into the command"},
+        {"[sweep]\ncommand = x {run}\n[train]\nlr = 1",
+         "s.ini:4: lr is of entropy-train: write it into the command"},
+        {"[sweep]\ncommand = x {run}\n[grid]\nrun = 1",
+         "s.ini:4: run is not for a sweep to set"},
+        {"[sweep]\ncommand = x {run}\n[grid]\na b = 1",
+         "s.ini:4: 'a b': expected the name of a placeholder"},
+        {"[sweep]\ncommand = x {run}\n[grid]\nseed = 1",
+         "s.ini:4: seed belongs into [sweep]"},
+        {"[sweep]\ncommand = x {a} {run}\n[grid]\na_b = 1\na-b = 2",
+         "s.ini:5: a-b is there already"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        AUTO_BY(es_sweep_plan_free) es_sweep_plan plan;
+        assert_int_equal(plan_of(&plan, all[i].text, strlen(all[i].text)),
+                         ES_EUSAGE);
+        assert_string_equal(es_message(), all[i].message);
+    }
+}
+
 TEST(bytes_that_are_no_text_are_refused)
 {
     static const char text[] = "[sweep]\narch = SM\0+G\n";
@@ -125,7 +241,6 @@ TEST(sizes_are_bounded)
          "s.ini:3: seed: more than 1000 values"},
         {"[sweep]\narch=SM;LN;G;R;x;y;z;a;b;c;d\nseed=", 1000, " ",
          "s.ini: more than 10000 runs"},
-        {"[sweep]\narch=x", 100, "", "would be longer than 180 bytes"},
         {"[sweep]\narch=x\n[train]\na", 65, "=1\na",
          "s.ini:68: more than 64 options"},
     };

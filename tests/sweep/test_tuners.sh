@@ -10,7 +10,7 @@ samples=$root/samples runs=$root/samples/runs
 export PYTHONDONTWRITEBYTECODE=1
 nothing=$PATH PATH=$bin:$PATH
 
-healthy=1000 # steps of one; a run that collapses has ended long before
+healthy=3000 # steps of one, 5 s here; a run that collapses is stopped after 2
 small=(--data x.tok --n-layer 4 --n-head 4 --d-model 32 --ctx 32 --threads 1)
 long=("${small[@]}" --record-every 20 --steps 40000 --after-nan 40000)
 

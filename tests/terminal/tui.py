@@ -126,6 +126,42 @@ def small_numbers():
           "e-05" not in p.sent, p.screen.text())
 
 
+def many_runs():
+    """More than three: lines, of which one is chosen and opened."""
+    paths = []
+    for i in range(5):
+        path = os.path.join(DIR, "many%d" % i)
+        with open(path + ".csv", "w") as file:
+            file.write('# arch: SM\n# ctx: 8\n# config: {"lr":0.%d}\n'
+                       "# series: run - loss\nstep,layer,head,entropy,loss\n"
+                       "0,0,0,%g,\n0,0,1,1,\n0,,,,%d\n" % (i + 1, i / 4, 5 - i))
+        subprocess.run([SCAN, "import", "-q", path + ".csv", "-o",
+                        path + ".db"], check=True)
+        paths.append(path + ".db")
+    p = scan(*paths, "--tui", size=(100, 12))
+    check("many runs are lines to choose from", p.shows("enter open") and
+          taken(p) and "> 0.1" in p.screen.text(), p.screen.text())
+    p.send("\x1b[B")
+    check("down chooses the next one",
+          p.until(lambda: "> 0.2" in p.screen.text()), p.screen.text())
+    p.send("o")
+    check("o sorts the lines", p.shows("by loss") and p.until(
+        lambda: p.screen.lines()[1].startswith("  0.5")), p.screen.text())
+    p.send("\r")
+    check("enter opens the run", p.shows("many1.db") and p.shows("loss 4"),
+          p.screen.text())
+    p.send("\x1b[A")
+    check("up opens the one before", p.shows("many2.db"), p.screen.text())
+    p.send("\r")
+    check("enter goes back to the lines", p.shows("> 0.3"), p.screen.text())
+    p.send("q")
+    check("q quits the lines", p.end() == 0 and clean(p), p.screen.text())
+    p, code = ended(*paths, TERM="dumb")
+    check("a terminal without a cursor has the lines once", code == 0 and
+          "by loss" not in p.sent and "0.5" in p.sent and "heads" in p.sent,
+          p.sent)
+
+
 # --- following ----------------------------------------------------------------
 
 def taken(program):
@@ -321,6 +357,7 @@ first = Training("run.db")
 check("a training is there to look at", first.process.poll() is None)
 drawn_once(first.path)
 small_numbers()
+many_runs()
 keys(first.path)
 resizing(first.path)
 signals(first.path)

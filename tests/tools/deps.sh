@@ -1,22 +1,28 @@
 #!/usr/bin/env bash
-# usage: deps.sh [tests]
-# Installs the Debian packages that the build needs, or the build and the tests;
-# does nothing where they are all there. Without root and sudo it prints the
+# usage: deps.sh [tests|list]
+# Installs the Debian packages that the build and the demo need, or what tests and lint
+# use as well; does nothing where they are all there. Without root and sudo it prints the
 # line to run.
 set -euo pipefail
 
 packages=(
     gcc make pkg-config
-    libsqlite3-dev libpng-dev libcairo2-dev libfribidi-dev
-    libopenblas-dev libdnnl-dev libjansson-dev libinih-dev libcurl4-openssl-dev
-    fonts-dejavu-core libjs-d3 python3 libpython3-stdlib
+    libsqlite3-dev libpng-dev zlib1g-dev libcairo2-dev libfreetype-dev libfribidi-dev
+    libopenblas-dev libdnnl-dev libjansson-dev libinih-dev libyaml-dev libgsl-dev libcurl4-openssl-dev
+    fonts-dejavu-core python3 libpython3-stdlib
 )
 [ "${1:-}" != tests ] || packages+=(
     clang libclang-rt-14-dev libomp-14-dev clang-format g++ sqlite3 libcmocka-dev
     python3-optuna python3-sentencepiece librsvg2-bin poppler-utils
     chromium chromium-driver universal-ctags locales man-db strace
-    slurm-wlm munge openssl zsh fish
+    slurm-wlm munge openssl zsh fish debhelper lintian python3-yaml
 )
+
+# For packages of ours: what is not on every machine that builds packages.
+if [ "${1:-}" = list ]; then
+    printf '%s\n' "${packages[@]}" | grep -vxE 'gcc|make|libpython3-stdlib' | sort
+    exit
+fi
 
 missing=()
 for package in "${packages[@]}"; do

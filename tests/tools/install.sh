@@ -19,7 +19,7 @@ pkg_config() { # NAME DESCRIPTION LINE...: the lines say what it needs
     shift 2
     cat <<END
 prefix=$PREFIX
-libdir=\${prefix}/lib
+libdir=${LIBDIR/#$PREFIX/\$\{prefix\}}
 includedir=\${prefix}/include
 
 Name: $name
@@ -29,6 +29,13 @@ Libs: -L\${libdir} -l$name
 Cflags: -I\${includedir}
 END
     printf '%s\n' "$@"
+}
+
+help_page() { # PROGRAM SUMMARY: a page of what --help says
+    printf '.TH %s 1 "" "entropy\\-scan %s"\n' "${1^^}" "$VERSION"
+    printf '.SH NAME\n%s \\- %s\n.SH DESCRIPTION\n.nf\n' "$1" "$2"
+    "$BUILD/$1" --help | sed "s/\\\\/\\\\e/g; s/-/\\\\-/g; s/^[.']/\\\\\&&/"
+    echo .fi
 }
 
 install_all() {
@@ -51,7 +58,8 @@ install_all() {
     # For sqlite3's .load, and the views that need no extension.
     install -D -m 755 "$BUILD/entropyscan_sqlite.so" \
         "$LIB/entropyscan/entropyscan_sqlite.so"
-    install -d "$SHARE/entropyscan"
+    install -d "$SHARE/entropyscan" "$SHARE/man/man5"
+    "$BUILD/entropy-scan" help run-file --man >"$SHARE/man/man5/entropy-scan-run.5"
     "$BUILD/entropy-scan" sql --views >"$SHARE/entropyscan/views.sql"
     pkg_config entropyrecord 'attention entropy, recorded from a training' \
         'Libs.private: -lm -ldl -pthread' >"$LIB/pkgconfig/entropyrecord.pc"
@@ -59,6 +67,8 @@ install_all() {
         'Requires: entropyrecord' 'Requires.private: sqlite3' \
         >"$LIB/pkgconfig/entropyscan.pc"
     install -m 644 "$BUILD/include/entropyscan.h" "$INCLUDE/"
+    help_page entropy-recorder 'writes what a training records' >"$MAN/entropy-recorder.1"
+    help_page entropy-corpus 'source files as something to train on' >"$MAN/entropy-corpus.1"
     for program in entropy-scan entropy-train; do
         "$BUILD/$program" help --man >"$MAN/$program.1"
         for verb in $(verbs_of "$program"); do
@@ -77,9 +87,9 @@ uninstall_all() {
     for library in "${libraries[@]}"; do
         rm -f "$LIB/$library".{a,so,so.*} "$LIB/pkgconfig/${library#lib}.pc"
     done
-    rm -f "$MAN"/entropy-{scan,train}{,-*}.1 "$COMPLETIONS"/entropy-{scan,train} \
+    rm -f "$MAN"/entropy-{scan,train}{,-*}.1 "$MAN"/entropy-{recorder,corpus}.1 "$COMPLETIONS"/entropy-{scan,train} \
         "$ZSH"/_entropy-{scan,train} "$FISH"/entropy-{scan,train}.fish \
-        "$INCLUDE"/entropyscan{,_cuda}.h
+        "$INCLUDE"/entropyscan{,_cuda}.h "$SHARE/man/man5/entropy-scan-run.5"
     rm -rf "$LIB/entropyscan" "$SHARE/entropyscan"
 }
 

@@ -34,9 +34,8 @@ for name; do
 done
 ln -sf $fonts/DejaVuSans{,-Bold}.ttf "$folder/fonts/"
 terms $fonts/DejaVuSans.ttf
-terms "/usr/share/javascript/d3/d3.min.js"
 ln -sf "$PWD/LICENSE" "$folder/licenses/entropy-scan"
-ln -sf "$include"/{cairo,freetype2,fribidi,libpng16}/* "$include"/{ini,jansson}.h \
+ln -sf "$include"/{cairo,freetype2,fribidi,libpng16}/* "$include"/{ini,jansson,yaml,zlib,zconf}.h \
     "$(pkg-config --variable=includedir openblas)"/{cblas,openblas_config}.h \
     "$include/fontconfig" "$(find "$include" -name jansson_config.h)" \
     "$(dirname "$(find "$include" -path '*/curl/curl.h')")" "$folder/"

@@ -88,7 +88,8 @@ TEST(gradients_are_clipped_by_their_norm)
                 1e-6 * fabs(free_step));
 }
 
-/* The v part of the bias stays what it was under --bias qk. */
+/* The v part of the bias stays what it was under --bias qk. The k part adds the
+ * same to all scores of a row: its gradient is rounding, which may be 0. */
 TEST(a_frozen_bias_stays)
 {
     es_model_config config = es_small_config("SM+R");
@@ -100,8 +101,10 @@ TEST(a_frozen_bias_stays)
     es_small_gradients(&s);
     es_small_update(&s, NULL, 1e-2);
     es_assert_ok(es_model_get(s.model, index, after, 36));
-    for (int i = 0; i < 36; i++)
-        assert_int_equal(after[i] == before[i], i >= 24);
+    for (int i = 0; i < 12; i++)
+        assert_true(after[i] != before[i]);
+    for (int i = 24; i < 36; i++)
+        assert_true(after[i] == before[i]);
 }
 
 TEST(trainable_numbers_are_counted)

@@ -94,8 +94,9 @@ VARIANT_TEST(products_match_plain_loops)
 
 /* --- activations ---------------------------------------------------------- */
 
-static const es_activation kinds[] = {
-    ES_ACT_LINEAR, ES_ACT_GELU, ES_ACT_GELU_TANH, ES_ACT_RELU, ES_ACT_LEAKY};
+static const es_activation kinds[] = {ES_ACT_LINEAR,    ES_ACT_GELU,
+                                      ES_ACT_GELU_TANH, ES_ACT_RELU,
+                                      ES_ACT_LEAKY,     ES_ACT_GELU_SIGMOID};
 
 static void check_act(es_activation kind, int n, int n_in, int n_out)
 {

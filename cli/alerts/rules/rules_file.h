@@ -43,6 +43,19 @@ es_status es_rules_file_parse(es_rules_file *out, const char *path,
  *  rules as lines that begin with a semicolon. */
 void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples);
 
+/** --forecast[=stop] */
+typedef enum es_forecast_choice {
+    ES_FORECAST_OFF,
+    ES_FORECAST_WARN,
+    ES_FORECAST_STOP
+} es_forecast_choice;
+
+/** Adds the rule "forecast" (analyzer/flags/forecast.h), if it was chosen:
+ *  after --rules, which replaces all. ES_OK; ES_EUSAGE: there is one of that
+ *  name, or there are too many; ES_ENOMEM. */
+es_status es_rules_file_add_forecast(es_rules_file *file,
+                                     es_forecast_choice choice) ES_MUST_USE;
+
 /** True if it says something: a threshold other than the default, a rule. */
 bool es_rules_file_is_set(const es_rules_file *file);
 

@@ -21,7 +21,7 @@ typedef struct es_rules_threshold {
     const char *comment; /* of logits: what a max_logit has to be */
 } es_rules_threshold;
 
-#define ES_N_RULES_THRESHOLDS 12
+#define ES_N_RULES_THRESHOLDS 13
 extern const es_rules_threshold es_rules_thresholds[ES_N_RULES_THRESHOLDS];
 
 double es_rules_threshold_get(const es_flag_rules *flags,

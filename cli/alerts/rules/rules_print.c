@@ -59,7 +59,10 @@ static const char format[] =
     "\n"
     "# Further rules, any number of them:\n"
     "#   [rule NAME]  NAME stands among the flags\n"
-    "#   series       any that the run has; phase: train or eval (train)\n"
+    "#   series       any that the run has; phase: train or eval (train); "
+    "or\n"
+    "#                forecast: the probability that it ends in a collapse or "
+    "NaN\n"
     "#   aggregate    what is compared: every head, every layer's layer_mean,\n"
     "#                layer_min or layer_max, the share of heads for which "
     "the\n"
@@ -116,6 +119,10 @@ static const char examples_text[] =
     "; aggregate = run\n"
     "; above = 1.5 history\n"
     "; samples = 3\n"
+    "\n; [rule heads-for-collapse]\n"
+    "; series = forecast\n"
+    "; aggregate = run\n"
+    "; at_least = 0.98\n"
     "\n"
     "# The run that rules compare with baseline: as many layers and heads.\n"
     "; [baseline]\n"
@@ -137,8 +144,11 @@ void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples)
                         row->comment);
             else
                 fprintf(out, "# %s\n", row->comment);
-            print_number(out, row->key,
-                         es_rules_threshold_get(&file->flags, row), "\n");
+            const double value = es_rules_threshold_get(&file->flags, row);
+            if (row->range == ES_RULES_COUNT)
+                fprintf(out, "%s = %.0f\n", row->key, value);
+            else
+                print_number(out, row->key, value, "\n");
         }
     }
     fputs(format, out);

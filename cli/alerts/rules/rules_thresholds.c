@@ -2,7 +2,11 @@
  * where they say nothing. */
 #include "cli/alerts/rules/rules_internal.h"
 
+#include "analyzer/base/checked.h"
+#include "analyzer/flags/forecast.h"
+
 #include <stdlib.h>
+#include <string.h>
 
 const es_rules_threshold es_rules_thresholds[ES_N_RULES_THRESHOLDS] = {
     {ES_FLAG_COLLAPSE, "head", offsetof(es_flag_rules, collapse_head),
@@ -26,6 +30,9 @@ const es_rules_threshold es_rules_thresholds[ES_N_RULES_THRESHOLDS] = {
      "of the planned steps, not judged; collapse's history begins then too"},
     {ES_FLAG_OVERLOAD, "samples", offsetof(es_flag_rules, overload_samples),
      ES_RULES_COUNT, "consecutive; as many as there are in a shorter run"},
+    {ES_FLAG_OVERLOAD, "steps", offsetof(es_flag_rules, overload_steps),
+     ES_RULES_COUNT,
+     "a training planned for fewer, whose heads have not come down, is info"},
     {ES_FLAG_LOGITS, "warning", offsetof(es_flag_rules, logits_warning),
      ES_RULES_POSITIVE, "above this"},
     {ES_FLAG_LOGITS, "error", offsetof(es_flag_rules, logits_error),
@@ -61,6 +68,30 @@ void es_rules_file_free(es_rules_file *file)
     free(file->rules);
     free(file->baseline);
     *file = (es_rules_file){.rules = NULL};
+}
+
+es_status es_rules_file_add_forecast(es_rules_file *file,
+                                     es_forecast_choice choice)
+{
+    es_rule rule;
+    es_status status;
+    if (choice == ES_FORECAST_OFF)
+        return ES_OK;
+    es_forecast_rule(&rule, choice == ES_FORECAST_STOP ? ES_RULE_STOP
+                                                       : ES_RULE_NO_ACTION);
+    for (size_t i = 0; i < file->n; i++)
+        if (strcmp(file->rules[i].name, rule.name) == 0)
+            return es_fail(ES_EUSAGE,
+                           "--forecast: there is a rule %s already: leave one "
+                           "of them out",
+                           rule.name);
+    if (file->n == ES_RULES_MOST)
+        return es_fail(ES_EUSAGE, "--forecast: there are %d rules already",
+                       ES_RULES_MOST);
+    status = es_grow(&file->rules, file->n + 1, sizeof *file->rules, "rules");
+    if (status == ES_OK)
+        file->rules[file->n++] = rule;
+    return status;
 }
 
 bool es_rules_file_sets_flags(const es_rules_file *file)

@@ -100,6 +100,7 @@ class Watch:
         self._layers: list[int] | None = None  # places of modules, by layer
         self._n_heads = 0
         self._has_looked = False  # at should_stop
+        self._is_stopping = False  # it said so
         # Values of a device, of the recorded step before this one.
         self._waiting: list[tuple[str, int, str, Any]] = []
         self._ready: torch.cuda.Event | None = None
@@ -153,10 +154,12 @@ class Watch:
         run.db.stop beside the run). Ranks of a distributed training follow
         rank 0, all after the same recorded step, if all of them look."""
         if self._ranks.stop is None:
-            return self._recording.stop_requested()
-        self._ranks.stop.is_wanted |= not self._has_looked
-        self._has_looked = True
-        return self._ranks.stop.is_agreed
+            self._is_stopping |= self._recording.stop_requested()
+        else:
+            self._ranks.stop.is_wanted |= not self._has_looked
+            self._has_looked = True
+            self._is_stopping |= self._ranks.stop.is_agreed
+        return self._is_stopping
 
     def _on_error(self, error: BaseException, step: int | None = None) -> None:
         step = self._step if step is None else step
@@ -372,7 +375,7 @@ class Watch:
         if kind is not None:
             self._ranks.leave()
         if kind is None:
-            self.close("finished")
+            self.close("stopped" if self._is_stopping else "finished")
         elif issubclass(kind, (KeyboardInterrupt, SystemExit)):
             self.close("stopped")
         else:

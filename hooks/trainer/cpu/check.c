@@ -10,6 +10,8 @@
 
 enum { T = 37, D = 5, WIDTH = 3 * D, N = T * WIDTH, SCRATCH = 1 << 15 };
 
+enum { N_ACTS = 5 };
+
 /* Narrow heads, which go together. */
 enum { NARROW = 4, N_HEADS = 3, BUNDLE_SCRATCH = 1 << 16 };
 
@@ -20,7 +22,7 @@ typedef struct bundle_results {
 
 /* What one set of kernels makes of the problem. */
 typedef struct results {
-    float act[4][N], dact[4][N];
+    float act[N_ACTS][N], dact[N_ACTS][N];
     float norm[N], dx[N], sums[2 * WIDTH], mean[T], rstd[T];
     float loss[T], lse[T], dlogits[N];
     struct {
@@ -60,8 +62,9 @@ static void draw(problem *p)
 static void run_acts(results *r, const problem *p, const es_cpu_kernels *k)
 {
     static const es_activation kinds[] = {ES_ACT_GELU, ES_ACT_GELU_TANH,
-                                          ES_ACT_RELU, ES_ACT_LEAKY};
-    for (int i = 0; i < 4; i++) {
+                                          ES_ACT_RELU, ES_ACT_LEAKY,
+                                          ES_ACT_GELU_SIGMOID};
+    for (int i = 0; i < N_ACTS; i++) {
         float post[N];
         memcpy(r->dact[i], p->x, sizeof p->x);
         k->act(r->act[i], p->x, N, kinds[i], 0.1f);

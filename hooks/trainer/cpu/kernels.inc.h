@@ -88,6 +88,17 @@ static inline vec normal_cdf(vec *bell, vec x)
     return choose(x > splat(0), splat(1) - tail, tail);
 }
 
+/* s = 1 / (1 + exp(-x)), and 1 - s, which keeps its digits where s is near 1.
+ * exp(-|x|) does not overflow. */
+static inline vec sigmoid(vec *rest, vec x)
+{
+    const vec one = splat(1), small = vec_exp(smaller(x, -x));
+    const vec large = one / (one + small);
+    const ivec positive = x >= splat(0);
+    *rest = choose(positive, small * large, large);
+    return choose(positive, large, small * large);
+}
+
 /* act(x) and its derivative; `kind` is known where this is inlined. */
 static inline vec activate(vec *slope_of, vec x, es_activation kind,
                            float slope)
@@ -108,6 +119,13 @@ static inline vec activate(vec *slope_of, vec x, es_activation kind,
         vec s = one / (one + vec_exp(-u));
         *slope_of =
             s + near * s * (one - s) * splat(a) * (one + splat(3 * b) * square);
+        return x * s;
+    }
+    if (kind == ES_ACT_GELU_SIGMOID) {
+        /* It is 0 or 1 beyond 90, where u (1 - s) could be infinity times 0. */
+        vec near = larger(splat(-90), smaller(splat(90), x));
+        vec u = splat(1.702f) * near, rest, s = sigmoid(&rest, u);
+        *slope_of = s * (one + u * rest);
         return x * s;
     }
     if (kind == ES_ACT_RELU) {
@@ -139,6 +157,8 @@ static void act(float *post, const float *x, size_t n, es_activation kind,
         act_kind(post, x, n, ES_ACT_GELU, slope);
     else if (kind == ES_ACT_GELU_TANH)
         act_kind(post, x, n, ES_ACT_GELU_TANH, slope);
+    else if (kind == ES_ACT_GELU_SIGMOID)
+        act_kind(post, x, n, ES_ACT_GELU_SIGMOID, slope);
     else if (kind == ES_ACT_RELU)
         act_kind(post, x, n, ES_ACT_RELU, slope);
     else
@@ -170,6 +190,8 @@ static double act_backward(float *d, float *post, const float *x, size_t n,
         return act_backward_kind(d, post, x, n, ES_ACT_GELU, slope);
     if (kind == ES_ACT_GELU_TANH)
         return act_backward_kind(d, post, x, n, ES_ACT_GELU_TANH, slope);
+    if (kind == ES_ACT_GELU_SIGMOID)
+        return act_backward_kind(d, post, x, n, ES_ACT_GELU_SIGMOID, slope);
     if (kind == ES_ACT_RELU)
         return act_backward_kind(d, post, x, n, ES_ACT_RELU, slope);
     return act_backward_kind(d, post, x, n, ES_ACT_LEAKY, slope);
@@ -183,17 +205,6 @@ static void combine(float *y, const float *x, const float *f, float a, float b,
 }
 
 #include "hooks/trainer/cpu/dropout.inc.h"
-
-/* s = 1 / (1 + exp(-x)), and 1 - s, which keeps its digits where s is near 1.
- * exp(-|x|) does not overflow. */
-static inline vec sigmoid(vec *rest, vec x)
-{
-    const vec one = splat(1), small = vec_exp(smaller(x, -x));
-    const vec large = one / (one + small);
-    const ivec positive = x >= splat(0);
-    *rest = choose(positive, small * large, large);
-    return choose(positive, large, small * large);
-}
 
 static void gate(float *y, const float *x, const float *gate, size_t n)
 {

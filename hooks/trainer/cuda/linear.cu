@@ -198,6 +198,16 @@ static ES_DEVICE float activate(float *derivative, float x, es_activation kind,
         *derivative = s + near * s * (1 - s) * a * (1 + 3 * b * square);
         return x * s;
     }
+    if (kind == ES_ACT_GELU_SIGMOID) {
+        /* It is 0 or 1 beyond 90, where u (1 - s) could be infinity times 0. */
+        const float u = 1.702f * (x > 90 ? 90 : x < -90 ? -90 : x);
+        const float small = expf(-fabsf(u));
+        const float large = 1 / (1 + small);
+        const float s = u >= 0 ? large : small * large;
+        const float rest = u >= 0 ? small * large : large;
+        *derivative = s * (1 + u * rest);
+        return x * s;
+    }
     if (kind == ES_ACT_RELU) {
         *derivative = x <= 0 ? 0.0f : 1.0f;
         return x <= 0 ? 0 : x;

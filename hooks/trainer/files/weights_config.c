@@ -151,6 +151,7 @@ static es_status take_activation(es_weights *weights, const json_t *from,
                  {"gelu_new", ES_ACT_GELU_TANH},
                  {"gelu_fast", ES_ACT_GELU_TANH},
                  {"gelu_pytorch_tanh", ES_ACT_GELU_TANH},
+                 {"quick_gelu", ES_ACT_GELU_SIGMOID},
                  {"relu", ES_ACT_RELU}};
     const size_names keys = {"activation_function", "hidden_act"};
     const char *key = name_of(weights, keys);
@@ -165,8 +166,8 @@ static es_status take_activation(es_weights *weights, const json_t *from,
         return ES_OK;
     }
     return es_fail(ES_EFORMAT,
-                   "%s: %s is %s: use gelu, gelu_new, gelu_pytorch_tanh or "
-                   "relu",
+                   "%s: %s is %s: use gelu, gelu_new, gelu_pytorch_tanh, "
+                   "quick_gelu or relu",
                    path, key, text ? text : "no text");
 }
 

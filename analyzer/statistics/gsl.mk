@@ -1,0 +1,19 @@
+# Included by the Makefile. GSL is under GPL-3: entropy-scan and tests link it,
+# nothing else does; with GSL=0 without_gsl.c takes the place of gsl/. Its archive
+# brings what is called alone; the shared one would bring a BLAS of its own.
+GSL = 1
+GSL_LIBS := $(or $(wildcard $(call pkg,--variable=libdir,gsl)/libgsl.a),-lgsl)
+GSL_SRC = $(filter analyzer/statistics/gsl/%,$(STATS_ALL))
+WITHOUT_GSL = analyzer/statistics/without_gsl.c
+STATS_SRC = $(filter-out $(if $(filter 0,$(GSL)),$(GSL_SRC),$(WITHOUT_GSL)),$(STATS_ALL))
+STATS_LIBS = $(if $(filter 0,$(GSL)),,$(GSL_LIBS))
+
+# What another GSL= left in this build folder is made again.
+GSL_STAMP = $(BUILD)/gsl
+ifneq ($(GSL),$(shell cat $(GSL_STAMP) 2>/dev/null))
+.PHONY: $(GSL_STAMP)
+endif
+$(GSL_STAMP):
+	@mkdir -p $(@D)
+	@echo $(GSL) >$@
+$(call objects,$(GSL_SRC) $(WITHOUT_GSL)): $(GSL_STAMP)

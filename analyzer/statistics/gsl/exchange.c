@@ -1,0 +1,127 @@
+/* How often layers that exchange between two samples put them as far apart as
+   they are, by Kolmogorov-Smirnov distances of their heads. Those of one layer
+   are not independent, and stay together. */
+#include "analyzer/statistics/gsl/gsl_internal.h"
+#include "analyzer/statistics/inference.h"
+
+#include <gsl/gsl_math.h>
+#include <gsl/gsl_randist.h>
+#include <gsl/gsl_sort_float.h>
+#include <math.h>
+#include <string.h>
+
+#define EXACT_STRATA 13 /* 2^12 exchanges: all exchanged is as none */
+
+/* Between values in ascending order, by the weights of their blocks. */
+static double distance_of(const es_blocks *blocks, const float *values,
+                          const size_t *order, const double *weights)
+{
+    double sum = 0, farthest = 0;
+    for (size_t i = 0; i < blocks->n; i++) {
+        const size_t at = order[i];
+        sum += weights[blocks->block[at]];
+        if (i + 1 == blocks->n ||
+            values[order[i + 1]] > values[at]) /* no tie */
+            farthest = GSL_MAX_DBL(farthest, fabs(sum));
+    }
+    return farthest;
+}
+
+/* How far the samples are apart if labels[i] says that block i is of the first
+   one; infinite if that leaves a sample without a value. */
+static double apart(double *distance, const es_blocks *blocks,
+                    const es_exchange_space *space)
+{
+    double n_first = 0;
+    for (size_t i = 0; i < blocks->n; i++)
+        n_first += space->labels[blocks->block[i]];
+    double n_second = (double)blocks->n - n_first;
+    if (n_first == 0 || n_second == 0)
+        return INFINITY;
+    for (size_t i = 0; i < blocks->n_blocks; i++)
+        space->weights[i] = space->labels[i] ? 1 / n_first : -1 / n_second;
+    *distance =
+        distance_of(blocks, blocks->values, space->order, space->weights);
+    return *distance + distance_of(blocks, space->ranks,
+                                   space->order + blocks->n, space->weights);
+}
+
+/* Every stratum has one block of each sample, and there are few of them. */
+static bool is_exact(const es_blocks *blocks)
+{
+    if (blocks->n_blocks % 2 || blocks->n_blocks > 2 * EXACT_STRATA)
+        return false;
+    for (size_t i = 0; i < blocks->n_blocks; i += 2)
+        if (blocks->stratum[i] != blocks->stratum[i + 1] ||
+            blocks->first[i] == blocks->first[i + 1] ||
+            (i > 0 && blocks->stratum[i] == blocks->stratum[i - 1]))
+            return false;
+    return true;
+}
+
+static void shuffle(const gsl_rng *rng, const es_blocks *blocks, bool *labels)
+{
+    for (size_t i = 0, end; i < blocks->n_blocks; i = end) {
+        for (end = i + 1; end < blocks->n_blocks &&
+                          blocks->stratum[end] == blocks->stratum[i];)
+            end++;
+        gsl_ran_shuffle(rng, labels + i, end - i, sizeof *labels);
+    }
+}
+
+/* The middle rank of each value in its stratum, as a share of that. Those of a
+   stratum are beside each other. */
+static void rank_values(const es_blocks *blocks, float *ranks, size_t *order)
+{
+    for (size_t i = 0, end; i < blocks->n; i = end) {
+        const float *x = blocks->values + i;
+        const uint32_t stratum = blocks->stratum[blocks->block[i]];
+        for (end = i + 1;
+             end < blocks->n && blocks->stratum[blocks->block[end]] == stratum;)
+            end++;
+        const size_t n = end - i;
+        gsl_sort_float_index(order, x, 1, n);
+        for (size_t k = 0, tied; k < n; k = tied) {
+            for (tied = k; tied < n && !(x[order[tied]] > x[order[k]]);)
+                tied++;
+            for (size_t of = k; of < tied; of++)
+                ranks[i + order[of]] =
+                    (float)((double)(k + tied) / (double)(2 * n));
+        }
+    }
+}
+
+double es_stats_exchange_p(double *distance, const es_blocks *blocks,
+                           const es_exchange_space *space)
+{
+    double unused;
+    bool *labels = space->labels;
+    rank_values(blocks, space->ranks, space->order);
+    gsl_sort_float_index(space->order, blocks->values, 1, blocks->n);
+    gsl_sort_float_index(space->order + blocks->n, space->ranks, 1, blocks->n);
+    if (blocks->n_blocks > 0)
+        memcpy(labels, blocks->first, blocks->n_blocks * sizeof *labels);
+    distance = distance ? distance : &unused;
+    *distance = NAN;
+    double observed = apart(distance, blocks, space);
+    if (!isfinite(observed))
+        return NAN;
+    observed -= 1e-9; /* rounding does not separate equals */
+    size_t n = ES_EXCHANGES, n_extreme = 1; /* what was observed is one */
+    if (is_exact(blocks)) {
+        n = (size_t)1 << (blocks->n_blocks / 2 - 1);
+        for (size_t code = 1; code < n; code++) {
+            for (size_t i = 0; i < blocks->n_blocks; i++)
+                labels[i] = blocks->first[i] != ((code >> (i / 2)) & 1);
+            n_extreme += apart(&unused, blocks, space) >= observed;
+        }
+        return (double)n_extreme / (double)n;
+    }
+    es_generator generator;
+    const gsl_rng *rng = es_generator_begin(&generator);
+    for (size_t i = 1; i < n; i++) {
+        shuffle(rng, blocks, labels);
+        n_extreme += apart(&unused, blocks, space) >= observed;
+    }
+    return (double)n_extreme / (double)n;
+}

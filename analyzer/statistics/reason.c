@@ -1,0 +1,19 @@
+/* What statistics need no GSL for: why one is not there, in words, and where a
+   line goes. */
+#include "analyzer/statistics/trend.h"
+
+#include <math.h>
+
+const char *es_reason_text(es_reason reason)
+{
+    static const char *const texts[ES_N_REASONS] = {
+        [ES_REASON_FEW] = "few values",
+        [ES_REASON_CONSTANT] = "equal values",
+        [ES_REASON_NO_GSL] = "built without GSL"};
+    return texts[reason];
+}
+
+double es_trend_reaches(const es_series_trend *trend, double slope, double y)
+{
+    return slope == 0 ? (double)INFINITY : trend->x + (y - trend->y) / slope;
+}

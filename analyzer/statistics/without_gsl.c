@@ -1,0 +1,64 @@
+/* What is linked in place of analyzer/statistics/gsl by `make GSL=0`: no
+   number, and the reason. */
+#include "analyzer/statistics/trend.h"
+
+#include <math.h>
+
+const char *es_stats_gsl(void)
+{
+    return NULL;
+}
+
+void es_stats_mean(es_mean *out, const double *x, size_t n)
+{
+    (void)x, (void)n;
+    *out = (es_mean){NAN, NAN, NAN, ES_REASON_NO_GSL};
+}
+
+void es_stats_compare_means(es_means_test *out, const double *a, size_t n_a,
+                            const double *b, size_t n_b, double *space,
+                            size_t *chosen)
+{
+    (void)a, (void)n_a, (void)b, (void)n_b, (void)space, (void)chosen;
+    *out = (es_means_test){
+        NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, ES_REASON_NO_GSL};
+}
+
+double es_stats_exchange_p(double *distance, const es_blocks *blocks,
+                           const es_exchange_space *space)
+{
+    (void)blocks, (void)space;
+    if (distance)
+        *distance = NAN;
+    return NAN;
+}
+
+void es_stats_holm(double *out, const double *p, size_t n, size_t *order)
+{
+    (void)p, (void)order;
+    for (size_t i = 0; i < n; i++)
+        out[i] = NAN;
+}
+
+void es_stats_rank_correlation(es_association *out, const double *x,
+                               const double *y, size_t n, double *space,
+                               size_t *order)
+{
+    (void)x, (void)y, (void)space, (void)order;
+    *out = (es_association){n, NAN, NAN, ES_REASON_NO_GSL};
+}
+
+void es_stats_rank_groups(es_association *out, const size_t *group,
+                          size_t n_groups, const double *y, size_t n,
+                          double *space, size_t *order)
+{
+    (void)group, (void)n_groups, (void)y, (void)space, (void)order;
+    *out = (es_association){n, NAN, NAN, ES_REASON_NO_GSL};
+}
+
+void es_stats_trend(es_series_trend *out, const double *x, const double *y,
+                    size_t n, double *space)
+{
+    (void)x, (void)y, (void)space;
+    *out = (es_series_trend){n, NAN, NAN, NAN, NAN, NAN, NAN, ES_REASON_NO_GSL};
+}

@@ -1,0 +1,44 @@
+/* Configurations in the order of how well they did, for the end of a sweep. A
+ * mean that leaves out runs that ended in NaN is no good sign. */
+#include "cli/compare/compare_internal.h"
+
+#include "analyzer/base/checked.h"
+#include <stdlib.h>
+
+typedef struct place {
+    int group; /* finite, some not, no number, none finite */
+    double mean;
+    size_t index;
+} place;
+
+static int by_place(const void *a, const void *b)
+{
+    const place *x = a, *y = b;
+    int order = x->group - y->group;
+    if (order == 0 && x->group < 2)
+        order = (x->mean > y->mean) - (x->mean < y->mean);
+    return order ? order : (x->index > y->index) - (x->index < y->index);
+}
+
+es_status es_comparison_rank(size_t *order, const es_comparison *comparison,
+                             bool evaluated)
+{
+    const size_t n = comparison->n_configurations;
+    place *places;
+    es_status status = es_alloc(&places, n, sizeof *places, "a table");
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i < n; i++) {
+        const es_configuration *one = &comparison->configurations[i];
+        const es_summary *by = evaluated ? &one->final : &one->loss;
+        places[i] = (place){.group = by->n_finite > 0 ? by->nonfinite > 0
+                                                      : 2 + (by->nonfinite > 0),
+                            .mean = by->mean,
+                            .index = i};
+    }
+    qsort(places, n, sizeof *places, by_place);
+    for (size_t i = 0; i < n; i++)
+        order[i] = places[i].index;
+    free(places);
+    return ES_OK;
+}

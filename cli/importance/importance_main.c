@@ -1,0 +1,224 @@
+/* entropy-scan importance: which settings go with how runs ended, as a table,
+   JSON or bars. */
+#include "cli/importance/importance.h"
+
+#include "analyzer/base/checked.h"
+#include "cli/output/output.h"
+#include "cli/output/print.h"
+#include "cli/program/command.h"
+#include "cli/runs/damage.h"
+#include "cli/runs/tree.h"
+
+#include <string.h>
+#include <unistd.h>
+
+typedef struct arguments {
+    char **inputs; /* (n_inputs) run files and folders */
+    size_t n_inputs;
+    bool json;
+    int figure; /* 1: --figure importance */
+    const char *output;
+    es_format format;
+    es_figure_options look;
+    es_rules_file rules;
+    bool given[ES_MAX_OPTIONS];
+} arguments;
+
+ES_OPTION_READER(read_size, es_figures_set_size)
+ES_OPTION_READER(read_theme, es_theme_parse)
+ES_OPTION_READER(read_format, es_format_parse)
+
+static const char *const figures[] = {"none", "importance", NULL};
+
+static const es_option options[] = {
+    {.name = NULL, ES_OPT_LIST(arguments, inputs, n_inputs)},
+    {"json", 0, NULL, "print JSON instead of the table",
+     ES_OPT_FLAG(arguments, json)},
+    {"figure", 0, "NAME", "draw importance as bars by setting",
+     ES_OPT_CHOICE(arguments, figure, figures), .value = "none",
+     .expects = "importance"},
+    {"rules", 0, "FILE", ES_RULES_HELP,
+     ES_OPT_CALL(arguments, rules, es_command_rules)},
+    ES_RECURSIVE_OPTION,
+    {"output", 'o', "FILE",
+     "where to write table, JSON or figure (-: standard output)",
+     ES_OPT_TEXT(arguments, output), .value = "-"},
+    {"format", 0, "FORMAT", "png, svg or pdf (by FILE's ending)",
+     ES_OPT_CALL(arguments, format, read_format)},
+    {"size", 0, "WxH",
+     "size in pixels of PNG, points of SVG and PDF; 89x60mm, 3.25x2.5in",
+     ES_OPT_CALL(arguments, look, read_size)},
+    {"for", 0, "MEDIUM",
+     "the width of a paper's column or page, or of a slide, or icml: its "
+     "column, neurips: its text (screen: as wide as the content wants)",
+     ES_OPT_CHOICE(arguments, look.medium, es_media),
+     .expects = ES_MEDIA_EXPECTED},
+    {"title", 0, "TEXT", "title above the picture",
+     ES_OPT_TEXT(arguments, look.title)},
+    {"theme", 0, "NAME", "light or dark",
+     ES_OPT_CALL(arguments, look.theme, read_theme), .value = "light"},
+    ES_SALVAGE_OPTION,
+    ES_HELP_OPTION,
+};
+
+static int importance_main(int argc, char **argv);
+
+static const es_named_text examples[] = {
+    {"entropy-scan importance .", "Which settings of a sweep matter"},
+    {NULL, NULL}};
+
+const es_command es_importance_command = {
+    .name = "entropy-scan importance",
+    .synopsis = "DIR|RUN.db... [OPTION...]",
+    .examples = examples,
+    .summary = "which settings go with how runs ended",
+    .details =
+        "Of each setting in which the runs differ, seed and places left out:\n"
+        "how much it goes with the final perplexity (or loss), the shares of\n"
+        "overloaded and of collapsed heads, and the first NaN. Of a number\n"
+        "that is Spearman's rank correlation, of a category eta squared of\n"
+        "ranks; p is by permutation of the runs, adjusted by Holm for all\n"
+        "settings and outcomes.\n"
+        "\n"
+        "What goes together need not be cause and effect: settings that were\n"
+        "changed together cannot be distinguished.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .main = importance_main,
+};
+
+/* --- the command line -----------------------------------------------------*/
+
+static bool has(const arguments *given, const char *name)
+{
+    return es_options_has(&es_importance_command, given->given, name);
+}
+
+static es_status check(arguments *given)
+{
+    static const char *const of_figure[] = {"format", "size", "for", "title",
+                                            "theme"};
+    const es_format format = given->format;
+    if (!es_stats_gsl())
+        return es_fail(ES_EUSAGE, "importance: this program is built without "
+                                  "GSL: build it with libgsl-dev");
+    if (given->n_inputs == 0)
+        return es_fail(ES_EUSAGE, "importance takes a folder of run files, or "
+                                  "run files: entropy-scan importance DIR");
+    if (given->figure && given->json)
+        return es_fail(ES_EUSAGE, "--figure and --json: choose one");
+    for (size_t i = 0; i < sizeof of_figure / sizeof *of_figure; i++)
+        if (!given->figure && has(given, of_figure[i]))
+            return es_fail(ES_EUSAGE, "--%s is for a --figure", of_figure[i]);
+    return given->figure
+               ? es_figure_format(&given->format, &given->look, given->output,
+                                  has(given, "format") ? &format : NULL)
+               : ES_OK;
+}
+
+/* --- runs -----------------------------------------------------------------*/
+
+static es_status add_run(es_importance *to, es_reader *reader, size_t run,
+                         const es_summary_options *wanted)
+{
+    es_run_summary *summary = NULL;
+    es_status status;
+    if ((status = es_grow(&to->runs, to->n_runs + 1, sizeof *to->runs,
+                          "runs")) < 0 ||
+        (status = es_summary_load(&summary, reader, run, wanted)) < 0)
+        return status;
+    to->runs[to->n_runs++] = summary;
+    return es_run_settings_read(summary, reader, run);
+}
+
+/* A run that cannot be read is reported, and the others are. */
+static es_status add_file(es_importance *to, size_t *n_failed,
+                          const char *input, const es_summary_options *wanted)
+{
+    es_reader *reader = NULL;
+    es_status status = es_reader_open(&reader, input);
+    const size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
+    if (status == ES_OK && n == 0)
+        status = es_fail(ES_ENOTFOUND, "%s: has no run", input);
+    for (size_t run = 0; run <= n && status != ES_ENOMEM; run++) {
+        if (status < 0) {
+            es_print_failure();
+            ++*n_failed;
+            status = ES_OK;
+        }
+        if (run < n)
+            status = add_run(to, reader, run, wanted);
+    }
+    es_damage_close(reader);
+    return status;
+}
+
+/* --- output ---------------------------------------------------------------*/
+
+static es_status write_figure(FILE *stream, const es_importance *importance,
+                              const arguments *given)
+{
+    static const es_picture_note note = {"program", "entropy-scan " ES_VERSION};
+    const es_figure_style style = es_figures_style(&given->look, given->format);
+    es_picture *picture = NULL;
+    es_status status = es_importance_draw(&picture, importance, &style);
+    if (status == ES_OK)
+        status = es_picture_write(picture, stream, given->format,
+                                  ES_PIXELS_A_POINT, &note, 1);
+    es_picture_free(picture);
+    return status;
+}
+
+static es_status show(const es_importance *importance, const arguments *given)
+{
+    FILE *stream;
+    es_output *output = NULL;
+    es_status status;
+    if (given->figure && strcmp(given->output, "-") == 0 &&
+        isatty(STDOUT_FILENO))
+        return es_fail(ES_EUSAGE, "standard output is a terminal: a picture "
+                                  "needs a file or a pipe (-o FILE)");
+    if ((status = es_output_check_text(given->output, given->inputs,
+                                       given->n_inputs)) < 0 ||
+        (status = es_output_open(&output, &stream, given->output)) < 0)
+        return status;
+    if (given->figure)
+        status = write_figure(stream, importance, given);
+    else if (given->json)
+        es_importance_print_json(importance, stream);
+    else
+        status = es_importance_print(importance, stream);
+    return es_output_finish(output, status);
+}
+
+static int importance_main(int argc, char **argv)
+{
+    arguments given = {.output = NULL};
+    es_importance importance = {.n_runs = 0};
+    es_summary_options wanted;
+    es_paths found = {.n = 0};
+    size_t n_failed = 0;
+    es_status status = es_command_parse(&given, given.given,
+                                        &es_importance_command, argc, argv);
+    if (status == ES_OK)
+        status = check(&given);
+    if (status == ES_OK)
+        status =
+            es_inputs_expand(&given.inputs, &given.n_inputs, &found, &n_failed);
+    es_summary_options_default(&wanted);
+    wanted.rules = has(&given, "rules") ? &given.rules : NULL;
+    for (size_t i = 0; status == ES_OK && i < given.n_inputs; i++)
+        status = add_file(&importance, &n_failed, given.inputs[i], &wanted);
+    if (status == ES_OK)
+        status = es_importance_measure(&importance);
+    if (status == ES_OK)
+        status = show(&importance, &given);
+    int code = es_command_exit(status);
+    if (status == ES_OK && n_failed)
+        code = 4;
+    code = es_damage_exit(code, given.n_inputs);
+    es_importance_free(&importance);
+    es_rules_file_free(&given.rules);
+    es_inputs_free(given.inputs, &found);
+    return code;
+}

@@ -1,0 +1,183 @@
+'use strict';
+
+// The table of runs: sorted by a column, filtered by words and by flags; a
+// line opens the run's panels, and two ticks compare two runs.
+const Table = (() => {
+    const table = Dom.byId('runs'), text = Dom.byId('filter');
+    const flag = Dom.byId('filter-flag'), compare = Dom.byId('compare');
+    const several = Data.runs.length > 1;
+    let columns, rows, sorted = {column: null, down: false};
+
+    /* --- order -----------------------------------------------------------*/
+
+    // Numbers, then texts; what has no number comes last either way.
+    const STATES = ['inf', '-inf', 'nan', 'damaged', 'missing'];
+    const rank = (key) => typeof key === 'number' ? 0
+        : typeof key === 'object' ? 2 + STATES.indexOf(key.state) : 1;
+
+    function order(a, b) {
+        const kind = rank(a.key) - rank(b.key), sign = sorted.down ? -1 : 1;
+        if (kind || typeof a.key === 'object')
+            return kind || a.run.index - b.run.index;
+        const by = typeof a.key === 'number' ? a.key - b.key
+            : String(a.key).localeCompare(String(b.key), 'en',
+                                          {numeric: true});
+        return sign * by || a.run.index - b.run.index;
+    }
+
+    function sort(column) {
+        sorted = {column, down: sorted.column === column && !sorted.down};
+        const keyed = Data.runs.map((run) => ({run, key: column.by(run)}));
+        table.tBodies[0].append(...keyed.sort(order).map(
+            ({run}) => rows[run.index]));
+        columns.forEach((c, i) => table.tHead.rows[0].cells[i + several]
+            .setAttribute('aria-sort', c !== column ? 'none'
+                : sorted.down ? 'descending' : 'ascending'));
+    }
+
+    /* --- filters ---------------------------------------------------------*/
+
+    // What the words of the filter are looked for in.
+    function words(run) {
+        const s = run.summary;
+        run.words = run.words || [
+            run.title, s.name, s.arch, s.path, s.status,
+            ...Array.from(run.settings, ([key, value]) => `${key}=${value}`),
+            ...Runs.standing(run).map((f) => f.kind)].join('\n').toLowerCase();
+        return run.words;
+    }
+
+    const FLAGS = {
+        '': () => true, any: (run) => Runs.standing(run).length > 0,
+        none: (run) => run.summary.flags !== null &&
+            !Runs.standing(run).length,
+        unknown: (run) => run.summary.flags === null};
+
+    const passesFlag = (run) => FLAGS[flag.value] ? FLAGS[flag.value](run)
+        : Runs.standing(run).some((f) => 'is ' + f.kind === flag.value);
+
+    function filter() {
+        const wanted = text.value.toLowerCase().split(/\s+/);
+        State.set({selected: Data.runs.filter((run) =>
+            wanted.every((word) => words(run).includes(word)) &&
+            passesFlag(run) && Parallel.passes(run))});
+    }
+
+    function addFlags() {
+        const kinds = new Set(Data.runs.flatMap(
+            (run) => Runs.standing(run).map((f) => f.kind)));
+        const option = (value, label) => Dom.element('option', {value}, label);
+        flag.append(option('', 'all flags'), option('any', 'any flag'),
+                    option('none', 'no flag'),
+                    ...Data.runs.some(FLAGS.unknown)
+                        ? [option('unknown', 'not judged')] : [],
+                    ...Array.from(kinds).sort().map(
+                        (kind) => option('is ' + kind, kind)));
+    }
+
+    function drawSelected() {
+        const {selected} = State.now, shown = new Set(selected);
+        rows.forEach((row, i) => { row.hidden = !shown.has(Data.runs[i]); });
+        Dom.byId('filter-count').textContent = selected.length ===
+            Data.runs.length ? Dom.count(selected.length, 'run')
+            : `${selected.length} of ${Data.runs.length} runs`;
+    }
+
+    function clear() {
+        text.value = flag.value = '';
+        Parallel.clear();
+        filter();
+    }
+
+    /* --- lines -----------------------------------------------------------*/
+
+    function toggle(run) {
+        const {open} = State.now, others = open.filter((r) => r !== run);
+        State.set({delta: null, open: others.length < open.length
+            ? others : [...open, run]});
+        if (State.now.open.includes(run))
+            Dom.byId('views').scrollIntoView({block: 'nearest'});
+    }
+
+    function drawOpen() {
+        const {open} = State.now;
+        rows.forEach((row, i) => {
+            const isOpen = open.includes(Data.runs[i]);
+            row.classList.toggle('opened', isOpen);
+            row.querySelector('.open').setAttribute('aria-expanded', isOpen);
+        });
+        Dom.byId('close').hidden = open.length < 2;
+        Dom.byId('closed').hidden = open.length > 0;
+    }
+
+    const ticked = () => Data.runs.filter((run) => several &&
+        rows[run.index].querySelector('.tick').checked);
+
+    function drawCompare() {
+        const n = ticked().length;
+        compare.disabled = n !== 2;
+        compare.title = n === 2 ? ''
+            : `Tick two runs in the table: ${n} of 2 are`;
+    }
+
+    function line(run) {
+        const row = Dom.element('tr', {}, ...several ? [tick(run)] : [],
+                                ...columns.map((c) => c.cell(run)));
+        row.addEventListener('click', (event) => {
+            const control = event.target.closest('button, input, a');
+            if (several && (!control || control.className === 'open') &&
+                !String(getSelection()))
+                toggle(run);
+        });
+        row.addEventListener('pointerenter', () => Parallel.point(run));
+        row.addEventListener('pointerleave', () => Parallel.point(null));
+        return row;
+    }
+
+    function tick(run) {
+        const box = Dom.element('input', {
+            type: 'checkbox', class: 'tick',
+            'aria-label': `compare ${run.title}`});
+        box.addEventListener('change', drawCompare);
+        return Dom.element('td', {class: 'ticks'}, box);
+    }
+
+    function heading(column) {
+        const button = Dom.element('button', {type: 'button', class: 'sort'},
+                                   column.title);
+        button.addEventListener('click', () => sort(column));
+        return Dom.element('th', {
+            scope: 'col', class: column.right ? 'number' : null},
+            several && column.by ? button : column.title);
+    }
+
+    function start() {
+        columns = Runs.columns();
+        rows = Data.runs.map(line);
+        Dom.replace(table, Dom.element('thead', {}, Dom.element('tr', {},
+            ...several ? [Dom.element('th', {scope: 'col', class: 'ticks'})]
+                : [], ...columns.map(heading))),
+            Dom.element('tbody', {}, ...rows));
+        Dom.byId('runs-note').textContent = Runs.note();
+        Dom.byId('filters').hidden = !several;
+        table.classList.toggle('many', Data.runs.length > 4);
+        addFlags();
+        text.addEventListener('input', filter);
+        flag.addEventListener('change', filter);
+        Dom.byId('clear').addEventListener('click', clear);
+        Dom.byId('close').addEventListener('click',
+            () => State.set({open: [], delta: null}));
+        compare.addEventListener('click', () => {
+            const [base, run] = ticked();
+            State.set({open: [base, run], delta: [run, base]});
+            Dom.byId('views').scrollIntoView({block: 'start'});
+        });
+        State.follow(['selected'], drawSelected);
+        State.follow(['open'], drawOpen);
+        drawCompare();
+        // what is below stays where it is while filters shorten the table
+        table.parentNode.style.minHeight = table.parentNode.offsetHeight + 'px';
+    }
+
+    return {start, filter, toggle};
+})();

@@ -1,0 +1,27 @@
+/** What is said of many runs at a glance, in a picture or on a terminal. */
+#ifndef ES_GLANCE_H
+#define ES_GLANCE_H
+
+#include "cli/runs/summary.h"
+
+/** The number by which runs are compared. */
+typedef struct es_yardstick {
+    size_t member;           /* offset of a float in es_run_summary */
+    const char *text, *name; /* "perplexity (held-out)", "eval_ppl" */
+} es_yardstick;
+
+/** The one that most of the runs (n) have: perplexity on held-out data,
+ *  perplexity, or loss. */
+const es_yardstick *es_yardstick_choose(const es_run_summary *const *runs,
+                                        size_t n);
+
+float es_yardstick_of(const es_yardstick *measure, const es_run_summary *run);
+
+/** The worst flag that stands, the earliest of as bad ones; NULL: none. */
+const es_flag *es_glance_worst(const es_run_summary *run);
+
+/** The mean of a layer; NaN if one of its heads is not finite, missing if all
+ *  are. */
+float es_glance_layer(const es_run_summary *run, size_t layer);
+
+#endif

@@ -1,0 +1,195 @@
+/* The trends of runs: means of each layer over the second half of the steps,
+   their slopes, and the steps at which lines would pass a threshold. */
+#include "cli/trends/trends_internal.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+
+#include <math.h>
+#include <string.h>
+
+#define POINTS_MOST 64
+#define SLOPES_MOST (POINTS_MOST * (POINTS_MOST - 1) / 2)
+
+es_status es_trends_new(es_trends **out)
+{
+    *out = NULL;
+    return es_stats_gsl()
+               ? es_alloc(out, 1, sizeof **out, "trends")
+               : es_fail(ES_EUSAGE, "--trends: this program is built without "
+                                    "GSL: build it with libgsl-dev");
+}
+
+void es_trends_free(es_trends *trends)
+{
+    if (!trends)
+        return;
+    for (size_t i = 0; i < trends->n; i++) {
+        free(trends->runs[i].path);
+        free(trends->runs[i].name);
+        free(trends->runs[i].series);
+        free(trends->runs[i].unit);
+        free(trends->runs[i].lines);
+    }
+    free(trends->runs);
+    free(trends);
+}
+
+/* --- points ---------------------------------------------------------------*/
+
+/* Means over neighbouring steps. */
+typedef struct point {
+    double steps, values;
+    size_t n;
+} point;
+
+/* The mean of a row's finite values; NaN: it has none. */
+static double row_mean(const float *values, size_t n)
+{
+    double sum = 0;
+    size_t n_finite = 0;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(values[i])) {
+            sum += values[i];
+            n_finite++;
+        }
+    return n_finite ? sum / (double)n_finite : NAN;
+}
+
+/* points: (n_lines,POINTS_MOST), zero */
+static es_status read_points(point *points, const es_run_trends *to,
+                             es_reader *reader, const es_series *series)
+{
+    es_cursor *cursor = NULL;
+    const float *values;
+    int64_t step;
+    const size_t n_columns = series->n_values / to->n;
+    const double length = (double)(to->last - to->first) + 1;
+    es_status status =
+        es_cursor_open(&cursor, reader, series, to->first, to->last);
+    if (status < 0)
+        return status;
+    while ((status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
+        size_t at = (size_t)((double)(step - to->first) / length * POINTS_MOST);
+        at = at < POINTS_MOST ? at : POINTS_MOST - 1;
+        for (size_t row = 0; row < to->n; row++) {
+            point *here = &points[row * POINTS_MOST + at];
+            double mean = row_mean(values + row * n_columns, n_columns);
+            if (isnan(mean))
+                continue;
+            here->steps += (double)step;
+            here->values += mean;
+            here->n++;
+        }
+    }
+    es_cursor_close(cursor);
+    return status == ES_DONE ? ES_OK : status;
+}
+
+static void find_trend(es_series_trend *out, const point *points, double *space)
+{
+    double x[POINTS_MOST], y[POINTS_MOST];
+    size_t n = 0;
+    for (size_t i = 0; i < POINTS_MOST; i++)
+        if (points[i].n > 0) {
+            x[n] = points[i].steps / (double)points[i].n;
+            y[n++] = points[i].values / (double)points[i].n;
+        }
+    es_stats_trend(out, x, y, n, space);
+}
+
+/* --- thresholds -----------------------------------------------------------*/
+
+/* Where the line passes the threshold that it is heading for, if it does so
+   soon. */
+static void find_passing(es_line_trend *line, const es_run_summary *run,
+                         const es_flag_rules *flags, double last)
+{
+    const es_series_trend *trend = &line->trend;
+    const bool falls = trend->slope < 0;
+    const double part = falls ? flags->collapse_head : flags->overload_head;
+    const double threshold = part * run->ceiling;
+    const double now = trend->y + trend->slope * (last - trend->x);
+    line->share = part;
+    line->threshold = threshold;
+    line->passes = line->earliest = line->latest = NAN;
+    if (!(line->p_holm < 0.05) || isnan(threshold) ||
+        !(falls ? now > threshold : now < threshold))
+        return;
+    const double at = es_trend_reaches(trend, trend->slope, threshold);
+    if (!(at > last && at <= 2 * last))
+        return;
+    const double fast = falls ? trend->low : trend->high;
+    const double slow = falls ? trend->high : trend->low;
+    line->passes = at;
+    line->earliest = fmax(es_trend_reaches(trend, fast, threshold), last);
+    line->latest = slow * trend->slope > 0
+                       ? es_trend_reaches(trend, slow, threshold)
+                       : (double)INFINITY;
+}
+
+static es_status find_trends(es_run_trends *to, const point *points,
+                             const es_run_summary *run)
+{
+    es_rules_file rules;
+    double *space = NULL, *p = NULL, *adjusted = NULL;
+    size_t *order = NULL;
+    es_status status;
+    es_rules_file_default(&rules);
+    const es_flag_rules *flags = run->rules ? &run->rules->flags : &rules.flags;
+    if ((status = es_alloc(&space, SLOPES_MOST, sizeof *space, "trends")) < 0 ||
+        (status = es_alloc(&p, to->n, sizeof *p, "trends")) < 0 ||
+        (status = es_alloc(&adjusted, to->n, sizeof *adjusted, "trends")) < 0 ||
+        (status = es_alloc(&order, to->n, sizeof *order, "trends")) < 0)
+        goto done;
+    for (size_t i = 0; i < to->n; i++) {
+        find_trend(&to->lines[i].trend, points + i * POINTS_MOST, space);
+        p[i] = to->lines[i].trend.p;
+    }
+    es_stats_holm(adjusted, p, to->n, order);
+    for (size_t i = 0; i < to->n; i++) {
+        to->lines[i].p_holm = adjusted[i];
+        find_passing(&to->lines[i], run, flags, (double)to->last);
+    }
+done:
+    free(space);
+    free(p);
+    free(adjusted);
+    free(order);
+    es_rules_file_free(&rules);
+    return status;
+}
+
+es_status es_trends_add(es_trends *trends, es_reader *reader, size_t run,
+                        const es_run_summary *summary)
+{
+    point *points = NULL;
+    es_series series;
+    es_status status =
+        es_reader_find(reader, run, summary->series, summary->phase, &series);
+    if (status < 0 || (status = es_grow(&trends->runs, trends->n + 1,
+                                        sizeof *trends->runs, "trends")) < 0)
+        return status;
+    es_run_trends *to = &trends->runs[trends->n++];
+    *to = (es_run_trends){.shape = summary->shape, .n = summary->n_rows};
+    to->number = summary->n_in_file > 1 ? summary->number : 0;
+    to->last = summary->step;
+    to->first = series.first_step +
+                (int64_t)((uint64_t)(to->last - series.first_step) / 2);
+    if ((status = es_copy_text(&to->path, summary->path)) < 0 ||
+        (status = es_copy_text(&to->name, summary->name)) < 0 ||
+        (status = es_copy_text(&to->series, summary->series)) < 0 ||
+        (status = es_copy_text(&to->unit, summary->unit)) < 0 ||
+        (status = es_alloc(&to->lines, to->n, sizeof *to->lines, "trends")) <
+            0 ||
+        (status = es_alloc(&points, to->n, POINTS_MOST * sizeof *points,
+                           "trends")) < 0)
+        goto done;
+    if ((status = read_points(points, to, reader, &series)) == ES_OK)
+        status = find_trends(to, points, summary);
+done:
+    free(points);
+    if (status < 0)
+        to->n = 0; /* a run that failed has nothing to print */
+    return status;
+}

@@ -1,0 +1,109 @@
+"""What fit.py and judge.py share: runs and steps, alarms, and their rates."""
+import numpy as np
+
+LEADS = (0, 5, 10, 20, 50)
+FRACTION = 0.2
+FIRST = 4  # samples before anything is said
+
+
+class Runs:
+    """The runs of some parts, each with its steps (a slice of the table)."""
+
+    def __init__(self, path, parts):
+        file = np.load(path)
+        self.names = [str(name) for name in file["names"]]
+        mine = np.flatnonzero(np.isin(file["part"], parts))
+        self.kind, self.doom = file["kind"][mine], file["doom"][mine]
+        self.planned, self.name = file["planned"][mine], file["name"][mine]
+        self.arch, self.number = file["arch"][mine], file["number"][mine]
+        self.doomed = self.doom >= 0
+        n = file["n"][mine]
+        self.first = np.concatenate([[0], np.cumsum(n)])
+        take = np.concatenate([np.arange(f, f + k) for f, k in zip(file["first"][mine], n)])
+        self.step, self.left = file["step"][take], file["left"][take]
+        self.x = file["x"][take].astype(float)
+        self.run = np.repeat(np.arange(len(mine)), n)
+
+    def __len__(self):
+        return len(self.doom)
+
+    def before_doom(self, every=1):
+        """Rows (indices) that a model sees: before the doom, past the first samples."""
+        own = np.arange(len(self.step)) - self.first[self.run]
+        end = np.where(self.doomed, self.doom, np.iinfo(np.int64).max)[self.run]
+        return np.flatnonzero((self.step < end) & (own >= FIRST - 1) & (own % every == 0))
+
+    def in_a_row(self, score, samples):
+        """At each step the least of the newest `samples` scores; minus infinity
+        before there are so many, not counting the first three."""
+        out = np.where(np.isnan(score), -np.inf, score)
+        own = np.arange(len(self.step)) - self.first[self.run]
+        for back in range(1, samples):
+            out[back:] = np.minimum(out[back:], score[:-back])
+        out[own < samples - 1 + FIRST - 1] = -np.inf
+        return out
+
+    def alarms(self, score, threshold, samples):
+        """The step of each run's first warning, -1 without one: `score` at or above
+        the threshold so many samples in a row."""
+        hit = np.flatnonzero(self.in_a_row(score, samples) >= threshold)
+        out = np.full(len(self), -1)
+        runs, first = np.unique(self.run[hit], return_index=True)
+        out[runs] = self.step[hit[first]]
+        return out
+
+    def warned(self, alarms, lead):
+        """Doomed runs that were warned so early; a lead of None: 50 steps, or a
+        fifth of the run's length if that is less."""
+        doom = self.doom[self.doomed]
+        need = np.minimum(50, FRACTION * doom) if lead is None else lead
+        own = alarms[self.doomed]
+        return (own >= 0) & (own <= doom - need) & (own < np.maximum(doom, 1))
+
+    def false_alarms(self, alarms):
+        return alarms[~self.doomed] >= 0
+
+
+def wilson(k, n, z=1.959964):
+    """95 % interval of a rate."""
+    if n == 0:
+        return float("nan"), float("nan")
+    p, d = k / n, 1 + z * z / n
+    centre, half = p + z * z / (2 * n), z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return max((centre - half) / d, 0.0), min((centre + half) / d, 1.0)
+
+
+def weights(runs, rows):
+    """Every run counts as one, however long it lasted."""
+    own = runs.run[rows]
+    return 1 / np.bincount(own, minlength=len(runs))[own]
+
+
+def calibration(p, y, w, n_bins=10):
+    """(ECE, [(mean p, share, weight)] by bins of equal width)."""
+    place = np.minimum((p * n_bins).astype(int), n_bins - 1)
+    bins = []
+    for b in range(n_bins):
+        here = place == b
+        if here.any():
+            bins.append((np.average(p[here], weights=w[here]),
+                         np.average(y[here], weights=w[here]), w[here].sum()))
+    total = sum(n for _, _, n in bins)
+    return sum(n * abs(a - b) for a, b, n in bins) / total, bins
+
+
+def best_rule(runs, score, most=0.01, all_samples=(1, 2, 3, 5, 8)):
+    """(threshold, samples, recall, false alarms): the highest recall at the lead
+    that is aimed at, with at most so many false alarms."""
+    best = (np.inf, 1, 0.0, 0.0)
+    early = runs.step <= runs.doom[runs.run] - np.minimum(50, FRACTION * runs.doom[runs.run])
+    for samples in all_samples:
+        own = runs.in_a_row(score, samples)
+        highest = np.maximum.reduceat(own, runs.first[:-1])
+        in_time = np.maximum.reduceat(np.where(early, own, -np.inf), runs.first[:-1])
+        healthy = np.sort(highest[~runs.doomed])[::-1]
+        threshold = np.nextafter(healthy[int(most * len(healthy))], np.inf)
+        recall = np.mean(in_time[runs.doomed] >= threshold)
+        if recall > best[2]:
+            best = (float(threshold), samples, float(recall), float(np.mean(healthy >= threshold)))
+    return best

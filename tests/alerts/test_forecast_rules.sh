@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Rules about the series "forecast": scan, watch and what they refuse.
+. tests/support/tap.sh
+. tests/support/background.sh
+plan_dir
+. tests/support/watching.sh
+
+# Two layers of three heads. From step 3 on the entropy of layer 1 halves every
+# 4 steps and the loss staggers, or nothing happens.
+make_run() {
+    python3 - "$1" "$2" <<'END_OF_RUN'
+import math, sys
+path, doomed = sys.argv[1], sys.argv[2] == "doomed"
+with open(path, "w") as out:
+    out.write("# arch: SM\n# ctx: 64\nstep,layer,head,entropy,max_logit,loss,grad_norm\n")
+    for step in range(60):
+        grown = max(0, step - 3) / 4 if doomed else 0
+        wobble = math.sin(12.9898 * step + 1)
+        loss = 2 + 3 * math.exp(-step / 30) + 0.05 * wobble + 2 * grown * (1 + wobble)
+        out.write(f"{step},,,,,{loss:.5f},{1 + grown:.5f}\n")
+        for layer in range(2):
+            for head in range(3):
+                own = grown * layer
+                out.write(f"{step},{layer},{head},{2 * 2 ** -own + 0.01 * head:.5f},{4 * 2 ** own:.5f},,\n")
+END_OF_RUN
+}
+mkdir runs quiet
+make_run doomed.csv doomed && make_run quiet.csv quiet || exit 1
+"$scan" import -q doomed.csv -o runs/doomed.db || exit 1
+"$scan" import -q quiet.csv -o quiet/quiet.db || exit 1
+printf '[rule ahead]\nseries = forecast\naggregate = run\nat_least = 0.9\n' >ahead.ini
+
+onset() { "$scan" "$1" --rules ahead.ini --json | python3 -c '
+import json, sys
+print(min([f["onset"] for f in json.load(sys.stdin)["runs"][0]["flags"]
+           if f["kind"] == sys.argv[1]], default="never"))' "$2"; }
+warned=$(onset runs/doomed.db ahead) collapsed=$(onset runs/doomed.db collapse)
+check "a collapse is forecast (step $warned) before it comes ($collapsed)" [ "$warned" -lt "$collapsed" ]
+same_text 'of a quiet run nothing is forecast' never "$(onset quiet/quiet.db ahead)"
+line=$("$scan" watch --once runs --rules ahead.ini --severity warning | grep ahead)
+same_text 'watch gives the reason' 'typical entropy of layer 1 halves every N steps; collapse expected near step N' \
+    "$(sed -E 's/.*: typical/typical/; s/(every|step) [0-9]+/\1 N/g' <<<"$line")"
+same_text 'and reports it once' '' "$("$scan" watch --once runs --rules ahead.ini --severity warning)"
+
+same_text 'without such a rule nothing is said of it' '' "$("$scan" runs/doomed.db --json | grep -o forecast)"
+printf '[rule ahead]\nseries = forecast\nat_least = 0.9\n' >heads.ini
+same_text 'a forecast has no heads' 'entropy-scan: rule ahead: aggregate head does not fit forecast, which has 1 value a step: choose another' \
+    "$("$scan" runs/doomed.db --rules heads.ini 2>&1 >/dev/null)"
+printf '[rule ahead]\nseries = forecast\naggregate = run\nat_least = 0.9 baseline\n[baseline]\nrun = quiet/quiet.db\n' >base.ini
+same_text 'nor a baseline' 'entropy-scan: rule ahead: a baseline has no forecast: compare it with a number' \
+    "$("$scan" runs/doomed.db --rules base.ini 2>&1 >/dev/null)"
+# --- --forecast
+stops() { "$scan" "$@" 2>&1 | grep -cE '^(series = forecast|action = stop)'; }
+same_text 'rules --forecast prints the rule' 1 "$(stops rules --forecast)"
+same_text 'which stops a run if requested' 2 "$(stops rules --forecast=stop)"
+"$scan" rules --forecast=stop >stop.ini
+check 'it reads back as the same' cmp <("$scan" rules stop.ini) <("$scan" rules ahead.ini --forecast=stop | sed '/^\[rule ahead\]/,/^$/d')
+same_text 'there is one of it' 'entropy-scan: --forecast: there is a rule forecast already: leave one of them out' \
+    "$("$scan" rules stop.ini --forecast 2>&1 >/dev/null)"
+same_text 'watch wants to be able to report it' 'entropy-scan: --forecast: a forecast is a warning: add --severity warning' \
+    "$("$scan" watch --once runs --forecast 2>&1)"
+same_text 'and reports it' 1 "$("$scan" watch --once runs --forecast --severity warning --state f.db | grep -c ': forecast since step')"
+# --- in a sweep, of what is there before the collapse
+awk -F, '/^[#s]/ || $1 <= 16' doomed.csv >cut.csv && mv cut.csv doomed.csv
+printf '[sweep]\ncommand = %s import -q %s/{which}.csv -o {run}\n[grid]\nwhich = doomed quiet\n' "$scan" "$PWD" >sweep.ini
+forecasts() { grep -oE '(doomed|quiet).*finished.*forecast' | grep -oE 'doomed|quiet' | sort -u; }
+"$scan" sweep sweep.ini -o swept -j 1 --forecast >out 2>err
+same_text 'a sweep judges by it' doomed "$(forecasts <err)"
+same_text 'and so does --status' doomed "$("$scan" sweep swept --status --forecast 2>/dev/null | forecasts)"
+"$scan" sweep sweep.ini -o plain -j 1 >out 2>err
+same_text 'without it it does not' '' "$(forecasts <err)"
+output 'tasks of Slurm do, too' '--forecast=stop --run' "$scan" sweep sweep.ini -o swept --slurm --forecast=stop --dry-run
+finish

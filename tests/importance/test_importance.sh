@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# entropy-scan importance: runs made so that of their settings lr decides the
+# perplexity, act the overload, and drop and note nothing.
+. tests/support/tap.sh
+plan_dir
+cd "$dir"
+
+if "$scan" --version | grep -q '^no GSL'; then
+    exits 'importance needs GSL' 2 'built without GSL: build it with libgsl-dev' "$scan" importance .
+    skip 'importance' 'built without GSL'
+    finish
+    exit
+fi
+
+# NAME CONFIG LOSS HEAD: two layers of three heads, of which one has the entropy
+# HEAD; the last evaluation has LOSS.
+make_run() {
+    {
+        printf '# name: %s\n# arch: SM\n# ctx: 128\n# config: %s\n' "$1" "$2"
+        printf 'step,layer,head,entropy,loss,eval:ce\n'
+        for step in 0 10; do
+            printf '%s,%s,%s,2,,\n' $step 0 0 $step 0 1 $step 0 2 $step 1 0
+            printf '%s,%s,%s,%s,,\n' $step 1 1 "$4" $step 1 2 2
+            printf '%s,,,,%s,%s\n' $step "$3" "${5-$3}"
+        done
+    } >run.csv
+    "$scan" import -q run.csv -o "tree/$1.db" || exit 1
+}
+mkdir tree
+i=0
+for lr in 1e-4 3e-4 1e-3 1e-2; do
+    for drop in 0 0.1 0.2; do
+        for act in G R; do
+            i=$((i + 1))
+            loss=$(awk -v lr=$lr -v i=$i 'BEGIN { print 3 + log(lr) / 10 + (i * 7 % 5) / 100 }')
+            head=2
+            [ $act = G ] || head=3.5
+            make_run run$i "{\"lr\":$lr,\"drop\":$drop,\"act\":\"$act\",\"seed\":$i,\"note\":\"x\"}" "$loss" $head
+        done
+    done
+done
+
+"$scan" importance tree >table.txt
+file_has 'the setting that matters is found' table.txt '^lr +4 +\+0\.9[0-9] +0\.00[0-9]+ '
+file_has 'one that does not matter is not' table.txt '^drop +3 +[-+]0\.[0-2][0-9]* +1 '
+file_has 'a category has no sign, and a share of all' table.txt '^act +2 +0\.0[0-9]* +1 +1\.00 +0\.00[0-9]+ '
+file_has 'what never varies says so' table.txt '^NaN at -: no run has one$' '^collapsed -: of the runs that have it, it or the setting is the same$'
+file_has 'runs are counted' table.txt '^24 runs; eval ppl: final, of the 24 that ended finite$'
+check 'seed and what is the same have no row' sh -c '! grep -qE "^(seed|note|ctx) " table.txt'
+check 'the strongest comes first' sh -c 'sed -n 2p table.txt | grep -q "^act "'
+
+# scipy 1.17.1: spearmanr of the 24 lr and losses of the loop above
+"$scan" importance tree --json >x.json
+check 'JSON is JSON' sh -c 'test "$(sqlite3 :memory: "select json_valid(readfile(\"x.json\"))")" = 1'
+number() { sqlite3 :memory: "select printf('%.$2f', json_extract(value, '\$.outcomes.$3')) from
+    json_each(readfile('x.json'), '\$.settings') where json_extract(value, '\$.name') = '$1'"; }
+same_text 'a rank correlation is that of scipy' 0.96993 "$(number lr 5 quality.strength)"
+same_text 'a category explains all of the overload' 1.0000 "$(number act 4 overloaded.strength)"
+file_has 'what is unknown is null, with a reason' x.json \
+    '"nan_step":\{"n":24,"strength":null,"strength_state":"missing","p":null,"p_state":"missing","p_holm":null,"p_holm_state":"missing","reason":"equal values"\}'
+check 'twice the same' sh -c '"$0" importance tree --json | cmp - x.json' "$scan"
+
+# Runs that end NaN: their perplexity is none, and the step of it an outcome.
+make_run nan1 '{"lr":1,"drop":0,"act":"G"}' NaN 2 3
+make_run nan2 '{"lr":1,"drop":0.1,"act":"R"}' NaN 2 3
+make_run nan3 '{"lr":1,"drop":0.2,"act":"R"}' NaN 2 3
+"$scan" importance tree >table.txt
+file_has 'a run that ended NaN has no perplexity' table.txt '^27 runs; eval ppl: final, of the 24 that ended finite$'
+file_has 'what NaN comes with is found' table.txt '^lr +5 .* -0\.5[0-9] +0\.0[0-9]+ *$'
+
+exits 'a folder is needed' 2 'importance takes a folder' "$scan" importance
+exits 'two runs are too few' 3 'takes three runs or more that differ in a setting, and there are 2' \
+    "$scan" importance tree/run1.db tree/run2.db
+mkdir same
+cp tree/run1.db same/1.db && cp tree/run1.db same/2.db && cp tree/run1.db same/3.db
+exits 'runs of one configuration are refused' 3 'the 3 runs differ in no setting' "$scan" importance same
+echo broken >tree/broken.db
+exits 'a file that is no run is reported, and the others are shown' 4 'broken\.db: ' "$scan" importance tree
+rm tree/broken.db
+exits '--json and --figure exclude each other' 2 'choose one' "$scan" importance tree --json --figure importance
+exits 'an option of figures needs one' 2 '^entropy-scan: --theme is for a --figure' "$scan" importance tree --theme dark
+check 'a figure is drawn' sh -c '"$0" importance tree --figure importance -o bars.svg && grep -q "eval ppl" bars.svg && grep -q ">lr<" bars.svg' "$scan"
+check 'and as PNG' sh -c '"$0" importance tree --figure importance -o bars.png && test -s bars.png' "$scan"
+[ -z "${KEEP-}" ] || cp bars.png table.txt "$KEEP"
+finish

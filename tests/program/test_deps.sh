@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# `make deps` is enough for the build and the demo: neither installs what tests alone use,
+# nor takes flags from it.
+. tests/support/tap.sh
+without_sanitizers 'it is about packages'
+plan_dir
+unset MAKEFLAGS MAKELEVEL
+
+# --- what is installed -------------------------------------------------------
+
+# A machine on which nothing is installed, whose apt-get lists what it is to install.
+mkdir "$dir/bare"
+printf '#!/bin/sh\nexit 1\n' >"$dir/bare/dpkg-query"
+printf '#!/bin/sh\n[ "$1" = update ] || printf "%%s\\n" "$@" >>%s\n' "$dir/wanted" \
+    >"$dir/bare/apt-get"
+printf '#!/bin/sh\necho 0\n' >"$dir/bare/id"
+chmod +x "$dir/bare"/*
+for target in deps test-deps; do
+    rm -f "$dir/wanted"
+    PATH=$dir/bare:$PATH make -s $target >/dev/null 2>&1
+    grep -v '^-\|^install$' "$dir/wanted" | sort >"$dir/$target"
+done
+for package in libsqlite3-dev libcairo2-dev libgsl-dev python3; do
+    check "make deps installs $package" grep -qx "$package" "$dir/deps"
+done
+for package in chromium slurm-wlm libcmocka-dev clang man-db; do
+    check "it does not install $package" sh -c "! grep -qx $package '$dir/deps'"
+    check "make test-deps does" grep -qx "$package" "$dir/test-deps"
+done
+same_text 'make test-deps installs what the build needs, too' '' \
+    "$(comm -23 "$dir/deps" "$dir/test-deps")"
+same_text 'the demo installs those of the build alone' tests/tools/deps.sh \
+    "$(make -n demo | grep deps.sh)"
+
+# --- what the flags depend on ------------------------------------------------
+
+# pkg-config as it is after `make deps`: it knows no package of the tests.
+mkdir "$dir/pc"
+IFS=: read -ra folders <<<"$(pkg-config --variable pc_path pkg-config)"
+for folder in "${folders[@]}"; do
+    ln -sf "$folder"/*.pc "$dir/pc/" 2>/dev/null
+done
+rm -f "$dir/pc/*.pc" "$dir/pc/cmocka.pc"
+flags() { # of every program and library, and how they are linked
+    make -n V=1 BUILD="$dir/none" CUDA=0 programs libraries |
+        grep -oE ' -(I|isystem |l|L|D)[^ ]*' | sort | uniq -c
+}
+all=$(flags)
+output 'the build has flags of packages' cairo echo "$all"
+export PKG_CONFIG_LIBDIR=$dir/pc
+check 'without cmocka' sh -c '! pkg-config --exists cmocka && pkg-config --exists cairo'
+same_text 'it has the same' "$all" "$(flags)"
+finish

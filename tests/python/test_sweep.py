@@ -1,0 +1,126 @@
+"""entropy-scan sweep of a training in Python that knows nothing of sweeps."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import entropyscan as es
+
+SCAN = Path(os.environ["BUILD"], "entropy-scan")
+PACKAGE = Path(es.__file__).parents[1]
+
+# A model of 2 layers with 3 heads. At rate 8 it raises, from 9 on its loss is NaN
+# after a while and it has no end, and at 10 it looks for no request to stop.
+TRAINING = """
+    import argparse, math, sys, time
+    import torch
+    from torch import nn
+    import entropyscan as es
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--lr", type=float)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--run")
+    given = parser.parse_args()
+    n_steps = 20 if given.lr < 9 else 10**9
+    torch.manual_seed(given.seed)
+    layer = nn.TransformerEncoderLayer(12, 3, 24, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    optimizer = torch.optim.SGD(model.parameters(), min(given.lr, 1e-2))
+    with es.watch(model, given.run, steps=n_steps) as rec:
+        for step in range(n_steps):
+            loss = model(torch.randn(2, 7, 12)).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            rec.step(loss=math.nan if given.lr >= 9 and step >= 5 else loss)
+            if given.lr == 8 and step == 3:
+                raise ValueError("a bad rate")
+            if n_steps > 20:
+                time.sleep(0.01)
+            if given.lr != 10 and rec.should_stop:
+                break
+"""
+
+
+SPEC = f"""
+    [sweep]
+    command = {sys.executable} train.py --lr {{lr}} --seed {{seed}} --run {{run}}
+    seed = 3
+    [grid]
+    lr ="""
+
+
+def swept(folder, rates, *options):
+    """A sweep that has ended: its folder, exit code and standard error."""
+    (folder / "train.py").write_text(textwrap.dedent(TRAINING))
+    (folder / "sweep.ini").write_text(textwrap.dedent(SPEC) + rates)
+    ended = subprocess.run(
+        [SCAN, "sweep", "sweep.ini", "-o", "out", *options],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    return folder / "out", ended.returncode, ended.stderr
+
+
+def states(folder):
+    """Of each run, as --status has them."""
+    said = subprocess.run(
+        [SCAN, "sweep", folder, "--status"], capture_output=True, text=True
+    ).stdout
+    lines = [line.split() for line in said.splitlines() if "[" in line]
+    return {words[0]: words[1] for words in lines}
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    return swept(tmp_path_factory.mktemp("sweep"), " 1e-3 8 9")
+
+
+def test_a_training_gets_its_arguments_and_run_file(sweep):
+    folder, _, err = sweep
+    run = es.open(folder / "seed3_lr1e-3.db")
+    assert run.entropy().shape == (20, 2, 3)
+    # what was swept is in its configuration, which the script does not give
+    assert (run.config["lr"], run.config["seed"]) == (0.001, 3)
+    assert run.config["steps"] == 20
+    assert "seed3_lr1e-3: finished at step 19 of 20, loss " in err
+
+
+def test_each_end_is_what_it_was(sweep):
+    folder, code, err = sweep
+    assert states(folder) == {
+        "seed3_lr1e-3": "finished",
+        "seed3_lr8": "broken",
+        "seed3_lr9": "stopped",
+    }
+    assert code == 4
+    assert "1 of 3 runs broke" in err
+
+
+def test_a_doomed_training_is_stopped(sweep):
+    folder, _, err = sweep
+    assert "seed3_lr9: stop requested: nan (critical)" in err
+    assert es.open(folder / "seed3_lr9.db").info["status"] == "stopped"
+
+
+def test_one_that_looks_for_no_request_is_ended(tmp_path):
+    folder, code, err = swept(tmp_path, " 10", "--grace", "3")
+    assert "seed3_lr10: stop requested: nan (critical)" in err
+    assert "seed3_lr10: does not stop: ended" in err
+    assert states(folder) == {"seed3_lr10": "stopped"}
+    assert "seed3_lr10: stopped at step " in err
+    assert code == 1  # as of --check
+
+
+def test_an_exception_is_a_run_that_broke(sweep):
+    folder, _, err = sweep
+    assert "seed3_lr8: broken at step 3 of 20, loss " in err
+    assert "exit code 1" in err and "ValueError: a bad rate" in err
+    assert es.open(folder / "seed3_lr8.db").info["status"] == "failed"

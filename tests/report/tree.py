@@ -1,0 +1,173 @@
+"""The page of a tree of 150 runs (make_tree.py) in the browser: its table is
+sorted, filtered and brushed, a line opens a run, and two are compared."""
+import pathlib
+
+
+def column(browser, title):
+    """What the lines that are shown have in a column, in their order."""
+    return browser.js(
+        "const i = Array.from(document.querySelectorAll('#runs thead th'),"
+        " (c) => c.textContent).indexOf(arguments[0]);"
+        "return Array.from(document.querySelectorAll("
+        "'#runs tbody tr:not([hidden])'), (r) => r.cells[i].textContent)",
+        title)
+
+
+def click_title(browser, title):
+    titles = browser.js("return Array.from(document.querySelectorAll('.sort'),"
+                        " (b) => b.textContent)")
+    browser.click(".sort", titles.index(title))
+
+
+def is_number(text):
+    return text not in ("NaN", "–")
+
+
+def sorts(browser, check):
+    before = column(browser, "eval ppl")
+    for direction in ("up", "down"):
+        click_title(browser, "eval ppl")
+        got = column(browser, "eval ppl")
+        numbers = [float(x) for x in got if is_number(x)]
+        check(f"a click on a title sorts {direction}", got != before and
+              numbers == sorted(numbers, reverse=direction == "down") and
+              len(numbers) == 120, got)
+        check(f"NaN and then missing come last, sorted {direction}",
+              got[120:] == ["NaN"] * 15 + ["–"] * 15, got[115:])
+
+
+def filters(browser, check):
+    shown = lambda: column(browser, "run")
+    count = lambda: browser.js(
+        "return document.getElementById('filter-count').textContent")
+    browser.type("#filter", "lr=0.001", " ", "linear")
+    check("words filter the table, all of them", browser.until(
+        lambda: len(shown()) == 25) and
+        set(column(browser, "lr")) == {"0.001"} and
+        set(column(browser, "schedule")) == {"linear"}, shown())
+    check("and it says how many are left", count() == "25 of 150 runs", count())
+    browser.click("#clear")
+    check("a button takes that back", len(shown()) == 150 and
+          count() == "150 runs", count())
+    browser.js("const s = document.getElementById('filter-flag');"
+               "s.value = 'is nan'; s.dispatchEvent(new Event('change'))")
+    check("others have other flags", browser.js(
+        "return Data.runs.filter((r) => Runs.standing(r).length).length") == 30)
+    check("a flag filters it", len(shown()) == 15 and
+          all("nan" in x for x in column(browser, "flags")), shown())
+    browser.click("#clear")
+
+
+def grip(browser, title):
+    return browser.js(
+        "return Array.from(document.querySelectorAll('.axis-title'),"
+        " (t) => t.textContent).indexOf(arguments[0])", title)
+
+
+def brush(browser, index, x, y, by):
+    start = browser._origin(".grip", index, x, y)
+    browser.mouse(start, {"type": "pointerDown", "button": 0},
+                  dict(start, y=y + by, duration=50),
+                  {"type": "pointerUp", "button": 0})
+
+
+def brushes(browser, check):
+    lines = lambda css: browser.js(
+        "return document.querySelectorAll('.parallel ' + arguments[0]).length",
+        css)
+    check("each run has a line", lines(".line") == 150, lines(".line"))
+    axis = grip(browser, "lr")
+    brush(browser, axis, 0, -130, 40)
+    check("a drag along an axis selects the runs through it", browser.until(
+        lambda: set(column(browser, "lr")) == {"0.01"}) and
+        lines(".line.off") == 100, column(browser, "lr"))
+    axis = grip(browser, "eval ppl")
+    brush(browser, axis, 0, 135, -30)
+    check("those without a number can be selected", browser.until(
+        lambda: set(column(browser, "eval ppl")) <= {"NaN", "–"}),
+        column(browser, "eval ppl"))
+    browser.click("#clear")
+    check("all lines are back", lines(".line.off") == 0 and
+          len(column(browser, "run")) == 150)
+
+
+def figures(browser):
+    return browser.js("return Array.from(document.querySelectorAll("
+                      "'#heatmaps figure strong'), (e) => e.textContent)")
+
+
+def opens(browser, check):
+    check("nothing is open at first", figures(browser) == [] and not browser.js(
+        "return document.getElementById('closed').hidden"))
+    first = column(browser, "run")[0]
+    browser.click(".open")
+    check("a click on a line opens its run", browser.until(
+        lambda: len(figures(browser)) == 1) and
+        first.startswith(figures(browser)[0]), (first, figures(browser)))
+    check("with its curves and its loss", browser.js(
+        "return document.querySelectorAll('#curves .line').length") >= 8 and
+        browser.js("return document.querySelectorAll('#values .line').length"))
+    browser.click(".open")
+    check("another click closes it", browser.until(
+        lambda: figures(browser) == []))
+
+
+def tick(browser, line):
+    """Not below the titles, which stay in sight."""
+    browser.js("document.querySelectorAll('.tick')[arguments[0]]"
+               ".scrollIntoView({block: 'center'})", line)
+    browser.click(".tick", line)
+
+
+def compares(browser, check):
+    runs = browser.js(
+        "return Data.runs.map((r) => [r.title, r.summary.n_layer])")
+    order = column(browser, "run")
+    at = lambda i: next(k for k, name in enumerate(order)
+                        if name.startswith(runs[i][0]) and
+                        name[len(runs[i][0]):].strip() in ("", "SM+LN+G"))
+    for i in (0, 13):
+        check("two ticks allow a comparison, fewer do not",
+              browser.js("return document.getElementById('compare').disabled"))
+        tick(browser, at(i))
+    browser.click("#compare")
+    browser.until(lambda: len(figures(browser)) == 3)
+    check("two runs and their difference are shown", figures(browser) == [
+        runs[0][0], runs[13][0], f"{runs[13][0]} − {runs[0][0]}"],
+        figures(browser))
+    cells = browser.js(
+        "return Array.from(document.querySelectorAll('#heatmaps figure'),"
+        " (f) => Array.from(f.querySelectorAll('.cell'),"
+        "  (c) => c.getAttribute('fill')))")
+    values = browser.js(
+        "return [0, 13].map((i) => Array.from(Data.find(Data.runs[i],"
+        " 'entropy').values.floats.slice(-96), (x) => isNaN(x) ? null : x))")
+    difference = [None if a is None or b is None else b - a
+                  for a, b in zip(*values)]
+    most = max(abs(x) for x in difference if x is not None)
+    colours = browser.js("return Scale.ofDifference()")
+    wanted = ["url(#hatch)" if x is None else
+              colours[int((x / most + 1) / 2 * 255 + 0.5)] for x in difference]
+    near = sum(a == b for a, b in zip(cells[2], wanted))
+    check("each head has the colour of its difference, NaN its hatching",
+          near >= 94 and wanted[5] == cells[2][5] == "url(#hatch)" and
+          len(set(wanted)) > 20, (near, cells[2][:8], wanted[:8]))
+    tick(browser, at(13))
+    tick(browser, at(6))
+    browser.click("#compare")
+    note = lambda: browser.js(
+        "return document.querySelector('#heatmaps > p')?.textContent")
+    check("runs of two shapes have no difference, and it is said why",
+          browser.until(note) and len(figures(browser)) == 2 and
+          "8 layers of 12 heads" in note(), note())
+    browser.click("#close")
+    check("all are closed", browser.until(lambda: figures(browser) == []))
+
+
+def many_runs(browser, check):
+    browser.open(pathlib.Path("tree150.html").resolve().as_uri())
+    opens(browser, check)
+    sorts(browser, check)
+    filters(browser, check)
+    brushes(browser, check)
+    compares(browser, check)

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# entropy-scan sweep of a sweep.yaml of Weights & Biases.
+. tests/support/tap.sh
+plan_dir
+. tests/sweep/sweeping.sh
+export PATH=$bin:$PATH
+plan() { "$scan" sweep "$@" --dry-run; } # the command lines
+refused() { # NAME REGEX LINE...: of a file with these lines
+    local name=$1 regex=$2
+    shift 2
+    printf '%s\n' "$@" >bad.yaml
+    exits "$name" 2 "^entropy-scan: bad.yaml:$regex" "$scan" sweep bad.yaml --dry-run
+}
+
+cat >grid.yaml <<'END'
+program: train.py
+method: grid
+name: a search
+metric: {name: loss, goal: minimize}
+early_terminate: {type: hyperband, min_iter: 3}
+parameters:
+  lr:
+    values: [0.01, 1e-3]
+  batch_size: {value: 32}
+  seed: {values: [1, 2]}
+  amp: {values: [true]}
+  note: {value: "a {b} 'c'"}
+END
+same_text 'a grid is every combination, by the usual command' \
+    "4 ENTROPY_RUN_CONFIG='{\"seed\":1,\"lr\":0.01,\"amp\":true}' /usr/bin/env python train.py --lr=0.01 --batch_size=32 --seed=1 --amp=True '--note=a {{b}} '\\''c'\\'''" \
+    "$(plan grid.yaml 2>err | awk 'NR == 1 { first = $0 } END { print NR, first }')"
+check 'early_terminate is ignored, which is said' grep -q '^entropy-scan: grid.yaml: early_terminate is ignored' err
+
+cat >random.yaml <<'END'
+program: train.sh
+method: random
+run_cap: 3
+command:
+  - ${env}
+  - sh
+  - ${program}
+  - "{name}"
+  - ${args_no_hyphens}
+parameters:
+  lr: {distribution: log_uniform_values, min: 1e-4, max: 1e-2}
+  width: {min: 2, max: 4}
+  drop: {min: 0.0, max: 1}
+  step: {distribution: q_uniform, min: 0, max: 1, q: 0.25}
+  kind: {distribution: categorical, values: [a b, c]}
+END
+cat >train.sh <<'END'
+printf '%s\n' "$@"
+{
+    echo step,layer,head,entropy
+    for cell in 0,0 0,1 0,2 1,0 1,1 1,2; do echo "0,$cell,0.9"; done
+} >"$ENTROPY_RUN.csv"
+entropy-scan import "$ENTROPY_RUN.csv" -o "$ENTROPY_RUN" --ctx 16
+END
+"$scan" sweep random.yaml -o random -j 2 >out 2>err
+same_text 'a random search runs to its end' '0 3' "$? $(states random | grep -c finished)"
+matches() { # NAME REGEX: each run has such an argument
+    same_text "$1" 3 "$(grep -lxE -- "$2" random/*.log | wc -l | tr -d ' ')"
+}
+matches 'log_uniform_values' 'lr=(0\.00[0-9]+|0.01|[0-9.]+e-4)'
+matches 'whole bounds are whole numbers' 'width=[234]'
+matches 'others are not' 'drop=0(\.[0-9]+)?'
+matches 'q_uniform' 'step=(0|0.25|0.5|0.75|1)'
+matches 'categorical' 'kind=(a b|c)'
+check 'what was drawn is in the configuration' sh -c 'sqlite3 "$(ls random/*.db | head -n 1)" "SELECT config FROM run" | grep -q "\"kind\":\"\(a b\|c\)\""'
+same_text 'the same draws again, and more' "$(plan random.yaml)" "$(plan random.yaml --draws 5 | head -n 3)"
+
+head='program: x
+method: random
+run_cap: 2
+parameters:'
+refused 'bayes' '2: method: bayes is not done here: take random, or Optuna$' 'program: x' 'method: bayes' 'parameters: {}'
+refused 'other methods' '1: method: expected grid or random$' 'method: x' 'parameters: {}'
+refused 'no method' '1: method: is missing$' 'program: x' 'parameters: {}'
+refused 'a distribution in a grid' '3: a: method grid needs values' 'program: x' 'method: grid' 'parameters: {a: {min: 0, max: 1}}'
+refused 'other distributions' '5: a: expected value, values, or distribution uniform' "$head" '  a: {distribution: normal, mu: 0, sigma: 1}'
+refused 'no bounds' '5: a: expected min and max$' "$head" '  a: {min: 1}'
+refused 'nested parameters' '5: a: expected value.* nested' "$head" '  a: {parameters: {b: {value: 1}}}'
+refused 'wrong bounds' ' a: bounds of log-uniform have to be above 0$' "$head" '  a: {distribution: log_uniform_values, min: 0, max: 1}'
+refused 'unknown members' '1: launch: not supported in a sweep$' 'launch: x' "$head" '  a: {value: 1}'
+refused 'unknown macros' '6: \$\{envvar:HOME\}: expected' "$head" '  a: {values: [1, 2]}' 'command: ["${envvar:HOME}", "${args}"]'
+refused 'no program' '2: \$\{program\}: there is no program' 'method: grid' 'parameters: {a: {values: [1, 2]}}'
+refused 'a random search without end' ' how many draws: expected run_cap, or --draws N$' 'program: x' 'method: random' 'parameters: {a: {min: 0, max: 1}}'
+refused 'a parameter that the command has not' '5: command: no \{a\}' 'program: x' 'method: grid' 'parameters: {a: {values: [1, 2]}}' 'command:' ' - x'
+refused 'what is no YAML' '[0-9]+: not YAML: ' 'a: [1'
+refused 'a list' ' expected method, program and parameters$' '- 1'
+exits 'a file that is not there' 3 'none.yml: cannot read' "$scan" sweep none.yml -o x
+mkfifo pipe.yaml
+exits 'a FIFO' 3 'pipe.yaml: not a regular file' "$scan" sweep pipe.yaml -o x
+finish

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# entropy-scan --trends: layers of two heads that fall on a line, stay, or go up
+# and down.
+. tests/support/tap.sh
+plan_dir
+cd "$dir"
+
+if "$scan" --version | grep -q '^no GSL'; then
+    cp "$root/samples/runs/sm.db" .
+    exits '--trends needs GSL' 2 'built without GSL' "$scan" sm.db --trends
+    skip 'trends' 'built without GSL'
+    finish
+    exit
+fi
+
+awk 'BEGIN {
+    print "# name: falls\n# ctx: 128\nstep,layer,head,entropy,loss"
+    for (s = 0; s <= 100; s += 2) {
+        for (h = 0; h < 2; h++) {
+            printf "%d,0,%d,%.6f,\n", s, h, 3 - 0.02 * s + (h ? 0.5 : -0.5)
+            printf "%d,1,%d,2,\n", s, h
+            printf "%d,2,%d,%s,\n", s, h, s == 90 ? "NaN" : 2 + (s % 4 ? 0.1 : -0.1)
+        }
+        printf "%d,,,,%.4f\n", s, 5 - 0.01 * s
+    }
+}' >falls.csv
+"$scan" import -q falls.csv -o falls.db || exit 1
+printf '2,1,3\n1,2,3\n' >one.csv
+"$scan" import -q one.csv -o one.db --ctx 128 --name one || exit 1
+
+"$scan" falls.db --trends >table.txt
+# 5 % of ln(128!)/128 = 3.878 is 0.1939: 3 - 0.02 s gets there at 140.3
+file_has 'a line is followed to its threshold' table.txt \
+    '^  layer 0 falls 0\.02 nats a step \(0\.02 to 0\.02, p [0-9.]+e-[0-9]+\), below 5% of the ceiling at step 140 \(140 to 140\)$'
+file_has 'what goes nowhere has no trend' table.txt '^  no trend: 2 of 3$'
+file_has 'the steps are said' table.txt '^falls, trends over steps 50 to 100$'
+check 'the table is as without' sh -c '"$0" falls.db >plain.txt; head -n 2 plain.txt >a; head -n 2 table.txt | cmp - a' "$scan"
+"$scan" falls.db --trends --json >x.json
+check 'JSON is JSON' sh -c 'test "$(sqlite3 :memory: "select json_valid(readfile(\"x.json\"))")" = 1'
+file_has 'with the numbers' x.json '"layer":0,"n":26,"slope":-0\.0(2|19999|20000)[0-9]*,' \
+    '"passes":\{"threshold":0\.193[0-9]*,"step":140\.[0-9]*,' '"layer":1,"n":26,"slope":null,"slope_state":"missing".*"reason":"equal values"'
+output 'a series of the run is one line' '^  loss falls 0\.01 nats a step ' "$scan" falls.db --trends --series loss
+output 'one sample is no trend' '^  fewer than 8 points: 2 of 2$' "$scan" one.db --trends
+output 'rules move the threshold' 'below 20% of the ceiling at step 111 ' sh -c '
+    "$0" rules | sed "/^\[collapse\]/,/^\[/s/^head *=.*/head = 0.2/" >rules.ini && "$0" falls.db --trends --rules rules.ini' "$scan"
+output 'an earlier step ends them' '^falls, trends over steps 30 to 60$' "$scan" falls.db --trends --step 60
+output 'each run has its own' '^one, trends over steps 0 to 0$' "$scan" falls.db one.db --trends
+output 'beside a comparison, too' '^falls, trends over' "$scan" falls.db one.db --trends --compare
+exits '--trends is for people or JSON' 2 '^entropy-scan: --trends is for the table or --json' "$scan" falls.db --trends --csv
+finish
