@@ -407,8 +407,10 @@ static es_status end_run(es_session *session)
             return status;
         status = insist(session, seal);
     } while (status == ES_OK && session->n_opened != n_opened);
-    /* The log's name is gone, and a reader does not let go. */
-    if (status < 0)
+    /* On a full disk all is in the log, which stays; where the log's name is
+       gone and a reader does not let go, what it held is lost. */
+    if (status < 0 &&
+        (!session->writer || es_writer_log_is_away(session->writer)))
         session->tally.committed = session->safe;
     return status == ES_ELOCKED ? ES_OK : status;
 }
