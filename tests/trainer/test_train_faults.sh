@@ -243,8 +243,8 @@ full_disk() {
     start "${model[@]}" -o "$1"
     no_space "$1" 'No space left on device'
 }
-# At the very end there may be room for the log and none for the file, which
-# costs nothing: what is said to be lost is what is not there.
+# Space for the log may be there and none for the file: then nothing is lost. As
+# many frames are said to be lost as are not there.
 nearly_full_disk() { # RUN.db
     local frames lost=0 held
     start "${model[@]}" -o "$1"
