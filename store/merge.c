@@ -2,6 +2,8 @@
    new ids but the same uuid. */
 #include "store/merge.h"
 
+#include "analyzer/base/value.h"
+#include "store/map.h"
 #include "store/writer_internal.h"
 
 static es_status copy_samples(es_writer *writer, es_reader *reader,
@@ -54,6 +56,21 @@ static es_status copy_events(es_writer *writer, es_reader *reader, size_t run,
     return status;
 }
 
+typedef struct map_target {
+    es_writer *writer;
+    int64_t run_id;
+} map_target;
+
+static es_status copy_map(void *user, const es_map *map, const float *values)
+{
+    const map_target *target = user;
+    float missing[ES_MAP_MAX * ES_MAP_MAX];
+    for (int64_t i = 0; !values && i < map->size * map->size; i++)
+        missing[i] = es_missing();
+    return es_writer_map(target->writer, target->run_id, map,
+                         values ? values : missing);
+}
+
 /** Within a transaction. ES_DONE: the run is there already. */
 static es_status copy_run(es_writer *writer, es_reader *reader, size_t run,
                           void (*on_sample)(size_t n_bytes))
@@ -70,7 +87,9 @@ static es_status copy_run(es_writer *writer, es_reader *reader, size_t run,
     if ((status = es_writer_add_run(writer, &run_id, &info)) < 0 ||
         (status = copy_series(writer, reader, run, run_id, on_sample)) < 0)
         return status;
-    return copy_events(writer, reader, run, run_id);
+    if ((status = copy_events(writer, reader, run, run_id)) < 0)
+        return status;
+    return es_reader_maps(reader, run, copy_map, &(map_target){writer, run_id});
 }
 
 es_status es_merge_run(es_writer *writer, es_reader *reader, size_t run,

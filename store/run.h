@@ -64,6 +64,18 @@ typedef struct es_event {
     const char *at;     /* ISO 8601, UTC; NULL when written: now */
 } es_event;
 
+#define ES_MAP_MAX 64  /* cells a side of an attention map */
+#define ES_MAP_MEAN -1 /* in place of a head: the mean over a layer's heads */
+
+/** Which attention map it is (store/map.h). */
+typedef struct es_map {
+    es_phase phase;
+    int64_t step;
+    int64_t layer, head; /* head: or ES_MAP_MEAN */
+    int64_t size;        /* S, 1..ES_MAP_MAX */
+    int64_t n_ctx;       /* T: a cell is about T / S queries by T / S keys */
+} es_map;
+
 ES_API const char *es_run_status_name(es_run_status status); /* "running" */
 ES_API const char *es_shape_name(es_shape shape);            /* "head" */
 ES_API const char *es_phase_name(es_phase phase);            /* "train" */

@@ -1,5 +1,6 @@
 /* Runs of a file that is written: adding one, resuming one from a step, ending
    it. */
+#include "store/map.h"
 #include "store/writer_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -175,7 +176,7 @@ static es_status cut_run(es_writer *writer, int64_t run_id, int64_t step)
         if (status < 0)
             return status;
     }
-    return ES_OK;
+    return es_writer_cut_maps(writer, run_id, step);
 }
 
 static es_status resume_run(es_writer *writer, int64_t run_id,

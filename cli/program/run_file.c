@@ -5,6 +5,7 @@
 #include "analyzer/base/value.h"
 #include "analyzer/flags/flags.h"
 #include "cli/program/command.h"
+#include "store/map.h"
 #include "store/run_row.h"
 #include "store/tables.h"
 
@@ -80,6 +81,9 @@ static void put_tables(const page *p)
     for (size_t i = 0; es_schema_sql(i); i++)
         put_lines(p, es_schema_sql(i));
     put_lines(p, es_run_row_sql);
+    put_paragraph(p, "Runs that record attention maps have a table of them: "
+                     "mean weights of blocks of queries by blocks of keys.");
+    put_lines(p, es_map_sql);
 }
 
 static void put_series(const page *p)

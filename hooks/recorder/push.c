@@ -264,6 +264,62 @@ es_status es_recorder_event(es_recorder *recorder, int64_t step,
     return status;
 }
 
+static es_status check_map(const es_recorder *recorder, const es_map_frame *map,
+                           const float *values)
+{
+    if (map->phase < ES_PHASE_TRAIN || map->phase > ES_PHASE_EVAL ||
+        map->layer < 0 || map->layer >= recorder->n_layer ||
+        map->head < ES_MAP_MEAN || map->head >= recorder->n_head)
+        return es_fail(ES_EARGUMENT,
+                       "%s: an attention map of layer %lld, head %lld: the run "
+                       "has %lld layers of %lld heads",
+                       recorder->path, (long long)map->layer,
+                       (long long)map->head, (long long)recorder->n_layer,
+                       (long long)recorder->n_head);
+    if (!values || map->size < 1 || map->size > ES_MAP_MAX ||
+        map->n_ctx < map->size || map->n_ctx > INT32_MAX)
+        return es_fail(ES_EARGUMENT,
+                       "%s: an attention map of %lld cells a side for %lld "
+                       "tokens: 1 to %d cells, no more than tokens",
+                       recorder->path, values ? (long long)map->size : 0,
+                       (long long)map->n_ctx, ES_MAP_MAX);
+    return ES_OK;
+}
+
+static es_status send_map(es_recorder *recorder, int64_t step,
+                          es_map_frame *map, const float *values)
+{
+    es_status status;
+    if ((status = check_map(recorder, map, values)) < 0 ||
+        (status = check_step(recorder, step)) < 0)
+        return status;
+    const size_t bytes = (size_t)map->size * (size_t)map->size * sizeof *values;
+    memcpy(map->values, values, bytes);
+    es_frame frame = {.type = ES_FRAME_MAP,
+                      .step = step,
+                      .bytes =
+                          (uint32_t)(offsetof(es_map_frame, values) + bytes)};
+    return send_counted(recorder, &frame, map);
+}
+
+es_status es_recorder_map(es_recorder *recorder, es_phase phase, int64_t step,
+                          int64_t layer, int64_t head, const float *values,
+                          int64_t size, int64_t n_ctx)
+{
+    es_map_frame map;
+    map.phase = phase;
+    map.layer = layer;
+    map.head = head;
+    map.size = size;
+    map.n_ctx = n_ctx;
+    es_status status = enter(recorder);
+    if (status < 0)
+        return status;
+    status = send_map(recorder, step, &map, values);
+    leave(recorder);
+    return status;
+}
+
 bool es_recorder_stop_requested(const es_recorder *recorder)
 {
     return recorder && es_recorder_is_mine(recorder) &&

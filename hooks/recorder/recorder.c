@@ -178,8 +178,8 @@ static size_t ring_bytes(const es_recorder_options *options)
 {
     size_t heads = (size_t)(options->run->n_layer * options->run->n_head);
     size_t payload = heads * sizeof(float);
-    if (payload < 2 * ES_FRAME_TEXT_MAX)
-        payload = 2 * ES_FRAME_TEXT_MAX;
+    if (payload < ES_FRAME_MAX)
+        payload = ES_FRAME_MAX;
     size_t least = 4 * es_ring_frame_size(payload);
     size_t wanted =
         options->ring_bytes ? options->ring_bytes : DEFAULT_RING_BYTES;

@@ -103,6 +103,22 @@ ES_API es_status es_recorder_series(es_recorder *recorder, int *series,
 ES_API es_status es_recorder_push(es_recorder *recorder, int series,
                                   int64_t step, const float *values, size_t n);
 
+/**
+ * An attention map: mean weights of blocks of queries by blocks of keys, at a
+ * few steps. What it costs is its bytes, 4 size^2, in the ring and in the file.
+ *
+ *   head    0..H-1, or ES_MAP_MEAN: the mean over the layer's heads
+ *   values  (size, size), row-major; NaN and es_missing() as store/map.h says
+ *   size    1..ES_MAP_MAX
+ *   n_ctx   tokens a side, at least size
+ *
+ * Returns as push does.
+ */
+ES_API es_status es_recorder_map(es_recorder *recorder, es_phase phase,
+                                 int64_t step, int64_t layer, int64_t head,
+                                 const float *values, int64_t size,
+                                 int64_t n_ctx);
+
 /** An event of the run; step may be ES_UNKNOWN, message NULL; strings up to
  *  4 KiB in all. Returns as push does. */
 ES_API es_status es_recorder_event(es_recorder *recorder, int64_t step,

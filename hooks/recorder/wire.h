@@ -33,7 +33,7 @@ typedef struct es_reply {
     char text[ES_MESSAGE_MAX];
 } es_reply;
 
-enum { ES_FRAME_SERIES = 1, ES_FRAME_SAMPLE, ES_FRAME_EVENT };
+enum { ES_FRAME_SERIES = 1, ES_FRAME_SAMPLE, ES_FRAME_EVENT, ES_FRAME_MAP };
 
 #define ES_FRAME_TEXT_MAX 4096         /* bytes of the strings of one frame */
 #define ES_HELLO_MAX ((size_t)1 << 26) /* bytes of a packed greeting */
@@ -80,5 +80,14 @@ typedef struct es_event_frame {
 } es_event_frame;
 
 void es_pack_event(es_pack *pack, es_event_frame *event);
+
+/** Payload of ES_FRAME_MAP: this, and size * size floats of values. */
+typedef struct es_map_frame {
+    int64_t phase, layer, head, size, n_ctx;
+    float values[ES_MAP_MAX * ES_MAP_MAX];
+} es_map_frame;
+
+/** Bytes of a frame's payload that every ring has place for. */
+#define ES_FRAME_MAX sizeof(es_map_frame)
 
 #endif

@@ -128,6 +128,8 @@ static void record_all(probe *p)
     float deviation = (float)spread_of(&p->ce, n).deviation;
     es_train_record_eval(p->record, result->start.step, &p->losses,
                          p->trainer->measure);
+    if (p->trainer->maps)
+        es_train_record_maps(p->record, result->start.step, p->trainer->maps);
     if (n < 2)
         return;
     for (size_t h = 0; h < p->n_heads; h++)
@@ -219,6 +221,7 @@ static es_status open_all(probe *p, const es_settings *settings,
         (status = es_train_record_open(&p->record, p->trainer,
                                        settings->out)) != ES_OK)
         return status;
+    p->trainer->takes_maps = p->record && p->trainer->maps;
     warn_of_repeats(p, watch);
     return ES_OK;
 }

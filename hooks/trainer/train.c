@@ -125,14 +125,33 @@ static void save(loop *l)
                           ES_SEVERITY_WARNING, es_message());
 }
 
+/** Of the evaluations before step 0, eval_every, ... and after the last step
+ *  map_count are as even as may be, the last one among them. */
+static bool maps_are_due(const es_settings *settings, int64_t step)
+{
+    const int64_t every = settings->eval_every, steps = settings->train.steps;
+    const int64_t last = (steps + every - 1) / every,
+                  i = step == steps ? last : step / every;
+    const int64_t n = settings->map_count;
+    return i == last || (n > 1 && (i == 0 || i * (n - 1) / last !=
+                                                 (i - 1) * (n - 1) / last));
+}
+
 static es_status evaluate(loop *l, int64_t step)
 {
     es_losses losses;
-    es_status status = es_trainer_evaluate(l->trainer, &losses);
+    es_trainer *trainer = l->trainer;
+    trainer->takes_maps =
+        l->record && trainer->maps && maps_are_due(&trainer->settings, step);
+    if (trainer->takes_maps)
+        es_maps_reset(trainer->maps);
+    es_status status = es_trainer_evaluate(trainer, &losses);
     if (status != ES_OK)
         return status;
     l->result->eval = losses;
-    es_train_record_eval(l->record, step, &losses, l->trainer->measure);
+    es_train_record_eval(l->record, step, &losses, trainer->measure);
+    if (trainer->takes_maps)
+        es_train_record_maps(l->record, step, trainer->maps);
     if (l->watch->on_eval)
         l->watch->on_eval(l->watch->user, step, &losses);
     return ES_OK;

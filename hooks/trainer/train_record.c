@@ -314,6 +314,20 @@ void es_train_record_other(es_train_record *record, const char *name,
     push(record, series, step, values, n);
 }
 
+void es_train_record_maps(es_train_record *record, int64_t step,
+                          const es_maps *maps)
+{
+    float values[ES_MAP_MAX * ES_MAP_MAX];
+    const es_model_config *config = record ? &record->config : NULL;
+    for (int l = 0; record && l < config->n_layer; l++)
+        for (int h = ES_MAP_MEAN; h < es_maps_n_heads(maps); h++) {
+            es_maps_get(values, maps, l, h);
+            note(record,
+                 es_recorder_map(record->recorder, ES_PHASE_EVAL, step, l, h,
+                                 values, es_maps_size(maps), config->ctx));
+        }
+}
+
 void es_train_record_event(es_train_record *record, int64_t step,
                            const char *kind, es_severity severity,
                            const char *message)

@@ -37,6 +37,11 @@ void es_train_record_other(es_train_record *record, const char *name,
 void es_train_record_eval(es_train_record *record, int64_t step,
                           const es_losses *losses, es_measure *measure);
 
+/** Records the attention maps, phase eval: of each layer, and of its heads
+ *  where there are some. */
+void es_train_record_maps(es_train_record *record, int64_t step,
+                          const es_maps *maps);
+
 void es_train_record_event(es_train_record *record, int64_t step,
                            const char *kind, es_severity severity,
                            const char *message);

@@ -30,6 +30,10 @@ static es_status open_data(es_trainer *trainer)
                        "%s: its vocabulary is %d, not the %d of --vocab",
                        settings->data, have, want);
     settings->model.vocab = have;
+    if (settings->maps > 0 && settings->eval_every == 0 &&
+        settings->verb != ES_VERB_PROBE)
+        return es_fail(ES_EUSAGE, "--maps: attention maps are taken while the "
+                                  "model is evaluated: give --eval-every");
     if ((status = es_model_config_check(&settings->model)) < 0 ||
         (status = es_train_config_check(&settings->train)) < 0 ||
         (settings->verb != ES_VERB_PROBE &&
@@ -76,7 +80,11 @@ static es_status build(es_trainer *trainer, const es_ops *ops)
     if (!trainer->inputs || !trainer->targets)
         return es_fail(ES_ENOMEM, "out of memory for a micro-batch of %d x %d",
                        config->batch, config->ctx);
-    if ((status = es_measure_new(&trainer->measure, config)) != ES_OK)
+    const es_settings *settings = &trainer->settings;
+    if ((status = es_measure_new(&trainer->measure, config)) != ES_OK ||
+        (settings->maps > 0 && settings->out[0] &&
+         (status = es_maps_new(&trainer->maps, config, settings->maps,
+                               settings->map_heads)) != ES_OK))
         return status;
     return es_model_new(&trainer->model, config, ops,
                         trainer->settings.threads);
@@ -165,6 +173,7 @@ void es_trainer_free(es_trainer *trainer)
         return;
     es_model_free(trainer->model);
     es_measure_free(trainer->measure);
+    es_maps_free(trainer->maps);
     es_tokens_close(trainer->tokens);
     free(trainer->inputs);
     free(trainer->targets);
@@ -361,7 +370,9 @@ es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
     *out = outcome.losses;
     es_model_begin(trainer->model, true, NULL, 0);
     for (int64_t i = first; i < first + n; i++)
-        if ((status = pass_held_out(trainer, i)) != ES_OK)
+        if ((status = pass_held_out(trainer, i)) != ES_OK ||
+            (trainer->takes_maps &&
+             (status = es_maps_add(trainer->maps, trainer->model)) != ES_OK))
             return status;
     if ((status = es_model_end(trainer->model, &outcome)) != ES_OK)
         return status;

@@ -5,6 +5,7 @@
 #include "hooks/trainer/files/checkpoint.h"
 #include "hooks/trainer/files/tokens.h"
 #include "hooks/trainer/model/loss_scale.h"
+#include "hooks/trainer/model/maps.h"
 #include "hooks/trainer/model/measure.h"
 #include "hooks/trainer/settings/settings.h"
 #include <math.h>
@@ -14,6 +15,8 @@ typedef struct es_trainer {
     es_tokens *tokens;
     es_model *model;
     es_measure *measure;
+    es_maps *maps;             /* NULL: they are not recorded */
+    bool takes_maps;           /* of held-out micro-batches, from now on */
     int32_t *inputs, *targets; /* (B,T) */
     int32_t *ahead;            /* (accumulate,2,B,T) of step ahead_step; NULL:
                                   there are too many */
@@ -86,7 +89,7 @@ es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out) ES_MUST_USE;
 /**
  * Micro-batches first .. first + n - 1 of the held-out data forward, added to
  * trainer->measure: those of an evaluation, or with settings.random at places
- * drawn from the seed.
+ * drawn from the seed. With takes_maps also added to trainer->maps.
  */
 es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
                               int64_t first, int64_t n) ES_MUST_USE;

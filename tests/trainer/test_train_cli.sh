@@ -27,6 +27,17 @@ check 'the same numbers without recording' same "$dir/recorded" "$dir/result"
 result --no-record --seed 2 >/dev/null
 differ() { [ -s "$1" ] && [ -s "$2" ] && ! same "$1" "$2"; }
 check 'other numbers with another seed' differ "$dir/recorded" "$dir/result"
+maps() { # OPTION...: how many maps the run has of how many bytes, at which steps
+    rm -f "$dir/maps.db"
+    result -o "$dir/maps.db" --eval-every 2 --maps 8 "$@" >"$dir/mapped" || return 1
+    sqlite3 "$dir/maps.db" "SELECT count(*), max(length(value)), group_concat(DISTINCT step)
+        FROM attention_map WHERE phase = 'eval' AND ctx = 16"
+}
+output '--maps records maps of the layers' '^6\|256\|0,6,12$' maps --map-count 3
+check 'the same numbers with maps' same "$dir/recorded" "$dir/mapped"
+output '--map-heads records them of the heads, too' '^8\|256\|12$' maps --map-count 1 --map-heads
+output '--maps without evaluations is refused' 'maps: .* give --eval-every' \
+    "$train" "${small[@]}" -o "$dir/none.db" --eval-every 0 --maps 8
 quiet() { [ -z "$("$train" "${small[@]}" --steps 3 --no-record --quiet 2>&1)" ]; }
 check '--quiet says nothing' quiet
 output 'train as a verb trains' 'finished' \

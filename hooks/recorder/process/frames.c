@@ -3,6 +3,7 @@
 #include "hooks/recorder/process/session.h"
 
 #include "analyzer/base/checked.h"
+#include "store/map.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,38 @@ static es_status record_event(es_session *session, const es_frame *frame)
     return status;
 }
 
+static es_status record_map(es_session *session, const es_frame *frame)
+{
+    const es_map_frame *sent =
+        (const es_map_frame *)(const void *)session->payload;
+    const size_t head = offsetof(es_map_frame, values);
+    if (frame->bytes <= head || sent->size < 1 || sent->size > ES_MAP_MAX ||
+        frame->bytes !=
+            head + (size_t)(sent->size * sent->size) * sizeof *sent->values)
+        return fail_frame(session, frame);
+    const es_map map = {.phase = (es_phase)sent->phase,
+                        .step = frame->step,
+                        .layer = sent->layer,
+                        .head = sent->head,
+                        .size = sent->size,
+                        .n_ctx = sent->n_ctx};
+    es_status status =
+        es_writer_map(session->writer, session->run_id, &map, sent->values);
+    if (status == ES_EARGUMENT)
+        return fail_frame(session, frame);
+    if (status == ES_EFORMAT) { /* the file has another table of this name */
+        session->tally.refused++;
+        es_session_keep_trouble(session, status);
+        return ES_OK;
+    }
+    if (status < 0)
+        return status;
+    session->tally.committed++;
+    if (frame->step > session->tally.last_step)
+        session->tally.last_step = frame->step;
+    return ES_OK;
+}
+
 es_status es_session_record(es_session *session, es_frame *frame)
 {
     es_status status = es_ring_read(&session->ring, frame, session->payload,
@@ -116,6 +149,8 @@ es_status es_session_record(es_session *session, es_frame *frame)
         return record_series(session, frame);
     case ES_FRAME_EVENT:
         return record_event(session, frame);
+    case ES_FRAME_MAP:
+        return record_map(session, frame);
     default:
         return fail_frame(session, frame);
     }

@@ -62,8 +62,7 @@ es_status es_session_open(es_session *session)
     size_t heads =
         es_shape_values(ES_SHAPE_HEAD, hello->run.n_layer, hello->run.n_head);
     size_t size = heads * sizeof(float);
-    session->payload_size =
-        size > 2 * ES_FRAME_TEXT_MAX ? size : 2 * ES_FRAME_TEXT_MAX;
+    session->payload_size = size > ES_FRAME_MAX ? size : ES_FRAME_MAX;
     if ((status = es_alloc(&session->payload, session->payload_size, 1,
                            "a frame")) < 0)
         return status;

@@ -21,6 +21,7 @@ void es_settings_default(es_settings *out, es_verb verb)
                          .after_nan = 200,
                          .keep = 3,
                          .pairs = 200,
+                         .map_count = 9,
                          .verb = verb};
     es_model_config_default(&out->model);
     es_train_config_default(&out->train);

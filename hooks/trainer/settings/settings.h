@@ -43,6 +43,9 @@ typedef struct es_settings {
     int64_t after_nan;
     int64_t log_every; /* 0: about twenty lines */
     int64_t pairs;     /* of bench */
+    int maps;          /* cells a side of attention maps; 0: none */
+    bool map_heads;    /* of each head, too */
+    int64_t map_count; /* evaluations that record them */
     bool random;       /* probe: batches from places drawn from the seed */
     bool no_record, dry_run, quiet, help, version;
     char init[ES_PATH_SIZE]; /* file of weights to start from; "": none */

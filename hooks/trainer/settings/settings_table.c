@@ -3,6 +3,7 @@
  * configuration file, --help and the configuration that a run keeps.
  */
 #include "hooks/trainer/settings/settings.h"
+#include "store/run.h"
 
 #include <limits.h>
 #include <string.h>
@@ -178,6 +179,14 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {FLAG("random", random, ES_VERB_PROBE | KEPT,
           "micro-batches from places drawn from the seed; otherwise those of "
           "a training's evaluation")},
+    {INT("maps", "S", maps, 0, ES_MAP_MAX, PASS,
+         "attention maps of each layer at some evaluations: means over blocks "
+         "of a grid of S by S, 4 S^2 bytes each; 0 for none")},
+    {FLAG("map-heads", map_heads, PASS | KEPT,
+          "attention maps of each head, too")},
+    {INT("map-count", "N", map_count, 1, 1000, TRAIN,
+         "evaluations that record attention maps, spread evenly; the last is "
+         "one of them")},
     {INT("after-nan", "N", after_nan, 0, LARGE, TRAIN,
          "steps to go on after the loss is no longer finite")},
     {INT("log-every", "N", log_every, 0, LARGE, TRAIN,

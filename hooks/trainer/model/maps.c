@@ -1,0 +1,247 @@
+/* Attention weights by their definition, a row at a time, added up by cells. */
+#include "hooks/trainer/model/maps.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+#include "hooks/trainer/model/model_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct es_maps {
+    int size, n_ctx, n_layer, n_head, d_model;
+    bool has_heads;
+    int n_kept;      /* maps of a layer: its heads, or 1 */
+    int n_sequences; /* added, of each layer */
+    int *cell;       /* (T) of a token */
+    double *sums;    /* (L, n_kept, S, S) of weights */
+    float *keys;     /* (d_k,T) of a head, transposed */
+    float *row;      /* (T) scores, then weights */
+    float *log_t;    /* (H,T) */
+};
+
+es_status es_maps_new(es_maps **out, const es_model_config *config, int size,
+                      bool heads)
+{
+    static const char what[] = "attention maps";
+    const size_t n_ctx = (size_t)config->ctx, d = (size_t)config->d_model;
+    es_maps *maps;
+    es_status status = es_alloc(out, 1, sizeof **out, what);
+    if (status < 0)
+        return status;
+    maps = *out;
+    maps->size = size < config->ctx ? size : config->ctx;
+    maps->n_ctx = config->ctx;
+    maps->n_layer = config->n_layer;
+    maps->n_head = config->n_head;
+    maps->d_model = config->d_model;
+    maps->has_heads = heads;
+    maps->n_kept = heads ? config->n_head : 1;
+    const size_t cells = (size_t)maps->size * (size_t)maps->size,
+                 n_maps = (size_t)maps->n_layer * (size_t)maps->n_kept;
+    if ((status = es_alloc(&maps->sums, n_maps, cells * sizeof *maps->sums,
+                           what)) < 0 ||
+        (status = es_alloc(&maps->cell, n_ctx, sizeof *maps->cell, what)) < 0 ||
+        (status = es_alloc(&maps->keys, n_ctx, d * sizeof *maps->keys, what)) <
+            0 ||
+        (status = es_alloc(&maps->row, n_ctx, sizeof *maps->row, what)) < 0 ||
+        (status = es_alloc(&maps->log_t, n_ctx,
+                           (size_t)maps->n_head * sizeof *maps->log_t, what)) <
+            0) {
+        es_maps_free(maps);
+        *out = NULL;
+        return status;
+    }
+    for (size_t i = 0; i < n_ctx; i++)
+        maps->cell[i] = (int)(i * (size_t)maps->size / n_ctx);
+    return ES_OK;
+}
+
+void es_maps_free(es_maps *maps)
+{
+    if (!maps)
+        return;
+    free(maps->cell);
+    free(maps->sums);
+    free(maps->keys);
+    free(maps->row);
+    free(maps->log_t);
+    free(maps);
+}
+
+int es_maps_size(const es_maps *maps)
+{
+    return maps->size;
+}
+
+int es_maps_n_heads(const es_maps *maps)
+{
+    return maps->has_heads ? maps->n_head : 0;
+}
+
+static double *sums_of(const es_maps *maps, int layer, int kept)
+{
+    const size_t cells = (size_t)maps->size * (size_t)maps->size;
+    return maps->sums +
+           ((size_t)layer * (size_t)maps->n_kept + (size_t)kept) * cells;
+}
+
+void es_maps_reset(es_maps *maps)
+{
+    const size_t cells = (size_t)maps->size * (size_t)maps->size;
+    memset(maps->sums, 0,
+           (size_t)maps->n_layer * (size_t)maps->n_kept * cells *
+               sizeof *maps->sums);
+    maps->n_sequences = 0;
+}
+
+/* --- weights -------------------------------------------------------------- */
+
+/** row (n): scores before, weights after. A score that is not finite makes
+ *  every weight NaN: what the row would have been nobody knows. */
+static void softmax(float *row, int n)
+{
+    float largest = row[0], sum = 0;
+    bool finite = true;
+    for (int j = 0; j < n; j++) {
+        finite = finite && isfinite(row[j]);
+        largest = fmaxf(largest, row[j]);
+    }
+    for (int j = 0; j < n; j++) {
+        row[j] = finite ? expf(row[j] - largest) : (float)NAN;
+        sum += row[j];
+    }
+    for (int j = 0; j < n; j++)
+        row[j] /= sum;
+}
+
+static void power_softmax(float *row, int n, int power, float epsilon)
+{
+    float largest = 0, sum = 0;
+    bool finite = true;
+    for (int j = 0; j < n; j++) {
+        finite = finite && isfinite(row[j]);
+        largest = fmaxf(largest, fabsf(row[j]));
+    }
+    for (int j = 0; j < n; j++) {
+        row[j] = finite ? powf(fabsf(row[j]) / (largest + 1e-6F), (float)power)
+                        : (float)NAN;
+        sum += row[j];
+    }
+    for (int j = 0; j < n; j++)
+        row[j] /= sum + epsilon;
+}
+
+/** Query i of a head: maps->row (i + 1), weights of the keys that it sees. */
+static void weigh(es_maps *maps, const float *q, int i, int head_width,
+                  const es_attention *how, const float *log_t)
+{
+    const int n = i + 1, n_ctx = maps->n_ctx;
+    float *row = maps->row;
+    float scale = 1 / sqrtf((float)head_width);
+    if (log_t)
+        scale *= expf(-log_t[i]);
+    memset(row, 0, (size_t)n * sizeof *row);
+    for (int c = 0; c < head_width; c++) {
+        const float *keys = maps->keys + (size_t)c * (size_t)n_ctx;
+        const float weight = q[c] * scale;
+        for (int j = 0; j < n; j++)
+            row[j] += weight * keys[j];
+    }
+    if (how->kind == ES_SOFTMAX)
+        softmax(row, n);
+    else
+        power_softmax(row, n, how->power, how->epsilon);
+}
+
+/** qkv: of a sequence's first token and this head's first column. */
+static void add_head(es_maps *maps, double *sums, const float *qkv,
+                     const es_attention *how, const float *log_t)
+{
+    const int n_ctx = maps->n_ctx, head_width = maps->d_model / maps->n_head;
+    const size_t stride = 3 * (size_t)maps->d_model;
+    for (int j = 0; j < n_ctx; j++)
+        for (int c = 0; c < head_width; c++)
+            maps->keys[(size_t)c * (size_t)n_ctx + (size_t)j] =
+                qkv[(size_t)j * stride + (size_t)(maps->d_model + c)];
+    for (int i = 0; i < n_ctx; i++) {
+        double *cells = sums + (size_t)maps->cell[i] * (size_t)maps->size;
+        weigh(maps, qkv + (size_t)i * stride, i, head_width, how, log_t);
+        for (int j = 0; j <= i; j++)
+            cells[maps->cell[j]] += (double)maps->row[j];
+    }
+}
+
+static es_status add_layer(es_maps *maps, es_model *model, int layer, int n)
+{
+    const es_attention how = es_model_attention(model, layer);
+    const size_t n_ctx = (size_t)maps->n_ctx, d = (size_t)maps->d_model;
+    const size_t n_head = (size_t)maps->n_head;
+    if (how.log_t)
+        model->ops->load(model->backend, maps->log_t, how.log_t,
+                         n_head * n_ctx * sizeof *maps->log_t);
+    const float *qkv =
+        model->ops->view(model->backend, model->layers[layer].qkv,
+                         (size_t)how.n_batch * n_ctx * 3 * d);
+    if (!qkv)
+        return es_fail(ES_ENOMEM, "out of memory for attention maps");
+    for (size_t b = 0; b < (size_t)n; b++)
+        for (size_t h = 0; h < n_head; h++)
+            add_head(maps, sums_of(maps, layer, maps->n_kept > 1 ? (int)h : 0),
+                     qkv + b * n_ctx * 3 * d + h * (d / n_head), &how,
+                     how.log_t ? maps->log_t + h * n_ctx : NULL);
+    return ES_OK;
+}
+
+es_status es_maps_add(es_maps *maps, es_model *model)
+{
+    const int left = ES_MAP_SEQUENCES - maps->n_sequences;
+    const int n = model->config.batch < left ? model->config.batch : left;
+    es_status status = ES_OK;
+    for (int l = 0; l < maps->n_layer && n > 0 && status == ES_OK; l++)
+        status = add_layer(maps, model, l, n);
+    if (status == ES_OK)
+        maps->n_sequences += n;
+    return status;
+}
+
+/* --- results -------------------------------------------------------------- */
+
+/** Tokens of cell c: first, and one past the last. */
+static void bounds(const es_maps *maps, int c, int *first, int *end)
+{
+    const int64_t n = maps->n_ctx, size = maps->size;
+    *first = (int)((c * n + size - 1) / size);
+    *end = (int)(((c + 1) * n + size - 1) / size);
+}
+
+/** Pairs of a query and a key that it sees in a block. */
+static double count_pairs(const es_maps *maps, int query_cell, int key_cell)
+{
+    int first, end, key, key_end;
+    double n = 0;
+    bounds(maps, query_cell, &first, &end);
+    bounds(maps, key_cell, &key, &key_end);
+    for (int i = first; i < end; i++)
+        n += i < key ? 0 : (i < key_end ? i + 1 : key_end) - key;
+    return n;
+}
+
+void es_maps_get(float *out, const es_maps *maps, int layer, int head)
+{
+    const bool summed = head == ES_MAP_MEAN && maps->n_kept > 1;
+    const int first = head == ES_MAP_MEAN ? 0 : head;
+    const int end = summed ? maps->n_kept : first + 1;
+    const double n_heads = head == ES_MAP_MEAN ? (double)maps->n_head : 1;
+    for (int q = 0; q < maps->size; q++)
+        for (int k = 0; k < maps->size; k++) {
+            const size_t cell = (size_t)q * (size_t)maps->size + (size_t)k;
+            const double n =
+                count_pairs(maps, q, k) * n_heads * (double)maps->n_sequences;
+            double sum = 0;
+            for (int h = first; h < end; h++)
+                sum += sums_of(maps, layer, h)[cell];
+            out[cell] = n > 0 ? (float)(sum / n) : es_missing();
+        }
+}
