@@ -36,7 +36,7 @@ maps() { # OPTION...: how many maps the run has of how many bytes, at which step
 output '--maps records maps of the layers' '^6\|256\|0,6,12$' maps --map-count 3
 check 'the same numbers with maps' same "$dir/recorded" "$dir/mapped"
 output '--map-heads records them of the heads, too' '^8\|256\|12$' maps --map-count 1 --map-heads
-output '--maps without evaluations is refused' 'maps: .* give --eval-every' \
+exits '--maps without evaluations is refused' 2 'maps: .* give --eval-every' \
     "$train" "${small[@]}" -o "$dir/none.db" --eval-every 0 --maps 8
 quiet() { [ -z "$("$train" "${small[@]}" --steps 3 --no-record --quiet 2>&1)" ]; }
 check '--quiet says nothing' quiet
