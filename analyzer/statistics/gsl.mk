@@ -1,8 +1,9 @@
 # Included by the Makefile. GSL is under GPL-3: entropy-scan and tests link it,
 # nothing else does; with GSL=0 without_gsl.c takes the place of gsl/. Its archive
-# brings what is called alone; the shared one would bring a BLAS of its own.
+# brings what is called alone, and of its plain BLAS what that calls; the shared
+# ones would load a BLAS at each start.
 GSL = 1
-GSL_LIBS := $(or $(wildcard $(call pkg,--variable=libdir,gsl)/libgsl.a),-lgsl)
+GSL_LIBS := $(or $(wildcard $(addprefix $(call pkg,--variable=libdir,gsl)/,libgsl.a libgslcblas.a)),-lgsl -lgslcblas)
 GSL_SRC = $(filter analyzer/statistics/gsl/%,$(STATS_ALL))
 WITHOUT_GSL = analyzer/statistics/without_gsl.c
 STATS_SRC = $(filter-out $(if $(filter 0,$(GSL)),$(GSL_SRC),$(WITHOUT_GSL)),$(STATS_ALL))

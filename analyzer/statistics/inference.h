@@ -16,10 +16,12 @@
 #include <stdint.h>
 
 typedef enum es_reason {
-    ES_REASON_NONE,     /* there is a number */
-    ES_REASON_FEW,      /* too few finite values */
-    ES_REASON_CONSTANT, /* the values do not vary */
-    ES_REASON_NO_GSL,   /* built without it */
+    ES_REASON_NONE,      /* there is a number */
+    ES_REASON_FEW,       /* too few finite values */
+    ES_REASON_CONSTANT,  /* the values do not vary */
+    ES_REASON_NO_GSL,    /* built without it */
+    ES_REASON_NONFINITE, /* a value is NaN or infinite */
+    ES_REASON_NO_FIT,    /* it did not settle */
     ES_N_REASONS
 } es_reason;
 

@@ -9,7 +9,9 @@ const char *es_reason_text(es_reason reason)
     static const char *const texts[ES_N_REASONS] = {
         [ES_REASON_FEW] = "few values",
         [ES_REASON_CONSTANT] = "equal values",
-        [ES_REASON_NO_GSL] = "built without GSL"};
+        [ES_REASON_NO_GSL] = "built without GSL",
+        [ES_REASON_NONFINITE] = "values that are not finite",
+        [ES_REASON_NO_FIT] = "the fit did not settle"};
     return texts[reason];
 }
 

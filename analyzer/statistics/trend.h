@@ -5,6 +5,7 @@
 #ifndef ES_TREND_H
 #define ES_TREND_H
 
+#include "analyzer/base/status.h"
 #include "analyzer/statistics/inference.h"
 
 typedef struct es_series_trend {
@@ -30,6 +31,32 @@ typedef struct es_series_trend {
  */
 void es_stats_trend(es_series_trend *out, const double *x, const double *y,
                     size_t n, double *space);
+
+/** A line by Tukey's bisquare: points far from it weigh little or nothing. */
+typedef struct es_robust_fit {
+    double slope, low, high; /* and its interval of 95 %, by Student's t; of
+                                no width where half of the points lie on the
+                                line exactly */
+    double x, y;             /* the mean of x, and the line there */
+    es_reason reason;        /* why there is none of them */
+} es_robust_fit;
+
+#define ES_ROBUST_LEAST 4 /* points */
+
+/**
+ * Fits y by a straight line: least squares iterated with weights, residuals
+ * adjusted for leverage, the constant 4.685 (Street, Carroll and Ruppert, Am.
+ * Stat. 42 (1988)). Points that depend on those before them make the interval
+ * too narrow.
+ *
+ *   x, y  (n) in any order
+ *
+ * Fewer than ES_ROBUST_LEAST points, a value that is not finite, equal x, equal
+ * y and weights that do not settle give a reason, and NaN. ES_OK, or ES_ENOMEM:
+ * it allocates O(n).
+ */
+es_status es_stats_robust(es_robust_fit *out, const double *x, const double *y,
+                          size_t n) ES_MUST_USE;
 
 /** The x at which the line with `slope` through the medians has y; infinite if
  *  it never has. */

@@ -62,3 +62,11 @@ void es_stats_trend(es_series_trend *out, const double *x, const double *y,
     (void)x, (void)y, (void)space;
     *out = (es_series_trend){n, NAN, NAN, NAN, NAN, NAN, NAN, ES_REASON_NO_GSL};
 }
+
+es_status es_stats_robust(es_robust_fit *out, const double *x, const double *y,
+                          size_t n)
+{
+    (void)x, (void)y, (void)n;
+    *out = (es_robust_fit){NAN, NAN, NAN, NAN, NAN, ES_REASON_NO_GSL};
+    return ES_OK;
+}

@@ -18,6 +18,18 @@ static void print_subject(FILE *stream, const es_run_trends *run, size_t line)
         fprintf(stream, "layer %zu", line);
 }
 
+/* "robust fit 0.011, 0.01 to 0.013)"; minus: the other way. */
+static void print_robust(FILE *stream, const es_robust_fit *fit, bool falls)
+{
+    const double sign = falls ? -1 : 1;
+    if (fit->reason)
+        fprintf(stream, "no robust fit: %s)", es_reason_text(fit->reason));
+    else
+        fprintf(stream, "robust fit %.2g, %.2g to %.2g)", sign * fit->slope,
+                sign * (falls ? fit->high : fit->low),
+                sign * (falls ? fit->low : fit->high));
+}
+
 /* "layer 7 falls 0.012 nats a step, below 5% of the ceiling at step 1900 (1700
    to 2300)" */
 static void print_line(FILE *stream, const es_run_trends *run, size_t index)
@@ -28,9 +40,10 @@ static void print_line(FILE *stream, const es_run_trends *run, size_t index)
     print_subject(stream, run, index);
     fprintf(stream, " %s %.2g ", falls ? "falls" : "rises", fabs(trend->slope));
     es_print_escaped(stream, run->unit, ES_ESCAPE_TERMINAL);
-    fprintf(stream, "%sa step (%.2g to %.2g, p %.2g)", *run->unit ? " " : "",
+    fprintf(stream, "%sa step (%.2g to %.2g, p %.2g; ", *run->unit ? " " : "",
             fabs(falls ? trend->high : trend->low),
             fabs(falls ? trend->low : trend->high), line->p_holm);
+    print_robust(stream, &line->robust, falls);
     if (!isnan(line->passes)) {
         fprintf(stream, ", %s %.3g%% of the ceiling at step %.0f (%.0f to ",
                 falls ? "below" : "above", 100 * line->share, line->passes,
@@ -78,7 +91,9 @@ void es_trends_print(const es_trends *trends, FILE *stream)
     if (n > 0)
         fputs(
             "\nTheil and Sen's slope with its interval of 95%, Mann-Kendall's "
-            "p, Holm's for all layers; steps, if it goes on so\n",
+            "p, Holm's for all layers; steps, if it goes on so\n"
+            "robust fit: the slope of a line by Tukey's bisquare and its "
+            "interval of 95%\n",
             stream);
 }
 
@@ -101,6 +116,12 @@ static void put_line(es_json_writer *json, const es_run_trends *run,
     es_json_write_stated(json, "p", trend->p, "missing");
     es_json_write_stated(json, "p_holm", line->p_holm, "missing");
     es_json_write_text(json, "reason", es_reason_text(trend->reason));
+    es_json_write_object(json, "robust");
+    es_json_write_stated(json, "slope", line->robust.slope, "missing");
+    es_json_write_stated(json, "low", line->robust.low, "missing");
+    es_json_write_stated(json, "high", line->robust.high, "missing");
+    es_json_write_text(json, "reason", es_reason_text(line->robust.reason));
+    es_json_write_end(json, "}");
     if (isnan(line->passes)) {
         es_json_write_null(json, "passes");
     } else {

@@ -3,7 +3,6 @@
 #include "cli/trends/trends_internal.h"
 
 #include "analyzer/base/checked.h"
-#include "analyzer/base/value.h"
 
 #include <math.h>
 #include <string.h>
@@ -43,19 +42,6 @@ typedef struct point {
     size_t n;
 } point;
 
-/* The mean of a row's finite values; NaN: it has none. */
-static double row_mean(const float *values, size_t n)
-{
-    double sum = 0;
-    size_t n_finite = 0;
-    for (size_t i = 0; i < n; i++)
-        if (isfinite(values[i])) {
-            sum += values[i];
-            n_finite++;
-        }
-    return n_finite ? sum / (double)n_finite : NAN;
-}
-
 /* points: (n_lines,POINTS_MOST), zero */
 static es_status read_points(point *points, const es_run_trends *to,
                              es_reader *reader, const es_series *series)
@@ -74,11 +60,12 @@ static es_status read_points(point *points, const es_run_trends *to,
         at = at < POINTS_MOST ? at : POINTS_MOST - 1;
         for (size_t row = 0; row < to->n; row++) {
             point *here = &points[row * POINTS_MOST + at];
-            double mean = row_mean(values + row * n_columns, n_columns);
-            if (isnan(mean))
+            es_summary of;
+            es_stats_summary(&of, values + row * n_columns, n_columns, 1);
+            if (of.n_finite == 0)
                 continue;
             here->steps += (double)step;
-            here->values += mean;
+            here->values += of.mean;
             here->n++;
         }
     }
@@ -86,7 +73,8 @@ static es_status read_points(point *points, const es_run_trends *to,
     return status == ES_DONE ? ES_OK : status;
 }
 
-static void find_trend(es_series_trend *out, const point *points, double *space)
+static es_status find_trend(es_line_trend *out, const point *points,
+                            double *space)
 {
     double x[POINTS_MOST], y[POINTS_MOST];
     size_t n = 0;
@@ -95,16 +83,25 @@ static void find_trend(es_series_trend *out, const point *points, double *space)
             x[n] = points[i].steps / (double)points[i].n;
             y[n++] = points[i].values / (double)points[i].n;
         }
-    es_stats_trend(out, x, y, n, space);
+    es_stats_trend(&out->trend, x, y, n, space);
+    return es_stats_robust(&out->robust, x, y, n);
 }
 
 /* --- thresholds -----------------------------------------------------------*/
 
-/* Where the line passes the threshold that it is heading for, if it does so
-   soon. */
-static void find_passing(es_line_trend *line, const es_run_summary *run,
-                         const es_flag_rules *flags, double last)
+/* The last step that is to come; twice as many where none are planned. */
+static double horizon_of(const es_run_summary *run)
 {
+    return run->planned_steps > 0 ? (double)run->planned_steps - 1
+                                  : 2 * (double)run->step;
+}
+
+/* Where the line passes the threshold that it is heading for, if it does so
+   before the run ends. */
+static void find_passing(es_line_trend *line, const es_run_summary *run,
+                         const es_flag_rules *flags)
+{
+    const double last = (double)run->step;
     const es_series_trend *trend = &line->trend;
     const bool falls = trend->slope < 0;
     const double part = falls ? flags->collapse_head : flags->overload_head;
@@ -117,7 +114,7 @@ static void find_passing(es_line_trend *line, const es_run_summary *run,
         !(falls ? now > threshold : now < threshold))
         return;
     const double at = es_trend_reaches(trend, trend->slope, threshold);
-    if (!(at > last && at <= 2 * last))
+    if (!(at > last && at <= horizon_of(run)))
         return;
     const double fast = falls ? trend->low : trend->high;
     const double slow = falls ? trend->high : trend->low;
@@ -143,13 +140,15 @@ static es_status find_trends(es_run_trends *to, const point *points,
         (status = es_alloc(&order, to->n, sizeof *order, "trends")) < 0)
         goto done;
     for (size_t i = 0; i < to->n; i++) {
-        find_trend(&to->lines[i].trend, points + i * POINTS_MOST, space);
+        if ((status = find_trend(&to->lines[i], points + i * POINTS_MOST,
+                                 space)) < 0)
+            goto done;
         p[i] = to->lines[i].trend.p;
     }
     es_stats_holm(adjusted, p, to->n, order);
     for (size_t i = 0; i < to->n; i++) {
         to->lines[i].p_holm = adjusted[i];
-        find_passing(&to->lines[i], run, flags, (double)to->last);
+        find_passing(&to->lines[i], run, flags);
     }
 done:
     free(space);

@@ -12,13 +12,15 @@
  *     "trends":[{"path","run","series","from":50,"to":100,
  *       "lines":[{"layer":0|null,"n","slope","low","high","p","p_holm",
  *                 "reason":null,
+ *                 "robust":{"slope","low","high","reason":null},
  *                 "passes":null|{"threshold","step","earliest","latest"}}]}]
  *
  * slope: a step, Theil and Sen's, and its interval of 95 %
- * (analyzer/statistics/trend.h); p_holm: for all layers of the run. "passes"
+ * (analyzer/statistics/trend.h); p_holm: for all layers of the run; robust: a
+ * line through the same points by Tukey's bisquare. "passes"
  * is there of a trend with p_holm < 0.05 that crosses 5 % or 75 % of the
- * ceiling, or what the rules say, within twice the steps of the run; "latest"
- * null: maybe never.
+ * ceiling, or what the rules say, within the planned steps, or twice the steps
+ * of a run that does not say how many; "latest" null: maybe never.
  */
 #ifndef ES_TRENDS_H
 #define ES_TRENDS_H

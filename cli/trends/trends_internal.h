@@ -7,6 +7,7 @@
 
 typedef struct es_line_trend {
     es_series_trend trend;
+    es_robust_fit robust; /* through the same points */
     double p_holm;
     double share, threshold;         /* of the ceiling; in the series' unit */
     double passes, earliest, latest; /* steps; NaN: it does not, soon */

@@ -1,5 +1,6 @@
 /** Trends and smooth lines: scipy 1.17.1's theilslopes and
- * kendalltau(method="asymptotic"). */
+ * kendalltau(method="asymptotic"); the robust line by
+ * make_trend_references.py. */
 #include "analyzer/statistics/inference.h"
 #include "analyzer/statistics/smooth.h"
 #include "analyzer/statistics/trend.h"
@@ -68,6 +69,92 @@ TEST(no_trend_has_a_reason)
     assert_true(isnan(trend.slope) && isnan(trend.p));
     es_stats_trend(&trend, x, x, 0, space);
     assert_int_equal(trend.reason, ES_REASON_FEW);
+}
+
+/* Its limits: GSL stops at 1e-8, and differentiates by steps of 1e-4. */
+TEST(a_robust_line_is_that_of_its_formulas)
+{
+    static const struct {
+        double y[N], slope, low, high, at_mean;
+    } cases[] = {{{3.5, 3.25, 3.5, 2.75, 3.0, 2.5, 2.5, 2.75, 2.0, 1.5},
+                  -0.014764354585064796,
+                  -0.0194613253559613,
+                  -0.01006738381416829,
+                  2.6984948834457367},
+                 {{3.5, 3.25, 3.5, 2.75, 9.0, 2.5, 2.5, 2.75, 2.0, 1.5},
+                  -0.015197315597687328,
+                  -0.03594038645140465,
+                  0.005545755256029992,
+                  2.6220695229327773},
+                 {{1, 2, 1, 2, 1.5, 1, 2, 1.75, 1.25, 1.5},
+                  0.0011422171001943336,
+                  -0.007905408677859776,
+                  0.010189842878248445,
+                  1.4981886240903957}};
+    if (!es_stats_gsl())
+        skip();
+    for (size_t i = 0; i < 3; i++) {
+        es_robust_fit fit;
+        assert_int_equal(es_stats_robust(&fit, x, cases[i].y, N), ES_OK);
+        assert_int_equal(fit.reason, ES_REASON_NONE);
+        assert_true(near(fit.slope, cases[i].slope, 1e-7));
+        assert_true(near(fit.low, cases[i].low, 1e-6));
+        assert_true(near(fit.high, cases[i].high, 1e-6));
+        assert_true(near(fit.x, 57, 1e-14));
+        assert_true(near(fit.y, cases[i].at_mean, 1e-7));
+    }
+}
+
+TEST(an_exact_line_is_fitted_whatever_its_scale)
+{
+    double y[N], far[N];
+    es_robust_fit fit;
+    if (!es_stats_gsl())
+        skip();
+    for (int i = 0; i < N; i++) {
+        far[i] = 1e9 + x[i];
+        y[i] = 1e-6 * x[i];
+    }
+    assert_int_equal(es_stats_robust(&fit, far, y, N), ES_OK);
+    assert_int_equal(fit.reason, ES_REASON_NONE);
+    assert_true(near(fit.slope, 1e-6, 1e-15));
+    assert_true(near(fit.low, 1e-6, 1e-12) && near(fit.high, 1e-6, 1e-12));
+    y[3] = 1; /* weighs nothing */
+    assert_int_equal(es_stats_robust(&fit, far, y, N), ES_OK);
+    assert_true(near(fit.slope, 1e-6, 1e-12));
+    for (int i = 0; i < N; i++)
+        y[i] = i == 4;
+    assert_int_equal(es_stats_robust(&fit, x, y, N), ES_OK);
+    assert_true(fit.slope == 0 && fit.low == 0 && fit.high == 0);
+}
+
+TEST(what_has_no_robust_line_says_why)
+{
+    const double same[N] = {0};
+    double broken[N];
+    es_robust_fit fit;
+    if (!es_stats_gsl())
+        skip();
+    memcpy(broken, x, sizeof x);
+    broken[6] = NAN;
+    const struct {
+        const double *x, *y;
+        size_t n;
+        es_reason reason;
+    } cases[] = {{x, x, ES_ROBUST_LEAST - 1, ES_REASON_FEW},
+                 {NULL, NULL, 0, ES_REASON_FEW},
+                 {x, same, N, ES_REASON_CONSTANT},
+                 {same, x, N, ES_REASON_CONSTANT},
+                 {x, broken, N, ES_REASON_NONFINITE},
+                 {broken, x, N, ES_REASON_NONFINITE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(
+            es_stats_robust(&fit, cases[i].x, cases[i].y, cases[i].n), ES_OK);
+        assert_int_equal(fit.reason, cases[i].reason);
+        assert_true(isnan(fit.slope) && isnan(fit.low) && isnan(fit.high) &&
+                    isnan(fit.y));
+        assert_non_null(es_reason_text(fit.reason));
+    }
 }
 
 /* gaussian_filter1d(sigma=1.2, truncate=2.5, mode="nearest"), of each stretch

@@ -31,16 +31,26 @@ printf '2,1,3\n1,2,3\n' >one.csv
 "$scan" falls.db --trends >table.txt
 # 5 % of ln(128!)/128 = 3.878 is 0.1939: 3 - 0.02 s gets there at 140.3
 file_has 'a line is followed to its threshold' table.txt \
-    '^  layer 0 falls 0\.02 nats a step \(0\.02 to 0\.02, p [0-9.]+e-[0-9]+\), below 5% of the ceiling at step 140 \(140 to 140\)$'
+    '^  layer 0 falls 0\.02 nats a step \(0\.02 to 0\.02, p [0-9.]+e-[0-9]+; robust fit 0\.02, 0\.02 to 0\.02\), below 5% of the ceiling at step 140 \(140 to 140\)$'
 file_has 'what goes nowhere has no trend' table.txt '^  no trend: 2 of 3$'
 file_has 'the steps are said' table.txt '^falls, trends over steps 50 to 100$'
 check 'the table is as without' sh -c '"$0" falls.db >plain.txt; head -n 2 plain.txt >a; head -n 2 table.txt | cmp - a' "$scan"
 "$scan" falls.db --trends --json >x.json
 check 'JSON is JSON' sh -c 'test "$(sqlite3 :memory: "select json_valid(readfile(\"x.json\"))")" = 1'
 file_has 'with the numbers' x.json '"layer":0,"n":26,"slope":-0\.0(2|19999|20000)[0-9]*,' \
-    '"passes":\{"threshold":0\.193[0-9]*,"step":140\.[0-9]*,' '"layer":1,"n":26,"slope":null,"slope_state":"missing".*"reason":"equal values"'
+    '"passes":\{"threshold":0\.193[0-9]*,"step":140\.[0-9]*,' '"robust":\{"slope":-0\.0(2|19999|20000)[0-9]*,"low":-0\.0[0-9]*,"high":-0\.0[0-9]*,"reason":null\}' \
+    '"layer":1,"n":26,"slope":null,"slope_state":"missing".*"reason":"equal values","robust":\{"slope":null,"slope_state":"missing",.*"reason":"equal values"\}'
 output 'a series of the run is one line' '^  loss falls 0\.01 nats a step ' "$scan" falls.db --trends --series loss
 output 'one sample is no trend' '^  fewer than 8 points: 2 of 2$' "$scan" one.db --trends
+awk 'BEGIN {
+    print "# name: planned\n# ctx: 128\n# config: {\"steps\":121}\nstep,layer,head,entropy"
+    for (s = 0; s <= 100; s += 2)
+        printf "%d,0,0,%.6f\n%d,1,0,%.6f\n", s, 3 - 0.02 * s, s, 3 - 0.026 * s
+}' >planned.csv
+"$scan" import -q planned.csv -o planned.db || exit 1
+"$scan" planned.db --trends >table.txt
+file_has 'a threshold beyond the planned steps is not passed' table.txt 'layer 0 falls .* 0\.02 to 0\.02\)$' \
+    'layer 1 falls .*, below 5% of the ceiling at step 108 '
 output 'rules move the threshold' 'below 20% of the ceiling at step 111 ' sh -c '
     "$0" rules | sed "/^\[collapse\]/,/^\[/s/^head *=.*/head = 0.2/" >rules.ini && "$0" falls.db --trends --rules rules.ini' "$scan"
 output 'an earlier step ends them' '^falls, trends over steps 30 to 60$' "$scan" falls.db --trends --step 60
