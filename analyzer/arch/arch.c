@@ -12,6 +12,8 @@
 
 /* What a body may hold at most once each. */
 enum { KIND_LN = 1, KIND_ACT = 2, KIND_FFN = 4, KIND_WN = 8, KIND_SN = 16 };
+/* Values of KIND_LN. */
+enum { NORM_NONE, NORM_LAYER, NORM_RMS };
 
 /* One part as it stands in the text: NAME or NAME(ARGUMENT). */
 typedef struct arch_part {
@@ -161,6 +163,8 @@ static es_status add_span(es_arch *arch, const arch_part *part)
     int at = arch->n_spans;
     if (arch->slope_kind != ES_SLOPE_FIXED)
         return refuse(part, "a learnable slope is of all layers");
+    if (arch->activation == ES_ACT_SWIGLU)
+        return refuse(part, "SwiGLU has a third matrix: it is of all layers");
     if (at == ES_ARCH_SPANS_MAX)
         return refuse(part, "more than 8 ranges of layers");
     for (int i = 0; i < arch->n_spans; i++)
@@ -223,11 +227,13 @@ static const struct rule {
 } rules[] = {
     {"SM", MAYBE, 0, "attention", read_softmax, 0},
     {"PSM", ARGUMENT, 0, "attention", read_power_softmax, 0},
-    {"LN", NO_ARGUMENT, KIND_LN, "LN", NULL, true},
+    {"LN", NO_ARGUMENT, KIND_LN, "LN or RN", NULL, NORM_LAYER},
+    {"RN", NO_ARGUMENT, KIND_LN, "LN or RN", NULL, NORM_RMS},
     {"G", NO_ARGUMENT, KIND_ACT, "activation", NULL, ES_ACT_GELU},
     {"GT", NO_ARGUMENT, KIND_ACT, "activation", NULL, ES_ACT_GELU_TANH},
     {"GS", NO_ARGUMENT, KIND_ACT, "activation", NULL, ES_ACT_GELU_SIGMOID},
     {"R", NO_ARGUMENT, KIND_ACT, "activation", NULL, ES_ACT_RELU},
+    {"SwiGLU", NO_ARGUMENT, KIND_ACT, "activation", NULL, ES_ACT_SWIGLU},
     {"LR", ARGUMENT, KIND_ACT, "activation", read_leaky, 0},
     {"ScFFN", NO_ARGUMENT, KIND_FFN, "Sc... FFN", NULL, ES_FFN_SCALED},
     {"ScFuFFN", NO_ARGUMENT, KIND_FFN, "Sc... FFN", NULL, ES_FFN_FUSED},
@@ -258,12 +264,13 @@ static es_status unknown_part(const arch_part *part, bool first)
     if (!part->name[0])
         return es_fail(ES_EUSAGE, "architecture: an empty part; write for "
                                   "example SM+LN+G");
-    return refuse(part,
-                  first ? "unknown; an architecture begins with SM, "
-                          "SM(t), SM(clip 100), SM(gate) or PSM(p)"
-                        : "unknown; the parts are LN, G, GT, R, LR(...), "
-                          "ScFFN, ScFuFFN, ScFuFFNi x, ScFuFFNe x, WNorm(...), "
-                          "SNorm(...)");
+    return refuse(
+        part,
+        first ? "unknown; an architecture begins with SM, "
+                "SM(t), SM(clip 100), SM(gate) or PSM(p)"
+              : "unknown; the parts are LN, RN, G, GT, R, LR(...), "
+                "SwiGLU, ScFFN, ScFuFFN, ScFuFFNi x, ScFuFFNe x, WNorm(...), "
+                "SNorm(...)");
 }
 
 static es_status check_kind(const arch_part *part, const struct rule *rule,
@@ -279,8 +286,9 @@ static es_status check_kind(const arch_part *part, const struct rule *rule,
                        part->text, rule->kind_name);
     if ((seen | rule->kind) == (seen | KIND_ACT | KIND_FFN) &&
         (rule->kind & (KIND_ACT | KIND_FFN)))
-        return refuse(part, "a Sc... FFN is linear: it excludes G, GT, R and "
-                            "LR(...)");
+        return refuse(part,
+                      "a Sc... FFN is linear: it excludes G, GT, R, LR(...) "
+                      "and SwiGLU");
     return ES_OK;
 }
 
@@ -302,9 +310,10 @@ static es_status read_part(es_arch *arch, const arch_part *part, bool first,
         return status;
     if (rule->read)
         status = rule->read(arch, part);
-    else if (rule->kind == KIND_LN)
-        arch->layer_norm = rule->value;
-    else if (rule->kind == KIND_ACT)
+    else if (rule->kind == KIND_LN) {
+        arch->layer_norm = rule->value == NORM_LAYER;
+        arch->rms_norm = rule->value == NORM_RMS;
+    } else if (rule->kind == KIND_ACT)
         arch->activation = (es_activation)rule->value;
     else
         arch->ffn = (es_ffn_kind)rule->value;
@@ -511,7 +520,10 @@ size_t es_arch_print(char *buffer, size_t size, const es_arch *arch)
     es_text to = es_text_begin(buffer, size);
     es_text_append(&to, "%s", arch->entropy_reg ? "EReg(" : "");
     print_attention(&to, arch);
-    print_named(&to, KIND_LN, arch->layer_norm);
+    print_named(&to, KIND_LN,
+                arch->layer_norm ? NORM_LAYER
+                : arch->rms_norm ? NORM_RMS
+                                 : NORM_NONE);
     if (arch->n_spans == 0)
         print_activation(&to, arch);
     for (int i = 0; i < arch->n_spans; i++)

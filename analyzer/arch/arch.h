@@ -14,11 +14,12 @@ typedef enum es_attention_kind {
 
 typedef enum es_activation {
     ES_ACT_LINEAR,
-    ES_ACT_GELU,        /* G: exact */
-    ES_ACT_GELU_TANH,   /* GT */
-    ES_ACT_RELU,        /* R */
-    ES_ACT_LEAKY,       /* LR(...) */
-    ES_ACT_GELU_SIGMOID /* GS: x sigmoid(1.702 x) */
+    ES_ACT_GELU,         /* G: exact */
+    ES_ACT_GELU_TANH,    /* GT */
+    ES_ACT_RELU,         /* R */
+    ES_ACT_LEAKY,        /* LR(...) */
+    ES_ACT_GELU_SIGMOID, /* GS: x sigmoid(1.702 x) */
+    ES_ACT_SWIGLU /* SwiGLU: x sigmoid(x) of one matrix times another one's */
 } es_activation;
 
 typedef enum es_slope_kind {
@@ -56,6 +57,7 @@ typedef struct es_arch {
     int power;        /* PSM: even, 2 .. ES_POWER_MAX */
     double power_epsilon;
     bool layer_norm; /* LN */
+    bool rms_norm;   /* RN; not both */
     es_activation activation;
     es_slope_kind slope_kind; /* of ES_ACT_LEAKY */
     double slope;             /* fixed value, or the initial one */

@@ -45,24 +45,38 @@ static bool has_sizes(const es_cost_model *model)
 
 static double count_norms(const es_cost_model *model)
 {
-    if (!model->shape.arch.layer_norm)
+    const es_arch *arch = &model->shape.arch;
+    if (!arch->layer_norm && !arch->rms_norm)
         return model->final_norm ? 1 : 0;
     return (double)model->shape.n_layer + es_cost_n_ffns(&model->shape);
 }
 
+/* What goes into and out of the matrices of one FFN, and of one attention, for
+ * each token. */
 static double ffn_numbers(const es_cost_shape *shape)
 {
-    return shape->arch.ffn == ES_FFN_FUSED ? 2
-                                           : 2 * (double)shape->mlp_mult + 2;
+    const double d = (double)shape->d_model;
+    if (shape->arch.ffn == ES_FFN_FUSED)
+        return 2 * d;
+    return (shape->arch.activation == ES_ACT_SWIGLU ? 3 : 2) *
+           (es_cost_ffn_width(shape) + d);
+}
+
+static double attention_numbers(const es_cost_shape *shape)
+{
+    const double d = (double)shape->d_model;
+    const double more = es_cost_n_projections(shape) - 4; /* or fewer */
+    return 2 * (es_cost_query_width(shape) + es_cost_key_width(shape)) +
+           (4 + 2 * more) * d;
 }
 
 void es_cost_count(double out[ES_N_COST_ITEMS], const es_cost_model *model)
 {
     const es_cost_shape *shape = &model->shape;
+    const bool sized = has_sizes(model);
     const double layers = (double)shape->n_layer, t = (double)model->ctx;
     const double td = t * (double)shape->d_model;
-    const double tmd = td * (double)shape->mlp_mult;
-    const bool sized = has_sizes(model);
+    const double tmd = t * (sized ? es_cost_ffn_width(shape) : 0);
     for (int i = 0; i < ES_N_COST_ITEMS; i++)
         out[i] = NAN;
     if (!sized)
@@ -71,8 +85,8 @@ void es_cost_count(double out[ES_N_COST_ITEMS], const es_cost_model *model)
     out[ES_COST_LAYER_NORM] = count_norms(model) * td;
     out[ES_COST_GELU] = es_cost_n_gelus(shape) * tmd;
     out[ES_COST_RELU] = es_cost_n_relus(shape) * tmd;
-    out[ES_COST_LINEAR] = td * (layers * 2 * es_cost_n_projections(shape) +
-                                es_cost_n_ffns(shape) * ffn_numbers(shape));
+    out[ES_COST_LINEAR] = t * (layers * attention_numbers(shape) +
+                               es_cost_n_ffns(shape) * ffn_numbers(shape));
     if (model->vocab >= 1)
         out[ES_COST_OUTPUT] = t * (double)model->vocab;
     out[ES_COST_FIXED] = 1;
@@ -102,26 +116,35 @@ size_t es_cost_inventory(es_cost_line out[ES_COST_LINES_MAX],
 {
     const es_cost_shape *shape = &model->shape;
     const double t = (double)model->ctx, d = (double)shape->d_model;
-    const double md = d * (double)shape->mlp_mult;
-    const double heads = (double)shape->n_layer * (double)shape->n_head;
-    const double dk = floor(d / (double)shape->n_head);
+    const double layers = (double)shape->n_layer;
+    const double heads = layers * (double)shape->n_head;
     const double n_ffns = es_cost_n_ffns(shape);
     const bool fused = shape->arch.ffn == ES_FFN_FUSED;
     listing to = {.lines = out};
     if (!has_sizes(model))
         return 0;
+    const double md = es_cost_ffn_width(shape);
+    const double queries = es_cost_query_width(shape);
+    const double keys = es_cost_key_width(shape);
+    const double dk = floor(queries / (double)shape->n_head);
+    const double n_swiglus = es_cost_n_swiglus(shape);
+    const bool own_widths = shape->d_head > 0 || shape->n_kv_head > 0;
     list(&to, shape->arch.attention == ES_SOFTMAX ? "SM" : "PSM", heads, t, 0,
          t);
-    list(&to, "LN", count_norms(model), t, 0, d);
+    list(&to, shape->arch.rms_norm ? "RN" : "LN", count_norms(model), t, 0, d);
     list(&to, "G", es_cost_n_gelus(shape), t, 0, md);
     list(&to, "R", es_cost_n_relus(shape), t, 0, md);
+    list(&to, "SwiGLU", n_swiglus, t, 0, md);
     list(&to, "gate", shape->arch.gate ? (double)shape->n_layer : 0, t, 0, d);
     list(&to, "projections",
-         (double)shape->n_layer * es_cost_n_projections(shape), t, d, d);
+         own_widths ? 0 : layers * es_cost_n_projections(shape), t, d, d);
+    list(&to, "queries", own_widths ? layers : 0, t, d, queries);
+    list(&to, "keys, values", own_widths ? 2 * layers : 0, t, d, keys);
+    list(&to, "heads out", own_widths ? layers : 0, t, queries, d);
     list(&to, "scores", heads, t, dk, t);
     list(&to, "values", heads, t, t, dk);
     list(&to, "FFN fused", fused ? n_ffns : 0, t, d, d);
-    list(&to, "FFN in", fused ? 0 : n_ffns, t, d, md);
+    list(&to, "FFN in", fused ? 0 : n_ffns + n_swiglus, t, d, md);
     list(&to, "FFN out", fused ? 0 : n_ffns, t, md, d);
     list(&to, "output", model->vocab >= 1, t, d, (double)model->vocab);
     return to.n;
@@ -147,6 +170,10 @@ const char *es_cost_unmodelled(const es_cost_model *model)
         return "a size is unknown";
     if (model->shape.arch.attention != ES_SOFTMAX)
         return "no published figures of PowerSoftmax";
+    if (model->shape.arch.rms_norm)
+        return "no published figures of RMSNorm";
+    if (model->shape.arch.activation == ES_ACT_SWIGLU)
+        return "no published figures of SwiGLU";
     if (model->shape.arch.gate)
         return "no published figures of a sigmoid gate";
     return model->vocab < 1 ? "the vocabulary is unknown" : NULL;

@@ -64,7 +64,7 @@ typedef struct es_cost_line {
     double rows, inner, columns; /* inner: 0 of a function */
 } es_cost_line;
 
-enum { ES_COST_LINES_MAX = 12 };
+enum { ES_COST_LINES_MAX = 16 };
 
 /**
  * Lists what one forward pass has, functions first, as AERO writes it:

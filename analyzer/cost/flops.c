@@ -6,7 +6,8 @@
 bool es_cost_has_sizes(const es_cost_shape *shape)
 {
     return shape->n_layer >= 1 && shape->n_head >= 1 && shape->d_model >= 1 &&
-           shape->mlp_mult >= 1;
+           shape->mlp_mult >= 1 && shape->d_ff >= 0 && shape->n_kv_head >= 0 &&
+           shape->d_head >= 0;
 }
 
 double es_cost_n_ffns(const es_cost_shape *shape)
@@ -26,20 +27,26 @@ static bool is_gelu(es_activation activation)
            activation == ES_ACT_GELU_SIGMOID;
 }
 
+typedef enum kind { NONE, GELU, RELU, SWIGLU } kind;
+
+static kind kind_of(es_activation activation)
+{
+    if (activation == ES_ACT_LINEAR || activation == ES_ACT_SWIGLU)
+        return activation == ES_ACT_LINEAR ? NONE : SWIGLU;
+    return is_gelu(activation) ? GELU : RELU;
+}
+
 /* By ranges and not layer by layer: a file may say any number of layers. */
-static double count_activations(const es_cost_shape *shape, bool gelu)
+static double count_activations(const es_cost_shape *shape, kind wanted)
 {
     const es_arch *arch = &shape->arch;
     double n = 0;
     if (arch->n_spans == 0)
-        return arch->activation == ES_ACT_LINEAR ||
-                       is_gelu(arch->activation) != gelu
-                   ? 0
-                   : es_cost_n_ffns(shape);
+        return kind_of(arch->activation) == wanted ? es_cost_n_ffns(shape) : 0;
     for (int i = 0; i < arch->n_spans; i++) {
         const double end =
             fmin((double)arch->spans[i].last + 1, (double)shape->n_layer);
-        if (is_gelu(arch->spans[i].activation) == gelu)
+        if (kind_of(arch->spans[i].activation) == wanted)
             n += fmax(0, end - (double)arch->spans[i].first);
     }
     return n;
@@ -47,12 +54,46 @@ static double count_activations(const es_cost_shape *shape, bool gelu)
 
 double es_cost_n_gelus(const es_cost_shape *shape)
 {
-    return count_activations(shape, true);
+    return count_activations(shape, GELU);
 }
 
 double es_cost_n_relus(const es_cost_shape *shape)
 {
-    return count_activations(shape, false);
+    return count_activations(shape, RELU);
+}
+
+double es_cost_n_swiglus(const es_cost_shape *shape)
+{
+    return count_activations(shape, SWIGLU);
+}
+
+double es_cost_ffn_width(const es_cost_shape *shape)
+{
+    return shape->d_ff ? (double)shape->d_ff
+                       : (double)shape->mlp_mult * (double)shape->d_model;
+}
+
+double es_cost_query_width(const es_cost_shape *shape)
+{
+    return shape->d_head ? (double)shape->d_head * (double)shape->n_head
+                         : (double)shape->d_model;
+}
+
+double es_cost_key_width(const es_cost_shape *shape)
+{
+    const double n =
+        (double)(shape->n_kv_head ? shape->n_kv_head : shape->n_head);
+    return es_cost_query_width(shape) * n / (double)shape->n_head;
+}
+
+/* Weights of one layer's attention. */
+static double attention_weights(const es_cost_shape *shape)
+{
+    const double d = (double)shape->d_model;
+    const double keys = es_cost_key_width(shape);
+    const double queries = es_cost_query_width(shape);
+    const double more = es_cost_n_projections(shape) - 4; /* or fewer */
+    return 2 * d * (queries + keys) + more * d * d;
 }
 
 /* Weights of one FFN. */
@@ -61,17 +102,18 @@ static double ffn_weights(const es_cost_shape *shape)
     double d = (double)shape->d_model;
     return shape->arch.ffn == ES_FFN_FUSED
                ? d * d
-               : 2 * (double)shape->mlp_mult * d * d;
+               : (shape->arch.activation == ES_ACT_SWIGLU ? 3 : 2) * d *
+                     es_cost_ffn_width(shape);
 }
 
 es_flops es_flops_forward(const es_cost_shape *shape, int64_t ctx)
 {
-    double d = (double)shape->d_model, n_tokens = (double)ctx;
+    const double n_tokens = (double)ctx;
     if (!es_cost_has_sizes(shape) || ctx < 1)
         return (es_flops){NAN, NAN};
-    double scores = shape->simplified ? d * (n_tokens + 1) : 2 * n_tokens * d;
-    double attention =
-        2 * es_cost_n_projections(shape) * d * d + scores + d * (n_tokens + 1);
+    const double a = es_cost_query_width(shape), causal = a * (n_tokens + 1);
+    const double scores = shape->simplified ? causal : 2 * n_tokens * a;
+    const double attention = 2 * attention_weights(shape) + scores + causal;
     return (es_flops){
         .ffn = 2 * ffn_weights(shape) * es_cost_n_ffns(shape) * n_tokens,
         .attention = attention * (double)shape->n_layer * n_tokens};
@@ -79,9 +121,8 @@ es_flops es_flops_forward(const es_cost_shape *shape, int64_t ctx)
 
 double es_cost_weights(const es_cost_shape *shape)
 {
-    double d = (double)shape->d_model;
     if (!es_cost_has_sizes(shape))
         return NAN;
-    return es_cost_n_projections(shape) * d * d * (double)shape->n_layer +
+    return attention_weights(shape) * (double)shape->n_layer +
            ffn_weights(shape) * es_cost_n_ffns(shape);
 }

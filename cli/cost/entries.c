@@ -60,7 +60,7 @@ static es_status check_sizes(const es_cost_model *model, const char *input)
     int64_t last = 0;
     for (int i = 0; i < arch->n_spans; i++)
         last = arch->spans[i].last > last ? arch->spans[i].last : last;
-    if (shape->d_model % shape->n_head)
+    if (shape->d_head == 0 && shape->d_model % shape->n_head)
         return es_fail(
             ES_EUSAGE, "%s: d_model %lld is no multiple of its %lld heads",
             input, (long long)shape->d_model, (long long)shape->n_head);

@@ -10,10 +10,18 @@
 static es_status read_member(void *user, const es_config_member *member)
 {
     es_cost_model *model = user;
-    if (strcmp(member->key, "mlp_mult") == 0 && member->number >= 1 &&
-        member->number <= 1e6)
-        model->shape.mlp_mult = (int64_t)member->number;
-    else if (strcmp(member->key, "final_norm") == 0)
+    const struct {
+        const char *key;
+        int64_t *size;
+    } sizes[] = {{"mlp_mult", &model->shape.mlp_mult},
+                 {"d_ff", &model->shape.d_ff},
+                 {"n_kv_head", &model->shape.n_kv_head},
+                 {"d_head", &model->shape.d_head}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (strcmp(member->key, sizes[i].key) == 0 && member->number >= 1 &&
+            member->number <= 1e6)
+            *sizes[i].size = (int64_t)member->number;
+    if (strcmp(member->key, "final_norm") == 0)
         model->final_norm = strcmp(member->text, "on") == 0;
     return ES_OK;
 }

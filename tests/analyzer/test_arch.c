@@ -135,6 +135,29 @@ TEST(activations_may_be_of_some_layers)
     expect_refusal("SM+G[0]+G[1]+G[2]+G[3]+G[4]+G[5]+G[6]+G[7]+G[8]", "G[8]");
 }
 
+/* R is ReLU, RN a norm: whole names are read. */
+TEST(parts_of_llama_stand_beside_the_others)
+{
+    es_arch a;
+    assert_int_equal(es_arch_parse(&a, "SM+SwiGLU+RN"), ES_OK);
+    assert_true(a.rms_norm && !a.layer_norm);
+    assert_int_equal(a.activation, ES_ACT_SWIGLU);
+    assert_int_equal(es_arch_parse(&a, "SM+LN+R"), ES_OK);
+    assert_true(a.layer_norm && !a.rms_norm);
+    assert_int_equal(a.activation, ES_ACT_RELU);
+    expect_print("SM+SwiGLU+RN", "SM+RN+SwiGLU");
+    expect_print("SM+R+RN", "SM+RN+R");
+    expect_print("EReg(SM(t)+SwiGLU)", "EReg(SM(t)+SwiGLU)");
+    expect_refusal("SM+LN+RN", "a second LN or RN");
+    expect_refusal("SM+RN+LN", "a second LN or RN");
+    expect_refusal("SM+SwiGLU+G", "a second activation");
+    expect_refusal("SM+SwiGLU+ScFFN", "'ScFFN'");
+    expect_refusal("SM+SwiGLU[0]", "of all layers");
+    expect_refusal("SM+SwiGLU(2)", "takes no argument");
+    expect_refusal("SM+swiglu", "'swiglu'");
+    expect_refusal("SM+RN2", "'RN2'");
+}
+
 TEST(the_canonical_form_is_printed)
 {
     expect_print("SM", "SM");
@@ -263,7 +286,7 @@ static void draw_activation(char out[64])
              ldexp((double)draw(1u << 20) - (1u << 19), (int)draw(60) - 40));
     switch (draw(4)) {
     case 0:
-        snprintf(out, 64, "%s", PICK("", "G", "GT", "GS", "R"));
+        snprintf(out, 64, "%s", PICK("", "G", "GT", "GS", "R", "SwiGLU"));
         break;
     case 1:
         snprintf(out, 64, "LR(%s)", number);
@@ -289,7 +312,7 @@ static void draw_arch(char out[ES_ARCH_TEXT_MAX])
 {
     char parts[4][64] = {""};
     bool regularised = draw(2), spectral = draw(2);
-    snprintf(parts[0], 64, "%s", PICK("", "LN"));
+    snprintf(parts[0], 64, "%s", PICK("", "LN", "RN"));
     if (draw(2))
         draw_activation(parts[1]);
     else

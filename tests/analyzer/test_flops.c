@@ -131,3 +131,34 @@ TEST(simplified_attention_has_half_of_the_matrices)
                 2 * 5 * (4 * 9 + 2 * 3 * 6));
     assert_true(es_cost_weights(&shape) == whole - 2 * 2 * 9);
 }
+
+/* Mistral 7B: d = 4096, 32 heads of 128, 8 of keys, an FFN 14336 wide; of its
+ * 7,241,732,096 parameters 2 32000 d are embeddings and 65 d norms. */
+TEST(grouped_heads_and_swiglu_have_the_weights_of_a_published_model)
+{
+    es_cost_shape shape = shape_of("SM+RN+SwiGLU", 32, 4096);
+    shape.n_head = 32;
+    shape.n_kv_head = 8;
+    shape.d_ff = 14336;
+    assert_true(es_cost_weights(&shape) ==
+                7241732096.0 - 64000 * 4096.0 - 65 * 4096.0);
+    shape.d_head = 128;
+    assert_true(es_cost_weights(&shape) ==
+                7241732096.0 - 64000 * 4096.0 - 65 * 4096.0);
+}
+
+/* L = 2, d = 6, T = 5; 3 heads 4 wide, one of keys, an FFN 7 wide. */
+TEST(own_widths_are_counted_exactly)
+{
+    es_cost_shape shape = shape_of("SM+RN+SwiGLU", 2, 6);
+    shape.n_head = 3;
+    shape.n_kv_head = 1;
+    shape.d_head = 4;
+    shape.d_ff = 7;
+    const es_flops flops = es_flops_forward(&shape, 5);
+    assert_true(flops.ffn == 2 * 5 * (6 * 6 * 7));
+    assert_true(flops.attention ==
+                2 * 5 * (4 * 6 * (12 + 4) + 2 * 5 * 12 + 12 * 6));
+    assert_true(es_cost_n_swiglus(&shape) == 2);
+    assert_true(es_cost_n_relus(&shape) == 0 && es_cost_n_gelus(&shape) == 0);
+}

@@ -127,6 +127,9 @@ es_status es_model_config_check(const es_model_config *config)
         return es_fail(ES_EUSAGE,
                        "--family pythia rotates 2 dimensions of every head: "
                        "--d-model has to be at least twice --n-head");
+    if (config->arch.rms_norm || config->arch.activation == ES_ACT_SWIGLU)
+        return es_fail(ES_EUSAGE, "architecture part '%s' is not built yet",
+                       config->arch.rms_norm ? "RN" : "SwiGLU");
     const int n_last = config->arch.n_removed;
     const int n_first = config->arch.n_removed_first;
     if (n_last < 0 || n_last > config->n_layer || n_first < 0 ||
