@@ -125,7 +125,7 @@ fi
 draw samples 'samples/runs' samples/runs/sm-ln-g.db samples/runs/sm.db
 
 configs=configs/gpt2-l12-t128
-train thresholds $configs-ereg-sm-t-scfuffn-tiny
+train thresholds $configs-ereg-sm-t-scfuffn-tiny --maps 16
 train scales $configs-sm-scffn-tiny
 train slopes-layer $configs-sm-lr-layer-tiny
 train slopes-global $configs-sm-lr-global-tiny

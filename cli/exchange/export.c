@@ -31,6 +31,8 @@ static es_status check_names(es_reader *reader, size_t run,
     for (size_t i = 0; i < options->n_names; i++) {
         const char *name = options->names[i];
         bool eval = options->phase == ES_PHASE_ONLY_EVAL;
+        if (strcmp(name, ES_EXPORT_MAPS) == 0)
+            continue;
         es_status status = es_reader_find(
             reader, run, name, eval ? ES_PHASE_EVAL : ES_PHASE_TRAIN, &found);
         if (status == ES_ENOTFOUND && options->phase == ES_PHASE_ANY)
@@ -187,6 +189,8 @@ es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
         print_head(&e);
         status = print_samples(&e, cursor);
     }
+    if (status == ES_OK)
+        status = es_export_maps_csv(&e, reader, run, options);
     es_cursor_close(cursor);
     es_export_end(&e);
     return status;
@@ -194,7 +198,7 @@ es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
 
 /* --- JSON lines -----------------------------------------------------------*/
 
-static void put_value(es_json_writer *json, const char *name, float value)
+void es_export_put_value(es_json_writer *json, const char *name, float value)
 {
     char text[ES_FLOAT_TEXT_MAX];
     if (es_is_missing(value))
@@ -218,7 +222,7 @@ static void put_values(es_json_writer *json, const float *values,
     for (size_t i = 0; i < series->n_values; i++) {
         if (by_head && i % n_head == 0)
             es_json_write_array(json, NULL);
-        put_value(json, name, values[i]);
+        es_export_put_value(json, name, values[i]);
         if (by_head && (i + 1) % n_head == 0)
             es_json_write_end(json, "]");
     }
@@ -277,6 +281,8 @@ es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
         if (status == ES_OK && es_export_find(&e, &series))
             put_sample(&e, step, values, &series);
     }
+    if (status == ES_DONE)
+        status = es_export_maps_jsonl(&e, reader, run, options);
     es_cursor_close(cursor);
     es_export_end(&e);
     return status < 0 ? status : ES_OK;

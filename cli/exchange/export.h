@@ -21,6 +21,9 @@ typedef struct es_export_options {
  *
  *   out   the caller checks it for errors
  *
+ * Attention maps ("attention_map" among the names, or no names) follow as
+ * comments, one each.
+ *
  * ES_OK; ES_ENOTFOUND (no such series: those that are there are named);
  * ES_EFORMAT, ES_EIO (damaged), ES_ENOMEM. Memory: one step.
  */
@@ -31,7 +34,9 @@ es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
  * JSON lines: first {"run":{...},"series":[{...}]}, then for each sample
  * {"uuid","step","series","phase","value"}: a number, (L) numbers, or (L) rows
  * of (H) numbers; null is missing, and "NaN", "inf", "-inf", "NaN(0x...)" are
- * strings. Parameters and returns as above.
+ * strings. An attention map has {"uuid","step","map","phase","layer","head",
+ * "ctx","value"}: rows of queries; head null: the mean over the layer's.
+ * Parameters and returns as above.
  */
 es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
                           const es_export_options *options) ES_MUST_USE;
@@ -50,7 +55,9 @@ es_status es_export_events(FILE *out, es_reader *reader, size_t run,
  * numpy's NPZ, uncompressed: for each series with samples an array of float32,
  * (n, L, H), (n, L) or (n), bit by bit as in the run file, and steps/NAME, (n)
  * int64; names have eval/ before them in that phase. run.json says what the
- * run is. ES_EUSAGE, too: an array of 4 GiB or more.
+ * run is. Attention maps:
+ * attention_map/layer_S (n, L, S, S) and head_S (n, L, H, S, S).
+ * ES_EUSAGE, too: an array of 4 GiB or more.
  */
 es_status es_export_npz(FILE *out, es_reader *reader, size_t run,
                         const es_export_options *options) ES_MUST_USE;

@@ -78,8 +78,9 @@ const es_command es_export_command = {
         "\n"
         "Readers of plain CSV have to skip lines that begin with #. All\n"
         "runs of files and of a merged file go into jsonl; others take one:\n"
-        "see --run. "
-        "Events are not exported.",
+        "see --run. Events are not exported; attention maps, as\n"
+        "--series attention_map, are comments of csv, lines of jsonl\n"
+        "and arrays of npz.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = export_main,

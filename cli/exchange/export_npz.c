@@ -7,6 +7,7 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"
+#include "analyzer/base/value.h"
 #include "cli/exchange/about.h"
 
 #include <stdlib.h>
@@ -230,6 +231,149 @@ static es_status put_series(archive *a, es_reader *reader,
     return status;
 }
 
+/* --- attention maps --------------------------------------------------------*/
+
+/* Maps that are one array: of a phase and a size, of layers or of heads. */
+typedef struct map_array {
+    es_phase phase;
+    bool of_heads;
+    int64_t size;
+    int64_t *steps; /* (n) */
+    size_t n;
+} map_array;
+
+typedef struct map_arrays {
+    const es_export_options *options;
+    const es_run_info *info;
+    map_array *list; /* (n) */
+    size_t n;
+    archive *to;
+    size_t at;     /* the array that is written, */
+    float *values; /* its step at hand, */
+    int64_t step;  /* and which that is; ES_UNKNOWN: none yet */
+} map_arrays;
+
+static bool is_of(const map_array *array, const es_map *map)
+{
+    return array->phase == map->phase && array->size == map->size &&
+           array->of_heads == (map->head != ES_MAP_MEAN);
+}
+
+static es_status survey_map(void *user, const es_map *map, const float *values)
+{
+    map_arrays *m = user;
+    size_t i = 0;
+    (void)values;
+    if (!es_export_wants_map(m->options, map))
+        return ES_OK;
+    while (i < m->n && !is_of(&m->list[i], map))
+        i++;
+    es_status status;
+    if (i == m->n) {
+        if ((status = es_grow(&m->list, m->n + 1, sizeof *m->list,
+                              "attention maps")) < 0)
+            return status;
+        m->list[m->n++] = (map_array){.phase = map->phase,
+                                      .of_heads = map->head != ES_MAP_MEAN,
+                                      .size = map->size};
+    }
+    map_array *array = &m->list[i];
+    if (array->n && array->steps[array->n - 1] == map->step)
+        return ES_OK;
+    if ((status = es_grow(&array->steps, array->n + 1, sizeof *array->steps,
+                          "attention maps")) == ES_OK)
+        array->steps[array->n++] = map->step;
+    return status;
+}
+
+/* Values of a step of the array at hand. */
+static size_t n_of_step(const map_arrays *m)
+{
+    const map_array *array = &m->list[m->at];
+    return (size_t)(m->info->n_layer * (array->of_heads ? m->info->n_head : 1) *
+                    array->size * array->size);
+}
+
+static void end_step(map_arrays *m)
+{
+    const size_t n = n_of_step(m);
+    if (m->step != ES_UNKNOWN)
+        put_data(m->to, m->values, n * sizeof *m->values);
+    for (size_t i = 0; i < n; i++)
+        m->values[i] = es_missing();
+}
+
+static es_status put_map(void *user, const es_map *map, const float *values)
+{
+    map_arrays *m = user;
+    const map_array *array = &m->list[m->at];
+    const int64_t cells = map->size * map->size;
+    if (!es_export_wants_map(m->options, map) || !is_of(array, map))
+        return ES_OK;
+    if (map->step != m->step)
+        end_step(m);
+    m->step = map->step;
+    const int64_t at =
+        array->of_heads ? map->layer * m->info->n_head + map->head : map->layer;
+    if (values)
+        memcpy(m->values + at * cells, values, (size_t)cells * sizeof *values);
+    return ES_OK;
+}
+
+static es_status put_map_array(map_arrays *m, es_reader *reader, size_t run)
+{
+    const map_array *array = &m->list[m->at];
+    const size_t n = n_of_step(m);
+    char name[NAME_BYTES], heads[24] = "", shape[96];
+    es_status status;
+    snprintf(name, sizeof name, "%s" ES_EXPORT_MAPS "/%s_%lld.npy",
+             array->phase == ES_PHASE_EVAL ? "eval/" : "",
+             array->of_heads ? "head" : "layer", (long long)array->size);
+    if (array->of_heads)
+        snprintf(heads, sizeof heads, "%lld, ", (long long)m->info->n_head);
+    snprintf(shape, sizeof shape, "%zu, %lld, %s%lld, %lld", array->n,
+             (long long)m->info->n_layer, heads, (long long)array->size,
+             (long long)array->size);
+    if (n > MEMBER_BYTES / sizeof *m->values / array->n - 64)
+        return es_fail(ES_EUSAGE, "%.80s: more than 4 GiB as NPZ", name);
+    if ((status = es_alloc(&m->values, n, sizeof *m->values,
+                           "attention maps")) < 0 ||
+        (status = begin_member(m->to, name)) < 0)
+        return status;
+    put_header(m->to, "<f4", shape);
+    m->step = ES_UNKNOWN;
+    end_step(m); /* makes all of it missing */
+    if ((status = es_reader_maps(reader, run, put_map, m)) < 0)
+        return status;
+    end_step(m);
+    end_member(m->to);
+    char steps[NAME_BYTES + 8];
+    snprintf(steps, sizeof steps, "steps/%s", name);
+    snprintf(shape, sizeof shape, "%zu,", array->n);
+    if ((status = begin_member(m->to, steps)) < 0)
+        return status;
+    put_header(m->to, "<i8", shape);
+    put_data(m->to, array->steps, array->n * sizeof *array->steps);
+    end_member(m->to);
+    return ES_OK;
+}
+
+static es_status put_maps(archive *a, es_reader *reader, size_t run,
+                          const es_export *e, const es_export_options *options)
+{
+    map_arrays m = {.options = options, .info = &e->info, .to = a};
+    es_status status = es_reader_maps(reader, run, survey_map, &m);
+    for (; status == ES_OK && m.at < m.n; m.at++) {
+        status = put_map_array(&m, reader, run);
+        free(m.values);
+        m.values = NULL;
+    }
+    for (size_t i = 0; i < m.n; i++)
+        free(m.list[i].steps);
+    free(m.list);
+    return status;
+}
+
 static es_status put_about(archive *a, const es_export *e)
 {
     char *text = NULL;
@@ -263,6 +407,8 @@ es_status es_export_npz(FILE *out, es_reader *reader, size_t run,
     for (size_t i = 0; status == ES_OK && i < e.n_columns && !ferror(out); i++)
         status =
             put_series(&a, reader, &e.columns[i].series, (size_t)e.info.n_head);
+    if (status == ES_OK)
+        status = put_maps(&a, reader, run, &e, options);
     if (status == ES_OK)
         status = end_archive(&a);
     free(a.members);

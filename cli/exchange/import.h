@@ -58,6 +58,10 @@ typedef struct es_import_sink {
 
     /** A resumed log: samples at `step` and later are void. */
     es_status (*again)(void *user, int64_t step);
+
+    /** An attention map; values (S,S) as store/map.h says. NULL: they are
+     *  passed over. */
+    es_status (*map)(void *user, const es_map *map, const float *values);
 } es_import_sink;
 
 typedef struct es_import_options {

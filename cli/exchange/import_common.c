@@ -28,6 +28,8 @@ es_status es_import_next(es_import *import, es_line *out)
             return es_fail(status, "%s: line %zu: %s",
                            es_line_reader_name(import->lines), out->number,
                            es_message());
+        if (status == ES_OK && comment && import->begun)
+            status = es_import_map(import, out);
         if (status != ES_OK)
             return status;
     }

@@ -33,6 +33,10 @@ es_status es_import_events_match(bool *out, es_line_reader *lines) ES_MUST_USE;
  */
 es_status es_import_next(es_import *import, es_line *out) ES_MUST_USE;
 
+/** A comment that is an attention map goes to the sink. ES_OK, also for any
+ *  other comment; ES_EFORMAT; what the sink returns. */
+es_status es_import_map(es_import *import, const es_line *line) ES_MUST_USE;
+
 /** Nothing on it but blanks. */
 bool es_import_is_blank(const es_line *line);
 

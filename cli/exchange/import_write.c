@@ -5,7 +5,7 @@
 #include "analyzer/base/checked.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
-#include "store/writer.h"
+#include "store/map.h"
 
 /* The sink of the parsers: all of a run in one transaction, in a file that
    nobody sees before it is complete. */
@@ -86,6 +86,12 @@ static es_status again(void *user, int64_t step)
     return of_output(t, es_writer_run(t->writer, &t->run_id, &t->info, step));
 }
 
+static es_status map(void *user, const es_map *map, const float *values)
+{
+    target *t = user;
+    return of_output(t, es_writer_map(t->writer, t->run_id, map, values));
+}
+
 static es_status end_run(target *t)
 {
     es_status status;
@@ -100,7 +106,7 @@ static es_status end_run(target *t)
 static es_status write_run(target *t, es_line_reader *lines,
                            const es_import_options *options)
 {
-    const es_import_sink sink = {t, begin, sample, again};
+    const es_import_sink sink = {t, begin, sample, again, map};
     es_status status = es_import_parse(&t->about->report, lines,
                                        t->about->format, options, &sink);
     if (status == ES_OK)

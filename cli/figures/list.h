@@ -47,6 +47,9 @@
     FIGURE(RASTER, raster, "a raster", raster, NULL, NULL,                     \
            "raster      every layer and every head over the steps, in "        \
            "colours")                                                          \
+    FIGURE(MAPS, maps, "a figure of attention maps", maps, NULL, NULL,         \
+           "maps        where the queries of every layer look; with --heads\n" \
+           "              LAYER those of its heads")                           \
     FIGURE(TIMELINE, timeline, "a timeline", any, NULL, NULL,                  \
            "timeline    flags and events, and what they follow from")
 

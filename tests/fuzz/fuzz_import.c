@@ -66,7 +66,7 @@ static void parse(es_line_reader *lines, es_import_format format,
 {
     received t = {0};
     es_import_report report;
-    const es_import_sink sink = {&t, begin, sample, again};
+    const es_import_sink sink = {&t, begin, sample, again, NULL};
     if (fuzz_succeeded(
             es_import_parse(&report, lines, format, options, &sink))) {
         fuzz_require(t.begun);

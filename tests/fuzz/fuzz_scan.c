@@ -146,7 +146,8 @@ static void import_again(printed *out)
     es_about about;
     es_import_report report;
     size_t n_samples = 0;
-    const es_import_sink sink = {&n_samples, count_begin, count_sample, NULL};
+    const es_import_sink sink = {&n_samples, count_begin, count_sample, NULL,
+                                 NULL};
     FILE *stream = fmemopen(out->text, out->n, "rb");
     fuzz_require(stream &&
                  es_line_reader_new(&lines, stream, "export") == ES_OK);

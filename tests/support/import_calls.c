@@ -59,7 +59,7 @@ static es_status hear_again(void *user, int64_t step)
     return ES_OK;
 }
 
-es_import_sink calls_sink = {NULL, hear_begin, hear_sample, hear_again};
+es_import_sink calls_sink = {NULL, hear_begin, hear_sample, hear_again, NULL};
 
 es_status calls_of_stream(FILE *stream)
 {
