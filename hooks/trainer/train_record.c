@@ -151,23 +151,23 @@ static es_status open_recorder(es_train_record *record,
         &trainer->settings, trainer->tokens->checksum, on_cpu ? &engine : NULL);
     if (!json)
         return es_fail(ES_ENOMEM, "out of memory for the configuration");
-    es_run_info info = {
-        .size = sizeof info,
-        .uuid = trainer->uuid,
-        .name = name,
-        .arch = arch,
-        .family = config->family == ES_FAMILY_GPT2 ? "gpt2" : "pythia",
-        .n_layer = config->n_layer,
-        .n_head = config->n_head,
-        .d_model = config->d_model,
-        .ctx = config->ctx,
-        .vocab = config->vocab,
-        .batch = config->batch,
-        .seed = (int64_t)config->seed,
-        .config = json,
-        .program = record->probes ? "entropy-train probe " ES_VERSION
-                                  : "entropy-train " ES_VERSION,
-        .host = host};
+    es_run_info info = {.size = sizeof info,
+                        .uuid = trainer->uuid,
+                        .name = name,
+                        .arch = arch,
+                        .family = es_family_names[config->family],
+                        .n_layer = config->n_layer,
+                        .n_head = config->n_head,
+                        .d_model = config->d_model,
+                        .ctx = config->ctx,
+                        .vocab = config->vocab,
+                        .batch = config->batch,
+                        .seed = (int64_t)config->seed,
+                        .config = json,
+                        .program = record->probes
+                                       ? "entropy-train probe " ES_VERSION
+                                       : "entropy-train " ES_VERSION,
+                        .host = host};
     es_recorder_options options = {.size = sizeof options,
                                    .path = path,
                                    .run = &info,

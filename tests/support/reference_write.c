@@ -92,7 +92,6 @@ static void write_whole(const char *dir, const char *folder, const char *name,
 
 static void write_json(const char *dir, const es_model_config *config)
 {
-    static const char *const biases[] = {"all", "qk", "none"};
     static const char *const norms[] = {"auto", "on", "off"};
     char arch[ES_ARCH_TEXT_MAX];
     es_arch_print(arch, sizeof arch, &config->arch);
@@ -104,9 +103,9 @@ static void write_json(const char *dir, const es_model_config *config)
         "\"batch\": %d, \"mlp_mult\": %d, \"bias\": \"%s\", "
         "\"final_norm\": \"%s\", \"gamma\": %.17g, \"lambda\": %.17g, "
         "\"ereg_reduce\": \"%s\", \"renormalised\": true, \"note\": \"\"}\n",
-        arch, config->family == ES_FAMILY_GPT2 ? "gpt2" : "pythia",
-        config->n_layer, config->n_head, config->d_model, config->ctx,
-        config->vocab, config->batch, config->mlp_mult, biases[config->bias],
+        arch, es_family_names[config->family], config->n_layer, config->n_head,
+        config->d_model, config->ctx, config->vocab, config->batch,
+        config->mlp_mult, es_bias_names[config->bias],
         norms[config->final_norm], config->gamma, config->lambda,
         config->ereg_reduce == ES_EREG_TOKEN ? "token" : "mean");
     close_array(file);

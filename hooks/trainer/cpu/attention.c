@@ -5,6 +5,7 @@
 
 #include "hooks/trainer/cpu/half.h"
 #include <math.h>
+#include <string.h>
 
 size_t es_cpu_attention_scratch(const es_backend *backend,
                                 const es_extents *largest)
@@ -340,9 +341,9 @@ void es_cpu_attention_backward(es_backend *backend, es_mem *dqkv,
 
 /* --- rotation ------------------------------------------------------------- */
 
-/* Pythia's rotary position embedding. Of each head's q and k the first r
- * dimensions turn, in pairs (c, c + r/2): pair c of position i by the angle
- * i BASE^(-2c/r). */
+/* Rotary position embedding. Of each head's q and k the first r dimensions, of
+ * Pythia a quarter, turn in pairs (c, c + r/2): pair c of position i by the
+ * angle i BASE^(-2c/r). */
 #define BASE 10000.0
 
 int es_cpu_n_rotated(int head_width)
@@ -352,12 +353,12 @@ int es_cpu_n_rotated(int head_width)
 }
 
 /* Cosines of a position's angles, then their sines. */
-static void fill_turns(float *turns, int n_ctx, int n_rotated)
+static void fill_turns(float *turns, int n_ctx, int n_rotated, double base)
 {
     const int n_pairs = n_rotated / 2;
     for (int i = 0; i < n_ctx; i++, turns += n_rotated)
         for (int c = 0; c < n_pairs; c++) {
-            double angle = i * pow(BASE, -2.0 * c / n_rotated);
+            double angle = i * pow(base, -2.0 * c / n_rotated);
             turns[c] = (float)cos(angle);
             turns[n_pairs + c] = (float)sin(angle);
         }
@@ -411,11 +412,16 @@ void es_cpu_rotate(es_backend *backend, es_mem *qkv,
                    const es_attention *attention, bool back)
 {
     const int n_rotated =
-        es_cpu_n_rotated(attention->d_model / attention->n_head);
-    /* A model has one width, so this is done once. */
-    if (backend->n_rotated != n_rotated)
-        fill_turns(backend->turns, backend->n_turns, n_rotated);
+        attention->n_rotated > 0
+            ? attention->n_rotated
+            : es_cpu_n_rotated(attention->d_model / attention->n_head);
+    const double base = attention->rope_base > 0 ? attention->rope_base : BASE;
+    /* A model has one width and one base, so this is done once. */
+    if (backend->n_rotated != n_rotated ||
+        memcmp(&backend->rope_base, &base, sizeof base) != 0)
+        fill_turns(backend->turns, backend->n_turns, n_rotated, base);
     backend->n_rotated = n_rotated;
+    backend->rope_base = base;
     rotation j = {backend, attention, qkv, back};
     es_team_run(backend->team, rotate_part, &j);
 }

@@ -139,13 +139,16 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
     size = size / ALIGNMENT * ALIGNMENT;
     if (!es_size_mul(&total, size, (size_t)backend->n_threads))
         total = SIZE_MAX;
+    /* Of Pythia a part of the head, of Llama all of it. */
+    const int part = es_cpu_n_rotated(largest->head_width);
+    const int n_rotated =
+        part > largest->head_width ? part : largest->head_width;
     es_status status;
     if ((status = grow(&backend->scratch, total)) < 0 ||
         (status = grow(&backend->row_sums, (size_t)largest->n_rows *
                                                (size_t)largest->n_head)) < 0 ||
-        (status = grow(&backend->turns, (size_t)largest->n_ctx *
-                                            (size_t)es_cpu_n_rotated(
-                                                largest->head_width))) < 0 ||
+        (status = grow(&backend->turns,
+                       (size_t)largest->n_ctx * (size_t)n_rotated)) < 0 ||
         (backend->bf16 && (status = prepare_bf16(backend, largest)) < 0))
         return status;
     backend->n_turns = largest->n_ctx;

@@ -32,6 +32,8 @@ typedef struct results {
     bundle_results bundle[4][N_HEADS];
     float half[2][N], bf16[N], dropped[N];
     float gated[N], open[N], dgate[N];
+    float rms[N], rms_dx[N], rms_dweight[WIDTH], rms_rstd[T];
+    float swiglu[2][N], up[N], swiglu_gate[N];
     float param[N], moment1[N], moment2[N], squares;
     float scaled[N], outer[N], along[T], columns[2 * WIDTH], length;
     float moments[7], update[2], gram[D * D];
@@ -192,6 +194,17 @@ static void run_gate(results *r, const problem *p, const es_cpu_kernels *k)
     k->gate_backward(r->open, r->dgate, p->x + 1, p->x + 2, N - 2);
 }
 
+static void run_llama(results *r, const problem *p, const es_cpu_kernels *k)
+{
+    k->rms_norm(r->rms, r->rms_rstd, p->x, p->weight, T, WIDTH, 1e-5f);
+    k->rms_norm_backward(r->rms_dx, r->rms_dweight, r->rms, p->x, r->rms_rstd,
+                         p->weight, T, WIDTH);
+    k->swiglu(r->swiglu[0], p->x, p->x + 1, N - 1);
+    memcpy(r->up, p->x + 2, (N - 2) * sizeof *p->x);
+    memcpy(r->swiglu_gate, p->x, sizeof p->x);
+    k->swiglu_backward(r->up, r->swiglu_gate, r->swiglu[1], p->x + 1, N - 2);
+}
+
 static void run_update(results *r, const problem *p, const es_cpu_kernels *k)
 {
     const es_adamw how = {0.9f, 0.99f, 1e-3f, 0.1f};
@@ -254,6 +267,7 @@ static results *run(problem *p, const es_cpu_kernels *k)
     run_bf16(r, p, k);
     run_dropout(r, p, k);
     run_gate(r, p, k);
+    run_llama(r, p, k);
     run_update(r, p, k);
     run_details(r, p, k);
     run_columns(r, p, k);

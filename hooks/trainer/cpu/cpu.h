@@ -23,6 +23,7 @@ struct es_backend {
     float *turns;    /* (n_turns, n_rotated) of rotary positions */
     int n_turns;     /* positions that it has capacity for */
     int n_rotated;   /* 0: nothing in turns yet */
+    double rope_base;
 
     /* Of bf16. */
     float *panels; /* (n_threads, ES_CPU_N_PANELS, panel_size) */
@@ -91,8 +92,8 @@ static inline float *es_cpu_scratch(const es_backend *backend, es_share share)
  *  all else is float32 as in es_cpu_ops. */
 extern const es_ops es_cpu_bf16_ops;
 
-/** The operations of ops.h: of linear.c, attention.c, rows.c, residual.c,
- *  normed.c, update.c. */
+/** The operations of ops.h: of linear.c, attention.c, rows.c, llama.c,
+ *  residual.c, normed.c, update.c. */
 #define ES_CPU_OPERATIONS(OPERATION)                                           \
     OPERATION(linear)                                                          \
     OPERATION(linear_act)                                                      \
@@ -106,6 +107,12 @@ extern const es_ops es_cpu_bf16_ops;
     OPERATION(embed_backward)                                                  \
     OPERATION(layer_norm)                                                      \
     OPERATION(layer_norm_backward)                                             \
+    OPERATION(rms_norm)                                                        \
+    OPERATION(rms_norm_backward)                                               \
+    OPERATION(spread_heads)                                                    \
+    OPERATION(gather_heads)                                                    \
+    OPERATION(swiglu)                                                          \
+    OPERATION(swiglu_backward)                                                 \
     OPERATION(cross_entropy)                                                   \
     OPERATION(cross_entropy_backward)                                          \
     OPERATION(gate)                                                            \

@@ -118,6 +118,17 @@ typedef struct es_cpu_kernels {
                                 const float *mean, const float *rstd,
                                 const float *weight, int n_rows, int width);
 
+    void (*rms_norm)(float *y, float *rstd, const float *x, const float *weight,
+                     int n_rows, int width, float epsilon);
+    /** dx +=; dweight (width) +=. */
+    void (*rms_norm_backward)(float *dx, float *dweight, const float *dy,
+                              const float *x, const float *rstd,
+                              const float *weight, int n_rows, int width);
+    /** es_ops' swiglu and swiglu_backward. */
+    void (*swiglu)(float *y, const float *gate, const float *up, size_t n);
+    void (*swiglu_backward)(float *d, float *gate, float *y, const float *up,
+                            size_t n);
+
     void (*cross_entropy)(float *row_loss, float *lse, const float *logits,
                           const int32_t *targets, int n_rows, int vocab);
     /** No column is the target of a row whose target is not 0 .. vocab - 1. */

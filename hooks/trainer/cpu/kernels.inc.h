@@ -227,6 +227,8 @@ static void gate_backward(float *dx, float *gate, const float *dy,
     }
 }
 
+#include "hooks/trainer/cpu/llama.inc.h"
+
 /* --- layer norm ----------------------------------------------------------- */
 
 static vec row_sum(const float *x, int n)
@@ -560,6 +562,10 @@ const es_cpu_kernels KERNELS = {
     .drop = drop,
     .layer_norm = layer_norm,
     .layer_norm_backward = layer_norm_backward,
+    .rms_norm = rms_norm,
+    .rms_norm_backward = rms_norm_backward,
+    .swiglu = swiglu,
+    .swiglu_backward = swiglu_backward,
     .cross_entropy = cross_entropy,
     .cross_entropy_backward = cross_entropy_backward,
     .round_half = round_half,

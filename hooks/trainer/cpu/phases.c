@@ -128,6 +128,32 @@ TIMED(ES_CPU_PENALTY, activation_stats,
 TIMED(ES_CPU_OTHER, rotate,
       (es_backend * b, es_mem *qkv, const es_attention *attention, bool back),
       b, qkv, attention, back)
+TIMED(ES_CPU_NORMS, rms_norm,
+      (es_backend * b, es_mem *y, es_mem *rstd, const es_mem *x,
+       const es_mem *weight, int n_rows, int width, float epsilon),
+      b, y, rstd, x, weight, n_rows, width, epsilon)
+TIMED(ES_CPU_NORMS, rms_norm_backward,
+      (es_backend * b, es_mem *dx, es_mem *dweight, const es_mem *dy,
+       const es_mem *x, const es_mem *rstd, const es_mem *weight, int n_rows,
+       int width),
+      b, dx, dweight, dy, x, rstd, weight, n_rows, width)
+TIMED(ES_CPU_OTHER, spread_heads,
+      (es_backend * b, es_mem *qkv, es_mem *rstd, const es_mem *q,
+       const es_mem *k, const es_mem *v, const es_sharing *how),
+      b, qkv, rstd, q, k, v, how)
+TIMED(ES_CPU_OTHER, gather_heads,
+      (es_backend * b, es_mem *q, es_mem *k, es_mem *v, es_mem *dq_weight,
+       es_mem *dk_weight, const es_mem *dqkv, const es_mem *rstd,
+       const es_sharing *how),
+      b, q, k, v, dq_weight, dk_weight, dqkv, rstd, how)
+TIMED(ES_CPU_OTHER, swiglu,
+      (es_backend * b, es_mem *y, const es_mem *gate, const es_mem *up,
+       size_t n),
+      b, y, gate, up, n)
+TIMED(ES_CPU_OTHER, swiglu_backward,
+      (es_backend * b, es_mem *d, es_mem *gate, es_mem *y, const es_mem *up,
+       size_t n),
+      b, d, gate, y, up, n)
 TIMED(ES_CPU_OTHER, gate,
       (es_backend * b, es_mem *y, const es_mem *x, const es_mem *gate,
        size_t n),
@@ -204,6 +230,12 @@ void es_cpu_phases_wrap(es_ops *out, const es_ops *ops)
     PUT(measure_rows);
     PUT(activation_stats);
     PUT(rotate);
+    PUT(rms_norm);
+    PUT(rms_norm_backward);
+    PUT(spread_heads);
+    PUT(gather_heads);
+    PUT(swiglu);
+    PUT(swiglu_backward);
     PUT(gate);
     PUT(gate_backward);
     PUT(scale_heads);

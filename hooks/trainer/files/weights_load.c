@@ -61,7 +61,10 @@ static es_status check_sizes(const es_weights *weights,
                  {"n-head", config->n_head, have->n_head},
                  {"d-model", config->d_model, have->d_model},
                  {"vocab", config->vocab, have->vocab},
-                 {"mlp-mult", config->mlp_mult, have->mlp_mult}};
+                 {"mlp-mult", config->mlp_mult, have->mlp_mult},
+                 {"d-ff", config->d_ff, have->d_ff},
+                 {"n-kv-head", config->n_kv_head, have->n_kv_head},
+                 {"d-head", config->d_head, have->d_head}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].want != sizes[i].have)
             return es_fail(ES_EUSAGE, "%s: it has --%s %d, not %d",
@@ -70,10 +73,40 @@ static es_status check_sizes(const es_weights *weights,
     return ES_OK;
 }
 
+/* Matrices that have one: those of a kind are among those of the next. */
+static int count_biases(es_bias bias)
+{
+    static const int n[ES_N_BIASES] = {[ES_BIAS_ALL] = 4,
+                                       [ES_BIAS_QKV] = 3,
+                                       [ES_BIAS_QK] = 2,
+                                       [ES_BIAS_NONE] = 0};
+    return n[bias];
+}
+
+/* What family llama has beside sizes. */
+static es_status check_llama(const es_weights *weights,
+                             const es_model_config *config)
+{
+    const es_model_config *have = &weights->config;
+    char has[ES_FLOAT_TEXT_MAX], wanted[ES_FLOAT_TEXT_MAX];
+    if (config->qk_norm != have->qk_norm || config->tied != have->tied)
+        return es_fail(
+            ES_EUSAGE, "%s: it is %s --%s", weights->path,
+            (config->qk_norm != have->qk_norm ? have->qk_norm : have->tied)
+                ? "with"
+                : "without",
+            config->qk_norm != have->qk_norm ? "qk-norm" : "tied");
+    if (!(config->rope_base >= have->rope_base &&
+          config->rope_base <= have->rope_base))
+        return es_fail(ES_EUSAGE, "%s: it has --rope-base %s, not %s",
+                       weights->path, es_number_print(has, have->rope_base, 9),
+                       es_number_print(wanted, config->rope_base, 9));
+    return ES_OK;
+}
+
 es_status es_weights_check(const es_weights *weights,
                            const es_model_config *config)
 {
-    static const char *const biases[] = {"all", "qk", "none"};
     const es_model_config *have = &weights->config;
     const char *path = weights->path;
     bool norm = es_model_config_final_norm(have);
@@ -82,8 +115,9 @@ es_status es_weights_check(const es_weights *weights,
         return status;
     if (config->family != have->family)
         return es_fail(ES_EUSAGE, "%s: it is of family %s", path,
-                       have->family == ES_FAMILY_GPT2 ? "gpt2" : "pythia");
-    if ((status = check_sizes(weights, config)) < 0)
+                       es_family_names[have->family]);
+    if ((status = check_sizes(weights, config)) < 0 ||
+        (status = check_llama(weights, config)) < 0)
         return status;
     const bool has_positions =
         have->family == ES_FAMILY_GPT2 || have->arch.temperature;
@@ -92,11 +126,11 @@ es_status es_weights_check(const es_weights *weights,
                        "%s: --ctx %d: it has weights for %d positions alone",
                        path, config->ctx, have->ctx);
     /* From all over qk to none; new ones start at 0. */
-    if (config->bias > have->bias)
+    if (count_biases(config->bias) < count_biases(have->bias))
         return es_fail(ES_EUSAGE, "%s: it has --bias %s, not %s", path,
-                       biases[have->bias], biases[config->bias]);
+                       es_bias_names[have->bias], es_bias_names[config->bias]);
     char has[ES_FLOAT_TEXT_MAX], wanted[ES_FLOAT_TEXT_MAX];
-    if (config->arch.layer_norm &&
+    if ((config->arch.layer_norm || have->family == ES_FAMILY_LLAMA) &&
         !(config->ln_eps >= have->ln_eps && config->ln_eps <= have->ln_eps))
         return es_fail(ES_EUSAGE, "%s: it has --ln-eps %s, not %s", path,
                        es_number_print(has, have->ln_eps, 6),
@@ -190,6 +224,10 @@ static bool may_be_new(es_role role)
     case ES_ROLE_SLOPE:
     case ES_ROLE_GLOBAL_SLOPE:
     case ES_ROLE_ATTN_BIAS:
+    case ES_ROLE_Q_BIAS:
+    case ES_ROLE_K_BIAS:
+    case ES_ROLE_V_BIAS:
+    case ES_ROLE_FFN_GATE_BIAS:
     case ES_ROLE_PROJ_BIAS:
     case ES_ROLE_FC_BIAS:
     case ES_ROLE_MLP_PROJ_BIAS:

@@ -13,7 +13,49 @@
 #define MAX_VOCAB (1 << 24)
 #define MAX_BATCH (1 << 16)
 #define MAX_MLP_MULT 64
+#define MAX_FFN_WIDTH (MAX_WIDTH * MAX_MLP_MULT)
 #define MAX_ROWS (1 << 26) /* B T, and B H */
+
+const char *const es_family_names[ES_N_FAMILIES + 1] = {
+    [ES_FAMILY_GPT2] = "gpt2",
+    [ES_FAMILY_PYTHIA] = "pythia",
+    [ES_FAMILY_LLAMA] = "llama"};
+
+const char *const es_bias_names[ES_N_BIASES + 1] = {[ES_BIAS_ALL] = "all",
+                                                    [ES_BIAS_QK] = "qk",
+                                                    [ES_BIAS_NONE] = "none",
+                                                    [ES_BIAS_QKV] = "qkv"};
+
+int es_model_config_kv_heads(const es_model_config *config)
+{
+    return config->n_kv_head ? config->n_kv_head : config->n_head;
+}
+
+int es_model_config_head_width(const es_model_config *config)
+{
+    return config->d_head ? config->d_head : config->d_model / config->n_head;
+}
+
+int es_model_config_query_width(const es_model_config *config)
+{
+    return config->n_head * es_model_config_head_width(config);
+}
+
+int es_model_config_key_width(const es_model_config *config)
+{
+    return es_model_config_kv_heads(config) *
+           es_model_config_head_width(config);
+}
+
+int es_model_config_ffn_width(const es_model_config *config)
+{
+    return config->d_ff ? config->d_ff : config->mlp_mult * config->d_model;
+}
+
+bool es_model_config_has_norm(const es_model_config *config)
+{
+    return config->arch.layer_norm || config->arch.rms_norm;
+}
 
 void es_model_config_default(es_model_config *out)
 {
@@ -90,6 +132,81 @@ static es_status check_numbers(const number_rule *rules, size_t n)
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+/* What is of family llama alone. */
+static es_status check_others(const es_model_config *config)
+{
+    const struct {
+        bool there;
+        const char *part;
+    } parts[] = {
+        {config->arch.rms_norm, "architecture part 'RN'"},
+        {config->arch.activation == ES_ACT_SWIGLU,
+         "architecture part 'SwiGLU'"},
+        {config->n_kv_head != 0, "--n-kv-head"},
+        {config->d_head != 0, "--d-head"},
+        {config->d_ff != 0, "--d-ff"},
+        {config->rope_base > 0, "--rope-base"},
+        {config->qk_norm, "--qk-norm"},
+        {config->tied, "--tied"},
+    };
+    for (size_t i = 0; i < COUNT(parts); i++)
+        if (parts[i].there)
+            return es_fail(ES_EUSAGE, "%s: of --family llama alone, not of %s",
+                           parts[i].part, es_family_names[config->family]);
+    return ES_OK;
+}
+
+/* What family llama lacks. */
+static es_status check_llama(const es_model_config *config)
+{
+    const es_arch *arch = &config->arch;
+    const struct {
+        bool there;
+        const char *part, *remedy;
+    } parts[] = {
+        {arch->layer_norm, "architecture part 'LN'", "write RN, its RMSNorm"},
+        {arch->gate, "architecture part 'SM(gate)'", "leave it out"},
+        {arch->clip > 0, "architecture part 'SM(clip)'", "leave it out"},
+        {arch->ffn != ES_FFN_TWO, "architecture part 'Sc...'",
+         "write SwiGLU, an activation or nothing"},
+        {arch->weight_norm != 0, "architecture part 'WNorm'", "leave it out"},
+        {arch->spectral_norm != 0, "architecture part 'SNorm'", "leave it out"},
+        {config->record >= ES_SERIES_ALL, "--record all",
+         "choose --record standard"},
+    };
+    for (size_t i = 0; i < COUNT(parts); i++)
+        if (parts[i].there)
+            return es_fail(ES_EUSAGE, "%s: not built in --family llama: %s",
+                           parts[i].part, parts[i].remedy);
+    if (config->n_kv_head > 0 && config->n_head % config->n_kv_head)
+        return es_fail(ES_EUSAGE, "--n-kv-head %d does not divide --n-head %d",
+                       config->n_kv_head, config->n_head);
+    const int width = es_model_config_head_width(config);
+    if (width % 2)
+        return es_fail(ES_EUSAGE,
+                       "--family llama rotates the dimensions of a head in "
+                       "pairs: a head is %d wide: choose --d-head",
+                       width);
+    if ((int64_t)width * config->n_head > MAX_WIDTH)
+        return es_fail(ES_EUSAGE,
+                       "--d-head %d: the heads together may be %d "
+                       "wide",
+                       width, MAX_WIDTH);
+    return ES_OK;
+}
+
+static es_status check_family(const es_model_config *config)
+{
+    if (config->family == ES_FAMILY_LLAMA)
+        return check_llama(config);
+    if (config->family == ES_FAMILY_PYTHIA &&
+        config->d_model / config->n_head < 2)
+        return es_fail(ES_EUSAGE,
+                       "--family pythia rotates 2 dimensions of every head: "
+                       "--d-model has to be at least twice --n-head");
+    return check_others(config);
+}
+
 es_status es_model_config_check(const es_model_config *config)
 {
     const size_rule sizes[] = {{"--n-layer", config->n_layer, MAX_LAYERS},
@@ -99,12 +216,18 @@ es_status es_model_config_check(const es_model_config *config)
                                {"--vocab", config->vocab, MAX_VOCAB},
                                {"--batch", config->batch, MAX_BATCH},
                                {"--mlp-mult", config->mlp_mult, MAX_MLP_MULT}};
+    /* 0: what follows from the others. */
+    const size_rule maybe[] = {{"--n-kv-head", config->n_kv_head, MAX_WIDTH},
+                               {"--d-head", config->d_head, MAX_WIDTH},
+                               {"--d-ff", config->d_ff, MAX_FFN_WIDTH}};
     const number_rule rules[] = {
         {"--gamma", config->gamma, config->gamma >= 0, "a number, 0 or more"},
         {"--lambda", config->lambda, config->lambda >= 0,
          "a number, 0 or more"},
         {"--t-init", config->t_init, config->t_init > 0, "a number above 0"},
         {"--theta-init", config->theta_init, true, "a number"},
+        {"--rope-base", config->rope_base, config->rope_base >= 0,
+         "a number, 0 or more"},
         {"--ln-eps", config->ln_eps, config->ln_eps >= 0,
          "a number, 0 or more"},
         {"--dropout", config->dropout,
@@ -113,23 +236,20 @@ es_status es_model_config_check(const es_model_config *config)
     es_status status;
     if ((status = check_sizes(sizes, COUNT(sizes))) < 0)
         return status;
+    for (size_t i = 0; i < COUNT(maybe); i++)
+        if (maybe[i].value != 0 && (status = check_sizes(&maybe[i], 1)) < 0)
+            return status;
     /* The shape of the model: what depends on more than one option. */
     if ((int64_t)config->batch * config->ctx > MAX_ROWS ||
         (int64_t)config->batch * config->n_head > MAX_ROWS)
         return es_fail(ES_EUSAGE,
                        "--batch %d: a micro-batch may have %d tokens at most",
                        config->batch, MAX_ROWS);
-    if (config->d_model % config->n_head)
+    if (config->d_head == 0 && config->d_model % config->n_head)
         return es_fail(ES_EUSAGE, "--n-head %d does not divide --d-model %d",
                        config->n_head, config->d_model);
-    if (config->family == ES_FAMILY_PYTHIA &&
-        config->d_model / config->n_head < 2)
-        return es_fail(ES_EUSAGE,
-                       "--family pythia rotates 2 dimensions of every head: "
-                       "--d-model has to be at least twice --n-head");
-    if (config->arch.rms_norm || config->arch.activation == ES_ACT_SWIGLU)
-        return es_fail(ES_EUSAGE, "architecture part '%s' is not built yet",
-                       config->arch.rms_norm ? "RN" : "SwiGLU");
+    if ((status = check_family(config)) < 0)
+        return status;
     const int n_last = config->arch.n_removed;
     const int n_first = config->arch.n_removed_first;
     if (n_last < 0 || n_last > config->n_layer || n_first < 0 ||

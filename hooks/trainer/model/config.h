@@ -6,8 +6,27 @@
 #include "analyzer/heads/heads.h"
 #include <stdint.h>
 
-typedef enum es_family { ES_FAMILY_GPT2, ES_FAMILY_PYTHIA } es_family;
-typedef enum es_bias { ES_BIAS_ALL, ES_BIAS_QK, ES_BIAS_NONE } es_bias;
+typedef enum es_family {
+    ES_FAMILY_GPT2,
+    ES_FAMILY_PYTHIA,
+    ES_FAMILY_LLAMA,
+    ES_N_FAMILIES
+} es_family;
+
+/** Which matrices have a bias: all of them; those of q and k; none; those of
+ *  q, k and v. */
+typedef enum es_bias {
+    ES_BIAS_ALL,
+    ES_BIAS_QK,
+    ES_BIAS_NONE,
+    ES_BIAS_QKV,
+    ES_N_BIASES
+} es_bias;
+
+/** "gpt2", ..., and "all", ...; then NULL. */
+extern const char *const es_family_names[ES_N_FAMILIES + 1];
+extern const char *const es_bias_names[ES_N_BIASES + 1];
+
 typedef enum es_final_norm {
     ES_FINAL_AUTO,
     ES_FINAL_ON,
@@ -22,6 +41,15 @@ typedef struct es_model_config {
     es_family family;
     int n_layer, n_head, d_model, ctx, vocab, batch;
     int mlp_mult;
+
+    /* Of family llama; 0 elsewhere. */
+    int n_kv_head;    /* heads of keys and values; 0: n_head */
+    int d_head;       /* width of a head; 0: d_model / n_head */
+    int d_ff;         /* width of the FFN; 0: mlp_mult d_model */
+    double rope_base; /* of the rotation; 0: 10000 */
+    bool qk_norm;     /* RMSNorm of each head's queries and keys */
+    bool tied;        /* the output matrix is the embedding */
+
     es_bias bias;
     es_final_norm final_norm;
     es_emulation emulate; /* precision of activations: emulate_fp16 of ops.h */
@@ -35,6 +63,17 @@ typedef struct es_model_config {
     bool forward_only; /* no gradients and moments, a quarter of the memory */
     es_series_set record; /* what measured passes measure */
 } es_model_config;
+
+/** Heads of keys and values; the width of a head; of all heads' queries, and
+ *  of their keys; of the FFN. Of a checked configuration. */
+int es_model_config_kv_heads(const es_model_config *config);
+int es_model_config_head_width(const es_model_config *config);
+int es_model_config_query_width(const es_model_config *config);
+int es_model_config_key_width(const es_model_config *config);
+int es_model_config_ffn_width(const es_model_config *config);
+
+/** True if the sub-blocks begin with a norm, LN or RN. */
+bool es_model_config_has_norm(const es_model_config *config);
 
 /** The published settings, small sizes; arch is SM+LN+G. */
 void es_model_config_default(es_model_config *out);

@@ -25,7 +25,8 @@ es_status es_maps_new(es_maps **out, const es_model_config *config, int size,
                       bool heads)
 {
     static const char what[] = "attention maps";
-    const size_t n_ctx = (size_t)config->ctx, d = (size_t)config->d_model;
+    const size_t n_ctx = (size_t)config->ctx,
+                 d = (size_t)es_model_config_query_width(config);
     es_maps *maps;
     es_status status = es_alloc(out, 1, sizeof **out, what);
     if (status < 0)
@@ -35,7 +36,7 @@ es_status es_maps_new(es_maps **out, const es_model_config *config, int size,
     maps->n_ctx = config->ctx;
     maps->n_layer = config->n_layer;
     maps->n_head = config->n_head;
-    maps->d_model = config->d_model;
+    maps->d_model = es_model_config_query_width(config);
     maps->has_heads = heads;
     maps->n_kept = heads ? config->n_head : 1;
     const size_t cells = (size_t)maps->size * (size_t)maps->size,

@@ -78,6 +78,9 @@ es_status es_model_new(es_model **out, const es_model_config *config,
         const char *part;
     } parts[] = {
         {config->family == ES_FAMILY_PYTHIA, ops->rotate, "--family pythia"},
+        {config->family == ES_FAMILY_LLAMA,
+         ops->rotate && ops->spread_heads && ops->rms_norm && ops->swiglu,
+         "--family llama"},
         {config->emulate == ES_EMULATE_FP16, ops->emulate_fp16,
          "--emulate fp16"},
         {config->dropout > 0, ops->dropout, "--dropout"},

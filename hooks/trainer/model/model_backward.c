@@ -16,6 +16,13 @@ static void norm_backward(const es_model *model, const es_mem *dy,
                           const es_mem *x, const es_mem *mean,
                           const es_mem *rstd, int layer, es_role weight)
 {
+    if (!mean) {
+        model->ops->rms_norm_backward(
+            model->backend, model->dx, es_model_gradient(model, layer, weight),
+            dy, x, rstd, es_model_value(model, layer, weight),
+            es_model_n_rows(model), model->config.d_model);
+        return;
+    }
     model->ops->layer_norm_backward(
         model->backend, model->dx, es_model_gradient(model, layer, weight),
         es_model_gradient(model, layer, (es_role)(weight + 1)), dy, x, mean,
@@ -35,28 +42,48 @@ static void product_backward(const es_model *model, es_mem *to,
                                       es_model_n_rows(model), add);
 }
 
+/* From the gradient df of the FFN's output: that of pre, in dwide, and of the
+ * gate of SwiGLU; what the last matrix was given, once more. */
+static void backward_activation(const es_model *model, int layer, es_mem *post,
+                                const es_mem *df)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    const es_linear proj = es_model_linear(model, layer, ES_MATRIX_MLP_PROJ);
+    const es_act act = es_model_act(model, layer);
+    const int n_rows = es_model_n_rows(model);
+    es_mem *own = es_model_gradient(model, layer, ES_ROLE_SLOPE);
+    es_mem *shared = es_model_gradient(model, -1, ES_ROLE_GLOBAL_SLOPE);
+    if (!at->ffn_gate) {
+        model->ops->linear_backward_act(model->backend, model->dwide, post,
+                                        own ? own : shared, df, at->pre, &proj,
+                                        &act, n_rows);
+        return;
+    }
+    model->ops->linear_backward_input(model->backend, model->dwide, df, &proj,
+                                      n_rows, false);
+    model->ops->swiglu_backward(model->backend, model->dwide, at->ffn_gate,
+                                post, at->pre,
+                                (size_t)n_rows * (size_t)proj.n_in);
+}
+
 /* From the gradient df of FFN(u2). */
 static void backward_ffn(const es_model *model, int layer, const es_mem *df)
 {
     const es_layer_memory *at = &model->layers[layer];
     es_matrix first = ES_MATRIX_FUSED;
     if (model->config.arch.ffn != ES_FFN_FUSED) {
-        const es_linear proj =
-            es_model_linear(model, layer, ES_MATRIX_MLP_PROJ);
-        const es_act act = es_model_act(model, layer);
-        es_mem *own = es_model_gradient(model, layer, ES_ROLE_SLOPE);
-        es_mem *shared = es_model_gradient(model, -1, ES_ROLE_GLOBAL_SLOPE);
         es_mem *post = es_model_post(model, layer);
-        model->ops->linear_backward_act(model->backend, model->dwide, post,
-                                        own ? own : shared, df, at->pre, &proj,
-                                        &act, es_model_n_rows(model));
+        backward_activation(model, layer, post, df);
         es_model_weight_gradient(model, layer, ES_MATRIX_MLP_PROJ, post, df);
         df = model->dwide;
         first = ES_MATRIX_FC;
     }
-    product_backward(model, at->mean2 ? model->du : model->dx, df, layer, first,
-                     at->u2, !at->mean2);
-    if (at->mean2)
+    es_mem *to = at->rstd2 ? model->du : model->dx;
+    product_backward(model, to, df, layer, first, at->u2, !at->rstd2);
+    if (at->ffn_gate)
+        product_backward(model, to, at->ffn_gate, layer, ES_MATRIX_FFN_GATE,
+                         at->u2, true);
+    if (at->rstd2)
         norm_backward(model, model->du, at->x2, at->mean2, at->rstd2, layer,
                       ES_ROLE_LN_2_WEIGHT);
 }
@@ -123,13 +150,26 @@ static void backward_projection(const es_model *model, int layer)
 static void backward_inputs(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
-    es_mem *to = at->mean1 ? model->du : model->dx;
-    product_backward(model, to, model->dwide, layer, ES_MATRIX_ATTN, at->u1,
-                     !at->mean1);
+    es_mem *to = at->rstd1 ? model->du : model->dx;
+    if (es_model_shares_heads(model)) {
+        const es_sharing sharing = es_model_sharing(model, layer);
+        model->ops->gather_heads(
+            model->backend, at->q, at->k, at->v,
+            es_model_gradient(model, layer, ES_ROLE_Q_NORM),
+            es_model_gradient(model, layer, ES_ROLE_K_NORM), model->dwide,
+            at->head_rstd, &sharing);
+        product_backward(model, to, at->q, layer, ES_MATRIX_Q, at->u1,
+                         !at->rstd1);
+        product_backward(model, to, at->k, layer, ES_MATRIX_K, at->u1, true);
+        product_backward(model, to, at->v, layer, ES_MATRIX_V, at->u1, true);
+    } else {
+        product_backward(model, to, model->dwide, layer, ES_MATRIX_ATTN, at->u1,
+                         !at->rstd1);
+    }
     if (at->gate)
         product_backward(model, to, at->gate, layer, ES_MATRIX_GATE, at->u1,
                          true);
-    if (at->mean1)
+    if (at->rstd1)
         norm_backward(model, to, at->x, at->mean1, at->rstd1, layer,
                       ES_ROLE_LN_1_WEIGHT);
 }

@@ -44,11 +44,28 @@ es_attention es_model_attention(const es_model *model, int layer)
     return (es_attention){.n_batch = config->batch,
                           .n_ctx = config->ctx,
                           .n_head = config->n_head,
-                          .d_model = config->d_model,
+                          .d_model = es_model_config_query_width(config),
                           .kind = config->arch.attention,
                           .power = config->arch.power,
                           .epsilon = (float)config->arch.power_epsilon,
-                          .log_t = es_model_value(model, layer, ES_ROLE_LOG_T)};
+                          .log_t = es_model_value(model, layer, ES_ROLE_LOG_T),
+                          .n_rotated = es_model_shares_heads(model)
+                                           ? es_model_config_head_width(config)
+                                           : 0,
+                          .rope_base = config->rope_base};
+}
+
+es_sharing es_model_sharing(const es_model *model, int layer)
+{
+    const es_model_config *config = &model->config;
+    return (es_sharing){
+        .n_rows = es_model_n_rows(model),
+        .n_head = config->n_head,
+        .n_kv_head = es_model_config_kv_heads(config),
+        .width = es_model_config_head_width(config),
+        .q_weight = es_model_value(model, layer, ES_ROLE_Q_NORM),
+        .k_weight = es_model_value(model, layer, ES_ROLE_K_NORM),
+        .epsilon = (float)config->ln_eps};
 }
 
 es_penalty es_model_penalty(const es_model *model, int layer)
@@ -94,6 +111,13 @@ static void multiply(const es_model *model, es_mem *y, const es_mem *residual,
 static void norm(const es_model *model, es_mem *y, es_mem *mean, es_mem *rstd,
                  const es_mem *x, int layer, es_role weight)
 {
+    if (!mean) {
+        model->ops->rms_norm(model->backend, y, rstd, x,
+                             es_model_value(model, layer, weight),
+                             es_model_n_rows(model), model->config.d_model,
+                             (float)model->config.ln_eps);
+        return;
+    }
     model->ops->layer_norm(model->backend, y, mean, rstd, x,
                            es_model_value(model, layer, weight),
                            es_model_value(model, layer, (es_role)(weight + 1)),
@@ -113,13 +137,29 @@ es_row_mem es_model_layer_rows(const es_model *model, int layer)
     return rows;
 }
 
+/* q, k and v of all heads, as attention takes them. */
+static void make_qkv(const es_model *model, int layer)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    if (!es_model_shares_heads(model)) {
+        multiply(model, at->qkv, NULL, at->u1, layer, ES_MATRIX_ATTN);
+        return;
+    }
+    const es_sharing sharing = es_model_sharing(model, layer);
+    multiply(model, at->q, NULL, at->u1, layer, ES_MATRIX_Q);
+    multiply(model, at->k, NULL, at->u1, layer, ES_MATRIX_K);
+    multiply(model, at->v, NULL, at->u1, layer, ES_MATRIX_V);
+    model->ops->spread_heads(model->backend, at->qkv, at->head_rstd, at->q,
+                             at->k, at->v, &sharing);
+}
+
 static void forward_attention(const es_model *model, int layer, bool measure)
 {
     const es_layer_memory *at = &model->layers[layer];
     if (at->u1 != at->x)
         norm(model, at->u1, at->mean1, at->rstd1, at->x, layer,
              ES_ROLE_LN_1_WEIGHT);
-    multiply(model, at->qkv, NULL, at->u1, layer, ES_MATRIX_ATTN);
+    make_qkv(model, layer);
     /* The regulariser wants the entropies of every step. */
     const es_attention attention = es_model_attention(model, layer);
     es_row_mem rows = es_model_layer_rows(model, layer);
@@ -169,8 +209,15 @@ static void feed(const es_model *model, int layer, es_mem *out,
     const es_linear fc = es_model_linear(model, layer, ES_MATRIX_FC);
     const es_act act = es_model_act(model, layer);
     es_mem *post = es_model_post(model, layer);
-    model->ops->linear_act(model->backend, at->pre, post, at->u2, &fc, &act,
-                           es_model_n_rows(model));
+    if (at->ffn_gate) {
+        multiply(model, at->ffn_gate, NULL, at->u2, layer, ES_MATRIX_FFN_GATE);
+        multiply(model, at->pre, NULL, at->u2, layer, ES_MATRIX_FC);
+        model->ops->swiglu(model->backend, post, at->ffn_gate, at->pre,
+                           (size_t)es_model_n_rows(model) * (size_t)fc.n_out);
+    } else {
+        model->ops->linear_act(model->backend, at->pre, post, at->u2, &fc, &act,
+                               es_model_n_rows(model));
+    }
     multiply(model, out, residual, post, layer, ES_MATRIX_MLP_PROJ);
 }
 

@@ -6,35 +6,49 @@
 #include "hooks/trainer/model/ops.h"
 #include "hooks/trainer/model/params.h"
 
-/** The matrices of a layer; WNorm and SNorm can name all but the gate's. */
+/** The matrices of a layer; WNorm and SNorm can name all but the gate's and
+ *  those of family llama. */
 typedef enum es_matrix {
     ES_MATRIX_ATTN,
+    ES_MATRIX_Q, /* of family llama, in place of the one before */
+    ES_MATRIX_K,
+    ES_MATRIX_V,
     ES_MATRIX_PROJ,
     ES_MATRIX_GATE,
+    ES_MATRIX_FFN_GATE, /* of SwiGLU */
     ES_MATRIX_FC,
     ES_MATRIX_MLP_PROJ,
     ES_MATRIX_FUSED,
     ES_N_MATRICES
 } es_matrix;
 
-/** What one layer keeps for the backward pass; N = B T rows. */
+/** What one layer keeps for the backward pass; N = B T rows; a = d, of family
+ *  llama the width of all heads' queries, k that of their keys; f of the FFN.
+ */
 typedef struct es_layer_memory {
     es_mem *x;             /* (N,d) the block's input */
     es_mem *x2;            /* (N,d) what the FFN starts from: middle, or x if
                               the sub-blocks are parallel */
     es_mem *u1, *u2;       /* (N,d) inputs of attention and FFN: LayerNorm's
                               outputs, or x and x2 themselves */
-    es_mem *mean1, *rstd1; /* (N) */
+    es_mem *mean1, *rstd1; /* (N); RMSNorm has no mean; NULL: no norm */
     es_mem *mean2, *rstd2; /* (N) */
-    es_mem *qkv;           /* (N,3d) */
+    es_mem *q, *k, *v;     /* (N,a), (N,k), (N,k) of family llama, before its
+                              norms; their gradients after the backward pass;
+                              or NULL */
+    es_mem *head_rstd;     /* (N,H + heads of keys) of those norms, or NULL */
+    es_mem *qkv;           /* (N,3a) */
     es_mem *saved;         /* (B,H,T,ES_N_SAVED) of the attention */
-    es_mem *heads;         /* (N,d) the heads' outputs, concatenated */
+    es_mem *heads;         /* (N,a) the heads' outputs, concatenated */
     es_mem *gate;          /* (N,d) before the sigmoid; its gradient after the
                               backward pass; NULL without SM(gate) */
     es_mem *gated;         /* (N,d) what Wo is given: the heads' outputs,
                               gated or themselves */
     es_mem *middle;        /* (N,d) x + attention */
-    es_mem *pre;           /* (N,md) before the activation */
+    es_mem *pre;           /* (N,f) before the activation */
+    es_mem *ffn_gate;      /* (N,f) what SwiGLU multiplies pre with, before its
+                              sigmoid; its gradient after the backward pass;
+                              or NULL */
     es_mem *f;             /* (N,d) the FFN's output, if it is scaled */
     es_mem *weights[ES_N_MATRICES]; /* f32, normalised; NULL: the parameter
                                        itself is the weight */
@@ -111,16 +125,16 @@ struct es_model {
                                  es_model_logit_stride apart; their gradient
                                  in the backward pass */
     es_mem *row_loss, *lse;   /* (N) f32 */
-    es_mem *wide;             /* (N,md) scratch: after the activation */
+    es_mem *wide;             /* (N,f) scratch: after the activation */
     es_mem *dx;               /* (N,d) gradient of the residual stream */
     es_mem *du;               /* (N,d) of a sub-block's input */
     es_mem *df;               /* (N,d) of the FFN's output, if it is scaled or
                                  dropped */
-    es_mem *dheads;           /* (N,d) of the heads' outputs; du unless the
-                                 sub-blocks are parallel */
+    es_mem *dheads;           /* (N,a) of the heads' outputs; du unless the
+                                 sub-blocks are parallel, or a is not d */
     es_mem *dentropy;         /* (B,H,T) f32 of row entropies, if regularised */
     es_mem *ereg;             /* (1) f32 L_ent */
-    es_mem *dwide;            /* (N, max(3d,md)) of pre or qkv */
+    es_mem *dwide;            /* (N, max(3a,f)) of pre or qkv */
     es_mem *between;          /* (N,d) middle of the layer under way, where
                                  details need it and no layer keeps it */
     es_mem *kept;             /* (N,d) a sub-block's output before dropout, and
@@ -181,6 +195,7 @@ es_act es_model_act(const es_model *model, int layer);
  *  they are kept, if there is none. */
 es_mem *es_model_post(const es_model *model, int layer);
 es_attention es_model_attention(const es_model *model, int layer);
+es_sharing es_model_sharing(const es_model *model, int layer);
 es_penalty es_model_penalty(const es_model *model, int layer);
 
 /** Row statistics of one layer, (B,H,T) each. */
@@ -207,14 +222,21 @@ static inline bool es_model_is_parallel(const es_model *model)
 /** True where q and k are rotated by their position. */
 static inline bool es_model_rotates(const es_model *model)
 {
-    return model->config.family == ES_FAMILY_PYTHIA;
+    return model->config.family != ES_FAMILY_GPT2;
+}
+
+/** True where q, k and v have a matrix each, and heads may share k and v. */
+static inline bool es_model_shares_heads(const es_model *model)
+{
+    return model->config.family == ES_FAMILY_LLAMA;
 }
 
 /** The matrix of the logits: embed_out, or wte where the two are tied. */
 static inline es_role es_model_head_role(const es_model *model)
 {
-    return model->config.family == ES_FAMILY_PYTHIA ? ES_ROLE_EMBED_OUT
-                                                    : ES_ROLE_WTE;
+    return model->config.family == ES_FAMILY_GPT2 || model->config.tied
+               ? ES_ROLE_WTE
+               : ES_ROLE_EMBED_OUT;
 }
 
 /* model_forward.c */

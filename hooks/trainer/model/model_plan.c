@@ -25,25 +25,55 @@ static void take(plan *to, es_mem **out, size_t n_rows, size_t count,
         to->overflow = true;
 }
 
+/* What a norm leaves, if there is one. */
+static void take_norm(plan *to, const es_model *model, es_mem **y,
+                      es_mem **mean, es_mem **rstd)
+{
+    const size_t n = (size_t)es_model_n_rows(model);
+    if (!es_model_config_has_norm(&model->config))
+        return;
+    take(to, y, n, (size_t)model->config.d_model, model->ops->activation_size);
+    if (model->config.arch.layer_norm)
+        take(to, mean, n, 1, sizeof(float));
+    take(to, rstd, n, 1, sizeof(float));
+}
+
 static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
 {
     const es_model_config *config = &model->config;
     const size_t n = (size_t)es_model_n_rows(model);
-    const size_t d = (size_t)config->d_model, f4 = sizeof(float);
+    const size_t d = (size_t)config->d_model;
     const size_t act = model->ops->activation_size;
     /* Where only a sum goes on from it, that sum can take its place. */
     if (!es_model_is_parallel(model) || es_model_is_scaled(model))
         take(to, &layer->middle, n, d, act);
-    if (config->arch.layer_norm) {
-        take(to, &layer->u2, n, d, act);
-        take(to, &layer->mean2, n, 1, f4);
-        take(to, &layer->rstd2, n, 1, f4);
-    }
+    take_norm(to, model, &layer->u2, &layer->mean2, &layer->rstd2);
     /* A linear FFN has one inner value, kept for the weight gradient. */
     if (config->arch.ffn != ES_FFN_FUSED)
-        take(to, &layer->pre, n, (size_t)config->mlp_mult * d, act);
+        take(to, &layer->pre, n, (size_t)es_model_config_ffn_width(config),
+             act);
+    if (config->arch.activation == ES_ACT_SWIGLU)
+        take(to, &layer->ffn_gate, n, (size_t)es_model_config_ffn_width(config),
+             act);
     if (es_model_is_scaled(model))
         take(to, &layer->f, n, d, act);
+}
+
+/* q, k and v of heads that share them, before they are what attention takes. */
+static void plan_shared_heads(plan *to, const es_model *model,
+                              es_layer_memory *layer)
+{
+    const es_model_config *config = &model->config;
+    const size_t n = (size_t)es_model_n_rows(model);
+    const size_t act = model->ops->activation_size;
+    const int n_kv_head = es_model_config_kv_heads(config);
+    const size_t keys = (size_t)es_model_config_key_width(config);
+    take(to, &layer->q, n, (size_t)es_model_config_query_width(config), act);
+    take(to, &layer->k, n, keys, act);
+    take(to, &layer->v, n, keys, act);
+    if (config->qk_norm)
+        take(to, &layer->head_rstd, n, (size_t)(config->n_head + n_kv_head),
+             sizeof(float));
 }
 
 static void plan_layer(plan *to, const es_model *model, int index)
@@ -56,14 +86,13 @@ static void plan_layer(plan *to, const es_model *model, int index)
     take(to, &layer->x, n, d, act);
     if (index == config->n_layer)
         return;
-    if (config->arch.layer_norm) {
-        take(to, &layer->u1, n, d, act);
-        take(to, &layer->mean1, n, 1, f4);
-        take(to, &layer->rstd1, n, 1, f4);
-    }
-    take(to, &layer->qkv, n, 3 * d, act);
+    const size_t heads = (size_t)es_model_config_query_width(config);
+    take_norm(to, model, &layer->u1, &layer->mean1, &layer->rstd1);
+    if (es_model_shares_heads(model))
+        plan_shared_heads(to, model, layer);
+    take(to, &layer->qkv, n, 3 * heads, act);
     take(to, &layer->saved, n, ES_N_SAVED * (size_t)config->n_head, f4);
-    take(to, &layer->heads, n, d, act);
+    take(to, &layer->heads, n, heads, act);
     if (config->arch.gate) {
         take(to, &layer->gate, n, d, act);
         take(to, &layer->gated, n, d, act);
@@ -72,17 +101,25 @@ static void plan_layer(plan *to, const es_model *model, int index)
         plan_ffn(to, model, layer);
 }
 
+/* Of the last norm, which may be there without others. */
+static bool has_rms_norm(const es_model_config *config)
+{
+    return config->family == ES_FAMILY_LLAMA;
+}
+
 static void plan_shared(plan *to, es_model *model)
 {
     const es_model_config *config = &model->config;
     const size_t n = (size_t)es_model_n_rows(model);
     const size_t d = (size_t)config->d_model, f4 = sizeof(float);
-    const size_t md = (size_t)config->mlp_mult * d;
+    const size_t md = (size_t)es_model_config_ffn_width(config);
+    const size_t heads = (size_t)es_model_config_query_width(config);
     const size_t act = model->ops->activation_size;
     take(to, &model->inputs, n, 2, sizeof(int32_t));
     if (es_model_config_final_norm(config)) {
         take(to, &model->normed, n, d, act);
-        take(to, &model->mean, n, 1, f4);
+        if (!has_rms_norm(config))
+            take(to, &model->mean, n, 1, f4);
         take(to, &model->rstd, n, 1, f4);
     }
     take(to, &model->logits, (size_t)es_model_loss_rows(model),
@@ -97,12 +134,12 @@ static void plan_shared(plan *to, es_model *model)
         take(to, &model->df, n, d, act);
     if (config->dropout > 0)
         take(to, &model->kept, n, d, act);
-    if (es_model_is_parallel(model))
-        take(to, &model->dheads, n, d, act);
+    if (es_model_is_parallel(model) || heads != d)
+        take(to, &model->dheads, n, heads, act);
     if (config->arch.entropy_reg)
         take(to, &model->dentropy, n, (size_t)config->n_head, f4);
     take(to, &model->ereg, 1, 1, f4);
-    take(to, &model->dwide, n, md > 3 * d ? md : 3 * d, act);
+    take(to, &model->dwide, n, md > 3 * heads ? md : 3 * heads, act);
     const bool has_details = es_model_has_details(model);
     if (has_details && es_model_is_parallel(model) &&
         !es_model_is_scaled(model))
@@ -144,14 +181,16 @@ static void plan_all(plan *to, es_model *model)
 static es_status prepare(es_model *model)
 {
     const es_model_config *config = &model->config;
-    int width = config->mlp_mult > 3 ? config->mlp_mult : 3;
-    width *= config->d_model;
-    const es_extents largest = {.n_rows = es_model_n_rows(model),
-                                .width =
-                                    width > config->ctx ? width : config->ctx,
-                                .n_ctx = config->ctx,
-                                .n_head = config->n_head,
-                                .head_width = config->d_model / config->n_head};
+    const int heads = 3 * es_model_config_query_width(config);
+    int width = es_model_config_ffn_width(config);
+    width = width > heads ? width : heads;
+    width = width > config->d_model ? width : config->d_model;
+    const es_extents largest = {
+        .n_rows = es_model_n_rows(model),
+        .width = width > config->ctx ? width : config->ctx,
+        .n_ctx = config->ctx,
+        .n_head = config->n_head,
+        .head_width = es_model_config_head_width(config)};
     return model->ops->prepare(model->backend, &largest);
 }
 

@@ -19,13 +19,18 @@ typedef struct matrix {
 } matrix;
 
 /* A model with a fused FFN has no bias of another. The gate has its weight
- * alone; the other roles are 0, an array that no layer has. */
+ * alone, Llama's no norm; the other roles are 0, an array that no layer has. */
 static const matrix matrices[ES_N_MATRICES] = {
     [ES_MATRIX_ATTN] = {ES_ROLE_ATTN_WEIGHT, ES_ROLE_ATTN_BIAS, ES_ROLE_ATTN_G,
                         ES_ROLE_ATTN_U, ES_ROLE_ATTN_V, ES_NORM_QK},
+    [ES_MATRIX_Q] = {.weight = ES_ROLE_Q_WEIGHT, .bias = ES_ROLE_Q_BIAS},
+    [ES_MATRIX_K] = {.weight = ES_ROLE_K_WEIGHT, .bias = ES_ROLE_K_BIAS},
+    [ES_MATRIX_V] = {.weight = ES_ROLE_V_WEIGHT, .bias = ES_ROLE_V_BIAS},
     [ES_MATRIX_PROJ] = {ES_ROLE_PROJ_WEIGHT, ES_ROLE_PROJ_BIAS, ES_ROLE_PROJ_G,
                         ES_ROLE_PROJ_U, ES_ROLE_PROJ_V, ES_NORM_O},
     [ES_MATRIX_GATE] = {.weight = ES_ROLE_GATE_WEIGHT},
+    [ES_MATRIX_FFN_GATE] = {.weight = ES_ROLE_FFN_GATE_WEIGHT,
+                            .bias = ES_ROLE_FFN_GATE_BIAS},
     [ES_MATRIX_FC] = {ES_ROLE_FC_WEIGHT, ES_ROLE_FC_BIAS, ES_ROLE_FC_G,
                       ES_ROLE_FC_U, ES_ROLE_FC_V, ES_NORM_FFN},
     [ES_MATRIX_MLP_PROJ] = {ES_ROLE_MLP_PROJ_WEIGHT, ES_ROLE_MLP_PROJ_BIAS,
@@ -91,11 +96,13 @@ es_linear es_model_linear(const es_model *model, int layer, es_matrix index)
         es_params_find(&model->params, layer, roles->weight);
     const es_param *bias = es_params_find(&model->params, layer, roles->bias);
     const es_mem *made = model->layers[layer].weights[index];
+    const bool transposed = es_model_shares_heads(model); /* all of Llama's */
     return (es_linear){
         .weight = made ? made : es_model_value(model, layer, roles->weight),
         .bias = es_model_value(model, layer, roles->bias),
-        .n_in = weight->dims[0],
-        .n_out = weight->dims[1],
+        .n_in = weight->dims[transposed],
+        .n_out = weight->dims[!transposed],
+        .transposed = transposed,
         .n_bias_trained = bias ? (int)bias->n_trainable : 0};
 }
 

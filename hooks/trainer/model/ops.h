@@ -33,6 +33,7 @@
 #include "analyzer/base/status.h"
 #include "analyzer/heads/heads.h"
 #include "hooks/trainer/model/dropout.h"
+#include "hooks/trainer/model/sums.h"
 #include <stdint.h>
 
 /** Floats that a back-end may keep of an attention row for the backward pass.
@@ -71,13 +72,25 @@ typedef struct es_act {
 
 /** Which attention, over how much: section 3. */
 typedef struct es_attention {
-    int n_batch, n_ctx, n_head, d_model;
+    int n_batch, n_ctx, n_head;
+    int d_model; /* of all heads together: n_head d_k */
     es_attention_kind kind;
     int power; /* of PowerSoftmax: even, 2 or more */
     float epsilon;
     const es_mem *log_t; /* f32 (H,T), ln of the temperatures, or NULL for 0;
                             softmax only */
+    int n_rotated;       /* of `rotate`: dimensions of a head; 0: Pythia's */
+    double rope_base;    /* and their base; 0: 10000 */
 } es_attention;
+
+/** Heads of queries that share keys and values: query heads g j .. g j + g - 1
+ *  have those of head j, g = n_head / n_kv_head. */
+typedef struct es_sharing {
+    int n_rows, n_head, n_kv_head, width; /* width: of a head */
+    const es_mem *q_weight, *k_weight;    /* f32 (width): RMSNorm of each head's
+                                             q and k; NULL: none */
+    float epsilon;
+} es_sharing;
 
 /** Row statistics of analyzer/heads, f32 (B,H,T) each. NULL: not wanted, and
  *  nothing is spent on it. One that the kind of attention does not have is
@@ -115,35 +128,6 @@ typedef struct es_control {
     float grad_scale; /* what adamw multiplies gradients with: by `clip` */
     float skips;      /* 1: adamw leaves everything alone: by `clip`; or 0 */
 } es_control;
-
-/** Of one layer's output over a step, in memory of the back-end. */
-typedef struct es_layer_sums {
-    uint64_t nonfinite; /* activations */
-    double squares;     /* of all activations; NaN if one is */
-} es_layer_sums;
-
-/** Of one head over the passes of a step, in memory of the back-end; what of
- *  it is added to and what is written: es_detail_ops. */
-typedef struct es_head_details {
-    double quantiles[3]; /* added: of a pass's row entropies: 5, 50, 95 % */
-    double n_quantiles;  /* added: passes that had finite rows */
-    double squares[3];   /* added: of all numbers of q, k, v */
-    double gradient[4];  /* written: squares, by W_Q, W_K, W_V, W_O */
-    double spectrum[2];  /* written: sigma^2 of W_Q W_K^T, and of all of its
-                            singular values */
-} es_head_details;
-
-/** Likewise of one layer. */
-typedef struct es_layer_details {
-    double sums[4];  /* added: of the output's activations, powers 1 to 4 */
-    double largest;  /* |activation| */
-    double ffn[2];   /* added: squares of what the FFN adds to the residual, and
-                        of what it is added to */
-    double gradient; /* written by the model: squares */
-    double update[2]; /* added by array: squares of the change of the weights,
-                         and of the weights before it */
-    double sigma[6], g[6]; /* written by the model: of q, k, v, o and the FFN */
-} es_layer_details;
 
 /**
  * What is measured beside rows where more than `core` is recorded
@@ -299,6 +283,17 @@ typedef struct es_ops {
                                 const es_mem *mean, const es_mem *rstd,
                                 const es_mem *weight, int n_rows, int width);
 
+    /** RMSNorm: y (n,width) act = x rstd weight, rstd (n) f32 = 1 / sqrt(mean
+     *  x^2 + epsilon), for the backward pass. Zhang and Sennrich, 2019. */
+    void (*rms_norm)(es_backend *backend, es_mem *y, es_mem *rstd,
+                     const es_mem *x, const es_mem *weight, int n_rows,
+                     int width, float epsilon);
+    /** dx (n,width) act +=; dweight (width) f32 +=. */
+    void (*rms_norm_backward)(es_backend *backend, es_mem *dx, es_mem *dweight,
+                              const es_mem *dy, const es_mem *x,
+                              const es_mem *rstd, const es_mem *weight,
+                              int n_rows, int width);
+
     /* --- matrix products ------------------------------------------------- */
 
     /** y (n,out) act = x W + b, or with a residual r (n,out; may be y):
@@ -333,7 +328,7 @@ typedef struct es_ops {
 
     /* --- attention ------------------------------------------------------- */
 
-    /** Pythia's rotation of q and k in place, qkv (N,3d) act: section 2.
+    /** Rotation of q and k in place by their positions, qkv (N,3d) act.
      *  `back`: the opposite one, which takes gradients of what was rotated to
      *  those of what it was before. */
     void (*rotate)(es_backend *backend, es_mem *qkv,
@@ -386,6 +381,33 @@ typedef struct es_ops {
     void (*measure_rows)(es_backend *backend, es_mem *sums,
                          const es_row_mem *rows, int n_batch, int n_head,
                          int n_ctx);
+
+    /* --- family llama ----------------------------------------------------- */
+
+    /**
+     * What attention is given, from heads that share keys and values.
+     *
+     *   qkv   (N,3 n_head width) act, written
+     *   rstd  (N,n_head + n_kv_head) f32, written, of the norms; NULL without
+     *   q     (N,n_head width) act
+     *   k, v  (N,n_kv_head width) act
+     */
+    void (*spread_heads)(es_backend *backend, es_mem *qkv, es_mem *rstd,
+                         const es_mem *q, const es_mem *k, const es_mem *v,
+                         const es_sharing *sharing);
+    /** Backward: q, k and v become their own gradients; dq_weight,
+     *  dk_weight (width) f32 +=, NULL without norms. */
+    void (*gather_heads)(es_backend *backend, es_mem *q, es_mem *k, es_mem *v,
+                         es_mem *dq_weight, es_mem *dk_weight,
+                         const es_mem *dqkv, const es_mem *rstd,
+                         const es_sharing *sharing);
+    /** y (n) act = gate sigmoid(gate) up. */
+    void (*swiglu)(es_backend *backend, es_mem *y, const es_mem *gate,
+                   const es_mem *up, size_t n);
+    /** d (n) act: the gradient of y becomes that of up, and gate its own; y
+     *  once more, so that it need not be kept. */
+    void (*swiglu_backward)(es_backend *backend, es_mem *d, es_mem *gate,
+                            es_mem *y, const es_mem *up, size_t n);
 
     /* --- SM(gate): a sigmoid gate on the heads' outputs ------------------- */
 
@@ -567,7 +589,7 @@ typedef const es_ops *es_ops_getter(es_precision precision);
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* const unsigned */
 
 /** To be raised with every change of what an entry means. */
-#define ES_OPS_VERSION 8
+#define ES_OPS_VERSION 9
 #define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 
 #endif

@@ -41,7 +41,11 @@ enum {
     SNORM_QK = 1 << 17,
     SNORM_O = 1 << 18,
     SNORM_FFN = 1 << 19,
-    GATE = 1 << 20
+    GATE = 1 << 20,
+    V_BIAS = 1 << 21,
+    QK_NORM = 1 << 22,
+    SWIGLU = 1 << 23,
+    UNTIED = 1 << 24
 };
 
 static unsigned facts_of(const es_model_config *config, int layer)
@@ -57,10 +61,14 @@ static unsigned facts_of(const es_model_config *config, int layer)
     } all[] = {
         {config->family == ES_FAMILY_GPT2, GPT2},
         {config->family == ES_FAMILY_PYTHIA, PYTHIA},
-        {arch->layer_norm, NORM},
+        {es_model_config_has_norm(config), NORM},
         {es_model_config_final_norm(config), FINAL_NORM},
         {config->bias != ES_BIAS_NONE, QK_BIAS},
         {config->bias == ES_BIAS_ALL, BIAS},
+        {config->bias == ES_BIAS_ALL || config->bias == ES_BIAS_QKV, V_BIAS},
+        {config->qk_norm, QK_NORM},
+        {has_ffn && arch->activation == ES_ACT_SWIGLU, SWIGLU},
+        {!config->tied, UNTIED},
         {arch->temperature, TEMPERATURE},
         {arch->entropy_reg, THETA},
         {arch->gate, GATE},
@@ -85,16 +93,18 @@ static unsigned facts_of(const es_model_config *config, int layer)
 
 /* --- the table ------------------------------------------------------------ */
 
-/* Shapes, one letter an extent: V, T, H; d; m = md; 3 = 3d; k = 3 (the groups
- * q, k, v); 1. */
+/* Shapes, one letter an extent: V, T, H; d; m = md, the FFN's width; 3 = 3d;
+ * k = 3 (the groups q, k, v); 1; q, K = widths of all queries, of all keys;
+ * w = of a head. */
 typedef struct row {
-    const char *name; /* inside a layer: what follows "h.L." */
+    const char *name; /* inside a layer: what follows "h.L."; NULL: none */
     const char *shape;
     unsigned when; /* there are all of these facts */
     es_init init;
 } row;
 
-static const row rows[ES_N_ROLES] = {
+/* Of GPT-2 and Pythia: matrices are (in,out). */
+static const row usual[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"wte", "Vd", 0, ES_INIT_NORMAL},
     [ES_ROLE_WPE] = {"wpe", "Td", GPT2, ES_INIT_NORMAL},
     [ES_ROLE_LN_1_WEIGHT] = {"ln_1.weight", "d", NORM, ES_INIT_ONE},
@@ -142,10 +152,51 @@ static const row rows[ES_N_ROLES] = {
     [ES_ROLE_LN_F_BIAS] = {"ln_f.bias", "d", FINAL_NORM, ES_INIT_ZERO},
 };
 
+/* Of Llama, with the names and the layout, (out,in), of transformers'
+ * LlamaForCausalLM; q_norm and k_norm are Qwen3's. */
+static const row llama[ES_N_ROLES] = {
+    [ES_ROLE_WTE] = {"model.embed_tokens.weight", "Vd", 0, ES_INIT_NORMAL},
+    [ES_ROLE_LN_1_WEIGHT] = {"input_layernorm.weight", "d", NORM, ES_INIT_ONE},
+    [ES_ROLE_LN_2_WEIGHT] = {"post_attention_layernorm.weight", "d", NORM | FFN,
+                             ES_INIT_ONE},
+    [ES_ROLE_Q_WEIGHT] = {"self_attn.q_proj.weight", "qd", 0, ES_INIT_NORMAL},
+    [ES_ROLE_Q_BIAS] = {"self_attn.q_proj.bias", "q", QK_BIAS, ES_INIT_ZERO},
+    [ES_ROLE_K_WEIGHT] = {"self_attn.k_proj.weight", "Kd", 0, ES_INIT_NORMAL},
+    [ES_ROLE_K_BIAS] = {"self_attn.k_proj.bias", "K", QK_BIAS, ES_INIT_ZERO},
+    [ES_ROLE_V_WEIGHT] = {"self_attn.v_proj.weight", "Kd", 0, ES_INIT_NORMAL},
+    [ES_ROLE_V_BIAS] = {"self_attn.v_proj.bias", "K", V_BIAS, ES_INIT_ZERO},
+    [ES_ROLE_Q_NORM] = {"self_attn.q_norm.weight", "w", QK_NORM, ES_INIT_ONE},
+    [ES_ROLE_K_NORM] = {"self_attn.k_norm.weight", "w", QK_NORM, ES_INIT_ONE},
+    [ES_ROLE_PROJ_WEIGHT] = {"self_attn.o_proj.weight", "dq", 0,
+                             ES_INIT_NORMAL},
+    [ES_ROLE_PROJ_BIAS] = {"self_attn.o_proj.bias", "d", BIAS, ES_INIT_ZERO},
+    [ES_ROLE_LOG_T] = {"self_attn.log_t", "HT", TEMPERATURE, ES_INIT_LOG_T},
+    [ES_ROLE_THETA] = {"self_attn.theta", "H", THETA, ES_INIT_THETA},
+    [ES_ROLE_FFN_GATE_WEIGHT] = {"mlp.gate_proj.weight", "md", SWIGLU,
+                                 ES_INIT_NORMAL},
+    [ES_ROLE_FFN_GATE_BIAS] = {"mlp.gate_proj.bias", "m", SWIGLU | BIAS,
+                               ES_INIT_ZERO},
+    [ES_ROLE_FC_WEIGHT] = {"mlp.up_proj.weight", "md", TWO, ES_INIT_NORMAL},
+    [ES_ROLE_FC_BIAS] = {"mlp.up_proj.bias", "m", TWO | BIAS, ES_INIT_ZERO},
+    [ES_ROLE_MLP_PROJ_WEIGHT] = {"mlp.down_proj.weight", "dm", TWO,
+                                 ES_INIT_NORMAL},
+    [ES_ROLE_MLP_PROJ_BIAS] = {"mlp.down_proj.bias", "d", TWO | BIAS,
+                               ES_INIT_ZERO},
+    [ES_ROLE_SLOPE] = {"mlp.slope", "1", SLOPE, ES_INIT_SLOPE},
+    [ES_ROLE_GLOBAL_SLOPE] = {"slope", "1", GLOBAL_SLOPE, ES_INIT_SLOPE},
+    [ES_ROLE_EMBED_OUT] = {"lm_head.weight", "Vd", UNTIED, ES_INIT_NORMAL},
+    [ES_ROLE_LN_F_WEIGHT] = {"model.norm.weight", "d", FINAL_NORM, ES_INIT_ONE},
+};
+
+static const row *rows_of(const es_model_config *config)
+{
+    return config->family == ES_FAMILY_LLAMA ? llama : usual;
+}
+
 bool es_model_config_final_norm(const es_model_config *config)
 {
     if (config->final_norm == ES_FINAL_AUTO)
-        return config->arch.layer_norm;
+        return es_model_config_has_norm(config);
     return config->final_norm == ES_FINAL_ON;
 }
 
@@ -161,11 +212,17 @@ static int extent(char letter, const es_model_config *config)
     case 'd':
         return config->d_model;
     case 'm':
-        return config->mlp_mult * config->d_model;
+        return es_model_config_ffn_width(config);
     case '3':
         return 3 * config->d_model;
     case 'k':
         return 3;
+    case 'q':
+        return es_model_config_query_width(config);
+    case 'K':
+        return es_model_config_key_width(config);
+    case 'w':
+        return es_model_config_head_width(config);
     default:
         return 1;
     }
@@ -203,7 +260,7 @@ static es_param_group group_of(es_init init)
 static void add(es_params *params, const es_model_config *config, es_role role,
                 int layer)
 {
-    const row *from = &rows[role];
+    const row *from = &rows_of(config)[role];
     es_param *param = &params->table[params->n];
     *param = (es_param){.role = role,
                         .layer = layer,
@@ -215,7 +272,9 @@ static void add(es_params *params, const es_model_config *config, es_role role,
     if (layer < 0)
         snprintf(param->name, sizeof param->name, "%s", from->name);
     else
-        snprintf(param->name, sizeof param->name, "h.%d.%s", layer, from->name);
+        snprintf(param->name, sizeof param->name, "%s%d.%s",
+                 config->family == ES_FAMILY_LLAMA ? "model.layers." : "h.",
+                 layer, from->name);
     for (int i = 0; i < param->n_dims; i++) {
         param->dims[i] = extent(from->shape[i], config);
         param->n *= (size_t)param->dims[i];
@@ -227,9 +286,10 @@ static void add(es_params *params, const es_model_config *config, es_role role,
 static void add_range(es_params *params, const es_model_config *config,
                       es_role first, es_role last, int layer)
 {
+    const row *rows = rows_of(config);
     const unsigned facts = facts_of(config, layer);
     for (int role = (int)first; role <= (int)last; role++)
-        if ((rows[role].when & facts) == rows[role].when)
+        if (rows[role].name && (rows[role].when & facts) == rows[role].when)
             add(params, config, (es_role)role, layer);
 }
 

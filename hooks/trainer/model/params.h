@@ -16,11 +16,21 @@ typedef enum es_role {
     ES_ROLE_LN_2_BIAS,
     ES_ROLE_ATTN_WEIGHT,
     ES_ROLE_ATTN_BIAS,
+    ES_ROLE_Q_WEIGHT, /* of family llama, in place of ATTN_WEIGHT */
+    ES_ROLE_Q_BIAS,
+    ES_ROLE_K_WEIGHT,
+    ES_ROLE_K_BIAS,
+    ES_ROLE_V_WEIGHT,
+    ES_ROLE_V_BIAS,
+    ES_ROLE_Q_NORM,
+    ES_ROLE_K_NORM,
     ES_ROLE_PROJ_WEIGHT,
     ES_ROLE_PROJ_BIAS,
     ES_ROLE_GATE_WEIGHT,
     ES_ROLE_LOG_T, /* ln of the temperatures */
     ES_ROLE_THETA,
+    ES_ROLE_FFN_GATE_WEIGHT, /* of SwiGLU */
+    ES_ROLE_FFN_GATE_BIAS,
     ES_ROLE_FC_WEIGHT,
     ES_ROLE_FC_BIAS,
     ES_ROLE_MLP_PROJ_WEIGHT,
@@ -73,7 +83,7 @@ typedef enum es_param_group {
     ES_N_GROUPS
 } es_param_group;
 
-#define ES_PARAM_NAME_MAX 48
+#define ES_PARAM_NAME_MAX 64
 
 typedef struct es_param {
     char name[ES_PARAM_NAME_MAX];
@@ -114,7 +124,7 @@ void es_params_free(es_params *params); /* empties it; {0} is fine */
 const es_param *es_params_find(const es_params *params, int layer,
                                es_role role);
 
-/** True if the configuration ends with a LayerNorm. */
+/** True if the configuration ends with a norm. */
 bool es_model_config_final_norm(const es_model_config *config);
 
 /**

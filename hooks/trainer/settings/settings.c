@@ -147,6 +147,23 @@ es_status es_settings_read(es_settings *settings, const char *path)
 
 /* --- the command line ---------------------------------------------------- */
 
+static bool was_given(const es_settings *settings, const char *name)
+{
+    return settings->given[es_setting_find(name) - es_settings_table];
+}
+
+/* Llama's own defaults, where its family is chosen. */
+static void settle_family(es_settings *settings)
+{
+    es_model_config *model = &settings->model;
+    if (model->family != ES_FAMILY_LLAMA || !was_given(settings, "family"))
+        return;
+    if (!was_given(settings, "bias"))
+        model->bias = ES_BIAS_NONE;
+    if (!was_given(settings, "arch"))
+        model->arch = (es_arch){.rms_norm = true, .activation = ES_ACT_SWIGLU};
+}
+
 es_status es_settings_parse(es_settings *settings, int argc, char **argv)
 {
     const char *name =
@@ -156,7 +173,11 @@ es_status es_settings_parse(es_settings *settings, int argc, char **argv)
                                            : "entropy-train probe";
     const es_command command = {.name = name,
                                 ES_SETTINGS_OPTIONS(settings->verb)};
-    return es_options_parse(settings, settings->given, &command, argc, argv);
+    es_status status =
+        es_options_parse(settings, settings->given, &command, argc, argv);
+    if (status == ES_OK && !settings->resume[0])
+        settle_family(settings);
+    return status;
 }
 
 void es_settings_run_name(char out[ES_RUN_NAME_SIZE],

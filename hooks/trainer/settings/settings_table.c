@@ -35,8 +35,6 @@
 #define LARGE 9007199254740992 /* 2^53: whole numbers are exact below */
 #define BELOW_ONE 0.999999999  /* a decay of 1 would divide by zero */
 
-static const char *const families[] = {"gpt2", "pythia", NULL};
-static const char *const biases[] = {"all", "qk", "none", NULL};
 static const char *const final_norms[] = {"auto", "on", "off", NULL};
 static const char *const schedules[] = {"linear", "cosine", "constant", NULL};
 static const char *const emulations[] = {"none", "fp16", NULL};
@@ -108,7 +106,8 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {TEXT("name", "TEXT", name, PASS,
           "name of the run; that of the run file if not given")},
 
-    {CHOICE("family", "NAME", model.family, families, RUNS, "gpt2 or pythia")},
+    {CHOICE("family", "NAME", model.family, es_family_names, RUNS,
+            "gpt2, pythia or llama")},
     {INT("n-layer", "L", model.n_layer, 1, INT_MAX, RUNS, "layers")},
     {INT("n-head", "H", model.n_head, 1, INT_MAX, MODEL, "heads of a layer")},
     {INT("d-model", "D", model.d_model, 1, INT_MAX, RUNS, "model width")},
@@ -117,9 +116,22 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
          "vocabulary; 0 takes the token file's, another must be the same")},
     {INT("mlp-mult", "M", model.mlp_mult, 1, INT_MAX, RUNS,
          "width of the feed-forward network, in model widths")},
-    {CHOICE("bias", "WHICH", model.bias, biases, RUNS, "all, qk or none")},
+    {INT("d-ff", "N", model.d_ff, 0, INT_MAX, RUNS,
+         "llama: that width in numbers; 0 for --mlp-mult")},
+    {INT("n-kv-head", "N", model.n_kv_head, 0, INT_MAX, RUNS,
+         "llama: heads of keys and values; 0 for as many as heads")},
+    {INT("d-head", "N", model.d_head, 0, INT_MAX, RUNS,
+         "llama: width of a head; 0 for --d-model / --n-head")},
+    {REAL("rope-base", "X", model.rope_base, 0, 1e30, RUNS,
+          "llama: base of the rotary positions; 0 for 10000")},
+    {FLAG("qk-norm", model.qk_norm, RUNS | KEPT,
+          "llama: RMSNorm of each head's queries and keys, as in Qwen3")},
+    {FLAG("tied", model.tied, RUNS | KEPT,
+          "llama: the output matrix is the embedding")},
+    {CHOICE("bias", "WHICH", model.bias, es_bias_names, RUNS,
+            "all, qkv, qk or none; llama: none if not given")},
     {CHOICE("final-norm", "WHEN", model.final_norm, final_norms, RUNS,
-            "auto (with LN), on or off")},
+            "auto (with LN or RN), on or off")},
     {CHOICE("emulate", "TYPE", model.emulate, emulations,
             PASS | ES_SETTING_OF_WEIGHTS,
             "fp16: activations and logits have its range and precision, as "
@@ -137,7 +149,7 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
           "while training, share of the embedding's and both sub-blocks' "
           "outputs that is 0")},
     {REAL("ln-eps", "X", model.ln_eps, 0, 1e30, MODEL,
-          "LN: epsilon; 1e12 makes it linear")},
+          "LN, RN: epsilon; 1e12 makes LN linear")},
     {INT("seed", "N", model.seed, 0, LARGE, MODEL,
          "fixes parameters and batches")},
 

@@ -1,0 +1,154 @@
+/* Family llama: reference cases by PyTorch, whose logits are those of
+ * transformers (make_llama_cases.py), and what is refused. */
+#include "hooks/trainer/cpu/cpu.h"
+#include "hooks/trainer/settings/settings.h"
+#include "hooks/trainer/verify.h"
+#include "tests/support/small_model.h"
+#include "tests/support/test.h"
+
+static const char *const cases[] = {
+    "tests/trainer/cases/l01_llama", "tests/trainer/cases/l02_qwen2",
+    "tests/trainer/cases/l03_qwen3", "tests/trainer/cases/l04_llama_bias",
+    "tests/trainer/cases/l05_sm_r",  "tests/trainer/cases/l06_ereg_sm_t",
+    "tests/trainer/cases/l07_psm2"};
+#define N_CASES (sizeof cases / sizeof *cases)
+
+static void verify(const es_ops *ops, es_precision precision, int n_threads)
+{
+    es_verify_counts counts;
+    FILE *output = tmpfile();
+    assert_non_null(output);
+    es_assert_ok(
+        es_verify(output, cases, N_CASES, ops, precision, n_threads, &counts));
+    if (counts.passed != N_CASES) {
+        char text[2048];
+        rewind(output);
+        const size_t n = fread(text, 1, sizeof text - 1, output);
+        text[n] = 0;
+        fail_msg("%d threads:\n%s", n_threads, text);
+    }
+    fclose(output);
+}
+
+TEST(reference_cases_pass_on_any_number_of_threads)
+{
+    for (int n_threads = 1; n_threads <= 3; n_threads++)
+        verify(&es_cpu_ops, ES_FP32, n_threads);
+}
+
+TEST(reference_cases_pass_in_bf16)
+{
+    verify(&es_cpu_bf16_ops, ES_BF16, 1);
+    verify(&es_cpu_bf16_ops, ES_BF16, 3);
+}
+
+/* --- refusals ------------------------------------------------------------- */
+
+static es_model_config llama(const char *arch)
+{
+    es_model_config config = es_small_config(arch);
+    config.family = ES_FAMILY_LLAMA;
+    config.n_head = 6;
+    return config;
+}
+
+static void expect_refusal(const es_model_config *config, const char *named)
+{
+    if (es_model_config_check(config) != ES_EUSAGE)
+        fail_msg("no refusal of %s", named);
+    if (!strstr(es_message(), named))
+        fail_msg("'%s' does not name %s", es_message(), named);
+}
+
+TEST(what_llama_lacks_is_refused_by_name)
+{
+    static const char *const archs[][2] = {
+        {"SM+LN+G", "'LN'"},           {"SM(gate)+RN", "SM(gate)"},
+        {"SM(clip 9)+RN", "SM(clip)"}, {"SM+RN+ScFFN", "'Sc...'"},
+        {"SM+WNorm(FFN)", "'WNorm'"},  {"SM+SNorm(QK)", "'SNorm'"}};
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+        const es_model_config config = llama(archs[i][0]);
+        expect_refusal(&config, archs[i][1]);
+    }
+    es_model_config config = llama("SM+RN+SwiGLU");
+    es_assert_ok(es_model_config_check(&config));
+    config.record = ES_SERIES_ALL;
+    expect_refusal(&config, "--record all");
+    config.record = ES_SERIES_STANDARD;
+    config.n_kv_head = 4;
+    expect_refusal(&config, "--n-kv-head 4 does not divide --n-head 6");
+    config.n_kv_head = -3;
+    expect_refusal(&config, "--n-kv-head -3");
+    config.n_kv_head = 3;
+    config.d_head = 5;
+    expect_refusal(&config, "5 wide");
+    config.d_head = 1 << 16;
+    expect_refusal(&config, "--d-head 65536");
+    config.d_head = 4;
+    config.rope_base = (double)NAN;
+    expect_refusal(&config, "--rope-base");
+    config.rope_base = 1e6;
+    config.d_ff = -1;
+    expect_refusal(&config, "--d-ff -1");
+    config.d_ff = 7;
+    es_assert_ok(es_model_config_check(&config));
+}
+
+TEST(what_llama_alone_has_is_refused_elsewhere)
+{
+    static const char *const archs[] = {"SM+RN", "SM+SwiGLU"};
+    for (int i = 0; i < 2; i++) {
+        es_model_config config = es_small_config(archs[i]);
+        expect_refusal(&config, i ? "'SwiGLU'" : "'RN'");
+        config.family = ES_FAMILY_PYTHIA;
+        expect_refusal(&config, "not of pythia");
+    }
+    es_model_config config = es_small_config("SM+LN+G");
+    config.n_kv_head = 1;
+    expect_refusal(&config, "--n-kv-head");
+    config.n_kv_head = 0;
+    config.qk_norm = true;
+    expect_refusal(&config, "--qk-norm");
+    config.qk_norm = false;
+    config.tied = true;
+    expect_refusal(&config, "--tied");
+}
+
+/* As the CUDA back-end is. */
+TEST(a_back_end_without_the_operations_refuses_the_family)
+{
+    const es_model_config config = llama("SM+RN+SwiGLU");
+    es_ops ops = es_cpu_ops;
+    es_model *model = NULL;
+    ops.spread_heads = NULL;
+    assert_int_equal(es_model_new(&model, &config, &ops, 1), ES_EUSAGE);
+    assert_null(model);
+    assert_non_null(strstr(es_message(), "--family llama is not built yet"));
+}
+
+/* --- settings ------------------------------------------------------------- */
+
+static es_settings parse(int argc, const char *const *argv)
+{
+    es_settings settings;
+    es_settings_default(&settings, ES_VERB_TRAIN);
+    es_assert_ok(es_settings_parse(&settings, argc, (char **)(uintptr_t)argv));
+    return settings;
+}
+#define PARSE(...)                                                             \
+    parse(sizeof((const char *[]){"x", __VA_ARGS__}) / sizeof(char *),         \
+          (const char *[]){"x", __VA_ARGS__, NULL})
+
+TEST(the_family_brings_its_own_defaults)
+{
+    es_settings s = PARSE("--family", "llama");
+    assert_int_equal(s.model.bias, ES_BIAS_NONE);
+    assert_true(s.model.arch.rms_norm && !s.model.arch.layer_norm);
+    assert_int_equal(s.model.arch.activation, ES_ACT_SWIGLU);
+    s = PARSE("--bias", "qkv", "--arch", "SM+R", "--family", "llama");
+    assert_int_equal(s.model.bias, ES_BIAS_QKV);
+    assert_false(s.model.arch.rms_norm);
+    s = PARSE("--family", "gpt2");
+    assert_int_equal(s.model.bias, ES_BIAS_QK);
+    assert_true(s.model.arch.layer_norm);
+}
