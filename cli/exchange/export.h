@@ -34,7 +34,7 @@ es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
  * JSON lines: first {"run":{...},"series":[{...}]}, then for each sample
  * {"uuid","step","series","phase","value"}: a number, (L) numbers, or (L) rows
  * of (H) numbers; null is missing, and "NaN", "inf", "-inf", "NaN(0x...)" are
- * strings. An attention map has {"uuid","step","map","phase","layer","head",
+ * strings. An attention map has {"uuid","step","series","phase","layer","head",
  * "ctx","value"}: rows of queries; head null: the mean over the layer's.
  * Parameters and returns as above.
  */

@@ -80,7 +80,7 @@ static es_status put_map(void *user, const es_map *map, const float *values)
     es_json_write_object(&json, NULL);
     es_json_write_text(&json, "uuid", w->info->uuid);
     es_json_write_integer(&json, "step", map->step);
-    es_json_write_text(&json, "map", ES_EXPORT_MAPS);
+    es_json_write_text(&json, "series", ES_EXPORT_MAPS);
     es_json_write_text(&json, "phase", es_phase_name(map->phase));
     es_json_write_integer(&json, "layer", map->layer);
     if (map->head == ES_MAP_MEAN)

@@ -84,6 +84,19 @@ es_status es_report_write_series(es_json_writer *json, es_reader *reader,
                                  size_t run,
                                  const es_report_series *series) ES_MUST_USE;
 
+#define ES_REPORT_MAP_VALUES 300000 /* of all runs: half a MB as text */
+
+/**
+ * The attention maps of a run's layers, a JSON element, class "maps":
+ * {"run","phase","layers","size","ctx","recorded","steps":[..],"packed"}:
+ * weights (steps,layers,size,size), float32 in three digits, as a zlib stream
+ * in base64; the last steps that fit, of those recorded. Nothing where there
+ * are no maps, or one step is too much. Returns as above.
+ */
+es_status es_report_write_maps(FILE *out, es_reader *reader, size_t run,
+                               const es_run_summary *summary,
+                               size_t n_runs) ES_MUST_USE;
+
 /** n bytes in base64 (RFC 4648), without line ends. */
 void es_report_base64(FILE *out, const void *bytes, size_t n);
 

@@ -131,6 +131,7 @@
         Steps.start();
         Heatmaps.start();
         Curves.start();
+        Maps.start();
         Chart.start();
         Flags.start();
         Config.start();

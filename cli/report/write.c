@@ -165,6 +165,9 @@ static es_status fill(const filling *f, const char *name, size_t n)
             status = es_reader_open(&reader, run->summary->path);
             for (size_t k = 0; status == ES_OK && k < run->n_series; k++)
                 status = put_series(f->out, reader, run, i, &run->series[k]);
+            if (status == ES_OK)
+                status = es_report_write_maps(f->out, reader, i, run->summary,
+                                              report->n_runs);
             es_damage_close(reader);
         }
         return status;

@@ -41,9 +41,9 @@ check 'other series and the other phase are without them' none
 json() {
     "$scan" export "$dir/run.db" --format jsonl --series attention_map | python3 -c '
 import json, sys
-rows = [row for row in map(json.loads, sys.stdin) if "map" in row]
+rows = [row for row in map(json.loads, sys.stdin) if "uuid" in row]
 one = next(row for row in rows if (row["step"], row["layer"], row["head"]) == (10, 2, 1))
-assert len(rows) == 27 and one["map"] == "attention_map" and one["phase"] == "eval"
+assert len(rows) == 27 and one["series"] == "attention_map" and one["phase"] == "eval"
 assert one["ctx"] == 20 and [len(row) for row in one["value"]] == [4] * 4
 assert all(one["value"][q][k] is None for q in range(4) for k in range(q + 1, 4))
 assert all(0 < one["value"][q][k] <= 1 for q in range(4) for k in range(q + 1))

@@ -216,7 +216,7 @@ def curves_zoom(browser):
     check("a line is drawn for each layer", lines == [True] * 4, lines)
     ramps = browser.js("return Array.from(document.querySelectorAll('.ramp'),"
                        " (r) => r.style.background)")
-    check("scales show their colours", len(ramps) == 2 and
+    check("scales show their colours", len(ramps) == 3 and
           all("rgb(" in r for r in ramps), ramps)
     check("curves show all steps", {"0", "40"} <= set(all_of_it), all_of_it)
     browser.wheel(chart, -300)
@@ -371,6 +371,7 @@ def two_runs(browser, downloads):
     numbers_are_spelt(browser)
     says_names(browser)
     table_is_json(browser)
+    maps_are_drawn(browser)
     slider_moves(browser, entropy)
     hover_tells(browser, entropy)
     curves_zoom(browser)
@@ -381,6 +382,28 @@ def two_runs(browser, downloads):
     themes(browser)
     narrow(browser, "two.html")
     is_quiet(browser, "two.html")
+
+
+def maps_are_drawn(browser):
+    """Two layers at the last step; the scale is that of both steps."""
+    def pixels():
+        return browser.js(
+            "return Array.from(document.querySelectorAll('#maps canvas'), (c) => "
+            "Array.from(c.getContext('2d').getImageData(0, 0, 2, 2).data))")
+    colours = [Wanted(browser, "entropy").colours[i] for i in (255, 0)]
+    def rgb(text):
+        return [int(text[i:i + 2], 16) for i in (1, 3, 5)] + [255]
+    got = pixels()
+    check("a layer has its map", len(got) == 2 and all(
+        p[0:4] == rgb(colours[0]) and p[12:16] == rgb(colours[1]) for p in got), got)
+    check("what no query sees is left blank", all(p[7] == 0 for p in got), got)
+    check("a NaN of a map is red", got[0][8] > 120 and got[0][9] < 100 and
+          got[1][8:12] != got[0][8:12], got)
+    check("maps name their step", texts(browser, "#maps figcaption span") ==
+          ["step 40, eval"] * 2, texts(browser, "#maps figcaption span"))
+    browser.hover("#maps canvas", 0)
+    check("pointing at a cell shows its weight", browser.until(
+        lambda: "queries" in texts(browser, "#tip")[0]), texts(browser, "#tip"))
 
 
 def long_run(browser):

@@ -2,7 +2,7 @@
 
 evil.csv   L = 2, H = 3, 5 steps: names that bite; NaN, infinities, missing
 other.csv  the same values under a plain name, and another learning rate; of a
-           shape that has a cost
+           shape that has a cost; with attention maps of its layers
 big.csv    L = 16, H = 9, 1000 steps: what a page holds whole
 long.csv   L = 9, H = 16, 3000 steps: what it has to thin; a dip of one head
            and a NaN of another, each at a single step, and one dip of a loss
@@ -66,6 +66,11 @@ write("other.csv",
       {"name": "other", "arch": "SM+LN+G", "d_model": 48, "ctx": 16,
        "vocab": 500, "config": '{"note":"<!--<script>","lr":3e-4,"steps":50}'},
       COLUMNS, evil())
+with open("other.csv", "a", encoding="utf-8", newline="\n") as out:
+    for step in (0, 40):
+        for layer in (0, 1):
+            out.write(f"# attention_map: eval {step} {layer} - 2 16: "
+                      f"{0.5 if step else 0.25} NA {0.125 if layer else 'NaN'} 0.001\n")
 write("big.csv", {"name": "big", "ctx": 128}, COLUMNS,
       plain(1000, 16, 9, lambda s, l, h: f"{value(s, l, h):.5f}"))
 write("long.csv", {"name": "long", "ctx": 128}, COLUMNS,

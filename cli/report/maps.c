@@ -1,0 +1,149 @@
+/* Attention maps in the page: those of the layers, at as many steps as there is
+   space for, packed. */
+#include "cli/report/report.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/value.h"
+#include "store/map.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* Maps of layers of one phase and size: the last ones of the run. */
+typedef struct gathered {
+    size_t n_layer;
+    es_map first;   /* whose phase and size all have */
+    int64_t *steps; /* (n_steps) */
+    size_t n_steps, n_seen, from;
+    float *values; /* (n_steps,L,S,S) */
+} gathered;
+
+static bool is_of(const gathered *g, const es_map *map)
+{
+    return map->head == ES_MAP_MEAN && map->phase == g->first.phase &&
+           map->size == g->first.size && map->n_ctx == g->first.n_ctx;
+}
+
+/* The last phase and size that there is, and how many steps have it. */
+static es_status survey(void *user, const es_map *map, const float *values)
+{
+    gathered *g = user;
+    (void)values;
+    if (map->head != ES_MAP_MEAN)
+        return ES_OK;
+    if (!g->n_steps || !is_of(g, map)) {
+        g->first = *map;
+        g->n_steps = 0;
+    } else if (map->step == g->first.step) {
+        return ES_OK;
+    }
+    g->first.step = map->step;
+    g->n_steps++;
+    return ES_OK;
+}
+
+/* Three digits are enough for a colour and a number beside it; they are packed
+   to half the size. What is not finite keeps its bits. */
+static void round_values(float *out, const float *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        if ((bits & 0x7f800000u) != 0x7f800000u)
+            bits = (bits + 0x1000u) & ~0x1fffu;
+        memcpy(&out[i], &bits, sizeof bits);
+    }
+}
+
+static es_status take(void *user, const es_map *map, const float *values)
+{
+    gathered *g = user;
+    const size_t cells = (size_t)(map->size * map->size);
+    if (!is_of(g, map))
+        return ES_OK;
+    if (!g->n_seen || map->step != g->first.step)
+        g->n_seen++;
+    g->first.step = map->step;
+    if (g->n_seen <= g->from || g->n_seen - g->from > g->n_steps)
+        return ES_OK;
+    const size_t at = g->n_seen - g->from - 1;
+    g->steps[at] = map->step;
+    float *to = g->values + (at * g->n_layer + (size_t)map->layer) * cells;
+    if (values)
+        round_values(to, values, cells);
+    return ES_OK;
+}
+
+static es_status pack(es_json_writer *json, const gathered *g, size_t n_values)
+{
+    unsigned long n_packed = compressBound(n_values * sizeof *g->values);
+    unsigned char *packed = NULL;
+    es_status status = es_alloc(&packed, n_packed, 1, "attention maps");
+    if (status < 0)
+        return status;
+    if (compress2(packed, &n_packed, (const unsigned char *)g->values,
+                  n_values * sizeof *g->values, Z_BEST_COMPRESSION) != Z_OK) {
+        free(packed);
+        return es_fail(ES_ENOMEM, "out of memory for attention maps");
+    }
+    es_json_write_name(json, "packed");
+    fputc('"', json->stream);
+    es_report_base64(json->stream, packed, n_packed);
+    fputc('"', json->stream);
+    json->comma = true;
+    free(packed);
+    return ES_OK;
+}
+
+static es_status put(FILE *out, const gathered *g, size_t run, size_t n_all,
+                     size_t n_values)
+{
+    es_json_writer json = {.stream = out, .in_html = true};
+    fputs("\n<script type=\"application/json\" class=\"maps\">", out);
+    es_json_write_object(&json, NULL);
+    es_json_write_size(&json, "run", run);
+    es_json_write_text(&json, "phase", es_phase_name(g->first.phase));
+    es_json_write_size(&json, "layers", g->n_layer);
+    es_json_write_integer(&json, "size", g->first.size);
+    es_json_write_integer(&json, "ctx", g->first.n_ctx);
+    es_json_write_size(&json, "recorded", n_all);
+    es_json_write_array(&json, "steps");
+    for (size_t i = 0; i < g->n_steps; i++)
+        es_json_write_integer(&json, NULL, g->steps[i]);
+    es_json_write_end(&json, "]");
+    es_status status = pack(&json, g, n_values);
+    es_json_write_end(&json, "}");
+    fputs("</script>", out);
+    return status;
+}
+
+es_status es_report_write_maps(FILE *out, es_reader *reader, size_t run,
+                               const es_run_summary *summary, size_t n_runs)
+{
+    gathered g = {.n_layer = (size_t)summary->n_layer};
+    es_status status = es_reader_maps(reader, summary->number - 1, survey, &g);
+    if (status < 0 || !g.n_steps)
+        return status;
+    const size_t n_all = g.n_steps,
+                 n_step = g.n_layer * (size_t)(g.first.size * g.first.size);
+    const size_t most = ES_REPORT_MAP_VALUES / n_runs / n_step;
+    if (!most)
+        return ES_OK;
+    g.n_steps = n_all < most ? n_all : most;
+    g.from = n_all - g.n_steps;
+    if ((status = es_alloc(&g.steps, g.n_steps, sizeof *g.steps,
+                           "attention maps")) < 0 ||
+        (status = es_alloc(&g.values, g.n_steps * n_step, sizeof *g.values,
+                           "attention maps")) < 0)
+        goto done;
+    for (size_t i = 0; i < g.n_steps * n_step; i++)
+        g.values[i] = es_missing();
+    if ((status = es_reader_maps(reader, summary->number - 1, take, &g)) ==
+        ES_OK)
+        status = put(out, &g, run, n_all, g.n_steps * n_step);
+done:
+    free(g.steps);
+    free(g.values);
+    return status;
+}
