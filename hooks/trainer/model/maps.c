@@ -10,7 +10,8 @@
 #include <string.h>
 
 struct es_maps {
-    int size, n_ctx, n_layer, n_head, d_model;
+    int size, n_ctx, n_layer, n_head;
+    int width; /* of all heads */
     bool has_heads;
     int n_kept;      /* maps of a layer: its heads, or 1 */
     int n_sequences; /* added, of each layer */
@@ -26,7 +27,7 @@ es_status es_maps_new(es_maps **out, const es_model_config *config, int size,
 {
     static const char what[] = "attention maps";
     const size_t n_ctx = (size_t)config->ctx,
-                 d = (size_t)es_model_config_query_width(config);
+                 width = (size_t)es_model_config_query_width(config);
     es_maps *maps;
     es_status status = es_alloc(out, 1, sizeof **out, what);
     if (status < 0)
@@ -36,7 +37,7 @@ es_status es_maps_new(es_maps **out, const es_model_config *config, int size,
     maps->n_ctx = config->ctx;
     maps->n_layer = config->n_layer;
     maps->n_head = config->n_head;
-    maps->d_model = es_model_config_query_width(config);
+    maps->width = (int)width;
     maps->has_heads = heads;
     maps->n_kept = heads ? config->n_head : 1;
     const size_t cells = (size_t)maps->size * (size_t)maps->size,
@@ -44,8 +45,8 @@ es_status es_maps_new(es_maps **out, const es_model_config *config, int size,
     if ((status = es_alloc(&maps->sums, n_maps, cells * sizeof *maps->sums,
                            what)) < 0 ||
         (status = es_alloc(&maps->cell, n_ctx, sizeof *maps->cell, what)) < 0 ||
-        (status = es_alloc(&maps->keys, n_ctx, d * sizeof *maps->keys, what)) <
-            0 ||
+        (status = es_alloc(&maps->keys, n_ctx, width * sizeof *maps->keys,
+                           what)) < 0 ||
         (status = es_alloc(&maps->row, n_ctx, sizeof *maps->row, what)) < 0 ||
         (status = es_alloc(&maps->log_t, n_ctx,
                            (size_t)maps->n_head * sizeof *maps->log_t, what)) <
@@ -160,12 +161,12 @@ static void weigh(es_maps *maps, const float *q, int i, int head_width,
 static void add_head(es_maps *maps, double *sums, const float *qkv,
                      const es_attention *how, const float *log_t)
 {
-    const int n_ctx = maps->n_ctx, head_width = maps->d_model / maps->n_head;
-    const size_t stride = 3 * (size_t)maps->d_model;
+    const int n_ctx = maps->n_ctx, head_width = maps->width / maps->n_head;
+    const size_t stride = 3 * (size_t)maps->width;
     for (int j = 0; j < n_ctx; j++)
         for (int c = 0; c < head_width; c++)
             maps->keys[(size_t)c * (size_t)n_ctx + (size_t)j] =
-                qkv[(size_t)j * stride + (size_t)(maps->d_model + c)];
+                qkv[(size_t)j * stride + (size_t)(maps->width + c)];
     for (int i = 0; i < n_ctx; i++) {
         double *cells = sums + (size_t)maps->cell[i] * (size_t)maps->size;
         weigh(maps, qkv + (size_t)i * stride, i, head_width, how, log_t);
@@ -177,7 +178,7 @@ static void add_head(es_maps *maps, double *sums, const float *qkv,
 static es_status add_layer(es_maps *maps, es_model *model, int layer, int n)
 {
     const es_attention how = es_model_attention(model, layer);
-    const size_t n_ctx = (size_t)maps->n_ctx, d = (size_t)maps->d_model;
+    const size_t n_ctx = (size_t)maps->n_ctx, d = (size_t)maps->width;
     const size_t n_head = (size_t)maps->n_head;
     if (how.log_t)
         model->ops->load(model->backend, maps->log_t, how.log_t,
