@@ -462,8 +462,9 @@ static const char bench_details[] =
 
 static const char probe_details[] =
     "Runs the held-out part of the data forward through a model that exists:\n"
-    "a checkpoint of entropy-train, or GPT-2 or GPT-NeoX (Pythia) weights as\n"
-    "Hugging Face's library saves them. Records loss, heads and layers as one\n"
+    "a checkpoint of entropy-train, or weights of GPT-2, GPT-NeoX (Pythia),\n"
+    "Llama, Qwen2 or Qwen3 as Hugging Face's library saves them. Records loss, "
+    "heads and layers as one\n"
     "evaluation, and prints loss, perplexity and each layer's entropy, with\n"
     "their standard deviation over the micro-batches.\n\n"
     "The token file has to be made with the model's own tokenizer:\n"

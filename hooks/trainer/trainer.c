@@ -395,9 +395,8 @@ int es_trainer_bad_gradient_layer(es_trainer *trainer)
     int last = -1;
     for (size_t i = 0; i < es_model_n_arrays(trainer->model); i++) {
         es_parameter parameter = es_model_parameter(trainer->model, i);
-        int layer;
-        if (!parameter.trainable ||
-            sscanf(parameter.name, "h.%d.", &layer) != 1 || layer <= last)
+        const int layer = parameter.layer;
+        if (!parameter.trainable || layer <= last)
             continue;
         float *gradient = es_resize(NULL, parameter.n, sizeof *gradient);
         if (gradient && es_model_get_gradient(trainer->model, i, gradient,

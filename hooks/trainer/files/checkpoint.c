@@ -228,8 +228,11 @@ static es_status print_texts(texts *out, const writing *w,
 
 static es_status write_file(const writing *w, texts *from, uint64_t sum)
 {
-    es_tensor_note notes[N_TEXTS];
+    es_tensor_note notes[N_TEXTS + 1];
     size_t n = 0;
+    /* What transformers looks for before it reads a file. */
+    if (es_model_config_of(w->model)->family == ES_FAMILY_LLAMA)
+        notes[n++] = (es_tensor_note){"format", "pt"};
     snprintf(from->numbers[CHECKSUM], ES_FLOAT_TEXT_MAX, "%016" PRIx64, sum);
     from->all[CHECKSUM] = from->numbers[CHECKSUM];
     for (int i = 0; i < N_TEXTS; i++)

@@ -114,6 +114,52 @@ static const struct es_weights_format neox = {
     .ignored_bare = neox_ignored_bare,
 };
 
+static const char *const llama_ignored[] = {"self_attn.rotary_emb.inv_freq",
+                                            NULL};
+/* Where it is tied; es_weights_load sees that it is. */
+static const char *const llama_ignored_bare[] = {"lm_head.weight", NULL};
+
+#define SELF(what)                                                             \
+    {                                                                          \
+        .name = "self_attn." what                                              \
+    }
+#define NAMED(what)                                                            \
+    {                                                                          \
+        .name = what                                                           \
+    }
+
+/* Touvron et al. 2023; Qwen2's biases, Qwen3's norms of queries and keys. */
+static const struct es_weights_format llama = {
+    .maker = "Llama",
+    .prefix = "model.",
+    .layer = "layers.",
+    .family = ES_FAMILY_LLAMA,
+    .activation = ES_ACT_SWIGLU,
+    .places = {[ES_ROLE_WTE] = NAMED("embed_tokens.weight"),
+               [ES_ROLE_LN_1_WEIGHT] = NAMED("input_layernorm.weight"),
+               [ES_ROLE_LN_2_WEIGHT] = NAMED("post_attention_layernorm.weight"),
+               [ES_ROLE_Q_WEIGHT] = SELF("q_proj.weight"),
+               [ES_ROLE_Q_BIAS] = SELF("q_proj.bias"),
+               [ES_ROLE_K_WEIGHT] = SELF("k_proj.weight"),
+               [ES_ROLE_K_BIAS] = SELF("k_proj.bias"),
+               [ES_ROLE_V_WEIGHT] = SELF("v_proj.weight"),
+               [ES_ROLE_V_BIAS] = SELF("v_proj.bias"),
+               [ES_ROLE_Q_NORM] = SELF("q_norm.weight"),
+               [ES_ROLE_K_NORM] = SELF("k_norm.weight"),
+               [ES_ROLE_PROJ_WEIGHT] = SELF("o_proj.weight"),
+               [ES_ROLE_PROJ_BIAS] = SELF("o_proj.bias"),
+               [ES_ROLE_FFN_GATE_WEIGHT] = NAMED("mlp.gate_proj.weight"),
+               [ES_ROLE_FFN_GATE_BIAS] = NAMED("mlp.gate_proj.bias"),
+               [ES_ROLE_FC_WEIGHT] = NAMED("mlp.up_proj.weight"),
+               [ES_ROLE_FC_BIAS] = NAMED("mlp.up_proj.bias"),
+               [ES_ROLE_MLP_PROJ_WEIGHT] = NAMED("mlp.down_proj.weight"),
+               [ES_ROLE_MLP_PROJ_BIAS] = NAMED("mlp.down_proj.bias"),
+               [ES_ROLE_EMBED_OUT] = {.name = "lm_head.weight", .bare = true},
+               [ES_ROLE_LN_F_WEIGHT] = NAMED("norm.weight")},
+    .ignored = llama_ignored,
+    .ignored_bare = llama_ignored_bare,
+};
+
 /** Writes the name in the file of one of our arrays; empty if that format has
  *  none of the role. */
 static void name_in_file(char out[TENSOR_NAME_MAX], const es_weights *weights,
@@ -184,13 +230,15 @@ static bool is_format(es_weights *weights,
 
 static es_status find_format(es_weights *weights)
 {
-    if (is_format(weights, &gpt2) || is_format(weights, &neox))
+    if (is_format(weights, &gpt2) || is_format(weights, &neox) ||
+        is_format(weights, &llama))
         return ES_OK;
     return es_fail(ES_EFORMAT,
                    "%s: neither a checkpoint of entropy-train nor weights of "
-                   "GPT-2 (%s) or GPT-NeoX (%s)",
+                   "GPT-2 (%s), GPT-NeoX (%s) or Llama (%s)",
                    weights->path, gpt2.places[ES_ROLE_WTE].name,
-                   neox.places[ES_ROLE_WTE].name);
+                   neox.places[ES_ROLE_WTE].name,
+                   llama.places[ES_ROLE_WTE].name);
 }
 
 /* --- sizes -------------------------------------------------------------- */
@@ -200,9 +248,16 @@ static es_status missing(const es_weights *weights, const char *name)
     return es_fail(ES_EFORMAT, "%s: tensor %s is missing", weights->path, name);
 }
 
-/** An extent of a matrix, which any int can hold. */
-static es_status find_extent(int *out, const es_weights *weights, int layer,
-                             es_role role, int dim)
+const es_tensor *es_weights_tensor(const es_weights *weights, int layer,
+                                   es_role role)
+{
+    char name[TENSOR_NAME_MAX];
+    name_in_file(name, weights, layer, role);
+    return es_safetensors_find(weights->file, name);
+}
+
+es_status es_weights_extent(int *out, const es_weights *weights, int layer,
+                            es_role role, int dim)
 {
     char name[TENSOR_NAME_MAX];
     name_in_file(name, weights, layer, role);
@@ -227,8 +282,8 @@ static es_status find_mlp_mult(es_weights *weights)
     bool turned =
         es_weights_layout(weights, ES_ROLE_FC_WEIGHT) != ES_LAYOUT_SAME;
     int width;
-    es_status status =
-        find_extent(&width, weights, 0, ES_ROLE_FC_WEIGHT, turned ? 0 : 1);
+    es_status status = es_weights_extent(&width, weights, 0, ES_ROLE_FC_WEIGHT,
+                                         turned ? 0 : 1);
     if (status < 0)
         return status;
     if (width % config->d_model)
@@ -260,14 +315,16 @@ static es_status find_sizes(es_weights *weights)
     if (config->n_layer == 0)
         return es_fail(ES_EFORMAT, "%s: no tensor of a layer (%s0. ...)",
                        weights->path, weights->format->layer);
-    if ((status = find_extent(&config->vocab, weights, -1, ES_ROLE_WTE, 0)) <
-            0 ||
-        (status = find_extent(&config->d_model, weights, -1, ES_ROLE_WTE, 1)) <
-            0 ||
+    if ((status = es_weights_extent(&config->vocab, weights, -1, ES_ROLE_WTE,
+                                    0)) < 0 ||
+        (status = es_weights_extent(&config->d_model, weights, -1, ES_ROLE_WTE,
+                                    1)) < 0 ||
         (config->family == ES_FAMILY_GPT2 &&
-         (status = find_extent(&config->ctx, weights, -1, ES_ROLE_WPE, 0)) < 0))
+         (status = es_weights_extent(&config->ctx, weights, -1, ES_ROLE_WPE,
+                                     0)) < 0))
         return status;
-    return find_mlp_mult(weights);
+    return config->family == ES_FAMILY_LLAMA ? es_weights_llama_sizes(weights)
+                                             : find_mlp_mult(weights);
 }
 
 /* --- every tensor ------------------------------------------------------- */
@@ -372,6 +429,8 @@ static es_status take_foreign(es_weights *weights, int n_head)
                        "%s: weights do not say how many heads they have, and "
                        "no config.json is beside them: give --n-head",
                        weights->path);
+    if (status == ES_OK && weights->config.family == ES_FAMILY_LLAMA)
+        status = es_weights_llama_heads(weights);
     return status;
 }
 

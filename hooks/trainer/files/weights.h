@@ -1,8 +1,8 @@
 /**
  * Weights of an existing model out of a safetensors file: a checkpoint of
- * entropy-train, or GPT-2 or GPT-NeoX (Pythia) as Hugging Face's library saves
- * them. What is trained here by another name, transposed or interleaved there,
- * is put in the order of model/params.h.
+ * entropy-train, or GPT-2, GPT-NeoX (Pythia) or Llama (Qwen2, Qwen3) as Hugging
+ * Face's library saves them. What is trained here by another name, transposed
+ * or interleaved there, is put in the order of model/params.h.
  *
  * A file is untrusted: every tensor's name and shape is compared with what the
  * model has; one too many is as much an error as one too few.
@@ -17,7 +17,7 @@
 /** A file of weights that is open; to be read alone. */
 typedef struct es_weights {
     char *path;
-    const char *maker; /* "entropy-train", "GPT-2" or "GPT-NeoX" */
+    const char *maker; /* "entropy-train", "GPT-2", "GPT-NeoX", "Llama" */
     /* The model: arch, family, sizes, bias, final norm; ctx is the longest
        that the weights have positions for, or, where they have none, the one
        that config.json or the checkpoint names, 0 if neither does. Of a
@@ -41,7 +41,7 @@ typedef struct es_weights {
  * - the number of heads, the activation, LayerNorm's epsilon - is taken from
  * the config.json beside a file of Hugging Face's; what that says of anything
  * else must be what this program computes. Without a config.json the activation
- * is the published models' (GPT-2: GT, GPT-NeoX: G).
+ * is the published models' (GPT-2: GT, GPT-NeoX: G); Llama's has to be there.
  *
  *   n_head  heads of a layer, 0: not known
  *

@@ -47,9 +47,10 @@ static bool is_neox(const es_weights *weights)
     return weights->config.family == ES_FAMILY_PYTHIA;
 }
 
+/* Llama has the names of GPT-NeoX. */
 static const char *name_of(const es_weights *weights, size_names names)
 {
-    return is_neox(weights) ? names.neox : names.gpt2;
+    return weights->config.family == ES_FAMILY_GPT2 ? names.gpt2 : names.neox;
 }
 
 /* --- the file ----------------------------------------------------------- */
@@ -108,7 +109,7 @@ static es_status check_sizes(const es_weights *weights, const json_t *from,
         {{"n_layer", "num_hidden_layers"}, config->n_layer},
         {{"n_embd", "hidden_size"}, config->d_model},
         {{"vocab_size", "vocab_size"}, config->vocab},
-        {{"n_inner", "intermediate_size"}, config->mlp_mult * config->d_model},
+        {{"n_inner", "intermediate_size"}, es_model_config_ffn_width(config)},
         {ctx_names, config->ctx},
     };
     for (size_t i = 0; i < COUNT(sizes); i++) {
@@ -202,13 +203,11 @@ static es_status take_heads(es_weights *weights, int n_head, const json_t *from,
     return status;
 }
 
-static es_status take_all(es_weights *weights, int n_head, const json_t *from,
-                          const char *path)
+/* What the others' says beside sizes. */
+static es_status take_usual(es_weights *weights, const json_t *from,
+                            const char *path)
 {
     es_status status;
-    if ((status = check_type(weights, from, path)) < 0 ||
-        (status = check_sizes(weights, from, path)) < 0)
-        return status;
     const rule *rules = is_neox(weights) ? neox_rules : gpt2_rules;
     size_t n = is_neox(weights) ? COUNT(neox_rules) : COUNT(gpt2_rules);
     for (size_t i = 0; i < n; i++) {
@@ -229,11 +228,24 @@ static es_status take_all(es_weights *weights, int n_head, const json_t *from,
                        : rules[i].value > 0   ? "true"
                                               : "false");
     }
-    if ((status = take_activation(weights, from, path)) < 0 ||
-        (status = take_epsilon(weights, from, path)) < 0)
+    status = take_activation(weights, from, path);
+    return status < 0 ? status : take_epsilon(weights, from, path);
+}
+
+static es_status take_all(es_weights *weights, int n_head, const json_t *from,
+                          const char *path)
+{
+    const bool is_llama = weights->config.family == ES_FAMILY_LLAMA;
+    es_status status = is_llama ? ES_OK : check_type(weights, from, path);
+    if (status == ES_OK)
+        status = check_sizes(weights, from, path);
+    if (status == ES_OK)
+        status = is_llama ? es_weights_llama_config(weights, from, path)
+                          : take_usual(weights, from, path);
+    if (status < 0)
         return status;
     int *ctx = &weights->config.ctx;
-    if (is_neox(weights) &&
+    if (weights->config.family != ES_FAMILY_GPT2 &&
         (status = take_size(ctx, from, ctx_names.neox, path)) < 0)
         return status;
     return take_heads(weights, n_head, from, path);
@@ -249,6 +261,11 @@ es_status es_weights_read_config(es_weights *weights, int n_head)
     es_status status = load(&from, path);
     if (status == ES_OK && from)
         status = take_all(weights, n_head, from, path);
+    if (status == ES_OK && !from && weights->config.family == ES_FAMILY_LLAMA)
+        status = es_fail(ES_EUSAGE,
+                         "%s: weights of Llama do not say the base of their "
+                         "positions: there has to be a config.json beside them",
+                         weights->path);
     json_decref(from);
     return status;
 }

@@ -274,7 +274,9 @@ static es_status check_tied(const es_weights *weights)
     const es_tensor *head =
         es_safetensors_find(weights->file, "lm_head.weight");
     const es_tensor *wte = weights->tensors[0];
-    if (!weights->format || weights->config.family != ES_FAMILY_GPT2 || !head)
+    const bool is_tied =
+        weights->config.family == ES_FAMILY_GPT2 || weights->config.tied;
+    if (!weights->format || !is_tied || !head)
         return ES_OK;
     bool same = head->n == wte->n;
     for (size_t at = 0; same && at < wte->n; at += CHUNK) {
@@ -288,10 +290,12 @@ static es_status check_tied(const es_weights *weights)
     }
     if (same)
         return ES_OK;
-    return es_fail(ES_EFORMAT,
-                   "%s: lm_head.weight is not the embedding %s: an output "
-                   "matrix of its own cannot be built in family gpt2",
-                   weights->path, wte->name);
+    return es_fail(ES_EFORMAT, "%s: lm_head.weight is not the embedding %s: %s",
+                   weights->path, wte->name,
+                   weights->config.family == ES_FAMILY_GPT2
+                       ? "an output matrix of its own cannot be built in "
+                         "family gpt2"
+                       : "config.json says that it is");
 }
 
 es_status es_weights_load(es_model *model, const es_weights *weights,

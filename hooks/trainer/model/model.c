@@ -150,6 +150,7 @@ es_parameter es_model_parameter(const es_model *model, size_t index)
 {
     const es_param *param = &model->params.table[index];
     return (es_parameter){.name = param->name,
+                          .layer = param->layer,
                           .n_dims = param->n_dims,
                           .dims = {param->dims[0], param->dims[1]},
                           .n = param->n,

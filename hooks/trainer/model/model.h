@@ -38,6 +38,7 @@ size_t es_model_n_parameters(const es_model *model);
  */
 typedef struct es_parameter {
     const char *name;
+    int layer; /* -1 outside the layers */
     int n_dims;
     int dims[2];
     size_t n;

@@ -95,8 +95,8 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {TEXT("out", "FILE", out, PASS, "run file to record into"), .letter = 'o'},
     {FLAG("no-record", no_record, PASS, "record into no run file")},
     {TEXT("init", "FILE", init, PASS | KEPT,
-          "start from these weights: a checkpoint, or safetensors of GPT-2 or "
-          "GPT-NeoX")},
+          "start from these weights: a checkpoint, or safetensors of GPT-2, "
+          "GPT-NeoX or Llama")},
     {FLAG("dry-run", dry_run, TRAIN,
           "check everything, print the resolved configuration, train "
           "nothing")},
