@@ -15,10 +15,11 @@
 /** Settings that a file of weights says. Those which it does not know have
  *  the program's defaults there. */
 static const char *const determined[] = {
-    "arch",     "family",    "n-layer",    "n-head", "d-model", "ctx",
-    "vocab",    "bias",      "final-norm", "gamma",  "lambda",  "ereg-reduce",
-    "mlp-mult", "batch",     "emulate",    "ln-eps", "d-ff",    "n-kv-head",
-    "d-head",   "rope-base", "qk-norm",    "tied"};
+    "arch",         "family",      "n-layer",   "n-head",     "d-model",
+    "ctx",          "vocab",       "bias",      "final-norm", "gamma",
+    "lambda",       "ereg-reduce", "mlp-mult",  "batch",      "emulate",
+    "ln-eps",       "d-ff",        "n-kv-head", "d-head",     "rope-base",
+    "rope-scaling", "qk-norm",     "tied"};
 
 static bool is_given(const es_settings *settings, const char *name)
 {

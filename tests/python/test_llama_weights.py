@@ -31,6 +31,16 @@ WEIGHTS = dict(
         tie_word_embeddings=True,
         rope_parameters={"rope_type": "default", "rope_theta": 1e6},
     ),
+    llama3=lambda: models.llama(
+        rope_parameters={
+            "rope_type": "llama3",
+            "rope_theta": 5e2,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 32,
+        }
+    ),
     # heads that are together narrower than the model
     qwen3=lambda: models.qwen(head_dim=10, num_hidden_layers=2),
 )
@@ -122,7 +132,7 @@ def test_a_checkpoint_is_a_model_of_transformers(tmp_path):
 
 
 REFUSED = dict(
-    rope_scaling=({"rope_type": "llama3", "factor": 8.0}, "rope_scaling is of type llama3"),
+    rope_scaling=({"rope_type": "llama3", "factor": 8.0}, "llama3 lack low_freq_factor"),
     rope_parameters=({"rope_type": "yarn", "rope_theta": 1e4}, "type yarn"),
     hidden_act=("gelu", "hidden_act is gelu"),
     model_type=("mistral", "model_type is mistral"),

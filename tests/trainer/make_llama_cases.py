@@ -33,11 +33,14 @@ CASES = {
     "l05_sm_r": {"arch": "SM+R", "n_head": 2, "scale": 0.8},
     "l06_ereg_sm_t": {"arch": "EReg(SM(t)+RN)", "n_layer": 3},
     "l07_psm2": {"arch": "PSM(2,0.2)+RN+SwiGLU", "bias": "qk", "scale": 0.8},
+    # slow positions scaled, of heads with all three kinds of pairs
+    "l08_llama3": {"n_head": 1, "n_kv_head": 1, "d_model": 12, "ctx": 11,
+                   "rope_scaling": "8,1,4,30", "n_layer": 2, "rope_base": 500},
 }
 DEFAULTS = {"arch": "SM+RN+SwiGLU", "family": "llama", "n_layer": 2, "n_head": 4,
             "n_kv_head": 2, "d_model": 16, "d_head": 0, "d_ff": 22, "ctx": 6,
             "vocab": 11, "batch": 2, "mlp_mult": 2, "bias": "none", "qk_norm": False,
-            "tied": False, "rope_base": 0, "ln_eps": 1e-5, "final_norm": "auto",
+            "tied": False, "rope_base": 0, "rope_scaling": "none", "ln_eps": 1e-5, "final_norm": "auto",
             "gamma": 0.05, "lambda": 1e-3, "ereg_reduce": "token"}
 
 
@@ -112,8 +115,12 @@ class Model:
         """x (B,H,T,width), pairs (c, c + width / 2) as complex numbers."""
         half = self.width // 2
         base = self.case["rope_base"] or 10000.0
-        angles = torch.outer(torch.arange(x.shape[2], dtype=torch.float64),
-                             base ** (-torch.arange(half) / half))
+        turns = base ** (-torch.arange(half) / half)
+        if self.case["rope_scaling"] != "none":
+            factor, low, high, length = map(float, self.case["rope_scaling"].split(","))
+            kept = ((turns * length / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
+            turns = kept * turns + (1 - kept) * turns / factor
+        angles = torch.outer(torch.arange(x.shape[2], dtype=torch.float64), turns)
         z = torch.complex(x[..., :half], x[..., half:]) * torch.polar(
             torch.ones_like(angles), angles)
         return torch.cat((z.real, z.imag), -1)
@@ -186,6 +193,16 @@ class Model:
         return logits, ce, ereg
 
 
+def positions(case):
+    base = {"rope_theta": float(case["rope_base"] or 10000)}
+    if case["rope_scaling"] == "none":
+        return base | {"rope_type": "default"}
+    factor, low, high, length = map(float, case["rope_scaling"].split(","))
+    return base | {"rope_type": "llama3", "factor": factor, "low_freq_factor": low,
+                   "high_freq_factor": high,
+                   "original_max_position_embeddings": int(length)}
+
+
 def theirs(model, tokens):
     """Logits of transformers' model with the same weights."""
     case = model.case
@@ -196,8 +213,7 @@ def theirs(model, tokens):
         intermediate_size=case["d_ff"], num_hidden_layers=case["n_layer"],
         num_attention_heads=case["n_head"], num_key_value_heads=case["n_kv_head"],
         head_dim=model.width, max_position_embeddings=64, rms_norm_eps=case["ln_eps"],
-        rope_parameters={"rope_type": "default",
-                         "rope_theta": float(case["rope_base"] or 10000)},
+        rope_parameters=positions(case),
         tie_word_embeddings=case["tied"], pad_token_id=None, bos_token_id=None,
         eos_token_id=None, **(biases if kind == "Llama" else {}))
     other = getattr(tf, kind + "ForCausalLM")._from_config(

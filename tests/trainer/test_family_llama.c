@@ -10,7 +10,7 @@ static const char *const cases[] = {
     "tests/trainer/cases/l01_llama", "tests/trainer/cases/l02_qwen2",
     "tests/trainer/cases/l03_qwen3", "tests/trainer/cases/l04_llama_bias",
     "tests/trainer/cases/l05_sm_r",  "tests/trainer/cases/l06_ereg_sm_t",
-    "tests/trainer/cases/l07_psm2"};
+    "tests/trainer/cases/l07_psm2",  "tests/trainer/cases/l08_llama3"};
 #define N_CASES (sizeof cases / sizeof *cases)
 
 static void verify(const es_ops *ops, es_precision precision, int n_threads)
@@ -85,9 +85,13 @@ TEST(what_llama_lacks_is_refused_by_name)
     config.d_head = 1 << 16;
     expect_refusal(&config, "--d-head 65536");
     config.d_head = 4;
-    config.rope_base = (double)NAN;
+    config.rope.base = (double)NAN;
     expect_refusal(&config, "--rope-base");
-    config.rope_base = 1e6;
+    config.rope = (es_rope){1e6, 8, 4, 4, 64};
+    expect_refusal(&config, "--rope-scaling");
+    config.rope = (es_rope){1e6, (double)NAN, 1, 4, 64};
+    expect_refusal(&config, "--rope-scaling");
+    config.rope = (es_rope){1e6, 8, 1, 4, 64};
     config.d_ff = -1;
     expect_refusal(&config, "--d-ff -1");
     config.d_ff = 7;
@@ -139,6 +143,21 @@ static es_settings parse(int argc, const char *const *argv)
     parse(sizeof((const char *[]){"x", __VA_ARGS__}) / sizeof(char *),         \
           (const char *[]){"x", __VA_ARGS__, NULL})
 
+TEST(a_scaling_of_other_than_four_numbers_is_refused)
+{
+    static const char *const wrong[] = {"",         "8",         "8,1,4",
+                                        "8,1,4,1,", "8,1,,64",   "8,-1,4,64",
+                                        "8,1,4,x",  "nan,1,4,64"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        es_settings s;
+        const char *argv[] = {"x", "--rope-scaling", wrong[i], NULL};
+        es_settings_default(&s, ES_VERB_TRAIN);
+        assert_int_equal(es_settings_parse(&s, 3, (char **)(uintptr_t)argv),
+                         ES_EUSAGE);
+        assert_non_null(strstr(es_message(), "rope-scaling"));
+    }
+}
+
 TEST(the_family_brings_its_own_defaults)
 {
     es_settings s = PARSE("--family", "llama");
@@ -148,6 +167,14 @@ TEST(the_family_brings_its_own_defaults)
     s = PARSE("--bias", "qkv", "--arch", "SM+R", "--family", "llama");
     assert_int_equal(s.model.bias, ES_BIAS_QKV);
     assert_false(s.model.arch.rms_norm);
+    s = PARSE("--rope-base", "5e5", "--rope-scaling", "8,1,4,8192");
+    assert_true(s.model.rope.base == 5e5 && s.model.rope.factor == 8);
+    assert_true(s.model.rope.low == 1 && s.model.rope.high == 4);
+    assert_true(s.model.rope.original == 8192);
+    AUTO_FREE char *json = es_settings_json(&s, 1);
+    assert_non_null(strstr(json, "\"rope_scaling\":\"8,1,4,8192\""));
+    s = PARSE("--rope-scaling", "8,1,4,8192", "--rope-scaling", "none");
+    assert_true(s.model.rope.factor == 0);
     s = PARSE("--family", "gpt2");
     assert_int_equal(s.model.bias, ES_BIAS_QK);
     assert_true(s.model.arch.layer_norm);

@@ -352,13 +352,27 @@ int es_cpu_n_rotated(int head_width)
     return quarter > 2 ? quarter : 2;
 }
 
+/* Of pair c; es_rope says how it is scaled. */
+static double frequency(const es_rope *rope, int c, int n_rotated)
+{
+    const double base = rope->base > 0 ? rope->base : BASE;
+    const double f = pow(base, -2.0 * c / n_rotated);
+    if (!(rope->factor > 0))
+        return f;
+    const double turns = rope->original * f / (2 * M_PI);
+    const double stays = (turns - rope->low) / (rope->high - rope->low);
+    const double share = stays < 0 ? 0 : stays > 1 ? 1 : stays;
+    return share * f + (1 - share) * f / rope->factor;
+}
+
 /* Cosines of a position's angles, then their sines. */
-static void fill_turns(float *turns, int n_ctx, int n_rotated, double base)
+static void fill_turns(float *turns, int n_ctx, int n_rotated,
+                       const es_rope *rope)
 {
     const int n_pairs = n_rotated / 2;
     for (int i = 0; i < n_ctx; i++, turns += n_rotated)
         for (int c = 0; c < n_pairs; c++) {
-            double angle = i * pow(base, -2.0 * c / n_rotated);
+            double angle = i * frequency(rope, c, n_rotated);
             turns[c] = (float)cos(angle);
             turns[n_pairs + c] = (float)sin(angle);
         }
@@ -415,13 +429,13 @@ void es_cpu_rotate(es_backend *backend, es_mem *qkv,
         attention->n_rotated > 0
             ? attention->n_rotated
             : es_cpu_n_rotated(attention->d_model / attention->n_head);
-    const double base = attention->rope_base > 0 ? attention->rope_base : BASE;
     /* A model has one width and one base, so this is done once. */
     if (backend->n_rotated != n_rotated ||
-        memcmp(&backend->rope_base, &base, sizeof base) != 0)
-        fill_turns(backend->turns, backend->n_turns, n_rotated, base);
+        memcmp(&backend->rope, &attention->rope, sizeof backend->rope) != 0)
+        fill_turns(backend->turns, backend->n_turns, n_rotated,
+                   &attention->rope);
     backend->n_rotated = n_rotated;
-    backend->rope_base = base;
+    backend->rope = attention->rope;
     rotation j = {backend, attention, qkv, back};
     es_team_run(backend->team, rotate_part, &j);
 }

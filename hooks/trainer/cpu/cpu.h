@@ -23,7 +23,7 @@ struct es_backend {
     float *turns;    /* (n_turns, n_rotated) of rotary positions */
     int n_turns;     /* positions that it has capacity for */
     int n_rotated;   /* 0: nothing in turns yet */
-    double rope_base;
+    es_rope rope;
 
     /* Of bf16. */
     float *panels; /* (n_threads, ES_CPU_N_PANELS, panel_size) */

@@ -130,6 +130,30 @@ static es_status take_number(double *out, const json_t *from, const char *key,
     return ES_OK;
 }
 
+/* Of Llama 3.1 and later. */
+static es_status take_scaling(es_weights *weights, const json_t *from,
+                              const char *path)
+{
+    es_rope *rope = &weights->config.rope;
+    const struct {
+        const char *key;
+        double *number;
+    } all[] = {{"factor", &rope->factor},
+               {"low_freq_factor", &rope->low},
+               {"high_freq_factor", &rope->high},
+               {"original_max_position_embeddings", &rope->original}};
+    for (size_t i = 0; i < COUNT(all); i++) {
+        es_status status =
+            take_number(all[i].number, from, all[i].key, 1e-9, path);
+        if (status == ES_OK && !(*all[i].number > 0))
+            status = es_fail(ES_EFORMAT, "%s: positions of type llama3 lack %s",
+                             path, all[i].key);
+        if (status < 0)
+            return status;
+    }
+    return ES_OK;
+}
+
 /* rope_theta, alone or in rope_parameters; rope_scaling, which is older. */
 static es_status take_rotation(es_weights *weights, const json_t *from,
                                const char *path)
@@ -144,13 +168,17 @@ static es_status take_rotation(es_weights *weights, const json_t *from,
         const char *name = type ? json_string_value(type) : "default";
         if (!value || json_is_null(value))
             continue;
-        if (!json_is_object(value) || !name || strcmp(name, "default") != 0)
+        const bool is_scaled = name && strcmp(name, "llama3") == 0;
+        if (!json_is_object(value) || !name ||
+            (strcmp(name, "default") != 0 && !is_scaled))
             return es_fail(ES_EFORMAT,
-                           "%s: %s is of type %s: default alone is built", path,
-                           keys[i], name ? name : "no text");
+                           "%s: %s is of type %s: default and llama3 are built",
+                           path, keys[i], name ? name : "no text");
         status = take_number(&base, value, "rope_theta", 1, path);
+        if (status == ES_OK && is_scaled)
+            status = take_scaling(weights, value, path);
     }
-    weights->config.rope_base = fabs(base - USUAL_BASE) > 0 ? base : 0;
+    weights->config.rope.base = fabs(base - USUAL_BASE) > 0 ? base : 0;
     return status;
 }
 

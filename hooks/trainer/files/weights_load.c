@@ -96,11 +96,18 @@ static es_status check_llama(const es_weights *weights,
                 ? "with"
                 : "without",
             config->qk_norm != have->qk_norm ? "qk-norm" : "tied");
-    if (!(config->rope_base >= have->rope_base &&
-          config->rope_base <= have->rope_base))
+    const es_rope *r = &config->rope, *h = &have->rope;
+    const double x[] = {r->factor, r->low, r->high, r->original};
+    const double y[] = {h->factor, h->low, h->high, h->original};
+    for (int i = 0; i < 4; i++)
+        if (!(x[i] >= y[i] && x[i] <= y[i]))
+            return es_fail(ES_EUSAGE, "%s: its --rope-scaling is another one",
+                           weights->path);
+    if (!(config->rope.base >= have->rope.base &&
+          config->rope.base <= have->rope.base))
         return es_fail(ES_EUSAGE, "%s: it has --rope-base %s, not %s",
-                       weights->path, es_number_print(has, have->rope_base, 9),
-                       es_number_print(wanted, config->rope_base, 9));
+                       weights->path, es_number_print(has, have->rope.base, 9),
+                       es_number_print(wanted, config->rope.base, 9));
     return ES_OK;
 }
 

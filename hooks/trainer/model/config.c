@@ -145,7 +145,8 @@ static es_status check_others(const es_model_config *config)
         {config->n_kv_head != 0, "--n-kv-head"},
         {config->d_head != 0, "--d-head"},
         {config->d_ff != 0, "--d-ff"},
-        {config->rope_base > 0, "--rope-base"},
+        {config->rope.base > 0, "--rope-base"},
+        {config->rope.factor > 0, "--rope-scaling"},
         {config->qk_norm, "--qk-norm"},
         {config->tied, "--tied"},
     };
@@ -207,6 +208,15 @@ static es_status check_family(const es_model_config *config)
     return check_others(config);
 }
 
+static bool has_scaling(const es_rope *rope)
+{
+    const double all = rope->low + rope->high + rope->original;
+    if (!(rope->factor > 0 || rope->factor < 0))
+        return true;
+    return rope->factor >= 1 && rope->low > 0 && rope->high > rope->low &&
+           rope->original >= 1 && isfinite(all);
+}
+
 es_status es_model_config_check(const es_model_config *config)
 {
     const size_rule sizes[] = {{"--n-layer", config->n_layer, MAX_LAYERS},
@@ -226,8 +236,11 @@ es_status es_model_config_check(const es_model_config *config)
          "a number, 0 or more"},
         {"--t-init", config->t_init, config->t_init > 0, "a number above 0"},
         {"--theta-init", config->theta_init, true, "a number"},
-        {"--rope-base", config->rope_base, config->rope_base >= 0,
+        {"--rope-base", config->rope.base, config->rope.base >= 0,
          "a number, 0 or more"},
+        {"--rope-scaling", config->rope.factor, has_scaling(&config->rope),
+         "none or four numbers, FACTOR,LOW,HIGH,LENGTH, from 1, above 0, "
+         "above LOW and from 1, as 8,1,4,8192"},
         {"--ln-eps", config->ln_eps, config->ln_eps >= 0,
          "a number, 0 or more"},
         {"--dropout", config->dropout,

@@ -13,6 +13,18 @@ typedef enum es_family {
     ES_N_FAMILIES
 } es_family;
 
+/**
+ * Rotary positions: pair c of r rotated dimensions turns by i f at position i,
+ * f = base^(-2c/r). With a factor (Llama 3.1) the slow ones turn less: where a
+ * turn takes more than original / low positions f becomes f / factor, where it
+ * takes fewer than original / high it stays, and between the two it goes from
+ * one to the other linearly in original / (positions of a turn).
+ */
+typedef struct es_rope {
+    double base;                        /* 0: 10000 */
+    double factor, low, high, original; /* 0: no scaling */
+} es_rope;
+
 /** Which matrices have a bias: all of them; those of q and k; none; those of
  *  q, k and v. */
 typedef enum es_bias {
@@ -43,12 +55,12 @@ typedef struct es_model_config {
     int mlp_mult;
 
     /* Of family llama; 0 elsewhere. */
-    int n_kv_head;    /* heads of keys and values; 0: n_head */
-    int d_head;       /* width of a head; 0: d_model / n_head */
-    int d_ff;         /* width of the FFN; 0: mlp_mult d_model */
-    double rope_base; /* of the rotation; 0: 10000 */
-    bool qk_norm;     /* RMSNorm of each head's queries and keys */
-    bool tied;        /* the output matrix is the embedding */
+    int n_kv_head; /* heads of keys and values; 0: n_head */
+    int d_head;    /* width of a head; 0: d_model / n_head */
+    int d_ff;      /* width of the FFN; 0: mlp_mult d_model */
+    es_rope rope;  /* of the rotation */
+    bool qk_norm;  /* RMSNorm of each head's queries and keys */
+    bool tied;     /* the output matrix is the embedding */
 
     es_bias bias;
     es_final_norm final_norm;

@@ -52,7 +52,7 @@ es_attention es_model_attention(const es_model *model, int layer)
                           .n_rotated = es_model_shares_heads(model)
                                            ? es_model_config_head_width(config)
                                            : 0,
-                          .rope_base = config->rope_base};
+                          .rope = config->rope};
 }
 
 es_sharing es_model_sharing(const es_model *model, int layer)

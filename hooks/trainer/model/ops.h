@@ -32,6 +32,7 @@
 #include "analyzer/arch/arch.h"
 #include "analyzer/base/status.h"
 #include "analyzer/heads/heads.h"
+#include "hooks/trainer/model/config.h"
 #include "hooks/trainer/model/dropout.h"
 #include "hooks/trainer/model/sums.h"
 #include <stdint.h>
@@ -80,7 +81,7 @@ typedef struct es_attention {
     const es_mem *log_t; /* f32 (H,T), ln of the temperatures, or NULL for 0;
                             softmax only */
     int n_rotated;       /* of `rotate`: dimensions of a head; 0: Pythia's */
-    double rope_base;    /* and their base; 0: 10000 */
+    es_rope rope;        /* and how */
 } es_attention;
 
 /** Heads of queries that share keys and values: query heads g j .. g j + g - 1

@@ -5,6 +5,7 @@
 #include "hooks/trainer/settings/settings.h"
 #include "store/run.h"
 
+#include "analyzer/base/text.h"
 #include <limits.h>
 #include <string.h>
 
@@ -59,6 +60,49 @@ static es_status read_arch(void *field, const es_option *option,
 static void print_arch(char *out, size_t size, const void *field)
 {
     es_arch_print(out, size, field);
+}
+
+/* All but the base, which is an option of its own. */
+static es_status read_scaling(void *field, const es_option *option,
+                              const char *value, const char *where)
+{
+    es_rope *rope = field, new = {.base = rope->base};
+    double *const numbers[] = {&new.factor, &new.low, &new.high, &new.original};
+    char text[128], *rest = text;
+    (void)option;
+    bool right = snprintf(text, sizeof text, "%s", value) < (int)sizeof text;
+    if (strcmp(value, "none") == 0)
+        rest = NULL;
+    for (int i = 0; i < 4 && rest && right; i++) {
+        char *comma = strchr(rest, ',');
+        right = (comma != NULL) == (i < 3);
+        if (comma)
+            *comma = 0;
+        right = right && es_double_parse(numbers[i], rest) == ES_OK &&
+                *numbers[i] > 0;
+        rest = comma ? comma + 1 : rest;
+    }
+    if (!right)
+        return es_fail(ES_EUSAGE,
+                       "%s: '%.40s': none, or four numbers above 0, as "
+                       "8,1,4,8192",
+                       where, value);
+    *rope = new;
+    return ES_OK;
+}
+
+static void print_scaling(char *out, size_t size, const void *field)
+{
+    const es_rope *rope = field;
+    char number[4][ES_FLOAT_TEXT_MAX];
+    if (rope->factor > 0)
+        snprintf(out, size, "%s,%s,%s,%s",
+                 es_double_print(number[0], rope->factor),
+                 es_double_print(number[1], rope->low),
+                 es_double_print(number[2], rope->high),
+                 es_double_print(number[3], rope->original));
+    else
+        snprintf(out, size, "none");
 }
 
 static es_status read_config(void *field, const es_option *option,
@@ -122,8 +166,13 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
          "llama: heads of keys and values; 0 for as many as heads")},
     {INT("d-head", "N", model.d_head, 0, INT_MAX, RUNS,
          "llama: width of a head; 0 for --d-model / --n-head")},
-    {REAL("rope-base", "X", model.rope_base, 0, 1e30, RUNS,
+    {REAL("rope-base", "X", model.rope.base, 0, 1e30, RUNS,
           "llama: base of the rotary positions; 0 for 10000")},
+    {ROW("rope-scaling", "F,L,H,N", RUNS | KEPT,
+         "llama: its 3.1's scaling of slow positions, by factor F, from low "
+         "L and high H of N positions, as 8,1,4,8192; or none"),
+     ES_OPT_CALL(es_settings, model.rope, read_scaling),
+     .print = print_scaling},
     {FLAG("qk-norm", model.qk_norm, RUNS | KEPT,
           "llama: RMSNorm of each head's queries and keys, as in Qwen3")},
     {FLAG("tied", model.tied, RUNS | KEPT,
