@@ -13,6 +13,7 @@ import torch
 
 from entropyscan import _device, _library, _statistics
 from entropyscan._statistics import NAMES, Attention
+from entropyscan._weights import measure_weights
 
 B, H, KV, T, D = 2, 6, 3, 37, 16
 BY = ["library", "blocks", "triton"]
@@ -44,7 +45,7 @@ def heads_of(by):
 def measure(by, query, key, what, monkeypatch):
     if by == "triton":
         kernels = triton_kernels()
-        what = _statistics._settled(what, *query.shape[2:], key.shape[2])
+        what = _statistics.settled(what, *query.shape[2:], key.shape[2])
         call = _device._call(query, key, what)
         assert _device._can(query, key, call)
         out = kernels.head_statistics(query, key, call)
@@ -320,11 +321,11 @@ def test_a_collapsed_head_is_exact(by, monkeypatch):
 
 def test_weights_are_distinguished_from_other_tensors():
     a = formula.weights(torch.randn(B, H, T, D), torch.randn(B, H, T, D)).float()
-    got = dict(zip(NAMES, _statistics.measure_weights(a)))
+    got = dict(zip(NAMES, measure_weights(a)))
     assert (got["entropy"] - formula.head_entropy(a)).abs().max() <= 1e-6
     assert (got["max_logit"].view(torch.int32) == 0x7FC007A2).all()
-    assert _statistics.measure_weights(torch.randn(B, H, T, T)) is None
-    assert _statistics.measure_weights(torch.rand(B, H, T, T)) is None
+    assert measure_weights(torch.randn(B, H, T, T)) is None
+    assert measure_weights(torch.rand(B, H, T, T)) is None
 
 
 CEILINGS = {

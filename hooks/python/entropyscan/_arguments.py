@@ -7,7 +7,16 @@ import operator
 import os
 from typing import Any
 
-_LEAST = {"every": 1, "first_step": 0, "first_head": 0, "first_layer": 0, "steps": 0}
+_LEAST = {
+    "every": 1,
+    "first_step": 0,
+    "first_head": 0,
+    "first_layer": 0,
+    "steps": 0,
+    "maps": 0,
+    "maps_every": 1,
+}
+_MAP_CELLS = 64  # ES_MAP_MAX
 
 
 def checked(**given: Any) -> dict[str, Any]:
@@ -20,8 +29,14 @@ def checked(**given: Any) -> dict[str, Any]:
     name, group = given["name"], given["tensor_parallel"]
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name={name!r}: give a text")
-    if given["all_ranks"] not in (True, False):
-        raise TypeError(f"all_ranks={given['all_ranks']!r}: give True or False")
+    for switch in ("all_ranks", "map_heads"):
+        if given[switch] not in (True, False):
+            raise TypeError(f"{switch}={given[switch]!r}: give True or False")
+    if given["maps"] > _MAP_CELLS:
+        raise ValueError(f"maps={given['maps']!r}: {_MAP_CELLS} cells a side at most")
+    if given["maps"] and (given["all_ranks"] or group is not None):
+        words = "attention maps of several ranks are not joined"
+        raise ValueError(f"maps={given['maps']!r}: {words}: leave out one of them")
     if group is not None and not _is_group(group):
         words = "give a DeviceMesh or a process group"
         raise TypeError(f"tensor_parallel={group!r}: {words}")

@@ -81,6 +81,9 @@ int es_recorder_series(es_recorder *recorder, int *series, const char *name,
                        int shape, int phase, const char *unit);
 int es_recorder_push(es_recorder *recorder, int series, int64_t step,
                      const float *values, size_t n);
+int es_recorder_map(es_recorder *recorder, int phase, int64_t step,
+                    int64_t layer, int64_t head, const float *values,
+                    int64_t size, int64_t n_ctx);
 int es_recorder_event(es_recorder *recorder, int64_t step, const char *kind,
                       int severity, const char *message);
 bool es_recorder_stop_requested(const es_recorder *recorder);

@@ -336,6 +336,28 @@ class Recorder:
             values.size,
         )
 
+    def map(
+        self,
+        phase: str,
+        step: int,
+        layer: int,
+        head: int | None,
+        values: np.ndarray,
+        n_ctx: int,
+    ) -> int:
+        """values (S,S) float32; head None: the mean over the layer's."""
+        values = np.ascontiguousarray(values, np.float32)
+        return self._library.es_recorder_map(
+            self._recorder,
+            PHASE_NAMES.index(phase),
+            step,
+            layer,
+            -1 if head is None else head,
+            ffi.cast("const float *", values.ctypes.data),
+            len(values),
+            n_ctx,
+        )
+
     def event(self, step: int | None, kind: str, severity: str, said: str) -> int:
         return self._library.es_recorder_event(
             self._recorder,

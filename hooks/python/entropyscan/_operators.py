@@ -19,7 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ._statistics import Attention, ceiling, measure, measure_weights
+from ._maps import maps
+from ._statistics import Attention, ceiling, measure
+from ._weights import measure_weights
 
 if torch.distributed.is_available():
     from torch.distributed.tensor import DTensor as _DTensor
@@ -51,10 +53,14 @@ class Tap:
         self.is_described = False  # the file has these
         self.ceiling = float("nan")  # nats, the layers' largest; of `shape`'s step
         self.has_sinks = False
+        self.map_size = 0  # cells a side of attention maps; 0: none
+        self.wants_maps = False  # of this step
+        self.maps: dict[str, dict[int, Tensor]] = {"train": {}, "eval": {}}
         self.on_error = on_error
 
     def clear(self, phase: str) -> None:
         self.results[phase] = {}
+        self.maps[phase] = {}
         self.failed[phase] = set()
         self.is_empty[phase] = False
 
@@ -188,6 +194,10 @@ def _keep(
     if heads.device.type == "cuda":
         pinned = torch.empty(heads.shape, dtype=heads.dtype, pin_memory=True)
         heads = pinned.copy_(heads, non_blocking=True)
+    if tap.map_size and (tap.wants_maps or not training):
+        found = maps(query, key, what, tap.map_size)
+        if found is not None:
+            tap.maps["train" if training else "eval"].setdefault(slot.place, found)
     # Of threads that are here at once, the first.
     tap.results["train" if training else "eval"].setdefault(slot.place, heads)
     if tap.shape is None:

@@ -238,6 +238,23 @@ class Recording:
             self._series[key] = self._recorder.series(name, shape, phase, unit)
         return self._recorder.push(self._series[key], step, values)
 
+    def map(
+        self,
+        phase: str,
+        step: int,
+        layer: int,
+        head: int | None,
+        values: np.ndarray,
+        n_ctx: int,
+    ) -> None:
+        """An attention map; one that a dying recorder lost does not come again."""
+        with self._lock:
+            if self._recorder is None or not self.is_recording:
+                return
+            if self._recorder.map(phase, step, layer, head, values, n_ctx) < 0:
+                self.lost += 1
+                self.fail(f"{self.path}: {self._recorder.message()}")
+
     def event(
         self, step: int | None, kind: str, message: str, severity: str = "info"
     ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -77,7 +78,7 @@ def missing(*shape: int, device: torch.device | None = None) -> Tensor:
 
 def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
     """query (B,H,T,D), key (B,H or fewer,S,D)."""
-    what = _settled(what, *query.shape[2:], key.shape[2])
+    what = settled(what, *query.shape[2:], key.shape[2])
     with torch.no_grad(), torch.autocast(query.device.type, enabled=False):
         if query.device.type == "cuda":
             from . import _device  # which needs this module
@@ -85,10 +86,7 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
             heads = _device.measure(query, key, what)
             if heads is not None:
                 return heads
-        bias, visible = what.bias, _understand(what, query.shape[2], key.shape[2])
-        if isinstance(visible, Tensor):  # a mask that adds other numbers than -inf
-            bias = visible if bias is None else bias + visible
-            visible = _Visible(causal=what.causal, window=what.window)
+        visible, bias = understood(what, query.shape[2], key.shape[2])
         is_plain = bias is None and visible.dense is None and what.slopes is None
         is_plain = is_plain and what.left < 0 and what.right < 0
         if query.device.type == "cpu" and is_plain:
@@ -98,7 +96,7 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
         return _by_blocks(query, key, what, visible, bias)
 
 
-def _settled(what: Attention, t: int, d: int, s: int) -> Attention:
+def settled(what: Attention, t: int, d: int, s: int) -> Attention:
     """With a scale and an offset and a mask of all queries and keys; left and right
     as causal and window, where those can say it."""
     causal, window, left, right = what.causal, what.window, what.left, what.right
@@ -132,6 +130,15 @@ def _of_all(mask: Tensor | None, t: int, s: int) -> Tensor | None:
 
 
 # --- masks --------------------------------------------------------------------
+
+
+def understood(what: Attention, t: int, s: int) -> tuple[_Visible, Tensor | None]:
+    """What is seen, and what is added to scores."""
+    bias, visible = what.bias, _understand(what, t, s)
+    if isinstance(visible, Tensor):  # a mask that adds other numbers than -inf
+        bias = visible if bias is None else bias + visible
+        visible = _Visible(causal=what.causal, window=what.window)
+    return visible, bias
 
 
 def _understand(what: Attention, t: int, s: int) -> _Visible | Tensor:
@@ -204,7 +211,7 @@ def ceiling(what: Attention, t: int, s: int) -> float:
 
 def _visible_keys(what: Attention, t: int, s: int) -> Tensor:
     """How many keys each row sees that is counted, (rows)."""
-    what = _settled(what, t, 1, s)
+    what = settled(what, t, 1, s)
     visible = _understand(what, t, s)
     if isinstance(visible, Tensor):  # added numbers hide nothing
         visible = _Visible(causal=what.causal, window=what.window)
@@ -314,7 +321,7 @@ def _by_library(
 
 
 @dataclasses.dataclass
-class _Sums:
+class Sums:
     """Of the finite rows of one head of one sequence, (B,H) each."""
 
     rows: Tensor  # rows that see a key and are counted
@@ -331,7 +338,7 @@ def _by_blocks(
     query: Tensor, key: Tensor, what: Attention, visible: _Visible, bias: Tensor | None
 ) -> Tensor:
     if what.query_starts is None:
-        return _reduce([_sums(query, key, what, visible, bias)])
+        return reduce([_sums(query, key, what, visible, bias)])
     parts = []
     queries = what.query_starts.tolist()
     keys = queries if what.key_starts is None else what.key_starts.tolist()
@@ -346,39 +353,45 @@ def _by_blocks(
             one = dataclasses.replace(what, slopes=what.slopes[i])
         if n_queries:
             parts.append(_sums(q, k, one, visible, None))
-    return _reduce(parts) if parts else missing(len(SERIES), query.shape[1])
+    return reduce(parts) if parts else missing(len(SERIES), query.shape[1])
 
 
-def _wide(tensor: Tensor) -> torch.dtype:
+def wide_type(tensor: Tensor) -> torch.dtype:
     """What sums are kept in."""
     return torch.float32 if tensor.device.type == "mps" else torch.float64
 
 
 def _sums(
     query: Tensor, key: Tensor, what: Attention, visible: _Visible, bias: Tensor | None
-) -> _Sums:
-    b, h, t, d = query.shape
-    s = key.shape[2]
-    number = query.dtype if query.dtype == torch.float64 else torch.float32
-    wide = _wide(query)
-    key = key.to(number)
+) -> Sums:
+    b, h = query.shape[:2]
+    wide = wide_type(query)
     zeros = torch.zeros(b, h, dtype=wide, device=query.device)
-    sums = _Sums(
+    sums = Sums(
         zeros.clone(),
         zeros.clone(),
         zeros.clone(),
         zeros - math.inf,
         {name: zeros.clone() for name in _MEANS},
     )
+    for first, scores in blocks(query, key):
+        _add_block(sums, scores, what, visible, bias, first)
+    return sums
+
+
+def blocks(query: Tensor, key: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """(first query, q k (B,H,R,S)) of blocks of queries, all of them in order."""
+    b, h, t, d = query.shape
+    s = key.shape[2]
+    number = query.dtype if query.dtype == torch.float64 else torch.float32
+    key = key.to(number)
     step = max(1, min(t, BLOCK_SCORES // max(1, b * h * s)))
     for first in range(0, t, step) if s else ():
         last = min(t, first + step)
         block = query[:, :, first:last].to(number)
         block = block.reshape(b, key.shape[1], -1, last - first, d)
         scores = _product(block, key[:, :, None].transpose(-1, -2))
-        scores = scores.reshape(b, h, last - first, s)
-        _add_block(sums, scores, what, visible, bias, first)
-    return sums
+        yield first, scores.reshape(b, h, last - first, s)
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
@@ -426,15 +439,31 @@ def _first_key(visible: _Visible) -> Tensor | None:
     return None
 
 
-def _add_block(
-    sums: _Sums,
+@dataclasses.dataclass
+class _Rows:
+    """A block of rows (B,H,R) or (B,H,R,S). weight / total are the weights of
+    keys that are seen, of a row that is finite."""
+
+    seen: Tensor
+    has_key: Tensor
+    finite: Tensor
+    away: Tensor  # (R,S) tokens between query and key
+    peak: Tensor  # largest score
+    below: Tensor  # score less that
+    weight: Tensor
+    total: Tensor
+    missing: Tensor | None  # what sinks take of each row
+
+
+def softened(
     scores: Tensor,
     what: Attention,
     visible: _Visible,
     bias: Tensor | None,
     first: int,
-) -> None:
-    b, h, r, s = scores.shape
+) -> _Rows:
+    """scores (B,H,R,S), q k without a scale; row 0 is query `first`."""
+    _, h, r, s = scores.shape
     scores = scores * what.scale
     seen = _seen(visible, what, scores, first)
     bad = seen & ~scores.isfinite()
@@ -457,26 +486,38 @@ def _add_block(
     weight = below.exp().masked_fill(~seen, 0)
     below = below.masked_fill(weight == 0, 0)
     total = weight.sum(-1)
-    entropy = total.log() - (weight * below).sum(-1) / total
     peak = peak[..., 0]
-    lse = peak + total.log()
-    values = {
-        "entropy": entropy,
-        "top": 1 / total,
-        "distance": (weight * away).sum(-1) / total,
-        "sink": _weight_of(_first_key(visible), weight) / total,
-        "missing_mass": torch.zeros_like(lse),
-    }
+    lost = None
     if what.sinks is not None:
         logits = what.sinks.to(scores.dtype)[None, :, None]
-        values["missing_mass"] = torch.sigmoid(logits - lse)
+        lost = torch.sigmoid(logits - peak - total.log())
         finite = finite & ((logits == -math.inf) | logits.isfinite())
+    return _Rows(seen, has_key, finite, away, peak, below, weight, total, lost)
+
+
+def _add_block(
+    sums: Sums,
+    scores: Tensor,
+    what: Attention,
+    visible: _Visible,
+    bias: Tensor | None,
+    first: int,
+) -> None:
+    rows = softened(scores, what, visible, bias, first)
+    finite, total, weight = rows.finite, rows.total, rows.weight
+    values = {
+        "entropy": total.log() - (weight * rows.below).sum(-1) / total,
+        "top": 1 / total,
+        "distance": (weight * rows.away).sum(-1) / total,
+        "sink": _weight_of(_first_key(visible), weight) / total,
+        "missing_mass": torch.zeros_like(total) if rows.missing is None else rows.missing,
+    }
     wide = sums.finite.dtype
-    sums.rows += has_key.sum(-1, dtype=wide)
+    sums.rows += rows.has_key.sum(-1, dtype=wide)
     sums.finite += finite.sum(-1, dtype=wide)
-    bad_row = has_key & ~finite
-    sums.weights += (seen & bad_row[..., None]).sum((-1, -2), dtype=wide)
-    peak = peak.masked_fill(~finite, -math.inf).to(wide).amax(-1)
+    bad_row = rows.has_key & ~finite
+    sums.weights += (rows.seen & bad_row[..., None]).sum((-1, -2), dtype=wide)
+    peak = rows.peak.masked_fill(~finite, -math.inf).to(wide).amax(-1)
     sums.largest = torch.maximum(sums.largest, peak)
     for name, value in values.items():
         sums.mean[name] += value.to(wide).masked_fill(~finite, 0).sum(-1)
@@ -490,7 +531,7 @@ def _weight_of(index: Tensor | None, weight: Tensor) -> Tensor:
     return weight.gather(-1, index)[..., 0]
 
 
-def _reduce(parts: list[_Sums]) -> Tensor:
+def reduce(parts: list[Sums]) -> Tensor:
     """From (B,H) to heads, by the reductions of analyzer/heads."""
     rows, finite, weights = (
         torch.cat([getattr(part, name) for part in parts])
@@ -527,44 +568,3 @@ def _reduce(parts: list[_Sums]) -> Tensor:
     absent = missing(*stacked.shape, device=stacked.device)
     bits = torch.where(nothing, absent.view(torch.int32), stacked.view(torch.int32))
     return bits.view(torch.float32)
-
-
-# --- weights that a module returned -----------------------------------------
-
-
-def measure_weights(weights: Tensor) -> Tensor | None:
-    """Of weights (B,H,T,S): -sum a ln(a + 1e-9) (AERO, eq. 10). There are no
-    logits: their series is missing. A row of zeros sees no key. None if these
-    are no weights: negative, or rows of which most do not add up to 1."""
-    with torch.no_grad(), torch.autocast(weights.device.type, enabled=False):
-        wide = _wide(weights)
-        a = weights.to(wide)
-        seen = a.abs().sum(-1) != 0
-        finite = seen & a.isfinite().all(-1)
-        sums = a.sum(-1)
-        regular = finite & ((sums - 1).abs() < 0.02) & (a >= 0).all(-1)
-        if not bool(regular.sum() * 2 > finite.sum()) and bool(finite.any()):
-            return None
-        t, s = a.shape[-2:]
-        i = torch.arange(t, device=a.device)[:, None] + s - t
-        away = (i - torch.arange(s, device=a.device)).abs().to(wide)
-        values = {
-            "entropy": -(a * (a + 1e-9).log()).sum(-1),
-            "sink": a[..., 0],
-            "top": a.amax(-1),
-            "distance": (a * away).sum(-1) / sums,
-            "missing_mass": 1 - sums,
-        }
-        sums_of = _Sums(
-            seen.sum(-1, dtype=wide),
-            finite.sum(-1, dtype=wide),
-            (~a.isfinite()).sum((-1, -2), dtype=wide),
-            torch.zeros(a.shape[:2], dtype=wide, device=a.device),
-            {
-                name: value.masked_fill(~finite, 0).sum(-1)
-                for name, value in values.items()
-            },
-        )
-        heads = _reduce([sums_of])
-        heads[NAMES.index("max_logit")] = missing(a.shape[1], device=a.device)
-        return heads

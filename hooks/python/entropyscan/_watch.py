@@ -17,6 +17,7 @@ from . import _operators
 from ._arguments import checked, whole
 from ._attention import Hook
 from ._distributed import Ranks, unwrapped
+from ._maps import of_layer
 from ._recording import Recording
 from ._statistics import NAMES, SERIES
 from ._version import __version__
@@ -51,6 +52,11 @@ class Watch:
                 model its first one is. None: what transformers' modules say
                 (layer_idx), else 0
     first_head  the same of heads, where each rank has some
+    maps        attention maps of S by S cells, at most 64: mean weights of blocks of
+                queries by blocks of keys, at every evaluation and every
+                `maps_every` steps that are recorded, of each layer and, with
+                map_heads, of each head; 4 S S bytes each. 0: none. Not with
+                all_ranks or tensor_parallel
     tensor_parallel  the DeviceMesh or process group whose ranks have a part of the
                 heads each: its first rank records all of them
 
@@ -76,6 +82,9 @@ class Watch:
         first_layer: int | None = None,
         first_head: int = 0,
         tensor_parallel: Any = None,
+        maps: int = 0,
+        maps_every: int = 1000,
+        map_heads: bool = False,
     ) -> None:
         given = checked(
             path=path,
@@ -87,7 +96,11 @@ class Watch:
             first_layer=first_layer,
             first_head=first_head,
             tensor_parallel=tensor_parallel,
+            maps=maps,
+            maps_every=maps_every,
+            map_heads=map_heads,
         )
+        self._maps_every, self._map_heads = given["maps_every"], given["map_heads"]
         self._every, self._step = given["every"], given["first_step"]
         self._ranks = Ranks(
             given["path"],
@@ -114,6 +127,7 @@ class Watch:
             run = {"name": name or os.path.basename(path)}
         self._recording = Recording(path, self._ranks.describe(run))
         self._tap = _operators.Tap(self._on_error)
+        self._tap.map_size = given["maps"]
         if self._ranks.trouble:
             self._recording.fail(self._ranks.trouble)
         if not self._ranks.is_measuring:
@@ -179,6 +193,7 @@ class Watch:
             and not self._is_closed
             and self._recording.is_recording
         )
+        self._tap.wants_maps = self._step % self._maps_every == 0
         _operators.enable(self._tap, self._tap.is_open and self._is_recorded())
 
     # --- steps ---------------------------------------------------------------------
@@ -250,11 +265,13 @@ class Watch:
             self._on_error(error)
 
     def _take(self, phase: str, step: int, values: dict[str, Any]) -> None:
-        heads = self._tap.results[phase]
+        heads, maps = self._tap.results[phase], self._tap.maps[phase]
         if self._tap.is_empty[phase] or self._tap.failed[phase]:
             self._explained.add((phase, step))
         self._tap.clear(phase)
         self._waiting.append((phase, step, "heads", heads))
+        if maps:
+            self._waiting.append((phase, step, "maps", maps))
         for name, value in values.items():
             if isinstance(value, Tensor):
                 value = _copied(value)
@@ -277,6 +294,8 @@ class Watch:
         for phase, step, name, value in waiting:
             if name == "heads":
                 self._push_heads(phase, step, value)
+            elif name == "maps":
+                self._push_maps(phase, step, value)
             elif not self._ranks.has_file:
                 continue
             elif self._layers is None:  # the file is opened by the first heads
@@ -325,6 +344,21 @@ class Watch:
             if name == "missing_mass" and not self._tap.has_sinks:
                 continue
             self._recording.push(name, step, out[i], "head", phase, unit)
+
+    def _push_maps(self, phase: str, step: int, own: dict[int, Tensor]) -> None:
+        if self._layers is None or self._tap.shape is None:
+            return
+        context = self._tap.shape[1]
+        for layer, place in enumerate(self._layers):
+            if place not in own:
+                continue
+            heads = own[place].numpy()[: self._n_heads]
+            found = {None: of_layer(heads)}
+            if self._map_heads:
+                found.update(enumerate(heads))
+            for head, values in found.items():
+                n_ctx = max(context, len(values))
+                self._recording.map(phase, step, layer, head, values, n_ctx)
 
     def _begin(self, heads: dict[int, Tensor]) -> None:
         self._layers = sorted(heads)

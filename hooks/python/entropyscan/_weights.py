@@ -1,0 +1,46 @@
+"""Statistics of attention heads from weights that a module returned."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ._statistics import NAMES, Sums, missing, reduce, wide_type
+
+
+def measure_weights(weights: Tensor) -> Tensor | None:
+    """Of weights (B,H,T,S): -sum a ln(a + 1e-9) (AERO, eq. 10). There are no
+    logits: their series is missing. A row of zeros sees no key. None if these
+    are no weights: negative, or rows of which most do not add up to 1."""
+    with torch.no_grad(), torch.autocast(weights.device.type, enabled=False):
+        wide = wide_type(weights)
+        a = weights.to(wide)
+        seen = a.abs().sum(-1) != 0
+        finite = seen & a.isfinite().all(-1)
+        sums = a.sum(-1)
+        regular = finite & ((sums - 1).abs() < 0.02) & (a >= 0).all(-1)
+        if not bool(regular.sum() * 2 > finite.sum()) and bool(finite.any()):
+            return None
+        t, s = a.shape[-2:]
+        i = torch.arange(t, device=a.device)[:, None] + s - t
+        away = (i - torch.arange(s, device=a.device)).abs().to(wide)
+        values = {
+            "entropy": -(a * (a + 1e-9).log()).sum(-1),
+            "sink": a[..., 0],
+            "top": a.amax(-1),
+            "distance": (a * away).sum(-1) / sums,
+            "missing_mass": 1 - sums,
+        }
+        sums_of = Sums(
+            seen.sum(-1, dtype=wide),
+            finite.sum(-1, dtype=wide),
+            (~a.isfinite()).sum((-1, -2), dtype=wide),
+            torch.zeros(a.shape[:2], dtype=wide, device=a.device),
+            {
+                name: value.masked_fill(~finite, 0).sum(-1)
+                for name, value in values.items()
+            },
+        )
+        heads = reduce([sums_of])
+        heads[NAMES.index("max_logit")] = missing(a.shape[1], device=a.device)
+        return heads
