@@ -183,8 +183,7 @@ TEST(a_merge_takes_maps_along)
 TEST(a_map_that_was_changed_is_missing_and_said_to_be_damaged)
 {
     static const char *const changes[] = {
-        "UPDATE attention_map SET value = zeroblob(36) WHERE head = 1 AND"
-        " step = 10",
+        "UPDATE attention_map SET size = 2 WHERE head = 1 AND step = 10",
         "UPDATE attention_map SET head = 0 WHERE head = 1 AND step = 10",
         "UPDATE attention_map SET ctx = 99 WHERE head = 1 AND step = 10",
         "UPDATE attention_map SET step = 11 WHERE head = 1 AND step = 10",

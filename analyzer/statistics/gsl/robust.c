@@ -88,7 +88,7 @@ static void fit_line(es_robust_fit *out, workspace *space, const double *x,
 es_status es_stats_robust(es_robust_fit *out, const double *x, const double *y,
                           size_t n)
 {
-    workspace space = {NULL};
+    workspace space = {.design = NULL};
     *out = (es_robust_fit){NAN, NAN, NAN, NAN, NAN, why_not(x, y, n)};
     if (out->reason)
         return ES_OK;
