@@ -3,6 +3,7 @@
 # an extension of the program sqlite3. All three have to say the same.
 set -uo pipefail
 . tests/support/tap.sh
+. tests/support/schema.sh
 plan_dir
 if ! command -v sqlite3 >/dev/null; then
     skip 'SQL over run files' 'the program sqlite3 is not installed: make deps'
@@ -174,15 +175,7 @@ same_text 'damaged samples are damaged, not numbers' '10,value
 same_text 'in the extension as well' '20,6' "$(loaded damaged.db "SELECT step,
     sum(state = 'damaged' AND value IS NULL) FROM es_values('entropy') WHERE step = 20")"
 cp a.db one.db
-sqlite3 one.db "ALTER TABLE sample RENAME TO old;
-CREATE TABLE sample(
-  series_id INTEGER NOT NULL REFERENCES series,
-  step INTEGER NOT NULL,
-  value BLOB NOT NULL, -- packed little-endian float32, layer-major
-  PRIMARY KEY(series_id, step)
-) STRICT;
-INSERT INTO sample SELECT series_id, step, value FROM old; DROP TABLE old;
-PRAGMA user_version = 1"
+to_schema_1 one.db
 same_text 'a file of schema 1 has the same values' \
     "$("$scan" sql a.db "$(of es_values)" --csv)" \
     "$("$scan" sql one.db "$(of es_values)" --csv)"

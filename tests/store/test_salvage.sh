@@ -2,6 +2,7 @@
 # Run files with damaged samples: shown as missing, said in one line, exit 3
 # (4 of several files) unless --salvage; never a false alert.
 . tests/support/tap.sh
+. tests/support/schema.sh
 plan_dir
 runs=$PWD/samples/runs
 cd "$dir"
@@ -127,13 +128,16 @@ else
 fi
 
 # --- schema 1
+cp "$runs/sm.db" old.db
+to_schema_1 old.db
 output 'schema 1 says that it has no checksums' '"checksums":false' \
-    "$scan" --json "$runs/sm.db"
-check 'and is fine' "$scan" "$runs/sm.db" "$runs/sm-ln-g.db"
-same_text 'recorded as schema 1' 1 "$(sqlite3 "$runs/sm.db" 'PRAGMA user_version')"
-output 'schema 2 has them' '"checksums":true' "$scan" --json sound.db
-"$scan" merge -q "$runs/sm.db" -o two.db
+    "$scan" --json old.db
+check 'and is fine' "$scan" old.db "$runs/sm-ln-g.db"
+output 'schema 2 has them' '"checksums":true' "$scan" --json "$runs/sm.db"
+"$scan" merge -q old.db -o two.db
 same_text 'merged into schema 2' 2 "$(sqlite3 two.db 'PRAGMA user_version')"
-same_text 'with the same values' "$("$scan" export "$runs/sm.db" | md5sum)" \
+same_text 'with the same values' "$("$scan" export old.db | md5sum)" \
+    "$("$scan" export two.db | md5sum)"
+same_text 'which are those of the run' "$("$scan" export "$runs/sm.db" | md5sum)" \
     "$("$scan" export two.db | md5sum)"
 finish
