@@ -1,13 +1,12 @@
 /* Reads the notation of architectures part by part and prints its canonical
    form: for options of the trainer, and for what a run file says of a model. */
-#include "analyzer/arch/arch.h"
+#include "analyzer/arch/arch_internal.h"
 
 #include "analyzer/base/text.h"
 
 #include <float.h>
 #include <string.h>
 
-#define DEFAULT_POWER_EPSILON 1e-3
 #define DEFAULT_SLOPE 0.01
 
 /* What a body may hold at most once each. */
@@ -15,112 +14,28 @@ enum { KIND_LN = 1, KIND_ACT = 2, KIND_FFN = 4, KIND_WN = 8, KIND_SN = 16 };
 /* Values of KIND_LN. */
 enum { NORM_NONE, NORM_LAYER, NORM_RMS };
 
-/* One part as it stands in the text: NAME or NAME(ARGUMENT). */
-typedef struct arch_part {
-    char text[ES_ARCH_TEXT_MAX]; /* whole, for messages */
-    char name[ES_ARCH_TEXT_MAX];
-    char argument[ES_ARCH_TEXT_MAX];
-    bool has_argument;
-    bool has_range; /* [first-last] or [first] */
-    int first, last;
-} arch_part;
-
 typedef es_status part_reader(es_arch *arch, const arch_part *part);
 
-static es_status refuse(const arch_part *part, const char *why)
+es_status es_arch_refuse(const arch_part *part, const char *why)
 {
     return es_fail(ES_EUSAGE, "architecture part '%.80s': %s", part->text, why);
 }
 
 /* Splits at the first comma; *rest is NULL if there is none. */
-static void split_comma(char *text, char **rest)
+void es_arch_split_comma(char *text, char **rest)
 {
     *rest = strchr(text, ',');
     if (*rest)
         *(*rest)++ = 0;
 }
 
-static es_status read_number(double *out, const arch_part *part,
-                             const char *text)
+es_status es_arch_read_number(double *out, const arch_part *part,
+                              const char *text)
 {
     /* The message has to name the part. */
     if (es_double_parse(out, text) < 0)
-        return refuse(part, "a decimal number is needed");
+        return es_arch_refuse(part, "a decimal number is needed");
     return ES_OK;
-}
-
-/* --- attention ------------------------------------------------------------ */
-
-static es_status read_clip(es_arch *arch, const arch_part *part,
-                           const char *text)
-{
-    const double most = (double)FLT_MAX;
-    es_status status = read_number(&arch->clip, part, text);
-    if (status == ES_OK && !(arch->clip >= 1 / most && arch->clip <= most))
-        status = refuse(part, "QK-Clip's largest logit has to be a number "
-                              "above 0, as in SM(clip 100)");
-    return status;
-}
-
-/* One of t, clip and gate, which may come once each. */
-static es_status read_option(es_arch *arch, const arch_part *part,
-                             const char *text)
-{
-    const bool is_clip = strncmp(text, "clip", 4) == 0;
-    bool *flag = strcmp(text, "t") == 0      ? &arch->temperature
-                 : strcmp(text, "gate") == 0 ? &arch->gate
-                                             : NULL;
-    if (!is_clip && !flag)
-        return refuse(part, "write SM, or in parentheses t for learnable "
-                            "temperatures, clip and a number for QK-Clip, "
-                            "gate: SM(t,clip 100,gate)");
-    if (is_clip ? arch->clip > 0 : *flag)
-        return refuse(part, "t, clip and gate may come once each");
-    if (is_clip)
-        return read_clip(arch, part, text + 4);
-    *flag = true;
-    return ES_OK;
-}
-
-static es_status read_softmax(es_arch *arch, const arch_part *part)
-{
-    char text[ES_ARCH_TEXT_MAX], *option = text, *rest;
-    es_status status = ES_OK;
-    arch->attention = ES_SOFTMAX;
-    memcpy(text, part->argument, sizeof text);
-    for (; part->has_argument && option && status == ES_OK; option = rest) {
-        split_comma(option, &rest);
-        status = read_option(arch, part, option);
-    }
-    return status;
-}
-
-static es_status read_power_softmax(es_arch *arch, const arch_part *part)
-{
-    char text[ES_ARCH_TEXT_MAX], *epsilon;
-    int64_t power;
-    memcpy(text, part->argument, sizeof text);
-    /* The last word may be gate; the others of SM make no sense. */
-    char *word = strrchr(text, ',');
-    if (word && strcmp(word + 1, "gate") == 0) {
-        arch->gate = true;
-        *word = 0;
-    }
-    if (word && strncmp(word + 1, "clip", 4) == 0)
-        return refuse(part, "PowerSoftmax does not depend on how large its "
-                            "logits are: clip is for SM");
-    split_comma(text, &epsilon);
-    if (es_int_parse(&power, text, 2, ES_POWER_MAX) < 0 || power % 2 != 0)
-        return refuse(part, "the power has to be an even number from 2 to 64");
-    arch->attention = ES_POWER_SOFTMAX;
-    arch->power = (int)power;
-    arch->power_epsilon = DEFAULT_POWER_EPSILON;
-    if (!epsilon)
-        return ES_OK;
-    es_status status = read_number(&arch->power_epsilon, part, epsilon);
-    if (status == ES_OK && arch->power_epsilon < 0)
-        status = refuse(part, "the epsilon may not be negative");
-    return status;
 }
 
 /* --- parts ---------------------------------------------------------------- */
@@ -129,7 +44,7 @@ static es_status read_leaky(es_arch *arch, const arch_part *part)
 {
     char text[ES_ARCH_TEXT_MAX], *init;
     memcpy(text, part->argument, sizeof text);
-    split_comma(text, &init);
+    es_arch_split_comma(text, &init);
     arch->activation = ES_ACT_LEAKY;
     arch->slope = DEFAULT_SLOPE;
     if (strcmp(text, "layer") == 0)
@@ -137,11 +52,12 @@ static es_status read_leaky(es_arch *arch, const arch_part *part)
     else if (strcmp(text, "global") == 0)
         arch->slope_kind = ES_SLOPE_GLOBAL;
     else if (init)
-        return refuse(part, "only a learnable slope, layer or global, has a "
-                            "second argument");
+        return es_arch_refuse(part,
+                              "only a learnable slope, layer or global, has a "
+                              "second argument");
     else
         init = text;
-    return init ? read_number(&arch->slope, part, init) : ES_OK;
+    return init ? es_arch_read_number(&arch->slope, part, init) : ES_OK;
 }
 
 static es_status read_removed(es_arch *arch, const arch_part *part)
@@ -149,8 +65,9 @@ static es_status read_removed(es_arch *arch, const arch_part *part)
     const char *which = part->name + strlen("ScFuFFN");
     int64_t n;
     if (es_int_parse(&n, which + 1, 0, INT32_MAX) < 0)
-        return refuse(part, "ScFuFFNi and ScFuFFNe are followed by the number "
-                            "of last or first layers whose FFN is removed");
+        return es_arch_refuse(
+            part, "ScFuFFNi and ScFuFFNe are followed by the number "
+                  "of last or first layers whose FFN is removed");
     arch->ffn = ES_FFN_FUSED;
     *(*which == 'e' ? &arch->n_removed_first : &arch->n_removed) = (int)n;
     return ES_OK;
@@ -162,15 +79,17 @@ static es_status add_span(es_arch *arch, const arch_part *part)
     es_act_span new = {arch->activation, arch->slope, part->first, part->last};
     int at = arch->n_spans;
     if (arch->slope_kind != ES_SLOPE_FIXED)
-        return refuse(part, "a learnable slope is of all layers");
+        return es_arch_refuse(part, "a learnable slope is of all layers");
     if (arch->activation == ES_ACT_SWIGLU)
-        return refuse(part, "SwiGLU has a third matrix: it is of all layers");
+        return es_arch_refuse(part,
+                              "SwiGLU has a third matrix: it is of all layers");
     if (at == ES_ARCH_SPANS_MAX)
-        return refuse(part, "more than 8 ranges of layers");
+        return es_arch_refuse(part, "more than 8 ranges of layers");
     for (int i = 0; i < arch->n_spans; i++)
         if (new.first <= arch->spans[i].last &&
             arch->spans[i].first <= new.last)
-            return refuse(part, "a layer of it has an activation already");
+            return es_arch_refuse(part,
+                                  "a layer of it has an activation already");
     for (; at > 0 && arch->spans[at - 1].first > new.first; at--)
         arch->spans[at] = arch->spans[at - 1];
     arch->spans[at] = new;
@@ -201,14 +120,16 @@ static es_status read_norm(es_arch *arch, const arch_part *part)
         if (strcmp(norm_sets[i].name, part->argument) == 0)
             set = norm_sets[i].set;
     if (!set)
-        return refuse(part, "one of FFN, QK, QKV, QKVO, QK,FFN, QKV,FFN, "
-                            "QKVO,FFN is needed");
+        return es_arch_refuse(part,
+                              "one of FFN, QK, QKV, QKVO, QK,FFN, QKV,FFN, "
+                              "QKVO,FFN is needed");
     if (part->name[0] == 'W')
         arch->weight_norm = set;
     else
         arch->spectral_norm = set;
     if (arch->weight_norm & arch->spectral_norm)
-        return refuse(part, "WNorm and SNorm may not name the same matrix");
+        return es_arch_refuse(part,
+                              "WNorm and SNorm may not name the same matrix");
     return ES_OK;
 }
 
@@ -225,8 +146,9 @@ static const struct rule {
     part_reader *read; /* NULL: `value` of its kind */
     int value;
 } rules[] = {
-    {"SM", MAYBE, 0, "attention", read_softmax, 0},
-    {"PSM", ARGUMENT, 0, "attention", read_power_softmax, 0},
+    {"SM", MAYBE, 0, "attention", es_arch_read_softmax, 0},
+    {"PSM", ARGUMENT, 0, "attention", es_arch_read_power_softmax, 0},
+    {"RA", MAYBE, 0, "attention", es_arch_read_scaled_relu, 0},
     {"LN", NO_ARGUMENT, KIND_LN, "LN or RN", NULL, NORM_LAYER},
     {"RN", NO_ARGUMENT, KIND_LN, "LN or RN", NULL, NORM_RMS},
     {"G", NO_ARGUMENT, KIND_ACT, "activation", NULL, ES_ACT_GELU},
@@ -264,10 +186,10 @@ static es_status unknown_part(const arch_part *part, bool first)
     if (!part->name[0])
         return es_fail(ES_EUSAGE, "architecture: an empty part; write for "
                                   "example SM+LN+G");
-    return refuse(
+    return es_arch_refuse(
         part,
         first ? "unknown; an architecture begins with SM, "
-                "SM(t), SM(clip 100), SM(gate) or PSM(p)"
+                "SM(t), SM(clip 100), SM(gate), PSM(p) or RA"
               : "unknown; the parts are LN, RN, G, GT, R, LR(...), "
                 "SwiGLU, ScFFN, ScFuFFN, ScFuFFNi x, ScFuFFNe x, WNorm(...), "
                 "SNorm(...)");
@@ -278,7 +200,8 @@ static es_status check_kind(const arch_part *part, const struct rule *rule,
 {
     const bool is_more = part->has_range && arch->n_spans > 0;
     if (part->has_range && rule->kind != KIND_ACT)
-        return refuse(part, "only an activation is given layers, as G[0-5]");
+        return es_arch_refuse(part,
+                              "only an activation is given layers, as G[0-5]");
     if (seen & rule->kind && !is_more)
         return es_fail(ES_EUSAGE,
                        "architecture part '%.80s': a second %s; each kind of "
@@ -286,9 +209,9 @@ static es_status check_kind(const arch_part *part, const struct rule *rule,
                        part->text, rule->kind_name);
     if ((seen | rule->kind) == (seen | KIND_ACT | KIND_FFN) &&
         (rule->kind & (KIND_ACT | KIND_FFN)))
-        return refuse(part,
-                      "a Sc... FFN is linear: it excludes G, GT, R, LR(...) "
-                      "and SwiGLU");
+        return es_arch_refuse(
+            part, "a Sc... FFN is linear: it excludes G, GT, R, LR(...) "
+                  "and SwiGLU");
     return ES_OK;
 }
 
@@ -299,11 +222,11 @@ static es_status read_part(es_arch *arch, const arch_part *part, bool first,
     if (!rule || (first && rule->kind))
         return unknown_part(part, first);
     if (!first && !rule->kind)
-        return refuse(part, "the attention comes first, and once");
+        return es_arch_refuse(part, "the attention comes first, and once");
     if (rule->argument == NO_ARGUMENT && part->has_argument)
-        return refuse(part, "takes no argument");
+        return es_arch_refuse(part, "takes no argument");
     if (rule->argument == ARGUMENT && !part->has_argument)
-        return refuse(part, "needs an argument in parentheses");
+        return es_arch_refuse(part, "needs an argument in parentheses");
     es_status status = check_kind(part, rule, *seen, arch);
     *seen |= rule->kind;
     if (status < 0)
@@ -328,13 +251,14 @@ static es_status split_range(arch_part *out, char *open)
     char *end = open + strlen(open) - 1, *dash = strchr(open, '-');
     int64_t first, last;
     if (*end != ']')
-        return refuse(out, "layers stand last, as in G[0-5]");
+        return es_arch_refuse(out, "layers stand last, as in G[0-5]");
     *end = 0;
     if (dash)
         *dash = 0;
     if (es_int_parse(&first, open + 1, 0, INT32_MAX) < 0 ||
         es_int_parse(&last, dash ? dash + 1 : open + 1, first, INT32_MAX) < 0)
-        return refuse(out, "layers are [first-last] or [layer], from 0");
+        return es_arch_refuse(out,
+                              "layers are [first-last] or [layer], from 0");
     *open = 0;
     out->has_range = true;
     out->first = (int)first;
@@ -356,7 +280,7 @@ static es_status split_part(arch_part *out, const char *text, size_t n)
         return ES_OK;
     if (!open || out->name[n - 1] != ')' ||
         strpbrk(open + 1, "()") != out->name + n - 1)
-        return refuse(out, "parentheses do not match");
+        return es_arch_refuse(out, "parentheses do not match");
     out->has_argument = true;
     memcpy(out->argument, open + 1, (size_t)(out->name + n - 1 - (open + 1)));
     *open = 0;
@@ -441,34 +365,6 @@ es_status es_arch_parse(es_arch *out, const char *text)
 
 /* --- printing ------------------------------------------------------------- */
 
-static void print_attention(es_text *text, const es_arch *arch)
-{
-    char number[ES_FLOAT_TEXT_MAX];
-    if (arch->attention == ES_SOFTMAX) {
-        const char *open = "("; /* then commas */
-        es_text_append(text, "SM");
-        if (arch->temperature) {
-            es_text_append(text, "%st", open);
-            open = ",";
-        }
-        if (arch->clip > 0) {
-            es_text_append(text, "%sclip%s", open,
-                           es_double_print(number, arch->clip));
-            open = ",";
-        }
-        if (arch->gate)
-            es_text_append(text, "%sgate", open);
-        if (arch->temperature || arch->clip > 0 || arch->gate)
-            es_text_append(text, ")");
-        return;
-    }
-    es_text_append(text, "PSM(%d", arch->power);
-    if (arch->power_epsilon != DEFAULT_POWER_EPSILON)
-        es_text_append(text, ",%s",
-                       es_double_print(number, arch->power_epsilon));
-    es_text_append(text, arch->gate ? ",gate)" : ")");
-}
-
 static void print_leaky(es_text *text, const es_arch *arch)
 {
     char number[ES_FLOAT_TEXT_MAX];
@@ -519,7 +415,7 @@ size_t es_arch_print(char *buffer, size_t size, const es_arch *arch)
 {
     es_text to = es_text_begin(buffer, size);
     es_text_append(&to, "%s", arch->entropy_reg ? "EReg(" : "");
-    print_attention(&to, arch);
+    es_arch_print_attention(&to, arch);
     print_named(&to, KIND_LN,
                 arch->layer_norm ? NORM_LAYER
                 : arch->rms_norm ? NORM_RMS

@@ -9,8 +9,16 @@
 
 typedef enum es_attention_kind {
     ES_SOFTMAX,
-    ES_POWER_SOFTMAX
+    ES_POWER_SOFTMAX,
+    ES_SCALED_RELU /* RA: relu(s) / L */
 } es_attention_kind;
+
+/** What L of a row is, where its weights depend on it. */
+typedef enum es_row_length {
+    ES_LENGTH_NONE,
+    ES_LENGTH_VISIBLE, /* the keys that the row sees */
+    ES_LENGTH_CONTEXT  /* T */
+} es_row_length;
 
 typedef enum es_activation {
     ES_ACT_LINEAR,
@@ -56,8 +64,12 @@ typedef struct es_arch {
     bool gate;        /* SM(gate), PSM(p,gate): of the heads' outputs */
     int power;        /* PSM: even, 2 .. ES_POWER_MAX */
     double power_epsilon;
-    bool layer_norm; /* LN */
-    bool rms_norm;   /* RN; not both */
+    bool power_plain;     /* PSM(p,plain): of scores as they are, not divided
+                             by the row's largest */
+    es_row_length length; /* PSM(p,length): the epsilon is taken L times; RA:
+                             what it divides by, never ES_LENGTH_NONE */
+    bool layer_norm;      /* LN */
+    bool rms_norm;        /* RN; not both */
     es_activation activation;
     es_slope_kind slope_kind; /* of ES_ACT_LEAKY */
     double slope;             /* fixed value, or the initial one */
@@ -74,7 +86,8 @@ typedef struct es_arch {
 /**
  * Reads an architecture; blanks and tabs are ignored. Fields that the notation
  * does not mention are 0 (slope and power_epsilon have the spec's defaults
- * where their part is there). x = 0 is read as plain ScFuFFN.
+ * where their part is there; that of a plain power is 0). x = 0 is read as
+ * plain ScFuFFN.
  *
  * ES_OK, or ES_EUSAGE with the offending part in the message; *out is then
  * untouched. es_model_config_check compares x and layers with L.

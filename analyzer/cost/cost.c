@@ -114,6 +114,7 @@ static void list(listing *to, const char *kind, double n, double rows,
 size_t es_cost_inventory(es_cost_line out[ES_COST_LINES_MAX],
                          const es_cost_model *model)
 {
+    static const char *const attentions[] = {"SM", "PSM", "RA"};
     const es_cost_shape *shape = &model->shape;
     const double t = (double)model->ctx, d = (double)shape->d_model;
     const double layers = (double)shape->n_layer;
@@ -129,8 +130,7 @@ size_t es_cost_inventory(es_cost_line out[ES_COST_LINES_MAX],
     const double dk = floor(queries / (double)shape->n_head);
     const double n_swiglus = es_cost_n_swiglus(shape);
     const bool own_widths = shape->d_head > 0 || shape->n_kv_head > 0;
-    list(&to, shape->arch.attention == ES_SOFTMAX ? "SM" : "PSM", heads, t, 0,
-         t);
+    list(&to, attentions[shape->arch.attention], heads, t, 0, t);
     list(&to, shape->arch.rms_norm ? "RN" : "LN", count_norms(model), t, 0, d);
     list(&to, "G", es_cost_n_gelus(shape), t, 0, md);
     list(&to, "R", es_cost_n_relus(shape), t, 0, md);
@@ -168,8 +168,10 @@ const char *es_cost_unmodelled(const es_cost_model *model)
 {
     if (!has_sizes(model))
         return "a size is unknown";
-    if (model->shape.arch.attention != ES_SOFTMAX)
+    if (model->shape.arch.attention == ES_POWER_SOFTMAX)
         return "no published figures of PowerSoftmax";
+    if (model->shape.arch.attention == ES_SCALED_RELU)
+        return "no published figures of scaled ReLU attention";
     if (model->shape.arch.rms_norm)
         return "no published figures of RMSNorm";
     if (model->shape.arch.activation == ES_ACT_SWIGLU)

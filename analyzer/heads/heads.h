@@ -21,7 +21,7 @@
 #endif
 
 /** Softmax divides by the sum of its weights; PowerSoftmax by more than that,
- *  so that mass is missing. */
+ *  so that mass is missing; scaled ReLU by a length. */
 ES_HEADS_FUNCTION bool es_weights_sum_to_one(es_attention_kind kind)
 {
     return kind == ES_SOFTMAX;
@@ -43,7 +43,8 @@ ES_HEADS_FUNCTION bool es_attention_has_lse(es_attention_kind kind)
  *   MAX_LOGIT  largest score after scaling; PowerSoftmax: largest |score|
  *   SINK       weight on key 0
  *   NONFINITE  weights that are not finite, a count
- *   MISSING    1 - sum of the weights; where that need not be 0
+ *   MISSING    1 - sum of the weights; where that need not be 0; of scaled ReLU
+ *              below 0 where they sum to more
  *   DISTANCE   sum a (i - j) over its keys j, i its query: tokens
  *   TOP        largest weight
  *   LOGIT_MEAN      mean of the scores of its keys, after scaling

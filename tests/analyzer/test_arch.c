@@ -175,6 +175,15 @@ TEST(the_canonical_form_is_printed)
     expect_print("PSM(4,0.001)", "PSM(4)");
     expect_print("PSM(8,1e-2)+R", "PSM(8,0.01)+R");
     expect_print("PSM(2,0)", "PSM(2,0)");
+    expect_print("PSM(4, plain)", "PSM(4,plain)");
+    expect_print("PSM(4,plain,0)", "PSM(4,plain)");
+    expect_print("PSM(4,plain,1e-3)", "PSM(4,1e-3,plain)");
+    expect_print("PSM(4,1e-3,length)", "PSM(4,length)");
+    expect_print("PSM(4,gate,length T,plain)", "PSM(4,plain,lengthT,gate)");
+    expect_print("RA", "RA");
+    expect_print("RA(T)+LN", "RA(T)+LN");
+    expect_print("RA(gate, T)", "RA(T,gate)");
+    expect_print("EReg(RA(gate)+G)", "EReg(RA(gate)+G)");
     expect_print("EReg(SM(t)+ScFuFFNi 6)", "EReg(SM(t)+ScFuFFNi6)");
     expect_print("SM+ScFuFFNi0", "SM+ScFuFFN");
     expect_print("SM+ScFFN+SNorm(QKVO,FFN)", "SM+ScFFN+SNorm(QKVO,FFN)");
@@ -225,6 +234,14 @@ TEST(what_is_no_architecture_is_refused)
     expect_refusal("PSM(-2)", "'PSM(-2)'");
     expect_refusal("PSM(4,-1)", "'PSM(4,-1)'");
     expect_refusal("PSM(4,1e-3,1)", "'PSM(4,1e-3,1)'");
+    expect_refusal("PSM(4,length,lengthT)", "once");
+    expect_refusal("PSM(4,plain,plain)", "once");
+    expect_refusal("PSM(plain)", "even number");
+    expect_refusal("PSM(4,)", "'PSM(4,)'");
+    expect_refusal("RA(4)", "'RA(4)'");
+    expect_refusal("RA(T,T)", "once");
+    expect_refusal("RA()", "'RA()'");
+    expect_refusal("SM(length)", "'SM(length)'");
     expect_refusal("SM+LR(0.1", "'LR(0.1'");
     expect_refusal("SM+G)", "'G)'");
     expect_refusal("PSM(2)(4)", "'PSM(2)(4)'");
@@ -323,7 +340,8 @@ static void draw_arch(char out[ES_ARCH_TEXT_MAX])
     if (spectral)
         snprintf(parts[3], 64, "SNorm(%s)", PICK("QK", "QKV", "QKVO"));
     int n = snprintf(out, ES_ARCH_TEXT_MAX, "%s%s", regularised ? "EReg(" : "",
-                     PICK("SM", "SM(t)", "PSM(2)", "PSM(8, 1e-5)"));
+                     PICK("SM", "SM(t)", "PSM(2)", "PSM(8, 1e-5)",
+                          "PSM(4,plain)", "PSM(4,2,length T)", "RA", "RA(T)"));
     for (unsigned i = 0, first = draw(4); i < 4; i++)
         if (parts[(first + i) % 4][0])
             n += snprintf(out + n, (size_t)(ES_ARCH_TEXT_MAX - n), "%s+%s",
@@ -347,7 +365,10 @@ TEST(a_canonical_form_prints_as_itself)
         es_arch_print(two, sizeof two, &again);
         assert_string_equal(one, two);
         assert_true(arch.slope == again.slope && arch.power == again.power &&
-                    arch.power_epsilon == again.power_epsilon);
+                    arch.power_epsilon == again.power_epsilon &&
+                    arch.power_plain == again.power_plain &&
+                    arch.length == again.length &&
+                    arch.attention == again.attention);
         assert_int_equal(arch.n_removed, again.n_removed);
         assert_int_equal(arch.n_removed_first, again.n_removed_first);
         assert_int_equal(arch.n_spans, again.n_spans);

@@ -25,6 +25,7 @@ typedef struct whole_problem {
     int entropy; /* dentropy: 0, 1, BOTH */
     int power;
     double epsilon;
+    es_row_length length;
     float temperature; /* what those that are drawn are multiplied with */
     float queries;     /* likewise */
 } whole_problem;
@@ -36,6 +37,7 @@ static attention_problem open_whole(const whole_problem *w)
         attention_open(s->n_batch, s->n_ctx, s->n_head, s->width);
     p.power = w->power;
     p.epsilon = (float)w->epsilon;
+    p.length = w->length;
     if (w->temperature > 0)
         attention_add_temperatures(&p);
     for (int i = 0; w->temperature > 0 && i < s->n_head * s->n_ctx; i++)
@@ -183,6 +185,24 @@ static void test_cuda_attention__power(void **state)
         {{1, 71, 2, 2}, ES_FP32, BOTH, .power = 6, .epsilon = 1e-3},
         {{1, 40, 1, 64}, ES_FP32, BOTH, .power = 2, .epsilon = 20},
         {{1, 37, 2, 8}, ES_FP32, BOTH, .power = ES_POWER_MAX, .epsilon = 1e-3},
+        {{2, 45, 2, 5},
+         ES_FP32,
+         BOTH,
+         .power = 4,
+         .epsilon = 0.1,
+         .length = ES_LENGTH_VISIBLE},
+        {{1, 70, 2, 32},
+         ES_BF16,
+         BOTH,
+         .power = 4,
+         .epsilon = 0.1,
+         .length = ES_LENGTH_VISIBLE},
+        {{1, 37, 1, 16},
+         ES_FP32,
+         BOTH,
+         .power = 2,
+         .epsilon = 0.1,
+         .length = ES_LENGTH_CONTEXT},
         {{1, 131, 1, 16}, ES_BF16, BOTH, .power = 2, .epsilon = 1e-3},
         {{1, 70, 2, 64}, ES_BF16, BOTH, .power = 4, .epsilon = 0},
         {{1, 67, 1, 128}, ES_FP16, BOTH, .power = 6, .epsilon = 1e-3}};

@@ -66,6 +66,8 @@ static es_ref_head open_reference(const attention_problem *p, int b, int h,
                          .dlog_t = p->log_t ? log_t + t : NULL,
                          .power = p->power,
                          .epsilon = (double)p->epsilon,
+                         .plain = p->plain,
+                         .length = p->length,
                          .q = in,
                          .k = in + n,
                          .v = in + 2 * n,
@@ -259,7 +261,8 @@ static void find_c(double *c, const es_ref_head *head)
     }
 }
 
-void attention_check_reference(int power, double epsilon, bool temperatures)
+static void check_reference(int power, double epsilon, bool plain,
+                            es_row_length length, bool temperatures)
 {
     enum { T = 6, D = 3, N = T * D };
     double in[4 * N + 2 * T], out[4 * N], c[T], dlog_t[T];
@@ -272,6 +275,8 @@ void attention_check_reference(int power, double epsilon, bool temperatures)
                               .width = D,
                               .power = power,
                               .epsilon = epsilon,
+                              .plain = plain,
+                              .length = length,
                               .c = c,
                               .c_is_given = true,
                               .q = in,
@@ -293,4 +298,15 @@ void attention_check_reference(int power, double epsilon, bool temperatures)
     expect_differences(&head, in + 2 * N, head.dv, N);
     if (temperatures)
         expect_differences(&head, log_t, head.dlog_t, T);
+}
+
+void attention_check_reference(int power, double epsilon, bool temperatures)
+{
+    check_reference(power, epsilon, false, ES_LENGTH_NONE, temperatures);
+}
+
+void attention_check_reference_form(int power, double epsilon, bool plain,
+                                    es_row_length length)
+{
+    check_reference(power, epsilon, plain, length, false);
 }

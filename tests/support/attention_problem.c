@@ -83,15 +83,24 @@ es_mem *attention_mem(void *floats_of_cpu)
     return (es_mem *)floats_of_cpu;
 }
 
+es_attention_kind attention_kind(const attention_problem *p)
+{
+    return p->power == 0             ? ES_SOFTMAX
+           : p->power == ES_CPU_RELU ? ES_SCALED_RELU
+                                     : ES_POWER_SOFTMAX;
+}
+
 es_attention attention_shape(const attention_problem *p)
 {
     return (es_attention){.n_batch = p->n_batch,
                           .n_ctx = p->n_ctx,
                           .n_head = p->n_head,
                           .d_model = p->n_head * p->width,
-                          .kind = p->power ? ES_POWER_SOFTMAX : ES_SOFTMAX,
+                          .kind = attention_kind(p),
                           .power = p->power,
                           .epsilon = p->epsilon,
+                          .plain = p->plain,
+                          .length = p->length,
                           .log_t = attention_mem(p->log_t)};
 }
 
@@ -102,8 +111,7 @@ float *attention_rows(const attention_problem *p, es_row_statistic statistic)
 
 bool attention_has_rows(const attention_problem *p, es_row_statistic statistic)
 {
-    return es_row_statistic_exists(statistic,
-                                   p->power ? ES_POWER_SOFTMAX : ES_SOFTMAX) &&
+    return es_row_statistic_exists(statistic, attention_kind(p)) &&
            !(p->on_device && es_row_statistic_is_of_scores(statistic));
 }
 

@@ -10,8 +10,10 @@
 /** B sequences, H heads of width D. */
 typedef struct attention_problem {
     int n_batch, n_ctx, n_head, width;
-    int power; /* 0: softmax */
+    int power; /* 0: softmax; ES_CPU_RELU: scaled ReLU */
     float epsilon;
+    bool plain;
+    es_row_length length;
     bool half;       /* emulates fp16 */
     bool bf16;       /* activations are; qkv and dy are rounded by a run */
     bool on_device;  /* rows have no statistics of scores */
@@ -48,6 +50,7 @@ es_mem *attention_mem(void *floats_of_cpu);
 es_attention attention_shape(const attention_problem *p);
 /** A statistic of the rows, (B,H,T). */
 float *attention_rows(const attention_problem *p, es_row_statistic statistic);
+es_attention_kind attention_kind(const attention_problem *p);
 bool attention_has_rows(const attention_problem *p, es_row_statistic statistic);
 
 /** A CPU back-end with these kernels and space for the problem. */
@@ -88,5 +91,8 @@ void attention_expect_pulled(const attention_problem *p);
  *  es_ref_attention: L = sum dy y + sum w e, a small head. `temperatures`:
  *  also theirs. */
 void attention_check_reference(int power, double epsilon, bool temperatures);
+/** The same of a plain power, scaled ReLU and epsilons by length. */
+void attention_check_reference_form(int power, double epsilon, bool plain,
+                                    es_row_length length);
 
 #endif

@@ -45,9 +45,21 @@ static void add(parts *to, const char *text)
 
 static const char *draw_attention(uint64_t *state)
 {
-    static const char *const attentions[] = {
-        "SM",    "SM",     "SM",     "SM(gate)", "SM(t)",       "SM(t,gate)",
-        "SM(t)", "PSM(2)", "PSM(4)", "PSM(8)",   "PSM(6,1e-2)", "PSM(2, 0.05)"};
+    static const char *const attentions[] = {"SM",
+                                             "SM",
+                                             "SM",
+                                             "SM(gate)",
+                                             "SM(t)",
+                                             "SM(t,gate)",
+                                             "SM(t)",
+                                             "PSM(2)",
+                                             "PSM(4)",
+                                             "PSM(8)",
+                                             "PSM(6,1e-2)",
+                                             "PSM(2, 0.05)",
+                                             "RA",
+                                             "PSM(4,length)",
+                                             "PSM(2,0.1,plain)"};
     return CHOOSE(state, attentions);
 }
 

@@ -47,11 +47,15 @@ static void attend_head(double *y, es_ref_result *result, const double *qkv,
     const double *log_t = es_ref_of_layer(ref, layer, "attn.log_t");
     double *in = es_ref_doubles(4 * n + (ES_N_ROW_STATISTICS + 1) * T);
     double *rows = in + 4 * n, *gap = rows + ES_N_ROW_STATISTICS * T;
-    const bool is_power = config->arch.attention == ES_POWER_SOFTMAX;
+    const es_arch *arch = &config->arch;
+    const bool is_softmax = arch->attention == ES_SOFTMAX;
+    const bool is_relu = arch->attention == ES_SCALED_RELU;
     const es_ref_head head = {.n_ctx = T,
                               .width = width,
-                              .power = is_power ? config->arch.power : 0,
-                              .epsilon = config->arch.power_epsilon,
+                              .power = is_relu ? 1 : arch->power,
+                              .epsilon = arch->power_epsilon,
+                              .plain = arch->power_plain,
+                              .length = arch->length,
                               .c = result->c + row,
                               .c_is_given = result->c_is_given,
                               .in_log = 1e-9,
@@ -71,7 +75,7 @@ static void attend_head(double *y, es_ref_result *result, const double *qkv,
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         memcpy(result->rows[k] + row, rows + k * T, (size_t)T * sizeof *rows);
     /* In float32 a sharp row may not be torn between two keys. */
-    for (int i = 0; log_t && !is_power && i < T; i++)
+    for (int i = 0; log_t && is_softmax && i < T; i++)
         if (log_t[h * T + i] < log(1e-2))
             es_ref_note(result, gap[i] / 2e5);
     free(in);
@@ -105,7 +109,7 @@ void es_ref_attend(double *y, es_ref_result *result, const double *qkv,
     for (int b = 0; b < ref->config.batch; b++)
         for (int h = 0; h < ref->config.n_head; h++)
             attend_head(y, result, qkv, ref, layer, b, h);
-    if (ref->config.arch.attention == ES_POWER_SOFTMAX)
+    if (ref->config.arch.attention != ES_SOFTMAX)
         note_cancellation(result, qkv, &ref->config, layer);
 }
 

@@ -224,11 +224,31 @@ static void softmax(ref_row *row, int i)
     row->lse = row->largest + log(sum);
 }
 
+static double length_of(const es_ref_head *head, int i)
+{
+    return head->length == ES_LENGTH_NONE      ? 1
+           : head->length == ES_LENGTH_CONTEXT ? head->n_ctx
+                                               : i + 1;
+}
+
+static void scaled_relu(ref_row *row, const es_ref_head *head, int i)
+{
+    for (int j = 0; j <= i; j++) {
+        row->a[j] = fmax(0, row->z[j]) / length_of(head, i);
+        row->slope[j] = row->z[j] > 0 ? 1 / length_of(head, i) : 0;
+    }
+    if (head->c)
+        head->c[i] = 1;
+    row->lse = NAN;
+}
+
 static void power_softmax(ref_row *row, const es_ref_head *head, int i)
 {
-    const double c = head->c_is_given ? head->c[i] : row->size + 1e-6;
+    const double c = head->plain        ? 1
+                     : head->c_is_given ? head->c[i]
+                                        : row->size + 1e-6;
     const int p = head->power;
-    double sum = head->epsilon;
+    double sum = head->epsilon * length_of(head, i);
     if (head->c)
         head->c[i] = c;
     for (int j = 0; j <= i; j++)
@@ -265,7 +285,9 @@ static void weigh(ref_row *row, const es_ref_head *head, int i)
             if (row->z[j] < row->largest)
                 head->gap[i] = fmin(head->gap[i], row->largest - row->z[j]);
     }
-    if (head->power)
+    if (head->power == 1)
+        scaled_relu(row, head, i);
+    else if (head->power)
         power_softmax(row, head, i);
     else
         softmax(row, i);
@@ -285,7 +307,7 @@ static void write_row(const es_ref_head *head, const ref_row *row, int i)
 {
     double values[ES_N_ROW_STATISTICS] = {
         [ES_ROW_LSE] = row->lse,
-        [ES_ROW_MAX_LOGIT] = head->power ? row->size : row->largest,
+        [ES_ROW_MAX_LOGIT] = head->power > 1 ? row->size : row->largest,
         [ES_ROW_SINK] = row->a[0],
         [ES_ROW_MISSING] = 1};
     const double whole = mass(head, row, i);
@@ -336,7 +358,7 @@ static void row_backward(const es_ref_head *head, const ref_row *row, int i)
         if (head->dentropy && row->a[j] > 0)
             g[j] -=
                 head->dentropy[i] * (log(row->a[j] / whole) + entropy) / whole;
-        mean += row->a[j] * g[j];
+        mean += head->power == 1 ? 0 : row->a[j] * g[j];
     }
     for (int j = 0; j <= i; j++) {
         double dz = row->slope[j] * (g[j] - mean);

@@ -63,12 +63,15 @@ double es_ref_spectral_norm(double *w, const double *m, const double *u,
  * lse NaN with a power. */
 typedef struct es_ref_head {
     int n_ctx, width;
-    int power; /* of PowerSoftmax; 0: softmax */
+    int power; /* of PowerSoftmax; 0: softmax; 1: scaled ReLU */
     double epsilon;
-    double *c;       /* (T) of PowerSoftmax, or NULL: written, */
-    bool c_is_given; /* or read instead, as differences need it */
-    double in_log;   /* what is added to a weight in the entropy's logarithm */
-    double *gap;     /* (T) or NULL: from the largest score to the next one */
+    bool plain;           /* PowerSoftmax without c */
+    es_row_length length; /* what the epsilon is multiplied with; of scaled
+                             ReLU what it divides by */
+    double *c;            /* (T) of PowerSoftmax, or NULL: written, */
+    bool c_is_given;      /* or read instead, as differences need it */
+    double in_log; /* what is added to a weight in the entropy's logarithm */
+    double *gap;   /* (T) or NULL: from the largest score to the next one */
     const double *q, *k, *v, *log_t;
     double *y, *rows;
     /* the backward pass: dy (T,D), dentropy (T) or NULL */

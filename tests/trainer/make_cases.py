@@ -5,8 +5,8 @@ written from hooks/trainer/model/README.md and none of the program's code.
 
     make_cases.py FOLDER      (needs torch and numpy; the same numbers each time)
 
-Inputs are rounded to float32 before the computation. Of PowerSoftmax a case
-says "renormalised": its entropies are those of weights that sum to one."""
+Inputs are rounded to float32 before the computation. Of PowerSoftmax and
+scaled ReLU a case says "renormalised": its entropies are those of weights that sum to one."""
 import json
 import math
 import pathlib
@@ -32,6 +32,13 @@ CASES = {
     "g01_sm_gate_ln_g": {"arch": "SM(gate)+LN+G"},
     "g02_ereg_sm_t_gate": {"arch": "EReg(SM(t,gate)+ScFFN)", "t": (2e-2, 2e-1),
                            "small_qk": 0.15, "n_layer": 3, "ctx": 7, "n_head": 2},
+    # plain, of an epsilon by length, scaled ReLU
+    "p01_psm2_plain": {"arch": "PSM(2,plain)+LN+G", "n_layer": 3},
+    "p02_ereg_psm4_plain": {"arch": "EReg(PSM(4,0.2,plain,length)+R)", "ctx": 7},
+    "p03_psm4_length": {"arch": "PSM(4,0.1,length)+LN+G", "n_head": 2},
+    "p04_psm2_context": {"arch": "PSM(2,0.1,lengthT)+ScFFN", "ctx": 1},
+    "r01_ra_ln_g": {"arch": "RA+LN+G", "n_layer": 3},
+    "r02_ereg_ra_context": {"arch": "EReg(RA(T)+R)", "n_head": 2, "ctx": 9},
 }
 DEFAULTS = {"family": "gpt2", "n_layer": 2, "n_head": 3, "d_model": 12, "ctx": 6,
             "vocab": 11, "batch": 2, "mlp_mult": 2, "bias": "all",
@@ -42,15 +49,22 @@ DEFAULTS = {"family": "gpt2", "n_layer": 2, "n_head": 3, "d_model": 12, "ctx": 6
 def read_arch(text):
     """What the notation says, of the parts that the cases use."""
     arch = {"ereg": text.startswith("EReg("), "acts": {}, "ffn": "two",
-            "ln": False, "first": 0, "last": 0, "power": 0, "eps": 1e-3}
+            "ln": False, "first": 0, "last": 0, "power": 0}
     body = text[5:-1] if arch["ereg"] else text
     attention, *parts = body.split("+")
     options = attention[3:-1].split(",") if attention.startswith("SM(") else []
     arch["t"], arch["gate"] = "t" in options, "gate" in options
+    arch["relu"] = attention.startswith("RA")
+    arch["length"] = ("T" if attention == "RA(T)" else "keys") if arch["relu"] else ""
     if attention.startswith("PSM("):
-        numbers = attention[4:-1].split(",")
-        arch["power"] = int(numbers[0])
-        arch["eps"] = float(numbers[1]) if len(numbers) > 1 else 1e-3
+        power, *words = attention[4:-1].split(",")
+        arch["power"], arch["plain"] = int(power), "plain" in words
+        arch["eps"] = 0 if arch["plain"] else 1e-3
+        for word in words:
+            if word.startswith("length"):
+                arch["length"] = word[6:] or "keys"
+            elif word != "plain":
+                arch["eps"] = float(word)
     for part in parts:
         name, _, layers = part.rstrip("]").partition("[")
         if name == "LN":
@@ -150,14 +164,21 @@ class Model:
 
     def weigh(self, s, seen):
         """Weights, and those that sum to one, of scores (B,H,T,S)."""
+        n = {"": 1, "keys": seen.sum(-1, keepdim=True), "T": len(seen)}[
+            self.arch["length"]]
+        if self.arch["relu"]:
+            x = torch.relu(s * seen)
+            total = x.sum(-1, keepdim=True)
+            return x / n, x / torch.where(total > 0, total, 1.0)
         if not self.arch["power"]:
             a = torch.softmax(s.masked_fill(~seen, -math.inf), -1)
             return a, a
         s = s * seen
-        c = s.abs().amax(-1, keepdim=True).detach() + 1e-6
+        c = 1 if self.arch["plain"] else (
+            s.abs().amax(-1, keepdim=True).detach() + 1e-6)
         x = (s / c) ** self.arch["power"]
         total = x.sum(-1, keepdim=True)
-        return x / (self.arch["eps"] + total), x / total
+        return x / (self.arch["eps"] * n + total), x / total
 
     def attend(self, u, l):
         case = self.case
@@ -175,7 +196,7 @@ class Model:
         self.rows["row_entropy"].append(entropy)
         self.rows["row_max_logit"].append(size.masked_fill(~seen, -math.inf).amax(-1))
         self.rows["row_top"].append(a.amax(-1))
-        if self.arch["power"]:
+        if self.arch["power"] or self.arch["relu"]:
             self.rows["row_missing"].append(1 - a.sum(-1))
         heads = (a @ v).transpose(1, 2).reshape(B, T, d)
         if self.arch["gate"]:
@@ -244,7 +265,7 @@ def make(folder, name, wanted, seed):
     to = folder / name
     to.mkdir(parents=True, exist_ok=True)
     about = {key: case[key] for key in ("arch", *DEFAULTS)} | {"note": ""}
-    if model.arch["power"]:
+    if model.arch["power"] or model.arch["relu"]:
         about["renormalised"] = True
     (to / "case.json").write_text(json.dumps(about, indent=1) + "\n")
     write(to, "tokens", tokens, np.int32)

@@ -94,7 +94,14 @@ static const char *const built[] = {"SM",
                                     "PSM(2)",
                                     "PSM(4)+LN+G",
                                     "PSM(8,0)+R",
-                                    "PSM(6,0.3)+ScFuFFN"};
+                                    "PSM(6,0.3)+ScFuFFN",
+                                    "PSM(2,plain)+LN+G",
+                                    "PSM(4,0.1,plain)",
+                                    "PSM(4,0.1,length)+LN+GS",
+                                    "PSM(2,0.05,lengthT)",
+                                    "PSM(2,0.1,plain,length)+R",
+                                    "RA",
+                                    "RA(T,gate)+LN+G"};
 
 TEST(every_architecture_matches_differences)
 {
@@ -110,7 +117,9 @@ TEST(entropy_regularisation_matches_differences)
     static const char *const archs[] = {
         "EReg(SM+LN+G)",          "EReg(SM(t)+ScFuFFN)",
         "EReg(SM(t)+LR(layer))",  "EReg(PSM(4)+LN+G)",
-        "EReg(PSM(2,0.2)+ScFFN)", "EReg(SM(t,gate)+ScFFN)"};
+        "EReg(PSM(2,0.2)+ScFFN)", "EReg(SM(t,gate)+ScFFN)",
+        "EReg(PSM(2,0.2,plain))", "EReg(PSM(4,0.1,length)+G)",
+        "EReg(RA+LN+G)"};
     for (size_t i = 0; i < 2 * sizeof archs / sizeof *archs; i++) {
         es_model_config config = es_small_config(archs[i / 2]);
         config.d_model = 6;

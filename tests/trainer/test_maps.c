@@ -17,6 +17,9 @@ enum { L = 2, H = 3, D = 12, WIDTH = D / H, T = 5, B = 2 };
 static void weigh(double *a, const double *qkv, int h, int i,
                   const es_arch *arch, double t)
 {
+    const double length = arch->length == ES_LENGTH_CONTEXT   ? T
+                          : arch->length == ES_LENGTH_VISIBLE ? i + 1
+                                                              : 1;
     double largest = 0, sum = 0;
     for (int j = 0; j <= i; j++) {
         a[j] = 0;
@@ -25,14 +28,17 @@ static void weigh(double *a, const double *qkv, int h, int i,
                     qkv[j * 3 * D + D + h * WIDTH + c] / sqrt(WIDTH) / t;
         largest = fmax(largest, fabs(a[j]));
     }
+    const double c = arch->power_plain ? 1 : largest + 1e-6;
     for (int j = 0; j <= i; j++) {
-        a[j] = arch->attention == ES_SOFTMAX
-                   ? exp(a[j] - largest)
-                   : pow(a[j] / (largest + 1e-6), arch->power);
+        a[j] = arch->attention == ES_SOFTMAX       ? exp(a[j] - largest)
+               : arch->attention == ES_SCALED_RELU ? fmax(0, a[j])
+                                                   : pow(a[j] / c, arch->power);
         sum += a[j];
     }
     for (int j = 0; j <= i; j++)
-        a[j] /= sum + (arch->attention == ES_SOFTMAX ? 0 : arch->power_epsilon);
+        a[j] /= arch->attention == ES_SCALED_RELU
+                    ? length
+                    : sum + arch->power_epsilon * length;
 }
 
 /** Mean over sequences and over the pairs of a cell; head -1: and heads. */
@@ -97,6 +103,9 @@ TEST(a_cell_is_the_mean_weight_of_its_pairs)
         check("SM(t)+R", ES_FAMILY_GPT2, sizes[i]);
         check("SM+LN+G", ES_FAMILY_PYTHIA, sizes[i]);
         check("PSM(4)+LN+G", ES_FAMILY_GPT2, sizes[i]);
+        check("PSM(4,0.1,plain,length)+LN+G", ES_FAMILY_GPT2, sizes[i]);
+        check("PSM(2,0.1,lengthT)", ES_FAMILY_GPT2, sizes[i]);
+        check("RA+LN+G", ES_FAMILY_GPT2, sizes[i]);
     }
 }
 

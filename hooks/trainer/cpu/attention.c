@@ -104,6 +104,15 @@ static void measure_softmax(double values[ES_N_ROW_STATISTICS],
         fmax(0, row.apart_squares / (i + 1) - apart * apart);
 }
 
+/* Scaled ReLU: a score of -inf has weight 0. */
+static double count_infinite(const es_cpu_head *head, int i)
+{
+    int n = 0;
+    for (int j = 0; j <= i; j++)
+        n += !(score(head, i, j) < (double)INFINITY);
+    return n;
+}
+
 void es_cpu_measure_row(const es_cpu_head *head, int i)
 {
     double values[ES_N_ROW_STATISTICS];
@@ -111,7 +120,9 @@ void es_cpu_measure_row(const es_cpu_head *head, int i)
         values[k] = (double)NAN;
     /* Each weight of PowerSoftmax holds the largest score and the sum of all:
      * where one is not finite none is. */
-    if (head->power)
+    if (head->power == ES_CPU_RELU)
+        values[ES_ROW_NONFINITE] = count_infinite(head, i);
+    else if (head->power)
         values[ES_ROW_NONFINITE] = i + 1;
     else
         measure_softmax(values, head, i);
@@ -185,8 +196,12 @@ static es_cpu_head head_of(const job *j, es_share share, int index)
         .half = j->backend->half,
         .log_t = j->log_t ? j->log_t + (size_t)h * n_ctx : NULL,
         .saved = j->saved + 2 * (size_t)index * n_ctx,
-        .power = a->kind == ES_POWER_SOFTMAX ? a->power : 0,
+        .power = a->kind == ES_SOFTMAX       ? 0
+                 : a->kind == ES_SCALED_RELU ? ES_CPU_RELU
+                                             : a->power,
         .epsilon = a->epsilon,
+        .plain = a->plain || a->kind == ES_SCALED_RELU,
+        .length = a->length,
         .scratch = es_cpu_scratch(j->backend, share),
     };
     (j->backend->bf16 ? attach_halves : attach_floats)(

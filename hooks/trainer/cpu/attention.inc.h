@@ -27,7 +27,14 @@
  *     PowerSoftmax   u = (s / m)^p    m = max |s|   rest = eps (c / m)^p
  *
  * where c = m + 1e-6 is the specification's: the same weights as with s / c,
- * but no row is so small that its powers vanish. All else is one formula. With
+ * but no row is so small that its powers vanish. `length`: eps L, L the keys of
+ * the row or T, in the place of eps. Two more take scores as they are:
+ *
+ *     plain power    u = s^p         rest = eps, eps L
+ *     scaled ReLU    u = max(0, s)   D = L, rest = L - sum u
+ *
+ * A plain power whose D, or its inverse, float does not hold is NaN throughout
+ * rather than what is left of it. All else is one formula. With
  * l = ln u, S = sum u, u' = du/ds, g the gradient of a, w that of the entropy
  * e, which is of the weights b = u / S that sum to one, <x> = sum a x:
  *
@@ -35,7 +42,8 @@
  *     e  = -sum b ln b = ln S - sum b l      0 where nothing has weight
  *     ds = u' / D [(g - <g>) - w D / S (l - sum b l)]
  *
- * PowerSoftmax's m is constant in the backward pass.
+ * PowerSoftmax's m is constant in the backward pass. D of scaled ReLU is one,
+ * so that its <g> counts as 0.
  */
 
 /* Below this the largest score counts as this: its inverse is finite. */
@@ -69,6 +77,12 @@ static inline raw_weight weigh(vec score, vec anchor, int power)
         vec x = score - anchor, u = vec_exp(x);
         return (raw_weight){u, x, u};
     }
+    if (power == ES_CPU_RELU) {
+        const vec u = larger(splat(0), score); /* a NaN stays one */
+        vec slope = choose(score <= splat(0), splat(0), score);
+        slope = choose(score > splat(0), splat(1), slope);
+        return (raw_weight){u, vec_log(u), slope};
+    }
     vec x = score * anchor;
     vec slope = raise(x, power - 2) * x, u = slope * x;
     return (raw_weight){u, vec_log(u), slope};
@@ -78,6 +92,7 @@ static inline raw_weight weigh(vec score, vec anchor, int power)
 typedef struct row_state {
     vec largest;   /* score; PowerSoftmax: the largest absolute one */
     vec m, anchor; /* m, and what weigh wants of it */
+    vec length;    /* L, or 1 */
     vec rest;
     vec sum, divisor; /* of u; D */
     vec moment;       /* sum of u ln u */
@@ -86,28 +101,49 @@ typedef struct row_state {
     vec shift, unit, apart, apart_squares;
 } row_state;
 
-/* From the largest score and the largest absolute one. */
-static inline row_state anchor_rows(vec largest, vec size, int power,
-                                    float epsilon)
+/* From the largest score, the largest absolute one and the number of keys. */
+static inline row_state anchor_rows(vec largest, vec size, vec n_keys,
+                                    int power, const es_cpu_head *head)
 {
     row_state row = {.largest = largest, .m = largest, .anchor = largest};
     if (power == 0)
         return row;
-    row.largest = size;
+    row.largest = power == ES_CPU_RELU ? largest : size;
     row.m = larger(splat(TINY_SCORE), size);
-    row.anchor = splat(1) / row.m;
-    if (epsilon > 0) {
-        vec c = size + splat(1e-6f);
-        row.rest = splat(epsilon) * raise(c * row.anchor, power);
+    row.anchor = head->plain ? splat(1) : splat(1) / row.m;
+    row.length = head->length == ES_LENGTH_VISIBLE   ? n_keys
+                 : head->length == ES_LENGTH_CONTEXT ? splat((float)head->n_ctx)
+                                                     : splat(1);
+    row.rest = splat(0);
+    if (head->epsilon > 0) {
+        const vec c = head->plain ? splat(1) : size + splat(1e-6f);
+        row.rest =
+            splat(head->epsilon) * row.length * raise(c * row.anchor, power);
         row.rest = smaller(splat(LARGE_REST), row.rest);
     }
     return row;
 }
 
+/* D, once the sum of u is known. */
+static inline void close_sum(row_state *row, int power, const es_cpu_head *head)
+{
+    if (power == ES_CPU_RELU) {
+        row->rest = row->length - row->sum;
+        row->divisor = row->length;
+        return;
+    }
+    row->divisor = row->sum + row->rest;
+    if (power && head->plain) { /* 0, or NaN if D or 1 / D is not finite */
+        const vec spoilt = splat(0) * (row->divisor + splat(1) / row->divisor);
+        row->sum += spoilt;
+        row->divisor += spoilt;
+    }
+}
+
 /* --- rows ----------------------------------------------------------------- */
 
 static inline row_state open_tile(const float *tile, int n_full, int n_keys,
-                                  int half, int power, float epsilon)
+                                  int half, int power, const es_cpu_head *head)
 {
     vec largest = load(tile + half * LANES), size = larger(largest, -largest);
     for (int j = 1; j < n_keys; j++) {
@@ -118,12 +154,16 @@ static inline row_state open_tile(const float *tile, int n_full, int n_keys,
         if (power)
             size = larger(size, larger(s, -s));
     }
-    return anchor_rows(largest, size, power, epsilon);
+    vec n_visible = splat((float)(n_full + half * LANES + 1));
+    for (int i = 0; power && i < LANES; i++)
+        n_visible[i] += (float)i;
+    return anchor_rows(largest, size, n_visible, power, head);
 }
 
 /* Scores become u; masked ones 0. */
 static inline void tile_weigh(float *tile, row_state *row, int n_full,
-                              int n_keys, int half, int power, bool measure)
+                              int n_keys, int half, int power,
+                              const es_cpu_head *head, bool measure)
 {
     row->sum = row->moment = splat(0);
     for (int j = 0; j < n_keys; j++) {
@@ -139,7 +179,7 @@ static inline void tile_weigh(float *tile, row_state *row, int n_full,
             row->moment += w.u * w.log;
         store(at, w.u);
     }
-    row->divisor = row->sum + row->rest;
+    close_sum(row, power, head);
 }
 
 /* Scores are measured from one of their own, so that those that lie far from 0
@@ -149,7 +189,7 @@ static inline vec open_scores(row_state *row, vec first, int power)
     row->shift = power ? first : row->m;
     row->unit = power ? row->m : splat(1);
     row->apart = row->apart_squares = splat(0);
-    return power ? row->anchor : splat(1);
+    return splat(1) / row->unit;
 }
 
 static void sum_scores(const float *tile, row_state *row, int n_full,
@@ -260,13 +300,14 @@ static void measure_rows(const es_cpu_head *head, const float *tile,
 /* --- forward -------------------------------------------------------------- */
 
 static inline void weigh_half(float *tile, row_state *row, int n_full,
-                              int n_keys, int half, int power, float epsilon,
-                              bool measure, bool of_scores)
+                              int n_keys, int half, int power,
+                              const es_cpu_head *head, bool measure,
+                              bool of_scores)
 {
-    *row = open_tile(tile, n_full, n_keys, half, power, epsilon);
+    *row = open_tile(tile, n_full, n_keys, half, power, head);
     if (measure && of_scores)
         sum_scores(tile, row, n_full, n_keys, half, power);
-    tile_weigh(tile, row, n_full, n_keys, half, power, measure);
+    tile_weigh(tile, row, n_full, n_keys, half, power, head, measure);
 }
 
 /* Weights of one block of queries, before the division by their sum. What is
@@ -275,20 +316,20 @@ static void weigh_block(const es_cpu_head *head, workspace *w, row_state row[2],
                         int first, int n_keys)
 {
     const int power = head->power;
-    const float epsilon = head->epsilon;
     const bool measure = head->rows[ES_ROW_ENTROPY];
     const bool of_scores = head->rows[ES_ROW_LOGIT_MEAN];
     for (int half = 0; half < 2; half++) {
         row_state *to = &row[half];
         if (power == 0 && measure)
-            weigh_half(w->tile, to, first, n_keys, half, 0, 0, true, of_scores);
+            weigh_half(w->tile, to, first, n_keys, half, 0, head, true,
+                       of_scores);
         else if (power == 0)
-            weigh_half(w->tile, to, first, n_keys, half, 0, 0, false, false);
+            weigh_half(w->tile, to, first, n_keys, half, 0, head, false, false);
         else if (measure)
-            weigh_half(w->tile, to, first, n_keys, half, power, epsilon, true,
+            weigh_half(w->tile, to, first, n_keys, half, power, head, true,
                        of_scores);
         else
-            weigh_half(w->tile, to, first, n_keys, half, power, epsilon, false,
+            weigh_half(w->tile, to, first, n_keys, half, power, head, false,
                        false);
     }
 }
@@ -449,6 +490,12 @@ static inline vec tile_gradient(float *tile, float *dtile, const float *logs,
     return dot;
 }
 
+/* What weigh wants of m, not of softmax. */
+static inline vec anchor_again(vec m, const es_cpu_head *head)
+{
+    return head->plain ? splat(1) : splat(1) / larger(splat(TINY_SCORE), m);
+}
+
 /* The rows of half a block, from what the forward pass saved. Lanes beyond
  * the last query get weight 0. */
 static row_gradient open_rows(const es_cpu_head *head, const float *mean_g,
@@ -466,9 +513,11 @@ static row_gradient open_rows(const es_cpu_head *head, const float *mean_g,
                         .weight = load(dentropy),
                         .mean_g = load(mean_g)};
     if (head->power) {
-        row.anchor = splat(1) / larger(splat(TINY_SCORE), row.anchor);
+        row.anchor = anchor_again(row.anchor, head);
         row.steepness = splat((float)head->power) * row.anchor;
     }
+    if (head->power == ES_CPU_RELU)
+        row.mean_g = splat(0);
     return row;
 }
 

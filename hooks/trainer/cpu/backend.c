@@ -241,11 +241,13 @@ static int loss_rows(int vocab)
     .details = &es_cpu_details, ES_CPU_OPERATIONS(ENTRY)
 
 const es_ops es_cpu_ops = {.activation_size = sizeof(float),
+                           .weighs_plain_scores = true,
                            .open = open_backend,
                            .emulate_fp16 = emulate_fp16,
                            COMMON};
 
 const es_ops es_cpu_bf16_ops = {.activation_size = sizeof(es_bfloat),
+                                .weighs_plain_scores = true,
                                 .open = open_bf16,
                                 .keep = es_cpu_keep,
                                 .refresh = es_cpu_refresh,

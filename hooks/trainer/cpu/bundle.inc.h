@@ -405,10 +405,11 @@ static void measure_lanes(const bundle *b, const float *weight,
 
 /* Stores what a query has become; no later one needs it. */
 static KNOWN void close_query(const bundle *b, lane_query *query,
-                              row_state *row, int t, int width, bool measure)
+                              row_state *row, int t, int width, int power,
+                              bool measure)
 {
     float *saved = b->saved + (ptrdiff_t)t * 2 * LANES;
-    row->divisor = row->sum + row->rest;
+    close_sum(row, power, b->heads);
     const vec inverse = splat(1) / row->divisor;
     for (int c = 0; c < width; c++)
         store(lanes_at(b->q, t, width) + c * LANES, query->out[c] * inverse);
@@ -425,7 +426,6 @@ static KNOWN void close_query(const bundle *b, lane_query *query,
 static KNOWN void attend(const bundle *b, int t, int n, int width, int power,
                          bool measure)
 {
-    const float epsilon = b->heads->epsilon;
     lane_query query[2];
     row_state row[2];
     row[0] = row[1] = (row_state){.largest = splat(-INFINITY)};
@@ -433,19 +433,21 @@ static KNOWN void attend(const bundle *b, int t, int n, int width, int power,
     if (n == 2)
         open_query(&query[1], b, t + 1, 1, width);
     score_keys(b, query, row, n, 0, t + 1, width);
-    row[0] = anchor_rows(row[0].largest, row[0].m, power, epsilon);
+    row[0] = anchor_rows(row[0].largest, row[0].m, splat((float)(t + 1)), power,
+                         b->heads);
     if (n == 2) {
         score_keys(b, query + 1, row + 1, 1, t + 1, t + 2, width);
-        row[1] = anchor_rows(row[1].largest, row[1].m, power, epsilon);
+        row[1] = anchor_rows(row[1].largest, row[1].m, splat((float)(t + 2)),
+                             power, b->heads);
     }
     for (int i = 0; measure && i < n; i++)
         sum_lane_scores(b, &query[i], &row[i], t + i, power);
     weigh_keys(b, query, row, n, 0, t + 1, width, power, measure);
-    close_query(b, &query[0], &row[0], t, width, measure);
+    close_query(b, &query[0], &row[0], t, width, power, measure);
     if (n == 2) {
         weigh_keys(b, query + 1, row + 1, 1, t + 1, t + 2, width, power,
                    measure);
-        close_query(b, &query[1], &row[1], t + 1, width, measure);
+        close_query(b, &query[1], &row[1], t + 1, width, power, measure);
     }
 }
 

@@ -21,7 +21,8 @@ static inline void weigh_key_again(const bundle *b, lane_query *query,
     } else {
         g -= row->weight * w.log;
     }
-    row->mean_g += a * g;
+    if (power != ES_CPU_RELU)
+        row->mean_g += a * g;
     store(query->weight + at, a);
     store(query->g + at, g);
     store(query->log + at, w.log);
@@ -100,7 +101,7 @@ static inline void open_back(lane_query *query, row_gradient *row,
     if (b->heads->dentropy)
         row->weight = load(lane_row(b, ES_ROW_ENTROPY, t));
     if (power) {
-        row->anchor = splat(1) / larger(splat(TINY_SCORE), row->anchor);
+        row->anchor = anchor_again(row->anchor, b->heads);
         row->steepness = splat((float)power) * row->anchor;
     }
 }

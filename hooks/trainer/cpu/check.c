@@ -12,6 +12,10 @@ enum { T = 37, D = 5, WIDTH = 3 * D, N = T * WIDTH, SCRATCH = 1 << 15 };
 
 enum { N_ACTS = 5 };
 
+/* Softmax, PowerSoftmax, scaled ReLU. */
+enum { N_POWERS = 3 };
+static const int powers[N_POWERS] = {0, 6, ES_CPU_RELU};
+
 /* Narrow heads, which go together. */
 enum { NARROW = 4, N_HEADS = 3, BUNDLE_SCRATCH = 1 << 16 };
 
@@ -28,8 +32,8 @@ typedef struct results {
     struct {
         float y[T * D], dqkv[N], saved[2 * T], dt[T];
         float rows[ES_N_ROW_STATISTICS][T];
-    } attention[4];
-    bundle_results bundle[4][N_HEADS];
+    } attention[2 * N_POWERS];
+    bundle_results bundle[2 * N_POWERS][N_HEADS];
     float half[2][N], bf16[N], dropped[N];
     float gated[N], open[N], dgate[N];
     float rms[N], rms_dx[N], rms_dweight[WIDTH], rms_rstd[T];
@@ -88,9 +92,9 @@ static void run_rows(results *r, const problem *p, const es_cpu_kernels *k)
 
 /* Without and with a gradient of the entropies. */
 static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
-                          int power, bool entropy)
+                          int which, bool entropy)
 {
-    const int which = (power > 0 ? 2 : 0) + entropy;
+    const int power = powers[which / 2];
     float *dqkv = r->attention[which].dqkv;
     es_cpu_head head = {
         .n_ctx = T,
@@ -105,7 +109,9 @@ static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
         .y = r->attention[which].y,
         .saved = r->attention[which].saved,
         .power = power,
-        .epsilon = 0.25f,
+        .epsilon = power == ES_CPU_RELU ? 0 : 0.25f,
+        .plain = power == ES_CPU_RELU,
+        .length = power ? ES_LENGTH_VISIBLE : ES_LENGTH_NONE,
         .dy = r->attention[which].y,
         .dentropy = entropy ? p->x : NULL,
         .dq = dqkv,
@@ -124,32 +130,35 @@ static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
 
 /* The same of narrow heads that go together, each in rows of 3 NARROW. */
 static void run_bundle(results *r, problem *p, const es_cpu_kernels *k,
-                       int power, bool entropy)
+                       int which, bool entropy)
 {
-    const int which = (power > 0 ? 2 : 0) + entropy;
+    const int power = powers[which / 2];
     es_cpu_head heads[N_HEADS];
     for (int h = 0; h < N_HEADS; h++) {
         bundle_results *to = &r->bundle[which][h];
-        heads[h] = (es_cpu_head){.n_ctx = T,
-                                 .width = NARROW,
-                                 .stride = 3 * NARROW,
-                                 .y_stride = NARROW,
-                                 .q = p->x + h,
-                                 .k = p->x + h + NARROW,
-                                 .v = p->x + h + 2 * NARROW,
-                                 .scale = 0.5f,
-                                 .log_t = power ? NULL : p->log_t,
-                                 .y = to->y,
-                                 .saved = to->saved,
-                                 .power = power,
-                                 .epsilon = 0.25f,
-                                 .dy = to->y,
-                                 .dentropy = entropy ? p->x : NULL,
-                                 .dq = to->dqkv,
-                                 .dk = to->dqkv + NARROW,
-                                 .dv = to->dqkv + 2 * NARROW,
-                                 .dt = power ? NULL : to->dt,
-                                 .scratch = p->bundle_scratch};
+        heads[h] =
+            (es_cpu_head){.n_ctx = T,
+                          .width = NARROW,
+                          .stride = 3 * NARROW,
+                          .y_stride = NARROW,
+                          .q = p->x + h,
+                          .k = p->x + h + NARROW,
+                          .v = p->x + h + 2 * NARROW,
+                          .scale = 0.5f,
+                          .log_t = power ? NULL : p->log_t,
+                          .y = to->y,
+                          .saved = to->saved,
+                          .power = power,
+                          .epsilon = power == ES_CPU_RELU ? 0 : 0.25f,
+                          .plain = power == ES_CPU_RELU,
+                          .length = power ? ES_LENGTH_VISIBLE : ES_LENGTH_NONE,
+                          .dy = to->y,
+                          .dentropy = entropy ? p->x : NULL,
+                          .dq = to->dqkv,
+                          .dk = to->dqkv + NARROW,
+                          .dv = to->dqkv + 2 * NARROW,
+                          .dt = power ? NULL : to->dt,
+                          .scratch = p->bundle_scratch};
         for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
             if (es_row_statistic_exists((es_row_statistic)i,
                                         power ? ES_POWER_SOFTMAX : ES_SOFTMAX))
@@ -259,9 +268,9 @@ static results *run(problem *p, const es_cpu_kernels *k)
     }
     run_acts(r, p, k);
     run_rows(r, p, k);
-    for (int i = 0; i < 4; i++) {
-        run_attention(r, p, k, i < 2 ? 0 : 6, i % 2);
-        run_bundle(r, p, k, i < 2 ? 0 : 6, i % 2);
+    for (int i = 0; i < 2 * N_POWERS; i++) {
+        run_attention(r, p, k, i, i % 2);
+        run_bundle(r, p, k, i, i % 2);
     }
     run_half(r, p, k);
     run_bf16(r, p, k);
@@ -338,7 +347,7 @@ static bool run_tiles(half_results *halves, results *floats, problem *p,
                                  .y_stride = D};
     plain->narrow(halves->qkv, p->x, N);
     plain->widen(p->x, halves->qkv, N);
-    run_attention(floats, p, plain, 0, true);
+    run_attention(floats, p, plain, 1, true);
     es_cpu_head head = {.n_ctx = T,
                         .width = D,
                         .scale = 0.5f,

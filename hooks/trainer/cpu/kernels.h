@@ -11,6 +11,9 @@
 
 #include <math.h>
 
+/** The `power` of scaled ReLU attention. */
+enum { ES_CPU_RELU = 1 };
+
 /** One head's bf16 activations where they lie: rows of q, k, v and of their
  *  gradients `stride` apart, those of y and dy y_stride. */
 typedef struct es_cpu_half_head {
@@ -33,8 +36,10 @@ typedef struct es_cpu_head {
     bool half; /* q . k takes the precision of fp16 before it is scaled */
     float *y;
     float *saved; /* (T,2): m and D of attention.inc.h */
-    int power;    /* of PowerSoftmax; 0: softmax */
+    int power;    /* of PowerSoftmax; 0: softmax; or ES_CPU_RELU */
     float epsilon;
+    bool plain; /* scores are weighed as they are: always of ES_CPU_RELU */
+    es_row_length length;
 
     /* Statistics, (T) each, NULL: not wanted; without ES_ROW_ENTROPY none. */
     float *rows[ES_N_ROW_STATISTICS];

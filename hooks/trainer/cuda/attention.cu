@@ -74,6 +74,7 @@ static es_attention_call<A> call_of(const es_mem *qkv, const es_mem *saved,
     call.kind = attention->kind;
     call.power = attention->power;
     call.epsilon = attention->epsilon;
+    call.length = attention->length;
     call.scale = 1 / sqrtf((float)call.width);
     call.log_t = call.kind == ES_SOFTMAX && attention->log_t
                      ? es_at<float>(attention->log_t)

@@ -42,8 +42,9 @@ struct es_attention_call {
     es_attention_kind kind;
     int power; /* of PowerSoftmax */
     float epsilon;
-    float scale;        /* 1 / sqrt(width) */
-    const float *log_t; /* (H,T), or NULL */
+    es_row_length length; /* what the epsilon is multiplied with */
+    float scale;          /* 1 / sqrt(width) */
+    const float *log_t;   /* (H,T), or NULL */
     const A *qkv;
     A *y;
     float *saved;
@@ -98,6 +99,16 @@ ES_DEVICE float es_attention_scale(const es_attention_call<A> *call, int head,
     return call->scale /
            es_fast_exp2(ES_LOG2_E *
                         call->log_t[head % call->n_head * call->n_ctx + row]);
+}
+
+/** The epsilon of query `row`. */
+template <class A>
+ES_DEVICE float es_attention_epsilon(const es_attention_call<A> *call, int row)
+{
+    if (call->length == ES_LENGTH_NONE)
+        return call->epsilon;
+    return call->epsilon *
+           (float)(call->length == ES_LENGTH_CONTEXT ? call->n_ctx : row + 1);
 }
 
 /* --- a row forward -------------------------------------------------------- */

@@ -49,7 +49,8 @@ static __device__ void end_rows(const es_attention_call<A> *call,
         row[r].moment = es_fma_row_sum(row[r].moment);
         row[r].distance = es_fma_row_sum(row[r].distance);
         row[r].largest = es_fma_row_largest(row[r].largest);
-        end = es_row_close<KIND>(&row[r], scale[r], call->epsilon, call->power);
+        end = es_row_close<KIND>(
+            &row[r], scale[r], es_attention_epsilon(call, query), call->power);
         factor[r] = end.saved.inverse;
         if (own.tx != 0 || query >= call->n_ctx)
             continue;

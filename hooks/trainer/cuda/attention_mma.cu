@@ -311,7 +311,7 @@ ES_DEVICE bool close_rows(const es_attention_call<A> *call, float factor[M][2],
             KIND::settle(&row, kept->anchor[row_at], kept->scale2[row_at]);
         const es_row_end end = es_row_close<KIND>(
             &row, es_attention_scale(call, head, min(query, call->n_ctx - 1)),
-            call->epsilon, call->power);
+            es_attention_epsilon(call, query), call->power);
         factor[i / 2][i % 2] = settled * end.saved.inverse;
         if (lane % 4 != 0 || query >= call->n_ctx)
             continue;

@@ -118,7 +118,15 @@ static void softmax(float *row, int n)
         row[j] /= sum;
 }
 
-static void power_softmax(float *row, int n, int power, float epsilon)
+/** L of a row of n keys. */
+static float length_of(const es_attention *how, int n)
+{
+    return how->length == ES_LENGTH_VISIBLE   ? (float)n
+           : how->length == ES_LENGTH_CONTEXT ? (float)how->n_ctx
+                                              : 1;
+}
+
+static void power_softmax(float *row, int n, const es_attention *how)
 {
     float largest = 0, sum = 0;
     bool finite = true;
@@ -126,13 +134,21 @@ static void power_softmax(float *row, int n, int power, float epsilon)
         finite = finite && isfinite(row[j]);
         largest = fmaxf(largest, fabsf(row[j]));
     }
+    const float c = how->plain ? 1 : largest + 1e-6F;
     for (int j = 0; j < n; j++) {
-        row[j] = finite ? powf(fabsf(row[j]) / (largest + 1e-6F), (float)power)
-                        : (float)NAN;
+        row[j] =
+            finite ? powf(fabsf(row[j]) / c, (float)how->power) : (float)NAN;
         sum += row[j];
     }
+    sum += how->epsilon * length_of(how, n);
     for (int j = 0; j < n; j++)
-        row[j] /= sum + epsilon;
+        row[j] = isfinite(sum) && isfinite(1 / sum) ? row[j] / sum : (float)NAN;
+}
+
+static void scaled_relu(float *row, int n, const es_attention *how)
+{
+    for (int j = 0; j < n; j++)
+        row[j] = row[j] <= 0 ? 0 : row[j] / length_of(how, n);
 }
 
 /** Query i of a head: maps->row (i + 1), weights of the keys that it sees. */
@@ -153,8 +169,10 @@ static void weigh(es_maps *maps, const float *q, int i, int head_width,
     }
     if (how->kind == ES_SOFTMAX)
         softmax(row, n);
+    else if (how->kind == ES_POWER_SOFTMAX)
+        power_softmax(row, n, how);
     else
-        power_softmax(row, n, how->power, how->epsilon);
+        scaled_relu(row, n, how);
 }
 
 /** qkv: of a sequence's first token and this head's first column. */

@@ -88,6 +88,8 @@ es_status es_model_new(es_model **out, const es_model_config *config,
         {arch->spectral_norm != 0, ops->spectral_norm, "SNorm"},
         {arch->gate, ops->gate, "SM(gate)"},
         {arch->clip > 0, ops->scale_heads, "SM(clip)"},
+        {arch->power_plain, ops->weighs_plain_scores, "PSM(p,plain)"},
+        {arch->attention == ES_SCALED_RELU, ops->weighs_plain_scores, "RA"},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i].wanted && !parts[i].there)

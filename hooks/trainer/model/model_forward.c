@@ -48,6 +48,8 @@ es_attention es_model_attention(const es_model *model, int layer)
                           .kind = config->arch.attention,
                           .power = config->arch.power,
                           .epsilon = (float)config->arch.power_epsilon,
+                          .plain = config->arch.power_plain,
+                          .length = config->arch.length,
                           .log_t = es_model_value(model, layer, ES_ROLE_LOG_T),
                           .n_rotated = es_model_shares_heads(model)
                                            ? es_model_config_head_width(config)

@@ -1,0 +1,296 @@
+/* Plain PowerSoftmax, epsilons by length and scaled ReLU attention: against
+ * plain loops in double, every variant of the kernels that this machine can
+ * run, and what the forms promise. */
+#include "tests/support/attention_problem.h"
+#include "tests/support/small_model.h"
+#include "tests/support/test.h"
+
+typedef struct form {
+    int power;
+    double epsilon;
+    bool plain;
+    es_row_length length;
+} form;
+
+static const form forms[] = {
+    {2, 0, true, ES_LENGTH_NONE},
+    {4, 0.1, true, ES_LENGTH_NONE},
+    {2, 0.05, true, ES_LENGTH_VISIBLE},
+    {4, 0.1, false, ES_LENGTH_VISIBLE},
+    {6, 1e-3, false, ES_LENGTH_CONTEXT},
+    {ES_CPU_RELU, 0, true, ES_LENGTH_VISIBLE},
+    {ES_CPU_RELU, 0, true, ES_LENGTH_CONTEXT},
+};
+enum { N_FORMS = sizeof forms / sizeof *forms, RELU_FORM = 5 };
+
+static attention_problem open_form(int n_batch, int n_ctx, int n_head,
+                                   int width, const form *f)
+{
+    attention_problem p = attention_open(n_batch, n_ctx, n_head, width);
+    p.power = f->power;
+    p.epsilon = (float)f->epsilon;
+    p.plain = f->plain;
+    p.length = f->length;
+    return p;
+}
+
+TEST(the_plain_loops_match_differences)
+{
+    for (int i = 0; i < N_FORMS; i++)
+        attention_check_reference_form(forms[i].power, forms[i].epsilon,
+                                       forms[i].plain, forms[i].length);
+}
+
+static void check_shape(int n_batch, int n_ctx, int n_head, int width)
+{
+    for (int i = 0; i < 2 * N_FORMS; i++)
+        EACH_ATTENTION(p, kernels,
+                       open_form(n_batch, n_ctx, n_head, width, &forms[i / 2]))
+        {
+            p.rounding = 5e-4; /* a weight near 1 leaves little of g - <g> */
+            attention_run(&p, *kernels, 2, i % 2);
+            attention_check(&p, i % 2);
+        }
+}
+
+TEST(every_form_matches_plain_loops)
+{
+    check_shape(1, 1, 1, 1);
+    check_shape(2, 33, 3, 5);
+    check_shape(1, 71, 2, 16);
+    check_shape(3, 21, 5, 4); /* go together */
+    check_shape(2, 9, 5, 8);
+}
+
+/* As the CUDA back-end is. */
+TEST(a_back_end_without_plain_scores_refuses_them_by_name)
+{
+    static const char *const archs[] = {"PSM(4,plain)", "RA"};
+    es_ops ops = es_cpu_ops;
+    ops.weighs_plain_scores = false;
+    ops.name = "other";
+    for (int i = 0; i < 2; i++) {
+        const es_model_config config = es_small_config(archs[i]);
+        es_model *model = NULL;
+        assert_int_equal(es_model_new(&model, &config, &ops, 1), ES_EUSAGE);
+        assert_null(model);
+        assert_non_null(
+            strstr(es_message(), i ? "RA is not built yet on back-end other"
+                                   : "PSM(p,plain) is not built yet on"));
+    }
+}
+
+/* --- what the forms promise ----------------------------------------------- */
+
+/* Outputs of a form after `change`, into y (n_values). */
+static void outputs_of(float *y, const es_cpu_kernels *kernels, const form *f,
+                       float factor)
+{
+    attention_problem p = open_form(1, 19, 2, 3, f);
+    attention_scale_queries(&p, factor);
+    attention_run(&p, kernels, 1, false);
+    memcpy(y, p.y, p.n_values * sizeof *y);
+    attention_close(&p);
+}
+
+static double apart(const float *x, const float *y, int n)
+{
+    double largest = 0;
+    for (int i = 0; i < n; i++)
+        largest = fmax(largest, (double)fabsf(x[i] - y[i]));
+    return largest;
+}
+
+/* p is even: the sign of all scores does not matter, but to scaled ReLU. */
+TEST(powers_are_even)
+{
+    enum { N = 19 * 6 };
+    EACH_VARIANT(kernels)
+    for (int i = 0; i < N_FORMS; i++) {
+        float y[N], turned[N];
+        outputs_of(y, *kernels, &forms[i], 1);
+        outputs_of(turned, *kernels, &forms[i], -1);
+        assert_int_equal(apart(y, turned, N) > 1e-5, i >= RELU_FORM);
+    }
+}
+
+/* Scores of another size give the same weights without an epsilon alone, or
+ * where they are divided by the largest. */
+TEST(a_plain_power_knows_its_scale_by_its_epsilon_alone)
+{
+    enum { N = 19 * 6 };
+    const form without = {4, 0, true, ES_LENGTH_NONE};
+    const form with = {4, 1, true, ES_LENGTH_NONE};
+    const form stable = {4, 1, false, ES_LENGTH_VISIBLE};
+    EACH_VARIANT(kernels)
+    {
+        float y[N], large[N];
+        outputs_of(y, *kernels, &without, 1);
+        outputs_of(large, *kernels, &without, 8);
+        assert_true(apart(y, large, N) < 1e-4);
+        outputs_of(y, *kernels, &stable, 1);
+        outputs_of(large, *kernels, &stable, 8);
+        assert_true(apart(y, large, N) < 1e-4);
+        outputs_of(y, *kernels, &with, 1);
+        outputs_of(large, *kernels, &with, 8);
+        assert_true(apart(y, large, N) > 1e-2);
+    }
+}
+
+/* The row sum is S / (L eps + S), in stable units. */
+TEST(what_is_missing_is_the_share_of_the_epsilon)
+{
+    const form f = {4, 0.1, false, ES_LENGTH_VISIBLE};
+    EACH_ATTENTION(p, kernels, open_form(1, 40, 1, 4, &f))
+    {
+        attention_run(&p, *kernels, 1, false);
+        for (int i = 0; i < p.n_ctx; i++) {
+            double s[40], c = 0, sum = 0;
+            for (int j = 0; j <= i; j++) {
+                s[j] = 0;
+                for (int k = 0; k < 4; k++)
+                    s[j] += (double)p.qkv[i * 12 + k] *
+                            (double)p.qkv[j * 12 + 4 + k] / 2;
+                c = fmax(c, fabs(s[j]));
+            }
+            for (int j = 0; j <= i; j++)
+                sum += pow(s[j] / (c + 1e-6), 4);
+            const double rest = 0.1 * (i + 1);
+            assert_true(fabs((double)attention_rows(&p, ES_ROW_MISSING)[i] -
+                             rest / (rest + sum)) < 1e-4);
+        }
+    }
+}
+
+/* A sequence of n keys and the same keys twice: the last query of each, which
+ * sees all of them, has the same output where L is the keys that it sees. */
+static double doubled(const es_cpu_kernels *kernels, const form *f)
+{
+    enum { N = 23, D = 3 };
+    attention_problem once = open_form(1, N, 1, D, f);
+    attention_problem twice = open_form(1, 2 * N, 1, D, f);
+    for (int i = 0; i < 2 * N; i++)
+        memcpy(twice.qkv + i * 3 * D, once.qkv + i % N * 3 * D,
+               3 * D * sizeof *once.qkv);
+    attention_run(&once, kernels, 1, false);
+    attention_run(&twice, kernels, 1, false);
+    const double found =
+        apart(once.y + (N - 1) * D, twice.y + (2 * N - 1) * D, D);
+    attention_close(&once);
+    attention_close(&twice);
+    return found;
+}
+
+TEST(by_length_twice_the_keys_change_nothing)
+{
+    const form by_length[] = {{4, 0.5, false, ES_LENGTH_VISIBLE},
+                              {2, 0.5, true, ES_LENGTH_VISIBLE},
+                              {ES_CPU_RELU, 0, true, ES_LENGTH_VISIBLE},
+                              {4, 0, true, ES_LENGTH_NONE}};
+    const form others[] = {{4, 5, false, ES_LENGTH_NONE},
+                           {2, 50, true, ES_LENGTH_NONE}};
+    EACH_VARIANT(kernels)
+    {
+        for (int i = 0; i < 4; i++)
+            assert_true(doubled(*kernels, &by_length[i]) < 1e-5);
+        for (int i = 0; i < 2; i++)
+            assert_true(doubled(*kernels, &others[i]) > 1e-3);
+    }
+}
+
+/* --- what float32 does not hold ------------------------------------------- */
+
+/* Width 4 goes together; the others are tiles. */
+static const int widths[] = {3, 4};
+
+/* s^4 of these is beyond float32, or below it: no row has a weight. */
+TEST(a_plain_power_out_of_range_is_nan)
+{
+    const float factors[] = {1e12f, 1e-14f};
+    const form f = {4, 0, true, ES_LENGTH_NONE};
+    for (int i = 0; i < 4; i++)
+        EACH_ATTENTION(p, kernels, open_form(4, 20, 4, widths[i % 2], &f))
+        {
+            attention_scale_queries(&p, factors[i / 2]);
+            attention_run(&p, *kernels, 1, true);
+            for (size_t r = 0; r < p.n_rows; r++) {
+                assert_true(isnan(p.rows[r]));
+                assert_true(attention_rows(&p, ES_ROW_NONFINITE)[r] ==
+                            (float)(r % 20 + 1));
+            }
+            for (size_t n = 0; n < p.n_values; n++)
+                assert_true(isnan(p.y[n]));
+            assert_true(isnan(p.dqkv[0]));
+        }
+}
+
+/* With an epsilon what is too small for float32 has no weight, and is not
+ * NaN; the stable form weighs it. */
+TEST(an_epsilon_keeps_small_scores_from_nan)
+{
+    const form plain = {4, 1e-3, true, ES_LENGTH_NONE};
+    const form stable = {4, 1e-3, false, ES_LENGTH_NONE};
+    EACH_ATTENTION(p, kernels, open_form(1, 20, 1, 3, &plain))
+    {
+        attention_scale_queries(&p, 1e-14f);
+        attention_run(&p, *kernels, 1, false);
+        for (int i = 0; i < 20; i++) {
+            assert_true(p.rows[i] == 0);
+            assert_true(attention_rows(&p, ES_ROW_MISSING)[i] == 1);
+        }
+    }
+    EACH_ATTENTION(p, kernels, open_form(1, 20, 1, 3, &stable))
+    {
+        attention_scale_queries(&p, 1e-4f);
+        attention_run(&p, *kernels, 1, false);
+        assert_true(p.rows[19] > 0.5f);
+        assert_true(attention_rows(&p, ES_ROW_MISSING)[19] < 0.1f);
+    }
+}
+
+/* Scaled ReLU: keys whose scores are below 0 have no weight; a row of those
+ * alone has no output, an entropy of 0 and all of its mass missing. */
+TEST(a_row_of_scores_below_zero_has_no_weight)
+{
+    EACH_ATTENTION(p, kernels, open_form(1, 20, 1, 3, &forms[RELU_FORM]))
+    {
+        for (int i = 0; i < 20 * 9; i++)
+            p.qkv[i] = i % 9 < 3   ? fabsf(p.qkv[i]) + 0.1f
+                       : i % 9 < 6 ? -fabsf(p.qkv[i]) - 0.1f
+                                   : p.qkv[i];
+        attention_run(&p, *kernels, 1, true);
+        for (int i = 0; i < 20; i++) {
+            assert_true(p.rows[i] == 0);
+            assert_true(attention_rows(&p, ES_ROW_MISSING)[i] == 1);
+            assert_true(attention_rows(&p, ES_ROW_MAX_LOGIT)[i] < 0);
+        }
+        for (int i = 0; i < 60; i++)
+            assert_true(p.y[i] == 0);
+        for (int i = 0; i < 180; i++)
+            assert_true(p.dqkv[i] == 0);
+    }
+}
+
+/* A NaN key: of scaled ReLU one weight of the row is not finite, of a plain
+ * power all are. */
+TEST(a_nan_key_is_counted)
+{
+    for (int n = 0; n < 4; n++) {
+        const form *f = n / 2 ? &forms[RELU_FORM] : &forms[1];
+        EACH_ATTENTION(p, kernels, open_form(4, 25, 4, widths[n % 2], f))
+        {
+            const int stride = 12 * widths[n % 2];
+            p.qkv[17 * stride + 4 * widths[n % 2]] = NAN;
+            attention_run(&p, *kernels, 1, true);
+            for (int i = 0; i < 25; i++) {
+                assert_int_equal(isnan(p.rows[i]) != 0, i >= 17);
+                assert_true(attention_rows(&p, ES_ROW_NONFINITE)[i] ==
+                            (i < 17  ? 0
+                             : n / 2 ? 1
+                                     : (float)(i + 1)));
+                assert_int_equal(isnan(p.y[i * 4 * widths[n % 2]]) != 0,
+                                 i >= 17);
+            }
+        }
+    }
+}
