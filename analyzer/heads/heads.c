@@ -2,6 +2,8 @@
  * on the host; statistics.cu of the trainer does the same on a device. */
 #include "analyzer/heads/heads.h"
 
+#include "analyzer/base/value.h"
+
 #define LANES 4
 #include "analyzer/base/vector.h"
 
@@ -120,6 +122,15 @@ static double find_largest(const float *entropy, const float *x, int n)
     return (double)found;
 }
 
+/* Rows that are none, such as padding's. */
+static double count_missing(const float *entropy, int n, double finite_rows)
+{
+    double count = 0;
+    for (int i = 0; finite_rows < n && i < n; i++)
+        count += es_is_missing(entropy[i]);
+    return count;
+}
+
 /* The series that differ in nothing but how their shares end or are added. */
 static bool is_sum_of_finite(es_head_series series)
 {
@@ -137,7 +148,7 @@ static double add_sequence(const float *entropy, const float *x, int n,
         return x ? add_finite(entropy, x, n) : 0;
     switch (es_head_reduction_of(series)) {
     case ES_HEADS_NOT_FINITE:
-        return n - finite_rows;
+        return n - finite_rows - count_missing(entropy, n, finite_rows);
     case ES_HEADS_SINKS:
         return x ? count_sinks(entropy, x, n) : 0;
     case ES_HEADS_LARGEST:

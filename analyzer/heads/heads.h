@@ -306,7 +306,8 @@ ES_HEADS_FUNCTION double es_head_value(const es_head_sums *sums,
  *
  *   sums  (H)
  *   rows  by es_row_statistic, (B,H,T) each; the entropies are needed, what is
- *         NULL counts as 0, or is passed over by extremes
+ *         NULL counts as 0, or is passed over by extremes. A row whose
+ *         entropy is es_missing() is none.
  */
 void es_head_sums_add_rows(es_head_sums *sums,
                            const float *const rows[ES_N_ROW_STATISTICS],

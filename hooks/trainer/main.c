@@ -331,7 +331,8 @@ static int report_probe(const es_probe_result *result)
                 result->lost);
     if (caught_signal)
         return EXIT_SIGNAL + caught_signal;
-    if (!isfinite(result->ce.mean))
+    if (es_model_config_has_loss(&result->settings.model) &&
+        !isfinite(result->ce.mean))
         return EXIT_RESULT;
     return es_exit_code(result->recorded);
 }
@@ -463,10 +464,11 @@ static const char bench_details[] =
 static const char probe_details[] =
     "Runs the held-out part of the data forward through a model that exists:\n"
     "a checkpoint of entropy-train, or weights of GPT-2, GPT-NeoX (Pythia),\n"
-    "Llama, Qwen2 or Qwen3 as Hugging Face's library saves them. Records loss, "
-    "heads and layers as one\n"
-    "evaluation, and prints loss, perplexity and each layer's entropy, with\n"
-    "their standard deviation over the micro-batches.\n\n"
+    "Llama, Qwen2, Qwen3, BERT or RoBERTa as Hugging Face's library saves\n"
+    "them. Records loss, heads and layers as one evaluation, and prints loss,\n"
+    "perplexity and each layer's entropy, with their standard deviation over\n"
+    "the micro-batches. Encoders have no loss here; their ceiling is the mean\n"
+    "of ln(visible keys), padding (at the end of sequences) left out.\n\n"
     "The token file has to be made with the model's own tokenizer:\n"
     "entropy-corpus --ids packs ids from elsewhere. What is not given is as\n"
     "the file of weights says, --ctx the longest it has positions for.\n"

@@ -136,8 +136,9 @@ static void record_all(probe *p)
         p->deviations[h] = (float)spread_of(&p->heads[h], n).deviation;
     es_train_record_other(p->record, "entropy_std", ES_SHAPE_HEAD, "nats",
                           result->start.step, p->deviations, p->n_heads);
-    es_train_record_other(p->record, "ce_std", ES_SHAPE_RUN, "nats",
-                          result->start.step, &deviation, 1);
+    if (es_model_config_has_loss(&p->trainer->settings.model))
+        es_train_record_other(p->record, "ce_std", ES_SHAPE_RUN, "nats",
+                              result->start.step, &deviation, 1);
 }
 
 /** One series of n heads in one number. */
@@ -196,8 +197,12 @@ static es_status open_all(probe *p, const es_settings *settings,
     es_status status;
     *resolved = *settings;
     resolved->model.forward_only = true;
-    if ((status = es_start_settings(resolved)) != ES_OK ||
-        (status = es_trainer_new(&p->trainer, resolved)) != ES_OK)
+    if ((status = es_start_settings(resolved)) != ES_OK)
+        return status;
+    if (settings->maps > 0 && !es_model_config_has_loss(&resolved->model))
+        return es_fail(ES_EUSAGE, "--maps: of causal attention, not of "
+                                  "encoders");
+    if ((status = es_trainer_new(&p->trainer, resolved)) != ES_OK)
         return status;
     warn(watch, p->trainer->note);
     if ((status = es_start_load(&p->result->start, p->trainer)) != ES_OK)
@@ -217,6 +222,9 @@ static es_status open_all(probe *p, const es_settings *settings,
         (status = es_alloc(&p->result->layers, p->n_layers + 1,
                            sizeof *p->result->layers, "the layers")) != ES_OK)
         return status;
+    if ((status = es_trainer_find_ceiling(p->trainer)) != ES_OK)
+        return status;
+    p->result->settings.ceiling = p->trainer->settings.ceiling;
     if (settings->out[0] &&
         (status = es_train_record_open(&p->record, p->trainer,
                                        settings->out)) != ES_OK)
@@ -286,6 +294,16 @@ static void print_layer(FILE *out, const char *name,
             es_unsigned_nan(layer->series[ES_HEAD_SINK]), layer->nonfinite);
 }
 
+static void print_loss(FILE *out, const es_probe_spread *ce)
+{
+    char perplexity[ES_FLOAT_TEXT_MAX];
+    fprintf(out, "loss (cross-entropy) %.6f", es_unsigned_nan(ce->mean));
+    if (!isnan(ce->deviation))
+        fprintf(out, " +- %.6f", ce->deviation);
+    fprintf(out, ", perplexity %s\n\n",
+            es_number_print(perplexity, exp(ce->mean), 6));
+}
+
 void es_probe_print(FILE *out, const es_probe_result *result)
 {
     char name[16];
@@ -301,12 +319,8 @@ void es_probe_print(FILE *out, const es_probe_result *result)
         fprintf(out, ", after %" PRId64 " steps", result->start.step);
     fprintf(out, "\nheld-out data: %" PRId64 " micro-batches of %d x %d\n\n",
             result->n_batches, config->batch, config->ctx);
-    fprintf(out, "loss (cross-entropy) %.6f", es_unsigned_nan(result->ce.mean));
-    if (!isnan(result->ce.deviation))
-        fprintf(out, " +- %.6f", result->ce.deviation);
-    char perplexity[ES_FLOAT_TEXT_MAX];
-    fprintf(out, ", perplexity %s\n\n",
-            es_number_print(perplexity, exp(result->ce.mean), 6));
+    if (es_model_config_has_loss(config))
+        print_loss(out, &result->ce);
     fprintf(out, "%-6s%9s%9s%9s%9s%11s%8s%11s\n", "layer", "entropy", "+-",
             "lowest", "highest", es_head_statistics[ES_HEAD_MAX_LOGIT].title,
             es_head_statistics[ES_HEAD_SINK].title, "non-finite");
@@ -318,5 +332,7 @@ void es_probe_print(FILE *out, const es_probe_result *result)
     fprintf(out,
             "\nnats; the ceiling at T=%d is %.4f; +- is the standard deviation "
             "over micro-batches\n",
-            result->settings.model.ctx, es_ceiling(result->settings.model.ctx));
+            config->ctx,
+            result->settings.ceiling > 0 ? result->settings.ceiling
+                                         : es_ceiling(config->ctx));
 }

@@ -96,6 +96,8 @@ static bool has_series(const es_train_record *record, es_phase phase, int i)
         return true;
     if (i >= HEADS)
         return has_head(record, (es_head_series)(i - HEADS));
+    if (i < HEADS && !es_model_config_has_loss(config))
+        return false;
     if (i == SERIES_EREG)
         return config->arch.entropy_reg;
     if (i == SERIES_LOSS_SCALE && !record->scales)

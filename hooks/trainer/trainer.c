@@ -343,23 +343,53 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
 
 /* --- held-out data -------------------------------------------------------- */
 
-/** Micro-batch `index` of the held-out data forward. */
-static es_status pass_held_out(es_trainer *trainer, int64_t index)
+/** Micro-batch `index` of the held-out data. */
+static es_status draw_held_out(es_trainer *trainer, int64_t index)
 {
     const es_model_config *config = &trainer->settings.model;
-    es_status status =
-        trainer->settings.random
-            ? es_tokens_random_batch(trainer->tokens, trainer->inputs,
-                                     trainer->targets, ES_SPLIT_HELD_OUT,
-                                     config->seed, (uint64_t)index,
-                                     config->batch, config->ctx)
-            : es_tokens_fixed_batch(trainer->tokens, trainer->inputs,
-                                    trainer->targets, ES_SPLIT_HELD_OUT,
-                                    (uint64_t)index, config->batch,
-                                    config->ctx);
-    return status != ES_OK ? status
-                           : es_model_pass(trainer->model, trainer->inputs,
-                                           trainer->targets, false);
+    return trainer->settings.random
+               ? es_tokens_random_batch(trainer->tokens, trainer->inputs,
+                                        trainer->targets, ES_SPLIT_HELD_OUT,
+                                        config->seed, (uint64_t)index,
+                                        config->batch, config->ctx)
+               : es_tokens_fixed_batch(trainer->tokens, trainer->inputs,
+                                       trainer->targets, ES_SPLIT_HELD_OUT,
+                                       (uint64_t)index, config->batch,
+                                       config->ctx);
+}
+
+static es_status pass_held_out(es_trainer *trainer, int64_t index)
+{
+    const bool has_loss = es_model_config_has_loss(&trainer->settings.model);
+    es_status status = draw_held_out(trainer, index);
+    return status != ES_OK
+               ? status
+               : es_model_pass(trainer->model, trainer->inputs,
+                               has_loss ? trainer->targets : NULL, false);
+}
+
+es_status es_trainer_find_ceiling(es_trainer *trainer)
+{
+    const es_model_config *config = &trainer->settings.model;
+    const int n_ctx = config->ctx;
+    double sum = 0, n_rows = 0;
+    if (es_model_config_has_loss(config))
+        return ES_OK;
+    for (int64_t i = 0; i < trainer->settings.eval_batches; i++) {
+        es_status status = draw_held_out(trainer, i);
+        if (status != ES_OK)
+            return status;
+        for (int b = 0; b < config->batch; b++) {
+            const int32_t *tokens = trainer->inputs + (size_t)b * (size_t)n_ctx;
+            double n = 0; /* visible keys, of as many rows */
+            for (int k = 0; k < n_ctx; k++)
+                n += tokens[k] != config->padding;
+            sum += n > 0 ? n * log(n) : 0;
+            n_rows += n;
+        }
+    }
+    trainer->settings.ceiling = n_rows > 0 ? sum / n_rows : 0;
+    return ES_OK;
 }
 
 es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,

@@ -87,6 +87,12 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
 es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out) ES_MUST_USE;
 
 /**
+ * Of an encoder, settings.ceiling: the mean of ln(visible keys) over the rows
+ * of the held-out micro-batches, nats. Of others nothing. ES_OK, or as a batch.
+ */
+es_status es_trainer_find_ceiling(es_trainer *trainer) ES_MUST_USE;
+
+/**
  * Micro-batches first .. first + n - 1 of the held-out data forward, added to
  * trainer->measure: those of an evaluation, or with settings.random at places
  * drawn from the seed. With takes_maps also added to trainer->maps.

@@ -101,6 +101,7 @@ extern const es_ops es_cpu_bf16_ops;
     OPERATION(linear_backward_act)                                             \
     OPERATION(linear_backward_weight)                                          \
     OPERATION(attention)                                                       \
+    OPERATION(attention_whole)                                                 \
     OPERATION(attention_backward)                                              \
     OPERATION(rotate)                                                          \
     OPERATION(embed)                                                           \
@@ -172,6 +173,9 @@ void es_cpu_attend_halves_backward(const es_backend *backend,
                                    const es_cpu_head *heads, int n,
                                    bool bundled);
 size_t es_cpu_halves_scratch(int n_ctx, int width, int n);
+
+/** Floats of scratch that attention_whole needs, each thread. */
+size_t es_cpu_whole_scratch(int n_ctx, int width);
 
 /** Floats of scratch that attention needs, each thread. */
 size_t es_cpu_attention_scratch(const es_backend *backend,

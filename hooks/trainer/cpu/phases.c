@@ -93,6 +93,10 @@ TIMED(ES_CPU_ATTENTION, attention,
       (es_backend * b, es_mem *y, es_mem *saved, const es_row_mem *rows,
        const es_mem *qkv, const es_attention *attention),
       b, y, saved, rows, qkv, attention)
+TIMED(ES_CPU_ATTENTION, attention_whole,
+      (es_backend * b, es_mem *y, const es_row_mem *rows, const es_mem *qkv,
+       const es_mem *tokens, int padding, const es_attention *attention),
+      b, y, rows, qkv, tokens, padding, attention)
 TIMED(ES_CPU_ATTENTION, attention_backward,
       (es_backend * b, es_mem *dqkv, es_mem *dlog_t, const es_mem *dy,
        const es_mem *y, const es_mem *dentropy, const es_mem *qkv,
@@ -221,6 +225,7 @@ void es_cpu_phases_wrap(es_ops *out, const es_ops *ops)
     PUT(linear_backward_act);
     PUT(linear_backward_weight);
     PUT(attention);
+    PUT(attention_whole);
     PUT(attention_backward);
     PUT(cross_entropy);
     PUT(cross_entropy_backward);

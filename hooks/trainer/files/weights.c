@@ -160,6 +160,41 @@ static const struct es_weights_format llama = {
     .ignored_bare = llama_ignored_bare,
 };
 
+#define ATTENTION_SELF(what) NAMED("attention.self." what)
+
+/* Devlin et al. 2019; Liu et al. 2019, whose names differ in the prefix. */
+#define BERT(name_of_it, prefix_of_it)                                         \
+    {                                                                          \
+        .maker = name_of_it, .prefix = prefix_of_it,                           \
+        .layer = "encoder.layer.", .family = ES_FAMILY_BERT,                   \
+        .activation = ES_ACT_GELU,                                             \
+        .places =                                                              \
+            {[ES_ROLE_WTE] = NAMED("embeddings.word_embeddings.weight"),       \
+             [ES_ROLE_WPE] = NAMED("embeddings.position_embeddings.weight"),   \
+             [ES_ROLE_LN_E_WEIGHT] = NAMED("embeddings.LayerNorm.weight"),     \
+             [ES_ROLE_LN_E_BIAS] = NAMED("embeddings.LayerNorm.bias"),         \
+             [ES_ROLE_Q_WEIGHT] = ATTENTION_SELF("query.weight"),              \
+             [ES_ROLE_Q_BIAS] = ATTENTION_SELF("query.bias"),                  \
+             [ES_ROLE_K_WEIGHT] = ATTENTION_SELF("key.weight"),                \
+             [ES_ROLE_K_BIAS] = ATTENTION_SELF("key.bias"),                    \
+             [ES_ROLE_V_WEIGHT] = ATTENTION_SELF("value.weight"),              \
+             [ES_ROLE_V_BIAS] = ATTENTION_SELF("value.bias"),                  \
+             [ES_ROLE_PROJ_WEIGHT] = NAMED("attention.output.dense.weight"),   \
+             [ES_ROLE_PROJ_BIAS] = NAMED("attention.output.dense.bias"),       \
+             [ES_ROLE_LN_1_WEIGHT] =                                           \
+                 NAMED("attention.output.LayerNorm.weight"),                   \
+             [ES_ROLE_LN_1_BIAS] = NAMED("attention.output.LayerNorm.bias"),   \
+             [ES_ROLE_FC_WEIGHT] = NAMED("intermediate.dense.weight"),         \
+             [ES_ROLE_FC_BIAS] = NAMED("intermediate.dense.bias"),             \
+             [ES_ROLE_MLP_PROJ_WEIGHT] = NAMED("output.dense.weight"),         \
+             [ES_ROLE_MLP_PROJ_BIAS] = NAMED("output.dense.bias"),             \
+             [ES_ROLE_LN_2_WEIGHT] = NAMED("output.LayerNorm.weight"),         \
+             [ES_ROLE_LN_2_BIAS] = NAMED("output.LayerNorm.bias")},            \
+        .ignored = neox_ignored_bare, .ignored_bare = neox_ignored_bare        \
+    }
+static const struct es_weights_format bert = BERT("BERT", "bert.");
+static const struct es_weights_format roberta = BERT("RoBERTa", "roberta.");
+
 /** Writes the name in the file of one of our arrays; empty if that format has
  *  none of the role. */
 static void name_in_file(char out[TENSOR_NAME_MAX], const es_weights *weights,
@@ -231,14 +266,16 @@ static bool is_format(es_weights *weights,
 static es_status find_format(es_weights *weights)
 {
     if (is_format(weights, &gpt2) || is_format(weights, &neox) ||
-        is_format(weights, &llama))
+        is_format(weights, &llama) || is_format(weights, &bert) ||
+        is_format(weights, &roberta))
         return ES_OK;
-    return es_fail(ES_EFORMAT,
-                   "%s: neither a checkpoint of entropy-train nor weights of "
-                   "GPT-2 (%s), GPT-NeoX (%s) or Llama (%s)",
-                   weights->path, gpt2.places[ES_ROLE_WTE].name,
-                   neox.places[ES_ROLE_WTE].name,
-                   llama.places[ES_ROLE_WTE].name);
+    return es_fail(
+        ES_EFORMAT,
+        "%s: neither a checkpoint of entropy-train nor weights of "
+        "GPT-2 (%s), GPT-NeoX (%s), Llama (%s), BERT or RoBERTa (%s)",
+        weights->path, gpt2.places[ES_ROLE_WTE].name,
+        neox.places[ES_ROLE_WTE].name, llama.places[ES_ROLE_WTE].name,
+        bert.places[ES_ROLE_WTE].name);
 }
 
 /* --- sizes -------------------------------------------------------------- */
@@ -323,6 +360,8 @@ static es_status find_sizes(es_weights *weights)
          (status = es_weights_extent(&config->ctx, weights, -1, ES_ROLE_WPE,
                                      0)) < 0))
         return status;
+    if (config->family == ES_FAMILY_BERT)
+        return es_weights_bert_sizes(weights);
     return config->family == ES_FAMILY_LLAMA ? es_weights_llama_sizes(weights)
                                              : find_mlp_mult(weights);
 }
@@ -334,6 +373,8 @@ static int shape_in_file(int64_t dims[2], const es_weights *weights,
                          const es_param *param)
 {
     dims[0] = param->dims[0];
+    if (param->role == ES_ROLE_WPE)
+        dims[0] += weights->n_skipped;
     dims[1] = param->dims[1];
     if (param->n_dims == 2 &&
         es_weights_layout(weights, param->role) != ES_LAYOUT_SAME) {
@@ -386,6 +427,8 @@ static bool is_ignored(const es_weights *weights, const char *name)
     const char *rest = in_layer(&layer, weights, name);
     if (rest)
         return is_among(rest, weights->format->ignored);
+    if (weights->format->family == ES_FAMILY_BERT)
+        return es_weights_bert_ignores(weights, name);
     return is_among(name, weights->format->ignored_bare);
 }
 
@@ -418,10 +461,11 @@ static es_status refuse_others(const es_weights *weights)
 static es_status take_foreign(es_weights *weights, int n_head)
 {
     es_status status;
-    if ((status = find_format(weights)) < 0 ||
-        (status = find_sizes(weights)) < 0)
+    if ((status = find_format(weights)) < 0)
         return status;
     weights->maker = weights->format->maker;
+    if ((status = find_sizes(weights)) < 0)
+        return status;
     weights->config.n_head = n_head;
     status = es_weights_read_config(weights, n_head);
     if (status == ES_OK && weights->config.n_head <= 0)

@@ -1,8 +1,8 @@
 /**
  * Weights of an existing model out of a safetensors file: a checkpoint of
- * entropy-train, or GPT-2, GPT-NeoX (Pythia) or Llama (Qwen2, Qwen3) as Hugging
- * Face's library saves them. What is trained here by another name, transposed
- * or interleaved there, is put in the order of model/params.h.
+ * entropy-train, or GPT-2, GPT-NeoX (Pythia) Llama (Qwen2, Qwen3), BERT or
+ * RoBERTa as Hugging Face's library saves them. What is trained here by another
+ * name, transposed or interleaved there, is put in the order of model/params.h.
  *
  * A file is untrusted: every tensor's name and shape is compared with what the
  * model has; one too many is as much an error as one too few.
@@ -17,14 +17,16 @@
 /** A file of weights that is open; to be read alone. */
 typedef struct es_weights {
     char *path;
-    const char *maker; /* "entropy-train", "GPT-2", "GPT-NeoX", "Llama" */
+    const char *maker; /* "entropy-train", "GPT-2", "GPT-NeoX", "Llama",
+                          "BERT" */
     /* The model: arch, family, sizes, bias, final norm; ctx is the longest
        that the weights have positions for, or, where they have none, the one
        that config.json or the checkpoint names, 0 if neither does. Of a
        checkpoint everything else too (gamma, lambda, batch, seed, ...); of the
        others that is as es_model_config_default has it. */
     es_model_config config;
-    int64_t step; /* steps a checkpoint's model was trained for; or 0 */
+    int64_t step;  /* steps a checkpoint's model was trained for; or 0 */
+    int n_skipped; /* positions in the file before the first that is used */
     es_safetensors *file;
     const struct es_weights_format *format; /* NULL: a checkpoint of our own */
     const char *prefix;                     /* the one in use, or "" */
@@ -41,7 +43,8 @@ typedef struct es_weights {
  * - the number of heads, the activation, LayerNorm's epsilon - is taken from
  * the config.json beside a file of Hugging Face's; what that says of anything
  * else must be what this program computes. Without a config.json the activation
- * is the published models' (GPT-2: GT, GPT-NeoX: G); Llama's has to be there.
+ * is the published models' (GPT-2: GT, GPT-NeoX: G); those of Llama and BERT
+ * have to be there.
  *
  *   n_head  heads of a layer, 0: not known
  *

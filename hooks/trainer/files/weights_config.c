@@ -110,7 +110,7 @@ static es_status check_sizes(const es_weights *weights, const json_t *from,
         {{"n_embd", "hidden_size"}, config->d_model},
         {{"vocab_size", "vocab_size"}, config->vocab},
         {{"n_inner", "intermediate_size"}, es_model_config_ffn_width(config)},
-        {ctx_names, config->ctx},
+        {ctx_names, config->ctx}, /* as in the file */
     };
     for (size_t i = 0; i < COUNT(sizes); i++) {
         const char *key = name_of(weights, sizes[i].names);
@@ -235,17 +235,24 @@ static es_status take_usual(es_weights *weights, const json_t *from,
 static es_status take_all(es_weights *weights, int n_head, const json_t *from,
                           const char *path)
 {
-    const bool is_llama = weights->config.family == ES_FAMILY_LLAMA;
-    es_status status = is_llama ? ES_OK : check_type(weights, from, path);
+    const es_family family = weights->config.family;
+    const bool is_llama = family == ES_FAMILY_LLAMA;
+    const bool is_bert = family == ES_FAMILY_BERT;
+    es_status status =
+        is_llama || is_bert ? ES_OK : check_type(weights, from, path);
     if (status == ES_OK)
         status = check_sizes(weights, from, path);
     if (status == ES_OK)
-        status = is_llama ? es_weights_llama_config(weights, from, path)
-                          : take_usual(weights, from, path);
+        status = is_llama  ? es_weights_llama_config(weights, from, path)
+                 : is_bert ? es_weights_bert_config(weights, from, path)
+                           : take_usual(weights, from, path);
+    if (status == ES_OK && is_bert &&
+        (status = take_activation(weights, from, path)) == ES_OK)
+        status = take_epsilon(weights, from, path);
     if (status < 0)
         return status;
     int *ctx = &weights->config.ctx;
-    if (weights->config.family != ES_FAMILY_GPT2 &&
+    if (family != ES_FAMILY_GPT2 && !is_bert &&
         (status = take_size(ctx, from, ctx_names.neox, path)) < 0)
         return status;
     return take_heads(weights, n_head, from, path);
@@ -261,11 +268,14 @@ es_status es_weights_read_config(es_weights *weights, int n_head)
     es_status status = load(&from, path);
     if (status == ES_OK && from)
         status = take_all(weights, n_head, from, path);
-    if (status == ES_OK && !from && weights->config.family == ES_FAMILY_LLAMA)
+    const es_family family = weights->config.family;
+    if (status == ES_OK && !from &&
+        (family == ES_FAMILY_LLAMA || family == ES_FAMILY_BERT))
         status = es_fail(ES_EUSAGE,
-                         "%s: weights of Llama do not say the base of their "
-                         "positions: there has to be a config.json beside them",
-                         weights->path);
+                         "%s: weights of %s do not say how their positions are "
+                         "to be used: there has to be a config.json beside "
+                         "them",
+                         weights->path, weights->maker);
     json_decref(from);
     return status;
 }

@@ -29,6 +29,15 @@ es_status es_weights_llama_heads(es_weights *weights) ES_MUST_USE;
 es_status es_weights_llama_config(es_weights *weights, const json_t *from,
                                   const char *path) ES_MUST_USE;
 
+/** weights_bert.c: sizes, and config.json, likewise; true for tensors that are
+ *  not read; the positions (T,d) as the model has them. */
+es_status es_weights_bert_sizes(es_weights *weights) ES_MUST_USE;
+es_status es_weights_bert_config(es_weights *weights, const json_t *from,
+                                 const char *path) ES_MUST_USE;
+bool es_weights_bert_ignores(const es_weights *weights, const char *name);
+es_status es_weights_bert_positions(float *out, const es_weights *weights,
+                                    const es_param *param) ES_MUST_USE;
+
 /** The layout of one of our arrays in the file. */
 es_tensor_layout es_weights_layout(const es_weights *weights, es_role role);
 

@@ -64,7 +64,8 @@ static es_status check_sizes(const es_weights *weights,
                  {"mlp-mult", config->mlp_mult, have->mlp_mult},
                  {"d-ff", config->d_ff, have->d_ff},
                  {"n-kv-head", config->n_kv_head, have->n_kv_head},
-                 {"d-head", config->d_head, have->d_head}};
+                 {"d-head", config->d_head, have->d_head},
+                 {"padding", config->padding, have->padding}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].want != sizes[i].have)
             return es_fail(ES_EUSAGE, "%s: it has --%s %d, not %d",
@@ -126,8 +127,9 @@ es_status es_weights_check(const es_weights *weights,
     if ((status = check_sizes(weights, config)) < 0 ||
         (status = check_llama(weights, config)) < 0)
         return status;
-    const bool has_positions =
-        have->family == ES_FAMILY_GPT2 || have->arch.temperature;
+    const bool has_positions = have->family == ES_FAMILY_GPT2 ||
+                               have->family == ES_FAMILY_BERT ||
+                               have->arch.temperature;
     if (config->ctx > have->ctx && has_positions)
         return es_fail(ES_EUSAGE,
                        "%s: --ctx %d: it has weights for %d positions alone",
@@ -178,6 +180,9 @@ static es_status read_array(buffers *array, const es_weights *weights,
     es_tensor_layout layout = es_weights_layout(weights, param->role);
     size_t d = (size_t)weights->config.d_model;
     es_status status;
+    if (weights->format && param->role == ES_ROLE_WPE &&
+        weights->config.family == ES_FAMILY_BERT)
+        return es_weights_bert_positions(array->ours, weights, param);
     if (layout == ES_LAYOUT_SAME) {
         char old[ES_PARAM_NAME_MAX];
         status = read_corner(array->ours, weights->file, tensor, param);

@@ -19,7 +19,8 @@
 const char *const es_family_names[ES_N_FAMILIES + 1] = {
     [ES_FAMILY_GPT2] = "gpt2",
     [ES_FAMILY_PYTHIA] = "pythia",
-    [ES_FAMILY_LLAMA] = "llama"};
+    [ES_FAMILY_LLAMA] = "llama",
+    [ES_FAMILY_BERT] = "bert"};
 
 const char *const es_bias_names[ES_N_BIASES + 1] = {[ES_BIAS_ALL] = "all",
                                                     [ES_BIAS_QK] = "qk",
@@ -52,6 +53,11 @@ int es_model_config_ffn_width(const es_model_config *config)
     return config->d_ff ? config->d_ff : config->mlp_mult * config->d_model;
 }
 
+bool es_model_config_has_loss(const es_model_config *config)
+{
+    return config->family != ES_FAMILY_BERT;
+}
+
 bool es_model_config_has_norm(const es_model_config *config)
 {
     return config->arch.layer_norm || config->arch.rms_norm;
@@ -77,6 +83,7 @@ void es_model_config_default(es_model_config *out)
         .t_init = 1.0,
         .theta_init = 0.5,
         .ln_eps = 1e-5,
+        .padding = -1,
         .seed = 1,
     };
 }
@@ -144,7 +151,7 @@ static es_status check_others(const es_model_config *config)
          "architecture part 'SwiGLU'"},
         {config->n_kv_head != 0, "--n-kv-head"},
         {config->d_head != 0, "--d-head"},
-        {config->d_ff != 0, "--d-ff"},
+        {config->d_ff != 0 && config->family != ES_FAMILY_BERT, "--d-ff"},
         {config->rope.base > 0, "--rope-base"},
         {config->rope.factor > 0, "--rope-scaling"},
         {config->qk_norm, "--qk-norm"},
@@ -196,8 +203,33 @@ static es_status check_llama(const es_model_config *config)
     return ES_OK;
 }
 
+/* What family bert lacks: nearly everything, as it is for weights of others. */
+static es_status check_bert(const es_model_config *config)
+{
+    const es_arch *arch = &config->arch;
+    const bool is_usual = arch->layer_norm && arch->ffn == ES_FFN_TWO &&
+                          arch->attention == ES_SOFTMAX && !arch->gate &&
+                          !arch->temperature && !(arch->clip > 0) &&
+                          !arch->entropy_reg && arch->weight_norm == 0 &&
+                          arch->spectral_norm == 0 && arch->n_spans == 0 &&
+                          arch->slope_kind == ES_SLOPE_FIXED;
+    if (!config->forward_only)
+        return es_fail(ES_EUSAGE, "--family bert is not trained here: use "
+                                  "entropy-train probe");
+    if (!is_usual || config->bias != ES_BIAS_ALL ||
+        config->final_norm == ES_FINAL_ON || config->record >= ES_SERIES_ALL)
+        return es_fail(ES_EUSAGE,
+                       "--family bert has softmax, LN, an activation, --bias "
+                       "all and no --record all");
+    return check_others(config);
+}
+
 static es_status check_family(const es_model_config *config)
 {
+    if (config->family == ES_FAMILY_BERT)
+        return check_bert(config);
+    if (config->padding >= 0)
+        return es_fail(ES_EUSAGE, "--padding: of --family bert alone");
     if (config->family == ES_FAMILY_LLAMA)
         return check_llama(config);
     if (config->family == ES_FAMILY_PYTHIA &&

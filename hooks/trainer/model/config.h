@@ -10,6 +10,7 @@ typedef enum es_family {
     ES_FAMILY_GPT2,
     ES_FAMILY_PYTHIA,
     ES_FAMILY_LLAMA,
+    ES_FAMILY_BERT, /* forward alone */
     ES_N_FAMILIES
 } es_family;
 
@@ -54,7 +55,9 @@ typedef struct es_model_config {
     int n_layer, n_head, d_model, ctx, vocab, batch;
     int mlp_mult;
 
-    /* Of family llama; 0 elsewhere. */
+    int padding; /* of family bert: token whose keys are hidden; -1: none */
+
+    /* Of family llama, d_ff of bert; 0 elsewhere. */
     int n_kv_head; /* heads of keys and values; 0: n_head */
     int d_head;    /* width of a head; 0: d_model / n_head */
     int d_ff;      /* width of the FFN; 0: mlp_mult d_model */
@@ -83,6 +86,9 @@ int es_model_config_head_width(const es_model_config *config);
 int es_model_config_query_width(const es_model_config *config);
 int es_model_config_key_width(const es_model_config *config);
 int es_model_config_ffn_width(const es_model_config *config);
+
+/** False for encoders: what follows a token is among what they see. */
+bool es_model_config_has_loss(const es_model_config *config);
 
 /** True if the sub-blocks begin with a norm, LN or RN. */
 bool es_model_config_has_norm(const es_model_config *config);

@@ -51,7 +51,7 @@ es_attention es_model_attention(const es_model *model, int layer)
                           .plain = config->arch.power_plain,
                           .length = config->arch.length,
                           .log_t = es_model_value(model, layer, ES_ROLE_LOG_T),
-                          .n_rotated = es_model_shares_heads(model)
+                          .n_rotated = config->family == ES_FAMILY_LLAMA
                                            ? es_model_config_head_width(config)
                                            : 0,
                           .rope = config->rope};
@@ -171,8 +171,13 @@ static void forward_attention(const es_model *model, int layer, bool measure)
     if (es_model_rotates(model))
         model->ops->rotate(model->backend, at->qkv, &attention, false);
     const bool wants_rows = measure || model->config.arch.entropy_reg;
-    model->ops->attention(model->backend, at->heads, at->saved,
-                          wants_rows ? &rows : NULL, at->qkv, &attention);
+    if (es_model_is_encoder(model))
+        model->ops->attention_whole(
+            model->backend, at->heads, wants_rows ? &rows : NULL, at->qkv,
+            model->tokens, model->config.padding, &attention);
+    else
+        model->ops->attention(model->backend, at->heads, at->saved,
+                              wants_rows ? &rows : NULL, at->qkv, &attention);
     if (model->config.arch.clip > 0)
         model->ops->largest_logits(
             model->backend,
@@ -192,6 +197,9 @@ static void forward_attention(const es_model *model, int layer, bool measure)
     }
     if (!model->drops) {
         multiply(model, at->middle, at->x, at->gated, layer, ES_MATRIX_PROJ);
+        if (es_model_is_encoder(model))
+            norm(model, at->u2, at->mean2, at->rstd2, at->middle, layer,
+                 ES_ROLE_LN_1_WEIGHT);
         return;
     }
     multiply(model, model->kept, NULL, at->gated, layer, ES_MATRIX_PROJ);
@@ -226,6 +234,12 @@ static void feed(const es_model *model, int layer, es_mem *out,
 static void forward_ffn(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
+    if (es_model_is_encoder(model)) {
+        feed(model, layer, at->f, at->u2);
+        norm(model, at[1].x, at->mean2, at->rstd2, at->f, layer,
+             ES_ROLE_LN_2_WEIGHT);
+        return;
+    }
     if (at->u2 != at->x2)
         norm(model, at->u2, at->mean2, at->rstd2, at->x2, layer,
              ES_ROLE_LN_2_WEIGHT);
@@ -269,10 +283,15 @@ static void forward_blocks(const es_model *model, bool measure)
     const es_model_config *config = &model->config;
     if (config->arch.entropy_reg)
         model->ops->zero(model->backend, model->ereg, sizeof(float));
-    model->ops->embed(model->backend, model->layers[0].x, model->tokens,
-                      es_model_value(model, -1, ES_ROLE_WTE),
+    const es_layer_memory *first = &model->layers[0];
+    const bool is_normed = es_model_is_encoder(model);
+    model->ops->embed(model->backend, is_normed ? first->f : first->x,
+                      model->tokens, es_model_value(model, -1, ES_ROLE_WTE),
                       es_model_value(model, -1, ES_ROLE_WPE), config->batch,
                       config->ctx, config->d_model);
+    if (is_normed)
+        norm(model, first->x, first->mean2, first->rstd2, first->f, -1,
+             ES_ROLE_LN_E_WEIGHT);
     if (model->drops)
         es_model_drop(model, model->layers[0].x, NULL, model->layers[0].x,
                       ES_DROP_EMBEDDING, false);

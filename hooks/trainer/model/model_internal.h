@@ -49,7 +49,8 @@ typedef struct es_layer_memory {
     es_mem *ffn_gate;      /* (N,f) what SwiGLU multiplies pre with, before its
                               sigmoid; its gradient after the backward pass;
                               or NULL */
-    es_mem *f;             /* (N,d) the FFN's output, if it is scaled */
+    es_mem *f;             /* (N,d) the FFN's output, if it is scaled; of an
+                              encoder what the last norm is given */
     es_mem *weights[ES_N_MATRICES]; /* f32, normalised; NULL: the parameter
                                        itself is the weight */
     es_mem *sigma; /* (ES_N_MATRICES, 3) f32; c_attn: of q, k, v */
@@ -222,21 +223,31 @@ static inline bool es_model_is_parallel(const es_model *model)
 /** True where q and k are rotated by their position. */
 static inline bool es_model_rotates(const es_model *model)
 {
-    return model->config.family != ES_FAMILY_GPT2;
+    return model->config.family == ES_FAMILY_PYTHIA ||
+           model->config.family == ES_FAMILY_LLAMA;
 }
 
 /** True where q, k and v have a matrix each, and heads may share k and v. */
 static inline bool es_model_shares_heads(const es_model *model)
 {
-    return model->config.family == ES_FAMILY_LLAMA;
+    return model->config.family == ES_FAMILY_LLAMA ||
+           model->config.family == ES_FAMILY_BERT;
+}
+
+/** True where LayerNorm comes after what the sub-blocks add up, and queries see
+ *  the keys behind them. */
+static inline bool es_model_is_encoder(const es_model *model)
+{
+    return model->config.family == ES_FAMILY_BERT;
 }
 
 /** The matrix of the logits: embed_out, or wte where the two are tied. */
 static inline es_role es_model_head_role(const es_model *model)
 {
-    return model->config.family == ES_FAMILY_GPT2 || model->config.tied
-               ? ES_ROLE_WTE
-               : ES_ROLE_EMBED_OUT;
+    const bool is_tied = model->config.family == ES_FAMILY_GPT2 ||
+                         model->config.family == ES_FAMILY_BERT ||
+                         model->config.tied;
+    return is_tied ? ES_ROLE_WTE : ES_ROLE_EMBED_OUT;
 }
 
 /* model_forward.c */

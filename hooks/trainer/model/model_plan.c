@@ -55,7 +55,7 @@ static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
     if (config->arch.activation == ES_ACT_SWIGLU)
         take(to, &layer->ffn_gate, n, (size_t)es_model_config_ffn_width(config),
              act);
-    if (es_model_is_scaled(model))
+    if (es_model_is_scaled(model) || es_model_is_encoder(model))
         take(to, &layer->f, n, d, act);
 }
 
@@ -87,7 +87,8 @@ static void plan_layer(plan *to, const es_model *model, int index)
     if (index == config->n_layer)
         return;
     const size_t heads = (size_t)es_model_config_query_width(config);
-    take_norm(to, model, &layer->u1, &layer->mean1, &layer->rstd1);
+    if (!es_model_is_encoder(model))
+        take_norm(to, model, &layer->u1, &layer->mean1, &layer->rstd1);
     if (es_model_shares_heads(model))
         plan_shared_heads(to, model, layer);
     take(to, &layer->qkv, n, 3 * heads, act);

@@ -255,6 +255,15 @@ typedef struct es_ops {
     void (*attention)(es_backend *backend, es_mem *y, es_mem *saved,
                       const es_row_mem *rows, const es_mem *qkv,
                       const es_attention *attention);
+    /** The same of an encoder: each query sees all keys of its sequence but
+     *  those whose token (B,T) int32 is `padding`. Rows of padding are
+     *  es_missing(), DISTANCE is the mean |i - j|, SINK the weight on the first
+     *  visible key. Softmax without temperatures; nothing goes
+     *  backward. */
+    void (*attention_whole)(es_backend *backend, es_mem *y,
+                            const es_row_mem *rows, const es_mem *qkv,
+                            const es_mem *tokens, int padding,
+                            const es_attention *attention);
     /**
      * The gradient of q, k, v from that of y, and from that of the row
      * entropies. With z the scores, g_j = dy . v_j, <x> = sum a x, w = dL/de,
@@ -501,7 +510,7 @@ typedef const es_ops *es_ops_getter(es_precision precision);
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* const unsigned */
 
 /** To be raised with every change of what an entry means. */
-#define ES_OPS_VERSION 10
+#define ES_OPS_VERSION 11
 #define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 
 #endif

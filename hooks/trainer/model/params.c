@@ -188,13 +188,53 @@ static const row llama[ES_N_ROLES] = {
     [ES_ROLE_LN_F_WEIGHT] = {"model.norm.weight", "d", FINAL_NORM, ES_INIT_ONE},
 };
 
+/* Of BERT, likewise; token types are part of the positions. */
+static const row bert[ES_N_ROLES] = {
+    [ES_ROLE_WTE] = {"embeddings.word_embeddings.weight", "Vd", 0,
+                     ES_INIT_NORMAL},
+    [ES_ROLE_WPE] = {"embeddings.position_embeddings.weight", "Td", 0,
+                     ES_INIT_NORMAL},
+    [ES_ROLE_LN_E_WEIGHT] = {"embeddings.LayerNorm.weight", "d", 0,
+                             ES_INIT_ONE},
+    [ES_ROLE_LN_E_BIAS] = {"embeddings.LayerNorm.bias", "d", 0, ES_INIT_ZERO},
+    [ES_ROLE_Q_WEIGHT] = {"attention.self.query.weight", "qd", 0,
+                          ES_INIT_NORMAL},
+    [ES_ROLE_Q_BIAS] = {"attention.self.query.bias", "q", 0, ES_INIT_ZERO},
+    [ES_ROLE_K_WEIGHT] = {"attention.self.key.weight", "Kd", 0, ES_INIT_NORMAL},
+    [ES_ROLE_K_BIAS] = {"attention.self.key.bias", "K", 0, ES_INIT_ZERO},
+    [ES_ROLE_V_WEIGHT] = {"attention.self.value.weight", "Kd", 0,
+                          ES_INIT_NORMAL},
+    [ES_ROLE_V_BIAS] = {"attention.self.value.bias", "K", 0, ES_INIT_ZERO},
+    [ES_ROLE_PROJ_WEIGHT] = {"attention.output.dense.weight", "dq", 0,
+                             ES_INIT_NORMAL},
+    [ES_ROLE_PROJ_BIAS] = {"attention.output.dense.bias", "d", 0, ES_INIT_ZERO},
+    [ES_ROLE_LN_1_WEIGHT] = {"attention.output.LayerNorm.weight", "d", 0,
+                             ES_INIT_ONE},
+    [ES_ROLE_LN_1_BIAS] = {"attention.output.LayerNorm.bias", "d", 0,
+                           ES_INIT_ZERO},
+    [ES_ROLE_FC_WEIGHT] = {"intermediate.dense.weight", "md", 0,
+                           ES_INIT_NORMAL},
+    [ES_ROLE_FC_BIAS] = {"intermediate.dense.bias", "m", 0, ES_INIT_ZERO},
+    [ES_ROLE_MLP_PROJ_WEIGHT] = {"output.dense.weight", "dm", 0,
+                                 ES_INIT_NORMAL},
+    [ES_ROLE_MLP_PROJ_BIAS] = {"output.dense.bias", "d", 0, ES_INIT_ZERO},
+    [ES_ROLE_LN_2_WEIGHT] = {"output.LayerNorm.weight", "d", 0, ES_INIT_ONE},
+    [ES_ROLE_LN_2_BIAS] = {"output.LayerNorm.bias", "d", 0, ES_INIT_ZERO},
+};
+
 static const row *rows_of(const es_model_config *config)
 {
-    return config->family == ES_FAMILY_LLAMA ? llama : usual;
+    static const row *const all[ES_N_FAMILIES] = {[ES_FAMILY_GPT2] = usual,
+                                                  [ES_FAMILY_PYTHIA] = usual,
+                                                  [ES_FAMILY_LLAMA] = llama,
+                                                  [ES_FAMILY_BERT] = bert};
+    return all[config->family];
 }
 
 bool es_model_config_final_norm(const es_model_config *config)
 {
+    if (config->family == ES_FAMILY_BERT)
+        return false;
     if (config->final_norm == ES_FINAL_AUTO)
         return es_model_config_has_norm(config);
     return config->final_norm == ES_FINAL_ON;
@@ -273,7 +313,9 @@ static void add(es_params *params, const es_model_config *config, es_role role,
         snprintf(param->name, sizeof param->name, "%s", from->name);
     else
         snprintf(param->name, sizeof param->name, "%s%d.%s",
-                 config->family == ES_FAMILY_LLAMA ? "model.layers." : "h.",
+                 config->family == ES_FAMILY_LLAMA  ? "model.layers."
+                 : config->family == ES_FAMILY_BERT ? "encoder.layer."
+                                                    : "h.",
                  layer, from->name);
     for (int i = 0; i < param->n_dims; i++) {
         param->dims[i] = extent(from->shape[i], config);
@@ -323,7 +365,7 @@ es_status es_params_list(es_params *out, const es_model_config *config)
     if (!out->table || !out->at)
         return es_fail(ES_ENOMEM, "out of memory for the parameter table");
     memset(out->at, 0xff, n_rows * sizeof *out->at);
-    add_range(out, config, ES_ROLE_WTE, ES_ROLE_WPE, -1);
+    add_range(out, config, ES_ROLE_WTE, ES_ROLE_LN_E_BIAS, -1);
     for (int layer = 0; layer < config->n_layer; layer++)
         add_range(out, config, ES_ROLE_LN_1_WEIGHT, ES_ROLE_FUSED_V, layer);
     add_range(out, config, ES_ROLE_GLOBAL_SLOPE, ES_ROLE_LN_F_BIAS, -1);

@@ -10,13 +10,15 @@
 typedef enum es_role {
     ES_ROLE_WTE,
     ES_ROLE_WPE,
+    ES_ROLE_LN_E_WEIGHT, /* of family bert: of the embedding */
+    ES_ROLE_LN_E_BIAS,
     ES_ROLE_LN_1_WEIGHT,
     ES_ROLE_LN_1_BIAS,
     ES_ROLE_LN_2_WEIGHT,
     ES_ROLE_LN_2_BIAS,
     ES_ROLE_ATTN_WEIGHT,
     ES_ROLE_ATTN_BIAS,
-    ES_ROLE_Q_WEIGHT, /* of family llama, in place of ATTN_WEIGHT */
+    ES_ROLE_Q_WEIGHT, /* of llama and bert, in place of ATTN_WEIGHT */
     ES_ROLE_Q_BIAS,
     ES_ROLE_K_WEIGHT,
     ES_ROLE_K_BIAS,

@@ -46,7 +46,8 @@ typedef struct es_settings {
     int maps;          /* cells a side of attention maps; 0: none */
     bool map_heads;    /* of each head, too */
     int64_t map_count; /* evaluations that record them */
-    bool random;       /* probe: batches from places drawn from the seed */
+    double ceiling; /* of heads that are not causal, nats; 0: that of causal */
+    bool random;    /* probe: batches from places drawn from the seed */
     bool no_record, dry_run, quiet, help, version;
     char init[ES_PATH_SIZE]; /* file of weights to start from; "": none */
     es_verb verb;            /* whose settings these are */

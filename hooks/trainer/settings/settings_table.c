@@ -140,7 +140,7 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {FLAG("no-record", no_record, PASS, "record into no run file")},
     {TEXT("init", "FILE", init, PASS | KEPT,
           "start from these weights: a checkpoint, or safetensors of GPT-2, "
-          "GPT-NeoX or Llama")},
+          "GPT-NeoX or Llama; of a probe also BERT")},
     {FLAG("dry-run", dry_run, TRAIN,
           "check everything, print the resolved configuration, train "
           "nothing")},
@@ -151,7 +151,7 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
           "name of the run; that of the run file if not given")},
 
     {CHOICE("family", "NAME", model.family, es_family_names, RUNS,
-            "gpt2, pythia or llama")},
+            "gpt2, pythia or llama; bert is for probe")},
     {INT("n-layer", "L", model.n_layer, 1, INT_MAX, RUNS, "layers")},
     {INT("n-head", "H", model.n_head, 1, INT_MAX, MODEL, "heads of a layer")},
     {INT("d-model", "D", model.d_model, 1, INT_MAX, RUNS, "model width")},
@@ -175,6 +175,8 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
      .print = print_scaling},
     {FLAG("qk-norm", model.qk_norm, RUNS | KEPT,
           "llama: RMSNorm of each head's queries and keys, as in Qwen3")},
+    {INT("padding", "ID", model.padding, -1, INT_MAX, MODEL,
+         "bert: token whose keys are hidden; -1 for none")},
     {FLAG("tied", model.tied, RUNS | KEPT,
           "llama: the output matrix is the embedding")},
     {CHOICE("bias", "WHICH", model.bias, es_bias_names, RUNS,
