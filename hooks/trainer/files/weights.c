@@ -429,6 +429,9 @@ static bool is_ignored(const es_weights *weights, const char *name)
         return is_among(rest, weights->format->ignored);
     if (weights->format->family == ES_FAMILY_BERT)
         return es_weights_bert_ignores(weights, name);
+    /* Llama's output matrix is one of our arrays where it is not tied. */
+    if (weights->config.family == ES_FAMILY_LLAMA && !weights->config.tied)
+        return false;
     return is_among(name, weights->format->ignored_bare);
 }
 
