@@ -222,7 +222,9 @@ static es_status open_all(probe *p, const es_settings *settings,
         (status = es_alloc(&p->result->layers, p->n_layers + 1,
                            sizeof *p->result->layers, "the layers")) != ES_OK)
         return status;
-    if ((status = es_trainer_find_ceiling(p->trainer)) != ES_OK)
+    /* RoBERTa counts positions by the tokens before that are no padding. */
+    const bool ends = strcmp(p->result->start.maker, "RoBERTa") == 0;
+    if ((status = es_trainer_find_ceiling(p->trainer, ends)) != ES_OK)
         return status;
     p->result->settings.ceiling = p->trainer->settings.ceiling;
     if (settings->out[0] &&

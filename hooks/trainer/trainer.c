@@ -368,7 +368,7 @@ static es_status pass_held_out(es_trainer *trainer, int64_t index)
                                has_loss ? trainer->targets : NULL, false);
 }
 
-es_status es_trainer_find_ceiling(es_trainer *trainer)
+es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends)
 {
     const es_model_config *config = &trainer->settings.model;
     const int n_ctx = config->ctx;
@@ -382,8 +382,15 @@ es_status es_trainer_find_ceiling(es_trainer *trainer)
         for (int b = 0; b < config->batch; b++) {
             const int32_t *tokens = trainer->inputs + (size_t)b * (size_t)n_ctx;
             double n = 0; /* visible keys, of as many rows */
-            for (int k = 0; k < n_ctx; k++)
+            for (int k = 0; k < n_ctx; k++) {
+                if (ends && tokens[k] != config->padding && n < k)
+                    return es_fail(ES_EFORMAT,
+                                   "%s: token %d of a sequence follows "
+                                   "padding: positions of such weights would "
+                                   "be others",
+                                   trainer->settings.data, k);
                 n += tokens[k] != config->padding;
+            }
             sum += n > 0 ? n * log(n) : 0;
             n_rows += n;
         }

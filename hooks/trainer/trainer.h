@@ -88,9 +88,13 @@ es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out) ES_MUST_USE;
 
 /**
  * Of an encoder, settings.ceiling: the mean of ln(visible keys) over the rows
- * of the held-out micro-batches, nats. Of others nothing. ES_OK, or as a batch.
+ * of the held-out micro-batches, nats. Of others nothing.
+ *
+ *   ends  padding has to be the end of a sequence
+ *
+ * ES_OK; ES_EFORMAT: it is not; or as a batch.
  */
-es_status es_trainer_find_ceiling(es_trainer *trainer) ES_MUST_USE;
+es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends) ES_MUST_USE;
 
 /**
  * Micro-batches first .. first + n - 1 of the held-out data forward, added to

@@ -104,6 +104,20 @@ def test_heads_of_encoders_are_those_of_transformers(tmp_path, name, lengths):
     assert seen.info["family"] == "bert" and "entropy" in names and "loss" not in names
 
 
+def test_roberta_takes_no_padding_between_tokens(tmp_path):
+    roberta().save_pretrained(tmp_path)
+    make_tokens(tmp_path / "x.tok", 1, (LENGTH, LENGTH))
+    ids = torch.randint(3, VOCAB, (2 * (LENGTH + 1),))
+    ids[4] = 1
+    (tmp_path / "x.ids").write_text(" ".join(map(str, ids.tolist())))
+    run(CORPUS, "--ids", tmp_path / "x.ids", "--vocab", VOCAB, "-o",
+        tmp_path / "x.tok", "--held-out=100")
+    code, said = run(PROGRAM, "probe", tmp_path / "model.safetensors", "--data",
+                     tmp_path / "x.tok", "--no-record", "--ctx", LENGTH, "--batch", 1,
+                     "--batches", 1)
+    assert code == 3 and "token 5 of a sequence follows padding" in said, said
+
+
 REFUSED = dict(
     model_type=("electra", "model_type is electra"),
     position_embedding_type=("relative_key", "position_embedding_type is relative_key"),

@@ -48,3 +48,31 @@ def test_a_pretrained_model_has_the_entropies_of_its_weights(sample, tmp_path):
     assert run.config["ceiling"] == pytest.approx(ceiling.item(), abs=1e-6)
     assert 0 < got.min() < 0.01  # a head that looks at one token
     assert got.max() < ceiling
+
+
+def test_probe_reads_the_pretrained_model(sample, tmp_path):
+    from test_bert_weights import CORPUS, PROGRAM, run, theirs
+    from transformers import AutoModel, AutoTokenizer
+
+    if PROGRAM is None or CORPUS is None:
+        pytest.skip("entropy-train is not built")
+    folder = sample.unpacked(tmp_path / "model")
+    tokens = sample.tokens(AutoTokenizer.from_pretrained(folder))["input_ids"][-32:]
+    n, length = tokens.shape
+    assert (tokens == 0).any()
+    # sequences of a token file share the token between them
+    ids = torch.nn.functional.pad(tokens, (0, 1)).flatten().tolist()
+    (tmp_path / "x.ids").write_text(" ".join(map(str, ids)))
+    code, said = run(CORPUS, "--ids", tmp_path / "x.ids", "--vocab", 30522,
+                     "--held-out=100", "-o", tmp_path / "x.tok")
+    assert code == 0, said
+    code, said = run(PROGRAM, "probe", folder / "model.safetensors", "--data",
+                     tmp_path / "x.tok", "--out", tmp_path / "run.db", "--ctx", length,
+                     "--batch", 8, "--batches", n // 8)
+    assert code == 0, said
+    seen = es.open(str(tmp_path / "run.db"))
+    entropies, ceiling = theirs(AutoModel.from_pretrained(folder), tokens, 0)
+    got = seen.entropy("eval")[-1]
+    assert got.shape == (6, 12) and got.min() < 0.01
+    np.testing.assert_allclose(got, entropies, atol=1e-5, rtol=0)
+    assert seen.config["ceiling"] == pytest.approx(ceiling, abs=1e-6)
