@@ -50,7 +50,7 @@ static void set_sizes(es_cost_model *model, const es_cost_options *options,
             *sizes[i].field = sizes[i].value;
     if (options->final_norm != ES_COST_FINAL_AUTO)
         model->final_norm = options->final_norm == ES_COST_FINAL_ON;
-    model->shape.simplified = options->simplified;
+    model->shape.simplified |= options->simplified;
 }
 
 static es_status check_sizes(const es_cost_model *model, const char *input)

@@ -49,6 +49,7 @@ es_status es_run_model_read(es_cost_model *out, es_reader *reader, size_t run,
                        "%s: %s needs an architecture in our "
                        "notation, not '%.60s'",
                        es_reader_path(reader), user, info.arch);
+    model.shape.simplified = info.family && strcmp(info.family, "sas") == 0;
     model.shape.n_layer = info.n_layer;
     model.shape.n_head = info.n_head;
     model.shape.d_model = info.d_model;

@@ -20,6 +20,9 @@ output 'PowerSoftmax is counted, and not modelled' \
     '^PSM\(4\) +12 +768 +128 +14\.5 +7\.7 +- +- +- +- +- +-$' "$scan" cost 'PSM(4)'
 output 'and that is said' '^PSM\(4\): not modelled: no published' "$scan" cost 'PSM(4)'
 
+output 'so are RMSNorm and SwiGLU, with three matrices' \
+    '^SM\+RN\+SwiGLU +12 +768 +128 +21\.7 +7\.7 +- ' "$scan" cost SM+RN+SwiGLU
+output 'by name' 'no published figures of RMSNorm$' "$scan" cost SM+RN+SwiGLU
 output 'a run has its shape and perplexity' '^sm-ln-g\.db +SM\+LN\+G +12 +48 +32 +8\.312 ' \
     "$scan" cost sm-ln-g.db sm.db
 output 'an architecture beside runs has none' '^- +SM\+R +12 +768 +128 +- ' "$scan" cost sm.db SM+R

@@ -93,6 +93,7 @@ TEST(a_timed_step_is_the_step_and_its_phases_fill_it)
     check_phases("EReg(SM+LN+G+WNorm(QKVO,FFN))", ES_FAMILY_PYTHIA, 2, all);
     plain[ES_CPU_NORMS] = plain[ES_CPU_OTHER] = true;
     check_phases("SM+RN+SwiGLU", ES_FAMILY_LLAMA, 2, plain);
+    check_phases("SM+ScFFN", ES_FAMILY_SAS, 2, plain);
     plain[ES_CPU_NORMS] = false;
     check_phases("SM+ScFuFFN", ES_FAMILY_GPT2, 3, plain);
 }

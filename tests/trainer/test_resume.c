@@ -169,7 +169,7 @@ static void assert_resumes(const char *arch, es_family family, int stop)
     part.products = whole.products = products;
     part.train.accumulate = whole.train.accumulate = 2;
     part.record = whole.record =
-        family == ES_FAMILY_LLAMA ? ES_SERIES_STANDARD : ES_SERIES_ALL;
+        family >= ES_FAMILY_LLAMA ? ES_SERIES_STANDARD : ES_SERIES_ALL;
     training_seen x = {0}, y = {0};
     es_train_result a = training_run(&x, &whole);
     es_train_result b = stop_and_resume(&y, &part, stop);
@@ -195,6 +195,7 @@ TEST(goes_on_with_the_same_bits)
     assert_resumes("PSM(4)+LN+LR(global,0.1)", ES_FAMILY_GPT2, STOP);
     assert_resumes("SM(t,clip 0.02,gate)+LN+G", ES_FAMILY_GPT2, STOP);
     assert_resumes("SM(t)+RN+SwiGLU", ES_FAMILY_LLAMA, STOP);
+    assert_resumes("SM+ScFuFFNi1", ES_FAMILY_SAS, STOP);
     /* Going on with an evaluation. */
     assert_resumes("SM+WNorm(FFN)+SNorm(QK)", ES_FAMILY_GPT2, 20);
 }

@@ -113,6 +113,9 @@ extern const es_ops es_cpu_bf16_ops;
     OPERATION(spread_heads)                                                    \
     OPERATION(gather_heads)                                                    \
     OPERATION(swiglu)                                                          \
+    OPERATION(shape_heads)                                                     \
+    OPERATION(shape_heads_backward)                                            \
+    OPERATION(add_gradient)                                                    \
     OPERATION(swiglu_backward)                                                 \
     OPERATION(cross_entropy)                                                   \
     OPERATION(cross_entropy_backward)                                          \

@@ -150,6 +150,17 @@ TIMED(ES_CPU_OTHER, gather_heads,
        es_mem *dk_weight, const es_mem *dqkv, const es_mem *rstd,
        const es_sharing *how),
       b, q, k, v, dq_weight, dk_weight, dqkv, rstd, how)
+TIMED(ES_CPU_OTHER, shape_heads,
+      (es_backend * b, es_mem *y, const es_mem *heads, const es_mem *qkv,
+       const es_mem *gains, const es_attention *attention),
+      b, y, heads, qkv, gains, attention)
+TIMED(ES_CPU_OTHER, shape_heads_backward,
+      (es_backend * b, es_mem *dheads, es_mem *d, es_mem *dgains,
+       const es_mem *heads, const es_mem *qkv, const es_mem *gains,
+       const es_attention *attention),
+      b, dheads, d, dgains, heads, qkv, gains, attention)
+TIMED(ES_CPU_OTHER, add_gradient,
+      (es_backend * b, es_mem *y, const es_mem *x, size_t n), b, y, x, n)
 TIMED(ES_CPU_OTHER, swiglu,
       (es_backend * b, es_mem *y, const es_mem *gate, const es_mem *up,
        size_t n),
@@ -239,6 +250,9 @@ void es_cpu_phases_wrap(es_ops *out, const es_ops *ops)
     PUT(rms_norm_backward);
     PUT(spread_heads);
     PUT(gather_heads);
+    PUT(shape_heads);
+    PUT(shape_heads_backward);
+    PUT(add_gradient);
     PUT(swiglu);
     PUT(swiglu_backward);
     PUT(gate);

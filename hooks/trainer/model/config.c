@@ -20,7 +20,8 @@ const char *const es_family_names[ES_N_FAMILIES + 1] = {
     [ES_FAMILY_GPT2] = "gpt2",
     [ES_FAMILY_PYTHIA] = "pythia",
     [ES_FAMILY_LLAMA] = "llama",
-    [ES_FAMILY_BERT] = "bert"};
+    [ES_FAMILY_BERT] = "bert",
+    [ES_FAMILY_SAS] = "sas"};
 
 const char *const es_bias_names[ES_N_BIASES + 1] = {[ES_BIAS_ALL] = "all",
                                                     [ES_BIAS_QK] = "qk",
@@ -224,8 +225,28 @@ static es_status check_bert(const es_model_config *config)
     return check_others(config);
 }
 
+/* What the simplified blocks lack; RN is theirs, too. */
+static es_status check_sas(const es_model_config *config)
+{
+    const es_arch *arch = &config->arch;
+    es_model_config others = *config;
+    others.arch.rms_norm = false;
+    if (arch->attention != ES_SOFTMAX || arch->gate || arch->clip > 0 ||
+        arch->weight_norm != 0 || arch->spectral_norm != 0)
+        return es_fail(ES_EUSAGE, "--family sas has softmax, SM or SM(t): no "
+                                  "PSM, gate, clip, WNorm or SNorm");
+    if (config->dropout > 0 || config->record >= ES_SERIES_ALL)
+        return es_fail(ES_EUSAGE, "--family sas has no %s",
+                       config->dropout > 0 ? "--dropout" : "--record all");
+    if (config->bias != ES_BIAS_QK && config->bias != ES_BIAS_NONE)
+        return es_fail(ES_EUSAGE, "--family sas has --bias qk or none");
+    return check_others(&others);
+}
+
 static es_status check_family(const es_model_config *config)
 {
+    if (config->family == ES_FAMILY_SAS)
+        return check_sas(config);
     if (config->family == ES_FAMILY_BERT)
         return check_bert(config);
     if (config->padding >= 0)

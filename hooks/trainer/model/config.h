@@ -11,6 +11,7 @@ typedef enum es_family {
     ES_FAMILY_PYTHIA,
     ES_FAMILY_LLAMA,
     ES_FAMILY_BERT, /* forward alone */
+    ES_FAMILY_SAS,
     ES_N_FAMILIES
 } es_family;
 

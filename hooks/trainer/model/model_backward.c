@@ -174,6 +174,43 @@ static void backward_inputs(const es_model *model, int layer)
                       ES_ROLE_LN_1_WEIGHT);
 }
 
+/* Of a simplified block. dx, of the shaped heads, becomes that of what both
+ * sub-blocks start from, through the values; both add to it. */
+static void backward_simplified(const es_model *model, int layer, double scale)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    const es_attention attention = es_model_attention(model, layer);
+    const bool has_ffn = es_model_has_ffn(model, layer);
+    const es_mem *df = has_ffn ? split_gradient(model, layer) : NULL;
+    const size_t n =
+        (size_t)es_model_n_rows(model) * (size_t)model->config.d_model;
+    const es_sharing sharing = es_model_sharing(model, layer);
+    model->ops->shape_heads_backward(
+        model->backend, model->dheads, model->dx,
+        es_model_gradient(model, layer, ES_ROLE_SHAPE), at->heads, at->qkv,
+        es_model_value(model, layer, ES_ROLE_SHAPE), &attention);
+    if (has_ffn)
+        backward_ffn(model, layer, df);
+    model->ops->attention_backward(
+        model->backend, model->dwide,
+        es_model_gradient(model, layer, ES_ROLE_LOG_T), model->dheads,
+        at->heads, entropy_gradient(model, layer, scale), at->qkv, at->saved,
+        &attention);
+    model->ops->gather_heads(model->backend, at->q, at->k, at->v, NULL, NULL,
+                             model->dwide, NULL, &sharing);
+    product_backward(model, model->dx, at->q, layer, ES_MATRIX_Q, at->u1, true);
+    product_backward(model, model->dx, at->k, layer, ES_MATRIX_K, at->u1, true);
+    model->ops->add_gradient(model->backend, model->dx, at->v, n);
+    if (!at->rstd1)
+        return;
+    const size_t bytes = n * model->ops->activation_size;
+    model->ops->zero(model->backend, model->du, bytes);
+    model->ops->add_gradient(model->backend, model->du, model->dx, n);
+    model->ops->zero(model->backend, model->dx, bytes);
+    norm_backward(model, model->du, at->x, at->mean1, at->rstd1, layer,
+                  ES_ROLE_LN_1_WEIGHT);
+}
+
 static void backward_block(const es_model *model, int layer, double scale)
 {
     const bool parallel = es_model_is_parallel(model);
@@ -215,7 +252,10 @@ static void backward(const es_model *model, double scale)
         norm_backward(model, model->du, x, model->mean, model->rstd, -1,
                       ES_ROLE_LN_F_WEIGHT);
     for (int layer = config->n_layer - 1; layer >= 0; layer--)
-        backward_block(model, layer, scale);
+        if (es_model_is_simplified(model))
+            backward_simplified(model, layer, scale);
+        else
+            backward_block(model, layer, scale);
     if (model->drops)
         es_model_drop(model, model->dx, NULL, model->dx, ES_DROP_EMBEDDING,
                       true);

@@ -150,9 +150,11 @@ static void make_qkv(const es_model *model, int layer)
     const es_sharing sharing = es_model_sharing(model, layer);
     multiply(model, at->q, NULL, at->u1, layer, ES_MATRIX_Q);
     multiply(model, at->k, NULL, at->u1, layer, ES_MATRIX_K);
-    multiply(model, at->v, NULL, at->u1, layer, ES_MATRIX_V);
+    const bool has_values = !es_model_is_simplified(model);
+    if (has_values)
+        multiply(model, at->v, NULL, at->u1, layer, ES_MATRIX_V);
     model->ops->spread_heads(model->backend, at->qkv, at->head_rstd, at->q,
-                             at->k, at->v, &sharing);
+                             at->k, has_values ? at->v : at->u1, &sharing);
 }
 
 static void forward_attention(const es_model *model, int layer, bool measure)
@@ -194,6 +196,12 @@ static void forward_attention(const es_model *model, int layer, bool measure)
         const es_penalty penalty = es_model_penalty(model, layer);
         model->ops->entropy_penalty(model->backend, model->ereg, NULL, NULL,
                                     entropy, &penalty, 1, NULL);
+    }
+    if (es_model_is_simplified(model)) {
+        model->ops->shape_heads(model->backend, at->middle, at->heads, at->qkv,
+                                es_model_value(model, layer, ES_ROLE_SHAPE),
+                                &attention);
+        return;
     }
     if (!model->drops) {
         multiply(model, at->middle, at->x, at->gated, layer, ES_MATRIX_PROJ);

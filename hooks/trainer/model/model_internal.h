@@ -211,7 +211,8 @@ static inline bool es_model_has_ffn(const es_model *model, int layer)
 /** True where alpha and beta scale the FFN and the residual. */
 static inline bool es_model_is_scaled(const es_model *model)
 {
-    return model->config.arch.ffn != ES_FFN_TWO;
+    return model->config.arch.ffn != ES_FFN_TWO ||
+           model->config.family == ES_FAMILY_SAS;
 }
 
 /** True where attention and FFN both start from x, and are added up. */
@@ -231,7 +232,14 @@ static inline bool es_model_rotates(const es_model *model)
 static inline bool es_model_shares_heads(const es_model *model)
 {
     return model->config.family == ES_FAMILY_LLAMA ||
-           model->config.family == ES_FAMILY_BERT;
+           model->config.family == ES_FAMILY_BERT ||
+           model->config.family == ES_FAMILY_SAS;
+}
+
+/** True for blocks without values, output matrix and residual stream. */
+static inline bool es_model_is_simplified(const es_model *model)
+{
+    return model->config.family == ES_FAMILY_SAS;
 }
 
 /** True where LayerNorm comes after what the sub-blocks add up, and queries see
@@ -246,6 +254,7 @@ static inline es_role es_model_head_role(const es_model *model)
 {
     const bool is_tied = model->config.family == ES_FAMILY_GPT2 ||
                          model->config.family == ES_FAMILY_BERT ||
+                         model->config.family == ES_FAMILY_SAS ||
                          model->config.tied;
     return is_tied ? ES_ROLE_WTE : ES_ROLE_EMBED_OUT;
 }

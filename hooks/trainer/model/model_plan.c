@@ -30,10 +30,8 @@ static void take_norm(plan *to, const es_model *model, es_mem **y,
                       es_mem **mean, es_mem **rstd)
 {
     const size_t n = (size_t)es_model_n_rows(model);
-    if (!es_model_config_has_norm(&model->config))
-        return;
     take(to, y, n, (size_t)model->config.d_model, model->ops->activation_size);
-    if (model->config.arch.layer_norm)
+    if (!model->config.arch.rms_norm)
         take(to, mean, n, 1, sizeof(float));
     take(to, rstd, n, 1, sizeof(float));
 }
@@ -47,7 +45,9 @@ static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
     /* Where only a sum goes on from it, that sum can take its place. */
     if (!es_model_is_parallel(model) || es_model_is_scaled(model))
         take(to, &layer->middle, n, d, act);
-    take_norm(to, model, &layer->u2, &layer->mean2, &layer->rstd2);
+    if (es_model_config_has_norm(config) &&
+        !es_model_is_simplified(model)) /* it has that of the attention */
+        take_norm(to, model, &layer->u2, &layer->mean2, &layer->rstd2);
     /* A linear FFN has one inner value, kept for the weight gradient. */
     if (config->arch.ffn != ES_FFN_FUSED)
         take(to, &layer->pre, n, (size_t)es_model_config_ffn_width(config),
@@ -87,7 +87,8 @@ static void plan_layer(plan *to, const es_model *model, int index)
     if (index == config->n_layer)
         return;
     const size_t heads = (size_t)es_model_config_query_width(config);
-    if (!es_model_is_encoder(model))
+    const bool has_norm = es_model_value(model, index, ES_ROLE_LN_1_WEIGHT);
+    if (has_norm && !es_model_is_encoder(model))
         take_norm(to, model, &layer->u1, &layer->mean1, &layer->rstd1);
     if (es_model_shares_heads(model))
         plan_shared_heads(to, model, layer);
@@ -105,7 +106,8 @@ static void plan_layer(plan *to, const es_model *model, int index)
 /* Of the last norm, which may be there without others. */
 static bool has_rms_norm(const es_model_config *config)
 {
-    return config->family == ES_FAMILY_LLAMA;
+    return config->family == ES_FAMILY_LLAMA ||
+           (config->family == ES_FAMILY_SAS && config->arch.rms_norm);
 }
 
 static void plan_shared(plan *to, es_model *model)
@@ -135,7 +137,8 @@ static void plan_shared(plan *to, es_model *model)
         take(to, &model->df, n, d, act);
     if (config->dropout > 0)
         take(to, &model->kept, n, d, act);
-    if (es_model_is_parallel(model) || heads != d)
+    if (es_model_is_parallel(model) || es_model_is_simplified(model) ||
+        heads != d)
         take(to, &model->dheads, n, heads, act);
     if (config->arch.entropy_reg)
         take(to, &model->dentropy, n, (size_t)config->n_head, f4);
@@ -221,7 +224,9 @@ es_status es_model_plan(es_model *model)
         layer->middle = layer->middle ? layer->middle : sum;
         layer->gated = layer->gated ? layer->gated : layer->heads;
         layer->u1 = layer->u1 ? layer->u1 : layer->x;
-        layer->x2 = es_model_is_parallel(model) ? layer->x : layer->middle;
+        layer->x2 = es_model_is_parallel(model)     ? layer->x
+                    : es_model_is_simplified(model) ? layer->u1
+                                                    : layer->middle;
         layer->u2 = layer->u2 ? layer->u2 : layer->x2;
     }
     model->dheads = model->dheads ? model->dheads : model->du;

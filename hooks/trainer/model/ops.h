@@ -330,6 +330,23 @@ typedef struct es_ops {
     void (*swiglu_backward)(es_backend *backend, es_mem *d, es_mem *gate,
                             es_mem *y, const es_mem *up, size_t n);
 
+    /* --- family sas ------------------------------------------------------- */
+
+    /** y (N,d) act = a v + b heads - c (mean of v up to the token), of each
+     *  head: gains (3,H) f32 are a, b and c, v lies in qkv. */
+    void (*shape_heads)(es_backend *backend, es_mem *y, const es_mem *heads,
+                        const es_mem *qkv, const es_mem *gains,
+                        const es_attention *attention);
+    /** dheads (N,d) act written; d, the gradient of y, becomes that of v;
+     *  dgains (3,H) f32 +=. */
+    void (*shape_heads_backward)(es_backend *backend, es_mem *dheads, es_mem *d,
+                                 es_mem *dgains, const es_mem *heads,
+                                 const es_mem *qkv, const es_mem *gains,
+                                 const es_attention *attention);
+    /** y (n) act += x: gradients. */
+    void (*add_gradient)(es_backend *backend, es_mem *y, const es_mem *x,
+                         size_t n);
+
     /* --- SM(gate): a sigmoid gate on the heads' outputs ------------------- */
 
     /** y (n) act = x sigmoid(gate). */
@@ -510,7 +527,7 @@ typedef const es_ops *es_ops_getter(es_precision precision);
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* const unsigned */
 
 /** To be raised with every change of what an entry means. */
-#define ES_OPS_VERSION 11
+#define ES_OPS_VERSION 12
 #define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 
 #endif

@@ -45,7 +45,8 @@ enum {
     V_BIAS = 1 << 21,
     QK_NORM = 1 << 22,
     SWIGLU = 1 << 23,
-    UNTIED = 1 << 24
+    UNTIED = 1 << 24,
+    MEAN = 1 << 25 /* norms take it off */
 };
 
 static unsigned facts_of(const es_model_config *config, int layer)
@@ -55,13 +56,16 @@ static unsigned facts_of(const es_model_config *config, int layer)
     const bool has_ffn =
         layer < 0 || es_arch_has_ffn(arch, layer, config->n_layer);
     const bool leaky = arch->activation == ES_ACT_LEAKY;
+    const bool is_sas = config->family == ES_FAMILY_SAS;
+    /* Without norms what the embedding gives is normalised all the same. */
+    const bool is_first = is_sas && layer == 0;
     const struct {
         bool is_so;
         unsigned fact;
     } all[] = {
         {config->family == ES_FAMILY_GPT2, GPT2},
         {config->family == ES_FAMILY_PYTHIA, PYTHIA},
-        {es_model_config_has_norm(config), NORM},
+        {es_model_config_has_norm(config) || is_first, NORM},
         {es_model_config_final_norm(config), FINAL_NORM},
         {config->bias != ES_BIAS_NONE, QK_BIAS},
         {config->bias == ES_BIAS_ALL, BIAS},
@@ -69,13 +73,14 @@ static unsigned facts_of(const es_model_config *config, int layer)
         {config->qk_norm, QK_NORM},
         {has_ffn && arch->activation == ES_ACT_SWIGLU, SWIGLU},
         {!config->tied, UNTIED},
+        {!arch->rms_norm, MEAN},
         {arch->temperature, TEMPERATURE},
         {arch->entropy_reg, THETA},
         {arch->gate, GATE},
         {has_ffn, FFN},
         {has_ffn && arch->ffn != ES_FFN_FUSED, TWO},
         {has_ffn && arch->ffn == ES_FFN_FUSED, FUSED},
-        {has_ffn && arch->ffn != ES_FFN_TWO, SCALES},
+        {has_ffn && (is_sas || arch->ffn != ES_FFN_TWO), SCALES},
         {has_ffn && leaky && arch->slope_kind == ES_SLOPE_LAYER, SLOPE},
         {leaky && arch->slope_kind == ES_SLOPE_GLOBAL, GLOBAL_SLOPE},
         {arch->weight_norm & ES_NORM_QK, WNORM_QK},
@@ -222,12 +227,38 @@ static const row bert[ES_N_ROLES] = {
     [ES_ROLE_LN_2_BIAS] = {"output.LayerNorm.bias", "d", 0, ES_INIT_ZERO},
 };
 
+/* He and Hofmann's simplified blocks; matrices are (out,in). alpha is 1 over
+ * the gain of the FFN, beta that of the attention. */
+static const row sas[ES_N_ROLES] = {
+    [ES_ROLE_WTE] = {"wte", "Vd", 0, ES_INIT_NORMAL},
+    [ES_ROLE_WPE] = {"wpe", "Td", 0, ES_INIT_NORMAL},
+    [ES_ROLE_LN_1_WEIGHT] = {"norm.weight", "d", NORM, ES_INIT_ONE},
+    [ES_ROLE_LN_1_BIAS] = {"norm.bias", "d", NORM | MEAN, ES_INIT_ZERO},
+    [ES_ROLE_Q_WEIGHT] = {"attn.q.weight", "dd", 0, ES_INIT_ZERO_MATRIX},
+    [ES_ROLE_Q_BIAS] = {"attn.q.bias", "d", QK_BIAS, ES_INIT_ZERO},
+    [ES_ROLE_K_WEIGHT] = {"attn.k.weight", "dd", 0, ES_INIT_NORMAL},
+    [ES_ROLE_K_BIAS] = {"attn.k.bias", "d", QK_BIAS, ES_INIT_ZERO},
+    [ES_ROLE_SHAPE] = {"attn.gains", "kH", 0, ES_INIT_ONE},
+    [ES_ROLE_LOG_T] = {"attn.log_t", "HT", TEMPERATURE, ES_INIT_LOG_T},
+    [ES_ROLE_THETA] = {"attn.theta", "H", THETA, ES_INIT_THETA},
+    [ES_ROLE_FC_WEIGHT] = {"mlp.up.weight", "md", TWO, ES_INIT_NORMAL},
+    [ES_ROLE_MLP_PROJ_WEIGHT] = {"mlp.down.weight", "dm", TWO, ES_INIT_NORMAL},
+    [ES_ROLE_FUSED_WEIGHT] = {"mlp.w.weight", "dd", FUSED, ES_INIT_NORMAL},
+    [ES_ROLE_ALPHA] = {"mlp.alpha", "1", SCALES, ES_INIT_TEN},
+    [ES_ROLE_BETA] = {"mlp.beta", "1", SCALES, ES_INIT_ONE},
+    [ES_ROLE_SLOPE] = {"mlp.slope", "1", SLOPE, ES_INIT_SLOPE},
+    [ES_ROLE_GLOBAL_SLOPE] = {"slope", "1", GLOBAL_SLOPE, ES_INIT_SLOPE},
+    [ES_ROLE_LN_F_WEIGHT] = {"ln_f.weight", "d", FINAL_NORM, ES_INIT_ONE},
+    [ES_ROLE_LN_F_BIAS] = {"ln_f.bias", "d", FINAL_NORM | MEAN, ES_INIT_ZERO},
+};
+
 static const row *rows_of(const es_model_config *config)
 {
     static const row *const all[ES_N_FAMILIES] = {[ES_FAMILY_GPT2] = usual,
                                                   [ES_FAMILY_PYTHIA] = usual,
                                                   [ES_FAMILY_LLAMA] = llama,
-                                                  [ES_FAMILY_BERT] = bert};
+                                                  [ES_FAMILY_BERT] = bert,
+                                                  [ES_FAMILY_SAS] = sas};
     return all[config->family];
 }
 
@@ -236,7 +267,8 @@ bool es_model_config_final_norm(const es_model_config *config)
     if (config->family == ES_FAMILY_BERT)
         return false;
     if (config->final_norm == ES_FINAL_AUTO)
-        return es_model_config_has_norm(config);
+        return es_model_config_has_norm(config) ||
+               config->family == ES_FAMILY_SAS;
     return config->final_norm == ES_FINAL_ON;
 }
 
@@ -287,6 +319,7 @@ static es_param_group group_of(es_init init)
 {
     switch (init) {
     case ES_INIT_NORMAL:
+    case ES_INIT_ZERO_MATRIX:
         return ES_GROUP_DECAY;
     case ES_INIT_SLOPE:
         return ES_GROUP_SLOPE;
@@ -496,7 +529,11 @@ void es_param_draw(float *out, const es_param *param,
 
     switch (param->init) {
     case ES_INIT_ZERO:
+    case ES_INIT_ZERO_MATRIX:
         fill(out, param->n, 0);
+        break;
+    case ES_INIT_TEN:
+        fill(out, param->n, 10);
         break;
     case ES_INIT_ONE:
     case ES_INIT_NORMS:

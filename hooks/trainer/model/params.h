@@ -26,6 +26,7 @@ typedef enum es_role {
     ES_ROLE_V_BIAS,
     ES_ROLE_Q_NORM,
     ES_ROLE_K_NORM,
+    ES_ROLE_SHAPE, /* of family sas: gains of v, heads and mean, (3,H) */
     ES_ROLE_PROJ_WEIGHT,
     ES_ROLE_PROJ_BIAS,
     ES_ROLE_GATE_WEIGHT,
@@ -67,6 +68,8 @@ typedef enum es_role {
 typedef enum es_init {
     ES_INIT_ZERO,
     ES_INIT_ONE,
+    ES_INIT_TEN,
+    ES_INIT_ZERO_MATRIX,
     ES_INIT_NORMAL, /* N(0, 0.02) */
     ES_INIT_LOG_T,  /* ln of --t-init */
     ES_INIT_THETA,  /* --theta-init */

@@ -151,7 +151,7 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
           "name of the run; that of the run file if not given")},
 
     {CHOICE("family", "NAME", model.family, es_family_names, RUNS,
-            "gpt2, pythia or llama; bert is for probe")},
+            "gpt2, pythia, llama or sas; bert is for probe")},
     {INT("n-layer", "L", model.n_layer, 1, INT_MAX, RUNS, "layers")},
     {INT("n-head", "H", model.n_head, 1, INT_MAX, MODEL, "heads of a layer")},
     {INT("d-model", "D", model.d_model, 1, INT_MAX, RUNS, "model width")},

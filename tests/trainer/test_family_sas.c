@@ -1,0 +1,127 @@
+/* Family sas, He and Hofmann's simplified blocks: reference cases by PyTorch
+ * (make_sas_cases.py), how a model begins, and what is refused. */
+#include "hooks/trainer/cpu/cpu.h"
+#include "hooks/trainer/verify.h"
+#include "tests/support/small_model.h"
+#include "tests/support/test.h"
+
+static const char *const cases[] = {"tests/trainer/cases/s03_sas_rn_r",
+                                    "tests/trainer/cases/s04_sas_ln_g",
+                                    "tests/trainer/cases/s05_sas_ereg_sm_t",
+                                    "tests/trainer/cases/s01_sas_scffn",
+                                    "tests/trainer/cases/s02_sas_scfuffni1"};
+
+static void verify(size_t n, const es_ops *ops, es_precision precision,
+                   int n_threads)
+{
+    es_verify_counts counts;
+    FILE *output = tmpfile();
+    assert_non_null(output);
+    es_assert_ok(
+        es_verify(output, cases, n, ops, precision, n_threads, &counts));
+    if (counts.passed != n)
+        fail_msg("%zu of %zu pass on %d threads", counts.passed, n, n_threads);
+    fclose(output);
+}
+
+TEST(reference_cases_pass_on_any_number_of_threads)
+{
+    for (int n_threads = 1; n_threads <= 3; n_threads++)
+        verify(5, &es_cpu_ops, ES_FP32, n_threads);
+}
+
+/* Where the last norm cancels what alpha and beta scale, bf16 has no digit of
+ * their gradients: not the last two. */
+TEST(reference_cases_pass_in_bf16)
+{
+    verify(3, &es_cpu_bf16_ops, ES_BF16, 2);
+}
+
+/* --- the start ------------------------------------------------------------ */
+
+static es_model_config sas(const char *arch)
+{
+    es_model_config config = es_small_config(arch);
+    config.family = ES_FAMILY_SAS;
+    config.bias = ES_BIAS_QK;
+    return config;
+}
+
+/* Queries are 0, the gains 1: a row looks everywhere alike, which the centre
+ * takes off again, and each token passes on its own values. */
+TEST(a_model_begins_with_the_identity_for_its_attention)
+{
+    const es_model_config config = sas("SM+ScFuFFN");
+    es_model *model = NULL;
+    es_losses losses;
+    int32_t tokens[2 * 5] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    float alpha, first[12];
+    es_assert_ok(es_model_new(&model, &config, &es_cpu_ops, 1));
+    for (size_t i = 0; i < es_model_n_arrays(model); i++) {
+        const es_parameter parameter = es_model_parameter(model, i);
+        if (strcmp(parameter.name, "h.0.mlp.alpha") == 0) {
+            es_assert_ok(es_model_get(model, i, &alpha, 1));
+            assert_true(alpha == 10);
+        }
+        if (strstr(parameter.name, "attn.q.weight"))
+            assert_true(parameter.decays);
+        if (strstr(parameter.name, "attn.gains"))
+            assert_false(parameter.decays);
+    }
+    es_assert_ok(es_model_forward(model, &losses, tokens, NULL, false, true));
+    const float *rows = es_model_rows(model, ES_ROW_ENTROPY);
+    for (int i = 0; i < 2 * 2 * 3 * 5; i++)
+        assert_true(fabs((double)rows[i] - log(i % 5 + 1)) <= 1e-5);
+    /* So no token knows of another: the second of a sequence has the logits
+     * that it would have with another first one. */
+    const float *logits = es_model_logits(model);
+    memcpy(first, logits + config.vocab, 11 * sizeof *first);
+    tokens[0] = 9;
+    es_assert_ok(es_model_forward(model, &losses, tokens, NULL, false, true));
+    logits = es_model_logits(model);
+    for (int v = 0; v < 11; v++)
+        assert_true(fabsf(logits[config.vocab + v] - first[v]) <= 1e-5f);
+    es_model_free(model);
+}
+
+/* --- refusals ------------------------------------------------------------- */
+
+static void expect_refusal(const es_model_config *config, const char *named)
+{
+    if (es_model_config_check(config) != ES_EUSAGE)
+        fail_msg("no refusal of %s", named);
+    if (!strstr(es_message(), named))
+        fail_msg("'%s' does not name %s", es_message(), named);
+}
+
+TEST(what_simplified_blocks_lack_is_refused_by_name)
+{
+    static const char *const archs[] = {"PSM(2)", "SM(gate)", "SM(clip 9)",
+                                        "SM+WNorm(FFN)", "SM+SNorm(QK)"};
+    es_ops ops = es_cpu_ops;
+    es_model *model = NULL;
+    es_model_config config;
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+        config = sas(archs[i]);
+        expect_refusal(&config, "--family sas has softmax");
+    }
+    config = sas("SM+SwiGLU");
+    expect_refusal(&config, "'SwiGLU'");
+    config = sas("SM");
+    config.dropout = 0.1;
+    expect_refusal(&config, "--dropout");
+    config.dropout = 0;
+    config.record = ES_SERIES_ALL;
+    expect_refusal(&config, "--record all");
+    config.record = ES_SERIES_CORE;
+    config.bias = ES_BIAS_ALL;
+    expect_refusal(&config, "--bias qk or none");
+    config.bias = ES_BIAS_NONE;
+    config.n_kv_head = 1;
+    expect_refusal(&config, "--n-kv-head");
+    config.n_kv_head = 0;
+    es_assert_ok(es_model_config_check(&config));
+    ops.shape_heads = NULL;
+    assert_int_equal(es_model_new(&model, &config, &ops, 1), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "--family sas is not built yet"));
+}
