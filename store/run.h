@@ -40,7 +40,7 @@ typedef struct es_run_info {
     const char *uuid;        /* 36 characters; NULL: a new one is made */
     const char *name;        /* never NULL when read; UTF-8 */
     const char *arch;        /* canonical notation where it is ours */
-    const char *family;      /* "gpt2", "pythia" */
+    const char *family;      /* "gpt2", "llama", ... */
     int64_t n_layer, n_head; /* known, 1..ES_MAX_LAYERS, 1..ES_MAX_HEADS */
     int64_t d_model, ctx, vocab, batch, seed; /* or ES_UNKNOWN */
     const char *config;  /* JSON object; "steps" is the planned number */
