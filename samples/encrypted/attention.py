@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Runs one PowerSoftmax attention layer of a checkpoint encrypted, by CKKS.
+
+    attention.py CHECKPOINT --data TOKENS [--layer N] [--log-n 15] [--bits B]
+                 [--factors D] [--inverse] [--reencrypt] -o profile.json
+
+The checkpoint is of entropy-train --arch 'PSM(p,epsilon,plain)+LN+...', the input the first
+held-out sequence of TOKENS, a file of entropy-corpus. What is encrypted, and
+what not: README.md. The profile has the errors and the seconds of each
+operation; draw.py draws it. --inverse: the denominators alone are encrypted, and
+inverted by as many factors as the levels allow.
+"""
+import argparse
+import json
+import math
+import sys
+
+import numpy as np
+
+import layer as plain
+
+
+def errors(got, want):
+    return {"max": float(np.abs(got - want).max()),
+            "rms": float(np.sqrt(np.mean((got - want)**2)))}
+
+
+def shapes(layer):
+    """Slots are (c,h,j,i): channel, head, key, query. Steps of one unit of (c,h)."""
+    d, n_head, ctx = layer.d, layer.n_head, layer.ctx
+    if any(n & (n - 1) for n in (d, n_head, ctx)):
+        sys.exit("width, heads and context have to be powers of 2: slots are summed by halves")
+    baby = 1 << math.ceil(math.log2(d) / 2)
+    steps = [r * ctx * ctx for r in [*range(1, baby), *range(baby, d, baby)]]
+    steps += [m * n_head * ctx * ctx for m in powers(d // n_head)] + [m * ctx for m in powers(ctx)]
+    return (d // n_head, n_head, ctx, ctx), baby, steps
+
+
+def powers(n):
+    return [1 << m for m in range(n.bit_length() - 1)]
+
+
+def feature_order(layer):
+    """Feature (h,c) of the checkpoint in the order of the slots, (c,h)."""
+    return np.arange(layer.d).reshape(layer.n_head, -1).T.ravel()
+
+
+def diagonals(matrix, mask):
+    """Those of a (d in,d out) matrix, each (d,T,T) with mask (T,T) as the rest."""
+    d = len(matrix)
+    f = np.arange(d)
+    return [matrix[(f + r) % d, f][:, None, None] * mask for r in range(d)]
+
+
+def encrypted(layer, he, s, factors, reencrypt):
+    """The output (T,d), and the normalised heads after each factor."""
+    shape, baby, _ = shapes(layer)
+    d, ctx, order = layer.d, layer.ctx, feature_order(layer)
+    unit, ones = ctx * ctx, np.ones((ctx, ctx))
+    causal = np.tril(ones).T  # (j,i)
+    names = "q", "k", "v"
+    weights = dict(zip(names, np.split(layer.w["attn.c_attn.weight"], 3, 1)))
+    # Without --bias all, v has none.
+    bias = dict(zip(names, np.split(np.broadcast_to(layer.w["attn.c_attn.bias"], 3 * d), 3)))
+    # x^p s as (x / c)^p, c the constant of calibration: no level is spent on it.
+    factor = {"q": s**(1 / layer.p) / math.sqrt(d // layer.n_head), "k": 1, "v": 1}
+
+    u = layer.u.T[order]  # (d,T)
+    of_query = he.encrypt(np.broadcast_to(u[:, None, :], (d, ctx, ctx)))
+    of_key = he.encrypt(np.broadcast_to(u[:, :, None], (d, ctx, ctx)))
+
+    def project(rotated, name, mask):
+        w = weights[name][np.ix_(order, order)] * factor[name]
+        b = bias[name][order][:, None, None] * factor[name] * mask
+        return he.plus_plain(he.matrix(rotated, diagonals(w, mask), unit), b)
+
+    he.stage = "projections"
+    of_query, of_key = (he.rotations(x, unit, baby) for x in (of_query, of_key))
+    q, k, v = project(of_query, "q", ones), project(of_key, "k", causal), project(of_key, "v", ones)
+    he.stage = "scores"
+    z = he.sum_over(he.times(q, k), layer.n_head * unit, d // layer.n_head)
+    he.stage = "power"
+    for _ in range(layer.p.bit_length() - 1):
+        z = he.square(z)
+    he.stage = "row sums"
+    # Sums are right at key 0; elsewhere they mix rows, and the mask makes e 0 there.
+    first = np.zeros((ctx, ctx))
+    first[0] = 1
+    e = he.plus_plain(he.negate(he.sum_over(z, ctx, ctx)), 1 - s * layer.epsilon)
+    e = he.rescale(he.times_plain(e, np.broadcast_to(first, shape)))
+    he.stage = "values"
+    y = he.sum_over(he.times(z, v), ctx, ctx)
+    he.stage, heads = "inverse", []
+    for i in range(factors):
+        if reencrypt and he.level(y) == 0:
+            y, e = he.refresh(y), he.refresh(e)
+        y, e = he.times(y, he.plus_plain(e, 1.0)), he.square(e) if i + 1 < factors else e
+        heads.append(he.decrypt(y, shape)[:, :, 0, :])
+    if reencrypt and he.level(y) == 0:
+        y = he.refresh(y)
+    he.stage = "output"
+    w = layer.w["attn.c_proj.weight"][np.ix_(order, np.arange(d))]
+    out = he.matrix(he.rotations(y, unit, baby), diagonals(w, first), unit)
+    if "attn.c_proj.bias" in layer.w:
+        out = he.plus_plain(out, layer.w["attn.c_proj.bias"][:, None, None] * first)
+    return he.decrypt(out, (d, ctx, ctx))[:, 0, :].T, heads
+
+
+def normalised(layer, inverse):
+    """Heads in plain arithmetic, (c,h,T)."""
+    x, v = plain.scores(layer.u, layer.w, layer.n_head)
+    z = x**layer.p
+    return np.transpose(z @ v * inverse(layer.epsilon + z.sum(-1))[..., None], (2, 0, 1))
+
+
+def run_layer(layer, he, s, factors, reencrypt):
+    out, heads = encrypted(layer, he, s, factors, reencrypt)
+    arguments = layer.u, layer.w, layer.n_head, layer.p, layer.epsilon
+    polynomial = plain.attention(*arguments, plain.goldschmidt(s, factors))
+    exact = plain.attention(*arguments)
+    want = normalised(layer, np.reciprocal)
+    return {"output": {"largest": float(np.abs(exact).max()),
+                       "encrypted and polynomial": errors(out, polynomial),
+                       "polynomial and exact": errors(polynomial, exact),
+                       "encrypted and exact": errors(out, exact)},
+            "by_factors": [{"factors": i + 1,
+                            "encrypted": errors(got, want),
+                            "polynomial": errors(normalised(layer, plain.goldschmidt(s, i + 1)),
+                                                 want),
+                            "noise": errors(got, normalised(layer, plain.goldschmidt(s, i + 1)))}
+                           for i, got in enumerate(heads)]}
+
+
+def run_inverse(layer, he, s, factors, _):
+    """Relative error of the inverse of the layer's denominators, by factors."""
+    x = layer.sums.ravel()
+    he.stage = "inverse"
+    e = he.encrypt(1 - s * x)
+    y, rows = None, []
+    for i in range(factors):
+        e = he.square(e) if i else e
+        term = he.plus_plain(e, 1.0)
+        y = term if y is None else he.times(y, term)
+        got = he.decrypt(y, x.shape) * s * x
+        exact = plain.goldschmidt(s, i + 1)(x) * x
+        rows.append({"factors": i + 1, "encrypted": errors(got, 1), "polynomial": errors(exact, 1),
+                     "noise": errors(got, exact)})
+    return {"by_factors": rows}
+
+
+def levels_of(layer, factors, inverse):
+    """Projections, scores, power, mask, factors with values, output."""
+    return max(1, factors) if inverse else factors + layer.p.bit_length() + 3
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("checkpoint")
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--layer", type=int, default=0)
+    parser.add_argument("--log-n", type=int, default=15, choices=(13, 14, 15))
+    parser.add_argument("--bits", type=int, default=0,
+                        help="of the scale, and of a level; 0 for the most that fit, 50 at most")
+    parser.add_argument("--factors", type=int, default=0,
+                        help="of the inverse; 0 for those that exact arithmetic needs for 1e-6")
+    parser.add_argument("--calibrate", type=int, default=512, help="sequences")
+    parser.add_argument("--margin", type=float, default=1.5, help="of the largest denominator seen")
+    parser.add_argument("--inverse", action="store_true")
+    parser.add_argument("--reencrypt", action="store_true",
+                        help="who has the key encrypts anew where no level is left in the inverse")
+    parser.add_argument("-o", dest="output", metavar="FILE", required=True)
+    given = parser.parse_args()
+    if given.bits and not 24 <= given.bits <= 50:
+        parser.error("--bits is 24 to 50, or 0")
+    if given.factors < 0 or given.calibrate < 1 or not given.margin >= 1:
+        parser.error("--factors is 0 or more, --calibrate and --margin 1 or more")
+    if given.reencrypt and (given.inverse or not given.bits):
+        parser.error("--reencrypt goes with --bits, and not with --inverse")
+    try:
+        layer = plain.Layer(given.checkpoint, given.data, given.layer, given.calibrate)
+    except OSError as error:
+        sys.exit(f"{error.filename}: {error.strerror}")
+    try:
+        import ckks
+    except ImportError:
+        sys.exit("SEAL is not installed: pip install seal-python, in a venv")
+    low, high = layer.epsilon, layer.seen[1] * given.margin
+    s = 2 / (low + high)
+    shape, _, steps = shapes(layer)
+    if math.prod(shape) > 1 << (given.log_n - 1):
+        sys.exit(f"{math.prod(shape)} slots are needed, d T T; N = 2^{given.log_n} has "
+                 f"{1 << (given.log_n - 1)}")
+    factors = given.factors or plain.needed(high / low, 1e-6)
+    levels = levels_of(layer, factors, given.inverse)
+    bits = given.bits or ckks.largest_bits(given.log_n, levels)
+    if given.reencrypt:
+        levels = max(levels_of(layer, 1, False),
+                     min(levels, ckks.capacity(given.log_n, bits)))
+    he = ckks.Ckks(given.log_n, bits, levels, () if given.inverse else steps)
+    run = run_inverse if given.inverse else run_layer
+    found = run(layer, he, s, factors, given.reencrypt)
+    about = {"arch": layer.arch, "d": layer.d, "n_head": layer.n_head, "ctx": layer.ctx,
+             "layer": given.layer, "log_n": given.log_n, "bits": bits, "levels": he.levels,
+             "modulus_bits": he.modulus_bits, "security": 128, "threads": 1, "factors": factors,
+             "reencrypted": he.reencrypted,
+             "denominators": {"low": low, "high": high, "seen": list(layer.seen),
+                              "input": [layer.sums.min(), layer.sums.max()]},
+             "constant": s**(-1 / layer.p), "k": high / low,
+             "needed": {str(e): plain.needed(high / low, e) for e in (1e-2, 1e-3, 1e-4, 1e-6)}}
+    profile = [{"stage": stage, "operation": operation, "count": n, "seconds": seconds}
+               for (stage, operation), (n, seconds) in he.profile.items()]
+    with open(given.output, "w") as file:
+        json.dump({**about, **found, "profile": profile}, file, indent=1)
+        file.write("\n")
+    total = sum(entry["seconds"] for entry in profile)
+    print(f"{layer.arch}: N = 2^{given.log_n}, {he.modulus_bits} bits, {he.levels} levels of {bits}, "
+          f"{factors} factors, {total:.1f} s")
+    for name, value in found.get("output", {}).items():
+        if isinstance(value, dict):
+            print(f"{name}: max {value['max']:.3g}, rms {value['rms']:.3g}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Draws profiles of attention.py as SVG; Python alone.
+
+    draw.py time profile.json -o time.svg                 seconds by stage and operation
+    draw.py error [LABEL=]profile.json... -o error.svg    a line for each profile, or for each
+                                                          folder of them: error by factors
+"""
+import argparse
+import glob
+import html
+import json
+import math
+import os
+import sys
+
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c", "#000000")
+OPERATIONS = ("rotation", "relinearise", "product", "plain product", "rescale", "sum", "encode",
+              "encrypt")
+STAGES = ("encrypt", "projections", "scores", "power", "row sums", "values", "inverse", "output")
+
+
+class Picture:
+    def __init__(self, width, height):
+        self.parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+                      f'width="{width}" height="{height}" font-family="sans-serif" font-size="12">'
+                      f'<rect width="{width}" height="{height}" fill="#fff"/>']
+
+    def text(self, x, y, text, anchor="start", more=""):
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {more}>'
+                          f'{html.escape(text)}</text>')
+
+    def box(self, x, y, width, height, colour):
+        self.parts.append(f'<rect x="{x:.2f}" y="{y:.1f}" width="{width:.2f}" height="{height}" '
+                          f'fill="{colour}"/>')
+
+    def line(self, points, colour, more=""):
+        self.parts.append(f'<polyline fill="none" stroke="{colour}" {more} points="' +
+                          " ".join(f"{x:.1f},{y:.1f}" for x, y in points) + '"/>')
+
+    def dot(self, x, y, colour):
+        self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
+
+    def write(self, path):
+        with open(path, "w") as file:
+            file.write("\n".join(self.parts) + "\n</svg>\n")
+
+
+def load(path):
+    try:
+        with open(path) as file:
+            found = json.load(file)
+        return found if found["profile"] and found["by_factors"] else None
+    except (ValueError, KeyError, TypeError):
+        sys.exit(f"{path}: is no profile of attention.py")
+    except OSError as error:
+        sys.exit(f"{path}: {error.strerror}")
+
+
+def draw_time(paths, path):
+    profile = load(paths[0])
+    seconds = {(e["stage"], e["operation"]): e["seconds"] for e in profile["profile"]}
+    of_stage = {s: sum(v for (t, _), v in seconds.items() if t == s) for s in STAGES}
+    total, most = sum(of_stage.values()), max(of_stage.values())
+    left, width, row = 92, 440, 26
+    picture = Picture(660, 78 + row * len(STAGES) + 44)
+    picture.text(left, 20, f"Seconds of one layer, encrypted: {total:.1f} s on one thread, N = 2",
+                 more='font-size="14"')
+    picture.parts[-1] = picture.parts[-1].replace(
+        "N = 2", f'N = 2<tspan dy="-5" font-size="10">{profile["log_n"]}</tspan>')
+    for i, operation in enumerate(OPERATIONS):
+        x, y = left + i % 4 * 130, 34 + i // 4 * 17
+        share = sum(v for (_, o), v in seconds.items() if o == operation) / total
+        picture.box(x, y, 11, 11, COLOURS[i])
+        picture.text(x + 16, y + 10, f"{operation} {100 * share:.0f} %")
+    for i, stage in enumerate(STAGES):
+        x, y = left, 78 + row * i
+        picture.text(left - 8, y + 14, stage, "end")
+        for operation, colour in zip(OPERATIONS, COLOURS):
+            size = seconds.get((stage, operation), 0) / most * width
+            picture.box(x, y, size, row - 7, colour)
+            x += size
+        picture.text(x + 6, y + 14, f"{of_stage[stage]:.2f} s, {100 * of_stage[stage] / total:.0f} %")
+    bottom = 78 + row * len(STAGES)
+    picture.line([(left, bottom), (left + width, bottom)], "#000")
+    step = 10**math.floor(math.log10(most))
+    step = step if most / step >= 3 else step / 2
+    for i in range(int(most / step) + 1):
+        x = left + i * step / most * width
+        picture.line([(x, bottom), (x, bottom + 4)], "#000")
+        picture.text(x, bottom + 18, f"{i * step:g}", "middle")
+    picture.text(left + width / 2, bottom + 36, "seconds", "middle")
+    picture.write(path)
+
+
+def curve(argument):
+    """(label, [(factors, largest error)]) of a profile, or of the ends of a folder's."""
+    label, _, path = argument.rpartition("=")
+    if os.path.isdir(path):
+        ends = [load(name) for name in sorted(glob.glob(os.path.join(glob.escape(path), "*.json")))]
+        points = [(p["factors"], p["by_factors"][-1]["encrypted"]["max"]) for p in ends]
+    else:
+        points = [(r["factors"], r["encrypted"]["max"]) for r in load(path)["by_factors"]]
+    if not points:
+        sys.exit(f"{path}: holds no profile of attention.py")
+    return label or path, sorted(points)
+
+
+def exact(argument):
+    """As above in exact arithmetic, of the profile with the most factors."""
+    path = argument.rpartition("=")[2]
+    paths = glob.glob(os.path.join(glob.escape(path), "*.json")) if os.path.isdir(path) else [path]
+    rows = max((load(p)["by_factors"] for p in paths), key=len)
+    return "polynomial in float64", [(r["factors"], r["polynomial"]["max"]) for r in rows]
+
+
+def crossing(points, floor):
+    """Where a line leaves by the floor, if it does."""
+    for (x, y), (after, low) in zip(points, points[1:]):
+        if y > floor >= low > 0:
+            return [(x + (after - x) * math.log(y / floor) / math.log(y / low), floor)]
+    return []
+
+
+def draw_error(arguments, path, floor=1e-9):
+    lines = [exact(arguments[0])] + [curve(a) for a in arguments]
+    last = max(x for _, points in lines for x, _ in points)
+    top = max(1.0, max(y for _, points in lines for _, y in points))
+    decades = math.ceil(math.log10(top)), math.log10(floor)
+    left, width, head, height = 62, 420, 20, 260
+
+    def place(x, y):
+        share = (decades[0] - math.log10(max(y, floor))) / (decades[0] - decades[1])
+        return left + (x - 1) / max(1, last - 1) * width, head + share * height
+
+    picture = Picture(690, head + height + 48)
+    for decade in range(int(decades[1]), decades[0] + 1):
+        x, y = place(1, 10.0**decade)
+        picture.line([(left, y), (left + width, y)], "#ddd")
+        picture.parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">10'
+                             f'<tspan dy="-5" font-size="9">{decade}</tspan></text>')
+    for x in range(1, last + 1, 1 if last < 16 else 2):
+        picture.text(place(x, 1)[0], head + height + 18, str(x), "middle")
+    picture.text(left + width / 2, head + height + 38, "factors of the inverse", "middle")
+    picture.text(0, 0, "largest error of a head's output", "middle",
+                 f'transform="translate(14 {head + height / 2}) rotate(-90)"')
+    for i, (label, points) in reversed(list(enumerate(lines))):
+        colour, dash = (COLOURS[-1], 'stroke-dasharray="5 4"') if i == 0 else (COLOURS[i - 1], "")
+        inside = [(x, y) for x, y in points if y > floor]
+        picture.line([place(x, y) for x, y in inside + crossing(points, floor)], colour, f'stroke-width="1.8" {dash}')
+        for x, y in inside if i else ():
+            picture.dot(*place(x, y), colour)
+        y = head + 10 + 22 * i
+        picture.line([(left + width + 14, y - 4), (left + width + 36, y - 4)], colour,
+                     f'stroke-width="1.8" {dash}')
+        picture.text(left + width + 42, y, label)
+    picture.write(path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kind", choices=("time", "error"))
+    parser.add_argument("profiles", nargs="+")
+    parser.add_argument("-o", dest="output", metavar="FILE", required=True)
+    given = parser.parse_args()
+    (draw_time if given.kind == "time" else draw_error)(given.profiles, given.output)
+
+
+if __name__ == "__main__":
+    main()
