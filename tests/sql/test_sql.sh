@@ -5,7 +5,7 @@ set -uo pipefail
 . tests/support/tap.sh
 . tests/support/schema.sh
 plan_dir
-if ! command -v sqlite3 >/dev/null; then
+if ! type -P sqlite3 >/dev/null; then
     skip 'SQL over run files' 'the program sqlite3 is not installed: make deps'
     finish
     exit

@@ -20,10 +20,14 @@ sanitized_sqlite3() {
     [ -n "${SAN-}" ] || return 0
     mkdir "$dir/sanitized"
     printf '#!/bin/sh\nLD_PRELOAD=%s ASAN_OPTIONS=detect_leaks=0 exec %s "$@"\n' \
-        "$(sanitizer_runtime)" "$(command -v sqlite3)" >"$dir/sanitized/sqlite3"
+        "$(sanitizer_runtime)" "$(type -P sqlite3)" >"$dir/sanitized/sqlite3"
     chmod +x "$dir/sanitized/sqlite3"
     PATH=$dir/sanitized:$PATH
 }
+
+# A recorder that closes a file holds it alone for a moment: wait, as readers of
+# ours do.
+sqlite3() { command sqlite3 -cmd '.timeout 10000' "$@"; }
 
 plan_dir() { # $dir: a folder of this test's own, removed at the end
     dir=$(mktemp -d)
