@@ -20,7 +20,7 @@ ALL = (*YES_OR_NO, *LOGARITHMIC, "broke at", "collapse deeper than the middle",
        "overloaded early minus deep", "low early minus deep", "entropy early",
        "overloaded early", "distance", "alpha with depth", "beta with depth",
        "largest slope", "slope early minus deep", "smallest threshold minus gamma",
-       "spread of thresholds", "thresholds at gamma", "thresholds below gamma",
+       "spread of thresholds", "spread of layers' thresholds", "thresholds at gamma", "thresholds below gamma",
        "thresholds at their start")
 
 # Heads of the held-out data at the end; of the last record where all are finite
@@ -141,17 +141,24 @@ def of_parameters(build, path, run):
         if pairs:
             found["slope early minus deep"] = early_minus_deep(pairs, n_layer)
     if arch.startswith("EReg"):
-        thetas = [x for _, x in query(build, path, LAST.format(series="theta"))]
-        if thetas:
-            found |= of_thresholds(thetas, **{
+        pairs = query(build, path, LAST.format(series="theta"))
+        if pairs:
+            found |= of_thresholds([x for _, x in pairs], **{
                 key: run["config"][key] for key in ("gamma", "theta_init")})
+            found["spread of layers' thresholds"] = deviation(
+                [mean([x for layer, x in pairs if layer == l]) for l in range(n_layer)])
     return found
+
+
+def deviation(values):
+    """Of all of them, not an estimate."""
+    return math.sqrt(mean([(x - mean(values)) ** 2 for x in values]))
 
 
 def of_thresholds(thetas, gamma, theta_init):
     """As shares of ln T, as gamma is; at it or where they began: to 0.001."""
     return {"smallest threshold minus gamma": min(thetas) - gamma,
-            "spread of thresholds": math.sqrt(mean([(x - mean(thetas)) ** 2 for x in thetas])),
+            "spread of thresholds": deviation(thetas),
             "thresholds at gamma": mean([abs(x - gamma) <= 0.001 for x in thetas]),
             "thresholds below gamma": mean([x < gamma - 0.001 for x in thetas]),
             "thresholds at their start": mean([abs(x - theta_init) <= 0.001 for x in thetas])}

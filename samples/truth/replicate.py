@@ -69,6 +69,7 @@ class Replication:
             self.trainer.train_all(runs)
         chosen = {name: best_rate(tried[name]) for name in tried if not wanted[name]}
         self.tuning = tried
+        chosen |= {rate: rate for rate in grid}
         return {name: chosen[source] for name, model in self.rules.models.items()
                 if (source := name if model["rate"] == "own" else model["rate"]) in chosen}
 
@@ -107,7 +108,7 @@ def draw(replication, runs, results):
     """The baselines' heads, of the first judged seed that is done, by entropy-scan."""
     paths = [replication.trainer.path(runs[name][min(results[name])], ".db")
              for name in BASELINES if results.get(name)]
-    if paths:
+    if paths and not replication.rules.beside:
         subprocess.run([os.path.join(replication.build, "entropy-scan"), *paths, "-q",
                         "--max", "ceiling", "--phase", "eval", "--for", "screen",
                         f"--heatmap={os.path.join(replication.results_dir, 'truth-heads.png')}"],
@@ -155,12 +156,13 @@ def main():
     if not options.report and \
             sources("REPLICATE", not options.quick)["commit"] != edition["commit"]:
         raise Refused("the commit has changed during the runs: go back to it, and --report")
-    edition |= {"n_runs": len(replication.known), "tuning": replication.tuning}
+    edition |= {"n_runs": len(replication.known), "hours": replication.hours(),
+                "tuning": replication.tuning}
     report.replace_file(os.path.join(results_dir, "truth.json"),
                         report.as_json(rules, edition, rates, results, rows))
     draw(replication, runs, results)
     report.replace_file(os.path.join(results_dir, "truth.md"), report.markdown(
-        rules, edition, rates, results, rows, replication.hours()))
+        rules, edition, rates, results, rows))
     print(os.path.join(results_dir, "truth.md"), file=sys.stderr)
 
 

@@ -112,7 +112,7 @@ def model_rows(rules, rates, results):
                sum(m["collapsed"] == 1 for m in measures) or "")
 
 
-def head(rules, edition, hours):
+def head(rules, edition):
     options = rules.options
     tokens = options["steps"] * options["batch"] * options["accumulate"] * options["ctx"]
     pinned = edition["corpus"] == rules.corpus["sha256"]
@@ -132,15 +132,15 @@ def head(rules, edition, hours):
         f"{tokens:,} tokens a run",
         f"- seeds: {rules.seeds['tuning']} choose each model's rate of {rules.rates['grid']}; "
         f"{rules.seeds['judged']} are judged",
-        f"- {edition['n_runs']} runs, {hours:.2g} hours of one thread in all"]
+        f"- {edition['n_runs']} runs, {edition['hours']:.2g} hours of one thread in all"]
     return lines
 
 
-def markdown(rules, edition, rates, results, rows, hours):
+def markdown(rules, edition, rates, results, rows):
     counts = {}
     for row in rows:
         counts[row["verdict"]] = counts.get(row["verdict"], 0) + 1
-    lines = head(rules, edition, hours)
+    lines = head(rules, edition)
     lines += ["", "## Claims", "",
               ", ".join(f"{n} {verdict}" for verdict, n in counts.items()) +
               f". Means with {100 * rules.confidence:g} % intervals, one number a seed; p is "

@@ -5,6 +5,7 @@ before anything is trained.
 """
 import hashlib
 import math
+import os
 import re
 import tomllib
 
@@ -13,11 +14,14 @@ from runs import Refused, Run
 
 EXPECTED = ("below", "above", "near", "untestable")
 CLAIM_KEYS = {"text", "papers", "published", "measure", "of", "than", "over", "expect",
-              "value", "margin", "why"}
+              "value", "margin", "why", "instead"}
 
 
 class Rules:
-    """seeds, rates, options, models by name, claims; the file's SHA-256."""
+    """seeds, rates, options, models by name, claims; the file's SHA-256.
+
+    beside: the rules of the edition before, to whose claims these are added.
+    """
 
     def __init__(self, path, quick=False):
         try:
@@ -41,6 +45,9 @@ class Rules:
         self.edition, self.alpha = table["edition"], table["alpha"]
         self.confidence, self.corpus = table["confidence"], table["corpus"]
         self.fewest = changed.get("fewest", table["fewest"])
+        self.beside = None
+        if "beside" in table and not self.quick:
+            self.beside = Rules(os.path.join(os.path.dirname(self.path), table["beside"]))
         self.seeds = {**table["seeds"], **changed.get("seeds", {})}
         self.rates = {**table["rates"], **changed.get("rates", {})}
         self.options = {**table["options"], **changed.get("options", {})}
@@ -68,11 +75,18 @@ class Rules:
             raise Refused(f"{self.path}: rates: a rising grid, and start of it")
         for name, model in self.models.items():
             source = model["rate"]
-            if source != "own" and self.models.get(source, {}).get("rate") != "own":
+            if source not in ("own", *grid) and self.models.get(source, {}).get("rate") != "own":
                 raise Refused(f"{self.path}: model {name}: its rate is that of {source}, "
-                              "which is no model with one of its own")
+                              "which is no model with one of its own, and none of the grid")
         for claim in self.claims:
             self.check_claim(claim)
+        replaced = [claim["instead"] for claim in self.claims if "instead" in claim]
+        untested = {claim["text"] for claim in self.beside.claims
+                    if claim["expect"] == "untestable"} if self.beside else set()
+        for text in replaced:
+            if text not in untested:
+                raise Refused(f"{self.path}: instead of '{text}': the rules before have no such "
+                              "claim that was not testable")
 
     def check_claim(self, claim):
         def refuse(why):
