@@ -78,9 +78,14 @@ def judge(rules, results):
             row["evidence"], row["note"] = judge_claim(rules, claim, results)
             row["p"] = 1.0 if row["note"] else row["evidence"].p
         rows.append(row)
+    return corrected(rows, rules.alpha)
+
+
+def corrected(rows, alpha):
+    """Adjusted p and verdict of each that is testable."""
     tested = [row for row in rows if row["p"] is not None]
     for row, adjusted in zip(tested, inference.holm([row["p"] for row in tested])):
         row["adjusted"] = adjusted
         row["verdict"] = ("undecided" if row["note"] else
-                          inference.verdict(row["evidence"], adjusted, rules.alpha))
+                          inference.verdict(row["evidence"], adjusted, alpha))
     return rows

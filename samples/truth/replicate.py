@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """The four papers' claims, trained again: `make replicate` calls it.
 
-    replicate.py [--quick] [--plan] [--report]
+    replicate.py [--quick] [--plan] [--report] [--page]
 
 --quick: a few small runs, minutes, no evidence; --plan: how many runs there are
-at least and at most; --report: trains nothing, and judges what is there. Runs
+at least and at most; --report: trains nothing, and judges what is there; --page:
+writes truth.md anew, of the JSON of its edition and of those before it. Runs
 that are done are kept, so that a replication that was killed goes on.
 
     BUILD              where the programs lie (build)
     REPLICATE_DIR      run files (BUILD/replicate, or BUILD/replicate-quick)
     REPLICATE_RESULTS  truth.md, truth.json, truth-heads.png (samples/results; of
-                       --quick: REPLICATE_DIR/results)
-    REPLICATE_RULES    samples/truth/rules.toml
+                       --quick: REPLICATE_DIR/results); truth-N.json of edition N
+                       beside another
+    REPLICATE_RULES    samples/truth/rules.toml; rules-3.toml is beside it
     REPLICATE_DATA     a token file instead of the corpus of corpus.list (--quick only)
     REPLICATE_JOBS     runs at a time, one thread each (2)
     REPLICATE_NICE     (19)
@@ -115,11 +117,32 @@ def draw(replication, runs, results):
                        check=True)
 
 
+def json_of(rules, folder):
+    return os.path.join(folder, f"truth-{rules.edition}.json" if rules.beside else "truth.json")
+
+
+def write_page(rules, folder):
+    """truth.md, of what the edition found and those before."""
+    editions = []
+    while rules:
+        path = json_of(rules, folder)
+        found = report.read(path)
+        if found["rules"] != rules.sha256:
+            raise Refused(f"{path}: of rules {found['rules']}, {rules.path} is "
+                          f"{rules.sha256}: rules are not changed after their runs")
+        editions.insert(0, (rules, found))
+        rules = rules.beside
+    path = os.path.join(folder, "truth.md")
+    report.replace_file(path, report.markdown(editions))
+    print(path, file=sys.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="minutes, and no evidence")
     parser.add_argument("--plan", action="store_true", help="say what would be trained")
     parser.add_argument("--report", action="store_true", help="train nothing")
+    parser.add_argument("--page", action="store_true", help="truth.md of what is judged")
     options = parser.parse_args()
     build = os.path.abspath(os.environ.get("BUILD", "build"))
     rules = Rules(os.environ.get("REPLICATE_RULES", os.path.join(HERE, "rules.toml")),
@@ -132,6 +155,9 @@ def main():
         build, "replicate-quick" if options.quick else "replicate"))
     results_dir = os.environ.get("REPLICATE_RESULTS", os.path.join(folder, "results")
                                  if options.quick else os.path.join(HERE, "..", "results"))
+    if options.page:
+        write_page(rules, results_dir)
+        return
     os.makedirs(folder, exist_ok=True)
     os.makedirs(results_dir, exist_ok=True)
     given = os.environ.get("REPLICATE_DATA")
@@ -158,12 +184,10 @@ def main():
         raise Refused("the commit has changed during the runs: go back to it, and --report")
     edition |= {"n_runs": len(replication.known), "hours": replication.hours(),
                 "tuning": replication.tuning}
-    report.replace_file(os.path.join(results_dir, "truth.json"),
+    report.replace_file(json_of(rules, results_dir),
                         report.as_json(rules, edition, rates, results, rows))
     draw(replication, runs, results)
-    report.replace_file(os.path.join(results_dir, "truth.md"), report.markdown(
-        rules, edition, rates, results, rows))
-    print(os.path.join(results_dir, "truth.md"), file=sys.stderr)
+    write_page(rules, results_dir)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ import json
 import math
 import os
 
-from inference import interval_of
+import judge
+from inference import Evidence, interval_of
 from measures import LOGARITHMIC
 from runs import Refused
 
@@ -33,6 +34,28 @@ def plain(x):
     if isinstance(x, float) and not math.isfinite(x):
         return None if math.isnan(x) else "infinite" if x > 0 else "-infinite"
     return x
+
+
+def read(path):
+    """What as_json wrote: numbers again, null where there was none."""
+    def number(x):
+        if isinstance(x, dict):
+            return {key: number(value) for key, value in x.items()}
+        if isinstance(x, list):
+            return [number(value) for value in x]
+        return {"infinite": math.inf, "-infinite": -math.inf}.get(x, x) \
+            if isinstance(x, str) else x
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = number(json.load(file))
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise Refused(f"{path}: {error}") from None
+    for claim in found["claims"]:
+        if "n" in claim and claim["mean"] is None:
+            claim["mean"] = math.nan
+    return found
 
 
 def shown(claim, x):
@@ -80,10 +103,22 @@ def table(heads, rows):
     return lines + ["| " + " | ".join(map(cell, row)) + " |" for row in rows]
 
 
-def claim_rows(rows):
+def row_of(claim, edition):
+    """A row of judge.judge, of what as_json has written of it."""
+    evidence = None
+    if "n" in claim:
+        evidence = Evidence(claim["n"], claim["mean"], claim["interval"], claim["p_for"],
+                            claim["p_against"], claim["test"])
+    return {"claim": claim, "edition": edition, "evidence": evidence, "p": claim["p"],
+            "adjusted": None, "verdict": claim["verdict"], "note": claim["note"]}
+
+
+def claim_rows(rows, several):
+    """several: of several editions, so that each claim says of which."""
     for row in rows:
         claim, evidence = row["claim"], row["evidence"]
-        yield (claim["text"], claim["papers"], claim["published"], rule_text(claim),
+        yield (*([row["edition"]] if several else []),
+               claim["text"], claim["papers"], claim["published"], rule_text(claim),
                interval_text(claim, evidence), evidence.n if evidence else "-",
                "-" if row["adjusted"] is None else f"{row['adjusted']:.2g}",
                f"**{row['verdict']}**" + (f": {row['note']}" if row["note"] else ""))
@@ -94,10 +129,10 @@ def mean_of(measures, name):
     return math.fsum(values) / len(values) if values else None
 
 
-def model_rows(rules, rates, results):
+def model_rows(rules, found):
     for name in rules.models:
-        measures = list(results.get(name, {}).values())
-        rate = rates.get(name)
+        measures = [run for run in found["runs"] if run["model"] == name]
+        rate = found["rates"].get(name)
         edge = rate in (rules.rates["grid"][0], rules.rates["grid"][-1])
         logs = [math.log(m["perplexity"]) for m in measures if m["perplexity"] < math.inf]
         interval = interval_of(logs, rules.confidence) if len(logs) == len(measures) else None
@@ -112,46 +147,62 @@ def model_rows(rules, rates, results):
                sum(m["collapsed"] == 1 for m in measures) or "")
 
 
-def head(rules, edition):
+def edition_lines(rules, found):
     options = rules.options
     tokens = options["steps"] * options["batch"] * options["accumulate"] * options["ctx"]
-    pinned = edition["corpus"] == rules.corpus["sha256"]
-    lines = ["# The four papers' claims, trained again on a CPU", ""]
+    pinned = found["corpus"] == rules.corpus["sha256"]
+    lines = []
     if rules.quick:
         lines += ["**The quick edition: it shows that the machinery works, and nothing else.**", ""]
-    if edition["dirty"]:
+    if found["dirty"]:
         lines += ["**Of sources that are not those of the commit: no evidence.**", ""]
-    lines += [
-        f"- edition {rules.edition}; rules: samples/truth/rules.toml, SHA-256 {rules.sha256},",
-        "  fixed before the runs",
-        f"- commit {edition['commit']}" + (", changed" if edition["dirty"] else ""),
+    return lines + [
+        f"- edition {rules.edition}; rules: samples/truth/{os.path.basename(rules.path)}, "
+        f"SHA-256 {rules.sha256},", "  fixed before the runs",
+        f"- commit {found['commit']}" + (", changed" if found["dirty"] else ""),
         f"- corpus: {'samples/truth/corpus.list' if pinned else 'another than the rules'}, "
-        f"SHA-256 {edition['corpus']}",
+        f"SHA-256 {found['corpus']}",
         f"- model: L {options['n-layer']}, H {options['n-head']}, d {options['d-model']}, "
         f"d_k {options['d-model'] // options['n-head']}, T {options['ctx']}, bytes; "
         f"{tokens:,} tokens a run",
         f"- seeds: {rules.seeds['tuning']} choose each model's rate of {rules.rates['grid']}; "
         f"{rules.seeds['judged']} are judged",
-        f"- {edition['n_runs']} runs, {edition['hours']:.2g} hours of one thread in all"]
-    return lines
+        f"- {found['n_runs']} runs, {found['hours']:.2g} hours of one thread in all"]
 
 
-def markdown(rules, edition, rates, results, rows):
-    counts = {}
+def joined(editions):
+    """The claims of all editions, those that were judged later in their place, corrected as one."""
+    rows = []
+    for rules, found in editions:
+        for claim in found["claims"]:
+            row, before = row_of(claim, rules.edition), claim.get("instead")
+            place = next((i for i, other in enumerate(rows)
+                          if other["claim"]["text"] == before), len(rows))
+            rows[place:place + 1] = [row]
+    return judge.corrected(rows, editions[-1][0].alpha)
+
+
+def markdown(editions):
+    """The page of [(rules, what truth.json has)], the earliest first."""
+    rows, counts = joined(editions), {}
     for row in rows:
         counts[row["verdict"]] = counts.get(row["verdict"], 0) + 1
-    lines = head(rules, edition)
-    lines += ["", "## Claims", "",
+    lines = ["# The four papers' claims, trained again on a CPU", ""]
+    for rules, found in editions:
+        lines += [*edition_lines(rules, found), ""]
+    lines += ["## Claims", "",
               ", ".join(f"{n} {verdict}" for verdict, n in counts.items()) +
-              f". Means with {100 * rules.confidence:g} % intervals, one number a seed; p is "
-              "two-sided and adjusted", "by Holm over all that are testable. Perplexities are "
+              f". Means with {100 * editions[-1][0].confidence:g} % intervals, one number a seed; "
+              "p is two-sided and adjusted", "by Holm over all that are testable. Perplexities are "
               "compared by logarithms.", ""]
-    lines += table(["claim", "papers", "published", "rule", "found", "n", "p", "verdict"],
-                   claim_rows(rows))
+    lines += table([*(["edition"] if len(editions) > 1 else []), "claim", "papers", "published", "rule", "found", "n", "p", "verdict"],
+                   claim_rows(rows, len(editions) > 1))
     lines += ["", "## Models", "", "At the rate that the tuning seeds chose; heads on held-out "
-              "data, overloaded above three quarters", "of ln(T!)/T, low below a quarter.", ""]
-    lines += table(["model", "rate", "runs", "perplexity", "overloaded", "balanced", "low",
-                    "NaN", "collapse"], model_rows(rules, rates, results))
+              "data, overloaded above three quarters", "of ln(T!)/T, low below a quarter."]
+    for rules, found in editions:
+        lines += ["", *([f"Edition {rules.edition}:", ""] if len(editions) > 1 else [])]
+        lines += table(["model", "rate", "runs", "perplexity", "overloaded", "balanced", "low",
+                        "NaN", "collapse"], model_rows(rules, found))
     lines += ["", "![Heads of the six baselines, first judged seed](truth-heads.png)", ""]
     return "\n".join(lines)
 

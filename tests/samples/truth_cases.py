@@ -13,11 +13,14 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
                                 "samples", "truth"))
 import inference as i  # noqa: E402
 import judge  # noqa: E402
+import replicate  # noqa: E402
 import report  # noqa: E402
 import rules  # noqa: E402
 from runs import Refused, Run, Trainer  # noqa: E402
 
 RULES = os.path.join(sys.path[0], "rules.toml")
+LATER = os.path.join(sys.path[0], "rules-3.toml")
+RESULTS = os.path.join(sys.path[0], "..", "results")
 # A difference of 8 seeds, somewhat below 0.
 SOME = [-0.031, -0.012, 0.004, -0.027, -0.019, -0.044, -0.001, -0.022]
 INF = math.inf
@@ -134,6 +137,12 @@ judged = [1, 2, 3, 4, 5, 6, 7, 8]
 grid = [1e-3, 2e-3, 4e-3, 8e-3]
 start = [2e-3]
 [options]
+n-layer = 3
+n-head = 2
+d-model = 8
+ctx = 4
+batch = 1
+accumulate = 1
 steps = 10
 [quick]
 [[model]]
@@ -303,6 +312,8 @@ def rules_that_make_no_sense_are_refused():
     refused(good + "colour = 1\n", "colour: no such key")
     refused(good.replace('measure = "perplexity"\n', ""), "needs a measure")
     refused(good.replace('rate = "A"', 'rate = "Z"'), "its rate is that of Z")
+    refused(good.replace('rate = "A"', 'rate = 3e-3'), "its rate is that of 0.003")
+    assert rules_of(good.replace('rate = "A"', 'rate = 4e-3')).models["B"]["rate"] == 4e-3
     refused(good.replace("start = [2e-3]", "start = [3e-3]"), "a rising grid")
     refused(good.replace("[rates]", "[rate]"), "no rates")
     refused(good.replace("[101]", "101"), "a value of the wrong type")
@@ -328,10 +339,98 @@ def the_editions_rules_are_taken():
     assert n_tested * 2 / 2 ** len(mine.seeds["judged"]) <= mine.alpha
 
 
+def a_later_edition_has_the_settings_of_the_one_before_and_seeds_of_its_own():
+    later = rules.Rules(LATER)
+    before = later.beside
+    assert before.sha256 == rules.Rules(RULES).sha256
+    assert later.options == before.options and later.corpus == before.corpus
+    assert not set(later.seeds["judged"]) & set(before.seeds["judged"] + before.seeds["tuning"])
+    n_tested = sum(claim["expect"] != "untestable" for claim in before.claims + later.claims)
+    assert n_tested * 2 / 2 ** len(later.seeds["judged"]) <= later.alpha
+
+
+def two_editions(later, folder):
+    """Rules of both, the second beside the first, and results of the seeds."""
+    before = BELOW + BELOW.split("measure")[0].replace("A is below B", "Large") + \
+        'expect = "untestable"\nwhy = "size"\n'
+    for name, text in (("one.toml", before), ("two.toml", later)):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(("" if name == "one.toml" else 'beside = "one.toml"\n') + HEADER + text)
+    mine = rules.Rules(os.path.join(folder, "two.toml"))
+    for edition, low in ((mine.beside, LOW), (mine, HIGH[::-1])):
+        results = {name: {seed: {"perplexity": x, "became NaN": 0.0, "collapsed": 0.0}
+                          for seed, x in enumerate(values, 1)}
+                   for name, values in (("A", low), ("B", HIGH))}
+        about = {"commit": "c", "dirty": False, "corpus": "none", "rules": edition.sha256,
+                 "n_runs": 2, "hours": 1.0}
+        with open(replicate.json_of(edition, folder), "w", encoding="utf-8") as file:
+            file.write(report.as_json(edition, about, {"A": 2e-3, "B": 2e-3}, results,
+                                      judge.judge(edition, results)))
+    return mine
+
+
+def a_page_of_two_editions_corrects_their_claims_together():
+    later = BELOW.replace('"A is below B"', '"Large, now"').replace(
+        "papers", 'instead = "Large"\npapers')
+    with tempfile.TemporaryDirectory() as folder:
+        mine = two_editions(later, folder)
+        found = [(one, report.read(replicate.json_of(one, folder))) for one in (mine.beside, mine)]
+        rows = report.joined(found)
+        assert [row["claim"]["text"] for row in rows] == ["A is below B", "Large, now"]
+        assert [row["edition"] for row in rows] == [9, 9]
+        p = [row["p"] for row in rows]
+        assert p[0] < p[1]
+        close(rows[0]["adjusted"], 2 * p[0])
+        close(rows[1]["adjusted"], p[1])
+        page = report.markdown(found)
+        assert page.count("- edition 9;") == 2 and "not testable here" not in page
+        assert "rules: samples/truth/two.toml" in page
+
+
+def results_of_rules_that_were_changed_are_refused():
+    with tempfile.TemporaryDirectory() as folder:
+        mine = two_editions(BELOW, folder)
+        replicate.write_page(mine, folder)
+        with open(mine.beside.path, "a", encoding="utf-8") as file:
+            file.write("# changed\n")
+        try:
+            replicate.write_page(rules.Rules(mine.path), folder)
+        except Refused as error:
+            assert "not changed after their runs" in str(error)
+        else:
+            raise AssertionError("taken")
+
+
+def a_claim_replaces_one_that_was_not_testable():
+    for text in ("A is below B", "None"):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                two_editions(BELOW.replace("papers", f'instead = "{text}"\npapers'), folder)
+            except Refused as error:
+                assert f"instead of '{text}'" in str(error)
+            else:
+                raise AssertionError("taken")
+
+
+def the_page_is_that_of_the_results():
+    """And these name the checksums that their rules have."""
+    path = LATER if os.path.exists(os.path.join(RESULTS, "truth-3.json")) else RULES
+    with tempfile.TemporaryDirectory() as folder:
+        for name in os.listdir(RESULTS):
+            if name.startswith("truth") and name.endswith(".json"):
+                os.symlink(os.path.abspath(os.path.join(RESULTS, name)),
+                           os.path.join(folder, name))
+        replicate.write_page(rules.Rules(path), folder)
+        with open(os.path.join(folder, "truth.md"), encoding="utf-8") as mine, \
+                open(os.path.join(RESULTS, "truth.md"), encoding="utf-8") as committed:
+            assert mine.read() == committed.read()
+
+
 def runs_have_names_of_their_own():
-    mine = rules.Rules(RULES)
-    names = {mine.run(name, 1e-3, seed).name for name in mine.models for seed in (1, 2)}
-    assert len(names) == 2 * len(mine.models)
+    for path in (RULES, LATER):
+        mine = rules.Rules(path)
+        names = {mine.run(name, 1e-3, seed).name for name in mine.models for seed in (1, 2)}
+        assert len(names) == 2 * len(mine.models)
 
 
 def two_runs_of_a_name_are_refused():
