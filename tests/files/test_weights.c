@@ -196,7 +196,7 @@ TEST(another_model_is_refused)
                                   "SM+LN+R",
                                   "SM+GT",
                                   "SM+LN",
-                                  "PSM(2)+LN+GT",
+                                  "PSM(2)+LN+R",
                                   "SM+LN+ScFFN",
                                   "SM+LN+GT+WNorm(FFN)",
                                   "SM+LN+ScFuFFN",

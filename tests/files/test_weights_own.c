@@ -169,6 +169,37 @@ TEST(what_changes_nothing_may_be_new)
         "h.0.mlp.c_fc.bias, h.0.mlp.c_proj.bias");
 }
 
+/* Another function with the same arrays, as the paper's continual training has
+ * it: each array is what it was, and a note says so. */
+TEST(another_attention_goes_on_with_the_same_arrays)
+{
+    static const char *const pairs[][2] = {
+        {"SM+LN+G", "PSM(4)+LN+G"},  {"SM+GT", "PSM(2,plain)+GS"},
+        {"PSM(4)+R", "SM+R"},        {"PSM(4)+LN+G", "PSM(2,length)+LN+GS"},
+        {"SM(gate)", "PSM(4,gate)"}, {"SM+R", "RA+R"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        es_model_config config = es_small_config(pairs[i][0]);
+        char note[128];
+        AUTO_BY(es_small_close) es_small_model s = save_model(config);
+        es_weights *weights = open_weights();
+        es_assert_ok(es_arch_parse(&config.arch, pairs[i][1]));
+        snprintf(note, sizeof note,
+                 "weights of %s go on as %s: another function", pairs[i][0],
+                 pairs[i][1]);
+        es_model *model = load(weights, &config, note);
+        for (size_t a = 0; a < es_model_n_arrays(model); a++) {
+            const size_t n = es_model_parameter(model, a).n;
+            AUTO_FREE float *want = calloc(n, sizeof *want);
+            AUTO_FREE float *have = calloc(n, sizeof *have);
+            es_assert_ok(es_model_get(s.model, a, want, n));
+            es_assert_ok(es_model_get(model, a, have, n));
+            assert_memory_equal(have, want, n * sizeof *have);
+        }
+        es_model_free(model);
+        es_weights_close(weights);
+    }
+}
+
 TEST(what_changes_something_is_refused)
 {
     static const char *const pairs[][2] = {{"SM(t)", "SM"},
@@ -178,7 +209,10 @@ TEST(what_changes_something_is_refused)
                                            {"SM+LR(layer)", "SM+LR(global)"},
                                            {"SM", "SM+WNorm(FFN)"},
                                            {"SM+ScFuFFN", "SM+ScFuFFNi1"},
-                                           {"PSM(4)", "PSM(2)"},
+                                           {"SM+GS", "SM+G"},
+                                           {"SM+G", "PSM(4)+GT"},
+                                           {"SM(t)", "PSM(4)"},
+                                           {"SM(gate)+R", "RA+R"},
                                            {"SM+LR(layer)", "SM+LR(0.01)"},
                                            {"SM+WNorm(QK)", "SM+SNorm(QK)"}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {

@@ -64,8 +64,11 @@ void es_weights_close(es_weights *weights); /* NULL is fine */
  * The two have to be the same but for what leaves the model's function as it
  * is when it starts: EReg's thresholds and SM(t)'s temperatures at 1, ScFFN's
  * alpha and beta at 1 over a linear network, biases at 0 may be new, EReg may
- * go. The context may be shorter: positions are absolute, and the first ones
- * are taken. Rotary positions have no end: any context will do.
+ * go. Attention may be of another kind (softmax, PowerSoftmax of any form,
+ * scaled ReLU) and GELU may be x sigmoid(1.702 x): such a model goes on as
+ * another function with the same arrays. The context may be shorter: positions
+ * are absolute, and the first ones are taken. Rotary positions have no end: any
+ * context will do.
  *
  * ES_OK, or ES_EUSAGE naming the first difference.
  */
@@ -76,7 +79,8 @@ es_status es_weights_check(const es_weights *weights,
  * Fills a model that es_weights_check has passed. Arrays that the file lacks
  * keep the values they have.
  *
- *   note  written, size bytes: what is new and what was left out, one line;
+ *   note  written, size bytes: as which other function it goes on, what is new
+ *         and what was left out, one line;
  *         "" if nothing
  *
  * ES_OK; ES_EUSAGE (an array is missing: its name is said); ES_EFORMAT, ES_EIO

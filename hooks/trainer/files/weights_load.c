@@ -31,12 +31,47 @@ static es_arch without_neutral(const es_arch *want, const es_arch *have,
     return out;
 }
 
+/** The architecture that `want` has the arrays of, whose attention is of
+ *  another kind, or whose GELU is x sigmoid(1.702 x) by now: a training may go
+ *  on as it. */
+static es_arch without_forms(const es_arch *want, const es_arch *have)
+{
+    es_arch out = *want;
+    out.attention = have->attention;
+    out.power = have->power;
+    out.power_epsilon = have->power_epsilon;
+    out.power_plain = have->power_plain;
+    out.length = have->length;
+    out.clip = have->clip;
+    if (want->activation == ES_ACT_GELU_SIGMOID && want->n_spans == 0 &&
+        (have->activation == ES_ACT_GELU ||
+         have->activation == ES_ACT_GELU_TANH))
+        out.activation = have->activation;
+    return out;
+}
+
+/** As whose continuation the weights are taken: "" if it is the same function
+ *  as before. */
+static void describe_change(es_text *text, const es_weights *weights,
+                            const es_model_config *config)
+{
+    char have[ES_ARCH_TEXT_MAX], want[ES_ARCH_TEXT_MAX];
+    const es_arch *arch = &weights->config.arch;
+    const es_arch wanted = without_neutral(&config->arch, arch, config);
+    es_arch_print(have, sizeof have, arch);
+    es_arch_print(want, sizeof want, &wanted);
+    if (strcmp(have, want) != 0)
+        es_text_append(text, "weights of %s go on as %s: another function",
+                       have, want);
+}
+
 static es_status check_arch(const es_weights *weights,
                             const es_model_config *config)
 {
     char have[ES_ARCH_TEXT_MAX], want[ES_ARCH_TEXT_MAX];
     const es_arch *arch = &weights->config.arch;
     es_arch wanted = without_neutral(&config->arch, arch, config);
+    wanted = without_forms(&wanted, arch);
     es_arch_print(have, sizeof have, arch);
     es_arch_print(want, sizeof want, &wanted);
     if (strcmp(have, want) == 0)
@@ -325,14 +360,19 @@ es_status es_weights_load(es_model *model, const es_weights *weights,
     /* One line; each kind of array once, by its name in the first layer. */
     bool has_theta = weights->config.arch.entropy_reg;
     es_text text = es_text_begin(note, size);
+    describe_change(&text, weights, config);
+    const char *separator = text.length > 0 ? "; " : "";
+    bool is_first = true;
     for (size_t i = 0; i < params.n; i++) {
         const es_param *param = &params.table[i];
-        if (is_new[param->role])
-            es_text_append(&text, "%s%s",
-                           note[0] ? ", "
-                                   : "arrays that the weights lack start "
-                                     "anew: ",
+        if (is_new[param->role]) {
+            es_text_append(&text, "%s%s%s", is_first ? separator : ", ",
+                           is_first ? "arrays that the weights lack start "
+                                      "anew: "
+                                    : "",
                            param->name);
+            is_first = false;
+        }
         is_new[param->role] = false;
         has_theta = has_theta && param->role != ES_ROLE_THETA;
     }
