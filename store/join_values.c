@@ -37,6 +37,10 @@ es_join_rule es_join_rule_of(const char *series, es_shape shape)
         {"loss", ES_SHAPE_RUN, ES_JOIN_MEAN},
         {"ce", ES_SHAPE_RUN, ES_JOIN_MEAN},
         {"ereg", ES_SHAPE_RUN, ES_JOIN_MEAN},
+        {"range", ES_SHAPE_RUN, ES_JOIN_MEAN},
+        {"range_attn", ES_SHAPE_LAYER, ES_JOIN_HIGHEST},
+        {"range_act", ES_SHAPE_LAYER, ES_JOIN_HIGHEST},
+        {"range_norm", ES_SHAPE_LAYER, ES_JOIN_HIGHEST},
         {"tokens_per_s", ES_SHAPE_RUN, ES_JOIN_SUM},
     };
     const es_head_statistic *head = es_head_statistic_find(series);

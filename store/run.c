@@ -60,6 +60,7 @@ static const es_series_line others[] = {
     {"ce", "nats", "cross entropy, the loss without regularisation",
      ES_SHAPE_RUN},
     {"ereg", "nats^2", "term of the entropy regularisation", ES_SHAPE_RUN},
+    {"range", "nats", "term of the range losses", ES_SHAPE_RUN},
     {"lr", "", "learning rate", ES_SHAPE_RUN},
     {"grad_norm", "", "norm of the gradient", ES_SHAPE_RUN},
     {"tokens_per_s", "1/s", "speed", ES_SHAPE_RUN},

@@ -12,6 +12,7 @@
 /** When a detail can be taken, and how often it is. */
 typedef enum es_detail_source {
     ES_DETAIL_FORWARD, /* a forward pass, of a training or not */
+    ES_DETAIL_RANGE,   /* likewise; of models with range losses always */
     ES_DETAIL_INPUTS,  /* likewise; of training not at every record */
     ES_DETAIL_WEIGHTS, /* the weights of that pass; not at every record */
     ES_DETAIL_STEP,    /* a step of training: its gradients */
@@ -46,6 +47,12 @@ typedef enum es_detail_source {
       "kurtosis of activations")                                               \
     X(FFN_RATIO, "ffn_ratio", "", FORWARD, STANDARD, true,                     \
       "FFN over residual")                                                     \
+    X(RANGE_ATTN, "range_attn", "", RANGE, STANDARD, true,                     \
+      "largest |input| of PowerSoftmax")                                       \
+    X(RANGE_ACT, "range_act", "", RANGE, STANDARD, true,                       \
+      "largest |input| of the activation")                                     \
+    X(RANGE_NORM, "range_norm", "", RANGE, STANDARD, true,                     \
+      "largest |input| of the norms")                                          \
     X(LAYER_GRAD_NORM, "layer_grad_norm", "", STEP, ALL, true,                 \
       "gradient norm of the layer")                                            \
     X(UPDATE_RATIO, "update_ratio", "", UPDATE, ALL, true, "update ratio")     \

@@ -17,6 +17,7 @@ typedef enum run_series {
     SERIES_LOSS,
     SERIES_CE,
     SERIES_EREG,
+    SERIES_RANGE,
     SERIES_LR,
     SERIES_GRAD_NORM,
     SERIES_TOKENS_PER_S,
@@ -30,7 +31,8 @@ typedef enum run_series {
 } run_series;
 
 static const char *const run_series_names[N_RUN_SERIES] = {
-    "loss", "ce", "ereg", "lr", "grad_norm", "tokens_per_s", "loss_scale"};
+    "loss", "ce",        "ereg",         "range",
+    "lr",   "grad_norm", "tokens_per_s", "loss_scale"};
 
 #define N_PHASES 2
 
@@ -100,6 +102,8 @@ static bool has_series(const es_train_record *record, es_phase phase, int i)
         return false;
     if (i == SERIES_EREG)
         return config->arch.entropy_reg;
+    if (i == SERIES_RANGE)
+        return es_model_config_is_ranged(config);
     if (i == SERIES_LOSS_SCALE && !record->scales)
         return false;
     return phase == ES_PHASE_TRAIN || i <= SERIES_CE;
@@ -281,14 +285,15 @@ static void push_all(es_train_record *record, es_phase phase, int64_t step,
 void es_train_record_step(es_train_record *record, const es_step *step,
                           es_measure *measure, double tokens_per_s)
 {
-    const double values[N_RUN_SERIES] = {
-        [SERIES_LOSS] = step->losses.loss,
-        [SERIES_CE] = step->losses.ce,
-        [SERIES_EREG] = step->losses.ereg,
-        [SERIES_LR] = step->lr,
-        [SERIES_GRAD_NORM] = step->grad_norm,
-        [SERIES_TOKENS_PER_S] = tokens_per_s,
-        [SERIES_LOSS_SCALE] = step->loss_scale};
+    const double values[N_RUN_SERIES] = {[SERIES_LOSS] = step->losses.loss,
+                                         [SERIES_CE] = step->losses.ce,
+                                         [SERIES_EREG] = step->losses.ereg,
+                                         [SERIES_RANGE] = step->losses.range,
+                                         [SERIES_LR] = step->lr,
+                                         [SERIES_GRAD_NORM] = step->grad_norm,
+                                         [SERIES_TOKENS_PER_S] = tokens_per_s,
+                                         [SERIES_LOSS_SCALE] =
+                                             step->loss_scale};
     if (record)
         push_all(record, ES_PHASE_TRAIN, step->step, values,
                  step->measured ? measure : NULL);
@@ -299,7 +304,8 @@ void es_train_record_eval(es_train_record *record, int64_t step,
 {
     const double values[N_RUN_SERIES] = {[SERIES_LOSS] = losses->loss,
                                          [SERIES_CE] = losses->ce,
-                                         [SERIES_EREG] = losses->ereg};
+                                         [SERIES_EREG] = losses->ereg,
+                                         [SERIES_RANGE] = losses->range};
     if (record)
         push_all(record, ES_PHASE_EVAL, step, values, measure);
 }

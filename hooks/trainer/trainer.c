@@ -193,6 +193,7 @@ void es_losses_add(es_losses *sum, const es_losses *more, double weight)
     sum->loss += weight * more->loss;
     sum->ce += weight * more->ce;
     sum->ereg += weight * more->ereg;
+    sum->range += weight * more->range;
 }
 
 /* --- a step --------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include "hooks/trainer/files/temperatures.h"
 #include "hooks/trainer/model/model.h"
 #include "hooks/trainer/model/params.h"
+#include "hooks/trainer/model/ranges.h"
 #include "hooks/trainer/settings/settings.h"
 
 #include <float.h>
@@ -71,9 +72,10 @@ static es_status read_config(es_model_config *out, const json_t *object,
         "arch",       "family", "n_layer", "n_head",     "d_model",
         "ctx",        "vocab",  "batch",   "mlp_mult",   "bias",
         "final_norm", "gamma",  "lambda",  "ereg_reduce"};
-    static const char *const maybe[] = {"n_kv_head", "d_head",       "d_ff",
-                                        "rope_base", "rope_scaling", "qk_norm",
-                                        "tied",      "ln_eps"};
+    static const char *const maybe[] = {
+        "n_kv_head",    "d_head",    "d_ff",      "rope_base",
+        "rope_scaling", "qk_norm",   "tied",      "ln_eps",
+        "range_attn",   "range_act", "range_norm"};
     es_settings settings;
     es_settings_default(&settings, ES_VERB_VERIFY);
     for (size_t i = 0; i < sizeof maybe / sizeof *maybe; i++) {
@@ -327,6 +329,28 @@ static es_status compare_numbers(run *r)
     return status;
 }
 
+/* out/range_NAME.npy (L) of each input that has one. */
+static es_status compare_ranges(run *r)
+{
+    static const char *const names[ES_N_RANGES] = {
+        [ES_RANGE_ATTN] = "range_attn",
+        [ES_RANGE_ACT] = "range_act",
+        [ES_RANGE_NORM] = "range_norm"};
+    es_status status = ES_OK;
+    for (int i = 0; status == ES_OK && i < ES_N_RANGES; i++) {
+        if (!array_exists(&r->it, "out", names[i]))
+            continue;
+        if (!es_model_has_range(r->model, (es_range_kind)i))
+            return es_fail(ES_EFORMAT, "%s/out/%s.npy: %s has no such input",
+                           r->it.dir, names[i], r->it.dir);
+        for (int l = 0; l < r->it.config.n_layer; l++)
+            r->values[l] =
+                (double)es_model_range(r->model, (es_range_kind)i, l);
+        status = compare(r, "out", names[i], (size_t)r->it.config.n_layer);
+    }
+    return status;
+}
+
 static size_t n_logits(const es_model_config *config)
 {
     return (size_t)config->batch * (size_t)config->ctx * (size_t)config->vocab;
@@ -434,6 +458,7 @@ static es_status run_case(run *r, const es_ops *ops, int n_threads,
         (status = compare_floats(r, "out", "logits", es_model_logits(r->model),
                                  n_logits(config))) != ES_OK ||
         (status = compare_rows(r)) != ES_OK ||
+        (status = compare_ranges(r)) != ES_OK ||
         (status = compare_arrays(r, "state_after", false)) != ES_OK)
         return status;
     es_model_zero_gradients(r->model);

@@ -109,6 +109,11 @@ void es_ref_attend(double *y, es_ref_result *result, const double *qkv,
     for (int b = 0; b < ref->config.batch; b++)
         for (int h = 0; h < ref->config.n_head; h++)
             attend_head(y, result, qkv, ref, layer, b, h);
+    const int n_rows = ref->config.batch * ref->config.n_head * ref->config.ctx;
+    if (ref->config.arch.attention == ES_POWER_SOFTMAX)
+        es_ref_add_range(result, ref, ES_RANGE_ATTN,
+                         result->rows[ES_ROW_MAX_LOGIT] + layer * n_rows,
+                         n_rows);
     if (ref->config.arch.attention != ES_SOFTMAX)
         note_cancellation(result, qkv, &ref->config, layer);
 }

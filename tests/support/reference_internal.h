@@ -32,6 +32,10 @@ void es_ref_note(es_ref_result *result, double distance);
 void es_ref_attend(double *y, es_ref_result *result, const double *qkv,
                    const es_ref_model *ref, int layer);
 
+/** Adds the range loss of x (n); notes how far the next largest is. */
+void es_ref_add_range(es_ref_result *result, const es_ref_model *ref,
+                      es_range_kind range, const double *x, int n);
+
 /** Rotates q and k in qkv (B,T,3d) by their positions. */
 void es_ref_rotate(double *qkv, const es_ref_model *ref);
 

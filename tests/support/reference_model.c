@@ -50,6 +50,20 @@ void es_ref_note(es_ref_result *result, double distance)
     result->clearance = fmin(result->clearance, distance);
 }
 
+void es_ref_add_range(es_ref_result *result, const es_ref_model *ref,
+                      es_range_kind range, const double *x, int n)
+{
+    double largest = 0, second = 0;
+    for (int i = 0; i < n; i++) {
+        second = fmax(second, fmin(fabs(x[i]), largest));
+        largest = fmax(largest, fabs(x[i]));
+    }
+    if (!(ref->config.range_weight[range] > 0))
+        return;
+    result->range += ref->config.range_weight[range] * largest;
+    es_ref_note(result, n > 1 ? (largest - second) / largest : INFINITY);
+}
+
 /* --- sub-blocks ----------------------------------------------------------- */
 
 /* LayerNorm of a place, or a copy where there is none. */
@@ -63,6 +77,8 @@ static void norm(double *y, const double *x, const es_ref_model *ref,
     const double *w = es_ref_model_array(ref, name);
     snprintf(name, sizeof name, "%s.bias", place);
     const double *b = es_ref_model_array(ref, name);
+    if (w)
+        es_ref_add_range(result, ref, ES_RANGE_NORM, x, n * d);
     memmove(y, x, (size_t)(n * d) * sizeof *y);
     for (int i = 0; w && i < n; i++, y += d) {
         double mean = 0, variance = 0;
@@ -176,6 +192,8 @@ static void feed_forward(double *f, const double *x, const es_ref_model *ref,
         es_ref_apply(f, u, ref, layer, "mlp.w", n);
     } else {
         es_ref_apply(wide, u, ref, layer, "mlp.c_fc", n);
+        if (kind != ES_ACT_LINEAR)
+            es_ref_add_range(result, ref, ES_RANGE_ACT, wide, n * inner);
         for (int i = 0; i < n * inner; i++)
             wide[i] = activate(wide[i], kind, slope_of(ref, layer), result);
         es_ref_apply(f, wide, ref, layer, "mlp.c_proj", n);
@@ -264,12 +282,13 @@ void es_ref_model_run(const es_ref_model *ref, es_ref_result *result,
     const es_model_config *config = &ref->config;
     double *x = es_ref_doubles(config->batch * config->ctx * config->d_model);
     result->clearance = INFINITY;
+    result->range = 0;
     embed(x, ref, tokens);
     for (int layer = 0; layer < config->n_layer; layer++)
         block(x, ref, result, layer);
     result->ce = judge(x, ref, result, targets);
     result->ereg = config->arch.entropy_reg ? es_ref_penalty(ref, result) : 0;
-    result->loss = result->ce + config->lambda * result->ereg;
+    result->loss = result->ce + config->lambda * result->ereg + result->range;
     free(x);
 }
 

@@ -41,6 +41,7 @@ void es_ref_model_iterate(es_ref_model *ref);
 /** What one pass found. */
 typedef struct es_ref_result {
     double loss, ce, ereg;
+    double range;   /* range losses, weighted */
     double *logits; /* (B,T,V) */
     /* (L,B,H,T) by their definitions; ENTROPY is -sum a ln(a + 1e-9), and of
        LSE there is none. */

@@ -39,6 +39,13 @@ CASES = {
     "p04_psm2_context": {"arch": "PSM(2,0.1,lengthT)+ScFFN", "ctx": 1},
     "r01_ra_ln_g": {"arch": "RA+LN+G", "n_layer": 3},
     "r02_ereg_ra_context": {"arch": "EReg(RA(T)+R)", "n_head": 2, "ctx": 9},
+    # range losses, one and all
+    "q01_range_psm4": {"arch": "PSM(4)+LN+G", "range_attn": 0.02},
+    "q02_range_gs": {"arch": "EReg(PSM(2,0.2,plain)+LN+GS)", "n_layer": 3,
+                     "n_head": 2, "ctx": 7, "range_attn": 0.03,
+                     "range_act": 0.05, "range_norm": 0.01},
+    "q03_range_length": {"arch": "PSM(6,0.1,length)+LN+G[1]", "n_layer": 3,
+                         "range_act": 0.1, "range_norm": 0.02},
 }
 DEFAULTS = {"family": "gpt2", "n_layer": 2, "n_head": 3, "d_model": 12, "ctx": 6,
             "vocab": 11, "batch": 2, "mlp_mult": 2, "bias": "all",
@@ -83,6 +90,8 @@ def read_arch(text):
 
 
 def activate(x, name):
+    if name == "GS":
+        return x * torch.sigmoid(1.702 * x)
     if name == "G":
         return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
     return torch.relu(x) if name == "R" else x
@@ -151,9 +160,16 @@ class Model:
 
     # --- forward
 
+    def note(self, kind, l, x):
+        """The largest |input| of a layer's norm, activation or PowerSoftmax."""
+        self.ranges.append((kind, l, x.abs().max()))
+
     def normed(self, x, name):
         if name + ".weight" not in self.values:
             return x
+        at = name.split(".")
+        self.note("norm", int(at[1]) if at[0] == "h"
+                  else self.case["n_layer"] - 1, x)
         mean = x.mean(-1, keepdim=True)
         var = ((x - mean) ** 2).mean(-1, keepdim=True)
         return ((x - mean) / torch.sqrt(var + 1e-5) * self.values[name + ".weight"]
@@ -189,6 +205,8 @@ class Model:
         if self.arch["t"]:
             s = s / self.values[f"h.{l}.attn.t"][None, :, :, None]
         seen = torch.ones(T, T, dtype=torch.bool).tril()
+        if self.arch["power"]:
+            self.note("attn", l, s * seen)
         a, whole = self.weigh(s, seen)
         # 0 ln 0 = 0, and no gradient
         entropy = -(whole * torch.log(torch.where(whole > 0, whole, 1.0))).sum(-1)
@@ -208,9 +226,10 @@ class Model:
         at = f"h.{l}.mlp."
         if self.arch["ffn"] == "fused":
             return u @ self.values[at + "w.weight"]
-        inner = self.product(u, at + "c_fc")
-        return self.product(activate(inner, self.arch["acts"].get(l, "")),
-                            at + "c_proj")
+        inner, act = self.product(u, at + "c_fc"), self.arch["acts"].get(l, "")
+        if act:
+            self.note("act", l, inner)
+        return self.product(activate(inner, act), at + "c_proj")
 
     def penalty(self, entropy, l):
         case = self.case
@@ -226,6 +245,7 @@ class Model:
     def run(self, tokens, targets):
         self.rows = {name: [] for name in
                      ("row_entropy", "row_max_logit", "row_top", "row_missing")}
+        self.ranges = []
         x = self.values["wte"][tokens] + self.values["wpe"][None]
         ereg = torch.zeros(())
         for l in range(self.case["n_layer"]):
@@ -253,6 +273,20 @@ def write(folder, name, array, dtype=np.float32):
     np.save(folder / f"{name}.npy", np.ascontiguousarray(array, dtype=dtype))
 
 
+RANGES = ("range_attn", "range_act", "range_norm")
+
+
+def write_ranges(folder, model):
+    """By layer, of its norms the larger one; without a value NaN."""
+    for name in RANGES:
+        values = torch.full((model.case["n_layer"],), math.nan)
+        for kind, l, largest in model.ranges:
+            if "range_" + kind == name:
+                values[l] = torch.fmax(values[l], largest.detach())
+        if not values.isnan().all():
+            write(folder, name, values)
+
+
 def make(folder, name, wanted, seed):
     case = DEFAULTS | wanted
     model = Model(case, seed)
@@ -260,11 +294,14 @@ def make(folder, name, wanted, seed):
     tokens, targets = (torch.randint(case["vocab"], shape, generator=model.generator)
                        for _ in range(2))
     logits, ce, ereg = model.run(tokens, targets)
-    loss = ce + case["lambda"] * ereg
+    loss = ce + case["lambda"] * ereg + sum(
+        case.get("range_" + kind, 0) * largest
+        for kind, _, largest in model.ranges)
     loss.backward()
     to = folder / name
     to.mkdir(parents=True, exist_ok=True)
     about = {key: case[key] for key in ("arch", *DEFAULTS)} | {"note": ""}
+    about |= {name: case[name] for name in RANGES if name in case}
     if model.arch["power"] or model.arch["relu"]:
         about["renormalised"] = True
     (to / "case.json").write_text(json.dumps(about, indent=1) + "\n")
@@ -279,6 +316,8 @@ def make(folder, name, wanted, seed):
     for statistic, rows in model.rows.items():
         if rows:
             write(to / "out", statistic, torch.stack(rows))
+    if any(name in case for name in RANGES):
+        write_ranges(to / "out", model)
     heads = torch.stack(model.rows["row_entropy"]).mean((1, 3))
     write(to / "out", "entropy", heads)
     write(to / "out", "nonfinite", torch.zeros_like(heads), np.int32)

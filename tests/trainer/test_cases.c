@@ -207,9 +207,12 @@ static void spoil(const char *path, int more)
 TEST(kept_cases_pass)
 {
     static const char *const names[] = {
-        "t01_sm_t_cold",    "t02_ereg_sm_t",     "t03_psm4_ln_g",
-        "t04_ereg_psm2",    "n01_sm_ln_g_r",     "n02_sm_scfuffne1",
-        "g01_sm_gate_ln_g", "g02_ereg_sm_t_gate"};
+        "t01_sm_t_cold",       "t02_ereg_sm_t",       "t03_psm4_ln_g",
+        "t04_ereg_psm2",       "n01_sm_ln_g_r",       "n02_sm_scfuffne1",
+        "g01_sm_gate_ln_g",    "g02_ereg_sm_t_gate",  "p01_psm2_plain",
+        "p02_ereg_psm4_plain", "p03_psm4_length",     "p04_psm2_context",
+        "r01_ra_ln_g",         "r02_ereg_ra_context", "q01_range_psm4",
+        "q02_range_gs",        "q03_range_length"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[128];
         snprintf(path, sizeof path, "tests/trainer/cases/%s", names[i]);

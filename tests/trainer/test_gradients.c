@@ -15,6 +15,8 @@ static void check_outputs(es_small_model *s, const es_ref_result *want)
         (size_t)(s->n * s->config->n_layer * s->config->n_head);
     const double loss = want->loss;
     assert_true(fabs(s->losses.loss - loss) <= 2e-6 * fabs(loss) + 1e-6);
+    assert_true(fabs(s->losses.range - want->range) <=
+                2e-6 * want->range + 1e-6);
     es_test_expect_close("logits", es_model_logits(s->model), want->logits,
                          n_logits);
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++) {
@@ -126,6 +128,30 @@ TEST(entropy_regularisation_matches_differences)
         config.lambda = 0.3;
         config.gamma = 0.1;
         config.ereg_reduce = i % 2 ? ES_EREG_MEAN : ES_EREG_TOKEN;
+        check_model(&config);
+    }
+}
+
+/* Each by itself, and all together. */
+TEST(range_losses_match_differences)
+{
+    static const char *const archs[] = {"PSM(4)+LN+G",
+                                        "PSM(2,plain)+LN+GS",
+                                        "PSM(4,0.1,length)+LN+GT",
+                                        "EReg(PSM(2)+LN+G[1])",
+                                        "PSM(2)+LN+ScFFN",
+                                        "SM+LN+LR(layer)",
+                                        "SM(t,gate)+LN+R",
+                                        "RA+LN+G"};
+    const size_t n = sizeof archs / sizeof *archs;
+    for (size_t i = 0; i < n + ES_N_RANGES; i++) {
+        es_model_config config = es_small_config(archs[i < n ? i : 0]);
+        config.d_model = 6;
+        config.family = i % 2 ? ES_FAMILY_GPT2 : ES_FAMILY_PYTHIA;
+        for (size_t r = 0; r < ES_N_RANGES; r++)
+            if ((i < n || i - n == r) &&
+                es_model_config_has_input(&config, (es_range_kind)r))
+                config.range_weight[r] = 0.1 * (double)(r + 1);
         check_model(&config);
     }
 }

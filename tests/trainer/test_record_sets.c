@@ -30,6 +30,10 @@ static bool has(const char *name, es_phase phase)
 static bool is_of_another(const char *arch, es_detail detail)
 {
     const bool named = detail >= ES_DETAIL_SIGMA_Q;
+    if (detail == ES_DETAIL_RANGE_ATTN)
+        return !strstr(arch, "PSM");
+    if (detail == ES_DETAIL_RANGE_NORM)
+        return !strstr(arch, "LN");
     return named && !strstr(arch, detail < ES_DETAIL_G_Q ? "SNorm" : "WNorm");
 }
 
@@ -38,7 +42,9 @@ static void check_set(const char *arch, es_series_set set)
     training_seen seen = {0};
     training_record(&seen, settings_of(arch, ES_FAMILY_GPT2, set));
     for (int i = 0; i < ES_N_HEAD_SERIES; i++)
-        if (i != ES_HEAD_MISSING_MASS)
+        if (es_head_series_exists((es_head_series)i, strstr(arch, "PSM")
+                                                         ? ES_POWER_SOFTMAX
+                                                         : ES_SOFTMAX))
             for (int phase = ES_PHASE_TRAIN; phase <= ES_PHASE_EVAL; phase++)
                 if (has(es_head_statistics[i].name, (es_phase)phase) !=
                     (es_head_statistics[i].set <= set))
@@ -60,7 +66,28 @@ TEST(each_set_has_its_series_and_those_before)
     check_set("SM+LN+G", ES_SERIES_CORE);
     check_set("SM+LN+G", ES_SERIES_STANDARD);
     check_set("SM+LN+G+SNorm(QKVO,FFN)", ES_SERIES_STANDARD);
+    check_set("PSM(4)+GS", ES_SERIES_STANDARD);
     check_set("SM+R+WNorm(QKVO,FFN)", ES_SERIES_ALL);
+}
+
+/* Also where nothing more than core is wanted. */
+TEST(a_range_loss_records_its_term_and_all_ranges)
+{
+    training_seen seen = {0};
+    es_settings settings =
+        settings_of("PSM(4)+LN+G", ES_FAMILY_GPT2, ES_SERIES_CORE);
+    static const char *const names[] = {"range", "range_attn", "range_act",
+                                        "range_norm"};
+    training_record(&seen, settings);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_false(has(names[i], ES_PHASE_TRAIN));
+    settings.model.range_weight[ES_RANGE_ACT] = 1e-2;
+    seen = (training_seen){0};
+    training_record(&seen, settings);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (int phase = ES_PHASE_TRAIN; phase <= ES_PHASE_EVAL; phase++)
+            if (!has(names[i], (es_phase)phase))
+                fail_msg("no %s", names[i]);
 }
 
 TEST(the_run_says_which_set_it_has)

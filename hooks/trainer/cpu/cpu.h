@@ -93,7 +93,7 @@ static inline float *es_cpu_scratch(const es_backend *backend, es_share share)
 extern const es_ops es_cpu_bf16_ops;
 
 /** The operations of ops.h: of linear.c, attention.c, rows.c, llama.c,
- *  residual.c, normed.c, update.c. */
+ *  residual.c, normed.c, peaks.c, update.c. */
 #define ES_CPU_OPERATIONS(OPERATION)                                           \
     OPERATION(linear)                                                          \
     OPERATION(linear_act)                                                      \
@@ -121,6 +121,10 @@ extern const es_ops es_cpu_bf16_ops;
     OPERATION(cross_entropy_backward)                                          \
     OPERATION(gate)                                                            \
     OPERATION(gate_backward)                                                   \
+    OPERATION(find_peak)                                                       \
+    OPERATION(find_score_peak)                                                 \
+    OPERATION(pull_peak)                                                       \
+    OPERATION(pull_score_peak)                                                 \
     OPERATION(largest_logits)                                                  \
     OPERATION(qk_factors)                                                      \
     OPERATION(scale_heads)                                                     \

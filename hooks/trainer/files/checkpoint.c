@@ -27,7 +27,8 @@ typedef enum text_entry {
     LOSSES, /* the first of six numbers, es_losses twice */
     LOSS_SCALE = LOSSES + 6,
     GOOD_STEPS,
-    CHECKSUM,
+    RANGES, /* range losses, where there are some: of the two es_losses */
+    CHECKSUM = RANGES + 2,
     N_TEXTS
 } text_entry;
 
@@ -47,6 +48,8 @@ static const char *const keys[N_TEXTS] = {"entropy_train_checkpoint",
                                           "eval_ereg",
                                           "loss_scale",
                                           "good_steps",
+                                          "range",
+                                          "eval_range",
                                           "checksum"};
 
 /** What is kept of a parameter: itself, and the moments if it trains. */
@@ -193,13 +196,16 @@ static void print_whole(texts *out, text_entry entry, int64_t number)
     out->all[entry] = out->numbers[entry];
 }
 
-static void print_losses(texts *out, int first, const es_losses *losses)
+static void print_losses(texts *out, int first, int range,
+                         const es_losses *losses)
 {
     const double numbers[] = {losses->loss, losses->ce, losses->ereg};
     for (int i = 0; i < 3; i++)
         if (isfinite(numbers[i]))
             out->all[first + i] =
                 es_double_print(out->numbers[first + i], numbers[i]);
+    if (losses->range > 0 && isfinite(losses->range))
+        out->all[range] = es_double_print(out->numbers[range], losses->range);
 }
 
 static es_status print_texts(texts *out, const writing *w,
@@ -217,8 +223,8 @@ static es_status print_texts(texts *out, const writing *w,
     out->all[RUN] = state->uuid;
     out->all[NAME] = state->name;
     print_whole(out, THREADS, es_model_n_threads(w->model));
-    print_losses(out, LOSSES, &state->last);
-    print_losses(out, LOSSES + 3, &state->eval);
+    print_losses(out, LOSSES, RANGES, &state->last);
+    print_losses(out, LOSSES + 3, RANGES + 1, &state->eval);
     if (es_model_scales_loss(w->model)) {
         print_whole(out, LOSS_SCALE, (int64_t)state->loss_scale.scale);
         print_whole(out, GOOD_STEPS, state->loss_scale.good_steps);
@@ -305,16 +311,18 @@ static es_status take_whole(int64_t *out, const es_checkpoint *checkpoint,
 }
 
 static es_status take_losses(es_losses *out, const es_checkpoint *checkpoint,
-                             int first)
+                             int first, int range)
 {
-    double *const numbers[] = {&out->loss, &out->ce, &out->ereg};
-    for (int i = 0; i < 3; i++) {
-        text_entry entry = (text_entry)(first + i);
+    double *const numbers[] = {&out->loss, &out->ce, &out->ereg, &out->range};
+    for (int i = 0; i < 4; i++) {
+        text_entry entry = (text_entry)(i < 3 ? first + i : range);
         const char *text = text_of(checkpoint, entry);
         *numbers[i] = (double)NAN;
         if (text && es_double_parse(numbers[i], text) != ES_OK)
             return wrong_text(checkpoint, entry);
     }
+    if (isnan(out->range) && !isnan(out->loss))
+        out->range = 0;
     return ES_OK;
 }
 
@@ -388,8 +396,9 @@ static es_status take_texts(es_checkpoint *checkpoint)
     if (status < 0 ||
         (status = take_text(state->name, sizeof state->name, checkpoint,
                             NAME)) < 0 ||
-        (status = take_losses(&state->last, checkpoint, LOSSES)) < 0 ||
-        (status = take_losses(&state->eval, checkpoint, LOSSES + 3)) < 0 ||
+        (status = take_losses(&state->last, checkpoint, LOSSES, RANGES)) < 0 ||
+        (status = take_losses(&state->eval, checkpoint, LOSSES + 3,
+                              RANGES + 1)) < 0 ||
         (status = take_loss_scale(&state->loss_scale, checkpoint)) < 0)
         return status;
     const char *config = text_of(checkpoint, CONFIG);

@@ -64,6 +64,29 @@ bool es_model_config_has_norm(const es_model_config *config)
     return config->arch.layer_norm || config->arch.rms_norm;
 }
 
+bool es_model_config_has_input(const es_model_config *config,
+                               es_range_kind range)
+{
+    const es_arch *arch = &config->arch;
+    const bool has_act = arch->activation != ES_ACT_LINEAR || arch->n_spans > 0;
+    switch (range) {
+    case ES_RANGE_ATTN:
+        return arch->attention == ES_POWER_SOFTMAX &&
+               config->family != ES_FAMILY_BERT;
+    case ES_RANGE_ACT:
+        return has_act && arch->ffn != ES_FFN_FUSED;
+    default:
+        return es_model_config_has_norm(config);
+    }
+}
+
+bool es_model_config_is_ranged(const es_model_config *config)
+{
+    return config->range_weight[ES_RANGE_ATTN] > 0 ||
+           config->range_weight[ES_RANGE_ACT] > 0 ||
+           config->range_weight[ES_RANGE_NORM] > 0;
+}
+
 void es_model_config_default(es_model_config *out)
 {
     *out = (es_model_config){
@@ -270,6 +293,29 @@ static bool has_scaling(const es_rope *rope)
            rope->original >= 1 && isfinite(all);
 }
 
+/* A range loss needs what it is about. */
+static es_status check_ranges(const es_model_config *config)
+{
+    static const struct {
+        const char *option, *needs;
+    } all[ES_N_RANGES] = {
+        [ES_RANGE_ATTN] = {"--range-attn", "PSM(p), not in --family bert"},
+        [ES_RANGE_ACT] = {"--range-act", "an activation"},
+        [ES_RANGE_NORM] = {"--range-norm", "LN or RN"}};
+    for (int i = 0; i < ES_N_RANGES; i++) {
+        const double weight = config->range_weight[i];
+        const number_rule rule = {all[i].option, weight, weight >= 0,
+                                  "a number, 0 or more"};
+        es_status status = check_numbers(&rule, 1);
+        if (status < 0)
+            return status;
+        if (weight > 0 && !es_model_config_has_input(config, (es_range_kind)i))
+            return es_fail(ES_EUSAGE, "%s: needs an architecture with %s",
+                           all[i].option, all[i].needs);
+    }
+    return ES_OK;
+}
+
 es_status es_model_config_check(const es_model_config *config)
 {
     const size_rule sizes[] = {{"--n-layer", config->n_layer, MAX_LAYERS},
@@ -314,7 +360,8 @@ es_status es_model_config_check(const es_model_config *config)
     if (config->d_head == 0 && config->d_model % config->n_head)
         return es_fail(ES_EUSAGE, "--n-head %d does not divide --d-model %d",
                        config->n_head, config->d_model);
-    if ((status = check_family(config)) < 0)
+    if ((status = check_family(config)) < 0 ||
+        (status = check_ranges(config)) < 0)
         return status;
     const int n_last = config->arch.n_removed;
     const int n_first = config->arch.n_removed_first;

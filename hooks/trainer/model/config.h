@@ -49,6 +49,14 @@ typedef enum es_final_norm {
 typedef enum es_emulation { ES_EMULATE_NONE, ES_EMULATE_FP16 } es_emulation;
 typedef enum es_ereg_reduce { ES_EREG_TOKEN, ES_EREG_MEAN } es_ereg_reduce;
 
+/** Inputs of what a polynomial stands for under encryption: ranges.h. */
+typedef enum es_range_kind {
+    ES_RANGE_ATTN, /* scores, of PowerSoftmax */
+    ES_RANGE_ACT,  /* of the FFN's activation */
+    ES_RANGE_NORM, /* of LayerNorm or RMSNorm */
+    ES_N_RANGES
+} es_range_kind;
+
 /** The model alone (hooks/trainer/model/README.md). */
 typedef struct es_model_config {
     es_arch arch;
@@ -72,7 +80,8 @@ typedef struct es_model_config {
     double gamma, lambda;
     es_ereg_reduce ereg_reduce;
     double t_init, theta_init;
-    double ln_eps;  /* LayerNorm's epsilon */
+    double range_weight[ES_N_RANGES]; /* of range losses; 0: none */
+    double ln_eps;                    /* LayerNorm's epsilon */
     double dropout; /* of the embedding and of both sub-blocks' outputs while
                        training: a share in [0,1) */
     uint64_t seed;
@@ -93,6 +102,11 @@ bool es_model_config_has_loss(const es_model_config *config);
 
 /** True if the sub-blocks begin with a norm, LN or RN. */
 bool es_model_config_has_norm(const es_model_config *config);
+
+/** True if layers have such inputs; if a range loss is among the losses. */
+bool es_model_config_has_input(const es_model_config *config,
+                               es_range_kind range);
+bool es_model_config_is_ranged(const es_model_config *config);
 
 /** The published settings, small sizes; arch is SM+LN+G. */
 void es_model_config_default(es_model_config *out);

@@ -3,6 +3,7 @@
 #include "hooks/trainer/model/details.h"
 
 #include "hooks/trainer/model/model_internal.h"
+#include "hooks/trainer/model/ranges.h"
 
 static const es_normed matrices[ES_N_NORMED] = {
     {ES_MATRIX_ATTN, 0, ES_ROLE_ATTN_G, ES_NORM_QK},
@@ -50,6 +51,9 @@ static bool has_any_ffn(const es_model *model)
 bool es_detail_exists(const es_model *model, es_detail detail)
 {
     const es_arch *arch = &model->config.arch;
+    if (es_details[detail].source == ES_DETAIL_RANGE)
+        return es_model_has_range(
+            model, (es_range_kind)(detail - ES_DETAIL_RANGE_ATTN));
     if (!takes_set(model, es_details[detail].set))
         return false;
     if (detail >= ES_DETAIL_G_Q)

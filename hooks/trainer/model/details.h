@@ -32,14 +32,14 @@
  *                            their norms: |x_out - beta x'| / |beta x'|;
  *                            missing without FFN. In bf16 the difference has
  *                            three digits less than the activations
- *   layer_grad_norm          as head_grad_norm, of all parameters h.L.*
- *   update_ratio             |dw| / |w| over them: AdamW's change of the step,
- *                            decay and clipping included, before it is rounded
- *                            into the weights, and the weights before it
- *   sigma_q .. sigma_proj    SNorm's sigma by matrix; the fused FFN's is
- *                            sigma_fc
- *   g_q .. g_proj            WNorm's g by matrix: root mean square over
- *                            columns; whole: parameter_series.h
+ *   range_attn, _act, _norm  the largest |input| of PowerSoftmax, the
+ * activation and the norms: ranges.h; with a range loss in every record,
+ * whatever the set layer_grad_norm          as head_grad_norm, of all
+ * parameters h.L.* update_ratio             |dw| / |w| over them: AdamW's
+ * change of the step, decay and clipping included, before it is rounded into
+ * the weights, and the weights before it sigma_q .. sigma_proj    SNorm's sigma
+ * by matrix; the fused FFN's is sigma_fc g_q .. g_proj            WNorm's g by
+ * matrix: root mean square over columns; whole: parameter_series.h
  *
  * What is not finite among these is a NaN or an infinity, never missing.
  */

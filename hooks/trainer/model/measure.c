@@ -4,6 +4,7 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "hooks/trainer/model/model_internal.h"
+#include "hooks/trainer/model/ranges.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,8 @@ struct es_measure {
     es_head_details *head_details;   /* (L,H) */
     es_layer_details *layer_details; /* (L) */
     es_detail_sums details;          /* what there is of them */
+    float *ranges;                   /* (ES_N_RANGES,L) */
+    bool has_range[ES_N_RANGES];
 };
 
 es_status es_measure_new(es_measure **out, const es_model_config *config)
@@ -58,7 +61,9 @@ es_status es_measure_new(es_measure **out, const es_model_config *config)
         (status = es_alloc(&measure->head_details, heads,
                            sizeof *measure->head_details, "heads")) < 0 ||
         (status = es_alloc(&measure->layer_details, layers,
-                           sizeof *measure->layer_details, "layers")) < 0) {
+                           sizeof *measure->layer_details, "layers")) < 0 ||
+        (status = es_alloc(&measure->ranges, ES_N_RANGES * layers,
+                           sizeof *measure->ranges, "layers")) < 0) {
         es_measure_free(measure);
         return status;
     }
@@ -78,6 +83,7 @@ void es_measure_free(es_measure *measure)
     free(measure->members);
     free(measure->head_details);
     free(measure->layer_details);
+    free(measure->ranges);
     free(measure);
 }
 
@@ -89,6 +95,23 @@ void es_measure_reset(es_measure *measure)
         measure->heads[h] = es_head_sums_start();
     memset(measure->layers, 0, measure->n_layers * sizeof *measure->layers);
     measure->details = (es_detail_sums){.heads = NULL};
+    memset(measure->has_range, 0, sizeof measure->has_range);
+}
+
+/* The larger one of what there is; a NaN, or a missing one, stays. */
+static void add_ranges(es_measure *measure, const es_model *model)
+{
+    for (int r = 0; r < ES_N_RANGES; r++) {
+        float *to = measure->ranges + (size_t)r * measure->n_layers;
+        if (!es_model_has_range(model, (es_range_kind)r))
+            continue;
+        for (size_t l = 0; l < measure->n_layers; l++) {
+            const float x = es_model_range(model, (es_range_kind)r, (int)l);
+            if (!measure->has_range[r] || isnan(x) || x > to[l])
+                to[l] = x;
+        }
+        measure->has_range[r] = true;
+    }
 }
 
 /* What belongs to weights and to a step is copied with the first passes. */
@@ -127,6 +150,7 @@ void es_measure_add(es_measure *measure, const es_model *model)
     const es_report *report = &model->report;
     const es_detail_sums details = es_model_details(model);
     add_details(measure, &details);
+    add_ranges(measure, model);
     for (int i = 0; i < ES_N_PARAMETER_SERIES; i++) {
         const es_parameter_series series = (es_parameter_series)i;
         if (measure->n_batches == 0 &&
@@ -190,6 +214,8 @@ const float *es_measure_members(const es_measure *measure)
 bool es_measure_has_detail(const es_measure *measure, es_detail detail)
 {
     const es_detail_sums *have = &measure->details;
+    if (es_details[detail].source == ES_DETAIL_RANGE)
+        return measure->has_range[detail - ES_DETAIL_RANGE_ATTN];
     const bool has[] = {[ES_DETAIL_FORWARD] = true,
                         [ES_DETAIL_INPUTS] = have->has_inputs,
                         [ES_DETAIL_WEIGHTS] = have->has_weights,
@@ -270,6 +296,9 @@ const float *es_measure_detail(es_measure *measure, es_detail detail)
     const es_model_config *config = &measure->config;
     const bool of_heads = es_detail_is_of_heads(detail);
     const size_t n = of_heads ? measure->n_heads : measure->n_layers;
+    if (es_details[detail].source == ES_DETAIL_RANGE)
+        return measure->ranges +
+               (size_t)(detail - ES_DETAIL_RANGE_ATTN) * measure->n_layers;
     for (size_t i = 0; i < n; i++) {
         const float value =
             (float)(of_heads ? head_detail(measure, i, detail)

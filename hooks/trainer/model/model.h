@@ -83,7 +83,9 @@ es_status es_model_start_norms(es_model *model) ES_MUST_USE;
 
 /** Means over one forward pass or several. */
 typedef struct es_losses {
-    double loss, ce, ereg; /* loss = ce + lambda * ereg; NaN without targets */
+    double loss, ce, ereg; /* loss = ce + lambda * ereg + range; NaN without
+                              targets */
+    double range;          /* all range losses, weighted: ranges.h */
 } es_losses;
 
 /* --- passes that nobody waits for ------------------------------------------

@@ -16,6 +16,10 @@ static void norm_backward(const es_model *model, const es_mem *dy,
                           const es_mem *x, const es_mem *mean,
                           const es_mem *rstd, int layer, es_role weight)
 {
+    es_model_pull_peak(model, layer,
+                       weight == ES_ROLE_LN_2_WEIGHT ? ES_PEAK_NORM_2
+                                                     : ES_PEAK_NORM_1,
+                       model->dx);
     if (!mean) {
         model->ops->rms_norm_backward(
             model->backend, model->dx, es_model_gradient(model, layer, weight),
@@ -57,6 +61,8 @@ static void backward_activation(const es_model *model, int layer, es_mem *post,
         model->ops->linear_backward_act(model->backend, model->dwide, post,
                                         own ? own : shared, df, at->pre, &proj,
                                         &act, n_rows);
+        if (act.kind != ES_ACT_LINEAR)
+            es_model_pull_peak(model, layer, ES_PEAK_ACT, model->dwide);
         return;
     }
     model->ops->linear_backward_input(model->backend, model->dwide, df, &proj,
@@ -64,6 +70,7 @@ static void backward_activation(const es_model *model, int layer, es_mem *post,
     model->ops->swiglu_backward(model->backend, model->dwide, at->ffn_gate,
                                 post, at->pre,
                                 (size_t)n_rows * (size_t)proj.n_in);
+    es_model_pull_peak(model, layer, ES_PEAK_ACT, at->ffn_gate);
 }
 
 /* From the gradient df of FFN(u2). */
@@ -233,6 +240,7 @@ static void backward_block(const es_model *model, int layer, double scale)
         es_model_gradient(model, layer, ES_ROLE_LOG_T), model->dheads,
         at->heads, entropy_gradient(model, layer, scale), at->qkv, at->saved,
         &attention);
+    es_model_pull_score_peak(model, layer, model->dwide);
     if (es_model_rotates(model))
         model->ops->rotate(model->backend, model->dwide, &attention, true);
     backward_inputs(model, layer);
@@ -276,6 +284,7 @@ bool es_model_captures_scale(es_model *model, double scale)
 void es_model_run_backward(es_model *model, double scale)
 {
     model->can_go_back = false;
+    model->gradient_scale = scale;
     if (!es_model_captures_scale(model, scale) ||
         model->drops != (model->config.dropout > 0))
         backward(model, scale);

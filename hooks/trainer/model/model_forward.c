@@ -113,6 +113,11 @@ static void multiply(const es_model *model, es_mem *y, const es_mem *residual,
 static void norm(const es_model *model, es_mem *y, es_mem *mean, es_mem *rstd,
                  const es_mem *x, int layer, es_role weight)
 {
+    if (weight != ES_ROLE_LN_E_WEIGHT)
+        es_model_find_peak(
+            model, layer,
+            weight == ES_ROLE_LN_2_WEIGHT ? ES_PEAK_NORM_2 : ES_PEAK_NORM_1, x,
+            (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
     if (!mean) {
         model->ops->rms_norm(model->backend, y, rstd, x,
                              es_model_value(model, layer, weight),
@@ -180,6 +185,7 @@ static void forward_attention(const es_model *model, int layer, bool measure)
     else
         model->ops->attention(model->backend, at->heads, at->saved,
                               wants_rows ? &rows : NULL, at->qkv, &attention);
+    es_model_find_score_peak(model, layer);
     if (model->config.arch.clip > 0)
         model->ops->largest_logits(
             model->backend,
@@ -236,6 +242,10 @@ static void feed(const es_model *model, int layer, es_mem *out,
         model->ops->linear_act(model->backend, at->pre, post, at->u2, &fc, &act,
                                es_model_n_rows(model));
     }
+    if (act.kind != ES_ACT_LINEAR)
+        es_model_find_peak(model, layer, ES_PEAK_ACT,
+                           at->ffn_gate ? at->ffn_gate : at->pre,
+                           (size_t)es_model_n_rows(model) * (size_t)fc.n_out);
     multiply(model, out, residual, post, layer, ES_MATRIX_MLP_PROJ);
 }
 

@@ -66,6 +66,15 @@ typedef struct es_normed {
 
 #define ES_N_NORMED 6
 
+/** Inputs of a layer whose largest are found: ranges.c. */
+typedef enum es_peak_place {
+    ES_PEAK_ATTN,
+    ES_PEAK_ACT,
+    ES_PEAK_NORM_1, /* in layer -1: of the last norm */
+    ES_PEAK_NORM_2,
+    ES_N_PEAKS
+} es_peak_place;
+
 /** What the passes between es_model_begin and es_model_end add up: a block of
  *  the back-end's memory, and the host's copy of it. */
 typedef struct es_tally {
@@ -80,6 +89,7 @@ typedef struct es_report {
     es_tally *tally;       /* where the copy begins; what follows lies in it */
     float *largest;        /* (L,H) logits since es_model_begin, of QK-Clip, */
     float *factors;        /* (L,H) and what it has scaled with; or NULL */
+    es_peak *peaks;        /* (L,ES_N_PEAKS), then of the last norm */
     es_layer_sums *layers; /* (L) */
     es_head_sums *heads;   /* (L,H) */
     float *parameters;     /* of parameter_series.c */
@@ -161,14 +171,15 @@ struct es_model {
     bool weights_are_stale; /* parameters have changed since they were made */
     bool iteration_is_due;  /* SNorm's, in the next training pass */
 
-    bool is_updating; /* a step is on its way that nobody has counted */
-    bool can_go_back; /* a forward pass with targets is there */
-    bool has_loss;    /* and its loss is counted */
-    bool defers_loss; /* passes leave it to the backward pass, in a step */
-    bool is_in_step;  /* operations belong to the sequence of a step */
-    bool drops;       /* the last pass had dropout */
-    uint64_t pass;    /* of the training: number of the next one */
-    uint32_t offset;  /* of this pass among those of a step's sequence */
+    bool is_updating;      /* a step is on its way that nobody has counted */
+    bool can_go_back;      /* a forward pass with targets is there */
+    bool has_loss;         /* and its loss is counted */
+    bool defers_loss;      /* passes leave it to the backward pass, in a step */
+    bool is_in_step;       /* operations belong to the sequence of a step */
+    bool drops;            /* the last pass had dropout */
+    uint64_t pass;         /* of the training: number of the next one */
+    double gradient_scale; /* of the backward pass under way */
+    uint32_t offset;       /* of this pass among those of a step's sequence */
 };
 
 /** Number of rows of a micro-batch. */
@@ -339,6 +350,26 @@ es_status es_model_end_step(es_model *model, es_outcome *out) ES_MUST_USE;
  *  es_model_launch. Within a step that is one sequence they are its own. */
 bool es_model_replays(const es_model *model, int sequence);
 void es_model_launch(const es_model *model);
+
+/* ranges.c */
+
+/** Numbers in the report's `peaks`. */
+size_t es_model_n_peaks(const es_model *model);
+
+/** Looks for the largest, if anything wants it: of x (n) act; of the scores of
+ *  the attention that has just been. */
+void es_model_find_peak(const es_model *model, int layer, es_peak_place place,
+                        const es_mem *x, size_t n);
+void es_model_find_score_peak(const es_model *model, int layer);
+
+/** Adds the gradient of its range loss, if there is one, to that of x, or of
+ *  qkv, rotated. */
+void es_model_pull_peak(const es_model *model, int layer, es_peak_place place,
+                        es_mem *dx);
+void es_model_pull_score_peak(const es_model *model, int layer, es_mem *dqkv);
+
+/** All range losses, weighted; the mean over passes. */
+double es_model_range_loss(const es_model *model);
 
 /* parameter_series.c */
 

@@ -303,6 +303,28 @@ typedef struct es_ops {
                          const es_row_mem *rows, int n_batch, int n_head,
                          int n_ctx);
 
+    /* --- range losses: ranges.h --------------------------------------------
+     */
+
+    /** peak (1) es_peak: written and added to, of x (n) act, n > 0; of equal
+     *  ones the first. */
+    void (*find_peak)(es_backend *backend, es_mem *peak, const es_mem *x,
+                      size_t n);
+    /** The same of the visible scores of PowerSoftmax's `attention`, which
+     *  `saved` and qkv (N,3d) act are of; rotated, if it rotates. */
+    void (*find_score_peak)(es_backend *backend, es_mem *peak,
+                            const es_mem *qkv, const es_mem *saved,
+                            const es_attention *attention);
+    /** The gradient of scale * loss_scale of `control` (es_control; NULL: 1)
+     *  times the |x| that was found: dx act +=; of a score dqkv (N,3d) act +=.
+     */
+    void (*pull_peak)(es_backend *backend, es_mem *dx, const es_mem *peak,
+                      float scale, const es_mem *control);
+    void (*pull_score_peak)(es_backend *backend, es_mem *dqkv,
+                            const es_mem *qkv, const es_mem *peak,
+                            const es_attention *attention, float scale,
+                            const es_mem *control);
+
     /* --- family llama ----------------------------------------------------- */
 
     /**
@@ -527,7 +549,7 @@ typedef const es_ops *es_ops_getter(es_precision precision);
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* const unsigned */
 
 /** To be raised with every change of what an entry means. */
-#define ES_OPS_VERSION 12
+#define ES_OPS_VERSION 13
 #define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 
 #endif

@@ -17,7 +17,8 @@ es_status es_model_plan_report(es_model *model)
     const bool clips = config->arch.clip > 0;
     /* In whole doubles, as what follows. */
     const size_t logits = clips ? (n_heads + 1) / 2 * 2 * sizeof(float) : 0;
-    const size_t layers = sizeof(es_tally) + 2 * logits;
+    const size_t peaks = sizeof(es_tally) + 2 * logits;
+    const size_t layers = peaks + es_model_n_peaks(model) * sizeof(es_peak);
     const size_t heads = layers + n_layers * sizeof(es_layer_sums);
     const size_t details = heads + n_heads * sizeof(es_head_sums);
     const bool has_details = es_model_has_details(model);
@@ -40,6 +41,7 @@ es_status es_model_plan_report(es_model *model)
         report->largest = (float *)(void *)(copy + sizeof(es_tally));
         report->factors = (float *)(void *)(copy + sizeof(es_tally) + logits);
     }
+    report->peaks = (es_peak *)(void *)(copy + peaks);
     report->layers = (es_layer_sums *)(void *)(copy + layers);
     report->heads = (es_head_sums *)(void *)(copy + heads);
     report->parameters = (float *)(void *)(copy + parameters);
@@ -100,6 +102,7 @@ void es_model_begin_report(es_model *model, bool measure,
     es_report *report = &model->report;
     *report->tally = (es_tally){.control = control_of(model, train, lr),
                                 .pass = model->pass};
+    memset(report->peaks, 0, es_model_n_peaks(model) * sizeof *report->peaks);
     for (size_t l = 0; l < n_layers; l++)
         report->layers[l] = (es_layer_sums){0};
     for (size_t h = 0; h < n_layers * (size_t)config->n_head; h++)
@@ -152,10 +155,12 @@ static es_outcome outcome_of(const es_model *model)
     const double n = report->n_passes;
     es_outcome out = {
         .losses = {.ce = report->has_losses ? tally->ce / n : (double)NAN,
-                   .ereg = tally->ereg / n},
+                   .ereg = tally->ereg / n,
+                   .range = es_model_range_loss(model)},
         .grad_norm = sqrt(tally->squares) / (double)tally->control.loss_scale,
         .skipped = tally->control.skips != 0};
-    out.losses.loss = out.losses.ce + model->config.lambda * out.losses.ereg;
+    out.losses.loss = out.losses.ce + model->config.lambda * out.losses.ereg +
+                      out.losses.range;
     return out;
 }
 

@@ -10,6 +10,15 @@ typedef struct es_layer_sums {
     double squares;     /* of all activations; NaN if one is */
 } es_layer_sums;
 
+/** The largest |x| of an operand of a layer, in memory of the back-end. */
+typedef struct es_peak {
+    double sum;     /* added: of each pass */
+    float largest;  /* of all passes; NaN: one was */
+    float size;     /* of the last pass, and what follows: |x|, NaN if one is */
+    float sign;     /* -1, 0, 1; NaN */
+    uint64_t index; /* of x (n); of scores (B,H,T,T) */
+} es_peak;
+
 /** Of one head over the passes of a step, in memory of the back-end; what of
  *  it is added to and what is written: es_detail_ops. */
 typedef struct es_head_details {

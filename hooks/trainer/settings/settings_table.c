@@ -192,6 +192,13 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {REAL("lambda", "X", model.lambda, 0, 1e9, RUNS, "EReg: strength")},
     {CHOICE("ereg-reduce", "HOW", model.ereg_reduce, reductions, RUNS,
             "EReg: token or mean")},
+    {REAL("range-attn", "X", model.range_weight[ES_RANGE_ATTN], 0, 1e9, RUNS,
+          "weight of the range loss of PowerSoftmax: each layer's largest "
+          "|score|")},
+    {REAL("range-act", "X", model.range_weight[ES_RANGE_ACT], 0, 1e9, RUNS,
+          "of the activation: each layer's largest |input|")},
+    {REAL("range-norm", "X", model.range_weight[ES_RANGE_NORM], 0, 1e9, RUNS,
+          "of LN, RN: each norm's largest |input|")},
     {REAL("t-init", "X", model.t_init, 1e-9, 1e9, RUNS,
           "SM(t): initial temperature")},
     {REAL("theta-init", "X", model.theta_init, -1e9, 1e9, RUNS,

@@ -1,0 +1,203 @@
+/* The largest absolute number of an operand, and the gradient of range losses,
+ * which is that of this one number. Absolute values are compared as the bits of
+ * floats are, which have their order and put NaN above all others; of equal
+ * ones the first counts: the same with any number of threads. */
+#include "hooks/trainer/cpu/activations.h"
+
+#include "hooks/trainer/cpu/half.h"
+#include <math.h>
+#include <string.h>
+
+/* Numbers that a thread looks at together. */
+#define PIECE ((size_t)ES_CPU_LEAST_PANEL)
+/* Pieces whose largest are kept at a time. */
+#define N_PIECES 256
+
+static es_peak *peak_at(es_mem *peak)
+{
+    return (es_peak *)(void *)peak;
+}
+
+/* |x|, in the order of floats, NaN last. */
+static uint32_t size_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits & 0x7fffffff;
+}
+
+static float sign_of(float x)
+{
+    return isnan(x) ? x : (float)((x > 0) - (x < 0));
+}
+
+/* Where the pass is known to have had its largest. */
+static void keep(es_peak *peak, float x, uint64_t index)
+{
+    peak->size = fabsf(x);
+    peak->sign = sign_of(x);
+    peak->index = index;
+    peak->sum += (double)peak->size;
+    if (size_bits(peak->size) > size_bits(peak->largest))
+        peak->largest = peak->size;
+}
+
+/* --- of activations ------------------------------------------------------- */
+
+typedef struct job {
+    const es_backend *backend;
+    const es_mem *x;
+    size_t first, n;
+    uint32_t *largest; /* of each piece */
+} job;
+
+static void peak_part(void *argument, es_share share)
+{
+    const job *j = argument;
+    size_t first, end;
+    es_cpu_span(&first, &end, share, j->n, PIECE);
+    for (; first < end; first += PIECE) {
+        const size_t n = end - first < PIECE ? end - first : PIECE;
+        const float *x =
+            es_cpu_open(j->backend, share, 0, j->x, j->first + first, n);
+        uint32_t largest = 0;
+        for (size_t i = 0; i < n; i++)
+            largest = size_bits(x[i]) > largest ? size_bits(x[i]) : largest;
+        j->largest[first / PIECE] = largest;
+    }
+}
+
+/* The first number of this size in a piece that has one. */
+static size_t find_first(float *out, const job *j, size_t first, size_t n,
+                         uint32_t size)
+{
+    const float *x =
+        es_cpu_open(j->backend, (es_share){0, 1}, 0, j->x, first, n);
+    size_t i = 0;
+    while (i + 1 < n && size_bits(x[i]) != size)
+        i++;
+    *out = x[i];
+    return first + i;
+}
+
+void es_cpu_find_peak(es_backend *backend, es_mem *peak, const es_mem *x,
+                      size_t n)
+{
+    uint32_t largest[N_PIECES], size = 0;
+    size_t piece = 0; /* that has it */
+    job j = {.backend = backend, .x = x, .largest = largest};
+    float value;
+    for (j.first = 0; j.first < n; j.first += N_PIECES * PIECE) {
+        const size_t left = n - j.first;
+        j.n = left < N_PIECES * PIECE ? left : N_PIECES * PIECE;
+        es_team_run(backend->team, peak_part, &j);
+        for (size_t i = 0; i * PIECE < j.n; i++)
+            if (largest[i] > size) {
+                size = largest[i];
+                piece = j.first + i * PIECE;
+            }
+    }
+    const size_t left = n - piece;
+    const size_t at =
+        find_first(&value, &j, piece, left < PIECE ? left : PIECE, size);
+    keep(peak_at(peak), value, at);
+}
+
+/* Adds to the one activation x[at]. */
+static void add_to(const es_backend *backend, es_mem *x, size_t at, float more)
+{
+    float *value = es_cpu_change(backend, (es_share){0, 1}, 0, x, at, 1);
+    *value += more;
+    es_cpu_close_gradient(backend, x, at, value, 1);
+}
+
+void es_cpu_pull_peak(es_backend *backend, es_mem *dx, const es_mem *peak,
+                      float scale, const es_mem *control)
+{
+    const es_peak *from = (const es_peak *)(const void *)peak;
+    add_to(backend, dx, (size_t)from->index,
+           scale * es_cpu_loss_scale(control) * from->sign);
+}
+
+/* --- of scores ------------------------------------------------------------ */
+
+/* Where q_i and k_j of a score lie in qkv. */
+typedef struct place {
+    size_t q, k, width;
+    float scale; /* of q . k */
+} place;
+
+static place place_of(const es_attention *a, uint64_t index)
+{
+    const uint64_t n_ctx = (uint64_t)a->n_ctx, n_head = (uint64_t)a->n_head;
+    const size_t key = (size_t)(index % n_ctx);
+    const size_t query = (size_t)(index / n_ctx % n_ctx);
+    const size_t head = (size_t)(index / n_ctx / n_ctx % n_head);
+    const size_t first = (size_t)(index / n_ctx / n_ctx / n_head * n_ctx);
+    const size_t d = (size_t)a->d_model, width = d / (size_t)a->n_head;
+    return (place){.q = (first + query) * 3 * d + head * width,
+                   .k = (first + key) * 3 * d + d + head * width,
+                   .width = width,
+                   .scale = 1 / sqrtf((float)width)};
+}
+
+static float score(const es_backend *backend, const es_mem *qkv,
+                   const es_attention *attention, uint64_t index)
+{
+    const es_share share = {0, 1};
+    const place at = place_of(attention, index);
+    const float *q = es_cpu_open(backend, share, 0, qkv, at.q, at.width);
+    const float *k = es_cpu_open(backend, share, 1, qkv, at.k, at.width);
+    float sum = 0;
+    for (size_t c = 0; c < at.width; c++)
+        sum += q[c] * k[c];
+    return at.scale * (backend->half ? es_half_round(sum) : sum);
+}
+
+/* saved (B,H,T,2): of PowerSoftmax each row begins with its largest |score|. */
+void es_cpu_find_score_peak(es_backend *backend, es_mem *peak,
+                            const es_mem *qkv, const es_mem *saved,
+                            const es_attention *attention)
+{
+    const size_t n_ctx = (size_t)attention->n_ctx;
+    const size_t n_rows =
+        (size_t)attention->n_batch * (size_t)attention->n_head * n_ctx;
+    const float *from = es_cpu_read(saved);
+    size_t row = 0;
+    for (size_t i = 1; i < n_rows; i++)
+        if (size_bits(from[2 * i]) > size_bits(from[2 * row]))
+            row = i;
+    const uint64_t first = (uint64_t)row * n_ctx;
+    uint64_t best = first;
+    float value = score(backend, qkv, attention, first);
+    for (size_t key = 1; key <= row % n_ctx; key++) {
+        const float s = score(backend, qkv, attention, first + key);
+        if (size_bits(s) > size_bits(value)) {
+            value = s;
+            best = first + key;
+        }
+    }
+    keep(peak_at(peak), value, best);
+}
+
+void es_cpu_pull_score_peak(es_backend *backend, es_mem *dqkv,
+                            const es_mem *qkv, const es_mem *peak,
+                            const es_attention *attention, float scale,
+                            const es_mem *control)
+{
+    const es_share share = {0, 1};
+    const es_peak *from = (const es_peak *)(const void *)peak;
+    const place at = place_of(attention, from->index);
+    const float pull =
+        scale * es_cpu_loss_scale(control) * from->sign * at.scale;
+    const float *q = es_cpu_open(backend, share, 0, qkv, at.q, at.width);
+    const float *k = es_cpu_open(backend, share, 1, qkv, at.k, at.width);
+    float *dq = es_cpu_change(backend, share, 2, dqkv, at.q, at.width);
+    float *dk = es_cpu_change(backend, share, 3, dqkv, at.k, at.width);
+    for (size_t c = 0; c < at.width; c++) {
+        dq[c] += pull * k[c];
+        dk[c] += pull * q[c];
+    }
+    es_cpu_close_gradient(backend, dqkv, at.q, dq, at.width);
+    es_cpu_close_gradient(backend, dqkv, at.k, dk, at.width);
+}

@@ -1,0 +1,131 @@
+/* Ranges of what polynomials stand for: which inputs there are, their largest
+ * in the forward pass, the gradient of range losses, and the losses' sum. */
+#include "hooks/trainer/model/ranges.h"
+
+#include "analyzer/base/value.h"
+#include "hooks/trainer/model/model_internal.h"
+
+#include <math.h>
+
+/* By es_peak_place. */
+static const es_range_kind ranges[] = {[ES_PEAK_ATTN] = ES_RANGE_ATTN,
+                                       [ES_PEAK_ACT] = ES_RANGE_ACT,
+                                       [ES_PEAK_NORM_1] = ES_RANGE_NORM,
+                                       [ES_PEAK_NORM_2] = ES_RANGE_NORM};
+
+size_t es_model_n_peaks(const es_model *model)
+{
+    /* and the last norm */
+    return (size_t)model->config.n_layer * ES_N_PEAKS + 1;
+}
+
+static es_peak *peak_of(const es_model *model, int layer, es_peak_place place)
+{
+    const int at = layer < 0 ? model->config.n_layer * ES_N_PEAKS
+                             : layer * ES_N_PEAKS + (int)place;
+    return &model->report.peaks[at];
+}
+
+bool es_model_has_range(const es_model *model, es_range_kind range)
+{
+    const es_model_config *config = &model->config;
+    return model->ops->find_peak && es_model_config_has_input(config, range) &&
+           (es_model_config_is_ranged(config) ||
+            config->record >= ES_SERIES_STANDARD);
+}
+
+/* True if the pass under way looks for it. */
+static bool is_sought(const es_model *model, es_range_kind range)
+{
+    return es_model_has_range(model, range) &&
+           (model->report.measured || model->config.range_weight[range] > 0);
+}
+
+void es_model_find_peak(const es_model *model, int layer, es_peak_place place,
+                        const es_mem *x, size_t n)
+{
+    if (is_sought(model, ranges[place]))
+        model->ops->find_peak(
+            model->backend,
+            es_model_reported(model, peak_of(model, layer, place)), x, n);
+}
+
+void es_model_find_score_peak(const es_model *model, int layer)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    const es_attention attention = es_model_attention(model, layer);
+    if (is_sought(model, ES_RANGE_ATTN))
+        model->ops->find_score_peak(
+            model->backend,
+            es_model_reported(model, peak_of(model, layer, ES_PEAK_ATTN)),
+            at->qkv, at->saved, &attention);
+}
+
+/* --- backward ------------------------------------------------------------- */
+
+static const es_mem *control(const es_model *model)
+{
+    return es_model_reported(model, &model->report.tally->control);
+}
+
+void es_model_pull_peak(const es_model *model, int layer, es_peak_place place,
+                        es_mem *dx)
+{
+    const double weight = model->config.range_weight[ranges[place]];
+    if (weight > 0)
+        model->ops->pull_peak(
+            model->backend, dx,
+            es_model_reported(model, peak_of(model, layer, place)),
+            (float)(weight * model->gradient_scale), control(model));
+}
+
+void es_model_pull_score_peak(const es_model *model, int layer, es_mem *dqkv)
+{
+    const double weight = model->config.range_weight[ES_RANGE_ATTN];
+    const es_attention attention = es_model_attention(model, layer);
+    if (weight > 0)
+        model->ops->pull_score_peak(
+            model->backend, dqkv, model->layers[layer].qkv,
+            es_model_reported(model, peak_of(model, layer, ES_PEAK_ATTN)),
+            &attention, (float)(weight * model->gradient_scale),
+            control(model));
+}
+
+/* --- what came of it ------------------------------------------------------ */
+
+double es_model_range_loss(const es_model *model)
+{
+    const es_model_config *config = &model->config;
+    double sum = 0;
+    for (size_t i = 0; i < es_model_n_peaks(model); i++) {
+        const size_t place = i % ES_N_PEAKS;
+        const es_range_kind range = i / ES_N_PEAKS < (size_t)config->n_layer
+                                        ? ranges[place]
+                                        : ES_RANGE_NORM;
+        if (config->range_weight[range] > 0)
+            sum += config->range_weight[range] * model->report.peaks[i].sum;
+    }
+    return sum / model->report.n_passes;
+}
+
+/* The larger one, or the NaN. */
+static float join(float x, float y)
+{
+    return isnan(x) || x > y ? x : y;
+}
+
+float es_model_range(const es_model *model, es_range_kind range, int layer)
+{
+    const bool has_ffn = es_model_has_ffn(model, layer);
+    const bool is_last = layer == model->config.n_layer - 1;
+    if (range == ES_RANGE_ATTN)
+        return peak_of(model, layer, ES_PEAK_ATTN)->largest;
+    if (range == ES_RANGE_ACT)
+        return has_ffn && es_model_act(model, layer).kind != ES_ACT_LINEAR
+                   ? peak_of(model, layer, ES_PEAK_ACT)->largest
+                   : es_missing();
+    const float own = join(peak_of(model, layer, ES_PEAK_NORM_1)->largest,
+                           peak_of(model, layer, ES_PEAK_NORM_2)->largest);
+    return is_last ? join(own, peak_of(model, -1, ES_PEAK_NORM_1)->largest)
+                   : own;
+}

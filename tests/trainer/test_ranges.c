@@ -1,0 +1,357 @@
+/* Range losses and ranges: the largest |input| and its gradient by operation,
+ * and of whole models; what is refused. Gradients of models by differences:
+ * test_gradients.c. */
+#include "analyzer/base/value.h"
+#include "hooks/trainer/cpu/cpu.h"
+#include "hooks/trainer/model/measure.h"
+#include "hooks/trainer/model/ranges.h"
+#include "tests/support/arrays.h"
+#include "tests/support/attention_problem.h"
+#include "tests/support/small_model.h"
+#include "tests/support/test.h"
+
+AUTO_OF(es_measure, es_measure_free)
+
+/* --- operations ----------------------------------------------------------- */
+
+static es_peak find(float *x, size_t n)
+{
+    es_peak peak = {.sum = 5, .largest = 2};
+    es_cpu_ops.find_peak(the_cpu, mem(&peak), mem(x), n);
+    return peak;
+}
+
+VARIANT_TEST(the_first_of_the_largest_is_found)
+{
+    const size_t sizes[] = {1, 7, 8192, 8193, 100000, 2200000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const size_t n = sizes[i], at = n / 2, later = n - 1;
+        float *x = array((int)n, 1); /* within 1 */
+        x[at] = -3;
+        x[later] = 3;
+        es_peak peak = find(x, n);
+        const float sign = at == later ? 1 : -1; /* of one number alone */
+        assert_true(peak.size == 3 && peak.sign == sign && peak.index == at);
+        assert_true(peak.sum == 8 && peak.largest == 3);
+        x[at] = -INFINITY;
+        peak = find(x, n);
+        assert_true(peak.size == INFINITY && peak.index == at);
+    }
+}
+
+VARIANT_TEST(a_nan_is_the_largest_and_zeros_have_no_sign)
+{
+    float x[] = {1, -INFINITY, NAN, 2, NAN}, zeros[3] = {0};
+    es_peak peak = find(x, 5);
+    assert_true(isnan(peak.size) && isnan(peak.sign) && isnan(peak.largest));
+    assert_true(isnan(peak.sum) && peak.index == 2);
+    peak = find(zeros, 3);
+    assert_true(peak.size == 0 && peak.sign == 0 && peak.largest == 2);
+}
+
+VARIANT_TEST(one_number_is_pulled_by_its_sign)
+{
+    float dx[] = {1, 2, 3};
+    es_peak peak = {.size = 7, .sign = -1, .index = 1};
+    es_mem *const of = mem(&peak);
+    es_control control = {.loss_scale = 4};
+    es_cpu_ops.pull_peak(the_cpu, mem(dx), of, 0.5f, NULL);
+    assert_true(dx[0] == 1 && dx[1] == 1.5f && dx[2] == 3);
+    es_cpu_ops.pull_peak(the_cpu, mem(dx), of, 0.5f, mem(&control));
+    assert_true(dx[0] == 1 && dx[1] == -0.5f && dx[2] == 3);
+}
+
+/* Scores of a problem by plain loops. */
+static double score(const attention_problem *p, int b, int h, int i, int j)
+{
+    const int d = p->n_head * p->width;
+    const float *row = p->qkv + (b * p->n_ctx + i) * 3 * d + h * p->width;
+    const float *key = p->qkv + (b * p->n_ctx + j) * 3 * d + d + h * p->width;
+    double sum = 0;
+    for (int c = 0; c < p->width; c++)
+        sum += (double)row[c] * (double)key[c];
+    return sum / sqrt(p->width);
+}
+
+static void expect_pulled(const attention_problem *p, const es_peak *peak,
+                          const float *before, int b, int h, int i, int j)
+{
+    const int d = p->n_head * p->width, width = p->width;
+    const int q = (b * p->n_ctx + i) * 3 * d + h * width;
+    const int k = (b * p->n_ctx + j) * 3 * d + d + h * width;
+    for (int at = 0; at < p->n_batch * p->n_ctx * 3 * d; at++) {
+        double want = (double)before[at];
+        const double factor = 0.25 * (double)peak->sign / sqrt(width);
+        if (at >= q && at < q + width)
+            want += factor * (double)p->qkv[k + at - q];
+        if (at >= k && at < k + width)
+            want += factor * (double)p->qkv[q + at - k];
+        assert_true(fabs((double)p->dqkv[at] - want) <=
+                    1e-6 * (1 + fabs(want)));
+    }
+}
+
+static void check_scores(attention_problem *p, const es_cpu_kernels *kernels)
+{
+    const int T = p->n_ctx, H = p->n_head;
+    const size_t n = 3 * p->n_values;
+    es_backend *backend = attention_backend(kernels, p, 2);
+    const es_attention attention = attention_shape(p);
+    es_peak peak = {0};
+    es_mem *const of = mem(&peak);
+    int best = 0;
+    double largest = -1;
+    es_cpu_ops.attention(backend, mem(p->y), mem(p->saved), NULL, mem(p->qkv),
+                         &attention);
+    es_cpu_ops.find_score_peak(backend, of, mem(p->qkv), mem(p->saved),
+                               &attention);
+    for (int at = 0; at < p->n_batch * H * T * T; at++) {
+        const int i = at / T % T, head = at / T / T;
+        if (at % T > i)
+            continue;
+        const double s = score(p, head / H, head % H, i, at % T);
+        if (fabs(s) > largest)
+            best = at;
+        largest = fmax(largest, fabs(s));
+    }
+    const int i = best / T % T, b = best / T / T / H, h = best / T / T % H;
+    assert_int_equal(peak.index, best);
+    assert_true(fabs((double)peak.size - largest) <= 1e-5 * largest);
+    assert_true(peak.sign == (score(p, b, h, i, best % T) > 0 ? 1 : -1));
+    float *before = copy(p->dqkv, (int)n);
+    es_cpu_ops.pull_score_peak(backend, mem(p->dqkv), mem(p->qkv), of,
+                               &attention, 0.25f, NULL);
+    expect_pulled(p, &peak, before, b, h, i, best % T);
+    es_cpu_ops.close(backend);
+    es_test_release();
+}
+
+/* Heads that go together, and tiles; masked scores are none. */
+TEST(the_largest_visible_score_is_found_and_pulled)
+{
+    static const int shapes[][4] = {/* B, T, H, width */
+                                    {1, 1, 1, 1},
+                                    {2, 33, 3, 5},
+                                    {3, 21, 5, 4},
+                                    {1, 71, 2, 16}};
+    for (int i = 0; i < 8; i++) {
+        const int *s = shapes[i / 2];
+        EACH_ATTENTION(p, kernels, attention_open(s[0], s[1], s[2], s[3]))
+        {
+            p.power = 4;
+            p.plain = i % 2;
+            check_scores(&p, *kernels);
+        }
+    }
+}
+
+/* --- models --------------------------------------------------------------- */
+
+static es_model_config ranged(const char *arch)
+{
+    es_model_config config = es_small_config(arch);
+    for (int r = 0; r < ES_N_RANGES; r++)
+        if (es_model_config_has_input(&config, (es_range_kind)r))
+            config.range_weight[r] = 0.25;
+    return config;
+}
+
+/* The loss is that of all layers' ranges and of the last norm; ranges of other
+ * kinds of input are not known. */
+TEST(the_loss_adds_the_layers_ranges)
+{
+    es_model_config config = ranged("PSM(4)+G");
+    AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
+    double want = 0;
+    es_small_forward(&s);
+    assert_false(es_model_has_range(s.model, ES_RANGE_NORM));
+    for (int r = 0; r < ES_RANGE_NORM; r++)
+        for (int l = 0; l < config.n_layer; l++)
+            want += 0.25 * (double)es_model_range(s.model, (es_range_kind)r, l);
+    assert_true(want > 0.1 && fabs(s.losses.range - want) <= 1e-6 * want);
+    assert_true(fabs(s.losses.loss - s.losses.ce - want) <= 1e-6 * want);
+}
+
+/* Without its loss a range costs nothing and is none; with other series it is
+ * known, and the loss is what it was. */
+TEST(ranges_come_with_their_loss_or_the_standard_series)
+{
+    es_model_config config = es_small_config("PSM(4)+LN+G");
+    AUTO_BY(es_small_close) es_small_model core = es_small_open(&config);
+    config.record = ES_SERIES_STANDARD;
+    AUTO_BY(es_small_close) es_small_model more = es_small_open(&config);
+    es_small_forward(&core);
+    es_small_forward(&more);
+    for (int r = 0; r < ES_N_RANGES; r++) {
+        assert_false(es_model_has_range(core.model, (es_range_kind)r));
+        assert_true(es_model_has_range(more.model, (es_range_kind)r));
+        assert_true(es_model_range(more.model, (es_range_kind)r, 1) > 0);
+    }
+    assert_true(core.losses.loss == more.losses.loss);
+    assert_true(more.losses.range == 0);
+}
+
+/* Of several passes the largest, and the mean of the losses. */
+TEST(passes_are_taken_together)
+{
+    es_model_config config = ranged("PSM(2)+LN+GS");
+    AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
+    double loss[2], together;
+    float own[2];
+    es_outcome outcome;
+    for (int i = 0; i < 2; i++) {
+        s.tokens[0] = i ? 7 : 2;
+        es_small_forward(&s);
+        loss[i] = s.losses.range;
+        own[i] = es_model_range(s.model, ES_RANGE_ACT, 0);
+    }
+    assert_true(loss[0] < loss[1] || loss[0] > loss[1]);
+    es_model_begin(s.model, true, NULL, 0);
+    for (int i = 0; i < 2; i++) {
+        s.tokens[0] = i ? 7 : 2;
+        es_assert_ok(es_model_pass(s.model, s.tokens, s.targets, false));
+    }
+    es_assert_ok(es_model_end(s.model, &outcome));
+    together = (loss[0] + loss[1]) / 2;
+    assert_true(fabs(outcome.losses.range - together) <= 1e-6 * together);
+    assert_true(es_model_range(s.model, ES_RANGE_ACT, 0) ==
+                fmaxf(own[0], own[1]));
+}
+
+/* A layer without the FFN has no input of an activation: that is missing, and
+ * neither 0 nor a NaN; a NaN is one. */
+TEST(nan_and_missing_are_two_things)
+{
+    es_model_config config = ranged("PSM(2)+LN+G[1]");
+    AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
+    AUTO(es_measure) measure = NULL;
+    es_assert_ok(es_measure_new(&measure, &config));
+    es_small_forward(&s);
+    es_measure_add(measure, s.model);
+    assert_true(es_measure_has_detail(measure, ES_DETAIL_RANGE_ACT));
+    const float *act = es_measure_detail(measure, ES_DETAIL_RANGE_ACT);
+    assert_true(es_is_missing(act[0]) && act[1] > 0);
+    const size_t fc = es_small_find(&s, "h.1.mlp.c_fc.weight");
+    const size_t n = es_model_parameter(s.model, fc).n;
+    AUTO_FREE float *values = calloc(n, sizeof *values);
+    es_assert_ok(es_model_get(s.model, fc, values, n));
+    values[3] = NAN;
+    es_assert_ok(es_model_set(s.model, fc, values, n));
+    es_small_forward(&s);
+    es_measure_add(measure, s.model);
+    act = es_measure_detail(measure, ES_DETAIL_RANGE_ACT);
+    assert_true(es_is_missing(act[0]));
+    assert_true(isnan(act[1]) && !es_is_missing(act[1]));
+    assert_true(isnan(s.losses.range));
+    es_small_forward(&s); /* a NaN stays one beside what follows */
+    act = es_measure_detail(measure, ES_DETAIL_RANGE_NORM);
+    assert_true(isnan(act[1]) && !es_is_missing(act[1]) && act[0] > 0);
+}
+
+/* The ranges of a PowerSoftmax that is trained with a large weight fall. */
+TEST(a_range_loss_makes_ranges_smaller)
+{
+    double last[2];
+    for (int i = 0; i < 2; i++) {
+        es_model_config config = es_small_config("PSM(4)+LN+G");
+        config.record = ES_SERIES_STANDARD;
+        config.range_weight[ES_RANGE_ATTN] = i;
+        config.range_weight[ES_RANGE_ACT] = i;
+        AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
+        for (int step = 0; step < 60; step++) {
+            es_small_gradients(&s);
+            es_small_update(&s, NULL, 1e-2);
+        }
+        es_small_forward(&s);
+        last[i] = 0;
+        for (int l = 0; l < config.n_layer; l++)
+            last[i] += (double)es_model_range(s.model, ES_RANGE_ATTN, l) +
+                       (double)es_model_range(s.model, ES_RANGE_ACT, l);
+    }
+    assert_true(last[1] < 0.5 * last[0]);
+}
+
+/* --- bf16 ----------------------------------------------------------------- */
+
+/* The same model in 16 bits: near, and its range is one of its numbers. */
+TEST(ranges_of_bf16_are_near_those_of_fp32)
+{
+    const es_model_config config = ranged("PSM(4)+LN+GS");
+    const es_ops *const ops[] = {&es_cpu_ops, &es_cpu_bf16_ops};
+    int32_t tokens[10], targets[10];
+    double loss[2], norm[2];
+    for (int i = 0; i < 10; i++) {
+        tokens[i] = i * 7 % 11;
+        targets[i] = i * 3 % 11;
+    }
+    for (int i = 0; i < 2; i++) {
+        es_model *model;
+        es_losses losses;
+        es_train_config train;
+        es_train_config_default(&train);
+        es_assert_ok(es_model_new(&model, &config, ops[i], 2));
+        es_assert_ok(
+            es_model_forward(model, &losses, tokens, targets, true, true));
+        es_model_zero_gradients(model);
+        es_assert_ok(es_model_backward(model, 1));
+        es_assert_ok(es_model_update(model, &train, 0, &norm[i]));
+        loss[i] = losses.range;
+        es_model_free(model);
+    }
+    assert_true(loss[0] > 0 && fabs(loss[1] / loss[0] - 1) <= 0.02);
+    assert_true(fabs(norm[1] / norm[0] - 1) <= 0.1);
+}
+
+/* --- refusals ------------------------------------------------------------- */
+
+TEST(a_range_loss_needs_what_it_is_about)
+{
+    static const struct {
+        const char *arch;
+        es_range_kind range;
+        const char *message;
+    } wrong[] = {
+        {"SM+LN+G", ES_RANGE_ATTN, "--range-attn: needs an architecture with"},
+        {"RA+LN+G", ES_RANGE_ATTN, "PSM(p)"},
+        {"PSM(4)+LN", ES_RANGE_ACT, "--range-act: needs an architecture with"},
+        {"PSM(4)+ScFuFFN", ES_RANGE_ACT, "an activation"},
+        {"PSM(4)+G", ES_RANGE_NORM, "--range-norm: needs"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        es_model_config config = es_small_config(wrong[i].arch);
+        config.range_weight[wrong[i].range] = 1e-4;
+        es_assert_status(ES_EUSAGE, wrong[i].message,
+                         es_model_config_check(&config));
+        config.range_weight[wrong[i].range] = 0;
+        es_assert_ok(es_model_config_check(&config));
+    }
+    es_model_config config = es_small_config("PSM(4)+LN+G");
+    config.range_weight[ES_RANGE_NORM] = NAN;
+    es_assert_status(ES_EUSAGE, "--range-norm", es_model_config_check(&config));
+    config.range_weight[ES_RANGE_NORM] = -1;
+    es_assert_status(ES_EUSAGE, "0 or more", es_model_config_check(&config));
+}
+
+TEST(a_back_end_without_them_refuses_range_losses_by_name)
+{
+    static const char *const names[] = {"--range-attn", "--range-act",
+                                        "--range-norm"};
+    es_ops ops = es_cpu_ops;
+    ops.find_peak = NULL;
+    ops.find_score_peak = NULL;
+    ops.name = "other";
+    for (int i = 0; i < ES_N_RANGES; i++) {
+        es_model_config config = es_small_config("PSM(4)+LN+G");
+        es_model *model = NULL;
+        char message[80];
+        snprintf(message, sizeof message,
+                 "%s is not built yet on back-end other", names[i]);
+        config.range_weight[i] = 1;
+        es_assert_status(ES_EUSAGE, message,
+                         es_model_new(&model, &config, &ops, 1));
+        config.range_weight[i] = 0;
+        config.record = ES_SERIES_STANDARD;
+        es_assert_ok(es_model_new(&model, &config, &ops, 1));
+        assert_false(es_model_has_range(model, (es_range_kind)i));
+        es_model_free(model);
+    }
+}
