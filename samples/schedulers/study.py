@@ -3,10 +3,12 @@
 
     entropy-corpus -o python.tok
     samples/schedulers/study.py trials --data python.tok
+    samples/schedulers/study.py more --data python.tok -- --n-layer 8
 
-A trial whose heads collapse or turn NaN is pruned there and then, by
-entropy_pruning.py beside this file. The run files are kept: what happened is
-shown by `entropy-scan trials/*.db`, or by any of its figures."""
+Options behind -- go to entropy-train, where the last of each counts. A trial
+whose heads collapse or turn NaN is pruned there and then, by entropy_pruning.py
+beside this file. The run files are kept: what happened is shown by
+`entropy-scan trials/*.db`, or by any of its figures."""
 import argparse
 import os
 import sys
@@ -26,7 +28,11 @@ def options():
     parser.add_argument("--rules", help="judge by these instead of the defaults")
     parser.add_argument("--try", type=float, nargs="*", default=[1e-3, 0.3],
                         dest="first", metavar="LR", help="rates to try first")
-    return parser.parse_args()
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    given = parser.parse_args(words[:end])
+    given.more = words[end + 1:]
+    return given
 
 
 def objective(trial, given):
@@ -36,7 +42,7 @@ def objective(trial, given):
         "entropy-train", "--quiet", "--arch", given.arch, "--data", given.data,
         "--out", run, "--steps", str(given.steps), "--lr", str(rate),
         "--n-layer", "4", "--n-head", "4", "--d-model", "32", "--ctx", "32",
-        "--record-every", "5", "--threads", "1",
+        "--record-every", "5", "--threads", "1", *given.more,
     ], run, rules=given.rules, every=0.2)["eval_loss"]
 
 

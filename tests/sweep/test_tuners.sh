@@ -93,7 +93,8 @@ same_text 'the run says why' "$(sed -n 's/^trial 1 .* pruned *//p' out)" \
 same_text 'no request is left' '' "$(ls trials/*.stop 2>/dev/null)"
 exits 'a run of another study is not taken for ours' 1 'trial-0.db: is there already' \
     study trials --data x.tok
-study nans --data x.tok --steps $healthy --trials 1 --arch SM --try 1 >out 2>err
+# NaN at the first step: no collapse is seen before it.
+study nans --data x.tok --steps $healthy --trials 1 --arch SM --try 1 -- --lr 1e30 --clip 0 >out 2>err
 check 'a trial that turns NaN is pruned' grep -qE '^trial 0 .* pruned +nan since step' out
 check 'before its last step' test "$(steps nans/trial-0.db)" -lt $healthy
 exits 'a trial that breaks says its last words' 1 "study.py: .*part 'XX'" \
