@@ -1,7 +1,9 @@
-/* A Gaussian filter of stretches of finite values, for lines of figures. GSL's
-   would bring a BLAS, whose start takes longer than a table. */
+/* A Gaussian filter of stretches of finite values, for lines of figures. GSL
+   2.7's takes no account of weights that lie beyond an end: its first and last
+   values are too small. */
 #include "analyzer/statistics/smooth.h"
 
+#include "analyzer/base/value.h"
 #include <math.h>
 #include <string.h>
 
@@ -42,4 +44,21 @@ void es_stats_smooth(float *values, size_t n, size_t window, double *weights,
         for (size_t k = i; k < end; k++)
             values[k] = mean_about(space + i, k - i, end - i, weights, half);
     }
+}
+
+es_status es_stats_align(float *out, const int64_t *at, size_t n_at,
+                         const int64_t *x, const float *values, size_t n)
+{
+    for (size_t k = 0; k < n_at; k++)
+        out[k] = es_missing();
+    es_status status = es_stats_interpolate(out, at, n_at, x, values, n);
+    for (size_t k = 0, i = 0; k < n_at && i < n;) {
+        if (at[k] == x[i])
+            out[k] = values[i];
+        if (at[k] < x[i])
+            k++;
+        else
+            i++;
+    }
+    return status;
 }

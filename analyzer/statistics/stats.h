@@ -42,6 +42,11 @@ void es_stats_distribution(es_distribution *out, float *sorted, const float *x,
  */
 double es_stats_quantile(const es_distribution *sample, double p);
 
+/** Of x (n) ascending, finite, n >= 1, p in [0,1]; the sort before it. By GSL,
+ *  or, built without it, in C: analyzer/statistics/without_gsl.c. */
+double es_sorted_quantile(const float *x, size_t n, double p);
+void es_stats_sort(float *x, size_t n);
+
 /**
  * Two-sample Kolmogorov-Smirnov statistic: the largest distance between the
  * empirical distribution functions, in [0,1]. Ties count once. NaN if either

@@ -5,39 +5,6 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* --- sorting --------------------------------------------------------------*/
-
-/* x[at] sinks into the heap x (n) until no child is larger. */
-static void sink(float *x, size_t at, size_t n)
-{
-    float value = x[at];
-    for (;;) {
-        size_t child = 2 * at + 1;
-        if (child >= n)
-            break;
-        if (child + 1 < n && x[child + 1] > x[child])
-            child++;
-        if (!(x[child] > value))
-            break;
-        x[at] = x[child];
-        at = child;
-    }
-    x[at] = value;
-}
-
-/* Heapsort: in place, and no input makes it slow. */
-static void sort(float *x, size_t n)
-{
-    for (size_t i = n / 2; i > 0; i--)
-        sink(x, i - 1, n);
-    for (size_t end = n; end > 1; end--) {
-        float largest = x[0];
-        x[0] = x[end - 1];
-        sink(x, 0, end - 1);
-        x[end - 1] = largest;
-    }
-}
-
 void es_stats_distribution(es_distribution *out, float *sorted, const float *x,
                            size_t n)
 {
@@ -50,19 +17,15 @@ void es_stats_distribution(es_distribution *out, float *sorted, const float *x,
         else
             sorted[out->n_finite++] = x[i];
     }
-    sort(sorted, out->n_finite);
+    es_stats_sort(sorted, out->n_finite);
 }
 
 double es_stats_quantile(const es_distribution *sample, double p)
 {
     if (sample->n_finite == 0 || isnan(p))
         return NAN;
-    double at = fmin(fmax(p, 0), 1) * (double)(sample->n_finite - 1);
-    size_t below = (size_t)at;
-    double low = sample->sorted[below];
-    if (below + 1 == sample->n_finite)
-        return low;
-    return low + (at - (double)below) * (sample->sorted[below + 1] - low);
+    return es_sorted_quantile(sample->sorted, sample->n_finite,
+                              fmin(fmax(p, 0), 1));
 }
 
 /* --- distances ------------------------------------------------------------*/

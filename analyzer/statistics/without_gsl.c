@@ -1,8 +1,11 @@
 /* What is linked in place of analyzer/statistics/gsl by `make GSL=0`: no
-   number, and the reason. */
+   number, and the reason; order and quantiles in plain C. */
+#include "analyzer/statistics/smooth.h"
+#include "analyzer/statistics/stats.h"
 #include "analyzer/statistics/trend.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 const char *es_stats_gsl(void)
 {
@@ -69,4 +72,40 @@ es_status es_stats_robust(es_robust_fit *out, const double *x, const double *y,
     (void)x, (void)y, (void)n;
     *out = (es_robust_fit){NAN, NAN, NAN, NAN, NAN, ES_REASON_NO_GSL};
     return ES_OK;
+}
+
+es_status es_stats_spikes(float *out, const float *values, size_t n,
+                          size_t window)
+{
+    (void)out, (void)values, (void)n, (void)window;
+    return es_fail(ES_EUSAGE, "--spikes: this program is built without GSL: "
+                              "build it with libgsl-dev");
+}
+
+es_status es_stats_interpolate(float *out, const int64_t *at, size_t n_at,
+                               const int64_t *x, const float *values, size_t n)
+{
+    (void)out, (void)at, (void)n_at, (void)x, (void)values, (void)n;
+    return ES_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+void es_stats_sort(float *x, size_t n)
+{
+    qsort(x, n, sizeof *x, by_value);
+}
+
+double es_sorted_quantile(const float *x, size_t n, double p)
+{
+    const double at = p * (double)(n - 1);
+    const size_t below = (size_t)at;
+    const double low = (double)x[below];
+    if (below + 1 == n)
+        return low;
+    return low + (at - (double)below) * ((double)x[below + 1] - low);
 }
