@@ -7,13 +7,18 @@
 
 #include "analyzer/heads/heads.h"
 #include "cli/figures/source.h"
+#include "cli/runs/damage.h"
+#include "cli/trends/trends.h"
 
+#include <math.h>
 #include <string.h>
 
 /* One run's lines. */
 typedef struct panel {
     es_run_lines lines, low, high;  /* the latter two: areas, if read */
     es_curve *curves;               /* (lines.n_lines) */
+    es_curve *trends;               /* (lines.n_lines) n = 0: none; or NULL */
+    float *spikes;                  /* (lines.n_lines,lines.n); or NULL */
     char (*labels)[ES_CAPTION_MAX]; /* (lines.n_lines) */
     char subtitle[160];             /* "" for none */
     char title[ES_GROUP_TEXT_MAX];
@@ -69,6 +74,10 @@ static es_status name_lines(panel *p, es_drawing *drawing, const char *word)
             curve->low = p->low.values + i * n;
             curve->high = p->high.values + i * n;
         }
+        if (p->spikes)
+            curve->spikes = p->spikes + i * n;
+        if (p->trends && p->trends[i].n > 0)
+            curve->trend = &p->trends[i];
     }
     return ES_OK;
 }
@@ -102,6 +111,72 @@ static es_status draw_panels(es_picture **out, es_drawing *drawing,
     return es_curves_draw(out, figure);
 }
 
+/* --- trends ---------------------------------------------------------------*/
+
+enum { TREND_POINTS = 65 }; /* so that what is cut off has its corners */
+
+/* The line of a trend with its band, as far as there are such values: from 0 to
+   the ceiling. NaN: it has none. */
+static es_status line_of_trend(es_curve *out, es_drawing *drawing,
+                               const es_trend_line *trend, double ceiling)
+{
+    const double limit = trend->slope < 0 ? 0 : ceiling;
+    const double reached = trend->x + (limit - trend->y) / trend->slope;
+    const double last = isnan(ceiling)
+                            ? trend->last
+                            : fmax(trend->first, fmin(trend->last, reached));
+    int64_t *x;
+    float *values, *low, *high;
+    es_status status;
+    if ((status = es_drawing_array(drawing, &x, TREND_POINTS)) < 0 ||
+        (status = es_drawing_array(drawing, &values, TREND_POINTS)) < 0 ||
+        (status = es_drawing_array(drawing, &low, TREND_POINTS)) < 0 ||
+        (status = es_drawing_array(drawing, &high, TREND_POINTS)) < 0)
+        return status;
+    for (size_t i = 0; i < TREND_POINTS; i++) {
+        const double step = trend->first + (last - trend->first) * (double)i /
+                                               (TREND_POINTS - 1);
+        const double ends[] = {trend->y + trend->low * (step - trend->x),
+                               trend->y + trend->high * (step - trend->x)};
+        x[i] = (int64_t)fmin(rint(step), 9e18);
+        values[i] = (float)(trend->y + trend->slope * (step - trend->x));
+        low[i] = (float)fmin(ends[0], ends[1]);
+        high[i] = (float)fmax(ends[0], ends[1]);
+        if (isnan(ceiling))
+            continue;
+        low[i] = fminf(fmaxf(low[i], 0), (float)ceiling);
+        high[i] = fminf(fmaxf(high[i], 0), (float)ceiling);
+    }
+    *out = (es_curve){
+        .x = x, .values = values, .low = low, .high = high, .n = TREND_POINTS};
+    return ES_OK;
+}
+
+/* Of the series that the summary shows. */
+static es_status read_trends(panel *out, es_drawing *drawing,
+                             const es_run_summary *run)
+{
+    const bool is_entropy = strncmp(run->series, "entropy", 7) == 0;
+    es_trends *trends = NULL;
+    es_reader *reader = NULL;
+    es_trend_line trend;
+    es_status status;
+    if ((status = es_drawing_array(drawing, &out->trends, out->lines.n_lines)) <
+            0 ||
+        (status = es_source_open(&reader, run)) < 0 ||
+        (status = es_trends_new(&trends)) < 0)
+        goto done;
+    status = es_trends_add(trends, reader, run->number - 1, run);
+    for (size_t i = 0; i < out->lines.n_lines && status == ES_OK; i++)
+        if (es_trends_line(&trend, trends, 0, i))
+            status = line_of_trend(&out->trends[i], drawing, &trend,
+                                   is_entropy ? run->ceiling : (double)NAN);
+done:
+    es_trends_free(trends);
+    es_damage_close(reader);
+    return status;
+}
+
 /* --- curves ---------------------------------------------------------------*/
 
 static es_status load_curves(panel *out, es_drawing *drawing, size_t index)
@@ -128,7 +203,11 @@ static es_status load_curves(panel *out, es_drawing *drawing, size_t index)
         options->spread != ES_SPREAD_NONE && run->shape == ES_SHAPE_HEAD &&
         (status = es_lines_read(&out->low, drawing, run, &low)) == ES_OK)
         status = es_lines_read(&out->high, drawing, run, &high);
-    if (status < 0 || (status = es_lines_smooth(&out->lines, drawing)) < 0)
+    if (status < 0 ||
+        (status = es_lines_spikes(&out->spikes, &out->lines, drawing)) < 0 ||
+        (options->trends && !options->by_head && seeds.n_runs == 1 &&
+         (status = read_trends(out, drawing, run)) < 0) ||
+        (status = es_lines_smooth(&out->lines, drawing)) < 0)
         return status;
     char smoothed[64] = "";
     if (options->smooth > 0)
@@ -172,6 +251,7 @@ es_status es_draw_curves(es_picture **out, es_drawing *drawing)
 {
     const es_figure_options *options = drawing->options;
     bool is_run = drawing->runs[0]->shape == ES_SHAPE_RUN;
+    char note[128];
     es_curves figure = {.y_text = drawing->axis,
                         .logarithmic = options->logarithmic,
                         .line_text = options->by_head ? "head"
@@ -181,6 +261,15 @@ es_status es_draw_curves(es_picture **out, es_drawing *drawing)
                         .reference_text = is_causal(drawing->runs[0])
                                               ? "ceiling ln(T!)/T"
                                               : "ceiling"};
+    const char *trends = options->trends && !options->by_head
+                             ? "dashed: trends, and their intervals of 95%"
+                             : "";
+    if (options->spikes > 0)
+        snprintf(note, sizeof note, "%s%srings: spikes out of %lld samples",
+                 trends, *trends ? "; " : "", (long long)options->spikes);
+    else
+        snprintf(note, sizeof note, "%s", trends);
+    figure.note = *note ? note : NULL;
     return draw_panels(out, drawing, load_curves, &figure);
 }
 

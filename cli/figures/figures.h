@@ -88,6 +88,8 @@ typedef struct es_figure_options {
     es_grouping group;      /* mean and range of the runs; of heatmaps the
                                mean: es_figure_groups */
     int64_t smooth;         /* curves, loss: samples; 0: not at all */
+    int64_t spikes;         /* curves, loss: samples about each; 0: no */
+    bool trends;            /* curves: of layers, dashed */
     bool by_head;           /* curves: the heads of `layer` instead */
     int64_t layer;
     bool logarithmic; /* curves, nans, loss */

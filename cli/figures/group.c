@@ -1,11 +1,13 @@
 /*
  * Seeds of one configuration as one line: which runs belong together, their
- * mean and range at each step, and what is said of those that are not there.
+ * mean and range at each step, aligned where they have others, and what is said
+ * of those that are not there.
  */
 #include "cli/figures/source.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
+#include "analyzer/statistics/smooth.h"
 
 #include <math.h>
 #include <string.h>
@@ -168,6 +170,21 @@ static void join_point(es_group_lines *out, const bundle *b, size_t line,
     out->high.values[at] = n_finite ? high : other;
 }
 
+/* Puts the lines of a run on other steps (n). */
+static es_status align(es_run_lines *lines, es_drawing *drawing, int64_t *steps,
+                       size_t n)
+{
+    float *values;
+    es_status status = es_drawing_array(drawing, &values, lines->n_lines * n);
+    for (size_t i = 0; i < lines->n_lines && status == ES_OK; i++)
+        status = es_stats_align(values + i * n, steps, n, lines->steps,
+                                lines->values + i * lines->n, lines->n);
+    lines->values = values;
+    lines->steps = steps;
+    lines->n = n;
+    return status;
+}
+
 static es_status join(es_group_lines *out, es_drawing *drawing, bundle *b)
 {
     size_t n = 0, n_lines = b->runs[0].n_lines;
@@ -191,6 +208,10 @@ static es_status join(es_group_lines *out, es_drawing *drawing, bundle *b)
         (status = es_drawing_array(drawing, &out->low.values, size)) < 0 ||
         (status = es_drawing_array(drawing, &out->high.values, size)) < 0)
         return status;
+    for (size_t r = 0; r < b->n; r++)
+        if (b->runs[r].n < all.n &&
+            (status = align(&b->runs[r], drawing, all.steps, all.n)) < 0)
+            return status;
     memset(b->next, 0, b->n * sizeof *b->next);
     for (size_t k = 0; k < all.n; k++) {
         for (size_t r = 0; r < b->n; r++)

@@ -15,6 +15,7 @@ enum { LINE_LEAST = 4 }; /* samples below which a line would say too much */
 /* A run's two lines. */
 typedef struct pair {
     es_group_lines train, eval; /* one line each, or none */
+    float *spikes;              /* of the training; or NULL */
     char label[ES_GROUP_TEXT_MAX];
 } pair;
 
@@ -104,6 +105,8 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
              (status = es_tokens_a_step(&a_step, drawing->runs[i])) < 0) ||
             (status = read_phase(&p->train, drawing, i, ES_PHASE_TRAIN,
                                  a_step)) < 0 ||
+            (status = es_lines_spikes(&p->spikes, &p->train.mean, drawing)) <
+                0 ||
             (status = es_lines_smooth(&p->train.mean, drawing)) < 0 ||
             (status = read_phase(&p->eval, drawing, i, ES_PHASE_EVAL, a_step)) <
                 0)
@@ -112,6 +115,7 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
         const es_group_lines *named = p->eval.mean.n ? &p->eval : &p->train;
         curves[i] = curve_of(&p->train, i,
                              p->eval.mean.n ? ES_PEN_THIN : ES_PEN_NORMAL);
+        curves[i].spikes = p->spikes;
         curves[n + i] = curve_of(&p->eval, i,
                                  p->eval.mean.n < LINE_LEAST ? ES_PEN_MARKS
                                                              : ES_PEN_STRONG);
@@ -126,7 +130,7 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
         trained = trained || p->train.mean.n;
         evaluated = evaluated || p->eval.mean.n;
     }
-    char note[192];
+    char note[256];
     es_curves_panel panel = {.curves = curves, .n_curves = 2 * n};
     es_curves figure = {.style = drawing->style,
                         .panels = &panel,
@@ -143,11 +147,16 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
         snprintf(smoothed, sizeof smoothed,
                  "; training smoothed over %lld samples",
                  (long long)options->smooth);
-    snprintf(note, sizeof note, "%s%s%s",
+    char ringed[64] = "";
+    if (options->spikes > 0 && trained)
+        snprintf(ringed, sizeof ringed,
+                 "; rings: spikes out of %lld samples of training",
+                 (long long)options->spikes);
+    snprintf(note, sizeof note, "%s%s%s%s",
              trained && evaluated ? "thin: training; marks: held-out data"
              : trained            ? "training"
                                   : "held-out data",
-             smoothed, ranges ? "; mean and range of seeds" : "");
+             smoothed, ringed, ranges ? "; mean and range of seeds" : "");
     if (!figure.logarithmic &&
         (status = choose_limit(&figure.limit, drawing, pairs)) < 0)
         return status;

@@ -278,6 +278,22 @@ es_status es_lines_smooth(es_run_lines *lines, es_drawing *drawing)
     return ES_OK;
 }
 
+es_status es_lines_spikes(float **out, const es_run_lines *lines,
+                          es_drawing *drawing)
+{
+    const size_t window = (size_t)drawing->options->spikes;
+    *out = NULL;
+    if (window == 0 || lines->n == 0)
+        return ES_OK;
+    es_status status =
+        es_drawing_array(drawing, out, lines->n_lines * lines->n);
+    for (size_t i = 0; i < lines->n_lines && status == ES_OK; i++)
+        status =
+            es_stats_spikes(*out + i * lines->n, lines->values + i * lines->n,
+                            lines->n, window);
+    return status;
+}
+
 es_status es_lines_read(es_run_lines *out, es_drawing *drawing,
                         const es_run_summary *run, const es_lines_query *query)
 {

@@ -59,8 +59,15 @@ es_status es_lines_read(es_run_lines *out, es_drawing *drawing,
 /** Smooths the lines where --smooth says so: es_stats_smooth. */
 es_status es_lines_smooth(es_run_lines *lines, es_drawing *drawing) ES_MUST_USE;
 
+/** Finds their spikes where --spikes says so, (n_lines,n), which belongs to the
+ *  drawing; before they are smoothed. *out NULL: nobody wants them. Returns as
+ *  es_stats_spikes. */
+es_status es_lines_spikes(float **out, const es_run_lines *lines,
+                          es_drawing *drawing) ES_MUST_USE;
+
 /** Runs of one configuration as lines: their mean, least and largest finite
- *  value at each step that one of them has. */
+ *  value at each step that one of them has; of those that have other steps what
+ *  es_stats_align gives there. */
 typedef struct es_group_lines {
     es_run_lines mean, low, high; /* the latter two only of several runs */
     size_t n_runs;                /* that have the series */

@@ -52,8 +52,17 @@ static es_status want_all(es_figure_options *figures, const char *folder)
     return ES_OK;
 }
 
+static es_status set_spikes(int64_t *window, const char *value)
+{
+    *window = 31;
+    if (!value || es_int_parse(window, value, 3, 9999) == ES_OK)
+        return ES_OK;
+    return es_fail(ES_EUSAGE, "--spikes '%.40s': samples, 3 to 9999", value);
+}
+
 ES_OPTION_READER(read_step, set_step)
 ES_OPTION_READER(read_heads, set_heads)
+ES_OPTION_READER(read_spikes, set_spikes)
 ES_OPTION_READER(read_all, want_all)
 ES_OPTION_READER(read_figures, es_figures_want)
 ES_OPTION_READER(read_size, es_figures_set_size)
@@ -146,6 +155,10 @@ static const es_option table[] = {
      "curves, loss: a moving mean of N samples by a Gaussian's weights",
      ES_OPT_INT(es_scan_options, figures.smooth, 2, 9999),
      .tags = PICTURE | OF(CURVES) | OF(LOSS)},
+    {"spikes", 0, "[N]",
+     "curves, loss: a ring at what stands out of the N samples about it (31)",
+     ES_OPT_CALL(es_scan_options, figures.spikes, read_spikes),
+     .tags = PICTURE | OF(CURVES) | OF(LOSS)},
     {"group", 0, "KEY",
      "overview, heatmap, curves, nans, slopes, loss: seed: runs that differ in "
      "it alone as their mean, of lines with their range",
@@ -185,7 +198,7 @@ static const es_option table[] = {
      ES_OPT_TEXT(es_scan_options, baseline)},
     {"trends", 0, NULL,
      "say below the table which layers rise or fall, and when they would pass "
-     "a threshold",
+     "a threshold; curves: dashed, with the range of each",
      ES_OPT_FLAG(es_scan_options, trends)},
     {"json", 0, NULL, "print JSON instead of the table",
      ES_OPT_FLAG(es_scan_options, json)},
@@ -324,7 +337,9 @@ static es_status choose_text(es_scan_options *to)
         return es_fail(ES_EUSAGE, "--check-format github takes the place of "
                                   "the table: leave out the other outputs");
     if (to->trends && (to->csv || to->jsonl || to->check_format || to->tui))
-        return es_fail(ES_EUSAGE, "--trends is for the table or --json");
+        return es_fail(ES_EUSAGE,
+                       "--trends is for the table, --json or --curves");
+    to->figures.trends = to->trends;
     if (to->check_format && !to->check)
         return es_fail(ES_EUSAGE, "--check-format is for --check: add it");
     to->text = to->check_format ? ES_TEXT_GITHUB

@@ -66,7 +66,7 @@ static void print_run(FILE *stream, const es_run_trends *run)
             run->first, run->last);
     for (size_t i = 0; i < run->n; i++) {
         const es_line_trend *line = &run->lines[i];
-        if (line->p_holm < 0.05 && line->trend.slope != 0)
+        if (es_trend_is_named(line))
             print_line(stream, run, i);
         else if (line->trend.reason == ES_REASON_FEW)
             n_unknown++;

@@ -125,6 +125,19 @@ static void find_passing(es_line_trend *line, const es_run_summary *run,
                        : (double)INFINITY;
 }
 
+/* As far as a line is worth drawing: to where it may have passed at the latest,
+   and never beyond the steps to come. */
+static double end_of(const es_run_trends *run, double horizon)
+{
+    double end = (double)run->last;
+    for (size_t i = 0; i < run->n; i++) {
+        const es_line_trend *line = &run->lines[i];
+        if (!isnan(line->passes))
+            end = fmax(end, fmin(line->latest, horizon));
+    }
+    return end;
+}
+
 static es_status find_trends(es_run_trends *to, const point *points,
                              const es_run_summary *run)
 {
@@ -150,6 +163,7 @@ static es_status find_trends(es_run_trends *to, const point *points,
         to->lines[i].p_holm = adjusted[i];
         find_passing(&to->lines[i], run, flags);
     }
+    to->end = end_of(to, horizon_of(run));
 done:
     free(space);
     free(p);
@@ -157,6 +171,29 @@ done:
     free(order);
     es_rules_file_free(&rules);
     return status;
+}
+
+bool es_trend_is_named(const es_line_trend *line)
+{
+    return line->p_holm < 0.05 && line->trend.slope != 0;
+}
+
+bool es_trends_line(es_trend_line *out, const es_trends *trends, size_t run,
+                    size_t line)
+{
+    if (run >= trends->n || line >= trends->runs[run].n ||
+        !es_trend_is_named(&trends->runs[run].lines[line]))
+        return false;
+    const es_run_trends *of = &trends->runs[run];
+    const es_series_trend *trend = &of->lines[line].trend;
+    *out = (es_trend_line){.x = trend->x,
+                           .y = trend->y,
+                           .slope = trend->slope,
+                           .low = trend->low,
+                           .high = trend->high,
+                           .first = (double)of->first,
+                           .last = of->end};
+    return true;
 }
 
 es_status es_trends_add(es_trends *trends, es_reader *reader, size_t run,

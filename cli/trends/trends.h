@@ -39,6 +39,20 @@ void es_trends_free(es_trends *trends); /* NULL is fine */
 es_status es_trends_add(es_trends *trends, es_reader *reader, size_t run,
                         const es_run_summary *summary) ES_MUST_USE;
 
+/** A line of a run that rises or falls, for a picture: through (x, y), with a
+ *  slope between low and high. */
+typedef struct es_trend_line {
+    double x, y, slope, low, high;
+    double first, last; /* steps: from the first that it was found in to where
+                           the last of the run's lines passes its threshold, or
+                           to the last there is */
+} es_trend_line;
+
+/** Of a run by the order in which they were added; false: it has no such line,
+ *  or that has no trend that the sentences would name. */
+bool es_trends_line(es_trend_line *out, const es_trends *trends, size_t run,
+                    size_t line);
+
 /** The caller checks the stream. */
 void es_trends_print(const es_trends *trends, FILE *stream);
 void es_trends_json(const es_trends *trends, es_json_writer *json);

@@ -18,9 +18,13 @@ typedef struct es_run_trends {
     size_t number;                     /* of the run in the file; 0: alone */
     es_shape shape;
     int64_t first, last;  /* steps */
+    double end;           /* the step that lines are drawn to */
     es_line_trend *lines; /* (n) layers, or the run */
     size_t n;
 } es_run_trends;
+
+/** Is it said that it rises or falls? */
+bool es_trend_is_named(const es_line_trend *line);
 
 struct es_trends {
     es_run_trends *runs; /* (n) */

@@ -44,6 +44,25 @@ static void measure_values(es_curves_sheet *sheet, es_range *range,
     }
 }
 
+/* They should increase; a file may say otherwise. */
+static void measure_steps(es_curves_block *block, const es_curve *curve)
+{
+    for (size_t i = 0; i < curve->n; i++) {
+        block->first = fmin(block->first, (double)curve->x[i]);
+        block->last = fmax(block->last, (double)curve->x[i]);
+    }
+}
+
+static void measure_curve(es_curves_sheet *sheet, es_curves_block *block,
+                          const es_curve *curve)
+{
+    measure_values(sheet, &block->range, curve, curve->values);
+    measure_values(sheet, &block->range, curve, curve->low);
+    measure_values(sheet, &block->range, curve, curve->high);
+    measure_values(sheet, &block->range, curve, curve->spikes);
+    measure_steps(block, curve);
+}
+
 static void measure_panel(es_curves_sheet *sheet, es_curves_block *block)
 {
     const es_curves_panel *panel = block->panel;
@@ -51,14 +70,9 @@ static void measure_panel(es_curves_sheet *sheet, es_curves_block *block)
         const es_curve *curve = &panel->curves[k];
         if (curve->color >= sheet->n_categories)
             sheet->n_categories = curve->color + 1;
-        measure_values(sheet, &block->range, curve, curve->values);
-        measure_values(sheet, &block->range, curve, curve->low);
-        measure_values(sheet, &block->range, curve, curve->high);
-        /* They should increase; a file may say otherwise. */
-        for (size_t i = 0; i < curve->n; i++) {
-            block->first = fmin(block->first, (double)curve->x[i]);
-            block->last = fmax(block->last, (double)curve->x[i]);
-        }
+        measure_curve(sheet, block, curve);
+        if (curve->trend)
+            measure_curve(sheet, block, curve->trend);
     }
     if (panel->n_curves > sheet->n_named) {
         sheet->named = panel->curves;

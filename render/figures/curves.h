@@ -23,6 +23,11 @@ typedef struct es_curve {
     size_t n;
     const float *low, *high; /* (n) an area in a tint of the colour, where both
                                 are finite; NULL: none */
+    const struct es_curve *trend; /* a straight line, dashed, in the same
+                                     colour, and the area of its low and high;
+                                     borrowed; NULL: none */
+    const float *spikes; /* (n) values that have a ring of their own, the
+                            others missing; NULL: none */
     es_pen pen;
     size_t color; /* index among the colours, where ES_CURVES_BY_CATEGORY */
 } es_curve;

@@ -18,6 +18,10 @@
 #define STRIPE 6.0        /* of equal lines, in points */
 #define TINT 70           /* of the one area, of 255 */
 #define MOVED_MOST 12     /* places beside others that a mark may take */
+#define TREND_WIDTH 1.0
+#define TREND_DASH 3.0
+#define RING_RADIUS 2.6
+#define RING_WIDTH 1.0
 #define EDGE_HEIGHT 3.0
 #define EDGE_WIDTH 1.5
 
@@ -407,6 +411,61 @@ static void draw_curves(const plotter *p)
     }
 }
 
+static void draw_trend(const plotter *p, const es_curve *trend, es_color color)
+{
+    const size_t last = trend->n ? trend->n - 1 : 0;
+    for (size_t i = 0, next; i < last; i = next) {
+        /* Straight on a linear scale; on another one each second part. */
+        next = p->block->logarithmic ? i + 1 : last;
+        if (p->block->logarithmic && i % 2)
+            continue;
+        es_picture_dashed(p->picture, sample_x(p, trend, i),
+                          sample_y(p, trend, i), sample_x(p, trend, next),
+                          sample_y(p, trend, next), TREND_WIDTH,
+                          p->block->logarithmic ? 1e6 : TREND_DASH, color);
+    }
+}
+
+static void draw_rings(const plotter *p, const es_curve *curve, es_color color)
+{
+    for (size_t i = 0; i < curve->n; i++) {
+        if (!isfinite(curve->spikes[i]))
+            continue;
+        double x = sample_x(p, curve, i);
+        double y = es_curves_y(p->block, (double)curve->spikes[i]);
+        es_picture_dot(p->picture, x, y, RING_RADIUS, color);
+        es_picture_dot(p->picture, x, y, RING_RADIUS - RING_WIDTH,
+                       p->sheet->page.canvas.colors->paper);
+    }
+}
+
+/* What is said about lines: over all of them. */
+static void draw_remarks(const plotter *p)
+{
+    const es_curves_panel *panel = p->block->panel;
+    for (size_t i = 0; i < panel->n_curves; i++) {
+        const es_curve *curve = &panel->curves[i];
+        const es_color color = es_curve_color(p->sheet, curve, i);
+        if (curve->trend)
+            draw_trend(p, curve->trend, color);
+        if (curve->spikes)
+            draw_rings(p, curve, color);
+    }
+}
+
+/* Between the low and the high of a line. */
+static void draw_area(const plotter *p, const es_curve *curve, es_color color)
+{
+    if (!curve->low || !curve->high)
+        return;
+    clear_spans(p);
+    include_line(p, curve, curve->low, curve->high);
+    include_line(p, curve, curve->high, curve->low);
+    color.a = (uint8_t)(TINT / sqrt((double)p->block->panel->n_curves));
+    es_picture_spans(p->picture, p->block->plot.x, COLUMN, p->pairs,
+                     p->n_columns, color);
+}
+
 /* What leaves the scale is cut where the plot ends. */
 static void draw_within(const plotter *p)
 {
@@ -419,16 +478,12 @@ static void draw_within(const plotter *p)
     for (size_t i = 0; i < panel->n_curves; i++) {
         const es_curve *curve = &panel->curves[i];
         es_color color = es_curve_color(p->sheet, curve, i);
-        if (!curve->low || !curve->high)
-            continue;
-        clear_spans(p);
-        include_line(p, curve, curve->low, curve->high);
-        include_line(p, curve, curve->high, curve->low);
-        color.a = (uint8_t)(TINT / sqrt((double)panel->n_curves));
-        es_picture_spans(p->picture, plot->x, COLUMN, p->pairs, p->n_columns,
-                         color);
+        draw_area(p, curve, color);
+        if (curve->trend)
+            draw_area(p, curve->trend, color);
     }
     draw_curves(p);
+    draw_remarks(p);
     if (cut)
         es_picture_unclip(p->picture);
 }

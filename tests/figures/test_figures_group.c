@@ -1,5 +1,6 @@
 /* Seeds of one configuration as one line: its mean, its range, who is missing.
  */
+#include "analyzer/statistics/inference.h"
 #include "cli/figures/source.h"
 #include "tests/support/figured.h"
 #include "tests/support/recorded.h"
@@ -63,6 +64,43 @@ TEST(seeds_have_a_mean_and_a_range)
     lines.n_nonfinite = 0;
     assert_string_equal(es_group_label(label, drawing, 0, &lines),
                         "SM (2 of 3 seeds)");
+    es_drawing_clear(drawing);
+    es_unfigure(&f);
+}
+
+TEST(seeds_of_other_steps_are_aligned)
+{
+    static const int64_t steps[2][3] = {{0, 10, 20}, {0, 4, 20}};
+    static const int64_t all[] = {0, 4, 10, 20};
+    static const float values[2][3] = {{0, 1, 2}, {2, 2.4F, 4}},
+                       mean[] = {1, 1.4F, 2, 3}, low[] = {0, 0.4F, 1, 2};
+    const es_lines_query query = {
+        .series = "loss", .phase = ES_PHASE_TRAIN, .reduction = ES_REDUCE_MEAN};
+    const char *paths[2];
+    es_group_lines lines;
+    es_figured f;
+    if (!es_stats_gsl())
+        skip();
+    for (size_t i = 0; i < 2; i++) {
+        es_run_info info = es_run_of(3, 2);
+        info.seed = (int64_t)i;
+        paths[i] = es_folder_file(state, i ? "f.db" : "e.db");
+        es_recorded to = es_record(paths[i], &info);
+        es_record_all(&to, "entropy", 0, 1.5F);
+        for (size_t k = 0; k < 3; k++)
+            es_record_value(&to, "loss", steps[i][k], values[i][k]);
+        es_record_close(&to);
+    }
+    es_figure(&f, "entropy", 2, paths);
+    es_drawing *drawing = &f.drawing;
+    es_assert_ok(es_drawing_group(drawing, f.runs, 2));
+    es_assert_ok(es_group_lines_read(&lines, drawing, 0, &query, false));
+    assert_int_equal(lines.mean.n, 4);
+    for (size_t k = 0; k < 4; k++) {
+        assert_int_equal(lines.mean.steps[k], all[k]);
+        assert_true(near((double)lines.mean.values[k], (double)mean[k], 1e-6));
+        assert_true(near((double)lines.low.values[k], (double)low[k], 1e-6));
+    }
     es_drawing_clear(drawing);
     es_unfigure(&f);
 }

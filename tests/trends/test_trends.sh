@@ -56,5 +56,12 @@ output 'rules move the threshold' 'below 20% of the ceiling at step 111 ' sh -c 
 output 'an earlier step ends them' '^falls, trends over steps 30 to 60$' "$scan" falls.db --trends --step 60
 output 'each run has its own' '^one, trends over steps 0 to 0$' "$scan" falls.db one.db --trends
 output 'beside a comparison, too' '^falls, trends over' "$scan" falls.db one.db --trends --compare
-exits '--trends is for people or JSON' 2 '^entropy-scan: --trends is for the table or --json' "$scan" falls.db --trends --csv
+"$scan" -q falls.db --trends --curves=trends.svg
+"$scan" -q falls.db --curves=plain.svg
+check 'curves have the trend as a dashed line with its area' sh -c 'test "$(grep -c stroke-dasharray trends.svg)" -gt "$(grep -c stroke-dasharray plain.svg)" &&
+    grep -q "dashed: trends" trends.svg && ! grep -q "dashed: trends" plain.svg'
+check 'its steps reach to the threshold' sh -c 'grep -q ">140<" trends.svg && ! grep -q ">140<" plain.svg'
+"$scan" -q planned.db --trends --curves=planned.svg --step 60 && "$scan" -q planned.db --heads 0 --trends --curves=heads.svg
+check 'heads have no trends' sh -c '! grep -q "dashed: trends" heads.svg && grep -q "dashed: trends" planned.svg'
+exits '--trends is for people or JSON' 2 '^entropy-scan: --trends is for the table, --json or --curves' "$scan" falls.db --trends --csv
 finish
