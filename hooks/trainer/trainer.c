@@ -133,7 +133,7 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
                    engine.note);
     if (resolved.record > ES_SERIES_CORE && !ops->details)
         es_text_append(&text,
-                       "%s--record: back-end %s has lse, sink_rate and whole"
+                       "%s--record: back-end %s has lse, sink_rate, ranges and whole"
                        " parameters beside core, and no more",
                        text.length > 0 ? "; " : "", ops->name);
     return ES_OK;

@@ -45,6 +45,11 @@ trains() { # NAME LIBRARY
         check "$1: $arch learns what it learns by the CPU" [ -n "$want" -a \
             "$(final_loss "$2" "$arch" --backend cuda)" = "$want" ]
     done
+    local ranges='--range-attn 0.02 --range-act 0.01 --range-norm 0.01'
+    want=$(final_loss "$2" 'PSM(4)+LN+G' --backend cpu $ranges)
+    check "$1: range losses are those of the CPU" [ -n "$want" -a \
+        "$(final_loss "$2" 'PSM(4)+LN+G' --backend cuda $ranges)" = "$want" -a \
+        "$(final_loss "$2" 'PSM(4)+LN+G' --backend cpu)" != "$want" ]
     want=$(final_loss "$2" SM+LN+ScFFN --backend cpu --dropout 0.2)
     check "$1: what is dropped is dropped by the CPU" [ -n "$want" -a \
         "$(final_loss "$2" SM+LN+ScFFN --backend cuda --dropout 0.2)" = "$want" ]

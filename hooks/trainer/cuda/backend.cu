@@ -107,7 +107,8 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
 {
     const size_t all[] = {
         es_cuda_attention_scratch(largest), es_cuda_linear_scratch(largest),
-        es_cuda_rows_scratch(largest), es_cuda_normed_scratch(largest)};
+        es_cuda_rows_scratch(largest), es_cuda_normed_scratch(largest),
+        es_cuda_peaks_scratch()};
     size_t most = 0;
     es_mem *scratch;
     for (size_t bytes : all)
@@ -316,6 +317,7 @@ static es_ops table(void)
     es_cuda_statistics_ops<A>(&ops);
     es_cuda_residual_ops<A>(&ops);
     es_cuda_loss_ops<A>(&ops);
+    es_cuda_peaks_ops<A>(&ops);
     es_cuda_normed_ops(&ops);
     es_cuda_update_ops(&ops);
     es_cuda_qk_clip_ops(&ops);

@@ -60,6 +60,7 @@ size_t es_cuda_normed_scratch(const es_extents *largest);
 size_t es_cuda_rows_scratch(const es_extents *largest); /* and the two below */
 size_t es_cuda_embed_scratch(const es_extents *largest);
 size_t es_cuda_statistics_scratch(const es_extents *largest);
+size_t es_cuda_peaks_scratch(void); /* whatever they are */
 
 /** Each file's operations, as in ops.h, put into the table: the first ones for
  *  activations of A. */
@@ -79,6 +80,8 @@ template <class A>
 void es_cuda_attention_ops(es_ops *ops);
 template <class A>
 void es_cuda_statistics_ops(es_ops *ops);
+template <class A>
+void es_cuda_peaks_ops(es_ops *ops);
 void es_cuda_update_ops(es_ops *ops);
 void es_cuda_qk_clip_ops(es_ops *ops);
 void es_cuda_normed_ops(es_ops *ops);
