@@ -132,10 +132,11 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
     es_text_append(&text, "%s%s%s", note, note[0] && engine.note[0] ? "; " : "",
                    engine.note);
     if (resolved.record > ES_SERIES_CORE && !ops->details)
-        es_text_append(&text,
-                       "%s--record: back-end %s has lse, sink_rate, ranges and whole"
-                       " parameters beside core, and no more",
-                       text.length > 0 ? "; " : "", ops->name);
+        es_text_append(
+            &text,
+            "%s--record: back-end %s has lse, sink_rate, ranges and whole"
+            " parameters beside core, and no more",
+            text.length > 0 ? "; " : "", ops->name);
     return ES_OK;
 }
 
