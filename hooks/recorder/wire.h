@@ -6,6 +6,7 @@
 #ifndef ES_WIRE_H
 #define ES_WIRE_H
 
+#include "analyzer/base/pack.h"
 #include "analyzer/base/status.h"
 #include "store/run.h"
 #include <stdbool.h>
@@ -37,23 +38,6 @@ enum { ES_FRAME_SERIES = 1, ES_FRAME_SAMPLE, ES_FRAME_EVENT, ES_FRAME_MAP };
 
 #define ES_FRAME_TEXT_MAX 4096         /* bytes of the strings of one frame */
 #define ES_HELLO_MAX ((size_t)1 << 26) /* bytes of a packed greeting */
-
-/**
- * Fields one after the other in memory. The same calls measure, write and
- * read, so that one function describes a record and its two directions cannot
- * disagree. After the first failure the rest does nothing.
- */
-typedef struct es_pack {
-    enum { ES_PACK_MEASURE, ES_PACK_WRITE, ES_PACK_READ } mode;
-    unsigned char *data; /* (size); NULL when measuring */
-    size_t size, at;
-    bool failed; /* it does not fit, or is not what was packed */
-} es_pack;
-
-void es_pack_integer(es_pack *pack, int64_t *value);
-
-/** NULL stays NULL. Read strings are borrowed from data. */
-void es_pack_string(es_pack *pack, const char **text);
 
 /** What the recorder has to know before it opens the file. */
 typedef struct es_hello {
