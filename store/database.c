@@ -4,6 +4,7 @@
 #include "store/store_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "store/mount.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -316,15 +317,36 @@ static es_status open_by(es_database *database, bool writing, const char *vfs)
     return es_schema_check(database);
 }
 
+/** A log's index is shared memory of one host: on another one, and of a file
+ *  system that hosts share nobody knows which is the other one, what a log
+ *  means cannot be known. */
+static es_status refuse_shared_log(const es_database *database)
+{
+    char type[ES_MOUNT_TYPE_SIZE];
+    struct stat log;
+    if (es_beside_stat(&log, database->file, "-wal") != 0)
+        return ES_OK;
+    es_mount_of_file(type, database->file);
+    if (!type[0])
+        return ES_OK;
+    return es_fail(ES_EIO,
+                   "%s: lies on %s with a log (%s-wal) that another host may "
+                   "be writing: wait for the end of the run, record with "
+                   "--store fragment, or copy both to a local disk",
+                   database->path, type, database->path);
+}
+
 es_status es_database_open(es_database *database, bool writing)
 {
+    es_status status;
     /* A view would drop the locks of this process: see view.c. */
     if (!writing && es_lock_is_ours(database->file))
         return open_by(database, false, NULL);
+    if (!writing && (status = refuse_shared_log(database)) < 0)
+        return status;
     const char *vfs = es_view_name();
-    es_status status =
-        vfs ? open_by(database, false, vfs)
-            : es_fail(ES_EINTERNAL, "SQLite has no VFS for readers");
+    status = vfs ? open_by(database, false, vfs)
+                 : es_fail(ES_EINTERNAL, "SQLite has no VFS for readers");
     if (status < 0 || !writing)
         return status;
     es_database_disconnect(database);

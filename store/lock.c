@@ -83,14 +83,23 @@ static es_status open_lock_file(int *fd, const char *path)
     return ES_OK;
 }
 
+static bool has_no_locks(int reason)
+{
+    return reason == ENOLCK || reason == ENOSYS || reason == EOPNOTSUPP ||
+           reason == EINVAL;
+}
+
 /** ES_DONE: the file was removed meanwhile, try again. */
-static es_status try_lock(int fd, const char *path, const char *shown)
+static es_status try_lock(int fd, const char *path, const char *shown,
+                          bool is_optional)
 {
     struct flock lock = whole_file(F_WRLCK);
     if (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
         if (errno == EAGAIN || errno == EACCES)
             return fail_locked(fd, shown);
-        return es_fail(ES_EIO, "%s: cannot lock: %s", path, strerror(errno));
+        if (!is_optional || !has_no_locks(errno))
+            return es_fail(ES_EIO, "%s: cannot lock: %s", path,
+                           strerror(errno));
     }
     return names(path, fd) ? ES_OK : ES_DONE;
 }
@@ -114,7 +123,7 @@ es_status es_lock_take(es_lock *lock, const char *file, const char *shown)
     for (int i = 0; i < N_TRIES && status == ES_DONE; i++) {
         status = open_lock_file(&fd, path);
         if (status == ES_OK)
-            status = try_lock(fd, path, shown);
+            status = try_lock(fd, path, shown, lock->is_optional);
         if (status != ES_OK && fd >= 0)
             close(fd);
     }
@@ -122,7 +131,8 @@ es_status es_lock_take(es_lock *lock, const char *file, const char *shown)
         status = es_fail(ES_EIO, "%s: somebody keeps removing it", path);
     if (status < 0)
         return status;
-    *lock = (es_lock){.fd = fd, .owner = getpid()};
+    *lock = (es_lock){
+        .fd = fd, .is_optional = lock->is_optional, .owner = getpid()};
     if ((status = es_copy_text(&lock->path, path)) < 0) {
         close(fd);
         return status;

@@ -91,6 +91,8 @@ static es_status put_map(es_writer *writer, const es_written_run *run,
     const es_database *database = &writer->database;
     sqlite3_stmt *s = NULL;
     bool there;
+    if (writer->out)
+        return es_esf_out_map(writer->out, run->id, map, values);
     es_status status = look(database, &there);
     if (status < 0 ||
         (!there && (status = es_database_execute(database, es_map_sql)) < 0) ||

@@ -37,15 +37,9 @@ static const char *const sql_text[ES_N_READER_SQL] = {
 
 static es_status open_reader(es_reader *reader, const char *path)
 {
-    int64_t size = 0;
     es_database *database = &reader->database;
-    es_status status;
-    if ((status = es_database_locate(database, path)) < 0 ||
-        (status = es_database_inspect(database, &size)) < 0)
-        return status;
-    if (size < 0)
-        return es_fail(ES_EIO, "%s: no such file", path);
-    if ((status = es_database_open(database, false)) < 0)
+    es_status status = es_run_file_open(database, &reader->fragment, path);
+    if (status < 0)
         return status;
     const char *sql[ES_N_READER_SQL];
     memcpy(sql, sql_text, sizeof sql);
@@ -74,7 +68,7 @@ void es_reader_close(es_reader *reader)
         return;
     es_database_finalise_all(&reader->database, reader->statements,
                              ES_N_READER_SQL);
-    es_database_close(&reader->database);
+    es_run_file_close(&reader->database, reader->fragment);
     es_contents_free(&reader->contents);
     es_events_free(&reader->events);
     es_damage_free(&reader->damage);
@@ -86,7 +80,8 @@ es_status es_reader_refresh(es_reader *reader)
     es_contents fresh = {0};
     es_status status;
     if ((status = es_database_check_owner(&reader->database)) < 0 ||
-        (status = es_schema_check(&reader->database)) < 0 ||
+        (status = es_run_file_refresh(&reader->database, reader->fragment)) <
+            0 ||
         (status = es_contents_load(&fresh, &reader->database)) < 0) {
         es_contents_free(&fresh);
         return status;
@@ -104,7 +99,7 @@ const char *es_reader_path(const es_reader *reader)
 
 es_status es_reader_is_written(const es_reader *reader, bool *out)
 {
-    return es_lock_check(out, reader->database.file, reader->database.path);
+    return es_run_file_is_written(&reader->database, reader->fragment, out);
 }
 
 void es_reader_cap_memory(size_t bytes)

@@ -23,6 +23,13 @@ typedef enum es_shape {
 
 typedef enum es_phase { ES_PHASE_TRAIN, ES_PHASE_EVAL } es_phase;
 
+/** What a recording is kept in while it is written. */
+typedef enum es_store {
+    ES_STORE_AUTO,    /* a fragment on a file system that hosts share */
+    ES_STORE_SQLITE,  /* the run file itself, with a write-ahead log */
+    ES_STORE_FRAGMENT /* RUN.esf, to which is only appended */
+} es_store;
+
 #define ES_UNKNOWN INT64_MIN /* a number nobody gave: NULL in the file */
 
 #define ES_MAX_LAYERS 4096

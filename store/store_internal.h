@@ -108,6 +108,34 @@ const char *es_beside(char out[PATH_MAX], const char *file, const char *suffix);
 /** lstat of FILE-suffix; 0 or an errno. */
 int es_beside_stat(struct stat *st, const char *file, const char *suffix);
 
+/* --- run_file.c ---------------------------------------------------------- */
+
+typedef struct es_esf es_esf; /* esf_in.h */
+
+/**
+ * Opens what holds runs, to read: a run file, or a fragment, whose tables are
+ * then in a private database; RUN.esf in place of a RUN.db that is not there.
+ *
+ *   fragment  NULL: it is a run file
+ *
+ * es_run_file_close closes both, also after a failure. ES_OK;
+ * es_database_inspect's, es_database_open's and es_esf_open's errors; ES_EIO:
+ * there is no such file.
+ */
+es_status es_run_file_open(es_database *database, es_esf **fragment,
+                           const char *path) ES_MUST_USE;
+
+/** To be called before what was written meanwhile is read. */
+es_status es_run_file_refresh(es_database *database,
+                              es_esf *fragment) ES_MUST_USE;
+
+/** Whether a live process writes it. */
+es_status es_run_file_is_written(const es_database *database,
+                                 const es_esf *fragment, bool *out) ES_MUST_USE;
+
+/** After its statements; a fragment may be NULL. */
+void es_run_file_close(es_database *database, es_esf *fragment);
+
 /* --- view.c -------------------------------------------------------------- */
 
 /** Name of the VFS that only reads, registered on the first call; NULL: SQLite
@@ -118,6 +146,11 @@ const char *es_view_name(void);
 
 /** A new, empty run file as bytes: sqlite3_free it. */
 es_status es_schema_image(unsigned char **out, size_t *n) ES_MUST_USE;
+
+/** The tables of a run file in an empty database of this connection's own;
+ *  `sample` is a view of a table `stored`(series_id, step, crc, place, bytes)
+ *  by a function es_stored(place, bytes), which the connection has. */
+es_status es_schema_make_private(es_database *database) ES_MUST_USE;
 
 /** ES_OK, or ES_EFORMAT if `id` is not the application_id of a run file. */
 es_status es_schema_check_id(const es_database *database,
@@ -170,8 +203,10 @@ int es_guard_open(es_guard *guard, sqlite3 **handle, const char *file,
 /** The writer's lock: an open-file-description lock on FILE-lock, which holds
  *  the pid. Nothing locks the run file itself but SQLite. */
 typedef struct es_lock {
-    int fd;     /* -1: not held */
-    char *path; /* NULL: not held */
+    int fd;           /* -1: not held */
+    bool is_optional; /* set before it is taken: without it where the file
+                         system has no locks */
+    char *path;       /* NULL: not held */
     pid_t owner;
     struct es_lock *next; /* of those that this process holds */
 } es_lock;

@@ -77,6 +77,31 @@ static const char sample_sql_1[] =
     "INSERT INTO sample(rowid, series_id, step, value) VALUES(?4, ?1, ?2, ?3)"
     " ON CONFLICT(series_id, step) DO UPDATE SET value = excluded.value";
 
+/* Of a private database, where `sample` is a view: es_writer_place. */
+static const char sample_sql_private[] =
+    "INSERT INTO stored(series_id, step, crc, place, bytes)"
+    " VALUES(?1, ?2, ?3, ?4, ?5) ON CONFLICT(series_id, step) DO UPDATE SET"
+    " crc = excluded.crc, place = excluded.place, bytes = excluded.bytes";
+static const char resume_sql_private[] =
+    "DELETE FROM stored WHERE step >= ?2 AND series_id IN"
+    " (SELECT series_id FROM series WHERE run_id = ?1)";
+
+es_status es_writer_prepare(es_writer *writer)
+{
+    const char *sql[ES_N_SQL];
+    memcpy(sql, sql_text, sizeof sql);
+    if (writer->database.schema == 1)
+        sql[ES_SQL_SAMPLE] = sample_sql_1;
+    if (writer->log.none) {
+        sql[ES_SQL_SAMPLE] = sample_sql_private;
+        sql[ES_SQL_RESUME_SAMPLES] = resume_sql_private;
+    }
+    es_status status = es_database_prepare_all(
+        &writer->database, writer->statements, sql, ES_N_SQL);
+    writer->ready = status == ES_OK;
+    return status;
+}
+
 es_status es_writer_step(es_writer *writer, sqlite3_stmt *statement)
 {
     int rc = sqlite3_step(statement);
@@ -197,6 +222,8 @@ static es_status open_writer(es_writer *writer, const char *path,
                                   : "PRAGMA synchronous=FULL";
     int64_t size = 0;
     es_status status;
+    if (es_esf_is_name(path))
+        return es_writer_open_fragment(writer, path, durability);
     if ((status = es_database_locate(database, path)) < 0 ||
         (status = es_lock_take(&writer->lock, database->file, path)) < 0 ||
         (status = es_database_inspect(database, &size)) < 0 ||
@@ -208,15 +235,7 @@ static es_status open_writer(es_writer *writer, const char *path,
         (status = es_log_open(writer)) < 0 ||
         (status = es_database_execute(database, synchronous)) < 0)
         return status;
-    const char *sql[ES_N_SQL];
-    memcpy(sql, sql_text, sizeof sql);
-    if (writer->database.schema == 1)
-        sql[ES_SQL_SAMPLE] = sample_sql_1;
-    if ((status = es_database_prepare_all(&writer->database, writer->statements,
-                                          sql, ES_N_SQL)) < 0)
-        return status;
-    writer->ready = true;
-    return ES_OK;
+    return es_writer_prepare(writer);
 }
 
 es_status es_writer_open(es_writer **out, const char *path,
@@ -235,6 +254,8 @@ es_status es_writer_open(es_writer **out, const char *path,
 static bool has_moved(const es_writer *writer)
 {
     int moved = 0;
+    if (writer->out)
+        return es_esf_out_has_moved(writer->out);
     sqlite3_file_control(writer->database.handle, "main",
                          SQLITE_FCNTL_HAS_MOVED, &moved);
     return moved != 0;
@@ -274,6 +295,8 @@ static bool keep_log_of_other(es_writer *writer)
 static es_status settle(es_writer *writer)
 {
     sqlite3 *handle = writer->database.handle;
+    if (writer->log.none)
+        return es_esf_out_finish(writer->out);
     bool replaced = keep_log_of_other(writer);
     sqlite3_busy_timeout(handle, ES_CLOSING_BUSY_MS);
     es_status status = es_log_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE);
@@ -291,6 +314,7 @@ static void release(es_writer *writer, bool remove)
     bool ours = writer->database.owner == getpid();
     es_database_finalise_all(&writer->database, writer->statements, ES_N_SQL);
     bool broken = ours && writer->log.broken && !has_moved(writer);
+    es_esf_out_free(writer->out);
     es_database_disconnect(&writer->database);
     if (broken) {
         /* A log with a hole, and the index that knows of no hole: without them
@@ -382,6 +406,7 @@ static void roll_back(es_writer *writer)
         sqlite3_step(s);
         sqlite3_reset(s);
     }
+    es_esf_out_rollback(writer->out);
     /* Series point to runs by index: pending runs lie behind all others. */
     size_t n = 0;
     for (size_t i = 0; i < writer->n_series; i++)
@@ -399,6 +424,7 @@ static es_status commit(es_writer *writer)
     es_status status;
     if ((status = save_last_steps(writer)) < 0 ||
         (status = es_log_check(writer)) < 0 ||
+        (status = es_esf_out_commit(writer->out)) < 0 ||
         (status = es_writer_step(writer, writer->statements[ES_SQL_COMMIT])) <
             0) {
         roll_back(writer);

@@ -26,7 +26,11 @@ typedef enum es_durability {
 } es_durability;
 
 /**
- * Opens `path` for writing, creating it if absent.
+ * Opens `path` for writing, creating it if absent; a path that ends in ".esf"
+ * is a fragment (esf.h), made with the first commit: there a run begins a
+ * transaction, its series, samples and events are written before the next one
+ * begins, and a transaction has at most 16 MiB. A process of another host that
+ * was alive within half a minute is a writer as well (ES_ELOCKED).
  *
  * A symbolic link is refused. A new file appears whole, with no run in it.
  * A file of schema 1 stays one: what is added to it has no checksums either.
@@ -141,6 +145,14 @@ es_status es_writer_settle(es_writer *writer) ES_MUST_USE;
  */
 void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),
                         void *user);
+
+/**
+ * A fragment that has nothing to write says that its writer lives: to be called
+ * between transactions, at least each es_writer_beat_ms. That is -1 for a run
+ * file, where es_writer_beat does nothing.
+ */
+void es_writer_beat(es_writer *writer);
+int64_t es_writer_beat_ms(const es_writer *writer);
 
 /**
  * Commits, checkpoints, switches to journal_mode=DELETE, releases the lock,

@@ -2,6 +2,7 @@
 #ifndef ES_WRITER_INTERNAL_H
 #define ES_WRITER_INTERNAL_H
 
+#include "store/esf_out.h"
 #include "store/store_internal.h"
 #include "store/writer.h"
 
@@ -48,6 +49,7 @@ typedef struct es_written_series {
 
 /** What is known of the write-ahead log. */
 typedef struct es_log {
+    bool none;    /* a private database, a fragment's: the rest is zero */
     dev_t device; /* of the file that FILE-wal named after the first commit */
     ino_t inode;
     int n_frames;       /* after the last commit */
@@ -64,6 +66,8 @@ struct es_writer {
     es_database database;
     es_log log;
     es_lock lock;
+    es_esf_out *out; /* NULL, or the fragment that it writes: what is in the
+                        database then is what it knows of it */
     sqlite3_stmt *statements[ES_N_SQL];
     es_written_run *runs;
     size_t n_runs;
@@ -100,6 +104,9 @@ void es_log_after_commit(es_writer *writer);
 
 /* --- writer.c ------------------------------------------------------------ */
 
+/** Its statements, which make it ready. */
+es_status es_writer_prepare(es_writer *writer) ES_MUST_USE;
+
 /** Steps a statement that returns no rows, and resets it. */
 es_status es_writer_step(es_writer *writer, sqlite3_stmt *statement);
 
@@ -123,6 +130,40 @@ es_status es_writer_check_json(const es_writer *writer, const char *name,
 /** Adds a run as it is, with its times and its status. */
 es_status es_writer_add_run(es_writer *writer, int64_t *run_id,
                             const es_run_info *info) ES_MUST_USE;
+
+/** Resumes a run of this shape as es_writer_run does, without the environment's
+ *  part of its configuration. */
+es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
+                               const es_run_info *info,
+                               int64_t step) ES_MUST_USE;
+
+/** Deletes what a run has at this step and above. */
+es_status es_writer_cut_run(es_writer *writer, int64_t run_id,
+                            int64_t step) ES_MUST_USE;
+
+/** es_writer_end_run, at a time that is given; NULL: it runs. */
+es_status es_writer_set_end(es_writer *writer, int64_t run_id,
+                            es_run_status status, const char *at) ES_MUST_USE;
+
+/** es_writer_sample of a private database: where the values (bytes) lie. */
+es_status es_writer_place(es_writer *writer, int64_t series_id, int64_t step,
+                          int32_t crc, int64_t place,
+                          uint32_t bytes) ES_MUST_USE;
+
+/* --- writer_private.c ---------------------------------------------------- */
+
+/** es_writer_open of a path that ends in ".esf". */
+es_status es_writer_open_fragment(es_writer *writer, const char *path,
+                                  es_durability durability) ES_MUST_USE;
+
+/** A writer of a private database (es_schema_make_private), which is open and
+ *  stays so. es_writer_detach frees it; NULL is fine. */
+es_status es_writer_attach(es_writer **out,
+                           const es_database *database) ES_MUST_USE;
+void es_writer_detach(es_writer *writer);
+
+/** Deletes everything in it, within a transaction. */
+es_status es_writer_forget(es_writer *writer) ES_MUST_USE;
 
 /** The run with this uuid: *run_id is 0 if there is none. */
 es_status es_writer_find_run(es_writer *writer, int64_t *run_id,

@@ -131,6 +131,8 @@ static es_status compare(es_writer *writer, const es_log_index *index,
 es_status es_log_check(es_writer *writer)
 {
     es_log_index index;
+    if (writer->log.none)
+        return ES_OK;
     if (writer->log.broken)
         return fail_broken(writer);
     if (!read_index(writer, &index))
@@ -182,7 +184,7 @@ bool es_writer_log_is_broken(es_writer *writer)
 {
     char message[ES_MESSAGE_MAX];
     snprintf(message, sizeof message, "%s", es_message());
-    if (!writer->log.broken && !writer->in_transaction &&
+    if (!writer->log.none && !writer->log.broken && !writer->in_transaction &&
         check_all(writer) < 0 && !writer->log.broken)
         es_fail(ES_EIO, "%s", message);
     return writer->log.broken;
@@ -191,7 +193,8 @@ bool es_writer_log_is_broken(es_writer *writer)
 int64_t es_writer_log_bytes(const es_writer *writer)
 {
     sqlite3_int64 size = 0;
-    sqlite3_file *log = file_of(writer, SQLITE_FCNTL_JOURNAL_POINTER);
+    sqlite3_file *log =
+        writer->log.none ? NULL : file_of(writer, SQLITE_FCNTL_JOURNAL_POINTER);
     return !log || log->pMethods->xFileSize(log, &size) != SQLITE_OK ? 0 : size;
 }
 
@@ -234,6 +237,8 @@ void es_log_after_commit(es_writer *writer)
 {
     struct stat st;
     es_log *log = &writer->log;
+    if (log->none)
+        return;
     if (log->inode == 0 && find(writer, &st)) {
         log->device = st.st_dev;
         log->inode = st.st_ino;
@@ -249,7 +254,7 @@ void es_log_after_commit(es_writer *writer)
 
 es_status es_writer_settle(es_writer *writer)
 {
-    if (writer->log.settled)
+    if (writer->log.none || writer->log.settled)
         return ES_OK;
     sqlite3_busy_timeout(writer->database.handle, ES_CLOSING_BUSY_MS);
     es_status status = es_log_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE);
@@ -261,7 +266,7 @@ es_status es_writer_settle(es_writer *writer)
 
 bool es_writer_is_settled(const es_writer *writer)
 {
-    return writer->log.settled;
+    return writer->log.none || writer->log.settled;
 }
 
 /** Of one attempt to empty the log. */
@@ -287,7 +292,8 @@ void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),
                         void *user)
 {
     es_log *log = &writer->log;
-    if (log->broken || log->n_frames < EMPTY_FRAMES || es_now_ms() < log->retry)
+    if (log->none || log->broken || log->n_frames < EMPTY_FRAMES ||
+        es_now_ms() < log->retry)
         return;
     patience left = {PATIENCE, has_time, user};
     sqlite3_busy_handler(writer->database.handle, wait_for_readers, &left);

@@ -121,6 +121,8 @@ es_status es_writer_add_run(es_writer *writer, int64_t *run_id,
     if (status < 0)
         return status;
     *run_id = sqlite3_last_insert_rowid(writer->database.handle);
+    if ((status = es_esf_out_run(writer->out, *run_id, info, -1)) < 0)
+        return status;
     return know_run(writer,
                     &(es_written_run){.id = *run_id,
                                       .n_layer = info->n_layer,
@@ -164,8 +166,7 @@ static es_status find_last_step(es_writer *writer, int64_t run_id,
     return status;
 }
 
-/** Deletes what will be written again. */
-static es_status cut_run(es_writer *writer, int64_t run_id, int64_t step)
+es_status es_writer_cut_run(es_writer *writer, int64_t run_id, int64_t step)
 {
     static const int deletes[] = {ES_SQL_RESUME_SAMPLES, ES_SQL_RESUME_EVENTS};
     for (int i = 0; i < 2; i++) {
@@ -179,8 +180,8 @@ static es_status cut_run(es_writer *writer, int64_t run_id, int64_t step)
     return es_writer_cut_maps(writer, run_id, step);
 }
 
-static es_status resume_run(es_writer *writer, int64_t run_id,
-                            const es_run_info *info, int64_t step)
+es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
+                               const es_run_info *info, int64_t step)
 {
     sqlite3_stmt *s = writer->statements[ES_SQL_RESUME_RUN];
     sqlite3_bind_int64(s, 1, run_id);
@@ -190,8 +191,9 @@ static es_status resume_run(es_writer *writer, int64_t run_id,
     int64_t last = ES_UNKNOWN;
     es_status status = es_writer_step(writer, s);
     sqlite3_clear_bindings(s);
-    if (status < 0 || (status = cut_run(writer, run_id, step)) < 0 ||
-        (status = find_last_step(writer, run_id, &last)) < 0)
+    if (status < 0 || (status = es_writer_cut_run(writer, run_id, step)) < 0 ||
+        (status = find_last_step(writer, run_id, &last)) < 0 ||
+        (status = es_esf_out_run(writer->out, run_id, info, step)) < 0)
         return status;
     /* saved_step: what no step can be, so that commit writes the last one. */
     return know_run(writer,
@@ -253,8 +255,9 @@ static es_status find_or_add_run(es_writer *writer, int64_t *run_id,
     if (config)
         completed.config = config;
     *run_id = there;
-    status = there ? resume_run(writer, there, &completed, resume_step)
-                   : add_new_run(writer, run_id, &completed);
+    status = there
+                 ? es_writer_resume_run(writer, there, &completed, resume_step)
+                 : add_new_run(writer, run_id, &completed);
     free(config);
     return status;
 }
@@ -271,22 +274,31 @@ es_status es_writer_run(es_writer *writer, int64_t *run_id,
     return es_writer_leave(writer, own, status);
 }
 
-es_status es_writer_end_run(es_writer *writer, int64_t run_id,
-                            es_run_status run_status)
+es_status es_writer_set_end(es_writer *writer, int64_t run_id,
+                            es_run_status run_status, const char *at)
 {
     bool own;
-    char now[ES_TIME_SIZE];
     if (!es_writer_known_run(writer, run_id))
         return ES_EARGUMENT;
     es_status status = es_writer_enter(writer, &own);
     if (status < 0)
         return status;
-    es_time_now(now);
     sqlite3_stmt *s = writer->statements[ES_SQL_END_RUN];
     sqlite3_bind_int64(s, 1, run_id);
     es_bind_text(s, 2, es_run_status_name(run_status));
-    es_bind_text(s, 3, run_status == ES_RUN_RUNNING ? NULL : now);
+    es_bind_text(s, 3, at);
     status = es_writer_step(writer, s);
     sqlite3_clear_bindings(s);
+    if (status == ES_OK)
+        status = es_esf_out_end(writer->out, run_id, run_status, at);
     return es_writer_leave(writer, own, status);
+}
+
+es_status es_writer_end_run(es_writer *writer, int64_t run_id,
+                            es_run_status run_status)
+{
+    char now[ES_TIME_SIZE];
+    es_time_now(now);
+    return es_writer_set_end(writer, run_id, run_status,
+                             run_status == ES_RUN_RUNNING ? NULL : now);
 }

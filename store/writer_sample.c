@@ -96,7 +96,10 @@ static es_status add_series(es_writer *writer, int64_t *series_id,
     status = es_writer_step(writer, s);
     sqlite3_clear_bindings(s);
     *series_id = sqlite3_last_insert_rowid(writer->database.handle);
-    return status;
+    return status < 0
+               ? status
+               : es_esf_out_series(writer->out, run_id, *series_id, name, shape,
+                                   phase, unit ? unit : usual_unit);
 }
 
 static es_status find_or_add_series(es_writer *writer, int64_t *series_id,
@@ -165,6 +168,11 @@ static es_status put_sample(es_writer *writer, const es_written_series *series,
 {
     sqlite3_stmt *s = writer->statements[ES_SQL_SAMPLE];
     const size_t size = series->n_values * sizeof *values;
+    if (writer->out)
+        return es_esf_out_sample(
+            writer->out, writer->runs[series->run].id, series->id, step,
+            es_checksum_of_sample(series->crc, step, values, size), values,
+            series->n_values);
     sqlite3_bind_int64(s, 1, series->id);
     sqlite3_bind_int64(s, 2, step);
     sqlite3_bind_blob64(s, 3, values, size, SQLITE_STATIC);
@@ -217,6 +225,27 @@ es_status es_writer_sample(es_writer *writer, int64_t series_id, int64_t step,
     return es_writer_leave(writer, own, status);
 }
 
+es_status es_writer_place(es_writer *writer, int64_t series_id, int64_t step,
+                          int32_t crc, int64_t place, uint32_t bytes)
+{
+    const es_written_series *series = known_series(writer, series_id);
+    if (!series)
+        return ES_EARGUMENT;
+    if (step < 0 || step > ES_MAX_STEP)
+        return es_fail(ES_EFORMAT, "%s: damaged: no step can be %lld",
+                       writer->database.path, (long long)step);
+    sqlite3_stmt *s = writer->statements[ES_SQL_SAMPLE];
+    sqlite3_bind_int64(s, 1, series_id);
+    sqlite3_bind_int64(s, 2, step);
+    sqlite3_bind_int(s, 3, crc);
+    sqlite3_bind_int64(s, 4, place);
+    sqlite3_bind_int64(s, 5, bytes);
+    es_written_run *run = &writer->runs[series->run];
+    if (step > run->last_step)
+        run->last_step = step;
+    return es_writer_step(writer, s);
+}
+
 static es_status put_event(es_writer *writer, int64_t run_id,
                            const es_event *event)
 {
@@ -235,7 +264,12 @@ static es_status put_event(es_writer *writer, int64_t run_id,
     es_bind_text(s, 10, event->dedupe);
     es_status status = es_writer_step(writer, s);
     sqlite3_clear_bindings(s);
-    return status;
+    es_event dated = *event;
+    if (!dated.at)
+        dated.at = now;
+    if (status < 0 || sqlite3_changes(writer->database.handle) == 0)
+        return status; /* there already */
+    return es_esf_out_event(writer->out, run_id, &dated);
 }
 
 es_status es_writer_event(es_writer *writer, int64_t run_id,

@@ -11,6 +11,7 @@
 
 struct es_query {
     es_database *files; /* (sources.n) */
+    es_esf **fragments; /* (sources.n) NULL: a run file */
     es_sql_sources sources;
     sqlite3 *handle;
     sqlite3_stmt *statement;
@@ -103,19 +104,16 @@ static es_status open_files(es_query *query, const char *const *paths, size_t n)
     es_status status;
     if ((status = es_alloc(&query->files, n, sizeof *query->files,
                            "the run files")) < 0 ||
+        (status = es_alloc(&query->fragments, n, sizeof *query->fragments,
+                           "the run files")) < 0 ||
         (status = es_alloc(&query->sources.list, n, sizeof *query->sources.list,
                            "the run files")) < 0)
         return status;
     for (size_t i = 0; i < n; i++) {
         es_database *file = &query->files[i];
-        int64_t size;
         query->sources.n = i + 1;
-        if ((status = es_database_locate(file, paths[i])) < 0 ||
-            (status = es_database_inspect(file, &size)) < 0)
-            return status;
-        if (size < 0)
-            return es_fail(ES_EIO, "%s: no such file", paths[i]);
-        if ((status = es_database_open(file, false)) < 0)
+        if ((status = es_run_file_open(file, &query->fragments[i], paths[i])) <
+            0)
             return status;
         query->sources.list[i] =
             (es_sql_source){.handle = file->handle,
@@ -178,8 +176,9 @@ void es_query_close(es_query *query)
     sqlite3_finalize(query->statement);
     sqlite3_close(query->handle);
     for (size_t i = 0; i < query->sources.n; i++)
-        es_database_close(&query->files[i]);
+        es_run_file_close(&query->files[i], query->fragments[i]);
     free(query->files);
+    free(query->fragments);
     free(query->sources.list);
     free(query);
 }

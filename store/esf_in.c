@@ -1,0 +1,325 @@
+/* Reading fragment files: whole frames are found, from where the last reading
+   ended, and their records handed to esf_replay.c. What is torn is left for
+   later, what is damaged is left out and counted. The header is the manual. */
+#include "store/esf_in_internal.h"
+
+#include "analyzer/base/checked.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHUNK 65536 /* bytes looked through for a frame at a time */
+
+/* --- bytes ---------------------------------------------------------------- */
+
+/** All n of them. ES_OK, ES_DONE (the file is shorter), ES_EIO. */
+static es_status read_at(const es_esf *esf, void *out, size_t n, int64_t at)
+{
+    unsigned char *bytes = out;
+    while (n > 0) {
+        ssize_t done = pread(esf->fd, bytes, n, at);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return es_fail(ES_EIO, "%s: cannot read: %s", esf->database->path,
+                           strerror(errno));
+        if (done == 0)
+            return ES_DONE;
+        bytes += done;
+        n -= (size_t)done;
+        at += done;
+    }
+    return ES_OK;
+}
+
+/** An open looks again at what other hosts have written. `*same`: it is the
+ *  file that was read before. */
+static es_status open_file(es_esf *esf, bool *same)
+{
+    const es_database *database = esf->database;
+    struct stat st;
+    int fd =
+        open(database->file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        int reason = errno;
+        if (fd >= 0)
+            close(fd);
+        return es_fail(ES_EIO, "%s: cannot open: %s", database->path,
+                       strerror(reason));
+    }
+    if (!S_ISREG(st.st_mode)) {
+        close(fd);
+        return es_fail(ES_EIO, "%s: no regular file: only those hold a run",
+                       database->path);
+    }
+    *same = esf->fd >= 0 && st.st_dev == esf->device && st.st_ino == esf->inode;
+    if (esf->fd >= 0)
+        close(esf->fd);
+    esf->fd = fd;
+    esf->device = st.st_dev;
+    esf->inode = st.st_ino;
+    esf->size = st.st_size;
+    return ES_OK;
+}
+
+static es_status read_header(es_esf *esf)
+{
+    unsigned char header[ES_ESF_HEADER_BYTES];
+    const char *path = esf->database->path;
+    bool newer = false;
+    es_status status = read_at(esf, header, sizeof header, 0);
+    if (status == ES_OK && es_esf_header_read(&esf->place.seed, &newer, header))
+        return ES_OK;
+    if (status < 0)
+        return status;
+    if (newer)
+        return es_fail(ES_EVERSION,
+                       "%s: a fragment of a newer version than this program's: "
+                       "upgrade entropy-scan",
+                       path);
+    return es_fail(ES_EFORMAT,
+                   "%s: not a fragment, or its header is damaged or not yet "
+                   "written",
+                   path);
+}
+
+/* --- frames --------------------------------------------------------------- */
+
+/** The head of a frame at `at`. ES_OK; ES_DONE: there is none. */
+static es_status read_head(const es_esf *esf, es_esf_frame *frame, int64_t at)
+{
+    unsigned char head[ES_ESF_FRAME_BYTES];
+    es_status status = read_at(esf, head, sizeof head, at);
+    if (status != ES_OK)
+        return status;
+    return es_esf_frame_read(frame, head, esf->place.seed) &&
+                   frame->sequence >= esf->place.sequence
+               ? ES_OK
+               : ES_DONE;
+}
+
+/** The payload of a frame at `at`, into esf->payload. ES_OK; ES_DONE: it is cut
+ *  off; ES_EFORMAT without a message: it is damaged. */
+static es_status read_payload(es_esf *esf, const es_esf_frame *frame,
+                              int64_t at)
+{
+    es_status status;
+    if (at + ES_ESF_FRAME_BYTES + (int64_t)frame->bytes > esf->size)
+        return ES_DONE;
+    if (frame->bytes > esf->payload_size) {
+        if ((status = es_grow(&esf->payload, frame->bytes, 1, "a frame")) < 0)
+            return status;
+        esf->payload_size = frame->bytes;
+    }
+    status = read_at(esf, esf->payload, frame->bytes, at + ES_ESF_FRAME_BYTES);
+    if (status != ES_OK)
+        return status;
+    return es_esf_checksum(esf->place.seed, esf->payload, frame->bytes) ==
+                   frame->crc
+               ? ES_OK
+               : ES_EFORMAT;
+}
+
+/** The first head of a frame from *at on. ES_DONE: there is none. */
+static es_status find_head(const es_esf *esf, es_esf_frame *frame, int64_t *at)
+{
+    unsigned char bytes[CHUNK + ES_ESF_FRAME_BYTES];
+    while (*at + ES_ESF_FRAME_BYTES <= esf->size) {
+        const int64_t left = esf->size - *at;
+        const size_t n =
+            left < (int64_t)sizeof bytes ? (size_t)left : sizeof bytes;
+        es_status status = read_at(esf, bytes, n, *at);
+        if (status != ES_OK)
+            return status;
+        const size_t last = n - ES_ESF_FRAME_BYTES;
+        for (size_t i = 0; i <= last; i++)
+            if (es_esf_frame_read(frame, bytes + i, esf->place.seed) &&
+                frame->sequence >= esf->place.sequence) {
+                *at += (int64_t)i;
+                return ES_OK;
+            }
+        *at += (int64_t)last + 1;
+    }
+    return ES_DONE;
+}
+
+/** Whether a frame is so old that all hosts see what was written before it. */
+static bool is_settled(const es_esf_frame *frame)
+{
+    return es_esf_clock() - frame->time >= ES_ESF_SETTLED_MS;
+}
+
+/** The frame that comes next, its payload read. `*n_lost`: damaged ones before
+ *  it. ES_OK; ES_DONE: there is none yet. */
+static es_status next_frame(es_esf *esf, es_esf_frame *frame, int64_t *at,
+                            uint64_t *n_lost)
+{
+    const uint64_t wanted = esf->place.sequence;
+    bool holes = false;
+    *at = esf->place.end;
+    for (;;) {
+        es_status status = read_head(esf, frame, *at);
+        if (status == ES_DONE) {
+            ++*at;
+            status = find_head(esf, frame, at);
+        }
+        if (status != ES_OK)
+            return status;
+        holes = holes || frame->sequence != wanted;
+        if (holes && !is_settled(frame))
+            return ES_DONE;
+        status = read_payload(esf, frame, *at);
+        if (status == ES_OK) {
+            *n_lost = frame->sequence - wanted;
+            return ES_OK;
+        }
+        if (status != ES_EFORMAT || !is_settled(frame))
+            return status == ES_EFORMAT ? ES_DONE : status;
+        holes = true;
+        *at += ES_ESF_FRAME_BYTES + (int64_t)frame->bytes;
+    }
+}
+
+/** Everything from esf->place on, within a transaction. */
+static es_status take_frames(es_esf *esf)
+{
+    for (;;) {
+        es_esf_frame frame;
+        int64_t at;
+        uint64_t n_lost = 0;
+        es_status status = next_frame(esf, &frame, &at, &n_lost);
+        if (status != ES_OK)
+            return status == ES_DONE ? ES_OK : status;
+        if ((status = es_esf_replay(esf, &frame, at, n_lost)) < 0)
+            return status;
+        esf->last = at;
+        esf->last_frame = frame;
+        esf->place.end = at + ES_ESF_FRAME_BYTES + (int64_t)frame.bytes;
+        esf->place.sequence = frame.sequence + 1;
+        if (frame.bytes > 0)
+            esf->place.attempt = frame.attempt;
+    }
+}
+
+/** Whether the file still has the frame that was read last. */
+static bool is_continued(const es_esf *esf)
+{
+    unsigned char head[ES_ESF_FRAME_BYTES];
+    es_esf_frame frame;
+    return esf->place.end > 0 && esf->size >= esf->place.end &&
+           read_at(esf, head, sizeof head, esf->last) == ES_OK &&
+           es_esf_frame_read(&frame, head, esf->place.seed) &&
+           frame.sequence == esf->last_frame.sequence &&
+           frame.crc == esf->last_frame.crc &&
+           frame.time == esf->last_frame.time;
+}
+
+static es_status load(es_esf *esf, bool continued)
+{
+    es_status status;
+    if (!continued &&
+        ((status = es_esf_forget(esf)) < 0 || (status = read_header(esf)) < 0))
+        return status;
+    if (!continued)
+        esf->place.end = ES_ESF_HEADER_BYTES;
+    if ((status = take_frames(esf)) < 0)
+        return status;
+    if (esf->place.sequence > 0)
+        return ES_OK;
+    return es_fail(ES_EFORMAT,
+                   "%s: its first frame is damaged or not yet written",
+                   esf->database->path);
+}
+
+es_status es_esf_refresh(es_esf *esf)
+{
+    bool same = false;
+    es_status status = open_file(esf, &same);
+    if (status < 0)
+        return status;
+    const bool continued = same && !esf->stale && is_continued(esf);
+    if ((status = es_writer_begin(esf->writer)) < 0)
+        return status;
+    status = load(esf, continued);
+    if (status == ES_OK)
+        status = es_writer_commit(esf->writer);
+    else
+        es_writer_rollback(esf->writer);
+    esf->stale = status < 0; /* place and tables differ: anew next time */
+    return status;
+}
+
+/* --- opening and closing -------------------------------------------------- */
+
+es_status es_esf_open(es_esf **out, es_database *database, bool is_new)
+{
+    es_status status = es_alloc(out, 1, sizeof **out, "a fragment");
+    if (status < 0)
+        return status;
+    es_esf *esf = *out;
+    esf->database = database;
+    esf->fd = -1;
+    if ((status = es_esf_make_tables(esf)) < 0)
+        return status;
+    return is_new ? ES_OK : es_esf_refresh(esf);
+}
+
+void es_esf_close(es_esf *esf)
+{
+    if (!esf)
+        return;
+    es_esf_drop_tables(esf);
+    if (esf->fd >= 0)
+        close(esf->fd);
+    free(esf->payload);
+    free(esf);
+}
+
+/* --- its writer ----------------------------------------------------------- */
+
+static bool is_of_this_machine(const es_esf *esf)
+{
+    char boot[ES_UUID_SIZE];
+    es_esf_boot(boot);
+    return boot[0] && strcmp(boot, esf->boot) == 0;
+}
+
+static bool is_silent(const es_esf *esf)
+{
+    return es_esf_clock() - esf->last_frame.time > ES_ESF_SILENT_MS;
+}
+
+es_status es_esf_find_end(const es_esf *esf, es_esf_place *out)
+{
+    *out = esf->place;
+    if (esf->has_lost)
+        return es_fail(ES_EFORMAT,
+                       "%s: damaged: what is left can be read, not gone on "
+                       "with: record into another file",
+                       esf->database->path);
+    if (esf->place.end == 0 || esf->last_frame.closed || is_silent(esf) ||
+        is_of_this_machine(esf))
+        return ES_OK;
+    return es_fail(ES_ELOCKED,
+                   "%s: process %lld of host %s is writing it, or was %lld s "
+                   "ago: wait for it to end, or write another file",
+                   esf->database->path, (long long)esf->pid, esf->host,
+                   (long long)(es_esf_clock() - esf->last_frame.time) / 1000);
+}
+
+es_status es_esf_is_written(const es_esf *esf, bool *out)
+{
+    const es_database *database = esf->database;
+    *out = false;
+    if (esf->place.end == 0 || esf->last_frame.closed)
+        return ES_OK;
+    if (is_of_this_machine(esf) &&
+        es_lock_check(out, database->file, database->path) == ES_OK)
+        return ES_OK;
+    *out = !is_silent(esf);
+    return ES_OK;
+}

@@ -1,0 +1,80 @@
+/**
+ * The writing half of fragment files (esf.h), for writer*.c: records are
+ * gathered, and a commit appends them as one frame. All functions do nothing
+ * and return ES_OK for NULL, a writer of a SQLite file.
+ */
+#ifndef ES_ESF_OUT_H
+#define ES_ESF_OUT_H
+
+#include "store/esf.h"
+#include "store/store_internal.h"
+
+typedef struct es_esf_out es_esf_out;
+
+/** Where an earlier writer's frames end. */
+typedef struct es_esf_place {
+    int64_t end; /* 0: there is no file, or one without a byte */
+    uint64_t sequence;
+    uint32_t attempt, seed;
+} es_esf_place;
+
+/**
+ * Opens the file to append, cutting off a torn tail. A new one is made with
+ * the first commit.
+ *
+ *   database  borrowed: its path and its file
+ *   durable   each commit is on the disk before it returns
+ *
+ * ES_OK, ES_EIO, ES_ENOMEM.
+ */
+es_status es_esf_out_open(es_esf_out **out, const es_database *database,
+                          const es_esf_place *place, bool durable) ES_MUST_USE;
+
+/** Frees and closes the descriptor; nothing is written. NULL is fine. */
+void es_esf_out_free(es_esf_out *out);
+
+/**
+ * Records of the transaction under way. A run begins an attempt; what follows
+ * is about it, so that of other runs there is ES_EARGUMENT.
+ *
+ *   run     its run_id, which is its number in the file
+ *   resume  as es_writer_run's; < 0: the run is new
+ *
+ * ES_OK, ES_EARGUMENT (a transaction beyond ES_ESF_MOST bytes), ES_ENOMEM.
+ */
+es_status es_esf_out_run(es_esf_out *out, int64_t run, const es_run_info *info,
+                         int64_t resume) ES_MUST_USE;
+es_status es_esf_out_series(es_esf_out *out, int64_t run, int64_t series,
+                            const char *name, es_shape shape, es_phase phase,
+                            const char *unit) ES_MUST_USE;
+es_status es_esf_out_sample(es_esf_out *out, int64_t run, int64_t series,
+                            int64_t step, int32_t crc, const float *values,
+                            size_t n) ES_MUST_USE;
+es_status es_esf_out_event(es_esf_out *out, int64_t run,
+                           const es_event *event) ES_MUST_USE;
+es_status es_esf_out_map(es_esf_out *out, int64_t run, const es_map *map,
+                         const float *values) ES_MUST_USE;
+es_status es_esf_out_end(es_esf_out *out, int64_t run, es_run_status status,
+                         const char *at) ES_MUST_USE;
+
+/** Appends what was gathered, if anything was. On failure the file ends where
+ *  it did, and what was gathered is forgotten. ES_OK, ES_EIO. */
+es_status es_esf_out_commit(es_esf_out *out) ES_MUST_USE;
+void es_esf_out_rollback(es_esf_out *out);
+
+/** Appends a heartbeat if the last frame is ES_ESF_BEAT_MS old. Failures are
+ *  the next commit's to find. */
+void es_esf_out_beat(es_esf_out *out);
+
+/** Appends the mark that the writer is done; then es_esf_out_free. ES_OK,
+ *  ES_EIO. */
+es_status es_esf_out_finish(es_esf_out *out) ES_MUST_USE;
+
+/** Whether the path no longer names the file that is written; a file that was
+ *  not made yet has not moved. */
+bool es_esf_out_has_moved(const es_esf_out *out);
+
+/** This machine's boot_id; "" if it has none. */
+void es_esf_boot(char out[ES_UUID_SIZE]);
+
+#endif

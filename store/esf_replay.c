@@ -1,0 +1,368 @@
+/* A fragment's records, put into the private database by the calls of es_writer
+   that wrote them. Only the values of samples stay where they are: the function
+   es_stored reads them out of the fragment. */
+#include "store/esf_in_internal.h"
+
+#include "analyzer/base/checked.h"
+#include "store/esf_record.h"
+#include "store/map.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NUMBERS_MOST (1 << 20) /* of runs, of series */
+
+/* --- the tables ----------------------------------------------------------- */
+
+/** es_stored(place, bytes): NULL, which is a damaged sample, if they are not
+ *  there any more. */
+static void read_stored(sqlite3_context *context, int n, sqlite3_value **given)
+{
+    const es_esf *esf = sqlite3_user_data(context);
+    const int64_t place = sqlite3_value_int64(given[0]);
+    const int64_t size = sqlite3_value_int64(given[1]);
+    (void)n;
+    if (!esf || size < 0 || size > ES_ESF_MOST)
+        return;
+    char *bytes = sqlite3_malloc64((sqlite3_uint64)size + 1);
+    if (!bytes) {
+        sqlite3_result_error_nomem(context);
+        return;
+    }
+    ssize_t done;
+    do
+        done = pread(esf->fd, bytes, (size_t)size, place);
+    while (done < 0 && errno == EINTR);
+    if (done == size)
+        sqlite3_result_blob64(context, bytes, (sqlite3_uint64)size,
+                              sqlite3_free);
+    else
+        sqlite3_free(bytes);
+}
+
+/** `source`: whose file it reads; NULL: none any more. */
+static int add_function(const es_esf *esf, es_esf *source)
+{
+    return sqlite3_create_function_v2(esf->database->handle, "es_stored", 2,
+                                      SQLITE_UTF8 | SQLITE_INNOCUOUS, source,
+                                      read_stored, NULL, NULL, NULL);
+}
+
+es_status es_esf_make_tables(es_esf *esf)
+{
+    es_database *database = esf->database;
+    /* "": a database of this connection alone, in a file only if it grows. */
+    int rc = sqlite3_open_v2(
+        "", &database->handle,
+        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+            SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
+        NULL);
+    if (rc != SQLITE_OK)
+        return es_database_fail(database, rc);
+    es_status status = es_database_harden(database);
+    if (status < 0)
+        return status;
+    if ((status = es_database_status(database, add_function(esf, esf))) < 0 ||
+        (status = es_schema_make_private(database)) < 0)
+        return status;
+    return es_writer_attach(&esf->writer, database);
+}
+
+void es_esf_drop_tables(es_esf *esf)
+{
+    es_writer_detach(esf->writer);
+    if (esf->database->handle)
+        add_function(esf, NULL);
+    free(esf->runs);
+    free(esf->series);
+}
+
+es_status es_esf_forget(es_esf *esf)
+{
+    es_status status = es_writer_forget(esf->writer);
+    esf->place = (es_esf_place){0};
+    esf->n_runs = esf->n_series = 0;
+    esf->attempt = 0;
+    esf->step = 0;
+    esf->has_lost = false;
+    esf->last_frame = (es_esf_frame){0};
+    esf->host[0] = esf->boot[0] = '\0';
+    return status;
+}
+
+/* --- records -------------------------------------------------------------- */
+
+/** A record of the frame at hand. */
+typedef struct record {
+    const es_esf_frame *frame;
+    uint32_t kind, bytes;
+    unsigned char *data; /* (bytes) */
+    int64_t place;       /* of it in the file */
+} record;
+
+static es_status fail_record(const es_esf *esf, const record *r)
+{
+    return es_fail(ES_EFORMAT,
+                   "%s: damaged: frame %llu has a record that no writer makes",
+                   esf->database->path, (unsigned long long)r->frame->sequence);
+}
+
+/** What was in a damaged frame is unknown. ES_DONE: pass it over. */
+static es_status miss(const es_esf *esf, const record *r)
+{
+    return esf->has_lost ? ES_DONE : fail_record(esf, r);
+}
+
+static bool unpack(const record *r,
+                   void (*pack_it)(es_pack *pack, void *record), void *out,
+                   size_t *n)
+{
+    es_pack pack = {.mode = ES_PACK_READ, .data = r->data, .size = r->bytes};
+    pack_it(&pack, out);
+    *n = pack.at;
+    return !pack.failed;
+}
+
+static es_status take_writer(es_esf *esf, const record *r)
+{
+    es_esf_writer who;
+    size_t n;
+    if (!unpack(r, es_esf_pack_writer, &who, &n))
+        return fail_record(esf, r);
+    snprintf(esf->host, sizeof esf->host, "%s", who.host ? who.host : "");
+    snprintf(esf->boot, sizeof esf->boot, "%s", who.boot ? who.boot : "");
+    esf->pid = who.pid;
+    return ES_OK;
+}
+
+/** run_id; 0: unknown. */
+static int64_t run_of(const es_esf *esf, const es_esf_frame *frame)
+{
+    return frame->run >= 1 && frame->run <= esf->n_runs
+               ? esf->runs[frame->run - 1]
+               : 0;
+}
+
+/** A place for number n, with nothing known of those before it. */
+static es_status reserve(void *array, size_t *n, int64_t number, size_t size)
+{
+    es_status status = ES_OK;
+    while ((int64_t)*n < number && status == ES_OK) {
+        status = es_reserve_next(array, *n, size);
+        if (status == ES_OK)
+            memset(*(unsigned char **)array + (*n)++ * size, 0, size);
+    }
+    return status;
+}
+
+static es_status add_run(es_esf *esf, const record *r, es_run_info *info)
+{
+    char started[ES_TIME_SIZE];
+    const time_t seconds = (time_t)(r->frame->time / 1000);
+    struct tm then;
+    gmtime_r(&seconds, &then);
+    if (!info->started_at && /* a run that goes on, its first frame lost */
+        strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%S.000Z", &then))
+        info->started_at = started;
+    info->status = ES_RUN_RUNNING;
+    info->ended_at = NULL;
+    es_status status =
+        reserve(&esf->runs, &esf->n_runs, r->frame->run, sizeof *esf->runs);
+    if (status < 0)
+        return status;
+    int64_t *id = &esf->runs[r->frame->run - 1];
+    return es_writer_add_run(esf->writer, id, info);
+}
+
+static es_status take_run(es_esf *esf, const record *r)
+{
+    es_esf_run run = {.info = {.size = sizeof run.info}};
+    size_t n;
+    const int64_t known = run_of(esf, r->frame);
+    if (!unpack(r, es_esf_pack_run, &run, &n) || !run.info.uuid ||
+        r->frame->run < 1 || r->frame->run > NUMBERS_MOST ||
+        (known && !run.resumed) || r->frame->resume < 0 ||
+        r->frame->attempt <= esf->attempt)
+        return fail_record(esf, r);
+    esf->attempt = r->frame->attempt;
+    if (!known)
+        return run.resumed && !esf->has_lost ? fail_record(esf, r)
+                                             : add_run(esf, r, &run.info);
+    return es_writer_resume_run(esf->writer, known, &run.info,
+                                r->frame->resume);
+}
+
+static es_status take_series(es_esf *esf, const record *r, int64_t run)
+{
+    es_esf_series series = {0};
+    size_t n;
+    int64_t id;
+    if (!unpack(r, es_esf_pack_series, &series, &n) || series.number < 1 ||
+        series.number > NUMBERS_MOST || series.shape < ES_SHAPE_RUN ||
+        series.shape > ES_SHAPE_HEAD || series.phase < ES_PHASE_TRAIN ||
+        series.phase > ES_PHASE_EVAL)
+        return fail_record(esf, r);
+    es_status status = es_writer_series(esf->writer, &id, run, series.name,
+                                        (es_shape)series.shape,
+                                        (es_phase)series.phase, series.unit);
+    if (status < 0 ||
+        (status = reserve(&esf->series, &esf->n_series, series.number,
+                          sizeof *esf->series)) < 0)
+        return status;
+    const es_written_run *owner = es_writer_known_run(esf->writer, run);
+    esf->series[series.number - 1] = (es_esf_known){
+        .id = id,
+        .bytes = (uint32_t)(es_shape_values((es_shape)series.shape,
+                                            owner->n_layer, owner->n_head) *
+                            sizeof(float))};
+    return ES_OK;
+}
+
+static es_status take_sample(es_esf *esf, const record *r)
+{
+    es_esf_sample sample;
+    if (r->bytes < sizeof sample)
+        return fail_record(esf, r);
+    memcpy(&sample, r->data, sizeof sample);
+    if (sample.series < 1 || sample.series > (int64_t)esf->n_series ||
+        !esf->series[sample.series - 1].id)
+        return miss(esf, r);
+    const es_esf_known *known = &esf->series[sample.series - 1];
+    if (sample.bytes != known->bytes ||
+        r->bytes != sizeof sample + sample.bytes)
+        return fail_record(esf, r);
+    if (sample.step > esf->step)
+        esf->step = sample.step;
+    return es_writer_place(esf->writer, known->id, sample.step, sample.crc,
+                           r->place + (int64_t)sizeof sample, sample.bytes);
+}
+
+static es_status take_event(es_esf *esf, const record *r, int64_t run)
+{
+    es_event event = {.severity = ES_SEVERITY_NONE};
+    size_t n;
+    return unpack(r, es_esf_pack_event, &event, &n)
+               ? es_writer_event(esf->writer, run, &event)
+               : fail_record(esf, r);
+}
+
+static es_status take_map(es_esf *esf, const record *r, int64_t run)
+{
+    es_map map = {.phase = ES_PHASE_TRAIN};
+    size_t n;
+    if (!unpack(r, es_esf_pack_map, &map, &n) || map.size < 1 ||
+        map.size > ES_MAP_MAX ||
+        r->bytes != n + (size_t)(map.size * map.size) * sizeof(float))
+        return fail_record(esf, r);
+    const float *values = (const float *)(const void *)(r->data + n);
+    return es_writer_map(esf->writer, run, &map, values);
+}
+
+static es_status take_end(es_esf *esf, const record *r, int64_t run)
+{
+    es_esf_end end = {0};
+    size_t n;
+    if (!unpack(r, es_esf_pack_end, &end, &n) || end.status < ES_RUN_RUNNING ||
+        end.status > ES_RUN_STOPPED)
+        return fail_record(esf, r);
+    return es_writer_set_end(esf->writer, run, (es_run_status)end.status,
+                             end.at);
+}
+
+/** A record of a run that has begun: if its beginning is lost, what it said of
+ *  earlier samples is in the frame. */
+static es_status take_of_run(es_esf *esf, const record *r)
+{
+    const int64_t run = run_of(esf, r->frame);
+    es_status status;
+    if (!run)
+        return miss(esf, r);
+    if (r->frame->attempt < esf->attempt || r->frame->resume < 0)
+        return fail_record(esf, r);
+    if (r->frame->attempt > esf->attempt) {
+        if ((status = miss(esf, r)) < 0 ||
+            (status = es_writer_cut_run(esf->writer, run, r->frame->resume)) <
+                0)
+            return status;
+        esf->attempt = r->frame->attempt;
+    }
+    switch (r->kind) {
+    case ES_ESF_SERIES:
+        return take_series(esf, r, run);
+    case ES_ESF_SAMPLE:
+        return take_sample(esf, r);
+    case ES_ESF_EVENT:
+        return take_event(esf, r, run);
+    case ES_ESF_MAP:
+        return take_map(esf, r, run);
+    case ES_ESF_END:
+        return take_end(esf, r, run);
+    default:
+        return fail_record(esf, r);
+    }
+}
+
+static es_status take_record(es_esf *esf, const record *r)
+{
+    if (r->kind == ES_ESF_WRITER)
+        return take_writer(esf, r);
+    return r->kind == ES_ESF_RUN ? take_run(esf, r) : take_of_run(esf, r);
+}
+
+/* --- frames --------------------------------------------------------------- */
+
+/** An event of the frame's run, or of the first that is known. */
+static es_status note_lost(es_esf *esf, const es_esf_frame *frame, uint64_t n)
+{
+    char message[128], dedupe[64];
+    int64_t run = run_of(esf, frame);
+    for (size_t i = 0; !run && i < esf->n_runs; i++)
+        run = esf->runs[i];
+    if (!run)
+        return es_fail(ES_EFORMAT,
+                       "%s: damaged: the frame that says what the run is",
+                       esf->database->path);
+    snprintf(message, sizeof message,
+             "%llu frame%s of the fragment %s damaged: what %s held is missing",
+             (unsigned long long)n, n == 1 ? "" : "s", n == 1 ? "is" : "are",
+             n == 1 ? "it" : "they");
+    snprintf(dedupe, sizeof dedupe, "damaged/frames/%llu",
+             (unsigned long long)frame->sequence);
+    const es_event event = {.step = esf->step,
+                            .kind = "damaged",
+                            .severity = ES_SEVERITY_ERROR,
+                            .layer = ES_UNKNOWN,
+                            .head = ES_UNKNOWN,
+                            .message = message,
+                            .dedupe = dedupe};
+    return es_writer_event(esf->writer, run, &event);
+}
+
+es_status es_esf_replay(es_esf *esf, const es_esf_frame *frame, int64_t at,
+                        uint64_t n_lost)
+{
+    es_status status = ES_OK;
+    if (n_lost)
+        esf->has_lost = true;
+    for (uint32_t used = 0; used < frame->bytes && status >= ES_OK;) {
+        uint32_t words[2];
+        memcpy(words, esf->payload + used, sizeof words);
+        used += ES_ESF_RECORD_BYTES;
+        const record r = {.frame = frame,
+                          .kind = words[0],
+                          .bytes = words[1],
+                          .data = esf->payload + used,
+                          .place = at + ES_ESF_FRAME_BYTES + (int64_t)used};
+        if (r.bytes > frame->bytes - used)
+            return fail_record(esf, &r);
+        status = take_record(esf, &r);
+        used += (r.bytes + 7) / 8 * 8;
+    }
+    if (status >= ES_OK && n_lost)
+        status = note_lost(esf, frame, n_lost);
+    return status < 0 ? status : ES_OK;
+}

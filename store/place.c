@@ -1,0 +1,98 @@
+/* Where a recording goes, by the file system and by what lies there already,
+   and the end of a fragment on a local disk. */
+#include "store/place.h"
+
+#include "analyzer/base/text.h"
+#include "store/esf.h"
+#include "store/merge.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+bool es_place_beside(char out[PATH_MAX], const char *path)
+{
+    const size_t n = strlen(path);
+    return snprintf(out, PATH_MAX, "%.*s" ES_ESF_SUFFIX,
+                    (int)(es_text_ends(path, ".db") ? n - 3 : n),
+                    path) < PATH_MAX;
+}
+
+/** A fragment holds all of a run, or its file does. */
+static es_status check_run_file(const es_place *place, const char *path,
+                                const char *uuid)
+{
+    es_reader *reader = NULL;
+    es_status status = ES_OK;
+    if (!uuid || !exists(path) || exists(place->path))
+        return ES_OK;
+    if ((status = es_reader_open(&reader, path)) < 0)
+        return status;
+    const size_t n = es_reader_n_runs(reader);
+    for (size_t i = 0; i < n && status == ES_OK; i++) {
+        es_run_info info;
+        status = es_reader_run(reader, i, &info);
+        if (status == ES_OK && strcmp(info.uuid, uuid) == 0)
+            status = es_fail(
+                ES_EIO,
+                "%s: has the run already, which a fragment%s%s cannot go on "
+                "with: record into another file, or say --store sqlite if no "
+                "other host reads it",
+                path, place->type[0] ? " on " : "", place->type);
+    }
+    es_reader_close(reader);
+    return status;
+}
+
+es_status es_place_choose(es_place *out, const char *path, es_store store,
+                          const char *uuid)
+{
+    char fragment[PATH_MAX];
+    *out = (es_place){.folds = false};
+    if ((unsigned)store > ES_STORE_FRAGMENT)
+        return es_fail(ES_EARGUMENT, "%s: no such store: %d", path, (int)store);
+    if (snprintf(out->path, PATH_MAX, "%s", path) >= PATH_MAX ||
+        !es_place_beside(fragment, path))
+        return es_fail(ES_EARGUMENT, "%s: %s", path, strerror(ENAMETOOLONG));
+    if (es_esf_is_name(path) || store == ES_STORE_SQLITE)
+        return ES_OK;
+    es_mount_of_file(out->type, path);
+    if (store == ES_STORE_AUTO && !out->type[0] &&
+        (exists(path) || !exists(fragment)))
+        return ES_OK;
+    out->folds = !out->type[0];
+    memcpy(out->path, fragment, sizeof fragment);
+    return check_run_file(out, path, uuid);
+}
+
+es_status es_place_fold(const char *fragment, const char *run_file)
+{
+    es_reader *reader = NULL;
+    es_writer *writer = NULL;
+    size_t copied = 0, skipped = 0;
+    es_status status;
+    if ((status = es_reader_open(&reader, fragment)) < 0 ||
+        (status = es_writer_open(&writer, run_file, ES_DURABLE)) < 0 ||
+        (status = es_merge(writer, reader, &copied, &skipped, NULL)) < 0)
+        goto done;
+    status = es_writer_close(writer);
+    writer = NULL;
+    if (status == ES_OK && (skipped || es_reader_n_damaged(reader)))
+        status = es_fail(ES_EFORMAT,
+                         "%s: kept beside %s: parts of it are damaged, or "
+                         "there already",
+                         fragment, run_file);
+    if (status == ES_OK && unlink(fragment) != 0)
+        status =
+            es_fail(ES_EIO, "%s: cannot remove: %s", fragment, strerror(errno));
+done:
+    es_writer_abandon(writer);
+    es_reader_close(reader);
+    return status;
+}
