@@ -128,6 +128,9 @@ static es_status take_options(es_recorder_options *options, es_run_info *run,
 static es_status check_options(const es_recorder_options *options)
 {
     int64_t layers = options->run->n_layer, heads = options->run->n_head;
+    if (options->store < ES_STORE_AUTO || options->store > ES_STORE_FRAGMENT)
+        return es_fail(ES_EARGUMENT, "%s: no such store: %d", options->path,
+                       options->store);
     if (layers < 1 || layers > ES_MAX_LAYERS || heads < 1 ||
         heads > ES_MAX_HEADS || layers * heads > ES_MAX_VALUES)
         return es_fail(ES_EARGUMENT,
@@ -192,6 +195,7 @@ static es_status write_hello(int *fd, const es_recorder_options *options)
     es_hello hello = {.path = options->path,
                       .run = *options->run,
                       .resume_step = options->resume_step,
+                      .store = options->store,
                       .trainer = getpid()};
     es_pack pack = {.mode = ES_PACK_MEASURE};
     es_pack_hello(&pack, &hello);

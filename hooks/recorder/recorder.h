@@ -53,6 +53,9 @@ typedef struct es_recorder_options {
     int wait_ms;         /* longest wait on a full ring; 0: 100, < 0: none */
     int answer_ms;       /* longest wait for a recorder that gets nothing
                             done, at open and close; 0: 30000 */
+    int store;           /* es_store; 0: by the file system. Not in the run file
+                            but in RUN.esf, what is recorded on nfs and others
+                            that hosts share */
 } es_recorder_options;
 
 /**

@@ -8,6 +8,7 @@ void es_pack_hello(es_pack *pack, es_hello *hello)
     es_pack_string(pack, &hello->path);
     es_pack_integer(pack, &hello->resume_step);
     es_pack_integer(pack, &hello->trainer);
+    es_pack_integer(pack, &hello->store);
     es_pack_string(pack, &run->uuid);
     es_pack_string(pack, &run->name);
     es_pack_string(pack, &run->arch);

@@ -45,6 +45,7 @@ typedef struct es_hello {
     es_run_info run; /* strings borrowed */
     int64_t resume_step;
     int64_t trainer; /* pid, for messages */
+    int64_t store;   /* es_store */
 } es_hello;
 
 void es_pack_hello(es_pack *pack, es_hello *hello);

@@ -177,7 +177,8 @@ static es_status open_recorder(es_train_record *record,
     es_recorder_options options = {.size = sizeof options,
                                    .path = path,
                                    .run = &info,
-                                   .resume_step = trainer->first_step};
+                                   .resume_step = trainer->first_step,
+                                   .store = (int)trainer->settings.store};
     es_status status = es_recorder_open(&record->recorder, &options);
     free(json);
     return status;

@@ -16,6 +16,7 @@ _LEAST = {
     "maps": 0,
     "maps_every": 1,
 }
+STORES = ("auto", "sqlite", "fragment")  # es_store
 _MAP_CELLS = 64  # ES_MAP_MAX
 
 
@@ -37,6 +38,9 @@ def checked(**given: Any) -> dict[str, Any]:
     if given["maps"] and (given["all_ranks"] or group is not None):
         words = "attention maps of several ranks are not joined"
         raise ValueError(f"maps={given['maps']!r}: {words}: leave out one of them")
+    if given["store"] not in STORES:
+        words = "give 'auto', 'sqlite' or 'fragment'"
+        raise ValueError(f"store={given['store']!r}: {words}")
     if group is not None and not _is_group(group):
         words = "give a DeviceMesh or a process group"
         raise TypeError(f"tensor_parallel={group!r}: {words}")

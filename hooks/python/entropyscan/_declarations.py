@@ -69,7 +69,7 @@ typedef struct es_recorder_options {
     int64_t resume_step;
     const char *program;
     size_t ring_bytes;
-    int wait_ms, answer_ms;
+    int wait_ms, answer_ms, store;
 } es_recorder_options;
 typedef struct es_recorder_report {
     size_t size;

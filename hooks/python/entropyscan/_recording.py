@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from . import _library
+from ._arguments import STORES
 
 _open_recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
 
@@ -102,8 +103,11 @@ class Recording:
     # Events that are kept until there is a file.
     MOST_WAITING = 100
 
-    def __init__(self, path: str | os.PathLike[str], run: dict[str, Any]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], run: dict[str, Any], store: str = "auto"
+    ) -> None:
         self.path = os.fspath(path)
+        self._store = STORES.index(store)
         self.lost = 0  # samples that are known not to be in the file
         self.trouble: str | None = None
         self._n_said = 0  # lost samples that events of the file count
@@ -164,7 +168,11 @@ class Recording:
         run = {**self._run, "config": None if config is None else _json_text(config)}
         try:
             self._recorder = _library.Recorder(
-                self.path, run, answer_ms=10000, resume_step=self._resume_step
+                self.path,
+                run,
+                answer_ms=10000,
+                resume_step=self._resume_step,
+                store=self._store,
             )
         except _library.Error as error:
             self._give_up(str(error))

@@ -60,6 +60,10 @@ class Watch:
     tensor_parallel  the DeviceMesh or process group whose ranks have a part of the
                 heads each: its first rank records all of them
 
+    store       what the run is kept in while it is recorded: "auto", "sqlite" (the
+                run file) or "fragment" (run.esf, which "auto" takes on nfs and
+                other file systems that hosts share)
+
     Use it as a context, or call close().
 
     An argument that cannot be meant is a TypeError or a ValueError here, before
@@ -85,6 +89,7 @@ class Watch:
         maps: int = 0,
         maps_every: int = 1000,
         map_heads: bool = False,
+        store: str = "auto",
     ) -> None:
         given = checked(
             path=path,
@@ -99,6 +104,7 @@ class Watch:
             maps=maps,
             maps_every=maps_every,
             map_heads=map_heads,
+            store=store,
         )
         self._maps_every, self._map_heads = given["maps_every"], given["map_heads"]
         self._every, self._step = given["every"], given["first_step"]
@@ -125,7 +131,9 @@ class Watch:
             run = _describe(model, name, path, config, steps)
         except Exception:  # of a configuration's own methods
             run = {"name": name or os.path.basename(path)}
-        self._recording = Recording(path, self._ranks.describe(run))
+        self._recording = Recording(
+            path, self._ranks.describe(run), given["store"]
+        )
         self._tap = _operators.Tap(self._on_error)
         self._tap.map_size = given["maps"]
         if self._ranks.trouble:

@@ -30,22 +30,51 @@ es_status es_session_open_file(es_session *session)
     }
 }
 
+/* Beside the path that was given, or beside the file that is written. */
+static bool is_stop_requested(const es_session *session, char *line,
+                              size_t size)
+{
+    return es_stop_requested(line, size, session->given) ||
+           es_stop_requested(line, size, session->hello.path);
+}
+
 /* A request from before the training was not meant for it. */
 static void drop_old_request(const es_session *session)
 {
     char line[256];
-    if (es_stop_requested(line, sizeof line, session->hello.path))
+    if (is_stop_requested(session, line, sizeof line))
         fprintf(stderr,
                 "entropy-recorder: %s.stop: from before this training: "
                 "removed, not followed\n",
-                session->hello.path);
+                session->given);
+}
+
+/* The path that everything else goes by is where the recording goes. */
+static es_status choose_place(es_session *session)
+{
+    es_hello *hello = &session->hello;
+    es_place *place = &session->place;
+    session->given = hello->path;
+    es_status status = es_place_choose(place, hello->path,
+                                       (es_store)hello->store, hello->run.uuid);
+    if (status < 0)
+        return status;
+    if (place->type[0])
+        fprintf(stderr,
+                "entropy-recorder: %s: on %s, which hosts share: recording "
+                "into %s\n",
+                hello->path, place->type, place->path);
+    hello->path = place->path;
+    return ES_OK;
 }
 
 es_status es_session_open(es_session *session)
 {
     es_hello *hello = &session->hello;
+    es_status status = choose_place(session);
+    if (status < 0)
+        return status;
     session->ring.name = hello->path;
-    es_status status;
     if (!hello->run.uuid) { /* known here: the file may be opened again */
         if ((status = es_uuid_make(session->uuid)) < 0)
             return status;
@@ -268,8 +297,7 @@ static void look_for_file(es_session *session)
 static void look_for_stop(es_session *session)
 {
     char line[256];
-    if (session->stop_passed ||
-        !es_stop_requested(line, sizeof line, session->hello.path))
+    if (session->stop_passed || !is_stop_requested(session, line, sizeof line))
         return;
     session->stop_passed = true;
     es_ring_request_stop(&session->ring);
@@ -295,7 +323,8 @@ static void look_around(es_session *session)
 static void gather(es_session *session, uint32_t bell)
 {
     es_ring *ring = &session->ring;
-    es_ring_wait(ring, bell, 1, -1);
+    es_ring_wait(ring, bell, 1, es_writer_beat_ms(session->writer));
+    es_writer_beat(session->writer);
     look_around(session);
     bell = es_ring_bell(ring);
     if (es_session_has_ended(session) || atomic_load(&session->watch.hurried))
@@ -414,6 +443,14 @@ static es_status end_run(es_session *session)
     return status == ES_ELOCKED ? ES_OK : status;
 }
 
+/* Where it fails nothing is lost: the run is in the fragment. */
+static void fold(const es_session *session)
+{
+    if (session->place.folds &&
+        es_place_fold(session->place.path, session->given) < 0)
+        fprintf(stderr, "entropy-recorder: %s\n", es_message());
+}
+
 void es_session_finish(es_session *session)
 {
     es_status status = ES_OK;
@@ -427,6 +464,8 @@ void es_session_finish(es_session *session)
     es_alerts_close(&session->alerts);
     if (status < 0)
         es_session_keep_trouble(session, status);
+    else
+        fold(session);
 }
 
 void es_session_free(es_session *session)

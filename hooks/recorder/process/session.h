@@ -11,6 +11,7 @@
 #include "hooks/recorder/process/alert.h"
 #include "hooks/recorder/process/watch.h"
 #include "hooks/recorder/wire.h"
+#include "store/place.h"
 #include "store/writer.h"
 
 /** What a failed transaction undoes. */
@@ -34,7 +35,10 @@ typedef struct es_recorded {
 typedef struct es_session {
     es_ring ring;
     es_watch watch;
-    es_hello hello;    /* strings borrowed from the caller */
+    es_hello hello;    /* strings borrowed from the caller; its path is that of
+                          the place */
+    const char *given; /* the path that the training gave */
+    es_place place;
     es_writer *writer; /* NULL: it could not be opened again */
     char uuid[ES_UUID_SIZE];
     int64_t run_id;

@@ -10,6 +10,7 @@
 #include "hooks/trainer/cpu/products.h"
 #include "hooks/trainer/model/config.h"
 #include "hooks/trainer/model/ops.h"
+#include "store/run.h"
 #include <stdio.h>
 
 #define ES_PATH_SIZE 4096
@@ -37,6 +38,7 @@ typedef struct es_settings {
     es_products_choice products; /* of the CPU; as es_products_use left it */
     int threads; /* 0: as many as there are processors to run on */
     es_series_set record;
+    es_store store;
     int64_t record_every;
     int64_t eval_every; /* 0: never */
     int64_t eval_batches;

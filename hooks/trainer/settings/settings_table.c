@@ -40,6 +40,7 @@ static const char *const final_norms[] = {"auto", "on", "off", NULL};
 static const char *const schedules[] = {"linear", "cosine", "constant", NULL};
 static const char *const emulations[] = {"none", "fp16", NULL};
 static const char *const reductions[] = {"token", "mean", NULL};
+static const char *const stores[] = {"auto", "sqlite", "fragment", NULL};
 static const char *const libraries[] = {"auto", "openblas", "onednn", NULL};
 static const char *const series_sets[] = {"core", "standard", "all", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16", NULL};
@@ -137,6 +138,11 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {TEXT("data", "FILE", data, PASS | KEPT,
           "token file to read, made by entropy-corpus")},
     {TEXT("out", "FILE", out, PASS, "run file to record into"), .letter = 'o'},
+    {ROW("store", "STORE", PASS,
+         "what the run is kept in while it is recorded: auto, sqlite or "
+         "fragment (RUN.esf, which auto takes on nfs and other file systems "
+         "that hosts share)"),
+     ES_OPT_CHOICE(es_settings, store, stores)},
     {FLAG("no-record", no_record, PASS, "record into no run file")},
     {TEXT("init", "FILE", init, PASS | KEPT,
           "start from these weights: a checkpoint, or safetensors of GPT-2, "
