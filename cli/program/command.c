@@ -43,6 +43,10 @@ static const es_named_text files[] = {
      "a run file: an SQLite database, which is only read; entropy-scan "
      "sql RUN.db --views prints views of it; entropy-scan-run(5), which "
      "entropy-scan help run-file prints, describes it"},
+    {"RUN.esf", "a fragment: what is recorded on a file system that hosts "
+                "share (nfs, lustre, ...), or with --store fragment; read as a "
+                "run file is, also while it is written; merge makes a run file "
+                "of it"},
     {"RUN.db-wal, RUN.db-shm", "of a run that is being written; they are part "
                                "of it"},
     {"RUN.db.stop", "made by watch --stop: the training ends"},

@@ -85,6 +85,11 @@ static es_status open_folder(walk *w, const char *folder)
     return status;
 }
 
+bool es_path_is_run(const char *name)
+{
+    return es_text_ends(name, ".db") || es_text_ends(name, ".esf");
+}
+
 static es_status visit(walk *w, const char *path)
 {
     struct stat about;
@@ -95,7 +100,7 @@ static es_status visit(walk *w, const char *path)
                                : fail_unread(path);
     if (S_ISDIR(about.st_mode))
         return open_folder(w, path);
-    return S_ISREG(about.st_mode) && name[0] != '.' && es_text_ends(name, ".db")
+    return S_ISREG(about.st_mode) && name[0] != '.' && es_path_is_run(name)
                ? es_paths_add(w->files, path)
                : ES_OK;
 }
@@ -138,7 +143,7 @@ es_status es_paths_expand(es_paths *out, size_t *n_failed, char *const *inputs,
             return status;
     }
     if (!out->n)
-        return es_fail(ES_ENOTFOUND, "%s: no run file (*.db) below it",
+        return es_fail(ES_ENOTFOUND, "%s: no run file (*.db, *.esf) below it",
                        inputs[0]);
     return ES_OK;
 }

@@ -51,6 +51,9 @@ es_status es_inputs_expand(char ***inputs, size_t *n, es_paths *found,
                            size_t *n_failed) ES_MUST_USE;
 void es_inputs_free(char **inputs, es_paths *found);
 
+/** The name ends as that of a run file, .db, or of a fragment, .esf. */
+bool es_path_is_run(const char *name);
+
 /** A folder, or a link to one. */
 bool es_path_is_folder(const char *path);
 

@@ -111,8 +111,8 @@ const es_command es_watch_command = {
     .summary = "report alerts while runs are written",
     .details =
         "Prints a line for each alert of the run files named, and of all run\n"
-        "files (*.db) below the folders named, new ones too, until it is\n"
-        "ended. The files themselves are never written to.\n"
+        "files (*.db, *.esf) below the folders named, new ones too, until it\n"
+        "is ended. The files themselves are never written to.\n"
         "\n"
         "With --rules each run is judged by that file's rules as it grows. "
         "Where\n"

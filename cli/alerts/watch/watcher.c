@@ -5,6 +5,7 @@
 
 #include "analyzer/base/text.h"
 #include "cli/output/print.h"
+#include "cli/runs/tree.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -227,7 +228,7 @@ static bool read_changes(int changes)
                 event->mask & (IN_Q_OVERFLOW | IN_ISDIR | IN_DELETE_SELF |
                                IN_MOVE_SELF | IN_IGNORED) ||
                 (name[0] != '.' &&
-                 (es_text_ends(name, ".db") || es_text_ends(name, "-wal")));
+                 (es_path_is_run(name) || es_text_ends(name, "-wal")));
         }
     }
     return concerned;

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# A file system that hosts share, for all that the programs know: recordings go
+# into fragments, everything reads them, and logs of SQLite are refused.
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+sanitized_sqlite3
+
+own_corpus "$dir/own.tok" || exit 1
+echo '22 1 0:1 / / rw - nfs4 filer:/ rw' >"$dir/mounts"
+cd "$dir" || exit 1
+small=(--arch SM+LN+G --data own.tok --n-layer 2 --n-head 2 --d-model 16 --ctx 16
+    --batch 2 --threads 1 --eval-every 10 -q)
+on_nfs() { ENTROPY_MOUNTINFO=$dir/mounts "$@"; }
+
+# --- where a recording goes
+check 'a local disk gets a run file' "$train" "${small[@]}" --steps 30 --maps 4 --out plain.db
+check 'it lies alone' test "$(echo plain*)" = plain.db
+text=$(on_nfs "$train" "${small[@]}" --steps 30 --maps 4 --name plain --out far.db 2>&1)
+same_text 'on nfs it is a fragment, and a line says so' \
+    'entropy-recorder: far.db: on nfs4, which hosts share: recording into far.esf' "$text"
+check 'there is nothing but the fragment' test "$(echo far*)" = far.esf
+check 'a fragment on a local disk' "$train" "${small[@]}" --steps 30 --maps 4 \
+    --store fragment --name plain --out near.db
+check 'becomes a run file at the end' test "$(echo near*)" = near.db
+on_nfs "$train" "${small[@]}" --steps 30 --store sqlite --name plain --out forced.db
+check 'a run file on nfs for who wants it' test "$(echo forced*)" = forced.db
+exits 'no such store' 2 'auto, sqlite.*fragment' "$train" "${small[@]}" --store x --out x.db
+
+# --- everything reads it
+numbers() { "$scan" "$@" --json | grep -vE '"(path|run|uuid|minutes|tokens_per_s)"'; }
+samples() { # FILE: every bit of them; tokens_per_s is no two trainings'
+    local series
+    for series in entropy loss act_rms lr attention_map; do
+        "$scan" export "$1" --series $series --format jsonl || echo "$1 has no $series"
+    done | grep -v '^{"run"' | sed 's/"uuid":"[^"]*"//'
+}
+same_text 'the table of a fragment' "$(numbers plain.db)" "$(numbers far.esf)"
+same_text 'every sample of it' "$(samples plain.db)" "$(samples far.esf)"
+same_text 'a fragment that became a run file' "$(samples plain.db)" "$(samples near.db)"
+same_text 'under the name of the run file' "$(numbers far.esf)" "$(numbers far.db)"
+check 'figures' "$scan" far.esf --heatmap=h.png --curves=c.svg --figure maps -o m.png
+check 'a report' "$scan" report far.esf plain.db -o r.html
+output 'SQL' '^ *4$' "$scan" sql far.esf \
+    "SELECT count(*) AS n FROM sample NATURAL JOIN series WHERE name='loss' AND phase='train' AND length(value)=4"
+same_text 'values in SQL' \
+    "$("$scan" sql plain.db "SELECT step, sum(value) FROM es_values('entropy') GROUP BY step")" \
+    "$("$scan" sql far.esf "SELECT step, sum(value) FROM es_values('entropy') GROUP BY step")"
+mkdir tree && cp far.esf plain.db tree
+same_text 'folders have both' 2 "$("$scan" tree --json | grep -c '"path"')"
+output 'watch reads it' 'overload' "$scan" watch far.esf --once --severity info
+check 'merge makes a run file of it' "$scan" merge far.esf -o merged.db
+same_text 'with every bit' "$(samples far.esf)" "$(samples merged.db)"
+check 'and every map' test "$("$scan" export merged.db --series attention_map | wc -l)" -gt 10
+output 'which SQLite finds sound' '^ok$' sqlite3 merged.db 'PRAGMA integrity_check'
+
+# --- gone on with
+go=(--checkpoint ck --checkpoint-every 10 --out go.db)
+on_nfs "$train" "${small[@]}" --steps 20 "${go[@]}" --maps 4 2>/dev/null
+check 'a training goes on in its fragment' on_nfs "$train" --resume ck --steps 30 "${go[@]}" -q
+output 'which has one run' '^ *1$' "$scan" sql go.esf 'SELECT count(*) FROM run'
+go=(--checkpoint ck2 --checkpoint-every 10 --out old.db)
+"$train" "${small[@]}" --steps 20 "${go[@]}" --maps 4
+exits 'a run file is not gone on with in a fragment' 3 \
+    'old.db: has the run already.*nfs4.*record into another file' \
+    on_nfs "$train" --resume ck2 --steps 30 --out old.db -q
+"$train" --resume ck2 --steps 30 "${go[@]}" -q
+same_text 'with the samples of a run file that is' "$(samples old.db)" "$(samples go.esf)"
+
+# --- killed
+"$train" "${small[@]}" --steps 100000 --store fragment --out killed.db 2>/dev/null &
+trainer=$!
+for _ in $(seq 300); do
+    [ -s killed.esf ] && [ "$(stat -c %s killed.esf)" -gt 20000 ] && break
+    sleep 0.1
+done
+output 'a fragment that is written is read' '"status": *"running"' "$scan" killed.esf --json
+recorder=$(pgrep -P $trainer)
+kill -9 $recorder $trainer
+wait $trainer 2>/dev/null
+output 'and after a kill, as interrupted' '"status": *"interrupted"' "$scan" killed.esf --json
+
+# --- logs of SQLite on such a file system
+cp plain.db logged.db
+: >logged.db-wal
+exits 'a run file with a log is refused' 3 'logged.db: lies on nfs4 with a log.*--store fragment' \
+    on_nfs "$scan" logged.db
+check 'not on a local disk' "$scan" logged.db
+rm logged.db-wal
+check 'nor without its log' on_nfs "$scan" logged.db
+finish
