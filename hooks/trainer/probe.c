@@ -199,9 +199,6 @@ static es_status open_all(probe *p, const es_settings *settings,
     resolved->model.forward_only = true;
     if ((status = es_start_settings(resolved)) != ES_OK)
         return status;
-    if (settings->maps > 0 && !es_model_config_has_loss(&resolved->model))
-        return es_fail(ES_EUSAGE, "--maps: of causal attention, not of "
-                                  "encoders");
     if ((status = es_trainer_new(&p->trainer, resolved)) != ES_OK)
         return status;
     warn(watch, p->trainer->note);
@@ -223,7 +220,8 @@ static es_status open_all(probe *p, const es_settings *settings,
                            sizeof *p->result->layers, "the layers")) != ES_OK)
         return status;
     /* RoBERTa counts positions by the tokens before that are no padding. */
-    const bool ends = strcmp(p->result->start.maker, "RoBERTa") == 0;
+    const bool ends = strcmp(p->result->start.maker, "RoBERTa") == 0 ||
+                      es_model_config_n_skipped(config) > 0;
     if ((status = es_trainer_find_ceiling(p->trainer, ends)) != ES_OK)
         return status;
     p->result->settings.ceiling = p->trainer->settings.ceiling;

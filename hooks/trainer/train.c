@@ -260,6 +260,10 @@ static es_status begin(loop *l, const es_settings *settings,
         warn(l, start.note);
     if (l->trainer->note[0])
         warn(l, l->trainer->note);
+    if ((status = es_trainer_find_ceiling(
+             l->trainer, es_model_config_n_skipped(
+                             &l->trainer->settings.model) > 0)) != ES_OK)
+        return status;
     es_settings_run_name(name, settings);
     if (settings->checkpoint[0] &&
         (status = es_checkpoint_folder_open(

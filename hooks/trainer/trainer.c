@@ -7,10 +7,22 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "hooks/trainer/cpu/engine.h"
+#include "hooks/trainer/masking.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Tokens that the model has for these data, of which the mask may be one more.
+ */
+static int find_vocabulary(es_model_config *config, int n_tokens)
+{
+    if (!es_families[config->family].masks)
+        return n_tokens;
+    if (config->mask < 0)
+        config->mask = n_tokens;
+    return config->mask < n_tokens ? n_tokens : config->mask + 1;
+}
 
 static es_status open_data(es_trainer *trainer)
 {
@@ -19,7 +31,8 @@ static es_status open_data(es_trainer *trainer)
     es_status status;
     if ((status = es_tokens_open(&trainer->tokens, settings->data)) < 0)
         return status;
-    const int have = (int)trainer->tokens->vocab;
+    const int have =
+        find_vocabulary(&settings->model, (int)trainer->tokens->vocab);
     if (want != 0 && want != have && settings->init[0])
         return es_fail(ES_EUSAGE,
                        "%s: its vocabulary is %d, that of the weights %s is "
@@ -34,6 +47,9 @@ static es_status open_data(es_trainer *trainer)
         settings->verb != ES_VERB_PROBE)
         return es_fail(ES_EUSAGE, "--maps: attention maps are taken while the "
                                   "model is evaluated: give --eval-every");
+    if (settings->maps > 0 && es_families[settings->model.family].sees_all)
+        return es_fail(ES_EUSAGE, "--maps: of causal attention, not of "
+                                  "encoders");
     if ((status = es_model_config_check(&settings->model)) < 0 ||
         (status = es_train_config_check(&settings->train)) < 0 ||
         (settings->verb != ES_VERB_PROBE &&
@@ -205,15 +221,53 @@ typedef struct draw {
     int64_t step;
 } draw;
 
+/* Of the seed alone, and of none: an evaluation hides the same tokens in every
+ * run. */
+enum { MASKS_OF_TRAINING = 1, MASKS_OF_EVALUATION = 2 };
+
+/* With padding a sequence is a piece of its own. */
+static es_status draw_random(const es_trainer *trainer, int32_t *tokens,
+                             int32_t *targets, es_token_split split,
+                             uint64_t index)
+{
+    const es_model_config *config = &trainer->settings.model;
+    return (config->padding >= 0 ? es_tokens_whole_batch
+                                 : es_tokens_random_batch)(
+        trainer->tokens, tokens, targets, split, config->seed, index,
+        config->batch, config->ctx);
+}
+
+/* Of families that find hidden tokens: hides some. */
+static es_status hide(const es_trainer *trainer, int32_t *tokens,
+                      int32_t *targets, uint64_t seed, uint64_t index,
+                      uint32_t stream)
+{
+    const es_model_config *config = &trainer->settings.model;
+    const es_masking how = {.mask = config->mask,
+                            .padding = config->padding,
+                            .vocab = (int)trainer->tokens->vocab,
+                            .seed = seed,
+                            .index = index,
+                            .stream = stream,
+                            .path = trainer->settings.data};
+    if (!es_families[config->family].masks)
+        return ES_OK;
+    return es_mask_tokens(tokens, targets,
+                          (size_t)config->batch * (size_t)config->ctx, &how);
+}
+
 static es_status read_batch(const es_trainer *trainer, int32_t *tokens,
                             int32_t *targets, int64_t step, int i)
 {
     const es_settings *settings = &trainer->settings;
     const es_model_config *config = &settings->model;
     const uint64_t n = (uint64_t)settings->train.accumulate;
-    return es_tokens_random_batch(
-        trainer->tokens, tokens, targets, ES_SPLIT_TRAIN, config->seed,
-        (uint64_t)step * n + (uint64_t)i, config->batch, config->ctx);
+    const uint64_t index = (uint64_t)step * n + (uint64_t)i;
+    es_status status =
+        draw_random(trainer, tokens, targets, ES_SPLIT_TRAIN, index);
+    return status == ES_OK ? hide(trainer, tokens, targets, config->seed, index,
+                                  MASKS_OF_TRAINING)
+                           : status;
 }
 
 /** Where the tokens of micro-batch i are drawn ahead; its targets follow. */
@@ -349,15 +403,17 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
 static es_status draw_held_out(es_trainer *trainer, int64_t index)
 {
     const es_model_config *config = &trainer->settings.model;
-    return trainer->settings.random
-               ? es_tokens_random_batch(trainer->tokens, trainer->inputs,
-                                        trainer->targets, ES_SPLIT_HELD_OUT,
-                                        config->seed, (uint64_t)index,
-                                        config->batch, config->ctx)
-               : es_tokens_fixed_batch(trainer->tokens, trainer->inputs,
-                                       trainer->targets, ES_SPLIT_HELD_OUT,
-                                       (uint64_t)index, config->batch,
-                                       config->ctx);
+    es_status status =
+        trainer->settings.random
+            ? draw_random(trainer, trainer->inputs, trainer->targets,
+                          ES_SPLIT_HELD_OUT, (uint64_t)index)
+            : es_tokens_fixed_batch(trainer->tokens, trainer->inputs,
+                                    trainer->targets, ES_SPLIT_HELD_OUT,
+                                    (uint64_t)index, config->batch,
+                                    config->ctx);
+    return status == ES_OK ? hide(trainer, trainer->inputs, trainer->targets, 0,
+                                  (uint64_t)index, MASKS_OF_EVALUATION)
+                           : status;
 }
 
 static es_status pass_held_out(es_trainer *trainer, int64_t index)
@@ -373,12 +429,17 @@ static es_status pass_held_out(es_trainer *trainer, int64_t index)
 es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends)
 {
     const es_model_config *config = &trainer->settings.model;
+    const es_settings *settings = &trainer->settings;
+    const bool holds_out =
+        settings->eval_every > 0 || settings->verb == ES_VERB_PROBE;
     const int n_ctx = config->ctx;
     double sum = 0, n_rows = 0;
-    if (es_model_config_has_loss(config))
+    if (!es_families[config->family].sees_all)
         return ES_OK;
-    for (int64_t i = 0; i < trainer->settings.eval_batches; i++) {
-        es_status status = draw_held_out(trainer, i);
+    for (int64_t i = 0; i < settings->eval_batches; i++) {
+        es_status status = holds_out ? draw_held_out(trainer, i)
+                                     : read_batch(trainer, trainer->inputs,
+                                                  trainer->targets, 0, (int)i);
         if (status != ES_OK)
             return status;
         for (int b = 0; b < config->batch; b++) {

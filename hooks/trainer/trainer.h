@@ -88,7 +88,8 @@ es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out) ES_MUST_USE;
 
 /**
  * Of an encoder, settings.ceiling: the mean of ln(visible keys) over the rows
- * of the held-out micro-batches, nats. Of others nothing.
+ * of the held-out micro-batches, nats; without evaluations of as many of the
+ * training. Of others nothing.
  *
  *   ends  padding has to be the end of a sequence
  *

@@ -73,9 +73,9 @@ static es_status read_config(es_model_config *out, const json_t *object,
         "ctx",        "vocab",  "batch",   "mlp_mult",   "bias",
         "final_norm", "gamma",  "lambda",  "ereg_reduce"};
     static const char *const maybe[] = {
-        "n_kv_head",    "d_head",    "d_ff",      "rope_base",
-        "rope_scaling", "qk_norm",   "tied",      "ln_eps",
-        "range_attn",   "range_act", "range_norm"};
+        "n_kv_head",    "d_head",    "d_ff",       "rope_base",
+        "rope_scaling", "qk_norm",   "tied",       "ln_eps",
+        "range_attn",   "range_act", "range_norm", "padding"};
     es_settings settings;
     es_settings_default(&settings, ES_VERB_VERIFY);
     for (size_t i = 0; i < sizeof maybe / sizeof *maybe; i++) {

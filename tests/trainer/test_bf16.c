@@ -117,7 +117,7 @@ TEST(the_loss_of_a_large_vocabulary_is_whole)
                                    2 * ES_CPU_LEAST_PANEL,
                                    VOCAB - 1,
                                    77};
-    const es_extents largest = {ROWS, 16, 4, 1, 16};
+    const es_extents largest = {ROWS, 16, 4, 1, 16, false};
     double *logits = es_test_doubles((size_t)ROWS * VOCAB);
     es_bfloat *halves = draw_logits(logits, (size_t)ROWS * VOCAB);
     float loss[ROWS], lse[ROWS];

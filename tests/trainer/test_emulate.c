@@ -191,7 +191,7 @@ static es_mem *mem(void *floats_of_cpu)
 static void run_head(head_case *c, const es_cpu_kernels *kernels, float *y)
 {
     const es_ops *ops = &es_cpu_ops;
-    const es_extents largest = {T, 3 * T, T, 1, T};
+    const es_extents largest = {T, 3 * T, T, 1, T, false};
     const es_attention shape = {.n_batch = 1,
                                 .n_ctx = T,
                                 .n_head = 1,

@@ -59,22 +59,35 @@ typedef struct row_sums {
     bool finite;
 } row_sums;
 
+/* Keys that query i sees. */
+static int count_keys(const es_cpu_head *head, int i)
+{
+    return head->place ? head->n_ctx : i + 1;
+}
+
+static double distance(const es_cpu_head *head, int i, int j)
+{
+    return head->place ? fabs((double)(head->place[i] - head->place[j]))
+                       : i - j;
+}
+
 static row_sums sum_row(const es_cpu_head *head, int i)
 {
+    const int n_keys = count_keys(head, i);
     row_sums row = {.largest = -(double)INFINITY, .finite = true};
-    for (int j = 0; j <= i; j++) {
+    for (int j = 0; j < n_keys; j++) {
         double s = score(head, i, j);
         row.finite = row.finite && isfinite(s);
         if (s > row.largest || isnan(s))
             row.largest = s;
     }
-    for (int j = 0; j <= i; j++) {
+    for (int j = 0; j < n_keys; j++) {
         double x = score(head, i, j) - row.largest, p = exp(x);
         row.apart += x;
         row.apart_squares += x * x;
         row.sum += p;
         row.moment += p > 0 ? p * x : 0;
-        row.distance += p * (i - j);
+        row.distance += p * distance(head, i, j);
         if (j == 0)
             row.first = p;
     }
@@ -85,9 +98,10 @@ static void measure_softmax(double values[ES_N_ROW_STATISTICS],
                             const es_cpu_head *head, int i)
 {
     const row_sums row = sum_row(head, i);
+    const int n_keys = count_keys(head, i);
     const double log_sum = log(row.sum);
     values[ES_ROW_NONFINITE] = 0;
-    for (int j = 0; !row.finite && j <= i; j++)
+    for (int j = 0; !row.finite && j < n_keys; j++)
         values[ES_ROW_NONFINITE] +=
             !isfinite(exp(score(head, i, j) - row.largest) / row.sum);
     if (!row.finite)
@@ -98,17 +112,17 @@ static void measure_softmax(double values[ES_N_ROW_STATISTICS],
     values[ES_ROW_SINK] = row.first / row.sum;
     values[ES_ROW_DISTANCE] = row.distance / row.sum;
     values[ES_ROW_TOP] = 1 / row.sum;
-    const double apart = row.apart / (i + 1);
+    const double apart = row.apart / n_keys;
     values[ES_ROW_LOGIT_MEAN] = row.largest + apart;
     values[ES_ROW_LOGIT_VARIANCE] =
-        fmax(0, row.apart_squares / (i + 1) - apart * apart);
+        fmax(0, row.apart_squares / n_keys - apart * apart);
 }
 
 /* Scaled ReLU: a score of -inf has weight 0. */
 static double count_infinite(const es_cpu_head *head, int i)
 {
     int n = 0;
-    for (int j = 0; j <= i; j++)
+    for (int j = 0; j < count_keys(head, i); j++)
         n += !(score(head, i, j) < (double)INFINITY);
     return n;
 }
@@ -123,7 +137,7 @@ void es_cpu_measure_row(const es_cpu_head *head, int i)
     if (head->power == ES_CPU_RELU)
         values[ES_ROW_NONFINITE] = count_infinite(head, i);
     else if (head->power)
-        values[ES_ROW_NONFINITE] = i + 1;
+        values[ES_ROW_NONFINITE] = count_keys(head, i);
     else
         measure_softmax(values, head, i);
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
@@ -179,6 +193,20 @@ static void attach_halves(es_cpu_head *head, const job *j, size_t at,
     halves->dv = halves->dk + d;
 }
 
+es_cpu_head es_cpu_head_of_kind(const es_attention *a)
+{
+    const int width = a->d_model / a->n_head;
+    return (es_cpu_head){.n_ctx = a->n_ctx,
+                         .width = width,
+                         .scale = 1 / sqrtf((float)width),
+                         .power = a->kind == ES_SOFTMAX       ? 0
+                                  : a->kind == ES_SCALED_RELU ? ES_CPU_RELU
+                                                              : a->power,
+                         .epsilon = a->epsilon,
+                         .plain = a->plain || a->kind == ES_SCALED_RELU,
+                         .length = a->length};
+}
+
 /* Head `index` of B H, without statistics and gradients. */
 static es_cpu_head head_of(const job *j, es_share share, int index)
 {
@@ -187,23 +215,13 @@ static es_cpu_head head_of(const job *j, es_share share, int index)
     const int width = a->d_model / a->n_head;
     const size_t d = (size_t)a->d_model, n_ctx = (size_t)a->n_ctx;
     const size_t column = (size_t)h * (size_t)width;
-    es_cpu_head head = {
-        .n_ctx = a->n_ctx,
-        .width = width,
-        .stride = 3 * d,
-        .y_stride = d,
-        .scale = 1 / sqrtf((float)width),
-        .half = j->backend->half,
-        .log_t = j->log_t ? j->log_t + (size_t)h * n_ctx : NULL,
-        .saved = j->saved + 2 * (size_t)index * n_ctx,
-        .power = a->kind == ES_SOFTMAX       ? 0
-                 : a->kind == ES_SCALED_RELU ? ES_CPU_RELU
-                                             : a->power,
-        .epsilon = a->epsilon,
-        .plain = a->plain || a->kind == ES_SCALED_RELU,
-        .length = a->length,
-        .scratch = es_cpu_scratch(j->backend, share),
-    };
+    es_cpu_head head = es_cpu_head_of_kind(a);
+    head.stride = 3 * d;
+    head.y_stride = d;
+    head.half = j->backend->half;
+    head.log_t = j->log_t ? j->log_t + (size_t)h * n_ctx : NULL;
+    head.saved = j->saved + 2 * (size_t)index * n_ctx;
+    head.scratch = es_cpu_scratch(j->backend, share);
     (j->backend->bf16 ? attach_halves : attach_floats)(
         &head, j, (size_t)b * n_ctx * 3 * d + column,
         (size_t)b * n_ctx * d + column);
@@ -318,18 +336,31 @@ static void backward_part(void *argument, es_share share)
 }
 
 /* dL/dln t = -sum over the batch of sum_j dz_j z_j. */
+typedef struct temperatures {
+    const es_backend *backend;
+    const es_attention *attention;
+    float *dlog_t;
+} temperatures;
+
 static void temperature_part(void *argument, es_share share)
 {
-    const job *j = argument;
+    const temperatures *j = argument;
     const es_attention *a = j->attention;
     const int n = a->n_head * a->n_ctx;
     es_slab slab = es_cpu_slab(share, n, 16);
     for (int i = slab.first; i < slab.first + slab.n; i++) {
         float sum = 0;
         for (int b = 0; b < a->n_batch; b++)
-            sum += j->row_sums[(size_t)b * (size_t)n + (size_t)i];
+            sum += j->backend->row_sums[(size_t)b * (size_t)n + (size_t)i];
         j->dlog_t[i] -= sum;
     }
+}
+
+void es_cpu_add_temperatures(es_backend *backend, es_mem *dlog_t,
+                             const es_attention *attention)
+{
+    temperatures j = {backend, attention, es_cpu_floats(dlog_t)};
+    es_team_run(backend->team, temperature_part, &j);
 }
 
 void es_cpu_attention_backward(es_backend *backend, es_mem *dqkv,
@@ -351,7 +382,7 @@ void es_cpu_attention_backward(es_backend *backend, es_mem *dqkv,
              .dlog_t = es_cpu_floats(dlog_t)};
     es_team_run(backend->team, backward_part, &j);
     if (dlog_t)
-        es_team_run(backend->team, temperature_part, &j);
+        es_cpu_add_temperatures(backend, dlog_t, attention);
 }
 
 /* --- rotation ------------------------------------------------------------- */

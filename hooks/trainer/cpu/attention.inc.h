@@ -12,7 +12,8 @@
  *
  * Masked weights are 0. Since 0 * NaN is NaN, a head that holds anything
  * non-finite takes the `careful` form of the last two, which leaves masked
- * positions out altogether.
+ * positions out altogether. A head with `place` is an encoder's: no mask, every
+ * query sees all keys.
  */
 
 #include "hooks/trainer/cpu/tiles.inc.h"
@@ -111,9 +112,10 @@ static inline row_state anchor_rows(vec largest, vec size, vec n_keys,
     row.largest = power == ES_CPU_RELU ? largest : size;
     row.m = larger(splat(TINY_SCORE), size);
     row.anchor = head->plain ? splat(1) : splat(1) / row.m;
-    row.length = head->length == ES_LENGTH_VISIBLE   ? n_keys
-                 : head->length == ES_LENGTH_CONTEXT ? splat((float)head->n_ctx)
-                                                     : splat(1);
+    row.length = head->length == ES_LENGTH_VISIBLE ? n_keys
+                 : head->length == ES_LENGTH_CONTEXT
+                     ? splat((float)(head->place ? head->context : head->n_ctx))
+                     : splat(1);
     row.rest = splat(0);
     if (head->epsilon > 0) {
         const vec c = head->plain ? splat(1) : size + splat(1e-6f);
@@ -142,6 +144,36 @@ static inline void close_sum(row_state *row, int power, const es_cpu_head *head)
 
 /* --- rows ----------------------------------------------------------------- */
 
+/* Keys that a block of queries sees. */
+typedef struct reach {
+    int n_full; /* that all of them see */
+    int n_seen; /* that some do; the rest of n_keys, a multiple of KEYS, is 0 */
+    int n_keys;
+} reach;
+
+static reach reach_of(const es_cpu_head *head, int first, int n)
+{
+    const int n_keys = round_up(head->place ? head->n_ctx : first + n, KEYS);
+    return head->place ? (reach){head->n_ctx, head->n_ctx, n_keys}
+                       : (reach){first, n_keys, n_keys};
+}
+
+/* Weights of keys that are none. */
+static void clear_unseen(float *tile, const reach *keys)
+{
+    memset(tile + keys->n_seen * ROWS, 0,
+           (size_t)((keys->n_keys - keys->n_seen) * ROWS) * sizeof *tile);
+}
+
+/* Keys that the LANES queries from `first` on see. */
+static inline vec count_visible(const es_cpu_head *head, int first)
+{
+    vec n_keys = splat((float)(head->place ? head->n_ctx : first + 1));
+    for (int i = 0; !head->place && i < LANES; i++)
+        n_keys[i] += (float)i;
+    return n_keys;
+}
+
 static inline row_state open_tile(const float *tile, int n_full, int n_keys,
                                   int half, int power, const es_cpu_head *head)
 {
@@ -154,10 +186,8 @@ static inline row_state open_tile(const float *tile, int n_full, int n_keys,
         if (power)
             size = larger(size, larger(s, -s));
     }
-    vec n_visible = splat((float)(n_full + half * LANES + 1));
-    for (int i = 0; power && i < LANES; i++)
-        n_visible[i] += (float)i;
-    return anchor_rows(largest, size, n_visible, power, head);
+    return anchor_rows(largest, size,
+                       count_visible(head, n_full + half * LANES), power, head);
 }
 
 /* Scores become u; masked ones 0. */
@@ -182,120 +212,7 @@ static inline void tile_weigh(float *tile, row_state *row, int n_full,
     close_sum(row, power, head);
 }
 
-/* Scores are measured from one of their own, so that those that lie far from 0
- * do not cancel; PowerSoftmax's, which may be of any size, by the largest. */
-static inline vec open_scores(row_state *row, vec first, int power)
-{
-    row->shift = power ? first : row->m;
-    row->unit = power ? row->m : splat(1);
-    row->apart = row->apart_squares = splat(0);
-    return splat(1) / row->unit;
-}
-
-static void sum_scores(const float *tile, row_state *row, int n_full,
-                       int n_keys, int half, int power)
-{
-    const vec factor = open_scores(row, load(tile + half * LANES), power);
-    for (int j = 0; j < n_keys; j++) {
-        vec x = (load(tile + j * ROWS + half * LANES) - row->shift) * factor;
-        if (j >= n_full)
-            x = choose(visible(j - n_full, half), x, splat(0));
-        row->apart += x;
-        row->apart_squares += x * x;
-    }
-}
-
-static inline vec logit_mean(const row_state *row, vec n_keys)
-{
-    return row->shift + row->unit * (row->apart / n_keys);
-}
-
-static inline vec logit_variance(const row_state *row, vec n_keys)
-{
-    const vec mean = row->apart / n_keys;
-    const vec square = row->apart_squares / n_keys;
-    return row->unit * (row->unit * larger(splat(0), square - mean * mean));
-}
-
-static void store_row(const es_cpu_head *head, es_row_statistic statistic,
-                      int first, vec values, int n)
-{
-    if (head->rows[statistic])
-        store_part(head->rows[statistic] + first, values, n);
-}
-
-/* What takes a pass of its own over the weights: only where it is wanted. */
-static void measure_keys(const es_cpu_head *head, const float *tile,
-                         const row_state *row, int first, int n_keys, int n)
-{
-    vec away = splat((float)first), top = splat(0), distance = splat(0);
-    if (!head->rows[ES_ROW_DISTANCE] && !head->rows[ES_ROW_TOP])
-        return;
-    for (int i = 0; i < LANES; i++)
-        away[i] += (float)i;
-    for (int j = 0; j < n_keys; j++) {
-        const vec u = load(tile + j * ROWS);
-        top = larger(top, u);
-        distance += u * away;
-        away -= splat(1);
-    }
-    store_row(head, ES_ROW_DISTANCE, first, distance / row->divisor, n);
-    store_row(head, ES_ROW_TOP, first, top / row->divisor, n);
-}
-
-static inline vec row_entropy(const row_state *row, int power)
-{
-    if (power == 0)
-        return (row->sum * vec_log(row->divisor) - row->moment) / row->divisor;
-    return choose(row->sum == splat(0), row->sum / row->divisor,
-                  vec_log(row->sum) - row->moment / row->sum);
-}
-
-/* Returns the variances: of softmax one that float does not hold is done again
- * in double. */
-static vec measure_scores(const es_cpu_head *head, const row_state *row,
-                          int first, int n)
-{
-    vec n_keys = splat((float)(first + 1));
-    for (int i = 0; i < LANES; i++)
-        n_keys[i] += (float)i;
-    const vec variance = logit_variance(row, n_keys);
-    store_row(head, ES_ROW_LOGIT_MEAN, first, logit_mean(row, n_keys), n);
-    store_row(head, ES_ROW_LOGIT_VARIANCE, first, variance, n);
-    return variance;
-}
-
-static bool is_huge(const es_cpu_head *head, int i)
-{
-    const float *variance = head->rows[ES_ROW_LOGIT_VARIANCE];
-    return variance && !head->power && !isfinite(variance[i]);
-}
-
-/* Statistics of queries first .. of the tile; rows that are not finite are
- * done again, one by one, by the definition. */
-static void measure_rows(const es_cpu_head *head, const float *tile,
-                         const row_state *row, int first, int n_keys, int n)
-{
-    const int part = n - first < LANES ? n - first : LANES;
-    const vec logarithm = vec_log(row->divisor);
-    const vec entropy = row_entropy(row, head->power);
-    if (part <= 0)
-        return;
-    store_row(head, ES_ROW_ENTROPY, first, entropy, part);
-    store_row(head, ES_ROW_LSE, first, row->largest + logarithm, part);
-    store_row(head, ES_ROW_MAX_LOGIT, first, row->largest, part);
-    store_row(head, ES_ROW_SINK, first, load(tile) / row->divisor, part);
-    store_row(head, ES_ROW_NONFINITE, first, splat(0), part);
-    store_row(head, ES_ROW_MISSING, first, row->rest / row->divisor, part);
-    measure_keys(head, tile, row, first, n_keys, part);
-    vec odd = spot_nonfinite(spot_nonfinite(splat(0), entropy), row->largest);
-    if (head->rows[ES_ROW_LOGIT_MEAN])
-        odd = spot_nonfinite(odd, measure_scores(head, row, first, part));
-    for (int i = first; !is_zero(odd) && i < first + part; i++)
-        if (!isfinite(entropy[i - first]) ||
-            !isfinite(row->largest[i - first]) || is_huge(head, i))
-            es_cpu_measure_row(head, i);
-}
+#include "hooks/trainer/cpu/statistics.inc.h"
 
 /* --- forward -------------------------------------------------------------- */
 
@@ -313,7 +230,7 @@ static inline void weigh_half(float *tile, row_state *row, int n_full,
 /* Weights of one block of queries, before the division by their sum. What is
  * constant in a call is known where it is inlined. */
 static void weigh_block(const es_cpu_head *head, workspace *w, row_state row[2],
-                        int first, int n_keys)
+                        int n_full, int n_keys)
 {
     const int power = head->power;
     const bool measure = head->rows[ES_ROW_ENTROPY];
@@ -321,15 +238,16 @@ static void weigh_block(const es_cpu_head *head, workspace *w, row_state row[2],
     for (int half = 0; half < 2; half++) {
         row_state *to = &row[half];
         if (power == 0 && measure)
-            weigh_half(w->tile, to, first, n_keys, half, 0, head, true,
+            weigh_half(w->tile, to, n_full, n_keys, half, 0, head, true,
                        of_scores);
         else if (power == 0)
-            weigh_half(w->tile, to, first, n_keys, half, 0, head, false, false);
+            weigh_half(w->tile, to, n_full, n_keys, half, 0, head, false,
+                       false);
         else if (measure)
-            weigh_half(w->tile, to, first, n_keys, half, power, head, true,
+            weigh_half(w->tile, to, n_full, n_keys, half, power, head, true,
                        of_scores);
         else
-            weigh_half(w->tile, to, first, n_keys, half, power, head, false,
+            weigh_half(w->tile, to, n_full, n_keys, half, power, head, false,
                        false);
     }
 }
@@ -356,14 +274,16 @@ static void attention(const es_cpu_head *head)
     pack_keys(&w, head);
     for (int first = 0; first < head->n_ctx; first += ROWS) {
         int n = head->n_ctx - first < ROWS ? head->n_ctx - first : ROWS;
-        int n_keys = round_up(first + n, KEYS);
+        const reach keys = reach_of(head, first, n);
         pack_queries(&w, head, first, n, NULL);
-        tile_scores(head, &w, -INFINITY, n_keys);
-        weigh_block(head, &w, row, first, n_keys);
+        tile_scores(head, &w, -INFINITY, keys.n_keys);
+        weigh_block(head, &w, row, keys.n_full, keys.n_seen);
+        clear_unseen(w.tile, &keys);
         for (int half = 0; half < 2 && head->rows[ES_ROW_ENTROPY]; half++)
             measure_rows(head, w.tile + half * LANES, &row[half],
-                         first + half * LANES, n_keys, first + n);
-        tile_gather(w.xt, w.tile, w.v, first, n_keys, w.narrow, w.careful);
+                         first + half * LANES, keys.n_seen, first + n);
+        tile_gather(w.xt, w.tile, w.v, keys.n_full, keys.n_keys, w.narrow,
+                    w.careful);
         write_outputs(head, &w, row, first, n);
     }
 }
@@ -534,22 +454,23 @@ static inline vec row_gradients(workspace *w, row_gradient *row, float *logs,
 }
 
 static void gradient_half(const es_cpu_head *head, workspace *w,
-                          const float *mean_g, int first, int n, int n_keys,
-                          int half)
+                          const float *mean_g, int first, int n,
+                          const reach *keys, int half)
 {
+    const int n_full = keys->n_full, n_keys = keys->n_seen;
     vec dot = splat(0);
     row_gradient row = open_rows(head, mean_g + half * LANES,
                                  first + half * LANES, n - half * LANES);
     row.scale = load(w->scale + half * LANES);
     if (head->power)
-        row_gradients(w, &row, NULL, first, n_keys, half, head->power,
+        row_gradients(w, &row, NULL, n_full, n_keys, half, head->power,
                       head->dentropy);
     else if (head->dt)
-        dot = row_gradients(w, &row, w->logs, first, n_keys, half, 0, true);
+        dot = row_gradients(w, &row, w->logs, n_full, n_keys, half, 0, true);
     else if (head->dentropy)
-        row_gradients(w, &row, NULL, first, n_keys, half, 0, true);
+        row_gradients(w, &row, NULL, n_full, n_keys, half, 0, true);
     else
-        row_gradients(w, &row, NULL, first, n_keys, half, 0, false);
+        row_gradients(w, &row, NULL, n_full, n_keys, half, 0, false);
     for (int i = 0; head->dt && i < LANES && half * LANES + i < n; i++)
         head->dt[first + half * LANES + i] = dot[i];
 }
@@ -565,7 +486,8 @@ static void write_keys(float *out, const float *from, const es_cpu_head *head,
 static void gradient_block(const es_cpu_head *head, workspace *w, int first,
                            int n)
 {
-    const int n_keys = round_up(first + n, KEYS);
+    const reach keys = reach_of(head, first, n);
+    const int n_full = keys.n_full, n_keys = keys.n_keys;
     float mean_g[ROWS];
     pack_queries(w, head, first, n, w->q);
     pack_block(w, w->dyt, w->dy, head->dy + (size_t)first * head->y_stride, n,
@@ -574,13 +496,15 @@ static void gradient_block(const es_cpu_head *head, workspace *w, int first,
     /* A weight of 0 has no gradient, and 0 * -INFINITY would give it one. */
     tile_scores(head, w, -1e30f, n_keys);
     tile_products(w->dtile, w->dyt, w->v, NULL, n_keys, head->width, w->narrow);
-    gradient_half(head, w, mean_g, first, n, n_keys, 0);
-    gradient_half(head, w, mean_g, first, n, n_keys, 1);
-    tile_gather(w->xt, w->dtile, w->k, first, n_keys, w->narrow, w->careful);
+    gradient_half(head, w, mean_g, first, n, &keys, 0);
+    gradient_half(head, w, mean_g, first, n, &keys, 1);
+    clear_unseen(w->tile, &keys);
+    clear_unseen(w->dtile, &keys);
+    tile_gather(w->xt, w->dtile, w->k, n_full, n_keys, w->narrow, w->careful);
     write_block(head->dq + (size_t)first * head->stride, w, NULL, n,
                 head->width, head->stride);
-    tile_scatter(w->dk, w->dtile, w->q, first, n_keys, w->wide, w->careful);
-    tile_scatter(w->dv, w->tile, w->dy, first, n_keys, w->wide, w->careful);
+    tile_scatter(w->dk, w->dtile, w->q, n_full, n_keys, w->wide, w->careful);
+    tile_scatter(w->dv, w->tile, w->dy, n_full, n_keys, w->wide, w->careful);
 }
 
 static void attention_backward(const es_cpu_head *head)

@@ -423,8 +423,9 @@ static void differentiate_block(const es_cpu_head *head, area *m, int first,
     pair_columns(m->dy, m->rows2, m->wide);
     mean_products(mean_g, head, first, n);
     multiply(m->w.dtile, m->v, m->wide, m->dy, n_keys, m->wide / DEEP);
-    gradient_half(head, &m->w, mean_g, first, n, n_keys, 0);
-    gradient_half(head, &m->w, mean_g, first, n, n_keys, 1);
+    const reach keys = {first, n_keys, n_keys};
+    gradient_half(head, &m->w, mean_g, first, n, &keys, 0);
+    gradient_half(head, &m->w, mean_g, first, n, &keys, 1);
     pair_keys(m->weights, m->w.dtile, n_keys);
     multiply(m->xt, m->turned, m->n_keys, m->weights, head->width,
              n_deep / DEEP);

@@ -1,160 +1,157 @@
-/* Attention of encoders: every query sees every key that is no padding. For
- * forward passes of models that exist: plain loops over keys, which lie along
- * the lanes, and the rows' statistics by their definition. */
+/* Attention of encoders: every query sees every key that is no padding. A head
+ * of a sequence is copied to the thread's scratch without its padding, so that
+ * the kernels of attention.inc.h have a head of tokens alone, without a mask;
+ * what they make is copied back. Rows of padding are none: their outputs and
+ * gradients are 0, their statistics missing. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include "analyzer/base/value.h"
 
-#include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 typedef struct job {
     const es_backend *backend;
     const es_attention *attention;
-    es_mem *y;
-    const es_mem *qkv;
+    es_mem *y, *dqkv;
+    const es_mem *qkv, *dy;
     const es_row_mem *rows; /* NULL: none */
-    const int32_t *tokens;
+    const int32_t *tokens;  /* NULL: no padding */
     int padding;
+    float *saved, *row_sums;
+    const float *log_t, *dentropy;
 } job;
 
-/* One head of one sequence; T keys at most, of which n are visible. */
-typedef struct head {
-    int width, n;
-    int *key;        /* (n) places of the visible ones */
-    float *keys;     /* (width,n), scaled */
-    float *values;   /* (n,width) */
-    float *scores;   /* (n), then weights */
-    size_t first_of; /* its q in a row of qkv */
-} head;
+/* One head of one sequence, of T tokens at most; copies are (n,width). */
+typedef struct copies {
+    es_cpu_head head;
+    size_t first;      /* row of its first token */
+    size_t column;     /* of its q in a row of qkv, and of y */
+    size_t statistics; /* of its rows in (B,H,T) */
+    int *token;        /* (n) of the sequence */
+    float *place;      /* (n) the same as numbers */
+    float *q, *k, *v, *y, *dy, *dq, *dk, *dv;
+    float *log_t, *dentropy, *dt; /* (n) */
+    float *rows;                  /* (ES_N_ROW_STATISTICS,T) */
+} copies;
 
 size_t es_cpu_whole_scratch(int n_ctx, int width)
 {
-    return (size_t)n_ctx * (2 * (size_t)width + 2);
+    return (size_t)n_ctx * (8 * (size_t)width + 5 + ES_N_ROW_STATISTICS);
 }
 
-static size_t row_at(const job *j, int sequence, int i)
+static float *carve(float **from, size_t n)
+{
+    float *start = *from;
+    *from += n;
+    return start;
+}
+
+static void lay_out(copies *c, const job *j, es_share share, int number)
 {
     const es_attention *a = j->attention;
-    return ((size_t)sequence * (size_t)a->n_ctx + (size_t)i) * 3 *
-           (size_t)a->d_model;
+    const es_cpu_kernels *kernels = j->backend->kernels;
+    const size_t n_ctx = (size_t)a->n_ctx;
+    const size_t width = (size_t)(a->d_model / a->n_head);
+    float *from = es_cpu_scratch(j->backend, share);
+    c->head = es_cpu_head_of_kind(a);
+    c->head.scratch =
+        carve(&from, kernels->attention_scratch(a->n_ctx, (int)width));
+    float **const matrices[] = {&c->q,  &c->k,  &c->v,  &c->y,
+                                &c->dy, &c->dq, &c->dk, &c->dv};
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
+        *matrices[i] = carve(&from, n_ctx * width);
+    float **const vectors[] = {&c->place, &c->log_t, &c->dentropy, &c->dt};
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+        *vectors[i] = carve(&from, n_ctx);
+    c->token = (int *)(void *)carve(&from, n_ctx);
+    c->rows = carve(&from, n_ctx * ES_N_ROW_STATISTICS);
+    c->first = (size_t)(number / a->n_head) * n_ctx;
+    c->column = (size_t)(number % a->n_head) * width;
+    c->statistics = (size_t)number * n_ctx;
 }
 
-/* Copies the visible keys and values of a head. */
-static void gather(head *to, const job *j, es_share share, int sequence)
+/* Rows of the tokens, from a matrix of rows of `stride`. */
+static void copy_in(float *out, const copies *c, const job *j, es_share share,
+                    const es_mem *from, size_t stride, size_t column)
+{
+    const size_t width = (size_t)c->head.width;
+    for (int i = 0; i < c->head.n_ctx; i++, out += width) {
+        const size_t row = c->first + (size_t)c->token[i];
+        memcpy(out,
+               es_cpu_open(j->backend, share, 0, from, row * stride + column,
+                           width),
+               width * sizeof *out);
+    }
+}
+
+/* The other way, 0 in rows of padding; rounded if they are no gradients. */
+static void copy_out(const copies *c, const job *j, es_share share, es_mem *to,
+                     size_t stride, size_t column, const float *from,
+                     bool rounds)
+{
+    const size_t width = (size_t)c->head.width;
+    for (int t = 0, i = 0; t < j->attention->n_ctx; t++) {
+        const size_t at = (c->first + (size_t)t) * stride + column;
+        const bool is_there = i < c->head.n_ctx && c->token[i] == t;
+        float *out = es_cpu_place(j->backend, share, 0, to, at);
+        for (size_t x = 0; x < width; x++)
+            out[x] = is_there ? from[(size_t)i * width + x] : 0;
+        if (rounds)
+            es_cpu_round(j->backend, out, width);
+        es_cpu_close_gradient(j->backend, to, at, out, width);
+        i += is_there;
+    }
+}
+
+/* The head `number` of B H as the kernels take it, but for its results. */
+static void open_head(copies *c, const job *j, es_share share, int number)
 {
     const es_attention *a = j->attention;
-    const int32_t *tokens = j->tokens + (size_t)sequence * (size_t)a->n_ctx;
-    const size_t width = (size_t)to->width, d = (size_t)a->d_model;
-    const float scale = 1 / sqrtf((float)to->width);
-    to->n = 0;
-    for (int i = 0; i < a->n_ctx; i++)
-        if (tokens[i] != j->padding)
-            to->key[to->n++] = i;
-    for (int k = 0; k < to->n; k++) {
-        const size_t at = row_at(j, sequence, to->key[k]) + to->first_of;
-        const float *x =
-            es_cpu_open(j->backend, share, 0, j->qkv, at + d, width);
-        for (size_t c = 0; c < width; c++)
-            to->keys[c * (size_t)to->n + (size_t)k] = x[c] * scale;
-        x = es_cpu_open(j->backend, share, 0, j->qkv, at + 2 * d, width);
-        for (size_t c = 0; c < width; c++)
-            to->values[(size_t)k * width + c] = x[c];
+    const size_t d = (size_t)a->d_model;
+    lay_out(c, j, share, number);
+    es_cpu_head *head = &c->head;
+    head->n_ctx = 0;
+    for (int t = 0; t < a->n_ctx; t++) {
+        if (j->tokens && j->tokens[c->first + (size_t)t] == j->padding)
+            continue;
+        c->token[head->n_ctx] = t;
+        c->place[head->n_ctx] = (float)t;
+        if (j->log_t)
+            c->log_t[head->n_ctx] =
+                j->log_t[(size_t)(number % a->n_head) * (size_t)a->n_ctx +
+                         (size_t)t];
+        head->n_ctx++;
     }
+    copy_in(c->q, c, j, share, j->qkv, 3 * d, c->column);
+    copy_in(c->k, c, j, share, j->qkv, 3 * d, c->column + d);
+    copy_in(c->v, c, j, share, j->qkv, 3 * d, c->column + 2 * d);
+    head->q = c->q;
+    head->k = c->k;
+    head->v = c->v;
+    head->y = c->y;
+    head->stride = head->y_stride = (size_t)head->width;
+    head->half = j->backend->half;
+    head->log_t = j->log_t ? c->log_t : NULL;
+    head->saved = j->saved + 2 * c->statistics;
+    head->place = c->place;
+    head->context = a->n_ctx;
 }
 
-/* scores (n) of a query; their largest. NaN if one is not finite. */
-static float score(const head *h, const float *q)
-{
-    float largest = -INFINITY;
-    bool finite = true;
-    for (int k = 0; k < h->n; k++)
-        h->scores[k] = 0;
-    for (int c = 0; c < h->width; c++)
-        for (int k = 0; k < h->n; k++)
-            h->scores[k] +=
-                q[c] * h->keys[(size_t)c * (size_t)h->n + (size_t)k];
-    for (int k = 0; k < h->n; k++) {
-        finite = finite && isfinite(h->scores[k]);
-        largest = h->scores[k] > largest ? h->scores[k] : largest;
-    }
-    return finite ? largest : NAN;
-}
+/* --- forward -------------------------------------------------------------- */
 
-/* What is known of the row of query i, from its scores; they become weights. */
-static void weigh(double values[ES_N_ROW_STATISTICS], const head *h,
-                  float largest, int i)
+/* Rows of padding are missing, and have 0 weights that are not finite. */
+static void put_statistics(const copies *c, const job *j)
 {
-    double sum = 0, moment = 0, distance = 0, apart = 0, squares = 0;
-    for (int k = 0; k < h->n; k++) {
-        const double x = (double)(h->scores[k] - largest), p = exp(x);
-        apart += x;
-        squares += x * x;
-        sum += p;
-        moment += p > 0 ? p * x : 0;
-        distance += p * abs(i - h->key[k]);
-        h->scores[k] = (float)p;
+    const int n_ctx = j->attention->n_ctx;
+    for (int s = 0; s < ES_N_ROW_STATISTICS; s++) {
+        if (!c->head.rows[s])
+            continue;
+        float *to = es_cpu_floats(j->rows->array[s]) + c->statistics;
+        for (int t = 0; t < n_ctx; t++)
+            to[t] = s == ES_ROW_NONFINITE ? 0 : es_missing();
+        for (int i = 0; i < c->head.n_ctx; i++)
+            to[c->token[i]] = c->head.rows[s][i];
     }
-    const float share = (float)(1 / sum);
-    for (int k = 0; k < h->n; k++)
-        h->scores[k] *= share;
-    apart /= h->n;
-    values[ES_ROW_ENTROPY] = log(sum) - moment / sum;
-    values[ES_ROW_LSE] = (double)largest + log(sum);
-    values[ES_ROW_MAX_LOGIT] = (double)largest;
-    values[ES_ROW_SINK] = (double)h->scores[0];
-    values[ES_ROW_DISTANCE] = distance / sum;
-    values[ES_ROW_TOP] = 1 / sum;
-    values[ES_ROW_LOGIT_MEAN] = (double)largest + apart;
-    values[ES_ROW_LOGIT_VARIANCE] = fmax(0, squares / h->n - apart * apart);
-}
-
-/* Rows of padding are none: missing, and 0 weights that are not finite. */
-static void put(const job *j, int number, int i, const double *values,
-                bool is_there)
-{
-    const size_t at = (size_t)number * (size_t)j->attention->n_ctx + (size_t)i;
-    for (int s = 0; j->rows && s < ES_N_ROW_STATISTICS; s++) {
-        es_mem *to = j->rows->array[s];
-        if (to)
-            es_cpu_floats(to)[at] = is_there || s == ES_ROW_NONFINITE
-                                        ? (float)values[s]
-                                        : es_missing();
-    }
-}
-
-static void take_row(const job *j, es_share share, const head *h, int number,
-                     int i)
-{
-    const es_attention *a = j->attention;
-    const int sequence = number / a->n_head;
-    const size_t width = (size_t)h->width;
-    const size_t row = row_at(j, sequence, i), at = row / 3 + h->first_of;
-    const bool is_there =
-        j->tokens[(size_t)sequence * (size_t)a->n_ctx + (size_t)i] !=
-        j->padding;
-    double values[ES_N_ROW_STATISTICS] = {0};
-    const float largest =
-        h->n > 0 ? score(h, es_cpu_open(j->backend, share, 0, j->qkv,
-                                        row + h->first_of, width))
-                 : 0;
-    float *y = es_cpu_place(j->backend, share, 1, j->y, at);
-    if (isnan(largest)) {
-        for (int s = 0; s < ES_N_ROW_STATISTICS; s++)
-            values[s] = (double)NAN;
-        values[ES_ROW_NONFINITE] = is_there ? h->n : 0;
-        for (int k = 0; k < h->n; k++)
-            h->scores[k] = NAN;
-    } else if (h->n > 0) {
-        weigh(values, h, largest, i);
-    }
-    for (size_t c = 0; c < width; c++)
-        y[c] = 0;
-    for (int k = 0; k < h->n; k++)
-        for (size_t c = 0; c < width; c++)
-            y[c] += h->scores[k] * h->values[(size_t)k * width + c];
-    es_cpu_close(j->backend, j->y, at, y, width);
-    put(j, number, i, values, is_there);
 }
 
 static void whole_part(void *argument, es_share share)
@@ -162,23 +159,21 @@ static void whole_part(void *argument, es_share share)
     const job *j = argument;
     const es_attention *a = j->attention;
     const es_slab slab = es_cpu_slab(share, a->n_batch * a->n_head, 1);
-    const int width = a->d_model / a->n_head;
-    const size_t size = (size_t)a->n_ctx * (size_t)width;
-    float *scratch = es_cpu_scratch(j->backend, share);
     for (int number = slab.first; number < slab.first + slab.n; number++) {
-        head h = {.width = width,
-                  .keys = scratch,
-                  .values = scratch + size,
-                  .scores = scratch + 2 * size,
-                  .key = (int *)(void *)(scratch + 2 * size + a->n_ctx),
-                  .first_of = (size_t)(number % a->n_head) * (size_t)width};
-        gather(&h, j, share, number / a->n_head);
-        for (int i = 0; i < a->n_ctx; i++)
-            take_row(j, share, &h, number, i);
+        copies c;
+        open_head(&c, j, share, number);
+        for (int s = 0; j->rows && s < ES_N_ROW_STATISTICS; s++)
+            if (j->rows->array[s] &&
+                es_row_statistic_exists((es_row_statistic)s, a->kind))
+                c.head.rows[s] = c.rows + s * a->n_ctx;
+        if (c.head.n_ctx > 0)
+            j->backend->kernels->attention(&c.head);
+        copy_out(&c, j, share, j->y, (size_t)a->d_model, c.column, c.y, true);
+        put_statistics(&c, j);
     }
 }
 
-void es_cpu_attention_whole(es_backend *backend, es_mem *y,
+void es_cpu_attention_whole(es_backend *backend, es_mem *y, es_mem *saved,
                             const es_row_mem *rows, const es_mem *qkv,
                             const es_mem *tokens, int padding,
                             const es_attention *attention)
@@ -189,6 +184,74 @@ void es_cpu_attention_whole(es_backend *backend, es_mem *y,
              .qkv = qkv,
              .rows = rows,
              .tokens = (const int32_t *)(const void *)tokens,
-             .padding = padding};
+             .padding = padding,
+             .log_t = es_cpu_read(attention->log_t),
+             .saved = es_cpu_floats(saved)};
     es_team_run(backend->team, whole_part, &j);
+}
+
+/* --- backward ------------------------------------------------------------- */
+
+static void open_gradients(copies *c, const job *j, es_share share)
+{
+    const size_t d = (size_t)j->attention->d_model;
+    es_cpu_head *head = &c->head;
+    copy_in(c->y, c, j, share, j->y, d, c->column);
+    copy_in(c->dy, c, j, share, j->dy, d, c->column);
+    for (int i = 0; j->dentropy && i < head->n_ctx; i++)
+        c->dentropy[i] = j->dentropy[c->statistics + (size_t)c->token[i]];
+    head->dy = c->dy;
+    head->dq = c->dq;
+    head->dk = c->dk;
+    head->dv = c->dv;
+    head->dentropy = j->dentropy ? c->dentropy : NULL;
+    head->dt = j->log_t ? c->dt : NULL;
+}
+
+static void whole_backward_part(void *argument, es_share share)
+{
+    const job *j = argument;
+    const es_attention *a = j->attention;
+    const size_t d = (size_t)a->d_model;
+    const es_slab slab = es_cpu_slab(share, a->n_batch * a->n_head, 1);
+    for (int number = slab.first; number < slab.first + slab.n; number++) {
+        copies c;
+        open_head(&c, j, share, number);
+        open_gradients(&c, j, share);
+        if (c.head.n_ctx > 0)
+            j->backend->kernels->attention_backward(&c.head);
+        copy_out(&c, j, share, j->dqkv, 3 * d, c.column, c.dq, false);
+        copy_out(&c, j, share, j->dqkv, 3 * d, c.column + d, c.dk, false);
+        copy_out(&c, j, share, j->dqkv, 3 * d, c.column + 2 * d, c.dv, false);
+        if (!c.head.dt)
+            continue;
+        memset(j->row_sums + c.statistics, 0,
+               (size_t)a->n_ctx * sizeof *j->row_sums);
+        for (int i = 0; i < c.head.n_ctx; i++)
+            j->row_sums[c.statistics + (size_t)c.token[i]] = c.dt[i];
+    }
+}
+
+void es_cpu_attention_whole_backward(es_backend *backend, es_mem *dqkv,
+                                     es_mem *dlog_t, const es_mem *dy,
+                                     const es_mem *y, const es_mem *dentropy,
+                                     const es_mem *qkv, const es_mem *saved,
+                                     const es_mem *tokens, int padding,
+                                     const es_attention *attention)
+{
+    job j = {.backend = backend,
+             .attention = attention,
+             .y = (es_mem *)(uintptr_t)y, /* only read */
+             .dqkv = dqkv,
+             .qkv = qkv,
+             .dy = dy,
+             .tokens = (const int32_t *)(const void *)tokens,
+             .padding = padding,
+             .saved = (float *)(uintptr_t)es_cpu_read(saved),
+             .row_sums = backend->row_sums,
+             .log_t = es_cpu_read(attention->log_t),
+             .dentropy = es_cpu_read(dentropy)};
+    es_team_run(backend->team, whole_backward_part, &j);
+    if (dlog_t)
+        es_cpu_add_temperatures(backend, dlog_t, attention);
 }

@@ -130,9 +130,8 @@ static es_status prepare_bf16(es_backend *backend, const es_extents *largest)
 static es_status prepare(es_backend *backend, const es_extents *largest)
 {
     size_t size = es_cpu_attention_scratch(backend, largest), total;
-    const size_t whole =
-        es_cpu_whole_scratch(largest->n_ctx, largest->head_width);
-    size = size > whole ? size : whole;
+    if (largest->sees_all)
+        size += es_cpu_whole_scratch(largest->n_ctx, largest->head_width);
     /* Two doubles and two floats for each column: normed.c. */
     size_t norms = 6 * (size_t)largest->width;
     size = size > norms ? size : norms;

@@ -32,7 +32,7 @@ typedef struct results {
     struct {
         float y[T * D], dqkv[N], saved[2 * T], dt[T];
         float rows[ES_N_ROW_STATISTICS][T];
-    } attention[2 * N_POWERS];
+    } attention[4 * N_POWERS]; /* causal, then of encoders */
     bundle_results bundle[2 * N_POWERS][N_HEADS];
     float half[2][N], bf16[N], dropped[N];
     float gated[N], open[N], dgate[N];
@@ -44,7 +44,7 @@ typedef struct results {
 } results;
 
 typedef struct problem {
-    float x[N], weight[WIDTH], bias[WIDTH], log_t[T];
+    float x[N], weight[WIDTH], bias[WIDTH], log_t[T], place[T];
     int32_t targets[T];
     float scratch[SCRATCH];
     float bundle_scratch[BUNDLE_SCRATCH];
@@ -62,6 +62,7 @@ static void draw(problem *p)
     for (int i = 0; i < T; i++) {
         p->targets[i] = i * 11 % WIDTH;
         p->log_t[i] = (float)(i * 7 % 5) / 10;
+        p->place[i] = (float)(i + i / 4);
     }
 }
 
@@ -94,7 +95,7 @@ static void run_rows(results *r, const problem *p, const es_cpu_kernels *k)
 static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
                           int which, bool entropy)
 {
-    const int power = powers[which / 2];
+    const int power = powers[which / 2 % N_POWERS];
     float *dqkv = r->attention[which].dqkv;
     es_cpu_head head = {
         .n_ctx = T,
@@ -112,6 +113,8 @@ static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
         .epsilon = power == ES_CPU_RELU ? 0 : 0.25f,
         .plain = power == ES_CPU_RELU,
         .length = power ? ES_LENGTH_VISIBLE : ES_LENGTH_NONE,
+        .place = which < 2 * N_POWERS ? NULL : p->place,
+        .context = T + 2,
         .dy = r->attention[which].y,
         .dentropy = entropy ? p->x : NULL,
         .dq = dqkv,
@@ -268,10 +271,10 @@ static results *run(problem *p, const es_cpu_kernels *k)
     }
     run_acts(r, p, k);
     run_rows(r, p, k);
-    for (int i = 0; i < 2 * N_POWERS; i++) {
+    for (int i = 0; i < 4 * N_POWERS; i++)
         run_attention(r, p, k, i, i % 2);
+    for (int i = 0; i < 2 * N_POWERS; i++)
         run_bundle(r, p, k, i, i % 2);
-    }
     run_half(r, p, k);
     run_bf16(r, p, k);
     run_dropout(r, p, k);

@@ -99,9 +99,11 @@ extern const es_ops es_cpu_bf16_ops;
     OPERATION(linear_act)                                                      \
     OPERATION(linear_backward_input)                                           \
     OPERATION(linear_backward_act)                                             \
+    OPERATION(act_backward)                                                    \
     OPERATION(linear_backward_weight)                                          \
     OPERATION(attention)                                                       \
     OPERATION(attention_whole)                                                 \
+    OPERATION(attention_whole_backward)                                        \
     OPERATION(attention_backward)                                              \
     OPERATION(rotate)                                                          \
     OPERATION(embed)                                                           \
@@ -140,6 +142,7 @@ extern const es_ops es_cpu_bf16_ops;
     OPERATION(activation_stats)                                                \
     OPERATION(sum_squares)                                                     \
     OPERATION(add_mean)                                                        \
+    OPERATION(add_share)                                                       \
     OPERATION(measure_rows)                                                    \
     OPERATION(clip)                                                            \
     OPERATION(adamw)
@@ -181,8 +184,16 @@ void es_cpu_attend_halves_backward(const es_backend *backend,
                                    bool bundled);
 size_t es_cpu_halves_scratch(int n_ctx, int width, int n);
 
-/** Floats of scratch that attention_whole needs, each thread. */
+/** Floats of scratch that attention_whole needs beside what the kernels do,
+ * each thread. */
 size_t es_cpu_whole_scratch(int n_ctx, int width);
+
+/** A head of this kind of attention: its sizes, and how it weighs scores. */
+es_cpu_head es_cpu_head_of_kind(const es_attention *attention);
+
+/** From what the backward pass has left in row_sums: dlog_t (H,T) f32. */
+void es_cpu_add_temperatures(es_backend *backend, es_mem *dlog_t,
+                             const es_attention *attention);
 
 /** Floats of scratch that attention needs, each thread. */
 size_t es_cpu_attention_scratch(const es_backend *backend,

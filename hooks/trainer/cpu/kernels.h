@@ -40,6 +40,10 @@ typedef struct es_cpu_head {
     float epsilon;
     bool plain; /* scores are weighed as they are: always of ES_CPU_RELU */
     es_row_length length;
+    /* Of an encoder, whose queries see every key: (T) places of the tokens
+     * in a sequence of `context`; NULL: causal. */
+    const float *place;
+    int context;
 
     /* Statistics, (T) each, NULL: not wanted; without ES_ROW_ENTROPY none. */
     float *rows[ES_N_ROW_STATISTICS];
@@ -76,9 +80,9 @@ typedef struct es_cpu_kernels {
     size_t (*attention_scratch)(int n_ctx, int width);
     void (*attention)(const es_cpu_head *head);
     void (*attention_backward)(const es_cpu_head *head);
-    /** The same of n = 1 .. `lanes` heads in one call, of one shape and kind,
-     *  which want the same statistics and gradients; the scratch is that of
-     *  the first. Faster where attention_bundles says so and about as many
+    /** The same of n = 1 .. `lanes` causal heads in one call, of one shape and
+     *  kind, which want the same statistics and gradients; the scratch is that
+     * of the first. Faster where attention_bundles says so and about as many
      *  heads as lanes are there; only for such heads. */
     bool (*attention_bundles)(int n_ctx, int width);
     void (*attention_bundle)(const es_cpu_head *heads, int n);

@@ -13,6 +13,7 @@ typedef struct job {
     const es_backend *backend;
     const es_linear *linear;
     int n_rows;
+    size_t n; /* of act_backward */
     es_mem *y, *dx;
     const es_mem *x, *dy, *residual;
     es_mem *pre, *post; /* before and after the activation */
@@ -201,18 +202,13 @@ void es_cpu_linear_backward_input(es_backend *backend, es_mem *dx,
     es_team_run(backend->team, input_part, &j);
 }
 
-/* Leaves the slab's part of the slope's gradient in the thread's scratch. */
-static void act_part(void *argument, es_share share)
+/* Of activations first .. end - 1, dx and post. Returns the gradient of the
+ * slope. */
+static double activate_backward(const job *j, es_share share, size_t first,
+                                size_t end)
 {
-    const job *j = argument;
-    es_slab slab = es_cpu_slab(share, j->n_rows, ROW_UNIT);
     const es_backend *backend = j->backend;
-    const size_t n_in = (size_t)j->linear->n_in;
-    const size_t first = (size_t)slab.first * n_in;
-    const size_t end = first + (size_t)slab.n * n_in;
     double sum = 0;
-    if (slab.n > 0)
-        multiply_back(j, share, slab);
     for (size_t at = first, n; at < end; at += n) {
         n = es_cpu_piece(backend, end - at);
         float *d = es_cpu_change(backend, share, 0, j->dx, at, n);
@@ -223,7 +219,20 @@ static void act_part(void *argument, es_share share)
         es_cpu_close_gradient(backend, j->dx, at, d, n);
         es_cpu_close(backend, j->post, at, post, n);
     }
-    es_cpu_scratch(j->backend, share)[0] = (float)sum;
+    return sum;
+}
+
+/* Leaves the slab's part of the slope's gradient in the thread's scratch. */
+static void act_part(void *argument, es_share share)
+{
+    const job *j = argument;
+    es_slab slab = es_cpu_slab(share, j->n_rows, ROW_UNIT);
+    const size_t n_in = (size_t)j->linear->n_in;
+    const size_t first = (size_t)slab.first * n_in;
+    if (slab.n > 0)
+        multiply_back(j, share, slab);
+    es_cpu_scratch(j->backend, share)[0] = (float)activate_backward(
+        j, share, first, first + (size_t)slab.n * n_in);
 }
 
 void es_cpu_linear_backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
@@ -245,6 +254,27 @@ void es_cpu_linear_backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
     for (int t = 0; dslope && !is_linear && t < backend->n_threads; t++)
         es_cpu_floats(dslope)[0] +=
             backend->scratch[(size_t)t * backend->scratch_size];
+}
+
+static void activation_part(void *argument, es_share share)
+{
+    const job *j = argument;
+    size_t first, end;
+    es_cpu_span(&first, &end, share, j->n, 16);
+    activate_backward(j, share, first, end);
+}
+
+void es_cpu_act_backward(es_backend *backend, es_mem *d, es_mem *post,
+                         const es_mem *pre, const es_act *act, size_t n)
+{
+    job j = {.backend = backend,
+             .n = n,
+             .dx = d,
+             .pre = (es_mem *)pre, /* only read */
+             .post = post,
+             .act = act,
+             .slope = slope_of(act)};
+    es_team_run(backend->team, activation_part, &j);
 }
 
 /* --- the weight's gradient ------------------------------------------------ */

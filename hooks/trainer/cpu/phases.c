@@ -85,6 +85,10 @@ TIMED(ES_CPU_PRODUCTS, linear_backward_act,
        const es_mem *dy, const es_mem *pre, const es_linear *linear,
        const es_act *act, int n_rows),
       b, dpre, post, dslope, dy, pre, linear, act, n_rows)
+TIMED(ES_CPU_PRODUCTS, act_backward,
+      (es_backend * b, es_mem *d, es_mem *post, const es_mem *pre,
+       const es_act *act, size_t n),
+      b, d, post, pre, act, n)
 TIMED(ES_CPU_PRODUCTS, linear_backward_weight,
       (es_backend * b, es_mem *dweight, es_mem *dbias, const es_mem *x,
        const es_mem *dy, const es_linear *linear, int n_rows),
@@ -94,9 +98,16 @@ TIMED(ES_CPU_ATTENTION, attention,
        const es_mem *qkv, const es_attention *attention),
       b, y, saved, rows, qkv, attention)
 TIMED(ES_CPU_ATTENTION, attention_whole,
-      (es_backend * b, es_mem *y, const es_row_mem *rows, const es_mem *qkv,
-       const es_mem *tokens, int padding, const es_attention *attention),
-      b, y, rows, qkv, tokens, padding, attention)
+      (es_backend * b, es_mem *y, es_mem *saved, const es_row_mem *rows,
+       const es_mem *qkv, const es_mem *tokens, int padding,
+       const es_attention *attention),
+      b, y, saved, rows, qkv, tokens, padding, attention)
+TIMED(ES_CPU_ATTENTION, attention_whole_backward,
+      (es_backend * b, es_mem *dqkv, es_mem *dlog_t, const es_mem *dy,
+       const es_mem *y, const es_mem *dentropy, const es_mem *qkv,
+       const es_mem *saved, const es_mem *tokens, int padding,
+       const es_attention *attention),
+      b, dqkv, dlog_t, dy, y, dentropy, qkv, saved, tokens, padding, attention)
 TIMED(ES_CPU_ATTENTION, attention_backward,
       (es_backend * b, es_mem *dqkv, es_mem *dlog_t, const es_mem *dy,
        const es_mem *y, const es_mem *dentropy, const es_mem *qkv,
@@ -237,6 +248,8 @@ void es_cpu_phases_wrap(es_ops *out, const es_ops *ops)
     PUT(linear_backward_weight);
     PUT(attention);
     PUT(attention_whole);
+    PUT(attention_whole_backward);
+    PUT(act_backward);
     PUT(attention_backward);
     PUT(cross_entropy);
     PUT(cross_entropy_backward);

@@ -227,17 +227,38 @@ static void row_part(const loss *l, es_share share, int row)
     l->row_loss[row] = (float)(lse - (double)es_bfloat_read(logit));
 }
 
+/* The next run of rows of a slab from `first` on that all have a target, or all
+ * have none. */
+static es_slab run_from(const loss *l, es_slab slab, int first)
+{
+    const int end = slab.first + slab.n;
+    int i = first;
+    while (i < end && (l->targets[i] == ES_NO_TARGET) ==
+                          (l->targets[first] == ES_NO_TARGET))
+        i++;
+    return (es_slab){first, i - first};
+}
+
 static void loss_part(void *argument, es_share share)
 {
     const loss *l = argument;
-    es_slab slab = es_cpu_slab(share, l->n_rows, ROW_UNIT);
-    if (!l->backend->bf16)
-        l->backend->kernels->cross_entropy(
-            l->row_loss + slab.first, l->lse + slab.first,
-            es_cpu_read(l->logits) + (size_t)slab.first * (size_t)l->vocab,
-            l->targets + slab.first, slab.n, l->vocab);
-    for (int i = slab.first; l->backend->bf16 && i < slab.first + slab.n; i++)
-        row_part(l, share, i);
+    const es_slab slab = es_cpu_slab(share, l->n_rows, ROW_UNIT);
+    es_slab run;
+    for (int at = slab.first; at < slab.first + slab.n; at += run.n) {
+        run = run_from(l, slab, at);
+        if (l->targets[at] == ES_NO_TARGET) {
+            memset(l->row_loss + at, 0, (size_t)run.n * sizeof *l->row_loss);
+            memset(l->lse + at, 0, (size_t)run.n * sizeof *l->lse);
+            continue;
+        }
+        if (!l->backend->bf16)
+            l->backend->kernels->cross_entropy(
+                l->row_loss + at, l->lse + at,
+                es_cpu_read(l->logits) + (size_t)at * (size_t)l->vocab,
+                l->targets + at, run.n, l->vocab);
+        for (int i = at; l->backend->bf16 && i < at + run.n; i++)
+            row_part(l, share, i);
+    }
 }
 
 void es_cpu_cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
@@ -273,14 +294,23 @@ static void row_backward_part(const loss *l, es_share share, int row)
 static void loss_backward_part(void *argument, es_share share)
 {
     const loss *l = argument;
-    es_slab slab = es_cpu_slab(share, l->n_rows, ROW_UNIT);
-    if (!l->backend->bf16)
-        l->backend->kernels->cross_entropy_backward(
-            es_cpu_floats(l->logits) + (size_t)slab.first * (size_t)l->vocab,
-            l->lse + slab.first, l->targets + slab.first, l->scale, slab.n,
-            l->vocab);
-    for (int i = slab.first; l->backend->bf16 && i < slab.first + slab.n; i++)
-        row_backward_part(l, share, i);
+    const es_slab slab = es_cpu_slab(share, l->n_rows, ROW_UNIT);
+    const size_t size = (size_t)l->vocab * es_cpu_act_size(l->backend);
+    es_slab run;
+    for (int at = slab.first; at < slab.first + slab.n; at += run.n) {
+        run = run_from(l, slab, at);
+        if (l->targets[at] == ES_NO_TARGET) {
+            memset((char *)l->logits + (size_t)at * size, 0,
+                   (size_t)run.n * size);
+            continue;
+        }
+        if (!l->backend->bf16)
+            l->backend->kernels->cross_entropy_backward(
+                es_cpu_floats(l->logits) + (size_t)at * (size_t)l->vocab,
+                l->lse + at, l->targets + at, l->scale, run.n, l->vocab);
+        for (int i = at; l->backend->bf16 && i < at + run.n; i++)
+            row_backward_part(l, share, i);
+    }
 }
 
 void es_cpu_cross_entropy_backward(es_backend *backend, es_mem *logits,

@@ -97,12 +97,18 @@ void es_cpu_activation_stats(es_backend *backend, es_mem *sums, const es_mem *x,
 void es_cpu_add_mean(es_backend *backend, es_mem *sum, const es_mem *x,
                      size_t n)
 {
+    es_cpu_add_share(backend, sum, x, n, (int)n);
+}
+
+void es_cpu_add_share(es_backend *backend, es_mem *sum, const es_mem *x,
+                      size_t n, int n_counted)
+{
     const float *values = es_cpu_read(x);
     double total = 0;
     (void)backend;
     for (size_t i = 0; i < n; i++)
         total += (double)values[i];
-    *(double *)(void *)sum += total / (double)n;
+    *(double *)(void *)sum += total / n_counted;
 }
 
 typedef struct measuring {

@@ -8,6 +8,7 @@
 #include "analyzer/base/text.h"
 #include "hooks/trainer/files/temperatures.h"
 #include "hooks/trainer/files/tokens.h"
+#include "hooks/trainer/model/params.h"
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -63,7 +64,7 @@ typedef enum tensor_part {
 static const char *const prefixes[N_PARTS] = {"", "optimizer.m.",
                                               "optimizer.v."};
 
-#define TENSOR_NAME_MAX 64
+#define TENSOR_NAME_MAX (ES_PARAM_NAME_MAX + 16)
 
 bool es_checkpoint_is_moment(const char *name)
 {
@@ -237,7 +238,7 @@ static es_status write_file(const writing *w, texts *from, uint64_t sum)
     es_tensor_note notes[N_TEXTS + 1];
     size_t n = 0;
     /* What transformers looks for before it reads a file. */
-    if (es_model_config_of(w->model)->family == ES_FAMILY_LLAMA)
+    if (es_families[es_model_config_of(w->model)->family].is_of_transformers)
         notes[n++] = (es_tensor_note){"format", "pt"};
     snprintf(from->numbers[CHECKSUM], ES_FLOAT_TEXT_MAX, "%016" PRIx64, sum);
     from->all[CHECKSUM] = from->numbers[CHECKSUM];

@@ -301,6 +301,23 @@ es_status es_tokens_random_batch(const es_tokens *tokens, int32_t *inputs,
     return status;
 }
 
+es_status es_tokens_whole_batch(const es_tokens *tokens, int32_t *inputs,
+                                int32_t *targets, es_token_split split,
+                                uint64_t seed, uint64_t index, int n_batch,
+                                int ctx)
+{
+    es_status status = es_tokens_check_ctx(tokens, split, ctx);
+    for (int b = 0; b < n_batch && status == ES_OK; b++) {
+        const uint64_t length = (uint64_t)ctx + 1;
+        const uint64_t number =
+            draw(seed, index, (uint64_t)b) % (tokens->n[split] / length);
+        const ptrdiff_t at = (ptrdiff_t)b * ctx;
+        status = read_sequence(tokens, inputs + at, targets + at, split,
+                               number * length, ctx);
+    }
+    return status;
+}
+
 es_status es_tokens_fixed_batch(const es_tokens *tokens, int32_t *inputs,
                                 int32_t *targets, es_token_split split,
                                 uint64_t index, int n_batch, int ctx)

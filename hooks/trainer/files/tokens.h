@@ -82,6 +82,13 @@ es_status es_tokens_fixed_batch(const es_tokens *tokens, int32_t *inputs,
                                 uint64_t index, int n_batch,
                                 int ctx) ES_MUST_USE;
 
+/** Micro-batches of sequences of that walk, drawn as by es_tokens_random_batch:
+ *  for data in which a sequence is a piece of its own. */
+es_status es_tokens_whole_batch(const es_tokens *tokens, int32_t *inputs,
+                                int32_t *targets, es_token_split split,
+                                uint64_t seed, uint64_t index, int n_batch,
+                                int ctx) ES_MUST_USE;
+
 /** What the maker of a token file has to say about it. */
 typedef struct es_tokens_content {
     uint32_t vocab;

@@ -94,7 +94,7 @@ es_status es_weights_bert_positions(float *out, const es_weights *weights,
                                     const es_param *param)
 {
     static const char name[] = "embeddings.token_type_embeddings.weight";
-    char full[64];
+    char full[ES_PARAM_NAME_MAX];
     snprintf(full, sizeof full, "%s%s", weights->prefix, name);
     const es_tensor *types = es_safetensors_find(weights->file, full);
     const es_tensor *from = es_weights_tensor(weights, -1, ES_ROLE_WPE);

@@ -100,7 +100,8 @@ static es_status check_sizes(const es_weights *weights,
                  {"d-ff", config->d_ff, have->d_ff},
                  {"n-kv-head", config->n_kv_head, have->n_kv_head},
                  {"d-head", config->d_head, have->d_head},
-                 {"padding", config->padding, have->padding}};
+                 {"padding", config->padding, have->padding},
+                 {"mask-token", config->mask, have->mask}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].want != sizes[i].have)
             return es_fail(ES_EUSAGE, "%s: it has --%s %d, not %d",
@@ -162,9 +163,8 @@ es_status es_weights_check(const es_weights *weights,
     if ((status = check_sizes(weights, config)) < 0 ||
         (status = check_llama(weights, config)) < 0)
         return status;
-    const bool has_positions = have->family == ES_FAMILY_GPT2 ||
-                               have->family == ES_FAMILY_BERT ||
-                               have->arch.temperature;
+    const bool has_positions =
+        !es_families[have->family].rotates || have->arch.temperature;
     if (config->ctx > have->ctx && has_positions)
         return es_fail(ES_EUSAGE,
                        "%s: --ctx %d: it has weights for %d positions alone",

@@ -17,11 +17,42 @@
 #define MAX_ROWS (1 << 26) /* B T, and B H */
 
 const char *const es_family_names[ES_N_FAMILIES + 1] = {
-    [ES_FAMILY_GPT2] = "gpt2",
-    [ES_FAMILY_PYTHIA] = "pythia",
-    [ES_FAMILY_LLAMA] = "llama",
-    [ES_FAMILY_BERT] = "bert",
-    [ES_FAMILY_SAS] = "sas"};
+    [ES_FAMILY_GPT2] = "gpt2",   [ES_FAMILY_PYTHIA] = "pythia",
+    [ES_FAMILY_LLAMA] = "llama", [ES_FAMILY_BERT] = "bert",
+    [ES_FAMILY_SAS] = "sas",     [ES_FAMILY_ROBERTA] = "roberta"};
+
+const es_family_traits es_families[ES_N_FAMILIES] = {
+    [ES_FAMILY_GPT2] = {.layer = "h.", .bias = ES_BIAS_QK, .is_tied = true},
+    [ES_FAMILY_PYTHIA] = {.layer = "h.",
+                          .bias = ES_BIAS_QK,
+                          .is_parallel = true,
+                          .rotates = true},
+    [ES_FAMILY_LLAMA] = {.layer = "model.layers.",
+                         .bias = ES_BIAS_NONE,
+                         .rotates = true,
+                         .is_separate = true,
+                         .is_of_transformers = true},
+    [ES_FAMILY_BERT] = {.layer = "encoder.layer.",
+                        .bias = ES_BIAS_ALL,
+                        .is_separate = true,
+                        .is_post_norm = true,
+                        .sees_all = true,
+                        .is_tied = true,
+                        .is_of_transformers = true},
+    [ES_FAMILY_SAS] = {.layer = "h.",
+                       .bias = ES_BIAS_QK,
+                       .is_separate = true,
+                       .is_simplified = true,
+                       .is_tied = true},
+    [ES_FAMILY_ROBERTA] = {.layer = "roberta.encoder.layer.",
+                           .bias = ES_BIAS_ALL,
+                           .is_separate = true,
+                           .is_post_norm = true,
+                           .sees_all = true,
+                           .is_tied = true,
+                           .has_head = true,
+                           .masks = true,
+                           .is_of_transformers = true}};
 
 const char *const es_bias_names[ES_N_BIASES + 1] = {[ES_BIAS_ALL] = "all",
                                                     [ES_BIAS_QK] = "qk",
@@ -54,6 +85,11 @@ int es_model_config_ffn_width(const es_model_config *config)
     return config->d_ff ? config->d_ff : config->mlp_mult * config->d_model;
 }
 
+int es_model_config_n_skipped(const es_model_config *config)
+{
+    return config->family == ES_FAMILY_ROBERTA ? config->padding + 1 : 0;
+}
+
 bool es_model_config_has_loss(const es_model_config *config)
 {
     return config->family != ES_FAMILY_BERT;
@@ -72,7 +108,7 @@ bool es_model_config_has_input(const es_model_config *config,
     switch (range) {
     case ES_RANGE_ATTN:
         return arch->attention == ES_POWER_SOFTMAX &&
-               config->family != ES_FAMILY_BERT;
+               !es_families[config->family].sees_all;
     case ES_RANGE_ACT:
         return has_act && arch->ffn != ES_FFN_FUSED;
     default:
@@ -108,6 +144,7 @@ void es_model_config_default(es_model_config *out)
         .theta_init = 0.5,
         .ln_eps = 1e-5,
         .padding = -1,
+        .mask = -1,
         .seed = 1,
     };
 }
@@ -175,7 +212,7 @@ static es_status check_others(const es_model_config *config)
          "architecture part 'SwiGLU'"},
         {config->n_kv_head != 0, "--n-kv-head"},
         {config->d_head != 0, "--d-head"},
-        {config->d_ff != 0 && config->family != ES_FAMILY_BERT, "--d-ff"},
+        {config->d_ff != 0 && !es_families[config->family].sees_all, "--d-ff"},
         {config->rope.base > 0, "--rope-base"},
         {config->rope.factor > 0, "--rope-scaling"},
         {config->qk_norm, "--qk-norm"},
@@ -248,6 +285,44 @@ static es_status check_bert(const es_model_config *config)
     return check_others(config);
 }
 
+/* What family roberta lacks. */
+static es_status check_roberta(const es_model_config *config)
+{
+    const es_arch *arch = &config->arch;
+    const struct {
+        bool there;
+        const char *part, *remedy;
+    } parts[] = {
+        {!arch->layer_norm, "no architecture part 'LN'", "write LN"},
+        {arch->gate, "architecture part 'SM(gate)'", "leave it out"},
+        {arch->clip > 0, "architecture part 'SM(clip)'", "leave it out"},
+        {arch->ffn != ES_FFN_TWO, "architecture part 'Sc...'",
+         "write an activation or nothing"},
+        {arch->weight_norm != 0, "architecture part 'WNorm'", "leave it out"},
+        {arch->spectral_norm != 0, "architecture part 'SNorm'", "leave it out"},
+        {config->bias != ES_BIAS_ALL, "--bias but all", "leave it out"},
+        {config->final_norm == ES_FINAL_OFF, "--final-norm off",
+         "leave it out"},
+        {config->record >= ES_SERIES_ALL, "--record all",
+         "choose --record standard"},
+    };
+    for (size_t i = 0; i < COUNT(parts); i++)
+        if (parts[i].there)
+            return es_fail(ES_EUSAGE, "%s: not built in --family %s: %s",
+                           parts[i].part, es_family_names[config->family],
+                           parts[i].remedy);
+    if (config->mask >= config->vocab || config->padding >= config->vocab)
+        return es_fail(
+            ES_EUSAGE, "%s %d: the vocabulary has %d",
+            config->mask >= config->vocab ? "--mask-token" : "--padding",
+            config->mask >= config->vocab ? config->mask : config->padding,
+            config->vocab);
+    if (config->mask >= 0 && config->mask == config->padding)
+        return es_fail(ES_EUSAGE, "--mask-token %d is that of --padding",
+                       config->mask);
+    return check_others(config);
+}
+
 /* What the simplified blocks lack; RN is theirs, too. */
 static es_status check_sas(const es_model_config *config)
 {
@@ -268,12 +343,17 @@ static es_status check_sas(const es_model_config *config)
 
 static es_status check_family(const es_model_config *config)
 {
+    if (config->mask >= 0 && !es_families[config->family].masks)
+        return es_fail(ES_EUSAGE, "--mask-token: of --family roberta alone");
     if (config->family == ES_FAMILY_SAS)
         return check_sas(config);
     if (config->family == ES_FAMILY_BERT)
         return check_bert(config);
+    if (config->family == ES_FAMILY_ROBERTA)
+        return check_roberta(config);
     if (config->padding >= 0)
-        return es_fail(ES_EUSAGE, "--padding: of --family bert alone");
+        return es_fail(ES_EUSAGE, "--padding: of --family roberta and bert "
+                                  "alone");
     if (config->family == ES_FAMILY_LLAMA)
         return check_llama(config);
     if (config->family == ES_FAMILY_PYTHIA &&
@@ -299,7 +379,7 @@ static es_status check_ranges(const es_model_config *config)
     static const struct {
         const char *option, *needs;
     } all[ES_N_RANGES] = {
-        [ES_RANGE_ATTN] = {"--range-attn", "PSM(p), not in --family bert"},
+        [ES_RANGE_ATTN] = {"--range-attn", "PSM(p) in a causal family"},
         [ES_RANGE_ACT] = {"--range-act", "an activation"},
         [ES_RANGE_NORM] = {"--range-norm", "LN or RN"}};
     for (int i = 0; i < ES_N_RANGES; i++) {

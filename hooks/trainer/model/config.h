@@ -12,6 +12,7 @@ typedef enum es_family {
     ES_FAMILY_LLAMA,
     ES_FAMILY_BERT, /* forward alone */
     ES_FAMILY_SAS,
+    ES_FAMILY_ROBERTA,
     ES_N_FAMILIES
 } es_family;
 
@@ -36,6 +37,26 @@ typedef enum es_bias {
     ES_BIAS_QKV,
     ES_N_BIASES
 } es_bias;
+
+/** What families differ in where a model is built and run. */
+typedef struct es_family_traits {
+    const char *layer;  /* names in a layer begin so, then its number, "." */
+    es_bias bias;       /* what a model of the family begins with */
+    bool is_parallel;   /* attention and FFN both start from x, and are added */
+    bool rotates;       /* q and k, by their position */
+    bool is_separate;   /* q, k and v have a matrix each, (out,in) as all are,
+                           and heads may share k and v */
+    bool is_simplified; /* no values, output matrix and residual stream */
+    bool is_post_norm;  /* norms come after what the sub-blocks add up */
+    bool sees_all;      /* queries see the keys behind them, too */
+    bool is_tied;       /* the output matrix is the embedding */
+    bool has_head;      /* what the output matrix is given is made by a matrix,
+                           GELU and the last norm */
+    bool masks;         /* trained on tokens that are hidden */
+    bool is_of_transformers; /* arrays have its names and layout */
+} es_family_traits;
+
+extern const es_family_traits es_families[ES_N_FAMILIES];
 
 /** "gpt2", ..., and "all", ...; then NULL. */
 extern const char *const es_family_names[ES_N_FAMILIES + 1];
@@ -64,9 +85,11 @@ typedef struct es_model_config {
     int n_layer, n_head, d_model, ctx, vocab, batch;
     int mlp_mult;
 
-    int padding; /* of family bert: token whose keys are hidden; -1: none */
+    int padding; /* of encoders: token whose keys are hidden; -1: none */
+    int mask;    /* of family roberta: token in the place of those that are to
+                    be found; -1: one that the data do not have */
 
-    /* Of family llama, d_ff of bert; 0 elsewhere. */
+    /* Of family llama, d_ff of encoders, too; 0 elsewhere. */
     int n_kv_head; /* heads of keys and values; 0: n_head */
     int d_head;    /* width of a head; 0: d_model / n_head */
     int d_ff;      /* width of the FFN; 0: mlp_mult d_model */
@@ -97,7 +120,11 @@ int es_model_config_query_width(const es_model_config *config);
 int es_model_config_key_width(const es_model_config *config);
 int es_model_config_ffn_width(const es_model_config *config);
 
-/** False for encoders: what follows a token is among what they see. */
+/** Positions of weights before that of the first token: RoBERTa's begin behind
+ *  that of padding. */
+int es_model_config_n_skipped(const es_model_config *config);
+
+/** False for bert: what follows a token is among what it sees. */
 bool es_model_config_has_loss(const es_model_config *config);
 
 /** True if the sub-blocks begin with a norm, LN or RN. */

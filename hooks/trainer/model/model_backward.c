@@ -16,10 +16,11 @@ static void norm_backward(const es_model *model, const es_mem *dy,
                           const es_mem *x, const es_mem *mean,
                           const es_mem *rstd, int layer, es_role weight)
 {
-    es_model_pull_peak(model, layer,
-                       weight == ES_ROLE_LN_2_WEIGHT ? ES_PEAK_NORM_2
-                                                     : ES_PEAK_NORM_1,
-                       model->dx);
+    if (weight != ES_ROLE_LN_E_WEIGHT)
+        es_model_pull_peak(model, layer,
+                           weight == ES_ROLE_LN_2_WEIGHT ? ES_PEAK_NORM_2
+                                                         : ES_PEAK_NORM_1,
+                           model->dx);
     if (!mean) {
         model->ops->rms_norm_backward(
             model->backend, model->dx, es_model_gradient(model, layer, weight),
@@ -32,6 +33,28 @@ static void norm_backward(const es_model *model, const es_mem *dy,
         es_model_gradient(model, layer, (es_role)(weight + 1)), dy, x, mean,
         rstd, es_model_value(model, layer, weight), es_model_n_rows(model),
         model->config.d_model);
+}
+
+/* du, or dx, takes the place of the other. */
+static void move(const es_model *model, es_mem *to, const es_mem *from)
+{
+    const size_t n =
+        (size_t)es_model_n_rows(model) * (size_t)model->config.d_model;
+    model->ops->zero(model->backend, to, n * model->ops->activation_size);
+    model->ops->add_gradient(model->backend, to, from, n);
+}
+
+/* dx, of a norm's output, becomes that of its input x. */
+static void norm_in_place(const es_model *model, const es_mem *x,
+                          const es_mem *mean, const es_mem *rstd, int layer,
+                          es_role weight)
+{
+    move(model, model->du, model->dx);
+    model->ops->zero(model->backend, model->dx,
+                     (size_t)es_model_n_rows(model) *
+                         (size_t)model->config.d_model *
+                         model->ops->activation_size);
+    norm_backward(model, model->du, x, mean, rstd, layer, weight);
 }
 
 /* From the gradient dy of y = u W + b: those of the parameters; and that of u
@@ -85,12 +108,13 @@ static void backward_ffn(const es_model *model, int layer, const es_mem *df)
         df = model->dwide;
         first = ES_MATRIX_FC;
     }
-    es_mem *to = at->rstd2 ? model->du : model->dx;
-    product_backward(model, to, df, layer, first, at->u2, !at->rstd2);
+    const bool has_norm = at->rstd2 && !es_model_traits(model)->is_post_norm;
+    es_mem *to = has_norm ? model->du : model->dx;
+    product_backward(model, to, df, layer, first, at->u2, !has_norm);
     if (at->ffn_gate)
         product_backward(model, to, at->ffn_gate, layer, ES_MATRIX_FFN_GATE,
                          at->u2, true);
-    if (at->rstd2)
+    if (has_norm)
         norm_backward(model, model->du, at->x2, at->mean2, at->rstd2, layer,
                       ES_ROLE_LN_2_WEIGHT);
 }
@@ -157,8 +181,9 @@ static void backward_projection(const es_model *model, int layer)
 static void backward_inputs(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
-    es_mem *to = at->rstd1 ? model->du : model->dx;
-    if (es_model_shares_heads(model)) {
+    const bool has_norm = at->rstd1 && !es_model_traits(model)->is_post_norm;
+    es_mem *to = has_norm ? model->du : model->dx;
+    if (es_model_traits(model)->is_separate) {
         const es_sharing sharing = es_model_sharing(model, layer);
         model->ops->gather_heads(
             model->backend, at->q, at->k, at->v,
@@ -166,19 +191,40 @@ static void backward_inputs(const es_model *model, int layer)
             es_model_gradient(model, layer, ES_ROLE_K_NORM), model->dwide,
             at->head_rstd, &sharing);
         product_backward(model, to, at->q, layer, ES_MATRIX_Q, at->u1,
-                         !at->rstd1);
+                         !has_norm);
         product_backward(model, to, at->k, layer, ES_MATRIX_K, at->u1, true);
         product_backward(model, to, at->v, layer, ES_MATRIX_V, at->u1, true);
     } else {
         product_backward(model, to, model->dwide, layer, ES_MATRIX_ATTN, at->u1,
-                         !at->rstd1);
+                         !has_norm);
     }
     if (at->gate)
         product_backward(model, to, at->gate, layer, ES_MATRIX_GATE, at->u1,
                          true);
-    if (at->rstd1)
+    if (has_norm)
         norm_backward(model, to, at->x, at->mean1, at->rstd1, layer,
                       ES_ROLE_LN_1_WEIGHT);
+}
+
+/* From the gradient of the heads' outputs to those of q, k and v. */
+static void backward_attention(const es_model *model, int layer, double scale)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    const es_attention attention = es_model_attention(model, layer);
+    es_mem *dlog_t = es_model_gradient(model, layer, ES_ROLE_LOG_T);
+    const es_mem *dentropy = entropy_gradient(model, layer, scale);
+    if (es_model_traits(model)->sees_all)
+        model->ops->attention_whole_backward(
+            model->backend, model->dwide, dlog_t, model->dheads, at->heads,
+            dentropy, at->qkv, at->saved, es_model_padded(model),
+            model->config.padding, &attention);
+    else
+        model->ops->attention_backward(model->backend, model->dwide, dlog_t,
+                                       model->dheads, at->heads, dentropy,
+                                       at->qkv, at->saved, &attention);
+    es_model_pull_score_peak(model, layer, model->dwide);
+    if (es_model_traits(model)->rotates)
+        model->ops->rotate(model->backend, model->dwide, &attention, true);
 }
 
 /* Of a simplified block. dx, of the shaped heads, becomes that of what both
@@ -198,79 +244,92 @@ static void backward_simplified(const es_model *model, int layer, double scale)
         es_model_value(model, layer, ES_ROLE_SHAPE), &attention);
     if (has_ffn)
         backward_ffn(model, layer, df);
-    model->ops->attention_backward(
-        model->backend, model->dwide,
-        es_model_gradient(model, layer, ES_ROLE_LOG_T), model->dheads,
-        at->heads, entropy_gradient(model, layer, scale), at->qkv, at->saved,
-        &attention);
+    backward_attention(model, layer, scale);
     model->ops->gather_heads(model->backend, at->q, at->k, at->v, NULL, NULL,
                              model->dwide, NULL, &sharing);
     product_backward(model, model->dx, at->q, layer, ES_MATRIX_Q, at->u1, true);
     product_backward(model, model->dx, at->k, layer, ES_MATRIX_K, at->u1, true);
     model->ops->add_gradient(model->backend, model->dx, at->v, n);
-    if (!at->rstd1)
-        return;
-    const size_t bytes = n * model->ops->activation_size;
-    model->ops->zero(model->backend, model->du, bytes);
-    model->ops->add_gradient(model->backend, model->du, model->dx, n);
-    model->ops->zero(model->backend, model->dx, bytes);
-    norm_backward(model, model->du, at->x, at->mean1, at->rstd1, layer,
-                  ES_ROLE_LN_1_WEIGHT);
+    if (at->rstd1)
+        norm_in_place(model, at->x, at->mean1, at->rstd1, layer,
+                      ES_ROLE_LN_1_WEIGHT);
 }
 
 static void backward_block(const es_model *model, int layer, double scale)
 {
-    const bool parallel = es_model_is_parallel(model);
+    const bool parallel = es_model_traits(model)->is_parallel;
+    const bool is_post_norm = es_model_traits(model)->is_post_norm;
     const bool has_ffn = es_model_has_ffn(model, layer);
+    const es_layer_memory *at = &model->layers[layer];
+    if (is_post_norm)
+        norm_in_place(model, at->f, at->mean2, at->rstd2, layer,
+                      ES_ROLE_LN_2_WEIGHT);
     const es_mem *df = has_ffn ? split_gradient(model, layer) : NULL;
     if (parallel)
         backward_projection(model, layer);
     if (has_ffn)
         backward_ffn(model, layer, df);
+    if (is_post_norm)
+        norm_in_place(model, at->middle, at->mean1, at->rstd1, layer,
+                      ES_ROLE_LN_1_WEIGHT);
     if (!parallel)
         backward_projection(model, layer);
-    const es_layer_memory *at = &model->layers[layer];
-    const es_attention attention = es_model_attention(model, layer);
     if (at->gate)
         model->ops->gate_backward(
             model->backend, model->dheads, at->gate, model->dheads, at->heads,
             (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
-    model->ops->attention_backward(
-        model->backend, model->dwide,
-        es_model_gradient(model, layer, ES_ROLE_LOG_T), model->dheads,
-        at->heads, entropy_gradient(model, layer, scale), at->qkv, at->saved,
-        &attention);
-    es_model_pull_score_peak(model, layer, model->dwide);
-    if (es_model_rotates(model))
-        model->ops->rotate(model->backend, model->dwide, &attention, true);
+    backward_attention(model, layer, scale);
     backward_inputs(model, layer);
+}
+
+/* From the logits to the last layer's output. */
+static void backward_end(const es_model *model, double scale)
+{
+    const es_mem *x = model->layers[model->config.n_layer].x;
+    const es_mem *from = model->head_post ? model->head_post : x;
+    const size_t n =
+        (size_t)es_model_n_rows(model) * (size_t)model->config.d_model;
+    if (model->normed != x)
+        model->ops->zero(model->backend, model->dx,
+                         n * model->ops->activation_size);
+    es_model_loss_backward(model, scale, !model->has_loss);
+    if (model->normed != x)
+        norm_backward(model, model->du, from, model->mean, model->rstd, -1,
+                      ES_ROLE_LN_F_WEIGHT);
+    if (!model->head_post)
+        return;
+    const es_linear linear = es_model_transform(model);
+    const es_act act = {.kind = ES_ACT_GELU};
+    model->ops->act_backward(model->backend, model->dx, model->head_post,
+                             model->head_pre, &act, n);
+    model->ops->linear_backward_weight(
+        model->backend, es_model_gradient(model, -1, ES_ROLE_HEAD_WEIGHT),
+        es_model_gradient(model, -1, ES_ROLE_HEAD_BIAS), x, model->dx, &linear,
+        es_model_n_rows(model));
+    model->ops->linear_backward_input(model->backend, model->du, model->dx,
+                                      &linear, es_model_n_rows(model), false);
+    move(model, model->dx, model->du);
 }
 
 static void backward(const es_model *model, double scale)
 {
     const es_model_config *config = &model->config;
-    const es_mem *x = model->layers[config->n_layer].x;
-    if (model->normed != x)
-        model->ops->zero(model->backend, model->dx,
-                         (size_t)es_model_n_rows(model) *
-                             (size_t)config->d_model *
-                             model->ops->activation_size);
-    es_model_loss_backward(model, scale, !model->has_loss);
-    if (model->normed != x)
-        norm_backward(model, model->du, x, model->mean, model->rstd, -1,
-                      ES_ROLE_LN_F_WEIGHT);
+    backward_end(model, scale);
     for (int layer = config->n_layer - 1; layer >= 0; layer--)
-        if (es_model_is_simplified(model))
+        if (es_model_traits(model)->is_simplified)
             backward_simplified(model, layer, scale);
         else
             backward_block(model, layer, scale);
     if (model->drops)
         es_model_drop(model, model->dx, NULL, model->dx, ES_DROP_EMBEDDING,
                       true);
+    if (model->embedded)
+        norm_in_place(model, model->embedded, model->mean_e, model->rstd_e, -1,
+                      ES_ROLE_LN_E_WEIGHT);
     model->ops->embed_backward(
         model->backend, es_model_gradient(model, -1, ES_ROLE_WTE),
-        es_model_gradient(model, -1, ES_ROLE_WPE), model->tokens, model->dx,
-        config->batch, config->ctx, config->d_model);
+        es_model_positions(model, es_model_gradient(model, -1, ES_ROLE_WPE)),
+        model->tokens, model->dx, config->batch, config->ctx, config->d_model);
 }
 
 bool es_model_captures_scale(es_model *model, double scale)

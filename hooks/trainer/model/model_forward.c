@@ -14,10 +14,23 @@ es_linear es_model_head(const es_model *model)
 {
     return (es_linear){.weight =
                            es_model_value(model, -1, es_model_head_role(model)),
+                       .bias = es_model_value(model, -1, ES_ROLE_LOGIT_BIAS),
                        .n_in = model->config.d_model,
                        .n_out = model->config.vocab,
+                       .n_bias_trained = model->config.vocab,
                        .transposed = true,
                        .y_stride = es_model_logit_stride(model)};
+}
+
+es_linear es_model_transform(const es_model *model)
+{
+    const int d = model->config.d_model;
+    return (es_linear){.weight = es_model_value(model, -1, ES_ROLE_HEAD_WEIGHT),
+                       .bias = es_model_value(model, -1, ES_ROLE_HEAD_BIAS),
+                       .n_in = d,
+                       .n_out = d,
+                       .n_bias_trained = d,
+                       .transposed = true};
 }
 
 es_act es_model_act(const es_model *model, int layer)
@@ -148,14 +161,14 @@ es_row_mem es_model_layer_rows(const es_model *model, int layer)
 static void make_qkv(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
-    if (!es_model_shares_heads(model)) {
+    if (!es_model_traits(model)->is_separate) {
         multiply(model, at->qkv, NULL, at->u1, layer, ES_MATRIX_ATTN);
         return;
     }
     const es_sharing sharing = es_model_sharing(model, layer);
     multiply(model, at->q, NULL, at->u1, layer, ES_MATRIX_Q);
     multiply(model, at->k, NULL, at->u1, layer, ES_MATRIX_K);
-    const bool has_values = !es_model_is_simplified(model);
+    const bool has_values = !es_model_traits(model)->is_simplified;
     if (has_values)
         multiply(model, at->v, NULL, at->u1, layer, ES_MATRIX_V);
     model->ops->spread_heads(model->backend, at->qkv, at->head_rstd, at->q,
@@ -175,13 +188,13 @@ static void forward_attention(const es_model *model, int layer, bool measure)
     es_mem *entropy = rows.array[ES_ROW_ENTROPY];
     if (!measure)
         rows = (es_row_mem){.array = {[ES_ROW_ENTROPY] = entropy}};
-    if (es_model_rotates(model))
+    if (es_model_traits(model)->rotates)
         model->ops->rotate(model->backend, at->qkv, &attention, false);
     const bool wants_rows = measure || model->config.arch.entropy_reg;
-    if (es_model_is_encoder(model))
+    if (es_model_traits(model)->sees_all)
         model->ops->attention_whole(
-            model->backend, at->heads, wants_rows ? &rows : NULL, at->qkv,
-            model->tokens, model->config.padding, &attention);
+            model->backend, at->heads, at->saved, wants_rows ? &rows : NULL,
+            at->qkv, es_model_padded(model), model->config.padding, &attention);
     else
         model->ops->attention(model->backend, at->heads, at->saved,
                               wants_rows ? &rows : NULL, at->qkv, &attention);
@@ -203,7 +216,7 @@ static void forward_attention(const es_model *model, int layer, bool measure)
         model->ops->entropy_penalty(model->backend, model->ereg, NULL, NULL,
                                     entropy, &penalty, 1, NULL);
     }
-    if (es_model_is_simplified(model)) {
+    if (es_model_traits(model)->is_simplified) {
         model->ops->shape_heads(model->backend, at->middle, at->heads, at->qkv,
                                 es_model_value(model, layer, ES_ROLE_SHAPE),
                                 &attention);
@@ -211,14 +224,14 @@ static void forward_attention(const es_model *model, int layer, bool measure)
     }
     if (!model->drops) {
         multiply(model, at->middle, at->x, at->gated, layer, ES_MATRIX_PROJ);
-        if (es_model_is_encoder(model))
-            norm(model, at->u2, at->mean2, at->rstd2, at->middle, layer,
-                 ES_ROLE_LN_1_WEIGHT);
-        return;
+    } else {
+        multiply(model, model->kept, NULL, at->gated, layer, ES_MATRIX_PROJ);
+        es_model_drop(model, at->middle, at->x, model->kept,
+                      ES_DROP_ATTENTION + 2 * layer, false);
     }
-    multiply(model, model->kept, NULL, at->gated, layer, ES_MATRIX_PROJ);
-    es_model_drop(model, at->middle, at->x, model->kept,
-                  ES_DROP_ATTENTION + 2 * layer, false);
+    if (es_model_traits(model)->is_post_norm)
+        norm(model, at->u2, at->mean1, at->rstd1, at->middle, layer,
+             ES_ROLE_LN_1_WEIGHT);
 }
 
 /* out = FFN(u2), or residual + FFN(u2). */
@@ -252,8 +265,11 @@ static void feed(const es_model *model, int layer, es_mem *out,
 static void forward_ffn(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
-    if (es_model_is_encoder(model)) {
-        feed(model, layer, at->f, at->u2);
+    const int place = ES_DROP_FFN + 2 * layer;
+    if (es_model_traits(model)->is_post_norm) {
+        feed(model, layer, at->f, model->drops ? NULL : at->u2);
+        if (model->drops)
+            es_model_drop(model, at->f, at->u2, at->f, place, false);
         norm(model, at[1].x, at->mean2, at->rstd2, at->f, layer,
              ES_ROLE_LN_2_WEIGHT);
         return;
@@ -261,7 +277,6 @@ static void forward_ffn(const es_model *model, int layer)
     if (at->u2 != at->x2)
         norm(model, at->u2, at->mean2, at->rstd2, at->x2, layer,
              ES_ROLE_LN_2_WEIGHT);
-    const int place = ES_DROP_FFN + 2 * layer;
     if (!es_model_is_scaled(model)) {
         feed(model, layer, model->drops ? model->kept : at[1].x,
              model->drops ? NULL : at->middle);
@@ -301,18 +316,18 @@ static void forward_blocks(const es_model *model, bool measure)
     const es_model_config *config = &model->config;
     if (config->arch.entropy_reg)
         model->ops->zero(model->backend, model->ereg, sizeof(float));
-    const es_layer_memory *first = &model->layers[0];
-    const bool is_normed = es_model_is_encoder(model);
-    model->ops->embed(model->backend, is_normed ? first->f : first->x,
-                      model->tokens, es_model_value(model, -1, ES_ROLE_WTE),
-                      es_model_value(model, -1, ES_ROLE_WPE), config->batch,
-                      config->ctx, config->d_model);
-    if (is_normed)
-        norm(model, first->x, first->mean2, first->rstd2, first->f, -1,
+    es_mem *x = model->layers[0].x;
+    es_mem *const sum = model->embedded ? model->embedded : x;
+    model->ops->embed(
+        model->backend, sum, model->tokens,
+        es_model_value(model, -1, ES_ROLE_WTE),
+        es_model_positions(model, es_model_value(model, -1, ES_ROLE_WPE)),
+        config->batch, config->ctx, config->d_model);
+    if (sum != x)
+        norm(model, x, model->mean_e, model->rstd_e, sum, -1,
              ES_ROLE_LN_E_WEIGHT);
     if (model->drops)
-        es_model_drop(model, model->layers[0].x, NULL, model->layers[0].x,
-                      ES_DROP_EMBEDDING, false);
+        es_model_drop(model, x, NULL, x, ES_DROP_EMBEDDING, false);
     for (int layer = 0; layer < config->n_layer; layer++) {
         forward_attention(model, layer, measure);
         if (es_model_has_ffn(model, layer))
@@ -323,11 +338,11 @@ static void forward_blocks(const es_model *model, bool measure)
 }
 
 static es_status check_each(const es_model *model, const char *what,
-                            const int32_t *tokens)
+                            const int32_t *tokens, int32_t least)
 {
     const int n = es_model_n_rows(model), vocab = model->config.vocab;
     for (int i = 0; i < n; i++)
-        if (tokens[i] < 0 || tokens[i] >= vocab)
+        if (tokens[i] < least || tokens[i] >= vocab)
             return es_fail(ES_EFORMAT,
                            "%s %d of the micro-batch is %d: the vocabulary "
                            "has %d",
@@ -338,10 +353,37 @@ static es_status check_each(const es_model *model, const char *what,
 es_status es_model_check_tokens(const es_model *model, const int32_t *tokens,
                                 const int32_t *targets)
 {
-    es_status status = check_each(model, "token", tokens);
+    es_status status = check_each(model, "token", tokens, 0);
     if (status == ES_OK && targets)
-        status = check_each(model, "target", targets);
+        status = check_each(model, "target", targets,
+                            es_model_traits(model)->masks ? ES_NO_TARGET : 0);
     return status;
+}
+
+int es_model_count_targets(const es_model *model, const int32_t *targets)
+{
+    const int n_rows = es_model_n_rows(model);
+    int n = 0;
+    for (int i = 0; i < n_rows; i++)
+        n += targets[i] != ES_NO_TARGET;
+    return n;
+}
+
+/* From the last layer's output to what the output matrix is given. */
+static void forward_end(const es_model *model)
+{
+    const es_mem *x = model->layers[model->config.n_layer].x;
+    if (model->head_post) {
+        const es_linear linear = es_model_transform(model);
+        const es_act act = {.kind = ES_ACT_GELU};
+        model->ops->linear_act(model->backend, model->head_pre,
+                               model->head_post, x, &linear, &act,
+                               es_model_n_rows(model));
+        x = model->head_post;
+    }
+    if (model->normed != x)
+        norm(model, model->normed, model->mean, model->rstd, x, -1,
+             ES_ROLE_LN_F_WEIGHT);
 }
 
 void es_model_run_pass(es_model *model, bool has_targets, bool training)
@@ -355,10 +397,7 @@ void es_model_run_pass(es_model *model, bool has_targets, bool training)
         model->has_loss + 2 * measured;
     if (!es_model_replays(model, sequence)) {
         forward_blocks(model, measured);
-        const es_mem *x = model->layers[model->config.n_layer].x;
-        if (model->normed != x)
-            norm(model, model->normed, model->mean, model->rstd, x, -1,
-                 ES_ROLE_LN_F_WEIGHT);
+        forward_end(model);
         if (model->config.arch.entropy_reg)
             model->ops->add_mean(
                 model->backend,
@@ -385,6 +424,7 @@ es_status es_model_pass(es_model *model, const int32_t *tokens,
     model->ops->store(model->backend, model->tokens, tokens, bytes);
     if (targets)
         model->ops->store(model->backend, model->targets, targets, bytes);
+    model->n_targets = targets ? es_model_count_targets(model, targets) : 0;
     model->offset = 0;
     if (training && model->config.dropout > 0)
         model->ops->store(model->backend,

@@ -31,7 +31,8 @@ typedef struct es_layer_memory {
                               the sub-blocks are parallel */
     es_mem *u1, *u2;       /* (N,d) inputs of attention and FFN: LayerNorm's
                               outputs, or x and x2 themselves */
-    es_mem *mean1, *rstd1; /* (N); RMSNorm has no mean; NULL: no norm */
+    es_mem *mean1, *rstd1; /* (N); RMSNorm has no mean; NULL: no norm; of a
+                              norm after attention or FFN if they come after */
     es_mem *mean2, *rstd2; /* (N) */
     es_mem *q, *k, *v;     /* (N,a), (N,k), (N,k) of family llama, before its
                               norms; their gradients after the backward pass;
@@ -130,6 +131,10 @@ struct es_model {
     es_layer_memory *layers;  /* (L + 1): the last has only x, the output */
     es_mem *inputs;           /* (2,B,T) int32 of a pass: tokens, targets */
     es_mem *tokens, *targets; /* (B,T) of the pass that is under way */
+    es_mem *embedded;         /* (N,d) before the embedding's norm, or NULL */
+    es_mem *mean_e, *rstd_e;  /* (N) of that norm */
+    es_mem *head_pre;         /* (N,d) between the last x and Nf, before GELU */
+    es_mem *head_post;        /* (N,d) and after it; NULL: nothing is there */
     es_mem *normed;           /* (N,d) Nf's output, or the last x itself */
     es_mem *mean, *rstd;      /* (N) of Nf */
     es_mem *logits;           /* (R,V) of a block of es_model_loss_rows, rows
@@ -158,6 +163,7 @@ struct es_model {
     float *host_logits; /* (N,V), when requested */
 
     int32_t *host_inputs; /* (n_host_inputs,2,B,T), of es_model_run_step */
+    int host_targets[ES_MAX_UNROLLED]; /* n_targets of each of them */
     int n_host_inputs;
     es_mem *step_inputs; /* (n_unrolled,2,B,T) of a step in one sequence */
     int n_unrolled;      /* 0: there has been none */
@@ -167,7 +173,9 @@ struct es_model {
     double captured_scale; /* of the gradients */
     es_train_config captured_config;
 
-    es_mem *dweight;        /* f32, of one normalised weight */
+    es_mem *dweight; /* f32, of one normalised weight */
+    int n_targets;   /* rows of the pass that have one */
+
     bool weights_are_stale; /* parameters have changed since they were made */
     bool iteration_is_due;  /* SNorm's, in the next training pass */
 
@@ -199,7 +207,23 @@ static inline int es_model_logit_stride(const es_model *model)
 es_mem *es_model_value(const es_model *model, int layer, es_role role);
 es_mem *es_model_gradient(const es_model *model, int layer, es_role role);
 
+/** Where the positions of the first token begin; NULL: of NULL. */
+static inline es_mem *es_model_positions(const es_model *model, es_mem *wpe)
+{
+    const es_model_config *config = &model->config;
+    return wpe ? es_mem_at(wpe, (size_t)es_model_config_n_skipped(config) *
+                                    (size_t)config->d_model * sizeof(float))
+               : NULL;
+}
+
+/** Tokens that may be padding; NULL: none is. */
+static inline const es_mem *es_model_padded(const es_model *model)
+{
+    return model->config.padding >= 0 ? model->tokens : NULL;
+}
+
 /** What operations are given. */
+es_linear es_model_transform(const es_model *model); /* before the last norm */
 es_linear es_model_head(const es_model *model);
 es_act es_model_act(const es_model *model, int layer);
 
@@ -226,48 +250,18 @@ static inline bool es_model_is_scaled(const es_model *model)
            model->config.family == ES_FAMILY_SAS;
 }
 
-/** True where attention and FFN both start from x, and are added up. */
-static inline bool es_model_is_parallel(const es_model *model)
+/** What the model's family is like. */
+static inline const es_family_traits *es_model_traits(const es_model *model)
 {
-    return model->config.family == ES_FAMILY_PYTHIA;
-}
-
-/** True where q and k are rotated by their position. */
-static inline bool es_model_rotates(const es_model *model)
-{
-    return model->config.family == ES_FAMILY_PYTHIA ||
-           model->config.family == ES_FAMILY_LLAMA;
-}
-
-/** True where q, k and v have a matrix each, and heads may share k and v. */
-static inline bool es_model_shares_heads(const es_model *model)
-{
-    return model->config.family == ES_FAMILY_LLAMA ||
-           model->config.family == ES_FAMILY_BERT ||
-           model->config.family == ES_FAMILY_SAS;
-}
-
-/** True for blocks without values, output matrix and residual stream. */
-static inline bool es_model_is_simplified(const es_model *model)
-{
-    return model->config.family == ES_FAMILY_SAS;
-}
-
-/** True where LayerNorm comes after what the sub-blocks add up, and queries see
- *  the keys behind them. */
-static inline bool es_model_is_encoder(const es_model *model)
-{
-    return model->config.family == ES_FAMILY_BERT;
+    return &es_families[model->config.family];
 }
 
 /** The matrix of the logits: embed_out, or wte where the two are tied. */
 static inline es_role es_model_head_role(const es_model *model)
 {
-    const bool is_tied = model->config.family == ES_FAMILY_GPT2 ||
-                         model->config.family == ES_FAMILY_BERT ||
-                         model->config.family == ES_FAMILY_SAS ||
-                         model->config.tied;
-    return is_tied ? ES_ROLE_WTE : ES_ROLE_EMBED_OUT;
+    return es_model_traits(model)->is_tied || model->config.tied
+               ? ES_ROLE_WTE
+               : ES_ROLE_EMBED_OUT;
 }
 
 /* model_forward.c */
@@ -275,6 +269,9 @@ static inline es_role es_model_head_role(const es_model *model)
 /** ES_OK, or ES_EFORMAT: a token (B,T) is not in the vocabulary. */
 es_status es_model_check_tokens(const es_model *model, const int32_t *tokens,
                                 const int32_t *targets) ES_MUST_USE;
+
+/** Targets (B,T) that are there. */
+int es_model_count_targets(const es_model *model, const int32_t *targets);
 
 /** es_model_pass over what is in model->tokens and targets. */
 void es_model_run_pass(es_model *model, bool has_targets, bool training);

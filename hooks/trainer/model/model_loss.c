@@ -59,8 +59,13 @@ static void make_losses(const es_model *model, const block *rows)
 static void count_losses(const es_model *model)
 {
     const es_tally *tally = model->report.tally;
-    model->ops->add_mean(model->backend, es_model_reported(model, &tally->ce),
-                         model->row_loss, (size_t)es_model_n_rows(model));
+    const size_t n = (size_t)es_model_n_rows(model);
+    es_mem *sum = es_model_reported(model, &tally->ce);
+    if ((size_t)model->n_targets == n)
+        model->ops->add_mean(model->backend, sum, model->row_loss, n);
+    else
+        model->ops->add_share(model->backend, sum, model->row_loss, n,
+                              model->n_targets);
 }
 
 void es_model_loss(const es_model *model)
@@ -83,7 +88,8 @@ static void go_back(const es_model *model, const block *rows, float scale)
         es_model_logit_stride(model));
     model->ops->linear_backward_weight(
         model->backend, es_model_gradient(model, -1, es_model_head_role(model)),
-        NULL, rows->x, model->logits, &head, rows->n);
+        es_model_gradient(model, -1, ES_ROLE_LOGIT_BIAS), rows->x,
+        model->logits, &head, rows->n);
     model->ops->linear_backward_input(model->backend, rows->dx, model->logits,
                                       &head, rows->n, false);
 }
@@ -98,7 +104,7 @@ void es_model_loss_backward(const es_model *model, double scale, bool counts)
             make_losses(model, &rows);
         else
             make_logits(model, &rows);
-        go_back(model, &rows, (float)(scale / n));
+        go_back(model, &rows, (float)(scale / model->n_targets));
     }
     if (counts)
         count_losses(model);

@@ -43,10 +43,11 @@ static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
     const size_t d = (size_t)config->d_model;
     const size_t act = model->ops->activation_size;
     /* Where only a sum goes on from it, that sum can take its place. */
-    if (!es_model_is_parallel(model) || es_model_is_scaled(model))
+    if (!es_model_traits(model)->is_parallel || es_model_is_scaled(model))
         take(to, &layer->middle, n, d, act);
     if (es_model_config_has_norm(config) &&
-        !es_model_is_simplified(model)) /* it has that of the attention */
+        !es_model_traits(model)
+             ->is_simplified) /* it has that of the attention */
         take_norm(to, model, &layer->u2, &layer->mean2, &layer->rstd2);
     /* A linear FFN has one inner value, kept for the weight gradient. */
     if (config->arch.ffn != ES_FFN_FUSED)
@@ -55,7 +56,7 @@ static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
     if (config->arch.activation == ES_ACT_SWIGLU)
         take(to, &layer->ffn_gate, n, (size_t)es_model_config_ffn_width(config),
              act);
-    if (es_model_is_scaled(model) || es_model_is_encoder(model))
+    if (es_model_is_scaled(model) || es_model_traits(model)->is_post_norm)
         take(to, &layer->f, n, d, act);
 }
 
@@ -88,9 +89,13 @@ static void plan_layer(plan *to, const es_model *model, int index)
         return;
     const size_t heads = (size_t)es_model_config_query_width(config);
     const bool has_norm = es_model_value(model, index, ES_ROLE_LN_1_WEIGHT);
-    if (has_norm && !es_model_is_encoder(model))
+    if (has_norm && es_model_traits(model)->is_post_norm) { /* into u2 */
+        take(to, &layer->mean1, n, 1, f4);
+        take(to, &layer->rstd1, n, 1, f4);
+    } else if (has_norm) {
         take_norm(to, model, &layer->u1, &layer->mean1, &layer->rstd1);
-    if (es_model_shares_heads(model))
+    }
+    if (es_model_traits(model)->is_separate)
         plan_shared_heads(to, model, layer);
     take(to, &layer->qkv, n, 3 * heads, act);
     take(to, &layer->saved, n, ES_N_SAVED * (size_t)config->n_head, f4);
@@ -119,6 +124,12 @@ static void plan_shared(plan *to, es_model *model)
     const size_t heads = (size_t)es_model_config_query_width(config);
     const size_t act = model->ops->activation_size;
     take(to, &model->inputs, n, 2, sizeof(int32_t));
+    if (es_model_traits(model)->is_post_norm)
+        take_norm(to, model, &model->embedded, &model->mean_e, &model->rstd_e);
+    if (es_model_traits(model)->has_head) {
+        take(to, &model->head_pre, n, d, act);
+        take(to, &model->head_post, n, d, act);
+    }
     if (es_model_config_final_norm(config)) {
         take(to, &model->normed, n, d, act);
         if (!has_rms_norm(config))
@@ -137,15 +148,15 @@ static void plan_shared(plan *to, es_model *model)
         take(to, &model->df, n, d, act);
     if (config->dropout > 0)
         take(to, &model->kept, n, d, act);
-    if (es_model_is_parallel(model) || es_model_is_simplified(model) ||
-        heads != d)
+    if (es_model_traits(model)->is_parallel ||
+        es_model_traits(model)->is_simplified || heads != d)
         take(to, &model->dheads, n, heads, act);
     if (config->arch.entropy_reg)
         take(to, &model->dentropy, n, (size_t)config->n_head, f4);
     take(to, &model->ereg, 1, 1, f4);
     take(to, &model->dwide, n, md > 3 * heads ? md : 3 * heads, act);
     const bool has_details = es_model_has_details(model);
-    if (has_details && es_model_is_parallel(model) &&
+    if (has_details && es_model_traits(model)->is_parallel &&
         !es_model_is_scaled(model))
         take(to, &model->between, n, d, act);
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
@@ -194,7 +205,8 @@ static es_status prepare(es_model *model)
         .width = width > config->ctx ? width : config->ctx,
         .n_ctx = config->ctx,
         .n_head = config->n_head,
-        .head_width = es_model_config_head_width(config)};
+        .head_width = es_model_config_head_width(config),
+        .sees_all = es_model_traits(model)->sees_all};
     return model->ops->prepare(model->backend, &largest);
 }
 
@@ -224,9 +236,9 @@ es_status es_model_plan(es_model *model)
         layer->middle = layer->middle ? layer->middle : sum;
         layer->gated = layer->gated ? layer->gated : layer->heads;
         layer->u1 = layer->u1 ? layer->u1 : layer->x;
-        layer->x2 = es_model_is_parallel(model)     ? layer->x
-                    : es_model_is_simplified(model) ? layer->u1
-                                                    : layer->middle;
+        layer->x2 = es_model_traits(model)->is_parallel     ? layer->x
+                    : es_model_traits(model)->is_simplified ? layer->u1
+                                                            : layer->middle;
         layer->u2 = layer->u2 ? layer->u2 : layer->x2;
     }
     model->dheads = model->dheads ? model->dheads : model->du;

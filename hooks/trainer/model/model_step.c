@@ -170,6 +170,7 @@ static es_status draw_all(es_model *model, const es_step_plan *plan)
         if ((status = plan->draw(plan->user, tokens, tokens + n, i)) != ES_OK ||
             (status = es_model_check_tokens(model, tokens, tokens + n)) < 0)
             return status;
+        model->host_targets[i] = es_model_count_targets(model, tokens + n);
     }
     model->ops->store(model->backend, model->step_inputs, model->host_inputs,
                       bytes);
@@ -189,6 +190,7 @@ static void run_operations(es_model *model, const es_step_plan *plan,
     for (int i = 0; i < plan->n_batches; i++) {
         model->tokens = es_mem_at(model->step_inputs, 2 * (size_t)i * bytes);
         model->targets = es_mem_at(model->tokens, bytes);
+        model->n_targets = model->host_targets[i];
         model->offset = (uint32_t)i;
         es_model_run_pass(model, true, true);
         es_model_run_backward(model, 1.0 / plan->n_batches);

@@ -35,6 +35,9 @@
  */
 enum { ES_N_SAVED = 4 };
 
+/** The target of a row that has none. */
+enum { ES_NO_TARGET = -1 };
+
 /** Captured sequences of a back-end at most. */
 enum { ES_MAX_SEQUENCES = 19 };
 
@@ -75,6 +78,7 @@ typedef struct es_detail_ops {
 /** The largest sizes that a model will ask of a back-end. */
 typedef struct es_extents {
     int n_rows, width, n_ctx, n_head, head_width;
+    bool sees_all; /* attention_whole is among the operations */
 } es_extents;
 
 typedef struct es_ops {
@@ -229,6 +233,10 @@ typedef struct es_ops {
                                 es_mem *dslope, const es_mem *dy,
                                 const es_mem *pre, const es_linear *linear,
                                 const es_act *act, int n_rows);
+    /** The gradient d (n) act of act(pre) becomes that of pre (n) act, and post
+     *  (n) = act(pre) once more. Neither linear nor of a learnt slope. */
+    void (*act_backward)(es_backend *backend, es_mem *d, es_mem *post,
+                         const es_mem *pre, const es_act *act, size_t n);
     /** dweight f32 += x^T dy, laid out as the weight; dbias f32 (out; NULL:
      *  none) += column sums of dy, the trained ones. */
     void (*linear_backward_weight)(es_backend *backend, es_mem *dweight,
@@ -256,11 +264,10 @@ typedef struct es_ops {
                       const es_row_mem *rows, const es_mem *qkv,
                       const es_attention *attention);
     /** The same of an encoder: each query sees all keys of its sequence but
-     *  those whose token (B,T) int32 is `padding`. Rows of padding are
-     *  es_missing(), DISTANCE is the mean |i - j|, SINK the weight on the first
-     *  visible key. Softmax without temperatures; nothing goes
-     *  backward. */
-    void (*attention_whole)(es_backend *backend, es_mem *y,
+     *  those whose token (B,T) int32 is `padding`; tokens NULL: all. Rows of
+     *  padding are es_missing(), and have outputs of 0; DISTANCE is the mean
+     *  |i - j|, SINK the weight on the first visible key. */
+    void (*attention_whole)(es_backend *backend, es_mem *y, es_mem *saved,
                             const es_row_mem *rows, const es_mem *qkv,
                             const es_mem *tokens, int padding,
                             const es_attention *attention);
@@ -287,6 +294,13 @@ typedef struct es_ops {
                                const es_mem *y, const es_mem *dentropy,
                                const es_mem *qkv, const es_mem *saved,
                                const es_attention *attention);
+    /** The same of attention_whole; gradients of padding are 0. */
+    void (*attention_whole_backward)(es_backend *backend, es_mem *dqkv,
+                                     es_mem *dlog_t, const es_mem *dy,
+                                     const es_mem *y, const es_mem *dentropy,
+                                     const es_mem *qkv, const es_mem *saved,
+                                     const es_mem *tokens, int padding,
+                                     const es_attention *attention);
     /**
      * One layer's share of L_ent from row entropies (B,H,T): loss (1) f32 +=;
      * dentropy (B,H,T) written, dtheta (H) +=, both times lambda * scale *
@@ -425,8 +439,9 @@ typedef struct es_ops {
     /* --- loss ------------------------------------------------------------ */
 
     /** row_loss (n) f32 = -log softmax(logits)[target]; lse (n) f32 for the
-     *  backward pass. logits (n,V) act, rows `stride` apart: V or
-     * row_stride(V); targets (n) int32 in [0,V). */
+     *  backward pass. A row whose target is ES_NO_TARGET has a loss of 0, and
+     * no gradient: where the back-end has add_share. logits (n,V) act, rows
+     * `stride` apart: V or row_stride(V); targets (n) int32 in [0,V). */
     void (*cross_entropy)(es_backend *backend, es_mem *row_loss, es_mem *lse,
                           const es_mem *logits, const es_mem *targets,
                           int n_rows, int vocab, int stride);
@@ -439,6 +454,9 @@ typedef struct es_ops {
     /** sum (1) f64 += the mean of x (n) f32, in double. */
     void (*add_mean)(es_backend *backend, es_mem *sum, const es_mem *x,
                      size_t n);
+    /** The same of rows of which n_counted have a number and the others 0. */
+    void (*add_share)(es_backend *backend, es_mem *sum, const es_mem *x,
+                      size_t n, int n_counted);
 
     /* --- normalised weights: section 5 ----------------------------------- */
 

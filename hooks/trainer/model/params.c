@@ -100,7 +100,7 @@ static unsigned facts_of(const es_model_config *config, int layer)
 
 /* Shapes, one letter an extent: V, T, H; d; m = md, the FFN's width; 3 = 3d;
  * k = 3 (the groups q, k, v); 1; q, K = widths of all queries, of all keys;
- * w = of a head. */
+ * w = of a head; P = T and the positions before. */
 typedef struct row {
     const char *name; /* inside a layer: what follows "h.L."; NULL: none */
     const char *shape;
@@ -193,6 +193,38 @@ static const row llama[ES_N_ROLES] = {
     [ES_ROLE_LN_F_WEIGHT] = {"model.norm.weight", "d", FINAL_NORM, ES_INIT_ONE},
 };
 
+/* Layers of BERT and RoBERTa. */
+#define ENCODER_LAYER                                                          \
+    [ES_ROLE_Q_WEIGHT] = {"attention.self.query.weight", "qd", 0,              \
+                          ES_INIT_NORMAL},                                     \
+    [ES_ROLE_Q_BIAS] = {"attention.self.query.bias", "q", 0, ES_INIT_ZERO},    \
+    [ES_ROLE_K_WEIGHT] = {"attention.self.key.weight", "Kd", 0,                \
+                          ES_INIT_NORMAL},                                     \
+    [ES_ROLE_K_BIAS] = {"attention.self.key.bias", "K", 0, ES_INIT_ZERO},      \
+    [ES_ROLE_V_WEIGHT] = {"attention.self.value.weight", "Kd", 0,              \
+                          ES_INIT_NORMAL},                                     \
+    [ES_ROLE_V_BIAS] = {"attention.self.value.bias", "K", 0, ES_INIT_ZERO},    \
+    [ES_ROLE_LOG_T] = {"attention.self.log_t", "HT", TEMPERATURE,              \
+                       ES_INIT_LOG_T},                                         \
+    [ES_ROLE_THETA] = {"attention.self.theta", "H", THETA, ES_INIT_THETA},     \
+    [ES_ROLE_PROJ_WEIGHT] = {"attention.output.dense.weight", "dq", 0,         \
+                             ES_INIT_NORMAL},                                  \
+    [ES_ROLE_PROJ_BIAS] = {"attention.output.dense.bias", "d", 0,              \
+                           ES_INIT_ZERO},                                      \
+    [ES_ROLE_LN_1_WEIGHT] = {"attention.output.LayerNorm.weight", "d", 0,      \
+                             ES_INIT_ONE},                                     \
+    [ES_ROLE_LN_1_BIAS] = {"attention.output.LayerNorm.bias", "d", 0,          \
+                           ES_INIT_ZERO},                                      \
+    [ES_ROLE_FC_WEIGHT] = {"intermediate.dense.weight", "md", 0,               \
+                           ES_INIT_NORMAL},                                    \
+    [ES_ROLE_FC_BIAS] = {"intermediate.dense.bias", "m", 0, ES_INIT_ZERO},     \
+    [ES_ROLE_SLOPE] = {"intermediate.slope", "1", SLOPE, ES_INIT_SLOPE},       \
+    [ES_ROLE_MLP_PROJ_WEIGHT] = {"output.dense.weight", "dm", 0,               \
+                                 ES_INIT_NORMAL},                              \
+    [ES_ROLE_MLP_PROJ_BIAS] = {"output.dense.bias", "d", 0, ES_INIT_ZERO},     \
+    [ES_ROLE_LN_2_WEIGHT] = {"output.LayerNorm.weight", "d", 0, ES_INIT_ONE},  \
+    [ES_ROLE_LN_2_BIAS] = {"output.LayerNorm.bias", "d", 0, ES_INIT_ZERO}
+
 /* Of BERT, likewise; token types are part of the positions. */
 static const row bert[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"embeddings.word_embeddings.weight", "Vd", 0,
@@ -202,29 +234,29 @@ static const row bert[ES_N_ROLES] = {
     [ES_ROLE_LN_E_WEIGHT] = {"embeddings.LayerNorm.weight", "d", 0,
                              ES_INIT_ONE},
     [ES_ROLE_LN_E_BIAS] = {"embeddings.LayerNorm.bias", "d", 0, ES_INIT_ZERO},
-    [ES_ROLE_Q_WEIGHT] = {"attention.self.query.weight", "qd", 0,
-                          ES_INIT_NORMAL},
-    [ES_ROLE_Q_BIAS] = {"attention.self.query.bias", "q", 0, ES_INIT_ZERO},
-    [ES_ROLE_K_WEIGHT] = {"attention.self.key.weight", "Kd", 0, ES_INIT_NORMAL},
-    [ES_ROLE_K_BIAS] = {"attention.self.key.bias", "K", 0, ES_INIT_ZERO},
-    [ES_ROLE_V_WEIGHT] = {"attention.self.value.weight", "Kd", 0,
-                          ES_INIT_NORMAL},
-    [ES_ROLE_V_BIAS] = {"attention.self.value.bias", "K", 0, ES_INIT_ZERO},
-    [ES_ROLE_PROJ_WEIGHT] = {"attention.output.dense.weight", "dq", 0,
-                             ES_INIT_NORMAL},
-    [ES_ROLE_PROJ_BIAS] = {"attention.output.dense.bias", "d", 0, ES_INIT_ZERO},
-    [ES_ROLE_LN_1_WEIGHT] = {"attention.output.LayerNorm.weight", "d", 0,
+    ENCODER_LAYER,
+};
+
+#define EMBEDDING(what) "roberta.embeddings." what
+
+/* Of transformers' RobertaForMaskedLM. */
+static const row roberta[ES_N_ROLES] = {
+    [ES_ROLE_WTE] = {EMBEDDING("word_embeddings.weight"), "Vd", 0,
+                     ES_INIT_NORMAL},
+    [ES_ROLE_WPE] = {EMBEDDING("position_embeddings.weight"), "Pd", 0,
+                     ES_INIT_NORMAL},
+    [ES_ROLE_TYPE] = {EMBEDDING("token_type_embeddings.weight"), "1d", 0,
+                      ES_INIT_STAYS_ZERO},
+    [ES_ROLE_LN_E_WEIGHT] = {EMBEDDING("LayerNorm.weight"), "d", 0,
                              ES_INIT_ONE},
-    [ES_ROLE_LN_1_BIAS] = {"attention.output.LayerNorm.bias", "d", 0,
-                           ES_INIT_ZERO},
-    [ES_ROLE_FC_WEIGHT] = {"intermediate.dense.weight", "md", 0,
-                           ES_INIT_NORMAL},
-    [ES_ROLE_FC_BIAS] = {"intermediate.dense.bias", "m", 0, ES_INIT_ZERO},
-    [ES_ROLE_MLP_PROJ_WEIGHT] = {"output.dense.weight", "dm", 0,
-                                 ES_INIT_NORMAL},
-    [ES_ROLE_MLP_PROJ_BIAS] = {"output.dense.bias", "d", 0, ES_INIT_ZERO},
-    [ES_ROLE_LN_2_WEIGHT] = {"output.LayerNorm.weight", "d", 0, ES_INIT_ONE},
-    [ES_ROLE_LN_2_BIAS] = {"output.LayerNorm.bias", "d", 0, ES_INIT_ZERO},
+    [ES_ROLE_LN_E_BIAS] = {EMBEDDING("LayerNorm.bias"), "d", 0, ES_INIT_ZERO},
+    ENCODER_LAYER,
+    [ES_ROLE_GLOBAL_SLOPE] = {"slope", "1", GLOBAL_SLOPE, ES_INIT_SLOPE},
+    [ES_ROLE_HEAD_WEIGHT] = {"lm_head.dense.weight", "dd", 0, ES_INIT_NORMAL},
+    [ES_ROLE_HEAD_BIAS] = {"lm_head.dense.bias", "d", 0, ES_INIT_ZERO},
+    [ES_ROLE_LOGIT_BIAS] = {"lm_head.bias", "V", 0, ES_INIT_ZERO},
+    [ES_ROLE_LN_F_WEIGHT] = {"lm_head.layer_norm.weight", "d", 0, ES_INIT_ONE},
+    [ES_ROLE_LN_F_BIAS] = {"lm_head.layer_norm.bias", "d", 0, ES_INIT_ZERO},
 };
 
 /* He and Hofmann's simplified blocks; matrices are (out,in). alpha is 1 over
@@ -254,11 +286,10 @@ static const row sas[ES_N_ROLES] = {
 
 static const row *rows_of(const es_model_config *config)
 {
-    static const row *const all[ES_N_FAMILIES] = {[ES_FAMILY_GPT2] = usual,
-                                                  [ES_FAMILY_PYTHIA] = usual,
-                                                  [ES_FAMILY_LLAMA] = llama,
-                                                  [ES_FAMILY_BERT] = bert,
-                                                  [ES_FAMILY_SAS] = sas};
+    static const row *const all[ES_N_FAMILIES] = {
+        [ES_FAMILY_GPT2] = usual,  [ES_FAMILY_PYTHIA] = usual,
+        [ES_FAMILY_LLAMA] = llama, [ES_FAMILY_BERT] = bert,
+        [ES_FAMILY_SAS] = sas,     [ES_FAMILY_ROBERTA] = roberta};
     return all[config->family];
 }
 
@@ -266,6 +297,8 @@ bool es_model_config_final_norm(const es_model_config *config)
 {
     if (config->family == ES_FAMILY_BERT)
         return false;
+    if (es_families[config->family].has_head)
+        return true;
     if (config->final_norm == ES_FINAL_AUTO)
         return es_model_config_has_norm(config) ||
                config->family == ES_FAMILY_SAS;
@@ -279,6 +312,8 @@ static int extent(char letter, const es_model_config *config)
         return config->vocab;
     case 'T':
         return config->ctx;
+    case 'P':
+        return config->ctx + es_model_config_n_skipped(config);
     case 'H':
         return config->n_head;
     case 'd':
@@ -324,6 +359,7 @@ static es_param_group group_of(es_init init)
     case ES_INIT_SLOPE:
         return ES_GROUP_SLOPE;
     case ES_INIT_POWER:
+    case ES_INIT_STAYS_ZERO:
         return ES_GROUP_STATE;
     default:
         return ES_GROUP_PLAIN;
@@ -346,10 +382,7 @@ static void add(es_params *params, const es_model_config *config, es_role role,
         snprintf(param->name, sizeof param->name, "%s", from->name);
     else
         snprintf(param->name, sizeof param->name, "%s%d.%s",
-                 config->family == ES_FAMILY_LLAMA  ? "model.layers."
-                 : config->family == ES_FAMILY_BERT ? "encoder.layer."
-                                                    : "h.",
-                 layer, from->name);
+                 es_families[config->family].layer, layer, from->name);
     for (int i = 0; i < param->n_dims; i++) {
         param->dims[i] = extent(from->shape[i], config);
         param->n *= (size_t)param->dims[i];
@@ -530,6 +563,7 @@ void es_param_draw(float *out, const es_param *param,
     switch (param->init) {
     case ES_INIT_ZERO:
     case ES_INIT_ZERO_MATRIX:
+    case ES_INIT_STAYS_ZERO:
         fill(out, param->n, 0);
         break;
     case ES_INIT_TEN:

@@ -10,7 +10,8 @@
 typedef enum es_role {
     ES_ROLE_WTE,
     ES_ROLE_WPE,
-    ES_ROLE_LN_E_WEIGHT, /* of family bert: of the embedding */
+    ES_ROLE_TYPE,        /* of roberta: of the first token type; stays 0 */
+    ES_ROLE_LN_E_WEIGHT, /* of encoders: of the embedding */
     ES_ROLE_LN_E_BIAS,
     ES_ROLE_LN_1_WEIGHT,
     ES_ROLE_LN_1_BIAS,
@@ -58,7 +59,10 @@ typedef enum es_role {
     ES_ROLE_FUSED_U,
     ES_ROLE_FUSED_V,
     ES_ROLE_GLOBAL_SLOPE,
+    ES_ROLE_HEAD_WEIGHT, /* of roberta: between the last layer and LN_F */
+    ES_ROLE_HEAD_BIAS,
     ES_ROLE_EMBED_OUT,
+    ES_ROLE_LOGIT_BIAS,
     ES_ROLE_LN_F_WEIGHT,
     ES_ROLE_LN_F_BIAS,
     ES_N_ROLES
@@ -70,12 +74,13 @@ typedef enum es_init {
     ES_INIT_ONE,
     ES_INIT_TEN,
     ES_INIT_ZERO_MATRIX,
-    ES_INIT_NORMAL, /* N(0, 0.02) */
-    ES_INIT_LOG_T,  /* ln of --t-init */
-    ES_INIT_THETA,  /* --theta-init */
-    ES_INIT_SLOPE,  /* what LR(...) says */
-    ES_INIT_NORMS,  /* WNorm's g: column norms of its V */
-    ES_INIT_POWER   /* SNorm's u, v: random unit vectors, then warmed up */
+    ES_INIT_STAYS_ZERO, /* not trained */
+    ES_INIT_NORMAL,     /* N(0, 0.02) */
+    ES_INIT_LOG_T,      /* ln of --t-init */
+    ES_INIT_THETA,      /* --theta-init */
+    ES_INIT_SLOPE,      /* what LR(...) says */
+    ES_INIT_NORMS,      /* WNorm's g: column norms of its V */
+    ES_INIT_POWER       /* SNorm's u, v: random unit vectors, then warmed up */
 } es_init;
 
 /** Parts of the allocation, in this order, so that the optimiser and the
@@ -88,7 +93,7 @@ typedef enum es_param_group {
     ES_N_GROUPS
 } es_param_group;
 
-#define ES_PARAM_NAME_MAX 64
+#define ES_PARAM_NAME_MAX 96
 
 typedef struct es_param {
     char name[ES_PARAM_NAME_MAX];

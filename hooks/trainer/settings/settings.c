@@ -152,15 +152,15 @@ static bool was_given(const es_settings *settings, const char *name)
     return settings->given[es_setting_find(name) - es_settings_table];
 }
 
-/* Llama's own defaults, where its family is chosen. */
+/* A family's own defaults, where it is chosen. */
 static void settle_family(es_settings *settings)
 {
     es_model_config *model = &settings->model;
-    if (model->family != ES_FAMILY_LLAMA || !was_given(settings, "family"))
+    if (!was_given(settings, "family"))
         return;
     if (!was_given(settings, "bias"))
-        model->bias = ES_BIAS_NONE;
-    if (!was_given(settings, "arch"))
+        model->bias = es_families[model->family].bias;
+    if (model->family == ES_FAMILY_LLAMA && !was_given(settings, "arch"))
         model->arch = (es_arch){.rms_norm = true, .activation = ES_ACT_SWIGLU};
 }
 

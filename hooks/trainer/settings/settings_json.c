@@ -142,7 +142,8 @@ static char *print_json(const es_settings *settings, uint64_t tokens_checksum,
     for (size_t i = 0; i < ES_N_SETTINGS; i++)
         if (is_written(&es_settings_table[i], settings, slurm_job != NULL))
             put_member(&json, settings, &es_settings_table[i]);
-    if (settings->ceiling > 0)
+    /* Found anew from the data, not a setting that a checkpoint has. */
+    if (slurm_job && settings->ceiling > 0)
         es_json_write_number(&json, "ceiling", settings->ceiling);
     if (slurm_job && *slurm_job)
         es_json_write_text(&json, "slurm_job", slurm_job);

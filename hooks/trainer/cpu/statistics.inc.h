@@ -1,0 +1,138 @@
+/**
+ * What is measured of the rows of a tile of attention, for es_row_statistic;
+ * part of attention.inc.h, from whose weights it takes everything.
+ */
+
+/* Scores are measured from one of their own, so that those that lie far from 0
+ * do not cancel; PowerSoftmax's, which may be of any size, by the largest. */
+static inline vec open_scores(row_state *row, vec first, int power)
+{
+    row->shift = power ? first : row->m;
+    row->unit = power ? row->m : splat(1);
+    row->apart = row->apart_squares = splat(0);
+    return splat(1) / row->unit;
+}
+
+static void sum_scores(const float *tile, row_state *row, int n_full,
+                       int n_keys, int half, int power)
+{
+    const vec factor = open_scores(row, load(tile + half * LANES), power);
+    for (int j = 0; j < n_keys; j++) {
+        vec x = (load(tile + j * ROWS + half * LANES) - row->shift) * factor;
+        if (j >= n_full)
+            x = choose(visible(j - n_full, half), x, splat(0));
+        row->apart += x;
+        row->apart_squares += x * x;
+    }
+}
+
+static inline vec logit_mean(const row_state *row, vec n_keys)
+{
+    return row->shift + row->unit * (row->apart / n_keys);
+}
+
+static inline vec logit_variance(const row_state *row, vec n_keys)
+{
+    const vec mean = row->apart / n_keys;
+    const vec square = row->apart_squares / n_keys;
+    return row->unit * (row->unit * larger(splat(0), square - mean * mean));
+}
+
+static void store_row(const es_cpu_head *head, es_row_statistic statistic,
+                      int first, vec values, int n)
+{
+    if (head->rows[statistic])
+        store_part(head->rows[statistic] + first, values, n);
+}
+
+/* The same of an encoder's queries, whose keys lie on both sides. */
+static void measure_places(const es_cpu_head *head, const float *tile,
+                           const row_state *row, int first, int n_keys, int n)
+{
+    vec from = splat(0), top = splat(0), distance = splat(0);
+    for (int i = 0; i < LANES && i < n; i++)
+        from[i] = head->place[first + i];
+    for (int j = 0; j < n_keys; j++) {
+        const vec u = load(tile + j * ROWS);
+        const vec away = from - splat(head->place[j]);
+        top = larger(top, u);
+        distance += u * larger(away, -away);
+    }
+    store_row(head, ES_ROW_DISTANCE, first, distance / row->divisor, n);
+    store_row(head, ES_ROW_TOP, first, top / row->divisor, n);
+}
+
+/* What takes a pass of its own over the weights: only where it is wanted. */
+static void measure_keys(const es_cpu_head *head, const float *tile,
+                         const row_state *row, int first, int n_keys, int n)
+{
+    vec away = splat((float)first), top = splat(0), distance = splat(0);
+    if (!head->rows[ES_ROW_DISTANCE] && !head->rows[ES_ROW_TOP])
+        return;
+    if (head->place) {
+        measure_places(head, tile, row, first, n_keys, n);
+        return;
+    }
+    for (int i = 0; i < LANES; i++)
+        away[i] += (float)i;
+    for (int j = 0; j < n_keys; j++) {
+        const vec u = load(tile + j * ROWS);
+        top = larger(top, u);
+        distance += u * away;
+        away -= splat(1);
+    }
+    store_row(head, ES_ROW_DISTANCE, first, distance / row->divisor, n);
+    store_row(head, ES_ROW_TOP, first, top / row->divisor, n);
+}
+
+static inline vec row_entropy(const row_state *row, int power)
+{
+    if (power == 0)
+        return (row->sum * vec_log(row->divisor) - row->moment) / row->divisor;
+    return choose(row->sum == splat(0), row->sum / row->divisor,
+                  vec_log(row->sum) - row->moment / row->sum);
+}
+
+/* Returns the variances: of softmax one that float does not hold is done again
+ * in double. */
+static vec measure_scores(const es_cpu_head *head, const row_state *row,
+                          int first, int n)
+{
+    const vec n_keys = count_visible(head, first);
+    const vec variance = logit_variance(row, n_keys);
+    store_row(head, ES_ROW_LOGIT_MEAN, first, logit_mean(row, n_keys), n);
+    store_row(head, ES_ROW_LOGIT_VARIANCE, first, variance, n);
+    return variance;
+}
+
+static bool is_huge(const es_cpu_head *head, int i)
+{
+    const float *variance = head->rows[ES_ROW_LOGIT_VARIANCE];
+    return variance && !head->power && !isfinite(variance[i]);
+}
+
+/* Statistics of queries first .. of the tile; rows that are not finite are
+ * done again, one by one, by the definition. */
+static void measure_rows(const es_cpu_head *head, const float *tile,
+                         const row_state *row, int first, int n_keys, int n)
+{
+    const int part = n - first < LANES ? n - first : LANES;
+    const vec logarithm = vec_log(row->divisor);
+    const vec entropy = row_entropy(row, head->power);
+    if (part <= 0)
+        return;
+    store_row(head, ES_ROW_ENTROPY, first, entropy, part);
+    store_row(head, ES_ROW_LSE, first, row->largest + logarithm, part);
+    store_row(head, ES_ROW_MAX_LOGIT, first, row->largest, part);
+    store_row(head, ES_ROW_SINK, first, load(tile) / row->divisor, part);
+    store_row(head, ES_ROW_NONFINITE, first, splat(0), part);
+    store_row(head, ES_ROW_MISSING, first, row->rest / row->divisor, part);
+    measure_keys(head, tile, row, first, n_keys, part);
+    vec odd = spot_nonfinite(spot_nonfinite(splat(0), entropy), row->largest);
+    if (head->rows[ES_ROW_LOGIT_MEAN])
+        odd = spot_nonfinite(odd, measure_scores(head, row, first, part));
+    for (int i = first; !is_zero(odd) && i < first + part; i++)
+        if (!isfinite(entropy[i - first]) ||
+            !isfinite(row->largest[i - first]) || is_huge(head, i))
+            es_cpu_measure_row(head, i);
+}

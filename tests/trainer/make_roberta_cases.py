@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Makes the reference cases r*.. of tests/trainer/cases, of family roberta: one
+training step each of transformers' RobertaForMaskedLM in float64, with PyTorch's own
+gradients. Attention other than softmax is written from hooks/trainer/model/README.md
+and put in its place.
+
+    make_roberta_cases.py FOLDER      (needs torch, transformers and numpy)
+
+Inputs are rounded to float32 before the computation."""
+import json
+import math
+import pathlib
+import sys
+
+import numpy as np
+import torch
+import transformers as tf
+from make_cases import write
+
+torch.set_default_dtype(torch.float64)
+NO_TARGET = -1
+
+CASES = {
+    "r01_roberta": {},
+    # the end of a sequence is padding
+    "r02_roberta_padding": {"padding": 1, "lengths": [9, 4], "n_layer": 3},
+    "r03_roberta_psm6": {"arch": "PSM(6,0.1)+LN+R", "n_head": 3, "d_model": 12,
+                         "padding": 0, "lengths": [7, 9]},
+    # one layer, one sequence, one head; longer than two blocks of queries
+    "r04_roberta_long": {"n_layer": 1, "batch": 1, "n_head": 1, "ctx": 37,
+                         "arch": "SM+LN+GT", "d_ff": 7},
+    "r05_roberta_ereg_sm_t": {"arch": "EReg(SM(t)+LN)", "padding": 1,
+                              "lengths": [5, 9]},
+    "r06_roberta_ra": {"arch": "RA+LN+G", "ctx": 18, "d_model": 9, "n_head": 3},
+    "r07_roberta_psm2_length": {"arch": "PSM(2,0.3,length)+LN+G", "padding": 1,
+                                "lengths": [3, 8]},
+}
+DEFAULTS = {"arch": "SM+LN+G", "family": "roberta", "n_layer": 2, "n_head": 2,
+            "d_model": 8, "d_ff": 14, "ctx": 9, "vocab": 13, "batch": 2, "mlp_mult": 2,
+            "bias": "all", "padding": -1, "ln_eps": 1e-5, "final_norm": "auto",
+            "gamma": 0.05, "lambda": 1e-3, "ereg_reduce": "token"}
+ACTIVATIONS = {"G": "gelu", "GT": "gelu_new", "R": "relu", "": "linear"}
+
+
+class Attention:
+    """In place of transformers': rows and weights of each layer are kept."""
+
+    def __init__(self, case, model, generator):
+        arch = case["arch"]
+        self.case, self.rows = case, {}
+        self.power = int(arch[4]) if arch.startswith("PSM(") else 0
+        self.relu = arch.startswith("RA")
+        self.epsilon = float(arch[6:].split(")")[0].split(",")[0]) if self.power else 0
+        self.own = {}
+        for l in range(case["n_layer"]):
+            at = f"roberta.encoder.layer.{l}.attention.self."
+            if "SM(t)" in arch:
+                self.keep(at + "log_t", 0.4 * torch.randn(
+                    (case["n_head"], case["ctx"]), generator=generator))
+            if arch.startswith("EReg("):
+                self.keep(at + "theta", 0.2 + 0.6 * torch.rand(
+                    case["n_head"], generator=generator))
+        for l, layer in enumerate(model.roberta.encoder.layer):
+            layer.attention.self.layer_number = l
+
+    def keep(self, name, x):
+        self.own[name] = x.float().double().requires_grad_()
+
+    def weigh(self, s, seen):
+        """Weights, and the rows' entropies."""
+        if self.power:
+            size = torch.where(seen, s, 0).abs().amax(-1, keepdim=True) + 1e-6
+            u = torch.where(seen, s / size.detach(), 0) ** self.power
+            n = seen.sum(-1, keepdim=True)
+            rest = self.epsilon * (n if "length" in self.case["arch"] else 1)
+            a = u / (rest + u.sum(-1, keepdim=True))
+        elif self.relu:
+            a = torch.where(seen, s, 0).relu() / seen.sum(-1, keepdim=True)
+        else:
+            a = torch.softmax(torch.where(seen, s, -math.inf), -1)
+        total = a.sum(-1, keepdim=True)
+        b = a / torch.where(total > 0, total, 1)
+        return a, -(b * torch.log(torch.where(b > 0, b, 1.0))).sum(-1)
+
+    def __call__(self, module, query, key, value, attention_mask, scaling=None, **_):
+        name = f"roberta.encoder.layer.{module.layer_number}.attention.self."
+        s = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+        if name + "log_t" in self.own:
+            s = s / torch.exp(self.own[name + "log_t"])[None, :, :, None]
+        seen = self.seen[:, None, None, :].expand(s.shape)
+        a, entropy = self.weigh(s, seen)
+        away = (torch.arange(s.shape[-1])[:, None] - torch.arange(s.shape[-1])).abs()
+        self.add("entropy", entropy)
+        self.add("distance", (a * away).sum(-1))
+        self.add("sink", a[..., 0])
+        self.add("top", a.amax(-1))
+        x = torch.where(seen, s, -math.inf)
+        if self.power:
+            x = x.masked_fill(~seen, 0).abs()
+        self.add("max_logit", x.amax(-1))
+        if self.power or self.relu:
+            self.add("missing_mass", 1 - a.sum(-1))
+        # nothing depends on what padding looks at
+        a = a * self.seen[:, None, :, None]
+        return (a @ value).transpose(1, 2).contiguous(), a
+
+    def add(self, name, rows):
+        there = self.seen[:, None, :].expand(rows.shape)
+        self.rows.setdefault(name, []).append(torch.where(there, rows, math.nan))
+
+    def penalty(self):
+        case, largest = self.case, math.log(self.case["ctx"])
+        total = torch.zeros(())
+        for l, entropy in enumerate(self.rows["entropy"]):
+            theta = self.own.get(f"roberta.encoder.layer.{l}.attention.self.theta")
+            if theta is None:
+                continue
+            off = (entropy - (theta * largest)[None, :, None])
+            off = torch.where(torch.isnan(entropy), 0, off)
+            total = total + ((off.abs() > case["gamma"] * largest) * off ** 2).sum()
+        return total / (case["n_layer"] * case["n_head"])
+
+
+def build(case, generator):
+    act = case["arch"].rstrip(")").rsplit("+", 1)[1]
+    config = tf.RobertaConfig(
+        vocab_size=case["vocab"], num_hidden_layers=case["n_layer"],
+        hidden_size=case["d_model"], intermediate_size=case["d_ff"],
+        num_attention_heads=case["n_head"], type_vocab_size=1,
+        # positions begin behind that of padding
+        max_position_embeddings=case["ctx"] + case["padding"] + 1,
+        hidden_act=ACTIVATIONS[act if act in ACTIVATIONS else ""],
+        layer_norm_eps=case["ln_eps"], pad_token_id=max(case["padding"], 0),
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    model = tf.RobertaForMaskedLM(config).double().eval()
+    if case["padding"] < 0:  # none is left out of the gradient
+        model.roberta.embeddings.word_embeddings.padding_idx = None
+        model.roberta.embeddings.position_embeddings.padding_idx = None
+    with torch.no_grad():
+        for name, x in model.named_parameters():
+            scale = 0.2 if x.dim() == 1 else 1.2 * x.shape[-1] ** -0.5
+            x.copy_((x.dim() == 1 and name.endswith("Norm.weight") or
+                     name.endswith("norm.weight"))
+                    + scale * torch.randn(x.shape, generator=generator))
+            if "token_type" in name:
+                x.zero_()
+            x.copy_(x.float())
+    return model
+
+
+def make(folder, name, wanted, seed):
+    generator = torch.Generator().manual_seed(seed)
+    case = DEFAULTS | wanted
+    lengths = case.pop("lengths", [case["ctx"]] * case["batch"])
+    model = build(case, generator)
+    attention = Attention(case, model, generator)
+    tf.AttentionInterface.register("written", attention)
+    model.set_attn_implementation("written")
+    shape = (case["batch"], case["ctx"])
+    tokens, targets = (torch.randint(2, case["vocab"], shape, generator=generator)
+                       for _ in range(2))
+    hidden = torch.rand(shape, generator=generator) < 0.4
+    hidden[:, 1] = True
+    for i, length in enumerate(lengths):
+        tokens[i, length:] = case["padding"]
+        hidden[i, length:] = False
+    targets[~hidden] = NO_TARGET
+    attention.seen = tokens != case["padding"]
+    positions = torch.arange(case["ctx"]) + case["padding"] + 1
+    out = model(tokens, attention_mask=attention.seen.long(),
+                position_ids=positions[None].expand(shape))
+    ce = torch.nn.functional.cross_entropy(
+        out.logits.flatten(0, 1), targets.flatten(), ignore_index=NO_TARGET)
+    ereg = attention.penalty()
+    loss = ce + case["lambda"] * ereg
+    loss.backward()
+    to = folder / name
+    to.mkdir(parents=True, exist_ok=True)
+    about = case | {"renormalised": True, "note": ""}
+    (to / "case.json").write_text(json.dumps(about, indent=1) + "\n")
+    write(to, "tokens", tokens, np.int32)
+    write(to, "targets", targets, np.int32)
+    for parameter, value in [*model.named_parameters(), *attention.own.items()]:
+        if "token_type" in parameter:  # stays 0: what trains is the positions
+            write(to / "state", parameter, value)
+            write(to / "state_after", parameter, value)
+            continue
+        write(to / "params", parameter, value)
+        write(to / "grads", parameter, value.grad)
+    for number, value in (("ce", ce), ("ereg", ereg), ("loss", loss)):
+        write(to / "out", number, value.reshape(1), np.float64)
+    write(to / "out", "logits", out.logits)
+    for statistic, rows in attention.rows.items():
+        write(to / "out", "row_" + statistic, torch.stack(rows))
+    heads = torch.stack(attention.rows["entropy"]).nanmean((1, 3))
+    write(to / "out", "entropy", heads)
+    write(to / "out", "nonfinite", torch.zeros_like(heads), np.int32)
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: make_roberta_cases.py FOLDER")
+    for seed, (name, wanted) in enumerate(CASES.items()):
+        make(pathlib.Path(sys.argv[1]), name, wanted, seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+/* Family roberta: reference cases by transformers (make_roberta_cases.py), what
+ * rows of padding are, and what is refused. */
+#include "analyzer/base/value.h"
+#include "hooks/trainer/cpu/cpu.h"
+#include "hooks/trainer/verify.h"
+#include "tests/support/small_model.h"
+#include "tests/support/test.h"
+
+#define CASE(name) "tests/trainer/cases/" name
+
+/* bf16 has no digit of what the sixth power makes of a score, nor of the 0 that
+ * the gradient of softmax's biases of keys is through three layers: not the
+ * last two. */
+static const char *const cases[] = {CASE("r01_roberta"),
+                                    CASE("r04_roberta_long"),
+                                    CASE("r05_roberta_ereg_sm_t"),
+                                    CASE("r06_roberta_ra"),
+                                    CASE("r07_roberta_psm2_length"),
+                                    CASE("r02_roberta_padding"),
+                                    CASE("r03_roberta_psm6")};
+
+static void verify(size_t n, const es_ops *ops, es_precision precision,
+                   int n_threads)
+{
+    es_verify_counts counts;
+    FILE *output = tmpfile();
+    assert_non_null(output);
+    es_assert_ok(
+        es_verify(output, cases, n, ops, precision, n_threads, &counts));
+    if (counts.passed != n)
+        fail_msg("%zu of %zu pass on %d threads", counts.passed, n, n_threads);
+    fclose(output);
+}
+
+TEST(reference_cases_pass_on_any_number_of_threads)
+{
+    for (int n_threads = 1; n_threads <= 3; n_threads++)
+        verify(7, &es_cpu_ops, ES_FP32, n_threads);
+}
+
+TEST(reference_cases_pass_in_bf16)
+{
+    verify(5, &es_cpu_bf16_ops, ES_BF16, 2);
+}
+
+static es_model_config roberta(const char *arch)
+{
+    es_model_config config = es_small_config(arch);
+    config.family = ES_FAMILY_ROBERTA;
+    config.bias = ES_BIAS_ALL;
+    return config;
+}
+
+/* --- padding -------------------------------------------------------------- */
+
+enum { PADDING = 10 };
+
+/* Sequences of 5, the second with 2 of padding. */
+static const int32_t tokens[10] = {1, 2, 3, 4, 5, 6, 7, 8, PADDING, PADDING};
+
+TEST(what_padding_is_does_not_matter)
+{
+    es_model_config config = roberta("SM+LN+G");
+    es_model *model = NULL;
+    es_losses first, again;
+    int32_t targets[10];
+    float *logits;
+    config.padding = PADDING;
+    const size_t n = 10 * (size_t)config.vocab;
+    for (int i = 0; i < 10; i++)
+        targets[i] = i == 1 || i == 7 ? tokens[i] : ES_NO_TARGET;
+    es_assert_ok(es_model_new(&model, &config, &es_cpu_ops, 2));
+    es_assert_ok(es_model_forward(model, &first, tokens, targets, false, true));
+    const float *entropy = es_model_rows(model, ES_ROW_ENTROPY);
+    for (int i = 0; i < 2 * 2 * 3 * 5; i++) /* (L,B,H,T) */
+        assert_int_equal(es_is_missing(entropy[i]),
+                         i / 15 % 2 == 1 && i % 5 >= 3);
+    logits = test_malloc(n * sizeof *logits);
+    memcpy(logits, es_model_logits(model), n * sizeof *logits);
+    /* A model with other weights of that token sees no difference. */
+    for (size_t i = 0; i < es_model_n_arrays(model); i++) {
+        const es_parameter wte = es_model_parameter(model, i);
+        if (!strstr(wte.name, "word_embeddings"))
+            continue;
+        float *values = test_malloc(wte.n * sizeof *values);
+        es_assert_ok(es_model_get(model, i, values, wte.n));
+        for (int c = 0; c < config.d_model; c++)
+            values[PADDING * config.d_model + c] += 3;
+        es_assert_ok(es_model_set(model, i, values, wte.n));
+        test_free(values);
+    }
+    es_assert_ok(es_model_forward(model, &again, tokens, NULL, false, false));
+    const float *other = es_model_logits(model);
+    for (int i = 0; i < 8; i++)
+        for (int v = 0; v < config.vocab; v++)
+            if (v != PADDING)
+                assert_true(other[i * config.vocab + v] ==
+                            logits[i * config.vocab + v]);
+    test_free(logits);
+    es_model_free(model);
+}
+
+/* --- refusals ------------------------------------------------------------- */
+
+static void expect_refusal(const es_model_config *config, const char *named)
+{
+    if (es_model_config_check(config) != ES_EUSAGE)
+        fail_msg("no refusal of %s", named);
+    if (!strstr(es_message(), named))
+        fail_msg("'%s' does not name %s", es_message(), named);
+}
+
+TEST(what_the_family_lacks_is_refused_by_name)
+{
+    static const struct {
+        const char *arch, *named;
+    } archs[] = {
+        {"SM+G", "no architecture part 'LN'"}, {"SM(gate)+LN+G", "'SM(gate)'"},
+        {"SM(clip 9)+LN+G", "'SM(clip)'"},     {"SM+LN+ScFFN", "'Sc...'"},
+        {"SM+LN+G+WNorm(FFN)", "'WNorm'"},     {"SM+LN+G+SNorm(QK)", "'SNorm'"},
+        {"SM+LN+SwiGLU", "'SwiGLU'"}};
+    es_ops ops = es_cpu_ops;
+    es_model *model = NULL;
+    es_model_config config;
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+        config = roberta(archs[i].arch);
+        expect_refusal(&config, archs[i].named);
+    }
+    config = roberta("PSM(6)+LN+G");
+    es_assert_ok(es_model_config_check(&config));
+    config.bias = ES_BIAS_QK;
+    expect_refusal(&config, "--bias");
+    config = roberta("SM+LN+G");
+    config.record = ES_SERIES_ALL;
+    expect_refusal(&config, "--record all");
+    config.record = ES_SERIES_CORE;
+    config.mask = config.vocab;
+    expect_refusal(&config, "--mask-token 11: the vocabulary has 11");
+    config.mask = config.padding = 4;
+    expect_refusal(&config, "--mask-token 4 is that of --padding");
+    config.padding = 11;
+    expect_refusal(&config, "--padding 11");
+    config = es_small_config("SM+LN+G");
+    config.mask = 2;
+    expect_refusal(&config, "--mask-token: of --family roberta alone");
+    config = roberta("SM+LN+G");
+    ops.attention_whole_backward = NULL;
+    assert_int_equal(es_model_new(&model, &config, &ops, 1), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "--family roberta is not built yet"));
+}
