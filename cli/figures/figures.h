@@ -130,6 +130,11 @@ bool es_figures_any(const es_figure_options *options);
 es_status es_figures_set_size(es_figure_options *options,
                               const char *text) ES_MUST_USE;
 
+/** "31": the samples about each that spikes stand out of; NULL: as many. ES_OK
+ *  or ES_EUSAGE. */
+es_status es_figures_set_spikes(es_figure_options *options,
+                                const char *text) ES_MUST_USE;
+
 /**
  * Places `output` (-o): the file of the one figure without a name of its own;
  * of several the PDF whose pages they are, if it ends so and is no folder, or

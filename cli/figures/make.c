@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { SPIKES_OUT_OF = 31 }; /* samples, of --spikes alone */
+
 const es_figure_entry es_figure_entries[ES_N_FIGURES] = {
 #define ENTRY(kind, name, label, needs, series, other, help)                   \
     {#name, label, series, other, es_fits_##needs, es_draw_##name},
@@ -188,6 +190,14 @@ static double unit_of(const char *text, size_t *n)
             return units[i].points;
         }
     return 0;
+}
+
+es_status es_figures_set_spikes(es_figure_options *options, const char *text)
+{
+    options->spikes = SPIKES_OUT_OF;
+    if (!text || es_int_parse(&options->spikes, text, 3, 9999) == ES_OK)
+        return ES_OK;
+    return es_fail(ES_EUSAGE, "--spikes '%.40s': samples, 3 to 9999", text);
 }
 
 es_status es_figures_set_size(es_figure_options *options, const char *text)

@@ -93,20 +93,55 @@ static void print_layers(char *out, const es_flag *flag)
     }
 }
 
-/* The bars by lane; the order of the onsets, the first of each kind. */
-static es_status load_flags(story *r, es_timeline_panel *panel,
-                            es_drawing *drawing, const es_run_summary *run)
+/* The kinds of flags, and below them the rules that found something. */
+typedef struct lanes {
+    const char *names[ES_N_FLAG_KINDS + ES_RULES_MOST];
+    const es_rule *rules[ES_RULES_MOST]; /* (n - ES_N_FLAG_KINDS) */
+    size_t n;
+} lanes;
+
+/* lanes->n: the flag has none yet. */
+static size_t lane_of(const lanes *all, const es_flag *flag)
 {
-    bool seen[ES_N_FLAG_KINDS] = {false};
+    size_t lane = ES_N_FLAG_KINDS;
+    if (!flag->rule)
+        return (size_t)flag->kind;
+    while (lane < all->n && all->rules[lane - ES_N_FLAG_KINDS] != flag->rule)
+        lane++;
+    return lane;
+}
+
+static void find_lanes(lanes *out, const es_drawing *drawing)
+{
+    out->n = ES_N_FLAG_KINDS;
+    for (size_t i = 0; i < ES_N_FLAG_KINDS; i++)
+        out->names[i] = es_flag_name((es_flag_kind)i);
+    for (size_t i = 0; i < drawing->n; i++)
+        for (size_t k = 0; k < drawing->runs[i]->n_flags; k++) {
+            const es_flag *flag = &drawing->runs[i]->flags[k];
+            if (lane_of(out, flag) < out->n ||
+                out->n == sizeof out->names / sizeof *out->names)
+                continue;
+            out->rules[out->n - ES_N_FLAG_KINDS] = flag->rule;
+            out->names[out->n++] = es_flag_title(flag);
+        }
+}
+
+/* The bars by lane; the order of the onsets, the first of each lane. */
+static es_status load_flags(story *r, es_timeline_panel *panel,
+                            es_drawing *drawing, const es_run_summary *run,
+                            const lanes *all)
+{
+    bool seen[ES_N_FLAG_KINDS + ES_RULES_MOST] = {false};
     es_text order = es_text_begin(r->order, sizeof r->order);
     es_status status;
     if ((status = es_drawing_array(drawing, &r->bars, run->n_flags)) < 0 ||
         (status = es_drawing_array(drawing, &r->bar_texts, run->n_flags)) < 0)
         return status;
-    for (size_t lane = 0; lane < ES_N_FLAG_KINDS; lane++)
+    for (size_t lane = 0; lane < all->n; lane++)
         for (size_t i = 0; i < run->n_flags; i++) {
             const es_flag *flag = &run->flags[i];
-            if ((size_t)flag->kind != lane)
+            if (lane_of(all, flag) != lane)
                 continue;
             char *text = r->bar_texts[panel->n_bars];
             print_layers(text, flag);
@@ -118,11 +153,12 @@ static es_status load_flags(story *r, es_timeline_panel *panel,
         }
     for (size_t i = 0; i < run->n_flags; i++) {
         const es_flag *flag = &run->flags[i]; /* by onset */
-        if (flag->kind >= ES_N_FLAG_KINDS || seen[flag->kind])
+        const size_t lane = lane_of(all, flag);
+        if (lane >= all->n || seen[lane])
             continue;
-        seen[flag->kind] = true;
+        seen[lane] = true;
         es_text_append(&order, "%s%s %lld", order.length ? " \u2192 " : "",
-                       es_flag_name(flag->kind), (long long)flag->onset);
+                       all->names[lane], (long long)flag->onset);
     }
     if (!order.length)
         es_text_append(&order, "no flags");
@@ -178,7 +214,7 @@ done:
 /* --- the figure -----------------------------------------------------------*/
 
 static es_status load(story *r, es_timeline_panel *panel, es_drawing *drawing,
-                      size_t i)
+                      size_t i, const lanes *all)
 {
     const es_run_summary *run = drawing->runs[i];
     es_status status;
@@ -188,7 +224,7 @@ static es_status load(story *r, es_timeline_panel *panel, es_drawing *drawing,
                                  .first = INFINITY,
                                  .last = -INFINITY};
     if ((status = load_plots(r, panel, drawing, run)) < 0 ||
-        (status = load_flags(r, panel, drawing, run)) < 0 ||
+        (status = load_flags(r, panel, drawing, run, all)) < 0 ||
         (status = load_events(r, panel, drawing, run)) < 0)
         return status;
     if (!(panel->first < panel->last)) { /* one step, or none */
@@ -203,21 +239,20 @@ static es_status load(story *r, es_timeline_panel *panel, es_drawing *drawing,
 
 es_status es_draw_timeline(es_picture **out, es_drawing *drawing)
 {
-    const char *lanes[ES_N_FLAG_KINDS];
+    lanes all;
     story *stories;
     es_timeline_panel *panels;
     es_status status;
     if ((status = es_drawing_array(drawing, &stories, drawing->n)) < 0 ||
         (status = es_drawing_array(drawing, &panels, drawing->n)) < 0)
         return status;
-    for (int i = 0; i < ES_N_FLAG_KINDS; i++)
-        lanes[i] = es_flag_name((es_flag_kind)i);
+    find_lanes(&all, drawing);
     for (size_t i = 0; i < drawing->n; i++)
-        if ((status = load(&stories[i], &panels[i], drawing, i)) < 0)
+        if ((status = load(&stories[i], &panels[i], drawing, i, &all)) < 0)
             return status;
     return es_timeline_draw(out, &(es_timeline){.style = drawing->style,
                                                 .panels = panels,
                                                 .n_panels = drawing->n,
-                                                .lanes = lanes,
-                                                .n_lanes = ES_N_FLAG_KINDS});
+                                                .lanes = all.names,
+                                                .n_lanes = all.n});
 }

@@ -60,6 +60,11 @@ es_option_reader es_command_salvage, es_command_recursive, es_command_color,
     es_command_phase, es_command_severity, es_command_rules,
     es_command_forecast;
 
+/** What the latter reads, said of runs that are looked at. */
+#define ES_FORECAST_HELP                                                       \
+    "judge by the rule that warns of a run that is heading for a collapse or " \
+    "NaN, too; stop: by the threshold that stops one"
+
 /** What es_command_rules reads, said in a few places. */
 #define ES_RULES_HELP                                                          \
     "judge by this file's thresholds and rules (entropy-scan rules prints "    \

@@ -38,8 +38,10 @@ typedef struct es_report_options {
     size_t n_names;
     bool named; /* by --series: a run has to have them */
     es_summary_options summary;
-    es_rules_file rules; /* of --rules; summary.rules points to it */
-    const char *title;   /* NULL: the runs' */
+    es_rules_file rules; /* of --rules and --forecast; summary.rules points to
+                            it */
+    es_forecast_choice forecast;
+    const char *title; /* NULL: the runs' */
     const char *output;
     bool quiet;
 } es_report_options;

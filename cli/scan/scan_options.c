@@ -52,17 +52,9 @@ static es_status want_all(es_figure_options *figures, const char *folder)
     return ES_OK;
 }
 
-static es_status set_spikes(int64_t *window, const char *value)
-{
-    *window = 31;
-    if (!value || es_int_parse(window, value, 3, 9999) == ES_OK)
-        return ES_OK;
-    return es_fail(ES_EUSAGE, "--spikes '%.40s': samples, 3 to 9999", value);
-}
-
 ES_OPTION_READER(read_step, set_step)
 ES_OPTION_READER(read_heads, set_heads)
-ES_OPTION_READER(read_spikes, set_spikes)
+ES_OPTION_READER(read_spikes, es_figures_set_spikes)
 ES_OPTION_READER(read_all, want_all)
 ES_OPTION_READER(read_figures, es_figures_want)
 ES_OPTION_READER(read_size, es_figures_set_size)
@@ -157,7 +149,7 @@ static const es_option table[] = {
      .tags = PICTURE | OF(CURVES) | OF(LOSS)},
     {"spikes", 0, "[N]",
      "curves, loss: a ring at what stands out of the N samples about it (31)",
-     ES_OPT_CALL(es_scan_options, figures.spikes, read_spikes),
+     ES_OPT_CALL(es_scan_options, figures, read_spikes),
      .tags = PICTURE | OF(CURVES) | OF(LOSS)},
     {"group", 0, "KEY",
      "overview, heatmap, curves, nans, slopes, loss: seed: runs that differ in "
@@ -234,6 +226,8 @@ static const es_option table[] = {
      ES_OPT_CHOICE(es_scan_options, check_format, check_formats)},
     {"rules", 0, "FILE", ES_RULES_HELP,
      ES_OPT_CALL(es_scan_options, rules, es_command_rules)},
+    {"forecast", 0, "[stop]", ES_FORECAST_HELP,
+     ES_OPT_CALL(es_scan_options, forecast, es_command_forecast)},
     ES_SALVAGE_OPTION,
     ES_COLOR_OPTION,
     ES_HELP_OPTION,
@@ -298,6 +292,7 @@ es_status es_scan_options_default(es_scan_options *out, size_t n_inputs)
 {
     *out = (es_scan_options){.text_file = "-"};
     es_summary_options_default(&out->summary);
+    es_rules_file_default(&out->rules);
     es_status status = es_options_default(out, &es_scan_command);
     return status == ES_OK
                ? es_alloc(&out->inputs, n_inputs, sizeof *out->inputs, "inputs")
@@ -586,9 +581,10 @@ es_status es_scan_options_parse(es_scan_options *out, int argc, char **argv)
         return status;
     if (out->baseline)
         out->compare = true;
-    if (has(out, "rules"))
+    if (has(out, "rules") || out->forecast)
         out->summary.rules = &out->rules;
-    return es_scan_judge(out);
+    status = es_rules_file_add_forecast(&out->rules, out->forecast);
+    return status == ES_OK ? es_scan_judge(out) : status;
 }
 
 void es_scan_options_free(es_scan_options *options)

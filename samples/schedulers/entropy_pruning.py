@@ -27,15 +27,18 @@ import time
 import optuna
 
 SEVERITIES = ("info", "warning", "error", "critical")
+FORECAST = {"warning": "--forecast", "stop": "--forecast=stop"}
 
 
 class EntropyPruning:
     """Prunes `trial` once a flag of `severity` or above stands in `run`.
 
-    Looks every `every` seconds at most; `scan` is the program to run."""
+    Looks every `every` seconds at most; `scan` is the program to run.
+    forecast: "warning" or "stop": the early warning prunes, too, by the
+    threshold that entropy-scan warns or stops at."""
 
     def __init__(self, trial, run, severity="critical", rules=None, every=1.0,
-                 scan="entropy-scan"):
+                 forecast=None, scan="entropy-scan"):
         self.trial, self.run, self.every = trial, os.fspath(run), every
         self.severities = SEVERITIES[SEVERITIES.index(severity):]
         if not shutil.which(scan):
@@ -45,6 +48,9 @@ class EntropyPruning:
         # A run called -x.db is no option.
         self.command = [scan, "--check", "--json", os.path.abspath(run)]
         self.command += ["--rules", os.fspath(rules)] if rules else []
+        self.forecast = forecast
+        if forecast:
+            self.command.append(FORECAST[forecast])
         self.next = 0.0
 
     def __call__(self):
@@ -58,7 +64,9 @@ class EntropyPruning:
         At the `last` look, after the training, that is a RuntimeError."""
         run = self._ask(last)
         flags = [flag for flag in run["flags"] if flag["stands"]
-                 and flag["severity"] in self.severities] if run else []
+                 and (flag["severity"] in self.severities or
+                      self.forecast and flag["kind"] == "forecast")
+                 ] if run else []
         if flags:
             self._prune(run, min(flags, key=lambda flag: flag["onset"]))
         return run

@@ -60,6 +60,27 @@ same_text 'there is one of it' 'entropy-scan: --forecast: there is a rule foreca
 same_text 'watch wants to be able to report it' 'entropy-scan: --forecast: a forecast is a warning: add --severity warning' \
     "$("$scan" watch --once runs --forecast 2>&1)"
 same_text 'and reports it' 1 "$("$scan" watch --once runs --forecast --severity warning --state f.db | grep -c ': forecast since step')"
+# --- of runs that are there: a table, JSON, a timeline, a page
+same_text 'a scan has a flag of it' 1 "$("$scan" runs/doomed.db --json --forecast | grep -c '"kind":"forecast","severity":"warning"')"
+same_text 'nothing of it without' 0 "$("$scan" runs/doomed.db --json | grep -c '"kind":"forecast"')"
+same_text 'of which there is one' 'entropy-scan: --forecast: there is a rule forecast already: leave one of them out' \
+    "$("$scan" runs/doomed.db --rules stop.ini --forecast 2>&1 >/dev/null)"
+"$scan" -q runs/doomed.db --forecast --figure timeline -o ahead.svg && "$scan" -q runs/doomed.db --figure timeline -o plain.svg
+check 'a timeline has its own line' sh -c 'grep -q ">forecast</text>" ahead.svg && ! grep -q ">forecast</text>" plain.svg'
+same_text 'other flags are as without' 'collapse 18' "$("$scan" runs/doomed.db --json --forecast | python3 -c '
+import json, sys
+flag = next(f for f in json.load(sys.stdin)["runs"][0]["flags"] if f["kind"] == "collapse")
+print(flag["kind"], flag["onset"])')"
+check 'in the order of what happened' grep -qE '>[^<]*forecast [0-9]+ → [^<]*collapse [0-9]+[^<]*</text>' ahead.svg
+"$scan" report -q runs/doomed.db --forecast -o ahead.html && "$scan" report -q runs/doomed.db -o plain.html
+of_page() { PYTHONDONTWRITEBYTECODE=1 python3 - "$root/tests/report" "$1" <<'END_OF_PAGE'
+import sys
+sys.path.insert(0, sys.argv[1])
+from page import Page
+print(sum(flag["kind"] == "forecast" for flag in Page(sys.argv[2]).summary()["runs"][0]["flags"]))
+END_OF_PAGE
+}
+same_text 'and so has a page' '1 0' "$(of_page ahead.html) $(of_page plain.html)"
 # --- in a sweep, of what is there before the collapse
 awk -F, '/^[#s]/ || $1 <= 16' doomed.csv >cut.csv && mv cut.csv doomed.csv
 printf '[sweep]\ncommand = %s import -q %s/{which}.csv -o {run}\n[grid]\nwhich = doomed quiet\n' "$scan" "$PWD" >sweep.ini

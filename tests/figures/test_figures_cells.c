@@ -331,10 +331,14 @@ TEST(a_timeline_shows_flags_and_events)
                     "L1");
         ASSERT_SAYS_NOT(picture, "NaN activations of a layer");
     }
-    /* What a further rule found has no lane and no place in the order. */
+    /* What a further rule found has a lane of its own. */
+    es_rule rule;
+    es_rule_default(&rule);
+    snprintf(rule.name, sizeof rule.name, "ahead");
     f.loaded[0]->flags[0].kind = ES_N_FLAG_KINDS;
+    f.loaded[0]->flags[0].rule = &rule;
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_timeline);
-    ASSERT_SAYS(picture, "logits 40 \u2192 nan 50");
+    ASSERT_SAYS(picture, "ahead", "ahead 30 \u2192 logits 40 \u2192 nan 50");
 }
 
 TEST(a_timeline_of_one_step_is_drawn)

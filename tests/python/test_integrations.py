@@ -2,6 +2,7 @@
 training did, and nothing of theirs harms it but a pruning."""
 
 import importlib.util
+import math
 import os
 import shutil
 import subprocess
@@ -126,6 +127,38 @@ def test_severity_and_kinds_say_what_prunes(run_file):
         es.OptunaPruning(trial, run_file, "warning", kinds)()
     with pytest.raises(es.Error, match="severity 'bad': there are info, warning"):
         es.OptunaPruning(trial, run_file, "bad")
+
+
+def test_a_forecast_prunes_where_it_is_requested(tmp_path):
+    optuna, trials = study()
+    trial = trials.ask()
+    path = doomed(tmp_path)
+    es.OptunaPruning(trial, path)()  # no flag so far
+    with pytest.raises(optuna.TrialPruned, match=r"forecast \(warning\) since step"):
+        es.OptunaPruning(trial, path, forecast="warning")()
+    with pytest.raises(es.Error, match="forecast 'soon': there are warning, stop"):
+        es.OptunaPruning(trial, path, forecast="soon")
+
+
+def doomed(folder):
+    """From step 3 on the entropy of layer 1 halves every 4 steps and the loss
+    staggers: no flag stands at step 16."""
+    lines = ["# arch: SM", "# ctx: 64", "step,layer,head,entropy,max_logit,loss,grad_norm"]
+    for step in range(17):
+        grown, wobble = max(0, step - 3) / 4, math.sin(12.9898 * step + 1)
+        loss = 2 + 3 * math.exp(-step / 30) + 0.05 * wobble + 2 * grown * (1 + wobble)
+        lines.append(f"{step},,,,,{loss:.5f},{1 + grown:.5f}")
+        for layer in range(2):
+            own = grown * layer
+            lines += [
+                f"{step},{layer},{head},{2 * 2 ** -own + 0.01 * head:.5f},{4 * 2 ** own:.5f},,"
+                for head in range(3)
+            ]
+    (folder / "doomed.csv").write_text("\n".join(lines) + "\n")
+    path = folder / "doomed.db"
+    program = _library.program("entropy-scan")
+    subprocess.run([program, "import", "-q", folder / "doomed.csv", "-o", path], check=True)
+    return path
 
 
 def test_flags_that_cannot_be_read_prune_nothing(tmp_path):

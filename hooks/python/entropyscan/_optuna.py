@@ -25,6 +25,8 @@ class OptunaPruning:
     run       a watch, or the path of a run file
     severity  from which on a flag prunes: info, warning, error, critical
     kinds     flags that prune; None: all that entropy-scan knows
+    forecast  "warning" or "stop": the early warning prunes, too, by the threshold
+              that entropy-scan warns or stops at (samples/results/forecast.md)
     every     calls from one look at the file to the next: a look starts
               entropy-scan, which reads the whole file
 
@@ -38,9 +40,10 @@ class OptunaPruning:
         severity: str = "error",
         kinds: Any = KINDS,
         every: int = 1,
+        forecast: str | None = None,
     ) -> None:
         self._trial, self._run = trial, run
-        self._flags = Flags(severity, kinds)
+        self._flags = Flags(severity, kinds, forecast)
         self._every, self._n_calls = whole("every", every, 1), 0
 
     def __call__(self) -> None:

@@ -33,12 +33,19 @@ class RayTunePruning(tune.Callback, tune.Stopper):
               in its results'; the tuner has to see it
     severity  from which on a flag prunes: info, warning, error, critical
     kinds     flags that prune; None: all that entropy-scan knows
+    forecast  "warning" or "stop": the early warning prunes, too
 
     reasons has what stopped each trial, by its id."""
 
-    def __init__(self, run: str, severity: str = "error", kinds: Any = KINDS) -> None:
+    def __init__(
+        self,
+        run: str,
+        severity: str = "error",
+        kinds: Any = KINDS,
+        forecast: str | None = None,
+    ) -> None:
         self._run = run
-        self._flags = Flags(severity, kinds)
+        self._flags = Flags(severity, kinds, forecast)
         self.reasons: dict[str, str] = {}
         self._has_missed = False
 

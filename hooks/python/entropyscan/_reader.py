@@ -103,7 +103,10 @@ class Run:
         "logits", "overload", ...), severity (info, warning, error, critical),
         stands (at the last step), onset and reported (steps), layers, heads,
         value, threshold. Starts the program, which reads the whole file."""
-        found = json.loads(_scan(self.path, "--json").stdout)["runs"]
+        return self._judged()
+
+    def _judged(self, *options: str) -> list[dict[str, Any]]:
+        found = json.loads(_scan(self.path, "--json", *options).stdout)["runs"]
         if self._index >= len(found):
             raise _library.Error(f"{self.path}: it has {len(found)} runs")
         return found[self._index]["flags"]
