@@ -129,6 +129,7 @@ es_status es_composite_draw(es_picture **out, es_drawing *drawings,
                           .draw = es_figure_entries[kinds[i]].draw,
                           .style = wanted};
         parts[i].style.height = 0;
+        parts[i].style.tallest /= (double)n;
         parts[i].style.zoom = 0;
         parts[i].style.letters = 1;
         if (i > 0)

@@ -237,13 +237,14 @@ static es_status put_picture(document *to, es_picture **picture,
 es_figure_style es_figures_style(const es_figure_options *options,
                                  es_format format)
 {
+    enum { TEXT = 648 }; /* nine inches, of a paper's page */
     static const es_figure_style media[] = {
         [ES_MEDIUM_SCREEN] = {.width = 0},
-        [ES_MEDIUM_COLUMN] = {.width = 234},
-        [ES_MEDIUM_PAGE] = {.width = 486},
+        [ES_MEDIUM_COLUMN] = {.width = 234, .tallest = TEXT},
+        [ES_MEDIUM_PAGE] = {.width = 486, .tallest = TEXT},
         [ES_MEDIUM_SLIDE] = {.width = 480, .height = 270, .zoom = 2},
-        [ES_MEDIUM_ICML] = {.width = 234},
-        [ES_MEDIUM_NEURIPS] = {.width = 396}};
+        [ES_MEDIUM_ICML] = {.width = 234, .tallest = TEXT},
+        [ES_MEDIUM_NEURIPS] = {.width = 396, .tallest = TEXT}};
     es_figure_style style = media[options->medium];
     double unit =
         format == ES_FORMAT_PNG && !options->in_points ? ES_PIXELS_A_POINT : 1;
@@ -252,6 +253,7 @@ es_figure_style es_figures_style(const es_figure_options *options,
         style.zoom = options->letters_size / ES_LABEL_SIZE;
         style.width *= zoom / style.zoom;
         style.height *= zoom / style.zoom;
+        style.tallest *= zoom / style.zoom;
     }
     unit *= style.zoom > 0 ? style.zoom : 1;
     style.title = options->title;

@@ -10,11 +10,13 @@
 
 #define NOTE_MAX 2048
 #define WIDE_RANGE 8.0 /* ratio from which an axis is logarithmic */
+#define NAMED_MOST 12  /* runs of one architecture that all have labels */
 
 /* What is to be drawn of the runs. */
 typedef struct plan {
     es_drawing *drawing;
     es_point *points; /* (n runs); NaN: not drawn */
+    bool alike;       /* all are of one architecture, and few */
     char note[NOTE_MAX];
     es_text said; /* in note */
 } plan;
@@ -39,11 +41,22 @@ static bool is_drawn(const plan *p, size_t i)
     return isfinite(p->points[i].x) && isfinite(p->points[i].y);
 }
 
-/* Of the runs of one architecture at one cost the best has the label. */
+static bool are_alike(const es_drawing *drawing)
+{
+    bool alike = drawing->n <= NAMED_MOST;
+    for (size_t i = 1; alike && i < drawing->n; i++)
+        alike = strcmp(drawing->runs[0]->arch, drawing->runs[i]->arch) == 0;
+    return alike;
+}
+
+/* Of the runs of one architecture at one cost the best has the label; where
+ * there is no other all have theirs, of what they differ in. */
 static bool is_named(const plan *p, size_t i)
 {
     const es_run_summary *const *runs = p->drawing->runs;
     bool best = is_drawn(p, i);
+    if (p->alike)
+        return best;
     for (size_t k = 0; best && k < p->drawing->n; k++) {
         double difference = p->points[k].y - p->points[i].y;
         bool same = is_drawn(p, k) && p->points[i].x == p->points[k].x &&
@@ -114,7 +127,8 @@ static es_status gather(plan *p)
         return status;
     for (size_t i = 0; i < drawing->n; i++)
         if (is_named(p, i))
-            p->points[i].label = drawing->runs[i]->arch;
+            p->points[i].label = p->alike ? es_drawing_title(drawing, i)
+                                          : drawing->runs[i]->arch;
     return ES_OK;
 }
 
@@ -128,7 +142,7 @@ static bool is_wide(const es_range *range)
 es_status es_draw_pareto(es_picture **out, es_drawing *drawing)
 {
     es_cost cost = drawing->options->cost;
-    plan p = {.drawing = drawing};
+    plan p = {.drawing = drawing, .alike = are_alike(drawing)};
     es_range x = ES_RANGE_NONE, y = ES_RANGE_NONE;
     es_status status;
     if ((status = es_drawing_array(drawing, &p.points, drawing->n)) < 0 ||
@@ -138,10 +152,11 @@ es_status es_draw_pareto(es_picture **out, es_drawing *drawing)
     name_undrawn(&p, "No finite perplexity: ", false);
     name_undrawn(&p, "Cost unknown: ", true);
     es_text_append(
-        &p.said,
-        "%s. Lower left is better; no run is below the line. Of runs that "
-        "differ in neither architecture nor cost the best is named.",
-        es_cost_meaning(cost));
+        &p.said, "%s. Lower left is better; no run is below the line.%s",
+        es_cost_meaning(cost),
+        p.alike ? ""
+                : " Of runs that differ in neither architecture nor cost the "
+                  "best is named.");
     for (size_t i = 0; i < drawing->n; i++)
         if (is_drawn(&p, i)) {
             es_range_add(&x, p.points[i].low);

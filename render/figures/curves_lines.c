@@ -131,23 +131,50 @@ static bool is_covered(const marks *m, double x, double y)
     return false;
 }
 
-/* Draws a category's mark, beside those that it would cover. */
-static void put_mark(const plotter *p, double x, double y, size_t category,
-                     es_color color)
+/* Where the line is at x: between samples on the straight line; NaN where it is
+ * not. */
+static double height_at(const plotter *p, const es_curve *curve, double x)
+{
+    for (size_t i = 0; i + 1 < curve->n; i++) {
+        const double from = sample_x(p, curve, i);
+        const double to = sample_x(p, curve, i + 1);
+        if (!(from <= x && x <= to) || !is_there(curve, i) ||
+            !is_there(curve, i + 1))
+            continue;
+        const double share = to > from ? (x - from) / (to - from) : 0;
+        return sample_y(p, curve, i) +
+               share * (sample_y(p, curve, i + 1) - sample_y(p, curve, i));
+    }
+    return NAN;
+}
+
+/* Draws a category's mark; where it would cover another one a little away, on
+ * its curve, or beside it if there is none. */
+static void put_mark(const plotter *p, const es_curve *curve, double x,
+                     double y, size_t category, es_color color)
 {
     const es_box *plot = &p->block->plot;
     marks *m = p->marks;
-    double at = x;
-    for (int i = 1; i <= MOVED_MOST && is_covered(m, at, y); i++) {
-        at = x + (i % 2 ? -1 : 1) * ((i + 1) / 2) * (2 * ES_MARK_RADIUS + 0.5);
-        if (at < plot->x || at > plot->x + plot->width || i == MOVED_MOST)
-            at = x;
+    double at = x, up = y;
+    for (int i = 1; i < MOVED_MOST && is_covered(m, at, up); i++) {
+        const double moved =
+            x + (i % 2 ? -1 : 1) * ((i + 1) / 2) * (2 * ES_MARK_RADIUS + 0.5);
+        const double height = curve ? height_at(p, curve, moved) : y;
+        if (moved >= plot->x && moved <= plot->x + plot->width &&
+            isfinite(height)) {
+            at = moved;
+            up = height;
+        }
+    }
+    if (is_covered(m, at, up)) {
+        at = x;
+        up = y;
     }
     if (m->n < sizeof m->places / sizeof *m->places) {
         m->places[m->n][0] = at;
-        m->places[m->n++][1] = y;
+        m->places[m->n++][1] = up;
     }
-    es_draw_mark(&p->sheet->page.canvas, at, y, category, color);
+    es_draw_mark(&p->sheet->page.canvas, at, up, category, color);
 }
 
 /* Are lines that are equal here equal to the next sample, or from the last? */
@@ -179,13 +206,14 @@ static void draw_category(const plotter *p, const pen *line)
             continue;
         while (next <= x)
             next += every;
-        put_mark(p, beside(p, line, i, x, ES_MARK_RADIUS),
+        put_mark(p, curve, beside(p, line, i, x, ES_MARK_RADIUS),
                  sample_y(p, curve, i), curve->color, line->color);
         n++;
     }
     if (n == 0 && last != SIZE_MAX && has_turn(p, line, last))
         put_mark(
-            p, beside(p, line, last, sample_x(p, curve, last), ES_MARK_RADIUS),
+            p, curve,
+            beside(p, line, last, sample_x(p, curve, last), ES_MARK_RADIUS),
             sample_y(p, curve, last), curve->color, line->color);
 }
 
@@ -508,7 +536,7 @@ static void draw_ends(const plotter *p)
         }
         double x = first - ES_MARK_RADIUS - EDGE_WIDTH;
         if (!isnan(x))
-            put_mark(p, x, y, color,
+            put_mark(p, NULL, x, y, color,
                      es_theme_category(p->sheet->figure->style.theme, color));
     }
 }

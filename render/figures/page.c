@@ -3,15 +3,15 @@
  * other by bisection over the factor of the natural size: charts need not
  * know how margins, texts and plots share a page.
  */
-#include "render/figures/page.h"
+#include "render/figures/page_internal.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 
 #define COMFORTABLE 0.6 /* factor below which fewer columns are tried */
-#define TITLE_LINE 13.0
-#define SUBTITLE_LINE 11.0
-#define BARE_AIR 4.0 /* above plots without titles */
+#define LEGIBLE 0.35    /* and to which more are, for a page too high else */
+#define FLATTEST 0.5    /* heights by widths of the plots of such a page */
+#define BARE_AIR 4.0    /* above plots without titles */
 #define ROW_GAP 12.0
 #define LEAST_BAR 80.0
 #define LEAST_PAGE 190.0
@@ -22,9 +22,6 @@
 #define KEY_GAP 14.0
 #define CUT_NOTE 14.0 /* height of a note of one line */
 #define NOTE_GAP 8.0  /* before one of several */
-#define NOTE_LINE 10.0
-
-enum { NOTE_LINES = 10, NOTE_MAX = 1024, LETTER_MAX = 24, TITLE_LINES = 3 };
 
 es_status es_page_begin(es_page *page, size_t n)
 {
@@ -72,91 +69,7 @@ void es_page_explain(es_page *page, es_page_swatch swatch)
         es_page_add_key(page, ES_SWATCH_BLANK, "missing");
 }
 
-/* --- notes ----------------------------------------------------------------*/
-
-/* Bytes of text that fit into a line, ended at a blank where there is one. */
-static size_t line_length(const char *text, double width)
-{
-    char line[NOTE_MAX];
-    size_t best = 0;
-    for (size_t n = 1; n < sizeof line; n++) {
-        if (text[n] && text[n] != ' ')
-            continue;
-        memcpy(line, text, n);
-        line[n] = '\0';
-        if (es_text_width(line, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) > width)
-            break;
-        best = n;
-        if (!text[n])
-            break;
-    }
-    return best;
-}
-
-/* A note broken at its blanks into lines of note_width; what does not fit into
- * the last line is cut. Draws it, y the baseline of its first line, if there is
- * a picture; returns the number of lines. */
-static size_t break_note(const es_page *page, double y)
-{
-    const char *text = page->note;
-    size_t n_lines = 0;
-    while (*text && n_lines < NOTE_LINES) {
-        char line[NOTE_MAX];
-        size_t n = line_length(text, page->note_width);
-        bool whole = n == 0 || n_lines == NOTE_LINES - 1;
-        snprintf(line, sizeof line, "%.*s", whole ? NOTE_MAX - 1 : (int)n,
-                 text);
-        if (page->canvas.picture)
-            es_draw_small(&page->canvas, page->plots.x, y, ES_ALIGN_START,
-                          page->canvas.colors->muted, line, page->note_width);
-        n_lines++;
-        y += NOTE_LINE;
-        text += whole ? strlen(text) : n;
-        text += strspn(text, " ");
-    }
-    return n_lines;
-}
-
 /* --- margins --------------------------------------------------------------*/
-
-/* "(a) " of panel i, "(aa) " after "(z) "; "" where panels have no letters. */
-static const char *letter_of(char out[LETTER_MAX], const es_page *page,
-                             size_t i)
-{
-    size_t n = page->style->letters ? page->style->letters + i : 0;
-    char *at = out + LETTER_MAX;
-    *--at = '\0';
-    if (n > 0) {
-        *--at = ' ';
-        *--at = ')';
-    }
-    for (; n > 0 && at > out + 1; n = (n - 1) / 26)
-        *--at = (char)('a' + (n - 1) % 26);
-    if (*at)
-        *--at = '(';
-    return at;
-}
-
-static double letter_width(const es_page *page, size_t i)
-{
-    char letter[LETTER_MAX];
-    return es_text_width(letter_of(letter, page, i), ES_PANEL_TITLE_SIZE,
-                         ES_WEIGHT_BOLD);
-}
-
-static double title_width(const es_page *page, size_t i)
-{
-    const es_page_panel *panel = &page->panels[i];
-    double title =
-        panel->title
-            ? es_title_width(panel->title, ES_PANEL_TITLE_SIZE, ES_WEIGHT_BOLD)
-            : 0;
-    title += letter_width(page, i);
-    return panel->subtitle
-               ? fmax(title, es_title_width(panel->subtitle, ES_SMALL_SIZE,
-                                            ES_WEIGHT_NORMAL))
-               : title;
-}
 
 static double key_width(const es_page_key *key)
 {
@@ -183,47 +96,13 @@ static void measure_footer(es_page *page, double width)
 {
     bool beside = keys_fit(page, width - page->plots.x - ES_MARGIN);
     size_t n_keys = beside && page->n_keys ? 1 : page->n_keys;
-    size_t n_lines = page->note ? break_note(page, 0) : 0;
+    size_t n_lines = page->note ? es_page_break_note(page, 0) : 0;
     page->note_lines = n_lines;
     page->footer = n_keys ? 3 + KEY_LINE * (double)n_keys : 0;
     if (page->note && !page->long_note)
-        page->footer += CUT_NOTE + NOTE_LINE * extra_lines(n_lines);
+        page->footer += CUT_NOTE + ES_PAGE_NOTE_LINE * extra_lines(n_lines);
     else if (n_lines)
-        page->footer += NOTE_GAP + NOTE_LINE * (double)n_lines;
-}
-
-/* Draws the title of panel i, y the baseline of its first line; without a
- * picture, only returns the number of its lines. */
-static size_t break_title(const es_page *page, es_picture *picture, size_t i,
-                          double y)
-{
-    const es_page_panel *panel = &page->panels[i];
-    const double shift = letter_width(page, i);
-    return es_draw_run_lines(
-        picture, panel->plot.x + shift, y, ES_PANEL_TITLE_SIZE, ES_WEIGHT_BOLD,
-        page->canvas.colors->ink, panel->title ? panel->title : "",
-        panel->width - shift, TITLE_LINE,
-        page->most_lines ? page->most_lines : TITLE_LINES);
-}
-
-static void measure_head(es_page *page)
-{
-    page->head = 0;
-    page->title_lines = 1;
-    for (size_t i = 0; i < page->n_panels; i++) {
-        const size_t n = break_title(page, NULL, i, 0);
-        page->title_lines = n > page->title_lines ? n : page->title_lines;
-    }
-    for (size_t i = 0; i < page->n_panels; i++) {
-        const char *title = page->panels[i].title;
-        const char *subtitle = page->panels[i].subtitle;
-        const size_t n = title && *title ? page->title_lines : 0;
-        page->head =
-            fmax(page->head, TITLE_LINE * (double)n +
-                                 (subtitle && *subtitle ? SUBTITLE_LINE : 0));
-    }
-    if (page->style->letters && page->head <= SUBTITLE_LINE)
-        page->head += TITLE_LINE;
+        page->footer += NOTE_GAP + ES_PAGE_NOTE_LINE * (double)n_lines;
 }
 
 /* --- the grid -------------------------------------------------------------*/
@@ -245,7 +124,7 @@ static double place_column(es_page *page, size_t column, double x,
     for (size_t i = column; i < page->n_panels; i += page->n_columns) {
         es_page_panel *panel = &page->panels[i];
         double titles =
-            fmin(title_width(page, i),
+            fmin(es_page_title_width(page, i),
                  page->title_most > 0 ? page->title_most : TITLE_MOST);
         panel->plot.width =
             size_of(page, i, factor, page->width, page->plot_width);
@@ -283,7 +162,7 @@ static double place_across(es_page *page, double factor)
     page->note_width = page->long_note ? page->plots.width
                                        : whole - ES_MARGIN - page->plots.x -
                                              half_spare(whole, width);
-    measure_head(page);
+    es_page_measure_head(page);
     measure_footer(page, page->style->width > 0 ? page->style->width : width);
     return width;
 }
@@ -354,6 +233,39 @@ static double try_columns(es_page *page, size_t n)
     return factor;
 }
 
+/* The factor of heights: that of widths, or less where the page would be too
+ * high. The page is placed across. */
+static double flatten(es_page *page, double across)
+{
+    const double tallest = page->style->tallest;
+    if (!(tallest > 0) || place_down(page, across) <= tallest)
+        return across;
+    const double least = fmax(FLATTEST * across, page->least_factor);
+    return fmin(across, fmax(least, solve_factor(page, tallest, place_down)));
+}
+
+/* Fewer rows than those of `best` columns where the page would be too high with
+ * these: the most with which it is not, or as few as are legible. */
+static size_t lower(es_page *page, size_t best, size_t most)
+{
+    const double tallest = page->style->tallest, width = page->style->width;
+    const double least = fmax(LEGIBLE, page->least_factor);
+    const size_t n = page->n_panels;
+    size_t found = best;
+    if (!(tallest > 0) || !(width > 0) || page->style->height > 0)
+        return best;
+    for (size_t n_rows = (n + best - 1) / best; n_rows >= 1; n_rows--) {
+        const size_t n_columns = (n + n_rows - 1) / n_rows;
+        const double across = try_columns(page, n_columns);
+        if (n_columns > most || (n_columns > best && across < least))
+            break;
+        found = n_columns;
+        if (place_down(page, flatten(page, across)) <= tallest)
+            break;
+    }
+    return found;
+}
+
 /* As few rows as leave the panels a comfortable size; none is much shorter
  * than the others. */
 static void choose_columns(es_page *page)
@@ -376,6 +288,7 @@ static void choose_columns(es_page *page)
             best = n_columns;
         }
     }
+    best = lower(page, best, most);
     page->n_columns = best;
     page->n_rows = (n + best - 1) / best;
 }
@@ -433,12 +346,14 @@ es_status es_page_lay_out(es_page *page)
     const es_figure_style *style = page->style;
     double across = 1, down = 1;
     widen_margins(page);
-    measure_head(page);
+    es_page_measure_head(page);
     if (page->head + page->air == 0)
         page->air = BARE_AIR;
     choose_columns(page);
     if (style->width > 0)
         across = down = solve_factor(page, style->width, place_across);
+    if (style->width > 0 && !(style->height > 0))
+        down = flatten(page, across);
     if (style->height > 0)
         down = solve_factor(page, style->height, place_down);
     if (style->height > 0 && !(style->width > 0)) {
@@ -513,10 +428,11 @@ static void draw_footer(const es_page *page)
     double right = page->width_points - ES_MARGIN;
     bool beside = keys_fit(page, right - x);
     if (page->note && page->long_note)
-        break_note(page, y + 2 - page->footer + NOTE_GAP - 3 + NOTE_LINE);
+        es_page_break_note(page, y + 2 - page->footer + NOTE_GAP - 3 +
+                                     ES_PAGE_NOTE_LINE);
     else if (page->note) {
-        const double extra = NOTE_LINE * extra_lines(page->note_lines);
-        break_note(page, y - extra);
+        const double extra = ES_PAGE_NOTE_LINE * extra_lines(page->note_lines);
+        es_page_break_note(page, y - extra);
         y -= extra;
     }
     if (page->note)
@@ -533,23 +449,6 @@ static void draw_footer(const es_page *page)
     }
 }
 
-/* The letter and the title of panel i, the last of its lines on the line of
- * all others'. */
-static void draw_title(const es_page *page, size_t i, double y)
-{
-    const es_page_panel *panel = &page->panels[i];
-    es_picture *picture = page->canvas.picture;
-    const es_color ink = page->canvas.colors->ink;
-    char letter[LETTER_MAX];
-    const size_t n = break_title(page, NULL, i, 0);
-    const double x = panel->plot.x, shift = letter_width(page, i);
-    y += TITLE_LINE * (double)(page->title_lines - (n ? n : 1));
-    if (shift > 0)
-        es_picture_text(picture, x, y, ES_PANEL_TITLE_SIZE, ES_ALIGN_START,
-                        ES_WEIGHT_BOLD, 0, ink, letter_of(letter, page, i));
-    break_title(page, picture, i, y);
-}
-
 /* Everything but the paper. */
 static es_status draw_all(const es_page *page)
 {
@@ -562,13 +461,8 @@ static es_status draw_all(const es_page *page)
                        style->title, page->width_points - left - ES_MARGIN);
     for (size_t i = 0; i < page->n_panels; i++) {
         /* The titles of a row stand where its highest ones do. */
-        const es_page_panel *panel = &page->panels[i];
-        const es_canvas *canvas = &page->canvas;
-        double x = panel->plot.x, y = panel->plot.y - page->title_gap;
-        if (panel->subtitle)
-            es_draw_small(canvas, x, y, ES_ALIGN_START, canvas->colors->muted,
-                          panel->subtitle, panel->width);
-        draw_title(page, i, y - page->head + TITLE_LINE);
+        const double y = page->panels[i].plot.y - page->title_gap;
+        es_page_draw_title(page, i, y);
         es_status status = page->draw(page, i);
         if (status < 0)
             return status;

@@ -82,7 +82,7 @@ struct es_page {
     size_t n_panels, n_rows, n_columns;
     double width_points, height_points; /* of the page */
     double head;                        /* height of the panels' titles */
-    size_t title_lines;                 /* of the longest title */
+    size_t title_lines, subtitle_lines; /* of the longest */
     double note_width;                  /* in which its lines are broken */
     size_t note_lines;
     es_box plots;  /* around all plots */

@@ -55,11 +55,14 @@ typedef struct es_figure_style {
                              them given the content is scaled evenly, and
                              panels are put into fewer columns where they
                              would be small */
-    double zoom;         /* the page is enlarged so much in the end, letters and
-                            lines too: for a slide; 0: not */
-    size_t most_columns; /* panels beside each other at most; 0: four */
-    size_t letters;      /* panels are called (a), (b), ... from this one on, 1
-                            for (a); 0: they are not */
+    double tallest; /* of a page whose height is left open: it has more columns
+                       where it would be higher, and flatter plots, as far as
+                       both are legible; 0: as high as it is */
+    double zoom;    /* the page is enlarged so much in the end, letters and
+                       lines too: for a slide; 0: not */
+    size_t most_columns;  /* panels beside each other at most; 0: four */
+    size_t letters;       /* panels are called (a), (b), ... from this one on, 1
+                             for (a); 0: they are not */
     es_page_frame *frame; /* NULL: the page stands alone */
     es_colormap colormap;
     es_theme theme;

@@ -71,17 +71,38 @@ bool es_title_is_arch(const char *text)
     return strlen(text) <= LONGEST && es_arch_parse(&arch, text) == ES_OK;
 }
 
+/* Bytes of the architecture that a text is, or begins with before " (3 seeds)"
+ * or ", γ = 0.2"; 0: it is none, or too long. */
+static size_t arch_bytes(const char *text)
+{
+    static const char *const ends[] = {" (", ", "};
+    char start[ES_ARCH_TEXT_MAX];
+    if (es_title_is_arch(text))
+        return strlen(text);
+    for (size_t i = 0; strlen(text) <= LONGEST && i < 2; i++) {
+        const char *end = strstr(text, ends[i]);
+        if (!end)
+            continue;
+        snprintf(start, sizeof start, "%.*s", (int)(end - text), text);
+        if (es_title_is_arch(start))
+            return (size_t)(end - text);
+    }
+    return 0;
+}
+
 /* False if the text is to be drawn as it is. */
 static bool typeset(title *out, const char *text)
 {
     char packed[ES_ARCH_TEXT_MAX], *end = packed;
+    const size_t n_arch = arch_bytes(text);
     *out = (title){.n_text = 0};
-    if (!es_title_is_arch(text))
+    if (!n_arch)
         return false;
-    for (; *text; text++)
-        if (*text != ' ' && *text != '\t')
-            *end++ = *text;
+    for (size_t i = 0; i < n_arch; i++)
+        if (text[i] != ' ' && text[i] != '\t')
+            *end++ = text[i];
     *end = '\0';
+    text += n_arch;
     for (const char *from = packed; *from;) {
         size_t n = add_indexed(out, from);
         /* The plus of 1e+3 is none between parts. */
@@ -95,6 +116,8 @@ static bool typeset(title *out, const char *text)
             add(out, ON_LINE, THIN_SPACE, strlen(THIN_SPACE));
         from += n > 0 ? n : 1;
     }
+    if (*text)
+        add(out, ON_LINE, text, strlen(text));
     return true;
 }
 

@@ -1,8 +1,9 @@
 /**
  * Titles and labels of figures. One that is the notation of an architecture
  * is typeset: thin spaces about its plus signs and after its commas, the x of
- * `ScFuFFNi x` or e as the index of a subscript. Anything else, a run's name
- * for one, is drawn as it is.
+ * `ScFuFFNi x` or e as the index of a subscript; so is one that a text begins
+ * with before " (3 seeds)" or ", γ = 0.2". Anything else, a run's name for one,
+ * is drawn as it is.
  */
 #ifndef ES_TITLE_H
 #define ES_TITLE_H

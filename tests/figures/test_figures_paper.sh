@@ -54,6 +54,20 @@ exits 'and it is not cut' 1 '^$' grep … delta.svg
 draws heatmap+curves "${long[@]}"
 exits 'nor is anything of a page of several figures' 1 '^$' grep … heatmap+curves.svg
 
+# Runs of one architecture are called by what they differ in where points are.
+evaluated() { # FILE GAMMA LOSS
+    sed "s/^# config: .*/# config: {\"gamma\":$2,\"mlp_mult\":4}/; s/^step,.*/step,layer,head,entropy,eval:ce/" run.csv |
+        sed '/^[0-9]/s/$/,/' >"e$2.csv"
+    sed -i 's/^# seed.*/# d_model: 6\n# vocab: 9\n# series: head nats entropy\n# series: run nats eval:ce/' "e$2.csv"
+    echo "0,,,,$3" >>"e$2.csv"
+    "$scan" import -q "e$2.csv" -o "$1" || exit 1
+}
+evaluated ea.db 0.1 1.5
+evaluated eb.db 0.2 1.75
+"$scan" ea.db eb.db -q --figure pareto -o pareto.svg
+file_has 'points of one architecture are called by what differs' pareto.svg '>γ = 0\.1<' '>γ = 0\.2<'
+exits 'and nothing is said of the best' 1 '^$' grep 'the best' pareto.svg
+
 # --- several figures in one PDF
 figures() { "$scan" a.db b.db --figure heatmap,bands,heatmap+bands "$@"; }
 exits 'several figures are the pages of a PDF' 0 '^entropy-scan: all.pdf written$' figures -o all.pdf

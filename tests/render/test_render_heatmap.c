@@ -201,6 +201,37 @@ TEST(a_requested_size_is_kept)
     assert_sizes_are_kept(draw, &figure, &figure.style);
 }
 
+/* Sides of seven panels of six layers and four heads in a paper's column. */
+static void sides_of(double *width, double *height, double tallest,
+                     size_t most_columns)
+{
+    float values[24];
+    es_heatmap_panel panels[7];
+    fill(values, 24, 0, 3.87);
+    for (size_t i = 0; i < 7; i++)
+        panels[i] =
+            (es_heatmap_panel){"\xce\xb3 = 0.05", "step 239", values, 6, 4};
+    es_heatmap figure = figure_of(panels, 7);
+    figure.style.width = 234;
+    figure.style.tallest = tallest;
+    figure.style.most_columns = most_columns;
+    AUTO(es_picture) picture = drawn(&figure);
+    es_picture_sides(picture, width, height);
+}
+
+TEST(a_column_of_many_panels_fits_on_a_page)
+{
+    double width, free_height, height, narrow;
+    sides_of(&width, &free_height, 0, 0);
+    assert_true(width == 234 && free_height > 1000);
+    sides_of(&width, &height, 648, 0);
+    assert_true(width == 234 && height <= 648);
+    sides_of(&width, &narrow, 648, 1); /* flatter, but not flatter than half */
+    assert_true(narrow < 0.85 * free_height && narrow > 0.5 * free_height);
+    sides_of(&width, &height, 5000, 0); /* what fits is left as it is */
+    assert_true(height == free_height);
+}
+
 TEST(bad_shapes_are_refused)
 {
     float value = 1;

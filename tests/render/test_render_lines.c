@@ -1,5 +1,6 @@
 /* Curves with areas, marks, categories, logarithms and limits. */
 #include "render/figures/curves.h"
+#include "render/picture_internal.h"
 #include "tests/support/curve_bundles.h"
 #include "tests/support/drawn.h"
 #include "tests/support/test.h"
@@ -192,6 +193,41 @@ TEST(marks_of_lines_that_meet_are_apart)
         assert_true(n_here >= 2);
         assert_true(n_at_foot >= 10);
     }
+    shot_clear(&s);
+}
+
+/* A line that rises across a level one: its mark gives way along the line. */
+TEST(a_mark_that_gives_way_stays_on_its_line)
+{
+    AUTO_BY(bundle_free) bundle b = bundle_new(2, 5, 0);
+    for (size_t k = 0; k < 5; k++) {
+        row(&b, 0)[k] = 2;
+        row(&b, 1)[k] = k == 2 ? 2.001f : (float)k;
+    }
+    b.curves[1].color = 1; /* open: on a dot of the paper's colour */
+    const es_curves_panel panel = {"crossing", NULL, b.curves, 2};
+    es_curves figure = figure_of(&panel, 1);
+    figure.colors = ES_CURVES_BY_CATEGORY;
+    figure.reference = NAN;
+    shot s = shot_of(&figure, 2);
+    const es_curves_block *block = &s.sheet.blocks[0];
+    const double left = es_curves_x(block, 0), right = es_curves_x(block, 4);
+    const double middle = (left + right) / 2;
+    const es_color paper = es_theme_colors(ES_THEME_LIGHT)->paper;
+    size_t n_on = 0, n_aside = 0;
+    for (size_t i = 0; i < s.picture->n_shapes; i++) {
+        const es_picture_shape *shape = &s.picture->shapes[i];
+        const double step = 4 * (shape->x - left) / (right - left);
+        if (shape->kind != ES_SHAPE_DOT || step < 0 || step > 4 ||
+            memcmp(&shape->color, &paper, sizeof paper) != 0 ||
+            shape->y > block->plot.y + block->plot.height)
+            continue; /* the other line's, or the legend's */
+        const bool on = fabs(shape->y - es_curves_y(block, step)) < 0.5;
+        assert_true(on);
+        n_on += on;
+        n_aside += fabs(shape->x - middle) > 1 && fabs(step - 2) < 0.9;
+    }
+    assert_true(n_on >= 5 && n_aside >= 1);
     shot_clear(&s);
 }
 

@@ -91,6 +91,16 @@ TEST(notation_is_typeset)
     assert_texts("SM+LN+G-seed-1", "SM+LN+G-seed-1", 1e3); /* a run's name */
 }
 
+TEST(notation_with_settings_or_seeds_is_typeset)
+{
+    assert_texts("SM" THIN "+" THIN "LN, \xce\xb3 = 0.2, a+b",
+                 "SM+LN, \xce\xb3 = 0.2, a+b", 1e3);
+    assert_texts("SM" THIN "+" THIN "ScFuFFN|i|6| (3 seeds, 1 NaN)",
+                 "SM+ScFuFFNi6 (3 seeds, 1 NaN)", 1e3);
+    assert_texts("a+b (3 seeds)", "a+b (3 seeds)", 1e3);
+    assert_texts("SM+LR(layer, x+y", "SM+LR(layer, x+y", 1e3);
+}
+
 /* Blanks may make it longer than any notation. */
 TEST(an_overlong_title_is_drawn_as_it_is)
 {
