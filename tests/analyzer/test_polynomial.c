@@ -1,6 +1,7 @@
 /* Polynomial approximations: published tables, and the iterations themselves
    run on the worst arguments. */
-#include "analyzer/cost/polynomial.h"
+#include "analyzer/polynomial/approximation.h"
+#include "analyzer/polynomial/polynomial.h"
 #include "tests/support/test.h"
 
 static const double errors[] = {1e-2, 1e-3, 1e-4, 1e-6};

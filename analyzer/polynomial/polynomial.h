@@ -38,19 +38,6 @@ double es_polynomial_inverse_error(double epsilon, int factors);
  */
 es_polynomial_cost es_polynomial_rsqrt(double k, double error);
 
-/**
- * The largest error of the GELU x p(1.702 x) for |1.702 x| <= range, against
- * x sigmoid(1.702 x), where p meets the sigmoid at its degree + 1 Chebyshev
- * nodes (the truncated series has half of the error); outside of the range it
- * grows without bound. The function it approximates is
- * itself 0.0203 away from GELU at most.
- *
- *   degree  odd, 1 .. 127
- *
- * NaN if an argument is outside of this. O(degree^2).
- */
-double es_polynomial_gelu_error(int degree, double range);
-
 /** Levels that a polynomial of a degree takes, ceil(log2(degree + 1)) + 1. */
 int es_polynomial_levels(int degree);
 
