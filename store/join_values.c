@@ -42,6 +42,13 @@ es_join_rule es_join_rule_of(const char *series, es_shape shape)
         {"range_act", ES_SHAPE_LAYER, ES_JOIN_HIGHEST},
         {"range_norm", ES_SHAPE_LAYER, ES_JOIN_HIGHEST},
         {"tokens_per_s", ES_SHAPE_RUN, ES_JOIN_SUM},
+        {"ce_exact", ES_SHAPE_RUN, ES_JOIN_MEAN},
+        {"clipped_attn", ES_SHAPE_LAYER, ES_JOIN_SUM},
+        {"clipped_act", ES_SHAPE_LAYER, ES_JOIN_SUM},
+        {"clipped_norm", ES_SHAPE_LAYER, ES_JOIN_SUM},
+        {"approx_error_attn", ES_SHAPE_LAYER, ES_JOIN_HIGHEST},
+        {"approx_error_act", ES_SHAPE_LAYER, ES_JOIN_HIGHEST},
+        {"approx_error_norm", ES_SHAPE_LAYER, ES_JOIN_HIGHEST},
     };
     const es_head_statistic *head = es_head_statistic_find(series);
     if (head && shape == ES_SHAPE_HEAD)

@@ -11,12 +11,13 @@
 
 /** When a detail can be taken, and how often it is. */
 typedef enum es_detail_source {
-    ES_DETAIL_FORWARD, /* a forward pass, of a training or not */
-    ES_DETAIL_RANGE,   /* likewise; of models with range losses always */
-    ES_DETAIL_INPUTS,  /* likewise; of training not at every record */
-    ES_DETAIL_WEIGHTS, /* the weights of that pass; not at every record */
-    ES_DETAIL_STEP,    /* a step of training: its gradients */
-    ES_DETAIL_UPDATE   /* likewise: what it changes; not at every record */
+    ES_DETAIL_FORWARD,   /* a forward pass, of a training or not */
+    ES_DETAIL_RANGE,     /* likewise; of models with range losses always */
+    ES_DETAIL_INPUTS,    /* likewise; of training not at every record */
+    ES_DETAIL_WEIGHTS,   /* the weights of that pass; not at every record */
+    ES_DETAIL_STEP,      /* a step of training: its gradients */
+    ES_DETAIL_UPDATE,    /* likewise: what it changes; not at every record */
+    ES_DETAIL_POLYNOMIAL /* an evaluation by polynomials, whatever the set */
 } es_detail_source;
 
 /**
@@ -53,6 +54,18 @@ typedef enum es_detail_source {
       "largest |input| of the activation")                                     \
     X(RANGE_NORM, "range_norm", "", RANGE, STANDARD, true,                     \
       "largest |input| of the norms")                                          \
+    X(CLIPPED_ATTN, "clipped_attn", "rows", POLYNOMIAL, CORE, true,            \
+      "denominators outside of their interval")                                \
+    X(CLIPPED_ACT, "clipped_act", "activations", POLYNOMIAL, CORE, true,       \
+      "inputs of the activation outside of their interval")                    \
+    X(CLIPPED_NORM, "clipped_norm", "rows", POLYNOMIAL, CORE, true,            \
+      "variances outside of their interval")                                   \
+    X(APPROX_ERROR_ATTN, "approx_error_attn", "", POLYNOMIAL, CORE, true,      \
+      "largest error of polynomial weights")                                   \
+    X(APPROX_ERROR_ACT, "approx_error_act", "", POLYNOMIAL, CORE, true,        \
+      "largest error of polynomial activations")                               \
+    X(APPROX_ERROR_NORM, "approx_error_norm", "", POLYNOMIAL, CORE, true,      \
+      "largest error of polynomial norms")                                     \
     X(LAYER_GRAD_NORM, "layer_grad_norm", "", STEP, ALL, true,                 \
       "gradient norm of the layer")                                            \
     X(UPDATE_RATIO, "update_ratio", "", UPDATE, ALL, true, "update ratio")     \

@@ -418,10 +418,25 @@ static int run_help(int argc, char **argv)
     "Products are summed in fp32; softmax, the loss, parameters, gradients\n"  \
     "and the optimiser stay fp32; a gradient passes a rounding unchanged.\n\n"
 
+/* Of every verb that evaluates. */
+#define INFERENCE                                                              \
+    "--inference polynomial evaluates PSM models as homomorphic encryption\n"  \
+    "would have them: no division, root or exponential. PowerSoftmax "         \
+    "divides\n"                                                                \
+    "by Goldschmidt, LayerNorm has Newton's inverse root, GELU's gate is a\n"  \
+    "Chebyshev polynomial, and the row's largest score that the stable form\n" \
+    "divides by is a constant. Intervals, iterations and degrees of each\n"    \
+    "layer are chosen from exact passes over other held-out data. Nothing "    \
+    "is\n"                                                                     \
+    "clipped: what is outside is counted (clipped_attn, _act, _norm), and\n"   \
+    "errors are recorded beside (approx_error_*), and the loss of exact\n"     \
+    "inference (ce_exact). On the CPU, in fp32.\n\n"
+
 static const char train_details[] =
     "Progress shows the heads as a bar, from the lowest entropy to the\n"
     "highest: '_' below a quarter of the ceiling ln(T!)/T, '-' below half,\n"
     "'=' below three quarters, '#' above, '!' not finite.\n\n" EMULATION
+        INFERENCE
     "A file RUN.db.stop beside the run file ends the training well.\n\n"
     "--checkpoint DIR keeps the last checkpoints of the run there, as\n"
     "NAME-STEP.safetensors: every --checkpoint-every steps, at the end and\n"
@@ -472,7 +487,7 @@ static const char probe_details[] =
     "The token file has to be made with the model's own tokenizer:\n"
     "entropy-corpus --ids packs ids from elsewhere. What is not given is as\n"
     "the file of weights says, --ctx the longest it has positions for.\n"
-    "\n" EMULATION
+    "\n" EMULATION INFERENCE
     "Exit codes: 0 fine, 1 the loss was not finite, 2 usage, 3 an input or\n"
     "output failed, 128+N ended by signal N.";
 

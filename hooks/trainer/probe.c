@@ -3,7 +3,7 @@
  * and deviations over the micro-batches, for the run file and as a table for
  * people.
  */
-#include "hooks/trainer/probe.h"
+#include "hooks/trainer/probe_internal.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
@@ -28,8 +28,8 @@ typedef struct probe {
     double *entropies;        /* (L,H) of one batch */
     sums *heads;              /* (L,H) entropies */
     sums *layers;             /* (L + 1): mean over heads; of the whole model */
-    sums ce;
-    float *deviations; /* (L,H) */
+    sums ce, exact;           /* exact: beside --inference polynomial */
+    float *deviations;        /* (L,H) */
 } probe;
 
 /* --- spread ------------------------------------------------------------- */
@@ -88,8 +88,11 @@ static void warn_of_repeats(const probe *p, const es_train_watch *watch)
     char text[ES_MESSAGE_MAX];
     uint64_t have = p->trainer->tokens->n[ES_SPLIT_HELD_OUT] /
                     ((uint64_t)settings->model.ctx + 1);
-    uint64_t want =
-        (uint64_t)settings->eval_batches * (uint64_t)settings->model.batch;
+    const int64_t n_other = settings->inference == ES_INFERENCE_POLYNOMIAL
+                                ? settings->poly_batches
+                                : 0;
+    uint64_t want = (uint64_t)(settings->eval_batches + n_other) *
+                    (uint64_t)settings->model.batch;
     if (settings->random || want <= have)
         return;
     snprintf(text, sizeof text,
@@ -99,9 +102,34 @@ static void warn_of_repeats(const probe *p, const es_train_watch *watch)
     warn(watch, text);
 }
 
+static es_status calibrate(probe *p, const es_train_watch *watch)
+{
+    bool complete;
+    es_status status = es_trainer_calibrate(p->trainer, &complete);
+    if (status == ES_OK && !complete)
+        warn(watch, "polynomials: somewhere nothing finite was found to choose "
+                    "an interval from: what is made there is NaN");
+    return status;
+}
+
+/** Micro-batch i once more, exactly. */
+static es_status add_exact(probe *p, int64_t i)
+{
+    es_losses losses;
+    if (p->trainer->settings.inference == ES_INFERENCE_EXACT)
+        return ES_OK;
+    es_status status = es_trainer_hold_out_exact(p->trainer, &losses, i, 1);
+    if (status == ES_OK)
+        add(&p->exact, losses.ce, p->result->n_batches);
+    return status;
+}
+
 static es_status run_batches(probe *p, const es_train_watch *watch)
 {
     int64_t n = p->trainer->settings.eval_batches;
+    es_status calibrated = calibrate(p, watch);
+    if (calibrated != ES_OK)
+        return calibrated;
     es_measure_reset(p->trainer->measure);
     for (int64_t i = 0; i < n; i++) {
         es_losses losses;
@@ -112,6 +140,8 @@ static es_status run_batches(probe *p, const es_train_watch *watch)
             return status;
         es_losses_add(&p->losses, &losses, 1.0 / (double)n);
         add_batch(p, &losses);
+        if ((status = add_exact(p, i)) != ES_OK)
+            return status;
     }
     return ES_OK;
 }
@@ -130,6 +160,10 @@ static void record_all(probe *p)
                          p->trainer->measure);
     if (p->trainer->maps)
         es_train_record_maps(p->record, result->start.step, p->trainer->maps);
+    const float exact = (float)p->exact.mean;
+    if (p->trainer->settings.inference == ES_INFERENCE_POLYNOMIAL)
+        es_train_record_other(p->record, "ce_exact", ES_SHAPE_RUN, "nats",
+                              result->start.step, &exact, 1);
     if (n < 2)
         return;
     for (size_t h = 0; h < p->n_heads; h++)
@@ -177,17 +211,19 @@ static void summarise(es_probe_layer *out, es_measure *measure, size_t first,
     }
 }
 
-static void finish(probe *p)
+static es_status finish(probe *p)
 {
     es_probe_result *result = p->result;
     size_t each = p->n_heads / p->n_layers;
     result->ce = spread_of(&p->ce, result->n_batches);
+    result->exact = spread_of(&p->exact, result->n_batches);
     for (size_t l = 0; l <= p->n_layers; l++) {
         bool whole = l == p->n_layers;
         summarise(&result->layers[l], p->trainer->measure, whole ? 0 : l * each,
                   whole ? p->n_heads : each);
         result->layers[l].entropy = spread_of(&p->layers[l], result->n_batches);
     }
+    return es_probe_take_polynomials(result, p->trainer);
 }
 
 static es_status open_all(probe *p, const es_settings *settings,
@@ -267,7 +303,7 @@ es_status es_probe(es_probe_result *result, const es_settings *settings,
         status = run_batches(&p, watch);
     if (status == ES_OK && result->n_batches > 0) {
         record_all(&p);
-        finish(&p);
+        status = finish(&p);
     }
     return close_all(&p, status);
 }
@@ -275,7 +311,9 @@ es_status es_probe(es_probe_result *result, const es_settings *settings,
 void es_probe_free(es_probe_result *result)
 {
     free(result->layers);
-    result->layers = NULL;
+    free(result->sites);
+    free(result->levels);
+    *result = (es_probe_result){.n_batches = 0};
 }
 
 /* --- for people ---------------------------------------------------------- */
@@ -335,4 +373,5 @@ void es_probe_print(FILE *out, const es_probe_result *result)
             config->ctx,
             result->settings.ceiling > 0 ? result->settings.ceiling
                                          : es_ceiling(config->ctx));
+    es_probe_print_polynomials(out, result);
 }

@@ -21,14 +21,28 @@ typedef struct es_probe_layer {
     int nonfinite; /* heads that have no finite entropy */
 } es_probe_layer;
 
+/** A polynomial of the model: hooks/trainer/model/polynomial.h. */
+typedef struct es_probe_site {
+    int layer; /* n_layers: the last norm */
+    es_site place;
+    es_approximated kind;
+    es_findings found;
+    es_polynomial polynomial;
+} es_probe_site;
+
 typedef struct es_probe_result {
     int64_t n_batches; /* done: fewer than requested after a stop */
     es_start start;
     es_probe_spread ce; /* cross-entropy in nats */
     int n_layers;
     es_probe_layer *layers; /* (n_layers), then one of the whole model */
-    es_settings settings;   /* resolved */
-    es_status recorded;     /* as in es_train_result */
+    /* Of --inference polynomial, whose are all the others then. */
+    es_probe_spread exact; /* cross-entropy of exact inference */
+    es_probe_site *sites;  /* (n_sites) */
+    size_t n_sites;        /* 0: inference is exact */
+    int *levels;           /* (n_layers), then the model's */
+    es_settings settings;  /* resolved */
+    es_status recorded;    /* as in es_train_result */
     char lost[ES_MESSAGE_MAX];
 } es_probe_result;
 

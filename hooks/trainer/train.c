@@ -137,6 +137,22 @@ static bool maps_are_due(const es_settings *settings, int64_t step)
                                                  (i - 1) * (n - 1) / last));
 }
 
+/** Beside an evaluation by polynomials what it is without them. */
+static es_status record_exact(loop *l, int64_t step)
+{
+    es_losses exact;
+    const es_settings *settings = &l->trainer->settings;
+    if (settings->inference == ES_INFERENCE_EXACT || !l->record)
+        return ES_OK;
+    es_status status = es_trainer_hold_out_exact(l->trainer, &exact, 0,
+                                                 settings->eval_batches);
+    const float ce = (float)exact.ce;
+    if (status == ES_OK)
+        es_train_record_other(l->record, "ce_exact", ES_SHAPE_RUN, "nats", step,
+                              &ce, 1);
+    return status;
+}
+
 static es_status evaluate(loop *l, int64_t step)
 {
     es_losses losses;
@@ -147,6 +163,8 @@ static es_status evaluate(loop *l, int64_t step)
         es_maps_reset(trainer->maps);
     es_status status = es_trainer_evaluate(trainer, &losses);
     if (status != ES_OK)
+        return status;
+    if ((status = record_exact(l, step)) != ES_OK)
         return status;
     l->result->eval = losses;
     es_train_record_eval(l->record, step, &losses, trainer->measure);

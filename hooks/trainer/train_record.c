@@ -63,9 +63,11 @@ static bool has_detail(const es_train_record *record, es_phase phase,
                        es_detail detail)
 {
     const es_detail_source source = es_details[detail].source;
-    const bool belongs = source <= ES_DETAIL_INPUTS ||
-                         phase == ES_PHASE_TRAIN ||
-                         (source == ES_DETAIL_WEIGHTS && record->probes);
+    const bool belongs =
+        source == ES_DETAIL_POLYNOMIAL
+            ? phase == ES_PHASE_EVAL
+            : source <= ES_DETAIL_INPUTS || phase == ES_PHASE_TRAIN ||
+                  (source == ES_DETAIL_WEIGHTS && record->probes);
     return belongs && es_detail_exists(record->model, detail);
 }
 

@@ -24,6 +24,27 @@ static int find_vocabulary(es_model_config *config, int n_tokens)
     return config->mask < n_tokens ? n_tokens : config->mask + 1;
 }
 
+/** What the model is given of the settings beside its configuration. */
+static void settle(es_trainer *trainer)
+{
+    es_settings *settings = &trainer->settings;
+    settings->model.record = settings->record;
+    settings->model.inference = settings->inference;
+    settings->model.polynomial = settings->polynomial;
+}
+
+static es_status check_inference(const es_settings *settings)
+{
+    if (settings->inference == ES_INFERENCE_EXACT)
+        return ES_OK;
+    if (settings->maps > 0)
+        return es_fail(ES_EUSAGE, "--maps: of --inference exact alone");
+    if (settings->eval_every == 0 && settings->verb != ES_VERB_PROBE)
+        return es_fail(ES_EUSAGE, "--inference polynomial is of evaluations: "
+                                  "give --eval-every");
+    return ES_OK;
+}
+
 static es_status open_data(es_trainer *trainer)
 {
     es_settings *settings = &trainer->settings;
@@ -51,6 +72,7 @@ static es_status open_data(es_trainer *trainer)
         return es_fail(ES_EUSAGE, "--maps: of causal attention, not of "
                                   "encoders");
     if ((status = es_model_config_check(&settings->model)) < 0 ||
+        (status = check_inference(settings)) < 0 ||
         (status = es_train_config_check(&settings->train)) < 0 ||
         (settings->verb != ES_VERB_PROBE &&
          (status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_TRAIN, ctx)) <
@@ -66,13 +88,16 @@ es_status es_trainer_check(es_settings *settings)
 {
     es_trainer trainer = {.settings = *settings};
     es_status status;
+    settle(&trainer);
     if (settings->data[0]) {
         status = open_data(&trainer);
         settings->model.vocab = trainer.settings.model.vocab;
     } else {
         if (trainer.settings.model.vocab == 0)
             trainer.settings.model.vocab = 1; /* the data will have one */
-        if ((status = es_model_config_check(&trainer.settings.model)) == ES_OK)
+        if ((status = es_model_config_check(&trainer.settings.model)) ==
+                ES_OK &&
+            (status = check_inference(settings)) == ES_OK)
             status = es_train_config_check(&settings->train);
     }
     es_tokens_close(trainer.tokens);
@@ -115,7 +140,7 @@ es_status es_trainer_new_on(es_trainer **out, const es_settings *settings,
     if (status != ES_OK)
         return status;
     trainer->settings = *settings;
-    trainer->settings.model.record = settings->record;
+    settle(trainer);
     trainer->loss_scale.scale = ops->scales_loss ? ES_LOSS_SCALE_START : 1;
     snprintf(trainer->settings.backend, sizeof trainer->settings.backend, "%s",
              ops->name);
@@ -462,30 +487,68 @@ es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends)
     return ES_OK;
 }
 
+/** Passes over the micro-batches; `measure` as es_model_begin. */
+static es_status pass_all(es_trainer *trainer, es_outcome *out, int64_t first,
+                          int64_t n, bool measure)
+{
+    es_status status;
+    es_model_begin(trainer->model, measure, NULL, 0);
+    for (int64_t i = first; i < first + n; i++)
+        if ((status = pass_held_out(trainer, i)) != ES_OK ||
+            (measure && trainer->takes_maps &&
+             (status = es_maps_add(trainer->maps, trainer->model)) != ES_OK))
+            return status;
+    return es_model_end(trainer->model, out);
+}
+
 es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
                               int64_t first, int64_t n)
 {
     es_outcome outcome = {.skipped = false};
-    es_status status;
+    es_model_set_polynomials(trainer->model, ES_POLYNOMIAL_ON);
+    es_status status = pass_all(trainer, &outcome, first, n, true);
+    es_model_set_polynomials(trainer->model, ES_POLYNOMIAL_OFF);
     *out = outcome.losses;
-    es_model_begin(trainer->model, true, NULL, 0);
-    for (int64_t i = first; i < first + n; i++)
-        if ((status = pass_held_out(trainer, i)) != ES_OK ||
-            (trainer->takes_maps &&
-             (status = es_maps_add(trainer->maps, trainer->model)) != ES_OK))
-            return status;
-    if ((status = es_model_end(trainer->model, &outcome)) != ES_OK)
-        return status;
-    es_measure_add(trainer->measure, trainer->model);
+    if (status == ES_OK)
+        es_measure_add(trainer->measure, trainer->model);
+    return status;
+}
+
+es_status es_trainer_hold_out_exact(es_trainer *trainer, es_losses *out,
+                                    int64_t first, int64_t n)
+{
+    es_outcome outcome = {.skipped = false};
+    es_status status = pass_all(trainer, &outcome, first, n, false);
     *out = outcome.losses;
-    return ES_OK;
+    return status;
+}
+
+es_status es_trainer_calibrate(es_trainer *trainer, bool *complete)
+{
+    const es_settings *settings = &trainer->settings;
+    es_outcome outcome;
+    *complete = true;
+    if (settings->inference == ES_INFERENCE_EXACT)
+        return ES_OK;
+    es_model_set_polynomials(trainer->model, ES_POLYNOMIAL_OBSERVE);
+    es_status status = pass_all(trainer, &outcome, settings->eval_batches,
+                                settings->poly_batches, false);
+    es_model_set_polynomials(trainer->model, ES_POLYNOMIAL_OFF);
+    if (status == ES_OK)
+        *complete = es_model_choose_polynomials(trainer->model);
+    return status;
 }
 
 es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out)
 {
+    bool complete;
     es_measure_reset(trainer->measure);
     es_model_measure_all(trainer->model, true);
-    return es_trainer_hold_out(trainer, out, 0, trainer->settings.eval_batches);
+    es_status status = es_trainer_calibrate(trainer, &complete);
+    return status != ES_OK
+               ? status
+               : es_trainer_hold_out(trainer, out, 0,
+                                     trainer->settings.eval_batches);
 }
 
 /* --- gradients ------------------------------------------------------------ */

@@ -7,6 +7,7 @@
 #include "hooks/trainer/model/loss_scale.h"
 #include "hooks/trainer/model/maps.h"
 #include "hooks/trainer/model/measure.h"
+#include "hooks/trainer/model/polynomial.h"
 #include "hooks/trainer/settings/settings.h"
 #include <math.h>
 
@@ -82,7 +83,8 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
 
 /**
  * Means over `eval_batches` micro-batches of held-out data, always the same
- * ones; trainer->measure holds them.
+ * ones; trainer->measure holds them. With --inference polynomial calibrated
+ * anew.
  */
 es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out) ES_MUST_USE;
 
@@ -104,6 +106,19 @@ es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends) ES_MUST_USE;
  */
 es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
                               int64_t first, int64_t n) ES_MUST_USE;
+
+/** The same, never by polynomials, and with nothing measured. */
+es_status es_trainer_hold_out_exact(es_trainer *trainer, es_losses *out,
+                                    int64_t first, int64_t n) ES_MUST_USE;
+
+/**
+ * With --inference polynomial: chooses the polynomials by which
+ * es_trainer_hold_out goes, from poly_batches micro-batches of held-out data,
+ * those after the evaluation's. Otherwise it does nothing.
+ *
+ *   complete  false: es_model_choose_polynomials
+ */
+es_status es_trainer_calibrate(es_trainer *trainer, bool *complete) ES_MUST_USE;
 
 /** The same number, but a NaN without a sign: printf knows "-nan" too. */
 static inline double es_unsigned_nan(double number)

@@ -132,6 +132,8 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
     size_t size = es_cpu_attention_scratch(backend, largest), total;
     if (largest->sees_all)
         size += es_cpu_whole_scratch(largest->n_ctx, largest->head_width);
+    const size_t polynomial = es_cpu_polynomial_scratch(largest->n_ctx);
+    size = size > polynomial ? size : polynomial;
     /* Two doubles and two floats for each column: normed.c. */
     size_t norms = 6 * (size_t)largest->width;
     size = size > norms ? size : norms;
@@ -245,6 +247,7 @@ static int loss_rows(int vocab)
 const es_ops es_cpu_ops = {.activation_size = sizeof(float),
                            .weighs_plain_scores = true,
                            .open = open_backend,
+                           .polynomial = &es_cpu_polynomial,
                            .emulate_fp16 = emulate_fp16,
                            COMMON};
 

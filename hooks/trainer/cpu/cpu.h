@@ -153,6 +153,10 @@ ES_CPU_OPERATIONS(ES_CPU_DECLARE)
 /** details.c. */
 extern const es_detail_ops es_cpu_details;
 
+/** polynomial.c; floats of a thread's scratch. */
+extern const es_polynomial_ops es_cpu_polynomial;
+size_t es_cpu_polynomial_scratch(int n_ctx);
+
 /** Bytes of an activation. */
 static inline size_t es_cpu_act_size(const es_backend *backend)
 {

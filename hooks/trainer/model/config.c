@@ -364,6 +364,61 @@ static es_status check_family(const es_model_config *config)
     return check_others(config);
 }
 
+/* Which activation of the layers has no polynomial; NULL: none. */
+static const char *find_cornered(const es_model_config *config)
+{
+    double slope;
+    for (int layer = 0; layer < config->n_layer; layer++)
+        switch (es_arch_activation(&config->arch, layer, &slope)) {
+        case ES_ACT_RELU:
+            return "'R' has a corner that no polynomial follows";
+        case ES_ACT_LEAKY:
+            return "'LR' has a corner that no polynomial follows";
+        case ES_ACT_SWIGLU:
+            return "'SwiGLU' is not built as one";
+        default:
+            break;
+        }
+    return NULL;
+}
+
+/* What has no polynomial form. */
+static es_status check_inference(const es_model_config *config)
+{
+    const es_arch *arch = &config->arch;
+    const char *cornered = find_cornered(config);
+    const struct {
+        bool there;
+        const char *part, *remedy;
+    } parts[] = {
+        {arch->attention == ES_SOFTMAX,
+         "architecture part 'SM': softmax is no polynomial",
+         "train PSM(p), as PSM(4,0.01)+LN+GS"},
+        {arch->attention == ES_SCALED_RELU,
+         "architecture part 'RA': ReLU is no polynomial", "train PSM(p)"},
+        {arch->gate,
+         "architecture part 'PSM(gate)': its sigmoid is not built "
+         "as one",
+         "leave it out"},
+        {arch->rms_norm, "architecture part 'RN': not built as one",
+         "write LN"},
+        {config->family != ES_FAMILY_GPT2 && config->family != ES_FAMILY_PYTHIA,
+         "--family: built for gpt2 and pythia", "choose one of these"},
+        {config->emulate != ES_EMULATE_NONE,
+         "--emulate: polynomials are float32", "leave it out"},
+    };
+    for (size_t i = 0; i < COUNT(parts); i++)
+        if (parts[i].there)
+            return es_fail(ES_EUSAGE, "--inference polynomial: %s: %s",
+                           parts[i].part, parts[i].remedy);
+    if (cornered)
+        return es_fail(ES_EUSAGE,
+                       "--inference polynomial: activation %s: write G, GT or "
+                       "GS",
+                       cornered);
+    return ES_OK;
+}
+
 static bool has_scaling(const es_rope *rope)
 {
     const double all = rope->low + rope->high + rope->original;
@@ -442,6 +497,9 @@ es_status es_model_config_check(const es_model_config *config)
                        config->n_head, config->d_model);
     if ((status = check_family(config)) < 0 ||
         (status = check_ranges(config)) < 0)
+        return status;
+    if (config->inference == ES_INFERENCE_POLYNOMIAL &&
+        (status = check_inference(config)) < 0)
         return status;
     const int n_last = config->arch.n_removed;
     const int n_first = config->arch.n_removed_first;

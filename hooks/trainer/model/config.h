@@ -4,6 +4,7 @@
 
 #include "analyzer/arch/arch.h"
 #include "analyzer/heads/heads.h"
+#include "analyzer/polynomial/approximation.h"
 #include <stdint.h>
 
 typedef enum es_family {
@@ -68,6 +69,10 @@ typedef enum es_final_norm {
     ES_FINAL_OFF
 } es_final_norm;
 typedef enum es_emulation { ES_EMULATE_NONE, ES_EMULATE_FP16 } es_emulation;
+typedef enum es_inference {
+    ES_INFERENCE_EXACT,
+    ES_INFERENCE_POLYNOMIAL
+} es_inference;
 typedef enum es_ereg_reduce { ES_EREG_TOKEN, ES_EREG_MEAN } es_ereg_reduce;
 
 /** Inputs of what a polynomial stands for under encryption: ranges.h. */
@@ -110,6 +115,9 @@ typedef struct es_model_config {
     uint64_t seed;
     bool forward_only; /* no gradients and moments, a quarter of the memory */
     es_series_set record; /* what measured passes measure */
+
+    es_inference inference; /* POLYNOMIAL: passes can be by polynomials, */
+    es_approximation_choice polynomial; /* chosen by this */
 } es_model_config;
 
 /** Heads of keys and values; the width of a head; of all heads' queries, and

@@ -3,6 +3,7 @@
 #include "hooks/trainer/model/details.h"
 
 #include "hooks/trainer/model/model_internal.h"
+#include "hooks/trainer/model/polynomial.h"
 #include "hooks/trainer/model/ranges.h"
 
 static const es_normed matrices[ES_N_NORMED] = {
@@ -54,6 +55,10 @@ bool es_detail_exists(const es_model *model, es_detail detail)
     if (es_details[detail].source == ES_DETAIL_RANGE)
         return es_model_has_range(
             model, (es_range_kind)(detail - ES_DETAIL_RANGE_ATTN));
+    if (es_details[detail].source == ES_DETAIL_POLYNOMIAL)
+        return model->polynomials &&
+               es_model_config_approximates(&model->config,
+                                            es_detail_approximated(detail));
     if (!takes_set(model, es_details[detail].set))
         return false;
     if (detail >= ES_DETAIL_G_Q)

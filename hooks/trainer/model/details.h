@@ -33,13 +33,26 @@
  *                            missing without FFN. In bf16 the difference has
  *                            three digits less than the activations
  *   range_attn, _act, _norm  the largest |input| of PowerSoftmax, the
- * activation and the norms: ranges.h; with a range loss in every record,
- * whatever the set layer_grad_norm          as head_grad_norm, of all
- * parameters h.L.* update_ratio             |dw| / |w| over them: AdamW's
- * change of the step, decay and clipping included, before it is rounded into
- * the weights, and the weights before it sigma_q .. sigma_proj    SNorm's sigma
- * by matrix; the fused FFN's is sigma_fc g_q .. g_proj            WNorm's g by
- * matrix: root mean square over columns; whole: parameter_series.h
+ *                            activation and the norms: ranges.h; with a range
+ *                            loss, and of an evaluation by polynomials, in
+ *                            every record, whatever the set
+ *   clipped_attn, _act, _norm  of an evaluation by polynomials (polynomial.h),
+ *                            whatever the set: how many denominators, inputs
+ *                            of the activation and variances were outside of
+ *                            their intervals, or not finite; of all norms of
+ *                            the layer, in the last one that after it included
+ *   approx_error_attn, _act, _norm  likewise: the largest absolute error of
+ *                            weights, activations, and normalised numbers
+ *                            before weight and bias, against the exact form in
+ *                            float64; NaN: one of the two was not finite
+ *   layer_grad_norm          as head_grad_norm, of all parameters h.L.*
+ *   update_ratio             |dw| / |w| over them: AdamW's change of the step,
+ *                            decay and clipping included, before it is rounded
+ *                            into the weights, and the weights before it
+ *   sigma_q .. sigma_proj    SNorm's sigma by matrix; the fused FFN's is
+ *                            sigma_fc
+ *   g_q .. g_proj            WNorm's g by matrix: root mean square over
+ *                            columns; whole: parameter_series.h
  *
  * What is not finite among these is a NaN or an infinity, never missing.
  */

@@ -31,6 +31,8 @@ struct es_measure {
     es_detail_sums details;          /* what there is of them */
     float *ranges;                   /* (ES_N_RANGES,L) */
     bool has_range[ES_N_RANGES];
+    es_findings *findings; /* by place; NULL: inference is exact */
+    bool has_findings;
 };
 
 es_status es_measure_new(es_measure **out, const es_model_config *config)
@@ -63,7 +65,10 @@ es_status es_measure_new(es_measure **out, const es_model_config *config)
         (status = es_alloc(&measure->layer_details, layers,
                            sizeof *measure->layer_details, "layers")) < 0 ||
         (status = es_alloc(&measure->ranges, ES_N_RANGES * layers,
-                           sizeof *measure->ranges, "layers")) < 0) {
+                           sizeof *measure->ranges, "layers")) < 0 ||
+        (config->inference != ES_INFERENCE_EXACT &&
+         (status = es_alloc(&measure->findings, es_model_n_sites(config),
+                            sizeof *measure->findings, "polynomials")) < 0)) {
         es_measure_free(measure);
         return status;
     }
@@ -84,6 +89,7 @@ void es_measure_free(es_measure *measure)
     free(measure->head_details);
     free(measure->layer_details);
     free(measure->ranges);
+    free(measure->findings);
     free(measure);
 }
 
@@ -96,6 +102,7 @@ void es_measure_reset(es_measure *measure)
     memset(measure->layers, 0, measure->n_layers * sizeof *measure->layers);
     measure->details = (es_detail_sums){.heads = NULL};
     memset(measure->has_range, 0, sizeof measure->has_range);
+    measure->has_findings = false;
 }
 
 /* The larger one of what there is; a NaN, or a missing one, stays. */
@@ -112,6 +119,16 @@ static void add_ranges(es_measure *measure, const es_model *model)
         }
         measure->has_range[r] = true;
     }
+}
+
+static void add_findings(es_measure *measure, const es_findings *more)
+{
+    for (size_t i = 0; more && i < es_model_n_sites(&measure->config); i++)
+        if (measure->has_findings)
+            es_findings_merge(&measure->findings[i], &more[i]);
+        else
+            measure->findings[i] = more[i];
+    measure->has_findings = measure->has_findings || more;
 }
 
 /* What belongs to weights and to a step is copied with the first passes. */
@@ -151,6 +168,8 @@ void es_measure_add(es_measure *measure, const es_model *model)
     const es_detail_sums details = es_model_details(model);
     add_details(measure, &details);
     add_ranges(measure, model);
+    if (measure->findings)
+        add_findings(measure, es_model_findings(model));
     for (int i = 0; i < ES_N_PARAMETER_SERIES; i++) {
         const es_parameter_series series = (es_parameter_series)i;
         if (measure->n_batches == 0 &&
@@ -216,6 +235,8 @@ bool es_measure_has_detail(const es_measure *measure, es_detail detail)
     const es_detail_sums *have = &measure->details;
     if (es_details[detail].source == ES_DETAIL_RANGE)
         return measure->has_range[detail - ES_DETAIL_RANGE_ATTN];
+    if (es_details[detail].source == ES_DETAIL_POLYNOMIAL)
+        return measure->has_findings;
     const bool has[] = {[ES_DETAIL_FORWARD] = true,
                         [ES_DETAIL_INPUTS] = have->has_inputs,
                         [ES_DETAIL_WEIGHTS] = have->has_weights,
@@ -284,6 +305,23 @@ static double layer_detail(const es_measure *measure, size_t layer,
     }
 }
 
+/* Of all places of the layer; missing where it has none. */
+static float polynomial_detail(const es_measure *measure, size_t layer,
+                               es_detail detail)
+{
+    const es_model_config *config = &measure->config;
+    const size_t end = (layer + 1) * ES_N_SITES;
+    const bool is_last = end + 1 == es_model_n_sites(config);
+    es_findings all = es_findings_start();
+    for (size_t i = layer * ES_N_SITES; i < end + is_last; i++)
+        if (es_site_kind(config, i) == es_detail_approximated(detail))
+            es_findings_merge(&all, &measure->findings[i]);
+    return all.n == 0                             ? es_missing()
+           : detail < ES_DETAIL_APPROX_ERROR_ATTN ? (float)all.n_outside
+           : isnan(all.error)                     ? NAN
+                                                  : (float)all.error;
+}
+
 static bool is_of_ffn(es_detail detail)
 {
     return detail == ES_DETAIL_FFN_RATIO || detail == ES_DETAIL_SIGMA_FC ||
@@ -299,6 +337,11 @@ const float *es_measure_detail(es_measure *measure, es_detail detail)
     if (es_details[detail].source == ES_DETAIL_RANGE)
         return measure->ranges +
                (size_t)(detail - ES_DETAIL_RANGE_ATTN) * measure->n_layers;
+    if (es_details[detail].source == ES_DETAIL_POLYNOMIAL) {
+        for (size_t i = 0; i < n; i++)
+            measure->out[i] = polynomial_detail(measure, i, detail);
+        return measure->out;
+    }
     for (size_t i = 0; i < n; i++) {
         const float value =
             (float)(of_heads ? head_detail(measure, i, detail)
@@ -309,6 +352,11 @@ const float *es_measure_detail(es_measure *measure, es_detail detail)
         measure->out[i] = !is_there ? es_missing() : isnan(value) ? NAN : value;
     }
     return measure->out;
+}
+
+const es_findings *es_measure_findings(const es_measure *measure)
+{
+    return measure->has_findings ? measure->findings : NULL;
 }
 
 int es_measure_first_nan_layer(const es_measure *measure)

@@ -7,6 +7,7 @@
 
 #include "hooks/trainer/model/details.h"
 #include "hooks/trainer/model/parameter_series.h"
+#include "hooks/trainer/model/polynomial.h"
 
 typedef enum es_layer_series {
     ES_LAYER_NAN_ACTIVATIONS,
@@ -68,6 +69,10 @@ bool es_measure_has_detail(const es_measure *measure, es_detail detail);
  * else. What belongs to weights and to a step is of the first passes added.
  */
 const float *es_measure_detail(es_measure *measure, es_detail detail);
+
+/** What polynomials found, by place (polynomial.h); NULL: nothing. Borrowed
+ *  until the next reset. */
+const es_findings *es_measure_findings(const es_measure *measure);
 
 /** First layer whose output was not finite; -1 if there is none. */
 int es_measure_first_nan_layer(const es_measure *measure);

@@ -55,6 +55,7 @@ static es_status build(es_model *model, int n_threads)
     if ((status = draw_parameters(model)) < 0 ||
         (status = es_model_plan(model)) < 0 ||
         (status = es_model_plan_report(model)) < 0 ||
+        (status = es_model_plan_polynomials(model)) < 0 ||
         (status = es_model_keep_weights(model)) < 0)
         return status;
     return es_model_start_norms(model);
@@ -72,6 +73,10 @@ es_status es_model_new(es_model **out, const es_model_config *config,
         ops->activation_size != sizeof(float))
         return es_fail(ES_EUSAGE, "--emulate fp16 rounds what fp32 keeps: use "
                                   "--precision fp32");
+    if (config->inference == ES_INFERENCE_POLYNOMIAL &&
+        ops->activation_size != sizeof(float))
+        return es_fail(ES_EUSAGE, "--inference polynomial computes in float32: "
+                                  "use --precision fp32");
     const es_arch *arch = &config->arch;
     const struct {
         bool wanted, there;
@@ -102,6 +107,8 @@ es_status es_model_new(es_model **out, const es_model_config *config,
         {arch->spectral_norm != 0, ops->spectral_norm, "SNorm"},
         {arch->gate, ops->gate, "SM(gate)"},
         {arch->clip > 0, ops->scale_heads, "SM(clip)"},
+        {config->inference == ES_INFERENCE_POLYNOMIAL, ops->polynomial,
+         "--inference polynomial"},
         {arch->power_plain, ops->weighs_plain_scores, "PSM(p,plain)"},
         {arch->attention == ES_SCALED_RELU, ops->weighs_plain_scores, "RA"},
     };
@@ -132,6 +139,8 @@ void es_model_free(es_model *model)
                            model->step_inputs};
     for (size_t i = 0; model->backend && i < sizeof all / sizeof *all; i++)
         model->ops->release(model->backend, all[i]);
+    if (model->backend)
+        es_model_free_polynomials(model);
     model->ops->close(model->backend);
     es_params_free(&model->params);
     free(model->layers);

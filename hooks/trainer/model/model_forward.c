@@ -131,6 +131,8 @@ static void norm(const es_model *model, es_mem *y, es_mem *mean, es_mem *rstd,
             model, layer,
             weight == ES_ROLE_LN_2_WEIGHT ? ES_PEAK_NORM_2 : ES_PEAK_NORM_1, x,
             (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
+    if (es_model_norm_polynomial(model, y, x, layer, weight))
+        return;
     if (!mean) {
         model->ops->rms_norm(model->backend, y, rstd, x,
                              es_model_value(model, layer, weight),
@@ -195,7 +197,8 @@ static void forward_attention(const es_model *model, int layer, bool measure)
         model->ops->attention_whole(
             model->backend, at->heads, at->saved, wants_rows ? &rows : NULL,
             at->qkv, es_model_padded(model), model->config.padding, &attention);
-    else
+    else if (!es_model_attention_polynomial(model, layer,
+                                            wants_rows ? &rows : NULL))
         model->ops->attention(model->backend, at->heads, at->saved,
                               wants_rows ? &rows : NULL, at->qkv, &attention);
     es_model_find_score_peak(model, layer);
@@ -251,9 +254,13 @@ static void feed(const es_model *model, int layer, es_mem *out,
         multiply(model, at->pre, NULL, at->u2, layer, ES_MATRIX_FC);
         model->ops->swiglu(model->backend, post, at->ffn_gate, at->pre,
                            (size_t)es_model_n_rows(model) * (size_t)fc.n_out);
+    } else if (es_model_acts_by_polynomial(model, layer)) {
+        multiply(model, at->pre, NULL, at->u2, layer, ES_MATRIX_FC);
+        es_model_act_polynomial(model, post, at->pre, layer);
     } else {
         model->ops->linear_act(model->backend, at->pre, post, at->u2, &fc, &act,
                                es_model_n_rows(model));
+        es_model_act_polynomial(model, post, at->pre, layer);
     }
     if (act.kind != ES_ACT_LINEAR)
         es_model_find_peak(model, layer, ES_PEAK_ACT,

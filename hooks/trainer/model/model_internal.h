@@ -158,9 +158,10 @@ struct es_model {
     es_row_mem rows;          /* (L,B,H,T) each; NULL: no such statistic */
 
     es_report report;
-    float loss_scale;   /* of the next es_model_begin */
-    float *host_rows;   /* (L,B,H,T), when first requested */
-    float *host_logits; /* (N,V), when requested */
+    struct es_polynomials *polynomials; /* NULL: inference is exact */
+    float loss_scale;                   /* of the next es_model_begin */
+    float *host_rows;                   /* (L,B,H,T), when first requested */
+    float *host_logits;                 /* (N,V), when requested */
 
     int32_t *host_inputs; /* (n_host_inputs,2,B,T), of es_model_run_step */
     int host_targets[ES_MAX_UNROLLED]; /* n_targets of each of them */
@@ -367,6 +368,31 @@ void es_model_pull_score_peak(const es_model *model, int layer, es_mem *dqkv);
 
 /** All range losses, weighted; the mean over passes. */
 double es_model_range_loss(const es_model *model);
+
+/* polynomial.c */
+
+typedef struct es_polynomials es_polynomials;
+
+/** Memory for them, where the configuration has them. ES_OK, ES_ENOMEM. */
+es_status es_model_plan_polynomials(es_model *model) ES_MUST_USE;
+void es_model_free_polynomials(es_model *model);
+
+/** Of passes between es_model_begin and es_model_end: what is found. */
+void es_model_begin_polynomials(const es_model *model);
+void es_model_end_polynomials(const es_model *model);
+
+/** What a pass does at its norms, its attention and, of pre, its activations:
+ *  true, and y, the heads or post are made by a polynomial; or false, and what
+ *  goes in has been looked at, if that is on. */
+bool es_model_norm_polynomial(const es_model *model, es_mem *y, const es_mem *x,
+                              int layer, es_role weight);
+bool es_model_attention_polynomial(const es_model *model, int layer,
+                                   const es_row_mem *rows);
+bool es_model_act_polynomial(const es_model *model, es_mem *post,
+                             const es_mem *pre, int layer);
+
+/** True if es_model_act_polynomial would make post. */
+bool es_model_acts_by_polynomial(const es_model *model, int layer);
 
 /* parameter_series.c */
 

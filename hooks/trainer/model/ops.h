@@ -29,6 +29,7 @@
 #ifndef ES_OPS_H
 #define ES_OPS_H
 
+#include "analyzer/polynomial/approximation.h"
 #include "hooks/trainer/model/operands.h"
 
 /** Floats that a back-end may keep of an attention row for the backward pass.
@@ -75,6 +76,31 @@ typedef struct es_detail_ops {
                    const es_adamw *how, const es_mem *control);
 } es_detail_ops;
 
+/**
+ * Polynomials in the place of division, inverse root and gate, of passes
+ * forward, and what is found on the way: analyzer/polynomial. With y (post)
+ * NULL, and how NULL, nothing is computed: inputs and their sizes are added to
+ * `found` (1) es_findings, which the host has started; else results, too.
+ * Activations are float32.
+ */
+typedef struct es_polynomial_ops {
+    /** LayerNorm; the results that are compared are (x - mean) / sqrt(variance
+     *  + epsilon), before weight and bias (width). */
+    void (*norm)(es_backend *backend, es_mem *y, es_mem *found, const es_mem *x,
+                 const es_mem *weight, const es_mem *bias, int n_rows,
+                 int width, float epsilon, const es_inverse_root *how);
+    /** post (n) = pre gate(pre); post may be pre. */
+    void (*activate)(es_backend *backend, es_mem *post, es_mem *found,
+                     const es_mem *pre, size_t n, const es_gate *how);
+    /** y, saved, rows, qkv as of es_ops' attention, of PowerSoftmax; what is
+     *  saved is for find_score_peak alone. form->unit of a pass without y: 1.
+     */
+    void (*attention)(es_backend *backend, es_mem *y, es_mem *saved,
+                      const es_row_mem *rows, es_mem *found, const es_mem *qkv,
+                      const es_attention *attention, const es_power_form *form,
+                      const es_division *how);
+} es_polynomial_ops;
+
 /** The largest sizes that a model will ask of a back-end. */
 typedef struct es_extents {
     int n_rows, width, n_ctx, n_head, head_width;
@@ -86,7 +112,8 @@ typedef struct es_ops {
     size_t activation_size;   /* bytes of one */
     bool scales_loss;         /* activations need a scaled loss: fp16 */
     bool weighs_plain_scores; /* attention: plain PowerSoftmax, scaled ReLU */
-    const es_detail_ops *details; /* NULL: no details */
+    const es_detail_ops *details;        /* NULL: no details */
+    const es_polynomial_ops *polynomial; /* NULL: no --inference polynomial */
 
     /* --- the back-end and its memory ------------------------------------ */
 
@@ -567,7 +594,7 @@ typedef const es_ops *es_ops_getter(es_precision precision);
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* const unsigned */
 
 /** To be raised with every change of what an entry means. */
-#define ES_OPS_VERSION 13
+#define ES_OPS_VERSION 14
 #define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 
 #endif

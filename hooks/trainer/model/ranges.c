@@ -31,6 +31,7 @@ bool es_model_has_range(const es_model *model, es_range_kind range)
     const es_model_config *config = &model->config;
     return model->ops->find_peak && es_model_config_has_input(config, range) &&
            (es_model_config_is_ranged(config) ||
+            config->inference == ES_INFERENCE_POLYNOMIAL ||
             config->record >= ES_SERIES_STANDARD);
 }
 

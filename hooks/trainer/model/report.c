@@ -125,6 +125,7 @@ void es_model_begin_report(es_model *model, bool measure,
     report->has_losses = true;
     model->ops->store(model->backend, report->memory, report->tally,
                       bytes_of_interest(report));
+    es_model_begin_polynomials(model);
 }
 
 void es_model_begin(es_model *model, bool measure, const es_train_config *train,
@@ -185,6 +186,7 @@ es_status es_model_end(es_model *model, es_outcome *out)
 {
     if (!model->is_updating)
         es_model_detail_weights(model);
+    es_model_end_polynomials(model);
     return end(model, out, bytes_of_interest(&model->report));
 }
 

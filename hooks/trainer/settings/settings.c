@@ -22,6 +22,8 @@ void es_settings_default(es_settings *out, es_verb verb)
                          .keep = 3,
                          .pairs = 200,
                          .map_count = 9,
+                         .polynomial = {.error = 1e-3, .margin = 1.5},
+                         .poly_batches = 8,
                          .verb = verb};
     es_model_config_default(&out->model);
     es_train_config_default(&out->train);

@@ -43,11 +43,14 @@ typedef struct es_settings {
     int64_t eval_every; /* 0: never */
     int64_t eval_batches;
     int64_t after_nan;
-    int64_t log_every; /* 0: about twenty lines */
-    int64_t pairs;     /* of bench */
-    int maps;          /* cells a side of attention maps; 0: none */
-    bool map_heads;    /* of each head, too */
-    int64_t map_count; /* evaluations that record them */
+    int64_t log_every;      /* 0: about twenty lines */
+    int64_t pairs;          /* of bench */
+    int maps;               /* cells a side of attention maps; 0: none */
+    bool map_heads;         /* of each head, too */
+    int64_t map_count;      /* evaluations that record them */
+    es_inference inference; /* of evaluations */
+    es_approximation_choice polynomial; /* of --inference polynomial */
+    int64_t poly_batches; /* micro-batches that it is chosen from */
     double ceiling; /* of heads that are not causal, nats; 0: that of causal */
     bool random;    /* probe: batches from places drawn from the seed */
     bool no_record, dry_run, quiet, help, version;

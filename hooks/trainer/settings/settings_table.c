@@ -42,6 +42,7 @@ static const char *const emulations[] = {"none", "fp16", NULL};
 static const char *const reductions[] = {"token", "mean", NULL};
 static const char *const stores[] = {"auto", "sqlite", "fragment", NULL};
 static const char *const libraries[] = {"auto", "openblas", "onednn", NULL};
+static const char *const inferences[] = {"exact", "polynomial", NULL};
 static const char *const series_sets[] = {"core", "standard", "all", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16", NULL};
 
@@ -258,6 +259,25 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {FLAG("random", random, ES_VERB_PROBE | KEPT,
           "micro-batches from places drawn from the seed; otherwise those of "
           "a training's evaluation")},
+    {CHOICE("inference", "HOW", inference, inferences, PASS,
+            "of evaluations: exact, or polynomial: division, LayerNorm and "
+            "GELU as encryption would have them, as said below")},
+    {INT("poly-batches", "N", poly_batches, 1, 1e9, PASS,
+         "polynomial: held-out micro-batches, after those of the evaluation, "
+         "that intervals are calibrated with")},
+    {REAL("poly-margin", "X", polynomial.margin, 1, 1e9, PASS,
+          "polynomial: how much wider intervals are than calibrated")},
+    {REAL("poly-error", "X", polynomial.error, 1e-12, 0.5, PASS,
+          "polynomial: error that iterations and degrees are chosen for: "
+          "relative of inverses, absolute of activations")},
+    {INT("poly-factors", "D", polynomial.factors, 0,
+         ES_POLYNOMIAL_MOST_ITERATIONS, PASS,
+         "polynomial: factors of the division by Goldschmidt; 0 chooses")},
+    {INT("poly-steps", "N", polynomial.steps, 0, ES_POLYNOMIAL_MOST_ITERATIONS,
+         PASS,
+         "polynomial: steps of LayerNorm's inverse root by Newton; 0 chooses")},
+    {INT("poly-degree", "N", polynomial.degree, 0, ES_GATE_MOST_DEGREE, PASS,
+         "polynomial: degree of GELU's gate by Chebyshev; 0 chooses")},
     {INT("maps", "S", maps, 0, ES_MAP_MAX, PASS,
          "attention maps of each layer at some evaluations: means over blocks "
          "of a grid of S by S, 4 S^2 bytes each; 0 for none")},
