@@ -5,6 +5,7 @@
 
 #include "analyzer/polynomial/polynomial.h"
 
+#include <float.h>
 #include <math.h>
 
 const char *const es_approximated_names[ES_N_APPROXIMATED] = {
@@ -172,8 +173,9 @@ void es_findings_merge(es_findings *findings, const es_findings *more)
 static bool widen(es_interval *out, const es_findings *found, double least,
                   double margin)
 {
+    const double rounded = least * (1 - 4 * (double)FLT_EPSILON);
     *out =
-        (es_interval){fmax(found->low / margin, least), found->high * margin};
+        (es_interval){fmax(found->low / margin, rounded), found->high * margin};
     return found->low > 0 && found->high >= found->low && isfinite(out->high) &&
            out->low > 0;
 }

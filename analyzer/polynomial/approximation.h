@@ -17,7 +17,7 @@
  *  where x s is below 2^-24, and so many factors double what is left. */
 #define ES_DIVISION_MOST_FACTORS 22
 
-/** The largest degree of a gate; of factors and steps that may be asked for. */
+/** The largest degree of a gate; the most factors or steps of a choice. */
 enum { ES_GATE_MOST_DEGREE = 127, ES_POLYNOMIAL_MOST_ITERATIONS = 64 };
 
 /** What an approximation is for: low <= x <= high. */
@@ -190,8 +190,9 @@ typedef struct es_approximation_choice {
  * False: there were no finite inputs, or none above 0 of a division or root.
  *
  *   es_division_choose  in is [max(low / margin, least), margin high]; at most
- *                       ES_DIVISION_MOST_FACTORS unless more are asked for.
- *                       least: what D cannot be below, 0 if anything
+ *                       ES_DIVISION_MOST_FACTORS unless the choice has more.
+ *                       least: what D cannot be below but for
+ *                       the rounding of float32, 0 if anything
  *   es_gate_choose      |x| <= margin high; the smallest degree 7, 15, 31, 63
  *                       or 127 with that error, or 127
  */

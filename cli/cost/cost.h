@@ -119,7 +119,7 @@ es_status es_cost_print_table(FILE *stream, const es_cost_entry *entries,
  */
 void es_cost_print_json(FILE *stream, const es_cost_entry *entries, size_t n);
 
-/** Tables of analyzer/polynomial/polynomial.h, of no model. ES_OK or ES_ENOMEM. */
+/** Tables of analyzer/polynomial, of no model. ES_OK or ES_ENOMEM. */
 es_status es_cost_print_polynomials(FILE *stream) ES_MUST_USE;
 
 /** Bars of the figure requested. ES_OK; as es_bars_draw. */

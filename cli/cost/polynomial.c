@@ -1,7 +1,7 @@
 /* entropy-scan cost --polynomial: what homomorphic encryption takes for the
    functions that a polynomial has to stand for. */
-#include "analyzer/polynomial/approximation.h"
 #include "analyzer/polynomial/polynomial.h"
+#include "analyzer/polynomial/approximation.h"
 
 #include "analyzer/base/text.h"
 #include "cli/cost/cost.h"

@@ -1,6 +1,6 @@
 /* Where the polynomials of a model are, what passes do at each, and how they
- * are chosen. The forward pass asks here before it takes the exact operation.
- */
+ * are chosen: for the forward pass, which comes here before it takes the exact
+ * operation. */
 #include "hooks/trainer/model/polynomial.h"
 
 #include "analyzer/base/checked.h"

@@ -115,18 +115,24 @@ static float join(float x, float y)
     return isnan(x) || x > y ? x : y;
 }
 
+/* No NaN of the model may be the one that means missing. */
+static float largest_of(const es_model *model, int layer, es_peak_place place)
+{
+    const float x = peak_of(model, layer, place)->largest;
+    return isnan(x) ? NAN : x;
+}
+
 float es_model_range(const es_model *model, es_range_kind range, int layer)
 {
     const bool has_ffn = es_model_has_ffn(model, layer);
     const bool is_last = layer == model->config.n_layer - 1;
     if (range == ES_RANGE_ATTN)
-        return peak_of(model, layer, ES_PEAK_ATTN)->largest;
+        return largest_of(model, layer, ES_PEAK_ATTN);
     if (range == ES_RANGE_ACT)
         return has_ffn && es_model_act(model, layer).kind != ES_ACT_LINEAR
-                   ? peak_of(model, layer, ES_PEAK_ACT)->largest
+                   ? largest_of(model, layer, ES_PEAK_ACT)
                    : es_missing();
-    const float own = join(peak_of(model, layer, ES_PEAK_NORM_1)->largest,
-                           peak_of(model, layer, ES_PEAK_NORM_2)->largest);
-    return is_last ? join(own, peak_of(model, -1, ES_PEAK_NORM_1)->largest)
-                   : own;
+    const float own = join(largest_of(model, layer, ES_PEAK_NORM_1),
+                           largest_of(model, layer, ES_PEAK_NORM_2));
+    return is_last ? join(own, largest_of(model, -1, ES_PEAK_NORM_1)) : own;
 }

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# --inference polynomial of a training's evaluations and of a probe: what is
+# recorded, printed and refused.
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+
+write_source "$dir/src" 90
+"$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
+data=(--data "$dir/x.tok" --threads 1)
+model=(--n-layer 2 --n-head 3 --d-model 12 --ctx 16 --batch 4 --lr 0.03)
+arch='PSM(4,0.1,plain)+LN+GS'
+poly=(--inference polynomial)
+
+trained() {
+    "$train" "${data[@]}" "${model[@]}" --arch "$arch" --steps 12 --eval-every 6 "${poly[@]}" \
+        --checkpoint "$dir/saved" -o "$dir/run.db" -q
+}
+check 'a model is trained that is evaluated by polynomials' trained
+saved=$(echo "$dir"/saved/*-00000012.safetensors)
+probe() { "$train" probe "$saved" "${data[@]}" "$@"; }
+values_of() { "$scan" export "$1" --series "$2" --phase "${3:-eval}" -o - | grep '^12,'; }
+
+check 'a checkpoint is probed by polynomials' probe "${poly[@]}" -o "$dir/probe.db"
+for series in range_attn range_act range_norm clipped_attn clipped_act clipped_norm \
+    approx_error_attn approx_error_act approx_error_norm loss entropy ce_exact; do
+    same() {
+        [ -n "$(values_of "$dir/run.db" $series)" ] &&
+            [ "$(values_of "$dir/run.db" $series)" = "$(values_of "$dir/probe.db" $series)" ]
+    }
+    check "$series is what the training's evaluation saw, bit for bit" same
+done
+check 'an exact probe finds the loss that was recorded beside' probe -o "$dir/exact.db"
+exact() { [ "$(values_of "$dir/exact.db" ce)" = "$(values_of "$dir/probe.db" ce_exact)" ]; }
+check 'and that is the same, bit for bit' exact
+close() {
+    local a b
+    a=$(values_of "$dir/probe.db" ce | cut -d, -f4) b=$(values_of "$dir/probe.db" ce_exact | cut -d, -f4)
+    awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(a != "" && d < 1e-3 && d > -1e-3) }'
+}
+check 'the polynomial loss is within a thousandth' close
+without() {
+    "$scan" export "$dir/exact.db" -o - | head -30 | grep -q act_rms &&
+        ! "$scan" export "$dir/exact.db" -o - | grep -q 'clipped_\|ce_exact'
+}
+check 'an exact probe has none of it' without
+untouched() {
+    "$train" "${data[@]}" "${model[@]}" --arch "$arch" --steps 12 --eval-every 6 -o "$dir/plain.db" -q &&
+        [ "$("$scan" export "$dir/plain.db" --series loss --phase train -o - | grep -v '^#')" = \
+            "$("$scan" export "$dir/run.db" --series loss --phase train -o - | grep -v '^#')" ]
+}
+check 'evaluations by polynomials change no bit of the training' untouched
+
+# --- what is printed
+probe "${poly[@]}" --no-record >"$dir/out"
+line() { grep -qE "$1" "$dir/out" || { sed 's/^/# /' "$dir/out"; false; }; }
+check 'both losses are printed' line '^exact +loss [0-9.]+, perplexity [0-9.]+$'
+check 'the polynomial one, too' line '^polynomial +loss [0-9.]+, perplexity [0-9.]+$'
+check 'the calibration is said' line '^intervals: as wide as 8 other micro-batches need, and 1.5 times wider$'
+check 'the division has a line' line '^1 +inverse +[0-9.]+ +[0-9.e-]+ +[0-9.]+ +[0-9]+ +1536 '
+check 'the last norm has a line' line '^ +last norm '
+check 'the depth is printed' line '^levels of a layer: [0-9]+ [0-9]+; of the model: [0-9]+$'
+chosen() { # OPTION PATTERN
+    probe "${poly[@]}" --no-record "${@:1:$#-1}" | grep -qE "${!#}"
+}
+check 'factors are an option' chosen --poly-factors 9 '^0 +inverse .* 9 +15$'
+check 'steps are an option' chosen --poly-steps 5 '^1 +norm 2 .* 5 +13$'
+check 'the degree is an option' chosen --poly-degree 63 '^1 +gate .* 63 +9$'
+check 'the margin is an option' chosen --poly-margin 3 --poly-batches 2 \
+    '^intervals: as wide as 2 other micro-batches need, and 3 times wider$'
+few() {
+    local a b
+    a=$(probe "${poly[@]}" --no-record --poly-factors 1 | awk '$1 == "polynomial" { print $3 + 0 }')
+    b=$(awk '$1 == "polynomial" { print $3 + 0 }' "$dir/out")
+    awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(d > 1e-5 || d < -1e-5) }'
+}
+check 'too few factors are seen in the loss' few
+
+# --- what is refused
+refuses() { # PATTERN COMMAND...
+    local pattern=$1 code=0
+    shift
+    "$@" >"$dir/refused" 2>&1 || code=$?
+    [ $code = 2 ] && [ "$(wc -l <"$dir/refused")" = 1 ] && grep -qE "$pattern" "$dir/refused" ||
+        { sed 's/^/# /' "$dir/refused"; false; }
+}
+trains() { "$train" "${data[@]}" "${model[@]}" --steps 2 "${poly[@]}" --no-record -q "$@"; }
+check 'softmax is refused by name' refuses "'SM': softmax is no polynomial" trains --arch SM+LN+GS
+check 'ReLU is refused by name' refuses "'R' has a corner" trains --arch 'PSM(4)+LN+R'
+check 'a dry run refuses as well' refuses "'SM': softmax" trains --arch SM+LN+GS --dry-run
+check 'bf16 is refused' refuses 'use --precision fp32' trains --arch "$arch" --precision bf16
+check 'a training without evaluations is refused' refuses 'give --eval-every' trains --arch "$arch" --eval-every 0
+check 'maps are refused' refuses '^entropy-train: --maps: of --inference exact' trains --arch "$arch" --maps 8
+check 'an inference that there is not is refused' refuses 'exact' probe --no-record --inference cubic
+check 'a margin below 1 is refused' refuses 'poly-margin' probe --no-record --poly-margin 0.5
+check 'a degree beyond what is built is refused' refuses 'poly-degree' probe --no-record --poly-degree 128
+
+# A model that is lost is evaluated all the same, and nothing crashes.
+lost() {
+    local code=0
+    "$train" "${data[@]}" "${model[@]}" --arch 'PSM(4,plain)' --lr 1e30 --clip 0 --steps 12 --eval-every 4 \
+        "${poly[@]}" -o "$dir/lost.db" -q 2>/dev/null || code=$?
+    [ $code = 1 ] && values_of "$dir/lost.db" clipped_attn | grep -q '^12,0,,[1-9]' &&
+        values_of "$dir/lost.db" ce | grep -qi nan
+}
+check 'a model that is lost has all of its inputs outside' lost
+finish
