@@ -173,7 +173,7 @@ help:
 	@echo 'make gpu-results  tables of gpu-check into samples/results; OUT=what came back'
 	@echo 'make gpu-bundle $(BUNDLE): carry it to a machine without our packages'
 	@echo 'make fuzz       fuzz each target of tests/fuzz for SECONDS=60 each'
-	@echo 'make faults     every system call of every command fails once (some minutes)'
+	@echo 'make faults     every system call of every command fails once; fragments after 500 kills and 100,000 power losses (half an hour)'
 	@echo 'make cuda-spills  registers and spills of each CUDA kernel, as nvcc reports them'
 	@echo 'make lint       layering, naming, size of files and functions, format'
 	@echo 'make format     clang-format over the sources'
@@ -443,7 +443,8 @@ SLOW = cases checkpoint emulate_model entropy_kernels entropy_memory \
     entropy_random figures_extreme follow gradients labelled ledger model \
     model_weights property pythia recorder_faults recorder_overwritten \
     recorder_trouble reference_model render_bars render_memory render_same \
-    resume rules_random store_checksum store_faults terminal text \
+    resume rules_random store_checksum store_esf store_esf_killed \
+    store_faults terminal text \
     train_memory weights_own
 QUICK = $(filter-out $(BUILD)/tests/test_cuda_% $(SLOW:%=$(BUILD)/tests/test_%), \
     $(TESTS))
@@ -477,8 +478,9 @@ bench: all $(BENCHES)
 
 include tests/gpu/gpu.mk
 
-faults: programs
+faults: programs $(BUILD)/tests/test_store_esf_killed
 	@python3 tests/program/faults.py $(BUILD)
+	@ESF_KILLS=500 ESF_POWER_LOSSES=100000 $(BUILD)/tests/test_store_esf_killed
 
 # Fuzzing: a build of its own, by clang, with libFuzzer.
 FUZZ_CC = clang
@@ -503,7 +505,7 @@ fuzzers-here: $(FUZZERS)
 
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
-    $(call objects,tests/fuzz/fuzz.c tests/fuzz/mutation.c) $(call archive,fuzzed)
+    $(call objects,$(addprefix tests/fuzz/,fuzz.c mutation.c reading.c)) $(call archive,fuzzed)
 	$(call link,$(SQLITE_LIBS) $(JSON_LIBS) $(INI_LIBS))
 
 lint:

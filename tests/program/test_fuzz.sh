@@ -7,7 +7,7 @@ plan_dir
 compiler=${FUZZ_CC:-clang}
 
 # NAME:INPUTS, about two seconds each.
-inputs='arch:60000 import:6000 npy:20000 reader:2500 rules:30000 safetensors:12000 scan:1500
+inputs='arch:60000 fragment:800 import:6000 npy:20000 reader:2500 rules:30000 safetensors:12000 scan:1500
     settings:12000 text:60000 tokens:12000'
 
 none() { skip 'fuzz targets' "$1"; finish; exit 0; }

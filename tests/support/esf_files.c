@@ -102,6 +102,15 @@ void es_esf_seal(unsigned char *bytes, size_t place, es_esf_frame *frame,
     es_esf_frame_write(bytes + place, frame, seed);
 }
 
+void es_esf_clock_after(const unsigned char *bytes, size_t n, int64_t ms)
+{
+    es_esf_frame frame;
+    uint32_t seed;
+    es_esf_find(&frame, &seed, bytes, n, 0);
+    es_esf_shift_clock(0);
+    es_esf_shift_clock(frame.time + ms - es_esf_clock());
+}
+
 void es_esf_move_abroad(const char *path)
 {
     char boot[ES_UUID_SIZE];

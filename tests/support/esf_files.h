@@ -38,6 +38,10 @@ size_t es_esf_find(es_esf_frame *frame, uint32_t *seed,
 void es_esf_seal(unsigned char *bytes, size_t place, es_esf_frame *frame,
                  uint32_t seed);
 
+/** Sets the clock to so many ms after the file's first frame was written,
+ * however long ago that was. */
+void es_esf_clock_after(const unsigned char *bytes, size_t n, int64_t ms);
+
 /** Makes the writer of its first frame one of another machine. */
 void es_esf_move_abroad(const char *path);
 

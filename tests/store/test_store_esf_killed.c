@@ -1,0 +1,147 @@
+/* Fragments whose writer is killed, or whose machine loses power, at any
+   moment: nothing that was acknowledged is lost, nothing wrong is shown, and
+   the next writer goes on. ESF_KILLS and ESF_POWER_LOSSES say how often; make
+   faults takes 500 and 100,000. */
+#include "tests/support/chance.h"
+#include "tests/support/esf_files.h"
+#include "tests/support/test.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+
+static long times(const char *name, long usual)
+{
+    const char *given = getenv(name);
+    return given ? strtol(given, NULL, 10) : usual;
+}
+
+static void make_path(char out[4300], void **state)
+{
+    snprintf(out, 4300, "%s/run.esf", (char *)*state);
+}
+
+/* --- kill -9 -------------------------------------------------------------- */
+
+/** Goes on from a step with transactions of 1 to 9 steps, for ever. */
+static void write_until_killed(const char *path, int64_t step,
+                               volatile int64_t *acknowledged)
+{
+    int64_t run;
+    es_writer *writer = es_esf_begin(path, step, &run);
+    for (int n = 1;; n = n % 9 + 1) {
+        es_esf_commit(writer, step, step + n);
+        step += n;
+        *acknowledged = step;
+    }
+}
+
+TEST(a_killed_writer_loses_nothing_that_it_acknowledged)
+{
+    const long n_kills = times("ESF_KILLS", 25);
+    char path[4300];
+    int64_t gap = 0, resumed = 0;
+    volatile int64_t *acknowledged =
+        mmap(NULL, sizeof *acknowledged, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(acknowledged != MAP_FAILED);
+    make_path(path, state);
+    chance_seed(20);
+    for (long i = 0; i < n_kills; i++) {
+        const struct timespec nap = {.tv_nsec = chance_below(30000000)};
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            write_until_killed(path, resumed, acknowledged);
+            _exit(0);
+        }
+        nanosleep(&nap, NULL);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        const int64_t least = *acknowledged;
+        int64_t n = es_esf_check_file(path, false, &gap);
+        if (n < 0) /* before the first frame */
+            assert_int_equal(least, 0);
+        else
+            assert_true(n == gap && n >= least);
+        /* Some of it again, as from a checkpoint. */
+        resumed = n > 0 ? chance_below(4) ? n : n / 2 : 0;
+        if (n > 4000) {
+            unlink(path);
+            resumed = 0;
+        }
+        *acknowledged = resumed;
+    }
+    munmap((void *)acknowledged, sizeof *acknowledged);
+}
+
+/* --- power losses --------------------------------------------------------- */
+
+#define COMMITS 12
+#define BLOCK 512
+
+/** What a disk may have of bytes (n) of which `safe` were synced: of the blocks
+ *  behind them each, or zeros, or something else. Returns its size. */
+static size_t lose_power(unsigned char *out, const unsigned char *bytes,
+                         size_t n, size_t safe)
+{
+    const size_t size = safe + chance_below((uint32_t)(n - safe) + 1);
+    memcpy(out, bytes, size);
+    for (size_t at = safe; at < size;) {
+        size_t end = (at / BLOCK + 1) * BLOCK;
+        end = end > size ? size : end;
+        const uint32_t fate = chance_below(4);
+        for (size_t i = at; i < end && fate; i++)
+            out[i] = fate == 1   ? bytes[i]
+                     : fate == 2 ? 0
+                                 : (unsigned char)chance_below(256);
+        at = end;
+    }
+    return size;
+}
+
+TEST(a_power_loss_costs_what_was_not_synced)
+{
+    const long n_losses = times("ESF_POWER_LOSSES", 1000);
+    char path[4300];
+    size_t n;
+    int64_t gap = 0;
+    make_path(path, state);
+    es_esf_write(path, COMMITS);
+    unsigned char *bytes = es_file_read(path, &n), *left = malloc(n);
+    assert_non_null(left);
+    chance_seed(21);
+    long n_beyond = 0;
+    for (long i = 0; i < n_losses; i++) {
+        es_esf_frame frame;
+        uint32_t seed;
+        const int synced = 1 + (int)chance_below(COMMITS + 1);
+        const size_t safe = es_esf_find(&frame, &seed, bytes, n, synced);
+        const int64_t least = 2 * (synced - 1);
+        es_file_write(path, left, lose_power(left, bytes, n, safe));
+        es_esf_clock_after(bytes, n, 1000);
+        int64_t found = es_esf_check_file(path, false, &gap);
+        assert_true(found >= least && found == gap);
+        es_esf_clock_after(bytes, n, ES_ESF_SETTLED_MS + 60000);
+        int64_t later = es_esf_check_file(path, false, &gap);
+        assert_true(later >= found && gap >= least);
+        n_beyond += later > least;
+        if (i % 16)
+            continue;
+        es_esf_clock_after(bytes, n, 1000);
+        int64_t run; /* and it goes on */
+        es_writer *writer = es_esf_begin(path, gap, &run);
+        es_esf_commit(writer, found, found + 5);
+        es_assert_ok(es_writer_close(writer));
+        assert_int_equal(es_esf_check_file(path, false, &gap), found + 5);
+        assert_int_equal(gap, found + 5);
+    }
+    assert_true(n_beyond > n_losses / 10); /* the blocks do come through */
+    es_esf_shift_clock(0);
+    free(left);
+    free(bytes);
+}
+
+TEST_EACH(es_folder_make, es_folder_remove)
