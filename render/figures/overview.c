@@ -249,17 +249,21 @@ static void draw_title(const es_overview_sheet *s, const es_overview_span *at,
                        at->width + (right ? 0 : s->gap - 3));
 }
 
-/* Above a column of plots: its first word where all do not fit. */
+/* Above a column of plots: its first word where all do not fit, "ppl" where not
+ * even perplexity does. */
 static void draw_name(const es_overview_sheet *s, const es_overview_span *at,
                       double y, const char *text)
 {
     const double width = at->width + s->gap - 3;
     char brief[64];
     snprintf(brief, sizeof brief, "%.*s", (int)strcspn(text, ":( "), text);
-    const bool fits = es_title_width(text, s->letters, ES_WEIGHT_BOLD) <= width;
+    if (es_title_width(text, s->letters, ES_WEIGHT_BOLD) > width)
+        text = brief;
+    if (strcmp(text, "perplexity") == 0 &&
+        es_title_width(text, s->letters, ES_WEIGHT_BOLD) > width)
+        text = "ppl";
     es_draw_fitted(s->page.canvas.picture, at->x, y, s->letters, ES_ALIGN_START,
-                   ES_WEIGHT_BOLD, s->page.canvas.colors->ink,
-                   fits ? text : brief, width);
+                   ES_WEIGHT_BOLD, s->page.canvas.colors->ink, text, width);
 }
 
 static void draw_titles(const es_overview_sheet *s, double y)

@@ -9,13 +9,17 @@ out=${1:-.}
 
 # Options of the published sizes. Steps follow from the tokens of the corpus. GPT-2 has
 # the dropout of Hugging Face's configuration, on code; on books it is trained as
-# Languini (Stanic et al. 2023) does: no dropout, decay, clipping or warm-up.
+# Languini (Stanic et al. 2023) does: no dropout, decay, clipping or warm-up. The
+# simplified block, which the trainer has on the CPU alone, is without dropout
+# and half precision.
 published() { # SIZE
     echo batch=128 accumulate=4 lr=1e-3 lambda=1e-5 t-init=0.01 \
         precision=fp16 record-every=100 eval-every=1000 eval-batches=64
     case $1 in
     gpt2-l12-*) echo family=gpt2 n-layer=12 n-head=12 d-model=768 ;;
     gpt2-l18-*) echo family=gpt2 n-layer=18 n-head=12 d-model=768 ;;
+    sas-l12-*) echo family=sas n-layer=12 n-head=12 d-model=768 precision= ;;
+    sas-l18-*) echo family=sas n-layer=18 n-head=12 d-model=768 precision= ;;
     pythia-l6-*) echo family=pythia n-layer=6 n-head=8 d-model=512 ;;
     *) echo "table.txt: no model is called $1" >&2 && return 1 ;;
     esac
@@ -51,7 +55,7 @@ tiny() { # SIZE
         dropout= precision= vocab= lr-min= schedule= beta2= warm-up=0.05 \
         weight-decay=0.1 clip=1
     case $1 in
-    gpt2-*) echo d-model=48 ;;
+    gpt2-* | sas-*) echo d-model=48 ;;
     pythia-*) echo d-model=64 ;;
     esac
     case $1 in

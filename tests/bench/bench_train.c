@@ -49,6 +49,9 @@ static const struct {
     {SMALL, "PSM(4)+LN+G", "EReg(PSM(4)+LN+G)"},
     {SMALL, "SM+LN+G", "SM+LN+G+WNorm(QKVO,FFN)"},
     {SMALL, "SM+LN+G", "SM+LN+G+SNorm(QKVO,FFN)"},
+    {SMALL, "SM+LN+G", "SM(clip 100)+LN+G"},   /* scales no head */
+    {SMALL, "SM+LN+G", "SM(clip 0.001)+LN+G"}, /* scales all of them */
+    {SMALL, "SM+LN+G", "SM(gate)+LN+G"},
     {GPT_2, "SM+LN+G", "SM+LN+G+WNorm(QKVO,FFN)"},
     {GPT_2, "SM+LN+G", "SM+LN+G+SNorm(QKVO,FFN)"},
 };

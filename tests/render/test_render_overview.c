@@ -110,6 +110,19 @@ TEST(nothing_is_refused_and_one_row_is_enough)
     }
 }
 
+TEST(a_narrow_overview_says_ppl)
+{
+    es_overview_row rows[3];
+    es_picture *picture = NULL;
+    make_rows(rows);
+    es_overview figure = figure_of(rows, 3);
+    figure.style.width = 190;
+    sound_picture(es_overview_draw(&picture, &figure), &picture);
+    ASSERT_SAYS(picture, "ppl");
+    ASSERT_SAYS_NOT(picture, "perpl");
+    es_picture_free(picture);
+}
+
 static es_status draw_any(es_picture **out, const void *figure)
 {
     return es_overview_draw(out, figure);

@@ -44,7 +44,7 @@ check 'an unknown size is an error' wrong_size
 
 write_source "$dir/src"
 "$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
-for name in gpt2-l12-t128-sm-ln-g pythia-l6-t128-sm-ln-r gpt2-l18-t128-sm-scfuffni4; do
+for name in gpt2-l12-t128-sm-ln-g pythia-l6-t128-sm-ln-r gpt2-l18-t128-sm-scfuffni4 sas-l12-t128-sm-scfuffni1; do
     output "$name-tiny trains" 'finished after 2 steps' \
         "$train" --config "$configs/$name-tiny.conf" --data "$dir/x.tok" \
         --no-record --steps 2 --eval-batches 1 --threads 1
