@@ -106,7 +106,7 @@ CUDA_HOST_SRC = $(wildcard tests/emulation/*.cc)
 # The scripts of the report's page, each after those that it uses.
 REPORT_PAGE = $(BUILD)/obj/cli/report/page.S.o
 REPORT_SCRIPTS = $(patsubst %,cli/report/%.js,inflate values plot dom data state scale steps \
-    heatmap chart curves maps csv runs parallel table flags config report)
+    heatmap chart curves maps csv runs fold parallel table flags config report)
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 host_objects = $(patsubst %,$(BUILD)/obj/%.o,$(1))

@@ -25,9 +25,11 @@ const Dom = (() => {
 
     const count = (n, thing) => `${n} ${thing}${n === 1 ? '' : 's'}`;
 
-    // 12, 1.5K, 30K: where an axis has little space.
+    // 12, 1.5K, 30K, 1e16: where an axis has little space.
     function thousands(x) {
         const a = Math.abs(x);
+        if (a >= 1e12)
+            return Values.short(x);
         const [by, unit] = a >= 1e9 ? [1e9, 'G'] : a >= 1e6 ? [1e6, 'M']
             : a >= 1e3 ? [1e3, 'K'] : [1, ''];
         return Values.short(x / by) + unit;

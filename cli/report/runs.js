@@ -33,12 +33,17 @@ const Runs = (() => {
             ? `, ${steps} step${steps === 1 ? '' : 's'} after collapse` : '';
     }
 
+    // Of seeds as one line: in how many of them it stands.
+    const share = ({members}, kind) => `${members.filter((one) =>
+        standing(one).some((flag) => flag.kind === kind)).length} of ` +
+        members.length;
+
     function flags(run) {
         const stand = standing(run);
         const chips = stand.map((flag) => Dom.element('span', {
             class: 'chip ' + flag.severity}, flag.kind + ' ',
-            Dom.element('small', {}, (flag.verdict || flag.severity) +
-                                     lead(run, flag))));
+            Dom.element('small', {}, run.members ? share(run, flag.kind)
+                : (flag.verdict || flag.severity) + lead(run, flag))));
         const calm = run.summary.flags === null ? 'not judged'
             : run.summary.flags_state === 'damaged' ? 'unknown (damaged)'
             : run.summary.ctx === null || run.summary.ctx === undefined
@@ -46,6 +51,78 @@ const Runs = (() => {
         return cell({class: 'chips'}, ...chips.length ? chips : [
             Dom.element('span', {class: 'chip ' + (
                 run.summary.flags_state ? 'warning' : 'fine')}, calm)]);
+    }
+
+    // Where on the axis of all steps flags were up; how far the run has come.
+    function strip(run) {
+        const {flags: all, step} = run.summary, end = lastStep();
+        const share = (x) => `${(100 * x / end).toFixed(2)}%`;
+        const box = Dom.element('div', {class: 'track', role: 'img',
+            'aria-label': 'flags over the steps',
+            title: (all || []).map((f) => `${f.kind} (${f.severity}): ` +
+                                          `${f.onset} – ${f.last}`).join('\n')});
+        const add = (kind, from, to) => {
+            const part = Dom.element('span', {class: kind});
+            part.style.left = share(from);
+            part.style.width = share(to - from);
+            box.append(part);
+        };
+        add('run', 0, step ?? 0);
+        [...all || []].sort((a, b) => SEVERITIES.indexOf(a.severity) -
+                                      SEVERITIES.indexOf(b.severity))
+            .forEach((f) => add('episode ' + f.severity, f.onset, f.last));
+        return cell({}, box);
+    }
+
+    let longest = 0;
+    function lastStep() {
+        longest = longest || Plot.max(Data.runs, (r) => Math.max(
+            r.summary.step ?? 0,
+            ...(r.summary.flags || []).map((f) => f.last))) || 1;
+        return longest;
+    }
+
+    // A perplexity among those of all runs, each with its range if there is one.
+    function dot(values) {
+        const box = Dom.element('div', {class: 'dots', 'aria-hidden': 'true'});
+        const known = values.filter(Number.isFinite);
+        const at = (x) => `${(100 * place(x)).toFixed(2)}%`;
+        if (known.length > 1) {
+            const range = Dom.element('span', {class: 'range'});
+            range.style.left = at(Math.min(...known));
+            range.style.right = `calc(100% - ${at(Math.max(...known))})`;
+            box.append(range);
+        }
+        if (known.length)
+            box.append(Dom.element('span', {class: 'mean'}));
+        else if (values.some((x) => x !== null))
+            box.append(Dom.element('span', {class: 'cross'}, '×'));
+        if (known.length)
+            box.lastChild.style.left = at(
+                known.reduce((a, b) => a + b) / known.length);
+        return cell({}, box);
+    }
+
+    // As the number that is compared: on held-out data where any run has it.
+    const perplexity = ({summary: s}) => {
+        const key = Data.runs.some((r) => Number.isFinite(r.summary.eval_ppl))
+            ? 'eval_ppl' : 'ppl';
+        return s[key] ?? (s[key + '_state'] === 'missing' ||
+                          !s[key + '_state'] ? null : NaN);
+    };
+
+    // In [0,1]; in decades where they differ by more than that.
+    let scale = null;
+    function place(x) {
+        const all = Data.runs.map(perplexity).filter(Number.isFinite);
+        if (!scale) {
+            const low = Math.min(...all), high = Math.max(...all);
+            const wide = low > 0 && high > 10 * low;
+            const f = wide ? Math.log : (y) => y;
+            scale = (y) => high > low ? (f(y) - f(low)) / (f(high) - f(low))
+                                      : 0.5;
+        }
+        return scale(x);
     }
 
     const percent = (x) => x > 0 && x < 0.005 ? '<1%'
@@ -68,14 +145,14 @@ const Runs = (() => {
                 bar.append(part);
         };
         fractions.forEach((x, i) => add(x, 'band-' + i,
-                                        x >= 0.12 ? percent(x) : ''));
+                                        x >= 0.15 ? percent(x) : ''));
         add(nonfinite / heads, 'hatched', '');
         return cell({}, bar);
     }
 
     function status(run) {
         const {status: text} = run.summary;
-        return cell({class: 'status ' + text}, text);
+        return cell({class: 'status ' + text.split(' ').pop()}, text);
     }
 
     function download(run) {
@@ -87,8 +164,10 @@ const Runs = (() => {
         return cell({}, button);
     }
 
+    // Where it says something: of many runs not one that all have.
     const showsArch = (run) => run.summary.arch &&
-        !run.title.includes(run.summary.arch);
+        !run.title.includes(run.summary.arch) && (Data.runs.length <= 4 ||
+            Data.runs.some((r) => r.summary.arch !== run.summary.arch));
 
     function name(run) {
         const s = run.summary;
@@ -159,6 +238,8 @@ const Runs = (() => {
     const byFlags = (run) => run.summary.flags === null ? {state: 'missing'}
         : standing(run).reduce((sum, flag) => sum + Math.pow(
             100, SEVERITIES.indexOf(flag.severity)), 0);
+    const byOnset = ({summary: s}) => s.flags === null || !s.flags.length
+        ? {state: 'missing'} : Math.min(...s.flags.map((f) => f.onset));
     const byLayers = ({summary: {layers: all}}) => {
         const means = all.map((l) => l.mean).filter((m) => m !== null);
         return means.length ? means.reduce((a, b) => a + b) / means.length
@@ -183,14 +264,24 @@ const Runs = (() => {
     const isEmpty = ({by}) => by && Data.runs.every(
         (run) => by(run).state === 'missing');
 
+    // Of a few runs there are panels in their place.
+    const glances = (list) => Data.runs.length > 4 ? list : [];
+
     const columns = () => [
         {title: 'run', cell: name, by: (run) => run.title},
+        ...glances(settings()),
         number_of('eval ppl', 'eval_ppl'), number_of('ppl', 'ppl'),
+        ...glances([{title: 'perplexity', cell: (run) =>
+                         dot((run.members || [run]).map(perplexity)),
+                     by: (run) => Number.isFinite(perplexity(run))
+                         ? perplexity(run) : {state: perplexity(run) === null
+                             ? 'missing' : 'nan'}}]),
         {title: 'heads by quarter of m', cell: bands, by: byBands},
         {title: 'layers', cell: layers, by: byLayers},
+        ...glances([{title: 'flags over steps', cell: strip, by: byOnset}]),
         {title: 'flags', cell: flags, by: byFlags},
         {title: 'status', cell: status, by: (run) => run.summary.status},
-        ...settings(),
+        ...Data.runs.length > 4 ? [] : settings(),
         {title: 'L × H', cell: size, right: true,
          by: ({summary: s}) => s.n_layer * 1e6 + s.n_head},
         number_of('ctx', 'ctx'), number_of('step', 'step'),

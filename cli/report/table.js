@@ -6,6 +6,8 @@ const Table = (() => {
     const table = Dom.byId('runs'), text = Dom.byId('filter');
     const flag = Dom.byId('filter-flag'), compare = Dom.byId('compare');
     const several = Data.runs.length > 1;
+    const fold = Dom.byId('fold');
+    const unfolded = new Set(); // indices of groups whose seeds are shown
     let columns, rows, sorted = {column: null, down: false};
 
     /* --- order -----------------------------------------------------------*/
@@ -27,12 +29,28 @@ const Table = (() => {
 
     function sort(column) {
         sorted = {column, down: sorted.column === column && !sorted.down};
-        const keyed = Data.runs.map((run) => ({run, key: column.by(run)}));
-        table.tBodies[0].append(...keyed.sort(order).map(
-            ({run}) => rows[run.index]));
+        arrange();
         columns.forEach((c, i) => table.tHead.rows[0].cells[i + several]
             .setAttribute('aria-sort', c !== column ? 'none'
                 : sorted.down ? 'descending' : 'ascending'));
+    }
+
+    const inOrder = (runs) => !sorted.column ? runs
+        : runs.map((run) => ({run, key: sorted.column.by(run)})).sort(order)
+            .map(({run}) => run);
+
+    // The lines in their order; folded: of the runs that filters leave.
+    function arrange() {
+        const body = table.tBodies[0];
+        if (!fold.checked)
+            return Dom.replace(body, ...inOrder(Data.runs).map(
+                (run) => rows[run.index]));
+        const groups = Fold.groups(State.now.selected);
+        return Dom.replace(body, ...inOrder(groups).flatMap(
+            (run) => !run.members ? [rows[run.index]] : [
+                groupLine(run), ...unfolded.has(run.index)
+                    ? inOrder(run.members).map((one) => rows[one.index])
+                    : []]));
     }
 
     /* --- filters ---------------------------------------------------------*/
@@ -81,6 +99,8 @@ const Table = (() => {
         Dom.byId('filter-count').textContent = selected.length ===
             Data.runs.length ? Dom.count(selected.length, 'run')
             : `${selected.length} of ${Data.runs.length} runs`;
+        if (fold.checked)
+            arrange();
     }
 
     function clear() {
@@ -134,6 +154,21 @@ const Table = (() => {
         return row;
     }
 
+    // A click shows its seeds below it.
+    function groupLine(run) {
+        const row = Dom.element('tr', {class: 'group'},
+            Dom.element('td', {class: 'ticks'}),
+            ...columns.map((c) => c.by ? c.cell(run) : Dom.element('td')));
+        row.querySelector('.open').setAttribute('aria-expanded',
+                                                unfolded.has(run.index));
+        row.addEventListener('click', () => {
+            if (!unfolded.delete(run.index))
+                unfolded.add(run.index);
+            arrange();
+        });
+        return row;
+    }
+
     function tick(run) {
         const box = Dom.element('input', {
             type: 'checkbox', class: 'tick',
@@ -161,6 +196,9 @@ const Table = (() => {
         Dom.byId('runs-note').textContent = Runs.note();
         Dom.byId('filters').hidden = !several;
         table.classList.toggle('many', Data.runs.length > 4);
+        Dom.byId('fold-label').hidden = Data.runs.length <= 4 ||
+            Fold.groups(Data.runs).length === Data.runs.length;
+        fold.addEventListener('change', arrange);
         addFlags();
         text.addEventListener('input', filter);
         flag.addEventListener('change', filter);

@@ -91,6 +91,48 @@ def brushes(browser, check):
           len(column(browser, "run")) == 150)
 
 
+def folds(browser, check):
+    lines = lambda css="": browser.js(
+        "return document.querySelectorAll('#runs tbody tr' + arguments[0])"
+        ".length", css)
+    check("a line is no higher than one of text", browser.js(
+        "return document.querySelector('#runs tbody tr').offsetHeight") <= 25)
+    check("each finite perplexity is a dot, NaN a cross, missing nothing",
+          [lines(" .dots .mean"), lines(" .dots .cross")] == [120, 15])
+    check("flags are bars over the steps", lines(" .track .episode") == 30 and
+          lines(" .track .run") == 150, lines(" .track .episode"))
+    groups = browser.js(
+        "const all = new Map(); for (const r of Data.runs) {"
+        " const key = [r.settings.get('lr'), r.settings.get('schedule'),"
+        "              r.summary.n_layer].join();"
+        " all.set(key, [...all.get(key) || [], r.summary.eval_ppl ?? null]); }"
+        "return [...all]")
+    browser.click("#fold")
+    check("seeds fold to a line for each configuration",
+          lines() == len(groups) and lines(".group") == len(groups),
+          (lines(), len(groups)))
+    click_title(browser, "perplexity")
+    finite = [[x for x in values if x is not None] for _, values in groups]
+    means = sorted(sum(x) / len(x) for x in finite)
+    got = [float(x) for x in column(browser, "eval ppl")]
+    check("of their mean, sorted by it", len(got) == len(means) and all(
+        abs(a - b) <= 1e-3 * b for a, b in zip(got, means)), (got, means))
+    check("with their range", lines(" .range") == len(groups))
+    check("and in how many of them a flag stands", any(
+        " of " in x for x in column(browser, "flags")), column(browser, "flags"))
+    browser.click("tr.group")
+    n = int(column(browser, "run")[0].split()[0])
+    check("a click shows the seeds below it", browser.until(
+        lambda: lines() == len(groups) + n), (lines(), n))
+    browser.type("#filter", "linear")
+    check("filters count for folded lines", browser.until(
+        lambda: set(column(browser, "schedule")) == {"linear"}),
+        column(browser, "schedule"))
+    browser.click("#clear")
+    browser.click("#fold")
+    check("all runs are back", lines() == 150 and not lines(".group"), lines())
+
+
 def figures(browser):
     return browser.js("return Array.from(document.querySelectorAll("
                       "'#heatmaps figure strong'), (e) => e.textContent)")
@@ -170,4 +212,5 @@ def many_runs(browser, check):
     sorts(browser, check)
     filters(browser, check)
     brushes(browser, check)
+    folds(browser, check)
     compares(browser, check)
