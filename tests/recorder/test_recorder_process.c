@@ -133,7 +133,9 @@ static int run_recorder(const char *argument)
 TEST(started_by_hand_it_explains_itself)
 {
     assert_int_equal(run_recorder("--help"), 0);
+    assert_int_equal(run_recorder("-h"), 0);
     assert_int_equal(run_recorder("--version"), 0);
+    assert_int_equal(run_recorder("-V"), 0);
     assert_int_equal(run_recorder(""), 2);
     assert_int_equal(run_recorder("run.db"), 2);
     assert_int_equal(run_recorder("-- run.db"), 3);

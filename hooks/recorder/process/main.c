@@ -26,7 +26,7 @@
 _Static_assert(sizeof(es_reply) <= ES_RING_LAST_WORDS, "the last words fit");
 
 static const char usage[] =
-    "usage: entropy-recorder --help | --version\n"
+    "usage: entropy-recorder -h | --help | -V | --version\n"
     "\n"
     "The process that writes a run file while a training program records into\n"
     "it. Programs start it through es_recorder_open; it ends with them. A "
@@ -126,13 +126,18 @@ static es_status run(void)
     return status;
 }
 
+static bool is_either(const char *argument, const char *a, const char *b)
+{
+    return strcmp(argument, a) == 0 || strcmp(argument, b) == 0;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+    if (argc == 2 && is_either(argv[1], "-h", "--help")) {
         fputs(usage, stdout);
         return 0;
     }
-    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+    if (argc == 2 && is_either(argv[1], "-V", "--version")) {
         puts("entropy-recorder " ES_VERSION);
         return 0;
     }
