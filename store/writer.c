@@ -55,21 +55,6 @@ static const char *const sql_text[ES_N_SQL] = {
     [ES_SQL_ADD_SERIES] = "INSERT INTO series(run_id, name, shape, phase, unit)"
                           " VALUES(?1, ?2, ?3, ?4, ?5)",
     [ES_SQL_IS_JSON] = "SELECT json_valid(?1)",
-    /* Text is added, and nothing of what is there is written anew. */
-    [ES_SQL_COMPLETE_CONFIG] =
-        "WITH own(config) AS (SELECT CASE WHEN json_valid(coalesce(?1, '{}'))"
-        "  THEN trim(coalesce(?1, '{}'), x'20090a0d') END),"
-        " missing(members) AS (SELECT group_concat(json_quote(key) || ':' ||"
-        "  CASE type WHEN 'true' THEN type WHEN 'false' THEN type"
-        "  WHEN 'object' THEN value WHEN 'array' THEN value"
-        "  ELSE json_quote(value) END)"
-        "  FROM json_each(CASE WHEN json_valid(?2) AND"
-        "   json_type(?2) = 'object' THEN ?2 ELSE '{}' END)"
-        "  WHERE key NOT IN (SELECT key FROM own, json_each(config)))"
-        " SELECT substr(config, 1, length(config) - 1) ||"
-        "  iif(EXISTS (SELECT 1 FROM json_each(config)), ',', '') ||"
-        "  members || '}' FROM own, missing"
-        " WHERE json_type(config) = 'object'",
     [ES_SQL_COUNT_SERIES] = "SELECT count(*) FROM series WHERE run_id = ?1",
 };
 

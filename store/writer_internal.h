@@ -24,7 +24,6 @@ enum {
     ES_SQL_ADD_SERIES,
     ES_SQL_COUNT_SERIES,
     ES_SQL_IS_JSON,
-    ES_SQL_COMPLETE_CONFIG,
     ES_N_SQL
 };
 

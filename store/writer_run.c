@@ -211,19 +211,36 @@ es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
 static es_status complete_config(es_writer *writer, char **out,
                                  const char *config)
 {
+    /* Text is added, and nothing of what is there is written anew. */
+    static const char sql[] =
+        "WITH own(config) AS (SELECT CASE WHEN json_valid(coalesce(?1, '{}'))"
+        "  THEN trim(coalesce(?1, '{}'), x'20090a0d') END),"
+        " missing(members) AS (SELECT group_concat(json_quote(key) || ':' ||"
+        "  CASE type WHEN 'true' THEN type WHEN 'false' THEN type"
+        "  WHEN 'object' THEN value WHEN 'array' THEN value"
+        "  ELSE json_quote(value) END)"
+        "  FROM json_each(CASE WHEN json_valid(?2) AND"
+        "   json_type(?2) = 'object' THEN ?2 ELSE '{}' END)"
+        "  WHERE key NOT IN (SELECT key FROM own, json_each(config)))"
+        " SELECT substr(config, 1, length(config) - 1) ||"
+        "  iif(EXISTS (SELECT 1 FROM json_each(config)), ',', '') ||"
+        "  members || '}' FROM own, missing"
+        " WHERE json_type(config) = 'object'";
     const char *members = secure_getenv(ES_RUN_CONFIG_VARIABLE);
+    sqlite3_stmt *s = NULL;
     *out = NULL;
     if (!members || !es_text_is_utf8(members, strlen(members)))
         return ES_OK;
-    sqlite3_stmt *s = writer->statements[ES_SQL_COMPLETE_CONFIG];
+    es_status status = es_database_prepare(&writer->database, &s, sql);
+    if (status < 0)
+        return status;
     es_bind_text(s, 1, config);
     es_bind_text(s, 2, members);
     int rc = sqlite3_step(s);
-    es_status status = es_database_status(&writer->database, rc);
+    status = es_database_status(&writer->database, rc);
     if (rc == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_NULL)
         status = es_copy_text(out, (const char *)sqlite3_column_text(s, 0));
-    sqlite3_reset(s);
-    sqlite3_clear_bindings(s);
+    sqlite3_finalize(s);
     if (*out && strlen(*out) > ES_MAX_TEXT) {
         free(*out);
         *out = NULL;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define N_ROUNDS 5
+#define N_PAIRS 9
 
 typedef struct layout {
     int64_t n_layer, n_head;
@@ -30,7 +31,7 @@ typedef struct result {
 } result;
 
 static char folder[] = "/tmp/entropy-bench-XXXXXX";
-static char ours_path[64], rows_path[64];
+static char ours_path[64], rows_path[64], fragment_path[64];
 
 static void check(bool fine, const char *what)
 {
@@ -60,14 +61,16 @@ static void keep_best(result *best, const layout *l, double ingest, double scan)
 
 /* --- ours ---------------------------------------------------------------- */
 
-static double write_ours(const layout *l, const float *values)
+/** To a run file or, by its name, a fragment. */
+static double write_to(const char *path, es_durability durability,
+                       const layout *l, const float *values)
 {
     es_writer *w = NULL;
     int64_t run, series;
     es_run_info info = {.n_layer = l->n_layer, .n_head = l->n_head};
     size_t n = (size_t)(l->n_layer * l->n_head);
-    unlink(ours_path);
-    check(es_writer_open(&w, ours_path, ES_FAST) == ES_OK, "open");
+    unlink(path);
+    check(es_writer_open(&w, path, durability) == ES_OK, "open");
     check(es_writer_run(w, &run, &info, 0) == ES_OK, "run");
     check(es_writer_series(w, &series, run, "entropy", ES_SHAPE_HEAD,
                            ES_PHASE_TRAIN, NULL) == ES_OK,
@@ -85,7 +88,12 @@ static double write_ours(const layout *l, const float *values)
     return seconds;
 }
 
-static double scan_ours(const layout *l, double *sum)
+static double write_ours(const layout *l, const float *values)
+{
+    return write_to(ours_path, ES_FAST, l, values);
+}
+
+static double scan_of(const char *path, const layout *l, double *sum)
 {
     es_reader *r = NULL;
     es_series series;
@@ -94,7 +102,7 @@ static double scan_ours(const layout *l, double *sum)
     int64_t step;
     int n = 0;
     double start = now();
-    check(es_reader_open(&r, ours_path) == ES_OK, "open");
+    check(es_reader_open(&r, path) == ES_OK, "open");
     check(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &series) == ES_OK,
           "find");
     check(es_cursor_open(&c, r, &series, ES_STEP_FIRST, ES_STEP_LAST) == ES_OK,
@@ -106,6 +114,11 @@ static double scan_ours(const layout *l, double *sum)
     double seconds = now() - start;
     check(n == l->n_steps, "not every sample came back");
     return seconds;
+}
+
+static double scan_ours(const layout *l, double *sum)
+{
+    return scan_of(ours_path, l, sum);
 }
 
 /* --- one row per head ---------------------------------------------------- */
@@ -254,6 +267,60 @@ static void measure_memory(void)
            before, wrote, peak_kib());
 }
 
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int n)
+{
+    qsort(values, (size_t)n, sizeof *values, compare);
+    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+static double processor_time(void)
+{
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+/** A fragment beside a run file, in pairs: the medians of their ratios. */
+static void measure_fragments(const layout *l, es_durability durability)
+{
+    double ratio[N_PAIRS], ratio_cpu[N_PAIRS], ratio_scan[N_PAIRS], sum = 0;
+    const size_t n = (size_t)(l->n_layer * l->n_head);
+    float *values = malloc(n * sizeof *values);
+    check(values != NULL, "out of memory");
+    for (size_t i = 0; i < n; i++)
+        values[i] = 0.5F + (float)i / (float)n;
+    for (int pair = 0; pair < N_PAIRS; pair++) {
+        double wall[2], cpu[2], scan[2];
+        for (int turn = 0; turn < 2; turn++) {
+            const int which = (turn + pair) % 2; /* 1: the fragment */
+            const char *path = which ? fragment_path : ours_path;
+            const double before = processor_time();
+            wall[which] = write_to(path, durability, l, values);
+            cpu[which] = processor_time() - before;
+            scan[which] = scan_of(path, l, &sum);
+        }
+        ratio[pair] = wall[1] / wall[0];
+        ratio_cpu[pair] = cpu[1] / cpu[0];
+        ratio_scan[pair] = scan[1] / scan[0];
+    }
+    free(values);
+    const double wall = median(ratio, N_PAIRS);
+    const double cpu = median(ratio_cpu, N_PAIRS);
+    printf("%dx%d, %d a commit, synchronous=%-6s  %5.2f    %5.2f    %5.2f   "
+           "<= 1: %s\n",
+           (int)l->n_layer, (int)l->n_head, l->per_commit,
+           durability == ES_FAST ? "NORMAL" : "FULL", wall, cpu,
+           median(ratio_scan, N_PAIRS),
+           wall <= 1 && cpu <= 1 ? "reached" : "MISSED");
+}
+
 int main(void)
 {
     static const layout layouts[] = {
@@ -264,12 +331,23 @@ int main(void)
     if (!mkdtemp(folder))
         return 3;
     snprintf(ours_path, sizeof ours_path, "%s/ours.db", folder);
+    snprintf(fragment_path, sizeof fragment_path, "%s/ours.esf", folder);
     snprintf(rows_path, sizeof rows_path, "%s/rows.db", folder);
     measure_memory();
     printf("%-34s %10s %10s %8s   %s\n", "store (synchronous=NORMAL)", "ours",
            "row/head", "ratio", "target");
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
         measure(&layouts[i]);
+    printf("\na fragment as a multiple of a run file, median of %d pairs\n"
+           "%-43s %8s %8s %8s\n",
+           N_PAIRS, "", "writing", "its CPU", "scan");
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        layout fewer = layouts[i];
+        fewer.n_steps /= 10;
+        measure_fragments(&layouts[i], ES_FAST);
+        measure_fragments(&fewer, ES_DURABLE);
+    }
+    unlink(fragment_path);
     unlink(ours_path);
     unlink(rows_path);
     return rmdir(folder) != 0;
