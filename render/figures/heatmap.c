@@ -319,6 +319,37 @@ static void draw_column_labels(const es_canvas *canvas, const heatmap_block *b)
                  canvas->colors->ink, "head");
 }
 
+/* Its axis. Where two numbers do not fit they are moved apart, into the gaps
+ * beside it, as far as they need: one alone is no scale. */
+static void draw_side_axis(const es_canvas *canvas, const es_box *plot,
+                           const es_axis *axis, const char *text)
+{
+    const double bottom = plot->y + plot->height;
+    const int last = axis->ticks.n - 1;
+    char labels[2][ES_LABEL_MAX];
+    double x[2], wanted = 3;
+    for (int i = 0; i < 2 && last > 0; i++) {
+        x[i] = es_axis_place(axis, es_axis_tick(axis, i * last));
+        es_axis_label(labels[i], axis, i * last);
+        wanted += es_text_width(labels[i], ES_SMALL_SIZE, ES_WEIGHT_NORMAL) / 2;
+    }
+    if (last < 1 || wanted + 2 <= x[1] - x[0]) {
+        es_draw_across(canvas, plot, axis, text);
+        return;
+    }
+    const double apart = fmin(SIDE_GAP / 2, fmax(0, wanted - x[1] + x[0]) / 2);
+    es_picture_line(canvas->picture, plot->x, bottom, plot->x + plot->width,
+                    bottom, 0.5, canvas->colors->muted);
+    for (int i = 0; i < 2; i++) {
+        es_picture_line(canvas->picture, x[i], bottom, x[i], bottom + 3, 0.5,
+                        canvas->colors->muted);
+        es_draw_label(canvas, x[i] + (i ? apart : -apart), bottom + 11.5,
+                      ES_ALIGN_MIDDLE, canvas->colors->ink, labels[i]);
+    }
+    es_draw_name(canvas, plot->x + plot->width / 2, bottom + 22, 0,
+                 canvas->colors->ink, text);
+}
+
 /* A small plot: values of the layers, layer 0 on top. */
 static void draw_side(const es_canvas *canvas, const heatmap_block *b,
                       const es_heatmap_side *side, const es_box *plot)
@@ -348,7 +379,7 @@ static void draw_side(const es_canvas *canvas, const heatmap_block *b,
                         colors->muted);
         es_picture_dot(canvas->picture, x, y, radius, colors->ink);
     }
-    es_draw_across(canvas, plot, &axis, side->text);
+    draw_side_axis(canvas, plot, &axis, side->text);
 }
 
 static es_status draw_block(const es_page *page, size_t i)

@@ -232,6 +232,23 @@ TEST(a_column_of_many_panels_fits_on_a_page)
     assert_true(height == free_height);
 }
 
+TEST(narrow_sides_have_two_numbers)
+{
+    float values[24], means[6] = {0.57F, 0.5F, 0.45F, 0.4F, 0.38F, 0.35F};
+    float variances[6] = {0.0051F, 0, 0, 0.001F, 0, 0};
+    fill(values, 24, 0, 1);
+    const es_heatmap_panel panel = {"narrow", NULL, values, 6, 4};
+    const es_heatmap_side sides[] = {{"mean", means, 0.3, 0.65},
+                                     {"variance", variances, 0, 0.0051}};
+    es_heatmap figure = figure_of(&panel, 1);
+    figure.sides = sides;
+    figure.n_sides = 2;
+    figure.style.width = 190;
+    AUTO(es_picture) picture = drawn(&figure);
+    ASSERT_SAYS(picture, "0.4", "0.6", "0.000", "0.005");
+    assert_true(picture_texts_are_apart(picture));
+}
+
 TEST(bad_shapes_are_refused)
 {
     float value = 1;
