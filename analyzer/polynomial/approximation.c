@@ -8,6 +8,9 @@
 #include <float.h>
 #include <math.h>
 
+/* Of errors that are looked for. */
+enum { PLACES = 4000 };
+
 const char *const es_approximated_names[ES_N_APPROXIMATED] = {
     [ES_APPROXIMATED_ATTN] = "attn",
     [ES_APPROXIMATED_ACT] = "act",
@@ -50,7 +53,6 @@ bool es_gate_make(es_gate *out, es_activation kind, int degree, double range)
 
 double es_gate_error(const es_gate *gate)
 {
-    enum { PLACES = 4000 };
     double largest = 0;
     for (int i = -PLACES; i <= PLACES; i++) {
         const double x = gate->range * i / PLACES;
@@ -117,6 +119,17 @@ void es_power_weigh_exact(double *weights, const es_power_form *form,
     const double inverse = sum > 0 && isfinite(sum) ? 1 / sum : (double)NAN;
     for (int j = 0; j < n; j++)
         weights[j] *= inverse;
+}
+
+double es_division_error(const es_division *how)
+{
+    const double width = how->in.high - how->in.low;
+    double largest = 0;
+    for (int i = 0; i <= PLACES; i++) {
+        const double x = how->in.low + width * i / PLACES;
+        largest = fmax(largest, fabs(es_divide_f64(how, x) - 1 / x));
+    }
+    return largest;
 }
 
 /* --- what was found ------------------------------------------------------- */

@@ -42,6 +42,10 @@ typedef struct es_division {
 float es_divide_f32(const es_division *how, float x);
 double es_divide_f64(const es_division *how, double x);
 
+/** The largest |es_divide_f64 - 1 / x| in the interval: 4,001 places, the ends
+ *  among them. */
+double es_division_error(const es_division *how);
+
 /** 1 / sqrt(x) by Newton: y <- y (3 - x y^2) / 2 from 1 / sqrt(high):
  *  es_polynomial_rsqrt. Above 3 high its sign may be wrong, above 5 high it
  *  diverges. */

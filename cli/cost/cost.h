@@ -38,7 +38,8 @@ typedef enum es_cost_final_norm {
 typedef enum es_cost_quantity {
     ES_COST_OF_FLOPS,
     ES_COST_OF_COMMUNICATION,
-    ES_COST_OF_LATENCY
+    ES_COST_OF_LATENCY,
+    ES_COST_OF_INVERSE /* of no model */
 } es_cost_quantity;
 
 typedef enum es_cost_over {
@@ -121,6 +122,10 @@ void es_cost_print_json(FILE *stream, const es_cost_entry *entries, size_t n);
 
 /** Tables of analyzer/polynomial, of no model. ES_OK or ES_ENOMEM. */
 es_status es_cost_print_polynomials(FILE *stream) ES_MUST_USE;
+
+/** Lines of ES_COST_OF_INVERSE. ES_OK; as es_curves_draw. */
+es_status es_cost_draw_inverse(es_picture **out,
+                               const es_cost_options *options) ES_MUST_USE;
 
 /** Bars of the figure requested. ES_OK; as es_bars_draw. */
 es_status es_cost_draw(es_picture **out, const es_cost_entry *entries, size_t n,

@@ -19,7 +19,8 @@ ES_OPTION_READER(read_format, es_format_parse)
 static es_status read_figure(void *field, const es_option *option,
                              const char *value, const char *where)
 {
-    static const char *const names[] = {"flops", "communication", "latency"};
+    static const char *const names[] = {"flops", "communication", "latency",
+                                        "inverse"};
     es_cost_options *to = field;
     (void)option;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -28,7 +29,8 @@ static es_status read_figure(void *field, const es_option *option,
             to->draws = true;
             return ES_OK;
         }
-    return es_fail(ES_EUSAGE, "%s '%.40s': flops, communication or latency",
+    return es_fail(ES_EUSAGE,
+                   "%s '%.40s': flops, communication, latency or inverse",
                    where, value);
 }
 
@@ -65,7 +67,9 @@ static const es_option options[] = {
      ES_OPT_FLAG(es_cost_options, polynomial)},
     {"json", 0, NULL, "print JSON instead of the table",
      ES_OPT_FLAG(es_cost_options, json)},
-    {"figure", 0, "NAME", "draw flops, communication or latency as bars",
+    {"figure", 0, "NAME",
+     "draw flops, communication or latency as bars; or inverse, of no model: "
+     "the error of a polynomial division by its factors",
      ES_OPT_ALL(read_figure)},
     {"over", 0, "WHAT",
      "a bar for each of the models, or a panel for each and a bar for each "
@@ -139,6 +143,11 @@ static bool has(const es_cost_options *given, const char *name)
     return es_options_has(&es_cost_command, given->given, name);
 }
 
+static bool draws_inverse(const es_cost_options *given)
+{
+    return given->draws && given->figure == ES_COST_OF_INVERSE;
+}
+
 static es_status check(es_cost_options *given)
 {
     static const char *const of_figure[] = {"over",  "shares", "format",
@@ -148,7 +157,11 @@ static es_status check(es_cost_options *given)
         (given->n_inputs || given->draws || given->json || given->inventory))
         return es_fail(ES_EUSAGE, "--polynomial: takes no model and no other "
                                   "form");
-    if (given->n_inputs == 0 && !given->polynomial)
+    if (draws_inverse(given) &&
+        (given->n_inputs || has(given, "over") || has(given, "shares")))
+        return es_fail(ES_EUSAGE, "--figure inverse: takes no model, and "
+                                  "neither --over nor --shares");
+    if (given->n_inputs == 0 && !given->polynomial && !draws_inverse(given))
         return es_fail(ES_EUSAGE, "cost takes run files or architectures: "
                                   "entropy-scan cost SM+LN+G");
     if (given->draws && (given->json || given->inventory))
@@ -174,7 +187,9 @@ static es_status write_figure(FILE *stream, const es_cost_entry *entries,
 {
     static const es_picture_note note = {"program", "entropy-scan " ES_VERSION};
     es_picture *picture = NULL;
-    es_status status = es_cost_draw(&picture, entries, n, given);
+    es_status status = draws_inverse(given)
+                           ? es_cost_draw_inverse(&picture, given)
+                           : es_cost_draw(&picture, entries, n, given);
     if (status == ES_OK)
         status = es_picture_write(picture, stream, given->format,
                                   ES_PIXELS_A_POINT, &note, 1);
@@ -223,7 +238,7 @@ static int cost_main(int argc, char **argv)
             es_inputs_expand(&given.inputs, &given.n_inputs, &found, &n_failed);
     if (status == ES_OK)
         status = es_cost_entries_read(&entries, &n, &n_failed, &given);
-    if (status == ES_OK && (n > 0 || given.polynomial))
+    if (status == ES_OK && (n > 0 || given.polynomial || draws_inverse(&given)))
         status = show(entries, n, &given);
     code = es_command_exit(status);
     if (status == ES_OK && n_failed)

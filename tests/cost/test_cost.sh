@@ -69,7 +69,7 @@ mkdir -p tree/below && cp sm.db tree/below/
 output 'a folder is the run files below it, beside architectures' '^(.*/)?sm(\.db)? +SM +12 +48 ' "$scan" cost tree SM+R
 exits 'letters of figures need one, too' 2 '--font-size is for a --figure' "$scan" cost SM --font-size 7
 exits 'an option of figures needs one' 2 '--shares is for a --figure' "$scan" cost SM --shares
-exits 'an unknown figure is refused' 2 'flops, communication or latency' "$scan" cost SM --figure pie -o a.png
+exits 'an unknown figure is refused' 2 'flops, communication, latency or inverse' "$scan" cost SM --figure pie -o a.png
 exits 'a figure needs a format' 2 'end the name in \.png, \.svg or \.pdf' "$scan" cost SM --figure flops -o a
 exits 'a format may not contradict a name' 2 '--format pdf does not go with the name a\.png' "$scan" cost SM --figure flops -o a.png --format pdf
 exits 'a picture has a size that its format can have' 2 '--size: ' \
@@ -115,6 +115,11 @@ output 'others have nothing measured' '"measured":\[\]' "$scan" cost SM --json
 
 output 'polynomials have factors and levels' '^ *512 +11 +11 +11 +11 +12 +12 +12 +12$' "$scan" cost --polynomial
 output 'and errors of a GELU' '^ *63 +7 +4\.5e-11 +8\.5e-6 +0\.0044$' "$scan" cost --polynomial
+"$scan" cost --figure inverse -o inverse.svg
+file_has 'the error of an inverse is drawn by its factors' inverse.svg '>factors of the division<'
+file_has 'with a line for each epsilon' inverse.svg '>ε = 10⁻⁴<'
+exits 'it is of no model' 2 '--figure inverse: takes no model' "$scan" cost SM --figure inverse -o a.svg
+exits 'and has no shares' 2 '--figure inverse: takes no model' "$scan" cost --shares --figure inverse -o a.svg
 exits 'they are of no model' 2 'takes no model' "$scan" cost --polynomial SM
 
 "$scan" cost SM+LN+G SM+R 'PSM(4)' --figure communication -o bars.svg

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# The same small model with softmax, PowerSoftmax, and PowerSoftmax under range
+# losses, trained on real Python source; then the PowerSoftmax ones as
+# polynomials. What is there already in FOLDER is not trained again.
+#
+#     samples/polynomial/study.sh FOLDER [STEPS]     (a table on standard output)
+set -euo pipefail
+folder=${1:?a folder for the corpus, the runs and the checkpoints}
+steps=${2:-1000}
+mkdir -p "$folder"
+cd "$folder"
+[ -e python.tok ] || entropy-corpus -q -o python.tok
+
+size=(--n-layer 3 --n-head 4 --d-model 48 --ctx 48 --batch 8 --lr 3e-3 --seed 1 --threads 2)
+polynomial=(--inference polynomial --poly-batches 16)
+ranges=(--range-attn 1e-3 --range-act 1e-3 --range-norm 1e-3)
+
+train() { # NAME ARCH OPTION...: a run NAME.db and its checkpoint
+    local name=$1 arch=$2
+    [ -e "$name/done" ] && return
+    rm -rf "$name" "$name.db"
+    entropy-train --arch "$arch" --data python.tok -o "$name.db" --name "$name" --record standard -q \
+        --steps "$steps" --eval-every $((steps / 10)) --eval-batches 8 --checkpoint "$name" "${size[@]}" "${@:3}" >&2
+    touch "$name/done"
+}
+train softmax SM+LN+GS
+train plain 'PSM(4,0.01,plain)+LN+GS' "${polynomial[@]}"
+train ranges 'PSM(4,0.01,plain)+LN+GS' "${polynomial[@]}" "${ranges[@]}"
+train stable 'PSM(4)+LN+GS' "${polynomial[@]}"
+
+probe() { # NAME OPTION...
+    entropy-train probe "$1"/*.safetensors --data python.tok --no-record --batches 64 --threads 2 "${@:2}"
+}
+perplexity() { sed -nE "s/^$1.*perplexity ([0-9.naif]+).*/\1/p" probe.txt; }
+
+echo '| model | exact | polynomial | factors | outside: rows, GELU, norms | error of a weight | levels |'
+echo '| --- | --- | --- | --- | --- | --- | --- |'
+probe softmax >probe.txt
+echo "| softmax | $(perplexity 'loss \(cross') | - | - | - | - | - |"
+row() { # NAME LABEL OPTION...
+    probe "$1" "${polynomial[@]}" "${@:3}" >probe.txt
+    awk -v label="$2" -v exact="$(perplexity exact)" -v found="$(perplexity polynomial)" '
+        $2 == "inverse" {
+            factors = factors (factors ? " " : "") $(NF - 1)
+            rows += $6
+            if ($8 == "nan" || $8 + 0 > error + 0 && error != "nan") error = $8
+        }
+        $2 == "gate" { act += $6 }
+        $2 == "norm" && NF == 11 || $1 == "last" { norms += $(NF - 5) }
+        /^levels of a layer/ { levels = $NF }
+        END { print "| " label " | " exact " | " found " | " factors " | " rows + 0 ", " act + 0 ", " norms + 0 " | " error " | " levels " |" }
+    ' probe.txt
+}
+for name in plain ranges stable; do
+    row $name "$name"
+    for factors in 8 12 16; do
+        row $name "$name, $factors factors" --poly-factors $factors
+    done
+done
+row ranges 'ranges, GELU of degree 7' --poly-degree 7
+row ranges 'ranges, intervals as calibrated' --poly-margin 1
