@@ -185,8 +185,15 @@ TEST(polynomial_weights_of_the_stable_form_differ_by_its_epsilon)
     double want[5], found[5], largest = 0;
     es_power_weigh_exact(want, &form, scores, 5);
     es_power_weigh_f64(found, &form, &how, scores, 5);
-    for (int j = 0; j < 5; j++)
+    for (int j = 0; j < 5; j++) {
+        const double alone = pow((double)scores[j] / 2, 4) / d;
+        assert_true(near(found[j], alone, 1e-12));
         largest = fmax(largest, fabs(found[j] - want[j]));
+    }
+    double sum = 0;
+    for (int j = 0; j < 5; j++)
+        sum += found[j];
+    assert_true(near(sum, 1, 1e-12));
     assert_true(largest <= epsilon);
     assert_true(largest > epsilon / 10);
 }
