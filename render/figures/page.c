@@ -10,7 +10,7 @@
 
 #define COMFORTABLE 0.6 /* factor below which fewer columns are tried */
 #define LEGIBLE 0.35    /* and to which more are, for a page too high else */
-#define FLATTEST 0.5    /* heights by widths of the plots of such a page */
+#define FLATTEST 0.5    /* heights by widths of such plots, which may be wide */
 #define BARE_AIR 4.0    /* above plots without titles */
 #define ROW_GAP 12.0
 #define LEAST_BAR 80.0
@@ -240,7 +240,7 @@ static double flatten(es_page *page, double across)
     const double tallest = page->style->tallest;
     if (!(tallest > 0) || place_down(page, across) <= tallest)
         return across;
-    const double least = fmax(FLATTEST * across, page->least_factor);
+    const double least = fmax(FLATTEST * fmin(across, 1), page->least_factor);
     return fmin(across, fmax(least, solve_factor(page, tallest, place_down)));
 }
 
