@@ -105,6 +105,26 @@ check 'goes on' replicate
 changed() { stamps | grep -vxFf <(echo "$before") | grep -o '[^/]*\.db' | tr '\n' ' '; }
 same_text 'a run that was cut off is trained again, and no other' 'SM-lr0.01-s1.db ' "$(changed)"
 
+# An edition beside that one: its own runs and results, one page.
+{
+    sed -n '/^\[\[model/,$d; /^\[quick/,$d; p' "$REPLICATE_RULES" | sed 's/^edition = 7/edition = 8\nbeside = "rules.toml"/; s/^judged = .*/judged = [3, 4]/'
+    printf '[[model]]\nname = "SM"\nrate = 1e-2\n[[model]]\nname = "SM+LN"\nrate = 1e-2\n'
+    printf '[[claim]]\ntext = "Not too large"\ninstead = "Too large"\npapers = "P4"\npublished = "1.4 B"\n'
+    printf 'measure = "perplexity"\nof = "SM"\nthan = "SM+LN"\nexpect = "above"\n'
+} >"$dir/later.toml"
+mkdir "$dir/later" && cp "$dir/runs/corpus.tok" "$dir/later" && cp "$json" "$dir/first.json"
+later() { REPLICATE_RULES=$dir/later.toml REPLICATE_DIR=$dir/later replicate "$@"; }
+check 'an edition beside it runs' later
+same_text 'at the rate that it names' 'SM-LN-lr0.01-s3.db SM-LN-lr0.01-s4.db SM-lr0.01-s3.db SM-lr0.01-s4.db' \
+    "$(cd "$dir/later" && echo $(printf '%s\n' *.db | LC_ALL=C sort))"
+check 'and leaves the first results' cmp "$json" "$dir/first.json"
+check 'the page has the claims of both' grep -qE '^\| 8 \| Not too large \|' "$report"
+check 'those of the first, too' grep -qE '^\| 7 \| SM is worse \|' "$report"
+exits 'and not the one that was replaced' 1 '^$' grep 'Too large' "$report"
+cp "$report" "$dir/page.md"
+check 'the page is made anew without runs' later --page
+check 'and is the same' cmp "$report" "$dir/page.md"
+
 refuses() { # NAME REGEX [OPTION...]
     local name=$1 regex=$2
     shift 2
