@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# samples/schedulers/ray_study.py: a study of Ray Tune whose trial collapses is
+# stopped, and no other. RAY_PYTHON names a python that has ray.
+. tests/support/tap.sh
+without_sanitizers 'it is about a script; other tests stop trainings'
+plan_dir
+. tests/sweep/sweeping.sh
+export PYTHONDONTWRITEBYTECODE=1 RAY_USAGE_STATS_ENABLED=0 PATH=$bin:$PATH
+python=${RAY_PYTHON:-python3}
+if ! "$python" -c 'import ray.tune' 2>/dev/null; then
+    skip 'a study of Ray Tune' "no Ray: pip install 'ray[tune]', RAY_PYTHON=its python"
+    finish
+    exit
+fi
+"$python" "$root/samples/schedulers/ray_study.py" trials --data x.tok --steps 3000 --lr 1e-3 1 >out 2>err
+same_text 'a study ends well' 0 $?
+check 'a healthy trial is finished' grep -qE '^lr 1\.00e-03  finished  step +2999  eval loss [0-9.]+  ' out
+check 'one that collapses is stopped, with the reason' \
+    grep -qE '^lr 1\.00e\+00  stopped +step +[0-9]+  .*(collapse|nan) since step [0-9]+' out
+same_text 'the run files are there' 2 "$(entropy-scan trials --json | grep -c '/run\.db"')"
+finish
