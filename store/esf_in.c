@@ -4,6 +4,7 @@
 #include "store/esf_in_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "store/mount.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -314,11 +315,15 @@ es_status es_esf_find_end(const es_esf *esf, es_esf_place *out)
 es_status es_esf_is_written(const es_esf *esf, bool *out)
 {
     const es_database *database = esf->database;
+    char type[ES_MOUNT_TYPE_SIZE];
     *out = false;
     if (esf->place.end == 0 || esf->last_frame.closed)
         return ES_OK;
+    /* Through another mount of it the lock may not be seen. */
+    es_mount_of_file(type, database->file);
     if (is_of_this_machine(esf) &&
-        es_lock_check(out, database->file, database->path) == ES_OK)
+        es_lock_check(out, database->file, database->path) == ES_OK &&
+        (*out || !type[0]))
         return ES_OK;
     *out = !is_silent(esf);
     return ES_OK;

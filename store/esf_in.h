@@ -40,9 +40,10 @@ void es_esf_close(es_esf *esf);
 es_status es_esf_find_end(const es_esf *esf, es_esf_place *out) ES_MUST_USE;
 
 /**
- * Whether its writer is at work: not closed, and, if it runs on this machine,
- * the holder of the lock; elsewhere its last frame is not older than
- * ES_ESF_SILENT_MS by the clocks of both. ES_OK, ES_EIO, ES_ENOMEM.
+ * Whether its writer is at work: it has not closed the file, and it holds the
+ * lock, if it runs on this machine and the file system is local. Otherwise it
+ * holds that, or its last frame is not older than ES_ESF_SILENT_MS by the
+ * clocks of both. ES_OK, ES_EIO, ES_ENOMEM.
  */
 es_status es_esf_is_written(const es_esf *esf, bool *out) ES_MUST_USE;
 

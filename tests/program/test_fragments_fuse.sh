@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# A file system by way of fuse, mounted twice as two hosts have one: what is
+# recorded through the one is followed through the other, which sees no lock of
+# it.
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+
+own_corpus "$dir/own.tok" || exit 1
+cd "$dir" || exit 1
+none() { skip 'fragments on fuse' "$1"; finish; exit; }
+type -P bindfs >/dev/null || none 'no bindfs: make test-deps'
+mkdir disk here there
+bindfs disk here 2>/dev/null || none 'a file system cannot be mounted by fuse'
+trap 'fusermount -qu here; fusermount -qu there; rm -rf "$dir"' EXIT
+bindfs disk there || none 'it cannot be mounted twice'
+
+small=(--arch SM+LN+G --data own.tok --n-layer 2 --n-head 2 --d-model 16 --ctx 16
+    --batch 2 --threads 1 --eval-every 10 -q)
+"$train" "${small[@]}" --steps 30 --out local.db
+"$train" "${small[@]}" --steps 30 --out here/run.db 2>note
+same_text 'fuse is a file system that hosts share' \
+    'entropy-recorder: here/run.db: on fuse, which hosts share: recording into here/run.esf' \
+    "$(cat note)"
+entropy() { "$scan" export "$1" --series entropy | grep -v '^#'; }
+same_text 'its samples through the other mount' "$(entropy local.db)" "$(entropy there/run.esf)"
+
+"$train" "${small[@]}" --steps 1000000 --out here/long.db 2>/dev/null &
+trainer=$!
+step() { "$scan" there/long.esf --json 2>/dev/null | grep -oE '"step":[0-9]+' | cut -d: -f2; }
+for _ in $(seq 300); do
+    first=$(step)
+    [ -n "$first" ] && break
+    sleep 0.1
+done
+output 'a run that is written on the other host' '"status":"running"' "$scan" there/long.esf --json
+for _ in $(seq 300); do
+    [ "$(step)" -gt "$first" ] && break
+    sleep 0.1
+done
+check 'is followed' test "$(step)" -gt "$first"
+kill $trainer
+wait $trainer
+output 'until its end' '"status":"(stopped|failed)"' "$scan" there/long.esf --json
+check 'without damage' test "$("$scan" there/long.esf --json | grep -o '"damaged":\[\]')" = '"damaged":[]'
+
+cp local.db disk/logged.db
+: >disk/logged.db-wal
+exits 'a run file with a log is refused' 3 'there/logged.db: lies on fuse with a log' \
+    "$scan" there/logged.db
+finish
