@@ -33,6 +33,7 @@ OF_WATCH = [
     (dict(first_step=None), TypeError, "first_step=None: give a whole number"),
     (dict(first_step=-1), ValueError, "first_step=-1: give a whole number"),
     (dict(name=5), TypeError, "name=5: give a text"),
+    (dict(store="db"), ValueError, "store='db': give 'auto', 'sqlite'"),
     (dict(steps="many"), TypeError, "steps='many': give a whole number"),
     (dict(first_layer=-1), ValueError, "first_layer=-1: give a whole number"),
     (dict(first_head=1.5), ValueError, "first_head=1.5: give a whole number"),
@@ -62,6 +63,19 @@ def test_a_callback_says_so_when_it_is_made(given, kind, run_file):
         es.TrainerCallback(**{"path": run_file, **given})
     with pytest.raises(kind):
         es.AccelerateTracker(**{"path": run_file, "model": models.gpt2(), **given})
+
+
+def test_a_run_on_a_shared_file_system_is_a_fragment(run_file, tmp_path, monkeypatch):
+    mounts = tmp_path / "mounts"
+    mounts.write_text("22 1 0:1 / / rw - nfs4 filer:/ rw\n")
+    monkeypatch.setenv("ENTROPY_MOUNTINFO", str(mounts))
+    model = models.gpt2()
+    with es.watch(model, run_file) as rec:
+        for _ in range(2):
+            model(**models.inputs("gpt2"))
+            rec.step(loss=1.0)
+    assert rec.trouble is None and not os.path.exists(run_file)
+    assert list(es.open(run_file).steps()) == [0, 1]
 
 
 def test_a_step_that_is_no_number_is_one_warning(run_file):
