@@ -72,6 +72,20 @@ es_status es_importance_print(const es_importance *importance,
                               FILE *stream) ES_MUST_USE;
 void es_importance_print_json(const es_importance *importance, FILE *stream);
 
+/**
+ * Prints what the verb does of run files, and draws it.
+ *
+ *   rules    to judge by; NULL: the design's
+ *   picture  a PNG, or none where no setting has a bar
+ *
+ * Nothing, and ES_OK, where the program is built without GSL, no setting
+ * differs, or there are fewer than three runs. ES_EIO, ES_ENOMEM; files that
+ * cannot be read are reported and left out.
+ */
+es_status es_importance_of_files(char *const *paths, size_t n,
+                                 const es_rules_file *rules, FILE *stream,
+                                 const char *picture) ES_MUST_USE;
+
 /** Bars by setting. As es_bars_draw; ES_ENOTFOUND: no setting has a bar. */
 es_status es_importance_draw(es_picture **out, const es_importance *importance,
                              const es_figure_style *style) ES_MUST_USE;

@@ -169,6 +169,49 @@ static es_status write_figure(FILE *stream, const es_importance *importance,
     return status;
 }
 
+static es_status draw_into(const char *path, const es_importance *importance)
+{
+    const arguments given = {.format = ES_FORMAT_PNG};
+    FILE *stream;
+    es_output *output = NULL;
+    es_status status = es_output_open(&output, &stream, path);
+    if (status < 0)
+        return status;
+    status = es_output_finish(output, write_figure(stream, importance, &given));
+    if (status == ES_OK)
+        es_print_note("%s written", path);
+    return status == ES_ENOTFOUND ? ES_OK : status;
+}
+
+es_status es_importance_of_files(char *const *paths, size_t n,
+                                 const es_rules_file *rules, FILE *stream,
+                                 const char *picture)
+{
+    es_importance importance = {.n_runs = 0};
+    es_summary_options wanted;
+    size_t n_failed = 0;
+    es_status status = ES_OK;
+    es_summary_options_default(&wanted);
+    wanted.rules = rules;
+    if (!es_stats_gsl())
+        return ES_OK;
+    for (size_t i = 0; status == ES_OK && i < n; i++)
+        status = add_file(&importance, &n_failed, paths[i], &wanted);
+    if (status == ES_OK)
+        status = es_importance_measure(&importance);
+    if (status == ES_OK) {
+        fputs("\nwhich settings go with how the runs ended\n", stream);
+        status = es_importance_print(&importance, stream);
+    } else if (status == ES_ENOTFOUND) {
+        n = 0; /* nothing to be said, or drawn */
+        status = ES_OK;
+    }
+    if (status == ES_OK && n > 0)
+        status = draw_into(picture, &importance);
+    es_importance_free(&importance);
+    return status;
+}
+
 static es_status show(const es_importance *importance, const arguments *given)
 {
     FILE *stream;

@@ -1,5 +1,6 @@
 /* entropy-scan sweep: its options, and what comes of a sweep at its end. */
 #include "analyzer/base/checked.h"
+#include "cli/importance/importance.h"
 #include "cli/output/print.h"
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
@@ -124,7 +125,8 @@ const es_command es_sweep_command = {
         "At the end it prints the configurations, seeds taken together, best\n"
         "first, and which runs were stopped, failed or broke, and why; with\n"
         "--all what entropy-scan DIR/*.db --compare --check does. It draws\n"
-        "DIR/bands.png, and exits as --check; with 4 if a run broke.",
+        "DIR/bands.png and, with which settings matter, DIR/importance.png,\n"
+        "and exits as --check; with 4 if a run broke.",
     .options = table,
     .n_options = sizeof table / sizeof table[0],
     .main = sweep_main,
@@ -191,6 +193,7 @@ static int scan_runs(const es_sweep_request *given, const es_sweep_plan *plan,
 {
     es_scan_options options;
     es_sweep_file bands = es_sweep_path(given->folder, "bands", ".png");
+    es_sweep_file settings = es_sweep_path(given->folder, "importance", ".png");
     int code = 0;
     es_status status = es_scan_options_default(&options, plan->n);
     for (size_t i = 0; status == ES_OK && i < plan->n; i++) {
@@ -216,6 +219,13 @@ static int scan_runs(const es_sweep_request *given, const es_sweep_plan *plan,
         code = es_command_exit(status);
     else if (options.n_inputs)
         code = es_scan_run(&options);
+    if (picture && status == ES_OK &&
+        es_importance_of_files(options.inputs, options.n_inputs,
+                               options.summary.rules, stdout,
+                               settings.path) < 0) {
+        es_print_failure();
+        code = code ? code : es_exit_code(ES_EIO);
+    }
     for (size_t i = 0; i < options.n_inputs; i++)
         free(options.inputs[i]);
     es_scan_options_free(&options);

@@ -40,12 +40,21 @@ check 'the runs are compared' grep -q '^4 configurations, best first, seeds take
 check 'no run is without --all' sh -c '! grep -q "^distances" out'
 check '--all shows the runs and distances, too' sh -c '"$0" sweep good.ini -o good --all 2>/dev/null | grep -q "^distances between"' "$scan"
 check 'the bands are drawn' test -s good/bands.png
+written='entropy-scan: good/bands.png written'
+if "$scan" --version | grep -q '^no GSL'; then
+    check 'without GSL nothing is said of settings' sh -c '! grep -q "^which settings" out'
+else
+    written+=$'\nentropy-scan: good/importance.png written'
+    same_text 'which settings matter is what importance says' "$("$scan" importance good)" \
+        "$(sed '1,/^which settings go with how the runs ended$/d' out)"
+    check 'and drawn' test -s good/importance.png
+fi
 same_text 'the end of every run is reported' 8 "$(grep -c ': finished at step 20 of 20, loss' err)"
 output '--status counts them' '^8 runs: 8 finished; no sweep is at work$' "$scan" sweep good --status
 output '--status shows the progress of the runs' '^SM_seed2_lr1e-3 +finished +\[#{16}\] 100% +20 +[0-9.]+ +[0-9/]+ ' "$scan" sweep good --status
 cp good/SM_seed1_lr1e-3.db kept
 "$scan" sweep good.ini -o good >out 2>err
-same_text 'nothing is run twice' 'entropy-scan: good/bands.png written' \
+same_text 'nothing is run twice' "$written" \
     "$(grep -v 'done already' err)"
 check 'a finished run is not touched' cmp -s kept good/SM_seed1_lr1e-3.db
 : >good/SM_seed1_lr1e-3.db-journal
