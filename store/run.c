@@ -62,6 +62,7 @@ static const es_series_line others[] = {
     {"ereg", "nats^2", "term of the entropy regularisation", ES_SHAPE_RUN},
     {"range", "nats", "term of the range losses", ES_SHAPE_RUN},
     {"ce_exact", "nats", "cross entropy of exact inference", ES_SHAPE_RUN},
+    {"accuracy", "", "share of images that are named right", ES_SHAPE_RUN},
     {"lr", "", "learning rate", ES_SHAPE_RUN},
     {"grad_norm", "", "norm of the gradient", ES_SHAPE_RUN},
     {"tokens_per_s", "1/s", "speed", ES_SHAPE_RUN},

@@ -320,6 +320,9 @@ es_status es_bench(FILE *out, const es_settings *settings)
     b.settings.train.accumulate = 1;
     b.settings.train.steps = 2 * (settings->pairs + WARM_UP);
     es_status status = es_model_config_check(&settings->model);
+    if (status == ES_OK && es_families[settings->model.family].has_images)
+        status = es_fail(ES_EUSAGE, "--family %s: bench has no images",
+                         es_family_names[settings->model.family]);
     if (status == ES_OK && (status = make_folder(&b)) == ES_OK &&
         (status = write_tokens(&b)) == ES_OK && (status = run(&b)) == ES_OK) {
         print_model(out, &b);

@@ -86,8 +86,9 @@ static void warn_of_repeats(const probe *p, const es_train_watch *watch)
 {
     const es_settings *settings = &p->trainer->settings;
     char text[ES_MESSAGE_MAX];
-    uint64_t have = p->trainer->tokens->n[ES_SPLIT_HELD_OUT] /
-                    ((uint64_t)settings->model.ctx + 1);
+    const int length = es_model_config_n_inputs(&settings->model);
+    uint64_t have =
+        p->trainer->tokens->n[ES_SPLIT_HELD_OUT] / ((uint64_t)length + 1);
     const int64_t n_other = settings->inference == ES_INFERENCE_POLYNOMIAL
                                 ? settings->poly_batches
                                 : 0;
@@ -98,7 +99,7 @@ static void warn_of_repeats(const probe *p, const es_train_watch *watch)
     snprintf(text, sizeof text,
              "%.512s: its held-out part has %" PRIu64 " sequences of %d tokens,"
              " not %" PRIu64 ": some are read more than once",
-             settings->data, have, settings->model.ctx + 1, want);
+             settings->data, have, length + 1, want);
     warn(watch, text);
 }
 
@@ -217,6 +218,7 @@ static es_status finish(probe *p)
     size_t each = p->n_heads / p->n_layers;
     result->ce = spread_of(&p->ce, result->n_batches);
     result->exact = spread_of(&p->exact, result->n_batches);
+    result->accuracy = p->losses.accuracy;
     for (size_t l = 0; l <= p->n_layers; l++) {
         bool whole = l == p->n_layers;
         summarise(&result->layers[l], p->trainer->measure, whole ? 0 : l * each,
@@ -332,14 +334,18 @@ static void print_layer(FILE *out, const char *name,
             es_unsigned_nan(layer->series[ES_HEAD_SINK]), layer->nonfinite);
 }
 
-static void print_loss(FILE *out, const es_probe_spread *ce)
+static void print_loss(FILE *out, const es_probe_spread *ce, bool has_images,
+                       double accuracy)
 {
     char perplexity[ES_FLOAT_TEXT_MAX];
     fprintf(out, "loss (cross-entropy) %.6f", es_unsigned_nan(ce->mean));
     if (!isnan(ce->deviation))
         fprintf(out, " +- %.6f", ce->deviation);
-    fprintf(out, ", perplexity %s\n\n",
+    fprintf(out, ", perplexity %s",
             es_number_print(perplexity, exp(ce->mean), 6));
+    if (has_images)
+        fprintf(out, ", accuracy %.4f", accuracy);
+    fprintf(out, "\n\n");
 }
 
 void es_probe_print(FILE *out, const es_probe_result *result)
@@ -358,7 +364,8 @@ void es_probe_print(FILE *out, const es_probe_result *result)
     fprintf(out, "\nheld-out data: %" PRId64 " micro-batches of %d x %d\n\n",
             result->n_batches, config->batch, config->ctx);
     if (es_model_config_has_loss(config))
-        print_loss(out, &result->ce);
+        print_loss(out, &result->ce, es_families[config->family].has_images,
+                   result->accuracy);
     fprintf(out, "%-6s%9s%9s%9s%9s%11s%8s%11s\n", "layer", "entropy", "+-",
             "lowest", "highest", es_head_statistics[ES_HEAD_MAX_LOGIT].title,
             es_head_statistics[ES_HEAD_SINK].title, "non-finite");

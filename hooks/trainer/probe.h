@@ -34,6 +34,7 @@ typedef struct es_probe_result {
     int64_t n_batches; /* done: fewer than requested after a stop */
     es_start start;
     es_probe_spread ce; /* cross-entropy in nats */
+    double accuracy;    /* of images */
     int n_layers;
     es_probe_layer *layers; /* (n_layers), then one of the whole model */
     /* Of --inference polynomial, whose are all the others then. */

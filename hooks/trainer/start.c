@@ -19,7 +19,8 @@ static const char *const determined[] = {
     "ctx",          "vocab",       "bias",      "final-norm", "gamma",
     "lambda",       "ereg-reduce", "mlp-mult",  "batch",      "emulate",
     "ln-eps",       "d-ff",        "n-kv-head", "d-head",     "rope-base",
-    "rope-scaling", "qk-norm",     "tied",      "padding",    "mask-token"};
+    "rope-scaling", "qk-norm",     "tied",      "padding",    "mask-token",
+    "image-size",   "patch-size",  "channels",  "classes"};
 
 static bool is_given(const es_settings *settings, const char *name)
 {

@@ -352,8 +352,8 @@ es_status es_train(es_train_result *result, const es_settings *settings,
     loop l = {
         .watch = watch ? watch : &nobody, .result = result, .tried_step = -1};
     *result = (es_train_result){.status = ES_RUN_FINISHED,
-                                .last = {NAN, NAN, NAN, NAN},
-                                .eval = {NAN, NAN, NAN, NAN},
+                                .last = {NAN, NAN, NAN, NAN, NAN},
+                                .eval = {NAN, NAN, NAN, NAN, NAN},
                                 .saved_step = -1,
                                 .nan_step = -1,
                                 .nan_layer = -1,

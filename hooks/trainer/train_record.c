@@ -18,6 +18,7 @@ typedef enum run_series {
     SERIES_CE,
     SERIES_EREG,
     SERIES_RANGE,
+    SERIES_ACCURACY,
     SERIES_LR,
     SERIES_GRAD_NORM,
     SERIES_TOKENS_PER_S,
@@ -31,7 +32,7 @@ typedef enum run_series {
 } run_series;
 
 static const char *const run_series_names[N_RUN_SERIES] = {
-    "loss", "ce",        "ereg",         "range",
+    "loss", "ce",        "ereg",         "range",     "accuracy",
     "lr",   "grad_norm", "tokens_per_s", "loss_scale"};
 
 #define N_PHASES 2
@@ -106,6 +107,8 @@ static bool has_series(const es_train_record *record, es_phase phase, int i)
         return config->arch.entropy_reg;
     if (i == SERIES_RANGE)
         return es_model_config_is_ranged(config);
+    if (i == SERIES_ACCURACY)
+        return phase == ES_PHASE_EVAL && es_families[config->family].has_images;
     if (i == SERIES_LOSS_SCALE && !record->scales)
         return false;
     return phase == ES_PHASE_TRAIN || i <= SERIES_CE;
@@ -308,7 +311,8 @@ void es_train_record_eval(es_train_record *record, int64_t step,
     const double values[N_RUN_SERIES] = {[SERIES_LOSS] = losses->loss,
                                          [SERIES_CE] = losses->ce,
                                          [SERIES_EREG] = losses->ereg,
-                                         [SERIES_RANGE] = losses->range};
+                                         [SERIES_RANGE] = losses->range,
+                                         [SERIES_ACCURACY] = losses->accuracy};
     if (record)
         push_all(record, ES_PHASE_EVAL, step, values, measure);
 }

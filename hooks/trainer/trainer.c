@@ -6,8 +6,8 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
+#include "hooks/trainer/batches.h"
 #include "hooks/trainer/cpu/engine.h"
-#include "hooks/trainer/masking.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static es_status check_inference(const es_settings *settings)
 static es_status open_data(es_trainer *trainer)
 {
     es_settings *settings = &trainer->settings;
-    const int want = settings->model.vocab, ctx = settings->model.ctx;
+    const int want = settings->model.vocab;
     es_status status;
     if ((status = es_tokens_open(&trainer->tokens, settings->data)) < 0)
         return status;
@@ -64,6 +64,7 @@ static es_status open_data(es_trainer *trainer)
                        "%s: its vocabulary is %d, not the %d of --vocab",
                        settings->data, have, want);
     settings->model.vocab = have;
+    const int length = es_model_config_n_inputs(&settings->model);
     if (settings->maps > 0 && settings->eval_every == 0 &&
         settings->verb != ES_VERB_PROBE)
         return es_fail(ES_EUSAGE, "--maps: attention maps are taken while the "
@@ -75,11 +76,11 @@ static es_status open_data(es_trainer *trainer)
         (status = check_inference(settings)) < 0 ||
         (status = es_train_config_check(&settings->train)) < 0 ||
         (settings->verb != ES_VERB_PROBE &&
-         (status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_TRAIN, ctx)) <
-             0) ||
+         (status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_TRAIN,
+                                       length)) < 0) ||
         (settings->eval_every > 0 &&
          (status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_HELD_OUT,
-                                       ctx)) < 0))
+                                       length)) < 0))
         return status;
     return ES_OK;
 }
@@ -104,13 +105,20 @@ es_status es_trainer_check(es_settings *settings)
     return status;
 }
 
+/* Numbers of a sequence as they are read, or rows that the model has of it. */
+static int longest(const es_model_config *config)
+{
+    const int n = es_model_config_n_inputs(config);
+    return n > config->ctx ? n : config->ctx;
+}
+
 static es_status build(es_trainer *trainer, const es_ops *ops)
 {
     const es_model_config *config = &trainer->settings.model;
     const size_t n_batches = (size_t)trainer->settings.train.accumulate;
     es_status status;
     size_t n;
-    if (!es_size_mul(&n, (size_t)config->batch, (size_t)config->ctx))
+    if (!es_size_mul(&n, (size_t)config->batch, (size_t)longest(config)))
         return es_fail(ES_ENOMEM, "a micro-batch of %d x %d is too large",
                        config->batch, config->ctx);
     trainer->inputs = es_resize(NULL, n, sizeof *trainer->inputs);
@@ -236,6 +244,7 @@ void es_losses_add(es_losses *sum, const es_losses *more, double weight)
     sum->ce += weight * more->ce;
     sum->ereg += weight * more->ereg;
     sum->range += weight * more->range;
+    sum->accuracy += weight * more->accuracy;
 }
 
 /* --- a step --------------------------------------------------------------- */
@@ -246,60 +255,30 @@ typedef struct draw {
     int64_t step;
 } draw;
 
-/* Of the seed alone, and of none: an evaluation hides the same tokens in every
- * run. */
-enum { MASKS_OF_TRAINING = 1, MASKS_OF_EVALUATION = 2 };
-
-/* With padding a sequence is a piece of its own. */
-static es_status draw_random(const es_trainer *trainer, int32_t *tokens,
-                             int32_t *targets, es_token_split split,
-                             uint64_t index)
+/* What micro-batches are drawn from. */
+static es_data data_of(const es_trainer *trainer)
 {
-    const es_model_config *config = &trainer->settings.model;
-    return (config->padding >= 0 ? es_tokens_whole_batch
-                                 : es_tokens_random_batch)(
-        trainer->tokens, tokens, targets, split, config->seed, index,
-        config->batch, config->ctx);
-}
-
-/* Of families that find hidden tokens: hides some. */
-static es_status hide(const es_trainer *trainer, int32_t *tokens,
-                      int32_t *targets, uint64_t seed, uint64_t index,
-                      uint32_t stream)
-{
-    const es_model_config *config = &trainer->settings.model;
-    const es_masking how = {.mask = config->mask,
-                            .padding = config->padding,
-                            .vocab = (int)trainer->tokens->vocab,
-                            .seed = seed,
-                            .index = index,
-                            .stream = stream,
-                            .path = trainer->settings.data};
-    if (!es_families[config->family].masks)
-        return ES_OK;
-    return es_mask_tokens(tokens, targets,
-                          (size_t)config->batch * (size_t)config->ctx, &how);
+    return (es_data){&trainer->settings, trainer->tokens};
 }
 
 static es_status read_batch(const es_trainer *trainer, int32_t *tokens,
                             int32_t *targets, int64_t step, int i)
 {
-    const es_settings *settings = &trainer->settings;
-    const es_model_config *config = &settings->model;
-    const uint64_t n = (uint64_t)settings->train.accumulate;
-    const uint64_t index = (uint64_t)step * n + (uint64_t)i;
-    es_status status =
-        draw_random(trainer, tokens, targets, ES_SPLIT_TRAIN, index);
-    return status == ES_OK ? hide(trainer, tokens, targets, config->seed, index,
-                                  MASKS_OF_TRAINING)
-                           : status;
+    const es_data data = data_of(trainer);
+    return es_batch_train(&data, tokens, targets, step, i);
+}
+
+static es_status draw_held_out(es_trainer *trainer, int64_t index)
+{
+    const es_data data = data_of(trainer);
+    return es_batch_held_out(&data, trainer->inputs, trainer->targets, index);
 }
 
 /** Where the tokens of micro-batch i are drawn ahead; its targets follow. */
 static int32_t *ahead_of(const es_trainer *trainer, int i, size_t *n)
 {
     const es_model_config *config = &trainer->settings.model;
-    *n = (size_t)config->batch * (size_t)config->ctx;
+    *n = (size_t)config->batch * (size_t)longest(config);
     return trainer->ahead + (size_t)i * 2 * *n;
 }
 
@@ -424,23 +403,6 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
 
 /* --- held-out data -------------------------------------------------------- */
 
-/** Micro-batch `index` of the held-out data. */
-static es_status draw_held_out(es_trainer *trainer, int64_t index)
-{
-    const es_model_config *config = &trainer->settings.model;
-    es_status status =
-        trainer->settings.random
-            ? draw_random(trainer, trainer->inputs, trainer->targets,
-                          ES_SPLIT_HELD_OUT, (uint64_t)index)
-            : es_tokens_fixed_batch(trainer->tokens, trainer->inputs,
-                                    trainer->targets, ES_SPLIT_HELD_OUT,
-                                    (uint64_t)index, config->batch,
-                                    config->ctx);
-    return status == ES_OK ? hide(trainer, trainer->inputs, trainer->targets, 0,
-                                  (uint64_t)index, MASKS_OF_EVALUATION)
-                           : status;
-}
-
 static es_status pass_held_out(es_trainer *trainer, int64_t index)
 {
     const bool has_loss = es_model_config_has_loss(&trainer->settings.model);
@@ -461,6 +423,10 @@ es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends)
     double sum = 0, n_rows = 0;
     if (!es_families[config->family].sees_all)
         return ES_OK;
+    if (config->padding < 0) {
+        trainer->settings.ceiling = log(config->ctx);
+        return ES_OK;
+    }
     for (int64_t i = 0; i < settings->eval_batches; i++) {
         es_status status = holds_out ? draw_held_out(trainer, i)
                                      : read_batch(trainer, trainer->inputs,
@@ -487,18 +453,46 @@ es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends)
     return ES_OK;
 }
 
+/* Images of the last pass whose class has the largest logit; a NaN is none.
+ * ES_OK; ES_ENOMEM. */
+static es_status count_right(const es_trainer *trainer, double *n_right)
+{
+    const es_model_config *config = &trainer->settings.model;
+    const size_t n_out = (size_t)es_model_config_n_outputs(config);
+    const size_t n_ctx = (size_t)config->ctx;
+    const float *logits = es_model_logits(trainer->model);
+    if (!logits)
+        return es_fail(ES_ENOMEM, "out of memory for the logits");
+    for (int b = 0; b < config->batch; b++) {
+        const float *row = logits + (size_t)b * n_ctx * n_out;
+        const size_t class = (size_t)trainer->targets[(size_t)b * n_ctx];
+        size_t n_less = 0;
+        for (size_t k = 0; k < n_out; k++)
+            n_less += k < class ? row[k] < row[class] : row[k] <= row[class];
+        *n_right += n_less == n_out;
+    }
+    return ES_OK;
+}
+
 /** Passes over the micro-batches; `measure` as es_model_begin. */
 static es_status pass_all(es_trainer *trainer, es_outcome *out, int64_t first,
                           int64_t n, bool measure)
 {
+    const es_model_config *config = &trainer->settings.model;
+    const bool has_images = es_families[config->family].has_images;
+    double n_right = 0;
     es_status status;
     es_model_begin(trainer->model, measure, NULL, 0);
     for (int64_t i = first; i < first + n; i++)
         if ((status = pass_held_out(trainer, i)) != ES_OK ||
+            (has_images &&
+             (status = count_right(trainer, &n_right)) != ES_OK) ||
             (measure && trainer->takes_maps &&
              (status = es_maps_add(trainer->maps, trainer->model)) != ES_OK))
             return status;
-    return es_model_end(trainer->model, out);
+    status = es_model_end(trainer->model, out);
+    out->losses.accuracy = n_right / ((double)n * config->batch);
+    return status;
 }
 
 es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,

@@ -73,9 +73,10 @@ static es_status read_config(es_model_config *out, const json_t *object,
         "ctx",        "vocab",  "batch",   "mlp_mult",   "bias",
         "final_norm", "gamma",  "lambda",  "ereg_reduce"};
     static const char *const maybe[] = {
-        "n_kv_head",    "d_head",    "d_ff",       "rope_base",
-        "rope_scaling", "qk_norm",   "tied",       "ln_eps",
-        "range_attn",   "range_act", "range_norm", "padding"};
+        "n_kv_head",    "d_head",     "d_ff",       "rope_base",
+        "rope_scaling", "qk_norm",    "tied",       "ln_eps",
+        "range_attn",   "range_act",  "range_norm", "padding",
+        "image_size",   "patch_size", "channels",   "classes"};
     es_settings settings;
     es_settings_default(&settings, ES_VERB_VERIFY);
     for (size_t i = 0; i < sizeof maybe / sizeof *maybe; i++) {
@@ -126,7 +127,10 @@ static bool array_exists(const es_verify_case *it, const char *folder,
 static es_status read_token_array(es_npy *out, const es_verify_case *it,
                                   const char *name)
 {
-    size_t dims[2] = {(size_t)it->config.batch, (size_t)it->config.ctx};
+    const bool is_input = strcmp(name, "tokens") == 0;
+    size_t dims[2] = {(size_t)it->config.batch,
+                      (size_t)(is_input ? es_model_config_n_inputs(&it->config)
+                                        : it->config.ctx)};
     es_status status = es_verify_array_read(out, it, "", name);
     return status ? status : es_npy_expect(out, name, ES_NPY_I4, 2, dims);
 }
@@ -231,7 +235,9 @@ static es_status set_parameters(run *r)
 {
     for (size_t i = 0; i < es_model_n_arrays(r->model); i++) {
         es_parameter parameter = es_model_parameter(r->model, i);
-        size_t dims[2] = {(size_t)parameter.dims[0], (size_t)parameter.dims[1]};
+        size_t dims[ES_PARAM_MAX_DIMS];
+        for (int k = 0; k < ES_PARAM_MAX_DIMS; k++)
+            dims[k] = (size_t)parameter.dims[k];
         es_npy values = {0};
         char old[ES_PARAM_NAME_MAX];
         const char *name;
@@ -353,7 +359,8 @@ static es_status compare_ranges(run *r)
 
 static size_t n_logits(const es_model_config *config)
 {
-    return (size_t)config->batch * (size_t)config->ctx * (size_t)config->vocab;
+    return (size_t)config->batch * (size_t)config->ctx *
+           (size_t)es_model_config_n_outputs(config);
 }
 
 /* out/row_NAME.npy of each statistic: the entropies, and what others there

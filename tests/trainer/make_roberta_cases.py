@@ -43,25 +43,26 @@ ACTIVATIONS = {"G": "gelu", "GT": "gelu_new", "R": "relu", "": "linear"}
 
 
 class Attention:
-    """In place of transformers': rows and weights of each layer are kept."""
+    """In place of transformers', in `layers` whose parameters of our own are named
+    by `place`: the rows of each layer are kept."""
 
-    def __init__(self, case, model, generator):
+    def __init__(self, case, layers, place, generator):
         arch = case["arch"]
-        self.case, self.rows = case, {}
+        self.case, self.place, self.rows = case, place, {}
         self.power = int(arch[4]) if arch.startswith("PSM(") else 0
         self.relu = arch.startswith("RA")
         self.epsilon = float(arch[6:].split(")")[0].split(",")[0]) if self.power else 0
         self.own = {}
         for l in range(case["n_layer"]):
-            at = f"roberta.encoder.layer.{l}.attention.self."
+            at = place.format(l)
             if "SM(t)" in arch:
                 self.keep(at + "log_t", 0.4 * torch.randn(
                     (case["n_head"], case["ctx"]), generator=generator))
             if arch.startswith("EReg("):
                 self.keep(at + "theta", 0.2 + 0.6 * torch.rand(
                     case["n_head"], generator=generator))
-        for l, layer in enumerate(model.roberta.encoder.layer):
-            layer.attention.self.layer_number = l
+        for l, layer in enumerate(layers):
+            layer.layer_number = l
 
     def keep(self, name, x):
         self.own[name] = x.float().double().requires_grad_()
@@ -83,7 +84,7 @@ class Attention:
         return a, -(b * torch.log(torch.where(b > 0, b, 1.0))).sum(-1)
 
     def __call__(self, module, query, key, value, attention_mask, scaling=None, **_):
-        name = f"roberta.encoder.layer.{module.layer_number}.attention.self."
+        name = self.place.format(module.layer_number)
         s = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
         if name + "log_t" in self.own:
             s = s / torch.exp(self.own[name + "log_t"])[None, :, :, None]
@@ -112,7 +113,7 @@ class Attention:
         case, largest = self.case, math.log(self.case["ctx"])
         total = torch.zeros(())
         for l, entropy in enumerate(self.rows["entropy"]):
-            theta = self.own.get(f"roberta.encoder.layer.{l}.attention.self.theta")
+            theta = self.own.get(self.place.format(l) + "theta")
             if theta is None:
                 continue
             off = (entropy - (theta * largest)[None, :, None])
@@ -136,16 +137,18 @@ def build(case, generator):
     if case["padding"] < 0:  # none is left out of the gradient
         model.roberta.embeddings.word_embeddings.padding_idx = None
         model.roberta.embeddings.position_embeddings.padding_idx = None
+    draw(model, generator)
+    return model
+
+
+def draw(model, generator):
+    """Numbers of float32, norms about 1; the embedding of token types is 0."""
     with torch.no_grad():
         for name, x in model.named_parameters():
-            scale = 0.2 if x.dim() == 1 else 1.2 * x.shape[-1] ** -0.5
-            x.copy_((x.dim() == 1 and name.endswith("Norm.weight") or
-                     name.endswith("norm.weight"))
-                    + scale * torch.randn(x.shape, generator=generator))
-            if "token_type" in name:
-                x.zero_()
-            x.copy_(x.float())
-    return model
+            scale = 0.2 if x.dim() == 1 else 1.2 * x[0].numel() ** -0.5
+            is_norm = "norm" in name.lower() and name.endswith("weight")
+            x.copy_(is_norm + scale * torch.randn(x.shape, generator=generator))
+            x.copy_(torch.zeros(()) if "token_type" in name else x.float())
 
 
 def make(folder, name, wanted, seed):
@@ -153,7 +156,9 @@ def make(folder, name, wanted, seed):
     case = DEFAULTS | wanted
     lengths = case.pop("lengths", [case["ctx"]] * case["batch"])
     model = build(case, generator)
-    attention = Attention(case, model, generator)
+    attention = Attention(
+        case, [layer.attention.self for layer in model.roberta.encoder.layer],
+        "roberta.encoder.layer.{}.attention.self.", generator)
     tf.AttentionInterface.register("written", attention)
     model.set_attn_implementation("written")
     shape = (case["batch"], case["ctx"])
@@ -175,11 +180,7 @@ def make(folder, name, wanted, seed):
     loss = ce + case["lambda"] * ereg
     loss.backward()
     to = folder / name
-    to.mkdir(parents=True, exist_ok=True)
-    about = case | {"renormalised": True, "note": ""}
-    (to / "case.json").write_text(json.dumps(about, indent=1) + "\n")
-    write(to, "tokens", tokens, np.int32)
-    write(to, "targets", targets, np.int32)
+    keep(to, case, tokens, targets, attention, (ce, ereg, loss), out.logits)
     for parameter, value in [*model.named_parameters(), *attention.own.items()]:
         if "token_type" in parameter:  # stays 0: what trains is the positions
             write(to / "state", parameter, value)
@@ -187,9 +188,18 @@ def make(folder, name, wanted, seed):
             continue
         write(to / "params", parameter, value)
         write(to / "grads", parameter, value.grad)
-    for number, value in (("ce", ce), ("ereg", ereg), ("loss", loss)):
+
+
+def keep(to, case, tokens, targets, attention, losses, logits):
+    """All but the parameters."""
+    to.mkdir(parents=True, exist_ok=True)
+    about = case | {"renormalised": True, "note": ""}
+    (to / "case.json").write_text(json.dumps(about, indent=1) + "\n")
+    write(to, "tokens", tokens, np.int32)
+    write(to, "targets", targets, np.int32)
+    for number, value in zip(("ce", "ereg", "loss"), losses):
         write(to / "out", number, value.reshape(1), np.float64)
-    write(to / "out", "logits", out.logits)
+    write(to / "out", "logits", logits)
     for statistic, rows in attention.rows.items():
         write(to / "out", "row_" + statistic, torch.stack(rows))
     heads = torch.stack(attention.rows["entropy"]).nanmean((1, 3))

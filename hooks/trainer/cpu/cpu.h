@@ -108,6 +108,9 @@ extern const es_ops es_cpu_bf16_ops;
     OPERATION(rotate)                                                          \
     OPERATION(embed)                                                           \
     OPERATION(embed_backward)                                                  \
+    OPERATION(cut_patches)                                                     \
+    OPERATION(place_patches)                                                   \
+    OPERATION(place_patches_backward)                                          \
     OPERATION(layer_norm)                                                      \
     OPERATION(layer_norm_backward)                                             \
     OPERATION(rms_norm)                                                        \

@@ -58,6 +58,18 @@ TIMED(ES_CPU_EMBEDDING, embed_backward,
       (es_backend * b, es_mem *dwte, es_mem *dwpe, const es_mem *tokens,
        const es_mem *dx, int n_batch, int n_ctx, int width),
       b, dwte, dwpe, tokens, dx, n_batch, n_ctx, width)
+TIMED(ES_CPU_EMBEDDING, cut_patches,
+      (es_backend * b, es_mem *patches, const es_mem *pixels,
+       const es_image *image, int n_batch, int n_ctx),
+      b, patches, pixels, image, n_batch, n_ctx)
+TIMED(ES_CPU_EMBEDDING, place_patches,
+      (es_backend * b, es_mem *x, const es_mem *first, const es_mem *wpe,
+       int n_batch, int n_ctx, int width),
+      b, x, first, wpe, n_batch, n_ctx, width)
+TIMED(ES_CPU_EMBEDDING, place_patches_backward,
+      (es_backend * b, es_mem *dx, es_mem *dfirst, es_mem *dwpe, int n_batch,
+       int n_ctx, int width),
+      b, dx, dfirst, dwpe, n_batch, n_ctx, width)
 TIMED(ES_CPU_NORMS, layer_norm,
       (es_backend * b, es_mem *y, es_mem *mean, es_mem *rstd, const es_mem *x,
        const es_mem *weight, const es_mem *bias, int n_rows, int width,
@@ -239,6 +251,9 @@ void es_cpu_phases_wrap(es_ops *out, const es_ops *ops)
     PUT(zero);
     PUT(embed);
     PUT(embed_backward);
+    PUT(cut_patches);
+    PUT(place_patches);
+    PUT(place_patches_backward);
     PUT(layer_norm);
     PUT(layer_norm_backward);
     PUT(linear);

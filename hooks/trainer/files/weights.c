@@ -20,25 +20,6 @@
 #define MAX_LAYER 1023
 #define TENSOR_NAME_MAX 128
 
-/** The tensor of one of our arrays; name NULL: such a model has none. */
-typedef struct tensor_place {
-    const char *name; /* in a layer: what follows the layer's prefix */
-    es_tensor_layout layout;
-    bool bare; /* stands outside what `prefix` names */
-} tensor_place;
-
-/** One maker's way to save a model. */
-struct es_weights_format {
-    const char *maker;
-    const char *prefix; /* that all names may have */
-    const char *layer;  /* what stands before a layer's number */
-    es_family family;
-    es_activation activation;        /* where no config.json says it */
-    tensor_place places[ES_N_ROLES]; /* of our arrays */
-    const char *const *ignored;      /* no weights; of layers; ends NULL */
-    const char *const *ignored_bare; /* outside the layers; ends NULL */
-};
-
 static const char *const gpt2_ignored[] = {"attn.bias", "attn.masked_bias",
                                            NULL};
 /* The output matrix is wte itself; es_weights_load sees that it is. */
@@ -122,10 +103,6 @@ static const char *const llama_ignored_bare[] = {"lm_head.weight", NULL};
 #define SELF(what)                                                             \
     {                                                                          \
         .name = "self_attn." what                                              \
-    }
-#define NAMED(what)                                                            \
-    {                                                                          \
-        .name = what                                                           \
     }
 
 /* Touvron et al. 2023; Qwen2's biases, Qwen3's norms of queries and keys. */
@@ -255,7 +232,7 @@ static bool is_format(es_weights *weights,
     weights->format = format;
     for (int i = 0; i < 2; i++) {
         snprintf(name, sizeof name, "%s%s", prefixes[i],
-                 format->places[ES_ROLE_WTE].name);
+                 format->places[format->key].name);
         weights->prefix = prefixes[i];
         if (es_safetensors_find(weights->file, name))
             return true;
@@ -267,15 +244,16 @@ static es_status find_format(es_weights *weights)
 {
     if (is_format(weights, &gpt2) || is_format(weights, &neox) ||
         is_format(weights, &llama) || is_format(weights, &bert) ||
-        is_format(weights, &roberta))
+        is_format(weights, &roberta) || is_format(weights, &es_weights_vit))
         return ES_OK;
     return es_fail(
         ES_EFORMAT,
         "%s: neither a checkpoint of entropy-train nor weights of "
-        "GPT-2 (%s), GPT-NeoX (%s), Llama (%s), BERT or RoBERTa (%s)",
+        "GPT-2 (%s), GPT-NeoX (%s), Llama (%s), BERT or RoBERTa (%s), ViT (%s)",
         weights->path, gpt2.places[ES_ROLE_WTE].name,
         neox.places[ES_ROLE_WTE].name, llama.places[ES_ROLE_WTE].name,
-        bert.places[ES_ROLE_WTE].name);
+        bert.places[ES_ROLE_WTE].name,
+        es_weights_vit.places[ES_ROLE_CLASS].name);
 }
 
 /* --- sizes -------------------------------------------------------------- */
@@ -352,6 +330,8 @@ static es_status find_sizes(es_weights *weights)
     if (config->n_layer == 0)
         return es_fail(ES_EFORMAT, "%s: no tensor of a layer (%s0. ...)",
                        weights->path, weights->format->layer);
+    if (es_families[config->family].has_images)
+        return es_weights_vit_sizes(weights);
     if ((status = es_weights_extent(&config->vocab, weights, -1, ES_ROLE_WTE,
                                     0)) < 0 ||
         (status = es_weights_extent(&config->d_model, weights, -1, ES_ROLE_WTE,
@@ -369,13 +349,13 @@ static es_status find_sizes(es_weights *weights)
 /* --- every tensor ------------------------------------------------------- */
 
 /** The shape that one of our arrays has in the file; its number of extents. */
-static int shape_in_file(int64_t dims[2], const es_weights *weights,
-                         const es_param *param)
+static int shape_in_file(int64_t dims[ES_PARAM_MAX_DIMS],
+                         const es_weights *weights, const es_param *param)
 {
-    dims[0] = param->dims[0];
+    for (int i = 0; i < ES_PARAM_MAX_DIMS; i++)
+        dims[i] = param->dims[i];
     if (param->role == ES_ROLE_WPE)
         dims[0] += weights->n_skipped;
-    dims[1] = param->dims[1];
     if (param->n_dims == 2 &&
         es_weights_layout(weights, param->role) != ES_LAYOUT_SAME) {
         dims[0] = param->dims[1];
@@ -394,7 +374,7 @@ static void print_shape(char *out, size_t size, const int64_t *dims, int n)
 static es_status check_tensor(const es_weights *weights, const es_param *param,
                               const es_tensor *tensor)
 {
-    int64_t dims[2];
+    int64_t dims[ES_PARAM_MAX_DIMS];
     int n_dims = shape_in_file(dims, weights, param);
     bool same = tensor->n_dims == n_dims;
     for (int i = 0; same && i < n_dims; i++)
@@ -429,6 +409,8 @@ static bool is_ignored(const es_weights *weights, const char *name)
         return is_among(rest, weights->format->ignored);
     if (weights->format->family == ES_FAMILY_BERT)
         return es_weights_bert_ignores(weights, name);
+    if (weights->format->family == ES_FAMILY_VIT)
+        return es_weights_vit_ignores(weights, name);
     /* Llama's output matrix is one of our arrays where it is not tied. */
     if (weights->config.family == ES_FAMILY_LLAMA && !weights->config.tied)
         return false;
@@ -505,6 +487,7 @@ static es_status take_model(es_weights *weights, int n_head)
     /* Rotary models have no longest context; any one does to list arrays. */
     es_model_config config = weights->config;
     config.ctx = config.ctx == 0 ? 1 : config.ctx;
+    config.vocab = config.vocab == 0 ? 2 : config.vocab; /* of images */
     config.batch = 1;
     if ((status = es_model_config_check(&config)) < 0 ||
         (status = es_params_list(&weights->params, &weights->config)) < 0)

@@ -1,8 +1,9 @@
 /**
  * Weights of an existing model out of a safetensors file: a checkpoint of
- * entropy-train, or GPT-2, GPT-NeoX (Pythia) Llama (Qwen2, Qwen3), BERT or
- * RoBERTa as Hugging Face's library saves them. What is trained here by another
- * name, transposed or interleaved there, is put in the order of model/params.h.
+ * entropy-train, or GPT-2, GPT-NeoX (Pythia) Llama (Qwen2, Qwen3), BERT,
+ * RoBERTa or ViT as Hugging Face's library saves them. What is trained here by
+ * another name, transposed or interleaved there, is put in the order of
+ * model/params.h.
  *
  * A file is untrusted: every tensor's name and shape is compared with what the
  * model has; one too many is as much an error as one too few.

@@ -237,22 +237,25 @@ static es_status take_all(es_weights *weights, int n_head, const json_t *from,
 {
     const es_family family = weights->config.family;
     const bool is_llama = family == ES_FAMILY_LLAMA;
-    const bool is_bert = family == ES_FAMILY_BERT;
+    const bool is_encoder = es_families[family].sees_all;
     es_status status =
-        is_llama || is_bert ? ES_OK : check_type(weights, from, path);
+        is_llama || is_encoder ? ES_OK : check_type(weights, from, path);
     if (status == ES_OK)
         status = check_sizes(weights, from, path);
     if (status == ES_OK)
-        status = is_llama  ? es_weights_llama_config(weights, from, path)
-                 : is_bert ? es_weights_bert_config(weights, from, path)
-                           : take_usual(weights, from, path);
-    if (status == ES_OK && is_bert &&
+        status = is_llama ? es_weights_llama_config(weights, from, path)
+                 : family == ES_FAMILY_BERT
+                     ? es_weights_bert_config(weights, from, path)
+                 : family == ES_FAMILY_VIT
+                     ? es_weights_vit_config(weights, from, path)
+                     : take_usual(weights, from, path);
+    if (status == ES_OK && is_encoder &&
         (status = take_activation(weights, from, path)) == ES_OK)
         status = take_epsilon(weights, from, path);
     if (status < 0)
         return status;
     int *ctx = &weights->config.ctx;
-    if (family != ES_FAMILY_GPT2 && !is_bert &&
+    if (family != ES_FAMILY_GPT2 && !is_encoder &&
         (status = take_size(ctx, from, ctx_names.neox, path)) < 0)
         return status;
     return take_heads(weights, n_head, from, path);
@@ -270,7 +273,7 @@ es_status es_weights_read_config(es_weights *weights, int n_head)
         status = take_all(weights, n_head, from, path);
     const es_family family = weights->config.family;
     if (status == ES_OK && !from &&
-        (family == ES_FAMILY_LLAMA || family == ES_FAMILY_BERT))
+        (family == ES_FAMILY_LLAMA || es_families[family].sees_all))
         status = es_fail(ES_EUSAGE,
                          "%s: weights of %s do not say how their positions are "
                          "to be used: there has to be a config.json beside "

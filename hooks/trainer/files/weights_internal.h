@@ -14,6 +14,33 @@ typedef enum es_tensor_layout {
                              (3d), all of q first */
 } es_tensor_layout;
 
+/** The tensor of one of our arrays; name NULL: such a model has none. */
+typedef struct tensor_place {
+    const char *name; /* in a layer: what follows the layer's prefix */
+    es_tensor_layout layout;
+    bool bare; /* stands outside what `prefix` names */
+} tensor_place;
+
+/** One maker's way to save a model. */
+struct es_weights_format {
+    const char *maker;
+    const char *prefix; /* that all names may have */
+    const char *layer;  /* what stands before a layer's number */
+    es_family family;
+    es_role key;                     /* of an array that every such file has */
+    es_activation activation;        /* where no config.json says it */
+    tensor_place places[ES_N_ROLES]; /* of our arrays */
+    const char *const *ignored;      /* no weights; of layers; ends NULL */
+    const char *const *ignored_bare; /* outside the layers; ends NULL */
+};
+
+#define NAMED(what)                                                            \
+    {                                                                          \
+        .name = what                                                           \
+    }
+
+extern const struct es_weights_format es_weights_vit; /* weights_vit.c */
+
 /** The tensor of one of our arrays, or NULL. */
 const es_tensor *es_weights_tensor(const es_weights *weights, int layer,
                                    es_role role);
@@ -37,6 +64,12 @@ es_status es_weights_bert_config(es_weights *weights, const json_t *from,
 bool es_weights_bert_ignores(const es_weights *weights, const char *name);
 es_status es_weights_bert_positions(float *out, const es_weights *weights,
                                     const es_param *param) ES_MUST_USE;
+
+/** weights_vit.c: likewise. */
+es_status es_weights_vit_sizes(es_weights *weights) ES_MUST_USE;
+es_status es_weights_vit_config(es_weights *weights, const json_t *from,
+                                const char *path) ES_MUST_USE;
+bool es_weights_vit_ignores(const es_weights *weights, const char *name);
 
 /** The layout of one of our arrays in the file. */
 es_tensor_layout es_weights_layout(const es_weights *weights, es_role role);

@@ -101,9 +101,14 @@ static es_status check_sizes(const es_weights *weights,
                  {"n-kv-head", config->n_kv_head, have->n_kv_head},
                  {"d-head", config->d_head, have->d_head},
                  {"padding", config->padding, have->padding},
-                 {"mask-token", config->mask, have->mask}};
+                 {"mask-token", config->mask, have->mask},
+                 {"image-size", config->image.size, have->image.size},
+                 {"patch-size", config->image.patch, have->image.patch},
+                 {"channels", config->image.channels, have->image.channels},
+                 {"classes", config->image.classes, have->image.classes}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].want != sizes[i].have)
+        if (sizes[i].want != sizes[i].have && /* of images it is the data's */
+            !(sizes[i].have == 0 && strcmp(sizes[i].option, "vocab") == 0))
             return es_fail(ES_EUSAGE, "%s: it has --%s %d, not %d",
                            weights->path, sizes[i].option, sizes[i].have,
                            sizes[i].want);

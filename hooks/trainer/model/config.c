@@ -10,118 +10,12 @@
 #define MAX_LAYERS 1024
 #define MAX_WIDTH (1 << 16)
 #define MAX_CTX (1 << 20)
+#define MAX_CHANNELS 64
 #define MAX_VOCAB (1 << 24)
 #define MAX_BATCH (1 << 16)
 #define MAX_MLP_MULT 64
 #define MAX_FFN_WIDTH (MAX_WIDTH * MAX_MLP_MULT)
 #define MAX_ROWS (1 << 26) /* B T, and B H */
-
-const char *const es_family_names[ES_N_FAMILIES + 1] = {
-    [ES_FAMILY_GPT2] = "gpt2",   [ES_FAMILY_PYTHIA] = "pythia",
-    [ES_FAMILY_LLAMA] = "llama", [ES_FAMILY_BERT] = "bert",
-    [ES_FAMILY_SAS] = "sas",     [ES_FAMILY_ROBERTA] = "roberta"};
-
-const es_family_traits es_families[ES_N_FAMILIES] = {
-    [ES_FAMILY_GPT2] = {.layer = "h.", .bias = ES_BIAS_QK, .is_tied = true},
-    [ES_FAMILY_PYTHIA] = {.layer = "h.",
-                          .bias = ES_BIAS_QK,
-                          .is_parallel = true,
-                          .rotates = true},
-    [ES_FAMILY_LLAMA] = {.layer = "model.layers.",
-                         .bias = ES_BIAS_NONE,
-                         .rotates = true,
-                         .is_separate = true,
-                         .is_of_transformers = true},
-    [ES_FAMILY_BERT] = {.layer = "encoder.layer.",
-                        .bias = ES_BIAS_ALL,
-                        .is_separate = true,
-                        .is_post_norm = true,
-                        .sees_all = true,
-                        .is_tied = true,
-                        .is_of_transformers = true},
-    [ES_FAMILY_SAS] = {.layer = "h.",
-                       .bias = ES_BIAS_QK,
-                       .is_separate = true,
-                       .is_simplified = true,
-                       .is_tied = true},
-    [ES_FAMILY_ROBERTA] = {.layer = "roberta.encoder.layer.",
-                           .bias = ES_BIAS_ALL,
-                           .is_separate = true,
-                           .is_post_norm = true,
-                           .sees_all = true,
-                           .is_tied = true,
-                           .has_head = true,
-                           .masks = true,
-                           .is_of_transformers = true}};
-
-const char *const es_bias_names[ES_N_BIASES + 1] = {[ES_BIAS_ALL] = "all",
-                                                    [ES_BIAS_QK] = "qk",
-                                                    [ES_BIAS_NONE] = "none",
-                                                    [ES_BIAS_QKV] = "qkv"};
-
-int es_model_config_kv_heads(const es_model_config *config)
-{
-    return config->n_kv_head ? config->n_kv_head : config->n_head;
-}
-
-int es_model_config_head_width(const es_model_config *config)
-{
-    return config->d_head ? config->d_head : config->d_model / config->n_head;
-}
-
-int es_model_config_query_width(const es_model_config *config)
-{
-    return config->n_head * es_model_config_head_width(config);
-}
-
-int es_model_config_key_width(const es_model_config *config)
-{
-    return es_model_config_kv_heads(config) *
-           es_model_config_head_width(config);
-}
-
-int es_model_config_ffn_width(const es_model_config *config)
-{
-    return config->d_ff ? config->d_ff : config->mlp_mult * config->d_model;
-}
-
-int es_model_config_n_skipped(const es_model_config *config)
-{
-    return config->family == ES_FAMILY_ROBERTA ? config->padding + 1 : 0;
-}
-
-bool es_model_config_has_loss(const es_model_config *config)
-{
-    return config->family != ES_FAMILY_BERT;
-}
-
-bool es_model_config_has_norm(const es_model_config *config)
-{
-    return config->arch.layer_norm || config->arch.rms_norm;
-}
-
-bool es_model_config_has_input(const es_model_config *config,
-                               es_range_kind range)
-{
-    const es_arch *arch = &config->arch;
-    const bool has_act = arch->activation != ES_ACT_LINEAR || arch->n_spans > 0;
-    switch (range) {
-    case ES_RANGE_ATTN:
-        return arch->attention == ES_POWER_SOFTMAX &&
-               !es_families[config->family].sees_all;
-    case ES_RANGE_ACT:
-        return has_act && arch->ffn != ES_FFN_FUSED;
-    default:
-        return es_model_config_has_norm(config);
-    }
-}
-
-bool es_model_config_is_ranged(const es_model_config *config)
-{
-    return config->range_weight[ES_RANGE_ATTN] > 0 ||
-           config->range_weight[ES_RANGE_ACT] > 0 ||
-           config->range_weight[ES_RANGE_NORM] > 0;
-}
 
 void es_model_config_default(es_model_config *out)
 {
@@ -143,6 +37,7 @@ void es_model_config_default(es_model_config *out)
         .t_init = 1.0,
         .theta_init = 0.5,
         .ln_eps = 1e-5,
+        .image = {.channels = 1},
         .padding = -1,
         .mask = -1,
         .seed = 1,
@@ -285,8 +180,8 @@ static es_status check_bert(const es_model_config *config)
     return check_others(config);
 }
 
-/* What family roberta lacks. */
-static es_status check_roberta(const es_model_config *config)
+/* What encoders that are trained lack. */
+static es_status check_encoder(const es_model_config *config)
 {
     const es_arch *arch = &config->arch;
     const struct {
@@ -311,6 +206,11 @@ static es_status check_roberta(const es_model_config *config)
             return es_fail(ES_EUSAGE, "%s: not built in --family %s: %s",
                            parts[i].part, es_family_names[config->family],
                            parts[i].remedy);
+    return check_others(config);
+}
+
+static es_status check_roberta(const es_model_config *config)
+{
     if (config->mask >= config->vocab || config->padding >= config->vocab)
         return es_fail(
             ES_EUSAGE, "%s %d: the vocabulary has %d",
@@ -320,7 +220,37 @@ static es_status check_roberta(const es_model_config *config)
     if (config->mask >= 0 && config->mask == config->padding)
         return es_fail(ES_EUSAGE, "--mask-token %d is that of --padding",
                        config->mask);
-    return check_others(config);
+    return check_encoder(config);
+}
+
+static es_status check_vit(const es_model_config *config)
+{
+    const es_image *image = &config->image;
+    const int n_patches = es_model_config_n_patches(image);
+    const size_rule sizes[] = {{"--image-size", image->size, ES_MAX_IMAGE},
+                               {"--patch-size", image->patch, ES_MAX_IMAGE},
+                               {"--channels", image->channels, MAX_CHANNELS},
+                               {"--classes", image->classes, MAX_VOCAB}};
+    es_status status = check_sizes(sizes, COUNT(sizes));
+    if (status < 0)
+        return status;
+    if (n_patches == 0)
+        return es_fail(ES_EUSAGE,
+                       "--patch-size %d does not divide "
+                       "--image-size %d",
+                       image->patch, image->size);
+    if ((int64_t)config->batch * es_model_config_n_inputs(config) > MAX_ROWS)
+        return es_fail(ES_EUSAGE,
+                       "--batch %d: a micro-batch may have %d pixels at most",
+                       config->batch, MAX_ROWS);
+    if (config->ctx != n_patches)
+        return es_fail(ES_EUSAGE,
+                       "--ctx %d: an image has %d patches, and there is the "
+                       "class token: leave it out",
+                       config->ctx, n_patches - 1);
+    if (config->padding >= 0)
+        return es_fail(ES_EUSAGE, "--padding: images have none");
+    return check_encoder(config);
 }
 
 /* What the simplified blocks lack; RN is theirs, too. */
@@ -343,6 +273,8 @@ static es_status check_sas(const es_model_config *config)
 
 static es_status check_family(const es_model_config *config)
 {
+    if (config->image.size != 0 && !es_families[config->family].has_images)
+        return es_fail(ES_EUSAGE, "--image-size: of --family vit alone");
     if (config->mask >= 0 && !es_families[config->family].masks)
         return es_fail(ES_EUSAGE, "--mask-token: of --family roberta alone");
     if (config->family == ES_FAMILY_SAS)
@@ -351,6 +283,8 @@ static es_status check_family(const es_model_config *config)
         return check_bert(config);
     if (config->family == ES_FAMILY_ROBERTA)
         return check_roberta(config);
+    if (config->family == ES_FAMILY_VIT)
+        return check_vit(config);
     if (config->padding >= 0)
         return es_fail(ES_EUSAGE, "--padding: of --family roberta and bert "
                                   "alone");

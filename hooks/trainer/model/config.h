@@ -14,6 +14,7 @@ typedef enum es_family {
     ES_FAMILY_BERT, /* forward alone */
     ES_FAMILY_SAS,
     ES_FAMILY_ROBERTA,
+    ES_FAMILY_VIT,
     ES_N_FAMILIES
 } es_family;
 
@@ -28,6 +29,14 @@ typedef struct es_rope {
     double base;                        /* 0: 10000 */
     double factor, low, high, original; /* 0: no scaling */
 } es_rope;
+
+/** Images of family vit, square, of channels (C,S,S), cut into square patches;
+ *  a number of `levels` is 0 .. levels - 1. 0: no images. */
+typedef struct es_image {
+    int size, patch, channels, classes, levels;
+} es_image;
+
+#define ES_MAX_IMAGE 4096 /* pixels a side */
 
 /** Which matrices have a bias: all of them; those of q and k; none; those of
  *  q, k and v. */
@@ -54,6 +63,7 @@ typedef struct es_family_traits {
     bool has_head;      /* what the output matrix is given is made by a matrix,
                            GELU and the last norm */
     bool masks;         /* trained on tokens that are hidden */
+    bool has_images;    /* in place of tokens, trained to name their class */
     bool is_of_transformers; /* arrays have its names and layout */
 } es_family_traits;
 
@@ -102,6 +112,8 @@ typedef struct es_model_config {
     bool qk_norm;  /* RMSNorm of each head's queries and keys */
     bool tied;     /* the output matrix is the embedding */
 
+    es_image image; /* of family vit; its levels are `vocab` */
+
     es_bias bias;
     es_final_norm final_norm;
     es_emulation emulate; /* precision of activations: emulate_fp16 of ops.h */
@@ -131,6 +143,14 @@ int es_model_config_ffn_width(const es_model_config *config);
 /** Positions of weights before that of the first token: RoBERTa's begin behind
  *  that of padding. */
 int es_model_config_n_skipped(const es_model_config *config);
+
+/** Numbers that a sequence is given as: T tokens, or an image's pixels; and
+ *  what a row of logits has: V, or classes. */
+int es_model_config_n_inputs(const es_model_config *config);
+int es_model_config_n_outputs(const es_model_config *config);
+
+/** Patches of an image, and the class token; 0 where they do not fit. */
+int es_model_config_n_patches(const es_image *image);
 
 /** False for bert: what follows a token is among what it sees. */
 bool es_model_config_has_loss(const es_model_config *config);

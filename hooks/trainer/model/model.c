@@ -92,6 +92,10 @@ es_status es_model_new(es_model **out, const es_model_config *config,
          ops->spread_heads && ops->attention_whole_backward && ops->add_share &&
              ops->act_backward && ops->add_gradient,
          "--family roberta"},
+        {config->family == ES_FAMILY_VIT,
+         ops->spread_heads && ops->attention_whole_backward && ops->add_share &&
+             ops->cut_patches && ops->place_patches_backward,
+         "--family vit"},
         {config->family == ES_FAMILY_SAS,
          ops->spread_heads && ops->shape_heads && ops->rms_norm,
          "--family sas"},
@@ -177,7 +181,8 @@ es_parameter es_model_parameter(const es_model *model, size_t index)
     return (es_parameter){.name = param->name,
                           .layer = param->layer,
                           .n_dims = param->n_dims,
-                          .dims = {param->dims[0], param->dims[1]},
+                          .dims = {param->dims[0], param->dims[1],
+                                   param->dims[2], param->dims[3]},
                           .n = param->n,
                           .decays = param->group == ES_GROUP_DECAY,
                           .trainable = param->n_trainable > 0};

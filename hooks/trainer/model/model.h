@@ -40,7 +40,7 @@ typedef struct es_parameter {
     const char *name;
     int layer; /* -1 outside the layers */
     int n_dims;
-    int dims[2];
+    int dims[4];
     size_t n;
     bool decays;    /* weight decay applies */
     bool trainable; /* false: never updated, not in the gradient norm: the
@@ -86,6 +86,8 @@ typedef struct es_losses {
     double loss, ce, ereg; /* loss = ce + lambda * ereg + range; NaN without
                               targets */
     double range;          /* all range losses, weighted: ranges.h */
+    double accuracy;       /* share of images whose class has the largest logit,
+                              of an evaluation; else 0 */
 } es_losses;
 
 /* --- passes that nobody waits for ------------------------------------------
@@ -104,7 +106,9 @@ void es_model_begin(es_model *model, bool measure, const es_train_config *train,
 /**
  * A forward pass over one micro-batch.
  *
- *   tokens, targets  (B,T) int32 in [0,V); targets may be NULL: no loss
+ *   tokens, targets  (B,T) int32 in [0,V); targets may be NULL: no loss. Of
+ *                    images tokens are their pixels, es_model_config_n_inputs
+ *                    each, and targets that of the class token's row
  *   training         false: evaluation. SNorm's u and v move in the first
  *                    training pass after es_model_new or an update
  *

@@ -311,6 +311,32 @@ static void backward_end(const es_model *model, double scale)
     move(model, model->dx, model->du);
 }
 
+/* From the gradient of what the first layer starts from. */
+static void embed_backward(const es_model *model)
+{
+    const es_model_config *config = &model->config;
+    if (model->patches) {
+        const es_linear linear = es_model_patch(model);
+        model->ops->place_patches_backward(
+            model->backend, model->dx,
+            es_model_gradient(model, -1, ES_ROLE_CLASS),
+            es_model_gradient(model, -1, ES_ROLE_WPE), config->batch,
+            config->ctx, config->d_model);
+        model->ops->linear_backward_weight(
+            model->backend, es_model_gradient(model, -1, ES_ROLE_PATCH_WEIGHT),
+            es_model_gradient(model, -1, ES_ROLE_PATCH_BIAS), model->patches,
+            model->dx, &linear, es_model_n_rows(model));
+        return;
+    }
+    if (model->embedded)
+        norm_in_place(model, model->embedded, model->mean_e, model->rstd_e, -1,
+                      ES_ROLE_LN_E_WEIGHT);
+    model->ops->embed_backward(
+        model->backend, es_model_gradient(model, -1, ES_ROLE_WTE),
+        es_model_positions(model, es_model_gradient(model, -1, ES_ROLE_WPE)),
+        model->tokens, model->dx, config->batch, config->ctx, config->d_model);
+}
+
 static void backward(const es_model *model, double scale)
 {
     const es_model_config *config = &model->config;
@@ -323,13 +349,7 @@ static void backward(const es_model *model, double scale)
     if (model->drops)
         es_model_drop(model, model->dx, NULL, model->dx, ES_DROP_EMBEDDING,
                       true);
-    if (model->embedded)
-        norm_in_place(model, model->embedded, model->mean_e, model->rstd_e, -1,
-                      ES_ROLE_LN_E_WEIGHT);
-    model->ops->embed_backward(
-        model->backend, es_model_gradient(model, -1, ES_ROLE_WTE),
-        es_model_positions(model, es_model_gradient(model, -1, ES_ROLE_WPE)),
-        model->tokens, model->dx, config->batch, config->ctx, config->d_model);
+    embed_backward(model);
 }
 
 bool es_model_captures_scale(es_model *model, double scale)

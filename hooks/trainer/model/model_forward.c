@@ -12,12 +12,13 @@ es_mem *es_model_value(const es_model *model, int layer, es_role role)
 
 es_linear es_model_head(const es_model *model)
 {
+    const int n_out = es_model_config_n_outputs(&model->config);
     return (es_linear){.weight =
                            es_model_value(model, -1, es_model_head_role(model)),
                        .bias = es_model_value(model, -1, ES_ROLE_LOGIT_BIAS),
                        .n_in = model->config.d_model,
-                       .n_out = model->config.vocab,
-                       .n_bias_trained = model->config.vocab,
+                       .n_out = n_out,
+                       .n_bias_trained = n_out,
                        .transposed = true,
                        .y_stride = es_model_logit_stride(model)};
 }
@@ -28,6 +29,26 @@ es_linear es_model_transform(const es_model *model)
     return (es_linear){.weight = es_model_value(model, -1, ES_ROLE_HEAD_WEIGHT),
                        .bias = es_model_value(model, -1, ES_ROLE_HEAD_BIAS),
                        .n_in = d,
+                       .n_out = d,
+                       .n_bias_trained = d,
+                       .transposed = true};
+}
+
+es_image es_model_image(const es_model *model)
+{
+    es_image image = model->config.image;
+    image.levels = model->config.vocab;
+    return image;
+}
+
+es_linear es_model_patch(const es_model *model)
+{
+    const es_image *image = &model->config.image;
+    const int d = model->config.d_model;
+    return (es_linear){.weight =
+                           es_model_value(model, -1, ES_ROLE_PATCH_WEIGHT),
+                       .bias = es_model_value(model, -1, ES_ROLE_PATCH_BIAS),
+                       .n_in = image->channels * image->patch * image->patch,
                        .n_out = d,
                        .n_bias_trained = d,
                        .transposed = true};
@@ -318,13 +339,24 @@ static void measure_layer(const es_model *model, int layer)
     es_model_detail_layer(model, layer);
 }
 
-static void forward_blocks(const es_model *model, bool measure)
+/* What the first layer starts from: of tokens, or of patches. */
+static void embed(const es_model *model, es_mem *x)
 {
     const es_model_config *config = &model->config;
-    if (config->arch.entropy_reg)
-        model->ops->zero(model->backend, model->ereg, sizeof(float));
-    es_mem *x = model->layers[0].x;
     es_mem *const sum = model->embedded ? model->embedded : x;
+    if (model->patches) {
+        const es_image image = es_model_image(model);
+        const es_linear linear = es_model_patch(model);
+        model->ops->cut_patches(model->backend, model->patches, model->tokens,
+                                &image, config->batch, config->ctx);
+        model->ops->linear(model->backend, x, NULL, model->patches, &linear,
+                           es_model_n_rows(model));
+        model->ops->place_patches(model->backend, x,
+                                  es_model_value(model, -1, ES_ROLE_CLASS),
+                                  es_model_value(model, -1, ES_ROLE_WPE),
+                                  config->batch, config->ctx, config->d_model);
+        return;
+    }
     model->ops->embed(
         model->backend, sum, model->tokens,
         es_model_value(model, -1, ES_ROLE_WTE),
@@ -333,6 +365,15 @@ static void forward_blocks(const es_model *model, bool measure)
     if (sum != x)
         norm(model, x, model->mean_e, model->rstd_e, sum, -1,
              ES_ROLE_LN_E_WEIGHT);
+}
+
+static void forward_blocks(const es_model *model, bool measure)
+{
+    const es_model_config *config = &model->config;
+    if (config->arch.entropy_reg)
+        model->ops->zero(model->backend, model->ereg, sizeof(float));
+    es_mem *x = model->layers[0].x;
+    embed(model, x);
     if (model->drops)
         es_model_drop(model, x, NULL, x, ES_DROP_EMBEDDING, false);
     for (int layer = 0; layer < config->n_layer; layer++) {
@@ -344,26 +385,32 @@ static void forward_blocks(const es_model *model, bool measure)
     }
 }
 
-static es_status check_each(const es_model *model, const char *what,
-                            const int32_t *tokens, int32_t least)
+/* `n` of them are to be `least` .. end - 1. */
+static es_status check_each(const char *what, const int32_t *tokens, int n,
+                            int32_t least, int end)
 {
-    const int n = es_model_n_rows(model), vocab = model->config.vocab;
     for (int i = 0; i < n; i++)
-        if (tokens[i] < least || tokens[i] >= vocab)
+        if (tokens[i] < least || tokens[i] >= end)
             return es_fail(ES_EFORMAT,
                            "%s %d of the micro-batch is %d: the vocabulary "
                            "has %d",
-                           what, i, (int)tokens[i], vocab);
+                           what, i, (int)tokens[i], end);
     return ES_OK;
 }
 
 es_status es_model_check_tokens(const es_model *model, const int32_t *tokens,
                                 const int32_t *targets)
 {
-    es_status status = check_each(model, "token", tokens, 0);
+    const es_model_config *config = &model->config;
+    const es_family_traits *traits = es_model_traits(model);
+    const bool has_gaps = traits->masks || traits->has_images;
+    es_status status = check_each(
+        "token", tokens, config->batch * es_model_config_n_inputs(config), 0,
+        config->vocab);
     if (status == ES_OK && targets)
-        status = check_each(model, "target", targets,
-                            es_model_traits(model)->masks ? ES_NO_TARGET : 0);
+        status = check_each("target", targets, es_model_n_rows(model),
+                            has_gaps ? ES_NO_TARGET : 0,
+                            es_model_config_n_outputs(config));
     return status;
 }
 
@@ -422,15 +469,19 @@ void es_model_run_pass(es_model *model, bool has_targets, bool training)
 es_status es_model_pass(es_model *model, const int32_t *tokens,
                         const int32_t *targets, bool training)
 {
-    const size_t bytes = (size_t)es_model_n_rows(model) * sizeof *tokens;
+    const size_t bytes = (size_t)es_model_n_inputs(model) * sizeof *tokens;
+    const size_t n_tokens = (size_t)model->config.batch *
+                            (size_t)es_model_config_n_inputs(&model->config);
     es_status status = es_model_check_tokens(model, tokens, targets);
     if (status != ES_OK)
         return status;
     model->tokens = model->inputs;
     model->targets = es_mem_at(model->inputs, bytes);
-    model->ops->store(model->backend, model->tokens, tokens, bytes);
+    model->ops->store(model->backend, model->tokens, tokens,
+                      n_tokens * sizeof *tokens);
     if (targets)
-        model->ops->store(model->backend, model->targets, targets, bytes);
+        model->ops->store(model->backend, model->targets, targets,
+                          (size_t)es_model_n_rows(model) * sizeof *targets);
     model->n_targets = targets ? es_model_count_targets(model, targets) : 0;
     model->offset = 0;
     if (training && model->config.dropout > 0)

@@ -129,8 +129,9 @@ struct es_model {
 
     es_mem *activations;      /* one allocation, carved into what follows */
     es_layer_memory *layers;  /* (L + 1): the last has only x, the output */
-    es_mem *inputs;           /* (2,B,T) int32 of a pass: tokens, targets */
+    es_mem *inputs;           /* (2,I) int32 of a pass: tokens, targets */
     es_mem *tokens, *targets; /* (B,T) of the pass that is under way */
+    es_mem *patches;          /* (N,C P P) of images; NULL: there are none */
     es_mem *embedded;         /* (N,d) before the embedding's norm, or NULL */
     es_mem *mean_e, *rstd_e;  /* (N) of that norm */
     es_mem *head_pre;         /* (N,d) between the last x and Nf, before GELU */
@@ -197,10 +198,19 @@ static inline int es_model_n_rows(const es_model *model)
     return model->config.batch * model->config.ctx;
 }
 
+/** I: capacity for the tokens of a micro-batch, or its pixels, and for its
+ *  targets. */
+static inline int es_model_n_inputs(const es_model *model)
+{
+    const int n = es_model_config_n_inputs(&model->config);
+    return model->config.batch *
+           (n > model->config.ctx ? n : model->config.ctx);
+}
+
 /** Elements from one row of logits to the next. */
 static inline int es_model_logit_stride(const es_model *model)
 {
-    const int vocab = model->config.vocab;
+    const int vocab = es_model_config_n_outputs(&model->config);
     return model->ops->row_stride ? model->ops->row_stride(vocab) : vocab;
 }
 
@@ -225,6 +235,8 @@ static inline const es_mem *es_model_padded(const es_model *model)
 
 /** What operations are given. */
 es_linear es_model_transform(const es_model *model); /* before the last norm */
+es_linear es_model_patch(const es_model *model);     /* of a patch to its row */
+es_image es_model_image(const es_model *model);
 es_linear es_model_head(const es_model *model);
 es_act es_model_act(const es_model *model, int layer);
 

@@ -13,7 +13,9 @@ int es_model_loss_rows(const es_model *model)
 {
     const int n = es_model_n_rows(model);
     const int most =
-        model->ops->loss_rows ? model->ops->loss_rows(model->config.vocab) : n;
+        model->ops->loss_rows
+            ? model->ops->loss_rows(es_model_config_n_outputs(&model->config))
+            : n;
     return n < most ? n : most;
 }
 
@@ -51,9 +53,10 @@ static void make_logits(const es_model *model, const block *rows)
 static void make_losses(const es_model *model, const block *rows)
 {
     make_logits(model, rows);
-    model->ops->cross_entropy(
-        model->backend, rows->row_loss, rows->lse, model->logits, rows->targets,
-        rows->n, model->config.vocab, es_model_logit_stride(model));
+    model->ops->cross_entropy(model->backend, rows->row_loss, rows->lse,
+                              model->logits, rows->targets, rows->n,
+                              es_model_config_n_outputs(&model->config),
+                              es_model_logit_stride(model));
 }
 
 static void count_losses(const es_model *model)
@@ -84,7 +87,8 @@ static void go_back(const es_model *model, const block *rows, float scale)
     const es_tally *tally = model->report.tally;
     model->ops->cross_entropy_backward(
         model->backend, model->logits, rows->lse, rows->targets, scale,
-        es_model_reported(model, &tally->control), rows->n, model->config.vocab,
+        es_model_reported(model, &tally->control), rows->n,
+        es_model_config_n_outputs(&model->config),
         es_model_logit_stride(model));
     model->ops->linear_backward_weight(
         model->backend, es_model_gradient(model, -1, es_model_head_role(model)),
@@ -113,7 +117,7 @@ void es_model_loss_backward(const es_model *model, double scale, bool counts)
 const float *es_model_logits(es_model *model)
 {
     const int n = es_model_n_rows(model);
-    const size_t width = (size_t)model->config.vocab;
+    const size_t width = (size_t)es_model_config_n_outputs(&model->config);
     const size_t stride = (size_t)es_model_logit_stride(model);
     float *out = es_resize(model->host_logits, (size_t)n * width, sizeof *out);
     if (!out)

@@ -123,7 +123,10 @@ static void plan_shared(plan *to, es_model *model)
     const size_t md = (size_t)es_model_config_ffn_width(config);
     const size_t heads = (size_t)es_model_config_query_width(config);
     const size_t act = model->ops->activation_size;
-    take(to, &model->inputs, n, 2, sizeof(int32_t));
+    take(to, &model->inputs, (size_t)es_model_n_inputs(model), 2,
+         sizeof(int32_t));
+    if (es_model_traits(model)->has_images)
+        take(to, &model->patches, n, (size_t)es_model_patch(model).n_in, act);
     if (es_model_traits(model)->is_post_norm)
         take_norm(to, model, &model->embedded, &model->mean_e, &model->rstd_e);
     if (es_model_traits(model)->has_head) {
@@ -200,6 +203,8 @@ static es_status prepare(es_model *model)
     int width = es_model_config_ffn_width(config);
     width = width > heads ? width : heads;
     width = width > config->d_model ? width : config->d_model;
+    const int patch = es_model_patch(model).n_in;
+    width = width > patch ? width : patch;
     const es_extents largest = {
         .n_rows = es_model_n_rows(model),
         .width = width > config->ctx ? width : config->ctx,

@@ -140,7 +140,7 @@ es_status es_model_update(es_model *model, const es_train_config *train,
 /* Memory of the host for n of them. */
 static es_status reserve_host_inputs(es_model *model, int n)
 {
-    const size_t each = 2 * (size_t)es_model_n_rows(model);
+    const size_t each = 2 * (size_t)es_model_n_inputs(model);
     if (n <= model->n_host_inputs)
         return ES_OK;
     es_status status = es_grow(&model->host_inputs, (size_t)n * each,
@@ -153,7 +153,7 @@ static es_status reserve_host_inputs(es_model *model, int n)
 /* All of them, in one copy to the back-end. */
 static es_status draw_all(es_model *model, const es_step_plan *plan)
 {
-    const size_t n = (size_t)es_model_n_rows(model);
+    const size_t n = (size_t)es_model_n_inputs(model);
     const size_t bytes = (size_t)plan->n_batches * 2 * n * sizeof(int32_t);
     es_status status = reserve_host_inputs(model, plan->n_batches);
     if (status < 0)
@@ -182,7 +182,7 @@ static es_status draw_all(es_model *model, const es_step_plan *plan)
 static void run_operations(es_model *model, const es_step_plan *plan,
                            const es_train_config *train)
 {
-    const size_t bytes = (size_t)es_model_n_rows(model) * sizeof(int32_t);
+    const size_t bytes = (size_t)es_model_n_inputs(model) * sizeof(int32_t);
     model->is_in_step = true;
     es_model_zero_gradients(model);
     if (plan->measure)
@@ -229,7 +229,7 @@ static es_status run_one_sequence(es_model *model, const es_step_plan *plan,
 static es_status run_passes(es_model *model, const es_step_plan *plan,
                             const es_train_config *train)
 {
-    const size_t n = (size_t)es_model_n_rows(model);
+    const size_t n = (size_t)es_model_n_inputs(model);
     es_status status = reserve_host_inputs(model, 1);
     if (status != ES_OK)
         return status;

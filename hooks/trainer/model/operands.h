@@ -100,4 +100,38 @@ typedef struct es_control {
     float skips;      /* 1: adamw leaves everything alone: by `clip`; or 0 */
 } es_control;
 
+/**
+ * What is measured beside rows where more than `core` is recorded
+ * (hooks/trainer/model/details.h). Statistics of rows that are taken from
+ * scores (es_row_statistic_is_of_scores) come with it. Memory as everywhere:
+ * `heads` is (H) es_head_details, `layer` (1) es_layer_details. The model reads
+ * between these calls: not for a back-end that captures sequences.
+ */
+typedef struct es_detail_ops {
+    /** Quantiles over a head's finite rows in all sequences, interpolated
+     *  between the two nearest; entropy (B,H,T) f32. */
+    void (*row_quantiles)(es_backend *backend, es_mem *heads,
+                          const es_mem *entropy, int n_batch, int n_head,
+                          int n_ctx);
+    /** qkv (N,3d) act. */
+    void (*norms)(es_backend *backend, es_mem *heads, const es_mem *qkv,
+                  const es_attention *attention);
+    /** Of the block's output x (n) act, and of x - beta middle beside beta
+     *  middle: middle (n) act, NULL: there is no FFN; beta (1) f32, NULL: 1. */
+    void (*activations)(es_backend *backend, es_mem *layer, const es_mem *x,
+                        const es_mem *middle, const es_mem *beta, size_t n);
+    /** dattn (d,3d), dproj (d,d) f32. */
+    void (*gradients)(es_backend *backend, es_mem *heads, const es_mem *dattn,
+                      const es_mem *dproj, int width, int n_head);
+    /** attn (d,3d) f32; NaN of a head where it is not finite, or where there
+     *  is no memory for 2 d_k^2 numbers. */
+    void (*spectra)(es_backend *backend, es_mem *heads, const es_mem *attn,
+                    int width, int n_head);
+    /** Of the last call of adamw with these arguments: its own change, before
+     *  it is rounded into param. */
+    void (*update)(es_backend *backend, es_mem *layer, const es_mem *param,
+                   const es_mem *moment1, const es_mem *moment2, size_t n,
+                   const es_adamw *how, const es_mem *control);
+} es_detail_ops;
+
 #endif

@@ -43,40 +43,6 @@ enum { ES_NO_TARGET = -1 };
 enum { ES_MAX_SEQUENCES = 19 };
 
 /**
- * What is measured beside rows where more than `core` is recorded
- * (hooks/trainer/model/details.h). Statistics of rows that are taken from
- * scores (es_row_statistic_is_of_scores) come with it. Memory as everywhere:
- * `heads` is (H) es_head_details, `layer` (1) es_layer_details. The model reads
- * between these calls: not for a back-end that captures sequences.
- */
-typedef struct es_detail_ops {
-    /** Quantiles over a head's finite rows in all sequences, interpolated
-     *  between the two nearest; entropy (B,H,T) f32. */
-    void (*row_quantiles)(es_backend *backend, es_mem *heads,
-                          const es_mem *entropy, int n_batch, int n_head,
-                          int n_ctx);
-    /** qkv (N,3d) act. */
-    void (*norms)(es_backend *backend, es_mem *heads, const es_mem *qkv,
-                  const es_attention *attention);
-    /** Of the block's output x (n) act, and of x - beta middle beside beta
-     *  middle: middle (n) act, NULL: there is no FFN; beta (1) f32, NULL: 1. */
-    void (*activations)(es_backend *backend, es_mem *layer, const es_mem *x,
-                        const es_mem *middle, const es_mem *beta, size_t n);
-    /** dattn (d,3d), dproj (d,d) f32. */
-    void (*gradients)(es_backend *backend, es_mem *heads, const es_mem *dattn,
-                      const es_mem *dproj, int width, int n_head);
-    /** attn (d,3d) f32; NaN of a head where it is not finite, or where there
-     *  is no memory for 2 d_k^2 numbers. */
-    void (*spectra)(es_backend *backend, es_mem *heads, const es_mem *attn,
-                    int width, int n_head);
-    /** Of the last call of adamw with these arguments: its own change, before
-     *  it is rounded into param. */
-    void (*update)(es_backend *backend, es_mem *layer, const es_mem *param,
-                   const es_mem *moment1, const es_mem *moment2, size_t n,
-                   const es_adamw *how, const es_mem *control);
-} es_detail_ops;
-
-/**
  * Polynomials in the place of division, inverse root and gate, of passes
  * forward, and what is found on the way: analyzer/polynomial. With y (post)
  * NULL, and how NULL, nothing is computed: inputs and their sizes are added to
@@ -209,6 +175,22 @@ typedef struct es_ops {
     void (*embed_backward)(es_backend *backend, es_mem *dwte, es_mem *dwpe,
                            const es_mem *tokens, const es_mem *dx, int n_batch,
                            int n_ctx, int width);
+
+    /** patches (N,C P P) act of images pixels (B,C S S) int32, each number
+     *  2 x / (levels - 1) - 1; 0 in the row of the class token, each image's
+     *  first. */
+    void (*cut_patches)(es_backend *backend, es_mem *patches,
+                        const es_mem *pixels, const es_image *image,
+                        int n_batch, int n_ctx);
+    /** x (N,d) act: `first` (d) f32 in the rows of the class token, and
+     *  wpe (T,d) f32 is added. */
+    void (*place_patches)(es_backend *backend, es_mem *x, const es_mem *first,
+                          const es_mem *wpe, int n_batch, int n_ctx, int width);
+    /** dfirst (d), dwpe (T,d) f32 +=; dx (N,d) act becomes 0 in the rows of the
+     *  class token. */
+    void (*place_patches_backward)(es_backend *backend, es_mem *dx,
+                                   es_mem *dfirst, es_mem *dwpe, int n_batch,
+                                   int n_ctx, int width);
 
     /* --- normalisation --------------------------------------------------- */
 
@@ -594,7 +576,7 @@ typedef const es_ops *es_ops_getter(es_precision precision);
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* const unsigned */
 
 /** To be raised with every change of what an entry means. */
-#define ES_OPS_VERSION 15
+#define ES_OPS_VERSION 16
 #define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 
 #endif

@@ -2,20 +2,13 @@
 #include "hooks/trainer/model/params.h"
 
 #include "analyzer/base/checked.h"
-#include "hooks/trainer/model/dropout.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Floats in 64 bytes: a cache line and the widest vector. */
 #define ALIGNMENT 16
-/* Random numbers that a thread draws at a time (a multiple of 4), and the most
- * threads beside the caller's. */
-#define CHUNK 16384
-#define MOST_HELPERS 255
 
 /* --- when there is such an array ------------------------------------------ */
 
@@ -100,7 +93,8 @@ static unsigned facts_of(const es_model_config *config, int layer)
 
 /* Shapes, one letter an extent: V, T, H; d; m = md, the FFN's width; 3 = 3d;
  * k = 3 (the groups q, k, v); 1; q, K = widths of all queries, of all keys;
- * w = of a head; P = T and the positions before. */
+ * w = of a head; P = T and the positions before; of images c classes, C
+ * channels, patches of p by p. */
 typedef struct row {
     const char *name; /* inside a layer: what follows "h.L."; NULL: none */
     const char *shape;
@@ -284,12 +278,44 @@ static const row sas[ES_N_ROLES] = {
     [ES_ROLE_LN_F_BIAS] = {"ln_f.bias", "d", FINAL_NORM | MEAN, ES_INIT_ZERO},
 };
 
+#define LAYER_NORM(role, name_of_it)                                           \
+    [role##_WEIGHT] = {name_of_it ".weight", "d", 0, ES_INIT_ONE},             \
+    [role##_BIAS] = {name_of_it ".bias", "d", 0, ES_INIT_ZERO}
+#define DENSE(role, name_of_it, shape_of_it, n)                                \
+    [role##_WEIGHT] = {name_of_it ".weight", shape_of_it, 0, ES_INIT_NORMAL},  \
+    [role##_BIAS] = {name_of_it ".bias", n, 0, ES_INIT_ZERO}
+#define IMAGE(what) "vit.embeddings." what
+
+/* Of transformers' ViTForImageClassification, as google/vit's are published. */
+static const row vit[ES_N_ROLES] = {
+    [ES_ROLE_CLASS] = {IMAGE("cls_token"), "11d", 0, ES_INIT_NORMAL},
+    [ES_ROLE_WPE] = {IMAGE("position_embeddings"), "1Td", 0, ES_INIT_NORMAL},
+    DENSE(ES_ROLE_PATCH, IMAGE("patch_embeddings.projection"), "dCpp", "d"),
+    LAYER_NORM(ES_ROLE_LN_1, "layernorm_before"),
+    DENSE(ES_ROLE_Q, "attention.attention.query", "qd", "q"),
+    DENSE(ES_ROLE_K, "attention.attention.key", "Kd", "K"),
+    DENSE(ES_ROLE_V, "attention.attention.value", "Kd", "K"),
+    [ES_ROLE_LOG_T] = {"attention.attention.log_t", "HT", TEMPERATURE,
+                       ES_INIT_LOG_T},
+    [ES_ROLE_THETA] = {"attention.attention.theta", "H", THETA, ES_INIT_THETA},
+    DENSE(ES_ROLE_PROJ, "attention.output.dense", "dq", "d"),
+    LAYER_NORM(ES_ROLE_LN_2, "layernorm_after"),
+    DENSE(ES_ROLE_FC, "intermediate.dense", "md", "m"),
+    [ES_ROLE_SLOPE] = {"intermediate.slope", "1", SLOPE, ES_INIT_SLOPE},
+    DENSE(ES_ROLE_MLP_PROJ, "output.dense", "dm", "d"),
+    [ES_ROLE_GLOBAL_SLOPE] = {"slope", "1", GLOBAL_SLOPE, ES_INIT_SLOPE},
+    LAYER_NORM(ES_ROLE_LN_F, "vit.layernorm"),
+    [ES_ROLE_EMBED_OUT] = {"classifier.weight", "cd", 0, ES_INIT_NORMAL},
+    [ES_ROLE_LOGIT_BIAS] = {"classifier.bias", "c", 0, ES_INIT_ZERO},
+};
+
 static const row *rows_of(const es_model_config *config)
 {
     static const row *const all[ES_N_FAMILIES] = {
         [ES_FAMILY_GPT2] = usual,  [ES_FAMILY_PYTHIA] = usual,
         [ES_FAMILY_LLAMA] = llama, [ES_FAMILY_BERT] = bert,
-        [ES_FAMILY_SAS] = sas,     [ES_FAMILY_ROBERTA] = roberta};
+        [ES_FAMILY_SAS] = sas,     [ES_FAMILY_ROBERTA] = roberta,
+        [ES_FAMILY_VIT] = vit};
     return all[config->family];
 }
 
@@ -297,7 +323,8 @@ bool es_model_config_final_norm(const es_model_config *config)
 {
     if (config->family == ES_FAMILY_BERT)
         return false;
-    if (es_families[config->family].has_head)
+    if (es_families[config->family].has_head ||
+        es_families[config->family].has_images)
         return true;
     if (config->final_norm == ES_FINAL_AUTO)
         return es_model_config_has_norm(config) ||
@@ -312,6 +339,12 @@ static int extent(char letter, const es_model_config *config)
         return config->vocab;
     case 'T':
         return config->ctx;
+    case 'c':
+        return config->image.classes;
+    case 'C':
+        return config->image.channels;
+    case 'p':
+        return config->image.patch;
     case 'P':
         return config->ctx + es_model_config_n_skipped(config);
     case 'H':
@@ -374,7 +407,7 @@ static void add(es_params *params, const es_model_config *config, es_role role,
     *param = (es_param){.role = role,
                         .layer = layer,
                         .n_dims = (int)strlen(from->shape),
-                        .dims = {1, 1},
+                        .dims = {1, 1, 1, 1},
                         .n = 1,
                         .group = group_of(from->init),
                         .init = from->init};
@@ -452,83 +485,6 @@ const es_param *es_params_find(const es_params *params, int layer, es_role role)
 {
     int index = params->at[layer < 0 ? params->n_layer : layer][role];
     return index < 0 ? NULL : &params->table[index];
-}
-
-/* --- random numbers ------------------------------------------------------- */
-
-void es_random_block(uint32_t out[4], const uint32_t counter[4],
-                     const uint32_t key[2])
-{
-    for (int i = 0; i < 4; i++)
-        out[i] = counter[i];
-    es_philox(out, key[0], key[1]);
-}
-
-/* Two independent normal numbers from two uniform words; neither uniform is
- * ever 0. */
-static void box_muller(double out[2], uint32_t a, uint32_t b)
-{
-    const double pi = 3.14159265358979323846;
-    double radius = sqrt(-2 * log(((double)a + 0.5) * 0x1p-32));
-    double angle = 2 * pi * (((double)b + 0.5) * 0x1p-32);
-    out[0] = radius * cos(angle);
-    out[1] = radius * sin(angle);
-}
-
-/* Numbers that threads draw together; each takes the next chunk. */
-typedef struct draw {
-    float *out;
-    size_t n;
-    double sigma;
-    uint32_t key[2];
-    uint64_t stream;
-    atomic_size_t next; /* number that nobody has taken */
-} draw;
-
-static void draw_four(const draw *d, size_t first)
-{
-    const uint64_t block = first / 4;
-    uint32_t word[4];
-    const uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32),
-                                 (uint32_t)d->stream,
-                                 (uint32_t)(d->stream >> 32)};
-    double normal[4];
-    es_random_block(word, counter, d->key);
-    box_muller(normal, word[0], word[1]);
-    box_muller(normal + 2, word[2], word[3]);
-    for (size_t i = 0; i < 4 && first + i < d->n; i++)
-        d->out[first + i] = (float)(d->sigma * normal[i]);
-}
-
-static void *draw_chunks(void *argument)
-{
-    draw *d = argument;
-    size_t first;
-    while ((first = atomic_fetch_add(&d->next, CHUNK)) < d->n)
-        for (size_t i = first; i < first + CHUNK && i < d->n; i += 4)
-            draw_four(d, i);
-    return NULL;
-}
-
-void es_random_normal(float *out, size_t n, double sigma, uint64_t seed,
-                      uint64_t stream, int n_threads)
-{
-    draw d = {.out = out,
-              .n = n,
-              .sigma = sigma,
-              .key = {(uint32_t)seed, (uint32_t)(seed >> 32)},
-              .stream = stream};
-    pthread_t threads[MOST_HELPERS];
-    int n_started = 0;
-    /* A thread that the system does not give leaves its chunks to the others.
-     */
-    while (n_started < MOST_HELPERS && n_started < n_threads - 1 &&
-           (size_t)(n_started + 1) * CHUNK < n &&
-           pthread_create(&threads[n_started], NULL, draw_chunks, &d) == 0)
-        n_started++;
-    draw_chunks(&d);
-    while (n_started > 0)
-        pthread_join(threads[--n_started], NULL);
 }
 
 /* --- the start ------------------------------------------------------------ */

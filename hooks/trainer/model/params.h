@@ -10,6 +10,9 @@
 typedef enum es_role {
     ES_ROLE_WTE,
     ES_ROLE_WPE,
+    ES_ROLE_CLASS, /* of vit: the class token, and what patches are made with */
+    ES_ROLE_PATCH_WEIGHT,
+    ES_ROLE_PATCH_BIAS,
     ES_ROLE_TYPE,        /* of roberta: of the first token type; stays 0 */
     ES_ROLE_LN_E_WEIGHT, /* of encoders: of the embedding */
     ES_ROLE_LN_E_BIAS,
@@ -94,13 +97,14 @@ typedef enum es_param_group {
 } es_param_group;
 
 #define ES_PARAM_NAME_MAX 96
+#define ES_PARAM_MAX_DIMS 4
 
 typedef struct es_param {
     char name[ES_PARAM_NAME_MAX];
     es_role role;
     int layer; /* -1 outside the layers */
     int n_dims;
-    int dims[2];
+    int dims[ES_PARAM_MAX_DIMS];
     size_t n;           /* floats */
     size_t n_trainable; /* leading floats that train; the rest is frozen */
     size_t offset;      /* of its first float in the allocation */

@@ -160,6 +160,9 @@ static void settle_family(es_settings *settings)
     es_model_config *model = &settings->model;
     if (!was_given(settings, "family"))
         return;
+    if (es_families[model->family].has_images && !was_given(settings, "ctx") &&
+        es_model_config_n_patches(&model->image) > 0)
+        model->ctx = es_model_config_n_patches(&model->image);
     if (!was_given(settings, "bias"))
         model->bias = es_families[model->family].bias;
     if (model->family == ES_FAMILY_LLAMA && !was_given(settings, "arch"))

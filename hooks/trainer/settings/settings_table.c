@@ -147,7 +147,7 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {FLAG("no-record", no_record, PASS, "record into no run file")},
     {TEXT("init", "FILE", init, PASS | KEPT,
           "start from these weights: a checkpoint, or safetensors of GPT-2, "
-          "GPT-NeoX or Llama; of a probe also BERT")},
+          "GPT-NeoX, Llama or ViT; of a probe also BERT")},
     {FLAG("dry-run", dry_run, TRAIN,
           "check everything, print the resolved configuration, train "
           "nothing")},
@@ -158,7 +158,7 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
           "name of the run; that of the run file if not given")},
 
     {CHOICE("family", "NAME", model.family, es_family_names, RUNS,
-            "gpt2, pythia, llama, sas or roberta; bert is for probe")},
+            "gpt2, pythia, llama, sas, roberta or vit; bert is for probe")},
     {INT("n-layer", "L", model.n_layer, 1, INT_MAX, RUNS, "layers")},
     {INT("n-head", "H", model.n_head, 1, INT_MAX, MODEL, "heads of a layer")},
     {INT("d-model", "D", model.d_model, 1, INT_MAX, RUNS, "model width")},
@@ -168,7 +168,7 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {INT("mlp-mult", "M", model.mlp_mult, 1, INT_MAX, RUNS,
          "width of the feed-forward network, in model widths")},
     {INT("d-ff", "N", model.d_ff, 0, INT_MAX, RUNS,
-         "llama, roberta: that width in numbers; 0 for --mlp-mult")},
+         "llama, roberta, vit: that width in numbers; 0 for --mlp-mult")},
     {INT("n-kv-head", "N", model.n_kv_head, 0, INT_MAX, RUNS,
          "llama: heads of keys and values; 0 for as many as heads")},
     {INT("d-head", "N", model.d_head, 0, INT_MAX, RUNS,
@@ -187,10 +187,19 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {INT("mask-token", "ID", model.mask, -1, INT_MAX, RUNS,
          "roberta: token in the place of hidden ones; -1 for one more than the "
          "data have")},
+    {INT("image-size", "S", model.image.size, 0, INT_MAX, RUNS,
+         "vit: side of an image, pixels")},
+    {INT("patch-size", "P", model.image.patch, 0, INT_MAX, RUNS,
+         "vit: side of a patch; --ctx follows")},
+    {INT("channels", "C", model.image.channels, 1, INT_MAX, RUNS,
+         "vit: channels of an image, one after another in the data")},
+    {INT("classes", "N", model.image.classes, 0, INT_MAX, RUNS,
+         "vit: classes; the data have the class behind each image")},
     {FLAG("tied", model.tied, RUNS | KEPT,
           "llama: the output matrix is the embedding")},
-    {CHOICE("bias", "WHICH", model.bias, es_bias_names, RUNS,
-            "all, qkv, qk or none; llama: none if not given, roberta: all")},
+    {CHOICE(
+        "bias", "WHICH", model.bias, es_bias_names, RUNS,
+        "all, qkv, qk or none; llama: none if not given, roberta, vit: all")},
     {CHOICE("final-norm", "WHEN", model.final_norm, final_norms, RUNS,
             "auto (with LN or RN), on or off")},
     {CHOICE("emulate", "TYPE", model.emulate, emulations,

@@ -1,0 +1,92 @@
+/* Micro-batches of a training and of an evaluation, as the family wants them:
+ * the next tokens, tokens that are hidden, or the classes of images. */
+#include "hooks/trainer/batches.h"
+
+#include "hooks/trainer/masking.h"
+
+#include <math.h>
+
+/* Of the seed alone, and of none: an evaluation hides the same tokens in every
+ * run. */
+enum { MASKS_OF_TRAINING = 1, MASKS_OF_EVALUATION = 2 };
+
+/* With padding a sequence is a piece of its own. */
+static es_status draw_random(const es_data *data, int32_t *tokens,
+                             int32_t *targets, es_token_split split,
+                             uint64_t index)
+{
+    const es_model_config *config = &data->settings->model;
+    const bool is_whole =
+        config->padding >= 0 || es_families[config->family].has_images;
+    return (is_whole ? es_tokens_whole_batch : es_tokens_random_batch)(
+        data->tokens, tokens, targets, split, config->seed, index,
+        config->batch, es_model_config_n_inputs(config));
+}
+
+/* An image's class follows its pixels: what has been read as the last of
+ * targets (B,I) becomes the one of the class token's row in (B,T). */
+static void label(const es_model_config *config, int32_t *targets)
+{
+    const size_t n_inputs = (size_t)es_model_config_n_inputs(config);
+    const size_t n_batch = (size_t)config->batch, n_ctx = (size_t)config->ctx;
+    for (size_t b = 0; b < n_batch; b++)
+        targets[b] = targets[(b + 1) * n_inputs - 1];
+    for (size_t b = n_batch; b-- > 0;) {
+        const int32_t class = targets[b];
+        for (size_t i = 0; i < n_ctx; i++)
+            targets[b * n_ctx + i] = ES_NO_TARGET;
+        targets[b * n_ctx] = class;
+    }
+}
+
+/* Of families that find hidden tokens: hides some; of images: their classes. */
+static es_status prepare(const es_data *data, int32_t *tokens, int32_t *targets,
+                         uint64_t seed, uint64_t index, uint32_t stream)
+{
+    const es_model_config *config = &data->settings->model;
+    const es_masking how = {.mask = config->mask,
+                            .padding = config->padding,
+                            .vocab = (int)data->tokens->vocab,
+                            .seed = seed,
+                            .index = index,
+                            .stream = stream,
+                            .path = data->settings->data};
+    if (es_families[config->family].has_images)
+        label(config, targets);
+    if (!es_families[config->family].masks)
+        return ES_OK;
+    return es_mask_tokens(tokens, targets,
+                          (size_t)config->batch * (size_t)config->ctx, &how);
+}
+
+es_status es_batch_train(const es_data *data, int32_t *tokens, int32_t *targets,
+                         int64_t step, int i)
+{
+    const es_settings *settings = data->settings;
+    const es_model_config *config = &settings->model;
+    const uint64_t n = (uint64_t)settings->train.accumulate;
+    const uint64_t index = (uint64_t)step * n + (uint64_t)i;
+    es_status status =
+        draw_random(data, tokens, targets, ES_SPLIT_TRAIN, index);
+    return status == ES_OK ? prepare(data, tokens, targets, config->seed, index,
+                                     MASKS_OF_TRAINING)
+                           : status;
+}
+
+/** Micro-batch `index` of the held-out data. */
+es_status es_batch_held_out(const es_data *data, int32_t *inputs,
+                            int32_t *targets, int64_t index)
+{
+    const es_model_config *config = &data->settings->model;
+    es_status status =
+        data->settings->random
+            ? draw_random(data, inputs, targets, ES_SPLIT_HELD_OUT,
+                          (uint64_t)index)
+            : es_tokens_fixed_batch(data->tokens, inputs, targets,
+                                    ES_SPLIT_HELD_OUT, (uint64_t)index,
+                                    config->batch,
+                                    es_model_config_n_inputs(config));
+    return status == ES_OK ? prepare(data, inputs, targets, 0, (uint64_t)index,
+                                     MASKS_OF_EVALUATION)
+                           : status;
+}

@@ -1,0 +1,127 @@
+/* Family vit: reference cases by transformers (make_vit_cases.py), and what is
+ * refused. */
+#include "hooks/trainer/cpu/cpu.h"
+#include "hooks/trainer/verify.h"
+#include "tests/support/small_model.h"
+#include "tests/support/test.h"
+
+#define CASE(name) "tests/trainer/cases/" name
+
+/* bf16 has no digit of a fourth power of such scores: not the last one. */
+static const char *const cases[] = {CASE("v01_vit"), CASE("v02_vit_channels"),
+                                    CASE("v04_vit_ereg_sm_t"),
+                                    CASE("v03_vit_psm4")};
+
+static void verify(size_t n, const es_ops *ops, es_precision precision,
+                   int n_threads)
+{
+    es_verify_counts counts;
+    FILE *output = tmpfile();
+    assert_non_null(output);
+    es_assert_ok(
+        es_verify(output, cases, n, ops, precision, n_threads, &counts));
+    if (counts.passed != n)
+        fail_msg("%zu of %zu pass on %d threads", counts.passed, n, n_threads);
+    fclose(output);
+}
+
+TEST(reference_cases_pass_on_any_number_of_threads)
+{
+    for (int n_threads = 1; n_threads <= 3; n_threads++)
+        verify(4, &es_cpu_ops, ES_FP32, n_threads);
+}
+
+TEST(reference_cases_pass_in_bf16)
+{
+    verify(2, &es_cpu_bf16_ops, ES_BF16, 2);
+}
+
+static es_model_config vit(void)
+{
+    es_model_config config = es_small_config("SM+LN+G");
+    config.family = ES_FAMILY_VIT;
+    config.image =
+        (es_image){.size = 6, .patch = 3, .channels = 2, .classes = 4};
+    config.ctx = 5;
+    return config;
+}
+
+/* --- refusals ------------------------------------------------------------- */
+
+static void expect_refusal(const es_model_config *config, const char *named)
+{
+    if (es_model_config_check(config) != ES_EUSAGE)
+        fail_msg("no refusal of %s", named);
+    if (!strstr(es_message(), named))
+        fail_msg("'%s' does not name %s", es_message(), named);
+}
+
+TEST(sizes_that_do_not_fit_are_refused_by_name)
+{
+    es_model_config config = vit();
+    es_assert_ok(es_model_config_check(&config));
+    config.image.patch = 4;
+    expect_refusal(&config, "--patch-size 4 does not divide --image-size 6");
+    config.image.patch = 0;
+    expect_refusal(&config, "--patch-size 0");
+    config = vit();
+    config.image.classes = 0;
+    expect_refusal(&config, "--classes 0");
+    config = vit();
+    config.ctx = 7;
+    expect_refusal(&config, "--ctx 7: an image has 4 patches");
+    config = vit();
+    config.padding = 3;
+    expect_refusal(&config, "--padding");
+    config = vit();
+    config.image.size = 4096;
+    config.image.patch = 4096;
+    config.image.channels = 64;
+    config.ctx = 2;
+    expect_refusal(&config, "pixels at most");
+    config = es_small_config("SM+LN+G");
+    config.image.size = 6;
+    expect_refusal(&config, "--image-size: of --family vit alone");
+}
+
+TEST(what_the_family_lacks_is_refused_by_name)
+{
+    es_model_config config = vit();
+    es_ops ops = es_cpu_ops;
+    es_model *model = NULL;
+    config.arch.layer_norm = false;
+    expect_refusal(&config, "no architecture part 'LN'");
+    config = vit();
+    config.arch.gate = true;
+    expect_refusal(&config, "'SM(gate)'");
+    config = vit();
+    ops.cut_patches = NULL;
+    assert_int_equal(es_model_new(&model, &config, &ops, 1), ES_EUSAGE);
+    assert_non_null(strstr(es_message(), "--family vit is not built yet"));
+}
+
+/* Numbers beyond the levels, and classes that there are not, are no image. */
+TEST(pixels_and_classes_are_checked)
+{
+    const es_model_config config = vit();
+    es_model *model = NULL;
+    es_losses losses;
+    int32_t pixels[2 * 72], targets[2 * 5];
+    for (int i = 0; i < 2 * 72; i++)
+        pixels[i] = i % config.vocab;
+    for (int i = 0; i < 2 * 5; i++)
+        targets[i] = i % 5 == 0 ? 3 : ES_NO_TARGET;
+    es_assert_ok(es_model_new(&model, &config, &es_cpu_ops, 1));
+    es_assert_ok(es_model_forward(model, &losses, pixels, targets, true, true));
+    assert_true(losses.ce > 0);
+    targets[5] = 4;
+    assert_int_equal(
+        es_model_forward(model, &losses, pixels, targets, true, true),
+        ES_EFORMAT);
+    targets[5] = 0;
+    pixels[143] = config.vocab;
+    assert_int_equal(
+        es_model_forward(model, &losses, pixels, targets, true, true),
+        ES_EFORMAT);
+    es_model_free(model);
+}
