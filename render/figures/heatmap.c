@@ -333,11 +333,13 @@ static void draw_side_axis(const es_canvas *canvas, const es_box *plot,
         es_axis_label(labels[i], axis, i * last);
         wanted += es_text_width(labels[i], ES_SMALL_SIZE, ES_WEIGHT_NORMAL) / 2;
     }
-    if (last < 1 || wanted + 2 <= x[1] - x[0]) {
+    /* Long ones would touch even so. */
+    if (last < 1 || wanted + 2 <= x[1] - x[0] ||
+        wanted - x[1] + x[0] > SIDE_GAP) {
         es_draw_across(canvas, plot, axis, text);
         return;
     }
-    const double apart = fmin(SIDE_GAP / 2, fmax(0, wanted - x[1] + x[0]) / 2);
+    const double apart = fmax(0, wanted - x[1] + x[0]) / 2;
     es_picture_line(canvas->picture, plot->x, bottom, plot->x + plot->width,
                     bottom, 0.5, canvas->colors->muted);
     for (int i = 0; i < 2; i++) {
