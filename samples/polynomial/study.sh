@@ -3,16 +3,17 @@
 # losses, trained on real Python source; then the PowerSoftmax ones as
 # polynomials. What is there already in FOLDER is not trained again.
 #
-#     samples/polynomial/study.sh FOLDER [STEPS]     (a table on standard output)
+#     samples/polynomial/study.sh FOLDER [STEPS [BATCHES]]    (a table on standard output)
 set -euo pipefail
 folder=${1:?a folder for the corpus, the runs and the checkpoints}
 steps=${2:-1000}
+batches=${3:-64} # of a probe
 mkdir -p "$folder"
 cd "$folder"
 [ -e python.tok ] || entropy-corpus -q -o python.tok
 
 size=(--n-layer 3 --n-head 4 --d-model 48 --ctx 48 --batch 8 --lr 3e-3 --seed 1 --threads 2)
-polynomial=(--inference polynomial --poly-batches 16)
+polynomial=(--inference polynomial --poly-batches $((batches < 16 ? batches : 16)))
 ranges=(--range-attn 1e-3 --range-act 1e-3 --range-norm 1e-3)
 
 train() { # NAME ARCH OPTION...: a run NAME.db and its checkpoint
@@ -29,9 +30,10 @@ train ranges 'PSM(4,0.01,plain)+LN+GS' "${polynomial[@]}" "${ranges[@]}"
 train stable 'PSM(4)+LN+GS' "${polynomial[@]}"
 
 probe() { # NAME OPTION...
-    entropy-train probe "$1"/*.safetensors --data python.tok --no-record --batches 64 --threads 2 "${@:2}"
+    entropy-train probe "$1"/*.safetensors --data python.tok --no-record --batches "$batches" --threads 2 "${@:2}" ||
+        [ $? = 1 ] # the loss is not finite: that is a result
 }
-perplexity() { sed -nE "s/^$1.*perplexity ([0-9.naif]+).*/\1/p" probe.txt; }
+perplexity() { sed -nE "s/^$1.*perplexity ([^ ]+).*/\1/p" probe.txt; }
 
 echo '| model | exact | polynomial | factors | outside: rows, GELU, norms | error of a weight | levels |'
 echo '| --- | --- | --- | --- | --- | --- | --- |'
@@ -43,10 +45,10 @@ row() { # NAME LABEL OPTION...
         $2 == "inverse" {
             factors = factors (factors ? " " : "") $(NF - 1)
             rows += $6
-            if ($8 == "nan" || $8 + 0 > error + 0 && error != "nan") error = $8
+            if ($8 ~ /n/ || $8 + 0 > error + 0 && error !~ /n/) error = $8 # inf, NaN
         }
         $2 == "gate" { act += $6 }
-        $2 == "norm" && NF == 11 || $1 == "last" { norms += $(NF - 5) }
+        $2 == "norm" { norms += $(NF - 5) }
         /^levels of a layer/ { levels = $NF }
         END { print "| " label " | " exact " | " found " | " factors " | " rows + 0 ", " act + 0 ", " norms + 0 " | " error " | " levels " |" }
     ' probe.txt
