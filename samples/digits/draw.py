@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Draws the accuracy on held-out images of study.sh's runs over the steps, seeds as
+their mean and range, and prints the table of the last step.
+
+    draw.py FOLDER -o FIGURE.svg      (needs matplotlib, and entropy-scan in the PATH)"""
+import argparse
+import collections
+import csv
+import json
+import pathlib
+import subprocess
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+COLOURS = ("#222222", "#0072b2", "#d55e00", "#009e73")
+
+
+def read(path, series):
+    said = subprocess.run(
+        ["entropy-scan", "export", path, "--series", series, "--phase", "eval", "-o", "-"],
+        capture_output=True, text=True, check=True).stdout
+    rows = csv.DictReader(x for x in said.splitlines() if not x.startswith("#"))
+    column = rows.fieldnames[-1]  # it names the phase, too
+    return [(int(row["step"]), float(row[column])) for row in rows]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("-o", "--output", required=True)
+    options = parser.parse_args()
+    runs = collections.defaultdict(list)
+    for path in sorted(options.folder.glob("*.db")):
+        about = json.loads(subprocess.run(
+            ["entropy-scan", path, "--json", "-q"], capture_output=True, text=True,
+            check=True).stdout)
+        runs[about["runs"][0]["arch"]].append(path)
+    plt.rcParams.update({"font.size": 9, "svg.hashsalt": "digits"})
+    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    print("| architecture | accuracy, mean (lowest to highest) | loss | entropy, nats |")
+    print("| --- | --- | --- | --- |")
+    for colour, (arch, paths) in zip(COLOURS, sorted(runs.items(), reverse=True)):
+        steps = [step for step, _ in read(paths[0], "accuracy")]
+        right = 100 * np.array([[x for _, x in read(p, "accuracy")] for p in paths])
+        axes.plot(steps, right.mean(0), color=colour, label=arch, marker="o", ms=3)
+        axes.fill_between(steps, right.min(0), right.max(0), color=colour, alpha=0.15,
+                          lw=0)
+        loss = np.mean([read(p, "loss")[-1][1] for p in paths])
+        entropy = np.mean([[x for s, x in read(p, "entropy") if s == steps[-1]]
+                           for p in paths])
+        last = right[:, -1]
+        print(f"| {arch} | {last.mean():.1f} % ({last.min():.1f} to {last.max():.1f}) |"
+              f" {loss:.3f} | {entropy:.2f} |")
+    axes.set(xlabel="step", ylabel="held-out images named right, %", ylim=(0, 100),
+             xlim=(0, None))
+    axes.grid(axis="y", alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="lower right")
+    figure.savefig(options.output, metadata={"Date": None} if
+                   options.output.endswith(".svg") else None)
+
+
+if __name__ == "__main__":
+    main()
