@@ -25,6 +25,15 @@ es_sweep_file es_sweep_path(const char *folder, const char *name,
     return file;
 }
 
+es_sweep_file es_sweep_run_file(const char *folder, const char *name)
+{
+    es_sweep_file file = es_sweep_path(folder, name, ".db");
+    es_sweep_file fragment = es_sweep_path(folder, name, ".esf");
+    return access(file.path, F_OK) != 0 && access(fragment.path, F_OK) == 0
+               ? fragment
+               : file;
+}
+
 /* --- files ----------------------------------------------------------------*/
 
 /* The files are the sweep's own: a link or a FIFO in the place of one is not
@@ -72,9 +81,10 @@ bool es_sweep_read(char *out, size_t size, const char *folder, const char *name,
 es_status es_sweep_folder_clear(const char *folder, const char *name,
                                 bool goes_on)
 {
-    static const char *const endings[] = {".end",    ".db.stop", ".db",
-                                          ".db-wal", ".db-shm",  ".log"};
-    size_t n = goes_on ? 2 : sizeof endings / sizeof *endings;
+    static const char *const endings[] = {".end", ".db.stop", ".esf.stop",
+                                          ".db",  ".db-wal",  ".db-shm",
+                                          ".esf", ".log"};
+    size_t n = goes_on ? 3 : sizeof endings / sizeof *endings;
     for (size_t i = 0; i < n; i++) {
         es_sweep_file file = es_sweep_path(folder, name, endings[i]);
         if (unlink(file.path) != 0 && errno != ENOENT)
@@ -88,7 +98,7 @@ es_status es_sweep_folder_clear(const char *folder, const char *name,
 es_status es_sweep_folder_can_resume(bool *out, const char *folder,
                                      const es_sweep_run *run)
 {
-    es_sweep_file file = es_sweep_path(folder, run->name, ".db");
+    es_sweep_file file = es_sweep_run_file(folder, run->name);
     es_sweep_file saved =
         es_sweep_path(folder, run->name, ES_SWEEP_CHECKPOINTS);
     *out = false;
@@ -197,7 +207,7 @@ static es_status put_run(const char *folder, const es_sweep_run *run,
         return ES_OK;
     char *command = es_sweep_command_line(run);
     es_status status = command ? ES_OK : ES_ENOMEM;
-    es_sweep_file file = es_sweep_path(folder, run->name, ".db");
+    es_sweep_file file = es_sweep_run_file(folder, run->name);
     if (command && write)
         status = es_sweep_write(folder, run->name, ".cmd", command);
     else if (command && there &&

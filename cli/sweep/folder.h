@@ -22,6 +22,10 @@ typedef struct es_sweep_file {
 es_sweep_file es_sweep_path(const char *folder, const char *name,
                             const char *ending);
 
+/** FOLDER/NAME.db, or the fragment FOLDER/NAME.esf that lies there instead: on
+ * a file system that hosts share a run records into that. */
+es_sweep_file es_sweep_run_file(const char *folder, const char *name);
+
 /**
  * Makes the folder if it is not there, keeps other sweeps out of it until the
  * process ends or *lock is closed, and puts down the command lines of a plan.

@@ -49,19 +49,19 @@ typedef struct runner {
 
 /* --- looking --------------------------------------------------------------*/
 
-static int64_t stamp(const char *folder, const char *name, const char *ending)
+static int64_t stamp(const char *path)
 {
     struct stat r;
-    return stat(es_sweep_path(folder, name, ending).path, &r) == 0
-               ? r.st_mtim.tv_sec * 1000003 + r.st_mtim.tv_nsec / 1000 +
-                     r.st_size * 7
-               : 0;
+    return stat(path, &r) == 0 ? r.st_mtim.tv_sec * 1000003 +
+                                     r.st_mtim.tv_nsec / 1000 + r.st_size * 7
+                               : 0;
 }
 
 static void update_view(runner *r, worker *w, es_sweep_view *view)
 {
     const char *folder = r->given->folder, *name = w->run->name;
-    int64_t now = stamp(folder, name, ".db") + stamp(folder, name, ".db-wal");
+    int64_t now = stamp(es_sweep_run_file(folder, name).path) +
+                  stamp(es_sweep_path(folder, name, ".db-wal").path);
     if (now == w->written)
         return;
     w->written = now;
@@ -203,7 +203,7 @@ static void end(runner *r, worker *w, es_sweep_view *view,
     } else if (!stopped) {
         view->stage = ES_SWEEP_BROKEN;
         r->result->n_broken++;
-        bool any = access(es_sweep_path(folder, name, ".db").path, F_OK) == 0;
+        bool any = access(es_sweep_run_file(folder, name).path, F_OK) == 0;
         if (!*why) {
             snprintf(why, sizeof why, "%s",
                      !any              ? "it wrote no run file"

@@ -198,7 +198,7 @@ static int scan_runs(const es_sweep_request *given, const es_sweep_plan *plan,
     es_status status = es_scan_options_default(&options, plan->n);
     for (size_t i = 0; status == ES_OK && i < plan->n; i++) {
         es_sweep_file file =
-            es_sweep_path(given->folder, plan->runs[i].name, ".db");
+            es_sweep_run_file(given->folder, plan->runs[i].name);
         if (!picture || access(file.path, F_OK) == 0)
             status =
                 es_copy_text(&options.inputs[options.n_inputs++], file.path);

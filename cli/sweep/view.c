@@ -147,7 +147,7 @@ es_status es_sweep_view_read(es_sweep_view *out, const char *folder,
                                  .step = ES_UNKNOWN,
                                  .planned = ES_UNKNOWN,
                                  .loss = es_missing()};
-    const es_sweep_file file = es_sweep_path(folder, name, ".db");
+    const es_sweep_file file = es_sweep_run_file(folder, name);
     char why[128];
     es_status status;
     /* One that ends while it is read seems interrupted: running by what was

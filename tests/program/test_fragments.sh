@@ -67,6 +67,28 @@ exits 'a run file is not gone on with in a fragment' 3 \
 "$train" --resume ck2 --steps 30 "${go[@]}" -q
 same_text 'with the samples of a run file that is' "$(samples old.db)" "$(samples go.esf)"
 
+# --- a sweep of them
+cat >sweep.ini <<'END'
+[sweep]
+arch = SM; SM+LN+G
+seed = 1
+data = own.tok
+[train]
+n-layer = 2
+n-head = 2
+d-model = 16
+ctx = 16
+batch = 2
+steps = 20
+END
+check 'a sweep on nfs' on_nfs "$scan" sweep sweep.ini -o swept -j 2
+same_text 'has fragments' 'swept/SM+LN+G_seed1.esf swept/SM_seed1.esf' \
+    "$(cd "$dir" && LC_ALL=C ls swept/*.esf swept/*.db 2>/dev/null | xargs)"
+output 'that are finished' '^2 runs: 2 finished' on_nfs "$scan" sweep swept --status
+kept=$(sha256sum swept/*.esf)
+on_nfs "$scan" sweep sweep.ini -o swept >/dev/null 2>&1
+same_text 'and are not run twice' "$kept" "$(sha256sum swept/*.esf)"
+
 # --- killed
 "$train" "${small[@]}" --steps 100000 --store fragment --out killed.db 2>/dev/null &
 trainer=$!
