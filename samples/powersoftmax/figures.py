@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+"""Figures and tables of the runs of runs.sh; Python and entropy-scan alone.
+
+    figures.py p FOLDER -o p.svg              perplexity by p, beside softmax and scaled ReLU
+    figures.py epsilon FOLDER -o epsilon.svg  perplexity by epsilon, stable and plain
+    figures.py distance FOLDER -o d.svg       mean attention distance of each head by p
+    figures.py vectors -o vectors.svg         softmax and PowerSoftmax of given vectors
+    figures.py table FOLDER                   perplexity of every kind of run, as Markdown
+"""
+import argparse
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "encrypted"))
+from draw import COLOURS, Picture  # noqa: E402
+
+SCAN = os.environ.get("ENTROPY_SCAN", "entropy-scan")
+VECTORS = (("scores of one row", (0.2, 1.0, -0.6, 2.0, 1.5, -2.2)),
+           ("the same, 4 times as large", (0.8, 4.0, -2.4, 8.0, 6.0, -8.8)))
+
+
+def scan(*arguments):
+    done = subprocess.run([SCAN, *arguments], stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(done.returncode)  # it has said why
+    return done.stdout
+
+
+def runs(folder):
+    """Kind of run -> its runs, by seed."""
+    found = {}
+    for line in scan("-r", folder, "--jsonl").splitlines():
+        run = json.loads(line)
+        kind, _, seed = run["name"].rpartition("-s")
+        if kind and seed.isdigit():
+            found.setdefault(kind, []).append(run)
+    if not found:
+        sys.exit(f"{folder}: no run of runs.sh: sh runs.sh study TOKENS {folder}")
+    return found
+
+
+def perplexities(found, kind):
+    """Of each seed; None where it has not finished, as after a loss that was not finite."""
+    return [run["eval_ppl"] if run["status"] == "finished" else None
+            for run in found.get(kind, ())]
+
+
+# --- lines --------------------------------------------------------------------
+
+
+class Plot:
+    def __init__(self, title, x_label, y_label, xs, names, ys, more=0):
+        low, high = min(ys), max(ys)
+        pad = 0.08 * (high - low or 1)
+        self.low, self.high, self.n = low - pad, high + pad, len(xs)
+        self.left, self.top, self.width, self.height = 66, 44, 380, 230
+        picture = self.picture = Picture(self.left + self.width + 24 + more,
+                                         self.top + self.height + 52)
+        bottom = self.top + self.height
+        picture.text(self.left, 24, title, more='font-size="14"')
+        step = 10 ** math.floor(math.log10((self.high - self.low) / 3))
+        step = next(s for s in (step, 2 * step, 5 * step, 10 * step)
+                    if (self.high - self.low) / s <= 6)
+        tick = math.ceil(self.low / step) * step
+        while tick <= self.high + step / 1e3:
+            y = self.y(tick)
+            picture.line([(self.left, y), (self.left + self.width, y)], "#ddd")
+            picture.text(self.left - 8, y + 4, f"{tick:.6g}", "end")
+            tick += step
+        for i, name in enumerate(names):
+            picture.text(self.x(i), bottom + 18, name, "middle")
+        picture.line([(self.left, bottom), (self.left + self.width, bottom)], "#000")
+        picture.text(self.left + self.width / 2, bottom + 40, x_label, "middle")
+        picture.text(0, 0, y_label, "middle",
+                     f'transform="translate(16 {self.top + self.height / 2}) rotate(-90)"')
+
+    def x(self, i):
+        return self.left + (i + 0.5) / self.n * self.width
+
+    def y(self, value):
+        return self.top + (self.high - value) / (self.high - self.low) * self.height
+
+    def points(self, series, colour):
+        """A dot a run, a line through the means; a gap where one is missing."""
+        line = []
+        for i, values in enumerate(series):
+            for value in values:
+                if value is not None:
+                    self.picture.dot(self.x(i), self.y(value), colour)
+            whole = values and None not in values
+            if whole:
+                line.append((self.x(i), self.y(sum(values) / len(values))))
+            if line and (not whole or i == len(series) - 1):
+                self.picture.line(line, colour, 'stroke-width="1.8"')
+                line = []
+
+    def level(self, value, colour):
+        y = self.y(value)
+        self.picture.line([(self.left, y), (self.left + self.width, y)], colour,
+                          'stroke-width="1.4" stroke-dasharray="5 4"')
+
+    def legend(self, i, colour, text, dash=""):
+        x, y = self.left + self.width + 18, self.top + 10 + 22 * i
+        self.picture.line([(x, y - 4), (x + 22, y - 4)], colour, f'stroke-width="1.8" {dash}')
+        self.picture.text(x + 28, y, text)
+
+
+def known(series):
+    return [v for values in series for v in values if v is not None]
+
+
+def draw_p(folder, path):
+    found = runs(folder)
+    powers = sorted(int(k[1:]) for k in found if re.fullmatch(r"p\d+", k))
+    series = [perplexities(found, f"p{p}") for p in powers]
+    levels = [("softmax", known([perplexities(found, "softmax")]), COLOURS[6]),
+              ("scaled ReLU", known([perplexities(found, "relu")]), COLOURS[5])]
+    ys = known(series) + [v for _, values, _ in levels for v in values]
+    plot = Plot("Perplexity by the power, epsilon 1e-3", "p", "perplexity, held out", powers,
+                [str(p) for p in powers], ys, 110)
+    for i, (name, values, colour) in enumerate(levels):
+        if values:
+            plot.level(sum(values) / len(values), colour)
+            plot.legend(i + 1, colour, name, 'stroke-dasharray="5 4"')
+    plot.points(series, COLOURS[0])
+    plot.legend(0, COLOURS[0], "PowerSoftmax")
+    plot.picture.write(path)
+
+
+def draw_epsilon(folder, path):
+    found = runs(folder)
+    names = ("1e-5", "1e-4", "1e-3", "1e-2", "1e-1", "1")
+    stable = [perplexities(found, "p4" if e == "1e-3" else f"eps{e}") for e in names]
+    plain = [perplexities(found, f"plain{e}") for e in names]
+    plot = Plot("Perplexity by epsilon, p = 4", "epsilon", "perplexity, held out", names, names,
+                known(stable) + known(plain), 130)
+    for i, (series, name) in enumerate(((stable, "stable, eq. 5"), (plain, "plain, eq. 4"))):
+        plot.points(series, COLOURS[i])
+        plot.legend(i, COLOURS[i], name)
+    plot.picture.write(path)
+
+
+# --- distances ----------------------------------------------------------------
+
+
+def distances(folder):
+    """Run -> distances of its heads at the last evaluation, by weights that sum to one."""
+    rows = json.loads(scan(
+        "sql", "-r", folder,
+        "WITH d AS (SELECT run, step, layer, head, value FROM es_values('distance', 'eval')), "
+        "m AS (SELECT run, step, layer, head, value FROM es_values('missing_mass', 'eval')), "
+        "last AS (SELECT run, max(step) AS step FROM d GROUP BY run) "
+        "SELECT d.run, d.value / (1 - ifnull(m.value, 0)) AS value FROM d JOIN last USING (run, step) "
+        "LEFT JOIN m USING (run, step, layer, head)", "--json"))
+    found = {}
+    for row in rows:
+        found.setdefault(row["run"], []).append(row["value"])
+    return found
+
+
+def draw_distance(folder, path):
+    found, context = runs(folder), None
+    by_run = distances(folder)
+    kinds = ["softmax"] + sorted((k for k in found if re.fullmatch(r"p\d+", k)),
+                                 key=lambda k: int(k[1:]))
+    columns = []
+    for kind in kinds:
+        context = found[kind][0]["ctx"]
+        columns.append([v for run in found[kind] for v in by_run[run["name"]]])
+    uniform = (context - 1) / 4
+    plot = Plot(f"Mean attention distance of each head, T = {context}", "p", "tokens", kinds,
+                [k if k == "softmax" else k[1:] for k in kinds], [0, uniform] +
+                [v for column in columns for v in column], 96)
+    plot.level(uniform, COLOURS[6])
+    plot.legend(2, COLOURS[6], "uniform", 'stroke-dasharray="5 4"')
+    for i, column in enumerate(columns):
+        for k, value in enumerate(sorted(column)):
+            plot.picture.parts.append(
+                f'<circle cx="{plot.x(i) + 15 * ((k * 0.618) % 1 - 0.5):.1f}" '
+                f'cy="{plot.y(value):.1f}" r="2.4" fill="{COLOURS[4]}" fill-opacity="0.75"/>')
+        mean = plot.y(sum(column) / len(column))
+        plot.picture.line([(plot.x(i) - 14, mean), (plot.x(i) + 14, mean)], COLOURS[7],
+                          'stroke-width="2"')
+    plot.legend(0, COLOURS[7], "mean")
+    plot.legend(1, COLOURS[4], "head")
+    plot.picture.write(path)
+    for kind, column in zip(kinds, columns):
+        print(f"{kind}: {sum(column) / len(column):.2f} of {len(column)} heads")
+
+
+# --- given vectors --------------------------------------------------------------
+
+
+def softmax(x):
+    weights = [math.exp(v - max(x)) for v in x]
+    return [w / sum(weights) for w in weights]
+
+
+def power_softmax(x, p, epsilon=1e-3):
+    """Eq. 5: of scores over the largest absolute one."""
+    largest = max(abs(v) for v in x) + 1e-6
+    weights = [(v / largest) ** p for v in x]
+    return [w / (epsilon + sum(weights)) for w in weights]
+
+
+def draw_vectors(path):
+    kinds = [("softmax", softmax)] + [(f"p = {p}", lambda x, p=p: power_softmax(x, p))
+                                      for p in (2, 4, 12)]
+    width, height, left, top = 330, 190, 60, 58
+    picture = Picture(left + 2 * (width + 40), top + height + 56)
+    for i, (name, _) in enumerate(kinds):
+        picture.box(left + 92 * i, 12, 11, 11, COLOURS[i])
+        picture.text(left + 92 * i + 16, 22, name)
+    for panel, (title, x) in enumerate(VECTORS):
+        x0 = left + panel * (width + 40)
+        picture.text(x0, top - 10, title)
+        for tick in (0, 0.25, 0.5, 0.75, 1):
+            y = top + (1 - tick) * height
+            picture.line([(x0, y), (x0 + width, y)], "#ddd" if tick else "#000")
+            if not panel:
+                picture.text(x0 - 8, y + 4, f"{tick:g}", "end")
+        group = width / len(x)
+        for i, (_, weigh) in enumerate(kinds):
+            bar = (group - 8) / len(kinds)
+            for j, weight in enumerate(weigh(x)):
+                picture.box(x0 + j * group + 4 + i * bar, top + (1 - weight) * height, bar - 1,
+                            weight * height, COLOURS[i])
+        for j, value in enumerate(x):
+            picture.text(x0 + (j + 0.5) * group, top + height + 18, f"{value:g}", "middle")
+        picture.text(x0 + width / 2, top + height + 40, "score", "middle")
+    picture.text(0, 0, "weight", "middle", f'transform="translate(14 {top + height / 2}) rotate(-90)"')
+    picture.write(path)
+
+
+# --- tables -------------------------------------------------------------------
+
+
+def print_table(folder):
+    print("| run | architecture | seeds | perplexity, held out |\n| --- | --- | --- | --- |")
+    found = runs(folder)
+    for kind in sorted(found):
+        values = perplexities(found, kind)
+        fine = known([values])
+        text = " / ".join(run["status"] if v is None else f"{v:.3f}"
+                          for run, v in zip(found[kind], values))
+        if len(fine) > 1:
+            text = f"{sum(fine) / len(fine):.3f} ({text})"
+        print(f"| {kind} | `{found[kind][0]['arch']}` | {len(values)} | {text} |")
+
+
+DRAWN = {"p": draw_p, "epsilon": draw_epsilon, "distance": draw_distance}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kind", choices=(*DRAWN, "vectors", "table"))
+    parser.add_argument("folder", nargs="?")
+    parser.add_argument("-o", dest="output", metavar="FILE")
+    given = parser.parse_args()
+    if given.kind != "vectors" and not given.folder:
+        parser.error(f"{given.kind}: the folder of the runs is missing")
+    if given.kind != "table" and not given.output:
+        parser.error(f"{given.kind}: -o FILE is missing")
+    if given.kind == "table":
+        print_table(given.folder)
+    elif given.kind == "vectors":
+        draw_vectors(given.output)
+    else:
+        DRAWN[given.kind](given.folder, given.output)
+
+
+if __name__ == "__main__":
+    main()

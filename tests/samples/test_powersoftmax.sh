@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# samples/powersoftmax: its runs, tiny, and what is drawn and printed of them.
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+sample=samples/powersoftmax
+export ENTROPY_TRAIN=$train ENTROPY_SCAN=$scan SEEDS=1 BASE=6 MORE=20 STEPS=4
+tiny='--n-layer 2 --n-head 3 --d-model 12 --ctx 8 --batch 2 --threads 1 --eval-every 10 --eval-batches 2'
+runs() { sh $sample/runs.sh "$1" "$dir/a.tok" "$dir/runs" $tiny; }
+figure() { python3 -B $sample/figures.py "$@"; }
+
+own_corpus "$dir/a.tok"
+check 'softmax goes on as PowerSoftmax with range losses' runs continual
+check 'seven runs are there' test "$(find "$dir/runs" -name '*.db' | wc -l)" = 7
+same_text 'a run that is there is not done again' '' "$(runs continual 2>&1)"
+rows() { # RUN SERIES: samples of a training
+    "$scan" sql "$dir/runs/$1-s1.db" "SELECT count(*) AS n FROM es_values('$2', 'train')" --csv |
+        tail -n 1 | tr -d '\r'
+}
+same_text 'the term of the range losses is recorded where there are some' "$(rows on-psm-range ce) 0" \
+    "$(rows on-psm-range range) $(rows on-psm range 2>/dev/null)"
+check 'runs from scratch' env ONLY=ra sh $sample/runs.sh scratch "$dir/a.tok" "$dir/runs" $tiny
+check 'powers' env ONLY='p[24]' sh $sample/runs.sh study "$dir/a.tok" "$dir/runs" $tiny
+check 'epsilons' env ONLY='*1e-[14]' sh $sample/runs.sh study "$dir/a.tok" "$dir/runs" $tiny
+check 'what they are compared with' env ONLY='softmax' sh $sample/runs.sh study "$dir/a.tok" "$dir/runs" $tiny
+for kind in p epsilon distance; do
+    check "$kind is drawn" figure $kind "$dir/runs" -o "$dir/$kind.svg"
+done
+check 'given vectors are drawn' figure vectors -o "$dir/vectors.svg"
+check 'all of them are XML' python3 -c 'import sys, xml.dom.minidom as x; [x.parse(p) for p in sys.argv[1:]]' \
+    "$dir"/{p,epsilon,distance,vectors}.svg
+dots() { grep -c '<circle' "$dir/$1.svg"; }
+same_text 'a head is a dot: 6 of softmax, p = 2 and 4' 18 "$(dots distance)"
+output 'the table has a line for each kind' 'on-psm-large \| `PSM\(4\)\+LN\+G` \| 1 \| [0-9.]+ ' \
+    figure table "$dir/runs"
+mkdir "$dir/none"
+exits 'a folder without them is refused' 3 'no run file' figure p "$dir/none" -o "$dir/x.svg"
+exits 'another kind of runs is refused' 2 'continual, study or scratch' \
+    sh $sample/runs.sh other "$dir/a.tok" "$dir/runs"
+finish
