@@ -142,7 +142,8 @@ static void check_scores(es_bench *bench, const shape *of)
     es_mem *of_peak = es_bench_put(bench, ES_CHANGE, &before, 1, sizeof before);
     for (ES_EACH_RUN(on, bench)) {
         bench->ops->attention(on, of_y, of_saved, NULL, of_qkv, &attention);
-        bench->ops->find_score_peak(on, of_peak, of_qkv, of_saved, &attention);
+        bench->ops->find_score_peak(on, of_peak, of_qkv, of_saved, &attention,
+                                    &(es_sight){.all = false});
         bench->ops->pull_score_peak(on, of_dqkv, of_qkv, of_peak, &attention,
                                     0.25f, NULL);
     }

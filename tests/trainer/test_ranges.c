@@ -91,8 +91,10 @@ static void expect_pulled(const attention_problem *p, const es_peak *peak,
     }
 }
 
-static void check_scores(attention_problem *p, const es_cpu_kernels *kernels)
+static void check_scores(attention_problem *p, const es_cpu_kernels *kernels,
+                         const es_sight *sight)
 {
+    const int32_t *tokens = (const int32_t *)(const void *)sight->tokens;
     const int T = p->n_ctx, H = p->n_head;
     const size_t n = 3 * p->n_values;
     es_backend *backend = attention_backend(kernels, p, 2);
@@ -101,13 +103,26 @@ static void check_scores(attention_problem *p, const es_cpu_kernels *kernels)
     es_mem *const of = mem(&peak);
     int best = 0;
     double largest = -1;
-    es_cpu_ops.attention(backend, mem(p->y), mem(p->saved), NULL, mem(p->qkv),
-                         &attention);
+    const es_extents sizes = {.n_rows = p->n_batch * T,
+                              .width = 3 * attention.d_model,
+                              .n_ctx = T,
+                              .n_head = H,
+                              .head_width = p->width,
+                              .sees_all = sight->all};
+    es_assert_ok(es_cpu_ops.prepare(backend, &sizes));
+    if (sight->all)
+        es_cpu_ops.attention_whole(backend, mem(p->y), mem(p->saved), NULL,
+                                   mem(p->qkv), sight->tokens, sight->padding,
+                                   &attention);
+    else
+        es_cpu_ops.attention(backend, mem(p->y), mem(p->saved), NULL,
+                             mem(p->qkv), &attention);
     es_cpu_ops.find_score_peak(backend, of, mem(p->qkv), mem(p->saved),
-                               &attention);
+                               &attention, sight);
     for (int at = 0; at < p->n_batch * H * T * T; at++) {
         const int i = at / T % T, head = at / T / T;
-        if (at % T > i)
+        const int32_t *own = tokens ? tokens + head / H * T : NULL;
+        if (sight->all ? own && (own[i] == 3 || own[at % T] == 3) : at % T > i)
             continue;
         const double s = score(p, head / H, head % H, i, at % T);
         if (fabs(s) > largest)
@@ -140,8 +155,43 @@ TEST(the_largest_visible_score_is_found_and_pulled)
         {
             p.power = 4;
             p.plain = i % 2;
-            check_scores(&p, *kernels);
+            check_scores(&p, *kernels, &(es_sight){.all = false});
         }
+    }
+}
+
+/* Padding in front, between and behind; a sequence of nothing else. */
+TEST(encoders_see_all_but_padding)
+{
+    enum { B = 3, T = 21 };
+    for (int i = 0; i < 4; i++) {
+        int32_t tokens[B * T];
+        for (int t = 0; t < B * T; t++)
+            tokens[t] = t < 4 || t == 9 || t / T == 1 || t > 50 ? 3 : 5;
+        const es_sight sight = {
+            .all = true, .tokens = i % 2 ? mem(tokens) : NULL, .padding = 3};
+        EACH_ATTENTION(p, kernels, attention_open(B, T, 2, i / 2 ? 4 : 5))
+        {
+            p.power = 6;
+            check_scores(&p, *kernels, &sight);
+        }
+    }
+}
+
+TEST(padding_alone_has_no_score)
+{
+    int32_t tokens[4] = {3, 3, 3, 3};
+    const es_sight sight = {.all = true, .tokens = mem(tokens), .padding = 3};
+    EACH_ATTENTION(p, kernels, attention_open(1, 4, 1, 2))
+    {
+        p.power = 2;
+        es_backend *backend = attention_backend(*kernels, &p, 2);
+        const es_attention attention = attention_shape(&p);
+        es_peak peak = {0};
+        es_cpu_ops.find_score_peak(backend, mem(&peak), mem(p.qkv),
+                                   mem(p.saved), &attention, &sight);
+        assert_true(peak.size == 0 && peak.sign == 0 && peak.index == 0);
+        es_cpu_ops.close(backend);
     }
 }
 
@@ -269,6 +319,66 @@ TEST(a_range_loss_makes_ranges_smaller)
                        (double)es_model_range(s.model, ES_RANGE_ACT, l);
     }
     assert_true(last[1] < 0.5 * last[0]);
+}
+
+/* --- encoders ------------------------------------------------------------- */
+
+enum { PADDING = 10 };
+
+static const int32_t masked[10] = {1, 2, 3, 4, 5, 6, 7, 8, PADDING, PADDING};
+
+static double loss_of(es_model *model)
+{
+    es_losses losses;
+    int32_t targets[10];
+    for (int i = 0; i < 10; i++)
+        targets[i] = i == 1 || i == 7 ? 9 : ES_NO_TARGET;
+    es_assert_ok(es_model_forward(model, &losses, masked, targets, true, true));
+    assert_true(losses.range > 0.01);
+    return losses.loss;
+}
+
+/* Along its gradient the loss changes by the gradient's norm: array by array.
+ * Without an epsilon c, a constant backward, changes nothing. */
+TEST(range_losses_of_encoders_match_differences)
+{
+    const double step = 2e-3;
+    for (int r = 0; r < ES_N_RANGES; r++) {
+        es_model_config config = es_small_config("PSM(2,0)+LN+G");
+        config.family = ES_FAMILY_ROBERTA;
+        config.bias = ES_BIAS_ALL;
+        config.padding = PADDING;
+        config.range_weight[r] = 2;
+        AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
+        loss_of(s.model);
+        es_model_zero_gradients(s.model);
+        es_assert_ok(es_model_backward(s.model, 1));
+        for (size_t a = 0; a < es_model_n_arrays(s.model); a++) {
+            const size_t n = es_model_parameter(s.model, a).n;
+            AUTO_FREE float *g = calloc(n, sizeof *g);
+            AUTO_FREE float *x = calloc(n, sizeof *x);
+            AUTO_FREE float *moved = calloc(n, sizeof *moved);
+            double norm = 0, loss[2];
+            es_assert_ok(es_model_get_gradient(s.model, a, g, n));
+            es_assert_ok(es_model_get(s.model, a, x, n));
+            for (size_t i = 0; i < n; i++)
+                norm += (double)g[i] * (double)g[i];
+            norm = sqrt(norm);
+            for (int side = 0; norm > 0 && side < 2; side++) {
+                const double h = (side ? -step : step) / norm;
+                for (size_t i = 0; i < n; i++)
+                    moved[i] = (float)((double)x[i] + h * (double)g[i]);
+                es_assert_ok(es_model_set(s.model, a, moved, n));
+                loss[side] = loss_of(s.model);
+            }
+            es_assert_ok(es_model_set(s.model, a, x, n));
+            if (norm > 0 && !(fabs((loss[0] - loss[1]) / (2 * step) - norm) <=
+                              0.02 * norm + 2e-3))
+                fail_msg("%s, range %d: %g, not %g",
+                         es_model_parameter(s.model, a).name, r, norm,
+                         (loss[0] - loss[1]) / (2 * step));
+        }
+    }
 }
 
 /* --- bf16 ----------------------------------------------------------------- */

@@ -154,28 +154,60 @@ static float score(const es_backend *backend, const es_mem *qkv,
     return at.scale * (backend->half ? es_half_round(sum) : sum);
 }
 
-/* saved (B,H,T,2): of PowerSoftmax each row begins with its largest |score|. */
+static bool is_token(const es_sight *sight, size_t row)
+{
+    const int32_t *tokens = (const int32_t *)(const void *)sight->tokens;
+    return !sight->all || !tokens || tokens[row] != sight->padding;
+}
+
+/* saved (B,H,T,2): of PowerSoftmax each row begins with its largest |score|,
+ * and rows of padding are left out. The row b H T + h T + i that has the
+ * largest of all; false: there is none. */
+static bool find_row(size_t *out, const float *saved, const es_attention *a,
+                     const es_sight *sight)
+{
+    const size_t n_ctx = (size_t)a->n_ctx, n_head = (size_t)a->n_head;
+    uint32_t largest = 0;
+    bool found = false;
+    for (size_t head = 0; head < (size_t)a->n_batch * n_head; head++) {
+        const float *from = saved + 2 * head * n_ctx;
+        for (size_t t = 0; t < n_ctx; t++) {
+            if (!is_token(sight, head / n_head * n_ctx + t))
+                continue;
+            if (!found || size_bits(*from) > largest) {
+                largest = size_bits(*from);
+                *out = head * n_ctx + t;
+            }
+            found = true;
+            from += 2;
+        }
+    }
+    return found;
+}
+
 void es_cpu_find_score_peak(es_backend *backend, es_mem *peak,
                             const es_mem *qkv, const es_mem *saved,
-                            const es_attention *attention)
+                            const es_attention *attention,
+                            const es_sight *sight)
 {
     const size_t n_ctx = (size_t)attention->n_ctx;
-    const size_t n_rows =
-        (size_t)attention->n_batch * (size_t)attention->n_head * n_ctx;
-    const float *from = es_cpu_read(saved);
     size_t row = 0;
-    for (size_t i = 1; i < n_rows; i++)
-        if (size_bits(from[2 * i]) > size_bits(from[2 * row]))
-            row = i;
-    const uint64_t first = (uint64_t)row * n_ctx;
-    uint64_t best = first;
-    float value = score(backend, qkv, attention, first);
-    for (size_t key = 1; key <= row % n_ctx; key++) {
-        const float s = score(backend, qkv, attention, first + key);
-        if (size_bits(s) > size_bits(value)) {
+    uint64_t best = 0;
+    float value = 0;
+    bool is_first = true;
+    const bool found = find_row(&row, es_cpu_read(saved), attention, sight);
+    const size_t last = sight->all ? n_ctx - 1 : row % n_ctx;
+    const size_t first = row / n_ctx / (size_t)attention->n_head * n_ctx;
+    for (size_t key = 0; found && key <= last; key++) {
+        const uint64_t at = (uint64_t)row * n_ctx + key;
+        if (!is_token(sight, first + key))
+            continue;
+        const float s = score(backend, qkv, attention, at);
+        if (is_first || size_bits(s) > size_bits(value)) {
             value = s;
-            best = first + key;
+            best = at;
         }
+        is_first = false;
     }
     keep(peak_at(peak), value, best);
 }

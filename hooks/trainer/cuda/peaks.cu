@@ -208,10 +208,11 @@ static __global__ void score_kernel(es_peak *peak, const candidate *pieces,
         keep(peak, score(&s, row, (int)(own.index % n_ctx)), own.index);
 }
 
+/* There is no attention here that sees all. */
 template <class A>
 static void find_score_peak(es_backend *backend, es_mem *peak,
                             const es_mem *qkv, const es_mem *saved,
-                            const es_attention *attention)
+                            const es_attention *attention, const es_sight *)
 {
     const scores<A> s = scores_of<A>(qkv, saved, attention);
     candidate *pieces = es_at<candidate>(backend->scratch);

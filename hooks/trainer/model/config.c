@@ -367,10 +367,9 @@ static es_status check_ranges(const es_model_config *config)
 {
     static const struct {
         const char *option, *needs;
-    } all[ES_N_RANGES] = {
-        [ES_RANGE_ATTN] = {"--range-attn", "PSM(p) in a causal family"},
-        [ES_RANGE_ACT] = {"--range-act", "an activation"},
-        [ES_RANGE_NORM] = {"--range-norm", "LN or RN"}};
+    } all[ES_N_RANGES] = {[ES_RANGE_ATTN] = {"--range-attn", "PSM(p)"},
+                          [ES_RANGE_ACT] = {"--range-act", "an activation"},
+                          [ES_RANGE_NORM] = {"--range-norm", "LN or RN"}};
     for (int i = 0; i < ES_N_RANGES; i++) {
         const double weight = config->range_weight[i];
         const number_rule rule = {all[i].option, weight, weight >= 0,

@@ -121,8 +121,7 @@ bool es_model_config_has_input(const es_model_config *config,
     const bool has_act = arch->activation != ES_ACT_LINEAR || arch->n_spans > 0;
     switch (range) {
     case ES_RANGE_ATTN:
-        return arch->attention == ES_POWER_SOFTMAX &&
-               !es_families[config->family].sees_all;
+        return arch->attention == ES_POWER_SOFTMAX;
     case ES_RANGE_ACT:
         return has_act && arch->ffn != ES_FFN_FUSED;
     default:

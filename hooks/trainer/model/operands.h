@@ -63,6 +63,14 @@ typedef struct es_sharing {
     float epsilon;
 } es_sharing;
 
+/** Which keys a query sees: those up to its own, or all of its sequence but
+ *  those whose token is `padding`. */
+typedef struct es_sight {
+    bool all;
+    const es_mem *tokens; /* (B,T) int32; NULL: there is no padding */
+    int padding;
+} es_sight;
+
 /** Row statistics of analyzer/heads, f32 (B,H,T) each. NULL: not wanted, and
  *  nothing is spent on it. One that the kind of attention does not have is
  *  left alone. */

@@ -333,11 +333,13 @@ typedef struct es_ops {
      *  ones the first. */
     void (*find_peak)(es_backend *backend, es_mem *peak, const es_mem *x,
                       size_t n);
-    /** The same of the visible scores of PowerSoftmax's `attention`, which
-     *  `saved` and qkv (N,3d) act are of; rotated, if it rotates. */
+    /** The same of the visible scores of PowerSoftmax's `attention`, or
+     *  attention_whole, which `saved` and qkv (N,3d) act are of; rotated, if it
+     *  rotates. 0 where all is padding. */
     void (*find_score_peak)(es_backend *backend, es_mem *peak,
                             const es_mem *qkv, const es_mem *saved,
-                            const es_attention *attention);
+                            const es_attention *attention,
+                            const es_sight *sight);
     /** The gradient of scale * loss_scale of `control` (es_control; NULL: 1)
      *  times the |x| that was found: dx act +=; of a score dqkv (N,3d) act +=.
      */

@@ -55,11 +55,14 @@ void es_model_find_score_peak(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
     const es_attention attention = es_model_attention(model, layer);
+    const es_sight sight = {.all = es_model_traits(model)->sees_all,
+                            .tokens = es_model_padded(model),
+                            .padding = model->config.padding};
     if (is_sought(model, ES_RANGE_ATTN))
         model->ops->find_score_peak(
             model->backend,
             es_model_reported(model, peak_of(model, layer, ES_PEAK_ATTN)),
-            at->qkv, at->saved, &attention);
+            at->qkv, at->saved, &attention, &sight);
 }
 
 /* --- backward ------------------------------------------------------------- */
