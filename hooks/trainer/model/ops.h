@@ -330,12 +330,10 @@ typedef struct es_ops {
      */
 
     /** peak (1) es_peak: written and added to, of x (n) act, n > 0; of equal
-     *  ones the first. */
+     *  ones the first. The same of PowerSoftmax's visible scores, of `saved`
+     * and qkv (N,3d) act, rotated if it rotates; 0 where all is padding. */
     void (*find_peak)(es_backend *backend, es_mem *peak, const es_mem *x,
                       size_t n);
-    /** The same of the visible scores of PowerSoftmax's `attention`, or
-     *  attention_whole, which `saved` and qkv (N,3d) act are of; rotated, if it
-     *  rotates. 0 where all is padding. */
     void (*find_score_peak)(es_backend *backend, es_mem *peak,
                             const es_mem *qkv, const es_mem *saved,
                             const es_attention *attention,
