@@ -576,7 +576,7 @@ typedef const es_ops *es_ops_getter(es_precision precision);
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* const unsigned */
 
 /** To be raised with every change of what an entry means. */
-#define ES_OPS_VERSION 16
+#define ES_OPS_VERSION 17
 #define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 
 #endif
