@@ -1,14 +1,7 @@
 /* Configurations that are refused, and why. */
 #include "hooks/trainer/model/config.h"
+#include "tests/support/families.h"
 #include "tests/support/test.h"
-
-static void expect_refusal(const es_model_config *config, const char *named)
-{
-    if (es_model_config_check(config) != ES_EUSAGE)
-        fail_msg("%s was not refused", named);
-    if (!strstr(es_message(), named))
-        fail_msg("'%s' does not name %s", es_message(), named);
-}
 
 TEST(defaults_are_fine)
 {
@@ -33,7 +26,7 @@ TEST(defaults_are_fine)
         es_model_config config;                                                \
         es_model_config_default(&config);                                      \
         config.field = value;                                                  \
-        expect_refusal(&config, named);                                        \
+        es_expect_config_refused(&config, named);                              \
     } while (0)
 
 TEST(a_model_out_of_range_is_refused)
@@ -69,7 +62,7 @@ TEST(too_many_tokens_are_refused)
     config.batch = 1 << 6;
     es_assert_ok(es_model_config_check(&config));
     config.batch = 1 << 12;
-    expect_refusal(&config, "--batch 4096");
+    es_expect_config_refused(&config, "--batch 4096");
 }
 
 TEST(heads_too_narrow_to_rotate_are_refused)
@@ -80,7 +73,7 @@ TEST(heads_too_narrow_to_rotate_are_refused)
     config.n_head = config.d_model / 2;
     es_assert_ok(es_model_config_check(&config));
     config.n_head = config.d_model;
-    expect_refusal(&config, "pythia");
+    es_expect_config_refused(&config, "pythia");
     config.family = ES_FAMILY_GPT2;
     es_assert_ok(es_model_config_check(&config));
 }

@@ -4,6 +4,7 @@
 #include "analyzer/base/value.h"
 #include "analyzer/heads/heads.h"
 #include "hooks/trainer/cpu/cpu.h"
+#include "tests/support/families.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
@@ -134,29 +135,21 @@ TEST(rows_with_a_score_that_is_not_finite_are_counted)
 
 /* --- refusals ------------------------------------------------------------- */
 
-static void expect_refusal(const es_model_config *config, const char *named)
-{
-    if (es_model_config_check(config) != ES_EUSAGE)
-        fail_msg("no refusal of %s", named);
-    if (!strstr(es_message(), named))
-        fail_msg("'%s' does not name %s", es_message(), named);
-}
-
 TEST(an_encoder_goes_forward_alone)
 {
     es_model_config config = es_small_config("SM+LN+G");
     es_ops ops = es_cpu_ops;
     es_model *model = NULL;
     config.family = ES_FAMILY_BERT;
-    expect_refusal(&config, "--family bert is not trained here");
+    es_expect_config_refused(&config, "--family bert is not trained here");
     config.forward_only = true;
     es_assert_ok(es_model_config_check(&config));
     ops.attention_whole = NULL;
     assert_int_equal(es_model_new(&model, &config, &ops, 1), ES_EUSAGE);
     assert_non_null(strstr(es_message(), "--family bert is not built yet"));
     config.arch.temperature = true;
-    expect_refusal(&config, "--family bert has softmax");
+    es_expect_config_refused(&config, "--family bert has softmax");
     config = es_small_config("SM+LN+G");
     config.padding = 3;
-    expect_refusal(&config, "--padding");
+    es_expect_config_refused(&config, "--padding");
 }

@@ -2,7 +2,7 @@
  * transformers (make_llama_cases.py), and what is refused. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/settings/settings.h"
-#include "hooks/trainer/verify.h"
+#include "tests/support/families.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
@@ -13,33 +13,14 @@ static const char *const cases[] = {
     "tests/trainer/cases/l07_psm2",  "tests/trainer/cases/l08_llama3"};
 #define N_CASES (sizeof cases / sizeof *cases)
 
-static void verify(const es_ops *ops, es_precision precision, int n_threads)
-{
-    es_verify_counts counts;
-    FILE *output = tmpfile();
-    assert_non_null(output);
-    es_assert_ok(
-        es_verify(output, cases, N_CASES, ops, precision, n_threads, &counts));
-    if (counts.passed != N_CASES) {
-        char text[2048];
-        rewind(output);
-        const size_t n = fread(text, 1, sizeof text - 1, output);
-        text[n] = 0;
-        fail_msg("%d threads:\n%s", n_threads, text);
-    }
-    fclose(output);
-}
-
 TEST(reference_cases_pass_on_any_number_of_threads)
 {
-    for (int n_threads = 1; n_threads <= 3; n_threads++)
-        verify(&es_cpu_ops, ES_FP32, n_threads);
+    es_expect_cases(cases, N_CASES, &es_cpu_ops, ES_FP32);
 }
 
 TEST(reference_cases_pass_in_bf16)
 {
-    verify(&es_cpu_bf16_ops, ES_BF16, 1);
-    verify(&es_cpu_bf16_ops, ES_BF16, 3);
+    es_expect_cases(cases, N_CASES, &es_cpu_bf16_ops, ES_BF16);
 }
 
 /* --- refusals ------------------------------------------------------------- */
@@ -52,14 +33,6 @@ static es_model_config llama(const char *arch)
     return config;
 }
 
-static void expect_refusal(const es_model_config *config, const char *named)
-{
-    if (es_model_config_check(config) != ES_EUSAGE)
-        fail_msg("no refusal of %s", named);
-    if (!strstr(es_message(), named))
-        fail_msg("'%s' does not name %s", es_message(), named);
-}
-
 TEST(what_llama_lacks_is_refused_by_name)
 {
     static const char *const archs[][2] = {
@@ -68,32 +41,33 @@ TEST(what_llama_lacks_is_refused_by_name)
         {"SM+WNorm(FFN)", "'WNorm'"},  {"SM+SNorm(QK)", "'SNorm'"}};
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
         const es_model_config config = llama(archs[i][0]);
-        expect_refusal(&config, archs[i][1]);
+        es_expect_config_refused(&config, archs[i][1]);
     }
     es_model_config config = llama("SM+RN+SwiGLU");
     es_assert_ok(es_model_config_check(&config));
     config.record = ES_SERIES_ALL;
-    expect_refusal(&config, "--record all");
+    es_expect_config_refused(&config, "--record all");
     config.record = ES_SERIES_STANDARD;
     config.n_kv_head = 4;
-    expect_refusal(&config, "--n-kv-head 4 does not divide --n-head 6");
+    es_expect_config_refused(&config,
+                             "--n-kv-head 4 does not divide --n-head 6");
     config.n_kv_head = -3;
-    expect_refusal(&config, "--n-kv-head -3");
+    es_expect_config_refused(&config, "--n-kv-head -3");
     config.n_kv_head = 3;
     config.d_head = 5;
-    expect_refusal(&config, "5 wide");
+    es_expect_config_refused(&config, "5 wide");
     config.d_head = 1 << 16;
-    expect_refusal(&config, "--d-head 65536");
+    es_expect_config_refused(&config, "--d-head 65536");
     config.d_head = 4;
     config.rope.base = (double)NAN;
-    expect_refusal(&config, "--rope-base");
+    es_expect_config_refused(&config, "--rope-base");
     config.rope = (es_rope){1e6, 8, 4, 4, 64};
-    expect_refusal(&config, "--rope-scaling");
+    es_expect_config_refused(&config, "--rope-scaling");
     config.rope = (es_rope){1e6, (double)NAN, 1, 4, 64};
-    expect_refusal(&config, "--rope-scaling");
+    es_expect_config_refused(&config, "--rope-scaling");
     config.rope = (es_rope){1e6, 8, 1, 4, 64};
     config.d_ff = -1;
-    expect_refusal(&config, "--d-ff -1");
+    es_expect_config_refused(&config, "--d-ff -1");
     config.d_ff = 7;
     es_assert_ok(es_model_config_check(&config));
 }
@@ -103,19 +77,19 @@ TEST(what_llama_alone_has_is_refused_elsewhere)
     static const char *const archs[] = {"SM+RN", "SM+SwiGLU"};
     for (int i = 0; i < 2; i++) {
         es_model_config config = es_small_config(archs[i]);
-        expect_refusal(&config, i ? "'SwiGLU'" : "'RN'");
+        es_expect_config_refused(&config, i ? "'SwiGLU'" : "'RN'");
         config.family = ES_FAMILY_PYTHIA;
-        expect_refusal(&config, "not of pythia");
+        es_expect_config_refused(&config, "not of pythia");
     }
     es_model_config config = es_small_config("SM+LN+G");
     config.n_kv_head = 1;
-    expect_refusal(&config, "--n-kv-head");
+    es_expect_config_refused(&config, "--n-kv-head");
     config.n_kv_head = 0;
     config.qk_norm = true;
-    expect_refusal(&config, "--qk-norm");
+    es_expect_config_refused(&config, "--qk-norm");
     config.qk_norm = false;
     config.tied = true;
-    expect_refusal(&config, "--tied");
+    es_expect_config_refused(&config, "--tied");
 }
 
 /* As the CUDA back-end is. */

@@ -2,7 +2,7 @@
  * rows of padding are, and what is refused. */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/cpu/cpu.h"
-#include "hooks/trainer/verify.h"
+#include "tests/support/families.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
@@ -19,28 +19,14 @@ static const char *const cases[] = {CASE("r01_roberta"),
                                     CASE("r02_roberta_padding"),
                                     CASE("r03_roberta_psm6")};
 
-static void verify(size_t n, const es_ops *ops, es_precision precision,
-                   int n_threads)
-{
-    es_verify_counts counts;
-    FILE *output = tmpfile();
-    assert_non_null(output);
-    es_assert_ok(
-        es_verify(output, cases, n, ops, precision, n_threads, &counts));
-    if (counts.passed != n)
-        fail_msg("%zu of %zu pass on %d threads", counts.passed, n, n_threads);
-    fclose(output);
-}
-
 TEST(reference_cases_pass_on_any_number_of_threads)
 {
-    for (int n_threads = 1; n_threads <= 3; n_threads++)
-        verify(7, &es_cpu_ops, ES_FP32, n_threads);
+    es_expect_cases(cases, 7, &es_cpu_ops, ES_FP32);
 }
 
 TEST(reference_cases_pass_in_bf16)
 {
-    verify(5, &es_cpu_bf16_ops, ES_BF16, 2);
+    es_expect_cases(cases, 5, &es_cpu_bf16_ops, ES_BF16);
 }
 
 static es_model_config roberta(const char *arch)
@@ -102,14 +88,6 @@ TEST(what_padding_is_does_not_matter)
 
 /* --- refusals ------------------------------------------------------------- */
 
-static void expect_refusal(const es_model_config *config, const char *named)
-{
-    if (es_model_config_check(config) != ES_EUSAGE)
-        fail_msg("no refusal of %s", named);
-    if (!strstr(es_message(), named))
-        fail_msg("'%s' does not name %s", es_message(), named);
-}
-
 TEST(what_the_family_lacks_is_refused_by_name)
 {
     static const struct {
@@ -124,25 +102,26 @@ TEST(what_the_family_lacks_is_refused_by_name)
     es_model_config config;
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
         config = roberta(archs[i].arch);
-        expect_refusal(&config, archs[i].named);
+        es_expect_config_refused(&config, archs[i].named);
     }
     config = roberta("PSM(6)+LN+G");
     es_assert_ok(es_model_config_check(&config));
     config.bias = ES_BIAS_QK;
-    expect_refusal(&config, "--bias");
+    es_expect_config_refused(&config, "--bias");
     config = roberta("SM+LN+G");
     config.record = ES_SERIES_ALL;
-    expect_refusal(&config, "--record all");
+    es_expect_config_refused(&config, "--record all");
     config.record = ES_SERIES_CORE;
     config.mask = config.vocab;
-    expect_refusal(&config, "--mask-token 11: the vocabulary has 11");
+    es_expect_config_refused(&config, "--mask-token 11: the vocabulary has 11");
     config.mask = config.padding = 4;
-    expect_refusal(&config, "--mask-token 4 is that of --padding");
+    es_expect_config_refused(&config, "--mask-token 4 is that of --padding");
     config.padding = 11;
-    expect_refusal(&config, "--padding 11");
+    es_expect_config_refused(&config, "--padding 11");
     config = es_small_config("SM+LN+G");
     config.mask = 2;
-    expect_refusal(&config, "--mask-token: of --family roberta alone");
+    es_expect_config_refused(&config,
+                             "--mask-token: of --family roberta alone");
     config = roberta("SM+LN+G");
     ops.attention_whole_backward = NULL;
     assert_int_equal(es_model_new(&model, &config, &ops, 1), ES_EUSAGE);

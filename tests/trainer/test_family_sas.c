@@ -1,7 +1,7 @@
 /* Family sas, He and Hofmann's simplified blocks: reference cases by PyTorch
  * (make_sas_cases.py), how a model begins, and what is refused. */
 #include "hooks/trainer/cpu/cpu.h"
-#include "hooks/trainer/verify.h"
+#include "tests/support/families.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
@@ -11,30 +11,16 @@ static const char *const cases[] = {"tests/trainer/cases/s03_sas_rn_r",
                                     "tests/trainer/cases/s01_sas_scffn",
                                     "tests/trainer/cases/s02_sas_scfuffni1"};
 
-static void verify(size_t n, const es_ops *ops, es_precision precision,
-                   int n_threads)
-{
-    es_verify_counts counts;
-    FILE *output = tmpfile();
-    assert_non_null(output);
-    es_assert_ok(
-        es_verify(output, cases, n, ops, precision, n_threads, &counts));
-    if (counts.passed != n)
-        fail_msg("%zu of %zu pass on %d threads", counts.passed, n, n_threads);
-    fclose(output);
-}
-
 TEST(reference_cases_pass_on_any_number_of_threads)
 {
-    for (int n_threads = 1; n_threads <= 3; n_threads++)
-        verify(5, &es_cpu_ops, ES_FP32, n_threads);
+    es_expect_cases(cases, 5, &es_cpu_ops, ES_FP32);
 }
 
 /* Where the last norm cancels what alpha and beta scale, bf16 has no digit of
  * their gradients: not the last two. */
 TEST(reference_cases_pass_in_bf16)
 {
-    verify(3, &es_cpu_bf16_ops, ES_BF16, 2);
+    es_expect_cases(cases, 3, &es_cpu_bf16_ops, ES_BF16);
 }
 
 /* --- the start ------------------------------------------------------------ */
@@ -86,14 +72,6 @@ TEST(a_model_begins_with_the_identity_for_its_attention)
 
 /* --- refusals ------------------------------------------------------------- */
 
-static void expect_refusal(const es_model_config *config, const char *named)
-{
-    if (es_model_config_check(config) != ES_EUSAGE)
-        fail_msg("no refusal of %s", named);
-    if (!strstr(es_message(), named))
-        fail_msg("'%s' does not name %s", es_message(), named);
-}
-
 TEST(what_simplified_blocks_lack_is_refused_by_name)
 {
     static const char *const archs[] = {"PSM(2)", "SM(gate)", "SM(clip 9)",
@@ -103,22 +81,22 @@ TEST(what_simplified_blocks_lack_is_refused_by_name)
     es_model_config config;
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
         config = sas(archs[i]);
-        expect_refusal(&config, "--family sas has softmax");
+        es_expect_config_refused(&config, "--family sas has softmax");
     }
     config = sas("SM+SwiGLU");
-    expect_refusal(&config, "'SwiGLU'");
+    es_expect_config_refused(&config, "'SwiGLU'");
     config = sas("SM");
     config.dropout = 0.1;
-    expect_refusal(&config, "--dropout");
+    es_expect_config_refused(&config, "--dropout");
     config.dropout = 0;
     config.record = ES_SERIES_ALL;
-    expect_refusal(&config, "--record all");
+    es_expect_config_refused(&config, "--record all");
     config.record = ES_SERIES_CORE;
     config.bias = ES_BIAS_ALL;
-    expect_refusal(&config, "--bias qk or none");
+    es_expect_config_refused(&config, "--bias qk or none");
     config.bias = ES_BIAS_NONE;
     config.n_kv_head = 1;
-    expect_refusal(&config, "--n-kv-head");
+    es_expect_config_refused(&config, "--n-kv-head");
     config.n_kv_head = 0;
     es_assert_ok(es_model_config_check(&config));
     ops.shape_heads = NULL;

@@ -1,7 +1,7 @@
 /* Family vit: reference cases by transformers (make_vit_cases.py), and what is
  * refused. */
 #include "hooks/trainer/cpu/cpu.h"
-#include "hooks/trainer/verify.h"
+#include "tests/support/families.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
@@ -12,28 +12,14 @@ static const char *const cases[] = {CASE("v01_vit"), CASE("v02_vit_channels"),
                                     CASE("v04_vit_ereg_sm_t"),
                                     CASE("v03_vit_psm4")};
 
-static void verify(size_t n, const es_ops *ops, es_precision precision,
-                   int n_threads)
-{
-    es_verify_counts counts;
-    FILE *output = tmpfile();
-    assert_non_null(output);
-    es_assert_ok(
-        es_verify(output, cases, n, ops, precision, n_threads, &counts));
-    if (counts.passed != n)
-        fail_msg("%zu of %zu pass on %d threads", counts.passed, n, n_threads);
-    fclose(output);
-}
-
 TEST(reference_cases_pass_on_any_number_of_threads)
 {
-    for (int n_threads = 1; n_threads <= 3; n_threads++)
-        verify(4, &es_cpu_ops, ES_FP32, n_threads);
+    es_expect_cases(cases, 4, &es_cpu_ops, ES_FP32);
 }
 
 TEST(reference_cases_pass_in_bf16)
 {
-    verify(2, &es_cpu_bf16_ops, ES_BF16, 2);
+    es_expect_cases(cases, 2, &es_cpu_bf16_ops, ES_BF16);
 }
 
 static es_model_config vit(void)
@@ -48,40 +34,33 @@ static es_model_config vit(void)
 
 /* --- refusals ------------------------------------------------------------- */
 
-static void expect_refusal(const es_model_config *config, const char *named)
-{
-    if (es_model_config_check(config) != ES_EUSAGE)
-        fail_msg("no refusal of %s", named);
-    if (!strstr(es_message(), named))
-        fail_msg("'%s' does not name %s", es_message(), named);
-}
-
 TEST(sizes_that_do_not_fit_are_refused_by_name)
 {
     es_model_config config = vit();
     es_assert_ok(es_model_config_check(&config));
     config.image.patch = 4;
-    expect_refusal(&config, "--patch-size 4 does not divide --image-size 6");
+    es_expect_config_refused(&config,
+                             "--patch-size 4 does not divide --image-size 6");
     config.image.patch = 0;
-    expect_refusal(&config, "--patch-size 0");
+    es_expect_config_refused(&config, "--patch-size 0");
     config = vit();
     config.image.classes = 0;
-    expect_refusal(&config, "--classes 0");
+    es_expect_config_refused(&config, "--classes 0");
     config = vit();
     config.ctx = 7;
-    expect_refusal(&config, "--ctx 7: an image has 4 patches");
+    es_expect_config_refused(&config, "--ctx 7: an image has 4 patches");
     config = vit();
     config.padding = 3;
-    expect_refusal(&config, "--padding");
+    es_expect_config_refused(&config, "--padding");
     config = vit();
     config.image.size = 4096;
     config.image.patch = 4096;
     config.image.channels = 64;
     config.ctx = 2;
-    expect_refusal(&config, "pixels at most");
+    es_expect_config_refused(&config, "pixels at most");
     config = es_small_config("SM+LN+G");
     config.image.size = 6;
-    expect_refusal(&config, "--image-size: of --family vit alone");
+    es_expect_config_refused(&config, "--image-size: of --family vit alone");
 }
 
 TEST(what_the_family_lacks_is_refused_by_name)
@@ -90,10 +69,10 @@ TEST(what_the_family_lacks_is_refused_by_name)
     es_ops ops = es_cpu_ops;
     es_model *model = NULL;
     config.arch.layer_norm = false;
-    expect_refusal(&config, "no architecture part 'LN'");
+    es_expect_config_refused(&config, "no architecture part 'LN'");
     config = vit();
     config.arch.gate = true;
-    expect_refusal(&config, "'SM(gate)'");
+    es_expect_config_refused(&config, "'SM(gate)'");
     config = vit();
     ops.cut_patches = NULL;
     assert_int_equal(es_model_new(&model, &config, &ops, 1), ES_EUSAGE);

@@ -1,0 +1,16 @@
+/** What the tests of every family and of configurations assert. */
+#ifndef ES_TESTS_FAMILIES_H
+#define ES_TESTS_FAMILIES_H
+
+#include "hooks/trainer/model/config.h"
+#include "hooks/trainer/model/ops.h"
+
+/** Reference cases (n folders) pass on 1, 2 and 3 threads; fails the test with
+ *  what verify printed. */
+void es_expect_cases(const char *const *cases, size_t n, const es_ops *ops,
+                     es_precision precision);
+
+/** The configuration is refused by a message that contains `named`. */
+void es_expect_config_refused(const es_model_config *config, const char *named);
+
+#endif
