@@ -40,8 +40,8 @@ static es_checkpoint_state state_after(int64_t n)
         .uuid = "01234567-89ab-4def-8123-456789abcdef",
         .name = "a \"name\" \xc3\xa9",
         .tokens_checksum = UINT64_C(0xfedcba9876543210),
-        .last = {0.1, 1 / 3.0, 1e-300},
-        .eval = {(double)NAN, (double)NAN, (double)NAN}};
+        .last = {.loss = 0.1, .ce = 1 / 3.0, .ereg = 1e-300, .range = 0.25},
+        .eval = {.loss = (double)NAN, .ce = (double)NAN, .ereg = (double)NAN}};
 }
 
 static void save(es_small_model *s, const es_settings *settings)

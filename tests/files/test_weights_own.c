@@ -17,8 +17,8 @@ static es_small_model save_model(es_model_config config)
                                  .uuid = "01234567-89ab-4def-8123-456789abcdef",
                                  .name = "own",
                                  .threads = 1,
-                                 .last = {1, 1, 0},
-                                 .eval = {NAN, NAN, NAN}};
+                                 .last = {.loss = 1, .ce = 1},
+                                 .eval = {.loss = NAN, .ce = NAN, .ereg = NAN}};
     if (es_checkpoint_write(es_scratch_file, s.model, &settings, &state) !=
         ES_OK)
         fail_msg("%s", es_message());
