@@ -489,7 +489,8 @@ SECONDS = 60
 # What the targets link of all modules.
 FUZZED_SRC = $(filter-out analyzer/entropy/% $(GSL_SRC),$(call in,analyzer)) \
     $(STORE_SRC) $(call in,cli/alerts/rules cli/exchange cli/output cli/runs) \
-    cli/scan/table.c $(call in,hooks/trainer/files hooks/trainer/settings) hooks/trainer/model/config.c
+    cli/scan/table.c $(call in,hooks/trainer/files hooks/trainer/settings) \
+    hooks/trainer/model/config.c hooks/trainer/model/families.c
 $(eval $(call archive_rule,fuzzed,$(FUZZED_SRC)))
 FUZZERS = $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
