@@ -88,8 +88,16 @@ def series(path):
     return found
 
 
+def first_nonfinite(losses):
+    """The first step whose loss is NaN or infinite; -1: there is none."""
+    bad = [step for step, value in losses.items()
+           if not np.isfinite(np.frombuffer(value, "<f4")).all()]
+    return min(bad, default=-1)
+
+
 def features(made, path, run):
-    """(steps, features (steps, 28), the forecast of theil_sen (steps))."""
+    """(steps, features (steps, 28), the forecast of theil_sen (steps), the first
+    step whose loss is not finite)."""
     config = run["config"]
     judged = JudgeRun(run["n_layer"], run["n_head"], run["ctx"], config["steps"], 0.0)
     space = ctypes.create_string_buffer(made.es_forecast_size(ctypes.byref(judged)))
@@ -105,7 +113,8 @@ def features(made, path, run):
                 made.es_forecast_push(space, n, step, value, len(value) // 4)
         made.es_forecast_features(row, space)
         out[i] = row
-    return np.array(steps), out, theil_sen(inputs, run, steps)
+    return (np.array(steps), out, theil_sen(inputs, run, steps),
+            first_nonfinite(inputs["loss"]))
 
 
 def theil_sen(inputs, run, steps, window=32):
@@ -145,15 +154,17 @@ def main():
               if os.path.exists(os.path.join(given.folder, run.name + ".done"))}
     paths = [os.path.join(given.folder, name + ".db") for name in wanted]
     columns = {key: [] for key in ("name", "number", "part", "kind", "doom", "last", "planned",
-                                   "arch", "n_layer", "n_head", "lr", "first", "n")}
+                                   "arch", "n_layer", "n_head", "lr", "first", "n",
+                                   "nonfinite")}
     steps, table, lefts, total = [], [], [], 0
     for run in summaries(given.build, paths):
         _, doom, kind = label(run)
-        own_steps, own, left = features(made, run["path"], run)
+        own_steps, own, left, nonfinite = features(made, run["path"], run)
         number, part = wanted[run["name"]]
         for key, value in zip(columns, (run["name"], number, part, kind, doom, run["step"],
                                         run["config"]["steps"], run["arch"], run["n_layer"],
-                                        run["n_head"], run["config"]["lr"], total, len(own))):
+                                        run["n_head"], run["config"]["lr"], total, len(own),
+                                        nonfinite)):
             columns[key].append(value)
         total += len(own)
         steps.append(own_steps)

@@ -71,6 +71,18 @@ def kinds_table(runs, alarms, put):
         put(f"| {kind} | {rate(int(hit.sum()), len(own))} |")
 
 
+def before_nonfinite(runs, alarms, put):
+    """Leads before the first loss that is not finite: the warning's, the flags'."""
+    ends = np.flatnonzero(runs.nonfinite >= 0)
+    for said, at in (("warned", alarms[ends]), ("flagged (collapse or NaN)", runs.doom[ends])):
+        lead = (runs.nonfinite[ends] - at)[(at >= 0) & (at < runs.nonfinite[ends])]
+        spread = "" if not len(lead) else (
+            f": a median of {np.median(lead):.0f} steps before it (quartiles "
+            f"{np.percentile(lead, 25):.0f} and {np.percentile(lead, 75):.0f})")
+        put("", f"Of the {len(ends)} runs whose loss became NaN or infinite, {len(lead)} were "
+            f"{said} before the first such loss{spread}.")
+
+
 def savings(runs, alarms, put):
     doomed = np.flatnonzero(runs.doomed)
     warned = doomed[(alarms[doomed] >= 0) & (alarms[doomed] < runs.doom[doomed])]
@@ -87,6 +99,7 @@ def savings(runs, alarms, put):
         f"{saved.sum() / planned[doomed].sum():.1%}; stopping at the onset of the flag itself would save "
         f"{at_flag.sum() / planned[doomed].sum():.1%}. Of the steps up to the doom the warning saves "
         f"{gained.sum() / doom[doomed].sum():.1%}.")
+    before_nonfinite(runs, alarms, put)
     lost = (~runs.doomed) & (alarms >= 0)
     siblings = {}
     for i in range(len(runs)):

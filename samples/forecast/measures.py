@@ -17,6 +17,7 @@ class Runs:
         self.planned, self.name = file["planned"][mine], file["name"][mine]
         self.arch, self.number = file["arch"][mine], file["number"][mine]
         self.doomed = self.doom >= 0
+        self.nonfinite = file["nonfinite"][mine]
         n = file["n"][mine]
         self.first = np.concatenate([[0], np.cumsum(n)])
         take = np.concatenate([np.arange(f, f + k) for f, k in zip(file["first"][mine], n)])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The small trainings that the forecast is fitted to and judged by.
 
-    trainings.py FOLDER --data TOKENS [--build DIR] [--jobs N] [--list]
+    trainings.py FOLDER --data TOKENS [--build DIR] [--jobs N] [--part PART] [--list]
 
 Configurations are drawn at random from what is listed below, with a fixed seed;
 each is trained with two seeds, every step recorded. Some end with collapsed
@@ -75,15 +75,17 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--build", default="build")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--part", choices=sorted(set(PARTS)), help="of this part alone")
     parser.add_argument("--list", action="store_true", help="print what would be trained")
     given = parser.parse_args()
+    chosen = [(run, part) for run, _, part in trainings() if given.part in (None, part)]
     if given.list:
-        for run, _, part in trainings():
+        for run, part in chosen:
             print(run.name, part, *run.arguments())
         return 0
     try:
         Trainer(given.build, given.folder, given.data, given.jobs).train_all(
-            [run for run, _, _ in trainings()])
+            [run for run, _ in chosen])
     except Refused as error:
         print(f"trainings.py: {error}", file=sys.stderr)
         return 1
