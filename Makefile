@@ -200,7 +200,7 @@ TEST_LINKER := $(if $(shell command -v ld.gold),gold)
 $(BUILD)/tests/% $(BUILD)/bench/%: LINKER ?= $(TEST_LINKER)
 
 link = $(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(LINKER:%=-fuse-ld=%) -o $@ $(filter %.o,$^) \
-    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--as-needed $(1) -lm
+    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--as-needed $(1) -lm -ldl
 
 $(BUILD)/entropy-scan: $(call objects,cli/program/main.c) \
     $(call archives,cli render store stats analyzer)

@@ -1,0 +1,47 @@
+/* Opens libpq when the first database is: with it come OpenSSL and Kerberos,
+   which no run file needs. It stays open. */
+#include "store/libpq.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+es_libpq es_pq;
+
+static struct {
+    pthread_mutex_t mutex;
+    bool is_there;
+} loaded = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static bool find(void *library, const char *name, void *function)
+{
+    void *found = dlsym(library, name);
+    memcpy(function, &found, sizeof found);
+    return found != NULL;
+}
+
+static es_status load(void)
+{
+    void *library = dlopen("libpq.so.5", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return es_fail(ES_EIO,
+                       "a PostgreSQL database needs libpq.so.5: install "
+                       "libpq5: %s",
+                       dlerror());
+#define FIND(returned, name, parameters)                                       \
+    &&find(library, "PQ" #name, &es_pq.name)
+    loaded.is_there = true ES_LIBPQ(FIND);
+    return loaded.is_there ? ES_OK
+                           : es_fail(ES_EIO, "libpq.so.5: functions are "
+                                             "missing: install libpq5 of "
+                                             "PostgreSQL 10 or later");
+}
+
+es_status es_libpq_load(void)
+{
+    pthread_mutex_lock(&loaded.mutex);
+    const es_status status = loaded.is_there ? ES_OK : load();
+    pthread_mutex_unlock(&loaded.mutex);
+    return status;
+}

@@ -1,0 +1,93 @@
+# A PostgreSQL 15 of a test's own: . tests/support/postgres.sh
+#
+#     postgres_missing      prints what this machine lacks for it, if anything
+#     postgres_start DIR    a server on a free port of 127.0.0.1, its data in
+#                           DIR/data; false: see DIR/log
+#     postgres_stop [MODE]  fast, or smart, or immediate, which is a crash
+#     postgres_again        the same server after postgres_stop
+#
+# From postgres_start on libpq's variables name it: PGHOST, PGPORT, PGUSER,
+# PGPASSWORD, PGDATABASE; $postgres_url does without the password. The server runs as
+# a user without rights and ends with the shell that started it, also if that is
+# killed. Nothing of another PostgreSQL of this machine is used.
+
+postgres_find() { # the folder of the server's programs
+    local folder
+    for folder in /usr/lib/postgresql/15/bin /usr/lib/postgresql/*/bin; do
+        [ -x "$folder/postgres" ] && { echo "$folder"; return; }
+    done
+    return 1
+}
+
+postgres_missing() {
+    postgres_find >/dev/null || { echo 'postgresql is not installed'; return; }
+    [ "$(id -u)" != 0 ] || id -u postgres >/dev/null 2>&1 ||
+        echo 'there is no user postgres'
+}
+
+# COMMAND becomes a process of the user without rights, which gets a signal when
+# this shell ends: SIGQUIT, at which a server ends at once.
+postgres_as() {
+    local rights=()
+    [ "$(id -u)" != 0 ] ||
+        rights=(--reuid postgres --regid "$(id -g postgres)" --clear-groups)
+    exec setpriv "${rights[@]}" --pdeathsig QUIT "$@"
+}
+
+postgres_port() { # a free one, below those that connections are given
+    python3 - <<'END'
+import random, socket
+while True:
+    port = random.randrange(20000, 32000)
+    with socket.socket() as end:
+        try:
+            end.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+    print(port)
+    break
+END
+}
+
+postgres_again() {
+    local i
+    (cd "$postgres_dir" && postgres_as "$(postgres_find)/postgres" -D "$postgres_dir/data" \
+        -h 127.0.0.1 -p "$PGPORT" -k '' </dev/null >>"$postgres_dir/log" 2>&1) &
+    postgres_pid=$!
+    for ((i = 0; i < 1200; i++)); do
+        psql -qAtc 'SELECT 1' -d postgres >/dev/null 2>&1 && return 0
+        kill -0 "$postgres_pid" 2>/dev/null || return 1
+        sleep 0.05
+    done
+    return 1
+}
+
+postgres_start() { # DIR
+    postgres_dir=$1
+    export PGHOST=127.0.0.1 PGPORT PGUSER=es PGPASSWORD=open-sesame PGDATABASE=runs
+    unset PGSERVICE PGSERVICEFILE PGPASSFILE PGOPTIONS PGHOSTADDR
+    PGPORT=$(postgres_port)
+    postgres_url=postgresql://es@127.0.0.1:$PGPORT/runs
+    mkdir -p "$postgres_dir"
+    echo "$PGPASSWORD" >"$postgres_dir/password"
+    if [ "$(id -u)" = 0 ]; then
+        chmod a+x "$(dirname "$postgres_dir")" "$postgres_dir"
+        chown -R postgres: "$postgres_dir"
+    fi
+    (cd "$postgres_dir" && postgres_as "$(postgres_find)/initdb" -D "$postgres_dir/data" -U es \
+        --pwfile="$postgres_dir/password" -A scram-sha-256 -E UTF8 --locale=C.UTF-8 \
+        --no-sync --no-instructions >"$postgres_dir/log" 2>&1) || return
+    postgres_again && psql -qc "CREATE DATABASE $PGDATABASE" -d postgres
+}
+
+postgres_stop() { # [MODE]
+    local signal
+    case ${1:-fast} in
+    smart) signal=TERM ;;
+    fast) signal=INT ;;
+    immediate) signal=QUIT ;;
+    esac
+    kill -s "$signal" "$postgres_pid" 2>/dev/null
+    wait "$postgres_pid" 2>/dev/null
+    return 0
+}
