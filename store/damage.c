@@ -1,6 +1,7 @@
 /* Damaged samples: how a reader sees one, and what it remembers of it. It goes
    on with missing values; whoever requests the sample finds it here, and
    among the run's events. */
+#include "store/esf_in.h"
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -39,18 +40,17 @@ static size_t run_of(const es_reader *reader, int64_t series_id)
     return 0;
 }
 
-static es_status note(es_reader *reader, const es_series *series, int64_t step)
+static es_status add(es_damage *damage, es_damage_place place)
 {
-    es_damage *damage = &reader->damage;
-    const es_damage_place place = {.run = run_of(reader, series->id),
-                                   .step = step,
-                                   .series_id = series->id};
     size_t at = damage->n;
     es_status status;
     while (at > 0 && compare(&damage->places[at - 1], &place) > 0)
         at--;
-    if ((at > 0 && compare(&damage->places[at - 1], &place) == 0) ||
-        damage->n == ES_MAX_DAMAGED)
+    if (at > 0 && compare(&damage->places[at - 1], &place) == 0) {
+        damage->places[at - 1].n_frames = place.n_frames;
+        return ES_OK;
+    }
+    if (damage->n == ES_MAX_DAMAGED)
         return ES_OK;
     if (!damage->places &&
         (status = es_alloc(&damage->places, ES_MAX_DAMAGED, sizeof place,
@@ -61,6 +61,33 @@ static es_status note(es_reader *reader, const es_series *series, int64_t step)
     damage->places[at] = place;
     damage->n++;
     return ES_OK;
+}
+
+static es_status note(es_reader *reader, const es_series *series, int64_t step)
+{
+    return add(&reader->damage,
+               (es_damage_place){.run = run_of(reader, series->id),
+                                 .step = step,
+                                 .series_id = series->id});
+}
+
+es_status es_damage_note_frames(es_reader *reader)
+{
+    const es_contents *contents = &reader->contents;
+    es_status status = ES_OK;
+    size_t n = 0;
+    const es_esf_loss *losses =
+        reader->fragment ? es_esf_losses(reader->fragment, &n) : NULL;
+    for (size_t i = 0; i < n && status == ES_OK; i++) {
+        es_damage_place place = {.step = losses[i].step,
+                                 .n_frames = losses[i].n_frames};
+        while (place.run < contents->n_runs &&
+               contents->runs[place.run].id != losses[i].run_id)
+            place.run++;
+        if (place.run < contents->n_runs)
+            status = add(&reader->damage, place);
+    }
+    return status;
 }
 
 /** For a file without checksums. */
@@ -130,7 +157,10 @@ es_status es_reader_damaged(const es_reader *reader, size_t index,
         return es_fail(ES_EARGUMENT, "%s: no damaged sample of index %zu",
                        reader->database.path, index);
     const es_damage_place *place = &reader->damage.places[index];
-    es_damaged found = {.run = place->run, .step = place->step, .series = "?"};
+    es_damaged found = {.run = place->run,
+                        .step = place->step,
+                        .series = place->n_frames ? "" : "?",
+                        .n_frames = place->n_frames};
     for (size_t i = 0; i < contents->n_series; i++)
         if (contents->series[i].id == place->series_id) {
             found.series = contents->series[i].name;
@@ -187,6 +217,8 @@ es_status es_damage_add_events(es_reader *reader, size_t run,
                           "damaged samples")) < 0)
         return status;
     for (size_t i = first; i < end; i++) {
+        if (damage->places[i].n_frames)
+            continue; /* esf_replay.c made an event of them */
         while (own < *n && (*events)[own].step <= damage->places[i].step)
             damage->events[n_merged++] = (*events)[own++];
         if ((status = make_event(&damage->events[n_merged++],

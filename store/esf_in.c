@@ -280,6 +280,12 @@ void es_esf_close(es_esf *esf)
     free(esf);
 }
 
+const es_esf_loss *es_esf_losses(const es_esf *esf, size_t *n)
+{
+    *n = esf->n_losses;
+    return esf->losses;
+}
+
 /* --- its writer ----------------------------------------------------------- */
 
 static bool is_of_this_machine(const es_esf *esf)

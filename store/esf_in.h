@@ -31,6 +31,15 @@ es_status es_esf_open(es_esf **out, es_database *database,
  *  were. Returns as es_esf_open. */
 es_status es_esf_refresh(es_esf *esf) ES_MUST_USE;
 
+/** Damaged frames that a run's whole ones follow. */
+typedef struct es_esf_loss {
+    int64_t run_id, step; /* the highest step before them */
+    uint64_t n_frames;
+} es_esf_loss;
+
+/** (n) by their place in the file; borrowed until the next refresh. */
+const es_esf_loss *es_esf_losses(const es_esf *esf, size_t *n);
+
 /** Before the database is disconnected, which keeps the tables; samples are
  *  missing from now on. NULL is fine. */
 void es_esf_close(es_esf *esf);

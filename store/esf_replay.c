@@ -79,13 +79,14 @@ void es_esf_drop_tables(es_esf *esf)
         add_function(esf, NULL);
     free(esf->runs);
     free(esf->series);
+    free(esf->losses);
 }
 
 es_status es_esf_forget(es_esf *esf)
 {
     es_status status = es_writer_forget(esf->writer);
     esf->place = (es_esf_place){0};
-    esf->n_runs = esf->n_series = 0;
+    esf->n_runs = esf->n_series = esf->n_losses = 0;
     esf->attempt = 0;
     esf->step = 0;
     esf->has_lost = false;
@@ -315,8 +316,25 @@ static es_status take_record(es_esf *esf, const record *r)
 
 /* --- frames --------------------------------------------------------------- */
 
+/** Those behind the same step are one place. */
+static es_status add_loss(es_esf *esf, int64_t run, int64_t step, uint64_t n)
+{
+    es_esf_loss *last = esf->n_losses ? &esf->losses[esf->n_losses - 1] : NULL;
+    if (last && last->run_id == run && last->step == step) {
+        last->n_frames += n;
+        return ES_OK;
+    }
+    es_status status =
+        es_reserve_next(&esf->losses, esf->n_losses, sizeof *esf->losses);
+    if (status == ES_OK)
+        esf->losses[esf->n_losses++] =
+            (es_esf_loss){.run_id = run, .step = step, .n_frames = n};
+    return status;
+}
+
 /** An event of the frame's run, or of the first that is known. */
-static es_status note_lost(es_esf *esf, const es_esf_frame *frame, uint64_t n)
+static es_status note_lost(es_esf *esf, const es_esf_frame *frame, int64_t step,
+                           uint64_t n)
 {
     char message[128], dedupe[64];
     int64_t run = run_of(esf, frame);
@@ -332,19 +350,21 @@ static es_status note_lost(es_esf *esf, const es_esf_frame *frame, uint64_t n)
              n == 1 ? "it" : "they");
     snprintf(dedupe, sizeof dedupe, "damaged/frames/%llu",
              (unsigned long long)frame->sequence);
-    const es_event event = {.step = esf->step,
+    const es_event event = {.step = step,
                             .kind = "damaged",
                             .severity = ES_SEVERITY_ERROR,
                             .layer = ES_UNKNOWN,
                             .head = ES_UNKNOWN,
                             .message = message,
                             .dedupe = dedupe};
-    return es_writer_event(esf->writer, run, &event);
+    es_status status = add_loss(esf, run, step, n);
+    return status < 0 ? status : es_writer_event(esf->writer, run, &event);
 }
 
 es_status es_esf_replay(es_esf *esf, const es_esf_frame *frame, int64_t at,
                         uint64_t n_lost)
 {
+    const int64_t before = esf->step;
     es_status status = ES_OK;
     if (n_lost)
         esf->has_lost = true;
@@ -363,6 +383,6 @@ es_status es_esf_replay(es_esf *esf, const es_esf_frame *frame, int64_t at,
         used += (r.bytes + 7) / 8 * 8;
     }
     if (status >= ES_OK && n_lost)
-        status = note_lost(esf, frame, n_lost);
+        status = note_lost(esf, frame, before, n_lost);
     return status < 0 ? status : ES_OK;
 }

@@ -49,7 +49,9 @@ static es_status open_reader(es_reader *reader, const char *path)
     if ((status = es_database_prepare_all(&reader->database, reader->statements,
                                           sql, ES_N_READER_SQL)) < 0)
         return status;
-    return es_contents_load(&reader->contents, database);
+    if ((status = es_contents_load(&reader->contents, database)) < 0)
+        return status;
+    return es_damage_note_frames(reader);
 }
 
 es_status es_reader_open(es_reader **out, const char *path)
@@ -89,7 +91,7 @@ es_status es_reader_refresh(es_reader *reader)
     es_contents_free(&reader->contents);
     es_events_free(&reader->events);
     reader->contents = fresh;
-    return ES_OK;
+    return es_damage_note_frames(reader);
 }
 
 const char *es_reader_path(const es_reader *reader)

@@ -222,7 +222,8 @@ ES_API bool es_reader_has_checksums(const es_reader *reader);
 
 /**
  * A sample whose bytes, step or series are not those that were written, as its
- * checksum says. Whoever reads it gets missing values.
+ * checksum says. Whoever reads it gets missing values. Or damaged frames of a
+ * fragment: what samples they held is not known, and none of them is there.
  */
 typedef struct es_damaged {
     size_t size;
@@ -230,6 +231,8 @@ typedef struct es_damaged {
     int64_t step;
     const char *series; /* borrowed as for es_reader_run */
     es_phase phase;
+    uint64_t n_frames; /* 0: a sample; else so many frames: step is the highest
+                          before them, the series is "" */
 } es_damaged;
 
 static inline es_damaged *es_damaged_sized(es_damaged *out)
@@ -240,8 +243,9 @@ static inline es_damaged *es_damaged_sized(es_damaged *out)
 
 #define ES_MAX_DAMAGED 4096 /* this many are remembered */
 
-/** Number of damaged samples among those read since the reader was opened, at
- *  most ES_MAX_DAMAGED; one that was read twice counts once. */
+/** Number of damaged samples among those read since the reader was opened, and
+ *  of places where frames are damaged, at most ES_MAX_DAMAGED; one that was
+ * read twice counts once. */
 ES_API size_t es_reader_n_damaged(const es_reader *reader);
 
 /** They are in the order of (run, step). ES_OK, ES_EARGUMENT. */

@@ -29,6 +29,7 @@ typedef struct es_damage {
     struct es_damage_place {
         size_t run;
         int64_t step, series_id;
+        uint64_t n_frames; /* 0: a sample; else series_id is 0 */
     } * places;
     size_t n;
     es_event *events; /* of one run, its own and of damage */
@@ -97,6 +98,10 @@ es_status es_reader_find_step(es_reader *reader, int sql, int64_t series_id,
 es_status es_value_find(const void **bytes, es_reader *reader,
                         sqlite3_stmt *statement, int column,
                         const es_series *series, int64_t step) ES_MUST_USE;
+
+/** Notes the damaged frames of the reader's fragment; its runs are loaded.
+ * ES_OK, ES_ENOMEM. */
+es_status es_damage_note_frames(es_reader *reader) ES_MUST_USE;
 
 /** values (n): what es_value_find found; missing values for NULL. */
 void es_value_copy(float *values, const void *bytes, size_t n);

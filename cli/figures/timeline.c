@@ -203,8 +203,9 @@ static es_status load_events(story *r, es_timeline_panel *panel,
                  events[i].kind);
     }
     for (size_t i = 0; i < run->n_damaged; i++)
-        add_mark(r, panel, (double)run->damaged[i].step, ES_LEVEL_ERROR,
-                 "damaged");
+        if (!run->damaged[i].n_frames) /* of frames there is an event */
+            add_mark(r, panel, (double)run->damaged[i].step, ES_LEVEL_ERROR,
+                     "damaged");
     qsort(r->marks, panel->n_marks, sizeof *r->marks, by_step);
 done:
     es_damage_close(reader);

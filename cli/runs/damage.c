@@ -54,8 +54,11 @@ static bool add(damaged_file *file, const es_damaged *sample)
     char *name;
     while (at > 0 && compare(&file->samples[at - 1], sample) > 0)
         at--;
-    if (file->n == ES_MAX_DAMAGED ||
-        (at > 0 && compare(&file->samples[at - 1], sample) == 0))
+    if (at > 0 && compare(&file->samples[at - 1], sample) == 0) {
+        file->samples[at - 1].n_frames = sample->n_frames;
+        return true;
+    }
+    if (file->n == ES_MAX_DAMAGED)
         return true;
     if (es_grow(&file->samples, file->n + 1, sizeof *file->samples,
                 "damaged samples") < 0 ||
@@ -90,18 +93,40 @@ void es_damage_accept(void)
     notes.accepted = true;
 }
 
+static void print_file(const damaged_file *file, const char *remedy)
+{
+    const char *least = file->n == ES_MAX_DAMAGED ? "at least " : "";
+    const es_damaged *sample = NULL, *frame = NULL; /* the first of each */
+    unsigned long long n_samples = 0, n_frames = 0;
+    for (size_t i = 0; i < file->n; i++) {
+        const es_damaged *at = &file->samples[i];
+        if (at->n_frames)
+            frame = frame ? frame : at;
+        else
+            sample = sample ? sample : at;
+        n_frames += at->n_frames;
+        n_samples += at->n_frames == 0;
+    }
+    if (sample)
+        es_print_note("%s: %s%llu damaged sample%s (%s (%s), step %lld first): "
+                      "shown as missing%s",
+                      file->path, least, n_samples, n_samples == 1 ? "" : "s",
+                      sample->series, es_phase_name(sample->phase),
+                      (long long)sample->step, remedy);
+    if (frame)
+        es_print_note("%s: %s%llu damaged frame%s (after step %lld first): "
+                      "what %s held is missing%s",
+                      file->path, least, n_frames, n_frames == 1 ? "" : "s",
+                      (long long)frame->step, n_frames == 1 ? "it" : "they",
+                      remedy);
+}
+
 static void print(const char *remedy)
 {
     for (size_t i = 0; i < notes.n; i++) {
         damaged_file *file = &notes.files[i];
-        if (file->n == file->n_printed)
-            continue;
-        es_print_note("%s: %s%zu damaged sample%s (%s (%s), step %lld first): "
-                      "shown as missing%s",
-                      file->path, file->n == ES_MAX_DAMAGED ? "at least " : "",
-                      file->n, file->n == 1 ? "" : "s", file->samples[0].series,
-                      es_phase_name(file->samples[0].phase),
-                      (long long)file->samples[0].step, remedy);
+        if (file->n > file->n_printed)
+            print_file(file, remedy);
         file->n_printed = file->n;
     }
 }

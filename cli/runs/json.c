@@ -90,8 +90,12 @@ static void put_damage(es_json_writer *json, const es_run_summary *summary)
     for (size_t i = 0; i < summary->n_damaged; i++) {
         const es_damaged *sample = &summary->damaged[i];
         es_json_write_object(json, NULL);
-        es_json_write_text(json, "series", sample->series);
-        es_json_write_text(json, "phase", es_phase_name(sample->phase));
+        if (sample->n_frames)
+            es_json_write_integer(json, "frames", (int64_t)sample->n_frames);
+        else
+            es_json_write_text(json, "series", sample->series);
+        if (!sample->n_frames)
+            es_json_write_text(json, "phase", es_phase_name(sample->phase));
         es_json_write_integer(json, "step", sample->step);
         es_json_write_end(json, "}");
     }

@@ -12,7 +12,8 @@
  *        "modelled_gb","modelled_gb_low","modelled_gb_high",
  *        "modelled_minutes","modelled_minutes_low","modelled_minutes_high",
  *        "collapse_before_nan","checksums",
- *        "damaged":[{"series","phase","step"}],"config":{..} or null}]}
+ *        "damaged":[{"series","phase","step"} or {"frames","step"}],
+ *        "config":{..} or null}]}
  *
  * A number that is not finite is null, and a member beside it says why:
  * "loss":null,"loss_state":"nan" ("nan", "inf", "-inf", "missing"). "run" is

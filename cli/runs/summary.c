@@ -406,20 +406,35 @@ done:
 
 /* --- damage ---------------------------------------------------------------*/
 
-/* Did flags or rules need this sample, and is none of its series after it? */
+/* Do flags or rules need this series? */
+static bool is_judged(const es_run_summary *summary, const char *series,
+                      es_phase phase)
+{
+    const es_rules_file *rules = summary->rules;
+    bool judged =
+        phase == summary->phase && es_judge_series_of(series) != ES_JUDGE_OTHER;
+    for (size_t i = 0; rules && i < rules->n; i++)
+        judged = judged || strcmp(rules->rules[i].series, series) == 0;
+    return judged;
+}
+
+/* Did they need this sample, or one that may have been in these frames, and is
+   none of its series after it? */
 static bool ends_judged_series(const es_run_summary *summary, es_reader *reader,
                                const es_damaged *sample)
 {
-    const es_rules_file *rules = summary->rules;
     es_series series;
-    bool judged = sample->phase == summary->phase &&
-                  es_judge_series_of(sample->series) != ES_JUDGE_OTHER;
-    for (size_t i = 0; rules && i < rules->n; i++)
-        judged = judged || strcmp(rules->rules[i].series, sample->series) == 0;
-    return judged &&
-           es_reader_find(reader, sample->run, sample->series, sample->phase,
-                          &series) == ES_OK &&
-           series.last_step == sample->step;
+    if (!sample->n_frames)
+        return is_judged(summary, sample->series, sample->phase) &&
+               es_reader_find(reader, sample->run, sample->series,
+                              sample->phase, &series) == ES_OK &&
+               series.last_step == sample->step;
+    for (size_t i = 0; i < es_reader_n_series(reader, sample->run); i++)
+        if (es_reader_series(reader, sample->run, i, &series) == ES_OK &&
+            is_judged(summary, series.name, series.phase) &&
+            series.last_step <= sample->step)
+            return true;
+    return false;
 }
 
 static es_status list_damaged(es_run_summary *summary, es_reader *reader,

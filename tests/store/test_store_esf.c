@@ -366,6 +366,7 @@ static int count_damage(const char *path)
     es_assert_ok(es_reader_events(r, 0, &events, &n));
     for (size_t i = 0; i < n; i++)
         found += strcmp(events[i].kind, "damaged") == 0;
+    assert_int_equal(es_reader_n_damaged(r), found);
     return found;
 }
 

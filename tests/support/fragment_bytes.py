@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""usage: fragment_bytes.py age FILE SECONDS
+       fragment_bytes.py spoil FILE FRAME [N]
+
+The bytes of a fragment (store/esf.h), for tests. age: its frames were written so
+many seconds earlier, with right checksums; what another host may not see yet is
+not that old. spoil: 4 bytes in the payload of frame FRAME, and of the N - 1 after
+it, become 0xff; negative: counted from the end. Heartbeats do not count.
+"""
+
+import struct
+import sys
+
+HEADER, HEAD = 64, 56
+TABLE = []
+for byte in range(256):
+    for _ in range(8):
+        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+    TABLE.append(byte)
+
+
+def crc32c(crc, data):
+    crc ^= 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+def frames(data):
+    """(offset, bytes of the payload) of the frames, which are whole."""
+    place = HEADER
+    while place + HEAD <= len(data):
+        mark, n = struct.unpack_from("<II", data, place)
+        if mark != 0x45534652 or place + HEAD + n > len(data):
+            break
+        yield place, n
+        place += HEAD + n
+
+
+def age(data, seconds):
+    seed = crc32c(0, data[16:52])
+    for place, _ in frames(data):
+        (then,) = struct.unpack_from("<q", data, place + 16)
+        struct.pack_into("<q", data, place + 16, then - 1000 * seconds)
+        struct.pack_into("<I", data, place + 52, crc32c(seed, data[place : place + 52]))
+
+
+def spoil(data, first, n):
+    places = [place for place, size in frames(data) if size]
+    first %= len(places)
+    for place in places[first : first + n]:
+        data[place + HEAD + 20 : place + HEAD + 24] = b"\xff" * 4
+
+
+def main():
+    verb, path, *numbers = sys.argv[1:]
+    numbers = [int(number) for number in numbers]
+    with open(path, "r+b") as file:
+        data = bytearray(file.read())
+        if verb == "age":
+            age(data, *numbers)
+        else:
+            spoil(data, numbers[0], numbers[1] if len(numbers) > 1 else 1)
+        file.seek(0)
+        file.write(data)
+
+
+main()
