@@ -115,14 +115,19 @@ static void add_weight_gradient(double *dweight, double *dbias, const float *x,
 }
 
 static void check_weight_of(es_bench *bench, const es_linear_sizes *s,
-                            bool bias)
+                            bool bias, bool add)
 {
     const size_t n_w = (size_t)(s->n_in * s->n_out), n_b = (size_t)s->n_out;
     const size_t n_x = (size_t)(s->n * s->n_in), n_y = (size_t)s->n * n_b;
     es_linear_call c = {.s = *s};
     float *x = es_bench_draw(n_x, 1), *dy = es_bench_draw(n_y, 1);
     float *dw = es_bench_draw(n_w, 1), *db = es_bench_draw(n_b, 1);
-    double *want_w = es_bench_widen(dw, n_w), *want_b = es_bench_widen(db, n_b);
+    double *want_b = es_bench_widen(db, n_b);
+    if (!add) /* NaN: it is not to be read */
+        memset(dw, 0xff, n_w * sizeof *dw);
+    double *want_w = es_bench_widen(dw, n_w);
+    if (!add)
+        memset(want_w, 0, n_w * sizeof *want_w);
     if (s->n_out > 5)
         dy[5] = INFINITY; /* of one column */
     c.linear = (es_linear){NULL,       NULL,          s->n_in, s->n_out,
@@ -134,7 +139,7 @@ static void check_weight_of(es_bench *bench, const es_linear_sizes *s,
     add_weight_gradient(want_w, want_b, x, dy, s);
     for (ES_EACH_RUN(on, bench))
         bench->ops->linear_backward_weight(on, c.dweight, c.dbias, c.x, c.pre,
-                                           &c.linear, s->n);
+                                           &c.linear, s->n, add);
     es_bench_expect_floats(bench, "dw", c.dweight, want_w, n_w);
     if (bias)
         es_bench_expect_floats(bench, "db", c.dbias, want_b, n_b);
@@ -148,10 +153,10 @@ static void test_cuda_linear__weight_gradient(void **state)
         /* More rows than one block sums, in a last chunk that is not whole. */
         static const es_linear_sizes tall = {4301, 2, 140, false, 133};
         for (size_t i = 0; i < N_SIZES; i++) {
-            check_weight_of(bench, &all_sizes[i], true);
-            check_weight_of(bench, &all_sizes[i], false);
+            check_weight_of(bench, &all_sizes[i], true, i % 2);
+            check_weight_of(bench, &all_sizes[i], false, i % 2 == 0);
         }
-        check_weight_of(bench, &tall, true);
+        check_weight_of(bench, &tall, true, false);
     }
 }
 

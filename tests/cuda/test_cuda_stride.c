@@ -191,7 +191,7 @@ static void check_weight_of(es_bench *bench, const rows *r, bool transposed)
         }
     for (ES_EACH_RUN(on, bench))
         bench->ops->linear_backward_weight(on, c.out, c.dbias, c.x, c.y,
-                                           &c.linear, c.n);
+                                           &c.linear, c.n, true);
     es_bench_expect_floats(bench, "dw", c.out, want, n_w);
     es_bench_expect_floats(bench, "db", c.dbias, sums, width);
     es_bench_clear(bench);

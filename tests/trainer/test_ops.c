@@ -60,9 +60,10 @@ static void check_linear_weight(int n, int n_in, int n_out, bool transposed,
     size_t sw = (size_t)(n_in * n_out);
     float *x = array(n * n_in, 1);
     float *dy = array(n * n_out, 1);
-    float *dw = array(sw, 1), *db = array(n_out, 1);
+    float *dw = array(sw, 1), *before = array(sw, 1), *db = array(n_out, 1);
     double *want = doubles(sw), *bias = doubles(n_out);
     es_linear linear = {NULL, NULL, n_in, n_out, trained, transposed, 0};
+    memcpy(before, dw, sw * sizeof *dw);
     add(want, dw, sw);
     add(bias, db, (size_t)n_out);
     for (int i = 0; i < n; i++)
@@ -73,9 +74,16 @@ static void check_linear_weight(int n, int n_in, int n_out, bool transposed,
                     (double)x[i * n_in + a] * (double)dy[i * n_out + b];
         }
     ops->linear_backward_weight(the_cpu, mem(dw), mem(db), mem(x), mem(dy),
-                                &linear, n);
+                                &linear, n, true);
     es_test_expect_close("weight gradient", dw, want, sw);
     es_test_expect_close("bias gradient", db, bias, (size_t)n_out);
+    for (size_t i = 0; i < sw; i++) {
+        want[i] -= (double)before[i];
+        dw[i] = NAN;
+    }
+    ops->linear_backward_weight(the_cpu, mem(dw), NULL, mem(x), mem(dy),
+                                &linear, n, false);
+    es_test_expect_close("weight gradient, written", dw, want, sw);
 }
 
 VARIANT_TEST(products_match_plain_loops)

@@ -19,7 +19,7 @@ typedef struct job {
     es_mem *pre, *post; /* before and after the activation */
     const es_act *act;
     float slope;
-    bool add; /* to dx */
+    bool add; /* to dx, or to dweight */
     float *dweight, *dbias;
 } job;
 
@@ -279,7 +279,7 @@ void es_cpu_act_backward(es_backend *backend, es_mem *d, es_mem *post,
 
 /* --- the weight's gradient ------------------------------------------------ */
 
-/* A slab of the rows of dW as it lies in memory: += a^T b, a (N,n_a),
+/* A slab of the rows of dW as it lies in memory: = or += a^T b, a (N,n_a),
  * b (N,n_b). */
 static void multiply_weight(const job *j, es_share share, const es_mem *a,
                             int n_a, const es_mem *b, int n_b, es_slab slab)
@@ -293,7 +293,7 @@ static void multiply_weight(const job *j, es_share share, const es_mem *a,
                                       .b_stride = n_b,
                                       .c_stride = n_b},
                             .c = out,
-                            .residual = out,
+                            .residual = j->add ? out : NULL,
                             .a = act_at(j, a, (size_t)slab.first),
                             .b = b};
     if (slab.n > 0)
@@ -343,11 +343,12 @@ static void weight_part(void *argument, es_share share)
 void es_cpu_linear_backward_weight(es_backend *backend, es_mem *dweight,
                                    es_mem *dbias, const es_mem *x,
                                    const es_mem *dy, const es_linear *linear,
-                                   int n_rows)
+                                   int n_rows, bool add)
 {
     job j = {.backend = backend,
              .linear = linear,
              .n_rows = n_rows,
+             .add = add,
              .x = x,
              .dy = dy,
              .dweight = es_cpu_floats(dweight),

@@ -103,8 +103,8 @@ TIMED(ES_CPU_PRODUCTS, act_backward,
       b, d, post, pre, act, n)
 TIMED(ES_CPU_PRODUCTS, linear_backward_weight,
       (es_backend * b, es_mem *dweight, es_mem *dbias, const es_mem *x,
-       const es_mem *dy, const es_linear *linear, int n_rows),
-      b, dweight, dbias, x, dy, linear, n_rows)
+       const es_mem *dy, const es_linear *linear, int n_rows, bool add),
+      b, dweight, dbias, x, dy, linear, n_rows, add)
 TIMED(ES_CPU_ATTENTION, attention,
       (es_backend * b, es_mem *y, es_mem *saved, const es_row_mem *rows,
        const es_mem *qkv, const es_attention *attention),

@@ -450,7 +450,7 @@ static void add_column_sums(es_backend *backend, es_mem *out, const es_mem *x,
 template <class A>
 static void backward_weight(es_backend *backend, es_mem *dweight, es_mem *dbias,
                             const es_mem *x, const es_mem *dy,
-                            const es_linear *linear, int n_rows)
+                            const es_linear *linear, int n_rows, bool add)
 {
     const int n_in = linear->n_in, n_out = linear->n_out;
     const bool swapped = linear->transposed;
@@ -462,8 +462,9 @@ static void backward_weight(es_backend *backend, es_mem *dweight, es_mem *dbias,
     product.ldb = swapped ? n_in : y_stride(linear);
     product.a = swapped ? dy : x;
     product.b = swapped ? x : dy;
-    product.c = product.d = dweight;
-    product.beta = 1;
+    product.c = add ? dweight : NULL;
+    product.d = dweight;
+    product.beta = add ? 1 : 0;
     multiply(backend, &product);
     if (dbias && linear->n_bias_trained > 0)
         add_column_sums<A>(backend, dbias, dy, n_rows, linear->n_bias_trained,

@@ -305,7 +305,7 @@ static void backward_end(const es_model *model, double scale)
     model->ops->linear_backward_weight(
         model->backend, es_model_gradient(model, -1, ES_ROLE_HEAD_WEIGHT),
         es_model_gradient(model, -1, ES_ROLE_HEAD_BIAS), x, model->dx, &linear,
-        es_model_n_rows(model));
+        es_model_n_rows(model), !model->overwrites);
     model->ops->linear_backward_input(model->backend, model->du, model->dx,
                                       &linear, es_model_n_rows(model), false);
     move(model, model->dx, model->du);
@@ -325,7 +325,7 @@ static void embed_backward(const es_model *model)
         model->ops->linear_backward_weight(
             model->backend, es_model_gradient(model, -1, ES_ROLE_PATCH_WEIGHT),
             es_model_gradient(model, -1, ES_ROLE_PATCH_BIAS), model->patches,
-            model->dx, &linear, es_model_n_rows(model));
+            model->dx, &linear, es_model_n_rows(model), !model->overwrites);
         return;
     }
     if (model->embedded)

@@ -185,6 +185,8 @@ struct es_model {
     bool can_go_back;      /* a forward pass with targets is there */
     bool has_loss;         /* and its loss is counted */
     bool defers_loss;      /* passes leave it to the backward pass, in a step */
+    bool overwrites;       /* the backward pass under way is a step's first:
+                              es_model_is_overwritten */
     bool is_in_step;       /* operations belong to the sequence of a step */
     bool drops;            /* the last pass had dropout */
     uint64_t pass;         /* of the training: number of the next one */
@@ -334,6 +336,10 @@ void es_model_make_weights(es_model *model, bool training);
 void es_model_weight_gradient(const es_model *model, int layer,
                               es_matrix matrix, const es_mem *x,
                               const es_mem *dy);
+
+/** True of parameters whose gradient a product makes, before anything else in
+ *  a backward pass adds to it. */
+bool es_model_is_overwritten(const es_model *model, const es_param *param);
 
 /** Has the back-end keep the weights that products read. ES_OK, ES_ENOMEM. */
 es_status es_model_keep_weights(const es_model *model) ES_MUST_USE;

@@ -81,7 +81,9 @@ void es_model_loss(const es_model *model)
     count_losses(model);
 }
 
-static void go_back(const es_model *model, const block *rows, float scale)
+/* `add`: to the gradient of the weights, or in its place. */
+static void go_back(const es_model *model, const block *rows, float scale,
+                    bool add)
 {
     const es_linear head = es_model_head(model);
     const es_tally *tally = model->report.tally;
@@ -93,7 +95,7 @@ static void go_back(const es_model *model, const block *rows, float scale)
     model->ops->linear_backward_weight(
         model->backend, es_model_gradient(model, -1, es_model_head_role(model)),
         es_model_gradient(model, -1, ES_ROLE_LOGIT_BIAS), rows->x,
-        model->logits, &head, rows->n);
+        model->logits, &head, rows->n, add);
     model->ops->linear_backward_input(model->backend, rows->dx, model->logits,
                                       &head, rows->n, false);
 }
@@ -108,7 +110,8 @@ void es_model_loss_backward(const es_model *model, double scale, bool counts)
             make_losses(model, &rows);
         else
             make_logits(model, &rows);
-        go_back(model, &rows, (float)(scale / model->n_targets));
+        go_back(model, &rows, (float)(scale / model->n_targets),
+                i > 0 || !model->overwrites);
     }
     if (counts)
         count_losses(model);

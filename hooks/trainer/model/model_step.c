@@ -179,12 +179,42 @@ static es_status draw_all(es_model *model, const es_step_plan *plan)
 
 /* --- a step as one sequence ----------------------------------------------- */
 
+static void zero_gradients(const es_model *model, size_t first, size_t end)
+{
+    if (end > first)
+        model->ops->zero(model->backend,
+                         es_mem_at(model->gradients, first * sizeof(float)),
+                         (end - first) * sizeof(float));
+}
+
+/* Zeroes what the first backward pass adds to; the rest it overwrites. What
+ * lies between arrays is 0 for good. */
+static void start_gradients(const es_model *model)
+{
+    const es_params *params = &model->params;
+    size_t first = 0, end = 0;
+    for (int group = 0; group < ES_GROUP_STATE; group++)
+        for (size_t i = 0; i < params->n; i++) {
+            const es_param *param = &params->table[i];
+            if ((int)param->group != group)
+                continue;
+            if (es_model_is_overwritten(model, param)) {
+                zero_gradients(model, first, end);
+                first = end;
+                continue;
+            }
+            first = first == end ? param->offset : first;
+            end = param->offset + param->n;
+        }
+    zero_gradients(model, first, end);
+}
+
 static void run_operations(es_model *model, const es_step_plan *plan,
                            const es_train_config *train)
 {
     const size_t bytes = (size_t)es_model_n_inputs(model) * sizeof(int32_t);
     model->is_in_step = true;
-    es_model_zero_gradients(model);
+    start_gradients(model);
     if (plan->measure)
         es_model_report_parameters(model);
     for (int i = 0; i < plan->n_batches; i++) {
@@ -193,7 +223,9 @@ static void run_operations(es_model *model, const es_step_plan *plan,
         model->n_targets = model->host_targets[i];
         model->offset = (uint32_t)i;
         es_model_run_pass(model, true, true);
+        model->overwrites = i == 0;
         es_model_run_backward(model, 1.0 / plan->n_batches);
+        model->overwrites = false;
     }
     run_update(model, train, plan->may_skip);
     model->is_in_step = false;

@@ -219,6 +219,18 @@ static void group_backward(const es_model *model, int layer, es_matrix index,
                                  &part->columns, true);
 }
 
+bool es_model_is_overwritten(const es_model *model, const es_param *param)
+{
+    if (param->layer < 0)
+        return param->role == es_model_head_role(model) ||
+               param->role == ES_ROLE_HEAD_WEIGHT ||
+               param->role == ES_ROLE_PATCH_WEIGHT;
+    for (es_matrix i = 0; i < ES_N_MATRICES; i++)
+        if (param->role == matrices[i].weight)
+            return !model->layers[param->layer].weights[i];
+    return false;
+}
+
 void es_model_weight_gradient(const es_model *model, int layer, es_matrix index,
                               const es_mem *x, const es_mem *dy)
 {
@@ -227,14 +239,10 @@ void es_model_weight_gradient(const es_model *model, int layer, es_matrix index,
     es_mem *to = is_made
                      ? model->dweight
                      : es_model_gradient(model, layer, matrices[index].weight);
-    if (is_made)
-        model->ops->zero(model->backend, to,
-                         es_model_normed_size(model, layer, index) *
-                             sizeof(float));
     model->ops->linear_backward_weight(
         model->backend, to,
         es_model_gradient(model, layer, matrices[index].bias), x, dy, &linear,
-        es_model_n_rows(model));
+        es_model_n_rows(model), !is_made && !model->overwrites);
     for (int k = 0; is_made && k < count_groups(index); k++) {
         const group part = find_group(model, layer, index, k);
         group_backward(model, layer, index, &part);

@@ -246,12 +246,12 @@ typedef struct es_ops {
      *  (n) = act(pre) once more. Neither linear nor of a learnt slope. */
     void (*act_backward)(es_backend *backend, es_mem *d, es_mem *post,
                          const es_mem *pre, const es_act *act, size_t n);
-    /** dweight f32 += x^T dy, laid out as the weight; dbias f32 (out; NULL:
-     *  none) += column sums of dy, the trained ones. */
+    /** dweight f32 = or, if `add`, += x^T dy, laid out as the weight; dbias f32
+     *  (out; NULL: none) += column sums of dy, the trained ones. */
     void (*linear_backward_weight)(es_backend *backend, es_mem *dweight,
                                    es_mem *dbias, const es_mem *x,
                                    const es_mem *dy, const es_linear *linear,
-                                   int n_rows);
+                                   int n_rows, bool add);
 
     /* --- attention ------------------------------------------------------- */
 
@@ -576,7 +576,7 @@ typedef const es_ops *es_ops_getter(es_precision precision);
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* const unsigned */
 
 /** To be raised with every change of what an entry means. */
-#define ES_OPS_VERSION 17
+#define ES_OPS_VERSION 18
 #define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 
 #endif
