@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs test programs and scripts, JOBS at a time (two more than there are
 # processors, for some sleep), prints what failed in full and one line for the
-# rest, and closes with "N passed, N failed, N skipped".
+# rest, with its seconds and those of processors, and closes with "N passed, N
+# failed, N skipped".
 #
 # A cmocka program prints TAP here; so does a script. "# SKIP" counts as
 # skipped. A program that dies, runs no test or not as many as it announces, or
@@ -33,11 +34,12 @@ case $BUILD in /*) LOCPATH=$BUILD/locale ;; esac
 
 logs=$(mktemp -d) && : >"$logs/times" || exit 1
 trap 'rm -rf "$logs"' EXIT
+TIMEFORMAT='%U %S' # of each test
 declare -A test_of=() log_of=() start_of=() # by process
 n_begun=0
 stop() { # EXIT-CODE: ends what runs; timeout passes it on to all of a test
     trap '' HUP INT TERM
-    [ ${#test_of[@]} -eq 0 ] || kill "${!test_of[@]}" 2>/dev/null
+    [ ${#test_of[@]} -eq 0 ] || pkill -P "$(IFS=,; echo "${!test_of[*]}")"
     wait
     exit "$1"
 }
@@ -76,9 +78,9 @@ is_alone() { # TEST
 
 # cmocka's own skip() prints "not ok N # SKIP name".
 skipped_line='^(not )?ok .*# SKIP'
-passed=0 failed=0 skipped=0 n_reported=0
+passed=0 failed=0 skipped=0 n_reported=0 processor_seconds=0
 report() { # LOG NAME EXIT-CODE SECONDS
-    local log=$1 name=$2 code=$3 pass fail skip announced why=
+    local log=$1 name=$2 code=$3 pass fail skip announced processor why=
     read -r pass fail skip announced < <(LC_ALL=C awk -v skipped="$skipped_line" '
         $0 ~ skipped { skip++; next }
         /^ok / { pass++ }
@@ -95,18 +97,21 @@ report() { # LOG NAME EXIT-CODE SECONDS
         echo "not ok - $name $why" >>"$log"
         fail=1
     fi
-    printf '%-36s %4d passed %3d failed %3d skipped %4d s\n' \
-        "$name" "$pass" "$fail" "$skip" "$4"
+    processor=$(awk '{ sum += $1 + $2 } END { printf "%.0f", sum }' "$log.times")
+    printf '%-36s %4d passed %3d failed %3d skipped %4d s %4d s\n' \
+        "$name" "$pass" "$fail" "$skip" "$4" "$processor"
     grep -aE "$skipped_line" "$log" | sed -E 's/^(not )?ok /    skipped: /'
     [ "$fail" -eq 0 ] || sed 's/^/    /' "$log"
     printf '%d %s\n' "$4" "$name" >>"$logs/times"
+    processor_seconds=$((processor_seconds + processor))
     passed=$((passed + pass)) failed=$((failed + fail)) skipped=$((skipped + skip))
     n_reported=$((n_reported + 1))
 }
 
 begin() { # TEST
     local log=$logs/$n_begun
-    timeout -k 10 "${TEST_SECONDS:-1200}" "$1" >"$log" 2>&1 </dev/null &
+    { time timeout -k 10 "${TEST_SECONDS:-1200}" "$1" >"$log" 2>&1 </dev/null; } \
+        2>"$log.times" &
     test_of[$!]=$(basename "$1") log_of[$!]=$log start_of[$!]=$SECONDS
     n_begun=$((n_begun + 1))
 }
@@ -141,6 +146,7 @@ if [ $n_reported -ne $# ]; then
     echo "not ok - $n_reported of $# tests were run"
     failed=$((failed + 1))
 fi
+echo "$SECONDS s, $processor_seconds s of processors"
 echo "$passed passed, $failed failed, $skipped skipped"
 mkdir -p "$BUILD" && cp "$logs/times" "$times"
 [ $failed -eq 0 ] && [ $passed -gt 0 ]
