@@ -76,8 +76,9 @@ es_status es_damage_note_frames(es_reader *reader)
     const es_contents *contents = &reader->contents;
     es_status status = ES_OK;
     size_t n = 0;
-    const es_esf_loss *losses =
-        reader->fragment ? es_esf_losses(reader->fragment, &n) : NULL;
+    const es_esf_loss *losses = reader->source.fragment
+                                    ? es_esf_losses(reader->source.fragment, &n)
+                                    : NULL;
     for (size_t i = 0; i < n && status == ES_OK; i++) {
         es_damage_place place = {.step = losses[i].step,
                                  .n_frames = losses[i].n_frames};

@@ -67,7 +67,13 @@ es_status es_esf_make_tables(es_esf *esf)
     if (status < 0)
         return status;
     if ((status = es_database_status(database, add_function(esf, esf))) < 0 ||
-        (status = es_schema_make_private(database)) < 0)
+        (status = es_schema_make_private(
+             database, "CREATE TABLE stored(series_id INTEGER NOT NULL,"
+                       " step INTEGER NOT NULL, crc INTEGER NOT NULL,"
+                       " place INTEGER NOT NULL, bytes INTEGER NOT NULL,"
+                       " PRIMARY KEY(series_id, step)) WITHOUT ROWID;"
+                       "CREATE VIEW sample AS SELECT series_id, step, crc,"
+                       " es_stored(place, bytes) AS value FROM stored")) < 0)
         return status;
     return es_writer_attach(&esf->writer, database);
 }

@@ -2,6 +2,7 @@
    before it is relied on. */
 #include "store/map.h"
 
+#include "store/postgres_in.h"
 #include "store/reader_internal.h"
 #include "store/writer_internal.h"
 
@@ -85,14 +86,12 @@ static es_status check_map(const es_writer *writer, const es_written_run *run,
     return ES_OK;
 }
 
-static es_status put_map(es_writer *writer, const es_written_run *run,
-                         const es_map *map, const float *values)
+es_status es_map_insert(const es_database *database, int64_t run_id,
+                        const char *uuid, const es_map *map,
+                        const float *values)
 {
-    const es_database *database = &writer->database;
     sqlite3_stmt *s = NULL;
     bool there;
-    if (writer->out)
-        return es_esf_out_map(writer->out, run->id, map, values);
     es_status status = look(database, &there);
     if (status < 0 ||
         (!there && (status = es_database_execute(database, es_map_sql)) < 0) ||
@@ -102,16 +101,16 @@ static es_status put_map(es_writer *writer, const es_written_run *run,
              " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")) < 0)
         return status;
     const size_t n = (size_t)map->size * (size_t)map->size;
-    sqlite3_bind_int64(s, 1, run->id);
+    sqlite3_bind_int64(s, 1, run_id);
     es_bind_text(s, 2, es_phase_name(map->phase));
     sqlite3_bind_int64(s, 3, map->step);
     sqlite3_bind_int64(s, 4, map->layer);
     sqlite3_bind_int64(s, 5, map->head);
     sqlite3_bind_int64(s, 6, map->size);
     sqlite3_bind_int64(s, 7, map->n_ctx);
-    sqlite3_bind_int(s, 8, checksum(run->uuid, map, values));
+    sqlite3_bind_int(s, 8, checksum(uuid, map, values));
     sqlite3_bind_blob64(s, 9, values, n * sizeof *values, SQLITE_STATIC);
-    status = es_writer_step(writer, s);
+    status = es_database_status(database, sqlite3_step(s));
     sqlite3_finalize(s);
     return status;
 }
@@ -127,7 +126,9 @@ es_status es_writer_map(es_writer *writer, int64_t run_id, const es_map *map,
     if ((status = check_map(writer, run, map, values)) < 0 ||
         (status = es_writer_enter(writer, &own)) < 0)
         return status;
-    status = put_map(writer, run, map, values);
+    status = writer->out ? es_esf_out_map(writer->out, run->id, map, values)
+                         : es_map_insert(&writer->database, run->id, run->uuid,
+                                         map, values);
     if (status == ES_OK && map->step > run->last_step)
         run->last_step = map->step;
     return es_writer_leave(writer, own, status);
@@ -207,13 +208,17 @@ es_status es_reader_maps(es_reader *reader, size_t run, es_map_handler *handler,
     const es_database *database = &reader->database;
     sqlite3_stmt *s = NULL;
     bool there;
-    es_status status;
-    if ((status = es_database_check_owner(database)) < 0 ||
-        (status = look(database, &there)) < 0 || !there)
+    es_status status = es_database_check_owner(database);
+    if (status < 0)
         return status;
     if (run >= reader->contents.n_runs)
         return es_fail(ES_EARGUMENT, "%s: has no run %zu", database->path, run);
     const es_stored_run *stored = &reader->contents.runs[run];
+    if ((reader->source.remote &&
+         (status = es_remote_load_maps(reader->source.remote, stored->id,
+                                       stored->info.uuid)) < 0) ||
+        (status = look(database, &there)) < 0 || !there)
+        return status;
     if ((status = es_database_prepare(
              database, &s,
              "SELECT phase, step, layer, head, size, ctx, crc, value"

@@ -6,6 +6,8 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/sized.h"
 #include "analyzer/base/text.h"
+#include "store/postgres_in.h"
+#include "store/run_place.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -35,10 +37,28 @@ static const char *const sql_text[ES_N_READER_SQL] = {
                       " CASE json_type(?1) WHEN 'object' THEN json(?1) END END",
 };
 
+/** Also leaves out what where= of a URL does by what they say. */
+static es_status load_contents(es_contents *contents, es_reader *reader)
+{
+    es_remote *remote = reader->source.remote;
+    size_t n = 0;
+    es_status status = es_contents_load(contents, &reader->database);
+    if (status < 0 || !remote || !es_remote_reads_config(remote))
+        return status;
+    const es_contents before = reader->contents;
+    reader->contents = *contents;
+    status = es_remote_leave_out(&n, remote, reader);
+    reader->contents = before;
+    if (status < 0 || !n)
+        return status;
+    es_contents_free(contents);
+    return es_contents_load(contents, &reader->database);
+}
+
 static es_status open_reader(es_reader *reader, const char *path)
 {
     es_database *database = &reader->database;
-    es_status status = es_run_file_open(database, &reader->fragment, path);
+    es_status status = es_run_file_open(database, &reader->source, path);
     if (status < 0)
         return status;
     const char *sql[ES_N_READER_SQL];
@@ -49,7 +69,7 @@ static es_status open_reader(es_reader *reader, const char *path)
     if ((status = es_database_prepare_all(&reader->database, reader->statements,
                                           sql, ES_N_READER_SQL)) < 0)
         return status;
-    if ((status = es_contents_load(&reader->contents, database)) < 0)
+    if ((status = load_contents(&reader->contents, reader)) < 0)
         return status;
     return es_damage_note_frames(reader);
 }
@@ -70,7 +90,7 @@ void es_reader_close(es_reader *reader)
         return;
     es_database_finalise_all(&reader->database, reader->statements,
                              ES_N_READER_SQL);
-    es_run_file_close(&reader->database, reader->fragment);
+    es_run_file_close(&reader->database, &reader->source);
     es_contents_free(&reader->contents);
     es_events_free(&reader->events);
     es_damage_free(&reader->damage);
@@ -82,9 +102,9 @@ es_status es_reader_refresh(es_reader *reader)
     es_contents fresh = {0};
     es_status status;
     if ((status = es_database_check_owner(&reader->database)) < 0 ||
-        (status = es_run_file_refresh(&reader->database, reader->fragment)) <
+        (status = es_run_file_refresh(&reader->database, &reader->source)) <
             0 ||
-        (status = es_contents_load(&fresh, &reader->database)) < 0) {
+        (status = load_contents(&fresh, reader)) < 0) {
         es_contents_free(&fresh);
         return status;
     }
@@ -101,7 +121,7 @@ const char *es_reader_path(const es_reader *reader)
 
 es_status es_reader_is_written(const es_reader *reader, bool *out)
 {
-    return es_run_file_is_written(&reader->database, reader->fragment, out);
+    return es_run_file_is_written(&reader->database, &reader->source, out);
 }
 
 void es_reader_cap_memory(size_t bytes)
@@ -119,6 +139,31 @@ static const es_stored_run *find_run(const es_reader *reader, size_t run)
     es_fail(ES_EARGUMENT, "%s: no run of index %zu: it has %zu",
             reader->database.path, run, reader->contents.n_runs);
     return NULL;
+}
+
+es_status es_reader_place(es_run_place *out, const es_reader *reader,
+                          size_t run)
+{
+    const es_stored_run *stored = find_run(reader, run);
+    const bool is_alone = reader->source.remote != NULL;
+    *out = (es_run_place){.number = is_alone ? 1 : run + 1,
+                          .n_runs = is_alone ? 1 : reader->contents.n_runs};
+    if (!stored)
+        return ES_EARGUMENT;
+    return is_alone ? es_remote_run_url(&out->path, reader->source.remote,
+                                        stored->info.uuid)
+                    : es_copy_text(&out->path, reader->database.path);
+}
+
+es_status es_reader_is_run_written(const es_reader *reader, size_t run,
+                                   bool *out)
+{
+    const es_stored_run *stored = find_run(reader, run);
+    if (!reader->source.remote)
+        return es_reader_is_written(reader, out);
+    *out =
+        stored && es_remote_is_run_written(reader->source.remote, stored->id);
+    return stored ? ES_OK : ES_EARGUMENT;
 }
 
 size_t es_reader_n_runs(const es_reader *reader)

@@ -64,7 +64,7 @@ enum {
 
 struct es_reader {
     es_database database;
-    es_esf *fragment; /* NULL: a run file */
+    es_run_source source;
     es_contents contents;
     es_stored_events events;
     es_damage damage;

@@ -1,18 +1,21 @@
-/* What holds runs, for readers: a run file, which is a SQLite database, or a
-   fragment. By its first bytes, whatever it is called; behind this file both
-   are a connection with the tables of a run file. */
+/* What holds runs, for readers: a run file, which is a SQLite database, a
+   fragment, or a PostgreSQL database. By its name or its first bytes; behind
+   this file all are a connection with the tables of a run file. */
 #include "store/esf_in.h"
 #include "store/place.h"
+#include "store/postgres.h"
+#include "store/postgres_in.h"
 #include "store/store_internal.h"
 
 #include <unistd.h>
 
-es_status es_run_file_open(es_database *database, es_esf **out,
+es_status es_run_file_open(es_database *database, es_run_source *source,
                            const char *path)
 {
     int64_t size = 0;
     es_status status;
-    *out = NULL;
+    if (es_postgres_is_url(path))
+        return es_remote_open(&source->remote, database, path);
     if ((status = es_database_locate(database, path)) < 0 ||
         (status = es_database_inspect(database, &size)) < 0)
         return status;
@@ -22,27 +25,38 @@ es_status es_run_file_open(es_database *database, es_esf **out,
             access(fragment, F_OK) != 0)
             return es_fail(ES_EIO, "%s: no such file", path);
         es_database_close(database); /* the recording went beside it */
-        return es_run_file_open(database, out, fragment);
+        return es_run_file_open(database, source, fragment);
     }
-    return es_esf_is_name(path) ? es_esf_open(out, database, false)
-                                : es_database_open(database, false);
+    return es_esf_is_name(path)
+               ? es_esf_open(&source->fragment, database, false)
+               : es_database_open(database, false);
 }
 
-es_status es_run_file_refresh(es_database *database, es_esf *fragment)
+es_status es_run_file_refresh(es_database *database,
+                              const es_run_source *source)
 {
-    return fragment ? es_esf_refresh(fragment) : es_schema_check(database);
+    return source->remote     ? es_remote_refresh(source->remote)
+           : source->fragment ? es_esf_refresh(source->fragment)
+                              : es_schema_check(database);
 }
 
 es_status es_run_file_is_written(const es_database *database,
-                                 const es_esf *fragment, bool *out)
+                                 const es_run_source *source, bool *out)
 {
-    return fragment ? es_esf_is_written(fragment, out)
-                    : es_lock_check(out, database->file, database->path);
+    if (source->remote) {
+        *out = es_remote_is_written(source->remote);
+        return ES_OK;
+    }
+    return source->fragment
+               ? es_esf_is_written(source->fragment, out)
+               : es_lock_check(out, database->file, database->path);
 }
 
-void es_run_file_close(es_database *database, es_esf *fragment)
+void es_run_file_close(es_database *database, es_run_source *source)
 {
-    if (database->owner == getpid())
-        es_esf_close(fragment);
+    if (database->owner == getpid()) {
+        es_esf_close(source->fragment);
+        es_remote_close(source->remote);
+    }
     es_database_close(database);
 }

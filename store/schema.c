@@ -117,17 +117,13 @@ es_status es_schema_image(unsigned char **out, size_t *n)
     return ES_OK;
 }
 
-es_status es_schema_make_private(es_database *database)
+es_status es_schema_make_private(es_database *database, const char *sample)
 {
     es_status status = es_database_execute(
         database, "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;"
-                  "PRAGMA cache_size=-1024; BEGIN;"
-                  "CREATE TABLE stored(series_id INTEGER NOT NULL,"
-                  " step INTEGER NOT NULL, crc INTEGER NOT NULL,"
-                  " place INTEGER NOT NULL, bytes INTEGER NOT NULL,"
-                  " PRIMARY KEY(series_id, step)) WITHOUT ROWID;"
-                  "CREATE VIEW sample AS SELECT series_id, step, crc,"
-                  " es_stored(place, bytes) AS value FROM stored");
+                  "PRAGMA cache_size=-1024; BEGIN");
+    if (status == ES_OK)
+        status = es_database_execute(database, sample);
     for (size_t i = 0; i < N_TABLES && status == ES_OK; i++)
         if (strcmp(tables[i].name, "sample") != 0)
             status = es_database_execute(database, tables[i].sql);

@@ -110,31 +110,40 @@ int es_beside_stat(struct stat *st, const char *file, const char *suffix);
 
 /* --- run_file.c ---------------------------------------------------------- */
 
-typedef struct es_esf es_esf; /* esf_in.h */
+typedef struct es_esf es_esf;       /* esf_in.h */
+typedef struct es_remote es_remote; /* postgres_in.h */
+
+/** What stands behind a database whose tables are private; both NULL: it is a
+ *  run file. */
+typedef struct es_run_source {
+    es_esf *fragment;
+    es_remote *remote;
+} es_run_source;
 
 /**
- * Opens what holds runs, to read: a run file, or a fragment, whose tables are
- * then in a private database; RUN.esf in place of a RUN.db that is not there.
+ * Opens what holds runs, to read: a run file; a fragment, RUN.esf in place of a
+ * RUN.db that is not there; the runs that a URL of PostgreSQL names.
  *
- *   fragment  NULL: it is a run file
+ *   source  zeroed
  *
  * es_run_file_close closes both, also after a failure. ES_OK;
- * es_database_inspect's, es_database_open's and es_esf_open's errors; ES_EIO:
- * there is no such file.
+ * es_database_inspect's, es_database_open's, es_esf_open's and es_remote_open's
+ * errors; ES_EIO: there is no such file.
  */
-es_status es_run_file_open(es_database *database, es_esf **fragment,
+es_status es_run_file_open(es_database *database, es_run_source *source,
                            const char *path) ES_MUST_USE;
 
 /** To be called before what was written meanwhile is read. */
 es_status es_run_file_refresh(es_database *database,
-                              es_esf *fragment) ES_MUST_USE;
+                              const es_run_source *source) ES_MUST_USE;
 
 /** Whether a live process writes it. */
 es_status es_run_file_is_written(const es_database *database,
-                                 const es_esf *fragment, bool *out) ES_MUST_USE;
+                                 const es_run_source *source,
+                                 bool *out) ES_MUST_USE;
 
-/** After its statements; a fragment may be NULL. */
-void es_run_file_close(es_database *database, es_esf *fragment);
+/** After its statements. */
+void es_run_file_close(es_database *database, es_run_source *source);
 
 /* --- view.c -------------------------------------------------------------- */
 
@@ -147,10 +156,10 @@ const char *es_view_name(void);
 /** A new, empty run file as bytes: sqlite3_free it. */
 es_status es_schema_image(unsigned char **out, size_t *n) ES_MUST_USE;
 
-/** The tables of a run file in an empty database of this connection's own;
- *  `sample` is a view of a table `stored`(series_id, step, crc, place, bytes)
- *  by a function es_stored(place, bytes), which the connection has. */
-es_status es_schema_make_private(es_database *database) ES_MUST_USE;
+/** The tables of a run file in an empty database of this connection's own, but
+ *  `sample`, which the connection has, or the SQL text `sample` makes. */
+es_status es_schema_make_private(es_database *database,
+                                 const char *sample) ES_MUST_USE;
 
 /** ES_OK, or ES_EFORMAT if `id` is not the application_id of a run file. */
 es_status es_schema_check_id(const es_database *database,
@@ -159,6 +168,14 @@ es_status es_schema_check_id(const es_database *database,
 /** Compares the file's application_id, and its tables with ours of the version
  *  that it states. */
 es_status es_schema_check(es_database *database) ES_MUST_USE;
+
+/* --- map.c --------------------------------------------------------------- */
+
+/** A map, with its checksum, into a database; unchecked. ES_OK, ES_EFORMAT,
+ *  es_database_status's errors. */
+es_status es_map_insert(const es_database *database, int64_t run_id,
+                        const char *uuid, const es_map *map,
+                        const float *values) ES_MUST_USE;
 
 /* --- checksum.c ---------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 #include "analyzer/base/value.h"
 #include "analyzer/heads/heads.h"
 #include "cli/runs/judging.h"
+#include "store/run_place.h"
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -164,8 +165,12 @@ static es_status read_identity(es_run_summary *summary, es_reader *reader,
     es_status status;
     if ((status = es_reader_run(reader, run, &info)) < 0)
         return status;
-    summary->number = run + 1;
-    summary->n_in_file = es_reader_n_runs(reader);
+    es_run_place place;
+    if ((status = es_reader_place(&place, reader, run)) < 0)
+        return status;
+    summary->path = place.path;
+    summary->number = place.number;
+    summary->n_in_file = place.n_runs;
     summary->n_layer = info.n_layer;
     summary->n_head = info.n_head;
     summary->ctx = info.ctx < 1 || info.ctx > INT_MAX ? ES_UNKNOWN : info.ctx;
@@ -178,12 +183,11 @@ static es_status read_identity(es_run_summary *summary, es_reader *reader,
     summary->batch = info.batch;
     summary->seed = info.seed;
     summary->last_step = info.last_step;
-    if ((status = es_copy_text(&summary->path, es_reader_path(reader))) < 0 ||
-        (status = es_copy_text(&summary->name, info.name)) < 0 ||
+    if ((status = es_copy_text(&summary->name, info.name)) < 0 ||
         (status = es_copy_text(&summary->arch, info.arch)) < 0 ||
         (status = es_copy_text(&summary->family, info.family)) < 0 ||
         (info.status == ES_RUN_RUNNING &&
-         (status = es_reader_is_written(reader, &written)) < 0) ||
+         (status = es_reader_is_run_written(reader, run, &written)) < 0) ||
         (status =
              es_reader_planned_steps(reader, run, &summary->planned_steps)) < 0)
         return status;

@@ -10,8 +10,8 @@
 #include <string.h>
 
 struct es_query {
-    es_database *files; /* (sources.n) */
-    es_esf **fragments; /* (sources.n) NULL: a run file */
+    es_database *files;    /* (sources.n) */
+    es_run_source *behind; /* (sources.n) */
     es_sql_sources sources;
     sqlite3 *handle;
     sqlite3_stmt *statement;
@@ -104,7 +104,7 @@ static es_status open_files(es_query *query, const char *const *paths, size_t n)
     es_status status;
     if ((status = es_alloc(&query->files, n, sizeof *query->files,
                            "the run files")) < 0 ||
-        (status = es_alloc(&query->fragments, n, sizeof *query->fragments,
+        (status = es_alloc(&query->behind, n, sizeof *query->behind,
                            "the run files")) < 0 ||
         (status = es_alloc(&query->sources.list, n, sizeof *query->sources.list,
                            "the run files")) < 0)
@@ -112,8 +112,7 @@ static es_status open_files(es_query *query, const char *const *paths, size_t n)
     for (size_t i = 0; i < n; i++) {
         es_database *file = &query->files[i];
         query->sources.n = i + 1;
-        if ((status = es_run_file_open(file, &query->fragments[i], paths[i])) <
-            0)
+        if ((status = es_run_file_open(file, &query->behind[i], paths[i])) < 0)
             return status;
         query->sources.list[i] =
             (es_sql_source){.handle = file->handle,
@@ -176,9 +175,9 @@ void es_query_close(es_query *query)
     sqlite3_finalize(query->statement);
     sqlite3_close(query->handle);
     for (size_t i = 0; i < query->sources.n; i++)
-        es_run_file_close(&query->files[i], query->fragments[i]);
+        es_run_file_close(&query->files[i], &query->behind[i]);
     free(query->files);
-    free(query->fragments);
+    free(query->behind);
     free(query->sources.list);
     free(query);
 }

@@ -1,0 +1,146 @@
+/** The reading of runs out of PostgreSQL, for postgres_*.c. */
+#ifndef ES_POSTGRES_IN_INTERNAL_H
+#define ES_POSTGRES_IN_INTERNAL_H
+
+#include "store/postgres.h"
+#include "store/postgres_in.h"
+
+#define ES_REMOTE_BLOCK_BYTES                                                  \
+    (8 << 20) /* of samples that are fetched at once */
+#define ES_REMOTE_PIECE_BYTES (1 << 18) /* of one series of a large run */
+#define ES_REMOTE_CONDITIONS 16
+
+/** A series; its number in the private database is its index and 1. */
+typedef struct es_remote_series {
+    size_t run; /* index */
+    int64_t number;
+    size_t n_values;
+    int64_t n_samples;   /* as its pusher says: for sizes alone */
+    int64_t first, last; /* steps; ES_UNKNOWN: none */
+    bool has_steps;      /* these are known */
+} es_remote_series;
+
+/** A run; its number in the private database is its index and 1. */
+typedef struct es_remote_run {
+    int64_t id; /* in PostgreSQL */
+    int64_t n_layer, n_head;
+    char month[16];
+    size_t first_series, n_series;
+    size_t bytes; /* of its samples, about */
+    bool is_written, left_out;
+} es_remote_run;
+
+/** One sample that was fetched. */
+typedef struct es_remote_row {
+    uint32_t series; /* index */
+    int32_t crc;
+    int64_t step;
+    size_t at, n; /* bytes of it in data; n 0: it is none of ours */
+} es_remote_row;
+
+/** Samples, by series and step. */
+typedef struct es_remote_rows {
+    int n_uses;
+    es_remote_row *rows; /* (n) */
+    size_t n;
+    unsigned char *data; /* (n_data) float32, little-endian */
+    size_t n_data;
+    size_t first_run, end_run; /* all samples of these; of none: 0, 0 */
+} es_remote_rows;
+
+/** A condition by a member of the configuration. */
+typedef struct es_remote_condition {
+    char *key, *text;
+    unsigned relation;
+    double number; /* NaN: none */
+    bool seen;     /* some run has the member */
+} es_remote_condition;
+
+struct es_remote {
+    es_postgres_url url;
+    es_postgres *postgres;
+    es_database *database;
+    char *where;       /* SQL of conditions by columns: "" or " AND ..." */
+    char **parameters; /* (n_parameters) of it */
+    int n_parameters;
+    es_remote_condition *conditions; /* (n_conditions) */
+    size_t n_conditions;
+    es_remote_run *runs; /* (n_runs) by id */
+    size_t n_runs;
+    es_remote_series *series; /* (n_series) by run, number */
+    size_t n_series;
+    es_remote_rows *block;        /* whole runs; NULL: none yet */
+    size_t looked_at;             /* run of the last single sample, and 1 */
+    int64_t maps_of;              /* run whose maps are there; 0: none */
+    char refusal[ES_MESSAGE_MAX]; /* what a query failed by; "": by nothing */
+};
+
+/* --- postgres_where.c ----------------------------------------------------- */
+
+/** Reads where= and run= of the URL. ES_OK, ES_EUSAGE, ES_ENOMEM. */
+es_status es_remote_where_read(es_remote *remote) ES_MUST_USE;
+void es_remote_where_free(es_remote *remote);
+
+/* --- postgres_copy.c ------------------------------------------------------ */
+
+/** The rows of a COPY ... TO STDOUT (FORMAT binary), one at a time. Zeroed. */
+typedef struct es_remote_copy {
+    es_postgres *postgres;
+    char *message; /* libpq's; NULL: none */
+    size_t at, size;
+    bool is_begun, is_under_way;
+} es_remote_copy;
+
+/** `query` is formatted, of numbers alone. */
+es_status es_remote_copy_begin(es_remote_copy *copy, es_postgres *postgres,
+                               const char *query, ...)
+    ES_PRINTF(3, 4) ES_MUST_USE;
+
+/** ES_OK: a row of n_fields is there; ES_DONE: no more; es_postgres_fail's
+ *  errors; ES_EFORMAT. */
+es_status es_remote_copy_next(es_remote_copy *copy, int n_fields) ES_MUST_USE;
+
+/** The row's next field (n bytes), borrowed until the next row; NULL: it is
+ *  NULL, or not there. */
+const char *es_remote_copy_field(es_remote_copy *copy, size_t *n);
+
+/** The same as an integer of 2, 4 or 8 bytes; ES_UNKNOWN for NULL and for
+ *  another length. */
+int64_t es_remote_copy_integer(es_remote_copy *copy);
+
+/** The same, real[], as float32: values (n) written. False: it is no array of
+ *  n values. */
+bool es_remote_copy_array(es_remote_copy *copy, unsigned char *values,
+                          size_t n);
+
+/** Reads what is left, so that the connection may be used again. In any case
+ *  to be called. */
+void es_remote_copy_end(es_remote_copy *copy);
+
+/* --- postgres_fetch.c ----------------------------------------------------- */
+
+/** The first and last steps of the series of a run, and of those after it. */
+es_status es_remote_find_steps(es_remote *remote, size_t run) ES_MUST_USE;
+
+/** All samples of a run, and of others after it, as *remote->block. Not for
+ *  one that is larger than ES_REMOTE_BLOCK_BYTES. */
+es_status es_remote_fetch_runs(es_remote *remote, size_t run) ES_MUST_USE;
+
+/**
+ * At most `most` samples of a series within [from, to], from the first, or from
+ * the last on if `falling`; without their values unless `with_values`.
+ */
+es_status es_remote_fetch_piece(es_remote_rows **out, es_remote *remote,
+                                size_t series, int64_t from, int64_t to,
+                                size_t most, bool falling,
+                                bool with_values) ES_MUST_USE;
+
+/** One use less; NULL is fine. */
+void es_remote_rows_release(es_remote_rows *rows);
+
+/* --- postgres_sample.c ---------------------------------------------------- */
+
+/** Adds the virtual table `sample`. SQLite's result code. */
+int es_remote_add_sample(es_remote *remote);
+
+#endif
