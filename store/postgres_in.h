@@ -9,10 +9,7 @@
 #ifndef ES_POSTGRES_IN_H
 #define ES_POSTGRES_IN_H
 
-#include "store/reader.h"
 #include "store/store_internal.h"
-
-typedef struct es_remote es_remote;
 
 /** A run of whose program nothing was pushed for so long has none any more. */
 #define ES_REMOTE_SILENT_S 900
@@ -38,21 +35,6 @@ bool es_remote_is_written(const es_remote *remote);
 
 /** The same of one, by its number in the private database. */
 bool es_remote_is_run_written(const es_remote *remote, int64_t run_id);
-
-/** True if where= has conditions by members of the configuration, which
- *  es_remote_leave_out applies. */
-bool es_remote_reads_config(const es_remote *remote);
-
-/**
- * Leaves out, of the private database, those of a reader's runs for which the
- * conditions by members of the configuration do not hold.
- *
- *   n   how many: what the reader has of runs is void then
- *
- * ES_OK; ES_EUSAGE: no run has such a member; as es_reader_config_each.
- */
-es_status es_remote_leave_out(size_t *n, es_remote *remote,
-                              es_reader *reader) ES_MUST_USE;
 
 /** Puts the attention maps of one run, by its number in the private database,
  *  into that; those of another one leave it. */

@@ -2,6 +2,7 @@
    which the server applies, and by members of the configuration, which are
    applied here. Texts and numbers go to the server as parameters. */
 #include "store/postgres_in_internal.h"
+#include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"

@@ -112,4 +112,21 @@ es_status es_damage_add_events(es_reader *reader, size_t run,
                                const es_event **events, size_t *n) ES_MUST_USE;
 void es_damage_free(es_damage *damage);
 
+/* --- postgres_where.c ----------------------------------------------------- */
+
+/** True if where= has conditions by members of the configuration, which
+ *  es_remote_leave_out applies. */
+bool es_remote_reads_config(const es_remote *remote);
+
+/**
+ * Leaves out, of the private database, those of a reader's runs for which the
+ * conditions by members of the configuration do not hold.
+ *
+ *   n   how many: what the reader has of runs is void then
+ *
+ * ES_OK; ES_EUSAGE: no run has such a member; as es_reader_config_each.
+ */
+es_status es_remote_leave_out(size_t *n, es_remote *remote,
+                              es_reader *reader) ES_MUST_USE;
+
 #endif
