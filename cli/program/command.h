@@ -10,9 +10,9 @@
 
 /** In the order that help names them; the first is the program without one. */
 #define ES_VERBS(verb)                                                         \
-    verb(scan) verb(import) verb(export) verb(merge) verb(sql) verb(report)    \
-        verb(cost) verb(importance) verb(rules) verb(watch) verb(sweep)        \
-            verb(help)
+    verb(scan) verb(import) verb(export) verb(merge) verb(push) verb(sql)      \
+        verb(report) verb(cost) verb(importance) verb(rules) verb(watch)       \
+            verb(sweep) verb(help)
 
 #define ES_DECLARE_VERB(verb) extern const es_command es_##verb##_command;
 ES_VERBS(ES_DECLARE_VERB)

@@ -1,13 +1,14 @@
 _entropy_scan()
 {
     local words= word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}
-    local verbs='import export merge sql report cost importance rules watch sweep help'
+    local verbs='import export merge push sql report cost importance rules watch sweep help'
     [[ $COMP_CWORD -gt 1 && " $verbs " == *" $verb "* ]] || verb=
     case $verb in
     '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --letters --font-size= --title= --colormap= --theme= --log --spread= --smooth= --spikes --group= --heads= --perplexity --tokens --cost= --recursive --where= --sort= --compare --baseline= --trends --json --jsonl --csv --tui --follow --quiet --output= --check --check-format= --rules= --forecast --salvage --color= --help --version" ;;
     import) words="--output= --from= --name= --arch= --ctx= --step= --tags= --step-key= --series= --phase= --quiet --help" ;;
     export) words="--recursive --output= --format= --run= --series= --phase= --salvage --help" ;;
     merge) words="--output= --recursive --quiet --salvage --help" ;;
+    push) words="--recursive --to= --follow --poll= --keep= --rules= --json --schema --quiet --salvage --help" ;;
     sql) words="--recursive --csv --json --output= --views --help" ;;
     report) words="--output= --recursive --series= --phase= --max= --rules= --forecast --title= --quiet --salvage --help" ;;
     cost) words="--n-layer= --n-head= --d-model= --ctx= --vocab= --mlp-mult= --final-norm= --simplified --inventory --polynomial --json --figure= --over= --shares --recursive --output= --format= --size= --for= --font-size= --title= --theme= --salvage --help" ;;
