@@ -97,6 +97,7 @@ typedef struct row_state {
     vec rest;
     vec sum, divisor; /* of u; D */
     vec moment;       /* sum of u ln u */
+    vec distance;     /* sum of u (i - j), of a causal head */
     /* Of the scores themselves: sums of (score - shift) / unit, and of its
      * square. */
     vec shift, unit, apart, apart_squares;
@@ -190,12 +191,17 @@ static inline row_state open_tile(const float *tile, int n_full, int n_keys,
                        count_visible(head, n_full + half * LANES), power, head);
 }
 
+/* What is summed up beside the weights, where their loop has time left for it:
+ * each with those before. */
+enum { NO_SUMS, SUM_ENTROPY, SUM_DISTANCE, SUM_SCORES };
+
 /* Scores become u; masked ones 0. */
 static inline void tile_weigh(float *tile, row_state *row, int n_full,
                               int n_keys, int half, int power,
-                              const es_cpu_head *head, bool measure)
+                              const es_cpu_head *head, int sums)
 {
-    row->sum = row->moment = splat(0);
+    vec away = count_visible(head, n_full + half * LANES);
+    row->sum = row->moment = row->distance = splat(0);
     for (int j = 0; j < n_keys; j++) {
         float *at = tile + j * ROWS + half * LANES;
         raw_weight w = weigh(load(at), row->anchor, power);
@@ -205,8 +211,16 @@ static inline void tile_weigh(float *tile, row_state *row, int n_full,
             w.log = choose(seen, w.log, splat(0));
         }
         row->sum += w.u;
-        if (measure)
+        if (sums >= SUM_ENTROPY)
             row->moment += w.u * w.log;
+        if (sums >= SUM_DISTANCE) {
+            away -= splat(1);
+            row->distance += w.u * away;
+        }
+        if (sums >= SUM_SCORES && power == 0) {
+            row->apart += w.log;
+            row->apart_squares += w.log * w.log;
+        }
         store(at, w.u);
     }
     close_sum(row, power, head);
@@ -218,13 +232,22 @@ static inline void tile_weigh(float *tile, row_state *row, int n_full,
 
 static inline void weigh_half(float *tile, row_state *row, int n_full,
                               int n_keys, int half, int power,
-                              const es_cpu_head *head, bool measure,
-                              bool of_scores)
+                              const es_cpu_head *head, int sums)
 {
     *row = open_tile(tile, n_full, n_keys, half, power, head);
-    if (measure && of_scores)
+    if (sums >= SUM_SCORES && power == 0)
+        open_scores(row, row->m, 0);
+    else if (sums >= SUM_SCORES)
         sum_scores(tile, row, n_full, n_keys, half, power);
-    tile_weigh(tile, row, n_full, n_keys, half, power, head, measure);
+    tile_weigh(tile, row, n_full, n_keys, half, power, head, sums);
+}
+
+static int sums_of(const es_cpu_head *head)
+{
+    return !head->rows[ES_ROW_ENTROPY]     ? NO_SUMS
+           : head->rows[ES_ROW_LOGIT_MEAN] ? SUM_SCORES
+           : head->rows[ES_ROW_DISTANCE]   ? SUM_DISTANCE
+                                           : SUM_ENTROPY;
 }
 
 /* Weights of one block of queries, before the division by their sum. What is
@@ -232,23 +255,22 @@ static inline void weigh_half(float *tile, row_state *row, int n_full,
 static void weigh_block(const es_cpu_head *head, workspace *w, row_state row[2],
                         int n_full, int n_keys)
 {
-    const int power = head->power;
-    const bool measure = head->rows[ES_ROW_ENTROPY];
-    const bool of_scores = head->rows[ES_ROW_LOGIT_MEAN];
+    const int power = head->power, sums = sums_of(head);
     for (int half = 0; half < 2; half++) {
         row_state *to = &row[half];
-        if (power == 0 && measure)
-            weigh_half(w->tile, to, n_full, n_keys, half, 0, head, true,
-                       of_scores);
-        else if (power == 0)
-            weigh_half(w->tile, to, n_full, n_keys, half, 0, head, false,
-                       false);
-        else if (measure)
-            weigh_half(w->tile, to, n_full, n_keys, half, power, head, true,
-                       of_scores);
+        if (power && sums == NO_SUMS)
+            weigh_half(w->tile, to, n_full, n_keys, half, power, head, NO_SUMS);
+        else if (power)
+            weigh_half(w->tile, to, n_full, n_keys, half, power, head, sums);
+        else if (sums == NO_SUMS)
+            weigh_half(w->tile, to, n_full, n_keys, half, 0, head, NO_SUMS);
+        else if (sums == SUM_ENTROPY)
+            weigh_half(w->tile, to, n_full, n_keys, half, 0, head, SUM_ENTROPY);
+        else if (sums == SUM_DISTANCE)
+            weigh_half(w->tile, to, n_full, n_keys, half, 0, head,
+                       SUM_DISTANCE);
         else
-            weigh_half(w->tile, to, n_full, n_keys, half, power, head, false,
-                       false);
+            weigh_half(w->tile, to, n_full, n_keys, half, 0, head, SUM_SCORES);
     }
 }
 

@@ -4,7 +4,8 @@
  */
 
 /* Scores are measured from one of their own, so that those that lie far from 0
- * do not cancel; PowerSoftmax's, which may be of any size, by the largest. */
+ * do not cancel; PowerSoftmax's, which may be of any size, by the largest, in
+ * sum_scores; those of softmax where they are weighed. */
 static inline vec open_scores(row_state *row, vec first, int power)
 {
     row->shift = power ? first : row->m;
@@ -45,44 +46,41 @@ static void store_row(const es_cpu_head *head, es_row_statistic statistic,
         store_part(head->rows[statistic] + first, values, n);
 }
 
-/* The same of an encoder's queries, whose keys lie on both sides. */
-static void measure_places(const es_cpu_head *head, const float *tile,
-                           const row_state *row, int first, int n_keys, int n)
+/* sum u |i - j| of an encoder's queries, whose keys lie on both sides. */
+static vec sum_distances(const es_cpu_head *head, const float *tile, int first,
+                         int n_keys, int n)
 {
-    vec from = splat(0), top = splat(0), distance = splat(0);
+    vec from = splat(0), distance = splat(0);
     for (int i = 0; i < LANES && i < n; i++)
         from[i] = head->place[first + i];
     for (int j = 0; j < n_keys; j++) {
-        const vec u = load(tile + j * ROWS);
         const vec away = from - splat(head->place[j]);
-        top = larger(top, u);
-        distance += u * larger(away, -away);
+        distance += load(tile + j * ROWS) * larger(away, -away);
     }
-    store_row(head, ES_ROW_DISTANCE, first, distance / row->divisor, n);
-    store_row(head, ES_ROW_TOP, first, top / row->divisor, n);
+    return distance;
 }
 
-/* What takes a pass of its own over the weights: only where it is wanted. */
+/* The largest u: of softmax that of the largest score, exp(0). */
+static vec largest_weight(const float *tile, int n_keys, int power)
+{
+    vec top = splat(power == 0);
+    for (int j = 0; power && j < n_keys; j++)
+        top = larger(top, load(tile + j * ROWS));
+    return top;
+}
+
 static void measure_keys(const es_cpu_head *head, const float *tile,
                          const row_state *row, int first, int n_keys, int n)
 {
-    vec away = splat((float)first), top = splat(0), distance = splat(0);
-    if (!head->rows[ES_ROW_DISTANCE] && !head->rows[ES_ROW_TOP])
-        return;
-    if (head->place) {
-        measure_places(head, tile, row, first, n_keys, n);
-        return;
-    }
-    for (int i = 0; i < LANES; i++)
-        away[i] += (float)i;
-    for (int j = 0; j < n_keys; j++) {
-        const vec u = load(tile + j * ROWS);
-        top = larger(top, u);
-        distance += u * away;
-        away -= splat(1);
-    }
-    store_row(head, ES_ROW_DISTANCE, first, distance / row->divisor, n);
-    store_row(head, ES_ROW_TOP, first, top / row->divisor, n);
+    if (head->rows[ES_ROW_DISTANCE])
+        store_row(head, ES_ROW_DISTANCE, first,
+                  (head->place ? sum_distances(head, tile, first, n_keys, n)
+                               : row->distance) /
+                      row->divisor,
+                  n);
+    if (head->rows[ES_ROW_TOP])
+        store_row(head, ES_ROW_TOP, first,
+                  largest_weight(tile, n_keys, head->power) / row->divisor, n);
 }
 
 static inline vec row_entropy(const row_state *row, int power)
