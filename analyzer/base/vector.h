@@ -98,7 +98,9 @@ static inline void store_part(float *to, vec v, int n)
 #if defined(ES_VECTOR_AVX512)
     _mm512_mask_storeu_ps(to, first_lanes(n), (__m512)v);
 #else
-    for (int i = 0; i < n; i++)
+    if (n == LANES)
+        store(to, v);
+    for (int i = 0; n < LANES && i < n; i++)
         to[i] = v[i];
 #endif
 }
