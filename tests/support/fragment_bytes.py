@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """usage: fragment_bytes.py age FILE SECONDS
-       fragment_bytes.py spoil FILE FRAME [N]
+       fragment_bytes.py spoil FILE ATTEMPT
 
 The bytes of a fragment (store/esf.h), for tests. age: its frames were written so
 many seconds earlier, with right checksums; what another host may not see yet is
-not that old. spoil: 4 bytes in the payload of frame FRAME, and of the N - 1 after
-it, become 0xff; negative: counted from the end. Heartbeats do not count.
+not that old. spoil: of every frame of an attempt that begins with a sample or an
+event, 4 bytes of the payload become 0xff.
 """
 
 import struct
 import sys
 
 HEADER, HEAD = 64, 56
+SAMPLE, EVENT = 4, 5
 TABLE = []
 for byte in range(256):
     for _ in range(8):
@@ -45,22 +46,19 @@ def age(data, seconds):
         struct.pack_into("<I", data, place + 52, crc32c(seed, data[place : place + 52]))
 
 
-def spoil(data, first, n):
-    places = [place for place, size in frames(data) if size]
-    first %= len(places)
-    for place in places[first : first + n]:
-        data[place + HEAD + 20 : place + HEAD + 24] = b"\xff" * 4
+def spoil(data, attempt):
+    for place, size in frames(data):
+        of_frame = struct.unpack_from("<I", data, place + 24)[0]
+        kind = struct.unpack_from("<I", data, place + HEAD)[0] if size else 0
+        if of_frame == attempt and kind in (SAMPLE, EVENT):
+            data[place + HEAD + 20 : place + HEAD + 24] = b"\xff" * 4
 
 
 def main():
-    verb, path, *numbers = sys.argv[1:]
-    numbers = [int(number) for number in numbers]
+    verb, path, number = sys.argv[1:]
     with open(path, "r+b") as file:
         data = bytearray(file.read())
-        if verb == "age":
-            age(data, *numbers)
-        else:
-            spoil(data, numbers[0], numbers[1] if len(numbers) > 1 else 1)
+        {"age": age, "spoil": spoil}[verb](data, int(number))
         file.seek(0)
         file.write(data)
 
