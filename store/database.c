@@ -358,6 +358,7 @@ void es_database_disconnect(es_database *database)
     if (database->handle && database->owner == getpid())
         sqlite3_close(database->handle);
     database->handle = NULL;
+    database->samples = NULL;
 }
 
 void es_database_close(es_database *database)
@@ -389,7 +390,8 @@ es_status es_database_prepare_all(const es_database *database,
                                   size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        es_status status = es_database_prepare(database, &out[i], sql[i]);
+        es_status status =
+            sql[i] ? es_database_prepare(database, &out[i], sql[i]) : ES_OK;
         if (status < 0)
             return status;
     }

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHUNK 65536 /* bytes looked through for a frame at a time */
+#define CHUNK 65536 /* bytes read, or looked through for a frame, at a time */
 
 /* --- bytes ---------------------------------------------------------------- */
 
@@ -35,6 +35,18 @@ static es_status read_at(const es_esf *esf, void *out, size_t n, int64_t at)
         at += done;
     }
     return ES_OK;
+}
+
+/** n of them, borrowed until the next call, and more ahead, as far as the file
+ *  was long when it was opened. Returns as read_at. */
+static es_status read_on(unsigned char **out, es_esf *esf, size_t n, int64_t at)
+{
+    const int64_t left = esf->size - at;
+    const size_t ahead = left < CHUNK ? (size_t)(left > 0 ? left : 0) : CHUNK;
+    es_status status = es_esf_pieces_get(out, &esf->pieces, at, n, ahead);
+    return status == ES_EIO ? es_fail(ES_EIO, "%s: cannot read: %s",
+                                      esf->database->path, strerror(errno))
+                            : status;
 }
 
 /** An open looks again at what other hosts have written. `*same`: it is the
@@ -61,6 +73,8 @@ static es_status open_file(es_esf *esf, bool *same)
     if (esf->fd >= 0)
         close(esf->fd);
     esf->fd = fd;
+    es_esf_pieces_restart(&esf->pieces, fd);
+    es_esf_index_set_file(esf->database->samples, fd);
     esf->device = st.st_dev;
     esf->inode = st.st_ino;
     esf->size = st.st_size;
@@ -91,10 +105,10 @@ static es_status read_header(es_esf *esf)
 /* --- frames --------------------------------------------------------------- */
 
 /** The head of a frame at `at`. ES_OK; ES_DONE: there is none. */
-static es_status read_head(const es_esf *esf, es_esf_frame *frame, int64_t at)
+static es_status read_head(es_esf *esf, es_esf_frame *frame, int64_t at)
 {
-    unsigned char head[ES_ESF_FRAME_BYTES];
-    es_status status = read_at(esf, head, sizeof head, at);
+    unsigned char *head;
+    es_status status = read_on(&head, esf, ES_ESF_FRAME_BYTES, at);
     if (status != ES_OK)
         return status;
     return es_esf_frame_read(frame, head, esf->place.seed) &&
@@ -108,15 +122,10 @@ static es_status read_head(const es_esf *esf, es_esf_frame *frame, int64_t at)
 static es_status read_payload(es_esf *esf, const es_esf_frame *frame,
                               int64_t at)
 {
-    es_status status;
     if (at + ES_ESF_FRAME_BYTES + (int64_t)frame->bytes > esf->size)
         return ES_DONE;
-    if (frame->bytes > esf->payload_size) {
-        if ((status = es_grow(&esf->payload, frame->bytes, 1, "a frame")) < 0)
-            return status;
-        esf->payload_size = frame->bytes;
-    }
-    status = read_at(esf, esf->payload, frame->bytes, at + ES_ESF_FRAME_BYTES);
+    es_status status =
+        read_on(&esf->payload, esf, frame->bytes, at + ES_ESF_FRAME_BYTES);
     if (status != ES_OK)
         return status;
     return es_esf_checksum(esf->place.seed, esf->payload, frame->bytes) ==
@@ -276,7 +285,7 @@ void es_esf_close(es_esf *esf)
     es_esf_drop_tables(esf);
     if (esf->fd >= 0)
         close(esf->fd);
-    free(esf->payload);
+    es_esf_pieces_free(&esf->pieces);
     free(esf);
 }
 

@@ -2,10 +2,9 @@
  * The reading half of fragment files (esf.h): a private database, which no
  * other connection sees, with the tables of a run file; what is written in the
  * fragment is put into it, call by call, as it was first. The values of samples
- * stay in the fragment: `sample` is a view that reads them when they are
- * requested, so that memory grows with the number of samples and not with
- * theirs of values (about 40 bytes each, beyond 1 MiB in an unlinked temporary
- * file).
+ * stay in the fragment, and are read when they are requested: memory grows with
+ * the number of samples (16 bytes each, esf_index.h) and not with theirs of
+ * values.
  */
 #ifndef ES_ESF_IN_H
 #define ES_ESF_IN_H

@@ -3,6 +3,8 @@
 #define ES_ESF_IN_INTERNAL_H
 
 #include "store/esf_in.h"
+#include "store/esf_index.h"
+#include "store/esf_pieces.h"
 #include "store/writer_internal.h"
 
 /** A series of the file, in the private database. */
@@ -22,9 +24,9 @@ struct es_esf {
     int64_t last;       /* where the last one was */
     es_esf_frame last_frame;
     bool stale; /* the tables are not what `place` says */
-    unsigned char *payload;
-    size_t payload_size;
-    int64_t *runs; /* (n_runs) run_id by number - 1; 0: lost */
+    es_esf_pieces pieces;
+    unsigned char *payload; /* of the frame at hand; the pieces' */
+    int64_t *runs;          /* (n_runs) run_id by number - 1; 0: lost */
     size_t n_runs;
     es_esf_known *series; /* (n_series) by number - 1 */
     size_t n_series;

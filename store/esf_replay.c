@@ -1,56 +1,21 @@
 /* A fragment's records, put into the private database by the calls of es_writer
-   that wrote them. Only the values of samples stay where they are: the function
-   es_stored reads them out of the fragment. */
+   that wrote them. Only the values of samples stay where they are: esf_index.c
+   knows their places. */
 #include "store/esf_in_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "store/esf_index.h"
 #include "store/esf_record.h"
 #include "store/map.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define NUMBERS_MOST (1 << 20) /* of runs, of series */
 
 /* --- the tables ----------------------------------------------------------- */
-
-/** es_stored(place, bytes): NULL, which is a damaged sample, if they are not
- *  there any more. */
-static void read_stored(sqlite3_context *context, int n, sqlite3_value **given)
-{
-    const es_esf *esf = sqlite3_user_data(context);
-    const int64_t place = sqlite3_value_int64(given[0]);
-    const int64_t size = sqlite3_value_int64(given[1]);
-    (void)n;
-    if (!esf || size < 0 || size > ES_ESF_MOST)
-        return;
-    char *bytes = sqlite3_malloc64((sqlite3_uint64)size + 1);
-    if (!bytes) {
-        sqlite3_result_error_nomem(context);
-        return;
-    }
-    ssize_t done;
-    do
-        done = pread(esf->fd, bytes, (size_t)size, place);
-    while (done < 0 && errno == EINTR);
-    if (done == size)
-        sqlite3_result_blob64(context, bytes, (sqlite3_uint64)size,
-                              sqlite3_free);
-    else
-        sqlite3_free(bytes);
-}
-
-/** `source`: whose file it reads; NULL: none any more. */
-static int add_function(const es_esf *esf, es_esf *source)
-{
-    return sqlite3_create_function_v2(esf->database->handle, "es_stored", 2,
-                                      SQLITE_UTF8 | SQLITE_INNOCUOUS, source,
-                                      read_stored, NULL, NULL, NULL);
-}
 
 es_status es_esf_make_tables(es_esf *esf)
 {
@@ -66,14 +31,8 @@ es_status es_esf_make_tables(es_esf *esf)
     es_status status = es_database_harden(database);
     if (status < 0)
         return status;
-    if ((status = es_database_status(database, add_function(esf, esf))) < 0 ||
-        (status = es_schema_make_private(
-             database, "CREATE TABLE stored(series_id INTEGER NOT NULL,"
-                       " step INTEGER NOT NULL, crc INTEGER NOT NULL,"
-                       " place INTEGER NOT NULL, bytes INTEGER NOT NULL,"
-                       " PRIMARY KEY(series_id, step)) WITHOUT ROWID;"
-                       "CREATE VIEW sample AS SELECT series_id, step, crc,"
-                       " es_stored(place, bytes) AS value FROM stored")) < 0)
+    if ((status = es_esf_index_make(&database->samples, database)) < 0 ||
+        (status = es_schema_make_private(database)) < 0)
         return status;
     return es_writer_attach(&esf->writer, database);
 }
@@ -81,8 +40,8 @@ es_status es_esf_make_tables(es_esf *esf)
 void es_esf_drop_tables(es_esf *esf)
 {
     es_writer_detach(esf->writer);
-    if (esf->database->handle)
-        add_function(esf, NULL);
+    if (esf->database->samples)
+        es_esf_index_set_file(esf->database->samples, -1);
     free(esf->runs);
     free(esf->series);
     free(esf->losses);
@@ -221,12 +180,14 @@ static es_status take_series(es_esf *esf, const record *r, int64_t run)
                           sizeof *esf->series)) < 0)
         return status;
     const es_written_run *owner = es_writer_known_run(esf->writer, run);
-    esf->series[series.number - 1] = (es_esf_known){
+    const es_esf_known known = {
         .id = id,
         .bytes = (uint32_t)(es_shape_values((es_shape)series.shape,
                                             owner->n_layer, owner->n_head) *
                             sizeof(float))};
-    return ES_OK;
+    esf->series[series.number - 1] = known;
+    return es_esf_index_add_series(esf->database->samples, id, run,
+                                   known.bytes);
 }
 
 static es_status take_sample(es_esf *esf, const record *r)
@@ -244,8 +205,8 @@ static es_status take_sample(es_esf *esf, const record *r)
         return fail_record(esf, r);
     if (sample.step > esf->step)
         esf->step = sample.step;
-    return es_writer_place(esf->writer, known->id, sample.step, sample.crc,
-                           r->place + (int64_t)sizeof sample, sample.bytes);
+    return es_writer_place(esf->writer, known->id, sample.step,
+                           r->place + (int64_t)sizeof sample);
 }
 
 static es_status take_event(es_esf *esf, const record *r, int64_t run)

@@ -31,7 +31,7 @@ static es_status make_tables(es_remote *remote)
     if ((status = es_database_status(database, es_remote_add_sample(remote))) <
         0)
         return status;
-    return es_schema_make_private(database, "");
+    return es_schema_make_private(database);
 }
 
 /** One that is newer has other tables. */

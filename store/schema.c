@@ -117,23 +117,18 @@ es_status es_schema_image(unsigned char **out, size_t *n)
     return ES_OK;
 }
 
-es_status es_schema_make_private(es_database *database, const char *sample)
+es_status es_schema_make_private(es_database *database)
 {
     es_status status = es_database_execute(
         database, "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;"
                   "PRAGMA cache_size=-1024; BEGIN");
-    if (status == ES_OK)
-        status = es_database_execute(database, sample);
     for (size_t i = 0; i < N_TABLES && status == ES_OK; i++)
         if (strcmp(tables[i].name, "sample") != 0)
             status = es_database_execute(database, tables[i].sql);
     if (status == ES_OK)
         status = es_database_execute(database, "COMMIT");
-    if (status < 0)
-        return status;
-    sqlite3_db_config(database->handle, SQLITE_DBCONFIG_ENABLE_VIEW, 1, NULL);
     database->schema = ES_SCHEMA_VERSION;
-    return ES_OK;
+    return status;
 }
 
 es_status es_schema_check_id(const es_database *database, uint32_t id)

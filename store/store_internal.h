@@ -30,6 +30,7 @@ typedef struct es_database {
     bool state;  /* a watcher's, not a run file */
     const char *refusal; /* NULL, or a guard's: "" or what it refused, why */
     int schema;          /* of the run file: es_schema_check sets it */
+    struct es_esf_index *samples; /* of a fragment; its handle's */
 } es_database;
 
 /** Fills in a zeroed `database`. ES_OK, ES_EIO (no such directory), ES_ENOMEM;
@@ -89,7 +90,7 @@ es_status es_database_execute(const es_database *database,
 es_status es_database_prepare(const es_database *database, sqlite3_stmt **out,
                               const char *sql) ES_MUST_USE;
 
-/** out (n): each of sql (n), until one fails. */
+/** out (n): each of sql (n), until one fails; nothing for NULL. */
 es_status es_database_prepare_all(const es_database *database,
                                   sqlite3_stmt **out, const char *const *sql,
                                   size_t n) ES_MUST_USE;
@@ -157,9 +158,8 @@ const char *es_view_name(void);
 es_status es_schema_image(unsigned char **out, size_t *n) ES_MUST_USE;
 
 /** The tables of a run file in an empty database of this connection's own, but
- *  `sample`, which the connection has, or the SQL text `sample` makes. */
-es_status es_schema_make_private(es_database *database,
-                                 const char *sample) ES_MUST_USE;
+ *  `sample`, a virtual table that the connection has. */
+es_status es_schema_make_private(es_database *database) ES_MUST_USE;
 
 /** ES_OK, or ES_EFORMAT if `id` is not the application_id of a run file. */
 es_status es_schema_check_id(const es_database *database,

@@ -4,6 +4,7 @@
 #include "store/writer_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "store/esf_index.h"
 #include "store/leftover.h"
 #include "store/outfile.h"
 
@@ -62,25 +63,14 @@ static const char sample_sql_1[] =
     "INSERT INTO sample(rowid, series_id, step, value) VALUES(?4, ?1, ?2, ?3)"
     " ON CONFLICT(series_id, step) DO UPDATE SET value = excluded.value";
 
-/* Of a private database, where `sample` is a view: es_writer_place. */
-static const char sample_sql_private[] =
-    "INSERT INTO stored(series_id, step, crc, place, bytes)"
-    " VALUES(?1, ?2, ?3, ?4, ?5) ON CONFLICT(series_id, step) DO UPDATE SET"
-    " crc = excluded.crc, place = excluded.place, bytes = excluded.bytes";
-static const char resume_sql_private[] =
-    "DELETE FROM stored WHERE step >= ?2 AND series_id IN"
-    " (SELECT series_id FROM series WHERE run_id = ?1)";
-
 es_status es_writer_prepare(es_writer *writer)
 {
     const char *sql[ES_N_SQL];
     memcpy(sql, sql_text, sizeof sql);
     if (writer->database.schema == 1)
         sql[ES_SQL_SAMPLE] = sample_sql_1;
-    if (writer->log.none) {
-        sql[ES_SQL_SAMPLE] = sample_sql_private;
-        sql[ES_SQL_RESUME_SAMPLES] = resume_sql_private;
-    }
+    if (writer->database.samples) /* es_writer_place, and cut_samples */
+        sql[ES_SQL_SAMPLE] = sql[ES_SQL_RESUME_SAMPLES] = NULL;
     es_status status = es_database_prepare_all(
         &writer->database, writer->statements, sql, ES_N_SQL);
     writer->ready = status == ES_OK;
@@ -392,6 +382,7 @@ static void roll_back(es_writer *writer)
         sqlite3_reset(s);
     }
     es_esf_out_rollback(writer->out);
+    es_esf_index_roll_back(writer->database.samples);
     /* Series point to runs by index: pending runs lie behind all others. */
     size_t n = 0;
     for (size_t i = 0; i < writer->n_series; i++)
@@ -415,6 +406,7 @@ static es_status commit(es_writer *writer)
         roll_back(writer);
         return status;
     }
+    es_esf_index_commit(writer->database.samples);
     /* What was added since begin is in the file. */
     for (size_t i = 0; i < writer->n_runs; i++) {
         writer->runs[i].saved_step = writer->runs[i].last_step;

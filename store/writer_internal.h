@@ -144,10 +144,9 @@ es_status es_writer_cut_run(es_writer *writer, int64_t run_id,
 es_status es_writer_set_end(es_writer *writer, int64_t run_id,
                             es_run_status status, const char *at) ES_MUST_USE;
 
-/** es_writer_sample of a private database: where the values (bytes) lie. */
+/** es_writer_sample of a private database: where the values lie. */
 es_status es_writer_place(es_writer *writer, int64_t series_id, int64_t step,
-                          int32_t crc, int64_t place,
-                          uint32_t bytes) ES_MUST_USE;
+                          int64_t place) ES_MUST_USE;
 
 /* --- writer_private.c ---------------------------------------------------- */
 

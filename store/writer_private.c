@@ -2,6 +2,7 @@
    one, and the one that appends to a fragment, whose private database has the
    runs, series and events that it knows, and no samples of its own. */
 #include "store/esf_in.h"
+#include "store/esf_index.h"
 #include "store/writer_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -78,8 +79,9 @@ void es_writer_detach(es_writer *writer)
 es_status es_writer_forget(es_writer *writer)
 {
     writer->n_runs = writer->n_series = 0;
+    es_esf_index_clear(writer->database.samples);
     return es_database_execute(&writer->database,
-                               "DELETE FROM stored; DELETE FROM event;"
+                               "DELETE FROM event;"
                                "DELETE FROM series; DELETE FROM run;"
                                "DROP TABLE IF EXISTS attention_map");
 }

@@ -1,5 +1,6 @@
 /* Runs of a file that is written: adding one, resuming one from a step, ending
    it. */
+#include "store/esf_index.h"
 #include "store/map.h"
 #include "store/writer_internal.h"
 
@@ -169,15 +170,16 @@ static es_status find_last_step(es_writer *writer, int64_t run_id,
 es_status es_writer_cut_run(es_writer *writer, int64_t run_id, int64_t step)
 {
     static const int deletes[] = {ES_SQL_RESUME_SAMPLES, ES_SQL_RESUME_EVENTS};
-    for (int i = 0; i < 2; i++) {
+    es_status status = es_esf_index_cut(writer->database.samples, run_id, step);
+    for (int i = 0; i < 2 && status == ES_OK; i++) {
         sqlite3_stmt *s = writer->statements[deletes[i]];
+        if (!s)
+            continue;
         sqlite3_bind_int64(s, 1, run_id);
         sqlite3_bind_int64(s, 2, step);
-        es_status status = es_writer_step(writer, s);
-        if (status < 0)
-            return status;
+        status = es_writer_step(writer, s);
     }
-    return es_writer_cut_maps(writer, run_id, step);
+    return status < 0 ? status : es_writer_cut_maps(writer, run_id, step);
 }
 
 es_status es_writer_resume_run(es_writer *writer, int64_t run_id,

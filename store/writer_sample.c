@@ -1,5 +1,6 @@
 /* Series, samples and events of a file that is written. A sample gets its
    checksum here, and a rowid that keeps the samples of a series together. */
+#include "store/esf_index.h"
 #include "store/writer_internal.h"
 
 #include <stdlib.h>
@@ -226,7 +227,7 @@ es_status es_writer_sample(es_writer *writer, int64_t series_id, int64_t step,
 }
 
 es_status es_writer_place(es_writer *writer, int64_t series_id, int64_t step,
-                          int32_t crc, int64_t place, uint32_t bytes)
+                          int64_t place)
 {
     const es_written_series *series = known_series(writer, series_id);
     if (!series)
@@ -234,16 +235,10 @@ es_status es_writer_place(es_writer *writer, int64_t series_id, int64_t step,
     if (step < 0 || step > ES_MAX_STEP)
         return es_fail(ES_EFORMAT, "%s: damaged: no step can be %lld",
                        writer->database.path, (long long)step);
-    sqlite3_stmt *s = writer->statements[ES_SQL_SAMPLE];
-    sqlite3_bind_int64(s, 1, series_id);
-    sqlite3_bind_int64(s, 2, step);
-    sqlite3_bind_int(s, 3, crc);
-    sqlite3_bind_int64(s, 4, place);
-    sqlite3_bind_int64(s, 5, bytes);
     es_written_run *run = &writer->runs[series->run];
     if (step > run->last_step)
         run->last_step = step;
-    return es_writer_step(writer, s);
+    return es_esf_index_put(writer->database.samples, series_id, step, place);
 }
 
 static es_status put_event(es_writer *writer, int64_t run_id,
