@@ -64,8 +64,11 @@ es_status es_batch_train(const es_data *data, int32_t *tokens, int32_t *targets,
 {
     const es_settings *settings = data->settings;
     const es_model_config *config = &settings->model;
-    const uint64_t n = (uint64_t)settings->train.accumulate;
-    const uint64_t index = (uint64_t)step * n + (uint64_t)i;
+    const uint64_t world = (uint64_t)settings->world;
+    const uint64_t n = (uint64_t)settings->train.accumulate * world;
+    /* A micro-batch of each rank, then the next one of each. */
+    const uint64_t index =
+        (uint64_t)step * n + (uint64_t)i * world + (uint64_t)settings->rank;
     es_status status =
         draw_random(data, tokens, targets, ES_SPLIT_TRAIN, index);
     return status == ES_OK ? prepare(data, tokens, targets, config->seed, index,

@@ -12,7 +12,8 @@ typedef struct es_data {
 } es_data;
 
 /**
- * Micro-batch i of a step of the training.
+ * Micro-batch i of this rank in a step of the training: of all, number
+ * (step x accumulate + i) x world + rank.
  *
  *   inputs   (B,I) written, es_model_config_n_inputs each
  *   targets  (B,T) written; capacity for (B,I)

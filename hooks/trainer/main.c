@@ -7,7 +7,10 @@
 #include "analyzer/flags/bands.h"
 #include "hooks/trainer/bench.h"
 #include "hooks/trainer/cpu/engine.h"
+#include "hooks/trainer/help.h"
 #include "hooks/trainer/probe.h"
+#include "hooks/trainer/ranks/transport.h"
+#include "hooks/trainer/settings/launch.h"
 #include "hooks/trainer/start.h"
 #include "hooks/trainer/train.h"
 #include "hooks/trainer/verify.h"
@@ -93,6 +96,7 @@ static bool print_information(const es_settings *settings,
 typedef struct progress {
     es_progress line; /* silent where it is no terminal */
     bool quiet;       /* warnings alone */
+    bool warns;       /* they are this rank's to print */
     int64_t n_steps, log_every;
     int64_t first_step; /* the first that was seen; -1 before */
     int n_heads, ctx;
@@ -175,6 +179,8 @@ static void show_evaluation(void *user, int64_t step, const es_losses *losses)
 static void show_warning(void *user, const char *message)
 {
     progress *p = user;
+    if (!p->warns)
+        return;
     es_progress_wipe(&p->line);
     fprintf(stderr, "entropy-train: warning: %s\n", message);
 }
@@ -209,7 +215,7 @@ static int report(const es_settings *settings, const es_train_result *result)
         fprintf(stderr,
                 "checkpoint of step %" PRId64 ": go on with --resume %s\n",
                 result->saved_step, settings->checkpoint);
-    if (result->nan_step >= 0)
+    if (result->nan_step >= 0 && settings->rank <= 0)
         fprintf(stderr, "entropy-train: %s\n",
                 es_train_describe_nan(text, sizeof text, result));
     if (result->recorded != ES_OK)
@@ -227,14 +233,14 @@ static int report(const es_settings *settings, const es_train_result *result)
 }
 
 static es_status train(const es_settings *settings, const es_checkpoint *from,
-                       es_train_result *result)
+                       es_transport *transport, es_train_result *result)
 {
     progress p;
     es_train_watch watch = {show_step, show_evaluation, show_warning,
                             should_stop, &p};
-    catch_signals();
     int64_t steps = settings->train.steps;
     p = (progress){.quiet = settings->quiet,
+                   .warns = es_transport_rank(transport) == 0,
                    .n_steps = steps,
                    .first_step = -1,
                    .log_every = settings->log_every > 0 ? settings->log_every
@@ -244,7 +250,7 @@ static es_status train(const es_settings *settings, const es_checkpoint *from,
                    .started = now(),
                    .eval_ce = NAN};
     es_progress_begin(&p.line, settings->quiet ? NULL : stderr, NULL, NULL, 0);
-    es_status status = es_train(result, settings, from, &watch);
+    es_status status = es_train(result, settings, from, transport, &watch);
     es_progress_end(&p.line);
     return status;
 }
@@ -263,28 +269,37 @@ static void print_warning(void *user, const char *message)
     fprintf(stderr, "entropy-train: warning: %s\n", message);
 }
 
-/** Settings of the command line, over those of the checkpoint it may name. */
-static es_status read_settings(es_settings *settings, es_checkpoint **from,
-                               int argc, char **argv)
+/** The settings of the checkpoint that they name, and over them those of the
+ *  command line once more. */
+static es_status take_checkpoint(es_settings *settings, es_checkpoint **from,
+                                 int argc, char **argv)
 {
-    es_settings_default(settings, ES_VERB_TRAIN);
-    es_status status = es_settings_parse(settings, argc, argv);
-    if (status != ES_OK || settings->help || settings->version)
-        return status;
+    const int world = settings->world, rank = settings->rank;
+    es_status status =
+        es_checkpoint_find(from, settings->resume, print_warning, NULL);
+    if (status == ES_OK)
+        status = es_resume_settings(settings, *from, argc, argv);
+    settings->world = world;
+    settings->rank = rank;
+    settings->quiet = settings->quiet || rank > 0;
+    if (status == ES_OK && !settings->quiet)
+        fprintf(stderr, "resuming %s at step %" PRId64 "%s\n",
+                (*from)->file->path, (*from)->state.step,
+                (*from)->state.step == settings->train.steps
+                    ? ", its last: nothing left to do (--steps N goes on)"
+                    : "");
+    return status;
+}
+
+/** What training needs beyond the command line. */
+static es_status complete_settings(es_settings *settings, es_checkpoint **from,
+                                   int argc, char **argv)
+{
+    es_status status = ES_OK;
     if (settings->resume[0] && settings->init[0])
         return es_fail(ES_EUSAGE, "--resume and --init exclude each other");
-    if (settings->resume[0]) {
-        status =
-            es_checkpoint_find(from, settings->resume, print_warning, NULL);
-        if (status == ES_OK)
-            status = es_resume_settings(settings, *from, argc, argv);
-        if (status == ES_OK && !settings->quiet)
-            fprintf(stderr, "resuming %s at step %" PRId64 "%s\n",
-                    (*from)->file->path, (*from)->state.step,
-                    (*from)->state.step == settings->train.steps
-                        ? ", its last: nothing left to do (--steps N goes on)"
-                        : "");
-    }
+    if (settings->resume[0])
+        status = take_checkpoint(settings, from, argc, argv);
     if (status == ES_OK)
         status = es_settings_check(settings);
     if (status == ES_OK && settings->init[0] && !*from)
@@ -292,21 +307,58 @@ static es_status read_settings(es_settings *settings, es_checkpoint **from,
     return status;
 }
 
+/** Finds the other ranks, if there are to be any; *reports: whether it is this
+ *  process that reports a failure. */
+static es_status meet_ranks(es_transport **out, bool *reports,
+                            es_settings *settings)
+{
+    char note[ES_MESSAGE_MAX];
+    es_status status = es_launch_settle(settings, note, sizeof note);
+    *out = NULL;
+    *reports = true;
+    if (note[0])
+        print_warning(NULL, note);
+    if (status != ES_OK || settings->world == 1 || settings->dry_run)
+        return status;
+    const es_transport_options options = {.rank = settings->rank,
+                                          .world = settings->world,
+                                          .rendezvous = settings->rendezvous,
+                                          .timeout_s = settings->rank_timeout,
+                                          .should_stop = should_stop,
+                                          .on_wait = print_warning};
+    settings->quiet = settings->quiet || settings->rank > 0;
+    return es_transport_open(out, reports, &options);
+}
+
 static int run_train(int argc, char **argv)
 {
     es_settings settings;
     es_train_result result;
     es_checkpoint *from = NULL;
-    es_status status = read_settings(&settings, &from, argc, argv);
+    es_transport *transport = NULL;
+    bool reports = true;
+    es_settings_default(&settings, ES_VERB_TRAIN);
+    es_status status = es_settings_parse(&settings, argc, argv);
     if (status == ES_OK && print_information(&settings, &train_command))
         return 0;
+    if (status == ES_OK) {
+        catch_signals();
+        status = meet_ranks(&transport, &reports, &settings);
+    }
+    if (status == ES_OK) {
+        status = complete_settings(&settings, &from, argc, argv);
+        if (status != ES_OK)
+            status = es_transport_abort(transport, status);
+    }
     if (status == ES_OK)
         status = settings.dry_run ? dry_run(&settings)
-                                  : train(&settings, from, &result);
+                                  : train(&settings, from, transport, &result);
     es_checkpoint_close(from);
+    reports = reports && es_transport_reports(transport);
+    es_transport_close(transport);
     if (status == ES_OK)
         return settings.dry_run ? 0 : report(&settings, &result);
-    return failure(status);
+    return reports ? failure(status) : es_exit_code(status);
 }
 
 /* --- probe --------------------------------------------------------------- */
@@ -407,98 +459,12 @@ static int run_help(int argc, char **argv)
 
 /* --- the verbs ----------------------------------------------------------- */
 
-/* Of every verb that has the option. */
-#define EMULATION                                                              \
-    "--emulate fp16 rounds what the forward pass of half precision keeps,\n"   \
-    "to the nearest and from 65520 on to infinity: the sum of embeddings,\n"   \
-    "the outputs of LayerNorm, q, k and v (before and after Pythia's\n"        \
-    "rotation), q.k before it is scaled, the heads' outputs, the residual\n"   \
-    "stream after every sub-block, what goes into and comes out of an FFN's\n" \
-    "activation, a scaled FFN's output, and the logits of the loss.\n"         \
-    "Products are summed in fp32; softmax, the loss, parameters, gradients\n"  \
-    "and the optimiser stay fp32; a gradient passes a rounding unchanged.\n\n"
-
-/* Of every verb that evaluates. */
-#define INFERENCE                                                              \
-    "--inference polynomial evaluates PSM models as homomorphic encryption\n"  \
-    "would have them: no division, root or exponential. PowerSoftmax "         \
-    "divides\n"                                                                \
-    "by Goldschmidt, LayerNorm has Newton's inverse root, GELU's gate is a\n"  \
-    "Chebyshev polynomial, and the row's largest score that the stable form\n" \
-    "divides by is a constant. Intervals, iterations and degrees of each\n"    \
-    "layer are chosen from exact passes over other held-out data. Nothing "    \
-    "is\n"                                                                     \
-    "clipped: what is outside is counted (clipped_attn, _act, _norm), and\n"   \
-    "errors are recorded beside (approx_error_*), and the loss of exact\n"     \
-    "inference (ce_exact). On the CPU, in fp32.\n\n"
-
-static const char train_details[] =
-    "Progress shows the heads as a bar, from the lowest entropy to the\n"
-    "highest: '_' below a quarter of the ceiling ln(T!)/T, '-' below half,\n"
-    "'=' below three quarters, '#' above, '!' not finite.\n\n" EMULATION
-        INFERENCE
-    "A file RUN.db.stop beside the run file ends the training well.\n\n"
-    "--checkpoint DIR keeps the last checkpoints of the run there, as\n"
-    "NAME-STEP.safetensors: every --checkpoint-every steps, at the end and\n"
-    "at a stop, but none once a loss or a gradient is not finite. --resume\n"
-    "goes on with one: its settings, and what the options beside it change,\n"
-    "in the run file that --out names. What the model is cannot change, nor\n"
-    "can the data. Under another --name it becomes a run of its own.\n\n"
-    "--products onednn needs libdnnl.so.2 (Debian's libdnnl2), or the file\n"
-    "that ENTROPY_TRAIN_ONEDNN names; auto takes it for shapes that it\n"
-    "multiplies faster, where the processor has AVX-512. The same bits come\n"
-    "from the same choice and the same number of threads.\n\n"
-    "--backend cuda needs libentropytrain_cuda.so beside the program, or the\n"
-    "file that ENTROPY_TRAIN_CUDA names, and a device. Parameters, optimiser,\n"
-    "statistics and sums are fp32 or better in every --precision; the loss of\n"
-    "fp16 is scaled: loss_scale is recorded, and a step that overflows is "
-    "left\n"
-    "out.\n\n"
-    "Exit codes: 0 all steps done, or stopped by such a file; 1 the loss was\n"
-    "no longer finite; 2 usage; 3 an input or output failed; 128+N ended by\n"
-    "signal N, the run closed as stopped. A checkpoint that is missing is a 3.";
-
-static const char verify_details[] =
-    "Each DIR holds one case: parameters, one micro-batch, and the expected\n"
-    "logits, losses, entropies and gradients. Prints a line for each case, "
-    "and\n"
-    "one for each array that is off: by more than 1e-4 of its norm in fp32,\n"
-    "0.03 in tf32 and fp16, 0.25 in bf16, and a little more where that is 0.\n"
-    "\n"
-    "Exit codes: 0 all cases pass, 1 one does not or cannot be built yet,\n"
-    "2 usage, 3 an input failed.";
-
-static const char bench_details[] =
-    "Trains on random tokens and takes single steps by turns, with recording\n"
-    "at every step and without measuring or recording. Prints tokens/s and\n"
-    "the share of a step that recording takes: the median of the differences\n"
-    "within pairs over the median of the steps without, and the interval that\n"
-    "holds that median with 95 % confidence. On the CPU, also where the time\n"
-    "of a plain step goes.";
-
-static const char probe_details[] =
-    "Runs the held-out part of the data forward through a model that exists:\n"
-    "a checkpoint of entropy-train, or weights of GPT-2, GPT-NeoX (Pythia),\n"
-    "Llama, Qwen2, Qwen3, BERT, RoBERTa or ViT as Hugging Face's library\n"
-    "saves them. Records loss, heads and layers as one evaluation, and prints\n"
-    "loss, perplexity and each layer's entropy, with their standard deviation\n"
-    "over the micro-batches; of images the accuracy, too. BERT and RoBERTa "
-    "have\n"
-    "no loss here; the ceiling of encoders is the mean of ln(visible keys),\n"
-    "padding (at the end of sequences) left out.\n\n"
-    "The token file has to be made with the model's own tokenizer:\n"
-    "entropy-corpus --ids packs ids from elsewhere. What is not given is as\n"
-    "the file of weights says, --ctx the longest it has positions for.\n"
-    "\n" EMULATION INFERENCE
-    "Exit codes: 0 fine, 1 the loss was not finite, 2 usage, 3 an input or\n"
-    "output failed, 128+N ended by signal N.";
-
 static const es_command train_command = {
     .name = "entropy-train",
     .synopsis = "[train] --arch ARCH --data FILE --out FILE [OPTION...]\n"
                 "       entropy-train VERB [OPTION...]",
     .summary = "train a transformer, record its attention entropy",
-    .details = train_details,
+    .details = es_train_details,
     ES_SETTINGS_OPTIONS(ES_VERB_TRAIN),
     .main = run_train,
 };
@@ -506,7 +472,7 @@ static const es_command verify_command = {
     .name = "entropy-train verify",
     .synopsis = "[OPTION...] DIR...",
     .summary = "compare a back-end with reference cases",
-    .details = verify_details,
+    .details = es_verify_details,
     ES_SETTINGS_OPTIONS(ES_VERB_VERIFY),
     .main = run_verify,
 };
@@ -514,7 +480,7 @@ static const es_command bench_command = {
     .name = "entropy-train bench",
     .synopsis = "[OPTION...]",
     .summary = "speed of training, and what recording costs",
-    .details = bench_details,
+    .details = es_bench_details,
     ES_SETTINGS_OPTIONS(ES_VERB_BENCH),
     .main = run_bench,
 };
@@ -522,7 +488,7 @@ static const es_command probe_command = {
     .name = "entropy-train probe",
     .synopsis = "CHECKPOINT --data FILE --out FILE [OPTION...]",
     .summary = "record the heads of an existing model",
-    .details = probe_details,
+    .details = es_probe_details,
     ES_SETTINGS_OPTIONS(ES_VERB_PROBE),
     .main = run_probe,
 };
@@ -550,6 +516,8 @@ static const es_named_text environment[] = {
     {"ENTROPY_TRAIN_ONEDNN", "oneDNN's library, in place of libdnnl.so.2"},
     {"ENTROPY_TRAIN_CUDA", "the back-end's library, in place of "
                            "libentropytrain_cuda.so beside the program"},
+    {"OMPI_COMM_WORLD_RANK, _SIZE; SLURM_PROCID, SLURM_NTASKS",
+     "this process's rank and how many there are, by mpirun or srun: --world"},
     {"OPENBLAS_CORETYPE", "OpenBLAS's kernels; one for less than the processor "
                           "has is a warning"},
     {"NO_COLOR, FORCE_COLOR", "failures have no colour, or always one"},
@@ -557,6 +525,8 @@ static const es_named_text environment[] = {
 static const es_named_text files[] = {
     {"RUN.db", "the run file, which entropy-scan shows, also while it grows"},
     {"RUN.db.stop", "ends the training well"},
+    {"RUN.db.ranks", "by which the ranks of a training find each other, while "
+                     "they do"},
     {"DIR/NAME-STEP.safetensors", "checkpoints, of --checkpoint DIR"},
     {NULL, NULL}};
 static const es_program program = {commands, sizeof commands / sizeof *commands,

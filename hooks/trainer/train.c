@@ -6,6 +6,7 @@
 #include "hooks/trainer/train.h"
 
 #include "hooks/trainer/start.h"
+#include "hooks/trainer/train_ranks.h"
 #include "hooks/trainer/train_record.h"
 #include <inttypes.h>
 #include <math.h>
@@ -14,6 +15,7 @@
 
 typedef struct loop {
     es_trainer *trainer;
+    es_transport *transport;      /* NULL: there is no other rank */
     es_train_record *record;      /* NULL: nothing is recorded */
     es_checkpoint_folder *folder; /* NULL: no checkpoints */
     int64_t tried_step;           /* of the last checkpoint, good or not; -1 */
@@ -35,6 +37,12 @@ static double now(void)
 static bool is_due(int64_t step, int64_t every)
 {
     return every > 0 && step % every == 0;
+}
+
+/* The one that records, evaluates and writes checkpoints. */
+static bool is_first(const loop *l)
+{
+    return es_transport_rank(l->transport) == 0;
 }
 
 static void warn(const loop *l, const char *message)
@@ -157,6 +165,8 @@ static es_status evaluate(loop *l, int64_t step)
 {
     es_losses losses;
     es_trainer *trainer = l->trainer;
+    if (!is_first(l))
+        return ES_OK; /* the next step waits for the first rank */
     trainer->takes_maps =
         l->record && trainer->maps && maps_are_due(&trainer->settings, step);
     if (trainer->takes_maps)
@@ -186,10 +196,11 @@ static es_status train_step(loop *l, int64_t step)
     const es_settings *settings = &l->trainer->settings;
     bool due = is_due(step, settings->record_every) ||
                step == settings->train.steps - 1;
+    /* Where others record what this rank measures, too. */
+    const bool records = l->record || (!is_first(l) && settings->out[0]);
     es_step done;
     double start = now();
-    es_status status =
-        es_trainer_step(l->trainer, &done, step, due && l->record);
+    es_status status = es_trainer_step(l->trainer, &done, step, due && records);
     double took = now() - start;
     if (status != ES_OK)
         return status;
@@ -217,11 +228,13 @@ static es_status train_step(loop *l, int64_t step)
     return ES_OK;
 }
 
-static bool should_stop(const loop *l)
+/* *stop: of any rank, so that all stop before the same step. */
+static es_status should_stop(const loop *l, bool *stop)
 {
     const es_train_watch *watch = l->watch;
-    return (watch->should_stop && watch->should_stop(watch->user)) ||
-           es_train_record_stop_requested(l->record);
+    *stop = (watch->should_stop && watch->should_stop(watch->user)) ||
+            es_train_record_stop_requested(l->record);
+    return es_transport_any(l->transport, stop, *stop);
 }
 
 static es_status run_steps(loop *l)
@@ -229,11 +242,14 @@ static es_status run_steps(loop *l)
     const es_settings *settings = &l->trainer->settings;
     const int64_t *nan = &l->result->nan_step;
     es_status status;
+    bool stops;
     for (int64_t step = l->trainer->first_step; step < settings->train.steps;
          step++) {
         if (*nan >= 0 && step > *nan + settings->after_nan)
             break;
-        if (should_stop(l)) {
+        if ((status = should_stop(l, &stops)) != ES_OK)
+            return status;
+        if (stops) {
             l->result->status = ES_RUN_STOPPED;
             return ES_OK;
         }
@@ -266,6 +282,9 @@ static es_status begin(loop *l, const es_settings *settings,
     char name[ES_RUN_NAME_SIZE];
     es_start start = {.step = 0};
     es_status status = es_trainer_new(&l->trainer, settings);
+    if (status == ES_OK)
+        status = es_model_set_ranks(l->trainer->model, l->transport,
+                                    settings->fixed_order);
     if (status != ES_OK)
         return status;
     if (from)
@@ -280,7 +299,9 @@ static es_status begin(loop *l, const es_settings *settings,
         warn(l, l->trainer->note);
     if ((status = es_trainer_find_ceiling(
              l->trainer, es_model_config_n_skipped(
-                             &l->trainer->settings.model) > 0)) != ES_OK)
+                             &l->trainer->settings.model) > 0)) != ES_OK ||
+        (status = es_train_compare_ranks(l->transport, l->trainer)) != ES_OK ||
+        !is_first(l))
         return status;
     es_settings_run_name(name, settings);
     if (settings->checkpoint[0] &&
@@ -345,12 +366,15 @@ static void take_up(loop *l, const es_checkpoint *from)
 }
 
 es_status es_train(es_train_result *result, const es_settings *settings,
-                   const es_checkpoint *from, const es_train_watch *watch)
+                   const es_checkpoint *from, es_transport *transport,
+                   const es_train_watch *watch)
 {
     static const es_train_watch nobody = {0};
     char message[ES_MESSAGE_MAX];
-    loop l = {
-        .watch = watch ? watch : &nobody, .result = result, .tried_step = -1};
+    loop l = {.transport = transport,
+              .watch = watch ? watch : &nobody,
+              .result = result,
+              .tried_step = -1};
     *result = (es_train_result){.status = ES_RUN_FINISHED,
                                 .last = {NAN, NAN, NAN, NAN, NAN},
                                 .eval = {NAN, NAN, NAN, NAN, NAN},
@@ -360,11 +384,17 @@ es_status es_train(es_train_result *result, const es_settings *settings,
                                 .bad_gradient_step = -1,
                                 .bad_gradient_layer = -1};
     es_status status = begin(&l, settings, from);
-    if (status != ES_OK)
+    if (status != ES_OK) {
+        status = es_transport_abort(transport, status);
         goto done;
+    }
     if (from)
         take_up(&l, from);
     status = run_steps(&l);
+    if (status == ES_OK)
+        status = es_transport_wait(transport);
+    else
+        status = es_transport_abort(transport, status);
     snprintf(message, sizeof message, "%s", es_message());
     save(&l);
     end_result(&l, status);

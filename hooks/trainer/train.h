@@ -53,15 +53,19 @@ typedef struct es_train_result {
  * that was not finite. One that cannot be written is a warning; the training
  * goes on.
  *
- *   from  the checkpoint to go on with, whose settings `settings` are but for
- *         what may change (start.h); NULL: from the beginning
+ *   from       the checkpoint to go on with, whose settings `settings` are but
+ *              for what may change (start.h); NULL: from the beginning
+ *   transport  the ranks that train along, of which each makes this call; NULL:
+ *              there are none. The first one evaluates, records and writes
+ *              checkpoints, and has the evaluations' results
  *
  * ES_OK: training took place, see the result. Otherwise it could not start,
  * or the token file or the device failed on the way; the run is closed as
- * failed then, and a device that failed leaves no checkpoint.
+ * failed then, and a device that failed leaves no checkpoint. A failure of one
+ * rank is one of all.
  */
 es_status es_train(es_train_result *result, const es_settings *settings,
-                   const es_checkpoint *from,
+                   const es_checkpoint *from, struct es_transport *transport,
                    const es_train_watch *watch) ES_MUST_USE;
 
 /**

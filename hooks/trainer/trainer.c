@@ -235,7 +235,7 @@ int64_t es_trainer_tokens(const es_trainer *trainer)
 {
     const es_settings *settings = &trainer->settings;
     return (int64_t)settings->model.batch * settings->model.ctx *
-           settings->train.accumulate;
+           settings->train.accumulate * settings->world;
 }
 
 void es_losses_add(es_losses *sum, const es_losses *more, double weight)
@@ -324,6 +324,7 @@ static es_status measure_again(es_trainer *trainer, int64_t step)
     es_status status;
     draw d = {trainer, step};
     es_model_begin(trainer->model, true, NULL, 0);
+    es_model_share(trainer->model);
     for (int i = 0; i < trainer->settings.train.accumulate; i++)
         if ((status = draw_batch(&d, trainer->inputs, trainer->targets, i)) !=
                 ES_OK ||
@@ -379,7 +380,8 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
         .meanwhile = draw_ahead,
         .user = &d,
         .lr = out->lr,
-        .pass = (uint64_t)step * (uint64_t)train->accumulate,
+        .pass = (uint64_t)step * (uint64_t)train->accumulate *
+                (uint64_t)trainer->settings.world,
         .measure = measure,
         .may_skip = !trainer->saw_nan || es_model_scales_loss(trainer->model)};
     es_model_set_loss_scale(trainer->model, trainer->loss_scale.scale);

@@ -129,7 +129,7 @@ static inline double es_unsigned_nan(double number)
 /** *sum += weight * *more. */
 void es_losses_add(es_losses *sum, const es_losses *more, double weight);
 
-/** Tokens of one step. */
+/** Tokens of one step, of all ranks. */
 int64_t es_trainer_tokens(const es_trainer *trainer);
 
 /**

@@ -93,7 +93,7 @@ es_train_result training_resume(training_seen *out, const es_settings *settings,
 {
     es_train_result result;
     es_train_watch watch = {on_step, on_eval, on_warning, should_stop, out};
-    es_assert_ok(es_train(&result, settings, from, &watch));
+    es_assert_ok(es_train(&result, settings, from, NULL, &watch));
     return result;
 }
 

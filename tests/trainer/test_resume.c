@@ -490,7 +490,8 @@ static void expect_refusal(es_status code, const char *words,
                            const es_checkpoint *from)
 {
     es_train_result result;
-    es_assert_status(code, words, es_train(&result, settings, from, NULL));
+    es_assert_status(code, words,
+                     es_train(&result, settings, from, NULL, NULL));
 }
 
 TEST(mixing_runs_up_is_refused)

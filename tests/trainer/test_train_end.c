@@ -105,22 +105,25 @@ TEST(what_does_not_go_together_is_refused)
     es_train_result result;
     es_settings s = training_small();
     s.model.vocab = TRAINING_VOCAB + 1;
-    es_assert_status(ES_EUSAGE, "--vocab", es_train(&result, &s, NULL, NULL));
+    es_assert_status(ES_EUSAGE, "--vocab",
+                     es_train(&result, &s, NULL, NULL, NULL));
     s = training_small();
     s.model.ctx = TRAINING_N_HELD_OUT;
-    es_assert_status(ES_EUSAGE, "held-out", es_train(&result, &s, NULL, NULL));
+    es_assert_status(ES_EUSAGE, "held-out",
+                     es_train(&result, &s, NULL, NULL, NULL));
     s.eval_every = 0;
     s.model.ctx = TRAINING_N_TRAIN;
-    es_assert_status(ES_EUSAGE, "training", es_train(&result, &s, NULL, NULL));
+    es_assert_status(ES_EUSAGE, "training",
+                     es_train(&result, &s, NULL, NULL, NULL));
     s = training_small();
     s.model.n_head = 5;
-    assert_int_equal(es_train(&result, &s, NULL, NULL), ES_EUSAGE);
+    assert_int_equal(es_train(&result, &s, NULL, NULL, NULL), ES_EUSAGE);
     s = training_small();
     snprintf(s.data, sizeof s.data, "%s/absent", training_folder);
-    assert_int_equal(es_train(&result, &s, NULL, NULL), ES_EIO);
+    assert_int_equal(es_train(&result, &s, NULL, NULL, NULL), ES_EIO);
     s = training_small();
     snprintf(s.out, sizeof s.out, "%s/absent/run.db", training_folder);
-    assert_true(es_train(&result, &s, NULL, NULL) < 0);
+    assert_true(es_train(&result, &s, NULL, NULL, NULL) < 0);
 }
 
 /* --- the bench's middle -------------------------------------------------- */

@@ -6,6 +6,8 @@
 #include "hooks/trainer/model/polynomial.h"
 #include "hooks/trainer/model/ranges.h"
 
+#include <math.h>
+
 static const es_normed matrices[ES_N_NORMED] = {
     {ES_MATRIX_ATTN, 0, ES_ROLE_ATTN_G, ES_NORM_QK},
     {ES_MATRIX_ATTN, 1, ES_ROLE_ATTN_G, ES_NORM_QK},
@@ -86,6 +88,24 @@ es_detail_sums es_model_details(const es_model *model)
         .has_weights = report->has_weights,
         .has_step = report->has_step,
         .has_update = report->has_update};
+}
+
+void es_head_details_add(es_head_details *to, const es_head_details *more)
+{
+    to->n_quantiles += more->n_quantiles;
+    for (int i = 0; i < 3; i++) {
+        to->quantiles[i] += more->quantiles[i];
+        to->squares[i] += more->squares[i];
+    }
+}
+
+void es_layer_details_add(es_layer_details *to, const es_layer_details *more)
+{
+    to->largest = fmax(to->largest, more->largest);
+    for (int i = 0; i < 4; i++)
+        to->sums[i] += more->sums[i];
+    for (int i = 0; i < 2; i++)
+        to->ffn[i] += more->ffn[i];
 }
 
 /* --- forward -------------------------------------------------------------- */

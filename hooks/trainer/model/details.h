@@ -86,4 +86,9 @@ typedef struct es_detail_sums {
 
 es_detail_sums es_model_details(const es_model *model);
 
+/** Adds what is a sum or an extreme over passes; what belongs to weights and
+ *  to a step stays. */
+void es_head_details_add(es_head_details *to, const es_head_details *more);
+void es_layer_details_add(es_layer_details *to, const es_layer_details *more);
+
 #endif

@@ -144,22 +144,10 @@ static void add_details(es_measure *measure, const es_detail_sums *more)
         measure->details = *more;
         return;
     }
-    for (size_t h = 0; h < measure->n_heads; h++) {
-        es_head_details *to = &measure->head_details[h];
-        to->n_quantiles += more->heads[h].n_quantiles;
-        for (int i = 0; i < 3; i++) {
-            to->quantiles[i] += more->heads[h].quantiles[i];
-            to->squares[i] += more->heads[h].squares[i];
-        }
-    }
-    for (size_t l = 0; l < measure->n_layers; l++) {
-        es_layer_details *to = &measure->layer_details[l];
-        to->largest = fmax(to->largest, more->layers[l].largest);
-        for (int i = 0; i < 4; i++)
-            to->sums[i] += more->layers[l].sums[i];
-        for (int i = 0; i < 2; i++)
-            to->ffn[i] += more->layers[l].ffn[i];
-    }
+    for (size_t h = 0; h < measure->n_heads; h++)
+        es_head_details_add(&measure->head_details[h], &more->heads[h]);
+    for (size_t l = 0; l < measure->n_layers; l++)
+        es_layer_details_add(&measure->layer_details[l], &more->layers[l]);
 }
 
 void es_measure_add(es_measure *measure, const es_model *model)

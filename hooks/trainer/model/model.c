@@ -147,6 +147,7 @@ void es_model_free(es_model *model)
         es_model_free_polynomials(model);
     model->ops->close(model->backend);
     es_params_free(&model->params);
+    es_model_free_ranks(model);
     free(model->layers);
     free(model->host_rows);
     free(model->host_logits);

@@ -154,6 +154,30 @@ es_status es_model_end(es_model *model, es_outcome *out) ES_MUST_USE;
 bool es_model_scales_loss(const es_model *model);
 void es_model_set_loss_scale(es_model *model, double scale);
 
+/* --- several ranks ------------------------------------------------------- */
+
+struct es_transport;
+
+/**
+ * From now on steps are those of all ranks, each with micro-batches of its
+ * own: gradients, losses and what is measured are added up in the order of the
+ * ranks, and all take the same update.
+ *
+ *   transport    borrowed; NULL: there is no other rank
+ *   fixed_order  sums are taken micro-batch by micro-batch in the order of all
+ *                ranks' micro-batches, so that their bits do not depend on how
+ *                many ranks have them; also without another rank
+ *
+ * Once, before the first step. ES_OK; ES_ENOMEM.
+ */
+es_status es_model_set_ranks(es_model *model, struct es_transport *transport,
+                             bool fixed_order) ES_MUST_USE;
+
+/** After es_model_begin: its passes are those of all ranks, and es_model_end
+ *  joins what they were. Otherwise they are this rank's; those of
+ *  es_model_run_step always are of all. */
+void es_model_share(es_model *model);
+
 /* --- a step of training ------------------------------------------------- */
 
 /** What es_model_run_step shall do. */
@@ -166,8 +190,8 @@ typedef struct es_step_plan {
     void (*meanwhile)(void *user);
     void *user;
     double lr;
-    uint64_t pass; /* micro-batches of the training before: what dropout drops
-                      depends on it */
+    uint64_t pass; /* micro-batches of the training before, of all ranks: what
+                      dropout drops depends on it */
     bool measure, may_skip; /* as es_model_begin and es_model_take_step */
 } es_step_plan;
 
@@ -184,7 +208,7 @@ enum { ES_MAX_UNROLLED = 8 };
  *
  * ES_OK; ES_EARGUMENT (the model is forward_only); ES_EFORMAT (a token outside
  * the vocabulary); ES_ENOMEM, in the first step alone; what `draw` returns; as
- * es_model_status.
+ * es_model_status; of several ranks also as es_transport_add.
  */
 es_status es_model_run_step(es_model *model, es_outcome *out,
                             const es_step_plan *plan,

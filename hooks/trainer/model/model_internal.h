@@ -160,6 +160,7 @@ struct es_model {
 
     es_report report;
     struct es_polynomials *polynomials; /* NULL: inference is exact */
+    struct es_ranks *ranks;             /* NULL: the host adds nothing up */
     float loss_scale;                   /* of the next es_model_begin */
     float *host_rows;                   /* (L,B,H,T), when first requested */
     float *host_logits;                 /* (N,V), when requested */
@@ -362,6 +363,10 @@ void es_model_begin_step(es_model *model, const es_train_config *train,
                          double lr);
 es_status es_model_end_step(es_model *model, es_outcome *out) ES_MUST_USE;
 
+/** Bytes of the report that are of interest between es_model_begin and
+ *  es_model_end. */
+size_t es_model_report_bytes(const es_model *model);
+
 /** True if a known sequence has been run; otherwise its operations follow, and
  *  es_model_launch. Within a step that is one sequence they are its own. */
 bool es_model_replays(const es_model *model, int sequence);
@@ -386,6 +391,29 @@ void es_model_pull_score_peak(const es_model *model, int layer, es_mem *dqkv);
 
 /** All range losses, weighted; the mean over passes. */
 double es_model_range_loss(const es_model *model);
+
+/* model_ranks.c */
+
+typedef struct es_ranks es_ranks;
+void es_model_free_ranks(es_model *model);
+
+/** Of a step of n_batches in each rank: how many there are in all; the number
+ *  of micro-batch i in the training. */
+int es_model_n_shared(const es_model *model, int n_batches);
+uint64_t es_model_pass_number(const es_model *model, const es_step_plan *plan,
+                              int i);
+
+/** Of es_model_begin; of the step that it begins; after each of its passes
+ *  backward; and before its update. As es_transport_add; ES_OK of a model that
+ *  has no ranks. */
+void es_model_begin_shared(es_model *model);
+void es_model_begin_sums(es_model *model);
+es_status es_model_add_batch(es_model *model) ES_MUST_USE;
+es_status es_model_reduce(es_model *model) ES_MUST_USE;
+
+/** Of a copy of the report's first n_bytes that has just been loaded: adds up
+ *  those of all ranks, if they are shared. As es_transport_gather. */
+es_status es_model_join_reports(es_model *model, size_t n_bytes) ES_MUST_USE;
 
 /* polynomial.c */
 

@@ -268,13 +268,20 @@ static es_status run_passes(es_model *model, const es_step_plan *plan,
     int32_t *tokens = model->host_inputs;
     es_model_zero_gradients(model);
     es_model_begin(model, plan->measure, train, plan->lr);
+    es_model_share(model);
+    es_model_begin_sums(model);
     for (int i = 0; i < plan->n_batches; i++) {
-        model->pass = plan->pass + (uint64_t)i;
+        model->pass = es_model_pass_number(model, plan, i);
         if ((status = plan->draw(plan->user, tokens, tokens + n, i)) != ES_OK ||
             (status = es_model_pass(model, tokens, tokens + n, true)) < 0)
             return status;
-        es_model_run_backward(model, 1.0 / plan->n_batches);
+        es_model_run_backward(model,
+                              1.0 / es_model_n_shared(model, plan->n_batches));
+        if ((status = es_model_add_batch(model)) != ES_OK)
+            return status;
     }
+    if ((status = es_model_reduce(model)) != ES_OK)
+        return status;
     run_update(model, train, plan->may_skip);
     return ES_OK;
 }
@@ -291,16 +298,15 @@ es_status es_model_run_step(es_model *model, es_outcome *out,
      * many micro-batches there are. SNorm's iteration is not due after passes
      * that no update followed. */
     const bool is_one_sequence =
-        plan->n_batches <= ES_MAX_UNROLLED && model->iteration_is_due &&
+        !model->ranks && plan->n_batches <= ES_MAX_UNROLLED &&
+        model->iteration_is_due &&
         es_model_captures_scale(model, 1.0 / plan->n_batches) &&
         captures_config(model, train);
     model->defers_loss = true;
     status = is_one_sequence ? run_one_sequence(model, plan, train)
                              : run_passes(model, plan, train);
     model->defers_loss = false;
-    if (status != ES_OK)
-        return status;
-    if (plan->meanwhile)
+    if (status == ES_OK && plan->meanwhile)
         plan->meanwhile(plan->user);
-    return es_model_end(model, out);
+    return status == ES_OK ? es_model_end(model, out) : status;
 }

@@ -89,8 +89,9 @@ static es_control control_of(const es_model *model,
     return control;
 }
 
-static size_t bytes_of_interest(const es_report *report)
+size_t es_model_report_bytes(const es_model *model)
 {
+    const es_report *report = &model->report;
     return report->measured ? report->n_bytes : report->n_always;
 }
 
@@ -121,10 +122,11 @@ void es_model_begin_report(es_model *model, bool measure,
     }
     report->has_weights = report->has_step = report->has_update = false;
     report->n_passes = 0;
+    es_model_begin_shared(model);
     report->measured = measure;
     report->has_losses = true;
     model->ops->store(model->backend, report->memory, report->tally,
-                      bytes_of_interest(report));
+                      es_model_report_bytes(model));
     es_model_begin_polynomials(model);
 }
 
@@ -176,6 +178,8 @@ static es_status end(es_model *model, es_outcome *out, size_t n_bytes)
     es_report *report = &model->report;
     model->ops->load(model->backend, report->tally, report->memory, n_bytes);
     es_status status = es_model_status(model);
+    if (status == ES_OK)
+        status = es_model_join_reports(model, n_bytes);
     *out = outcome_of(model);
     model->n_updates += model->is_updating && !out->skipped;
     model->is_updating = false;
@@ -187,14 +191,14 @@ es_status es_model_end(es_model *model, es_outcome *out)
     if (!model->is_updating)
         es_model_detail_weights(model);
     es_model_end_polynomials(model);
-    return end(model, out, bytes_of_interest(&model->report));
+    return end(model, out, es_model_report_bytes(model));
 }
 
 es_status es_model_end_step(es_model *model, es_outcome *out)
 {
     const es_report *report = &model->report;
     return end(model, out,
-               report->head_details ? bytes_of_interest(report)
+               report->head_details ? es_model_report_bytes(model)
                                     : report->n_always);
 }
 

@@ -24,6 +24,9 @@ void es_settings_default(es_settings *out, es_verb verb)
                          .map_count = 9,
                          .polynomial = {.error = 1e-3, .margin = 1.5},
                          .poly_batches = 8,
+                         .world = 1,
+                         .rank = -1,
+                         .rank_timeout = 1800,
                          .verb = verb};
     es_model_config_default(&out->model);
     es_train_config_default(&out->train);

@@ -36,7 +36,11 @@ typedef struct es_settings {
     char backend[16];                           /* cpu, cuda, auto */
     es_precision precision;
     es_products_choice products; /* of the CPU; as es_products_use left it */
-    int threads; /* 0: as many as there are processors to run on */
+    int world, rank;             /* of ranks/launch.h: as given, then settled */
+    char rendezvous[ES_PATH_SIZE]; /* likewise */
+    double rank_timeout;           /* s */
+    bool fixed_order; /* sums by micro-batch, in the order of the data */
+    int threads;      /* 0: as many as there are processors to run on */
     es_series_set record;
     es_store store;
     int64_t record_every;

@@ -2,6 +2,7 @@
  * The options of entropy-train: one row each serves the command line, the
  * configuration file, --help and the configuration that a run keeps.
  */
+#include "hooks/trainer/ranks/ranks.h"
 #include "hooks/trainer/settings/settings.h"
 #include "store/run.h"
 
@@ -309,6 +310,24 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
          "checkpoints kept, the last ones; 0 for all")},
     {TEXT("resume", "PATH", resume, TRAIN,
           "go on with a checkpoint, or the newest good one of a folder")},
+    {ROW("world", "N", TRAIN,
+         "processes (ranks) that train together, each with --accumulate "
+         "micro-batches of a step; 0: those that mpirun or srun has started"),
+     ES_OPT_INT(es_settings, world, 0, ES_MAX_RANKS)},
+    {ROW("rank", "R", TRAIN,
+         "which of them this is, from 0 on; -1: as mpirun or srun says"),
+     ES_OPT_INT(es_settings, rank, -1, ES_MAX_RANKS - 1)},
+    {TEXT("rendezvous", "FILE", rendezvous, TRAIN,
+          "file by which ranks find each other, in a folder that all see; "
+          "RUN.db.ranks if not given")},
+    {ROW("rank-timeout", "S", TRAIN,
+         "seconds after which a rank that does not come, or is silent, ends "
+         "the training; more than an evaluation takes"),
+     ES_OPT_REAL(es_settings, rank_timeout, 0.1, 1e9)},
+    {FLAG("fixed-order", fixed_order, TRAIN | KEPT,
+          "sum micro-batch by micro-batch in the order of the data, so that "
+          "bits do not depend on how many ranks share them; costs an exchange "
+          "for each")},
     {INT("pairs", "N", pairs, 5, 1e6, ES_VERB_BENCH,
          "steps with and without recording to compare")},
     {TEXT("backend", "NAME", backend, ALL | KEPT,

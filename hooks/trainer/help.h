@@ -1,0 +1,8 @@
+/** Prose of the verbs' --help, below the options. */
+#ifndef ES_TRAINER_HELP_H
+#define ES_TRAINER_HELP_H
+
+extern const char es_train_details[], es_verify_details[], es_bench_details[],
+    es_probe_details[];
+
+#endif

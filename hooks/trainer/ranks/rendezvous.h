@@ -1,0 +1,26 @@
+/** How ranks become connected. */
+#ifndef ES_RANKS_RENDEZVOUS_H
+#define ES_RANKS_RENDEZVOUS_H
+
+#include "hooks/trainer/ranks/ranks.h"
+
+/** Another rank. */
+typedef struct es_peer {
+    int fd; /* -1: oneself, or not connected */
+    int pid;
+    char host[64];
+} es_peer;
+
+/**
+ * Connects all ranks by a file that rank 0 writes and removes.
+ *
+ *   peers    (world) written; pid and host also of oneself
+ *   reports  set to false where another rank has sent the failure
+ *
+ * Returns as es_transport_open; on failure all connections are closed, and
+ * ranks that were there have been sent the message.
+ */
+es_status es_rendezvous(es_peer *peers, bool *reports,
+                        const es_transport_options *options) ES_MUST_USE;
+
+#endif

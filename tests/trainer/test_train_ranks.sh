@@ -1,0 +1,230 @@
+#!/usr/bin/env bash
+# Several processes train one model: the numbers of one process, by a loop of the
+# shell and by mpirun; and what becomes of all when one fails, dies or does not come.
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+sanitized_sqlite3
+own_corpus "$dir/corpus.tok" || exit 1
+unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE SLURM_PROCID SLURM_NTASKS
+
+small=(--n-layer 3 --n-head 2 --d-model 16 --ctx 12 --batch 3 --steps 9 --record-every 2
+    --eval-every 4 --eval-batches 2 --threads 1 --seed 7 -q --data "$dir/corpus.tok")
+status() { sqlite3 "$dir/$1.db" 'SELECT status FROM run'; }
+
+ranks() { # WORLD NAME OPTION...: $dir/NAME.db; codes of all in $codes, $dir/err.R
+    local world=$1 name=$2 r pids=()
+    shift 2
+    rm -f "$dir/$name".db* "$dir"/err.*
+    for ((r = 0; r < world; r++)); do
+        timeout 60 "$train" "${small[@]}" -o "$dir/$name.db" --world "$world" \
+            --rank $r "$@" >"$dir/out.$r" 2>"$dir/err.$r" </dev/null &
+        pids+=($!)
+    done
+    codes=''
+    for r in "${pids[@]}"; do
+        wait "$r"
+        codes+="${codes:+ }$?"
+    done
+}
+
+samples() { # NAME: all that was recorded but the speed, a line each
+    "$scan" export "$dir/$1.db" --format jsonl | tail -n +2 | grep -v tokens_per_s |
+        sed 's/"uuid":"[^"]*",//'
+}
+same_samples() { # NAME ONE OTHER
+    samples "$2" >"$dir/one" && samples "$3" >"$dir/other"
+    check "$1" eval '[ -s "$dir/one" ] && diff "$dir/one" "$dir/other"'
+}
+
+# --- the same numbers --------------------------------------------------------
+
+same() { # NAME ARCH OPTION...: in a fixed order of 4 micro-batches all bits
+    local name=$1 arch=$2
+    shift 2
+    ranks 1 one --arch "$arch" --fixed-order --accumulate 4 "$@"
+    ranks 2 two --arch "$arch" --fixed-order --accumulate 2 "$@"
+    same_text "$name: both ranks end" '0 0' "$codes"
+    same_samples "$name: two ranks have every digit of one process" one two
+}
+same 'dropout' SM+LN+G --dropout 0.1 --record all
+same 'temperatures, QK-Clip, WNorm, EReg' 'EReg(SM(t,clip 0.01)+WNorm(FFN)+LN+G)' --record all
+same 'SNorm, a range loss' 'PSM(2)+SNorm(QK,FFN)+LN+R' --range-attn 0.01 --record standard
+ranks 4 four --arch 'PSM(2)+SNorm(QK,FFN)+LN+R' --range-attn 0.01 --record standard \
+    --fixed-order --accumulate 1
+same_samples 'four ranks have them, too' one four
+
+near() { # the losses of one and two: 1e-6 at most apart, and none is missing
+    local loss='"series":"loss"'
+    paste <(samples one | grep "$loss") <(samples two | grep "$loss") >"$dir/pairs"
+    awk -F '"value":|}' '{ d = $2 - $4; d = d < 0 ? -d : d; near += d <= 1e-6 && $2 > 0 }
+        END { exit !(NR == 9 && near == NR) }' "$dir/pairs" || { cat "$dir/pairs"; false; }
+}
+ranks 1 one --arch SM+LN+G --accumulate 4
+ranks 2 two --arch SM+LN+G --accumulate 2
+check 'in the order of the ranks losses are the same to 1e-6' near
+same_text 'and what is seen of the same weights to every digit' \
+    "$(samples one | grep '"step":0,.*"entropy"')" "$(samples two | grep '"step":0,.*"entropy"')"
+# --- how they are started ----------------------------------------------------
+
+if command -v mpirun >/dev/null; then
+    rm -f "$dir"/mpi.db*
+    check 'mpirun starts two' timeout 60 mpirun --allow-run-as-root --oversubscribe \
+        -n 2 "$train" "${small[@]}" --arch SM+LN+G --accumulate 2 -o "$dir/mpi.db" --world 0
+    same_samples 'and they are the same' two mpi
+else
+    skip 'mpirun starts two' 'no mpirun: make test-deps'
+fi
+slurm() { SLURM_PROCID=$1 SLURM_NTASKS=2 timeout 60 "$train" "${small[@]}" \
+    --arch SM+LN+G --accumulate 2 -o "$dir/slurm.db" "${@:2}"; }
+slurm 1 --world 0 &
+check "Slurm's variables say it" slurm 0 --world 0
+wait
+same_samples 'and they are the same' two slurm
+exits 'without --world each trains by itself, and a warning says so' 0 \
+    'warning: srun has started 2 processes, and each trains by itself: give --world 0' \
+    env SLURM_PROCID=1 SLURM_NTASKS=2 "$train" "${small[@]}" --steps 1 --arch SM --no-record
+exits 'another world than was started' 2 \
+    'entropy-train: --world 3: srun has started 2: SLURM_NTASKS=2' slurm 0 --world 3
+one_rank() { timeout 60 "$train" "${small[@]}" --arch SM+LN+G -o "$dir/x.db" "$@"; }
+exits 'nobody says which rank' 2 'entropy-train: no rank: give --world N --rank R' \
+    one_rank --world 2
+exits 'no such rank' 2 'entropy-train: --rank 2: --world 2 has ranks 0 to 1' \
+    one_rank --world 2 --rank 2
+
+# --- checkpoints, the end ----------------------------------------------------
+
+ranks 2 part --arch SM+LN+G --fixed-order --accumulate 2 --steps 5 --schedule constant \
+    --checkpoint "$dir/kept"
+ranks 2 whole --arch SM+LN+G --fixed-order --accumulate 2 --steps 9 --schedule constant
+for world in 2 1; do
+    rm -rf "$dir/used"
+    cp -r "$dir/kept" "$dir/used"
+    ranks $world rest --resume "$dir/used" --steps 9 --accumulate $((4 / world))
+    same_text "ranks 0 to $((world - 1)) go on with a checkpoint of two" \
+        "$(samples whole | grep '"step":8')" "$(samples rest | grep '"step":8')"
+done
+
+ranks 2 nan --arch SM+LN+G --lr 1e30 --warm-up 0 --accumulate 2 --after-nan 2
+same_text 'a loss that is not finite ends both' '1 1' "$codes"
+same_text 'and is reported once' 1 "$(cat "$dir"/err.* | grep -c 'loss is not finite from')"
+
+# --- trouble -----------------------------------------------------------------
+
+alone_reported() { # REGEX: one line in all, by the rank that is to report
+    [ "$(cat "$dir"/err.* | wc -l)" = 1 ] && grep -qE "$1" "$dir/err.${2:-0}" ||
+        { tail -n +1 "$dir"/err.*; false; }
+}
+closed() { # the run is closed as failed, as soon as the recorder has
+    local i
+    for i in $(seq 50); do
+        [ "$(status long)" != failed ] || return 0
+        sleep 0.1
+    done
+    status long
+    false
+}
+
+start_three() { # OPTION...: pids of three ranks that go on for long, once they train
+    local r i
+    rm -rf "$dir"/long.db* "$dir"/err.*
+    pids=()
+    for r in 0 1 2; do
+        timeout 60 "$train" "${small[@]}" --arch SM+LN+G --steps 1000000 --eval-every 0 \
+            -o "$dir/long.db" --world 3 --rank $r "$@" >"$dir/out.$r" 2>"$dir/err.$r" \
+            </dev/null &
+        pids+=($!)
+    done
+    for i in $(seq 300); do
+        [ "$(sqlite3 "$dir/long.db" 'SELECT count(*) FROM run' 2>/dev/null)" != 1 ] || break
+        sleep 0.1
+    done
+}
+end_three() { # $codes
+    local p
+    codes=''
+    for p in "${pids[@]}"; do
+        wait "$p" 2>/dev/null
+        codes+="${codes:+ }$?"
+    done
+}
+trainer_of() { pgrep -P "${pids[$1]}" entropy-train; } # below its `timeout`
+
+for dead in 0 1 2; do
+    start_three --checkpoint "$dir/kept.$dead"
+    kill -9 "$(trainer_of $dead)"
+    end_three
+    want=(3 3 3)
+    want[dead]=137
+    same_text "rank $dead is killed: all end" "${want[*]}" "$codes"
+    check "rank $dead is killed: one says so" alone_reported \
+        "^entropy-train: rank $dead \(process [0-9]+ on [^ ]+\) has ended without a word: .* --resume" \
+        $((dead == 0))
+    check "rank $dead is killed: the run has failed" closed
+done
+check 'steps until then are in a checkpoint' \
+    eval 'ls "$dir"/kept.1/*.safetensors && ls "$dir"/kept.2/*.safetensors'
+
+start_three --rank-timeout 1
+kill -STOP "$(trainer_of 1)"
+wait "${pids[2]}"
+kill -CONT "$(trainer_of 1)"
+end_three
+same_text 'a rank that is silent: all end' '3 3 3' "$codes"
+check 'a rank that is silent: one says so' alone_reported \
+    '^entropy-train: rank 1 .* is silent for longer than --rank-timeout'
+
+start_three
+touch "$dir/long.db.stop"
+end_three
+same_text 'a file ends all well' '0 0 0 stopped' "$codes $(status long)"
+
+two_with() { # OPTIONS-OF-RANK-1 OPTION...: two ranks of which one differs
+    local other=$1 r pids=()
+    shift
+    rm -f "$dir"/long.db* "$dir"/err.*
+    for r in 0 1; do
+        [ $r = 0 ] || set -- "$@" $other
+        timeout 60 "$train" "${small[@]}" --arch SM+LN+G -o "$dir/long.db" --world 2 \
+            --rank $r "$@" 2>"$dir/err.$r" >/dev/null </dev/null &
+        pids+=($!)
+    done
+    codes=''
+    for r in "${pids[@]}"; do
+        wait "$r"
+        codes+="${codes:+ }$?"
+    done
+}
+differs() { # NAME OPTIONS-OF-RANK-1 CODES REGEX [REPORTER]
+    two_with "$2" --rank-timeout 20
+    same_text "$1: both end" "$3" "$codes"
+    check "$1: one says so" alone_reported "^entropy-train: $4" "${5:-0}"
+    check "$1: there is no run" [ ! -e "$dir/long.db" ]
+}
+differs 'another learning rate' '--lr 0.5' '2 2' \
+    'rank 1 has --lr 0.5, rank 0 has --lr 1e-3: start all ranks with the same'
+differs 'other data' "--data $dir/none.tok" '3 3' 'rank 1: .*none.tok: '
+differs 'another world' '--world 3' '2 2' \
+    'rank 1 of 3 has come where there are 2: give all ranks the same --world'
+differs 'no checkpoint there' "--resume $dir/none" '3 3' 'rank 1: .*none: '
+echo 'not ours' >"$dir/other"
+exits 'a rank that does not come' 3 \
+    'entropy-train: rank 1 of 2 has not come to .*x.db.ranks within 0.3 s: start it' \
+    one_rank --world 2 --rank 0 --rank-timeout 0.3
+exits 'the first one does not come' 3 \
+    'entropy-train: rank 0 of 2 has not come to .*x.db.ranks within 0.3 s: start it' \
+    one_rank --world 2 --rank 1 --rank-timeout 0.3
+check 'and no file is left' eval '! ls "$dir"/x.db*'
+exits 'another file is not overwritten' 2 \
+    'entropy-train: .*other: is no rendezvous of entropy-train' \
+    one_rank --world 2 --rank 0 --rendezvous "$dir/other"
+same_text 'it is as it was' 'not ours' "$(cat "$dir/other")"
+
+printf 'entropy-train ranks 1\nkey %032d\nhost x\nport 9\naddress 127.0.0.1\n' 0 \
+    >"$dir/old"
+ranks 2 two --arch SM+LN+G --rendezvous "$dir/old"
+same_text 'what a killed training left is no trouble' '0 0' "$codes"
+check 'and is gone afterwards' [ ! -e "$dir/old" ]
+
+finish
