@@ -95,11 +95,31 @@ void es_reader_close(es_reader *reader)
     free(reader);
 }
 
+es_status es_reader_hold(es_reader *reader)
+{
+    es_status status = es_database_check_owner(&reader->database);
+    if (status < 0 || reader->held || reader->source.fragment ||
+        reader->source.remote)
+        return status;
+    status = es_database_execute(&reader->database, "BEGIN");
+    reader->held = status == ES_OK;
+    return status;
+}
+
+static es_status let_go(es_reader *reader)
+{
+    if (!reader->held)
+        return ES_OK;
+    reader->held = false;
+    return es_database_execute(&reader->database, "ROLLBACK");
+}
+
 es_status es_reader_refresh(es_reader *reader)
 {
     es_contents fresh = {0};
     es_status status;
     if ((status = es_database_check_owner(&reader->database)) < 0 ||
+        (status = let_go(reader)) < 0 ||
         (status = es_run_file_refresh(&reader->database, &reader->source)) <
             0 ||
         (status = load_contents(&fresh, reader)) < 0) {

@@ -68,6 +68,7 @@ struct es_reader {
     es_contents contents;
     es_stored_events events;
     es_damage damage;
+    bool held; /* in a transaction: es_reader_hold */
     sqlite3_stmt *statements[ES_N_READER_SQL];
 };
 

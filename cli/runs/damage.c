@@ -25,7 +25,7 @@ static struct {
 
 static damaged_file *file_of(const char *path)
 {
-    for (size_t i = 0; i < notes.n; i++)
+    for (size_t i = notes.n; i-- > 0;) /* mostly the last one */
         if (strcmp(notes.files[i].path, path) == 0)
             return &notes.files[i];
     damaged_file new = {.n = 0};
@@ -72,15 +72,20 @@ static bool add(damaged_file *file, const es_damaged *sample)
     return true;
 }
 
+void es_damage_note(const char *path, const es_damaged *sample)
+{
+    damaged_file *file = file_of(path);
+    notes.incomplete = notes.incomplete || !file || !add(file, sample);
+}
+
 void es_damage_close(es_reader *reader)
 {
     size_t n = reader ? es_reader_n_damaged(reader) : 0;
-    damaged_file *file = n ? file_of(es_reader_path(reader)) : NULL;
-    notes.incomplete = notes.incomplete || (n && !file);
-    for (size_t i = 0; file && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         es_damaged sample;
-        if (es_reader_damaged(reader, i, &sample) != ES_OK ||
-            !add(file, &sample))
+        if (es_reader_damaged(reader, i, &sample) == ES_OK)
+            es_damage_note(es_reader_path(reader), &sample);
+        else
             notes.incomplete = true;
     }
     es_reader_close(reader);

@@ -8,8 +8,12 @@
 
 #include "store/reader.h"
 
+/** Notes a damaged sample of a file, once. The notes are the process's own, of
+ *  one thread. */
+void es_damage_note(const char *path, const es_damaged *sample);
+
 /** Notes which of the samples read were damaged, and closes the reader. NULL is
- *  fine. The notes are the process's own, of one thread. */
+ *  fine. */
 void es_damage_close(es_reader *reader);
 
 /** --salvage: damage is not a failure. */

@@ -87,23 +87,6 @@ static es_status read_sample(float **values, int64_t *step, es_reader *reader,
     return status;
 }
 
-es_status es_summary_peak(double *out, int64_t *step, es_phase *phase,
-                          es_reader *reader, size_t run,
-                          const es_summary_options *options)
-{
-    es_series series;
-    float *values;
-    es_status status;
-    if ((status = find_series(&series, reader, run, options)) < 0 ||
-        (status = read_sample(&values, step, reader, &series, options->step)) <
-            0)
-        return status;
-    *out = es_largest_finite(values, series.n_values);
-    *phase = series.phase;
-    free(values);
-    return ES_OK;
-}
-
 /* The newest value of a run series at or before `step`, or missing. */
 static es_status newest_value(float *out, es_reader *reader, size_t run,
                               const char *name, es_phase phase, int64_t step)

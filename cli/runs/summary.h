@@ -2,10 +2,9 @@
  * What entropy-scan says about one run at one step, computed once: the table,
  * the JSON, the CSV and the pictures all read it from here.
  *
- * Under the policy `observed` a run's bands depend on the other runs, so there
- * are two passes: gather the largest value of every run (es_summary_load, or
- * es_summary_peak where the summaries are not to be kept), then give each its
- * m (es_summary_set_max) and print it. A run that fails is shown by neither.
+ * Under the policy `observed` a run's bands depend on the other runs: load all,
+ * then give each the largest value of them as its m (es_summary_set_max) and
+ * print it. A run that fails is shown by neither.
  */
 #ifndef ES_SUMMARY_H
 #define ES_SUMMARY_H
@@ -151,15 +150,6 @@ es_status es_summary_load(es_run_summary **out, es_reader *reader, size_t run,
 #define ES_FLAG_HEADS_KEPT (1 << 20)
 
 void es_summary_free(es_run_summary *summary); /* NULL is fine */
-
-/**
- * The largest finite value of the sample that es_summary_load would show, NaN
- * if it has none, and the sample's step and phase. Reads that sample alone.
- * Returns as es_summary_load.
- */
-es_status es_summary_peak(double *out, int64_t *step, es_phase *phase,
-                          es_reader *reader, size_t run,
-                          const es_summary_options *options) ES_MUST_USE;
 
 /** The newest perplexity on held-out data, missing if there is none: the
  *  eval_ppl of a summary, of a run that needs no series to show. As

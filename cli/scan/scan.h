@@ -47,6 +47,7 @@ typedef struct es_scan_options {
     bool json, jsonl, csv;
     const char *output; /* NULL: none */
     es_format format;
+    int64_t n_processes;        /* that read; 0: one for each processor */
     bool given[ES_MAX_OPTIONS]; /* by row of es_scan_command */
 } es_scan_options;
 

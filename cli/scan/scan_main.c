@@ -1,7 +1,8 @@
-/* entropy-scan RUN.db...: table, JSON, CSV, pictures, --check. Under the policy
-   observed a table, JSON or CSV takes two passes over the files, so that no
-   more than one run is in memory: the first finds the largest value. Pictures,
-   --sort and --compare need all runs at once, and one pass. */
+/* entropy-scan RUN.db...: table, JSON, CSV, pictures, --check. Each file is
+   read once, by several processes where there are many. Under the policy
+   observed a table, JSON or CSV begins when the largest value of all runs is
+   known: their summaries wait in memory, and what is more than a little in a
+   temporary file. Pictures, --sort and --compare need all runs at once. */
 #include "analyzer/base/checked.h"
 #include "cli/compare/compare.h"
 #include "cli/output/output.h"
@@ -9,6 +10,7 @@
 #include "cli/output/progress.h"
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
+#include "cli/runs/gather.h"
 #include "cli/runs/json.h"
 #include "cli/runs/settings.h"
 #include "cli/scan/github.h"
@@ -17,33 +19,25 @@
 #include "cli/terminal/show.h"
 #include "cli/trends/trends.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
-/* What the first of two passes found of a run: the second shows that. */
-typedef struct found {
-    double peak;
-    int64_t step; /* of the sample that has it */
-    es_phase phase;
-    bool left_out; /* by --where */
-    bool failed;   /* and was reported */
-} found;
+/* Summaries that wait in memory: runs, and values of all of them. */
+enum { KEPT_MOST = 64, KEPT_VALUES_MOST = 1 << 18 };
 
 typedef struct scan {
     es_scan_options options; /* a copy, but for what it points to */
     double observed;         /* largest value of all runs */
     size_t input;            /* the one that is read */
 
-    /* Of the first pass; NULL where all runs are kept, or m is not theirs. */
-    found *found; /* (n_found) runs, in their order */
-    size_t n_found;
-    size_t *n_runs; /* (n_inputs) of each; 0: it could not be opened */
-
-    es_run_summary **kept; /* (n_kept) for pictures and the comparison; then
-                              printed */
-    size_t n_kept;
+    es_run_summary **kept; /* (n_kept) for pictures and the comparison, or until
+                              the largest value is known; then printed */
+    size_t n_kept, n_kept_values;
+    FILE *waiting; /* of the latter those that came after; NULL: none */
     es_comparison *comparison; /* NULL: no --compare */
     es_trends *trends;         /* NULL: no --trends */
     size_t n_shown, n_failed;  /* runs, or files that have none to show */
@@ -137,17 +131,6 @@ static es_status end_text(scan *s)
 
 /* --- runs -----------------------------------------------------------------*/
 
-/* Opens an input that has a run. */
-static es_status open_input(es_reader **out, size_t *n_runs, const char *path)
-{
-    es_status status;
-    *n_runs = 0;
-    if ((status = es_reader_open(out, path)) < 0)
-        return status;
-    *n_runs = es_reader_n_runs(*out);
-    return *n_runs ? ES_OK : es_fail(ES_ENOTFOUND, "%s: has no run", path);
-}
-
 /* What fails is reported and counted; the others go on. */
 static void report_failure(scan *s)
 {
@@ -160,18 +143,10 @@ static bool is_baseline(const scan *s)
     return s->options.baseline && s->input == s->options.baseline_input;
 }
 
-/* Of a run that was loaded, what --where and --sort go by. */
-static es_status read_members(scan *s, es_run_summary *summary,
-                              es_reader *reader, size_t run)
+/* Do --where and --sort go by settings of the runs? */
+static bool reads_members(const scan *s)
 {
-    const es_scan_options *options = &s->options;
-    es_status status;
-    if (!es_where_reads(&options->where) && !options->order.given)
-        return ES_OK;
-    if ((status = es_run_settings_read(summary, reader, run)) < 0)
-        return status;
-    es_members_see(&s->seen, &options->where, &options->order, summary);
-    return ES_OK;
+    return es_where_reads(&s->options.where) || s->options.order.given;
 }
 
 /* Does --where leave the run out? The baseline it does not. */
@@ -210,170 +185,129 @@ static void begin_pass(const scan *s, const char *verb)
                            verb, NULL, "files", s->options.n_inputs);
 }
 
-/* --- first pass -----------------------------------------------------------*/
+/* --- reading --------------------------------------------------------------*/
 
-/* The peak of a run, and whether --where admits it, which takes its whole
-   summary. */
-static es_status find_peak(scan *s, es_reader *reader, size_t run)
+static es_status keep(scan *s, es_run_summary *run)
 {
-    es_summary_options options = s->options.summary;
-    es_run_summary *summary = NULL;
     es_status status =
-        es_grow(&s->found, s->n_found + 1, sizeof *s->found, "runs");
-    if (status < 0)
-        return status;
-    found *out = &s->found[s->n_found++];
-    *out = (found){.failed = false};
-    if (s->options.where.n == 0) {
-        status = es_summary_peak(&out->peak, &out->step, &out->phase, reader,
-                                 run, &options);
-    } else {
-        options.without_flags = !es_where_judges(&s->options.where);
-        status = es_summary_load(&summary, reader, run, &options);
-        if (status == ES_OK &&
-            (status = read_members(s, summary, reader, run)) == ES_OK) {
-            out->left_out = is_left_out(s, summary);
-            out->step = summary->step;
-            out->phase = summary->phase;
-            out->peak = summary->peak;
-        }
-        es_summary_free(summary);
+        es_grow(&s->kept, s->n_kept + 1, sizeof *s->kept, "runs");
+    if (status == ES_OK) {
+        s->kept[s->n_kept++] = run;
+        s->n_kept_values += run->n_rows * run->n_columns;
     }
-    out->failed = status < 0;
-    if (status == ES_OK && !out->left_out)
-        s->observed = es_peak_of(s->observed, out->peak);
     return status;
 }
 
-/* The largest value of the runs that the second pass is to show. */
-static es_status find_peaks(scan *s)
+/* All that is lost with it was in its file: it is gone with the process. */
+static es_status wait_in_file(scan *s, const es_run_summary *run)
 {
-    es_status status =
-        es_alloc(&s->n_runs, s->options.n_inputs, sizeof *s->n_runs, "files");
-    if (status < 0)
-        return status;
-    begin_pass(s, "comparing");
-    for (s->input = 0; s->input < s->options.n_inputs; s->input++) {
-        es_progress_line_set(s->input);
-        es_reader *reader = NULL;
-        size_t *n = &s->n_runs[s->input];
-        if (open_input(&reader, n, s->options.inputs[s->input]) != ES_OK)
-            report_failure(s);
-        for (size_t run = 0; run < *n; run++)
-            if (find_peak(s, reader, run) != ES_OK)
-                report_failure(s);
-        es_damage_close(reader);
-    }
-    es_progress_line_end();
-    return check_members(s);
+    const es_packet packet = {.kind = ES_PACKET_RUN,
+                              .run = (es_run_summary *)(uintptr_t)run};
+    if (!s->waiting && !(s->waiting = tmpfile()))
+        return es_fail(ES_EIO, "a temporary file in /tmp: %s", strerror(errno));
+    es_status status = es_packet_write(s->waiting, &packet);
+    if (status == ES_OK && ferror(s->waiting))
+        status = es_fail(ES_EIO, "a temporary file in /tmp: cannot write: %s",
+                         strerror(errno));
+    return status;
 }
 
-/* The summary is printed, or kept, and *summary is NULL then. */
-static es_status show_summary(scan *s, es_reader *reader, size_t run,
-                              es_run_summary **summary)
+/* Until m is known. *run is NULL if it is kept. */
+static es_status let_wait(scan *s, es_run_summary **run)
+{
+    const size_t n = (*run)->n_rows * (*run)->n_columns;
+    s->observed = es_peak_of(s->observed, (*run)->peak);
+    if (s->waiting || s->n_kept >= KEPT_MOST ||
+        (s->n_kept && n > KEPT_VALUES_MOST - s->n_kept_values))
+        return wait_in_file(s, *run);
+    es_status status = keep(s, *run);
+    if (status == ES_OK)
+        *run = NULL;
+    return status;
+}
+
+/* Of pictures, --sort and --compare; *run is NULL then. */
+static es_status keep_for_all(scan *s, es_run_summary **run, es_reader *reader,
+                              size_t index)
 {
     es_status status;
-    if (!keeps_runs(s))
-        return add_text(s, *summary);
-    if ((status = es_grow(&s->kept, s->n_kept + 1, sizeof *s->kept, "runs")) <
-            0 ||
-        (status = es_run_settings_read(*summary, reader, run)) < 0 ||
-        (s->comparison &&
-         (status = es_comparison_add(s->comparison, reader, run, *summary,
-                                     is_baseline(s))) < 0))
+    if (s->comparison &&
+        (status = es_comparison_add(s->comparison, reader, index, *run,
+                                    is_baseline(s))) < 0)
         return status;
-    s->kept[s->n_kept++] = *summary;
-    *summary = NULL;
-    return ES_OK;
-}
-
-/* The sample that the first pass found, though the run may have grown since:
-   m may be too small for another. */
-static es_status load(es_run_summary **out, const scan *s, es_reader *reader,
-                      size_t run, const found *before)
-{
-    es_summary_options options = s->options.summary;
-    for (int attempt = 0; attempt < 2; attempt++) {
-        es_status status = es_summary_load(out, reader, run, &options);
-        if (status < 0 || !before ||
-            ((*out)->step == before->step && (*out)->phase == before->phase &&
-             ((*out)->peak == before->peak ||
-              (isnan((*out)->peak) && isnan(before->peak)))))
-            return status;
-        es_summary_free(*out);
-        *out = NULL;
-        options.step = before->step;
-        options.phase = before->phase == ES_PHASE_EVAL ? ES_PHASE_ONLY_EVAL
-                                                       : ES_PHASE_ONLY_TRAIN;
-    }
-    return es_fail(ES_EIO, "%s: changed while it was read",
-                   es_reader_path(reader));
-}
-
-/* before: what the first pass found; NULL: there was none */
-static es_status show(scan *s, es_reader *reader, size_t run,
-                      const found *before)
-{
-    es_run_summary *summary = NULL;
-    const bool is_input = !is_baseline(s) || !s->options.baseline_added;
-    es_status status = load(&summary, s, reader, run, before);
-    if (status < 0)
-        return status;
-    if (!before && (status = read_members(s, summary, reader, run)) < 0) {
-        es_summary_free(summary);
-        return status;
-    }
-    s->n_shown++;
-    for (size_t i = 0; s->heard && summary->heard && i < summary->rules->n;
-         i++) {
-        s->heard[i].any = s->heard[i].any || summary->heard[i];
-        s->heard[i].nonfinite += summary->nonfinite[i];
-    }
-    if (before ? before->left_out : is_left_out(s, summary)) {
-        s->n_left_out++;
-    } else {
-        es_summary_set_max(summary, s->observed);
-        if (is_input && es_summary_severity(summary) > s->highest)
-            s->highest = es_summary_severity(summary);
-        if (!s->trends ||
-            (status = es_trends_add(s->trends, reader, run, summary)) == ES_OK)
-            status = show_summary(s, reader, run, &summary);
-    }
-    es_summary_free(summary);
+    if ((status = keep(s, *run)) == ES_OK)
+        *run = NULL;
     return status;
 }
 
-/* Of a file that the first pass has read, the runs that it found, unless all of
-   them failed, which was reported. */
-static void show_inputs(scan *s)
+/* es_gather_sink */
+static es_status take_run(void *user, es_run_summary *run, es_reader *reader,
+                          size_t index)
 {
-    const found *before = s->found;
-    begin_pass(s, "reading");
-    for (s->input = 0; s->input < s->options.n_inputs; s->input++) {
-        es_progress_line_set(s->input);
-        const size_t n = s->n_runs ? s->n_runs[s->input] : 0;
-        bool any = !s->n_runs;
-        for (size_t run = 0; run < n; run++)
-            any = any || !before[run].failed;
-        es_reader *reader = NULL;
-        size_t n_now = 0;
-        es_status status =
-            any ? open_input(&reader, &n_now, s->options.inputs[s->input])
-                : ES_OK;
-        if (any && status == ES_OK && n_now < n)
-            status = es_fail(ES_EIO, "%s: changed while it was read",
-                             es_reader_path(reader));
-        if (status != ES_OK)
-            report_failure(s);
-        for (size_t run = 0; run < n_now && (!s->n_runs || run < n); run++) {
-            const found *seen = s->n_runs ? &before[run] : NULL;
-            if (!(seen && seen->failed) && show(s, reader, run, seen) != ES_OK)
-                report_failure(s);
-        }
-        if (n)
-            before += n;
-        es_damage_close(reader);
+    scan *s = user;
+    es_status status = ES_OK;
+    s->n_shown++;
+    if (reads_members(s))
+        es_members_see(&s->seen, &s->options.where, &s->options.order, run);
+    for (size_t i = 0; s->heard && run->heard && i < run->rules->n; i++) {
+        s->heard[i].any = s->heard[i].any || run->heard[i];
+        s->heard[i].nonfinite += run->nonfinite[i];
     }
+    if (is_left_out(s, run)) {
+        s->n_left_out++;
+        goto done;
+    }
+    if ((!is_baseline(s) || !s->options.baseline_added) &&
+        es_summary_severity(run) > s->highest)
+        s->highest = es_summary_severity(run);
+    if (!s->trends ||
+        (status = es_trends_add(s->trends, reader, index, run)) == ES_OK) {
+        if (keeps_runs(s))
+            status = keep_for_all(s, &run, reader, index);
+        else if (s->options.summary.max.policy == ES_MAX_OBSERVED)
+            status = let_wait(s, &run);
+        else
+            status = add_text(s, run);
+    }
+done:
+    es_summary_free(run);
+    return status;
+}
+
+static void take_failure(void *user, es_status code)
+{
+    (void)code;
+    report_failure(user);
+}
+
+static void take_damage(void *user, const char *path, const es_damaged *sample)
+{
+    (void)user;
+    es_damage_note(path, sample);
+}
+
+static void begin_input(void *user, size_t i)
+{
+    scan *s = user;
+    s->input = i;
+    es_progress_line_set(i);
+}
+
+static void read_inputs(scan *s)
+{
+    const es_gather_job job = {.inputs = s->options.inputs,
+                               .n_inputs = s->options.n_inputs,
+                               .options = &s->options.summary,
+                               .settings = reads_members(s) || keeps_runs(s),
+                               .readers = s->comparison || s->trends,
+                               .n_processes = (size_t)s->options.n_processes,
+                               .sink = {.user = s,
+                                        .begin = begin_input,
+                                        .run = take_run,
+                                        .failed = take_failure,
+                                        .damaged = take_damage}};
+    begin_pass(s, "reading");
+    es_gather(&job);
     es_progress_line_end();
 }
 
@@ -416,7 +350,7 @@ static es_status print_together(scan *s)
    Pictures come first: a reader of the table may close its pipe early. */
 static es_status show_together(scan *s)
 {
-    show_inputs(s);
+    read_inputs(s);
     es_status status = check_members(s);
     if (status < 0)
         return status;
@@ -447,17 +381,53 @@ static es_status show_together(scan *s)
     return ES_OK;
 }
 
-/* A run that fails in the second pass alone has still counted for m. */
+static void show_waiting(scan *s, es_run_summary *run)
+{
+    es_summary_set_max(run, s->observed);
+    if (add_text(s, run) < 0)
+        report_failure(s);
+}
+
+static es_status show_all_waiting(scan *s)
+{
+    es_packet packet;
+    es_status status = ES_OK;
+    for (size_t i = 0; i < s->n_kept; i++)
+        show_waiting(s, s->kept[i]);
+    if (!s->waiting)
+        return ES_OK;
+    if (fflush(s->waiting) != 0)
+        return es_fail(ES_EIO, "a temporary file in /tmp: cannot write: %s",
+                       strerror(errno));
+    rewind(s->waiting);
+    while ((status = es_packet_read(&packet, s->waiting,
+                                    s->options.summary.rules)) == ES_OK) {
+        show_waiting(s, packet.run);
+        es_packet_clear(&packet);
+    }
+    es_packet_clear(&packet);
+    return status == ES_DONE      ? ES_OK
+           : status == ES_EFORMAT ? es_fail(ES_EIO, "a temporary file in /tmp: "
+                                                    "cannot read")
+                                  : status;
+}
+
 static es_status show_one_by_one(scan *s)
 {
+    const bool waits = s->options.summary.max.policy == ES_MAX_OBSERVED;
     es_status status;
-    if ((s->options.summary.max.policy == ES_MAX_OBSERVED &&
-         (status = find_peaks(s)) < 0) ||
-        (status = begin_text(s)) < 0)
+    if (waits) {
+        read_inputs(s);
+        if ((status = check_members(s)) < 0 || (status = begin_text(s)) < 0 ||
+            (status = show_all_waiting(s)) < 0)
+            return status;
+        return end_text(s);
+    }
+    if ((status = begin_text(s)) < 0)
         return status;
-    show_inputs(s);
+    read_inputs(s);
     status = end_text(s);
-    return status == ES_OK && !s->n_runs ? check_members(s) : status;
+    return status == ES_OK ? check_members(s) : status;
 }
 
 static void show_on_terminal(scan *s)
@@ -537,8 +507,8 @@ int es_scan_run(const es_scan_options *options)
     for (size_t i = 0; i < s.n_kept; i++)
         es_summary_free(s.kept[i]);
     free(s.kept);
-    free(s.found);
-    free(s.n_runs);
+    if (s.waiting)
+        fclose(s.waiting);
     free(s.heard);
     return code;
 }

@@ -175,6 +175,9 @@ static const es_option table[] = {
      .expects = "flops, params, communication, latency or tokens",
      .tags = PICTURE | OF(PARETO), .value = "flops"},
     ES_RECURSIVE_OPTION,
+    {"jobs", 'j', "N",
+     "processes that read where there are many files (one for each processor)",
+     ES_OPT_INT(es_scan_options, n_processes, 1, 256)},
     {"where", 0, "CONDITIONS",
      "show only runs for which all hold, such as 'arch=SM* flag=collapse "
      "lr<0.01': fields, and members of the configuration",

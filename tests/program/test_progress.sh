@@ -48,7 +48,6 @@ draws merge 'merging into all.db: 0\.0 of 0\.[0-9] MB' \
 draws report 'reading: 0 of 3 files' "'$scan' report run?.db -o r.html"
 draws 'its page' 'writing r.html: [0-9]+ of 120 samples' "'$scan' report run?.db -o r.html"
 draws 'a scan' 'reading: 0 of 3 files' "'$scan' -r runs"
-draws 'its first pass' 'comparing: 0 of 3 files' "'$scan' run?.db --json >/dev/null"
 draws 'a picture' 'reading: 0 of 3 files' "'$scan' run?.db --heatmap=h.png"
 draws corpus 'reading: 1 of 9 files' "'$corpus' -o c.tok modules"
 draws 'its encoding' 'encoding: [0-9.]+ of 0\.0 MB' "'$corpus' -o c.tok modules"

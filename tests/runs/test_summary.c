@@ -304,23 +304,8 @@ TEST(each_policy_gives_its_m)
     es_assert_status(ES_EUSAGE, "loss", try_load());
 }
 
-TEST(the_peak_alone_is_that_of_the_summary)
+TEST(of_two_peaks_the_larger_one_counts)
 {
-    write_steps();
-    options.step = 30;
-    double peak = 0;
-    int64_t step = 0;
-    es_phase phase = ES_PHASE_EVAL;
-    es_reader *reader = es_open_reader(path);
-    es_assert_ok(es_summary_peak(&peak, &step, &phase, reader, 0, &options));
-    assert_true(near(peak, 1.5, 0));
-    assert_int_equal(step, 30);
-    assert_int_equal(phase, ES_PHASE_TRAIN);
-    options.step = 31;
-    es_assert_status(
-        ES_ENOTFOUND, "30",
-        es_summary_peak(&peak, &step, &phase, reader, 0, &options));
-    es_reader_close(reader);
     assert_true(near(es_peak_of(NAN, 2), 2, 0));
     assert_true(near(es_peak_of(3, NAN), 3, 0));
     assert_true(isnan(es_peak_of(NAN, NAN)));

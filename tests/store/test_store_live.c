@@ -263,6 +263,33 @@ TEST(reader_sees_what_is_committed)
     assert_plain_file(run_db);
 }
 
+static int64_t last_step_of(es_reader *reader)
+{
+    es_series series;
+    es_assert_ok(es_reader_find(reader, 0, "entropy", ES_PHASE_TRAIN, &series));
+    return series.last_step;
+}
+
+TEST(a_reader_that_is_held_sees_one_moment)
+{
+    int64_t run, series;
+    es_writer *w = open_series(run_db, &run, &series);
+    es_assert_ok(es_write_values(w, series, 1, 6));
+    AUTO(es_reader) held = es_open_reader(run_db);
+    AUTO(es_reader) loose = es_open_reader(run_db);
+    es_assert_ok(es_reader_hold(held));
+    es_assert_ok(es_reader_hold(held));
+    assert_int_equal(last_step_of(held), 1);
+    es_assert_ok(es_write_values(w, series, 2, 6));
+    assert_int_equal(last_step_of(held), 1);
+    assert_int_equal(last_step_of(loose), 2);
+    es_assert_ok(es_reader_refresh(held));
+    assert_int_equal(last_step_of(held), 2);
+    es_assert_ok(es_write_values(w, series, 3, 6));
+    assert_int_equal(last_step_of(held), 3);
+    es_assert_ok(es_writer_close(w));
+}
+
 TEST(events_of_a_growing_run_are_read)
 {
     int64_t run, series;

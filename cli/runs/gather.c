@@ -1,0 +1,276 @@
+/* Reading the runs of many files by several processes. Of n processes the k-th
+   reads the files k, k + n, ... and writes what it finds into a pipe of its
+   own; the caller reads the pipes in turn, so that what arrives is in the order
+   of the files, and none is further ahead than its pipe holds. Processes and
+   not threads: SQLite under a limit of memory takes one lock for every malloc,
+   and a process that is killed costs one file. */
+#include "cli/runs/gather.h"
+
+#include "analyzer/base/process.h"
+#include "cli/runs/settings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+size_t es_gather_processors(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return (size_t)CPU_COUNT(&set);
+    const long n = sysconf(_SC_NPROCESSORS_ONLN); /* more than a set holds */
+    return n > 0 ? (size_t)n : 1;
+}
+
+/* --- one input ------------------------------------------------------------*/
+
+/* Opens an input that has a run, as it is at this moment. */
+static es_status open_input(es_reader **out, size_t *n_runs, const char *path)
+{
+    es_status status;
+    *n_runs = 0;
+    if ((status = es_reader_open(out, path)) < 0)
+        return status;
+    if (es_reader_n_runs(*out) == 0)
+        return es_fail(ES_ENOTFOUND, "%s: has no run", path);
+    if ((status = es_reader_hold(*out)) == ES_OK)
+        *n_runs = es_reader_n_runs(*out);
+    return status;
+}
+
+static es_status read_run(const es_gather_job *job, es_reader *reader,
+                          size_t index)
+{
+    es_run_summary *run = NULL;
+    es_status status = es_summary_load(&run, reader, index, job->options);
+    if (status < 0)
+        return status;
+    if (job->settings &&
+        (status = es_run_settings_read(run, reader, index)) < 0) {
+        es_summary_free(run);
+        return status;
+    }
+    return job->sink.run(job->sink.user, run, reader, index);
+}
+
+static void read_input(const es_gather_job *job, size_t i)
+{
+    const es_gather_sink *sink = &job->sink;
+    es_reader *reader = NULL;
+    es_damaged sample;
+    size_t n = 0;
+    if (sink->begin)
+        sink->begin(sink->user, i);
+    es_status status = open_input(&reader, &n, job->inputs[i]);
+    if (status < 0)
+        sink->failed(sink->user, status);
+    for (size_t run = 0; run < n; run++)
+        if ((status = read_run(job, reader, run)) < 0)
+            sink->failed(sink->user, status);
+    const size_t n_damaged = reader ? es_reader_n_damaged(reader) : 0;
+    for (size_t k = 0; k < n_damaged; k++)
+        if (es_reader_damaged(reader, k, &sample) == ES_OK)
+            sink->damaged(sink->user, es_reader_path(reader), &sample);
+    es_reader_close(reader);
+    if (sink->end)
+        sink->end(sink->user);
+}
+
+/* --- streams --------------------------------------------------------------*/
+
+static es_status write_run(void *stream, es_run_summary *run, es_reader *reader,
+                           size_t index)
+{
+    const es_packet packet = {.kind = ES_PACKET_RUN, .run = run};
+    const es_status status = es_packet_write(stream, &packet);
+    (void)reader, (void)index;
+    es_summary_free(run);
+    return status;
+}
+
+static void write_failure(void *stream, es_status code)
+{
+    char message[ES_MESSAGE_MAX];
+    const es_packet packet = {
+        .kind = ES_PACKET_FAILURE, .code = code, .text = message};
+    snprintf(message, sizeof message, "%s", es_message());
+    (void)!es_packet_write(stream, &packet);
+}
+
+static void write_damage(void *stream, const char *path,
+                         const es_damaged *sample)
+{
+    const es_packet packet = {.kind = ES_PACKET_DAMAGE,
+                              .text = (char *)(uintptr_t)sample->series,
+                              .path = (char *)(uintptr_t)path,
+                              .index = sample->run,
+                              .step = sample->step,
+                              .n_frames = sample->n_frames,
+                              .phase = sample->phase};
+    (void)!es_packet_write(stream, &packet);
+}
+
+static void write_end(void *stream)
+{
+    const es_packet packet = {.kind = ES_PACKET_END};
+    (void)!es_packet_write(stream, &packet);
+    fflush(stream); /* who reads it need not wait for the next input */
+}
+
+es_gather_sink es_gather_to(FILE *stream)
+{
+    return (es_gather_sink){.user = stream,
+                            .run = write_run,
+                            .failed = write_failure,
+                            .damaged = write_damage,
+                            .end = write_end};
+}
+
+static void hand_on(es_packet *packet, const es_gather_job *job)
+{
+    const es_gather_sink *sink = &job->sink;
+    if (packet->kind == ES_PACKET_RUN) {
+        es_run_summary *run = packet->run;
+        packet->run = NULL;
+        const es_status status = sink->run(sink->user, run, NULL, 0);
+        if (status < 0)
+            sink->failed(sink->user, status);
+    } else if (packet->kind == ES_PACKET_FAILURE) {
+        sink->failed(sink->user, es_fail(packet->code, "%s", packet->text));
+    } else {
+        const es_damaged sample = {.size = sizeof sample,
+                                   .run = packet->index,
+                                   .step = packet->step,
+                                   .series = packet->text,
+                                   .n_frames = packet->n_frames,
+                                   .phase = packet->phase};
+        sink->damaged(sink->user, packet->path, &sample);
+    }
+}
+
+es_status es_gather_from(FILE *stream, const es_gather_job *job, size_t i)
+{
+    es_packet packet;
+    es_status status;
+    bool begun = false;
+    while ((status = es_packet_read(&packet, stream, job->options->rules)) ==
+           ES_OK) {
+        const bool is_end = packet.kind == ES_PACKET_END;
+        if (!begun && job->sink.begin)
+            job->sink.begin(job->sink.user, i);
+        begun = true;
+        if (!is_end)
+            hand_on(&packet, job);
+        else if (job->sink.end)
+            job->sink.end(job->sink.user);
+        es_packet_clear(&packet);
+        if (is_end)
+            return ES_OK;
+    }
+    es_packet_clear(&packet);
+    return status == ES_DONE && begun ? es_fail(ES_EFORMAT, "damaged") : status;
+}
+
+/* --- processes ------------------------------------------------------------*/
+
+typedef struct worker {
+    const es_gather_job *job;
+    es_process process;
+    FILE *pipe; /* NULL: there is none, and the caller reads its files */
+    int out;    /* its end of the pipe */
+    size_t first, stride; /* of the inputs that it reads */
+} worker;
+
+static int work(void *argument)
+{
+    static const int defaults[] = {SIGHUP, SIGINT, SIGTERM, SIGPIPE};
+    const worker *w = argument;
+    es_gather_job job = *w->job;
+    FILE *stream = fdopen(w->out, "w");
+    /* The caller's handlers remove the caller's temporary files. */
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
+        signal(defaults[i], SIG_DFL);
+    if (!stream)
+        return 1;
+    job.sink = es_gather_to(stream);
+    for (size_t i = w->first; i < job.n_inputs && !ferror(stream);
+         i += w->stride)
+        read_input(&job, i);
+    return ferror(stream) || fclose(stream) != 0;
+}
+
+/* Without it the caller reads the files itself. */
+static void start(worker *w, size_t first)
+{
+    int ends[2];
+    w->first = first;
+    w->pipe = NULL;
+    if (first >= w->job->n_inputs || pipe2(ends, O_CLOEXEC) != 0)
+        return;
+    w->out = ends[1];
+    if (es_process_fork(&w->process, work, w) == 0)
+        w->pipe = fdopen(ends[0], "r");
+    if (!w->pipe)
+        close(ends[0]);
+    close(ends[1]);
+}
+
+static void stop(worker *w, char *reason, size_t size)
+{
+    es_process_end end;
+    if (!w->pipe)
+        return;
+    fclose(w->pipe);
+    w->pipe = NULL;
+    /* It ends by itself: it has written all, or has nobody to write to. */
+    es_process_wait(&end, &w->process, -1);
+    es_process_free(&w->process);
+    if (reason)
+        es_process_end_text(reason, size, &end);
+}
+
+/* The next input of a worker; if it was lost, that input fails, and another
+   worker goes on behind it. */
+static void read_from(worker *w, size_t i)
+{
+    char reason[64];
+    if (!w->pipe) {
+        read_input(w->job, i);
+        return;
+    }
+    const es_status status = es_gather_from(w->pipe, w->job, i);
+    if (status == ES_OK)
+        return;
+    stop(w, reason, sizeof reason);
+    w->job->sink.failed(w->job->sink.user,
+                        es_fail(ES_EIO,
+                                "%s: the process that read it was lost: %s: "
+                                "try again",
+                                w->job->inputs[i], reason));
+    start(w, i + w->stride);
+}
+
+enum { WORKERS_MOST = 256 };
+
+void es_gather(const es_gather_job *job)
+{
+    static worker workers[WORKERS_MOST];
+    size_t n = job->n_processes ? job->n_processes : es_gather_processors();
+    if (n > WORKERS_MOST)
+        n = WORKERS_MOST;
+    if (n == 1 || job->readers || job->n_inputs < ES_GATHER_FEW) {
+        for (size_t i = 0; i < job->n_inputs; i++)
+            read_input(job, i);
+        return;
+    }
+    for (size_t k = 0; k < n; k++) {
+        workers[k] = (worker){.job = job, .stride = n};
+        start(&workers[k], k);
+    }
+    for (size_t i = 0; i < job->n_inputs; i++)
+        read_from(&workers[i % n], i);
+    for (size_t k = 0; k < n; k++)
+        stop(&workers[k], NULL, 0);
+}

@@ -1,0 +1,341 @@
+/* Summaries as bytes. One function walks through a summary and the same
+   function writes and reads, so that the two cannot differ: what it passes is
+   copied out of the members or into them. Counts are compared with the bytes
+   that are there before anything is allocated. */
+#include "cli/runs/packet.h"
+
+#include "analyzer/base/checked.h"
+#include "store/crc32c.h"
+
+#include <string.h>
+
+/* The longest: 2^20 heads, listed by every episode that is kept. */
+#define BYTES_MOST ((uint64_t)1 << 32)
+
+typedef struct bytes {
+    bool writing;
+    unsigned char *data; /* (n) */
+    size_t n, at;        /* at: read so far */
+    size_t capacity;
+    es_status status; /* the first failure; nothing is passed after it */
+} bytes;
+
+static void fail_bytes(bytes *b)
+{
+    if (b->status == ES_OK)
+        b->status = es_fail(ES_EFORMAT, "damaged");
+}
+
+/* --- parts ----------------------------------------------------------------*/
+
+static void pass(bytes *b, void *value, size_t size)
+{
+    if (b->status < 0 || size == 0)
+        return;
+    if (!b->writing) {
+        if (size > b->n - b->at) {
+            fail_bytes(b);
+            return;
+        }
+        memcpy(value, b->data + b->at, size);
+        b->at += size;
+        return;
+    }
+    if (size > b->capacity - b->n) {
+        b->capacity = 2 * b->capacity + size;
+        b->status = es_grow(&b->data, b->capacity, 1, "a packet");
+        if (b->status < 0)
+            return;
+    }
+    memcpy(b->data + b->n, value, size);
+    b->n += size;
+}
+
+/* An array (n) of which *pointer may be NULL. */
+static void pass_array(bytes *b, void *pointer, size_t n, size_t size)
+{
+    void *array;
+    size_t total = 0;
+    memcpy(&array, pointer, sizeof array);
+    bool is_there = array != NULL;
+    pass(b, &is_there, sizeof is_there);
+    if (b->status < 0 || !is_there)
+        return;
+    if (!es_size_mul(&total, n, size) || (!b->writing && total > b->n - b->at))
+        fail_bytes(b);
+    else if (!b->writing &&
+             (b->status = es_alloc(&array, n, size, "a packet")) == ES_OK)
+        memcpy(pointer, &array, sizeof array);
+    pass(b, array, total);
+}
+
+static void pass_text(bytes *b, char **text)
+{
+    size_t n = b->writing && *text ? strlen(*text) + 1 : 0;
+    pass(b, &n, sizeof n);
+    if (n == 0)
+        return;
+    pass_array(b, text, n, 1);
+    if (b->status == ES_OK && (!*text || (*text)[n - 1] != '\0'))
+        fail_bytes(b);
+}
+
+#define PASS(b, member) pass(b, &(member), sizeof(member))
+
+/* An enum that is an index: below n, or the packet is none. */
+#define PASS_INDEX(b, member, n)                                               \
+    do {                                                                       \
+        PASS(b, member);                                                       \
+        if ((unsigned long)(member) >= (unsigned long)(n))                     \
+            fail_bytes(b);                                                     \
+    } while (0)
+
+/* --- a summary ------------------------------------------------------------*/
+
+/* One of the words that summary.h names; they are static. */
+static void pass_status(bytes *b, const char **status)
+{
+    static const char *const words[] = {"running", "finished", "failed",
+                                        "stopped", "interrupted"};
+    const size_t n = sizeof words / sizeof *words;
+    size_t i = 0;
+    while (b->writing && i < n && strcmp(words[i], *status) != 0)
+        i++;
+    PASS_INDEX(b, i, n);
+    if (b->status == ES_OK)
+        *status = words[i];
+}
+
+static void pass_flag(bytes *b, es_flag *flag, const es_rules_file *rules)
+{
+    size_t rule = b->writing && flag->rule ? (size_t)(flag->rule - rules->rules)
+                                           : SIZE_MAX;
+    PASS_INDEX(b, flag->kind, ES_N_FLAG_KINDS + 1);
+    PASS(b, rule);
+    PASS_INDEX(b, flag->severity, ES_SEVERITY_CRITICAL + 1);
+    PASS(b, flag->stands);
+    PASS(b, flag->onset);
+    PASS(b, flag->last);
+    PASS(b, flag->reported);
+    PASS(b, flag->collapse_reported);
+    PASS(b, flag->value);
+    PASS(b, flag->threshold);
+    PASS(b, flag->n_layers);
+    pass_array(b, &flag->layers, flag->n_layers, sizeof *flag->layers);
+    PASS(b, flag->n_heads);
+    pass_array(b, &flag->heads, flag->n_heads, sizeof *flag->heads);
+    if ((flag->kind == ES_N_FLAG_KINDS) != (rule != SIZE_MAX) ||
+        (rule != SIZE_MAX && rule >= (rules ? rules->n : 0)))
+        fail_bytes(b);
+    else if (!b->writing && rule != SIZE_MAX)
+        flag->rule = &rules->rules[rule];
+}
+
+/* A list of structs with pointers in them: read, it is zero first, and its
+   count is one that the bytes could hold. */
+static size_t pass_count(bytes *b, void *list, size_t n, size_t size)
+{
+    PASS(b, n);
+    if (!b->writing && b->status == ES_OK) {
+        if (n > b->n - b->at)
+            fail_bytes(b);
+        else if (n)
+            b->status = es_alloc(list, n, size, "a packet");
+    }
+    return b->status < 0 ? 0 : n;
+}
+
+static void pass_damaged(bytes *b, es_damaged *sample)
+{
+    char *series = (char *)(uintptr_t)sample->series;
+    PASS(b, sample->size);
+    PASS(b, sample->run);
+    PASS(b, sample->step);
+    PASS(b, sample->n_frames);
+    PASS_INDEX(b, sample->phase, ES_PHASE_EVAL + 1);
+    pass_text(b, &series);
+    sample->series = series;
+}
+
+static void pass_setting(bytes *b, es_run_setting *setting)
+{
+    pass_text(b, &setting->key);
+    pass_text(b, &setting->text);
+    PASS_INDEX(b, setting->kind, ES_CONFIG_NESTED + 1);
+    PASS(b, setting->number);
+    PASS(b, setting->order);
+    if (b->status == ES_OK && (!setting->key || !setting->text))
+        fail_bytes(b);
+}
+
+static void pass_identity(bytes *b, es_run_summary *s)
+{
+    pass_text(b, &s->path);
+    PASS(b, s->number);
+    PASS(b, s->n_in_file);
+    pass_text(b, &s->name);
+    pass_text(b, &s->arch);
+    pass_status(b, &s->status);
+    pass_text(b, &s->config);
+    PASS(b, s->n_layer);
+    PASS(b, s->n_head);
+    PASS(b, s->ctx);
+    pass_text(b, &s->family);
+    PASS(b, s->d_model);
+    PASS(b, s->vocab);
+    PASS(b, s->batch);
+    PASS(b, s->seed);
+    PASS(b, s->planned_steps);
+    PASS(b, s->last_step);
+    PASS(b, s->model);
+    if (!s->path || !s->name || s->n_layer < 1 || s->n_head < 1)
+        fail_bytes(b);
+}
+
+static void pass_sample(bytes *b, es_run_summary *s)
+{
+    size_t n = 0;
+    pass_text(b, &s->series);
+    pass_text(b, &s->unit);
+    PASS_INDEX(b, s->shape, ES_SHAPE_HEAD + 1);
+    PASS_INDEX(b, s->phase, ES_PHASE_EVAL + 1);
+    PASS(b, s->step);
+    PASS(b, s->n_rows);
+    PASS(b, s->n_columns);
+    if (!es_size_mul(&n, s->n_rows, s->n_columns))
+        fail_bytes(b);
+    pass_array(b, &s->values, n, sizeof *s->values);
+    pass_array(b, &s->layers, s->n_rows, sizeof *s->layers);
+    PASS(b, s->loss);
+    PASS(b, s->ppl);
+    PASS(b, s->eval_loss);
+    PASS(b, s->eval_ppl);
+    PASS(b, s->ceiling);
+    PASS(b, s->peak);
+    PASS_INDEX(b, s->max.policy, ES_MAX_NUMBER + 1);
+    PASS(b, s->max.number);
+    PASS(b, s->m);
+    PASS(b, s->bands);
+    if (!s->series || !s->unit || !s->values || !s->layers)
+        fail_bytes(b);
+}
+
+static void pass_verdict(bytes *b, es_run_summary *s,
+                         const es_rules_file *rules)
+{
+    const size_t n_rules = rules ? rules->n : 0;
+    PASS(b, s->judged);
+    s->rules = s->judged ? rules : NULL;
+    pass_array(b, &s->heard, n_rules, sizeof *s->heard);
+    pass_array(b, &s->nonfinite, n_rules, sizeof *s->nonfinite);
+    PASS(b, s->checksums);
+    PASS(b, s->end_damaged);
+    s->n_damaged = pass_count(b, &s->damaged, s->n_damaged, sizeof *s->damaged);
+    for (size_t i = 0; i < s->n_damaged; i++)
+        pass_damaged(b, &s->damaged[i]);
+    s->n_flags = pass_count(b, &s->flags, s->n_flags, sizeof *s->flags);
+    for (size_t i = 0; i < s->n_flags; i++)
+        pass_flag(b, &s->flags[i], rules);
+    PASS(b, s->settings.cut);
+    s->settings.n = pass_count(b, &s->settings.list, s->settings.n,
+                               sizeof *s->settings.list);
+    for (size_t i = 0; i < s->settings.n; i++)
+        pass_setting(b, &s->settings.list[i]);
+}
+
+static void pass_run(bytes *b, es_run_summary *s, const es_rules_file *rules)
+{
+    pass_identity(b, s);
+    pass_sample(b, s);
+    pass_verdict(b, s, rules);
+}
+
+/* --- a packet -------------------------------------------------------------*/
+
+static void pass_packet(bytes *b, es_packet *r, const es_rules_file *rules)
+{
+    PASS_INDEX(b, r->kind, ES_N_PACKET_KINDS);
+    if (b->status < 0)
+        return;
+    if (r->kind == ES_PACKET_RUN) {
+        if (!b->writing)
+            b->status = es_alloc(&r->run, 1, sizeof *r->run, "a summary");
+        if (b->status == ES_OK)
+            pass_run(b, r->run, rules);
+        return;
+    }
+    PASS(b, r->code);
+    pass_text(b, &r->text);
+    pass_text(b, &r->path);
+    PASS(b, r->index);
+    PASS(b, r->step);
+    PASS(b, r->n_frames);
+    PASS_INDEX(b, r->phase, ES_PHASE_EVAL + 1);
+    if (r->kind != ES_PACKET_END && !r->text)
+        fail_bytes(b);
+    if ((r->kind == ES_PACKET_FAILURE && r->code >= 0) ||
+        (r->kind == ES_PACKET_DAMAGE && !r->path))
+        fail_bytes(b);
+}
+
+void es_packet_clear(es_packet *packet)
+{
+    if (!packet)
+        return;
+    es_summary_free(packet->run);
+    free(packet->text);
+    free(packet->path);
+    *packet = (es_packet){.run = NULL};
+}
+
+typedef struct envelope {
+    uint64_t n;
+    uint32_t crc, zero;
+} envelope;
+
+es_status es_packet_write(FILE *stream, const es_packet *packet)
+{
+    bytes b = {.writing = true};
+    es_packet copy = *packet; /* which nothing is written to */
+    pass_packet(&b, &copy, packet->run ? packet->run->rules : NULL);
+    if (b.status == ES_OK) {
+        const envelope head = {.n = b.n, .crc = es_crc32c(0, b.data, b.n)};
+        fwrite(&head, sizeof head, 1, stream);
+        fwrite(b.data, 1, b.n, stream);
+    }
+    free(b.data);
+    return b.status;
+}
+
+es_status es_packet_read(es_packet *out, FILE *stream,
+                         const es_rules_file *rules)
+{
+    envelope head;
+    bytes b = {.status = ES_OK};
+    *out = (es_packet){.run = NULL};
+    const size_t got = fread(&head, 1, sizeof head, stream);
+    if (got == 0 && feof(stream))
+        return ES_DONE;
+    if (got < sizeof head || head.n > BYTES_MOST || head.zero)
+        return es_fail(ES_EFORMAT, "damaged");
+    b.n = head.n;
+    es_status status = es_alloc(&b.data, b.n, 1, "a packet");
+    if (status < 0)
+        return status;
+    if (fread(b.data, 1, b.n, stream) != b.n ||
+        es_crc32c(0, b.data, b.n) != head.crc)
+        fail_bytes(&b);
+    pass_packet(&b, out, rules);
+    if (b.at != b.n)
+        fail_bytes(&b);
+    free(b.data);
+    return b.status;
+}
+
+const char *es_packet_head(void)
+{
+    static char head[96];
+    snprintf(head, sizeof head, "entropy-scan " ES_VERSION " %zu %zu %zu\n",
+             sizeof(es_run_summary), sizeof(es_flag), sizeof(es_cost_model));
+    return head;
+}
