@@ -64,6 +64,25 @@ static void discard(es_postgres *postgres)
     free(postgres);
 }
 
+es_status es_postgres_hide_password(char *text)
+{
+    es_postgres_url url = {0};
+    const char *conninfo;
+    es_status status = es_postgres_url_read(&url, text);
+    if (status == ES_OK) {
+        pthread_mutex_lock(&ours.mutex);
+        status = look_up(&conninfo, &url);
+        pthread_mutex_unlock(&ours.mutex);
+    }
+    if (status == ES_OK) {
+        const size_t n = strlen(text);
+        memset(text, '\0', n);
+        memcpy(text, url.shown, strlen(url.shown));
+    }
+    es_postgres_url_free(&url);
+    return status;
+}
+
 /** The idle one, if it is that; NULL: it is not, or the server has ended. */
 static es_postgres *take_idle(const es_postgres_url *url, bool is_writer)
 {
@@ -247,7 +266,7 @@ void es_postgres_close(es_postgres *postgres)
         discard(postgres);
         return;
     }
-    PGresult *result = es_pq.exec(postgres->connection, "ROLLBACK");
+    PGresult *result = es_pq.exec(postgres->connection, "ROLLBACK; UNLISTEN *");
     const bool is_sound =
         result && es_pq.resultStatus(result) == ES_PGRES_COMMAND_OK;
     es_pq.clear(result);

@@ -37,6 +37,12 @@ es_status es_postgres_url_read(es_postgres_url *out,
                                const char *text) ES_MUST_USE;
 void es_postgres_url_free(es_postgres_url *url);
 
+/**
+ * Overwrites a URL by what is shown of it, which is no longer. This process
+ * knows the password from then on. Returns as es_postgres_url_read.
+ */
+es_status es_postgres_hide_password(char *url) ES_MUST_USE;
+
 typedef struct es_postgres {
     PGconn *connection;
     char *base; /* es_postgres_url's: messages begin with it */

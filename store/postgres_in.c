@@ -34,8 +34,7 @@ static es_status make_tables(es_remote *remote)
     return es_schema_make_private(database);
 }
 
-/** One that is newer has other tables. */
-static es_status check_version(es_remote *remote)
+es_status es_remote_check_version(const es_remote *remote)
 {
     PGresult *result;
     es_status status = es_postgres_query(
@@ -290,7 +289,7 @@ static es_status read_all(es_remote *remote)
 {
     es_status status;
     if ((status = es_postgres_take_snapshot(remote->postgres)) < 0 ||
-        (status = check_version(remote)) < 0 ||
+        (status = es_remote_check_version(remote)) < 0 ||
         (status = es_database_execute(
              remote->database, "BEGIN; DELETE FROM event; DELETE FROM series;"
                                "DELETE FROM run;"
@@ -362,12 +361,17 @@ bool es_remote_is_run_written(const es_remote *remote, int64_t run_id)
     return remote->runs[run_id - 1].is_written;
 }
 
+/** Conditions by members of the configuration stay with it: they are applied
+ *  where the run is read. */
 es_status es_remote_run_url(char **out, const es_remote *remote,
                             const char *uuid)
 {
     const char *base = remote->url.base;
-    if (asprintf(out, "%s%crun=%s", base, strchr(base, '?') ? '&' : '?', uuid) <
-        0) {
+    const char *where =
+        remote->n_conditions ? strstr(remote->url.shown, "where=") : NULL;
+    const int n_where = where ? (int)strcspn(where, "&") : 0;
+    if (asprintf(out, "%s%crun=%s%s%.*s", base, strchr(base, '?') ? '&' : '?',
+                 uuid, n_where ? "&" : "", n_where, where ? where : "") < 0) {
         *out = NULL;
         return es_fail(ES_ENOMEM, "out of memory for a URL");
     }

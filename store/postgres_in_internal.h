@@ -75,6 +75,11 @@ struct es_remote {
     char refusal[ES_MESSAGE_MAX]; /* what a query failed by; "": by nothing */
 };
 
+/* --- postgres_in.c -------------------------------------------------------- */
+
+/** ES_OK; ES_EFORMAT: no tables of ours; ES_EVERSION: newer ones. */
+es_status es_remote_check_version(const es_remote *remote) ES_MUST_USE;
+
 /* --- postgres_where.c ----------------------------------------------------- */
 
 /** Reads where= and run= of the URL. ES_OK, ES_EUSAGE, ES_ENOMEM. */

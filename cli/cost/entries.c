@@ -8,6 +8,7 @@
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/summary.h"
+#include "store/postgres.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -143,8 +144,9 @@ es_status es_cost_entries_read(es_cost_entry **out, size_t *n, size_t *n_failed,
     es_status status = ES_OK;
     for (size_t i = 0; i < options->n_inputs && status == ES_OK; i++) {
         const char *input = options->inputs[i];
-        status = access(input, F_OK) == 0 ? add_file(&to, n_failed, input)
-                                          : add_arch(&to, input);
+        status = access(input, F_OK) == 0 || es_postgres_is_url(input)
+                     ? add_file(&to, n_failed, input)
+                     : add_arch(&to, input);
     }
     *out = to.entries;
     *n = to.n;

@@ -10,6 +10,7 @@
 #include "cli/output/output.h"
 #include "cli/output/print.h"
 #include "render/figures/axis.h"
+#include "store/postgres.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -62,10 +63,13 @@ static es_status name_file(char out[PATH_MAX], const es_figure_job *job,
                            es_figure_kind kind)
 {
     const char *input = job->inputs[0], *folder = job->options->folder;
-    const char *slash = strrchr(input, '/');
+    /* What follows a database's name is none, and may have any letter. */
+    const bool is_url = es_postgres_is_url(input);
+    const size_t n_input = is_url ? strcspn(input, "?") : strlen(input);
+    const char *slash = memrchr(input, '/', n_input);
     const char *base = slash ? slash + 1 : input;
-    const char *dot = strrchr(base, '.');
-    int n = (int)(dot && dot != base ? (size_t)(dot - base) : strlen(base));
+    const char *dot = is_url ? NULL : strrchr(base, '.');
+    int n = (int)(dot && dot != base ? dot - base : input + n_input - base);
     bool composite = (int)kind == ES_FIGURE_COMPOSITE;
     const char *name =
         composite ? job->options->composite : es_figure_name(kind);

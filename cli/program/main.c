@@ -4,6 +4,7 @@
  */
 #include "cli/output/output.h"
 #include "cli/program/command.h"
+#include "store/postgres.h"
 #include "store/reader.h"
 
 #include <errno.h>
@@ -20,9 +21,26 @@ static int check_stdout(int code)
         es_fail(ES_EIO, "standard output: cannot write: %s", strerror(errno)));
 }
 
+/* A password in a URL is seen by everybody who may list processes, and would be
+   in messages: from here on it is neither. */
+static es_status hide_passwords(int argc, char **argv)
+{
+    es_status status = ES_OK;
+    for (int i = 1; i < argc && status == ES_OK; i++) {
+        char *value = argv[i][0] == '-' ? strchr(argv[i], '=') : NULL;
+        char *url = value ? value + 1 : argv[i];
+        if (es_postgres_is_url(url))
+            status = es_postgres_hide_password(url);
+    }
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     es_output_catch_signals();
     es_reader_cap_memory((size_t)64 << 20);
+    const es_status status = hide_passwords(argc, argv);
+    if (status < 0)
+        return es_command_exit(status);
     return check_stdout(es_program_run(&es_scan_program, argc, argv));
 }

@@ -6,6 +6,8 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "cli/output/print.h"
+#include "store/postgres.h"
+#include "store/postgres_watch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -179,6 +181,8 @@ es_stamp es_stamp_of(const char *path)
     char log[PATH_MAX];
     struct stat about;
     es_stamp stamp = {0};
+    if (es_postgres_is_url(path))
+        return (es_stamp){.inode = 1, .size = es_remote_state(path)};
     if (stat(path, &about) == 0) {
         stamp.device = about.st_dev;
         stamp.inode = about.st_ino;

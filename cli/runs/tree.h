@@ -62,8 +62,8 @@ es_status es_paths_add(es_paths *to, const char *path) ES_MUST_USE;
 
 void es_paths_free(es_paths *paths);
 
-/** As long as it does not change nothing was written to the file. Zeros: there
- *  is none. */
+/** As long as it does not change nothing was written to the file, or pushed to
+ *  the database. Zeros: there is none. */
 typedef struct es_stamp {
     dev_t device;
     ino_t inode;

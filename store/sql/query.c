@@ -3,6 +3,7 @@
 #include "store/sql/query.h"
 
 #include "analyzer/base/checked.h"
+#include "store/reader_internal.h"
 #include "store/sql/source.h"
 #include "store/store_internal.h"
 
@@ -114,6 +115,12 @@ static es_status open_files(es_query *query, const char *const *paths, size_t n)
         query->sources.n = i + 1;
         if ((status = es_run_file_open(file, &query->behind[i], paths[i])) < 0)
             return status;
+        if (query->behind[i].remote &&
+            es_remote_reads_config(query->behind[i].remote))
+            return es_fail(ES_EUSAGE,
+                           "%s: where= by members of the configuration: use "
+                           "WHERE of SQL, as config ->> 'lr' < 1",
+                           file->path);
         query->sources.list[i] =
             (es_sql_source){.handle = file->handle,
                             .schema = "main",

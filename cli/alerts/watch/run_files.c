@@ -32,6 +32,10 @@ static es_status find_paths(es_paths *paths, es_watch_files *watch)
     es_paths_free(&watch->folders);
     for (size_t i = 0; i < watch->n_roots && status == ES_OK; i++) {
         const char *root = watch->roots[i];
+        if (es_path_is_database(root)) {
+            status = es_watch_database_read(paths, &watch->databases, root);
+            continue;
+        }
         status = es_path_is_folder(root)
                      ? es_paths_walk_all(paths, &watch->folders,
                                          &watch->n_failed, root, !first_round)
@@ -275,7 +279,9 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
         file->failed = false;
     file->stamp = stamp;
     es_status status = es_reader_open(&reader, file->path);
-    if (status == ES_OK && !realpath(file->path, path))
+    if (es_path_is_database(file->path))
+        snprintf(path, sizeof path, "%s", file->path);
+    else if (status == ES_OK && !realpath(file->path, path))
         status = es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
     if (status == ES_OK)
         status = read_runs(watch, file, reader, path);
@@ -298,7 +304,12 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
 static es_status check_file(es_watch_files *watch, es_watch_file *file)
 {
     struct stat state;
-    es_stamp stamp = es_stamp_of(file->path);
+    const bool is_remote = es_path_is_database(file->path);
+    if (is_remote && es_watch_database_is_lost(&watch->databases, file->path))
+        return ES_OK;
+    es_stamp stamp =
+        is_remote ? es_watch_database_stamp(&watch->databases, file->path)
+                  : es_stamp_of(file->path);
     if ((es_stamp_same(&stamp, &file->stamp) && !file->again &&
          (file->read || file->failed)) ||
         (stamp.inode && stat(watch->state, &state) == 0 &&
@@ -333,4 +344,5 @@ void es_watch_files_close(es_watch_files *watch)
         free_file(&watch->files[i]);
     free(watch->files);
     es_paths_free(&watch->folders);
+    es_watch_databases_close(&watch->databases);
 }

@@ -6,6 +6,7 @@
 #ifndef ES_RUN_FILES_H
 #define ES_RUN_FILES_H
 
+#include "cli/alerts/watch/databases.h"
 #include "cli/alerts/watch/follow.h"
 #include "cli/runs/tree.h"
 
@@ -25,7 +26,7 @@ typedef struct es_watch_file {
 } es_watch_file;
 
 typedef struct es_watch_files {
-    char *const *roots; /* (n_roots) run files and folders; borrowed */
+    char *const *roots; /* (n_roots) run files, folders and URLs; borrowed */
     size_t n_roots;
     const char *state;          /* a file that is no run; borrowed */
     const es_rules_file *rules; /* the user's; borrowed; NULL: none */
@@ -42,8 +43,9 @@ typedef struct es_watch_files {
     es_watch_file *files; /* (n_files) by path */
     size_t n_files;
     es_paths folders; /* those of the newest round */
-    size_t n_failed;  /* files and folders that could not be read */
-    size_t n_read;    /* files whose content is known */
+    es_watch_databases databases;
+    size_t n_failed; /* files and folders that could not be read */
+    size_t n_read;   /* files whose content is known */
 } es_watch_files;
 
 /**

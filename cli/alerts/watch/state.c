@@ -104,6 +104,10 @@ static es_status watched_folder(char out[PATH_MAX], const char *root)
 {
     char parent[PATH_MAX + 1]; /* too long a path stays so */
     const char *slash = strrchr(root, '/');
+    if (es_path_is_database(root)) {
+        snprintf(out, PATH_MAX, "%s", root);
+        return ES_OK;
+    }
     snprintf(parent, sizeof parent, "%.*s", slash ? (int)(slash - root) + 1 : 1,
              slash ? root : ".");
     return realpath(es_path_is_folder(root) ? root : parent, out)

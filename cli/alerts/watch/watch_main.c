@@ -1,5 +1,6 @@
 /* entropy-scan watch */
 #include "cli/alerts/delivery/words.h"
+#include "cli/alerts/watch/databases.h"
 #include "cli/alerts/watch/watcher.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
@@ -165,6 +166,13 @@ static es_status parse(arguments *given, int argc, char **argv)
     if (!watcher->n_roots)
         return es_fail(ES_EUSAGE, "nothing to watch: name run files or "
                                   "folders");
+    for (size_t i = 0; i < watcher->n_roots; i++)
+        if (watcher->stop_at != ES_SEVERITY_NONE &&
+            es_path_is_database(watcher->roots[i]))
+            return es_fail(ES_EUSAGE,
+                           "%s: --stop: a database stops no "
+                           "training: watch the run file",
+                           watcher->roots[i]);
     if (given->check && !watcher->once)
         return es_fail(ES_EUSAGE, "--check: only with --once");
     if (given->forecast == ES_FORECAST_WARN &&

@@ -19,9 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define REST_LEAST 0.2 /* seconds between two rounds */
-#define REST_SHARE 6   /* times the processor time of a round */
-#define AGAIN_MOST 300 /* seconds between two tries of a delivery */
+#define REST_LEAST 0.2    /* seconds between two rounds */
+#define REST_SHARE 6      /* times the processor time of a round */
+#define DATABASES_MOST 16 /* that are listened to; others at each poll */
+#define AGAIN_MOST 300    /* seconds between two tries of a delivery */
 
 /* The process that makes the deliveries of one action. */
 typedef struct worker {
@@ -91,7 +92,7 @@ static es_status enter(watcher *w, const es_alert *alert, const char *id,
         (alert->severity >= w->options->least &&
          (status = es_ledger_add(w->ledger, id, json, alert->severity, actions,
                                  n, &fresh)) < 0) ||
-        !alert->is_written ||
+        !alert->is_written || es_path_is_database(alert->path) ||
         !(alert->stops ||
           (stop_at != ES_SEVERITY_NONE && alert->severity >= stop_at)))
         return status;
@@ -199,6 +200,8 @@ static void watch_changes(watcher *w)
     for (size_t i = 0; i < w->files.n_roots; i++) {
         char folder[PATH_MAX] = ".";
         const char *path = w->files.roots[i], *slash = strrchr(path, '/');
+        if (es_path_is_database(path))
+            continue;
         size_t n = slash ? (size_t)(slash - path) + (slash == path) : 1;
         if (n >= sizeof folder)
             continue;
@@ -299,26 +302,42 @@ static void write_textfile(watcher *w)
 
 /* --- waiting --------------------------------------------------------------*/
 
+/* Alerts of databases that have come, or a loss of the connection. */
+static bool hear_databases(watcher *w)
+{
+    bool heard = false;
+    for (size_t i = 0; i < w->files.databases.n; i++)
+        heard |= es_remote_watch_heard(w->files.databases.list[i].watch);
+    return heard;
+}
+
 /* Until `deadline`, a change if `listen`, or the end of a worker; true if there
    was a change. */
 static bool wait_for(watcher *w, double deadline, bool listen)
 {
-    struct pollfd fds[ES_N_ACTIONS + 1];
+    struct pollfd fds[ES_N_ACTIONS + 1 + DATABASES_MOST];
+    nfds_t n = 0;
     for (int i = 0; i < ES_N_ACTIONS; i++) {
         const worker *slot = &w->workers[i];
         const es_process *process = &slot->process;
-        fds[i] = (struct pollfd){.fd = process->pid ? process->handle.fd : -1,
-                                 .events = POLLIN};
+        fds[n++] = (struct pollfd){.fd = process->pid ? process->handle.fd : -1,
+                                   .events = POLLIN};
         if (slot->owes && !process->pid && slot->again > 0)
             deadline = fmin(deadline, slot->again);
     }
-    fds[ES_N_ACTIONS] =
+    fds[n++] =
         (struct pollfd){.fd = listen ? w->changes : -1, .events = POLLIN};
+    for (size_t i = 0; listen && i < w->files.databases.n && i < DATABASES_MOST;
+         i++)
+        fds[n++] = (struct pollfd){
+            .fd = es_remote_watch_fd(w->files.databases.list[i].watch),
+            .events = POLLIN};
     double left = deadline - seconds(CLOCK_MONOTONIC);
-    poll(fds, ES_N_ACTIONS + 1, left > 0 ? (int)ceil(1000 * left) : 0);
+    poll(fds, n, left > 0 ? (int)ceil(1000 * left) : 0);
     end_workers(w, false);
     start_workers(w);
-    return fds[ES_N_ACTIONS].revents && read_changes(w->changes);
+    return (fds[ES_N_ACTIONS].revents && read_changes(w->changes)) |
+           (listen && hear_databases(w));
 }
 
 /* Rests for what the round has cost, then waits for a change or the time. */
