@@ -62,7 +62,7 @@ static const char runs[] =
     "  UNIQUE(run_id, name, phase)\n"
     ") WITH (fillfactor = 50);\n"
     "\n"
-    "-- What was pushed of the rest: run, event, map/train, map/eval, alert.\n"
+    "-- What was pushed of the rest: run, event, map/train, map/eval.\n"
     "CREATE TABLE entropy_scan.part(\n"
     "  run_id bigint NOT NULL REFERENCES entropy_scan.run ON DELETE CASCADE,\n"
     "  name text NOT NULL,\n"

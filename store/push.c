@@ -1,4 +1,4 @@
-/* A pusher: its connection, the tables, transactions, alerts and retention.
+/* A pusher: its connection, the tables, transactions and retention.
    push_run.c has the runs. */
 #include "store/push.h"
 
@@ -133,6 +133,14 @@ bool es_pusher_may_retry(const es_pusher *pusher, es_status status)
            es_postgres_is_lost(pusher->postgres);
 }
 
+/* Messages of a database begin with it. */
+bool es_pusher_is_blamed(const es_pusher *pusher, es_status status)
+{
+    const char *base = pusher->url->base;
+    return es_pusher_may_retry(pusher, status) ||
+           (status == ES_EIO && strncmp(es_message(), base, strlen(base)) == 0);
+}
+
 es_status es_pusher_open(es_pusher **out, const es_postgres_url *url,
                          double low_share)
 {
@@ -155,84 +163,6 @@ void es_pusher_close(es_pusher *pusher)
     es_pusher_rollback(pusher);
     es_postgres_close(pusher->postgres);
     free(pusher);
-}
-
-/* --- alerts --------------------------------------------------------------- */
-
-static const char *known(char out[24], int64_t number)
-{
-    snprintf(out, 24, "%lld", (long long)number);
-    return number == ES_UNKNOWN ? NULL : out;
-}
-
-static es_status put_alert(es_pusher *pusher, const es_push_alert *alert,
-                           es_push_counts *counts)
-{
-    char run[24], severity[24], onset[24], step[24];
-    char *texts[4] = {NULL};
-    PGresult *result = NULL;
-    const char *const from[] = {alert->id, alert->title, alert->line,
-                                alert->json};
-    es_status status = ES_OK;
-    for (int i = 0; i < 4 && status == ES_OK; i++)
-        status = es_copy_utf8(&texts[i], from[i]);
-    const char *const parameters[] = {
-        texts[0],
-        known(run, pusher->run_id),
-        texts[1],
-        known(severity, alert->severity),
-        known(onset, alert->onset),
-        known(step, alert->step),
-        texts[2],
-        texts[3],
-    };
-    if (status == ES_OK)
-        status = es_postgres_query(
-            &result, pusher->postgres,
-            "INSERT INTO entropy_scan.alert(alert_id, run_id, title, severity,"
-            " onset, step, line, data) VALUES($1, $2, $3, $4, $5, $6, $7, $8)"
-            " ON CONFLICT DO NOTHING",
-            8, parameters);
-    if (status == ES_OK)
-        counts->alerts += strtoull(es_pq.cmdTuples(result), NULL, 10);
-    es_pq.clear(result);
-    for (int i = 0; i < 4; i++)
-        free(texts[i]);
-    return status;
-}
-
-static es_status put_alerts(es_pusher *pusher, const es_push_alert *alerts,
-                            size_t n, es_push_counts *counts)
-{
-    char run[24], revision[24];
-    const char *const parameters[] = {known(run, pusher->run_id),
-                                      known(revision, pusher->revision)};
-    PGresult *result = NULL;
-    es_status status = es_pusher_begin(pusher);
-    for (size_t i = 0; i < n && status == ES_OK; i++)
-        status = put_alert(pusher, &alerts[i], counts);
-    if (status == ES_OK)
-        status = es_postgres_query(
-            &result, pusher->postgres,
-            "INSERT INTO entropy_scan.part VALUES($1, 'alert', $2, 0)"
-            " ON CONFLICT (run_id, name) DO UPDATE SET n = excluded.n",
-            2, parameters);
-    es_pq.clear(result);
-    return status < 0 ? status : es_pusher_commit(pusher);
-}
-
-es_status es_push_alerts(es_pusher *pusher, const es_push_alert *alerts,
-                         size_t n, es_push_counts *counts)
-{
-    es_push_counts added = *counts;
-    es_status status = es_pusher_connect(pusher);
-    if (status == ES_OK)
-        status = put_alerts(pusher, alerts, n, &added);
-    if (status == ES_OK)
-        *counts = added;
-    else
-        es_pusher_rollback(pusher);
-    return status;
 }
 
 /* --- retention ------------------------------------------------------------ */

@@ -37,6 +37,9 @@ void es_pusher_close(es_pusher *pusher); /* NULL is fine */
  *  connection. It is opened anew at the next call. */
 bool es_pusher_may_retry(const es_pusher *pusher, es_status status);
 
+/** After a failure: it is the database's, of whatever file, as a full disk. */
+bool es_pusher_is_blamed(const es_pusher *pusher, es_status status);
+
 typedef struct es_push_source {
     const char *path; /* the file, absolute; how it is stored does not count */
     int64_t changed_at; /* Unix time of the file's last change */
@@ -53,21 +56,6 @@ typedef struct es_push_counts {
     uint64_t alerts; /* new */
 } es_push_counts;
 
-/**
- * One run of a reader. Committed every 16 MiB: a failure leaves what was
- * committed, counted, to be gone on with.
- *
- *   is_judged  written: es_push_alerts was called since the run changed last
- *
- * ES_OK; ES_EFORMAT: other numbers of layers or heads, a series of another
- * shape, a series' name that is no UTF-8, or another file of this uuid with
- * other samples was pushed; ES_ELOCKED: others kept pushing this run; what
- * reading the run, or es_postgres_fail, says.
- */
-es_status es_push_run(es_pusher *pusher, es_reader *reader, size_t run,
-                      const es_push_source *source, es_push_counts *counts,
-                      bool *is_judged) ES_MUST_USE;
-
 /** Strings are borrowed; step and onset may be ES_UNKNOWN. */
 typedef struct es_push_alert {
     const char *id, *title, *line, *json;
@@ -76,11 +64,32 @@ typedef struct es_push_alert {
 } es_push_alert;
 
 /**
- * Alerts (n) of the run that was pushed last, all of them: those that are there
- * already are passed over, and who listens is notified of the others.
+ * Finds all alerts of a run that is being pushed, called when its samples are
+ * in the database and not committed yet.
+ *
+ *   alerts  written: (n) the finder's own until its next call
+ *
+ * What it returns ends the push if it is not ES_OK.
  */
-es_status es_push_alerts(es_pusher *pusher, const es_push_alert *alerts,
-                         size_t n, es_push_counts *counts) ES_MUST_USE;
+typedef es_status es_push_alert_finder(void *user, const es_push_alert **alerts,
+                                       size_t *n);
+
+/**
+ * One run of a reader. Committed every 16 MiB, with the last samples all the
+ * rest: a failure leaves what was committed, counted, to be gone on with.
+ *
+ *   finder  of alerts, with `user`: those that are there already are passed
+ *           over, and who listens is notified of the others; NULL: none
+ *
+ * ES_OK; ES_EFORMAT: other numbers of layers or heads, a series of another
+ * shape, a series' name that is no UTF-8, or another file of this uuid with
+ * other samples was pushed; ES_ELOCKED: others kept pushing this run; what
+ * reading the run, the finder, or es_postgres_fail, says.
+ */
+es_status es_push_run(es_pusher *pusher, es_reader *reader, size_t run,
+                      const es_push_source *source,
+                      es_push_alert_finder *finder, void *user,
+                      es_push_counts *counts) ES_MUST_USE;
 
 /** When a run changed last, Unix time: its end, or that of its file's last
  *  change. */

@@ -27,7 +27,6 @@ typedef enum es_push_part_kind {
     ES_PUSH_EVENT,
     ES_PUSH_MAP_TRAIN,
     ES_PUSH_MAP_EVAL,
-    ES_PUSH_ALERT, /* n: the run's revision */
     ES_N_PUSH_PARTS
 } es_push_part_kind;
 
@@ -120,6 +119,8 @@ typedef struct es_push_job {
     es_reader *reader;
     size_t run;
     const es_push_source *source;
+    es_push_alert_finder *finder;
+    void *user;
     es_push_counts *counts;
     es_run_info info;
     double ceiling;
@@ -141,6 +142,9 @@ es_status es_push_plan(es_push_job *job) ES_MUST_USE;
 /** Series `i` of the database is not in the file any more. */
 bool es_push_is_vanished(const es_push_job *job, size_t i);
 
+/** Enters the alerts of the job's finder. */
+es_status es_push_alerts(es_push_job *job) ES_MUST_USE;
+
 /** The run's row: a new one (ES_DONE: somebody else has just made it), its last
  *  columns, and the digest of all of them. */
 es_status es_push_insert_run(es_push_job *job) ES_MUST_USE;
@@ -153,7 +157,6 @@ struct es_pusher {
     const es_postgres_url *url;
     es_postgres *postgres; /* NULL: to be opened */
     double low_share;
-    int64_t run_id, revision; /* of the run that was pushed last */
     bool in_transaction;
     es_copy_in copy;
 };

@@ -1,12 +1,15 @@
-/* Events and attention maps of a run for a push: both are few, so that what was
-   pushed is compared by one digest, and written anew where it is another. */
+/* Events, attention maps and alerts of a run for a push: they are few. What was
+   pushed of events and maps is compared by one digest, and written anew where
+   it is another; an alert is entered once, by its id. */
 #include "store/push_internal.h"
 
+#include "analyzer/base/json_write.h"
 #include "analyzer/base/value.h"
 #include "store/crc32c.h"
 #include "store/map.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- digests -------------------------------------------------------------- */
@@ -217,4 +220,59 @@ es_status es_push_maps(es_copy_in *copy, es_postgres *postgres,
         return status;
     }
     return es_copy_in_end(copy);
+}
+
+/* --- alerts --------------------------------------------------------------- */
+
+static es_status print_alerts(char **out, const es_push_alert *alerts, size_t n)
+{
+    size_t size;
+    es_json_writer json = {.stream = open_memstream(out, &size)};
+    if (!json.stream)
+        return es_fail(ES_ENOMEM, "no memory for the alerts of a run");
+    es_json_write_array(&json, NULL);
+    for (size_t i = 0; i < n; i++) {
+        es_json_write_object(&json, NULL);
+        es_json_write_text(&json, "id", alerts[i].id);
+        es_json_write_text(&json, "title", alerts[i].title);
+        es_json_write_text(&json, "line", alerts[i].line);
+        es_json_write_text(&json, "data", alerts[i].json);
+        es_json_write_integer(&json, "severity", alerts[i].severity);
+        es_json_write_known(&json, "onset", alerts[i].onset);
+        es_json_write_known(&json, "step", alerts[i].step);
+        es_json_write_end(&json, "}");
+    }
+    es_json_write_end(&json, "]");
+    if (fclose(json.stream) == 0)
+        return ES_OK;
+    return es_fail(ES_ENOMEM, "no memory for the alerts of a run");
+}
+
+es_status es_push_alerts(es_push_job *job)
+{
+    const es_push_alert *alerts = NULL;
+    size_t n = 0;
+    char *text = NULL;
+    PGresult *result = NULL;
+    es_status status = ES_OK;
+    if (job->finder)
+        status = job->finder(job->user, &alerts, &n);
+    if (status < 0 || !n)
+        return status;
+    status = print_alerts(&text, alerts, n);
+    const char *const parameters[] = {job->pushed.run, text};
+    if (status == ES_OK)
+        status = es_postgres_query(
+            &result, job->pusher->postgres,
+            "INSERT INTO entropy_scan.alert(alert_id, run_id, title, severity,"
+            " onset, step, line, data) SELECT id, $1::bigint, title, severity,"
+            " onset, step, line, data::json FROM json_to_recordset($2::json)"
+            " AS x(id text, title text, line text, data text, severity integer,"
+            " onset bigint, step bigint) ON CONFLICT DO NOTHING",
+            2, parameters);
+    if (status == ES_OK)
+        job->added.alerts += strtoull(es_pq.cmdTuples(result), NULL, 10);
+    es_pq.clear(result);
+    free(text);
+    return status;
 }

@@ -264,7 +264,7 @@ static es_status finish(es_push_job *j)
                                  j->reader, j->run, &j->added)) < 0 ||
         (status = es_push_maps(&p->copy, p->postgres, &j->pushed, j->begun,
                                j->whole, j->reader, j->run, &j->added)) < 0 ||
-        (status = update_parts(j)) < 0)
+        (status = es_push_alerts(j)) < 0 || (status = update_parts(j)) < 0)
         return status;
     return es_push_update_run(j);
 }
@@ -276,6 +276,7 @@ static void add_counts(es_push_counts *to, const es_push_counts *added)
     to->cut += added->cut;
     to->events += added->events;
     to->maps += added->maps;
+    to->alerts += added->alerts;
 }
 
 /* ES_OK: there is more to do; ES_DONE: that was all. */
@@ -347,13 +348,16 @@ static es_status prepare(es_push_job *j)
 }
 
 es_status es_push_run(es_pusher *pusher, es_reader *reader, size_t run,
-                      const es_push_source *source, es_push_counts *counts,
-                      bool *is_judged)
+                      const es_push_source *source,
+                      es_push_alert_finder *finder, void *user,
+                      es_push_counts *counts)
 {
     es_push_job j = {.pusher = pusher,
                      .reader = reader,
                      .run = run,
                      .source = source,
+                     .finder = finder,
+                     .user = user,
                      .counts = counts};
     bool is_stale = true;
     es_status status = prepare(&j);
@@ -368,9 +372,6 @@ es_status es_push_run(es_pusher *pusher, es_reader *reader, size_t run,
     }
     if (status < 0)
         es_pusher_rollback(pusher);
-    pusher->run_id = j.pushed.run_id;
-    pusher->revision = j.pushed.revision;
-    *is_judged = j.pushed.parts[ES_PUSH_ALERT].n == j.pushed.revision;
     forget(&j);
     free(j.config);
     return status;

@@ -12,7 +12,7 @@
 #include <string.h>
 
 static const char *const part_names[ES_N_PUSH_PARTS] = {
-    "run", "event", "map/train", "map/eval", "alert"};
+    "run", "event", "map/train", "map/eval"};
 
 const char *es_push_part_name(es_push_part_kind kind)
 {

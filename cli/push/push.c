@@ -74,12 +74,35 @@ static es_status add_alert(void *user, const es_alert *alert)
     return ES_OK;
 }
 
-static void free_alerts(alerts *all)
+static void forget_alerts(alerts *all)
 {
-    for (size_t i = 0; all && i < all->n; i++)
-        for (int k = 0; k < 4; k++)
-            free(all->texts[i][k]);
-    free(all);
+    while (all->n) {
+        all->n--;
+        for (int k = 0; k < 4; k++) {
+            free(all->texts[all->n][k]);
+            all->texts[all->n][k] = NULL;
+        }
+    }
+}
+
+static es_status take_events(alerts *all, es_reader *reader, size_t run,
+                             const es_alert *about)
+{
+    const es_event *events;
+    size_t n = 0;
+    es_status status = es_reader_events(reader, run, &events, &n);
+    for (size_t i = 0; i < n && status == ES_OK; i++) {
+        es_alert alert;
+        if (!es_alert_of_event(&alert, &events[i]))
+            continue;
+        alert.path = about->path;
+        alert.uuid = about->uuid;
+        alert.name = about->name;
+        alert.arch = about->arch;
+        alert.is_written = about->is_written;
+        status = add_alert(all, &alert);
+    }
+    return status;
 }
 
 static es_status judge(alerts *all, es_reader *reader, size_t run,
@@ -93,54 +116,37 @@ static es_status judge(alerts *all, es_reader *reader, size_t run,
     return status;
 }
 
+/** A run whose alerts are found while it is pushed. */
+typedef struct run_alerts {
+    const es_push_options *options;
+    es_reader *reader;
+    size_t run;
+    es_run_info info;
+    alerts all;
+} run_alerts;
+
 /* As watch has them: what the recorder stored; where that is nothing, and the
    run has ended, what judging finds; what the user's rules find. */
-static es_status find_alerts(alerts *all, const push *p, es_reader *reader,
-                             size_t run, const es_alert *about, bool is_running)
+static es_status find_alerts(void *user, const es_push_alert **out, size_t *n)
 {
-    const es_event *events;
-    size_t n = 0;
-    const es_rules_file *rules =
-        p->options->has_rules ? p->options->rules : NULL;
-    es_status status = ES_OK;
-    if (!rules || !es_rules_file_sets_flags(rules))
-        status = es_reader_events(reader, run, &events, &n);
-    for (size_t i = 0; i < n && status == ES_OK; i++) {
-        es_alert alert;
-        if (!es_alert_of_event(&alert, &events[i]))
-            continue;
-        alert.path = about->path;
-        alert.uuid = about->uuid;
-        alert.name = about->name;
-        alert.arch = about->arch;
-        alert.is_written = about->is_written;
-        status = add_alert(all, &alert);
-    }
-    if (status == ES_OK && !all->n && !is_running && !rules)
-        status = judge(all, reader, run, about, NULL);
-    if (status == ES_OK && rules)
-        status = judge(all, reader, run, about, rules);
-    return status;
-}
-
-static es_status push_alerts(push *p, es_reader *reader, size_t run,
-                             const es_run_info *info)
-{
-    alerts *all;
+    run_alerts *r = user;
     char place[PATH_MAX];
-    const char *path = es_reader_path(reader);
+    const char *path = es_reader_path(r->reader);
     const es_alert about = {.path = realpath(path, place) ? place : path,
-                            .uuid = info->uuid,
-                            .name = info->name,
-                            .arch = info->arch};
-    es_status status = es_alloc(&all, 1, sizeof *all, "alerts");
-    if (status == ES_OK)
-        status = find_alerts(all, p, reader, run, &about,
-                             info->status == ES_RUN_RUNNING);
-    if (status == ES_OK)
-        status =
-            es_push_alerts(p->pusher, all->items, all->n, &p->result->counts);
-    free_alerts(all);
+                            .uuid = r->info.uuid,
+                            .name = r->info.name,
+                            .arch = r->info.arch};
+    const es_rules_file *rules =
+        r->options->has_rules ? r->options->rules : NULL;
+    es_status status = ES_OK;
+    forget_alerts(&r->all);
+    if (!rules || !es_rules_file_sets_flags(rules))
+        status = take_events(&r->all, r->reader, r->run, &about);
+    if (status == ES_OK &&
+        (rules || (!r->all.n && r->info.status != ES_RUN_RUNNING)))
+        status = judge(&r->all, r->reader, r->run, &about, rules);
+    *out = r->all.items;
+    *n = r->all.n;
     return status;
 }
 
@@ -167,7 +173,7 @@ static es_status try_run(push *p, es_reader *reader, size_t run,
                          const es_push_source *source)
 {
     es_run_info info;
-    bool is_judged;
+    run_alerts *found;
     es_status status;
     if ((status = es_reader_run(reader, run, &info)) < 0 ||
         (status = refuse_rank(reader, run)) < 0)
@@ -178,10 +184,16 @@ static es_status try_run(push *p, es_reader *reader, size_t run,
         p->result->old++;
         return ES_OK;
     }
-    status = es_push_run(p->pusher, reader, run, source, &p->result->counts,
-                         &is_judged);
-    if (status == ES_OK && !is_judged)
-        status = push_alerts(p, reader, run, &info);
+    if ((status = es_alloc(&found, 1, sizeof *found, "alerts")) < 0)
+        return status;
+    found->options = p->options;
+    found->reader = reader;
+    found->run = run;
+    found->info = info;
+    status = es_push_run(p->pusher, reader, run, source, find_alerts, found,
+                         &p->result->counts);
+    forget_alerts(&found->all);
+    free(found);
     return status;
 }
 
@@ -231,9 +243,9 @@ static es_status push_file(push *p, const char *path, const es_stamp *stamp)
     const size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
     for (size_t run = 0; run < n; run++) {
         status = push_run(p, reader, run, &source);
-        if (status < 0 && es_pusher_may_retry(p->pusher, status) &&
+        if (status < 0 && es_pusher_is_blamed(p->pusher, status) &&
             !p->options->follow)
-            break; /* the database, not the file */
+            break;
         if (status < 0 && first == ES_OK) {
             first = status;
             snprintf(failure, sizeof failure, "%s", es_message());
@@ -280,7 +292,7 @@ static es_status visit(push *p, const char *path)
         file->is_reported = false;
         return ES_OK;
     }
-    if (!p->options->follow && es_pusher_may_retry(p->pusher, status))
+    if (!p->options->follow && es_pusher_is_blamed(p->pusher, status))
         return status;
     if (!file->is_reported)
         es_print_note("%s", es_message());

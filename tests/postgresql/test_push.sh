@@ -95,12 +95,12 @@ output 'and are as in the files' 'the same$' runs compare files
 
 # --- alerts
 (
-    for _ in 1 2 3 4 5 6 7 8; do echo 'SELECT pg_sleep(0.5);'; done |
+    for _ in 1 2 3 4 5 6; do echo 'SELECT pg_sleep(0.5);'; done |
         cat <(echo 'LISTEN entropy_scan_alert;') - | psql -qAt >heard 2>&1
 ) &
 listener=$!
 sleep 0.5
-psql -qc 'DELETE FROM entropy_scan.alert; DELETE FROM entropy_scan.part WHERE name = '"'alert'" >/dev/null
+psql -qc 'SELECT entropy_scan.drop_run(uuid) FROM entropy_scan.run' >/dev/null
 "$scan" push -q files --to "$postgres_url"
 wait $listener
 same_text 'who listens is notified of each alert' "$(sql 'SELECT count(*) FROM entropy_scan.alert')" \

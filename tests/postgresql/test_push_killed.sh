@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Eight pushers at once that are killed, whose server crashes, whose disk is full, whose
+# network is cut: afterwards each run is there once, every bit as in the files. How much
+# of it: PUSH_RUNS, PUSH_SAMPLES, PUSH_KILLS; PUSH_FOLDER keeps the run files.
+. tests/support/tap.sh
+. tests/support/postgres.sh
+. tests/support/background.sh
+plan_dir
+n_runs=${PUSH_RUNS-40} n_samples=${PUSH_SAMPLES-50} n_kills=${PUSH_KILLS-10}
+files=${PUSH_FOLDER-$dir/files}
+cleanup() {
+    [ -z "${network-}" ] || kill "$network"
+    postgres_stop immediate
+    mountpoint -q "$dir/small" && umount "$dir/small"
+    rm -rf "$dir"
+}
+trap cleanup EXIT
+missing=$(postgres_missing)
+if [ -n "$missing" ]; then
+    skip 'pushers are killed' "$missing"
+    finish
+fi
+postgres_start "$dir/server" || { fail 'a server starts' "$(cat "$dir/server/log")"; finish; }
+runs() { SCAN=$scan "$root/tests/postgresql/runs.py" "$@"; }
+sql() { psql -qAt -c "$1"; }
+[ -d "$files/0" ] || check 'run files are made' runs make "$files" "$n_runs" "$n_samples" 12 12
+same() { output "$1: the database is the files" "^$n_runs runs, .* the same$" runs compare "$files"; }
+push() { "$scan" push -q "$files" --to "${1-$postgres_url}"; }
+
+# Pusher K begins with another folder than the others.
+start() { # K [URL]
+    local order=() i
+    for ((i = 0; i < 10; i++)); do order+=("$files/$((($1 + i) % 10))"); done
+    "$scan" push -q "${order[@]}" --to "${2-$postgres_url}" 2>>"$dir/messages" &
+    pushers[$1]=$!
+}
+all_end() {
+    local k failed=0
+    for k in "${!pushers[@]}"; do wait "${pushers[k]}" || failed=$((failed + 1)); done
+    pushers=()
+    return $failed
+}
+empty() { sql 'DO $$ BEGIN PERFORM entropy_scan.drop_run(uuid) FROM entropy_scan.run; END $$'; }
+
+# --- eight at once
+pushers=()
+began=$(date +%s.%N)
+for k in 0 1 2 3 4 5 6 7; do start $k; done
+all_end
+same_text 'eight pushers at once end well' 0 $?
+echo "# $n_runs runs of $((n_samples / 2)) + $((n_samples / 2)) samples of 144 heads in $(echo "$(date +%s.%N) - $began" | bc) s"
+same 'eight at once'
+
+# --- kill -9; meanwhile runs are taken away, so that there is always something to do
+empty
+for k in 0 1 2 3 4 5 6 7; do start $k; done
+for ((kill = 0; kill < n_kills; kill++)); do
+    sleep 0.$((RANDOM % 3 + 1))
+    k=$((RANDOM % 8))
+    kill -9 "${pushers[k]}" 2>/dev/null && killed=$((${killed-0} + 1))
+    wait "${pushers[k]}" 2>/dev/null
+    start $k
+    [ $((kill % 4)) -ne 0 ] || sql 'DO $$ BEGIN PERFORM entropy_scan.drop_run(uuid) FROM
+        (SELECT uuid FROM entropy_scan.run ORDER BY random() LIMIT (SELECT count(*) / 2 FROM entropy_scan.run)) x; END $$'
+done
+all_end
+check "some of $n_kills kills met a pusher at work: ${killed-0}" test "${killed-0}" -gt $((n_kills / 8))
+check 'the next push ends well' push
+same 'after the kills'
+
+# --- the server crashes and comes back
+empty
+for k in 0 1 2 3 4 5 6 7; do start $k; done
+for crash in 1 2; do
+    sleep 0.4
+    postgres_stop immediate
+    sleep 0.2
+    postgres_again || fail 'the server starts again'
+done
+all_end
+check 'the next push ends well' push
+same 'after two crashes of the server'
+
+# --- a full disk
+mkdir "$dir/small"
+if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=$((8600 + n_runs * n_samples * 7 / 40))k none "$dir/small" 2>/dev/null; then
+    chown postgres "$dir/small" && chmod 700 "$dir/small"
+    sql "CREATE TABLESPACE small LOCATION '$dir/small'"
+    sql 'CREATE DATABASE little TABLESPACE small'
+    check 'a database on a disk of its own takes a run' "$scan" push -q "$files/0/run-0.db" --to "${postgres_url%runs}little"
+    mount -o "remount,size=$(($(du -sk "$dir/small" | cut -f1) + n_runs * n_samples / 5))k" "$dir/small"
+    exits 'a full disk is named' 3 'No space left on device: see to the server' push "${postgres_url%runs}little"
+    mount -o remount,size=2g "$dir/small"
+    check 'with space it goes on' push "${postgres_url%runs}little"
+    PGDATABASE=little same 'after a full disk'
+    psql -q postgres -c 'DROP DATABASE little' -c 'DROP TABLESPACE small'
+else
+    skip 'a full disk is named' 'nothing can be mounted here'
+fi
+
+# --- the network is cut
+empty
+"$root/tests/postgresql/cutting.py" "$PGPORT" $((n_runs * n_samples * 150)) 7 >"$dir/port" &
+network=$!
+lines=$(wc -l <"$dir/server/log")
+until_true test -s "$dir/port"
+cut=$(sed "s/:$PGPORT/:$(cat "$dir/port")/" <<<"$postgres_url")
+for k in 0 1 2 3 4 5 6 7; do start $k "$cut"; done
+all_end
+check 'connections were lost' sh -c "tail -n +$lines '$dir/server/log' | grep -q 'Connection reset by peer\\|unexpected EOF'"
+check 'the next push ends well' push
+same 'after cuts of the network'
+finish
