@@ -69,12 +69,14 @@ static es_status open_file(es_esf *esf, bool *same)
         return es_fail(ES_EIO, "%s: no regular file: only those hold a run",
                        database->path);
     }
-    *same = esf->fd >= 0 && st.st_dev == esf->device && st.st_ino == esf->inode;
+    *same = esf->place.end > 0 && st.st_dev == esf->device &&
+            st.st_ino == esf->inode;
     if (esf->fd >= 0)
         close(esf->fd);
     esf->fd = fd;
     es_esf_pieces_restart(&esf->pieces, fd);
-    es_esf_index_set_file(esf->database->samples, fd);
+    if (esf->database->samples)
+        es_esf_index_set_file(esf->database->samples, fd);
     esf->device = st.st_dev;
     esf->inode = st.st_ino;
     esf->size = st.st_size;
@@ -194,8 +196,7 @@ static es_status next_frame(es_esf *esf, es_esf_frame *frame, int64_t *at,
     }
 }
 
-/** Everything from esf->place on, within a transaction. */
-static es_status take_frames(es_esf *esf)
+es_status es_esf_take_frames(es_esf *esf)
 {
     for (;;) {
         es_esf_frame frame;
@@ -204,7 +205,7 @@ static es_status take_frames(es_esf *esf)
         es_status status = next_frame(esf, &frame, &at, &n_lost);
         if (status != ES_OK)
             return status == ES_DONE ? ES_OK : status;
-        if ((status = es_esf_replay(esf, &frame, at, n_lost)) < 0)
+        if ((status = esf->take(esf, &frame, at, n_lost)) < 0)
             return status;
         esf->last = at;
         esf->last_frame = frame;
@@ -228,6 +229,22 @@ static bool is_continued(const es_esf *esf)
            frame.time == esf->last_frame.time;
 }
 
+es_status es_esf_reopen(es_esf *esf, bool *continued)
+{
+    bool same = false;
+    es_status status = open_file(esf, &same);
+    *continued = status == ES_OK && same && !esf->stale && is_continued(esf);
+    return status;
+}
+
+void es_esf_rest(es_esf *esf)
+{
+    if (esf->fd >= 0)
+        close(esf->fd);
+    esf->fd = -1;
+    es_esf_pieces_free(&esf->pieces);
+}
+
 static es_status load(es_esf *esf, bool continued)
 {
     es_status status;
@@ -236,7 +253,7 @@ static es_status load(es_esf *esf, bool continued)
         return status;
     if (!continued)
         esf->place.end = ES_ESF_HEADER_BYTES;
-    if ((status = take_frames(esf)) < 0)
+    if ((status = es_esf_take_frames(esf)) < 0)
         return status;
     if (esf->place.sequence > 0)
         return ES_OK;
@@ -247,11 +264,10 @@ static es_status load(es_esf *esf, bool continued)
 
 es_status es_esf_refresh(es_esf *esf)
 {
-    bool same = false;
-    es_status status = open_file(esf, &same);
+    bool continued;
+    es_status status = es_esf_reopen(esf, &continued);
     if (status < 0)
         return status;
-    const bool continued = same && !esf->stale && is_continued(esf);
     if ((status = es_writer_begin(esf->writer)) < 0)
         return status;
     status = load(esf, continued);
@@ -273,6 +289,7 @@ es_status es_esf_open(es_esf **out, es_database *database, bool is_new)
     es_esf *esf = *out;
     esf->database = database;
     esf->fd = -1;
+    esf->take = es_esf_replay;
     if ((status = es_esf_make_tables(esf)) < 0)
         return status;
     return is_new ? ES_OK : es_esf_refresh(esf);
@@ -283,9 +300,7 @@ void es_esf_close(es_esf *esf)
     if (!esf)
         return;
     es_esf_drop_tables(esf);
-    if (esf->fd >= 0)
-        close(esf->fd);
-    es_esf_pieces_free(&esf->pieces);
+    es_esf_rest(esf);
     free(esf);
 }
 
@@ -297,7 +312,7 @@ const es_esf_loss *es_esf_losses(const es_esf *esf, size_t *n)
 
 /* --- its writer ----------------------------------------------------------- */
 
-static bool is_of_this_machine(const es_esf *esf)
+bool es_esf_is_of_this_machine(const es_esf *esf)
 {
     char boot[ES_UUID_SIZE];
     es_esf_boot(boot);
@@ -318,7 +333,7 @@ es_status es_esf_find_end(const es_esf *esf, es_esf_place *out)
                        "with: record into another file",
                        esf->database->path);
     if (esf->place.end == 0 || esf->last_frame.closed || is_silent(esf) ||
-        is_of_this_machine(esf))
+        es_esf_is_of_this_machine(esf))
         return ES_OK;
     return es_fail(ES_ELOCKED,
                    "%s: process %lld of host %s is writing it, or was %lld s "
@@ -334,12 +349,15 @@ es_status es_esf_is_written(const es_esf *esf, bool *out)
     *out = false;
     if (esf->place.end == 0 || esf->last_frame.closed)
         return ES_OK;
-    /* Through another mount of it the lock may not be seen. */
-    es_mount_of_file(type, database->file);
-    if (is_of_this_machine(esf) &&
-        es_lock_check(out, database->file, database->path) == ES_OK &&
-        (*out || !type[0]))
-        return ES_OK;
+    if (es_esf_is_of_this_machine(esf) &&
+        es_lock_check(out, database->file, database->path) == ES_OK) {
+        if (*out)
+            return ES_OK;
+        /* Through another mount of it the lock may not be seen. */
+        es_mount_of_file(type, database->file);
+        if (!type[0])
+            return ES_OK;
+    }
     *out = !is_silent(esf);
     return ES_OK;
 }

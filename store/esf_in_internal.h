@@ -15,8 +15,12 @@ typedef struct es_esf_known {
 
 struct es_esf {
     es_database *database;
-    es_writer *writer; /* of the private database */
-    int fd;            /* -1: no file yet */
+    es_writer *writer; /* of the private database; NULL: there is none */
+    /* What is done with a frame: es_esf_replay, or what takes its place. */
+    es_status (*take)(es_esf *esf, const es_esf_frame *frame, int64_t at,
+                      uint64_t n_lost);
+    void *user; /* of `take` */
+    int fd;     /* -1: no file yet, or it rests */
     dev_t device;
     ino_t inode;
     int64_t size;       /* of the file, when it was opened last */
@@ -38,6 +42,21 @@ struct es_esf {
     char host[256], boot[ES_UUID_SIZE];
     int64_t pid;
 };
+
+/* --- esf_in.c ------------------------------------------------------------- */
+
+/** Opens the file anew. `*continued`: it is the file that was read before, and
+ *  still has the frame that was read last. ES_OK, ES_EIO. */
+es_status es_esf_reopen(es_esf *esf, bool *continued) ES_MUST_USE;
+
+/** Everything from esf->place on; tables are changed within a transaction.
+ *  ES_OK; ES_EIO, ES_ENOMEM; what `take` returned. */
+es_status es_esf_take_frames(es_esf *esf) ES_MUST_USE;
+
+/** Closes the file, and frees what was read of it, until it is opened anew. */
+void es_esf_rest(es_esf *esf);
+
+bool es_esf_is_of_this_machine(const es_esf *esf);
 
 /* --- esf_replay.c --------------------------------------------------------- */
 

@@ -83,6 +83,55 @@ TEST(a_rule_may_fit_one_run_of_two)
     es_watch_files_close(&watch);
 }
 
+static void set_time(const char *path, const struct stat *then)
+{
+    const struct timespec times[] = {then->st_atim, then->st_mtim};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* Its times stay what they were, as they do for a while on another host. */
+TEST(an_alert_in_a_fragment_that_grows_is_reported_at_once)
+{
+    static const float loss = 2;
+    static const es_event alert = {.step = 9,
+                                   .kind = "collapse",
+                                   .severity = ES_SEVERITY_ERROR,
+                                   .layer = ES_UNKNOWN,
+                                   .head = ES_UNKNOWN,
+                                   .dedupe = "alert:collapse@4:error"};
+    char *const path = es_folder_file(state, "run.esf");
+    size_t n_reported = 0;
+    es_watch_files watch = watch_of(&path, &n_reported);
+    const es_run_info info = es_run_of(L, H);
+    struct stat then;
+    int64_t run, series;
+    es_writer *writer = es_open_writer(path);
+    es_assert_ok(es_writer_run(writer, &run, &info, 0));
+    es_assert_ok(es_writer_series(writer, &series, run, "loss", ES_SHAPE_RUN,
+                                  ES_PHASE_TRAIN, NULL));
+    for (int64_t step = 0; step < LONG; step++)
+        es_assert_ok(es_writer_sample(writer, series, step, &loss, 1));
+    assert_int_equal(stat(path, &then), 0);
+    es_assert_ok(es_watch_files_read(&watch));
+    assert_non_null(watch.files[0].growth);
+    const es_growth *growth = watch.files[0].growth;
+    for (int64_t step = LONG; step < LONG + 5; step++)
+        es_assert_ok(es_writer_sample(writer, series, step, &loss, 1));
+    set_time(path, &then);
+    es_assert_ok(es_watch_files_read(&watch));
+    assert_ptr_equal(watch.files[0].growth, growth); /* it was not opened */
+    assert_int_equal(es_growth_last_step(growth), LONG + 4);
+    assert_int_equal(n_reported, 0);
+    es_assert_ok(es_writer_event(writer, run, &alert));
+    set_time(path, &then);
+    es_assert_ok(es_watch_files_read(&watch));
+    assert_int_equal(n_reported, 1);
+    es_assert_ok(es_writer_close(writer));
+    es_assert_ok(es_watch_files_read(&watch));
+    assert_null(watch.files[0].growth);
+    es_watch_files_close(&watch);
+}
+
 /* A name that changed would have everything reported again. */
 TEST(a_state_has_the_name_it_always_had)
 {

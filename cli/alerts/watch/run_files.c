@@ -13,10 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
-#define TICK 0.1         /* seconds: more than one of any clock of files */
-#define COPYING 3        /* between two pieces of a file that is being copied */
-#define ALERTS_MOST 1000 /* of one run, as many as a recorder writes */
+#define TICK 0.1  /* seconds: more than one of any clock of files */
+#define COPYING 3 /* between two pieces of a file that is being copied */
+#define JUDGING_MOST 0.015 /* see es_watch_files */
+#define ALERTS_MOST 1000   /* of one run, as many as a recorder writes */
 
 /* --- the files ---------------------------------------------------------*/
 
@@ -69,6 +71,7 @@ static void free_file(es_watch_file *file)
     free(file->runs);
     free(file->of_rules);
     free(file->path);
+    es_growth_end(file->growth);
 }
 
 /* The list of files becomes that of the paths; what is known of a file that
@@ -215,6 +218,11 @@ static es_status sum_up(const es_watch_files *watch, es_watch_file *file)
     return ES_OK;
 }
 
+static bool is_due(const es_watch_file *file, int64_t last)
+{
+    return last / 5 * 4 - 8 >= file->judged;
+}
+
 /* Judging reads the whole run: it is due, for all runs of the file alike, only
    when they have grown by a quarter, or are others. A rule that does not fit
    one run says nothing of the others: that failure comes after them. */
@@ -237,8 +245,7 @@ static es_status read_runs(es_watch_files *watch, es_watch_file *file,
     drop_runs(file, n_runs);
     if (status != ES_OK)
         return status;
-    const bool due =
-        !written || last < file->judged || last / 5 * 4 - 8 >= file->judged;
+    const bool due = !written || last < file->judged || is_due(file, last);
     watch->counted = file;
     for (size_t run = 0; run < n_runs; run++) {
         status = read_run(watch, file, reader, run, path, due);
@@ -285,18 +292,45 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
         status = es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
     if (status == ES_OK)
         status = read_runs(watch, file, reader, path);
+    es_growth_end(file->growth);
+    file->growth = NULL;
+    if (status == ES_OK)
+        status = es_growth_begin(&file->growth, reader);
     es_damage_close(reader);
     if (watch->refused) {
         file->again = true;
     } else if (status == ES_OK) {
         file->read = true;
         file->reported = file->failed = false;
-        file->again = es_stamp_is_fresh(&stamp, TICK);
+        file->again = !file->growth && es_stamp_is_fresh(&stamp, TICK);
     } else {
         file->read = false;
         note_failure(watch, file, status);
     }
     return status;
+}
+
+/* A fragment that is written, and has nothing new that changes what is known of
+   it. `*due`: but that it has grown so that judging it again is due. */
+static bool is_known(const es_watch_files *watch, es_watch_file *file,
+                     bool *due)
+{
+    es_growth_news news;
+    if (!file->growth || !file->read || file->again ||
+        es_growth_look(&news, file->growth) != ES_OK)
+        return false;
+    *due = news != ES_GROWTH_OTHER && !watch->rules &&
+           is_due(file, es_growth_last_step(file->growth));
+    return (news == ES_GROWTH_NONE ||
+            (news == ES_GROWTH_SAMPLES && !watch->rules)) &&
+           (!*due || watch->judging >= JUDGING_MOST);
+}
+
+static double processor_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* One that could not be read is tried a second time, then when it changes. The
@@ -305,25 +339,34 @@ static es_status check_file(es_watch_files *watch, es_watch_file *file)
 {
     struct stat state;
     const bool is_remote = es_path_is_database(file->path);
+    bool due = false;
     if (is_remote && es_watch_database_is_lost(&watch->databases, file->path))
         return ES_OK;
     es_stamp stamp =
         is_remote ? es_watch_database_stamp(&watch->databases, file->path)
                   : es_stamp_of(file->path);
-    if ((es_stamp_same(&stamp, &file->stamp) && !file->again &&
+    if (is_known(watch, file, &due)) {
+        file->stamp = stamp;
+        return ES_OK;
+    }
+    if ((es_stamp_same(&stamp, &file->stamp) && !file->again && !file->growth &&
          (file->read || file->failed)) ||
         (stamp.inode && stat(watch->state, &state) == 0 &&
          state.st_dev == stamp.device && state.st_ino == stamp.inode))
         return ES_OK;
     watch->refused = false;
+    const double before = due ? processor_seconds() : 0;
     es_status status = read_file(watch, file, stamp);
+    if (due)
+        watch->judging += processor_seconds() - before;
     return watch->refused || status == ES_ENOMEM ? status : ES_OK;
 }
 
 es_status es_watch_files_read(es_watch_files *watch)
 {
     es_paths paths = {0};
-    watch->n_failed = watch->n_read = 0;
+    watch->n_failed = watch->n_read = watch->n_abroad = 0;
+    watch->judging = 0;
     es_status status = find_paths(&paths, watch);
     if (status == ES_OK)
         status = follow_paths(watch, &paths);
@@ -334,6 +377,8 @@ es_status es_watch_files_read(es_watch_files *watch)
     for (size_t i = 0; i < watch->n_files; i++) {
         watch->n_read += watch->files[i].read;
         watch->n_failed += watch->files[i].failed;
+        watch->n_abroad += watch->files[i].growth &&
+                           es_growth_is_abroad(watch->files[i].growth);
     }
     return status;
 }

@@ -9,17 +9,19 @@
 #include "cli/alerts/watch/databases.h"
 #include "cli/alerts/watch/follow.h"
 #include "cli/runs/tree.h"
+#include "store/growth.h"
 
 /** One run file. */
 typedef struct es_watch_file {
     char *path;
-    es_stamp stamp;   /* when it was read */
-    bool read;        /* what is in it is known */
-    bool failed;      /* it could not be read, as it is */
-    bool reported;    /* as failed, since it could be read last */
-    bool again;       /* it is to be read even if it does not change */
-    int64_t judged;   /* sum of the last steps when we judged it */
-    es_follow **runs; /* (n_runs) by the user's rules; NULL: there are none */
+    es_stamp stamp;    /* when it was read */
+    bool read;         /* what is in it is known */
+    bool failed;       /* it could not be read, as it is */
+    bool reported;     /* as failed, since it could be read last */
+    bool again;        /* it is to be read even if it does not change */
+    int64_t judged;    /* sum of the last steps when we judged it */
+    es_growth *growth; /* of a fragment that is written; NULL: no such */
+    es_follow **runs;  /* (n_runs) by the user's rules; NULL: there are none */
     size_t n_runs;
     es_follow_counts counts; /* of all of its alerts */
     uint32_t *of_rules;      /* (n of the user's rules) the same, or NULL */
@@ -46,6 +48,9 @@ typedef struct es_watch_files {
     es_watch_databases databases;
     size_t n_failed; /* files and folders that could not be read */
     size_t n_read;   /* files whose content is known */
+    size_t n_abroad; /* fragments that other machines write */
+    double judging;  /* processor seconds of this round that went into judging
+                        fragments which have only grown */
 } es_watch_files;
 
 /**
@@ -53,6 +58,12 @@ typedef struct es_watch_files {
  * have changed. A file that cannot be read is reported on standard error, once
  * until it can, and not before it has stayed so for two rounds and three
  * seconds: it may be being copied.
+ *
+ * Of a fragment that is written only what was appended is read, as long as that
+ * is samples and nobody judges them here; it is looked at in each round, for
+ * its times may be old where hosts share it.
+ * That it is to be judged again may wait for later rounds: the alerts of others
+ * do not wait for that.
  *
  * An alert may be handed on more than once, as after a file's change: its id
  * is the same. A run in which the recorder left no alert is judged here by the

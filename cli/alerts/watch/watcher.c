@@ -22,7 +22,8 @@
 #define REST_LEAST 0.2    /* seconds between two rounds */
 #define REST_SHARE 6      /* times the processor time of a round */
 #define DATABASES_MOST 16 /* that are listened to; others at each poll */
-#define AGAIN_MOST 300    /* seconds between two tries of a delivery */
+#define POLL_ABROAD 1  /* seconds between rounds over what other hosts write */
+#define AGAIN_MOST 300 /* seconds between two tries of a delivery */
 
 /* The process that makes the deliveries of one action. */
 typedef struct worker {
@@ -345,7 +346,10 @@ static void wait_for_next(watcher *w, double cost)
 {
     double now = seconds(CLOCK_MONOTONIC);
     double earliest = now + fmax(REST_LEAST, REST_SHARE * cost);
-    double latest = fmax(earliest, now + w->options->poll);
+    double poll = w->options->poll;
+    if (w->files.n_abroad) /* what others write is not reported to us */
+        poll = fmin(poll, POLL_ABROAD);
+    double latest = fmax(earliest, now + poll);
     bool changed = false;
     while (!w->output_gone && (now < earliest || (now < latest && !changed))) {
         bool listen = now >= earliest;

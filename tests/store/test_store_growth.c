@@ -1,0 +1,172 @@
+/* What a watcher remembers of a fragment that grows: a look finds what was
+   appended since, reads no more, and holds no descriptor. */
+#include "store/growth.h"
+#include "tests/support/esf_files.h"
+#include "tests/support/test.h"
+
+#include <dirent.h>
+#include <string.h>
+
+AUTO_OF(es_growth, es_growth_end)
+
+static char *run_esf;
+
+static int make(void **state)
+{
+    static char path[4300];
+    if (es_folder_make(state) != 0)
+        return -1;
+    snprintf(path, sizeof path, "%s/run.esf", (char *)*state);
+    run_esf = path;
+    es_esf_shift_clock(0);
+    return 0;
+}
+
+/* Of the file as it is now. */
+static es_growth *begin(void)
+{
+    es_growth *growth;
+    AUTO(es_reader) r = es_open_reader(run_esf);
+    es_assert_ok(es_growth_begin(&growth, r));
+    return growth;
+}
+
+static es_growth_news look(es_growth *growth)
+{
+    es_growth_news news;
+    es_assert_ok(es_growth_look(&news, growth));
+    return news;
+}
+
+static void add_event(es_writer *w, int64_t run)
+{
+    const es_event event = {
+        .step = 3, .kind = "test", .severity = ES_SEVERITY_ERROR};
+    es_assert_ok(es_writer_event(w, run, &event));
+}
+
+static int count_descriptors(void)
+{
+    int n = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    while (readdir(folder))
+        n++;
+    closedir(folder);
+    return n;
+}
+
+TEST(samples_are_told_from_what_else_is_appended)
+{
+    int64_t run;
+    es_writer *w = es_esf_begin(run_esf, 0, &run);
+    AUTO(es_growth) growth = begin();
+    assert_non_null(growth);
+    assert_int_equal(look(growth), ES_GROWTH_NONE);
+    es_esf_commit(w, 0, 4);
+    assert_int_equal(look(growth), ES_GROWTH_SAMPLES);
+    assert_int_equal(es_growth_last_step(growth), 3);
+    assert_int_equal(look(growth), ES_GROWTH_NONE);
+    es_esf_commit(w, 4, 6);
+    es_esf_commit(w, 6, 8);
+    assert_int_equal(look(growth), ES_GROWTH_SAMPLES);
+    assert_int_equal(es_growth_last_step(growth), 7);
+    add_event(w, run);
+    es_esf_commit(w, 8, 9);
+    assert_int_equal(look(growth), ES_GROWTH_OTHER);
+    es_assert_ok(es_writer_end_run(w, run, ES_RUN_FINISHED));
+    assert_int_equal(look(growth), ES_GROWTH_OTHER);
+    es_assert_ok(es_writer_close(w));
+    assert_int_equal(look(growth), ES_GROWTH_OTHER);
+}
+
+TEST(a_run_file_and_a_closed_fragment_have_no_growth)
+{
+    es_growth *growth;
+    es_write_run(run_db, "x", 3);
+    AUTO(es_reader) r = es_open_reader(run_db);
+    es_assert_ok(es_growth_begin(&growth, r));
+    assert_null(growth);
+    es_esf_write(run_esf, 2);
+    assert_null(begin());
+}
+
+TEST(what_is_torn_is_nothing_until_it_is_whole)
+{
+    int64_t run;
+    size_t n;
+    es_writer *w = es_esf_begin(run_esf, 0, &run);
+    AUTO(es_growth) growth = begin();
+    es_esf_commit(w, 0, 2);
+    unsigned char *bytes = es_file_read(run_esf, &n);
+    int fd = open(run_esf, O_WRONLY);
+    for (size_t cut = 1; cut < 150; cut += 10) {
+        assert_int_equal(ftruncate(fd, (off_t)(n - cut)), 0);
+        assert_int_equal(look(growth), ES_GROWTH_NONE);
+    }
+    assert_int_equal(pwrite(fd, bytes, n, 0), n);
+    close(fd);
+    assert_int_equal(look(growth), ES_GROWTH_SAMPLES);
+    assert_int_equal(es_growth_last_step(growth), 1);
+    free(bytes);
+    es_writer_abandon(w);
+}
+
+TEST(another_file_or_another_past_is_to_be_read_anew)
+{
+    int64_t run;
+    size_t n;
+    es_writer *w = es_esf_begin(run_esf, 0, &run);
+    es_esf_commit(w, 0, 2);
+    unsigned char *bytes = es_file_read(run_esf, &n);
+    es_esf_commit(w, 2, 4);
+    AUTO(es_growth) growth = begin();
+    assert_int_equal(truncate(run_esf, (off_t)n), 0); /* a power loss */
+    assert_int_equal(look(growth), ES_GROWTH_OTHER);
+    es_growth_end(growth);
+    growth = begin();
+    assert_int_equal(look(growth), ES_GROWTH_NONE);
+    unlink(run_esf);
+    es_file_write(run_esf, bytes, n); /* the same bytes in another file */
+    assert_int_equal(look(growth), ES_GROWTH_OTHER);
+    unlink(run_esf);
+    es_growth_news news;
+    es_assert_status(ES_EIO, "cannot open", es_growth_look(&news, growth));
+    assert_int_equal(news, ES_GROWTH_OTHER);
+    free(bytes);
+    es_writer_abandon(w);
+}
+
+TEST(nothing_stays_open_between_two_looks)
+{
+    enum { N = 50 };
+    es_growth *growths[N];
+    int64_t run;
+    es_writer *w = es_esf_begin(run_esf, 0, &run);
+    const int before = count_descriptors();
+    for (int i = 0; i < N; i++)
+        growths[i] = begin();
+    es_esf_commit(w, 0, 2);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(look(growths[i]), ES_GROWTH_SAMPLES);
+    assert_int_equal(count_descriptors(), before);
+    for (int i = 0; i < N; i++)
+        es_growth_end(growths[i]);
+    es_assert_ok(es_writer_close(w));
+}
+
+TEST(who_writes_elsewhere_is_known)
+{
+    int64_t run;
+    es_writer *w = es_esf_begin(run_esf, 0, &run);
+    es_growth *growth = begin();
+    assert_false(es_growth_is_abroad(growth));
+    es_growth_end(growth);
+    es_esf_move_abroad(run_esf);
+    growth = begin();
+    assert_true(es_growth_is_abroad(growth));
+    es_growth_end(growth);
+    es_writer_abandon(w);
+}
+
+TEST_EACH(make, es_folder_remove)
