@@ -10,9 +10,9 @@
 
 /** In the order that help names them; the first is the program without one. */
 #define ES_VERBS(verb)                                                         \
-    verb(scan) verb(import) verb(export) verb(merge) verb(push) verb(sql)      \
-        verb(report) verb(cost) verb(importance) verb(rules) verb(watch)       \
-            verb(sweep) verb(help)
+    verb(scan) verb(summarise) verb(import) verb(export) verb(merge)           \
+        verb(push) verb(sql) verb(report) verb(cost) verb(importance)          \
+            verb(rules) verb(watch) verb(sweep) verb(help)
 
 #define ES_DECLARE_VERB(verb) extern const es_command es_##verb##_command;
 ES_VERBS(ES_DECLARE_VERB)
@@ -22,10 +22,14 @@ extern const es_program es_scan_program;
 /** entropy-scan-run(5), the run file: help run-file. */
 extern const es_topic es_run_file_topic;
 
+/** A tag of rows that the verb summarise shares with the scan. */
+#define ES_SUMMARY_TAG (1u << 30)
+
 /** The last row of every table of options. */
 #define ES_HELP_OPTION                                                         \
     {                                                                          \
-        "help", 'h', NULL, "print this and exit", .type = ES_OPTION_END        \
+        "help", 'h', NULL, "print this and exit", .type = ES_OPTION_END,       \
+                                                  .tags = ES_SUMMARY_TAG       \
     }
 
 #define ES_SALVAGE_OPTION                                                      \
@@ -33,14 +37,14 @@ extern const es_topic es_run_file_topic;
         "salvage", 0, NULL,                                                    \
             "do not fail because of damaged samples: they are missing values " \
             "either way",                                                      \
-            ES_OPT_ALL(es_command_salvage)                                     \
+            ES_OPT_ALL(es_command_salvage), .tags = ES_SUMMARY_TAG             \
     }
 
 #define ES_COLOR_OPTION                                                        \
     {                                                                          \
         "color", 0, "WHEN",                                                    \
             "colour the text: always, never, or auto: on a terminal (auto)",   \
-            ES_OPT_ALL(es_command_color)                                       \
+            ES_OPT_ALL(es_command_color), .tags = ES_SUMMARY_TAG               \
     }
 
 /** Nothing follows from it: a folder is the run files below it either way. */
@@ -49,7 +53,7 @@ extern const es_topic es_run_file_topic;
         "recursive", 'r', NULL,                                                \
             "read the run files (*.db) below the folders given, as without "   \
             "it",                                                              \
-            ES_OPT_ALL(es_command_recursive)                                   \
+            ES_OPT_ALL(es_command_recursive), .tags = ES_SUMMARY_TAG           \
     }
 
 /** Readers of options that several verbs have: --salvage; --recursive; --color;

@@ -83,8 +83,8 @@ static void read_input(const es_gather_job *job, size_t i)
 static es_status write_run(void *stream, es_run_summary *run, es_reader *reader,
                            size_t index)
 {
-    const es_packet packet = {.kind = ES_PACKET_RUN, .run = run};
-    const es_status status = es_packet_write(stream, &packet);
+    const es_finding finding = {.kind = ES_FINDING_RUN, .run = run};
+    const es_status status = es_finding_write(stream, &finding);
     (void)reader, (void)index;
     es_summary_free(run);
     return status;
@@ -93,29 +93,29 @@ static es_status write_run(void *stream, es_run_summary *run, es_reader *reader,
 static void write_failure(void *stream, es_status code)
 {
     char message[ES_MESSAGE_MAX];
-    const es_packet packet = {
-        .kind = ES_PACKET_FAILURE, .code = code, .text = message};
+    const es_finding finding = {
+        .kind = ES_FINDING_FAILURE, .code = code, .text = message};
     snprintf(message, sizeof message, "%s", es_message());
-    (void)!es_packet_write(stream, &packet);
+    (void)!es_finding_write(stream, &finding);
 }
 
 static void write_damage(void *stream, const char *path,
                          const es_damaged *sample)
 {
-    const es_packet packet = {.kind = ES_PACKET_DAMAGE,
-                              .text = (char *)(uintptr_t)sample->series,
-                              .path = (char *)(uintptr_t)path,
-                              .index = sample->run,
-                              .step = sample->step,
-                              .n_frames = sample->n_frames,
-                              .phase = sample->phase};
-    (void)!es_packet_write(stream, &packet);
+    const es_finding finding = {.kind = ES_FINDING_DAMAGE,
+                                .text = (char *)(uintptr_t)sample->series,
+                                .path = (char *)(uintptr_t)path,
+                                .index = sample->run,
+                                .step = sample->step,
+                                .n_frames = sample->n_frames,
+                                .phase = sample->phase};
+    (void)!es_finding_write(stream, &finding);
 }
 
 static void write_end(void *stream)
 {
-    const es_packet packet = {.kind = ES_PACKET_END};
-    (void)!es_packet_write(stream, &packet);
+    const es_finding finding = {.kind = ES_FINDING_END};
+    (void)!es_finding_write(stream, &finding);
     fflush(stream); /* who reads it need not wait for the next input */
 }
 
@@ -128,48 +128,48 @@ es_gather_sink es_gather_to(FILE *stream)
                             .end = write_end};
 }
 
-static void hand_on(es_packet *packet, const es_gather_job *job)
+static void hand_on(es_finding *finding, const es_gather_job *job)
 {
     const es_gather_sink *sink = &job->sink;
-    if (packet->kind == ES_PACKET_RUN) {
-        es_run_summary *run = packet->run;
-        packet->run = NULL;
+    if (finding->kind == ES_FINDING_RUN) {
+        es_run_summary *run = finding->run;
+        finding->run = NULL;
         const es_status status = sink->run(sink->user, run, NULL, 0);
         if (status < 0)
             sink->failed(sink->user, status);
-    } else if (packet->kind == ES_PACKET_FAILURE) {
-        sink->failed(sink->user, es_fail(packet->code, "%s", packet->text));
+    } else if (finding->kind == ES_FINDING_FAILURE) {
+        sink->failed(sink->user, es_fail(finding->code, "%s", finding->text));
     } else {
         const es_damaged sample = {.size = sizeof sample,
-                                   .run = packet->index,
-                                   .step = packet->step,
-                                   .series = packet->text,
-                                   .n_frames = packet->n_frames,
-                                   .phase = packet->phase};
-        sink->damaged(sink->user, packet->path, &sample);
+                                   .run = finding->index,
+                                   .step = finding->step,
+                                   .series = finding->text,
+                                   .n_frames = finding->n_frames,
+                                   .phase = finding->phase};
+        sink->damaged(sink->user, finding->path, &sample);
     }
 }
 
 es_status es_gather_from(FILE *stream, const es_gather_job *job, size_t i)
 {
-    es_packet packet;
+    es_finding finding;
     es_status status;
     bool begun = false;
-    while ((status = es_packet_read(&packet, stream, job->options->rules)) ==
+    while ((status = es_finding_read(&finding, stream, job->options->rules)) ==
            ES_OK) {
-        const bool is_end = packet.kind == ES_PACKET_END;
+        const bool is_end = finding.kind == ES_FINDING_END;
         if (!begun && job->sink.begin)
             job->sink.begin(job->sink.user, i);
         begun = true;
         if (!is_end)
-            hand_on(&packet, job);
+            hand_on(&finding, job);
         else if (job->sink.end)
             job->sink.end(job->sink.user);
-        es_packet_clear(&packet);
+        es_finding_clear(&finding);
         if (is_end)
             return ES_OK;
     }
-    es_packet_clear(&packet);
+    es_finding_clear(&finding);
     return status == ES_DONE && begun ? es_fail(ES_EFORMAT, "damaged") : status;
 }
 

@@ -6,7 +6,7 @@
 #ifndef ES_RUN_GATHER_H
 #define ES_RUN_GATHER_H
 
-#include "cli/runs/packet.h"
+#include "cli/runs/finding.h"
 
 /** Fewer files than this are read by the calling process. */
 #define ES_GATHER_FEW 32
@@ -54,7 +54,7 @@ size_t es_gather_processors(void);
 
 /* --- streams --------------------------------------------------------------*/
 
-/** A sink that writes what it gets as packets; it is checked with ferror.
+/** A sink that writes what it gets as findings; it is checked with ferror.
  *  `user` is the stream. */
 es_gather_sink es_gather_to(FILE *stream);
 

@@ -17,6 +17,12 @@ typedef enum es_text_kind {
     ES_TEXT_NONE
 } es_text_kind;
 
+/** A tag of options that are for pictures alone; one that some figures have
+ *  has 1 << figure of each, too. */
+#define ES_SCAN_PICTURE_TAG (1u << 31)
+
+#define ES_SCAN_TASKS_MOST 1000 /* of Slurm; an array may have 1001 */
+
 /** Strings are argv's. */
 typedef struct es_scan_options {
     char **inputs; /* (n_inputs) files; of folders those below. With
@@ -47,7 +53,15 @@ typedef struct es_scan_options {
     bool json, jsonl, csv;
     const char *output; /* NULL: none */
     es_format format;
-    int64_t n_processes;        /* that read; 0: one for each processor */
+    int64_t n_processes; /* that read; 0: one for each processor */
+    bool slurm;          /* by tasks of Slurm: cli/scan/parts.h */
+    int64_t n_tasks;     /* at most */
+    const char *work;    /* their folder */
+    int64_t part;        /* which part this process is to write; -1: none */
+    char **words;        /* (n_words) the command line, borrowed */
+    char **slurm_words;  /* (n_slurm_words) what sbatch gets of it */
+    int n_words, n_slurm_words;
+
     bool given[ES_MAX_OPTIONS]; /* by row of es_scan_command */
 } es_scan_options;
 
@@ -66,11 +80,12 @@ es_status es_scan_options_default(es_scan_options *out,
  * Reads and checks the command line.
  *
  *   out   es_scan_options_free, also on failure
+ *   command  the scan, or the verb summarise
  *
  * ES_OK; ES_DONE (--help, --version: printed); ES_EUSAGE; ES_ENOMEM.
  */
-es_status es_scan_options_parse(es_scan_options *out, int argc,
-                                char **argv) ES_MUST_USE;
+es_status es_scan_options_parse(es_scan_options *out, const es_command *command,
+                                int argc, char **argv) ES_MUST_USE;
 
 /**
  * Judges the options together: what excludes what, which output goes where,

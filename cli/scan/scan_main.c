@@ -14,6 +14,7 @@
 #include "cli/runs/json.h"
 #include "cli/runs/settings.h"
 #include "cli/scan/github.h"
+#include "cli/scan/parts.h"
 #include "cli/scan/scan.h"
 #include "cli/scan/table.h"
 #include "cli/terminal/show.h"
@@ -201,11 +202,11 @@ static es_status keep(scan *s, es_run_summary *run)
 /* All that is lost with it was in its file: it is gone with the process. */
 static es_status wait_in_file(scan *s, const es_run_summary *run)
 {
-    const es_packet packet = {.kind = ES_PACKET_RUN,
-                              .run = (es_run_summary *)(uintptr_t)run};
+    const es_finding finding = {.kind = ES_FINDING_RUN,
+                                .run = (es_run_summary *)(uintptr_t)run};
     if (!s->waiting && !(s->waiting = tmpfile()))
         return es_fail(ES_EIO, "a temporary file in /tmp: %s", strerror(errno));
-    es_status status = es_packet_write(s->waiting, &packet);
+    es_status status = es_finding_write(s->waiting, &finding);
     if (status == ES_OK && ferror(s->waiting))
         status = es_fail(ES_EIO, "a temporary file in /tmp: cannot write: %s",
                          strerror(errno));
@@ -293,8 +294,9 @@ static void begin_input(void *user, size_t i)
     es_progress_line_set(i);
 }
 
-static void read_inputs(scan *s)
+static es_status read_inputs(scan *s)
 {
+    es_status status = ES_OK;
     const es_gather_job job = {.inputs = s->options.inputs,
                                .n_inputs = s->options.n_inputs,
                                .options = &s->options.summary,
@@ -307,8 +309,12 @@ static void read_inputs(scan *s)
                                         .failed = take_failure,
                                         .damaged = take_damage}};
     begin_pass(s, "reading");
-    es_gather(&job);
+    if (s->options.slurm)
+        status = es_parts_join(&s->options, &job);
+    else
+        es_gather(&job);
     es_progress_line_end();
+    return status;
 }
 
 /* --- outputs --------------------------------------------------------------*/
@@ -350,9 +356,8 @@ static es_status print_together(scan *s)
    Pictures come first: a reader of the table may close its pipe early. */
 static es_status show_together(scan *s)
 {
-    read_inputs(s);
-    es_status status = check_members(s);
-    if (status < 0)
+    es_status status = read_inputs(s);
+    if (status < 0 || (status = check_members(s)) < 0)
         return status;
     for (size_t i = 0; i < s->n_kept; i++)
         s->observed = es_peak_of(s->observed, s->kept[i]->peak);
@@ -390,7 +395,7 @@ static void show_waiting(scan *s, es_run_summary *run)
 
 static es_status show_all_waiting(scan *s)
 {
-    es_packet packet;
+    es_finding finding;
     es_status status = ES_OK;
     for (size_t i = 0; i < s->n_kept; i++)
         show_waiting(s, s->kept[i]);
@@ -400,12 +405,12 @@ static es_status show_all_waiting(scan *s)
         return es_fail(ES_EIO, "a temporary file in /tmp: cannot write: %s",
                        strerror(errno));
     rewind(s->waiting);
-    while ((status = es_packet_read(&packet, s->waiting,
-                                    s->options.summary.rules)) == ES_OK) {
-        show_waiting(s, packet.run);
-        es_packet_clear(&packet);
+    while ((status = es_finding_read(&finding, s->waiting,
+                                     s->options.summary.rules)) == ES_OK) {
+        show_waiting(s, finding.run);
+        es_finding_clear(&finding);
     }
-    es_packet_clear(&packet);
+    es_finding_clear(&finding);
     return status == ES_DONE      ? ES_OK
            : status == ES_EFORMAT ? es_fail(ES_EIO, "a temporary file in /tmp: "
                                                     "cannot read")
@@ -417,15 +422,13 @@ static es_status show_one_by_one(scan *s)
     const bool waits = s->options.summary.max.policy == ES_MAX_OBSERVED;
     es_status status;
     if (waits) {
-        read_inputs(s);
-        if ((status = check_members(s)) < 0 || (status = begin_text(s)) < 0 ||
-            (status = show_all_waiting(s)) < 0)
+        if ((status = read_inputs(s)) < 0 || (status = check_members(s)) < 0 ||
+            (status = begin_text(s)) < 0 || (status = show_all_waiting(s)) < 0)
             return status;
         return end_text(s);
     }
-    if ((status = begin_text(s)) < 0)
+    if ((status = begin_text(s)) < 0 || (status = read_inputs(s)) < 0)
         return status;
-    read_inputs(s);
     status = end_text(s);
     return status == ES_OK ? check_members(s) : status;
 }
@@ -491,10 +494,15 @@ static es_status show_runs(scan *s)
 int es_scan_run(const es_scan_options *options)
 {
     scan s = {.options = *options, .observed = NAN};
+    es_status status = ES_OK;
+    if (s.options.slurm)
+        note_output(&s, status = es_parts_submit(&s.options));
     if (s.options.tui)
         show_on_terminal(&s);
-    else
+    else if (status == ES_OK)
         note_output(&s, show_runs(&s));
+    if (s.options.slurm && !s.output_code)
+        es_parts_remove(&s.options);
     int code = s.output_code              ? s.output_code
                : s.n_failed && !s.n_shown ? es_exit_code(ES_EIO)
                : s.n_failed               ? ES_EXIT_SOME_FAILED

@@ -1,23 +1,16 @@
 /* Which task of Slurm each run was submitted as, read from the scripts in the
- * folder, and where those tasks are, read from squeue: what Slurm's programs
- * print goes to files in memory, so that nobody has to read along. */
+ * folder, and where those tasks are, read from squeue. */
 #include "cli/sweep/jobs.h"
 
 #include "analyzer/base/checked.h"
-#include "analyzer/base/process.h"
 #include "analyzer/base/text.h"
 #include "cli/exchange/lines.h"
+#include "cli/slurm/query.h"
 #include "cli/sweep/folder.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#define ANSWER_MOST ((off_t)64 << 20) /* bytes */
 
 /* --- what the folder says -------------------------------------------------*/
 
@@ -101,76 +94,6 @@ void es_sweep_jobs_free(es_sweep_jobs *jobs)
 
 /* --- what Slurm says ------------------------------------------------------*/
 
-static char *text_of(int fd)
-{
-    struct stat about;
-    bool fits = fstat(fd, &about) == 0 && about.st_size <= ANSWER_MOST;
-    char *text = fits ? malloc((size_t)about.st_size + 1) : NULL;
-    if (!text)
-        return NULL;
-    ssize_t n = pread(fd, text, (size_t)about.st_size, 0);
-    text[n > 0 ? n : 0] = '\0';
-    return text;
-}
-
-/* "sbatch: error: A" and "sbatch: error: B" are "A; B". */
-static void join_lines(char *out, size_t size, char *text, const char *program)
-{
-    es_text joined = es_text_begin(out, size);
-    size_t own = strlen(program);
-    for (char *line; (line = strsep(&text, "\n"));) {
-        if (strncmp(line, program, own) == 0 &&
-            strncmp(line + own, ": ", 2) == 0)
-            line += own + 2;
-        if (strncmp(line, "error: ", 7) == 0)
-            line += 7;
-        if (*line)
-            es_text_append(&joined, "%s%s", joined.length ? "; " : "", line);
-    }
-}
-
-es_status es_sweep_query(es_sweep_answer *out, char *const argv[], double limit)
-{
-    int text = memfd_create("text", MFD_CLOEXEC);
-    int trouble = memfd_create("trouble", MFD_CLOEXEC);
-    char *lines = NULL;
-    es_process child;
-    es_process_end end;
-    es_status status = ES_OK;
-    *out = (es_sweep_answer){.text = NULL};
-    int error = text < 0 || trouble < 0 ? errno : 0;
-    const es_process_options options = {
-        .argv = argv, .streams = {ES_STREAM_NULL, text, trouble}};
-    if (error || (error = es_process_start(&child, &options))) {
-        bool is_there = error != ENOENT;
-        status = es_fail(is_there ? ES_EIO : ES_ENOTFOUND,
-                         "%s cannot be run: %s", argv[0], strerror(error));
-        goto done;
-    }
-    bool in_time =
-        es_process_wait_or_kill(&end, &child, (int64_t)(limit * 1000));
-    es_process_free(&child);
-    out->code = end.code;
-    if (!in_time) {
-        status =
-            es_fail(ES_EIO, "%s does not answer within %g s", argv[0], limit);
-        goto done;
-    }
-    lines = text_of(trouble);
-    out->text = text_of(text);
-    if (lines)
-        join_lines(out->trouble, sizeof out->trouble, lines, argv[0]);
-    if (!out->text)
-        status = es_fail(ES_ENOMEM, "out of memory for what %s says", argv[0]);
-done:
-    free(lines);
-    if (text >= 0)
-        close(text);
-    if (trouble >= 0)
-        close(trouble);
-    return status;
-}
-
 typedef struct queued {
     char id[64], state[32];
 } queued;
@@ -213,10 +136,10 @@ es_status es_sweep_jobs_query(es_sweep_jobs *jobs)
     char program[] = "squeue", options[] = "-hr", format[] = "--format=%i %T",
          name[] = "--name=" ES_SWEEP_JOB_NAME;
     char *const argv[] = {program, options, format, name, NULL};
-    es_sweep_answer answer;
+    es_slurm_answer answer;
     if (!jobs->n)
         return ES_OK;
-    es_status status = es_sweep_query(&answer, argv, 20);
+    es_status status = es_slurm_query(&answer, argv, 20);
     if (status == ES_OK && answer.code != 0)
         status = es_fail(ES_EIO, "squeue: %s", answer.trouble);
     if (status == ES_OK)

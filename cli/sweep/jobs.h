@@ -33,23 +33,6 @@ typedef struct es_sweep_jobs {
     size_t n;
 } es_sweep_jobs;
 
-typedef struct es_sweep_answer {
-    char *text;         /* standard output, to be freed */
-    char trouble[1024]; /* standard error in one line, its beginning */
-    int code;           /* exit code; 128 + n: ended by signal n */
-} es_sweep_answer;
-
-/**
- * Runs one of Slurm's programs, of PATH, without a shell or an input.
- *
- *   limit  seconds, after which it is killed
- *
- * ES_OK, whatever it answered; ES_ENOTFOUND (no such program), ES_EIO (it
- * cannot be run, or took too long), ES_ENOMEM: out->text is NULL.
- */
-es_status es_sweep_query(es_sweep_answer *out, char *const argv[],
-                         double limit) ES_MUST_USE;
-
 /** What the folder says; none is fine. es_sweep_jobs_free, also on failure.
  *  ES_OK; ES_EIO, ES_ENOMEM. */
 es_status es_sweep_jobs_read(es_sweep_jobs *out,

@@ -6,6 +6,7 @@
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"
 #include "cli/alerts/delivery/words.h"
+#include "cli/slurm/query.h"
 #include "cli/sweep/random.h"
 #include "cli/sweep/template.h"
 #include "store/writer.h"
@@ -334,13 +335,13 @@ char *es_sweep_command_line(const es_sweep_run *run)
     if (out) {
         if (run->config) {
             fputs(CONFIG, out);
-            es_sweep_print_word(out, run->config);
+            es_slurm_print_word(out, run->config);
             putc(' ', out);
         }
         for (size_t i = 0; run->argv[i]; i++) {
             if (i)
                 putc(' ', out);
-            es_sweep_print_word(out, run->argv[i]);
+            es_slurm_print_word(out, run->argv[i]);
         }
         if (es_sweep_run_has(run, "--checkpoint-every"))
             fprintf(out, " --checkpoint %s" ES_SWEEP_CHECKPOINTS, run->name);

@@ -4,6 +4,7 @@
 #include "analyzer/base/process.h"
 #include "analyzer/base/text.h"
 #include "cli/output/print.h"
+#include "cli/slurm/query.h"
 #include "cli/sweep/folder.h"
 #include "cli/sweep/jobs.h"
 #include "cli/sweep/sweep.h"
@@ -43,7 +44,7 @@ static void print_options(FILE *stream, const es_sweep_spec *spec)
         fprintf(stream, "#SBATCH --%s", option->key);
         if (strcmp(option->values[0], "true") != 0) {
             putc('=', stream);
-            es_sweep_print_word(stream, option->values[0]);
+            es_slurm_print_word(stream, option->values[0]);
         }
         putc('\n', stream);
     }
@@ -68,8 +69,6 @@ static es_status print_script(FILE *stream, const es_sweep_request *given,
                               const es_sweep_spec *spec, const choice *chosen)
 {
     char self[PATH_MAX], folder[PATH_MAX], rules[PATH_MAX];
-    char output[2 * PATH_MAX + 32];
-    size_t n = 0;
     es_status status;
     if (!es_process_self(self))
         return es_fail(ES_EIO, "cannot find where this program is: %s",
@@ -88,13 +87,7 @@ static es_status print_script(FILE *stream, const es_sweep_request *given,
     fputs("\n#SBATCH --requeue\n#SBATCH --open-mode=append\n"
           "#SBATCH --output=",
           stream);
-    for (const char *c = folder; *c; c++) {
-        if (*c == '%') /* which Slurm reads in the name of an output file */
-            output[n++] = '%';
-        output[n++] = *c;
-    }
-    snprintf(output + n, sizeof output - n, "/slurm-%%A_%%a.out");
-    es_sweep_print_word(stream, output);
+    es_slurm_print_log(stream, folder, "slurm-%A_%a.out");
     putc('\n', stream);
     print_options(stream, spec);
     fputs(
@@ -104,15 +97,15 @@ static es_status print_script(FILE *stream, const es_sweep_request *given,
     for (size_t i = 0; i < chosen->n; i++)
         fprintf(stream, "%s\n", chosen->runs[i]);
     fputs(ES_SWEEP_SCRIPT_ENDS "\n)\nexec ", stream);
-    es_sweep_print_word(stream, self);
+    es_slurm_print_word(stream, self);
     fputs(" sweep ", stream);
-    es_sweep_print_word(stream, folder);
+    es_slurm_print_word(stream, folder);
     fputs(given->no_stop ? " --no-stop" : "", stream);
     if (given->grace != ES_SWEEP_GRACE)
         fprintf(stream, " --grace %zu", given->grace);
     if (given->rules_path) {
         fputs(" --rules ", stream);
-        es_sweep_print_word(stream, rules);
+        es_slurm_print_word(stream, rules);
     }
     if (given->forecast)
         fputs(given->forecast == ES_FORECAST_STOP ? " --forecast=stop"
@@ -130,20 +123,7 @@ static es_status call_sbatch(int64_t *job, char *script)
     char program[] = "sbatch", parsable[] = "--parsable",
          name[] = "--job-name=" ES_SWEEP_JOB_NAME;
     char *const argv[] = {program, parsable, name, script, NULL};
-    es_sweep_answer answer;
-    es_status status = es_sweep_query(&answer, argv, 300);
-    if (status < 0)
-        return status;
-    char *end = answer.text; /* "4711", or "4711;CLUSTER" */
-    *job = strtoll(answer.text, &end, 10);
-    if (answer.code != 0)
-        status = es_fail(ES_EIO, "%s: sbatch refuses it: %s", script,
-                         *answer.trouble ? answer.trouble : "without a word");
-    else if (end == answer.text || *job < 0)
-        status = es_fail(ES_EIO, "%s: sbatch names no job: '%.40s'", script,
-                         answer.text);
-    free(answer.text);
-    return status;
+    return es_slurm_submit(job, argv, script);
 }
 
 /* The script gets the job's number: from then on the folder knows the job. */

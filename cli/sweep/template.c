@@ -6,6 +6,7 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "cli/alerts/delivery/words.h"
+#include "cli/slurm/query.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -47,23 +48,6 @@ static es_status read_piece(piece *out, const char **at)
     memcpy(out->key, *at, n);
     *at += n + 1;
     return ES_OK;
-}
-
-void es_sweep_print_word(FILE *out, const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
-                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-._/=:,";
-    if (*word && !word[strspn(word, plain)]) {
-        fputs(word, out);
-        return;
-    }
-    putc('\'', out);
-    for (; *word; word++)
-        if (*word == '\'')
-            fputs("'\\''", out);
-        else
-            putc(*word, out);
-    putc('\'', out);
 }
 
 /* --- writing --------------------------------------------------------------*/
@@ -110,7 +94,7 @@ static es_status put_value(FILE *out, script *s, const char *value, bool later)
     if (!text)
         return es_fail(ES_ENOMEM, "out of memory for a command line");
     if (!s->quote) {
-        es_sweep_print_word(text, value);
+        es_slurm_print_word(text, value);
     } else {
         for (; *value; value++)
             if (s->quote == '\'' && *value == '\'')

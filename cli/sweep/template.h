@@ -28,9 +28,6 @@ bool es_sweep_same_key(const char *a, const char *b);
 /** True if a placeholder of that key is in the words. */
 bool es_sweep_template_has(char *const *words, const char *key);
 
-/** A word as a shell reads it, in quotes if need be. */
-void es_sweep_print_word(FILE *stream, const char *word);
-
 /**
  * Puts values (n) into the words of a command.
  *

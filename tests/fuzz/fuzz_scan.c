@@ -2,8 +2,8 @@
 #include "analyzer/base/text.h"
 #include "cli/exchange/export.h"
 #include "cli/exchange/import.h"
+#include "cli/runs/finding.h"
 #include "cli/runs/json.h"
-#include "cli/runs/packet.h"
 #include "cli/scan/table.h"
 #include "tests/fuzz/mutation.h"
 
@@ -92,21 +92,21 @@ static void print_table(const es_run_summary *summary, int width)
 }
 
 /* Goes the way that it goes between processes. */
-static void through_packet(es_run_summary **summary)
+static void through_finding(es_run_summary **summary)
 {
     char *text = NULL;
     size_t n = 0;
-    es_packet packet = {.kind = ES_PACKET_RUN, .run = *summary};
+    es_finding finding = {.kind = ES_FINDING_RUN, .run = *summary};
     FILE *stream = open_memstream(&text, &n);
     fuzz_require(stream);
-    fuzz_require(es_packet_write(stream, &packet) == ES_OK);
+    fuzz_require(es_finding_write(stream, &finding) == ES_OK);
     fuzz_require(fclose(stream) == 0);
     es_summary_free(*summary);
     stream = fmemopen(text, n, "r");
     fuzz_require(stream);
-    fuzz_require(es_packet_read(&packet, stream, NULL) == ES_OK);
+    fuzz_require(es_finding_read(&finding, stream, NULL) == ES_OK);
     fuzz_require(fclose(stream) == 0);
-    *summary = packet.run;
+    *summary = finding.run;
     free(text);
 }
 
@@ -119,7 +119,7 @@ static void check_summary(es_reader *reader, size_t run, uint8_t how)
     options.step = how & 2 ? ES_STEP_FIRST : ES_STEP_LAST;
     if (!fuzz_succeeded(es_summary_load(&summary, reader, run, &options)))
         return;
-    through_packet(&summary);
+    through_finding(&summary);
     es_summary_set_max(summary, summary->peak);
     print_json(summary, &options.max);
     print_csv(summary);

@@ -1,10 +1,11 @@
 _entropy_scan()
 {
     local words= word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}
-    local verbs='import export merge push sql report cost importance rules watch sweep help'
+    local verbs='summarise import export merge push sql report cost importance rules watch sweep help'
     [[ $COMP_CWORD -gt 1 && " $verbs " == *" $verb "* ]] || verb=
     case $verb in
-    '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --letters --font-size= --title= --colormap= --theme= --log --spread= --smooth= --spikes --group= --heads= --perplexity --tokens --cost= --recursive --jobs= --where= --sort= --compare --baseline= --trends --json --jsonl --csv --tui --follow --quiet --output= --check --check-format= --rules= --forecast --salvage --color= --help --version" ;;
+    '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --letters --font-size= --title= --colormap= --theme= --log --spread= --smooth= --spikes --group= --heads= --perplexity --tokens --cost= --recursive --jobs= --slurm --tasks= --work= --part= --where= --sort= --compare --baseline= --trends --json --jsonl --csv --tui --follow --quiet --output= --check --check-format= --rules= --forecast --salvage --color= --help --version" ;;
+    summarise) words="--step= --series= --phase= --max= --recursive --jobs= --slurm --tasks= --work= --part= --where= --sort= --json --jsonl --csv --quiet --output= --check --rules= --forecast --salvage --color= --help" ;;
     import) words="--output= --from= --name= --arch= --ctx= --step= --tags= --step-key= --series= --phase= --quiet --help" ;;
     export) words="--recursive --output= --format= --run= --series= --phase= --salvage --help" ;;
     merge) words="--output= --recursive --quiet --salvage --help" ;;

@@ -65,7 +65,7 @@ static char *line_of(const es_run_summary *run)
     return text;
 }
 
-/* --- a packet -------------------------------------------------------------*/
+/* --- a finding -------------------------------------------------------------*/
 
 static es_run_summary *summary_of(const char *path)
 {
@@ -78,66 +78,66 @@ static es_run_summary *summary_of(const char *path)
 
 static size_t bytes_of(unsigned char out[1 << 16], es_run_summary *run)
 {
-    const es_packet packet = {.kind = ES_PACKET_RUN, .run = run};
+    const es_finding finding = {.kind = ES_FINDING_RUN, .run = run};
     FILE *stream = fmemopen(out, 1 << 16, "w");
-    es_assert_ok(es_packet_write(stream, &packet));
+    es_assert_ok(es_finding_write(stream, &finding));
     const long n = ftell(stream);
     assert_int_equal(fclose(stream), 0);
     return (size_t)n;
 }
 
-static es_status read_bytes(es_packet *out, unsigned char *bytes, size_t n)
+static es_status read_bytes(es_finding *out, unsigned char *bytes, size_t n)
 {
     FILE *stream = fmemopen(bytes, n, "r");
-    const es_status status = es_packet_read(out, stream, &rules);
+    const es_status status = es_finding_read(out, stream, &rules);
     fclose(stream);
     return status;
 }
 
-TEST(a_summary_survives_its_packet)
+TEST(a_summary_survives_its_finding)
 {
     static unsigned char bytes[1 << 16];
-    es_packet packet;
+    es_finding finding;
     write_run(run_db, 1, "one");
     AUTO(es_run_summary) run = summary_of(run_db);
     const size_t n = bytes_of(bytes, run);
-    es_assert_ok(read_bytes(&packet, bytes, n));
-    assert_int_equal(packet.kind, ES_PACKET_RUN);
-    char *before = line_of(run), *after = line_of(packet.run);
+    es_assert_ok(read_bytes(&finding, bytes, n));
+    assert_int_equal(finding.kind, ES_FINDING_RUN);
+    char *before = line_of(run), *after = line_of(finding.run);
     assert_string_equal(before, after);
     assert_true(strstr(after, "falls") != NULL);
-    es_assert_bits(run->values, packet.run->values, L * H);
-    assert_true(es_is_missing(packet.run->values[2]));
-    assert_true(isnan(packet.run->values[1]) &&
-                !es_is_missing(packet.run->values[1]));
-    assert_int_equal(run->settings.n, packet.run->settings.n);
+    es_assert_bits(run->values, finding.run->values, L * H);
+    assert_true(es_is_missing(finding.run->values[2]));
+    assert_true(isnan(finding.run->values[1]) &&
+                !es_is_missing(finding.run->values[1]));
+    assert_int_equal(run->settings.n, finding.run->settings.n);
     for (size_t i = 0; i < run->settings.n; i++)
         assert_true(es_run_settings_same(&run->settings.list[i],
-                                         &packet.run->settings.list[i]));
+                                         &finding.run->settings.list[i]));
     free(before);
     free(after);
-    es_packet_clear(&packet);
+    es_finding_clear(&finding);
 }
 
-TEST(a_packet_that_was_cut_or_changed_is_refused)
+TEST(a_finding_that_was_cut_or_changed_is_refused)
 {
     static unsigned char bytes[1 << 16];
-    es_packet packet;
+    es_finding finding;
     write_run(run_db, 1, "one");
     AUTO(es_run_summary) run = summary_of(run_db);
     const size_t n = bytes_of(bytes, run);
     for (size_t cut = 1; cut < n; cut++) {
-        assert_int_equal(read_bytes(&packet, bytes, cut), ES_EFORMAT);
-        es_packet_clear(&packet);
+        assert_int_equal(read_bytes(&finding, bytes, cut), ES_EFORMAT);
+        es_finding_clear(&finding);
     }
     for (size_t i = 0; i < n; i++) {
         bytes[i] ^= 0x40;
-        assert_int_equal(read_bytes(&packet, bytes, n), ES_EFORMAT);
-        es_packet_clear(&packet);
+        assert_int_equal(read_bytes(&finding, bytes, n), ES_EFORMAT);
+        es_finding_clear(&finding);
         bytes[i] ^= 0x40;
     }
-    es_assert_ok(read_bytes(&packet, bytes, n));
-    es_packet_clear(&packet);
+    es_assert_ok(read_bytes(&finding, bytes, n));
+    es_finding_clear(&finding);
 }
 
 /* --- many files -----------------------------------------------------------*/

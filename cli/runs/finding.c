@@ -2,7 +2,7 @@
    function writes and reads, so that the two cannot differ: what it passes is
    copied out of the members or into them. Counts are compared with the bytes
    that are there before anything is allocated. */
-#include "cli/runs/packet.h"
+#include "cli/runs/finding.h"
 
 #include "analyzer/base/checked.h"
 #include "store/crc32c.h"
@@ -43,7 +43,7 @@ static void pass(bytes *b, void *value, size_t size)
     }
     if (size > b->capacity - b->n) {
         b->capacity = 2 * b->capacity + size;
-        b->status = es_grow(&b->data, b->capacity, 1, "a packet");
+        b->status = es_grow(&b->data, b->capacity, 1, "a finding");
         if (b->status < 0)
             return;
     }
@@ -64,7 +64,7 @@ static void pass_array(bytes *b, void *pointer, size_t n, size_t size)
     if (!es_size_mul(&total, n, size) || (!b->writing && total > b->n - b->at))
         fail_bytes(b);
     else if (!b->writing &&
-             (b->status = es_alloc(&array, n, size, "a packet")) == ES_OK)
+             (b->status = es_alloc(&array, n, size, "a finding")) == ES_OK)
         memcpy(pointer, &array, sizeof array);
     pass(b, array, total);
 }
@@ -82,7 +82,7 @@ static void pass_text(bytes *b, char **text)
 
 #define PASS(b, member) pass(b, &(member), sizeof(member))
 
-/* An enum that is an index: below n, or the packet is none. */
+/* An enum that is an index: below n, or the finding is none. */
 #define PASS_INDEX(b, member, n)                                               \
     do {                                                                       \
         PASS(b, member);                                                       \
@@ -140,7 +140,7 @@ static size_t pass_count(bytes *b, void *list, size_t n, size_t size)
         if (n > b->n - b->at)
             fail_bytes(b);
         else if (n)
-            b->status = es_alloc(list, n, size, "a packet");
+            b->status = es_alloc(list, n, size, "a finding");
     }
     return b->status < 0 ? 0 : n;
 }
@@ -250,14 +250,14 @@ static void pass_run(bytes *b, es_run_summary *s, const es_rules_file *rules)
     pass_verdict(b, s, rules);
 }
 
-/* --- a packet -------------------------------------------------------------*/
+/* --- a finding -------------------------------------------------------------*/
 
-static void pass_packet(bytes *b, es_packet *r, const es_rules_file *rules)
+static void pass_finding(bytes *b, es_finding *r, const es_rules_file *rules)
 {
-    PASS_INDEX(b, r->kind, ES_N_PACKET_KINDS);
+    PASS_INDEX(b, r->kind, ES_N_FINDING_KINDS);
     if (b->status < 0)
         return;
-    if (r->kind == ES_PACKET_RUN) {
+    if (r->kind == ES_FINDING_RUN) {
         if (!b->writing)
             b->status = es_alloc(&r->run, 1, sizeof *r->run, "a summary");
         if (b->status == ES_OK)
@@ -271,21 +271,21 @@ static void pass_packet(bytes *b, es_packet *r, const es_rules_file *rules)
     PASS(b, r->step);
     PASS(b, r->n_frames);
     PASS_INDEX(b, r->phase, ES_PHASE_EVAL + 1);
-    if (r->kind != ES_PACKET_END && !r->text)
+    if (r->kind != ES_FINDING_END && !r->text)
         fail_bytes(b);
-    if ((r->kind == ES_PACKET_FAILURE && r->code >= 0) ||
-        (r->kind == ES_PACKET_DAMAGE && !r->path))
+    if ((r->kind == ES_FINDING_FAILURE && r->code >= 0) ||
+        (r->kind == ES_FINDING_DAMAGE && !r->path))
         fail_bytes(b);
 }
 
-void es_packet_clear(es_packet *packet)
+void es_finding_clear(es_finding *finding)
 {
-    if (!packet)
+    if (!finding)
         return;
-    es_summary_free(packet->run);
-    free(packet->text);
-    free(packet->path);
-    *packet = (es_packet){.run = NULL};
+    es_summary_free(finding->run);
+    free(finding->text);
+    free(finding->path);
+    *finding = (es_finding){.run = NULL};
 }
 
 typedef struct envelope {
@@ -293,11 +293,11 @@ typedef struct envelope {
     uint32_t crc, zero;
 } envelope;
 
-es_status es_packet_write(FILE *stream, const es_packet *packet)
+es_status es_finding_write(FILE *stream, const es_finding *finding)
 {
     bytes b = {.writing = true};
-    es_packet copy = *packet; /* which nothing is written to */
-    pass_packet(&b, &copy, packet->run ? packet->run->rules : NULL);
+    es_finding copy = *finding; /* which nothing is written to */
+    pass_finding(&b, &copy, finding->run ? finding->run->rules : NULL);
     if (b.status == ES_OK) {
         const envelope head = {.n = b.n, .crc = es_crc32c(0, b.data, b.n)};
         fwrite(&head, sizeof head, 1, stream);
@@ -307,32 +307,32 @@ es_status es_packet_write(FILE *stream, const es_packet *packet)
     return b.status;
 }
 
-es_status es_packet_read(es_packet *out, FILE *stream,
-                         const es_rules_file *rules)
+es_status es_finding_read(es_finding *out, FILE *stream,
+                          const es_rules_file *rules)
 {
     envelope head;
     bytes b = {.status = ES_OK};
-    *out = (es_packet){.run = NULL};
+    *out = (es_finding){.run = NULL};
     const size_t got = fread(&head, 1, sizeof head, stream);
     if (got == 0 && feof(stream))
         return ES_DONE;
     if (got < sizeof head || head.n > BYTES_MOST || head.zero)
         return es_fail(ES_EFORMAT, "damaged");
     b.n = head.n;
-    es_status status = es_alloc(&b.data, b.n, 1, "a packet");
+    es_status status = es_alloc(&b.data, b.n, 1, "a finding");
     if (status < 0)
         return status;
     if (fread(b.data, 1, b.n, stream) != b.n ||
         es_crc32c(0, b.data, b.n) != head.crc)
         fail_bytes(&b);
-    pass_packet(&b, out, rules);
+    pass_finding(&b, out, rules);
     if (b.at != b.n)
         fail_bytes(&b);
     free(b.data);
     return b.status;
 }
 
-const char *es_packet_head(void)
+const char *es_finding_head(void)
 {
     static char head[96];
     snprintf(head, sizeof head, "entropy-scan " ES_VERSION " %zu %zu %zu\n",

@@ -1,0 +1,304 @@
+/* The options of a scan taken together: what excludes what, which output goes
+   where, which files are meant. */
+#include "cli/scan/scan.h"
+
+#include "analyzer/base/text.h"
+#include "cli/output/output.h"
+#include "cli/program/command.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool has(const es_scan_options *options, const char *name)
+{
+    return es_options_has(&es_scan_command, options->given, name);
+}
+
+/* A baseline outside the inputs becomes the last one. */
+static void place_baseline(es_scan_options *to)
+{
+    size_t i = 0;
+    if (!to->baseline)
+        return;
+    while (i < to->n_inputs && !es_path_is_same(to->inputs[i], to->baseline))
+        i++;
+    to->baseline_input = i;
+    to->baseline_added = i == to->n_inputs;
+    if (to->baseline_added) /* in the place of its own argument */
+        to->inputs[to->n_inputs++] = (char *)(uintptr_t)to->baseline;
+}
+
+static es_status choose_text(es_scan_options *to)
+{
+    if (to->json + to->jsonl + to->csv > 1)
+        return es_fail(ES_EUSAGE, "--json, --jsonl and --csv exclude each "
+                                  "other");
+    if (to->compare && (to->csv || to->jsonl))
+        return es_fail(ES_EUSAGE,
+                       "--compare prints tables or --json, nothing else");
+    if (to->check_format && (to->json || to->jsonl || to->csv || to->compare))
+        return es_fail(ES_EUSAGE, "--check-format github takes the place of "
+                                  "the table: leave out the other outputs");
+    if (to->trends && (to->csv || to->jsonl || to->check_format || to->tui))
+        return es_fail(ES_EUSAGE,
+                       "--trends is for the table, --json or --curves");
+    to->figures.trends = to->trends;
+    if (to->check_format && !to->check)
+        return es_fail(ES_EUSAGE, "--check-format is for --check: add it");
+    to->text = to->check_format ? ES_TEXT_GITHUB
+               : to->json       ? ES_TEXT_JSON
+               : to->jsonl      ? ES_TEXT_JSON_LINES
+               : to->csv        ? ES_TEXT_CSV
+               : to->quiet      ? ES_TEXT_NONE
+                                : ES_TEXT_TABLE;
+    return ES_OK;
+}
+
+/* -o belongs to JSON and CSV; else to the figures without a name, if there
+   are any; else to the table. */
+static es_status place_output(es_scan_options *to)
+{
+    es_format format;
+    if (!to->output)
+        return ES_OK;
+    if (!to->json && !to->jsonl && !to->csv &&
+        es_figures_place(&to->figures, to->output))
+        return to->figures.folder == to->output &&
+                       es_format_of_path(&format, to->output) &&
+                       !es_path_is_folder(to->output)
+                   ? es_fail(ES_EUSAGE,
+                             "-o %s: of several figures: name a folder, or a "
+                             ".pdf that has them as pages, or --figure a+b",
+                             to->output)
+                   : ES_OK;
+    if (to->text == ES_TEXT_NONE)
+        return es_fail(ES_EUSAGE,
+                       "-o %s: --quiet leaves nothing to write "
+                       "there",
+                       to->output);
+    to->text_file = to->output;
+    return ES_OK;
+}
+
+/* A table gives way to a picture on standard output; no two outputs in one
+   place, none in an input's. */
+static es_status check_places(es_scan_options *to)
+{
+    const char *places[ES_N_PICTURES + 2];
+    es_status status;
+    for (int i = 0; i < ES_N_PICTURES; i++) {
+        places[i] = to->figures.pictures[i].file;
+        if (to->text == ES_TEXT_TABLE && places[i] &&
+            strcmp(places[i], "-") == 0 && strcmp(to->text_file, "-") == 0)
+            to->text = ES_TEXT_NONE;
+    }
+    places[ES_N_PICTURES] = to->text != ES_TEXT_NONE ? to->text_file : NULL;
+    places[ES_N_PICTURES + 1] = to->figures.document;
+    for (int i = 0; i <= ES_N_PICTURES + 1; i++) {
+        for (int j = 0; j < i; j++)
+            if (places[i] && places[j] && strcmp(places[i], places[j]) == 0)
+                return es_fail(ES_EUSAGE, "%s: two outputs of one name",
+                               strcmp(places[i], "-") == 0 ? "standard output"
+                                                           : places[i]);
+        if (places[i] && (status = es_output_check_text(places[i], to->inputs,
+                                                        to->n_inputs)) != ES_OK)
+            return status;
+    }
+    return ES_OK;
+}
+
+/* An option that none of the figures drawn has is a mistake. */
+static es_status check_users(const es_scan_options *to)
+{
+    char names[128];
+    unsigned drawn = 0;
+    for (int i = 0; i < ES_N_FIGURES; i++)
+        drawn |=
+            es_figure_is_drawn(&to->figures, (es_figure_kind)i) ? 1u << i : 0;
+    for (size_t i = 0; i < es_scan_command.n_options; i++) {
+        const es_option *option = &es_scan_command.options[i];
+        const unsigned figures =
+            option->tags & ~(ES_SCAN_PICTURE_TAG | ES_SUMMARY_TAG);
+        es_text list = es_text_begin(names, sizeof names);
+        if (!to->given[i] || !(option->tags & ~ES_SUMMARY_TAG))
+            continue;
+        if (!drawn && !(to->tui && strcmp(option->name, "colormap") == 0))
+            return es_fail(ES_EUSAGE,
+                           "--%s is for a picture: add --heatmap, --curves or "
+                           "--figure",
+                           option->name);
+        for (int k = 0; k < ES_N_FIGURES; k++) { /* "curves, nans or loss" */
+            unsigned later = figures & ~((2u << k) - 1);
+            if (figures & (1u << k))
+                es_text_append(&list, "%s%s", es_figure_name((es_figure_kind)k),
+                               !later                ? ""
+                               : later & (later - 1) ? ", "
+                                                     : " or ");
+        }
+        if (figures && !(figures & drawn))
+            return es_fail(ES_EUSAGE, "--%s is for --figure %s", option->name,
+                           names);
+    }
+    es_status status = es_figures_check_group(&to->figures);
+    if (status < 0)
+        return status;
+    if (to->figures.group != ES_GROUP_NONE &&
+        to->figures.spread != ES_SPREAD_NONE)
+        return es_fail(ES_EUSAGE, "--spread and --group exclude each other: "
+                                  "one range is shaded");
+    if (has(to, "spread") && has(to, "heads"))
+        return es_fail(ES_EUSAGE, "--spread and --heads exclude each other");
+    return ES_OK;
+}
+
+/* Folders become the run files below them; a baseline that was added and is
+   one of them comes once. */
+static es_status find_inputs(es_scan_options *to)
+{
+    size_t i = 0;
+    es_status status = es_inputs_expand(&to->inputs, &to->n_inputs, &to->found,
+                                        &to->n_unreadable);
+    if (status != ES_OK || !to->found.n)
+        return status;
+    if (!to->baseline)
+        return ES_OK;
+    while (i + 1 < to->n_inputs &&
+           !es_path_is_same(to->inputs[i], to->baseline))
+        i++;
+    to->baseline_input = i;
+    if (!to->baseline_added || i + 1 == to->n_inputs)
+        return ES_OK;
+    to->baseline_added = false;
+    free(to->found.paths[--to->found.n]);
+    to->n_inputs = to->found.n;
+    return ES_OK;
+}
+
+static bool is_absent(const char *path)
+{
+    return access(path, F_OK) != 0 && errno == ENOENT;
+}
+
+/* What people try first, and what does it. */
+static const char *const verbs_of_others[][2] = {
+    {"show", "entropy-scan RUN.db"},
+    {"view", "entropy-scan RUN.db"},
+    {"ls", "entropy-scan DIR"},
+    {"list", "entropy-scan DIR"},
+    {"compare", "entropy-scan A.db B.db --compare"},
+    {"diff", "entropy-scan A.db B.db --compare"},
+    {"check", "entropy-scan RUN.db --check"},
+    {"plot", "entropy-scan RUN.db --figure NAME"},
+    {"figure", "entropy-scan RUN.db --figure NAME"},
+    {"heatmap", "entropy-scan RUN.db --heatmap"},
+    {"curves", "entropy-scan RUN.db --curves"},
+    {"tui", "entropy-scan RUN.db --tui"},
+    {"top", "entropy-scan RUN.db --tui --follow"},
+    {"version", "entropy-scan --version"},
+    {"query", "entropy-scan sql RUN.db 'SELECT ...'"},
+    {"train", "entropy-train --data FILE -o RUN.db"},
+    {"probe", "entropy-train probe"},
+    {"bench", "entropy-train bench"}};
+
+/* A first word that is neither a file nor a verb is probably a wrong verb. */
+static es_status check_first(const char *word)
+{
+    if (strpbrk(word, "./") || !is_absent(word))
+        return ES_OK;
+    for (size_t i = 0; i < sizeof verbs_of_others / sizeof *verbs_of_others;
+         i++)
+        if (strcmp(word, verbs_of_others[i][0]) == 0)
+            return es_fail(ES_EUSAGE,
+                           "%s: neither a file nor a verb: did you mean %s?",
+                           word, verbs_of_others[i][1]);
+    const char *verb = es_program_nearest(&es_scan_program, word);
+    return verb ? es_fail(ES_EUSAGE,
+                          "%s: neither a file nor a verb: did you mean %s?",
+                          word, verb)
+                : es_fail(ES_EUSAGE,
+                          "%s: neither a file nor a verb: see "
+                          "entropy-scan --help",
+                          word);
+}
+
+/* "--heatmap x.png": before a picture of another name is written. */
+static es_status check_picture_names(const es_scan_options *to)
+{
+    const es_option *picture = NULL;
+    for (size_t i = 0; !picture && i < es_scan_command.n_options; i++) {
+        const es_option *row = &es_scan_command.options[i];
+        if (to->given[i] && row->argument &&
+            strcmp(row->argument, "[FILE]") == 0 &&
+            !to->figures.pictures[row->least].file)
+            picture = row;
+    }
+    for (size_t i = 0; es_figures_any(&to->figures) && i < to->n_inputs; i++) {
+        const char *name = to->inputs[i];
+        es_format format;
+        if (es_format_of_path(&format, name) && is_absent(name))
+            return es_fail(ES_EUSAGE,
+                           "%s: no such file: did you mean %s%s%s%s?", name,
+                           picture ? "--" : "-o", picture ? picture->name : "",
+                           picture ? "=" : " ", name);
+    }
+    return ES_OK;
+}
+
+static es_status check_slurm(const es_scan_options *to)
+{
+    static const char *const only[] = {"tasks", "work"};
+    for (size_t i = 0; i < 2; i++)
+        if (has(to, only[i]) && !to->slurm)
+            return es_fail(ES_EUSAGE, "--%s is for --slurm: add it", only[i]);
+    if (to->slurm &&
+        (to->tui || to->compare || to->trends || es_figures_any(&to->figures)))
+        return es_fail(ES_EUSAGE, "--slurm is for the table, JSON and CSV: "
+                                  "leave out the other outputs");
+    return to->part < 0 || to->slurm
+               ? ES_OK
+               : es_fail(ES_EUSAGE, "--part is for the tasks of --slurm");
+}
+
+es_status es_scan_judge(es_scan_options *to)
+{
+    es_status status;
+    /* The terminal has space for one drawing, and no file takes it. */
+    if (!to->n_inputs)
+        return es_fail(ES_EUSAGE,
+                       "no run file: entropy-scan RUN.db, or see entropy-scan "
+                       "--help");
+    if ((status = check_first(to->inputs[0])) != ES_OK ||
+        (status = check_picture_names(to)) != ES_OK)
+        return status;
+    if ((status = check_slurm(to)) != ES_OK)
+        return status;
+    if (to->tui && to->check_format)
+        return es_fail(ES_EUSAGE, "--check-format is for text: leave out "
+                                  "--tui");
+    if (to->follow && !to->tui)
+        return es_fail(ES_EUSAGE, "--follow is for --tui: add it");
+    if (to->tui && (to->json || to->jsonl || to->csv || to->output ||
+                    to->quiet || to->compare || es_figures_any(&to->figures)))
+        return es_fail(ES_EUSAGE, "--tui draws on the terminal and writes "
+                                  "nothing else: leave out the other outputs");
+    if (to->tui && (to->where.n || to->order.given))
+        return es_fail(ES_EUSAGE, "--tui draws all runs, in the order that "
+                                  "they are named: leave out --where, --sort");
+
+    place_baseline(to);
+    if ((status = choose_text(to)) != ES_OK)
+        return status;
+    /* A line is printed when its run is read, before the others are seen. */
+    if (to->jsonl && !has(to, "max") && !es_figures_any(&to->figures))
+        to->summary.max.policy = ES_MAX_RUN;
+    if ((status = place_output(to)) != ES_OK ||
+        (status = es_figures_set_format(
+             &to->figures, has(to, "format") ? &to->format : NULL)) != ES_OK ||
+        (status = check_users(to)) != ES_OK ||
+        (status = check_places(to)) != ES_OK ||
+        (status = es_summary_options_check(&to->summary)) != ES_OK)
+        return status;
+    return to->part < 0 ? find_inputs(to) : ES_OK; /* a task has a list */
+}

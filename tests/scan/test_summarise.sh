@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# alone: Slurm's processors would be taken by other tests
+# entropy-scan summarise --slurm against a real Slurm, which tests/slurm starts.
+. tests/support/tap.sh
+. tests/slurm/cluster.sh
+. tests/support/background.sh
+plan_dir
+root=$PWD
+cd "$dir"
+run() { # PATH FIRST-HEAD: three layers of two heads, at ctx 128
+    printf '%s,3.0\n2.0,1.0\n0.5,2.5\n' "$2" | "$scan" import - -q --arch SM --ctx 128 -o "$1"
+}
+mkdir -p tree/a/b
+for i in $(seq 40); do run "tree/a/run$i.db" "1.$i"; done
+run tree/a/b/collapsed.db 0.01
+echo broken >"tree/a/b/no run.db"
+run "tree/%j of a 'name'.db" 3.5
+"$scan" tree >here 2>here.err
+code=$?
+
+# --- local
+"$scan" summarise tree -j 3 >out 2>err
+same_text 'summarise ends as a scan of the folder does' "$code" "$?"
+same_text 'and prints what it does' "$(cat here here.err)" "$(cat out err)"
+exits '--tasks without --slurm' 2 '\-\-tasks is for --slurm: add it' "$scan" summarise tree --tasks 4
+exits 'pictures are not for --slurm' 2 'leave out the other outputs' "$scan" tree --slurm --heatmap
+exits 'and no option of the verb' 2 "heatmap" "$scan" summarise tree --heatmap
+exits 'no sbatch' 3 '^entropy-scan: sbatch cannot be run: No such file' env PATH=/none "$scan" summarise tree --slurm -o table
+check 'without sbatch nothing is written' test ! -e table
+rm -r summary.parts
+
+missing=$(cluster_missing)
+if [ -n "$missing" ]; then
+    skip 'a summary by Slurm' "$missing"
+    finish
+    exit
+fi
+trap 'kill ${front:-} 2>/dev/null; cluster_stop; rm -rf "$dir"' EXIT
+chmod 711 "$dir" # munged, who is not root, has to get through
+mkdir cluster
+if ! cluster_start "$dir/cluster"; then
+    fail 'Slurm starts' "$(tail -n 5 cluster/*.out cluster/*.log 2>&1)"
+    finish
+    exit
+fi
+
+# --- eight tasks
+"$scan" summarise tree --slurm >out 2>err
+same_text 'eight tasks end as one process does' "$code" "$?"
+same_text 'and say what it says' "$(cat here)" "$(cat out)"
+same_text 'and which file failed, after the job' "$(cat here.err)" "$(grep -v 'job [0-9]* of Slurm: 8 of 8 parts$' err)"
+check 'the job is named' grep -q '^entropy-scan: summary.parts: job [0-9]* of Slurm: 8 of 8 parts$' err
+check 'the folder is gone' test ! -e summary.parts
+for kind in --json --csv --jsonl '--sort=-max --max ceiling' "--where max>3 --csv"; do
+    # shellcheck disable=SC2086
+    "$scan" tree $kind >one 2>/dev/null
+    # shellcheck disable=SC2086
+    "$scan" summarise tree --slurm --tasks 5 $kind -o many 2>/dev/null
+    check "the same bytes: $kind" cmp one many
+done
+printf '[rule falls]\nseries=entropy\naggregate=layer_min\nbelow=1.3\nseverity=error\n' >r.ini
+"$scan" tree --rules r.ini --check >one 2>/dev/null
+code=$?
+"$scan" summarise tree --rules r.ini --check --slurm >many 2>/dev/null
+same_text 'tasks know rules, by which --check judges' "$code" "$?"
+check 'and which are in the table' cmp one many
+"$scan" summarise tree/a/run1.db tree/a/run2.db --slurm >many 2>err
+check 'not more tasks than files' grep -q ' 2 of 2 parts$' err
+
+# --- what fails
+exits 'sbatch refuses: in its words' 3 'summary.parts/task.sbatch: sbatch refuses it: .*[Ii]nvalid partition' \
+    "$scan" summarise tree --slurm -o table -- --partition=nowhere
+parts() { find summary.parts -name 'part-*' | wc -l; }
+front() { # OPTION...: a summary in the background
+    "$scan" summarise tree --slurm --csv -o table "$@" >out 2>err &
+    front=$!
+}
+ended() { wait "$front"; code=$?; front=; }
+job_of() { cat summary.parts/job; }
+
+# All tasks wait for the partition: one of them is cancelled, the others go on.
+scontrol update PartitionName=all State=DOWN
+front
+until_true test -s summary.parts/job
+job=$(job_of)
+exits 'the same command again does not submit twice' 3 "summary.parts: job $job is at work there: wait for its end, or scancel $job" \
+    "$scan" summarise tree --slurm --csv -o table
+scancel "${job}_3"
+scontrol update PartitionName=all State=UP
+ended
+same_text 'a task that was cancelled is a failure' 3 "$code"
+check 'it is named with its log and the remedy' \
+    grep -q "^entropy-scan: task ${job}_3 of Slurm left its queue before it began: there is no summary.parts/slurm-${job}_3.out: run the same command again$" err
+check 'and what is kept' grep -q 'summary.parts: 1 of 8 parts are missing: nothing is written: the other 7 are kept' err
+check 'nothing is written' test ! -e table
+same_text 'seven parts are there' 7 "$(parts)"
+"$scan" tree --csv >one 2>/dev/null
+"$scan" summarise tree --slurm --csv -o table 2>err
+check 'the same command again submits what is missing' grep -q ' 1 of 8 parts$' err
+check 'and has the same bytes' cmp one table
+rm -f table
+
+# Who joins is killed meanwhile: the job goes on.
+scontrol update PartitionName=all State=DOWN
+front
+until_true test -s summary.parts/job
+kill "$front"
+ended
+scontrol update PartitionName=all State=UP
+all_there() { [ "$(parts)" = 8 ]; }
+check 'the job goes on without who joins' until_true all_there
+"$scan" summarise tree --slurm --csv -o table 2>err
+check 'the same command again submits nothing' sh -c '! grep "of Slurm" err'
+check 'and joins what is there' cmp one table
+
+# Other files, or another command line, are other parts; a part that was changed is none.
+with_parts() { # a failed try, all of whose parts but one are there
+    rm -rf summary.parts
+    scontrol update PartitionName=all State=DOWN
+    front
+    until_true test -s summary.parts/job
+    scancel "$(cat summary.parts/job)_5"
+    scontrol update PartitionName=all State=UP
+    ended
+}
+with_parts
+run tree/z.db 2
+"$scan" tree --csv >one 2>/dev/null
+"$scan" summarise tree --slurm --csv -o table 2>err
+check 'with another file there are other parts' grep -q ' 8 of 8 parts$' err
+check 'of which it is one' cmp one table
+with_parts
+rm -f table
+printf '\377' | dd of=summary.parts/part-2 bs=1 seek=200 conv=notrunc status=none
+exits 'a part that was changed' 3 'summary.parts/part-2: not a part of this summary by this version: remove it' \
+    "$scan" summarise tree --slurm --csv -o table
+check 'nothing is made of it' test ! -e table
+rm summary.parts/part-2
+"$scan" summarise tree --slurm --csv -o table 2>err
+check 'that part alone is read again' grep -q ' 1 of 8 parts$' err
+check 'with the same bytes' cmp one table
+
+# Slurm's limits are of minutes: programs in its place say what it would.
+mkdir -p fake summary.parts
+says() { # STATE
+    printf '#!/bin/sh\necho 7\n' >fake/sbatch
+    printf '#!/bin/sh\n' >fake/squeue
+    printf '#!/bin/sh\necho JobId=9 JobState=%s Reason=None\n' "$1" >fake/scontrol
+    chmod +x fake/*
+    mkdir -p summary.parts
+    echo 'slurmstepd: error' | tee summary.parts/slurm-7_0.out >summary.parts/slurm-7_1.out
+}
+for case in 'TIMEOUT:give it more time (-- --time=...) or more --tasks, and run' \
+    'OUT_OF_MEMORY:give it more memory (-- --mem=...), and run' 'CANCELLED:run' 'NODE_FAIL:run'; do
+    says "${case%%:*}"
+    PATH=$PWD/fake:$PATH "$scan" summarise tree --slurm --tasks 2 2>err
+    same_text "${case%%:*}: what to do about it" \
+        "entropy-scan: task 7_1 of Slurm left no part: ${case%%:*}: see summary.parts/slurm-7_1.out: ${case#*:} the same command again" \
+        "$(grep 7_1 err)"
+done
+finish
