@@ -159,6 +159,8 @@ static inline vec larger(vec a, vec b)
 {
 #if defined(ES_VECTOR_AVX512)
     return (vec)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(ES_VECTOR_AVX2)
+    return (vec)_mm256_max_ps((__m256)a, (__m256)b);
 #else
     return choose(a > b, a, b);
 #endif
@@ -169,6 +171,8 @@ static inline vec smaller(vec a, vec b)
 {
 #if defined(ES_VECTOR_AVX512)
     return (vec)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(ES_VECTOR_AVX2)
+    return (vec)_mm256_min_ps((__m256)a, (__m256)b);
 #else
     return choose(a < b, a, b);
 #endif
