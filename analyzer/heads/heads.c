@@ -144,8 +144,8 @@ static bool is_sum_of_finite(es_head_series series)
 static double add_sequence(const float *entropy, const float *x, int n,
                            es_head_series series, double finite_rows)
 {
-    if (is_sum_of_finite(series))
-        return x ? add_finite(entropy, x, n) : 0;
+    if (is_sum_of_finite(series) && x && finite_rows < n)
+        return add_finite(entropy, x, n);
     switch (es_head_reduction_of(series)) {
     case ES_HEADS_NOT_FINITE:
         return n - finite_rows - count_missing(entropy, n, finite_rows);
@@ -153,7 +153,7 @@ static double add_sequence(const float *entropy, const float *x, int n,
         return x ? count_sinks(entropy, x, n) : 0;
     case ES_HEADS_LARGEST:
         return x ? find_largest(entropy, x, n) : (double)NAN;
-    default:
+    default: /* sums, of rows of which none is to be left out */
         return x ? add_all(x, n) : 0;
     }
 }
