@@ -169,10 +169,11 @@ static void clear_unseen(float *tile, const reach *keys)
 /* Keys that the LANES queries from `first` on see. */
 static inline vec count_visible(const es_cpu_head *head, int first)
 {
-    vec n_keys = splat((float)(head->place ? head->n_ctx : first + 1));
-    for (int i = 0; !head->place && i < LANES; i++)
-        n_keys[i] += (float)i;
-    return n_keys;
+    vec lane;
+    for (int i = 0; i < LANES; i++)
+        lane[i] = (float)i;
+    return head->place ? splat((float)head->n_ctx)
+                       : splat((float)(first + 1)) + lane;
 }
 
 static inline row_state open_tile(const float *tile, int n_full, int n_keys,

@@ -69,18 +69,18 @@ static vec largest_weight(const float *tile, int n_keys, int power)
     return top;
 }
 
+/* inverse: 1 / D. */
 static void measure_keys(const es_cpu_head *head, const float *tile,
-                         const row_state *row, int first, int n_keys, int n)
+                         const row_state *row, vec inverse, int first,
+                         int n_keys, int n)
 {
-    if (head->rows[ES_ROW_DISTANCE])
-        store_row(head, ES_ROW_DISTANCE, first,
-                  (head->place ? sum_distances(head, tile, first, n_keys, n)
-                               : row->distance) /
-                      row->divisor,
-                  n);
+    vec distance = row->distance;
+    if (head->rows[ES_ROW_DISTANCE] && head->place)
+        distance = sum_distances(head, tile, first, n_keys, n);
+    store_row(head, ES_ROW_DISTANCE, first, distance * inverse, n);
     if (head->rows[ES_ROW_TOP])
         store_row(head, ES_ROW_TOP, first,
-                  largest_weight(tile, n_keys, head->power) / row->divisor, n);
+                  largest_weight(tile, n_keys, head->power) * inverse, n);
 }
 
 static inline vec row_entropy(const row_state *row, int power)
@@ -117,15 +117,16 @@ static void measure_rows(const es_cpu_head *head, const float *tile,
     const int part = n - first < LANES ? n - first : LANES;
     const vec logarithm = vec_log(row->divisor);
     const vec entropy = row_entropy(row, head->power);
+    const vec inverse = splat(1) / row->divisor;
     if (part <= 0)
         return;
     store_row(head, ES_ROW_ENTROPY, first, entropy, part);
     store_row(head, ES_ROW_LSE, first, row->largest + logarithm, part);
     store_row(head, ES_ROW_MAX_LOGIT, first, row->largest, part);
-    store_row(head, ES_ROW_SINK, first, load(tile) / row->divisor, part);
+    store_row(head, ES_ROW_SINK, first, load(tile) * inverse, part);
     store_row(head, ES_ROW_NONFINITE, first, splat(0), part);
-    store_row(head, ES_ROW_MISSING, first, row->rest / row->divisor, part);
-    measure_keys(head, tile, row, first, n_keys, part);
+    store_row(head, ES_ROW_MISSING, first, row->rest * inverse, part);
+    measure_keys(head, tile, row, inverse, first, n_keys, part);
     vec odd = spot_nonfinite(spot_nonfinite(splat(0), entropy), row->largest);
     if (head->rows[ES_ROW_LOGIT_MEAN])
         odd = spot_nonfinite(odd, measure_scores(head, row, first, part));
