@@ -10,9 +10,15 @@ typedef float narrow_vec __attribute__((vector_size(4 * WIDE)));
 
 static inline wide load_wide(const float *from)
 {
+#if defined(ES_VECTOR_AVX512)
+    return (wide)_mm512_cvtps_pd(_mm256_loadu_ps(from));
+#elif defined(ES_VECTOR_AVX2)
+    return (wide)_mm256_cvtps_pd(_mm_loadu_ps(from));
+#else
     narrow_vec x;
     memcpy(&x, from, sizeof x);
     return __builtin_convertvector(x, wide);
+#endif
 }
 
 static inline double sum_wide(wide x)
