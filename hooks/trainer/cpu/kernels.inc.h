@@ -412,18 +412,29 @@ static double dot_in_double(const float *x, const float *y, size_t n)
     return sum;
 }
 
+/* Sums of their own for every fourth vector: an addition waits for the one
+ * before. */
+static inline float dot_run(const float *x, const float *y, size_t n)
+{
+    vec sum[4] = {{0}};
+    size_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES)
+        for (int k = 0; k < 4; k++)
+            sum[k] += load(x + i + k * LANES) * load(y + i + k * LANES);
+    for (; i < n; i += LANES) {
+        const int length = n - i < LANES ? (int)(n - i) : LANES;
+        sum[0] += load_part(x + i, length, 0) * load_part(y + i, length, 0);
+    }
+    return sum_lanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
 static double dot(const float *x, const float *y, size_t n)
 {
     double sum = 0;
     /* In short runs, so that float sums stay accurate. */
     for (size_t first = 0; first < n; first += 64 * LANES) {
         size_t end = n - first < 64 * LANES ? n : first + 64 * LANES;
-        vec part = splat(0);
-        for (size_t i = first; i < end; i += LANES) {
-            int length = end - i < LANES ? (int)(end - i) : LANES;
-            part += load_part(x + i, length, 0) * load_part(y + i, length, 0);
-        }
-        double block = (double)sum_lanes(part);
+        double block = (double)dot_run(x + first, y + first, end - first);
         /* The square of a large number, no NaN, can be infinite in float: a
          * gradient of 1e20 is to be clipped, not to end the training. */
         if (!(block - block == 0))
