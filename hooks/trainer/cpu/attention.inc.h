@@ -201,23 +201,22 @@ static inline void tile_weigh(float *tile, row_state *row, int n_full,
                               int n_keys, int half, int power,
                               const es_cpu_head *head, int sums)
 {
-    vec away = count_visible(head, n_full + half * LANES);
     row->sum = row->moment = row->distance = splat(0);
     for (int j = 0; j < n_keys; j++) {
         float *at = tile + j * ROWS + half * LANES;
         raw_weight w = weigh(load(at), row->anchor, power);
+        vec before = row->sum;
         if (j >= n_full) {
             ivec seen = visible(j - n_full, half);
             w.u = choose(seen, w.u, splat(0));
             w.log = choose(seen, w.log, splat(0));
+            before = choose(seen, before, splat(0));
         }
         row->sum += w.u;
         if (sums >= SUM_ENTROPY)
             row->moment += w.u * w.log;
-        if (sums >= SUM_DISTANCE) {
-            away -= splat(1);
-            row->distance += w.u * away;
-        }
+        if (sums >= SUM_DISTANCE) /* u (i - j): of each key i - j times */
+            row->distance += before;
         if (sums >= SUM_SCORES && power == 0) {
             row->apart += w.log;
             row->apart_squares += w.log * w.log;
