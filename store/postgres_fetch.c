@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS_OF 64 /* runs at once */
+#define STEPS_OF 64         /* runs at once */
+#define BLOCK_RUNS_MOST 256 /* a list of them is a part of the query */
 #define FROM_SAMPLE                                                            \
     " FROM entropy_scan.sample WHERE run_id = %" PRId64                        \
     " AND series = %" PRId64 " AND month = '%s' AND step BETWEEN %" PRId64     \
@@ -24,6 +25,7 @@ void es_remote_rows_release(es_remote_rows *rows)
         return;
     free(rows->rows);
     free(rows->data);
+    free(rows->has_kind);
     free(rows);
 }
 
@@ -142,19 +144,27 @@ static es_status take_rows(es_remote_rows **out, const es_remote *remote,
 
 /* --- queries -------------------------------------------------------------- */
 
-/** The numbers of runs [first, end), and the months of them, as lists. */
+/** Runs [first, end): their numbers, or those and a series that is wanted, in
+ *  the form (1,2), and their months, as lists. */
 static es_status list_runs(char **ids, char **months, const es_remote *remote,
-                           size_t first, size_t end)
+                           size_t first, size_t end, bool with_series)
 {
+    const char *last = "";
     size_t n;
     FILE *id = open_memstream(ids, &n);
     FILE *month = open_memstream(months, &n);
-    const char *last = "";
     for (size_t i = first; i < end && id && month; i++) {
         const es_remote_run *run = &remote->runs[i];
         if (run->left_out)
             continue;
-        fprintf(id, "%s%" PRId64, ftell(id) ? "," : "", run->id);
+        if (!with_series)
+            fprintf(id, "%s%" PRId64, ftell(id) ? "," : "", run->id);
+        for (size_t k = 0; with_series && k < run->n_series; k++) {
+            const es_remote_series *s = &remote->series[run->first_series + k];
+            if (remote->kinds[s->kind].is_wanted)
+                fprintf(id, "%s(%" PRId64 ",%" PRId64 ")", ftell(id) ? "," : "",
+                        run->id, s->number);
+        }
         if (strcmp(run->month, last) != 0)
             fprintf(month, "%s'%s'", ftell(month) ? "," : "", run->month);
         last = run->month;
@@ -164,22 +174,62 @@ static es_status list_runs(char **ids, char **months, const es_remote *remote,
     return es_fail(ES_ENOMEM, "out of memory for a query");
 }
 
+size_t es_remote_series_bytes(const es_remote_series *series)
+{
+    if (series->n_samples < 0 || series->n_samples > ES_REMOTE_BLOCK_BYTES)
+        return ES_REMOTE_BLOCK_BYTES;
+    return (size_t)series->n_samples *
+           (series->n_values * sizeof(float) + sizeof(es_remote_row));
+}
+
+size_t es_remote_run_bytes(const es_remote *remote, size_t run)
+{
+    const es_remote_run *r = &remote->runs[run];
+    size_t bytes = 0;
+    for (size_t i = 0; i < r->n_series; i++) {
+        const es_remote_series *s = &remote->series[r->first_series + i];
+        if (remote->kinds[s->kind].is_wanted)
+            bytes += es_remote_series_bytes(s);
+    }
+    return bytes;
+}
+
+/** Of the first run nobody knows yet what else is wanted. */
+static size_t end_of_block(const es_remote *remote, size_t run)
+{
+    size_t end = run + 1, bytes = es_remote_run_bytes(remote, run);
+    while (remote->block && end < remote->n_runs &&
+           end - run < BLOCK_RUNS_MOST) {
+        bytes += es_remote_run_bytes(remote, end);
+        if (bytes > ES_REMOTE_BLOCK_BYTES)
+            break;
+        end++;
+    }
+    return end;
+}
+
+static es_status note_kinds(es_remote_rows *rows, const es_remote *remote)
+{
+    es_status status = es_alloc(&rows->has_kind, remote->n_kinds,
+                                sizeof *rows->has_kind, "samples");
+    for (size_t i = 0; i < remote->n_kinds && status == ES_OK; i++)
+        rows->has_kind[i] = remote->kinds[i].is_wanted;
+    return status;
+}
+
 es_status es_remote_fetch_runs(es_remote *remote, size_t run)
 {
     es_remote_copy copy = {.postgres = NULL};
     es_remote_rows *rows = NULL;
     char *ids = NULL, *months = NULL;
-    size_t end = run, bytes = 0;
-    do
-        bytes += remote->runs[end++].bytes;
-    while (end < remote->n_runs &&
-           bytes + remote->runs[end].bytes <= ES_REMOTE_BLOCK_BYTES);
-    es_status status = list_runs(&ids, &months, remote, run, end);
+    const size_t end = end_of_block(remote, run);
+    es_status status = list_runs(&ids, &months, remote, run, end, true);
     if (status == ES_OK)
         status = es_remote_copy_begin(
             &copy, remote->postgres,
-            "SELECT run_id, series, step, crc, value FROM entropy_scan.sample"
-            " WHERE run_id IN (%s) AND month IN (%s)",
+            "SELECT run_id, series, step, crc, value FROM (VALUES %s)"
+            " AS wanted(run_id, series) JOIN entropy_scan.sample"
+            " USING (run_id, series) WHERE month IN (%s)",
             ids, months);
     if (status == ES_OK)
         status = take_rows(&rows, remote, &copy, true);
@@ -188,6 +238,10 @@ es_status es_remote_fetch_runs(es_remote *remote, size_t run)
     free(months);
     if (status < 0)
         return status;
+    if ((status = note_kinds(rows, remote)) < 0) {
+        es_remote_rows_release(rows);
+        return status;
+    }
     rows->first_run = run;
     rows->end_run = end;
     es_remote_rows_release(remote->block);
@@ -236,7 +290,7 @@ es_status es_remote_find_steps(es_remote *remote, size_t run)
     "(SELECT step FROM entropy_scan.sample a WHERE a.run_id = series.run_id"   \
     " AND a.series = series.series AND a.month = run.month"                    \
     " ORDER BY step " order " LIMIT 1)"
-    es_status status = list_runs(&ids, &months, remote, run, end);
+    es_status status = list_runs(&ids, &months, remote, run, end, false);
     if (status == ES_OK)
         status = es_remote_copy_begin(
             &copy, remote->postgres,

@@ -139,6 +139,26 @@ static size_t values_of(const char *shape, const es_remote_run *run)
     return 0;
 }
 
+/** There are as many as standard series have, or a few more. */
+static es_status find_kind(size_t *out, es_remote *remote, const char *name,
+                           const char *phase)
+{
+    char *text;
+    es_status status =
+        es_reserve_next(&remote->kinds, remote->n_kinds, sizeof *remote->kinds);
+    if (status < 0)
+        return status;
+    if (asprintf(&text, "%c%s", phase ? *phase : ' ', name ? name : "") < 0)
+        return es_fail(ES_ENOMEM, "out of memory for a series");
+    for (*out = 0; *out < remote->n_kinds; ++*out)
+        if (strcmp(remote->kinds[*out].name, text) == 0) {
+            free(text);
+            return ES_OK;
+        }
+    remote->kinds[remote->n_kinds++] = (es_remote_kind){.name = text};
+    return ES_OK;
+}
+
 static es_status take_series(target *t)
 {
     es_remote *remote = t->remote;
@@ -151,18 +171,17 @@ static es_status take_series(target *t)
         return status;
     if (run->n_series++ == 0)
         run->first_series = remote->n_series;
+    size_t kind = 0;
+    if ((status = find_kind(&kind, remote, text_of(t, 1), text_of(t, 3))) < 0)
+        return status;
     const es_remote_series series = {.run = (size_t)(run - remote->runs),
+                                     .kind = kind,
                                      .number = number_of(t, 5),
                                      .n_values = values_of(text_of(t, 2), run),
                                      .n_samples = number_of(t, 6),
                                      .first = ES_UNKNOWN,
                                      .last = ES_UNKNOWN};
     remote->series[remote->n_series++] = series;
-    if (series.n_samples > 0 && series.n_samples < INT32_MAX)
-        run->bytes += (size_t)series.n_samples *
-                      (series.n_values * sizeof(float) + sizeof(es_remote_row));
-    else if (series.n_samples > 0)
-        run->bytes += ES_REMOTE_BLOCK_BYTES;
     bind(t, 1, 5);
     sqlite3_bind_int64(t->insert, 1, (sqlite3_int64)series.run + 1);
     sqlite3_bind_int64(t->insert, 6, (sqlite3_int64)remote->n_series);
@@ -281,7 +300,6 @@ static void forget(es_remote *remote)
     remote->runs = NULL;
     remote->series = NULL;
     remote->n_runs = remote->n_series = 0;
-    remote->looked_at = 0;
     remote->maps_of = 0;
 }
 
@@ -341,6 +359,9 @@ void es_remote_close(es_remote *remote)
     if (!remote)
         return;
     forget(remote);
+    for (size_t i = 0; i < remote->n_kinds; i++)
+        free(remote->kinds[i].name);
+    free(remote->kinds);
     es_postgres_close(remote->postgres);
     es_remote_where_free(remote);
     es_postgres_url_free(&remote->url);

@@ -10,9 +10,15 @@
 #define ES_REMOTE_PIECE_BYTES (1 << 18) /* of one series of a large run */
 #define ES_REMOTE_CONDITIONS 16
 
+/** What series of several runs have in common. */
+typedef struct es_remote_kind {
+    char *name;     /* and the first letter of the phase */
+    bool is_wanted; /* the next runs come with it */
+} es_remote_kind;
+
 /** A series; its number in the private database is its index and 1. */
 typedef struct es_remote_series {
-    size_t run; /* index */
+    size_t run, kind; /* indexes */
     int64_t number;
     size_t n_values;
     int64_t n_samples;   /* as its pusher says: for sizes alone */
@@ -26,7 +32,6 @@ typedef struct es_remote_run {
     int64_t n_layer, n_head;
     char month[16];
     size_t first_series, n_series;
-    size_t bytes; /* of its samples, about */
     bool is_written, left_out;
 } es_remote_run;
 
@@ -45,7 +50,8 @@ typedef struct es_remote_rows {
     size_t n;
     unsigned char *data; /* (n_data) float32, little-endian */
     size_t n_data;
-    size_t first_run, end_run; /* all samples of these; of none: 0, 0 */
+    size_t first_run, end_run; /* whole series of these; of none: 0, 0 */
+    bool *has_kind;            /* (remote->n_kinds) which; NULL: none */
 } es_remote_rows;
 
 /** A condition by a member of the configuration. */
@@ -69,8 +75,9 @@ struct es_remote {
     size_t n_runs;
     es_remote_series *series; /* (n_series) by run, number */
     size_t n_series;
-    es_remote_rows *block;        /* whole runs; NULL: none yet */
-    size_t looked_at;             /* run of the last single sample, and 1 */
+    es_remote_kind *kinds; /* (n_kinds) */
+    size_t n_kinds;
+    es_remote_rows *block;        /* of several runs; NULL: none yet */
     int64_t maps_of;              /* run whose maps are there; 0: none */
     char refusal[ES_MESSAGE_MAX]; /* what a query failed by; "": by nothing */
 };
@@ -127,8 +134,13 @@ void es_remote_copy_end(es_remote_copy *copy);
 /** The first and last steps of the series of a run, and of those after it. */
 es_status es_remote_find_steps(es_remote *remote, size_t run) ES_MUST_USE;
 
-/** All samples of a run, and of others after it, as *remote->block. Not for
- *  one that is larger than ES_REMOTE_BLOCK_BYTES. */
+/** Bytes, about, of all samples of a series; of the series of a run that are
+ *  wanted. */
+size_t es_remote_series_bytes(const es_remote_series *series);
+size_t es_remote_run_bytes(const es_remote *remote, size_t run);
+
+/** The series that are wanted of a run and, but for the first time, of others
+ *  after it, as *remote->block. Not for more than ES_REMOTE_BLOCK_BYTES. */
 es_status es_remote_fetch_runs(es_remote *remote, size_t run) ES_MUST_USE;
 
 /**

@@ -63,18 +63,29 @@ static bool has_run(const es_remote_rows *rows, size_t run)
     return rows && run >= rows->first_run && run < rows->end_run;
 }
 
-/** Whole runs are worth fetching: a range of values, or the second sample. */
-static bool wants_block(const sample_cursor *cursor)
+/**
+ * Whether the series is in the block, or, of a run that begins, comes into it:
+ * it is, from the second run on, if it was scanned before. Of a single sample
+ * of many values the others are not worth it.
+ */
+static es_status find_block(bool *found, sample_cursor *cursor)
 {
     es_remote *remote = remote_of(cursor);
-    const size_t run = remote->series[cursor->series].run;
-    if (!(cursor->plan & WITH_VALUES) ||
-        remote->runs[run].bytes > ES_REMOTE_BLOCK_BYTES)
-        return false;
-    if (cursor->from < cursor->to || remote->looked_at == run + 1)
-        return true;
-    remote->looked_at = run + 1;
-    return false;
+    const es_remote_series *series = &remote->series[cursor->series];
+    es_remote_kind *kind = &remote->kinds[series->kind];
+    const bool is_there = has_run(remote->block, series->run);
+    *found = is_there && remote->block->has_kind[series->kind];
+    if (*found || !(cursor->plan & WITH_VALUES))
+        return ES_OK;
+    if (cursor->from < cursor->to || series->n_values == 1)
+        kind->is_wanted = true;
+    if (is_there) /* the runs after it will want it, too */
+        remote->block->end_run = series->run + 1;
+    if (is_there || !kind->is_wanted ||
+        es_remote_run_bytes(remote, series->run) > ES_REMOTE_BLOCK_BYTES)
+        return ES_OK;
+    *found = true;
+    return es_remote_fetch_runs(remote, series->run);
 }
 
 /** The first or last step is known without a look at the samples. */
@@ -126,10 +137,9 @@ static es_status fetch(sample_cursor *cursor)
     es_status status;
     es_remote_rows_release(cursor->rows);
     cursor->rows = NULL;
-    if (has_run(remote->block, series->run) || wants_block(cursor)) {
-        if (!has_run(remote->block, series->run) &&
-            (status = es_remote_fetch_runs(remote, series->run)) < 0)
-            return status;
+    if ((status = find_block(&taken, cursor)) < 0)
+        return status;
+    if (taken) {
         cursor->rows = remote->block;
         cursor->rows->n_uses++;
         cursor->is_whole = true;
@@ -141,9 +151,12 @@ static es_status fetch(sample_cursor *cursor)
         ((status = take_end(cursor, &taken)) < 0 || taken))
         return status;
     const size_t bytes = series->n_values * sizeof(float) + 1;
-    const size_t most = cursor->n_pieces > 1 ? ES_REMOTE_PIECE_BYTES / bytes + 1
-                        : falling            ? 1
-                                             : FIRST_PIECE;
+    const bool is_small =
+        es_remote_series_bytes(series) <= ES_REMOTE_PIECE_BYTES;
+    const size_t most = falling && cursor->n_pieces == 1 ? 1
+                        : cursor->n_pieces > 1 || is_small
+                            ? ES_REMOTE_PIECE_BYTES / bytes + 1
+                            : FIRST_PIECE;
     status = es_remote_fetch_piece(&cursor->rows, remote, cursor->series,
                                    cursor->from, cursor->to, most, falling,
                                    cursor->plan & WITH_VALUES);
