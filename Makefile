@@ -125,7 +125,8 @@ PUBLIC_HEADER = $(BUILD)/include/entropyscan.h
 LLAMA_SAMPLE = $(call objects,samples/llama/attention.c samples/llama/main.c)
 SQL_EXTENSION = $(BUILD)/entropyscan_sqlite.so
 # The emulation replaces what calls the CUDA runtime and cuBLAS.
-ON_DEVICE = hooks/trainer/cuda/device.cu hooks/trainer/cuda/gemm.cu
+ON_DEVICE = $(addprefix hooks/trainer/cuda/,device.cu gemm.cu)
+DEVICE_ONLY = $(ON_DEVICE) hooks/trainer/cuda/ranks.cu
 PROBE_SRC = tests/gpu/probe.cu
 ifeq ($(CUDA),1)
 PLUGIN = $(CUDA_LIB)/libentropytrain_cuda.so
@@ -339,9 +340,9 @@ $(CUDA_LIB)/libentropytrain_cuda.so: $(call device_objects,$(CUDA_SRC))
 $(CUDA_LIB)/tests/libcuda_probe.so: \
     $(call device_objects,$(ON_DEVICE) $(PROBE_SRC))
 $(BUILD)/tests/libentropytrain_cuda_host.so: \
-    $(call host_objects,$(filter-out $(ON_DEVICE),$(CUDA_SRC)) $(CUDA_HOST_SRC))
+    $(call host_objects,$(filter-out $(DEVICE_ONLY),$(CUDA_SRC)) $(CUDA_HOST_SRC))
 $(BUILD)/tests/libcuda_probe_host.so: \
-    $(call host_objects,$(PROBE_SRC) $(CUDA_HOST_SRC))
+    $(call host_objects,$(PROBE_SRC) $(filter-out %/ranks_host.cc,$(CUDA_HOST_SRC)))
 
 $(CUDA_LIB)/libentropytrain_cuda.so $(CUDA_LIB)/tests/libcuda_probe.so:
 	@mkdir -p $(@D)

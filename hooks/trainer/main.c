@@ -327,7 +327,14 @@ static es_status meet_ranks(es_transport **out, bool *reports,
                                           .should_stop = should_stop,
                                           .on_wait = print_warning};
     settings->quiet = settings->quiet || settings->rank > 0;
-    return es_transport_open(out, reports, &options);
+    status = es_transport_open(out, reports, &options);
+    int n_local;
+    char device[16];
+    snprintf(device, sizeof device, "%d",
+             es_transport_local_rank(*out, &n_local));
+    if (status == ES_OK && n_local > 1) /* one each, of cuda */
+        (void)setenv("ENTROPY_TRAIN_DEVICE", device, 0);
+    return status;
 }
 
 static int run_train(int argc, char **argv)
@@ -516,6 +523,9 @@ static const es_named_text environment[] = {
     {"ENTROPY_TRAIN_ONEDNN", "oneDNN's library, in place of libdnnl.so.2"},
     {"ENTROPY_TRAIN_CUDA", "the back-end's library, in place of "
                            "libentropytrain_cuda.so beside the program"},
+    {"ENTROPY_TRAIN_DEVICE", "the number of the device that is tried first; of "
+                             "several ranks on a host one each, if not set"},
+    {"ENTROPY_TRAIN_NCCL", "NCCL's library, in place of libnccl.so.2"},
     {"OMPI_COMM_WORLD_RANK, _SIZE; SLURM_PROCID, SLURM_NTASKS",
      "this process's rank and how many there are, by mpirun or srun: --world"},
     {"OPENBLAS_CORETYPE", "OpenBLAS's kernels; one for less than the processor "

@@ -280,11 +280,12 @@ static es_status begin(loop *l, const es_settings *settings,
                        const es_checkpoint *from)
 {
     char name[ES_RUN_NAME_SIZE];
+    char note[ES_MESSAGE_MAX] = "";
     es_start start = {.step = 0};
     es_status status = es_trainer_new(&l->trainer, settings);
     if (status == ES_OK)
         status = es_model_set_ranks(l->trainer->model, l->transport,
-                                    settings->fixed_order);
+                                    settings->fixed_order, note, sizeof note);
     if (status != ES_OK)
         return status;
     if (from)
@@ -293,6 +294,8 @@ static es_status begin(loop *l, const es_settings *settings,
         status = es_start_load(&start, l->trainer);
     if (status != ES_OK)
         return status;
+    if (note[0])
+        warn(l, note);
     if (start.note[0])
         warn(l, start.note);
     if (l->trainer->note[0])

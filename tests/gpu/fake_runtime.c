@@ -132,7 +132,7 @@ __attribute__((destructor)) static void report(void)
     cudaError_t name arguments                                                 \
     {                                                                          \
         BEGIN();                                                               \
-        *out = (handle)hold(1);                                                \
+        *out = (handle)hold(16);                                               \
         return cudaSuccess;                                                    \
     }
 #define ENDS(name, handle)                                                     \
@@ -307,25 +307,65 @@ ENDS(cudaGraphDestroy, cudaGraph_t)
 ENDS(cudaGraphExecDestroy, cudaGraphExec_t)
 QUEUES(cudaStreamSynchronize, (cudaStream_t stream __attribute__((unused))),
        "a stream that captures is waited for")
-QUEUES(cudaEventSynchronize, (cudaEvent_t event __attribute__((unused))),
-       "the host waits in a capture")
-QUEUES(cudaEventRecord,
-       (cudaEvent_t event __attribute__((unused)),
-        cudaStream_t stream __attribute__((unused))),
-       "an event that the host waits for is captured")
+QUEUES(cudaStreamQuery, (cudaStream_t stream __attribute__((unused))),
+       "a stream that captures is queried")
 QUEUES(cudaGraphLaunch,
        (cudaGraphExec_t graph __attribute__((unused)),
         cudaStream_t stream __attribute__((unused))),
        "a graph is launched in a capture")
 
+/* What an event is held in: the last stream that recorded it, and whether that
+ * was captured. A capture is of its trunk and of a branch, which has left it
+ * by an event and has to come back by another. */
+typedef struct recorded {
+    cudaStream_t stream;
+    bool is_captured;
+} recorded;
+static cudaStream_t trunk;
+static bool has_branch;
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    BEGIN();
+    if (captures && stream != trunk && !has_branch)
+        illegal("an event of a stream that is not captured, in a capture");
+    *(recorded *)(void *)event = (recorded){stream, captures};
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    BEGIN();
+    outside_captures("the host waits in a capture");
+    if (((recorded *)(void *)event)->is_captured)
+        illegal("an event that was captured is waited for");
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
+                                unsigned flags)
+{
+    const recorded *known = (recorded *)(void *)event;
+    (void)flags;
+    BEGIN();
+    if (known->is_captured != captures)
+        illegal("a stream waits for an event of a capture, or the reverse");
+    if (captures && stream != trunk)
+        has_branch = true;
+    else if (captures && known->stream != trunk)
+        has_branch = false;
+    return cudaSuccess;
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
                                    enum cudaStreamCaptureMode mode)
 {
-    (void)stream;
     (void)mode;
     BEGIN();
     outside_captures("a capture within a capture");
     captures = true;
+    trunk = stream;
+    has_branch = false;
     return cudaSuccess;
 }
 
@@ -334,6 +374,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
     (void)stream;
     captures = false;
     BEGIN();
+    if (has_branch)
+        return cudaErrorStreamCaptureUnjoined;
     *out = (cudaGraph_t)hold(1);
     return cudaSuccess;
 }

@@ -1,4 +1,5 @@
 /* The back-end's memory, its copies of weights, and the tables. */
+#include "hooks/trainer/cuda/nccl.h"
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <stdlib.h>
@@ -62,6 +63,7 @@ static void close_backend(es_backend *backend)
         drop_kept(backend->device, first);
     }
     es_device_release(backend->device, backend->scratch);
+    es_cuda_ranks_free(backend->ranks);
     es_device_close(backend->device);
     free(backend->own->viewed);
     free(backend->own);
@@ -306,6 +308,7 @@ static es_ops table(void)
         ops.keep = keep<A>;
         ops.refresh = refresh<A>;
     }
+    ops.ranks = &es_cuda_rank_ops;
     ops.replay = replay;
     ops.launch = launch;
     ops.row_stride = es_row_stride;

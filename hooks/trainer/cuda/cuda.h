@@ -32,6 +32,7 @@ struct es_cuda_backend {
     size_t scratch_bytes;
     /* backend.cu adds what it needs: copies of weights, host buffers */
     struct es_cuda_own *own;
+    struct es_cuda_ranks *ranks; /* nccl.h; NULL: there is no other rank */
 };
 
 /** Memory as what it holds. */

@@ -131,7 +131,10 @@ static es_status choose_device(es_device_facts *facts)
     cudaError_t code = cudaSuccess;
     int n;
     es_status status = count_devices(&n);
-    for (int i = 0; status == ES_OK && i < n; i++) {
+    const char *first = getenv("ENTROPY_TRAIN_DEVICE");
+    for (int k = 0; status == ES_OK && k < n; k++) {
+        const int i = (int)((k + (first ? strtoul(first, NULL, 10) : 0)) %
+                            (unsigned long)n);
         cudaError_t known = cudaGetDeviceProperties(&p, i);
         if (known != cudaSuccess)
             return es_fail(ES_EIO, "CUDA: device %d: %s", i,

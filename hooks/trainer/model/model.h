@@ -168,10 +168,15 @@ struct es_transport;
  *                ranks' micro-batches, so that their bits do not depend on how
  *                many ranks have them; also without another rank
  *
- * Once, before the first step. ES_OK; ES_ENOMEM.
+ *   note         (size) written: one line if sums could be taken by the
+ *                back-end and are not, else ""
+ *
+ * Once, before the first step. ES_OK; ES_ENOMEM; ES_EIO (the back-end's way
+ * to other ranks); as es_transport_gather.
  */
 es_status es_model_set_ranks(es_model *model, struct es_transport *transport,
-                             bool fixed_order) ES_MUST_USE;
+                             bool fixed_order, char *note,
+                             size_t size) ES_MUST_USE;
 
 /** After es_model_begin: its passes are those of all ranks, and es_model_end
  *  joins what they were. Otherwise they are this rank's; those of

@@ -344,8 +344,10 @@ static void backward(const es_model *model, double scale)
     for (int layer = config->n_layer - 1; layer >= 0; layer--)
         if (es_model_traits(model)->is_simplified)
             backward_simplified(model, layer, scale);
-        else
+        else {
             backward_block(model, layer, scale);
+            es_model_reduce_layer(model, layer);
+        }
     if (model->drops)
         es_model_drop(model, model->dx, NULL, model->dx, ES_DROP_EMBEDDING,
                       true);

@@ -188,6 +188,7 @@ struct es_model {
     bool defers_loss;      /* passes leave it to the backward pass, in a step */
     bool overwrites;       /* the backward pass under way is a step's first:
                               es_model_is_overwritten */
+    bool reduces;          /* it is a step's last: es_model_reduce_layer */
     bool is_in_step;       /* operations belong to the sequence of a step */
     bool drops;            /* the last pass had dropout */
     uint64_t pass;         /* of the training: number of the next one */
@@ -410,6 +411,13 @@ void es_model_begin_shared(es_model *model);
 void es_model_begin_sums(es_model *model);
 es_status es_model_add_batch(es_model *model) ES_MUST_USE;
 es_status es_model_reduce(es_model *model) ES_MUST_USE;
+
+/** True if sums are operations of the back-end. In the backward pass while
+ *  model->reduces, when a layer's gradients are whole: they may go. Before
+ *  anything is loaded: waits; as es_transport_check. */
+bool es_model_reduces_by_device(const es_model *model);
+void es_model_reduce_layer(const es_model *model, int layer);
+es_status es_model_wait_ranks(es_model *model) ES_MUST_USE;
 
 /** Of a copy of the report's first n_bytes that has just been loaded: adds up
  *  those of all ranks, if they are shared. As es_transport_gather. */

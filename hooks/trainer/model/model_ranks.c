@@ -9,6 +9,7 @@
 #include "hooks/trainer/ranks/transport.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,9 +25,14 @@ struct es_ranks {
     char *measured;   /* a report's copy: sums so far of a fixed order, */
     char *all;        /* (world) those of the ranks, */
     char *own;        /* and this one's */
-    bool has_sums;    /* since es_model_begin */
-    bool is_shared;   /* passes since then are of all ranks */
-    bool counts_all;  /* n_passes does */
+    bool by_device;   /* gradients and losses are added up there */
+    bool is_ordered;  /* those of layers lie in the order of these */
+    /* Gradients that are on their way: from .. to, those of layers from the
+       last one on; 0: none */
+    size_t first, sent_end;
+    bool has_sums;   /* since es_model_begin */
+    bool is_shared;  /* passes since then are of all ranks */
+    bool counts_all; /* n_passes does */
 };
 
 static size_t n_gradients(const es_model *model)
@@ -53,13 +59,59 @@ uint64_t es_model_pass_number(const es_model *model, const es_step_plan *plan,
            (uint64_t)rank;
 }
 
+/* One of them has no library that adds up: then all go by the host. */
+typedef struct invitation {
+    int has_library;
+    char id[ES_RANK_ID_SIZE];
+} invitation;
+
+static bool is_ordered(const es_model *model)
+{
+    int layer = -1;
+    for (size_t i = 0; i < model->params.n; i++) {
+        const es_param *param = &model->params.table[i];
+        if (param->group != ES_GROUP_DECAY || param->layer < 0)
+            continue;
+        if (param->layer < layer)
+            return false;
+        layer = param->layer;
+    }
+    return true;
+}
+
+static es_status join_devices(es_model *model, char *note, size_t size)
+{
+    es_ranks *ranks = model->ranks;
+    const es_rank_ops *ops = model->ops->ranks;
+    const int rank = es_transport_rank(ranks->transport);
+    invitation all[ES_MAX_RANKS], own = {.has_library = 0};
+    es_status status = ES_OK;
+    own.has_library = ops->find() == ES_OK;
+    if (!own.has_library)
+        snprintf(note, size, "gradients go by way of the host: %s",
+                 es_message());
+    if (own.has_library && rank == 0)
+        status = ops->make_id(own.id);
+    if (status == ES_OK)
+        status = es_transport_gather(ranks->transport, all, &own, sizeof own);
+    ranks->by_device = status == ES_OK;
+    for (int r = 0; status == ES_OK && r < world_of(model); r++)
+        if (!all[r].has_library)
+            ranks->by_device = false;
+    if (ranks->by_device)
+        status = ops->join(model->backend, all[0].id, rank, world_of(model));
+    ranks->is_ordered = is_ordered(model);
+    return status == ES_OK ? es_transport_wait(ranks->transport) : status;
+}
+
 es_status es_model_set_ranks(es_model *model, es_transport *transport,
-                             bool fixed_order)
+                             bool fixed_order, char *note, size_t size)
 {
     es_ranks *ranks = NULL;
     const size_t n = fixed_order ? n_gradients(model) : BUCKET;
     const size_t bytes = model->report.n_bytes;
     const size_t world = (size_t)es_transport_world(transport);
+    snprintf(note, size, "%s", "");
     if (!transport && !fixed_order)
         return ES_OK;
     es_status status = es_alloc(&ranks, 1, sizeof *ranks, "ranks");
@@ -75,7 +127,11 @@ es_status es_model_set_ranks(es_model *model, es_transport *transport,
         (status = es_alloc(&ranks->measured, 1, bytes, "ranks")) != ES_OK ||
         (status = es_alloc(&ranks->own, 1, bytes, "ranks")) != ES_OK)
         return status;
-    return es_alloc(&ranks->all, world, bytes, "statistics of ranks");
+    if ((status = es_alloc(&ranks->all, world, bytes, "statistics of ranks")) !=
+            ES_OK ||
+        !transport || fixed_order || !model->ops->ranks)
+        return status;
+    return join_devices(model, note, size);
 }
 
 void es_model_free_ranks(es_model *model)
@@ -156,6 +212,84 @@ static es_status join_logits(es_model *model)
     return status;
 }
 
+/* --- by devices ----------------------------------------------------------- */
+
+bool es_model_reduces_by_device(const es_model *model)
+{
+    return model->ranks && model->ranks->by_device;
+}
+
+static void reduce_span(const es_model *model, size_t first, size_t end)
+{
+    es_mem *from = es_mem_at(model->gradients, first * sizeof(float));
+    if (end > first)
+        model->ops->ranks->reduce(model->backend, from, end - first,
+                                  ES_REDUCE_SUM);
+}
+
+/* Where the layer's matrices begin and end among the gradients. */
+static bool find_span(const es_model *model, int layer, size_t *first,
+                      size_t *end)
+{
+    const es_params *params = &model->params;
+    *first = *end = 0;
+    for (size_t i = 0; i < params->n; i++) {
+        const es_param *param = &params->table[i];
+        if (param->group != ES_GROUP_DECAY || param->layer != layer)
+            continue;
+        if (*end == 0)
+            *first = param->offset;
+        *end = param->offset + param->n;
+    }
+    return *end > 0;
+}
+
+void es_model_reduce_layer(const es_model *model, int layer)
+{
+    es_ranks *ranks = model->ranks;
+    size_t first, end;
+    if (!model->reduces || !ranks->is_ordered ||
+        !find_span(model, layer, &first, &end))
+        return;
+    /* Up to what the layer above has begun with. */
+    if (ranks->sent_end == 0)
+        ranks->first = ranks->sent_end = end;
+    reduce_span(model, first, ranks->first);
+    ranks->first = first;
+}
+
+/* What no layer has sent, and the numbers of the step. */
+static void reduce_rest(es_model *model)
+{
+    es_ranks *ranks = model->ranks;
+    const es_rank_ops *ops = model->ops->ranks;
+    const es_report *report = &model->report;
+    const size_t n_logits =
+        (size_t)model->config.n_layer * (size_t)model->config.n_head;
+    reduce_span(model, 0, ranks->first);
+    reduce_span(model, ranks->sent_end, n_gradients(model));
+    ranks->first = ranks->sent_end = 0;
+    ops->reduce(model->backend, losses_of(model), 2, ES_REDUCE_SUM_DOUBLE);
+    if (report->largest)
+        ops->reduce(model->backend, es_model_reported(model, report->largest),
+                    n_logits, ES_REDUCE_LARGEST);
+    ops->finish(model->backend);
+}
+
+static bool is_over(void *user)
+{
+    return es_transport_check(user) != ES_OK;
+}
+
+es_status es_model_wait_ranks(es_model *model)
+{
+    const es_ranks *ranks = model->ranks;
+    if (!es_model_reduces_by_device(model) || !ranks->is_shared)
+        return ES_OK;
+    model->ops->ranks->wait(model->backend, is_over, ranks->transport);
+    return es_transport_check(ranks->transport);
+}
+
 es_status es_model_reduce(es_model *model)
 {
     es_ranks *ranks = model->ranks;
@@ -163,6 +297,10 @@ es_status es_model_reduce(es_model *model)
     es_status status = ES_OK;
     if (!ranks)
         return ES_OK;
+    if (ranks->by_device) {
+        reduce_rest(model);
+        return ES_OK;
+    }
     if (ranks->fixed_order)
         ops->store(model->backend, model->gradients, ranks->totals,
                    n_gradients(model) * sizeof *ranks->totals);

@@ -209,8 +209,8 @@ static void start_gradients(const es_model *model)
     zero_gradients(model, first, end);
 }
 
-static void run_operations(es_model *model, const es_step_plan *plan,
-                           const es_train_config *train)
+static es_status run_operations(es_model *model, const es_step_plan *plan,
+                                const es_train_config *train)
 {
     const size_t bytes = (size_t)es_model_n_inputs(model) * sizeof(int32_t);
     model->is_in_step = true;
@@ -221,14 +221,20 @@ static void run_operations(es_model *model, const es_step_plan *plan,
         model->tokens = es_mem_at(model->step_inputs, 2 * (size_t)i * bytes);
         model->targets = es_mem_at(model->tokens, bytes);
         model->n_targets = model->host_targets[i];
-        model->offset = (uint32_t)i;
+        model->offset =
+            (uint32_t)(es_model_pass_number(model, plan, i) - plan->pass);
         es_model_run_pass(model, true, true);
         model->overwrites = i == 0;
-        es_model_run_backward(model, 1.0 / plan->n_batches);
-        model->overwrites = false;
+        model->reduces =
+            es_model_reduces_by_device(model) && i == plan->n_batches - 1;
+        es_model_run_backward(model,
+                              1.0 / es_model_n_shared(model, plan->n_batches));
+        model->overwrites = model->reduces = false;
     }
+    es_status status = es_model_reduce(model);
     run_update(model, train, plan->may_skip);
     model->is_in_step = false;
+    return status;
 }
 
 static es_status run_one_sequence(es_model *model, const es_step_plan *plan,
@@ -240,11 +246,12 @@ static es_status run_one_sequence(es_model *model, const es_step_plan *plan,
         return status;
     model->pass = plan->pass;
     es_model_begin_report(model, plan->measure, train, plan->lr);
+    es_model_share(model);
     /* An evaluation has made them of the same parameters: once more does not
      * change them, and the sequence is the same one. */
     model->weights_are_stale = true;
     if (!es_model_replays(model, sequence)) {
-        run_operations(model, plan, train);
+        status = run_operations(model, plan, train);
         es_model_launch(model);
     }
     /* What they leave behind on the host, also when they were replayed. */
@@ -298,8 +305,8 @@ es_status es_model_run_step(es_model *model, es_outcome *out,
      * many micro-batches there are. SNorm's iteration is not due after passes
      * that no update followed. */
     const bool is_one_sequence =
-        !model->ranks && plan->n_batches <= ES_MAX_UNROLLED &&
-        model->iteration_is_due &&
+        (!model->ranks || es_model_reduces_by_device(model)) &&
+        plan->n_batches <= ES_MAX_UNROLLED && model->iteration_is_due &&
         es_model_captures_scale(model, 1.0 / plan->n_batches) &&
         captures_config(model, train);
     model->defers_loss = true;

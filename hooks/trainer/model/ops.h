@@ -31,6 +31,7 @@
 
 #include "analyzer/polynomial/approximation.h"
 #include "hooks/trainer/model/operands.h"
+#include "hooks/trainer/model/rank_ops.h"
 
 /** Floats that a back-end may keep of an attention row for the backward pass.
  */
@@ -80,6 +81,7 @@ typedef struct es_ops {
     bool weighs_plain_scores; /* attention: plain PowerSoftmax, scaled ReLU */
     const es_detail_ops *details;        /* NULL: no details */
     const es_polynomial_ops *polynomial; /* NULL: no --inference polynomial */
+    const es_rank_ops *ranks; /* NULL: gradients go by way of the host */
 
     /* --- the back-end and its memory ------------------------------------ */
 
@@ -576,7 +578,7 @@ typedef const es_ops *es_ops_getter(es_precision precision);
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* const unsigned */
 
 /** To be raised with every change of what an entry means. */
-#define ES_OPS_VERSION 18
+#define ES_OPS_VERSION 19
 #define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 
 #endif

@@ -176,8 +176,12 @@ es_status es_model_status(es_model *model)
 static es_status end(es_model *model, es_outcome *out, size_t n_bytes)
 {
     es_report *report = &model->report;
-    model->ops->load(model->backend, report->tally, report->memory, n_bytes);
-    es_status status = es_model_status(model);
+    es_status status = es_model_wait_ranks(model);
+    if (status == ES_OK) {
+        model->ops->load(model->backend, report->tally, report->memory,
+                         n_bytes);
+        status = es_model_status(model);
+    }
     if (status == ES_OK)
         status = es_model_join_reports(model, n_bytes);
     *out = outcome_of(model);

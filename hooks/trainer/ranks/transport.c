@@ -456,6 +456,27 @@ es_status es_transport_any(es_transport *t, bool *any, bool mine)
     return status;
 }
 
+es_status es_transport_check(es_transport *t)
+{
+    es_packet packet;
+    if (t && t->failed)
+        return kept_failure(t);
+    for (int r = 0; t && r < t->world; r++) {
+        const int fd = t->peers[r].fd;
+        const ssize_t n =
+            fd < 0 ? 1 : recv(fd, &packet, sizeof packet, MSG_PEEK);
+        if (n == 0)
+            return lose(t, r, "has ended without a word");
+        if (n != (ssize_t)sizeof packet || packet.magic != ES_PACKET_MAGIC ||
+            packet.kind != ES_PACKET_ABORT)
+            continue;
+        (void)recv(fd, &packet, sizeof packet, 0);
+        const es_status code = es_wire_take_abort(fd, &packet);
+        return give_up(t, code, packet.origin);
+    }
+    return ES_OK;
+}
+
 es_status es_transport_wait(es_transport *t)
 {
     bool any;

@@ -61,6 +61,9 @@ es_status es_transport_any(es_transport *transport, bool *any,
 /** Until all ranks are here. */
 es_status es_transport_wait(es_transport *transport) ES_MUST_USE;
 
+/** Whether all are still there, without waiting for what they do. */
+es_status es_transport_check(es_transport *transport) ES_MUST_USE;
+
 /** This rank ends by a failure of its own, `code` with es_message(): the
  *  others learn of it where they wait, and return it with "rank N: " before.
  *  Returns code. Nothing happens after a failure of the transport itself. */

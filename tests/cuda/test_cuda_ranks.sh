@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Several ranks on the CUDA back-end, here the emulation of a device: gradients by
+# NCCL, which a fake library stands for, within the captured step; without it by
+# way of the host. And a rank that is gone while the others wait for its sums.
+set -uo pipefail
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+read -ra cc <<<"${CC:-gcc}"
+library=$bin/tests/libentropytrain_cuda_host.so
+if [ ! -e "$library" ]; then
+    skip 'ranks on the emulation' 'built without CUDA'
+    finish
+    exit
+fi
+unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE SLURM_PROCID SLURM_NTASKS FAKE_NCCL
+export TMPDIR=$dir ENTROPY_TRAIN_CUDA=$library
+own_corpus "$dir/corpus.tok" || exit 1
+check 'NCCL can be faked' "${cc[@]}" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 \
+    -fPIC -shared -fvisibility=hidden -o "$dir/libnccl.so" tests/gpu/fake_nccl.c -lm
+
+ranks() { # WORLD NAME OPTION...: $dir/NAME.db, $codes, $dir/err.R
+    local world=$1 name=$2 r pids=()
+    shift 2
+    rm -f "$dir/$name".db* "$dir"/err.*
+    for ((r = 0; r < world; r++)); do
+        timeout 300 "$train" --backend cuda --n-layer 2 --n-head 2 --d-model 16 --ctx 8 \
+            --batch 2 --steps 5 --record-every 2 --eval-every 4 --eval-batches 1 --seed 7 -q \
+            --threads 1 --data "$dir/corpus.tok" -o "$dir/$name.db" --world "$world" --rank $r \
+            "$@" >"$dir/out.$r" 2>"$dir/err.$r" </dev/null &
+        pids+=($!)
+    done
+    codes=''
+    for r in "${pids[@]}"; do
+        wait "$r"
+        codes+="${codes:+ }$?"
+    done
+}
+samples() {
+    "$scan" export "$dir/$1.db" --format jsonl | tail -n +2 | grep -v tokens_per_s |
+        sed 's/"uuid":"[^"]*",//'
+}
+
+for arch in SM+LN+G 'SM(t,clip 0.01)+WNorm(FFN)+LN+G'; do
+    ENTROPY_TRAIN_NCCL=$dir/none.so ranks 2 host --arch "$arch" --accumulate 2
+    same_text "$arch: without NCCL both end" '0 0' "$codes"
+    same_text "$arch: and a warning says how gradients go" 1 "$(grep -c \
+        'warning: gradients go by way of the host: .*none.so: ' "$dir/err.0")"
+    ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 device --arch "$arch" --accumulate 2
+    same_text "$arch: by NCCL both end" '0 0 ' "$codes $(cat "$dir"/err.*)"
+    same_text "$arch: every digit is the same" "$(samples host)" "$(samples device)"
+    [ -n "$(samples device)" ] || fail "$arch: something is recorded"
+done
+
+# More micro-batches than are one sequence.
+ENTROPY_TRAIN_NCCL=$dir/none.so ranks 2 host --arch SM+LN+G --accumulate 9 --steps 3
+ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 device --arch SM+LN+G --accumulate 9 --steps 3
+same_text 'a step of many passes: every digit is the same' "$(samples host)" "$(samples device)"
+
+# The sums of two layers and the rest, of losses twice: all of a captured step.
+FAKE_NCCL=9 ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 fails --arch SM+LN+G
+same_text 'NCCL fails: all end' '3 3' "$codes"
+same_text 'NCCL fails: one line each at most' 1 "$(cat "$dir"/err.* | wc -l)"
+check 'NCCL fails: it says so' grep -q '^entropy-train: .*NCCL' "$dir/err.0"
+same_text 'NCCL fails: the run is closed as failed' failed \
+    "$(sqlite3 "$dir/fails.db" 'SELECT status FROM run')"
+
+long() { # kills rank 1 once it trains, and waits
+    rm -f "$dir"/long.db* "$dir"/err.*
+    local r i pids=()
+    for r in 0 1; do
+        ENTROPY_TRAIN_NCCL=$dir/libnccl.so "$train" --backend cuda --arch SM+LN+G --n-layer 2 \
+            --n-head 2 --d-model 16 --ctx 8 --batch 2 --steps 1000000 --record-every 100 \
+            --eval-every 0 -q --data "$dir/corpus.tok" -o "$dir/long.db" --world 2 --rank $r \
+            >"$dir/out.$r" 2>"$dir/err.$r" </dev/null &
+        pids+=($!)
+    done
+    for i in $(seq 300); do
+        [ "$(sqlite3 "$dir/long.db" 'SELECT count(*) FROM run' 2>/dev/null)" != 1 ] || break
+        sleep 0.1
+    done
+    sleep 1
+    kill -9 "${pids[1]}"
+    wait "${pids[0]}"
+}
+long
+same_text 'a rank is killed: the other one ends' 3 $?
+check 'a rank is killed: it says so' grep -qE \
+    '^entropy-train: rank 1 \(process [0-9]+ on [^ ]+\) has ended without a word' "$dir/err.0"
+
+finish
