@@ -378,7 +378,7 @@ cuda-spills: $(call device_objects,$(CUDA_SRC))
 ifneq ($(SAN)$(findstring clang,$(CXX)),)
 $(BUILD)/obj/%.cu.o: OPTIMISE = -O0 $(SYMBOLS)
 # But these take most of the tests' time: seven seconds here save twenty there.
-$(BUILD)/obj/hooks/trainer/cuda/attention_fma%cu.o: OPTIMISE = $(if $(SAN),-Og,-O0) $(SYMBOLS)
+$(BUILD)/obj/hooks/trainer/cuda/attention_exact.cu.o: OPTIMISE = $(if $(SAN),-Og,-O0) $(SYMBOLS)
 endif
 $(BUILD)/obj/%.cu.o: %.cu Makefile
 	@mkdir -p $(@D)

@@ -384,6 +384,43 @@ static void test_cuda_attention__nan_temperature(void **state)
     }
 }
 
+/* Is the row that of float32, rounded once? */
+static bool is_rounded(const attention_problem *p, const attention_problem *q,
+                       int row)
+{
+    bool all = true;
+    for (int i = row * p->width; i < (row + 1) * p->width; i++)
+        all = all && ((isnan(p->y[i]) && isnan(q->y[i])) ||
+                      fabsf(p->y[i] - q->y[i]) <= 0x1p-8f * fabsf(q->y[i]));
+    return all;
+}
+
+/* A NaN in value 37: the 16 rows around it, and those after them, are done by
+ * the kernels of float32; none before, where weights are of 16 bits. */
+static void
+test_cuda_attention__only_what_is_flagged_is_done_again(void **state)
+{
+    (void)state;
+    EACH_PLACE(place)
+    for (int power = 0; power <= 4; power += 4) {
+        attention_problem p = run_spoilt(place, power, ES_BF16, 32 + 2, NAN);
+        attention_problem q = attention_open(1, 90, 1, 16);
+        bool before = true;
+        memcpy(q.qkv, p.qkv, 3 * p.n_values * sizeof *p.qkv);
+        q.power = p.power;
+        q.epsilon = p.epsilon;
+        cuda_attention_run(&q, place, (cuda_run){.precision = ES_FP32});
+        for (int row = 0; row < p.n_ctx; row++)
+            if (row < 32)
+                before = before && is_rounded(&p, &q, row);
+            else
+                assert_true(is_rounded(&p, &q, row));
+        assert_false(before);
+        attention_close(&p);
+        attention_close(&q);
+    }
+}
+
 /* --- bits ----------------------------------------------------------------- */
 
 static void expect_same(const attention_problem *p, const attention_problem *q)
@@ -490,6 +527,8 @@ int main(void)
         cmocka_unit_test(test_cuda_attention__infinite_query),
         cmocka_unit_test(test_cuda_attention__one_minus_infinity),
         cmocka_unit_test(test_cuda_attention__nan_temperature),
+        cmocka_unit_test(
+            test_cuda_attention__only_what_is_flagged_is_done_again),
         cmocka_unit_test(test_cuda_attention__same_bits),
         cmocka_unit_test(test_cuda_attention__any_order_of_threads),
         cmocka_unit_test(test_cuda_attention__longest_context),

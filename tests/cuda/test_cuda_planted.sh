@@ -70,7 +70,10 @@ planted linear.cu 's/product.aux = pre/product.aux = post/' test_cuda_acts
 planted linear.cu "s/(return how->kind == ES_ACT_GELU)_TANH/\1/" test_cuda_acts
 planted linear.cu 's/product.epilogue = ES_GEMM_DGELU/(void)0/' test_cuda_acts
 planted loss.cu 's/(A \*x = .*)l.stride/\1l.vocab/' test_cuda_stride
-planted attention.cu 's/bool bad = at < n_rows/bool bad = false \&\& at < n_rows/' \
+planted attention_exact.cu 's/call.flags\[mine\] != 0/false/' test_cuda_attention
+planted attention_exact.cu 's/es_mend_wanted\(/false \&\& es_mend_wanted(/' \
+    test_cuda_attention
+planted attention_mma_backward.cu 's/OWN_FACTOR, true>/OWN_FACTOR, false>/' \
     test_cuda_attention
 planted attention.cu 's/dlog_t\[i\] -= sum/dlog_t[i] += sum/' test_cuda_attention
 planted residual.cu 's/es_drop_factors\(factors, \&mask, i\)/es_drop_factors(factors, \&mask, i + 1)/' \

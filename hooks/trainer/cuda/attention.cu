@@ -1,39 +1,19 @@
-/** Attention as operations of the back-end: which kernels do it, and what all
- *  of them need afterwards. */
+/** Attention as operations of the back-end: which kernels do it, and the
+ *  gradient of temperatures, which all of them leave to a kernel of its own. */
 #include "hooks/trainer/cuda/attention.h"
 
-enum { N_THREADS = 256, WARP = 32 };
+enum { N_THREADS = 256 };
 
-/* Of means and dots each. */
+/* Of means, dots and flags each. */
 static size_t scratch_part(int n_rows, int n_head)
 {
+    static_assert(sizeof(float) == sizeof(unsigned), "parts of one size");
     return (size_t)n_rows * (size_t)n_head * sizeof(float);
 }
 
 size_t es_cuda_attention_scratch(const es_extents *largest)
 {
-    return 2 * scratch_part(largest->n_rows, largest->n_head);
-}
-
-/* --- rows that are not finite --------------------------------------------- */
-
-/* A warp looks at 32 rows and mends those of them that want it. */
-template <class A>
-__global__ void __launch_bounds__(N_THREADS)
-    attention_mend_kernel(es_attention_call<A> call)
-{
-    const es_saved_row *saved = (const es_saved_row *)(const void *)call.saved;
-    const size_t n_rows =
-        (size_t)call.n_batch * (size_t)call.n_head * (size_t)call.n_ctx;
-    const int lane = (int)threadIdx.x % WARP;
-    const size_t first =
-        (size_t)blockIdx.x * N_THREADS + threadIdx.x / WARP * WARP;
-    const size_t at = first + (size_t)lane;
-    const bool bad = at < n_rows && es_mend_wanted(&saved[at]);
-    const unsigned all = __ballot_sync(0xffffffffu, bad);
-    for (int i = 0; all != 0 && i < WARP; i++)
-        if (all >> i & 1)
-            es_mend_row(&call, first + (size_t)i, lane);
+    return 3 * scratch_part(largest->n_rows, largest->n_head);
 }
 
 /* --- temperatures --------------------------------------------------------- */
@@ -101,16 +81,11 @@ static void attend(es_backend *backend, es_mem *y, es_mem *saved,
                    const es_attention *attention)
 {
     es_attention_call<A> call = call_of<A>(qkv, saved, y, attention);
-    const size_t n_rows =
-        (size_t)call.n_batch * (size_t)call.n_head * (size_t)call.n_ctx;
+    call.flags = es_at<unsigned>(backend->scratch);
     if (rows)
         add_statistics(&call, rows, attention->kind);
-    if (es_cuda_attention_mma(backend->device, &call))
-        return; /* these mend their own */
-    es_cuda_attention_fma(backend->device, &call);
-    if (rows)
-        es_launch(backend->device, "attention_mend", attention_mend_kernel<A>,
-                  blocks_for(n_rows), N_THREADS, 0, call);
+    call.again = es_cuda_attention_mma(backend->device, &call);
+    es_cuda_attention_exact(backend->device, &call);
 }
 
 template <class A>
@@ -125,12 +100,13 @@ static void attend_backward(es_backend *backend, es_mem *dqkv, es_mem *dlog_t,
     call.dentropy = dentropy ? es_at<float>(dentropy) : NULL;
     call.dqkv = es_at<A>(dqkv);
     call.means = es_at<float>(backend->scratch);
+    call.flags = es_at<unsigned>(es_mem_at(backend->scratch, 2 * part));
     if (dlog_t && call.log_t) {
         call.dlog_t = es_at<float>(dlog_t);
         call.dots = es_at<float>(es_mem_at(backend->scratch, part));
     }
-    if (!es_cuda_attention_mma_backward(backend->device, &call))
-        es_cuda_attention_fma_backward(backend->device, &call);
+    call.again = es_cuda_attention_mma_backward(backend->device, &call);
+    es_cuda_attention_exact_backward(backend->device, &call);
     if (call.dlog_t)
         es_launch(backend->device, "attention_dt", attention_dt_kernel<A>,
                   blocks_for((size_t)call.n_head * (size_t)call.n_ctx),

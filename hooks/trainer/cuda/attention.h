@@ -58,7 +58,27 @@ struct es_attention_call {
     float *dlog_t;
     float *means; /* (B,H,T) scratch: what g is compared with */
     float *dots;  /* (B,H,T) scratch: sum of dz z; NULL without dlog_t */
+    /* of kernels on tensor cores, see below */
+    unsigned *flags; /* (B,H,ceil(T/16)) scratch; NULL: none */
+    bool again;      /* only what is flagged */
 };
+
+/**
+ * Tensor cores multiply the zeros of masked weights with what they mask, and
+ * 0 NaN is NaN: a row that comes out of their kernels with anything that is
+ * not finite may be so by mistake. They flag it with its neighbours, and the
+ * exact kernels, launched after them, do what is flagged again.
+ */
+#define ES_FLAG_ROWS 16
+
+/** The flag of row `row`. */
+template <class A>
+ES_DEVICE unsigned *es_attention_flag(const es_attention_call<A> *call,
+                                      int head, int row)
+{
+    return call->flags + head * es_tile_count(call->n_ctx, ES_FLAG_ROWS) +
+           row / ES_FLAG_ROWS;
+}
 
 /** What is saved of a row. */
 typedef struct __align__(16) es_saved_row
@@ -171,17 +191,6 @@ ES_DEVICE void es_row_write(const es_attention_call<A> *call,
 {
     if (call->rows[statistic])
         call->rows[statistic][at] = value;
-}
-
-/** Keeps the raw score of key 0 where the thread that ends the row, which has
- *  to be the same, can look for it. */
-template <class A>
-ES_DEVICE void es_row_keep_first(const es_attention_call<A> *call, int head,
-                                 int row, float raw)
-{
-    if (row < call->n_ctx)
-        es_row_write(call, ES_ROW_SINK,
-                     (size_t)head * (size_t)call->n_ctx + (size_t)row, raw);
 }
 
 /** Statistics of a row whose sums are whole, the raw score of key 0 being
@@ -367,12 +376,13 @@ ES_DEVICE es_row_gradient es_row_gradient_open(const es_attention_call<A> *call,
 
 /* --- the kernels ---------------------------------------------------------- */
 
-/** For every width and type. attention_fma.cu, attention_fma_backward.cu. */
+/** For every width up to 256 and type. attention_exact.cu. */
 template <class A>
-void es_cuda_attention_fma(es_device *device, const es_attention_call<A> *call);
+void es_cuda_attention_exact(es_device *device,
+                             const es_attention_call<A> *call);
 template <class A>
-void es_cuda_attention_fma_backward(es_device *device,
-                                    const es_attention_call<A> *call);
+void es_cuda_attention_exact_backward(es_device *device,
+                                      const es_attention_call<A> *call);
 
 /** On tensor cores: false, and nothing is done, where they cannot.
  *  attention_mma.cu, attention_mma_backward.cu. */

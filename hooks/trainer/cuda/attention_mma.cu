@@ -81,23 +81,30 @@ ES_DEVICE void move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
     __syncwarp();
 }
 
-/* Raw scores become u, masked ones 0, and the sums of the rows grow with them.
- * `key` is that of this lane's first column. */
-template <class KIND, bool MEASURE, bool MASKED, int N>
-ES_DEVICE void weigh_row(float s[N / 8][4], int upper, float *sum,
-                         float *moment, float anchor, float scale2, int power,
-                         int query, int key)
+/* Is element i of 8 columns from 8 n on visible to rows 16 m + 8 upper? */
+template <bool DIAGONAL>
+ES_DEVICE bool sees(int m, int upper, int n, int i)
+{
+    return es_mma_sees<ES_OWN_QUERIES, DIAGONAL>(16 * m + 8 * upper, 8 * n, i);
+}
+
+/* Raw scores of rows 16 m + 8 upper become u, masked ones 0, and the sums of
+ * the rows grow with them. */
+template <class KIND, bool MEASURE, bool DIAGONAL, int N>
+ES_DEVICE void weigh_row(float s[N / 8][4], int m, int upper, float *sum,
+                         float *moment, float anchor, float scale2, int power)
 {
     float of_u = *sum, of_u_log = MEASURE ? *moment : 0;
 #pragma unroll
     for (int n = 0; n < N / 8; n++)
 #pragma unroll
         for (int i = 2 * upper; i < 2 * upper + 2; i++) {
-            es_weight w =
+            const es_weight w =
                 KIND::template weigh<true>(s[n][i], anchor, scale2, power);
-            bool visible = !MASKED || key + 8 * n + i % 2 <= query;
+            const bool visible = sees<DIAGONAL>(m, upper, n, i);
             s[n][i] = visible ? w.u : 0;
-            of_u += s[n][i];
+            if (visible)
+                of_u += w.u;
             if (MEASURE && visible)
                 of_u_log = fmaf(w.u, w.log, of_u_log);
         }
@@ -125,36 +132,33 @@ ES_DEVICE void add_distances(float *distance, float of_u,
 
 /* The largest score of this step, of PowerSoftmax the largest absolute, and
  * the largest so far. */
-template <class KIND, bool MASKED, int N>
-ES_DEVICE float largest_of_row(const float s[N / 8][4], int upper,
-                               float *so_far, int query, int key)
+template <class KIND, bool DIAGONAL, int N>
+ES_DEVICE float largest_of_row(const float s[N / 8][4], int m, int upper,
+                               float *so_far)
 {
-    float m = -INFINITY, size = 0;
+    float largest = -INFINITY, size = 0;
 #pragma unroll
     for (int n = 0; n < N / 8; n++)
 #pragma unroll
-        for (int i = 2 * upper; i < 2 * upper + 2; i++) {
-            bool visible = !MASKED || key + 8 * n + i % 2 <= query;
-            m = fmaxf(m, visible ? s[n][i] : -INFINITY);
-            if (KIND::BY_SIZE)
-                size = fmaxf(size, visible ? fabsf(s[n][i]) : 0);
-        }
-    m = es_mma_row_largest(m);
+        for (int i = 2 * upper; i < 2 * upper + 2; i++)
+            if (sees<DIAGONAL>(m, upper, n, i)) {
+                largest = fmaxf(largest, s[n][i]);
+                if (KIND::BY_SIZE)
+                    size = fmaxf(size, fabsf(s[n][i]));
+            }
+    largest = es_mma_row_largest(largest);
     if (es_mma_lane() % 4 == 0)
-        *so_far = fmaxf(*so_far, m);
-    return KIND::BY_SIZE ? es_mma_row_largest(size) : m;
+        *so_far = fmaxf(*so_far, largest);
+    return KIND::BY_SIZE ? es_mma_row_largest(size) : largest;
 }
 
 /* One step: scores to weights, and, where a row has outgrown its anchor, its
  * sums and outputs so far to a new one. */
-template <int WIDTH, int M, int N, class KIND, bool MEASURE, bool MASKED>
+template <int WIDTH, int M, int N, class KIND, bool MEASURE, bool DIAGONAL>
 ES_DEVICE void weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
-                          kept_rows<WIDTH> *kept, int power, bool distances,
-                          int own, int other)
+                          kept_rows<WIDTH> *kept, int power, bool distances)
 {
-    const int lane = es_mma_lane(), first = first_row<M>();
-    const int query = own + es_tile_sum_row(lane, 0);
-    const int key = other + es_tile_sum_column(lane, 0);
+    const int first = first_row<M>();
     float largest[M][2];
     bool grew = false;
 #pragma unroll
@@ -162,9 +166,8 @@ ES_DEVICE void weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
 #pragma unroll
         for (int upper = 0; upper < 2; upper++) {
             const int at = first + 16 * m + 8 * upper;
-            largest[m][upper] = largest_of_row<KIND, MASKED, N>(
-                s[m], upper, &kept->largest[at], query + 16 * m + 8 * upper,
-                key);
+            largest[m][upper] = largest_of_row<KIND, DIAGONAL, N>(
+                s[m], m, upper, &kept->largest[at]);
             grew |= KIND::has_outgrown(largest[m][upper], kept->anchor[at],
                                        kept->scale2[at]);
         }
@@ -175,10 +178,10 @@ ES_DEVICE void weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
 #pragma unroll
         for (int upper = 0; upper < 2; upper++) {
             const int at = first + 16 * m + 8 * upper, i = 2 * m + upper;
-            weigh_row<KIND, MEASURE, MASKED, N>(
-                s[m], upper, &kept->sum[i][threadIdx.x],
+            weigh_row<KIND, MEASURE, DIAGONAL, N>(
+                s[m], m, upper, &kept->sum[i][threadIdx.x],
                 &kept->moment[i][threadIdx.x], kept->anchor[at],
-                kept->scale2[at], power, query + 16 * m + 8 * upper, key);
+                kept->scale2[at], power);
         }
     if (MEASURE && distances)
 #pragma unroll
@@ -207,50 +210,58 @@ ES_DEVICE void keep_first(float *first, const float s[M][N / 8][4])
                 first[16 * m + 8 * upper] = s[m][0][2 * upper];
 }
 
+/* The N keys in rows `row` .. of a tile; key 0 is the first, or is not. */
 template <class A, int WIDTH, int M, int N, class KIND, bool MEASURE,
-          bool MASKED>
+          bool DIAGONAL = false>
 ES_DEVICE void attend_step(const es_attention_call<A> *call,
                            rows_of_warp<WIDTH, M> *rows, const A *q, const A *k,
-                           es_mma_spot spot)
+                           int row, bool has_first)
 {
     const A *v = k + forward_shape<WIDTH>::OTHER_SIZE;
     float s[M][N / 8][4];
-    es_mma_multiply<A, WIDTH, M, N>(s, q, es_mma_warp() * 16 * M, k, spot.row);
-    if (MEASURE && spot.other == 0)
+    es_mma_multiply<A, WIDTH, M, N, ES_OWN_QUERIES, DIAGONAL>(
+        s, q, es_mma_warp() * 16 * M, k, row);
+    if (MEASURE && has_first)
         keep_first<M, N>(rows->kept->first, s);
-    weigh_step<WIDTH, M, N, KIND, MEASURE, MASKED>(
+    weigh_step<WIDTH, M, N, KIND, MEASURE, DIAGONAL>(
         rows->out, s, rows->kept, call->power,
-        call->rows[ES_ROW_DISTANCE] != NULL, spot.own, spot.other);
-    es_mma_gather<A, WIDTH, M, N, MASKED>(rows->out, s, v, spot,
-                                          ES_OWN_QUERIES);
+        call->rows[ES_ROW_DISTANCE] != NULL);
+    es_mma_gather<A, WIDTH, M, N, ES_OWN_QUERIES, DIAGONAL>(rows->out, s, v,
+                                                            row);
 }
 
-/* A tile of keys, from `key` on, that all rows of the warp see: one step, where
- * registers suffice. */
+/* A tile of keys, from `key` on, that all rows of the block see: one step,
+ * where registers suffice. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void attend_tile(const es_attention_call<A> *call,
                            rows_of_warp<WIDTH, M> *rows, const A *q, const A *k,
-                           int own, int key)
+                           int key)
 {
     enum {
         N = KIND::BY_SIZE && WIDTH > 64 ? ES_MMA_OTHERS / 2 : ES_MMA_OTHERS
     };
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS; j += N)
-        attend_step<A, WIDTH, M, N, KIND, MEASURE, false>(call, rows, q, k,
-                                                          {own, key + j, j});
+        attend_step<A, WIDTH, M, N, KIND, MEASURE>(call, rows, q, k, j,
+                                                   key + j == 0);
 }
 
-/* Any other: in steps of 16 keys, as most of a larger one would be masked. */
+/* Any other: as many keys as the warp has rows at a time, so that one step has
+ * the diagonal, and all before it are whole. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
-ES_DEVICE void attend_masked_tile(const es_attention_call<A> *call,
-                                  rows_of_warp<WIDTH, M> *rows, const A *q,
-                                  const A *k, int own, int key)
+ES_DEVICE void attend_last_tile(const es_attention_call<A> *call,
+                                rows_of_warp<WIDTH, M> *rows, const A *q,
+                                const A *k, int own, int key)
 {
+    enum { N = 16 * M };
+    int j = 0;
 #pragma unroll 1
-    for (int j = 0; j < ES_MMA_OTHERS && key + j < own + 16 * M; j += 16)
-        attend_step<A, WIDTH, M, 16, KIND, MEASURE, true>(call, rows, q, k,
-                                                          {own, key + j, j});
+    for (; j < ES_MMA_OTHERS && key + j < own; j += N)
+        attend_step<A, WIDTH, M, N, KIND, MEASURE>(call, rows, q, k, j,
+                                                   key + j == 0);
+    if (key + j == own && j < ES_MMA_OTHERS)
+        attend_step<A, WIDTH, M, N, KIND, MEASURE, true>(call, rows, q, k, j,
+                                                         own == 0);
 }
 
 template <class A, int WIDTH, int M, class KIND>
@@ -285,15 +296,15 @@ ES_DEVICE float distance_of_lane(float distance, float of_u, int lane, int i)
     return fmaf(-(float)(beyond + es_tile_sum_column(lane, 0)), of_u, distance);
 }
 
-/* 1 / D of each row into factor; what is kept of it. Returns whether a row of
- * the warp wants mending. */
+/* 1 / D of each row into factor; what is kept of it. `more` is finite where
+ * that is. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
-ES_DEVICE bool close_rows(const es_attention_call<A> *call, float factor[M][2],
-                          rows_of_warp<WIDTH, M> *rows, int head, int own)
+ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
+                          float more[M], rows_of_warp<WIDTH, M> *rows, int head,
+                          int own)
 {
     const kept_rows<WIDTH> *kept = rows->kept;
     const int lane = es_mma_lane(), first = first_row<M>();
-    bool bad = false;
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < 2 * M; i++) {
@@ -313,28 +324,12 @@ ES_DEVICE bool close_rows(const es_attention_call<A> *call, float factor[M][2],
             &row, es_attention_scale(call, head, min(query, call->n_ctx - 1)),
             es_attention_epsilon(call, query), call->power);
         factor[i / 2][i % 2] = settled * end.saved.inverse;
+        more[i / 2] = (i % 2 ? more[i / 2] : 0) + end.saved.center * 0.0f;
         if (lane % 4 != 0 || query >= call->n_ctx)
             continue;
         ((es_saved_row *)(void *)call->saved)[at] = end.saved;
         if (MEASURE)
             es_row_measure<A, KIND>(call, at, &row, &end, kept->first[row_at]);
-        bad = bad || es_mend_wanted(&end.saved);
-    }
-    return MEASURE && __any_sync(0xffffffffu, bad);
-}
-
-/* Mends those of the warp's rows, from `own` on, that want it. */
-template <class A, int M>
-ES_DEVICE void mend_rows(const es_attention_call<A> *call, int head, int own)
-{
-    const es_saved_row *saved = (const es_saved_row *)(const void *)call->saved;
-    const int end = min(own + 16 * M, call->n_ctx);
-    __syncwarp();
-#pragma unroll 1
-    for (int row = own; row < end; row++) {
-        const size_t at = (size_t)head * (size_t)call->n_ctx + (size_t)row;
-        if (es_mend_wanted(&saved[at]))
-            es_mend_row(call, at, es_mma_lane());
     }
 }
 
@@ -395,7 +390,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     const A *source = es_mma_source<A, WIDTH>(from + call.d_model, stride);
     int own = first + es_mma_warp() * 16 * M;
     rows_of_warp<WIDTH, M> rows;
-    float factor[M][2];
+    float factor[M][2], more[M];
     rows.kept = (kept_rows<WIDTH> *)(void *)(q + shape::SIZE);
     es_mma_fetch<A, WIDTH, shape::OWN>(
         q,
@@ -408,30 +403,26 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     int key = 0;
     for (; key < first; key += ES_MMA_OTHERS) {
         const A *k = take_keys<A, WIDTH>(&call, stages, &source, key, end);
-        attend_tile<A, WIDTH, M, KIND, MEASURE>(&call, &rows, q, k, own, key);
+        attend_tile<A, WIDTH, M, KIND, MEASURE>(&call, &rows, q, k, key);
         __syncthreads();
     }
     for (; key < end; key += ES_MMA_OTHERS) {
         const A *k = take_keys<A, WIDTH>(&call, stages, &source, key, end);
-        if (es_tile_mask_of(own, 16 * M, key, ES_MMA_OTHERS, ES_OWN_QUERIES) ==
-            ES_TILE_ALL)
-            attend_tile<A, WIDTH, M, KIND, MEASURE>(&call, &rows, q, k, own,
-                                                    key);
-        else
-            attend_masked_tile<A, WIDTH, M, KIND, MEASURE>(&call, &rows, q, k,
-                                                           own, key);
+        if (own < end)
+            attend_last_tile<A, WIDTH, M, KIND, MEASURE>(&call, &rows, q, k,
+                                                         own, key);
         __syncthreads();
     }
     /* Found again, rather than kept. */
     place = place_of_block<WIDTH>(call.n_ctx);
     own = place.first + es_mma_warp() * 16 * M;
-    const bool bad = close_rows<A, WIDTH, M, KIND, MEASURE>(
-        &call, factor, &rows, place.head, own);
+    close_rows<A, WIDTH, M, KIND, MEASURE>(&call, factor, more, &rows,
+                                           place.head, own);
+    es_mma_flag<A, WIDTH, M, false>(&call, rows.out, factor, more, place.head,
+                                    own);
     es_mma_write<A, WIDTH, M>(call.y + es_attention_y_at(&call, place.head), q,
                               rows.out, factor, call.d_model, place.first,
                               call.n_ctx, call.width);
-    if (bad)
-        mend_rows<A, M>(&call, place.head, own);
 }
 
 /* --- launches ------------------------------------------------------------- */

@@ -33,18 +33,8 @@ ES_DEVICE int es_mma_warp(void)
 {
     return (int)threadIdx.x / 32;
 }
-/** The lane and block, computed where they are needed: what follows from them
- * is not kept in registers on the way there. */
-ES_DEVICE int es_mma_lane_anew(void)
-{
-#ifdef __CUDACC__
-    int thread;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-    return thread % 32;
-#else
-    return es_mma_lane();
-#endif
-}
+/** The block, found where it is needed: what follows from it is not kept in
+ * registers on the way there. */
 ES_DEVICE unsigned es_mma_block_anew(void)
 {
 #ifdef __CUDACC__
@@ -76,30 +66,6 @@ ES_DEVICE uint32_t es_pair<es_fp16>(float low, float high)
     uint32_t bits;
     memcpy(&bits, &pair, sizeof bits);
     return bits;
-}
-
-/** Element i, 0 or 1. */
-template <class A>
-ES_DEVICE float es_pair_at(uint32_t pair, int i)
-{
-    uint16_t bits = (uint16_t)(pair >> (16 * i));
-    A value;
-    memcpy((void *)&value, &bits, sizeof value);
-    return es_float(value);
-}
-
-/** Is either not finite? */
-template <class A>
-ES_DEVICE bool es_pair_is_bad(uint32_t pair);
-template <>
-ES_DEVICE bool es_pair_is_bad<es_bf16>(uint32_t pair)
-{
-    return (pair & 0x7f80u) == 0x7f80u || (pair & 0x7f800000u) == 0x7f800000u;
-}
-template <>
-ES_DEVICE bool es_pair_is_bad<es_fp16>(uint32_t pair)
-{
-    return (pair & 0x7c00u) == 0x7c00u || (pair & 0x7c000000u) == 0x7c000000u;
 }
 
 /* --- into shared memory and out of it ------------------------------------- */
@@ -214,10 +180,42 @@ ES_DEVICE void es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
     }
 }
 
+/* --- what is masked ------------------------------------------------------- */
+
+/**
+ * A step has 16 M rows of its warp and N others. DIAGONAL: both begin at the
+ * same position, and what is masked is known when it is compiled; anywhere else
+ * nothing is.
+ */
+
+/** Is there anything to do for 16 rows from `own` and 16 others from `other`
+ *  on, counted from the first ones? */
+template <es_tile_owner OWNER, bool DIAGONAL>
+ES_DEVICE bool es_mma_meets(int own, int other)
+{
+    return !DIAGONAL ||
+           es_tile_mask_of(own, 16, other, 16, OWNER) != ES_TILE_NONE;
+}
+
+/** Likewise of 8 and 8: is element i of this lane's sums visible? Constant but
+ *  for blocks on the diagonal itself. */
+template <es_tile_owner OWNER, bool DIAGONAL>
+ES_DEVICE bool es_mma_sees(int own, int other, int i)
+{
+    const es_tile_mask mask = es_tile_mask_of(own, 8, other, 8, OWNER);
+    const int lane = es_mma_lane();
+    return !DIAGONAL || mask == ES_TILE_ALL ||
+           (mask == ES_TILE_SOME &&
+            es_tile_visible(es_tile_sum_row(lane, 0),
+                            es_tile_sum_column(lane, i % 2), OWNER));
+}
+
 /* --- products ------------------------------------------------------------- */
 
-/** s = x y^T: this warp's rows, row .., of x, N rows of y from `other` on. */
-template <class A, int WIDTH, int M, int N>
+/** s = x y^T: this warp's rows, row .., of x, N rows of y from `other` on; 0
+ *  where 16 by 16 of them do not meet. */
+template <class A, int WIDTH, int M, int N,
+          es_tile_owner OWNER = ES_OWN_QUERIES, bool DIAGONAL = false>
 ES_DEVICE void es_mma_multiply(float s[M][N / 8][4], const A *x, int row,
                                const A *y, int other)
 {
@@ -242,10 +240,11 @@ ES_DEVICE void es_mma_multiply(float s[M][N / 8][4], const A *x, int row,
             /* Rows 16 n .. in b[0], b[1], the next eight in b[2], b[3]. */
             es_ldmatrix(b, es_tile_move(right, 16 * n, 2 * k, WIDTH / 8));
 #pragma unroll
-            for (int m = 0; m < M; m++) {
-                es_mma<A>(s[m][2 * n], a[m], b);
-                es_mma<A>(s[m][2 * n + 1], a[m], b + 2);
-            }
+            for (int m = 0; m < M; m++)
+                if (es_mma_meets<OWNER, DIAGONAL>(16 * m, 16 * n)) {
+                    es_mma<A>(s[m][2 * n], a[m], b);
+                    es_mma<A>(s[m][2 * n + 1], a[m], b + 2);
+                }
         }
     }
 }
@@ -261,118 +260,33 @@ ES_DEVICE void es_mma_turn(uint32_t a[4], const float low[4],
     a[3] = es_pair<A>(high[2], high[3]);
 }
 
-/** Where 16 rows and 16 others are: positions in the sequence, and in the tile
- *  of others. */
-typedef struct es_mma_spot {
-    int own, other, row;
-} es_mma_spot;
-
-/**
- * One product of gather by plain arithmetic, which leaves out what is masked:
- * 0 * NaN would be NaN. For the few that hold both.
- */
-template <class A, int WIDTH>
-ES_DEVICE void es_mma_gather_slowly(float low[4], float high[4],
-                                    const uint32_t a[4], const A *y, int c,
-                                    es_mma_spot spot, es_tile_owner owner)
-{
-    const int lane = es_mma_lane_anew();
-#pragma unroll 1
-    for (int j = 0; j < 16; j++) {
-        const int from = lane / 4 * 4 + j % 8 / 2;
-        uint32_t p[2];
-        p[0] = __shfl_sync(0xffffffffu, j < 8 ? a[0] : a[2], from);
-        p[1] = __shfl_sync(0xffffffffu, j < 8 ? a[1] : a[3], from);
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const int own = spot.own + es_tile_sum_row(lane, i);
-            const int column = es_tile_sum_column(lane, i);
-            const float weight = es_pair_at<A>(p[i / 2], j % 2);
-            if (!es_tile_visible(own, spot.other + j, owner))
-                continue;
-            low[i] = fmaf(
-                weight,
-                es_float(y[8 * es_tile_chunk(spot.row + j, 2 * c, WIDTH / 8) +
-                           column]),
-                low[i]);
-            high[i] = fmaf(
-                weight,
-                es_float(
-                    y[8 * es_tile_chunk(spot.row + j, 2 * c + 1, WIDTH / 8) +
-                      column]),
-                high[i]);
-        }
-    }
-}
-
-/** out += p y for 16 rows and 16 others that meet in part. */
-template <class A, int WIDTH>
-ES_DEVICE void es_mma_gather_masked(float out[WIDTH / 8][4],
-                                    const uint32_t a[4], const A *y,
-                                    es_mma_spot spot, es_tile_owner owner)
-{
-    const uint32_t turned = es_mma_left_at<A, WIDTH>(y, spot.row);
-#pragma unroll
-    for (int c = 0; c < WIDTH / 16; c++) {
-        uint32_t b[4];
-        bool bad;
-        es_ldmatrix_transposed(b, es_tile_move(turned, 0, 2 * c, WIDTH / 8));
-        bad = es_pair_is_bad<A>(b[0]) || es_pair_is_bad<A>(b[1]) ||
-              es_pair_is_bad<A>(b[2]) || es_pair_is_bad<A>(b[3]);
-        if (__builtin_expect(__any_sync(0xffffffffu, bad), 0)) {
-            es_mma_gather_slowly<A, WIDTH>(out[2 * c], out[2 * c + 1], a, y, c,
-                                           spot, owner);
-        } else {
-            es_mma<A>(out[2 * c], a, b);
-            es_mma<A>(out[2 * c + 1], a, b + 2);
-        }
-    }
-}
-
-/**
- * out += p y: this warp's rows, position `own` .., with N others, position
- * `other` .., rows `row` .. of the tile y. MASKED: they meet in part; else all.
- */
-template <class A, int WIDTH, int M, int N, bool MASKED>
+/** out += p y: this warp's rows with N others, rows `row` .. of the tile y. */
+template <class A, int WIDTH, int M, int N, es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE void es_mma_gather(float out[M][WIDTH / 8][4],
-                             const float p[M][N / 8][4], const A *y,
-                             es_mma_spot spot, es_tile_owner owner)
+                             const float p[M][N / 8][4], const A *y, int row)
 {
     uint32_t a[N / 16][M][4];
-    const uint32_t turned = es_mma_left_at<A, WIDTH>(y, spot.row);
+    const uint32_t turned = es_mma_left_at<A, WIDTH>(y, row);
 #pragma unroll
     for (int n = 0; n < N / 16; n++)
 #pragma unroll
         for (int m = 0; m < M; m++)
             es_mma_turn<A>(a[n][m], p[m][2 * n], p[m][2 * n + 1]);
 #pragma unroll
-    for (int n = 0; n < N / 16; n++) {
-        if (MASKED) {
+    for (int n = 0; n < N / 16; n++)
 #pragma unroll
-            for (int m = 0; m < M; m++) {
-                es_mma_spot at = {spot.own + 16 * m, spot.other + 16 * n,
-                                  spot.row + 16 * n};
-                if (es_tile_mask_of(at.own, 16, at.other, 16, owner) !=
-                    ES_TILE_NONE)
-                    es_mma_gather_masked<A, WIDTH>(out[m], a[n][m], y, at,
-                                                   owner);
-            }
-        } else {
+        for (int c = 0; c < WIDTH / 16; c++) {
+            uint32_t b[4];
+            /* Columns 16 c .. in b[0], b[1], the next eight in b[2], b[3]. */
+            es_ldmatrix_transposed(
+                b, es_tile_move(turned, 16 * n, 2 * c, WIDTH / 8));
 #pragma unroll
-            for (int c = 0; c < WIDTH / 16; c++) {
-                uint32_t b[4];
-                /* Columns 16 c .. in b[0], b[1], the next eight in b[2],
-                 * b[3]. */
-                es_ldmatrix_transposed(
-                    b, es_tile_move(turned, 16 * n, 2 * c, WIDTH / 8));
-#pragma unroll
-                for (int m = 0; m < M; m++) {
+            for (int m = 0; m < M; m++)
+                if (es_mma_meets<OWNER, DIAGONAL>(16 * m, 16 * n)) {
                     es_mma<A>(out[m][2 * c], a[n][m], b);
                     es_mma<A>(out[m][2 * c + 1], a[n][m], b + 2);
                 }
-            }
         }
-    }
 }
 
 template <int WIDTH, int M>
@@ -398,6 +312,32 @@ ES_DEVICE float es_mma_row_largest(float x)
 {
     x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
     return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+/* --- what is not finite --------------------------------------------------- */
+
+/** Flags the warp's rows, from `own` on, 16 together, where an output, its
+ *  factor or `more` is not finite. ADDS: to flags that there are; else all of
+ *  its rows get theirs. */
+template <class A, int WIDTH, int M, bool ADDS>
+ES_DEVICE void
+es_mma_flag(const es_attention_call<A> *call, const float out[M][WIDTH / 8][4],
+            const float factor[M][2], const float more[M], int head, int own)
+{
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+        const int row = own + 16 * m;
+        float x =
+            fmaf(factor[m][0], 0.0f, fmaf(factor[m][1], 0.0f, more[m] * 0.0f));
+#pragma unroll
+        for (int n = 0; n < WIDTH / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                x = fmaf(out[m][n][i], 0.0f, x); /* NaN, once and for all */
+        const bool bad = __any_sync(0xffffffffu, x != 0) != 0;
+        if (es_mma_lane() == 0 && row < call->n_ctx && (bad || !ADDS))
+            *es_attention_flag(call, head, row) = bad;
+    }
 }
 
 /* --- launches ------------------------------------------------------------- */

@@ -68,13 +68,13 @@ typedef enum dq_task {
     DQ_ALONE,     /* scores become their gradients, without the row's factor */
     DQ_WITH_DOTS, /* and sum dz l grows */
     DQ_MEAN       /* the mean of g - w l, anew from the weights
-                     (attention_fma_backward.cu says why) */
+                     (attention_exact.cu says why) */
 } dq_task;
 
-template <class KIND, bool MASKED, dq_task TASK, int N>
+template <class KIND, bool DIAGONAL, dq_task TASK, int N>
 ES_DEVICE void gradient_of_row(float s[N / 8][4], const float g[N / 8][4],
-                               int upper, const es_row_gradient *row,
-                               float *sum, int power, int query, int key)
+                               int m, int upper, const es_row_gradient *row,
+                               float *sum, int power)
 {
 #pragma unroll
     for (int n = 0; n < N / 8; n++)
@@ -82,7 +82,7 @@ ES_DEVICE void gradient_of_row(float s[N / 8][4], const float g[N / 8][4],
         for (int i = 2 * upper; i < 2 * upper + 2; i++) {
             const es_weight w = KIND::weigh_again(
                 s[n][i], row->anchor, row->scale2, row->inverse, power);
-            bool visible = !MASKED || key + 8 * n + i % 2 <= query;
+            const bool visible = sees<ES_OWN_QUERIES, DIAGONAL>(m, n, i);
             float reduced = g[n][i] - row->weight * w.log;
             float ds = KIND::whole(w.slope, row->inverse) *
                        (TASK == DQ_MEAN ? reduced : reduced - row->mean);
@@ -94,48 +94,53 @@ ES_DEVICE void gradient_of_row(float s[N / 8][4], const float g[N / 8][4],
         }
 }
 
-template <class A, int WIDTH, int M, int N, class KIND, bool MASKED,
-          dq_task TASK>
+/* The N keys in rows `at` .. of a tile. */
+template <class A, int WIDTH, int M, int N, class KIND, dq_task TASK,
+          bool DIAGONAL = false>
 ES_DEVICE void dq_step(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
-                       tile_pair<A> keys, int power, es_mma_spot spot)
+                       tile_pair<A> keys, int power, int at)
 {
-    const int lane = es_mma_lane(), row = es_mma_warp() * 16 * M;
+    const int row = es_mma_warp() * 16 * M;
     float s[M][N / 8][4], g[M][N / 8][4];
-    es_mma_multiply<A, WIDTH, M, N>(s, own.x, row, keys.x, spot.row);
-    es_mma_multiply<A, WIDTH, M, N>(g, own.y, row, keys.y, spot.row);
+    es_mma_multiply<A, WIDTH, M, N, ES_OWN_QUERIES, DIAGONAL>(s, own.x, row,
+                                                              keys.x, at);
+    es_mma_multiply<A, WIDTH, M, N, ES_OWN_QUERIES, DIAGONAL>(g, own.y, row,
+                                                              keys.y, at);
 #pragma unroll
     for (int m = 0; m < M; m++)
 #pragma unroll
         for (int upper = 0; upper < 2; upper++)
-            gradient_of_row<KIND, MASKED, TASK, N>(
-                s[m], g[m], upper, &rows->row[m][upper], &rows->sum[m][upper],
-                power, spot.own + 16 * m + es_tile_sum_row(lane, 2 * upper),
-                spot.other + es_tile_sum_column(lane, 0));
+            gradient_of_row<KIND, DIAGONAL, TASK, N>(
+                s[m], g[m], m, upper, &rows->row[m][upper],
+                &rows->sum[m][upper], power);
     if (TASK != DQ_MEAN)
-        es_mma_gather<A, WIDTH, M, N, MASKED>(rows->out, s, keys.x, spot,
-                                              ES_OWN_QUERIES);
+        es_mma_gather<A, WIDTH, M, N, ES_OWN_QUERIES, DIAGONAL>(rows->out, s,
+                                                                keys.x, at);
 }
 
-/* The keys of a tile that all rows of the warp see, from `key` on. */
+/* A tile of keys that all rows of the block see. */
 template <class A, int WIDTH, int M, int N, class KIND, dq_task TASK>
 ES_DEVICE void dq_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
-                       tile_pair<A> keys, int power, int first, int key)
+                       tile_pair<A> keys, int power)
 {
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS; j += N)
-        dq_step<A, WIDTH, M, N, KIND, false, TASK>(rows, own, keys, power,
-                                                   {first, key + j, j});
+        dq_step<A, WIDTH, M, N, KIND, TASK>(rows, own, keys, power, j);
 }
 
-/* Any others: in steps of 16 keys, as most of a larger one would be masked. */
+/* Any other, whose first key is `key`: as many as the warp has rows at a time,
+ * so that one step has the diagonal, and all before it are whole. */
 template <class A, int WIDTH, int M, class KIND, dq_task TASK>
-ES_DEVICE void dq_masked_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
-                              tile_pair<A> keys, int power, int first, int key)
+ES_DEVICE void dq_last_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
+                            tile_pair<A> keys, int power, int first, int key)
 {
+    enum { N = 16 * M };
+    int j = 0;
 #pragma unroll 1
-    for (int j = 0; j < ES_MMA_OTHERS && key + j < first + 16 * M; j += 16)
-        dq_step<A, WIDTH, M, 16, KIND, true, TASK>(rows, own, keys, power,
-                                                   {first, key + j, j});
+    for (; j < ES_MMA_OTHERS && key + j < first; j += N)
+        dq_step<A, WIDTH, M, N, KIND, TASK>(rows, own, keys, power, j);
+    if (key + j == first && j < ES_MMA_OTHERS)
+        dq_step<A, WIDTH, M, N, KIND, TASK, true>(rows, own, keys, power, j);
 }
 
 /* The keys after these start on their way, and these are there. */
@@ -169,15 +174,15 @@ ES_DEVICE void dq_pass(const es_attention_call<A> *call,
          key += ES_MMA_OTHERS) {
         const tile_pair<A> keys =
             take_keys<A, WIDTH>(call, stages, from, key, end);
-        dq_tile<A, WIDTH, M, N, KIND, TASK>(rows, own, keys, call->power, first,
-                                            key);
+        dq_tile<A, WIDTH, M, N, KIND, TASK>(rows, own, keys, call->power);
         __syncthreads();
     }
     for (; key < end; key += ES_MMA_OTHERS) {
         const tile_pair<A> keys =
             take_keys<A, WIDTH>(call, stages, from, key, end);
-        dq_masked_tile<A, WIDTH, M, KIND, TASK>(rows, own, keys, call->power,
-                                                first, key);
+        if (first < end)
+            dq_last_tile<A, WIDTH, M, KIND, TASK>(rows, own, keys, call->power,
+                                                  first, key);
         __syncthreads();
     }
 }
@@ -249,6 +254,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     const int first = place.first + es_mma_warp() * 16 * M;
     rows_of_dq<WIDTH, M> rows;
     float factor[M][2];
+    const float more[M] = {0};
     const source_pair<A> keys = keys_of<A, WIDTH>(&call, place.head);
     fetch_queries<A, WIDTH>(&call, q, stages + shape::STAGE, place);
     fetch_pair<A, WIDTH, ES_MMA_OTHERS>(&call, stages, keys, 0);
@@ -266,55 +272,14 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     dq_pass<A, WIDTH, M, N, KIND, TEMPERED ? DQ_WITH_DOTS : DQ_ALONE>(
         &call, &rows, own, stages, keys, first, place.first, end);
     close_rows<A, WIDTH, M>(&call, factor, &rows, place.head, first);
+    es_mma_flag<A, WIDTH, M, false>(&call, rows.out, factor, more, place.head,
+                                    first);
     es_mma_write<A, WIDTH, M>(
         call.dqkv + es_attention_qkv_at(&call, place.head), q, rows.out, factor,
         3 * call.d_model, place.first, call.n_ctx, call.width);
 }
 
 /* --- dk and dv ------------------------------------------------------------ */
-
-/* Of the queries of a stage, in shared memory: two reads of a column. */
-typedef struct query_rows {
-    float4 weight[ES_MMA_OTHERS]; /* of es_row_gradient: anchor, inverse, mean,
-                                     weight */
-    float2 scale[ES_MMA_OTHERS];  /* scale2, factor */
-} query_rows;
-
-/* Beyond the last query all is 0. */
-template <class A, class KIND>
-ES_DEVICE void load_query_rows(const es_attention_call<A> *call,
-                               query_rows *out, int head, int first)
-{
-    const int i = (int)threadIdx.x;
-    float4 weight = {0, 0, 0, 0};
-    float2 scale = {0, 0};
-    if (i >= ES_MMA_OTHERS)
-        return;
-    if (first + i < call->n_ctx) {
-        float center;
-        const es_row_gradient row =
-            open_gradient<A, KIND>(call, head, first + i, &center);
-        weight.x = row.anchor;
-        weight.y = row.inverse;
-        weight.z = call->means[(size_t)head * (size_t)call->n_ctx +
-                               (size_t)(first + i)];
-        weight.w = row.weight;
-        scale.x = row.scale2;
-        scale.y = row.factor;
-    }
-    out->weight[i] = weight;
-    out->scale[i] = scale;
-}
-
-/* Queries and dy from `query` on, and what is known of their rows. */
-template <class A, int WIDTH, class KIND>
-ES_DEVICE void fetch_queries_of(const es_attention_call<A> *call, A *stage,
-                                query_rows *rows, source_pair<A> from, int head,
-                                int query)
-{
-    fetch_pair<A, WIDTH, ES_MMA_OTHERS>(call, stage, from, query);
-    load_query_rows<A, KIND>(call, rows, head, query);
-}
 
 /* What a warp keeps of its keys. */
 template <int WIDTH, int M>
@@ -324,29 +289,26 @@ struct rows_of_dkv {
 
 /* Of this warp's keys and N queries: scores become gradients of q . k, without
  * a factor unless rows have their OWN_FACTOR, and g becomes weights. */
-template <int M, int N, class KIND, bool OWN_FACTOR, bool MASKED>
+template <int M, int N, class KIND, bool OWN_FACTOR, bool DIAGONAL>
 ES_DEVICE void gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
                                 const query_rows *queries, int power,
-                                float scale2, es_mma_spot spot, int n_ctx)
+                                float scale2, int at)
 {
-    const int lane = es_mma_lane();
 #pragma unroll
     for (int n = 0; n < N / 8; n++)
 #pragma unroll
         for (int odd = 0; odd < 2; odd++) {
-            const int column = 8 * n + es_tile_sum_column(lane, odd);
-            const float4 row = queries->weight[spot.row + column];
+            const int query =
+                at + 8 * n + es_tile_sum_column(es_mma_lane(), odd);
+            const float4 row = queries->weight[query];
             float2 scale = {scale2, 1};
             if (OWN_FACTOR)
-                scale = queries->scale[spot.row + column];
+                scale = queries->scale[query];
 #pragma unroll
             for (int m = 0; m < M; m++)
 #pragma unroll
                 for (int i = odd; i < 4; i += 2) {
-                    const int key =
-                        spot.own + 16 * m + es_tile_sum_row(lane, i);
-                    const int query = spot.other + column;
-                    bool visible = !MASKED || (query >= key && query < n_ctx);
+                    const bool visible = sees<ES_OWN_KEYS, DIAGONAL>(m, n, i);
                     const es_weight w = KIND::weigh_again(
                         s[m][n][i], row.x, scale.x, row.y, power);
                     float ds = KIND::whole(w.slope, row.y) *
@@ -359,93 +321,93 @@ ES_DEVICE void gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
         }
 }
 
+/* N queries, in rows `at` .. of a tile, and 16 M keys: those in rows `row` ..
+ * of the block's, whose gradients dk and dv are. */
 template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR,
-          bool MASKED>
+          bool DIAGONAL = false>
 ES_DEVICE void dkv_step(const es_attention_call<A> *call,
-                        rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
-                        tile_pair<A> queries, const query_rows *known,
-                        es_mma_spot spot)
+                        float dk[M][WIDTH / 8][4], float dv[M][WIDTH / 8][4],
+                        tile_pair<A> own, int row, tile_pair<A> queries,
+                        const query_rows *known, int at)
 {
-    const int row = es_mma_warp() * 16 * M;
     float s[M][N / 8][4], g[M][N / 8][4];
-    es_mma_multiply<A, WIDTH, M, N>(s, own.x, row, queries.x, spot.row);
-    es_mma_multiply<A, WIDTH, M, N>(g, own.y, row, queries.y, spot.row);
-    gradient_of_keys<M, N, KIND, OWN_FACTOR, MASKED>(
-        s, g, known, call->power, call->scale * ES_LOG2_E, spot, call->n_ctx);
-    es_mma_gather<A, WIDTH, M, N, MASKED>(rows->dv, g, queries.y, spot,
-                                          ES_OWN_KEYS);
-    es_mma_gather<A, WIDTH, M, N, MASKED>(rows->dk, s, queries.x, spot,
-                                          ES_OWN_KEYS);
+    es_mma_multiply<A, WIDTH, M, N, ES_OWN_KEYS, DIAGONAL>(s, own.x, row,
+                                                           queries.x, at);
+    es_mma_multiply<A, WIDTH, M, N, ES_OWN_KEYS, DIAGONAL>(g, own.y, row,
+                                                           queries.y, at);
+    gradient_of_keys<M, N, KIND, OWN_FACTOR, DIAGONAL>(
+        s, g, known, call->power, call->scale * ES_LOG2_E, at);
+    es_mma_gather<A, WIDTH, M, N, ES_OWN_KEYS, DIAGONAL>(dv, g, queries.y, at);
+    es_mma_gather<A, WIDTH, M, N, ES_OWN_KEYS, DIAGONAL>(dk, s, queries.x, at);
 }
 
-/* The queries of a tile that see all keys of the block, from `query` on. */
+/* Queries j .. of a tile, which see all keys of the warp, up to n. */
 template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR>
 ES_DEVICE void dkv_tile(const es_attention_call<A> *call,
                         rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
-                        tile_pair<A> queries, const query_rows *known,
-                        int first, int query)
+                        tile_pair<A> queries, const query_rows *known, int j,
+                        int n)
 {
 #pragma unroll 1
-    for (int j = 0; j < ES_MMA_OTHERS; j += N)
-        dkv_step<A, WIDTH, M, N, KIND, OWN_FACTOR, false>(
-            call, rows, own, queries, known, {first, query + j, j});
+    for (; j < n; j += N)
+        dkv_step<A, WIDTH, M, N, KIND, OWN_FACTOR>(call, rows->dk, rows->dv,
+                                                   own, es_mma_warp() * 16 * M,
+                                                   queries, known, j);
 }
 
-/* Any others, in steps of 16, as most of a larger one would be masked. Those
- * beyond the last are masked, too: with a key of infinity even their zeros
- * would make NaN. */
+/* The diagonal, with the queries from j on: 16 by 16, as there are no registers
+ * for more, those that are visible. */
 template <class A, int WIDTH, int M, class KIND, bool OWN_FACTOR>
-ES_DEVICE void dkv_masked_tile(const es_attention_call<A> *call,
-                               rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
-                               tile_pair<A> queries, const query_rows *known,
-                               int first, int query)
+ES_DEVICE void dkv_diagonal(const es_attention_call<A> *call,
+                            rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
+                            tile_pair<A> queries, const query_rows *known,
+                            int j)
 {
-#pragma unroll 1
-    for (int j = 0; j < ES_MMA_OTHERS && query + j < call->n_ctx; j += 16)
-        if (query + j + 15 >= first)
-            dkv_step<A, WIDTH, M, 16, KIND, OWN_FACTOR, true>(
-                call, rows, own, queries, known, {first, query + j, j});
+    const int row = es_mma_warp() * 16 * M;
+    dkv_step<A, WIDTH, 1, 16, KIND, OWN_FACTOR, true>(
+        call, rows->dk, rows->dv, own, row, queries, known, j);
+    if (M == 1)
+        return;
+    dkv_step<A, WIDTH, 1, 16, KIND, OWN_FACTOR>(call, rows->dk, rows->dv, own,
+                                                row, queries, known, j + 16);
+    dkv_step<A, WIDTH, 1, 16, KIND, OWN_FACTOR, true>(
+        call, rows->dk + M - 1, rows->dv + M - 1, own, row + 16, queries, known,
+        j + 16);
 }
 
-/* Tile t of the queries that a block meets: one that is not whole comes first,
- * then they are in order, so that those with a mask are the first of all. */
-typedef struct query_tiles {
-    int begin, n, n_masked;
-    bool has_rest;
-} query_tiles;
-
-template <int OWN>
-ES_DEVICE query_tiles find_queries(int first, int n_ctx)
+/* A tile, whose first query is `query`, that has the diagonal of a warp of the
+ * block; this one's begins with key `first`. */
+template <class A, int WIDTH, int M, class KIND, bool OWN_FACTOR>
+ES_DEVICE void dkv_first_tile(const es_attention_call<A> *call,
+                              rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
+                              tile_pair<A> queries, const query_rows *known,
+                              int first, int query)
 {
-    query_tiles tiles;
-    tiles.begin = first / ES_MMA_OTHERS * ES_MMA_OTHERS;
-    tiles.n = es_tile_count(n_ctx - tiles.begin, ES_MMA_OTHERS);
-    tiles.has_rest = n_ctx % ES_MMA_OTHERS != 0;
-    tiles.n_masked =
-        min(tiles.n, es_tile_count(OWN, ES_MMA_OTHERS) + tiles.has_rest);
-    return tiles;
+    enum { N = backward_shape<WIDTH>::KEY_END };
+    int j = first - query;
+    if (j >= 0 && j < ES_MMA_OTHERS)
+        dkv_diagonal<A, WIDTH, M, KIND, OWN_FACTOR>(call, rows, own, queries,
+                                                    known, j);
+    j = j < 0 ? 0 : j + 16 * M;
+    dkv_tile<A, WIDTH, M, N, KIND, OWN_FACTOR>(
+        call, rows, own, queries, known, j,
+        min(ES_MMA_OTHERS, call->n_ctx - query));
 }
 
-ES_DEVICE int query_of_tile(const query_tiles *tiles, int t)
-{
-    if (tiles->has_rest)
-        t = t == 0 ? tiles->n - 1 : t - 1;
-    return tiles->begin + t * ES_MMA_OTHERS;
-}
-
-/* Queries after these start on their way, and these are there. */
+/* Queries after these, which begin with `query`, start on their way, and these
+ * are there. */
 template <class A, int WIDTH, class KIND>
 ES_DEVICE tile_pair<A> take_queries(const es_attention_call<A> *call, A *stages,
                                     query_rows *known, source_pair<A> from,
-                                    int head, const query_tiles *tiles, int t)
+                                    int head, int query)
 {
     enum { STAGE = backward_shape<WIDTH>::STAGE };
-    const A *q = stages + t % 2 * STAGE;
-    const int next = (t + 1) % 2;
-    if (t + 1 < tiles->n)
-        fetch_queries_of<A, WIDTH, KIND>(call, stages + next * STAGE,
-                                         &known[next], from, head,
-                                         query_of_tile(tiles, t + 1));
+    const int now = query / ES_MMA_OTHERS % 2;
+    const A *q = stages + now * STAGE;
+    if (query + ES_MMA_OTHERS < call->n_ctx)
+        fetch_queries_of<A, WIDTH, KIND>(call, stages + (1 - now) * STAGE,
+                                         &known[1 - now], from, head,
+                                         query + ES_MMA_OTHERS);
     else
         es_cp_commit();
     es_cp_wait<1>();
@@ -458,25 +420,60 @@ template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR>
 ES_DEVICE void dkv_pass(const es_attention_call<A> *call,
                         rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
                         A *stages, query_rows *known, source_pair<A> from,
-                        int head, int first, const query_tiles *tiles)
+                        int head, int block_first, int first)
 {
-    int t = 0;
-    for (; t < tiles->n_masked; t++) {
+    const int apart =
+        min(block_first + backward_shape<WIDTH>::OWN, call->n_ctx);
+    int query = block_first;
+    for (; query < apart; query += ES_MMA_OTHERS) {
         const tile_pair<A> queries = take_queries<A, WIDTH, KIND>(
-            call, stages, known, from, head, tiles, t);
-        dkv_masked_tile<A, WIDTH, M, KIND, OWN_FACTOR>(call, rows, own, queries,
-                                                       &known[t % 2], first,
-                                                       query_of_tile(tiles, t));
+            call, stages, known, from, head, query);
+        dkv_first_tile<A, WIDTH, M, KIND, OWN_FACTOR>(
+            call, rows, own, queries, &known[query / ES_MMA_OTHERS % 2], first,
+            query);
         __syncthreads();
     }
-    for (; t < tiles->n; t++) {
+    for (; query < call->n_ctx; query += ES_MMA_OTHERS) {
         const tile_pair<A> queries = take_queries<A, WIDTH, KIND>(
-            call, stages, known, from, head, tiles, t);
-        dkv_tile<A, WIDTH, M, N, KIND, OWN_FACTOR>(call, rows, own, queries,
-                                                   &known[t % 2], first,
-                                                   query_of_tile(tiles, t));
+            call, stages, known, from, head, query);
+        dkv_tile<A, WIDTH, M, N, KIND, OWN_FACTOR>(
+            call, rows, own, queries, &known[query / ES_MMA_OTHERS % 2], 0,
+            ES_MMA_OTHERS);
         __syncthreads();
     }
+}
+
+/* dk, times `factor`, and dv, by way of the block's own tiles from k on. */
+template <class A, int WIDTH, int M>
+ES_DEVICE void write_keys(const es_attention_call<A> *call,
+                          const rows_of_dkv<WIDTH, M> *rows, A *k, float factor,
+                          es_tile_place place)
+{
+    const int first = place.first + es_mma_warp() * 16 * M;
+    const int stride = 3 * call->d_model;
+    A *dk = call->dqkv + es_attention_qkv_at(call, place.head) + call->d_model;
+    const float more[M] = {0};
+    float factors[M][2], ones[M][2];
+    for (int m = 0; m < M; m++) {
+        factors[m][0] = factors[m][1] = factor;
+        ones[m][0] = ones[m][1] = 1;
+    }
+    es_mma_flag<A, WIDTH, M, true>(call, rows->dk, factors, more, place.head,
+                                   first);
+    es_mma_flag<A, WIDTH, M, true>(call, rows->dv, ones, more, place.head,
+                                   first);
+    es_mma_write<A, WIDTH, M>(dk, k, rows->dk, factors, stride, place.first,
+                              call->n_ctx, call->width);
+    es_mma_write<A, WIDTH, M>(
+        dk + call->d_model, k + backward_shape<WIDTH>::OWN_SIZE, rows->dv, ones,
+        stride, place.first, call->n_ctx, call->width);
+}
+
+template <int WIDTH>
+ES_DEVICE es_tile_place keys_of_block(int n_ctx)
+{
+    return es_tile_place_of(es_mma_block_anew(), n_ctx,
+                            backward_shape<WIDTH>::OWN, ES_OWN_KEYS);
 }
 
 /* OWN_FACTOR: rows have factors of their own, as under temperatures. */
@@ -490,32 +487,24 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     A *stages = k + 2 * shape::OWN_SIZE;
     query_rows *known = (query_rows *)(void *)(stages + 2 * shape::STAGE);
     tile_pair<A> own = {k, k + shape::OWN_SIZE};
-    const es_tile_place place =
-        es_tile_place_of(blockIdx.x, call.n_ctx, shape::OWN, ES_OWN_KEYS);
-    const query_tiles tiles = find_queries<shape::OWN>(place.first, call.n_ctx);
-    const int d = call.d_model;
-    const size_t at =
-        es_attention_qkv_at(&call, place.head) + (size_t)call.d_model;
+    es_tile_place place = keys_of_block<WIDTH>(call.n_ctx);
     rows_of_dkv<WIDTH, M> rows;
-    float factor[M][2], one[M][2];
     const source_pair<A> queries = queries_of<A, WIDTH>(&call, place.head);
+    const int stage = place.first / ES_MMA_OTHERS % 2;
     fetch_pair<A, WIDTH, shape::OWN>(
         &call, k, keys_of<A, WIDTH>(&call, place.head), place.first);
-    fetch_queries_of<A, WIDTH, KIND>(&call, stages, known, queries, place.head,
-                                     query_of_tile(&tiles, 0));
+    fetch_queries_of<A, WIDTH, KIND>(&call, stages + stage * shape::STAGE,
+                                     known + stage, queries, place.head,
+                                     place.first);
     es_mma_clear<WIDTH, M>(rows.dk);
     es_mma_clear<WIDTH, M>(rows.dv);
     dkv_pass<A, WIDTH, M, N, KIND, OWN_FACTOR>(
-        &call, &rows, own, stages, known, queries, place.head,
-        place.first + es_mma_warp() * 16 * M, &tiles);
-    for (int m = 0; m < M; m++) {
-        factor[m][0] = factor[m][1] = OWN_FACTOR ? 1 : call.scale;
-        one[m][0] = one[m][1] = 1;
-    }
-    es_mma_write<A, WIDTH, M>(call.dqkv + at, k, rows.dk, factor, 3 * d,
-                              place.first, call.n_ctx, call.width);
-    es_mma_write<A, WIDTH, M>(call.dqkv + at + d, k + shape::OWN_SIZE, rows.dv,
-                              one, 3 * d, place.first, call.n_ctx, call.width);
+        &call, &rows, own, stages, known, queries, place.head, place.first,
+        place.first + es_mma_warp() * 16 * M);
+    /* Found again, rather than kept. */
+    place = keys_of_block<WIDTH>(call.n_ctx);
+    write_keys<A, WIDTH, M>(&call, &rows, k, OWN_FACTOR ? 1 : call.scale,
+                            place);
 }
 
 /* --- launches ------------------------------------------------------------- */

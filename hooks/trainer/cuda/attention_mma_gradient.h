@@ -10,8 +10,9 @@ template <int WIDTH>
 struct backward_shape {
     enum {
         M = WIDTH <= 64 ? 2 : 1,
-        N = WIDTH <= 64 ? 32 : 64,     /* keys of a step, for dq */
-        KEY_N = WIDTH == 64 ? 16 : 32, /* queries of a step, for dk and dv */
+        N = WIDTH <= 64 ? 32 : 64,      /* keys of a step, for dq */
+        KEY_N = WIDTH == 64 ? 16 : 32,  /* queries of a step, for dk and dv */
+        KEY_END = WIDTH < 64 ? 32 : 16, /* likewise after a diagonal */
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
@@ -19,6 +20,14 @@ struct backward_shape {
         SIZE = 2 * OWN_SIZE + 2 * STAGE /* two arrays, each way */
     };
 };
+
+/* Is element i of 8 others from 8 n on visible to this lane's of 16 rows from
+ * 16 m on? */
+template <es_tile_owner OWNER, bool DIAGONAL>
+ES_DEVICE bool sees(int m, int n, int i)
+{
+    return es_mma_sees<OWNER, DIAGONAL>(16 * m + i / 2 * 8, 8 * n, i);
+}
 
 /* Two arrays of tiles: the block's own or a stage of others. x goes into the
  * scores, y into g. */
@@ -44,6 +53,49 @@ ES_DEVICE source_pair<A> source_of(const A *x, int x_stride, const A *y,
     y = es_mma_source<A, WIDTH>(y, y_stride);
 #ifdef __CUDACC__
     asm volatile("" : "+l"(x), "+l"(y));
+    /* Of the queries of a stage, in shared memory: two reads of a column. */
+    typedef struct query_rows {
+        float4 weight[ES_MMA_OTHERS]; /* of es_row_gradient: anchor, inverse,
+                                         mean, weight */
+        float2 scale[ES_MMA_OTHERS];  /* scale2, factor */
+    } query_rows;
+
+    /* Beyond the last query all is 0. */
+    template <class A, class KIND>
+    ES_DEVICE void load_query_rows(const es_attention_call<A> *call,
+                                   query_rows *out, int head, int first)
+    {
+        const int i = (int)threadIdx.x;
+        float4 weight = {0, 0, 0, 0};
+        float2 scale = {0, 0};
+        if (i >= ES_MMA_OTHERS)
+            return;
+        if (first + i < call->n_ctx) {
+            float center;
+            const es_row_gradient row =
+                open_gradient<A, KIND>(call, head, first + i, &center);
+            weight.x = row.anchor;
+            weight.y = row.inverse;
+            weight.z = call->means[(size_t)head * (size_t)call->n_ctx +
+                                   (size_t)(first + i)];
+            weight.w = row.weight;
+            scale.x = row.scale2;
+            scale.y = row.factor;
+        }
+        out->weight[i] = weight;
+        out->scale[i] = scale;
+    }
+
+    /* Queries and dy from `query` on, and what is known of their rows. */
+    template <class A, int WIDTH, class KIND>
+    ES_DEVICE void fetch_queries_of(const es_attention_call<A> *call, A *stage,
+                                    query_rows *rows, source_pair<A> from,
+                                    int head, int query)
+    {
+        fetch_pair<A, WIDTH, ES_MMA_OTHERS>(call, stage, from, query);
+        load_query_rows<A, KIND>(call, rows, head, query);
+    }
+
 #endif
     return {x, y, x_stride, y_stride};
 }
@@ -94,6 +146,49 @@ ES_DEVICE es_row_gradient open_gradient(const es_attention_call<A> *call,
         *center += gradient.inverse;
     }
     return gradient;
+}
+
+/* Of the queries of a stage, in shared memory: two reads of a column. */
+typedef struct query_rows {
+    float4 weight[ES_MMA_OTHERS]; /* of es_row_gradient: anchor, inverse, mean,
+                                     weight */
+    float2 scale[ES_MMA_OTHERS];  /* scale2, factor */
+} query_rows;
+
+/* Beyond the last query all is 0. */
+template <class A, class KIND>
+ES_DEVICE void load_query_rows(const es_attention_call<A> *call,
+                               query_rows *out, int head, int first)
+{
+    const int i = (int)threadIdx.x;
+    float4 weight = {0, 0, 0, 0};
+    float2 scale = {0, 0};
+    if (i >= ES_MMA_OTHERS)
+        return;
+    if (first + i < call->n_ctx) {
+        float center;
+        const es_row_gradient row =
+            open_gradient<A, KIND>(call, head, first + i, &center);
+        weight.x = row.anchor;
+        weight.y = row.inverse;
+        weight.z = call->means[(size_t)head * (size_t)call->n_ctx +
+                               (size_t)(first + i)];
+        weight.w = row.weight;
+        scale.x = row.scale2;
+        scale.y = row.factor;
+    }
+    out->weight[i] = weight;
+    out->scale[i] = scale;
+}
+
+/* Queries and dy from `query` on, and what is known of their rows. */
+template <class A, int WIDTH, class KIND>
+ES_DEVICE void fetch_queries_of(const es_attention_call<A> *call, A *stage,
+                                query_rows *rows, source_pair<A> from, int head,
+                                int query)
+{
+    fetch_pair<A, WIDTH, ES_MMA_OTHERS>(call, stage, from, query);
+    load_query_rows<A, KIND>(call, rows, head, query);
 }
 
 #endif

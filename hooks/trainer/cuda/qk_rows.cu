@@ -1,15 +1,15 @@
 /**
- * Row statistics from queries and keys: tiles of float32 in shared memory, as
- * attention_fma.h has them, for what qk_mma.cu does not take, with one pass
- * over the keys and no values. A row
- * keeps its largest score so far, and relative to that sum p, sum p x and
- * sum p |place - j|. Rows whose entropy float32 products may blur by more than
- * 2.5e-6 nats (analyzer/entropy/entropy_exact.inc.h) are done again in double.
+ * Row statistics from queries and keys: tiles of float32 in shared memory, for
+ * what qk_mma.cu does not take, with one pass over the keys and no values. A
+ * block has 16 by 16 threads; thread (x, y) has rows y + 16 r of its tile and
+ * columns x + 16 c of the keys. A row keeps its largest score so far, and
+ * relative to that sum p, sum p x and sum p |place - j|. Rows whose entropy
+ * float32 products may blur by more than 2.5e-6 nats
+ * (analyzer/entropy/entropy_exact.inc.h) are done again in double.
  */
-#include "hooks/trainer/cuda/attention_fma.h"
 #include "hooks/trainer/cuda/qk_rows.h"
 
-enum { EXTENT_THREADS = 128, EXACT_ROWS = 16 };
+enum { EXTENT_THREADS = 128, EXACT_ROWS = 16, SIDE = 16 };
 
 /* --- keys ----------------------------------------------------------------- */
 
@@ -71,6 +71,52 @@ static __global__ void __launch_bounds__(32) qk_first_kernel(es_qk_call call)
 
 /* --- rows ----------------------------------------------------------------- */
 
+/* Tiles of rows up to WIDTH wide. */
+template <int WIDTH>
+struct row_tile {
+    enum {
+        N = WIDTH <= 64    ? 64
+            : WIDTH <= 128 ? 32
+                           : 16,
+        R = N / SIDE,       /* rows, or columns, of a thread */
+        STRIDE = WIDTH + 4, /* floats: rows in different banks */
+        FLOATS = N * STRIDE
+    };
+
+    static ES_DEVICE float4 four_at(const float *x, int row, int k)
+    {
+        return *(const float4 *)(const void *)&x[row * STRIDE + k];
+    }
+
+    /* s[i][j] = sum_c x[i][c] y[j][c], in the order of c. */
+    static ES_DEVICE void multiply(float s[R][R], const float *x,
+                                   const float *y)
+    {
+        const int tx = (int)threadIdx.x % SIDE, ty = (int)threadIdx.x / SIDE;
+        for (int r = 0; r < R; r++)
+            for (int c = 0; c < R; c++)
+                s[r][c] = 0;
+#pragma unroll 2
+        for (int k = 0; k < WIDTH; k += 4) {
+            float4 b[R];
+#pragma unroll
+            for (int c = 0; c < R; c++)
+                b[c] = four_at(y, tx + SIDE * c, k);
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                float4 a = four_at(x, ty + SIDE * r, k);
+#pragma unroll
+                for (int c = 0; c < R; c++) {
+                    s[r][c] = fmaf(a.x, b[c].x, s[r][c]);
+                    s[r][c] = fmaf(a.y, b[c].y, s[r][c]);
+                    s[r][c] = fmaf(a.z, b[c].z, s[r][c]);
+                    s[r][c] = fmaf(a.w, b[c].w, s[r][c]);
+                }
+            }
+        }
+    }
+};
+
 /* Rows of queries or keys as float; zeros beyond them. */
 template <class T>
 static __device__ void load_rows(float *out, const void *data,
@@ -78,7 +124,7 @@ static __device__ void load_rows(float *out, const void *data,
                                  ptrdiff_t stride, int first, int n, int width)
 {
     const int columns = T::STRIDE - 4;
-    for (int e = (int)threadIdx.x; e < T::N * columns; e += ES_FMA_THREADS) {
+    for (int e = (int)threadIdx.x; e < T::N * columns; e += ES_THREADS) {
         const int row = e / columns, c = e % columns;
         const bool inside = first + row < n && c < width;
         out[row * T::STRIDE + c] =
@@ -88,34 +134,27 @@ static __device__ void load_rows(float *out, const void *data,
 }
 
 template <int WIDTH>
-struct fma_columns {
-    enum {
-        N = es_fma<float, WIDTH>::N,
-        COUNT = N / ES_FMA_SIDE,
-        LANES = ES_FMA_SIDE,
-        BLUR = 1
-    };
+struct tile_columns {
+    enum { N = row_tile<WIDTH>::N, COUNT = N / SIDE, LANES = SIDE, BLUR = 1 };
     static ES_DEVICE int at(int first, int i)
     {
-        return first + ES_FMA_SIDE * i;
+        return first + SIDE * i;
     }
 };
 
 template <int WIDTH>
-static __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
+static __global__ void __launch_bounds__(ES_THREADS, 1)
     qk_rows_kernel(es_qk_call call)
 {
-    typedef es_fma<float, WIDTH> tile;
-    typedef fma_columns<WIDTH> columns;
+    typedef row_tile<WIDTH> tile;
+    typedef tile_columns<WIDTH> columns;
     ES_SHARED(float, q);
     float *keys = q + tile::FLOATS;
     es_qk_block<tile::N> *kept =
         (es_qk_block<tile::N> *)(void *)(keys + tile::FLOATS);
     const es_tile_place place =
         es_tile_place_of(blockIdx.x, call.n_queries, tile::N, ES_OWN_QUERIES);
-    const es_fma_owned own = {place.head, place.first,
-                              (int)threadIdx.x % ES_FMA_SIDE,
-                              (int)threadIdx.x / ES_FMA_SIDE};
+    const int tx = (int)threadIdx.x % SIDE, ty = (int)threadIdx.x / SIDE;
     const int b = place.head / call.n_heads, h = place.head % call.n_heads;
     const int kv = h / (call.n_heads / call.n_kv_heads);
     float s[tile::R][tile::R];
@@ -126,25 +165,23 @@ static __global__ void __launch_bounds__(ES_FMA_THREADS, 1)
                     call.width);
 #pragma unroll
     for (int r = 0; r < tile::R; r++)
-        state[r] = es_qk_open(&call, h, place.first + own.ty + ES_FMA_SIDE * r);
+        state[r] = es_qk_open(&call, h, place.first + ty + SIDE * r);
     for (int key = kept->from; key < kept->until; key += tile::N) {
         load_rows<tile>(keys, call.k, call.type,
                         es_qk_at(call.k_strides, b, kv, 0), call.k_strides.row,
                         key, call.n_keys, call.width);
         es_qk_look(&call, kept, b, key);
         __syncthreads();
-        tile::multiply(s, q, keys, own);
+        tile::multiply(s, q, keys);
 #pragma unroll
         for (int r = 0; r < tile::R; r++)
-            es_qk_absorb<columns>(&state[r], s[r], kept,
-                                  own.ty + ES_FMA_SIDE * r, key, own.tx,
+            es_qk_absorb<columns>(&state[r], s[r], kept, ty + SIDE * r, key, tx,
                                   call.softcap > 0);
         __syncthreads();
     }
 #pragma unroll
     for (int r = 0; r < tile::R; r++)
-        es_qk_end<columns>(&call, &state[r], place, own.ty + ES_FMA_SIDE * r,
-                           own.tx == 0);
+        es_qk_end<columns>(&call, &state[r], place, ty + SIDE * r, tx == 0);
 }
 
 /* --- blurred rows --------------------------------------------------------- */
@@ -244,13 +281,12 @@ static __global__ void __launch_bounds__(ES_THREADS, 1)
 template <int WIDTH>
 static void launch_rows(es_device *device, const es_qk_call *call)
 {
-    typedef es_fma<float, WIDTH> tile;
+    typedef row_tile<WIDTH> tile;
     const int n_tiles = es_tile_count(call->n_queries, tile::N);
-    es_launch(device, "statistics of rows", qk_rows_kernel<WIDTH>,
-              dim3((unsigned)(call->n_batch * call->n_heads * n_tiles)),
-              ES_FMA_THREADS,
-              2 * tile::FLOATS * sizeof(float) + sizeof(es_qk_block<tile::N>),
-              *call);
+    es_launch(
+        device, "statistics of rows", qk_rows_kernel<WIDTH>,
+        dim3((unsigned)(call->n_batch * call->n_heads * n_tiles)), ES_THREADS,
+        2 * tile::FLOATS * sizeof(float) + sizeof(es_qk_block<tile::N>), *call);
 }
 
 void es_qk_launch_rows(es_device *device, const es_qk_call *call)

@@ -1,0 +1,516 @@
+/**
+ * Attention in float32, a warp for each row: every type of activation, heads up
+ * to 256 wide. All of fp32 and tf32, and of 16 bits what tensor cores do not
+ * take, or flagged (attention.h).
+ *
+ * A block has 8 rows of a head, a warp each. What they meet comes 32 at a time
+ * into shared memory: one for each lane, which multiplies it with the row; for
+ * the sums over them a lane has columns lane + 32 k. What is masked is never
+ * touched. Products add in the order of columns: where a row is one weight of
+ * 1, y is v, and dy . y is dy . v to the last bit.
+ */
+#include "hooks/trainer/cuda/attention.h"
+
+enum {
+    WARPS = 8,
+    THREADS = 32 * WARPS,
+    OTHERS = 32,
+    MOST_COLUMNS = 256 / 32, /* of a lane */
+    BLOCK_FLAGS = 8          /* that a block looks at */
+};
+static_assert(ES_FLAG_ROWS % WARPS == 0, "a block's rows have one flag");
+
+/* --- tiles ---------------------------------------------------------------- */
+
+/* In shared memory; x goes into the scores, y into g. */
+typedef struct tiles {
+    float *x, *y;             /* the block's own rows */
+    float *other_x, *other_y; /* 32 others */
+    float *weights, *more;    /* of this warp's row and the others */
+    int stride;               /* between rows */
+} tiles;
+
+/* Floats between two rows: four at a time are read of 8 rows without a
+ * conflict where a row is a multiple of 32 floats. */
+ES_BOTH int stride_of(int width)
+{
+    return (width + 3) / 4 * 4 + 4;
+}
+
+static size_t shared_bytes(int width)
+{
+    const int n_rows = 2 * WARPS + 2 * OTHERS;
+    return (size_t)(n_rows * stride_of(width) + 2 * THREADS) * sizeof(float);
+}
+
+static ES_DEVICE tiles tiles_of(float *memory, int width)
+{
+    const int stride = stride_of(width);
+    const int warp = (int)threadIdx.x / 32;
+    tiles t;
+    t.stride = stride;
+    t.x = memory;
+    t.y = t.x + WARPS * stride;
+    t.other_x = t.y + WARPS * stride;
+    t.other_y = t.other_x + OTHERS * stride;
+    t.weights = t.other_y + OTHERS * stride + 32 * warp;
+    t.more = t.weights + THREADS;
+    return t;
+}
+
+/* An array of (T, width) rows: those of a head in q, k, v, y or dy. */
+template <class A>
+struct head_rows {
+    const A *first;
+    int stride;
+};
+
+/* q, k and v are part 0, 1 and 2. */
+template <class A>
+static ES_DEVICE head_rows<A> part_of(const es_attention_call<A> *call,
+                                      int head, int part)
+{
+    const A *first = call->qkv + es_attention_qkv_at(call, head);
+    return {first + part * call->d_model, 3 * call->d_model};
+}
+
+template <class A>
+static ES_DEVICE head_rows<A> output_of(const es_attention_call<A> *call,
+                                        const A *array, int head)
+{
+    return {array + es_attention_y_at(call, head), call->d_model};
+}
+
+/* Rows first .. first + n - 1; zeros beyond n_ctx and the width. */
+template <class A>
+static ES_DEVICE void load(float *out, int stride, head_rows<A> from, int first,
+                           int n, const es_attention_call<A> *call)
+{
+    const int lane = (int)threadIdx.x % 32;
+    for (int i = (int)threadIdx.x / 32; i < n; i += WARPS) {
+        const A *row = from.first + (size_t)(first + i) * (size_t)from.stride;
+        for (int c = lane; c < stride - 4; c += 32)
+            out[i * stride + c] = first + i < call->n_ctx && c < call->width
+                                      ? es_float(row[c])
+                                      : 0;
+    }
+}
+
+/* Of both sides, between barriers. */
+template <class A>
+static ES_DEVICE void load_others(const tiles *t, head_rows<A> x,
+                                  head_rows<A> y, int first,
+                                  const es_attention_call<A> *call)
+{
+    __syncthreads();
+    load(t->other_x, t->stride, x, first, OTHERS, call);
+    load(t->other_y, t->stride, y, first, OTHERS, call);
+    __syncthreads();
+}
+
+static ES_DEVICE float dot(const float *x, const float *y, int stride)
+{
+    float sum = 0;
+#pragma unroll 4
+    for (int c = 0; c < stride - 4; c += 4) {
+        const float4 a = *(const float4 *)(const void *)(x + c);
+        const float4 b = *(const float4 *)(const void *)(y + c);
+        sum = fmaf(a.x, b.x, sum);
+        sum = fmaf(a.y, b.y, sum);
+        sum = fmaf(a.z, b.z, sum);
+        sum = fmaf(a.w, b.w, sum);
+    }
+    return sum;
+}
+
+/* Of this warp's row and this lane's other. */
+static ES_DEVICE float dot_x(const tiles *t)
+{
+    return dot(t->x + (int)threadIdx.x / 32 * t->stride,
+               t->other_x + (int)threadIdx.x % 32 * t->stride, t->stride);
+}
+static ES_DEVICE float dot_y(const tiles *t)
+{
+    return dot(t->y + (int)threadIdx.x / 32 * t->stride,
+               t->other_y + (int)threadIdx.x % 32 * t->stride, t->stride);
+}
+
+/* out += sum of weights[j] y[j], begin <= j < end. */
+static ES_DEVICE void gather(float out[MOST_COLUMNS], const float *weights,
+                             const float *y, int stride, int begin, int end)
+{
+    const int lane = (int)threadIdx.x % 32;
+    for (int j = begin; j < end; j++) {
+        const float weight = weights[j];
+#pragma unroll
+        for (int k = 0; k < MOST_COLUMNS; k++)
+            if (lane + 32 * k < stride - 4)
+                out[k] = fmaf(weight, y[j * stride + lane + 32 * k], out[k]);
+    }
+}
+
+/* Row `row` of an output from `to` on, times a factor. */
+template <class A>
+static ES_DEVICE void write(const es_attention_call<A> *call, A *to, int stride,
+                            int row, const float out[MOST_COLUMNS],
+                            float factor)
+{
+    const int lane = (int)threadIdx.x % 32;
+#pragma unroll
+    for (int k = 0; k < MOST_COLUMNS; k++)
+        if (row < call->n_ctx && lane + 32 * k < call->width)
+            to[(size_t)row * (size_t)stride + (size_t)(lane + 32 * k)] =
+                es_act_of<A>(out[k] * factor);
+}
+
+/* --- forward -------------------------------------------------------------- */
+
+/* This lane's raw score becomes u, 0 if masked; returns what the row's outputs
+ * so far are to be multiplied with. */
+template <class KIND>
+static ES_DEVICE float weigh(float *s, es_row *row, int away, float scale2,
+                             int power)
+{
+    const bool visible = away >= 0;
+    const float size = KIND::BY_SIZE ? fabsf(*s) : *s;
+    const float factor = es_row_grow<KIND, true, false>(
+        row, es_warp_max(visible ? size : -INFINITY), scale2, power);
+    const es_weight w =
+        KIND::template weigh<false>(*s, KIND::anchor_of(row->m), scale2, power);
+    *s = visible ? w.u : 0;
+    if (visible) {
+        row->sum += w.u;
+        row->moment = fmaf(w.u, w.log, row->moment);
+        row->distance = fmaf(w.u, (float)away, row->distance);
+    }
+    return factor;
+}
+
+/* What is kept of row `row`, whose sums are over all lanes and whose score of
+ * key 0 is `first`. Returns 1 / D. */
+template <class A, class KIND>
+static ES_DEVICE float end_row(const es_attention_call<A> *call, int head,
+                               int row, const es_row *sums, float scale,
+                               float first)
+{
+    const int lane = (int)threadIdx.x % 32;
+    const size_t at = (size_t)head * (size_t)call->n_ctx + (size_t)row;
+    const es_row_end end = es_row_close<KIND>(
+        sums, scale, es_attention_epsilon(call, row), call->power);
+    if (row >= call->n_ctx)
+        return 0;
+    if (lane == 0) {
+        ((es_saved_row *)(void *)call->saved)[at] = end.saved;
+        if (call->measures)
+            es_row_measure<A, KIND>(call, at, sums, &end, first);
+    }
+    if (call->measures && es_mend_wanted(&end.saved))
+        es_mend_row(call, at, lane);
+    return end.saved.inverse;
+}
+
+template <class KIND>
+struct attend {
+    template <class A>
+    static ES_DEVICE void rows(const es_attention_call<A> *call, tiles t,
+                               int head, int first)
+    {
+        const int row = first + (int)threadIdx.x / 32;
+        const int lane = (int)threadIdx.x % 32;
+        const float scale =
+            es_attention_scale(call, head, min(row, call->n_ctx - 1));
+        float out[MOST_COLUMNS] = {0}, score_0 = 0, inverse;
+        es_row sums;
+        es_row_open<KIND>(&sums);
+        load(t.x, t.stride, part_of(call, head, 0), first, WARPS, call);
+        for (int key = 0; key < min(first + WARPS, call->n_ctx);
+             key += OTHERS) {
+            load_others(&t, part_of(call, head, 1), part_of(call, head, 2), key,
+                        call);
+            float s = dot_x(&t);
+            if (key == 0)
+                score_0 = s; /* lane 0's */
+            const float factor = weigh<KIND>(&s, &sums, row - key - lane,
+                                             scale * ES_LOG2_E, call->power);
+            t.weights[lane] = s;
+            __syncwarp();
+#pragma unroll
+            for (int k = 0; k < MOST_COLUMNS; k++)
+                out[k] *= factor;
+            gather(out, t.weights, t.other_y, t.stride, 0,
+                   min(OTHERS, row + 1 - key));
+        }
+        sums.sum = es_warp_sum(sums.sum);
+        sums.moment = es_warp_sum(sums.moment);
+        sums.distance = es_warp_sum(sums.distance);
+        inverse = end_row<A, KIND>(call, head, row, &sums, scale, score_0);
+        write(call, call->y + es_attention_y_at(call, head), call->d_model, row,
+              out, inverse);
+    }
+};
+
+/* --- dq ------------------------------------------------------------------- */
+
+/* Once through the keys of a row. The gradients of its scores, without its
+ * factor, go into out; returns sum dz l. MEAN: returns the mean of g - w l. */
+template <class A, class KIND, bool MEAN>
+static ES_DEVICE float
+go_through_keys(const es_attention_call<A> *call, const tiles *t, int head,
+                int first, const es_row_gradient *row, float out[MOST_COLUMNS])
+{
+    const int query = first + (int)threadIdx.x / 32;
+    const int lane = (int)threadIdx.x % 32;
+    float sum = 0;
+    for (int key = 0; key < min(first + WARPS, call->n_ctx); key += OTHERS) {
+        load_others(t, part_of(call, head, 1), part_of(call, head, 2), key,
+                    call);
+        const es_weight w = KIND::template weigh<false>(
+            dot_x(t), row->anchor, row->scale2, call->power);
+        const float reduced = dot_y(t) - row->weight * w.log;
+        const bool visible = key + lane <= query;
+        if (MEAN) {
+            if (visible)
+                sum = fmaf(w.u * row->inverse, reduced, sum);
+            continue;
+        }
+        const float ds = w.slope * row->inverse * (reduced - row->mean);
+        if (visible)
+            sum = fmaf(ds, w.log, sum);
+        t->weights[lane] = ds;
+        __syncwarp();
+        gather(out, t->weights, t->other_x, t->stride, 0,
+               min(OTHERS, query + 1 - key));
+    }
+    return es_warp_sum(sum);
+}
+
+/* What g of the block's rows is compared with. Under a small temperature a row
+ * is almost one weight of 1: what rounding makes of its small g - <g> is
+ * multiplied with 1/t, and so <g> comes from the weights. */
+template <class A, class KIND>
+static ES_DEVICE float mean_of_row(const es_attention_call<A> *call,
+                                   const tiles *t, int head, int first,
+                                   const es_row_gradient *row, float center)
+{
+    const int at = (int)threadIdx.x / 32 * t->stride;
+    if (KIND::SUMS_TO_ONE && call->log_t)
+        return go_through_keys<A, KIND, true>(call, t, head, first, row, NULL);
+    load(t->other_x, t->stride, output_of<A>(call, call->y, head), first, WARPS,
+         call);
+    __syncthreads();
+    return dot(t->y + at, t->other_x + at, t->stride) - row->weight * center;
+}
+
+/* AGAIN: with the means that tensor cores left. */
+template <class A, class KIND, bool AGAIN>
+static ES_DEVICE void pull_queries(const es_attention_call<A> *call,
+                                   const tiles *t, int head, int first)
+{
+    const int row = first + (int)threadIdx.x / 32;
+    const size_t at = (size_t)head * (size_t)call->n_ctx + (size_t)row;
+    const bool writes = row < call->n_ctx && threadIdx.x % 32 == 0;
+    float out[MOST_COLUMNS] = {0};
+    es_saved_row saved;
+    es_row_gradient gradient = es_row_gradient_open<A, KIND>(
+        call, head, min(row, call->n_ctx - 1), &saved);
+    __syncthreads();
+    load(t->x, t->stride, part_of(call, head, 0), first, WARPS, call);
+    load(t->y, t->stride, output_of(call, call->dy, head), first, WARPS, call);
+    __syncthreads();
+    if (AGAIN)
+        gradient.mean = row < call->n_ctx ? call->means[at] : 0;
+    else
+        gradient.mean =
+            mean_of_row<A, KIND>(call, t, head, first, &gradient, saved.center);
+    const float sum =
+        go_through_keys<A, KIND, false>(call, t, head, first, &gradient, out);
+    if (writes && !AGAIN)
+        call->means[at] = gradient.mean;
+    if (writes && !AGAIN && call->dots)
+        call->dots[at] = sum * ES_LN_2;
+    write(call, call->dqkv + es_attention_qkv_at(call, head), 3 * call->d_model,
+          row, out, gradient.factor);
+}
+
+/* --- dk and dv ------------------------------------------------------------ */
+
+/* Of this warp's key and query `query`: its part of dk and of dv. */
+template <class A, class KIND>
+static ES_DEVICE void weigh_query(const es_attention_call<A> *call,
+                                  const tiles *t, int head, int query)
+{
+    const int lane = (int)threadIdx.x % 32;
+    const int inside = min(query, call->n_ctx - 1);
+    es_saved_row saved;
+    const es_row_gradient row =
+        es_row_gradient_open<A, KIND>(call, head, inside, &saved);
+    const float mean =
+        call->means[(size_t)head * (size_t)call->n_ctx + (size_t)inside];
+    const es_weight w = KIND::template weigh<false>(dot_x(t), row.anchor,
+                                                    row.scale2, call->power);
+    t->weights[lane] = w.slope * row.inverse *
+                       (dot_y(t) - row.weight * w.log - mean) * row.factor;
+    t->more[lane] = w.u * row.inverse;
+    __syncwarp();
+}
+
+template <class A, class KIND>
+static ES_DEVICE void pull_keys(const es_attention_call<A> *call,
+                                const tiles *t, int head, int first)
+{
+    const int row = first + (int)threadIdx.x / 32;
+    const int lane = (int)threadIdx.x % 32, d = call->d_model;
+    A *to = call->dqkv + es_attention_qkv_at(call, head);
+    float dk[MOST_COLUMNS] = {0}, dv[MOST_COLUMNS] = {0};
+    __syncthreads();
+    load(t->x, t->stride, part_of(call, head, 1), first, WARPS, call);
+    load(t->y, t->stride, part_of(call, head, 2), first, WARPS, call);
+    for (int query = first; query < call->n_ctx; query += OTHERS) {
+        const int begin = query < row ? row - query : 0;
+        const int end = min(OTHERS, call->n_ctx - query);
+        load_others(t, part_of(call, head, 0), output_of(call, call->dy, head),
+                    query, call);
+        weigh_query<A, KIND>(call, t, head, query + lane);
+        gather(dk, t->weights, t->other_x, t->stride, begin, end);
+        gather(dv, t->more, t->other_y, t->stride, begin, end);
+    }
+    write(call, to + d, 3 * d, row, dk, 1);
+    write(call, to + 2 * d, 3 * d, row, dv, 1);
+}
+
+template <class KIND>
+struct pull_q {
+    template <class A>
+    static ES_DEVICE void rows(const es_attention_call<A> *call, tiles t,
+                               int head, int first)
+    {
+        pull_queries<A, KIND, false>(call, &t, head, first);
+    }
+};
+template <class KIND>
+struct pull_kv {
+    template <class A>
+    static ES_DEVICE void rows(const es_attention_call<A> *call, tiles t,
+                               int head, int first)
+    {
+        pull_keys<A, KIND>(call, &t, head, first);
+    }
+};
+template <class KIND>
+struct pull_all {
+    template <class A>
+    static ES_DEVICE void rows(const es_attention_call<A> *call, tiles t,
+                               int head, int first)
+    {
+        pull_queries<A, KIND, true>(call, &t, head, first);
+        pull_keys<A, KIND>(call, &t, head, first);
+    }
+};
+
+/* --- kernels -------------------------------------------------------------- */
+
+/* TASK::rows of all rows, WARPS a block. */
+template <class A, class TASK>
+__global__ void __launch_bounds__(THREADS, 1)
+    attention_exact_kernel(es_attention_call<A> call)
+{
+    ES_SHARED(float, memory);
+    const es_tile_place place =
+        es_tile_place_of(blockIdx.x, call.n_ctx, WARPS, ES_OWN_QUERIES);
+    TASK::rows(&call, tiles_of(memory, call.width), place.head, place.first);
+}
+
+/* TASK::rows of those that are flagged; without any it ends at once. */
+template <class A, class TASK>
+__global__ void __launch_bounds__(THREADS, 1)
+    attention_again_kernel(es_attention_call<A> call)
+{
+    ES_SHARED(float, memory);
+    const int n = es_tile_count(call.n_ctx, ES_FLAG_ROWS);
+    const int n_flags = call.n_batch * call.n_head * n;
+    const int from = (int)blockIdx.x * BLOCK_FLAGS;
+    const int mine = from + (int)threadIdx.x % 32;
+    const unsigned flagged =
+        __ballot_sync(ES_ALL_LANES, mine < min(from + BLOCK_FLAGS, n_flags) &&
+                                        call.flags[mine] != 0);
+    for (int i = 0; i < BLOCK_FLAGS; i++)
+        for (int row = 0; flagged >> i & 1 && row < ES_FLAG_ROWS;
+             row += WARPS) {
+            __syncthreads();
+            TASK::rows(&call, tiles_of(memory, call.width), (from + i) / n,
+                       (from + i) % n * ES_FLAG_ROWS + row);
+        }
+}
+
+/* --- launches ------------------------------------------------------------- */
+
+template <class TASK, class A>
+static void do_all(es_device *device, const char *name,
+                   const es_attention_call<A> *call)
+{
+    const int n_blocks =
+        call->n_batch * call->n_head * es_tile_count(call->n_ctx, WARPS);
+    es_launch(device, name, attention_exact_kernel<A, TASK>,
+              dim3((unsigned)n_blocks), THREADS, shared_bytes(call->width),
+              *call);
+}
+
+template <class TASK, class A>
+static void do_again(es_device *device, const char *name,
+                     const es_attention_call<A> *call)
+{
+    const int n_flags =
+        call->n_batch * call->n_head * es_tile_count(call->n_ctx, ES_FLAG_ROWS);
+    es_launch(device, name, attention_again_kernel<A, TASK>,
+              dim3((unsigned)es_tile_count(n_flags, BLOCK_FLAGS)), THREADS,
+              shared_bytes(call->width), *call);
+}
+
+template <class A, class KIND>
+static void forward(es_device *device, const es_attention_call<A> *call)
+{
+    if constexpr (sizeof(A) == 2)
+        if (call->again)
+            return do_again<attend<KIND>>(device, "attention_again", call);
+    do_all<attend<KIND>>(device, "attention", call);
+}
+
+template <class A>
+void es_cuda_attention_exact(es_device *device,
+                             const es_attention_call<A> *call)
+{
+    if (call->kind == ES_POWER_SOFTMAX)
+        forward<A, es_power_softmax>(device, call);
+    else
+        forward<A, es_softmax>(device, call);
+}
+
+template <class A, class KIND>
+static void backward(es_device *device, const es_attention_call<A> *call)
+{
+    if constexpr (sizeof(A) == 2)
+        if (call->again)
+            return do_again<pull_all<KIND>>(device, "attention_pull_again",
+                                            call);
+    do_all<pull_q<KIND>>(device, "attention_dq", call);
+    do_all<pull_kv<KIND>>(device, "attention_dkv", call);
+}
+
+template <class A>
+void es_cuda_attention_exact_backward(es_device *device,
+                                      const es_attention_call<A> *call)
+{
+    if (call->kind == ES_POWER_SOFTMAX)
+        backward<A, es_power_softmax>(device, call);
+    else
+        backward<A, es_softmax>(device, call);
+}
+
+#define INSTANTIATE(A)                                                         \
+    template void es_cuda_attention_exact<A>(es_device *,                      \
+                                             const es_attention_call<A> *);    \
+    template void es_cuda_attention_exact_backward<A>(                         \
+        es_device *, const es_attention_call<A> *);
+INSTANTIATE(float)
+INSTANTIATE(es_bf16)
+INSTANTIATE(es_fp16)
