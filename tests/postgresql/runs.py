@@ -93,7 +93,12 @@ def read(path):
         events = list(file.execute(
             "SELECT step, kind, severity, layer, head, message, data, at, dedupe FROM event"
             " WHERE run_id = ? ORDER BY step, event_id", (run_id,)))
-        yield row, samples, events
+        maps = []
+        if file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'attention_map'").fetchone():
+            maps = list(file.execute(
+                "SELECT phase, step, layer, head, size, ctx, value FROM attention_map"
+                " WHERE run_id = ? ORDER BY phase, step, layer, head", (run_id,)))
+        yield row, samples, events, maps
     file.close()
 
 
@@ -138,8 +143,8 @@ def compare(folder):
     files = sorted(glob.glob(f"{folder}/**/*.db", recursive=True))
     want = {}
     for path in files:
-        for row, samples, events in read(path):
-            want[row[0]] = (path, row, samples, events)
+        for row, samples, events, maps in read(path):
+            want[row[0]] = (path, row, samples, events, maps)
     columns = ", ".join(f"{column}::text" for column in RUN.split(", "))
     runs = texts(f"SELECT {columns} FROM entropy_scan.run")
     problems = []
@@ -170,6 +175,14 @@ def compare(folder):
               for uuid in sorted(want) for event in want[uuid][3]]
     if events != wanted:
         problems.append(f"events {events[:2]} are not {wanted[:2]}")
+    maps = list(rows("SELECT uuid, phase, step::text, layer::text, head::text, size::text,"
+                     " attention_map.ctx::text, value FROM entropy_scan.attention_map JOIN entropy_scan.run"
+                     ' USING(run_id) ORDER BY uuid COLLATE "C", phase COLLATE "C",'
+                     " attention_map.step, layer, head"))
+    wanted_maps = [[uuid.encode(), *(str(field).encode() for field in row[:6]), as_array(row[6])]
+                   for uuid in sorted(want) for row in want[uuid][4]]
+    if maps != wanted_maps:
+        problems.append(f"{len(maps)} maps are not the {len(wanted_maps)} of the files")
     low = texts("SELECT count(*)::text FROM entropy_scan.sample JOIN entropy_scan.run"
                 " USING(run_id) WHERE low <> entropy_scan.low_heads(value, low_below)")
     if low != [("0",)]:
