@@ -106,8 +106,19 @@ static const es_activation kinds[] = {ES_ACT_LINEAR,    ES_ACT_GELU,
                                       ES_ACT_GELU_TANH, ES_ACT_RELU,
                                       ES_ACT_LEAKY,     ES_ACT_GELU_SIGMOID};
 
+/* As find_peak finds it; a linear act leaves it as it is. */
+static void check_peak(const es_peak *peak, float *pre, size_t n,
+                       bool is_linear)
+{
+    es_peak want = {.sum = 5, .largest = 2};
+    if (!is_linear)
+        ops->find_peak(the_cpu, mem(&want), mem(pre), n);
+    assert_memory_equal(peak, &want, sizeof want);
+}
+
 static void check_act(es_activation kind, int n, int n_in, int n_out)
 {
+    es_peak peak = {.sum = 5, .largest = 2};
     const bool linear_act = kind == ES_ACT_LINEAR;
     size_t sy = (size_t)(n * n_out);
     float *x = array(n * n_in, 1), *b = array(n_out, 1);
@@ -115,12 +126,13 @@ static void check_act(es_activation kind, int n, int n_in, int n_out)
     float *post = array(sy, 1);
     double *want = doubles(sy);
     const es_linear linear = {mem(w), mem(b), n_in, n_out, n_out, false, 0};
-    const es_act act = {.kind = kind, .slope = 0.3f};
+    const es_act act = {.kind = kind, .slope = 0.3f, .peak = mem(&peak)};
     es_ref_linear(want, x, w, b, n, n_in, n_out, false);
     ops->linear_act(the_cpu, linear_act ? NULL : mem(pre), mem(post), mem(x),
                     &linear, &act, n);
     if (!linear_act)
         es_test_expect_close("before", pre, want, sy);
+    check_peak(&peak, pre, sy, linear_act);
     for (size_t i = 0; i < sy; i++)
         want[i] = es_ref_act(want[i], kind, (double)act.slope);
     es_test_expect_close("after", post, want, sy);

@@ -24,8 +24,12 @@ static es_status open_as(es_backend **out, int n_threads, bool bf16)
     backend->tiles = bf16 ? es_cpu_tiles_choose() : NULL;
     backend->kernels = es_cpu_kernels_choose();
     backend->products = es_products_used(&choice);
-    es_status status = es_team_new(&backend->team, backend->n_threads);
+    es_status status = es_alloc(&backend->peaks, (size_t)backend->n_threads,
+                                sizeof *backend->peaks, "threads");
+    if (status == ES_OK)
+        status = es_team_new(&backend->team, backend->n_threads);
     if (status != ES_OK) {
+        free(backend->peaks);
         free(backend);
         return status;
     }
@@ -50,6 +54,7 @@ static void close_backend(es_backend *backend)
         return;
     es_team_free(backend->team);
     free(backend->scratch);
+    free(backend->peaks);
     free(backend->row_sums);
     free(backend->turns);
     es_cpu_drop_copies(backend);
@@ -246,6 +251,7 @@ static int loss_rows(int vocab)
 
 const es_ops es_cpu_ops = {.activation_size = sizeof(float),
                            .weighs_plain_scores = true,
+                           .finds_act_peaks = true,
                            .open = open_backend,
                            .polynomial = &es_cpu_polynomial,
                            .emulate_fp16 = emulate_fp16,
@@ -253,6 +259,7 @@ const es_ops es_cpu_ops = {.activation_size = sizeof(float),
 
 const es_ops es_cpu_bf16_ops = {.activation_size = sizeof(es_bfloat),
                                 .weighs_plain_scores = true,
+                                .finds_act_peaks = true,
                                 .open = open_bf16,
                                 .keep = es_cpu_keep,
                                 .refresh = es_cpu_refresh,

@@ -40,7 +40,7 @@ typedef struct results {
     float swiglu[2][N], up[N], swiglu_gate[N];
     float param[N], moment1[N], moment2[N], squares;
     float scaled[N], outer[N], along[T], columns[2 * WIDTH], length;
-    float moments[7], update[2], gram[D * D];
+    float moments[7], update[2], gram[D * D], size;
 } results;
 
 typedef struct problem {
@@ -238,6 +238,8 @@ static void run_details(results *r, const problem *p, const es_cpu_kernels *k)
     k->add_moments(moments, p->x, p->x + 1, 0.5f, N - 1);
     k->add_update(update, p->x, r->moment1, r->moment2, N, &how, &control);
     k->add_gram(gram, p->x, T, D, WIDTH);
+    const uint32_t size = k->largest_size(p->x, N);
+    memcpy(&r->size, &size, sizeof size);
     for (int i = 0; i < 7; i++)
         r->moments[i] = (float)moments[i];
     for (int i = 0; i < 2; i++)

@@ -10,6 +10,12 @@
 /** Weights as products read them: copies.c. */
 typedef struct es_cpu_copies es_cpu_copies;
 
+/** Of what a thread has seen of an operand, the piece with the largest |x|. */
+typedef struct es_cpu_peak {
+    size_t first, n; /* n 0: nothing seen */
+    uint32_t size;   /* |x|, as es_cpu_kernels' largest_size */
+} es_cpu_peak;
+
 struct es_backend {
     es_team *team;
     int n_threads;
@@ -19,10 +25,11 @@ struct es_backend {
     const es_products *products;
     float *scratch; /* (n_threads, scratch_size) */
     size_t scratch_size;
-    float *row_sums; /* one for each attention row */
-    float *turns;    /* (n_turns, n_rotated) of rotary positions */
-    int n_turns;     /* positions that it has capacity for */
-    int n_rotated;   /* 0: nothing in turns yet */
+    es_cpu_peak *peaks; /* (n_threads) */
+    float *row_sums;    /* one for each attention row */
+    float *turns;       /* (n_turns, n_rotated) of rotary positions */
+    int n_turns;        /* positions that it has capacity for */
+    int n_rotated;      /* 0: nothing in turns yet */
     es_rope rope;
 
     /* Of bf16. */
@@ -159,6 +166,16 @@ extern const es_detail_ops es_cpu_details;
 /** polynomial.c; floats of a thread's scratch. */
 extern const es_polynomial_ops es_cpu_polynomial;
 size_t es_cpu_polynomial_scratch(int n_ctx);
+
+/** peaks.c: the largest number of an operand, by an operation whose threads go
+ *  over it anyway. Each starts, sees its numbers x first .. first + n - 1 in
+ *  their order, ES_CPU_PEAK_PIECE of them at most at a time, while they are in
+ *  a cache; then es_ops' find_peak is complete. */
+#define ES_CPU_PEAK_PIECE ((size_t)8192)
+void es_cpu_start_peak(const es_backend *backend, es_share share);
+void es_cpu_see_peak(const es_backend *backend, es_share share, const float *x,
+                     size_t first, size_t n);
+void es_cpu_keep_peak(es_backend *backend, es_mem *peak, const es_mem *x);
 
 /** Bytes of an activation. */
 static inline size_t es_cpu_act_size(const es_backend *backend)

@@ -1,6 +1,6 @@
 /**
- * The loops of details.c: sums in double over activations and weights; part of
- * kernels.inc.h.
+ * The loops of details.c and peaks.c: sums in double over activations and
+ * weights, the largest of them; part of kernels.inc.h.
  */
 
 /* Half as many doubles as floats fit a vector. */
@@ -112,4 +112,34 @@ static void add_gram(double *out, const float *x, int n_rows, int width,
             for (int b = 0; b <= a; b++)
                 row[b] += scale * (double)x[b];
         }
+}
+
+static inline uvec larger_size(uvec a, vec x)
+{
+    const uvec b = (uvec)x & INT32_MAX;
+#if defined(ES_VECTOR_AVX512)
+    return (uvec)_mm512_max_epu32((__m512i)a, (__m512i)b);
+#elif defined(ES_VECTOR_AVX2)
+    return (uvec)_mm256_max_epu32((__m256i)a, (__m256i)b);
+#else
+    return (uvec)choose((ivec)a > (ivec)b, (vec)a, (vec)b);
+#endif
+}
+
+static uint32_t largest_size(const float *x, size_t n)
+{
+    uvec size[2] = {{0}};
+    uint32_t largest = 0;
+    size_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        size[0] = larger_size(size[0], load(x + i));
+        size[1] = larger_size(size[1], load(x + i + LANES));
+    }
+    for (; i < n; i += LANES)
+        size[0] = larger_size(
+            size[0], load_part(x + i, n - i < LANES ? (int)(n - i) : LANES, 0));
+    size[0] = larger_size(size[0], (vec)size[1]);
+    for (int lane = 0; lane < LANES; lane++)
+        largest = size[0][lane] > largest ? size[0][lane] : largest;
+    return largest;
 }

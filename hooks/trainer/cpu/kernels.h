@@ -152,6 +152,9 @@ typedef struct es_cpu_kernels {
     void (*narrow)(es_bfloat *out, const float *x, size_t n);
 
     uint64_t (*count_nonfinite)(const float *x, size_t n);
+    /** The largest |x| (n) as the bits of a float, whose order has NaN above
+     *  all; 0 if n is 0. */
+    uint32_t (*largest_size)(const float *x, size_t n);
     double (*dot)(const float *x, const float *y, size_t n);
     void (*adamw)(float *param, float *moment1, float *moment2,
                   const float *grad, size_t n, const es_adamw *how,

@@ -583,6 +583,7 @@ const es_cpu_kernels KERNELS = {
     .widen = widen,
     .narrow = narrow,
     .count_nonfinite = count_nonfinite,
+    .largest_size = largest_size,
     .dot = dot,
     .adamw = adamw,
     .add_moments = add_moments,

@@ -126,15 +126,18 @@ static void linear_act_part(void *argument, es_share share)
     const size_t n_out = (size_t)j->linear->n_out;
     const size_t first = (size_t)slab.first * n_out;
     const size_t end = first + (size_t)slab.n * n_out;
+    es_cpu_start_peak(backend, share);
     if (slab.n == 0)
         return;
     multiply(j->pre, j, share, slab);
     for (size_t at = first, n; at < end; at += n) {
-        n = es_cpu_piece(backend, end - at);
+        n = end - at < ES_CPU_PEAK_PIECE ? end - at : ES_CPU_PEAK_PIECE;
+        n = es_cpu_piece(backend, n);
         float *post = es_cpu_place(backend, share, 0, j->post, at);
-        backend->kernels->act(post,
-                              es_cpu_open(backend, share, 1, j->pre, at, n), n,
-                              j->act->kind, j->slope);
+        const float *pre = es_cpu_open(backend, share, 1, j->pre, at, n);
+        backend->kernels->act(post, pre, n, j->act->kind, j->slope);
+        if (j->act->peak)
+            es_cpu_see_peak(backend, share, pre, at, n);
         es_cpu_close(backend, j->post, at, post, n);
     }
 }
@@ -154,6 +157,8 @@ void es_cpu_linear_act(es_backend *backend, es_mem *pre, es_mem *post,
              .slope = slope_of(act)};
     bool is_linear = act->kind == ES_ACT_LINEAR;
     es_team_run(backend->team, is_linear ? linear_part : linear_act_part, &j);
+    if (act->peak && !is_linear)
+        es_cpu_keep_peak(backend, act->peak, pre);
 }
 
 /* --- the input's gradient ------------------------------------------------- */

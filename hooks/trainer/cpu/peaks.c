@@ -8,11 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Numbers that a thread looks at together. */
-#define PIECE ((size_t)ES_CPU_LEAST_PANEL)
-/* Pieces whose largest are kept at a time. */
-#define N_PIECES 256
-
 static es_peak *peak_at(es_mem *peak)
 {
     return (es_peak *)(void *)peak;
@@ -44,63 +39,71 @@ static void keep(es_peak *peak, float x, uint64_t index)
 
 /* --- of activations ------------------------------------------------------- */
 
+void es_cpu_start_peak(const es_backend *backend, es_share share)
+{
+    backend->peaks[share.thread] = (es_cpu_peak){.n = 0};
+}
+
+void es_cpu_see_peak(const es_backend *backend, es_share share, const float *x,
+                     size_t first, size_t n)
+{
+    es_cpu_peak *best = &backend->peaks[share.thread];
+    const uint32_t size = backend->kernels->largest_size(x, n);
+    if (best->n == 0 || size > best->size)
+        *best = (es_cpu_peak){first, n, size};
+}
+
+/* The first number of the piece that is as large as its largest. */
+static void keep_first(const es_backend *backend, es_mem *peak, const es_mem *x,
+                       const es_cpu_peak *piece)
+{
+    const float *from =
+        es_cpu_open(backend, (es_share){0, 1}, 0, x, piece->first, piece->n);
+    size_t i = 0;
+    while (i + 1 < piece->n && size_bits(from[i]) != piece->size)
+        i++;
+    keep(peak_at(peak), from[i], piece->first + i);
+}
+
+void es_cpu_keep_peak(es_backend *backend, es_mem *peak, const es_mem *x)
+{
+    const es_cpu_peak *best = &backend->peaks[0];
+    for (int t = 1; t < backend->n_threads; t++) {
+        const es_cpu_peak *other = &backend->peaks[t];
+        if (other->n > 0 && (best->n == 0 || other->size > best->size))
+            best = other;
+    }
+    keep_first(backend, peak, x, best);
+}
+
 typedef struct job {
     const es_backend *backend;
     const es_mem *x;
-    size_t first, n;
-    uint32_t *largest; /* of each piece */
+    size_t n;
 } job;
 
 static void peak_part(void *argument, es_share share)
 {
     const job *j = argument;
     size_t first, end;
-    es_cpu_span(&first, &end, share, j->n, PIECE);
-    for (; first < end; first += PIECE) {
-        const size_t n = end - first < PIECE ? end - first : PIECE;
-        const float *x =
-            es_cpu_open(j->backend, share, 0, j->x, j->first + first, n);
-        uint32_t largest = 0;
-        for (size_t i = 0; i < n; i++)
-            largest = size_bits(x[i]) > largest ? size_bits(x[i]) : largest;
-        j->largest[first / PIECE] = largest;
+    es_cpu_span(&first, &end, share, j->n, ES_CPU_PEAK_PIECE);
+    es_cpu_start_peak(j->backend, share);
+    for (size_t n; first < end; first += n) {
+        n = es_cpu_piece(j->backend, end - first < ES_CPU_PEAK_PIECE
+                                         ? end - first
+                                         : ES_CPU_PEAK_PIECE);
+        es_cpu_see_peak(j->backend, share,
+                        es_cpu_open(j->backend, share, 0, j->x, first, n),
+                        first, n);
     }
-}
-
-/* The first number of this size in a piece that has one. */
-static size_t find_first(float *out, const job *j, size_t first, size_t n,
-                         uint32_t size)
-{
-    const float *x =
-        es_cpu_open(j->backend, (es_share){0, 1}, 0, j->x, first, n);
-    size_t i = 0;
-    while (i + 1 < n && size_bits(x[i]) != size)
-        i++;
-    *out = x[i];
-    return first + i;
 }
 
 void es_cpu_find_peak(es_backend *backend, es_mem *peak, const es_mem *x,
                       size_t n)
 {
-    uint32_t largest[N_PIECES], size = 0;
-    size_t piece = 0; /* that has it */
-    job j = {.backend = backend, .x = x, .largest = largest};
-    float value;
-    for (j.first = 0; j.first < n; j.first += N_PIECES * PIECE) {
-        const size_t left = n - j.first;
-        j.n = left < N_PIECES * PIECE ? left : N_PIECES * PIECE;
-        es_team_run(backend->team, peak_part, &j);
-        for (size_t i = 0; i * PIECE < j.n; i++)
-            if (largest[i] > size) {
-                size = largest[i];
-                piece = j.first + i * PIECE;
-            }
-    }
-    const size_t left = n - piece;
-    const size_t at =
-        find_first(&value, &j, piece, left < PIECE ? left : PIECE, size);
-    keep(peak_at(peak), value, at);
+    job j = {.backend = backend, .x = x, .n = n};
+    es_team_run(backend->team, peak_part, &j);
+    es_cpu_keep_peak(backend, peak, x);
 }
 
 /* Adds to the one activation x[at]. */

@@ -268,25 +268,28 @@ static void feed(const es_model *model, int layer, es_mem *out,
         return;
     }
     const es_linear fc = es_model_linear(model, layer, ES_MATRIX_FC);
-    const es_act act = es_model_act(model, layer);
+    const size_t n_wide = (size_t)es_model_n_rows(model) * (size_t)fc.n_out;
+    es_act act = es_model_act(model, layer);
     es_mem *post = es_model_post(model, layer);
     if (at->ffn_gate) {
         multiply(model, at->ffn_gate, NULL, at->u2, layer, ES_MATRIX_FFN_GATE);
         multiply(model, at->pre, NULL, at->u2, layer, ES_MATRIX_FC);
-        model->ops->swiglu(model->backend, post, at->ffn_gate, at->pre,
-                           (size_t)es_model_n_rows(model) * (size_t)fc.n_out);
+        es_model_find_peak(model, layer, ES_PEAK_ACT, at->ffn_gate, n_wide);
+        model->ops->swiglu(model->backend, post, at->ffn_gate, at->pre, n_wide);
     } else if (es_model_acts_by_polynomial(model, layer)) {
         multiply(model, at->pre, NULL, at->u2, layer, ES_MATRIX_FC);
+        es_model_find_peak(model, layer, ES_PEAK_ACT, at->pre, n_wide);
         es_model_act_polynomial(model, post, at->pre, layer);
     } else {
+        const bool is_sought = act.kind != ES_ACT_LINEAR;
+        if (is_sought && model->ops->finds_act_peaks)
+            act.peak = es_model_sought_peak(model, layer, ES_PEAK_ACT);
         model->ops->linear_act(model->backend, at->pre, post, at->u2, &fc, &act,
                                es_model_n_rows(model));
+        if (is_sought && !model->ops->finds_act_peaks)
+            es_model_find_peak(model, layer, ES_PEAK_ACT, at->pre, n_wide);
         es_model_act_polynomial(model, post, at->pre, layer);
     }
-    if (act.kind != ES_ACT_LINEAR)
-        es_model_find_peak(model, layer, ES_PEAK_ACT,
-                           at->ffn_gate ? at->ffn_gate : at->pre,
-                           (size_t)es_model_n_rows(model) * (size_t)fc.n_out);
     multiply(model, out, residual, post, layer, ES_MATRIX_MLP_PROJ);
 }
 

@@ -378,6 +378,10 @@ void es_model_launch(const es_model *model);
 /** Numbers in the report's `peaks`. */
 size_t es_model_n_peaks(const es_model *model);
 
+/** Where an operation is to leave it; NULL if nothing wants it. */
+es_mem *es_model_sought_peak(const es_model *model, int layer,
+                             es_peak_place place);
+
 /** Looks for the largest, if anything wants it: of x (n) act; of the scores of
  *  the attention that has just been. */
 void es_model_find_peak(const es_model *model, int layer, es_peak_place place,

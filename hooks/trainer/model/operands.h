@@ -36,6 +36,8 @@ typedef struct es_act {
     es_activation kind;
     float slope;          /* ES_ACT_LEAKY with a fixed slope */
     const es_mem *learnt; /* f32 (1): instead of slope, or NULL */
+    es_mem *peak;         /* linear_act of back-ends that find peaks on the way:
+                             as find_peak's, of pre; NULL: not wanted */
 } es_act;
 
 /** Which attention, over how much: section 3. */

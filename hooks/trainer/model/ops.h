@@ -79,6 +79,7 @@ typedef struct es_ops {
     size_t activation_size;   /* bytes of one */
     bool scales_loss;         /* activations need a scaled loss: fp16 */
     bool weighs_plain_scores; /* attention: plain PowerSoftmax, scaled ReLU */
+    bool finds_act_peaks;     /* linear_act: es_act's peak */
     const es_detail_ops *details;        /* NULL: no details */
     const es_polynomial_ops *polynomial; /* NULL: no --inference polynomial */
     const es_rank_ops *ranks; /* NULL: gradients go by way of the host */
@@ -226,8 +227,8 @@ typedef struct es_ops {
     void (*linear)(es_backend *backend, es_mem *y, const es_mem *residual,
                    const es_mem *x, const es_linear *linear, int n_rows);
     /** pre (n,out) = x W + b, post (n,out) = act(pre), of pre as it is written
-     *  or before it is rounded; a linear act writes only post, and pre may be
-     *  NULL. */
+     *  or before it is rounded; a linear act writes only post, has no peak,
+     *  and pre may be NULL. */
     void (*linear_act)(es_backend *backend, es_mem *pre, es_mem *post,
                        const es_mem *x, const es_linear *linear,
                        const es_act *act, int n_rows);

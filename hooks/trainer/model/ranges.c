@@ -42,13 +42,20 @@ static bool is_sought(const es_model *model, es_range_kind range)
            (model->report.measured || model->config.range_weight[range] > 0);
 }
 
+es_mem *es_model_sought_peak(const es_model *model, int layer,
+                             es_peak_place place)
+{
+    return is_sought(model, ranges[place])
+               ? es_model_reported(model, peak_of(model, layer, place))
+               : NULL;
+}
+
 void es_model_find_peak(const es_model *model, int layer, es_peak_place place,
                         const es_mem *x, size_t n)
 {
-    if (is_sought(model, ranges[place]))
-        model->ops->find_peak(
-            model->backend,
-            es_model_reported(model, peak_of(model, layer, place)), x, n);
+    es_mem *const peak = es_model_sought_peak(model, layer, place);
+    if (peak)
+        model->ops->find_peak(model->backend, peak, x, n);
 }
 
 void es_model_find_score_peak(const es_model *model, int layer)
