@@ -91,7 +91,10 @@ static es_postgres *take_idle(const es_postgres_url *url, bool is_writer)
         strcmp(idle->base, url->base) != 0)
         return NULL;
     ours.idle = NULL;
-    if (es_postgres_execute(idle, "SELECT 1") == ES_OK)
+    /* What it was sent meanwhile says whether it was ended. */
+    if (is_writer ? es_postgres_execute(idle, "SELECT 1") == ES_OK
+                  : es_pq.consumeInput(idle->connection) &&
+                        !es_postgres_is_lost(idle))
         return idle;
     discard(idle);
     return NULL;
@@ -309,10 +312,20 @@ es_status es_postgres_query(PGresult **out, es_postgres *postgres,
     return ES_OK;
 }
 
-es_status es_postgres_take_snapshot(es_postgres *postgres)
+es_status es_postgres_take_snapshot(PGresult **out, es_postgres *postgres,
+                                    const char *query)
 {
-    return es_postgres_execute(
-        postgres, "ROLLBACK;"
-                  "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
-                  "SELECT 1"); /* the first query takes it */
+    char sql[256];
+    *out = NULL;
+    snprintf(sql, sizeof sql,
+             "ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; %s",
+             query);
+    es_status status = check_owner(postgres);
+    if (status < 0)
+        return status;
+    PGresult *result = es_pq.exec(postgres->connection, sql);
+    if (!result || es_pq.resultStatus(result) != ES_PGRES_TUPLES_OK)
+        return es_postgres_fail(postgres, result);
+    *out = result;
+    return ES_OK;
 }

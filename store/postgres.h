@@ -65,8 +65,15 @@ es_status es_postgres_open(es_postgres **out, const es_postgres_url *url,
  *  connection is only forgotten. */
 void es_postgres_close(es_postgres *postgres);
 
-/** A reader's transaction: everything is as it is now. An earlier one ends. */
-es_status es_postgres_take_snapshot(es_postgres *postgres) ES_MUST_USE;
+/**
+ * Begins a reader's transaction, in which everything stays as it is now; an
+ * earlier one ends. One exchange with the server.
+ *
+ *   out    what its first query, of less than 128 bytes, returns; es_pq.clear
+ *          it
+ */
+es_status es_postgres_take_snapshot(PGresult **out, es_postgres *postgres,
+                                    const char *query) ES_MUST_USE;
 
 /** A command without rows. Returns as es_postgres_fail. */
 es_status es_postgres_execute(es_postgres *postgres,

@@ -34,12 +34,12 @@ static es_status make_tables(es_remote *remote)
     return es_schema_make_private(database);
 }
 
-es_status es_remote_check_version(const es_remote *remote)
+es_status es_remote_begin(const es_remote *remote)
 {
     PGresult *result;
-    es_status status = es_postgres_query(
-        &result, remote->postgres, "SELECT max(schema) FROM entropy_scan.about",
-        0, NULL);
+    es_status status =
+        es_postgres_take_snapshot(&result, remote->postgres,
+                                  "SELECT max(schema) FROM entropy_scan.about");
     if (status < 0)
         return status;
     const int version =
@@ -198,6 +198,16 @@ static es_status take_event(target *t)
     return insert(t);
 }
 
+static es_status take_rows(target *t, PGresult *rows)
+{
+    es_status status = ES_OK;
+    t->rows = rows;
+    for (t->row = 0; t->row < es_pq.ntuples(rows) && status == ES_OK; t->row++)
+        status = t->take(t);
+    es_pq.clear(rows);
+    return status;
+}
+
 static es_status fetch_rows(target *t, const char *name)
 {
     char fetch[64];
@@ -210,11 +220,7 @@ static es_status fetch_rows(target *t, const char *name)
         if (status < 0)
             return status;
         n = es_pq.ntuples(rows);
-        t->rows = rows;
-        for (t->row = 0; t->row < n && status == ES_OK; t->row++)
-            status = t->take(t);
-        es_pq.clear(rows);
-        if (status < 0)
+        if ((status = take_rows(t, rows)) < 0)
             return status;
     } while (n == FETCHED);
     return ES_OK;
@@ -237,15 +243,20 @@ static es_status load(es_remote *remote, const char *name, const char *query,
     if (status < 0)
         return status;
     PGresult *result = NULL;
-    if (asprintf(&sql, "DECLARE %s NO SCROLL CURSOR FOR %s%s%s", name, query,
-                 remote->where, order) < 0) {
+    const bool is_one = remote->url.run != NULL; /* its rows are few */
+    if (asprintf(&sql, "%s%s%s%s%s%s", is_one ? "" : "DECLARE ",
+                 is_one ? "" : name, is_one ? "" : " NO SCROLL CURSOR FOR ",
+                 query, remote->where, order) < 0) {
         sql = NULL;
         status = es_fail(ES_ENOMEM, "out of memory");
     }
-    if (status == ES_OK &&
-        (status = es_postgres_query(
-             &result, remote->postgres, sql, remote->n_parameters,
-             (const char *const *)remote->parameters)) == ES_OK) {
+    if (status == ES_OK)
+        status = es_postgres_query(&result, remote->postgres, sql,
+                                   remote->n_parameters,
+                                   (const char *const *)remote->parameters);
+    if (status == ES_OK && is_one) {
+        status = take_rows(&t, result);
+    } else if (status == ES_OK) {
         es_pq.clear(result);
         status = fetch_rows(&t, name);
     }
@@ -306,8 +317,7 @@ static void forget(es_remote *remote)
 static es_status read_all(es_remote *remote)
 {
     es_status status;
-    if ((status = es_postgres_take_snapshot(remote->postgres)) < 0 ||
-        (status = es_remote_check_version(remote)) < 0 ||
+    if ((status = es_remote_begin(remote)) < 0 ||
         (status = es_database_execute(
              remote->database, "BEGIN; DELETE FROM event; DELETE FROM series;"
                                "DELETE FROM run;"

@@ -84,8 +84,9 @@ struct es_remote {
 
 /* --- postgres_in.c -------------------------------------------------------- */
 
-/** ES_OK; ES_EFORMAT: no tables of ours; ES_EVERSION: newer ones. */
-es_status es_remote_check_version(const es_remote *remote) ES_MUST_USE;
+/** Begins a transaction. ES_OK; ES_EFORMAT: no tables of ours; ES_EVERSION:
+ *  newer ones; as es_postgres_take_snapshot. */
+es_status es_remote_begin(const es_remote *remote) ES_MUST_USE;
 
 /* --- postgres_where.c ----------------------------------------------------- */
 

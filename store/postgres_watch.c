@@ -61,9 +61,10 @@ static es_status try_to_connect(es_remote *remote)
     es_status status;
     if ((status = es_postgres_open(&remote->postgres, &remote->url, false)) <
             0 ||
-        (status = es_remote_check_version(remote)) < 0)
+        (status = es_remote_begin(remote)) < 0)
         return status;
-    return es_postgres_execute(remote->postgres, "LISTEN entropy_scan_alert");
+    return es_postgres_execute(remote->postgres,
+                               "ROLLBACK; LISTEN entropy_scan_alert");
 }
 
 static es_status connect_to(es_remote_watch *watch)
