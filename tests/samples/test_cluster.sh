@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# alone: Slurm's processors would be taken by other tests
+# samples/cluster against a real Slurm, and a PostgreSQL where there is one.
+. tests/support/tap.sh
+. tests/slurm/cluster.sh
+. tests/support/postgres.sh
+missing=$(cluster_missing)
+if [ -n "$missing" ]; then
+    skip 'the samples for clusters' "$missing"
+    finish
+    exit
+fi
+without_sanitizers 'trainings by several processes take too long then'
+plan_dir
+trap 'kill ${watcher:-} 2>/dev/null; cluster_stop; rm -rf "$dir"' EXIT
+. tests/sweep/sweeping.sh
+export PATH=$bin:$PATH
+samples=$root/samples/cluster
+chmod 711 "$dir" # munged, who is not root, has to get through
+mkdir cluster runs
+if ! cluster_start "$dir/cluster"; then
+    fail 'Slurm starts' "$(tail -n 5 cluster/*.out cluster/*.log 2>&1)"
+    finish
+    exit
+fi
+
+# What these tests write is on nfs, by this table of mounts: fragments stay there.
+echo "20 1 0:20 / $dir rw - nfs server:/ rw" >mounts
+export ENTROPY_MOUNTINFO=$dir/mounts
+
+# --- one training, two tasks
+job=$(sbatch --parsable --output=ranks.out "$samples/ranks.sbatch" --arch SM+LN+G --data x.tok \
+    "${model[@]/#/--}" --steps 40 --out runs/big.db)
+gone() { [ -z "$(squeue -h -j "$job" 2>/dev/null)" ]; }
+until_true gone
+check 'two tasks train one model into a fragment' test -s runs/big.esf
+check 'and in no run file, whose log no other host could read' test ! -e runs/big.db
+alone() { # the same steps by one process, of twice as many micro-batches
+    "$train" --arch SM+LN+G --data x.tok "${model[@]/#/--}" --steps 40 --accumulate 2 --threads 1 --out alone.db >/dev/null 2>&1
+}
+last_loss() { "$scan" "$1" --jsonl | sed 's/.*"loss":\([0-9.]\{5\}\).*/\1/'; }
+alone
+same_text 'with the loss of one process that takes both their data' "$(last_loss alone.db || last_loss alone.esf)" "$(last_loss runs/big.esf)"
+output 'which ends as any run does' '"status":"finished".*"step":39' "$scan" runs/big.esf --jsonl
+check 'merge makes a run file of it' "$scan" merge runs/big.esf -o big.db
+
+# --- a sweep; the login node watches fragments
+sed 's/code.tok/x.tok/; s/^n-layer.*/n-layer = 2/; s/^n-head.*/n-head = 3/; s/^d-model.*/d-model = 12/; s/^ctx.*/ctx = 16/
+    s/^steps.*/steps = 60/; s/^arch.*/arch = SM/; s/^after-nan.*/after-nan = 50\nlr = 1e30\nclip = 0/' "$samples/sweep.ini" >sweep.ini
+"$samples/sweep.sh" sweep.ini runs/sweep --severity critical >watch.out 2>watch.err &
+watcher=$!
+all_end() { "$scan" sweep runs/sweep --status 2>/dev/null | grep -qE '^2 runs: 2 failed'; }
+check 'the runs of the sweep end' until_true all_end
+statuses=$("$scan" sweep runs/sweep --status 2>&1)
+same_text 'each recorded into a fragment' "2 $statuses" "$(find runs/sweep -name '*.esf' | wc -l) $statuses"
+reported() { [ "$(grep -c 'nan.*critical' watch.out)" -ge 2 ]; }
+check 'watch on the login node reports both that became NaN' until_true reported
+kill "$watcher" && wait "$watcher" 2>/dev/null
+watcher=
+
+# --- a push from a cron job
+missing=$(postgres_missing)
+if [ -n "$missing" ]; then
+    skip 'a push from a cron job' "$missing"
+    finish
+    exit
+fi
+mkdir postgres
+chmod 755 postgres
+postgres_start "$dir/postgres" || fail 'PostgreSQL starts' "$(tail -n 5 postgres/log)"
+cat >services <<END
+[entropy]
+host=$PGHOST
+port=$PGPORT
+user=$PGUSER
+password=$PGPASSWORD
+dbname=$PGDATABASE
+END
+count() { psql -qAtc 'SELECT count(*) FROM entropy_scan.run'; }
+cron() { env -u PGHOST -u PGPORT -u PGUSER -u PGPASSWORD -u PGDATABASE PGSERVICEFILE=services "$samples/push.sh" runs service=entropy; }
+cron >out 2>&1
+same_text 'a cron job says nothing when all is well' '0 ' "$? $(cat out)"
+same_text 'and pushes every run once' 3 "$(count)"
+flock runs/.push.lock sleep 60 &
+holder=$!
+held() { ! flock --nonblock runs/.push.lock true; }
+until_true held
+cp big.db runs/another.db
+sqlite3 runs/another.db "UPDATE run SET uuid = '11111111-2222-4333-8444-555555555555'" 2>/dev/null
+same_text 'while one is at work another ends at once' '0 3' "$(cron >out 2>&1; echo $?) $(count)"
+kill "$holder"
+finish
