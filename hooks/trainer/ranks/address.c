@@ -30,7 +30,7 @@ static es_status no_place(const char *path)
 
 static bool take_line(es_address *place, const char *line)
 {
-    char address[16];
+    char address[16] = "";
     struct in_addr known;
     int end = 0;
     if (sscanf(line, "key %32[0-9a-f]%n", place->key, &end) == 1)
