@@ -301,6 +301,18 @@ static ES_DEVICE float mean_of_row(const es_attention_call<A> *call,
     return dot(t->y + at, t->other_x + at, t->stride) - row->weight * center;
 }
 
+/* The mean of row `at` that a kernel left. AGAIN: one on tensor cores, whose l
+ * is of whole weights where they sum to one. */
+template <class A, class KIND, bool AGAIN>
+static ES_DEVICE float mean_at(const es_attention_call<A> *call, size_t at,
+                               const es_row_gradient *row)
+{
+    const float mean = call->means[at];
+    return AGAIN && KIND::SUMS_TO_ONE
+               ? fmaf(row->weight, log2f(row->inverse), mean)
+               : mean;
+}
+
 /* AGAIN: with the means that tensor cores left. */
 template <class A, class KIND, bool AGAIN>
 static ES_DEVICE void pull_queries(const es_attention_call<A> *call,
@@ -318,7 +330,8 @@ static ES_DEVICE void pull_queries(const es_attention_call<A> *call,
     load(t->y, t->stride, output_of(call, call->dy, head), first, WARPS, call);
     __syncthreads();
     if (AGAIN)
-        gradient.mean = row < call->n_ctx ? call->means[at] : 0;
+        gradient.mean =
+            row < call->n_ctx ? mean_at<A, KIND, true>(call, at, &gradient) : 0;
     else
         gradient.mean =
             mean_of_row<A, KIND>(call, t, head, first, &gradient, saved.center);
@@ -335,7 +348,7 @@ static ES_DEVICE void pull_queries(const es_attention_call<A> *call,
 /* --- dk and dv ------------------------------------------------------------ */
 
 /* Of this warp's key and query `query`: its part of dk and of dv. */
-template <class A, class KIND>
+template <class A, class KIND, bool AGAIN>
 static ES_DEVICE void weigh_query(const es_attention_call<A> *call,
                                   const tiles *t, int head, int query)
 {
@@ -344,8 +357,8 @@ static ES_DEVICE void weigh_query(const es_attention_call<A> *call,
     es_saved_row saved;
     const es_row_gradient row =
         es_row_gradient_open<A, KIND>(call, head, inside, &saved);
-    const float mean =
-        call->means[(size_t)head * (size_t)call->n_ctx + (size_t)inside];
+    const float mean = mean_at<A, KIND, AGAIN>(
+        call, (size_t)head * (size_t)call->n_ctx + (size_t)inside, &row);
     const es_weight w = KIND::template weigh<false>(dot_x(t), row.anchor,
                                                     row.scale2, call->power);
     t->weights[lane] = w.slope * row.inverse *
@@ -354,7 +367,7 @@ static ES_DEVICE void weigh_query(const es_attention_call<A> *call,
     __syncwarp();
 }
 
-template <class A, class KIND>
+template <class A, class KIND, bool AGAIN>
 static ES_DEVICE void pull_keys(const es_attention_call<A> *call,
                                 const tiles *t, int head, int first)
 {
@@ -370,7 +383,7 @@ static ES_DEVICE void pull_keys(const es_attention_call<A> *call,
         const int end = min(OTHERS, call->n_ctx - query);
         load_others(t, part_of(call, head, 0), output_of(call, call->dy, head),
                     query, call);
-        weigh_query<A, KIND>(call, t, head, query + lane);
+        weigh_query<A, KIND, AGAIN>(call, t, head, query + lane);
         gather(dk, t->weights, t->other_x, t->stride, begin, end);
         gather(dv, t->more, t->other_y, t->stride, begin, end);
     }
@@ -393,7 +406,7 @@ struct pull_kv {
     static ES_DEVICE void rows(const es_attention_call<A> *call, tiles t,
                                int head, int first)
     {
-        pull_keys<A, KIND>(call, &t, head, first);
+        pull_keys<A, KIND, false>(call, &t, head, first);
     }
 };
 template <class KIND>
@@ -403,7 +416,7 @@ struct pull_all {
                                int head, int first)
     {
         pull_queries<A, KIND, true>(call, &t, head, first);
-        pull_keys<A, KIND>(call, &t, head, first);
+        pull_keys<A, KIND, true>(call, &t, head, first);
     }
 };
 
