@@ -23,7 +23,7 @@ from ._statistics import missing
 # The longest that one rank waits for another, once.
 WAIT_SECONDS = 60.0
 
-_n_watched: dict[str, int] = {}  # watches of a path: the same on every rank
+_n_watched: dict[str, int] = {}  # watches of a file name: the same on every rank
 
 
 def rank_and_world() -> tuple[int, int]:
@@ -52,9 +52,9 @@ def _limit() -> datetime.timedelta:
 
 def _key(path: str) -> str:
     """Of a watch in the process group's store: the same on every rank."""
-    name = os.path.abspath(path)
+    name = os.path.basename(path)  # folders may be a rank's own
     number = _n_watched[name] = _n_watched.get(name, -1) + 1
-    return f"entropyscan/{os.path.basename(path)}/{number}"
+    return f"entropyscan/{name}/{number}"
 
 
 def _store() -> Any:
