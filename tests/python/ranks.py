@@ -393,6 +393,14 @@ def ddp_that_loses_one(rank, folder):
     return dict(done=done, error=None)
 
 
+def fragments_that_lose_one(rank, folder):
+    """The same on what is said to be nfs."""
+    mounts = Path(folder, f"mounts{rank}")
+    mounts.write_text("22 1 0:1 / / rw - nfs4 filer:/ rw\n")
+    os.environ["ENTROPY_MOUNTINFO"] = str(mounts)
+    return ddp_that_loses_one(rank, folder)
+
+
 def first_rank_does_not_watch(rank, folder):
     _distributed.WAIT_SECONDS = 1.0
     if rank == 0:

@@ -2,8 +2,11 @@
 they record together is what one process records of the same training, and the
 training has the bits that it has without us."""
 
+import os
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import models
 import numpy as np
@@ -200,6 +203,66 @@ def test_a_killed_rank_of_ddp_costs_no_other_its_data(tmp_path):
     assert np.array_equal(run.entropy()[1], mine.entropy()[1])
     gaps = [event for event in run.events if event["kind"] == "gap"]
     assert [event["step"] for event in gaps] == [1]
+
+
+def same_bits(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_fragments_of_ranks_that_torchrun_starts_are_one_run(
+    world, tmp_path, gpt2_alone
+):
+    for kind in ("files", "fragments"):
+        (tmp_path / kind).mkdir()
+    script = Path(__file__).with_name("torchrun_fragments.py")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += [f"--nproc-per-node={world}", str(script), str(tmp_path)]
+    here = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+    done = subprocess.run(command, capture_output=True, text=True, env=here)
+    assert done.returncode == 0, done.stderr
+    names = ["run"] + [f"run.rank{rank}" for rank in range(1, world)]
+    there = {path.name for path in (tmp_path / "fragments").iterdir()}
+    assert there == {f"{name}.esf" for name in names}
+    merge(tmp_path / "files", *[f"{name}.db" for name in names])
+    said = merge(tmp_path / "fragments", *[f"{name}.esf" for name in names])
+    assert "lacks" not in said and f"1 run of {world} files" in said
+    run = es.open(tmp_path / "fragments" / "all.db")
+    files = es.open(tmp_path / "files" / "all.db")
+    each = [es.open(tmp_path / "fragments" / f"{name}.esf") for name in names]
+    assert run.series == files.series and len(run.series) > 20
+    for one in run.series:
+        name, phase = one["name"], one["phase"]
+        if name == "tokens_per_s":
+            continue
+        assert list(run.steps(name, phase)) == list(files.steps(name, phase)), name
+        assert same_bits(run.values(name, phase), files.values(name, phase)), name
+    assert_same_run(run, gpt2_alone)
+    for phase in ("train", "eval"):
+        rows = np.stack([r.values("finite_rows", phase) for r in each]).astype(float)
+        means = np.stack([r.values("entropy", phase) for r in each]).astype(float)
+        peaks = np.stack([r.values("max_logit", phase) for r in each])
+        assert np.array_equal(run.values("finite_rows", phase), rows.sum(0))
+        exact = (rows * means).sum(0) / rows.sum(0)
+        assert close(run.values("entropy", phase), exact, 1e-6)
+        assert np.array_equal(run.values("max_logit", phase), peaks.max(0))
+        assert not np.array_equal(peaks[0], peaks.max(0))
+
+
+def test_a_killed_rank_leaves_a_fragment_and_a_counted_gap(tmp_path):
+    first, _ = ranks.run("fragments_that_lose_one", tmp_path, killed=[1])
+    assert first["done"] == 2 and first["error"]
+    wait_until_written(tmp_path / "run.rank1.esf")
+    assert not list(tmp_path.glob("*.db"))
+    said = merge(tmp_path, "run.esf", "run.rank1.esf")
+    assert "rank 1: lacks 1 of 2 training steps" in said
+    run, mine = es.open(tmp_path / "all.db"), es.open(tmp_path / "run.esf")
+    assert list(run.steps()) == [0, 1]
+    assert np.array_equal(run.entropy()[1], mine.entropy()[1])
+    assert not np.array_equal(run.entropy()[0], mine.entropy()[0])
+    gaps = [event for event in run.events if event["kind"] == "gap"]
+    assert [event["step"] for event in gaps] == [1]
+    assert run.info["status"] == "failed"
 
 
 def test_a_first_rank_that_does_not_watch_holds_up_nobody(tmp_path):
