@@ -523,6 +523,10 @@ static const es_named_text environment[] = {
     {"ENTROPY_TRAIN_ONEDNN", "oneDNN's library, in place of libdnnl.so.2"},
     {"ENTROPY_TRAIN_CUDA", "the back-end's library, in place of "
                            "libentropytrain_cuda.so beside the program"},
+    {"ENTROPY_TRAIN_TUNING", "the file of what CUDA's products were found to "
+                             "be fastest with, or off"},
+    {"ENTROPY_TRAIN_OVERLAP", "off: a CUDA kernel begins when the one before "
+                              "has ended"},
     {"ENTROPY_TRAIN_DEVICE", "the number of the device that is tried first; of "
                              "several ranks on a host one each, if not set"},
     {"ENTROPY_TRAIN_NCCL", "NCCL's library, in place of libnccl.so.2"},

@@ -191,14 +191,31 @@ static double tokens_per_second(const loop *l, int64_t n_steps, double seconds)
     return seconds > 0 ? tokens / seconds : 0;
 }
 
-static es_status train_step(loop *l, int64_t step)
+static bool is_recorded(const loop *l, int64_t step)
 {
     const es_settings *settings = &l->trainer->settings;
-    bool due = is_due(step, settings->record_every) ||
-               step == settings->train.steps - 1;
+    return is_due(step, settings->record_every) ||
+           step == settings->train.steps - 1;
+}
+
+/** Whether nothing but the next step comes after this one. */
+static bool goes_on(const loop *l, int64_t step)
+{
+    const es_settings *settings = &l->trainer->settings;
+    return step + 1 < settings->train.steps && l->result->nan_step < 0 &&
+           !is_due(step + 1, settings->eval_every) &&
+           !is_due(l->result->n_steps + 1, settings->checkpoint_every);
+}
+
+static es_status train_step(loop *l, int64_t step, bool may_run_ahead)
+{
+    const es_settings *settings = &l->trainer->settings;
+    const bool due = is_recorded(l, step);
     /* Where others record what this rank measures, too. */
     const bool records = l->record || (!is_first(l) && settings->out[0]);
     es_step done;
+    l->trainer->may_run_ahead = may_run_ahead && goes_on(l, step);
+    l->trainer->measures_next = records && is_recorded(l, step + 1);
     double start = now();
     es_status status = es_trainer_step(l->trainer, &done, step, due && records);
     double took = now() - start;
@@ -245,18 +262,20 @@ static es_status run_steps(loop *l)
     bool stops;
     for (int64_t step = l->trainer->first_step; step < settings->train.steps;
          step++) {
-        if (*nan >= 0 && step > *nan + settings->after_nan)
+        /* A step that runs already is brought to its end first. */
+        const bool is_ahead = l->trainer->is_ahead;
+        if (!is_ahead && *nan >= 0 && step > *nan + settings->after_nan)
             break;
         if ((status = should_stop(l, &stops)) != ES_OK)
             return status;
-        if (stops) {
+        if (!is_ahead && stops) {
             l->result->status = ES_RUN_STOPPED;
             return ES_OK;
         }
-        if (is_due(step, settings->eval_every) &&
+        if (!is_ahead && is_due(step, settings->eval_every) &&
             (status = evaluate(l, step)) != ES_OK)
             return status;
-        if ((status = train_step(l, step)) != ES_OK)
+        if ((status = train_step(l, step, !stops)) != ES_OK)
             return status;
     }
     return settings->eval_every > 0 ? evaluate(l, l->result->n_steps) : ES_OK;

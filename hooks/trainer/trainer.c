@@ -121,6 +121,7 @@ static es_status build(es_trainer *trainer, const es_ops *ops)
     if (!es_size_mul(&n, (size_t)config->batch, (size_t)longest(config)))
         return es_fail(ES_ENOMEM, "a micro-batch of %d x %d is too large",
                        config->batch, config->ctx);
+    trainer->n_inputs = n;
     trainer->inputs = es_resize(NULL, n, sizeof *trainer->inputs);
     trainer->targets = es_resize(NULL, n, sizeof *trainer->targets);
     if (n_batches <= ES_MAX_UNROLLED) /* without it where memory is short */
@@ -180,6 +181,9 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
     es_text text = es_text_begin((*out)->note, sizeof(*out)->note);
     es_text_append(&text, "%s%s%s", note, note[0] && engine.note[0] ? "; " : "",
                    engine.note);
+    const char *of_model = es_model_note((*out)->model);
+    if (of_model[0])
+        es_text_append(&text, "%s%s", text.length > 0 ? "; " : "", of_model);
     if (resolved.record > ES_SERIES_CORE && !ops->details)
         es_text_append(
             &text,
@@ -247,13 +251,7 @@ void es_losses_add(es_losses *sum, const es_losses *more, double weight)
     sum->accuracy += weight * more->accuracy;
 }
 
-/* --- a step --------------------------------------------------------------- */
-
-/** A step whose micro-batches are drawn. */
-typedef struct draw {
-    es_trainer *trainer;
-    int64_t step;
-} draw;
+/* --- held-out data -------------------------------------------------------- */
 
 /* What micro-batches are drawn from. */
 static es_data data_of(const es_trainer *trainer)
@@ -273,137 +271,6 @@ static es_status draw_held_out(es_trainer *trainer, int64_t index)
     const es_data data = data_of(trainer);
     return es_batch_held_out(&data, trainer->inputs, trainer->targets, index);
 }
-
-/** Where the tokens of micro-batch i are drawn ahead; its targets follow. */
-static int32_t *ahead_of(const es_trainer *trainer, int i, size_t *n)
-{
-    const es_model_config *config = &trainer->settings.model;
-    *n = (size_t)config->batch * (size_t)longest(config);
-    return trainer->ahead + (size_t)i * 2 * *n;
-}
-
-/** Micro-batch i of the step: as es_step_plan wants it. */
-static es_status draw_batch(void *user, int32_t *tokens, int32_t *targets,
-                            int i)
-{
-    const draw *d = user;
-    const es_trainer *trainer = d->trainer;
-    size_t n;
-    if (d->step != trainer->ahead_step || i >= trainer->n_ahead)
-        return read_batch(trainer, tokens, targets, d->step, i);
-    const int32_t *batch = ahead_of(trainer, i, &n);
-    memcpy(tokens, batch, n * sizeof *tokens);
-    memcpy(targets, batch + n, n * sizeof *targets);
-    return ES_OK;
-}
-
-/** The next step's, while a device is at work on this one. What cannot be read
- *  is reported when it is needed. */
-static void draw_ahead(void *user)
-{
-    const draw *d = user;
-    es_trainer *trainer = d->trainer;
-    size_t n;
-    trainer->n_ahead = 0;
-    trainer->ahead_step = d->step + 1;
-    while (trainer->ahead &&
-           trainer->n_ahead < trainer->settings.train.accumulate) {
-        int32_t *batch = ahead_of(trainer, trainer->n_ahead, &n);
-        if (read_batch(trainer, batch, batch + n, trainer->ahead_step,
-                       trainer->n_ahead) != ES_OK)
-            return;
-        trainer->n_ahead++;
-    }
-}
-
-/** The passes of a step that was skipped once more, to see in which layer the
- *  first NaN began: the parameters are as they were. */
-static es_status measure_again(es_trainer *trainer, int64_t step)
-{
-    es_outcome outcome;
-    es_status status;
-    draw d = {trainer, step};
-    es_model_begin(trainer->model, true, NULL, 0);
-    es_model_share(trainer->model);
-    for (int i = 0; i < trainer->settings.train.accumulate; i++)
-        if ((status = draw_batch(&d, trainer->inputs, trainer->targets, i)) !=
-                ES_OK ||
-            (status = es_model_pass(trainer->model, trainer->inputs,
-                                    trainer->targets, false)) != ES_OK)
-            return status;
-    return es_model_end(trainer->model, &outcome);
-}
-
-/** What a step without a finite loss or gradient comes to: it is looked at,
- *  and taken all the same, unless another scale of the loss may mend it. */
-static es_status take_skipped_step(es_trainer *trainer, es_step *step)
-{
-    es_status status = ES_OK;
-    if (!isfinite(step->losses.loss) && !trainer->saw_nan) {
-        trainer->saw_nan = true;
-        if (!step->measured)
-            status = measure_again(trainer, step->step);
-        step->measured = true;
-    }
-    step->skipped = step->loss_scale > ES_LOSS_SCALE_LEAST;
-    return status != ES_OK || step->skipped
-               ? status
-               : es_model_update(trainer->model, &trainer->settings.train,
-                                 step->lr, &step->grad_norm);
-}
-
-/** Every so many records some details are due that cost more. */
-#define RECORDS_TO_ALL 10
-
-/** By the step alone, so that a resumed run has the same ones. */
-static bool is_due_for_all(const es_trainer *trainer, int64_t step)
-{
-    const int64_t every = trainer->settings.record_every;
-    return step % (RECORDS_TO_ALL * every) == 0 ||
-           step == trainer->settings.train.steps - 1;
-}
-
-es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
-                          bool measure)
-{
-    es_outcome outcome;
-    *out = (es_step){.step = step,
-                     .lr = es_schedule(&trainer->settings.train, step),
-                     .measured = measure,
-                     .loss_scale = trainer->loss_scale.scale};
-    /* All of a step, waited for once. */
-    const es_train_config *train = &trainer->settings.train;
-    draw d = {trainer, step};
-    const es_step_plan plan = {
-        .n_batches = train->accumulate,
-        .draw = draw_batch,
-        .meanwhile = draw_ahead,
-        .user = &d,
-        .lr = out->lr,
-        .pass = (uint64_t)step * (uint64_t)train->accumulate *
-                (uint64_t)trainer->settings.world,
-        .measure = measure,
-        .may_skip = !trainer->saw_nan || es_model_scales_loss(trainer->model)};
-    es_model_set_loss_scale(trainer->model, trainer->loss_scale.scale);
-    es_model_measure_all(trainer->model, is_due_for_all(trainer, step));
-    es_status status =
-        es_model_run_step(trainer->model, &outcome, &plan, train);
-    if (status != ES_OK)
-        return status;
-    out->losses = outcome.losses;
-    out->grad_norm = outcome.grad_norm;
-    if (outcome.skipped)
-        status = take_skipped_step(trainer, out);
-    if (es_model_scales_loss(trainer->model))
-        trainer->loss_scale =
-            es_loss_scale_next(trainer->loss_scale, !outcome.skipped);
-    es_measure_reset(trainer->measure);
-    if (status == ES_OK && out->measured)
-        es_measure_add(trainer->measure, trainer->model);
-    return status;
-}
-
-/* --- held-out data -------------------------------------------------------- */
 
 static es_status pass_held_out(es_trainer *trainer, int64_t index)
 {

@@ -11,6 +11,18 @@
 #include "hooks/trainer/settings/settings.h"
 #include <math.h>
 
+/** What one step of the optimiser was. Means over its micro-batches. */
+typedef struct es_step {
+    int64_t step;
+    es_losses losses; /* before the update */
+    double lr;
+    double grad_norm;  /* before clipping */
+    bool measured;     /* trainer->measure holds this step */
+    double loss_scale; /* that the gradients were taken with */
+    bool skipped;      /* they were not finite under it, and the step was not
+                          taken: the next one has a smaller scale */
+} es_step;
+
 typedef struct es_trainer {
     es_settings settings; /* resolved: vocab is the token file's */
     es_tokens *tokens;
@@ -18,11 +30,17 @@ typedef struct es_trainer {
     es_measure *measure;
     es_maps *maps;             /* NULL: they are not recorded */
     bool takes_maps;           /* of held-out micro-batches, from now on */
-    int32_t *inputs, *targets; /* (B,T) */
+    int32_t *inputs, *targets; /* (n_inputs): tokens or pixels, targets */
+    size_t n_inputs;           /* of a micro-batch, for each of the two */
     int32_t *ahead;            /* (accumulate,2,B,T) of step ahead_step; NULL:
                                   there are too many */
     int n_ahead;               /* that have been drawn */
     int64_t ahead_step;
+    bool may_run_ahead; /* of the next es_trainer_step: it may launch the
+                           step that follows, if the model can, ... */
+    bool measures_next; /* ... and measure it */
+    bool is_ahead;      /* it has, and this is that step */
+    es_step next;
     bool saw_nan;              /* a loss was not finite */
     es_loss_scale loss_scale;  /* of the next step, if the back-end scales */
     char note[ES_MESSAGE_MAX]; /* what there is to say of the back-end, or "" */
@@ -56,22 +74,13 @@ es_status es_trainer_resume(es_trainer *trainer,
 
 void es_trainer_free(es_trainer *trainer); /* NULL is fine */
 
-/** What one step of the optimiser was. Means over its micro-batches. */
-typedef struct es_step {
-    int64_t step;
-    es_losses losses; /* before the update */
-    double lr;
-    double grad_norm;  /* before clipping */
-    bool measured;     /* trainer->measure holds this step */
-    double loss_scale; /* that the gradients were taken with */
-    bool skipped;      /* they were not finite under it, and the step was not
-                          taken: the next one has a smaller scale */
-} es_step;
-
 /**
  * Step `step` (0-based) of the schedule, on batches drawn from (seed, step).
  * The back-end is waited for once, at the end; a step whose loss or gradient
  * is not finite is looked at before it is taken, until such a loss has been.
+ * With may_run_ahead, which is false again afterwards, the next step may have
+ * been launched then (is_ahead): it has to be the next one that is called for,
+ * before anything else that looks at the model.
  *
  *   measure  also measure heads and layers. Does not change any number of the
  *            training. The first loss that is not finite is always measured.

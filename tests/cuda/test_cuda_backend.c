@@ -168,6 +168,86 @@ static void test_cuda_backend__weights_are_copied(void **state)
     }
 }
 
+/* AdamW of elements first .. first + n - 1, without a gradient: their half. */
+static void decay(const es_bench *bench, es_mem *param, int first, int n,
+                  float skips)
+{
+    const es_ops *ops = bench->ops;
+    const float zeros[40] = {0};
+    const es_control c = {.skips = skips,
+                          .lr = 0.5f,
+                          .correction1 = 1,
+                          .correction2 = 1,
+                          .grad_scale = 1};
+    const es_adamw how = {0.9f, 0.999f, 1e-8f, 1};
+    es_mem *rest[4];
+    for (int i = 0; i < 4; i++)
+        rest[i] = store_floats(bench, i < 3 ? zeros : &c.skips,
+                               i < 3 ? 40 : sizeof c / sizeof(float));
+    const size_t at = (size_t)first * sizeof(float);
+    ops->adamw(bench->backend, es_mem_at(param, at), es_mem_at(rest[0], at),
+               es_mem_at(rest[1], at), es_mem_at(rest[2], at), (size_t)n, &how,
+               rest[3]);
+    for (int i = 0; i < 4; i++)
+        ops->release(bench->backend, rest[i]);
+}
+
+/* A product reads what AdamW has made of the weights, all of them and no
+ * others; nothing is made where it skips. */
+static void test_cuda_backend__adamw_copies_weights(void **state)
+{
+    static const int spans[][2] = {{0, 40}, {3, 30}, {8, 5}, {39, 1}};
+    (void)state;
+    for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &small))
+        for (int s = 0; s < 4; s++) {
+            const es_ops *ops = bench->ops;
+            const int first = spans[s][0], end = first + spans[s][1];
+            float a[40];
+            for (int i = 0; i < 40; i++)
+                a[i] = (float)(2 * i + 2);
+            es_mem *weights = store_floats(bench, a, 40);
+            if (ops->keep)
+                assert_int_equal(ops->keep(bench->backend, weights, 40), ES_OK);
+            decay(bench, weights, first, end - first, 1);
+            assert_true(product_with(bench, es_mem_at(weights, 39 * 4)) == 80);
+            decay(bench, weights, first, end - first, 0);
+            for (int i = 0; i < 40; i++)
+                assert_true(
+                    product_with(bench, es_mem_at(weights, (size_t)i * 4)) ==
+                    (i >= first && i < end ? a[i] / 2 : a[i]));
+            if (ops->keep)
+                assert_int_equal(ops->keep(bench->backend, weights, 0), ES_OK);
+            ops->release(bench->backend, weights);
+        }
+}
+
+/* --- what is fetched ------------------------------------------------------ */
+
+/* It is what was there when it was called for, not when it is waited for; the
+ * two places are two. */
+static void test_cuda_backend__fetches(void **state)
+{
+    (void)state;
+    for (ES_EACH_BENCH(bench, ES_BENCH_FP32, &small)) {
+        const es_ops *ops = bench->ops;
+        const float x[3][2] = {{1, 2}, {3, 4}, {5, 6}};
+        const void *got;
+        es_mem *memory = store_floats(bench, x[0], 2);
+        for (int i = 0; i < 5; i++) {
+            ops->store(bench->backend, memory, x[i % 3], sizeof x[0]);
+            ops->fetch(bench->backend, i % 2, memory,
+                       i == 0 ? sizeof x[0] / 2 : sizeof x[0]);
+            if (i == 0)
+                continue;
+            assert_int_equal(ops->fetched(bench->backend, &got, (i - 1) % 2),
+                             ES_OK);
+            assert_memory_equal(got, x[(i - 1) % 3],
+                                i == 1 ? sizeof x[0] / 2 : sizeof x[0]);
+        }
+        ops->release(bench->backend, memory);
+    }
+}
+
 /* --- sequences ------------------------------------------------------------ */
 
 /* sum (2) f64 += means, as a sequence of two operations and a zeroed one. */
@@ -301,6 +381,8 @@ int main(void)
         cmocka_unit_test(test_cuda_backend__stored_memory_may_be_changed),
         cmocka_unit_test(test_cuda_backend__view),
         cmocka_unit_test(test_cuda_backend__weights_are_copied),
+        cmocka_unit_test(test_cuda_backend__adamw_copies_weights),
+        cmocka_unit_test(test_cuda_backend__fetches),
         cmocka_unit_test(test_cuda_backend__sequences_run_again),
         cmocka_unit_test(test_cuda_backend__a_launch_fails),
         cmocka_unit_test(test_cuda_backend__memory_runs_out),

@@ -17,7 +17,8 @@ planted=('void f() { kernel<<<1, 32>>>(); }'
     'void f() { if (x) y(); else cudaFree(0); }'
     'void f() { for (;;) { cudaMemsetAsync(x, 0, 1, s); } }'
     'void f() { x && cudaFree(0); }'
-    'void f() { cublasLtMatmul(x, y); }')
+    'void f() { cublasLtMatmul(x, y); }'
+    '__global__ void f(int *x) { *x = 1; es_begin_kernel(); }')
 sees_all() { # SOURCE: each of them, at its end
     local copy line n
     copy=$dir/$(basename "$1")

@@ -11,6 +11,7 @@ cxx=${cxx/%gcc/g++}
 flags=(-std=c++17 -D_GNU_SOURCE -O1 -g
     -isystem "${CUDA_HOME:-/usr/local/cuda}/include"
     ${SAN:+-fsanitize=$SAN -fno-sanitize-recover=all})
+choices=(-x c++ hooks/trainer/cuda/choices.cu)
 warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
 
 planted() { # FAULT: what sed does to gemm.cu
@@ -24,9 +25,9 @@ planted() { # FAULT: what sed does to gemm.cu
     if cmp -s hooks/trainer/cuda/gemm.cu "$copy"; then
         fail "$name" 'it changes nothing'
     elif ! $cxx "${flags[@]}" -w -I"$dir" -I. -o "$dir/planted" \
-        tests/gpu/products.cc; then
+        tests/gpu/products.cc "${choices[@]}"; then
         fail "$name" 'it does not compile'
-    elif timeout 60 "$dir/planted" >"$dir/log" 2>&1; then
+    elif timeout 60 "$dir/planted" "$dir" >"$dir/log" 2>&1; then
         fail "$name" 'everything passes'
     else
         pass "$name"
@@ -39,13 +40,13 @@ if [ ! -e "$BUILD/tests/libentropytrain_cuda_host.so" ]; then
     exit
 fi
 check 'gemm.cu can be had without a device' $cxx "${flags[@]}" \
-    "${warnings[@]}" -I. -o "$dir/products" tests/gpu/products.cc
+    "${warnings[@]}" -I. -o "$dir/products" tests/gpu/products.cc "${choices[@]}"
 [ -e "$dir/products" ] || { finish; exit; }
-"$dir/products" >"$dir/out" 2>"$dir/err"
+"$dir/products" "$dir" >"$dir/out" 2>"$dir/err"
 while read -r verdict name; do
     check "$name" [ "$verdict $(head -1 "$dir/err")" = 'ok ' ]
 done <"$dir/out"
-check 'it ends' [ "$(wc -l <"$dir/out")" = 6 ]
+check 'it ends' [ "$(wc -l <"$dir/out")" = 14 ]
 
 planted 's/(first = )s->b_transposed/\1s->a_transposed/'
 planted 's/transposed \? rows : columns/transposed ? columns : rows/'
@@ -57,7 +58,11 @@ planted 's/\(status = point\(added, product\)\) \|\|//'
 planted 's/(s.align_aux = ).*/\116;/'
 planted 's/s.align_b = .*/s.align_b = BEST_ALIGNMENT;/'
 planted 's/CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE/CUBLASLT_REDUCTION_SCHEME_MASK/'
-planted 's/found.state == CUBLAS_STATUS_SUCCESS/true/'
+planted 's/found\[i\].state == CUBLAS_STATUS_SUCCESS/true/'
+planted 's/if \(refused \|\| /if (/'
+planted 's/apart \? apart : product->d/product->d/'
+planted 's/\&\& !es_device_captures\(device\)//'
+planted 's/found < p->n_candidates/true/'
 planted 's/(is_refusal\(status\)) \&\& is_dispensable/false \&\& is_dispensable/'
 planted 's/major == 9/major >= 8/'
 finish

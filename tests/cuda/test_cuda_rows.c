@@ -320,32 +320,44 @@ static void test_cuda_rows__cross_entropy(void **state)
 }
 
 static void check_loss_back_of(es_bench *bench, int n_rows, int vocab,
-                               bool scaled)
+                               bool scaled, bool both)
 {
     const size_t rows = (size_t)n_rows, n = rows * (size_t)vocab;
     const es_control control = {.loss_scale = 64, .grad_scale = NAN};
     const double scale = 0.125 * (scaled ? 64 : 1);
     float *logits = odd_logits(n_rows, vocab), *lse = es_bench_draw(rows, 1);
     int32_t *targets = es_bench_tokens(rows, vocab);
-    double *want = es_bench_doubles(n);
+    double *want = es_bench_doubles(n), *loss = es_bench_doubles(rows);
     es_mem *of_gradient = es_bench_put_acts(bench, ES_CHANGE, logits, n);
     es_mem *of_targets = es_bench_put(bench, ES_READ, targets, rows, 4);
     es_mem *of_control =
         scaled ? es_bench_put(bench, ES_READ, &control, sizeof control / 4, 4)
                : NULL;
     for (int i = 0; i < n_rows; i++) {
-        lse[i] = (float)log_sum(logits + i * vocab, vocab);
+        const double sum = log_sum(logits + i * vocab, vocab);
+        lse[i] = (float)sum;
+        loss[i] = sum - (double)logits[i * vocab + targets[i]];
         for (int j = 0; j < vocab; j++)
             want[i * vocab + j] =
                 scale * (exp((double)logits[i * vocab + j] - (double)lse[i]) -
                          (j == targets[i] ? 1 : 0));
     }
-    es_mem *of_lse = es_bench_put_floats(bench, ES_READ, lse, rows);
+    es_mem *of_lse =
+        both ? NULL : es_bench_put_floats(bench, ES_READ, lse, rows);
+    es_mem *of_loss =
+        both ? es_bench_put_floats(bench, ES_WRITE, NULL, rows) : NULL;
     for (ES_EACH_RUN(on, bench))
-        bench->ops->cross_entropy_backward(on, of_gradient, of_lse, of_targets,
+        if (both)
+            bench->ops->cross_entropy_both(on, of_loss, of_gradient, of_targets,
                                            0.125f, of_control, n_rows, vocab,
                                            vocab);
+        else
+            bench->ops->cross_entropy_backward(on, of_gradient, of_lse,
+                                               of_targets, 0.125f, of_control,
+                                               n_rows, vocab, vocab);
     es_bench_expect_acts(bench, "dlogits", of_gradient, want, n);
+    if (both)
+        es_bench_expect_floats(bench, "loss", of_loss, loss, rows);
     es_bench_clear(bench);
 }
 
@@ -353,13 +365,16 @@ static void test_cuda_rows__cross_entropy_backward(void **state)
 {
     (void)state;
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &of_rows)) {
-        check_loss_back_of(bench, 1, 1, false);
-        check_loss_back_of(bench, 40, 7, true);
-        check_loss_back_of(bench, 9, 257, false);
-        check_loss_back_of(bench, 7, 4096, true);
+        for (int both = 0; both < 2; both++) {
+            check_loss_back_of(bench, 1, 1, false, both);
+            check_loss_back_of(bench, 40, 7, true, both);
+            check_loss_back_of(bench, 9, 257, false, both);
+            check_loss_back_of(bench, 7, 4096, true, both);
+        }
     }
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &of_rows)) {
-        check_loss_back_of(bench, 8, 50257, true);
+        check_loss_back_of(bench, 8, 50257, true, false);
+        check_loss_back_of(bench, 8, 50257, true, true);
     }
 }
 

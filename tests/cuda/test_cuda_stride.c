@@ -209,7 +209,7 @@ static void test_cuda_stride__linear_backward(void **state)
 
 /* --- loss ----------------------------------------------------------------- */
 
-static void check_loss(es_bench *bench, const rows *r)
+static void check_loss(es_bench *bench, const rows *r, bool both)
 {
     const size_t n = (size_t)r->n, n_x = n * (size_t)r->width;
     float *x = es_bench_draw(n_x, 5);
@@ -219,9 +219,15 @@ static void check_loss(es_bench *bench, const rows *r)
         targets[i] = (i * 7 + r->width - 1) % r->width;
     es_mem *row_loss = es_bench_put_floats(bench, ES_WRITE, NULL, n);
     es_mem *logits = put_rows(bench, ES_CHANGE, r, x);
-    es_mem *lse = es_bench_put_floats(bench, ES_WRITE, NULL, n);
+    es_mem *lse = both ? NULL : es_bench_put_floats(bench, ES_WRITE, NULL, n);
     es_mem *of_targets = es_bench_put(bench, ES_READ, targets, n, 4);
     for (ES_EACH_RUN(on, bench)) { /* there and back */
+        if (both) {
+            bench->ops->cross_entropy_both(on, row_loss, logits, of_targets,
+                                           0.5f, NULL, r->n, r->width,
+                                           r->stride);
+            continue;
+        }
         bench->ops->cross_entropy(on, row_loss, lse, logits, of_targets, r->n,
                                   r->width, r->stride);
         bench->ops->cross_entropy_backward(on, logits, lse, of_targets, 0.5f,
@@ -249,8 +255,10 @@ static void test_cuda_stride__cross_entropy(void **state)
     (void)state;
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &of_rows)) {
         for (size_t i = 0; i < N_ROWS; i++)
-            check_loss(bench, &all_rows[i]);
-        check_loss(bench, &large);
+            check_loss(bench, &all_rows[i], false),
+                check_loss(bench, &all_rows[i], true);
+        check_loss(bench, &large, false);
+        check_loss(bench, &large, true);
     }
 }
 

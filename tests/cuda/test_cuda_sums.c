@@ -357,7 +357,7 @@ static void test_cuda_sums__entropy_penalty(void **state)
 typedef struct rows_of_heads {
     es_mem *sums;
     es_row_mem rows;
-    int n_batch, n_head, n_ctx;
+    int n_layer, n_batch, n_head, n_ctx;
 } rows_of_heads;
 
 static void expect_number(const char *what, double got, double want)
@@ -389,17 +389,21 @@ static void draw_rows(float *rows[ES_N_ROW_STATISTICS], size_t n, int n_head,
 }
 
 /* Onto what the heads had before: that of the host. */
-static void check_measure_of(es_bench *bench, int n_batch, int n_head,
-                             int n_ctx, bool has_missing)
+static void check_measure_of(es_bench *bench, int n_layer, int n_batch,
+                             int n_head, int n_ctx, bool has_missing)
 {
-    const size_t heads = (size_t)n_head, n = heads * (size_t)(n_batch * n_ctx);
-    rows_of_heads r = {.n_batch = n_batch, .n_head = n_head, .n_ctx = n_ctx};
+    const size_t heads = (size_t)(n_layer * n_head);
+    const size_t n = heads * (size_t)(n_batch * n_ctx);
+    rows_of_heads r = {.n_layer = n_layer,
+                       .n_batch = n_batch,
+                       .n_head = n_head,
+                       .n_ctx = n_ctx};
     float *rows[ES_N_ROW_STATISTICS];
     es_head_sums *want =
         (void *)es_bench_doubles(heads * sizeof *want / sizeof(double));
     draw_rows(rows, n, n_head, n_ctx, has_missing);
     /* Head 0 begins, as at a step's first batch. */
-    for (int h = 0; h < n_head; h++) {
+    for (int h = 0; h < n_layer * n_head; h++) {
         want[h] = es_head_sums_start();
         for (int i = 0; h > 0 && i < ES_N_HEAD_SERIES; i++)
             want[h].values[i] = h + i + 0.25;
@@ -409,13 +413,17 @@ static void check_measure_of(es_bench *bench, int n_batch, int n_head,
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         if (rows[k])
             r.rows.array[k] = es_bench_put_floats(bench, ES_READ, rows[k], n);
-    es_head_sums_add_rows(want, (const float *const *)rows, n_batch, n_head,
-                          n_ctx);
+    for (int layer = 0; layer < n_layer; layer++) {
+        es_head_sums_add_rows(want + layer * n_head, (const float *const *)rows,
+                              n_batch, n_head, n_ctx);
+        for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
+            rows[k] = rows[k] ? rows[k] + n / (size_t)n_layer : NULL;
+    }
     for (ES_EACH_RUN(on, bench))
-        bench->ops->measure_rows(on, r.sums, &r.rows, r.n_batch, r.n_head,
-                                 r.n_ctx);
+        bench->ops->measure_rows(on, r.sums, &r.rows, r.n_layer, r.n_batch,
+                                 r.n_head, r.n_ctx);
     const es_head_sums *got = es_bench_get(bench, r.sums);
-    for (int h = 0; h < n_head; h++) {
+    for (int h = 0; h < n_layer * n_head; h++) {
         assert_true(got[h].finite_rows == want[h].finite_rows);
         for (int i = 0; i < ES_N_HEAD_SERIES; i++)
             expect_number(es_head_statistics[i].name, got[h].values[i],
@@ -428,10 +436,12 @@ static void test_cuda_sums__measure_rows(void **state)
 {
     (void)state;
     for (ES_EACH_BENCH(bench, ES_BENCH_FP32, &small)) {
-        check_measure_of(bench, 1, 1, 1, true);
-        check_measure_of(bench, 1, 3, 7, false);
-        check_measure_of(bench, 2, 5, 300, true);
-        check_measure_of(bench, 40, 2, 3, false);
+        check_measure_of(bench, 1, 1, 1, 1, true);
+        check_measure_of(bench, 3, 1, 2, 7, false);
+        check_measure_of(bench, 2, 2, 5, 300, true);
+        check_measure_of(bench, 1, 40, 2, 3, false);
+        check_measure_of(bench, 2, 7, 3, 130, false);
+        check_measure_of(bench, 1, 2, 1, 1030, false);
     }
 }
 

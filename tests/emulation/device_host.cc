@@ -27,6 +27,7 @@ struct es_device {
     size_t reserved;
     long n_launches, n_captured, n_copies, n_reserved;
     char trouble[200];
+    void *places[2]; /* of es_device_fetch; NULL: nothing could be copied */
     const char *unnoticed; /* trouble that nobody has waited for */
     bool captures;
     graph capturing, graphs[MAX_SEQUENCES];
@@ -101,6 +102,8 @@ void es_device_close(es_device *device)
 {
     if (!device)
         return;
+    free(device->places[0]);
+    free(device->places[1]);
     free_graph(&device->capturing);
     for (int i = 0; i < MAX_SEQUENCES; i++)
         free_graph(&device->graphs[i]);
@@ -225,6 +228,23 @@ void es_device_load(es_device *device, void *out, const void *in, size_t bytes)
         memcpy(out, in, bytes);
 }
 
+void es_device_fetch(es_device *device, int place, const void *in, size_t bytes)
+{
+    expect_no_capture(device, "a fetch");
+    free(device->places[place]);
+    device->places[place] = can_copy(device) ? malloc(bytes) : NULL;
+    if (device->places[place])
+        memcpy(device->places[place], in, bytes);
+}
+
+const void *es_device_fetched(es_device *device, int place)
+{
+    expect_no_capture(device, "a wait");
+    es_host_counted.loads++;
+    notice(device);
+    return device->trouble[0] ? NULL : device->places[place];
+}
+
 /* --- work ----------------------------------------------------------------- */
 
 /* Adds the work to the graph. */
@@ -292,6 +312,11 @@ void es_device_capture_end(es_device *device, int sequence)
     kept->first = device->capturing.first;
     device->capturing.first = NULL;
     device->captures = false;
+}
+
+bool es_device_captures(const es_device *device)
+{
+    return device->captures;
 }
 
 bool es_device_replay(es_device *device, int sequence)

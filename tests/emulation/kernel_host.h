@@ -100,6 +100,10 @@ static inline void es_launch(es_device *device, const char *name,
     es_host_do(device, es_host_run_kernel, &launched, sizeof launched);
 }
 
+static inline void es_begin_kernel(void)
+{
+}
+
 /* --- shared memory -------------------------------------------------------- */
 
 void *es_host_shared(void);

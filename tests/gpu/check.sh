@@ -43,6 +43,8 @@ cd "$(dirname "$0")/../.."
 export BUILD=${BUILD:-build}
 export TABLES=${TABLES:-build/gpu}
 export ES_SHARED=${ES_SHARED:-../shared}
+# Of a product's candidates all stages have the one that the first has found.
+export ENTROPY_TRAIN_TUNING=${ENTROPY_TRAIN_TUNING:-$TABLES/choices.txt}
 OUT=${OUT:-}
 SECONDS=0
 
@@ -53,7 +55,7 @@ versions     5  30
 verify      20  60
 parity      30  90
 attention   15  45
-step        25  80
+step        40 110
 kernels     30  90
 counters    40 110
 record      20  60

@@ -20,8 +20,13 @@
 struct es_device {
     es_device_facts facts;
     es_gemm_plans *plans;
-    bool trouble;
+    bool trouble, captures;
 };
+
+bool es_device_captures(const es_device *device)
+{
+    return device->captures;
+}
 
 es_gemm_plans **es_device_gemm_plans(es_device *device)
 {
@@ -49,7 +54,7 @@ const es_device_facts *es_device_facts_of(const es_device *device)
     return &device->facts;
 }
 
-cudaStream_t es_device_stream(const es_device *)
+cudaStream_t es_device_stream(es_device *)
 {
     return NULL;
 }
@@ -63,6 +68,46 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
 cudaError_t cudaFree(void *memory)
 {
     free(memory);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    return cudaSuccess;
+}
+
+/* Events are times of a clock that products move on. */
+static float now;
+
+cudaError_t cudaEventCreate(cudaEvent_t *out)
+{
+    *out = (cudaEvent_t)calloc(1, sizeof now);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t old)
+{
+    free(old);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
+{
+    memcpy((void *)event, &now, sizeof now);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *out, cudaEvent_t from, cudaEvent_t to)
+{
+    float begin, end;
+    memcpy(&begin, (void *)from, sizeof begin);
+    memcpy(&end, (void *)to, sizeof end);
+    *out = end - begin;
     return cudaSuccess;
 }
 
@@ -93,6 +138,7 @@ typedef struct preference {
 typedef struct reliance {
     uint32_t alignments[4], bias, aux;
     uint64_t workspace;
+    int candidate;
 } reliance;
 
 enum refusal { NEVER, NONE_FOUND, BAD_STATE, BY_STATUS, WHEN_RUN };
@@ -101,6 +147,10 @@ static struct {
     refusal refuses; /* products with an epilogue */
     cublasStatus_t code;
     int n_queries, n_run, n_illegal;
+    int n_candidates;              /* found at most; 0: as many as are wanted */
+    float took[ES_MAX_CANDIDATES]; /* of a candidate; 0: it is refused when run,
+                                      unless that of candidate 1 is 0 */
+    int last;                      /* candidate that was run */
 } library;
 
 static void require(bool legal, const char *what)
@@ -129,6 +179,11 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t old)
 {
     free(old);
     return CUBLAS_STATUS_SUCCESS;
+}
+
+size_t cublasLtGetVersion(void)
+{
+    return 130000;
 }
 
 const char *cublasLtGetStatusName(cublasStatus_t)
@@ -290,22 +345,28 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     const description *how = (const description *)desc;
     const preference *p = (const preference *)pref;
     const bool refused = how->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
-    reliance on = {{}, alignment(how->bias), alignment(how->aux), p->workspace};
+    reliance on = {
+        {}, alignment(how->bias), alignment(how->aux), p->workspace, 0};
     library.n_queries++;
     judge(how, (layout *)a, (layout *)b, (layout *)c, (layout *)d);
     require(((layout *)d)->type == CUDA_R_32F ||
                 p->reductions == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
             "sums that meet in 16 bits");
+    if (library.n_candidates > 0 && library.n_candidates < n_wanted)
+        n_wanted = library.n_candidates;
     *n_found = refused && library.refuses == NONE_FOUND ? 0 : n_wanted;
     if (refused && library.refuses == BY_STATUS)
         return library.code;
-    memset(found, 0xff, sizeof *found);
     memcpy(on.alignments, p->alignments, sizeof on.alignments);
-    memcpy(&found->algo, &on, sizeof on);
     static_assert(sizeof on <= sizeof found->algo, "it fits");
-    found->state = refused && library.refuses == BAD_STATE
-                       ? CUBLAS_STATUS_NOT_SUPPORTED
-                       : CUBLAS_STATUS_SUCCESS;
+    for (int i = 0; i < *n_found; i++) {
+        memset(&found[i], 0xff, sizeof found[i]);
+        on.candidate = i;
+        memcpy(&found[i].algo, &on, sizeof on);
+        found[i].state = refused && library.refuses == BAD_STATE
+                             ? CUBLAS_STATUS_NOT_SUPPORTED
+                             : CUBLAS_STATUS_SUCCESS;
+    }
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -387,9 +448,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
     if (how->epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
         library.refuses == WHEN_RUN)
         return library.code;
-    library.n_run++;
-    judge(how, la, lb, (layout *)of_c, ld);
     memcpy(&on, algorithm, sizeof on);
+    if (library.took[1] != 0 && library.took[on.candidate] == 0)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    library.n_run++;
+    library.last = on.candidate;
+    now += library.took[on.candidate];
+    judge(how, la, lb, (layout *)of_c, ld);
     for (int i = 0; i < 4; i++)
         require(alignment(all[i]) >= on.alignments[i], "a matrix's alignment");
     require(!has_bias(how) || alignment(how->bias) >= on.bias, "bias's");

@@ -15,7 +15,8 @@
  *                        that sticks, and every call returns it
  *
  * FAKE_CUDA_LOG names a file for the launches: kernel or cublasLtMatmul, grid,
- * threads, bytes of shared memory, and whether it was captured. */
+ * threads, bytes of shared memory, whether it was captured, and whether it may
+ * overlap with the one before. */
 #include <cuda_runtime_api.h>
 
 #include <stdbool.h>
@@ -301,6 +302,16 @@ MAKES(cudaStreamCreateWithFlags, cudaStream_t,
       (cudaStream_t * out, unsigned flags __attribute__((unused))))
 MAKES(cudaEventCreateWithFlags, cudaEvent_t,
       (cudaEvent_t * out, unsigned flags __attribute__((unused))))
+MAKES(cudaEventCreate, cudaEvent_t, (cudaEvent_t * out))
+cudaError_t cudaEventElapsedTime(float *out, cudaEvent_t first,
+                                 cudaEvent_t last)
+{
+    (void)first, (void)last;
+    BEGIN();
+    outside_captures("a time is read in a capture");
+    *out = 1;
+    return cudaSuccess;
+}
 ENDS(cudaStreamDestroy, cudaStream_t)
 ENDS(cudaEventDestroy, cudaEvent_t)
 ENDS(cudaGraphDestroy, cudaGraph_t)
@@ -460,26 +471,31 @@ cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute a,
     return cudaSuccess;
 }
 
-static void note(const char *name, dim3 grid, dim3 block, size_t shared)
+static void note(const char *name, dim3 grid, dim3 block, size_t shared,
+                 unsigned n_attributes)
 {
     const char *path = getenv("FAKE_CUDA_LOG");
     FILE *log = path ? fopen(path, "a") : NULL;
     if (!log)
         return;
-    fprintf(log, "%s %u,%u,%u %u %zu %d\n", name, grid.x, grid.y, grid.z,
-            block.x, shared, captures);
+    fprintf(log, "%s %u,%u,%u %u %zu %d %u\n", name, grid.x, grid.y, grid.z,
+            block.x, shared, captures, n_attributes);
     fclose(log);
 }
 
-cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block,
-                             void **arguments, size_t shared,
-                             cudaStream_t stream)
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *how,
+                                const void *function, void **arguments)
 {
+    const dim3 grid = how->gridDim, block = how->blockDim;
+    const size_t shared = how->dynamicSmemBytes;
     (void)arguments;
-    (void)stream;
     BEGIN();
     const int kernel = find(function);
-    note(kernels[kernel].name, grid, block, shared);
+    note(kernels[kernel].name, grid, block, shared, how->numAttrs);
+    if (how->numAttrs > 0 &&
+        (setting("major", 9, NULL) < 9 || how->numAttrs > 1 ||
+         how->attrs->id != cudaLaunchAttributeProgrammaticStreamSerialization))
+        illegal("an attribute that the device does not take");
     if (grid.x < 1 || grid.x > INT32_MAX || grid.y < 1 || grid.y > 65535 ||
         grid.z < 1 || grid.z > 65535)
         illegal("a grid that no device takes");
@@ -524,7 +540,7 @@ LT_DOES(cublasLtMatmulPreferenceSetAttribute)
 
 int cublasLtMatmul(void)
 {
-    note("cublasLtMatmul", (dim3){1, 1, 1}, (dim3){1, 1, 1}, 0);
+    note("cublasLtMatmul", (dim3){1, 1, 1}, (dim3){1, 1, 1}, 0, 0);
     return begin(__func__);
 }
 
@@ -533,10 +549,15 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *how, void *a, void *b,
                                    int n_wanted, void *found, int *n_found)
 {
     (void)handle, (void)how, (void)a, (void)b, (void)c, (void)d;
-    (void)preference, (void)n_wanted, (void)found;
+    (void)preference, (void)found;
     const int code = begin("cublasLtMatmulAlgoGetHeuristic");
-    *n_found = code == 0;
+    *n_found = code == 0 ? n_wanted : 0; /* all bytes 0 is success */
     return code;
+}
+
+size_t cublasLtGetVersion(void)
+{
+    return 130000;
 }
 
 const char *cublasLtGetStatusName(int status)

@@ -48,6 +48,7 @@ template <class A>
 __global__ void multiply_kernel(float *d, const A *a, const A *b,
                                 bool b_transposed)
 {
+    es_begin_kernel();
     ES_SHARED(A, shared_a);
     A *shared_b = shared_a + M * K;
     const int lane = (int)threadIdx.x;
@@ -99,6 +100,7 @@ static void multiply(es_device *device, float *d, const uint16_t *a,
 
 static __global__ void shuffle_kernel(int32_t *out, const int32_t *x)
 {
+    es_begin_kernel();
     const unsigned all = 0xffffffffu;
     const int lane = (int)threadIdx.x;
     int32_t mine = x[lane];
@@ -123,6 +125,7 @@ static void shuffle(es_device *device, int32_t *out, const int32_t *x)
  * the other end. */
 static __global__ void reverse_kernel(float *out, const float *x, int n)
 {
+    es_begin_kernel();
     ES_SHARED(float, shared);
     const int n_threads = (int)blockDim.x, thread = (int)threadIdx.x;
     const int first = (int)blockIdx.x * n_threads;
@@ -152,6 +155,7 @@ static void reverse(es_device *device, float *out, const float *x, int n)
 /* Stages of 128 floats: one is summed while the next two are on their way. */
 static __global__ void sum_kernel(float *out, const float *x, int n)
 {
+    es_begin_kernel();
     ES_SHARED(float, shared);
     const int stage = 32 * FLOATS_PER_COPY, n_stages = n / stage;
     const int mine = (int)threadIdx.x * FLOATS_PER_COPY;
@@ -189,6 +193,7 @@ static void sum(es_device *device, float *out, const float *x, int n)
 
 static __global__ void count_kernel(int32_t *count, int32_t more)
 {
+    es_begin_kernel();
     if (threadIdx.x == 0)
         count[0] += more;
 }
@@ -215,6 +220,7 @@ static void capture(es_device *device, int32_t *counts)
 
 static __global__ void break_kernel(float *out, const float *x, int rule)
 {
+    es_begin_kernel();
     ES_SHARED(float, shared);
     const int thread = (int)threadIdx.x;
     float value = 1;

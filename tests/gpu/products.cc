@@ -136,6 +136,8 @@ static es_device open_one(int major)
     device.facts.major = major;
     library.n_queries = library.n_run = 0;
     library.refuses = NEVER;
+    library.n_candidates = 0;
+    memset(library.took, 0, sizeof library.took);
     return device;
 }
 
@@ -246,8 +248,176 @@ static void test_refusals(void)
     es_gemm_plans_free(device.plans);
 }
 
-int main(void)
+/* --- choices -------------------------------------------------------------- */
+
+enum { TIMING = 3 * 6 }; /* runs of three candidates */
+
+static char path[4096];
+
+static void write_text(const char *text)
 {
+    FILE *file = fopen(path, "w");
+    fputs(text, file);
+    fclose(file);
+}
+
+static void read_text(char *out, size_t size)
+{
+    FILE *file = fopen(path, "r");
+    out[file ? fread(out, 1, size - 1, file) : 0] = 0;
+    if (file)
+        fclose(file);
+}
+
+static choice plain_choice(void)
+{
+    choice how = {};
+    how.type = ES_GEMM_BF16;
+    return how;
+}
+
+/* A device of that time: how often the product runs there, and by which
+ * candidate in the end; whether it is right. */
+static bool run_with(const float took[3], const choice *how, int want_runs,
+                     int want_candidate, bool captures)
+{
+    static float was_d[MOST], was_aux[MOST];
+    es_device device = open_one(9);
+    memcpy(library.took, took, 3 * sizeof *took);
+    es_gemm p = product_of(how);
+    memcpy(was_d, p.d, sizeof was_d);
+    memcpy(was_aux, memory[5], sizeof was_aux);
+    device.captures = captures;
+    const bool right = es_device_gemm(&device, &p) &&
+                       is_right(&p, was_d, was_aux) &&
+                       library.n_run == want_runs &&
+                       library.last == want_candidate && !device.trouble;
+    es_gemm_plans_free(device.plans);
+    return right;
+}
+
+/* The note of a device that finds the file. */
+static bool note_has(const char *part)
+{
+    es_device device = open_one(9);
+    const char *note = es_gemm_note(&device);
+    const bool has =
+        part ? strstr(note, part) && !strchr(note, '\n') : note[0] == 0;
+    if (!has)
+        fprintf(stderr, "note: %s\n", note);
+    es_gemm_plans_free(device.plans);
+    return has;
+}
+
+static void test_timing(void)
+{
+    static const float second[] = {5, 3, 4}, third[] = {5, 4.95f, 4};
+    static const float close[] = {5, 4.95f, 5}, refuses[] = {0, 6, 5};
+    const choice how = plain_choice();
+    choice adds = how;
+    adds.c = 2;
+    remove(path);
+    report(run_with(second, &how, TIMING + 1, 1, false) &&
+               run_with(close, &how, 1, 1, false) && note_has(NULL),
+           "the fastest is chosen, and chosen again by the file");
+    report(run_with(third, &adds, TIMING + 1, 2, false),
+           "what is added to is added to once");
+    remove(path);
+    report(run_with(close, &how, TIMING + 1, 0, false),
+           "the first one stays unless another is faster by 2 %");
+    remove(path);
+    report(run_with(refuses, &how, TIMING - 6 + 1, 2, false),
+           "one that is refused is not chosen");
+    remove(path);
+    report(run_with(second, &how, 1, 0, true) &&
+               run_with(second, &how, TIMING + 1, 1, false),
+           "nothing is timed in a capture");
+}
+
+/* What is in the file leads to this note, and the product is timed again. */
+static bool survives(const char *text, const char *note)
+{
+    static const float took[] = {5, 3, 4};
+    const choice how = plain_choice();
+    char now_there[1000];
+    write_text(text);
+    if (!note_has(note))
+        return false;
+    write_text(text);
+    const bool right = run_with(took, &how, TIMING + 1, 1, false);
+    read_text(now_there, sizeof now_there);
+    return right && strcmp(text, now_there) != 0 && note_has(NULL);
+}
+
+static void test_files(void)
+{
+    static const float took[] = {5, 3, 4};
+    const choice how = plain_choice();
+    char good[1000], text[1100], *end;
+    remove(path);
+    bool right = run_with(took, &how, TIMING + 1, 1, false);
+    read_text(good, sizeof good);
+    right = right && survives("", "line 1 is not") &&
+            survives("something else\n", "line 1 is not");
+    snprintf(text, sizeof text, "%s", good);
+    *strchr(strchr(text, '\n') + 1, ',') = '!';
+    right = right && survives(text, "line 2 is not");
+    const char *const last[] = {"%sx 1\n", "%s 1\n",   "%s7 8\n", "%s7 12\n",
+                                "%s7\n",   "%s7 -1\n", "%s\n",    "%s7 1"};
+    for (const char *format : last) {
+        snprintf(text, sizeof text, format, good);
+        right = right && survives(text, "line 4 is not");
+    }
+    end = strchr(strchr(good, '\n') + 1, '\n') + 1;
+    snprintf(text, sizeof text, "%s%s", good, end);
+    right = right && survives(text, "line 4 is not"); /* twice the same */
+    memset(text, '7', sizeof text);
+    text[sizeof text - 1] = 0;
+    right = right && survives(text, "line 1 is not");
+    report(right, "a file with anything wrong in it is not used");
+    snprintf(text, sizeof text, "%s", good);
+    text[strlen(text) - 2] = '7';
+    write_text(text);
+    es_device device = open_one(9);
+    library.n_candidates = 2;
+    es_gemm p = product_of(&how);
+    report(es_device_gemm(&device, &p) && library.n_run == TIMING - 6 + 1 &&
+               !device.trouble,
+           "a candidate that is not there is chosen anew");
+    es_gemm_plans_free(device.plans);
+}
+
+static void test_places(void)
+{
+    static const float took[] = {5, 3, 4};
+    const choice how = plain_choice();
+    char folder[4096 + 20];
+    snprintf(folder, sizeof folder, "%s.none/file", path);
+    setenv("ENTROPY_TRAIN_TUNING", folder, 1);
+    bool right = note_has("cannot be written: products are not timed") &&
+                 run_with(took, &how, 1, 0, false);
+    setenv("ENTROPY_TRAIN_TUNING", "off", 1);
+    right = right && note_has(NULL) && run_with(took, &how, 1, 0, false);
+    unsetenv("ENTROPY_TRAIN_TUNING");
+    unsetenv("HOME");
+    unsetenv("XDG_CACHE_HOME");
+    right = right && note_has("no folder for caches") &&
+            run_with(took, &how, 1, 0, false);
+    snprintf(folder, sizeof folder, "%s.cache", path);
+    setenv("XDG_CACHE_HOME", folder, 1);
+    right = right && run_with(took, &how, TIMING + 1, 1, false) &&
+            run_with(took, &how, 1, 1, false);
+    report(right, "where choices are kept, or nothing is timed");
+}
+
+int main(int argc, char **argv)
+{
+    snprintf(path, sizeof path, "%s/choices", argc > 1 ? argv[1] : ".");
+    setenv("ENTROPY_TRAIN_TUNING", path, 1);
+    test_timing();
+    test_files();
+    test_places();
+    setenv("ENTROPY_TRAIN_TUNING", "off", 1);
     test_products(9);
     test_products(8);
     test_plans();

@@ -207,11 +207,20 @@ options_of() { # T B PAIRS: into the array
 }
 
 step() {
-    local failed=0 size
+    local failed=0 size part
     for size in ${SIZES:-128x64 1024x8 1024x32}; do
         echo "== T x B = $size"
         options_of "${size%x*}" "${size#*x}" "${PAIRS:-20}"
         checked "$train" "${options[@]}" || failed=1
+    done
+    # What two parts of the back-end are worth, at the first size.
+    size=${SIZES:-128x64}
+    size=${size%% *}
+    options_of "${size%x*}" "${size#*x}" "${PAIRS:-20}"
+    for part in OVERLAP TUNING; do
+        echo "== T x B = $size, ENTROPY_TRAIN_$part=off"
+        (export "ENTROPY_TRAIN_$part=off" && checked "$train" "${options[@]}") ||
+            failed=1
     done
     return $failed
 }

@@ -77,7 +77,7 @@ VARIANT_TEST(rows_become_sums_of_heads)
                                        [ES_ROW_SINK] = mem(sink),
                                        [ES_ROW_NONFINITE] = mem(nonfinite),
                                        [ES_ROW_MISSING] = mem(missing)}};
-    ops->measure_rows(the_cpu, mem(sums), &rows, B, H, T);
+    ops->measure_rows(the_cpu, mem(sums), &rows, 1, B, H, T);
     expect_values(&sums[0],
                   (const expected[]){{ES_HEAD_ENTROPY, 4},
                                      {ES_HEAD_ENTROPY_MIN, 2},
@@ -98,7 +98,7 @@ VARIANT_TEST(rows_become_sums_of_heads)
     for (int b = 0; b < B; b++)
         for (int i = 0; i < T; i++)
             entropy[b][1][i] = INFINITY;
-    ops->measure_rows(the_cpu, mem(sums), &rows, B, H, T);
+    ops->measure_rows(the_cpu, mem(sums), &rows, 1, B, H, T);
     assert_true(sums[0].finite_rows == 12 && sums[1].finite_rows == 5);
     expect_values(&sums[0], (const expected[]){{ES_HEAD_ENTROPY, 4}}, 1);
     expect_values(&sums[1],
@@ -112,21 +112,25 @@ VARIANT_TEST(rows_become_sums_of_heads)
 /* More heads than threads, shared out unevenly. */
 VARIANT_TEST(sums_of_heads_do_not_depend_on_threads)
 {
-    enum { B = 3, H = 7, T = 5 };
+    enum { L = 2, B = 3, H = 7, T = 5 };
     es_row_mem rows = {.array = {NULL}};
     const float *arrays[ES_N_ROW_STATISTICS] = {NULL};
-    es_head_sums got[H], want[H];
+    es_head_sums got[L * H], want[L * H];
     for (int i = 0; i < ES_ROW_SINK + 1; i++) {
-        float *x = array(B * H * T, 3);
+        float *x = array(L * B * H * T, 3);
         x[(i + 2) * T] = NAN;
         rows.array[i] = mem(x);
         arrays[i] = x;
     }
-    for (int h = 0; h < H; h++)
+    for (int h = 0; h < L * H; h++)
         got[h] = want[h] = es_head_sums_start();
-    ops->measure_rows(the_cpu, mem(got), &rows, B, H, T);
-    es_head_sums_add_rows(want, arrays, B, H, T);
-    for (int h = 0; h < H; h++) {
+    ops->measure_rows(the_cpu, mem(got), &rows, L, B, H, T);
+    for (int l = 0; l < L; l++) {
+        es_head_sums_add_rows(want + l * H, arrays, B, H, T);
+        for (int i = 0; i < ES_ROW_SINK + 1; i++)
+            arrays[i] += B * H * T;
+    }
+    for (int h = 0; h < L * H; h++) {
         assert_true(got[h].finite_rows == want[h].finite_rows);
         for (int i = 0; i < ES_N_HEAD_SERIES; i++)
             assert_memory_equal(&got[h].values[i], &want[h].values[i],
@@ -137,7 +141,7 @@ VARIANT_TEST(sums_of_heads_do_not_depend_on_threads)
 static es_control clipped(double squares, double loss, float scale, float most,
                           bool may_skip)
 {
-    es_control control = {.loss_scale = scale, .grad_scale = 7, .skips = 7};
+    es_control control = {.loss_scale = scale, .grad_scale = 7};
     ops->clip(the_cpu, mem(&control), mem(&squares), mem(&loss), most,
               may_skip);
     return control;
@@ -164,6 +168,9 @@ VARIANT_TEST(gradients_are_clipped_or_skipped)
     double squares = 16;
     ops->clip(the_cpu, mem(&control), mem(&squares), NULL, 2, true);
     assert_true(control.skips == 0 && control.grad_scale == 0.5f);
+    control.skips = 1; /* of the step before, and nobody knows yet */
+    ops->clip(the_cpu, mem(&control), mem(&squares), NULL, 2, true);
+    assert_true(control.skips == 1);
 }
 
 VARIANT_TEST(adamw_matches_its_formula)

@@ -147,9 +147,9 @@ TIMED(ES_CPU_PENALTY, entropy_penalty,
       b, loss, dentropy, dtheta, entropy, penalty, scale, control)
 
 TIMED(ES_CPU_PENALTY, measure_rows,
-      (es_backend * b, es_mem *sums, const es_row_mem *rows, int n_batch,
-       int n_head, int n_ctx),
-      b, sums, rows, n_batch, n_head, n_ctx)
+      (es_backend * b, es_mem *sums, const es_row_mem *rows, int n_layer,
+       int n_batch, int n_head, int n_ctx),
+      b, sums, rows, n_layer, n_batch, n_head, n_ctx)
 TIMED(ES_CPU_PENALTY, activation_stats,
       (es_backend * b, es_mem *sums, const es_mem *x, size_t n), b, sums, x, n)
 TIMED(ES_CPU_OTHER, rotate,

@@ -21,6 +21,7 @@ typedef struct job {
     float *param, *moment1, *moment2;
     const es_adamw *how;
     const es_control *control;
+    es_bfloat *copy; /* of param, or NULL */
 } job;
 
 static size_t smaller(size_t a, size_t b)
@@ -114,33 +115,34 @@ void es_cpu_add_share(es_backend *backend, es_mem *sum, const es_mem *x,
 typedef struct measuring {
     es_head_sums *sums;
     const es_row_mem *rows;
-    int n_batch, n_head, n_ctx;
+    int n_layer, n_batch, n_head, n_ctx;
 } measuring;
 
-/* Heads of a thread, sequence by sequence: sums do not depend on how many
- * threads there are. */
+/* Heads of a thread, in each layer sequence by sequence: sums do not depend on
+ * how many threads there are. */
 static void measure_part(void *argument, es_share share)
 {
     const measuring *m = argument;
     const es_slab heads = es_cpu_slab(share, m->n_head, 1);
-    for (int b = 0; heads.n > 0 && b < m->n_batch; b++) {
-        const size_t at = (size_t)(b * m->n_head + heads.first);
+    for (int b = 0; heads.n > 0 && b < m->n_layer * m->n_batch; b++) {
+        const size_t at = (size_t)b * (size_t)m->n_head + (size_t)heads.first;
+        const int first = b / m->n_batch * m->n_head + heads.first;
         const float *arrays[ES_N_ROW_STATISTICS];
         for (int i = 0; i < ES_N_ROW_STATISTICS; i++) {
             const float *x = es_cpu_read(m->rows->array[i]);
             arrays[i] = x ? x + at * (size_t)m->n_ctx : NULL;
         }
-        es_head_sums_add_rows(m->sums + heads.first, arrays, 1, heads.n,
-                              m->n_ctx);
+        es_head_sums_add_rows(m->sums + first, arrays, 1, heads.n, m->n_ctx);
     }
 }
 
 void es_cpu_measure_rows(es_backend *backend, es_mem *sums,
-                         const es_row_mem *rows, int n_batch, int n_head,
-                         int n_ctx)
+                         const es_row_mem *rows, int n_layer, int n_batch,
+                         int n_head, int n_ctx)
 {
     measuring m = {.sums = (es_head_sums *)(void *)sums,
                    .rows = rows,
+                   .n_layer = n_layer,
                    .n_batch = n_batch,
                    .n_head = n_head,
                    .n_ctx = n_ctx};
@@ -160,7 +162,8 @@ void es_cpu_clip(es_backend *backend, es_mem *control, const es_mem *squares,
     bool clips = isfinite(norm) && max_norm > 0 && norm > (double)max_norm;
     (void)backend;
     c->grad_scale = (float)((clips ? (double)max_norm / norm : 1) / scale);
-    c->skips = may_skip && !finite ? 1 : 0;
+    if (may_skip && !finite)
+        c->skips = 1;
 }
 
 static void adamw_part(void *argument, es_share share)
@@ -172,6 +175,9 @@ static void adamw_part(void *argument, es_share share)
         j->backend->kernels->adamw(j->param + first, j->moment1 + first,
                                    j->moment2 + first, j->grad + first,
                                    end - first, j->how, j->control);
+    if (first < end && j->copy)
+        j->backend->kernels->narrow(j->copy + first, j->param + first,
+                                    end - first);
 }
 
 void es_cpu_adamw(es_backend *backend, es_mem *param, es_mem *moment1,
@@ -185,7 +191,9 @@ void es_cpu_adamw(es_backend *backend, es_mem *param, es_mem *moment1,
              .moment1 = es_cpu_floats(moment1),
              .moment2 = es_cpu_floats(moment2),
              .how = how,
-             .control = (const es_control *)(const void *)control};
+             .control = (const es_control *)(const void *)control,
+             /* of memory that this back-end owns */
+             .copy = (es_bfloat *)es_cpu_copy_of(backend, param)};
     if (j.control->skips == 0)
         es_team_run(backend->team, adamw_part, &j);
 }

@@ -23,6 +23,7 @@ template <class A>
 __global__ void __launch_bounds__(N_THREADS)
     attention_dt_kernel(es_attention_call<A> call)
 {
+    es_begin_kernel();
     const int n = call.n_head * call.n_ctx;
     const int i = (int)(blockIdx.x * N_THREADS + threadIdx.x);
     float sum = 0;

@@ -427,6 +427,7 @@ template <class A, class TASK>
 __global__ void __launch_bounds__(THREADS, 1)
     attention_exact_kernel(es_attention_call<A> call)
 {
+    es_begin_kernel();
     ES_SHARED(float, memory);
     const es_tile_place place =
         es_tile_place_of(blockIdx.x, call.n_ctx, WARPS, ES_OWN_QUERIES);
@@ -438,6 +439,7 @@ template <class A, class TASK>
 __global__ void __launch_bounds__(THREADS, 1)
     attention_again_kernel(es_attention_call<A> call)
 {
+    es_begin_kernel();
     ES_SHARED(float, memory);
     const int n = es_tile_count(call.n_ctx, ES_FLAG_ROWS);
     const int n_flags = call.n_batch * call.n_head * n;

@@ -379,6 +379,7 @@ template <class A, int WIDTH, class KIND, bool MEASURE>
 __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     attention_mma_kernel(es_attention_call<A> call)
 {
+    es_begin_kernel();
     typedef forward_shape<WIDTH> shape;
     enum { M = shape::M };
     ES_SHARED(A, q);

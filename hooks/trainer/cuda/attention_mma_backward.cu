@@ -243,6 +243,7 @@ template <class A, int WIDTH, class KIND, bool TEMPERED>
 __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     attention_mma_dq_kernel(es_attention_call<A> call)
 {
+    es_begin_kernel();
     typedef backward_shape<WIDTH> shape;
     enum { M = shape::M, N = shape::N };
     ES_SHARED(A, q);
@@ -481,6 +482,7 @@ template <class A, int WIDTH, class KIND, bool OWN_FACTOR>
 __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     attention_mma_dkv_kernel(es_attention_call<A> call)
 {
+    es_begin_kernel();
     typedef backward_shape<WIDTH> shape;
     enum { M = shape::M, N = shape::KEY_N };
     ES_SHARED(A, k);

@@ -1,4 +1,5 @@
 /* The back-end's memory, its copies of weights, and the tables. */
+#include "hooks/trainer/cuda/gemm.h"
 #include "hooks/trainer/cuda/nccl.h"
 #include "hooks/trainer/cuda/reduce.h"
 
@@ -85,6 +86,11 @@ static es_status status(es_backend *backend)
     return es_device_status(backend->device);
 }
 
+static const char *note(es_backend *backend)
+{
+    return es_gemm_note(backend->device);
+}
+
 /* --- memory --------------------------------------------------------------- */
 
 static es_status reserve(es_backend *backend, es_mem **out, size_t bytes)
@@ -138,6 +144,18 @@ static void store(es_backend *backend, es_mem *out, const void *in,
 static void load(es_backend *backend, void *out, const es_mem *in, size_t bytes)
 {
     es_device_load(backend->device, out, in, bytes);
+}
+
+static void fetch(es_backend *backend, int place, const es_mem *in,
+                  size_t bytes)
+{
+    es_device_fetch(backend->device, place, in, bytes);
+}
+
+static es_status fetched(es_backend *backend, const void **out, int place)
+{
+    *out = es_device_fetched(backend->device, place);
+    return *out ? ES_OK : es_device_status(backend->device);
 }
 
 /* In memory of the host that grows and is lent. Narrow ones come to lie in its
@@ -197,6 +215,7 @@ template <class A>
 __global__ void convert_kernel(A *out, const float *in, size_t n_packs,
                                size_t n)
 {
+    es_begin_kernel();
     constexpr int lanes = es_lanes<A>;
     for (size_t i = es_thread(); i < n_packs; i += es_all_threads()) {
         float values[lanes];
@@ -297,12 +316,15 @@ static es_ops table(void)
     ops.n_threads = n_threads;
     ops.device_name = device_name;
     ops.status = status;
+    ops.note = note;
     ops.prepare = prepare;
     ops.reserve = reserve;
     ops.release = release;
     ops.zero = zero;
     ops.store = store;
     ops.load = load;
+    ops.fetch = fetch;
+    ops.fetched = fetched;
     ops.view = view<A>;
     if (sizeof(A) < sizeof(float)) {
         ops.keep = keep<A>;
@@ -322,7 +344,7 @@ static es_ops table(void)
     es_cuda_loss_ops<A>(&ops);
     es_cuda_peaks_ops<A>(&ops);
     es_cuda_normed_ops(&ops);
-    es_cuda_update_ops(&ops);
+    es_cuda_update_ops<A>(&ops);
     es_cuda_qk_clip_ops(&ops);
     return ops;
 }

@@ -58,9 +58,8 @@ const es_mem *es_cuda_weights(const es_backend *backend, const es_mem *weights,
 size_t es_cuda_attention_scratch(const es_extents *largest);
 size_t es_cuda_linear_scratch(const es_extents *largest);
 size_t es_cuda_normed_scratch(const es_extents *largest);
-size_t es_cuda_rows_scratch(const es_extents *largest); /* and the two below */
+size_t es_cuda_rows_scratch(const es_extents *largest); /* and the next */
 size_t es_cuda_embed_scratch(const es_extents *largest);
-size_t es_cuda_statistics_scratch(const es_extents *largest);
 size_t es_cuda_peaks_scratch(void); /* whatever they are */
 
 /** Each file's operations, as in ops.h, put into the table: the first ones for
@@ -83,6 +82,7 @@ template <class A>
 void es_cuda_statistics_ops(es_ops *ops);
 template <class A>
 void es_cuda_peaks_ops(es_ops *ops);
+template <class A>
 void es_cuda_update_ops(es_ops *ops);
 void es_cuda_qk_clip_ops(es_ops *ops);
 void es_cuda_normed_ops(es_ops *ops);

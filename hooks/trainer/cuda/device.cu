@@ -9,10 +9,12 @@
 
 enum {
     N_STAGES = 2,
+    N_PLACES = 2, /* of es_device_fetch */
     STAGE_BYTES = 4 << 20,
     MAX_SEQUENCES = 64,
     FREE_SHARED = 48 << 10, /* what a launch need not ask for */
-    OLDEST = 8              /* compute capability */
+    OLDEST = 8,             /* compute capability */
+    OVERLAPPING = 9         /* and that of griddepcontrol */
 };
 
 /* A page-locked buffer; `done` is when the last copy out of it was. */
@@ -26,8 +28,12 @@ struct es_device {
     cudaStream_t stream;
     stage stages[N_STAGES];
     int next_stage;
+    stage places[N_PLACES];
+    size_t place_bytes[N_PLACES];
     cudaGraphExec_t graphs[MAX_SEQUENCES];
     bool captures;
+    bool overlaps;     /* kernels of ours: es_begin_kernel */
+    bool after_kernel; /* the last thing in the stream is one */
     bool in_trouble;
     char trouble[256];
     es_gemm_plans *plans;
@@ -87,6 +93,13 @@ static es_status no_device(void)
     return es_fail(ES_EIO, "CUDA: no device: give --backend cpu");
 }
 
+/* The first branch of the driver that runs what a version of CUDA has built,
+ * by the release notes of CUDA. */
+static int driver_for(int runtime)
+{
+    return runtime >= 13000 ? 580 : 525;
+}
+
 /* How many devices there are; if none, why. */
 static es_status count_devices(int *n)
 {
@@ -103,9 +116,10 @@ static es_status count_devices(int *n)
     if (code == cudaErrorInsufficientDriver)
         return es_fail(ES_EIO,
                        "CUDA: the driver is for CUDA %d.%d and this program "
-                       "for %d.%d: update the driver, or give --backend cpu",
+                       "for %d.%d: update the driver to %d or newer "
+                       "(nvidia-smi prints it), or give --backend cpu",
                        driver / 1000, driver % 1000 / 10, runtime / 1000,
-                       runtime % 1000 / 10);
+                       runtime % 1000 / 10, driver_for(runtime));
     if (code == cudaErrorNoDevice || (code == cudaSuccess && *n == 0))
         return no_device();
     if (code != cudaSuccess)
@@ -179,6 +193,9 @@ es_status es_device_open(es_device **out)
     if (!device)
         return es_fail(ES_ENOMEM, "out of memory for the CUDA device");
     es_status status = choose_device(&device->facts);
+    const char *overlap = getenv("ENTROPY_TRAIN_OVERLAP");
+    device->overlaps = device->facts.major >= OVERLAPPING &&
+                       !(overlap && strcmp(overlap, "off") == 0);
     if (status == ES_OK) {
         cudaError_t code = set_up(device);
         if (code != cudaSuccess)
@@ -211,6 +228,13 @@ es_status es_device_give_back(es_device *device)
     return status;
 }
 
+static void drop_stage(stage *s)
+{
+    if (s->done)
+        (void)cudaEventDestroy(s->done);
+    (void)cudaFreeHost(s->memory);
+}
+
 void es_device_close(es_device *device)
 {
     if (!device)
@@ -220,11 +244,10 @@ void es_device_close(es_device *device)
     for (int i = 0; i < MAX_SEQUENCES; i++)
         if (device->graphs[i])
             (void)cudaGraphExecDestroy(device->graphs[i]);
-    for (int i = 0; i < N_STAGES; i++) {
-        if (device->stages[i].done)
-            (void)cudaEventDestroy(device->stages[i].done);
-        (void)cudaFreeHost(device->stages[i].memory);
-    }
+    for (int i = 0; i < N_STAGES; i++)
+        drop_stage(&device->stages[i]);
+    for (int i = 0; i < N_PLACES; i++)
+        drop_stage(&device->places[i]);
     if (device->stream)
         (void)cudaStreamDestroy(device->stream);
     free(device);
@@ -235,8 +258,9 @@ const es_device_facts *es_device_facts_of(const es_device *device)
     return &device->facts;
 }
 
-cudaStream_t es_device_stream(const es_device *device)
+cudaStream_t es_device_stream(es_device *device)
 {
+    device->after_kernel = false;
     return device->stream;
 }
 
@@ -275,8 +299,9 @@ void es_device_release(es_device *device, void *memory)
 void es_device_zero(es_device *device, void *out, size_t bytes)
 {
     if (!device->in_trouble && bytes > 0)
-        es_device_check(device, "zeroing memory",
-                        cudaMemsetAsync(out, 0, bytes, device->stream));
+        es_device_check(
+            device, "zeroing memory",
+            cudaMemsetAsync(out, 0, bytes, es_device_stream(device)));
 }
 
 /* A buffer that nothing is copied out of any more; NULL after trouble. */
@@ -303,9 +328,10 @@ void es_device_store(es_device *device, void *out, const void *in, size_t bytes)
         if (!es_device_check(device, "a copy to the device",
                              cudaMemcpyAsync(to, s->memory, n,
                                              cudaMemcpyHostToDevice,
-                                             device->stream)) ||
-            !es_device_check(device, "a copy to the device",
-                             cudaEventRecord(s->done, device->stream)))
+                                             es_device_stream(device))) ||
+            !es_device_check(
+                device, "a copy to the device",
+                cudaEventRecord(s->done, es_device_stream(device))))
             return;
         from += n;
         to += n;
@@ -321,9 +347,9 @@ static bool load_piece(es_device *device, char *to, const char *from, size_t n)
         !es_device_check(device, "a copy from the device",
                          cudaMemcpyAsync(s->memory, from, n,
                                          cudaMemcpyDeviceToHost,
-                                         device->stream)) ||
+                                         es_device_stream(device))) ||
         !es_device_check(device, "the device",
-                         cudaStreamSynchronize(device->stream)))
+                         cudaStreamSynchronize(es_device_stream(device))))
         return false;
     memcpy(to, s->memory, n);
     return true;
@@ -342,6 +368,49 @@ void es_device_load(es_device *device, void *out, const void *in, size_t bytes)
     }
 }
 
+/* A place that holds as much; false after trouble. */
+static bool grow_place(es_device *device, int place, size_t bytes)
+{
+    stage *s = &device->places[place];
+    if (device->in_trouble ||
+        (!s->done && !es_device_check(device, "a copy from the device",
+                                      cudaEventCreateWithFlags(
+                                          &s->done, cudaEventDisableTiming))))
+        return false;
+    if (bytes <= device->place_bytes[place])
+        return true;
+    device->place_bytes[place] = 0;
+    cudaError_t code = cudaFreeHost(s->memory);
+    s->memory = NULL;
+    if (code == cudaSuccess)
+        code = cudaHostAlloc((void **)&s->memory, bytes, 0);
+    if (!es_device_check(device, "page-locked memory", code))
+        return false;
+    device->place_bytes[place] = bytes;
+    return true;
+}
+
+void es_device_fetch(es_device *device, int place, const void *in, size_t bytes)
+{
+    stage *s = &device->places[place];
+    if (grow_place(device, place, bytes) &&
+        es_device_check(device, "a copy from the device",
+                        cudaMemcpyAsync(s->memory, in, bytes,
+                                        cudaMemcpyDeviceToHost,
+                                        es_device_stream(device))))
+        es_device_check(device, "a copy from the device",
+                        cudaEventRecord(s->done, es_device_stream(device)));
+}
+
+const void *es_device_fetched(es_device *device, int place)
+{
+    const stage *s = &device->places[place];
+    if (device->in_trouble ||
+        !es_device_check(device, "the device", cudaEventSynchronize(s->done)))
+        return NULL;
+    return s->memory;
+}
+
 /* --- work ----------------------------------------------------------------- */
 
 void es_device_launch(es_device *device, const char *name, const void *kernel,
@@ -357,9 +426,18 @@ void es_device_launch(es_device *device, const char *name, const void *kernel,
                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  (int)shared_bytes)))
         return;
-    es_device_check(device, name,
-                    cudaLaunchKernel(kernel, grid, dim3((unsigned)n_threads),
-                                     arguments, shared_bytes, device->stream));
+    cudaLaunchAttribute overlaps = {};
+    overlaps.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlaps.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t how = {};
+    how.gridDim = grid;
+    how.blockDim = dim3((unsigned)n_threads);
+    how.dynamicSmemBytes = shared_bytes;
+    how.stream = device->stream;
+    how.attrs = &overlaps;
+    how.numAttrs = device->overlaps && device->after_kernel ? 1 : 0;
+    device->after_kernel = es_device_check(
+        device, name, cudaLaunchKernelExC(&how, kernel, arguments));
 }
 
 void es_device_capture(es_device *device)
@@ -367,9 +445,10 @@ void es_device_capture(es_device *device)
     if (device->in_trouble)
         return;
     /* Relaxed: a kernel may still have to be loaded. */
-    device->captures = es_device_check(
-        device, "capturing",
-        cudaStreamBeginCapture(device->stream, cudaStreamCaptureModeRelaxed));
+    device->captures =
+        es_device_check(device, "capturing",
+                        cudaStreamBeginCapture(es_device_stream(device),
+                                               cudaStreamCaptureModeRelaxed));
 }
 
 void es_device_capture_end(es_device *device, int sequence)
@@ -379,7 +458,7 @@ void es_device_capture_end(es_device *device, int sequence)
         return;
     device->captures = false;
     /* Even after trouble: the stream has to come out of it. */
-    cudaError_t code = cudaStreamEndCapture(device->stream, &graph);
+    cudaError_t code = cudaStreamEndCapture(es_device_stream(device), &graph);
     cudaGraphExec_t *kept = &device->graphs[sequence];
     if (code == cudaSuccess && *kept)
         code = cudaGraphExecDestroy(*kept);
@@ -393,13 +472,18 @@ void es_device_capture_end(es_device *device, int sequence)
     es_device_check(device, "capturing", code);
 }
 
+bool es_device_captures(const es_device *device)
+{
+    return device->captures;
+}
+
 bool es_device_replay(es_device *device, int sequence)
 {
     if (!device->graphs[sequence])
         return device->in_trouble;
     if (!device->in_trouble)
-        es_device_check(
-            device, "a captured step",
-            cudaGraphLaunch(device->graphs[sequence], device->stream));
+        es_device_check(device, "a captured step",
+                        cudaGraphLaunch(device->graphs[sequence],
+                                        es_device_stream(device)));
     return true;
 }

@@ -47,10 +47,18 @@ void es_device_store(es_device *device, void *out, const void *in,
 /** Waits. After trouble `out` is filled with bytes 0xff: NaN, and -1. */
 void es_device_load(es_device *device, void *out, const void *in, size_t bytes);
 
+/** Copies into page-locked memory, `place` 0 or 1. es_device_fetched waits for
+ *  that copy alone; borrowed until the next one to the place; NULL after
+ *  trouble. */
+void es_device_fetch(es_device *device, int place, const void *in,
+                     size_t bytes);
+const void *es_device_fetched(es_device *device, int place);
+
 /** What the launches from here to es_device_capture_end are, as a graph that
  *  can be run again; they do not run meanwhile. */
 void es_device_capture(es_device *device);
 void es_device_capture_end(es_device *device, int sequence);
+bool es_device_captures(const es_device *device);
 /** Runs the graph; false if there is none under this number. */
 bool es_device_replay(es_device *device, int sequence);
 
@@ -61,11 +69,14 @@ bool es_device_is_in_trouble(const es_device *device);
 es_status es_device_status(es_device *device);
 
 #ifdef __CUDACC__
-/** es_launch's work. */
+/** es_launch's work. From 9.0 on blocks of a kernel that follows another one of
+ *  these may be placed before that has ended, unless ENTROPY_TRAIN_OVERLAP is
+ *  "off". */
 void es_device_launch(es_device *device, const char *name, const void *kernel,
                       dim3 grid, int n_threads, size_t shared_bytes,
                       void **arguments);
-cudaStream_t es_device_stream(const es_device *device);
+/** For something else than a launch. */
+cudaStream_t es_device_stream(es_device *device);
 
 /** Whether a call of the CUDA runtime worked; else that is the device's
  *  trouble, reported with `what`. */

@@ -11,6 +11,7 @@ typedef struct embedding {
 template <class A, int W>
 static __global__ void embed_kernel(A *x, embedding e)
 {
+    es_begin_kernel();
     const size_t width = (size_t)e.width, step = (size_t)blockDim.x * W;
     for (int row = (int)blockIdx.x; row < e.n_rows; row += (int)gridDim.x) {
         const float *token = e.wte + (size_t)e.tokens[row] * width;
@@ -71,6 +72,7 @@ static __device__ void sort_tile(uint64_t *keys)
 static __global__ void sort_tiles_kernel(uint64_t *sorted,
                                          const int32_t *tokens, int n)
 {
+    es_begin_kernel();
     ES_SHARED(uint64_t, keys);
     const int start = (int)blockIdx.x * ES_SORT_TILE;
     for (int i = (int)threadIdx.x; i < ES_SORT_TILE; i += (int)blockDim.x) {
@@ -86,6 +88,7 @@ static __global__ void sort_tiles_kernel(uint64_t *sorted,
 static __global__ void merge_tiles_kernel(uint64_t *order,
                                           const uint64_t *sorted, int n_tiles)
 {
+    es_begin_kernel();
     const int i = (int)es_thread();
     const uint64_t key = sorted[i];
     int place = 0;
@@ -163,6 +166,7 @@ static __device__ void sum_chunk(const token_sums *s, const A *dx, int chunk,
 template <class A, int W>
 static __global__ void sum_chunks_kernel(token_sums s, const A *dx)
 {
+    es_begin_kernel();
     const size_t step = (size_t)blockDim.x * W;
     for (size_t j = threadIdx.x * W; j < (size_t)s.width; j += step)
         sum_chunk<A, W>(&s, dx, (int)blockIdx.x, j);
@@ -173,6 +177,7 @@ static __global__ void sum_chunks_kernel(token_sums s, const A *dx)
 template <int W>
 static __global__ void add_carries_kernel(token_sums s)
 {
+    es_begin_kernel();
     const int chunk = (int)blockIdx.x;
     const es_carries carries = es_carries_of(s.order, s.n_rows, chunk);
     const size_t width = (size_t)s.width, step = (size_t)blockDim.x * W;
@@ -199,6 +204,7 @@ template <class A, int W>
 static __global__ void sum_places_kernel(float *dwpe, const A *dx, int n_batch,
                                          int n_ctx, int width)
 {
+    es_begin_kernel();
     const size_t n = (size_t)width, step = (size_t)blockDim.x * W;
     const size_t place = (size_t)blockIdx.x * n;
     for (size_t j = threadIdx.x * W; j < n; j += step) {

@@ -1,12 +1,24 @@
 /* Matrix products by cuBLASLt. It is made for column order: there a row-major
- * matrix is its transpose, and d^T = b^T a^T, so that a and b change places. */
+ * matrix is its transpose, and d^T = b^T a^T, so that a and b change places.
+ * Of its candidates for a product three are timed, once, and the choice is kept
+ * (choices.h). */
+#include "hooks/trainer/cuda/choices.h"
 #include "hooks/trainer/cuda/gemm.h"
 
 #include <cublasLt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKSPACE_BYTES = 32 << 20, BEST_ALIGNMENT = 256 };
+enum {
+    WORKSPACE_BYTES = 32 << 20,
+    BEST_ALIGNMENT = 256,
+    N_TIMED = 3,      /* candidates */
+    N_REPETITIONS = 5 /* of each, after one that does not count */
+};
+
+/* Of the first candidate's time: what is faster by less is not chosen. */
+static const float faster = 0.98f;
 
 /* What a plan depends on: the product without its pointers, of which only the
  * alignment counts; 0 for one that is not there. */
@@ -24,12 +36,18 @@ typedef struct plan {
     bool can_run;
     cublasLtMatmulDesc_t how;
     cublasLtMatrixLayout_t a, b, d; /* of cuBLASLt: b and a, swapped */
-    cublasLtMatmulAlgo_t algorithm;
+    cublasLtMatmulAlgo_t candidates[ES_MAX_CANDIDATES];
+    int n_candidates;
+    int chosen;
+    bool is_chosen; /* false: it is the first one, and nothing has been timed */
 } plan;
 
 struct es_gemm_plans {
     cublasLtHandle_t handle;
     void *workspace;
+    cudaEvent_t begin, end;
+    es_choices *choices; /* NULL: nothing is timed */
+    char note[512];
     plan *first;
 };
 
@@ -68,8 +86,23 @@ void es_gemm_plans_free(es_gemm_plans *plans)
     }
     if (plans->handle)
         (void)cublasLtDestroy(plans->handle);
+    if (plans->begin)
+        (void)cudaEventDestroy(plans->begin);
+    if (plans->end)
+        (void)cudaEventDestroy(plans->end);
     (void)cudaFree(plans->workspace);
+    es_choices_close(plans->choices);
     free(plans);
+}
+
+static void open_choices(es_device *device, es_gemm_plans *plans)
+{
+    const es_device_facts *facts = es_device_facts_of(device);
+    char of[sizeof facts->name + 100];
+    snprintf(of, sizeof of, "%s, %d.%d, %d processors, cuBLASLt %zu",
+             facts->name, facts->major, facts->minor, facts->n_processors,
+             cublasLtGetVersion());
+    plans->choices = es_choices_open(of, plans->note, sizeof plans->note);
 }
 
 /* The device's plans, made at the first product; NULL after trouble. */
@@ -85,12 +118,21 @@ static es_gemm_plans *plans_of(es_device *device)
     }
     if (!check(device, cublasLtCreate(&plans->handle)) ||
         !es_device_check(device, "memory for products",
-                         cudaMalloc(&plans->workspace, WORKSPACE_BYTES))) {
+                         cudaMalloc(&plans->workspace, WORKSPACE_BYTES)) ||
+        !es_device_check(device, "products", cudaEventCreate(&plans->begin)) ||
+        !es_device_check(device, "products", cudaEventCreate(&plans->end))) {
         es_gemm_plans_free(plans);
         return NULL;
     }
+    open_choices(device, plans);
     *kept = plans;
     return plans;
+}
+
+const char *es_gemm_note(es_device *device)
+{
+    const es_gemm_plans *plans = plans_of(device);
+    return plans ? plans->note : "";
 }
 
 /* The largest power of two that divides the address, 256 at most. */
@@ -266,24 +308,46 @@ static bool is_dispensable(const shape *s)
     return s->align_bias || s->epilogue != ES_GEMM_PLAIN;
 }
 
-/* Asks for the best algorithm; p->can_run says whether there is one. */
+/* The shape as the file of choices has it. */
+static void write_key(char key[ES_CHOICE_KEY], const shape *s)
+{
+    snprintf(key, ES_CHOICE_KEY,
+             "%d %d %d %d %d %d %d %d %d %d %d %d %d %u %u %u %u %u %u", s->m,
+             s->n, s->k, s->lda, s->ldb, s->ldd, (int)s->type, (int)s->epilogue,
+             s->wide, s->a_transposed, s->b_transposed, s->adds, s->in_place,
+             s->align_a, s->align_b, s->align_c, s->align_d, s->align_bias,
+             s->align_aux);
+}
+
+/* What was chosen for this shape, if there is as much. */
+static void find_choice(const es_gemm_plans *plans, plan *p)
+{
+    char key[ES_CHOICE_KEY];
+    write_key(key, &p->key);
+    const int found = es_choices_find(plans->choices, key);
+    p->chosen = found >= 0 && found < p->n_candidates ? found : 0;
+    p->is_chosen = p->chosen == found || !plans->choices || p->n_candidates < 2;
+}
+
+/* Asks for candidates; p->can_run says whether there is one. */
 static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
 {
     cublasLtMatmulPreference_t preference = NULL;
-    cublasLtMatmulHeuristicResult_t found = {};
+    cublasLtMatmulHeuristicResult_t found[ES_MAX_CANDIDATES] = {};
     int n_found = 0;
     cublasStatus_t status;
     (status = cublasLtMatmulPreferenceCreate(&preference)) ||
         (status = prefer(preference, &p->key)) ||
-        (status = cublasLtMatmulAlgoGetHeuristic(plans->handle, p->how, p->a,
-                                                 p->b, p->d, p->d, preference,
-                                                 1, &found, &n_found));
+        (status = cublasLtMatmulAlgoGetHeuristic(
+             plans->handle, p->how, p->a, p->b, p->d, p->d, preference,
+             ES_MAX_CANDIDATES, found, &n_found));
     if (preference)
         (void)cublasLtMatmulPreferenceDestroy(preference);
-    p->can_run = status == CUBLAS_STATUS_SUCCESS && n_found > 0 &&
-                 found.state == CUBLAS_STATUS_SUCCESS;
-    if (p->can_run)
-        p->algorithm = found.algo;
+    for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < n_found; i++)
+        if (found[i].state == CUBLAS_STATUS_SUCCESS)
+            p->candidates[p->n_candidates++] = found[i].algo;
+    p->can_run = p->n_candidates > 0;
+    find_choice(plans, p);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED ||
         (is_refusal(status) && is_dispensable(&p->key)))
         return CUBLAS_STATUS_SUCCESS;
@@ -319,18 +383,89 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
 
 /* --- products ------------------------------------------------------------- */
 
+/* By a candidate, into d in place of the product's. */
+static cublasStatus_t multiply(es_device *device, const es_gemm_plans *plans,
+                               const plan *p, const es_gemm *product, void *d,
+                               int candidate)
+{
+    const float one = 1, beta = p->key.adds ? product->beta : 0;
+    const void *c = p->key.adds && !p->key.in_place ? product->c : d;
+    return cublasLtMatmul(plans->handle, p->how, &one, product->b, p->a,
+                          product->a, p->b, &beta, c, p->d, d, p->d,
+                          &p->candidates[candidate], plans->workspace,
+                          WORKSPACE_BYTES, es_device_stream(device));
+}
+
+/* Milliseconds of N_REPETITIONS; *refused: it does not run, and has no time. */
+static float time_of(es_device *device, const es_gemm_plans *plans,
+                     const plan *p, const es_gemm *product, void *d,
+                     int candidate, bool *refused)
+{
+    const cudaStream_t stream = es_device_stream(device);
+    float took = 0;
+    cublasStatus_t status = multiply(device, plans, p, product, d, candidate);
+    *refused = is_refusal(status);
+    if (*refused || !check(device, status) ||
+        !es_device_check(device, "timing",
+                         cudaEventRecord(plans->begin, stream)))
+        return 0;
+    for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < N_REPETITIONS; i++)
+        status = multiply(device, plans, p, product, d, candidate);
+    if (check(device, status) &&
+        es_device_check(device, "timing",
+                        cudaEventRecord(plans->end, stream)) &&
+        es_device_check(device, "timing", cudaEventSynchronize(plans->end)))
+        es_device_check(device, "timing",
+                        cudaEventElapsedTime(&took, plans->begin, plans->end));
+    return took;
+}
+
+/* Chooses among the first candidates. What a product adds to is not there for
+ * a second time, so that d is memory of its own then. */
+static void time_candidates(es_device *device, const es_gemm_plans *plans,
+                            plan *p, const es_gemm *product)
+{
+    const size_t bytes = (size_t)p->key.m * (size_t)p->key.ldd * sizeof(float);
+    char key[ES_CHOICE_KEY];
+    void *apart = NULL;
+    float best = 0;
+    int chosen = -1;
+    p->is_chosen = true; /* whatever comes of it, it is not tried again */
+    const cudaError_t code =
+        p->key.in_place ? cudaMalloc(&apart, bytes) : cudaSuccess;
+    if (code != cudaSuccess) {
+        (void)cudaGetLastError(); /* this one does not stick */
+        return;
+    }
+    for (int i = 0; i < p->n_candidates && i < N_TIMED; i++) {
+        bool refused;
+        const float took = time_of(device, plans, p, product,
+                                   apart ? apart : product->d, i, &refused);
+        if (refused || (chosen >= 0 && !(took < faster * best)))
+            continue;
+        chosen = i;
+        best = took;
+    }
+    es_device_check(device, "freeing memory", cudaFree(apart));
+    if (chosen < 0 || es_device_is_in_trouble(device))
+        return;
+    p->chosen = chosen;
+    write_key(key, &p->key);
+    es_choices_add(plans->choices, key, chosen);
+}
+
 /* False: refused. */
 static bool run(es_device *device, const es_gemm_plans *plans, plan *p,
                 const es_gemm *product)
 {
-    const float one = 1, beta = p->key.adds ? product->beta : 0;
-    const void *c = p->key.adds ? product->c : product->d;
     if (!check(device, point(p, product)))
         return true;
-    cublasStatus_t status = cublasLtMatmul(
-        plans->handle, p->how, &one, product->b, p->a, product->a, p->b, &beta,
-        c, p->d, product->d, p->d, &p->algorithm, plans->workspace,
-        WORKSPACE_BYTES, es_device_stream(device));
+    if (!p->is_chosen && !es_device_captures(device))
+        time_candidates(device, plans, p, product);
+    if (es_device_is_in_trouble(device))
+        return true;
+    const cublasStatus_t status =
+        multiply(device, plans, p, product, product->d, p->chosen);
     if (is_refusal(status) && is_dispensable(&p->key))
         return false;
     check(device, status);

@@ -76,4 +76,7 @@ static inline bool es_gemm_is_offered(const es_gemm *p)
  *  seen are kept with the device. */
 bool es_device_gemm(es_device *device, const es_gemm *product) ES_MUST_USE;
 
+/** One line on the file of choices (choices.h), or "". */
+const char *es_gemm_note(es_device *device);
+
 #endif

@@ -13,6 +13,7 @@
  *     es_launch is given, carved by the kernel. It starts as NaN on the host
  *   - a kernel is a plain function template or function, launched by es_launch,
  *     which is where errors are checked
+ *   - its first statement is es_begin_kernel()
  */
 #ifndef ES_CUDA_KERNEL_H
 #define ES_CUDA_KERNEL_H
@@ -53,6 +54,17 @@ static inline void es_launch(es_device *device, const char *name,
     static_assert((... && __is_same(P, A)), "types of the kernel's arguments");
     es_device_launch(device, name, (const void *)kernel, grid, n_threads,
                      shared_bytes, pointers);
+}
+
+/** Waits for what was launched before, of which a kernel from 9.0 on does not
+ *  see the end when it begins (es_device_launch); the next one may begin then.
+ */
+ES_DEVICE void es_begin_kernel()
+{
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 
 /** 2^x by one instruction: to 2 units in the last place, 0 where the result

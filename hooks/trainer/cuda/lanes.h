@@ -92,6 +92,15 @@ ES_DEVICE void es_store(X *to, const float (&in)[W])
     }
 }
 
+/** Half a pack, rounded to the nearest; `to` is aligned to 8 bytes. */
+template <class X>
+ES_DEVICE void es_store_half(X *to, const float (&in)[es_lanes<X> / 2])
+{
+    const uint2 words = {es_word_of<X>(in),
+                         es_word_of<X>(in + es_lanes<X> / 4)};
+    __stwb((uint2 *)(void *)to, words);
+}
+
 /** W elements of f32 to += more. */
 template <int W>
 ES_DEVICE void es_add_lanes(float *to, const float (&more)[W])

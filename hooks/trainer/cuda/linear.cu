@@ -8,17 +8,6 @@ enum {
     MIN_CHUNK_ROWS = 64
 };
 
-/* W activations that are read and written at once. */
-template <class A, int W>
-struct alignas(W * sizeof(A)) pack {
-    A at[W];
-};
-
-static unsigned n_blocks(size_t n, size_t per_block)
-{
-    return (unsigned)es_ceil_div(n, per_block);
-}
-
 /* --- products ------------------------------------------------------------- */
 
 /* d (m,n) = a (m,k) b (k,n) of rows that lie one after another. */
@@ -68,11 +57,11 @@ template <class A>
 __global__ void start_rows_kernel(A *y, const A *residual, const float *bias,
                                   size_t n, int width, int stride)
 {
-    size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) {
-        size_t column = i % (size_t)width;
-        size_t at = i / (size_t)width * (size_t)stride + column;
-        float from = residual ? es_float(residual[at]) : 0;
+    es_begin_kernel();
+    for (size_t i = es_thread(); i < n; i += es_all_threads()) {
+        const size_t column = i % (size_t)width;
+        const size_t at = i / (size_t)width * (size_t)stride + column;
+        const float from = residual ? es_float(residual[at]) : 0;
         y[at] = es_act_of<A>(from + bias[column]);
     }
 }
@@ -85,8 +74,9 @@ static void multiply_onto_bias(es_backend *backend, es_gemm *product,
 {
     const size_t n = (size_t)product->m * (size_t)product->n;
     es_launch(backend->device, "start_rows", start_rows_kernel<A>,
-              n_blocks(n, ES_THREADS), ES_THREADS, 0, (A *)product->d,
-              (const A *)product->c, bias, n, product->n, product->ldd);
+              es_blocks(backend, n, ES_THREADS, 8), ES_THREADS, 0,
+              (A *)product->d, (const A *)product->c, bias, n, product->n,
+              product->ldd);
     product->bias = NULL;
     product->c = product->d;
     product->beta = 1;
@@ -216,21 +206,34 @@ static ES_DEVICE float activate(float *derivative, float x, es_activation kind,
     return x < 0 ? slope * x : x;
 }
 
-/* post = act(pre), W at a time; n is a multiple of W. */
-template <class A, int W>
-__global__ void act_kernel(A *post, const A *pre, size_t n, act how)
+template <int W, class A>
+static ES_DEVICE void activate_lanes(A *post, const A *pre, const act *how,
+                                     float slope)
 {
+    float x[W], unused;
+    es_load(x, pre);
+#pragma unroll
+    for (int c = 0; c < W; c++)
+        x[c] = activate(&unused, x[c], how->kind, slope);
+    es_store(post, x);
+}
+
+/* post = act(pre) */
+template <class A>
+__global__ void act_kernel(A *post, const A *pre, es_split split, act how)
+{
+    es_begin_kernel();
+    constexpr int lanes = es_lanes<A>;
     const float slope = how.learnt ? how.learnt[0] : how.slope;
-    size_t first = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * W;
-    if (first >= n)
-        return;
-    pack<A, W> values = *(const pack<A, W> *)(const void *)(pre + first);
-    for (int i = 0; i < W; i++) {
-        float unused;
-        values.at[i] = es_act_of<A>(
-            activate(&unused, es_float(values.at[i]), how.kind, slope));
+    for (size_t i = es_thread(); i < split.head + split.tail;
+         i += es_all_threads()) {
+        const size_t at = es_split_single(&split, i, lanes);
+        activate_lanes<1>(post + at, pre + at, &how, slope);
     }
-    *(pack<A, W> *)(void *)(post + first) = values;
+    for (size_t i = es_thread(); i < split.n_packs; i += es_all_threads()) {
+        const size_t at = split.head + i * lanes;
+        activate_lanes<lanes>(post + at, pre + at, &how, slope);
+    }
 }
 
 /* post (n) = act(pre) */
@@ -238,12 +241,10 @@ template <class A>
 static void apply(es_backend *backend, es_mem *post, const es_mem *pre,
                   size_t n, const es_act *how)
 {
-    constexpr int lanes = es_lanes<A>;
-    const bool fits = n % lanes == 0 && es_packs_fit(pre, post);
-    es_launch(backend->device, "act",
-              fits ? act_kernel<A, lanes> : act_kernel<A, 1>,
-              n_blocks(n, ES_THREADS * (fits ? lanes : 1)), ES_THREADS, 0,
-              es_at<A>(post), es_at<A>(pre), n, act_of(how));
+    es_launch(backend->device, "act", act_kernel<A>,
+              es_blocks(backend, n, ES_THREADS * es_lanes<A>, 8), ES_THREADS, 0,
+              es_at<A>(post), es_at<A>(pre),
+              es_split_of(n, es_at<A>(pre), es_at<A>(post)), act_of(how));
 }
 
 /* Activations that products apply: none but GELU's tanh form. What cuBLASLt
@@ -282,29 +283,46 @@ static void forward_act(es_backend *backend, es_mem *pre, es_mem *post,
     apply<A>(backend, post, pre, (size_t)n_rows * (size_t)linear->n_out, how);
 }
 
+/* Returns the elements' share of the gradient of the slope. */
+template <int W, class A>
+static ES_DEVICE double activate_back(A *d, A *post, const A *pre,
+                                      const act *how, float slope)
+{
+    float x[W], g[W], derivative;
+    double dslope = 0;
+    es_load(x, pre);
+    es_load(g, d);
+#pragma unroll
+    for (int c = 0; c < W; c++) {
+        dslope += x[c] < 0 ? (double)(g[c] * x[c]) : 0;
+        x[c] = activate(&derivative, x[c], how->kind, slope);
+        g[c] *= derivative;
+    }
+    es_store(post, x);
+    es_store(d, g);
+    return dslope;
+}
+
 /* d (n) is the gradient of post and becomes that of pre; post is written.
  * slopes (blocks): each block's share of the gradient of the slope. */
-template <class A, int W>
+template <class A>
 __global__ void act_backward_kernel(A *d, A *post, double *slopes, const A *pre,
-                                    size_t n, act how)
+                                    es_split split, act how)
 {
+    es_begin_kernel();
     ES_SHARED(double, shared);
+    constexpr int lanes = es_lanes<A>;
     const float slope = how.learnt ? how.learnt[0] : how.slope;
-    const size_t step = (size_t)gridDim.x * blockDim.x * W;
-    size_t first = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * W;
     double dslope = 0;
-    for (; first < n; first += step) {
-        pack<A, W> values = *(const pack<A, W> *)(const void *)(pre + first);
-        pack<A, W> gradients = *(const pack<A, W> *)(const void *)(d + first);
-        for (int i = 0; i < W; i++) {
-            float x = es_float(values.at[i]), g = es_float(gradients.at[i]);
-            float derivative, y = activate(&derivative, x, how.kind, slope);
-            values.at[i] = es_act_of<A>(y);
-            gradients.at[i] = es_act_of<A>(g * derivative);
-            dslope += x < 0 ? (double)(g * x) : 0;
-        }
-        *(pack<A, W> *)(void *)(post + first) = values;
-        *(pack<A, W> *)(void *)(d + first) = gradients;
+    for (size_t i = es_thread(); i < split.head + split.tail;
+         i += es_all_threads()) {
+        const size_t at = es_split_single(&split, i, lanes);
+        dslope += activate_back<1>(d + at, post + at, pre + at, &how, slope);
+    }
+    for (size_t i = es_thread(); i < split.n_packs; i += es_all_threads()) {
+        const size_t at = split.head + i * lanes;
+        dslope +=
+            activate_back<lanes>(d + at, post + at, pre + at, &how, slope);
     }
     if (!slopes)
         return;
@@ -317,12 +335,11 @@ __global__ void act_backward_kernel(A *d, A *post, double *slopes, const A *pre,
 static __global__ void add_slopes_kernel(float *dslope, const double *slopes,
                                          int n)
 {
-    if (threadIdx.x != 0)
-        return;
-    double sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += slopes[i];
-    dslope[0] += (float)sum;
+    es_begin_kernel();
+    ES_SHARED(double, shared);
+    const double sum = es_sum_pieces(slopes, n, shared);
+    if (threadIdx.x == 0)
+        dslope[0] += (float)sum;
 }
 
 /* dpre (n,in) = (dy W^T) gelu'(pre); false: nothing has been done. */
@@ -343,19 +360,19 @@ static void apply_backward(es_backend *backend, es_mem *d, es_mem *post,
                            es_mem *dslope, const es_mem *pre, size_t n,
                            const es_act *how)
 {
-    constexpr int lanes = es_lanes<A>;
     const bool sums = dslope && how->kind == ES_ACT_LEAKY;
-    const bool fits = n % lanes == 0 && es_packs_fit(d, pre, post);
+    const size_t shared = ES_MAX_WARPS * sizeof(double);
     double *slopes = sums ? es_at<double>(backend->scratch) : NULL;
-    const unsigned fitting = n_blocks(n, ES_THREADS * (fits ? lanes : 1));
-    const unsigned blocks = fitting < ES_MAX_PIECES ? fitting : ES_MAX_PIECES;
-    es_launch(backend->device, "act_backward",
-              fits ? act_backward_kernel<A, lanes> : act_backward_kernel<A, 1>,
-              blocks, ES_THREADS, N_WARPS * sizeof(double), es_at<A>(d),
-              es_at<A>(post), slopes, es_at<A>(pre), n, act_of(how));
+    const unsigned blocks = es_pieces(backend, n, ES_THREADS * es_lanes<A>, 8);
+    es_launch(backend->device, "act_backward", act_backward_kernel<A>, blocks,
+              ES_THREADS, shared, es_at<A>(d), es_at<A>(post), slopes,
+              es_at<A>(pre),
+              es_split_of(n, es_at<A>(pre), es_at<A>(d), es_at<A>(post)),
+              act_of(how));
     if (sums)
-        es_launch(backend->device, "add_slopes", add_slopes_kernel, 1, 32, 0,
-                  es_at<float>(dslope), (const double *)slopes, (int)blocks);
+        es_launch(backend->device, "add_slopes", add_slopes_kernel, 1,
+                  ES_THREADS, shared, es_at<float>(dslope),
+                  (const double *)slopes, (int)blocks);
 }
 
 template <class A>
@@ -382,6 +399,7 @@ template <class A, int W>
 __global__ void column_sums_kernel(float *partial, const A *x, int n_rows,
                                    int chunk_rows, int width, int stride)
 {
+    es_begin_kernel();
     ES_SHARED(float, shared); /* (N_WARPS,W,32) */
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int column = ((int)blockIdx.x * 32 + lane) * W;
@@ -389,10 +407,10 @@ __global__ void column_sums_kernel(float *partial, const A *x, int n_rows,
     const int end = min(first + chunk_rows, n_rows);
     float sums[W] = {};
     for (int row = first + warp; column < width && row < end; row += N_WARPS) {
-        const A *from = x + (size_t)row * (size_t)stride + column;
-        pack<A, W> values = *(const pack<A, W> *)(const void *)from;
+        float values[W];
+        es_load(values, x + (size_t)row * (size_t)stride + column);
         for (int i = 0; i < W; i++)
-            sums[i] += es_float(values.at[i]);
+            sums[i] += values[i];
     }
     for (int i = 0; i < W; i++)
         shared[(warp * W + i) * 32 + lane] = sums[i];
@@ -409,6 +427,7 @@ __global__ void column_sums_kernel(float *partial, const A *x, int n_rows,
 static __global__ void add_partial_kernel(float *out, const float *partial,
                                           int n, int width)
 {
+    es_begin_kernel();
     const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (column >= width)
         return;
@@ -423,21 +442,23 @@ template <class A>
 static void add_column_sums(es_backend *backend, es_mem *out, const es_mem *x,
                             int n_rows, int width, int stride)
 {
-    constexpr int wide = 4;
-    const bool fits =
-        stride % wide == 0 && (uintptr_t)x % (wide * sizeof(A)) == 0;
-    const int lanes = fits ? wide : 1;
+    constexpr int wide = es_lanes<A>;
+    static_assert(wide <= N_WARPS, "a warp adds up the sums of a lane");
+    const bool fits = stride % wide == 0 && es_packs_fit(x);
+    const size_t lanes = fits ? wide : 1;
     const int most = (int)es_ceil_div((size_t)n_rows, MAX_CHUNKS);
     const int chunk_rows = most > MIN_CHUNK_ROWS ? most : MIN_CHUNK_ROWS;
-    const unsigned n_chunks = n_blocks((size_t)n_rows, (size_t)chunk_rows);
+    const unsigned n_chunks =
+        (unsigned)es_ceil_div((size_t)n_rows, (size_t)chunk_rows);
+    const unsigned n_columns = (unsigned)es_ceil_div((size_t)width, 32 * lanes);
     float *partial = es_at<float>(backend->scratch);
     es_launch(backend->device, "column_sums",
               fits ? column_sums_kernel<A, wide> : column_sums_kernel<A, 1>,
-              dim3(n_blocks((size_t)width, 32 * (size_t)lanes), n_chunks),
-              ES_THREADS, (size_t)(N_WARPS * lanes * 32) * sizeof(float),
-              partial, es_at<A>(x), n_rows, chunk_rows, width, stride);
+              dim3(n_columns, n_chunks), ES_THREADS,
+              N_WARPS * lanes * 32 * sizeof(float), partial, es_at<A>(x),
+              n_rows, chunk_rows, width, stride);
     es_launch(backend->device, "add_partial", add_partial_kernel,
-              n_blocks((size_t)width, ES_THREADS), ES_THREADS, 0,
+              (unsigned)es_ceil_div((size_t)width, ES_THREADS), ES_THREADS, 0,
               es_at<float>(out), (const float *)partial, (int)n_chunks, width);
 }
 

@@ -1,4 +1,5 @@
-/* Cross entropy: a block takes a row of logits, which is read once. A row may
+/* Cross entropy: a block takes a row of logits, which is read once, in a step
+ * for the loss and its gradient together. A row may
  * begin anywhere, so each has its own single elements before and after its
  * packs. */
 #include "hooks/trainer/cuda/reduce.h"
@@ -70,8 +71,9 @@ static __device__ online merge_block(online own, online *shared)
     return own;
 }
 
+/* kept: NULL, or shared memory for the packs that the calling thread reads. */
 template <class A>
-static __device__ online read_row(const A *row, int vocab)
+static __device__ online read_row(const A *row, int vocab, uint4 *kept)
 {
     constexpr int lanes = es_lanes<A>;
     const es_split split =
@@ -84,22 +86,33 @@ static __device__ online read_row(const A *row, int vocab)
     }
 #pragma unroll 2
     for (size_t i = threadIdx.x; i < split.n_packs; i += blockDim.x) {
+        const A *pack = row + split.head + i * lanes;
+        if (kept) {
+            kept[i] = *(const uint4 *)(const void *)pack;
+            pack = (const A *)(const void *)&kept[i];
+        }
         float x[lanes];
-        es_load(x, row + split.head + i * lanes);
+        es_load(x, pack);
         add_logits(&own, x);
     }
     return own;
 }
 
+/* Without the largest. Nothing but -inf in a row: no weight is a number. */
+static ES_DEVICE float log_sum_of(const online *all)
+{
+    return all->largest == -INFINITY ? NAN : logf(all->sum);
+}
+
 template <class A>
 static __global__ void cross_entropy_kernel(loss l, const A *logits)
 {
+    es_begin_kernel();
     ES_SHARED(online, shared);
     for (int row = (int)blockIdx.x; row < l.n_rows; row += (int)gridDim.x) {
         const A *x = logits + (size_t)row * (size_t)l.stride;
-        const online all = merge_block(read_row(x, l.vocab), shared);
-        /* Nothing but -inf in a row: no weight is a number. */
-        const float log_sum = all.largest == -INFINITY ? NAN : logf(all.sum);
+        const online all = merge_block(read_row<A>(x, l.vocab, NULL), shared);
+        const float log_sum = log_sum_of(&all);
         if (threadIdx.x != 0)
             continue;
         l.lse[row] = all.largest + log_sum;
@@ -132,13 +145,13 @@ typedef struct row_gradient {
     int target;
 } row_gradient;
 
-/* W logits from `column` on. */
+/* W logits from `column` on, as they are at `from`. */
 template <int W, class A>
-static ES_DEVICE void differentiate(A *row, size_t column,
+static ES_DEVICE void differentiate(A *row, size_t column, const A *from,
                                     const row_gradient *g)
 {
     float x[W];
-    es_load(x, row + column);
+    es_load(x, from);
 #pragma unroll
     for (int c = 0; c < W; c++) {
         const float own = (int)column + c == g->target ? 1.f : 0.f;
@@ -147,23 +160,37 @@ static ES_DEVICE void differentiate(A *row, size_t column,
     es_store(row + column, x);
 }
 
+/* A row's logits become their gradient; kept: as read_row left them, or NULL.
+ */
+template <class A>
+static __device__ void differentiate_row(A *row, int vocab, const uint4 *kept,
+                                         const row_gradient *g)
+{
+    constexpr int lanes = es_lanes<A>;
+    const es_split split =
+        es_split_at((uintptr_t)(void *)row, sizeof(A), (size_t)vocab);
+    for (size_t i = threadIdx.x; i < split.head + split.tail; i += blockDim.x) {
+        const size_t column = es_split_single(&split, i, lanes);
+        differentiate<1>(row, column, row + column, g);
+    }
+    for (size_t i = threadIdx.x; i < split.n_packs; i += blockDim.x) {
+        const size_t column = split.head + i * lanes;
+        const A *from = kept ? (const A *)(const void *)&kept[i] : row + column;
+        differentiate<lanes>(row, column, from, g);
+    }
+}
+
 template <class A>
 static __global__ void cross_entropy_backward_kernel(A *logits, loss l,
                                                      float scale,
                                                      const es_control *control)
 {
-    constexpr int lanes = es_lanes<A>;
+    es_begin_kernel();
     const float factor = control ? scale * control->loss_scale : scale;
     for (int row = (int)blockIdx.x; row < l.n_rows; row += (int)gridDim.x) {
-        A *x = logits + (size_t)row * (size_t)l.stride;
         const row_gradient g = {l.lse[row], factor, l.targets[row]};
-        const es_split split =
-            es_split_at((uintptr_t)(void *)x, sizeof(A), (size_t)l.vocab);
-        for (size_t i = threadIdx.x; i < split.head + split.tail;
-             i += blockDim.x)
-            differentiate<1>(x, es_split_single(&split, i, lanes), &g);
-        for (size_t i = threadIdx.x; i < split.n_packs; i += blockDim.x)
-            differentiate<lanes>(x, split.head + i * lanes, &g);
+        differentiate_row<A>(logits + (size_t)row * (size_t)l.stride, l.vocab,
+                             NULL, &g);
     }
 }
 
@@ -187,10 +214,65 @@ static void cross_entropy_backward(es_backend *backend, es_mem *logits,
               es_at<A>(logits), l, scale, es_at<es_control>(control));
 }
 
+/* --- both at once --------------------------------------------------------- */
+
+/* A thread comes to the same logits twice: what it has read is kept in shared
+ * memory, if `keeps`, and nobody else waits for it. */
+template <class A>
+static __global__ void cross_entropy_both_kernel(A *logits, loss l, float scale,
+                                                 const es_control *control,
+                                                 bool keeps)
+{
+    es_begin_kernel();
+    ES_SHARED(online, shared);
+    uint4 *kept =
+        keeps ? (uint4 *)(void *)(shared + ES_MAX_WARPS) : (uint4 *)NULL;
+    const float factor = control ? scale * control->loss_scale : scale;
+    for (int row = (int)blockIdx.x; row < l.n_rows; row += (int)gridDim.x) {
+        A *x = logits + (size_t)row * (size_t)l.stride;
+        const int target = l.targets[row];
+        /* Before the first barrier: after it others write. */
+        const float own = threadIdx.x == 0 ? es_float(x[target]) : 0;
+        const online all = merge_block(read_row<A>(x, l.vocab, kept), shared);
+        const float log_sum = log_sum_of(&all);
+        const row_gradient g = {all.largest + log_sum, factor, target};
+        if (threadIdx.x == 0)
+            l.row_loss[row] = log_sum + (all.largest - own);
+        differentiate_row<A>(x, l.vocab, kept, &g);
+    }
+}
+
+template <class A>
+static void cross_entropy_both(es_backend *backend, es_mem *row_loss,
+                               es_mem *logits, const es_mem *targets,
+                               float scale, const es_mem *control, int n_rows,
+                               int vocab, int stride)
+{
+    const loss l = {es_at<float>(row_loss),
+                    NULL,
+                    es_at<int32_t>(targets),
+                    n_rows,
+                    vocab,
+                    stride};
+    const size_t merging = ES_MAX_WARPS * sizeof(online);
+    const size_t row = (size_t)vocab / es_lanes<A> * ES_PACK;
+    /* Two blocks a processor, each with a KiB that is the driver's. */
+    const size_t most =
+        es_device_facts_of(backend->device)->shared_bytes / 2 - 1024;
+    const bool keeps = merging + row <= most;
+    es_launch(backend->device, "cross entropy and its gradient",
+              cross_entropy_both_kernel<A>,
+              es_blocks(backend, (size_t)n_rows, 1, 16),
+              es_row_threads(vocab, es_lanes<A>, MOST_THREADS),
+              merging + (keeps ? row : 0), es_at<A>(logits), l, scale,
+              es_at<es_control>(control), keeps);
+}
+
 template <class A>
 void es_cuda_loss_ops(es_ops *ops)
 {
     ops->cross_entropy = cross_entropy<A>;
     ops->cross_entropy_backward = cross_entropy_backward<A>;
+    ops->cross_entropy_both = cross_entropy_both<A>;
 }
 ES_OF_ACTIVATIONS(es_cuda_loss_ops)

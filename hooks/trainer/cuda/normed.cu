@@ -67,6 +67,7 @@ template <int W>
 static __global__ void column_products_kernel(double *slabs, const float *x,
                                               const float *y, es_columns c)
 {
+    es_begin_kernel();
     const int column = own_column<W>();
     double squares[W] = {0}, along[W] = {0};
     if (column >= c.n)
@@ -103,6 +104,7 @@ static __device__ double sum_slabs(const double *slabs, int n, int step)
 static __global__ void norm_factors_kernel(float *factors, const double *slabs,
                                            const float *g, int n)
 {
+    es_begin_kernel();
     const int j = own_column<1>();
     if (j < n)
         factors[j] = (float)((double)g[j] / sqrt(sum_slabs(slabs + j, n, 2)));
@@ -114,6 +116,7 @@ static __global__ void scale_columns_kernel(float *y, const float *x,
                                             const float *factors,
                                             bool by_column, es_columns c)
 {
+    es_begin_kernel();
     const int column = own_column<W>();
     if (column >= c.n)
         return;
@@ -181,6 +184,7 @@ static __global__ void norm_gradient_kernel(float *factors, float *dg,
                                             const double *slabs, const float *g,
                                             int n)
 {
+    es_begin_kernel();
     const int j = own_column<1>();
     if (j >= n)
         return;
@@ -197,6 +201,7 @@ static __global__ void
 add_scaled_columns_kernel(float *dv, const float *dw, const float *v,
                           const float *factors, es_columns c)
 {
+    es_begin_kernel();
     const int column = own_column<W>();
     if (column >= c.n)
         return;
@@ -252,6 +257,7 @@ static __device__ double row_product(const float *x, const float *row, int n)
 static __global__ void rows_along_kernel(double *out, const float *m,
                                          const float *u, es_columns c)
 {
+    es_begin_kernel();
     const int step = (int)(es_all_threads() / 32);
     for (int i = (int)(es_thread() / 32); i < c.n_in; i += step) {
         const double along = row_product(m + row_at(&c, i), u, c.n);
@@ -265,6 +271,7 @@ template <int W>
 static __global__ void columns_along_kernel(double *slabs, const float *m,
                                             const double *along, es_columns c)
 {
+    es_begin_kernel();
     const int column = own_column<W>();
     double sum[W] = {0};
     if (column >= c.n)
@@ -283,6 +290,7 @@ static __global__ void columns_along_kernel(double *slabs, const float *m,
 
 static __global__ void add_slabs_kernel(double *out, const double *slabs, int n)
 {
+    es_begin_kernel();
     const int j = own_column<1>();
     if (j < n)
         out[j] = sum_slabs(slabs + j, n, 1);
@@ -305,6 +313,7 @@ static __global__ void unit_vectors_kernel(float *u, float *v, float *sigma,
                                            const double *columns_along,
                                            es_columns c)
 {
+    es_begin_kernel();
     ES_SHARED(double, shared);
     const double of_v = length_of(rows_along, c.n_in, shared);
     const double of_u = length_of(columns_along, c.n, shared);
@@ -323,6 +332,7 @@ static __global__ void sigma_kernel(float *sigma, float *inverse,
                                     const double *rows_along, const float *v,
                                     int n)
 {
+    es_begin_kernel();
     ES_SHARED(double, shared);
     double sum = 0;
     for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x)
@@ -381,6 +391,7 @@ static void spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
 static __global__ void product_kernel(double *pieces, const float *x,
                                       const float *y, es_columns c)
 {
+    es_begin_kernel();
     ES_SHARED(double, shared);
     const int step = (int)(es_all_threads() / 32);
     double sum = 0;
@@ -396,6 +407,7 @@ static __global__ void spectral_factors_kernel(float *factors,
                                                const double *pieces, int n,
                                                const float *sigma)
 {
+    es_begin_kernel();
     ES_SHARED(double, shared);
     const double along = es_sum_pieces(pieces, n, shared);
     const double inverse = 1 / (double)sigma[0];
@@ -410,6 +422,7 @@ static __global__ void add_outer_kernel(float *dm, const float *dw,
                                         const float *factors, const float *u,
                                         const float *v, es_columns c)
 {
+    es_begin_kernel();
     const int column = own_column<W>();
     if (column >= c.n)
         return;
@@ -458,6 +471,7 @@ template <int W>
 static __global__ void copy_columns_kernel(float *y, const float *x,
                                            es_columns c, bool add)
 {
+    es_begin_kernel();
     const int column = own_column<W>();
     if (column >= c.n)
         return;

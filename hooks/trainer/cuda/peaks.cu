@@ -66,6 +66,7 @@ template <class A>
 static __global__ void peak_pieces_kernel(candidate *pieces, const A *x,
                                           size_t n)
 {
+    es_begin_kernel();
     ES_SHARED(candidate, shared);
     candidate own = candidate_of(0, UINT64_MAX);
     for (size_t i = es_thread(); i < n; i += es_all_threads())
@@ -79,6 +80,7 @@ template <class A>
 static __global__ void peak_kernel(es_peak *peak, const candidate *pieces,
                                    int n_pieces, const A *x)
 {
+    es_begin_kernel();
     ES_SHARED(candidate, shared);
     const candidate found = join_pieces(pieces, n_pieces, shared);
     if (threadIdx.x == 0)
@@ -103,6 +105,7 @@ template <class A>
 static __global__ void pull_kernel(A *dx, const es_peak *peak, float scale,
                                    const es_control *control)
 {
+    es_begin_kernel();
     const float loss_scale = control ? control->loss_scale : 1;
     A *to = dx + peak->index;
     if (threadIdx.x == 0)
@@ -177,6 +180,7 @@ static ES_DEVICE float score(const scores<A> *s, uint64_t row, int key)
 template <class A>
 static __global__ void rows_kernel(candidate *pieces, scores<A> s)
 {
+    es_begin_kernel();
     ES_SHARED(candidate, shared);
     candidate own = candidate_of(0, UINT64_MAX);
     for (size_t i = es_thread(); i < s.n_rows; i += es_all_threads()) {
@@ -194,6 +198,7 @@ template <class A>
 static __global__ void score_kernel(es_peak *peak, const candidate *pieces,
                                     int n_pieces, scores<A> s)
 {
+    es_begin_kernel();
     ES_SHARED(candidate, shared);
     const uint64_t row = join_pieces(pieces, n_pieces, shared).index;
     const uint64_t n_ctx = (uint64_t)s.n_ctx;
@@ -230,6 +235,7 @@ static __global__ void pull_score_kernel(A *dqkv, const es_peak *peak,
                                          scores<A> s, float scale,
                                          const es_control *control)
 {
+    es_begin_kernel();
     const float loss_scale = control ? control->loss_scale : 1;
     const float pull = scale * loss_scale * peak->sign * s.scale;
     const uint64_t row = peak->index / (uint64_t)s.n_ctx;

@@ -15,6 +15,7 @@ typedef struct logits_call {
  * with, and the inverse of a sum that no score spared that is not finite. */
 static __global__ void largest_kernel(logits_call call)
 {
+    es_begin_kernel();
     ES_SHARED(float, shared); /* (2,ES_MAX_WARPS): the largest; any bad */
     const int head = (int)blockIdx.x, n_warps = (int)blockDim.x / 32;
     const int n = call.n_batch * call.n_ctx, warp = (int)threadIdx.x / 32;
@@ -66,6 +67,7 @@ static __global__ void factors_kernel(float *factors, const float *largest,
                                       float tau, int n,
                                       const es_control *control)
 {
+    es_begin_kernel();
     const bool skips = control->skips != 0;
     for (size_t i = es_thread(); i < (size_t)n; i += es_all_threads()) {
         const float s = largest[i];
@@ -89,6 +91,7 @@ static void qk_factors(es_backend *backend, es_mem *factors,
 static __global__ void scale_kernel(float *x, const float *factors, int n_in,
                                     int width, int d_model)
 {
+    es_begin_kernel();
     const size_t two = 2 * (size_t)d_model;
     for (size_t i = es_thread(); i < (size_t)n_in * two;
          i += es_all_threads()) {

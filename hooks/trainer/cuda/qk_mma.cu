@@ -57,6 +57,7 @@ template <class A, int WIDTH>
 static __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     qk_mma_kernel(es_qk_call call)
 {
+    es_begin_kernel();
     enum { N = mma_columns::N, SIZE = N * WIDTH };
     ES_SHARED(A, q);
     A *stages = q + SIZE;

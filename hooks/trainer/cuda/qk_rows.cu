@@ -18,6 +18,7 @@ enum { EXTENT_THREADS = 128, EXACT_ROWS = 16, SIDE = 16 };
 static __global__ void __launch_bounds__(EXTENT_THREADS)
     qk_extents_kernel(es_qk_call call)
 {
+    es_begin_kernel();
     ES_SHARED(float, largest); /* (2,warps) */
     enum { WARPS = EXTENT_THREADS / 32 };
     const int chunk = (int)blockIdx.x % ES_QK_CHUNKS;
@@ -55,6 +56,7 @@ static __global__ void __launch_bounds__(EXTENT_THREADS)
 /* The first key of each sequence that the mask lets through; else their end. */
 static __global__ void __launch_bounds__(32) qk_first_kernel(es_qk_call call)
 {
+    es_begin_kernel();
     const int sequence = (int)blockIdx.x;
     const int b = call.packed ? 0 : sequence;
     int first, end, found;
@@ -146,6 +148,7 @@ template <int WIDTH>
 static __global__ void __launch_bounds__(ES_THREADS, 1)
     qk_rows_kernel(es_qk_call call)
 {
+    es_begin_kernel();
     typedef row_tile<WIDTH> tile;
     typedef tile_columns<WIDTH> columns;
     ES_SHARED(float, q);
@@ -251,6 +254,7 @@ static __device__ es_qk_sums exact_part(const es_qk_call *call, int b, int h,
 static __global__ void __launch_bounds__(ES_THREADS, 1)
     qk_exact_kernel(es_qk_call call)
 {
+    es_begin_kernel();
     ES_SHARED(es_qk_sums, parts);
     const int n_tiles = es_tile_count(call.n_queries, EXACT_ROWS);
     const int head = (int)blockIdx.x / n_tiles;

@@ -19,6 +19,7 @@ enum { HEAD_THREADS = 128, MOST = 1 << 30 };
 static __global__ void __launch_bounds__(ES_THREADS)
     qk_sequences_kernel(es_qk_call call)
 {
+    es_begin_kernel();
     ES_SHARED(double, shared);
     const int n = (int)blockIdx.x / call.n_heads;
     const int h = (int)blockIdx.x % call.n_heads;
@@ -70,6 +71,7 @@ static __global__ void __launch_bounds__(ES_THREADS)
 static __global__ void __launch_bounds__(HEAD_THREADS)
     qk_heads_kernel(es_qk_call call, es_heads heads)
 {
+    es_begin_kernel();
     const int h = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     const size_t step = (size_t)call.n_sequences * (size_t)call.n_heads;
     double sums[ES_QK_SUMS] = {0}, largest = -INFINITY;

@@ -25,6 +25,7 @@ static ES_DEVICE void combine_lanes(const combine_arguments<A> *a, size_t at,
 template <class A>
 static __global__ void combine_kernel(combine_arguments<A> a)
 {
+    es_begin_kernel();
     constexpr int lanes = es_lanes<A>;
     const es_split split = a.split;
     const float by_x = a.beta[0], by_f = 1 / a.alpha[0];
@@ -91,6 +92,7 @@ static ES_DEVICE void combine_back(along *sum, const combine_gradient<A> *g,
 template <class A>
 static __global__ void combine_backward_kernel(combine_gradient<A> g)
 {
+    es_begin_kernel();
     ES_SHARED(double, shared);
     constexpr int lanes = es_lanes<A>;
     const es_split split = g.split;
@@ -114,6 +116,7 @@ static __global__ void add_scalars_kernel(float *dalpha, float *dbeta,
                                           const double *pieces, int n,
                                           const float *alpha)
 {
+    es_begin_kernel();
     ES_SHARED(double, shared);
     const double along_x = es_sum_pieces(pieces, n, shared);
     const double along_f = es_sum_pieces(pieces + n, n, shared);
@@ -201,6 +204,7 @@ static ES_DEVICE void gate_back(const gate_arguments<A> *a, size_t at)
 template <bool BACK, class A>
 static __global__ void gate_kernel(gate_arguments<A> a)
 {
+    es_begin_kernel();
     constexpr int lanes = es_lanes<A>;
     const es_split split = a.split;
     for (size_t i = es_thread(); i < split.head + split.tail;
@@ -260,6 +264,7 @@ struct dropout_arguments {
 template <class A>
 static __global__ void dropout_kernel(dropout_arguments<A> a)
 {
+    es_begin_kernel();
     const es_drop_mask mask = es_drop_mask_of(&a.how, a.pass[0]);
     for (size_t i = es_thread(); 4 * i < a.n; i += es_all_threads()) {
         float factors[4];

@@ -76,6 +76,7 @@ static __device__ void turn_rows(A *qkv, const float *turns, const rotation *r,
 template <class A, int W>
 static __global__ void rotate_kernel(A *qkv, rotation r)
 {
+    es_begin_kernel();
     ES_SHARED(float, turns);
     const int step = N_ROWS * (int)gridDim.x;
     for (int first = N_ROWS * (int)blockIdx.x; first < r.n_rows;

@@ -53,6 +53,7 @@ static __device__ void normalise(A *y, const A *x, const norm_forward *n,
 template <class A, int W>
 static __global__ void layer_norm_kernel(A *y, const A *x, norm_forward n)
 {
+    es_begin_kernel();
     const float width = (float)n.width;
     for (int row = first_row(); row < n.n_rows; row += row_step()) {
         const size_t at = (size_t)row * (size_t)n.width;
@@ -209,6 +210,7 @@ template <class A, int W, int N>
 static __global__ void layer_norm_backward_kernel(A *dx, const A *dy,
                                                   const A *x, norm_backward n)
 {
+    es_begin_kernel();
     ES_SHARED(float, all);
     const int n_warps = (int)blockDim.x / 32, n_slots = es_n_slots(n.width, W);
     float *own = all + (int)threadIdx.x / 32 * 2 * n_slots;
@@ -241,6 +243,7 @@ static __global__ void add_columns_kernel(float *dweight, float *dbias,
                                           const float *partial, int n_pieces,
                                           int n)
 {
+    es_begin_kernel();
     ES_SHARED(float, sums);
     const int lane = (int)threadIdx.x % N_COLUMNS;
     const int share = (int)threadIdx.x / N_COLUMNS;
@@ -326,7 +329,7 @@ size_t es_cuda_rows_scratch(const es_extents *largest)
     const size_t norm =
         ES_MAX_PIECES * 2 * (size_t)largest->width * sizeof(float);
     const size_t bytes[] = {norm, es_cuda_embed_scratch(largest),
-                            es_cuda_statistics_scratch(largest),
+                            (size_t)largest->n_head * sizeof(double),
                             es_pieces_bytes(2)};
     size_t most = 0;
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)

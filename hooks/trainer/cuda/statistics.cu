@@ -97,6 +97,7 @@ static __device__ double penalise_mean(double *slopes,
 
 static __global__ void entropy_penalty_kernel(penalty_arguments a)
 {
+    es_begin_kernel();
     ES_SHARED(double, shared);
     const head h = open_head(&a);
     double slopes;
@@ -113,6 +114,7 @@ static __global__ void entropy_penalty_kernel(penalty_arguments a)
 static __global__ void add_penalties_kernel(float *loss, const double *sums,
                                             int n_head, int n_layer)
 {
+    es_begin_kernel();
     ES_SHARED(double, shared);
     const double sum = es_sum_pieces(sums, n_head, shared);
     if (threadIdx.x == 0)
@@ -144,7 +146,7 @@ static void entropy_penalty(es_backend *backend, es_mem *loss, es_mem *dentropy,
                   penalty->n_head, penalty->n_layer);
 }
 
-/* --- rows of heads: a block takes a sequence, then a warp a head ---------- */
+/* --- rows of heads: a block takes a head, some of its warps a sequence ---- */
 
 /* es_head_sums_add_rows on a device, where a thread has some of the rows. */
 
@@ -194,73 +196,70 @@ static __device__ void end_sequence(es_head_sums *share,
             share->values[i], (es_head_series)i, share->finite_rows);
 }
 
-static __global__ void measure_sequences_kernel(es_head_sums *out, measured m,
-                                                int n_ctx)
+static __device__ es_head_sums start_share(void)
 {
-    ES_SHARED(es_head_sums, shared);
-    const size_t start = (size_t)blockIdx.x * (size_t)n_ctx;
-    es_head_sums own;
-    own.finite_rows = 0;
+    es_head_sums share;
+    share.finite_rows = 0;
 #pragma unroll
     for (int i = 0; i < ES_N_HEAD_SERIES; i++)
-        own.values[i] = es_head_share_start((es_head_series)i);
-    for (int i = (int)threadIdx.x; i < n_ctx; i += (int)blockDim.x)
-        add_row(&own, &m, start + (size_t)i);
-    merge_lanes(&own);
-    if (threadIdx.x % 32 == 0)
-        shared[threadIdx.x / 32] = own;
-    __syncthreads();
-    if (threadIdx.x != 0)
-        return;
-    end_sequence(&own, shared, (int)blockDim.x / 32);
-    out[blockIdx.x] = own;
+        share.values[i] = es_head_share_start((es_head_series)i);
+    return share;
 }
 
-/* A head's sequences (B,H), by the 32 lanes of its block. */
-static __global__ void add_sequences_kernel(es_head_sums *sums,
-                                            const es_head_sums *sequences,
-                                            int n_batch)
+/* A block takes a head of all layers (L,H), n_group of its threads a sequence
+ * at a time; the sums of a head are those of sequences, of each group in their
+ * order, then those of groups. */
+static __global__ void measure_rows_kernel(es_head_sums *sums, measured m,
+                                           int n_batch, int n_head, int n_ctx,
+                                           int n_group)
 {
-    es_head_sums own = es_head_sums_start();
-    for (int b = (int)threadIdx.x; b < n_batch; b += 32)
-        es_head_sums_add(&own, sequences + (size_t)b * gridDim.x + blockIdx.x);
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-        es_head_sums other;
-        other.finite_rows =
-            __shfl_xor_sync(ES_ALL_LANES, own.finite_rows, step);
-#pragma unroll
-        for (int i = 0; i < ES_N_HEAD_SERIES; i++)
-            other.values[i] =
-                __shfl_xor_sync(ES_ALL_LANES, own.values[i], step);
-        es_head_sums_add(&own, &other);
+    es_begin_kernel();
+    ES_SHARED(es_head_sums, warps); /* (n_warps), then of groups */
+    const int n_groups = (int)blockDim.x / n_group;
+    const int group = (int)threadIdx.x / n_group;
+    const int own = (int)threadIdx.x % n_group;
+    const int layer = (int)blockIdx.x / n_head;
+    es_head_sums *groups = warps + blockDim.x / 32;
+    if (own == 0)
+        groups[group] = es_head_sums_start();
+    for (int first = 0; first < n_batch; first += n_groups) {
+        const int b = first + group;
+        const size_t sequence =
+            ((size_t)layer * (size_t)n_batch + (size_t)b) * (size_t)n_head +
+            blockIdx.x % (unsigned)n_head;
+        es_head_sums share = start_share();
+        for (int i = own; b < n_batch && i < n_ctx; i += n_group)
+            add_row(&share, &m, sequence * (size_t)n_ctx + (size_t)i);
+        merge_lanes(&share);
+        if (threadIdx.x % 32 == 0)
+            warps[threadIdx.x / 32] = share;
+        __syncthreads();
+        if (own == 0 && b < n_batch) {
+            end_sequence(&share, warps + threadIdx.x / 32, n_group / 32);
+            es_head_sums_add(&groups[group], &share);
+        }
+        __syncthreads();
     }
-    if (threadIdx.x == 0)
-        es_head_sums_add(&sums[blockIdx.x], &own);
+    for (int i = 0; threadIdx.x == 0 && i < n_groups; i++)
+        es_head_sums_add(&sums[blockIdx.x], &groups[i]);
 }
 
 static void measure_rows(es_backend *backend, es_mem *sums,
-                         const es_row_mem *rows, int n_batch, int n_head,
-                         int n_ctx)
+                         const es_row_mem *rows, int n_layer, int n_batch,
+                         int n_head, int n_ctx)
 {
+    constexpr int most = 512;
     measured m;
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
         m.rows[i] = es_at<float>((const es_mem *)rows->array[i]);
-    es_head_sums *sequences = es_at<es_head_sums>(backend->scratch);
-    const int n_threads = es_row_threads(n_ctx, 1, ES_THREADS);
-    es_launch(backend->device, "rows of heads", measure_sequences_kernel,
-              (unsigned)(n_batch * n_head), n_threads,
-              ES_MAX_WARPS * sizeof(es_head_sums), sequences, m, n_ctx);
-    es_launch(backend->device, "rows of heads", add_sequences_kernel,
-              (unsigned)n_head, 32, 0, es_at<es_head_sums>(sums),
-              (const es_head_sums *)sequences, n_batch);
-}
-
-/* As many sequences as there are rows: a context of 1. */
-size_t es_cuda_statistics_scratch(const es_extents *largest)
-{
-    return (size_t)largest->n_rows * (size_t)largest->n_head *
-           sizeof(es_head_sums);
+    const int n_group = es_row_threads(n_ctx, 1, most);
+    const int fitting = most / n_group;
+    const int n_groups = fitting < n_batch ? fitting : n_batch;
+    es_launch(backend->device, "rows of heads", measure_rows_kernel,
+              (unsigned)(n_layer * n_head), n_groups * n_group,
+              (size_t)(n_groups * n_group / 32 + n_groups) *
+                  sizeof(es_head_sums),
+              es_at<es_head_sums>(sums), m, n_batch, n_head, n_ctx, n_group);
 }
 
 /* --- activations ---------------------------------------------------------- */
@@ -282,6 +281,7 @@ template <class A>
 static __global__ void activation_stats_kernel(es_layer_sums *pieces,
                                                const A *x, es_split split)
 {
+    es_begin_kernel();
     ES_SHARED(double, shared);
     constexpr int lanes = es_lanes<A>;
     es_layer_sums own = {0, 0};
@@ -300,6 +300,7 @@ static __global__ void activation_stats_kernel(es_layer_sums *pieces,
 static __global__ void add_layer_kernel(es_layer_sums *sums,
                                         const es_layer_sums *pieces, int n)
 {
+    es_begin_kernel();
     ES_SHARED(double, shared);
     es_layer_sums own = {0, 0};
     for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x) {
@@ -334,6 +335,7 @@ static void activation_stats(es_backend *backend, es_mem *sums, const es_mem *x,
 
 static __global__ void add_mean_kernel(double *sum, const float *x, size_t n)
 {
+    es_begin_kernel();
     ES_SHARED(double, shared);
     double own = 0;
     for (size_t i = threadIdx.x; i < n; i += blockDim.x)

@@ -20,6 +20,7 @@ static ES_DEVICE double squares_of(const float *x)
 static __global__ void sum_squares_kernel(double *pieces, const float *x,
                                           es_split split)
 {
+    es_begin_kernel();
     ES_SHARED(double, shared);
     constexpr int lanes = es_lanes<float>;
     double sum = 0;
@@ -37,6 +38,7 @@ static __global__ void sum_squares_kernel(double *pieces, const float *x,
 static __global__ void add_pieces_kernel(double *out, const double *pieces,
                                          int n)
 {
+    es_begin_kernel();
     ES_SHARED(double, shared);
     const double sum = es_sum_pieces(pieces, n, shared);
     if (threadIdx.x == 0)
@@ -65,6 +67,7 @@ static __global__ void clip_kernel(es_control *control, const double *squares,
                                    const double *loss, float max_norm,
                                    bool may_skip)
 {
+    es_begin_kernel();
     const double loss_scale = (double)control->loss_scale;
     const double norm = sqrt(squares[0]) / loss_scale;
     const bool clips =
@@ -74,7 +77,8 @@ static __global__ void clip_kernel(es_control *control, const double *squares,
     if (threadIdx.x != 0)
         return;
     control->grad_scale = (float)(factor / loss_scale);
-    control->skips = may_skip && !is_finite ? 1.f : 0.f;
+    if (may_skip && !is_finite)
+        control->skips = 1;
 }
 
 static void clip(es_backend *backend, es_mem *control, const es_mem *squares,
@@ -95,14 +99,24 @@ typedef struct adamw_arguments {
     es_split split;
 } adamw_arguments;
 
+/* In the precision of products, where param is kept so. */
+template <class A, int W>
+static ES_DEVICE void store_copy(A *copy, const float (&p)[W])
+{
+    if constexpr (2 * W == es_lanes<A>)
+        es_store_half(copy, p);
+    else
+        es_store(copy, p);
+}
+
 /* The same for every parameter. */
 typedef struct adamw_rates {
     float scale, keep, rate, root;
 } adamw_rates;
 
-template <int W>
-static ES_DEVICE void update(const adamw_arguments *a, const adamw_rates *rates,
-                             size_t at)
+template <int W, class A>
+static ES_DEVICE void update(const adamw_arguments *a, A *copy,
+                             const adamw_rates *rates, size_t at)
 {
     const float beta1 = a->how.beta1, beta2 = a->how.beta2;
     float p[W], m[W], v[W], g[W];
@@ -121,10 +135,15 @@ static ES_DEVICE void update(const adamw_arguments *a, const adamw_rates *rates,
     es_store(a->moment1 + at, m);
     es_store(a->moment2 + at, v);
     es_store(a->param + at, p);
+    if (copy)
+        store_copy(copy + at, p);
 }
 
-static __global__ void adamw_kernel(adamw_arguments a)
+/* copy: of param, or NULL. */
+template <class A>
+static __global__ void adamw_kernel(adamw_arguments a, A *copy)
 {
+    es_begin_kernel();
     constexpr int lanes = es_lanes<float>;
     const es_control control = *a.control;
     const es_split split = a.split;
@@ -135,32 +154,49 @@ static __global__ void adamw_kernel(adamw_arguments a)
         return;
     for (size_t i = es_thread(); i < split.head + split.tail;
          i += es_all_threads())
-        update<1>(&a, &rates, es_split_single(&split, i, lanes));
+        update<1>(&a, copy, &rates, es_split_single(&split, i, lanes));
     for (size_t i = es_thread(); i < split.n_packs; i += es_all_threads())
-        update<lanes>(&a, &rates, split.head + i * lanes);
+        update<lanes>(&a, copy, &rates, split.head + i * lanes);
 }
 
+/* The copy of kept parameters; NULL: there is none. */
+template <class A>
+static A *copy_of(const es_backend *backend, const es_mem *param)
+{
+    bool is_copy;
+    const es_mem *found = es_cuda_weights(backend, param, &is_copy);
+    /* Of memory that this back-end owns. */
+    return is_copy ? es_at<A>(const_cast<es_mem *>(found)) : NULL;
+}
+
+template <class A>
 static void adamw(es_backend *backend, es_mem *param, es_mem *moment1,
                   es_mem *moment2, const es_mem *grad, size_t n,
                   const es_adamw *how, const es_mem *control)
 {
-    const adamw_arguments a = {
-        es_at<float>(param),
-        es_at<float>(moment1),
-        es_at<float>(moment2),
-        es_at<float>(grad),
-        es_at<es_control>(control),
-        *how,
-        es_split_of(n, es_at<float>(grad), es_at<float>(param),
-                    es_at<float>(moment1), es_at<float>(moment2))};
+    A *copy = copy_of<A>(backend, param);
+    adamw_arguments a = {es_at<float>(param),
+                         es_at<float>(moment1),
+                         es_at<float>(moment2),
+                         es_at<float>(grad),
+                         es_at<es_control>(control),
+                         *how,
+                         es_split_of(n, es_at<float>(grad), es_at<float>(param),
+                                     es_at<float>(moment1),
+                                     es_at<float>(moment2))};
     const unsigned blocks =
         es_blocks(backend, n, ES_THREADS * es_lanes<float>, 8);
-    es_launch(backend->device, "AdamW", adamw_kernel, blocks, ES_THREADS, 0, a);
+    if ((uintptr_t)(copy + a.split.head) % (ES_PACK / 2) != 0)
+        a.split = {n, 0, 0};
+    es_launch(backend->device, "AdamW", adamw_kernel<A>, blocks, ES_THREADS, 0,
+              a, copy);
 }
 
+template <class A>
 void es_cuda_update_ops(es_ops *ops)
 {
     ops->sum_squares = sum_squares;
     ops->clip = clip;
-    ops->adamw = adamw;
+    ops->adamw = adamw<A>;
 }
+ES_OF_ACTIVATIONS(es_cuda_update_ops)

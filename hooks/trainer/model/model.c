@@ -238,7 +238,7 @@ es_status es_model_get(es_model *model, size_t index, float *values, size_t n)
 es_status es_model_set(es_model *model, size_t index, const float *values,
                        size_t n)
 {
-    model->weights_are_stale = true;
+    model->weights_are_stale = model->copies_are_stale = true;
     return store(model, model->values, index, values, n);
 }
 
@@ -299,11 +299,17 @@ const char *es_model_device_name(const es_model *model)
                                    : NULL;
 }
 
+const char *es_model_note(const es_model *model)
+{
+    return model->ops->note ? model->ops->note(model->backend) : "";
+}
+
 void es_model_zero_gradients(es_model *model)
 {
     if (model->gradients)
         model->ops->zero(model->backend, model->gradients,
                          model->params.group[ES_N_GROUPS] * sizeof(float));
+    model->overwrites = true;
 }
 
 /* --- what was seen -------------------------------------------------------- */

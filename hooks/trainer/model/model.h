@@ -142,6 +142,9 @@ typedef struct es_outcome {
     bool skipped;     /* the step was not taken */
 } es_outcome;
 
+/** One line on how the back-end was opened, or "". */
+const char *es_model_note(const es_model *model);
+
 /** ES_OK; ES_EIO: the device has failed, and the model is lost. */
 es_status es_model_status(es_model *model) ES_MUST_USE;
 
@@ -218,6 +221,21 @@ enum { ES_MAX_UNROLLED = 8 };
 es_status es_model_run_step(es_model *model, es_outcome *out,
                             const es_step_plan *plan,
                             const es_train_config *train) ES_MUST_USE;
+
+/**
+ * The same in two calls, without plan->meanwhile: what waits for nothing, and
+ * what waits for the step that was launched first and makes its numbers those
+ * of the model. Where es_model_runs_ahead, a second step may be launched
+ * before the first one is waited for. It is taken to follow a step that is not
+ * skipped: after one that is it changes no parameter and is skipped, too.
+ *
+ * Return as es_model_run_step; ES_EARGUMENT: too many steps are under way.
+ */
+es_status es_model_launch_step(es_model *model, const es_step_plan *plan,
+                               const es_train_config *train) ES_MUST_USE;
+es_status es_model_finish_step(es_model *model, es_outcome *out) ES_MUST_USE;
+bool es_model_runs_ahead(es_model *model, const es_step_plan *plan,
+                         const es_train_config *train);
 
 /* --- passes that are waited for ----------------------------------------- */
 

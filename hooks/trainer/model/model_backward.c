@@ -369,11 +369,12 @@ void es_model_run_backward(es_model *model, double scale)
     if (!es_model_captures_scale(model, scale) ||
         model->drops != (model->config.dropout > 0))
         backward(model, scale);
-    else if (!es_model_replays(model,
-                               ES_SEQUENCE_BACKWARD + !model->has_loss)) {
+    else if (!es_model_replays(model, ES_SEQUENCE_BACKWARD + !model->has_loss +
+                                          2 * model->overwrites)) {
         backward(model, scale);
         es_model_launch(model);
     }
+    model->overwrites = false;
 }
 
 es_status es_model_backward(es_model *model, double scale)

@@ -328,17 +328,10 @@ static void forward_ffn(const es_model *model, int layer)
 
 static void measure_layer(const es_model *model, int layer)
 {
-    const es_model_config *config = &model->config;
-    const es_report *report = &model->report;
-    const es_row_mem rows = es_model_layer_rows(model, layer);
     model->ops->activation_stats(
-        model->backend, es_model_reported(model, &report->layers[layer]),
+        model->backend, es_model_reported(model, &model->report.layers[layer]),
         model->layers[layer + 1].x,
-        (size_t)es_model_n_rows(model) * (size_t)config->d_model);
-    model->ops->measure_rows(
-        model->backend,
-        es_model_reported(model, &report->heads[layer * config->n_head]), &rows,
-        config->batch, config->n_head, config->ctx);
+        (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
     es_model_detail_layer(model, layer);
 }
 
@@ -386,6 +379,11 @@ static void forward_blocks(const es_model *model, bool measure)
         if (measure)
             measure_layer(model, layer);
     }
+    if (measure)
+        model->ops->measure_rows(model->backend,
+                                 es_model_reported(model, model->report.heads),
+                                 &model->rows, config->n_layer, config->batch,
+                                 config->n_head, config->ctx);
 }
 
 /* `n` of them are to be `least` .. end - 1. */

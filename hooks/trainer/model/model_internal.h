@@ -105,16 +105,23 @@ typedef struct es_report {
     bool has_weights, has_step, has_update; /* details that were taken */
 } es_report;
 
+/** A step that has been launched, and whose report nobody has seen. */
+typedef struct es_pending {
+    size_t n_bytes; /* of the report */
+    int n_passes;
+    bool measured;
+} es_pending;
+
 /** Sequences of operations that are always the same; those with a second form
  *  have that in the next number. */
 enum {
     ES_SEQUENCE_WEIGHTS,      /* 1: with SNorm's iteration */
     ES_SEQUENCE_FORWARD = 2,  /* 1: with the loss; 2, 3: measured */
-    ES_SEQUENCE_BACKWARD = 6, /* 1: with the loss */
-    ES_SEQUENCE_UPDATE = 8,   /* 1: that may skip */
-    ES_SEQUENCE_PARAMETERS = 10,
+    ES_SEQUENCE_BACKWARD = 6, /* 1: with the loss; 2, 3: the first one */
+    ES_SEQUENCE_UPDATE = 10,  /* 1: that may skip */
+    ES_SEQUENCE_PARAMETERS = 12,
     ES_SEQUENCE_STEP, /* 1: that may skip; 2, 3: measured; all of the above */
-    ES_SEQUENCE_DROPPING = 15 /* forward with dropout; else as FORWARD */
+    ES_SEQUENCE_DROPPING = 17 /* forward with dropout; else as FORWARD */
 };
 
 struct es_model {
@@ -126,6 +133,10 @@ struct es_model {
     /* Four allocations of the same layout. */
     es_mem *values, *gradients, *moment1, *moment2;
     int64_t n_updates;
+
+    es_pending pending[2]; /* by place of es_ops' fetch */
+    int n_pending;         /* steps that have been launched */
+    int next_place;        /* of the next one */
 
     es_mem *activations;      /* one allocation, carved into what follows */
     es_layer_memory *layers;  /* (L + 1): the last has only x, the output */
@@ -180,14 +191,15 @@ struct es_model {
     int n_targets;   /* rows of the pass that have one */
 
     bool weights_are_stale; /* parameters have changed since they were made */
+    bool copies_are_stale;  /* and not by adamw: the back-end's copies */
     bool iteration_is_due;  /* SNorm's, in the next training pass */
 
     bool is_updating;      /* a step is on its way that nobody has counted */
     bool can_go_back;      /* a forward pass with targets is there */
     bool has_loss;         /* and its loss is counted */
     bool defers_loss;      /* passes leave it to the backward pass, in a step */
-    bool overwrites;       /* the backward pass under way is a step's first:
-                              es_model_is_overwritten */
+    bool overwrites;       /* the next backward pass is the first one to zeroed
+                              gradients: es_model_is_overwritten */
     bool reduces;          /* it is a step's last: es_model_reduce_layer */
     bool is_in_step;       /* operations belong to the sequence of a step */
     bool drops;            /* the last pass had dropout */
@@ -346,6 +358,10 @@ bool es_model_is_overwritten(const es_model *model, const es_param *param);
 /** Has the back-end keep the weights that products read. ES_OK, ES_ENOMEM. */
 es_status es_model_keep_weights(const es_model *model) ES_MUST_USE;
 
+/** Makes the copies of the parameters anew, where something else than adamw has
+ *  changed them; not within a sequence. */
+void es_model_refresh_copies(es_model *model);
+
 /* report.c */
 
 /** Memory for the report. ES_OK, ES_ENOMEM. */
@@ -354,7 +370,14 @@ es_status es_model_plan_report(es_model *model) ES_MUST_USE;
 /** A part of the report's copy in the back-end's memory. */
 es_mem *es_model_reported(const es_model *model, const void *part);
 
-/** es_model_begin but for the parameters. */
+/** The report of a step that has been launched goes to the host behind it, and
+ *  is waited for. */
+bool es_model_fetches(const es_model *model);
+void es_model_fetch_report(es_model *model);
+es_status es_model_end_fetched(es_model *model, es_outcome *out) ES_MUST_USE;
+
+/** es_model_begin but for the parameters. After a step that is still under way
+ *  a 1 of `skips` stays. */
 void es_model_begin_report(es_model *model, bool measure,
                            const es_train_config *train, double lr);
 

@@ -50,6 +50,19 @@ static void make_logits(const es_model *model, const block *rows)
                        rows->n);
 }
 
+/* The losses, and the gradient in place of the logits. */
+static void make_both(const es_model *model, const block *rows, float scale)
+{
+    const es_ops *ops = model->ops;
+    const es_tally *tally = model->report.tally;
+    make_logits(model, rows);
+    ops->cross_entropy_both(model->backend, rows->row_loss, model->logits,
+                            rows->targets, scale,
+                            es_model_reported(model, &tally->control), rows->n,
+                            es_model_config_n_outputs(&model->config),
+                            es_model_logit_stride(model));
+}
+
 static void make_losses(const es_model *model, const block *rows)
 {
     make_logits(model, rows);
@@ -81,17 +94,20 @@ void es_model_loss(const es_model *model)
     count_losses(model);
 }
 
-/* `add`: to the gradient of the weights, or in its place. */
-static void go_back(const es_model *model, const block *rows, float scale,
-                    bool add)
+static void make_gradient(const es_model *model, const block *rows, float scale)
 {
-    const es_linear head = es_model_head(model);
     const es_tally *tally = model->report.tally;
     model->ops->cross_entropy_backward(
         model->backend, model->logits, rows->lse, rows->targets, scale,
         es_model_reported(model, &tally->control), rows->n,
         es_model_config_n_outputs(&model->config),
         es_model_logit_stride(model));
+}
+
+/* `add`: to the gradient of the weights, or in its place. */
+static void go_back(const es_model *model, const block *rows, bool add)
+{
+    const es_linear head = es_model_head(model);
     model->ops->linear_backward_weight(
         model->backend, es_model_gradient(model, -1, es_model_head_role(model)),
         es_model_gradient(model, -1, ES_ROLE_LOGIT_BIAS), rows->x,
@@ -103,15 +119,20 @@ static void go_back(const es_model *model, const block *rows, float scale,
 void es_model_loss_backward(const es_model *model, double scale, bool counts)
 {
     const int n = es_model_n_rows(model);
+    const float each = (float)(scale / model->n_targets);
     block rows;
     for (int i = 0; i < n; i += rows.n) {
         rows = block_from(model, i);
-        if (counts)
-            make_losses(model, &rows);
-        else
-            make_logits(model, &rows);
-        go_back(model, &rows, (float)(scale / model->n_targets),
-                i > 0 || !model->overwrites);
+        if (counts && model->ops->cross_entropy_both) {
+            make_both(model, &rows, each);
+        } else {
+            if (counts)
+                make_losses(model, &rows);
+            else
+                make_logits(model, &rows);
+            make_gradient(model, &rows, each);
+        }
+        go_back(model, &rows, i > 0 || !model->overwrites);
     }
     if (counts)
         count_losses(model);

@@ -26,12 +26,17 @@ static void clip_heads(const es_model *model, const es_mem *control)
     for (int layer = 0; layer < config->n_layer; layer++)
         for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
             es_mem *x = es_model_value(model, layer, arrays[i].role);
-            if (x)
-                model->ops->scale_heads(
-                    model->backend, x,
-                    es_model_reported(model,
-                                      report->factors + layer * config->n_head),
-                    arrays[i].n_in, config->n_head, config->d_model);
+            if (!x)
+                continue;
+            model->ops->scale_heads(
+                model->backend, x,
+                es_model_reported(model,
+                                  report->factors + layer * config->n_head),
+                arrays[i].n_in, config->n_head, config->d_model);
+            if (model->ops->refresh)
+                model->ops->refresh(model->backend, x,
+                                    (size_t)arrays[i].n_in * 3 *
+                                        (size_t)config->d_model);
         }
 }
 
@@ -189,7 +194,7 @@ static void zero_gradients(const es_model *model, size_t first, size_t end)
 
 /* Zeroes what the first backward pass adds to; the rest it overwrites. What
  * lies between arrays is 0 for good. */
-static void start_gradients(const es_model *model)
+static void start_gradients(es_model *model)
 {
     const es_params *params = &model->params;
     size_t first = 0, end = 0;
@@ -207,6 +212,7 @@ static void start_gradients(const es_model *model)
             end = param->offset + param->n;
         }
     zero_gradients(model, first, end);
+    model->overwrites = true;
 }
 
 static es_status run_operations(es_model *model, const es_step_plan *plan,
@@ -224,12 +230,11 @@ static es_status run_operations(es_model *model, const es_step_plan *plan,
         model->offset =
             (uint32_t)(es_model_pass_number(model, plan, i) - plan->pass);
         es_model_run_pass(model, true, true);
-        model->overwrites = i == 0;
         model->reduces =
             es_model_reduces_by_device(model) && i == plan->n_batches - 1;
         es_model_run_backward(model,
                               1.0 / es_model_n_shared(model, plan->n_batches));
-        model->overwrites = model->reduces = false;
+        model->reduces = false;
     }
     es_status status = es_model_reduce(model);
     run_update(model, train, plan->may_skip);
@@ -250,13 +255,14 @@ static es_status run_one_sequence(es_model *model, const es_step_plan *plan,
     /* An evaluation has made them of the same parameters: once more does not
      * change them, and the sequence is the same one. */
     model->weights_are_stale = true;
+    es_model_refresh_copies(model);
     if (!es_model_replays(model, sequence)) {
         status = run_operations(model, plan, train);
         es_model_launch(model);
     }
     /* What they leave behind on the host, also when they were replayed. */
     model->report.n_passes = plan->n_batches;
-    model->can_go_back = false;
+    model->can_go_back = model->overwrites = false;
     model->weights_are_stale = true;
     model->iteration_is_due = true;
     model->is_updating = true;
@@ -273,7 +279,7 @@ static es_status run_passes(es_model *model, const es_step_plan *plan,
     if (status != ES_OK)
         return status;
     int32_t *tokens = model->host_inputs;
-    es_model_zero_gradients(model);
+    start_gradients(model);
     es_model_begin(model, plan->measure, train, plan->lr);
     es_model_share(model);
     es_model_begin_sums(model);
@@ -293,27 +299,66 @@ static es_status run_passes(es_model *model, const es_step_plan *plan,
     return ES_OK;
 }
 
+/* What operations are given as a number has to be what it was when they were
+ * captured: the optimiser's settings, and the scale, which says how many
+ * micro-batches there are. SNorm's iteration is not due after passes that no
+ * update followed. */
+static bool is_one_sequence(es_model *model, const es_step_plan *plan,
+                            const es_train_config *train)
+{
+    return (!model->ranks || es_model_reduces_by_device(model)) &&
+           plan->n_batches <= ES_MAX_UNROLLED && model->iteration_is_due &&
+           es_model_captures_scale(model, 1.0 / plan->n_batches) &&
+           captures_config(model, train);
+}
+
+bool es_model_runs_ahead(es_model *model, const es_step_plan *plan,
+                         const es_train_config *train)
+{
+    const es_model_config *config = &model->config;
+    /* A range loss may be infinite where the device sees nothing to skip;
+     * SNorm's vectors change even if the step is skipped. */
+    for (int i = 0; i < ES_N_RANGES; i++)
+        if (config->range_weight[i] > 0)
+            return false;
+    return es_model_fetches(model) && plan->may_skip &&
+           config->arch.spectral_norm == 0 &&
+           is_one_sequence(model, plan, train);
+}
+
+es_status es_model_launch_step(es_model *model, const es_step_plan *plan,
+                               const es_train_config *train)
+{
+    es_status status = check_trains(model);
+    if (status == ES_OK && model->n_pending > 0 &&
+        (model->n_pending > 1 || !es_model_runs_ahead(model, plan, train)))
+        status = es_fail(ES_EARGUMENT, "a step is under way: wait for it");
+    if (status != ES_OK)
+        return status;
+    const bool whole = is_one_sequence(model, plan, train);
+    model->defers_loss = true;
+    status = whole ? run_one_sequence(model, plan, train)
+                   : run_passes(model, plan, train);
+    model->defers_loss = false;
+    if (status == ES_OK && whole && es_model_fetches(model))
+        es_model_fetch_report(model);
+    return status;
+}
+
+es_status es_model_finish_step(es_model *model, es_outcome *out)
+{
+    return model->n_pending > 0 ? es_model_end_fetched(model, out)
+                                : es_model_end(model, out);
+}
+
 es_status es_model_run_step(es_model *model, es_outcome *out,
                             const es_step_plan *plan,
                             const es_train_config *train)
 {
-    es_status status = check_trains(model);
+    es_status status = es_model_launch_step(model, plan, train);
     if (status != ES_OK)
         return status;
-    /* What operations are given as a number has to be what it was when they
-     * were captured: the optimiser's settings, and the scale, which says how
-     * many micro-batches there are. SNorm's iteration is not due after passes
-     * that no update followed. */
-    const bool is_one_sequence =
-        (!model->ranks || es_model_reduces_by_device(model)) &&
-        plan->n_batches <= ES_MAX_UNROLLED && model->iteration_is_due &&
-        es_model_captures_scale(model, 1.0 / plan->n_batches) &&
-        captures_config(model, train);
-    model->defers_loss = true;
-    status = is_one_sequence ? run_one_sequence(model, plan, train)
-                             : run_passes(model, plan, train);
-    model->defers_loss = false;
-    if (status == ES_OK && plan->meanwhile)
+    if (plan->meanwhile)
         plan->meanwhile(plan->user);
-    return status == ES_OK ? es_model_end(model, out) : status;
+    return es_model_finish_step(model, out);
 }

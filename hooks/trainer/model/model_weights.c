@@ -143,36 +143,53 @@ static void make_all(const es_model *model, int n_iterations)
             }
 }
 
-/* Has the back-end keep what products read, all matrices and their biases, or
- * make its copies anew. */
-static es_status copy_weights(const es_model *model, bool is_first)
+/* Normalised weight i of layers x ES_N_MATRICES (n); NULL: there is none. */
+static es_mem *made_weight(const es_model *model, int i, size_t *n)
 {
-    const es_ops *ops = model->ops;
+    const int layer = i / ES_N_MATRICES;
+    const es_matrix index = (es_matrix)(i % ES_N_MATRICES);
+    es_mem *made = model->layers[layer].weights[index];
+    *n = made ? es_model_normed_size(model, layer, index) : 0;
+    return made;
+}
+
+/* The parameters among what products read, biases included. */
+static es_mem *kept_parameters(const es_model *model, size_t *n)
+{
     const size_t *begins = model->params.group;
-    es_mem *values = at(model->values, begins[ES_GROUP_DECAY]);
-    size_t n = begins[ES_GROUP_PLAIN + 1] - begins[ES_GROUP_DECAY];
-    es_status status = ES_OK;
-    if (!ops->keep)
-        return ES_OK;
-    /* The parameters, then each normalised weight. */
-    for (int i = -1; i < model->config.n_layer * ES_N_MATRICES; i++) {
-        if (i >= 0) {
-            const int layer = i / ES_N_MATRICES;
-            const es_matrix index = (es_matrix)(i % ES_N_MATRICES);
-            values = model->layers[layer].weights[index];
-            n = values ? es_model_normed_size(model, layer, index) : 0;
-        }
-        if (values && !is_first)
-            ops->refresh(model->backend, values, n);
-        else if (values && (status = ops->keep(model->backend, values, n)) < 0)
-            break;
-    }
-    return status;
+    *n = begins[ES_GROUP_PLAIN + 1] - begins[ES_GROUP_DECAY];
+    return at(model->values, begins[ES_GROUP_DECAY]);
 }
 
 es_status es_model_keep_weights(const es_model *model)
 {
-    return copy_weights(model, true);
+    size_t n;
+    es_mem *values = kept_parameters(model, &n);
+    if (!model->ops->keep)
+        return ES_OK;
+    es_status status = model->ops->keep(model->backend, values, n);
+    for (int i = 0; i < model->config.n_layer * ES_N_MATRICES; i++)
+        if (status == ES_OK && (values = made_weight(model, i, &n)))
+            status = model->ops->keep(model->backend, values, n);
+    return status;
+}
+
+void es_model_refresh_copies(es_model *model)
+{
+    size_t n;
+    es_mem *values = kept_parameters(model, &n);
+    if (model->copies_are_stale && model->ops->refresh)
+        model->ops->refresh(model->backend, values, n);
+    model->copies_are_stale = false;
+}
+
+static void refresh_made(const es_model *model)
+{
+    es_mem *made;
+    size_t n;
+    for (int i = 0; i < model->config.n_layer * ES_N_MATRICES; i++)
+        if (model->ops->refresh && (made = made_weight(model, i, &n)))
+            model->ops->refresh(model->backend, made, n);
 }
 
 void es_model_make_weights(es_model *model, bool training)
@@ -180,12 +197,12 @@ void es_model_make_weights(es_model *model, bool training)
     const bool iterates = training && model->iteration_is_due &&
                           model->config.arch.spectral_norm != 0;
     const es_arch *arch = &model->config.arch;
-    const bool are_made = model->ops->refresh || arch->weight_norm != 0 ||
-                          arch->spectral_norm != 0;
+    const bool are_made = arch->weight_norm != 0 || arch->spectral_norm != 0;
     const bool due = are_made && (model->weights_are_stale || iterates);
+    es_model_refresh_copies(model);
     if (due && !es_model_replays(model, ES_SEQUENCE_WEIGHTS + iterates)) {
         make_all(model, iterates ? 1 : 0);
-        (void)copy_weights(model, false); /* only the first can fail */
+        refresh_made(model);
         es_model_launch(model);
     }
     model->weights_are_stale = false;
@@ -296,7 +313,7 @@ es_status es_model_start_norms(es_model *model)
                 status = start_g(model, layer, i);
     if (status == ES_OK && model->config.arch.spectral_norm != 0)
         make_all(model, N_WARM_UP);
-    model->weights_are_stale = true;
+    model->weights_are_stale = model->copies_are_stale = true;
     model->iteration_is_due = true;
     return status;
 }

@@ -102,12 +102,14 @@ typedef struct es_adamw {
 
 /** What is different in every step, in memory of the back-end. */
 typedef struct es_control {
+    float skips; /* 1: adamw leaves everything alone; or 0. Set by `clip`, which
+                    leaves a 1 as it is: what was skipped ends the steps that
+                    were called before the host knew */
     float lr;
     float correction1, correction2; /* 1 - beta1^step, 1 - beta2^step */
     float loss_scale; /* the gradients are this many times what they should be;
                          1 unless activations are fp16 */
     float grad_scale; /* what adamw multiplies gradients with: by `clip` */
-    float skips;      /* 1: adamw leaves everything alone: by `clip`; or 0 */
 } es_control;
 
 /**

@@ -18,10 +18,10 @@
  * back-end with the same number of threads.
  *
  * Operations may run later than they are called, in the order of the calls:
- * only `load`, `view` and `status` wait, and nothing else returns a number to
- * the host, so that a step needs to be waited for once. What changes from step
- * to step (es_control) is read from memory, so that a sequence of operations
- * can be captured once and run again.
+ * only `load`, `fetched`, `view` and `status` wait, and nothing else returns a
+ * number to the host, so that a step needs to be waited for once. What changes
+ * from step to step (es_control) is read from memory, so that a sequence of
+ * operations can be captured once and run again.
  *
  * An entry may be NULL: this back-end cannot do that yet, and es_model_new
  * refuses architectures that need it.
@@ -41,7 +41,7 @@ enum { ES_N_SAVED = 4 };
 enum { ES_NO_TARGET = -1 };
 
 /** Captured sequences of a back-end at most. */
-enum { ES_MAX_SEQUENCES = 19 };
+enum { ES_MAX_SEQUENCES = 21 };
 
 /**
  * Polynomials in the place of division, inverse root and gate, of passes
@@ -94,6 +94,8 @@ typedef struct es_ops {
     int (*n_threads)(const es_backend *backend);
     /** What it runs on, by the device's own name; borrowed. NULL: the host. */
     const char *(*device_name)(const es_backend *backend);
+    /** One line for the user on how it was opened, or "". NULL: never. */
+    const char *(*note)(es_backend *backend);
 
     /**
      * From now on activations are float32 that take the range and precision of
@@ -126,6 +128,13 @@ typedef struct es_ops {
                   size_t bytes);
     void (*load)(es_backend *backend, void *out, const es_mem *in,
                  size_t bytes);
+    /** The same in two calls, by place 0 or 1: `fetched` waits for what was
+     *  called before `fetch`, not for more. *out is borrowed until the next
+     *  fetch to the place. ES_OK; ES_EIO: as `status`, *out is NULL. Or NULL.
+     */
+    void (*fetch)(es_backend *backend, int place, const es_mem *in,
+                  size_t bytes);
+    es_status (*fetched)(es_backend *backend, const void **out, int place);
 
     /**
      * `n` activations as float32 for the host to read: the memory itself
@@ -137,9 +146,9 @@ typedef struct es_ops {
     /**
      * Weights that products will read, f32 (n), each array of them reserved in
      * one piece: the back-end keeps a copy in the precision of its products.
-     * `refresh` makes it anew after the weights have changed; to keep 0 of them
-     * drops the copy. Biases are worth keeping, too: one that is not costs a
-     * pass over the output. NULL: no need. keep: ES_OK, ES_ENOMEM.
+     * `refresh` makes it anew after others than adamw have changed the weights;
+     * to keep 0 of them drops the copy. A bias that is not kept costs a pass
+     * over the output. NULL: no need. keep: ES_OK, ES_ENOMEM.
      */
     es_status (*keep)(es_backend *backend, const es_mem *weights, size_t n);
     void (*refresh)(es_backend *backend, const es_mem *weights, size_t n);
@@ -149,8 +158,9 @@ typedef struct es_ops {
      * has a number of its own, 0 .. ES_MAX_SEQUENCES - 1. `replay` runs it if
      * it is known and returns true; else the operations that follow are
      * captured until `launch` keeps them under this number and runs them.
-     * Sequences do not nest; store, load, view, status, keep, reserve and
-     * release stay outside. NULL: a back-end that does not gain by it.
+     * Sequences do not nest; store, load, fetch(ed), view, status, keep,
+     * reserve and release stay outside. NULL: a back-end that does not gain by
+     * it.
      */
     bool (*replay)(es_backend *backend, int sequence);
     void (*launch)(es_backend *backend);
@@ -323,11 +333,11 @@ typedef struct es_ops {
                             es_mem *dtheta, const es_mem *entropy,
                             const es_penalty *penalty, float scale,
                             const es_mem *control);
-    /** Adds the rows of one layer to sums (H) es_head_sums, which the host
-     *  has started: es_head_sums_add_rows. */
+    /** Adds the rows (L,B,H,T) of all layers to sums (L,H) es_head_sums, which
+     *  the host has started: es_head_sums_add_rows of each layer. */
     void (*measure_rows)(es_backend *backend, es_mem *sums,
-                         const es_row_mem *rows, int n_batch, int n_head,
-                         int n_ctx);
+                         const es_row_mem *rows, int n_layer, int n_batch,
+                         int n_head, int n_ctx);
 
     /* --- range losses: ranges.h --------------------------------------------
      */
@@ -463,6 +473,11 @@ typedef struct es_ops {
                                    const es_mem *lse, const es_mem *targets,
                                    float scale, const es_mem *control,
                                    int n_rows, int vocab, int stride);
+    /** Both at once, without lse. NULL: one after the other. */
+    void (*cross_entropy_both)(es_backend *backend, es_mem *row_loss,
+                               es_mem *logits, const es_mem *targets,
+                               float scale, const es_mem *control, int n_rows,
+                               int vocab, int stride);
     /** sum (1) f64 += the mean of x (n) f32, in double. */
     void (*add_mean)(es_backend *backend, es_mem *sum, const es_mem *x,
                      size_t n);
@@ -519,13 +534,13 @@ typedef struct es_ops {
      * Of control (es_control), from the sum of squares (1) f64 of gradients
      * that are loss_scale times too large: grad_scale = 1 / loss_scale, times
      * max_norm / norm where 0 < max_norm < norm; skips = 1 if `may_skip` and
-     * the norm or the loss (1) f64 (NULL: not looked at) is not finite, else 0.
-     * A norm that is not finite clips nothing.
+     * the norm or the loss (1) f64 (NULL: not looked at) is not finite, else as
+     * it was. A norm that is not finite clips nothing.
      */
     void (*clip)(es_backend *backend, es_mem *control, const es_mem *squares,
                  const es_mem *loss, float max_norm, bool may_skip);
     /** param, moment1, moment2 (n) f32 updated from grad, by control
-     *  (es_control). */
+     *  (es_control); the copy of `keep`, too. */
     void (*adamw)(es_backend *backend, es_mem *param, es_mem *moment1,
                   es_mem *moment2, const es_mem *grad, size_t n,
                   const es_adamw *how, const es_mem *control);
@@ -579,7 +594,7 @@ typedef const es_ops *es_ops_getter(es_precision precision);
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp" /* const unsigned */
 
 /** To be raised with every change of what an entry means. */
-#define ES_OPS_VERSION 19
+#define ES_OPS_VERSION 20
 #define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 
 #endif

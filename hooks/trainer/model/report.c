@@ -4,7 +4,9 @@
 
 #include "analyzer/base/checked.h"
 
+#include <assert.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,7 +81,7 @@ void es_model_launch(const es_model *model)
 static es_control control_of(const es_model *model,
                              const es_train_config *train, double lr)
 {
-    const double step = (double)model->n_updates + 1;
+    const double step = (double)(model->n_updates + model->n_pending + 1);
     es_control control = {.loss_scale = model->loss_scale};
     if (train) {
         control.lr = (float)lr;
@@ -125,8 +127,12 @@ void es_model_begin_report(es_model *model, bool measure,
     es_model_begin_shared(model);
     report->measured = measure;
     report->has_losses = true;
-    model->ops->store(model->backend, report->memory, report->tally,
-                      es_model_report_bytes(model));
+    /* Whether the step under way is skipped is there, and nowhere else. */
+    const size_t kept = model->n_pending > 0 ? sizeof(float) : 0;
+    static_assert(offsetof(es_tally, control.skips) == 0, "the first float");
+    model->ops->store(model->backend, es_mem_at(report->memory, kept),
+                      (const char *)report->tally + kept,
+                      es_model_report_bytes(model) - kept);
     es_model_begin_polynomials(model);
 }
 
@@ -204,6 +210,47 @@ es_status es_model_end_step(es_model *model, es_outcome *out)
     return end(model, out,
                report->head_details ? es_model_report_bytes(model)
                                     : report->n_always);
+}
+
+/* --- behind a step -------------------------------------------------------- */
+
+bool es_model_fetches(const es_model *model)
+{
+    /* Of several ranks the reports are joined when they have come. */
+    return model->ops->fetch && !model->ranks && !es_model_has_details(model) &&
+           !model->polynomials;
+}
+
+void es_model_fetch_report(es_model *model)
+{
+    const es_report *report = &model->report;
+    const int place = model->next_place;
+    const size_t n_bytes = es_model_report_bytes(model);
+    model->pending[place] =
+        (es_pending){n_bytes, report->n_passes, report->measured};
+    model->ops->fetch(model->backend, place, report->memory, n_bytes);
+    model->next_place = 1 - place;
+    model->n_pending++;
+    model->is_updating = false;
+}
+
+es_status es_model_end_fetched(es_model *model, es_outcome *out)
+{
+    es_report *report = &model->report;
+    const int place = model->next_place ^ (model->n_pending & 1);
+    const es_pending *pending = &model->pending[place];
+    const void *bytes;
+    es_status status = model->ops->fetched(model->backend, &bytes, place);
+    if (bytes)
+        memcpy(report->tally, bytes, pending->n_bytes);
+    else
+        memset(report->tally, 0xff, pending->n_bytes); /* NaN */
+    report->n_passes = pending->n_passes;
+    report->measured = pending->measured;
+    model->n_pending--;
+    *out = outcome_of(model);
+    model->n_updates += !out->skipped;
+    return status;
 }
 
 /* --- what was seen -------------------------------------------------------- */

@@ -1,0 +1,261 @@
+/* A line of the file is a key and a candidate; the first two say what it is and
+ * of which device and library. It is written whole, under another name, and
+ * then moved, so that a reader sees the old one or the new one. A file in which
+ * anything is wrong is not used at all. */
+#include "hooks/trainer/cuda/choices.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TITLE "entropy-train: candidates of cuBLASLt, 1"
+
+enum { MAX_PATH = 1024, MAX_CHOICES = 4096, MAX_LINE = 512 };
+
+typedef struct choice {
+    char key[ES_CHOICE_KEY];
+    int candidate;
+} choice;
+
+struct es_choices {
+    char of[MAX_LINE], path[MAX_PATH];
+    choice *all;
+    int n, capacity;
+};
+
+/* --- where ---------------------------------------------------------------- */
+
+static bool join(char *out, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* False: it does not fit. */
+static bool join(char *out, size_t size, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int n = vsnprintf(out, size, format, arguments);
+    va_end(arguments);
+    return n >= 0 && (size_t)n < size;
+}
+
+/* What may be part of a file's name. */
+static void tame(char *name)
+{
+    for (; *name; name++)
+        if (!isalnum((unsigned char)*name) && *name != '.')
+            *name = '-';
+}
+
+static bool make_folder(const char *path)
+{
+    struct stat s;
+    return mkdir(path, 0777) == 0 ||
+           (stat(path, &s) == 0 && S_ISDIR(s.st_mode));
+}
+
+/* Where caches go, and the file in it. False: nowhere. */
+static bool find_path(char *path, const char *of)
+{
+    char folder[MAX_PATH], name[MAX_LINE];
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const bool is_set = cache && cache[0] == '/';
+    if (is_set ? !join(folder, sizeof folder, "%s", cache)
+               : !home || home[0] != '/' ||
+                     !join(folder, sizeof folder, "%s/.cache", home))
+        return false;
+    if (!join(name, sizeof name, "%s", of))
+        return false;
+    tame(name);
+    if (!make_folder(folder) ||
+        !join(path, MAX_PATH, "%s/entropy-train", folder) || !make_folder(path))
+        return false;
+    const size_t n = strlen(path);
+    return join(path + n, MAX_PATH - n, "/%s.txt", name);
+}
+
+/* --- reading -------------------------------------------------------------- */
+
+static bool add(es_choices *choices, const char *key, int candidate)
+{
+    if (choices->n == choices->capacity) {
+        const int more = choices->capacity ? 2 * choices->capacity : 32;
+        if (more > MAX_CHOICES)
+            return false;
+        choice *grown =
+            (choice *)realloc(choices->all, (size_t)more * sizeof *grown);
+        if (!grown)
+            return false;
+        choices->all = grown;
+        choices->capacity = more;
+    }
+    choice *added = &choices->all[choices->n];
+    if (!join(added->key, sizeof added->key, "%s", key))
+        return false;
+    added->candidate = candidate;
+    choices->n++;
+    return true;
+}
+
+/* A key and a candidate out of a line. */
+static bool read_choice(es_choices *choices, char *line)
+{
+    const size_t n = strspn(line, "0123456789 ");
+    char *end = strrchr(line, ' ');
+    if (line[n] != 0 || !end || end == line || strlen(end) != 2 ||
+        end[1] < '0' || end[1] >= '0' + ES_MAX_CANDIDATES)
+        return false;
+    *end = 0;
+    return es_choices_find(choices, line) < 0 &&
+           add(choices, line, end[1] - '0');
+}
+
+/* A line without its end: 1; 0: there is none; -1: it has no end, or is none.
+ */
+static int read_line(char *line, FILE *file)
+{
+    if (!fgets(line, MAX_LINE, file))
+        return ferror(file) ? -1 : 0;
+    char *end = strchr(line, '\n');
+    if (!end || end == line)
+        return -1;
+    *end = 0;
+    return 1;
+}
+
+/* The number of the line that is wrong, 0 if none is. */
+static int read_file(es_choices *choices, FILE *file)
+{
+    const char *const first[] = {TITLE, choices->of};
+    char line[MAX_LINE];
+    int n = 1, found;
+    for (; n <= 2; n++)
+        if (read_line(line, file) != 1 || strcmp(line, first[n - 1]) != 0)
+            return n;
+    for (; (found = read_line(line, file)) == 1; n++)
+        if (!read_choice(choices, line))
+            return n;
+    return found == 0 ? 0 : n;
+}
+
+/* Whether there is a file, and nothing is wrong with it. */
+static bool read_all(es_choices *choices, char *note, size_t size)
+{
+    struct stat s;
+    FILE *file = fopen(choices->path, "re");
+    if (!file && errno == ENOENT)
+        return false;
+    if (!file || fstat(fileno(file), &s) != 0 || !S_ISREG(s.st_mode)) {
+        snprintf(note, size, "%s: cannot be read: products are timed again",
+                 choices->path);
+        if (file)
+            fclose(file);
+        return false;
+    }
+    const int wrong = read_file(choices, file);
+    fclose(file);
+    if (wrong == 0)
+        return true;
+    choices->n = 0;
+    snprintf(note, size,
+             "%s: line %d is not what belongs there: products are timed again",
+             choices->path, wrong);
+    return false;
+}
+
+/* --- writing -------------------------------------------------------------- */
+
+/* True if all of it is in the file. */
+static bool write_file(const es_choices *choices, FILE *file)
+{
+    fprintf(file, "%s\n%s\n", TITLE, choices->of);
+    for (int i = 0; i < choices->n; i++)
+        fprintf(file, "%s %d\n", choices->all[i].key,
+                choices->all[i].candidate);
+    return fflush(file) == 0 && !ferror(file);
+}
+
+static bool write_all(const es_choices *choices)
+{
+    char part[MAX_PATH + 16];
+    if (!join(part, sizeof part, "%s.%ld", choices->path, (long)getpid()))
+        return false;
+    FILE *file = fopen(part, "wxe");
+    if (!file)
+        return false;
+    const bool written = write_file(choices, file);
+    if (fclose(file) == 0 && written && rename(part, choices->path) == 0)
+        return true;
+    unlink(part);
+    return false;
+}
+
+/* --- the rest ------------------------------------------------------------- */
+
+es_choices *es_choices_open(const char *of, char *note, size_t size)
+{
+    const char *set = getenv("ENTROPY_TRAIN_TUNING");
+    if (size > 0)
+        note[0] = 0;
+    if (set && strcmp(set, "off") == 0)
+        return NULL;
+    es_choices *choices = (es_choices *)calloc(1, sizeof *choices);
+    if (!choices)
+        return NULL;
+    const bool named = set && set[0];
+    if (!join(choices->of, sizeof choices->of, "%s", of) || strchr(of, '\n') ||
+        !(named ? join(choices->path, sizeof choices->path, "%s", set)
+                : find_path(choices->path, of))) {
+        snprintf(note, size,
+                 "products are not timed: no folder for caches: set "
+                 "XDG_CACHE_HOME, or ENTROPY_TRAIN_TUNING=off");
+        es_choices_close(choices);
+        return NULL;
+    }
+    if (!read_all(choices, note, size) && !write_all(choices)) {
+        snprintf(note, size,
+                 "%s: cannot be written: products are not timed: name another "
+                 "file in ENTROPY_TRAIN_TUNING, or off",
+                 choices->path);
+        es_choices_close(choices);
+        return NULL;
+    }
+    return choices;
+}
+
+void es_choices_close(es_choices *choices)
+{
+    if (!choices)
+        return;
+    free(choices->all);
+    free(choices);
+}
+
+static choice *find(const es_choices *choices, const char *key)
+{
+    for (int i = 0; choices && i < choices->n; i++)
+        if (strcmp(choices->all[i].key, key) == 0)
+            return &choices->all[i];
+    return NULL;
+}
+
+int es_choices_find(const es_choices *choices, const char *key)
+{
+    const choice *found = find(choices, key);
+    return found ? found->candidate : -1;
+}
+
+void es_choices_add(es_choices *choices, const char *key, int candidate)
+{
+    if (!choices)
+        return;
+    choice *found = find(choices, key);
+    if (found)
+        found->candidate = candidate;
+    if (found || add(choices, key, candidate))
+        (void)write_all(choices); /* else the next run times it again */
+}
