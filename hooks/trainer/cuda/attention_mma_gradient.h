@@ -53,49 +53,6 @@ ES_DEVICE source_pair<A> source_of(const A *x, int x_stride, const A *y,
     y = es_mma_source<A, WIDTH>(y, y_stride);
 #ifdef __CUDACC__
     asm volatile("" : "+l"(x), "+l"(y));
-    /* Of the queries of a stage, in shared memory: two reads of a column. */
-    typedef struct query_rows {
-        float4 weight[ES_MMA_OTHERS]; /* of es_row_gradient: anchor, inverse,
-                                         mean, weight */
-        float2 scale[ES_MMA_OTHERS];  /* scale2, factor */
-    } query_rows;
-
-    /* Beyond the last query all is 0. */
-    template <class A, class KIND>
-    ES_DEVICE void load_query_rows(const es_attention_call<A> *call,
-                                   query_rows *out, int head, int first)
-    {
-        const int i = (int)threadIdx.x;
-        float4 weight = {0, 0, 0, 0};
-        float2 scale = {0, 0};
-        if (i >= ES_MMA_OTHERS)
-            return;
-        if (first + i < call->n_ctx) {
-            float center;
-            const es_row_gradient row =
-                open_gradient<A, KIND>(call, head, first + i, &center);
-            weight.x = row.anchor;
-            weight.y = row.inverse;
-            weight.z = call->means[(size_t)head * (size_t)call->n_ctx +
-                                   (size_t)(first + i)];
-            weight.w = row.weight;
-            scale.x = row.scale2;
-            scale.y = row.factor;
-        }
-        out->weight[i] = weight;
-        out->scale[i] = scale;
-    }
-
-    /* Queries and dy from `query` on, and what is known of their rows. */
-    template <class A, int WIDTH, class KIND>
-    ES_DEVICE void fetch_queries_of(const es_attention_call<A> *call, A *stage,
-                                    query_rows *rows, source_pair<A> from,
-                                    int head, int query)
-    {
-        fetch_pair<A, WIDTH, ES_MMA_OTHERS>(call, stage, from, query);
-        load_query_rows<A, KIND>(call, rows, head, query);
-    }
-
 #endif
     return {x, y, x_stride, y_stride};
 }
