@@ -3,7 +3,7 @@
 #include "store/postgres_in_internal.h"
 
 #include "analyzer/base/checked.h"
-#include "store/postgres_schema.h"
+#include "store/postgresql/postgres_schema.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #ifndef ES_POSTGRES_IN_INTERNAL_H
 #define ES_POSTGRES_IN_INTERNAL_H
 
-#include "store/postgres.h"
 #include "store/postgres_in.h"
+#include "store/postgresql/postgres.h"
 
 #define ES_REMOTE_BLOCK_BYTES                                                  \
     (8 << 20) /* of samples that are fetched at once */

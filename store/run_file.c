@@ -3,8 +3,8 @@
    this file all are a connection with the tables of a run file. */
 #include "store/esf_in.h"
 #include "store/place.h"
-#include "store/postgres.h"
 #include "store/postgres_in.h"
+#include "store/postgresql/postgres.h"
 #include "store/store_internal.h"
 
 #include <unistd.h>

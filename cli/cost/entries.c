@@ -8,7 +8,7 @@
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/summary.h"
-#include "store/postgres.h"
+#include "store/postgresql/postgres.h"
 
 #include <stdlib.h>
 #include <unistd.h>

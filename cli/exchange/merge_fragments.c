@@ -5,7 +5,7 @@
 #include "analyzer/base/checked.h"
 #include "cli/output/print.h"
 #include "cli/runs/damage.h"
-#include "store/join.h"
+#include "store/join/join.h"
 
 #include <string.h>
 

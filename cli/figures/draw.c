@@ -10,7 +10,7 @@
 #include "cli/output/output.h"
 #include "cli/output/print.h"
 #include "render/figures/axis.h"
-#include "store/postgres.h"
+#include "store/postgresql/postgres.h"
 
 #include <errno.h>
 #include <limits.h>

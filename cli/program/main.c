@@ -4,7 +4,7 @@
  */
 #include "cli/output/output.h"
 #include "cli/program/command.h"
-#include "store/postgres.h"
+#include "store/postgresql/postgres.h"
 #include "store/reader.h"
 
 #include <errno.h>

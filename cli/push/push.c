@@ -8,7 +8,7 @@
 #include "cli/output/progress.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/tree.h"
-#include "store/fragment.h"
+#include "store/join/fragment.h"
 
 #include <errno.h>
 #include <limits.h>

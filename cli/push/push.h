@@ -4,7 +4,7 @@
 #define ES_CLI_PUSH_H
 
 #include "cli/alerts/rules/rules_file.h"
-#include "store/push.h"
+#include "store/push/push.h"
 
 typedef struct es_push_options {
     char *const *inputs; /* (n_inputs) run files and folders; borrowed */

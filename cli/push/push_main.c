@@ -5,7 +5,7 @@
 #include "cli/program/command.h"
 #include "cli/push/push.h"
 #include "cli/runs/damage.h"
-#include "store/postgres_schema.h"
+#include "store/postgresql/postgres_schema.h"
 
 #include <stdint.h>
 #include <stdio.h>

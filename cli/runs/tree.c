@@ -6,8 +6,8 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "cli/output/print.h"
-#include "store/postgres.h"
 #include "store/postgres_watch.h"
+#include "store/postgresql/postgres.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* The figures made of lines: what they draw of run files, and what they say. */
+#include "cli/program/command.h"
 #include "cli/scan/scan.h"
 #include "render/figures/curves.h"
 #include "tests/support/figured.h"
@@ -492,9 +493,10 @@ TEST(options_of_other_figures_are_refused)
             n++;
         }
         memcpy(argv, words, sizeof argv);
-        es_assert_status(cases[i].message ? ES_EUSAGE : ES_OK,
-                         cases[i].message ? cases[i].message : "",
-                         es_scan_options_parse(&options, n, argv));
+        es_assert_status(
+            cases[i].message ? ES_EUSAGE : ES_OK,
+            cases[i].message ? cases[i].message : "",
+            es_scan_options_parse(&options, &es_scan_command, n, argv));
         es_scan_options_free(&options);
     }
 }

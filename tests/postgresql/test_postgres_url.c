@@ -1,6 +1,6 @@
 /* Names of PostgreSQL databases: what libpq gets of them, what is shown, and
    what is refused; and our declarations of libpq against its own header. */
-#include "store/postgres.h"
+#include "store/postgresql/postgres.h"
 #include "tests/support/test.h"
 
 #include <stddef.h>

@@ -3,7 +3,7 @@
 #ifndef ES_TESTS_FRAGMENTS_H
 #define ES_TESTS_FRAGMENTS_H
 
-#include "store/join.h"
+#include "store/join/join.h"
 
 #define ES_RANKS_UUID "01234567-89ab-4def-8123-456789abcdef"
 #define ES_RANKS_L 3 /* of the usual fragment */

@@ -4,7 +4,7 @@
 
 #include "analyzer/base/checked.h"
 #include "cli/output/print.h"
-#include "store/postgres.h"
+#include "store/postgresql/postgres.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What a database has of a run, and how far a series of the file agrees with
    it: by a digest, and sample by sample only where that is another. */
-#include "store/push_internal.h"
+#include "store/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
 #include "store/crc32c.h"

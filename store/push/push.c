@@ -1,10 +1,10 @@
 /* A pusher: its connection, the tables, transactions and retention.
    push_run.c has the runs. */
-#include "store/push.h"
+#include "store/push/push.h"
 
 #include "analyzer/base/checked.h"
-#include "store/postgres_schema.h"
-#include "store/push_internal.h"
+#include "store/postgresql/postgres_schema.h"
+#include "store/push/push_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* What a run's configuration says of it as a fragment. SQLite reads the JSON;
    every number is checked here, for files are untrusted. */
-#include "store/fragment.h"
+#include "store/join/fragment.h"
 
 #include "analyzer/base/checked.h"
 #include "store/reader_internal.h"

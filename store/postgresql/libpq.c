@@ -1,6 +1,6 @@
 /* Opens libpq when the first database is: with it come OpenSSL and Kerberos,
    which no run file needs. It stays open. */
-#include "store/libpq.h"
+#include "store/postgresql/libpq.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -9,7 +9,7 @@
 #ifndef ES_POSTGRES_H
 #define ES_POSTGRES_H
 
-#include "store/libpq.h"
+#include "store/postgresql/libpq.h"
 #include <stdbool.h>
 #include <sys/types.h>
 

@@ -1,6 +1,6 @@
 /* The row of a run in a database: its columns, and the digest by which a push
    sees that they have changed. */
-#include "store/push_internal.h"
+#include "store/push/push_internal.h"
 
 #include "analyzer/base/text.h"
 #include "store/crc32c.h"

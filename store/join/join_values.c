@@ -2,7 +2,7 @@
    analyzer/heads for its statistics, a few rules for other series. */
 #include "analyzer/base/value.h"
 #include "analyzer/heads/heads.h"
-#include "store/join_internal.h"
+#include "store/join/join_internal.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Events, attention maps and alerts of a run for a push: they are few. What was
    pushed of events and maps is compared by one digest, and written anew where
    it is another; an alert is entered once, by its id. */
-#include "store/push_internal.h"
+#include "store/push/push_internal.h"
 
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/value.h"

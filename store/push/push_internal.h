@@ -2,8 +2,8 @@
 #ifndef ES_PUSH_INTERNAL_H
 #define ES_PUSH_INTERNAL_H
 
-#include "store/copy_in.h"
-#include "store/push.h"
+#include "store/push/copy_in.h"
+#include "store/push/push.h"
 
 #define ES_DATE_SIZE 11 /* "2026-11-01" */
 

@@ -1,6 +1,6 @@
 /* Connections to PostgreSQL: opening them, keeping the last one for who opens
    the same again, statements, and errors as one line with a remedy. */
-#include "store/postgres.h"
+#include "store/postgresql/postgres.h"
 
 #include "analyzer/base/checked.h"
 

@@ -3,7 +3,7 @@
    are notified, views in plain SQL. sample has no foreign key, whose check
    would cost more than the row, and every row has its run_id: one number says
    where a run is kept. EXTERNAL: float32 do not get smaller by compression. */
-#include "store/postgres_schema.h"
+#include "store/postgresql/postgres_schema.h"
 
 #include <stddef.h>
 

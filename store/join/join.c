@@ -1,10 +1,10 @@
 /* Joining the fragments of a distributed training: do they fit, what are they
    parts of, and their samples, which are streamed in the order of steps. */
-#include "store/join.h"
+#include "store/join/join.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
-#include "store/join_internal.h"
+#include "store/join/join_internal.h"
 #include "store/writer_internal.h"
 
 #include <string.h>

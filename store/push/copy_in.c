@@ -1,6 +1,6 @@
 /* Rows for PostgreSQL in its binary form: big-endian fields, each after its
    length, in blocks that libpq sends. */
-#include "store/copy_in.h"
+#include "store/push/copy_in.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"

@@ -2,7 +2,7 @@
 #ifndef ES_JOIN_H
 #define ES_JOIN_H
 
-#include "store/fragment.h"
+#include "store/join/fragment.h"
 #include "store/writer.h"
 
 /** One line about the joined run: a gap, numbers left missing. Borrowed. */

@@ -2,7 +2,7 @@
    done in transactions of at most 16 MiB, each of which begins by raising the
    run's revision: if another pusher was there in between all is found out
    anew. */
-#include "store/push_internal.h"
+#include "store/push/push_internal.h"
 
 #include "analyzer/flags/bands.h"
 

@@ -12,7 +12,7 @@
 #ifndef ES_PUSH_H
 #define ES_PUSH_H
 
-#include "store/postgres.h"
+#include "store/postgresql/postgres.h"
 #include "store/reader.h"
 
 typedef struct es_pusher es_pusher;

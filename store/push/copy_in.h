@@ -3,7 +3,7 @@
 #ifndef ES_COPY_IN_H
 #define ES_COPY_IN_H
 
-#include "store/postgres.h"
+#include "store/postgresql/postgres.h"
 #include <stddef.h>
 #include <stdint.h>
 

@@ -2,7 +2,7 @@
 #ifndef ES_JOIN_INTERNAL_H
 #define ES_JOIN_INTERNAL_H
 
-#include "store/join.h"
+#include "store/join/join.h"
 
 /** How the values that several fragments have of one cell become one. */
 typedef enum es_join_rule {

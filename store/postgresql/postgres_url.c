@@ -1,7 +1,7 @@
 /* The name of a PostgreSQL database: a URL, whose parameters `where` and `run`
    are ours, or libpq's pairs. What is shown of it lacks passwords, whichever
    way they were written. */
-#include "store/postgres.h"
+#include "store/postgresql/postgres.h"
 
 #include "analyzer/base/checked.h"
 

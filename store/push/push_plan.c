@@ -1,6 +1,6 @@
 /* What a push of one run has to do: where each of its series is to go on, and
    from which step on the database's samples are to go. Nothing is locked. */
-#include "store/push_internal.h"
+#include "store/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"

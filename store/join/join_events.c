@@ -2,7 +2,7 @@
    what they do not have, counted. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
-#include "store/join_internal.h"
+#include "store/join/join_internal.h"
 #include "store/writer_internal.h"
 
 #include <stdio.h>
