@@ -421,6 +421,43 @@ test_cuda_attention__only_what_is_flagged_is_done_again(void **state)
     }
 }
 
+/* Of gradients the number at `i` is that of float32, but for roundings to 16
+ * bits. */
+static bool is_near(const attention_problem *p, const attention_problem *q,
+                    int i, float largest)
+{
+    return (isnan(p->dqkv[i]) && isnan(q->dqkv[i])) ||
+           fabsf(p->dqkv[i] - q->dqkv[i]) <= 0.02f * largest;
+}
+
+/* Beside an infinite query 37 the other 15 rows that are done again, and keys
+ * after it, keep their gradients, those from entropies among them. */
+static void
+test_cuda_attention__what_is_done_again_has_its_gradients(void **state)
+{
+    (void)state;
+    EACH_PLACE(place)
+    for (int power = 0; power <= 4; power += 4) {
+        attention_problem p = run_spoilt(place, power, ES_BF16, 1, INFINITY);
+        attention_problem q = attention_open(1, 90, 1, 16);
+        float largest = 0;
+        memcpy(q.qkv, p.qkv, 3 * p.n_values * sizeof *p.qkv);
+        memcpy(q.dy, p.dy, p.n_values * sizeof *p.dy);
+        memcpy(q.dentropy, p.dentropy, p.n_rows * sizeof *p.dentropy);
+        q.power = p.power;
+        q.epsilon = p.epsilon;
+        cuda_attention_run(&q, place, (cuda_run){ES_FP32, .entropy = true});
+        for (int i = 48 * 38; i < 48 * 90; i++)
+            largest = fmaxf(largest, fabsf(q.dqkv[i]));
+        assert_true(largest > 0 && largest < INFINITY);
+        for (int i = 48 * 32; i < 48 * 90; i++)
+            if (i >= 48 * 38 || (i < 48 * 37 && i % 48 < 16))
+                assert_true(is_near(&p, &q, i, largest));
+        attention_close(&p);
+        attention_close(&q);
+    }
+}
+
 /* --- bits ----------------------------------------------------------------- */
 
 static void expect_same(const attention_problem *p, const attention_problem *q)
@@ -529,6 +566,8 @@ int main(void)
         cmocka_unit_test(test_cuda_attention__nan_temperature),
         cmocka_unit_test(
             test_cuda_attention__only_what_is_flagged_is_done_again),
+        cmocka_unit_test(
+            test_cuda_attention__what_is_done_again_has_its_gradients),
         cmocka_unit_test(test_cuda_attention__same_bits),
         cmocka_unit_test(test_cuda_attention__any_order_of_threads),
         cmocka_unit_test(test_cuda_attention__longest_context),
