@@ -337,8 +337,9 @@ static bool wait_for(watcher *w, double deadline, bool listen)
     poll(fds, n, left > 0 ? (int)ceil(1000 * left) : 0);
     end_workers(w, false);
     start_workers(w);
-    return (fds[ES_N_ACTIONS].revents && read_changes(w->changes)) |
-           (listen && hear_databases(w));
+    const bool changed = fds[ES_N_ACTIONS].revents && read_changes(w->changes);
+    const bool heard = listen && hear_databases(w);
+    return changed || heard;
 }
 
 /* Rests for what the round has cost, then waits for a change or the time. */

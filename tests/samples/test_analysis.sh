@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# samples/analysis: runs of a small sweep in DuckDB, out of their files and out of
+# Parquet. DuckDB goes into a small venv of its own, or PYTHON has what it needs.
+. tests/support/tap.sh
+without_sanitizers 'it is Python, and DuckDB'
+plan_dir
+venv=$bin/venv-duckdb
+absent() { skip 'runs in DuckDB' "$1"; finish; exit; }
+
+make_venv() { # whole or not at all
+    local made
+    made=$(mktemp -d "$venv.XXXXXX")
+    python3 -m venv "$made" &&
+        timeout 180 "$made/bin/pip" install -q --no-compile --retries 1 --timeout 30 \
+            duckdb pyarrow numpy cffi && mv -T "$made" "$venv" && return
+    rm -rf "$made"
+    return 1
+}
+python=${PYTHON:-$venv/bin/python}
+[ -n "${PYTHON-}" ] || [ -x "$python" ] || make_venv >/dev/null 2>&1 ||
+    absent 'duckdb could not be installed'
+"$python" -B -c 'import duckdb, pyarrow, numpy, cffi' 2>/dev/null ||
+    absent "$python: no duckdb: pip install duckdb pyarrow numpy cffi"
+export PYTHONPATH=hooks/python ENTROPYSCAN_HOME=$bin
+analysis() { "$python" -B samples/analysis/analysis.py "$@"; }
+
+mkdir "$dir/texts"
+for i in $(seq 40); do
+    printf 'def f%d(x):\n    return x * %d\n' $(seq "$i" $((i + 39))) >"$dir/texts/m$i.py"
+done
+check 'a corpus is made' "$corpus" -q -o "$dir/code.tok" "$dir/texts"
+# Six of its thousand runs: the rates where heads live and where they die.
+sed -e "s|^data = .*|data = $dir/code.tok|" -e 's/^arch = .*/arch = SM; SM+LN+G/' \
+    -e 's/^seed = .*/seed = 1/' -e 's/^lr = .*/lr = 1e-4 3e-3 3/' \
+    samples/analysis/sweep.ini >"$dir/sweep.ini"
+exits 'its runs are trained, of which two collapse' 1 'collapse L0-1' "$scan" sweep "$dir/sweep.ini" -o "$dir/runs"
+same_text 'there are six' 6 "$(ls "$dir"/runs/*.db | wc -l)"
+
+check 'run files are queried' sh -c "'$python' -B samples/analysis/analysis.py '$dir/runs' --json >'$dir/files.json'"
+check 'Parquet is made and queried' sh -c \
+    "'$python' -B samples/analysis/analysis.py '$dir/runs' --parquet '$dir/p' --json >'$dir/parquet.json'"
+check 'and says the same' cmp "$dir/files.json" "$dir/parquet.json"
+mv "$dir/runs" "$dir/runs.kept"
+check 'without the run files, too' sh -c \
+    "'$python' -B samples/analysis/analysis.py --parquet '$dir/p' --json | cmp - '$dir/parquet.json'"
+judge() { # EXPRESSION: of the five answers
+    "$python" -B - "$dir/files.json" "$1" <<'END'
+import json, sys
+count, settings, heads, time, loss = json.load(open(sys.argv[1])).values()
+assert eval(sys.argv[2]), (count, settings, heads, time, loss)
+END
+}
+check 'every value is there' judge "count == [{'runs': 6, 'entropies': 6 * 31 * 6, 'missing': 0, 'nan': 0}]"
+check 'a rate of 3 loses heads, small ones none' judge \
+    "[(s['lr'], s['collapsed']) for s in settings] == [(1e-4, 0), (3e-3, 0), (3.0, 1)] * 2"
+check 'heads have their place' judge \
+    "{(h['layer'], h['head']) for h in heads} == {(l, h) for l in (0, 1) for h in (0, 1, 2)}"
+check 'and their collapse its time' judge "all(t['lr'] == 3 and 0 < t['earliest'] < 60 for t in time)"
+output 'tables are for people' 'mean_of_ceiling' analysis --parquet "$dir/p"
+
+exits 'a folder without runs' 1 'no run file' analysis "$dir/texts"
+exits 'a folder without exports' 1 'no exported run' analysis --parquet "$dir/texts"
+exits 'neither' 2 'give a folder' analysis
+printf 'no run' >"$dir/runs.kept/broken.db"
+exits 'a file that is no run' 1 'broken.db' analysis "$dir/runs.kept"
+finish
