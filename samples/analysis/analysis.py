@@ -7,7 +7,7 @@
 
 The first reads the run files and fragments of a folder, one after another, into a
 database of its own, in memory or in --database FILE. The second exports what is new
-to Parquet, a file for each run, and asks that; the third only asks. The questions are
+to Parquet, a file for each run, and queries that; the third only queries. The questions are
 queries.sql beside this file, or --queries FILE. Needs duckdb, pyarrow and the package
 entropyscan."""
 
