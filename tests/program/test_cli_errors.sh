@@ -174,7 +174,7 @@ usage 'an unknown policy' 'most' good.db --max most
 usage 'a policy that does not fit' 'ceiling' long.db --series loss --max ceiling
 usage 'an unknown phase' "--phase 'x': train or eval" good.db --phase x
 usage 'an unknown format' 'gif' good.db --heatmap --format gif
-usage 'help for no verb' 'walk: no such verb: there are import' help walk
+usage 'help for no verb' 'walk: no such verb: there are summarise, import' help walk
 usage 'import without a file' 'no file to import' import
 usage 'import without an output' 'no run file to write: -o' import heat.csv
 usage 'import of two files' 'one file at a time' import heat.csv long.csv -o x.db
