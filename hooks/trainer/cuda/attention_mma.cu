@@ -230,6 +230,13 @@ ES_DEVICE void attend_step(const es_attention_call<A> *call,
                                                             row);
 }
 
+/* Before 9.0 wide heads leave no registers for a whole tile of softmax. */
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 900
+enum { FEW_REGISTERS = true };
+#else
+enum { FEW_REGISTERS = false };
+#endif
+
 /* A tile of keys, from `key` on, that all rows of the block see: one step,
  * where registers suffice. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
@@ -238,7 +245,8 @@ ES_DEVICE void attend_tile(const es_attention_call<A> *call,
                            int key)
 {
     enum {
-        N = KIND::BY_SIZE && WIDTH > 64 ? ES_MMA_OTHERS / 2 : ES_MMA_OTHERS
+        HALF = WIDTH > 64 && (KIND::BY_SIZE || FEW_REGISTERS),
+        N = HALF ? ES_MMA_OTHERS / 2 : ES_MMA_OTHERS
     };
 #pragma unroll 1
     for (int j = 0; j < ES_MMA_OTHERS; j += N)
