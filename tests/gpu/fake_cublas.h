@@ -61,7 +61,7 @@ cudaStream_t es_device_stream(es_device *)
 
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
-    *out = aligned_alloc(256, bytes);
+    *out = aligned_alloc(256, (bytes + 255) / 256 * 256);
     return *out ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 

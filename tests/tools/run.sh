@@ -20,6 +20,9 @@ export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 # was loaded at run time, as oneDNN, for one of an old C library if it lies at a
 # certain place in its page, and LeakSanitizer then crashes (their issue 1322).
 export ASAN_OPTIONS=intercept_tls_get_addr=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+# libp11-kit, which libpq loads, makes a locale when it is loaded; of that glibc
+# loses a copy of LOCPATH, which is set below.
+export LSAN_OPTIONS=suppressions=$PWD/tests/tools/leaks.txt:print_suppressions=0
 # Kernels for another processor are slower, of other digits, and a warning.
 unset OPENBLAS_CORETYPE
 jobs=${JOBS:-$(($(nproc) + 2))}
