@@ -6,13 +6,7 @@
 . tests/support/postgres.sh
 plan_dir
 trap 'postgres_stop immediate; rm -rf "$dir"' EXIT
-missing=$(postgres_missing)
-if [ -n "$missing" ]; then
-    skip 'runs of a database are read' "$missing"
-    finish
-    exit
-fi
-postgres_start "$dir/server" || { fail 'a server starts' "$(cat "$dir/server/log")"; finish; exit; }
+postgres_or_end 'runs of a database are read'
 . tests/support/watching.sh
 # The fourth is larger than what is fetched at once.
 SCAN=$scan "$root/tests/postgresql/runs.py" make runs 3 40 3 4 >/dev/null

@@ -5,12 +5,7 @@
 . tests/support/postgres.sh
 plan_dir
 trap 'postgres_stop immediate; rm -rf "$dir"' EXIT
-missing=$(postgres_missing)
-if [ -n "$missing" ]; then
-    skip 'runs are pushed' "$missing"
-    finish
-fi
-postgres_start "$dir/server" || { fail 'a server starts' "$(cat "$dir/server/log")"; finish; }
+postgres_or_end 'runs are pushed'
 runs() { SCAN=$scan "$root/tests/postgresql/runs.py" "$@"; }
 sql() { psql -qAt -c "$1"; }
 cd "$dir"

@@ -8,12 +8,7 @@
 plan_dir
 patience=600
 trap 'kill $follower $trainer 2>/dev/null; postgres_stop immediate; rm -rf "$dir"' EXIT
-missing=$(postgres_missing)
-if [ -n "$missing" ]; then
-    skip 'trainings are followed' "$missing"
-    finish
-fi
-postgres_start "$dir/server" || { fail 'a server starts' "$(cat "$dir/server/log")"; finish; }
+postgres_or_end 'trainings are followed'
 sanitized_sqlite3
 own_corpus "$dir/own.tok" || exit 1
 sql() { psql -qAt -c "$1" 2>/dev/null; }

@@ -15,12 +15,7 @@ cleanup() {
     rm -rf "$dir"
 }
 trap cleanup EXIT
-missing=$(postgres_missing)
-if [ -n "$missing" ]; then
-    skip 'pushers are killed' "$missing"
-    finish
-fi
-postgres_start "$dir/server" || { fail 'a server starts' "$(cat "$dir/server/log")"; finish; }
+postgres_or_end 'pushers are killed'
 runs() { SCAN=$scan "$root/tests/postgresql/runs.py" "$@"; }
 sql() { psql -qAt -c "$1"; }
 [ -d "$files/0" ] || check 'run files are made' runs make "$files" "$n_runs" "$n_samples" 12 12

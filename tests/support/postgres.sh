@@ -1,6 +1,8 @@
 # A PostgreSQL 15 of a test's own: . tests/support/postgres.sh
 #
 #     postgres_missing      prints what this machine lacks for it, if anything
+#     postgres_or_end NAME  a server in $dir/server, or the script ends: NAME is
+#                           skipped where something is missing
 #     postgres_start DIR    a server on a free port of 127.0.0.1, its data in
 #                           DIR/data; false: see DIR/log
 #     postgres_stop [MODE]  fast, or smart, or immediate, which is a crash
@@ -87,7 +89,20 @@ postgres_stop() { # [MODE]
     fast) signal=INT ;;
     immediate) signal=QUIT ;;
     esac
-    kill -s "$signal" "$postgres_pid" 2>/dev/null
-    wait "$postgres_pid" 2>/dev/null
+    kill -s "$signal" "${postgres_pid-}" 2>/dev/null
+    wait "${postgres_pid-}" 2>/dev/null
     return 0
+}
+
+postgres_or_end() { # NAME
+    local missing
+    missing=$(postgres_missing)
+    if [ -n "$missing" ]; then
+        skip "$1" "$missing"
+    else
+        postgres_start "$dir/server" && return
+        fail 'a server starts' "$(cat "$dir/server/log")"
+    fi
+    finish
+    exit
 }
