@@ -5,6 +5,7 @@
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/relation.h"
 #include "analyzer/base/text.h"
 
 #include <ctype.h>
@@ -36,19 +37,6 @@ static const struct {
 };
 enum { N_COLUMNS = sizeof columns / sizeof *columns };
 
-/* How a run's value is to that of a condition. */
-enum { BELOW = 1, EQUAL = 2, ABOVE = 4, NEITHER = 8 };
-static const struct {
-    const char *sign;
-    unsigned relation;
-} relations[] = {{"!=", BELOW | ABOVE | NEITHER},
-                 {"<=", BELOW | EQUAL},
-                 {">=", ABOVE | EQUAL},
-                 {"=", EQUAL},
-                 {"<", BELOW},
-                 {">", ABOVE}};
-enum { N_RELATIONS = sizeof relations / sizeof *relations };
-
 /** A condition as it was written; `sign` is NULL if it has none. */
 typedef struct condition {
     char *name, *value;
@@ -64,14 +52,9 @@ static es_status fail_condition(const char *text, const char *why)
 /** Takes the text apart, which is written to. */
 static es_status take_apart(condition *out, char *text)
 {
-    const size_t n_name = strcspn(text, "=!<>");
-    const size_t n_sign = strspn(text + n_name, "=!<>");
-    for (int i = 0; i < N_RELATIONS; i++)
-        if (strlen(relations[i].sign) == n_sign &&
-            strncmp(text + n_name, relations[i].sign, n_sign) == 0) {
-            out->sign = relations[i].sign;
-            out->relation = relations[i].relation;
-        }
+    const size_t n_name = strcspn(text, ES_RELATION_SIGNS);
+    const size_t n_sign = strspn(text + n_name, ES_RELATION_SIGNS);
+    out->sign = es_relation_read(&out->relation, text + n_name, n_sign);
     if (!n_name || !out->sign)
         return fail_condition(text, "conditions are such as arch=SM* or "
                                     "seed<3, with blanks between them; "
@@ -127,8 +110,8 @@ static es_status make_regex(char **out, const char *pattern)
 static es_status write_text(FILE *sql, char **parameter, const condition *c,
                             const char *column, int n)
 {
-    const bool is_negated = c->relation & NEITHER;
-    if (c->relation == EQUAL || is_negated) {
+    const bool is_negated = c->relation & ES_NEITHER;
+    if (c->relation == ES_EQUAL || is_negated) {
         fprintf(sql, " AND coalesce(%s, '') COLLATE \"C\" %s $%d", column,
                 is_negated ? "!~" : "~", n);
         return make_regex(parameter, c->value);
@@ -146,7 +129,7 @@ static es_status write_number(FILE *sql, char **parameter, const condition *c,
     double number;
     if (es_double_parse(&number, c->value) < 0)
         return fail_condition(c->name, "is compared with a number");
-    if (c->relation & NEITHER)
+    if (c->relation & ES_NEITHER)
         fprintf(sql, " AND %s::float8 IS DISTINCT FROM $%d::float8", column, n);
     else
         fprintf(sql, " AND %s::float8 %s $%d::float8", column, c->sign, n);
@@ -183,7 +166,8 @@ static es_status add_member(es_remote *remote, const condition *c)
         return status;
     if (es_double_parse(&to->number, c->value) < 0)
         to->number = NAN;
-    return isnan(to->number) && c->relation != EQUAL && !(c->relation & NEITHER)
+    return isnan(to->number) && c->relation != ES_EQUAL &&
+                   !(c->relation & ES_NEITHER)
                ? fail_condition(c->name, "is compared with a number")
                : ES_OK;
 }
@@ -198,16 +182,10 @@ typedef struct choice {
 static bool holds_for(const es_remote_condition *c,
                       const es_config_member *member)
 {
-    if (member->kind == ES_CONFIG_NUMBER && !isnan(c->number)) {
-        const double x = member->number;
-        const unsigned is = x < c->number    ? BELOW
-                            : x > c->number  ? ABOVE
-                            : x == c->number ? EQUAL
-                                             : NEITHER;
-        return c->relation & is;
-    }
+    if (member->kind == ES_CONFIG_NUMBER && !isnan(c->number))
+        return c->relation & es_relation_of(member->number, c->number);
     return c->relation &
-           (fnmatch(c->text, member->text, 0) == 0 ? EQUAL : NEITHER);
+           (fnmatch(c->text, member->text, 0) == 0 ? ES_EQUAL : ES_NEITHER);
 }
 
 static es_status meet(void *user, const es_config_member *member)
@@ -234,7 +212,7 @@ static es_status is_chosen(bool *out, es_remote *remote, es_reader *reader,
 {
     choice chosen = {.remote = remote};
     for (size_t i = 0; i < remote->n_conditions; i++)
-        chosen.holds[i] = remote->conditions[i].relation & NEITHER;
+        chosen.holds[i] = remote->conditions[i].relation & ES_NEITHER;
     es_status status = es_reader_config_each(reader, run, meet, &chosen);
     *out = true;
     for (size_t i = 0; i < remote->n_conditions; i++)

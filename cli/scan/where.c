@@ -2,6 +2,7 @@
    What a run can be chosen by is in cli/runs/fields.c. */
 #include "cli/scan/where.h"
 
+#include "analyzer/base/relation.h"
 #include "analyzer/base/text.h"
 
 #include <fnmatch.h>
@@ -50,38 +51,18 @@ static es_status find_criterion(es_criterion *out, const char *option,
 
 /* --- reading --------------------------------------------------------------*/
 
-/* How a value is to this one; NaN is neither, and a text EQUAL or not. */
-enum { BELOW = 1, EQUAL = 2, ABOVE = 4, NEITHER = 8 };
-
-/* Longer ones first: "<=" begins with "<". */
-static const struct {
-    const char *sign;
-    unsigned relation;
-} relations[] = {{"!=", BELOW | ABOVE | NEITHER},
-                 {"<=", BELOW | EQUAL},
-                 {">=", ABOVE | EQUAL},
-                 {"=", EQUAL},
-                 {"<", BELOW},
-                 {">", ABOVE}};
-enum { N_RELATIONS = sizeof relations / sizeof *relations };
-
 /* What others write for them. */
 static const char *const others[][2] = {
     {"==", "="}, {"=<", "<="}, {"=>", ">="}, {"<>", "!="}, {"!==", "!="}};
-static const char signs[] = "=!<>";
 
 /* The relation that text begins with; its length in *n_sign. */
 static es_status read_relation(unsigned *out, size_t *n_sign, const char *text,
                                size_t n_name)
 {
     const char *sign = text + n_name;
-    const size_t n = *n_sign = strspn(sign, signs);
-    for (int i = 0; i < N_RELATIONS; i++)
-        if (strlen(relations[i].sign) == n &&
-            strncmp(sign, relations[i].sign, n) == 0) {
-            *out = relations[i].relation;
-            return ES_OK;
-        }
+    const size_t n = *n_sign = strspn(sign, ES_RELATION_SIGNS);
+    if (es_relation_read(out, sign, n))
+        return ES_OK;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strlen(others[i][0]) == n && strncmp(sign, others[i][0], n) == 0)
             return es_fail(ES_EUSAGE,
@@ -109,7 +90,7 @@ static es_status read_number(es_condition *c)
     if (es_double_parse(&c->number, c->text) == ES_OK)
         return ES_OK;
     c->number = NAN;
-    if (!field && (c->relation == EQUAL || c->relation & NEITHER))
+    if (!field && (c->relation == ES_EQUAL || c->relation & ES_NEITHER))
         return ES_OK;
     return es_fail(ES_EUSAGE, "--where %s: '%.40s' is no number%s",
                    field ? field->name : c->by.key, c->text,
@@ -120,7 +101,7 @@ static es_status read_number(es_condition *c)
 /* One condition, which ends the text. */
 static es_status parse_one(es_condition *out, const char *text)
 {
-    const size_t n_name = strcspn(text, signs);
+    const size_t n_name = strcspn(text, ES_RELATION_SIGNS);
     size_t n_sign;
     es_status status = read_relation(&out->relation, &n_sign, text, n_name);
     if (status != ES_OK ||
@@ -138,7 +119,7 @@ static es_status parse_one(es_condition *out, const char *text)
     out->number = NAN;
     if (!field || field->type != ES_FIELD_TEXT)
         return read_number(out);
-    if (out->relation != EQUAL && !(out->relation & NEITHER))
+    if (out->relation != ES_EQUAL && !(out->relation & ES_NEITHER))
         return es_fail(ES_EUSAGE,
                        "--where %s: is a text: compare it by = or !=, with * "
                        "and ? for any characters",
@@ -198,12 +179,6 @@ static const es_run_setting *member_of(const es_criterion *by,
     return exact ? exact : es_run_settings_inner(&run->settings, by->key, NULL);
 }
 
-/* How x is to y. */
-static unsigned relation_of(double x, double y)
-{
-    return x < y ? BELOW : x > y ? ABOVE : x == y ? EQUAL : NEITHER;
-}
-
 static unsigned relation_to(const es_condition *c, const es_run_summary *run)
 {
     const es_field *field = c->by.field;
@@ -211,16 +186,16 @@ static unsigned relation_to(const es_condition *c, const es_run_summary *run)
     if (!field) {
         const es_run_setting *member = member_of(&c->by, run);
         if (member && member->kind == ES_CONFIG_NUMBER && !isnan(c->number))
-            return relation_of(member->number, c->number);
+            return es_relation_of(member->number, c->number);
         is = member && fnmatch(c->text, member->text, 0) == 0;
     } else if (field->type != ES_FIELD_TEXT) {
-        return relation_of(es_field_number(field, run), c->number);
+        return es_relation_of(es_field_number(field, run), c->number);
     } else if (field->kind == ES_FIELD_FLAGS) {
         is = any_flag(run, c->text);
     } else {
         is = fnmatch(c->text, text_of(field, run), 0) == 0;
     }
-    return is ? EQUAL : NEITHER;
+    return is ? ES_EQUAL : ES_NEITHER;
 }
 
 bool es_where_holds(const es_where *where, const es_run_summary *run)
