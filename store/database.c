@@ -295,6 +295,17 @@ es_status es_database_harden(const es_database *database)
                                          "PRAGMA temp_store=MEMORY");
 }
 
+es_status es_database_open_private(es_database *database)
+{
+    int rc = sqlite3_open_v2(
+        "", &database->handle,
+        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+            SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
+        NULL);
+    return rc == SQLITE_OK ? es_database_harden(database)
+                           : es_database_fail(database, rc);
+}
+
 static es_status open_by(es_database *database, bool writing, const char *vfs)
 {
     int flags = SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX |

@@ -20,15 +20,7 @@
 es_status es_esf_make_tables(es_esf *esf)
 {
     es_database *database = esf->database;
-    /* "": a database of this connection alone, in a file only if it grows. */
-    int rc = sqlite3_open_v2(
-        "", &database->handle,
-        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-            SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
-        NULL);
-    if (rc != SQLITE_OK)
-        return es_database_fail(database, rc);
-    es_status status = es_database_harden(database);
+    es_status status = es_database_open_private(database);
     if (status < 0)
         return status;
     if ((status = es_esf_index_make(&database->samples, database)) < 0 ||

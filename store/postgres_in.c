@@ -17,17 +17,10 @@
 static es_status make_tables(es_remote *remote)
 {
     es_database *database = remote->database;
-    int rc = sqlite3_open_v2(
-        "", &database->handle,
-        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-            SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
-        NULL);
-    if (rc != SQLITE_OK)
-        return es_database_fail(database, rc);
-    database->refusal = remote->refusal;
-    es_status status = es_database_harden(database);
+    es_status status = es_database_open_private(database);
     if (status < 0)
         return status;
+    database->refusal = remote->refusal;
     if ((status = es_database_status(database, es_remote_add_sample(remote))) <
         0)
         return status;

@@ -63,6 +63,10 @@ es_status es_database_inspect(const es_database *database,
  */
 es_status es_database_open(es_database *database, bool writing) ES_MUST_USE;
 
+/** Opens a database of this connection alone, in a file only if it grows,
+ *  hardened and without tables. ES_OK, ES_EIO, ES_ENOMEM. */
+es_status es_database_open_private(es_database *database) ES_MUST_USE;
+
 /** Sets the limits of a connection that is open, and what SQL may not do in
  *  it: no triggers, no views, nothing of the file's own is trusted. */
 es_status es_database_harden(const es_database *database) ES_MUST_USE;
