@@ -189,9 +189,16 @@ static bool read_key(es_alert *out, const char *key)
     return false;
 }
 
-bool es_alert_of_event(es_alert *out, const es_event *event)
+bool es_alert_of_event(es_alert *out, const es_event *event,
+                       const es_alert *about)
 {
-    *out = (es_alert){.step = event->step, .severity = event->severity};
+    *out = (es_alert){.path = about->path,
+                      .uuid = about->uuid,
+                      .name = about->name,
+                      .arch = about->arch,
+                      .is_written = about->is_written,
+                      .step = event->step,
+                      .severity = event->severity};
     if (!event->dedupe || !read_key(out, event->dedupe))
         return false;
     json_t *data = event->data ? load(event->data) : NULL;

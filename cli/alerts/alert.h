@@ -32,13 +32,14 @@ typedef struct es_alert {
 typedef es_status es_alert_handler(void *user, const es_alert *alert);
 
 /**
- * The alert in a recorder's event (hooks/recorder/process/alert.h), into the
- * members of an alert that do not describe the run.
+ * The alert in a recorder's event (hooks/recorder/process/alert.h); what
+ * describes the run, path, uuid, name, arch and is_written, is that of `about`.
  *
  * True if it is one: the key is exactly that of a known kind. Numbers that the
  * event's data does not give are NaN.
  */
-bool es_alert_of_event(es_alert *out, const es_event *event);
+bool es_alert_of_event(es_alert *out, const es_event *event,
+                       const es_alert *about);
 
 /** "UUID/alert:TITLE@ONSET:SEVERITY", to be freed. NULL: out of memory
  *  (message set), as below. */

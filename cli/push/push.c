@@ -93,14 +93,8 @@ static es_status take_events(alerts *all, es_reader *reader, size_t run,
     es_status status = es_reader_events(reader, run, &events, &n);
     for (size_t i = 0; i < n && status == ES_OK; i++) {
         es_alert alert;
-        if (!es_alert_of_event(&alert, &events[i]))
-            continue;
-        alert.path = about->path;
-        alert.uuid = about->uuid;
-        alert.name = about->name;
-        alert.arch = about->arch;
-        alert.is_written = about->is_written;
-        status = add_alert(all, &alert);
+        if (es_alert_of_event(&alert, &events[i], about))
+            status = add_alert(all, &alert);
     }
     return status;
 }

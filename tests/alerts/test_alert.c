@@ -117,11 +117,15 @@ TEST(events_of_a_recorder_are_alerts)
                                 .severity = ES_SEVERITY_ERROR,
                                 .dedupe = cases[i].dedupe,
                                 .data = cases[i].data};
-        assert_int_equal(es_alert_of_event(&alert, &event), cases[i].found);
+        const es_alert about = {.name = "SM", .is_written = true};
+        assert_int_equal(es_alert_of_event(&alert, &event, &about),
+                         cases[i].found);
         if (!cases[i].found)
             continue;
         assert_int_equal(alert.kind, ES_FLAG_COLLAPSE);
         assert_string_equal(alert.title, "collapse");
+        assert_string_equal(alert.name, "SM");
+        assert_true(alert.is_written);
         assert_int_equal(alert.onset, 130);
         assert_int_equal(alert.step, 140);
         assert_true(alert.value == cases[i].value ||

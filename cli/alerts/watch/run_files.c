@@ -137,14 +137,8 @@ static es_status read_alerts(es_watch_files *watch, es_reader *reader,
     watch->n_alerts = 0;
     for (size_t i = 0; status == ES_OK && i < n; i++) {
         es_alert alert;
-        if (!es_alert_of_event(&alert, &events[i]))
-            continue;
-        alert.path = about->path;
-        alert.uuid = about->uuid;
-        alert.name = about->name;
-        alert.arch = about->arch;
-        alert.is_written = about->is_written;
-        status = count(watch, &alert);
+        if (es_alert_of_event(&alert, &events[i], about))
+            status = count(watch, &alert);
     }
     if (status != ES_OK || watch->n_alerts || !due)
         return status;
