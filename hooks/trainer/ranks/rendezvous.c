@@ -209,6 +209,14 @@ static es_status admit(meeting *m)
     return status;
 }
 
+static es_status fail_gone(const meeting *m, int rank)
+{
+    return es_fail(ES_EIO,
+                   "rank %d (process %d on %s) has gone again: see what it "
+                   "said, then start all ranks again",
+                   rank, m->peers[rank].pid, m->peers[rank].host);
+}
+
 /* Those who have come say nothing: if one is heard, it is gone. */
 static es_status check_present(const meeting *m)
 {
@@ -216,11 +224,7 @@ static es_status check_present(const meeting *m)
     for (int r = 0; r < m->options->world; r++) {
         const int fd = m->peers[r].fd;
         if (fd >= 0 && recv(fd, &byte, 1, MSG_PEEK) == 0)
-            return es_fail(
-                ES_EIO,
-                "rank %d (process %d on %s) has gone again: see what "
-                "it said, then start all ranks again",
-                r, m->peers[r].pid, m->peers[r].host);
+            return fail_gone(m, r);
     }
     return ES_OK;
 }
@@ -250,11 +254,7 @@ static es_status send_table(const meeting *m)
         if (es_wire_send(m->peers[r].fd, &packet, sizeof packet, HELLO_S) !=
                 ES_OK ||
             es_wire_send(m->peers[r].fd, m->all, bytes, HELLO_S) != ES_OK)
-            return es_fail(
-                ES_EIO,
-                "rank %d (process %d on %s) has gone again: see what "
-                "it said, then start all ranks again",
-                r, m->peers[r].pid, m->peers[r].host);
+            return fail_gone(m, r);
     return ES_OK;
 }
 
