@@ -106,23 +106,32 @@ static es_status write_text(bool *same, const char *path, const char *text,
     return es_outfile_close(file);
 }
 
-/* Names may hold anything but a NUL, which ends each. */
-static es_status write_list(bool *same, const es_scan_options *options,
-                            const char *busy)
+/* What is to be in a file of the folder. */
+typedef es_status printer(FILE *stream, const es_scan_options *options);
+
+static es_status write_file(bool *same, const es_scan_options *options,
+                            const char *name, printer *print, const char *busy)
 {
     char *text = NULL;
     size_t n = 0;
     FILE *stream = open_memstream(&text, &n);
     if (!stream)
-        return es_fail(ES_ENOMEM, "out of memory for a list of files");
-    for (size_t i = 0; i < options->n_inputs; i++)
-        fwrite(options->inputs[i], 1, strlen(options->inputs[i]) + 1, stream);
-    es_status status =
-        fclose(stream) != 0
-            ? es_fail(ES_ENOMEM, "out of memory for a list of files")
-            : write_text(same, file_of(options, "list").path, text, n, busy);
+        return es_fail(ES_ENOMEM, "out of memory for %s", name);
+    es_status status = print(stream, options);
+    if (fclose(stream) != 0 && status == ES_OK)
+        status = es_fail(ES_ENOMEM, "out of memory for %s", name);
+    if (status == ES_OK)
+        status = write_text(same, file_of(options, name).path, text, n, busy);
     free(text);
     return status;
+}
+
+/* Names may hold anything but a NUL, which ends each. */
+static es_status print_list(FILE *stream, const es_scan_options *options)
+{
+    for (size_t i = 0; i < options->n_inputs; i++)
+        fwrite(options->inputs[i], 1, strlen(options->inputs[i]) + 1, stream);
+    return ES_OK;
 }
 
 static es_status find_places(char self[PATH_MAX], char here[PATH_MAX],
@@ -168,24 +177,6 @@ static es_status print_script(FILE *stream, const es_scan_options *options)
     return ES_OK;
 }
 
-static es_status write_script(bool *same, const es_scan_options *options,
-                              const char *busy)
-{
-    char *text = NULL;
-    size_t n = 0;
-    FILE *stream = open_memstream(&text, &n);
-    if (!stream)
-        return es_fail(ES_ENOMEM, "out of memory for a script");
-    es_status status = print_script(stream, options);
-    if (fclose(stream) != 0 && status == ES_OK)
-        status = es_fail(ES_ENOMEM, "out of memory for a script");
-    if (status == ES_OK)
-        status = write_text(same, file_of(options, "task.sbatch").path, text, n,
-                            busy);
-    free(text);
-    return status;
-}
-
 /* busy: why nothing may be changed there; or NULL */
 static es_status prepare(const es_scan_options *options, const char *busy)
 {
@@ -194,8 +185,10 @@ static es_status prepare(const es_scan_options *options, const char *busy)
     if (mkdir(options->work, 0777) != 0 && errno != EEXIST)
         return es_fail(ES_EIO, "%s: %s: name another folder with --work",
                        options->work, strerror(errno));
-    if ((status = write_list(&same_list, options, busy)) < 0 ||
-        (status = write_script(&same_script, options, busy)) < 0)
+    if ((status = write_file(&same_list, options, "list", print_list, busy)) <
+            0 ||
+        (status = write_file(&same_script, options, "task.sbatch", print_script,
+                             busy)) < 0)
         return status;
     for (size_t k = 0; !(same_list && same_script) && k < ES_SCAN_TASKS_MOST;
          k++)
@@ -232,14 +225,28 @@ void es_parts_remove(const es_scan_options *options)
 
 /* --- the job --------------------------------------------------------------*/
 
-/* Is it in Slurm's queue? Unknown: squeue did not answer. */
+/* Has Slurm's queue a task of the job whose part is not there? A task whose
+   part is there may end later: it does nothing more. Unknown: squeue did not
+   answer. */
 typedef enum queue { QUEUE_UNKNOWN, QUEUE_LEFT, QUEUE_HAS } queue;
 
-static queue look_into_queue(char *reason, size_t size, int64_t job)
+static queue state_of(const char *lines, const es_scan_options *options)
 {
-    char program[] = "squeue", options[] = "-hr", format[] = "--format=%T",
+    char *end;
+    for (const char *at = lines; at[strspn(at, " \n")]; at = end) {
+        const unsigned long k = strtoul(at, &end, 10);
+        if (end == at || !is_there(options, k))
+            return QUEUE_HAS;
+    }
+    return QUEUE_LEFT;
+}
+
+static queue look_into_queue(char *reason, size_t size,
+                             const es_scan_options *options, int64_t job)
+{
+    char program[] = "squeue", expand[] = "-hr", format[] = "--format=%K",
          which[48];
-    char *const argv[] = {program, options, format, which, NULL};
+    char *const argv[] = {program, expand, format, which, NULL};
     es_slurm_answer answer;
     queue state = QUEUE_UNKNOWN;
     snprintf(which, sizeof which, "--jobs=%" PRId64, job);
@@ -249,8 +256,7 @@ static queue look_into_queue(char *reason, size_t size, int64_t job)
     }
     snprintf(reason, size, "squeue: %.200s", answer.trouble);
     if (answer.code == 0)
-        state =
-            answer.text[strspn(answer.text, " \n")] ? QUEUE_HAS : QUEUE_LEFT;
+        state = state_of(answer.text, options);
     else if (strstr(answer.trouble, "Invalid job id"))
         state = QUEUE_LEFT; /* long ago */
     free(answer.text);
@@ -307,7 +313,7 @@ done:
     return status;
 }
 
-/* Until all parts are there, or Slurm has no task left. */
+/* Until all parts are there, or no task of Slurm's will write one more. */
 static es_status wait_for(const es_scan_options *options, int64_t job)
 {
     const size_t n = n_parts(options);
@@ -318,7 +324,8 @@ static es_status wait_for(const es_scan_options *options, int64_t job)
                            "parts", n);
     for (size_t missing; (missing = count_missing(options)) > 0;) {
         es_progress_line_set(n - missing);
-        const queue state = look_into_queue(reason, sizeof reason, job);
+        const queue state =
+            look_into_queue(reason, sizeof reason, options, job);
         n_troubles = state == QUEUE_UNKNOWN ? n_troubles + 1 : 0;
         if (state == QUEUE_LEFT || n_troubles == TROUBLE_MOST)
             break;
@@ -399,7 +406,8 @@ es_status es_parts_submit(const es_scan_options *options)
     int64_t job = read_job(options);
     char reason[256], busy[PATH_MAX + 128] = "";
     es_status status;
-    if (job >= 0 && look_into_queue(reason, sizeof reason, job) == QUEUE_HAS)
+    if (job >= 0 &&
+        look_into_queue(reason, sizeof reason, options, job) == QUEUE_HAS)
         snprintf(busy, sizeof busy,
                  "%.*s: job %" PRId64 " is at work there: wait for its end, or "
                  "scancel %" PRId64,

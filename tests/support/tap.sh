@@ -94,7 +94,8 @@ file_has() { # NAME FILE REGEX...: every one in some line
     shift 2
     for word; do
         grep -qE -- "$word" "$file" || {
-            fail "$name" "no /$word/ in $file"
+            fail "$name" "no /$word/ in $file:
+$(tail -n 5 "$file")"
             return
         }
     done
