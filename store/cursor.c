@@ -112,25 +112,16 @@ static es_status advance(lane *l, es_reader *reader)
 static es_status start_lane(lane *l, es_reader *reader, const es_series *series,
                             int64_t from, int64_t to)
 {
-    const es_database *database = &reader->database;
     l->series = *series;
     if (from < 0)
         from = 0;
     l->to = to > ES_MAX_STEP ? ES_MAX_STEP : to;
     l->step = from - 1;
     l->last = ES_UNKNOWN;
-    es_status status = es_database_prepare(
-        database, &l->statement,
-        database->schema == 1
-            ? "SELECT step, value FROM sample WHERE series_id = ?1"
-              " AND step BETWEEN ?2 AND ?3 ORDER BY step"
-            : "SELECT step, value, crc FROM sample WHERE series_id = ?1"
-              " AND step BETWEEN ?2 AND ?3 ORDER BY step");
+    es_status status =
+        es_reader_query(&l->statement, reader, series->id, from, l->to);
     if (status < 0)
         return status;
-    sqlite3_bind_int64(l->statement, 1, series->id);
-    sqlite3_bind_int64(l->statement, 2, from);
-    sqlite3_bind_int64(l->statement, 3, l->to);
     status = advance(l, reader);
     return status == ES_OK
                ? es_reader_find_step(reader, ES_SQL_STEP_DOWN, series->id, from,
@@ -268,7 +259,7 @@ void es_cursor_close(es_cursor *cursor)
     bool ours = cursor->reader->database.owner == getpid();
     for (size_t i = 0; i < cursor->n_lanes; i++) {
         if (ours)
-            sqlite3_finalize(cursor->lanes[i].statement);
+            es_reader_end_query(cursor->reader, cursor->lanes[i].statement);
         free(cursor->lanes[i].copy);
     }
     free(cursor->lanes);

@@ -323,7 +323,8 @@ static es_status open_by(es_database *database, bool writing, const char *vfs)
         (status = es_database_harden(database)) < 0)
         return status;
     if (!writing && /* many readers may be open at once */
-        (status = es_database_execute(database, "PRAGMA cache_size=-1024")) < 0)
+        (status = es_database_execute(database, "PRAGMA cache_size=-1024;"
+                                                "BEGIN")) < 0)
         return status;
     return es_schema_check(database);
 }

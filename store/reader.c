@@ -19,21 +19,58 @@
 
 /* --- opening and closing ------------------------------------------------- */
 
+/* +: as in reader_load.c */
 static const char *const sql_text[ES_N_READER_SQL] = {
-    [ES_SQL_VALUE] =
-        "SELECT value, crc FROM sample WHERE series_id = ?1 AND step = ?2",
-    [ES_SQL_STEP_UP] = "SELECT step FROM sample WHERE series_id = ?1"
+    [ES_SQL_STEP_UP] = "SELECT +step FROM sample WHERE series_id = ?1"
                        " AND step BETWEEN ?2 AND ?3 ORDER BY step LIMIT 1",
     [ES_SQL_STEP_DOWN] =
-        "SELECT step FROM sample WHERE series_id = ?1"
+        "SELECT +step FROM sample WHERE series_id = ?1"
         " AND step BETWEEN ?2 AND ?3 ORDER BY step DESC LIMIT 1",
-    [ES_SQL_ALL_STEPS] = "SELECT step FROM sample WHERE series_id = ?1"
+    [ES_SQL_ALL_STEPS] = "SELECT +step FROM sample WHERE series_id = ?1"
                          " AND step BETWEEN ?2 AND ?3 ORDER BY step",
-    [ES_SQL_NUMBER] =
-        "SELECT CASE WHEN json_valid(?1) THEN json_extract(?1, ?2) END",
-    [ES_SQL_CONFIG] = "SELECT CASE WHEN json_valid(?1) THEN"
-                      " CASE json_type(?1) WHEN 'object' THEN json(?1) END END",
 };
+
+/** One of them, prepared on its first use. */
+static es_status find_statement(sqlite3_stmt **out, es_reader *reader, int sql)
+{
+    es_status status = ES_OK;
+    if (!reader->statements[sql])
+        status = es_database_prepare(&reader->database,
+                                     &reader->statements[sql], sql_text[sql]);
+    *out = reader->statements[sql];
+    return status;
+}
+
+es_status es_reader_query(sqlite3_stmt **out, es_reader *reader,
+                          int64_t series_id, int64_t from, int64_t to)
+{
+    es_status status = ES_OK;
+    if (reader->n_spare > 0)
+        *out = reader->spare[--reader->n_spare];
+    else
+        status = es_database_prepare(
+            &reader->database, out,
+            reader->database.schema == 1
+                ? "SELECT step, value FROM sample WHERE series_id = ?1"
+                  " AND step BETWEEN ?2 AND ?3 ORDER BY step"
+                : "SELECT +step, +value, +crc FROM sample WHERE series_id = ?1"
+                  " AND step BETWEEN ?2 AND ?3 ORDER BY step");
+    if (status < 0)
+        return status;
+    sqlite3_bind_int64(*out, 1, series_id);
+    sqlite3_bind_int64(*out, 2, from);
+    sqlite3_bind_int64(*out, 3, to);
+    return ES_OK;
+}
+
+void es_reader_end_query(es_reader *reader, sqlite3_stmt *query)
+{
+    sqlite3_reset(query);
+    if (query && reader->n_spare < ES_SPARE_QUERIES)
+        reader->spare[reader->n_spare++] = query;
+    else
+        sqlite3_finalize(query);
+}
 
 /** Also leaves out what where= of a URL does by what they say. */
 static es_status load_contents(es_contents *contents, es_reader *reader)
@@ -53,29 +90,40 @@ static es_status load_contents(es_contents *contents, es_reader *reader)
     return es_contents_load(contents, &reader->database);
 }
 
+static es_status let_go(es_reader *reader)
+{
+    if (!reader->held)
+        return ES_OK;
+    reader->held = false;
+    return es_database_execute(&reader->database, "ROLLBACK");
+}
+
 static es_status open_reader(es_reader *reader, const char *path)
 {
     es_database *database = &reader->database;
     es_status status = es_run_file_open(database, &reader->source, path);
     if (status < 0)
         return status;
-    const char *sql[ES_N_READER_SQL];
-    memcpy(sql, sql_text, sizeof sql);
-    if (reader->database.schema == 1)
-        sql[ES_SQL_VALUE] =
-            "SELECT value FROM sample WHERE series_id = ?1 AND step = ?2";
-    if ((status = es_database_prepare_all(&reader->database, reader->statements,
-                                          sql, ES_N_READER_SQL)) < 0)
-        return status;
+    reader->held = !sqlite3_get_autocommit(database->handle);
     if ((status = load_contents(&reader->contents, reader)) < 0)
         return status;
     return es_damage_note_frames(reader);
 }
 
-es_status es_reader_open(es_reader **out, const char *path)
+es_status es_reader_open_held(es_reader **out, const char *path)
 {
     es_status status = es_alloc(out, 1, sizeof **out, "a reader");
     if (status == ES_OK && (status = open_reader(*out, path)) < 0) {
+        es_reader_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+es_status es_reader_open(es_reader **out, const char *path)
+{
+    es_status status = es_reader_open_held(out, path);
+    if (status == ES_OK && (status = let_go(*out)) < 0) {
         es_reader_close(*out);
         *out = NULL;
     }
@@ -88,30 +136,12 @@ void es_reader_close(es_reader *reader)
         return;
     es_database_finalise_all(&reader->database, reader->statements,
                              ES_N_READER_SQL);
+    es_database_finalise_all(&reader->database, reader->spare, reader->n_spare);
     es_run_file_close(&reader->database, &reader->source);
     es_contents_free(&reader->contents);
     es_events_free(&reader->events);
     es_damage_free(&reader->damage);
     free(reader);
-}
-
-es_status es_reader_hold(es_reader *reader)
-{
-    es_status status = es_database_check_owner(&reader->database);
-    if (status < 0 || reader->held || reader->source.fragment ||
-        reader->source.remote)
-        return status;
-    status = es_database_execute(&reader->database, "BEGIN");
-    reader->held = status == ES_OK;
-    return status;
-}
-
-static es_status let_go(es_reader *reader)
-{
-    if (!reader->held)
-        return ES_OK;
-    reader->held = false;
-    return es_database_execute(&reader->database, "ROLLBACK");
 }
 
 es_status es_reader_refresh(es_reader *reader)
@@ -149,8 +179,7 @@ void es_reader_cap_memory(size_t bytes)
 
 /* --- runs ---------------------------------------------------------------- */
 
-/** The run; NULL, and the message set, if there is no such index. */
-static const es_stored_run *find_run(const es_reader *reader, size_t run)
+const es_stored_run *es_reader_find_run(const es_reader *reader, size_t run)
 {
     if (run < reader->contents.n_runs)
         return &reader->contents.runs[run];
@@ -166,163 +195,16 @@ size_t es_reader_n_runs(const es_reader *reader)
 
 es_status es_reader_run(es_reader *reader, size_t index, es_run_info *out)
 {
-    const es_stored_run *run = find_run(reader, index);
+    const es_stored_run *run = es_reader_find_run(reader, index);
     if (!run)
         return ES_EARGUMENT;
     return es_sized_give(out, &run->info, sizeof run->info, "es_run_info");
 }
 
-/** A number of a run's configuration, in the type that it has there; the other
- *  is NULL or left alone, as both are where it has none. */
-static es_status read_number(es_reader *reader, size_t index, const char *path,
-                             int64_t *integer, double *real)
-{
-    const es_stored_run *run = find_run(reader, index);
-    if (!run)
-        return ES_EARGUMENT;
-    es_status status = es_database_check_owner(&reader->database);
-    if (status < 0)
-        return status;
-    sqlite3_stmt *s = reader->statements[ES_SQL_NUMBER];
-    es_bind_text(s, 1, run->info.config);
-    es_bind_text(s, 2, path);
-    int rc = sqlite3_step(s);
-    int type = rc == SQLITE_ROW ? sqlite3_column_type(s, 0) : SQLITE_NULL;
-    if (type == SQLITE_INTEGER && integer)
-        *integer = sqlite3_column_int64(s, 0);
-    if ((type == SQLITE_INTEGER || type == SQLITE_FLOAT) && real)
-        *real = sqlite3_column_double(s, 0);
-    status = es_database_status(&reader->database, rc);
-    sqlite3_reset(s);
-    sqlite3_clear_bindings(s);
-    return status;
-}
-
-es_status es_reader_planned_steps(es_reader *reader, size_t index, int64_t *out)
-{
-    int64_t steps = 0;
-    es_status status = read_number(reader, index, "$.steps", &steps, NULL);
-    *out = steps > 0 ? steps : ES_UNKNOWN;
-    return status;
-}
-
-es_status es_reader_ceiling(es_reader *reader, size_t index, double *out)
-{
-    double ceiling = NAN;
-    es_status status = read_number(reader, index, "$.ceiling", NULL, &ceiling);
-    *out = ceiling > 0 && isfinite(ceiling) ? ceiling : NAN;
-    return status;
-}
-
-es_status es_reader_config(es_reader *reader, size_t index, char **out)
-{
-    *out = NULL;
-    const es_stored_run *run = find_run(reader, index);
-    if (!run)
-        return ES_EARGUMENT;
-    es_status status = es_database_check_owner(&reader->database);
-    if (status < 0)
-        return status;
-    sqlite3_stmt *s = reader->statements[ES_SQL_CONFIG];
-    es_bind_text(s, 1, run->info.config);
-    int rc = sqlite3_step(s);
-    status = es_database_status(&reader->database, rc);
-    if (rc == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_NULL) {
-        const char *text = (const char *)sqlite3_column_text(s, 0);
-        status = es_copy_text(out, text);
-        if (!text)
-            status = es_fail(ES_ENOMEM, "out of memory for a configuration");
-    }
-    sqlite3_reset(s);
-    sqlite3_clear_bindings(s);
-    return status;
-}
-
-static es_config_kind config_kind_of(const char *type)
-{
-    static const struct {
-        const char *type;
-        es_config_kind kind;
-    } kinds[] = {
-        {"null", ES_CONFIG_NULL},     {"true", ES_CONFIG_BOOLEAN},
-        {"false", ES_CONFIG_BOOLEAN}, {"integer", ES_CONFIG_NUMBER},
-        {"real", ES_CONFIG_NUMBER},   {"text", ES_CONFIG_TEXT},
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(type, kinds[i].type) == 0)
-            return kinds[i].kind;
-    return ES_CONFIG_NESTED;
-}
-
-/** Calls the handler for the member in the statement's row. */
-static es_status pass_member(const es_reader *reader, sqlite3_stmt *s,
-                             es_config_handler *handler, void *user)
-{
-    const char *type = (const char *)sqlite3_column_text(s, 1);
-    es_config_member member = {
-        .key = (const char *)sqlite3_column_text(s, 0),
-        .text = (const char *)sqlite3_column_text(s, 2),
-        .number = sqlite3_column_double(s, 3),
-    };
-    if (!member.key || !type || !member.text)
-        return es_fail(ES_ENOMEM, "%s: out of memory", reader->database.path);
-    member.kind = config_kind_of(type);
-    if (member.kind != ES_CONFIG_NUMBER)
-        member.number = NAN;
-    return handler(user, &member);
-}
-
-/* The members of the object ?1, and nothing of what is none. */
-#define MEMBERS                                                                \
-    "json_each(CASE WHEN json_valid(?1) THEN CASE json_type(?1) WHEN 'object'" \
-    " THEN ?1 END END)"
-#define MEMBER_COLUMNS                                                         \
-    "key, type, CASE type WHEN 'null' THEN 'null' WHEN 'true' THEN 'true'"     \
-    " WHEN 'false' THEN 'false' ELSE value END, value"
-
-/* Most configurations have no object inside: what looks into them takes twice
-   as long to prepare. */
-static const char *members_sql(const char *config)
-{
-    const char *object = config ? strchr(config, '{') : NULL;
-    return !object || !strchr(object + 1, '{')
-               ? "SELECT " MEMBER_COLUMNS " FROM " MEMBERS
-               : "WITH RECURSIVE member(key, type, value, depth) AS ("
-                 " SELECT key, type, value, 1 FROM " MEMBERS
-                 " UNION ALL SELECT member.key || '.' || inner.key, inner.type,"
-                 " inner.value, depth + 1"
-                 " FROM member, json_each(member.value) AS inner"
-                 " WHERE member.type = 'object' AND depth < 8)"
-                 "SELECT " MEMBER_COLUMNS " FROM member"
-                 " WHERE type <> 'object' OR value = '{}' OR depth = 8";
-}
-
-es_status es_reader_config_each(es_reader *reader, size_t index,
-                                es_config_handler *handler, void *user)
-{
-    const es_stored_run *run = find_run(reader, index);
-    sqlite3_stmt *s = NULL;
-    if (!run)
-        return ES_EARGUMENT;
-    es_status status;
-    if ((status = es_database_check_owner(&reader->database)) < 0 ||
-        (status = es_database_prepare(&reader->database, &s,
-                                      members_sql(run->info.config))) < 0)
-        return status;
-    es_bind_text(s, 1, run->info.config);
-    int rc = SQLITE_DONE;
-    while (status == ES_OK && (rc = sqlite3_step(s)) == SQLITE_ROW)
-        status = pass_member(reader, s, handler, user);
-    if (status == ES_OK)
-        status = es_database_status(&reader->database, rc);
-    sqlite3_finalize(s);
-    return status;
-}
-
 es_status es_reader_events(es_reader *reader, size_t index,
                            const es_event **events, size_t *n)
 {
-    const es_stored_run *run = find_run(reader, index);
+    const es_stored_run *run = es_reader_find_run(reader, index);
     if (!run)
         return ES_EARGUMENT;
     es_status status;
@@ -342,14 +224,17 @@ es_status es_reader_events(es_reader *reader, size_t index,
 es_status es_reader_find_step(es_reader *reader, int sql, int64_t series_id,
                               int64_t from, int64_t to, int64_t *step)
 {
+    sqlite3_stmt *s;
+    es_status status = find_statement(&s, reader, sql);
     *step = ES_UNKNOWN;
-    sqlite3_stmt *s = reader->statements[sql];
+    if (status < 0)
+        return status;
     sqlite3_bind_int64(s, 1, series_id);
     sqlite3_bind_int64(s, 2, from);
     sqlite3_bind_int64(s, 3, to);
     int rc = sqlite3_step(s);
     int64_t found = rc == SQLITE_ROW ? sqlite3_column_int64(s, 0) : from;
-    es_status status = es_database_status(&reader->database, rc);
+    status = es_database_status(&reader->database, rc);
     sqlite3_reset(s);
     if (status == ES_OK && (found < from || found > to))
         return es_fail(ES_EFORMAT, "%s: damaged: steps out of order",
@@ -384,7 +269,7 @@ size_t es_reader_n_series(const es_reader *reader, size_t run)
 es_status es_reader_series(es_reader *reader, size_t index, size_t series,
                            es_series *out)
 {
-    const es_stored_run *run = find_run(reader, index);
+    const es_stored_run *run = es_reader_find_run(reader, index);
     if (!run)
         return ES_EARGUMENT;
     if (series >= run->n_series)
@@ -405,7 +290,7 @@ es_status es_reader_series(es_reader *reader, size_t index, size_t series,
 es_status es_reader_find(es_reader *reader, size_t index, const char *name,
                          es_phase phase, es_series *out)
 {
-    const es_stored_run *run = find_run(reader, index);
+    const es_stored_run *run = es_reader_find_run(reader, index);
     if (!run)
         return ES_EARGUMENT;
     for (size_t i = 0; i < run->n_series; i++) {
@@ -436,11 +321,12 @@ es_status es_reader_count(es_reader *reader, const es_series *series,
                           int64_t *n_samples)
 {
     es_series ours;
+    sqlite3_stmt *s;
     es_status status;
     if ((status = es_database_check_owner(&reader->database)) < 0 ||
-        (status = es_sized_take(&ours, sizeof ours, series, "es_series")) < 0)
+        (status = es_sized_take(&ours, sizeof ours, series, "es_series")) < 0 ||
+        (status = find_statement(&s, reader, ES_SQL_ALL_STEPS)) < 0)
         return status;
-    sqlite3_stmt *s = reader->statements[ES_SQL_ALL_STEPS];
     sqlite3_bind_int64(s, 1, ours.id);
     sqlite3_bind_int64(s, 2, 0);
     sqlite3_bind_int64(s, 3, ES_MAX_STEP);
@@ -500,15 +386,16 @@ static es_status read_sample(es_reader *reader, const es_series *series,
                              int64_t step, float *values, size_t n)
 {
     const void *bytes = NULL;
-    sqlite3_stmt *s = reader->statements[ES_SQL_VALUE];
-    sqlite3_bind_int64(s, 1, series->id);
-    sqlite3_bind_int64(s, 2, step);
+    sqlite3_stmt *s;
+    es_status status = es_reader_query(&s, reader, series->id, step, step);
+    if (status < 0)
+        return status;
     int rc = sqlite3_step(s);
-    es_status status = es_database_status(&reader->database, rc);
+    status = es_database_status(&reader->database, rc);
     if (rc == SQLITE_ROW &&
-        (status = es_value_find(&bytes, reader, s, 0, series, step)) == ES_OK)
+        (status = es_value_find(&bytes, reader, s, 1, series, step)) == ES_OK)
         es_value_copy(values, bytes, n);
-    sqlite3_reset(s);
+    es_reader_end_query(reader, s);
     return rc == SQLITE_DONE ? fail_no_step(reader, series, step) : status;
 }
 

@@ -43,6 +43,14 @@ typedef struct es_cursor es_cursor;
  */
 ES_API es_status es_reader_open(es_reader **out, const char *path) ES_MUST_USE;
 
+/**
+ * The same; until it is refreshed or closed, all that is read of a run file is
+ * of one moment: what a writer adds from then on is not seen. It saves the
+ * locks of every single look-up, half of the time that a short run takes; the
+ * log of a run that is being written grows as long as it is held.
+ */
+es_status es_reader_open_held(es_reader **out, const char *path) ES_MUST_USE;
+
 /** NULL is fine. Close its cursors first. */
 ES_API void es_reader_close(es_reader *reader);
 
@@ -52,16 +60,6 @@ ES_API void es_reader_close(es_reader *reader);
  * stay. On failure the reader keeps what it had. Returns as es_reader_open.
  */
 ES_API es_status es_reader_refresh(es_reader *reader) ES_MUST_USE;
-
-/**
- * Until it is refreshed or closed, all that is read of a run file is of one
- * moment: what a writer adds from then on is not seen. It saves the locks of
- * every single look-up, half of the time that a short run takes; the log of a
- * run that is being written grows as long as it is held.
- *
- * ES_OK; ES_ELOCKED, ES_EIO, ES_EFORMAT; ES_EFORK.
- */
-es_status es_reader_hold(es_reader *reader) ES_MUST_USE;
 
 /** The path it was opened with; borrowed. */
 ES_API const char *es_reader_path(const es_reader *reader);

@@ -53,14 +53,13 @@ typedef struct es_stored_events {
 } es_stored_events;
 
 enum {
-    ES_SQL_VALUE,     /* of series ?1 at step ?2 */
     ES_SQL_STEP_UP,   /* first step of series ?1 in [?2, ?3] */
     ES_SQL_STEP_DOWN, /* last */
     ES_SQL_ALL_STEPS, /* of series ?1 */
-    ES_SQL_NUMBER,    /* what the JSON ?1 has at the path ?2 */
-    ES_SQL_CONFIG, /* the JSON object ?1 without blanks; NULL if it is none */
     ES_N_READER_SQL
 };
+
+#define ES_SPARE_QUERIES 8 /* of samples, kept for the next ones */
 
 struct es_reader {
     es_database database;
@@ -68,9 +67,26 @@ struct es_reader {
     es_contents contents;
     es_stored_events events;
     es_damage damage;
-    bool held; /* in a transaction: es_reader_hold */
-    sqlite3_stmt *statements[ES_N_READER_SQL];
+    bool held; /* in a transaction: es_reader_open_held */
+    sqlite3_stmt *statements[ES_N_READER_SQL]; /* NULL before their first use */
+    sqlite3_stmt *spare[ES_SPARE_QUERIES];
+    size_t n_spare;
 };
+
+/** The run; NULL, and the message set, if there is no such index. */
+const es_stored_run *es_reader_find_run(const es_reader *reader, size_t run);
+
+/**
+ * The samples of a series from step to step, in order: rows of step, value and,
+ * unless the schema is 1, crc. es_reader_end_query it. ES_OK;
+ * es_database_status's errors.
+ */
+es_status es_reader_query(sqlite3_stmt **out, es_reader *reader,
+                          int64_t series_id, int64_t from,
+                          int64_t to) ES_MUST_USE;
+
+/** NULL is fine. Not in a forked child. */
+void es_reader_end_query(es_reader *reader, sqlite3_stmt *query);
 
 /** Fills in zeroed contents. ES_OK, ES_EFORMAT, ES_EIO, ES_ENOMEM. */
 es_status es_contents_load(es_contents *contents,

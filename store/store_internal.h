@@ -55,9 +55,10 @@ es_status es_database_inspect(const es_database *database,
 
 /**
  * Opens the file located before, read-only or for writing, hardened. A reader
- * creates and changes nothing, beside the file neither. Before a file is
- * opened for writing a reader checks it: what is not ours is never recovered,
- * rolled back or locked.
+ * creates and changes nothing, beside the file neither, and is in a
+ * transaction, so that what is read first takes its locks once. Before a file
+ * is opened for writing a reader checks it: what is not ours is never
+ * recovered, rolled back or locked.
  *
  * ES_OK, ES_EIO, ES_EFORMAT, ES_EVERSION, ES_ELOCKED, ES_ENOMEM.
  */

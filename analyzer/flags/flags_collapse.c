@@ -57,6 +57,15 @@ static uint32_t count_below(const float *x, size_t n, double limit)
     return n_below;
 }
 
+/* Marks (n) those that count_below counts, and clears no mark. */
+static void mark_below(unsigned char *restrict marks, const float *restrict x,
+                       size_t n, double limit)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        marks[i] |= (x[i] < limit) & (x[i] > -INFINITY);
+}
+
 static void judge_share(row_state *state, const es_flag_rules *rules,
                         double ceiling, const es_layer_row *row)
 {
@@ -110,9 +119,8 @@ static void extend(es_layer_track *track, const row_state *state,
     track->last = row->step;
     track->share = fmax(track->share, state->share);
     track->ratio = fmin(track->ratio, state->ratio);
-    for (size_t h = 0; row->of_heads && h < row->n; h++)
-        if (isfinite(row->values[h]) && row->values[h] < state->limit)
-            track->heads[h] = 1;
+    if (row->of_heads)
+        mark_below(track->heads, row->values, row->n, state->limit);
 }
 
 bool es_layer_track_push(es_layer_track *track, const es_flag_rules *rules,

@@ -317,8 +317,10 @@ static void join_collapse(es_judge *judge, size_t layer)
                         ? fmax(joined->value, track->share)
                         : fmin(joined->value, track->ratio);
     joined->layers[layer] = 1;
+    unsigned char *restrict heads = joined->heads + layer * judge->n_heads;
+    const unsigned char *restrict low = track->heads;
     for (size_t h = 0; h < judge->n_heads; h++)
-        joined->heads[layer * judge->n_heads + h] |= track->heads[h];
+        heads[h] |= low[h];
 }
 
 /* The layers whose streaks are long enough. */
@@ -427,6 +429,15 @@ static uint32_t count_above(const float *x, size_t n, double limit)
     return n_above;
 }
 
+/* Marks (n) those that count_above counts, and clears no mark. */
+static void mark_above(unsigned char *restrict marks, const float *restrict x,
+                       size_t n, double limit)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        marks[i] |= (x[i] >= limit) & (x[i] < INFINITY);
+}
+
 static size_t count_measured(const judged_sample *sample, const float *x,
                              size_t n)
 {
@@ -462,9 +473,8 @@ static void mark_overload(es_judge *judge, const judged_sample *sample,
         double share = n_above / (double)count_measured(sample, row, n);
         if (n_above > 0 && share >= judge->rules.overload_warning)
             judge->episodes[ES_FLAG_OVERLOAD].layers[l] = 1;
-        for (size_t h = 0; h < n && n_above > 0; h++)
-            if (isfinite(row[h]) && row[h] >= limit)
-                judge->episodes[ES_FLAG_OVERLOAD].heads[l * n + h] = 1;
+        mark_above(judge->episodes[ES_FLAG_OVERLOAD].heads + l * n, row, n,
+                   limit);
     }
 }
 

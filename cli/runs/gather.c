@@ -29,15 +29,12 @@ size_t es_gather_processors(void)
 /* Opens an input that has a run, as it is at this moment. */
 static es_status open_input(es_reader **out, size_t *n_runs, const char *path)
 {
-    es_status status;
     *n_runs = 0;
-    if ((status = es_reader_open(out, path)) < 0)
+    es_status status = es_reader_open_held(out, path);
+    if (status < 0)
         return status;
-    if (es_reader_n_runs(*out) == 0)
-        return es_fail(ES_ENOTFOUND, "%s: has no run", path);
-    if ((status = es_reader_hold(*out)) == ES_OK)
-        *n_runs = es_reader_n_runs(*out);
-    return status;
+    *n_runs = es_reader_n_runs(*out);
+    return *n_runs ? ES_OK : es_fail(ES_ENOTFOUND, "%s: has no run", path);
 }
 
 static es_status read_run(const es_gather_job *job, es_reader *reader,

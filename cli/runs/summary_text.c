@@ -19,9 +19,11 @@ static void append_kind(es_text *to, const es_run_summary *summary,
                         es_severity severity, es_flag_kind kind,
                         const es_rule *rule)
 {
-    bool layers[ES_MAX_LAYERS + 1] = {false}; /* the last one ends a range */
+    bool layers[ES_MAX_LAYERS + 1]; /* the last one ends a range */
+    const size_t n_layers = (size_t)summary->n_layer;
     es_severity highest = ES_SEVERITY_NONE;
     const char *before = " L";
+    memset(layers, 0, (n_layers + 1) * sizeof *layers);
     for (size_t i = 0; i < summary->n_flags; i++) {
         const es_flag *flag = &summary->flags[i];
         if (flag->kind != kind || flag->rule != rule || !flag->stands)
@@ -35,7 +37,7 @@ static void append_kind(es_text *to, const es_run_summary *summary,
         return;
     es_text_append(to, "%s%s", to->length ? "; " : "",
                    rule ? rule->name : es_flag_name(kind));
-    for (size_t l = 0; l < ES_MAX_LAYERS; l++) {
+    for (size_t l = 0; l < n_layers; l++) {
         const size_t first = l;
         if (!layers[l])
             continue;

@@ -275,10 +275,9 @@ TEST(a_reader_that_is_held_sees_one_moment)
     int64_t run, series;
     es_writer *w = open_series(run_db, &run, &series);
     es_assert_ok(es_write_values(w, series, 1, 6));
-    AUTO(es_reader) held = es_open_reader(run_db);
+    AUTO(es_reader) held = NULL;
     AUTO(es_reader) loose = es_open_reader(run_db);
-    es_assert_ok(es_reader_hold(held));
-    es_assert_ok(es_reader_hold(held));
+    es_assert_ok(es_reader_open_held(&held, run_db));
     assert_int_equal(last_step_of(held), 1);
     es_assert_ok(es_write_values(w, series, 2, 6));
     assert_int_equal(last_step_of(held), 1);
