@@ -7,13 +7,30 @@
 #include "store/esf_record.h"
 #include "store/reader_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define KEPT_MOST ((size_t)1 << 18) /* values; more are read from the file */
+
+/* A series by its number in the file, less one. */
+typedef struct known {
+    char *name; /* NULL: none of the reader's */
+    es_phase phase;
+    size_t run, n_values;
+    uint32_t crc;
+} known;
 
 struct es_growth {
     es_database database; /* its names alone */
     es_esf esf;           /* without tables */
     es_growth_news news;
+    known *series; /* (n_series); NULL: samples are not kept */
+    size_t n_series;
+    es_growth_sample *samples; /* (n_samples) of the last look */
+    size_t n_samples;
+    float *values; /* (n_values) of all of them */
+    size_t n_values;
 };
 
 /* --- records -------------------------------------------------------------- */
@@ -24,13 +41,61 @@ static void note(es_growth *growth, es_growth_news news)
         growth->news = news;
 }
 
+void es_growth_drop_samples(es_growth *growth)
+{
+    free(growth->samples);
+    free(growth->values);
+    growth->samples = NULL;
+    growth->values = NULL;
+    growth->n_samples = growth->n_values = 0;
+}
+
+static es_status append(es_growth *growth, const known *from, int64_t step,
+                        const void *values)
+{
+    const size_t n = from->n_values;
+    es_status status = es_reserve_next(&growth->samples, growth->n_samples,
+                                       sizeof *growth->samples);
+    if (status < 0 || (status = es_grow(&growth->values, growth->n_values + n,
+                                        sizeof *growth->values, "samples")) < 0)
+        return status;
+    memcpy(growth->values + growth->n_values, values, n * sizeof(float));
+    growth->n_values += n;
+    growth->samples[growth->n_samples++] =
+        (es_growth_sample){.run = from->run,
+                           .name = from->name,
+                           .phase = from->phase,
+                           .step = step,
+                           .n = n};
+    return ES_OK;
+}
+
+/** What a reader would find damaged, or does not know yet, is its to judge. */
+static es_status keep(es_growth *growth, const es_esf_sample *sample,
+                      const unsigned char *values, uint32_t bytes)
+{
+    const known *from =
+        sample->series >= 1 && sample->series <= (int64_t)growth->n_series
+            ? &growth->series[sample->series - 1]
+            : NULL;
+    if (from && from->name && sample->bytes == bytes &&
+        bytes == from->n_values * sizeof(float) &&
+        growth->n_values + from->n_values <= KEPT_MOST &&
+        es_checksum_of_sample(from->crc, sample->step, values, bytes) ==
+            sample->crc)
+        return append(growth, from, sample->step, values);
+    note(growth, ES_GROWTH_OTHER);
+    return ES_OK;
+}
+
 /** Of one frame, in es_esf_replay's place. */
 static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
                             uint64_t n_lost)
 {
     es_growth *growth = esf->user;
     (void)at;
-    if (n_lost || frame->closed)
+    if (n_lost || frame->closed ||
+        (frame->bytes > 0 && frame->attempt != esf->place.attempt))
         note(growth, ES_GROWTH_OTHER);
     for (uint32_t used = 0; used < frame->bytes;) {
         uint32_t words[2];
@@ -46,6 +111,13 @@ static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
         memcpy(&sample, esf->payload + used, sizeof sample);
         if (sample.step > esf->step)
             esf->step = sample.step;
+        if (growth->series) {
+            es_status status =
+                keep(growth, &sample, esf->payload + used + sizeof sample,
+                     words[1] - (uint32_t)sizeof sample);
+            if (status < 0)
+                return status;
+        }
         used += (words[1] + 7) / 8 * 8;
     }
     return ES_OK;
@@ -53,7 +125,39 @@ static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
 
 /* --- following ------------------------------------------------------------ */
 
-es_status es_growth_begin(es_growth **out, const es_reader *reader)
+static es_status know(known *out, const es_reader *reader, int64_t id)
+{
+    const es_contents *contents = &reader->contents;
+    for (size_t run = 0; run < contents->n_runs; run++) {
+        const es_stored_run *r = &contents->runs[run];
+        for (size_t i = 0; i < r->n_series; i++) {
+            const es_series *s = &contents->series[r->first_series + i];
+            if (s->id != id)
+                continue;
+            *out = (known){.phase = s->phase,
+                           .run = run,
+                           .n_values = s->n_values,
+                           .crc = s->crc};
+            return es_copy_text(&out->name, s->name);
+        }
+    }
+    return ES_OK;
+}
+
+static es_status know_series(es_growth *growth, const es_reader *reader)
+{
+    const es_esf *from = reader->source.fragment;
+    es_status status = es_alloc(&growth->series, from->n_series + 1,
+                                sizeof *growth->series, "series");
+    for (size_t i = 0; i < from->n_series && status == ES_OK; i++) {
+        growth->n_series = i + 1;
+        status = know(&growth->series[i], reader, from->series[i].id);
+    }
+    return status;
+}
+
+es_status es_growth_begin(es_growth **out, const es_reader *reader,
+                          bool samples)
 {
     const es_esf *from = reader->source.fragment;
     es_growth *growth;
@@ -80,7 +184,8 @@ es_status es_growth_begin(es_growth **out, const es_reader *reader)
     if ((status = es_copy_text(&growth->database.path, reader->database.path)) <
             0 ||
         (status = es_copy_text(&growth->database.file, reader->database.file)) <
-            0)
+            0 ||
+        (samples && (status = know_series(growth, reader)) < 0))
         es_growth_end(growth);
     else
         *out = growth;
@@ -91,12 +196,26 @@ es_status es_growth_look(es_growth_news *out, es_growth *growth)
 {
     bool continued = false;
     growth->news = ES_GROWTH_NONE;
+    es_growth_drop_samples(growth);
     es_status status = es_esf_reopen(&growth->esf, &continued);
     if (status == ES_OK && continued)
         status = es_esf_take_frames(&growth->esf);
     es_esf_rest(&growth->esf);
     *out = status == ES_OK && continued ? growth->news : ES_GROWTH_OTHER;
+    if (*out != ES_GROWTH_SAMPLES)
+        es_growth_drop_samples(growth);
+    const float *next = growth->values;
+    for (size_t i = 0; i < growth->n_samples; i++) {
+        growth->samples[i].values = next;
+        next += growth->samples[i].n;
+    }
     return status;
+}
+
+const es_growth_sample *es_growth_samples(size_t *n, const es_growth *growth)
+{
+    *n = growth->n_samples;
+    return growth->samples;
 }
 
 int64_t es_growth_last_step(const es_growth *growth)
@@ -114,6 +233,10 @@ void es_growth_end(es_growth *growth)
     if (!growth)
         return;
     es_esf_rest(&growth->esf);
+    es_growth_drop_samples(growth);
+    for (size_t i = 0; i < growth->n_series; i++)
+        free(growth->series[i].name);
+    free(growth->series);
     free(growth->database.path);
     free(growth->database.file);
     free(growth);

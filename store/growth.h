@@ -19,14 +19,26 @@ typedef enum es_growth_news {
                           file: a reader has to be opened or refreshed */
 } es_growth_news;
 
+/** One that was appended, of a series that the reader knew. */
+typedef struct es_growth_sample {
+    size_t run;       /* index */
+    const char *name; /* of its series */
+    es_phase phase;
+    int64_t step;
+    const float *values; /* (n) */
+    size_t n;
+} es_growth_sample;
+
 /**
  * Begins where a reader stands, which may be closed then.
  *
- *   out  NULL: the reader is not of a fragment, or its writer has closed it
+ *   out      NULL: the reader is not of a fragment, or its writer has closed it
+ *   samples  looks keep what they find of them, es_growth_samples hands it out
  *
  * ES_OK, ES_ENOMEM.
  */
-es_status es_growth_begin(es_growth **out, const es_reader *reader) ES_MUST_USE;
+es_status es_growth_begin(es_growth **out, const es_reader *reader,
+                          bool samples) ES_MUST_USE;
 
 /**
  * Opens the file, which on a file system that hosts share fetches what another
@@ -35,6 +47,12 @@ es_status es_growth_begin(es_growth **out, const es_reader *reader) ES_MUST_USE;
  * ES_OK; ES_EIO, ES_EFORMAT, ES_ENOMEM: begin anew.
  */
 es_status es_growth_look(es_growth_news *out, es_growth *growth) ES_MUST_USE;
+
+/** Those that the last look found, as they were appended; borrowed until the
+ *  next one or until they are dropped. Of news other than ES_GROWTH_SAMPLES
+ *  there are none. */
+const es_growth_sample *es_growth_samples(size_t *n, const es_growth *growth);
+void es_growth_drop_samples(es_growth *growth);
 
 /** The highest step that it knows of; ES_UNKNOWN: none. */
 int64_t es_growth_last_step(const es_growth *growth);

@@ -14,9 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Samples that were appended, of several series. */
+typedef struct batch {
+    const es_growth_sample *samples; /* (n) */
+    size_t n, run;
+} batch;
+
 /* A series of a run during one reading, and its newest sample. */
 typedef struct stream {
-    es_cursor *cursor; /* NULL: the run does not have it */
+    es_cursor *cursor;  /* NULL: the run does not have it */
+    const batch *added; /* in place of a cursor; NULL: none */
+    size_t next;        /* of them */
     bool live;
     size_t n_values;
     int64_t step;
@@ -31,6 +39,7 @@ typedef struct feed {
     bool foretells;       /* the forecast goes by it */
     es_forecast_input input;
     bool compared; /* by a rule, with the baseline's */
+    size_t n;      /* values of its samples; 0: the run has no such */
     bool begun;    /* `done` was judged */
     int64_t done;  /* the newest step judged */
     uint64_t hash; /* of its values */
@@ -206,6 +215,25 @@ void es_judging_close(es_judging *j)
 
 /* --- series ---------------------------------------------------------------*/
 
+static bool is_of(const es_growth_sample *sample, const feed *from, size_t run)
+{
+    return sample->run == run && sample->phase == from->phase &&
+           strcmp(sample->name, from->name) == 0;
+}
+
+static void advance_added(feed *from)
+{
+    stream *own = &from->own;
+    const batch *added = own->added;
+    own->live = false;
+    while (own->next < added->n && !own->live) {
+        const es_growth_sample *sample = &added->samples[own->next++];
+        own->live = is_of(sample, from, added->run);
+        own->step = sample->step;
+        own->values = sample->values;
+    }
+}
+
 static es_status advance(stream *from)
 {
     es_status status = es_cursor_next(from->cursor, &from->step, &from->values);
@@ -279,9 +307,11 @@ static es_status open_feeds(es_judging *j, es_reader *reader, size_t run,
 {
     es_status status;
     feed *const end = j->feeds + j->n_feeds;
-    for (feed *from = j->feeds; from < end; from++)
+    for (feed *from = j->feeds; from < end; from++) {
         if ((status = open_stream(&from->own, reader, run, from)) < 0)
             return status;
+        from->n = from->own.n_values;
+    }
     for (feed *from = j->feeds; from < end; from++) {
         const stream *own = &from->own;
         if (!from->begun)
@@ -329,7 +359,10 @@ static es_status push(es_judging *j, feed *from)
     from->begun = true;
     from->done = own->step;
     from->hash = j->options.growing ? hash_of(own) : 0;
-    return advance(own);
+    if (!own->added)
+        return advance(own);
+    advance_added(from);
+    return ES_OK;
 }
 
 /* The forecast of the newest step, once all of its samples are known to be
@@ -393,6 +426,39 @@ done:
         from->own = from->baseline = (stream){.cursor = NULL};
     }
     es_damage_close(baseline);
+    return status;
+}
+
+/* Behind what is judged, in order, and of the shape it had. */
+static bool goes_on(const feed *from, const batch *added)
+{
+    int64_t last = from->done;
+    bool fits = !from->compared;
+    for (size_t i = 0; i < added->n && fits; i++) {
+        const es_growth_sample *sample = &added->samples[i];
+        if (!is_of(sample, from, added->run))
+            continue;
+        fits = from->begun && sample->step > last && sample->n == from->n;
+        last = sample->step;
+    }
+    return fits;
+}
+
+es_status es_judging_add(es_judging *j, size_t run,
+                         const es_growth_sample *samples, size_t n)
+{
+    const batch added = {.samples = samples, .n = n, .run = run};
+    feed *const end = j->feeds + j->n_feeds;
+    for (feed *from = j->feeds; from < end; from++)
+        if (!goes_on(from, &added))
+            return ES_DONE;
+    for (feed *from = j->feeds; from < end; from++) {
+        from->own = (stream){.added = &added, .n_values = from->n};
+        advance_added(from);
+    }
+    const es_status status = push_all(j);
+    for (feed *from = j->feeds; from < end; from++)
+        from->own = (stream){.cursor = NULL};
     return status;
 }
 

@@ -8,6 +8,7 @@
 #define ES_JUDGING_H
 
 #include "cli/alerts/rules/rules_file.h"
+#include "store/growth.h"
 #include "store/reader.h"
 
 typedef struct es_judging_options {
@@ -41,6 +42,17 @@ es_status es_judging_open(es_judging **out,
  */
 es_status es_judging_read(es_judging *judging, es_reader *reader,
                           size_t run) ES_MUST_USE;
+
+/**
+ * Judges samples (n) that were appended since the last reading, of which those
+ * of other runs are passed over: as es_judging_read would, without a reader.
+ *
+ * ES_OK; ES_DONE: nothing was judged, they are to be read: there was no reading
+ * yet, a series is new or goes back, or a rule compares with a baseline;
+ * ES_ENOMEM, as after es_judging_read.
+ */
+es_status es_judging_add(es_judging *judging, size_t run,
+                         const es_growth_sample *samples, size_t n) ES_MUST_USE;
 
 /** True once a sample of rule `rule`'s series came: without one the rule is
  *  silent, whatever happens. */

@@ -21,7 +21,8 @@ static const char rules_text[] =
     "cool_down=2\nseverity=critical\naction=stop\n"
     "[rule loss]\nseries=loss\naggregate=run\nabove=1.1 history\n"
     "[rule held-out]\nseries=loss\nphase=eval\naggregate=run\nabove=2.5\n"
-    "[rule ahead]\nseries=forecast\naggregate=run\nabove=0.1\n"
+    "[rule ahead]\nseries=forecast\naggregate=run\nabove=0.1\n";
+static const char baseline_text[] =
     "[rule lower]\nseries=entropy\naggregate=layer_max\nbelow=0.8 baseline\n"
     "[baseline]\nrun=";
 
@@ -76,6 +77,8 @@ typedef struct growing {
     es_rules_file rules;
     es_recorded list;
     es_follow known;
+    es_growth *growth; /* of a fragment */
+    size_t n_added;    /* looks that did without a reader */
     received received;
 } growing;
 
@@ -86,8 +89,24 @@ static es_status look(growing *g, es_follow *known, received *list,
         .path = g->path, .uuid = uuid, .is_written = written};
     const es_follow_options options = {
         .rules = &g->rules, .handler = receive, .user = list};
+    es_growth_news news;
+    size_t n;
+    if (g->growth && known == &g->known) {
+        es_assert_ok(es_growth_look(&news, g->growth));
+        const es_growth_sample *samples = es_growth_samples(&n, g->growth);
+        es_status status = news == ES_GROWTH_OTHER
+                               ? ES_DONE
+                               : es_follow_add(known, 0, samples, n, &options);
+        g->n_added += status == ES_OK;
+        if (status != ES_DONE)
+            return status;
+    }
     es_reader *reader = es_open_reader(g->path);
     es_status status = es_follow_read(known, reader, 0, &about, &options);
+    if (known == &g->known) {
+        es_growth_end(g->growth);
+        es_assert_ok(es_growth_begin(&g->growth, reader, true));
+    }
     es_reader_close(reader);
     return status;
 }
@@ -141,20 +160,25 @@ static void begin(growing *g, void **state, const char *name, const char *rules)
         es_record_end(&list, ES_RUN_FINISHED);
         es_record_close(&list);
     }
-    snprintf(text, sizeof text, "%s%s\n", rules_text, baseline);
+    snprintf(text, sizeof text, "%s%s%s\n", rules_text, baseline_text,
+             baseline);
     rules = rules ? rules : text;
     es_assert_ok(es_rules_file_parse(&g->rules, "r.ini", rules, strlen(rules)));
     snprintf(g->path, sizeof g->path, "%s", es_folder_file(state, name));
     g->list = es_record(g->path, &info);
 }
 
-/* One of many runs by chance, in which an alert is refused now and then. */
+/* One of many runs by chance, in which an alert is refused now and then. Every
+   other one is a fragment, without a baseline: its samples are read as they are
+   appended. */
 static void begin_by_chance(growing *g, void **state, uint64_t seed)
 {
     char name[32];
-    snprintf(name, sizeof name, "grow%d.db", (int)seed);
+    const bool fragment = seed % 2;
+    snprintf(name, sizeof name, "grow%d.%s", (int)seed,
+             fragment ? "esf" : "db");
     chance_seed(seed);
-    begin(g, state, name, NULL);
+    begin(g, state, name, fragment ? rules_text : NULL);
     g->received.refuses = chance_below(2);
 }
 
@@ -217,6 +241,7 @@ static void end(growing *g)
     while (g->received.n)
         free(g->received.ids[--g->received.n]);
     es_follow_end(&g->known);
+    es_growth_end(g->growth);
     es_rules_file_free(&g->rules);
 }
 
@@ -233,7 +258,7 @@ static size_t settle(growing *g)
 
 TEST(a_growing_run_is_judged_as_the_whole)
 {
-    size_t n = 0;
+    size_t n = 0, n_added = 0;
     for (uint64_t seed = 1; seed < 16; seed++) {
         growing g;
         begin_by_chance(&g, state, seed);
@@ -243,9 +268,11 @@ TEST(a_growing_run_is_judged_as_the_whole)
         assert_true(sort_received(&g.received) == 0 || refuses);
         assert_int_equal(g.received.n, assert_same_as_finished(&g));
         n += g.received.n;
+        n_added += g.n_added;
         end(&g);
     }
     assert_true(n > 250);
+    assert_true(n_added > 15);
 }
 
 TEST(a_resumed_run_is_judged_anew)

@@ -132,6 +132,56 @@ TEST(an_alert_in_a_fragment_that_grows_is_reported_at_once)
     es_watch_files_close(&watch);
 }
 
+static es_status count(void *user, const es_alert *alert)
+{
+    size_t *n = user;
+    assert_string_equal(alert->name, "test");
+    assert_string_equal(alert->title, "high");
+    ++*n;
+    return ES_OK;
+}
+
+/* By the user's rules too what is appended is read, and no more: the file is
+ * opened anew for what samples alone do not say, and where they go back. */
+TEST(rules_read_of_a_fragment_what_is_appended)
+{
+    static const char text[] =
+        "[rule high]\nseries = loss\naggregate = run\nabove = 5\nsamples = 1\n";
+    char *const path = es_folder_file(state, "rules.esf");
+    size_t n_reported = 0;
+    AUTO_BY(es_rules_file_free) es_rules_file rules;
+    es_watch_files watch = watch_of(&path, &n_reported);
+    const es_run_info info = es_run_of(L, H);
+    es_assert_ok(es_rules_file_parse(&rules, "r.ini", text, sizeof text - 1));
+    watch.rules = &rules;
+    watch.least = ES_SEVERITY_WARNING;
+    watch.handler = count;
+    es_recorded to = es_record(path, &info);
+    for (int64_t step = 0; step < 9; step++)
+        es_record_value(&to, "loss", step, 2);
+    es_assert_ok(es_watch_files_read(&watch));
+    const es_growth *growth = watch.files[0].growth;
+    assert_non_null(growth);
+    es_record_value(&to, "loss", 9, 2);
+    es_record_value(&to, "loss", 10, 7);
+    es_assert_ok(es_watch_files_read(&watch));
+    assert_int_equal(n_reported, 1);
+    assert_int_equal(watch.files[0].of_rules[0], 1);
+    es_record_value(&to, "loss", 11, 2);
+    es_record_value(&to, "loss", 12, 8);
+    es_assert_ok(es_watch_files_read(&watch));
+    assert_int_equal(n_reported, 2);
+    assert_int_equal(watch.files[0].of_rules[0], 2);
+    assert_ptr_equal(watch.files[0].growth, growth); /* it was not opened */
+    es_record_value(&to, "lr", 12, 2);
+    es_record_value(&to, "loss", 13, 2);
+    es_record_value(&to, "loss", 14, 9);
+    es_assert_ok(es_watch_files_read(&watch));
+    assert_int_equal(n_reported, 3);
+    es_record_close(&to);
+    es_watch_files_close(&watch);
+}
+
 /* A name that changed would have everything reported again. */
 TEST(a_state_has_the_name_it_always_had)
 {

@@ -27,7 +27,7 @@ static es_growth *begin(void)
 {
     es_growth *growth;
     AUTO(es_reader) r = es_open_reader(run_esf);
-    es_assert_ok(es_growth_begin(&growth, r));
+    es_assert_ok(es_growth_begin(&growth, r, true));
     return growth;
 }
 
@@ -56,6 +56,30 @@ static int count_descriptors(void)
     return n;
 }
 
+/* A look's are those that a reader finds, in each series from step to step. */
+static void assert_samples_are_read(const es_growth *growth, int64_t first,
+                                    int64_t end)
+{
+    size_t n, n_found = 0;
+    AUTO(es_reader) r = es_open_reader(run_esf);
+    const es_growth_sample *samples = es_growth_samples(&n, growth);
+    for (size_t i = 0; i < n; i++) {
+        float values[64];
+        int64_t step;
+        es_series series;
+        es_assert_ok(es_reader_find(r, samples[i].run, samples[i].name,
+                                    samples[i].phase, &series));
+        es_assert_ok(es_reader_sample(r, &series, samples[i].step, values,
+                                      samples[i].n, &step));
+        assert_memory_equal(samples[i].values, values,
+                            samples[i].n * sizeof(float));
+        assert_in_range(step, first, end - 1);
+        n_found++;
+    }
+    assert_int_equal(n_found,
+                     (end - first) * (int64_t)es_reader_n_series(r, 0));
+}
+
 TEST(samples_are_told_from_what_else_is_appended)
 {
     int64_t run;
@@ -71,6 +95,7 @@ TEST(samples_are_told_from_what_else_is_appended)
     es_esf_commit(w, 6, 8);
     assert_int_equal(look(growth), ES_GROWTH_SAMPLES);
     assert_int_equal(es_growth_last_step(growth), 7);
+    assert_samples_are_read(growth, 4, 8);
     add_event(w, run);
     es_esf_commit(w, 8, 9);
     assert_int_equal(look(growth), ES_GROWTH_OTHER);
@@ -85,7 +110,7 @@ TEST(a_run_file_and_a_closed_fragment_have_no_growth)
     es_growth *growth;
     es_write_run(run_db, "x", 3);
     AUTO(es_reader) r = es_open_reader(run_db);
-    es_assert_ok(es_growth_begin(&growth, r));
+    es_assert_ok(es_growth_begin(&growth, r, true));
     assert_null(growth);
     es_esf_write(run_esf, 2);
     assert_null(begin());

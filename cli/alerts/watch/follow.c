@@ -175,6 +175,20 @@ static es_status read_run(es_follow *known, es_reader *reader, size_t run,
     return ES_OK;
 }
 
+/* What alerts of samples that are appended say of the run. */
+static es_status remember(es_follow *known, const es_alert *about)
+{
+    es_status status;
+    free(known->path);
+    free(known->name);
+    free(known->arch);
+    known->path = known->name = known->arch = NULL;
+    if ((status = es_copy_text(&known->path, about->path)) < 0 ||
+        (status = es_copy_text(&known->name, about->name)) < 0)
+        return status;
+    return es_copy_text(&known->arch, about->arch);
+}
+
 es_status es_follow_read(es_follow *known, es_reader *reader, size_t run,
                          const es_alert *about,
                          const es_follow_options *options)
@@ -196,7 +210,32 @@ es_status es_follow_read(es_follow *known, es_reader *reader, size_t run,
     known->reading = NULL;
     if (status == ES_OK)
         status = now.status;
+    if (status == ES_OK)
+        status = remember(known, about);
     if (status != ES_OK)
+        es_follow_end(known);
+    return status;
+}
+
+es_status es_follow_add(es_follow *known, size_t run,
+                        const es_growth_sample *samples, size_t n,
+                        const es_follow_options *options)
+{
+    reading now = {.known = known,
+                   .options = options,
+                   .alert = {.path = known->path,
+                             .uuid = known->uuid,
+                             .name = known->name,
+                             .arch = known->arch,
+                             .is_written = true}};
+    if (!known->judging)
+        return ES_DONE;
+    known->reading = &now;
+    es_status status = es_judging_add(known->judging, run, samples, n);
+    known->reading = NULL;
+    if (status == ES_OK)
+        status = now.status;
+    if (status < 0)
         es_follow_end(known);
     return status;
 }
@@ -205,5 +244,8 @@ void es_follow_end(es_follow *known)
 {
     es_judging_close(known->judging);
     free(known->of_rules);
+    free(known->path);
+    free(known->name);
+    free(known->arch);
     *known = (es_follow){.judging = NULL};
 }

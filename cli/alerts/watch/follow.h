@@ -21,8 +21,9 @@ typedef struct es_follow {
     bool over;                       /* all of it is judged */
     char version[ES_FOLLOW_VERSION]; /* of the run as it was then */
     char uuid[ES_UUID_SIZE];
-    es_follow_counts counts; /* alerts of flags */
-    uint32_t *of_rules;      /* (n rules) alerts of each; NULL: not begun */
+    es_follow_counts counts;  /* alerts of flags */
+    uint32_t *of_rules;       /* (n rules) alerts of each; NULL: not begun */
+    char *path, *name, *arch; /* of the run at the last reading */
     struct es_follow_reading *reading; /* during es_follow_read */
 } es_follow;
 
@@ -56,6 +57,12 @@ typedef struct es_follow_options {
 es_status es_follow_read(es_follow *known, es_reader *reader, size_t run,
                          const es_alert *about,
                          const es_follow_options *options) ES_MUST_USE;
+
+/** The same of samples (n) that were appended to a run that is written.
+ * ES_DONE: nothing was judged, es_follow_read has to. */
+es_status es_follow_add(es_follow *known, size_t run,
+                        const es_growth_sample *samples, size_t n,
+                        const es_follow_options *options) ES_MUST_USE;
 
 void es_follow_end(es_follow *known); /* leaves zero */
 

@@ -289,7 +289,7 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
     es_growth_end(file->growth);
     file->growth = NULL;
     if (status == ES_OK)
-        status = es_growth_begin(&file->growth, reader);
+        status = es_growth_begin(&file->growth, reader, watch->rules);
     es_damage_close(reader);
     if (watch->refused) {
         file->again = true;
@@ -304,10 +304,29 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
     return status;
 }
 
+/* By the user's rules, what was appended; of flags theirs alone are counted, if
+   they set one. ES_DONE: the file has to be read. */
+static es_status follow_growth(es_watch_files *watch, es_watch_file *file)
+{
+    const es_follow_options options = {
+        .rules = watch->rules, .handler = hand_on, .user = watch};
+    size_t n;
+    const es_growth_sample *samples = es_growth_samples(&n, file->growth);
+    es_status status = ES_OK;
+    watch->refused = false;
+    for (size_t run = 0; run < file->n_runs && status == ES_OK; run++)
+        status = es_follow_add(file->runs[run], run, samples, n, &options);
+    es_growth_drop_samples(file->growth);
+    if (status != ES_OK)
+        return status;
+    if (es_rules_file_sets_flags(watch->rules))
+        memset(file->counts, 0, sizeof file->counts);
+    return sum_up(watch, file);
+}
+
 /* A fragment that is written, and has nothing new that changes what is known of
    it. `*due`: but that it has grown so that judging it again is due. */
-static bool is_known(const es_watch_files *watch, es_watch_file *file,
-                     bool *due)
+static bool is_known(es_watch_files *watch, es_watch_file *file, bool *due)
 {
     es_growth_news news;
     if (!file->growth || !file->read || file->again ||
@@ -315,9 +334,9 @@ static bool is_known(const es_watch_files *watch, es_watch_file *file,
         return false;
     *due = news != ES_GROWTH_OTHER && !watch->rules &&
            is_due(file, es_growth_last_step(file->growth));
-    return (news == ES_GROWTH_NONE ||
-            (news == ES_GROWTH_SAMPLES && !watch->rules)) &&
-           (!*due || watch->judging >= JUDGING_MOST);
+    if (watch->rules && news == ES_GROWTH_SAMPLES)
+        return follow_growth(watch, file) == ES_OK;
+    return news != ES_GROWTH_OTHER && (!*due || watch->judging >= JUDGING_MOST);
 }
 
 static double processor_seconds(void)
