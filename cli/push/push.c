@@ -1,29 +1,23 @@
-/* The files of a push, one after the other: which have changed, their runs, the
-   alerts in these, and what is done if the database cannot be reached. */
-#include "cli/push/push.h"
+/* The files of a push, round by round: which have changed, and who pushes them:
+   a few threads, each with a connection of its own. A thread takes the next
+   file; small ones it collects, to push them in one transaction. */
+#include "cli/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
-#include "cli/alerts/watch/follow.h"
 #include "cli/output/print.h"
 #include "cli/output/progress.h"
 #include "cli/runs/damage.h"
-#include "cli/runs/tree.h"
-#include "store/join/fragment.h"
 
-#include <errno.h>
-#include <limits.h>
+#include <pthread.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#define MOST_TRIES 6      /* rests of 0.2, 0.4, ... 3.2 s between them */
-#define LONGEST_REST 10.0 /* seconds, to follow */
-#define TICK 0.1          /* more than one of any clock of files */
-#define MOST_ALERTS 1000  /* of one run, as many as a recorder writes */
+#define TICK 0.1              /* more than one of any clock of files */
+#define GROUP_BYTES (8 << 20) /* of small files */
 
 /** What is known of a file, to follow it. */
-typedef struct known_file {
+typedef struct es_known_file {
     es_stamp stamp;
     bool is_done, is_reported;
     char path[];
@@ -33,224 +27,17 @@ typedef struct push {
     es_pusher *pusher;
     const es_push_options *options;
     es_push_result *result;
-    void *files;   /* tsearch's, by path; of one that is followed */
-    bool is_first; /* round */
+    void *files;        /* tsearch's, by path */
+    bool is_first;      /* round */
+    es_push_file *todo; /* (n_todo) of the round */
+    size_t n_todo;
+    pthread_mutex_t lock; /* of what follows, known files, notes, damage */
+    size_t next, n_ended;
+    es_status status; /* what ends the round */
+    char failure[ES_MESSAGE_MAX];
 } push;
 
-static void rest(double seconds)
-{
-    struct timespec t = {.tv_sec = (time_t)seconds};
-    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
-    while (nanosleep(&t, &t) != 0 && errno == EINTR)
-        ;
-}
-
-/* --- alerts --------------------------------------------------------------- */
-
-typedef struct alerts {
-    es_push_alert items[MOST_ALERTS];
-    char *texts[MOST_ALERTS][4]; /* id, title, line, json: owned */
-    size_t n;
-} alerts;
-
-static es_status add_alert(void *user, const es_alert *alert)
-{
-    alerts *all = user;
-    if (all->n == MOST_ALERTS)
-        return ES_OK;
-    char **texts = all->texts[all->n++];
-    es_status status = es_copy_text(&texts[1], alert->title);
-    if (status < 0 || !(texts[0] = es_alert_id(alert)) ||
-        !(texts[2] = es_alert_line(alert)) ||
-        !(texts[3] = es_alert_json(alert)))
-        return ES_ENOMEM;
-    all->items[all->n - 1] = (es_push_alert){.id = texts[0],
-                                             .title = texts[1],
-                                             .line = texts[2],
-                                             .json = texts[3],
-                                             .severity = alert->severity,
-                                             .onset = alert->onset,
-                                             .step = alert->step};
-    return ES_OK;
-}
-
-static void forget_alerts(alerts *all)
-{
-    while (all->n) {
-        all->n--;
-        for (int k = 0; k < 4; k++) {
-            free(all->texts[all->n][k]);
-            all->texts[all->n][k] = NULL;
-        }
-    }
-}
-
-static es_status take_events(alerts *all, es_reader *reader, size_t run,
-                             const es_alert *about)
-{
-    const es_event *events;
-    size_t n = 0;
-    es_status status = es_reader_events(reader, run, &events, &n);
-    for (size_t i = 0; i < n && status == ES_OK; i++) {
-        es_alert alert;
-        if (es_alert_of_event(&alert, &events[i], about))
-            status = add_alert(all, &alert);
-    }
-    return status;
-}
-
-static es_status judge(alerts *all, es_reader *reader, size_t run,
-                       const es_alert *about, const es_rules_file *rules)
-{
-    es_follow once = {.judging = NULL};
-    const es_follow_options options = {
-        .rules = rules, .handler = add_alert, .user = all};
-    es_status status = es_follow_read(&once, reader, run, about, &options);
-    es_follow_end(&once);
-    return status;
-}
-
-/** A run whose alerts are found while it is pushed. */
-typedef struct run_alerts {
-    const es_push_options *options;
-    es_reader *reader;
-    size_t run;
-    es_run_info info;
-    alerts all;
-} run_alerts;
-
-/* As watch has them: what the recorder stored; where that is nothing, and the
-   run has ended, what judging finds; what the user's rules find. */
-static es_status find_alerts(void *user, const es_push_alert **out, size_t *n)
-{
-    run_alerts *r = user;
-    char place[PATH_MAX];
-    const char *path = es_reader_path(r->reader);
-    const es_alert about = {.path = realpath(path, place) ? place : path,
-                            .uuid = r->info.uuid,
-                            .name = r->info.name,
-                            .arch = r->info.arch};
-    const es_rules_file *rules =
-        r->options->has_rules ? r->options->rules : NULL;
-    es_status status = ES_OK;
-    forget_alerts(&r->all);
-    if (!rules || !es_rules_file_sets_flags(rules))
-        status = take_events(&r->all, r->reader, r->run, &about);
-    if (status == ES_OK &&
-        (rules || (!r->all.n && r->info.status != ES_RUN_RUNNING)))
-        status = judge(&r->all, r->reader, r->run, &about, rules);
-    *out = r->all.items;
-    *n = r->all.n;
-    return status;
-}
-
-/* --- one run -------------------------------------------------------------- */
-
-/* The ranks of a distributed training have one uuid, and are one run only when
-   they are joined. */
-static es_status refuse_rank(es_reader *reader, size_t run)
-{
-    es_fragment fragment = {0};
-    es_status status = es_fragment_read(&fragment, reader, run);
-    es_fragment_free(&fragment);
-    if (status == ES_DONE)
-        return ES_OK;
-    return status < 0 ? status
-                      : es_fail(ES_EFORMAT,
-                                "%s: a rank of a distributed training: make "
-                                "one run of all of them with entropy-scan "
-                                "merge, and push that",
-                                es_reader_path(reader));
-}
-
-static es_status try_run(push *p, es_reader *reader, size_t run,
-                         const es_push_source *source)
-{
-    es_run_info info;
-    run_alerts *found;
-    es_status status;
-    if ((status = es_reader_run(reader, run, &info)) < 0 ||
-        (status = refuse_rank(reader, run)) < 0)
-        return status;
-    if (p->options->keep > 0 &&
-        (double)es_push_changed_at(&info, source->changed_at) <
-            (double)time(NULL) - p->options->keep * 86400) {
-        p->result->old++;
-        return ES_OK;
-    }
-    if ((status = es_alloc(&found, 1, sizeof *found, "alerts")) < 0)
-        return status;
-    found->options = p->options;
-    found->reader = reader;
-    found->run = run;
-    found->info = info;
-    status = es_push_run(p->pusher, reader, run, source, find_alerts, found,
-                         &p->result->counts);
-    forget_alerts(&found->all);
-    free(found);
-    return status;
-}
-
-/* Again, where that is sensible; what was committed is not done twice. */
-static es_status push_run(push *p, es_reader *reader, size_t run,
-                          const es_push_source *source)
-{
-    es_status status;
-    double pause = 0.2;
-    for (int i = 1;; i++) {
-        status = try_run(p, reader, run, source);
-        if (status == ES_OK || !es_pusher_may_retry(p->pusher, status) ||
-            (i >= MOST_TRIES && !p->options->follow))
-            return status;
-        if (i == MOST_TRIES)
-            es_print_note("%s: trying on", es_message());
-        rest(pause);
-        pause = pause * 2 < LONGEST_REST ? pause * 2 : LONGEST_REST;
-    }
-}
-
-/* --- one file ------------------------------------------------------------- */
-
-/* A fragment and the run file that is made of it are the same source. */
-static es_status locate(char out[PATH_MAX], const char *path)
-{
-    if (!realpath(path, out))
-        return es_fail(ES_EIO, "%s: %s", path, strerror(errno));
-    char *end = strrchr(out, '.');
-    if (end && es_path_is_run(end))
-        *end = '\0';
-    return ES_OK;
-}
-
-static es_status push_file(push *p, const char *path, const es_stamp *stamp)
-{
-    char place[PATH_MAX];
-    char failure[ES_MESSAGE_MAX] = "";
-    es_reader *reader = NULL;
-    es_push_source source = {.path = place,
-                             .changed_at = stamp->changed.tv_sec};
-    if (stamp->log_changed.tv_sec > source.changed_at)
-        source.changed_at = stamp->log_changed.tv_sec;
-    es_status first = ES_OK, status = es_reader_open(&reader, path);
-    if (status == ES_OK)
-        status = locate(place, path);
-    const size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
-    for (size_t run = 0; run < n; run++) {
-        status = push_run(p, reader, run, &source);
-        if (status < 0 && es_pusher_is_blamed(p->pusher, status) &&
-            !p->options->follow)
-            break;
-        if (status < 0 && first == ES_OK) {
-            first = status;
-            snprintf(failure, sizeof failure, "%s", es_message());
-        }
-        status = ES_OK;
-    }
-    es_damage_close(reader);
-    if (status == ES_OK && first < 0)
-        return es_fail(first, "%s", failure);
-    return status;
-}
+/* --- which files ---------------------------------------------------------- */
 
 static int by_path(const void *a, const void *b)
 {
@@ -271,31 +58,157 @@ static known_file *know(push *p, const char *path)
     return found ? *found : NULL;
 }
 
-static es_status visit(push *p, const char *path)
+/** Lists the files that have changed. */
+static es_status choose(push *p, const es_paths *paths)
 {
-    const es_stamp stamp = es_stamp_of(path);
-    known_file *file = know(p, path);
-    if (!file)
-        return es_fail(ES_ENOMEM, "%s: out of memory", path);
-    if (file->is_done && es_stamp_same(&stamp, &file->stamp))
-        return ES_OK;
-    es_status status = push_file(p, path, &stamp);
-    file->stamp = stamp;
-    file->is_done = !es_stamp_is_fresh(&stamp, TICK);
-    if (status == ES_OK) {
-        file->is_reported = false;
-        return ES_OK;
+    p->n_todo = p->next = p->n_ended = 0;
+    es_status status = es_alloc(&p->todo, paths->n, sizeof *p->todo, "files");
+    for (size_t i = 0; i < paths->n && status == ES_OK; i++) {
+        const char *path = paths->paths[i];
+        known_file *known = know(p, path);
+        const es_stamp stamp = es_stamp_of(path);
+        if (!known)
+            return es_fail(ES_ENOMEM, "%s: out of memory", path);
+        if (known->is_done && es_stamp_same(&stamp, &known->stamp))
+            continue;
+        p->todo[p->n_todo++] =
+            (es_push_file){.path = path, .stamp = stamp, .known = known};
     }
-    if (!p->options->follow && es_pusher_is_blamed(p->pusher, status))
-        return status;
-    if (!file->is_reported)
-        es_print_note("%s", es_message());
-    file->is_reported = true;
-    p->result->failed++;
-    return status == ES_ENOMEM ? status : ES_OK;
+    return status;
+}
+
+/* --- one of those that push ----------------------------------------------- */
+
+typedef struct worker {
+    es_push_worker base;
+    push *push;
+    pthread_t thread;
+    bool is_running;
+    es_push_file *group[ES_PUSH_GROUP]; /* (n) open, to be pushed at once */
+    size_t n;
+    off_t bytes;
+} worker;
+
+/** NULL: there is none, or the round is to end. */
+static es_push_file *take(push *p)
+{
+    pthread_mutex_lock(&p->lock);
+    es_push_file *file =
+        p->status == ES_OK && p->next < p->n_todo ? &p->todo[p->next++] : NULL;
+    pthread_mutex_unlock(&p->lock);
+    return file;
+}
+
+static bool is_ending(push *p)
+{
+    pthread_mutex_lock(&p->lock);
+    const bool ending = p->status < 0;
+    pthread_mutex_unlock(&p->lock);
+    return ending;
+}
+
+/* Closes the file. */
+static void settle(worker *w, es_push_file *file, es_status status)
+{
+    push *p = w->push;
+    known_file *known = file->known;
+    const bool ends =
+        status == ES_ENOMEM || (status < 0 && !p->options->follow &&
+                                es_pusher_is_blamed(w->base.pusher, status));
+    pthread_mutex_lock(&p->lock);
+    if (ends && p->status == ES_OK) {
+        snprintf(p->failure, sizeof p->failure, "%s", es_message());
+        p->status = status;
+    } else if (status < 0 && !ends) {
+        if (!known->is_reported)
+            es_print_note("%s", es_message());
+        p->result->failed++;
+    }
+    known->is_reported = status < 0 && !ends;
+    known->stamp = file->stamp;
+    known->is_done =
+        p->status == ES_OK && !es_stamp_is_fresh(&file->stamp, TICK);
+    es_damage_close(file->reader);
+    es_progress_line_set(++p->n_ended);
+    pthread_mutex_unlock(&p->lock);
+    free(file->place);
+}
+
+static void push_group(worker *w)
+{
+    if (w->n && !is_ending(w->push))
+        es_push_file_group(&w->base, w->group, w->n);
+    for (size_t i = 0; i < w->n; i++) {
+        es_status status = ES_OK;
+        if (!w->group[i]->is_pushed && !is_ending(w->push))
+            status = es_push_file_runs(&w->base, w->group[i]);
+        settle(w, w->group[i], status);
+    }
+    w->n = 0;
+    w->bytes = 0;
+}
+
+static void *work(void *user)
+{
+    worker *w = user;
+    es_push_file *file;
+    while ((file = take(w->push))) {
+        es_status status = es_push_file_open(file);
+        if (status == ES_OK && es_push_file_is_small(file)) {
+            w->group[w->n++] = file;
+            w->bytes += file->stamp.size + file->stamp.log_size;
+            if (w->n == ES_PUSH_GROUP || w->bytes > GROUP_BYTES)
+                push_group(w);
+            continue;
+        }
+        if (status == ES_OK)
+            status = es_push_file_runs(&w->base, file);
+        settle(w, file, status);
+    }
+    push_group(w);
+    return NULL;
+}
+
+/* Without a connection of its own it leaves its work to the others. */
+static void *begin_work(void *user)
+{
+    worker *w = user;
+    return es_pusher_open_another(&w->base.pusher, w->push->pusher) == ES_OK
+               ? work(w)
+               : NULL;
 }
 
 /* --- rounds --------------------------------------------------------------- */
+
+/* The first works in this thread. */
+static es_status push_all(push *p)
+{
+    worker *workers;
+    const size_t most = (size_t)p->options->connections;
+    const size_t n = p->n_todo < most ? p->n_todo : most;
+    es_status status = es_alloc(&workers, n, sizeof *workers, "a push");
+    if (status < 0 || !n)
+        return status;
+    for (size_t i = 0; i < n; i++) {
+        workers[i].base.options = p->options;
+        workers[i].push = p;
+        workers[i].is_running =
+            i && pthread_create(&workers[i].thread, NULL, begin_work,
+                                &workers[i]) == 0;
+    }
+    workers[0].base.pusher = p->pusher;
+    work(&workers[0]);
+    for (size_t i = 0; i < n; i++) {
+        if (workers[i].is_running)
+            pthread_join(workers[i].thread, NULL);
+        if (i)
+            es_pusher_close(workers[i].base.pusher);
+        es_push_counts_add(&p->result->counts, &workers[i].base.result.counts);
+        p->result->old += workers[i].base.result.old;
+    }
+    free(workers);
+    return p->status < 0 ? es_fail(p->status, "%s", p->failure) : ES_OK;
+}
 
 static es_status push_round(push *p)
 {
@@ -307,13 +220,16 @@ static es_status push_round(push *p)
         status = ES_OK; /* they may come again */
     p->result->files = paths.n;
     p->result->failed = n_unreadable;
+    p->status = ES_OK;
+    if (status == ES_OK)
+        status = choose(p, &paths);
     es_progress_line_begin(p->options->quiet || p->options->follow, "push",
-                           NULL, "files", paths.n);
-    for (size_t i = 0; i < paths.n && status == ES_OK; i++) {
-        es_progress_line_set(i);
-        status = visit(p, paths.paths[i]);
-    }
+                           NULL, "files", p->n_todo);
+    if (status == ES_OK)
+        status = push_all(p);
     es_progress_line_end();
+    free(p->todo);
+    p->todo = NULL;
     es_paths_free(&paths);
     if (status == ES_OK && p->options->keep > 0) {
         int64_t deleted = 0;
@@ -331,8 +247,11 @@ static void forget(void *node)
 es_status es_push_files(es_push_result *out, es_pusher *pusher,
                         const es_push_options *options)
 {
-    push p = {
-        .pusher = pusher, .options = options, .result = out, .is_first = true};
+    push p = {.pusher = pusher,
+              .options = options,
+              .result = out,
+              .is_first = true,
+              .lock = PTHREAD_MUTEX_INITIALIZER};
     es_status status;
     bool is_reported = false;
     for (;;) {
@@ -343,7 +262,7 @@ es_status es_push_files(es_push_result *out, es_pusher *pusher,
         if (status < 0 && !is_reported)
             es_print_note("%s", es_message());
         is_reported = status < 0;
-        rest(options->poll);
+        es_push_rest(options->poll);
     }
     tdestroy(p.files, forget);
     return status;

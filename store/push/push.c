@@ -156,6 +156,23 @@ es_status es_pusher_open(es_pusher **out, const es_postgres_url *url,
     return status;
 }
 
+es_status es_pusher_open_another(es_pusher **out, const es_pusher *pusher)
+{
+    return es_pusher_open(out, pusher->url, pusher->low_share);
+}
+
+void es_push_counts_add(es_push_counts *to, const es_push_counts *more)
+{
+    to->runs += more->runs;
+    to->changed += more->changed;
+    to->same += more->same;
+    to->samples += more->samples;
+    to->cut += more->cut;
+    to->events += more->events;
+    to->maps += more->maps;
+    to->alerts += more->alerts;
+}
+
 void es_pusher_close(es_pusher *pusher)
 {
     if (!pusher)

@@ -31,6 +31,10 @@ typedef struct es_pusher es_pusher;
 es_status es_pusher_open(es_pusher **out, const es_postgres_url *url,
                          double low_share) ES_MUST_USE;
 
+/** The same with the URL and share of another one, which is open. */
+es_status es_pusher_open_another(es_pusher **out,
+                                 const es_pusher *pusher) ES_MUST_USE;
+
 void es_pusher_close(es_pusher *pusher); /* NULL is fine */
 
 /** After a failure: whether to try again is sensible, as after the end of a
@@ -55,6 +59,8 @@ typedef struct es_push_counts {
     uint64_t events, maps;
     uint64_t alerts; /* new */
 } es_push_counts;
+
+void es_push_counts_add(es_push_counts *to, const es_push_counts *more);
 
 /** Strings are borrowed; step and onset may be ES_UNKNOWN. */
 typedef struct es_push_alert {
@@ -90,6 +96,25 @@ es_status es_push_run(es_pusher *pusher, es_reader *reader, size_t run,
                       const es_push_source *source,
                       es_push_alert_finder *finder, void *user,
                       es_push_counts *counts) ES_MUST_USE;
+
+/** A run for es_push_group: as es_push_run's parameters. */
+typedef struct es_push_item {
+    es_reader *reader;
+    size_t run;
+    const es_push_source *source;
+    es_push_alert_finder *finder;
+    void *user;
+    bool is_pushed; /* written */
+} es_push_item;
+
+/**
+ * Small runs (n, at most 4096) that the database has not, in one transaction:
+ * far cheaper than one each. Those that it has, or that are too large for it,
+ * are left: not is_pushed. On failure all are, and es_push_run says of which
+ * one it is, and why.
+ */
+es_status es_push_group(es_pusher *pusher, es_push_item *items, size_t n,
+                        es_push_counts *counts) ES_MUST_USE;
 
 /** When a run changed last, Unix time: its end, or that of its file's last
  *  change. */

@@ -91,6 +91,13 @@ es_status es_push_measure(es_push_part *whole, es_push_part *begun,
                           const es_pushed *pushed, es_reader *reader,
                           size_t run) ES_MUST_USE;
 
+/** All events of a new run, into the COPY that es_push_begin_events began. */
+es_status es_push_begin_events(es_copy_in *copy,
+                               es_postgres *postgres) ES_MUST_USE;
+es_status es_push_put_events(es_copy_in *copy, int64_t run_id, int64_t n_kept,
+                             es_reader *reader, size_t run,
+                             es_push_counts *counts) ES_MUST_USE;
+
 /** Writes what is new of them: behind what was pushed where that is how they
  *  begin, and else all anew. A file that grows may have more maps than were
  *  measured: `whole` becomes what was written. */
@@ -139,16 +146,43 @@ typedef struct es_push_job {
  *  is; ES_EFORMAT: see es_push_run; as es_postgres_fail. */
 es_status es_push_plan(es_push_job *job) ES_MUST_USE;
 
+/** The same of a run that the database has not. */
+es_status es_push_plan_new(es_push_job *job) ES_MUST_USE;
+
+/** What is to be known of the run before; es_push_forget it in any case. */
+es_status es_push_prepare(es_push_job *job) ES_MUST_USE;
+
+/** Of the plan, and of the job. */
+void es_push_forget(es_push_job *job);
+void es_push_job_free(es_push_job *job);
+
+/** COPY into sample begins; then samples from where the job stands, up to a
+ *  transaction's most: ES_DONE: that was all of them. */
+es_status es_push_begin_samples(es_pusher *pusher) ES_MUST_USE;
+es_status es_push_put_samples(es_push_job *job) ES_MUST_USE;
+
+/** The same of new series. */
+es_status es_push_begin_series(es_pusher *pusher) ES_MUST_USE;
+void es_push_put_series(es_push_job *job);
+
 /** Series `i` of the database is not in the file any more. */
 bool es_push_is_vanished(const es_push_job *job, size_t i);
 
 /** Enters the alerts of the job's finder. */
 es_status es_push_alerts(es_push_job *job) ES_MUST_USE;
 
+/** The same of a new run, into the COPY that es_push_begin_alerts began. */
+es_status es_push_begin_alerts(es_pusher *pusher) ES_MUST_USE;
+es_status es_push_put_alerts(es_push_job *job) ES_MUST_USE;
+
 /** The run's row: a new one (ES_DONE: somebody else has just made it), its last
  *  columns, and the digest of all of them. */
 es_status es_push_insert_run(es_push_job *job) ES_MUST_USE;
 es_status es_push_update_run(const es_push_job *job) ES_MUST_USE;
+
+/** The whole rows of new runs (n), in order of uuid: those that somebody else
+ *  has made meanwhile get no run_id. */
+es_status es_push_insert_runs(es_push_job *jobs, size_t n) ES_MUST_USE;
 es_status es_push_measure_run(uint32_t *digest,
                               const es_push_job *job) ES_MUST_USE;
 

@@ -137,11 +137,8 @@ static es_status look(es_push_job *j)
         es_pushed_load(pushed, j->pusher->postgres, j->info.uuid);
     if (status < 0)
         return status;
-    if (!pushed->run_id) {
-        find_month(pushed->month, j->info.started_at);
-        pushed->low_below = j->pusher->low_share * j->ceiling;
+    if (!pushed->run_id)
         return ES_OK;
-    }
     j->is_elsewhere = strcmp(pushed->source, j->source->path) != 0;
     if (pushed->n_layer == j->info.n_layer && pushed->n_head == j->info.n_head)
         return ES_OK;
@@ -151,8 +148,17 @@ static es_status look(es_push_job *j)
                    (long long)pushed->n_layer, (long long)pushed->n_head);
 }
 
+es_status es_push_plan_new(es_push_job *j)
+{
+    find_month(j->pushed.month, j->info.started_at);
+    j->pushed.low_below = j->pusher->low_share * j->ceiling;
+    return find_work(j);
+}
+
 es_status es_push_plan(es_push_job *j)
 {
     es_status status = look(j);
-    return status < 0 ? status : find_work(j);
+    if (status < 0)
+        return status;
+    return j->pushed.run_id ? find_work(j) : es_push_plan_new(j);
 }

@@ -133,6 +133,28 @@ static void put_event(es_copy_in *copy, int64_t run_id, int32_t number,
     es_copy_in_text(copy, event->dedupe);
 }
 
+es_status es_push_begin_events(es_copy_in *copy, es_postgres *postgres)
+{
+    return es_copy_in_begin(
+        copy, postgres,
+        "COPY entropy_scan.event(run_id, number, step, kind, severity, layer,"
+        " head, message, data, at, dedupe) FROM STDIN (FORMAT binary)");
+}
+
+es_status es_push_put_events(es_copy_in *copy, int64_t run_id, int64_t n_kept,
+                             es_reader *reader, size_t run,
+                             es_push_counts *counts)
+{
+    const es_event *events;
+    size_t n;
+    es_status status = es_reader_events(reader, run, &events, &n);
+    for (size_t i = (size_t)n_kept; status == ES_OK && i < n; i++) {
+        put_event(copy, run_id, (int32_t)i + 1, &events[i]);
+        counts->events++;
+    }
+    return status;
+}
+
 es_status es_push_events(es_copy_in *copy, es_postgres *postgres,
                          const es_pushed *pushed, const es_push_part *begun,
                          es_reader *reader, size_t run, es_push_counts *counts)
@@ -146,15 +168,10 @@ es_status es_push_events(es_copy_in *copy, es_postgres *postgres,
         (status = es_reader_events(reader, run, &events, &n)) < 0 ||
         (size_t)n_kept >= n)
         return status;
-    status = es_copy_in_begin(
-        copy, postgres,
-        "COPY entropy_scan.event(run_id, number, step, kind, severity, layer,"
-        " head, message, data, at, dedupe) FROM STDIN (FORMAT binary)");
-    if (status < 0)
+    if ((status = es_push_begin_events(copy, postgres)) < 0 ||
+        (status = es_push_put_events(copy, pushed->run_id, n_kept, reader, run,
+                                     counts)) < 0)
         return status;
-    for (size_t i = (size_t)n_kept; i < n; i++)
-        put_event(copy, pushed->run_id, (int32_t)i + 1, &events[i]);
-    counts->events += n - (size_t)n_kept;
     return es_copy_in_end(copy);
 }
 
@@ -274,5 +291,37 @@ es_status es_push_alerts(es_push_job *job)
         job->added.alerts += strtoull(es_pq.cmdTuples(result), NULL, 10);
     es_pq.clear(result);
     free(text);
+    return status;
+}
+
+es_status es_push_begin_alerts(es_pusher *pusher)
+{
+    return es_copy_in_begin(
+        &pusher->copy, pusher->postgres,
+        "COPY entropy_scan.alert(alert_id, run_id, title, severity, onset,"
+        " step, line, data) FROM STDIN (FORMAT binary)");
+}
+
+/* Of two with one id the COPY fails. */
+es_status es_push_put_alerts(es_push_job *job)
+{
+    const es_push_alert *alerts = NULL;
+    size_t n = 0;
+    es_copy_in *copy = &job->pusher->copy;
+    es_status status = ES_OK;
+    if (job->finder)
+        status = job->finder(job->user, &alerts, &n);
+    for (size_t i = 0; status == ES_OK && i < n; i++) {
+        es_copy_in_row(copy, 8);
+        es_copy_in_text(copy, alerts[i].id);
+        es_copy_in_bigint(copy, job->pushed.run_id);
+        es_copy_in_text(copy, alerts[i].title);
+        es_copy_in_integer(copy, (int32_t)alerts[i].severity);
+        es_copy_in_known(copy, alerts[i].onset);
+        es_copy_in_known(copy, alerts[i].step);
+        es_copy_in_text(copy, alerts[i].line);
+        es_copy_in_text(copy, alerts[i].json);
+    }
+    job->added.alerts += status == ES_OK ? n : 0;
     return status;
 }

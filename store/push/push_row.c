@@ -2,6 +2,7 @@
    sees that they have changed. */
 #include "store/push/push_internal.h"
 
+#include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"
 #include "store/crc32c.h"
 
@@ -127,6 +128,92 @@ es_status es_push_insert_run(es_push_job *j)
     row_free(&r);
     return status;
 }
+
+/* --- several new runs ----------------------------------------------------- */
+
+static const char *const names[N_FIELDS] = {
+    "uuid",   "name",     "arch",      "family",  "n_layer",
+    "n_head", "d_model",  "ctx",       "vocab",   "batch",
+    "seed",   "config",   "program",   "host",    "started_at",
+    "status", "ended_at", "last_step", "ceiling", "source"};
+
+static es_status print_run(es_json_writer *json, const es_push_job *j)
+{
+    row r;
+    es_status status = fill_row(&r, j);
+    es_json_write_object(json, NULL);
+    for (size_t i = 0; i < r.n; i++)
+        es_json_write_text(json, names[i], r.text[i]);
+    es_json_write_text(json, "month", j->pushed.month);
+    if (isfinite(j->pushed.low_below))
+        es_json_write_double(json, "low_below", j->pushed.low_below);
+    es_json_write_integer(json, "changed",
+                          es_push_changed_at(&j->info, j->source->changed_at));
+    es_json_write_end(json, "}");
+    row_free(&r);
+    return status;
+}
+
+static es_status print_runs(char **out, const es_push_job *jobs, size_t n)
+{
+    size_t size;
+    es_status status = ES_OK;
+    es_json_writer json = {.stream = open_memstream(out, &size)};
+    if (!json.stream)
+        return es_fail(ES_ENOMEM, "no memory for the rows of runs");
+    es_json_write_array(&json, NULL);
+    for (size_t i = 0; i < n && status == ES_OK; i++)
+        status = print_run(&json, &jobs[i]);
+    es_json_write_end(&json, "]");
+    if (fclose(json.stream) != 0 && status == ES_OK)
+        status = es_fail(ES_ENOMEM, "no memory for the rows of runs");
+    return status;
+}
+
+static int by_uuid(const void *key, const void *job)
+{
+    return strcmp(key, ((const es_push_job *)job)->info.uuid);
+}
+
+es_status es_push_insert_runs(es_push_job *jobs, size_t n)
+{
+    char *text = NULL;
+    PGresult *result = NULL;
+    es_status status = print_runs(&text, jobs, n);
+    const char *parameter = text;
+    if (status == ES_OK)
+        status = es_postgres_query(
+            &result, jobs->pusher->postgres,
+            "INSERT INTO entropy_scan.run(" ROW_COLUMNS ", month, low_below,"
+            " changed_at, revision) SELECT uuid, name, arch, family, n_layer,"
+            " n_head, d_model, ctx, vocab, batch, seed, config::json, program,"
+            " host, started_at, status, ended_at, last_step, ceiling, source,"
+            " entropy_scan.add_month(month), low_below, to_timestamp(changed),"
+            " 1 FROM json_to_recordset($1::json) AS x(uuid text, name text,"
+            " arch text, family text, n_layer integer, n_head integer,"
+            " d_model bigint, ctx bigint, vocab bigint, batch bigint,"
+            " seed bigint, config text, program text, host text,"
+            " started_at text, status text, ended_at text, last_step bigint,"
+            " ceiling float8, source text, month date, low_below float8,"
+            " changed float8)"
+            " ON CONFLICT (uuid) DO NOTHING RETURNING run_id, uuid",
+            1, &parameter);
+    free(text);
+    for (int i = 0; status == ES_OK && i < es_pq.ntuples(result); i++) {
+        es_push_job *j = bsearch(es_pq.getvalue(result, i, 1), jobs, n,
+                                 sizeof *jobs, by_uuid);
+        if (!j)
+            continue;
+        snprintf(j->pushed.run, sizeof j->pushed.run, "%s",
+                 es_pq.getvalue(result, i, 0));
+        j->pushed.run_id = strtoll(j->pushed.run, NULL, 10);
+        j->added.runs = 1;
+    }
+    es_pq.clear(result);
+    return status;
+}
+
+/* --- its last columns ----------------------------------------------------- */
 
 es_status es_push_update_run(const es_push_job *j)
 {

@@ -142,51 +142,57 @@ static es_status next_sample(es_push_job *j, int64_t *step,
     }
 }
 
-/* ES_DONE: that was all of them. */
-static es_status copy_samples(es_push_job *j)
+es_status es_push_begin_samples(es_pusher *pusher)
+{
+    return es_copy_in_begin(
+        &pusher->copy, pusher->postgres,
+        "COPY entropy_scan.sample(run_id, step, series, month, crc, low,"
+        " value) FROM STDIN (FORMAT binary)");
+}
+
+es_status es_push_put_samples(es_push_job *j)
 {
     size_t bytes = 0;
     int64_t step;
     const float *values;
-    es_copy_in *copy = &j->pusher->copy;
     const int32_t month = days_of(j->pushed.month);
-    es_status copied, status = next_sample(j, &step, &values);
-    if (status != ES_OK)
-        return status;
-    if ((copied = es_copy_in_begin(
-             copy, j->pusher->postgres,
-             "COPY entropy_scan.sample(run_id, step, series, month, crc, low,"
-             " value) FROM STDIN (FORMAT binary)")) < 0)
-        return copied;
-    for (;;) {
+    es_status status = ES_OK;
+    while (bytes < BATCH_BYTES && j->pusher->copy.status == ES_OK &&
+           (status = next_sample(j, &step, &values)) == ES_OK) {
         put_sample(j, &j->lanes[j->lane], month, step, values);
         bytes += j->lanes[j->lane].series.n_values * sizeof *values + 64;
-        if (bytes >= BATCH_BYTES || copy->status < 0 ||
-            (status = next_sample(j, &step, &values)) != ES_OK)
-            break;
     }
-    if (status < 0)
+    return status;
+}
+
+/* ES_DONE: that was all of them. */
+static es_status copy_samples(es_push_job *j)
+{
+    bool has_more = false;
+    for (size_t i = 0; i < j->n_lanes; i++)
+        has_more |= j->lanes[i].has_more;
+    if (!has_more)
+        return ES_DONE;
+    es_status copied, status = es_push_begin_samples(j->pusher);
+    if (status < 0 || (status = es_push_put_samples(j)) < 0)
         return status; /* the rollback gives it up */
-    copied = es_copy_in_end(copy);
+    copied = es_copy_in_end(&j->pusher->copy);
     return copied < 0 ? copied : status;
 }
 
 /* --- a transaction's end -------------------------------------------------- */
 
-static es_status insert_series(es_push_job *j)
+es_status es_push_begin_series(es_pusher *pusher)
 {
-    es_copy_in *copy = &j->pusher->copy;
-    size_t n = 0;
-    for (size_t i = 0; i < j->n_lanes; i++)
-        n += j->lanes[i].is_new;
-    if (!n)
-        return ES_OK;
-    es_status status = es_copy_in_begin(
-        copy, j->pusher->postgres,
+    return es_copy_in_begin(
+        &pusher->copy, pusher->postgres,
         "COPY entropy_scan.series(run_id, series, name, shape, phase, unit,"
         " n_samples, last_step, digest) FROM STDIN (FORMAT binary)");
-    if (status < 0)
-        return status;
+}
+
+void es_push_put_series(es_push_job *j)
+{
+    es_copy_in *copy = &j->pusher->copy;
     for (size_t i = 0; i < j->n_lanes; i++) {
         es_push_lane *l = &j->lanes[i];
         if (!l->is_new)
@@ -203,7 +209,20 @@ static es_status insert_series(es_push_job *j)
         es_copy_in_bigint(copy, l->place.digest);
         l->is_new = l->has_changed = false;
     }
-    return es_copy_in_end(copy);
+}
+
+static es_status insert_series(es_push_job *j)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < j->n_lanes; i++)
+        n += j->lanes[i].is_new;
+    if (!n)
+        return ES_OK;
+    es_status status = es_push_begin_series(j->pusher);
+    if (status < 0)
+        return status;
+    es_push_put_series(j);
+    return es_copy_in_end(&j->pusher->copy);
 }
 
 static es_status update_series(es_push_job *j)
@@ -269,16 +288,6 @@ static es_status finish(es_push_job *j)
     return es_push_update_run(j);
 }
 
-static void add_counts(es_push_counts *to, const es_push_counts *added)
-{
-    to->runs += added->runs;
-    to->samples += added->samples;
-    to->cut += added->cut;
-    to->events += added->events;
-    to->maps += added->maps;
-    to->alerts += added->alerts;
-}
-
 /* ES_OK: there is more to do; ES_DONE: that was all. */
 static es_status push_batch(es_push_job *j, bool *is_stale)
 {
@@ -297,13 +306,13 @@ static es_status push_batch(es_push_job *j, bool *is_stale)
         (status = es_pusher_commit(j->pusher)) < 0)
         return status;
     j->pushed.revision++;
-    add_counts(j->counts, &j->added);
+    es_push_counts_add(j->counts, &j->added);
     return copied;
 }
 
 /* --- a run ---------------------------------------------------------------- */
 
-static void forget(es_push_job *j)
+void es_push_forget(es_push_job *j)
 {
     es_cursor_close(j->cursor);
     j->cursor = NULL;
@@ -311,6 +320,13 @@ static void forget(es_push_job *j)
     j->lanes = NULL;
     j->lane = 0;
     es_pushed_free(&j->pushed);
+}
+
+void es_push_job_free(es_push_job *j)
+{
+    es_push_forget(j);
+    free(j->config);
+    j->config = NULL;
 }
 
 /* *is_stale: somebody else pushed it meanwhile, and nothing is done. */
@@ -333,7 +349,7 @@ static es_status push_once(es_push_job *j, bool *is_stale)
     return status < 0 ? status : ES_OK;
 }
 
-static es_status prepare(es_push_job *j)
+es_status es_push_prepare(es_push_job *j)
 {
     es_status status;
     if ((status = es_reader_run(j->reader, j->run, &j->info)) < 0 ||
@@ -360,9 +376,9 @@ es_status es_push_run(es_pusher *pusher, es_reader *reader, size_t run,
                      .user = user,
                      .counts = counts};
     bool is_stale = true;
-    es_status status = prepare(&j);
+    es_status status = es_push_prepare(&j);
     for (int i = 0; status == ES_OK && is_stale; i++) {
-        forget(&j);
+        es_push_forget(&j);
         es_pusher_rollback(pusher);
         status = i < MOST_TRIES
                      ? push_once(&j, &is_stale)
@@ -372,7 +388,6 @@ es_status es_push_run(es_pusher *pusher, es_reader *reader, size_t run,
     }
     if (status < 0)
         es_pusher_rollback(pusher);
-    forget(&j);
-    free(j.config);
+    es_push_job_free(&j);
     return status;
 }

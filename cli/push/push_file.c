@@ -1,0 +1,279 @@
+/* One file of a push: its runs, the alerts in these, what is done if the
+   database cannot be reached; and several small files at once. */
+#include "cli/push/push_internal.h"
+
+#include "analyzer/base/checked.h"
+#include "cli/alerts/watch/follow.h"
+#include "cli/output/print.h"
+#include "store/join/fragment.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MOST_TRIES 6          /* rests of 0.2, 0.4, ... 3.2 s between them */
+#define LONGEST_REST 10.0     /* seconds, to follow */
+#define MOST_ALERTS 1000      /* of one run, as many as a recorder writes */
+#define SMALL_BYTES (1 << 20) /* a file that goes with others */
+
+void es_push_rest(double seconds)
+{
+    struct timespec t = {.tv_sec = (time_t)seconds};
+    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
+    while (nanosleep(&t, &t) != 0 && errno == EINTR)
+        ;
+}
+
+/* --- alerts --------------------------------------------------------------- */
+
+typedef struct alerts {
+    es_push_alert items[MOST_ALERTS];
+    char *texts[MOST_ALERTS][4]; /* id, title, line, json: owned */
+    size_t n;
+} alerts;
+
+static es_status add_alert(void *user, const es_alert *alert)
+{
+    alerts *all = user;
+    if (all->n == MOST_ALERTS)
+        return ES_OK;
+    char **texts = all->texts[all->n++];
+    es_status status = es_copy_text(&texts[1], alert->title);
+    if (status < 0 || !(texts[0] = es_alert_id(alert)) ||
+        !(texts[2] = es_alert_line(alert)) ||
+        !(texts[3] = es_alert_json(alert)))
+        return ES_ENOMEM;
+    all->items[all->n - 1] = (es_push_alert){.id = texts[0],
+                                             .title = texts[1],
+                                             .line = texts[2],
+                                             .json = texts[3],
+                                             .severity = alert->severity,
+                                             .onset = alert->onset,
+                                             .step = alert->step};
+    return ES_OK;
+}
+
+static void forget_alerts(alerts *all)
+{
+    while (all->n) {
+        all->n--;
+        for (int k = 0; k < 4; k++) {
+            free(all->texts[all->n][k]);
+            all->texts[all->n][k] = NULL;
+        }
+    }
+}
+
+static es_status take_events(alerts *all, es_reader *reader, size_t run,
+                             const es_alert *about)
+{
+    const es_event *events;
+    size_t n = 0;
+    es_status status = es_reader_events(reader, run, &events, &n);
+    for (size_t i = 0; i < n && status == ES_OK; i++) {
+        es_alert alert;
+        if (es_alert_of_event(&alert, &events[i], about))
+            status = add_alert(all, &alert);
+    }
+    return status;
+}
+
+static es_status judge(alerts *all, es_reader *reader, size_t run,
+                       const es_alert *about, const es_rules_file *rules)
+{
+    es_follow once = {.judging = NULL};
+    const es_follow_options options = {
+        .rules = rules, .handler = add_alert, .user = all};
+    es_status status = es_follow_read(&once, reader, run, about, &options);
+    es_follow_end(&once);
+    return status;
+}
+
+/** A run whose alerts are found while it is pushed. */
+typedef struct run_alerts {
+    const es_push_options *options;
+    es_reader *reader;
+    size_t run;
+    es_run_info info;
+    alerts all;
+} run_alerts;
+
+/* As watch has them: what the recorder stored; where that is nothing, and the
+   run has ended, what judging finds; what the user's rules find. */
+static es_status find_alerts(void *user, const es_push_alert **out, size_t *n)
+{
+    run_alerts *r = user;
+    char place[PATH_MAX];
+    const char *path = es_reader_path(r->reader);
+    const es_alert about = {.path = realpath(path, place) ? place : path,
+                            .uuid = r->info.uuid,
+                            .name = r->info.name,
+                            .arch = r->info.arch};
+    const es_rules_file *rules =
+        r->options->has_rules ? r->options->rules : NULL;
+    es_status status = ES_OK;
+    forget_alerts(&r->all);
+    if (!rules || !es_rules_file_sets_flags(rules))
+        status = take_events(&r->all, r->reader, r->run, &about);
+    if (status == ES_OK &&
+        (rules || (!r->all.n && r->info.status != ES_RUN_RUNNING)))
+        status = judge(&r->all, r->reader, r->run, &about, rules);
+    *out = r->all.items;
+    *n = r->all.n;
+    return status;
+}
+
+/* --- one run -------------------------------------------------------------- */
+
+/* The ranks of a distributed training have one uuid, and are one run only when
+   they are joined. */
+static es_status refuse_rank(es_reader *reader, size_t run)
+{
+    es_fragment fragment = {0};
+    es_status status = es_fragment_read(&fragment, reader, run);
+    es_fragment_free(&fragment);
+    if (status == ES_DONE)
+        return ES_OK;
+    return status < 0 ? status
+                      : es_fail(ES_EFORMAT,
+                                "%s: a rank of a distributed training: make "
+                                "one run of all of them with entropy-scan "
+                                "merge, and push that",
+                                es_reader_path(reader));
+}
+
+/** What is needed for the alerts of a run that is to be pushed, to be
+ *  free_alerts'd. ES_DONE: it is too old. */
+static es_status look_at(run_alerts **out, const es_push_worker *w,
+                         es_reader *reader, size_t run,
+                         const es_push_source *source)
+{
+    es_run_info info;
+    es_status status;
+    *out = NULL;
+    if ((status = es_reader_run(reader, run, &info)) < 0 ||
+        (status = refuse_rank(reader, run)) < 0)
+        return status;
+    if (w->options->keep > 0 &&
+        (double)es_push_changed_at(&info, source->changed_at) <
+            (double)time(NULL) - w->options->keep * 86400)
+        return ES_DONE;
+    if ((status = es_alloc(out, 1, sizeof **out, "alerts")) < 0)
+        return status;
+    (*out)->options = w->options;
+    (*out)->reader = reader;
+    (*out)->run = run;
+    (*out)->info = info;
+    return ES_OK;
+}
+
+static void free_alerts(run_alerts *found)
+{
+    if (found)
+        forget_alerts(&found->all);
+    free(found);
+}
+
+static es_status try_run(es_push_worker *w, es_reader *reader, size_t run,
+                         const es_push_source *source)
+{
+    run_alerts *found;
+    es_status status = look_at(&found, w, reader, run, source);
+    if (status == ES_DONE)
+        w->result.old++;
+    if (status == ES_OK)
+        status = es_push_run(w->pusher, reader, run, source, find_alerts, found,
+                             &w->result.counts);
+    free_alerts(found);
+    return status < 0 ? status : ES_OK;
+}
+
+/* Again, where that is sensible; what was committed is not done twice. */
+static es_status push_run(es_push_worker *w, es_reader *reader, size_t run,
+                          const es_push_source *source)
+{
+    es_status status;
+    double pause = 0.2;
+    for (int i = 1;; i++) {
+        status = try_run(w, reader, run, source);
+        if (status == ES_OK || !es_pusher_may_retry(w->pusher, status) ||
+            (i >= MOST_TRIES && !w->options->follow))
+            return status;
+        if (i == MOST_TRIES)
+            es_print_note("%s: trying on", es_message());
+        es_push_rest(pause);
+        pause = pause * 2 < LONGEST_REST ? pause * 2 : LONGEST_REST;
+    }
+}
+
+/* --- one file ------------------------------------------------------------- */
+
+es_status es_push_file_open(es_push_file *file)
+{
+    es_status status = es_reader_open(&file->reader, file->path);
+    if (status < 0)
+        return status;
+    file->place = realpath(file->path, NULL);
+    if (!file->place)
+        return es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
+    /* A fragment and the run file that is made of it are the same source. */
+    char *end = strrchr(file->place, '.');
+    if (end && es_path_is_run(end))
+        *end = '\0';
+    const es_stamp *stamp = &file->stamp;
+    file->source.path = file->place;
+    file->source.changed_at = stamp->log_changed.tv_sec > stamp->changed.tv_sec
+                                  ? stamp->log_changed.tv_sec
+                                  : stamp->changed.tv_sec;
+    return ES_OK;
+}
+
+es_status es_push_file_runs(es_push_worker *w, es_push_file *file)
+{
+    char failure[ES_MESSAGE_MAX] = "";
+    es_status first = ES_OK, status = ES_OK;
+    const size_t n = es_reader_n_runs(file->reader);
+    for (size_t run = 0; run < n; run++) {
+        status = push_run(w, file->reader, run, &file->source);
+        if (status < 0 && es_pusher_is_blamed(w->pusher, status) &&
+            !w->options->follow)
+            return status;
+        if (status < 0 && first == ES_OK) {
+            first = status;
+            snprintf(failure, sizeof failure, "%s", es_message());
+        }
+    }
+    return first < 0 ? es_fail(first, "%s", failure) : ES_OK;
+}
+
+bool es_push_file_is_small(const es_push_file *file)
+{
+    return file->stamp.size + file->stamp.log_size <= SMALL_BYTES &&
+           es_reader_n_runs(file->reader) == 1;
+}
+
+void es_push_file_group(es_push_worker *w, es_push_file *const *files, size_t n)
+{
+    es_push_item items[ES_PUSH_GROUP] = {{.run = 0}};
+    es_push_file *of[ES_PUSH_GROUP];
+    size_t n_items = 0;
+    for (size_t i = 0; i < n; i++) {
+        run_alerts *found;
+        if (look_at(&found, w, files[i]->reader, 0, &files[i]->source) ==
+            ES_OK) {
+            of[n_items] = files[i];
+            items[n_items++] = (es_push_item){.reader = files[i]->reader,
+                                              .source = &files[i]->source,
+                                              .finder = find_alerts,
+                                              .user = found};
+        }
+    }
+    const es_status status =
+        es_push_group(w->pusher, items, n_items, &w->result.counts);
+    for (size_t i = 0; i < n_items; i++) {
+        of[i]->is_pushed = status == ES_OK && items[i].is_pushed;
+        free_alerts(items[i].user);
+    }
+}
