@@ -225,9 +225,11 @@ static es_status connect_to(es_postgres *postgres, const char *conninfo)
         return es_fail(ES_EVERSION, "%s: PostgreSQL %d: 12 or later is needed",
                        postgres->base,
                        es_pq.serverVersion(postgres->connection) / 10000);
+    /* A writer's plans are made, and kept, while the tables are small. */
     return es_postgres_execute(
         postgres, postgres->is_writer
-                      ? "SET TimeZone = 'UTC'; SET DateStyle = ISO"
+                      ? "SET TimeZone = 'UTC'; SET DateStyle = ISO;"
+                        "SET enable_seqscan = off"
                       : "SET TimeZone = 'UTC'; SET DateStyle = ISO;"
                         "SET default_transaction_read_only = on");
 }

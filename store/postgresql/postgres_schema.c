@@ -140,14 +140,15 @@ static const char alerts[] =
     "LANGUAGE plpgsql SET search_path = pg_catalog AS $$\n"
     "BEGIN\n"
     "  PERFORM pg_notify('entropy_scan_alert', json_build_object(\n"
-    "    'alert_id', left(new.alert_id, 400), 'run_id', new.run_id,\n"
-    "    'title', left(new.title, 200), 'severity', new.severity,\n"
-    "    'onset', new.onset, 'step', new.step,\n"
-    "    'line', left(new.line, 400))::text);\n"
+    "    'alert_id', left(alert_id, 400), 'run_id', run_id,\n"
+    "    'title', left(title, 200), 'severity', severity,\n"
+    "    'onset', onset, 'step', step,\n"
+    "    'line', left(line, 400))::text) FROM added;\n"
     "  RETURN NULL;\n"
     "END $$;\n"
     "CREATE TRIGGER notify AFTER INSERT ON entropy_scan.alert\n"
-    "  FOR EACH ROW EXECUTE FUNCTION entropy_scan.notify_alert();\n"
+    "  REFERENCING NEW TABLE AS added FOR EACH STATEMENT\n"
+    "  EXECUTE FUNCTION entropy_scan.notify_alert();\n"
     "\n";
 
 static const char months[] =
