@@ -46,33 +46,32 @@ same_text 'eight pushers at once end well' 0 $?
 echo "# $n_runs runs of $((n_samples / 2)) + $((n_samples / 2)) samples of 144 heads in $(echo "$(date +%s.%N) - $began" | bc) s"
 same 'eight at once'
 
-# --- kill -9 of one that has written and not committed, where it takes its time: it is
-# stopped while the server is queried. One that has ended gets runs to push again.
-kill_writing() { # K
-    until kill -STOP "${pushers[$1]}" 2>/dev/null && [ "$(sql "SELECT count(*) > 0 FROM pg_stat_activity
-            WHERE application_name = 'pusher-$1' AND backend_xid IS NOT NULL")" = t ]; do
-        kill -CONT "${pushers[$1]}" 2>/dev/null && continue
-        sql 'DO $$ BEGIN PERFORM entropy_scan.drop_run(uuid) FROM
-            (SELECT uuid FROM entropy_scan.run ORDER BY random() LIMIT (SELECT count(*) / 2 + 1 FROM entropy_scan.run)) x; END $$'
-        start "$1"
-    done
-    kill -9 "${pushers[$1]}"
-    wait "${pushers[$1]}" 2>/dev/null
-}
-rests() { # EXPRESSION: of each transaction that has written samples
-    sql "CREATE OR REPLACE FUNCTION rests() RETURNS trigger LANGUAGE plpgsql AS
-        \$\$ BEGIN PERFORM $1; RETURN NULL; END \$\$"
-}
+# --- kill -9 of one that has written and not committed: a trigger holds it there. A
+# server's process that waits for a lock looks for the end of its client if it is to.
+held() { victim=$(sql "SELECT application_name FROM pg_stat_activity
+    WHERE wait_event = 'advisory' AND application_name LIKE 'pusher-_' LIMIT 1") && [ -n "$victim" ]; }
+is_locked() { [ "$(sql "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")" = 1 ]; }
+gone() { [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE application_name = '$victim'")" = 0 ]; }
 empty
-rests 'pg_sleep(0.05)'
-sql 'CREATE TRIGGER rests AFTER INSERT ON entropy_scan.sample EXECUTE FUNCTION rests()'
+sql "ALTER DATABASE $PGDATABASE SET client_connection_check_interval = 20;
+    CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END';
+    CREATE TRIGGER hold AFTER INSERT ON entropy_scan.sample EXECUTE FUNCTION hold()"
+exec 8> >(exec psql -qAt >/dev/null)
+echo 'SELECT pg_advisory_lock(1);' >&8
+until_true is_locked
 for k in 0 1 2 3 4 5 6 7; do start $k; done
 for ((kill = 0; kill < n_kills; kill++)); do
-    k=$((RANDOM % 8))
-    kill_writing $k
-    start $k
+    until_true held || break
+    k=${victim#pusher-}
+    kill -9 "${pushers[k]}"
+    wait "${pushers[k]}" 2>/dev/null
+    until_true gone
+    start "$k"
 done
-rests 1
+same_text 'pushers are killed in their transaction' "$n_kills" "$kill"
+echo 'SELECT pg_advisory_unlock(1);' >&8
+exec 8>&-
 all_end
 check 'the next push ends well' push
 same 'after the kills'
