@@ -77,27 +77,13 @@ static size_t find_series(const es_remote *remote, const es_remote_run *run,
                : (size_t)-1;
 }
 
-static es_remote_run *find_run(const es_remote *remote, int64_t id)
-{
-    size_t low = 0, high = remote->n_runs;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (remote->runs[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < remote->n_runs && remote->runs[low].id == id
-               ? &remote->runs[low]
-               : NULL;
-}
-
 /** A row of run_id, series, step, crc and, where they are requested, value. */
 static es_status take_row(es_remote_rows *rows, size_t *capacity,
                           const es_remote *remote, es_remote_copy *copy,
                           bool with_values)
 {
-    const es_remote_run *run = find_run(remote, es_remote_copy_integer(copy));
+    const es_remote_run *run =
+        es_remote_find_run(remote, es_remote_copy_integer(copy));
     const int64_t number = es_remote_copy_integer(copy);
     const size_t series = run ? find_series(remote, run, number) : (size_t)-1;
     if (series == (size_t)-1)
@@ -271,7 +257,8 @@ es_status es_remote_fetch_piece(es_remote_rows **out, es_remote *remote,
 
 static void take_steps(es_remote *remote, es_remote_copy *copy)
 {
-    const es_remote_run *run = find_run(remote, es_remote_copy_integer(copy));
+    const es_remote_run *run =
+        es_remote_find_run(remote, es_remote_copy_integer(copy));
     const int64_t number = es_remote_copy_integer(copy);
     const size_t series = run ? find_series(remote, run, number) : (size_t)-1;
     if (series == (size_t)-1)

@@ -89,21 +89,39 @@ static es_status insert(const target *t)
     return status;
 }
 
-static int by_id(const void *key, const void *run)
+static int by_id(const void *a, const void *b)
 {
-    const int64_t x = *(const int64_t *)key;
-    const int64_t y = ((const es_remote_run *)run)->id;
+    const int64_t x = ((const es_remote_place *)a)->id;
+    const int64_t y = ((const es_remote_place *)b)->id;
     return (x > y) - (x < y);
+}
+
+es_remote_run *es_remote_find_run(const es_remote *remote, int64_t id)
+{
+    const es_remote_place key = {.id = id};
+    const es_remote_place *place =
+        remote->n_runs
+            ? bsearch(&key, remote->places, remote->n_runs, sizeof key, by_id)
+            : NULL;
+    return place ? &remote->runs[place->run] : NULL;
+}
+
+static es_status place_runs(es_remote *remote)
+{
+    es_status status = es_alloc(&remote->places, remote->n_runs,
+                                sizeof *remote->places, "runs");
+    if (status < 0 || !remote->n_runs)
+        return status;
+    for (size_t i = 0; i < remote->n_runs; i++)
+        remote->places[i] = (es_remote_place){remote->runs[i].id, i};
+    qsort(remote->places, remote->n_runs, sizeof *remote->places, by_id);
+    return ES_OK;
 }
 
 /** The run whose id is in column 0; NULL: it came later. */
 static es_remote_run *run_of(const target *t)
 {
-    const es_remote *remote = t->remote;
-    const int64_t id = number_of(t, 0);
-    return remote->n_runs ? bsearch(&id, remote->runs, remote->n_runs,
-                                    sizeof *remote->runs, by_id)
-                          : NULL;
+    return es_remote_find_run(t->remote, number_of(t, 0));
 }
 
 static es_status take_run(target *t)
@@ -258,6 +276,8 @@ static es_status load(es_remote *remote, const char *name, const char *query,
     return status;
 }
 
+/* As es_paths_expand lists the files that they were pushed from. */
+#define BY_SOURCE " ORDER BY run.source || '.db' COLLATE \"C\", run.run_id"
 #define OF_RUNS " JOIN entropy_scan.run USING (run_id) WHERE true"
 
 static es_status load_rows(es_remote *remote)
@@ -272,14 +292,15 @@ static es_status load_rows(es_remote *remote)
              "status = 'running' AND changed_at > now() - interval '%s s'"
              " FROM entropy_scan.run WHERE true",
              silent);
-    if ((status = load(remote, "es_runs", query, " ORDER BY run_id",
+    if ((status = load(remote, "es_runs", query, BY_SOURCE,
                        "INSERT INTO run VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
                        " ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
                        take_run)) < 0 ||
+        (status = place_runs(remote)) < 0 ||
         (status = load(remote, "es_series",
                        "SELECT series.run_id, series.name, shape, phase, unit,"
                        " series, n_samples FROM entropy_scan.series" OF_RUNS,
-                       " ORDER BY series.run_id, series",
+                       BY_SOURCE ", series",
                        "INSERT INTO series VALUES(?6, ?1, ?2, ?3, ?4, ?5)",
                        take_series)) < 0)
         return status;
@@ -300,8 +321,10 @@ static void forget(es_remote *remote)
     es_remote_rows_release(remote->block);
     remote->block = NULL;
     free(remote->runs);
+    free(remote->places);
     free(remote->series);
     remote->runs = NULL;
+    remote->places = NULL;
     remote->series = NULL;
     remote->n_runs = remote->n_series = 0;
     remote->maps_of = 0;

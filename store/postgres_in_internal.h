@@ -35,6 +35,12 @@ typedef struct es_remote_run {
     bool is_written, left_out;
 } es_remote_run;
 
+/** Where a run is, by its number in PostgreSQL. */
+typedef struct es_remote_place {
+    int64_t id;
+    size_t run; /* index */
+} es_remote_place;
+
 /** One sample that was fetched. */
 typedef struct es_remote_row {
     uint32_t series; /* index */
@@ -71,7 +77,8 @@ struct es_remote {
     int n_parameters;
     es_remote_condition *conditions; /* (n_conditions) */
     size_t n_conditions;
-    es_remote_run *runs; /* (n_runs) by id */
+    es_remote_run *runs;     /* (n_runs) as their files would be listed */
+    es_remote_place *places; /* (n_runs) by id */
     size_t n_runs;
     es_remote_series *series; /* (n_series) by run, number */
     size_t n_series;
@@ -87,6 +94,9 @@ struct es_remote {
 /** Begins a transaction. ES_OK; ES_EFORMAT: no tables of ours; ES_EVERSION:
  *  newer ones; as es_postgres_take_snapshot. */
 es_status es_remote_begin(const es_remote *remote) ES_MUST_USE;
+
+/** The run of a number in PostgreSQL; NULL: it came later. */
+es_remote_run *es_remote_find_run(const es_remote *remote, int64_t id);
 
 /* --- postgres_where.c ----------------------------------------------------- */
 
