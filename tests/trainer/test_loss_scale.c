@@ -1,14 +1,20 @@
 /* Dynamic scaling of the loss, on a CPU back-end that scales it and whose
  * gradients overflow early. */
+#include "hooks/trainer/ranks/transport.h"
 #include "hooks/trainer/train_record.h"
 #include "tests/support/test.h"
 #include "tests/support/training.h"
+
+#include <pthread.h>
 
 AUTO_OF(es_trainer, es_trainer_free)
 
 /* What a gradient of a logit can hold here. A step of 5 x 9 rows with a scale
  * of 65536 has some of 1400: three halvings are too few, four enough. */
 static float largest = 100;
+
+/* Of this thread's calls each of this many overflows; 0: none does. */
+static _Thread_local int period = 1, n_calls;
 
 static void overflow(es_backend *backend, es_mem *logits, const es_mem *lse,
                      const es_mem *targets, float scale, const es_mem *control,
@@ -17,6 +23,8 @@ static void overflow(es_backend *backend, es_mem *logits, const es_mem *lse,
     es_cpu_ops.cross_entropy_backward(backend, logits, lse, targets, scale,
                                       control, n_rows, vocab, stride);
     float *gradient = (float *)(void *)logits;
+    if (period == 0 || ++n_calls % period != 0)
+        return;
     for (int i = 0; i < n_rows * vocab; i++)
         if (fabsf(gradient[i]) > largest)
             gradient[i] = copysignf(INFINITY, gradient[i]);
@@ -124,6 +132,100 @@ TEST(steps_that_overflow_are_skipped)
     check_steps("SM+LN+G");
     check_steps("EReg(SM(t)+ScFuFFNi1)");
     check_steps("SM+R+WNorm(QK)");
+}
+
+/* --- two ranks, of which one overflows -------------------------------------
+ */
+
+enum { N_STEPS = 9 };
+
+typedef struct rank {
+    es_trainer *trainer;
+    es_step steps[N_STEPS];
+    es_status status;
+} rank;
+
+static es_trainer *open_rank(int number, int world, bool fixed_order)
+{
+    es_settings s = training_small();
+    s.rank = number;
+    s.world = world;
+    s.fixed_order = fixed_order;
+    s.train.accumulate = 2 / world;
+    return open_on(&s, &scaling);
+}
+
+static void take_steps(rank *r, es_transport *transport)
+{
+    char note[ES_MESSAGE_MAX];
+    r->status =
+        es_model_set_ranks(r->trainer->model, transport,
+                           r->trainer->settings.fixed_order, note, sizeof note);
+    for (int64_t step = 0; r->status == ES_OK && step < N_STEPS; step++)
+        r->status = es_trainer_step(r->trainer, &r->steps[step], step, false);
+}
+
+static void *run_rank(void *argument)
+{
+    rank *r = argument;
+    char path[128];
+    bool reports;
+    es_transport *transport = NULL;
+    snprintf(path, sizeof path, "%s/ranks", training_folder);
+    const es_transport_options options = {.rank = r->trainer->settings.rank,
+                                          .world = 2,
+                                          .rendezvous = path,
+                                          .timeout_s = 60};
+    period = options.rank;
+    r->status = es_transport_open(&transport, &reports, &options);
+    if (r->status == ES_OK)
+        take_steps(r, transport);
+    if (r->status == ES_OK)
+        r->status = es_transport_wait(transport);
+    es_transport_close(transport);
+    return NULL;
+}
+
+/* The second of two micro-batches overflows, or all of rank 1's. */
+static void check_ranks(bool fixed_order)
+{
+    rank one = {.trainer = open_rank(0, 1, fixed_order)}, two[2];
+    pthread_t threads[2];
+    period = 2;
+    n_calls = 0;
+    take_steps(&one, NULL);
+    period = 1;
+    assert_int_equal(one.status, ES_OK);
+    for (int r = 0; r < 2; r++) {
+        two[r] = (rank){.trainer = open_rank(r, 2, fixed_order)};
+        assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &two[r]),
+                         0);
+    }
+    for (int r = 0; r < 2; r++)
+        pthread_join(threads[r], NULL);
+    assert_true(one.steps[0].skipped && !one.steps[N_STEPS - 1].skipped);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(two[r].status, ES_OK);
+        for (int i = 0; i < N_STEPS; i++) {
+            const es_step *got = &two[r].steps[i], *want = &one.steps[i];
+            assert_true(got->skipped == want->skipped);
+            assert_true(got->loss_scale == want->loss_scale);
+            assert_true(fabs(got->losses.loss - want->losses.loss) <=
+                        (fixed_order ? 0 : 1e-6));
+        }
+        if (fixed_order)
+            expect_same(two[r].trainer->model, one.trainer->model);
+        expect_same(two[r].trainer->model, two[0].trainer->model);
+    }
+    for (int r = 0; r < 2; r++)
+        es_trainer_free(two[r].trainer);
+    es_trainer_free(one.trainer);
+}
+
+TEST(ranks_skip_the_steps_in_which_one_overflows)
+{
+    check_ranks(true);
+    check_ranks(false);
 }
 
 /* Gradients are reported without the scale. */

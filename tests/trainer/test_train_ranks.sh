@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Several processes train one model: the numbers of one process, by a loop of the
-# shell and by mpirun; and what becomes of all when one fails, dies or does not come.
+# shell, by mpirun, on two hosts; and what becomes of all when one fails, dies or does not come.
 set -uo pipefail
 . tests/support/tap.sh
 . tests/support/corpus.sh
@@ -82,6 +82,41 @@ slurm 1 --world 0 &
 check "Slurm's variables say it" slurm 0 --world 0
 wait
 same_samples 'and they are the same' two slurm
+
+# Two network namespaces with names of their own are as good as two hosts.
+spaces=("entropy-$$-0" "entropy-$$-1")
+part() {
+    local r
+    for r in 0 1; do
+        ip netns del "${spaces[r]}" 2>/dev/null
+    done
+}
+divide() {
+    local r
+    trap 'part; rm -rf "$dir"' EXIT
+    for r in 0 1; do
+        ip netns add "${spaces[r]}" || return
+    done
+    ip -n "${spaces[0]}" link add link0 type veth peer name link0 netns "${spaces[1]}" || return
+    for r in 0 1; do
+        ip -n "${spaces[r]}" address add 10.77.0.$((r + 1))/24 dev link0 &&
+            ip -n "${spaces[r]}" link set link0 up || return
+    done
+}
+on_host() { # RANK OPTION...
+    ip netns exec "${spaces[$1]}" unshare --uts sh -c 'hostname "$0" && exec "$@"' "host$1" \
+        timeout 60 "$train" "${small[@]}" --arch SM+LN+G --accumulate 2 -o "$dir/hosts.db" \
+        --world 2 --rank "$@"
+}
+if divide 2>"$dir/why" </dev/null; then
+    on_host 1 2>/dev/null &
+    check 'ranks on two hosts' on_host 0
+    wait
+    same_samples 'and they are the same' two hosts
+else
+    skip 'ranks on two hosts' "no network namespaces here: $(tail -n 1 "$dir/why")"
+fi
+part
 exits 'without --world each trains by itself, and a warning says so' 0 \
     'warning: srun has started 2 processes, and each trains by itself: give --world 0' \
     env SLURM_PROCID=1 SLURM_NTASKS=2 "$train" "${small[@]}" --steps 1 --arch SM --no-record
