@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Several ranks on the CUDA back-end, here the emulation of a device: gradients by
 # NCCL, which a fake library stands for, within the captured step; without it by
-# way of the host. And a rank that is gone while the others wait for its sums.
+# way of the host. And a rank that is gone while the others wait for it or its sums.
 set -uo pipefail
 . tests/support/tap.sh
 . tests/support/corpus.sh
@@ -64,6 +64,17 @@ same_text 'NCCL fails: one line each at most' 1 "$(cat "$dir"/err.* | wc -l)"
 check 'NCCL fails: it says so' grep -q '^entropy-train: .*NCCL' "$dir/err.0"
 same_text 'NCCL fails: the run is closed as failed' failed \
     "$(sqlite3 "$dir/fails.db" 'SELECT status FROM run')"
+
+# Where the devices are to meet NCCL itself waits without end.
+FAKE_NCCL=dies ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 dies --arch SM+LN+G
+same_text 'a rank dies while they meet: all end' '3 137' "$codes"
+check 'a rank dies while they meet: it says so' grep -qE \
+    '^entropy-train: rank 1 \(process [0-9]+ on [^ ]+\) has ended without a word' "$dir/err.0"
+FAKE_NCCL=hangs ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 hangs --arch SM+LN+G --rank-timeout 3
+same_text 'a rank hangs while they meet: all end' '3 3' "$codes"
+same_text 'a rank hangs while they meet: one line in all' 1 "$(cat "$dir"/err.* | wc -l)"
+check 'a rank hangs while they meet: it says so' grep -qE \
+    '^entropy-train: .*NCCL: devices of the ranks have not met within 3 s ' "$dir/err.0"
 
 long() { # kills rank 1 once it trains, and waits
     rm -f "$dir"/long.db* "$dir"/err.*

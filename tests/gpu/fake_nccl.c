@@ -3,9 +3,11 @@
  * it is launched: a call that another rank does not make within five seconds
  * fails, as NCCL's own watchdog would have it.
  *
- * FAKE_NCCL=N: the call of number N of ncclAllReduce returns an error. */
+ * FAKE_NCCL=N: the call of number N of ncclAllReduce returns an error; hangs,
+ * dies: rank 1 does, where all are to meet. */
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -78,9 +80,19 @@ static bool all_arrive(comm *c)
     return false;
 }
 
+static void go_wrong(const char *how)
+{
+    if (strcmp(how, "dies") == 0)
+        raise(SIGKILL);
+    while (strcmp(how, "hangs") == 0)
+        pause();
+}
+
 int ncclCommInitRank(comm **out, int world, id known, int rank)
 {
     const char *fails = getenv("FAKE_NCCL");
+    if (fails && rank == 1)
+        go_wrong(fails);
     const int fd = open(known.bytes, O_RDWR | O_CLOEXEC);
     comm *c = calloc(1, sizeof *c);
     if (fd < 0 || !c || world > MAX_RANKS)

@@ -2,9 +2,13 @@
  * emulation calls the same functions of a fake library. */
 #include "hooks/trainer/cuda/nccl.h"
 
+#include <atomic>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #define SONAME "libnccl.so.2"
 #define ENVIRONMENT "ENTROPY_TRAIN_NCCL"
@@ -69,13 +73,123 @@ es_status es_nccl_make_id(char id[ES_RANK_ID_SIZE])
                                nccl->error(code));
 }
 
-int es_nccl_reduce(const es_nccl *nccl, es_nccl_comm comm, void *x, size_t n,
+double es_nccl_now(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* --- joining -------------------------------------------------------------- */
+
+typedef struct joining {
+    const es_nccl *nccl;
+    es_nccl_id id;
+    int rank, world, device;
+    const char *(*enter)(int device);
+    es_nccl_comm comm;
+    const char *why; /* it failed; NULL: it has not */
+    std::atomic<bool> is_done;
+} joining;
+
+static void *init_rank(void *argument)
+{
+    joining *j = (joining *)argument;
+    j->why = j->enter ? j->enter(j->device) : NULL;
+    const int code =
+        j->why ? 0 : j->nccl->init_rank(&j->comm, j->world, j->id, j->rank);
+    if (code != 0)
+        j->why = j->nccl->error(code);
+    j->is_done = true;
+    return NULL;
+}
+
+/* ES_OK: it is done. */
+static es_status wait_to_join(const joining *j,
+                              const es_rank_patience *patience)
+{
+    const double begin = es_nccl_now();
+    while (!j->is_done) {
+        if (patience->is_over(patience->user))
+            return es_fail(ES_EIO, "NCCL: a rank is gone");
+        if (es_nccl_now() - begin > patience->seconds)
+            return es_fail(ES_EIO,
+                           "NCCL: devices of the ranks have not met within "
+                           "%.9g s (--rank-timeout): set NCCL_DEBUG=INFO, and "
+                           "NCCL_SOCKET_IFNAME to a network that all share",
+                           patience->seconds);
+        (void)usleep(500);
+    }
+    return ES_OK;
+}
+
+es_status es_nccl_join(es_nccl_ranks *out, const char id[ES_RANK_ID_SIZE],
+                       int rank, int world, const es_rank_patience *patience,
+                       const char *(*enter)(int device), int device)
+{
+    pthread_t thread;
+    es_status status = es_nccl_find(&out->nccl);
+    if (status != ES_OK)
+        return status;
+    joining *j = (joining *)calloc(1, sizeof *j);
+    if (!j)
+        return es_fail(ES_ENOMEM, "out of memory for the ranks' devices");
+    j->nccl = out->nccl;
+    memcpy(j->id.bytes, id, sizeof j->id.bytes);
+    j->rank = rank;
+    j->world = world;
+    j->enter = enter;
+    j->device = device;
+    if (pthread_create(&thread, NULL, init_rank, j) != 0) {
+        free(j);
+        return es_fail(ES_ENOMEM, "no thread for NCCL: out of memory");
+    }
+    if ((status = wait_to_join(j, patience)) != ES_OK) {
+        (void)pthread_detach(thread); /* which keeps j */
+        return status;
+    }
+    (void)pthread_join(thread, NULL);
+    if (j->why)
+        status = es_fail(ES_EIO,
+                         "NCCL: %s: give each rank a device of its own, or set "
+                         "NCCL_DEBUG=WARN",
+                         j->why);
+    else
+        out->comm = j->comm;
+    free(j);
+    return status;
+}
+
+/* Nobody is left to hear of what fails. */
+void es_nccl_leave(es_nccl_ranks *ranks)
+{
+    if (ranks->comm)
+        (void)ranks->nccl->destroy(ranks->comm);
+    ranks->comm = NULL;
+}
+
+/* --- sums ----------------------------------------------------------------- */
+
+int es_nccl_reduce(const es_nccl_ranks *ranks, void *x, size_t n,
                    es_rank_sum how, void *stream)
 {
     /* As NCCL numbers them: float32 and float64, sum and max. */
     static const struct {
         int type, op;
     } known[ES_N_RANK_SUMS] = {{7, 0}, {8, 0}, {7, 2}};
-    return nccl->all_reduce(x, x, n, known[how].type, known[how].op, comm,
-                            stream);
+    return ranks->nccl->all_reduce(x, x, n, known[how].type, known[how].op,
+                                   ranks->comm, stream);
+}
+
+const char *es_nccl_find_end(const es_nccl_ranks *ranks,
+                             const es_rank_patience *patience, double waited)
+{
+    int code = 0;
+    if (patience->is_over(patience->user))
+        return "a rank is gone";
+    if (ranks->nccl->async_error(ranks->comm, &code) != 0 || code != 0)
+        return ranks->nccl->error(code);
+    return waited > patience->seconds
+               ? "a rank is silent for longer than --rank-timeout"
+               : NULL;
 }

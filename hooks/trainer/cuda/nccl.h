@@ -29,9 +29,38 @@ typedef struct es_nccl {
  *  wide, first called from one thread. ES_OK; ES_EIO. */
 es_status es_nccl_find(const es_nccl **out) ES_MUST_USE;
 
+/** The ranks as NCCL has them. */
+typedef struct es_nccl_ranks {
+    const es_nccl *nccl;
+    es_nccl_comm comm; /* NULL: not joined, or aborted */
+    bool is_ahead;     /* sums are under way that nobody has waited for */
+} es_nccl_ranks;
+
+/**
+ * Joins all ranks. NCCL waits for those that do not come without end: it does
+ * so in a thread, which is left to itself once there is no patience.
+ *
+ *   enter   called with `device` in that thread before: NULL, or why it cannot
+ *           be used there; may be NULL
+ *
+ * ES_OK; ES_EIO; ES_ENOMEM.
+ */
+es_status es_nccl_join(es_nccl_ranks *out, const char id[ES_RANK_ID_SIZE],
+                       int rank, int world, const es_rank_patience *patience,
+                       const char *(*enter)(int device),
+                       int device) ES_MUST_USE;
+void es_nccl_leave(es_nccl_ranks *ranks);
+
 /** All-reduces x in place. Returns NCCL's code. */
-int es_nccl_reduce(const es_nccl *nccl, es_nccl_comm comm, void *x, size_t n,
+int es_nccl_reduce(const es_nccl_ranks *ranks, void *x, size_t n,
                    es_rank_sum how, void *stream);
+
+/** Why no sum will come any more, after so many seconds; NULL: it may. */
+const char *es_nccl_find_end(const es_nccl_ranks *ranks,
+                             const es_rank_patience *patience, double waited);
+
+/** Seconds of a clock that never goes back. */
+double es_nccl_now(void);
 
 /** The members find and make_id of es_rank_ops. */
 es_status es_nccl_is_there(void) ES_MUST_USE;

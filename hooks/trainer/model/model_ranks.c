@@ -1,12 +1,11 @@
 /* A step whose micro-batches several ranks share, or whose sums are taken
  * micro-batch by micro-batch: gradients and losses are added up before the
- * update, which every rank takes then from the same numbers; what was measured
- * after it. All of it on the host, by es_transport. */
-#include "hooks/trainer/model/model_internal.h"
+ * update, which every rank takes then from the same numbers. Here on the host,
+ * by es_transport; model_ranks_device.c has what the back-end adds up,
+ * model_ranks_report.c what was measured. */
+#include "hooks/trainer/model/model_ranks.h"
 
 #include "analyzer/base/checked.h"
-#include "hooks/trainer/model/details.h"
-#include "hooks/trainer/ranks/transport.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,38 +15,9 @@
 /* Gradients that are on the host at a time, where they are not all kept. */
 #define BUCKET ((size_t)1 << 20)
 
-struct es_ranks {
-    es_transport *transport; /* NULL: there is no other */
-    bool fixed_order;
-    float *part;      /* (BUCKET) gradients of this rank */
-    float *totals;    /* (BUCKET), or all of them in a fixed order */
-    double losses[2]; /* ce and ereg, of a fixed order */
-    char *measured;   /* a report's copy: sums so far of a fixed order, */
-    char *all;        /* (world) those of the ranks, */
-    char *own;        /* and this one's */
-    bool by_device;   /* gradients and losses are added up there */
-    bool is_ordered;  /* those of layers lie in the order of these */
-    /* Gradients that are on their way: from .. to, those of layers from the
-       last one on; 0: none */
-    size_t first, sent_end;
-    bool has_sums;   /* since es_model_begin */
-    bool is_shared;  /* passes since then are of all ranks */
-    bool counts_all; /* n_passes does */
-};
-
-static size_t n_gradients(const es_model *model)
-{
-    return model->params.group[ES_GROUP_STATE];
-}
-
-static int world_of(const es_model *model)
-{
-    return model->ranks ? es_transport_world(model->ranks->transport) : 1;
-}
-
 int es_model_n_shared(const es_model *model, int n_batches)
 {
-    return n_batches * world_of(model);
+    return n_batches * es_ranks_world(model);
 }
 
 uint64_t es_model_pass_number(const es_model *model, const es_step_plan *plan,
@@ -55,60 +25,15 @@ uint64_t es_model_pass_number(const es_model *model, const es_step_plan *plan,
 {
     const es_ranks *ranks = model->ranks;
     const int rank = ranks ? es_transport_rank(ranks->transport) : 0;
-    return plan->pass + (uint64_t)i * (uint64_t)world_of(model) +
+    return plan->pass + (uint64_t)i * (uint64_t)es_ranks_world(model) +
            (uint64_t)rank;
-}
-
-/* One of them has no library that adds up: then all go by the host. */
-typedef struct invitation {
-    int has_library;
-    char id[ES_RANK_ID_SIZE];
-} invitation;
-
-static bool is_ordered(const es_model *model)
-{
-    int layer = -1;
-    for (size_t i = 0; i < model->params.n; i++) {
-        const es_param *param = &model->params.table[i];
-        if (param->group != ES_GROUP_DECAY || param->layer < 0)
-            continue;
-        if (param->layer < layer)
-            return false;
-        layer = param->layer;
-    }
-    return true;
-}
-
-static es_status join_devices(es_model *model, char *note, size_t size)
-{
-    es_ranks *ranks = model->ranks;
-    const es_rank_ops *ops = model->ops->ranks;
-    const int rank = es_transport_rank(ranks->transport);
-    invitation all[ES_MAX_RANKS], own = {.has_library = 0};
-    es_status status = ES_OK;
-    own.has_library = ops->find() == ES_OK;
-    if (!own.has_library)
-        snprintf(note, size, "gradients go by way of the host: %s",
-                 es_message());
-    if (own.has_library && rank == 0)
-        status = ops->make_id(own.id);
-    if (status == ES_OK)
-        status = es_transport_gather(ranks->transport, all, &own, sizeof own);
-    ranks->by_device = status == ES_OK;
-    for (int r = 0; status == ES_OK && r < world_of(model); r++)
-        if (!all[r].has_library)
-            ranks->by_device = false;
-    if (ranks->by_device)
-        status = ops->join(model->backend, all[0].id, rank, world_of(model));
-    ranks->is_ordered = is_ordered(model);
-    return status == ES_OK ? es_transport_wait(ranks->transport) : status;
 }
 
 es_status es_model_set_ranks(es_model *model, es_transport *transport,
                              bool fixed_order, char *note, size_t size)
 {
     es_ranks *ranks = NULL;
-    const size_t n = fixed_order ? n_gradients(model) : BUCKET;
+    const size_t n = fixed_order ? es_ranks_n_gradients(model) : BUCKET;
     const size_t bytes = model->report.n_bytes;
     const size_t world = (size_t)es_transport_world(transport);
     snprintf(note, size, "%s", "");
@@ -131,7 +56,7 @@ es_status es_model_set_ranks(es_model *model, es_transport *transport,
             ES_OK ||
         !transport || fixed_order || !model->ops->ranks)
         return status;
-    return join_devices(model, note, size);
+    return es_ranks_join_devices(model, note, size);
 }
 
 void es_model_free_ranks(es_model *model)
@@ -163,9 +88,9 @@ static es_status add_gradients(es_model *model, bool keeps)
     const es_ops *ops = model->ops;
     es_status status = ES_OK;
     size_t n;
-    for (size_t first = 0; status == ES_OK && first < n_gradients(model);
-         first += n) {
-        const size_t left = n_gradients(model) - first;
+    for (size_t first = 0;
+         status == ES_OK && first < es_ranks_n_gradients(model); first += n) {
+        const size_t left = es_ranks_n_gradients(model) - first;
         n = left < BUCKET ? left : BUCKET;
         float *total = ranks->totals + (keeps ? first : 0);
         es_mem *at = es_mem_at(model->gradients, first * sizeof *total);
@@ -179,16 +104,10 @@ static es_status add_gradients(es_model *model, bool keeps)
     return status;
 }
 
-/* ce and ereg lie beside each other. */
-static es_mem *losses_of(const es_model *model)
-{
-    return es_model_reported(model, &model->report.tally->ce);
-}
-
 static es_status add_losses(es_model *model, double losses[2])
 {
     double own[2];
-    model->ops->load(model->backend, own, losses_of(model), sizeof own);
+    model->ops->load(model->backend, own, es_ranks_losses(model), sizeof own);
     return es_transport_add_double(model->ranks->transport, losses, own, 2);
 }
 
@@ -205,89 +124,12 @@ static es_status join_logits(es_model *model)
     model->ops->load(model->backend, report->largest, at, n * sizeof *all);
     es_status status = es_transport_gather(model->ranks->transport, all,
                                            report->largest, n * sizeof *all);
-    for (size_t i = 0; status == ES_OK && i < n * (size_t)world_of(model); i++)
+    for (size_t i = 0; status == ES_OK && i < n * (size_t)es_ranks_world(model);
+         i++)
         report->largest[i % n] = fmaxf(report->largest[i % n], all[i]);
     if (status == ES_OK)
         model->ops->store(model->backend, at, report->largest, n * sizeof *all);
     return status;
-}
-
-/* --- by devices ----------------------------------------------------------- */
-
-bool es_model_reduces_by_device(const es_model *model)
-{
-    return model->ranks && model->ranks->by_device;
-}
-
-static void reduce_span(const es_model *model, size_t first, size_t end)
-{
-    es_mem *from = es_mem_at(model->gradients, first * sizeof(float));
-    if (end > first)
-        model->ops->ranks->reduce(model->backend, from, end - first,
-                                  ES_REDUCE_SUM);
-}
-
-/* Where the layer's matrices begin and end among the gradients. */
-static bool find_span(const es_model *model, int layer, size_t *first,
-                      size_t *end)
-{
-    const es_params *params = &model->params;
-    *first = *end = 0;
-    for (size_t i = 0; i < params->n; i++) {
-        const es_param *param = &params->table[i];
-        if (param->group != ES_GROUP_DECAY || param->layer != layer)
-            continue;
-        if (*end == 0)
-            *first = param->offset;
-        *end = param->offset + param->n;
-    }
-    return *end > 0;
-}
-
-void es_model_reduce_layer(const es_model *model, int layer)
-{
-    es_ranks *ranks = model->ranks;
-    size_t first, end;
-    if (!model->reduces || !ranks->is_ordered ||
-        !find_span(model, layer, &first, &end))
-        return;
-    /* Up to what the layer above has begun with. */
-    if (ranks->sent_end == 0)
-        ranks->first = ranks->sent_end = end;
-    reduce_span(model, first, ranks->first);
-    ranks->first = first;
-}
-
-/* What no layer has sent, and the numbers of the step. */
-static void reduce_rest(es_model *model)
-{
-    es_ranks *ranks = model->ranks;
-    const es_rank_ops *ops = model->ops->ranks;
-    const es_report *report = &model->report;
-    const size_t n_logits =
-        (size_t)model->config.n_layer * (size_t)model->config.n_head;
-    reduce_span(model, 0, ranks->first);
-    reduce_span(model, ranks->sent_end, n_gradients(model));
-    ranks->first = ranks->sent_end = 0;
-    ops->reduce(model->backend, losses_of(model), 2, ES_REDUCE_SUM_DOUBLE);
-    if (report->largest)
-        ops->reduce(model->backend, es_model_reported(model, report->largest),
-                    n_logits, ES_REDUCE_LARGEST);
-    ops->finish(model->backend);
-}
-
-static bool is_over(void *user)
-{
-    return es_transport_check(user) != ES_OK;
-}
-
-es_status es_model_wait_ranks(es_model *model)
-{
-    const es_ranks *ranks = model->ranks;
-    if (!es_model_reduces_by_device(model) || !ranks->is_shared)
-        return ES_OK;
-    model->ops->ranks->wait(model->backend, is_over, ranks->transport);
-    return es_transport_check(ranks->transport);
 }
 
 es_status es_model_reduce(es_model *model)
@@ -298,12 +140,12 @@ es_status es_model_reduce(es_model *model)
     if (!ranks)
         return ES_OK;
     if (ranks->by_device) {
-        reduce_rest(model);
+        es_ranks_reduce_rest(model);
         return ES_OK;
     }
     if (ranks->fixed_order)
         ops->store(model->backend, model->gradients, ranks->totals,
-                   n_gradients(model) * sizeof *ranks->totals);
+                   es_ranks_n_gradients(model) * sizeof *ranks->totals);
     else {
         ranks->losses[0] = ranks->losses[1] = 0;
         if ((status = add_gradients(model, false)) == ES_OK)
@@ -312,94 +154,13 @@ es_status es_model_reduce(es_model *model)
     if (status == ES_OK)
         status = join_logits(model);
     if (status == ES_OK)
-        ops->store(model->backend, losses_of(model), ranks->losses,
+        ops->store(model->backend, es_ranks_losses(model), ranks->losses,
                    sizeof ranks->losses);
     return status;
 }
 
-/* --- what was measured ---------------------------------------------------- */
-
-/* The sums in a report's copy that begins at `base`. */
-typedef struct parts {
-    es_peak *peaks;
-    es_layer_sums *layers;
-    es_head_sums *heads;
-    es_head_details *head_details; /* NULL: there are none */
-    es_layer_details *layer_details;
-} parts;
-
-static parts parts_at(const es_model *model, char *base)
-{
-    const es_report *report = &model->report;
-    const char *tally = (const char *)report->tally;
-    const bool has = report->head_details;
-#define PART(member) (void *)(base + ((const char *)report->member - tally))
-    return (parts){.peaks = PART(peaks),
-                   .layers = PART(layers),
-                   .heads = PART(heads),
-                   .head_details = has ? PART(head_details) : NULL,
-                   .layer_details = has ? PART(layer_details) : NULL};
-#undef PART
-}
-
-static void add_peaks(const es_model *model, es_peak *to, const es_peak *more)
-{
-    for (size_t i = 0; i < es_model_n_peaks(model); i++) {
-        to[i].sum += more[i].sum;
-        if (!(more[i].largest <= to[i].largest) && !isnan(to[i].largest))
-            to[i].largest = more[i].largest;
-    }
-}
-
-/* `all`: of more than peaks. */
-static void add_parts(const es_model *model, const parts *to, const parts *more,
-                      bool all)
-{
-    const size_t n_layers = all ? (size_t)model->config.n_layer : 0;
-    const size_t n_heads = n_layers * (size_t)model->config.n_head;
-    add_peaks(model, to->peaks, more->peaks);
-    for (size_t l = 0; l < n_layers; l++) {
-        to->layers[l].nonfinite += more->layers[l].nonfinite;
-        to->layers[l].squares += more->layers[l].squares;
-    }
-    for (size_t h = 0; h < n_heads; h++)
-        es_head_sums_add(&to->heads[h], &more->heads[h]);
-    for (size_t h = 0; to->head_details && h < n_heads; h++)
-        es_head_details_add(&to->head_details[h], &more->head_details[h]);
-    for (size_t l = 0; to->head_details && l < n_layers; l++)
-        es_layer_details_add(&to->layer_details[l], &more->layer_details[l]);
-}
-
-/* Bytes of a copy that sums begin at, and of n_bytes those that they take. */
-static size_t sums_from(const es_model *model, size_t n_bytes, size_t *n)
-{
-    const es_report *report = &model->report;
-    const char *tally = (const char *)report->tally;
-    const size_t first = (size_t)((const char *)report->peaks - tally);
-    const size_t end = (size_t)((const char *)report->parameters - tally);
-    *n = (n_bytes < end ? n_bytes : end) - first;
-    return first;
-}
-
-/* Adds what each rank has, in their order: `own` (n_bytes) is this one's, and
- * lost. Without `adds` the first one's takes the place of what was there. */
-static es_status add_reports(es_model *model, char *sums, char *own,
-                             size_t n_bytes, bool adds)
-{
-    const es_ranks *ranks = model->ranks;
-    size_t n;
-    const size_t first = sums_from(model, n_bytes, &n);
-    const parts to = parts_at(model, sums), more = parts_at(model, own);
-    es_status status =
-        es_transport_gather(ranks->transport, ranks->all, own, n_bytes);
-    if (status == ES_OK && !adds)
-        memcpy(sums + first, ranks->all + first, n);
-    for (int r = adds ? 0 : 1; status == ES_OK && r < world_of(model); r++) {
-        memcpy(own, ranks->all + (size_t)r * n_bytes, n_bytes);
-        add_parts(model, &to, &more, n_bytes > model->report.n_always);
-    }
-    return status;
-}
+/* --- micro-batch by micro-batch ---------------------------------------------
+ */
 
 void es_model_begin_shared(es_model *model)
 {
@@ -416,7 +177,8 @@ void es_model_begin_sums(es_model *model)
     if (!ranks || !ranks->fixed_order)
         return;
     ranks->has_sums = true;
-    memset(ranks->totals, 0, n_gradients(model) * sizeof *ranks->totals);
+    memset(ranks->totals, 0,
+           es_ranks_n_gradients(model) * sizeof *ranks->totals);
     ranks->losses[0] = ranks->losses[1] = 0;
     memcpy(ranks->measured, model->report.tally, es_model_report_bytes(model));
 }
@@ -435,39 +197,14 @@ es_status es_model_add_batch(es_model *model)
     ops->load(model->backend, ranks->own, report->memory, n_bytes);
     if ((status = add_gradients(model, true)) != ES_OK ||
         (status = add_losses(model, ranks->losses)) != ES_OK ||
-        (status = add_reports(model, ranks->measured, ranks->own, n_bytes,
-                              true)) != ES_OK)
+        (status = es_ranks_add_reports(model, ranks->measured, ranks->own,
+                                       n_bytes, true)) != ES_OK)
         return status;
     /* From the start again: the host's copy still is what it was. */
     const char *start = (const char *)report->tally;
-    start += sums_from(model, n_bytes, &n);
+    start += es_ranks_sums_from(model, n_bytes, &n);
     ops->store(model->backend, es_model_reported(model, start), start, n);
-    ops->store(model->backend, losses_of(model), none, sizeof none);
+    ops->store(model->backend, es_ranks_losses(model), none, sizeof none);
     es_model_zero_gradients(model);
     return ES_OK;
-}
-
-es_status es_model_join_reports(es_model *model, size_t n_bytes)
-{
-    es_ranks *ranks = model->ranks;
-    es_report *report = &model->report;
-    const bool matters =
-        report->measured || es_model_config_is_ranged(&model->config);
-    es_status status = ES_OK;
-    if (!ranks || !ranks->is_shared)
-        return ES_OK;
-    char *copy = (char *)report->tally;
-    if (ranks->has_sums) {
-        /* What was loaded has begun anew; what the update wrote stays. */
-        const parts to = parts_at(model, copy);
-        const parts sums = parts_at(model, ranks->measured);
-        add_parts(model, &to, &sums, n_bytes > report->n_always);
-    } else if (matters) {
-        memcpy(ranks->own, copy, n_bytes);
-        status = add_reports(model, copy, ranks->own, n_bytes, false);
-    }
-    if (!ranks->counts_all)
-        report->n_passes *= world_of(model);
-    ranks->counts_all = true;
-    return status;
 }

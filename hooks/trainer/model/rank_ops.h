@@ -12,6 +12,13 @@ typedef enum es_rank_sum {
     ES_N_RANK_SUMS
 } es_rank_sum;
 
+/** How long other ranks are waited for. */
+typedef struct es_rank_patience {
+    double seconds;
+    bool (*is_over)(void *user); /* one of them is gone or has failed */
+    void *user;
+} es_rank_patience;
+
 /** Sums over the devices of several ranks, each of which makes the same calls.
  */
 enum { ES_RANK_ID_SIZE = 128 };
@@ -22,13 +29,13 @@ typedef struct es_rank_ops {
     es_status (*make_id)(char id[ES_RANK_ID_SIZE]);
     /** Once, by all; waits for them. ES_OK; ES_EIO; ES_ENOMEM. */
     es_status (*join)(es_backend *backend, const char id[ES_RANK_ID_SIZE],
-                      int rank, int world);
+                      int rank, int world, const es_rank_patience *patience);
     /** x (n) in place, of all ranks. Beside the operations that follow, which
      *  leave x alone up to `finish`; those see what has come of it. */
     void (*reduce)(es_backend *backend, es_mem *x, size_t n, es_rank_sum how);
     void (*finish)(es_backend *backend);
-    /** Waits for everything, but no longer for ranks once is_over says so. */
-    void (*wait)(es_backend *backend, bool (*is_over)(void *user), void *user);
+    /** Waits for everything, but for ranks as long as there is patience. */
+    void (*wait)(es_backend *backend, const es_rank_patience *patience);
 } es_rank_ops;
 
 #endif

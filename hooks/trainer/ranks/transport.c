@@ -318,6 +318,11 @@ int es_transport_world(const es_transport *t)
     return t ? t->world : 1;
 }
 
+double es_transport_timeout(const es_transport *t)
+{
+    return t ? t->timeout_s : 0;
+}
+
 int es_transport_local_rank(const es_transport *t, int *n_local)
 {
     int n_below = 0;
