@@ -378,8 +378,8 @@ static void expect_counts(training *t, const one_step *how,
     t->at = NULL;
     const es_host_counts after = {
         at->captures - before.captures, at->replays - before.replays,
-        at->loose - before.loose, at->stores - before.stores,
-        at->loads - before.loads};
+        at->loose - before.loose,       at->stores - before.stores,
+        at->loads - before.loads,       at->again - before.again};
     if (memcmp(&after, &want, sizeof want) != 0)
         fail_msg("step %d: %ld captures, %ld replays, %ld loose, %ld stores, "
                  "%ld loads",

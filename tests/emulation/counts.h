@@ -8,6 +8,7 @@ typedef struct es_host_counts {
     long replays;  /* and run */
     long loose;    /* launches that ran on their own */
     long stores, loads;
+    long again; /* launches that did flagged rows again (attention.h) */
 } es_host_counts;
 
 /** What the library exports it as. */

@@ -1,7 +1,6 @@
 /* The device that the host pretends to be. */
 #include "hooks/trainer/cuda/borrowed.h"
 #include "hooks/trainer/cuda/kernel.h"
-#include "tests/emulation/counts.h"
 #include "tests/emulation/host.h"
 
 #include <malloc.h>
@@ -33,7 +32,6 @@ struct es_device {
     graph capturing, graphs[MAX_SEQUENCES];
 };
 
-extern "C" ES_API es_host_counts es_host_counted;
 es_host_counts es_host_counted;
 
 /* --- opening -------------------------------------------------------------- */

@@ -3,6 +3,9 @@
 #define ES_CUDA_HOST_H
 
 #include "hooks/trainer/cuda/device.h"
+#include "tests/emulation/counts.h"
+
+extern "C" ES_API es_host_counts es_host_counted;
 
 enum { ES_HOST_MAX_THREADS = 1024 };
 

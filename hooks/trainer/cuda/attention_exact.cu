@@ -135,17 +135,20 @@ static ES_DEVICE float dot_y(const tiles *t)
                t->other_y + (int)threadIdx.x % 32 * t->stride, t->stride);
 }
 
-/* out += sum of weights[j] y[j], begin <= j < end. */
+/* out += sum of weights[j] y[j], begin <= j < end: column by column, so that
+ * what a narrow head lacks costs nothing. */
 static ES_DEVICE void gather(float out[MOST_COLUMNS], const float *weights,
                              const float *y, int stride, int begin, int end)
 {
     const int lane = (int)threadIdx.x % 32;
-    for (int j = begin; j < end; j++) {
-        const float weight = weights[j];
 #pragma unroll
-        for (int k = 0; k < MOST_COLUMNS; k++)
-            if (lane + 32 * k < stride - 4)
-                out[k] = fmaf(weight, y[j * stride + lane + 32 * k], out[k]);
+    for (int k = 0; k < MOST_COLUMNS; k++) {
+        if (lane + 32 * k >= stride - 4)
+            break;
+        const float *column = y + lane + 32 * k;
+#pragma unroll 8
+        for (int j = begin; j < end; j++)
+            out[k] = fmaf(weights[j], column[j * stride], out[k]);
     }
 }
 
@@ -424,7 +427,7 @@ struct pull_all {
 
 /* TASK::rows of all rows, WARPS a block. */
 template <class A, class TASK>
-__global__ void __launch_bounds__(THREADS, 1)
+__global__ void __launch_bounds__(THREADS, 2)
     attention_exact_kernel(es_attention_call<A> call)
 {
     es_begin_kernel();
