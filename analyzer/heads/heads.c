@@ -32,23 +32,22 @@ const es_head_statistic *es_head_statistic_find(const char *name)
  */
 
 /* Four sums in double, one in each lane, so that no row waits for the one
- * before. Their order is that of the rows alone. */
+ * before. Their order is that of the rows alone. Two and two: in registers. */
+typedef double pair __attribute__((vector_size(16)));
 typedef struct sums_of_lanes {
-    double lane[LANES];
+    pair low, high;
 } sums_of_lanes;
 
-static inline void add_lanes(sums_of_lanes *sums, vec x)
+static inline sums_of_lanes add_lanes(sums_of_lanes sums, vec x)
 {
-    for (int lane = 0; lane < LANES; lane++)
-        sums->lane[lane] += (double)x[lane];
+    sums.low += (pair){(double)x[0], (double)x[1]};
+    sums.high += (pair){(double)x[2], (double)x[3]};
+    return sums;
 }
 
-static inline double sum_of_lanes(const sums_of_lanes *sums)
+static inline double sum_of_lanes(sums_of_lanes sums)
 {
-    double total = 0;
-    for (int lane = 0; lane < LANES; lane++)
-        total += sums->lane[lane];
-    return total;
+    return sums.low[0] + sums.low[1] + sums.high[0] + sums.high[1];
 }
 
 /* n entropies from memory; beside them is none. */
@@ -67,43 +66,51 @@ static inline ivec are_finite(vec x)
     return (ivec)(x - x == splat(0));
 }
 
+/* Of what was subtracted where a comparison is true. */
+static inline double total_of(ivec count)
+{
+    return count[0] + count[1] + count[2] + count[3];
+}
+
 static double count_finite(const float *entropy, int n)
 {
     ivec count = {0};
-    int total = 0;
     for (int i = 0; i < n; i += LANES)
         count -= are_finite(load_entropy(entropy + i, n - i));
-    for (int lane = 0; lane < LANES; lane++)
-        total += count[lane];
-    return total;
+    return total_of(count);
 }
 
 /* Of rows whose entropy is finite. */
 static double add_finite(const float *entropy, const float *x, int n)
 {
-    sums_of_lanes sums = {{0}};
+    sums_of_lanes sums = {{0}, {0}};
     for (int i = 0; i < n; i += LANES) {
         const ivec takes = are_finite(load_entropy(entropy + i, n - i));
         const vec value = choose(takes, load_rows(x + i, n - i), splat(0));
-        add_lanes(&sums, value);
+        sums = add_lanes(sums, value);
     }
-    return sum_of_lanes(&sums);
+    return sum_of_lanes(sums);
 }
 
 static double add_all(const float *x, int n)
 {
-    sums_of_lanes sums = {{0}};
-    for (int i = 0; i < n; i += LANES)
-        add_lanes(&sums, load_rows(x + i, n - i));
-    return sum_of_lanes(&sums);
+    sums_of_lanes sums = {{0}, {0}};
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        sums = add_lanes(sums, load(x + i));
+    if (i < n)
+        sums = add_lanes(sums, load_part(x + i, n - i, 0));
+    return sum_of_lanes(sums);
 }
 
 static double count_sinks(const float *entropy, const float *sink, int n)
 {
-    int count = 0;
-    for (int i = 0; i < n; i++)
-        count += isfinite(entropy[i]) && (double)sink[i] > ES_SINK_THRESHOLD;
-    return count;
+    const float least = (float)ES_SINK_THRESHOLD; /* the first above it */
+    ivec count = {0};
+    for (int i = 0; i < n; i += LANES)
+        count -= are_finite(load_entropy(entropy + i, n - i)) &
+                 (ivec)(load_rows(sink + i, n - i) >= splat(least));
+    return total_of(count);
 }
 
 /* Of rows whose entropy is finite, as fmax: NaN where there is none. */
