@@ -149,8 +149,8 @@ static void check_norm_of(es_bench *bench, int n_rows, int width)
         es_bench_put_floats(bench, ES_READ, weight, (size_t)width);
     es_mem *of_bias = es_bench_put_floats(bench, ES_READ, bias, (size_t)width);
     for (ES_EACH_RUN(on, bench))
-        bench->ops->layer_norm(on, of_y, of_mean, of_rstd, of_x, of_weight,
-                               of_bias, n_rows, width, 1e-5f);
+        bench->ops->layer_norm(on, of_y, of_mean, of_rstd, NULL, of_x,
+                               of_weight, of_bias, n_rows, width, 1e-5f);
     for (int i = 0; i < n_rows; i++)
         es_ref_layer_norm(want + i * width, x + i * width, weight, bias, width);
     find_moments(mean, rstd, x, n_rows, width);

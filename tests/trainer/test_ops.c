@@ -251,7 +251,7 @@ static void check_norm(int n, int width)
     norm_differences(want, x, s, x, w, b, dy, n, width);
     norm_differences(wants, w, k, x, w, b, dy, n, width);
     norm_differences(wants + k, b, k, x, w, b, dy, n, width);
-    ops->layer_norm(the_cpu, mem(y), mem(mean), mem(rstd), mem(x), mem(w),
+    ops->layer_norm(the_cpu, mem(y), mem(mean), mem(rstd), NULL, mem(x), mem(w),
                     mem(b), n, width, 1e-5f);
     ops->layer_norm_backward(the_cpu, mem(dx), mem(dw), mem(db), mem(dy),
                              mem(x), mem(mean), mem(rstd), mem(w), n, width);

@@ -79,11 +79,14 @@ static inline void es_cpu_close(const es_backend *backend, es_mem *y, size_t at,
     es_cpu_close_gradient(backend, y, at, values, n);
 }
 
-/** Rows `width` wide that are in hand at a time, of n. */
+/** Rows `width` wide that are in hand at a time, of n: of float32, which need
+ *  no panel, whole vectors of rows. */
 static inline int es_cpu_chunk(const es_backend *backend, int n, int width)
 {
-    const int most = width < ES_CPU_CHUNK ? ES_CPU_CHUNK / width : 1;
-    return !backend->bf16 || n < most ? n : most;
+    const int unit = backend->bf16 ? 1 : ES_CPU_MAX_LANES;
+    const int fit = ES_CPU_CHUNK / width / unit * unit;
+    const int most = fit > 0 ? fit : unit;
+    return n < most ? n : most;
 }
 
 /** The same of elements that lie in no rows. */

@@ -251,7 +251,7 @@ static int loss_rows(int vocab)
 
 const es_ops es_cpu_ops = {.activation_size = sizeof(float),
                            .weighs_plain_scores = true,
-                           .finds_act_peaks = true,
+                           .finds_peaks = true,
                            .open = open_backend,
                            .polynomial = &es_cpu_polynomial,
                            .emulate_fp16 = emulate_fp16,
@@ -259,7 +259,7 @@ const es_ops es_cpu_ops = {.activation_size = sizeof(float),
 
 const es_ops es_cpu_bf16_ops = {.activation_size = sizeof(es_bfloat),
                                 .weighs_plain_scores = true,
-                                .finds_act_peaks = true,
+                                .finds_peaks = true,
                                 .open = open_bf16,
                                 .keep = es_cpu_keep,
                                 .refresh = es_cpu_refresh,

@@ -169,9 +169,8 @@ size_t es_cpu_polynomial_scratch(int n_ctx);
 
 /** peaks.c: the largest number of an operand, by an operation whose threads go
  *  over it anyway. Each starts, sees its numbers x first .. first + n - 1 in
- *  their order, ES_CPU_PEAK_PIECE of them at most at a time, while they are in
- *  a cache; then es_ops' find_peak is complete. */
-#define ES_CPU_PEAK_PIECE ((size_t)8192)
+ *  their order, of bf16 no more than a panel takes, while they are in a cache;
+ *  then es_ops' find_peak is complete. */
 void es_cpu_start_peak(const es_backend *backend, es_share share);
 void es_cpu_see_peak(const es_backend *backend, es_share share, const float *x,
                      size_t first, size_t n);

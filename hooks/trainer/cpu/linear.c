@@ -131,8 +131,7 @@ static void linear_act_part(void *argument, es_share share)
         return;
     multiply(j->pre, j, share, slab);
     for (size_t at = first, n; at < end; at += n) {
-        n = end - at < ES_CPU_PEAK_PIECE ? end - at : ES_CPU_PEAK_PIECE;
-        n = es_cpu_piece(backend, n);
+        n = end - at < ES_CPU_CHUNK ? end - at : ES_CPU_CHUNK;
         float *post = es_cpu_place(backend, share, 0, j->post, at);
         const float *pre = es_cpu_open(backend, share, 1, j->pre, at, n);
         backend->kernels->act(post, pre, n, j->act->kind, j->slope);

@@ -23,6 +23,7 @@ static void add_sums(const es_backend *backend, es_mem *to, size_t first, int n)
 typedef struct norm {
     const es_backend *backend;
     es_mem *y; /* dx in the backward pass */
+    es_mem *peak;
     const es_mem *x, *dy;
     float *rstd;
     const float *weight;
@@ -35,25 +36,28 @@ static void norm_part(void *argument, es_share share)
     const norm *n = argument;
     const es_backend *backend = n->backend;
     es_slab slab = es_cpu_slab(share, n->n_rows, ROW_UNIT);
+    es_cpu_start_peak(backend, share);
     ES_CPU_EACH_CHUNK(rows, backend, slab, n->width)
     {
         const size_t at = (size_t)rows.first * (size_t)n->width;
         const size_t size = (size_t)rows.n * (size_t)n->width;
         float *y = es_cpu_place(backend, share, 0, n->y, at);
-        backend->kernels->rms_norm(
-            y, n->rstd + rows.first,
-            es_cpu_open(backend, share, 1, n->x, at, size), n->weight, rows.n,
-            n->width, n->epsilon);
+        const float *x = es_cpu_open(backend, share, 1, n->x, at, size);
+        if (n->peak)
+            es_cpu_see_peak(backend, share, x, at, size);
+        backend->kernels->rms_norm(y, n->rstd + rows.first, x, n->weight,
+                                   rows.n, n->width, n->epsilon);
         es_cpu_close(backend, n->y, at, y, size);
     }
 }
 
-void es_cpu_rms_norm(es_backend *backend, es_mem *y, es_mem *rstd,
+void es_cpu_rms_norm(es_backend *backend, es_mem *y, es_mem *rstd, es_mem *peak,
                      const es_mem *x, const es_mem *weight, int n_rows,
                      int width, float epsilon)
 {
     norm n = {.backend = backend,
               .y = y,
+              .peak = peak,
               .x = x,
               .rstd = es_cpu_floats(rstd),
               .weight = es_cpu_read(weight),
@@ -61,6 +65,8 @@ void es_cpu_rms_norm(es_backend *backend, es_mem *y, es_mem *rstd,
               .width = width,
               .epsilon = epsilon};
     es_team_run(backend->team, norm_part, &n);
+    if (peak)
+        es_cpu_keep_peak(backend, peak, x);
 }
 
 static void norm_backward_part(void *argument, es_share share)

@@ -86,12 +86,10 @@ static void peak_part(void *argument, es_share share)
 {
     const job *j = argument;
     size_t first, end;
-    es_cpu_span(&first, &end, share, j->n, ES_CPU_PEAK_PIECE);
+    es_cpu_span(&first, &end, share, j->n, ES_CPU_CHUNK);
     es_cpu_start_peak(j->backend, share);
     for (size_t n; first < end; first += n) {
-        n = es_cpu_piece(j->backend, end - first < ES_CPU_PEAK_PIECE
-                                         ? end - first
-                                         : ES_CPU_PEAK_PIECE);
+        n = end - first < ES_CPU_CHUNK ? end - first : ES_CPU_CHUNK;
         es_cpu_see_peak(j->backend, share,
                         es_cpu_open(j->backend, share, 0, j->x, first, n),
                         first, n);

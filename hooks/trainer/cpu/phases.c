@@ -71,10 +71,10 @@ TIMED(ES_CPU_EMBEDDING, place_patches_backward,
        int n_ctx, int width),
       b, dx, dfirst, dwpe, n_batch, n_ctx, width)
 TIMED(ES_CPU_NORMS, layer_norm,
-      (es_backend * b, es_mem *y, es_mem *mean, es_mem *rstd, const es_mem *x,
-       const es_mem *weight, const es_mem *bias, int n_rows, int width,
-       float epsilon),
-      b, y, mean, rstd, x, weight, bias, n_rows, width, epsilon)
+      (es_backend * b, es_mem *y, es_mem *mean, es_mem *rstd, es_mem *peak,
+       const es_mem *x, const es_mem *weight, const es_mem *bias, int n_rows,
+       int width, float epsilon),
+      b, y, mean, rstd, peak, x, weight, bias, n_rows, width, epsilon)
 TIMED(ES_CPU_NORMS, layer_norm_backward,
       (es_backend * b, es_mem *dx, es_mem *dweight, es_mem *dbias,
        const es_mem *dy, const es_mem *x, const es_mem *mean,
@@ -156,9 +156,9 @@ TIMED(ES_CPU_OTHER, rotate,
       (es_backend * b, es_mem *qkv, const es_attention *attention, bool back),
       b, qkv, attention, back)
 TIMED(ES_CPU_NORMS, rms_norm,
-      (es_backend * b, es_mem *y, es_mem *rstd, const es_mem *x,
+      (es_backend * b, es_mem *y, es_mem *rstd, es_mem *peak, const es_mem *x,
        const es_mem *weight, int n_rows, int width, float epsilon),
-      b, y, rstd, x, weight, n_rows, width, epsilon)
+      b, y, rstd, peak, x, weight, n_rows, width, epsilon)
 TIMED(ES_CPU_NORMS, rms_norm_backward,
       (es_backend * b, es_mem *dx, es_mem *dweight, const es_mem *dy,
        const es_mem *x, const es_mem *rstd, const es_mem *weight, int n_rows,

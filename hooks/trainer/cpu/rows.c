@@ -97,7 +97,7 @@ void es_cpu_embed_backward(es_backend *backend, es_mem *dwte, es_mem *dwpe,
 
 typedef struct norm {
     const es_backend *backend;
-    es_mem *y, *dx;
+    es_mem *y, *dx, *peak;
     const es_mem *x, *dy;
     float *mean, *rstd;
     const float *weight, *bias;
@@ -109,25 +109,30 @@ static void norm_part(void *argument, es_share share)
 {
     const norm *n = argument;
     es_slab slab = es_cpu_slab(share, n->n_rows, ROW_UNIT);
+    es_cpu_start_peak(n->backend, share);
     ES_CPU_EACH_CHUNK(rows, n->backend, slab, n->width)
     {
         const size_t at = (size_t)rows.first * (size_t)n->width;
         const size_t size = (size_t)rows.n * (size_t)n->width;
         float *y = es_cpu_place(n->backend, share, 0, n->y, at);
-        n->backend->kernels->layer_norm(
-            y, n->mean + rows.first, n->rstd + rows.first,
-            es_cpu_open(n->backend, share, 1, n->x, at, size), n->weight,
-            n->bias, rows.n, n->width, n->epsilon);
+        const float *x = es_cpu_open(n->backend, share, 1, n->x, at, size);
+        if (n->peak)
+            es_cpu_see_peak(n->backend, share, x, at, size);
+        n->backend->kernels->layer_norm(y, n->mean + rows.first,
+                                        n->rstd + rows.first, x, n->weight,
+                                        n->bias, rows.n, n->width, n->epsilon);
         es_cpu_close(n->backend, n->y, at, y, size);
     }
 }
 
 void es_cpu_layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
-                       es_mem *rstd, const es_mem *x, const es_mem *weight,
-                       const es_mem *bias, int n_rows, int width, float epsilon)
+                       es_mem *rstd, es_mem *peak, const es_mem *x,
+                       const es_mem *weight, const es_mem *bias, int n_rows,
+                       int width, float epsilon)
 {
     norm n = {.backend = backend,
               .y = y,
+              .peak = peak,
               .mean = es_cpu_floats(mean),
               .rstd = es_cpu_floats(rstd),
               .x = x,
@@ -137,6 +142,8 @@ void es_cpu_layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
               .width = width,
               .epsilon = epsilon};
     es_team_run(backend->team, norm_part, &n);
+    if (peak)
+        es_cpu_keep_peak(backend, peak, x);
 }
 
 /* Leaves the slab's dweight, dbias in the thread's scratch. */

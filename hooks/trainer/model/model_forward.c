@@ -147,21 +147,27 @@ static void multiply(const es_model *model, es_mem *y, const es_mem *residual,
 static void norm(const es_model *model, es_mem *y, es_mem *mean, es_mem *rstd,
                  const es_mem *x, int layer, es_role weight)
 {
-    if (weight != ES_ROLE_LN_E_WEIGHT)
-        es_model_find_peak(
-            model, layer,
-            weight == ES_ROLE_LN_2_WEIGHT ? ES_PEAK_NORM_2 : ES_PEAK_NORM_1, x,
-            (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
-    if (es_model_norm_polynomial(model, y, x, layer, weight))
+    es_mem *peak = weight == ES_ROLE_LN_E_WEIGHT
+                       ? NULL
+                       : es_model_sought_peak(model, layer,
+                                              weight == ES_ROLE_LN_2_WEIGHT
+                                                  ? ES_PEAK_NORM_2
+                                                  : ES_PEAK_NORM_1);
+    const bool is_done = es_model_norm_polynomial(model, y, x, layer, weight);
+    if (peak && (is_done || !model->ops->finds_peaks))
+        model->ops->find_peak(model->backend, peak, x,
+                              (size_t)es_model_n_rows(model) *
+                                  (size_t)model->config.d_model);
+    if (is_done)
         return;
     if (!mean) {
-        model->ops->rms_norm(model->backend, y, rstd, x,
+        model->ops->rms_norm(model->backend, y, rstd, peak, x,
                              es_model_value(model, layer, weight),
                              es_model_n_rows(model), model->config.d_model,
                              (float)model->config.ln_eps);
         return;
     }
-    model->ops->layer_norm(model->backend, y, mean, rstd, x,
+    model->ops->layer_norm(model->backend, y, mean, rstd, peak, x,
                            es_model_value(model, layer, weight),
                            es_model_value(model, layer, (es_role)(weight + 1)),
                            es_model_n_rows(model), model->config.d_model,
@@ -282,11 +288,11 @@ static void feed(const es_model *model, int layer, es_mem *out,
         es_model_act_polynomial(model, post, at->pre, layer);
     } else {
         const bool is_sought = act.kind != ES_ACT_LINEAR;
-        if (is_sought && model->ops->finds_act_peaks)
+        if (is_sought && model->ops->finds_peaks)
             act.peak = es_model_sought_peak(model, layer, ES_PEAK_ACT);
         model->ops->linear_act(model->backend, at->pre, post, at->u2, &fc, &act,
                                es_model_n_rows(model));
-        if (is_sought && !model->ops->finds_act_peaks)
+        if (is_sought && !model->ops->finds_peaks)
             es_model_find_peak(model, layer, ES_PEAK_ACT, at->pre, n_wide);
         es_model_act_polynomial(model, post, at->pre, layer);
     }

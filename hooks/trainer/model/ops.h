@@ -79,7 +79,7 @@ typedef struct es_ops {
     size_t activation_size;   /* bytes of one */
     bool scales_loss;         /* activations need a scaled loss: fp16 */
     bool weighs_plain_scores; /* attention: plain PowerSoftmax, scaled ReLU */
-    bool finds_act_peaks;     /* linear_act: es_act's peak */
+    bool finds_peaks;         /* linear_act: es_act's peak, norms: of x */
     const es_detail_ops *details;        /* NULL: no details */
     const es_polynomial_ops *polynomial; /* NULL: no --inference polynomial */
     const es_rank_ops *ranks; /* NULL: gradients go by way of the host */
@@ -207,11 +207,12 @@ typedef struct es_ops {
 
     /* --- normalisation --------------------------------------------------- */
 
-    /** y (n,width) act; mean, rstd (n) f32 for the backward pass. */
+    /** y (n,width) act; mean, rstd (n) f32 for the backward pass; peak as of
+     *  find_peak, of x, NULL: not sought. */
     void (*layer_norm)(es_backend *backend, es_mem *y, es_mem *mean,
-                       es_mem *rstd, const es_mem *x, const es_mem *weight,
-                       const es_mem *bias, int n_rows, int width,
-                       float epsilon);
+                       es_mem *rstd, es_mem *peak, const es_mem *x,
+                       const es_mem *weight, const es_mem *bias, int n_rows,
+                       int width, float epsilon);
     /** dx (n,width) act +=; dweight, dbias (width) f32 +=. */
     void (*layer_norm_backward)(es_backend *backend, es_mem *dx,
                                 es_mem *dweight, es_mem *dbias,
@@ -221,7 +222,7 @@ typedef struct es_ops {
 
     /** RMSNorm: y (n,width) act = x rstd weight, rstd (n) f32 = 1 / sqrt(mean
      *  x^2 + epsilon), for the backward pass. Zhang and Sennrich, 2019. */
-    void (*rms_norm)(es_backend *backend, es_mem *y, es_mem *rstd,
+    void (*rms_norm)(es_backend *backend, es_mem *y, es_mem *rstd, es_mem *peak,
                      const es_mem *x, const es_mem *weight, int n_rows,
                      int width, float epsilon);
     /** dx (n,width) act +=; dweight (width) f32 +=. */
@@ -339,8 +340,7 @@ typedef struct es_ops {
                          const es_row_mem *rows, int n_layer, int n_batch,
                          int n_head, int n_ctx);
 
-    /* --- range losses: ranges.h --------------------------------------------
-     */
+    /* --- range losses: ranges.h ------------------------------------------ */
 
     /** peak (1) es_peak: written and added to, of x (n) act, n > 0; of equal
      *  ones the first. The same of PowerSoftmax's visible scores, of `saved`
