@@ -163,6 +163,10 @@ ES_CPU_OPERATIONS(ES_CPU_DECLARE)
 /** details.c. */
 extern const es_detail_ops es_cpu_details;
 
+/** update.c: es_ops' activation_stats, once their squares are known. */
+void es_cpu_add_activations(es_backend *backend, es_mem *sums, const es_mem *x,
+                            size_t n, double squares);
+
 /** polynomial.c; floats of a thread's scratch. */
 extern const es_polynomial_ops es_cpu_polynomial;
 size_t es_cpu_polynomial_scratch(int n_ctx);

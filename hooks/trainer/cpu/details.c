@@ -247,13 +247,15 @@ static void moments_piece(const pieces *p, es_share share, double *sums,
                           size_t at, size_t n)
 {
     for (size_t done = 0, part; done < n; done += part) {
-        part = es_cpu_piece(p->backend, n - done);
+        part = n - done < ES_CPU_CHUNK ? n - done : ES_CPU_CHUNK;
         const float *x =
             es_cpu_open(p->backend, share, 0, p->x, at + done, part);
-        const float *y =
-            p->y ? es_cpu_open(p->backend, share, 1, p->y, at + done, part)
-                 : NULL;
-        p->backend->kernels->add_moments(sums, x, y, p->a, part);
+        p->backend->kernels->add_moments(sums, x, part);
+        if (p->y)
+            p->backend->kernels->add_differences(
+                sums + 5, x,
+                es_cpu_open(p->backend, share, 1, p->y, at + done, part), p->a,
+                part);
     }
 }
 
@@ -292,8 +294,9 @@ static void add_pieces(double out[N_MOMENTS], pieces *p, size_t n)
     }
 }
 
-static void activations(es_backend *backend, es_mem *layer, const es_mem *x,
-                        const es_mem *middle, const es_mem *beta, size_t n)
+static void activations(es_backend *backend, es_mem *layer, es_mem *stats,
+                        const es_mem *x, const es_mem *middle,
+                        const es_mem *beta, size_t n)
 {
     es_layer_details *to = (es_layer_details *)(void *)layer;
     double sums[N_MOMENTS] = {0};
@@ -302,6 +305,7 @@ static void activations(es_backend *backend, es_mem *layer, const es_mem *x,
                 .y = middle,
                 .a = beta ? *es_cpu_read(beta) : 1};
     add_pieces(sums, &p, n);
+    es_cpu_add_activations(backend, stats, x, n, sums[1]);
     for (int k = 0; k < 4; k++)
         to->sums[k] += sums[k];
     to->largest = fmax(to->largest, sums[4]);

@@ -29,52 +29,78 @@ static inline double sum_wide(wide x)
     return sum;
 }
 
-static void add_moments_one(double out[7], float from, const float *y, float a)
+static void add_moments_one(double out[5], double x)
 {
-    const double x = (double)from, square = x * x;
+    const double square = x * x;
     out[0] += x;
     out[1] += square;
     out[2] += square * x;
     out[3] += square * square;
     out[4] = fmax(out[4], fabs(x));
-    if (y) {
-        const double kept = (double)a * (double)*y;
-        out[5] += (x - kept) * (x - kept);
-        out[6] += kept * kept;
-    }
 }
 
-static void add_moments(double out[7], const float *x, const float *y, float a,
-                        size_t n)
+/* Each half of a vector has sums of its own: an addition waits for the one
+ * before. */
+static void add_moments(double out[5], const float *x, size_t n)
 {
-    wide sums[6] = {{0}}, scale = (double)a - (wide){0};
+    wide sums[2][4] = {{{0}}};
     vec top = splat(0);
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
         const vec v = load(x + i);
         top = larger(top, larger(v, -v));
-        for (size_t half = i; half < i + LANES; half += WIDE) {
-            const wide u = load_wide(x + half), square = u * u;
-            sums[0] += u;
-            sums[1] += square;
-            sums[2] += square * u;
-            sums[3] += square * square;
-            if (y) {
-                const wide kept = scale * load_wide(y + half);
-                const wide added = u - kept;
-                sums[4] += added * added;
-                sums[5] += kept * kept;
-            }
+        for (int half = 0; half < 2; half++) {
+            const wide u = load_wide(x + i + half * WIDE), square = u * u;
+            sums[half][0] += u;
+            sums[half][1] += square;
+            sums[half][2] += square * u;
+            sums[half][3] += square * square;
         }
     }
     for (int k = 0; k < 4; k++)
-        out[k] += sum_wide(sums[k]);
-    out[5] += sum_wide(sums[4]);
-    out[6] += sum_wide(sums[5]);
+        out[k] += sum_wide(sums[0][k] + sums[1][k]);
     for (int lane = 0; lane < LANES; lane++)
         out[4] = fmax(out[4], (double)top[lane]);
     for (; i < n; i++)
-        add_moments_one(out, x[i], y ? y + i : NULL, a);
+        add_moments_one(out, (double)x[i]);
+}
+
+static void differ_in_double(double out[2], const float *x, const float *y,
+                             float a, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double kept = (double)a * (double)y[i];
+        const double added = (double)x[i] - kept;
+        out[0] += added * added;
+        out[1] += kept * kept;
+    }
+}
+
+/* In short runs of float, and what float does not hold in double, as dot. */
+static void add_differences(double out[2], const float *x, const float *y,
+                            float a, size_t n)
+{
+    const double scale = (double)a * (double)a;
+    for (size_t i = 0, first, end; i < n; i = end) {
+        vec added[2] = {{0}}, kept[2] = {{0}};
+        first = i;
+        end = n - i < 64 * LANES ? n : i + 64 * LANES;
+        for (; i + 2 * LANES <= end; i += 2 * LANES)
+            for (int k = 0; k < 2; k++) {
+                const vec from = load(y + i + k * LANES);
+                const vec apart = load(x + i + k * LANES) - splat(a) * from;
+                added[k] += apart * apart;
+                kept[k] += from * from;
+            }
+        const double sums[] = {(double)sum_lanes(added[0] + added[1]),
+                               scale * (double)sum_lanes(kept[0] + kept[1])};
+        if (sums[0] + sums[1] - (sums[0] + sums[1]) == 0) {
+            out[0] += sums[0];
+            out[1] += sums[1];
+            first = i;
+        }
+        differ_in_double(out, x + first, y + first, a, end - first);
+    }
 }
 
 /* In short runs, which dot takes in float. */

@@ -161,10 +161,12 @@ typedef struct es_cpu_kernels {
                   const es_control *control);
 
     /** out[0..3] += sums of x, x^2, x^3, x^4 (n), out[4] = the largest |x| or
-     *  what it was; with y: out[5] += that of (x - a y)^2, out[6] += that of
-     *  (a y)^2. In double: NaN only where something is not finite. */
-    void (*add_moments)(double out[7], const float *x, const float *y, float a,
-                        size_t n);
+     *  what it was. In double: NaN only where something is not finite. */
+    void (*add_moments)(double out[5], const float *x, size_t n);
+    /** out[0] += squares of x - a y (n), out[1] += those of a y; likewise,
+     *  in runs of float32. */
+    void (*add_differences)(double out[2], const float *x, const float *y,
+                            float a, size_t n);
     /** out[0] += squares of what adamw changed in param (n) as it is after
      *  that, out[1] += squares of what it was. */
     void (*add_update)(double out[2], const float *param, const float *moment1,

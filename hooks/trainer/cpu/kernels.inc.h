@@ -587,6 +587,7 @@ const es_cpu_kernels KERNELS = {
     .dot = dot,
     .adamw = adamw,
     .add_moments = add_moments,
+    .add_differences = add_differences,
     .add_update = add_update,
     .add_gram = add_gram,
     .add_column_products = add_column_products,

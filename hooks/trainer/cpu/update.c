@@ -82,8 +82,13 @@ void es_cpu_sum_squares(es_backend *backend, es_mem *out, const es_mem *x,
 void es_cpu_activation_stats(es_backend *backend, es_mem *sums, const es_mem *x,
                              size_t n)
 {
+    es_cpu_add_activations(backend, sums, x, n, es_cpu_dot(backend, x, x, n));
+}
+
+void es_cpu_add_activations(es_backend *backend, es_mem *sums, const es_mem *x,
+                            size_t n, double squares)
+{
     es_layer_sums *to = (es_layer_sums *)(void *)sums;
-    double squares = es_cpu_dot(backend, x, x, n);
     to->squares += squares;
     if (squares - squares == 0)
         return;

@@ -127,8 +127,6 @@ void es_model_detail_layer(const es_model *model, int layer)
     const es_detail_ops *details = model->ops->details;
     const es_layer_memory *at = &model->layers[layer];
     const es_attention attention = es_model_attention(model, layer);
-    if (!es_model_has_details(model))
-        return;
     details->row_quantiles(
         model->backend, heads_of(model, layer),
         es_model_layer_rows(model, layer).array[ES_ROW_ENTROPY], config->batch,
@@ -136,11 +134,12 @@ void es_model_detail_layer(const es_model *model, int layer)
     if (model->report.takes_all)
         details->norms(model->backend, heads_of(model, layer), at->qkv,
                        &attention);
-    details->activations(model->backend, layer_of(model, layer), at[1].x,
-                         es_model_has_ffn(model, layer) ? at->middle : NULL,
-                         es_model_value(model, layer, ES_ROLE_BETA),
-                         (size_t)es_model_n_rows(model) *
-                             (size_t)config->d_model);
+    details->activations(
+        model->backend, layer_of(model, layer),
+        es_model_reported(model, &model->report.layers[layer]), at[1].x,
+        es_model_has_ffn(model, layer) ? at->middle : NULL,
+        es_model_value(model, layer, ES_ROLE_BETA),
+        (size_t)es_model_n_rows(model) * (size_t)config->d_model);
 }
 
 /* --- weights -------------------------------------------------------------- */

@@ -334,11 +334,14 @@ static void forward_ffn(const es_model *model, int layer)
 
 static void measure_layer(const es_model *model, int layer)
 {
-    model->ops->activation_stats(
-        model->backend, es_model_reported(model, &model->report.layers[layer]),
-        model->layers[layer + 1].x,
-        (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
-    es_model_detail_layer(model, layer);
+    if (es_model_has_details(model))
+        es_model_detail_layer(model, layer);
+    else
+        model->ops->activation_stats(
+            model->backend,
+            es_model_reported(model, &model->report.layers[layer]),
+            model->layers[layer + 1].x,
+            (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
 }
 
 /* What the first layer starts from: of tokens, or of patches. */

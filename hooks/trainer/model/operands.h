@@ -129,9 +129,11 @@ typedef struct es_detail_ops {
     void (*norms)(es_backend *backend, es_mem *heads, const es_mem *qkv,
                   const es_attention *attention);
     /** Of the block's output x (n) act, and of x - beta middle beside beta
-     *  middle: middle (n) act, NULL: there is no FFN; beta (1) f32, NULL: 1. */
-    void (*activations)(es_backend *backend, es_mem *layer, const es_mem *x,
-                        const es_mem *middle, const es_mem *beta, size_t n);
+     *  middle: middle (n) act, NULL: there is no FFN; beta (1) f32, NULL: 1.
+     *  In the same pass what es_ops' activation_stats adds to sums. */
+    void (*activations)(es_backend *backend, es_mem *layer, es_mem *sums,
+                        const es_mem *x, const es_mem *middle,
+                        const es_mem *beta, size_t n);
     /** dattn (d,3d), dproj (d,d) f32. */
     void (*gradients)(es_backend *backend, es_mem *heads, const es_mem *dattn,
                       const es_mem *dproj, int width, int n_head);
