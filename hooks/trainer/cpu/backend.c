@@ -142,8 +142,8 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
     /* Two doubles and two floats for each column: normed.c. */
     size_t norms = 6 * (size_t)largest->width;
     size = size > norms ? size : norms;
-    /* A head's rows, twice: details.c. */
-    const size_t rows = 2 * (size_t)largest->n_rows;
+    /* A head's rows, and their bins: details.c. */
+    const size_t rows = 2 * (size_t)largest->n_rows + ALIGNMENT;
     size = (size > rows ? size : rows) + ALIGNMENT;
     size = size / ALIGNMENT * ALIGNMENT;
     if (!es_size_mul(&total, size, (size_t)backend->n_threads))

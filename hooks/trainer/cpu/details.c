@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LANES 4
+#include "analyzer/base/vector.h"
+
 /* Sums over pieces of this length are added in order. */
 #define PIECE ((size_t)1 << 13)
 /* Pieces whose sums are kept at a time. */
@@ -40,61 +43,76 @@ static void select_number(float *x, ptrdiff_t low, ptrdiff_t high, ptrdiff_t k)
     }
 }
 
-/* Numbers in N_BINS ranges of like width, one range after the other; a range
- * of its own is searched for each quantile. */
-enum { N_BINS = 256 };
+/* Ranges of like width: only numbers of those where quantiles lie are put in
+ * order. */
+enum { N_BINS = 256, N_QUANTILES = 3 };
 
-typedef struct binned {
-    float *x;             /* (n), n >= 1 */
-    int ends[N_BINS + 1]; /* bin i: ends[i] .. ends[i + 1] - 1 */
-    int n;
-} binned;
-
-static int bin_of(float x, float least, float scale)
+/* A vector of x (n) from i on; beside it is its first number. */
+static inline vec load_numbers(const float *x, int i, int n)
 {
-    const int bin = (int)((x - least) * scale);
-    return bin < N_BINS ? bin : N_BINS - 1;
+    return i + LANES <= n ? load(x + i) : load_part(x + i, n - i, x[0]);
 }
 
-/* x (n) by bins into out->x (n). */
-static void sort_into_bins(binned *out, const float *x, int n)
+/* Bins of x (n) into out (n), of which whole vectors are written. */
+static void find_bins(int *out, const float *x, int n)
 {
-    float least = x[0], largest = x[0];
-    for (int i = 1; i < n; i++) {
-        least = x[i] < least ? x[i] : least;
-        largest = x[i] > largest ? x[i] : largest;
+    vec least = splat(x[0]), largest = least;
+    for (int i = 0; i < n; i += LANES) {
+        least = smaller(load_numbers(x, i, n), least);
+        largest = larger(load_numbers(x, i, n), largest);
     }
-    const float scale = largest > least ? (float)N_BINS / (largest - least) : 0;
-    int next[N_BINS] = {0};
+    const float low = -largest_lane(-least);
+    const float range = largest_lane(largest) - low;
+    /* The largest one is in the last bin, and no scale is infinite. */
+    const float scale = range > 1e-30f ? 0.9999f * (float)N_BINS / range : 0;
+    for (int i = 0; i < n; i += LANES) {
+        const vec at = (load_numbers(x, i, n) - splat(low)) * splat(scale);
+        const ivec bins = __builtin_convertvector(at, ivec);
+        memcpy(out + i, &bins, sizeof bins);
+    }
+}
+
+/* Leaves the numbers of the bins of all ranks (ascending) in x (n), and makes
+ * the ranks theirs; returns how many there are. */
+static int keep_bins(float *x, const int *bins, int n,
+                     int ranks[2 * N_QUANTILES])
+{
+    int counts[N_BINS] = {0}, bin = 0, left_out = 0, kept = 0;
+    bool is_kept[N_BINS] = {false};
     for (int i = 0; i < n; i++)
-        next[bin_of(x[i], least, scale)]++;
-    out->n = n;
-    out->ends[0] = 0;
-    for (int bin = 0; bin < N_BINS; bin++) {
-        out->ends[bin + 1] = out->ends[bin] + next[bin];
-        next[bin] = out->ends[bin];
+        counts[bins[i]]++;
+    for (int k = 0, end = counts[0]; k < 2 * N_QUANTILES; k++) {
+        for (; end <= ranks[k]; end += counts[++bin])
+            left_out += is_kept[bin] ? 0 : counts[bin];
+        is_kept[bin] = true;
+        ranks[k] -= left_out;
     }
     for (int i = 0; i < n; i++)
-        out->x[next[bin_of(x[i], least, scale)]++] = x[i];
+        if (is_kept[bins[i]])
+            x[kept++] = x[i];
+    return kept;
 }
 
-/* The k-th smallest. */
-static double order_statistic(binned *b, int k)
+/* Adds those of x (n), n >= 1, whose order is lost; bins (n) are working
+ * memory. */
+static void add_quantiles(double out[N_QUANTILES], float *x, int *bins, int n)
 {
-    int bin = 0;
-    while (b->ends[bin + 1] <= k)
-        bin++;
-    select_number(b->x, b->ends[bin], b->ends[bin + 1] - 1, k);
-    return (double)b->x[k];
-}
-
-static double take_quantile(binned *b, double share)
-{
-    const double position = share * (double)(b->n - 1);
-    const int k = (int)position;
-    const double low = order_statistic(b, k);
-    const double high = k + 1 < b->n ? order_statistic(b, k + 1) : low;
-    return low + (position - (double)k) * (high - low);
+    static const double shares[N_QUANTILES] = {0.05, 0.5, 0.95};
+    int ranks[2 * N_QUANTILES];
+    for (int i = 0; i < N_QUANTILES; i++) {
+        ranks[2 * i] = (int)(shares[i] * (double)(n - 1));
+        ranks[2 * i + 1] = ranks[2 * i] + (ranks[2 * i] + 1 < n);
+    }
+    find_bins(bins, x, n);
+    const int kept = keep_bins(x, bins, n, ranks);
+    for (int i = 0; i < 2 * N_QUANTILES; i++)
+        select_number(x, i > 0 ? ranks[i - 1] : 0, kept - 1, ranks[i]);
+    for (int i = 0; i < N_QUANTILES; i++) {
+        const double position = shares[i] * (double)(n - 1);
+        const double low = (double)x[ranks[2 * i]];
+        const double high = (double)x[ranks[2 * i + 1]];
+        out[i] += low + (position - floor(position)) * (high - low);
+    }
 }
 
 typedef struct quantiles {
@@ -104,29 +122,41 @@ typedef struct quantiles {
     int n_batch, n_head, n_ctx;
 } quantiles;
 
+/* What is finite of x (n) into out; returns how many there are. */
+static int keep_finite(float *out, const float *x, int n)
+{
+    vec zero = splat(0);
+    int kept = 0;
+    for (int i = 0; i < n; i += LANES)
+        zero += load_numbers(x, i, n) - load_numbers(x, i, n);
+    if (zero[0] + zero[1] + zero[2] + zero[3] == 0) {
+        memcpy(out, x, (size_t)n * sizeof *x);
+        return n;
+    }
+    for (int i = 0; i < n; i++) {
+        out[kept] = x[i];
+        kept += isfinite(x[i]) ? 1 : 0;
+    }
+    return kept;
+}
+
 static void quantiles_part(void *argument, es_share share)
 {
-    static const double shares[3] = {0.05, 0.5, 0.95};
     const quantiles *q = argument;
     const es_slab heads = es_cpu_slab(share, q->n_head, 1);
     float *x = es_cpu_scratch(q->backend, share);
-    binned sorted = {.x = x + (size_t)q->n_batch * (size_t)q->n_ctx};
+    int *bins = (int *)(void *)(x + (size_t)q->n_batch * (size_t)q->n_ctx);
     for (int h = heads.first; h < heads.first + heads.n; h++) {
         int n = 0;
-        for (int b = 0; b < q->n_batch; b++) {
-            const float *rows =
-                q->entropy + (size_t)(b * q->n_head + h) * (size_t)q->n_ctx;
-            for (int i = 0; i < q->n_ctx; i++) {
-                x[n] = rows[i];
-                n += isfinite(rows[i]) ? 1 : 0;
-            }
-        }
+        for (int b = 0; b < q->n_batch; b++)
+            n += keep_finite(x + n,
+                             q->entropy +
+                                 (size_t)(b * q->n_head + h) * (size_t)q->n_ctx,
+                             q->n_ctx);
         if (n == 0)
             continue;
-        sort_into_bins(&sorted, x, n);
         q->heads[h].n_quantiles += 1;
-        for (int k = 0; k < 3; k++)
-            q->heads[h].quantiles[k] += take_quantile(&sorted, shares[k]);
+        add_quantiles(q->heads[h].quantiles, x, bins, n);
     }
 }
 
