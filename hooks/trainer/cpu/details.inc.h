@@ -154,17 +154,17 @@ static inline uvec larger_size(uvec a, vec x)
 
 static uint32_t largest_size(const float *x, size_t n)
 {
-    uvec size[2] = {{0}};
+    uvec size[4] = {{0}};
     uint32_t largest = 0;
     size_t i = 0;
-    for (; i + 2 * LANES <= n; i += 2 * LANES) {
-        size[0] = larger_size(size[0], load(x + i));
-        size[1] = larger_size(size[1], load(x + i + LANES));
-    }
+    for (; i + 4 * LANES <= n; i += 4 * LANES)
+        for (int k = 0; k < 4; k++)
+            size[k] = larger_size(size[k], load(x + i + k * LANES));
     for (; i < n; i += LANES)
         size[0] = larger_size(
             size[0], load_part(x + i, n - i < LANES ? (int)(n - i) : LANES, 0));
-    size[0] = larger_size(size[0], (vec)size[1]);
+    for (int k = 1; k < 4; k++)
+        size[0] = larger_size(size[0], (vec)size[k]);
     for (int lane = 0; lane < LANES; lane++)
         largest = size[0][lane] > largest ? size[0][lane] : largest;
     return largest;
