@@ -23,8 +23,12 @@ make_venv() { # whole or not at all
     "$made/bin/pip" download -q --no-deps --no-cache-dir --retries 1 --timeout 30 \
         -d "$made/reached" cffi >/dev/null 2>&1 || skip "PyPI cannot be reached"
     rm -rf "$made/reached"
-    # What is imported is compiled then: a twentieth of what is there.
-    "$made/bin/pip" install -q --no-compile -r $list || skip "what it needs could not be installed (above)"
+    # uv takes half of pip's processor time for these gigabytes. What is imported is
+    # compiled then: a twentieth of what is there.
+    { "$made/bin/pip" install -q --no-compile uv &&
+        "$made/bin/uv" pip install -q --cache-dir "$made/cache" --python "$made/bin/python" -r $list; } ||
+        "$made/bin/pip" install -q --no-compile -r $list || skip "what it needs could not be installed (above)"
+    rm -rf "$made/cache"
     # Scripts know the place that they were made for; we call python alone.
     mv "$made" "$venv"
     trap - EXIT

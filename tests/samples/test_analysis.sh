@@ -1,28 +1,14 @@
 #!/usr/bin/env bash
 # samples/analysis: runs of a small sweep in DuckDB, out of their files and out of
-# Parquet. DuckDB goes into a small venv of its own, or PYTHON has what it needs.
+# Parquet.
 . tests/support/tap.sh
+. tests/support/venv.sh
 without_sanitizers 'it is Python, and DuckDB'
 plan_dir
-venv=$bin/venv-duckdb
-absent() { skip 'runs in DuckDB' "$1"; finish; exit; }
-
-make_venv() { # whole or not at all
-    local made
-    made=$(mktemp -d "$venv.XXXXXX")
-    python3 -m venv "$made" &&
-        timeout 180 "$made/bin/pip" install -q --no-compile --retries 1 --timeout 30 \
-            duckdb pyarrow numpy cffi && mv -T "$made" "$venv" && return
-    rm -rf "$made"
-    return 1
-}
-python=${PYTHON:-$venv/bin/python}
-[ -n "${PYTHON-}" ] || [ -x "$python" ] || make_venv >/dev/null 2>&1 ||
-    absent 'duckdb could not be installed'
-"$python" -B -c 'import duckdb, pyarrow, numpy, cffi' 2>/dev/null ||
-    absent "$python: no duckdb: pip install duckdb pyarrow numpy cffi"
+python_with duckdb 'duckdb, pyarrow, numpy, cffi' duckdb pyarrow numpy cffi ||
+    { skip 'runs in DuckDB' 'duckdb could not be installed'; finish; exit; }
 export PYTHONPATH=hooks/python ENTROPYSCAN_HOME=$bin
-analysis() { "$python" -B samples/analysis/analysis.py "$@"; }
+analysis() { "$python" samples/analysis/analysis.py "$@"; }
 
 mkdir "$dir/texts"
 for i in $(seq 40); do
@@ -36,15 +22,15 @@ sed -e "s|^data = .*|data = $dir/code.tok|" -e 's/^arch = .*/arch = SM; SM+LN+G/
 exits 'its runs are trained, of which two collapse' 1 'collapse L0-1' "$scan" sweep "$dir/sweep.ini" -o "$dir/runs"
 same_text 'there are six' 6 "$(ls "$dir"/runs/*.db | wc -l)"
 
-check 'run files are queried' sh -c "'$python' -B samples/analysis/analysis.py '$dir/runs' --json >'$dir/files.json'"
+check 'run files are queried' sh -c "'$python' samples/analysis/analysis.py '$dir/runs' --json >'$dir/files.json'"
 check 'Parquet is made and queried' sh -c \
-    "'$python' -B samples/analysis/analysis.py '$dir/runs' --parquet '$dir/p' --json >'$dir/parquet.json'"
+    "'$python' samples/analysis/analysis.py '$dir/runs' --parquet '$dir/p' --json >'$dir/parquet.json'"
 check 'and says the same' cmp "$dir/files.json" "$dir/parquet.json"
 mv "$dir/runs" "$dir/runs.kept"
 check 'without the run files, too' sh -c \
-    "'$python' -B samples/analysis/analysis.py --parquet '$dir/p' --json | cmp - '$dir/parquet.json'"
+    "'$python' samples/analysis/analysis.py --parquet '$dir/p' --json | cmp - '$dir/parquet.json'"
 judge() { # EXPRESSION: of the five answers
-    "$python" -B - "$dir/files.json" "$1" <<'END'
+    "$python" - "$dir/files.json" "$1" <<'END'
 import json, sys
 count, settings, heads, time, loss = json.load(open(sys.argv[1])).values()
 assert eval(sys.argv[2]), (count, settings, heads, time, loss)

@@ -1,28 +1,15 @@
 #!/usr/bin/env bash
 # samples/encrypted: a layer under CKKS of SEAL itself, at 128 bits, and its plain
-# arithmetic. SEAL goes into a small venv of its own, or PYTHON has seal and numpy.
+# arithmetic.
 . tests/support/tap.sh
+. tests/support/venv.sh
 without_sanitizers 'it is Python, and SEAL'
 plan_dir
-venv=$bin/venv-seal
-absent() { skip 'a layer under CKKS' "$1"; finish; exit; }
-
-make_venv() { # whole or not at all
-    local made
-    made=$(mktemp -d "$venv.XXXXXX")
-    python3 -m venv "$made" &&
-        timeout 120 "$made/bin/pip" install -q --no-compile --retries 1 --timeout 30 \
-            'seal-python==4.4.*' numpy && mv -T "$made" "$venv" && return
-    rm -rf "$made"
-    return 1
-}
-python=${PYTHON:-$venv/bin/python}
-[ -n "${PYTHON-}" ] || [ -x "$python" ] || make_venv >/dev/null 2>&1 ||
-    absent 'seal-python could not be installed'
-"$python" -B -c 'import seal, numpy' 2>/dev/null || absent "$python: no seal: pip install seal-python numpy"
+python_with seal 'seal, numpy' 'seal-python==4.4.*' numpy ||
+    { skip 'a layer under CKKS' 'seal-python could not be installed'; finish; exit; }
 
 sample=samples/encrypted
-run() { "$python" -B $sample/attention.py "$@"; }
+run() { "$python" $sample/attention.py "$@"; }
 model() { # FOLDER ARCH: three layers, two heads, four tokens
     "$train" --arch "$2" --data "$dir/a.tok" --no-record --n-layer 3 --n-head 2 --d-model 8 \
         --ctx 4 --steps 30 --batch 8 --lr 1e-2 --checkpoint "$dir/$1"
@@ -40,7 +27,7 @@ stable=$(echo "$dir"/stable/*.safetensors)
 check 'layer 1 is computed encrypted, at 128 bits' \
     run "$plain" --data "$dir/a.tok" --layer 1 --log-n 14 --factors 3 -o "$dir/p.json"
 judge() { # NAME EXPRESSION of the profile: p, its output o, its errors by factors b
-    "$python" -B -c "import json, sys
+    "$python" -c "import json, sys
 p = json.load(open(sys.argv[1]))
 o, b = p.get('output'), p['by_factors']
 print(p['k'], o, b)
@@ -62,9 +49,9 @@ check 'which is counted, and gives the same' judge r \
 check 'the inverse alone' run "$plain" --data "$dir/a.tok" --log-n 14 --factors 6 --inverse \
     -o "$dir/i.json"
 check 'is equal to 1 / x' judge i "b[-1]['encrypted']['max'] <= 1e-3"
-check 'the time is drawn' "$python" -B $sample/draw.py time "$dir/p.json" -o "$dir/t.svg"
+check 'the time is drawn' "$python" $sample/draw.py time "$dir/p.json" -o "$dir/t.svg"
 check 'the error is drawn' \
-    "$python" -B $sample/draw.py error "a=$dir/p.json" "$dir/i.json" -o "$dir/e.svg"
+    "$python" $sample/draw.py error "a=$dir/p.json" "$dir/i.json" -o "$dir/e.svg"
 check 'both are XML' "$python" -c 'import sys, xml.dom.minidom as x; [x.parse(p) for p in sys.argv[1:]]' \
     "$dir/t.svg" "$dir/e.svg"
 
