@@ -2,6 +2,7 @@
 # samples/configs: what is committed is what the table says, and all of it can
 # be trained.
 . tests/support/tap.sh
+without_sanitizers 'other tests read configurations, and train'
 . tests/support/corpus.sh
 plan_dir
 configs=samples/configs
