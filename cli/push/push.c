@@ -184,7 +184,7 @@ static void *begin_work(void *user)
 static es_status push_all(push *p)
 {
     worker *workers;
-    const size_t most = (size_t)p->options->connections;
+    const size_t most = (size_t)p->options->jobs;
     const size_t n = p->n_todo < most ? p->n_todo : most;
     es_status status = es_alloc(&workers, n, sizeof *workers, "a push");
     if (status < 0 || !n)

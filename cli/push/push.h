@@ -11,9 +11,9 @@ typedef struct es_push_options {
     size_t n_inputs;
     const es_rules_file *rules; /* the user's; borrowed */
     bool has_rules, quiet, follow;
-    int connections; /* files that are pushed at once */
-    double poll;     /* seconds between two rounds, to follow */
-    double keep;     /* days; 0: for ever */
+    int jobs;    /* files that are pushed at once */
+    double poll; /* seconds between two rounds, to follow */
+    double keep; /* days; 0: for ever */
 } es_push_options;
 
 typedef struct es_push_result {

@@ -41,10 +41,10 @@ static const es_option options[] = {
      "database, and do not push such runs (0: keep all)",
      ES_OPT_REAL(arguments, push.keep, 0, 1e6), .expects = "days",
      .value = "0"},
-    {"connections", 0, "N",
+    {"jobs", 0, "N",
      "push so many files at once, each by a connection of its own (one for "
      "each processor, at most 4)",
-     ES_OPT_INT(arguments, push.connections, 1, 64),
+     ES_OPT_INT(arguments, push.jobs, 1, 64),
      .expects = "a number from 1 to 64"},
     {"rules", 0, "FILE",
      "find alerts by this file's thresholds and rules, too; its head of "
@@ -175,10 +175,10 @@ static int push(arguments *given)
     given->push.inputs = given->inputs;
     given->push.n_inputs = given->n_inputs;
     given->push.rules = &given->rules;
-    if (!given->push.connections)
-        given->push.connections = es_gather_processors() < MOST_CONNECTIONS
-                                      ? (int)es_gather_processors()
-                                      : MOST_CONNECTIONS;
+    if (!given->push.jobs)
+        given->push.jobs = es_gather_processors() < MOST_CONNECTIONS
+                               ? (int)es_gather_processors()
+                               : MOST_CONNECTIONS;
     given->push.has_rules = es_rules_file_is_set(&given->rules);
     es_status status = es_postgres_url_read(&url, given->to);
     if (status == ES_OK && (url.where || url.run))

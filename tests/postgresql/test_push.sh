@@ -41,6 +41,16 @@ while read -r line; do
     check "example: $line" sh -c "ln -sfn files runs && PGSERVICEFILE=services PATH=$(dirname "$scan"):\$PATH && export PGSERVICEFILE && $line"
 done < <("$scan" help push --man | sed -n '/^\.SH EXAMPLES/,/^\.SH/p' | sed -n '/^entropy/s/\\//gp')
 
+cp files/2/run-2.db files/copy.db
+psql -qc 'SELECT entropy_scan.drop_run(uuid) FROM entropy_scan.run' >/dev/null
+for jobs in 1 2; do
+    exits "--jobs $jobs: a run that has a copy beside it is there once" 0 ' 6 new runs, 0 gone on with, 1 unchanged: 144 samples' \
+        "$scan" push files --jobs $jobs --to "$postgres_url"
+    output 'whole' '^6 runs, 144 samples' runs compare files
+    [ $jobs = 2 ] || psql -qc 'SELECT entropy_scan.drop_run(uuid) FROM entropy_scan.run' >/dev/null
+done
+rm files/copy.db
+
 # --- a run that grows, and one that goes back
 copy=files/2/run-2.db
 cp $copy whole.db
