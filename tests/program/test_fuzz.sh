@@ -6,9 +6,9 @@
 plan_dir
 compiler=${FUZZ_CC:-clang}
 
-# NAME:INPUTS, about two seconds each.
-inputs='arch:60000 fragment:800 import:6000 npy:20000 reader:2500 rules:30000 safetensors:12000 scan:1500
-    settings:12000 text:60000 tokens:12000'
+# NAME:INPUTS, about a second each.
+inputs='arch:30000 fragment:400 import:3000 npy:10000 reader:1250 rules:15000 safetensors:6000 scan:750
+    settings:6000 text:30000 tokens:6000'
 
 none() { skip 'fuzz targets' "$1"; finish; exit 0; }
 
