@@ -19,6 +19,31 @@ own_corpus "$dir/corpus.tok" || exit 1
 check 'NCCL can be faked' "${cc[@]}" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 \
     -fPIC -shared -fvisibility=hidden -o "$dir/libnccl.so" tests/gpu/fake_nccl.c -lm
 
+# What is declared here is what NCCL's own header has, where there is one.
+cuda=${CUDA_HOME:-/usr/local/cuda}/include
+cat >"$dir/declared.cc" <<'END'
+#include "hooks/trainer/cuda/nccl.h"
+#include <nccl.h>
+static_assert(sizeof(ncclUniqueId) == sizeof(es_nccl_id) && sizeof(ncclResult_t) == sizeof(int) &&
+              ncclSuccess == 0 && (int)ncclFloat32 == ES_NCCL_FLOAT32 &&
+              (int)ncclFloat64 == ES_NCCL_FLOAT64 && (int)ncclSum == ES_NCCL_SUM &&
+              (int)ncclMax == ES_NCCL_MAX, "as NCCL has them");
+typedef ncclDataType_t type;
+static const char *(*error)(ncclResult_t) = ncclGetErrorString;
+static ncclResult_t (*id)(ncclUniqueId *) = ncclGetUniqueId;
+static ncclResult_t (*init)(es_nccl_comm *, int, ncclUniqueId, int) = ncclCommInitRank;
+static ncclResult_t (*check)(es_nccl_comm, ncclResult_t *) = ncclCommGetAsyncError;
+static ncclResult_t (*reduce)(const void *, void *, size_t, type, ncclRedOp_t, es_nccl_comm,
+                              cudaStream_t) = ncclAllReduce;
+static ncclResult_t (*ends[])(es_nccl_comm) = {ncclCommDestroy, ncclCommAbort};
+END
+if echo '#include <nccl.h>' | g++ -xc++ -isystem "$cuda" -fsyntax-only - 2>/dev/null; then
+    check 'NCCL is declared as its header has it' \
+        g++ -std=c++17 -D_GNU_SOURCE -I. -isystem "$cuda" -fsyntax-only "$dir/declared.cc"
+else
+    skip 'NCCL is declared as its header has it' 'no nccl.h'
+fi
+
 ranks() { # WORLD NAME OPTION...: $dir/NAME.db, $codes, $dir/err.R
     local world=$1 name=$2 r pids=()
     shift 2

@@ -191,7 +191,59 @@ else
     skip 'verify: a device that fails' 'no reference cases'
 fi
 
+# --- several ranks -----------------------------------------------------------
+
+# ranks.cu, with an NCCL that adds up memory of the host.
+check 'NCCL can be faked' "${cc[@]}" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 -fPIC \
+    -shared -fvisibility=hidden -o "$dir/libnccl.so" tests/gpu/fake_nccl.c -lm
+ranks() { # FAULT: of both; their codes and what they say
+    local r pids=() codes=
+    rm -f "$dir"/ranks.db*
+    for r in 0 1; do
+        TMPDIR=$dir FAKE_CUDA=$1 ENTROPY_TRAIN_CUDA=$fake ENTROPY_TRAIN_NCCL=$dir/libnccl.so \
+            timeout -k 1 120 "$train" -q --backend cuda --arch SM+LN+G --n-layer 2 --n-head 2 \
+            --d-model 16 --ctx 8 --batch 2 --steps 5 --record-every 1 --eval-every 2 \
+            --eval-batches 1 --threads 1 --seed 7 --data "$dir/corpus.tok" -o "$dir/ranks.db" \
+            --world 2 --rank $r >"$dir/out" 2>"$dir/err.$r" </dev/null &
+        pids+=($!)
+    done
+    for r in "${pids[@]}"; do
+        wait "$r"
+        codes+="$? "
+    done
+    echo "$codes$(cat "$dir"/err.*)"
+}
+same_text 'two ranks come to their end, and nothing is held' '0 0 ' "$(ranks '')"
+same_text 'what a step waits for may take a while' '0 0 ' "$(ranks cudaStreamQuery=2:600)"
+fail_together() { # FAULT
+    local said
+    said=$(ranks "$1")
+    [[ $said == '3 3 entropy-train: '*'CUDA: '* && $said != *$'\n'* ]] || { echo "$said"; false; }
+}
+for fault in cudaGetDevice=1:2 cudaEventRecord=3:2 cudaStreamWaitEvent=2:2 cudaStreamQuery=2:719; do
+    check "two ranks: ${fault%=*} fails, and one line says so" fail_together $fault
+done
+
 # --- launches ----------------------------------------------------------------
+
+# Of the first step that is captured, up to AdamW, as the README of
+# hooks/trainer/cuda has them.
+counts() { # LAYERS RECORD-EVERY: kernels and products
+    rm -f "$dir/log"
+    (export FAKE_CUDA_LOG=$dir/log && run "$fake" cuda '' --precision bf16 --d-model 32 \
+        --n-layer "$1" --eval-every 0 --steps 5 --record-every "$2" && exit "$outcome") || return
+    awk '!$5 { next }
+        /adamw/ { ends = 1 }
+        ends && !/adamw/ { exit }
+        { n[$1 == "cublasLtMatmul"]++ }
+        END { print n[0], n[1] }' "$dir/log"
+}
+for n in 2 5; do
+    same_text "launches of a step of $n layers" "$((16 + 15 * n)) $((3 + 12 * n))" \
+        "$(counts $n 1000)"
+    same_text "launches of a step of $n layers that is measured" \
+        "$((17 + 17 * n)) $((3 + 12 * n))" "$(counts $n 1)"
+done
 
 # Kernels begin early behind one of ours, and from 9.0 on.
 overlaps() { # WANTED FAULT [VARIABLE=VALUE]

@@ -83,9 +83,9 @@ same_text 'the kernels of a step, as ncu has them, of whole steps alone' \
 
 | kernel | launches | us | share, % |
 | --- | --- | --- | --- |
-| adamw_kernel | 1.0 | 700.0 | 97.2 |
+| adamw_kernel | 1.5 | 700.0 | 97.2 |
 | embed_kernel | 1.5 | 20.0 | 2.8 |' "$(ncu_says embed_kernel ns 12,000 \
-    adamw_kernel us 700 embed_kernel ns 14000 embed_kernel us 14 \
+    adamw_kernel us 600 adamw_kernel us 100 embed_kernel ns 14000 embed_kernel us 14 \
     adamw_kernel ms 0.7 rows_kernel ns 9 | stage_of kernel_table)"
 no_step() { ! ncu_says rows_kernel ns 9 | stage_of kernel_table; }
 check 'no whole step is no table' no_step
@@ -126,7 +126,7 @@ check 'a bundle too large is refused' says 'too large' 1 \
 mkdir "$dir/bin"
 printf '#!/bin/sh\necho "no module; $LD_LIBRARY_PATH" >&2; exit 1\n' >"$dir/bin/python3"
 printf '#!/bin/sh\necho "NVIDIA H200"\n' >"$dir/bin/nvidia-smi"
-ncu_says adamw_kernel us 700 >"$dir/ncu.csv"
+ncu_says adamw_kernel us 700 rows_kernel ns 9 >"$dir/ncu.csv"
 printf '#!/bin/sh\necho "$NCU_SAYS"; cat "%s"\n' "$dir/ncu.csv" >"$dir/bin/ncu"
 cat >"$dir/bin/compute-sanitizer" <<'END'
 #!/bin/bash
@@ -166,7 +166,7 @@ anew() { rm -rf "$tables" "$out"; }
 
 # By the time that is left, which is none: nothing is begun.
 order='versions verify parity attention step kernels counters record flash eager'
-order+=' statistics replicate others compile sanitize'
+order+=' statistics replicate ranks others compile sanitize'
 budget() { # STAGES WANT
     anew
     says -- "- missing: $order" 1 gpu_check SECONDS_MAX=1 STAGES="$1" &&
@@ -187,6 +187,27 @@ unwritable() {
         [ -z "$(ls "$tables")" ]
 }
 check 'an OUT that cannot be written is said before anything is done' unwritable
+
+# The stage of ranks, whose NCCL adds up memory of the host.
+mkdir "$dir/nccl"
+${CC:-gcc} -D_GNU_SOURCE -fPIC -shared -fvisibility=hidden -o "$dir/nccl/libnccl.so.2" \
+    tests/gpu/fake_nccl.c -lm
+with_nccl() { # VARIABLE=VALUE...
+    anew
+    says 'not done: that takes two devices' 1 gpu_check STAGES=ranks TMPDIR="$dir" \
+        ENTROPY_TRAIN_NCCL="$dir/nccl/libnccl.so.2" "$@"
+}
+ranks() {
+    with_nccl FAKE_NCCL= && just ranks.md summary.md &&
+        [ "$(grep -c ': holds$' "$tables/ranks.md")" = 2 ] &&
+        grep -q '^| nccl-alone | 1 | 0 | [1-9]' "$tables/ranks.md"
+}
+check 'ranks: NCCL alone, and two that share the device' ranks
+no_sum() {
+    with_nccl FAKE_NCCL=1 && just ranks-failed.md summary.md &&
+        grep -q 'alone, .*: fails$' "$tables/ranks-failed.md"
+}
+check 'ranks: a sum that NCCL refuses fails' no_sum
 
 if [ -d "$ES_SHARED/reference/train" ]; then
     stages() {

@@ -20,7 +20,9 @@
 #   ES_SHARED    the folder with reference/train (../shared)
 #
 # Needs bash, coreutils, grep, sed, awk and tar; PyTorch 2 for flash, eager,
-# compile and statistics, which wants cffi too; ncu for kernels and counters; compute-sanitizer for sanitize.
+# compile and statistics, which wants cffi too; ncu for kernels and counters;
+# compute-sanitizer for sanitize; libnccl.so.2 (PyTorch has one) for ranks, which
+# leaves out, and says so, what takes two devices.
 #
 # On a machine without our packages, with this source there, in two calls of at
 # most ten minutes, each carrying build/gpu-bundle.tar.gz (`make gpu-bundle`) and
@@ -63,6 +65,7 @@ flash       50 150
 eager       50 120
 statistics  30  90
 replicate   85 110
+ranks       20  90
 others      20  60
 compile    150 330
 sanitize    60 150'

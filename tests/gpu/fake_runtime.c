@@ -192,6 +192,13 @@ cudaError_t cudaSetDevice(int device)
     return cudaSuccess;
 }
 
+cudaError_t cudaGetDevice(int *device)
+{
+    BEGIN();
+    *device = 0;
+    return cudaSuccess;
+}
+
 const char *cudaGetErrorString(cudaError_t code)
 {
     static char text[32];

@@ -50,6 +50,7 @@ versions() {
             echo "$name: $(readlink -f "$path")"
         done
     "$(tool nvcc || echo nvcc)" --version 2>&1 | tail -2
+    echo "NCCL: $(find_nccl || echo 'not installed')"
     for name in ncu nsys compute-sanitizer; do
         echo "$name: $(tool "$name" || echo 'not installed')"
     done
@@ -233,9 +234,17 @@ record() {
 }
 
 # What ncu wrote as CSV: each kernel of a mean step, of the whole steps there
-# are; a step ends with adamw_kernel, and counts from its first kernel on.
+# are; a step ends with its last adamw_kernel, of which it has one for each group
+# of parameters, and counts from its first kernel on.
 kernel_table() {
     awk -F'","' '
+        function end_step(    i) {
+            steps++
+            for (i in here) {
+                n[i] += n_here[i]; took[i] += here[i]; sum += here[i]
+            }
+            delete here; delete n_here
+        }
         /^"ID"/ {
             for (i = 1; i <= NF; i++) {
                 name = $i; gsub(/"/, "", name); column[name] = i
@@ -248,14 +257,9 @@ kernel_table() {
             unit = $column["Metric Unit"]
             gsub(/[",]/, "", value); sub(/\(.*/, "", name)
             value *= unit ~ /^(ns|nsecond)/ ? 1e-3 : unit ~ /^(ms|msecond)/ ? 1e3 : 1
+            if (updates && name !~ /adamw/) end_step()
+            updates = name ~ /adamw/
             n_here[name]++; here[name] += value
-            if (name ~ /adamw/) {
-                steps++
-                for (i in here) {
-                    n[i] += n_here[i]; took[i] += here[i]; sum += here[i]
-                }
-                delete here; delete n_here
-            }
         }
         END {
             if (!steps) exit 1
@@ -326,6 +330,77 @@ compile() { python3 -W ignore tests/gpu/peer_torch.py compile "$train"; }
 statistics() {
     ENTROPYSCAN_HOME=$BUILD LD_LIBRARY_PATH=$ES_LIBRARY_PATH \
         python3 -W ignore tests/gpu/torch_statistics.py
+}
+
+# libnccl.so.2, as PyTorch or the machine has it.
+find_nccl() {
+    local folder
+    [ -z "${ENTROPY_TRAIN_NCCL:-}" ] || { echo "$ENTROPY_TRAIN_NCCL"; return; }
+    for folder in $(cublas_folders) /usr/lib/x86_64-linux-gnu; do
+        ls "$folder/libnccl.so.2" 2>/dev/null && return
+    done
+    return 1
+}
+
+train_ranks() { # NAME WORLD [VARIABLE=VALUE...]: what it has recorded, in $work/NAME
+    local name=$1 world=$2 r code=0 pids=()
+    shift 2
+    rm -f "$work/$name.db"*
+    for ((r = 0; r < world; r++)); do
+        (export "${@:-RANK=$r}" && ours "$train" --backend cuda --precision fp32 --arch SM+LN+G \
+            --n-layer 2 --n-head 2 --d-model 32 --ctx 16 --batch 2 --accumulate $((4 / world)) \
+            --steps 5 --record-every 2 --eval-every 0 --seed 7 -q --data "$BUILD/corpus.tok" \
+            --rank-timeout 30 --world "$world" --rank $r -o "$work/$name.db") &
+        pids+=($!)
+    done
+    for r in "${pids[@]}"; do
+        wait "$r" || code=$?
+    done
+    ours "$BUILD/entropy-scan" export "$work/$name.db" --format jsonl |
+        sed '1d; /tokens_per_s/d; s/"uuid":"[^"]*",//' >"$work/$name"
+    echo "| $name | $world | $code | $(grep -c . "$work/$name") |"
+    return $code
+}
+
+# Losses are there, and 1e-6 apart at most.
+near() { # NAME OTHER
+    paste <(grep '"loss"' "$work/$1") <(grep '"loss"' "$work/$2") |
+        awk -F '"value":|}' '{ d = $2 - $4; n += $2 > 0 && d <= 1e-6 && d >= -1e-6 }
+            END { exit !(NR == 3 && n == NR) }'
+}
+
+# NCCL takes a device for each rank. With one it is joined by a process alone, so
+# that its calls are captured and run, and two ranks share it by way of the host.
+ranks() {
+    local failed=0 nccl n
+    nccl=$(find_nccl) ||
+        { echo 'skipped: no libnccl.so.2: name it in ENTROPY_TRAIN_NCCL'; exit $SKIPPED; }
+    n=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    echo "$nccl; devices: $n"
+    printf '| run | ranks | exit code | samples |\n| --- | --- | --- | --- |\n'
+    verdict() { # NAME COMMAND...
+        "${@:2}" && said=holds || { said=fails; failed=1; }
+        verdicts+="$1: $said"$'\n'
+    }
+    local verdicts= said
+    train_ranks one 1 || failed=1
+    train_ranks nccl-alone 1 ENTROPY_TRAIN_NCCL="$nccl" ENTROPY_TRAIN_NCCL_ALONE=1 || failed=1
+    train_ranks host 2 ENTROPY_TRAIN_NCCL=/none ENTROPY_TRAIN_DEVICE=0 || failed=1
+    verdict 'by NCCL, alone, every digit of a process without it' \
+        cmp "$work/one" "$work/nccl-alone"
+    verdict 'two ranks of one device, by way of the host, 1e-6' near one host
+    if [ "$n" -ge 2 ]; then
+        train_ranks nccl 2 ENTROPY_TRAIN_NCCL="$nccl" || failed=1
+        train_ranks again 2 ENTROPY_TRAIN_NCCL="$nccl" || failed=1
+        verdict 'two ranks of two devices, by NCCL, 1e-6' near one nccl
+        verdict 'and again, every digit' cmp "$work/nccl" "$work/again"
+    else
+        verdicts+='two ranks by NCCL: not done: that takes two devices'$'\n'
+    fi
+    printf '\n%s' "$verdicts"
+    return $failed
 }
 
 replicate() {

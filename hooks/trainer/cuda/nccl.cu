@@ -61,6 +61,12 @@ es_status es_nccl_is_there(void)
     return es_nccl_find(&nccl);
 }
 
+bool es_nccl_goes_alone(void)
+{
+    const char *given = getenv(ENVIRONMENT "_ALONE");
+    return given && strcmp(given, "1") == 0;
+}
+
 es_status es_nccl_make_id(char id[ES_RANK_ID_SIZE])
 {
     const es_nccl *nccl;
@@ -173,10 +179,11 @@ void es_nccl_leave(es_nccl_ranks *ranks)
 int es_nccl_reduce(const es_nccl_ranks *ranks, void *x, size_t n,
                    es_rank_sum how, void *stream)
 {
-    /* As NCCL numbers them: float32 and float64, sum and max. */
     static const struct {
         int type, op;
-    } known[ES_N_RANK_SUMS] = {{7, 0}, {8, 0}, {7, 2}};
+    } known[ES_N_RANK_SUMS] = {{ES_NCCL_FLOAT32, ES_NCCL_SUM},
+                               {ES_NCCL_FLOAT64, ES_NCCL_SUM},
+                               {ES_NCCL_FLOAT32, ES_NCCL_MAX}};
     return ranks->nccl->all_reduce(x, x, n, known[how].type, known[how].op,
                                    ranks->comm, stream);
 }

@@ -12,6 +12,10 @@ typedef struct es_nccl_id {
     char bytes[ES_RANK_ID_SIZE];
 } es_nccl_id;
 
+/** Types of numbers and sums, as NCCL numbers them. */
+enum { ES_NCCL_FLOAT32 = 7, ES_NCCL_FLOAT64 = 8 };
+enum { ES_NCCL_SUM = 0, ES_NCCL_MAX = 2 };
+
 /** What is called of it; 0 is success, but where a text is returned. */
 typedef struct es_nccl {
     const char *(*error)(int code);
@@ -62,8 +66,10 @@ const char *es_nccl_find_end(const es_nccl_ranks *ranks,
 /** Seconds of a clock that never goes back. */
 double es_nccl_now(void);
 
-/** The members find and make_id of es_rank_ops. */
+/** The members find, alone (if ENTROPY_TRAIN_NCCL_ALONE is 1) and make_id of
+ *  es_rank_ops. */
 es_status es_nccl_is_there(void) ES_MUST_USE;
+bool es_nccl_goes_alone(void);
 es_status es_nccl_make_id(char id[ES_RANK_ID_SIZE]) ES_MUST_USE;
 
 /** What a back-end keeps of the ranks; NULL: it has not joined any. */

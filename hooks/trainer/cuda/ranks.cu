@@ -113,5 +113,10 @@ static void wait(es_backend *backend, const es_rank_patience *patience)
     all->comm = NULL;
 }
 
-const es_rank_ops es_cuda_rank_ops = {es_nccl_is_there, es_nccl_make_id, join,
-                                      reduce,           finish,          wait};
+const es_rank_ops es_cuda_rank_ops = {es_nccl_is_there,
+                                      es_nccl_goes_alone,
+                                      es_nccl_make_id,
+                                      join,
+                                      reduce,
+                                      finish,
+                                      wait};

@@ -36,8 +36,10 @@ es_status es_model_set_ranks(es_model *model, es_transport *transport,
     const size_t n = fixed_order ? es_ranks_n_gradients(model) : BUCKET;
     const size_t bytes = model->report.n_bytes;
     const size_t world = (size_t)es_transport_world(transport);
+    const es_rank_ops *ops = fixed_order ? NULL : model->ops->ranks;
+    const bool by_device = ops && (transport || ops->alone());
     snprintf(note, size, "%s", "");
-    if (!transport && !fixed_order)
+    if (!transport && !fixed_order && !by_device)
         return ES_OK;
     es_status status = es_alloc(&ranks, 1, sizeof *ranks, "ranks");
     if (status != ES_OK)
@@ -54,7 +56,7 @@ es_status es_model_set_ranks(es_model *model, es_transport *transport,
         return status;
     if ((status = es_alloc(&ranks->all, world, bytes, "statistics of ranks")) !=
             ES_OK ||
-        !transport || fixed_order || !model->ops->ranks)
+        !by_device)
         return status;
     return es_ranks_join_devices(model, note, size);
 }

@@ -25,6 +25,8 @@ enum { ES_RANK_ID_SIZE = 128 };
 typedef struct es_rank_ops {
     /** ES_OK; ES_EIO: what it takes is not on this machine. */
     es_status (*find)(void);
+    /** Whether a process by itself goes this way as well: to test it. */
+    bool (*alone)(void);
     /** By the first rank, for all. ES_OK; ES_EIO. */
     es_status (*make_id)(char id[ES_RANK_ID_SIZE]);
     /** Once, by all; waits for them. ES_OK; ES_EIO; ES_ENOMEM. */

@@ -8,6 +8,7 @@
 #include "hooks/trainer/ranks/wire.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -320,7 +321,7 @@ int es_transport_world(const es_transport *t)
 
 double es_transport_timeout(const es_transport *t)
 {
-    return t ? t->timeout_s : 0;
+    return t ? t->timeout_s : HUGE_VAL;
 }
 
 int es_transport_local_rank(const es_transport *t, int *n_local)

@@ -36,7 +36,7 @@ void es_transport_close(es_transport *transport);
 
 int es_transport_rank(const es_transport *transport);
 int es_transport_world(const es_transport *transport);
-/** The longest silence of a rank, seconds. */
+/** The longest silence of a rank, seconds; without others infinite. */
 double es_transport_timeout(const es_transport *transport);
 /** Ranks below this one on the same host, and all ranks there. */
 int es_transport_local_rank(const es_transport *transport, int *n_local);
