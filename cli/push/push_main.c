@@ -42,8 +42,8 @@ static const es_option options[] = {
      ES_OPT_REAL(arguments, push.keep, 0, 1e6), .expects = "days",
      .value = "0"},
     {"jobs", 0, "N",
-     "push so many files at once, each by a connection of its own (one for "
-     "each processor, at most 4)",
+     "push so many files at once, each by a connection of its own (one more "
+     "than processors, since they wait for the disk, at most 4)",
      ES_OPT_INT(arguments, push.jobs, 1, 64),
      .expects = "a number from 1 to 64"},
     {"rules", 0, "FILE",
@@ -177,7 +177,7 @@ static int push(arguments *given)
     given->push.rules = &given->rules;
     if (!given->push.jobs)
         given->push.jobs = es_gather_processors() < MOST_CONNECTIONS
-                               ? (int)es_gather_processors()
+                               ? (int)es_gather_processors() + 1
                                : MOST_CONNECTIONS;
     given->push.has_rules = es_rules_file_is_set(&given->rules);
     es_status status = es_postgres_url_read(&url, given->to);
