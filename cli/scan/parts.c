@@ -287,6 +287,7 @@ static es_status submit(int64_t *job, const es_scan_options *options)
     char *array = NULL, **argv = NULL, number[32];
     size_t n = 0;
     bool same;
+    const size_t n_missing = count_missing(options); /* fewer in a moment */
     es_status status = es_alloc(&argv, (size_t)options->n_slurm_words + 6,
                                 sizeof *argv, "a command line");
     if (status < 0 || (status = print_array(&array, options)) < 0)
@@ -305,8 +306,7 @@ static es_status submit(int64_t *job, const es_scan_options *options)
                         strlen(number), NULL);
     if (!options->quiet)
         es_print_note("%s: job %" PRId64 " of Slurm: %zu of %zu parts",
-                      options->work, *job, count_missing(options),
-                      n_parts(options));
+                      options->work, *job, n_missing, n_parts(options));
 done:
     free(array);
     free(argv);

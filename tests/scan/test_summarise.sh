@@ -136,10 +136,13 @@ exits 'a part that was changed' 3 'summary.parts/part-2: not a part of this summ
     "$scan" summarise tree --slurm --csv -o table
 check 'nothing is made of it' test ! -e table
 rm summary.parts/part-2
-# A task that has written its part may be in the queue for a while.
+# A task that has written its part may be in the queue for a while, and another
+# may have done so before sbatch ends.
 mkdir fake
 printf '#!/bin/sh\necho 5\nexec %s "$@"\n' "$(command -v squeue)" >fake/squeue
-chmod +x fake/squeue
+printf '#!/bin/sh\n%s "$@" || exit\nuntil test -e summary.parts/part-2; do sleep 0.1; done\n' \
+    "$(command -v sbatch)" >fake/sbatch
+chmod +x fake/*
 PATH=$PWD/fake:$PATH "$scan" summarise tree --slurm --csv -o table 2>err
 file_has 'that part alone is read again' err ' 1 of 8 parts$'
 check 'with the same bytes' cmp one table
