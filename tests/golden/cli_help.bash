@@ -9,7 +9,7 @@ _entropy_scan()
     import) words="--output= --from= --name= --arch= --ctx= --step= --tags= --step-key= --series= --phase= --quiet --help" ;;
     export) words="--recursive --output= --format= --run= --series= --phase= --salvage --help" ;;
     merge) words="--output= --recursive --quiet --salvage --help" ;;
-    push) words="--recursive --to= --follow --poll= --keep= --rules= --json --schema --quiet --salvage --help" ;;
+    push) words="--recursive --to= --follow --poll= --keep= --jobs= --rules= --json --schema --quiet --salvage --help" ;;
     sql) words="--recursive --csv --json --output= --views --help" ;;
     report) words="--output= --recursive --series= --phase= --max= --rules= --forecast --title= --quiet --salvage --help" ;;
     cost) words="--n-layer= --n-head= --d-model= --ctx= --vocab= --mlp-mult= --final-norm= --simplified --inventory --polynomial --json --figure= --over= --shares --recursive --output= --format= --size= --for= --font-size= --title= --theme= --salvage --help" ;;
