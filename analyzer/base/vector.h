@@ -199,14 +199,14 @@ static inline float largest_lane(vec v)
 }
 
 /**
- * exp(x), relative error below 2e-7, and exp(0) = 1. 0 below -87.3, infinite
+ * exp(x), relative error below 2e-7, and exp(0) = 1. 0 below -87.3, anything
  * above 88.7, NaN for NaN. x = n ln 2 + r, |r| <= ln 2 / 2; exp(r) by the
  * polynomial 1 + r + ... of degree 5 with the least relative error, 1.1e-7.
  */
-static inline vec vec_exp(vec x)
+static inline vec vec_exp_below(vec x)
 {
     const float shift = 0x1.8p23f; /* adding it rounds to an integer */
-    x = larger(splat(-104), smaller(splat(89), x));
+    x = larger(splat(-104), x);
     vec t = x * splat(1.44269504f) + splat(shift);
     vec n = t - splat(shift);
     vec r = x - n * splat(0.693359375f);
@@ -221,7 +221,17 @@ static inline vec vec_exp(vec x)
     return (vec)_mm512_scalef_ps((__m512)p, (__m512)n);
 #else
     vec power = (vec)(((ivec)t - (ivec)splat(shift) + 127) << 23);
-    vec y = choose(x < splat(-87.3f), splat(0), p * power);
+    return choose(x < splat(-87.3f), splat(0), p * power);
+#endif
+}
+
+/* The same of every x: infinite above 88.7. */
+static inline vec vec_exp(vec x)
+{
+    const vec y = vec_exp_below(smaller(splat(89), x));
+#if defined(ES_VECTOR_AVX512)
+    return y;
+#else
     return choose(x > splat(88.7f), splat(INFINITY), y);
 #endif
 }

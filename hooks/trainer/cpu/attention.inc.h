@@ -75,7 +75,8 @@ static inline vec raise(vec x, int n)
 static inline raw_weight weigh(vec score, vec anchor, int power)
 {
     if (power == 0) {
-        vec x = score - anchor, u = vec_exp(x);
+        /* No score is above m but in a row of NaN, or masked. */
+        vec x = score - anchor, u = vec_exp_below(x);
         return (raw_weight){u, x, u};
     }
     if (power == ES_CPU_RELU) {
@@ -196,50 +197,57 @@ static inline row_state open_tile(const float *tile, int n_full, int n_keys,
  * each with those before. */
 enum { NO_SUMS, SUM_ENTROPY, SUM_DISTANCE, SUM_SCORES };
 
-/* Scores become u; masked ones 0. */
-static inline void tile_weigh(float *tile, row_state *row, int n_full,
-                              int n_keys, int half, int power,
-                              const es_cpu_head *head, int sums)
+/* Scores become u; masked ones 0. Both halves go together: a sum waits for the
+ * one before. */
+static inline void tile_weigh(float *tile, row_state rows[2], int n_full,
+                              int n_keys, int power, const es_cpu_head *head,
+                              int sums)
 {
-    row->sum = row->moment = row->distance = splat(0);
-    for (int j = 0; j < n_keys; j++) {
-        float *at = tile + j * ROWS + half * LANES;
-        raw_weight w = weigh(load(at), row->anchor, power);
-        vec before = row->sum;
-        if (j >= n_full) {
-            ivec seen = visible(j - n_full, half);
-            w.u = choose(seen, w.u, splat(0));
-            w.log = choose(seen, w.log, splat(0));
-            before = choose(seen, before, splat(0));
+    for (int half = 0; half < 2; half++)
+        rows[half].sum = rows[half].moment = rows[half].distance = splat(0);
+    for (int j = 0; j < n_keys; j++)
+        for (int half = 0; half < 2; half++) {
+            row_state *row = &rows[half];
+            float *at = tile + j * ROWS + half * LANES;
+            raw_weight w = weigh(load(at), row->anchor, power);
+            vec before = row->sum;
+            if (j >= n_full) {
+                ivec seen = visible(j - n_full, half);
+                w.u = choose(seen, w.u, splat(0));
+                w.log = choose(seen, w.log, splat(0));
+                before = choose(seen, before, splat(0));
+            }
+            row->sum += w.u;
+            if (sums >= SUM_ENTROPY)
+                row->moment += w.u * w.log;
+            if (sums >= SUM_DISTANCE) /* u (i - j): of each key i - j times */
+                row->distance += before;
+            if (sums >= SUM_SCORES && power == 0) {
+                row->apart += w.log;
+                row->apart_squares += w.log * w.log;
+            }
+            store(at, w.u);
         }
-        row->sum += w.u;
-        if (sums >= SUM_ENTROPY)
-            row->moment += w.u * w.log;
-        if (sums >= SUM_DISTANCE) /* u (i - j): of each key i - j times */
-            row->distance += before;
-        if (sums >= SUM_SCORES && power == 0) {
-            row->apart += w.log;
-            row->apart_squares += w.log * w.log;
-        }
-        store(at, w.u);
-    }
-    close_sum(row, power, head);
+    for (int half = 0; half < 2; half++)
+        close_sum(&rows[half], power, head);
 }
 
 #include "hooks/trainer/cpu/statistics.inc.h"
 
 /* --- forward -------------------------------------------------------------- */
 
-static inline void weigh_half(float *tile, row_state *row, int n_full,
-                              int n_keys, int half, int power,
-                              const es_cpu_head *head, int sums)
+static inline void weigh_rows(float *tile, row_state row[2], int n_full,
+                              int n_keys, int power, const es_cpu_head *head,
+                              int sums)
 {
-    *row = open_tile(tile, n_full, n_keys, half, power, head);
-    if (sums >= SUM_SCORES && power == 0)
-        open_scores(row, row->m, 0);
-    else if (sums >= SUM_SCORES)
-        sum_scores(tile, row, n_full, n_keys, half, power);
-    tile_weigh(tile, row, n_full, n_keys, half, power, head, sums);
+    for (int half = 0; half < 2; half++) {
+        row[half] = open_tile(tile, n_full, n_keys, half, power, head);
+        if (sums >= SUM_SCORES && power == 0)
+            open_scores(&row[half], row[half].m, 0);
+        else if (sums >= SUM_SCORES)
+            sum_scores(tile, &row[half], n_full, n_keys, half, power);
+    }
+    tile_weigh(tile, row, n_full, n_keys, power, head, sums);
 }
 
 static int sums_of(const es_cpu_head *head)
@@ -256,22 +264,18 @@ static void weigh_block(const es_cpu_head *head, workspace *w, row_state row[2],
                         int n_full, int n_keys)
 {
     const int power = head->power, sums = sums_of(head);
-    for (int half = 0; half < 2; half++) {
-        row_state *to = &row[half];
-        if (power && sums == NO_SUMS)
-            weigh_half(w->tile, to, n_full, n_keys, half, power, head, NO_SUMS);
-        else if (power)
-            weigh_half(w->tile, to, n_full, n_keys, half, power, head, sums);
-        else if (sums == NO_SUMS)
-            weigh_half(w->tile, to, n_full, n_keys, half, 0, head, NO_SUMS);
-        else if (sums == SUM_ENTROPY)
-            weigh_half(w->tile, to, n_full, n_keys, half, 0, head, SUM_ENTROPY);
-        else if (sums == SUM_DISTANCE)
-            weigh_half(w->tile, to, n_full, n_keys, half, 0, head,
-                       SUM_DISTANCE);
-        else
-            weigh_half(w->tile, to, n_full, n_keys, half, 0, head, SUM_SCORES);
-    }
+    if (power && sums == NO_SUMS)
+        weigh_rows(w->tile, row, n_full, n_keys, power, head, NO_SUMS);
+    else if (power)
+        weigh_rows(w->tile, row, n_full, n_keys, power, head, sums);
+    else if (sums == NO_SUMS)
+        weigh_rows(w->tile, row, n_full, n_keys, 0, head, NO_SUMS);
+    else if (sums == SUM_ENTROPY)
+        weigh_rows(w->tile, row, n_full, n_keys, 0, head, SUM_ENTROPY);
+    else if (sums == SUM_DISTANCE)
+        weigh_rows(w->tile, row, n_full, n_keys, 0, head, SUM_DISTANCE);
+    else
+        weigh_rows(w->tile, row, n_full, n_keys, 0, head, SUM_SCORES);
 }
 
 static void write_outputs(const es_cpu_head *head, const workspace *w,
