@@ -35,6 +35,11 @@ static es_status look_up(const char **conninfo, const es_postgres_url *url)
             *conninfo = ours.known[i].conninfo;
         return ES_OK;
     }
+    if (i < ours.n_known &&
+        strcmp(ours.known[i].conninfo, url->conninfo) == 0) {
+        *conninfo = ours.known[i].conninfo;
+        return ES_OK;
+    }
     char *base = NULL, *copy = NULL;
     es_status status;
     if ((status = es_copy_text(&base, url->base)) < 0 ||
