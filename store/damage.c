@@ -28,18 +28,6 @@ static int compare(const es_damage_place *a, const es_damage_place *b)
     return (a->series_id > b->series_id) - (a->series_id < b->series_id);
 }
 
-static size_t run_of(const es_reader *reader, int64_t series_id)
-{
-    const es_contents *contents = &reader->contents;
-    for (size_t run = 0; run < contents->n_runs; run++) {
-        const es_stored_run *r = &contents->runs[run];
-        for (size_t i = 0; i < r->n_series; i++)
-            if (contents->series[r->first_series + i].id == series_id)
-                return run;
-    }
-    return 0;
-}
-
 static es_status add(es_damage *damage, es_damage_place place)
 {
     size_t at = damage->n;
@@ -65,10 +53,9 @@ static es_status add(es_damage *damage, es_damage_place place)
 
 static es_status note(es_reader *reader, const es_series *series, int64_t step)
 {
-    return add(&reader->damage,
-               (es_damage_place){.run = run_of(reader, series->id),
-                                 .step = step,
-                                 .series_id = series->id});
+    es_damage_place place = {.step = step, .series_id = series->id};
+    (void)es_contents_find_series(&place.run, &reader->contents, series->id);
+    return add(&reader->damage, place);
 }
 
 es_status es_damage_note_frames(es_reader *reader)
@@ -153,7 +140,7 @@ size_t es_reader_n_damaged(const es_reader *reader)
 es_status es_reader_damaged(const es_reader *reader, size_t index,
                             es_damaged *out)
 {
-    const es_contents *contents = &reader->contents;
+    size_t run;
     if (index >= reader->damage.n)
         return es_fail(ES_EARGUMENT, "%s: no damaged sample of index %zu",
                        reader->database.path, index);
@@ -162,11 +149,12 @@ es_status es_reader_damaged(const es_reader *reader, size_t index,
                         .step = place->step,
                         .series = place->n_frames ? "" : "?",
                         .n_frames = place->n_frames};
-    for (size_t i = 0; i < contents->n_series; i++)
-        if (contents->series[i].id == place->series_id) {
-            found.series = contents->series[i].name;
-            found.phase = contents->series[i].phase;
-        }
+    const es_series *series =
+        es_contents_find_series(&run, &reader->contents, place->series_id);
+    if (series) {
+        found.series = series->name;
+        found.phase = series->phase;
+    }
     return es_sized_give(out, &found, sizeof found, "es_damaged");
 }
 

@@ -127,21 +127,13 @@ static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
 
 static es_status know(known *out, const es_reader *reader, int64_t id)
 {
-    const es_contents *contents = &reader->contents;
-    for (size_t run = 0; run < contents->n_runs; run++) {
-        const es_stored_run *r = &contents->runs[run];
-        for (size_t i = 0; i < r->n_series; i++) {
-            const es_series *s = &contents->series[r->first_series + i];
-            if (s->id != id)
-                continue;
-            *out = (known){.phase = s->phase,
-                           .run = run,
-                           .n_values = s->n_values,
-                           .crc = s->crc};
-            return es_copy_text(&out->name, s->name);
-        }
-    }
-    return ES_OK;
+    size_t run;
+    const es_series *s = es_contents_find_series(&run, &reader->contents, id);
+    if (!s)
+        return ES_OK;
+    *out = (known){
+        .phase = s->phase, .run = run, .n_values = s->n_values, .crc = s->crc};
+    return es_copy_text(&out->name, s->name);
 }
 
 static es_status know_series(es_growth *growth, const es_reader *reader)

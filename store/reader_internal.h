@@ -93,6 +93,11 @@ es_status es_contents_load(es_contents *contents,
                            const es_database *database) ES_MUST_USE;
 void es_contents_free(es_contents *contents);
 
+/** The series of that id, and the index of its run; NULL, and *run as it was:
+ *  there is none. */
+const es_series *
+es_contents_find_series(size_t *run, const es_contents *contents, int64_t id);
+
 /** Fills in zeroed events and each run's part of them. */
 es_status es_events_load(es_stored_events *events, es_contents *contents,
                          const es_database *database) ES_MUST_USE;

@@ -292,6 +292,22 @@ es_status es_contents_load(es_contents *contents, const es_database *database)
     return status;
 }
 
+const es_series *
+es_contents_find_series(size_t *run, const es_contents *contents, int64_t id)
+{
+    for (size_t i = 0; i < contents->n_runs; i++) {
+        const es_stored_run *r = &contents->runs[i];
+        for (size_t k = 0; k < r->n_series; k++) {
+            const es_series *series = &contents->series[r->first_series + k];
+            if (series->id != id)
+                continue;
+            *run = i;
+            return series;
+        }
+    }
+    return NULL;
+}
+
 void es_contents_free(es_contents *contents)
 {
     strings_free(&contents->strings);
