@@ -180,8 +180,8 @@ es_status es_push_put_alerts(es_push_job *job) ES_MUST_USE;
 es_status es_push_insert_run(es_push_job *job) ES_MUST_USE;
 es_status es_push_update_run(const es_push_job *job) ES_MUST_USE;
 
-/** The whole rows of new runs (n), in order of uuid: those that somebody else
- *  has made meanwhile get no run_id. */
+/** The whole rows of new runs (n), in order of uuid, whose months are there:
+ *  those that somebody else has made meanwhile get no run_id. */
 es_status es_push_insert_runs(es_push_job *jobs, size_t n) ES_MUST_USE;
 es_status es_push_measure_run(uint32_t *digest,
                               const es_push_job *job) ES_MUST_USE;

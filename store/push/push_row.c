@@ -188,7 +188,7 @@ es_status es_push_insert_runs(es_push_job *jobs, size_t n)
             " changed_at, revision) SELECT uuid, name, arch, family, n_layer,"
             " n_head, d_model, ctx, vocab, batch, seed, config::json, program,"
             " host, started_at, status, ended_at, last_step, ceiling, source,"
-            " entropy_scan.add_month(month), low_below, to_timestamp(changed),"
+            " month, low_below, to_timestamp(changed),"
             " 1 FROM json_to_recordset($1::json) AS x(uuid text, name text,"
             " arch text, family text, n_layer integer, n_head integer,"
             " d_model bigint, ctx bigint, vocab bigint, batch bigint,"
