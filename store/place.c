@@ -5,6 +5,7 @@
 #include "analyzer/base/text.h"
 #include "store/esf.h"
 #include "store/merge.h"
+#include "store/store_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -71,7 +72,8 @@ es_status es_place_choose(es_place *out, const char *path, es_store store,
     return check_run_file(out, path, uuid);
 }
 
-es_status es_place_fold(const char *fragment, const char *run_file)
+/** With the lock of the fragment held. */
+static es_status move(const char *fragment, const char *run_file)
 {
     es_reader *reader = NULL;
     es_writer *writer = NULL;
@@ -94,5 +96,19 @@ es_status es_place_fold(const char *fragment, const char *run_file)
 done:
     es_writer_abandon(writer);
     es_reader_close(reader);
+    return status;
+}
+
+es_status es_place_fold(const char *fragment, const char *run_file)
+{
+    es_database place = {0};
+    es_lock lock = {.is_optional = true};
+    es_status status = es_database_locate(&place, fragment);
+    if (status == ES_OK)
+        status = es_lock_take(&lock, place.file, fragment);
+    if (status == ES_OK)
+        status = move(fragment, run_file);
+    es_lock_release(&lock, true);
+    es_database_close(&place);
     return status;
 }

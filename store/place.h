@@ -35,7 +35,7 @@ bool es_place_beside(char out[PATH_MAX], const char *path);
 /** Copies the runs of a closed fragment into its run file, which is made if it
  *  is not there, and removes the fragment. On failure that stays, and the run
  *  file is as it was or has whole runs. What es_merge says; ES_EFORMAT: parts
- *  of it are damaged. */
+ *  of it are damaged; ES_ELOCKED: another process goes on with it. */
 es_status es_place_fold(const char *fragment, const char *run_file) ES_MUST_USE;
 
 #endif

@@ -2,11 +2,13 @@
    on another host that sees it late, and after its writer is gone. */
 #include "store/crc32c.h"
 #include "store/map.h"
+#include "store/place.h"
 #include "tests/support/esf_files.h"
 #include "tests/support/same_run.h"
 #include "tests/support/test.h"
 
 #include <string.h>
+#include <unistd.h>
 
 static char *run_esf;
 
@@ -469,6 +471,19 @@ TEST(what_is_no_fragment_is_refused)
     es_file_write(run_esf, bytes, n);
     es_assert_status(ES_EVERSION, "upgrade", es_reader_open(&r, run_esf));
     free(bytes);
+}
+
+TEST(a_fragment_that_another_writer_goes_on_with_is_not_folded)
+{
+    write_all(run_esf);
+    es_writer *other = es_open_writer(run_esf);
+    assert_int_equal(es_place_fold(run_esf, run_db), ES_ELOCKED);
+    assert_int_equal(access(run_esf, F_OK), 0);
+    assert_int_not_equal(access(run_db, F_OK), 0);
+    es_assert_ok(es_writer_close(other));
+    es_assert_ok(es_place_fold(run_esf, run_db));
+    assert_int_not_equal(access(run_esf, F_OK), 0);
+    assert_int_equal(access(run_db, F_OK), 0);
 }
 
 TEST_EACH(make, es_folder_remove)

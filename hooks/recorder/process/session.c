@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define BATCH_BYTES ((uint64_t)1 << 20)
@@ -68,6 +69,24 @@ static es_status choose_place(es_session *session)
     return ES_OK;
 }
 
+/* While the lock is waited for, a fragment may become the run file. */
+static es_status open_place(es_session *session)
+{
+    es_place *place = &session->place, now;
+    for (;;) {
+        es_status status = es_session_open_file(session);
+        if (status == ES_OK)
+            status = es_place_choose(&now, session->given,
+                                     (es_store)session->hello.store,
+                                     session->hello.run.uuid);
+        if (status < 0 || strcmp(now.path, place->path) == 0)
+            return status;
+        es_writer_abandon(session->writer);
+        session->writer = NULL;
+        *place = now;
+    }
+}
+
 es_status es_session_open(es_session *session)
 {
     es_hello *hello = &session->hello;
@@ -80,7 +99,7 @@ es_status es_session_open(es_session *session)
             return status;
         hello->run.uuid = session->uuid;
     }
-    if ((status = es_session_open_file(session)) < 0)
+    if ((status = open_place(session)) < 0)
         return status;
     drop_old_request(session);
     status = es_writer_run(session->writer, &session->run_id, &hello->run,
@@ -443,11 +462,14 @@ static es_status end_run(es_session *session)
     return status == ES_ELOCKED ? ES_OK : status;
 }
 
-/* Where it fails nothing is lost: the run is in the fragment. */
+/* Where it fails nothing is lost: the run is in the fragment. Who goes on with
+   it already folds it later. */
 static void fold(const es_session *session)
 {
-    if (session->place.folds &&
-        es_place_fold(session->place.path, session->given) < 0)
+    es_status status = ES_OK;
+    if (session->place.folds)
+        status = es_place_fold(session->place.path, session->given);
+    if (status < 0 && status != ES_ELOCKED)
         fprintf(stderr, "entropy-recorder: %s\n", es_message());
 }
 
