@@ -31,6 +31,7 @@ typedef struct plan {
     const char *series[MOST_PARTS];
     double inside, outside; /* widest half of an interval, relative: of models
                                in the fitted range, and of others */
+    bool unknown;           /* some model has no modelled cost */
     char note[512];
 } plan;
 
@@ -83,10 +84,15 @@ static es_modelled measure(double parts[MOST_PARTS], const plan *p,
 
 /* --- texts ----------------------------------------------------------------*/
 
+static bool is_narrow(const plan *p)
+{
+    return es_medium_is_column(p->options->look.medium);
+}
+
 static void print_number(char out[ES_COST_MAX], const plan *p, double value)
 {
     if (isnan(value))
-        snprintf(out, ES_COST_MAX, "unknown");
+        snprintf(out, ES_COST_MAX, is_narrow(p) ? "?" : "unknown");
     else if (p->options->figure == ES_COST_OF_FLOPS)
         es_cost_print(out, 1e9 * value);
     else
@@ -102,8 +108,7 @@ static void print_total(char out[ES_COST_MAX], const plan *p, es_modelled sum)
 {
     const double half = (sum.high - sum.low) / 2;
     if (isnan(sum.value) || p->options->figure == ES_COST_OF_FLOPS ||
-        p->options->over == ES_COST_OVER_CTX ||
-        es_medium_is_column(p->options->look.medium))
+        p->options->over == ES_COST_OVER_CTX || is_narrow(p))
         print_number(out, p, sum.value);
     else
         snprintf(out, ES_COST_MAX, half < 0.0995 ? "%.2f±%.2f" : "%.1f±%.1f",
@@ -143,6 +148,7 @@ static void fill_stack(plan *p, size_t panel, size_t group)
     double parts[MOST_PARTS];
     const es_modelled sum = measure(parts, p, &model);
     note_interval(p, &model, sum);
+    p->unknown = p->unknown || isnan(sum.value);
     size_t bar = stack * p->n_series;
     for (size_t i = 0; i < count_parts(p->options); i++) {
         if (!p->shown[i])
@@ -247,6 +253,12 @@ static void make_note(plan *p)
                        "18, T 128 to 512, d\u00a0=\u00a0768, H\u00a0=\u00a012)",
                        ceil(100 * p->outside));
     es_text_append(&to, ".");
+    if (p->unknown && is_narrow(p))
+        es_text_append(&to, " Without a bar: not modelled.");
+    if (p->options->shares)
+        es_text_append(&to, " Above the bars: %s.",
+                       p->options->figure == ES_COST_OF_LATENCY ? "minutes"
+                                                                : "GB");
 }
 
 es_status es_cost_draw(es_picture **out, const es_cost_entry *entries, size_t n,

@@ -25,12 +25,16 @@ static void put_modelled(es_sheet *sheet, const char *title, const char *range,
                  modelled.high / unit);
 }
 
-static void put_saving(es_sheet *sheet, const char *title, es_modelled saving)
+static void put_saving(es_sheet *sheet, const char *title, const char *range,
+                       es_modelled saving)
 {
-    if (isnan(saving.value))
+    if (isnan(saving.value)) {
         es_sheet_put(sheet, title, "-");
-    else
-        es_sheet_put(sheet, title, "%.2fx", saving.value);
+        es_sheet_put(sheet, range, "-");
+        return;
+    }
+    es_sheet_put(sheet, title, "%.2fx", saving.value);
+    es_sheet_put(sheet, range, "%.2f-%.2f", saving.low, saving.high);
 }
 
 static void put_flops(es_sheet *sheet, const char *title, double flops)
@@ -62,9 +66,9 @@ static void fill(es_sheet *sheet, const es_cost_entry *entries, size_t n,
                      gb);
         put_modelled(sheet, "minutes", "95%",
                      es_cost_predict(ES_COST_SECONDS, model), minute);
-        put_saving(sheet, "GB saved",
+        put_saving(sheet, "GB saved", "95%",
                    es_cost_saving(ES_COST_BYTES, &entries[0].model, model));
-        put_saving(sheet, "time saved",
+        put_saving(sheet, "time saved", "95%",
                    es_cost_saving(ES_COST_SECONDS, &entries[0].model, model));
     }
 }
@@ -74,8 +78,8 @@ static void print_notes(FILE *stream, const es_cost_entry *entries, size_t n)
 {
     size_t n_outside = 0;
     fputs("\nFFN, attention: FLOPs in billions. GB, minutes: modelled from "
-          "AERO's tables 4 to 7,\nwith intervals of 95%; saved: against the "
-          "first line.\n",
+          "AERO's tables 4 to 7;\nsaved: against the first line; 95%: interval "
+          "of the number before it.\n",
           stream);
     for (size_t i = 0; i < n; i++) {
         const char *why = es_cost_unmodelled(&entries[i].model);
