@@ -6,6 +6,7 @@
  */
 #include "cli/runs/labels.h"
 
+#include "analyzer/arch/arch.h"
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "cli/output/print.h"
@@ -64,6 +65,7 @@ typedef struct maker {
     es_difference *differences; /* (n_keys) */
     size_t n_keys;
     const es_run_setting **values; /* (n,n_keys) */
+    bool *unused;                  /* (n,n_keys) of a part that the run lacks */
     uint32_t *classes;        /* (n_keys,n) runs of one value: one number */
     bool *chosen;             /* (n_keys) */
     holding *holdings;        /* (n) */
@@ -197,6 +199,46 @@ static void choose(maker *m)
     choose_pairs(m);
 }
 
+/* --- settings of parts ----------------------------------------------------*/
+
+typedef enum part { EREG, TEMPERATURE, NO_PART } part;
+
+static part part_of(const char *key)
+{
+    static const char *const ereg[] = {"gamma", "lambda", "ereg_reduce",
+                                       "theta_init"};
+    for (size_t i = 0; i < sizeof ereg / sizeof *ereg; i++)
+        if (strcmp(key, ereg[i]) == 0)
+            return EREG;
+    return strcmp(key, "t_init") == 0 ? TEMPERATURE : NO_PART;
+}
+
+/* 1: the run's architecture has the part; 0: it has not; -1: it is unknown. */
+static int has_part(const es_run_summary *run, part wanted)
+{
+    es_arch arch;
+    if (!run->arch || es_arch_parse(&arch, run->arch) < 0)
+        return -1;
+    return wanted == EREG ? arch.entropy_reg : arch.temperature;
+}
+
+/* What a configuration says of a part that the model lacks says nothing, beside
+ * a run that has the part. */
+static void drop_unused(maker *m)
+{
+    for (size_t k = 0; k < m->n_keys; k++) {
+        const part wanted = part_of(m->differences[k].key);
+        bool any = false;
+        for (size_t i = 0; i < m->n && wanted != NO_PART && !any; i++)
+            any = has_part(m->runs[i], wanted) == 1;
+        for (size_t i = 0; i < m->n && any; i++)
+            if (has_part(m->runs[i], wanted) == 0) {
+                m->values[i * m->n_keys + k] = NULL;
+                m->unused[i * m->n_keys + k] = true;
+            }
+    }
+}
+
 /* --- writing --------------------------------------------------------------*/
 
 /* A text that grows; its memory is the caller's. */
@@ -307,7 +349,7 @@ static void put_label(writing *to, const maker *m, size_t i, bool named)
     const bool alone = is_arch_alone(m);
     const bool by_name = named && alone && is_known(run->name);
     for (size_t k = 0; k < m->n_keys && !by_name; k++)
-        if (m->chosen[k])
+        if (m->chosen[k] && !m->unused[i * m->n_keys + k])
             put_setting(to, m->differences[k].key,
                         m->values[i * m->n_keys + k]);
     const bool no_choice = alone && !by_name && !to->any;
@@ -516,7 +558,9 @@ static es_status prepare(maker *m)
 {
     const size_t n = m->n, n_keys = m->n_keys;
     es_status status;
-    if ((status = es_alloc(&m->classes, n_keys * n, sizeof *m->classes,
+    if ((status = es_alloc(&m->unused, n_keys * n, sizeof *m->unused,
+                           "labels")) < 0 ||
+        (status = es_alloc(&m->classes, n_keys * n, sizeof *m->classes,
                            "labels")) < 0 ||
         (status = es_alloc(&m->chosen, n_keys, sizeof *m->chosen, "labels")) <
             0 ||
@@ -532,6 +576,7 @@ static void clear(maker *m)
 {
     free(m->differences);
     free(m->values);
+    free(m->unused);
     free(m->classes);
     free(m->chosen);
     free(m->holdings);
@@ -559,6 +604,7 @@ es_status es_run_labels_make(es_run_labels *out,
         (status = es_alloc(&named, n, sizeof *named, "labels")) < 0 ||
         (status = es_alloc(&entries, n, sizeof *entries, "labels")) < 0)
         goto done;
+    drop_unused(&m);
     choose(&m);
     status = write_all(out, &m, alike, named, entries);
 done:

@@ -153,6 +153,25 @@ TEST(the_strength_of_ereg_is_named_with_its_reduction)
     EXPECT(same, strengths, plain);
 }
 
+TEST(a_setting_of_a_part_that_a_run_lacks_is_not_in_its_label)
+{
+    static const given runs[] = {
+        {"a", "SM+LN+G", "{\"gamma\":0.2,\"t_init\":1}", 1},
+        {"b", "EReg(SM(t))", "{\"gamma\":0.1,\"t_init\":1}", 1},
+        {"c", "EReg(SM(t))", "{\"gamma\":0.2,\"t_init\":1}", 1},
+        {"d", "EReg(SM(t))", "{\"gamma\":0.2,\"t_init\":0.5}", 1},
+        {"e", "Other", "{\"gamma\":0.2,\"t_init\":1}", 1}};
+    static const char *const texts[] = {
+        "SM+LN+G", "EReg(SM(t)), γ = 0.1, t₀ = 1",
+        "EReg(SM(t)), γ = 0.2, t₀ = 1", "EReg(SM(t)), γ = 0.2, t₀ = 0.5",
+        "Other, γ = 0.2, t₀ = 1"};
+    static const char *const plains[] = {
+        "SM+LN+G", "EReg(SM(t)) gamma=0.1 t_init=1",
+        "EReg(SM(t)) gamma=0.2 t_init=1", "EReg(SM(t)) gamma=0.2 t_init=0.5",
+        "Other gamma=0.2 t_init=1"};
+    EXPECT(runs, texts, plains);
+}
+
 TEST(absent_null_and_nan_are_three_things)
 {
     static const given runs[] = {{"a", "SM", "{\"gamma\":0.5}", 1},
