@@ -30,11 +30,17 @@ const Data = (() => {
             flatten(member, prefix ? `${prefix}.${key}` : key));
     }
 
-    // Settings that some runs have otherwise than others.
+    // Runs have several values of it, be it that some have none.
+    const varies = (of, key) => new Set(of.map((run) => run.settings.get(key))
+        .filter((value) => value !== undefined)).size > 1;
+
+    // Settings that some runs have otherwise than others; last those that some
+    // have, and all of these alike.
     function differing(of) {
         const keys = new Set(of.flatMap((run) => [...run.settings.keys()]));
         return Array.from(keys).filter((key) => of.some((run) =>
-            run.settings.get(key) !== of[0].settings.get(key)));
+            run.settings.get(key) !== of[0].settings.get(key)))
+            .sort((a, b) => varies(of, b) - varies(of, a));
     }
 
     // As a line takes it: null is missing, NaN not finite.
@@ -116,5 +122,5 @@ const Data = (() => {
     }
 
     return {summary, about, runs, series, colours, grids, curves, find, lines,
-            differing, headLine, sampleAt, extent};
+            differing, varies, headLine, sampleAt, extent};
 })();

@@ -28,8 +28,8 @@ const Parallel = (() => {
             ...has('ppl') ? [member('ppl', 'ppl')] : [],
             band('< m/4', 0), band('> 3m/4', 3)];
         const space = Math.floor(Math.min(innerWidth, 1400) / APART);
-        const fit = settings.filter((a) => valuesOf(a, 'number').length > 1 ||
-            textsOf(a).length).slice(0, Math.max(2, space - results.length));
+        const fit = settings.filter((a) => Data.varies(Data.runs, a.title) &&
+            (valuesOf(a, 'number').length > 1 || textsOf(a).length)).slice(0, Math.max(2, space - results.length));
         if (fit.length < settings.length)
             Dom.byId('parallel-note').append(` ${Dom.count(
                 settings.length - fit.length, 'setting')} more in the table.`);

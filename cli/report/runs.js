@@ -253,9 +253,11 @@ const Runs = (() => {
         title, cell: cost(key, about), by: byMember(key), right: true});
     const NOT_AGAIN = ['n_layer', 'n_head', 'ctx', 'arch'];
 
-    // Settings that differ have a column each.
-    const settings = () => Data.differing(Data.runs)
-        .filter((key) => !NOT_AGAIN.includes(key))
+    // Settings that differ have a column each; those that only some runs have
+    // come last.
+    const settings = (vary) => Data.differing(Data.runs)
+        .filter((key) => !NOT_AGAIN.includes(key) &&
+                Data.varies(Data.runs, key) === vary)
         .map((key) => ({title: key, cell: setting(key), by: bySetting(key),
                         right: Data.runs.every(({settings: of}) =>
                             typeof (of.get(key) ?? 0) === 'number')}));
@@ -269,7 +271,7 @@ const Runs = (() => {
 
     const columns = () => [
         {title: 'run', cell: name, by: (run) => run.title},
-        ...glances(settings()),
+        ...glances(settings(true)),
         number_of('eval ppl', 'eval_ppl'), number_of('ppl', 'ppl'),
         ...glances([{title: 'perplexity', cell: (run) =>
                          dot((run.members || [run]).map(perplexity)),
@@ -281,7 +283,7 @@ const Runs = (() => {
         ...glances([{title: 'flags over steps', cell: strip, by: byOnset}]),
         {title: 'flags', cell: flags, by: byFlags},
         {title: 'status', cell: status, by: (run) => run.summary.status},
-        ...Data.runs.length > 4 ? [] : settings(),
+        ...Data.runs.length > 4 ? [] : settings(true),
         {title: 'L × H', cell: size, right: true,
          by: ({summary: s}) => s.n_layer * 1e6 + s.n_head},
         number_of('ctx', 'ctx'), number_of('step', 'step'),
@@ -291,7 +293,7 @@ const Runs = (() => {
                 'communication of a private forward pass'),
         cost_of('min, modelled', 'modelled_minutes',
                 'latency of a private forward pass'),
-        {title: '', cell: download}].filter((c) => !isEmpty(c));
+        ...settings(false), {title: '', cell: download}].filter((c) => !isEmpty(c));
 
     function note() {
         const {policy, value} = Data.summary.max;

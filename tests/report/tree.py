@@ -36,6 +36,13 @@ def sorts(browser, check):
               got[120:] == ["NaN"] * 15 + ["–"] * 15, got[115:])
 
 
+def settings(browser, check):
+    got = browser.js(
+        "return Data.differing([[['a', 1], ['lr', 1]], [['lr', 2]], [['lr', 1]]]"
+        ".map((list) => ({settings: new Map(list)})))")
+    check("settings that only some runs have come last", got == ["lr", "a"], got)
+
+
 def filters(browser, check):
     shown = lambda: column(browser, "run")
     count = lambda: browser.js(
@@ -210,6 +217,7 @@ def many_runs(browser, check):
     browser.open(pathlib.Path("tree150.html").resolve().as_uri())
     opens(browser, check)
     sorts(browser, check)
+    settings(browser, check)
     filters(browser, check)
     brushes(browser, check)
     folds(browser, check)
