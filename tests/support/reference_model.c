@@ -194,8 +194,9 @@ static void feed_forward(double *f, const double *x, const es_ref_model *ref,
         es_ref_apply(wide, u, ref, layer, "mlp.c_fc", n);
         if (kind != ES_ACT_LINEAR)
             es_ref_add_range(result, ref, ES_RANGE_ACT, wide, n * inner);
+        const double slope = slope_of(ref, layer);
         for (int i = 0; i < n * inner; i++)
-            wide[i] = activate(wide[i], kind, slope_of(ref, layer), result);
+            wide[i] = activate(wide[i], kind, slope, result);
         es_ref_apply(f, wide, ref, layer, "mlp.c_proj", n);
     }
     free(u);
