@@ -39,8 +39,8 @@ static const es_option options[] = {
     {"keep", 0, "DAYS",
      "delete runs that ended, or changed last, more than DAYS ago from the "
      "database, and do not push such runs (0: keep all)",
-     ES_OPT_REAL(arguments, push.keep, 0, 1e6), .expects = "days",
-     .value = "0"},
+     ES_OPT_REAL(arguments, push.keep, 0, 1e6),
+     .expects = "days, from 0 to 1000000", .value = "0"},
     {"jobs", 0, "N",
      "push so many files at once, each by a connection of its own (one more "
      "than processors, since they wait for the disk, at most 4)",
