@@ -83,7 +83,8 @@ struct es_page {
     double width_points, height_points; /* of the page */
     double head;                        /* height of the panels' titles */
     size_t title_lines, subtitle_lines; /* of the longest */
-    double note_width;                  /* in which its lines are broken */
+    bool letters_above; /* a line of their own, where a title is too wide */
+    double note_width;  /* in which its lines are broken */
     size_t note_lines;
     es_box plots;  /* around all plots */
     double footer; /* height of keys and note */

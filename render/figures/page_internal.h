@@ -14,7 +14,8 @@ size_t es_page_break_note(const es_page *page, double y);
 /** What panel i's title with its letter, or its subtitle, takes in one line. */
 double es_page_title_width(const es_page *page, size_t i);
 
-/** Sets head, title_lines and subtitle_lines by the widths of the panels. */
+/** Sets head, title_lines, subtitle_lines and letters_above by the widths of
+ * the panels. */
 void es_page_measure_head(es_page *page);
 
 /** Draws letter, title and subtitle of panel i, y the baseline of the last line

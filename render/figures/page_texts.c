@@ -99,13 +99,32 @@ double es_page_title_width(const es_page *page, size_t i)
                : title;
 }
 
+/* How far behind the panel's edge its title begins: behind the letter. */
+static double title_shift(const es_page *page, size_t i)
+{
+    return page->letters_above ? 0 : letter_width(page, i);
+}
+
+/* A title that is one word of ours fits into its panel, but not with a letter.
+ */
+static bool is_cut_by_letter(const es_page *page, size_t i)
+{
+    const char *title = page->panels[i].title;
+    if (!page->style->letters || !title || strstr(title, ", "))
+        return false;
+    const double width =
+        es_title_width(title, ES_PANEL_TITLE_SIZE, ES_WEIGHT_BOLD);
+    return width <= page->panels[i].width &&
+           width + letter_width(page, i) > page->panels[i].width;
+}
+
 /* Draws the title of panel i, y the baseline of its first line; without a
  * picture, only returns the number of its lines. */
 static size_t break_title(const es_page *page, es_picture *picture, size_t i,
                           double y)
 {
     const es_page_panel *panel = &page->panels[i];
-    const double shift = letter_width(page, i);
+    const double shift = title_shift(page, i);
     return es_draw_run_lines(
         picture, panel->plot.x + shift, y, ES_PANEL_TITLE_SIZE, ES_WEIGHT_BOLD,
         page->canvas.colors->ink, panel->title ? panel->title : "",
@@ -128,6 +147,9 @@ void es_page_measure_head(es_page *page)
 {
     page->head = 0;
     page->title_lines = page->subtitle_lines = 1;
+    page->letters_above = false;
+    for (size_t i = 0; i < page->n_panels && !page->letters_above; i++)
+        page->letters_above = is_cut_by_letter(page, i);
     for (size_t i = 0; i < page->n_panels; i++) {
         const size_t n = break_title(page, NULL, i, 0);
         const size_t m = break_subtitle(page, NULL, i, 0);
@@ -143,7 +165,8 @@ void es_page_measure_head(es_page *page)
         page->head = fmax(page->head, TITLE_LINE * (double)n +
                                           (subtitle && *subtitle ? below : 0));
     }
-    if (page->style->letters && page->head <= SUBTITLE_LINE)
+    if (page->style->letters &&
+        (page->letters_above || page->head <= SUBTITLE_LINE))
         page->head += TITLE_LINE;
 }
 
@@ -154,13 +177,13 @@ void es_page_draw_title(const es_page *page, size_t i, double y)
     const es_color ink = page->canvas.colors->ink;
     char letter[LETTER_MAX];
     const size_t n = break_title(page, NULL, i, 0);
-    const double x = panel->plot.x, shift = letter_width(page, i);
     break_subtitle(page, picture, i,
                    y - SUBTITLE_LINE * (double)(page->subtitle_lines - 1));
     y +=
         TITLE_LINE * (double)(page->title_lines + 1 - (n ? n : 1)) - page->head;
-    if (shift > 0)
-        es_picture_text(picture, x, y, ES_PANEL_TITLE_SIZE, ES_ALIGN_START,
-                        ES_WEIGHT_BOLD, 0, ink, letter_of(letter, page, i));
-    break_title(page, picture, i, y);
+    if (page->style->letters)
+        es_picture_text(picture, panel->plot.x, y, ES_PANEL_TITLE_SIZE,
+                        ES_ALIGN_START, ES_WEIGHT_BOLD, 0, ink,
+                        letter_of(letter, page, i));
+    break_title(page, picture, i, y + (page->letters_above ? TITLE_LINE : 0));
 }

@@ -54,6 +54,16 @@ exits 'and it is not cut' 1 '^$' grep … delta.svg
 draws heatmap+curves "${long[@]}"
 exits 'nor is anything of a page of several figures' 1 '^$' grep … heatmap+curves.svg
 
+# Panels of two heads are too narrow for a letter and a title beside each other.
+for seed in 1 2 3 4 5; do
+    printf '%s\n' '# arch: SM' '# n_layer: 1' '# n_head: 2' '# ctx: 8' "# seed: $seed" \
+        step,layer,head,entropy,loss 0,0,0,1, 0,0,1,1, 0,,,,2 >narrow.csv
+    "$scan" import -q narrow.csv -o "narrow$seed.db" || exit 1
+done
+draws heatmap+loss narrow?.db
+file_has 'a title has a line of its own then' heatmap+loss.svg '>\(a\) <.*>seed 1<'
+exits 'and is not cut either' 1 '^$' grep … heatmap+loss.svg
+
 # Runs of one architecture are called by what they differ in where points are.
 evaluated() { # FILE GAMMA LOSS
     sed "s/^# config: .*/# config: {\"gamma\":$2,\"mlp_mult\":4}/; s/^step,.*/step,layer,head,entropy,eval:ce/" run.csv |
