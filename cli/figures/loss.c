@@ -156,7 +156,11 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
              trained && evaluated ? "thin: training; marks: held-out data"
              : trained            ? "training"
                                   : "held-out data",
-             smoothed, ringed, ranges ? "; mean and range of seeds" : "");
+             smoothed, ringed,
+             !ranges ? ""
+             : trained && evaluated
+                 ? "; means of seeds, shaded: their range on held-out data"
+                 : "; mean and range of seeds");
     if (!figure.logarithmic &&
         (status = choose_limit(&figure.limit, drawing, pairs)) < 0)
         return status;

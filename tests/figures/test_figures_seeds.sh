@@ -48,6 +48,13 @@ draw curves
 file_has 'curves say which seeds end in NaN' curves.svg '>lr = 0\.1 \(3 seeds, 1 NaN\)<' '>lr = 0\.2<'
 draw loss
 file_has 'so do losses' loss.svg '>lr = 0\.1 \(3 seeds, 1 NaN\)<' 'mean and range of seeds'
+for seed in 1 2; do
+    printf '%s\n' '# arch: SM' '# n_layer: 1' '# n_head: 1' '# ctx: 8' "# seed: $seed" \
+        step,layer,head,entropy,loss,eval:loss 0,0,0,1,, 0,,,,2,3 9,0,0,1,, "9,,,,1,2.$seed" >both.csv
+    "$scan" import -q both.csv -o "both$seed.db" || exit 1
+done
+"$scan" -q both?.db --group seed --figure loss -o both.svg
+file_has 'of training and held-out data the range is of these' both.svg 'shaded: their range on held-out data'
 draw overview
 file_has 'an overview has a line for them' overview.svg '>seeds<' '>0\.1<' '>0\.2<' '>nan<' 'mean and range of seeds'
 grep -v '^[0-9]' run.csv >empty.csv
