@@ -60,6 +60,13 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static void remove_folder(void)
+{
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    check(system(command) == 0, "rm");
+}
+
 /* --- the writers ---------------------------------------------------------- */
 
 static void open_run(run *r, int i, const char *suffix)
@@ -159,9 +166,24 @@ static void take_line(const char *line)
         all.seen[number] = now();
 }
 
+/** The bench waits for its lines: it cannot go on without it. */
+static void check_watcher(void)
+{
+    int status;
+    if (waitpid(all.watcher, &status, WNOHANG) != all.watcher)
+        return;
+    const bool exited = WIFEXITED(status);
+    fprintf(stderr, "bench_watch_many: the watcher has ended: %s %d\n",
+            exited ? "exit code" : "signal",
+            exited ? WEXITSTATUS(status) : WTERMSIG(status));
+    remove_folder();
+    exit(1);
+}
+
 static void read_lines(void)
 {
     char *end;
+    check_watcher();
     ssize_t n = read(all.lines, all.text + all.n_text,
                      sizeof all.text - 1 - all.n_text);
     if (n <= 0)
@@ -250,14 +272,12 @@ static void report(double share, long resident, int n_open, double behind)
 
 static void finish(void)
 {
-    char command[128];
     kill(all.watcher, SIGTERM);
     waitpid(all.watcher, NULL, 0);
     for (int i = 0; i < all.n; i++)
         check(es_writer_close(all.runs[i].writer) == ES_OK, "close");
     free(all.runs);
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    check(system(command) == 0, "rm");
+    remove_folder();
 }
 
 int main(int argc, char **argv)
