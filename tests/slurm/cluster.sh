@@ -1,9 +1,10 @@
-# A Slurm of one node on 127.0.0.1, for a test: . tests/slurm/cluster.sh
+# A Slurm on 127.0.0.1, for a test: . tests/slurm/cluster.sh
 #
-#     cluster_missing    prints what this machine lacks for it, if anything
-#     cluster_start DIR  munged, slurmctld and slurmd; false: see DIR/*.log.
-#                        From there on sbatch and the like talk to them
-#     cluster_stop       by their process ids
+#     cluster_missing        prints what this machine lacks for it, if anything
+#     cluster_start DIR [N]  munged, slurmctld and a slurmd for each of N nodes, 1
+#                            unless given; false: see DIR/*.log. From there on
+#                            sbatch and the like talk to them
+#     cluster_stop           by their process ids
 #
 # Nothing of another Slurm of this machine is read, written or listened on.
 
@@ -17,11 +18,11 @@ cluster_missing() {
     id -u munge >/dev/null 2>&1 || echo 'there is no user munge'
 }
 
-cluster_ports() { # two free ports: below those that connections are given
-    python3 - <<'END'
-import random, socket
+cluster_ports() { # N: so many free ports, below those that connections are given
+    python3 - "$1" <<'END'
+import random, socket, sys
 free = []
-while len(free) < 2:
+while len(free) < int(sys.argv[1]):
     port = random.randrange(20000, 32000)
     with socket.socket() as end:
         try:
@@ -34,19 +35,18 @@ print(*free)
 END
 }
 
-cluster_write_conf() { # DIR CONTROLLER_PORT NODE_PORT
-    local node cpus
-    node=$(hostname -s)
-    cpus=$(nproc)
-    cat >"$1/slurm.conf" <<END
+cluster_write_conf() { # DIR NODE...: the first one has this host's name
+    local host=$2 node dir=$1 ports
+    shift
+    read -ra ports <<<"$(cluster_ports $(($# + 1)))"
+    cat >"$dir/slurm.conf" <<END
 ClusterName=es
-SlurmctldHost=$node(127.0.0.1)
-SlurmctldPort=$2
-SlurmdPort=$3
+SlurmctldHost=$host(127.0.0.1)
+SlurmctldPort=${ports[0]}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=$1/munge/socket,cred_expire=2
+AuthInfo=socket=$dir/munge/socket,cred_expire=2
 CredType=cred/munge
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
 ProctrackType=proctrack/linuxproc
@@ -59,19 +59,24 @@ SchedulerType=sched/builtin
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 SwitchType=switch/none
 MpiDefault=none
-StateSaveLocation=$1/state
-SlurmdSpoolDir=$1/spool
-SlurmctldPidFile=$1/slurmctld.pid
-SlurmdPidFile=$1/slurmd.pid
-SlurmctldLogFile=$1/slurmctld.log
-SlurmdLogFile=$1/slurmd.log
+StateSaveLocation=$dir/state
+SlurmdSpoolDir=$dir/spool-%n
+SlurmctldPidFile=$dir/slurmctld.pid
+SlurmdPidFile=$dir/slurmd-%n.pid
+SlurmctldLogFile=$dir/slurmctld.log
+SlurmdLogFile=$dir/slurmd-%n.log
 MailProg=/bin/true
 ReturnToService=2
 KillWait=5
 MinJobAge=300
-NodeName=$node NodeAddr=127.0.0.1 CPUs=$cpus State=UNKNOWN
-PartitionName=all Nodes=$node Default=YES MaxTime=INFINITE OverSubscribe=FORCE:4
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=FORCE:4
 END
+    for node; do
+        ports=("${ports[@]:1}")
+        mkdir "$dir/spool-$node"
+        echo "NodeName=$node NodeHostname=$host NodeAddr=127.0.0.1 Port=${ports[0]}" \
+            "CPUs=$(nproc) State=UNKNOWN" >>"$dir/slurm.conf"
+    done
 }
 
 cluster_pids=()
@@ -89,20 +94,27 @@ cluster_munged() { # DIR
     until_true test -S "$1/munge/socket"
 }
 
-cluster_is_up() { [ "$(sinfo -h -o %t 2>/dev/null)" = idle ]; }
+cluster_is_up() { [ "$(sinfo -h -o '%D %t' 2>/dev/null)" = "$1 idle" ]; }
 
-cluster_start() { # DIR
-    chmod 755 "$1"
-    mkdir "$1/state" "$1/spool"
-    # shellcheck disable=SC2046
-    cluster_write_conf "$1" $(cluster_ports)
-    export SLURM_CONF=$1/slurm.conf
-    cluster_munged "$1" || return 1
-    slurmctld -D -i >"$1/slurmctld.out" 2>&1 &
+cluster_start() { # DIR [N]
+    local node dir=$1 n=${2:-1} i
+    node=$(hostname -s)
+    set -- "$node"
+    for ((i = 2; i <= n; i++)); do
+        set -- "$@" "$node-$i"
+    done
+    chmod 755 "$dir"
+    mkdir "$dir/state"
+    cluster_write_conf "$dir" "$@"
+    export SLURM_CONF=$dir/slurm.conf
+    cluster_munged "$dir" || return 1
+    slurmctld -D -i >"$dir/slurmctld.out" 2>&1 &
     cluster_pids+=($!)
-    slurmd -D >"$1/slurmd.out" 2>&1 &
-    cluster_pids+=($!)
-    until_true cluster_is_up
+    for node; do
+        slurmd -D -N "$node" >"$dir/slurmd-$node.out" 2>&1 &
+        cluster_pids+=($!)
+    done
+    until_true cluster_is_up $#
 }
 
 cluster_stop() {
