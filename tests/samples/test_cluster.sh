@@ -4,6 +4,7 @@
 . tests/support/tap.sh
 . tests/slurm/cluster.sh
 . tests/support/postgres.sh
+. tests/support/venv.sh
 missing=$(cluster_missing)
 if [ -n "$missing" ]; then
     skip 'the samples for clusters' "$missing"
@@ -18,7 +19,7 @@ export PATH=$bin:$PATH
 samples=$root/samples/cluster
 chmod 711 "$dir" # munged, who is not root, has to get through
 mkdir cluster runs
-if ! cluster_start "$dir/cluster"; then
+if ! cluster_start "$dir/cluster" 2; then
     fail 'Slurm starts' "$(tail -n 5 cluster/*.out cluster/*.log 2>&1)"
     finish
     exit
@@ -29,7 +30,7 @@ echo "20 1 0:20 / $dir rw - nfs server:/ rw" >mounts
 export ENTROPY_MOUNTINFO=$dir/mounts
 
 # --- one training, two tasks
-job=$(sbatch --parsable --output=ranks.out "$samples/ranks.sbatch" --arch SM+LN+G --data x.tok \
+job=$(sbatch --parsable --nodes=2 --output=ranks.out "$samples/ranks.sbatch" --arch SM+LN+G --data x.tok \
     "${model[@]/#/--}" --steps 40 --out runs/big.db)
 gone() { [ -z "$(squeue -h -j "$job" 2>/dev/null)" ]; }
 until_true gone
@@ -43,6 +44,28 @@ alone
 same_text 'with the loss of one process that takes both their data' "$(last_loss alone.db || last_loss alone.esf)" "$(last_loss runs/big.esf)"
 output 'which ends as any run does' '"status":"finished".*"step":39' "$scan" runs/big.esf --jsonl
 check 'merge makes a run file of it' "$scan" merge runs/big.esf -o big.db
+
+# --- a PyTorch training on two nodes, each with a fragment of its own
+tiny=(x.tok --layers 2 --heads 3 --width 24 --ctx 16 --batch 5 --steps 3 --every 1)
+ddp() { # NAME ARGUMENT...: of Python
+    PYTHON=$python MASTER_PORT=$(cluster_ports 1) sbatch --wait --nodes=2 --time=5 --output="$1.out" \
+        "$samples/ddp.sbatch" "runs/$1.db" "${@:2}" >/dev/null
+}
+loses_one() { ! ddp killed "$root/tests/samples/ddp_killed.py" "$samples" && grep 'task 1: Killed' killed.out; }
+if python_with ranks 'torch, numpy, cffi'; then
+    export PYTHONPATH=$root/hooks/python ENTROPYSCAN_HOME=$bin OMP_NUM_THREADS=1
+    check 'two nodes train a PyTorch model' ddp ddp "$samples/ddp.py" "${tiny[@]}"
+    same_text 'each rank into a fragment of its own' 'ddp.esf ddp.rank1.esf' "$(cd ranks/ddp && echo *)"
+    output 'which are one run at the end' '"n_layer":2.*"n_head":3.*"step":2' "$scan" runs/ddp.db --jsonl
+    check 'one process has the same sequences' "$python" "$samples/ddp.py" "${tiny[@]}" --run whole.db
+    check 'whose means are exactly those of all rows' "$python" "$root/tests/samples/ddp_means.py" \
+        whole.db runs/ddp.db ranks/ddp/ddp.esf ranks/ddp/ddp.rank1.esf
+    check 'a training whose rank is killed fails' loses_one
+    output 'and is joined with a counted gap' 'rank 1: lacks 1 of 3 training steps, from step 2 to step 2' \
+        "$scan" sql runs/killed.db "SELECT message FROM event WHERE kind = 'gap'"
+else
+    skip 'a PyTorch training on two nodes' 'no Python with torch'
+fi
 
 # --- a sweep; the login node watches fragments
 sed 's/code.tok/x.tok/; s/^n-layer.*/n-layer = 2/; s/^n-head.*/n-head = 3/; s/^d-model.*/d-model = 12/; s/^ctx.*/ctx = 16/
@@ -80,13 +103,13 @@ count() { psql -qAtc 'SELECT count(*) FROM entropy_scan.run'; }
 cron() { env -u PGHOST -u PGPORT -u PGUSER -u PGPASSWORD -u PGDATABASE PGSERVICEFILE=services "$samples/push.sh" runs service=entropy; }
 cron >out 2>&1
 same_text 'a cron job says nothing when all is well' '0 ' "$? $(cat out)"
-same_text 'and pushes every run once' 3 "$(count)"
+same_text 'and pushes every run once' 5 "$(count)"
 flock runs/.push.lock sleep 60 &
 holder=$!
 held() { ! flock --nonblock runs/.push.lock true; }
 until_true held
 cp big.db runs/another.db
 sqlite3 runs/another.db "UPDATE run SET uuid = '11111111-2222-4333-8444-555555555555'" 2>/dev/null
-same_text 'while one is at work another ends at once' '0 3' "$(cron >out 2>&1; echo $?) $(count)"
+same_text 'while one is at work another ends at once' '0 5' "$(cron >out 2>&1; echo $?) $(count)"
 kill "$holder"
 finish

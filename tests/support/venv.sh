@@ -1,6 +1,7 @@
-# Python for samples: . tests/support/venv.sh; python_with NAME MODULES PACKAGE... || ...
-# $python is PYTHON, or the venv of `make test-python`, if it has the modules, or a small
-# venv of the test's own, $BUILD/venv-NAME. What it compiles is kept beside it.
+# Python for samples: . tests/support/venv.sh; python_with NAME MODULES [PACKAGE...] || ...
+# $python is PYTHON, or the venv of `make test-python`, if it has the modules, or, where
+# packages are given, a small venv of the test's own, $BUILD/venv-NAME. What it compiles
+# is kept beside it.
 export PYTHONPYCACHEPREFIX=$bin/pycache
 unset PYTHONDONTWRITEBYTECODE
 
@@ -19,6 +20,6 @@ python_with() {
     for python in ${PYTHON:-"$bin"/venv-python-????????/bin/python "$own/bin/python"}; do
         ! "$python" -c "import $modules" 2>/dev/null || return 0
     done
-    [ -z "${PYTHON-}" ] && [ ! -e "$own" ] && small_venv "$own" "${@:3}" >/dev/null 2>&1 &&
+    [ -z "${PYTHON-}" ] && [ $# -gt 2 ] && [ ! -e "$own" ] && small_venv "$own" "${@:3}" >/dev/null 2>&1 &&
         "$own/bin/python" -c "import $modules"
 }
