@@ -319,7 +319,7 @@ bool es_esf_is_of_this_machine(const es_esf *esf)
     return boot[0] && strcmp(boot, esf->boot) == 0;
 }
 
-static bool is_silent(const es_esf *esf)
+bool es_esf_is_silent(const es_esf *esf)
 {
     return es_esf_clock() - esf->last_frame.time > ES_ESF_SILENT_MS;
 }
@@ -332,8 +332,8 @@ es_status es_esf_find_end(const es_esf *esf, es_esf_place *out)
                        "%s: damaged: what is left can be read, not gone on "
                        "with: record into another file",
                        esf->database->path);
-    if (esf->place.end == 0 || esf->last_frame.closed || is_silent(esf) ||
-        es_esf_is_of_this_machine(esf))
+    if (esf->place.end == 0 || esf->last_frame.closed ||
+        es_esf_is_silent(esf) || es_esf_is_of_this_machine(esf))
         return ES_OK;
     return es_fail(ES_ELOCKED,
                    "%s: process %lld of host %s is writing it, or was %lld s "
@@ -358,6 +358,6 @@ es_status es_esf_is_written(const es_esf *esf, bool *out)
         if (!type[0])
             return ES_OK;
     }
-    *out = !is_silent(esf);
+    *out = !es_esf_is_silent(esf);
     return ES_OK;
 }

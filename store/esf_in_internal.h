@@ -58,6 +58,9 @@ void es_esf_rest(es_esf *esf);
 
 bool es_esf_is_of_this_machine(const es_esf *esf);
 
+/** Whether its last frame is older than ES_ESF_SILENT_MS. */
+bool es_esf_is_silent(const es_esf *esf);
+
 /* --- esf_replay.c --------------------------------------------------------- */
 
 /** The private database with empty tables, and esf->writer. */

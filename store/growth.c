@@ -25,7 +25,8 @@ struct es_growth {
     es_database database; /* its names alone */
     es_esf esf;           /* without tables */
     es_growth_news news;
-    known *series; /* (n_series); NULL: samples are not kept */
+    bool is_written; /* its writer lived when it was looked for */
+    known *series;   /* (n_series); NULL: samples are not kept */
     size_t n_series;
     es_growth_sample *samples; /* (n_samples) of the last look */
     size_t n_samples;
@@ -173,7 +174,8 @@ es_status es_growth_begin(es_growth **out, const es_reader *reader,
                            .step = from->step,
                            .has_lost = from->has_lost};
     memcpy(growth->esf.boot, from->boot, sizeof growth->esf.boot);
-    if ((status = es_copy_text(&growth->database.path, reader->database.path)) <
+    if ((status = es_esf_is_written(from, &growth->is_written)) < 0 ||
+        (status = es_copy_text(&growth->database.path, reader->database.path)) <
             0 ||
         (status = es_copy_text(&growth->database.file, reader->database.file)) <
             0 ||
@@ -182,6 +184,16 @@ es_status es_growth_begin(es_growth **out, const es_reader *reader,
     else
         *out = growth;
     return status;
+}
+
+/** Whether the writer has died since, or lives after all. Of one that lived a
+ *  heartbeat is enough. */
+static bool has_turned(const es_growth *growth)
+{
+    bool is_written;
+    return (!growth->is_written || es_esf_is_silent(&growth->esf)) &&
+           es_esf_is_written(&growth->esf, &is_written) == ES_OK &&
+           is_written != growth->is_written;
 }
 
 es_status es_growth_look(es_growth_news *out, es_growth *growth)
@@ -193,6 +205,8 @@ es_status es_growth_look(es_growth_news *out, es_growth *growth)
     if (status == ES_OK && continued)
         status = es_esf_take_frames(&growth->esf);
     es_esf_rest(&growth->esf);
+    if (growth->news == ES_GROWTH_NONE && has_turned(growth))
+        note(growth, ES_GROWTH_OTHER);
     *out = status == ES_OK && continued ? growth->news : ES_GROWTH_OTHER;
     if (*out != ES_GROWTH_SAMPLES)
         es_growth_drop_samples(growth);

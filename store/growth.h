@@ -15,8 +15,9 @@ typedef struct es_growth es_growth;
 typedef enum es_growth_news {
     ES_GROWTH_NONE,    /* nothing, or heartbeats */
     ES_GROWTH_SAMPLES, /* samples, and nothing else */
-    ES_GROWTH_OTHER    /* events, series, runs, maps, an end, damage; another
-                          file: a reader has to be opened or refreshed */
+    ES_GROWTH_OTHER    /* events, series, runs, maps, an end, damage, a writer
+                          that has died; another file: a reader has to be opened
+                          or refreshed */
 } es_growth_news;
 
 /** One that was appended, of a series that the reader knew. */
@@ -30,7 +31,8 @@ typedef struct es_growth_sample {
 } es_growth_sample;
 
 /**
- * Begins where a reader stands, which may be closed then.
+ * Begins where a reader stands, which may be closed then. That the writer dies
+ * from here on is news.
  *
  *   out      NULL: the reader is not of a fragment, or its writer has closed it
  *   samples  looks keep what they find of them, es_growth_samples hands it out

@@ -1,5 +1,6 @@
 /* Looking at run files again and again: what a change of them may not hide. */
 #include "cli/alerts/watch/watcher.h"
+#include "store/esf.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
@@ -180,6 +181,40 @@ TEST(rules_read_of_a_fragment_what_is_appended)
     assert_int_equal(n_reported, 3);
     es_record_close(&to);
     es_watch_files_close(&watch);
+}
+
+/* Two samples are a collapse of a run that has ended with them, and no sooner:
+ * not while the writer lives, nor in half a minute after its last heartbeat. */
+static void assert_judged_when_it_dies(char *path, const es_rules_file *rules)
+{
+    size_t n_reported = 0;
+    struct stat before;
+    es_watch_files watch = watch_of(&path, &n_reported);
+    watch.rules = rules;
+    es_recorded to = write_run(path, 2, 0);
+    es_assert_ok(es_watch_files_read(&watch));
+    assert_int_equal(stat(path, &before), 0);
+    es_writer_abandon(to.writer);
+    assert_int_equal(truncate(path, before.st_size), 0); /* as by a kill */
+    es_assert_ok(es_watch_files_read(&watch));
+    assert_int_equal(n_reported, 0);
+    es_esf_shift_clock(ES_ESF_SILENT_MS + 5000);
+    es_assert_ok(es_watch_files_read(&watch));
+    assert_int_equal(n_reported, 1);
+    const es_growth *growth = watch.files[0].growth;
+    es_assert_ok(es_watch_files_read(&watch));
+    assert_ptr_equal(watch.files[0].growth, growth); /* it was not opened */
+    es_esf_shift_clock(0);
+    es_watch_files_close(&watch);
+}
+
+TEST(a_fragment_whose_writer_died_is_judged_as_ended)
+{
+    static const char text[] = "[collapse]\nsamples = 3\n";
+    AUTO_BY(es_rules_file_free) es_rules_file rules;
+    es_assert_ok(es_rules_file_parse(&rules, "r.ini", text, sizeof text - 1));
+    assert_judged_when_it_dies(es_folder_file(state, "dead.esf"), NULL);
+    assert_judged_when_it_dies(es_folder_file(state, "ruled.esf"), &rules);
 }
 
 /* A name that changed would have everything reported again. */

@@ -194,4 +194,22 @@ TEST(who_writes_elsewhere_is_known)
     es_writer_abandon(w);
 }
 
+/* Elsewhere by its heartbeat alone; that it is back is news as well. */
+TEST(a_writer_that_died_is_news_once)
+{
+    int64_t run;
+    es_writer *w = es_esf_begin(run_esf, 0, &run);
+    es_esf_move_abroad(run_esf);
+    AUTO(es_growth) growth = begin();
+    assert_int_equal(look(growth), ES_GROWTH_NONE);
+    es_esf_shift_clock(ES_ESF_SILENT_MS + 5000);
+    assert_int_equal(look(growth), ES_GROWTH_OTHER);
+    es_growth_end(growth);
+    growth = begin();
+    assert_int_equal(look(growth), ES_GROWTH_NONE);
+    es_esf_shift_clock(0);
+    assert_int_equal(look(growth), ES_GROWTH_OTHER);
+    es_writer_abandon(w);
+}
+
 TEST_EACH(make, es_folder_remove)

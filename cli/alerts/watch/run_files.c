@@ -284,12 +284,12 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
         snprintf(path, sizeof path, "%s", file->path);
     else if (status == ES_OK && !realpath(file->path, path))
         status = es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
-    if (status == ES_OK)
-        status = read_runs(watch, file, reader, path);
     es_growth_end(file->growth);
     file->growth = NULL;
-    if (status == ES_OK)
+    if (status == ES_OK) /* first: the writer may die meanwhile */
         status = es_growth_begin(&file->growth, reader, watch->rules);
+    if (status == ES_OK)
+        status = read_runs(watch, file, reader, path);
     es_damage_close(reader);
     if (watch->refused) {
         file->again = true;
@@ -298,6 +298,8 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
         file->reported = file->failed = false;
         file->again = !file->growth && es_stamp_is_fresh(&stamp, TICK);
     } else {
+        es_growth_end(file->growth);
+        file->growth = NULL;
         file->read = false;
         note_failure(watch, file, status);
     }

@@ -61,7 +61,8 @@ typedef struct es_watch_files {
  *
  * Of a fragment that is written only what was appended is read, as long as that
  * is samples and nobody judges them here; it is looked at in each round, for
- * its times may be old where hosts share it.
+ * its times may be old where hosts share it. Once its writer is silent for half
+ * a minute, and dead, its runs are judged as ended.
  * That it is to be judged again may wait for later rounds: the alerts of others
  * do not wait for that.
  *
