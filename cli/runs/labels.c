@@ -6,7 +6,6 @@
  */
 #include "cli/runs/labels.h"
 
-#include "analyzer/arch/arch.h"
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "cli/output/print.h"
@@ -166,38 +165,34 @@ static void choose(maker *m)
 
 /* --- settings of parts ----------------------------------------------------*/
 
-typedef enum part { EREG, TEMPERATURE, NO_PART } part;
-
-static part part_of(const char *key)
+/* Whether a setting of a part says nothing of the runs that lack it: another
+ * run has the part, and they agree. */
+static bool is_idle(const maker *m, size_t k)
 {
-    static const char *const ereg[] = {"gamma", "lambda", "ereg_reduce",
-                                       "theta_init"};
-    for (size_t i = 0; i < sizeof ereg / sizeof *ereg; i++)
-        if (strcmp(key, ereg[i]) == 0)
-            return EREG;
-    return strcmp(key, "t_init") == 0 ? TEMPERATURE : NO_PART;
+    const char *key = m->differences[k].key;
+    const es_run_setting *const *values = m->values + k, *first = NULL;
+    bool used = false, found = false;
+    for (size_t i = 0; i < m->n; i++) {
+        const int has = es_run_has_part(m->runs[i], key);
+        const es_run_setting *value = values[i * m->n_keys];
+        if (has == 0 && found && !es_run_settings_same(first, value))
+            return false;
+        if (has == 0) {
+            first = value;
+            found = true;
+        }
+        used = used || has == 1;
+    }
+    return used;
 }
 
-/* 1: the run's architecture has the part; 0: it has not; -1: it is unknown. */
-static int has_part(const es_run_summary *run, part wanted)
-{
-    es_arch arch;
-    if (!run->arch || es_arch_parse(&arch, run->arch) < 0)
-        return -1;
-    return wanted == EREG ? arch.entropy_reg : arch.temperature;
-}
-
-/* What a configuration says of a part that the model lacks says nothing, beside
- * a run that has the part. */
 static void drop_unused(maker *m)
 {
     for (size_t k = 0; k < m->n_keys; k++) {
-        const part wanted = part_of(m->differences[k].key);
-        bool any = false;
-        for (size_t i = 0; i < m->n && wanted != NO_PART && !any; i++)
-            any = has_part(m->runs[i], wanted) == 1;
-        for (size_t i = 0; i < m->n && any; i++)
-            if (has_part(m->runs[i], wanted) == 0) {
+        const char *key = m->differences[k].key;
+        const bool idle = is_idle(m, k);
+        for (size_t i = 0; i < m->n && idle; i++)
+            if (es_run_has_part(m->runs[i], key) == 0) {
                 m->values[i * m->n_keys + k] = NULL;
                 m->unused[i * m->n_keys + k] = true;
             }

@@ -3,8 +3,9 @@
  *
  * Runs of several architectures are called by these; runs of one that differ
  * in settings by the fewest settings that distinguish all of them, the seed
- * only where it takes that: "SM+LN+G, γ = 0.05, seed 2". A run without EReg or
- * SM(t) is not called by settings of these, beside a run that has them. Where
+ * only where it takes that: "SM+LN+G, γ = 0.05, seed 2". Runs without EReg or
+ * SM(t) are not called by settings of these in which they agree, beside a run
+ * that has them. Where
  * settings do not suffice the run's name follows, or the file's, or the run's
  * place. A label longer than ES_LABEL_COLUMNS is shortened in its middle. No
  * two labels of one set are the same.

@@ -2,6 +2,7 @@
    those in which runs differ; runs of one configuration. */
 #include "cli/runs/settings.h"
 
+#include "analyzer/arch/arch.h"
 #include "analyzer/base/checked.h"
 #include "cli/runs/fields.h"
 #include <inttypes.h>
@@ -222,6 +223,22 @@ es_status es_run_differences(es_difference **out, size_t *n_found,
     *out = list;
     *n_found = n;
     return ES_OK;
+}
+
+/* --- parts ----------------------------------------------------------------*/
+
+int es_run_has_part(const es_run_summary *run, const char *key)
+{
+    static const char *const ereg[] = {"gamma", "lambda", "ereg_reduce",
+                                       "theta_init"};
+    const bool temperature = strcmp(key, "t_init") == 0;
+    bool known = temperature;
+    es_arch arch;
+    for (size_t i = 0; i < sizeof ereg / sizeof *ereg && !known; i++)
+        known = strcmp(key, ereg[i]) == 0;
+    if (!known || !run->arch || es_arch_parse(&arch, run->arch) < 0)
+        return -1;
+    return temperature ? arch.temperature : arch.entropy_reg;
 }
 
 /* --- configurations -------------------------------------------------------*/

@@ -39,6 +39,10 @@ es_status es_run_differences(es_difference **out, size_t *n,
                              const es_run_summary *const *runs,
                              size_t n_runs) ES_MUST_USE;
 
+/** Whether the run's architecture has the part that a setting is of, EReg or
+ *  SM(t): 1; 0: it has not; -1: of no such part, or the notation is another. */
+int es_run_has_part(const es_run_summary *run, const char *key);
+
 /**
  * Which runs are of one configuration: they differ in the seed and in
  * incidental settings alone.

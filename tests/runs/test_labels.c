@@ -153,7 +153,7 @@ TEST(the_strength_of_ereg_is_named_with_its_reduction)
     EXPECT(same, strengths, plain);
 }
 
-TEST(a_setting_of_a_part_that_a_run_lacks_is_not_in_its_label)
+TEST(a_setting_of_a_part_that_runs_lack_is_not_in_their_labels)
 {
     static const given runs[] = {
         {"a", "SM+LN+G", "{\"gamma\":0.2,\"t_init\":1}", 1},
@@ -170,6 +170,14 @@ TEST(a_setting_of_a_part_that_a_run_lacks_is_not_in_its_label)
         "EReg(SM(t)) gamma=0.2 t_init=1", "EReg(SM(t)) gamma=0.2 t_init=0.5",
         "Other gamma=0.2 t_init=1"};
     EXPECT(runs, texts, plains);
+    static const given grid[] = {{"a", "SM", "{\"gamma\":0}", 1},
+                                 {"b", "SM", "{\"gamma\":0.1}", 1},
+                                 {"c", "EReg(SM)", "{\"gamma\":0}", 1}};
+    static const char *const all[] = {"SM, γ = 0", "SM, γ = 0.1",
+                                      "EReg(SM), γ = 0"};
+    static const char *const all_plain[] = {"SM gamma=0", "SM gamma=0.1",
+                                            "EReg(SM) gamma=0"};
+    EXPECT(grid, all, all_plain);
 }
 
 TEST(absent_null_and_nan_are_three_things)
