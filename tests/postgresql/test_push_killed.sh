@@ -6,7 +6,9 @@
 . tests/support/postgres.sh
 . tests/support/background.sh
 plan_dir
-n_runs=${PUSH_RUNS-40} n_samples=${PUSH_SAMPLES-50} n_kills=${PUSH_KILLS-10}
+most=40 kills=10
+[ -z "${SAN:-}" ] || most=20 kills=4 # they take as long
+n_runs=${PUSH_RUNS-$most} n_samples=${PUSH_SAMPLES-50} n_kills=${PUSH_KILLS-$kills}
 files=${PUSH_FOLDER-$dir/files}
 cleanup() {
     [ -z "${network-}" ] || kill "$network"

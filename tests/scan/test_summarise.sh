@@ -1,5 +1,4 @@
 #!/usr/bin/env bash
-# alone: Slurm's processors would be taken by other tests
 # entropy-scan summarise --slurm against a real Slurm, which tests/slurm starts.
 . tests/support/tap.sh
 . tests/slurm/cluster.sh

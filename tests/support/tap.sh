@@ -63,15 +63,15 @@ same_text() { # NAME WANT GOT
     if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "$3"; fi
 }
 
-exits() { # NAME CODE REGEX COMMAND...: exit code, and one line of error
-    local name=$1 want=$2 regex=$3 text code
+exits() { # NAME CODE REGEX COMMAND...: exit code, and a line of error, in $errors
+    local name=$1 want=$2 regex=$3 code
     shift 3
-    text=$("$@" 2>&1 >/dev/null </dev/null)
+    errors=$("$@" 2>&1 >/dev/null </dev/null)
     code=$?
     if [ $code -ne "$want" ]; then
-        fail "$name" "exit $code, not $want: $text"
-    elif ! grep -qE -- "$regex" <<<"$text"; then
-        fail "$name" "no /$regex/ in: $text"
+        fail "$name" "exit $code, not $want: $errors"
+    elif ! grep -qE -- "$regex" <<<"$errors"; then
+        fail "$name" "no /$regex/ in: $errors"
     else
         pass "$name"
     fi

@@ -6,6 +6,8 @@ cd "$dir"
 write_source src
 "$bin/entropy-corpus" -q -o x.tok src || echo 'Bail out! no corpus'
 
+batches=40 # of a step that takes a few milliseconds
+[ -z "${SAN:-}" ] || batches=10
 model=(n-layer=2 n-head=3 d-model=12 ctx=16 batch=4 eval-batches=2)
 spec() { # FILE ARCHS SEEDS [LINE]...: a spec of tiny trainings
     local file=$1

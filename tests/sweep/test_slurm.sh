@@ -33,7 +33,7 @@ job_of() { sqlite3 "$1" "SELECT config ->> 'slurm_job' FROM run"; }
 
 # --- a run that is requeued, one that is doomed, at the same time
 spec doomed.ini SM 1 steps=2000000 after-nan=2000000 lr=1e30 clip=0
-spec long.ini SM+LN+G 1 accumulate=40 steps=400 record-every=1 checkpoint-every=20
+spec long.ini SM+LN+G 1 accumulate=$batches steps=400 record-every=1 checkpoint-every=20
 healthy=SM+LN+G_seed1 doomed=SM_seed1
 folder="a sweep's %j"
 submit doomed.ini doomed

@@ -145,7 +145,7 @@ same_text 'somebody else may stop a run' stopped "$(states long | sed -n "s/^$lo
 # --- checkpoints
 newest() { ls "$1/$saved.checkpoints" 2>/dev/null | tail -n 1 | tr -dc '0-9' | sed 's/^1//'; }
 has_later() { [[ $(newest "$1") > $2 ]]; }
-spec saved.ini SM+LN+G 1 'accumulate = 40' 'steps = 300' 'checkpoint-every = 20' 'record-every = 1'
+spec saved.ini SM+LN+G 1 "accumulate = $batches" 'steps = 300' 'checkpoint-every = 20' 'record-every = 1'
 saved=SM+LN+G_seed1
 "$scan" sweep saved.ini -o whole >/dev/null 2>&1
 begin saved.ini saved

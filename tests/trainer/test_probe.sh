@@ -162,7 +162,7 @@ bad() { # NAME CODE REGEX WORD...
     local name=$1 code=$2 regex=$3
     shift 3
     exits "$name" "$code" "$regex" "$train" probe "$@"
-    check "$name: one line" [ "$("$train" probe "$@" 2>&1 >/dev/null </dev/null | wc -l)" = 1 ]
+    check "$name: one line" [ "$(wc -l <<<"$errors")" = 1 ]
 }
 bad 'no checkpoint' 2 'no checkpoint: name a safetensors file' "${data[@]}" --no-record
 bad 'two checkpoints' 2 'one checkpoint at a time' a b "${data[@]}" --no-record

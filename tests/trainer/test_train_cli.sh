@@ -156,7 +156,9 @@ child_of() { # PID: its entropy-recorder
             basename "$(dirname "$status")"
     done
 }
-long=("${small[@]}" --steps 8000 --eval-every 0)
+steps=8000
+[ -z "${SAN:-}" ] || steps=2000 # they take as long
+long=("${small[@]}" --steps $steps --eval-every 0)
 : >"$dir/messages"
 "$train" "${long[@]}" --record-every 1 --log-every 1 -o "$dir/killed.db" \
     >"$dir/killed" 2>"$dir/messages" &
@@ -168,7 +170,7 @@ kill -CONT $pid
 wait $pid
 code=$?
 check 'a killed recorder does not stop the training' \
-    grep -q 'finished after 8000 steps' "$dir/killed"
+    grep -q "finished after $steps steps" "$dir/killed"
 check 'a killed recorder is reported by exit code 3' [ $code = 3 ]
 check 'a killed recorder is reported by one warning' [ "$(grep -c 'warning: ' "$dir/messages")" = 1 ]
 check 'a killed recorder is reported by the frames lost' \
@@ -182,8 +184,7 @@ bad() { # NAME CODE REGEX OPTION...
     local name=$1 code=$2 regex=$3
     shift 3
     exits "$name" "$code" "$regex" "$train" "${args[@]}" "$@"
-    lines=$("$train" "${args[@]}" "$@" 2>&1 >/dev/null </dev/null | wc -l)
-    [ "$lines" = 1 ] || fail "$name: one line" "$lines lines"
+    [ "$(wc -l <<<"$errors")" = 1 ] || fail "$name: one line" "$errors"
 }
 bad 'an unknown part of an architecture' 2 "XY" --no-record --arch SM+XY
 bad 'an odd power' 2 'PSM.*3|3.*even' --no-record --arch 'PSM(3)'

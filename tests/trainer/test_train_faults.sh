@@ -11,11 +11,11 @@ plan_dir
 ES_SEED=${ES_SEED:-$RANDOM}
 RANDOM=$ES_SEED
 echo "# ES_SEED=$ES_SEED"
-steps=500
-[ -z "${SAN:-}" ] || steps=200 # they are slow
+steps=500 batch=8 moments='1 2 3' sizes='300k 350k 400k'
+[ -z "${SAN:-}" ] || { steps=200 batch=4 moments=1 sizes=350k; } # they are slow
 
 own_corpus "$dir/corpus.tok" || exit 1
-model=(--arch SM+LN+G --n-layer 3 --n-head 2 --d-model 32 --ctx 24 --batch 8
+model=(--arch SM+LN+G --n-layer 3 --n-head 2 --d-model 32 --ctx 24 --batch $batch
     --steps $steps --record-every 1 --eval-every 80 --eval-batches 2
     --threads 1 --seed 7 --log-every 1 --data "$dir/corpus.tok")
 
@@ -121,7 +121,7 @@ recorder_killed() { # RUN.db
         said '[1-9][0-9]* of [0-9]+ frames are not known to be in the file' &&
         interrupted "$1" && sound "$1"
 }
-for i in 1 2 3; do
+for i in $moments; do
     draw
     check "kill -9 of the recorder in step $moment" recorder_killed "$dir/recorder-$i.db"
 done
@@ -141,7 +141,7 @@ trainer_killed() { # RUN.db
         plain "$1" && status_is "$1" failed && sound "$1" &&
         holds "$1" "$(done_steps)"
 }
-for i in 1 2 3 4; do
+for i in $moments; do
     draw
     check "kill -9 of the trainer in step $moment" trainer_killed "$dir/trainer-$i.db"
 done
@@ -266,7 +266,7 @@ on_disk_of() { # SIZE NAME FUNCTION
     check "$2" "$3" "$dir/small-$1/run.db"
 }
 on_disk_of 180k 'a full disk' full_disk
-for size in 300k 350k 400k; do
+for size in $sizes; do
     on_disk_of $size "a disk of $size: what is lost is what is said" nearly_full_disk
 done
 limited() { # RUN.db
