@@ -100,6 +100,10 @@ output 'a fragment that is written is read' '"status": *"running"' "$scan" kille
 recorder=$(pgrep -P $trainer)
 kill -9 $recorder $trainer
 wait $trainer 2>/dev/null
+for _ in $(seq 100); do # nobody waits for the recorder, which takes its time to die
+    "$scan" killed.esf --json | grep -q '"status": *"running"' || break
+    sleep 0.1
+done
 output 'and after a kill, as interrupted' '"status": *"interrupted"' "$scan" killed.esf --json
 
 # --- logs of SQLite on such a file system
