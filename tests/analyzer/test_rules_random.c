@@ -13,7 +13,11 @@
 #define MAX_HEADS 5
 #define MAX_VALUES (MAX_LAYERS * MAX_HEADS)
 #define MAX_RULES 5
+#ifdef __SANITIZE_ADDRESS__
+#define N_SEEDS 5000 /* they take as long */
+#else
 #define N_SEEDS 20000
+#endif
 #define CEILING_CTX 128
 
 typedef struct history {

@@ -10,8 +10,8 @@ samples=$root/samples runs=$root/samples/runs
 export PYTHONDONTWRITEBYTECODE=1
 nothing=$PATH PATH=$bin:$PATH
 
-healthy=3000 # steps of one, 5 s here; a run that collapses is stopped after 2
-small=(--data x.tok --n-layer 4 --n-head 4 --d-model 32 --ctx 32 --threads 1)
+healthy=3000 # steps of one, 3 s here; a run that collapses is stopped after 1
+small=(--data x.tok --batch 4 --n-layer 4 --n-head 4 --d-model 32 --ctx 32 --threads 1)
 long=("${small[@]}" --record-every 20 --steps 40000 --after-nan 40000)
 
 status() { entropy-scan "$1" --json | grep -o '"status":"[a-z]*"' | cut -d'"' -f4; }
@@ -80,7 +80,7 @@ if [ -z "$python" ]; then
     exit
 fi
 study() { "$python" "$samples/schedulers/study.py" "$@"; }
-study trials --data x.tok --steps $healthy --trials 2 --try 1e-3 1 >out 2>err
+study trials --data x.tok --steps $healthy --trials 2 --try 1e-3 1 -- --batch 4 >out 2>err
 same_text 'a study ends well' '0 ' "$? $(cat err)"
 check 'a healthy trial is complete' grep -qE '^trial 0 .* complete +eval loss [0-9.]+$' out
 same_text 'all of it' "finished $healthy" "$(status trials/trial-0.db) $(steps trials/trial-0.db)"
