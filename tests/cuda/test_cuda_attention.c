@@ -594,5 +594,6 @@ int main(void)
         cmocka_unit_test(test_cuda_attention__any_order_of_threads),
         cmocka_unit_test(test_cuda_attention__longest_context),
     };
+    cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

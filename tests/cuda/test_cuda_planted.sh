@@ -21,11 +21,11 @@ others() {
 
 # Whether the test fails with the planted library; what it says after its first
 # failure is not waited for. A test that the fault keeps from ending has seen it.
-fails() { # TEST
+fails() { # TEST [CASE]: of a test that lets one be chosen
     local test
     : >"$dir/log" # what the test before said has no say
-    CMOCKA_MESSAGE_OUTPUT=stdout ENTROPY_TRAIN_CUDA=$dir/planted.so \
-        timeout -k 1 300 "$1" >"$dir/log" 2>&1 &
+    CMOCKA_TEST_FILTER=${2:+*__$2} CMOCKA_MESSAGE_OUTPUT=stdout \
+        ENTROPY_TRAIN_CUDA=$dir/planted.so timeout -k 1 300 "$1" >"$dir/log" 2>&1 &
     test=$!
     while kill -0 $test 2>/dev/null; do
         ! grep -q '^\[  FAILED' "$dir/log" || { kill $test; break; }
@@ -34,7 +34,8 @@ fails() { # TEST
     ! wait $test
 }
 
-# SOURCE FAULT TEST: fault is what sed does to the source.
+# SOURCE FAULT TEST [CASE]: fault is what sed does to the source; a test that takes long
+# is cut down to the case that is there for it.
 planted() {
     local source=$1 fault=$2 test=$BUILD/tests/$3 name
     name="a fault in $source is seen: $fault"
@@ -45,7 +46,7 @@ planted() {
         ! $cxx "${flags[@]}" -shared -o "$dir/planted.so" "$dir/planted.o" \
             $(others "$source"); then
         fail "$name" 'it does not compile'
-    elif fails "$test"; then
+    elif fails "$test" "${4:-}"; then
         pass "$name"
     else
         fail "$name" "$(basename "$test") passes"
@@ -70,16 +71,18 @@ planted linear.cu 's/product.aux = pre/product.aux = post/' test_cuda_acts
 planted linear.cu "s/(return how->kind == ES_ACT_GELU)_TANH/\1/" test_cuda_acts
 planted linear.cu 's/product.epilogue = ES_GEMM_DGELU/(void)0/' test_cuda_acts
 planted loss.cu 's/(A \*x = .*)l.stride/\1l.vocab/' test_cuda_stride
-planted attention_exact.cu 's/call.flags\[mine\] != 0/false/' test_cuda_attention
+planted attention_exact.cu 's/call.flags\[mine\] != 0/false/' test_cuda_attention \
+    nan_key_or_value
 planted attention_exact.cu 's/es_mend_wanted\(/false \&\& es_mend_wanted(/' \
-    test_cuda_attention
+    test_cuda_attention infinite_query
 planted attention_mma_backward.cu 's/OWN_FACTOR, true>/OWN_FACTOR, false>/' \
-    test_cuda_attention
-planted attention.cu 's/dlog_t\[i\] -= sum/dlog_t[i] += sum/' test_cuda_attention
+    test_cuda_attention what_is_done_again_has_its_gradients
+planted attention.cu 's/dlog_t\[i\] -= sum/dlog_t[i] += sum/' test_cuda_attention \
+    temperatures
 planted residual.cu 's/es_drop_factors\(factors, \&mask, i\)/es_drop_factors(factors, \&mask, i + 1)/' \
     test_cuda_sums
 planted attention_mma.cu '/es_cp_wait<1>/{n;s/__syncthreads..;//}' \
-    test_cuda_attention
+    test_cuda_attention any_order_of_threads
 planted backend.cu 's/copy \+ at \* sizeof/copy + 0 * at * sizeof/' \
     test_cuda_backend
 finish
