@@ -200,7 +200,11 @@ test-deps:
 TEST_LINKER := $(if $(shell command -v ld.gold),gold)
 $(BUILD)/tests/% $(BUILD)/bench/%: LINKER ?= $(TEST_LINKER)
 
-link = $(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(LINKER:%=-fuse-ld=%) -o $@ $(filter %.o,$^) \
+# What sanitizers know of each place has an address: without relocations a program is
+# linked in half the time, and starts sooner.
+FIXED = $(if $(SAN),-no-pie)
+
+link = $(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(FIXED) $(LINKER:%=-fuse-ld=%) -o $@ $(filter %.o,$^) \
     -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--as-needed $(1) -lm -ldl
 
 $(BUILD)/entropy-scan: $(call objects,cli/program/main.c) \
