@@ -491,9 +491,11 @@ FUZZ_CC = clang
 FUZZ_OPTIMISE = -O1 -g
 SECONDS = 60
 # What the targets link of all modules.
-FUZZED_SRC = $(filter-out analyzer/entropy/% $(GSL_SRC),$(call in,analyzer)) \
-    $(STORE_SRC) $(call in,cli/alerts/rules cli/exchange cli/output cli/runs) \
-    cli/scan/table.c $(call in,hooks/trainer/files hooks/trainer/settings) \
+FUZZED_SRC = $(filter-out analyzer/entropy/% analyzer/polynomial/% store/join/% store/push/% \
+    store/sql/% cli/exchange/merge_% $(GSL_SRC),$(call in,analyzer) $(STORE_SRC) \
+    $(call in,cli/alerts/rules cli/exchange cli/output cli/runs)) cli/scan/table.c \
+    $(filter-out hooks/trainer/files/checkpoint% hooks/trainer/files/weights%,$(call \
+    in,hooks/trainer/files)) $(call in,hooks/trainer/settings) \
     hooks/trainer/model/config.c hooks/trainer/model/families.c
 $(eval $(call archive_rule,fuzzed,$(FUZZED_SRC)))
 FUZZERS = $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
