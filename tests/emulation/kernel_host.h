@@ -42,7 +42,7 @@
 /* Inlined and unrolled a kernel costs the host's compiler five times as much,
  * and runs no faster: but for sanitizers, whose build does not optimise, and
  * in which calls cost minutes. */
-#ifdef __SANITIZE_ADDRESS__
+#if defined __SANITIZE_ADDRESS__ && !defined ES_NOT_INLINED
 #define __forceinline__ inline __attribute__((always_inline))
 #else
 #define __forceinline__ inline
