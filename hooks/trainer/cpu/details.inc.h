@@ -140,18 +140,6 @@ static void add_gram(double *out, const float *x, int n_rows, int width,
         }
 }
 
-static inline uvec larger_size(uvec a, vec x)
-{
-    const uvec b = (uvec)x & INT32_MAX;
-#if defined(ES_VECTOR_AVX512)
-    return (uvec)_mm512_max_epu32((__m512i)a, (__m512i)b);
-#elif defined(ES_VECTOR_AVX2)
-    return (uvec)_mm256_max_epu32((__m256i)a, (__m256i)b);
-#else
-    return (uvec)choose((ivec)a > (ivec)b, (vec)a, (vec)b);
-#endif
-}
-
 static uint32_t largest_size(const float *x, size_t n)
 {
     uvec size[4] = {{0}};

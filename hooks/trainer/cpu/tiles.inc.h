@@ -68,6 +68,28 @@ static workspace open_workspace(const es_cpu_head *head)
 
 /* --- packing -------------------------------------------------------------- */
 
+/* The larger of `a` and |x|, in the order of floats, NaN last. */
+static inline uvec larger_size(uvec a, vec x)
+{
+    const uvec b = (uvec)x & INT32_MAX;
+#if defined(ES_VECTOR_AVX512)
+    return (uvec)_mm512_max_epu32((__m512i)a, (__m512i)b);
+#elif defined(ES_VECTOR_AVX2)
+    return (uvec)_mm256_max_epu32((__m256i)a, (__m256i)b);
+#else
+    return (uvec)choose((ivec)a > (ivec)b, (vec)a, (vec)b);
+#endif
+}
+
+/* Of absolute values. */
+static bool are_finite(uvec sizes)
+{
+    for (int lane = 0; lane < LANES; lane++)
+        if (sizes[lane] >= 0x7f800000)
+            return false;
+    return true;
+}
+
 /* 0 while everything added to it was finite, NaN afterwards. */
 static inline vec spot_nonfinite(vec spotted, vec value)
 {
@@ -84,17 +106,23 @@ static bool is_zero(vec spotted)
 static bool pack_rows(float *out, const float *from, int n, int n_rows,
                       int width, int columns, size_t stride)
 {
-    vec spotted = splat(0);
-    for (int i = 0; i < n; i++, from += stride, out += columns)
-        for (int c = 0; c < columns; c += LANES) {
-            int part = width - c < LANES ? width - c : LANES;
-            int n_left = columns - c < LANES ? columns - c : LANES;
-            vec value = load_part(from + c, part, 0);
-            store_part(out + c, value, n_left);
-            spotted = spot_nonfinite(spotted, value);
+    uvec largest = {0};
+    for (int i = 0; i < n; i++, from += stride, out += columns) {
+        int c = 0;
+        for (; c + LANES <= width; c += LANES) {
+            const vec value = load(from + c);
+            largest = larger_size(largest, value);
+            store(out + c, value);
         }
+        if (c < columns) {
+            const vec value = load_part(from + c, width - c, 0);
+            largest = larger_size(largest, value);
+            store_part(out + c, value,
+                       columns - c < LANES ? columns - c : LANES);
+        }
+    }
     memset(out, 0, (size_t)((n_rows - n) * columns) * sizeof *out);
-    return is_zero(spotted);
+    return are_finite(largest);
 }
 
 static void pack_keys(workspace *w, const es_cpu_head *head)
@@ -112,18 +140,18 @@ static void pack_keys(workspace *w, const es_cpu_head *head)
 static void pack_block(workspace *w, float *out_t, float *out,
                        const float *from, int n, int width, size_t stride)
 {
-    vec spotted = splat(0);
+    uvec largest = {0};
     for (int first = 0; first < ROWS; first += LANES)
         for (int c = 0; c < width; c += LANES) {
             int part = width - c < LANES ? width - c : LANES;
             vec rows[LANES];
             for (int i = 0; i < LANES; i++) {
                 int row = first + i;
+                const float *at = from + (size_t)row * stride + c;
                 rows[i] = splat(0);
                 if (row < n)
-                    rows[i] =
-                        load_part(from + (size_t)row * stride + c, part, 0);
-                spotted = spot_nonfinite(spotted, rows[i]);
+                    rows[i] = part == LANES ? load(at) : load_part(at, part, 0);
+                largest = larger_size(largest, rows[i]);
                 if (out)
                     store(out + row * w->wide + c, rows[i]);
             }
@@ -131,7 +159,7 @@ static void pack_block(workspace *w, float *out_t, float *out,
             for (int i = 0; i < part; i++)
                 store(out_t + (c + i) * ROWS + first, rows[i]);
         }
-    w->careful |= !is_zero(spotted);
+    w->careful |= !are_finite(largest);
 }
 
 static void pack_queries(workspace *w, const es_cpu_head *head, int first,
