@@ -220,7 +220,8 @@ static inline vec vec_exp_below(vec x)
 #if defined(ES_VECTOR_AVX512)
     return (vec)_mm512_scalef_ps((__m512)p, (__m512)n);
 #else
-    vec power = (vec)(((ivec)t - (ivec)splat(shift) + 127) << 23);
+    /* The bits of the shift itself leave on the left. */
+    vec power = (vec)(((ivec)t << 23) + (ivec)splat(1));
     return choose(x < splat(-87.3f), splat(0), p * power);
 #endif
 }

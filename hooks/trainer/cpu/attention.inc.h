@@ -105,27 +105,27 @@ typedef struct row_state {
 } row_state;
 
 /* From the largest score, the largest absolute one and the number of keys. */
-static inline row_state anchor_rows(vec largest, vec size, vec n_keys,
-                                    int power, const es_cpu_head *head)
+static inline void anchor_rows(row_state *row, vec largest, vec size,
+                               vec n_keys, int power, const es_cpu_head *head)
 {
-    row_state row = {.largest = largest, .m = largest, .anchor = largest};
+    row->largest = row->m = row->anchor = largest;
+    row->rest = splat(0);
     if (power == 0)
-        return row;
-    row.largest = power == ES_CPU_RELU ? largest : size;
-    row.m = larger(splat(TINY_SCORE), size);
-    row.anchor = head->plain ? splat(1) : splat(1) / row.m;
-    row.length = head->length == ES_LENGTH_VISIBLE ? n_keys
-                 : head->length == ES_LENGTH_CONTEXT
-                     ? splat((float)(head->place ? head->context : head->n_ctx))
-                     : splat(1);
-    row.rest = splat(0);
+        return;
+    row->largest = power == ES_CPU_RELU ? largest : size;
+    row->m = larger(splat(TINY_SCORE), size);
+    row->anchor = head->plain ? splat(1) : splat(1) / row->m;
+    row->length =
+        head->length == ES_LENGTH_VISIBLE ? n_keys
+        : head->length == ES_LENGTH_CONTEXT
+            ? splat((float)(head->place ? head->context : head->n_ctx))
+            : splat(1);
     if (head->epsilon > 0) {
         const vec c = head->plain ? splat(1) : size + splat(1e-6f);
-        row.rest =
-            splat(head->epsilon) * row.length * raise(c * row.anchor, power);
-        row.rest = smaller(splat(LARGE_REST), row.rest);
+        row->rest =
+            splat(head->epsilon) * row->length * raise(c * row->anchor, power);
+        row->rest = smaller(splat(LARGE_REST), row->rest);
     }
-    return row;
 }
 
 /* D, once the sum of u is known. */
@@ -177,59 +177,107 @@ static inline vec count_visible(const es_cpu_head *head, int first)
                        : splat((float)(first + 1)) + lane;
 }
 
-static inline row_state open_tile(const float *tile, int n_full, int n_keys,
-                                  int half, int power, const es_cpu_head *head)
-{
-    vec largest = load(tile + half * LANES), size = larger(largest, -largest);
-    for (int j = 1; j < n_keys; j++) {
-        vec s = load(tile + j * ROWS + half * LANES);
-        if (j >= n_full)
-            s = choose(visible(j - n_full, half), s, largest);
-        largest = larger(largest, s);
-        if (power)
-            size = larger(size, larger(s, -s));
-    }
-    return anchor_rows(largest, size,
-                       count_visible(head, n_full + half * LANES), power, head);
-}
-
-/* What is summed up beside the weights, where their loop has time left for it:
- * each with those before. */
+/* What is summed up beside the weights, where their loops have time left for
+ * it: each with those before. */
 enum { NO_SUMS, SUM_ENTROPY, SUM_DISTANCE, SUM_SCORES };
 
-/* Scores become u; masked ones 0. Both halves go together: a sum waits for the
- * one before. */
-static inline void tile_weigh(float *tile, row_state rows[2], int n_full,
-                              int n_keys, int power, const es_cpu_head *head,
-                              int sums)
+/* What open_tile finds of scores, in registers. */
+typedef struct score_sums {
+    vec largest, size, shift, apart, squares;
+} score_sums;
+
+/* Keys first .. end - 1 of open_tile. */
+static KNOWN void open_keys(score_sums halves[2], const float *tile, int first,
+                            int end, int n_full, bool masked, int power,
+                            bool sums)
 {
-    for (int half = 0; half < 2; half++)
-        rows[half].sum = rows[half].moment = rows[half].distance = splat(0);
-    for (int j = 0; j < n_keys; j++)
+    for (int j = first; j < end; j++)
         for (int half = 0; half < 2; half++) {
-            row_state *row = &rows[half];
-            float *at = tile + j * ROWS + half * LANES;
-            raw_weight w = weigh(load(at), row->anchor, power);
-            vec before = row->sum;
-            if (j >= n_full) {
-                ivec seen = visible(j - n_full, half);
-                w.u = choose(seen, w.u, splat(0));
-                w.log = choose(seen, w.log, splat(0));
-                before = choose(seen, before, splat(0));
+            score_sums *s = &halves[half];
+            vec score = load(tile + j * ROWS + half * LANES);
+            if (masked)
+                score = choose(visible(j - n_full, half), score, s->shift);
+            s->largest = larger(s->largest, score);
+            if (power)
+                s->size = larger(s->size, larger(score, -score));
+            if (sums) {
+                const vec apart = score - s->shift;
+                s->apart += apart;
+                s->squares += apart * apart;
             }
-            row->sum += w.u;
-            if (sums >= SUM_ENTROPY)
-                row->moment += w.u * w.log;
-            if (sums >= SUM_DISTANCE) /* u (i - j): of each key i - j times */
-                row->distance += before;
-            if (sums >= SUM_SCORES && power == 0) {
-                row->apart += w.log;
-                row->apart_squares += w.log * w.log;
-            }
-            store(at, w.u);
         }
-    for (int half = 0; half < 2; half++)
-        close_sum(&rows[half], power, head);
+}
+
+/* Both halves go together: a sum waits for the one before. */
+static inline void open_tile(row_state rows[2], const float *tile, int n_full,
+                             int n_keys, int power, const es_cpu_head *head,
+                             bool sums)
+{
+    score_sums halves[2];
+    for (int half = 0; half < 2; half++) {
+        const vec first = load(tile + half * LANES);
+        halves[half] = (score_sums){
+            .largest = first, .size = larger(first, -first), .shift = first};
+    }
+    open_keys(halves, tile, 1, n_full, n_full, false, power, sums);
+    open_keys(halves, tile, n_full > 1 ? n_full : 1, n_keys, n_full, true,
+              power, sums);
+    for (int half = 0; half < 2; half++) {
+        const score_sums *s = &halves[half];
+        row_state *row = &rows[half];
+        anchor_rows(row, s->largest, s->size,
+                    count_visible(head, n_full + half * LANES), power, head);
+        row->shift = s->shift;
+        row->unit = splat(1);
+        row->apart = s->apart;
+        row->apart_squares = s->squares;
+    }
+}
+
+/* What tile_weigh sums up: of one half at a time, as the sums of both would
+ * leave too few registers. */
+typedef struct weight_sums {
+    vec sum, moment, distance;
+} weight_sums;
+
+/* Keys first .. end - 1 of tile_weigh. */
+static KNOWN void weigh_tile_keys(weight_sums *s, float *tile, vec anchor,
+                                  int first, int end, int n_full, int half,
+                                  bool masked, int power, int sums)
+{
+    for (int j = first; j < end; j++) {
+        float *at = tile + j * ROWS + half * LANES;
+        raw_weight w = weigh(load(at), anchor, power);
+        vec before = s->sum;
+        if (masked) {
+            ivec seen = visible(j - n_full, half);
+            w.u = choose(seen, w.u, splat(0));
+            w.log = choose(seen, w.log, splat(0));
+            before = choose(seen, before, splat(0));
+        }
+        s->sum += w.u;
+        if (sums >= SUM_ENTROPY)
+            s->moment += w.u * w.log;
+        if (sums >= SUM_DISTANCE) /* u (i - j): of each key i - j times */
+            s->distance += before;
+        store(at, w.u);
+    }
+}
+
+/* Scores become u; masked ones 0. */
+static inline void tile_weigh(float *tile, row_state *row, int n_full,
+                              int n_keys, int half, int power,
+                              const es_cpu_head *head, int sums)
+{
+    weight_sums s = {.sum = splat(0), .moment = splat(0), .distance = splat(0)};
+    weigh_tile_keys(&s, tile, row->anchor, 0, n_full, n_full, half, false,
+                    power, sums);
+    weigh_tile_keys(&s, tile, row->anchor, n_full, n_keys, n_full, half, true,
+                    power, sums);
+    row->sum = s.sum;
+    row->moment = s.moment;
+    row->distance = s.distance;
+    close_sum(row, power, head);
 }
 
 #include "hooks/trainer/cpu/statistics.inc.h"
@@ -240,14 +288,13 @@ static inline void weigh_rows(float *tile, row_state row[2], int n_full,
                               int n_keys, int power, const es_cpu_head *head,
                               int sums)
 {
+    open_tile(row, tile, n_full, n_keys, power, head,
+              sums >= SUM_SCORES && power == 0);
     for (int half = 0; half < 2; half++) {
-        row[half] = open_tile(tile, n_full, n_keys, half, power, head);
-        if (sums >= SUM_SCORES && power == 0)
-            open_scores(&row[half], row[half].m, 0);
-        else if (sums >= SUM_SCORES)
+        if (sums >= SUM_SCORES && power)
             sum_scores(tile, &row[half], n_full, n_keys, half, power);
+        tile_weigh(tile, &row[half], n_full, n_keys, half, power, head, sums);
     }
-    tile_weigh(tile, row, n_full, n_keys, power, head, sums);
 }
 
 static int sums_of(const es_cpu_head *head)

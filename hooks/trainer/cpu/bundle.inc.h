@@ -433,12 +433,12 @@ static KNOWN void attend(const bundle *b, int t, int n, int width, int power,
     if (n == 2)
         open_query(&query[1], b, t + 1, 1, width);
     score_keys(b, query, row, n, 0, t + 1, width);
-    row[0] = anchor_rows(row[0].largest, row[0].m, splat((float)(t + 1)), power,
-                         b->heads);
+    anchor_rows(&row[0], row[0].largest, row[0].m, splat((float)(t + 1)), power,
+                b->heads);
     if (n == 2) {
         score_keys(b, query + 1, row + 1, 1, t + 1, t + 2, width);
-        row[1] = anchor_rows(row[1].largest, row[1].m, splat((float)(t + 2)),
-                             power, b->heads);
+        anchor_rows(&row[1], row[1].largest, row[1].m, splat((float)(t + 2)),
+                    power, b->heads);
     }
     for (int i = 0; measure && i < n; i++)
         sum_lane_scores(b, &query[i], &row[i], t + i, power);

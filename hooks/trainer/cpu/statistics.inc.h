@@ -3,12 +3,12 @@
  * part of attention.inc.h, from whose weights it takes everything.
  */
 
-/* Scores are measured from one of their own, so that those that lie far from 0
- * do not cancel; PowerSoftmax's, which may be of any size, by the largest, in
- * sum_scores; those of softmax where they are weighed. */
+/* Scores are measured from the row's first one, so that those that lie far from
+ * 0 do not cancel; PowerSoftmax's, which may be of any size, by the largest, in
+ * sum_scores; those of softmax by open_tile. */
 static inline vec open_scores(row_state *row, vec first, int power)
 {
-    row->shift = power ? first : row->m;
+    row->shift = first;
     row->unit = power ? row->m : splat(1);
     row->apart = row->apart_squares = splat(0);
     return splat(1) / row->unit;
