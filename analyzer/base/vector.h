@@ -80,6 +80,8 @@ static inline vec choose_first(int n, vec a, vec b)
 /* The first n lanes from memory, the rest `fill`. */
 static inline vec load_part(const float *from, int n, float fill)
 {
+    if (n == LANES)
+        return load(from);
 #if defined(ES_VECTOR_AVX512)
     return (vec)_mm512_mask_loadu_ps((__m512)splat(fill), first_lanes(n), from);
 #elif defined(ES_VECTOR_AVX2)
