@@ -235,8 +235,7 @@ static void run_details(results *r, const problem *p, const es_cpu_kernels *k)
     const es_control control = {
         .lr = 0.1f, .correction1 = 0.1f, .correction2 = 0.01f};
     double moments[7] = {0}, update[2] = {0}, gram[D * D] = {0};
-    k->add_moments(moments, p->x, N - 1);
-    k->add_differences(moments + 5, p->x, p->x + 1, 0.5f, N - 1);
+    k->add_moments(moments, p->x, p->x + 1, 0.5f, N - 1);
     k->add_update(update, p->x, r->moment1, r->moment2, N, &how, &control);
     k->add_gram(gram, p->x, T, D, WIDTH);
     const uint32_t size = k->largest_size(p->x, N);

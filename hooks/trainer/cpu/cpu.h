@@ -178,6 +178,9 @@ size_t es_cpu_polynomial_scratch(int n_ctx);
 void es_cpu_start_peak(const es_backend *backend, es_share share);
 void es_cpu_see_peak(const es_backend *backend, es_share share, const float *x,
                      size_t first, size_t n);
+/** The same where their largest_size is known. */
+void es_cpu_see_size(const es_backend *backend, es_share share, uint32_t size,
+                     size_t first, size_t n);
 void es_cpu_keep_peak(es_backend *backend, es_mem *peak, const es_mem *x);
 
 /** Bytes of an activation. */

@@ -280,12 +280,10 @@ static void moments_piece(const pieces *p, es_share share, double *sums,
         part = n - done < ES_CPU_CHUNK ? n - done : ES_CPU_CHUNK;
         const float *x =
             es_cpu_open(p->backend, share, 0, p->x, at + done, part);
-        p->backend->kernels->add_moments(sums, x, part);
-        if (p->y)
-            p->backend->kernels->add_differences(
-                sums + 5, x,
-                es_cpu_open(p->backend, share, 1, p->y, at + done, part), p->a,
-                part);
+        const float *y =
+            p->y ? es_cpu_open(p->backend, share, 1, p->y, at + done, part)
+                 : NULL;
+        p->backend->kernels->add_moments(sums, x, y, p->a, part);
     }
 }
 

@@ -29,7 +29,7 @@ static inline double sum_wide(wide x)
     return sum;
 }
 
-static void add_moments_one(double out[5], double x)
+static void add_moments_one(double out[7], double x)
 {
     const double square = x * x;
     out[0] += x;
@@ -37,32 +37,6 @@ static void add_moments_one(double out[5], double x)
     out[2] += square * x;
     out[3] += square * square;
     out[4] = fmax(out[4], fabs(x));
-}
-
-/* Each half of a vector has sums of its own: an addition waits for the one
- * before. */
-static void add_moments(double out[5], const float *x, size_t n)
-{
-    wide sums[2][4] = {{{0}}};
-    vec top = splat(0);
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        const vec v = load(x + i);
-        top = larger(top, larger(v, -v));
-        for (int half = 0; half < 2; half++) {
-            const wide u = load_wide(x + i + half * WIDE), square = u * u;
-            sums[half][0] += u;
-            sums[half][1] += square;
-            sums[half][2] += square * u;
-            sums[half][3] += square * square;
-        }
-    }
-    for (int k = 0; k < 4; k++)
-        out[k] += sum_wide(sums[0][k] + sums[1][k]);
-    for (int lane = 0; lane < LANES; lane++)
-        out[4] = fmax(out[4], (double)top[lane]);
-    for (; i < n; i++)
-        add_moments_one(out, (double)x[i]);
 }
 
 static void differ_in_double(double out[2], const float *x, const float *y,
@@ -76,31 +50,69 @@ static void differ_in_double(double out[2], const float *x, const float *y,
     }
 }
 
-/* In short runs of float, and what float does not hold in double, as dot. */
-static void add_differences(double out[2], const float *x, const float *y,
-                            float a, size_t n)
+/* Squares of a short run, summed up in float; those that float does not hold in
+ * double, as dot. */
+static void add_squares(double out[2], vec added, vec kept, const float *x,
+                        const float *y, float a, size_t n)
 {
-    const double scale = (double)a * (double)a;
-    for (size_t i = 0, first, end; i < n; i = end) {
-        vec added[2] = {{0}}, kept[2] = {{0}};
-        first = i;
-        end = n - i < 64 * LANES ? n : i + 64 * LANES;
-        for (; i + 2 * LANES <= end; i += 2 * LANES)
-            for (int k = 0; k < 2; k++) {
-                const vec from = load(y + i + k * LANES);
-                const vec apart = load(x + i + k * LANES) - splat(a) * from;
-                added[k] += apart * apart;
-                kept[k] += from * from;
-            }
-        const double sums[] = {(double)sum_lanes(added[0] + added[1]),
-                               scale * (double)sum_lanes(kept[0] + kept[1])};
-        if (sums[0] + sums[1] - (sums[0] + sums[1]) == 0) {
-            out[0] += sums[0];
-            out[1] += sums[1];
-            first = i;
-        }
-        differ_in_double(out, x + first, y + first, a, end - first);
+    const double sums[] = {(double)sum_lanes(added),
+                           (double)a * (double)a * (double)sum_lanes(kept)};
+    if (sums[0] + sums[1] - (sums[0] + sums[1]) == 0) {
+        out[0] += sums[0];
+        out[1] += sums[1];
+    } else {
+        differ_in_double(out, x, y, a, n);
     }
+}
+
+/* Each half of a vector has sums of its own: an addition waits for the one
+ * before. What y adds is done while it comes from memory. */
+static KNOWN void add_moments_of(double out[7], const float *x, const float *y,
+                                 float a, size_t n)
+{
+    const size_t whole = n / LANES * LANES;
+    wide sums[2][4] = {{{0}}};
+    vec top = splat(0);
+    for (size_t first = 0, end; first < whole; first = end) {
+        vec added = splat(0), kept = splat(0);
+        end = whole - first < 64 * LANES ? whole : first + 64 * LANES;
+        for (size_t i = first; i < end; i += LANES) {
+            const vec v = load(x + i);
+            top = larger(top, larger(v, -v));
+            for (int half = 0; half < 2; half++) {
+                const wide u = load_wide(x + i + half * WIDE), square = u * u;
+                sums[half][0] += u;
+                sums[half][1] += square;
+                sums[half][2] += square * u;
+                sums[half][3] += square * square;
+            }
+            if (y) {
+                const vec from = load(y + i), apart = v - splat(a) * from;
+                added += apart * apart;
+                kept += from * from;
+            }
+        }
+        if (y)
+            add_squares(out + 5, added, kept, x + first, y + first, a,
+                        end - first);
+    }
+    for (int k = 0; k < 4; k++)
+        out[k] += sum_wide(sums[0][k] + sums[1][k]);
+    for (int lane = 0; lane < LANES; lane++)
+        out[4] = fmax(out[4], (double)top[lane]);
+    for (size_t i = whole; i < n; i++)
+        add_moments_one(out, (double)x[i]);
+    if (y)
+        differ_in_double(out + 5, x + whole, y + whole, a, n - whole);
+}
+
+static void add_moments(double out[7], const float *x, const float *y, float a,
+                        size_t n)
+{
+    if (y)
+        add_moments_of(out, x, y, a, n);
+    else
+        add_moments_of(out, x, NULL, 1, n);
 }
 
 /* In short runs, which dot takes in float. */
@@ -143,7 +155,6 @@ static void add_gram(double *out, const float *x, int n_rows, int width,
 static uint32_t largest_size(const float *x, size_t n)
 {
     uvec size[4] = {{0}};
-    uint32_t largest = 0;
     size_t i = 0;
     for (; i + 4 * LANES <= n; i += 4 * LANES)
         for (int k = 0; k < 4; k++)
@@ -153,7 +164,5 @@ static uint32_t largest_size(const float *x, size_t n)
             size[0], load_part(x + i, n - i < LANES ? (int)(n - i) : LANES, 0));
     for (int k = 1; k < 4; k++)
         size[0] = larger_size(size[0], (vec)size[k]);
-    for (int lane = 0; lane < LANES; lane++)
-        largest = size[0][lane] > largest ? size[0][lane] : largest;
-    return largest;
+    return largest_lane_size(size[0]);
 }

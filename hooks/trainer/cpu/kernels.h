@@ -118,9 +118,10 @@ typedef struct es_cpu_kernels {
     void (*drop)(float *y, const float *residual, const float *x, size_t first,
                  size_t n, const es_drop_mask *mask);
 
-    void (*layer_norm)(float *y, float *mean, float *rstd, const float *x,
-                       const float *weight, const float *bias, int n_rows,
-                       int width, float epsilon);
+    /** Returns largest_size of x, which costs nothing there. */
+    uint32_t (*layer_norm)(float *y, float *mean, float *rstd, const float *x,
+                           const float *weight, const float *bias, int n_rows,
+                           int width, float epsilon);
     /** dx +=; dweight, dbias (width) +=. */
     void (*layer_norm_backward)(float *dx, float *dweight, float *dbias,
                                 const float *dy, const float *x,
@@ -161,12 +162,11 @@ typedef struct es_cpu_kernels {
                   const es_control *control);
 
     /** out[0..3] += sums of x, x^2, x^3, x^4 (n), out[4] = the largest |x| or
-     *  what it was. In double: NaN only where something is not finite. */
-    void (*add_moments)(double out[5], const float *x, size_t n);
-    /** out[0] += squares of x - a y (n), out[1] += those of a y; likewise,
-     *  in runs of float32. */
-    void (*add_differences)(double out[2], const float *x, const float *y,
-                            float a, size_t n);
+     *  what it was, in double: NaN only where something is not finite. Unless y
+     *  (n) is NULL: out[5] += squares of x - a y, out[6] += those of a y, in
+     *  runs of float32. */
+    void (*add_moments)(double out[7], const float *x, const float *y, float a,
+                        size_t n);
     /** out[0] += squares of what adamw changed in param (n) as it is after
      *  that, out[1] += squares of what it was. */
     void (*add_update)(double out[2], const float *param, const float *moment1,

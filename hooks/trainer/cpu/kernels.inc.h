@@ -165,21 +165,31 @@ static void act(float *post, const float *x, size_t n, es_activation kind,
         act_kind(post, x, n, ES_ACT_LEAKY, slope);
 }
 
+/* The same of n elements, a vector at most. */
+static inline double act_backward_some(float *d, float *post, const float *x,
+                                       int n, es_activation kind, float slope)
+{
+    vec derivative, value = load_part(x, n, 0);
+    vec gradient = load_part(d, n, 0);
+    store_part(post, activate(&derivative, value, kind, slope), n);
+    store_part(d, gradient * derivative, n);
+    return kind != ES_ACT_LEAKY
+               ? 0
+               : (double)sum_lanes(gradient *
+                                   choose(value < splat(0), value, splat(0)));
+}
+
 static inline double act_backward_kind(float *d, float *post, const float *x,
                                        size_t n, es_activation kind,
                                        float slope)
 {
     double dslope = 0;
-    for (size_t i = 0; i < n; i += LANES) {
-        int part = n - i < LANES ? (int)(n - i) : LANES;
-        vec derivative, value = load_part(x + i, part, 0);
-        vec gradient = load_part(d + i, part, 0);
-        store_part(post + i, activate(&derivative, value, kind, slope), part);
-        store_part(d + i, gradient * derivative, part);
-        if (kind == ES_ACT_LEAKY)
-            dslope += (double)sum_lanes(
-                gradient * choose(value < splat(0), value, splat(0)));
-    }
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        dslope += act_backward_some(d + i, post + i, x + i, LANES, kind, slope);
+    if (i < n)
+        dslope += act_backward_some(d + i, post + i, x + i, (int)(n - i), kind,
+                                    slope);
     return dslope;
 }
 
@@ -231,11 +241,14 @@ static void gate_backward(float *dx, float *gate, const float *dy,
 
 /* --- layer norm ----------------------------------------------------------- */
 
-static vec row_sum(const float *x, int n)
+static vec row_sum(uvec *size, const float *x, int n)
 {
     vec sum = splat(0);
-    for (int j = 0; j < n; j += LANES)
-        sum += load_part(x + j, n - j < LANES ? n - j : LANES, 0);
+    for (int j = 0; j < n; j += LANES) {
+        const vec v = load_part(x + j, n - j < LANES ? n - j : LANES, 0);
+        sum += v;
+        *size = larger_size(*size, v);
+    }
     return sum;
 }
 
@@ -252,19 +265,21 @@ static vec row_square_distance(const float *x, float mean, int n)
 
 /* mean and 1 / standard deviation (LANES) of n rows at most that many. The sums
  * of their lanes are taken together, which a row has to wait for otherwise. */
-static void measure_normal(float *mean, float *rstd, const float *x, int n,
-                           int width, float epsilon)
+static uint32_t measure_normal(float *mean, float *rstd, const float *x, int n,
+                               int width, float epsilon)
 {
+    uvec sizes = {0};
     vec sums[LANES] = {{0}};
     const float size = (float)width;
     for (int i = 0; i < n; i++)
-        sums[i] = row_sum(x + (ptrdiff_t)i * width, width);
+        sums[i] = row_sum(&sizes, x + (ptrdiff_t)i * width, width);
     store(mean, sum_rows(sums) / splat(size));
     for (int i = 0; i < n; i++)
         sums[i] = row_square_distance(x + (ptrdiff_t)i * width, mean[i], width);
     store(rstd, sum_rows(sums) / splat(size) + splat(epsilon));
     for (int i = 0; i < LANES; i++)
         rstd[i] = 1 / sqrtf(rstd[i]);
+    return largest_lane_size(sizes);
 }
 
 static void normalise_row(float *restrict y, const float *x, float mean,
@@ -275,19 +290,22 @@ static void normalise_row(float *restrict y, const float *x, float mean,
         y[j] = (x[j] - mean) * rstd * weight[j] + bias[j];
 }
 
-static void layer_norm(float *y, float *mean, float *rstd, const float *x,
-                       const float *weight, const float *bias, int n_rows,
-                       int width, float epsilon)
+static uint32_t layer_norm(float *y, float *mean, float *rstd, const float *x,
+                           const float *weight, const float *bias, int n_rows,
+                           int width, float epsilon)
 {
+    uint32_t largest = 0;
     for (int first = 0; first < n_rows; first += LANES) {
         const int n = n_rows - first < LANES ? n_rows - first : LANES;
         float m[LANES], r[LANES];
-        measure_normal(m, r, x, n, width, epsilon);
+        const uint32_t size = measure_normal(m, r, x, n, width, epsilon);
+        largest = size > largest ? size : largest;
         for (int i = 0; i < n; i++, x += width, y += width)
             normalise_row(y, x, m[i], r[i], weight, bias, width);
         memcpy(mean + first, m, (size_t)n * sizeof *m);
         memcpy(rstd + first, r, (size_t)n * sizeof *r);
     }
+    return largest;
 }
 
 /* Means over n rows, LANES at most, of g = dy weight and of g normal. */
@@ -587,7 +605,6 @@ const es_cpu_kernels KERNELS = {
     .dot = dot,
     .adamw = adamw,
     .add_moments = add_moments,
-    .add_differences = add_differences,
     .add_update = add_update,
     .add_gram = add_gram,
     .add_column_products = add_column_products,

@@ -44,13 +44,19 @@ void es_cpu_start_peak(const es_backend *backend, es_share share)
     backend->peaks[share.thread] = (es_cpu_peak){.n = 0};
 }
 
-void es_cpu_see_peak(const es_backend *backend, es_share share, const float *x,
+void es_cpu_see_size(const es_backend *backend, es_share share, uint32_t size,
                      size_t first, size_t n)
 {
     es_cpu_peak *best = &backend->peaks[share.thread];
-    const uint32_t size = backend->kernels->largest_size(x, n);
     if (best->n == 0 || size > best->size)
         *best = (es_cpu_peak){first, n, size};
+}
+
+void es_cpu_see_peak(const es_backend *backend, es_share share, const float *x,
+                     size_t first, size_t n)
+{
+    es_cpu_see_size(backend, share, backend->kernels->largest_size(x, n), first,
+                    n);
 }
 
 /* The first number of the piece that is as large as its largest. */

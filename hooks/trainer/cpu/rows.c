@@ -116,11 +116,11 @@ static void norm_part(void *argument, es_share share)
         const size_t size = (size_t)rows.n * (size_t)n->width;
         float *y = es_cpu_place(n->backend, share, 0, n->y, at);
         const float *x = es_cpu_open(n->backend, share, 1, n->x, at, size);
+        const uint32_t largest = n->backend->kernels->layer_norm(
+            y, n->mean + rows.first, n->rstd + rows.first, x, n->weight,
+            n->bias, rows.n, n->width, n->epsilon);
         if (n->peak)
-            es_cpu_see_peak(n->backend, share, x, at, size);
-        n->backend->kernels->layer_norm(y, n->mean + rows.first,
-                                        n->rstd + rows.first, x, n->weight,
-                                        n->bias, rows.n, n->width, n->epsilon);
+            es_cpu_see_size(n->backend, share, largest, at, size);
         es_cpu_close(n->backend, n->y, at, y, size);
     }
 }

@@ -68,26 +68,9 @@ static workspace open_workspace(const es_cpu_head *head)
 
 /* --- packing -------------------------------------------------------------- */
 
-/* The larger of `a` and |x|, in the order of floats, NaN last. */
-static inline uvec larger_size(uvec a, vec x)
-{
-    const uvec b = (uvec)x & INT32_MAX;
-#if defined(ES_VECTOR_AVX512)
-    return (uvec)_mm512_max_epu32((__m512i)a, (__m512i)b);
-#elif defined(ES_VECTOR_AVX2)
-    return (uvec)_mm256_max_epu32((__m256i)a, (__m256i)b);
-#else
-    return (uvec)choose((ivec)a > (ivec)b, (vec)a, (vec)b);
-#endif
-}
-
-/* Of absolute values. */
 static bool are_finite(uvec sizes)
 {
-    for (int lane = 0; lane < LANES; lane++)
-        if (sizes[lane] >= 0x7f800000)
-            return false;
-    return true;
+    return largest_lane_size(sizes) < 0x7f800000;
 }
 
 /* 0 while everything added to it was finite, NaN afterwards. */

@@ -42,4 +42,26 @@ static inline vec vec_half(vec x)
 #endif
 }
 
+/* The larger of `a` and |x|, in the order of floats, NaN last. */
+static inline uvec larger_size(uvec a, vec x)
+{
+    const uvec b = (uvec)x & INT32_MAX;
+#if defined(ES_VECTOR_AVX512)
+    return (uvec)_mm512_max_epu32((__m512i)a, (__m512i)b);
+#elif defined(ES_VECTOR_AVX2)
+    return (uvec)_mm256_max_epu32((__m256i)a, (__m256i)b);
+#else
+    return (uvec)choose((ivec)a > (ivec)b, (vec)a, (vec)b);
+#endif
+}
+
+/* The largest lane of such sizes. */
+static inline uint32_t largest_lane_size(uvec size)
+{
+    uint32_t largest = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        largest = size[lane] > largest ? size[lane] : largest;
+    return largest;
+}
+
 #endif
