@@ -381,7 +381,7 @@ cuda-spills: $(call device_objects,$(CUDA_SRC))
 ifneq ($(SAN)$(findstring clang,$(CXX)),)
 $(BUILD)/obj/%.cu.o: OPTIMISE = -O0 $(SYMBOLS)
 # But these take most of the tests' time: seven seconds here save twenty there.
-$(BUILD)/obj/hooks/trainer/cuda/attention_exact.cu.o: OPTIMISE = $(if $(SAN),-Og,-O0) $(SYMBOLS)
+$(BUILD)/obj/hooks/trainer/cuda/attention_exact.cu.o: OPTIMISE = $(if $(SAN),-Og,-O0) $(SYMBOLS) -DES_NOT_INLINED
 # And these a fifth of the build if inlined, for nothing.
 $(BUILD)/obj/hooks/trainer/cuda/attention_mma.cu.o \
 $(BUILD)/obj/hooks/trainer/cuda/attention_mma_backward.cu.o: OPTIMISE = -O0 $(SYMBOLS) -DES_NOT_INLINED
