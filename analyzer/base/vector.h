@@ -223,7 +223,7 @@ static inline vec vec_exp_below(vec x)
     return (vec)_mm512_scalef_ps((__m512)p, (__m512)n);
 #else
     /* The bits of the shift itself leave on the left. */
-    vec power = (vec)(((ivec)t << 23) + (ivec)splat(1));
+    vec power = (vec)(((uvec)t << 23) + (uvec)splat(1));
     return choose(x < splat(-87.3f), splat(0), p * power);
 #endif
 }

@@ -145,6 +145,7 @@ same_text 'somebody else may stop a run' stopped "$(states long | sed -n "s/^$lo
 # --- checkpoints
 newest() { ls "$1/$saved.checkpoints" 2>/dev/null | tail -n 1 | tr -dc '0-9' | sed 's/^1//'; }
 has_later() { [[ $(newest "$1") > $2 ]]; }
+is_let_go() { ! pgrep -f "entropy-recorder -- .*saved/$saved.db" >/dev/null; } # by who recorded it
 spec saved.ini SM+LN+G 1 "accumulate = $batches" 'steps = 300' 'checkpoint-every = 20' 'record-every = 1'
 saved=SM+LN+G_seed1
 "$scan" sweep saved.ini -o whole >/dev/null 2>&1
@@ -159,6 +160,7 @@ check 'it goes on from its checkpoint' until_true grep -q "resuming saved/.*-$fr
 until_true has_later saved "$from" || fail 'it goes on'
 kill -9 "$sweep"
 ends
+until_true is_let_go || fail 'its recorder ends'
 begin saved.ini saved
 ends
 check 'so it does when the sweep was killed' grep -q "^$saved: goes on from its checkpoint, 1 of 1" saved.err
