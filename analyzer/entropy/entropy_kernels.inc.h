@@ -57,7 +57,7 @@ INLINED vec load_numbers(es_numbers numbers, ptrdiff_t position, int n)
     if (numbers.type == ES_ENTROPY_F16)
         return load_f16((const uint16_t *)numbers.data + position, n);
     const float *from = (const float *)numbers.data + position;
-    return n == LANES ? load(from) : load_part(from, n, 0);
+    return load_part(from, n, 0);
 }
 
 /** Prefetches LANES numbers of each of LANES rows, which may lie behind an

@@ -133,7 +133,7 @@ static void pack_block(workspace *w, float *out_t, float *out,
                 const float *at = from + (size_t)row * stride + c;
                 rows[i] = splat(0);
                 if (row < n)
-                    rows[i] = part == LANES ? load(at) : load_part(at, part, 0);
+                    rows[i] = load_part(at, part, 0);
                 largest = larger_size(largest, rows[i]);
                 if (out)
                     store(out + row * w->wide + c, rows[i]);
