@@ -173,6 +173,7 @@ static es_status next_frame(es_esf *esf, es_esf_frame *frame, int64_t *at,
     const uint64_t wanted = esf->place.sequence;
     bool holes = false;
     *at = esf->place.end;
+    esf->is_behind = false;
     for (;;) {
         es_status status = read_head(esf, frame, *at);
         if (status == ES_DONE) {
@@ -182,15 +183,21 @@ static es_status next_frame(es_esf *esf, es_esf_frame *frame, int64_t *at,
         if (status != ES_OK)
             return status;
         holes = holes || frame->sequence != wanted;
-        if (holes && !is_settled(frame))
+        if (holes && !is_settled(frame)) {
+            esf->is_behind = true;
             return ES_DONE;
+        }
         status = read_payload(esf, frame, *at);
         if (status == ES_OK) {
             *n_lost = frame->sequence - wanted;
             return ES_OK;
         }
-        if (status != ES_EFORMAT || !is_settled(frame))
-            return status == ES_EFORMAT ? ES_DONE : status;
+        if (status == ES_EFORMAT && !is_settled(frame)) {
+            esf->is_behind = true;
+            return ES_DONE;
+        }
+        if (status != ES_EFORMAT)
+            return status;
         holes = true;
         *at += ES_ESF_FRAME_BYTES + (int64_t)frame->bytes;
     }
@@ -302,6 +309,11 @@ void es_esf_close(es_esf *esf)
     es_esf_drop_tables(esf);
     es_esf_rest(esf);
     free(esf);
+}
+
+bool es_esf_is_behind(const es_esf *esf)
+{
+    return esf->is_behind;
 }
 
 const es_esf_loss *es_esf_losses(const es_esf *esf, size_t *n)

@@ -39,6 +39,10 @@ typedef struct es_esf_loss {
 /** (n) by their place in the file; borrowed until the next refresh. */
 const es_esf_loss *es_esf_losses(const es_esf *esf, size_t *n);
 
+/** Whether whole frames were left for later, since one before them is not there
+ *  and they are younger than ES_ESF_SETTLED_MS. */
+bool es_esf_is_behind(const es_esf *esf);
+
 /** Before the database is disconnected, which keeps the tables; samples are
  *  missing from now on. NULL is fine. */
 void es_esf_close(es_esf *esf);

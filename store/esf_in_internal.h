@@ -27,7 +27,8 @@ struct es_esf {
     es_esf_place place; /* where the next frame is to be */
     int64_t last;       /* where the last one was */
     es_esf_frame last_frame;
-    bool stale; /* the tables are not what `place` says */
+    bool is_behind; /* later frames wait for one that is not there */
+    bool stale;     /* the tables are not what `place` says */
     es_esf_pieces pieces;
     unsigned char *payload; /* of the frame at hand; the pieces' */
     int64_t *runs;          /* (n_runs) run_id by number - 1; 0: lost */

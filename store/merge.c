@@ -3,7 +3,9 @@
 #include "store/merge.h"
 
 #include "analyzer/base/value.h"
+#include "store/esf_in.h"
 #include "store/map.h"
+#include "store/reader_internal.h"
 #include "store/writer_internal.h"
 
 static es_status copy_samples(es_writer *writer, es_reader *reader,
@@ -122,6 +124,11 @@ es_status es_merge(es_writer *writer, es_reader *reader, size_t *n_copied,
         status = es_merge_run(writer, reader, run, n_copied, n_skipped, handler,
                               NULL);
     return status;
+}
+
+bool es_merge_is_behind(const es_reader *reader)
+{
+    return reader->source.fragment && es_esf_is_behind(reader->source.fragment);
 }
 
 es_status es_merge_open(es_reader **out, const es_writer *writer)

@@ -36,6 +36,11 @@ es_status es_merge_run(es_writer *writer, es_reader *reader, size_t run,
                        es_merge_handler *handler,
                        void (*on_sample)(size_t n_bytes)) ES_MUST_USE;
 
+/** Whether the reader's fragment has frames that cannot be read yet, as one
+ *  before them is damaged or not seen by this host (esf.h): what was copied is
+ *  not all of it. False of a run file. */
+bool es_merge_is_behind(const es_reader *reader);
+
 /** A reader of what the writer has committed to its file by now. Close it
  *  before the writer. Returns as es_reader_open. */
 es_status es_merge_open(es_reader **out, const es_writer *writer) ES_MUST_USE;

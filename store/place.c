@@ -85,7 +85,8 @@ static es_status move(const char *fragment, const char *run_file)
         goto done;
     status = es_writer_close(writer);
     writer = NULL;
-    if (status == ES_OK && (skipped || es_reader_n_damaged(reader)))
+    if (status == ES_OK &&
+        (skipped || es_reader_n_damaged(reader) || es_merge_is_behind(reader)))
         status = es_fail(ES_EFORMAT,
                          "%s: kept beside %s: parts of it are damaged, or "
                          "there already",

@@ -3,6 +3,7 @@
 #include "cli/exchange/merge_fragments.h"
 
 #include "analyzer/base/checked.h"
+#include "cli/exchange/copies.h"
 #include "cli/output/print.h"
 #include "cli/runs/damage.h"
 #include "store/join/join.h"
@@ -109,6 +110,40 @@ static void mark_joined(es_fragments *fragments, const char *uuid,
     }
 }
 
+/** Their run is there already, joined before. What they have beyond it would be
+ *  left out: whoever wants it has to leave out that run. */
+static es_status skip_run(const es_fragment *run, size_t n, es_writer *writer,
+                          bool quiet, es_merged *merged)
+{
+    const char *path = es_reader_path(run->reader);
+    const es_fragment *beyond = NULL;
+    es_reader *reader = NULL;
+    es_run_index *index = NULL;
+    size_t joined;
+    es_status status = es_merge_open(&reader, writer);
+    if (status == ES_OK)
+        status = es_run_index_make(&index, reader);
+    if (status == ES_OK && es_run_index_find(&joined, index, run->info.uuid))
+        for (size_t i = 0; i < n && status == ES_OK && !beyond; i++) {
+            bool goes_on = false;
+            status = es_copy_goes_on(&goes_on, run[i].reader, run[i].run,
+                                     reader, joined);
+            beyond = goes_on ? &run[i] : NULL;
+        }
+    es_run_index_free(index);
+    es_reader_close(reader);
+    if (status == ES_OK && beyond) {
+        merged->n_incomplete++;
+        es_print_note("%s: goes on after run %s, which an input has joined "
+                      "already: leave that input out, and give all fragments",
+                      es_reader_path(beyond->reader), run->info.uuid);
+    } else if (status == ES_OK && !quiet) {
+        es_print_note("%s: run %s there already: its fragments are skipped",
+                      path, run->info.uuid);
+    }
+    return status;
+}
+
 /** The row of the run that was joined last. */
 static es_status add_row(es_writer *writer, es_merge_handler *handler)
 {
@@ -139,11 +174,8 @@ static es_status join_run(es_fragments *fragments, const waiting *first,
         mark_joined(fragments, first->fragment.info.uuid, complete);
         status = es_output_status(output, add_row(writer, handler));
     } else if (status == ES_DONE) {
-        if (!quiet)
-            es_print_note("%s: run %s there already: its fragments are skipped",
-                          es_reader_path(first->fragment.reader),
-                          first->fragment.info.uuid);
-        status = ES_OK;
+        status =
+            es_output_status(output, skip_run(run, n, writer, quiet, merged));
     } else if (es_output_is_blamed(output)) {
         status = es_output_status(output, status);
     } else {
@@ -167,18 +199,36 @@ es_status es_fragments_join(es_fragments *fragments, es_writer *writer,
     return status;
 }
 
-static bool is_lost(const es_fragments *fragments, const es_fragment *found,
-                    const char *uuid)
+/** A fragment is lost unless one of its rank was joined, with as much in it. */
+static es_status is_fragment_lost(bool *out, const es_fragments *fragments,
+                                  const es_fragment *found)
 {
-    bool has_ranks_less = false, is_there = false;
+    es_status status = ES_OK;
+    bool is_there = false;
+    for (size_t i = 0; i < fragments->n && status == ES_OK && !is_there; i++) {
+        const waiting *one = &fragments->all[i];
+        bool has_more = false;
+        if (!one->is_joined || one->fragment.ranks[0] != found->ranks[0] ||
+            strcmp(one->fragment.info.uuid, found->info.uuid) != 0)
+            continue;
+        status = es_copy_has_more(&has_more, found->reader, found->run,
+                                  one->fragment.reader, one->fragment.run);
+        is_there = !has_more;
+    }
+    *out = !is_there;
+    return status;
+}
+
+/** A run that was joined, if ranks are missing from it now. */
+static bool is_run_lost(const es_fragments *fragments, const char *uuid)
+{
     for (size_t i = 0; i < fragments->n; i++) {
         const waiting *one = &fragments->all[i];
-        if (!one->is_joined || strcmp(one->fragment.info.uuid, uuid) != 0)
-            continue;
-        has_ranks_less = !one->is_complete;
-        is_there |= found && one->fragment.ranks[0] == found->ranks[0];
+        if (one->is_joined && !one->is_complete &&
+            strcmp(one->fragment.info.uuid, uuid) == 0)
+            return true;
     }
-    return found ? !is_there : has_ranks_less;
+    return false;
 }
 
 es_status es_fragments_check(const es_fragments *fragments, es_reader *reader,
@@ -192,10 +242,12 @@ es_status es_fragments_check(const es_fragments *fragments, es_reader *reader,
     if (status < 0)
         return status;
     *is_fragment = status == ES_OK;
-    *lost = is_lost(fragments, *is_fragment ? &found : NULL, info.uuid);
-    if (*is_fragment)
-        es_fragment_free(&found);
-    return ES_OK;
+    *lost = !*is_fragment && is_run_lost(fragments, info.uuid);
+    if (!*is_fragment)
+        return ES_OK;
+    status = is_fragment_lost(lost, fragments, &found);
+    es_fragment_free(&found);
+    return status;
 }
 
 void es_fragments_free(es_fragments *fragments)

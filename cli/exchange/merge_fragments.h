@@ -12,7 +12,8 @@ typedef struct es_fragments es_fragments;
 typedef struct es_merged {
     size_t n_runs;       /* written */
     size_t n_failed;     /* files that could not be merged */
-    size_t n_incomplete; /* joined runs that lack ranks, or do not fit */
+    size_t n_incomplete; /* joined runs that lack ranks, or do not fit, and
+                            fragments that are not whole */
 } es_merged;
 
 /** ES_OK, ES_ENOMEM. */
@@ -46,8 +47,9 @@ es_status es_fragments_join(es_fragments *fragments, es_writer *writer,
  * Of a run of the file that is to be replaced.
  *
  *   is_fragment  written
- *   lost         written: a fragment that is in no joined run, or a run that
- *                was joined anew, but without all its ranks
+ *   lost         written: a fragment that is in no joined run, or with fewer
+ *                samples, or a run that was joined anew, but without all its
+ *                ranks
  *
  * ES_OK; as es_fragment_read.
  */

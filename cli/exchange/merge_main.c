@@ -1,6 +1,7 @@
 /* entropy-scan merge: runs of many files into one, and the fragments of a
    distributed training into one run. */
 #include "analyzer/base/value.h"
+#include "cli/exchange/copies.h"
 #include "cli/exchange/merge_fragments.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
@@ -51,14 +52,14 @@ const es_command es_merge_command = {
     .summary = "make one run file of many",
     .details =
         "Every run is copied with its series, samples and events, bit by bit.\n"
-        "A run that an earlier file had already (the same uuid) is skipped.\n"
+        "Of copies of one run (the same uuid) the one with the most samples\n"
+        "that can be read is copied, of several like that the first.\n"
         "ALL.db appears whole or not at all. If it is there already it is\n"
-        "replaced, but only if no run of it would be lost: name it among the\n"
-        "inputs to add to it. If an input cannot be read the others are "
-        "merged\n"
-        "all the same, and the exit code is 4. So it is if samples of an\n"
-        "input are damaged: ALL.db has missing values in their place, and an\n"
-        "event of the kind damaged for each.\n"
+        "replaced, but only if no run and no sample of it would be lost: name\n"
+        "it among the inputs to add to it. If an input cannot be read the\n"
+        "others are merged all the same, and the exit code is 4. So it is if\n"
+        "samples that are copied are damaged: ALL.db has missing values in\n"
+        "their place, and an event of the kind damaged for each.\n"
         "\n"
         "Files that the ranks of a distributed training wrote, RUN.db and\n"
         "RUN.rank1.db, are fragments: those of the same uuid become one run.\n"
@@ -145,108 +146,168 @@ static uint64_t size_of(const char *path)
     return stamp.size > 0 ? (uint64_t)stamp.size : 0;
 }
 
-/* Copies the runs of a file; a fragment waits for the others of its run, and
- * keeps the reader open. */
-static es_status merge_one(es_writer *writer, es_fragments *fragments,
-                           const char *path, size_t *copied, size_t *skipped)
+/* What a merge reads and writes. */
+typedef struct merging {
+    const arguments *given;
+    const es_output *output;
+    es_writer *writer;
+    es_copies *copies;
+    es_fragments *fragments;
+    es_merged *merged;
+} merging;
+
+/* One that is taken; a fragment waits for the others of its run. */
+static es_status merge_run(merging *m, es_reader *reader, size_t run,
+                           bool *is_fragment)
 {
+    size_t skipped = 0;
+    es_status status = es_fragments_add(m->fragments, reader, run);
+    *is_fragment = status == ES_OK;
+    return status == ES_DONE
+               ? es_merge_run(m->writer, reader, run, &m->merged->n_runs,
+                              &skipped, add_row, count_sample)
+               : status;
+}
+
+/* Copies the runs of a file; the reader of a fragment is kept. */
+static es_status merge_one(merging *m, size_t input)
+{
+    const char *path = m->given->inputs[input];
     es_reader *reader = NULL;
     bool has_fragments = false;
+    size_t n_left_out = 0;
     es_status status = es_reader_open(&reader, path);
     const size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
     for (size_t run = 0; run < n && status >= 0; run++) {
-        status = es_fragments_add(fragments, reader, run);
-        if (status == ES_OK)
-            has_fragments = true;
-        else if (status == ES_DONE)
-            status = es_merge_run(writer, reader, run, copied, skipped, add_row,
-                                  count_sample);
+        bool is_fragment = false;
+        if (es_copies_leave_out(m->copies, input, run))
+            n_left_out++;
+        else
+            status = merge_run(m, reader, run, &is_fragment);
+        has_fragments |= is_fragment;
     }
+    if (status >= 0 && n_left_out < n && es_merge_is_behind(reader)) {
+        es_print_note("%s: not all of it can be read: frames are damaged, or "
+                      "not seen by this host yet: merge it again in a minute",
+                      path);
+        m->merged->n_incomplete++;
+    }
+    if (n_left_out && !m->given->quiet)
+        es_print_note("%s: %zu of its runs skipped: another file has a copy "
+                      "with as many samples or more",
+                      path, n_left_out);
     if (has_fragments)
-        return es_fragments_keep(fragments, reader, status);
-    es_damage_close(reader);
+        return es_fragments_keep(m->fragments, reader, status);
+    if (n_left_out < n)
+        es_damage_close(reader);
+    else
+        es_reader_close(reader);
     return status;
 }
 
 /* An input that fails is reported and counted; the others go on. */
-static es_status merge_all(const arguments *given, const es_output *output,
-                           es_writer *writer, es_fragments *fragments,
-                           es_merged *merged)
+static es_status merge_all(merging *m)
 {
+    const arguments *given = m->given;
     uint64_t total = 0, read = 0;
     for (size_t i = 0; i < given->n_inputs; i++)
         total += size_of(given->inputs[i]);
     es_progress_line_begin(given->quiet, "merging into", given->output,
                            ES_PROGRESS_BYTES, total);
     for (size_t i = 0; i < given->n_inputs; i++) {
-        size_t skipped = 0;
         es_progress_line_set(read);
         read += size_of(given->inputs[i]);
-        es_status status = merge_one(writer, fragments, given->inputs[i],
-                                     &merged->n_runs, &skipped);
-        if (status != ES_OK && es_output_is_blamed(output)) {
+        es_status status = merge_one(m, i);
+        if (status != ES_OK && es_output_is_blamed(m->output)) {
             es_progress_line_end();
-            return es_output_status(output, status);
+            return es_output_status(m->output, status);
         }
         if (status != ES_OK) {
             es_print_note("%s", es_message());
-            merged->n_failed++;
+            m->merged->n_failed++;
         }
-        if (skipped && !given->quiet)
-            es_print_note("%s: %zu of its runs there already: skipped",
-                          given->inputs[i], skipped);
     }
     es_progress_line_end();
-    es_status status = es_fragments_join(fragments, writer, output, add_row,
-                                         given->quiet, merged);
-    if (status == ES_OK && !merged->n_runs)
+    es_status status = es_fragments_join(m->fragments, m->writer, m->output,
+                                         add_row, given->quiet, m->merged);
+    if (status == ES_OK && !m->merged->n_runs)
         return es_fail(ES_EIO, "%s: not written: there is no run to write",
                        given->output);
     return status;
 }
 
-/* What is to be replaced must not hold a run that nothing else does. */
-static es_status check_replaced(const arguments *given, es_writer *writer,
-                                const es_fragments *fragments)
+/* Whether a run of the file that is to be replaced is not in the one made. */
+static es_status is_lost(bool *out, const merging *m, es_reader *old,
+                         size_t run, es_reader *made, const es_run_index *index)
 {
-    size_t copied = 0, skipped = 0;
-    es_reader *reader = NULL;
-    if (access(given->output, F_OK) != 0 && errno == ENOENT)
-        return ES_OK;
-    es_status status = es_reader_open(&reader, given->output);
-    const size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
-    for (size_t run = 0; run < n && status >= 0; run++) {
-        bool is_fragment = false, lost = false;
-        status =
-            es_fragments_check(fragments, reader, run, &is_fragment, &lost);
-        if (status == ES_OK && lost)
-            copied++;
-        else if (status == ES_OK && !is_fragment)
-            status = es_merge_run(writer, reader, run, &copied, &skipped, NULL,
-                                  NULL);
-    }
-    es_damage_close(reader);
-    if (status < 0 || !copied)
+    bool is_fragment = false;
+    es_run_info info;
+    size_t found;
+    es_status status =
+        es_fragments_check(m->fragments, old, run, &is_fragment, out);
+    if (status == ES_OK)
+        status = es_reader_run(old, run, &info);
+    if (status != ES_OK || *out || is_fragment)
         return status;
-    return es_fail(ES_EIO,
-                   "%s: %zu of its runs are in none of the inputs: name it "
-                   "among them to keep those, or remove it",
-                   given->output, copied);
+    *out = !es_run_index_find(&found, index, info.uuid);
+    return *out ? ES_OK : es_copy_has_more(out, old, run, made, found);
 }
 
-static es_status write_runs(const arguments *given, const es_output *output,
-                            es_writer *writer, es_merged *merged)
+static es_status count_lost(size_t *n_lost, const merging *m, es_reader *old)
 {
-    es_fragments *fragments = NULL;
-    es_status status = es_fragments_make(&fragments);
+    es_reader *made = NULL;
+    es_run_index *index = NULL;
+    es_status status = es_merge_open(&made, m->writer);
     if (status == ES_OK)
-        status = merge_all(given, output, writer, fragments, merged);
+        status = es_run_index_make(&index, made);
+    const size_t n = es_reader_n_runs(old);
+    for (size_t run = 0; run < n && status == ES_OK; run++) {
+        bool lost = false;
+        status = is_lost(&lost, m, old, run, made, index);
+        *n_lost += lost;
+    }
+    es_run_index_free(index);
+    es_reader_close(made);
+    return status;
+}
+
+/* What is to be replaced must not hold a run, or samples, that nothing else
+ * does. */
+static es_status check_replaced(const merging *m)
+{
+    const char *path = m->given->output;
+    size_t n_lost = 0;
+    es_reader *old = NULL;
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return ES_OK;
+    es_status status = es_reader_open(&old, path);
     if (status == ES_OK)
-        status = check_replaced(given, writer, fragments);
-    es_fragments_free(fragments);
+        status = count_lost(&n_lost, m, old);
+    es_reader_close(old);
+    if (status != ES_OK || !n_lost)
+        return status;
+    return es_fail(ES_EIO,
+                   "%s: %zu of its runs are in none of the inputs, or with "
+                   "fewer samples: name it among them to keep those, or remove "
+                   "it",
+                   path, n_lost);
+}
+
+static es_status write_runs(merging *m)
+{
+    const arguments *given = m->given;
+    es_status status = es_fragments_make(&m->fragments);
     if (status == ES_OK)
-        return es_output_status(output, es_writer_close(writer));
-    es_writer_abandon(writer);
+        status = es_copies_find(&m->copies, given->inputs, given->n_inputs);
+    if (status == ES_OK)
+        status = merge_all(m);
+    if (status == ES_OK)
+        status = check_replaced(m);
+    es_copies_free(m->copies);
+    es_fragments_free(m->fragments);
+    if (status == ES_OK)
+        return es_output_status(m->output, es_writer_close(m->writer));
+    es_writer_abandon(m->writer);
     return status;
 }
 
@@ -257,7 +318,11 @@ static int merge(const arguments *given)
     es_writer *writer = NULL;
     es_status status = es_output_open_run(&output, &writer, given->output);
     if (status == ES_OK) {
-        status = write_runs(given, output, writer, &merged);
+        merging m = {.given = given,
+                     .output = output,
+                     .writer = writer,
+                     .merged = &merged};
+        status = write_runs(&m);
         status = es_output_finish(output, status);
     }
     if (status != ES_OK)

@@ -85,5 +85,18 @@ cp run.db whole.db
 check 'a fragment among the inputs may be replaced by its run' \
     "$scan" merge whole.db run.rank1.db -o whole.db
 output 'which has all of it' '^0,0,0,2.5$' sh -c '"$0" export whole.db --series entropy' "$scan"
+
+# --- no sample either
+fragment long.db $a 0 2 0 1 10 0 5 10 15
+fragment long.rank1.db $a 1 2 0 3 30 0 5 10 15
+exits 'fragments that go on after a run that was joined are not passed over' 4 \
+    'long.rank1.db: goes on after run .*: leave that input out' \
+    "$scan" merge kept.db run.db long.rank1.db -o beyond.db
+check 'without it they are joined anew' "$scan" merge long.db long.rank1.db -o kept.db
+exits 'a joined run is not replaced by one of fewer samples' 3 'kept.db: 1 of its runs .* with fewer samples' \
+    "$scan" merge run.db run.rank1.db -o kept.db
+output 'it is as it was' '^15,0,0,2.5$' sh -c '"$0" export kept.db --series entropy' "$scan"
+exits 'nor a fragment by an older copy of it' 3 'long.db: 1 of its runs .* with fewer samples' \
+    "$scan" merge run.db run.rank1.db -o long.db
 check 'no file is left behind' sh -c '! ls -A | grep -E "entropy-scan|-wal|-shm|-lock"'
 finish

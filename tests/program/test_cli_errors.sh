@@ -227,7 +227,7 @@ output 'a merge of some has the runs that could be read' 'heat' "$scan" all.db
 exits 'merge: none of several' 3 'none.db: not written: there is no run' "$scan" merge no.db -o none.db
 fails 'merge: no run gets lost' 3 'all.db: 1 of its runs are in none of the inputs' \
     "$scan" merge -q other.db -o all.db
-exits 'merge: the same run twice' 0 'all.db: 1 of its runs there already: skipped' \
+exits 'merge: the same run twice' 0 'all.db: 1 of its runs skipped: another file has a copy' \
     "$scan" merge other.db all.db all.db -o all.db
 fails 'export: which run' 2 'all.db: holds 2 runs: choose one with --run=1' "$scan" export all.db
 fails 'export: no such run' 3 "no run 'x' among its 2" "$scan" export all.db --run x

@@ -71,4 +71,28 @@ check 'one that goes on behind it may be' \
 # --- a hole that the blocks of another host may still fill
 check 'what is before a young hole is old, not damaged' "$scan" young.esf
 same_text 'and nothing behind it is shown' "$(echo $(seq 0 19))" "$(steps young.esf)"
+
+# --- copies of one run: the one of which most can be read
+merged() { sqlite3 "$1" 'SELECT count(DISTINCT step) FROM sample'; }
+skipped='middle.esf: 1 of its runs skipped: another file has a copy'
+exits 'merge: a damaged copy before a sound one' 0 "$skipped" \
+    "$scan" merge middle.esf sound.esf -o keep.db
+same_text 'all is there' 60 "$(merged keep.db)"
+exits 'merge: and behind it' 0 "$skipped" "$scan" merge sound.esf middle.esf -o behind.db
+same_text 'all is there, too' 60 "$(merged behind.db)"
+cp keep.db before.db
+exits 'merge: no sample gets lost' 3 'keep.db: 1 of its runs are in none of the inputs, or with fewer' \
+    "$scan" merge --salvage middle.esf -o keep.db
+check 'the file is as it was' cmp keep.db before.db
+"$scan" merge -q --salvage middle.esf -o fewer.db && cp fewer.db holes.db || exit 1
+check 'merge: a file with fewer samples is replaced' "$scan" merge sound.esf -o fewer.db
+same_text 'by all of them' 60 "$(merged fewer.db)"
+sqlite3 fewer.db 'UPDATE sample SET crc = crc + 1 WHERE step >= 20' || exit 1
+exits 'merge: of as many samples those count that can be read' 0 \
+    'fewer.db: 1 of its runs skipped' "$scan" merge fewer.db holes.db -o best.db
+same_text 'as in the copy that was taken' "$(merged holes.db)" "$(merged best.db)"
+exits 'merge: what other hosts may not have written yet is said' 4 \
+    'young.esf: not all of it can be read' "$scan" merge -q young.esf -o young.db
+head -c -10 sound.esf >torn.esf
+check 'merge: a torn tail was never there' "$scan" merge torn.esf -o torn.db
 finish

@@ -486,4 +486,19 @@ TEST(a_fragment_that_another_writer_goes_on_with_is_not_folded)
     assert_int_equal(access(run_db, F_OK), 0);
 }
 
+TEST(a_fragment_with_a_hole_is_not_folded_away)
+{
+    es_esf_frame frame;
+    uint32_t seed;
+    size_t n;
+    es_esf_write(run_esf, 3);
+    unsigned char *bytes = es_file_read(run_esf, &n);
+    const size_t place = es_esf_find(&frame, &seed, bytes, n, 2);
+    bytes[place + ES_ESF_FRAME_BYTES + 36] ^= 1; /* young, so not yet damaged */
+    es_file_write(run_esf, bytes, n);
+    es_assert_status(ES_EFORMAT, "kept beside", es_place_fold(run_esf, run_db));
+    assert_int_equal(access(run_esf, F_OK), 0);
+    free(bytes);
+}
+
 TEST_EACH(make, es_folder_remove)
