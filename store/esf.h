@@ -35,6 +35,11 @@
  *   payload: records, each u32 kind, u32 bytes, and so many bytes, filled up
  *   with zeros to a multiple of 8 (esf_record.h)
  *
+ * What says which run it is and which series it has is said again, with the
+ * samples of the frame: first after ES_ESF_AGAIN_FIRST bytes, then after twice
+ * as many each time, at most after ES_ESF_AGAIN_MOST. A damaged frame costs no
+ * more than what lies before the next of those.
+ *
  * The first frame is written together with the header and begins with the
  * writer (host, boot, process) and the run. A frame without payload is a
  * heartbeat: while there is nothing to write, one each ES_ESF_BEAT_MS.
@@ -55,7 +60,9 @@
 #define ES_ESF_HEADER_BYTES 64
 #define ES_ESF_FRAME_BYTES 56
 #define ES_ESF_MOST (16 << 20) /* bytes of one payload */
-#define ES_ESF_BEAT_MS 5000    /* between two frames, at most */
+#define ES_ESF_AGAIN_FIRST (1 << 17)
+#define ES_ESF_AGAIN_MOST (1 << 20)
+#define ES_ESF_BEAT_MS 5000 /* between two frames, at most */
 #define ES_ESF_SILENT_MS                                                       \
     30000                       /* after so long without one a writer is dead  \
                                  */

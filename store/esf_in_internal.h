@@ -38,6 +38,8 @@ struct es_esf {
     uint32_t attempt; /* of the last record that was replayed */
     int64_t step;     /* the highest so far: where damage is noted */
     bool has_lost;    /* frames were damaged: what is unknown may be theirs */
+    bool has_missed; /* of the frame at hand, records that it takes those for */
+    uint64_t n_nobodys; /* lost ones, before any run is known */
     es_esf_loss *losses;
     size_t n_losses;
     char host[256], boot[ES_UUID_SIZE];

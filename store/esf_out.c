@@ -21,6 +21,7 @@
 typedef struct state {
     uint32_t attempt;
     int64_t run, resume;
+    size_t n_said; /* bytes of `said` */
 } state;
 
 struct es_esf_out {
@@ -34,6 +35,9 @@ struct es_esf_out {
     uint32_t seed;
     state now, saved;
     int64_t beat; /* monotonic ms of the last frame */
+    /* The records of the attempt's run and series, to be said again. */
+    unsigned char *said;
+    size_t since, again; /* bytes since they were, and until they are */
 };
 
 /* --- opening and closing -------------------------------------------------- */
@@ -78,6 +82,7 @@ void es_esf_out_free(es_esf_out *out)
     if (out->fd >= 0)
         close(out->fd);
     free(out->buffer);
+    free(out->said);
     free(out);
 }
 
@@ -92,24 +97,32 @@ bool es_esf_out_has_moved(const es_esf_out *out)
 
 /* --- records -------------------------------------------------------------- */
 
+/** Makes the buffer hold n more bytes of the payload. */
+static es_status grow_payload(es_esf_out *out, size_t n)
+{
+    if (n > ES_ESF_MOST - out->used)
+        return es_fail(ES_EARGUMENT,
+                       "%s: a transaction of more than %d MiB: commit more "
+                       "often, or write a run file (.db)",
+                       out->database->path, ES_ESF_MOST >> 20);
+    const size_t wanted = HEAD + out->used + n;
+    if (wanted <= out->size)
+        return ES_OK;
+    const size_t size = wanted < 2 * out->size ? 2 * out->size : wanted;
+    es_status status = es_grow(&out->buffer, size, 1, "a fragment's frame");
+    if (status == ES_OK)
+        out->size = size;
+    return status;
+}
+
 /** *place: n bytes of the payload, zeros behind them to a multiple of 8. */
 static es_status reserve(es_esf_out *out, unsigned char **place,
                          es_esf_kind kind, size_t n)
 {
     const size_t whole = ES_ESF_RECORD_BYTES + (n + 7) / 8 * 8;
-    if (n > ES_ESF_MOST || whole > ES_ESF_MOST - out->used)
-        return es_fail(ES_EARGUMENT,
-                       "%s: a transaction of more than %d MiB: commit more "
-                       "often, or write a run file (.db)",
-                       out->database->path, ES_ESF_MOST >> 20);
-    const size_t wanted = HEAD + out->used + whole;
-    if (wanted > out->size) {
-        const size_t size = wanted < 2 * out->size ? 2 * out->size : wanted;
-        es_status status = es_grow(&out->buffer, size, 1, "a fragment's frame");
-        if (status < 0)
-            return status;
-        out->size = size;
-    }
+    es_status status = grow_payload(out, n > ES_ESF_MOST ? n : whole);
+    if (status < 0)
+        return status;
     unsigned char *record = out->buffer + HEAD + out->used;
     const uint32_t words[] = {kind, (uint32_t)n};
     memset(record, 0, whole);
@@ -134,6 +147,38 @@ static es_status put(es_esf_out *out, es_esf_kind kind,
     pack_it(&pack, record);
     if (n_values)
         memcpy(place + n, values, n_values);
+    return ES_OK;
+}
+
+/** Keeps the last record, which begins at `from`, to say it again. */
+static es_status remember(es_esf_out *out, es_esf_kind kind, size_t from)
+{
+    const size_t n = out->used - from;
+    es_status status =
+        es_grow(&out->said, out->now.n_said + n, 1, "a fragment's series");
+    if (status < 0)
+        return status;
+    const uint32_t word = kind;
+    memcpy(out->said + out->now.n_said, out->buffer + HEAD + from, n);
+    memcpy(out->said + out->now.n_said, &word, sizeof word);
+    out->now.n_said += n;
+    return ES_OK;
+}
+
+/** At the begin of a transaction, where it is due. */
+static es_status say_again(es_esf_out *out)
+{
+    if (out->used || out->since < out->again)
+        return ES_OK;
+    const size_t n = out->now.n_said;
+    es_status status = grow_payload(out, n);
+    if (status < 0)
+        return status;
+    if (n)
+        memcpy(out->buffer + HEAD, out->said, n);
+    out->used = n;
+    out->since = 0;
+    out->again *= out->again < ES_ESF_AGAIN_MOST ? 2 : 1;
     return ES_OK;
 }
 
@@ -167,13 +212,16 @@ es_status es_esf_out_run(es_esf_out *out, int64_t run, const es_run_info *info,
                        out->database->path);
     es_esf_run record = {.info = *info, .resumed = resume >= 0};
     es_status status;
-    if ((status = put_writer(out)) < 0 ||
-        (status = put(out, ES_ESF_RUN, es_esf_pack_run, &record, NULL, 0)) < 0)
+    if ((status = put_writer(out)) < 0)
         return status;
     out->now = (state){.attempt = out->now.attempt + 1,
                        .run = run,
                        .resume = resume < 0 ? 0 : resume};
-    return ES_OK;
+    out->since = 0;
+    out->again = ES_ESF_AGAIN_FIRST;
+    const size_t from = out->used;
+    status = put(out, ES_ESF_RUN, es_esf_pack_run, &record, NULL, 0);
+    return status < 0 ? status : remember(out, ES_ESF_RUN_AGAIN, from);
 }
 
 static es_status check_run(const es_esf_out *out, int64_t run)
@@ -197,7 +245,9 @@ es_status es_esf_out_series(es_esf_out *out, int64_t run, int64_t series,
                             .phase = phase};
     if (status != ES_OK)
         return status == ES_DONE ? ES_OK : status;
-    return put(out, ES_ESF_SERIES, es_esf_pack_series, &record, NULL, 0);
+    const size_t from = out->used;
+    status = put(out, ES_ESF_SERIES, es_esf_pack_series, &record, NULL, 0);
+    return status < 0 ? status : remember(out, ES_ESF_SERIES_AGAIN, from);
 }
 
 es_status es_esf_out_sample(es_esf_out *out, int64_t run, int64_t series,
@@ -212,7 +262,7 @@ es_status es_esf_out_sample(es_esf_out *out, int64_t run, int64_t series,
     es_status status;
     if (!out)
         return ES_OK;
-    if ((status = check_run(out, run)) < 0 ||
+    if ((status = check_run(out, run)) < 0 || (status = say_again(out)) < 0 ||
         (status = reserve(out, &place, ES_ESF_SAMPLE,
                           sizeof record + record.bytes)) < 0)
         return status;
@@ -334,6 +384,7 @@ static es_status append(es_esf_out *out, bool closed)
     if (fresh && out->durable)
         sync_folder(out);
     out->end += (int64_t)n;
+    out->since += n;
     out->sequence++;
     out->beat = es_now_ms();
     return ES_OK;
@@ -357,6 +408,8 @@ void es_esf_out_rollback(es_esf_out *out)
 {
     if (!out)
         return;
+    if (out->now.attempt != out->saved.attempt)
+        out->saved.n_said = 0; /* they were written over */
     out->now = out->saved;
     out->used = 0;
 }

@@ -14,6 +14,10 @@ typedef enum es_esf_kind {
     ES_ESF_EVENT,      /* es_event */
     ES_ESF_MAP,        /* es_map, then its values */
     ES_ESF_END,        /* es_esf_end */
+    /* What an earlier frame of the attempt said, for who finds that damaged:
+       passed over by who does not. */
+    ES_ESF_RUN_AGAIN,    /* es_esf_run */
+    ES_ESF_SERIES_AGAIN, /* es_esf_series */
 } es_esf_kind;
 
 #define ES_ESF_RECORD_BYTES 8 /* kind and size */

@@ -47,6 +47,7 @@ es_status es_esf_forget(es_esf *esf)
     esf->attempt = 0;
     esf->step = 0;
     esf->has_lost = false;
+    esf->n_nobodys = 0;
     esf->last_frame = (es_esf_frame){0};
     esf->host[0] = esf->boot[0] = '\0';
     return status;
@@ -69,10 +70,17 @@ static es_status fail_record(const es_esf *esf, const record *r)
                    esf->database->path, (unsigned long long)r->frame->sequence);
 }
 
-/** What was in a damaged frame is unknown. ES_DONE: pass it over. */
-static es_status miss(const es_esf *esf, const record *r)
+/** What was in a damaged frame is unknown. ES_OK: it may be that. */
+static es_status check_lost(const es_esf *esf, const record *r)
 {
-    return esf->has_lost ? ES_DONE : fail_record(esf, r);
+    return esf->has_lost ? ES_OK : fail_record(esf, r);
+}
+
+/** A record that what was lost would explain is lost, too. */
+static es_status miss(es_esf *esf, const record *r)
+{
+    esf->has_missed = true;
+    return check_lost(esf, r);
 }
 
 static bool unpack(const record *r,
@@ -154,6 +162,24 @@ static es_status take_run(es_esf *esf, const record *r)
                                 r->frame->resume);
 }
 
+/** A run whose beginning was lost, as far as it is said again. */
+static es_status take_run_again(es_esf *esf, const record *r)
+{
+    es_esf_run run = {.info = {.size = sizeof run.info}};
+    size_t n;
+    es_status status;
+    if (run_of(esf, r->frame))
+        return ES_OK;
+    if ((status = check_lost(esf, r)) < 0)
+        return status;
+    if (!unpack(r, es_esf_pack_run, &run, &n) || !run.info.uuid ||
+        r->frame->run < 1 || r->frame->run > NUMBERS_MOST ||
+        r->frame->attempt < esf->attempt)
+        return fail_record(esf, r);
+    esf->attempt = r->frame->attempt;
+    return add_run(esf, r, &run.info);
+}
+
 static es_status take_series(es_esf *esf, const record *r, int64_t run)
 {
     es_esf_series series = {0};
@@ -180,6 +206,19 @@ static es_status take_series(es_esf *esf, const record *r, int64_t run)
     esf->series[series.number - 1] = known;
     return es_esf_index_add_series(esf->database->samples, id, run,
                                    known.bytes);
+}
+
+static es_status take_series_again(es_esf *esf, const record *r, int64_t run)
+{
+    es_esf_series series = {0};
+    size_t n;
+    if (!unpack(r, es_esf_pack_series, &series, &n))
+        return fail_record(esf, r);
+    if (series.number >= 1 && series.number <= (int64_t)esf->n_series &&
+        esf->series[series.number - 1].id)
+        return ES_OK;
+    es_status status = check_lost(esf, r);
+    return status < 0 ? status : take_series(esf, r, run);
 }
 
 static es_status take_sample(es_esf *esf, const record *r)
@@ -244,7 +283,7 @@ static es_status take_of_run(es_esf *esf, const record *r)
     if (r->frame->attempt < esf->attempt || r->frame->resume < 0)
         return fail_record(esf, r);
     if (r->frame->attempt > esf->attempt) {
-        if ((status = miss(esf, r)) < 0 ||
+        if ((status = check_lost(esf, r)) < 0 ||
             (status = es_writer_cut_run(esf->writer, run, r->frame->resume)) <
                 0)
             return status;
@@ -253,6 +292,8 @@ static es_status take_of_run(es_esf *esf, const record *r)
     switch (r->kind) {
     case ES_ESF_SERIES:
         return take_series(esf, r, run);
+    case ES_ESF_SERIES_AGAIN:
+        return take_series_again(esf, r, run);
     case ES_ESF_SAMPLE:
         return take_sample(esf, r);
     case ES_ESF_EVENT:
@@ -268,9 +309,16 @@ static es_status take_of_run(es_esf *esf, const record *r)
 
 static es_status take_record(es_esf *esf, const record *r)
 {
-    if (r->kind == ES_ESF_WRITER)
+    switch (r->kind) {
+    case ES_ESF_WRITER:
         return take_writer(esf, r);
-    return r->kind == ES_ESF_RUN ? take_run(esf, r) : take_of_run(esf, r);
+    case ES_ESF_RUN:
+        return take_run(esf, r);
+    case ES_ESF_RUN_AGAIN:
+        return take_run_again(esf, r);
+    default:
+        return take_of_run(esf, r);
+    }
 }
 
 /* --- frames --------------------------------------------------------------- */
@@ -291,7 +339,8 @@ static es_status add_loss(es_esf *esf, int64_t run, int64_t step, uint64_t n)
     return status;
 }
 
-/** An event of the frame's run, or of the first that is known. */
+/** That n frames before this one are lost: an event of its run, or of the first
+ *  that is known; until one is, later. */
 static es_status note_lost(es_esf *esf, const es_esf_frame *frame, int64_t step,
                            uint64_t n)
 {
@@ -299,10 +348,10 @@ static es_status note_lost(es_esf *esf, const es_esf_frame *frame, int64_t step,
     int64_t run = run_of(esf, frame);
     for (size_t i = 0; !run && i < esf->n_runs; i++)
         run = esf->runs[i];
+    n += esf->n_nobodys;
+    esf->n_nobodys = run ? 0 : n;
     if (!run)
-        return es_fail(ES_EFORMAT,
-                       "%s: damaged: the frame that says what the run is",
-                       esf->database->path);
+        return ES_OK;
     snprintf(message, sizeof message,
              "%llu frame%s of the fragment %s damaged: what %s held is missing",
              (unsigned long long)n, n == 1 ? "" : "s", n == 1 ? "is" : "are",
@@ -320,6 +369,15 @@ static es_status note_lost(es_esf *esf, const es_esf_frame *frame, int64_t step,
     return status < 0 ? status : es_writer_event(esf->writer, run, &event);
 }
 
+/** That this one is lost, too, as it cannot be understood without others. */
+static void note_missed(es_esf *esf)
+{
+    if (esf->n_losses)
+        esf->losses[esf->n_losses - 1].n_frames++;
+    else
+        esf->n_nobodys++;
+}
+
 es_status es_esf_replay(es_esf *esf, const es_esf_frame *frame, int64_t at,
                         uint64_t n_lost)
 {
@@ -327,6 +385,7 @@ es_status es_esf_replay(es_esf *esf, const es_esf_frame *frame, int64_t at,
     es_status status = ES_OK;
     if (n_lost)
         esf->has_lost = true;
+    esf->has_missed = false;
     for (uint32_t used = 0; used < frame->bytes && status >= ES_OK;) {
         uint32_t words[2];
         memcpy(words, esf->payload + used, sizeof words);
@@ -341,7 +400,9 @@ es_status es_esf_replay(es_esf *esf, const es_esf_frame *frame, int64_t at,
         status = take_record(esf, &r);
         used += (r.bytes + 7) / 8 * 8;
     }
-    if (status >= ES_OK && n_lost)
+    if (status >= ES_OK && (n_lost || esf->n_nobodys))
         status = note_lost(esf, frame, before, n_lost);
+    if (status >= ES_OK && esf->has_missed)
+        note_missed(esf);
     return status < 0 ? status : ES_OK;
 }

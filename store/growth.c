@@ -103,9 +103,14 @@ static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
         es_esf_sample sample;
         memcpy(words, esf->payload + used, sizeof words);
         used += ES_ESF_RECORD_BYTES;
-        const bool is_sample = words[0] == ES_ESF_SAMPLE &&
-                               words[1] >= sizeof sample &&
-                               words[1] <= frame->bytes - used;
+        const bool is_whole = words[1] <= frame->bytes - used;
+        if (is_whole &&
+            (words[0] == ES_ESF_RUN_AGAIN || words[0] == ES_ESF_SERIES_AGAIN)) {
+            used += (words[1] + 7) / 8 * 8;
+            continue; /* it is known */
+        }
+        const bool is_sample =
+            is_whole && words[0] == ES_ESF_SAMPLE && words[1] >= sizeof sample;
         note(growth, is_sample ? ES_GROWTH_SAMPLES : ES_GROWTH_OTHER);
         if (!is_sample)
             return ES_OK; /* who reads all of it judges it */

@@ -3,6 +3,7 @@
    and cut off, with their checksums right or wrong; where none was made anew no
    sample may be another than was written. */
 #include "store/esf.h"
+#include "store/esf_record.h"
 #include "store/map.h"
 #include "store/writer.h"
 #include "tests/fuzz/fuzz.h"
@@ -92,6 +93,21 @@ static void make_sound(void)
 
 /* --- damage ---------------------------------------------------------------*/
 
+/** The run and series of a payload, as they are said once more. */
+static void say_again(unsigned char *payload, size_t n)
+{
+    for (size_t at = 0; at + ES_ESF_RECORD_BYTES <= n;) {
+        uint32_t words[2];
+        memcpy(words, payload + at, sizeof words);
+        if (words[0] == ES_ESF_RUN)
+            words[0] = ES_ESF_RUN_AGAIN;
+        else if (words[0] == ES_ESF_SERIES)
+            words[0] = ES_ESF_SERIES_AGAIN;
+        memcpy(payload + at, words, sizeof words);
+        at += ES_ESF_RECORD_BYTES + ((size_t)words[1] + 7) / 8 * 8;
+    }
+}
+
 /** A frame's payload or head changed, and its checksums made anew. */
 static size_t add_changed(size_t n, fuzz_input *input, int i)
 {
@@ -116,6 +132,9 @@ static size_t add_changed(size_t n, fuzz_input *input, int i)
         break;
     case 3:
         frame.resume = (int64_t)fuzz_number(input);
+        break;
+    case 4:
+        say_again(at + ES_ESF_FRAME_BYTES, frame.bytes);
         break;
     default:
         break;

@@ -452,6 +452,79 @@ TEST(a_sample_that_changes_under_a_reader_is_damaged)
     free(bytes);
 }
 
+/** Flips a bit in frame i of a fragment that all hosts have seen. */
+static void damage_frame(int i)
+{
+    es_esf_frame frame;
+    uint32_t seed;
+    size_t n;
+    unsigned char *bytes = es_file_read(run_esf, &n);
+    bytes[es_esf_find(&frame, &seed, bytes, n, i) + ES_ESF_FRAME_BYTES] ^= 1;
+    es_file_write(run_esf, bytes, n);
+    es_esf_clock_after(bytes, n, ES_ESF_SETTLED_MS + 60000);
+    free(bytes);
+}
+
+/** Of the only place where frames are. */
+static uint64_t damaged_frames(const es_reader *reader)
+{
+    es_damaged damaged;
+    assert_int_equal(es_reader_n_damaged(reader), 1);
+    es_assert_ok(es_reader_damaged(reader, 0, &damaged));
+    return damaged.n_frames;
+}
+
+#define LONG_STEPS 1000 /* of a commit: 54.7 KiB with the frame */
+#define AGAIN_FROM 3    /* commits, the run and its series are said again */
+
+TEST(a_run_whose_beginning_is_damaged_is_said_again)
+{
+    int64_t run, gap;
+    es_run_info info;
+    es_writer *w = es_esf_begin(run_esf, 0, &run);
+    for (int i = 0; i < AGAIN_FROM + 2; i++)
+        es_esf_commit(w, i * LONG_STEPS, (i + 1) * LONG_STEPS);
+    es_assert_ok(es_writer_close(w));
+    AUTO(es_reader) whole = es_open_reader(run_esf);
+    assert_int_equal(es_esf_check(whole, false, &gap),
+                     (AGAIN_FROM + 2) * LONG_STEPS);
+    damage_frame(0);
+    AUTO(es_reader) r = es_open_reader(run_esf);
+    es_assert_ok(es_reader_run(r, 0, &info));
+    assert_string_equal(info.uuid, ES_ESF_UUID);
+    assert_string_equal(info.arch, "SM+LN+G");
+    assert_int_equal(es_esf_check(r, false, &gap), 2 * LONG_STEPS);
+    assert_int_equal(damaged_frames(r), 1 + AGAIN_FROM);
+}
+
+TEST(a_series_whose_declaration_is_damaged_is_said_again)
+{
+    int64_t run, loss, gap, n;
+    es_series series;
+    es_writer *w = es_esf_begin(run_esf, 0, &run);
+    es_assert_ok(es_writer_series(w, &loss, run, "loss", ES_SHAPE_RUN,
+                                  ES_PHASE_TRAIN, NULL));
+    for (int64_t step = 0; step < (AGAIN_FROM + 2) * LONG_STEPS; step++) {
+        if (step % LONG_STEPS == 0)
+            es_assert_ok(es_writer_begin(w));
+        es_assert_ok(es_write_values(w, loss, step, 1));
+        es_assert_ok(es_write_values(w, 1, step, ES_ESF_CELLS));
+        if (step % LONG_STEPS == LONG_STEPS - 1)
+            es_assert_ok(es_writer_commit(w));
+    }
+    es_assert_ok(es_writer_close(w));
+    damage_frame(1); /* a transaction of its own */
+    AUTO(es_reader) r = es_open_reader(run_esf);
+    assert_int_equal(es_esf_check(r, false, &gap),
+                     (AGAIN_FROM + 2) * LONG_STEPS);
+    es_assert_ok(es_reader_find(r, 0, "loss", ES_PHASE_TRAIN, &series));
+    es_assert_ok(es_reader_count(r, &series, &n));
+    assert_int_equal(series.first_step, 2 * LONG_STEPS);
+    assert_int_equal(n, AGAIN_FROM * LONG_STEPS);
+    /* Its own, and two whose losses nobody understands. */
+    assert_int_equal(damaged_frames(r), 3);
+}
+
 TEST(what_is_no_fragment_is_refused)
 {
     es_reader *r;

@@ -105,6 +105,29 @@ TEST(samples_are_told_from_what_else_is_appended)
     assert_int_equal(look(growth), ES_GROWTH_OTHER);
 }
 
+TEST(what_is_said_again_is_no_news)
+{
+    int64_t run, step = 0;
+    const int64_t steps = 100; /* of a commit: 5.6 KiB with the frame */
+    es_writer *w = es_esf_begin(run_esf, 0, &run);
+    AUTO(es_growth) growth = begin();
+    for (; step < 3 * ES_ESF_AGAIN_FIRST / 56; step += steps) {
+        es_esf_commit(w, step, step + steps);
+        assert_int_equal(look(growth), ES_GROWTH_SAMPLES);
+        assert_samples_are_read(growth, step, step + steps);
+    }
+    es_assert_ok(es_writer_close(w));
+    size_t n;
+    unsigned char *bytes = es_file_read(run_esf, &n);
+    int n_again = 0;
+    for (char *at = (char *)bytes;
+         (at = memmem(at, n - (size_t)(at - (char *)bytes), "SM+LN+G", 7));
+         at++)
+        n_again++;
+    assert_int_equal(n_again, 2); /* at first, and once again */
+    free(bytes);
+}
+
 TEST(a_run_file_and_a_closed_fragment_have_no_growth)
 {
     es_growth *growth;
