@@ -28,28 +28,24 @@ void es_table_options_for(es_table_options *out, FILE *stream)
 
 /* --- layout ---------------------------------------------------------------*/
 
-/* Empty where there is none. */
-static const char *text_of(const es_grid_row *row, size_t column)
+static const char *next_of(const char *cell)
 {
-    return row->cells[column] ? row->cells[column] : "";
-}
-
-static bool is_shown(const es_grid_column *column)
-{
-    return column->title && !column->hidden;
+    return cell + strlen(cell) + 1;
 }
 
 /* As wide as their contents; 0 for those that are not shown. */
-static void measure(es_grid_column *columns, size_t n_columns,
-                    const es_grid_row *rows, size_t n_rows)
+static void measure(es_sheet *sheet)
 {
-    for (size_t column = 0; column < n_columns; column++) {
-        es_grid_column *to = &columns[column];
-        to->width = is_shown(to) ? es_display_width(to->title) : 0;
-        for (size_t i = 0; is_shown(to) && i < n_rows; i++) {
-            size_t width = es_display_width(text_of(&rows[i], column));
-            if (width > to->width)
-                to->width = width;
+    for (size_t i = 0; i < sheet->n_columns; i++) {
+        es_grid_column *to = &sheet->columns[i];
+        to->width = to->hidden ? 0 : es_display_width(to->title);
+    }
+    for (size_t row = 0; row < sheet->n_rows; row++) {
+        const char *cell = sheet->text + sheet->rows[row].text;
+        for (size_t i = 0; i < sheet->n_columns; i++, cell = next_of(cell)) {
+            es_grid_column *to = &sheet->columns[i];
+            const size_t width = to->hidden ? 0 : es_display_width(cell);
+            to->width = width > to->width ? width : to->width;
         }
     }
 }
@@ -59,7 +55,7 @@ static void fit(es_grid_column *columns, size_t n_columns, size_t limit)
 {
     size_t total = 0;
     for (size_t i = 0; i < n_columns; i++)
-        total += is_shown(&columns[i]) ? columns[i].width + GAP : 0;
+        total += columns[i].hidden ? 0 : columns[i].width + GAP;
     while (total > limit + GAP) {
         es_grid_column *widest = NULL;
         for (size_t i = 0; i < n_columns; i++)
@@ -96,82 +92,64 @@ static void print_cell(FILE *stream, const char *text,
     free(copy);
 }
 
-void es_grid_print(FILE *stream, es_grid_column *columns, size_t n_columns,
-                   const es_grid_row *rows, size_t n_rows,
-                   const es_table_options *options)
+static void print_titles(FILE *stream, const es_sheet *sheet, size_t last,
+                         bool colour)
 {
-    size_t last = n_columns;
-    while (last > 0 && !is_shown(&columns[last - 1]))
+    fputs(colour ? "\033[1m" : "", stream);
+    for (size_t i = 0; i <= last; i++)
+        if (!sheet->columns[i].hidden)
+            print_cell(stream, sheet->columns[i].title, &sheet->columns[i],
+                       i == last);
+    fputs(colour ? "\033[0m\n" : "\n", stream);
+}
+
+static void print_row(FILE *stream, const es_sheet *sheet,
+                      const es_grid_row *row, size_t last)
+{
+    const char *cell = sheet->text + row->text;
+    for (size_t i = 0; i <= last; i++, cell = next_of(cell)) {
+        const char *colour = i == last ? row->colour : NULL;
+        if (sheet->columns[i].hidden)
+            continue;
+        fputs(colour ? colour : "", stream);
+        print_cell(stream, cell, &sheet->columns[i], i == last);
+        fputs(colour ? "\033[0m" : "", stream);
+    }
+    fputc('\n', stream);
+}
+
+es_status es_sheet_print(es_sheet *sheet, FILE *stream,
+                         const es_table_options *options)
+{
+    size_t last = sheet->n_columns;
+    if (sheet->status < 0)
+        return sheet->status;
+    while (last > 0 && sheet->columns[last - 1].hidden)
         last--;
     if (last-- == 0)
-        return;
-    measure(columns, n_columns, rows, n_rows);
-    if (options->width > 0)
-        fit(columns, n_columns, (size_t)options->width);
-    fputs(options->colour ? "\033[1m" : "", stream);
-    for (size_t i = 0; i <= last; i++)
-        if (is_shown(&columns[i]))
-            print_cell(stream, columns[i].title, &columns[i], i == last);
-    fputs(options->colour ? "\033[0m\n" : "\n", stream);
-    for (size_t row = 0; row < n_rows; row++) {
-        for (size_t i = 0; i <= last; i++) {
-            const char *colour = i == last ? rows[row].colour : NULL;
-            if (!is_shown(&columns[i]))
-                continue;
-            fputs(colour ? colour : "", stream);
-            print_cell(stream, text_of(&rows[row], i), &columns[i], i == last);
-            fputs(colour ? "\033[0m" : "", stream);
-        }
-        fputc('\n', stream);
-    }
-}
-
-/* --- cells ----------------------------------------------------------------*/
-
-ES_PRINTF(2, 0)
-static es_status print(char **cell, const char *fmt, va_list args)
-{
-    if (vasprintf(cell, fmt, args) >= 0)
         return ES_OK;
-    *cell = NULL;
-    return es_fail(ES_ENOMEM, "out of memory for a table");
+    measure(sheet);
+    if (options->width > 0)
+        fit(sheet->columns, sheet->n_columns, (size_t)options->width);
+    print_titles(stream, sheet, last, options->colour);
+    for (size_t row = 0; row < sheet->n_rows; row++)
+        print_row(stream, sheet, &sheet->rows[row], last);
+    return ES_OK;
 }
 
-es_status es_cell_print(char **cell, const char *fmt, ...)
+size_t es_sheet_width(es_sheet *sheet, size_t shortest)
 {
-    va_list args;
-    va_start(args, fmt);
-    es_status status = print(cell, fmt, args);
-    va_end(args);
-    return status;
-}
-
-es_status es_cell_name(char **cell, const char *name)
-{
-    *cell = es_display_escape(name && *name ? name : "-", ES_ESCAPE_TERMINAL);
-    return *cell ? ES_OK : ES_ENOMEM;
-}
-
-es_status es_cell_number(char **cell, double value)
-{
-    char number[ES_FLOAT_TEXT_MAX];
-    return es_cell_print(cell, "%s", es_number_print(number, value, 4));
-}
-
-es_status es_cell_measured(char **cell, float value)
-{
-    return es_is_missing(value) ? es_cell_print(cell, "-")
-                                : es_cell_number(cell, value);
-}
-
-es_status es_cell_share(char **cell, size_t n, size_t n_all)
-{
-    double percent = 100 * ((double)n / (double)n_all);
-    if (n_all == 0)
-        return es_cell_print(cell, "-");
-    if (percent > 0 && percent < 0.5)
-        return es_cell_print(cell, "<1%%");
-    return es_cell_print(cell, "%.0f%%", percent);
+    size_t total = 0;
+    if (sheet->status < 0)
+        return 0;
+    measure(sheet);
+    for (size_t i = 0; i < sheet->n_columns; i++) {
+        size_t width = sheet->columns[i].width;
+        if (sheet->columns[i].shortened && width > shortest)
+            width = shortest;
+        total += width + GAP;
+    }
+    return total > GAP ? total - GAP : 0;
 }
 
 /* --- cell by cell ---------------------------------------------------------*/
@@ -179,8 +157,8 @@ es_status es_cell_share(char **cell, size_t n, size_t n_all)
 es_status es_sheet_take_back(es_sheet *sheet, size_t n_rows)
 {
     const es_status status = sheet->status;
-    while (sheet->n_cells > n_rows * sheet->n_columns)
-        free(sheet->cells[--sheet->n_cells]);
+    if (n_rows < sheet->n_rows)
+        sheet->n_text = sheet->rows[n_rows].text;
     while (n_rows == 0 && sheet->n_columns > 0)
         free((char *)(uintptr_t)sheet->columns[--sheet->n_columns].title);
     sheet->n_rows = n_rows;
@@ -192,7 +170,7 @@ void es_sheet_free(es_sheet *sheet)
 {
     (void)es_sheet_take_back(sheet, 0);
     free(sheet->columns);
-    free(sheet->cells);
+    free(sheet->text);
     free(sheet->rows);
 }
 
@@ -207,78 +185,121 @@ void es_sheet_begin_row(es_sheet *sheet, const char *colour)
 {
     reserve(sheet, &sheet->rows, sheet->n_rows, sizeof *sheet->rows);
     if (sheet->status == ES_OK)
-        sheet->rows[sheet->n_rows++] = (es_grid_row){.colour = colour};
+        sheet->rows[sheet->n_rows++] =
+            (es_grid_row){.text = sheet->n_text, .colour = colour};
 }
 
-/* Where the next cell goes; NULL once something failed. */
-static char **next_cell(es_sheet *sheet, const char *title, bool right)
+const char *es_sheet_cell(const es_sheet *sheet, size_t row, size_t column)
 {
-    if (sheet->n_rows == 1) {
-        reserve(sheet, &sheet->columns, sheet->n_columns,
-                sizeof *sheet->columns);
-        char *safe = sheet->status < 0
-                         ? NULL
-                         : es_display_escape(title, ES_ESCAPE_TERMINAL);
-        if (!safe) {
-            sheet->status = ES_ENOMEM;
-            return NULL;
-        }
+    const char *cell = sheet->text + sheet->rows[row].text;
+    for (; column > 0; column--)
+        cell = next_of(cell);
+    return cell;
+}
+
+static void add_column(es_sheet *sheet, const char *title, bool right)
+{
+    reserve(sheet, &sheet->columns, sheet->n_columns, sizeof *sheet->columns);
+    char *safe = sheet->status == ES_OK
+                     ? es_display_escape(title, ES_ESCAPE_TERMINAL)
+                     : NULL;
+    if (safe)
         sheet->columns[sheet->n_columns++] = (es_grid_column){
             .title = safe, .right = right, .shortened = !right};
-    }
-    reserve(sheet, &sheet->cells, sheet->n_cells, sizeof *sheet->cells);
-    return sheet->status == ES_OK ? &sheet->cells[sheet->n_cells] : NULL;
+    else
+        sheet->status = ES_ENOMEM;
 }
 
-/* Counts the cell, once it was made. */
-static void end_cell(es_sheet *sheet, es_status status)
+/* The next cell of the row; nothing once something failed. NULL: no memory for
+ * the text. */
+static void append(es_sheet *sheet, const char *title, bool right,
+                   const char *text)
 {
-    sheet->status = status;
-    sheet->n_cells += status == ES_OK;
+    const size_t n = text ? strlen(text) + 1 : 0;
+    if (sheet->status < 0)
+        return;
+    if (!text)
+        sheet->status = ES_ENOMEM;
+    else if (sheet->n_rows == 1)
+        add_column(sheet, title, right);
+    /* Grown to the next power of two, where the text passes one. */
+    for (size_t size = 256; sheet->status == ES_OK; size *= 2)
+        if (sheet->n_text + n <= size) {
+            if (size == 256 ? sheet->n_text == 0 : sheet->n_text <= size / 2)
+                sheet->status = es_grow(&sheet->text, size, 1, "a table");
+            break;
+        }
+    if (sheet->status < 0)
+        return;
+    memcpy(sheet->text + sheet->n_text, text, n);
+    sheet->n_text += n;
+}
+
+ES_PRINTF(4, 0)
+static void append_printed(es_sheet *sheet, const char *title, bool right,
+                           const char *fmt, va_list args)
+{
+    char *text = NULL;
+    if (sheet->status < 0)
+        return;
+    if (vasprintf(&text, fmt, args) < 0) {
+        sheet->status = es_fail(ES_ENOMEM, "out of memory for a table");
+        return;
+    }
+    if (right)
+        es_text_shorten_exponents(text);
+    append(sheet, title, right, text);
+    free(text);
 }
 
 void es_sheet_put(es_sheet *sheet, const char *title, const char *fmt, ...)
 {
-    char **cell = next_cell(sheet, title, true);
     va_list args;
     va_start(args, fmt);
-    if (cell)
-        end_cell(sheet, print(cell, fmt, args));
-    if (cell && sheet->status == ES_OK)
-        es_text_shorten_exponents(*cell);
+    append_printed(sheet, title, true, fmt, args);
     va_end(args);
 }
 
 void es_sheet_put_text(es_sheet *sheet, const char *title, const char *fmt, ...)
 {
-    char **cell = next_cell(sheet, title, false);
     va_list args;
     va_start(args, fmt);
-    if (cell)
-        end_cell(sheet, print(cell, fmt, args));
+    append_printed(sheet, title, false, fmt, args);
     va_end(args);
 }
 
 void es_sheet_put_name(es_sheet *sheet, const char *title, const char *name)
 {
-    char **cell = next_cell(sheet, title, false);
-    if (cell)
-        end_cell(sheet, es_cell_name(cell, name));
+    char *safe =
+        es_display_escape(name && *name ? name : "-", ES_ESCAPE_TERMINAL);
+    append(sheet, title, false, safe);
+    free(safe);
 }
 
 void es_sheet_put_measured(es_sheet *sheet, const char *title, float value)
 {
-    char **cell = next_cell(sheet, title, true);
-    if (cell)
-        end_cell(sheet, es_cell_measured(cell, value));
+    char text[ES_FLOAT_TEXT_MAX];
+    append(sheet, title, true,
+           es_is_missing(value) ? "-" : es_number_print(text, value, 4));
+}
+
+const char *es_share_print(char text[8], size_t n, size_t n_all)
+{
+    double percent = 100 * ((double)n / (double)n_all);
+    if (n_all == 0)
+        snprintf(text, 8, "-");
+    else if (percent > 0 && percent < 0.5)
+        snprintf(text, 8, "<1%%");
+    else
+        snprintf(text, 8, "%.0f%%", percent);
+    return text;
 }
 
 void es_sheet_put_share(es_sheet *sheet, const char *title, size_t n,
                         size_t n_all)
 {
-    char **cell = next_cell(sheet, title, true);
-    if (cell)
-        end_cell(sheet, es_cell_share(cell, n, n_all));
+    char text[8];
+    append(sheet, title, true, es_share_print(text, n, n_all));
 }
 
 void es_sheet_put_integer(es_sheet *sheet, const char *title, int64_t value)
@@ -287,33 +308,4 @@ void es_sheet_put_integer(es_sheet *sheet, const char *title, int64_t value)
         es_sheet_put(sheet, title, "-");
     else
         es_sheet_put(sheet, title, "%" PRId64, value);
-}
-
-size_t es_sheet_width(es_sheet *sheet, size_t shortest)
-{
-    size_t total = 0;
-    if (sheet->status < 0)
-        return 0;
-    for (size_t i = 0; i < sheet->n_rows; i++)
-        sheet->rows[i].cells = sheet->cells + i * sheet->n_columns;
-    measure(sheet->columns, sheet->n_columns, sheet->rows, sheet->n_rows);
-    for (size_t i = 0; i < sheet->n_columns; i++) {
-        size_t width = sheet->columns[i].width;
-        if (sheet->columns[i].shortened && width > shortest)
-            width = shortest;
-        total += width + GAP;
-    }
-    return total > GAP ? total - GAP : 0;
-}
-
-es_status es_sheet_print(es_sheet *sheet, FILE *stream,
-                         const es_table_options *options)
-{
-    if (sheet->status < 0)
-        return sheet->status;
-    for (size_t i = 0; i < sheet->n_rows; i++)
-        sheet->rows[i].cells = sheet->cells + i * sheet->n_columns;
-    es_grid_print(stream, sheet->columns, sheet->n_columns, sheet->rows,
-                  sheet->n_rows, options);
-    return ES_OK;
 }

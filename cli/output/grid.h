@@ -1,4 +1,4 @@
-/** Text in aligned columns, for people, and the cells it is made of. */
+/** Text in aligned columns, for people. */
 #ifndef ES_GRID_H
 #define ES_GRID_H
 
@@ -17,51 +17,32 @@ typedef struct es_table_options {
 void es_table_options_for(es_table_options *out, FILE *stream);
 
 typedef struct es_grid_column {
-    const char *title; /* safe to print; NULL: the column is not shown */
+    const char *title; /* safe to print */
     bool right;        /* numbers */
     bool shortened;    /* names, where a terminal is too narrow */
-    bool hidden;       /* not shown, either */
-    size_t width;      /* written by es_grid_print */
+    bool hidden;
+    size_t width; /* written by es_sheet_print */
 } es_grid_column;
 
 typedef struct es_grid_row {
-    char *const *cells; /* (n_columns) safe to print; NULL is empty */
+    size_t text;        /* where its first cell begins */
     const char *colour; /* escape sequence of the last column; NULL: none */
 } es_grid_row;
 
-/** A line of titles, then the rows. The caller checks the stream. */
-void es_grid_print(FILE *stream, es_grid_column *columns, size_t n_columns,
-                   const es_grid_row *rows, size_t n_rows,
-                   const es_table_options *options);
-
-/* Each of these makes *cell, to be freed. ES_OK; ES_ENOMEM: *cell is NULL. */
-
-/** printf. What it prints has to be safe. */
-ES_PRINTF(2, 3)
-ES_MUST_USE es_status es_cell_print(char **cell, const char *fmt, ...);
-
-/** Escaped; "-" for NULL and "". */
-es_status es_cell_name(char **cell, const char *name) ES_MUST_USE;
-
-/** Four digits; "NaN". */
-es_status es_cell_number(char **cell, double value) ES_MUST_USE;
-
-/** The same; "-" for missing. */
-es_status es_cell_measured(char **cell, float value) ES_MUST_USE;
-
-/** A share of all: "12%", "<1%"; "-" of none. */
-es_status es_cell_share(char **cell, size_t n, size_t n_all) ES_MUST_USE;
+/** A share of all: "12%", "<1%"; "-" of none. Returns text. */
+const char *es_share_print(char text[8], size_t n, size_t n_all);
 
 /**
  * A table put together cell by cell: a cell of the first row brings its column
  * with it, and every row has the same cells in the same order. The first
- * failure is kept, and nothing is printed then. Zero is empty.
+ * failure is kept, and nothing is printed then. Zero is empty. It takes hardly
+ * more memory than its text.
  */
 typedef struct es_sheet {
     es_grid_column *columns; /* (n_columns) their titles are ours */
-    es_grid_row *rows;       /* (n_rows) their cells are set for printing */
-    char **cells;            /* (n_cells) row by row */
-    size_t n_columns, n_rows, n_cells;
+    es_grid_row *rows;       /* (n_rows) */
+    char *text;              /* (n_text) the cells row by row, each a string */
+    size_t n_columns, n_rows, n_text;
     es_status status;
 } es_sheet;
 
@@ -74,6 +55,9 @@ es_status es_sheet_take_back(es_sheet *sheet, size_t n_rows);
 /** Begins the next row. colour: as es_grid_row's. */
 void es_sheet_begin_row(es_sheet *sheet, const char *colour);
 
+/** A cell that was put; borrowed until the next one is. */
+const char *es_sheet_cell(const es_sheet *sheet, size_t row, size_t column);
+
 /* The next cell of the row, under `title`, which is escaped. Numbers stand to
    the right, names are shortened where a terminal is too narrow. */
 
@@ -83,7 +67,9 @@ void es_sheet_put(es_sheet *sheet, const char *title, const char *fmt, ...);
 ES_PRINTF(3, 4)
 void es_sheet_put_text(es_sheet *sheet, const char *title, const char *fmt,
                        ...);
+/** Escaped; "-" for NULL and "". */
 void es_sheet_put_name(es_sheet *sheet, const char *title, const char *name);
+/** Four digits; "NaN"; "-" for missing. */
 void es_sheet_put_measured(es_sheet *sheet, const char *title, float value);
 /** A share of all; "-" of none. */
 void es_sheet_put_share(es_sheet *sheet, const char *title, size_t n,

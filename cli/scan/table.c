@@ -50,17 +50,23 @@ static void put_text(es_sheet *to, const es_field *field,
                      const es_run_summary *run)
 {
     const char *title = es_field_title(field);
-    char *text = NULL;
-    es_status status = field->kind == ES_FIELD_FLAGS
-                           ? es_summary_copy_flags(&text, run)
-                           : es_cell_name(&text, es_field_text(field, run));
-    if (status < 0)
-        to->status = status;
-    else if (field->kind == ES_FIELD_FILE && run->n_in_file > 1)
-        es_sheet_put_text(to, title, "%s:%zu", text, run->number);
-    else
-        es_sheet_put_text(to, title, "%s", text);
-    free(text);
+    char *flags = NULL, *path = NULL;
+    if (field->kind == ES_FIELD_FLAGS) {
+        es_status status = es_summary_copy_flags(&flags, run);
+        if (status == ES_OK)
+            es_sheet_put_text(to, title, "%s", flags);
+        else
+            to->status = status;
+    } else if (field->kind == ES_FIELD_FILE && run->n_in_file > 1) {
+        if (asprintf(&path, "%s:%zu", run->path, run->number) < 0)
+            path = NULL;
+        es_sheet_put_name(to, title, path);
+        to->status = path ? to->status : ES_ENOMEM;
+    } else {
+        es_sheet_put_name(to, title, es_field_text(field, run));
+    }
+    free(flags);
+    free(path);
 }
 
 static void put_field(es_sheet *to, const es_field *field,
@@ -160,7 +166,7 @@ es_status es_table_print(es_table *table, FILE *stream)
     if (status < 0)
         return status;
     for (size_t i = 0; i < sheet->n_rows; i++)
-        names[i] = sheet->cells[i * sheet->n_columns + table->name];
+        names[i] = es_sheet_cell(sheet, i, table->name);
     /* Files are named where the names of the runs do not identify them. */
     if (es_names_repeat(names, sheet->n_rows) ||
         (table->several_files && table->unlike_file))

@@ -13,51 +13,59 @@
 
 #define SHOWN_MOST 10 /* runs whose last lines are shown */
 
-enum { NAME, STAGE, PROGRESS, STEP, LOSS, BANDS, JOB, FLAGS, N_COLUMNS };
+enum { NAME, STAGE, PROGRESS, STEP, LOSS, BANDS, JOB, FLAGS };
 
 typedef struct line {
     es_sweep_view view;
     const es_sweep_task *task; /* NULL: it was not submitted */
-    char *cells[N_COLUMNS];
 } line;
 
 typedef struct table {
     const char *folder;
     es_paths names;
     es_sweep_jobs jobs;
-    bool queried;      /* Slurm, and it answered */
-    line *lines;       /* (n) */
-    es_grid_row *rows; /* (n) */
+    bool queried; /* Slurm, and it answered */
+    line *lines;  /* (n) */
+    es_sheet sheet;
     size_t n, n_failed;
 } table;
 
-static es_status fill_line(line *out)
+/** In the order of the columns. */
+static void put_line(es_sheet *to, const line *run)
 {
-    const es_sweep_view *view = &out->view;
-    char **cells = out->cells, progress[64];
-    const char *stage = es_sweep_stage_name(view->stage);
-    es_status status;
+    const es_sweep_view *view = &run->view;
+    char progress[64];
     es_sweep_view_bar(progress, sizeof progress, view);
-    if ((status = es_cell_name(&cells[NAME], view->name)) < 0 ||
-        (status = es_cell_print(&cells[STAGE], "%s", stage)) < 0 ||
-        (status = es_cell_print(&cells[PROGRESS], "%s", progress)) < 0 ||
-        (status = es_cell_measured(&cells[LOSS], view->loss)) < 0 ||
-        (status = es_cell_print(&cells[BANDS], "%s", view->bands)) < 0 ||
-        (status = es_cell_print(&cells[FLAGS], "%s", view->flags)) < 0 ||
-        (view->step >= 0 &&
-         (status = es_cell_print(&cells[STEP], "%lld", (long long)view->step)) <
-             0))
-        return status;
-    return out->task ? es_cell_print(&cells[JOB], "%s", out->task->id) : ES_OK;
+    es_sheet_begin_row(to, NULL);
+    es_sheet_put_name(to, "run", view->name);
+    es_sheet_put_text(to, "state", "%s", es_sweep_stage_name(view->stage));
+    es_sheet_put_text(to, "progress", "%s", progress);
+    if (view->step >= 0)
+        es_sheet_put_integer(to, "step", view->step);
+    else
+        es_sheet_put(to, "step", "%s", "");
+    es_sheet_put_measured(to, "loss", view->loss);
+    es_sheet_put(to, "bands", "%s", view->bands);
+    es_sheet_put_text(to, "job", "%s", run->task ? run->task->id : "");
+    es_sheet_put_text(to, "flags", "%s", view->flags);
+}
+
+static es_status print_lines(FILE *stream, table *t)
+{
+    es_table_options options;
+    es_sheet *sheet = &t->sheet;
+    es_table_options_for(&options, stream);
+    for (size_t i = 0; i < sheet->n_columns; i++) {
+        sheet->columns[i].shortened = i == NAME;
+        sheet->columns[i].hidden = i == JOB && !t->jobs.n;
+    }
+    return es_sheet_print(sheet, stream, &options);
 }
 
 static es_status fill(table *t, const es_rules_file *rules)
 {
-    es_status status;
-    size_t n = t->names.n;
-    if ((status = es_alloc(&t->lines, n, sizeof *t->lines, "a table")) < 0 ||
-        (status = es_alloc(&t->rows, n, sizeof *t->rows, "a table")) < 0)
-        return status;
+    const size_t n = t->names.n;
+    es_status status = es_alloc(&t->lines, n, sizeof *t->lines, "a table");
     for (; t->n < n && status == ES_OK; t->n++) {
         line *next = &t->lines[t->n];
         const char *name = t->names.paths[t->n];
@@ -66,8 +74,8 @@ static es_status fill(table *t, const es_rules_file *rules)
             t->n_failed++;
         }
         next->task = es_sweep_jobs_amend(&t->jobs, &next->view);
-        t->rows[t->n].cells = next->cells;
-        status = fill_line(next);
+        put_line(&t->sheet, next);
+        status = t->sheet.status;
     }
     return status;
 }
@@ -151,16 +159,6 @@ static void print_ends(FILE *stream, const table *t)
 es_status es_sweep_print_status(FILE *stream, size_t *n_failed,
                                 const es_sweep_request *given)
 {
-    es_grid_column columns[N_COLUMNS] = {
-        [NAME] = {.title = "run", .shortened = true},
-        [STAGE] = {.title = "state"},
-        [PROGRESS] = {.title = "progress"},
-        [STEP] = {.title = "step", .right = true},
-        [LOSS] = {.title = "loss", .right = true},
-        [BANDS] = {.title = "bands", .right = true},
-        [JOB] = {.title = NULL},
-        [FLAGS] = {.title = "flags"}};
-    es_table_options options;
     table all = {.folder = given->folder};
     es_status status;
     if ((status = es_sweep_folder_names(&all.names, given->folder)) < 0 ||
@@ -169,18 +167,14 @@ es_status es_sweep_print_status(FILE *stream, size_t *n_failed,
     all.queried = es_sweep_jobs_query(&all.jobs) == ES_OK;
     if ((status = fill(&all, given->rules)) < 0)
         goto done;
-    columns[JOB].title = all.jobs.n ? "job" : NULL;
-    es_table_options_for(&options, stream);
-    es_grid_print(stream, columns, N_COLUMNS, all.rows, all.n, &options);
+    if ((status = print_lines(stream, &all)) < 0)
+        goto done;
     print_counts(stream, &all);
     print_ends(stream, &all);
 done:
     *n_failed = all.n_failed;
-    for (size_t i = 0; i < all.n; i++)
-        for (size_t k = 0; k < N_COLUMNS; k++)
-            free(all.lines[i].cells[k]);
     free(all.lines);
-    free(all.rows);
+    es_sheet_free(&all.sheet);
     es_sweep_jobs_free(&all.jobs);
     es_paths_free(&all.names);
     return status;

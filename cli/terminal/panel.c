@@ -258,26 +258,21 @@ static es_style band_style(const es_panel_frame *frame, int band)
 }
 
 /* Shares of heads in the bands, in the colours of the bar beside them. */
-static es_status draw_band_numbers(row at, const es_bands *bands,
-                                   const es_panel_frame *frame)
+static void draw_band_numbers(row at, const es_bands *bands,
+                              const es_panel_frame *frame)
 {
     bool plain = at.screen->depth == ES_DEPTH_ASCII;
     if (at.columns >= 26)
         put(&at, "bands ", ES_FAINT);
     for (int band = 0; band < ES_N_BANDS; band++) {
-        char *share = NULL;
-        es_status status =
-            es_cell_share(&share, bands->counts[band], bands->n_heads);
-        if (status != ES_OK)
-            return status;
+        char share[8];
+        es_share_print(share, bands->counts[band], bands->n_heads);
         if ((int)strlen(share) < at.columns) {
             put(&at, plain ? band_shades[band] : "█", band_style(frame, band));
             put(&at, share, ES_PLAIN);
             put(&at, " ", ES_PLAIN);
         }
-        free(share);
     }
-    return ES_OK;
 }
 
 /* Every band that has a head has a column as long as there are enough. */
@@ -303,18 +298,16 @@ static void draw_band_bar(row at, const es_bands *bands,
     }
 }
 
-static es_status draw_below(row at, const es_run_summary *shown,
-                            const es_panel_frame *frame,
-                            const es_panel_plan *plan)
+static void draw_below(row at, const es_run_summary *shown,
+                       const es_panel_frame *frame, const es_panel_plan *plan)
 {
     char text[128];
     const int x = at.x;
-    es_status status = ES_OK;
     at.columns = plan->line_x - 2;
     draw_scale(at, frame, shown->unit);
     at.y++;
     if (shown->bands.n_heads > 0) {
-        status = draw_band_numbers(at, &shown->bands, frame);
+        draw_band_numbers(at, &shown->bands, frame);
         at.x += plan->line_x;
         at.columns = plan->line_columns;
         draw_band_bar(at, &shown->bands, frame);
@@ -329,7 +322,6 @@ static es_status draw_below(row at, const es_run_summary *shown,
     at.columns = frame->width;
     if (plan->shares)
         put(&at, text, ES_FAINT);
-    return status;
 }
 
 /* --- lines over the steps -------------------------------------------------*/
@@ -544,6 +536,6 @@ es_status es_panel_draw(es_screen *screen, int x, int y, const es_watched *run,
     es_heat_draw(screen, x + plan.heat_x, y + plan.heat_y, shown->values,
                  &plan.heat, &frame->scale);
     at.y = y + plan.below_y + es_watched_n_lines(run);
-    status = draw_below(at, shown, frame, &plan);
-    return status == ES_OK ? draw_lines(&lines) : status;
+    draw_below(at, shown, frame, &plan);
+    return draw_lines(&lines);
 }
