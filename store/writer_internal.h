@@ -49,7 +49,8 @@ typedef struct es_written_series {
 /** What is known of the write-ahead log. */
 typedef struct es_log {
     bool none;    /* a private database, a fragment's: the rest is zero */
-    dev_t device; /* of the file that FILE-wal named after the first commit */
+    bool is_open; /* by SQLite, under its name */
+    dev_t device; /* of the file that FILE-wal named then; zeros: gone again */
     ino_t inode;
     int n_frames;       /* after the last commit */
     int next;           /* frames from which the next checkpoint is due */

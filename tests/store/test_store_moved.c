@@ -1,6 +1,8 @@
 /** A run file that is removed, moved or replaced under its writer. */
 #include "tests/support/test.h"
 
+#include <sqlite3.h>
+
 typedef struct written {
     es_writer *writer;
     int64_t series;
@@ -83,6 +85,25 @@ TEST(another_writer_in_its_place_is_left_alone)
     es_assert_ok(es_writer_close(second.writer));
     assert_nothing_beside(run_db);
     assert_samples(run_db, "2");
+}
+
+/* SQLite creates a file that it opens and that is not there, and takes the log
+   away that it finds beside an empty one. */
+TEST(a_log_that_an_earlier_user_of_the_name_takes_away_is_missed)
+{
+    sqlite3 *earlier = NULL;
+    assert_int_equal(sqlite3_open(run_db, &earlier), SQLITE_OK);
+    written w = write_some(run_db);
+    assert_false(es_writer_log_is_away(w.writer));
+    assert_int_equal(sqlite3_exec(earlier, "SELECT count(*) FROM sqlite_schema",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(earlier);
+    assert_false(es_file_exists_beside(run_db, "-wal"));
+    assert_true(es_writer_log_is_away(w.writer));
+    es_assert_ok(es_writer_settle(w.writer));
+    es_assert_ok(es_writer_close(w.writer));
+    assert_samples(run_db, "1");
 }
 
 /* Given up before anything was committed: only its own file is taken away. */

@@ -172,7 +172,10 @@ start_three() { # OPTION...: pids of three ranks that go on for long, once they 
         pids+=($!)
     done
     for i in $(seq 300); do
-        [ "$(sqlite3 "$dir/long.db" 'SELECT count(*) FROM run' 2>/dev/null)" != 1 ] || break
+        # sqlite3 would make a file that is not there, and take the log of one that
+        # comes in its place away.
+        [ ! -s "$dir/long.db" ] ||
+            [ "$(sqlite3 "$dir/long.db" 'SELECT count(*) FROM run' 2>/dev/null)" != 1 ] || break
         sleep 0.1
     done
 }

@@ -116,6 +116,11 @@ es_status es_session_open(es_session *session)
         return status;
     if (hello->resume_step > 0 && hello->resume_step <= ES_MAX_STEP)
         session->tally.last_step = hello->resume_step;
+    /* Who opened an empty file of this name before it was ours may take the
+     * new one's log away (SQLite does). */
+    es_session_look_at_log(session);
+    if (!session->writer)
+        return (es_status)session->trouble.code;
     /* Whoever reads the run can judge it later. */
     if (es_alerts_open(&session->alerts, hello->path, session->writer,
                        session->run_id, &hello->run,
