@@ -124,7 +124,8 @@ static void settle(worker *w, es_push_file *file, es_status status)
             es_print_note("%s", es_message());
         p->result->failed++;
     }
-    known->is_reported = status < 0 && !ends;
+    if (!file->is_rank)
+        known->is_reported = status < 0 && !ends;
     known->stamp = file->stamp;
     known->is_done =
         p->status == ES_OK && !es_stamp_is_fresh(&file->stamp, TICK);
@@ -178,6 +179,27 @@ static void *begin_work(void *user)
                : NULL;
 }
 
+/* --- ranks ---------------------------------------------------------------- */
+
+static es_status check_ranks(push *p)
+{
+    for (size_t i = 0; i < p->n_todo; i++) {
+        es_push_file *file = &p->todo[i];
+        if (!file->is_rank)
+            continue;
+        es_status status = es_push_file_check_rank(p->pusher, file);
+        if (status < 0 && es_pusher_is_blamed(p->pusher, status))
+            return status;
+        if (status < 0) {
+            if (!file->known->is_reported)
+                es_print_note("%s", es_message());
+            p->result->failed++;
+        }
+        file->known->is_reported = status < 0;
+    }
+    return ES_OK;
+}
+
 /* --- rounds --------------------------------------------------------------- */
 
 /* The first works in this thread. */
@@ -228,6 +250,8 @@ static es_status push_round(push *p)
     if (status == ES_OK)
         status = push_all(p);
     es_progress_line_end();
+    if (status == ES_OK)
+        status = check_ranks(p);
     free(p->todo);
     p->todo = NULL;
     es_paths_free(&paths);

@@ -128,20 +128,32 @@ static es_status find_alerts(void *user, const es_push_alert **out, size_t *n)
 /* --- one run -------------------------------------------------------------- */
 
 /* The ranks of a distributed training have one uuid, and are one run only when
-   they are joined. */
-static es_status refuse_rank(es_reader *reader, size_t run)
+   they are joined. ES_DONE: the run is no rank. */
+static es_status note_rank(es_push_file *file, size_t run)
 {
+    es_run_info info;
     es_fragment fragment = {0};
-    es_status status = es_fragment_read(&fragment, reader, run);
+    es_status status = es_fragment_read(&fragment, file->reader, run);
     es_fragment_free(&fragment);
-    if (status == ES_DONE)
-        return ES_OK;
-    return status < 0 ? status
-                      : es_fail(ES_EFORMAT,
-                                "%s: a rank of a distributed training: make "
-                                "one run of all of them with entropy-scan "
-                                "merge, and push that",
-                                es_reader_path(reader));
+    if (status != ES_OK ||
+        (status = es_reader_run(file->reader, run, &info)) != ES_OK)
+        return status;
+    file->is_rank = true;
+    file->last_step = info.last_step;
+    memcpy(file->uuid, info.uuid, sizeof file->uuid);
+    return ES_OK;
+}
+
+es_status es_push_file_check_rank(es_pusher *pusher, const es_push_file *file)
+{
+    int64_t last_step = ES_UNKNOWN;
+    es_status status = es_push_find_last_step(pusher, file->uuid, &last_step);
+    if (status < 0 || (last_step != ES_UNKNOWN && last_step >= file->last_step))
+        return status;
+    return es_fail(ES_EFORMAT,
+                   "%s: a rank of a distributed training: make one run of all "
+                   "of them with entropy-scan merge, and push that",
+                   file->path);
 }
 
 /** What is needed for the alerts of a run that is to be pushed, to be
@@ -153,8 +165,7 @@ static es_status look_at(run_alerts **out, const es_push_worker *w,
     es_run_info info;
     es_status status;
     *out = NULL;
-    if ((status = es_reader_run(reader, run, &info)) < 0 ||
-        (status = refuse_rank(reader, run)) < 0)
+    if ((status = es_reader_run(reader, run, &info)) < 0)
         return status;
     if (w->options->keep > 0 &&
         (double)es_push_changed_at(&info, source->changed_at) <
@@ -236,7 +247,9 @@ es_status es_push_file_runs(es_push_worker *w, es_push_file *file)
     es_status first = ES_OK, status = ES_OK;
     const size_t n = es_reader_n_runs(file->reader);
     for (size_t run = 0; run < n; run++) {
-        status = push_run(w, file->reader, run, &file->source);
+        status = note_rank(file, run);
+        if (status == ES_DONE)
+            status = push_run(w, file->reader, run, &file->source);
         if (status < 0 && es_pusher_is_blamed(w->pusher, status) &&
             !w->options->follow)
             return status;
@@ -261,8 +274,9 @@ void es_push_file_group(es_push_worker *w, es_push_file *const *files, size_t n)
     size_t n_items = 0;
     for (size_t i = 0; i < n; i++) {
         run_alerts *found;
-        if (look_at(&found, w, files[i]->reader, 0, &files[i]->source) ==
-            ES_OK) {
+        if (note_rank(files[i], 0) == ES_DONE &&
+            look_at(&found, w, files[i]->reader, 0, &files[i]->source) ==
+                ES_OK) {
             of[n_items] = files[i];
             items[n_items++] = (es_push_item){.reader = files[i]->reader,
                                               .source = &files[i]->source,

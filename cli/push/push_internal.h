@@ -23,11 +23,17 @@ typedef struct es_push_file {
     char *place; /* absolute, without .db or .esf; to be freed */
     es_push_source source;
     bool is_pushed; /* in a group */
+    /* A rank of a distributed training: nothing is pushed of it, which is fine
+       if the joined run is there. */
+    bool is_rank;
+    char uuid[ES_UUID_SIZE];
+    int64_t last_step;
 } es_push_file;
 
 es_status es_push_file_open(es_push_file *file) ES_MUST_USE;
 
-/** All of its runs, one by one. Of several that fail the first one's. */
+/** All of its runs, one by one, but for those of ranks. Of several that fail
+ * the first one's. */
 es_status es_push_file_runs(es_push_worker *worker,
                             es_push_file *file) ES_MUST_USE;
 
@@ -38,6 +44,11 @@ bool es_push_file_is_small(const es_push_file *file);
  *  are is_pushed afterwards. */
 void es_push_file_group(es_push_worker *worker, es_push_file *const *files,
                         size_t n);
+
+/** Of a rank, when all files of the round were pushed. ES_OK: the database has
+ *  the joined run; ES_EFORMAT: not, or only up to an earlier step. */
+es_status es_push_file_check_rank(es_pusher *pusher,
+                                  const es_push_file *file) ES_MUST_USE;
 
 void es_push_rest(double seconds);
 

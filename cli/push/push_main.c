@@ -94,8 +94,12 @@ const es_command es_push_command = {
         "\n"
         "A damaged sample is pushed as missing values, with an event, and the\n"
         "exit code is 3, or 4 of several files. A file that cannot be read or\n"
-        "is refused is named, the others are pushed, and the code is 4. The\n"
-        "library libpq.so.5 has to be there (Debian: libpq5).",
+        "is refused is named, the others are pushed, and the code is 4. So "
+        "are\n"
+        "fragments of ranks, unless the run that merge makes of them is in "
+        "the\n"
+        "database, too. The library libpq.so.5 has to be there (Debian:\n"
+        "libpq5).",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = push_main,

@@ -216,3 +216,21 @@ es_status es_push_keep(es_pusher *pusher, double days, int64_t *n_runs)
     es_pq.clear(result);
     return status;
 }
+
+es_status es_push_find_last_step(es_pusher *pusher, const char *uuid,
+                                 int64_t *last_step)
+{
+    PGresult *result = NULL;
+    es_status status = es_pusher_connect(pusher);
+    if (status == ES_OK)
+        status = es_postgres_query(
+            &result, pusher->postgres,
+            "SELECT max(last_step) FROM entropy_scan.run WHERE uuid = $1", 1,
+            &uuid);
+    if (status == ES_OK)
+        *last_step = es_pq.getisnull(result, 0, 0)
+                         ? ES_UNKNOWN
+                         : strtoll(es_pq.getvalue(result, 0, 0), NULL, 10);
+    es_pq.clear(result);
+    return status;
+}

@@ -97,6 +97,11 @@ es_status es_push_run(es_pusher *pusher, es_reader *reader, size_t run,
                       es_push_alert_finder *finder, void *user,
                       es_push_counts *counts) ES_MUST_USE;
 
+/** *last_step: the highest step that the database has of the run; ES_UNKNOWN:
+ *  none. ES_OK; as es_postgres_fail. */
+es_status es_push_find_last_step(es_pusher *pusher, const char *uuid,
+                                 int64_t *last_step) ES_MUST_USE;
+
 /** A run for es_push_group: as es_push_run's parameters. */
 typedef struct es_push_item {
     es_reader *reader;

@@ -94,6 +94,18 @@ printf '# uuid: %s\n# config: {"fragment":{"world":2,"ranks":[1],"layer":0,"head
     00000000-89ab-4def-8123-456789abcdef | "$scan" import -q - -o rank.db
 exits 'a rank is to be merged first' 4 'rank.db: a rank of a distributed.*merge' \
     "$scan" push rank.db files --to "$postgres_url"
+fragment() { # RANK PATH
+    printf '# uuid: %s\n# config: {"fragment":{"world":2,"ranks":[%s],"layer":0,"head":0}}\nstep,layer,head,entropy\n0,0,0,1\n%s,0,0,1\n' \
+        11111111-89ab-4def-8123-456789abcdef "$1" "${3:-3}" | "$scan" import -q - -o "$2"
+}
+mkdir ranks && fragment 0 ranks/a.db && fragment 1 ranks/a.rank1.db || exit 1
+"$scan" merge -q ranks/a.db ranks/a.rank1.db -o ranks/joined.db
+exits 'ranks beside their joined run are fine' 0 '1 new' "$scan" push ranks --to "$postgres_url"
+exits 'and when it was pushed before' 0 '' "$scan" push ranks/a.db --to "$postgres_url"
+fragment 0 ranks/a.db 4
+exits 'but not when they go on after it' 4 'ranks/a.db: a rank of a distributed' \
+    "$scan" push ranks --to "$postgres_url"
+psql -qc "SELECT entropy_scan.drop_run('11111111-89ab-4def-8123-456789abcdef')" >/dev/null
 echo text >text.db
 exits 'the others are pushed' 4 'text.db: not a run file' "$scan" push text.db files --to "$postgres_url"
 output 'and are as in the files' 'the same$' runs compare files
