@@ -48,9 +48,9 @@ typedef struct es_written_series {
 
 /** What is known of the write-ahead log. */
 typedef struct es_log {
-    bool none;    /* a private database, a fragment's: the rest is zero */
-    bool is_open; /* by SQLite, under its name */
-    dev_t device; /* of the file that FILE-wal named then; zeros: gone again */
+    bool none;     /* a private database, a fragment's: the rest is zero */
+    bool is_known; /* from the first commit on: */
+    dev_t device;  /* of the file that FILE-wal named then; 0: none */
     ino_t inode;
     int n_frames;       /* after the last commit */
     int next;           /* frames from which the next checkpoint is due */

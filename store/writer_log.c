@@ -176,8 +176,8 @@ bool es_writer_log_is_away(const es_writer *writer)
 {
     struct stat st;
     const es_log *log = &writer->log;
-    return log->is_open && (!find(writer, &st) || st.st_ino != log->inode ||
-                            st.st_dev != log->device);
+    return log->is_known && (!find(writer, &st) || st.st_ino != log->inode ||
+                             st.st_dev != log->device);
 }
 
 bool es_writer_log_is_broken(es_writer *writer)
@@ -212,13 +212,6 @@ static int count_frames(void *user, sqlite3 *handle, const char *name, int n)
 
 es_status es_log_open(es_writer *writer)
 {
-    struct stat st;
-    es_log *log = &writer->log;
-    log->is_open = true;
-    if (find(writer, &st)) {
-        log->device = st.st_dev;
-        log->inode = st.st_ino;
-    }
     /* In place of SQLite's own checkpoints. */
     sqlite3_wal_hook(writer->database.handle, count_frames, writer);
     return es_database_execute(&writer->database,
@@ -242,9 +235,15 @@ es_status es_log_checkpoint(es_writer *writer, int mode)
 
 void es_log_after_commit(es_writer *writer)
 {
+    struct stat st;
     es_log *log = &writer->log;
     if (log->none)
         return;
+    if (!log->is_known && find(writer, &st)) {
+        log->device = st.st_dev;
+        log->inode = st.st_ino;
+    }
+    log->is_known = true;
     if (log->n_frames < CHECKPOINT_FRAMES)
         log->next = CHECKPOINT_FRAMES;
     else if (log->n_frames >= log->next) {

@@ -106,6 +106,19 @@ TEST(a_log_that_an_earlier_user_of_the_name_takes_away_is_missed)
     assert_samples(run_db, "1");
 }
 
+TEST(the_log_of_a_file_that_is_gone_on_with_is_its_own)
+{
+    written w = write_some(run_db);
+    es_assert_ok(es_writer_close(w.writer));
+    es_writer *writer = es_open_writer(run_db);
+    assert_false(es_writer_log_is_away(writer));
+    int64_t run;
+    es_run_info info = es_run_of(2, 3);
+    es_assert_ok(es_writer_run(writer, &run, &info, 0));
+    assert_false(es_writer_log_is_away(writer));
+    es_assert_ok(es_writer_close(writer));
+}
+
 /* Given up before anything was committed: only its own file is taken away. */
 TEST(an_abandoned_writer_leaves_other_files_alone)
 {
