@@ -163,10 +163,16 @@ static es_status merge_run(merging *m, es_reader *reader, size_t run,
     size_t skipped = 0;
     es_status status = es_fragments_add(m->fragments, reader, run);
     *is_fragment = status == ES_OK;
-    return status == ES_DONE
-               ? es_merge_run(m->writer, reader, run, &m->merged->n_runs,
-                              &skipped, add_row, count_sample)
-               : status;
+    if (status == ES_DONE)
+        status = es_merge_run(m->writer, reader, run, &m->merged->n_runs,
+                              &skipped, add_row, count_sample);
+    if (skipped) { /* copies that were there at first are chosen from */
+        es_print_note("%s: a run that came while copies were looked for is "
+                      "left out: merge again",
+                      es_reader_path(reader));
+        m->merged->n_incomplete++;
+    }
+    return status;
 }
 
 /* Copies the runs of a file; the reader of a fragment is kept. */
