@@ -62,6 +62,49 @@ es_middle es_middle_of(double *x, size_t n)
                        .high = x[n - 1 - rank]};
 }
 
+/* How many of the means of x[i] and x[j], i <= j, are at most `limit`; x (n)
+ * ascends. */
+static double count_means(const double *x, size_t n, double limit)
+{
+    double count = 0;
+    for (size_t i = 0, end = n; i < n; i++) {
+        while (end > i && x[i] + x[end - 1] > 2 * limit)
+            end--;
+        if (end == i)
+            break;
+        count += (double)(end - i);
+    }
+    return count;
+}
+
+/* The mean of that rank, from 1 on. */
+static double find_mean(const double *x, size_t n, double rank)
+{
+    double low = x[0], high = x[n - 1];
+    for (int i = 0; i < 100; i++) {
+        const double middle = 0.5 * (low + high);
+        if (count_means(x, n, middle) >= rank)
+            high = middle;
+        else
+            low = middle;
+    }
+    return high;
+}
+
+es_middle es_middle_of_means(double *x, size_t n)
+{
+    qsort(x, n, sizeof *x, by_value);
+    /* Of the signed-rank statistic: its variance is n (n+1) (2n+1) / 24. */
+    const double size = (double)n, all = 0.5 * size * (size + 1);
+    const double half_width = 1.96 * sqrt(all * (2 * size + 1) / 12);
+    const double rank = fmax(1, floor(0.5 * all - half_width));
+    return (es_middle){.median =
+                           0.5 * (find_mean(x, n, floor(0.5 * (all + 1))) +
+                                  find_mean(x, n, ceil(0.5 * (all + 1)))),
+                       .low = find_mean(x, n, rank),
+                       .high = find_mean(x, n, all + 1 - rank)};
+}
+
 /* --- the folder ---------------------------------------------------------- */
 
 static es_status make_folder(bench *b)
@@ -209,7 +252,7 @@ static void print_clock(FILE *out, bench *b, int clock, const char *name)
         return;
     for (size_t i = 0; i < b->n_pairs; i++)
         difference[i] = recorded[i] - plain[i];
-    share = es_middle_of(difference, b->n_pairs);
+    share = es_middle_of_means(difference, b->n_pairs);
     for (int side = 0; side < N_SIDES; side++) {
         middle[side] = es_middle_of(b->seconds[clock][side], b->n_pairs);
         fastest[side] = b->seconds[clock][side][0];

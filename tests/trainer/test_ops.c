@@ -352,6 +352,122 @@ VARIANT_TEST(embeddings_are_added_and_their_gradients)
     es_test_expect_close("dwpe", dwpe, position, T * D);
 }
 
+/* --- moments of activations ------------------------------------------------
+ */
+
+enum { N_KINDS = 9, N_MOST = 2048 };
+
+/* Numbers that sums in float alone lose: of which all are large or small, which
+ * lie far from 0, or one of which is larger than all others. */
+static float odd_number(int kind, int i, float x)
+{
+    switch (kind) {
+    case 1:
+        return 100 + x; /* a mean of 100 deviations */
+    case 2:
+        return 1e15f * x; /* a fourth power is infinite */
+    case 3:
+        return 1e-15f * x; /* and here 0 */
+    case 4:
+        return i == 3 ? -3e5f : x; /* among the first, */
+    case 5:
+        return i == 1500 ? 3e5f : x; /* or not */
+    case 6:
+        return 0;
+    case 7:
+        return 0.3f;
+    case 8:
+        return i == 700 ? INFINITY : x;
+    default:
+        return x;
+    }
+}
+
+/* By the definition, in double. */
+static void sum_moments(double out[7], const float *x, const float *y, float a,
+                        size_t n)
+{
+    memset(out, 0, 7 * sizeof *out);
+    for (size_t i = 0; i < n; i++) {
+        const double v = (double)x[i], from = (double)a * (double)y[i];
+        for (int k = 0; k < 4; k++)
+            out[k] += pow(v, k + 1);
+        out[4] = fmax(out[4], fabs(v));
+        out[5] += (v - from) * (v - from);
+        out[6] += from * from;
+    }
+}
+
+/* Fourth central moment over the square of the second, from sums, */
+static double kurtosis_of(const double sums[7], double n)
+{
+    const double mean = sums[0] / n, square = sums[1] / n;
+    const double variance = square - mean * mean;
+    return (sums[3] / n - 4 * mean * (sums[2] / n) + 6 * mean * mean * square -
+            3 * mean * mean * mean * mean) /
+           (variance * variance);
+}
+
+/* and by its definition. */
+static double find_kurtosis(const float *x, size_t n)
+{
+    double mean = 0, second = 0, fourth = 0;
+    for (size_t i = 0; i < n; i++)
+        mean += (double)x[i] / (double)n;
+    for (size_t i = 0; i < n; i++) {
+        second += pow((double)x[i] - mean, 2) / (double)n;
+        fourth += pow((double)x[i] - mean, 4) / (double)n;
+    }
+    return fourth / (second * second);
+}
+
+static void expect_moments(const es_cpu_kernels *kernels, int kind, size_t n)
+{
+    static const double tolerances[7] = {1e-6, 1e-6, 1e-6, 1e-6, 0, 1e-6, 1e-6};
+    float x[N_MOST], y[N_MOST];
+    double got[7] = {0}, want[7], size[2] = {0, 0};
+    const float *noise = array(2 * n, 1);
+    for (size_t i = 0; i < n; i++) {
+        x[i] = odd_number(kind, (int)i, noise[i]);
+        y[i] = odd_number(kind, (int)i, noise[n + i]);
+        size[0] += fabs((double)x[i]);
+        size[1] += pow(fabs((double)x[i]), 3);
+    }
+    kernels->add_moments(got, x, y, 0.75f, n);
+    sum_moments(want, x, y, 0.75f, n);
+    for (int k = 0; k < 7; k++) {
+        const double scale = k == 0 ? size[0] : k == 2 ? size[1] : want[k];
+        if (isfinite(want[k])
+                ? !(fabs(got[k] - want[k]) <= tolerances[k] * fabs(scale))
+                : isfinite(got[k]))
+            fail_msg("moment %d of kind %d, %zu numbers: %.17g, not %.17g", k,
+                     kind, n, got[k], want[k]);
+    }
+    const double kurtosis = find_kurtosis(x, n);
+    const double found = kurtosis_of(got, (double)n);
+    if (n > 100 && kind < 6 && !(fabs(found - kurtosis) <= 1e-5 * kurtosis))
+        fail_msg("kurtosis of kind %d, %zu numbers: %.9g, not %.9g", kind, n,
+                 found, kurtosis);
+}
+
+TEST(moments_lose_nothing_that_double_keeps)
+{
+    static const size_t lengths[] = {1, 15, 63, 64, 65, 1023, N_MOST};
+    EACH_VARIANT(kernels)
+    {
+        for (int kind = 0; kind < N_KINDS; kind++)
+            for (int i = 0; i < 7; i++)
+                expect_moments(*kernels, kind, lengths[i]);
+        double alone[7] = {0}, none[7] = {0};
+        const float *x = array(N_MOST, 1);
+        (*kernels)->add_moments(alone, x, NULL, 1, N_MOST);
+        (*kernels)->add_moments(none, x, NULL, 1, 0);
+        assert_true(alone[1] > 0 && alone[5] == 0 && alone[6] == 0);
+        assert_true(none[1] == 0 && none[4] == 0);
+        es_test_release();
+    }
+}
+
 /* --- the table ------------------------------------------------------------ */
 
 /* Kernels with one wrong entry are found out. */

@@ -128,6 +128,12 @@ TEST(what_does_not_go_together_is_refused)
 
 /* --- the bench's middle -------------------------------------------------- */
 
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 TEST(middle_is_the_middle)
 {
     double x[100];
@@ -141,6 +147,59 @@ TEST(middle_is_the_middle)
     assert_true(m.median == 2 && m.low == 1 && m.high == 3);
     m = es_middle_of(few, 1);
     assert_true(m.median == 1 && m.low == 1 && m.high == 1);
+}
+
+enum { N_DRAWN = 41, N_MEANS = N_DRAWN * (N_DRAWN + 1) / 2 };
+
+/* Whole numbers about `middle`, ties among them, as far on both sides. */
+static void draw(double x[N_DRAWN], double middle, uint32_t *seed)
+{
+    for (int i = 0; i < N_DRAWN; i++) {
+        double sum = 0;
+        for (int k = 0; k < 3; k++) {
+            *seed = *seed * 1664525 + 1013904223;
+            sum += (double)(*seed >> 28) - 7.5;
+        }
+        x[i] = middle + sum;
+    }
+}
+
+TEST(middle_of_means_is_that_of_all_of_them)
+{
+    uint32_t seed = 5;
+    double x[N_DRAWN], means[N_MEANS];
+    draw(x, 3, &seed);
+    size_t n = 0;
+    for (int i = 0; i < N_DRAWN; i++)
+        for (int j = 0; j <= i; j++)
+            means[n++] = 0.5 * (x[i] + x[j]);
+    qsort(means, n, sizeof *means, by_value);
+    const es_middle m = es_middle_of_means(x, N_DRAWN);
+    assert_float_equal(m.median, means[N_MEANS / 2], 1e-12);
+    /* 430.5 - 1.96 sqrt(41 * 42 * 83 / 24) is 279.3. */
+    assert_float_equal(m.low, means[279 - 1], 1e-12);
+    assert_float_equal(m.high, means[N_MEANS - 279], 1e-12);
+    assert_true(m.low < m.median && m.median < m.high);
+    double one[] = {7};
+    const es_middle of_one = es_middle_of_means(one, 1);
+    assert_true(of_one.median == 7 && of_one.low == 7 && of_one.high == 7);
+    double two[] = {4, 1};
+    const es_middle of_two = es_middle_of_means(two, 2);
+    assert_true(of_two.median == 2.5 && of_two.low == 1 && of_two.high == 4);
+}
+
+/* 95 of 100, give or take three standard deviations of 1,000 draws. */
+TEST(the_interval_of_means_holds_the_middle_as_often_as_it_says)
+{
+    uint32_t seed = 9;
+    int n_held = 0;
+    for (int i = 0; i < 1000; i++) {
+        double x[N_DRAWN];
+        draw(x, 100, &seed);
+        const es_middle m = es_middle_of_means(x, N_DRAWN);
+        n_held += m.low <= 100 && 100 <= m.high;
+    }
+    assert_in_range(n_held, 929, 980);
 }
 
 TEST_GROUP(training_set_up, training_tear_down)

@@ -39,80 +39,122 @@ static void add_moments_one(double out[7], double x)
     out[4] = fmax(out[4], fabs(x));
 }
 
-static void differ_in_double(double out[2], const float *x, const float *y,
-                             float a, size_t n)
+static void add_differences_one(double out[2], float x, float y, float a)
+{
+    const double kept = (double)a * (double)y, added = (double)x - kept;
+    out[0] += added * added;
+    out[1] += kept * kept;
+}
+
+static void add_moments_in_double(double out[7], const float *x, const float *y,
+                                  float a, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const double kept = (double)a * (double)y[i];
-        const double added = (double)x[i] - kept;
-        out[0] += added * added;
-        out[1] += kept * kept;
+        add_moments_one(out, (double)x[i]);
+        if (y)
+            add_differences_one(out + 5, x[i], y[i], a);
     }
 }
 
-/* Squares of a short run, summed up in float; those that float does not hold in
- * double, as dot. */
-static void add_squares(double out[2], vec added, vec kept, const float *x,
-                        const float *y, float a, size_t n)
+/* Sums over u = x - centre: of u .. u^4, of the squares of x - a y and of y. */
+enum { N_SUMS = 6 };
+
+static inline void add_lanes(wide *to, vec x)
 {
-    const double sums[] = {(double)sum_lanes(added),
-                           (double)a * (double)a * (double)sum_lanes(kept)};
-    if (sums[0] + sums[1] - (sums[0] + sums[1]) == 0) {
-        out[0] += sums[0];
-        out[1] += sums[1];
-    } else {
-        differ_in_double(out, x, y, a, n);
-    }
+    float lanes[LANES];
+    store(lanes, x);
+    *to += load_wide(lanes) + load_wide(lanes + WIDE);
 }
 
-/* Each half of a vector has sums of its own: an addition waits for the one
- * before. What y adds is done while it comes from memory. */
+/* Of a short run of n, in float; n in vectors that are whole. */
+static inline void add_run(wide sums[N_SUMS], uvec *size, const float *x,
+                           const float *y, float a, float centre, size_t n)
+{
+    vec part[N_SUMS] = {{0}};
+    for (size_t i = 0; i < n; i += LANES) {
+        const vec v = load(x + i), u = v - splat(centre), square = u * u;
+        *size = larger_size(*size, v);
+        part[0] += u;
+        part[1] += square;
+        part[2] += square * u;
+        part[3] += square * square;
+        if (y) {
+            const vec from = load(y + i), apart = v - splat(a) * from;
+            part[4] += apart * apart;
+            part[5] += from * from;
+        }
+    }
+    for (int k = 0; k < N_SUMS; k++)
+        add_lanes(&sums[k], part[k]);
+}
+
+/* Where powers in float are measured from, lest they cancel: the mean of the
+ * first numbers where these lie apart from 0, all to one side. */
+static float find_centre(const float *x)
+{
+    enum { N = 4 * LANES };
+    vec sum = splat(0), squares = splat(0);
+    for (size_t i = 0; i < N; i += LANES) {
+        const vec v = load(x + i);
+        sum += v;
+        squares += v * v;
+    }
+    const float mean = sum_lanes(sum) / N;
+    return 4 * mean * mean > sum_lanes(squares) / N ? mean : 0;
+}
+
+/* True of a sum that float has held: neither too large for it nor so small
+ * that parts of it are nothing. */
+static bool is_held(double sum)
+{
+    return sum > 1e-30 && isfinite(sum);
+}
+
+/* Sums of powers of x from those of u = x - c. */
+static void add_shifted(double out[4], const double u[4], double c, double n)
+{
+    out[0] += u[0] + n * c;
+    out[1] += u[1] + c * (2 * u[0] + n * c);
+    out[2] += u[2] + c * (3 * u[1] + c * (3 * u[0] + n * c));
+    out[3] += u[3] + c * (4 * u[2] + c * (6 * u[1] + c * (4 * u[0] + n * c)));
+}
+
+/* n: whole vectors, at least 4 of them. What float does not hold is
+ * done again in double. */
 static KNOWN void add_moments_of(double out[7], const float *x, const float *y,
                                  float a, size_t n)
 {
-    const size_t whole = n / LANES * LANES;
-    wide sums[2][4] = {{{0}}};
-    vec top = splat(0);
-    for (size_t first = 0, end; first < whole; first = end) {
-        vec added = splat(0), kept = splat(0);
-        end = whole - first < 64 * LANES ? whole : first + 64 * LANES;
-        for (size_t i = first; i < end; i += LANES) {
-            const vec v = load(x + i);
-            top = larger(top, larger(v, -v));
-            for (int half = 0; half < 2; half++) {
-                const wide u = load_wide(x + i + half * WIDE), square = u * u;
-                sums[half][0] += u;
-                sums[half][1] += square;
-                sums[half][2] += square * u;
-                sums[half][3] += square * square;
-            }
-            if (y) {
-                const vec from = load(y + i), apart = v - splat(a) * from;
-                added += apart * apart;
-                kept += from * from;
-            }
-        }
-        if (y)
-            add_squares(out + 5, added, kept, x + first, y + first, a,
-                        end - first);
+    enum { RUN = 64 * LANES };
+    const float centre = find_centre(x);
+    wide wides[N_SUMS] = {{0}};
+    uvec size = {0};
+    double sums[N_SUMS];
+    for (size_t i = 0, length; i < n; i += length) {
+        length = n - i < RUN ? n - i : RUN;
+        add_run(wides, &size, x + i, y ? y + i : NULL, a, centre, length);
     }
-    for (int k = 0; k < 4; k++)
-        out[k] += sum_wide(sums[0][k] + sums[1][k]);
-    for (int lane = 0; lane < LANES; lane++)
-        out[4] = fmax(out[4], (double)top[lane]);
-    for (size_t i = whole; i < n; i++)
-        add_moments_one(out, (double)x[i]);
-    if (y)
-        differ_in_double(out + 5, x + whole, y + whole, a, n - whole);
+    for (int k = 0; k < N_SUMS; k++)
+        sums[k] = sum_wide(wides[k]);
+    if (!is_held(sums[3]) || (y && !(is_held(sums[4]) && is_held(sums[5])))) {
+        add_moments_in_double(out, x, y, a, n);
+        return;
+    }
+    add_shifted(out, sums, (double)centre, (double)n);
+    const uvec largest = {largest_lane_size(size)};
+    out[4] = fmax(out[4], (double)((vec)largest)[0]);
+    out[5] += sums[4];
+    out[6] += (double)a * (double)a * sums[5];
 }
 
 static void add_moments(double out[7], const float *x, const float *y, float a,
                         size_t n)
 {
-    if (y)
-        add_moments_of(out, x, y, a, n);
-    else
-        add_moments_of(out, x, NULL, 1, n);
+    const size_t whole = n < 4 * LANES ? 0 : n / LANES * LANES;
+    if (whole > 0 && y)
+        add_moments_of(out, x, y, a, whole);
+    else if (whole > 0)
+        add_moments_of(out, x, NULL, 1, whole);
+    add_moments_in_double(out, x + whole, y ? y + whole : NULL, a, n - whole);
 }
 
 /* In short runs, which dot takes in float. */

@@ -162,9 +162,10 @@ typedef struct es_cpu_kernels {
                   const es_control *control);
 
     /** out[0..3] += sums of x, x^2, x^3, x^4 (n), out[4] = the largest |x| or
-     *  what it was, in double: NaN only where something is not finite. Unless y
-     *  (n) is NULL: out[5] += squares of x - a y, out[6] += those of a y, in
-     *  runs of float32. */
+     *  what it was; unless y (n) is NULL, out[5] += squares of x - a y, out[6]
+     *  += those of a y. In short runs of float32 about a number near the mean,
+     *  and in double where that does not hold them: NaN only where something is
+     *  not finite. */
     void (*add_moments)(double out[7], const float *x, const float *y, float a,
                         size_t n);
     /** out[0] += squares of what adamw changed in param (n) as it is after

@@ -121,25 +121,33 @@ static es_mem *layer_of(const es_model *model, int layer)
     return es_model_reported(model, &model->report.layer_details[layer]);
 }
 
-void es_model_detail_layer(const es_model *model, int layer)
+void es_model_detail_attention(const es_model *model, int layer)
 {
     const es_model_config *config = &model->config;
     const es_detail_ops *details = model->ops->details;
-    const es_layer_memory *at = &model->layers[layer];
+    const es_row_mem rows = es_model_layer_rows(model, layer);
     const es_attention attention = es_model_attention(model, layer);
-    details->row_quantiles(
-        model->backend, heads_of(model, layer),
-        es_model_layer_rows(model, layer).array[ES_ROW_ENTROPY], config->batch,
-        config->n_head, config->ctx);
+    es_head_sums *sums = &model->report.heads[layer * config->n_head];
+    model->ops->measure_rows(model->backend, es_model_reported(model, sums),
+                             &rows, 1, config->batch, config->n_head,
+                             config->ctx);
+    details->row_quantiles(model->backend, heads_of(model, layer),
+                           rows.array[ES_ROW_ENTROPY], config->batch,
+                           config->n_head, config->ctx);
     if (model->report.takes_all)
-        details->norms(model->backend, heads_of(model, layer), at->qkv,
-                       &attention);
-    details->activations(
+        details->norms(model->backend, heads_of(model, layer),
+                       model->layers[layer].qkv, &attention);
+}
+
+void es_model_detail_block(const es_model *model, int layer)
+{
+    const es_layer_memory *at = &model->layers[layer];
+    model->ops->details->activations(
         model->backend, layer_of(model, layer),
         es_model_reported(model, &model->report.layers[layer]), at[1].x,
         es_model_has_ffn(model, layer) ? at->middle : NULL,
         es_model_value(model, layer, ES_ROLE_BETA),
-        (size_t)es_model_n_rows(model) * (size_t)config->d_model);
+        (size_t)es_model_n_rows(model) * (size_t)model->config.d_model);
 }
 
 /* --- weights -------------------------------------------------------------- */

@@ -228,6 +228,8 @@ static void forward_attention(const es_model *model, int layer, bool measure)
                                             wants_rows ? &rows : NULL))
         model->ops->attention(model->backend, at->heads, at->saved,
                               wants_rows ? &rows : NULL, at->qkv, &attention);
+    if (measure && es_model_has_details(model))
+        es_model_detail_attention(model, layer);
     es_model_find_score_peak(model, layer);
     if (model->config.arch.clip > 0)
         model->ops->largest_logits(
@@ -335,7 +337,7 @@ static void forward_ffn(const es_model *model, int layer)
 static void measure_layer(const es_model *model, int layer)
 {
     if (es_model_has_details(model))
-        es_model_detail_layer(model, layer);
+        es_model_detail_block(model, layer);
     else
         model->ops->activation_stats(
             model->backend,
@@ -388,7 +390,7 @@ static void forward_blocks(const es_model *model, bool measure)
         if (measure)
             measure_layer(model, layer);
     }
-    if (measure)
+    if (measure && !es_model_has_details(model))
         model->ops->measure_rows(model->backend,
                                  es_model_reported(model, model->report.heads),
                                  &model->rows, config->n_layer, config->batch,

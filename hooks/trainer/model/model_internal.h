@@ -492,8 +492,12 @@ es_normed es_model_normed(const es_arch *arch, int i);
 /** True if measured passes take any. */
 bool es_model_has_details(const es_model *model);
 
-/** Those of a layer that the forward pass has just left. */
-void es_model_detail_layer(const es_model *model, int layer);
+/** Those of a layer's attention, and the sums of its heads, while a cache has
+ *  what attention has just left. */
+void es_model_detail_attention(const es_model *model, int layer);
+
+/** Those of the block's output, which has just been written. */
+void es_model_detail_block(const es_model *model, int layer);
 
 /** Those of the weights that the last pass had, if they are due. */
 void es_model_detail_weights(es_model *model);
