@@ -6,6 +6,9 @@
 
 #define LANES 4
 #include "analyzer/base/vector.h"
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 const char *const es_row_statistic_names[ES_N_ROW_STATISTICS] = {
 #define ES_ROW_NAME(id, name) name,
@@ -40,8 +43,14 @@ typedef struct sums_of_lanes {
 
 static inline sums_of_lanes add_lanes(sums_of_lanes sums, vec x)
 {
+#if defined(__SSE2__)
+    const __m128 upper = _mm_movehl_ps((__m128)x, (__m128)x);
+    sums.low += (pair)_mm_cvtps_pd((__m128)x);
+    sums.high += (pair)_mm_cvtps_pd(upper);
+#else
     sums.low += (pair){(double)x[0], (double)x[1]};
     sums.high += (pair){(double)x[2], (double)x[3]};
+#endif
     return sums;
 }
 
@@ -92,15 +101,18 @@ static double add_finite(const float *entropy, const float *x, int n)
     return sum_of_lanes(sums);
 }
 
+/* Every other vector has sums of its own as well. */
 static double add_all(const float *x, int n)
 {
-    sums_of_lanes sums = {{0}, {0}};
+    sums_of_lanes even = {{0}, {0}}, odd = even;
     int i = 0;
-    for (; i + LANES <= n; i += LANES)
-        sums = add_lanes(sums, load(x + i));
-    if (i < n)
-        sums = add_lanes(sums, load_part(x + i, n - i, 0));
-    return sum_of_lanes(sums);
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        even = add_lanes(even, load(x + i));
+        odd = add_lanes(odd, load(x + i + LANES));
+    }
+    for (; i < n; i += LANES)
+        even = add_lanes(even, load_rows(x + i, n - i));
+    return sum_of_lanes(even) + sum_of_lanes(odd);
 }
 
 static double count_sinks(const float *entropy, const float *sink, int n)
