@@ -8,12 +8,9 @@
 #include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define ALIGNMENT 64
-#define LARGE_PAGE ((size_t)2 << 20)
-#define LARGE (2 * LARGE_PAGE)
 
 static es_status open_as(es_backend **out, int n_threads, bool bf16)
 {
@@ -90,18 +87,14 @@ static bool exceeds_machine(size_t bytes)
     return pages > 0 && size > 0 && bytes / (size_t)size >= (size_t)pages;
 }
 
-/* Zeroed and aligned; NULL if there is none. Large ones are in pages of 2 MiB
- * where the system has them: a step goes through all of its memory. */
+/* Zeroed and aligned; NULL if there is none. */
 static void *reserve_bytes(size_t bytes)
 {
-    const size_t unit = bytes < LARGE ? ALIGNMENT : LARGE_PAGE;
     size_t padded;
-    if (!es_size_add(&padded, bytes, unit - 1) || exceeds_machine(padded))
+    if (!es_size_add(&padded, bytes, ALIGNMENT - 1) || exceeds_machine(padded))
         return NULL;
-    padded = padded / unit * unit;
-    void *memory = aligned_alloc(unit, padded ? padded : unit);
-    if (memory && unit == LARGE_PAGE)
-        (void)madvise(memory, padded, MADV_HUGEPAGE);
+    padded = padded / ALIGNMENT * ALIGNMENT;
+    void *memory = aligned_alloc(ALIGNMENT, padded ? padded : ALIGNMENT);
     if (memory)
         memset(memory, 0, padded);
     return memory;

@@ -119,8 +119,8 @@ static void add_shifted(double out[4], const double u[4], double c, double n)
     out[3] += u[3] + c * (4 * u[2] + c * (6 * u[1] + c * (4 * u[0] + n * c)));
 }
 
-/* n: whole vectors, at least 4 of them. What float does not hold is
- * done again in double. */
+/* n: whole vectors, at least 4 of them. What float does not hold is done again
+ * in double. */
 static KNOWN void add_moments_of(double out[7], const float *x, const float *y,
                                  float a, size_t n)
 {
