@@ -140,8 +140,7 @@ static KNOWN void add_moments_of(double out[7], const float *x, const float *y,
         return;
     }
     add_shifted(out, sums, (double)centre, (double)n);
-    const uvec largest = {largest_lane_size(size)};
-    out[4] = fmax(out[4], (double)((vec)largest)[0]);
+    out[4] = fmax(out[4], (double)largest_lane((vec)size));
     out[5] += sums[4];
     out[6] += (double)a * (double)a * sums[5];
 }
