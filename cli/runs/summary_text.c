@@ -98,16 +98,15 @@ void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
         [ES_MAX_LOGT] = "logT: ln T of each run",
         [ES_MAX_NUMBER] = "as given",
     };
-    if (policy != ES_MAX_OBSERVED && policy != ES_MAX_NUMBER)
-        fputs("m in", stream);
-    else if (isnan(m))
-        fputs("m unknown, in", stream);
-    else {
-        char number[ES_FLOAT_TEXT_MAX];
+    const bool is_each = policy != ES_MAX_OBSERVED && policy != ES_MAX_NUMBER;
+    const bool has_number = !is_each && !isnan(m);
+    char number[ES_FLOAT_TEXT_MAX];
+    if (has_number)
         fprintf(stream, "m = %s", es_number_print(number, m, 4));
-    }
+    else
+        fputs(is_each ? "m" : "m unknown", stream);
     if (*unit && strcmp(unit, "-") != 0) {
-        fputc(' ', stream);
+        fputs(has_number ? " " : is_each ? " in " : ", in ", stream);
         es_print_escaped(stream, unit, ES_ESCAPE_TERMINAL);
     }
     if (strcmp(series, "entropy") != 0) {
