@@ -391,15 +391,17 @@ static void measure_lanes(const bundle *b, const float *weight,
                           const row_state *row, int t)
 {
     const vec logarithm = vec_log(row->divisor);
-    store(lane_row(b, ES_ROW_ENTROPY, t), row_entropy(row, b->power));
+    const vec inverse = splat(1) / row->divisor;
+    store(lane_row(b, ES_ROW_ENTROPY, t),
+          row_entropy(row, logarithm, inverse, b->power));
     store(lane_row(b, ES_ROW_LSE, t), row->largest + logarithm);
     store(lane_row(b, ES_ROW_MAX_LOGIT, t), row->largest);
-    store(lane_row(b, ES_ROW_SINK, t), load(weight) / row->divisor);
+    store(lane_row(b, ES_ROW_SINK, t), load(weight) * inverse);
     store(lane_row(b, ES_ROW_NONFINITE, t), splat(0));
-    store(lane_row(b, ES_ROW_MISSING, t), row->rest / row->divisor);
-    const vec n_keys = splat((float)(t + 1));
-    store(lane_row(b, ES_ROW_LOGIT_MEAN, t), logit_mean(row, n_keys));
-    store(lane_row(b, ES_ROW_LOGIT_VARIANCE, t), logit_variance(row, n_keys));
+    store(lane_row(b, ES_ROW_MISSING, t), row->rest * inverse);
+    const vec each = splat(1 / (float)(t + 1));
+    store(lane_row(b, ES_ROW_LOGIT_MEAN, t), logit_mean(row, each));
+    store(lane_row(b, ES_ROW_LOGIT_VARIANCE, t), logit_variance(row, each));
     measure_lane_keys(b, weight, row, t);
 }
 

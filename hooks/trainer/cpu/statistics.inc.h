@@ -27,20 +27,21 @@ static void sum_scores(const float *tile, row_state *row, int n_full,
     }
 }
 
-static inline vec logit_mean(const row_state *row, vec n_keys)
+/* each: 1 / the number of keys. */
+static inline vec logit_mean(const row_state *row, vec each)
 {
-    return row->shift + row->unit * (row->apart / n_keys);
+    return row->shift + row->unit * (row->apart * each);
 }
 
-static inline vec logit_variance(const row_state *row, vec n_keys)
+static inline vec logit_variance(const row_state *row, vec each)
 {
-    const vec mean = row->apart / n_keys;
-    const vec square = row->apart_squares / n_keys;
+    const vec mean = row->apart * each, square = row->apart_squares * each;
     return row->unit * (row->unit * larger(splat(0), square - mean * mean));
 }
 
-static void store_row(const es_cpu_head *head, es_row_statistic statistic,
-                      int first, vec values, int n)
+static inline void store_row(const es_cpu_head *head,
+                             es_row_statistic statistic, int first, vec values,
+                             int n)
 {
     if (head->rows[statistic])
         store_part(head->rows[statistic] + first, values, n);
@@ -70,9 +71,9 @@ static vec largest_weight(const float *tile, int n_keys, int power)
 }
 
 /* inverse: 1 / D. */
-static void measure_keys(const es_cpu_head *head, const float *tile,
-                         const row_state *row, vec inverse, int first,
-                         int n_keys, int n)
+static KNOWN void measure_keys(const es_cpu_head *head, const float *tile,
+                               const row_state *row, vec inverse, int first,
+                               int n_keys, int n)
 {
     vec distance = row->distance;
     if (head->rows[ES_ROW_DISTANCE] && head->place)
@@ -83,22 +84,24 @@ static void measure_keys(const es_cpu_head *head, const float *tile,
                   largest_weight(tile, n_keys, head->power) * inverse, n);
 }
 
-static inline vec row_entropy(const row_state *row, int power)
+/* logarithm: of D; inverse: 1 / D. */
+static inline vec row_entropy(const row_state *row, vec logarithm, vec inverse,
+                              int power)
 {
     if (power == 0)
-        return (row->sum * vec_log(row->divisor) - row->moment) / row->divisor;
+        return logarithm - row->moment * inverse;
     return choose(row->sum == splat(0), row->sum / row->divisor,
                   vec_log(row->sum) - row->moment / row->sum);
 }
 
 /* Returns the variances: of softmax one that float does not hold is done again
  * in double. */
-static vec measure_scores(const es_cpu_head *head, const row_state *row,
-                          int first, int n)
+static KNOWN vec measure_scores(const es_cpu_head *head, const row_state *row,
+                                int first, int n)
 {
-    const vec n_keys = count_visible(head, first);
-    const vec variance = logit_variance(row, n_keys);
-    store_row(head, ES_ROW_LOGIT_MEAN, first, logit_mean(row, n_keys), n);
+    const vec each = splat(1) / count_visible(head, first);
+    const vec variance = logit_variance(row, each);
+    store_row(head, ES_ROW_LOGIT_MEAN, first, logit_mean(row, each), n);
     store_row(head, ES_ROW_LOGIT_VARIANCE, first, variance, n);
     return variance;
 }
@@ -109,29 +112,43 @@ static bool is_huge(const es_cpu_head *head, int i)
     return variance && !head->power && !isfinite(variance[i]);
 }
 
-/* Statistics of queries first .. of the tile; rows that are not finite are
- * done again, one by one, by the definition. */
-static void measure_rows(const es_cpu_head *head, const float *tile,
-                         const row_state *row, int first, int n_keys, int n)
+/* Of n queries, LANES at most; not 0 where some are not finite. */
+static KNOWN vec measure_part(const es_cpu_head *head, const float *tile,
+                              const row_state *row, int first, int n_keys,
+                              int n)
 {
-    const int part = n - first < LANES ? n - first : LANES;
     const vec logarithm = vec_log(row->divisor);
-    const vec entropy = row_entropy(row, head->power);
     const vec inverse = splat(1) / row->divisor;
-    if (part <= 0)
+    const vec entropy = row_entropy(row, logarithm, inverse, head->power);
+    store_row(head, ES_ROW_ENTROPY, first, entropy, n);
+    store_row(head, ES_ROW_LSE, first, row->largest + logarithm, n);
+    store_row(head, ES_ROW_MAX_LOGIT, first, row->largest, n);
+    store_row(head, ES_ROW_SINK, first, load(tile) * inverse, n);
+    store_row(head, ES_ROW_NONFINITE, first, splat(0), n);
+    store_row(head, ES_ROW_MISSING, first, row->rest * inverse, n);
+    measure_keys(head, tile, row, inverse, first, n_keys, n);
+    const vec odd =
+        spot_nonfinite(spot_nonfinite(splat(0), entropy), row->largest);
+    return head->rows[ES_ROW_LOGIT_MEAN]
+               ? spot_nonfinite(odd, measure_scores(head, row, first, n))
+               : odd;
+}
+
+/* Statistics of queries first .. end - 1 of the tile; rows that are not finite
+ * are done again, one by one, by the definition. */
+static void measure_rows(const es_cpu_head *head, const float *tile,
+                         const row_state *row, int first, int n_keys, int end)
+{
+    const int n = end - first < LANES ? end - first : LANES;
+    if (n <= 0)
         return;
-    store_row(head, ES_ROW_ENTROPY, first, entropy, part);
-    store_row(head, ES_ROW_LSE, first, row->largest + logarithm, part);
-    store_row(head, ES_ROW_MAX_LOGIT, first, row->largest, part);
-    store_row(head, ES_ROW_SINK, first, load(tile) * inverse, part);
-    store_row(head, ES_ROW_NONFINITE, first, splat(0), part);
-    store_row(head, ES_ROW_MISSING, first, row->rest * inverse, part);
-    measure_keys(head, tile, row, inverse, first, n_keys, part);
-    vec odd = spot_nonfinite(spot_nonfinite(splat(0), entropy), row->largest);
-    if (head->rows[ES_ROW_LOGIT_MEAN])
-        odd = spot_nonfinite(odd, measure_scores(head, row, first, part));
-    for (int i = first; !is_zero(odd) && i < first + part; i++)
-        if (!isfinite(entropy[i - first]) ||
+    const vec odd = n == LANES
+                        ? measure_part(head, tile, row, first, n_keys, LANES)
+                        : measure_part(head, tile, row, first, n_keys, n);
+    if (is_zero(odd))
+        return;
+    for (int i = first; i < first + n; i++)
+        if (!isfinite(head->rows[ES_ROW_ENTROPY][i]) ||
             !isfinite(row->largest[i - first]) || is_huge(head, i))
             es_cpu_measure_row(head, i);
 }
