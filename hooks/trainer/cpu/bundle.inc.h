@@ -370,9 +370,10 @@ static inline float *lane_row(const bundle *b, es_row_statistic statistic,
     return b->rows + (size_t)statistic * n + (size_t)t * LANES;
 }
 
-/* What takes a pass of its own over the weights: only where it is wanted. */
-static void measure_lane_keys(const bundle *b, const float *weight,
-                              const row_state *row, int t)
+/* What takes a pass of its own over the weights: only where it is wanted.
+ * inverse: 1 / D. */
+static void measure_lane_keys(const bundle *b, const float *weight, vec inverse,
+                              int t)
 {
     vec top = splat(0), distance = splat(0), away = splat((float)t);
     if (!b->heads->rows[ES_ROW_DISTANCE] && !b->heads->rows[ES_ROW_TOP])
@@ -383,8 +384,8 @@ static void measure_lane_keys(const bundle *b, const float *weight,
         distance += u * away;
         away -= splat(1);
     }
-    store(lane_row(b, ES_ROW_DISTANCE, t), distance / row->divisor);
-    store(lane_row(b, ES_ROW_TOP, t), top / row->divisor);
+    store(lane_row(b, ES_ROW_DISTANCE, t), distance * inverse);
+    store(lane_row(b, ES_ROW_TOP, t), top * inverse);
 }
 
 static void measure_lanes(const bundle *b, const float *weight,
@@ -402,7 +403,7 @@ static void measure_lanes(const bundle *b, const float *weight,
     const vec each = splat(1 / (float)(t + 1));
     store(lane_row(b, ES_ROW_LOGIT_MEAN, t), logit_mean(row, each));
     store(lane_row(b, ES_ROW_LOGIT_VARIANCE, t), logit_variance(row, each));
-    measure_lane_keys(b, weight, row, t);
+    measure_lane_keys(b, weight, inverse, t);
 }
 
 /* Stores what a query has become; no later one needs it. */

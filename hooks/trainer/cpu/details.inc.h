@@ -67,7 +67,8 @@ static inline void add_lanes(wide *to, vec x)
 }
 
 /* What will be read two pages later: processors fetch ahead by themselves only
- * up to the end of a page. */
+ * up to the end of a page. It may lie behind the array's end, hence no pointer
+ * to float. */
 static inline void fetch_ahead(const float *x)
 {
     enum { AHEAD = 2 * 4096 };

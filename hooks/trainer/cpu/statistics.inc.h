@@ -39,9 +39,8 @@ static inline vec logit_variance(const row_state *row, vec each)
     return row->unit * (row->unit * larger(splat(0), square - mean * mean));
 }
 
-static inline void store_row(const es_cpu_head *head,
-                             es_row_statistic statistic, int first, vec values,
-                             int n)
+static void store_row(const es_cpu_head *head, es_row_statistic statistic,
+                      int first, vec values, int n)
 {
     if (head->rows[statistic])
         store_part(head->rows[statistic] + first, values, n);
@@ -71,9 +70,9 @@ static vec largest_weight(const float *tile, int n_keys, int power)
 }
 
 /* inverse: 1 / D. */
-static KNOWN void measure_keys(const es_cpu_head *head, const float *tile,
-                               const row_state *row, vec inverse, int first,
-                               int n_keys, int n)
+static void measure_keys(const es_cpu_head *head, const float *tile,
+                         const row_state *row, vec inverse, int first,
+                         int n_keys, int n)
 {
     vec distance = row->distance;
     if (head->rows[ES_ROW_DISTANCE] && head->place)
@@ -96,8 +95,8 @@ static inline vec row_entropy(const row_state *row, vec logarithm, vec inverse,
 
 /* Returns the variances: of softmax one that float does not hold is done again
  * in double. */
-static KNOWN vec measure_scores(const es_cpu_head *head, const row_state *row,
-                                int first, int n)
+static vec measure_scores(const es_cpu_head *head, const row_state *row,
+                          int first, int n)
 {
     const vec each = splat(1) / count_visible(head, first);
     const vec variance = logit_variance(row, each);
@@ -112,14 +111,17 @@ static bool is_huge(const es_cpu_head *head, int i)
     return variance && !head->power && !isfinite(variance[i]);
 }
 
-/* Of n queries, LANES at most; not 0 where some are not finite. */
-static KNOWN vec measure_part(const es_cpu_head *head, const float *tile,
-                              const row_state *row, int first, int n_keys,
-                              int n)
+/* Statistics of queries first .. end - 1 of the tile; rows that are not finite
+ * are done again, one by one, by the definition. */
+static void measure_rows(const es_cpu_head *head, const float *tile,
+                         const row_state *row, int first, int n_keys, int end)
 {
+    const int n = end - first < LANES ? end - first : LANES;
     const vec logarithm = vec_log(row->divisor);
     const vec inverse = splat(1) / row->divisor;
     const vec entropy = row_entropy(row, logarithm, inverse, head->power);
+    if (n <= 0)
+        return;
     store_row(head, ES_ROW_ENTROPY, first, entropy, n);
     store_row(head, ES_ROW_LSE, first, row->largest + logarithm, n);
     store_row(head, ES_ROW_MAX_LOGIT, first, row->largest, n);
@@ -127,28 +129,11 @@ static KNOWN vec measure_part(const es_cpu_head *head, const float *tile,
     store_row(head, ES_ROW_NONFINITE, first, splat(0), n);
     store_row(head, ES_ROW_MISSING, first, row->rest * inverse, n);
     measure_keys(head, tile, row, inverse, first, n_keys, n);
-    const vec odd =
-        spot_nonfinite(spot_nonfinite(splat(0), entropy), row->largest);
-    return head->rows[ES_ROW_LOGIT_MEAN]
-               ? spot_nonfinite(odd, measure_scores(head, row, first, n))
-               : odd;
-}
-
-/* Statistics of queries first .. end - 1 of the tile; rows that are not finite
- * are done again, one by one, by the definition. */
-static void measure_rows(const es_cpu_head *head, const float *tile,
-                         const row_state *row, int first, int n_keys, int end)
-{
-    const int n = end - first < LANES ? end - first : LANES;
-    if (n <= 0)
-        return;
-    const vec odd = n == LANES
-                        ? measure_part(head, tile, row, first, n_keys, LANES)
-                        : measure_part(head, tile, row, first, n_keys, n);
-    if (is_zero(odd))
-        return;
-    for (int i = first; i < first + n; i++)
-        if (!isfinite(head->rows[ES_ROW_ENTROPY][i]) ||
+    vec odd = spot_nonfinite(spot_nonfinite(splat(0), entropy), row->largest);
+    if (head->rows[ES_ROW_LOGIT_MEAN])
+        odd = spot_nonfinite(odd, measure_scores(head, row, first, n));
+    for (int i = first; !is_zero(odd) && i < first + n; i++)
+        if (!isfinite(entropy[i - first]) ||
             !isfinite(row->largest[i - first]) || is_huge(head, i))
             es_cpu_measure_row(head, i);
 }
