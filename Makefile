@@ -427,7 +427,7 @@ check-objects: all $(call objects,$(TESTS_SRC) $(SUPPORT_SRC)) $(TEST_PLUGINS) \
 # Without a card no test runs a kernel on one.
 TEST_CARDS = $(if $(wildcard /dev/nvidiactl),all,one)
 RUN_CARDS = $(CARDS)
-RUN_TESTS = env -u MAKEFLAGS CARDS=$(RUN_CARDS) BUILD=$(BUILD) CC="$(CC)" \
+RUN_TESTS = env -u MAKEFLAGS CUDA=$(CUDA) CARDS=$(RUN_CARDS) BUILD=$(BUILD) CC="$(CC)" \
     SAN="$(SAN)" CUDA_HOME=$(CUDA_HOME) tests/tools/run.sh
 
 # T=NAME...: test_NAME.c or test_NAME.sh, with or without "test_".

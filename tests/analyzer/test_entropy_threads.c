@@ -162,7 +162,7 @@ static void test_entropy_threads__a_forked_child_has_its_own(void **state)
     pthread_t thread;
     (void)state;
     if (SANITIZED)
-        skip(); /* its allocator's locks do not outlive a fork */
+        es_skip("the sanitizer's allocator does not survive a fork");
     start_calls(&thread, 1);
     for (int i = 0; i < 20; i++) {
         int status;
@@ -183,7 +183,7 @@ static void test_entropy_threads__a_program_ends_amid_calls(void **state)
 {
     (void)state;
     if (SANITIZED)
-        skip(); /* what others still use is a leak to it */
+        es_skip("memory that other threads still use is a leak to it");
     for (int i = 0; i < 5; i++) {
         int status;
         const pid_t child = fork();

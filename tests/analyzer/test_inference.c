@@ -9,8 +9,7 @@
 #define NEEDS_GSL()                                                            \
     do {                                                                       \
         if (!es_stats_gsl()) {                                                 \
-            print_message("# built without GSL: nothing to test\n");           \
-            skip();                                                            \
+            es_skip("built without GSL");                                      \
         }                                                                      \
     } while (0)
 
@@ -276,15 +275,14 @@ TEST(a_sample_without_a_value_has_no_p)
     assert_true(isnan(exchange(&of.blocks)) && isnan(farthest));
 }
 
-TEST(without_gsl_there_is_the_reason)
+TEST(only_without_gsl_is_that_the_reason)
 {
+    const bool gsl = es_stats_gsl();
     es_mean mean;
     es_means_test test;
-    if (es_stats_gsl())
-        skip();
     es_stats_mean(&mean, a, 5);
     compare(&test, a, 5, b, 3);
-    assert_int_equal(mean.reason, ES_REASON_NO_GSL);
-    assert_int_equal(test.reason, ES_REASON_NO_GSL);
-    assert_true(isnan(mean.low) && isnan(test.p));
+    assert_int_equal(mean.reason == ES_REASON_NO_GSL, !gsl);
+    assert_int_equal(test.reason == ES_REASON_NO_GSL, !gsl);
+    assert_int_equal(isnan(mean.low) || isnan(test.p), !gsl);
 }

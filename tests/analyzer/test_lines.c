@@ -54,7 +54,7 @@ TEST(spikes_are_those_of_the_definition)
     uint64_t seed = 7;
     size_t n_found = 0, n_tops = 0;
     if (!es_stats_gsl())
-        skip();
+        es_skip("built without GSL");
     for (int round = 0; round < 20; round++) {
         float x[N], spikes[N];
         for (size_t i = 0; i < N; i++)
@@ -80,7 +80,7 @@ TEST(a_step_a_steep_start_and_an_end_are_no_spikes)
 {
     float x[N], spikes[N];
     if (!es_stats_gsl())
-        skip();
+        es_skip("built without GSL");
     for (size_t i = 0; i < N; i++)
         x[i] = (float)(i < 30 ? 10 * exp(-1.5 * (double)i) : 7) +
                0.001f * (float)(i % 3);
@@ -94,7 +94,7 @@ TEST(a_spike_needs_no_noise_but_to_be_seen)
 {
     float x[N] = {0}, spikes[N];
     if (!es_stats_gsl())
-        skip();
+        es_skip("built without GSL");
     x[20] = 1;
     x[40] = 0.005f;
     es_assert_ok(es_stats_spikes(spikes, x, N, W));
@@ -106,7 +106,7 @@ TEST(spikes_beside_nan_are_found_and_nan_is_none)
 {
     float x[N], spikes[N];
     if (!es_stats_gsl())
-        skip();
+        es_skip("built without GSL");
     for (size_t i = 0; i < N; i++)
         x[i] = 1 + 0.01f * (float)(i * i % 7);
     x[10] = NAN;
@@ -124,7 +124,7 @@ TEST(lines_without_spikes_may_be_short)
     const float x[3] = {1, 9, 1};
     float spikes[3];
     if (!es_stats_gsl())
-        skip();
+        es_skip("built without GSL");
     for (size_t n = 0; n < 3; n++)
         es_assert_ok(es_stats_spikes(spikes, x, n, W));
     es_assert_ok(es_stats_spikes(spikes, x, 3, W));
@@ -173,7 +173,7 @@ TEST(lines_are_aligned_by_steffens_cubics)
 {
     uint64_t seed = 11;
     if (!es_stats_gsl())
-        skip();
+        es_skip("built without GSL");
     for (int round = 0; round < 50; round++) {
         int64_t x[N], at[8 * N];
         float y[N], out[8 * N];

@@ -14,8 +14,7 @@ static void need_gsl(void)
 {
     if (es_stats_gsl())
         return;
-    print_message("# built without GSL: nothing to test\n");
-    skip();
+    es_skip("built without GSL");
 }
 
 /* Three standard errors of 10,000 permutations. */

@@ -226,7 +226,7 @@ TEST(an_integer_is_read_within_its_range)
 TEST(a_locale_changes_nothing)
 {
     if (!setlocale(LC_NUMERIC, "de_DE.UTF-8"))
-        skip();
+        es_skip("no locale de_DE.UTF-8");
     char out[ES_FLOAT_TEXT_MAX];
     double back;
     float narrow;

@@ -26,7 +26,7 @@ TEST(a_trend_is_scipys)
                   0.008333333333333333,
                   0.8531003889790088}};
     if (!es_stats_gsl())
-        skip();
+        es_skip("built without GSL");
     for (size_t i = 0; i < 2; i++) {
         es_series_trend trend;
         es_stats_trend(&trend, x, cases[i].y, N, space);
@@ -43,7 +43,7 @@ TEST(a_line_is_found_exactly_and_where_it_goes)
     double y[N];
     es_series_trend trend;
     if (!es_stats_gsl())
-        skip();
+        es_skip("built without GSL");
     for (int i = 0; i < N; i++)
         y[i] = 4 - 0.5 * x[i];
     es_stats_trend(&trend, x, y, N, space);
@@ -60,7 +60,7 @@ TEST(no_trend_has_a_reason)
     const double same[N] = {0};
     es_series_trend trend;
     if (!es_stats_gsl())
-        skip();
+        es_skip("built without GSL");
     es_stats_trend(&trend, x, same, N, space);
     assert_int_equal(trend.reason, ES_REASON_CONSTANT);
     assert_true(isnan(trend.slope) && isnan(trend.p) && isnan(trend.low));
@@ -92,7 +92,7 @@ TEST(a_robust_line_is_that_of_its_formulas)
                   0.010189842878248445,
                   1.4981886240903957}};
     if (!es_stats_gsl())
-        skip();
+        es_skip("built without GSL");
     for (size_t i = 0; i < 3; i++) {
         es_robust_fit fit;
         assert_int_equal(es_stats_robust(&fit, x, cases[i].y, N), ES_OK);
@@ -110,7 +110,7 @@ TEST(an_exact_line_is_fitted_whatever_its_scale)
     double y[N], far[N];
     es_robust_fit fit;
     if (!es_stats_gsl())
-        skip();
+        es_skip("built without GSL");
     for (int i = 0; i < N; i++) {
         far[i] = 1e9 + x[i];
         y[i] = 1e-6 * x[i];
@@ -134,7 +134,7 @@ TEST(what_has_no_robust_line_says_why)
     double broken[N];
     es_robust_fit fit;
     if (!es_stats_gsl())
-        skip();
+        es_skip("built without GSL");
     memcpy(broken, x, sizeof x);
     broken[6] = NAN;
     const struct {

@@ -72,8 +72,7 @@ static void need_gsl(void)
 {
     if (es_stats_gsl())
         return;
-    print_message("# built without GSL\n");
-    skip();
+    es_skip("built without GSL");
 }
 
 static void assert_table(es_table_options how, const char *name)

@@ -96,7 +96,7 @@ TEST(seeds_that_prove_nothing_say_why)
 {
     const float same[] = {2, 2, 2}, nan[] = {1.5F, NAN};
     if (!es_stats_gsl())
-        skip();
+        es_skip("built without GSL");
     compare_evidence(state, same, 3, same, 2);
     missing_at("configurations.0.interval.low");
     assert_string_equal(

@@ -1,5 +1,6 @@
 /* Activations within and beside the CUDA back-end's matrix products, against
  * plain loops in double. */
+/* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_linear.h"
 #include "tests/support/reference_ops.h"

@@ -1,6 +1,7 @@
 /* A step that is launched before the numbers of the one before are known: the
  * same bits as one after the other, also where a step is skipped, or a loss is
  * not finite. */
+/* needs: nvcc */
 #include "tests/support/test.h"
 #include "tests/support/training.h"
 
@@ -26,10 +27,10 @@ static const es_ops *cuda(es_precision precision)
     const es_ops *ops;
     es_backend *backend;
     if (!getenv("ENTROPY_TRAIN_CUDA"))
-        skip();
+        es_skip("no nvcc");
     es_assert_ok(es_ops_find(&ops, "cuda", precision));
     if (ops->open(&backend, 0) != ES_OK)
-        skip();
+        es_skip("no GPU");
     ops->close(backend);
     return ops;
 }

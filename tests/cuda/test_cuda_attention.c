@@ -2,6 +2,7 @@
  * and where there is a device on it. Inputs are rounded to the precision first,
  * so that only the arithmetic is judged: statistics and all of fp32 by the
  * CPU's tolerance, what is rounded on its way out by two roundings of it. */
+/* needs: nvcc */
 #include "analyzer/base/value.h"
 #include "tests/emulation/counts.h"
 #include "tests/support/cmocka_all.h"

@@ -1,5 +1,6 @@
 /* The CUDA back-end beside its operations: memory, copies of weights,
  * captured sequences, and what happens when something goes wrong. */
+/* needs: nvcc */
 #include "hooks/trainer/model/ops.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
@@ -306,9 +307,9 @@ static const es_ops *emulated_ops(void)
     snprintf(path, sizeof path, "%s/tests/libentropytrain_cuda_host.so",
              build ? build : "build");
     if (access(path, F_OK) != 0)
-        skip(); /* built without CUDA */
+        es_skip("no nvcc");
     if (given && strcmp(given, path) != 0)
-        skip(); /* on a device */
+        es_skip("the emulation is not what is tested");
     setenv("ENTROPY_TRAIN_CUDA", path, 1);
     assert_int_equal(es_ops_find(&ops, "cuda", ES_FP32), ES_OK);
     return ops;

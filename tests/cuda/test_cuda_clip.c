@@ -1,5 +1,6 @@
 /* QK-Clip by the CUDA back-end: the largest logit that each of its attentions
  * leaves, against the rows that it measures; factors and columns. */
+/* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
 

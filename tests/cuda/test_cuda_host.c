@@ -1,5 +1,6 @@
 /* The language of kernels: what tests/gpu/probe.cu does with it, on the host
  * and, where there is one, on the device. */
+/* needs: nvcc */
 #include "tests/gpu/probe.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/reference_ops.h"
@@ -38,7 +39,7 @@ static void open_probe(probed *p)
     p->probe = dlsym(p->plugin, "es_cuda_probe");
     assert_non_null(p->probe);
     if (p->probe->open(&p->device) != ES_OK)
-        print_message("skipped: no CUDA device: %s\n", es_message());
+        print_message("# %s\n", es_message());
 }
 
 static int open_probes(void **state)
@@ -59,12 +60,11 @@ static int close_probes(void **state)
     return 0;
 }
 
-/* Whether a test has anything to try it on. */
 static probed *probe_of(void **state)
 {
     probed *p = *state;
     if (!p->device)
-        skip();
+        es_skip("no nvcc");
     return p;
 }
 
@@ -215,7 +215,7 @@ static void test_cuda_host__broken_rules_end_the_process(void **state)
 {
     (void)state;
     if (!on_host.device)
-        skip();
+        es_skip("no nvcc");
     for (int rule = ES_BREAK_BARRIER; rule <= ES_BREAK_BLOCK; rule++)
         assert_int_equal(signal_of((es_broken)rule), SIGABRT);
 }
@@ -224,31 +224,41 @@ static void test_cuda_host__what_nobody_wrote_is_nan(void **state)
 {
     (void)state;
     if (!on_host.device)
-        skip();
+        es_skip("no nvcc");
     for (int rule = ES_BREAK_WAIT; rule < ES_N_BREAKS; rule++)
         assert_int_equal(signal_of((es_broken)rule), 0);
 }
 
-#define ON(where, test)                                                        \
+/* The same tests on the device: one test, so that a machine without one skips
+ * one. */
+static void test_cuda_host__a_device_does_the_same(void **state)
+{
+    static const CMUnitTestFunction same[] = {multiplies, shuffles, reverses,
+                                              copies, captures};
+    void *device = &on_device;
+    (void)state;
+    if (!on_device.device)
+        es_skip("no GPU");
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        same[i](&device);
+}
+
+#define ON_HOST(test)                                                          \
     {                                                                          \
-        "test_cuda_" #where "__" #test, test, NULL, NULL, &on_##where          \
+        "test_cuda_host__" #test, test, NULL, NULL, &on_host                   \
     }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON(host, multiplies),
-        ON(host, shuffles),
-        ON(host, reverses),
-        ON(host, copies),
-        ON(host, captures),
+        ON_HOST(multiplies),
+        ON_HOST(shuffles),
+        ON_HOST(reverses),
+        ON_HOST(copies),
+        ON_HOST(captures),
         cmocka_unit_test(test_cuda_host__broken_rules_end_the_process),
         cmocka_unit_test(test_cuda_host__what_nobody_wrote_is_nan),
-        ON(device, multiplies),
-        ON(device, shuffles),
-        ON(device, reverses),
-        ON(device, copies),
-        ON(device, captures),
+        cmocka_unit_test(test_cuda_host__a_device_does_the_same),
     };
     return cmocka_run_group_tests(tests, open_probes, close_probes);
 }

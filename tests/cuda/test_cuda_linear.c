@@ -1,4 +1,5 @@
 /* The CUDA back-end's matrix products, against plain loops in double. */
+/* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_linear.h"
 #include "tests/support/reference_ops.h"

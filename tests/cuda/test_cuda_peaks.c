@@ -1,5 +1,6 @@
 /* Range losses by the CUDA back-end: the largest |input| of activations and of
  * scores, and their gradient, against plain loops. */
+/* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
 

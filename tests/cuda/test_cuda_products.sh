@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What gemm.cu calls of cuBLASLt (tests/gpu/products.cc): it is legal, and the
 # products are those of gemm.h; faults planted into a copy of gemm.cu are seen.
+# needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
 plan_dir
@@ -40,11 +41,6 @@ planted() { # FAULT: what sed does to gemm.cu
     fi
 }
 
-if [ ! -e "$BUILD/tests/libentropytrain_cuda_host.so" ]; then
-    skip 'products by cuBLASLt' 'built without CUDA'
-    finish
-    exit
-fi
 check 'gemm.cu can be had without a device' $cxx "${flags[@]}" \
     "${warnings[@]}" -I. -o "$dir/products" tests/gpu/products.cc "${choices[@]}"
 [ -e "$dir/products" ] || { finish; exit; }

@@ -1,6 +1,7 @@
 /* es_cuda_qk_statistics against the double-precision form of es_qk_statistics,
  * on the host and where there is a device on it: every row and every head, for
  * every option, type and kernel. */
+/* needs: nvcc */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/cuda/qk_statistics.h"
 #include "tests/support/cuda_attention.h"

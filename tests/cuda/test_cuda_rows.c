@@ -1,5 +1,6 @@
 /* The CUDA back-end's operations on rows, against plain loops in double:
  * embedding, layer norm, cross entropy. */
+/* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
 #include "tests/support/reference_ops.h"

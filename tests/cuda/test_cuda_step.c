@@ -1,5 +1,6 @@
 /* A whole step of training in one call: the same bits as by its single calls,
  * by the CPU and by the CUDA back-end, and there one captured sequence. */
+/* needs: nvcc */
 #include "hooks/trainer/model/measure.h"
 #include "tests/emulation/counts.h"
 #include "tests/support/cmocka_all.h"
@@ -44,13 +45,13 @@ static const es_ops *cuda_ops(es_precision precision)
 static es_host_counts *counts(void)
 {
     if (!cuda_ops(ES_FP32))
-        skip();
+        es_skip("no nvcc");
     void *library = dlopen(getenv("ENTROPY_TRAIN_CUDA"), RTLD_NOW);
     assert_non_null(library);
     es_host_counts *found = dlsym(library, ES_HOST_COUNTS_NAME);
     dlclose(library); /* the back-end stays */
     if (!found)
-        skip();
+        es_skip("the emulation alone counts");
     return found;
 }
 
@@ -337,7 +338,7 @@ static void test_cuda_step__as_by_calls(void **state)
 {
     (void)state;
     if (!cuda_ops(ES_FP32))
-        skip();
+        es_skip("no nvcc");
     compare(cuda_ops(ES_FP32), archs[3], 1, UNCAPTURED);
     if (SANITIZED)
         return;
@@ -353,7 +354,7 @@ static void test_cuda_step__skips(void **state)
     const es_ops *ops = cuda_ops(ES_FP16);
     const one_step how = {.n_batches = 3, .may_skip = true, .lr = 1e-2};
     if (!ops)
-        skip();
+        es_skip("no nvcc");
     training a = open_training(ops, archs[0], WHOLE);
     training b = open_training(ops, archs[0], UNCAPTURED);
     start(&a), start(&b);

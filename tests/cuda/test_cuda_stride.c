@@ -1,5 +1,6 @@
 /* Rows of logits that lie further apart than they are wide, on the CUDA
  * back-end: what is between them is not written, and nothing depends on it. */
+/* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
 #include "tests/support/reference_ops.h"

@@ -1,5 +1,6 @@
 /* The CUDA back-end's residuals, rotation, statistics and update, against
  * plain loops in double. */
+/* needs: nvcc */
 #include "analyzer/base/value.h"
 #include "analyzer/entropy/entropy.h"
 #include "tests/support/cmocka_all.h"

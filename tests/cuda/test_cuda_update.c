@@ -1,5 +1,6 @@
 /* The CUDA back-end's clipping, AdamW and normalised weights, against plain
  * loops in double. */
+/* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
 #include "tests/support/reference_ops.h"

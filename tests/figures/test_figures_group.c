@@ -80,7 +80,7 @@ TEST(seeds_of_other_steps_are_aligned)
     es_group_lines lines;
     es_figured f;
     if (!es_stats_gsl())
-        skip();
+        es_skip("built without GSL");
     for (size_t i = 0; i < 2; i++) {
         es_run_info info = es_run_of(3, 2);
         info.seed = (int64_t)i;

@@ -13,7 +13,7 @@
 static void need_libpq(void)
 {
     if (es_libpq_load() < 0)
-        skip();
+        es_skip("no libpq");
 }
 
 static const struct {

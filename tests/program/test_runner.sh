@@ -32,7 +32,7 @@ closes() { # CODE LINE
 
 # --- what counts
 write_script passes.sh <<<'printf "ok %d - it\n" 1 2 3; echo 1..3'
-write_script skips.sh <<<'printf "ok 1 - it\nnot ok 2 # SKIP that\n1..2\n"'
+write_script skips.sh <<<'printf "ok 1 - it\n# skipped: no GPU\nnot ok 2 # SKIP that\n1..2\n"'
 write_script fails.sh <<<'printf "ok 1 - it\nnot ok 2 - that\n# the reason\n1..2\n"'
 write_script exits.sh <<<'printf "ok 1 - it\n1..1\n"; exit 3'
 write_script dies.sh <<<'printf "ok 1 - it\n1..1\n"; kill -SEGV $$'
@@ -44,8 +44,8 @@ write_script is_interrupted.sh <<<'echo ok 1 - it; echo 1..1; kill -INT $$; slee
 write_script is_bytes.sh <<<'printf "\0\377\nok 1 - it\n1..1\n"'
 run passes.sh skips.sh is_bytes.sh
 check 'tests that pass' closes 0 '5 passed, 0 failed, 1 skipped'
-check 'what is skipped is named' grep -qx '    skipped: 2 # SKIP that' "$dir/out"
-check 'nothing is written of what passes' test "$(wc -l <"$dir/out")" = 6
+check 'a skipped test is listed with its reason' grep -qx '    no GPU: skips.sh: that' "$dir/out"
+check 'passing tests add nothing' test "$(wc -l <"$dir/out")" = 7
 with=(TEST_SECONDS=2)
 run passes.sh hangs.sh skips.sh fails.sh exits.sh dies.sh is_silent.sh \
     stops_short.sh ends_early.sh is_interrupted.sh none.sh
@@ -67,9 +67,22 @@ check 'one that is not there' counts none.sh 0 1 0
 check 'those beside them pass' counts passes.sh 3 0 0
 run skips.sh
 check 'one that is skipped in part' closes 0 '1 passed, 0 failed, 1 skipped'
-write_script all_skipped.sh <<<'printf "ok 1 # SKIP it\n1..1\n"'
+write_script all_skipped.sh <<<'printf "ok 1 - it # SKIP no PyTorch\n1..1\n"'
 run all_skipped.sh
 check 'nothing that passes is a failure' closes 1 '0 passed, 0 failed, 1 skipped'
+check 'a script gives the reason in its line' grep -qx '    no PyTorch: all_skipped.sh: it' "$dir/out"
+for name in kernels.sh more_kernels.sh; do
+    write_script $name <<<'# needs: nvcc
+printf "ok 1 - it\n1..1\n"'
+done
+with=(CUDA=0)
+run passes.sh kernels.sh more_kernels.sh
+check 'tests that need nvcc are one skipped test without it' closes 0 '3 passed, 0 failed, 1 skipped'
+check 'and are named' grep -qE '^    no nvcc: (kernels.sh more_kernels.sh|more_kernels.sh kernels.sh)$' "$dir/out"
+with=(CUDA=1)
+run passes.sh kernels.sh more_kernels.sh
+check 'and run with it' closes 0 '5 passed, 0 failed, 0 skipped'
+with=()
 run
 check 'nor is no test at all' closes 1 '0 passed, 0 failed, 0 skipped'
 

@@ -93,7 +93,7 @@ static void check_limits(es_status (*draw)(es_picture **), es_format format)
 TEST(too_little_is_an_error)
 {
     if (SANITIZED)
-        skip(); /* its shadow memory does not fit under a limit */
+        es_skip("the sanitizer's shadow memory exceeds any limit");
     for (int format = ES_FORMAT_PNG; format <= ES_FORMAT_PDF; format++) {
         check_limits(draw_heatmap, (es_format)format);
         check_limits(draw_curves, (es_format)format);

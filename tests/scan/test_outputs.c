@@ -281,10 +281,10 @@ TEST(a_terminal_has_colours_unless_no_color)
     es_table_options options;
     int primary = posix_openpt(O_RDWR | O_NOCTTY);
     if (primary < 0 || grantpt(primary) || unlockpt(primary))
-        skip();
+        es_skip("no pseudo-terminal");
     FILE *stream = fopen(ptsname(primary), "w");
     if (!stream)
-        skip();
+        es_skip("no pseudo-terminal");
     static const char *const cases[][2] = {
         {"xterm", ""}, {"xterm", "1"}, {"dumb", ""}};
     for (int i = 0; i < 3; i++) {

@@ -13,6 +13,9 @@
 /* cmocka gives every test a state, which most of them do not use. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
+/** Skips the test and says what the machine lacks: es_skip("no GPU"). */
+#define es_skip(reason) (print_message("# skipped: " reason "\n"), skip())
+
 /** Is this the pass with sanitizers? It is slow, and may do less of the same.
  */
 #if defined(__SANITIZE_ADDRESS__)

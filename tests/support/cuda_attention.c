@@ -22,14 +22,13 @@ static bool open_place(cuda_place *place)
         snprintf(path, sizeof path, "%s", named);
     place->plugin = dlopen(path, RTLD_NOW);
     if (!place->plugin) {
-        print_message("[  SKIPPED ] %s: not there\n", path);
+        print_message("# %s: not built\n", path);
         return false;
     }
     *(void **)&place->ops = dlsym(place->plugin, "es_cuda_ops");
     assert_non_null(place->ops);
     if (place->ops(ES_FP32)->open(&backend, 0) != ES_OK) {
-        print_message("[  SKIPPED ] %s: no CUDA device: %s\n", path,
-                      es_message());
+        print_message("# %s: no CUDA device: %s\n", path, es_message());
         return false;
     }
     place->ops(ES_FP32)->close(backend);
@@ -50,10 +49,8 @@ const cuda_place *cuda_places(void)
             places[n] = (cuda_place){0};
     }
     are_open = true;
-    if (!places[0].plugin) {
-        print_message("skipped: no CUDA device, nor its emulation\n");
-        skip();
-    }
+    if (!places[0].plugin)
+        es_skip("no nvcc");
     return places;
 }
 

@@ -73,21 +73,18 @@ static es_bench *open_bench(es_precision precision)
         {"reverse", "random=7"}, {"reverse,bare", "random=7,bare"}};
     const bool bare = kind == ES_BENCH_BARE;
     bench = (es_bench){.precision = precision, .bare = bare};
-    if (!find_library()) {
-        print_message("skipped: built without CUDA\n");
-        skip();
-    }
+    if (!find_library())
+        es_skip("no nvcc");
     if (es_ops_find(&bench.ops, "cuda", precision) != ES_OK)
         fail_msg("%s", es_message());
     if (!open_one(&bench.backend, bench.ops, bare ? "bare" : "")) {
-        print_message("skipped: no CUDA device: %s\n", es_message());
-        skip();
+        print_message("# %s\n", es_message());
+        es_skip("no GPU");
     }
     bench.emulated = is_emulated(bench.ops);
     if (bare && !bench.emulated) {
         bench.ops->close(bench.backend);
-        print_message("skipped: on the emulation alone\n");
-        skip();
+        es_skip("only the emulation can be bare");
     }
     for (int i = 0; i < N_AGAIN; i++)
         assert_true(open_one(&bench.again[i], bench.ops, orders[bare][i]));

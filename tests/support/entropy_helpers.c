@@ -273,10 +273,7 @@ void assert_same_rows(const row_buffers *got, const row_buffers *wanted)
 
 const es_entropy_kernels *variant(void **state)
 {
-    const es_entropy_kernels *set = *state;
-    if (!es_vectors_supported(set->needs))
-        skip();
-    return set;
+    return *state;
 }
 
 size_t n_rows(const es_attention_shape *shape)
@@ -363,7 +360,9 @@ int run_for_variants(const variant_case *cases, size_t n)
     const es_entropy_kernels *const *all = es_entropy_kernels_all(&n_variants);
     if (n * n_variants > 100)
         return 1;
-    for (size_t v = 0; v < n_variants; v++)
+    for (size_t v = 0; v < n_variants; v++) {
+        if (!es_vectors_supported(all[v]->needs))
+            continue;
         for (size_t c = 0; c < n; c++, at++) {
             snprintf(names[at], sizeof names[at], "%s, %s", cases[c].name,
                      all[v]->name);
@@ -372,6 +371,7 @@ int run_for_variants(const variant_case *cases, size_t n)
                                     .test_func = cases[c].run,
                                     .initial_state = (void *)(intptr_t)all[v]};
         }
+    }
     /* Not the macro: it would count all hundred. */
     return _cmocka_run_group_tests("variants", tests, at, NULL, NULL);
 }

@@ -96,10 +96,11 @@ typedef struct variant_case {
 #function, function                                                    \
     }
 
-/** Runs them all, as one group of tests; what main returns. */
+/** Runs every case with each set of kernels that this processor supports, as
+ *  one group of tests; returns what main returns. */
 int run_for_variants(const variant_case *cases, size_t n);
 
-/** The variant under test; skips the test if the machine lacks it. */
+/** The set of kernels under test. */
 const es_entropy_kernels *variant(void **state);
 
 /** One folder of ../shared/reference/entropy. */

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Runs test programs and scripts, JOBS at a time (two more than there are
-# processors, for some sleep), prints what failed in full and one line for the
-# rest, with its seconds and those of processors, and closes with "N passed, N
-# failed, N skipped".
+# processors, because some sleep). Prints one line for each, with its seconds and
+# those of processors, and the output of those that fail. Ends with a list of the
+# skipped tests and their reasons, and "N passed, N failed, N skipped".
 #
 # A cmocka program prints TAP here; so does a script. "# SKIP" counts as
 # skipped. A program that dies, runs no test or not as many as it announces, or
-# has not ended after TEST_SECONDS (1200) counts as one failure. One whose source
-# has a line of comment "alone: WHY" runs after the others, by itself.
+# has not ended after TEST_SECONDS (1200) counts as one failure. A test whose source
+# has a line of comment "alone: WHY" runs after the others, by itself. Tests whose
+# source says "needs: nvcc" are left out where CUDA=0: together they count as one
+# that is skipped.
 set -uo pipefail
 set -m # without it, jobs and so the tests ignore SIGINT
 cd "$(dirname "$0")/../.."
@@ -72,15 +74,24 @@ by_time() { # TEST...
     done | sort -snrk 1,1 | cut -f2
 }
 
-is_alone() { # TEST
+says() { # WORD TEST: whether its source has a line of comment "WORD: ..."
     local source
-    source=$(echo tests/*/"$(basename "$1").c")
-    [ -e "$source" ] || source=$1
-    grep -qaE '^(#|/\*) alone: ' "$source"
+    source=$(echo tests/*/"$(basename "$2").c")
+    [ -e "$source" ] || source=$2
+    grep -qaE "^(#|/\\*) $1: " "$source"
 }
 
-# cmocka's own skip() prints "not ok N # SKIP name".
+# A script prints "ok N - NAME # SKIP WHY"; a program "# skipped: WHY" and then, by
+# cmocka, "not ok N # SKIP NAME".
 skipped_line='^(not )?ok .*# SKIP'
+list_skipped() { # LOG TEST: "    WHY: TEST: NAME", a line each
+    LC_ALL=C awk -v skipped="$skipped_line" -v test="$2" '
+        /^# skipped: / { why = substr($0, 12) }
+        $0 !~ skipped { next }
+        /^not ok/ { sub(/.*# SKIP /, ""); print "    " why ": " test ": " $0; next }
+        { name = $0; sub(/^ok [0-9]+ (- )?/, "", name); sub(/ *# SKIP.*/, "", name)
+          sub(/.*# SKIP ?/, ""); print "    " $0 ": " test ": " name }' "$1"
+}
 passed=0 failed=0 skipped=0 n_reported=0 processor_seconds=0
 report() { # LOG NAME EXIT-CODE SECONDS
     local log=$1 name=$2 code=$3 pass fail skip announced processor why=
@@ -103,7 +114,7 @@ report() { # LOG NAME EXIT-CODE SECONDS
     processor=$(awk '{ sum += $1 + $2 } END { printf "%.0f", sum }' "$log.times")
     printf '%-36s %4d passed %3d failed %3d skipped %4d s %4d s\n' \
         "$name" "$pass" "$fail" "$skip" "$4" "$processor"
-    grep -aE "$skipped_line" "$log" | sed -E 's/^(not )?ok /    skipped: /'
+    list_skipped "$log" "$name" >>"$logs/skipped"
     [ "$fail" -eq 0 ] || sed 's/^/    /' "$log"
     printf '%d %s\n' "$4" "$name" >>"$logs/times"
     processor_seconds=$((processor_seconds + processor))
@@ -139,15 +150,29 @@ run() { # JOBS TEST...
     while [ ${#test_of[@]} -gt 0 ]; do await; done
 }
 
-together=() alone=()
+together=() alone=() without_nvcc=()
 while read -r test; do
-    if is_alone "$test"; then alone+=("$test"); else together+=("$test"); fi
+    if [ "${CUDA:-1}" = 0 ] && says needs "$test"; then
+        without_nvcc+=("$(basename "$test")")
+    elif says alone "$test"; then
+        alone+=("$test")
+    else
+        together+=("$test")
+    fi
 done < <(by_time "$@")
 run "$jobs" "${together[@]}"
 run 1 "${alone[@]}"
-if [ $n_reported -ne $# ]; then
+if [ $((n_reported + ${#without_nvcc[@]})) -ne $# ]; then
     echo "not ok - $n_reported of $# tests were run"
     failed=$((failed + 1))
+fi
+if [ ${#without_nvcc[@]} -gt 0 ]; then
+    echo "    no nvcc: ${without_nvcc[*]}" >>"$logs/skipped"
+    skipped=$((skipped + 1))
+fi
+if [ -s "$logs/skipped" ]; then
+    echo "skipped:"
+    sort "$logs/skipped"
 fi
 echo "$SECONDS s, $processor_seconds s of processors"
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -194,7 +194,7 @@ TEST(products_match_sums_in_double)
 TEST(products_by_shape_match_sums_in_double)
 {
     if (es_products_by_shape.open() != ES_OK)
-        skip();
+        es_skip("no oneDNN");
     for (int wide = 0; wide < 2; wide++)
         for (int type = 0; type < 2; type++)
             check(&es_products_by_shape, (es_product){.m = 9,
@@ -227,7 +227,7 @@ TEST(float32_products_are_made_by_the_library_of_their_shape)
                 {256, 1025, 999, true, &es_products_openblas},
                 {257, 257, 999, true, &es_products_openblas}};
     if (es_products_by_shape.open() != ES_OK)
-        skip();
+        es_skip("no oneDNN");
     is_padded = 0;
     int n_different = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -218,7 +218,7 @@ TEST(other_products_are_a_warning)
     es_settings s = settings_of("part");
     training_seen out = {.stop_after = STOP};
     if (!has_onednn())
-        skip();
+        es_skip("no oneDNN");
     s.products = ES_PRODUCTS_ONEDNN;
     training_run(&out, &s);
     s.products = ES_PRODUCTS_OPENBLAS;

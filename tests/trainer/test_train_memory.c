@@ -55,7 +55,7 @@ static void expect_linear(const char *arch)
 TEST(grows_linearly)
 {
     if (SANITIZED)
-        skip();
+        es_skip("the sanitizer's own memory would be counted");
     expect_linear("EReg(SM(t)+LN+G)");
     expect_linear("EReg(PSM(4)+R)");
 }
@@ -64,7 +64,7 @@ TEST(a_context_of_2048_trains_in_2_gib)
 {
     const sizes named = {"6", "8", "256"};
     if (SANITIZED)
-        skip();
+        es_skip("the sanitizer's own memory would be counted");
     long kib = peak("EReg(SM(t)+LN+G)", &named, 2048, "1");
     if (!(kib > 0 && kib < 2L << 20))
         fail_msg("%ld KiB", kib);
