@@ -62,9 +62,10 @@ const char es_train_details[] =
     "signal N, the run closed as stopped. A checkpoint that is missing is a 3.";
 
 const char es_verify_details[] =
-    "Each DIR holds one case: parameters, one micro-batch, and the expected\n"
-    "logits, losses, entropies and gradients. Prints a line for each case, "
-    "and\n"
+    "Each CASE holds parameters, one micro-batch, and the expected logits,\n"
+    "losses, entropies and gradients. It is a .safetensors file (metadata\n"
+    "case: its settings as JSON) or a folder (case.json, an .npy file for\n"
+    "each array, as in params/wte.npy). Prints a line for each case, and\n"
     "one for each array that is off: by more than 1e-4 of its norm in fp32,\n"
     "0.03 in tf32 and fp16, 0.25 in bf16, and a little more where that is 0.\n"
     "\n"

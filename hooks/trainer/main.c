@@ -419,7 +419,7 @@ static es_status verify(const es_settings *settings, es_verify_counts *counts)
     const es_ops *ops;
     char note[ES_MESSAGE_MAX];
     if (settings->n_cases == 0)
-        return es_fail(ES_EUSAGE, "no cases: name one directory or more");
+        return es_fail(ES_EUSAGE, "no cases: name one file or folder, or more");
     es_status status = es_ops_choose(&ops, settings->backend,
                                      settings->precision, note, sizeof note);
     es_products_choice products = settings->products;
@@ -477,7 +477,7 @@ static const es_command train_command = {
 };
 static const es_command verify_command = {
     .name = "entropy-train verify",
-    .synopsis = "[OPTION...] DIR...",
+    .synopsis = "[OPTION...] CASE...",
     .summary = "compare a back-end with reference cases",
     .details = es_verify_details,
     ES_SETTINGS_OPTIONS(ES_VERB_VERIFY),

@@ -1,7 +1,8 @@
 /*
  * entropy-train verify: one step of each reference case on a back-end, and
- * every array of it compared with what it should be. A case is case.json, read
- * as settings of the trainer, and the arrays beside it.
+ * every array of it compared with what it should be. A case is a place that
+ * arrays are read from (files/arrays.h), and a text, read as settings of the
+ * trainer.
  */
 #include "hooks/trainer/verify.h"
 
@@ -14,11 +15,10 @@
 
 #include <float.h>
 #include <jansson.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 es_tolerance es_verify_tolerance(es_precision precision)
 {
@@ -97,31 +97,22 @@ static es_status read_config(es_model_config *out, const json_t *object,
     return es_model_config_check(out);
 }
 
-static es_status path_of(char out[PATH_MAX], const char *dir,
-                         const char *folder, const char *name,
-                         const char *ending)
+/* Room for the name of an array and its folder. */
+enum { NAME_MAX_BYTES = ES_PARAM_NAME_MAX + 16 };
+
+/* "params/wte"; "tokens" of no folder. */
+static const char *full_name(char out[NAME_MAX_BYTES], const char *folder,
+                             const char *name)
 {
-    int n = snprintf(out, PATH_MAX, "%s/%s%s%s%s", dir, folder,
-                     folder[0] ? "/" : "", name, ending);
-    if (n < 0 || n >= PATH_MAX)
-        return es_fail(ES_EIO, "%s: the path is too long", dir);
-    return ES_OK;
+    snprintf(out, NAME_MAX_BYTES, "%s%s%s", folder, folder[0] ? "/" : "", name);
+    return out;
 }
 
 es_status es_verify_array_read(es_npy *out, const es_verify_case *it,
                                const char *folder, const char *name)
 {
-    char path[PATH_MAX];
-    es_status status = path_of(path, it->dir, folder, name, ".npy");
-    return status ? status : es_npy_read(out, path);
-}
-
-static bool array_exists(const es_verify_case *it, const char *folder,
-                         const char *name)
-{
-    char path[PATH_MAX];
-    return path_of(path, it->dir, folder, name, ".npy") == ES_OK &&
-           access(path, F_OK) == 0;
+    char full[NAME_MAX_BYTES];
+    return es_arrays_read(out, &it->arrays, full_name(full, folder, name));
 }
 
 static es_status read_token_array(es_npy *out, const es_verify_case *it,
@@ -131,22 +122,34 @@ static es_status read_token_array(es_npy *out, const es_verify_case *it,
     size_t dims[2] = {(size_t)it->config.batch,
                       (size_t)(is_input ? es_model_config_n_inputs(&it->config)
                                         : it->config.ctx)};
-    es_status status = es_verify_array_read(out, it, "", name);
-    return status ? status : es_npy_expect(out, name, ES_NPY_I4, 2, dims);
+    return es_arrays_read_as(out, &it->arrays, name, ES_NPY_I4, 2, dims);
 }
 
-es_status es_verify_case_read(es_verify_case *out, const char *dir)
+static es_status read_case_json(json_t **out, char label[ES_ARRAY_LABEL_MAX],
+                                const es_arrays *arrays)
 {
-    char path[PATH_MAX];
     json_error_t error;
-    *out = (es_verify_case){.dir = dir};
-    es_status status = path_of(path, dir, "", "case", ".json");
+    char *text;
+    *out = NULL;
+    es_status status = es_arrays_text(&text, label, arrays, "case");
     if (status != ES_OK)
         return status;
-    json_t *object = json_load_file(path, JSON_DECODE_INT_AS_REAL, &error);
-    if (!object)
-        return es_fail(ES_EFORMAT, "%s: %s", path, error.text);
-    if ((status = read_config(&out->config, object, path)) == ES_OK &&
+    *out = json_loads(text, JSON_DECODE_INT_AS_REAL, &error);
+    free(text);
+    return *out ? ES_OK
+                : es_fail(ES_EFORMAT, "%s: line %d: %s", label, error.line,
+                          error.text);
+}
+
+es_status es_verify_case_read(es_verify_case *out, const char *path)
+{
+    char label[ES_ARRAY_LABEL_MAX];
+    json_t *object = NULL;
+    *out = (es_verify_case){0};
+    es_status status = es_arrays_open(&out->arrays, path);
+    if (status == ES_OK &&
+        (status = read_case_json(&object, label, &out->arrays)) == ES_OK &&
+        (status = read_config(&out->config, object, label)) == ES_OK &&
         (status = read_token_array(&out->tokens, out, "tokens")) == ES_OK)
         status = read_token_array(&out->targets, out, "targets");
     const json_t *whole = json_object_get(object, "renormalised");
@@ -160,6 +163,7 @@ void es_verify_case_free(es_verify_case *it)
 {
     es_npy_free(&it->tokens);
     es_npy_free(&it->targets);
+    es_arrays_close(&it->arrays);
 }
 
 /* --- a case while it runs ------------------------------------------------- */
@@ -178,7 +182,7 @@ typedef struct run {
     char worst_name[96];
 } run;
 
-/* Compares values (n) with DIR/FOLDER/NAME.npy. */
+/* Compares values (n) with the case's array FOLDER/NAME. */
 static es_status compare(run *r, const char *folder, const char *name, size_t n)
 {
     es_npy want = {0};
@@ -189,8 +193,11 @@ static es_status compare(run *r, const char *folder, const char *name, size_t n)
         (status = es_verify_array_read(&want, &r->it, folder, name)) != ES_OK)
         return status;
     if (want.n != n) {
-        status = es_fail(ES_EFORMAT, "%s/%s/%s.npy: %zu values, not %zu",
-                         r->it.dir, folder, name, want.n, n);
+        char full[NAME_MAX_BYTES], label[ES_ARRAY_LABEL_MAX];
+        full_name(full, folder, name);
+        status =
+            es_fail(ES_EFORMAT, "%s: %zu values, not %zu",
+                    es_arrays_label(label, &r->it.arrays, full), want.n, n);
         goto done;
     }
     bool close = es_verify_close(&error, r->values, &want, &r->within);
@@ -213,7 +220,7 @@ static es_status compare_floats(run *r, const char *folder, const char *name,
                                 const float *floats, size_t n)
 {
     if (!floats)
-        return es_fail(ES_ENOMEM, "%s: out of memory", r->it.dir);
+        return es_fail(ES_ENOMEM, "%s: out of memory", r->it.arrays.path);
     for (size_t i = 0; i < n; i++)
         r->values[i] = (double)floats[i];
     return compare(r, folder, name, n);
@@ -239,14 +246,13 @@ static es_status set_parameters(run *r)
         for (int k = 0; k < ES_PARAM_MAX_DIMS; k++)
             dims[k] = (size_t)parameter.dims[k];
         es_npy values = {0};
-        char old[ES_PARAM_NAME_MAX];
+        char old[ES_PARAM_NAME_MAX], full[NAME_MAX_BYTES];
         const char *name;
-        const char *folder = parameter.trainable ? "params" : "state";
         const bool is_log = is_logarithm(&name, old, &parameter);
-        es_status status = es_verify_array_read(&values, &r->it, folder, name);
-        if (status == ES_OK &&
-            (status = es_npy_expect(&values, name, ES_NPY_F4, parameter.n_dims,
-                                    dims)) == ES_OK) {
+        full_name(full, parameter.trainable ? "params" : "state", name);
+        es_status status = es_arrays_read_as(&values, &r->it.arrays, full,
+                                             ES_NPY_F4, parameter.n_dims, dims);
+        if (status == ES_OK) {
             /* One of 0 or less is of a case of before. */
             if (is_log)
                 es_temperatures_to_logs(values.data, values.n, FLT_MIN);
@@ -281,7 +287,7 @@ static es_status take_entropies(run *r)
     if (rows && !r->it.renormalised)
         rows = es_model_rows(r->model, ES_ROW_MISSING);
     if (!rows)
-        return es_fail(ES_ENOMEM, "%s: out of memory", r->it.dir);
+        return es_fail(ES_ENOMEM, "%s: out of memory", r->it.arrays.path);
     for (size_t i = 0; i < n && !r->it.renormalised; i++)
         r->floats[i] = (float)es_verify_entropy_as_is((double)r->floats[i],
                                                       (double)rows[i]);
@@ -307,7 +313,7 @@ static es_status average_entropies(run *r)
     return status;
 }
 
-/* out/NAME.npy of the losses, and of the series of heads. */
+/* out/NAME of the losses, and of the series of heads. */
 static es_status compare_numbers(run *r)
 {
     const double losses[] = {r->losses.loss, r->losses.ce, r->losses.ereg};
@@ -335,7 +341,7 @@ static es_status compare_numbers(run *r)
     return status;
 }
 
-/* out/range_NAME.npy (L) of each input that has one. */
+/* out/range_NAME (L) of each input that has one. */
 static es_status compare_ranges(run *r)
 {
     static const char *const names[ES_N_RANGES] = {
@@ -344,11 +350,12 @@ static es_status compare_ranges(run *r)
         [ES_RANGE_NORM] = "range_norm"};
     es_status status = ES_OK;
     for (int i = 0; status == ES_OK && i < ES_N_RANGES; i++) {
-        if (!array_exists(&r->it, "out", names[i]))
+        char full[NAME_MAX_BYTES], label[ES_ARRAY_LABEL_MAX];
+        if (!es_arrays_has(&r->it.arrays, full_name(full, "out", names[i])))
             continue;
         if (!es_model_has_range(r->model, (es_range_kind)i))
-            return es_fail(ES_EFORMAT, "%s/out/%s.npy: %s has no such input",
-                           r->it.dir, names[i], r->it.dir);
+            return es_fail(ES_EFORMAT, "%s: the model has no such input",
+                           es_arrays_label(label, &r->it.arrays, full));
         for (int l = 0; l < r->it.config.n_layer; l++)
             r->values[l] =
                 (double)es_model_range(r->model, (es_range_kind)i, l);
@@ -363,26 +370,27 @@ static size_t n_logits(const es_model_config *config)
            (size_t)es_model_config_n_outputs(config);
 }
 
-/* out/row_NAME.npy of each statistic: the entropies, and what others there
+/* out/row_NAME of each statistic: the entropies, and what others there
  * are; those of scores where the back-end takes them. */
 static es_status compare_rows(run *r)
 {
     const size_t n = n_rows(&r->it.config);
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++) {
-        char name[64];
+        char name[64], full[NAME_MAX_BYTES], label[ES_ARRAY_LABEL_MAX];
         snprintf(name, sizeof name, "row_%s", es_row_statistic_names[i]);
+        full_name(full, "out", name);
         const bool is_taken =
             r->it.config.record > ES_SERIES_CORE ||
             !es_row_statistic_is_of_scores((es_row_statistic)i);
         if (i != ES_ROW_ENTROPY &&
-            (!is_taken || !array_exists(&r->it, "out", name)))
+            (!is_taken || !es_arrays_has(&r->it.arrays, full)))
             continue;
         const float *rows = es_model_rows(r->model, (es_row_statistic)i);
         if (!rows)
             return es_fail(ES_EFORMAT,
-                           "%s/out/%s.npy: rows of %s have no such "
+                           "%s: rows of %s have no such "
                            "statistic, or there is no memory for it",
-                           r->it.dir, name,
+                           es_arrays_label(label, &r->it.arrays, full),
                            r->it.config.arch.attention == ES_SOFTMAX
                                ? "softmax"
                                : "PowerSoftmax");
@@ -404,7 +412,7 @@ static es_status compare_rows(run *r)
 static es_status to_temperature_gradients(run *r, size_t array, size_t n)
 {
     float *log_t = NULL;
-    es_status status = es_alloc(&log_t, n, sizeof *log_t, r->it.dir);
+    es_status status = es_alloc(&log_t, n, sizeof *log_t, r->it.arrays.path);
     if (status == ES_OK &&
         (status = es_model_get(r->model, array, log_t, n)) == ES_OK)
         for (size_t i = 0; i < n; i++)
@@ -454,8 +462,10 @@ static es_status run_case(run *r, const es_ops *ops, int n_threads,
     for (size_t i = 0; i < es_model_n_arrays(r->model); i++)
         if (es_model_parameter(r->model, i).n > n)
             n = es_model_parameter(r->model, i).n;
-    if ((status = es_alloc(&r->floats, n, sizeof *r->floats, r->it.dir)) < 0 ||
-        (status = es_alloc(&r->values, n, sizeof *r->values, r->it.dir)) < 0 ||
+    if ((status = es_alloc(&r->floats, n, sizeof *r->floats,
+                           r->it.arrays.path)) < 0 ||
+        (status = es_alloc(&r->values, n, sizeof *r->values,
+                           r->it.arrays.path)) < 0 ||
         (status = set_parameters(r)) < 0)
         return status;
     es_model_set_loss_scale(r->model, loss_scale);
@@ -473,24 +483,24 @@ static es_status run_case(run *r, const es_ops *ops, int n_threads,
     return status != ES_OK ? status : compare_arrays(r, "grads", true);
 }
 
-static void verify_case(FILE *out, const char *dir, const es_ops *ops,
+static void verify_case(FILE *out, const char *path, const es_ops *ops,
                         es_tolerance within, int n_threads,
                         es_verify_counts *counts)
 {
     run r = {.out = out, .within = within, .worst = -1};
     bool not_built = false;
-    es_status status = es_verify_case_read(&r.it, dir);
+    es_status status = es_verify_case_read(&r.it, path);
     if (!status)
         status = run_case(&r, ops, n_threads, &not_built);
     if (not_built) {
         counts->not_built++;
-        fprintf(out, "%s: not built: %s\n", dir, es_message());
+        fprintf(out, "%s: not built: %s\n", path, es_message());
     } else if (status) {
         counts->failed++;
-        fprintf(out, "%s: fail: %s\n", dir, es_message());
+        fprintf(out, "%s: fail: %s\n", path, es_message());
     } else {
         *(r.n_failed ? &counts->failed : &counts->passed) += 1;
-        fprintf(out, "%s: %zu arrays, worst error %.2e (%s): %s\n", dir,
+        fprintf(out, "%s: %zu arrays, worst error %.2e (%s): %s\n", path,
                 r.n_arrays, r.worst, r.worst_name,
                 r.n_failed ? "fail" : "pass");
     }
@@ -519,17 +529,16 @@ static void print_terms(FILE *out, const es_ops *ops, es_precision precision)
     ops->close(backend);
 }
 
-es_status es_verify(FILE *out, const char *const *dirs, size_t n_dirs,
+es_status es_verify(FILE *out, const char *const *cases, size_t n_cases,
                     const es_ops *ops, es_precision precision, int n_threads,
                     es_verify_counts *counts)
 {
     *counts = (es_verify_counts){0};
-    if (!n_dirs)
-        return es_fail(ES_EUSAGE, "verify needs at least one folder with a "
-                                  "case.json");
+    if (!n_cases)
+        return es_fail(ES_EUSAGE, "verify needs at least one case");
     print_terms(out, ops, precision);
-    for (size_t i = 0; i < n_dirs; i++)
-        verify_case(out, dirs[i], ops, es_verify_tolerance(precision),
+    for (size_t i = 0; i < n_cases; i++)
+        verify_case(out, cases[i], ops, es_verify_tolerance(precision),
                     n_threads, counts);
     fprintf(out, "%zu passed, %zu failed", counts->passed, counts->failed);
     if (counts->not_built)

@@ -1,14 +1,14 @@
 /**
- * Reference cases: folders with the parameters, inputs and expected results
- * of one training step (case.json, tokens.npy, targets.npy, params/, out/,
- * grads/; with SNorm also state/ and state_after/), computed elsewhere in
- * float64.
+ * Reference cases: the parameters, inputs and expected results of one training
+ * step (text "case"; arrays tokens, targets, params/, out/, grads/; with SNorm
+ * also state/ and state_after/), computed elsewhere in float64. A case is a
+ * folder or a file, as files/arrays.h has them.
  */
 #ifndef ES_VERIFY_H
 #define ES_VERIFY_H
 
 #include "analyzer/base/status.h"
-#include "hooks/trainer/files/npy.h"
+#include "hooks/trainer/files/arrays.h"
 #include "hooks/trainer/model/config.h"
 #include "hooks/trainer/model/ops.h"
 #include <stdbool.h>
@@ -60,42 +60,43 @@ typedef struct es_verify_counts {
  * a device, its name and the tolerance.
  *
  *   out        written to; the caller checks it for errors
- *   dirs       (n_dirs) folders
+ *   cases      (n_cases) paths of folders and files
  *   ops        the back-end: es_ops_find
  *   precision  that of ops, and of the tolerance
  *   n_threads  0: as many as there are processors to run on
  *   counts     written
  *
  * A case that cannot be read has failed, and its line says why; the others are
- * still run. ES_OK whatever the cases did; ES_EUSAGE for no folder at all.
+ * still run. ES_OK whatever the cases did; ES_EUSAGE for no case at all.
  */
-es_status es_verify(FILE *out, const char *const *dirs, size_t n_dirs,
+es_status es_verify(FILE *out, const char *const *cases, size_t n_cases,
                     const es_ops *ops, es_precision precision, int n_threads,
                     es_verify_counts *counts) ES_MUST_USE;
 
 /** One case in memory. */
 typedef struct es_verify_case {
-    const char *dir; /* borrowed */
+    es_arrays arrays; /* open; its path is borrowed */
     es_model_config config;
     es_npy tokens, targets; /* (B,T) int32 */
     bool renormalised;      /* entropies are of weights that sum to one */
 } es_verify_case;
 
 /**
- * Reads case.json, tokens.npy and targets.npy of a folder. "renormalised": true
- * says that entropies are those of weights that sum to one, as the model has
- * them; in other cases of PowerSoftmax they are of the weights as they are.
- * ES_OK; ES_EIO, ES_EFORMAT, ES_EUSAGE (an architecture or a size that no
- * model can have). Free it in every case.
+ * Opens a folder or a file and reads its text, tokens and targets.
+ * "renormalised": true says that entropies are those of weights that sum to
+ * one, as the model has them; in other cases of PowerSoftmax they are of the
+ * weights as they are. ES_OK; ES_EIO, ES_EFORMAT, ES_EUSAGE (an architecture
+ * or a size that no model can have). Free it in every case.
  */
-es_status es_verify_case_read(es_verify_case *out, const char *dir) ES_MUST_USE;
+es_status es_verify_case_read(es_verify_case *out,
+                              const char *path) ES_MUST_USE;
 void es_verify_case_free(es_verify_case *it);
 
 /** The entropy of weights that are as they are, from that of the same weights
  *  renormalised and the mass that is missing from them. */
 double es_verify_entropy_as_is(double entropy, double missing);
 
-/** Reads DIR/FOLDER/NAME.npy. Returns as es_npy_read, or ES_ENOMEM. */
+/** Reads the array FOLDER/NAME. Returns as es_arrays_read. */
 es_status es_verify_array_read(es_npy *out, const es_verify_case *it,
                                const char *folder,
                                const char *name) ES_MUST_USE;

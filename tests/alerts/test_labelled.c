@@ -224,8 +224,7 @@ TEST(published_heatmaps_are_judged_right)
         tally sums = {0};
         int64_t step = 32000;
         float x[ES_PAPER_VALUES];
-        if (!es_paper_heatmap(x, published[i].arch))
-            skip();
+        es_paper_heatmap(x, published[i].arch);
         const es_synthetic history = {
             .run = {.n_layers = ES_PAPER_LAYERS,
                     .n_heads = ES_PAPER_HEADS,

@@ -156,8 +156,7 @@ TEST(published_models_have_their_shares)
     float values[5][ES_PAPER_VALUES];
     double observed = NAN;
     for (size_t i = 0; i < 5; i++) {
-        if (!es_paper_heatmap(values[i], published[i].arch))
-            skip();
+        es_paper_heatmap(values[i], published[i].arch);
         observed =
             fmax(observed, es_largest_finite(values[i], ES_PAPER_VALUES));
     }

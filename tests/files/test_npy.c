@@ -213,7 +213,8 @@ TEST(another_type_or_shape_is_refused)
     assert_int_equal(
         es_npy_expect(&array, "q.npy", ES_NPY_I4, 2, (size_t[]){2, 3}),
         ES_EFORMAT);
-    assert_string_equal(es_message(), "q.npy: element type <f4, expected <i4");
+    assert_string_equal(es_message(),
+                        "q.npy: element type float32, expected int32");
     assert_int_equal(
         es_npy_expect(&array, "q.npy", ES_NPY_F4, 2, (size_t[]){3, 2}),
         ES_EFORMAT);

@@ -180,7 +180,7 @@ TEST(order_is_that_of_the_data)
 {
     write_file(
         "{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}"
-        ",\"a\":{\"data_offsets\":[0,4],\"shape\":[],\"dtype\":\"I32\","
+        ",\"a\":{\"data_offsets\":[0,4],\"shape\":[],\"dtype\":\"U32\","
         "\"more\":1},\"__metadata__\":{\"format\":\"pt\"}}   ",
         twelve, 12);
     AUTO(es_safetensors) opened = open_file();
@@ -217,6 +217,35 @@ static void read_all(float *out, const char *type, const void *data, size_t n,
     write_file(header, data, n * size);
     AUTO(es_safetensors) opened = open_file();
     es_assert_ok(es_safetensors_read(opened, &opened->tensors[0], out, 0, n));
+}
+
+/* Whole numbers and doubles that no float32 is. */
+TEST(bytes_are_read_as_they_are)
+{
+    static const int32_t whole[3] = {INT32_MIN, 16777217, -1};
+    static const double wide[2] = {0.1, 1e300};
+    int32_t got[3];
+    double got_wide[2];
+    char data[28];
+    float value;
+    memcpy(data, wide, 16);
+    memcpy(data + 16, whole, 12);
+    write_file(
+        "{\"i\":{\"dtype\":\"I32\",\"shape\":[3],\"data_offsets\":[16,28]},"
+        "\"f\":{\"dtype\":\"F64\",\"shape\":[2],\"data_offsets\":[0,16]}}",
+        data, sizeof data);
+    AUTO(es_safetensors) opened = open_file();
+    const es_tensor *i = es_safetensors_find(opened, "i");
+    assert_int_equal(i->type, ES_TENSOR_I32);
+    assert_int_equal(es_safetensors_read(opened, i, &value, 0, 1), ES_EFORMAT);
+    es_assert_ok(es_safetensors_read_bytes(opened, i, got));
+    assert_memory_equal(got, whole, sizeof got);
+    const es_tensor *f = es_safetensors_find(opened, "f");
+    es_assert_ok(es_safetensors_read_bytes(opened, f, got_wide));
+    assert_memory_equal(got_wide, wide, sizeof got_wide);
+    /* A file that becomes shorter is not read beyond its end. */
+    assert_int_equal(truncate(es_scratch_file, 40), 0);
+    assert_int_equal(es_safetensors_read_bytes(opened, f, got_wide), ES_EIO);
 }
 
 TEST(half_precision_is_exact)

@@ -38,7 +38,7 @@ static void expect_logits(const es_verify_case *it, const float *logits)
     for (size_t i = 0; i < want.n; i++)
         got[i] = (double)logits[i];
     if (!es_verify_close(&error, got, &want, &within))
-        fail_msg("%s: logits differ by %g", it->dir, error);
+        fail_msg("%s: logits differ by %g", it->arrays.path, error);
     es_npy_free(&want);
 }
 
@@ -49,19 +49,19 @@ static const char llama_config[] =
 static const struct {
     const char *dir, *config;
 } cases[] = {
-    {"tests/trainer/cases/l01_llama", llama_config},
-    {"tests/trainer/cases/l02_qwen2",
+    {"tests/trainer/cases/l01_llama.safetensors", llama_config},
+    {"tests/trainer/cases/l02_qwen2.safetensors",
      "{\"num_attention_heads\": 2, \"rope_theta\": 1000000.0, "
      "\"tie_word_embeddings\": true, \"use_sliding_window\": false, "
      "\"max_position_embeddings\": 64, \"model_type\": \"qwen2\"}"},
-    {"tests/trainer/cases/l03_qwen3",
+    {"tests/trainer/cases/l03_qwen3.safetensors",
      "{\"num_attention_heads\": 3, \"num_key_value_heads\": 1, "
      "\"head_dim\": 6, \"intermediate_size\": 7, \"model_type\": \"qwen3\", "
      "\"layer_types\": [\"full_attention\", \"full_attention\"]}"},
-    {"tests/trainer/cases/l04_llama_bias",
+    {"tests/trainer/cases/l04_llama_bias.safetensors",
      "{\"num_attention_heads\": 4, \"rms_norm_eps\": 1e-05, "
      "\"attention_bias\": true, \"mlp_bias\": true}"},
-    {"tests/trainer/cases/l08_llama3",
+    {"tests/trainer/cases/l08_llama3.safetensors",
      "{\"num_attention_heads\": 1, \"rms_norm_eps\": 1e-05, "
      "\"rope_theta\": 500, \"rope_scaling\": {\"rope_type\": \"llama3\", "
      "\"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": 4, "

@@ -347,8 +347,7 @@ TEST(published_models_have_their_flags)
         float x[ES_PAPER_VALUES];
         es_run_info info = es_run_of(12, 12);
         info.ctx = ES_PAPER_CTX;
-        if (!es_paper_heatmap(x, published[i].arch))
-            skip();
+        es_paper_heatmap(x, published[i].arch);
         es_recorded to = begin_run(&info);
         es_record_sample(&to, "entropy", ES_PHASE_TRAIN, 32000, x,
                          ES_PAPER_VALUES);

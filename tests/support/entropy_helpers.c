@@ -3,9 +3,9 @@
 #include "tests/support/entropy_helpers.h"
 
 #include "analyzer/base/value.h"
-#include "hooks/trainer/files/npy.h"
+#include "hooks/trainer/files/arrays.h"
 #include "tests/support/chance.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/test.h"
 #include <dirent.h>
 #include <float.h>
 #include <math.h>
@@ -376,58 +376,52 @@ int run_for_variants(const variant_case *cases, size_t n)
     return _cmocka_run_group_tests("variants", tests, at, NULL, NULL);
 }
 
-/* --- ../shared/reference/entropy -------------------------------------------
+/* --- tests/analyzer/cases --------------------------------------------------
  */
 
-/** The data of FOLDER/NAME, NULL if there is no such file. */
-static void *read_array(const char *folder, const char *name, es_npy_type type,
-                        int n_dims, const size_t *dims)
+#define CASES "tests/analyzer/cases"
+
+/** The data of an array, NULL if the case has none of that name. */
+static void *read_array(const es_arrays *from, const char *name,
+                        es_npy_type type, int n_dims, const size_t *dims)
 {
-    char path[2048];
     es_npy array;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (access(path, F_OK) != 0)
+    if (!es_arrays_has(from, name))
         return NULL;
-    if (es_npy_read(&array, path) ||
-        es_npy_expect(&array, path, type, n_dims, dims))
-        fail_msg("%s", es_message());
+    es_assert_ok(es_arrays_read_as(&array, from, name, type, n_dims, dims));
     return array.data;
 }
 
-static bool is_causal(const char *folder)
+static bool is_causal(const es_arrays *from)
 {
-    char path[2048], text[4096];
-    snprintf(path, sizeof path, "%s/case.json", folder);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
+    char label[ES_ARRAY_LABEL_MAX];
+    AUTO_FREE char *text = NULL;
+    es_assert_ok(es_arrays_text(&text, label, from, "case"));
     bool causal = strstr(text, "\"causal\": true") != NULL;
     assert_true(causal != (strstr(text, "\"causal\": false") != NULL));
     return causal;
 }
 
-/** B, H, n and D or S of an array of a case. */
-static bool read_dims(size_t dims[4], const char *folder, const char *name)
+/** B, H, n and D or S of an array of a case; false if it has none. */
+static bool read_dims(size_t dims[4], const es_arrays *from, const char *name)
 {
-    char path[2048];
     es_npy array;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (es_npy_read(&array, path))
+    if (!es_arrays_has(from, name))
         return false;
+    es_assert_ok(es_arrays_read(&array, from, name));
     assert_int_equal(array.n_dims, 4);
     memcpy(dims, array.dims, 4 * sizeof *dims);
     es_npy_free(&array);
     return true;
 }
 
-static entropy_case load_case(const char *folder)
+static entropy_case load_case(const es_arrays *from)
 {
     size_t a[4] = {0}, k[4] = {0};
-    entropy_case out = {.from_qk = !read_dims(a, folder, "probs.npy")};
+    entropy_case out = {.from_qk = !read_dims(a, from, "probs")};
     if (out.from_qk) {
-        assert_true(read_dims(a, folder, "q.npy"));
-        assert_true(read_dims(k, folder, "k.npy"));
+        assert_true(read_dims(a, from, "q"));
+        assert_true(read_dims(k, from, "k"));
     }
     size_t rows[] = {a[0], a[1], a[2]};
     out.shape = (es_attention_shape){.n_batch = (int)a[0],
@@ -435,17 +429,15 @@ static entropy_case load_case(const char *folder)
                                      .n_queries = (int)a[2],
                                      .n_keys = (int)(out.from_qk ? k[2] : a[3]),
                                      .head_width = out.from_qk ? (int)a[3] : 0,
-                                     .causal = is_causal(folder)};
-    out.att = read_array(folder, "probs.npy", ES_NPY_F4, 4, a);
-    out.q = read_array(folder, "q.npy", ES_NPY_F4, 4, a);
-    out.k = read_array(folder, "k.npy", ES_NPY_F4, 4, k);
-    out.temperature = read_array(folder, "t.npy", ES_NPY_F4, 2, rows + 1);
-    out.row_entropy =
-        read_array(folder, "out/row_entropy.npy", ES_NPY_F4, 3, rows);
-    out.entropy = read_array(folder, "out/entropy.npy", ES_NPY_F4, 1, rows + 1);
-    out.lse = read_array(folder, "out/lse.npy", ES_NPY_F4, 3, rows);
-    out.nonfinite =
-        read_array(folder, "out/nonfinite.npy", ES_NPY_I4, 1, rows + 1);
+                                     .causal = is_causal(from)};
+    out.att = read_array(from, "probs", ES_NPY_F4, 4, a);
+    out.q = read_array(from, "q", ES_NPY_F4, 4, a);
+    out.k = read_array(from, "k", ES_NPY_F4, 4, k);
+    out.temperature = read_array(from, "t", ES_NPY_F4, 2, rows + 1);
+    out.row_entropy = read_array(from, "out/row_entropy", ES_NPY_F4, 3, rows);
+    out.entropy = read_array(from, "out/entropy", ES_NPY_F4, 1, rows + 1);
+    out.lse = read_array(from, "out/lse", ES_NPY_F4, 3, rows);
+    out.nonfinite = read_array(from, "out/nonfinite", ES_NPY_I4, 1, rows + 1);
     assert_true(out.row_entropy && out.entropy && out.nonfinite);
     assert_true(!out.from_qk || out.lse);
     return out;
@@ -460,26 +452,25 @@ static void free_case(entropy_case *loaded)
         free(blocks[i]);
 }
 
-int each_entropy_case(void (*visit)(const entropy_case *, void *user),
-                      void *user)
+void each_entropy_case(void (*visit)(const entropy_case *, void *user),
+                       void *user)
 {
-    char place[512], folder[1024];
-    const char *shared = getenv("ES_SHARED");
-    snprintf(place, sizeof place, "%s/reference/entropy",
-             shared ? shared : "../shared");
-    DIR *dir = opendir(place);
+    DIR *dir = opendir(CASES);
     int n = 0;
-    if (!dir)
-        return 0;
+    assert_non_null(dir);
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        if (entry->d_name[0] == '.')
+        char path[512];
+        es_arrays from;
+        if (!strstr(entry->d_name, ".safetensors"))
             continue;
-        snprintf(folder, sizeof folder, "%s/%s", place, entry->d_name);
-        entropy_case loaded = load_case(folder);
+        snprintf(path, sizeof path, CASES "/%s", entry->d_name);
+        es_assert_ok(es_arrays_open(&from, path));
+        entropy_case loaded = load_case(&from);
+        es_arrays_close(&from);
         visit(&loaded, user);
         free_case(&loaded);
         n++;
     }
     closedir(dir);
-    return n;
+    assert_true(n >= 20);
 }

@@ -103,7 +103,7 @@ int run_for_variants(const variant_case *cases, size_t n);
 /** The set of kernels under test. */
 const es_entropy_kernels *variant(void **state);
 
-/** One folder of ../shared/reference/entropy. */
+/** One case of tests/analyzer/cases. */
 typedef struct entropy_case {
     bool from_qk;
     es_attention_shape shape;
@@ -112,12 +112,9 @@ typedef struct entropy_case {
     int32_t *nonfinite;
 } entropy_case;
 
-/**
- * Calls visit for every folder there, each time with a loaded case; fails the
- * test if one cannot be read. Returns their number, 0 if there is no such
- * place (ES_SHARED).
- */
-int each_entropy_case(void (*visit)(const entropy_case *, void *user),
-                      void *user);
+/** Calls visit for every case there, each time with a loaded one; fails the
+ *  test if one cannot be read. */
+void each_entropy_case(void (*visit)(const entropy_case *, void *user),
+                       void *user);
 
 #endif

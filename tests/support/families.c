@@ -13,16 +13,15 @@ static void fail_with(FILE *output, int n_threads)
     fail_msg("%d threads:\n%s", n_threads, text);
 }
 
-void es_expect_cases(const char *const *cases, size_t n, const es_ops *ops,
-                     es_precision precision)
+void es_expect_case(const char *path, const es_ops *ops, es_precision precision)
 {
     for (int n_threads = 1; n_threads <= 3; n_threads++) {
         es_verify_counts counts;
         FILE *output = tmpfile();
         assert_non_null(output);
         es_assert_ok(
-            es_verify(output, cases, n, ops, precision, n_threads, &counts));
-        if (counts.passed != n)
+            es_verify(output, &path, 1, ops, precision, n_threads, &counts));
+        if (counts.passed != 1)
             fail_with(output, n_threads);
         fclose(output);
     }

@@ -5,10 +5,10 @@
 #include "hooks/trainer/model/config.h"
 #include "hooks/trainer/model/ops.h"
 
-/** Reference cases (n folders) pass on 1, 2 and 3 threads; fails the test with
- *  what verify printed. */
-void es_expect_cases(const char *const *cases, size_t n, const es_ops *ops,
-                     es_precision precision);
+/** A reference case passes on 1, 2 and 3 threads; fails the test with what
+ *  verify printed. */
+void es_expect_case(const char *path, const es_ops *ops,
+                    es_precision precision);
 
 /** The configuration is refused by a message that contains `named`. */
 void es_expect_config_refused(const es_model_config *config, const char *named);

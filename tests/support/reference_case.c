@@ -1,6 +1,5 @@
-/* Reads reference cases, the folders that `entropy-train verify` takes. */
+/* Reads reference cases, as `entropy-train verify` takes them. */
 #include "tests/support/reference_case.h"
-#include "hooks/trainer/files/npy.h"
 #include "hooks/trainer/files/temperatures.h"
 #include "hooks/trainer/model/params.h"
 #include "hooks/trainer/verify.h"
@@ -8,50 +7,48 @@
 
 #include <dirent.h>
 
+#define CASES "tests/trainer/cases"
+
 /* --- where they are ------------------------------------------------------- */
 
-const char *es_ref_case_dir(const char *name)
+const char *es_ref_case_path(const char *name)
 {
-    static char dir[512];
-    const char *shared = getenv("ES_SHARED");
-    snprintf(dir, sizeof dir, "%s/reference/train/%s",
-             shared ? shared : "../shared", name);
-    if (access(dir, R_OK) != 0) {
-        print_message("# no %s: set ES_SHARED\n", dir);
-        skip();
-    }
-    return dir;
+    static char path[512];
+    snprintf(path, sizeof path, CASES "/%s.safetensors", name);
+    return path;
 }
 
 static int is_case(const struct dirent *entry)
 {
-    return entry->d_name[0] != '.';
+    return strstr(entry->d_name, ".safetensors") != NULL;
 }
 
-int es_ref_each_case(void (*check)(const char *dir))
+void es_ref_each_case(void (*check)(const char *path))
 {
     struct dirent **entries = NULL;
-    const int n = scandir(es_ref_case_dir(""), &entries, is_case, alphasort);
+    const int n = scandir(CASES, &entries, is_case, alphasort);
+    assert_true(n >= 69);
     for (int i = 0; i < n; i++) {
-        char dir[512];
-        snprintf(dir, sizeof dir, "%s", es_ref_case_dir(entries[i]->d_name));
-        check(dir);
+        char path[512];
+        snprintf(path, sizeof path, CASES "/%s", entries[i]->d_name);
+        check(path);
         free(entries[i]);
     }
     free(entries);
-    return n;
 }
 
 /* --- reading -------------------------------------------------------------- */
 
-double *es_ref_case_array(const char *dir, const char *folder, const char *name,
-                          size_t n)
+double *es_ref_case_array(const char *path, const char *folder,
+                          const char *name, size_t n)
 {
-    const es_verify_case it = {.dir = dir};
+    es_verify_case it = {.tokens = {0}};
     es_npy array = {0};
+    es_assert_ok(es_arrays_open(&it.arrays, path));
     es_assert_ok(es_verify_array_read(&array, &it, folder, name));
+    es_verify_case_free(&it);
     if (array.n != n)
-        fail_msg("%s/%s/%s: %zu values, not %zu", dir, folder, name, array.n,
+        fail_msg("%s: %s/%s: %zu values, not %zu", path, folder, name, array.n,
                  n);
     double *out = calloc(n, sizeof *out);
     for (size_t i = 0; i < n; i++)
@@ -67,11 +64,11 @@ static int32_t *whole_numbers(const es_npy *from)
     return out;
 }
 
-es_ref_case es_ref_case_read(const char *dir)
+es_ref_case es_ref_case_read(const char *path)
 {
     es_verify_case from;
     es_ref_case it;
-    es_assert_ok(es_verify_case_read(&from, dir));
+    es_assert_ok(es_verify_case_read(&from, path));
     it.model = es_ref_model_new(&from.config);
     it.tokens = whole_numbers(&from.tokens);
     it.targets = whole_numbers(&from.targets);
@@ -83,7 +80,7 @@ es_ref_case es_ref_case_read(const char *dir)
         const bool is_log = es_temperatures_name(t, sizeof t, name);
         free(it.model->values[i]);
         it.model->values[i] =
-            es_ref_case_array(dir, es_ref_is_state(name) ? "state" : "params",
+            es_ref_case_array(path, es_ref_is_state(name) ? "state" : "params",
                               is_log ? t : name, n);
         for (size_t j = 0; is_log && j < n; j++)
             it.model->values[i][j] =

@@ -1,5 +1,7 @@
-/* Cases out of the double model: the folders that the reference's README
- * describes. */
+/* Cases in the form of folders (tests/trainer/cases/README.md): out of the
+ * double model, or out of a case that is a file. */
+#include "hooks/trainer/files/arrays.h"
+#include "hooks/trainer/files/safetensors.h"
 #include "hooks/trainer/files/temperatures.h"
 #include "hooks/trainer/model/params.h"
 #include "tests/support/reference_case.h"
@@ -89,6 +91,49 @@ static void write_whole(const char *dir, const char *folder, const char *name,
     fwrite(values, sizeof *values, product(dims), file);
     close_array(file);
 }
+
+/* --- out of a file -------------------------------------------------------- */
+
+/* An array with its name in the file, "grads/wte". */
+static void unpack(const char *dir, const es_arrays *from, const char *name)
+{
+    static const char *const types[] = {
+        [ES_NPY_F4] = "<f4", [ES_NPY_F8] = "<f8", [ES_NPY_I4] = "<i4"};
+    AUTO_BY(es_npy_free) es_npy array = {0};
+    char folder[64] = "";
+    int dims[ES_NPY_MAX_DIMS + 1] = {0};
+    const char *slash = strchr(name, '/');
+    if (slash) {
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash - name), name);
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s", dir, folder);
+        if (access(path, F_OK) != 0)
+            make_folder(dir, folder);
+    }
+    es_assert_ok(es_arrays_read(&array, from, name));
+    for (int i = 0; i < array.n_dims; i++)
+        dims[i] = (int)array.dims[i];
+    const place at = {dir, folder, slash ? slash + 1 : name};
+    FILE *file = create_array(&at, types[array.type], dims);
+    fwrite(array.data, array.type == ES_NPY_F8 ? 8 : 4, array.n, file);
+    close_array(file);
+}
+
+void es_ref_case_unpack(const char *dir, const char *path)
+{
+    AUTO_BY(es_arrays_close) es_arrays from = {0};
+    AUTO_FREE char *text = NULL;
+    char label[ES_ARRAY_LABEL_MAX];
+    es_assert_ok(es_arrays_open(&from, path));
+    es_assert_ok(es_arrays_text(&text, label, &from, "case"));
+    FILE *file = create(&(place){dir, "", "case"}, ".json");
+    fputs(text, file);
+    close_array(file);
+    for (size_t i = 0; i < from.file->n; i++)
+        unpack(dir, &from, from.file->tensors[i].name);
+}
+
+/* --- out of the model ----------------------------------------------------- */
 
 static void write_json(const char *dir, const es_model_config *config)
 {

@@ -51,8 +51,7 @@ void es_shown_published(es_shown *out, void **state, es_max max)
         char file[64];
         float x[ES_PAPER_VALUES];
         es_run_info info = es_run_of(ES_PAPER_LAYERS, ES_PAPER_HEADS);
-        if (!es_paper_heatmap(x, archs[i]))
-            skip();
+        es_paper_heatmap(x, archs[i]);
         snprintf(file, sizeof file, "%s.db", archs[i]);
         info.name = info.arch = archs[i];
         info.ctx = ES_PAPER_CTX;

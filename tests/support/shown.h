@@ -13,8 +13,7 @@ typedef struct es_shown {
     double observed;
 } es_shown;
 
-/** The five published models, T = 128, in folder *state. Skips the test if
- *  they are not there. */
+/** The five published models, T = 128, in folder *state. */
 void es_shown_published(es_shown *out, void **state, es_max max);
 
 /** Runs with everything that can be odd: names, NaN, infinities, missing

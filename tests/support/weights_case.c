@@ -33,8 +33,8 @@ es_weights_case *es_weights_case_open(const char *name, const char *prefix)
 {
     es_weights_case *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    snprintf(f->dir, sizeof f->dir, "%s", es_ref_case_dir(name));
-    es_assert_ok(es_verify_case_read(&f->it, f->dir));
+    snprintf(f->path, sizeof f->path, "%s", es_ref_case_path(name));
+    es_assert_ok(es_verify_case_read(&f->it, f->path));
     es_test_tensors_of_case(&f->list, &f->it, prefix);
     unlink(es_weights_config);
     return f;

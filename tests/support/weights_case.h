@@ -14,7 +14,7 @@
 AUTO_OF(es_weights, es_weights_close)
 
 typedef struct es_weights_case {
-    char dir[512]; /* of the reference case */
+    char path[512]; /* of the reference case */
     es_verify_case it;
     es_test_tensors list;
 } es_weights_case;
@@ -27,7 +27,7 @@ int es_weights_folder_make(void **state);
 int es_weights_folder_remove(void **state);
 
 /** Reads the case of a name, with tensors named as es_test_tensors_of_case
- *  does; removes an earlier config.json; skips the test without the case. */
+ *  does; removes an earlier config.json. */
 es_weights_case *es_weights_case_open(const char *name, const char *prefix);
 void es_weights_case_close(es_weights_case *f);
 

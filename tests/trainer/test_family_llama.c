@@ -1,27 +1,9 @@
-/* Family llama: reference cases by PyTorch, whose logits are those of
- * transformers (make_llama_cases.py), and what is refused. */
+/* Family llama: what is refused, and its settings. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/settings/settings.h"
 #include "tests/support/families.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
-
-static const char *const cases[] = {
-    "tests/trainer/cases/l01_llama", "tests/trainer/cases/l02_qwen2",
-    "tests/trainer/cases/l03_qwen3", "tests/trainer/cases/l04_llama_bias",
-    "tests/trainer/cases/l05_sm_r",  "tests/trainer/cases/l06_ereg_sm_t",
-    "tests/trainer/cases/l07_psm2",  "tests/trainer/cases/l08_llama3"};
-#define N_CASES (sizeof cases / sizeof *cases)
-
-TEST(reference_cases_pass_on_any_number_of_threads)
-{
-    es_expect_cases(cases, N_CASES, &es_cpu_ops, ES_FP32);
-}
-
-TEST(reference_cases_pass_in_bf16)
-{
-    es_expect_cases(cases, N_CASES, &es_cpu_bf16_ops, ES_BF16);
-}
 
 /* --- refusals ------------------------------------------------------------- */
 

@@ -1,33 +1,9 @@
-/* Family roberta: reference cases by transformers (make_roberta_cases.py), what
- * rows of padding are, and what is refused. */
+/* Family roberta: what rows of padding are, and what is refused. */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/families.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
-
-#define CASE(name) "tests/trainer/cases/" name
-
-/* bf16 has no digit of what the sixth power makes of a score, nor of the 0 that
- * the gradient of softmax's biases of keys is through three layers: not the
- * last two. */
-static const char *const cases[] = {CASE("r01_roberta"),
-                                    CASE("r04_roberta_long"),
-                                    CASE("r05_roberta_ereg_sm_t"),
-                                    CASE("r06_roberta_ra"),
-                                    CASE("r07_roberta_psm2_length"),
-                                    CASE("r02_roberta_padding"),
-                                    CASE("r03_roberta_psm6")};
-
-TEST(reference_cases_pass_on_any_number_of_threads)
-{
-    es_expect_cases(cases, 7, &es_cpu_ops, ES_FP32);
-}
-
-TEST(reference_cases_pass_in_bf16)
-{
-    es_expect_cases(cases, 5, &es_cpu_bf16_ops, ES_BF16);
-}
 
 static es_model_config roberta(const char *arch)
 {

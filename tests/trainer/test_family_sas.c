@@ -1,27 +1,9 @@
-/* Family sas, He and Hofmann's simplified blocks: reference cases by PyTorch
- * (make_sas_cases.py), how a model begins, and what is refused. */
+/* Family sas, He and Hofmann's simplified blocks: how a model begins, and what
+ * is refused. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/families.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
-
-static const char *const cases[] = {"tests/trainer/cases/s03_sas_rn_r",
-                                    "tests/trainer/cases/s04_sas_ln_g",
-                                    "tests/trainer/cases/s05_sas_ereg_sm_t",
-                                    "tests/trainer/cases/s01_sas_scffn",
-                                    "tests/trainer/cases/s02_sas_scfuffni1"};
-
-TEST(reference_cases_pass_on_any_number_of_threads)
-{
-    es_expect_cases(cases, 5, &es_cpu_ops, ES_FP32);
-}
-
-/* Where the last norm cancels what alpha and beta scale, bf16 has no digit of
- * their gradients: not the last two. */
-TEST(reference_cases_pass_in_bf16)
-{
-    es_expect_cases(cases, 3, &es_cpu_bf16_ops, ES_BF16);
-}
 
 /* --- the start ------------------------------------------------------------ */
 

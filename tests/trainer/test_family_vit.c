@@ -1,26 +1,8 @@
-/* Family vit: reference cases by transformers (make_vit_cases.py), and what is
- * refused. */
+/* Family vit: what is refused. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/families.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
-
-#define CASE(name) "tests/trainer/cases/" name
-
-/* bf16 has no digit of a fourth power of such scores: not the last one. */
-static const char *const cases[] = {CASE("v01_vit"), CASE("v02_vit_channels"),
-                                    CASE("v04_vit_ereg_sm_t"),
-                                    CASE("v03_vit_psm4")};
-
-TEST(reference_cases_pass_on_any_number_of_threads)
-{
-    es_expect_cases(cases, 4, &es_cpu_ops, ES_FP32);
-}
-
-TEST(reference_cases_pass_in_bf16)
-{
-    es_expect_cases(cases, 2, &es_cpu_bf16_ops, ES_BF16);
-}
 
 static es_model_config vit(void)
 {

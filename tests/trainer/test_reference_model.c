@@ -123,7 +123,39 @@ static void check_case(const char *dir)
     es_ref_case_free(&it);
 }
 
+/* Those whose entropies are by the definition, with its 1e-9; ours are of what
+ * the trainer computes. */
+static const char *const names[] = {"g01_sm_ln_g",
+                                    "g02_sm_ln_gt",
+                                    "g03_sm_ln_r",
+                                    "g04_sm_r",
+                                    "g05_sm",
+                                    "g06_sm_lr_fixed",
+                                    "g07_sm_lr_layer",
+                                    "g08_sm_lr_global",
+                                    "g09_sm_wnorm_ffn",
+                                    "g10_sm_wnorm_qk",
+                                    "g11_sm_wnorm_qkvo_ffn",
+                                    "g12_sm_snorm_qk_ffn",
+                                    "g13_sm_snorm_qkv_ffn",
+                                    "g14_sm_scffn",
+                                    "g15_sm_scfuffn_t1",
+                                    "g16_smt_scfuffn",
+                                    "g17_ereg_smt_scfuffn",
+                                    "g18_ereg_smt_scfuffni6",
+                                    "g19_ereg_sm_ln_r_mean",
+                                    "g20_ereg_sm_ln_r_token",
+                                    "g21_psm2",
+                                    "g22_psm4_ln_g",
+                                    "g23_psm8_r",
+                                    "g24_sm_r_final",
+                                    "g25_sm_scfuffn_wnorm_ffn",
+                                    "p01_sm_ln_g",
+                                    "p02_sm_r",
+                                    "p03_ereg_smt_scfuffn"};
+
 TEST(is_the_references)
 {
-    assert_true(es_ref_each_case(check_case) >= 28);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        check_case(es_ref_case_path(names[i]));
 }

@@ -14,7 +14,7 @@ static es_verify_case write_case(const char *name)
 {
     es_test_tensors list = {.n = 0};
     es_verify_case it;
-    es_assert_ok(es_verify_case_read(&it, es_ref_case_dir(name)));
+    es_assert_ok(es_verify_case_read(&it, es_ref_case_path(name)));
     es_test_tensors_of_case(&list, &it, "");
     es_test_tensors_write(&list, weights);
     es_test_tensors_free(&list);

@@ -1,7 +1,7 @@
-/* Arrays of numpy, for verify and tests: the header is a dictionary literal of
-   Python, of which the three keys that numpy writes are read, each once. What
-   the shape promises is compared with the size of the file before anything is
-   allocated. */
+/* Arrays of numpy, for arrays.c and tests: the header is a dictionary literal
+   of Python, of which the three keys that numpy writes are read, each once.
+   What the shape promises is compared with the size of the file before anything
+   is allocated. */
 #include "hooks/trainer/files/npy.h"
 
 #include "analyzer/base/checked.h"
@@ -20,11 +20,11 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 #define SHAPE_TEXT_MAX 256
 
 static const struct {
-    const char *descr;
+    const char *descr, *name;
     size_t size;
-} types[] = {[ES_NPY_F4] = {"<f4", 4},
-             [ES_NPY_F8] = {"<f8", 8},
-             [ES_NPY_I4] = {"<i4", 4}};
+} types[] = {[ES_NPY_F4] = {"<f4", "float32", 4},
+             [ES_NPY_F8] = {"<f8", "float64", 8},
+             [ES_NPY_I4] = {"<i4", "int32", 4}};
 
 #define N_TYPES (sizeof types / sizeof types[0])
 
@@ -282,7 +282,7 @@ es_status es_npy_expect(const es_npy *npy, const char *path, es_npy_type type,
     char found[SHAPE_TEXT_MAX], wanted[SHAPE_TEXT_MAX];
     if (npy->type != type)
         return es_fail(ES_EFORMAT, "%s: element type %s, expected %s", path,
-                       types[npy->type].descr, types[type].descr);
+                       types[npy->type].name, types[type].name);
     bool same = npy->n_dims == n_dims;
     for (int i = 0; same && i < n_dims; i++)
         same = npy->dims[i] == dims[i];

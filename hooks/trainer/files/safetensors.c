@@ -1,6 +1,7 @@
 /* Safetensors files. Reading, the header is JSON, which jansson parses, and is
    checked as a whole before a number is read: tensors fill the file without gap
-   or overlap. Numbers of 16 and 64 bits are widened or rounded to float32.
+   or overlap. Numbers of 16 and 64 bits are widened or rounded to float32, or
+   the bytes of a tensor are read as they are.
    Writing, float32 alone: header and numbers go to a file that appears whole,
    one tensor in memory at a time. */
 #include "hooks/trainer/files/safetensors.h"
@@ -33,11 +34,11 @@ static const struct {
 } types[] = {
     {"F32", ES_TENSOR_F32, 4},       {"F16", ES_TENSOR_F16, 2},
     {"BF16", ES_TENSOR_BF16, 2},     {"F64", ES_TENSOR_F64, 8},
-    {"I64", ES_TENSOR_I64, 8},       {"BOOL", ES_TENSOR_OTHER, 1},
+    {"I32", ES_TENSOR_I32, 4},       {"I64", ES_TENSOR_I64, 8},
+    {"BOOL", ES_TENSOR_OTHER, 1},    {"C64", ES_TENSOR_OTHER, 8},
     {"U8", ES_TENSOR_OTHER, 1},      {"I8", ES_TENSOR_OTHER, 1},
     {"I16", ES_TENSOR_OTHER, 2},     {"U16", ES_TENSOR_OTHER, 2},
-    {"I32", ES_TENSOR_OTHER, 4},     {"U32", ES_TENSOR_OTHER, 4},
-    {"U64", ES_TENSOR_OTHER, 8},     {"C64", ES_TENSOR_OTHER, 8},
+    {"U32", ES_TENSOR_OTHER, 4},     {"U64", ES_TENSOR_OTHER, 8},
     {"F8_E4M3", ES_TENSOR_OTHER, 1}, {"F8_E5M2", ES_TENSOR_OTHER, 1},
 };
 
@@ -419,6 +420,15 @@ es_status es_safetensors_read(const es_safetensors *file,
         widen(out + done, block, some, tensor->type);
     }
     return ES_OK;
+}
+
+es_status es_safetensors_read_bytes(const es_safetensors *file,
+                                    const es_tensor *tensor, void *out)
+{
+    if (tensor->shard)
+        file = tensor->shard;
+    return es_infile_read(file->fd, out, tensor->n_bytes, tensor->offset,
+                          file->path);
 }
 
 /* --- writing ------------------------------------------------------------- */

@@ -20,7 +20,8 @@ typedef enum es_tensor_type {
     ES_TENSOR_F16,
     ES_TENSOR_BF16,
     ES_TENSOR_F32,
-    ES_TENSOR_F64,
+    ES_TENSOR_F64, /* the last with a point */
+    ES_TENSOR_I32,
     ES_TENSOR_I64,
     ES_TENSOR_OTHER /* I8, BOOL, ...: listed, but not read as numbers */
 } es_tensor_type;
@@ -86,12 +87,18 @@ const char *es_safetensors_metadata(const es_safetensors *file,
 /**
  * Numbers first .. first + n - 1 of a tensor as float32; F32 keeps its bits,
  * F16 and BF16 are exact, F64 is rounded. Any thread. ES_OK; ES_EARGUMENT
- * (beyond the tensor); ES_EFORMAT (not numbers with a point: I64, OTHER);
+ * (beyond the tensor); ES_EFORMAT (not numbers with a point: I32, I64, OTHER);
  * ES_EIO.
  */
 es_status es_safetensors_read(const es_safetensors *file,
                               const es_tensor *tensor, float *out, size_t first,
                               size_t n) ES_MUST_USE;
+
+/** The bytes of a tensor (tensor->n_bytes) as they lie in the file: exact, of
+ *  whatever type. Any thread. ES_OK or ES_EIO. */
+es_status es_safetensors_read_bytes(const es_safetensors *file,
+                                    const es_tensor *tensor,
+                                    void *out) ES_MUST_USE;
 
 /** What is to be written: float32 alone. */
 typedef struct es_tensor_source {

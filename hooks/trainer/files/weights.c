@@ -386,7 +386,7 @@ static es_status check_tensor(const es_weights *weights, const es_param *param,
         return es_fail(ES_EFORMAT, "%s: %s has the shape (%s), not (%s)",
                        weights->path, tensor->name, have, want);
     }
-    if (tensor->type == ES_TENSOR_I64 || tensor->type == ES_TENSOR_OTHER)
+    if (tensor->type > ES_TENSOR_F64)
         return es_fail(ES_EFORMAT, "%s: %s holds no floating-point numbers",
                        weights->path, tensor->name);
     return ES_OK;
