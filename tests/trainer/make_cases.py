@@ -3,17 +3,14 @@
 reads: one training step each, by PyTorch in float64 with its own gradients,
 written from hooks/trainer/model/README.md and none of the program's code.
 
-    make_cases.py FOLDER      (needs torch and numpy; the same numbers each time)
+    make_cases.py FOLDER      (needs torch, numpy and safetensors; the same numbers each time)
 
 Inputs are rounded to float32 before the computation. Of PowerSoftmax and
 scaled ReLU a case says "renormalised": its entropies are those of weights that sum to one."""
-import json
 import math
-import pathlib
-import sys
 
-import numpy as np
 import torch
+from case_file import Case, save_all
 
 torch.set_default_dtype(torch.float64)
 
@@ -266,17 +263,10 @@ class Model:
         return logits, ce, ereg
 
 
-def write(folder, name, array, dtype=np.float32):
-    folder.mkdir(parents=True, exist_ok=True)
-    if isinstance(array, torch.Tensor):
-        array = array.detach().numpy()
-    np.save(folder / f"{name}.npy", np.ascontiguousarray(array, dtype=dtype))
-
-
 RANGES = ("range_attn", "range_act", "range_norm")
 
 
-def write_ranges(folder, model):
+def add_ranges(to, model):
     """By layer, of its norms the larger one; without a value NaN."""
     for name in RANGES:
         values = torch.full((model.case["n_layer"],), math.nan)
@@ -284,10 +274,10 @@ def write_ranges(folder, model):
             if "range_" + kind == name:
                 values[l] = torch.fmax(values[l], largest.detach())
         if not values.isnan().all():
-            write(folder, name, values)
+            to.add("out/" + name, values)
 
 
-def make(folder, name, wanted, seed):
+def make(_, wanted, seed):
     case = DEFAULTS | wanted
     model = Model(case, seed)
     shape = (case["batch"], case["ctx"])
@@ -298,37 +288,20 @@ def make(folder, name, wanted, seed):
         case.get("range_" + kind, 0) * largest
         for kind, _, largest in model.ranges)
     loss.backward()
-    to = folder / name
-    to.mkdir(parents=True, exist_ok=True)
     about = {key: case[key] for key in ("arch", *DEFAULTS)} | {"note": ""}
     about |= {name: case[name] for name in RANGES if name in case}
     if model.arch["power"] or model.arch["relu"]:
         about["renormalised"] = True
-    (to / "case.json").write_text(json.dumps(about, indent=1) + "\n")
-    write(to, "tokens", tokens, np.int32)
-    write(to, "targets", targets, np.int32)
-    for parameter, value in model.values.items():
-        write(to / "params", parameter, value)
-        write(to / "grads", parameter, value.grad)
-    for number, value in (("ce", ce), ("ereg", ereg), ("loss", loss)):
-        write(to / "out", number, value.reshape(1), np.float64)
-    write(to / "out", "logits", logits)
-    for statistic, rows in model.rows.items():
-        if rows:
-            write(to / "out", statistic, torch.stack(rows))
-    if any(name in case for name in RANGES):
-        write_ranges(to / "out", model)
+    to = Case(about)
     heads = torch.stack(model.rows["row_entropy"]).mean((1, 3))
-    write(to / "out", "entropy", heads)
-    write(to / "out", "nonfinite", torch.zeros_like(heads), np.int32)
-
-
-def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: make_cases.py FOLDER")
-    for seed, (name, wanted) in enumerate(CASES.items()):
-        make(pathlib.Path(sys.argv[1]), name, wanted, seed)
+    to.add_step(tokens, targets, ce, ereg, loss, logits, model.rows, heads)
+    for parameter, value in model.values.items():
+        to.add("params/" + parameter, value)
+        to.add("grads/" + parameter, value.grad)
+    if any(name in case for name in RANGES):
+        add_ranges(to, model)
+    return to
 
 
 if __name__ == "__main__":
-    main()
+    save_all(make, CASES)

@@ -4,18 +4,15 @@ training step each, by PyTorch in float64 with its own gradients, written from
 hooks/trainer/model/README.md and none of the program's code. The parameters have
 the names of transformers, whose models have to find the same logits.
 
-    make_llama_cases.py FOLDER      (needs torch, transformers and numpy)
+    make_llama_cases.py FOLDER      (needs torch, transformers, numpy and safetensors)
 
 Inputs are rounded to float32 before the computation. Norms, positions and softmax
 of transformers are float32: its logits are compared within 1e-5."""
-import json
 import math
-import pathlib
-import sys
 
-import numpy as np
 import torch
 import transformers as tf
+from case_file import Case, save_all
 
 torch.set_default_dtype(torch.float64)
 
@@ -226,14 +223,7 @@ def theirs(model, tokens):
         return other(tokens, use_cache=False).logits
 
 
-def write(folder, name, array, dtype=np.float32):
-    folder.mkdir(parents=True, exist_ok=True)
-    if isinstance(array, torch.Tensor):
-        array = array.detach().numpy()
-    np.save(folder / f"{name}.npy", np.ascontiguousarray(array, dtype=dtype))
-
-
-def make(folder, name, wanted, seed):
+def make(name, wanted, seed):
     case = DEFAULTS | wanted
     model = Model(case, seed)
     shape = (case["batch"], case["ctx"])
@@ -246,34 +236,17 @@ def make(folder, name, wanted, seed):
         assert error <= 1e-5 * logits.abs().max().item()
     loss = ce + case["lambda"] * ereg
     loss.backward()
-    to = folder / name
-    to.mkdir(parents=True, exist_ok=True)
     about = {key: case[key] for key in DEFAULTS} | {"note": ""}
     if model.power:
         about["renormalised"] = True
-    (to / "case.json").write_text(json.dumps(about, indent=1) + "\n")
-    write(to, "tokens", tokens, np.int32)
-    write(to, "targets", targets, np.int32)
-    for parameter, value in model.values.items():
-        write(to / "params", parameter, value)
-        write(to / "grads", parameter, value.grad)
-    for number, value in (("ce", ce), ("ereg", ereg), ("loss", loss)):
-        write(to / "out", number, value.reshape(1), np.float64)
-    write(to / "out", "logits", logits)
-    for statistic, rows in model.rows.items():
-        if rows:
-            write(to / "out", statistic, torch.stack(rows))
+    to = Case(about)
     heads = torch.stack(model.rows["row_entropy"]).mean((1, 3))
-    write(to / "out", "entropy", heads)
-    write(to / "out", "nonfinite", torch.zeros_like(heads), np.int32)
-
-
-def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: make_llama_cases.py FOLDER")
-    for seed, (name, wanted) in enumerate(CASES.items()):
-        make(pathlib.Path(sys.argv[1]), name, wanted, seed)
+    to.add_step(tokens, targets, ce, ereg, loss, logits, model.rows, heads)
+    for parameter, value in model.values.items():
+        to.add("params/" + parameter, value)
+        to.add("grads/" + parameter, value.grad)
+    return to
 
 
 if __name__ == "__main__":
-    main()
+    save_all(make, CASES)

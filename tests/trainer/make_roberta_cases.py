@@ -4,18 +4,14 @@ training step each of transformers' RobertaForMaskedLM in float64, with PyTorch'
 gradients. Attention other than softmax is written from hooks/trainer/model/README.md
 and put in its place.
 
-    make_roberta_cases.py FOLDER      (needs torch, transformers and numpy)
+    make_roberta_cases.py FOLDER      (needs torch, transformers, numpy and safetensors)
 
 Inputs are rounded to float32 before the computation."""
-import json
 import math
-import pathlib
-import sys
 
-import numpy as np
 import torch
 import transformers as tf
-from make_cases import write
+from case_file import Case, save_all
 
 torch.set_default_dtype(torch.float64)
 NO_TARGET = -1
@@ -151,7 +147,7 @@ def draw(model, generator):
             x.copy_(torch.zeros(()) if "token_type" in name else x.float())
 
 
-def make(folder, name, wanted, seed):
+def make(_, wanted, seed):
     generator = torch.Generator().manual_seed(seed)
     case = DEFAULTS | wanted
     lengths = case.pop("lengths", [case["ctx"]] * case["batch"])
@@ -179,40 +175,25 @@ def make(folder, name, wanted, seed):
     ereg = attention.penalty()
     loss = ce + case["lambda"] * ereg
     loss.backward()
-    to = folder / name
-    keep(to, case, tokens, targets, attention, (ce, ereg, loss), out.logits)
+    to = keep(case, tokens, targets, attention, (ce, ereg, loss), out.logits)
     for parameter, value in [*model.named_parameters(), *attention.own.items()]:
         if "token_type" in parameter:  # stays 0: what trains is the positions
-            write(to / "state", parameter, value)
-            write(to / "state_after", parameter, value)
+            to.add("state/" + parameter, value)
+            to.add("state_after/" + parameter, value)
             continue
-        write(to / "params", parameter, value)
-        write(to / "grads", parameter, value.grad)
+        to.add("params/" + parameter, value)
+        to.add("grads/" + parameter, value.grad)
+    return to
 
 
-def keep(to, case, tokens, targets, attention, losses, logits):
+def keep(case, tokens, targets, attention, losses, logits):
     """All but the parameters."""
-    to.mkdir(parents=True, exist_ok=True)
-    about = case | {"renormalised": True, "note": ""}
-    (to / "case.json").write_text(json.dumps(about, indent=1) + "\n")
-    write(to, "tokens", tokens, np.int32)
-    write(to, "targets", targets, np.int32)
-    for number, value in zip(("ce", "ereg", "loss"), losses):
-        write(to / "out", number, value.reshape(1), np.float64)
-    write(to / "out", "logits", logits)
-    for statistic, rows in attention.rows.items():
-        write(to / "out", "row_" + statistic, torch.stack(rows))
+    to = Case(case | {"renormalised": True, "note": ""})
+    rows = {"row_" + name: layers for name, layers in attention.rows.items()}
     heads = torch.stack(attention.rows["entropy"]).nanmean((1, 3))
-    write(to / "out", "entropy", heads)
-    write(to / "out", "nonfinite", torch.zeros_like(heads), np.int32)
-
-
-def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: make_roberta_cases.py FOLDER")
-    for seed, (name, wanted) in enumerate(CASES.items()):
-        make(pathlib.Path(sys.argv[1]), name, wanted, seed)
+    to.add_step(tokens, targets, *losses, logits, rows, heads)
+    return to
 
 
 if __name__ == "__main__":
-    main()
+    save_all(make, CASES)

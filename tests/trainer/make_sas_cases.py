@@ -4,17 +4,14 @@ Hofmann, Simplifying transformer blocks, 2024): one training step each, by PyTor
 in float64 with its own gradients, written from hooks/trainer/model/README.md and
 none of the program's code.
 
-    make_sas_cases.py FOLDER      (needs torch and numpy)
+    make_sas_cases.py FOLDER      (needs torch, numpy and safetensors)
 
 Inputs are rounded to float32 before the computation."""
-import json
 import math
-import pathlib
-import sys
 
-import numpy as np
 import torch
-from make_cases import activate, write
+from case_file import Case, save_all
+from make_cases import activate
 
 CASES = {
     # no norm but that of the embedding: AERO's rows
@@ -144,7 +141,7 @@ class Model:
         return logits, ce, ereg
 
 
-def make(folder, name, wanted, seed):
+def make(_, wanted, seed):
     case = DEFAULTS | wanted
     model = Model(case, seed)
     shape = (case["batch"], case["ctx"])
@@ -153,34 +150,18 @@ def make(folder, name, wanted, seed):
     logits, ce, ereg = model.run(tokens, targets)
     loss = ce + case["lambda"] * ereg
     loss.backward()
-    to = folder / name
-    to.mkdir(parents=True, exist_ok=True)
     about = {key: case[key] for key in ("arch", *DEFAULTS)} | {"note": ""}
-    (to / "case.json").write_text(json.dumps(about, indent=1) + "\n")
-    write(to, "tokens", tokens, np.int32)
-    write(to, "targets", targets, np.int32)
+    to = Case(about)
+    heads = torch.stack(model.rows["row_entropy"]).mean((1, 3))
+    to.add_step(tokens, targets, ce, ereg, loss, logits, model.rows, heads)
     for parameter, value in model.values.items():
         # of the case temperatures, not their logarithms
         old = parameter.replace("log_t", "t")
         t = torch.exp(value) if old != parameter else 1.0
-        write(to / "params", old, t if old != parameter else value)
-        write(to / "grads", old, value.grad / t)
-    for number, value in (("ce", ce), ("ereg", ereg), ("loss", loss)):
-        write(to / "out", number, value.reshape(1), np.float64)
-    write(to / "out", "logits", logits)
-    for statistic, rows in model.rows.items():
-        write(to / "out", statistic, torch.stack(rows))
-    heads = torch.stack(model.rows["row_entropy"]).mean((1, 3))
-    write(to / "out", "entropy", heads)
-    write(to / "out", "nonfinite", torch.zeros_like(heads), np.int32)
-
-
-def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: make_sas_cases.py FOLDER")
-    for seed, (name, wanted) in enumerate(CASES.items()):
-        make(pathlib.Path(sys.argv[1]), name, wanted, seed)
+        to.add("params/" + old, t if old != parameter else value)
+        to.add("grads/" + old, value.grad / t)
+    return to
 
 
 if __name__ == "__main__":
-    main()
+    save_all(make, CASES)

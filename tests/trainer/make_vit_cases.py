@@ -4,15 +4,12 @@ step each of transformers' ViTForImageClassification in float64, with PyTorch's 
 gradients; attention as in make_roberta_cases.py. Arrays have the names that its files
 have; the logits are those of every token, of which the class token's count alone.
 
-    make_vit_cases.py FOLDER      (needs torch, transformers and numpy)
+    make_vit_cases.py FOLDER      (needs torch, transformers, numpy and safetensors)
 
 Inputs are rounded to float32 before the computation."""
-import pathlib
-import sys
-
 import torch
 import transformers as tf
-from make_cases import write
+from case_file import save_all
 from make_roberta_cases import ACTIVATIONS, NO_TARGET, Attention, draw, keep
 
 CASES = {
@@ -43,7 +40,7 @@ def saved(name):
     return name
 
 
-def make(folder, name, wanted, seed):
+def make(_, wanted, seed):
     generator = torch.Generator().manual_seed(seed)
     case = DEFAULTS | wanted
     case["ctx"] = (case["image_size"] // case["patch_size"]) ** 2 + 1
@@ -70,19 +67,12 @@ def make(folder, name, wanted, seed):
     ereg = attention.penalty()
     loss = ce + case["lambda"] * ereg
     loss.backward()
-    to = folder / name
-    keep(to, case, pixels.flatten(1), targets, attention, (ce, ereg, loss), logits)
+    to = keep(case, pixels.flatten(1), targets, attention, (ce, ereg, loss), logits)
     for parameter, value in [*model.named_parameters(), *attention.own.items()]:
-        write(to / "params", saved(parameter), value)
-        write(to / "grads", saved(parameter), value.grad)
-
-
-def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: make_vit_cases.py FOLDER")
-    for seed, (name, wanted) in enumerate(CASES.items()):
-        make(pathlib.Path(sys.argv[1]), name, wanted, seed)
+        to.add("params/" + saved(parameter), value)
+        to.add("grads/" + saved(parameter), value.grad)
+    return to
 
 
 if __name__ == "__main__":
-    main()
+    save_all(make, CASES)
