@@ -108,7 +108,7 @@ static inline void es_begin_kernel(void)
 
 void *es_host_shared(void);
 
-#define ES_SHARED(type, name) type *name = (type *)es_host_shared()
+#define ES_DYNAMIC_SHARED(type, name) type *name = (type *)es_host_shared()
 
 /* --- threads together ----------------------------------------------------- */
 

@@ -49,7 +49,7 @@ __global__ void multiply_kernel(float *d, const A *a, const A *b,
                                 bool b_transposed)
 {
     es_begin_kernel();
-    ES_SHARED(A, shared_a);
+    ES_DYNAMIC_SHARED(A, shared_a);
     A *shared_b = shared_a + M * K;
     const int lane = (int)threadIdx.x;
     es_cp_async(shared_a + 8 * lane, a + 8 * lane, true);
@@ -126,7 +126,7 @@ static void shuffle(es_device *device, int32_t *out, const int32_t *x)
 static __global__ void reverse_kernel(float *out, const float *x, int n)
 {
     es_begin_kernel();
-    ES_SHARED(float, shared);
+    ES_DYNAMIC_SHARED(float, shared);
     const int n_threads = (int)blockDim.x, thread = (int)threadIdx.x;
     const int first = (int)blockIdx.x * n_threads;
     const int count = min(n - first, n_threads);
@@ -156,7 +156,7 @@ static void reverse(es_device *device, float *out, const float *x, int n)
 static __global__ void sum_kernel(float *out, const float *x, int n)
 {
     es_begin_kernel();
-    ES_SHARED(float, shared);
+    ES_DYNAMIC_SHARED(float, shared);
     const int stage = 32 * FLOATS_PER_COPY, n_stages = n / stage;
     const int mine = (int)threadIdx.x * FLOATS_PER_COPY;
     float sum = 0;
@@ -221,7 +221,7 @@ static void capture(es_device *device, int32_t *counts)
 static __global__ void break_kernel(float *out, const float *x, int rule)
 {
     es_begin_kernel();
-    ES_SHARED(float, shared);
+    ES_DYNAMIC_SHARED(float, shared);
     const int thread = (int)threadIdx.x;
     float value = 1;
     if (rule == ES_BREAK_BARRIER && thread < 32)

@@ -431,7 +431,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     attention_exact_kernel(es_attention_call<A> call)
 {
     es_begin_kernel();
-    ES_SHARED(float, memory);
+    ES_DYNAMIC_SHARED(float, memory);
     const es_tile_place place =
         es_tile_place_of(blockIdx.x, call.n_ctx, WARPS, ES_OWN_QUERIES);
     TASK::rows(&call, tiles_of(memory, call.width), place.head, place.first);
@@ -443,7 +443,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     attention_again_kernel(es_attention_call<A> call)
 {
     es_begin_kernel();
-    ES_SHARED(float, memory);
+    ES_DYNAMIC_SHARED(float, memory);
     const int n = es_tile_count(call.n_ctx, ES_FLAG_ROWS);
     const int n_flags = call.n_batch * call.n_head * n;
     const int from = (int)blockIdx.x * BLOCK_FLAGS;

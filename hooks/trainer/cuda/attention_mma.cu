@@ -390,7 +390,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     es_begin_kernel();
     typedef forward_shape<WIDTH> shape;
     enum { M = shape::M };
-    ES_SHARED(A, q);
+    ES_DYNAMIC_SHARED(A, q);
     A *stages = q + shape::OWN_SIZE;
     es_tile_place place = place_of_block<WIDTH>(call.n_ctx);
     const int first = place.first, stride = 3 * call.d_model;

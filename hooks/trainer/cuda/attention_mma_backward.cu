@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     es_begin_kernel();
     typedef backward_shape<WIDTH> shape;
     enum { M = shape::M, N = shape::N };
-    ES_SHARED(A, q);
+    ES_DYNAMIC_SHARED(A, q);
     A *stages = q + 2 * shape::OWN_SIZE;
     const tile_pair<A> own = {q, q + shape::OWN_SIZE};
     const es_tile_place place =
@@ -485,7 +485,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     es_begin_kernel();
     typedef backward_shape<WIDTH> shape;
     enum { M = shape::M, N = shape::KEY_N };
-    ES_SHARED(A, k);
+    ES_DYNAMIC_SHARED(A, k);
     A *stages = k + 2 * shape::OWN_SIZE;
     query_rows *known = (query_rows *)(void *)(stages + 2 * shape::STAGE);
     tile_pair<A> own = {k, k + shape::OWN_SIZE};

@@ -73,7 +73,7 @@ static __global__ void sort_tiles_kernel(uint64_t *sorted,
                                          const int32_t *tokens, int n)
 {
     es_begin_kernel();
-    ES_SHARED(uint64_t, keys);
+    ES_DYNAMIC_SHARED(uint64_t, keys);
     const int start = (int)blockIdx.x * ES_SORT_TILE;
     for (int i = (int)threadIdx.x; i < ES_SORT_TILE; i += (int)blockDim.x) {
         const int row = start + i;

@@ -9,8 +9,9 @@
  *   - blocks have a multiple of 32 threads; a warp is 32 consecutive ones
  *   - every thread of a block reaches the same barriers; every lane of a warp
  *     the same shuffles, always with the full mask
- *   - shared memory is what ES_SHARED takes: the one dynamic piece, whose size
- *     es_launch is given, carved by the kernel. It starts as NaN on the host
+ *   - shared memory is what ES_DYNAMIC_SHARED takes: the one dynamic piece,
+ * whose size es_launch is given, carved by the kernel. It starts as NaN on the
+ * host
  *   - a kernel is a plain function template or function, launched by es_launch,
  *     which is where errors are checked
  *   - its first statement is es_begin_kernel()
@@ -34,7 +35,7 @@ typedef __half es_fp16;
 #ifdef __CUDACC__
 
 /** The block's dynamic shared memory, aligned to 128 bytes, as `name`. */
-#define ES_SHARED(type, name)                                                  \
+#define ES_DYNAMIC_SHARED(type, name)                                          \
     extern __shared__ __align__(128) unsigned char es_shared_memory[];         \
     type *name = (type *)(void *)es_shared_memory
 

@@ -310,7 +310,7 @@ __global__ void act_backward_kernel(A *d, A *post, double *slopes, const A *pre,
                                     es_split split, act how)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     constexpr int lanes = es_lanes<A>;
     const float slope = how.learnt ? how.learnt[0] : how.slope;
     double dslope = 0;
@@ -336,7 +336,7 @@ static __global__ void add_slopes_kernel(float *dslope, const double *slopes,
                                          int n)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     const double sum = es_sum_pieces(slopes, n, shared);
     if (threadIdx.x == 0)
         dslope[0] += (float)sum;
@@ -400,7 +400,7 @@ __global__ void column_sums_kernel(float *partial, const A *x, int n_rows,
                                    int chunk_rows, int width, int stride)
 {
     es_begin_kernel();
-    ES_SHARED(float, shared); /* (N_WARPS,W,32) */
+    ES_DYNAMIC_SHARED(float, shared); /* (N_WARPS,W,32) */
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int column = ((int)blockIdx.x * 32 + lane) * W;
     const int first = (int)blockIdx.y * chunk_rows;

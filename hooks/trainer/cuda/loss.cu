@@ -108,7 +108,7 @@ template <class A>
 static __global__ void cross_entropy_kernel(loss l, const A *logits)
 {
     es_begin_kernel();
-    ES_SHARED(online, shared);
+    ES_DYNAMIC_SHARED(online, shared);
     for (int row = (int)blockIdx.x; row < l.n_rows; row += (int)gridDim.x) {
         const A *x = logits + (size_t)row * (size_t)l.stride;
         const online all = merge_block(read_row<A>(x, l.vocab, NULL), shared);
@@ -224,7 +224,7 @@ static __global__ void cross_entropy_both_kernel(A *logits, loss l, float scale,
                                                  bool keeps)
 {
     es_begin_kernel();
-    ES_SHARED(online, shared);
+    ES_DYNAMIC_SHARED(online, shared);
     uint4 *kept =
         keeps ? (uint4 *)(void *)(shared + ES_MAX_WARPS) : (uint4 *)NULL;
     const float factor = control ? scale * control->loss_scale : scale;

@@ -314,7 +314,7 @@ static __global__ void unit_vectors_kernel(float *u, float *v, float *sigma,
                                            es_columns c)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     const double of_v = length_of(rows_along, c.n_in, shared);
     const double of_u = length_of(columns_along, c.n, shared);
     for (int i = (int)threadIdx.x; i < c.n_in; i += (int)blockDim.x)
@@ -333,7 +333,7 @@ static __global__ void sigma_kernel(float *sigma, float *inverse,
                                     int n)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     double sum = 0;
     for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x)
         sum += (double)v[i] * rows_along[i];
@@ -392,7 +392,7 @@ static __global__ void product_kernel(double *pieces, const float *x,
                                       const float *y, es_columns c)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     const int step = (int)(es_all_threads() / 32);
     double sum = 0;
     for (int i = (int)(es_thread() / 32); i < c.n_in; i += step)
@@ -408,7 +408,7 @@ static __global__ void spectral_factors_kernel(float *factors,
                                                const float *sigma)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     const double along = es_sum_pieces(pieces, n, shared);
     const double inverse = 1 / (double)sigma[0];
     if (threadIdx.x == 0) {

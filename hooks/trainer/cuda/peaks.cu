@@ -67,7 +67,7 @@ static __global__ void peak_pieces_kernel(candidate *pieces, const A *x,
                                           size_t n)
 {
     es_begin_kernel();
-    ES_SHARED(candidate, shared);
+    ES_DYNAMIC_SHARED(candidate, shared);
     candidate own = candidate_of(0, UINT64_MAX);
     for (size_t i = es_thread(); i < n; i += es_all_threads())
         own = larger(own, candidate_of(es_float(x[i]), i));
@@ -81,7 +81,7 @@ static __global__ void peak_kernel(es_peak *peak, const candidate *pieces,
                                    int n_pieces, const A *x)
 {
     es_begin_kernel();
-    ES_SHARED(candidate, shared);
+    ES_DYNAMIC_SHARED(candidate, shared);
     const candidate found = join_pieces(pieces, n_pieces, shared);
     if (threadIdx.x == 0)
         keep(peak, es_float(x[found.index]), found.index);
@@ -181,7 +181,7 @@ template <class A>
 static __global__ void rows_kernel(candidate *pieces, scores<A> s)
 {
     es_begin_kernel();
-    ES_SHARED(candidate, shared);
+    ES_DYNAMIC_SHARED(candidate, shared);
     candidate own = candidate_of(0, UINT64_MAX);
     for (size_t i = es_thread(); i < s.n_rows; i += es_all_threads()) {
         const es_saved_row row = s.saved[i];
@@ -199,7 +199,7 @@ static __global__ void score_kernel(es_peak *peak, const candidate *pieces,
                                     int n_pieces, scores<A> s)
 {
     es_begin_kernel();
-    ES_SHARED(candidate, shared);
+    ES_DYNAMIC_SHARED(candidate, shared);
     const uint64_t row = join_pieces(pieces, n_pieces, shared).index;
     const uint64_t n_ctx = (uint64_t)s.n_ctx;
     candidate own = candidate_of(0, UINT64_MAX);

@@ -59,7 +59,7 @@ static __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
 {
     es_begin_kernel();
     enum { N = mma_columns::N, SIZE = N * WIDTH };
-    ES_SHARED(A, q);
+    ES_DYNAMIC_SHARED(A, q);
     A *stages = q + SIZE;
     es_qk_block<N> *kept = (es_qk_block<N> *)(void *)(stages + 2 * SIZE);
     const es_tile_place place =

@@ -19,7 +19,7 @@ static __global__ void __launch_bounds__(EXTENT_THREADS)
     qk_extents_kernel(es_qk_call call)
 {
     es_begin_kernel();
-    ES_SHARED(float, largest); /* (2,warps) */
+    ES_DYNAMIC_SHARED(float, largest); /* (2,warps) */
     enum { WARPS = EXTENT_THREADS / 32 };
     const int chunk = (int)blockIdx.x % ES_QK_CHUNKS;
     const int head = (int)blockIdx.x / ES_QK_CHUNKS;
@@ -151,7 +151,7 @@ static __global__ void __launch_bounds__(ES_THREADS, 1)
     es_begin_kernel();
     typedef row_tile<WIDTH> tile;
     typedef tile_columns<WIDTH> columns;
-    ES_SHARED(float, q);
+    ES_DYNAMIC_SHARED(float, q);
     float *keys = q + tile::FLOATS;
     es_qk_block<tile::N> *kept =
         (es_qk_block<tile::N> *)(void *)(keys + tile::FLOATS);
@@ -255,7 +255,7 @@ static __global__ void __launch_bounds__(ES_THREADS, 1)
     qk_exact_kernel(es_qk_call call)
 {
     es_begin_kernel();
-    ES_SHARED(es_qk_sums, parts);
+    ES_DYNAMIC_SHARED(es_qk_sums, parts);
     const int n_tiles = es_tile_count(call.n_queries, EXACT_ROWS);
     const int head = (int)blockIdx.x / n_tiles;
     const int first = (int)blockIdx.x % n_tiles * EXACT_ROWS;

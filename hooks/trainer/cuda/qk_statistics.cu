@@ -20,7 +20,7 @@ static __global__ void __launch_bounds__(ES_THREADS)
     qk_sequences_kernel(es_qk_call call)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     const int n = (int)blockIdx.x / call.n_heads;
     const int h = (int)blockIdx.x % call.n_heads;
     const es_rows *rows = &call.rows;

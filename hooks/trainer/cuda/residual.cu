@@ -93,7 +93,7 @@ template <class A>
 static __global__ void combine_backward_kernel(combine_gradient<A> g)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     constexpr int lanes = es_lanes<A>;
     const es_split split = g.split;
     const float by_x = g.beta[0], by_f = 1 / g.alpha[0];
@@ -117,7 +117,7 @@ static __global__ void add_scalars_kernel(float *dalpha, float *dbeta,
                                           const float *alpha)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     const double along_x = es_sum_pieces(pieces, n, shared);
     const double along_f = es_sum_pieces(pieces + n, n, shared);
     const double a = (double)alpha[0];

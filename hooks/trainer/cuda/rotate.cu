@@ -77,7 +77,7 @@ template <class A, int W>
 static __global__ void rotate_kernel(A *qkv, rotation r)
 {
     es_begin_kernel();
-    ES_SHARED(float, turns);
+    ES_DYNAMIC_SHARED(float, turns);
     const int step = N_ROWS * (int)gridDim.x;
     for (int first = N_ROWS * (int)blockIdx.x; first < r.n_rows;
          first += step) {

@@ -212,7 +212,7 @@ static __global__ void layer_norm_backward_kernel(A *dx, const A *dy,
                                                   const A *x, norm_backward n)
 {
     es_begin_kernel();
-    ES_SHARED(float, all);
+    ES_DYNAMIC_SHARED(float, all);
     const int n_warps = (int)blockDim.x / 32, n_slots = es_n_slots(n.width, W);
     float *own = all + (int)threadIdx.x / 32 * 2 * n_slots;
     for (int i = (int)threadIdx.x % 32; i < 2 * n_slots; i += 32)
@@ -245,7 +245,7 @@ static __global__ void add_columns_kernel(float *dweight, float *dbias,
                                           int n)
 {
     es_begin_kernel();
-    ES_SHARED(float, sums);
+    ES_DYNAMIC_SHARED(float, sums);
     const int lane = (int)threadIdx.x % N_COLUMNS;
     const int share = (int)threadIdx.x / N_COLUMNS;
     const int column = (int)blockIdx.x * N_COLUMNS + lane;

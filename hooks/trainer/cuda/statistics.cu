@@ -98,7 +98,7 @@ static __device__ double penalise_mean(double *slopes,
 static __global__ void entropy_penalty_kernel(penalty_arguments a)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     const head h = open_head(&a);
     double slopes;
     const double sum = a.how.mean ? penalise_mean(&slopes, &a, &h, shared)
@@ -115,7 +115,7 @@ static __global__ void add_penalties_kernel(float *loss, const double *sums,
                                             int n_head, int n_layer)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     const double sum = es_sum_pieces(sums, n_head, shared);
     if (threadIdx.x == 0)
         loss[0] += (float)(1.0 / n_layer / n_head * sum);
@@ -214,7 +214,7 @@ static __global__ void measure_rows_kernel(es_head_sums *sums, measured m,
                                            int n_group)
 {
     es_begin_kernel();
-    ES_SHARED(es_head_sums, warps); /* (n_warps), then of groups */
+    ES_DYNAMIC_SHARED(es_head_sums, warps); /* (n_warps), then of groups */
     const int n_groups = (int)blockDim.x / n_group;
     const int group = (int)threadIdx.x / n_group;
     const int own = (int)threadIdx.x % n_group;
@@ -282,7 +282,7 @@ static __global__ void activation_stats_kernel(es_layer_sums *pieces,
                                                const A *x, es_split split)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     constexpr int lanes = es_lanes<A>;
     es_layer_sums own = {0, 0};
     for (size_t i = es_thread(); i < split.head + split.tail;
@@ -301,7 +301,7 @@ static __global__ void add_layer_kernel(es_layer_sums *sums,
                                         const es_layer_sums *pieces, int n)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     es_layer_sums own = {0, 0};
     for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x) {
         own.nonfinite += pieces[i].nonfinite;
@@ -336,7 +336,7 @@ static void activation_stats(es_backend *backend, es_mem *sums, const es_mem *x,
 static __global__ void add_mean_kernel(double *sum, const float *x, size_t n)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     double own = 0;
     for (size_t i = threadIdx.x; i < n; i += blockDim.x)
         own += (double)x[i];

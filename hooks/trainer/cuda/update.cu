@@ -21,7 +21,7 @@ static __global__ void sum_squares_kernel(double *pieces, const float *x,
                                           es_split split)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     constexpr int lanes = es_lanes<float>;
     double sum = 0;
     for (size_t i = es_thread(); i < split.head + split.tail;
@@ -39,7 +39,7 @@ static __global__ void add_pieces_kernel(double *out, const double *pieces,
                                          int n)
 {
     es_begin_kernel();
-    ES_SHARED(double, shared);
+    ES_DYNAMIC_SHARED(double, shared);
     const double sum = es_sum_pieces(pieces, n, shared);
     if (threadIdx.x == 0)
         out[0] = sum;
