@@ -9,13 +9,12 @@
 #   FIGURE_SCAN=...    more options of each drawing, such as '--format svg'
 #   FIGURE_CORPUS=...  what the trainings read (default Python's library)
 #   FIGURE_DIR=DIR     instead of BUILD/figures
-#   ES_SHARED=DIR      where reference/paper_heatmaps lies (default ../shared)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 out=${FIGURE_DIR:-$build/figures}
 steps=${FIGURE_STEPS:-500}
-published=${ES_SHARED:-../shared}/reference/paper_heatmaps
+published=samples/published
 read -ra options <<<"${FIGURE_OPTIONS:-}"
 read -ra sources <<<"${FIGURE_CORPUS:-}"
 read -ra scan <<<"${FIGURE_SCAN:-}"
@@ -109,19 +108,15 @@ compare_bands() { # RUN...
 }
 
 begin_page
-if [ -r "$published/SM.csv" ]; then
-    models=()
-    for arch in SM+LN+G SM+LN+R SM+G SM+R SM; do
-        publish "$arch"
-        models+=("$out/runs/$arch.db")
-    done
-    draw published 'Published heads of four models' "${models[@]:0:4}"
-    compare_bands "${models[@]:0:4}" >>"$page"
-    draw collapsed 'Published: the model that collapses beside the baseline' \
-        "${models[0]}" "${models[4]}"
-else
-    say "skipped: the published heatmaps are not in $published (ES_SHARED)"
-fi
+models=()
+for arch in SM+LN+G SM+LN+R SM+G SM+R SM; do
+    publish "$arch"
+    models+=("$out/runs/$arch.db")
+done
+draw published 'Published heads of four models' "${models[@]:0:4}"
+compare_bands "${models[@]:0:4}" >>"$page"
+draw collapsed 'Published: the model that collapses beside the baseline' \
+    "${models[0]}" "${models[4]}"
 draw samples 'samples/runs' samples/runs/sm-ln-g.db samples/runs/sm.db
 
 configs=configs/gpt2-l12-t128

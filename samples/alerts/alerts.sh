@@ -5,7 +5,6 @@
 # trained and written before is not made again.
 #
 #   BUILD           where the programs lie (build)
-#   ES_SHARED       folder with reference/paper_heatmaps (../shared)
 #   ALERTS_DIR      run files (BUILD/alerts)
 #   ALERTS_RESULTS  the report's folder (samples/results)
 #   ALERTS_JOBS     trainings at a time (2)
@@ -16,7 +15,6 @@ cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
 dir=${ALERTS_DIR:-$build/alerts}
 results=${ALERTS_RESULTS:-samples/results}
-heatmaps=${ES_SHARED:-../shared}/reference/paper_heatmaps
 n=${ALERTS_N:-3000}
 seed=7 # the rules were not made with these in view
 scan=$build/entropy-scan
@@ -63,8 +61,8 @@ done >"$dir/runs.check"
 
 rm -rf "$dir/heatmaps"
 mkdir "$dir/heatmaps"
-for csv in "$heatmaps"/*.csv; do
-    [ ! -f "$csv" ] || "$scan" import "$csv" --quiet --ctx 128 --step 32000 \
+for csv in samples/published/*.csv; do
+    "$scan" import "$csv" --quiet --ctx 128 --step 32000 \
         --arch "$(basename "$csv" .csv)" \
         -o "$dir/heatmaps/$(basename "$csv" .csv).db"
 done

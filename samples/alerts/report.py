@@ -169,10 +169,7 @@ def report_heatmaps():
             failures.append(f"heatmap {arch}")
         rows.append((arch, published[arch], said or "ok",
                      ", ".join(sorted(alerts)) or "nothing"))
-    if rows:
-        table(("model", "published as", "stands", "reported by `watch`"), rows)
-    else:
-        print("Not there: set ES_SHARED.\n")
+    table(("model", "published as", "stands", "reported by `watch`"), rows)
 
 
 def lead_of(training, alerts):

@@ -5,7 +5,6 @@ set -uo pipefail
 . tests/support/tap.sh
 plan_dir
 emulation=$BUILD/tests/libentropytrain_cuda_host.so
-export ES_SHARED
 
 says() { # TEXT CODE COMMAND...
     [ "$1" != -- ] || shift
@@ -144,7 +143,7 @@ chmod +x "$dir"/bin/*
 out=$dir/out tables=$dir/tables
 small='--n-layer 2 --n-head 2 --d-model 16 --ctx 8 --batch 2 --vocab 50'
 there=(PATH="$dir/bin:$PATH" PREBUILT=1 BUILD="$dir/bundle" OUT="$out"
-    TABLES="$tables" ES_SHARED="$dir/bundle/shared" CASES=g02 MODEL="$small"
+    TABLES="$tables" CASES=g02_sm MODEL="$small"
     SIZES=8x2 PAIRS=5 MINUTES=0.005 ENTROPY_TRAIN_CUDA=)
 gpu_check() { # VARIABLE=VALUE...
     env "${there[@]}" "$@" bash tests/gpu/check.sh
@@ -209,137 +208,135 @@ no_sum() {
 }
 check 'ranks: a sum that NCCL refuses fails' no_sum
 
-if [ -d "$ES_SHARED/reference/train" ]; then
-    stages() {
-        anew
-        says 'copies in' 1 gpu_check STAGES='verify sanitize' FINDS=3 &&
-            just sanitize-failed.md summary.md verify.md &&
-            grep -qF '3 errors' "$tables/sanitize-failed.md" &&
-            grep -qF -- '- sanitize: failed' "$dir/said" &&
-            grep -qF -- '- verify: passed' "$dir/said"
-    }
-    check 'a stage that fails keeps its table; the others are done' stages
-    again() { # OUT was emptied
-        rm -rf "$out"
-        touch -d '1 hour ago' "$tables/verify.md"
-        says 'verify: done before' 1 gpu_check \
-            STAGES='versions verify parity step kernels replicate sanitize' &&
-            just kernels.csv kernels.md parity.md replicate.md sanitize.md \
-                sm-ln-g.db step.md summary.md verify.md versions.md &&
-            [ -z "$(find "$tables/verify.md" -mmin -30)" ] &&
-            grep -qF -- '- attention: not done' "$dir/said"
-    }
-    check 'again, without what was copied: only what is not done' again
-    check 'each array of parity with its error and tolerance' \
-        [ "$(grep -cE '^\| dx, (bf16|fp16|fp32) \|( [0-9.e-]+ \|){3}' "$tables/parity.md")" = 3 ]
-    by_make() { # PREBUILT is what it is given
-        says 'verify: done before' 2 env "${there[@]}" make -s gpu-check \
-            PREBUILT=1 BUILD="$dir/bundle" OUT="$out" STAGES=verify
-    }
-    check 'make gpu-check works in the folder of OUT' by_make
-    check 'every table says what it ran on, and that it is no GPU' \
-        [ "$(grep -lE '^host emulation; ' "$tables"/*.md | wc -l)" = 8 ]
-    check 'no card is named that was not used' \
-        [ -z "$(grep -rE 'NVIDIA|H200' "$tables")" ]
-    check 'tolerances are stated for each precision' \
-        [ "$(grep -c 'an array passes within' "$tables/verify.md")" = 2 ]
-    check 'the run is whole' says finished 0 "$dir/bundle/entropy-scan" \
-        "$tables/sm-ln-g.db" --json
-    check 'the emulation gives no results' says 'no results' 3 \
-        env OUT="$out" TABLES="$dir/back" RESULTS="$dir/results" \
-        samples/gpu-results.sh
-    check 'what came back is where the next call goes on' \
-        [ "$(cd "$dir/back" && ls)" = "$(cd "$tables" && ls)" ]
-    counted() {
-        anew
-        says 'may not read counters' 1 gpu_check STAGES=kernels \
-            NCU_SAYS='==ERROR== ERR_NVGPUCTRPERM' &&
-            grep -qF -- '- kernels: skipped' "$dir/said"
-    }
-    check 'a profiler that may not read counters' counted
+stages() {
+    anew
+    says 'copies in' 1 gpu_check STAGES='verify sanitize' FINDS=3 &&
+        just sanitize-failed.md summary.md verify.md &&
+        grep -qF '3 errors' "$tables/sanitize-failed.md" &&
+        grep -qF -- '- sanitize: failed' "$dir/said" &&
+        grep -qF -- '- verify: passed' "$dir/said"
+}
+check 'a stage that fails keeps its table; the others are done' stages
+again() { # OUT was emptied
+    rm -rf "$out"
+    touch -d '1 hour ago' "$tables/verify.md"
+    says 'verify: done before' 1 gpu_check \
+        STAGES='versions verify parity step kernels replicate sanitize' &&
+        just kernels.csv kernels.md parity.md replicate.md sanitize.md \
+            sm-ln-g.db step.md summary.md verify.md versions.md &&
+        [ -z "$(find "$tables/verify.md" -mmin -30)" ] &&
+        grep -qF -- '- attention: not done' "$dir/said"
+}
+check 'again, without what was copied: only what is not done' again
+check 'each array of parity with its error and tolerance' \
+    [ "$(grep -cE '^\| dx, (bf16|fp16|fp32) \|( [0-9.e-]+ \|){3}' "$tables/parity.md")" = 3 ]
+by_make() { # PREBUILT is what it is given
+    says 'verify: done before' 2 env "${there[@]}" make -s gpu-check \
+        PREBUILT=1 BUILD="$dir/bundle" OUT="$out" STAGES=verify
+}
+check 'make gpu-check works in the folder of OUT' by_make
+check 'every table says what it ran on, and that it is no GPU' \
+    [ "$(grep -lE '^host emulation; ' "$tables"/*.md | wc -l)" = 8 ]
+check 'no card is named that was not used' \
+    [ -z "$(grep -rE 'NVIDIA|H200' "$tables")" ]
+check 'tolerances are stated for each precision' \
+    [ "$(grep -c 'an array passes within' "$tables/verify.md")" = 2 ]
+check 'the run is whole' says finished 0 "$dir/bundle/entropy-scan" \
+    "$tables/sm-ln-g.db" --json
+check 'the emulation gives no results' says 'no results' 3 \
+    env OUT="$out" TABLES="$dir/back" RESULTS="$dir/results" \
+    samples/gpu-results.sh
+check 'what came back is where the next call goes on' \
+    [ "$(cd "$dir/back" && ls)" = "$(cd "$tables" && ls)" ]
+counted() {
+    anew
+    says 'may not read counters' 1 gpu_check STAGES=kernels \
+        NCU_SAYS='==ERROR== ERR_NVGPUCTRPERM' &&
+        grep -qF -- '- kernels: skipped' "$dir/said"
+}
+check 'a profiler that may not read counters' counted
 
-    # Cut short, as by the end of the time on a machine: no process is left.
-    begin() { # STAGE VARIABLE=VALUE...: in $session, some way into the stage
-        local i
-        anew
-        setsid env "${there[@]}" STAGES="$@" bash tests/gpu/check.sh \
-            >"$dir/said" 2>&1 &
-        session=$!
-        for i in {1..100}; do
-            ! grep -q '^== test_cuda_begun\|^cuda on' "$tables/$1-failed.md" \
-                2>/dev/null || break
-            sleep 0.1
-        done
-    }
-    goes_on() { # STAGE
-        says "== $1" 1 gpu_check STAGES="$1" PROGRAMS=test_cuda_index &&
-            [ -s "$tables/$1.md" ] && [ ! -e "$tables/$1-failed.md" ]
-    }
-    killed() {
-        begin verify CASES=
-        kill -KILL $(members $session)
-        wait $session
-        [ ! -e "$tables/verify.md" ] && goes_on verify
-    }
-    check 'verify, killed in the middle, is done again' killed
-    printf '#!/bin/sh\nsleep 100\n' >"$dir/bundle/tests/test_cuda_begun"
-    chmod +x "$dir/bundle/tests/test_cuda_begun"
-    terminated() {
-        begin parity PROGRAMS=test_cuda_begun
-        kill -TERM $session
-        wait $session
-        [ $? = 143 ] && [ -z "$(members $session)" ] &&
-            just parity-failed.md summary.md &&
-            grep -q -- "- missing: $order" "$out/summary.md" &&
-            grep -q -- '- parity: interrupted' "$dir/said" && goes_on parity
-    }
-    check 'parity, terminated: all is copied, and it is done again' terminated
+# Cut short, as by the end of the time on a machine: no process is left.
+begin() { # STAGE VARIABLE=VALUE...: in $session, some way into the stage
+    local i
+    anew
+    setsid env "${there[@]}" STAGES="$@" bash tests/gpu/check.sh \
+        >"$dir/said" 2>&1 &
+    session=$!
+    for i in {1..100}; do
+        ! grep -q '^== test_cuda_begun\|^cuda on' "$tables/$1-failed.md" \
+            2>/dev/null || break
+        sleep 0.1
+    done
+}
+goes_on() { # STAGE
+    says "== $1" 1 gpu_check STAGES="$1" PROGRAMS=test_cuda_index &&
+        [ -s "$tables/$1.md" ] && [ ! -e "$tables/$1-failed.md" ]
+}
+killed() {
+    begin verify CASES=
+    kill -KILL $(members $session)
+    wait $session
+    [ ! -e "$tables/verify.md" ] && goes_on verify
+}
+check 'verify, killed in the middle, is done again' killed
+printf '#!/bin/sh\nsleep 100\n' >"$dir/bundle/tests/test_cuda_begun"
+chmod +x "$dir/bundle/tests/test_cuda_begun"
+terminated() {
+    begin parity PROGRAMS=test_cuda_begun
+    kill -TERM $session
+    wait $session
+    [ $? = 143 ] && [ -z "$(members $session)" ] &&
+        just parity-failed.md summary.md &&
+        grep -q -- "- missing: $order" "$out/summary.md" &&
+        grep -q -- '- parity: interrupted' "$dir/said" && goes_on parity
+}
+check 'parity, terminated: all is copied, and it is done again' terminated
 
-    # What is wrong is not missed: a case that is off, a test that found nothing
-    # to test, a sanitizer that says nothing.
-    off() {
-        anew
-        cp -r "$dir/bundle/shared/reference/train/"{g02*,off}
-        cp "$dir/bundle/shared/reference/train/off/out/"{ce,entropy}.npy
-        says 'off/: fail' 1 gpu_check STAGES=verify CASES='g02 off' &&
-            just summary.md verify-failed.md &&
-            [ "$(grep -c 'CUDA_LAUNCH_BLOCKING=1$' "$tables/verify-failed.md")" = 2 ] &&
-            [ "$(grep -c 'off/: fail' "$tables/verify-failed.md")" = 4 ]
-    }
-    check 'a case that is off fails verify, in the second run as well' off
-    fake() { # WHAT ITS TEST SAYS
-        printf '#!/bin/sh\n%s\n' "$1" >"$dir/bundle/tests/test_cuda_fake"
-        chmod +x "$dir/bundle/tests/test_cuda_fake"
-        anew
-    }
-    untested() {
-        fake 'echo "skipped: no CUDA device"'
-        says 'not tested on the device' 1 gpu_check STAGES=parity \
-            PROGRAMS=test_cuda_fake && just parity-failed.md summary.md
-    }
-    check 'a test that finds no device fails parity' untested
-    blocking() {
-        fake 'echo "blocking: $CUDA_LAUNCH_BLOCKING."; exit 5'
-        says 'blocking: 1.' 1 gpu_check STAGES=parity PROGRAMS=test_cuda_fake &&
-            grep -qF 'blocking: .' "$tables/parity-failed.md"
-    }
-    check 'a test that fails runs again a launch at a time' blocking
-    silent() {
-        anew
-        printf '#!/bin/sh\nexit 0\n' >"$dir/silent/compute-sanitizer"
-        chmod +x "$dir/silent/compute-sanitizer"
-        says 'no summary' 1 gpu_check STAGES=sanitize \
-            PATH="$dir/silent:$dir/bin:$PATH" && just sanitize-failed.md summary.md
-    }
-    mkdir "$dir/silent"
-    check 'a sanitizer that says nothing has found nothing out' silent
-    slow() {
-        anew
-        says 'did not end within 3 s' 1 gpu_check STAGES='sanitize verify' \
-            HANGS=1 STAGE_MAX=3 && just sanitize-failed.md summary.md verify.md
-    }
-    check 'a stage that hangs costs its time alone' slow
-fi
+# What is wrong is not missed: a case that is off, a test that found nothing
+# to test, a sanitizer that says nothing.
+off() {
+    anew
+    LC_ALL=C sed 's|out/loss|out/====|; s|out/ereg|out/loss|; s|out/====|out/ereg|' \
+        "$dir/bundle/cases/"g02_sm*.safetensors >"$dir/bundle/cases/off.safetensors"
+    says 'off.safetensors: ' 1 gpu_check STAGES=verify CASES='g02_sm off' &&
+        just summary.md verify-failed.md &&
+        [ "$(grep -c 'CUDA_LAUNCH_BLOCKING=1$' "$tables/verify-failed.md")" = 2 ] &&
+        [ "$(grep -c '^off.safetensors: .*: fail$' "$tables/verify-failed.md")" = 4 ]
+}
+check 'a case that is off fails verify, in the second run as well' off
+fake() { # WHAT ITS TEST SAYS
+    printf '#!/bin/sh\n%s\n' "$1" >"$dir/bundle/tests/test_cuda_fake"
+    chmod +x "$dir/bundle/tests/test_cuda_fake"
+    anew
+}
+untested() {
+    fake 'echo "skipped: no CUDA device"'
+    says 'not tested on the device' 1 gpu_check STAGES=parity \
+        PROGRAMS=test_cuda_fake && just parity-failed.md summary.md
+}
+check 'a test that finds no device fails parity' untested
+blocking() {
+    fake 'echo "blocking: $CUDA_LAUNCH_BLOCKING."; exit 5'
+    says 'blocking: 1.' 1 gpu_check STAGES=parity PROGRAMS=test_cuda_fake &&
+        grep -qF 'blocking: .' "$tables/parity-failed.md"
+}
+check 'a test that fails runs again a launch at a time' blocking
+silent() {
+    anew
+    printf '#!/bin/sh\nexit 0\n' >"$dir/silent/compute-sanitizer"
+    chmod +x "$dir/silent/compute-sanitizer"
+    says 'no summary' 1 gpu_check STAGES=sanitize \
+        PATH="$dir/silent:$dir/bin:$PATH" && just sanitize-failed.md summary.md
+}
+mkdir "$dir/silent"
+check 'a sanitizer that says nothing has found nothing out' silent
+slow() {
+    anew
+    says 'did not end within 3 s' 1 gpu_check STAGES='sanitize verify' \
+        HANGS=1 STAGE_MAX=3 && just sanitize-failed.md summary.md verify.md
+}
+check 'a stage that hangs costs its time alone' slow
 # A library of products that no usual folder has, beside the emulation.
 mkdir "$dir/cublas" "$dir/apart"
 cp -r "$dir"/bundle/{lib,entropy-train,gpu-bench-attention} "$dir/apart"

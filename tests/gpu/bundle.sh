@@ -8,7 +8,6 @@
 #   BUILD      where the programs lie (build)
 #   PLUGINS    where the device's libraries lie (BUILD): make has them there for
 #              one kind of card
-#   ES_SHARED  the folder with reference/train (../shared)
 #   LIMIT      megabytes of the archive (56), LEVEL of gzip (6)
 #   DATA       the token file; BUILD/debian.tok if it is there and leaves the
 #              archive below LIMIT, else BUILD/corpus.tok, which is made. All of
@@ -18,12 +17,11 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ $# = 1 ] || { sed -n '2s/^# //p' "$0" >&2; exit 2; }
 BUILD=${BUILD:-build}
-ES_SHARED=${ES_SHARED:-../shared}
 PLUGINS=${PLUGINS:-$BUILD}
 LIMIT=${LIMIT:-56}
 to=$(mktemp -d)
 trap 'rm -rf "$to"' EXIT
-mkdir -p "$to/lib" "$to/tests" "$to/shared/reference"
+mkdir -p "$to/lib" "$to/tests"
 
 programs=(entropy-train entropy-recorder entropy-scan gpu-bench-attention)
 for program in "${programs[@]}"; do
@@ -44,8 +42,7 @@ for program in "$to"/entropy-{train,recorder,scan} "$to"/gpu-bench-attention "$t
 done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
     grep -vE '/lib(c|m|pthread|dl|rt|stdc\+\+|gcc_s|cuda[a-z]*|cublas[A-Za-z]*)\.so' |
     xargs -I{} cp -L {} "$to/lib/"
-[ ! -d "$ES_SHARED/reference/train" ] ||
-    cp -r --no-preserve=mode "$ES_SHARED/reference/train" "$to/shared/reference/"
+cp -r --no-preserve=mode tests/trainer/cases "$to/"
 
 pack() { # TOKEN_FILE: false if that is too large
     cp "$1" "$to/corpus.tok"

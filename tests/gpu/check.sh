@@ -17,7 +17,6 @@
 #   STAGE_MAX    seconds of each stage at most, in place of those below
 #   BUILD        where the programs lie (build); they are made first, unless
 #   PREBUILT     is 1: they were made elsewhere (tests/gpu/bundle.sh)
-#   ES_SHARED    the folder with reference/train (../shared)
 #
 # Needs bash, coreutils, grep, sed, awk and tar; PyTorch 2 for flash, eager,
 # compile and statistics, which wants cffi too; ncu for kernels and counters;
@@ -29,11 +28,10 @@
 # build/gpu, if there is one here:
 #
 #   mkdir -p build/bundle && tar -xzf build/gpu-bundle.tar.gz -C build/bundle &&
-#     PREBUILT=1 BUILD=build/bundle ES_SHARED=build/bundle/shared tests/gpu/check.sh
+#     PREBUILT=1 BUILD=build/bundle tests/gpu/check.sh
 #
 #   mkdir -p build/bundle && tar -xzf build/gpu-bundle.tar.gz -C build/bundle &&
-#     PREBUILT=1 BUILD=build/bundle ES_SHARED=build/bundle/shared STAGES=all \
-#     tests/gpu/check.sh
+#     PREBUILT=1 BUILD=build/bundle STAGES=all tests/gpu/check.sh
 #
 # The second does what the first left, and the peers that compile. Between them,
 # here, `make gpu-results OUT=FOLDER` makes build/gpu of what came back.
@@ -44,7 +42,6 @@ set -uo pipefail
 cd "$(dirname "$0")/../.."
 export BUILD=${BUILD:-build}
 export TABLES=${TABLES:-build/gpu}
-export ES_SHARED=${ES_SHARED:-../shared}
 # Of a product's candidates all stages have the one that the first has found.
 export ENTROPY_TRAIN_TUNING=${ENTROPY_TRAIN_TUNING:-$TABLES/choices.txt}
 OUT=${OUT:-}

@@ -111,14 +111,19 @@ forbidden '^#(define [A-Za-z]*__|ifndef [A-Za-z]+__)' 'double underscore in a na
     'tests/emulation/kernel_host.h|tests/gpu/fake_cublas.h'
 forbidden '\balloca *\(|\bgets *\(|\bstrtok *\(' 'not here'
 
-# Kernels share what ES_SHARED takes, which the emulation knows; nothing
+# Kernels share what ES_DYNAMIC_SHARED takes, which the emulation knows; nothing
 # launches or calls without a check.
-forbidden '\b__shared__\b' 'take ES_SHARED' \
+forbidden '\b__shared__\b' 'take ES_DYNAMIC_SHARED' \
     '(tests/emulation/kernel_host|hooks/trainer/cuda/kernel).h'
 while read -r breach; do
     breach "$breach"
 done < <(sources '*.cu' '*.cuh' '*.cc' 'hooks/trainer/cuda/*.h' |
     xargs -r tests/gpu/launches.sh)
+
+# Data of tests lie in the repository, and nothing reads beside it.
+while IFS=: read -r file line text; do
+    breach "$file:$line: data outside of the repository:$text"
+done < <(sources '*' | xargs -r grep -nIE '\bES_[S]HARED\b|\.\./[s]hared\b' /dev/null)
 
 # --- a ratchet -----------------------------------------------------------------
 

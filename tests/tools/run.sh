@@ -13,7 +13,7 @@
 set -uo pipefail
 set -m # without it, jobs and so the tests ignore SIGINT
 cd "$(dirname "$0")/../.."
-export CMOCKA_MESSAGE_OUTPUT=tap ES_SHARED=${ES_SHARED:-../shared} BUILD=${BUILD:-build}
+export CMOCKA_MESSAGE_OUTPUT=tap BUILD=${BUILD:-build}
 export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-2}
 # Threads of OpenMP that wait let others run: tests run beside each other, and
 # what turns in a loop takes a third of a training's processor time.
