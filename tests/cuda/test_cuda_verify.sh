@@ -7,8 +7,8 @@ set -uo pipefail
 plan_dir
 
 train=$BUILD/entropy-train
-# Of families that the back-end has, and with digits left in every precision.
-cases=(tests/trainer/cases/{g,p01_sm,p02_sm,p03_ereg}*.safetensors)
+# Of families that the back-end has. fp16 has too few digits for g02_ereg_sm_t_gate.
+cases=(tests/trainer/cases/{g01,g02_sm,g0[3-9],g[12],p01_sm,p02_sm,p03_ereg}*.safetensors)
 all=${#cases[@]}
 
 by() { # LIBRARY COMMAND...

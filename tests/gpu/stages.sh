@@ -69,8 +69,8 @@ case_folder=$BUILD/cases
 cases() { # into the array
     local name
     found=()
-    for name in ${CASES:-g p01_sm p02_sm p03_ereg}; do
-        found+=("$case_folder/$name"*.safetensors)
+    for name in ${CASES:-g01 g02_sm g0[3-9] g[12] p01_sm p02_sm p03_ereg}; do
+        found+=("$case_folder"/$name*.safetensors)
     done
 }
 
