@@ -148,9 +148,10 @@ TEST(the_loss_of_a_large_vocabulary_is_whole)
 
 /* --- models --------------------------------------------------------------- */
 
-/* bf16 has no digit of what a high power makes of a score, of what a last norm
- * cancels (alpha and beta), nor of the 0 that the gradient of softmax's biases
- * of keys is through three layers. */
+/* bf16 misses the tolerance in these. It has no digit of what a high power
+ * makes of a score, of what a last norm cancels (alpha and beta), nor of the 0
+ * that the gradient of softmax's biases of keys is through three layers; for
+ * p04 and t04 the cause has not been traced. */
 static const char *const beyond[] = {"p04_psm2_context",  "r02_roberta_padding",
                                      "r03_roberta_psm6",  "s01_sas_scffn",
                                      "s02_sas_scfuffni1", "t04_ereg_psm2"};
