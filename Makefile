@@ -103,6 +103,9 @@ SYNTHETIC_SRC = $(wildcard samples/alerts/synthetic*.c)
 CUDA_SRC = $(wildcard hooks/trainer/cuda/*.cu)
 CUDA_HOST_SRC = $(wildcard tests/emulation/*.cc)
 
+# The table of --preset, as bytes.
+PRESETS = $(BUILD)/obj/hooks/trainer/settings/presets.S.o
+
 # The scripts of the report's page, each after those that it uses.
 REPORT_PAGE = $(BUILD)/obj/cli/report/page.S.o
 REPORT_SCRIPTS = $(patsubst %,cli/report/%.js,inflate values plot dom data state scale steps \
@@ -300,7 +303,7 @@ $(eval $(call archive_rule,inner,$(INNER_SRC)))
 $(eval $(call archive_rule,render,$(RENDER_SRC)))
 $(eval $(call archive_rule,recorder,$(RECORDER_SRC)))
 $(eval $(call archive_rule,process,$(PROCESS_SRC)))
-$(eval $(call archive_rule,trainer,$(TRAINER_SRC)))
+$(eval $(call archive_rule,trainer,$(TRAINER_SRC) $(PRESETS)))
 $(eval $(call archive_rule,cli,$(CLI_SRC) $(REPORT_PAGE)))
 
 # Test programs run what they test, not themselves; tests/support computes. Sanitizers'
@@ -401,6 +404,11 @@ $(REPORT_PAGE): cli/report/page.S cli/report/page.sh \
 	$(Q)cli/report/page.sh $(BUILD)/page $(REPORT_SCRIPTS)
 	$(call say,AS)$(CC) -Wa,-I$(BUILD)/page -c -o $@ $<
 
+# So does the table of presets, of entropy-train.
+$(PRESETS): hooks/trainer/settings/presets.S hooks/trainer/settings/presets.txt Makefile
+	@mkdir -p $(@D)
+	$(call say,AS)$(CC) -Wa,-I$(dir $<) -c -o $@ $<
+
 # --- tests -----------------------------------------------------------------
 
 TEST_LIBS = $(RENDER_LIBS) $(SQLITE_LIBS) $(BLAS_LIBS) \
@@ -499,7 +507,7 @@ FUZZED_SRC = $(filter-out analyzer/entropy/% analyzer/polynomial/% store/join/% 
     $(call in,cli/alerts/rules cli/exchange cli/output cli/runs)) cli/scan/table.c \
     $(filter-out hooks/trainer/files/checkpoint% hooks/trainer/files/weights%,$(call \
     in,hooks/trainer/files)) $(call in,hooks/trainer/settings) \
-    hooks/trainer/model/config.c hooks/trainer/model/families.c
+    hooks/trainer/model/config.c hooks/trainer/model/families.c $(PRESETS)
 $(eval $(call archive_rule,fuzzed,$(FUZZED_SRC)))
 FUZZERS = $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 

@@ -31,12 +31,12 @@ corpus() {
 }
 
 # 1 is no failure here: a loss that is no longer finite is one of the figures.
-train() { # NAME CONFIG OPTION...
-    local db=$out/runs/$1.db config=$2
+train() { # NAME OPTION...
+    local db=$out/runs/$1.db
     [ ! -e "$db" ] || return 0
     say "training $1"
     corpus
-    "$build/entropy-train" -q --config "samples/$config.conf" --name "$1" \
+    "$build/entropy-train" -q "$2" --name "$1" \
         --data "$out/corpus.tok" --out "$db.part" --steps "$steps" \
         --record-every 2 --eval-every 50 --eval-batches 8 "${@:3}" \
         "${options[@]}" || [ $? -eq 1 ]
@@ -119,12 +119,11 @@ draw collapsed 'Published: the model that collapses beside the baseline' \
     "${models[0]}" "${models[4]}"
 draw samples 'samples/runs' samples/runs/sm-ln-g.db samples/runs/sm.db
 
-configs=configs/gpt2-l12-t128
-train thresholds $configs-ereg-sm-t-scfuffn-tiny --maps 16
-train scales $configs-sm-scffn-tiny
-train slopes-layer $configs-sm-lr-layer-tiny
-train slopes-global $configs-sm-lr-global-tiny
-train collapse demo --arch SM --lr 1e-2
+train thresholds --preset=gpt2-l12-t128-ereg-sm-t-scfuffn-tiny --maps 16
+train scales --preset=gpt2-l12-t128-sm-scffn-tiny
+train slopes-layer --preset=gpt2-l12-t128-sm-lr-layer-tiny
+train slopes-global --preset=gpt2-l12-t128-sm-lr-global-tiny
+train collapse --config=samples/demo.conf --arch SM --lr 1e-2
 runs=("$out"/runs/{thresholds,scales,slopes-layer,slopes-global,collapse}.db)
 draw thresholds 'Trained here: entropy regularisation' "${runs[0]}"
 draw scales 'Trained here: scaled FFN' "${runs[1]}"

@@ -257,8 +257,8 @@ static size_t min3(size_t a, size_t b, size_t c)
 /* Levenshtein's. */
 size_t es_word_distance(const char *a, size_t n, const char *b)
 {
-    size_t row[32], m = strlen(b);
-    if (n > 31 || m > 31)
+    size_t row[64], m = strlen(b);
+    if (n > 63 || m > 63)
         return 99;
     for (size_t j = 0; j <= m; j++)
         row[j] = j;

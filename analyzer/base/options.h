@@ -207,7 +207,7 @@ es_status es_option_set(void *target, const es_option *option,
 void es_option_print(char *out, size_t size, const void *target,
                      const es_option *option);
 
-/** How many letters differ between a (n) and b; 99 where one has more than 31
+/** How many letters differ between a (n) and b; 99 where one has more than 63
  *  of them. Names of four and more that are alike differ in less than 4. */
 size_t es_word_distance(const char *a, size_t n, const char *b);
 

@@ -33,6 +33,15 @@ const char es_train_details[] =
     "'=' below three quarters, '#' above, '!' not finite.\n\n" EMULATION
         INFERENCE
     "A file RUN.db.stop beside the run file ends the training well.\n\n"
+    "--preset NAME takes the options of a line of the papers' tables, at the\n"
+    "published size or, as NAME-tiny, at one that two cores train in minutes.\n"
+    "--config and other options override it wherever it is named, and so does\n"
+    "a checkpoint that is resumed. The papers train on code (t128, t256: 2.1 "
+    "B\n"
+    "tokens, a vocabulary of 50k) and on books (t512: 4.8 B tokens, one of\n"
+    "16,384; --steps 18265 for 2.4 B, 9132 for 1.2 B). Published sizes are "
+    "for\n"
+    "cuda, in fp16; on the CPU give --backend cpu --precision fp32.\n\n"
     "--checkpoint DIR keeps the last checkpoints of the run there, as\n"
     "NAME-STEP.safetensors: every --checkpoint-every steps, at the end and\n"
     "at a stop, but none once a loss or a gradient is not finite. --resume\n"

@@ -77,7 +77,7 @@ static void print_version(void)
            engine.products, engine.kernels);
 }
 
-/** --help or --version was given and is printed. */
+/** --help, --version or --preset list was given and is printed. */
 static bool print_information(const es_settings *settings,
                               const es_command *command)
 {
@@ -85,7 +85,11 @@ static bool print_information(const es_settings *settings,
         es_program_print_help(stdout, &program, command, 80);
     else if (settings->version)
         print_version();
-    return settings->help || settings->version;
+    else if (strcmp(settings->preset, ES_PRESETS_LIST) == 0)
+        es_presets_print(stdout);
+    else
+        return false;
+    return true;
 }
 
 /* --- progress ------------------------------------------------------------- */

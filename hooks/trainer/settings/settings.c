@@ -157,6 +157,33 @@ static bool was_given(const es_settings *settings, const char *name)
     return settings->given[es_setting_find(name) - es_settings_table];
 }
 
+/** Settings, and which of them a preset does not change. */
+typedef struct under {
+    es_settings *settings;
+    bool given[ES_N_SETTINGS];
+} under;
+
+static es_status set_under(void *user, const char *name, const char *value)
+{
+    under *u = user;
+    char where[2 * ES_PRESET_NAME_SIZE];
+    const es_option *setting = es_setting_find(name);
+    snprintf(where, sizeof where, "preset %s: %s", u->settings->preset, name);
+    if (!setting)
+        return es_fail(ES_EINTERNAL, "%s: no such option", where);
+    return u->given[setting - es_settings_table]
+               ? ES_OK
+               : es_setting_set(u->settings, setting, value, where);
+}
+
+/** What the preset gives and nothing else has given. */
+static es_status apply_preset(es_settings *settings)
+{
+    under u = {.settings = settings};
+    memcpy(u.given, settings->given, sizeof u.given);
+    return es_preset_options(settings->preset, set_under, &u);
+}
+
 /* A family's own defaults, where it is chosen. */
 static void settle_family(es_settings *settings)
 {
@@ -183,8 +210,10 @@ es_status es_settings_parse(es_settings *settings, int argc, char **argv)
                                 ES_SETTINGS_OPTIONS(settings->verb)};
     es_status status =
         es_options_parse(settings, settings->given, &command, argc, argv);
-    if (status == ES_OK && !settings->resume[0])
-        settle_family(settings);
+    if (status != ES_OK || settings->resume[0])
+        return status; /* a checkpoint has all of it */
+    status = apply_preset(settings);
+    settle_family(settings);
     return status;
 }
 

@@ -10,6 +10,7 @@
 #include "hooks/trainer/cpu/products.h"
 #include "hooks/trainer/model/config.h"
 #include "hooks/trainer/model/ops.h"
+#include "hooks/trainer/settings/presets.h"
 #include "store/run.h"
 #include <stdio.h>
 
@@ -59,8 +60,9 @@ typedef struct es_settings {
     bool random;    /* probe: batches from places drawn from the seed */
     bool no_record, dry_run, quiet, help, version;
     char init[ES_PATH_SIZE]; /* file of weights to start from; "": none */
-    es_verb verb;            /* whose settings these are */
-    char **cases;            /* (n_cases) of verify; owned */
+    char preset[ES_PRESET_NAME_SIZE]; /* "": none; "list" */
+    es_verb verb;                     /* whose settings these are */
+    char **cases;                     /* (n_cases) of verify; owned */
     size_t n_cases;
     bool given[ES_MAX_OPTIONS]; /* by row of es_settings_table: named by an
                                    option or a configuration file */
@@ -91,7 +93,8 @@ const void *es_settings_defaults(const es_command *command);
 /**
  * Reads argv[1..argc) over what `settings` holds, as its verb takes it. Later
  * options override earlier ones; those of a --config file count where it is
- * named.
+ * named; those of a --preset count where nothing else gives them, and of a
+ * training that is resumed not at all.
  *
  * ES_OK; ES_EUSAGE (the message names the option, or file and line); ES_EIO
  * (no such configuration file); ES_ENOMEM.

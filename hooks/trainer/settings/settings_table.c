@@ -115,6 +115,15 @@ static es_status read_config(void *field, const es_option *option,
     return es_settings_read(field, value);
 }
 
+static es_status read_preset(void *field, const es_option *option,
+                             const char *value, const char *where)
+{
+    es_status status = es_preset_check(value, where);
+    if (status == ES_OK)
+        snprintf(field, option->size, "%s", value);
+    return status;
+}
+
 /* The checkpoint of a probe. */
 static es_status read_checkpoint(void *field, const es_option *option,
                                  const char *value, const char *where)
@@ -150,11 +159,15 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
           "start from these weights: a checkpoint, or safetensors of GPT-2, "
           "GPT-NeoX, Llama or ViT; of a probe also BERT")},
     {FLAG("dry-run", dry_run, TRAIN,
-          "check everything, print the resolved configuration, train "
-          "nothing")},
+          "check all that a training would, print the whole configuration, "
+          "train nothing")},
     {ROW("config", "FILE", RUNS,
          "read options from lines 'name = value'; later options override"),
      ES_OPT_ALL(read_config)},
+    {ROW("preset", "NAME", RUNS,
+         "options of one of the papers' configurations, under those of "
+         "--config and the command line; list prints the names"),
+     ES_OPT_CALL(es_settings, preset, read_preset)},
     {TEXT("name", "TEXT", name, PASS,
           "name of the run; that of the run file if not given")},
 
