@@ -7,6 +7,7 @@
 #include "analyzer/flags/bands.h"
 #include "hooks/trainer/bench.h"
 #include "hooks/trainer/cpu/engine.h"
+#include "hooks/trainer/dry_run.h"
 #include "hooks/trainer/help.h"
 #include "hooks/trainer/probe.h"
 #include "hooks/trainer/ranks/transport.h"
@@ -259,9 +260,14 @@ static es_status train(const es_settings *settings, const es_checkpoint *from,
     return status;
 }
 
-static es_status dry_run(es_settings *settings)
+static void print_unchecked(const char *what)
 {
-    es_status status = es_trainer_check(settings);
+    fprintf(stderr, "entropy-train: not checked: %s\n", what);
+}
+
+static es_status dry_run(es_settings *settings, const es_checkpoint *from)
+{
+    es_status status = es_dry_run(settings, from, print_unchecked);
     if (status == ES_OK)
         es_settings_write(stdout, settings);
     return status;
@@ -362,7 +368,7 @@ static int run_train(int argc, char **argv)
             status = es_transport_abort(transport, status);
     }
     if (status == ES_OK)
-        status = settings.dry_run ? dry_run(&settings)
+        status = settings.dry_run ? dry_run(&settings, from)
                                   : train(&settings, from, transport, &result);
     es_checkpoint_close(from);
     reports = reports && es_transport_reports(transport);

@@ -9,6 +9,7 @@
 #include "hooks/trainer/batches.h"
 #include "hooks/trainer/cpu/engine.h"
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,34 @@ static es_status check_inference(const es_settings *settings)
     return ES_OK;
 }
 
+static es_status check_maps(const es_settings *settings)
+{
+    if (settings->maps == 0)
+        return ES_OK;
+    if (settings->eval_every == 0 && settings->verb != ES_VERB_PROBE)
+        return es_fail(ES_EUSAGE, "--maps: attention maps are taken while the "
+                                  "model is evaluated: give --eval-every");
+    if (es_families[settings->model.family].sees_all)
+        return es_fail(ES_EUSAGE, "--maps: of causal attention, not of "
+                                  "encoders");
+    return ES_OK;
+}
+
+/** Settings of which the vocabulary is known; ops NULL: nothing is known of
+ *  the back-end. */
+static es_status check_settings(const es_settings *settings, const es_ops *ops)
+{
+    const es_model_config *model = &settings->model;
+    es_status status;
+    if ((status = check_maps(settings)) < 0 ||
+        (status = ops ? es_model_check(model, ops)
+                      : es_model_config_check(model)) < 0 ||
+        (status = check_inference(settings)) < 0)
+        return status;
+    return es_train_config_check(&settings->train);
+}
+
+/** Opens the data, which settle the vocabulary. */
 static es_status open_data(es_trainer *trainer)
 {
     es_settings *settings = &trainer->settings;
@@ -64,45 +93,44 @@ static es_status open_data(es_trainer *trainer)
                        "%s: its vocabulary is %d, not the %d of --vocab",
                        settings->data, have, want);
     settings->model.vocab = have;
-    const int length = es_model_config_n_inputs(&settings->model);
-    if (settings->maps > 0 && settings->eval_every == 0 &&
-        settings->verb != ES_VERB_PROBE)
-        return es_fail(ES_EUSAGE, "--maps: attention maps are taken while the "
-                                  "model is evaluated: give --eval-every");
-    if (settings->maps > 0 && es_families[settings->model.family].sees_all)
-        return es_fail(ES_EUSAGE, "--maps: of causal attention, not of "
-                                  "encoders");
-    if ((status = es_model_config_check(&settings->model)) < 0 ||
-        (status = check_inference(settings)) < 0 ||
-        (status = es_train_config_check(&settings->train)) < 0 ||
-        (settings->verb != ES_VERB_PROBE &&
-         (status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_TRAIN,
-                                       length)) < 0) ||
-        (settings->eval_every > 0 &&
-         (status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_HELD_OUT,
-                                       length)) < 0))
-        return status;
     return ES_OK;
 }
 
-es_status es_trainer_check(es_settings *settings)
+static es_status check_lengths(const es_trainer *trainer)
 {
-    es_trainer trainer = {.settings = *settings};
-    es_status status;
-    settle(&trainer);
-    if (settings->data[0]) {
-        status = open_data(&trainer);
-        settings->model.vocab = trainer.settings.model.vocab;
-    } else {
-        if (trainer.settings.model.vocab == 0)
-            trainer.settings.model.vocab = 1; /* the data will have one */
-        if ((status = es_model_config_check(&trainer.settings.model)) ==
-                ES_OK &&
-            (status = check_inference(settings)) == ES_OK)
-            status = es_train_config_check(&settings->train);
-    }
-    es_tokens_close(trainer.tokens);
+    const es_settings *settings = &trainer->settings;
+    const int length = es_model_config_n_inputs(&settings->model);
+    es_status status = ES_OK;
+    if (settings->verb != ES_VERB_PROBE)
+        status = es_tokens_check_ctx(trainer->tokens, ES_SPLIT_TRAIN, length);
+    if (status == ES_OK && settings->eval_every > 0)
+        status =
+            es_tokens_check_ctx(trainer->tokens, ES_SPLIT_HELD_OUT, length);
     return status;
+}
+
+/** All that is refused before anything is built: of a training and of a dry
+ *  run alike. Opens the data. */
+static es_status check(es_trainer *trainer, const es_ops *ops)
+{
+    es_status status;
+    if ((status = open_data(trainer)) < 0 ||
+        (status = check_settings(&trainer->settings, ops)) < 0)
+        return status;
+    return check_lengths(trainer);
+}
+
+/** The same without data, which might have any vocabulary. */
+static es_status check_without_data(const es_settings *settings,
+                                    const es_ops *ops)
+{
+    es_settings assumed = *settings;
+    es_model_config *model = &assumed.model;
+    const int largest =
+        model->mask > model->padding ? model->mask : model->padding;
+    if (model->vocab == 0)
+        model->vocab = largest > 0 && largest < INT_MAX ? largest + 1 : 1;
+    return check_settings(&assumed, ops);
 }
 
 /* Numbers of a sequence as they are read, or rows that the model has of it. */
@@ -112,11 +140,9 @@ static int longest(const es_model_config *config)
     return n > config->ctx ? n : config->ctx;
 }
 
-static es_status build(es_trainer *trainer, const es_ops *ops)
+static es_status reserve_batch(es_trainer *trainer)
 {
     const es_model_config *config = &trainer->settings.model;
-    const size_t n_batches = (size_t)trainer->settings.train.accumulate;
-    es_status status;
     size_t n;
     if (!es_size_mul(&n, (size_t)config->batch, (size_t)longest(config)))
         return es_fail(ES_ENOMEM, "a micro-batch of %d x %d is too large",
@@ -124,13 +150,23 @@ static es_status build(es_trainer *trainer, const es_ops *ops)
     trainer->n_inputs = n;
     trainer->inputs = es_resize(NULL, n, sizeof *trainer->inputs);
     trainer->targets = es_resize(NULL, n, sizeof *trainer->targets);
-    if (n_batches <= ES_MAX_UNROLLED) /* without it where memory is short */
-        trainer->ahead =
-            es_resize(NULL, n, 2 * n_batches * sizeof *trainer->ahead);
     if (!trainer->inputs || !trainer->targets)
         return es_fail(ES_ENOMEM, "out of memory for a micro-batch of %d x %d",
                        config->batch, config->ctx);
+    return ES_OK;
+}
+
+static es_status build(es_trainer *trainer, const es_ops *ops)
+{
     const es_settings *settings = &trainer->settings;
+    const es_model_config *config = &settings->model;
+    const size_t n_batches = (size_t)settings->train.accumulate;
+    es_status status = reserve_batch(trainer);
+    if (status != ES_OK)
+        return status;
+    if (n_batches <= ES_MAX_UNROLLED) /* without it where memory is short */
+        trainer->ahead = es_resize(NULL, trainer->n_inputs,
+                                   2 * n_batches * sizeof *trainer->ahead);
     if ((status = es_measure_new(&trainer->measure, config)) != ES_OK ||
         (settings->maps > 0 && settings->out[0] &&
          (status = es_maps_new(&trainer->maps, config, settings->maps,
@@ -153,12 +189,24 @@ es_status es_trainer_new_on(es_trainer **out, const es_settings *settings,
     trainer->loss_scale.scale = ops->scales_loss ? ES_LOSS_SCALE_START : 1;
     snprintf(trainer->settings.backend, sizeof trainer->settings.backend, "%s",
              ops->name);
-    if ((status = open_data(trainer)) == ES_OK &&
+    if ((status = check(trainer, ops)) == ES_OK &&
         (status = es_uuid_make(trainer->uuid)) == ES_OK &&
         (status = build(trainer, ops)) == ES_OK)
         *out = trainer;
     else
         es_trainer_free(trainer);
+    return status;
+}
+
+/** The back-end that the settings name, and the library of its products, which
+ *  they name afterwards. */
+static es_status find_back_end(const es_ops **out, es_settings *settings,
+                               char note[ES_MESSAGE_MAX])
+{
+    es_status status = es_ops_choose(out, settings->backend,
+                                     settings->precision, note, ES_MESSAGE_MAX);
+    if (status == ES_OK && strcmp((*out)->name, es_cpu_ops.name) == 0)
+        status = es_products_use(&settings->products);
     return status;
 }
 
@@ -169,10 +217,7 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
     es_status status;
     *out = NULL;
     es_settings resolved = *settings;
-    if ((status = es_ops_choose(&ops, settings->backend, settings->precision,
-                                note, sizeof note)) != ES_OK ||
-        (strcmp(ops->name, es_cpu_ops.name) == 0 &&
-         (status = es_products_use(&resolved.products)) != ES_OK) ||
+    if ((status = find_back_end(&ops, &resolved, note)) != ES_OK ||
         (status = es_trainer_new_on(out, &resolved, ops)) != ES_OK)
         return status;
     es_cpu_engine engine = {.note = ""};
@@ -193,19 +238,18 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
     return ES_OK;
 }
 
-es_status es_trainer_resume(es_trainer *trainer,
-                            const es_checkpoint *checkpoint)
+/** Data, step and run of a training that goes on with a checkpoint. */
+static es_status follow(es_trainer *trainer, const es_checkpoint *checkpoint)
 {
     const es_checkpoint_state *state = &checkpoint->state;
     const es_settings *settings = &trainer->settings;
     char name[ES_RUN_NAME_SIZE];
-    uint64_t have = trainer->tokens->checksum;
-    if (have != state->tokens_checksum)
+    if (trainer->tokens && trainer->tokens->checksum != state->tokens_checksum)
         return es_fail(ES_EUSAGE,
                        "%s: its checksum is %016" PRIx64 ", the checkpoint %s"
                        " was trained on %016" PRIx64,
-                       settings->data, have, checkpoint->file->path,
-                       state->tokens_checksum);
+                       settings->data, trainer->tokens->checksum,
+                       checkpoint->file->path, state->tokens_checksum);
     if (state->step > settings->train.steps)
         return es_fail(ES_EUSAGE,
                        "%s: has done %" PRId64 " steps of %" PRId64
@@ -216,6 +260,16 @@ es_status es_trainer_resume(es_trainer *trainer,
     if (strcmp(name, state->name) == 0)
         snprintf(trainer->uuid, sizeof trainer->uuid, "%s", state->uuid);
     trainer->first_step = state->step;
+    return ES_OK;
+}
+
+es_status es_trainer_resume(es_trainer *trainer,
+                            const es_checkpoint *checkpoint)
+{
+    const es_checkpoint_state *state = &checkpoint->state;
+    es_status status = follow(trainer, checkpoint);
+    if (status != ES_OK)
+        return status;
     if (es_model_scales_loss(trainer->model) && state->loss_scale.scale > 0)
         trainer->loss_scale = state->loss_scale;
     return es_checkpoint_load(trainer->model, checkpoint);
@@ -432,4 +486,75 @@ int es_trainer_bad_gradient_layer(es_trainer *trainer)
         free(gradient);
     }
     return last;
+}
+
+/* --- a dry run ------------------------------------------------------------ */
+
+/** False, with a message, if the back-end does not start on this machine. */
+static bool has_device(const es_ops *ops)
+{
+    es_backend *backend = NULL;
+    if (strcmp(ops->name, es_cpu_ops.name) == 0)
+        return true;
+    const es_status status = ops->open(&backend, 0);
+    ops->close(backend);
+    return status == ES_OK;
+}
+
+/** The first micro-batch of the training, and of an evaluation. */
+static es_status try_batches(es_trainer *trainer)
+{
+    const es_model_config *config = &trainer->settings.model;
+    es_status status =
+        es_trainer_find_ceiling(trainer, es_model_config_n_skipped(config) > 0);
+    if (status == ES_OK &&
+        (status = read_batch(trainer, trainer->inputs, trainer->targets,
+                             trainer->first_step, 0)) == ES_OK)
+        status = es_model_config_check_tokens(config, trainer->inputs,
+                                              trainer->targets);
+    if (status == ES_OK && trainer->settings.eval_every > 0 &&
+        (status = draw_held_out(trainer, 0)) == ES_OK)
+        status = es_model_config_check_tokens(config, trainer->inputs,
+                                              trainer->targets);
+    return status;
+}
+
+es_status es_trainer_try(es_trainer **out, const es_settings *settings,
+                         const es_checkpoint *from, char *unchecked,
+                         size_t size)
+{
+    const es_ops *ops = NULL;
+    char note[ES_MESSAGE_MAX];
+    es_trainer *trainer = NULL;
+    es_settings resolved = *settings;
+    *out = NULL;
+    snprintf(unchecked, size, "%s", "");
+    es_status status = find_back_end(&ops, &resolved, note);
+    /* The library is not on this machine, or does not start here. */
+    const bool is_elsewhere =
+        status == ES_EIO && strcmp(settings->backend, "cuda") == 0;
+    if (is_elsewhere || (status == ES_OK && !has_device(ops))) {
+        snprintf(unchecked, size, "%s", es_message());
+        status = ES_OK;
+    }
+    if (status == ES_OK)
+        status = es_alloc(&trainer, 1, sizeof *trainer, "the trainer");
+    if (status != ES_OK)
+        return status;
+    trainer->settings = *settings;
+    settle(trainer);
+    if ((status = es_uuid_make(trainer->uuid)) == ES_OK)
+        status = settings->data[0]
+                     ? check(trainer, ops)
+                     : check_without_data(&trainer->settings, ops);
+    if (status == ES_OK && from)
+        status = follow(trainer, from);
+    if (status == ES_OK && trainer->tokens &&
+        (status = reserve_batch(trainer)) == ES_OK)
+        status = try_batches(trainer);
+    if (status == ES_OK)
+        *out = trainer;
+    else
+        es_trainer_free(trainer);
+    return status;
 }

@@ -58,10 +58,22 @@ es_status es_trainer_new(es_trainer **out,
 es_status es_trainer_new_on(es_trainer **out, const es_settings *settings,
                             const es_ops *ops) ES_MUST_USE;
 /**
- * The checks of es_trainer_new alone, on settings that name data or do not;
- * a vocabulary of 0 becomes the data's. Returns as es_trainer_new.
+ * All that es_trainer_new and, with `from`, es_trainer_resume check, without
+ * the model and its memory; and the first micro-batches. The settings may name
+ * no data: then the vocabulary may stay 0, and what depends on data is left
+ * out.
+ *
+ *   out        a trainer without a model, to be freed: settings, tokens or
+ *              NULL, first_step and uuid
+ *   from       NULL: a training from its beginning
+ *   unchecked  (size) written: why the back-end could not be opened here,
+ *              one line; "" if it could. Then what it lacks may be unknown
+ *
+ * Returns as es_trainer_new and es_trainer_resume.
  */
-es_status es_trainer_check(es_settings *settings) ES_MUST_USE;
+es_status es_trainer_try(es_trainer **out, const es_settings *settings,
+                         const es_checkpoint *from, char *unchecked,
+                         size_t size) ES_MUST_USE;
 
 /**
  * Puts a new trainer where the checkpoint's had come to. The run stays the

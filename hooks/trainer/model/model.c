@@ -61,11 +61,8 @@ static es_status build(es_model *model, int n_threads)
     return es_model_start_norms(model);
 }
 
-es_status es_model_new(es_model **out, const es_model_config *config,
-                       const es_ops *ops, int n_threads)
+es_status es_model_check(const es_model_config *config, const es_ops *ops)
 {
-    *out = NULL;
-    es_model *model;
     es_status status;
     if ((status = es_model_config_check(config)) < 0)
         return status;
@@ -120,7 +117,17 @@ es_status es_model_new(es_model **out, const es_model_config *config,
         if (parts[i].wanted && !parts[i].there)
             return es_fail(ES_EUSAGE, "%s is not built yet on back-end %s",
                            parts[i].part, ops->name);
-    if ((status = es_alloc(&model, 1, sizeof *model, "the model")) < 0)
+    return ES_OK;
+}
+
+es_status es_model_new(es_model **out, const es_model_config *config,
+                       const es_ops *ops, int n_threads)
+{
+    *out = NULL;
+    es_model *model;
+    es_status status;
+    if ((status = es_model_check(config, ops)) < 0 ||
+        (status = es_alloc(&model, 1, sizeof *model, "the model")) < 0)
         return status;
     model->config = *config;
     model->ops = ops;

@@ -10,6 +10,18 @@
 
 typedef struct es_model es_model;
 
+/** ES_OK; ES_EUSAGE: a configuration that es_model_config_check refuses, or
+ *  this back-end cannot build it yet. */
+es_status es_model_check(const es_model_config *config,
+                         const es_ops *ops) ES_MUST_USE;
+
+/** ES_OK; ES_EFORMAT: one of the micro-batch's tokens or pixels is not in the
+ *  vocabulary, or a target, of targets that are not NULL, is none of the
+ *  model's outputs. Sizes as of es_model_pass. */
+es_status es_model_config_check_tokens(const es_model_config *config,
+                                       const int32_t *tokens,
+                                       const int32_t *targets) ES_MUST_USE;
+
 /**
  * Builds the model and draws its parameters from the seed.
  *
@@ -20,8 +32,7 @@ typedef struct es_model es_model;
  * different architectures share the start of what they have in common; the
  * same seed and number of threads give the same bits throughout.
  *
- * ES_OK; ES_EUSAGE (a configuration that es_model_config_check refuses, an
- * architecture this back-end cannot build yet); ES_ENOMEM; ES_EIO (no device).
+ * ES_OK; ES_EUSAGE: es_model_check; ES_ENOMEM; ES_EIO (no device).
  */
 es_status es_model_new(es_model **out, const es_model_config *config,
                        const es_ops *ops, int n_threads) ES_MUST_USE;

@@ -410,17 +410,17 @@ static es_status check_each(const char *what, const int32_t *tokens, int n,
     return ES_OK;
 }
 
-es_status es_model_check_tokens(const es_model *model, const int32_t *tokens,
-                                const int32_t *targets)
+es_status es_model_config_check_tokens(const es_model_config *config,
+                                       const int32_t *tokens,
+                                       const int32_t *targets)
 {
-    const es_model_config *config = &model->config;
-    const es_family_traits *traits = es_model_traits(model);
+    const es_family_traits *traits = &es_families[config->family];
     const bool has_gaps = traits->masks || traits->has_images;
     es_status status = check_each(
         "token", tokens, config->batch * es_model_config_n_inputs(config), 0,
         config->vocab);
     if (status == ES_OK && targets)
-        status = check_each("target", targets, es_model_n_rows(model),
+        status = check_each("target", targets, config->batch * config->ctx,
                             has_gaps ? ES_NO_TARGET : 0,
                             es_model_config_n_outputs(config));
     return status;
@@ -484,7 +484,8 @@ es_status es_model_pass(es_model *model, const int32_t *tokens,
     const size_t bytes = (size_t)es_model_n_inputs(model) * sizeof *tokens;
     const size_t n_tokens = (size_t)model->config.batch *
                             (size_t)es_model_config_n_inputs(&model->config);
-    es_status status = es_model_check_tokens(model, tokens, targets);
+    es_status status =
+        es_model_config_check_tokens(&model->config, tokens, targets);
     if (status != ES_OK)
         return status;
     model->tokens = model->inputs;

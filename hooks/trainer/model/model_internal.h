@@ -295,10 +295,6 @@ static inline es_role es_model_head_role(const es_model *model)
 
 /* model_forward.c */
 
-/** ES_OK, or ES_EFORMAT: a token (B,T) is not in the vocabulary. */
-es_status es_model_check_tokens(const es_model *model, const int32_t *tokens,
-                                const int32_t *targets) ES_MUST_USE;
-
 /** Targets (B,T) that are there. */
 int es_model_count_targets(const es_model *model, const int32_t *targets);
 

@@ -173,7 +173,8 @@ static es_status draw_all(es_model *model, const es_step_plan *plan)
     for (int i = 0; i < plan->n_batches; i++) {
         int32_t *tokens = model->host_inputs + (size_t)i * 2 * n;
         if ((status = plan->draw(plan->user, tokens, tokens + n, i)) != ES_OK ||
-            (status = es_model_check_tokens(model, tokens, tokens + n)) < 0)
+            (status = es_model_config_check_tokens(&model->config, tokens,
+                                                   tokens + n)) < 0)
             return status;
         model->host_targets[i] = es_model_count_targets(model, tokens + n);
     }

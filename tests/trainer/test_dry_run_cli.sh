@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# A dry run names what it cannot check on this machine, and refuses what a
+# training would of places, checkpoints and weights. Options: test_dry_run.c.
+. tests/support/tap.sh
+. tests/support/corpus.sh
+plan_dir
+dry() { "$train" --dry-run "$@" 2>"$dir/messages"; }
+
+# --- what is not on this machine
+elsewhere() { ENTROPY_TRAIN_CUDA=$dir/none.so dry --backend cuda "$@"; }
+check 'a back-end that is elsewhere is no error of a dry run' elsewhere --precision fp16 --no-record
+file_has 'but said' "$dir/messages" '^entropy-train: not checked: back-end cuda: .*none\.so'
+check 'what is wrong on any back-end is refused' \
+    eval '! elsewhere --arch SM+ScFuFFNi9 --n-layer 2'
+
+# --- where it would write
+write_source "$dir/src"
+"$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
+own_corpus "$dir/y.tok"
+small=(--data "$dir/x.tok" --preset gpt2-l12-t128-sm-scfuffni6-tiny --n-layer 6 --threads 1
+    --batch 1 --steps 1 --eval-batches 1)
+refused() { # NAME CODE REGEX OPTION...: by a dry run as by a training
+    exits "$1, of a dry run" "$2" "$3" "$train" "${small[@]}" "${@:4}" --dry-run
+    exits "$1, of a training" "$2" "$3" "$train" "${small[@]}" "${@:4}"
+}
+mkdir "$dir/sub"
+refused 'an output in no folder' 3 'nowhere' -o "$dir/nowhere/run.db"
+refused 'an output that is a folder' 3 "$dir/sub" -o "$dir/sub"
+refused 'an output that is something else' 3 'x\.tok' -o "$dir/x.tok"
+refused 'checkpoints in no folder' 3 'nowhere' --no-record --checkpoint "$dir/nowhere/sub"
+"$train" "${small[@]}" --steps 2 -q -o "$dir/a.db" --checkpoint "$dir/kept" || echo 'Bail out! no training'
+refused 'checkpoints where others of the name are' 2 'is of another run|is further' \
+    -o "$dir/a.db" --checkpoint "$dir/kept"
+refused 'fewer steps than are done' 2 'has done 2 steps of 1' \
+    -o "$dir/a.db" --resume "$dir/kept" --steps 1
+refused 'other data than the checkpoint has' 2 'was trained on' \
+    -o "$dir/a.db" --resume "$dir/kept" --data "$dir/y.tok"
+check 'a dry run where a training is fine' dry "${small[@]}" -o "$dir/b.db" --checkpoint "$dir/new"
+check 'it has nothing to say' [ ! -s "$dir/messages" ]
+check 'it makes no file and no folder' [ ! -e "$dir/b.db" -a ! -e "$dir/new" ]
+check 'a training that goes on' dry "${small[@]}" -o "$dir/a.db" --resume "$dir/kept" --steps 3
+file_has 'its run file was not opened' "$dir/messages" \
+    '^entropy-train: not checked: run file: it is there, and may not take another run$'
+
+# --- what it would start from: GPT-2's weights with another output matrix
+cat >"$dir/untie.py" <<'END'
+import json, struct, sys
+file = open(sys.argv[1], "rb").read()
+n = 8 + struct.unpack("<Q", file[:8])[0]
+arrays = {name + ".weight" * (name in ("wte", "wpe")): one
+          for name, one in json.loads(file[8:n]).items()
+          if name != "__metadata__" and not name.startswith("optimizer")}
+arrays["lm_head.weight"] = dict(arrays["wte.weight"], data_offsets=[
+    at + 4 for at in arrays["wte.weight"]["data_offsets"]])
+data, header = b"", {}
+for name, one in arrays.items():
+    first, end = one["data_offsets"]
+    header[name] = dict(one, data_offsets=[len(data), len(data) + end - first])
+    data += file[n + first:n + end]
+header = json.dumps(header).encode()
+open(sys.argv[2], "wb").write(struct.pack("<Q", len(header)) + header + data)
+END
+small=(--data "$dir/x.tok" --n-head 3 --ctx 16 --batch 1 --steps 1 --eval-every 0 --threads 1 -q --no-record)
+"$train" "${small[@]}" --n-layer 1 --d-model 12 --bias all --name tied --checkpoint "$dir/tied" ||
+    echo 'Bail out! no weights'
+python3 "$dir/untie.py" "$dir"/tied/tied-*.safetensors "$dir/untied.safetensors"
+refused 'weights that go with no model' 3 'lm_head.weight is not the embedding' \
+    --init "$dir/untied.safetensors"
+check 'weights that do' dry "${small[@]}" --init "$dir"/tied/tied-*.safetensors
+finish
