@@ -147,7 +147,7 @@ SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
     format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
     uninstall clean programs libraries portable portable-here \
-    portable-programs portable-programs-here wheel samples faults fuzz fuzzers fuzzers-here
+    portable-programs portable-programs-here package wheel samples faults fuzz fuzzers fuzzers-here
 .DELETE_ON_ERROR:
 .SECONDARY:
 

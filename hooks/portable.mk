@@ -34,6 +34,9 @@ portable-programs-here: $(BUILD)/entropy-scan $(BUILD)/entropy-train
 $(PORTABLE)/packages/sqlite3.h: tests/tools/packages.sh
 	$(Q)tests/tools/packages.sh $(@D) sqlite3 $(PORTABLE_ARCHIVES) jansson inih yaml openblas
 
+# What the Python package needs of this machine: pip install ./hooks/python.
+package: $(LIBRARIES) $(BUILD)/entropy-recorder $(BUILD)/entropy-scan
+
 # A Python wheel of it: what pip installs where no compiler is.
 WHEEL_PYTHON = python3
 WHEEL = $(BUILD)/wheel
@@ -41,7 +44,7 @@ WHEEL_MACHINE = $(firstword $(subst -, ,$(TARGET)))
 WHEEL_GLIBC = $(subst $(WHEEL_MACHINE)-linux-gnu.,,$(TARGET))
 wheel: portable-programs
 	$(if $(V),,@echo '  WHEEL  $(WHEEL)';) ENTROPYSCAN_BUILD=$(abspath $(PORTABLE)) \
-	    ENTROPYSCAN_PACKAGES=$(abspath $(PORTABLE_PACKAGES)) \
+	    ENTROPYSCAN_TRAINER=1 ENTROPYSCAN_PACKAGES=$(abspath $(PORTABLE_PACKAGES)) \
 	    ENTROPYSCAN_PLATFORM=manylinux_$(subst .,_,$(WHEEL_GLIBC))_$(WHEEL_MACHINE) \
 	    $(WHEEL_PYTHON) -m pip wheel -q --no-deps --disable-pip-version-check \
 	    -w $(WHEEL) hooks/python

@@ -1,7 +1,8 @@
 """The build step of the wheel: make, and libraries and programs into it.
 
 The package lies in the source tree of entropy-scan, two folders below its root.
-`make wheel` gives what it linked for other machines instead:
+ENTROPYSCAN_TRAINER=1 builds and includes entropy-train, too.
+`make wheel` sets it, and gives what it linked for other machines:
     ENTROPYSCAN_BUILD     a build folder that is to be taken as it is, without make
     ENTROPYSCAN_PLATFORM  the wheel's platform, manylinux_2_28_x86_64
     ENTROPYSCAN_PACKAGES  a folder with the fonts/ to draw with, and the licenses/
@@ -17,7 +18,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PROGRAMS = ("entropy-recorder", "entropy-scan", "entropy-train")
+PROGRAMS = ("entropy-recorder", "entropy-scan")
+TRAINER = "entropy-train"
 LIBRARIES = ("libentropyrecord.so", "libentropyscan.so")
 FOLDERS = ("fonts", "licenses")
 
@@ -39,7 +41,7 @@ class NativeBuildHook(BuildHookInterface):
 
     def _files(self) -> list[Path]:
         build = self._built()
-        found = [build / name for name in PROGRAMS]
+        found = [build / name for name in (*PROGRAMS, *self._trainer())]
         for name in LIBRARIES:  # the newest, by the name that it is loaded by
             found.append((build / name).resolve())
         for path in found:
@@ -49,6 +51,10 @@ class NativeBuildHook(BuildHookInterface):
         for folder in FOLDERS if packages else ():
             found += sorted(Path(packages, folder).iterdir())
         return found
+
+    def _trainer(self) -> list[str]:
+        wanted = os.environ.get("ENTROPYSCAN_TRAINER", "0") not in ("", "0")
+        return [TRAINER] if wanted else []
 
     def _built(self) -> Path:
         given = os.environ.get("ENTROPYSCAN_BUILD")
@@ -60,11 +66,17 @@ class NativeBuildHook(BuildHookInterface):
                 f"{tree}: no Makefile: build from the source tree of entropy-scan, "
                 "or set ENTROPYSCAN_BUILD to a build folder"
             )
-        command = ["make", "all", "CUDA=0"]
-        done = subprocess.run(command, cwd=tree)
-        if done.returncode != 0:
+        command = ["make", "CUDA=0", "package"]
+        command += [f"build/{name}" for name in self._trainer()]
+        try:
+            failed = subprocess.run(command, cwd=tree).returncode != 0
+        except FileNotFoundError:
             raise SystemExit(
-                f"{' '.join(command)}: failed: the packages that it needs are "
-                "installed by: make deps"
+                f"make is not installed: apt install make, then in {tree}: make deps"
+            ) from None
+        if failed:
+            raise SystemExit(
+                f"{' '.join(command)}: failed, see above: the Debian packages that it "
+                f"needs are installed by make deps in {tree}"
             )
         return tree / "build"

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 import accelerate
@@ -113,22 +114,28 @@ def test_the_snippet_of_the_first_page_runs(tmp_path, monkeypatch):
     assert run.entropy().shape == (1, 3, 4) and run.config["max_steps"] == 10
 
 
+def package_source(place):
+    """A copy of the package's part of the source tree, two folders below `place`."""
+    ignored = shutil.ignore_patterns("__pycache__", "_native")
+    return shutil.copytree(ROOT / "hooks/python", place / "hooks/python", ignore=ignored)
+
+
+def without_ours(**settings):
+    """The environment without what our build step reads, but for `settings`."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("ENTROPYSCAN")}
+    return {**clean, **settings}
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """A venv with the package and what it needs, and nothing of ours."""
     place = tmp_path_factory.mktemp("clean")
     venv.create(place / "venv")
-    source = place / "tree/hooks/python"
-    source.parent.mkdir(parents=True)
-    shutil.copytree(
-        ROOT / "hooks/python",
-        source,
-        ignore=shutil.ignore_patterns("__pycache__", "_native"),
-    )
+    source = package_source(place / "tree")
     python = place / "venv/bin/python"
     done = subprocess.run(
         [sys.executable, "-m", "pip", "--python", python, "install", "-q", source],
-        env={**os.environ, "ENTROPYSCAN_BUILD": os.environ["ENTROPYSCAN_HOME"]},
+        env=without_ours(ENTROPYSCAN_BUILD=os.environ["ENTROPYSCAN_HOME"]),
         capture_output=True,
         text=True,
     )
@@ -140,7 +147,7 @@ def installed(tmp_path_factory):
 
 def test_an_installed_package_reads_and_draws(installed, tmp_path):
     """Without PyTorch, and without the source tree."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("ENTROPYSCAN")}
+    clean = without_ours()
     clean.pop("PYTHONPATH", None)
     run = ROOT / "samples/runs/sm.db"
     script = (
@@ -174,6 +181,17 @@ def test_the_programs_are_on_the_path(installed, tmp_path):
     assert done.returncode == 2
 
 
+def test_without_the_trainer_its_program_names_the_remedy(installed):
+    program = installed / "venv/bin/entropy-train"
+    done = subprocess.run(
+        [program, "--version"], env=without_ours(), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("entropy-train: not found in ")
+    assert "install it with ENTROPYSCAN_TRAINER=1 pip install ./hooks/python" in line
+
+
 def test_an_installed_package_records(installed, run_file):
     """The library, the recorder and the recording half, as they were installed;
     PyTorch is borrowed."""
@@ -188,9 +206,11 @@ def test_an_installed_package_records(installed, run_file):
         "    model(**models.inputs('gpt2')); rec.step(loss=1.0)\n"
         "assert rec.trouble is None, rec.trouble\n"
     )
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("ENTROPYSCAN")}
     done = subprocess.run(
-        [sys.executable, "-c", script], env=clean, capture_output=True, text=True
+        [sys.executable, "-c", script],
+        env=without_ours(),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert es.open(run_file).entropy().shape == (1, 3, 4)
@@ -199,8 +219,105 @@ def test_an_installed_package_records(installed, run_file):
 def test_the_wheel_carries_what_it_needs(installed):
     site = next((installed / "venv/lib").glob("python*/site-packages"))
     native = {path.name for path in (site / "entropyscan/_native").iterdir()}
-    assert {"entropy-recorder", "entropy-scan", "entropy-train"} <= native
-    assert "libentropyscan.so.0" in native
+    libraries = {"libentropyrecord.so.0", "libentropyscan.so.0"}
+    assert native == {"entropy-recorder", "entropy-scan"} | libraries
     assert (site / "entropyscan/py.typed").exists()
     (wheel,) = site.glob("entropy_scan-*.dist-info/WHEEL")
     assert "Tag: py3-none-linux" in wheel.read_text()
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A source tree without C sources, in which make fails unless it is replaced."""
+    source = package_source(tmp_path / "tree")
+    (tmp_path / "tree/Makefile").touch()
+    write_make(tmp_path, "exit 1")
+    return source
+
+
+MADE = "entropy-scan entropy-recorder entropy-train libentropyrecord.so libentropyscan.so"
+
+
+def write_make(place, commands):
+    """A make that logs its arguments, in the folder that `build` puts on the path."""
+    make = place / "bin/make"
+    make.parent.mkdir(exist_ok=True)
+    make.write_text(f'#!/bin/sh\necho "$@" >>"{place}/made"\n{commands}\n')
+    make.chmod(0o755)
+
+
+def build(tree, function, place, **settings):
+    """Calls `function` of the build backend as pip does; `place` gets what it makes."""
+    script = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "import build_backend\n"
+        f"print(build_backend.{function}(sys.argv[1]))\n"
+    )
+    path = f"{tree.parents[2]}/bin:{os.environ['PATH']}"
+    place.mkdir()
+    return subprocess.run(
+        [sys.executable, "-c", script, place],
+        env=without_ours(PATH=path, PIP_BUILD_TRACKER=str(place), **settings),
+        cwd=tree,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("kind", ["wheel", "editable"])
+def test_metadata_is_there_without_a_build(tree, tmp_path, kind):
+    done = build(tree, f"prepare_metadata_for_build_{kind}", tmp_path / "metadata")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "metadata").iterdir()
+    assert folder.name == f"entropy_scan-{es.__version__}.dist-info"
+    metadata = (folder / "METADATA").read_text().splitlines()
+    assert {"Name: entropy-scan", f"Version: {es.__version__}"} <= set(metadata)
+    assert {"Requires-Dist: cffi>=1.15", "Requires-Dist: numpy>=1.22"} <= set(metadata)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "settings, trainer",
+    [({}, False), ({"ENTROPYSCAN_TRAINER": "0"}, False), ({"ENTROPYSCAN_TRAINER": "1"}, True)],
+)
+def test_the_trainer_is_built_on_request(tree, tmp_path, settings, trainer):
+    write_make(tmp_path, f"mkdir build && cd build && touch {MADE}")
+    done = build(tree, "build_wheel", tmp_path / "wheels", **settings)
+    assert done.returncode == 0, done.stderr
+    targets = "CUDA=0 package" + " build/entropy-train" * trainer
+    assert (tmp_path / "made").read_text() == f"{targets}\n"
+    (wheel,) = (tmp_path / "wheels").iterdir()
+    assert wheel.name.startswith(f"entropy_scan-{es.__version__}-py3-none-linux_")
+    with zipfile.ZipFile(wheel) as files:
+        found = {Path(name).name for name in files.namelist() if "/_native/" in name}
+        (scripts,) = (name for name in files.namelist() if "entry_points" in name)
+        assert b"entropy-train = " in files.read(scripts)
+    assert found == set(MADE.split()) - (set() if trainer else {"entropy-train"})
+
+
+def test_a_build_that_fails_ends_with_the_remedy(tree, tmp_path):
+    write_make(tmp_path, "echo sqlite3.h: No such file >&2; exit 2")
+    done = build(tree, "build_wheel", tmp_path / "wheels")
+    assert done.returncode == 1
+    *_, why, last = done.stderr.splitlines()
+    assert why == "sqlite3.h: No such file"
+    assert last.startswith("make CUDA=0 package: failed")
+    assert last.endswith(f"make deps in {tmp_path / 'tree'}")
+
+
+def test_a_package_is_built_without_the_trainer(tmp_path):
+    """Of the sources' folders make names those that the package needs."""
+    done = subprocess.run(
+        ["make", "-n", "-j1", "CUDA=0", f"BUILD={tmp_path}", "package"],
+        cwd=ROOT,
+        env={k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    compiled = set(re.findall(r" -c -o \S+ (\S+)/[^/]+\.c\n", done.stdout))
+    tops = {"/".join(folder.split("/")[:2]) for folder in compiled if "hooks" in folder}
+    assert tops == {"hooks/recorder"}
+    assert {folder.split("/")[0] for folder in compiled} == {
+        *("analyzer", "cli", "hooks", "render", "store")
+    }

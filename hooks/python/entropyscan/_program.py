@@ -12,9 +12,12 @@ def main() -> None:
     name = os.path.basename(sys.argv[0])
     path = _library.program(name)
     if path is None:
+        remedy = "build it with make, or set ENTROPYSCAN_HOME"
+        if name == "entropy-train":  # an installation from source leaves it out
+            install = "ENTROPYSCAN_TRAINER=1 pip install ./hooks/python"
+            remedy = f"install it with {install}, {remedy}"
         print(
-            f"{name}: not found in {_library.home() or 'this installation'}: build "
-            "it with make, or set ENTROPYSCAN_HOME",
+            f"{name}: not found in {_library.home() or 'this installation'}: {remedy}",
             file=sys.stderr,
         )
         raise SystemExit(3)
