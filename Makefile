@@ -141,9 +141,14 @@ TESTS_SRC = $(sort $(wildcard tests/*/test_*.c))
 TESTS = $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(TESTS_SRC)))
 BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
 SCRIPTS = $(sort $(wildcard tests/*/test_*.sh))
+# Scripts that the pass with sanitizers runs beside the test programs: they hand the
+# programs broken files, options and peers.
+SANITIZED = cli cli_errors fragments salvage salvage_fragment merge_fragments \
+    watch_rules push train_cli probe sweep_command sql
+SANITIZED_SCRIPTS = $(foreach name,$(SANITIZED),$(filter %/test_$(name).sh,$(SCRIPTS)))
 SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 
-.PHONY: all help deps test-deps test test-python quick coverage coverage-here check-tests check-objects demo figures corpus-debian replicate replicate-quick thresholds alerts cost-fit bench lint \
+.PHONY: all help deps test-deps test test-under-load test-python quick coverage coverage-here check-tests check-objects demo figures corpus-debian replicate replicate-quick thresholds alerts cost-fit bench lint \
     format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
     uninstall clean programs libraries portable portable-here \
@@ -167,6 +172,7 @@ help:
 	@echo 'make demo       corpus, two training runs, table, heatmap, curves'
 	@echo 'make figures    every figure, light and dark, on one page (two minutes)'
 	@echo 'make test       every test; ends with "N passed, N failed"; T=NAME: one'
+	@echo 'make test-under-load  every test three times beside six busy processes (an hour)'
 	@echo 'make test-python  the Python package, with PyTorch from PyPI; K=NAME: some'
 	@echo 'make quick      the fast tests of every area, without nvcc'
 	@echo 'make coverage   lines and branches that the tests reach (needs gcovr)'
@@ -450,8 +456,15 @@ else
 test: RUN_CARDS = $(TEST_CARDS)
 test: test-deps
 	@$(MAKE) --no-print-directory check-tests CARDS=$(TEST_CARDS)
-	@$(RUN_TESTS) $(TESTS) $(SCRIPTS)
+	@$(RUN_TESTS) $(TESTS) $(if $(SAN),$(SANITIZED_SCRIPTS),$(SCRIPTS))
 endif
+
+# No test may depend on the speed of the machine: all of them, three times, beside six
+# processes that keep the processors busy.
+test-under-load:
+	@tests/tools/under_load.sh 6 $(MAKE) --no-print-directory test
+	@tests/tools/under_load.sh 6 $(MAKE) --no-print-directory test
+	@tests/tools/under_load.sh 6 $(MAKE) --no-print-directory test
 
 # Tests of every area, without kernels and scripts; these take long, too.
 SLOW = cases checkpoint emulate_model entropy_kernels entropy_memory \

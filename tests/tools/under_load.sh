@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# usage: under_load.sh N COMMAND...
+# Runs a command while N processes compute without end; exits as it does.
+set -euo pipefail
+n=$1
+shift
+busy=()
+trap 'kill "${busy[@]}" 2>/dev/null' EXIT
+for ((i = 0; i < n; i++)); do
+    (while :; do :; done) &
+    busy+=($!)
+done
+"$@"
