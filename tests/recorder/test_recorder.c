@@ -580,4 +580,4 @@ TEST(two_threads_are_noticed)
 }
 
 TEST_GROUP(recording_setup, recording_teardown)
-TEST_EACH(NULL, recording_kill_children)
+TEST_EACH(recording_begin, recording_end)

@@ -4,8 +4,6 @@
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
-#include <time.h>
-
 #define CTX 32 /* ceiling 2.55 nats */
 
 static int declare(es_recorder *recorder, const char *name, es_phase phase)
@@ -165,12 +163,7 @@ TEST(alerts_come_while_the_run_goes_on)
     es_recorder *recorder = start(path, NULL, 0, &entropy, &logit);
     for (int64_t step = 0; step < 12; step++)
         push(recorder, entropy, logit, step, 5);
-    /* A batch is committed within a second. */
-    const struct timespec nap = {.tv_nsec = 20000000};
-    int64_t deadline = es_now_ms() + 20000;
-    while (read_alerts(found, 8, path) < 2 && es_now_ms() < deadline)
-        nanosleep(&nap, NULL);
-    assert_true(read_alerts(found, 8, path) >= 2);
+    es_await(read_alerts(found, 8, path) >= 2);
     assert_alert(&found[0], "alert:collapse@5:critical", 7, 3,
                  ES_SEVERITY_CRITICAL);
     finish(recorder);
@@ -213,4 +206,4 @@ TEST(only_the_train_phase_is_judged)
 }
 
 TEST_GROUP(recording_setup, recording_teardown)
-TEST_EACH(NULL, recording_kill_children)
+TEST_EACH(recording_begin, recording_end)

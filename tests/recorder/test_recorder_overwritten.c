@@ -88,6 +88,7 @@ static es_status record_over(const char *path, size_t offset, uint32_t pattern,
     es_recorder *recorder;
     int series[4];
     *refused = 0;
+    alarm(ES_PATIENCE_S);
     es_assert_ok(es_recorder_open(&recorder, &options));
     recorder->answer_ms = ANSWER_MS; /* for the end: a start may be slow */
     recording_declare(recorder, series);
@@ -96,14 +97,11 @@ static es_status record_over(const char *path, size_t offset, uint32_t pattern,
         *refused += recording_push(recorder, series, 0, step) != ES_OK;
         if (step % 250 == 249)
             memcpy(words + offset, &pattern, sizeof pattern);
-        if (step == 499)
+        if (step == 499) /* it sleeps then, or not: any state will do */
             usleep(3000);
     }
     assert_false(es_recorder_stop_requested(recorder));
-    int64_t start = es_now_ms();
-    es_status status = es_recorder_close(recorder, ES_RUN_FINISHED, report);
-    assert_true(es_now_ms() - start < 10 * ANSWER_MS);
-    return status;
+    return es_recorder_close(recorder, ES_RUN_FINISHED, report);
 }
 
 TEST(no_word_makes_a_loss_look_fine)
@@ -126,10 +124,10 @@ TEST(no_word_makes_a_loss_look_fine)
                     printf("# %s+%zu %08x: %d, %d lost, %d dropped: %s\n",
                            fields[i].name, at, (unsigned)patterns[p], status,
                            (int)report.lost, (int)report.dropped, es_message());
+                recording_reap_all(); /* one that was given up, too */
                 check_outcome(path, status, &report, refused);
                 fine += status == ES_OK;
                 n++;
-                recording_reap_all();
                 recording_remove(path);
             }
     dup2(stream, STDERR_FILENO);
@@ -227,7 +225,8 @@ static int record_and_leave(const char *path)
     es_recorder *recorder = open_closed(path, series);
     for (int64_t step = 0; step < 100; step++)
         recording_push(recorder, series, 0, step);
-    usleep(100000); /* until the recorder has seen the socket's end */
+    /* Mostly the recorder has seen the socket's end first. */
+    usleep(100000);
     return 0;
 }
 
@@ -254,4 +253,4 @@ TEST(its_death_is_seen_without_descriptors)
 }
 
 TEST_GROUP(recording_setup, recording_teardown)
-TEST_EACH(NULL, recording_kill_children)
+TEST_EACH(recording_begin, recording_end)

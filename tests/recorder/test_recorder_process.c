@@ -9,16 +9,22 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-/* Recording with a program that cannot: NULL, and the message says why. */
-static es_recorder *open_with(const char *path, const char *program)
+static es_recorder *open_within(int answer_ms, const char *path,
+                                const char *program)
 {
     es_recorder *recorder = NULL;
     const es_run_info run = recording_run();
     es_recorder_options options = recording_options(path, &run);
     options.program = program;
-    options.answer_ms = 500;
+    options.answer_ms = answer_ms;
     assert_int_equal(es_recorder_open(&recorder, &options), ES_EBROKEN);
     return recorder;
+}
+
+/* Recording with a program that cannot: NULL, and the message says why. */
+static es_recorder *open_with(const char *path, const char *program)
+{
+    return open_within(ES_PATIENCE_MS, path, program);
 }
 
 static void expect_no_child(void)
@@ -115,7 +121,7 @@ TEST(a_silent_program_is_killed)
 {
     const char *script = recording_path("silent");
     make_script(script, "#!/bin/sh\nexec sleep 1000\n", 0755);
-    assert_null(open_with(recording_path("p.db"), script));
+    assert_null(open_within(500, recording_path("p.db"), script));
     assert_non_null(strstr(es_message(), "did not answer in 500 ms"));
     expect_no_child();
 }
@@ -174,7 +180,7 @@ TEST(no_stray_descriptors_are_inherited)
     close(ends[1]);
     close(high);
     struct pollfd end = {.fd = ends[0], .events = POLLIN};
-    assert_int_equal(poll(&end, 1, 10000), 1);
+    assert_int_equal(poll(&end, 1, ES_PATIENCE_MS), 1);
     assert_true(end.revents & POLLHUP);
     close(ends[0]);
 
@@ -295,18 +301,22 @@ TEST(no_zombie_is_left)
 
 /* --- sleep and signals ----------------------------------------------------*/
 
-/* Voluntary context switches of all its threads. */
-static unsigned long long count_wakes(pid_t pid)
+/* Voluntary context switches of all its threads; whether they sleep. */
+static unsigned long long count_wakes(bool *asleep, pid_t pid)
 {
     char path[64];
     unsigned long long n = 0;
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *folder = opendir(path);
     assert_non_null(folder);
-    for (struct dirent *entry; (entry = readdir(folder));)
-        if (entry->d_name[0] != '.')
-            n += status_of((pid_t)atoi(entry->d_name),
-                           "voluntary_ctxt_switches:", 10);
+    *asleep = true;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        const pid_t thread = (pid_t)atoi(entry->d_name);
+        if (entry->d_name[0] == '.')
+            continue;
+        *asleep &= es_is_asleep(pid, thread);
+        n += status_of(thread, "voluntary_ctxt_switches:", 10);
+    }
     closedir(folder);
     return n;
 }
@@ -314,25 +324,16 @@ static unsigned long long count_wakes(pid_t pid)
 TEST(idle_recorder_sleeps)
 {
     es_recorder *recorder = recording_open(recording_path("idle.db"));
-    usleep(200000); /* until it has come to rest */
-    unsigned long long before = count_wakes(recorder->child.pid);
+    unsigned long long before = 0, last;
+    bool asleep;
+    recording_await_rest(recorder);
+    es_await((last = before, before = count_wakes(&asleep, recorder->child.pid),
+              asleep && before == last));
     usleep(1500000);
     /* Without a pidfd it looks at the trainer once a second. */
-    assert_in_range(count_wakes(recorder->child.pid) - before, 0,
+    assert_in_range(count_wakes(&asleep, recorder->child.pid) - before, 0,
                     recorder->child.watched ? 0 : 2);
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
-}
-
-static uint64_t committed(const es_recorder *recorder)
-{
-    return atomic_load(&recorder->ring.words->committed);
-}
-
-static void await_committed(const es_recorder *recorder, uint64_t n)
-{
-    for (int i = 0; i < 30000 && committed(recorder) < n; i++)
-        usleep(1000);
-    assert_int_equal(committed(recorder), n);
 }
 
 TEST(batch_is_committed_while_idle)
@@ -343,12 +344,19 @@ TEST(batch_is_committed_while_idle)
     recording_declare(recorder, series);
     for (int64_t step = 0; step < 3; step++) {
         recording_push(recorder, series, 0, step);
-        await_committed(recorder, (uint64_t)step + 1);
-        usleep(100000); /* until it sleeps again */
+        recording_await_committed(recorder, (uint64_t)step + 1);
+        recording_await_rest(recorder);
     }
     assert_int_equal(recording_check(path, 0, 0), 3);
     assert_int_equal(recording_status(path), ES_RUN_RUNNING);
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
+}
+
+/* Whether the recorder waits for more, with something to commit. */
+static bool is_gathering(const es_recorder *recorder)
+{
+    const uint64_t wake_at = atomic_load(&recorder->ring.words->wake_at);
+    return wake_at > recorder->ring.position + 1 && wake_at != UINT64_MAX;
 }
 
 /* Told to end, it hurries but stays: the trainer has its last frames to
@@ -360,17 +368,18 @@ TEST(sigterm_means_hurry)
         const char *path = recording_path("term.db");
         es_recorder *recorder = recording_open(path);
         int series[4];
+        bool gathered = false;
         recording_declare(recorder, series);
-        recording_push(recorder, series, 0, 0);
+        recording_await_rest(recorder);
+        uint32_t bell = es_ring_bell(&recorder->ring);
         kill(recorder->child.pid, signals[i]);
-        int64_t start = es_now_ms();
-        await_committed(recorder, 1);
-        for (int64_t step = 1; step < 20; step++) {
-            es_assert_ok(recording_push(recorder, series, 0, step));
-            await_committed(recorder, (uint64_t)step + 1);
+        es_await(es_ring_bell(&recorder->ring) != bell); /* it has heard */
+        for (uint64_t step = 0; step < 20; step++) {
+            es_assert_ok(recording_push(recorder, series, 0, (int64_t)step));
+            es_await((gathered |= is_gathering(recorder),
+                      recording_committed(recorder) > step));
         }
-        /* Twenty batches that took their time would need 18 s. */
-        assert_true(es_now_ms() - start < 12000);
+        assert_false(gathered); /* it would have for 0.9 s each time */
         es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
         assert_int_equal(recording_check(path, 0, 0), 20);
         recording_remove(path);
@@ -378,4 +387,4 @@ TEST(sigterm_means_hurry)
 }
 
 TEST_GROUP(recording_setup, recording_teardown)
-TEST_EACH(NULL, recording_kill_children)
+TEST_EACH(recording_begin, recording_end)

@@ -16,6 +16,14 @@ static bool is_requested(const char *path)
     return access(file, F_OK) == 0;
 }
 
+/* Woken from its rest it looks at what lies beside the file, then commits. */
+static void push_until_it_looks(es_recorder *recorder, const int series[4])
+{
+    recording_await_rest(recorder);
+    es_assert_ok(recording_push(recorder, series, 0, 0));
+    recording_await_committed(recorder, 1);
+}
+
 TEST(a_stop_file_reaches_the_trainer)
 {
     const char *path = recording_path("stop.db");
@@ -23,16 +31,12 @@ TEST(a_stop_file_reaches_the_trainer)
     int series[4];
     char message[256];
     recording_declare(recorder, series);
-    recording_push(recorder, series, 0, 0);
-    usleep(20000);
+    push_until_it_looks(recorder, series);
     assert_false(es_recorder_stop_requested(recorder));
     request("stop.db.stop", "out\x1b of time\nmore\n");
     int64_t step = 1;
-    for (; !es_recorder_stop_requested(recorder) && step < 2000; step++) {
-        recording_push(recorder, series, 0, step);
-        usleep(10000);
-    }
-    assert_true(es_recorder_stop_requested(recorder));
+    es_await(recording_push(recorder, series, 0, step++) == ES_OK &&
+             es_recorder_stop_requested(recorder));
     es_assert_ok(es_recorder_close(recorder, ES_RUN_STOPPED, NULL));
     assert_int_equal(recording_status(path), ES_RUN_STOPPED);
     assert_int_equal(recording_check(path, 0, 0), step);
@@ -49,15 +53,12 @@ TEST(old_file_stops_nobody)
     es_recorder *recorder = recording_open(path);
     int series[4];
     recording_declare(recorder, series);
-    for (int64_t step = 0; step < 150; step++) { /* longer than a look takes */
-        recording_push(recorder, series, 0, step);
-        usleep(10000);
-    }
-    assert_false(es_recorder_stop_requested(recorder));
     assert_false(is_requested(path));
+    push_until_it_looks(recorder, series);
+    assert_false(es_recorder_stop_requested(recorder));
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
     assert_false(recording_event(path, "stop", NULL, NULL));
 }
 
 TEST_GROUP(recording_setup, recording_teardown)
-TEST_EACH(NULL, recording_kill_children)
+TEST_EACH(recording_begin, recording_end)

@@ -2,6 +2,7 @@
    travel through it. */
 #include "hooks/recorder/ring.h"
 #include "hooks/recorder/wire.h"
+#include "tests/support/await.h"
 #include "tests/support/test.h"
 
 #include <pthread.h>
@@ -26,12 +27,14 @@ static int setup(void **state)
     es_status status = es_ring_attach(&pair->consumer, fd);
     close(fd);
     *state = pair;
+    alarm(ES_PATIENCE_S); /* who waits for ever ends */
     return status;
 }
 
 static int teardown(void **state)
 {
     struct pair *pair = *state;
+    alarm(0);
     es_ring_detach(&pair->producer);
     es_ring_detach(&pair->consumer);
     free(pair);
@@ -122,15 +125,24 @@ TEST(a_full_ring_waits_no_longer_than_given)
 {
     struct pair *pair = *state;
     assert_true(write_frame(&pair->producer, 1, 3000));
-    int64_t start = es_now_ms();
+    uint32_t bell = es_ring_bell(&pair->consumer);
     assert_false(es_ring_wait_space(&pair->producer, 3000, 30));
-    assert_true(es_now_ms() - start >= 29);
+    assert_int_equal(es_ring_bell(&pair->consumer), bell + 1);
+    assert_int_equal(atomic_load(&pair->producer.words->wants_space), 0);
+}
+
+/* The first thread waits for the others here, and nothing else makes it
+   sleep. */
+static void await_sleep_of_first(void)
+{
+    es_await(es_is_asleep(getpid(), getpid()));
 }
 
 static void *release_later(void *argument)
 {
     struct pair *pair = argument;
-    usleep(20000);
+    es_await(atomic_load(&pair->producer.words->wants_space) == 1);
+    await_sleep_of_first();
     expect_frame(pair, 1, 3000);
     es_ring_release(&pair->consumer, 1);
     return NULL;
@@ -142,9 +154,7 @@ TEST(release_wakes_the_waiting_producer)
     pthread_t thread;
     assert_true(write_frame(&pair->producer, 1, 3000));
     pthread_create(&thread, NULL, release_later, pair);
-    int64_t start = es_now_ms();
-    assert_true(es_ring_wait_space(&pair->producer, 3000, 20000));
-    assert_true(es_now_ms() - start < 15000);
+    assert_true(es_ring_wait_space(&pair->producer, 3000, ES_FOR_EVER_MS));
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&pair->producer.words->wants_space), 0);
 }
@@ -152,7 +162,8 @@ TEST(release_wakes_the_waiting_producer)
 static void *write_later(void *argument)
 {
     struct pair *pair = argument;
-    usleep(20000);
+    es_await(atomic_load(&pair->consumer.words->wake_at) != UINT64_MAX);
+    await_sleep_of_first();
     for (uint32_t i = 0; i < 5; i++)
         write_frame(&pair->producer, i, 100);
     return NULL;
@@ -194,9 +205,9 @@ TEST(bell_before_the_wait_is_not_missed)
     uint32_t run_status = 0;
     assert_true(es_ring_is_closed(&pair->consumer, &run_status));
     assert_int_equal(run_status, 2);
-    int64_t start = es_now_ms();
-    es_ring_wait(&pair->consumer, es_ring_bell(&pair->consumer), SIZE_MAX, 30);
-    assert_true(es_now_ms() - start >= 29);
+    bell = es_ring_bell(&pair->consumer);
+    es_ring_wait(&pair->consumer, bell, SIZE_MAX, 30); /* without a bell */
+    assert_int_equal(es_ring_bell(&pair->consumer), bell);
 }
 
 enum { MANY = 100000 };

@@ -20,7 +20,6 @@ int recording_setup(void **state)
     setenv("ENTROPY_RECORDER", found, 1);
     snprintf(folder, sizeof folder, "%s/recording-XXXXXX",
              place ? place : "/tmp");
-    alarm(300); /* a hang is a failure, not a hang */
     /* Orphaned recorders become our children: we can wait for them. */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     return mkdtemp(folder) ? 0 : -1;
@@ -33,7 +32,13 @@ int recording_teardown(void **state)
     return system(command) == 0 ? 0 : -1;
 }
 
-int recording_kill_children(void **state)
+int recording_begin(void **state)
+{
+    alarm(300); /* a hang is a failure, not a hang */
+    return 0;
+}
+
+int recording_end(void **state)
 {
     char path[64];
     int pid;
@@ -87,7 +92,8 @@ es_recorder_options recording_options(const char *path, const es_run_info *run)
                                  .path = path,
                                  .run = run,
                                  .ring_bytes = 65536,
-                                 .wait_ms = 20000};
+                                 .wait_ms = ES_PATIENCE_MS,
+                                 .answer_ms = ES_PATIENCE_MS};
 }
 
 es_recorder *recording_open(const char *path)
@@ -207,6 +213,31 @@ void recording_check_integrity(const char *path)
         answer[0] = '\0';
     pclose(shell);
     assert_string_equal(answer, "ok\n");
+}
+
+uint64_t recording_committed(const es_recorder *recorder)
+{
+    return atomic_load(&recorder->ring.words->committed);
+}
+
+void recording_await_committed(const es_recorder *recorder, uint64_t n)
+{
+    es_await(recording_committed(recorder) >= n);
+}
+
+/* Where it is to be woken: by the first byte behind what is in the ring. */
+void recording_await_rest(const es_recorder *recorder)
+{
+    const es_ring *ring = &recorder->ring;
+    es_await(atomic_load(&ring->words->wake_at) == ring->position + 1);
+}
+
+void recording_stop(const es_recorder *recorder)
+{
+    siginfo_t info;
+    const pid_t pid = recorder->child.pid;
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WSTOPPED), 0);
 }
 
 es_run_status recording_status(const char *path)

@@ -5,15 +5,19 @@
 
 #include "hooks/recorder/recorder_internal.h"
 #include "store/reader.h"
+#include "tests/support/await.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { LAYERS = 5, HEADS = 7, CELLS = LAYERS * HEADS };
 
+/** Before each test: one that hangs ends the program after five minutes. */
+int recording_begin(void **state);
+
 /** After each test: kills the processes that it left behind by failing. The
  *  next one would wait for them. */
-int recording_kill_children(void **state);
+int recording_end(void **state);
 
 /** A folder of its own for this test program, and $ENTROPY_RECORDER. Returns
  *  0 on success, for cmocka's group setup; the other removes the folder. */
@@ -29,7 +33,8 @@ void recording_remove(const char *path);
 /** A run of LAYERS x HEADS; the caller may change it. */
 es_run_info recording_run(void);
 
-/** Options to record that run into `path`, with a small ring. */
+/** Options to record that run into `path`, with a small ring and the patience
+ * of es_await. */
 es_recorder_options recording_options(const char *path, const es_run_info *run);
 
 /** es_recorder_open with them; fails the test if it fails. */
@@ -59,6 +64,17 @@ int64_t recording_check(const char *path, int which, int64_t first);
 
 /** Fails the test unless SQLite finds the file sound. */
 void recording_check_integrity(const char *path);
+
+/** Frames that are committed, and waiting until there are n. */
+uint64_t recording_committed(const es_recorder *recorder);
+void recording_await_committed(const es_recorder *recorder, uint64_t n);
+
+/** Waits until the recorder has taken all that is in the ring, and sleeps until
+ *  there is more. */
+void recording_await_rest(const es_recorder *recorder);
+
+/** Stops the recorder and waits until it stands still. */
+void recording_stop(const es_recorder *recorder);
 
 /** Status of the file's first run. */
 es_run_status recording_status(const char *path);
