@@ -2,6 +2,7 @@
    and that nothing is left behind. */
 #include "analyzer/base/kernel.h"
 #include "analyzer/base/process.h"
+#include "tests/support/await.h"
 #include "tests/support/test.h"
 
 #include <sys/wait.h>
@@ -45,8 +46,8 @@ TEST(an_end_is_reported_as_it_was)
         es_process_place place;
     } cases[] = {
         {"exit 3", "exit code 3", -1, ES_PLACE_CALLER},
-        {"echo a", "a\nexit code 0", 10000, ES_PLACE_GROUP},
-        {"kill -9 $$", "killed by signal 9", 10000, ES_PLACE_SESSION},
+        {"echo a", "a\nexit code 0", ES_PATIENCE_MS, ES_PLACE_GROUP},
+        {"kill -9 $$", "killed by signal 9", ES_PATIENCE_MS, ES_PLACE_SESSION},
         {"sleep 100", "late, killed by signal 9", 50, ES_PLACE_CALLER},
         {"sleep 100; :", "late, killed by signal 9", 50, ES_PLACE_GROUP},
         {"read x || echo none", "none\nexit code 0", -1, ES_PLACE_CALLER},
@@ -120,7 +121,7 @@ TEST(a_host_may_take_what_is_ours)
         assert_true(dup2(file, number) >= 0);
         if (reaps)
             assert_int_equal(waitpid(child.pid, NULL, 0), child.pid);
-        assert_true(es_process_wait(&end, &child, 10000));
+        assert_true(es_process_wait(&end, &child, ES_PATIENCE_MS));
         es_process_end_text(text, sizeof text, &end);
         assert_string_equal(text, reaps ? "no exit code" : "exit code 4");
         es_process_free(&child);

@@ -1,6 +1,7 @@
 /* What a watcher has reported: each alert once, each delivery by one process.
  */
 #include "store/ledger.h"
+#include "tests/support/await.h"
 #include "tests/support/test.h"
 
 #include <signal.h>
@@ -261,7 +262,7 @@ TEST(a_child_opens_its_own)
 static void assert_refused(const char *path, es_status code, const char *words)
 {
     es_ledger *ledger = NULL;
-    alarm(20); /* a FIFO would be waited for */
+    alarm(ES_PATIENCE_S); /* a FIFO would be waited for */
     es_assert_status(code, words, es_ledger_open(&ledger, path));
     alarm(0);
     assert_null(ledger);
@@ -432,7 +433,7 @@ TEST(a_journal_that_appears_later_is_refused)
     char *journal = es_folder_file(state, "later.db-journal");
     es_ledger *ledger = open_ledger(state, "later.db");
     assert_int_equal(mkfifo(journal, 0600), 0);
-    alarm(20);
+    alarm(ES_PATIENCE_S);
     es_assert_status(ES_EIO, "-journal is no regular file",
                      es_ledger_add(ledger, "x", "{}", ES_SEVERITY_ERROR,
                                    actions, 2, &fresh));

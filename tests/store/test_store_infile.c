@@ -1,5 +1,6 @@
 /** Input files: nothing waits for what never comes, nothing reads for ever. */
 #include "store/infile.h"
+#include "tests/support/await.h"
 #include "tests/support/test.h"
 
 static const es_infile_limit limit = {63 << 10, "a test", ES_EUSAGE};
@@ -7,7 +8,7 @@ static const es_infile_limit limit = {63 << 10, "a test", ES_EUSAGE};
 /* A wait for ever is a failure of this test, not of the suite. */
 static int begin(void **state)
 {
-    alarm(20);
+    alarm(ES_PATIENCE_S);
     return es_folder_make(state);
 }
 
@@ -42,26 +43,23 @@ TEST(a_fifo_that_nobody_writes_is_refused)
                      es_infile_load(&out, &n, path, &limit));
 }
 
+/* As a rule it sleeps because it reads. */
+static void await_sleep_of_parent(void)
+{
+    es_await(es_is_asleep(getppid(), getppid()));
+}
+
 TEST(a_fifo_with_a_writer_is_read_to_its_end)
 {
     const char *path = new_fifo(state);
     pid_t writer = fork();
     if (writer == 0) {
         int fd = open(path, O_WRONLY); /* waits for the reader */
-        usleep(50000);
+        await_sleep_of_parent();
         _exit(write(fd, "late", 4) == 4 ? 0 : 1);
     }
-    /* Until the writer waits in its open there is none. */
-    AUTO_FREE char *out;
-    size_t n = 0;
-    es_status status = ES_EIO;
-    for (int i = 0; status != ES_OK && i < 1000; i++) {
-        usleep(1000);
-        status = es_infile_load(&out, &n, path, &limit);
-    }
-    es_assert_ok(status);
-    assert_int_equal(n, 4);
-    assert_string_equal(out, "late");
+    es_await(es_is_asleep(writer, writer)); /* in its open */
+    assert_loads(path, "late");
 }
 
 TEST(a_pipe_is_read_as_of_the_shell)
@@ -72,7 +70,7 @@ TEST(a_pipe_is_read_as_of_the_shell)
     snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
     pid_t writer = fork();
     if (writer == 0) {
-        usleep(50000);
+        await_sleep_of_parent();
         _exit(write(ends[1], "a = 1\n", 6) == 6 ? 0 : 1);
     }
     close(ends[1]);

@@ -1,5 +1,6 @@
 /** Output files: whole or not at all. */
 #include "store/outfile.h"
+#include "tests/support/await.h"
 #include "tests/support/test.h"
 
 #include <dirent.h>
@@ -258,7 +259,7 @@ static pid_t begin_writing(const char *path)
     if (child == 0) {
         es_outfile *file = NULL;
         FILE *stream = NULL;
-        alarm(60); /* should the test fail first */
+        alarm(ES_PATIENCE_S); /* should the test fail first */
         if (es_outfile_open(&file, &stream, path) < 0 ||
             write(ends[1], "", 1) != 1)
             _exit(1);

@@ -119,7 +119,7 @@ TEST(waiting_is_counted_where_somebody_wants_to_know)
     es_assert_ok(es_team_new(&team, 2));
     es_team_time(team, &waited);
     es_team_run(team, hold_up, NULL);
-    assert_true(waited > 0 && waited < 100);
+    assert_true(waited > 0);
     es_team_time(team, NULL);
     waited = 0;
     is_done = false;

@@ -3,6 +3,7 @@
  */
 #include "hooks/trainer/ranks/address.h"
 #include "hooks/trainer/ranks/transport.h"
+#include "tests/support/await.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
@@ -16,7 +17,6 @@
 typedef struct rank rank;
 struct rank {
     int number, world;
-    double timeout_s;
     es_status (*work)(rank *, es_transport *);
     float total[7], x[7];
     double sums[2];
@@ -33,7 +33,7 @@ static void *run_rank(void *argument)
     const es_transport_options options = {.rank = r->number,
                                           .world = r->world,
                                           .rendezvous = es_scratch_file,
-                                          .timeout_s = r->timeout_s};
+                                          .timeout_s = ES_PATIENCE_S};
     r->status = es_transport_open(&t, &r->reports, &options);
     if (r->status == ES_OK) {
         r->status = r->work(r, t);
@@ -44,14 +44,13 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
-static void run_all(rank *ranks, int world, double timeout_s,
+static void run_all(rank *ranks, int world,
                     es_status (*work)(rank *, es_transport *))
 {
     pthread_t threads[MOST];
     for (int r = 0; r < world; r++) {
         ranks[r].number = r;
         ranks[r].world = world;
-        ranks[r].timeout_s = timeout_s;
         ranks[r].work = work;
         assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &ranks[r]),
                          0);
@@ -93,7 +92,7 @@ TEST(sums_are_in_the_order_of_the_ranks_and_the_same_for_all)
 {
     for (int world = 2; world <= MOST; world++) {
         rank ranks[MOST] = {{.number = 0}};
-        run_all(ranks, world, 20, sum_up);
+        run_all(ranks, world, sum_up);
         for (int r = 0; r < world; r++) {
             double sum = 0;
             assert_int_equal(ranks[r].status, ES_OK);
@@ -135,7 +134,7 @@ static es_status sum_long(rank *r, es_transport *t)
 TEST(a_sum_of_several_buckets_has_no_gap)
 {
     rank ranks[3] = {{.number = 0}};
-    run_all(ranks, 3, 20, sum_long);
+    run_all(ranks, 3, sum_long);
     for (int r = 0; r < 3; r++) {
         assert_int_equal(ranks[r].status, ES_OK);
         assert_int_equal(ranks[r].gathered[0], 0);
@@ -175,7 +174,7 @@ static es_status fail_in_one(rank *r, es_transport *t)
 TEST(the_failure_of_one_is_that_of_all_and_the_first_one_reports_it)
 {
     rank ranks[3] = {{.number = 0}};
-    run_all(ranks, 3, 20, fail_in_one);
+    run_all(ranks, 3, fail_in_one);
     for (int r = 0; r < 3; r++) {
         assert_int_equal(ranks[r].status, ES_EFORMAT);
         assert_string_equal(ranks[r].message, "rank 1: x.tok: is broken");
@@ -192,7 +191,7 @@ static es_status be_out_of_step(rank *r, es_transport *t)
 TEST(ranks_that_do_not_do_the_same_end)
 {
     rank ranks[2] = {{.number = 0}};
-    run_all(ranks, 2, 20, be_out_of_step);
+    run_all(ranks, 2, be_out_of_step);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(ranks[r].status, ES_EIO);
         assert_non_null(strstr(ranks[r].message, "is out of step"));
@@ -207,7 +206,7 @@ static es_status leave_silently(rank *r, es_transport *t)
 TEST(without_the_first_one_the_next_one_reports)
 {
     rank ranks[3] = {{.number = 0}};
-    run_all(ranks, 3, 20, leave_silently);
+    run_all(ranks, 3, leave_silently);
     for (int r = 1; r < 3; r++) {
         assert_int_equal(ranks[r].status, ES_EIO);
         assert_non_null(strstr(ranks[r].message, "rank 0 (process "));
@@ -225,8 +224,7 @@ static void *knock(void *argument)
     const char *words = argument;
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    while (es_address_read(&place, es_scratch_file) != ES_OK)
-        usleep(1000);
+    es_await(es_address_read(&place, es_scratch_file) == ES_OK);
     at.sin_port = htons((uint16_t)place.port);
     const int fd = socket(AF_INET, SOCK_STREAM, 0);
     char hello[4096];
@@ -241,9 +239,8 @@ static void *knock(void *argument)
 TEST(strangers_are_sent_away)
 {
     pthread_t first, stranger, other;
-    rank ranks[2] = {
-        {.number = 0, .world = 2, .timeout_s = 20, .work = sum_up},
-        {.number = 1, .world = 2, .timeout_s = 20, .work = sum_up}};
+    rank ranks[2] = {{.number = 0, .world = 2, .work = sum_up},
+                     {.number = 1, .world = 2, .work = sum_up}};
     assert_int_equal(pthread_create(&first, NULL, run_rank, &ranks[0]), 0);
     assert_int_equal(pthread_create(&stranger, NULL, knock, "x"), 0);
     pthread_join(stranger, NULL);
@@ -261,7 +258,6 @@ TEST(two_of_one_number_are_refused)
     rank ranks[3] = {{.number = 0}, {.number = 1}, {.number = 1}};
     for (int r = 0; r < 3; r++) {
         ranks[r].world = 3;
-        ranks[r].timeout_s = 20;
         ranks[r].work = sum_up;
         assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &ranks[r]),
                          0);
@@ -332,7 +328,7 @@ TEST(what_is_no_rendezvous_is_refused_and_left_alone)
         const es_transport_options options = {.rank = (int)(i % 2),
                                               .world = 2,
                                               .rendezvous = es_scratch_file,
-                                              .timeout_s = 5};
+                                              .timeout_s = ES_PATIENCE_S};
         char after[256];
         es_scratch_write(files[i].text, files[i].n);
         es_assert_status(ES_EUSAGE, "is no rendezvous",
