@@ -222,11 +222,10 @@ TEST(endless_reader_is_reported)
     run.n_layer = run.n_head = SIDE;
     es_recorder_options options = recording_options(path, &run);
     options.ring_bytes = 1 << 22;
-    es_recorder *recorder;
+    es_recorder *recorder = recording_open_heard(&options);
     sqlite3 *reader = NULL;
     char message[256];
     int series;
-    es_assert_ok(es_recorder_open(&recorder, &options));
     es_assert_ok(es_recorder_series(recorder, &series, "entropy", ES_SHAPE_HEAD,
                                     ES_PHASE_TRAIN, NULL));
     assert_int_equal(sqlite3_open(path, &reader), SQLITE_OK);
@@ -238,7 +237,7 @@ TEST(endless_reader_is_reported)
             es_recorder_push(recorder, series, step, values, SIDE * SIDE));
     recording_await_committed(recorder, FRAMES);
     es_await((es_ring_wake(&recorder->ring),
-              recording_event(path, "log", message, NULL)));
+              recording_has_said("MiB: a program reads the file")));
     sqlite3_close(reader);
     es_recorder_report report;
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, &report));

@@ -376,13 +376,6 @@ static void fill_disk(const char *path)
     close(fd);
 }
 
-static bool has_words(const char *path, const char *words)
-{
-    size_t n;
-    AUTO_FREE unsigned char *text = es_file_read(path, &n);
-    return memmem(text, n, words, strlen(words)) != NULL;
-}
-
 /* Full for a while, then not: what the ring could hold is all there. */
 TEST(recording_goes_on_once_the_disk_has_space)
 {
@@ -395,16 +388,8 @@ TEST(recording_goes_on_once_the_disk_has_space)
     const es_run_info run = recording_run();
     es_recorder_options options = recording_options(path, &run);
     options.ring_bytes = 1 << 20;
-    es_recorder *recorder;
     int series[4];
-    const char *said = recording_path("said");
-    int stream = dup(STDERR_FILENO), words = creat(said, 0666);
-    dup2(words, STDERR_FILENO); /* the recorder's, too */
-    es_status opened = es_recorder_open(&recorder, &options);
-    dup2(stream, STDERR_FILENO);
-    close(stream);
-    close(words);
-    es_assert_ok(opened);
+    es_recorder *recorder = recording_open_heard(&options);
     recording_declare(recorder, series);
     int64_t step = 0;
     for (; step < 100; step++)
@@ -414,7 +399,7 @@ TEST(recording_goes_on_once_the_disk_has_space)
     fill_disk(ballast);
     for (; step < 600; step++)
         es_assert_ok(recording_push(recorder, series, 0, step));
-    es_await(has_words(said, "trying again"));
+    es_await(recording_has_said("trying again"));
     uint64_t before = recording_committed(recorder);
     unlink(ballast);
     es_recorder_report report;

@@ -107,6 +107,32 @@ es_recorder *recording_open(const char *path)
     return recorder;
 }
 
+static FILE *heard;
+
+es_recorder *recording_open_heard(const es_recorder_options *options)
+{
+    es_recorder *recorder = NULL;
+    const int stream = dup(STDERR_FILENO);
+    if (heard)
+        fclose(heard);
+    heard = tmpfile();
+    assert_non_null(heard);
+    dup2(fileno(heard), STDERR_FILENO);
+    const es_status status = es_recorder_open(&recorder, options);
+    dup2(stream, STDERR_FILENO);
+    close(stream);
+    es_assert_ok(status);
+    return recorder;
+}
+
+bool recording_has_said(const char *words)
+{
+    char text[4096];
+    const ssize_t n = pread(fileno(heard), text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+    return strstr(text, words) != NULL;
+}
+
 static uint32_t mix(uint32_t x)
 {
     x = (x ^ (x >> 16)) * UINT32_C(0x45d9f3b);

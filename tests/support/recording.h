@@ -40,6 +40,11 @@ es_recorder_options recording_options(const char *path, const es_run_info *run);
 /** es_recorder_open with them; fails the test if it fails. */
 es_recorder *recording_open(const char *path);
 
+/** The same with other options; what the recorder says on stderr is kept for
+ *  recording_has_said. One at a time. */
+es_recorder *recording_open_heard(const es_recorder_options *options);
+bool recording_has_said(const char *words);
+
 /** Values of one sample: other bits for each series, step and index, with
  *  NaNs, infinities, missing values and zeros of both signs among them. */
 void recording_fill(float *values, size_t n, uint32_t series, int64_t step);
