@@ -3,7 +3,7 @@
    tests/support/entropy_definition.c has once more in double precision. */
 #include "tests/support/entropy_cases.h"
 
-enum { ROUNDS = SANITIZED ? 100 : 400 };
+enum { ROUNDS = SANITIZED ? 100 : 200 };
 
 static void test_entropy_options__all_options_agree(void **state)
 {

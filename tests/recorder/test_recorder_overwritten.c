@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-enum { STEPS = 1000, ANSWER_MS = 2000 };
+enum { STEPS = 1000, ANSWER_MS = 500 };
 
 /* --- overwritten words ----------------------------------------------------*/
 

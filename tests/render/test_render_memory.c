@@ -78,7 +78,7 @@ static int status_with(size_t more, es_status (*draw)(es_picture **),
 static void check_limits(es_status (*draw)(es_picture **), es_format format)
 {
     size_t n_failed = 0, n_drawn = 0;
-    for (size_t more = 0; more < 16u << 20; more += more / 8 + 40000) {
+    for (size_t more = 0; more < 16u << 20; more += more / 5 + 40000) {
         int status = status_with(more, draw, format);
         if (status != ES_OK && status != ES_ENOMEM)
             fprintf(stderr, "%zu more bytes, format %d: %d\n", more,

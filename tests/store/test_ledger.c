@@ -296,7 +296,7 @@ static char *make_hot(void **state, const char *name)
     char *path = es_folder_file(state, name);
     unlink(whole);
     es_ledger *ledger = open_ledger(state, "whole.db");
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 60; i++) {
         snprintf(id, sizeof id, "alert %d", i);
         add(ledger, id);
     }
@@ -329,7 +329,7 @@ TEST(a_hot_journal_is_rolled_back)
     assert_true(holds(path, "half done"));
     es_ledger *ledger = open_ledger(state, "hot.db");
     assert_false(es_file_exists_beside(path, "-journal"));
-    assert_counts(ledger, 200, 0, 400, 0);
+    assert_counts(ledger, 60, 0, 120, 0);
     es_assert_ok(es_ledger_next(ledger, 0, &next));
     assert_string_equal(next.json, "{\"a\":1}");
     es_ledger_close(ledger);

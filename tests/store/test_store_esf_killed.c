@@ -104,7 +104,7 @@ static size_t lose_power(unsigned char *out, const unsigned char *bytes,
 
 TEST(a_power_loss_costs_what_was_not_synced)
 {
-    const long n_losses = times("ESF_POWER_LOSSES", 1000);
+    const long n_losses = times("ESF_POWER_LOSSES", 300);
     char path[4300];
     size_t n;
     int64_t gap = 0;

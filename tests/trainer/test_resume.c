@@ -205,9 +205,10 @@ static bool has_onednn(void)
     return es_products_onednn.open() == ES_OK;
 }
 
+/* Without a choice it is as above. */
 TEST(goes_on_with_the_same_bits_by_each_library)
 {
-    for (products = 0; products < ES_N_PRODUCTS; products++)
+    for (products = ES_PRODUCTS_OPENBLAS; products < ES_N_PRODUCTS; products++)
         if (products != ES_PRODUCTS_ONEDNN || has_onednn())
             assert_resumes("SM+LN+G", ES_FAMILY_GPT2, STOP);
     products = ES_PRODUCTS_AUTO;
