@@ -10,6 +10,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <strings.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,6 +33,7 @@ typedef struct worker {
 struct es_team {
     int n_threads;
     int n_workers; /* started */
+    int n_spins;   /* looks of a waiting thread before it sleeps */
     worker *workers;
     es_team_task *task;
     void *argument;
@@ -58,9 +61,10 @@ static void sleep_while(signal_word *word, uint32_t value)
 }
 
 /* Returns the word's value once it is not `value` any more. */
-static uint32_t wait_while(signal_word *word, uint32_t value)
+static uint32_t wait_while(const es_team *team, signal_word *word,
+                           uint32_t value)
 {
-    for (int i = 0; i < N_SPINS; i++) {
+    for (int i = 0; i < team->n_spins; i++) {
         if (atomic_load(&word->value) != value)
             return atomic_load(&word->value);
         relax();
@@ -85,13 +89,21 @@ static void *work(void *argument)
     es_team *team = self->team;
     uint32_t round = 0;
     for (;;) {
-        round = wait_while(&team->round, round);
+        round = wait_while(team, &team->round, round);
         if (team->stops)
             return NULL;
         team->task(team->argument, (es_share){self->number, team->n_threads});
         if (atomic_fetch_sub(&team->working.value, 1) == 1)
             wake(&team->working);
     }
+}
+
+/* As for the threads of OpenMP: a passive one leaves the processor to others
+   at once. */
+static int choose_spins(void)
+{
+    const char *policy = getenv("OMP_WAIT_POLICY");
+    return policy && strcasecmp(policy, "passive") == 0 ? 1 : N_SPINS;
 }
 
 static es_status start_worker(es_team *team)
@@ -117,7 +129,8 @@ es_status es_team_new(es_team **out, int n_threads)
         free(workers);
         return es_fail(ES_ENOMEM, "out of memory for %d threads", n_threads);
     }
-    *team = (es_team){.n_threads = n_threads, .workers = workers};
+    *team = (es_team){
+        .n_threads = n_threads, .workers = workers, .n_spins = choose_spins()};
     es_status status = ES_OK;
     while (status == ES_OK && team->n_workers < n_threads - 1)
         status = start_worker(team);
@@ -149,7 +162,7 @@ void es_team_time(es_team *team, double *seconds)
 static void wait_for_workers(es_team *team)
 {
     for (uint32_t left; (left = atomic_load(&team->working.value)) > 0;)
-        wait_while(&team->working, left);
+        wait_while(team, &team->working, left);
 }
 
 static void wait_timed(es_team *team)

@@ -2,6 +2,7 @@
  * A team of threads that works on one task at a time. Between tasks a thread
  * spins for some 50 us, then sleeps: on a machine that others use too, long
  * spinning takes away the very processor that the others of the team need.
+ * OMP_WAIT_POLICY=passive makes it sleep at once.
  */
 #ifndef ES_CPU_TEAM_H
 #define ES_CPU_TEAM_H
