@@ -1,7 +1,7 @@
 /* NCCL for processes whose devices are the host: sums in the order of the
  * ranks, through a file that they map. For the emulation, where work is done as
- * it is launched: a call that another rank does not make within five seconds
- * fails, as NCCL's own watchdog would have it.
+ * it is launched: a call that another rank does not make, because it has ended
+ * or within a minute, fails, as NCCL's own watchdog would have it.
  *
  * FAKE_NCCL=N: the call of number N of ncclAllReduce returns an error; hangs,
  * dies: rank 1 does, where all are to meet. */
@@ -22,6 +22,7 @@ enum { ID_BYTES = 128, MAX_RANKS = 8, PIECE = 1 << 16, REMOTE_ERROR = 6 };
 
 typedef struct shared {
     atomic_int n_arrived; /* in all barriers that there were */
+    atomic_int processes[MAX_RANKS];
     struct {
         int type, op;
         size_t n;
@@ -68,13 +69,40 @@ int ncclGetUniqueId(id *out)
     return is_made ? 0 : 2;
 }
 
+/* Nobody may have reaped it yet. */
+static bool has_ended(int process)
+{
+    char path[64], state = 'Z';
+    snprintf(path, sizeof path, "/proc/%d/stat", process);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return true;
+    (void)!fscanf(file, "%*d (%*[^)]) %c", &state);
+    fclose(file);
+    return state == 'Z' || state == 'X';
+}
+
+static bool one_has_ended(const comm *c)
+{
+    for (int r = 0; r < c->world; r++) {
+        const int process = atomic_load(&c->all->processes[r]);
+        if (process != 0 && has_ended(process))
+            return true;
+    }
+    return false;
+}
+
 static bool all_arrive(comm *c)
 {
     const int due = ++c->n_barriers * c->world;
     atomic_fetch_add(&c->all->n_arrived, 1);
-    for (int i = 0; i < 50000; i++) {
+    for (int i = 0; i < 600000; i++) {
+        /* Who has ended may have arrived before. */
+        const bool in_vain = i % 100 == 99 && one_has_ended(c);
         if (atomic_load(&c->all->n_arrived) >= due)
             return true;
+        if (in_vain)
+            return false;
         usleep(100);
     }
     return false;
@@ -105,6 +133,7 @@ int ncclCommInitRank(comm **out, int world, id known, int rank)
     c->rank = rank;
     c->world = world;
     c->fails = fails ? atol(fails) : 0;
+    atomic_store(&c->all->processes[rank], getpid());
     *out = c;
     if (!all_arrive(c))
         return REMOTE_ERROR;
