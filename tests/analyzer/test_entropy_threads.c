@@ -2,6 +2,7 @@
    how many there are, what they take, and that neither a fork nor the end of a
    program is in their way. */
 #include "analyzer/base/value.h"
+#include "tests/support/await.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
 
@@ -169,7 +170,7 @@ static void test_entropy_threads__a_forked_child_has_its_own(void **state)
         const pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            alarm(30); /* a child that hangs ends by a signal */
+            alarm(ES_PATIENCE_S); /* a child that hangs ends by a signal */
             _exit(!(is_right(N_THREADS) && is_right(2)));
         }
         assert_int_equal(waitpid(child, &status, 0), child);
@@ -190,7 +191,7 @@ static void test_entropy_threads__a_program_ends_amid_calls(void **state)
         assert_true(child >= 0);
         if (child == 0) {
             pthread_t threads[2];
-            alarm(30);
+            alarm(ES_PATIENCE_S);
             start_calls(threads, 2);
             exit(7);
         }
