@@ -72,10 +72,13 @@ static FILE *open_terminal(int *screen)
     return fdopen(fd, "w");
 }
 
+/* All that was written: the kernel may hand it over in parts. */
 static const char *read_screen(char *out, size_t size, int screen)
 {
-    ssize_t n = read(screen, out, size - 1);
-    out[n > 0 ? n : 0] = '\0';
+    size_t n = 0;
+    for (ssize_t more; (more = read(screen, out + n, size - 1 - n)) > 0;)
+        n += (size_t)more;
+    out[n] = '\0';
     return out;
 }
 
