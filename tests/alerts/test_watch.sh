@@ -91,10 +91,9 @@ exit 1: $' "$(cancel '"4711"')"
 # --- following
 mkdir live
 start_watching live --poll 60 --exec './append live.ids' --textfile live.prom
-until_true test -e live.prom
+await 'the watcher has begun' test -s live.prom
 collapsing b
 mv b.db live/.hidden
-sleep 0.3
 mkdir live/deeper && mv live/.hidden live/deeper/b.db
 check 'a new file in a new folder is seen' until_true has_lines live.out 1
 head -c 3000 live/deeper/b.db >live/half.db
@@ -117,16 +116,18 @@ same_text 'a watcher that comes later has nothing to deliver' '' "$("$scan" watc
 # --- webhooks
 mkdir server
 python3 "$root/tests/support/webhook.py" server & server=$!
-until_true test -s server/port
+await 'the server listens' test -s server/port
 export HOOK="http://127.0.0.1:$(cat server/port)/secret-path"
 echo "http://127.0.0.1:1/secret-path" >refused
 once_to() { # STATE ANSWERS OPTION...: a watcher's errors and its exit code
     local state=$1
     echo "$2" >server/answers
     shift 2
-    "$scan" watch --once runs --state "$state.db" "$@" 2>&1 >/dev/null
+    "$scan" watch --once runs --state "$state.db" --webhook-timeout 60 "$@" 2>&1 >/dev/null
     echo "exit $?"
+    until_true is_answered
 }
+is_answered() { ! grep -q . server/answers; } # the server has given them all
 same_text 'an alert is posted' 'exit 0' "$(once_to hook '' --webhook-env HOOK)"
 same_text 'the post has the id of the alert' '/alert:collapse@4:critical collapse' \
     "$(python3 -c 'import json
@@ -145,11 +146,13 @@ printf 'http://127.0.0.1:port/\n' >malformed
 matches 'a malformed URL is given up' 'webhook: .*given up: 1.*exit 3' "$(once_to malformed '' --webhook-file malformed)"
 owed=(500 408 425 429 302 reset close garbage old began stall)
 for answer in "${owed[@]}"; do
-    matches "$answer is owed" 'still owed: 1.*exit 3' "$(once_to $answer $answer --webhook-env HOOK --webhook-timeout 0.4)"
+    patience=() # it stalls until it is given up
+    [ "$answer" != stall ] || patience=(--webhook-timeout 0.4)
+    matches "$answer is owed" 'still owed: 1.*exit 3' "$(once_to $answer $answer --webhook-env HOOK "${patience[@]}")"
 done
 mkfifo fifo
 exits 'a FIFO in place of a URL' 3 'fifo: a FIFO that nobody writes' \
-    timeout 10 "$scan" watch . --once --webhook-file fifo
+    timeout 60 "$scan" watch . --once --webhook-file fifo
 refused=$(once_to refused '' --webhook-file refused)
 matches 'refused is owed' 'still owed: 1.*exit 3' "$refused"
 check 'the URL stays a secret' sh -c '! echo "$0" | grep secret' "$refused"
@@ -221,7 +224,7 @@ check 'the name is escaped' sh -c '! grep -q "$(printf "\033")" odd.out'
 
 exits 'metrics that cannot be written' 3 'nowhere/m.prom: cannot' "$scan" watch --once odd --state metrics.db --textfile nowhere/m.prom
 mkfifo fifo.prom
-exits 'nor into a FIFO' 3 'fifo.prom: .*regular' timeout 20 "$scan" watch --once odd --state metrics.db --textfile fifo.prom
+exits 'nor into a FIFO' 3 'fifo.prom: .*regular' timeout 60 "$scan" watch --once odd --state metrics.db --textfile fifo.prom
 "$scan" watch --once odd --state command.db --exec "sh -c 'cat >odd.alerts; echo \$# >odd.args; env >odd.env'" >/dev/null
 same_text 'a command has it as one line of its input, nowhere else' '1 0 0' \
     "$(lines odd.alerts) $(cat odd.args) $(grep -c '\[2J\|odd/o' odd.env)"
@@ -271,10 +274,10 @@ exits 'a full disk is reported' 3 'tight.db: cannot write|tight.db: .*(full|disk
     "${small_disk[@]}" $(($(stat -c %s tight.db) / 1024)) "$scan" watch --once shared --state tight.db
 "$scan" watch --once runs --state tighter.db >/dev/null
 "${small_disk[@]}" $(($(stat -c %s tighter.db) / 1024)) "$scan" watch shared --poll 0.2 --severity info \
-    --state tighter.db >tighter.out 2>tighter.err &
+    --state tighter.db --textfile tighter.prom >tighter.out 2>tighter.err &
 watcher=$!
 check 'a watcher goes on' until_true test -s tighter.err
-sleep 1
+look_again tighter
 same_text 'says so once' 1 "$(lines tighter.err)"
 prlimit --pid $watcher --fsize=unlimited
 check 'what is owed is delivered when the disk has space again' until_true has_lines tighter.out 12

@@ -17,7 +17,7 @@ appear() { # FOLDER NAME: a run file, whole at once
 # --- clocks
 mkdir clock
 touch -d '2040-01-01' old && collapsing late && touch -r old late.db && mv late.db clock/
-start_watching clock --poll 0.2
+start_watching clock --poll 0.2 --textfile clock.prom
 check 'a file from the future' until_true grep -q late.db clock.out
 collapsing early && touch -d '1980-01-01' early.db && mv early.db clock/
 check 'a clock from the past harms nothing' until_true grep -q early.db clock.out
@@ -25,7 +25,7 @@ collapsing same && collapsing quiet 8 9
 truncate -s "$(stat -c %s same.db)" quiet.db
 touch -d '2001-02-03' quiet.db && cp -p quiet.db clock/changed.db
 "$scan" watch --once clock/changed.db --state quiet.db.state >quiet.out 2>&1
-sleep 0.5
+look_again clock
 cat same.db >clock/changed.db && touch -d '2001-02-03' clock/changed.db
 check 'changed, with size and time as they were' until_true grep -q changed.db clock.out
 stop_watching
@@ -75,13 +75,13 @@ else
     around=(env LD_PRELOAD="$dir/shift.so" SHIFT="$dir/offset")
     start_watching jump --poll 0.2 --textfile jump.prom --exec 'sh -c "cat >>jump.alerts"'
     around=()
+    is_ahead() { [ "$(sed -n 's/^entropy_scan_last_look_seconds \([0-9]*\).*/\1/p' jump.prom)" -gt $(($(date +%s) + 300000000)) ]; }
     appear jump now
     check 'before the clock jumps' until_true grep -q now.db jump.out
     echo 400000000 >offset
     appear jump ahead
     check 'years ahead' until_true grep -q ahead.db jump.out
-    until_true grep -qE "last_look_seconds $((($(date +%s) + 400000000) / 1000000))" jump.prom
-    check 'the metrics follow the jump' grep -qE "last_look_seconds $((($(date +%s) + 400000000) / 1000000))" jump.prom
+    check 'the metrics follow the jump' until_true is_ahead
     echo -400000000 >offset
     appear jump back
     check 'years back' until_true grep -q back.db jump.out
@@ -93,25 +93,31 @@ fi
 
 # --- files
 mkdir files
-start_watching files --poll 0.2 --severity info
+start_watching files --poll 0.2 --severity info --textfile files.prom
 appear files a
 check 'a file' until_true grep -q a.db files.out
 mv files/a.db aside.db
-sleep 0.5
+look_again files
 mv aside.db files/a.db
 collapsing b && touch -r files/a.db b.db && mv b.db files/a.db
 check 'another one in its place, as old as it' until_true has_lines files.out 2
 same_text 'the first alert was delivered once' 2 "$(lines files.out)"
 rm -r files
-until_true grep -q 'files: no such file' files.err
+await 'the folder is missed' grep -q 'files: no such file' files.err
 ended $watcher && fail 'a folder that goes' || pass 'a folder that goes'
 mkdir files
 collapsing c && mv c.db files/
 check 'a folder that comes back is watched again' until_true grep -q c.db files.out
 same_text 'is reported once' 1 "$(grep -c 'files: no such file' files.err)"
-collapsing d && head -c 3000 d.db >files/d.db
-sleep 1
-same_text 'half a file may be being copied' '' "$(grep d.db files.err)"
+collapsing d
+copied_in_part() { # reported in less than 3 s, by which it may still be being copied
+    local begin=${EPOCHREALTIME/./} reported
+    head -c 3000 d.db >files/d.db
+    look_again files
+    reported=$(grep d.db files.err)
+    [ -z "$reported" ] || [ $((${EPOCHREALTIME/./} - begin)) -ge 3000000 ] || { echo "$reported"; return 1; }
+}
+check 'half a file may be being copied' copied_in_part
 check 'a file that stays half is reported' until_true grep -q 'd.db: damaged' files.err
 stop_watching
 same_text 'each alert is delivered once' 3 "$(reported files.out)"
@@ -174,7 +180,7 @@ stop_watching
 mkdir pipe
 appear pipe a
 cat >pipe.py <<'END_OF_PY'
-import os, subprocess, sys
+import glob, os, sqlite3, subprocess, sys, time
 out, into = os.pipe()
 os.set_blocking(into, False)
 try:
@@ -184,10 +190,15 @@ except BlockingIOError:
     pass
 watcher = subprocess.Popen([sys.argv[1], "watch", "--once", "pipe"], stdout=into)
 os.close(into)
-try:
-    watcher.wait(1)
-except subprocess.TimeoutExpired:
-    pass
+for _ in range(2400): # until the line is about to be printed
+    state = glob.glob(os.environ["XDG_STATE_HOME"] + "/entropy-scan/watch/pipe-*.state")
+    try:
+        if state and sqlite3.connect(state[0], timeout=60).execute(
+                "SELECT * FROM delivery WHERE state = 'claimed'").fetchall():
+            break
+    except sqlite3.OperationalError: # it is being made
+        pass
+    time.sleep(0.025)
 text = b""
 while piece := os.read(out, 1 << 16):
     text += piece
@@ -213,12 +224,12 @@ truncate -s 9000 "$kept"
 damaged 'one that was cut' 'state-[0-9a-f]+.state: damaged: .*: remove it'
 echo noise | dd of="$kept" conv=notrunc status=none
 damaged 'another kind of file' "state-[0-9a-f]+.state: not a watcher's state: name another file, or remove it"
-start_watching state --poll 0.2
-sleep 0.3
+start_watching state --poll 0.2 --textfile state.prom
+look_again state
 dd if=/dev/urandom of="$kept" bs=1024 seek=4 count=12 conv=notrunc status=none
 appear state b
 check 'one that is damaged while it is used' until_true grep -q 'damaged' state.err
-sleep 0.7
+look_again state
 same_text 'is reported once' 1 "$(grep -c 'damaged' state.err)"
 rm "$kept"
 check 'a state that is gone is made again' until_true grep -q b.db state.out
@@ -231,7 +242,7 @@ mkdir claimed
 mkfifo lines
 exec 9<>lines
 head -c 65536 /dev/zero >&9
-"$scan" watch claimed --poll 0.2 >&9 2>claimed.err &
+"$scan" watch claimed --poll 0.2 --textfile claimed.prom >&9 2>claimed.err &
 watcher=$!
 is_claimed() { [ "$(sqlite3 "$(state_of claimed)" "SELECT count(*) FROM delivery WHERE state = 'claimed'" 2>/dev/null)" = 1 ]; }
 appear claimed a
@@ -239,13 +250,13 @@ check 'a line that waits' until_true is_claimed
 kept=$(state_of claimed)
 head -c 30000 /dev/zero >"$kept"
 head -c 65536 <&9 >/dev/null
-read -r -t 20 line <&9
+read -r -t 60 line <&9
 matches 'the claimed delivery is printed' 'a.db .SM.: collapse' "$line"
 check 'a damaged state is reported' until_true grep -q "not a watcher's state\|damaged" claimed.err
-sleep 0.5
+look_again claimed
 rm "$kept"
 appear claimed b
-read -r -t 20 line <&9
+read -r -t 60 line <&9
 matches 'the watcher goes on' 'b.db .SM.: collapse' "$line"
 stop_watching
 exec 9<&-
@@ -288,7 +299,7 @@ exits 'unless it is prepared' 3 "$old: its -journal names a further file" "$scan
 same_text 'then neither deletes a file' "precious $sum" "$(cat victim) $(cat $old* | cksum)"
 rm $old-journal
 mkfifo $old-journal
-exits 'nor is a FIFO waited for' 3 "$old: its -journal is no regular file" timeout 20 "$scan" watch --once shared --state $old
+exits 'nor is a FIFO waited for' 3 "$old: its -journal is no regular file" timeout 60 "$scan" watch --once shared --state $old
 rm $old-journal
 sqlite3 other.db ".backup $old"
 sqlite3 $old "DELETE FROM delivery WHERE action = 'exec'; DELETE FROM alert WHERE id = 'x'"
@@ -326,21 +337,23 @@ same_text 'another folder has another state' 1 "$("$scan" watch --once home plac
 cat >disk.sh <<'END_OF_SH'
 mount -t tmpfs -o size=160k none disk || exit 77
 mkdir runs3
-"$1" watch runs3 --state disk/state.db --poll 0.2 >disk.out 2>disk.err &
+"$1" watch runs3 --state disk/state.db --poll 0.2 --textfile disk.prom >disk.out 2>disk.err &
 watcher=$!
 mv first.db runs3/
-for i in $(seq 400); do grep -q first disk.out && break; sleep 0.025; done
+until_true grep -q first disk.out
 dd if=/dev/zero of=disk/filler bs=1k status=none 2>/dev/null
 mv second.db third.db runs3/
-for i in $(seq 400); do test -s disk.err && break; sleep 0.025; done
-sleep 1
+until_true test -s disk.err
+look_again disk
 wc -l <disk.err >disk.said
 rm disk/filler
-for i in $(seq 400); do [ "$(grep -c collapse disk.out)" = 3 ] && break; sleep 0.025; done
+all_three() { [ "$(grep -c collapse disk.out)" = 3 ]; }
+until_true all_three
 kill $watcher; wait $watcher 2>/dev/null
 "$1" watch --once runs3 --state disk/state.db >>disk.out
 END_OF_SH
 mkdir disk
+export -f until_true await look_again differs
 for name in first second third; do collapsing $name; done
 alone() { # COMMAND...: with mounts and limits of its own
     unshare -Urm "$@" 2>/dev/null
@@ -359,7 +372,7 @@ serve() { # [CERTIFICATE]: $HOOK, $server; PORT in the environment: there
     rm -f server/port
     python3 "$root/tests/support/webhook.py" server "$@" &
     server=$!
-    until_true test -s server/port
+    await 'the server listens' test -s server/port
     export HOOK="http${1:+s}://127.0.0.1:$(cat server/port)/hook"
 }
 stop_serving() {
@@ -369,7 +382,7 @@ stop_serving() {
 serve
 port=$(cat server/port)
 stop_serving
-start_watching hooks --poll 0.2 --webhook-env HOOK --webhook-timeout 0.5
+start_watching hooks --poll 0.2 --webhook-env HOOK --webhook-timeout 5 --textfile hooks.prom
 appear hooks a
 check 'no server' until_true grep -q 'webhook: .*: \(.*connect\)' hooks.err
 appear hooks b
@@ -378,7 +391,7 @@ echo 'stall 500 reset' >server/answers
 PORT=$port serve
 check 'one that comes, stalls, fails, resets, and is well' until_true has_lines server/posts 3
 check 'a delivery after failures is reported' until_true grep -qE 'webhook: .*: delivered, after [2-9] that failed' hooks.err
-sleep 0.5
+await 'nothing is owed' grep -qF 'deliveries{state="owed"} 0' hooks.prom
 same_text 'once each' '3 3' "$(lines server/posts) $(cut -d' ' -f1 server/posts | sort -u | wc -l)"
 same_text 'lines did not wait for it' 3 "$(reported hooks.out)"
 stop_watching
@@ -431,12 +444,12 @@ bell() { # NAME LIMIT NUMBER WORDS
     fi
     mkdir -p "$2/deeper"
     around=(unshare -Ur bash bell.sh "$2" "$3")
-    start_watching "$2" --poll 0.3
+    start_watching "$2" --poll 0.3 --textfile "$2.prom"
     around=()
     check "$1" until_true test -s "$2.err"
     appear "$2/deeper" a
     check 'what is new is found by looking' until_true grep -q a.db "$2.out"
-    sleep 1
+    look_again "$2"
     matches 'it is said' "$4: changes are seen at the next poll only: $5" "$(cat "$2.err")"
     same_text 'once' 1 "$(lines "$2.err")"
     stop_watching
@@ -450,9 +463,9 @@ mount -t tmpfs none layers && mkdir layers/low layers/high layers/work layers/se
 cp one.db layers/low/
 "$1" watch layers/seen --state seen.db --poll 0.5 >overlay.out 2>overlay.err &
 watcher=$!
-for i in $(seq 400); do grep -q one.db overlay.out && break; sleep 0.025; done
+until_true grep -q one.db overlay.out
 cp two.db layers/low/
-for i in $(seq 400); do grep -q two.db overlay.out && break; sleep 0.025; done
+until_true grep -q two.db overlay.out
 kill $watcher
 wait $watcher 2>/dev/null
 true

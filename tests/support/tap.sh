@@ -101,6 +101,27 @@ $(tail -n 5 "$file")"
     done
     pass "$name"
 }
+
+# A test waits for a state, not for a duration: COMMAND is tried every 25 ms, and
+# given up after 60 s of sleep. The time that COMMAND takes does not count, so a
+# busy machine has longer.
+until_true() { # COMMAND...: false if it does not become true
+    local i
+    for ((i = 0; i < 2400; i++)); do
+        "$@" && return 0
+        sleep 0.025
+    done
+    return 1
+}
+
+await() { # WHAT COMMAND...: fails, naming WHAT, if COMMAND does not become true
+    local what=$1
+    shift
+    until_true "$@" >/dev/null 2>&1 || fail "within 60 s: $what" "$("$@" 2>&1)"
+}
+
+ended() { ! kill -0 "$1" 2>/dev/null; } # PID
+
 finish() { echo "1..$count"; }
 
 without_sanitizers() { # WHY the pass with sanitizers leaves this script out

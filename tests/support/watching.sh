@@ -47,6 +47,16 @@ start_watching() { # NAME OPTION...: folder NAME, output NAME.out, NAME.err
     "${around[@]}" "$scan" watch "$name" "$@" >"$name.out" 2>"$name.err" &
     watcher=$!
 }
+# Until watcher NAME, which was started with --textfile NAME.prom, has begun and
+# ended a look at its files: the first metrics may be those of an earlier look.
+differs() { [ -s "$1" ] && [ "$(cat "$1")" != "$2" ]; }
+look_again() { # NAME
+    local before i
+    for i in 1 2; do
+        before=$(cat "$1.prom" 2>/dev/null)
+        await "the watcher of $1 looks at its files" differs "$1.prom" "$before"
+    done
+}
 stop_watching() {
     kill "$watcher" 2>/dev/null
     wait "$watcher" 2>/dev/null

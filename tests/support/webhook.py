@@ -12,7 +12,6 @@ import socket
 import ssl
 import struct
 import sys
-import time
 
 folder = sys.argv[1]
 
@@ -45,7 +44,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if answer == "stall":
-            time.sleep(1)
+            self.connection.recv(1)  # until the client gives it up
             self.close_connection = True
             return
         self.send_response(int(answer))

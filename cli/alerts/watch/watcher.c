@@ -42,6 +42,8 @@ typedef struct watcher {
     int64_t n_owed;                  /* see es_watcher_result */
     es_ledger_counts before, counts; /* when we began; now */
     int changes; /* inotify, to poll; -1: rounds come by the clock */
+    int newest_folder; /* the highest of inotify's numbers of folders */
+    bool has_new_folder;
     bool changes_reported, ledger_reported, textfile_reported;
     bool output_gone;
 } watcher;
@@ -177,13 +179,20 @@ static void report_unwatched(const char *object, int error)
             : strerror(error));
 }
 
+/* A file may have come into a folder after the round had read it and before
+   inotify watched it: a new folder calls for another round. Numbers of inotify
+   rise; a folder that is watched already keeps its number. */
 static void watch_folder(watcher *w, const char *folder)
 {
-    if (inotify_add_watch(w->changes, folder,
+    const int number =
+        inotify_add_watch(w->changes, folder,
                           IN_MODIFY | IN_CREATE | IN_MOVE | IN_DELETE |
-                              IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR) >=
-            0 ||
-        errno == ENOENT || errno == ENOTDIR)
+                              IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
+    if (number > w->newest_folder) {
+        w->newest_folder = number;
+        w->has_new_folder = true;
+    }
+    if (number >= 0 || errno == ENOENT || errno == ENOTDIR)
         return;
     if (!w->changes_reported)
         report_unwatched(folder, errno);
@@ -350,8 +359,9 @@ static void wait_for_next(watcher *w, double cost)
     double poll = w->options->poll;
     if (w->files.n_abroad) /* what others write is not reported to us */
         poll = fmin(poll, POLL_ABROAD);
-    double latest = fmax(earliest, now + poll);
+    double latest = fmax(earliest, w->has_new_folder ? 0 : now + poll);
     bool changed = false;
+    w->has_new_folder = false;
     while (!w->output_gone && (now < earliest || (now < latest && !changed))) {
         bool listen = now >= earliest;
         changed = wait_for(w, listen ? latest : earliest, listen);
