@@ -74,19 +74,19 @@ front() { # OPTION...: a summary in the background
     "$scan" summarise tree --slurm --csv -o table "$@" >out 2>err &
     front=$!
 }
-ended() { wait "$front"; code=$?; front=; }
+joined() { wait "$front"; code=$?; front=; }
 job_of() { cat summary.parts/job; }
 
 # All tasks wait for the partition: one of them is cancelled, the others go on.
 scontrol update PartitionName=all State=DOWN
 front
-until_true test -s summary.parts/job
+await 'a job is submitted' test -s summary.parts/job
 job=$(job_of)
 exits 'the same command again does not submit twice' 3 "summary.parts: job $job is at work there: wait for its end, or scancel $job" \
     "$scan" summarise tree --slurm --csv -o table
 scancel "${job}_3"
 scontrol update PartitionName=all State=UP
-ended
+joined
 same_text 'a task that was cancelled is a failure' 3 "$code"
 check 'it is named with its log and the remedy' \
     grep -q "^entropy-scan: task ${job}_3 of Slurm left its queue before it began: there is no summary.parts/slurm-${job}_3.out: run the same command again$" err
@@ -102,9 +102,9 @@ rm -f table
 # Who joins is killed meanwhile: the job goes on.
 scontrol update PartitionName=all State=DOWN
 front
-until_true test -s summary.parts/job
+await 'a job is submitted' test -s summary.parts/job
 kill "$front"
-ended
+joined
 scontrol update PartitionName=all State=UP
 all_there() { [ "$(parts)" = 8 ]; }
 check 'the job goes on without who joins' until_true all_there
@@ -117,10 +117,10 @@ with_parts() { # a failed try, all of whose parts but one are there
     rm -rf summary.parts
     scontrol update PartitionName=all State=DOWN
     front
-    until_true test -s summary.parts/job
+    await 'a job is submitted' test -s summary.parts/job
     scancel "$(cat summary.parts/job)_5"
     scontrol update PartitionName=all State=UP
-    ended
+    joined
 }
 with_parts
 run tree/z.db 2

@@ -46,7 +46,10 @@ SlurmctldPort=${ports[0]}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=$dir/munge/socket,cred_expire=2
+AuthInfo=socket=$dir/munge/socket
+MessageTimeout=60
+TCPTimeout=60
+BatchStartTimeout=60
 CredType=cred/munge
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
 ProctrackType=proctrack/linuxproc

@@ -44,7 +44,7 @@ same_text 'the id of the job is printed' 1 "$(grep -cE '^[0-9]+$' <<<"$long")"
 check 'what was submitted is reported' grep -q "^entropy-scan: $folder: job $long of Slurm: 1 run submitted\$" "$folder.err"
 check 'the script can be read' grep -qx '#SBATCH --array=0-0%2' "$folder/slurm-$long.sbatch"
 has_checkpoint() { ls "$folder/$healthy.checkpoints/" 2>/dev/null | grep -qE -- '-0*([4-9]|1[0-9])0\.'; }
-until_true has_checkpoint || fail 'a checkpoint is written'
+await 'a checkpoint is written' has_checkpoint
 shows() { status "$folder" | grep -qE "$1"; } # a record comes a second later
 check '--status shows a task at work' until_true shows "^${healthy//+/.} +running +\[#+-+\] .* ${long}_0 "
 output '--status shows the job' "^1 run: 1 running; Slurm job $long\$" entropy-scan sweep "$folder" --status
@@ -81,13 +81,12 @@ entropy-scan sweep good.ini -o good --slurm >out 2>err
 check 'nothing is submitted twice' sh -c '! [ -s out ] && grep -q "4 done already, .*: nothing to submit" err'
 
 # --- what the requeued run came to
-# else it would wait two minutes; what is said while it still ends is forgotten
+# else it would wait; what is said while it still ends is forgotten
 goes_on() {
     scontrol update JobId="${long}_0" StartTime=now >/dev/null 2>&1
-    sleep 0.3
     grep -q '^resuming ' "$folder/$healthy.log"
 }
-until_true goes_on
+await 'the requeued run goes on' goes_on
 check 'the requeued run ends' until_true has_state "$folder" "$healthy" finished
 check 'it went on from its checkpoint' grep -q 'resuming .*-0000[0-9]*\.safetensors at step' "$folder/$healthy.log"
 same_text 'once, in the same task' "1 ${long}_0" \
@@ -102,7 +101,7 @@ check 'a run that breaks is said to be broken' until_true has_state bad SM+XX_se
 output '--status names it with its last lines' "^    entropy-train: .*part 'XX'" entropy-scan sweep bad --status
 check 'the others go on' until_true has_state bad SM_seed1 running
 saved() { ls bad/SM_seed1.checkpoints/*.safetensors >/dev/null 2>&1; }
-until_true saved || fail 'a checkpoint is written'
+await 'a checkpoint is written' saved
 exits 'the same run is not trained here meanwhile' 3 'SM_seed1: another process trains it' entropy-scan sweep bad --run SM_seed1
 scancel "$job"
 check 'one that was cancelled is interrupted' until_true has_state bad SM_seed1 interrupted

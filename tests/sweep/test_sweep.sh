@@ -96,7 +96,7 @@ check 'it is not run again' sh -c '! "$0" sweep doomed.ini -o doomed 2>&1 | grep
 output 'heads that are NaN are counted apart' ' NaN .* 0/0/0/0 NaN 6 ' "$scan" sweep doomed --status
 printf '[rule trained]\nseries = loss\naggregate = run\nabove = 0\nseverity = error\naction = %s\n' stop >own.rules
 sed 's/stop/none/' own.rules >idle.rules
-spec ruled.ini SM+LN+G 1 'steps = 100000' 'record-every = 50'
+spec ruled.ini SM+LN+G 1 'steps = 20000000' 'record-every = 50'
 begin ruled.ini ruled --rules own.rules
 ends
 same_text 'a rule of mine stops a run' 'SM+LN+G_seed1 stopped' "$(states ruled)"
@@ -117,7 +117,7 @@ check '--no-stop leaves them to fail' has_state left SM_seed1 failed
 spec long.ini SM+LN+G 1 '[grid]' 'steps = 20 20000000'
 short=SM+LN+G_seed1_steps20 long=SM+LN+G_seed1_steps20000000
 begin long.ini long
-until_true has_state long $long running || fail 'the long run is begun'
+await 'the long run is begun' has_state long $long running
 check 'a finished one beside one at work' has_state long $short finished
 output '--status while it runs' "^2 runs: 1 finished, 1 running; process $sweep on " "$scan" sweep long --status
 exits 'a second sweep is refused, the first named' 3 "^entropy-scan: long: process $sweep on .*runs a sweep there" \
@@ -129,13 +129,13 @@ check 'the sweep reports that the run goes on' grep -q 'long: interrupted: the s
 check 'the training was stopped' has_state long $long interrupted
 check 'the interrupted file is whole' "$scan" long/$long.db
 begin long.ini long
-until_true has_state long $long running || fail 'the long run is begun again'
+await 'the long run is begun again' has_state long $long running
 check 'a finished one is not run again' sh -c 'grep -q "1 of 2 runs are done" "$0" && ! grep -q "steps20: begins" "$0"' long.err
 kill -9 "$sweep"
 ends
 begin long.ini long
-until_true grep -q "$long: begins" long.err || fail 'the long run is begun a third time'
-until_true has_state long $long running || fail 'and running'
+await 'the long run is begun a third time' grep -q "$long: begins" long.err
+await 'and running' has_state long $long running
 check 'a sweep that was killed takes its trainings with it' ps -p "$sweep"
 same_text 'one training is at work' 1 "$(pgrep -P "$sweep" | wc -l | tr -d ' ')"
 echo stop >long/$long.db.stop
@@ -150,17 +150,17 @@ spec saved.ini SM+LN+G 1 "accumulate = $batches" 'steps = 300' 'checkpoint-every
 saved=SM+LN+G_seed1
 "$scan" sweep saved.ini -o whole >/dev/null 2>&1
 begin saved.ini saved
-until_true has_later saved 00000040 || fail 'a checkpoint is written'
+await 'a checkpoint is written' has_later saved 00000040
 kill -9 $(pgrep -P "$sweep")
 ends
 check 'a training that was killed broke' grep -q "^$saved: broken.*killed by signal 9" saved.err
 from=$(newest saved)
 begin saved.ini saved
 check 'it goes on from its checkpoint' until_true grep -q "resuming saved/.*-$from.safetensors at step ${from##*(0)}" saved/$saved.log
-until_true has_later saved "$from" || fail 'it goes on'
+await 'it goes on' has_later saved "$from"
 kill -9 "$sweep"
 ends
-until_true is_let_go || fail 'its recorder ends'
+await 'its recorder ends' is_let_go
 begin saved.ini saved
 ends
 check 'so it does when the sweep was killed' grep -q "^$saved: goes on from its checkpoint, 1 of 1" saved.err
@@ -168,7 +168,7 @@ check 'to its end' has_state saved $saved finished
 same_text 'a resumed run has the bits of one that nobody interrupted' "$(frames whole/$saved.db)" "$(frames saved/$saved.db)"
 same_text 'each began once' 2 "$(sqlite3 saved/$saved.db "SELECT count(*) FROM event WHERE kind = 'resumed'")"
 begin saved.ini again
-until_true has_later again 00000040 || fail 'a checkpoint is written'
+await 'a checkpoint is written' has_later again 00000040
 kill -9 $(pgrep -P "$sweep")
 ends
 rm again/$saved.db

@@ -129,7 +129,7 @@ command = sh -c 'sleep 1000 & echo $! >pid; wait; : {run}'
 END
 "$scan" sweep long.ini -o long >/dev/null 2>long.err &
 sweep=$!
-until_true test -s pid || fail 'a long run is begun'
+await 'a long run is begun' test -s pid
 kill $sweep
 wait $sweep
 same_text 'a signal ends a sweep' 143 $?
