@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # samples/analysis: runs of a small sweep in DuckDB, out of their files and out of
 # Parquet.
+# needs: PyTorch
 . tests/support/tap.sh
 . tests/support/venv.sh
 without_sanitizers 'it is Python, and DuckDB'
 plan_dir
-python_with duckdb 'duckdb, pyarrow, numpy, cffi' duckdb pyarrow numpy cffi ||
-    { skip 'runs in DuckDB' 'duckdb could not be installed'; finish; exit; }
+python_with 'duckdb, pyarrow, numpy, cffi' || { fail 'runs in DuckDB' "$no_modules"; finish; exit; }
 export PYTHONPATH=hooks/python ENTROPYSCAN_HOME=$bin
 analysis() { "$python" samples/analysis/analysis.py "$@"; }
 

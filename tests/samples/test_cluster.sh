@@ -53,7 +53,7 @@ ddp() { # NAME ARGUMENT...: of Python
         "$samples/ddp.sbatch" "runs/$1.db" "${@:2}" >/dev/null
 }
 loses_one() { ! ddp killed "$root/tests/samples/ddp_killed.py" "$samples" && grep 'task 1: Killed' killed.out; }
-if python_with ranks 'torch, numpy, cffi'; then
+if python_with 'torch, numpy, cffi'; then
     export PYTHONPATH=$root/hooks/python ENTROPYSCAN_HOME=$bin OMP_NUM_THREADS=1
     n_runs=$((n_runs + 2))
     check 'two nodes train a PyTorch model' ddp ddp "$samples/ddp.py" "${tiny[@]}"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # samples/digits: scikit-learn's digits as data, a short study, its figure.
+# needs: PyTorch
 . tests/support/tap.sh
 . tests/support/venv.sh
 without_sanitizers 'it is Python, and short trainings'
 plan_dir
-python_with digits 'sklearn, matplotlib' scikit-learn matplotlib ||
-    { skip 'digits' 'scikit-learn and matplotlib could not be installed'; finish; exit; }
+python_with 'sklearn, matplotlib' || { fail 'digits' "$no_modules"; finish; exit; }
 
 PATH=$bin:$PATH
 sample=samples/digits

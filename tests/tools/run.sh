@@ -8,8 +8,8 @@
 # skipped. A program that dies, runs no test or not as many as it announces, or
 # has not ended after TEST_SECONDS (1200) counts as one failure. A test whose source
 # has a line of comment "alone: WHY" runs after the others, by itself. Tests whose
-# source says "needs: nvcc" are left out where CUDA=0: together they count as one
-# that is skipped.
+# source says "needs: nvcc" or "needs: PyTorch" are left out where that is missing: all
+# that lack the same count as one that is skipped.
 set -uo pipefail
 set -m # without it, jobs and so the tests ignore SIGINT
 cd "$(dirname "$0")/../.."
@@ -74,11 +74,28 @@ by_time() { # TEST...
     done | sort -snrk 1,1 | cut -f2
 }
 
-says() { # WORD TEST: whether its source has a line of comment "WORD: ..."
+says() { # TEST WORDS: whether its source has a line of comment that begins with them
     local source
-    source=$(echo tests/*/"$(basename "$2").c")
-    [ -e "$source" ] || source=$2
-    grep -qaE "^(#|/\\*) $1: " "$source"
+    source=$(echo tests/*/"$(basename "$1").c")
+    [ -e "$source" ] || source=$1
+    grep -qaE "^(#|/\\*) $2" "$source"
+}
+
+# NEED to the tests that are left out for want of it.
+declare -A left_out=()
+[ "${CUDA:-1}" != 0 ] || left_out[nvcc]=
+[ -n "${PYTHON:-}" ] || compgen -G "$BUILD/venv-python-*/bin/python" >/dev/null ||
+    left_out[PyTorch]=
+n_left_out=0
+lacks_something() { # TEST: if so, it is left out
+    local need
+    for need in "${!left_out[@]}"; do
+        says "$1" "needs: $need" || continue
+        left_out[$need]+=" $(basename "$1")"
+        n_left_out=$((n_left_out + 1))
+        return
+    done
+    return 1
 }
 
 # A script prints "ok N - NAME # SKIP WHY"; a program "# skipped: WHY" and then, by
@@ -150,11 +167,11 @@ run() { # JOBS TEST...
     while [ ${#test_of[@]} -gt 0 ]; do await; done
 }
 
-together=() alone=() without_nvcc=()
+together=() alone=()
 while read -r test; do
-    if [ "${CUDA:-1}" = 0 ] && says needs "$test"; then
-        without_nvcc+=("$(basename "$test")")
-    elif says alone "$test"; then
+    if lacks_something "$test"; then
+        continue
+    elif says "$test" 'alone: '; then
         alone+=("$test")
     else
         together+=("$test")
@@ -162,14 +179,15 @@ while read -r test; do
 done < <(by_time "$@")
 run "$jobs" "${together[@]}"
 run 1 "${alone[@]}"
-if [ $((n_reported + ${#without_nvcc[@]})) -ne $# ]; then
+if [ $((n_reported + n_left_out)) -ne $# ]; then
     echo "not ok - $n_reported of $# tests were run"
     failed=$((failed + 1))
 fi
-if [ ${#without_nvcc[@]} -gt 0 ]; then
-    echo "    no nvcc: ${without_nvcc[*]}" >>"$logs/skipped"
+for need in "${!left_out[@]}"; do
+    [ -n "${left_out[$need]}" ] || continue
+    echo "    no $need:${left_out[$need]}" >>"$logs/skipped"
     skipped=$((skipped + 1))
-fi
+done
 if [ -s "$logs/skipped" ]; then
     echo "skipped:"
     sort "$logs/skipped"
