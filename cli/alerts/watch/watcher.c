@@ -41,7 +41,7 @@ typedef struct watcher {
     worker workers[ES_N_ACTIONS];
     int64_t n_owed;                  /* see es_watcher_result */
     es_ledger_counts before, counts; /* when we began; now */
-    int changes; /* inotify, to poll; -1: rounds come by the clock */
+    int changes;       /* inotify, to poll; -1: rounds come by the clock */
     int newest_folder; /* the highest of inotify's numbers of folders */
     bool has_new_folder;
     bool changes_reported, ledger_reported, textfile_reported;
