@@ -20,7 +20,7 @@ own_corpus "$dir/corpus.tok" || exit 1
 run() { # FAULT PRECISION: trains; $code, and what it left in $dir/run
     rm -rf "$dir/run"
     mkdir "$dir/run"
-    ENTROPY_TRAIN_EMULATION=$1 timeout -k 1 120 "$train" -q --backend cuda \
+    ENTROPY_TRAIN_EMULATION=$1 timeout -k 1 300 "$train" -q --backend cuda \
         --arch 'EReg(SM(t)+ScFuFFNi1)' --lambda 1e-3 --precision "$2" \
         --n-layer 2 --n-head 2 --d-model 16 --ctx 8 --batch 2 --steps 5 \
         --record-every 1 --eval-every 2 --eval-batches 1 --threads 1 --seed 7 \

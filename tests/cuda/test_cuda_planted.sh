@@ -26,7 +26,7 @@ fails() { # TEST [CASE]: of a test that lets one be chosen
     local test
     : >"$dir/log" # what the test before said has no say
     CMOCKA_TEST_FILTER=${2:+*__$2} CMOCKA_MESSAGE_OUTPUT=stdout \
-        ENTROPY_TRAIN_CUDA=$dir/planted.so timeout -k 1 300 "$1" >"$dir/log" 2>&1 &
+        ENTROPY_TRAIN_CUDA=$dir/planted.so timeout -k 1 600 "$1" >"$dir/log" 2>&1 &
     test=$!
     while kill -0 $test 2>/dev/null; do
         ! grep -q '^\[  FAILED' "$dir/log" || { kill $test; break; }

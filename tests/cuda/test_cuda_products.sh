@@ -34,7 +34,7 @@ planted() { # FAULT: what sed does to gemm.cu
     elif ! $cxx "${flags[@]}" -w -include "$dir/common.h" -I"$dir" -I. -o "$dir/planted" \
         tests/gpu/products.cc "$dir/choices.o"; then
         fail "$name" 'it does not compile'
-    elif timeout 60 "$dir/planted" "$dir" >"$dir/log" 2>&1; then
+    elif timeout 300 "$dir/planted" "$dir" >"$dir/log" 2>&1; then
         fail "$name" 'everything passes'
     else
         pass "$name"

@@ -18,7 +18,7 @@ query() { sqlite3 "$1" "$2"; }
 export ENTROPY_TRAIN_TUNING=off
 run() { # LIBRARY BACKEND FAULT [OPTION...]: $outcome, $dir/err and $dir/run.db
     rm -f "$dir"/run.db* "$dir/err" "$dir/choices"
-    FAKE_CUDA=$3 ENTROPY_TRAIN_CUDA=$1 timeout -k 1 120 "$train" -q \
+    FAKE_CUDA=$3 ENTROPY_TRAIN_CUDA=$1 timeout -k 1 300 "$train" -q \
         --backend "$2" --arch SM+LN+G --n-layer 2 --n-head 2 --d-model 16 \
         --ctx 8 --batch 2 --steps 5 --record-every 1 --eval-every 2 \
         --eval-batches 1 --threads 1 --seed 7 --data "$dir/corpus.tok" \
@@ -192,7 +192,7 @@ ranks() { # FAULT: of both; their codes and what they say
     rm -f "$dir"/ranks.db*
     for r in 0 1; do
         TMPDIR=$dir FAKE_CUDA=$1 ENTROPY_TRAIN_CUDA=$fake ENTROPY_TRAIN_NCCL=$dir/libnccl.so \
-            timeout -k 1 120 "$train" -q --backend cuda --arch SM+LN+G --n-layer 2 --n-head 2 \
+            timeout -k 1 300 "$train" -q --backend cuda --arch SM+LN+G --n-layer 2 --n-head 2 \
             --d-model 16 --ctx 8 --batch 2 --steps 5 --record-every 1 --eval-every 2 \
             --eval-batches 1 --threads 1 --seed 7 --data "$dir/corpus.tok" -o "$dir/ranks.db" \
             --world 2 --rank $r >"$dir/out" 2>"$dir/err.$r" </dev/null &

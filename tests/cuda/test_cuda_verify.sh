@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # The reference cases and a short training by the CUDA back-end: its kernels
 # on the emulation, and on a device where there is one.
+# needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
 
 train=$BUILD/entropy-train
-# Of families that the back-end has. fp16 has too few digits for g02_ereg_sm_t_gate.
+# Of families that the back-end has; without g02_ereg_sm_t_gate, which misses the
+# tolerance of fp16 by a factor of 2.7 (a gradient of a temperature).
 cases=(tests/trainer/cases/{g01,g02_sm,g0[3-9],g[12],p01_sm,p02_sm,p03_ereg}*.safetensors)
 all=${#cases[@]}
 
@@ -58,11 +60,6 @@ trains() { # NAME LIBRARY
 
 emulated=$BUILD/tests/libentropytrain_cuda_host.so
 library=$BUILD/libentropytrain_cuda.so
-if [ ! -e "$emulated" ]; then
-    skip 'the CUDA back-end' 'built without CUDA'
-    finish
-    exit
-fi
 own_corpus "$dir/corpus.tok" || exit 1
 
 # The order of threads changes no bit (test_cuda_attention, cuda_bench.h), so
@@ -90,6 +87,6 @@ if [ -e /dev/nvidiactl ]; then
     done
     trains 'device' "$library"
 else
-    skip 'device: all reference cases' 'no GPU: no /dev/nvidiactl'
+    skip 'device: all reference cases' 'no GPU'
 fi
 finish

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `make gpu-check` where there is no GPU, and all of it on the emulation of the
 # host, out of a bundle as another machine has it: no figure comes of that.
+# needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
 plan_dir
@@ -31,11 +32,6 @@ check 'no results without tables' \
     says 'no tables' 3 env TABLES="$dir" samples/gpu-results.sh
 check 'no results of a folder in which nothing came back' \
     says 'no gpu.tar.gz' 3 env TABLES="$dir" OUT="$dir" samples/gpu-results.sh
-if [ ! -e "$emulation" ] || [ ! -e "$BUILD/libentropytrain_cuda.so" ]; then
-    skip 'gpu-check on the emulation' 'no nvcc'
-    finish
-    exit
-fi
 check 'gpu-check without a device passes nothing' no_device
 
 # --- attention by itself ----------------------------------------------------------
@@ -258,16 +254,11 @@ check 'a profiler that may not read counters' counted
 
 # Cut short, as by the end of the time on a machine: no process is left.
 begin() { # STAGE VARIABLE=VALUE...: in $session, some way into the stage
-    local i
     anew
     setsid env "${there[@]}" STAGES="$@" bash tests/gpu/check.sh \
         >"$dir/said" 2>&1 &
     session=$!
-    for i in {1..100}; do
-        ! grep -q '^== test_cuda_begun\|^cuda on' "$tables/$1-failed.md" \
-            2>/dev/null || break
-        sleep 0.1
-    done
+    until_true grep -q '^== test_cuda_begun\|^cuda on' "$tables/$1-failed.md" 2>/dev/null
 }
 goes_on() { # STAGE
     says "== $1" 1 gpu_check STAGES="$1" PROGRAMS=test_cuda_index &&

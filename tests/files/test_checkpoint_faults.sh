@@ -86,23 +86,24 @@ check 'killed after its last checkpoint: it ends as finished' nothing_left
 
 # --- a requested stop -------------------------------------------------------
 
-signalled() { # NAME SIGNAL CODE
-    start "${model[@]}" -o "$dir/$1.db" --checkpoint "$dir/$1"
-    await_step 5 || return 1
+signalled() { # PATH SIGNAL CODE
+    start "${model[@]}" -o "$1.db" --checkpoint "$1"
+    await_step 5 || return
     kill "-$2" "$trainer"
-    finish_training && exited "$3" && [ -f "$(newest "$dir/$1")" ] &&
+    finish_training && exited "$3" && [ -f "$(newest "$1")" ] &&
         grep -q 'stopped after' "$dir/result" &&
-        said "^checkpoint of step [0-9]+: go on with --resume $dir/$1$" && goes_on "$dir/$1" "$dir/$1.db"
+        said "^checkpoint of step [0-9]+: go on with --resume $1$" && goes_on "$1" "$1.db"
 }
 check 'SIGINT: a checkpoint, 130, and it goes on with the same bits' \
-    signalled int INT 130
+    in_time signalled "$dir/int" INT 130
 check 'SIGTERM: a checkpoint, 143, and it goes on with the same bits' \
-    signalled term TERM 143
+    in_time signalled "$dir/term" TERM 143
 
 stop_file() {
-    start "${model[@]}" --steps 1000000 -o "$dir/stop.db" \
+    local steps=1000000
+    start "${model[@]}" --steps $steps -o "$dir/stop.db" \
         --checkpoint "$dir/stop"
-    await_step 3 || return 1
+    await_step 3 || return
     echo 'enough' >"$dir/stop.db.stop"
     finish_training && exited 0 && [ -f "$(newest "$dir/stop")" ] &&
         runs --resume "$dir/stop" --dry-run && exited 0 &&
@@ -111,18 +112,19 @@ stop_file() {
 check 'a file RUN.db.stop: a checkpoint, 0' stop_file
 
 # False if the first one came before the step, which takes far longer than all
-# the waiting, had begun.
-in_the_step() { # SIGNAL SECONDS
+# the waiting, had begun. A signal that is pending would take the next one with it.
+none_pends() { ended "$trainer" || grep -q '^ShdPnd:[[:space:]]*0*$' "/proc/$trainer/status"; }
+in_the_step() { # SIGNAL TICKS
     start "${model[@]}" --accumulate 65536 --checkpoint-every 1 --no-record \
         --eval-every 0 --resume "$dir/early" --checkpoint "$dir/second"
     until_true said '^resuming' >/dev/null
-    sleep "$2"
+    until_true has_used "$2" "$trainer"
     kill "-$1" "$trainer"
-    sleep 0.2
+    until_true none_pends
     ! ended "$trainer"
 }
 second_signal() { # FIRST SECOND CODE
-    in_the_step "$1" 0.5 || in_the_step "$1" 3 || in_the_step "$1" 10 ||
+    in_the_step "$1" 50 || in_the_step "$1" 300 || in_the_step "$1" 1000 ||
         { echo 'ended by the first'; return 1; }
     kill "-$2" "$trainer"
     finish_training && exited "$3" && [ ! -s "$dir/result" ] &&
@@ -134,23 +136,22 @@ check 'SIGTERM after SIGINT ends at once' second_signal INT TERM 143
 
 # --- kill -9 ----------------------------------------------------------------
 
-killed() { # NAME
-    start "${model[@]}" -o "$dir/$1.db" --checkpoint "$dir/$1" \
+killed() { # PATH
+    start "${model[@]}" -o "$1.db" --checkpoint "$1" \
         --checkpoint-every 1 --keep 2
-    await_step "$moment" || { echo 'it ended before'; return 1; }
-    sleep "$pause"
+    await_step "$moment" "$pause" || return
     kill -9 "$trainer"
     finish_training && exited 137 || return 1
     # At most the one that was not renamed, and two that were, or three while
     # the oldest was still to go.
-    [ "$(temporaries "$dir/$1")" -le 1 ] &&
-        [ "$(compgen -G "$dir/$1/*.safetensors" | wc -l)" -le 3 ] ||
-        { ls -a "$dir/$1"; return 1; }
-    goes_on "$dir/$1" "$dir/$1.db" && ! grep warning "$dir/progress"
+    [ "$(temporaries "$1")" -le 1 ] &&
+        [ "$(compgen -G "$1/*.safetensors" | wc -l)" -le 3 ] ||
+        { ls -a "$1"; return 1; }
+    goes_on "$1" "$1.db" && ! grep warning "$dir/progress"
 }
 for i in 1 2 3 4; do
     moment=$((RANDOM % 40 + 3)) pause=0.0$((RANDOM % 30 + 10))
-    check "kill -9 in step $moment: the last checkpoint goes on" killed "killed-$i"
+    check "kill -9 in step $moment: the last checkpoint goes on" in_time killed "$dir/killed-$i"
 done
 half_written() { # as kill -9 in the midst of writing leaves it
     cp -r "$dir/early" "$dir/half"

@@ -24,7 +24,7 @@ fails 'no such file' 3 '^entropy-scan: no.db: no such file' "$scan" no.db
 mkdir folder
 fails 'a directory without run files' 3 'folder: no run file .* below it' "$scan" ./folder
 mkfifo fifo
-fails 'a FIFO' 3 'fifo: is a FIFO' timeout 10 "$scan" ./fifo
+fails 'a FIFO' 3 'fifo: is a FIFO' timeout 60 "$scan" ./fifo
 : >empty.db
 fails 'an empty file' 3 'empty.db: .*empty' "$scan" empty.db
 echo 'hello, world' >text.db
@@ -112,10 +112,8 @@ else fail 'a closed pipe ends quietly' "exit $code: $(cat messages)"; fi
 awk '{ print; print "other words, many of them, that take their time to be read" }' big.log big.log big.log big.log big.log >slow.log
 "$scan" import -q slow.log -o slow.db 2>/dev/null &
 pid=$!
-for _ in $(seq 200); do
-    ls .entropy-scan.* >/dev/null 2>&1 && break
-    sleep 0.01
-done
+has_begun() { compgen -G '.entropy-scan.*'; }
+await 'an import is at work' has_begun
 kill -TERM $pid 2>/dev/null
 wait $pid 2>/dev/null
 code=$?
@@ -205,12 +203,12 @@ bad 'a cell twice' 'line 3, column 4: e has a value here already, at step 1' \
     'step,layer,head,e\n1,0,0,1\n1,0,0,1\n'
 bad 'steps that go back' 'line 3, .*sort the rows by step' 'step,layer,head,e\n2,0,0,1\n1,0,0,1\n'
 exits 'import: a pipe that does not end, on a full disk' 3 'copy of standard input' \
-    timeout 20 bash -c 'ulimit -f 100; trap "" XFSZ; yes 1,2 | "$0" import - -o bad.db' "$scan"
+    timeout 60 bash -c 'ulimit -f 100; trap "" XFSZ; yes 1,2 | "$0" import - -o bad.db' "$scan"
 bad 'a log of something else' 'choose with --from' 'Epoch 3: loss 2\n'
 fails 'import: a run file' 3 'good.db: a SQLite file, not text' "$scan" import good.db -o bad.db
 fails 'import: no such file' 3 'no.csv: No such file' "$scan" import no.csv -o bad.db
 fails 'import: a directory' 3 'folder: not a regular file' "$scan" import folder -o bad.db
-fails 'import: a FIFO' 3 'fifo: not a regular file' timeout 10 "$scan" import fifo -o bad.db
+fails 'import: a FIFO' 3 'fifo: not a regular file' timeout 60 "$scan" import fifo -o bad.db
 fails 'import: not over another file' 3 'text.db: is there already, and no run file' \
     "$scan" import heat.csv -o text.db
 check 'an import leaves a foreign file alone' grep -q hello text.db

@@ -90,21 +90,16 @@ on_nfs "$scan" sweep sweep.ini -o swept >/dev/null 2>&1
 same_text 'and are not run twice' "$kept" "$(sha256sum swept/*.esf)"
 
 # --- killed
-"$train" "${small[@]}" --steps 100000 --store fragment --out killed.db 2>/dev/null &
+"$train" "${small[@]}" --steps 100000000 --store fragment --out killed.db 2>/dev/null &
 trainer=$!
-for _ in $(seq 300); do
-    [ -s killed.esf ] && [ "$(stat -c %s killed.esf)" -gt 20000 ] && break
-    sleep 0.1
-done
+has_grown() { [ "$(stat -c %s killed.esf)" -gt 20000 ]; }
+await 'a fragment grows' has_grown
 output 'a fragment that is written is read' '"status": *"running"' "$scan" killed.esf --json
 recorder=$(pgrep -P $trainer)
 kill -9 $recorder $trainer
 wait $trainer 2>/dev/null
-for _ in $(seq 100); do # nobody waits for the recorder, which takes its time to die
-    "$scan" killed.esf --json | grep -q '"status": *"running"' || break
-    sleep 0.1
-done
-output 'and after a kill, as interrupted' '"status": *"interrupted"' "$scan" killed.esf --json
+is_interrupted() { "$scan" killed.esf --json | grep '"status": *"interrupted"'; }
+check 'and after a kill, as interrupted' until_true is_interrupted
 
 # --- logs of SQLite on such a file system
 cp plain.db logged.db

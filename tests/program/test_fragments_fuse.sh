@@ -38,28 +38,18 @@ old_sizes() { # in one of twenty tries, however slow this machine is now
 }
 check 'the other mount has old sizes' old_sizes
 
-"$train" "${small[@]}" --steps 1000000 --out here/long.db 2>/dev/null &
+"$train" "${small[@]}" --steps 100000000 --out here/long.db 2>/dev/null &
 trainer=$!
 step() { "$scan" there/long.esf --json 2>/dev/null | grep -oE '"step":[0-9]+' | cut -d: -f2; }
-for _ in $(seq 300); do
-    first=$(step)
-    [ -n "$first" ] && break
-    sleep 0.1
-done
+has_step() { first=$(step) && [ -n "$first" ]; }
+await 'the other host sees a step' has_step
 output 'a run that is written on the other host' '"status":"running"' "$scan" there/long.esf --json
-for _ in $(seq 300); do
-    [ "$(step)" -gt "$first" ] && break
-    sleep 0.1
-done
-check 'is followed' test "$(step)" -gt "$first"
+goes_on() { [ "$(step)" -gt "$first" ]; }
+check 'is followed' until_true goes_on
 kill $trainer
 wait $trainer
-ended() { "$scan" there/long.esf --json | grep -qE '"status":"(stopped|failed)"'; }
-for _ in $(seq 300); do
-    ended && break
-    sleep 0.1
-done
-check 'until its end' ended
+is_over() { "$scan" there/long.esf --json | grep -E '"status":"(stopped|failed)"'; }
+check 'until its end' until_true is_over
 check 'without damage' test "$("$scan" there/long.esf --json | grep -o '"damaged":\[\]')" = '"damaged":[]'
 
 cp local.db disk/logged.db

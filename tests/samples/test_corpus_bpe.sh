@@ -41,7 +41,7 @@ check 'ids by a pipe' piped
 check 'ids by a pipe with a name' pack <(sleep 0.1; seq 0 99) --vocab 100
 mkfifo "$dir/fifo"
 exits 'a FIFO that nobody writes' 3 'fifo: a FIFO that nobody writes' \
-    timeout 10 "$corpus" -q --ids "$dir/fifo" --vocab 100 -o "$dir/x.tok"
+    timeout 60 "$corpus" -q --ids "$dir/fifo" --vocab 100 -o "$dir/x.tok"
 refuses() { # NAME REGEX TEXT
     printf "$3" >"$dir/ids"
     rm -f "$dir/ids.tok"
@@ -244,15 +244,12 @@ broken 'an encoder that takes a tab for a newline' 'does not keep the text' \
     'encoded = [[11 if i == 10 else i for i in line] for line in encoded]'
 broken 'an encoder that says too large an id' 'does not keep the text' 'encoded[0][0] = 500'
 broken 'an encoder that says a negative id' 'does not keep the text' 'encoded[0][0] = -1'
-broken '' '' "open('$dir/pid', 'w').write(str(os.getpid())); time.sleep(60)"
+broken '' '' "open('$dir/pid', 'w').write(str(os.getpid())); time.sleep(1000)"
 stopped() { # SIGTERM while a process encodes: it ends, too
     PYTHONPATH=$dir/none TMPDIR="$dir/t" "$corpus" --model "$dir/p.tok.model" \
         -o "$dir/x.tok" "$dir/src" 2>"$dir/messages" &
-    local pid=$! i
-    for i in $(seq 200); do
-        [ -s "$dir/pid" ] && break
-        sleep 0.05
-    done
+    local pid=$!
+    until_true test -s "$dir/pid"
     kill -TERM $pid
     wait $pid
     [ $? = 143 ] && grep -q 'stopped by signal 15' "$dir/messages" &&

@@ -159,15 +159,12 @@ export REPLICATE_DIR=$dir/long
 mkdir "$dir/long" && cp "$dir/runs/corpus.tok" "$dir/long"
 samples/truth/replicate.py 2>"$dir/complaints" &
 replicate=$!
-for _ in $(seq 600); do
-    [ ! -e "$dir/long/SM-lr0.01-s101.db" ] || break
-    sleep 0.1
-done
+await 'a long run is begun' test -e "$dir/long/SM-lr0.01-s101.db"
 refuses 'a second one in the folder' 'another process trains there'
 kill $replicate
 wait $replicate
 same_text 'a signal ends it' 143 $?
-check 'and its run' flock -w 20 "$dir/long/lock" true
+check 'and its run' flock -w 60 "$dir/long/lock" true
 check 'which does not count as done' test ! -e "$dir/long/SM-lr0.01-s101.done"
 sed -i 's/^n-head = .*/n-head = 5/' "$REPLICATE_RULES"
 REPLICATE_DIR=$dir/none

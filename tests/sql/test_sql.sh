@@ -239,13 +239,14 @@ interrupt() {
     python3 -c '
 import signal, subprocess, sys, time
 run = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
-time.sleep(0.3)
-assert run.poll() is None
+while int(open(f"/proc/{run.pid}/stat").read().split()[13]) < 30: # until it is at work
+    assert run.poll() is None
+    time.sleep(0.025)
 run.send_signal(signal.SIGINT)
-sys.exit(run.wait(20) != -signal.SIGINT)' "$@"
+sys.exit(run.wait(60) != -signal.SIGINT)' "$@"
 }
 check 'a query without end ends with Ctrl-C' interrupt "$scan" sql a.db "$endless count(*) FROM x"
-check 'it goes on no longer than its reader' timeout 20 sh -c \
+check 'it goes on no longer than its reader' timeout 60 sh -c \
     '"$1" sql a.db "$2 i FROM x" --csv | head -n 3 >/dev/null' sh "$scan" "$endless"
 
 # --- blobs: NaN, missing and infinite with their bits, an empty one, NULL

@@ -9,9 +9,30 @@ start() { # OPTION...: $trainer, its progress in $dir/progress
 
 done_steps() { grep -c '^step ' "$dir/progress"; }
 reached() { [ "$(done_steps)" -ge "$1" ] || ended "$trainer"; }
-await_step() { until_true reached "$1" && ! ended "$trainer"; }
+# The training stands still after step N and SECONDS more, until it is to finish. On a
+# busy machine it may have ended by itself before it was looked at: that is $late.
+late=75
+await_step() { # N [SECONDS]; $steps are its last
+    until_true reached "$1"
+    [ -z "${2-}" ] || sleep "$2"
+    kill -STOP "$trainer" 2>/dev/null && [ "$(done_steps)" -lt "$steps" ] && return
+    finish_training
+    echo "all $steps steps are done"
+    return $late
+}
+in_time() { # FUNCTION PATH...: again while it is late, without what begins with PATH
+    local code try
+    for ((try = 0; try < 20; try++)); do
+        rm -rf "${2:?}"*
+        "$@"
+        code=$?
+        [ $code = $late ] || break
+    done
+    return $code
+}
 
 finish_training() { # also one that has ended: its exit code in $outcome
+    kill -CONT "$trainer" 2>/dev/null
     until_true ended "$trainer" || { kill -9 "$trainer"; return 1; }
     wait "$trainer" 2>/dev/null
     outcome=$?

@@ -121,6 +121,10 @@ await() { # WHAT COMMAND...: fails, naming WHAT, if COMMAND does not become true
 }
 
 ended() { ! kill -0 "$1" 2>/dev/null; } # PID
+has_used() { # TICKS PID: hundredths of a second of a processor, or it has ended
+    local fields
+    ended "$2" || { read -ra fields <"/proc/$2/stat" && [ "${fields[13]}" -ge "$1" ]; } 2>/dev/null
+}
 
 finish() { echo "1..$count"; }
 

@@ -112,11 +112,8 @@ output '--ctx shortens the context' 'micro-batches of 4 x 7$' probe --no-record 
 "$train" probe "$saved" "${data[@]}" --batches 1000000000 -o "$dir/stopped.db" \
     >"$dir/printed" 2>/dev/null &
 pid=$!
-for _ in $(seq 500); do
-    [ -e "$dir/stopped.db" ] && break
-    sleep 0.01
-done
-sleep 0.3
+await 'the probe has a file' test -e "$dir/stopped.db"
+await 'the probe is at work' has_used 50 $pid # it has seen a batch long before
 kill -INT $pid
 wait $pid
 code=$?

@@ -74,10 +74,7 @@ n_threads() { # CHOICE: threads of a process that trains on two
     train_by '' "$1" --threads 2 --steps 100000 --no-record --log-every 1 \
         >/dev/null 2>"$dir/messages" &
     local pid=$! program
-    for _ in $(seq 500); do
-        grep -q '^step 3/' "$dir/messages" && break
-        sleep 0.01
-    done
+    until_true grep -q '^step 3/' "$dir/messages"
     program=$(pgrep -P $pid -x entropy-train || echo $pid)
     ls "/proc/$program/task" | wc -l
     kill "$program"

@@ -101,10 +101,7 @@ says_nan() {
 }
 check 'a NaN is printed without a sign' says_nan
 under_way() { # waits until the trainer that writes "messages" is at work
-    for _ in $(seq 1000); do
-        grep -q '^step 3/' "$dir/messages" && break
-        sleep 0.01
-    done
+    await 'step 3 is done' grep -q '^step 3/' "$dir/messages"
 }
 interrupt() { # SIGNAL: exit code
     : >"$dir/messages" # of the run before
@@ -128,10 +125,7 @@ check 'SIGTERM ends with 143' [ $code = 143 ]
 pid=$!
 under_way
 echo 'enough' >"$dir/stop.db.stop"
-for _ in $(seq 200); do
-    kill -0 $pid 2>/dev/null || break
-    sleep 0.05
-done
+until_true ended $pid
 kill -9 $pid 2>/dev/null # only if it did not listen
 wait $pid
 code=$?
@@ -206,16 +200,16 @@ printf 'lr = 1\nstep = 3\n' >"$dir/bad.conf"
 bad 'a wrong line of a configuration' 2 'bad.conf:2: step' --no-record --config "$dir/bad.conf"
 bad 'no such configuration' 3 'absent.conf' --no-record --config "$dir/absent.conf"
 exits 'a configuration without end' 2 'larger than the 1024 KiB' \
-    timeout 10 "$train" --dry-run --config <(yes 'steps = 5')
+    timeout 60 "$train" --dry-run --config <(yes 'steps = 5')
 if [ -n "${SAN:-}" ]; then
     skip 'a device without end' 'sanitizers reserve more memory than the limit'
 else
     exits 'a device without end' 2 '/dev/zero: larger than' \
-        bash -c 'ulimit -v 4000000; timeout 10 "$0" --dry-run --config /dev/zero' "$train"
+        bash -c 'ulimit -v 4000000; timeout 60 "$0" --dry-run --config /dev/zero' "$train"
 fi
 mkfifo "$dir/fifo.conf"
 exits 'a FIFO that nobody writes' 3 'fifo.conf: a FIFO that nobody writes' \
-    timeout 10 "$train" --dry-run --config "$dir/fifo.conf"
+    timeout 60 "$train" --dry-run --config "$dir/fifo.conf"
 output 'a configuration from a pipe' '^steps = 5$' "$train" --dry-run --config <(sleep 0.1; echo steps = 5)
 exits 'no data' 2 'give --data FILE' "$train" --no-record
 exits 'no such verb is an argument' 2 "'fly'" "$train" fly

@@ -27,7 +27,7 @@ draw() {
     moment=$((RANDOM % (steps / 2) + 1))
     pause=0.00$((RANDOM % 10))
 }
-await_moment() { await_step "$moment" && sleep "$pause"; }
+await_moment() { await_step "$moment" "$pause"; }
 
 find_recorder() { # $recorder: the child of $trainer that records
     local pid
@@ -114,7 +114,8 @@ interrupted() { # the reader sees that nobody writes it any more
 
 recorder_killed() { # RUN.db
     start "${model[@]}" -o "$1"
-    await_moment && find_recorder || return 1
+    await_moment || return
+    find_recorder || return 1
     kill -9 "$recorder"
     finish_training && exited 3 && same_result &&
         said 'warning: .*entropy-recorder .* is gone: no more is recorded' &&
@@ -123,7 +124,7 @@ recorder_killed() { # RUN.db
 }
 for i in $moments; do
     draw
-    check "kill -9 of the recorder in step $moment" recorder_killed "$dir/recorder-$i.db"
+    check "kill -9 of the recorder in step $moment" in_time recorder_killed "$dir/recorder-$i.db"
 done
 again() {
     start "${model[@]}" -o "$1"
@@ -135,7 +136,8 @@ check 'a file left by a killed recorder takes the next run' \
 
 trainer_killed() { # RUN.db
     start "${model[@]}" -o "$1"
-    await_moment && find_recorder || return 1
+    await_moment || return
+    find_recorder || return 1
     kill -9 "$trainer"
     finish_training && exited 137 && until_true ended "$recorder" &&
         plain "$1" && status_is "$1" failed && sound "$1" &&
@@ -143,93 +145,94 @@ trainer_killed() { # RUN.db
 }
 for i in $moments; do
     draw
-    check "kill -9 of the trainer in step $moment" trainer_killed "$dir/trainer-$i.db"
+    check "kill -9 of the trainer in step $moment" in_time trainer_killed "$dir/trainer-$i.db"
 done
 
 # --- stop requested ----------------------------------------------------------
 
 signalled() { # RUN.db SIGNAL CODE
     start "${model[@]}" -o "$1"
-    await_moment || return 1
+    await_moment || return
     kill "-$2" "$trainer"
     finish_training && exited "$3" && plain "$1" && status_is "$1" stopped &&
         sound "$1" && holds "$1" "$(done_steps)"
 }
 draw
-check 'SIGINT: stopped, exit code 130' signalled "$dir/int.db" INT 130
+check 'SIGINT: stopped, exit code 130' in_time signalled "$dir/int.db" INT 130
 draw
-check 'SIGTERM: stopped, exit code 143' signalled "$dir/term.db" TERM 143
+check 'SIGTERM: stopped, exit code 143' in_time signalled "$dir/term.db" TERM 143
 
 stop_file() { # RUN.db
-    start "${model[@]}" -o "$1" --steps 1000000
-    await_step 20 || return 1
+    local steps=1000000
+    start "${model[@]}" -o "$1" --steps $steps
+    await_step 20 || return
     echo 'enough of it' >"$1.stop"
     finish_training && exited 0 && grep -q ' stopped after ' "$dir/result" &&
         plain "$1" && status_is "$1" stopped && holds "$1" "$(done_steps)" &&
         [ "$(sqlite3 "$1" "SELECT message FROM event WHERE kind = 'stop'")" = 'enough of it' ]
 }
-check 'a file RUN.db.stop stops the training' stop_file "$dir/stop.db"
+check 'a file RUN.db.stop stops the training' in_time stop_file "$dir/stop.db"
 
 # --- a recorder that stands still -------------------------------------------
 
 standstill() { # RUN.db
     local before
     start "${model[@]}" -o "$1"
-    await_step 20 && find_recorder || return 1
+    await_step 20 || return
+    find_recorder || return 1
     kill -STOP "$recorder"
     before=$(done_steps)
-    sleep 1
-    [ "$(done_steps)" -gt "$before" ] || ended "$trainer" || return 1
+    kill -CONT "$trainer"
+    until_true reached $((before + 20)) || return 1
     kill -CONT "$recorder"
     finish_training && exited 0 && same_result && plain "$1" &&
         status_is "$1" finished && sound "$1" && holds "$1" $steps
 }
 check 'SIGSTOP of the recorder: the training goes on, nothing is lost' \
-    standstill "$dir/still.db"
+    in_time standstill "$dir/still.db"
 
 # --- the place of the file --------------------------------------------------
 
 removed() { # RUN.db
     start "${model[@]}" -o "$1"
-    await_step 20 || return 1
+    await_step 20 || return
     rm "$1"
     finish_training && exited 3 && same_result &&
         said 'recording was not complete: .*removed.db: removed, moved or' &&
         [ -z "$(compgen -G "$1*")" ]
 }
-check 'the run file removed: said at the end' removed "$dir/removed.db"
+check 'the run file removed: said at the end' in_time removed "$dir/removed.db"
 
 moved() { # RUN.db
     start "${model[@]}" -o "$1"
-    await_step 20 || return 1
+    await_step 20 || return
     mv "$1" "$1-elsewhere"
     finish_training && exited 3 && same_result && said 'moved.db: removed, moved' &&
         plain "$1-elsewhere" && sound "$1-elsewhere" && holds "$1-elsewhere" $steps
 }
-check 'the run file moved: said, and nothing is lost' moved "$dir/moved.db"
+check 'the run file moved: said, and nothing is lost' in_time moved "$dir/moved.db"
 
 # As a user who may not write there, whoever runs the test.
-closed_folder() {
-    local folder=$dir/closed as=()
-    mkdir "$folder"
+closed_folder() { # RUN.db
+    local folder=${1%/*} as=()
+    mkdir -p "$folder"
     if [ "$(id -u)" = 0 ]; then
         as=("${nobody[@]}")
         chown 65534 "$folder"
         chmod 755 "$dir" "$folder"
     fi
-    start "${model[@]}" -o "$folder/run.db"
-    await_step 20 || return 1
+    start "${model[@]}" -o "$1"
+    await_step 20 || return
     chmod 555 "$folder"
     finish_training
     chmod 755 "$folder"
-    exited 0 && same_result && sound "$folder/run.db" &&
-        holds "$folder/run.db" $steps && status_is "$folder/run.db" finished
+    exited 0 && same_result && sound "$1" && holds "$1" $steps && status_is "$1" finished
 }
 nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 if [ "$(id -u)" = 0 ] && ! "${nobody[@]}" "$train" --version >/dev/null 2>&1; then
     skip 'a folder that becomes read-only' 'no other user can run the trainer'
 else
-    check 'a folder that becomes read-only: nothing is lost' closed_folder
+    check 'a folder that becomes read-only: nothing is lost' in_time closed_folder "$dir/closed/run.db"
 fi
 
 # --- no space ---------------------------------------------------------------
@@ -271,12 +274,13 @@ for size in $sizes; do
 done
 limited() { # RUN.db
     start "${model[@]}" -o "$1"
-    await_step 20 && find_recorder || return 1
+    await_step 20 || return
+    find_recorder || return 1
     prlimit --pid "$recorder" --fsize=150000 || return 1
     no_space "$1" 'limited.db: '
 }
 if command -v prlimit >/dev/null; then
-    check 'a limit on the size of files' limited "$dir/limited.db"
+    check 'a limit on the size of files' in_time limited "$dir/limited.db"
 else
     skip 'a limit on the size of files' 'no prlimit on this machine'
 fi
@@ -285,16 +289,15 @@ fi
 
 two_trainers() { # RUN.db
     start "${model[@]}" -o "$1"
-    await_step 20 && find_recorder || return 1
-    kill -STOP "$trainer" # until the second one has tried
-    "$train" "${model[@]}" -o "$1" >"$dir/second" 2>&1
+    await_step 20 || return
+    find_recorder || return 1
+    "$train" "${model[@]}" -o "$1" >"$dir/second" 2>&1 # the first one stands still
     local second=$?
-    kill -CONT "$trainer"
     finish_training && exited 0 && same_result && plain "$1" && sound "$1" &&
         [ $second = 3 ] && grep -q "two.db: process $recorder is writing" \
         "$dir/second" && ! grep -q '^step ' "$dir/second"
 }
-check 'a second trainer is refused with the name of the writer' two_trainers "$dir/two.db"
+check 'a second trainer is refused with the name of the writer' in_time two_trainers "$dir/two.db"
 
 readers() { # RUN.db
     local n=0

@@ -18,7 +18,7 @@ ranks() { # WORLD NAME OPTION...: $dir/NAME.db; codes of all in $codes, $dir/err
     shift 2
     rm -f "$dir/$name".db* "$dir"/err.*
     for ((r = 0; r < world; r++)); do
-        timeout 60 "$train" "${small[@]}" -o "$dir/$name.db" --world "$world" \
+        timeout 300 "$train" "${small[@]}" -o "$dir/$name.db" --world "$world" \
             --rank $r "$@" >"$dir/out.$r" 2>"$dir/err.$r" </dev/null &
         pids+=($!)
     done
@@ -70,13 +70,13 @@ same_text 'and what is seen of the same weights to every digit' \
 
 if command -v mpirun >/dev/null; then
     rm -f "$dir"/mpi.db*
-    check 'mpirun starts two' timeout 60 mpirun --allow-run-as-root --oversubscribe \
+    check 'mpirun starts two' timeout 300 mpirun --allow-run-as-root --oversubscribe \
         -n 2 "$train" "${small[@]}" --arch SM+LN+G --accumulate 2 -o "$dir/mpi.db" --world 0
     same_samples 'and they are the same' two mpi
 else
     skip 'mpirun starts two' 'no mpirun: make test-deps'
 fi
-slurm() { SLURM_PROCID=$1 SLURM_NTASKS=2 timeout 60 "$train" "${small[@]}" \
+slurm() { SLURM_PROCID=$1 SLURM_NTASKS=2 timeout 300 "$train" "${small[@]}" \
     --arch SM+LN+G --accumulate 2 -o "$dir/slurm.db" "${@:2}"; }
 slurm 1 --world 0 &
 check "Slurm's variables say it" slurm 0 --world 0
@@ -105,7 +105,7 @@ divide() {
 }
 on_host() { # RANK OPTION...
     ip netns exec "${spaces[$1]}" unshare --uts sh -c 'hostname "$0" && exec "$@"' "host$1" \
-        timeout 60 "$train" "${small[@]}" --arch SM+LN+G --accumulate 2 -o "$dir/hosts.db" \
+        timeout 300 "$train" "${small[@]}" --arch SM+LN+G --accumulate 2 -o "$dir/hosts.db" \
         --world 2 --rank "$@"
 }
 if divide 2>"$dir/why" </dev/null; then
@@ -122,7 +122,7 @@ exits 'without --world each trains by itself, and a warning says so' 0 \
     env SLURM_PROCID=1 SLURM_NTASKS=2 "$train" "${small[@]}" --steps 1 --arch SM --no-record
 exits 'another world than was started' 2 \
     'entropy-train: --world 3: srun has started 2: SLURM_NTASKS=2' slurm 0 --world 3
-one_rank() { timeout 60 "$train" "${small[@]}" --arch SM+LN+G -o "$dir/x.db" "$@"; }
+one_rank() { timeout 300 "$train" "${small[@]}" --arch SM+LN+G -o "$dir/x.db" "$@"; }
 exits 'nobody says which rank' 2 'entropy-train: no rank: give --world N --rank R' \
     one_rank --world 2
 exits 'no such rank' 2 'entropy-train: --rank 2: --world 2 has ranks 0 to 1' \
@@ -152,32 +152,24 @@ alone_reported() { # REGEX: one line in all, by the rank that is to report
         { tail -n +1 "$dir"/err.*; false; }
 }
 closed() { # the run is closed as failed, as soon as the recorder has
-    local i
-    for i in $(seq 50); do
-        [ "$(status long)" != failed ] || return 0
-        sleep 0.1
-    done
-    status long
-    false
+    until_true has_failed || { status long; false; }
 }
+has_failed() { [ "$(status long)" = failed ]; }
+# sqlite3 would make a file that is not there, and take the log of one that comes in its
+# place away.
+is_recorded() { [ -s "$dir/long.db" ] && [ "$(sqlite3 "$dir/long.db" 'SELECT count(*) FROM run' 2>/dev/null)" = 1 ]; }
 
 start_three() { # OPTION...: pids of three ranks that go on for long, once they train
-    local r i
+    local r
     rm -rf "$dir"/long.db* "$dir"/err.*
     pids=()
     for r in 0 1 2; do
-        timeout 60 "$train" "${small[@]}" --arch SM+LN+G --steps 1000000 --eval-every 0 \
+        timeout 300 "$train" "${small[@]}" --arch SM+LN+G --steps 1000000 --eval-every 0 \
             -o "$dir/long.db" --world 3 --rank $r "$@" >"$dir/out.$r" 2>"$dir/err.$r" \
             </dev/null &
         pids+=($!)
     done
-    for i in $(seq 300); do
-        # sqlite3 would make a file that is not there, and take the log of one that
-        # comes in its place away.
-        [ ! -s "$dir/long.db" ] ||
-            [ "$(sqlite3 "$dir/long.db" 'SELECT count(*) FROM run' 2>/dev/null)" != 1 ] || break
-        sleep 0.1
-    done
+    await 'three ranks train' is_recorded
 }
 end_three() { # $codes
     local p
@@ -204,7 +196,7 @@ done
 check 'steps until then are in a checkpoint' \
     eval 'ls "$dir"/kept.1/*.safetensors && ls "$dir"/kept.2/*.safetensors'
 
-start_three --rank-timeout 1
+start_three --rank-timeout 10
 kill -STOP "$(trainer_of 1)"
 wait "${pids[2]}"
 kill -CONT "$(trainer_of 1)"
@@ -224,7 +216,7 @@ two_with() { # OPTIONS-OF-RANK-1 OPTION...: two ranks of which one differs
     rm -f "$dir"/long.db* "$dir"/err.*
     for r in 0 1; do
         [ $r = 0 ] || set -- "$@" $other
-        timeout 60 "$train" "${small[@]}" --arch SM+LN+G -o "$dir/long.db" --world 2 \
+        timeout 300 "$train" "${small[@]}" --arch SM+LN+G -o "$dir/long.db" --world 2 \
             --rank $r "$@" 2>"$dir/err.$r" >/dev/null </dev/null &
         pids+=($!)
     done
@@ -235,7 +227,7 @@ two_with() { # OPTIONS-OF-RANK-1 OPTION...: two ranks of which one differs
     done
 }
 differs() { # NAME OPTIONS-OF-RANK-1 CODES REGEX [REPORTER]
-    two_with "$2" --rank-timeout 20
+    two_with "$2" --rank-timeout 60
     same_text "$1: both end" "$3" "$codes"
     check "$1: one says so" alone_reported "^entropy-train: $4" "${5:-0}"
     check "$1: there is no run" [ ! -e "$dir/long.db" ]
