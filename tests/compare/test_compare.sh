@@ -32,7 +32,7 @@ if "$scan" --version | grep -q '^GSL'; then
     output 'one layer proves nothing' '^low .* 1\.000 +1 +1 +1\.000$' "$scan" low.db --baseline high.db
     output 'several may' '^SM .* 0\.347 +0\.12 +0\.12 +0\.295$' "$scan" sm.db --baseline sm-ln-g.db
 else
-    skip 'p of layers that exchange' 'built without GSL'
+    skip 'p of layers that exchange' 'no GSL'
     output 'what is missing without GSL is said' '^intervals, p and g: this program is built without GSL$' "$scan" sm.db --baseline sm-ln-g.db
 fi
 output '--baseline implies --compare' '^against the baseline: ' "$scan" low.db --baseline high.db

@@ -7,7 +7,7 @@ cd "$dir"
 
 if "$scan" --version | grep -q '^no GSL'; then
     exits 'importance needs GSL' 2 'built without GSL: build it with libgsl-dev' "$scan" importance .
-    skip 'importance' 'built without GSL'
+    skip 'importance' 'no GSL'
     finish
     exit
 fi

@@ -43,13 +43,13 @@ if python3 -c 'import yaml' 2>/dev/null; then
     same_text 'and annotates that run' 1 "$(grep -c '^::warning.*sm.db' <<<"$text")"
     check 'it passes where nothing does' action samples/runs/sm-ln-g.db warning
 else
-    skip 'the action' 'needs python3-yaml'
+    skip 'the action' 'no python3-yaml'
 fi
 
 # --- the packages ------------------------------------------------------------
 
 if ! command -v dpkg-buildpackage dh >/dev/null; then
-    skip 'packages' 'needs debhelper'
+    skip 'packages' 'no debhelper'
     finish
     exit
 fi
@@ -80,6 +80,6 @@ if command -v lintian >/dev/null; then
     same_text 'lintian has nothing to say' '' \
         "$(lintian --fail-on none "$bin/deb"/*.deb 2>&1 | grep -E '^[EW]:')"
 else
-    skip 'lintian' 'is not there'
+    skip 'what lintian says' 'no lintian'
 fi
 finish

@@ -9,7 +9,7 @@ run=(qemu-aarch64 -L /usr/$cross -E "LD_LIBRARY_PATH=build/$cross")
 none() { skip 'on aarch64' "$1"; finish; exit; }
 without_sanitizers 'it builds for another machine'
 [ "$(command -v $cross-gcc qemu-aarch64 | wc -l)" -eq 2 ] ||
-    none 'needs the packages gcc-aarch64-linux-gnu and qemu-user'
+    none 'no aarch64 emulator (gcc-aarch64-linux-gnu, qemu-user)'
 built=build/$cross
 mkdir "$dir/sqlite" # its header alone: what reads and writes is compiled, too
 ln -s "$(pkg-config --variable=includedir sqlite3)/sqlite3.h" "$dir/sqlite/"

@@ -8,7 +8,7 @@ cd "$dir"
 if "$scan" --version | grep -q '^no GSL'; then
     cp "$root/samples/runs/sm.db" .
     exits '--trends needs GSL' 2 'built without GSL' "$scan" sm.db --trends
-    skip 'trends' 'built without GSL'
+    skip 'trends' 'no GSL'
     finish
     exit
 fi
