@@ -2,7 +2,6 @@
 # The coefficients of private inference are what the published tables give, and
 # extrapolate as the README of analyzer/cost says.
 . tests/support/tap.sh
-without_sanitizers 'it is Python; other tests compute costs'
 plan_dir
 fit=$root/analyzer/cost/fit.py
 tables=$root/samples/private-inference/aero_tables.csv

@@ -11,7 +11,6 @@ train=$BUILD/entropy-train
 library=$BUILD/tests/libentropytrain_cuda_host.so
 export ENTROPY_TRAIN_CUDA=$library
 many=1 # of the places are tried; under sanitizers, which are slow, fewer
-[ -z "${SAN:-}" ] || many=9
 
 own_corpus "$dir/corpus.tok" || exit 1
 

@@ -3,7 +3,6 @@
 # check of its result: planted into each, one is seen.
 set -uo pipefail
 . tests/support/tap.sh
-without_sanitizers 'it is about a script'
 plan_dir
 
 sources=(hooks/trainer/cuda/*.cu hooks/trainer/cuda/*.h tests/emulation/*)

@@ -10,8 +10,7 @@ cxx=${CC:-gcc}
 cxx=${cxx/%clang/clang++}
 cxx=${cxx/%gcc/g++}
 flags=(-std=c++17 -D_GNU_SOURCE -O1 -g1
-    -isystem "${CUDA_HOME:-/usr/local/cuda}/include"
-    ${SAN:+-fsanitize=$SAN -fno-sanitize-recover=all})
+    -isystem "${CUDA_HOME:-/usr/local/cuda}/include")
 choices=(-x c++ hooks/trainer/cuda/choices.cu)
 warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
 # What takes half of a compilation is the same each time.
@@ -23,10 +22,6 @@ compile_shared() {
 
 planted() { # FAULT: what sed does to gemm.cu
     local name="a fault is seen: $1" copy=$dir/hooks/trainer/cuda/gemm.cu
-    if [ -n "${SAN:-}" ]; then
-        skip "$name" 'the pass without sanitizers plants it'
-        return
-    fi
     mkdir -p "${copy%/*}"
     sed -E "$1" hooks/trainer/cuda/gemm.cu >"$copy"
     if cmp -s hooks/trainer/cuda/gemm.cu "$copy"; then
@@ -50,7 +45,7 @@ while read -r verdict name; do
 done <"$dir/out"
 check 'it ends' [ "$(wc -l <"$dir/out")" = 14 ]
 
-[ -n "${SAN:-}" ] || check 'what faults share is compiled' compile_shared
+check 'what faults share is compiled' compile_shared
 planted 's/(first = )s->b_transposed/\1s->a_transposed/'
 planted 's/transposed \? rows : columns/transposed ? columns : rows/'
 planted 's/(stride = )s->ldd/\1s->n/'

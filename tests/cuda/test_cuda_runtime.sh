@@ -67,7 +67,7 @@ fake=$dir/fake.so
 objects=(build/cuda/hooks/trainer/cuda/*.cu.o)
 check 'it can be linked with another runtime' "${cc[@]}" -std=c11 \
     -D_GNU_SOURCE -Wall -Wextra -Werror -g -O1 -fPIC -shared \
-    ${SAN:+-fsanitize=$SAN} -isystem "${CUDA_HOME:-/usr/local/cuda}/include" \
+    -isystem "${CUDA_HOME:-/usr/local/cuda}/include" \
     -o "$fake" tests/gpu/fake_runtime.c "${objects[@]}" -lstdc++
 [ -e "$fake" ] || { finish; exit; }
 
@@ -115,7 +115,6 @@ check 'of two devices one is free' [ "$outcome $(cat "$dir/err")" = '0 ' ]
 # --- every call that fails ---------------------------------------------------
 
 many=1 # of the strides below are one; under sanitizers, which are slow, more
-[ -z "${SAN:-}" ] || many=6
 
 ended_well() {
     [ $outcome = 3 ] && [ "$(wc -l <"$dir/err")" = 1 ] && [ ! -s "$dir/out" ] &&

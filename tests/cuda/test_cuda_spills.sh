@@ -4,7 +4,6 @@
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
-without_sanitizers 'it is about what nvcc said'
 plan_dir
 
 logs=(build/cuda/hooks/trainer/cuda/*.log)

@@ -63,20 +63,17 @@ library=$BUILD/libentropytrain_cuda.so
 own_corpus "$dir/corpus.tok" || exit 1
 
 # The order of threads changes no bit (test_cuda_attention, cuda_bench.h), so
-# each precision has another. Sanitizers, which are slow, see the exact kernels
-# and those of the tensor cores once each.
+# each precision has another.
 verifies 'emulation' "$emulated"
 verifies 'emulation, bf16' "$emulated" --precision bf16
 trains 'emulation' "$emulated"
-if [ -z "${SAN:-}" ]; then
-    export ENTROPY_TRAIN_EMULATION=reverse
-    verifies 'emulation, reverse, tf32' "$emulated" --precision tf32
-    export ENTROPY_TRAIN_EMULATION=random=1
-    verifies 'emulation, random, fp16' "$emulated" --precision fp16
-    export ENTROPY_TRAIN_EMULATION=bare # neither bias nor GELU within a product
-    verifies 'emulation, bare, bf16' "$emulated" --precision bf16
-    unset ENTROPY_TRAIN_EMULATION
-fi
+export ENTROPY_TRAIN_EMULATION=reverse
+verifies 'emulation, reverse, tf32' "$emulated" --precision tf32
+export ENTROPY_TRAIN_EMULATION=random=1
+verifies 'emulation, random, fp16' "$emulated" --precision fp16
+export ENTROPY_TRAIN_EMULATION=bare # neither bias nor GELU within a product
+verifies 'emulation, bare, bf16' "$emulated" --precision bf16
+unset ENTROPY_TRAIN_EMULATION
 
 output 'auto: the CPU without a device' '^1 passed, 0 failed$' \
     by "$library" env CUDA_VISIBLE_DEVICES= "$train" verify --backend auto "${cases[0]}"

@@ -85,12 +85,6 @@ same_text 'the kernels of a step, as ncu has them, of whole steps alone' \
 no_step() { ! ncu_says rows_kernel ns 9 | stage_of kernel_table; }
 check 'no whole step is no table' no_step
 
-if [ -n "${SAN:-}" ]; then
-    skip 'gpu-check out of a bundle' 'the emulation is slow with sanitizers'
-    finish
-    exit
-fi
-
 # --- a bundle -----------------------------------------------------------------------
 
 # The emulation in the place of the device; the rest as it is.

@@ -3,7 +3,6 @@
 # touches another.
 . tests/support/tap.sh
 . tests/support/corpus.sh
-without_sanitizers 'each figure has tests of its own'
 plan_dir
 write_source "$dir/src"
 export FIGURE_DIR=$dir/figures FIGURE_CORPUS=$dir/src FIGURE_STEPS=30

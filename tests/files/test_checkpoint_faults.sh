@@ -17,7 +17,6 @@ write_source "$dir/source"
 "$BUILD/entropy-corpus" -q -o "$dir/corpus.tok" "$dir/source" || exit 1
 # Steps of many batches: a signal comes before the end.
 batches=40
-[ -z "${SAN:-}" ] || batches=10 # they take as long
 model=(--arch 'EReg(SM(t)+LN+ScFFN)' --n-layer 2 --n-head 3 --d-model 12
     --ctx 16 --batch 4 --accumulate $batches --steps $steps --eval-every 20 --eval-batches 2
     --record-every 1 --threads 1 --log-every 1 --data "$dir/corpus.tok")

@@ -9,7 +9,6 @@ plan_dir
 patience=600
 trap 'kill $follower $trainer 2>/dev/null; postgres_stop immediate; rm -rf "$dir"' EXIT
 postgres_or_end 'trainings are followed'
-sanitized_sqlite3
 own_corpus "$dir/own.tok" || exit 1
 sql() { psql -qAt -c "$1" 2>/dev/null; }
 n_samples() { sql "SELECT coalesce(sum(n_samples), 0) FROM entropy_scan.run JOIN entropy_scan.series USING(run_id) WHERE run.name = '$1'"; }

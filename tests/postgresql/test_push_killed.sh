@@ -7,7 +7,6 @@
 . tests/support/background.sh
 plan_dir
 most=40 kills=10
-[ -z "${SAN:-}" ] || most=20 kills=4 # they take as long
 n_runs=${PUSH_RUNS-$most} n_samples=${PUSH_SAMPLES-50} n_kills=${PUSH_KILLS-$kills}
 files=${PUSH_FOLDER-$dir/files}
 cleanup() {

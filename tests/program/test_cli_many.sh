@@ -132,9 +132,7 @@ stays_as_it_was() {
     grow sqlite3 growing.db 'DELETE FROM sample WHERE step = 10' || return 1
     [ $code = 0 ] && [ "$(m_of growing.db)" = 3.5 ] && diff before after
 }
-if [ -n "${SAN:-}" ]; then
-    skip 'a run that grows meanwhile is shown as m knows it' 'sanitizers cannot be traced'
-elif strace -f -qq -o opened -e trace=none true 2>/dev/null; then
+if strace -f -qq -o opened -e trace=none true 2>/dev/null; then
     check 'a run that grows meanwhile is shown as m knows it' shows_one_moment
     check 'a run whose training begins meanwhile is shown as m knows it' keeps_its_phase
     check 'a run whose sample is gone meanwhile is shown as it was' stays_as_it_was
@@ -190,6 +188,5 @@ flat() {
     few=$(memory many/0) many=$(memory many)
     [ "$many" -lt $((few + 2048)) ] || { echo "$few KiB, then $many KiB"; return 1; }
 }
-if [ -z "${SAN:-}" ]; then check 'memory does not grow with the runs' flat
-else skip 'memory does not grow with the runs' 'sanitizers keep what is freed'; fi
+check 'memory does not grow with the runs' flat
 finish

@@ -2,7 +2,6 @@
 # The Debian packages: made of the objects that are there, as lintian wants them, and what
 # they hold works where it was unpacked.
 . tests/support/tap.sh
-without_sanitizers 'packages have none'
 plan_dir
 unset MAKEFLAGS MAKELEVEL
 case ${CC:-gcc} in *clang*) skip 'packages' 'Debian builds with gcc'; finish; exit ;; esac

@@ -2,7 +2,6 @@
 # `make deps` is enough for the build and the demo: neither installs what tests alone use,
 # nor takes flags from it.
 . tests/support/tap.sh
-without_sanitizers 'it is about packages'
 plan_dir
 unset MAKEFLAGS MAKELEVEL
 

@@ -12,7 +12,6 @@ inputs='arch:30000 fragment:400 import:3000 npy:10000 reader:1250 rules:15000 sa
 
 none() { skip 'fuzz targets' "$1"; finish; exit 0; }
 
-without_sanitizers 'its targets have sanitizers of their own'
 echo 'int LLVMFuzzerTestOneInput(const char *b, unsigned long n);
     int LLVMFuzzerTestOneInput(const char *b, unsigned long n)
     { return b == (void *)&n; }' >"$dir/probe.c"

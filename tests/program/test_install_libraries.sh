@@ -3,7 +3,6 @@
 # nothing exported that it does not declare, no SQLite beside the training, one
 # error message for both, shared or static.
 . tests/support/tap.sh
-without_sanitizers 'it is about names, headers and linking'
 plan_dir
 export PKG_CONFIG_PATH=$dir/lib/pkgconfig LD_LIBRARY_PATH=$dir/lib
 what_is_built=() # else make would compile every kernel where nvcc is

@@ -2,7 +2,6 @@
 # Long work shows one line of progress on a terminal, which is gone in the end; elsewhere
 # nothing.
 . tests/support/tap.sh
-without_sanitizers 'what is drawn is the same'
 plan_dir
 . tests/support/corpus.sh
 cd "$dir" || exit 1

@@ -4,7 +4,6 @@
 . tests/support/tap.sh
 . tests/support/optuna.sh
 plan_dir
-without_sanitizers 'other tests run the same commands'
 
 ln -s "$root/samples" "$dir/samples"
 cp samples/runs/*.db "$dir"

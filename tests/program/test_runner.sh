@@ -2,7 +2,6 @@
 # tests/tools/run.sh, which all else relies on: what it counts as failed, and
 # what runs at the same time.
 . tests/support/tap.sh
-without_sanitizers 'it is about a script'
 plan_dir
 runner=$PWD/tests/tools/run.sh
 mkdir -p "$dir/build" # its own, but for the locale, which takes a second

@@ -4,7 +4,6 @@
 # needs: PyTorch
 . tests/support/tap.sh
 . tests/support/venv.sh
-without_sanitizers 'it is Python, and DuckDB'
 plan_dir
 python_with 'duckdb, pyarrow, numpy, cffi' || { fail 'runs in DuckDB' "$no_modules"; finish; exit; }
 export PYTHONPATH=hooks/python ENTROPYSCAN_HOME=$bin

@@ -11,7 +11,6 @@ if [ -n "$missing" ]; then
     finish
     exit
 fi
-without_sanitizers 'trainings by several processes take too long then'
 plan_dir
 trap 'kill ${watcher:-} 2>/dev/null; cluster_stop; rm -rf "$dir"' EXIT
 . tests/sweep/sweeping.sh

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # entropy-corpus: the same files give the same bytes, wherever they lie.
 . tests/support/tap.sh
-without_sanitizers 'entropy-corpus is Python'
 plan_dir
 
 tree() { # FOLDER: 60 modules in packages, and what has to be left out

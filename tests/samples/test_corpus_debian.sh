@@ -3,7 +3,6 @@
 # the list's is refused. Two packages made here stand in the cache; a real one
 # comes from the mirror where there is one.
 . tests/support/tap.sh
-without_sanitizers 'entropy-corpus is Python'
 plan_dir
 cache=$dir/cache
 list=$dir/list

@@ -3,7 +3,6 @@
 # needs: PyTorch
 . tests/support/tap.sh
 . tests/support/venv.sh
-without_sanitizers 'it is Python, and short trainings'
 plan_dir
 python_with 'sklearn, matplotlib' || { fail 'digits' "$no_modules"; finish; exit; }
 

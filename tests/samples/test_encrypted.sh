@@ -4,7 +4,6 @@
 # needs: PyTorch
 . tests/support/tap.sh
 . tests/support/venv.sh
-without_sanitizers 'it is Python, and SEAL'
 plan_dir
 python_with 'seal, numpy' || { fail 'a layer under CKKS' "$no_modules"; finish; exit; }
 

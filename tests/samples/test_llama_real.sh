@@ -17,7 +17,7 @@ absent() { skip 'llama.cpp itself' "$1"; finish; exit; }
 
 check 'it is compiled with the headers of llama.cpp' \
     ${CC:-gcc} -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 -I. -I"$BUILD/include" \
-    ${SAN:+-fsanitize=$SAN -fno-sanitize-recover=all} -isystem "$LLAMA_CPP/include" \
+    -isystem "$LLAMA_CPP/include" \
     -isystem "$LLAMA_CPP/ggml/include" \
     samples/llama/{main,attention}.c -o "$dir/llama-entropy" -L"$LLAMA_CPP/b/bin" \
     -lllama -lggml -lggml-base -L"$BUILD" -lentropyrecord -lm

@@ -2,7 +2,6 @@
 # samples/polynomial/study.sh with a few steps: a line for each model and choice,
 # numbers in each, and nothing trained twice.
 . tests/support/tap.sh
-without_sanitizers 'it is about a script; test_polynomial_cli.sh has its commands'
 . tests/support/corpus.sh
 plan_dir
 

@@ -3,7 +3,6 @@
 # refused. Rules of two models, one of which becomes NaN at one of the rates.
 . tests/support/tap.sh
 . tests/support/corpus.sh
-without_sanitizers 'it is Python; the programs have tests of their own'
 plan_dir
 export BUILD=$bin REPLICATE_DIR=$dir/runs REPLICATE_RESULTS=$dir/results
 export REPLICATE_RULES=$dir/rules.toml REPLICATE_DIRTY=1 REPLICATE_NICE=0 PYTHONDONTWRITEBYTECODE=1

@@ -3,7 +3,6 @@
 # files have.
 . tests/support/tap.sh
 . tests/support/corpus.sh
-without_sanitizers 'it is Python; the programs have tests of their own'
 plan_dir
 export BUILD=$bin THRESHOLDS_DIR=$dir/runs THRESHOLDS_RESULTS=$dir/results PYTHONDONTWRITEBYTECODE=1
 export THRESHOLDS_TABLE=$dir/table.toml THRESHOLDS_DIRTY=1 THRESHOLDS_NICE=0

@@ -127,10 +127,3 @@ has_used() { # TICKS PID: hundredths of a second of a processor, or it has ended
 }
 
 finish() { echo "1..$count"; }
-
-without_sanitizers() { # WHY the pass with sanitizers leaves this script out
-    [ -n "${SAN:-}" ] || return 0
-    skip "${0##*/}" "$1"
-    finish
-    exit
-}

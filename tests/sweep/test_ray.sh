@@ -2,7 +2,6 @@
 # samples/schedulers/ray_study.py: a study of Ray Tune whose trial collapses is
 # stopped, and no other. RAY_PYTHON names a python that has ray.
 . tests/support/tap.sh
-without_sanitizers 'it is about a script; other tests stop trainings'
 plan_dir
 . tests/sweep/sweeping.sh
 export PYTHONDONTWRITEBYTECODE=1 RAY_USAGE_STATS_ENABLED=0 PATH=$bin:$PATH

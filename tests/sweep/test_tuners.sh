@@ -3,7 +3,6 @@
 # heads collapse or turn NaN, and no others.
 . tests/support/tap.sh
 . tests/support/optuna.sh
-without_sanitizers 'it is about scripts; other tests stop trainings'
 plan_dir
 . tests/sweep/sweeping.sh
 samples=$root/samples runs=$root/samples/runs

@@ -16,7 +16,7 @@ build() { # LIBRARY FLAG...
     shift
     "${CC:-gcc}" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -I. -O1 -fPIC \
         -fvisibility=hidden -fopenmp -pthread \
-        ${SAN:+-fsanitize=$SAN} "$@" -shared -o "$to" \
+        "$@" -shared -o "$to" \
         tests/backends/wrapped.c -Wl,--start-group "$BUILD"/lib/trainer.a \
         "$BUILD"/lib/analyzer.a -Wl,--end-group -lopenblas -lm
 }

@@ -2,7 +2,6 @@
 # What QK-Clip and the gate do to a training at a rate that is too high: on our
 # own source, where logits grow without bound and the loss suffers.
 . tests/support/tap.sh
-without_sanitizers 'other tests train with QK-Clip and gates'
 . tests/support/corpus.sh
 plan_dir
 

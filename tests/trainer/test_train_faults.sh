@@ -12,7 +12,6 @@ ES_SEED=${ES_SEED:-$RANDOM}
 RANDOM=$ES_SEED
 echo "# ES_SEED=$ES_SEED"
 steps=500 batch=8 moments='1 2 3' sizes='300k 350k 400k'
-[ -z "${SAN:-}" ] || { steps=200 batch=4 moments=1 sizes=350k; } # they are slow
 
 own_corpus "$dir/corpus.tok" || exit 1
 model=(--arch SM+LN+G --n-layer 3 --n-head 2 --d-model 32 --ctx 24 --batch $batch

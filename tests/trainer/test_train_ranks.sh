@@ -5,7 +5,6 @@ set -uo pipefail
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
-sanitized_sqlite3
 own_corpus "$dir/corpus.tok" || exit 1
 unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE SLURM_PROCID SLURM_NTASKS
 
