@@ -114,7 +114,6 @@ check 'of two devices one is free' [ "$outcome $(cat "$dir/err")" = '0 ' ]
 
 # --- every call that fails ---------------------------------------------------
 
-many=1 # of the strides below are one; under sanitizers, which are slow, more
 
 ended_well() {
     [ $outcome = 3 ] && [ "$(wc -l <"$dir/err")" = 1 ] && [ ! -s "$dir/out" ] &&
@@ -129,7 +128,7 @@ ended_well() {
 # are no more.
 fails() {
     local name="$1 fails with $2" k n=0
-    for ((k = $3; ; k += $4 * many)); do
+    for ((k = $3; ; k += $4)); do
         run "$fake" cuda "$1=$k:$2"
         [ $outcome != 0 ] || break
         ended_well >"$dir/why" || {
