@@ -19,7 +19,7 @@ for target in tests/fuzz/fuzz_*.c; do
     run=$((run + 1))
     corpus=${CORPUS:-$BUILD/corpus}/$name
     mkdir -p "$corpus"
-    options=(-rss_limit_mb=2048 -timeout=20 -verbosity=0 -print_final_stats=1
+    options=(-rss_limit_mb=2048 -timeout=60 -verbosity=0 -print_final_stats=1
         "-artifact_prefix=$BUILD/broken/$name-")
     [ ! -e "tests/fuzz/$name.dict" ] || options+=("-dict=tests/fuzz/$name.dict")
     folders=("$corpus")

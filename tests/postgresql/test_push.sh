@@ -111,18 +111,21 @@ exits 'the others are pushed' 4 'text.db: not a run file' "$scan" push text.db f
 output 'and are as in the files' 'the same$' runs compare files
 
 # --- alerts
-(
-    for _ in 1 2 3 4 5 6; do echo 'SELECT pg_sleep(0.5);'; done |
-        cat <(echo 'LISTEN entropy_scan_alert;') - | psql -qAt >heard 2>&1
-) &
-listener=$!
-sleep 0.5
+exec 8> >(exec psql -qAt >heard 2>&1)
+echo "LISTEN entropy_scan_alert; SELECT 'it listens';" >&8
+await 'somebody listens' grep -q 'it listens' heard
 psql -qc 'SELECT entropy_scan.drop_run(uuid) FROM entropy_scan.run' >/dev/null
 "$scan" push -q files --to "$postgres_url"
-wait $listener
-same_text 'who listens is notified of each alert' "$(sql 'SELECT count(*) FROM entropy_scan.alert')" \
-    "$(grep -c 'notification "entropy_scan_alert" with payload "{"alert_id" : .*"line" : ' heard)"
-check 'there are some' test "$(sql 'SELECT count(*) FROM entropy_scan.alert')" -gt 6
+n_alerts=$(sql 'SELECT count(*) FROM entropy_scan.alert')
+n_heard() { grep -c 'notification "entropy_scan_alert" with payload "{"alert_id" : .*"line" : ' heard; }
+hears_all() { # psql shows what has come after a command
+    echo 'SELECT 1;' >&8
+    [ "$(n_heard)" -ge "$n_alerts" ]
+}
+await 'it hears of all alerts' hears_all
+exec 8>&-
+same_text 'who listens is notified of each alert' "$n_alerts" "$(n_heard)"
+check 'there are some' test "$n_alerts" -gt 6
 
 # --- retention
 old=files/3/run-3.db

@@ -6,7 +6,6 @@
 . tests/support/background.sh
 . tests/support/postgres.sh
 plan_dir
-patience=600
 trap 'kill $follower $trainer 2>/dev/null; postgres_stop immediate; rm -rf "$dir"' EXIT
 postgres_or_end 'trainings are followed'
 own_corpus "$dir/own.tok" || exit 1
@@ -38,12 +37,13 @@ start "${small[@]}" --steps 120 --store sqlite --name wal --out files/wal.db
 check 'a run file is pushed, too' until_true has_more wal 10
 finish_training
 check 'to its end' until_true has_ended wal
-sleep 0.5
+compare() { SCAN=$scan "$root/tests/postgresql/runs.py" compare files 2>&1; }
+is_all_pushed() { compare | grep -qE '^2 runs, [0-9]* samples, .* the same$'; }
+await 'all that was recorded is pushed' is_all_pushed
 kill $follower
 wait $follower 2>/dev/null
 same_text 'a follower that is stopped has ended by the signal' 143 $?
-output 'the database is what was recorded' '^2 runs, [0-9]* samples, .* the same$' \
-    sh -c 'SCAN=$0 "$1" compare files 2>&1' "$scan" "$root/tests/postgresql/runs.py"
+output 'the database is what was recorded' '^2 runs, [0-9]* samples, .* the same$' compare
 output 'maps, too' '^[1-9]' sql 'SELECT count(*) FROM entropy_scan.attention_map'
 exits 'nothing is left to push' 0 ' 0 new runs, 0 gone on with, 2 unchanged' "$scan" push files --to "$postgres_url"
 finish

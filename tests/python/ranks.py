@@ -203,7 +203,7 @@ def tensor_parallel(rank, folder, gathered):
 
 def tensor_parallel_without_one(rank, folder):
     """Rank 1 ends its watch after a step, and trains on."""
-    _distributed.WAIT_SECONDS = 3.0
+    _distributed.WAIT_SECONDS = 10.0
     mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
     model = sharded_llama(mesh)
     with warnings.catch_warnings(record=True) as seen:
@@ -421,7 +421,7 @@ def stop_is_requested(rank, folder, every):
     model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers()[:2]))
     path, done = f"{folder}/run.db", 0
     with es.watch(model, path, every=every) as rec:
-        while done < 200 and not rec.should_stop:
+        while done < 1000 and not rec.should_stop:
             model(activations(done)).mean().backward()
             rec.step()
             done += 1

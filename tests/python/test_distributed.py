@@ -172,7 +172,7 @@ def test_stages_of_a_pipeline_are_joined_to_one_run(tmp_path):
 
 def wait_until_written(path):
     """The recorder of a process that was killed writes what it has, and ends."""
-    for _ in range(300):
+    for _ in range(600):
         run = es.open(path)
         if run.info["status"] != "running":
             return run
@@ -284,7 +284,7 @@ def test_the_loss_of_a_trainer_is_that_of_all_its_ranks(tmp_path):
 def test_a_request_to_stop_ends_all_ranks_after_the_same_step(tmp_path):
     first, second = ranks.run("stop_is_requested", tmp_path, 3)
     assert first["trouble"] is None and second["trouble"] is None
-    assert first["done"] == second["done"] and 4 <= first["done"] < 200
+    assert first["done"] == second["done"] and 4 <= first["done"] < 1000
     assert first["done"] % 3 == 1  # a recorded step was the last
 
 

@@ -49,7 +49,7 @@ def record(path, step=lambda rec, i: None, scale=None, n=N_STEPS):
 
 def written(path, n):
     """True once the file has n samples: it follows the training."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         try:
             if len(es.open(path).steps()) >= n:

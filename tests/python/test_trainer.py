@@ -106,6 +106,6 @@ def test_a_request_to_stop_ends_the_training(tmp_path, run_file):
                 time.sleep(0.3)
 
     callback = es.TrainerCallback(run_file)
-    trainer = train(tmp_path, [Request(), callback], max_steps=60)
-    assert 2 <= trainer.state.global_step < 60
+    trainer = train(tmp_path, [Request(), callback], max_steps=1000)
+    assert 2 <= trainer.state.global_step < 1000
     assert es.open(run_file).info["status"] == "stopped"

@@ -10,7 +10,7 @@ import urllib.request
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 KEYS = {"left": "\ue012", "up": "\ue013", "right": "\ue014", "down": "\ue015",
         "home": "\ue011", "end": "\ue010", "enter": "\ue007"}
-PATIENCE = 30  # seconds; sanitizers and a loaded machine take their time
+PATIENCE = 60  # seconds; sanitizers and a loaded machine take their time
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu",
              "--disable-dev-shm-usage", "--hide-scrollbars",
              "--disable-background-networking", "--disable-component-update",
