@@ -129,9 +129,9 @@ if [ "$(id -u)" = 0 ]; then
     around=(env XDG_STATE_HOME="$dir/seen/.state" setpriv --reuid 65534 --regid 65534 --clear-groups)
     chmod 755 . && chown 65534 seen locked
 fi
-if [ "$(id -u)" = 0 ] && ! "${around[@]}" "$scan" --version >/dev/null 2>&1; then
+if [ "$(id -u)" = 0 ] && ! "${around[@]}" sh -c '"$0" --version' "$scan" >/dev/null 2>&1; then
     around=()
-    skip 'a folder that may not be read any more' 'no other user can run the watcher'
+    skip 'a folder that may not be read any more' 'another user cannot run the programs here'
 else
     start_watching seen locked --poll 0.2
     around=()

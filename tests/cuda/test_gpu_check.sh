@@ -369,7 +369,7 @@ if python3 -c 'import torch.nn.attention' 2>/dev/null; then
     }
     check 'beside PyTorch, on the CPU' with_torch
 else
-    skip 'beside PyTorch, on the CPU' 'no PyTorch 2'
+    skip 'beside PyTorch, on the CPU' 'no PyTorch'
 fi
 
 # --- what was required ----------------------------------------------------------------

@@ -429,7 +429,7 @@ TEST(unwritable_folder_is_refused)
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFEXITED(status));
         if (WEXITSTATUS(status) == 77)
-            es_skip("no right to mount a tmpfs");
+            es_skip("another user cannot run the programs here");
         assert_int_equal(WEXITSTATUS(status), 0);
     } else {
         const es_run_info run = recording_run();

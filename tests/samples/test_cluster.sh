@@ -65,7 +65,7 @@ if python_with 'torch, numpy, cffi'; then
     output 'and is joined with a counted gap' 'rank 1: lacks 1 of 3 training steps, from step 2 to step 2' \
         "$scan" sql runs/killed.db "SELECT message FROM event WHERE kind = 'gap'"
 else
-    skip 'a PyTorch training on two nodes' 'no Python with torch'
+    skip 'a PyTorch training on two nodes' 'no PyTorch'
 fi
 
 # --- a sweep; the login node watches fragments

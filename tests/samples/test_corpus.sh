@@ -132,7 +132,7 @@ if [ "$(id -u)" = 0 ]; then
     chmod 755 "$dir"
 fi
 if [ "$(id -u)" = 0 ] && ! "${as[@]}" "$corpus" --version >/dev/null 2>&1; then
-    skip 'an unreadable file is counted' 'no other user can run the programs'
+    skip 'an unreadable file is counted' 'another user cannot run the programs here'
 else
     chmod 0 "$dir/elsewhere/b/p1/m1.py"
     unreadable() { "${as[@]}" "$corpus" -o - "$dir/elsewhere/b" 2>&1 >/dev/null | grep -q '1 unreadable'; }

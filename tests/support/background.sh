@@ -17,6 +17,7 @@ await_step() { # N [SECONDS]; $steps are its last
     [ -z "${2-}" ] || sleep "$2"
     kill -STOP "$trainer" 2>/dev/null && [ "$(done_steps)" -lt "$steps" ] && return
     finish_training
+    [ "$outcome" = 0 ] || { echo "ended with $outcome:"; cat "$dir/progress"; return 1; }
     echo "all $steps steps are done"
     return $late
 }
