@@ -51,17 +51,12 @@ while True:
 END
 }
 
+postgres_is_up() { psql -qAtc 'SELECT 1' -d postgres >/dev/null 2>&1 || ended "$postgres_pid"; }
 postgres_again() {
-    local i
     (cd "$postgres_dir" && postgres_as "$(postgres_find)/postgres" -D "$postgres_dir/data" \
         -h 127.0.0.1 -p "$PGPORT" -k '' </dev/null >>"$postgres_dir/log" 2>&1) &
     postgres_pid=$!
-    for ((i = 0; i < 1200; i++)); do
-        psql -qAtc 'SELECT 1' -d postgres >/dev/null 2>&1 && return 0
-        kill -0 "$postgres_pid" 2>/dev/null || return 1
-        sleep 0.05
-    done
-    return 1
+    until_true postgres_is_up && ! ended "$postgres_pid"
 }
 
 postgres_start() { # DIR

@@ -206,7 +206,7 @@ class Program:
         self.screen.feed(text)
         return True
 
-    def until(self, condition, seconds=20):
+    def until(self, condition, seconds=60):
         """Reads until condition() holds; False if it does not come to that."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -216,7 +216,7 @@ class Program:
                 return condition()
         return False
 
-    def shows(self, words, seconds=20):
+    def shows(self, words, seconds=60):
         return self.until(lambda: words in self.screen.text(), seconds)
 
     def state(self):
@@ -224,7 +224,7 @@ class Program:
         with open("/proc/%d/stat" % self.pid) as stat:
             return stat.read().rsplit(")", 1)[1].split()[0]
 
-    def end(self, seconds=20):
+    def end(self, seconds=60):
         """Waits for its end; the exit code, or minus the signal's number. Its
         last words may come after its death: there is more until the terminal
         says that there is not."""
