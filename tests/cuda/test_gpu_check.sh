@@ -355,10 +355,11 @@ no_torch() {
 }
 check 'without a Python the peers fail, and that is said' no_torch
 
-if python3 -c 'import torch.nn.attention' 2>/dev/null; then
+with_python=${PYTHON:+$(dirname "$PYTHON"):}$PATH
+if PATH=$with_python python3 -c 'import torch.nn.attention' 2>/dev/null; then
     with_torch() {
         anew
-        says 'not judged, no GPU' 1 gpu_check PATH="$PATH" STAGES='flash eager' \
+        says 'not judged, no GPU' 1 gpu_check PATH="$with_python" STAGES='flash eager' \
             ENTROPY_BENCH_DEVICE=cpu ENTROPY_BENCH_MODEL='2 2 32 101' \
             ENTROPY_BENCH_CONTEXTS='16 33' ENTROPY_BENCH_TOKENS=64 \
             ENTROPY_BENCH_ROUNDS=2 ENTROPY_BENCH_CALLS=1 \
