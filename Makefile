@@ -144,7 +144,7 @@ SCRIPTS = $(sort $(wildcard tests/*/test_*.sh))
 # Scripts that the pass with sanitizers runs beside the test programs: they hand the
 # programs broken files, options and peers.
 SANITIZED = cli cli_errors fragments salvage salvage_fragment merge_fragments \
-    watch_rules push train_cli probe sweep_command sql
+    watch_rules train_cli probe sweep_command sql
 SANITIZED_SCRIPTS = $(foreach name,$(SANITIZED),$(filter %/test_$(name).sh,$(SCRIPTS)))
 SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 

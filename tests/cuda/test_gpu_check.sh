@@ -153,6 +153,26 @@ just() { # FILE...: these are in TABLES, and no others; and all of them in OUT
 }
 anew() { rm -rf "$tables" "$out"; }
 
+# Where PYTHON names a Python with PyTorch, this alone is run: the rest needs none.
+with_python=${PYTHON:+$(dirname "$PYTHON"):}$PATH
+if PATH=$with_python python3 -c 'import torch.nn.attention' 2>/dev/null; then
+    with_torch() {
+        anew
+        says 'not judged, no GPU' 1 gpu_check PATH="$with_python" STAGES='flash eager' \
+            ENTROPY_BENCH_DEVICE=cpu ENTROPY_BENCH_MODEL='2 2 32 101' \
+            ENTROPY_BENCH_CONTEXTS='16 33' ENTROPY_BENCH_TOKENS=64 \
+            ENTROPY_BENCH_ROUNDS=2 ENTROPY_BENCH_CALLS=1 \
+            ENTROPY_BENCH_STEPS=16x2 && just eager.md flash.md summary.md &&
+            [ "$(grep -cE '^\| 16 \| (16|33) \| [0-9]' "$tables/flash.md")" = 2 ] &&
+            grep -qE '^- stretch: fused forward .* against cuDNN' "$dir/said" &&
+            grep -qE '^- required: step, recorded, T 16, against eager' "$dir/said"
+    }
+    check 'beside PyTorch, on the CPU' with_torch
+else
+    skip 'beside PyTorch, on the CPU' 'no PyTorch'
+fi
+[ -z "${PYTHON:-}" ] || { finish; exit; }
+
 # By the time that is left, which is none: nothing is begun.
 order='versions verify parity attention step kernels counters record flash eager'
 order+=' statistics replicate ranks others compile sanitize'
@@ -354,24 +374,6 @@ no_torch() {
         ! grep -F bundle/lib "$tables/compile-failed.md"
 }
 check 'without a Python the peers fail, and that is said' no_torch
-
-with_python=${PYTHON:+$(dirname "$PYTHON"):}$PATH
-if PATH=$with_python python3 -c 'import torch.nn.attention' 2>/dev/null; then
-    with_torch() {
-        anew
-        says 'not judged, no GPU' 1 gpu_check PATH="$with_python" STAGES='flash eager' \
-            ENTROPY_BENCH_DEVICE=cpu ENTROPY_BENCH_MODEL='2 2 32 101' \
-            ENTROPY_BENCH_CONTEXTS='16 33' ENTROPY_BENCH_TOKENS=64 \
-            ENTROPY_BENCH_ROUNDS=2 ENTROPY_BENCH_CALLS=1 \
-            ENTROPY_BENCH_STEPS=16x2 && just eager.md flash.md summary.md &&
-            [ "$(grep -cE '^\| 16 \| (16|33) \| [0-9]' "$tables/flash.md")" = 2 ] &&
-            grep -qE '^- stretch: fused forward .* against cuDNN' "$dir/said" &&
-            grep -qE '^- required: step, recorded, T 16, against eager' "$dir/said"
-    }
-    check 'beside PyTorch, on the CPU' with_torch
-else
-    skip 'beside PyTorch, on the CPU' 'no PyTorch'
-fi
 
 # --- what was required ----------------------------------------------------------------
 

@@ -11,7 +11,6 @@ sql() { psql -qAt -c "$1"; }
 cd "$dir"
 
 check 'files are made' runs make files 6 20 3 4
-[ -z "${SAN-}" ] || export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1}
 
 # --- the tables
 exits 'a database without tables is not for one who may not make them' 3 \

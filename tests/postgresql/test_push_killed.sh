@@ -5,7 +5,7 @@
 . tests/support/tap.sh
 . tests/support/postgres.sh
 plan_dir
-most=40 kills=10
+most=20 kills=5
 n_runs=${PUSH_RUNS-$most} n_samples=${PUSH_SAMPLES-50} n_kills=${PUSH_KILLS-$kills}
 files=${PUSH_FOLDER-$dir/files}
 cleanup() {

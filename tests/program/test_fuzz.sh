@@ -6,9 +6,9 @@
 plan_dir
 compiler=${FUZZ_CC:-clang}
 
-# NAME:INPUTS, about a second each.
-inputs='arch:30000 fragment:400 import:3000 npy:10000 reader:1250 rules:15000 safetensors:6000 scan:750
-    settings:6000 text:30000 tokens:6000'
+# NAME:INPUTS, about a third of a second each.
+inputs='arch:10000 fragment:150 import:1000 npy:3000 reader:400 rules:5000 safetensors:2000 scan:250
+    settings:2000 text:10000 tokens:2000'
 
 none() { skip 'fuzz targets' "$1"; finish; exit 0; }
 
