@@ -65,7 +65,9 @@ CUDA_OBJ = build/cuda
 CUDA_LIB = $(BUILD)
 # CARDS=one compiles for one kind of card, in half the time: for tests where
 # there is no card. What was compiled for all is kept as it is.
-CARDS ?= all
+# Without a card no test runs a kernel on one.
+TEST_CARDS = $(if $(wildcard /dev/nvidiactl),all,one)
+CARDS ?= $(if $(T),$(TEST_CARDS),all)
 CARDS_BUILT := $(shell cat $(CUDA_OBJ)/cards 2>/dev/null)
 CARDS_USED = $(if $(filter all,$(CARDS_BUILT)),all,$(CARDS))
 CUDA_ARCHS_one = -gencode arch=compute_90,code=sm_90
@@ -438,8 +440,6 @@ check-tests: all $(TESTS) $(TEST_PLUGINS) $(BUILD)/gpu-bench-attention
 check-objects: all $(call objects,$(TESTS_SRC) $(SUPPORT_SRC)) $(TEST_PLUGINS) \
     $(BUILD)/gpu-bench-attention
 
-# Without a card no test runs a kernel on one.
-TEST_CARDS = $(if $(wildcard /dev/nvidiactl),all,one)
 RUN_CARDS = $(CARDS)
 RUN_TESTS = env -u MAKEFLAGS CUDA=$(CUDA) CARDS=$(RUN_CARDS) BUILD=$(BUILD) CC="$(CC)" \
     SAN="$(SAN)" CUDA_HOME=$(CUDA_HOME) tests/tools/run.sh
