@@ -126,4 +126,8 @@ has_used() { # TICKS PID: hundredths of a second of a processor, or it has ended
     ended "$2" || { read -ra fields <"/proc/$2/stat" && [ "${fields[13]}" -ge "$1" ]; } 2>/dev/null
 }
 
+# Runs a command as a user who owns nothing. What is run by a shell has lost root's rights.
+nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+nobody_can_run() { "${nobody[@]}" sh -c '"$0" --version' "$1" >/dev/null 2>&1; } # PROGRAM
+
 finish() { echo "1..$count"; }
