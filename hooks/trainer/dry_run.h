@@ -1,4 +1,4 @@
-/** What a training would refuse, found without training: --dry-run. */
+/** Finds what a training would refuse, without training: --dry-run. */
 #ifndef ES_DRY_RUN_H
 #define ES_DRY_RUN_H
 
@@ -8,7 +8,7 @@
 /**
  * Checks what a training checks before its first step: the settings, on their
  * back-end; the data and their first micro-batches; the weights of --init; the
- * checkpoint it goes on with; where it would write. It makes no file and no
+ * checkpoint that it resumes; where it would write. It makes no file and no
  * folder. Memory may still be short, and the recorder may not start.
  *
  *   settings   a vocabulary of 0 becomes the data's

@@ -15,9 +15,9 @@ typedef struct es_model es_model;
 es_status es_model_check(const es_model_config *config,
                          const es_ops *ops) ES_MUST_USE;
 
-/** ES_OK; ES_EFORMAT: one of the micro-batch's tokens or pixels is not in the
- *  vocabulary, or a target, of targets that are not NULL, is none of the
- *  model's outputs. Sizes as of es_model_pass. */
+/** Checks a micro-batch; targets may be NULL. ES_OK; ES_EFORMAT: a token or
+ *  pixel is not in the vocabulary, or a target is not one of the model's
+ *  outputs. Sizes as of es_model_pass. */
 es_status es_model_config_check_tokens(const es_model_config *config,
                                        const int32_t *tokens,
                                        const int32_t *targets) ES_MUST_USE;
