@@ -21,7 +21,7 @@ import torch  # noqa: E402
 
 
 # Files run side by side: those that take longest are not left to the end.
-LONGEST = ["test_wheel", "test_inductor", "test_distributed", "test_compile"]
+LONGEST = ["test_wheel", "test_triton", "test_inductor", "test_distributed", "test_compile"]
 
 
 def pytest_collection_modifyitems(items):

@@ -28,6 +28,11 @@ make_venv() { # whole or not at all
     { "$made/bin/pip" install -q --no-compile uv &&
         "$made/bin/uv" pip install -q --cache-dir "$made/cache" --python "$made/bin/python" -r $list; } ||
         "$made/bin/pip" install -q --no-compile -r $list || skip "what it needs could not be installed (above)"
+    # Older compilers of kernels, for test_triton.py; without them it leaves that out.
+    for version in 3.2.0 3.6.0; do
+        "$made/bin/uv" pip install -q --cache-dir "$made/cache" --python "$made/bin/python" \
+            --no-deps --target "$made/triton-$version" "triton==$version" || true
+    done
     rm -rf "$made/cache"
     # Scripts know the place that they were made for; we call python alone.
     mv "$made" "$venv"

@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _library
 from ._recording import warn
-from ._statistics import _ELEMENTS, Attention
+from ._statistics import _ELEMENTS, NAMES, Attention
 
 WIDEST = 256
 MOST_POSITIONS = 1 << 28  # sums of positions stay below 2^31
@@ -43,30 +42,34 @@ class Call:
 
 # Kernels that failed are not tried again: the reason, said once.
 _failed: list[str] = []
+_exact: Tensor | None = None  # (2,H): finite rows, and those of the exact pass
 
 
-def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor | None:
-    """float32 (len(SERIES),H) on the device; None where the kernels do not take
-    it, or cannot run. Those of the CUDA plugin where it was built and takes it,
-    else those of Triton."""
+def serves(device: torch.device) -> bool:
+    """Whether kernels are for tensors of a device. Tests say so of the CPU, where
+    Triton's interpreter runs them."""
+    return device.type == "cuda"
+
+
+def by_kernels(
+    name: str, query: Tensor, key: Tensor, what: Attention, *more: Tensor
+) -> Any:
+    """What a function of `_triton` says of queries, keys and a settled attention;
+    None where the kernels do not take it, or cannot run."""
     is_lopsided = what.left >= 0 or what.right >= 0
-    if _failed or is_lopsided or what.slopes is not None:
+    if _failed or is_lopsided or what.slopes is not None or not serves(query.device):
         return None
     query = query if query.stride(-1) == 1 else query.contiguous()
     key = key if key.stride(-1) == 1 else key.contiguous()
     call = _call(query, key, what)
     if not _can(query, key, call):
         return None
-    device = query.device
-    here = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    is_cuda = query.device.type == "cuda"
     try:
-        with here:
-            heads = _by_plugin(query, key, call)
-            if heads is None:
-                from . import _triton
+        from . import _triton
 
-                heads = _triton.head_statistics(query, key, call)
-        return heads
+        with torch.cuda.device(query.device) if is_cuda else nullcontext():
+            return getattr(_triton, name)(query, key, call, *more)
     except torch.cuda.OutOfMemoryError:
         raise  # query blocks would need more
     except Exception as error:
@@ -74,6 +77,26 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor | None:
         _failed.append(reason)
         warn(f"no kernel for this device, attention is measured slowly: {reason}")
         return None
+
+
+def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor | None:
+    """float32 (len(SERIES),H) on the device, None as by_kernels."""
+    global _exact
+    heads = by_kernels("head_statistics", query, key, what)
+    if heads is None:
+        return None
+    _exact = heads[-2:]
+    return heads[: len(NAMES)]
+
+
+def exact_share() -> float:
+    """The share of the finite rows of the last attention of a CUDA device that took
+    the exact pass, because float32 may have blurred their entropy by more than
+    _triton.LIMITS: NaN if there is none. Waits for the device."""
+    if _exact is None:
+        return float("nan")
+    finite, exact = _exact.double().sum(1).tolist()
+    return exact / finite if finite else float("nan")
 
 
 def _can(query: Tensor, key: Tensor, call: Call) -> bool:
@@ -87,80 +110,6 @@ def _can(query: Tensor, key: Tensor, call: Call) -> bool:
         and query.numel() > 0
         and key.numel() > 0
     )
-
-
-# --- the plugin ---------------------------------------------------------------
-
-_POINTERS = {
-    "key_mask": "key_mask",
-    "query_mask": "query_mask",
-    "key_lengths": "key_lengths",
-    "offsets": "query_offsets",
-    "query_starts": "query_starts",
-    "key_starts": "key_starts",
-    "sinks": "sink_logits",
-    "temperature": "temperature",
-}
-
-
-def shape_of(query: Tensor, key: Tensor, call: Call) -> dict[str, Any]:
-    """Members of es_attention_shape; arrays are those of the call, which keeps
-    them. Not dense, lowest and first_key, which it has not."""
-    b, h, t, d = query.shape
-    shape = {
-        "n_batch": b if call.query_starts is None else call.query_starts.numel() - 1,
-        "n_heads": h,
-        "n_queries": t,
-        "n_keys": key.shape[2],
-        "head_width": d,
-        "n_kv_heads": key.shape[1],
-        "causal": call.causal,
-        "query_offset": call.offset,
-        "window": call.window,
-        "scale": call.scale,
-        "softcap": call.softcap,
-    }
-    for ours, theirs in _POINTERS.items():
-        tensor = getattr(call, ours)
-        if tensor is not None:
-            shape[theirs] = tensor.data_ptr()
-    return shape
-
-
-def _by_plugin(query: Tensor, key: Tensor, call: Call) -> Tensor | None:
-    """On the current device; None where it was not built, or refuses."""
-    library = _library.plugin()
-    if library is None or call.dense is not None:
-        return None
-    h = query.shape[1]
-    shape = shape_of(query, key, call)
-    n_bytes = _library.device_workspace(library, shape)
-    if n_bytes == 0:
-        return None
-    device = query.device
-    # The allocator keeps memory for this stream until its work is done.
-    workspace = torch.empty(n_bytes + 256, dtype=torch.uint8, device=device)
-    address = -(-workspace.data_ptr() // 256) * 256
-    floats = torch.empty(len(_library.HEAD_FLOATS), h, device=device)
-    counts = torch.empty(3, h, dtype=torch.int64, device=device)
-    out = dict(zip(_library.HEAD_FLOATS, (row.data_ptr() for row in floats)))
-    out |= dict(zip(_library.HEAD_COUNTS, (row.data_ptr() for row in counts)))
-    stream = 0
-    if device.type == "cuda":
-        stream = torch.cuda.current_stream(device).cuda_stream
-    element = _ELEMENTS[query.dtype]
-    refused = _library.device_statistics(
-        library,
-        (query.data_ptr(), element, query.stride()[:3]),
-        (key.data_ptr(), element, key.stride()[:3]),
-        shape,
-        out,
-        stream,
-        (address, n_bytes),
-    )
-    if refused is not None:
-        raise RuntimeError(refused)
-    return torch.cat([floats[:3], counts[1:].float(), floats[3:], counts[:1].float()])
 
 
 # --- in the kernels' terms ----------------------------------------------------
@@ -186,6 +135,8 @@ def _call(query: Tensor, key: Tensor, what: Attention) -> Call:
     )
     if what.at_end and call.query_starts is not None and call.key_starts is not None:
         call.offsets = call.key_starts.diff() - call.query_starts.diff()
+    if what.temperature is not None:
+        call.temperature = what.temperature.detach().float().contiguous()
     if what.sinks is not None:
         call.sinks = what.sinks.detach().float().contiguous()
     mask, bias = what.mask, what.bias

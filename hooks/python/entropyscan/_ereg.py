@@ -1,16 +1,29 @@
-"""The papers' entropy regularization as a module of PyTorch, without a matrix of
-T x T: scores are made again, block of queries by block, in the backward pass."""
+"""The papers' entropy regularization as a module of PyTorch, and the operator that
+it needs: the entropy of attention rows from queries and keys, with a gradient and
+without a matrix of T x T. The backward pass makes scores again: by Triton's kernels
+on CUDA devices, else block of rows by block."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
 
-# Scores of one block: 32 MiB of float32.
-BLOCK_SCORES = 1 << 23
+from ._device import by_kernels
+from ._statistics import (
+    LEAST_TEMPERATURE,
+    Attention,
+    blocks,
+    missing,
+    scales,
+    sequences,
+    settled,
+    softened,
+    understood,
+)
 
 
 class EntropyRegularization(nn.Module):
@@ -59,110 +72,291 @@ class EntropyRegularization(nn.Module):
         *,
         causal: bool = True,
         scale: float | None = None,
+        window: int = 0,
+        key_mask: Tensor | None = None,
     ) -> Tensor:
-        """layers: pairs (q, k), one of each layer. The loss, a scalar."""
+        """layers: (q, k) or (q, k, temperature) of each layer, in order; the rest as
+        in attention_entropy. The loss, a scalar."""
         layers = list(layers)
         if len(layers) != self.thresholds.shape[0]:
             raise ValueError(
                 f"{len(layers)} layers, made for {self.thresholds.shape[0]}"
             )
-        total = None
-        for (query, key), thresholds in zip(layers, self.thresholds):
-            entropy = attention_entropy(query, key, causal=causal, scale=scale)
-            penalty = self.penalty(entropy, thresholds)
-            total = penalty if total is None else total + penalty
+        total = 0.0
+        for (query, key, *rest), thresholds in zip(layers, self.thresholds):
+            temperature = rest[0] if rest else None
+            what = _attention(query, key, causal, scale, window, key_mask, temperature)
+            rows = row_entropy(query, key, what)
+            total = total + self.penalty(rows[0], thresholds, rows[1])
         return total / len(layers)
 
-    def penalty(self, entropy: Tensor, thresholds: Tensor) -> Tensor:
-        """Of one layer: entropies (B,H,T), thresholds (H)."""
+    def penalty(
+        self, entropy: Tensor, thresholds: Tensor, counted: Tensor | None = None
+    ) -> Tensor:
+        """Of one layer: entropies (B,H,T), thresholds (H); counted (B,H,T) bool
+        leaves rows out that see no key."""
+        if counted is not None:
+            entropy = torch.where(counted, entropy, 0.0)
         if self.reduction == "mean":
-            deviation = entropy.mean((0, 2)) - thresholds * self.e_max
+            if counted is None:
+                mean = entropy.mean((0, 2))
+            else:  # a head may have no rows
+                n = counted.sum((0, 2))
+                mean, counted = entropy.sum((0, 2)) / n.clamp(min=1), n > 0
+            deviation = mean - thresholds * self.e_max
         else:
             deviation = entropy - thresholds[:, None] * self.e_max
-        squares = torch.where(deviation.abs() > self.tolerance, deviation**2, 0.0)
+        is_outside = deviation.abs() > self.tolerance
+        if counted is not None:
+            is_outside = is_outside & counted
+        squares = torch.where(is_outside, deviation, 0.0) ** 2
         return squares.sum() / entropy.shape[1]
 
 
 def attention_entropy(
-    query: Tensor, key: Tensor, *, causal: bool = True, scale: float | None = None
+    query: Tensor,
+    key: Tensor,
+    *,
+    causal: bool = True,
+    scale: float | None = None,
+    window: int = 0,
+    key_mask: Tensor | None = None,
+    temperature: Tensor | None = None,
 ) -> Tensor:
-    """(B,H,T) nats of softmax attention, differentiable once;
-    memory of a block of queries, whatever T is. A row with a score that is not
-    finite is NaN."""
-    if query.shape[1] % key.shape[1]:
+    """(B,H,T) nats of softmax attention of query (B,H,T,D) over key (B,KV,S,D),
+    KV a divisor of H; differentiable once. The last query stands at the last key.
+
+    window       a query sees so many keys, its own and those before it (and as many
+                 after it, if not causal); 0: all
+    key_mask     (B,S) bool, true where a key is seen; of T = S keys a query whose
+                 own key is hidden is left out
+    temperature  (H,T) or (H,1): scores are divided by it, by 1e-4 at least
+
+    Float32, or float64 where query is. A row with a score that is not finite is
+    NaN, a row that sees no key has `missing` of _statistics and no gradient. On a
+    CUDA device memory is two numbers a row, else a block of rows."""
+    what = _attention(query, key, causal, scale, window, key_mask, temperature)
+    return row_entropy(query, key, what)[0]
+
+
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    causal: bool,
+    scale: float | None,
+    window: int,
+    key_mask: Tensor | None,
+    temperature: Tensor | None,
+) -> Attention:
+    """Of what attention_entropy takes."""
+    h, t, s = query.shape[1], query.shape[2], key.shape[2]
+    return Attention(
+        causal=causal,
+        scale=scale,
+        window=window,
+        mask=key_mask,
+        at_end=True,
+        is_self=t == s,
+        temperature=None if temperature is None else temperature.expand(h, t),
+    )
+
+
+def row_entropy(query: Tensor, key: Tensor, what: Attention) -> tuple[Tensor, Tensor]:
+    """The same of any attention but for its sinks, which have no part in it: the
+    entropies, and which rows count (B,H,T) bool, those that see a key. Biases and
+    slopes get no gradient."""
+    h, kv = query.shape[1], key.shape[1]
+    if h % kv:
         raise ValueError(
-            f"{query.shape[1]} heads of queries, {key.shape[1]} of keys: the one "
-            "has to divide the other"
+            f"{h} heads of queries, {kv} of keys: the one has to divide the other"
         )
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
-    return _Entropy.apply(query, key, causal, scale)
+    for name in ("bias", "mask", "slopes"):
+        given = getattr(what, name)
+        if given is not None and given.requires_grad:
+            raise ValueError(
+                f"entropy of an attention whose {name} is trained: its gradient is "
+                "not known, detach it"
+            )
+    what = settled(what, *query.shape[2:], key.shape[2])
+    given = [getattr(what, name) for name in _MEMBERS]
+    entropy, lse = _row_entropy(query, key, *given)
+    return entropy, lse != -math.inf
 
 
-def _scores(
-    query: Tensor, key: Tensor, first: int, last: int, causal: bool, scale: float
+# Members of Attention, in the order in which the operator takes them.
+_MEMBERS = (
+    "mask", "bias", "slopes", "query_starts", "key_starts", "temperature",
+    "scale", "softcap", "causal", "offset", "at_end", "window", "is_self", "left",
+    "right",
+)  # fmt: skip
+
+
+@torch.library.custom_op("entropyscan::row_entropy", mutates_args=())
+def _row_entropy(
+    query: Tensor,
+    key: Tensor,
+    mask: Optional[Tensor],
+    bias: Optional[Tensor],
+    slopes: Optional[Tensor],
+    query_starts: Optional[Tensor],
+    key_starts: Optional[Tensor],
+    temperature: Optional[Tensor],
+    scale: float,
+    softcap: Optional[float],
+    causal: bool,
+    offset: int,
+    at_end: bool,
+    window: int,
+    is_self: bool,
+    left: int,
+    right: int,
 ) -> tuple[Tensor, Tensor]:
-    """Grouped queries (B,KV,G,R,D), their scores (B,KV,G,R,S), -inf where a key
-    is not seen."""
+    """Entropy and lse (B,H,T) of an attention whose members are settled."""
+    given = (mask, bias, slopes, query_starts, key_starts, temperature, scale, softcap,
+             causal, offset, at_end, window, is_self, left, right)  # fmt: skip
+    what = Attention(**dict(zip(_MEMBERS, given)))
+    with torch.no_grad(), torch.autocast(query.device.type, enabled=False):
+        rows = by_kernels("row_entropy", query, key, what)
+        return _by_blocks(query, key, what) if rows is None else rows
+
+
+@_row_entropy.register_fake
+def _(query: Tensor, key: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    rows = query.new_empty(query.shape[:3], dtype=_number(query))
+    return rows, torch.empty_like(rows)
+
+
+@torch.library.custom_op("entropyscan::row_entropy_gradients", mutates_args=())
+def _row_entropy_gradients(
+    de: Tensor,
+    entropy: Tensor,
+    lse: Tensor,
+    query: Tensor,
+    key: Tensor,
+    mask: Optional[Tensor],
+    bias: Optional[Tensor],
+    slopes: Optional[Tensor],
+    query_starts: Optional[Tensor],
+    key_starts: Optional[Tensor],
+    temperature: Optional[Tensor],
+    scale: float,
+    softcap: Optional[float],
+    causal: bool,
+    offset: int,
+    at_end: bool,
+    window: int,
+    is_self: bool,
+    left: int,
+    right: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of query, key and, (B,H,T), what `temperature` divides; that is empty where
+    there is none."""
+    given = (mask, bias, slopes, query_starts, key_starts, temperature, scale, softcap,
+             causal, offset, at_end, window, is_self, left, right)  # fmt: skip
+    what = Attention(**dict(zip(_MEMBERS, given)))
+    with torch.no_grad(), torch.autocast(query.device.type, enabled=False):
+        more = (entropy, lse, de)
+        gradients = by_kernels("row_entropy_gradients", query, key, what, *more)
+        if gradients is None:
+            gradients = _gradients_by_blocks(query, key, what, de)
+    dq, dk, dt = gradients
+    return dq, dk, de.new_empty(0) if dt is None else dt
+
+
+@_row_entropy_gradients.register_fake
+def _(
+    de: Tensor, entropy: Tensor, lse: Tensor, query: Tensor, key: Tensor, *given: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    has_temperature = given[_MEMBERS.index("temperature")] is not None
+    dt = torch.empty_like(lse) if has_temperature else de.new_empty(0)
+    return torch.empty_like(query), torch.empty_like(key), dt
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.numbers = inputs[8:]
+    ctx.save_for_backward(*output, *inputs[:8])
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, de: Tensor | None, _: Any) -> tuple[Any, ...]:
+    nothing = (None,) * (2 + len(_MEMBERS))
+    if de is None:
+        return nothing
+    entropy, lse, query, key, *tensors = ctx.saved_tensors
+    given = (*tensors, *ctx.numbers)
+    dq, dk, dt = _row_entropy_gradients(de, entropy, lse, query, key, *given)
+    if tensors[-1] is None:
+        return (dq, dk, *nothing[2:])
+    return (dq, dk, None, None, None, None, None, dt.sum(0).to(tensors[-1].dtype), *nothing[8:])
+
+
+_row_entropy.register_autograd(_backward, setup_context=_setup)
+
+
+# --- block of rows by block -------------------------------------------------------
+
+
+def _number(query: Tensor) -> torch.dtype:
+    return torch.promote_types(query.dtype, torch.float32)
+
+
+def _by_blocks(query: Tensor, key: Tensor, what: Attention) -> tuple[Tensor, Tensor]:
+    entropy = torch.empty(query.shape[:3], dtype=_number(query), device=query.device)
+    lse = torch.empty_like(entropy)
+    for _, to, _, _, rows in _blocks(query, key, what):
+        log = rows.total.log()
+        own = log - (rows.weight * rows.below).sum(-1) / rows.total
+        own = own.masked_fill(~rows.finite, math.nan)
+        if own.dtype == torch.float32:  # whose bits say that it is missing
+            absent = missing(*own.shape, device=own.device)
+            own = torch.where(rows.has_key, own, absent)
+        entropy[:, :, to] = own
+        lse[:, :, to] = torch.where(rows.has_key, rows.peak + log, -math.inf)
+    return entropy, lse
+
+
+def _gradients_by_blocks(
+    query: Tensor, key: Tensor, what: Attention, de: Tensor
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """de/ds_j = -p_j (ln p_j + e), from scores that are made again."""
     b, h, _, d = query.shape
-    s = key.shape[2]
-    number = torch.promote_types(query.dtype, torch.float32)
-    block = query[:, :, first:last].to(number)
-    block = block.reshape(b, key.shape[1], -1, last - first, d)
-    scores = block @ key[:, :, None].to(number).transpose(-1, -2) * scale
-    if causal:
-        i = torch.arange(first, last, device=query.device)[:, None]
-        j = torch.arange(s, device=query.device)
-        scores = scores.masked_fill(j > i + s - query.shape[2], -math.inf)
-    return block, scores
+    groups = key.shape[1]
+    number = _number(query)
+    dq = torch.empty(query.shape, dtype=number, device=query.device)
+    dk = torch.zeros(key.shape, dtype=number, device=query.device)
+    for products, to, keys, scale, rows in _blocks(query, key, what):
+        log_p = rows.below - rows.total.log()[..., None]
+        p = rows.weight / rows.total[..., None]
+        log_p = log_p.masked_fill(p == 0, 0)
+        entropy = -(p * log_p).sum(-1, keepdim=True)
+        d_products = -p * (log_p + entropy) * de[:, :, to, None].to(number) * scale
+        if what.softcap:
+            capped = torch.tanh(products * scale / what.softcap)
+            d_products = d_products * (1 - capped**2)
+        d_products = d_products.masked_fill(~rows.finite[..., None], math.nan)
+        d_products = d_products.masked_fill(~rows.seen, 0)
+        n, s = d_products.shape[2:]
+        d_products = d_products.reshape(b, groups, -1, n, s)
+        seen_keys = key[:, :, None, keys].to(number)
+        dq[:, :, to] = (d_products @ seen_keys).reshape(b, h, n, d)
+        own = query[:, :, to].to(number).reshape(b, groups, -1, n, d)
+        dk[:, :, keys] += (d_products.transpose(-1, -2) @ own).sum(2)
+    dt = None
+    if what.temperature is not None:
+        divisor = what.temperature.to(number).clamp(min=LEAST_TEMPERATURE)
+        dt = -(dq * query.to(number)).sum(-1) / divisor
+    return dq.to(query.dtype), dk.to(key.dtype), dt
 
 
-def _blocks(query: Tensor, key: Tensor) -> list[tuple[int, int]]:
-    b, h, t, _ = query.shape
-    step = max(1, min(t, BLOCK_SCORES // max(1, b * h * key.shape[2])))
-    return [(i, min(t, i + step)) for i in range(0, t, step)]
-
-
-class _Entropy(torch.autograd.Function):
-    """e = lse - sum p s of each row; de/ds_j = -p_j (ln p_j + e)."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, query: Tensor, key: Tensor, causal: bool, scale: float
-    ) -> Tensor:
-        ctx.causal, ctx.scale = causal, scale
-        ctx.save_for_backward(query, key)
-        out = []
-        with torch.autocast(query.device.type, enabled=False):
-            for first, last in _blocks(query, key):
-                _, scores = _scores(query, key, first, last, causal, scale)
-                log_p = scores.log_softmax(-1)
-                p = log_p.exp()
-                rows = -(p * log_p.masked_fill(p == 0, 0)).sum(-1)
-                out.append(rows.reshape(query.shape[0], query.shape[1], -1))
-        return torch.cat(out, -1)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        query, key = ctx.saved_tensors
-        b, h, t, d = query.shape
-        groups = key.shape[1]
-        number = torch.promote_types(query.dtype, torch.float32)
-        d_query = torch.empty(query.shape, dtype=number, device=query.device)
-        d_key = torch.zeros(key.shape, dtype=number, device=query.device)
-        with torch.autocast(query.device.type, enabled=False):
-            for first, last in _blocks(query, key):
-                block, scores = _scores(query, key, first, last, ctx.causal, ctx.scale)
-                log_p = scores.log_softmax(-1)
-                p = log_p.exp()
-                log_p = log_p.masked_fill(p == 0, 0)
-                entropy = -(p * log_p).sum(-1, keepdim=True)
-                above = gradient[:, :, first:last].to(number)
-                above = above.reshape(b, groups, -1, last - first, 1)
-                d_scores = -p * (log_p + entropy) * above * ctx.scale
-                keys = key[:, :, None].to(number)
-                d_query[:, :, first:last] = (d_scores @ keys).reshape(
-                    b, h, last - first, d
-                )
-                d_key += (d_scores.transpose(-1, -2) @ block).sum(2)
-        return d_query.to(query.dtype), d_key.to(key.dtype), None, None
+def _blocks(query: Tensor, key: Tensor, what: Attention) -> Iterator[tuple[Any, ...]]:
+    """Of each block of rows: products (B,H,R,S), which rows and keys these are, by
+    what they are multiplied, weights."""
+    for queries, keys, one in sequences(what):
+        q, k = query[:, :, queries], key[:, :, keys]
+        visible, bias = understood(one, q.shape[2], k.shape[2])
+        begin = queries.start or 0
+        for first, products in blocks(q, k):
+            to = slice(begin + first, begin + first + products.shape[2])
+            rows = softened(products, one, visible, bias, first)
+            yield products, to, keys, scales(one, products, first), rows

@@ -35,6 +35,7 @@ NAMES = tuple(name for name, _, _ in SERIES)
 
 # Scores of one block: 32 MiB of float32.
 BLOCK_SCORES = 1 << 23
+LEAST_TEMPERATURE = 1e-4  # what is less counts as this
 
 
 @dataclasses.dataclass
@@ -55,6 +56,7 @@ class Attention:
     left: int = -1  # a query sees so many keys before its own; -1: all
     right: int = -1  # and after it
     slopes: Tensor | None = None  # (H) or (B,H): ALiBi, -slope |i + offset - j|
+    temperature: Tensor | None = None  # (H,T): scores are divided by it
     query_starts: Tensor | None = None  # (n+1), packed: B is 1
     key_starts: Tensor | None = None
 
@@ -93,7 +95,7 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
             heads = _by_library(query, key, what, visible)
             if heads is not None:
                 return heads
-        return _by_blocks(query, key, what, visible, bias)
+        return _by_blocks(query, key, what)
 
 
 def settled(what: Attention, t: int, d: int, s: int) -> Attention:
@@ -287,6 +289,8 @@ def _by_library(
         "key_mask": _of_batch(visible.key_mask, b),
         "query_mask": _of_batch(visible.query_mask, b),
     }
+    if what.temperature is not None:
+        keep["temperature"] = what.temperature.detach().float().contiguous()
     if what.sinks is not None:
         keep["sink_logits"] = what.sinks.detach().float().contiguous()
     if what.query_starts is not None:
@@ -334,26 +338,33 @@ class Sums:
 _MEANS = ("entropy", "sink", "missing_mass", "distance", "top")
 
 
-def _by_blocks(
-    query: Tensor, key: Tensor, what: Attention, visible: _Visible, bias: Tensor | None
-) -> Tensor:
-    if what.query_starts is None:
-        return reduce([_sums(query, key, what, visible, bias)])
+def _by_blocks(query: Tensor, key: Tensor, what: Attention) -> Tensor:
     parts = []
+    for rows, keys, one in sequences(what):
+        q, k = query[:, :, rows], key[:, :, keys]
+        if q.shape[2]:
+            parts.append(_sums(q, k, one, *understood(one, q.shape[2], k.shape[2])))
+    return reduce(parts) if parts else missing(len(SERIES), query.shape[1])
+
+
+def sequences(what: Attention) -> Iterator[tuple[slice, slice, Attention]]:
+    """Queries, keys and attention of each packed sequence, or of all at once."""
+    if what.query_starts is None:
+        yield slice(None), slice(None), what
+        return
     queries = what.query_starts.tolist()
     keys = queries if what.key_starts is None else what.key_starts.tolist()
     for i in range(len(queries) - 1):
-        n_queries, n_keys = queries[i + 1] - queries[i], keys[i + 1] - keys[i]
+        rows, columns = slice(*queries[i : i + 2]), slice(*keys[i : i + 2])
+        one = dataclasses.replace(what, query_starts=None, key_starts=None)
         if what.at_end:
-            what = dataclasses.replace(what, offset=n_keys - n_queries)
-        q = query[:, :, queries[i] : queries[i + 1]]
-        k = key[:, :, keys[i] : keys[i + 1]]
-        one = what
+            lengths = (columns.stop - columns.start, rows.stop - rows.start)
+            one = dataclasses.replace(one, offset=lengths[0] - lengths[1])
         if what.slopes is not None and what.slopes.dim() == 2:
-            one = dataclasses.replace(what, slopes=what.slopes[i])
-        if n_queries:
-            parts.append(_sums(q, k, one, visible, None))
-    return reduce(parts) if parts else missing(len(SERIES), query.shape[1])
+            one = dataclasses.replace(one, slopes=what.slopes[i])
+        if what.temperature is not None:
+            one = dataclasses.replace(one, temperature=what.temperature[:, rows])
+        yield rows, columns, one
 
 
 def wide_type(tensor: Tensor) -> torch.dtype:
@@ -455,6 +466,14 @@ class _Rows:
     missing: Tensor | None  # what sinks take of each row
 
 
+def scales(what: Attention, scores: Tensor, first: int) -> float | Tensor:
+    """By what products of rows (B,H,R,S) are multiplied; row 0 is query `first`."""
+    if what.temperature is None:
+        return what.scale
+    rows = what.temperature[:, first : first + scores.shape[2], None]
+    return what.scale / rows.to(scores.dtype).clamp(min=LEAST_TEMPERATURE)
+
+
 def softened(
     scores: Tensor,
     what: Attention,
@@ -464,7 +483,7 @@ def softened(
 ) -> _Rows:
     """scores (B,H,R,S), q k without a scale; row 0 is query `first`."""
     _, h, r, s = scores.shape
-    scores = scores * what.scale
+    scores = scores * scales(what, scores, first)
     seen = _seen(visible, what, scores, first)
     bad = seen & ~scores.isfinite()
     if what.softcap:

@@ -32,12 +32,20 @@ from ._triton_kernels import (
     _extents,
     _first_keys,
     _heads,
+    _key_gradients,
+    _query_gradients,
     _rows,
     _sequences,
 )
 
 N_ROW_FLOATS = 7  # entropy, lse, max_logit, sink, missing, distance, top
-N_SUMS = 9  # of a sequence: rows, finite, weights, max_logit and five means
+N_SUMS = 10  # of a sequence: rows, finite, weights, max_logit, five means, exact
+N_HEAD_FLOATS = 12  # SERIES, and rows of the exact pass
+
+
+# The largest error that the first pass may have, nats: by the type of queries and
+# keys. A row that may have a larger one is taken again in double.
+LIMITS = {torch.float32: 2.5e-6, torch.bfloat16: 1e-4, torch.float16: 1e-4}
 
 
 def _passes(width: int, number: torch.dtype) -> list[dict[str, Any]]:
@@ -48,15 +56,19 @@ def _passes(width: int, number: torch.dtype) -> list[dict[str, Any]]:
         "PRODUCTS": tl.float64,
         "N_ROWS": 16,
         "N_KEYS": 16,
+        "COLUMNS": width if IS_INTERPRETED else 8,
         "num_warps": 4,
+        "enable_fp_fusion": True,  # compilers from Triton 3.10 on need to be told
     }
-    # Larger tiles, or fewer warps, have more numbers than registers.
+    # Larger tiles, or more warps, take more instructions a score.
     first = {
         "EXACT": False,
         "NUMBER": tl.float32,
         "N_ROWS": 64,
         "N_KEYS": 64 if number != torch.float32 and width <= 128 else 32,
-        "num_warps": 8,
+        "COLUMNS": 8,
+        "num_warps": 4 if number != torch.float32 and width <= 128 else 8,
+        "enable_fp_fusion": True,
     }
     if number == torch.float32 or IS_INTERPRETED:  # which knows no bfloat16
         first["PRODUCTS"] = tl.float32
@@ -65,31 +77,20 @@ def _passes(width: int, number: torch.dtype) -> list[dict[str, Any]]:
     return [first, exact]
 
 
-def row_statistics(query: Tensor, key: Tensor, call: Call) -> tuple[Tensor, Tensor]:
-    """Of query (B,H,T,D), key (B,KV,S,D), numbers of a row one after the other:
-    float32 (7,B,H,T), as N_ROW_FLOATS says, and int32 (B,H,T), non-finite
-    weights. NaN and missing are those of es_rows."""
+def _described(query: Tensor, key: Tensor, call: Call) -> tuple[tuple, dict[str, Any]]:
+    """Arguments of kernels from key_mask to lowest, and their flags."""
     b, h, t, d = query.shape
     kv, s = key.shape[1], key.shape[2]
-    device = query.device
     is_packed = call.query_starts is not None
     starts = call.query_starts
     key_starts = starts if call.key_starts is None else call.key_starts
     n = starts.numel() - 1 if is_packed else b
-    width = max(16, triton.next_power_of_2(d))
-    floats = torch.empty(N_ROW_FLOATS, b, h, t, device=device)
-    nonfinite = torch.empty(b, h, t, dtype=torch.int32, device=device)
-    extents = torch.empty(b * kv, CHUNKS.value, 2, device=device)
-    _extents[(b * kv * CHUNKS.value,)](
-        extents, key, call.key_mask, *key.stride()[:3], kv, s, d,
-        WIDTH=width, N_KEYS=32, HAS_KEY_MASK=call.key_mask is not None,
-    )  # fmt: skip
     first_keys, first = call.first_key, 2
     if first_keys is None:
         first = 0
         if call.key_mask is not None:
             first = 1
-            first_keys = torch.empty(n, dtype=torch.int32, device=device)
+            first_keys = torch.empty(n, dtype=torch.int32, device=query.device)
             _first_keys[(n,)](
                 first_keys, call.key_mask, key_starts, s, N_KEYS=256, PACKED=is_packed
             )
@@ -105,7 +106,7 @@ def row_statistics(query: Tensor, key: Tensor, call: Call) -> tuple[Tensor, Tens
         float(call.scale), float(call.softcap), float(call.lowest),
     )  # fmt: skip
     flags = {
-        "WIDTH": width,
+        "WIDTH": max(16, triton.next_power_of_2(d)),
         "CAUSAL": call.causal,
         "WINDOW": call.window > 0,
         "PACKED": is_packed,
@@ -119,52 +120,101 @@ def row_statistics(query: Tensor, key: Tensor, call: Call) -> tuple[Tensor, Tens
         "HAS_SINKS": call.sinks is not None,
         "HAS_TEMPERATURE": call.temperature is not None,
     }
+    return numbers, flags
+
+
+def row_statistics(
+    query: Tensor, key: Tensor, call: Call, heads: bool = True, distance: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Of query (B,H,T,D), key (B,KV,S,D), numbers of a row one after the other:
+    float32 (7,B,H,T), as N_ROW_FLOATS says, and int32 (B,H,T), non-finite weights
+    or EXACT_ROW. NaN and missing are those of es_rows. Without `heads` float32
+    (2,B,H,T), entropy and lse; without `distance` that is not written."""
+    b, h, t, d = query.shape
+    kv, s = key.shape[1], key.shape[2]
+    device = query.device
+    floats = torch.empty(N_ROW_FLOATS if heads else 2, b, h, t, device=device)
+    nonfinite = torch.empty(b, h, t, dtype=torch.int32, device=device)
+    extents = torch.empty(b * kv, CHUNKS.value, 2, device=device)
+    numbers, flags = _described(query, key, call)
+    _extents[(b * kv * CHUNKS.value,)](
+        extents, key, call.key_mask, *key.stride()[:3], kv, s, d,
+        WIDTH=flags["WIDTH"], N_KEYS=32, HAS_KEY_MASK=call.key_mask is not None,
+    )  # fmt: skip
     # Tensor cores cut off where float32 rounds.
     blur = 1.0 if query.dtype == torch.float32 else 4.0
-    for tiles in _passes(width, query.dtype):
+    most_blur = (LIMITS[query.dtype] * 2**24) ** 2
+    for tiles in _passes(flags["WIDTH"], query.dtype):
         _rows[(b * h * triton.cdiv(t, tiles["N_ROWS"]),)](
-            floats, nonfinite, query, key, extents, *numbers, blur, **flags, **tiles
-        )
+            floats, nonfinite, query, key, extents, *numbers, blur, most_blur,
+            **flags, HEADS=heads, DISTANCE=heads and distance, **tiles,
+        )  # fmt: skip
     return floats, nonfinite
 
 
-def head_statistics(query: Tensor, key: Tensor, call: Call) -> Tensor:
-    """Float32 (11,H) on the device, rows as SERIES of _statistics."""
+def head_statistics(
+    query: Tensor, key: Tensor, call: Call, distance: bool = True
+) -> Tensor:
+    """Float32 (12,H) on the device: rows as SERIES of _statistics, then how many
+    rows the exact pass has taken. Without `distance` that is missing."""
     b, h, t, _ = query.shape
     is_packed = call.query_starts is not None
     n = call.query_starts.numel() - 1 if is_packed else b
-    floats, nonfinite = row_statistics(query, key, call)
+    floats, nonfinite = row_statistics(query, key, call, distance=distance)
     sums = torch.empty(N_SUMS, max(1, n), h, dtype=torch.float64, device=query.device)
-    out = torch.empty(11, h, device=query.device)
+    out = torch.empty(N_HEAD_FLOATS, h, device=query.device)
     if n > 0:
         _sequences[(n * h,)](
             sums, floats, nonfinite, call.query_starts, b, h, t, n,
-            N_ROWS=256, PACKED=is_packed,
+            N_ROWS=256, PACKED=is_packed, DISTANCE=distance,
         )  # fmt: skip
-    _heads[(h,)](out, sums, h, n, N_SEQUENCES=64)
+    _heads[(h,)](out, sums, h, n, N_SEQUENCES=64, DISTANCE=distance)
     return out
 
 
-def compile_for(capability: int, number: torch.dtype, width: int = 64) -> None:
-    """Compiles both passes of _rows with every option for devices of a compute
-    capability, 90 for 9.0; none need be there. Raises what the compiler says."""
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
+def _gradient_tiles(width: int, number: torch.dtype) -> dict[str, Any]:
+    is_small = number == torch.float32 or width > 128
+    return {
+        "N_ROWS": 32 if is_small else 64,
+        "N_KEYS": 32 if is_small else 64,
+        "PRODUCTS": _passes(width, number)[0]["PRODUCTS"],
+        "num_warps": 4 if width <= 64 else 8,
+        "enable_fp_fusion": True,
+    }
 
-    name = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
-    types = dict.fromkeys(("scale", "softcap", "lowest", "blur"), "fp32")
-    types |= dict.fromkeys(("key_mask", "query_mask"), "*u8")
-    types |= dict.fromkeys(("sinks", "temperature", "extents", "floats"), "*fp32")
-    types |= dict.fromkeys(("q", "k", "dense"), f"*{name[number]}")
-    types |= dict.fromkeys(
-        ("nonfinite", "key_lengths", "offsets", "query_starts", "key_starts"), "*i32"
+
+def row_entropy(query: Tensor, key: Tensor, call: Call) -> tuple[Tensor, Tensor]:
+    """Entropy in nats and lse of rows of query (B,H,T,D), key (B,KV,S,D): float32
+    (B,H,T), NaN and missing as in row_statistics, but that the lse of a row without
+    keys is -inf."""
+    entropy, lse = row_statistics(query, key, call, heads=False)[0]
+    return entropy, lse.clone()  # an operator's results share no memory
+
+
+def row_entropy_gradients(
+    query: Tensor, key: Tensor, call: Call, entropy: Tensor, lse: Tensor, de: Tensor
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """From de (B,H,T), the gradient of row_entropy's first result: those of query
+    and key, in their types and summed up in float32, in one order; and of a
+    temperature of each row (B,H,T) float32, None where the call has none."""
+    b, h, t, _ = query.shape
+    kv, s = key.shape[1], key.shape[2]
+    entropy, lse, de = entropy.contiguous(), lse.contiguous(), de.float().contiguous()
+    dq, dk = torch.empty_like(query), torch.empty_like(key)
+    has_temperature = call.temperature is not None
+    dt = torch.empty_like(lse) if has_temperature else None
+    # What is not finite makes its own gradients so.
+    largest = de.abs().nan_to_num(0, 0, 0).amax()
+    largest = torch.where(largest > 0, largest, 1.0)
+    numbers, flags = _described(query, key, call)
+    flags = {name: flags[name] for name in flags if name not in ("FIRST", "HAS_SINKS")}
+    flags |= _gradient_tiles(flags["WIDTH"], query.dtype)
+    _query_gradients[(b * h * triton.cdiv(t, flags["N_ROWS"]),)](
+        dq, dt, query, key, entropy, lse, de, *numbers, *dq.stride()[:3], **flags
     )
-    types["first_keys"] = "*i32"
-    flags = dict.fromkeys(_rows.arg_names[_rows.arg_names.index("CAUSAL") :], True)
-    for tiles in _passes(width, number):
-        constants = {**flags, "WIDTH": width, "FIRST": 1, "DENSE": 2, **tiles}
-        n_warps = constants.pop("num_warps")
-        types |= dict.fromkeys(constants, "constexpr")
-        signature = {given: types.get(given, "i32") for given in _rows.arg_names}
-        source = ASTSource(_rows, signature, constants)
-        triton.compile(source, GPUTarget("cuda", capability, 32), {"num_warps": n_warps})
+    _key_gradients[(b * kv * triton.cdiv(s, flags["N_KEYS"]),)](
+        dk, query, key, entropy, lse, de, largest, *numbers, *dk.stride()[:3], **flags
+    )
+    if has_temperature:
+        dt = -dt / call.temperature.clamp(min=1e-4)
+    return dq, dk, dt

@@ -13,10 +13,10 @@ CHUNKS = tl.constexpr(2 if IS_INTERPRETED else 16)  # parts of the keys in _exte
 MISSING = tl.constexpr(0x7FC007A2)
 LOG2_E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
-# In squares, with 2^-24 left out: as MOST_BLUR in entropy_exact.inc.h.
-MOST_BLUR = tl.constexpr(1759.2)
-BLURRED = tl.constexpr(-1)  # in place of a count of weights
-LOWEST = tl.constexpr(-126.0)  # smaller weights count as 1e-38
+FLOAT_MAX = tl.constexpr(3.4028234663852886e38)
+# Marks of a row, in place of a count of non-finite weights.
+BLURRED = tl.constexpr(-1)  # the first pass leaves it to the exact one
+EXACT_ROW = tl.constexpr(-2)  # the exact pass has it
 
 
 # --- rows ---------------------------------------------------------------------
@@ -107,22 +107,29 @@ def _row_scale(scale, temperature, head, rows, T, HAS_TEMPERATURE: tl.constexpr)
 
 @triton.jit
 def _store_rows(
-    floats, nonfinite, at, step, inside, n_seen, is_bad, is_blurred,
+    floats, nonfinite, at, step, inside, n_seen, is_bad, mark,
     entropy, lse, max_logit, sink, missing, distance, top,
+    HEADS: tl.constexpr, DISTANCE: tl.constexpr,
 ):  # fmt: skip
+    """Stores rows `at` of arrays that are `step` numbers apart. mark: what
+    nonfinite says of a row that is finite. HEADS: also what row_entropy has no
+    use for."""
     absent = tl.full(at.shape, MISSING, tl.int32).to(tl.float32, bitcast=True)
     is_seen = n_seen > 0
     other = tl.where(is_seen, float("nan"), absent)
     good = is_seen & ~is_bad
     tl.store(floats + at, tl.where(good, entropy, other), inside)
+    if not HEADS:  # the lse of nothing
+        other = tl.where(is_seen, float("nan"), float("-inf"))
     tl.store(floats + at + step, tl.where(good, lse, other), inside)
-    tl.store(floats + at + 2 * step, tl.where(good, max_logit, other), inside)
-    tl.store(floats + at + 3 * step, tl.where(good, sink, other), inside)
-    tl.store(floats + at + 4 * step, tl.where(good, missing, other), inside)
-    tl.store(floats + at + 5 * step, tl.where(good, distance, other), inside)
-    tl.store(floats + at + 6 * step, tl.where(good, top, other), inside)
-    count = tl.where(is_blurred, BLURRED, 0)
-    count = tl.where(good, count, tl.where(is_seen, n_seen, 0))
+    if HEADS:
+        tl.store(floats + at + 2 * step, tl.where(good, max_logit, other), inside)
+        tl.store(floats + at + 3 * step, tl.where(good, sink, other), inside)
+        tl.store(floats + at + 4 * step, tl.where(good, missing, other), inside)
+        tl.store(floats + at + 6 * step, tl.where(good, top, other), inside)
+    if DISTANCE:
+        tl.store(floats + at + 5 * step, tl.where(good, distance, other), inside)
+    count = tl.where(good, mark, tl.where(is_seen, n_seen, 0))
     tl.store(nonfinite + at, count, inside)
 
 
@@ -195,25 +202,99 @@ def _first_of(
 
 
 @triton.jit
+def _keys(k, k_row, j, S, D, c):
+    """Keys j, (keys,WIDTH) of k's type; 0 beyond S and D."""
+    at = tl.cast(j, tl.int64)[:, None] * k_row + c[None, :]
+    return tl.load(k + at, (j < S)[:, None] & (c < D)[None, :], 0.0)
+
+
+@triton.jit
+def _exact_products(
+    q, q_row, k, k_row, rows, j, T, S, D,
+    WIDTH: tl.constexpr, COLUMNS: tl.constexpr, NUMBER: tl.constexpr,
+):  # fmt: skip
+    """q k of rows and keys j in double, a few columns at a time: compilers before
+    Triton 3.9 have no product of 16-bit numbers in double. What float32 cannot
+    hold is infinite."""
+    s = tl.zeros([rows.shape[0], j.shape[0]], NUMBER)
+    for c0 in range(0, WIDTH, COLUMNS):
+        c = c0 + tl.arange(0, COLUMNS)
+        x = _keys(q, q_row, rows, T, D, c).to(NUMBER)
+        y = _keys(k, k_row, j, S, D, c).to(NUMBER)
+        s += tl.sum(x[:, None, :] * y[None, :, :], 2)
+    return tl.where(tl.abs(s) > FLOAT_MAX, s * float("inf"), s)
+
+
+@triton.jit
+def _shown(
+    s, rows, j, b, h, begin, end, key_mask, dense, dense_batch, dense_head, dense_row,
+    dense_column, T, S, softcap, lowest, of_row,
+    SOFTCAP: tl.constexpr, DENSE: tl.constexpr, HAS_KEY_MASK: tl.constexpr,
+    EXACT: tl.constexpr,
+):  # fmt: skip
+    """Of products s of rows and keys j: scores, still to be multiplied by of_row
+    where there is neither softcap nor an added mask; whether each is seen; scores
+    before a mask was added."""
+    seen = (j[None, :] >= begin[:, None]) & (j[None, :] < end[:, None])
+    if HAS_KEY_MASK:
+        mask = tl.load(key_mask + tl.cast(b, tl.int64) * S + j, j < S, 0)
+        seen &= (mask != 0)[None, :]
+    if SOFTCAP:
+        s = _capped(s, (of_row / softcap)[:, None], softcap, EXACT)
+    elif DENSE == 2:
+        s = s * of_row[:, None]
+    capped = s
+    if DENSE:
+        pairs = tl.cast(rows, tl.int64)[:, None] * dense_row
+        pairs += tl.cast(j, tl.int64)[None, :] * dense_column
+        pairs += tl.cast(b, tl.int64) * dense_batch
+        pairs += tl.cast(h, tl.int64) * dense_head
+        is_there = (rows < T)[:, None] & (j < S)[None, :]
+        if DENSE == 1:
+            seen &= tl.load(dense + pairs, is_there, 0) != 0
+        else:
+            more = tl.load(dense + pairs, is_there, 0.0).to(tl.float32)
+            seen &= ~(more <= lowest)
+            s += more
+    return s, seen, capped
+
+
+@triton.jit
+def _weights(s, factor, peak, center):
+    """Of scores s (rows,keys): the largest so far; what is taken from exponents,
+    in units of log2; exponents; by how much earlier ones move. A row without a
+    score so far has peak -inf and center 0."""
+    new = tl.maximum(peak, tl.max(s, 1))
+    after = tl.where(new == float("-inf"), 0.0, new * factor)
+    shift = tl.where(peak == float("-inf"), 0.0, center - after)
+    return new, after, s * factor[:, None] - after[:, None], shift
+
+
+@triton.jit
 def _rows(
     floats, nonfinite, q, k, extents,
     key_mask, query_mask, key_lengths, offsets, query_starts, key_starts,
     first_keys, sinks, temperature, dense,
     q_batch, q_head, q_row, k_batch, k_head, k_row,
     dense_batch, dense_head, dense_row, dense_column,
-    B, H, KV, T, S, D, N, n_halvings, offset, window, scale, softcap, lowest, blur,
+    B, H, KV, T, S, D, N, n_halvings, offset, window, scale, softcap, lowest,
+    blur, most_blur,
     WIDTH: tl.constexpr, N_ROWS: tl.constexpr, N_KEYS: tl.constexpr,
+    COLUMNS: tl.constexpr,
     CAUSAL: tl.constexpr, WINDOW: tl.constexpr, PACKED: tl.constexpr,
     SOFTCAP: tl.constexpr, DENSE: tl.constexpr, FIRST: tl.constexpr,
     HAS_KEY_MASK: tl.constexpr, HAS_QUERY_MASK: tl.constexpr,
     HAS_LENGTHS: tl.constexpr, HAS_OFFSETS: tl.constexpr,
     HAS_SINKS: tl.constexpr, HAS_TEMPERATURE: tl.constexpr,
+    HEADS: tl.constexpr, DISTANCE: tl.constexpr,
     EXACT: tl.constexpr, NUMBER: tl.constexpr, PRODUCTS: tl.constexpr,
 ):  # fmt: skip
-    """A block of rows of one head. floats (7,B,H,T), nonfinite (B,H,T). DENSE: 0
-    none, 1 bool, 2 added to scores. EXACT: only rows that were marked as
-    blurred, NUMBER being double. PRODUCTS: the type that operands of products
-    have. blur: by how much, in squares, products are worse than float32's."""
+    """A block of rows of one head. floats (7,B,H,T), nonfinite (B,H,T); without
+    HEADS floats (2,B,H,T), entropy and lse. DENSE: 0 none, 1 bool, 2 added to
+    scores. EXACT: only rows that were marked as blurred, NUMBER being double.
+    PRODUCTS: the type that operands of products have. blur: by how much, in
+    squares, products are worse than float32's. most_blur: the largest error that
+    the first pass may have, in squares and in units of 2^-24 nats."""
     n_blocks = tl.cdiv(T, N_ROWS)
     pid = tl.program_id(0)
     head = pid // n_blocks
@@ -239,90 +320,116 @@ def _rows(
     q += tl.cast(b, tl.int64) * q_batch + tl.cast(h, tl.int64) * q_head
     kv = h // (H // KV)
     k += tl.cast(b, tl.int64) * k_batch + tl.cast(kv, tl.int64) * k_head
-    at = tl.cast(rows, tl.int64)[:, None] * q_row + c[None, :]
-    x = tl.load(q + at, (rows < T)[:, None] & (c < D)[None, :], 0.0)
+    x = _keys(q, q_row, rows, T, D, c)
     wide = x.to(tl.float32)
     length = tl.sum(wide * wide, 1)
     height = tl.max(wide * wide, 1)
+    is_number = tl.sum(wide * 0, 1) == 0
     x = x.to(PRODUCTS)
     of_row = _row_scale(scale, temperature, h, rows, T, HAS_TEMPERATURE).to(NUMBER)
-    # What scores are multiplied with after the subtraction.
+    # What scores are multiplied with after the largest is found.
     outer = of_row
     if SOFTCAP or DENSE == 2:
         outer = tl.full([N_ROWS], 1, NUMBER)
+    factor = outer * LOG2_E
     peak = tl.full([N_ROWS], float("-inf"), NUMBER)
     at_first = tl.full([N_ROWS], float("-inf"), NUMBER)
+    center = tl.zeros([N_ROWS], NUMBER)
     weight = tl.zeros([N_ROWS], NUMBER)
     spread = tl.zeros([N_ROWS], NUMBER)
     far = tl.zeros([N_ROWS], NUMBER)
     n_seen = end - begin
     if HAS_KEY_MASK or DENSE:
         n_seen = tl.zeros_like(end)
-    from_key = tl.min(tl.where(end > begin, begin, S), 0) // N_KEYS * N_KEYS
-    for j0 in range(from_key, tl.max(end, 0), N_KEYS):
-        j = j0 + tl.arange(0, N_KEYS)
-        seen = (j[None, :] >= begin[:, None]) & (j[None, :] < end[:, None])
-        if HAS_KEY_MASK:
-            mask = tl.load(key_mask + tl.cast(b, tl.int64) * S + j, j < S, 0)
-            seen &= (mask != 0)[None, :]
-        at_key = tl.cast(j, tl.int64)[:, None] * k_row + c[None, :]
-        y = tl.load(k + at_key, (j < S)[:, None] & (c < D)[None, :], 0.0)
-        s = tl.dot(
-            x, tl.trans(y.to(PRODUCTS)), input_precision="ieee", out_dtype=NUMBER
+    ALL_BORDER: tl.constexpr = EXACT or (HAS_KEY_MASK or DENSE > 0)
+    # Tiles from `inner` to `outmost` are seen by all rows of the block that see
+    # anything; those before and after are the border.
+    wanted = end > begin
+    start = tl.min(tl.where(wanted, begin, S), 0) // N_KEYS * N_KEYS
+    stop = tl.max(end, 0)
+    inner = stop
+    outmost = stop
+    if not ALL_BORDER:
+        latest = tl.maximum(
+            tl.max(begin, 0), tl.max(tl.where(wanted, first_key + 1, 0), 0)
         )
-        if SOFTCAP:
-            s = _capped(s, (of_row / softcap)[:, None], softcap, EXACT)
-        elif DENSE == 2:
-            s = s * of_row[:, None]
-        if DENSE:
-            pairs = tl.cast(rows, tl.int64)[:, None] * dense_row
-            pairs += tl.cast(j, tl.int64)[None, :] * dense_column
-            pairs += tl.cast(b, tl.int64) * dense_batch
-            pairs += tl.cast(h, tl.int64) * dense_head
-            is_there = (rows < T)[:, None] & (j < S)[None, :]
-            if DENSE == 1:
-                seen &= tl.load(dense + pairs, is_there, 0) != 0
-            else:
-                more = tl.load(dense + pairs, is_there, 0.0).to(tl.float32)
-                seen &= ~(more <= lowest)
-                s += more
+        inner = tl.maximum(tl.cdiv(latest, N_KEYS) * N_KEYS, start)
+        outmost = tl.min(tl.where(wanted, end, stop), 0) // N_KEYS * N_KEYS
+        inner = tl.minimum(inner, stop)
+        outmost = tl.maximum(outmost, inner)
+    n_before = tl.cdiv(tl.maximum(inner - start, 0), N_KEYS)
+    n_after = tl.cdiv(tl.maximum(stop - outmost, 0), N_KEYS)
+    for tile in range(0, n_before + n_after):
+        j0 = tl.where(
+            tile < n_before, start + tile * N_KEYS, outmost + (tile - n_before) * N_KEYS
+        )
+        j = j0 + tl.arange(0, N_KEYS)
+        if EXACT:
+            s = _exact_products(
+                q, q_row, k, k_row, rows, j, T, S, D, WIDTH, COLUMNS, NUMBER
+            )
+        else:
+            y = _keys(k, k_row, j, S, D, c).to(PRODUCTS)
+            s = tl.dot(x, tl.trans(y), input_precision="ieee")
+        s, seen, _ = _shown(
+            s, rows, j, b, h, begin, end, key_mask, dense, dense_batch, dense_head,
+            dense_row, dense_column, T, S, softcap, lowest, of_row,
+            SOFTCAP, DENSE, HAS_KEY_MASK, EXACT,
+        )  # fmt: skip
+        s = tl.where(seen, s, float("-inf"))
         if HAS_KEY_MASK or DENSE:
             n_seen += tl.sum(seen.to(tl.int32), 1)
         if (j0 <= tl.max(first_key, 0)) & (j0 + N_KEYS > tl.min(first_key, 0)):
-            is_first = seen & (j[None, :] == first_key[:, None])
+            is_first = j[None, :] == first_key[:, None]
             found = tl.max(tl.where(is_first, s, float("-inf")), 1)
             at_first = tl.maximum(at_first, found)
-        new = tl.maximum(peak, tl.max(tl.where(seen, s, float("-inf")), 1))
-        e = (s - new[:, None]) * (outer * LOG2_E)[:, None]
-        e = tl.where(e < LOWEST, LOWEST, e)
-        p = tl.where(seen, tl.exp2(e), 0.0)
-        # s 0: a score of -inf, too, makes its row NaN.
-        e = tl.where(seen, p * e + s * 0, 0.0)
-        shift = (peak - new) * (outer * LOG2_E)
-        shift = tl.where(peak == float("-inf"), 0.0, shift)
-        shift = tl.where(shift < LOWEST, LOWEST, shift)
-        factor = tl.exp2(shift)
-        spread = (spread + weight * shift) * factor + tl.sum(e, 1)
-        weight = weight * factor + tl.sum(p, 1)
-        away = tl.abs(place[:, None] - j[None, :]).to(tl.float32)
-        far = far * factor + tl.sum(p * away, 1)
-        peak = new
+        peak, center, e, shift = _weights(s, factor, peak, center)
+        e = tl.where(seen, e, -2000.0)  # of which the weight is 0, and finite
+        p = tl.exp2(e)
+        moved = tl.exp2(shift)
+        spread = (spread + weight * shift) * moved + tl.sum(p * e, 1)
+        weight = weight * moved + tl.sum(p, 1)
+        if DISTANCE:
+            away = tl.abs(place[:, None] - j[None, :]).to(tl.float32)
+            far = far * moved + tl.sum(p * away, 1)
+    if not ALL_BORDER:
+        for j0 in range(inner, outmost, N_KEYS):
+            j = j0 + tl.arange(0, N_KEYS)
+            y = _keys(k, k_row, j, S, D, c).to(PRODUCTS)
+            s = tl.dot(x, tl.trans(y), input_precision="ieee").to(NUMBER)
+            if SOFTCAP:
+                s = _capped(s, (of_row / softcap)[:, None], softcap, EXACT)
+            peak, center, e, shift = _weights(s, factor, peak, center)
+            p = tl.exp2(e)
+            moved = tl.exp2(shift)
+            spread = (spread + weight * shift) * moved + tl.sum(p * e, 1)
+            more = tl.sum(p, 1)
+            weight = weight * moved + more
+            if DISTANCE:
+                if CAUSAL:  # all keys lie before the query
+                    steps = tl.arange(0, N_KEYS).to(tl.float32)[None, :]
+                    away = more * (place - j0).to(tl.float32) - tl.sum(p * steps, 1)
+                else:
+                    away = tl.abs(place[:, None] - j[None, :]).to(tl.float32)
+                    away = tl.sum(p * away, 1)
+                far = far * moved + away
     log = tl.log2(weight)
     entropy = tl.maximum((log - spread / weight) * LN2, 0.0)
     max_logit = peak * outer
-    lse = max_logit + log * LN2
-    top = 1 / weight
-    sink = tl.exp2(tl.maximum((at_first - peak) * (outer * LOG2_E), -150.0)) / weight
+    lse = (center + log) * LN2
+    top = tl.exp2(peak * factor - center) / weight
+    sink = tl.exp2(tl.maximum(at_first * factor - center, -150.0)) / weight
     sink = tl.where(at_first == float("-inf"), 0.0, sink)
-    is_bad = ~((tl.abs(spread) < float("inf")) & (tl.abs(lse) < float("inf")))
+    is_bad = ~((tl.abs(spread) < float("inf")) & (tl.abs(lse) <= FLOAT_MAX))
     missing = tl.zeros([N_ROWS], NUMBER)
     if HAS_SINKS:
         logit = tl.load(sinks + h + tl.zeros_like(rows))
         missing = 1 / (1 + tl.exp2(tl.minimum((lse - logit) * LOG2_E, 120.0)))
         missing = tl.where(logit == float("-inf"), 0.0, missing)
-        is_bad |= ~(logit < float("inf"))
-    is_blurred = inside & (rows < 0)
-    if not EXACT:
+    mark = rows * 0
+    if EXACT:
+        mark += EXACT_ROW
+    else:
         known = extents + tl.cast(b * KV + kv, tl.int64) * (2 * CHUNKS)
         part = tl.arange(0, CHUNKS)
         longest = tl.max(tl.load(known + 2 * part), 0)
@@ -334,13 +441,180 @@ def _rows(
         if DENSE == 2:
             reach += max_logit * max_logit
         most = tl.minimum(2.25 * entropy * entropy, top * (1 + entropy) * (1 + entropy))
-        is_blurred = ~(reach * most < MOST_BLUR)
+        is_blurred = ~(reach * most < most_blur)
+        # Numbers that float32 cannot hold may be finite in double; rows whose
+        # queries are not finite cannot.
+        is_blurred = (is_blurred | is_bad) & is_number
+        is_bad &= ~is_blurred
+        mark = tl.where(is_blurred, BLURRED, 0)
+    if HAS_SINKS:
+        is_bad |= ~(logit < float("inf"))
     _store_rows(
         floats, nonfinite, to, tl.cast(B, tl.int64) * H * T, inside, n_seen, is_bad,
-        is_blurred, entropy.to(tl.float32), lse.to(tl.float32),
+        mark, entropy.to(tl.float32), lse.to(tl.float32),
         max_logit.to(tl.float32), sink.to(tl.float32), missing.to(tl.float32),
-        (far / weight).to(tl.float32), top.to(tl.float32),
+        (far / weight).to(tl.float32), top.to(tl.float32), HEADS, DISTANCE,
     )  # fmt: skip
+
+
+# --- gradients of rows' entropy -------------------------------------------------
+
+
+@triton.jit
+def _entropy_slopes(
+    s, seen, capped, lse, entropy, outer, softcap, SOFTCAP: tl.constexpr
+):  # fmt: skip
+    """By how much the entropy of each row grows with the products that `_shown`
+    has made s of, but for of_row: -p (ln p + e), (rows,keys)."""
+    log = s * outer[:, None] - lse[:, None]
+    slopes = -tl.exp2(log * LOG2_E) * (log + entropy[:, None])
+    if SOFTCAP:
+        share = capped / softcap
+        slopes = slopes * (1 - share * share)
+    return tl.where(seen, slopes, 0.0)
+
+
+@triton.jit
+def _query_gradients(
+    dq, dt, q, k, entropy, lse, de,
+    key_mask, query_mask, key_lengths, offsets, query_starts, key_starts,
+    first_keys, sinks, temperature, dense,
+    q_batch, q_head, q_row, k_batch, k_head, k_row,
+    dense_batch, dense_head, dense_row, dense_column,
+    B, H, KV, T, S, D, N, n_halvings, offset, window, scale, softcap, lowest,
+    dq_batch, dq_head, dq_row,
+    WIDTH: tl.constexpr, N_ROWS: tl.constexpr, N_KEYS: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOW: tl.constexpr, PACKED: tl.constexpr,
+    SOFTCAP: tl.constexpr, DENSE: tl.constexpr,
+    HAS_KEY_MASK: tl.constexpr, HAS_QUERY_MASK: tl.constexpr,
+    HAS_LENGTHS: tl.constexpr, HAS_OFFSETS: tl.constexpr,
+    HAS_TEMPERATURE: tl.constexpr, PRODUCTS: tl.constexpr,
+):  # fmt: skip
+    """dq (B,H,T,D) of a block of rows, from de (B,H,T), the gradient of their
+    entropies; with temperatures dt (B,H,T), that of what the temperature of each
+    row divides."""
+    n_blocks = tl.cdiv(T, N_ROWS)
+    pid = tl.program_id(0)
+    head = pid // n_blocks
+    b = head // H
+    h = head % H
+    rows = (n_blocks - 1 - pid % n_blocks) * N_ROWS + tl.arange(0, N_ROWS)
+    at = tl.cast(head, tl.int64) * T + rows
+    sequence, place, begin, end = _places(
+        rows, b, T, S, N, n_halvings, offset, window,
+        query_mask, key_lengths, offsets, query_starts, key_starts,
+        CAUSAL, WINDOW, PACKED, HAS_QUERY_MASK, HAS_LENGTHS, HAS_OFFSETS,
+    )  # fmt: skip
+    c = tl.arange(0, WIDTH)
+    q += tl.cast(b, tl.int64) * q_batch + tl.cast(h, tl.int64) * q_head
+    k += tl.cast(b, tl.int64) * k_batch + tl.cast(h // (H // KV), tl.int64) * k_head
+    x = _keys(q, q_row, rows, T, D, c).to(PRODUCTS)
+    of_row = _row_scale(scale, temperature, h, rows, T, HAS_TEMPERATURE)
+    outer = of_row
+    if SOFTCAP or DENSE == 2:
+        outer = tl.full([N_ROWS], 1, tl.float32)
+    own_lse = tl.load(lse + at, rows < T, 0.0)
+    own_entropy = tl.load(entropy + at, rows < T, 0.0)
+    sums = tl.zeros([N_ROWS, WIDTH], tl.float32)
+    start = tl.min(tl.where(end > begin, begin, S), 0) // N_KEYS * N_KEYS
+    for j0 in range(start, tl.max(end, 0), N_KEYS):
+        j = j0 + tl.arange(0, N_KEYS)
+        y = _keys(k, k_row, j, S, D, c).to(PRODUCTS)
+        s = tl.dot(x, tl.trans(y), input_precision="ieee")
+        s, seen, capped = _shown(
+            s, rows, j, b, h, begin, end, key_mask, dense, dense_batch, dense_head,
+            dense_row, dense_column, T, S, softcap, lowest, of_row,
+            SOFTCAP, DENSE, HAS_KEY_MASK, False,
+        )  # fmt: skip
+        slopes = _entropy_slopes(
+            s, seen, capped, own_lse, own_entropy, outer, softcap, SOFTCAP
+        )
+        sums += tl.dot(slopes.to(PRODUCTS), y, input_precision="ieee")
+    # A row without keys has neither an entropy nor a gradient.
+    share = tl.load(de + at, (rows < T) & (end > begin), 0.0) * of_row
+    sums = sums * share[:, None]
+    dq += tl.cast(b, tl.int64) * dq_batch + tl.cast(h, tl.int64) * dq_head
+    to = tl.cast(rows, tl.int64)[:, None] * dq_row + c[None, :]
+    tl.store(dq + to, sums, (rows < T)[:, None] & (c < D)[None, :])
+    if HAS_TEMPERATURE:
+        tl.store(dt + at, tl.sum(sums * x.to(tl.float32), 1), rows < T)
+
+
+@triton.jit
+def _key_gradients(
+    dk, q, k, entropy, lse, de, largest,
+    key_mask, query_mask, key_lengths, offsets, query_starts, key_starts,
+    first_keys, sinks, temperature, dense,
+    q_batch, q_head, q_row, k_batch, k_head, k_row,
+    dense_batch, dense_head, dense_row, dense_column,
+    B, H, KV, T, S, D, N, n_halvings, offset, window, scale, softcap, lowest,
+    dk_batch, dk_head, dk_row,
+    WIDTH: tl.constexpr, N_ROWS: tl.constexpr, N_KEYS: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOW: tl.constexpr, PACKED: tl.constexpr,
+    SOFTCAP: tl.constexpr, DENSE: tl.constexpr,
+    HAS_KEY_MASK: tl.constexpr, HAS_QUERY_MASK: tl.constexpr,
+    HAS_LENGTHS: tl.constexpr, HAS_OFFSETS: tl.constexpr,
+    HAS_TEMPERATURE: tl.constexpr, PRODUCTS: tl.constexpr,
+):  # fmt: skip
+    """dk (B,KV,S,D) of a block of keys, over all heads of queries of its group, in
+    one order. largest: one number by which de is divided in products, so that
+    16 bits hold it."""
+    n_blocks = tl.cdiv(S, N_KEYS)
+    pid = tl.program_id(0)
+    b = pid // n_blocks // KV
+    kv = pid // n_blocks % KV
+    j0 = pid % n_blocks * N_KEYS
+    j = j0 + tl.arange(0, N_KEYS)
+    c = tl.arange(0, WIDTH)
+    k += tl.cast(b, tl.int64) * k_batch + tl.cast(kv, tl.int64) * k_head
+    y = _keys(k, k_row, j, S, D, c).to(PRODUCTS)
+    unit = tl.load(largest)
+    sums = tl.zeros([N_KEYS, WIDTH], tl.float32)
+    # Rows that may see one of these keys, where their places follow from numbers.
+    start = T * 0
+    stop = T
+    if not (PACKED or HAS_OFFSETS):
+        if CAUSAL:
+            start = tl.maximum(start, j0 - offset)
+        if WINDOW:
+            start = tl.maximum(start, j0 - offset - window + 1)
+            stop = tl.minimum(stop, j0 + N_KEYS - 1 - offset + window)
+    start = start // N_ROWS * N_ROWS
+    for member in range(0, H // KV):
+        h = kv * (H // KV) + member
+        q_own = q + tl.cast(b, tl.int64) * q_batch + tl.cast(h, tl.int64) * q_head
+        for i0 in range(start, stop, N_ROWS):
+            rows = i0 + tl.arange(0, N_ROWS)
+            sequence, place, begin, end = _places(
+                rows, b, T, S, N, n_halvings, offset, window,
+                query_mask, key_lengths, offsets, query_starts, key_starts,
+                CAUSAL, WINDOW, PACKED, HAS_QUERY_MASK, HAS_LENGTHS, HAS_OFFSETS,
+            )  # fmt: skip
+            earliest = tl.min(tl.where(end > begin, begin, S), 0)
+            if (earliest < j0 + N_KEYS) & (tl.max(end, 0) > j0):
+                at = (tl.cast(b, tl.int64) * H + h) * T + rows
+                x = _keys(q_own, q_row, rows, T, D, c).to(PRODUCTS)
+                of_row = _row_scale(scale, temperature, h, rows, T, HAS_TEMPERATURE)
+                outer = of_row
+                if SOFTCAP or DENSE == 2:
+                    outer = tl.full([N_ROWS], 1, tl.float32)
+                s = tl.dot(x, tl.trans(y), input_precision="ieee")
+                s, seen, capped = _shown(
+                    s, rows, j, b, h, begin, end, key_mask, dense, dense_batch,
+                    dense_head, dense_row, dense_column, T, S, softcap, lowest, of_row,
+                    SOFTCAP, DENSE, HAS_KEY_MASK, False,
+                )  # fmt: skip
+                slopes = _entropy_slopes(
+                    s, seen, capped, tl.load(lse + at, rows < T, 0.0),
+                    tl.load(entropy + at, rows < T, 0.0), outer, softcap, SOFTCAP,
+                )  # fmt: skip
+                share = tl.load(de + at, (rows < T) & (end > begin), 0.0) / unit
+                slopes = tl.where(seen, slopes * (share * of_row)[:, None], 0.0)
+                turned = tl.trans(slopes.to(PRODUCTS))
+                sums += tl.dot(turned, x, input_precision="ieee")
+    dk += tl.cast(b, tl.int64) * dk_batch + tl.cast(kv, tl.int64) * dk_head
+    to = tl.cast(j, tl.int64)[:, None] * dk_row + c[None, :]
+    tl.store(dk + to, sums * unit, (j < S)[:, None] & (c < D)[None, :])
 
 
 # --- heads --------------------------------------------------------------------
@@ -349,10 +623,11 @@ def _rows(
 @triton.jit
 def _sequences(
     sums, floats, nonfinite, query_starts, B, H, T, N,
-    N_ROWS: tl.constexpr, PACKED: tl.constexpr,
+    N_ROWS: tl.constexpr, PACKED: tl.constexpr, DISTANCE: tl.constexpr,
 ):  # fmt: skip
-    """sums (9,N,H) double: rows, finite ones, weights of others, largest logit;
-    entropy, sink, missing, distance and top of the finite rows added up."""
+    """sums (10,N,H) double: rows, finite ones, weights of others, largest logit;
+    entropy, sink, missing, distance and top of the finite rows added up; rows of
+    the exact pass."""
     pid = tl.program_id(0)
     n = pid // H
     h = pid % H
@@ -373,6 +648,7 @@ def _sequences(
     missing = tl.zeros([N_ROWS], tl.float64)
     distances = tl.zeros([N_ROWS], tl.float64)
     tops = tl.zeros([N_ROWS], tl.float64)
+    exact = tl.zeros([N_ROWS], tl.float64)
     for i0 in range(start, end, N_ROWS):
         i = i0 + tl.arange(0, N_ROWS)
         inside = i < end
@@ -384,13 +660,15 @@ def _sequences(
         n_rows += is_row.to(tl.float64)
         n_finite += finite.to(tl.float64)
         count = tl.load(nonfinite + base + i, inside, 0)
-        weights += tl.where(is_row, count, 0).to(tl.float64)
+        weights += tl.where(is_row & (count > 0), count, 0).to(tl.float64)
+        exact += (inside & (count == EXACT_ROW)).to(tl.float64)
         logit = tl.load(at + 2 * step, finite, float("-inf"))
         largest = tl.maximum(largest, logit.to(tl.float64))
         entropies += tl.where(finite, entropy, 0.0).to(tl.float64)
         sinks += tl.load(at + 3 * step, finite, 0.0).to(tl.float64)
         missing += tl.load(at + 4 * step, finite, 0.0).to(tl.float64)
-        distances += tl.load(at + 5 * step, finite, 0.0).to(tl.float64)
+        if DISTANCE:
+            distances += tl.load(at + 5 * step, finite, 0.0).to(tl.float64)
         tops += tl.load(at + 6 * step, finite, 0.0).to(tl.float64)
     sums += pid
     step = tl.cast(N, tl.int64) * H
@@ -403,11 +681,12 @@ def _sequences(
     tl.store(sums + 6 * step, tl.sum(missing, 0))
     tl.store(sums + 7 * step, tl.sum(distances, 0))
     tl.store(sums + 8 * step, tl.sum(tops, 0))
+    tl.store(sums + 9 * step, tl.sum(exact, 0))
 
 
 @triton.jit
-def _heads(out, sums, H, N, N_SEQUENCES: tl.constexpr):
-    """out (11,H), rows as SERIES of _statistics."""
+def _heads(out, sums, H, N, N_SEQUENCES: tl.constexpr, DISTANCE: tl.constexpr):
+    """out (12,H): rows as SERIES of _statistics, then rows of the exact pass."""
     h = tl.program_id(0)
     step = tl.cast(N, tl.int64) * H
     n_rows = tl.zeros([N_SEQUENCES], tl.float64)
@@ -421,6 +700,7 @@ def _heads(out, sums, H, N, N_SEQUENCES: tl.constexpr):
     missing = tl.zeros([N_SEQUENCES], tl.float64)
     distance = tl.zeros([N_SEQUENCES], tl.float64)
     top = tl.zeros([N_SEQUENCES], tl.float64)
+    exact = tl.zeros([N_SEQUENCES], tl.float64)
     for n0 in range(0, N, N_SEQUENCES):
         n = n0 + tl.arange(0, N_SEQUENCES)
         inside = n < N
@@ -439,6 +719,7 @@ def _heads(out, sums, H, N, N_SEQUENCES: tl.constexpr):
         missing += tl.load(at + 6 * step, inside, 0.0)
         distance += tl.load(at + 7 * step, inside, 0.0)
         top += tl.load(at + 8 * step, inside, 0.0)
+        exact += tl.load(at + 9 * step, inside, 0.0)
     rows = tl.sum(n_rows, 0)
     finite = tl.sum(n_finite, 0)
     divisor = tl.maximum(finite, 1.0)
@@ -454,6 +735,8 @@ def _heads(out, sums, H, N, N_SEQUENCES: tl.constexpr):
     tl.store(at + 5 * H, tl.where(known, tl.max(largest, 0).to(tl.float32), other))
     tl.store(at + 6 * H, tl.where(known, (tl.sum(sink, 0) / divisor).to(tl.float32), other))
     tl.store(at + 7 * H, tl.where(known, (tl.sum(missing, 0) / divisor).to(tl.float32), other))
-    tl.store(at + 8 * H, tl.where(known, (tl.sum(distance, 0) / divisor).to(tl.float32), other))
+    far = tl.where(known, (tl.sum(distance, 0) / divisor).to(tl.float32), other)
+    tl.store(at + 8 * H, far if DISTANCE else absent)
     tl.store(at + 9 * H, tl.where(known, (tl.sum(top, 0) / divisor).to(tl.float32), other))
     tl.store(out + 10 * H + h, finite.to(tl.float32))
+    tl.store(out + 11 * H + h, tl.sum(exact, 0).to(tl.float32))

@@ -1,0 +1,116 @@
+"""usage: compile_kernels.py PACKAGE
+
+Compiles the Triton kernels of the package in the folder PACKAGE for devices that
+are not here, of compute capability 8.0 and 9.0, for queries and keys of each type:
+for a plain causal attention, and on 9.0 in bfloat16 with every option. The last
+line says, as JSON, how many instructions a warp runs for each score in the hot loop
+of `_rows` on 9.0 in bfloat16, without and with the distance. What does not compile
+ends it with the compiler's message.
+
+Another version of Triton is tried by its folder on PYTHONPATH."""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+
+sys.path.insert(0, sys.argv[1])
+warnings.filterwarnings("ignore")
+import torch  # noqa: E402
+import triton  # noqa: E402
+from entropyscan import _triton  # noqa: E402
+from entropyscan import _triton_kernels as kernels  # noqa: E402
+from triton.backends.compiler import GPUTarget  # noqa: E402
+from triton.compiler import ASTSource  # noqa: E402
+
+NUMBERS = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+WIDTH = 64
+TYPES = dict.fromkeys(("scale", "softcap", "lowest", "blur", "most_blur"), "fp32")
+TYPES |= dict.fromkeys(("key_mask", "query_mask"), "*u8")
+TYPES |= dict.fromkeys(
+    ("nonfinite", "key_lengths", "offsets", "query_starts", "key_starts"), "*i32"
+)
+TYPES |= dict.fromkeys(("sinks", "temperature", "extents", "floats"), "*fp32")
+TYPES |= dict.fromkeys(("entropy", "lse", "de", "dt", "largest"), "*fp32")
+TYPES |= {"first_keys": "*i32", "sums": "*fp64", "out": "*fp32"}
+# What a plain attention has; of every other flag, nothing.
+PLAIN = {"CAUSAL": True, "HEADS": True, "DISTANCE": True}
+
+
+def build(kernel, capability, name, given, is_plain=True):
+    """A kernel for numbers of the type `name`; `given` has constants and options."""
+    flags = [one for one in kernel.arg_names if one.isupper() and len(one) > 2]
+    constants = {flag: PLAIN.get(flag, False) if is_plain else True for flag in flags}
+    constants |= {"FIRST": 0, "DENSE": 0} if is_plain else {"FIRST": 1, "DENSE": 2}
+    constants |= {"WIDTH": WIDTH, **given}
+    options = {k: constants.pop(k) for k in list(constants) if k.islower()}
+    constants = {k: v for k, v in constants.items() if k in kernel.arg_names}
+    types = TYPES | dict.fromkeys(("q", "k", "dense", "dq", "dk"), f"*{name}")
+    types |= dict.fromkeys(constants, "constexpr")
+    if kernel is kernels._first_keys:
+        types["out"] = "*i32"
+    signature = {one: types.get(one, "i32") for one in kernel.arg_names}
+    attributes = None
+    if is_plain and not triton.__version__.startswith("3.2."):
+        # As launches have it: addresses, sizes and steps are multiples of 16.
+        multiples = [
+            i for i, one in enumerate(kernel.arg_names)
+            if signature[one][0] == "*" or one in ("T", "S", "D")
+            or one.endswith(("_batch", "_head", "_row"))
+        ]  # fmt: skip
+        attributes = {(i,): [["tt.divisibility", 16]] for i in multiples}
+    source = ASTSource(kernel, signature, constants, attributes)
+    return triton.compile(source, GPUTarget("cuda", capability, 32), options)
+
+
+def hot_loop(binary):
+    """How many instructions the shortest loop has that multiplies matrices."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(binary.asm["cubin"])
+        file.flush()
+        command = [triton.knobs.nvidia.cuobjdump.path, "-sass", file.name]
+        text = subprocess.check_output(command, text=True)
+    lines = re.findall(r"/\*([0-9a-f]{4,})\*/\s+(.*?);", text)
+    lines = [(int(place, 16), line) for place, line in lines]
+    loops = []
+    for place, line in lines:
+        jump = re.search(r"\bBRA\b.*0x([0-9a-f]+)", line)
+        if jump and int(jump[1], 16) < place:
+            body = [one for at, one in lines if int(jump[1], 16) <= at <= place]
+            if any("MMA" in one for one in body):
+                loops.append(len(body))
+    return min(loops)
+
+
+def main():
+    found = {}
+    for capability in (80, 90):
+        for name, number in NUMBERS.items():
+            first, exact = _triton._passes(WIDTH, number)
+            gradients = _triton._gradient_tiles(WIDTH, number)
+            work = [(kernels._rows, first), (kernels._rows, exact)]
+            work += [(kernels._query_gradients, gradients)]
+            work += [(kernels._key_gradients, gradients)]
+            for kernel, given in work:
+                build(kernel, capability, name, given)
+            if capability == 90 and name == "bf16":
+                for kernel, given in work:
+                    build(kernel, capability, name, given, is_plain=False)
+                for kernel, given in (
+                    (kernels._extents, {"N_KEYS": 32}),
+                    (kernels._first_keys, {"N_KEYS": 256}),
+                    (kernels._sequences, {"N_ROWS": 256}),
+                    (kernels._heads, {"N_SEQUENCES": 64}),
+                ):
+                    build(kernel, capability, name, given, is_plain=False)
+                if hasattr(triton, "knobs"):
+                    scores = first["N_ROWS"] * first["N_KEYS"] / first["num_warps"]
+                    for one in (False, True):
+                        rows = build(kernels._rows, 90, name, {**first, "DISTANCE": one})
+                        found["with distance" if one else "without"] = hot_loop(rows) / scores
+    print(json.dumps({"triton": triton.__version__, **found}))
+
+
+main()
