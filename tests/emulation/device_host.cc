@@ -1,5 +1,4 @@
 /* The device that the host pretends to be. */
-#include "hooks/trainer/cuda/borrowed.h"
 #include "hooks/trainer/cuda/kernel.h"
 #include "tests/emulation/host.h"
 
@@ -79,11 +78,6 @@ es_status es_device_open(es_device **out)
     device->facts.major = 8;
     device->faults = read_faults();
     return ES_OK;
-}
-
-es_status es_device_borrow(es_device **out, void *)
-{
-    return es_device_open(out);
 }
 
 static void free_graph(graph *old)
@@ -350,11 +344,4 @@ es_status es_device_status(es_device *device)
     if (device->trouble[0])
         return es_fail(ES_EIO, "host emulation: %s", device->trouble);
     return ES_OK;
-}
-
-es_status es_device_give_back(es_device *device)
-{
-    const es_status status = es_device_status(device);
-    es_device_close(device);
-    return status;
 }

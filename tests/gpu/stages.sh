@@ -328,7 +328,7 @@ flash() { python3 -W ignore tests/gpu/peer_torch.py attention "$bench"; }
 eager() { python3 -W ignore tests/gpu/peer_torch.py eager "$train"; }
 compile() { python3 -W ignore tests/gpu/peer_torch.py compile "$train"; }
 
-# The package's kernels; those of the plugin where it can be loaded.
+# The package's kernels.
 statistics() {
     ENTROPYSCAN_HOME=$BUILD LD_LIBRARY_PATH=$ES_LIBRARY_PATH \
         python3 -W ignore tests/gpu/torch_statistics.py

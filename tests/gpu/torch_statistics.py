@@ -1,7 +1,6 @@
 """usage: torch_statistics.py
 
-The package's statistics of queries and keys on a device: the plugin's kernels and
-Triton's against the formula in double, and what they cost beside
+The package's statistics of queries and keys on a device: Triton's kernels against the formula in double, and what they cost beside
 scaled_dot_product_attention's forward pass. Exit code 1 if a head is off by more
 than 1e-5 nats.
 
@@ -16,7 +15,7 @@ from torch_common import DEVICE, SKIPPED, stretch, time_rounds, torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../hooks/python"))
 try:
-    from entropyscan import _device, _library, _triton
+    from entropyscan import _device, _triton
     from entropyscan._statistics import NAMES, Attention
 except ImportError as why:
     print(f"skipped: the package or what it needs is not installed here: {why}")
@@ -30,10 +29,7 @@ def by_triton(query, key, call):
 
 
 def ways():
-    found = {"triton": by_triton}
-    if DEVICE == "cuda" and _library.plugin() is not None:
-        found["plugin"] = _device._by_plugin
-    return found
+    return {"triton": by_triton}
 
 
 def draw(number, b, h, kv, t, d, size=1.0):

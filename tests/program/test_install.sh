@@ -29,14 +29,6 @@ same_text 'sqlite3 loads the installed extension' 'entropy' "$(sqlite3 -readonly
 output 'and the installed views' '^entropy ' sqlite3 -readonly -separator ' ' \
     -init "$dir/prefix/share/entropyscan/views.sql" "$dir/run.db" \
     "SELECT series, n_samples FROM run_series WHERE series = 'entropy'"
-if [ -e "$dir/prefix/include/entropyscan_cuda.h" ]; then
-    echo '#include <entropyscan_cuda.h>' >"$dir/header.c"
-    for language in c c++; do
-        check "the header of the CUDA plugin is $language" \
-            $CC -x $language -I"$dir/prefix/include" -Wall -Werror -fsyntax-only \
-            "$dir/header.c"
-    done
-fi
 check 'each verb has a manual page' test "$(ls "$dir/prefix/share/man/man1" | wc -l)" -ge 16
 for page in "$dir/prefix/share/man"/man?/*; do
     check "the manual page $(basename "$page") is well-formed" \

@@ -1,6 +1,6 @@
 """Attentions in the terms of es_attention_shape, by name, and what the formula in
-double precision says of each: the table that the C call, the plugin's kernels and
-those of Triton have to agree with, all of them with all of it."""
+double precision says of each: the table that the C call and Triton's kernels have
+to agree with, both of them with all of it."""
 
 import math
 

@@ -1,7 +1,7 @@
-"""Heads of queries and keys: the library, the query blocks, Triton's kernels by
-Triton's interpreter and the plugin's by an emulation, all by the same tests
-against the formula in double precision. An interpreted pass takes half a second:
-fewer heads then, and of the longest product a part."""
+"""Heads of queries and keys: the library, the query blocks, and Triton's kernels by
+Triton's interpreter, all by the same tests against the formula in double precision.
+An interpreted pass takes half a second: fewer heads then, and of the longest product
+a part."""
 
 import functools
 import itertools
@@ -17,7 +17,7 @@ from entropyscan._weights import measure_weights
 
 B, H, KV, T, D = 2, 6, 3, 37, 16
 BY = ["library", "blocks", "triton"]
-CALLED = ["library", "plugin", "triton"]  # by the members of es_attention_shape
+CALLED = ["library", "triton"]  # by the members of es_attention_shape
 MISSING = 0x7FC007A2
 # NumPy of the interpreter, where kernels divide by nothing on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
@@ -44,11 +44,11 @@ def heads_of(by):
 
 def measure(by, query, key, what, monkeypatch):
     if by == "triton":
-        kernels = triton_kernels()
-        what = _statistics.settled(what, *query.shape[2:], key.shape[2])
-        call = _device._call(query, key, what)
-        assert _device._can(query, key, call)
-        out = kernels.head_statistics(query, key, call)
+        triton_kernels()
+        monkeypatch.setattr(_device, "serves", lambda device: True)
+        monkeypatch.setattr(_statistics, "_by_library", None)
+        monkeypatch.setattr(_statistics, "_by_blocks", None)
+        out = _statistics.measure(query, key, what)
     elif by == "library":
         seen = []
         monkeypatch.setattr(_statistics, "_by_blocks", lambda *a: seen.append(a))
@@ -65,13 +65,37 @@ def measure(by, query, key, what, monkeypatch):
 # --- every member of a shape ------------------------------------------------------
 
 
-def emulated_plugin():
-    """The plugin's kernels on the CPU; they are built by make test."""
-    path = _library.home() / "tests/libentropytrain_cuda_host.so"
-    library = _library.open_plugin(path) if path.exists() else None
-    if library is None:
-        pytest.skip(f"{path}: not there: make test builds it")
-    return library
+# Members of a call that are arrays, by the names of es_attention_shape.
+ARRAYS = dict(
+    key_mask="key_mask",
+    query_mask="query_mask",
+    key_lengths="key_lengths",
+    offsets="query_offsets",
+    query_starts="query_starts",
+    key_starts="key_starts",
+    sinks="sink_logits",
+    temperature="temperature",
+)
+
+
+def shape_of(query, key, call):
+    """Members of es_attention_shape; arrays are those of the call, which keeps them."""
+    b, h, t, d = query.shape
+    shape = dict(
+        n_batch=b if call.query_starts is None else call.query_starts.numel() - 1,
+        n_heads=h,
+        n_queries=t,
+        n_keys=key.shape[2],
+        head_width=d,
+        n_kv_heads=key.shape[1],
+        causal=call.causal,
+        query_offset=call.offset,
+        window=call.window,
+        scale=call.scale,
+        softcap=call.softcap,
+    )
+    tensors = {theirs: getattr(call, ours) for ours, theirs in ARRAYS.items()}
+    return shape | {k: x.data_ptr() for k, x in tensors.items() if x is not None}
 
 
 def by_the_c_call(query, key, call):
@@ -79,27 +103,19 @@ def by_the_c_call(query, key, call):
         (x.data_ptr(), _statistics._ELEMENTS[x.dtype], x.stride()[:3])
         for x in (query, key)
     ]
-    out = _library.head_statistics(*inputs, _device.shape_of(query, key, call), 2)
+    out = _library.head_statistics(*inputs, shape_of(query, key, call), 2)
     assert not isinstance(out, str), out
     return [torch.from_numpy(out[name]) for _, _, name in _statistics.SERIES]
 
 
-def by_the_plugin(query, key, call):
-    out = _device._by_plugin(query, key, call)
-    assert out is not None, "the plugin refused"
-    return out
-
-
 @pytest.mark.parametrize("by", CALLED)
 @pytest.mark.parametrize("name", shapes.CASES)
-def test_every_call_of_the_table_agrees_with_the_formula(name, by, monkeypatch):
-    if by == "plugin":
-        monkeypatch.setattr(_library, "plugin", emulated_plugin)
+def test_every_call_of_the_table_agrees_with_the_formula(name, by):
     query, key, call = shapes.make(name)
     if by == "triton":
         out = triton_kernels().head_statistics(query, key, call)
     else:
-        out = (by_the_c_call if by == "library" else by_the_plugin)(query, key, call)
+        out = by_the_c_call(query, key, call)
     got = dict(zip(NAMES, out))
     for statistic, value in shapes.expected(query, key, call).items():
         tolerance = 1e-5

@@ -1,5 +1,5 @@
-"""The kernels of CUDA devices: their rows by Triton's interpreter, which kernels are
-taken, and Triton's compiler for devices that are not here. What they say of heads is
+"""The kernels of CUDA devices: their rows by Triton's interpreter, what they do not
+take, and Triton's compiler for devices that are not here. What they say of heads is
 among test_statistics.py's cases."""
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 import formula
 import pytest
 import torch
-from test_statistics import B, D, H, KV, T, emulated_plugin, padding, triton_kernels
+from test_statistics import B, D, H, KV, T, triton_kernels
 
 from entropyscan import _device, _library, _statistics
 from entropyscan._statistics import NAMES, Attention
@@ -151,7 +151,7 @@ def test_a_kernel_that_fails_is_reported_once_and_blocks_are_taken(monkeypatch):
     def fail(*_):
         raise RuntimeError("no compiler\nmore lines")
 
-    monkeypatch.setattr(_library, "plugin", lambda: None)
+    monkeypatch.setattr(_device, "serves", lambda device: True)
     monkeypatch.setattr(_triton, "head_statistics", fail)
     monkeypatch.setattr(_device, "_failed", [])
     with pytest.warns(RuntimeWarning, match="measured slowly: no compiler$"):
@@ -163,41 +163,12 @@ def test_a_kernel_that_fails_is_reported_once_and_blocks_are_taken(monkeypatch):
 
 def test_what_the_kernels_do_not_take_is_left_to_blocks(monkeypatch):
     monkeypatch.setattr(_device, "_failed", [])
-    monkeypatch.setattr(_library, "plugin", lambda: None)
+    monkeypatch.setattr(_device, "serves", lambda device: True)
     query, key = torch.randn(1, 2, 5, 300), torch.randn(1, 1, 5, 300)
     assert _device.measure(query, key, Attention()) is None  # wide heads
     query, key = query[..., :8].double(), key[..., :8].double()
     assert _device.measure(query, key, Attention()) is None
     assert _device._failed == []
-
-
-@pytest.mark.parametrize("number", [torch.float32, torch.bfloat16])
-def test_the_plugin_says_what_the_library_says(number, monkeypatch):
-    monkeypatch.setattr(_library, "plugin", emulated_plugin)
-    query = (torch.randn(B, T, H, D) * 2).to(number).transpose(1, 2)
-    key = torch.randn(B, KV, T, D).to(number)
-    packed = torch.tensor([0, 9, 30, T], dtype=torch.int32)
-    for what in (
-        Attention(mask=padding("left"), causal=True, softcap=5.0, scale=2.0),
-        Attention(causal=True, window=6, sinks=torch.randn(H)),
-        Attention(causal=True, query_starts=packed),
-    ):
-        q, k = query, key
-        if what.query_starts is not None:
-            q, k = query[:1], key[:1]
-        got = _device._by_plugin(q, k, _device._call(q, k, what))
-        assert got is not None
-        wanted = _statistics.measure(q, k, what)
-        worst = (got - wanted).abs().amax(1)
-        for name, error in zip(NAMES, worst):
-            assert error <= 1e-5 * (T if name == "distance" else 1), name
-
-
-def test_what_the_plugin_refuses_triton_does(monkeypatch):
-    monkeypatch.setattr(_library, "plugin", emulated_plugin)
-    query, key = torch.randn(B, H, 9, D), torch.randn(B, KV, 9, D)
-    call = _device._call(query, key, Attention(mask=torch.ones(B, 1, 9, 9).tril() > 0))
-    assert _device._by_plugin(query, key, call) is None
 
 
 OLDER = ["3.2.0", "3.6.0"]  # of torch 2.6, the oldest that the package takes, and 2.11

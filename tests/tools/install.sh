@@ -52,8 +52,6 @@ install_all() {
     # Loaded by entropy-train, which looks for it there.
     if [ -e "$BUILD/$plugin" ]; then
         install -D -m 755 "$BUILD/$plugin" "$LIB/entropyscan/$plugin"
-        sed 's|"analyzer/entropy/entropy.h"|<entropyscan.h>|' \
-            hooks/trainer/cuda/qk_statistics.h >"$INCLUDE/entropyscan_cuda.h"
     fi
     # For sqlite3's .load, and the views that need no extension.
     install -D -m 755 "$BUILD/entropyscan_sqlite.so" \
@@ -89,7 +87,7 @@ uninstall_all() {
     done
     rm -f "$MAN"/entropy-{scan,train}{,-*}.1 "$MAN"/entropy-{recorder,corpus}.1 "$COMPLETIONS"/entropy-{scan,train} \
         "$ZSH"/_entropy-{scan,train} "$FISH"/entropy-{scan,train}.fish \
-        "$INCLUDE"/entropyscan{,_cuda}.h "$SHARE/man/man5/entropy-scan-run.5"
+        "$INCLUDE/entropyscan.h" "$SHARE/man/man5/entropy-scan-run.5"
     rm -rf "$LIB/entropyscan" "$SHARE/entropyscan"
 }
 

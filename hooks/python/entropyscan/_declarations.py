@@ -1,6 +1,6 @@
 """What the package uses of the C headers, as cffi's ABI mode reads it: structs and
-functions of entropyscan.h, and those of the CUDA plugin. Whole structs, in the
-headers' order; `_library` makes the calls."""
+functions of entropyscan.h. Whole structs, in the header's order; `_library` makes
+the calls."""
 
 COMMON = """
 const char *es_message(void);
@@ -36,21 +36,6 @@ typedef struct es_heads {
 int es_qk_statistics(const void *rows, const es_heads *heads,
                      const es_entropy_input *q, const es_entropy_input *k,
                      const es_attention_shape *shape, int n_threads);
-"""
-
-# Of the CUDA plugin; its arrays lie on the device.
-DEVICE = """
-typedef struct es_cuda_qk {
-    size_t size;
-    const void *rows;
-    const es_heads *heads;
-    const es_entropy_input *q, *k;
-    const es_attention_shape *shape;
-    void *stream, *workspace;
-    size_t workspace_bytes;
-} es_cuda_qk;
-size_t es_cuda_qk_workspace(const es_attention_shape *shape);
-int es_cuda_qk_statistics(const es_cuda_qk *call);
 """
 
 RECORDING = """
@@ -131,4 +116,4 @@ void es_cursor_close(es_cursor *cursor);
 void free(void *memory);
 """
 
-ALL = COMMON + STATISTICS + DEVICE + RECORDING + READING
+ALL = COMMON + STATISTICS + RECORDING + READING

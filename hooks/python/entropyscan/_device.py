@@ -1,12 +1,11 @@
 """Statistics of attention heads on a CUDA device: what an attention does, in
-the terms of the kernels, and which of them run. Nothing waits for the device:
+the terms of Triton's kernels, and whether they run. Nothing waits for the device:
 masks stay there and are read as they are."""
 
 from __future__ import annotations
 
 import dataclasses
 from contextlib import nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor

@@ -58,7 +58,7 @@ def home() -> Path | None:
 
 def _find(patterns: tuple[str, ...]) -> Path | None:
     place = home()
-    folders = ("", "lib", "bin", "lib/entropyscan")
+    folders = ("", "lib", "bin")
     for folder in (place / name for name in folders) if place else ():
         for pattern in patterns:
             for found in sorted(folder.glob(pattern)):
@@ -220,58 +220,6 @@ def head_statistics(
         ffi.NULL, heads, inputs[0], inputs[1], options, n_threads
     )
     return out if status == OK else message(library)
-
-
-@functools.cache
-def plugin() -> Any:
-    """The kernels for CUDA devices; None where they were not built, or cannot
-    be loaded."""
-    path = _find(("libentropytrain_cuda.so",))
-    return None if path is None else open_plugin(path)
-
-
-def open_plugin(path: Path) -> Any:
-    """It takes its messages from the library that records."""
-    try:
-        record = recording()
-        name = "libentropyrecord" if _has_two() else "libentropyscan"
-        found = _find((f"{name}.so", f"{name}.so.*"))
-        ffi.dlopen(str(found), ffi.RTLD_GLOBAL | ffi.RTLD_NOW)
-        library = ffi.dlopen(str(path))
-    except (Error, OSError):
-        return None
-    return library if hasattr(library, "es_cuda_qk_statistics") and record else None
-
-
-def device_workspace(library: Any, shape: dict[str, Any]) -> int:
-    """Bytes of the device's memory that a call needs; 0 if it is refused."""
-    return int(library.es_cuda_qk_workspace(_shape(shape)))
-
-
-def device_statistics(
-    library: Any,
-    query: tuple[int, int, tuple[int, int, int]],
-    key: tuple[int, int, tuple[int, int, int]],
-    shape: dict[str, Any],
-    out: dict[str, int],
-    stream: int,
-    workspace: tuple[int, int],
-) -> str | None:
-    """es_cuda_qk_statistics, or the reason why it refuses. As head_statistics,
-    with addresses on the device; out: those of arrays (H) by the names of
-    HEAD_FLOATS (float32) and HEAD_COUNTS (int64). workspace: address, bytes."""
-    heads = _new("es_heads")
-    for name, address in out.items():
-        kind = "int64_t *" if name in HEAD_COUNTS else "float *"
-        setattr(heads, name, _pointer(kind, address))
-    options, q, k = _shape(shape), _input(*query), _input(*key)
-    call = _new("es_cuda_qk")
-    call.heads, call.q, call.k, call.shape = heads, q, k, options
-    call.stream = _pointer("void *", stream)
-    call.workspace = _pointer("void *", workspace[0])
-    call.workspace_bytes = workspace[1]
-    status = library.es_cuda_qk_statistics(call)
-    return None if status == OK else message(recording())
 
 
 # --- recording ----------------------------------------------------------------

@@ -82,12 +82,11 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
     """query (B,H,T,D), key (B,H or fewer,S,D)."""
     what = settled(what, *query.shape[2:], key.shape[2])
     with torch.no_grad(), torch.autocast(query.device.type, enabled=False):
-        if query.device.type == "cuda":
-            from . import _device  # which needs this module
+        from . import _device  # which needs this module
 
-            heads = _device.measure(query, key, what)
-            if heads is not None:
-                return heads
+        heads = _device.measure(query, key, what)
+        if heads is not None:
+            return heads
         visible, bias = understood(what, query.shape[2], key.shape[2])
         is_plain = bias is None and visible.dense is None and what.slopes is None
         is_plain = is_plain and what.left < 0 and what.right < 0

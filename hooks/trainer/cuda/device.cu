@@ -1,6 +1,5 @@
 /* The device by the CUDA runtime: one stream, page-locked buffers that copies
  * go through, and captured graphs. */
-#include "hooks/trainer/cuda/borrowed.h"
 #include "hooks/trainer/cuda/device.h"
 
 #include <stdio.h>
@@ -207,24 +206,6 @@ es_status es_device_open(es_device **out)
         es_device_close(device);
     else
         *out = device;
-    return status;
-}
-
-es_status es_device_borrow(es_device **out, void *stream)
-{
-    *out = (es_device *)calloc(1, sizeof **out);
-    if (!*out)
-        return es_fail(ES_ENOMEM, "out of memory for the CUDA device");
-    (*out)->stream = (cudaStream_t)stream;
-    return ES_OK;
-}
-
-es_status es_device_give_back(es_device *device)
-{
-    es_status status = ES_OK;
-    if (device->in_trouble)
-        status = es_fail(ES_EIO, "CUDA: %s", device->trouble);
-    free(device);
     return status;
 }
 
