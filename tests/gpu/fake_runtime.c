@@ -271,9 +271,12 @@ cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags)
     return *out ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
+/* The driver may refuse NULL. */
 cudaError_t cudaFreeHost(void *memory)
 {
-    for (int i = 0; memory && i < MAX_PINNED; i++)
+    if (!memory)
+        return cudaErrorInvalidValue;
+    for (int i = 0; i < MAX_PINNED; i++)
         if (pinned[i].first == memory)
             pinned[i].first = NULL;
     drop(memory);

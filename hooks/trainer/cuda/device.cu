@@ -213,7 +213,8 @@ static void drop_stage(stage *s)
 {
     if (s->done)
         (void)cudaEventDestroy(s->done);
-    (void)cudaFreeHost(s->memory);
+    if (s->memory)
+        (void)cudaFreeHost(s->memory);
 }
 
 void es_device_close(es_device *device)
@@ -361,7 +362,7 @@ static bool grow_place(es_device *device, int place, size_t bytes)
     if (bytes <= device->place_bytes[place])
         return true;
     device->place_bytes[place] = 0;
-    cudaError_t code = cudaFreeHost(s->memory);
+    cudaError_t code = s->memory ? cudaFreeHost(s->memory) : cudaSuccess;
     s->memory = NULL;
     if (code == cudaSuccess)
         code = cudaHostAlloc((void **)&s->memory, bytes, 0);
