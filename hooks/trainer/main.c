@@ -535,6 +535,8 @@ static const es_named_text environment[] = {
                            "libentropytrain_cuda.so beside the program"},
     {"ENTROPY_TRAIN_TUNING", "the file of what CUDA's products were found to "
                              "be fastest with, or off"},
+    {"ENTROPY_TRAIN_PLANS", "a file to which CUDA's products are added, a line "
+                            "each: whether bias and GELU are part of them"},
     {"ENTROPY_TRAIN_OVERLAP", "off: a CUDA kernel begins when the one before "
                               "has ended"},
     {"ENTROPY_TRAIN_DEVICE", "the number of the device that is tried first; of "

@@ -410,6 +410,55 @@ static void test_places(void)
     report(right, "where choices are kept, or nothing is timed");
 }
 
+/* --- the listing ---------------------------------------------------------- */
+
+/* How many of three products run: with neither bias nor GELU, with the bias,
+ * with both. */
+static int run_three(int major, refusal refuses)
+{
+    int n = 0;
+    es_device device = open_one(major);
+    choice how = plain_choice();
+    library.refuses = refuses;
+    library.code = CUBLAS_STATUS_NOT_SUPPORTED;
+    for (int i = 0; i < 3; i++) {
+        how.bias = i > 0;
+        how.epilogue = i > 1 ? ES_GEMM_GELU : ES_GEMM_PLAIN;
+        es_gemm p = product_of(&how);
+        n += es_device_gemm(&device, &p);
+    }
+    es_gemm_plans_free(device.plans);
+    return n;
+}
+
+static void test_listing(void)
+{
+    static const char *const wanted =
+        "m 7 n 16 k 5 bf16 nn bias gelu: fused, candidate 0 of 8\n"
+        "m 7 n 16 k 5 bf16 nn bias: fused, candidate 0 of 8\n"
+        "m 7 n 16 k 5 bf16 nn: nothing to fuse, candidate 0 of 8\n"
+        "m 7 n 16 k 5 bf16 nn bias gelu: not fused, not requested\n"
+        "m 7 n 16 k 5 bf16 nn bias: not fused, no algorithm\n"
+        "m 7 n 16 k 5 bf16 nn: nothing to fuse, candidate 0 of 8\n"
+        "m 7 n 16 k 5 bf16 nn bias gelu: not fused, refused\n"
+        "m 7 n 16 k 5 bf16 nn bias: not fused, refused\n"
+        "m 7 n 16 k 5 bf16 nn: nothing to fuse, candidate 0 of 8\n";
+    char text[1000], folder[4096 + 20];
+    remove(path);
+    setenv("ENTROPY_TRAIN_PLANS", path, 1);
+    bool right = run_three(9, NEVER) == 3 && run_three(8, NONE_FOUND) == 1 &&
+                 run_three(9, WHEN_RUN) == 1;
+    read_text(text, sizeof text);
+    right = right && strcmp(text, wanted) == 0;
+    if (!right)
+        fputs(text, stderr);
+    snprintf(folder, sizeof folder, "%s.none/file", path);
+    setenv("ENTROPY_TRAIN_PLANS", folder, 1);
+    report(right && note_has("cannot be written: products are not listed"),
+           "plans are listed");
+    unsetenv("ENTROPY_TRAIN_PLANS");
+}
+
 int main(int argc, char **argv)
 {
     snprintf(path, sizeof path, "%s/choices", argc > 1 ? argv[1] : ".");
@@ -422,5 +471,6 @@ int main(int argc, char **argv)
     test_products(8);
     test_plans();
     test_refusals();
+    test_listing();
     return n_failed != 0;
 }

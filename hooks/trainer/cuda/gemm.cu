@@ -27,6 +27,7 @@ typedef struct shape {
     es_gemm_type type;
     es_gemm_epilogue epilogue;
     unsigned char wide, a_transposed, b_transposed, adds, in_place;
+    unsigned char requested; /* 0: cuBLASLt never sees this product */
     unsigned align_a, align_b, align_c, align_d, align_bias, align_aux;
 } shape;
 
@@ -48,6 +49,7 @@ struct es_gemm_plans {
     cudaEvent_t begin, end;
     es_choices *choices; /* NULL: nothing is timed */
     char note[512];
+    FILE *listing; /* NULL: nobody wants the plans listed */
     plan *first;
 };
 
@@ -75,10 +77,47 @@ static void free_plan(plan *old)
     free(old);
 }
 
+/* Whether there is another way: without what follows the sum. */
+static bool is_dispensable(const shape *s)
+{
+    return s->align_bias || s->epilogue != ES_GEMM_PLAIN;
+}
+
+/* Who does what follows the sum: the product, or a pass of its own, and why. */
+static const char *outcome_of(const plan *p)
+{
+    if (p->can_run)
+        return is_dispensable(&p->key) ? "fused" : "nothing to fuse";
+    return !p->key.requested  ? "not fused, not requested"
+           : !p->n_candidates ? "not fused, no algorithm"
+                              : "not fused, refused";
+}
+
+/* Adds a line for each plan to the listing, and closes it. */
+static void list_plans(es_gemm_plans *plans)
+{
+    static const char *const types[] = {"fp32", "tf32", "bf16", "fp16"};
+    static const char *const epilogues[] = {"", " gelu", " dgelu"};
+    for (const plan *p = plans->first; p; p = p->next) {
+        const shape *s = &p->key;
+        fprintf(plans->listing, "m %d n %d k %d %s %c%c%s%s: %s", s->m, s->n,
+                s->k, types[s->type], s->a_transposed ? 't' : 'n',
+                s->b_transposed ? 't' : 'n', s->align_bias ? " bias" : "",
+                epilogues[s->epilogue], outcome_of(p));
+        if (p->can_run)
+            fprintf(plans->listing, ", candidate %d of %d", p->chosen,
+                    p->n_candidates);
+        fputc('\n', plans->listing);
+    }
+    fclose(plans->listing);
+}
+
 void es_gemm_plans_free(es_gemm_plans *plans)
 {
     if (!plans)
         return;
+    if (plans->listing)
+        list_plans(plans);
     while (plans->first) {
         plan *first = plans->first;
         plans->first = first->next;
@@ -105,6 +144,14 @@ static void open_choices(es_device *device, es_gemm_plans *plans)
     plans->choices = es_choices_open(of, plans->note, sizeof plans->note);
 }
 
+static void open_listing(es_gemm_plans *plans)
+{
+    const char *path = getenv("ENTROPY_TRAIN_PLANS");
+    if (path && path[0] && !(plans->listing = fopen(path, "ae")))
+        snprintf(plans->note, sizeof plans->note,
+                 "%s: cannot be written: products are not listed", path);
+}
+
 /* The device's plans, made at the first product; NULL after trouble. */
 static es_gemm_plans *plans_of(es_device *device)
 {
@@ -125,6 +172,7 @@ static es_gemm_plans *plans_of(es_device *device)
         return NULL;
     }
     open_choices(device, plans);
+    open_listing(plans);
     *kept = plans;
     return plans;
 }
@@ -142,7 +190,16 @@ static unsigned alignment_of(const void *memory)
     return (unsigned)(address & (~address + 1));
 }
 
-static shape shape_of(const es_gemm *p)
+/* Activations are within the product on 9.x alone, where that is
+ * one kernel; on 8.x and on 12.x users of it report one that is slower than a
+ * product and a pass (llm.c, pull requests 338, 591, 653; sglang, 34350). */
+static bool is_requested(const es_device *device, const es_gemm *p)
+{
+    return es_gemm_is_offered(p) && (p->epilogue == ES_GEMM_PLAIN ||
+                                     es_device_facts_of(device)->major == 9);
+}
+
+static shape shape_of(const es_device *device, const es_gemm *p)
 {
     shape s;
     memset(&s, 0, sizeof s); /* compared as bytes */
@@ -159,6 +216,7 @@ static shape shape_of(const es_gemm *p)
     s.b_transposed = p->b_transposed;
     s.adds = adds;
     s.in_place = adds && p->c == p->d;
+    s.requested = is_requested(device, p);
     s.epilogue = p->epilogue;
     s.align_a = alignment_of(p->a);
     s.align_b = alignment_of(p->b);
@@ -302,12 +360,6 @@ static bool is_refusal(cublasStatus_t status)
            status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-/* Whether there is another way: without what follows the sum. */
-static bool is_dispensable(const shape *s)
-{
-    return s->align_bias || s->epilogue != ES_GEMM_PLAIN;
-}
-
 /* The shape as the file of choices has it. */
 static void write_key(char key[ES_CHOICE_KEY], const shape *s)
 {
@@ -358,7 +410,7 @@ static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
 static plan *find_plan(es_device *device, es_gemm_plans *plans,
                        const es_gemm *product)
 {
-    const shape s = shape_of(product);
+    const shape s = shape_of(device, product);
     for (plan *p = plans->first; p; p = p->next)
         if (memcmp(&p->key, &s, sizeof s) == 0)
             return p;
@@ -368,10 +420,11 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
         return NULL;
     }
     added->key = s;
-    cublasStatus_t status;
-    (status = describe(added)) ||
-        (status = point(added, product)) || /* their alignment is looked at */
-        (status = choose(plans, added));
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    if (s.requested)
+        (status = describe(added)) ||
+            (status = point(added, product)) || /* for their alignment */
+            (status = choose(plans, added));
     if (!check(device, status)) {
         free_plan(added);
         return NULL;
@@ -472,15 +525,8 @@ static bool run(es_device *device, const es_gemm_plans *plans, plan *p,
     return true;
 }
 
-/* Activations are within the product on 9.x alone, where that is
- * one kernel; on 8.x and on 12.x users of it report one that is slower than a
- * product and a pass (llm.c, pull requests 338, 591, 653; sglang, 34350). */
 bool es_device_gemm(es_device *device, const es_gemm *product)
 {
-    const bool has_activations = es_device_facts_of(device)->major == 9;
-    if (!es_gemm_is_offered(product) ||
-        (product->epilogue != ES_GEMM_PLAIN && !has_activations))
-        return false;
     if (es_device_is_in_trouble(device))
         return true;
     es_gemm_plans *plans = plans_of(device);
