@@ -4,7 +4,7 @@ Compiles the Triton kernels of the package in the folder PACKAGE for devices tha
 are not here, of compute capability 8.0 and 9.0, for queries and keys of each type:
 for a plain causal attention, and on 9.0 in bfloat16 with every option. The last
 line says, as JSON, how many instructions a warp runs for each score in the hot loop
-of `_rows` on 9.0 in bfloat16, without and with the distance. What does not compile
+of `_rows` on 9.0 in bfloat16, for entropy alone and for everything. What does not compile
 ends it with the compiler's message.
 
 Another version of Triton is tried by its folder on PYTHONPATH."""
@@ -36,7 +36,7 @@ TYPES |= dict.fromkeys(("sinks", "temperature", "extents", "floats"), "*fp32")
 TYPES |= dict.fromkeys(("entropy", "lse", "de", "dt", "largest"), "*fp32")
 TYPES |= {"first_keys": "*i32", "sums": "*fp64", "out": "*fp32"}
 # What a plain attention has; of every other flag, nothing.
-PLAIN = {"CAUSAL": True, "HEADS": True, "DISTANCE": True}
+PLAIN = {"CAUSAL": True, "HEADS": True}
 
 
 def build(kernel, capability, name, given, is_plain=True):
@@ -108,8 +108,8 @@ def main():
                 if hasattr(triton, "knobs"):
                     scores = first["N_ROWS"] * first["N_KEYS"] / first["num_warps"]
                     for one in (False, True):
-                        rows = build(kernels._rows, 90, name, {**first, "DISTANCE": one})
-                        found["with distance" if one else "without"] = hot_loop(rows) / scores
+                        rows = build(kernels._rows, 90, name, {**first, "HEADS": one})
+                        found["heads" if one else "entropy"] = hot_loop(rows) / scores
     print(json.dumps({"triton": triton.__version__, **found}))
 
 

@@ -281,6 +281,18 @@ def test_new_queries_stand_at_the_end_of_the_keys(by, monkeypatch):
 
 
 @pytest.mark.parametrize("by", BY)
+def test_scores_are_divided_by_temperatures(by, monkeypatch):
+    h, kv = heads_of(by)
+    query, key = torch.randn(B, h, T, D), torch.randn(B, kv, T, D)
+    temperature = 0.3 + torch.rand(h, T)
+    what = Attention(causal=True, temperature=temperature)
+    got = measure(by, query, key, what, monkeypatch)
+    divided = query.double() / temperature[None, :, :, None]
+    a = formula.weights(divided, key, formula.causal(T))
+    assert (got["entropy"] - formula.head_entropy(a)).abs().max() <= 1e-5
+
+
+@pytest.mark.parametrize("by", BY)
 def test_nan_missing_and_numbers_are_three_things(by, monkeypatch):
     query, key = torch.randn(B, 4, T, D), torch.randn(B, 4, T, D)
     query[:, 1] = float("nan")

@@ -124,12 +124,12 @@ def _described(query: Tensor, key: Tensor, call: Call) -> tuple[tuple, dict[str,
 
 
 def row_statistics(
-    query: Tensor, key: Tensor, call: Call, heads: bool = True, distance: bool = True
+    query: Tensor, key: Tensor, call: Call, heads: bool = True
 ) -> tuple[Tensor, Tensor]:
     """Of query (B,H,T,D), key (B,KV,S,D), numbers of a row one after the other:
     float32 (7,B,H,T), as N_ROW_FLOATS says, and int32 (B,H,T), non-finite weights
     or EXACT_ROW. NaN and missing are those of es_rows. Without `heads` float32
-    (2,B,H,T), entropy and lse; without `distance` that is not written."""
+    (2,B,H,T), entropy and lse: nothing else is computed."""
     b, h, t, d = query.shape
     kv, s = key.shape[1], key.shape[2]
     device = query.device
@@ -147,28 +147,26 @@ def row_statistics(
     for tiles in _passes(flags["WIDTH"], query.dtype):
         _rows[(b * h * triton.cdiv(t, tiles["N_ROWS"]),)](
             floats, nonfinite, query, key, extents, *numbers, blur, most_blur,
-            **flags, HEADS=heads, DISTANCE=heads and distance, **tiles,
+            **flags, HEADS=heads, **tiles,
         )  # fmt: skip
     return floats, nonfinite
 
 
-def head_statistics(
-    query: Tensor, key: Tensor, call: Call, distance: bool = True
-) -> Tensor:
+def head_statistics(query: Tensor, key: Tensor, call: Call) -> Tensor:
     """Float32 (12,H) on the device: rows as SERIES of _statistics, then how many
-    rows the exact pass has taken. Without `distance` that is missing."""
+    rows the exact pass has taken."""
     b, h, t, _ = query.shape
     is_packed = call.query_starts is not None
     n = call.query_starts.numel() - 1 if is_packed else b
-    floats, nonfinite = row_statistics(query, key, call, distance=distance)
+    floats, nonfinite = row_statistics(query, key, call)
     sums = torch.empty(N_SUMS, max(1, n), h, dtype=torch.float64, device=query.device)
     out = torch.empty(N_HEAD_FLOATS, h, device=query.device)
     if n > 0:
         _sequences[(n * h,)](
             sums, floats, nonfinite, call.query_starts, b, h, t, n,
-            N_ROWS=256, PACKED=is_packed, DISTANCE=distance,
+            N_ROWS=256, PACKED=is_packed,
         )  # fmt: skip
-    _heads[(h,)](out, sums, h, n, N_SEQUENCES=64, DISTANCE=distance)
+    _heads[(h,)](out, sums, h, n, N_SEQUENCES=64)
     return out
 
 

@@ -109,26 +109,25 @@ def _row_scale(scale, temperature, head, rows, T, HAS_TEMPERATURE: tl.constexpr)
 def _store_rows(
     floats, nonfinite, at, step, inside, n_seen, is_bad, mark,
     entropy, lse, max_logit, sink, missing, distance, top,
-    HEADS: tl.constexpr, DISTANCE: tl.constexpr,
+    HEADS: tl.constexpr,
 ):  # fmt: skip
     """Stores rows `at` of arrays that are `step` numbers apart. mark: what
-    nonfinite says of a row that is finite. HEADS: also what row_entropy has no
-    use for."""
+    nonfinite says of a row that is finite. Without HEADS
+    only the first two arrays are there, for row_entropy."""
     absent = tl.full(at.shape, MISSING, tl.int32).to(tl.float32, bitcast=True)
     is_seen = n_seen > 0
     other = tl.where(is_seen, float("nan"), absent)
     good = is_seen & ~is_bad
     tl.store(floats + at, tl.where(good, entropy, other), inside)
-    if not HEADS:  # the lse of nothing
+    if not HEADS:  # which wants the lse of no keys
         other = tl.where(is_seen, float("nan"), float("-inf"))
     tl.store(floats + at + step, tl.where(good, lse, other), inside)
     if HEADS:
         tl.store(floats + at + 2 * step, tl.where(good, max_logit, other), inside)
         tl.store(floats + at + 3 * step, tl.where(good, sink, other), inside)
         tl.store(floats + at + 4 * step, tl.where(good, missing, other), inside)
-        tl.store(floats + at + 6 * step, tl.where(good, top, other), inside)
-    if DISTANCE:
         tl.store(floats + at + 5 * step, tl.where(good, distance, other), inside)
+        tl.store(floats + at + 6 * step, tl.where(good, top, other), inside)
     count = tl.where(good, mark, tl.where(is_seen, n_seen, 0))
     tl.store(nonfinite + at, count, inside)
 
@@ -286,7 +285,7 @@ def _rows(
     HAS_KEY_MASK: tl.constexpr, HAS_QUERY_MASK: tl.constexpr,
     HAS_LENGTHS: tl.constexpr, HAS_OFFSETS: tl.constexpr,
     HAS_SINKS: tl.constexpr, HAS_TEMPERATURE: tl.constexpr,
-    HEADS: tl.constexpr, DISTANCE: tl.constexpr,
+    HEADS: tl.constexpr,
     EXACT: tl.constexpr, NUMBER: tl.constexpr, PRODUCTS: tl.constexpr,
 ):  # fmt: skip
     """A block of rows of one head. floats (7,B,H,T), nonfinite (B,H,T); without
@@ -389,7 +388,7 @@ def _rows(
         moved = tl.exp2(shift)
         spread = (spread + weight * shift) * moved + tl.sum(p * e, 1)
         weight = weight * moved + tl.sum(p, 1)
-        if DISTANCE:
+        if HEADS:
             away = tl.abs(place[:, None] - j[None, :]).to(tl.float32)
             far = far * moved + tl.sum(p * away, 1)
     if not ALL_BORDER:
@@ -405,7 +404,7 @@ def _rows(
             spread = (spread + weight * shift) * moved + tl.sum(p * e, 1)
             more = tl.sum(p, 1)
             weight = weight * moved + more
-            if DISTANCE:
+            if HEADS:
                 if CAUSAL:  # all keys lie before the query
                     steps = tl.arange(0, N_KEYS).to(tl.float32)[None, :]
                     away = more * (place - j0).to(tl.float32) - tl.sum(p * steps, 1)
@@ -453,7 +452,7 @@ def _rows(
         floats, nonfinite, to, tl.cast(B, tl.int64) * H * T, inside, n_seen, is_bad,
         mark, entropy.to(tl.float32), lse.to(tl.float32),
         max_logit.to(tl.float32), sink.to(tl.float32), missing.to(tl.float32),
-        (far / weight).to(tl.float32), top.to(tl.float32), HEADS, DISTANCE,
+        (far / weight).to(tl.float32), top.to(tl.float32), HEADS,
     )  # fmt: skip
 
 
@@ -623,7 +622,7 @@ def _key_gradients(
 @triton.jit
 def _sequences(
     sums, floats, nonfinite, query_starts, B, H, T, N,
-    N_ROWS: tl.constexpr, PACKED: tl.constexpr, DISTANCE: tl.constexpr,
+    N_ROWS: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
     """sums (10,N,H) double: rows, finite ones, weights of others, largest logit;
     entropy, sink, missing, distance and top of the finite rows added up; rows of
@@ -667,8 +666,7 @@ def _sequences(
         entropies += tl.where(finite, entropy, 0.0).to(tl.float64)
         sinks += tl.load(at + 3 * step, finite, 0.0).to(tl.float64)
         missing += tl.load(at + 4 * step, finite, 0.0).to(tl.float64)
-        if DISTANCE:
-            distances += tl.load(at + 5 * step, finite, 0.0).to(tl.float64)
+        distances += tl.load(at + 5 * step, finite, 0.0).to(tl.float64)
         tops += tl.load(at + 6 * step, finite, 0.0).to(tl.float64)
     sums += pid
     step = tl.cast(N, tl.int64) * H
@@ -685,7 +683,7 @@ def _sequences(
 
 
 @triton.jit
-def _heads(out, sums, H, N, N_SEQUENCES: tl.constexpr, DISTANCE: tl.constexpr):
+def _heads(out, sums, H, N, N_SEQUENCES: tl.constexpr):
     """out (12,H): rows as SERIES of _statistics, then rows of the exact pass."""
     h = tl.program_id(0)
     step = tl.cast(N, tl.int64) * H
@@ -735,8 +733,7 @@ def _heads(out, sums, H, N, N_SEQUENCES: tl.constexpr, DISTANCE: tl.constexpr):
     tl.store(at + 5 * H, tl.where(known, tl.max(largest, 0).to(tl.float32), other))
     tl.store(at + 6 * H, tl.where(known, (tl.sum(sink, 0) / divisor).to(tl.float32), other))
     tl.store(at + 7 * H, tl.where(known, (tl.sum(missing, 0) / divisor).to(tl.float32), other))
-    far = tl.where(known, (tl.sum(distance, 0) / divisor).to(tl.float32), other)
-    tl.store(at + 8 * H, far if DISTANCE else absent)
+    tl.store(at + 8 * H, tl.where(known, (tl.sum(distance, 0) / divisor).to(tl.float32), other))
     tl.store(at + 9 * H, tl.where(known, (tl.sum(top, 0) / divisor).to(tl.float32), other))
     tl.store(out + 10 * H + h, finite.to(tl.float32))
     tl.store(out + 11 * H + h, tl.sum(exact, 0).to(tl.float32))
