@@ -63,7 +63,7 @@ for script in tests/*/test_*.sh; do
 done
 
 while read -r lines file; do
-    [ "$lines" -le 600 ] || breach "$file: $lines lines, 600 at most"
+    [ "$lines" -le 1500 ] || breach "$file: $lines lines, 1500 at most"
 done < <(sources "${code[@]}" '*.sh' '*.py' '*.js' '*.mk' Makefile | xargs -r wc -l | grep -v ' total$')
 
 long_functions() {

@@ -58,7 +58,7 @@ def _passes(width: int, number: torch.dtype) -> list[dict[str, Any]]:
         "N_KEYS": 16,
         "COLUMNS": width if IS_INTERPRETED else 8,
         "num_warps": 4,
-        "enable_fp_fusion": True,  # compilers from Triton 3.10 on need to be told
+        "enable_fp_fusion": True,  # not the default from Triton 3.10 on
     }
     # Larger tiles, or more warps, take more instructions a score.
     first = {
