@@ -13,6 +13,9 @@ CHUNKS = tl.constexpr(2 if IS_INTERPRETED else 16)  # parts of the keys in _exte
 MISSING = tl.constexpr(0x7FC007A2)
 LOG2_E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
+# Numbers of which no kernel is faster for being a multiple of 16 or 1: they get no
+# compilation of their own.
+PLAIN_NUMBERS = ["B", "N", "n_halvings", "offset", "window"]
 FLOAT_MAX = tl.constexpr(3.4028234663852886e38)
 # Marks of a row, in place of a count of non-finite weights.
 BLURRED = tl.constexpr(-1)  # the first pass leaves it to the exact one
@@ -269,7 +272,7 @@ def _weights(s, factor, peak, center):
     return new, after, s * factor[:, None] - after[:, None], shift
 
 
-@triton.jit
+@triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def _rows(
     floats, nonfinite, q, k, extents,
     key_mask, query_mask, key_lengths, offsets, query_starts, key_starts,
@@ -473,7 +476,7 @@ def _entropy_slopes(
     return tl.where(seen, slopes, 0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def _query_gradients(
     dq, dt, q, k, entropy, lse, de,
     key_mask, query_mask, key_lengths, offsets, query_starts, key_starts,
@@ -539,7 +542,7 @@ def _query_gradients(
         tl.store(dt + at, tl.sum(sums * x.to(tl.float32), 1), rows < T)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def _key_gradients(
     dk, q, k, entropy, lse, de, largest,
     key_mask, query_mask, key_lengths, offsets, query_starts, key_starts,
