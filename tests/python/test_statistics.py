@@ -13,7 +13,7 @@ import torch
 
 from entropyscan import _device, _library, _statistics
 from entropyscan._statistics import NAMES, Attention
-from entropyscan._weights import measure_weights
+from entropyscan._weights import are_weights, measure_weights
 
 B, H, KV, T, D = 2, 6, 3, 37, 16
 BY = ["library", "blocks", "triton"]
@@ -352,8 +352,9 @@ def test_weights_are_distinguished_from_other_tensors():
     got = dict(zip(NAMES, measure_weights(a)))
     assert (got["entropy"] - formula.head_entropy(a)).abs().max() <= 1e-6
     assert (got["max_logit"].view(torch.int32) == 0x7FC007A2).all()
-    assert measure_weights(torch.randn(B, H, T, T)) is None
-    assert measure_weights(torch.rand(B, H, T, T)) is None
+    assert are_weights(measure_weights(a))
+    assert not are_weights(measure_weights(torch.randn(B, H, T, T)))
+    assert not are_weights(measure_weights(torch.rand(B, H, T, T)))
 
 
 CEILINGS = {
@@ -377,12 +378,12 @@ def test_a_head_that_looks_everywhere_reaches_the_ceiling(name):
     b = 1 if what.query_starts is not None else B
     heads = _statistics.measure(torch.zeros(b, H, T, D), torch.randn(b, KV, T, D), what)
     entropy = dict(zip(NAMES, heads))["entropy"]
-    ceiling = _statistics.ceiling(what, T, T)
+    ceiling = float(_statistics.ceiling(what, T, T))
     assert 0 < ceiling < 4
     torch.testing.assert_close(entropy, torch.full((H,), ceiling), atol=1e-5, rtol=0)
 
 
 def test_the_ceiling_of_a_causal_head_is_that_of_the_readers():
-    assert _statistics.ceiling(Attention(causal=True), T, T) == pytest.approx(
+    assert float(_statistics.ceiling(Attention(causal=True), T, T)) == pytest.approx(
         torch.lgamma(torch.tensor(T + 1.0, dtype=torch.float64)).item() / T
     )

@@ -16,7 +16,7 @@ SEQUENCES = 16  # of a batch, at most
 
 
 def maps(query: Tensor, key: Tensor, what: Attention, size: int) -> Tensor | None:
-    """(H,C,C) float32 on the CPU, C = min(size, T, S): the mean weight over the
+    """(H,C,C) float32 on the device, C = min(size, T, S): the mean weight over the
     sequences and the pairs of a block in which the query sees the key; missing
     where there is none, NaN where a row of them is not finite. query (B,H,T,D), key
     (B,H or fewer,S,D). None of packed sequences: their positions are not those of
@@ -44,9 +44,9 @@ def maps(query: Tensor, key: Tensor, what: Attention, size: int) -> Tensor | Non
             at = lines[first : first + scores.shape[2]]
             _add(sums, weights, at, columns)
             _add(pairs, rows.seen, at, columns)
-        mean = (sums / pairs).float().cpu()
-        absent = missing(*shape).view(torch.int32)
-        bits = torch.where(pairs.cpu() == 0, absent, mean.view(torch.int32))
+        mean = (sums / pairs).float()
+        absent = missing(*shape, device=query.device).view(torch.int32)
+        bits = torch.where(pairs == 0, absent, mean.view(torch.int32))
         return bits.view(torch.float32)
 
 

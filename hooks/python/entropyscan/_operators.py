@@ -1,16 +1,17 @@
 """Operators that graphs keep and that look at run time whether a step is
 recorded.
 
-Each attention module gets a number, kept as a tensor of one element that is no
-buffer: graphs take it as an input, so that layers which share a graph do not
-compile again. An operator without outputs takes it with queries and keys; the
+Each attention module gets a number, kept as a tensor of the CPU with one element
+that is no buffer: graphs take it as an input, so that layers which share a graph do
+not compile again. An operator without outputs takes it with queries and keys; the
 compiler keeps it because its effect is ordered. Whatever fails in one of them
 goes to the watch, never into the training."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-import math
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any, Optional
@@ -20,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ._maps import maps
-from ._statistics import Attention, ceiling, measure
+from ._statistics import Attention, ceiling, measure, to_host
 from ._weights import measure_weights
 
 if torch.distributed.is_available():
@@ -36,33 +37,41 @@ _STATE = "__getstate__"
 _is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # from 2.7 on
 
 
+@dataclasses.dataclass
+class Seen:
+    """What a forward pass hands over, by place of the module. Tensors of a CUDA
+    device are on their way to pinned memory: an event says when they are there."""
+
+    heads: dict[int, Tensor] = dataclasses.field(default_factory=dict)
+    maps: dict[int, Tensor] = dataclasses.field(default_factory=dict)
+    # Places of those that are not measured, which was said and counted.
+    failed: set[int] = dataclasses.field(default_factory=set)
+    is_empty: bool = False  # no rows were seen
+    shape: Tensor | None = None  # (2): sequences, tokens of the longest
+    is_found: bool = False  # sequences are those of positions, maybe a single one
+    ceilings: list[Tensor] = dataclasses.field(default_factory=list)  # of layers
+
+
 class Tap:
     """What one watched model hands over. `enabled`: this step is recorded.
-    Results by phase and place of the module, the first of a step alone: those
-    of the first micro-batch, so that a second forward pass of a layer, for
-    gradient checkpointing, changes nothing."""
+    Results by phase, the first of a step alone: those of the first micro-batch, so
+    that a second forward pass of a layer, for gradient checkpointing, changes
+    nothing."""
 
     def __init__(self, on_error: Callable[[BaseException], None]) -> None:
         self.enabled = False
         self.is_open = True  # evaluations are wanted at every step
-        self.results: dict[str, dict[int, Tensor]] = {"train": {}, "eval": {}}
-        # Places of those that are not measured, which was said and counted.
-        self.failed: dict[str, set[int]] = {"train": set(), "eval": set()}
-        self.is_empty = {"train": False, "eval": False}  # no rows were seen
-        self.shape: tuple[int, int] | None = None  # batch, context
-        self.is_described = False  # the file has these
-        self.ceiling = float("nan")  # nats, the layers' largest; of `shape`'s step
+        self.seen = {"train": Seen(), "eval": Seen()}
+        self.is_described = False  # the file has shape and ceiling
         self.has_sinks = False
         self.map_size = 0  # cells a side of attention maps; 0: none
         self.wants_maps = False  # of this step
-        self.maps: dict[str, dict[int, Tensor]] = {"train": {}, "eval": {}}
         self.on_error = on_error
 
-    def clear(self, phase: str) -> None:
-        self.results[phase] = {}
-        self.maps[phase] = {}
-        self.failed[phase] = set()
-        self.is_empty[phase] = False
+    def take(self, phase: str) -> Seen:
+        """What was seen since the last call."""
+        seen, self.seen[phase] = self.seen[phase], Seen()
+        return seen
 
 
 class Slot:
@@ -166,52 +175,78 @@ def _is_wanted(slot: Tensor, training: bool) -> Slot | None:
     tap = found.tap
     if not (tap.enabled if training else tap.is_open):
         return None
-    phase = "train" if training else "eval"
-    is_done = found.place in tap.results[phase] or found.place in tap.failed[phase]
-    return None if is_done else found
+    seen = tap.seen["train" if training else "eval"]
+    return None if found.place in seen.heads or found.place in seen.failed else found
 
 
 def _fail(slot: Slot, training: bool, error: Exception) -> None:
-    slot.tap.failed["train" if training else "eval"].add(slot.place)
+    slot.tap.seen["train" if training else "eval"].failed.add(slot.place)
     slot.tap.on_error(error)
 
 
-def _is_empty(slot: Slot, training: bool, *tensors: Tensor) -> bool:
-    """A batch without samples or tokens has no rows: neither a sample nor a gap."""
-    if all(tensor.numel() for tensor in tensors):
+def _has_rows(slot: Slot, training: bool, *tensors: Tensor) -> bool:
+    """A batch without samples or tokens has no rows: neither a sample nor a gap. A
+    CUDA graph that somebody captures has none either, until it is replayed, which
+    does not run this."""
+    if not all(tensor.numel() for tensor in tensors):
+        slot.tap.seen["train" if training else "eval"].is_empty = True
         return False
-    slot.tap.is_empty["train" if training else "eval"] = True
+    if tensors[0].device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        _fail(slot, training, RuntimeError(_IS_CAPTURED))
+        return False
     return True
 
 
+_IS_CAPTURED = (
+    "attention in a CUDA graph that is captured by hand: its replays are not measured; "
+    'torch.compile(mode="reduce-overhead") leaves the measurement out of its graphs'
+)
+
+
 def _keep(
-    slot: Slot, training: bool, query: Tensor, key: Tensor, what: Attention
+    slot: Slot,
+    training: bool,
+    query: Tensor,
+    key: Tensor,
+    what: Attention,
+    is_found: bool = False,
 ) -> None:
     tap = slot.tap
-    heads = measure(query, key, what)
+    seen = tap.seen["train" if training else "eval"]
+    heads = to_host(measure(query, key, what))
     if what.sinks is not None:
         tap.has_sinks = True
-    if heads.device.type == "cuda":
-        pinned = torch.empty(heads.shape, dtype=heads.dtype, pin_memory=True)
-        heads = pinned.copy_(heads, non_blocking=True)
     if tap.map_size and (tap.wants_maps or not training):
-        found = maps(query, key, what, tap.map_size)
+        whole = dataclasses.replace(what, query_starts=None) if is_found else what
+        found = maps(query, key, whole, tap.map_size)
         if found is not None:
-            tap.maps["train" if training else "eval"].setdefault(slot.place, found)
+            seen.maps.setdefault(slot.place, to_host(found))
     # Of threads that are here at once, the first.
-    tap.results["train" if training else "eval"].setdefault(slot.place, heads)
-    if tap.shape is None:
-        tap.shape = (query.shape[0], query.shape[2])
-        if what.query_starts is not None:
-            lengths = what.query_starts.diff()
-            tap.shape = (lengths.numel(), int(lengths.max()))
+    seen.heads.setdefault(slot.place, heads)
+    if seen.shape is None:
+        seen.is_found = is_found
+        seen.shape = _shape(query, what.query_starts)
     if not tap.is_described:
-        largest = ceiling(what, query.shape[2], key.shape[2])
-        if largest > tap.ceiling or math.isnan(tap.ceiling):
-            tap.ceiling = largest
+        seen.ceilings.append(to_host(ceiling(what, query.shape[2], key.shape[2])))
 
 
-@torch.library.custom_op("entropyscan::observe", mutates_args=())
+def _shape(query: Tensor, starts: Tensor | None) -> Tensor:
+    if starts is None:
+        return torch.tensor([query.shape[0], query.shape[2]])
+    lengths = starts.diff()
+    return to_host(torch.stack([(lengths > 0).sum(), lengths.max()]))
+
+
+def _operator(name: str) -> Callable[[Callable[..., None]], Any]:
+    """A custom operator that is left out of CUDA graphs, which would replay without
+    it. Compilers that cut a graph there know the tag or the name (_traced); others
+    make no CUDA graph of what takes a tensor of the CPU, as the slot is."""
+    tag = getattr(torch.Tag, "cudagraph_unsafe", None)  # from 2.9 on
+    options = {} if tag is None else {"tags": (tag,)}
+    return torch.library.custom_op(f"entropyscan::{name}", mutates_args=(), **options)
+
+
+@_operator("observe")
 def _observe(
     slot: Tensor,
     query: Tensor,
@@ -233,11 +268,14 @@ def _observe(
     training: bool,
 ) -> None:
     found = _is_wanted(slot, training)
-    if found is None or _is_empty(found, training, query, key):
+    if found is None or not _has_rows(found, training, query, key):
         return
     try:
+        is_found = False
         if query_starts is None and positions is not None and mask is None:
-            query_starts = _starts(positions)
+            if query.shape[2] == key.shape[2]:
+                query_starts = _starts(positions)
+                is_found = query_starts is not None
         if query_starts is not None:
             query, key = _in_a_row(query), _in_a_row(key)
         what = Attention(
@@ -255,22 +293,26 @@ def _observe(
             query_starts=query_starts,
             key_starts=key_starts,
         )
-        _keep(found, training, query, key, what)
+        _keep(found, training, query, key, what, is_found)
     except Exception as error:
         _fail(found, training, error)
 
 
 def _starts(positions: Tensor) -> Tensor | None:
     """Where sequences begin that are packed in one row, by the rule of
-    transformers: (1,T) positions that do not count on from the first."""
-    if positions.dim() != 2 or positions.shape[0] != 1 or positions.shape[1] == 1:
+    transformers: where (1,T) positions are the smallest. (N+1) int32; on a device
+    N is T and all behind the last sequence are empty, since only the device knows
+    how many there are."""
+    if positions.dim() != 2 or positions.shape[0] != 1:
         return None
-    row = positions[0]
-    first, n = row.min(), row.numel()
-    if torch.equal(row, torch.arange(n, device=row.device, dtype=row.dtype) + first):
-        return None
-    starts = (row == first).nonzero()[:, 0]
-    return torch.cat([starts, starts.new_tensor([n])]).int()
+    row, n = positions[0], positions.shape[1]
+    places = torch.arange(n, device=row.device)
+    starts = F.pad(torch.where(row == row.min(), places, n).sort().values, (0, 1), value=n)
+    if row.device.type == "cpu":
+        starts = starts.unique()
+        if starts.tolist() == [0, n]:
+            return None
+    return starts.int()
 
 
 def _in_a_row(x: Tensor) -> Tensor:
@@ -371,7 +413,7 @@ def _detached(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.detach()
 
 
-@torch.library.custom_op("entropyscan::observe_projected", mutates_args=())
+@_operator("observe_projected")
 def observe_projected(
     slot: Tensor,
     query: Tensor,
@@ -390,7 +432,7 @@ def observe_projected(
     """torch.nn.MultiheadAttention: query (B,T,E), key (B,S,K) before their
     projections; what hides keys is true there."""
     found = _is_wanted(slot, training)
-    if found is None or _is_empty(found, training, query, key):
+    if found is None or not _has_rows(found, training, query, key):
         return
     try:
         device = query.device.type
@@ -429,7 +471,7 @@ def _one_mask(
     return mask.masked_fill(hidden, -float("inf"))
 
 
-@torch.library.custom_op("entropyscan::refuse", mutates_args=())
+@_operator("refuse")
 def refuse(slot: Tensor, reason: str, training: bool) -> None:
     """An attention that is not measured: as an error at recorded steps, also of a
     graph, which would raise in the training."""
@@ -438,25 +480,30 @@ def refuse(slot: Tensor, reason: str, training: bool) -> None:
         _fail(found, training, ValueError(reason))
 
 
-@torch.library.custom_op("entropyscan::observe_weights", mutates_args=())
+@_operator("observe_weights")
 def observe_weights(slot: Tensor, weights: Tensor, training: bool) -> None:
     """Weights (B,H,T,S) that a module returned."""
     found = _is_wanted(slot, training)
-    if found is None or _is_empty(found, training, weights):
+    if found is None or not _has_rows(found, training, weights):
         return
     try:
-        heads = measure_weights(weights)
-        if heads is not None:
-            results = found.tap.results["train" if training else "eval"]
-            results.setdefault(found.place, heads)
-            if found.tap.shape is None:
-                found.tap.shape = (weights.shape[0], weights.shape[2])
+        heads = to_host(measure_weights(weights))
+        seen = found.tap.seen["train" if training else "eval"]
+        seen.heads.setdefault(found.place, heads)
+        if seen.shape is None:
+            seen.shape = _shape(weights, None)
     except Exception as error:
         _fail(found, training, error)
 
 
-def _nothing(*_: Any) -> None:
-    return None
+def _traced(*_: Any) -> None:
+    """What graphs know of an operator: no output. Inductor learns, while it is about
+    to compile one, where to cut CUDA graphs: it does not see the tag of an operator
+    with effects in all versions."""
+    config = sys.modules.get("torch._inductor.config")
+    before = getattr(config, "custom_should_partition_ops", None)  # from 2.9.1 on
+    if before is not None and not set(_names) <= set(before):
+        setattr(config, "custom_should_partition_ops", [*before, *_names])
 
 
 def _under_vmap(info: Any, dims: Any, slot: Tensor, *others: Any) -> tuple[None, None]:
@@ -466,12 +513,16 @@ def _under_vmap(info: Any, dims: Any, slot: Tensor, *others: Any) -> tuple[None,
     return None, None
 
 
+_names: list[str] = []  # of all operators
+
+
 def _register() -> None:
     from torch._library.effects import EffectType
 
     measuring = (_observe, observe_projected, observe_weights)
     for operator in (*measuring, refuse):
-        operator.register_fake(_nothing)
+        _names.append(operator._qualname)
+        operator.register_fake(_traced)
         operator.register_effect(EffectType.ORDERED)
     for operator in measuring:
         operator.register_vmap(_under_vmap)

@@ -135,11 +135,24 @@ def _of_all(mask: Tensor | None, t: int, s: int) -> Tensor | None:
 
 def understood(what: Attention, t: int, s: int) -> tuple[_Visible, Tensor | None]:
     """What is seen, and what is added to scores."""
-    bias, visible = what.bias, _understand(what, t, s)
+    bias, mask, visible = what.bias, what.mask, _understand(what, t, s)
+    added = None
     if isinstance(visible, Tensor):  # a mask that adds other numbers than -inf
-        bias = visible if bias is None else bias + visible
-        visible = _Visible(causal=what.causal, window=what.window)
+        added, visible = visible, _Visible(causal=what.causal, window=what.window)
+    elif visible.dense is not None and _is_unread(mask) and mask.is_floating_point():
+        added = mask[..., :t, :s].masked_fill(_hidden(mask)[..., :t, :s], 0)
+    if added is not None:
+        bias = added if bias is None else bias + added
     return visible, bias
+
+
+def _is_unread(mask: Tensor) -> bool:
+    """Whether the host would wait for a device to know what is in a mask."""
+    return mask.device.type == "cuda"
+
+
+def _hidden(mask: Tensor) -> Tensor:
+    return mask <= torch.finfo(mask.dtype).min / 2
 
 
 def _understand(what: Attention, t: int, s: int) -> _Visible | Tensor:
@@ -147,8 +160,8 @@ def _understand(what: Attention, t: int, s: int) -> _Visible | Tensor:
     if mask is None:
         return _Visible(what.causal, what.window)
     if mask.is_floating_point():
-        hidden = mask <= torch.finfo(mask.dtype).min / 2
-        if not bool((hidden | (mask == 0)).all()):
+        hidden = _hidden(mask)
+        if not _is_unread(mask) and not bool((hidden | (mask == 0)).all()):
             return mask
         mask = ~hidden
     mask = mask.bool()
@@ -167,13 +180,13 @@ def _understand(what: Attention, t: int, s: int) -> _Visible | Tensor:
 
 
 def _in_terms(mask: Tensor, what: Attention, i: Tensor, j: Tensor) -> _Visible:
-    """A mask (B|1,H|1,T,S) that is causal, a window or padding, or all of
+    """A mask (B|1,H|1,T,S) of the CPU that is causal, a window or padding, or all of
     them, as such: the library reads those without T x S numbers."""
     t, s = mask.shape[-2:]
     rows = mask.any(-1)  # (B|1,H|1,T)
     if what.is_self and t == s:
         rows = mask.diagonal(dim1=-2, dim2=-1)
-    if mask.shape[1] != 1:
+    if mask.shape[1] != 1 or _is_unread(mask):
         return _Visible(dense=mask, query_mask=rows.any(1))
     flat, rows = mask[:, 0], rows[:, 0]
     keys = flat.any(1)  # (B|1,S)
@@ -196,18 +209,49 @@ def _in_terms(mask: Tensor, what: Attention, i: Tensor, j: Tensor) -> _Visible:
     )
 
 
-def ceiling(what: Attention, t: int, s: int) -> float:
+def ceiling(what: Attention, t: int, s: int) -> Tensor:
     """The largest mean that the entropy of a head can have, nats: the mean of
     ln(visible keys) over the rows that are counted. Of a causal head ln(T!)/T.
-    NaN if no row sees a key."""
+    NaN if no row sees a key. A scalar, on the device of a mask or of starts."""
     if what.query_starts is None:
         counts = _visible_keys(what, t, s)
     else:
-        queries = what.query_starts.diff().tolist()
-        keys = queries if what.key_starts is None else what.key_starts.diff().tolist()
-        one = dataclasses.replace(what, query_starts=None, key_starts=None)
-        counts = torch.cat([_visible_keys(one, *pair) for pair in zip(queries, keys)])
-    return float(counts[counts > 0].double().log().mean())
+        counts = _packed_keys(what, t, s)
+    logs = counts.clamp(min=1).to(wide_type(counts)).log()
+    return logs.sum() / (counts > 0).sum()
+
+
+def _packed_keys(what: Attention, t: int, s: int) -> Tensor:
+    """_visible_keys of packed sequences, which have no masks."""
+    what = settled(what, t, 1, s)
+    starts = what.query_starts
+    keys = starts if what.key_starts is None else what.key_starts
+    rows = torch.arange(t, device=starts.device, dtype=starts.dtype)
+    n = (torch.searchsorted(starts, rows, right=True) - 1).clamp(0, starts.numel() - 2)
+    n_keys, own = keys.diff()[n], rows - starts[n]
+    place = own + (n_keys - starts.diff()[n] if what.at_end else what.offset)
+    first, end = _ends(what, place, n_keys)
+    is_row = (rows >= starts[n]) & (rows < starts[n + 1])
+    return torch.where(is_row, end - first, 0).clamp(min=0)
+
+
+def _ends(what: Attention, i: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
+    """First key, and end of keys, of rows at places i among s keys."""
+    first, end = torch.zeros_like(i), s
+
+    def inside(x: Tensor) -> Tensor:
+        return torch.minimum(x.clamp(min=0), s)
+
+    if what.causal:
+        end = inside(i + 1)
+    if what.window:
+        first = inside(i - what.window + 1)
+        end = torch.minimum(end, inside(i + what.window))
+    if what.left >= 0:
+        first = torch.maximum(first, inside(i - what.left))
+    if what.right >= 0:
+        end = torch.minimum(end, inside(i + what.right + 1))
+    return first, end
 
 
 def _visible_keys(what: Attention, t: int, s: int) -> Tensor:
@@ -233,16 +277,8 @@ def _visible_keys(what: Attention, t: int, s: int) -> Tensor:
     seen = torch.ones(1, s, dtype=torch.bool) if mask is None else mask
     sums = torch.nn.functional.pad(seen.long().cumsum(-1), (1, 0))
     i = torch.arange(t, device=device) + what.offset
-    first, end = torch.zeros_like(i), torch.full_like(i, s)
-    if visible.causal:
-        end = (i + 1).clamp(0, s)
-    if visible.window:
-        first = (i - visible.window + 1).clamp(0, s)
-        end = torch.minimum(end, (i + visible.window).clamp(0, s))
-    if what.left >= 0:
-        first = torch.maximum(first, (i - what.left).clamp(0, s))
-    if what.right >= 0:
-        end = torch.minimum(end, (i + what.right + 1).clamp(0, s))
+    shown = dataclasses.replace(what, causal=visible.causal, window=visible.window)
+    first, end = _ends(shown, i, torch.full_like(i, s))
     counts = (sums[:, end] - sums[:, first]).clamp(min=0)  # (B|1,T)
     if visible.query_mask is not None:
         counts = counts * visible.query_mask
@@ -364,6 +400,14 @@ def sequences(what: Attention) -> Iterator[tuple[slice, slice, Attention]]:
         if what.temperature is not None:
             one = dataclasses.replace(one, temperature=what.temperature[:, rows])
         yield rows, columns, one
+
+
+def to_host(tensor: Tensor) -> Tensor:
+    """Of a CUDA device: on its way to pinned memory, without a wait."""
+    if tensor.device.type != "cuda":
+        return tensor.cpu()
+    pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    return pinned.copy_(tensor, non_blocking=True)
 
 
 def wide_type(tensor: Tensor) -> torch.dtype:
@@ -578,11 +622,9 @@ def reduce(parts: list[Sums]) -> Tensor:
     out["nonfinite_rows"] = n_rows - n_finite
     out["nonfinite_weights"] = weights.sum(0)
     stacked = torch.stack([out[name] for name in NAMES]).float()
-    counts = torch.tensor(
-        [name.endswith(("finite_rows", "finite_weights")) for name in NAMES],
-        device=stacked.device,
-    )
-    nothing = (n_rows == 0)[None, :] & ~counts[:, None]
+    is_none = n_rows == 0
+    counts = ("finite_rows", "finite_weights")
+    nothing = torch.stack([is_none & (not name.endswith(counts)) for name in NAMES])
     absent = missing(*stacked.shape, device=stacked.device)
     bits = torch.where(nothing, absent.view(torch.int32), stacked.view(torch.int32))
     return bits.view(torch.float32)

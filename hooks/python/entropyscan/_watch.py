@@ -19,8 +19,10 @@ from ._attention import Hook
 from ._distributed import Ranks, unwrapped
 from ._maps import of_layer
 from ._recording import Recording
-from ._statistics import NAMES, SERIES
+from ._operators import Seen
+from ._statistics import NAMES, SERIES, to_host
 from ._version import __version__
+from ._weights import are_weights
 
 # Numbers that are kept until the first step with attention is recorded.
 MOST_WAITING = 1000
@@ -214,7 +216,7 @@ class Watch:
         try:
             if self._hook is not None and not self._is_closed:
                 self._push_waiting()
-                self._tap.clear("eval")
+                self._tap.take("eval")
                 if self._is_recorded():
                     self._take("train", self._step, values)
             self._agree_on_stop()
@@ -245,7 +247,8 @@ class Watch:
         """Numbers of a step that has ended, besides those of step()."""
         try:
             self._waiting += [("train", step, *item) for item in values.items()]
-            self._push_waiting()
+            if self._ready is None:
+                self._push_waiting()
         except Exception as error:
             self._on_error(error)
 
@@ -273,13 +276,10 @@ class Watch:
             self._on_error(error)
 
     def _take(self, phase: str, step: int, values: dict[str, Any]) -> None:
-        heads, maps = self._tap.results[phase], self._tap.maps[phase]
-        if self._tap.is_empty[phase] or self._tap.failed[phase]:
+        seen = self._tap.take(phase)
+        if seen.is_empty or seen.failed:
             self._explained.add((phase, step))
-        self._tap.clear(phase)
-        self._waiting.append((phase, step, "heads", heads))
-        if maps:
-            self._waiting.append((phase, step, "maps", maps))
+        self._waiting.append((phase, step, "heads", seen))
         for name, value in values.items():
             if isinstance(value, Tensor):
                 value = _copied(value)
@@ -288,9 +288,8 @@ class Watch:
             # On its way from the device: read at the next step, without a wait.
             self._ready = torch.cuda.Event()
             self._ready.record()
-            if phase == "train":
-                return
-        if phase == "train" and self._ranks.is_gathering and self._is_on_device:
+            return
+        if self._ranks.is_gathering and self._is_on_device:
             return  # ranks meet at the same place, whatever each one has
         self._push_waiting()
 
@@ -302,7 +301,6 @@ class Watch:
         for phase, step, name, value in waiting:
             if name == "heads":
                 self._push_heads(phase, step, value)
-            elif name == "maps":
                 self._push_maps(phase, step, value)
             elif not self._ranks.has_file:
                 continue
@@ -320,7 +318,8 @@ class Watch:
             return
         self._recording.push(name, step, number, "run", phase, _unit(name))
 
-    def _push_heads(self, phase: str, step: int, own: dict[int, Tensor]) -> None:
+    def _push_heads(self, phase: str, step: int, seen: Seen) -> None:
+        own = {place: one for place, one in seen.heads.items() if are_weights(one)}
         is_explained = (phase, step) in self._explained
         self._explained.discard((phase, step))
         if own:
@@ -336,7 +335,7 @@ class Watch:
                 self._on_error(RuntimeError(_NOT_SEEN), step)
             return
         if self._layers is None:
-            self._begin(heads)
+            self._begin(heads, seen)
         assert self._layers is not None
         if not heads.keys() <= set(self._layers):
             self._on_error(RuntimeError(_NOT_EXPECTED), step)
@@ -353,14 +352,16 @@ class Watch:
                 continue
             self._recording.push(name, step, out[i], "head", phase, unit)
 
-    def _push_maps(self, phase: str, step: int, own: dict[int, Tensor]) -> None:
-        if self._layers is None or self._tap.shape is None:
+    def _push_maps(self, phase: str, step: int, seen: Seen) -> None:
+        if self._layers is None or seen.shape is None:
             return
-        context = self._tap.shape[1]
+        n_sequences, context = seen.shape.tolist()
+        if seen.is_found and n_sequences > 1:
+            return  # packed, which has no maps
         for layer, place in enumerate(self._layers):
-            if place not in own:
+            if place not in seen.maps:
                 continue
-            heads = own[place].numpy()[: self._n_heads]
+            heads = seen.maps[place].numpy()[: self._n_heads]
             found = {None: of_layer(heads)}
             if self._map_heads:
                 found.update(enumerate(heads))
@@ -368,15 +369,15 @@ class Watch:
                 n_ctx = max(context, len(values))
                 self._recording.map(phase, step, layer, head, values, n_ctx)
 
-    def _begin(self, heads: dict[int, Tensor]) -> None:
+    def _begin(self, heads: dict[int, Tensor], seen: Seen) -> None:
         self._layers = sorted(heads)
         self._n_heads = max(found.shape[1] for found in heads.values())
-        batch, context = self._tap.shape or (None, None)
+        batch, context = (None, None) if seen.shape is None else seen.shape.tolist()
         model = self._model()
         if model is not None and self._hook is not None:
             names = [self._hook.names[place] for place in self._layers]
             self._ranks.begin(model, names)
-        largest = self._tap.ceiling
+        largest = max((float(x) for x in seen.ceilings if not x.isnan()), default=math.nan)
         of_causal = math.lgamma(context + 1) / context if context else math.nan
         if math.isfinite(largest) and not abs(largest - of_causal) < 1e-6:
             self._recording.configure("ceiling", largest)
@@ -438,19 +439,16 @@ def of_callback(path: Any, every: Any, options: dict[str, Any]) -> tuple[str, in
     return given["path"], given["every"]
 
 
-def _is_pinned(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(_is_pinned(item) for item in value.values())
-    return isinstance(value, Tensor) and value.is_pinned()
-
-
 def _copied(value: Tensor) -> Tensor:
     """One element, on its way to the CPU: nothing waits for the device."""
     value = value.detach().float().reshape(())
-    if value.device.type != "cuda":
-        return value.cpu().clone()
-    pinned = torch.empty((), dtype=torch.float32, pin_memory=True)
-    return pinned.copy_(value, non_blocking=True)
+    return to_host(value if value.device.type == "cuda" else value.clone())
+
+
+def _is_pinned(value: Any) -> bool:
+    if isinstance(value, Seen):
+        return any(_is_pinned(heads) for heads in value.heads.values())
+    return isinstance(value, Tensor) and value.is_pinned()
 
 
 _UNITS = {"loss": "nats", "ce": "nats", "ereg": "nats^2", "tokens_per_s": "1/s"}

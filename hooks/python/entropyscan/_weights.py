@@ -8,10 +8,11 @@ from torch import Tensor
 from ._statistics import NAMES, Sums, missing, reduce, wide_type
 
 
-def measure_weights(weights: Tensor) -> Tensor | None:
+def measure_weights(weights: Tensor) -> Tensor:
     """Of weights (B,H,T,S): -sum a ln(a + 1e-9) (AERO, eq. 10). There are no
-    logits: their series is missing. A row of zeros sees no key. None if these
-    are no weights: negative, or rows of which most do not add up to 1."""
+    logits: their series is missing. A row of zeros sees no key. If these are no
+    weights, negative, or rows of which most do not add up to 1, are_weights says
+    so, later: here that would wait for a device."""
     with torch.no_grad(), torch.autocast(weights.device.type, enabled=False):
         wide = wide_type(weights)
         a = weights.to(wide)
@@ -19,8 +20,7 @@ def measure_weights(weights: Tensor) -> Tensor | None:
         finite = seen & a.isfinite().all(-1)
         sums = a.sum(-1)
         regular = finite & ((sums - 1).abs() < 0.02) & (a >= 0).all(-1)
-        if not bool(regular.sum() * 2 > finite.sum()) and bool(finite.any()):
-            return None
+        others = (regular.sum() * 2 <= finite.sum()) & finite.any()
         t, s = a.shape[-2:]
         i = torch.arange(t, device=a.device)[:, None] + s - t
         away = (i - torch.arange(s, device=a.device)).abs().to(wide)
@@ -43,4 +43,13 @@ def measure_weights(weights: Tensor) -> Tensor | None:
         )
         heads = reduce([sums_of])
         heads[NAMES.index("max_logit")] = missing(a.shape[1], device=a.device)
+        heads[_ROWS] = torch.where(others, -1, heads[_ROWS])
         return heads
+
+
+_ROWS = NAMES.index("finite_rows")
+
+
+def are_weights(heads: Tensor) -> bool:
+    """Whether heads (len(SERIES),H) are of weights, or of queries and keys."""
+    return bool(heads[_ROWS, 0] >= 0)

@@ -1,0 +1,167 @@
+"""At recorded steps nothing waits for a CUDA device, and the numbers are those of
+tensors of the CPU."""
+
+import fakecuda
+import numpy as np
+import pytest
+import torch
+from fakecuda import far
+from test_statistics import triton_kernels
+from torch.utils._pytree import tree_map
+
+import entropyscan as es
+from entropyscan import _device, _wrappers
+
+H, KV, T, D = 2, 1, 12, 8
+
+
+class Attention(torch.nn.Module):
+    """Calls an entry of transformers, which does nothing itself."""
+
+    is_causal = True
+
+    def forward(self, query, key, mask, kind, options):
+        entry = _wrappers._observed(lambda *_, **__: None, kind)
+        entry(self, query, key, key, mask, **options)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = torch.nn.ModuleList(Attention() for _ in range(2))
+
+    def forward(self, *given):
+        for i, layer in enumerate(self.attention):
+            layer(given[0] * (i + 1), *given[1:])
+
+
+def batch(b=2):
+    return torch.randn(b, H, T, D), torch.randn(b, KV, T, D) * 2
+
+
+def positions(*lengths):
+    return dict(position_ids=torch.cat([torch.arange(n) for n in lengths])[None])
+
+
+def starts(*places):
+    n = torch.tensor(places, dtype=torch.int32)
+    return dict(cu_seq_lens_q=n, cu_seq_lens_k=n)
+
+
+def padding(b=2):
+    """What transformers gives to SDPA: causal, the first row without its end."""
+    mask = torch.ones(b, 1, T, T, dtype=torch.bool).tril()
+    mask[0, :, :, 9:] = False
+    return mask
+
+
+def added():
+    return torch.zeros(2, 1, T, T).masked_fill(~padding(), torch.finfo().min)
+
+
+CASES = {
+    "causal": lambda: (*batch(), None, "sdpa", {}),
+    "mask": lambda: (*batch(), padding(), "sdpa", {}),
+    "added mask": lambda: (*batch(), added(), "eager", {}),
+    "window": lambda: (*batch(), None, "flash_attention_2", dict(sliding_window=5)),
+    "key mask": lambda: (*batch(), padding()[:, 0, -1], "flash_attention_2", {}),
+    "sinks": lambda: (*batch(), padding(), "eager", dict(s_aux=torch.randn(H))),
+    "bias": lambda: (*batch(), None, "sdpa", dict(position_bias=torch.randn(1, H, T, T))),
+    "one row": lambda: (*batch(1), None, "flash_attention_2", positions(T)),
+    "later row": lambda: (
+        *batch(1),
+        None,
+        "flash_attention_2",
+        dict(position_ids=torch.arange(7, 7 + T)[None]),
+    ),
+    "packed": lambda: (*batch(1), None, "flash_attention_2", positions(4, 1, 7)),
+    "starts": lambda: (*batch(1), None, "flash_attention_2", starts(0, 4, 5, T)),
+}
+
+
+def record(path, act, place=lambda x: x):
+    """The watch and its maps."""
+    model, maps = Model(), []
+    with es.watch(model, path, maps=4, map_heads=True) as rec:
+        keep = rec._recording.map
+        rec._recording.map = lambda *given: (maps.append(given), keep(*given))
+        act(model, place)
+        rec.step(loss=place(torch.tensor(2.5)), lr=0.5)
+        model.eval()
+        with torch.no_grad():
+            act(model, place)
+        rec.evaluation()
+    return rec, maps
+
+
+def compare(path, act, kernels, monkeypatch):
+    """What is recorded of a device that nobody waits for, with the CPU's."""
+    wanted, their_maps = record(path + ".cpu.db", act)
+    with fakecuda.cuda(monkeypatch, kernels) as device:
+        rec, maps = record(path, act, lambda x: tree_map(far, x))
+    assert rec.trouble is None and wanted.trouble is None and _device._failed == []
+    assert device.n_waits == 2  # for events
+    run, other = es.open(path), es.open(path + ".cpu.db")
+    assert run.series == other.series and run.info["ctx"] == other.info["ctx"]
+    assert run.info["batch"] == other.info["batch"]
+    assert run.config.get("ceiling") == pytest.approx(other.config.get("ceiling"))
+    for one in run.series:
+        name, phase = one["name"], one["phase"]
+        found, values = run.values(name, phase), other.values(name, phase)
+        np.testing.assert_allclose(found, values, atol=1e-4, err_msg=name)
+    assert [given[:4] for given in maps] == [given[:4] for given in their_maps]
+    for given, theirs in zip(maps, their_maps):
+        np.testing.assert_allclose(given[4], theirs[4], atol=1e-5)
+    return run, maps
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    monkeypatch.setattr(_device, "_failed", [])
+    return triton_kernels()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_recorded_step_does_not_wait_for_the_device(name, kernels, monkeypatch, run_file):
+    given = CASES[name]()
+    run, maps = compare(
+        run_file, lambda model, place: model(*place(given)), kernels, monkeypatch
+    )
+    sizes = {"packed": (3, 7), "starts": (3, 7), "one row": (1, T), "later row": (1, T)}
+    assert (run.info["batch"], run.info["ctx"]) == sizes.get(name, (2, T))
+    assert bool(maps) == (name not in ("packed", "starts"))
+
+
+def test_weights_that_are_returned_do_not_wait_either(kernels, monkeypatch, run_file):
+    weights = torch.randn(2, H, T, T).softmax(-1)
+
+    def act(model, place):
+        for i, layer in enumerate(model.attention):
+            layer_weights = weights if i == 0 else weights - 1  # no weights
+            _wrappers.after_weights(layer, None, (None, place(layer_weights)))
+
+    model = Model()
+    with es.watch(model, run_file + ".cpu.db") as rec:
+        act(model, lambda x: x)
+        rec.step()
+    with fakecuda.cuda(monkeypatch, kernels):
+        model = Model()
+        with es.watch(model, run_file) as rec:
+            act(model, far)
+            rec.step()
+    assert rec.trouble is None
+    found, values = (es.open(run_file + end).entropy() for end in ("", ".cpu.db"))
+    assert found.shape == (1, 1, H)  # one layer
+    np.testing.assert_allclose(found, values, atol=1e-6)
+
+
+def test_a_graph_that_somebody_captures_is_said_to_be_unmeasured(
+    kernels, monkeypatch, run_file
+):
+    model, given = Model(), CASES["causal"]()
+    with fakecuda.cuda(monkeypatch, kernels):
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+        with es.watch(model, run_file) as rec, pytest.warns(RuntimeWarning, match="captured"):
+            model(*tree_map(far, given))
+            rec.step()
+    assert rec.lost == 2 and "CUDA graph" in rec.trouble
