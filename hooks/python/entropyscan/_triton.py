@@ -1,16 +1,20 @@
-"""Statistics of attention heads from queries and keys, forward only and without
-T x S memory, as Triton kernels: for tensors of CUDA devices, and by Triton's
-interpreter (TRITON_INTERPRET=1) for tensors of the CPU, as the tests do.
-analyzer/entropy/entropy.h is the manual of what is computed.
+"""Statistics of attention heads from queries and keys, and the entropy of rows with
+its gradient, without T x S memory, as Triton kernels: for tensors of CUDA devices,
+and by Triton's interpreter (TRITON_INTERPRET=1) for tensors of the CPU, as the tests
+do. analyzer/entropy/entropy.h is the manual of what is computed.
 
 1  _extents      the largest keys, by which step 2 knows how far rounding goes
 2  _rows         blocks of rows, keys tile by tile; with m the largest score so
                  far and x_j = (s_j - m) log2 e <= 0, p_j = 2^x_j:
                      weight = sum p_j,  spread = sum p_j x_j
                      entropy = ln 2 (log2 weight - spread / weight)
-3  _rows, EXACT  rows that float32 products blur, again in double
+3  _rows, EXACT  rows that float32 products blur beyond LIMITS, again in double
 4  _sequences    rows to sequences, _heads sequences to heads: in double, in one
                  order, no atomics
+
+The gradient of an entropy e by the scores is de/ds_j = -p_j (ln p_j + e), from
+scores that are made again: _query_gradients sums it up over the keys of each query,
+_key_gradients over the queries of each key.
 
 `_triton_kernels` has them. Nothing here waits for the device. Letters: B batch,
 H heads of queries, KV heads of keys, T queries, S keys, D width of a head, N
