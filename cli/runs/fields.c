@@ -137,6 +137,7 @@ static const es_field fields[] = {
      .title = "file"},
     {"run", CSV | JSON, MEMBER(number)},
     {"run", WHERE, MEMBER(name)},
+    {"number", WHERE, MEMBER(number)}, /* within its file, from 1 */
     {"name", TABLE | CSV | JSON, MEMBER(name), .title = "run"},
     {"arch", TABLE | CSV | JSON | WHERE | SETTINGS, MEMBER(arch)},
     {"family", WHERE | SETTINGS, MEMBER(family)},

@@ -1,5 +1,6 @@
 """es.open: arrays and pictures of run files, recorded and damaged."""
 
+import subprocess
 from pathlib import Path
 
 import models
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import entropyscan as es
+from entropyscan import _library
 
 RUN = Path(__file__).resolve().parents[2] / "samples/runs/sm.db"
 
@@ -73,3 +75,25 @@ def test_bytes_that_changed_are_missing_not_numbers(tmp_path):
     assert es.is_missing(run.entropy()[3]).all()
     assert np.array_equal(run.entropy()[4], values[4])
     assert "damaged" in [event["kind"] for event in run.events]
+
+
+def test_of_several_runs_the_one_that_started_last_is_taken(tmp_path):
+    other, path = RUN.with_name("sm-ln-g.db"), tmp_path / "two.db"
+    program = _library.program("entropy-scan")
+    subprocess.run([program, "merge", RUN, other, "-o", path], check=True)
+    names = [es.open(path, run=i).info["name"] for i in range(2)]
+    starts = [es.open(path, run=i).info["started_at"] for i in range(2)]
+    assert names == ["SM", "SM+LN+G"] and starts[0] != starts[1]
+    with pytest.warns(RuntimeWarning, match="has 2 runs: run 1, .*started last"):
+        newest = es.open(path)
+    assert newest.info["started_at"] == max(starts)
+    assert [es.open(path, run=i).info["name"] for i in (-2, -1)] == names
+    # Flags and figures are those of that run alone.
+    for i, alone in ((0, RUN), (1, other)):
+        assert es.open(path, run=i).flags == es.open(alone).flags
+        pictures = [one.figure("curves").data for one in (es.open(path, run=i), es.open(alone))]
+        assert pictures[0] == pictures[1]
+    with pytest.raises(es.Error, match="run 2: it has 2 runs"):
+        es.open(path, run=2)
+    with pytest.raises(es.Error, match="run -3: it has 2 runs"):
+        es.open(path, run=-3)

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from . import _library
+from ._recording import warn
 
 
-def open(path: str | os.PathLike[str], run: int = 0) -> Run:
-    """The run of a file; `run` is its place where there are several. The file
-    may be growing; nothing is written to it. Raises es.Error."""
+def open(path: str | os.PathLike[str], run: int | None = None) -> Run:
+    """A run of a file: of several the one that started last, with a warning that
+    says so, or the one at the place `run`, from 0, or from the end if negative. The
+    file may be growing; nothing is written to it. Raises es.Error."""
     return Run(path, run)
 
 
@@ -32,13 +34,31 @@ def is_missing(values: np.ndarray) -> np.ndarray:
     return values.view(np.uint32) == _library.MISSING_BITS
 
 
+def _place(reader: _library.Reader, path: str, wanted: int | None) -> int:
+    n = reader.n_runs()
+    if wanted is not None:
+        if not -n <= wanted < n:
+            raise _library.Error(f"{path}: run {wanted}: it has {n} runs")
+        return wanted % n
+    starts = [(reader.run(i)["started_at"] or "", i) for i in range(n)]
+    if n == 0:
+        raise _library.Error(f"{path}: it has no run")
+    newest = max(starts)[1]
+    if n > 1:
+        warn(
+            f"{path} has {n} runs: run {newest}, {reader.run(newest)['name']}, started "
+            f"last and is taken; es.open(path, run=0 to {n - 1}) takes another"
+        )
+    return newest
+
+
 class Run:
     """One run of a file."""
 
-    def __init__(self, path: str | os.PathLike[str], run: int = 0) -> None:
+    def __init__(self, path: str | os.PathLike[str], run: int | None = None) -> None:
         self.path = os.fspath(path)
         self._reader = _library.Reader(self.path)
-        self._index = run
+        self._index = _place(self._reader, self.path, run)
 
     def close(self) -> None:
         self._reader.close()
@@ -106,10 +126,11 @@ class Run:
         return self._judged()
 
     def _judged(self, *options: str) -> list[dict[str, Any]]:
-        found = json.loads(_scan(self.path, "--json", *options).stdout)["runs"]
-        if self._index >= len(found):
-            raise _library.Error(f"{self.path}: it has {len(found)} runs")
-        return found[self._index]["flags"]
+        own = self._scan("--json", *options).stdout
+        return json.loads(own)["runs"][0]["flags"]
+
+    def _scan(self, *options: str) -> subprocess.CompletedProcess[str]:
+        return _scan(self.path, f"--where=number={self._index + 1}", *options)
 
     def to_parquet(self, path: str | os.PathLike[str], series: list[str] | None = None) -> None:
         """A long table for pandas, polars, duckdb: run, step, layer, head, series,
@@ -175,7 +196,7 @@ class Run:
         with tempfile.TemporaryDirectory() as folder:
             out = os.path.join(folder, f"figure.{format}")
             given += ["-q", f"--format={format}", f"--figure={kind}", "-o", out]
-            _scan(self.path, *given)
+            self._scan(*given)
             if not os.path.exists(out):
                 raise _library.Error(f"{kind}: no figure")
             with builtins.open(out, "rb") as file:
