@@ -269,7 +269,7 @@ def _(
 ) -> tuple[Tensor, Tensor, Tensor]:
     has_temperature = given[_MEMBERS.index("temperature")] is not None
     dt = torch.empty_like(lse) if has_temperature else de.new_empty(0)
-    return torch.empty_like(query), torch.empty_like(key), dt
+    return query.new_empty(query.shape), key.new_empty(key.shape), dt
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

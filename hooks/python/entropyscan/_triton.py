@@ -202,7 +202,7 @@ def row_entropy_gradients(
     b, h, t, _ = query.shape
     kv, s = key.shape[1], key.shape[2]
     entropy, lse, de = entropy.contiguous(), lse.contiguous(), de.float().contiguous()
-    dq, dk = torch.empty_like(query), torch.empty_like(key)
+    dq, dk = query.new_empty(query.shape), key.new_empty(key.shape)
     has_temperature = call.temperature is not None
     dt = torch.empty_like(lse) if has_temperature else None
     # What is not finite makes its own gradients so.
