@@ -224,8 +224,9 @@ def test_a_graph_of_nested_tensors_is_one_warning_and_counted(run_file):
     q = torch.nested.nested_tensor(parts, layout=torch.jagged).transpose(1, 2)
 
     def ours(model, q, rec):
-        hooked = torch.compile(lambda: es._functions._of_sdpa(*call), backend="eager")
         call = (q, q, None, 0.0, False, None, False)
+        slot, of_sdpa = es._operators.slot_of(model), es._functions._of_sdpa
+        hooked = torch.compile(lambda: of_sdpa(slot, *call), backend="eager")
         es._functions.enter(model, None)
         hooked()
         es._functions.leave(model, None, None)

@@ -87,7 +87,7 @@ def test_every_snippet_of_the_page_runs(tmp_path, monkeypatch):
     for name in ("lightning", "optuna"):  # of tests/python/requirements.txt
         pytest.importorskip(name)
     monkeypatch.chdir(tmp_path)
-    assert len(SNIPPETS) == 9
+    assert len(SNIPPETS) == 10
     given = names(tmp_path)
     for snippet in SNIPPETS:
         if "tune." in snippet and "tune" not in given:
@@ -102,6 +102,7 @@ def test_every_snippet_of_the_page_runs(tmp_path, monkeypatch):
     assert (tmp_path / "heatmap.svg").stat().st_size > 1000
     assert (tmp_path / "corpus.tok").stat().st_size > 96
     assert given["layers"][1][0].grad.abs().sum() > 0
+    assert (es.open("ereg.db").values("ereg") > 0).all()
 
 
 def test_the_snippet_of_the_first_page_runs(tmp_path, monkeypatch):

@@ -41,6 +41,12 @@ def checked(**given: Any) -> dict[str, Any]:
     if given["store"] not in STORES:
         words = "give 'auto', 'sqlite' or 'fragment'"
         raise ValueError(f"store={given['store']!r}: {words}")
+    if given["regularize"] is not None:
+        from ._ereg import EntropyRegularization
+
+        if not isinstance(given["regularize"], EntropyRegularization):
+            words = "give an es.EntropyRegularization"
+            raise TypeError(f"regularize={given['regularize']!r}: {words}")
     if group is not None and not _is_group(group):
         words = "give a DeviceMesh or a process group"
         raise TypeError(f"tensor_parallel={group!r}: {words}")

@@ -121,8 +121,9 @@ class Hook:
         _wrappers.wrap_eager(model)
         # What returns weights may call a function by somebody's helper.
         has_calls = any(kind in ("calls", "weights") for _, _, kind in kinds)
-        if has_calls:
+        if has_calls or self._tap in _operators.penalized:
             _functions.allow_checkpoints()
+        if has_calls:
             _functions.wrap_sdpa(model)
             _functions.wrap_flash()
             self._hook(model.register_forward_pre_hook(_functions.start))
@@ -168,3 +169,4 @@ class Hook:
                 if _n_open == 0:
                     _wrappers.shared.undo()
         _operators.enable(self._tap, False)
+        _operators.penalized.discard(self._tap)

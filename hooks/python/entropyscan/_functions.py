@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ._heads import with_heads
-from ._operators import enabled, observe, refuse, slot_of, unmeasurable
-from ._wrappers import MARK, safely, shared
+from ._operators import refuse, slot_of, unmeasurable
+from ._wrappers import MARK, hand_over, is_wanted, shared
 
 SDPA = "scaled_dot_product_attention"
 FLASH = (
@@ -79,9 +79,10 @@ def start(module: nn.Module, args: Any) -> None:
 
 
 def allow_checkpoints() -> None:
-    """A compiled torch.utils.checkpoint refuses code that changes a list outside
-    of it, as the hooks above do. They leave the list as it was, so that nothing
-    is to be done again when the forward pass is."""
+    """A compiled torch.utils.checkpoint refuses code that changes what is outside of
+    it: the list of the hooks above, which leave it as it was, and what a module keeps
+    for the penalty, of the first pass alone. Nothing is to be done again when the
+    forward pass is."""
     import torch._dynamo
 
     name = "skip_fwd_side_effects_in_bwd_under_checkpoint"
@@ -114,11 +115,9 @@ def _observed_sdpa(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
         enable_gqa: bool = False,
         **others: Any,
     ) -> Tensor:
-        if torch.compiler.is_compiling():
-            _of_sdpa(query, key, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-        elif enabled or not torch.is_grad_enabled():
+        if is_wanted():
             given = (query, key, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-            safely(_innermost(), _of_sdpa, *given)
+            hand_over(_innermost(), _module(), _of_sdpa, *given)
         return original(
             query,
             key,
@@ -136,6 +135,7 @@ def _observed_sdpa(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _of_sdpa(
+    slot: Tensor,
     query: Tensor,
     key: Tensor,
     mask: Optional[Tensor],
@@ -143,15 +143,12 @@ def _of_sdpa(
     is_causal: bool,
     scale: Optional[float],
     enable_gqa: bool,
-) -> None:
-    slot = _innermost()
-    if slot is None:
-        return
+) -> dict[str, Any] | None:
     training = torch.is_grad_enabled() or dropout_p > 0
     reason = unmeasurable(query, key)
     if reason is not None:
         refuse(slot, reason, training)
-        return
+        return None
     found = with_heads(query, key, mask, _module(), enable_gqa)
     if found is None:
         reason = (
@@ -160,12 +157,11 @@ def _of_sdpa(
             "width)): this attention is not measured"
         )
         refuse(slot, reason, training)
-        return
+        return None
     query, key, mask = found
-    observe(
-        slot,
-        query,
-        key,
+    return dict(
+        query=query,
+        key=key,
         mask=mask,
         scale=scale,
         causal=is_causal,
@@ -234,10 +230,8 @@ def _observed_flash(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def attend(*args: Any, **options: Any) -> Any:
-        if torch.compiler.is_compiling():
-            _of_flash(names, args, options)
-        elif enabled or not torch.is_grad_enabled():
-            safely(_innermost(), _of_flash, names, args, options)
+        if is_wanted():
+            hand_over(_innermost(), _module(), _of_flash, names, args, options)
         return original(*args, **options)
 
     setattr(attend, MARK, True)
@@ -245,11 +239,11 @@ def _observed_flash(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_flash(
-    names: tuple[str, ...], args: tuple[Any, ...], options: dict[str, Any]
-) -> None:
-    slot = _innermost()
-    if slot is None:
-        return
+    slot: Tensor,
+    names: tuple[str, ...],
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+) -> dict[str, Any] | None:
     given = {**dict(zip(names, args)), **options}
     dropout = given.get("dropout_p") or 0.0
     training = torch.is_grad_enabled() or dropout > 0
@@ -258,15 +252,14 @@ def _of_flash(
         if value is not None and not (isinstance(value, int) and value == 0):
             reason = f"flash-attn with {name}: this attention is not measured"
             refuse(slot, reason, training)
-            return
+            return None
     query, key = _query_and_key(given)
     starts = given.get("cu_seqlens_q", given.get("cu_seqlens"))
     left, right = given.get("window_size") or (-1, -1)
     sinks = [given[name] for name in _SINKS if given.get(name) is not None]
-    observe(
-        slot,
-        query,
-        key,
+    return dict(
+        query=query,
+        key=key,
         sinks=sinks[0] if sinks else None,
         query_starts=starts,
         key_starts=given.get("cu_seqlens_k", starts),

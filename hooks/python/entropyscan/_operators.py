@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ._ereg import row_entropy
 from ._maps import maps
 from ._statistics import Attention, ceiling, measure, to_host
 from ._weights import measure_weights
@@ -34,6 +35,10 @@ else:
 
 _SLOT = "_entropyscan_slot"
 _STATE = "__getstate__"
+# Of a module whose rows' entropies a penalty wants, and what it has of them.
+_IS_PENALIZED = "_entropyscan_is_penalized"
+_ROWS = "_entropyscan_rows"
+_OURS = (_SLOT, _STATE, _IS_PENALIZED, _ROWS)
 _is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # from 2.7 on
 
 
@@ -82,6 +87,7 @@ class Slot:
 _slots: dict[int, Slot] = {}
 _next_slot = 0
 enabled: set[Tap] = set()  # whether there are any is read on the fast path
+penalized: set[Tap] = set()  # those that want rows' entropies of every training step
 
 
 def enable(tap: Tap, is_recorded: bool) -> None:
@@ -100,6 +106,7 @@ def add_slot(tap: Tap, place: int, module: nn.Module) -> int:
     _slots[number] = Slot(tap, place, module)
     module.__dict__[_SLOT] = torch.tensor(number, device="cpu")
     module.__dict__[_STATE] = functools.partial(_state, weakref.ref(module))
+    module.__dict__[_IS_PENALIZED] = tap in penalized
     return number
 
 
@@ -111,7 +118,7 @@ def _state(reference: weakref.ref[nn.Module]) -> Any:
     state = of_class(module) if of_class else vars(module)
     if not isinstance(state, dict):
         return state
-    state = {k: v for k, v in state.items() if k not in (_SLOT, _STATE)}
+    state = {k: v for k, v in state.items() if k not in _OURS}
     hooks = [*module._forward_pre_hooks.items(), *module._forward_hooks.items()]
     ours = {number for number, hook in hooks if _is_ours(hook)}
     for name, value in state.items():
@@ -130,7 +137,8 @@ def remove_slot(number: int) -> None:
     if module is not None:
         own = module.__dict__.get(_SLOT)
         if own is not None and int(own) == number:  # no later watch's
-            del module.__dict__[_SLOT], module.__dict__[_STATE]
+            for name in _OURS:
+                module.__dict__.pop(name, None)
 
 
 def taps_of(model: nn.Module) -> list[Tap]:
@@ -275,7 +283,11 @@ def _observe(
         if query_starts is None and positions is not None and mask is None:
             if query.shape[2] == key.shape[2]:
                 query_starts = _starts(positions)
-                is_found = query_starts is not None
+            if query_starts is not None and query_starts.device.type == "cpu":
+                query_starts = query_starts.unique()
+                if query_starts.tolist() == [0, query.shape[2]]:
+                    query_starts = None
+            is_found = query_starts is not None
         if query_starts is not None:
             query, key = _in_a_row(query), _in_a_row(key)
         what = Attention(
@@ -300,24 +312,61 @@ def _observe(
 
 def _starts(positions: Tensor) -> Tensor | None:
     """Where sequences begin that are packed in one row, by the rule of
-    transformers: where (1,T) positions are the smallest. (N+1) int32; on a device
-    N is T and all behind the last sequence are empty, since only the device knows
-    how many there are."""
+    transformers: where (1,T) positions are the smallest. (T+1) int32: all behind the
+    last sequence are empty, since only the device knows how many there are."""
     if positions.dim() != 2 or positions.shape[0] != 1:
         return None
     row, n = positions[0], positions.shape[1]
     places = torch.arange(n, device=row.device)
-    starts = F.pad(torch.where(row == row.min(), places, n).sort().values, (0, 1), value=n)
-    if row.device.type == "cpu":
-        starts = starts.unique()
-        if starts.tolist() == [0, n]:
-            return None
-    return starts.int()
+    starts = torch.where(row == row.min(), places, n).sort().values
+    return F.pad(starts, (0, 1), value=n).int()
 
 
 def _in_a_row(x: Tensor) -> Tensor:
     """(B,H,T,D) as (1,H,B T,D): packed sequences follow each other."""
     return x if x.shape[0] == 1 else x.transpose(0, 1).flatten(1, 2)[None]
+
+
+def keep_rows(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    *,
+    mask: Tensor | None = None,
+    query_starts: Tensor | None = None,
+    positions: Tensor | None = None,
+    sinks: Tensor | None = None,
+    training: bool = True,
+    **options: Any,
+) -> None:
+    """The entropies of rows of a training's forward pass, with a gradient, for the
+    penalty; arguments as in `observe`. Raises what may go wrong: a loss without a
+    part of it would be another loss."""
+    if not module.__dict__.get(_IS_PENALIZED, False):
+        return
+    if not (module.training and torch.is_grad_enabled()):
+        return
+    if unmeasurable(query, key) is not None or is_distributed(query, key):
+        return  # the penalty says that a layer is missing
+    if query_starts is None and positions is not None and mask is None:
+        if query.shape[2] == key.shape[2]:
+            query_starts = _starts(positions)
+    if query_starts is not None:
+        query, key = _in_a_row(query), _in_a_row(key)
+    what = Attention(mask=mask, query_starts=query_starts, **options)
+    rows = row_entropy(query, key, what)
+    # A checkpoint runs the forward pass once more inside the backward pass.
+    if torch.compiler.is_compiling() or torch._C._current_graph_task_id() == -1:
+        setattr(module, _ROWS, rows)
+
+
+def take_rows(tap: Tap) -> list[tuple[Tensor, Tensor]]:
+    """(entropy, counted) (B,H,T) of the last forward pass, by place; none of what an
+    earlier call took."""
+    slots = sorted((s for s in _slots.values() if s.tap is tap), key=lambda s: s.place)
+    modules = (slot.module() for slot in slots)
+    found = (m.__dict__.pop(_ROWS, None) for m in modules if m is not None)
+    return [rows for rows in found if rows is not None]
 
 
 def unmeasurable(*tensors: Tensor) -> str | None:

@@ -17,6 +17,7 @@ from . import _operators
 from ._arguments import checked, whole
 from ._attention import Hook
 from ._distributed import Ranks, unwrapped
+from ._ereg import EntropyRegularization
 from ._maps import of_layer
 from ._recording import Recording
 from ._operators import Seen
@@ -29,6 +30,12 @@ MOST_WAITING = 1000
 
 _NOT_SEEN = "no attention was seen: is it the model that is trained?"
 _NOT_EXPECTED = "attention that the first step had not: it is not recorded"
+
+_NOT_PENALIZED = (
+    "{} layers of attention were seen since the last penalty(), regularize has "
+    "thresholds of {}: call it once after a forward pass of the model in train() with "
+    "gradients, which reentrant checkpoints hide: use_reentrant=False"
+)
 
 _MISSING = np.array([0x7FC007A2], np.uint32).view(np.float32)[0]
 
@@ -62,6 +69,10 @@ class Watch:
     tensor_parallel  the DeviceMesh or process group whose ranks have a part of the
                 heads each: its first rank records all of them
 
+    regularize  an es.EntropyRegularization with one row of thresholds for each layer
+                of attention, in the model's order: penalty() is what it makes of
+                every forward pass, with gradients, for the loss
+
     store       what the run is kept in while it is recorded: "auto", "sqlite" (the
                 run file) or "fragment" (run.esf, which "auto" takes on nfs and
                 other file systems that hosts share)
@@ -69,9 +80,9 @@ class Watch:
     Use it as a context, or call close().
 
     An argument that cannot be meant is a TypeError or a ValueError here, before
-    the training. Nothing raises while it runs, and nothing changes what the model
-    computes. Where it cannot record there is one warning, and the training goes
-    on.
+    the training. Nothing but penalty() raises while it runs, and nothing changes
+    what the model computes. Where it cannot record there is one warning, and the
+    training goes on.
     """
 
     def __init__(
@@ -92,6 +103,7 @@ class Watch:
         maps_every: int = 1000,
         map_heads: bool = False,
         store: str = "auto",
+        regularize: EntropyRegularization | None = None,
     ) -> None:
         given = checked(
             path=path,
@@ -107,6 +119,7 @@ class Watch:
             maps_every=maps_every,
             map_heads=map_heads,
             store=store,
+            regularize=regularize,
         )
         self._maps_every, self._map_heads = given["maps_every"], given["map_heads"]
         self._every, self._step = given["every"], given["first_step"]
@@ -129,6 +142,8 @@ class Watch:
         # Steps without rows, or whose attention was said not to be measured.
         self._explained: set[tuple[str, int]] = set()
         self._is_closed = False
+        self._regularize = regularize
+        self._ereg: Tensor | None = None  # the first penalty of the present step
         try:
             run = _describe(model, name, path, config, steps)
         except Exception:  # of a configuration's own methods
@@ -140,7 +155,9 @@ class Watch:
         self._tap.map_size = given["maps"]
         if self._ranks.trouble:
             self._recording.fail(self._ranks.trouble)
-        if not self._ranks.is_measuring:
+        if regularize is not None:
+            _operators.penalized.add(self._tap)
+        elif not self._ranks.is_measuring:
             return
         self._model = weakref.ref(model)
         self._is_on_device = any(p.is_cuda for p in model.parameters())
@@ -194,17 +211,52 @@ class Watch:
         if is_first:
             self._recording.event(step, "gap", what, "warning")
 
+    @property
+    def _is_measuring(self) -> bool:
+        is_open = self._hook is not None and not self._is_closed
+        return is_open and self._ranks.is_measuring
+
     def _is_recorded(self) -> bool:
         return self._step % self._every == 0
 
     def _enable(self) -> None:
-        self._tap.is_open = (
-            self._hook is not None
-            and not self._is_closed
-            and self._recording.is_recording
-        )
+        self._tap.is_open = self._is_measuring and self._recording.is_recording
         self._tap.wants_maps = self._step % self._maps_every == 0
         _operators.enable(self._tap, self._tap.is_open and self._is_recorded())
+
+    # --- the penalty ---------------------------------------------------------------
+
+    def penalty(self) -> Tensor:
+        """What `regularize` makes of the attention of the model's last forward pass
+        in train() and with gradients, a scalar that belongs to the loss:
+
+            loss = model(**batch).loss
+            (loss + 1e-5 * rec.penalty()).backward()
+
+        Call it once after each forward pass, of each micro-batch. Its gradients reach
+        queries, keys and thresholds. Unlike everything else of a watch it raises
+        where a layer was not seen: a loss without a part of it is another loss."""
+        reg = self._regularize
+        if reg is None:
+            raise RuntimeError("no penalty: give es.watch regularize=")
+        rows = _operators.take_rows(self._tap)
+        n_layers, n_heads = reg.thresholds.shape
+        if len(rows) != n_layers:
+            raise RuntimeError(_NOT_PENALIZED.format(len(rows), n_layers))
+        total: Any = 0.0
+        for layer, (entropy, counted) in enumerate(rows):
+            if entropy.shape[1] != n_heads:
+                raise RuntimeError(
+                    f"layer {layer} has {entropy.shape[1]} heads, regularize has "
+                    f"thresholds of {n_heads}"
+                )
+            thresholds = reg.thresholds[layer].to(entropy.device)
+            part = reg.penalty(entropy, thresholds, counted)
+            total = part + (total.to(part.device) if layer else 0.0)
+        total = total / n_layers
+        if self._ereg is None:
+            self._ereg = total.detach()
+        return total
 
     # --- steps ---------------------------------------------------------------------
 
@@ -214,11 +266,14 @@ class Watch:
         step of the optimizer, also with gradient accumulation: the attention is
         that of the first micro-batch."""
         try:
-            if self._hook is not None and not self._is_closed:
+            if self._is_measuring:
                 self._push_waiting()
                 self._tap.take("eval")
                 if self._is_recorded():
+                    if self._ereg is not None:
+                        values = {"ereg": self._ereg, **values}
                     self._take("train", self._step, values)
+            self._ereg = None
             self._agree_on_stop()
         except Exception as error:
             self._on_error(error)
@@ -256,7 +311,7 @@ class Watch:
         """Ends an evaluation at the present step: a series of its own. The
         attention is that of the first batch in eval() and without gradients."""
         try:
-            if self._hook is not None and not self._is_closed:
+            if self._is_measuring:
                 self._push_waiting()
                 self._take("eval", max(0, self._step - 1), values)
         except Exception as error:

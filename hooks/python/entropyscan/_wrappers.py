@@ -18,9 +18,11 @@ from ._operators import (
     enabled,
     is_distributed,
     is_training,
+    keep_rows,
     observe,
     observe_projected,
     observe_weights,
+    penalized,
     refuse,
     report,
     slot_of,
@@ -88,28 +90,59 @@ shared = Patches()
 MARK = "_is_entropyscan"
 
 
-def safely(slot: Tensor | None, function: Callable[..., None], *args: Any) -> None:
+def safely(
+    slot: Tensor | None, function: Callable[..., Any], *args: Any, **options: Any
+) -> Any:
     try:
-        function(*args)
+        return function(*args, **options)
     except Exception as error:
         report(slot, error)
+        return None
+
+
+def is_wanted() -> bool:
+    """Whether anybody wants what an attention has, now or in a graph."""
+    if torch.compiler.is_compiling():
+        return True
+    return bool(enabled or penalized) or not torch.is_grad_enabled()
+
+
+def hand_over(
+    slot: Tensor | None,
+    module: nn.Module | None,
+    understand: Callable[..., dict[str, Any] | None],
+    *args: Any,
+) -> None:
+    """Arguments of `observe`, which `understand` makes of args, to the operator and,
+    with a gradient, to the penalty."""
+    if slot is None or module is None:
+        return
+    if torch.compiler.is_compiling():
+        given = understand(slot, *args)
+        if given is not None:
+            observe(slot, **given)
+            keep_rows(module, **given)
+        return
+    given = safely(slot, understand, slot, *args)
+    if given is not None:
+        if enabled or not torch.is_grad_enabled():
+            safely(slot, observe, slot, **given)
+        keep_rows(module, **given)
 
 
 # --- transformers --------------------------------------------------------------
 
 
 def _of_hugging_face(
+    slot: Tensor,
     module: nn.Module,
     query: Tensor,
     key: Tensor,
     attention_mask: Any,
     kind: str,
     options: dict[str, Any],
-) -> None:
+) -> dict[str, Any]:
     """What an entry of transformers does with its arguments, said once more."""
-    slot = slot_of(module)
-    if slot is None:
-        return
     causal = options.get("is_causal")
     if causal is None:
         causal = getattr(module, "is_causal", True)
@@ -131,10 +164,9 @@ def _of_hugging_face(
         attention_mask = _of_block_mask(attention_mask, query, key)
     if causal and kind == "sdpa" and key.shape[2] > query.shape[2]:
         key = key[:, :, : query.shape[2]]
-    observe(
-        slot,
-        query,
-        key,
+    return dict(
+        query=query,
+        key=key,
         mask=attention_mask,
         bias=options.get("position_bias"),
         sinks=options.get("s_aux"),
@@ -179,11 +211,9 @@ def _observed(original: Callable[..., Any], kind: str) -> Callable[..., Any]:
         *args: Any,
         **options: Any,
     ) -> Any:
-        if torch.compiler.is_compiling():
-            _of_hugging_face(module, query, key, attention_mask, kind, options)
-        elif enabled or not torch.is_grad_enabled():
+        if is_wanted():
             given = (module, query, key, attention_mask, kind, options)
-            safely(slot_of(module), _of_hugging_face, *given)
+            hand_over(slot_of(module), module, _of_hugging_face, *given)
         return original(module, query, key, value, attention_mask, *args, **options)
 
     setattr(attention, MARK, True)
