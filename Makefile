@@ -179,8 +179,8 @@ help:
 	@echo 'make quick      the fast tests of every area, without nvcc'
 	@echo 'make coverage   lines and branches that the tests reach (needs gcovr)'
 	@echo 'make bench      speeds as ratios, side by side in one run'
-	@echo 'make gpu-check  all that needs a GPU: parity, speed, a short training; STAGES=all'
-	@echo '                the peers that compile, too (tests/gpu/check.sh)'
+	@echo 'make gpu-check  all that needs a GPU: parity, speed, a short training; CALL=2 does'
+	@echo '                what is left, and the rest (tests/gpu/check.sh)'
 	@echo 'make gpu-replicate ARCH=SM+LN+G MINUTES=10   GPT-2 small on the GPU'
 	@echo 'make gpu-results  tables of gpu-check into samples/results; OUT=what came back'
 	@echo 'make gpu-bundle $(BUNDLE): carry it to a machine without our packages'
@@ -450,7 +450,8 @@ CHOSEN = $(foreach name,$(patsubst test_%,%,$(basename $(T))),$(or $(strip \
     $(error T=$(name): no such test: see tests/*/test_*)))
 ifneq ($(T),)
 test: $(filter $(TESTS),$(CHOSEN)) \
-    $(if $(filter %.sh,$(CHOSEN))$(findstring cuda,$(CHOSEN)),all $(TEST_PLUGINS))
+    $(if $(filter %.sh,$(CHOSEN))$(findstring cuda,$(CHOSEN)),all $(TEST_PLUGINS) \
+    $(BUILD)/gpu-bench-attention)
 	@$(RUN_TESTS) $(CHOSEN)
 else
 test: RUN_CARDS = $(TEST_CARDS)

@@ -2,14 +2,15 @@
  * usage: bench_attention PRECISION B H T D_K   (tests/gpu/peer_torch.py)
  *        bench_attention device
  *
- * Fused attention of the CUDA back-end, alone. One line: milliseconds a call,
- * medians of the rounds, of
+ * Measures the fused attention of the CUDA back-end by itself. It prints one
+ * line: milliseconds of a call, medians over the rounds, of
  *
- *   forward without statistics, forward with all of them, backward, backward
- *   with a gradient of the entropies
+ *   forward without statistics, forward with the entropy alone, forward with
+ *   all statistics, backward, backward with a gradient of the entropies
  *
- * then the second over the first, median of the rounds, and where that lies
- * with 95 %: low, high.
+ * then two ratios, each as its median over the rounds and the interval that
+ * contains it with 95 % (low, high): the entropy's and all statistics' forward
+ * pass over the plain one.
  *
  * The variants take turns, forwards and backwards through the list, so that
  * what the statistics cost is seen at one temperature of the device.
@@ -28,14 +29,14 @@
 #include <string.h>
 #include <time.h>
 
-enum { PLAIN, MEASURED, BACKWARD, BACKWARD_ENTROPY, N_VARIANTS };
+enum { PLAIN, ENTROPY, MEASURED, BACKWARD, BACKWARD_ENTROPY, N_VARIANTS };
 enum { MAX_ROUNDS = 1000 };
 
 typedef struct bench {
     const es_ops *ops;
     es_backend *backend;
     es_attention attention;
-    es_row_mem rows;
+    es_row_mem rows, entropy; /* all statistics; one array of them */
     es_mem *qkv, *y, *saved, *dy, *dqkv, *dentropy;
 } bench;
 
@@ -145,6 +146,7 @@ static void set_up(bench *b, es_precision precision)
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
         if (es_row_statistic_exists((es_row_statistic)i, ES_SOFTMAX))
             b->rows.array[i] = reserve(b, rows * sizeof(float));
+    b->entropy.array[ES_ROW_ENTROPY] = b->rows.array[ES_ROW_ENTROPY];
 }
 
 static void tear_down(bench *b)
@@ -168,9 +170,9 @@ static double now(void)
 
 static void call(const bench *b, int variant)
 {
-    if (variant == PLAIN || variant == MEASURED)
-        b->ops->attention(b->backend, b->y, b->saved,
-                          variant == MEASURED ? &b->rows : NULL, b->qkv,
+    const es_row_mem *const rows[] = {NULL, &b->entropy, &b->rows};
+    if (variant <= MEASURED)
+        b->ops->attention(b->backend, b->y, b->saved, rows[variant], b->qkv,
                           &b->attention);
     else
         b->ops->attention_backward(b->backend, b->dqkv, NULL, b->dy, b->y,
@@ -214,16 +216,21 @@ static void take_rounds(const bench *b, double took[N_VARIANTS][MAX_ROUNDS],
         }
 }
 
-/** Sorts what was taken. */
+/** Prints the line; sorts each variant's times. */
 static void print_rounds(double took[N_VARIANTS][MAX_ROUNDS], size_t n_rounds)
 {
     static double ratio[MAX_ROUNDS];
-    for (size_t i = 0; i < n_rounds; i++)
-        ratio[i] = took[MEASURED][i] / took[PLAIN][i];
+    es_middle costs[2];
+    for (int v = ENTROPY; v <= MEASURED; v++) {
+        for (size_t i = 0; i < n_rounds; i++)
+            ratio[i] = took[v][i] / took[PLAIN][i];
+        costs[v - ENTROPY] = es_middle_of(ratio, n_rounds);
+    }
     for (int v = 0; v < N_VARIANTS; v++)
         printf("%.5f ", es_middle_of(took[v], n_rounds).median);
-    const es_middle cost = es_middle_of(ratio, n_rounds);
-    printf("%.5f %.5f %.5f\n", cost.median, cost.low, cost.high);
+    for (int i = 0; i < 2; i++)
+        printf("%.5f %.5f %.5f%c", costs[i].median, costs[i].low, costs[i].high,
+               i ? '\n' : ' ');
 }
 
 static int print_device(void)

@@ -1,33 +1,34 @@
 #!/usr/bin/env bash
 # usage: tests/gpu/bundle.sh FILE.tar.gz   (make gpu-bundle)
-# What `make gpu-check` needs on a machine with a GPU and PyTorch but without
-# our Debian packages: programs, tests, the shared libraries that they link (not
-# those of C and C++, which have to be Debian 12's or newer, nor CUDA's), the
-# reference cases and a token file. tests/gpu/check.sh says what to do with it.
+# Packs what `make gpu-check` needs on a machine with a GPU and PyTorch but without our
+# Debian packages: programs, tests, the shared libraries that they link (neither those
+# of C and C++, which have to be Debian 12's or newer, nor CUDA's), the reference
+# cases, a token file, the CPU's first losses on it, cffi for Python 3.12, and the
+# commit. tests/gpu/check.sh says what to do with it.
 #
-#   BUILD      where the programs lie (build)
-#   PLUGINS    where the device's libraries lie (BUILD): make has them there for
+#   BUILD      where the programs are (build)
+#   PLUGINS    where the device's libraries are (BUILD): make has them there for
 #              one kind of card
-#   LIMIT      megabytes of the archive (56), LEVEL of gzip (6)
-#   DATA       the token file; BUILD/debian.tok if it is there and leaves the
-#              archive below LIMIT, else BUILD/corpus.tok, which is made. All of
-#              `make corpus-debian` is too large; what is not:
-#                  samples/corpus/debian.sh --limit 90000000 -o build/part.tok
+#   WHEELS     a folder with wheels of cffi and pycparser (BUILD/wheels: pip
+#              downloads them)
+#   LIMIT      MiB of the archive (45), LEVEL of gzip (6)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ $# = 1 ] || { sed -n '2s/^# //p' "$0" >&2; exit 2; }
 BUILD=${BUILD:-build}
 PLUGINS=${PLUGINS:-$BUILD}
-LIMIT=${LIMIT:-56}
+WHEELS=${WHEELS:-$BUILD/wheels}
+LIMIT=${LIMIT:-45}
 to=$(mktemp -d)
-trap 'rm -rf "$to"' EXIT
-mkdir -p "$to/lib" "$to/tests"
+trap 'rm -rf "$to" "$to.tar.gz"' EXIT
+mkdir -p "$to/lib" "$to/tests" "$to/python"
+ours() { "$@"; }
+. tests/gpu/stages.sh
 
 programs=(entropy-train entropy-recorder entropy-scan gpu-bench-attention)
 for program in "${programs[@]}"; do
     strip -o "$to/$program" "$BUILD/$program"
 done
-cp "$BUILD/entropy-corpus" "$to/"
 for library in "$BUILD"/libentropyrecord.so.*; do # of the Python package
     [ ! -e "$library" ] || cp "$library" "$to/"
 done
@@ -44,23 +45,26 @@ done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
     xargs -I{} cp -L {} "$to/lib/"
 cp -r --no-preserve=mode tests/trainer/cases "$to/"
 
-pack() { # TOKEN_FILE: false if that is too large
-    cp "$1" "$to/corpus.tok"
-    tar -c -C "$to" . | gzip "-${LEVEL:-6}" >"$to.tar.gz"
-    [ "$(stat -c %s "$to.tar.gz")" -le $((LIMIT * 1000000)) ] ||
-        { rm "$to.tar.gz"; return 1; }
-    echo "tokens of $1, $(stat -c %s "$1") bytes"
-}
+prepare_training
+cp "$BUILD/corpus.tok" "$BUILD/cpu-losses.txt" "$to/"
 
-small=$BUILD/corpus.tok
-[ -n "${DATA:-}" ] || [ -f "$small" ] || "$BUILD/entropy-corpus" -q -o "$small"
-for data in ${DATA:-"$BUILD/debian.tok" "$small"}; do
-    [ -f "$data" ] || continue
-    if pack "$data"; then
-        mv "$to.tar.gz" "$1"
-        du -h "$1"
-        exit
-    fi
-    echo "$data: too large for an archive of $LIMIT MB" >&2
+if [ ! -d "$WHEELS" ]; then
+    python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 \
+        --implementation cp --platform manylinux_2_17_x86_64 \
+        --platform manylinux2014_x86_64 -d "$WHEELS.part" cffi pycparser
+    mv "$WHEELS.part" "$WHEELS"
+fi
+for wheel in "$WHEELS"/*.whl; do
+    python3 -m zipfile -e "$wheel" "$to/python"
 done
-exit 1
+
+commit=$(git rev-parse HEAD 2>/dev/null || echo unknown)
+[ -z "$(git status --porcelain 2>/dev/null)" ] || commit+=' and changes'
+echo "$commit" >"$to/commit"
+
+tar -c -C "$to" . | gzip "-${LEVEL:-6}" >"$to.tar.gz"
+size=$(stat -c %s "$to.tar.gz")
+[ "$size" -le $((LIMIT << 20)) ] ||
+    { echo "$1: $size bytes are too large: LIMIT is $LIMIT MiB" >&2; exit 1; }
+mv "$to.tar.gz" "$1"
+du -h "$1"

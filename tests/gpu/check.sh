@@ -1,74 +1,77 @@
 #!/usr/bin/env bash
 # usage: tests/gpu/check.sh   (make gpu-check)
-# Everything that needs a GPU, for a machine that is lent for calls of ten
-# minutes. Each stage (tests/gpu/stages.sh) leaves its table in TABLES; one whose
-# table is there is not done again. A stage that fails or takes too long leaves
-# STAGE-failed.md and costs only itself. No stage begins for which too little of
-# SECONDS_MAX is left. At the end, whatever ends it, summary.md says of
-# everything that was required whether it holds and what is missing, and OUT
-# gets all of it: gpu.tar.gz and summary.md; after each stage, too, for an end
-# that nothing can be done at.
+# Everything that needs a GPU, for a machine that is lent for a quarter of an hour.
+# Stages (tests/gpu/stages.sh) run in the order of the plan below. Each one has a limit
+# of its own and writes a table into TABLES; a stage that fails or takes too long
+# leaves STAGE-failed.md and costs only itself. No stage begins for which too little of
+# SECONDS_MAX is left. After each stage OUT gets all tables (gpu.tar.gz) and summary.md,
+# which says of every requirement whether it holds, and what is missing.
 #
-#   TABLES       tables, logs and a run file (build/gpu)
-#   OUT          where copies go, or nothing: none. Nothing is read there
-#   STAGES       which, in this order: "all", or names; all but compile, which
-#                waits for PyTorch's compiler
-#   SECONDS_MAX  of one call (560)
+#   CALL         1: what is needed first, in 380 s; 2: what call 1 left or what failed
+#                there, then the rest, in 250 s
+#   TABLES       tables, logs and a run file (build/gpu). A stage whose whole table is
+#                there is not done again
+#   OUT          folder for copies; empty: no copies
+#   STAGES       these alone, in this order
+#   SECONDS_MAX  of this call, in place of those above
 #   STAGE_MAX    seconds of each stage at most, in place of those below
-#   BUILD        where the programs lie (build); they are made first, unless
+#   BUILD        where the programs are (build); they are made first, unless
 #   PREBUILT     is 1: they were made elsewhere (tests/gpu/bundle.sh)
 #
-# Needs bash, coreutils, grep, sed, awk and tar; PyTorch 2 for flash, eager,
-# compile and statistics, which wants cffi too; ncu for kernels and counters;
-# compute-sanitizer for sanitize; libnccl.so.2 (PyTorch has one) for ranks, which
-# leaves out, and says so, what takes two devices.
+# Needs bash, coreutils, grep, sed, awk and tar; PyTorch 2, Triton, transformers and cffi
+# for statistics, watch, flash, compile and eager; ncu for kernels and counters;
+# compute-sanitizer for sanitize; libnccl.so.2 (PyTorch has one) for ranks. A stage fails
+# where something that it needs is missing.
 #
-# On a machine without our packages, with this source there, in two calls of at
-# most ten minutes, each carrying build/gpu-bundle.tar.gz (`make gpu-bundle`) and
-# build/gpu, if there is one here:
+# On a machine without our packages, which has this source and nvcc's libraries, carry
+# build/gpu-bundle.tar.gz (`make gpu-bundle`), and for the second call build/gpu too:
 #
 #   mkdir -p build/bundle && tar -xzf build/gpu-bundle.tar.gz -C build/bundle &&
 #     PREBUILT=1 BUILD=build/bundle tests/gpu/check.sh
 #
 #   mkdir -p build/bundle && tar -xzf build/gpu-bundle.tar.gz -C build/bundle &&
-#     PREBUILT=1 BUILD=build/bundle STAGES=all tests/gpu/check.sh
+#     PREBUILT=1 BUILD=build/bundle CALL=2 tests/gpu/check.sh
 #
-# The second does what the first left, and the peers that compile. Between them,
-# here, `make gpu-results OUT=FOLDER` makes build/gpu of what came back.
+# Give the first 420 s and the second 290 s. Between them, `make gpu-results OUT=FOLDER`
+# unpacks what came back into build/gpu.
 #
-# Exit code: 0 all passed, 1 something failed or was not done, 3 no device, or
-# OUT cannot be written, 130 or 143 interrupted.
+# Without a device, tests/cuda/test_gpu_check.sh rehearses both calls: the host's emulation
+# takes the place of the back-end, and Triton's interpreter that of the kernels.
+#
+# Exit code: 0 all passed, 1 something failed or was not done, 3 no device, or OUT cannot
+# be written, 130 or 143 interrupted.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 export BUILD=${BUILD:-build}
 export TABLES=${TABLES:-build/gpu}
-# Of a product's candidates all stages have the one that the first has found.
+# Stages share the choices among a product's candidates: those of the first that has it.
 export ENTROPY_TRAIN_TUNING=${ENTROPY_TRAIN_TUNING:-$TABLES/choices.txt}
+export PYTHONUNBUFFERED=1 # what a stage printed before its limit is kept
 OUT=${OUT:-}
+CALL=${CALL:-1}
 SECONDS=0
 
-# Stage, seconds that it is expected to take on an H200, and that it may take:
-# estimates, none has been measured.
+# Stage, call, the seconds that it should take on an H100 (estimates, not measured) and
+# may take. To compile for watch takes a minute, which statistics and verify cover; where
+# watch is the first stage, it may take that minute as well.
 plan='
-versions     5  30
-verify      20  60
-parity      30  90
-attention   15  45
-step        40 110
-kernels     30  90
-counters    40 110
-record      20  60
-flash       50 150
-eager       50 120
-statistics  30  90
-replicate   85 110
-ranks       20  90
-others      20  60
-compile    150 330
-sanitize    60 150'
-all=$(awk 'NF { print $1 }' <<<"$plan" | tr '\n' ' ')
-STAGES=${STAGES:-${all/compile /}}
-[ "$STAGES" != all ] || STAGES=$all
+versions    1   4  20
+statistics  1  45  80
+verify      1  35  75
+watch       1  60 125
+attention   1  10  30
+step        1  30  60
+flash       1  45  75
+training    1  72  85
+compile     2 100 150
+ranks       2  20  50
+kernels     2  30  60
+counters    2  40  70
+eager       2  40  70
+sanitize    2  60 120'
+[[ $CALL = [12] ]] || { echo 'gpu-check: CALL is 1 or 2' >&2; exit 2; }
+all=$(awk -v call="$CALL" 'NF && $2 <= call { print $1 }' <<<"$plan" | tr '\n' ' ')
+STAGES=${STAGES:-$all}
 . tests/gpu/stages.sh
 
 # A bundle's libraries are for our programs: Python has its own.
@@ -77,11 +80,8 @@ ours() { LD_LIBRARY_PATH=$ES_LIBRARY_PATH "$@"; }
 # --- the stages -------------------------------------------------------------------
 
 seconds_of() { # STAGE: expected and at most
-    awk -v stage="$1" -v most="${STAGE_MAX:-}" -v minutes="$MINUTES" '
-        $1 == stage {
-            more = stage == "replicate" ? int(60 * (minutes - 1)) : 0
-            print most ? most : $2 + more, most ? most : $3 + more
-        }' <<<"$plan"
+    awk -v stage="$1" -v most="${STAGE_MAX:-}" '
+        $1 == stage { print most ? most : $3, most ? most : $4 }' <<<"$plan"
 }
 
 heading() { # STAGE
@@ -93,19 +93,18 @@ heading() { # STAGE
     echo
 }
 
-why_of() { # CODE SECONDS
+why_of() { # CODE SECONDS TABLE
     case $1 in
     0) echo passed ;;
-    "$SKIPPED") echo skipped ;;
     124 | 137) echo "did not end within $2 s" ;;
-    *) echo "failed, exit code $1" ;;
+    *) echo "failed, exit code $1: $(grep . "$3" | tail -1 | cut -c1-150)" ;;
     esac
 }
 
 # A table that is whole is TABLES/STAGE.md, any other TABLES/STAGE-failed.md.
 run_stage() { # STAGE
     local table=$TABLES/$1.md part=$TABLES/$1-failed.md code=0 begin=$SECONDS
-    local expected most left=$((SECONDS_MAX - SECONDS))
+    local said expected most left=$((SECONDS_MAX - SECONDS))
     if [ -s "$table" ]; then
         echo "== $1: done before, $table"
         return 0
@@ -117,17 +116,20 @@ run_stage() { # STAGE
         return 1
     fi
     [ "$left" -ge "$most" ] || most=$left
-    echo "== $1"
+    echo "== $1: $expected s expected, $most s at most"
     heading "$1" >"$part"
     ENTROPY_BENCH_SECONDS=$((most - 10)) timeout -k 5 "$most" \
         bash "$0" --stage "$1" >>"$part" 2>&1 </dev/null &
     child=$!
     wait "$child" || code=$?
     child=
-    [ $code = 0 ] || printf '\n%s: %s\n' "$1" "$(why_of $code "$most")" >>"$part"
+    [ "$1" != watch ] || end_warm_up # jobs that are left hold memory of the device
+    said=$(why_of $code "$most" "$part")
+    [ $code = 0 ] || printf '\n%s: %s\n' "$1" "$said" >>"$part"
     cat "$part"
-    echo "== $1: $(why_of $code "$most"), took $((SECONDS - begin)) s"
+    echo "== $1: $said; took $((SECONDS - begin)) s, expected $expected s"
     [ $code != 0 ] || mv "$part" "$table"
+    write_summary
     deliver
 }
 
@@ -153,6 +155,14 @@ summarise() {
     return $failed
 }
 
+write_summary() { # false: something does not hold, or is missing
+    local code=0
+    rm -f "$TABLES/summary.md"
+    { heading summary; summarise; } >"$TABLES/summary.part" || code=1
+    mv "$TABLES/summary.part" "$TABLES/summary.md"
+    return $code
+}
+
 deliver() { # to OUT
     [ -n "$OUT" ] || return 0
     [ ! -e "$TABLES/summary.md" ] || cp "$TABLES/summary.md" "$OUT" &&
@@ -171,10 +181,9 @@ conclude() {
         wait "$child"
         printf '\n%s: interrupted\n' "$stage" >>"$TABLES/$stage-failed.md"
     fi
-    rm -f "$TABLES/summary.md"
-    { heading summary; summarise; } >"$TABLES/summary.part" ||
-        [ $code != 0 ] || code=1
-    mv "$TABLES/summary.part" "$TABLES/summary.md"
+    end_warm_up
+    rm -rf "$WATCH_FOLDER"
+    write_summary || [ $code != 0 ] || code=1
     cat "$TABLES/summary.md"
     deliver || code=3
     echo "gpu-check: tables in $TABLES${OUT:+, copies in $OUT}; took $SECONDS s"
@@ -193,8 +202,8 @@ cublas_folders() {
         ${site:+"$site"/nvidia/*/lib} 2>/dev/null
 }
 
-library_path() { # [FOLDER...]: with those of a bundle, before what there is
-    local folders=("$BUILD/lib" "$@")
+library_path() { # [FOLDER...]: after a bundle's, before those of the environment
+    local folders=("$(realpath -m "$BUILD")/lib" "$@")
     (IFS=: && echo "${folders[*]}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
 }
 
@@ -225,13 +234,35 @@ find_device() {
     return 1
 }
 
+# Jobs of watch that compile begin now, and read what is slow to import from the disk.
+# Without them another process does that.
+warm_up() {
+    printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "$ES_LIBRARY_PATH" \
+        "$(realpath "$BUILD")/entropy-recorder" >"$WATCH_FOLDER/recorder"
+    chmod +x "$WATCH_FOLDER/recorder"
+    if [[ " $STAGES " == *' watch '* ]] && [ ! -s "$TABLES/watch.md" ]; then
+        ENTROPYSCAN_HOME=$BUILD ENTROPY_RECORDER=$WATCH_FOLDER/recorder \
+            python3 -W ignore tests/gpu/torch_watch.py prepare "$WATCH_FOLDER" \
+            >"$WATCH_FOLDER/prepare.txt" 2>&1 </dev/null &
+    else
+        python3 -W ignore -c 'import torch, triton' >/dev/null 2>&1 </dev/null &
+    fi
+    preparing=$!
+}
+
+end_warm_up() {
+    [ -n "$preparing" ] || return 0
+    kill "$preparing" 2>/dev/null
+    wait "$preparing" 2>/dev/null
+    preparing=
+}
+
 if [ "${1:-}" = --stage ]; then
     "$2"
     exit
 fi
 
-SECONDS_MAX=${SECONDS_MAX:-560}
-MINUTES=${MINUTES:-1}
+SECONDS_MAX=${SECONDS_MAX:-$((CALL == 1 ? 380 : 250))}
 [[ $SECONDS_MAX =~ ^[0-9]+$ && ${STAGE_MAX:-1} =~ ^[0-9]+$ ]] ||
     { echo 'gpu-check: SECONDS_MAX and STAGE_MAX are numbers' >&2; exit 2; }
 if [ "${PREBUILT:-0}" != 1 ]; then
@@ -240,6 +271,15 @@ if [ "${PREBUILT:-0}" != 1 ]; then
         { tail -20 "$BUILD/gpu-build.txt"; exit 1; }
 fi
 find_device || exit
+if [ "${PREBUILT:-0}" != 1 ]; then
+    prepare_training || exit
+    SECONDS=0
+fi
+# A bundle has cffi for a Python that lacks it.
+if [ -d "$BUILD/python" ] && ! python3 -c 'import cffi' 2>/dev/null; then
+    PYTHONPATH=$(realpath "$BUILD/python")${PYTHONPATH:+:$PYTHONPATH}
+    export PYTHONPATH
+fi
 mkdir -p "$TABLES" && rm -f "$TABLES/summary.md" || exit 3
 if [ -n "$OUT" ] && ! { mkdir -p "$OUT" && : >"$OUT/gpu.part"; }; then
     echo "gpu-check: $OUT: cannot be written: give OUT another folder" >&2
@@ -251,9 +291,12 @@ if [ "$DEVICE" != 'host emulation' ]; then
         --format=csv,noheader 2>/dev/null | head -1)
     DRIVER=${DRIVER:+, driver ${DRIVER/, /, }}
 fi
-export DEVICE DRIVER ES_LIBRARY_PATH MINUTES
+export DEVICE DRIVER ES_LIBRARY_PATH
 
-child=
+child= preparing=
+export WATCH_FOLDER
+WATCH_FOLDER=$(mktemp -d) || exit
+warm_up # before the traps, which are not for a process that is about to be Python
 trap conclude EXIT
 trap 'exit 143' TERM HUP
 trap 'exit 130' INT

@@ -15,8 +15,7 @@ gpu-programs: $(PROGRAMS) $(PLUGIN) $(BUILD)/gpu-bench-attention \
     $(filter $(BUILD)/tests/test_cuda_%,$(TESTS)) $(TEST_PLUGINS)
 
 gpu-check:
-	@BUILD=$(BUILD) OUT=$(OUT) ARCH='$(ARCH)' MINUTES=$(MINUTES) \
-	    tests/gpu/check.sh
+	@BUILD=$(BUILD) OUT=$(OUT) tests/gpu/check.sh
 
 gpu-bundle: gpu-programs
 	@$(MAKE) -s --no-print-directory gpu-plugins \

@@ -1,44 +1,42 @@
 #!/usr/bin/env python3
 """usage: peer_torch.py rate
-       peer_torch.py attention BENCH_ATTENTION
+       peer_torch.py flash BENCH_ATTENTION ENTROPY_TRAIN
        peer_torch.py eager ENTROPY_TRAIN
        peer_torch.py compile ENTROPY_TRAIN
 
-What the CUDA back-end is measured against, on one device in one run
-(tests/gpu/check.sh): PyTorch 2, as people use it.
+Compares the CUDA back-end with PyTorch 2 as people use it, on one device in one run
+(tests/gpu/check.sh).
 
-rate       the device's rate for a large bf16 matrix product
-attention  our fused attention, which returns the entropy of every row, beside
-           scaled_dot_product_attention, which does not: its flash attention,
-           which ours is judged by, and cuDNN, which it takes of its own accord
-           on newer devices and which is shown as what there is to reach. Its
-           calls are captured in a CUDA graph, so that Python is not what is
-           timed; q, k and v lie as a projection leaves them, and no copy of
-           theirs is counted
-eager      a training step of GPT-2 small, entropy recorded at every step into a
-           run file, beside eager PyTorch that keeps the attention matrices and
-           takes the papers' formula of them, and beside eager PyTorch with
-           flash attention. The sides take turns
-compile    the same beside torch.compile (loss inside, fused AdamW, nothing
-           waited for within a step, no entropy at all), of several settings
-           with flash attention the fastest; and with cuDNN. All compile first,
-           at once
+rate     the device's rate for a large bf16 matrix product
+flash    our fused attention, which returns the statistics of every row, and
+         scaled_dot_product_attention, which does not: its flash attention, which ours
+         is judged by, and cuDNN, which it takes of its own accord on newer devices.
+         Its calls are captured in a CUDA graph, so that Python is not what is timed;
+         q, k and v are those that a projection leaves, and no copy of them is
+         counted. Then a training step of GPT-2 small, entropy recorded at every step
+         into a run file, and that of eager PyTorch with flash attention, alternating
+eager    that step and eager PyTorch that keeps the attention matrices and takes the
+         papers' formula of them
+compile  that step and torch.compile (loss inside, fused AdamW, no wait within a step,
+         no entropy at all): of several settings with flash attention the fastest, and
+         cuDNN. All compile first, at the same time
 
-Medians. Memory is what the device holds more than before, as nvidia-smi has it.
-Lines that begin with "required: " say what was requested and whether it holds,
-those with "stretch: " only how far it is.
+Numbers are medians. Memory is the growth of the device's use, as nvidia-smi has it.
+Lines that begin with "required: " name a requirement and whether it holds, those with
+"stretch: " have no verdict.
 
   ENTROPY_BENCH_DEVICE    cpu: to try this file out; nothing is a GPU's then
   ENTROPY_BENCH_MODEL     "12 12 768 50257": L, H, d, V
-  ENTROPY_BENCH_STEPS     "128x64 1024x8": T x B of the steps
-  ENTROPY_BENCH_CONTEXTS  "128 256 512 1024 2048 4096 8192", of the attention
+  ENTROPY_BENCH_STEPS     T x B of the steps: "1024x32 128x64" of flash, else
+                          "1024x8", whose memory several peers can share
+  ENTROPY_BENCH_CONTEXTS  "1024 4096", of the attention
   ENTROPY_BENCH_TOKENS    16384: B T of the attention
   ENTROPY_BENCH_ROUNDS    21
   ENTROPY_BENCH_SHARE     of the device's memory, for a peer (1)
   ENTROPY_BENCH_SECONDS   after which no further peer is begun (220)
   ES_LIBRARY_PATH         LD_LIBRARY_PATH of our programs
 
-Exit code: 77 where there is no PyTorch or no device.
+Exit code: 1 where PyTorch or a device is missing.
 """
 
 import math
@@ -58,7 +56,6 @@ from torch_common import (
     MODEL,
     N_ROUNDS,
     SECONDS,
-    SKIPPED,
     device_name,
     matrix_rate,
     our_environment,
@@ -72,8 +69,10 @@ import torch
 from torch_attention import compare_attention
 from torch_model import serve
 
+VERB = (sys.argv[1:2] or ["help"])[0]
 STEPS = [
-    tuple(map(int, one.split("x"))) for one in setting("STEPS", "128x64 1024x8").split()
+    tuple(map(int, one.split("x")))
+    for one in setting("STEPS", "1024x32 128x64" if VERB == "flash" else "1024x8").split()
 ]
 
 # --- a step beside ours ------------------------------------------------------
@@ -219,12 +218,11 @@ def compiled():
     """What is compiled: mode, attention and vocabulary, the likely fastest
     first."""
     more = padded(MODEL[3])
-    kinds = [
+    return [
         ("default", "flash", more),
         ("default", "cudnn", more),
         ("reduce-overhead", "flash", more),
     ]
-    return kinds + ([("default", "flash", MODEL[3])] if more != MODEL[3] else [])
 
 
 def model_flops(n_ctx, n_batch):
@@ -292,14 +290,17 @@ def require_papers(turns, papers):
         required(f"memory of {what} over ours, T {n_ctx}", papers[1] / mib, 2.0)
 
 
-def compare_eager(turns, _rate, _until):
-    papers = turns.peer(
-        "eager, papers' formula", ("papers", "", MODEL[3]), min(60, seconds_left())
-    )
-    if seconds_left() > 10:
-        flash = ("eager", "flash", MODEL[3])
-        turns.peer("eager, flash, no entropy", flash, min(60, seconds_left()))
-    require_papers(turns, papers)
+def compare_papers(turns, _rate, _until):
+    kind = ("papers", "", MODEL[3])
+    require_papers(turns, turns.peer("eager, papers' formula", kind, min(60, seconds_left())))
+
+
+def compare_flash(turns, _rate, _until):
+    kind = ("eager", "flash", MODEL[3])
+    peer = turns.peer("eager, flash, no entropy", kind, min(60, seconds_left()))
+    if peer:
+        print()
+        stretch(f"step, recorded, T {turns.sizes[0]}, against eager PyTorch, flash", peer[0])
 
 
 def require_compiled(turns, found, rate):
@@ -343,6 +344,8 @@ def compare_steps(program, compare):
         torch.cuda.empty_cache()
     begun = seconds_left()
     for i, sizes in enumerate(STEPS):
+        if i and seconds_left() < 15:
+            sys.exit(f"no time left for T x B = {sizes}")
         print(f"\n| {HEADS} |\n|" + " --- |" * 8, flush=True)
         turns = Turns(program, sizes)
         plain, recorded, mib, *_ = turns.ours[0]
@@ -370,21 +373,21 @@ def warm():
 
 
 def main():
-    verb, rest = (sys.argv[1:2] or ["help"])[0], sys.argv[2:]
-    if verb not in ("rate", "attention", "eager", "compile", "serve"):
+    rest = sys.argv[2:]
+    if VERB not in ("rate", "flash", "eager", "compile", "serve"):
         sys.exit(__doc__)
     if DEVICE == "cuda" and not torch.cuda.is_available():
-        print("skipped: PyTorch finds no CUDA device")
-        sys.exit(SKIPPED)
-    if verb != "serve":
+        sys.exit("PyTorch finds no CUDA device")
+    if VERB != "serve":
         print(f"PyTorch {torch.__version__} on {device_name()}")
-    if verb == "rate":
+    if VERB == "rate":
         print("{:.3g} FLOP/s".format(matrix_rate()[0]))
-    elif verb == "attention":
+    elif VERB == "flash":
         compare_attention(rest[0])
-    elif verb == "eager":
-        compare_steps(rest[0], compare_eager)
-    elif verb == "compile":
+        compare_steps(rest[1], compare_flash)
+    elif VERB == "eager":
+        compare_steps(rest[0], compare_papers)
+    elif VERB == "compile":
         warm()
         compare_steps(rest[0], compare_compiled)
     else:

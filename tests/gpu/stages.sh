@@ -1,21 +1,21 @@
-# The stages of tests/gpu/check.sh, which sources this: each is a function that
-# prints its table. It returns 0 if it passed; it exits with SKIPPED where what
-# it needs is not there.
+# The stages of tests/gpu/check.sh, which sources this file: each is a function that
+# prints its table and returns 0 if it passed. A stage fails where something that it
+# needs is missing.
 #
 #   CASES     of the reference, by how their names begin: "g01_sm_ln g17" (all that
 #             the back-end has)
 #   PROGRAMS  of the operations' parity (all): "test_cuda_rows"
-#   SHAPES    of attention alone, T (128 1024 4096), at d_k 64
-#   SIZES     of the own step, T x batch (128x64 1024x8 1024x32)
-#   MODEL     options of the model in place of GPT-2 small's, PAIRS of steps;
-#             LAUNCHES of kernels that ncu looks at (1000: two steps and more)
-#   ARCH      of the training at the end (SM+LN+G), MINUTES its length (1)
-SKIPPED=77
+#   SHAPES    of attention alone, T (1024 4096), at d_k 64
+#   SIZES     of the trainer's own step, T x batch (1024x32 128x64); PAIRS of steps
+#   MODEL     options of the model in place of GPT-2 small's
+#   LAUNCHES  of kernels that ncu looks at (1000: two steps and more)
+#   TRAINING  seconds of the training at most (60), STEPS its steps at most (1000000)
 train=$BUILD/entropy-train
 bench=$BUILD/gpu-bench-attention
+n_tokens=${ENTROPY_BENCH_TOKENS:-16384} # B T of attention alone
 
-# A program of ours; one that fails is run again a launch at a time, so that it
-# says which launch it was. Its last word is how it ended then.
+# Runs one of our programs; one that fails runs again a launch at a time, so that it
+# names the launch. Its last word is how it ended then.
 checked() { # COMMAND...
     local code=0
     ours "$@" || code=$?
@@ -32,17 +32,18 @@ tool() { # NAME: its path
         tail -1 | grep .
 }
 
-need() { # NAME: its path into $found, or the stage is skipped
-    found=$(tool "$1") ||
-        { echo "skipped: $1 is not installed"; exit $SKIPPED; }
+need() { # NAME: its path into $found, or the stage fails
+    found=$(tool "$1") || { echo "$1 is not installed"; exit 1; }
 }
 
-# --- what is there ------------------------------------------------------------------
+# --- what runs here -----------------------------------------------------------------
 
 versions() {
-    local name
-    echo "processors: $(nproc); $(uname -srm); source $(git rev-parse \
-        --short HEAD 2>/dev/null || echo unknown)"
+    local name source
+    source=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+    echo "processors: $(nproc); $(uname -srm)"
+    echo "programs of commit $(cat "$BUILD/commit" 2>/dev/null || echo "$source")," \
+        "source of commit $source"
     [ "$DEVICE" = 'host emulation' ] ||
         nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,clocks.max.mem,temperature.gpu,power.limit \
             --format=csv 2>&1
@@ -52,18 +53,25 @@ versions() {
         done
     "$(tool nvcc || echo nvcc)" --version 2>&1 | tail -2
     echo "NCCL: $(find_nccl || echo 'not installed')"
-    for name in ncu nsys compute-sanitizer; do
+    for name in ncu compute-sanitizer; do
         echo "$name: $(tool "$name" || echo 'not installed')"
     done
-    python3 -W ignore -c 'import torch
-print("PyTorch", torch.__version__, "CUDA", torch.version.cuda, "cuDNN",
-      torch.backends.cudnn.version())' 2>&1 | tail -1
+    python3 -W ignore -c 'import sys, importlib.metadata
+print("Python", sys.version.split()[0])
+for name in ("torch", "triton", "transformers", "numpy", "cffi"):
+    try:
+        print(name, importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        print(name, "not installed")' 2>&1
     return 0
 }
 
 # --- whether it is right --------------------------------------------------------------
 
-# Those of a bundle, or those here.
+# The package's kernels against the formula in double.
+statistics() { ENTROPYSCAN_HOME=$BUILD python3 -W ignore tests/gpu/torch_statistics.py; }
+
+# The cases of a bundle, or those here.
 case_folder=$BUILD/cases
 [ -d "$case_folder" ] || case_folder=tests/trainer/cases
 cases() { # into the array
@@ -74,17 +82,12 @@ cases() { # into the array
     done
 }
 
-verify_in() { # PRECISION...: each to its tolerance
-    local failed=0 precision
+verify_in() { # PRECISION, to its tolerance
     cases
-    for precision in "$@"; do
-        checked "$train" verify --backend cuda --precision "$precision" \
-            "${found[@]}" | sed "s|$case_folder/||" || failed=1
-    done
-    return $failed
+    echo "== verify, $1"
+    checked "$train" verify --backend cuda --precision "$1" "${found[@]}" |
+        sed "s|$case_folder/||"
 }
-verify() { verify_in bf16 fp32; }
-others() { verify_in tf32 fp16; }
 
 # Lines "WHAT ERROR TOLERANCE" of a test: for each array the time that was
 # nearest to its tolerance, or beyond it.
@@ -107,27 +110,45 @@ array_table() {
         sed '1i | array | times | error | tolerance | share |\n| --- | --- | --- | --- | --- |'
 }
 
-# Every operation against plain loops in double. There is a device: who found
-# none has not tested.
-parity() {
-    local failed=0 program said path missing='no CUDA device|: not there' errors
+# One program that compares operations with plain loops in double. There is a device:
+# a program that finds none has tested nothing.
+parity() { # PROGRAM
+    local failed=0 said missing='no CUDA device|: not there' errors
     errors=$(mktemp)
     [ "$DEVICE" = 'host emulation' ] ||
         missing+='|SKIPPED \] (test_cuda_host|libcuda)'
-    for program in ${PROGRAMS:-$(cd "$BUILD/tests" && ls)}; do
-        path=$BUILD/tests/$program
-        [[ $program == test_cuda_* && $program != *.* && -x $path ]] || continue
-        echo "== $program"
-        : >"$errors"
-        said=$(ENTROPY_TRAIN_CUDA=$BUILD/libentropytrain_cuda.so \
-            ENTROPY_PARITY=$errors checked "$path" 2>&1) || failed=1
-        grep -vE '^\[( RUN  |       OK )' <<<"$said"
-        [ ! -s "$errors" ] || array_table <"$errors"
-        ! grep -qE "$missing" <<<"$said" ||
-            { echo 'failed: not tested on the device'; failed=1; }
-    done
+    echo "== $1"
+    said=$(ENTROPY_TRAIN_CUDA=$BUILD/libentropytrain_cuda.so \
+        ENTROPY_PARITY=$errors checked "$BUILD/tests/$1" 2>&1) || failed=1
+    grep -vE '^\[( RUN  |       OK )' <<<"$said"
+    [ ! -s "$errors" ] || array_table <"$errors"
     rm -f "$errors"
-    out_of_memory || failed=1
+    ! grep -qE "$missing" <<<"$said" ||
+        { echo 'failed: not tested on the device'; failed=1; }
+    return $failed
+}
+
+# The reference cases in each precision, and every operation: all at the same time.
+verify() {
+    local failed=0 precision program i logs pids=()
+    logs=$(mktemp -d)
+    trap 'rm -rf "$logs"' EXIT
+    for precision in fp32 tf32 bf16 fp16; do
+        verify_in $precision >"$logs/${#pids[@]}" 2>&1 &
+        pids+=($!)
+    done
+    for program in ${PROGRAMS:-$(cd "$BUILD/tests" && ls)}; do
+        [[ $program == test_cuda_* && $program != *.* && -x $BUILD/tests/$program ]] ||
+            continue
+        parity "$program" >"$logs/${#pids[@]}" 2>&1 &
+        pids+=($!)
+    done
+    echo "${#pids[@]} programs, side by side"
+    for i in "${!pids[@]}"; do
+        wait "${pids[i]}" || failed=1
+        cat "$logs/$i"
+    done
+    out_of_memory || failed=1 # last: it requests more memory than the device has
     return $failed
 }
 
@@ -154,7 +175,7 @@ sanitized() { # SANITIZER TOOL PRECISION
         [ $code != 124 ] && ! grep -q ' SUMMARY' <<<"$said" || break
     done
     ! grep -q 'Device not supported' <<<"$said" ||
-        { echo 'skipped: compute-sanitizer cannot run here'; exit $SKIPPED; }
+        { echo 'compute-sanitizer cannot run here'; exit 1; }
     found_what=$(sed -nE 's/^=+ (.* SUMMARY: .*)/\1/p' <<<"$said" | tail -1)
     echo "| $2 | $3 | $code | ${found_what:-no summary} |"
     [ $code != 0 ] || [ -z "$found_what" ] || return 0
@@ -183,19 +204,25 @@ sanitize() {
 
 # --- how fast it is -------------------------------------------------------------------
 
-# Without PyTorch: flash has the same beside SDPA.
+# Without PyTorch; the stage flash has SDPA's times as well.
 attention() {
     local failed=0 n_ctx line
-    echo 'Milliseconds, bf16, causal, B T = 16384, H d_k = 768, d_k = 64; cost of'
-    echo 'the entropy of the forward pass, with where it lies with 95 %.'
+    echo "Milliseconds, bf16, causal, B T = $n_tokens, H d_k = 768, d_k = 64; what the"
+    echo 'entropy alone and all statistics cost of the plain forward pass in %, with'
+    echo 'the 95 % intervals.'
     echo
-    echo '| T | forward | with statistics | backward | with dL/dE | cost, % | from | to |'
+    echo '| T | forward | with entropy | with all | backward | with dL/dE | entropy | all |'
     echo '| --- | --- | --- | --- | --- | --- | --- | --- |'
-    for n_ctx in ${SHAPES:-128 1024 4096}; do
-        line=$(checked "$bench" bf16 $((16384 / n_ctx)) 12 "$n_ctx" 64) || failed=1
-        [[ $line =~ ^([0-9.]+ ){6}[0-9.]+$ ]] || { echo "$line"; continue; }
-        awk -v t="$n_ctx" '{ printf "| %s | %s | %s | %s | %s | %+.2f | %+.2f | %+.2f |\n",
-            t, $1, $2, $3, $4, 100 * ($5 - 1), 100 * ($6 - 1), 100 * ($7 - 1) }' <<<"$line"
+    for n_ctx in ${SHAPES:-1024 4096}; do
+        line=$(checked "$bench" bf16 $((n_tokens / n_ctx)) 12 "$n_ctx" 64) || failed=1
+        [[ $line =~ ^([0-9.]+ ){10}[0-9.]+$ ]] || { echo "$line"; continue; }
+        awk -v t="$n_ctx" '
+            function cost(i) {
+                return sprintf("%+.2f [%+.2f, %+.2f]", 100 * ($i - 1),
+                    100 * ($(i + 1) - 1), 100 * ($(i + 2) - 1))
+            }
+            { print "| " t, $1, $2, $3, $4, $5, cost(6), cost(9) " |" }' \
+            OFS=' | ' <<<"$line"
     done
     return $failed
 }
@@ -210,29 +237,23 @@ options_of() { # T B PAIRS: into the array
 }
 
 step() {
-    local failed=0 size part
-    for size in ${SIZES:-128x64 1024x8 1024x32}; do
+    local failed=0 size part plans=$TABLES/plans.txt
+    rm -f "$plans"
+    for size in ${SIZES:-1024x32 128x64}; do
         echo "== T x B = $size"
         options_of "${size%x*}" "${size#*x}" "${PAIRS:-20}"
-        checked "$train" "${options[@]}" || failed=1
+        (export ENTROPY_TRAIN_PLANS=$plans && checked "$train" "${options[@]}") ||
+            failed=1
     done
-    # What two parts of the back-end are worth, at the first size.
-    size=${SIZES:-128x64}
-    size=${size%% *}
-    options_of "${size%x*}" "${size#*x}" "${PAIRS:-20}"
+    # What two parts of the back-end are worth, at the last size.
     for part in OVERLAP TUNING; do
         echo "== T x B = $size, ENTROPY_TRAIN_$part=off"
         (export "ENTROPY_TRAIN_$part=off" && checked "$train" "${options[@]}") ||
             failed=1
     done
+    echo '== the products, which candidate of cuBLASLt each one takes, and what is fused'
+    sort "$plans" | uniq -c || failed=1
     return $failed
-}
-
-record() {
-    local size=${SIZES:-128x64}
-    size=${size%% *}
-    options_of "${size%x*}" "${size#*x}" "${PAIRS:-150}"
-    checked "$train" "${options[@]}"
 }
 
 # What ncu wrote as CSV: each kernel of a mean step, of the whole steps there
@@ -278,7 +299,7 @@ kernel_table() {
 # By ncu, which takes one kernel after the other. All that it says is kept.
 kernels() {
     local log=$TABLES/kernels.csv size=${SIZES:-128x64}
-    size=${size%% *}
+    size=${size##* }
     need ncu
     options_of "${size%x*}" "${size#*x}" 5
     ours "$found" --csv --print-units base --print-kernel-base function \
@@ -293,9 +314,9 @@ kernels() {
     return 1
 }
 
-may_count() { # LOG of ncu: else the stage is skipped
+may_count() { # LOG of ncu: else the stage fails
     ! grep -q ERR_NVGPUCTRPERM "$1" ||
-        { echo 'skipped: ncu may not read counters here'; exit $SKIPPED; }
+        { echo 'ncu may not read counters here'; exit 1; }
 }
 
 # Of each T the fifth forward without statistics and the first with, then a
@@ -304,7 +325,7 @@ may_count() { # LOG of ncu: else the stage is skipped
 counters() {
     local failed=0 n_ctx which log=$TABLES/counters.log
     need ncu
-    for n_ctx in ${SHAPES:-128 1024 4096}; do
+    for n_ctx in ${SHAPES:-1024 4096}; do
         for which in 'kernel$ --launch-skip 4 --launch-count 2' \
             'd.*_kernel$ --launch-skip 8 --launch-count 4'; do
             echo "== T $n_ctx, attention_mma_$which"
@@ -314,7 +335,7 @@ counters() {
                 --section ComputeWorkloadAnalysis \
                 --section MemoryWorkloadAnalysis \
                 --kernel-name regex:^attention_mma_$which \
-                "$bench" bf16 $((16384 / n_ctx)) 12 "$n_ctx" 64 >"$log" 2>&1
+                "$bench" bf16 $((n_tokens / n_ctx)) 12 "$n_ctx" 64 >"$log" 2>&1
             may_count "$log"
             cat "$log"
             grep -q Duration "$log" || failed=1
@@ -324,14 +345,14 @@ counters() {
     return $failed
 }
 
-flash() { python3 -W ignore tests/gpu/peer_torch.py attention "$bench"; }
+flash() { python3 -W ignore tests/gpu/peer_torch.py flash "$bench" "$train"; }
 eager() { python3 -W ignore tests/gpu/peer_torch.py eager "$train"; }
 compile() { python3 -W ignore tests/gpu/peer_torch.py compile "$train"; }
 
-# The package's kernels.
-statistics() {
-    ENTROPYSCAN_HOME=$BUILD LD_LIBRARY_PATH=$ES_LIBRARY_PATH \
-        python3 -W ignore tests/gpu/torch_statistics.py
+# check.sh has made WATCH_FOLDER, and begun jobs there.
+watch() {
+    ENTROPYSCAN_HOME=$BUILD ENTROPY_RECORDER=$WATCH_FOLDER/recorder \
+        python3 -W ignore tests/gpu/torch_watch.py measure "$WATCH_FOLDER"
 }
 
 # libnccl.so.2, as PyTorch or the machine has it.
@@ -376,8 +397,9 @@ near() { # NAME OTHER
 ranks() {
     local failed=0 nccl n
     nccl=$(find_nccl) ||
-        { echo 'skipped: no libnccl.so.2: name it in ENTROPY_TRAIN_NCCL'; exit $SKIPPED; }
+        { echo 'no libnccl.so.2: name it in ENTROPY_TRAIN_NCCL'; exit 1; }
     n=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+    export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-lo} # a lent machine has no other
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
     echo "$nccl; devices: $n"
@@ -405,6 +427,78 @@ ranks() {
     return $failed
 }
 
-replicate() {
-    OUT=$TABLES ours samples/gpu-replicate.sh "${ARCH:-SM+LN+G}" "$MINUTES"
+# --- a training ---------------------------------------------------------------------
+
+# Records each step of a training into FILE. Batches and rates of its first steps do not
+# depend on how many steps there are.
+record_training() { # FILE OPTION...
+    local model
+    read -ra model <<<"${MODEL:---n-layer 12 --n-head 12 --d-model 768 --ctx 128 --batch 8}"
+    ${TRAIN_SECONDS:+timeout -s INT --preserve-status "$TRAIN_SECONDS"} \
+        "$train" --arch SM+LN+G "${model[@]}" --data "$BUILD/corpus.tok" --lr 1e-4 \
+        --schedule constant --warm-up 0 --eval-every 0 -q -o "$1" "${@:2}"
+}
+
+losses() { # RUN: lines "STEP LOSS"
+    ours "$BUILD/entropy-scan" export "$1" --series loss --format csv |
+        awk -F, '/^[0-9]/ { print $1, $4 }'
+}
+
+# The token file, and the first losses on the CPU, which take minutes: made where
+# programs are built.
+prepare_training() {
+    local run
+    [ -f "$BUILD/corpus.tok" ] ||
+        "$BUILD/entropy-corpus" -q --limit 8000000 -o "$BUILD/corpus.tok" || return
+    [ ! -s "$BUILD/cpu-losses.txt" ] || return 0
+    run=$(mktemp -d) || return
+    ours record_training "$run/cpu.db" --backend cpu --steps 20 --record-every 1 &&
+        losses "$run/cpu.db" >"$BUILD/cpu-losses.part" &&
+        mv "$BUILD/cpu-losses.part" "$BUILD/cpu-losses.txt"
+    rm -rf "$run"
+    [ -s "$BUILD/cpu-losses.txt" ]
+}
+
+# The losses are near those of the CPU: in bf16, whose rounding moved them by 1.0e-3 when
+# the CPU itself took it, three times as far.
+compare_losses() { # PRECISION TOLERANCE
+    ours record_training "$work/$1.db" --backend cuda --precision "$1" --steps 20 \
+        --record-every 1 || return
+    paste -d ' ' "$BUILD/cpu-losses.txt" <(losses "$work/$1.db") |
+        awk -v precision="$1" -v most="$2" '
+            {
+                off = $2 - $4; off = off < 0 ? -off : off
+                if ($1 == $3 && $4 != "" && off <= most) n++
+                if (off > worst) worst = off
+            }
+            END {
+                holds = n == NR && NR == 20
+                printf "required: 20 losses in %s, as on the CPU within %s: %.1e: %s\n",
+                    precision, most, worst, holds ? "holds" : "fails"
+                exit !holds
+            }'
+}
+
+training() {
+    local failed=0 code=0 begin
+    [ -s "$BUILD/cpu-losses.txt" ] ||
+        { echo "$BUILD/cpu-losses.txt is missing: the CPU's losses"; exit 1; }
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    compare_losses fp32 1e-3 || failed=1
+    compare_losses bf16 3e-3 || failed=1
+    begin=$SECONDS
+    TRAIN_SECONDS=${TRAINING:-60} ours record_training "$work/training.db" --backend cuda \
+        --precision bf16 --steps "${STEPS:-1000000}" --record-every 25 || code=$?
+    mv "$work/training.db" "$TABLES/" || return
+    losses "$TABLES/training.db" | awk -v seconds=$((SECONDS - begin)) '
+        NR == 1 { first = $2 }
+        { last = $2; step = $1 }
+        END {
+            printf "%d steps in %s s, loss from %.3f to %.3f\n", step, seconds, first, last
+            exit !(NR && last < first)
+        }' || failed=1
+    echo "exit code $code (130: its time was over)"
+    [ $code = 0 ] || [ $code = 130 ] || failed=1
+    return $failed
 }

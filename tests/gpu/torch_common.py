@@ -1,19 +1,22 @@
-"""What the peers share: settings, verdicts, times, the device's rate."""
+"""Settings, verdicts, times and the device's rate, for the programs beside it."""
 
+import math
 import os
 import statistics
 import sys
 import time
+from pathlib import Path
 
-SKIPPED = 77
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "hooks/python"))
 BEGIN = time.monotonic()
 
+# To ask for a device does not begin to use it: a process that forks later may ask.
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 try:
     import torch
     import torch.nn.attention
 except ImportError as why:
-    print(f"skipped: PyTorch is not installed here, or too old: {why}")
-    sys.exit(SKIPPED)
+    sys.exit(f"PyTorch is not installed here, or too old: {why}")
 
 
 def setting(name, otherwise):
@@ -35,8 +38,9 @@ def device_name():
     return torch.cuda.get_device_name() if DEVICE == "cuda" else "the CPU, not a GPU"
 
 
-def verdict(holds):
-    if DEVICE != "cuda":
+def verdict(holds, needs_gpu=True):
+    """Speeds are judged on a GPU alone."""
+    if needs_gpu and DEVICE != "cuda":
         return "not judged, no GPU"
     return "holds" if holds else "fails"
 
@@ -48,6 +52,25 @@ def required(what, ratio, least):
 def stretch(what, ratio):
     """What is hoped for: shown, and never a verdict."""
     print(f"stretch: {what}: {ratio:.2f}x")
+
+
+def require(what, holds):
+    """A property, which the CPU can have as well."""
+    print(f"required: {what}: {verdict(holds, needs_gpu=False)}", flush=True)
+
+
+def middle(values):
+    """The median, and the interval of order statistics that contains it with 95 %
+    (six values or more; of fewer all of them)."""
+    ordered, n = sorted(values), len(values)
+    below, outside = 0.0, 0  # P(fewer than outside + 1 values lie below the median)
+    while outside < n // 2:
+        below += math.comb(n, outside) / 2**n
+        if below > 0.025:
+            break
+        outside += 1
+    low = max(0, outside - 1)
+    return statistics.median(ordered), ordered[low], ordered[n - 1 - low]
 
 
 def seconds_left():
