@@ -106,7 +106,7 @@ class EntropyRegularization(nn.Module):
             deviation = mean - thresholds * self.e_max
         else:
             deviation = entropy - thresholds[:, None] * self.e_max
-        is_outside = deviation.abs() > self.tolerance
+        is_outside = ~(deviation.abs() <= self.tolerance)  # NaN stays NaN
         if counted is not None:
             is_outside = is_outside & counted
         squares = torch.where(is_outside, deviation, 0.0) ** 2

@@ -44,6 +44,7 @@ from ._triton_kernels import (
 
 N_ROW_FLOATS = 7  # entropy, lse, max_logit, sink, missing, distance, top
 N_SUMS = 10  # of a sequence: rows, finite, weights, max_logit, five means, exact
+PARTS = 64  # programs for the sequences of a head
 N_HEAD_FLOATS = 12  # SERIES, and rows of the exact pass
 
 
@@ -165,12 +166,17 @@ def head_statistics(query: Tensor, key: Tensor, call: Call) -> Tensor:
     floats, nonfinite = row_statistics(query, key, call)
     sums = torch.empty(N_SUMS, max(1, n), h, dtype=torch.float64, device=query.device)
     out = torch.empty(N_HEAD_FLOATS, h, device=query.device)
+    n_halvings = max(1, n).bit_length()
     if n > 0:
-        _sequences[(n * h,)](
-            sums, floats, nonfinite, call.query_starts, b, h, t, n,
-            N_ROWS=256, PACKED=is_packed,
+        parts = min(n, PARTS)
+        _sequences[(parts * h,)](
+            sums, floats, nonfinite, call.query_starts, b, h, t, n, n_halvings,
+            N_ROWS=256, PACKED=is_packed, PARTS=parts,
         )  # fmt: skip
-    _heads[(h,)](out, sums, h, n, N_SEQUENCES=64)
+    _heads[(h,)](
+        out, sums, call.query_starts, h, t, n, n_halvings,
+        N_SEQUENCES=64, PACKED=is_packed and n > 0,
+    )  # fmt: skip
     return out
 
 

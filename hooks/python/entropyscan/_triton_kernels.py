@@ -623,70 +623,90 @@ def _key_gradients(
 
 
 @triton.jit
-def _sequences(
-    sums, floats, nonfinite, query_starts, B, H, T, N,
-    N_ROWS: tl.constexpr, PACKED: tl.constexpr,
-):  # fmt: skip
-    """sums (10,N,H) double: rows, finite ones, weights of others, largest logit;
-    entropy, sink, missing, distance and top of the finite rows added up; rows of
-    the exact pass."""
-    pid = tl.program_id(0)
-    n = pid // H
-    h = pid % H
-    start = n * 0
-    end = start + T
-    base = (n.to(tl.int64) * H + h) * T
+def _n_sequences(query_starts, T, N, n_halvings, PACKED: tl.constexpr):
+    """How many of N sequences there are before the first of those at the end that
+    have no rows."""
+    n = N
     if PACKED:
-        start = tl.maximum(tl.load(query_starts + n), 0)
-        end = tl.minimum(tl.load(query_starts + n + 1), T)
-        base = h.to(tl.int64) * T
-    step = tl.cast(B, tl.int64) * H * T
-    n_rows = tl.zeros([N_ROWS], tl.float64)
-    n_finite = tl.zeros([N_ROWS], tl.float64)
-    weights = tl.zeros([N_ROWS], tl.float64)
-    largest = tl.full([N_ROWS], float("-inf"), tl.float64)
-    entropies = tl.zeros([N_ROWS], tl.float64)
-    sinks = tl.zeros([N_ROWS], tl.float64)
-    missing = tl.zeros([N_ROWS], tl.float64)
-    distances = tl.zeros([N_ROWS], tl.float64)
-    tops = tl.zeros([N_ROWS], tl.float64)
-    exact = tl.zeros([N_ROWS], tl.float64)
-    for i0 in range(start, end, N_ROWS):
-        i = i0 + tl.arange(0, N_ROWS)
-        inside = i < end
-        at = floats + base + i
-        entropy = tl.load(at, inside, 0.0)
-        bits = entropy.to(tl.int32, bitcast=True)
-        is_row = inside & (bits != MISSING)
-        finite = is_row & (tl.abs(entropy) < float("inf"))
-        n_rows += is_row.to(tl.float64)
-        n_finite += finite.to(tl.float64)
-        count = tl.load(nonfinite + base + i, inside, 0)
-        weights += tl.where(is_row & (count > 0), count, 0).to(tl.float64)
-        exact += (inside & (count == EXACT_ROW)).to(tl.float64)
-        logit = tl.load(at + 2 * step, finite, float("-inf"))
-        largest = tl.maximum(largest, logit.to(tl.float64))
-        entropies += tl.where(finite, entropy, 0.0).to(tl.float64)
-        sinks += tl.load(at + 3 * step, finite, 0.0).to(tl.float64)
-        missing += tl.load(at + 4 * step, finite, 0.0).to(tl.float64)
-        distances += tl.load(at + 5 * step, finite, 0.0).to(tl.float64)
-        tops += tl.load(at + 6 * step, finite, 0.0).to(tl.float64)
-    sums += pid
-    step = tl.cast(N, tl.int64) * H
-    tl.store(sums, tl.sum(n_rows, 0))
-    tl.store(sums + step, tl.sum(n_finite, 0))
-    tl.store(sums + 2 * step, tl.sum(weights, 0))
-    tl.store(sums + 3 * step, tl.max(largest, 0))
-    tl.store(sums + 4 * step, tl.sum(entropies, 0))
-    tl.store(sums + 5 * step, tl.sum(sinks, 0))
-    tl.store(sums + 6 * step, tl.sum(missing, 0))
-    tl.store(sums + 7 * step, tl.sum(distances, 0))
-    tl.store(sums + 8 * step, tl.sum(tops, 0))
-    tl.store(sums + 9 * step, tl.sum(exact, 0))
+        n = N * 0
+        behind = n + N
+        for _ in range(n_halvings):
+            middle = (n + behind) // 2
+            is_before = tl.load(query_starts + middle) < T
+            n = tl.where(is_before, tl.minimum(middle + 1, behind), n)
+            behind = tl.where(is_before, behind, middle)
+    return n
 
 
 @triton.jit
-def _heads(out, sums, H, N, N_SEQUENCES: tl.constexpr):
+def _sequences(
+    sums, floats, nonfinite, query_starts, B, H, T, N, n_halvings,
+    N_ROWS: tl.constexpr, PACKED: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """sums (10,N,H) double: rows, finite ones, weights of others, largest logit;
+    entropy, sink, missing, distance and top of the finite rows added up; rows of
+    the exact pass. A program has the sequences of one head that are PARTS apart."""
+    part = tl.program_id(0) // H
+    h = tl.program_id(0) % H
+    n_sequences = _n_sequences(query_starts, T, N, n_halvings, PACKED)
+    for n in range(part, n_sequences, PARTS):
+        start = n * 0
+        end = start + T
+        base = (n.to(tl.int64) * H + h) * T
+        if PACKED:
+            start = tl.maximum(tl.load(query_starts + n), 0)
+            end = tl.minimum(tl.load(query_starts + n + 1), T)
+            base = h.to(tl.int64) * T
+        step = tl.cast(B, tl.int64) * H * T
+        n_rows = tl.zeros([N_ROWS], tl.float64)
+        n_finite = tl.zeros([N_ROWS], tl.float64)
+        weights = tl.zeros([N_ROWS], tl.float64)
+        largest = tl.full([N_ROWS], float("-inf"), tl.float64)
+        entropies = tl.zeros([N_ROWS], tl.float64)
+        sinks = tl.zeros([N_ROWS], tl.float64)
+        missing = tl.zeros([N_ROWS], tl.float64)
+        distances = tl.zeros([N_ROWS], tl.float64)
+        tops = tl.zeros([N_ROWS], tl.float64)
+        exact = tl.zeros([N_ROWS], tl.float64)
+        for i0 in range(start, end, N_ROWS):
+            i = i0 + tl.arange(0, N_ROWS)
+            inside = i < end
+            at = floats + base + i
+            entropy = tl.load(at, inside, 0.0)
+            bits = entropy.to(tl.int32, bitcast=True)
+            is_row = inside & (bits != MISSING)
+            finite = is_row & (tl.abs(entropy) < float("inf"))
+            n_rows += is_row.to(tl.float64)
+            n_finite += finite.to(tl.float64)
+            count = tl.load(nonfinite + base + i, inside, 0)
+            weights += tl.where(is_row & (count > 0), count, 0).to(tl.float64)
+            exact += (inside & (count == EXACT_ROW)).to(tl.float64)
+            logit = tl.load(at + 2 * step, finite, float("-inf"))
+            largest = tl.maximum(largest, logit.to(tl.float64))
+            entropies += tl.where(finite, entropy, 0.0).to(tl.float64)
+            sinks += tl.load(at + 3 * step, finite, 0.0).to(tl.float64)
+            missing += tl.load(at + 4 * step, finite, 0.0).to(tl.float64)
+            distances += tl.load(at + 5 * step, finite, 0.0).to(tl.float64)
+            tops += tl.load(at + 6 * step, finite, 0.0).to(tl.float64)
+        at = sums + n.to(tl.int64) * H + h
+        step = tl.cast(N, tl.int64) * H
+        tl.store(at, tl.sum(n_rows, 0))
+        tl.store(at + step, tl.sum(n_finite, 0))
+        tl.store(at + 2 * step, tl.sum(weights, 0))
+        tl.store(at + 3 * step, tl.max(largest, 0))
+        tl.store(at + 4 * step, tl.sum(entropies, 0))
+        tl.store(at + 5 * step, tl.sum(sinks, 0))
+        tl.store(at + 6 * step, tl.sum(missing, 0))
+        tl.store(at + 7 * step, tl.sum(distances, 0))
+        tl.store(at + 8 * step, tl.sum(tops, 0))
+        tl.store(at + 9 * step, tl.sum(exact, 0))
+
+
+@triton.jit
+def _heads(
+    out, sums, query_starts, H, T, N, n_halvings,
+    N_SEQUENCES: tl.constexpr, PACKED: tl.constexpr,
+):  # fmt: skip
     """out (12,H): rows as SERIES of _statistics, then rows of the exact pass."""
     h = tl.program_id(0)
     step = tl.cast(N, tl.int64) * H
@@ -702,9 +722,10 @@ def _heads(out, sums, H, N, N_SEQUENCES: tl.constexpr):
     distance = tl.zeros([N_SEQUENCES], tl.float64)
     top = tl.zeros([N_SEQUENCES], tl.float64)
     exact = tl.zeros([N_SEQUENCES], tl.float64)
-    for n0 in range(0, N, N_SEQUENCES):
+    n_sequences = _n_sequences(query_starts, T, N, n_halvings, PACKED)
+    for n0 in range(0, n_sequences, N_SEQUENCES):
         n = n0 + tl.arange(0, N_SEQUENCES)
-        inside = n < N
+        inside = n < n_sequences
         at = sums + n.to(tl.int64) * H + h
         finite = tl.load(at + step, inside, 0.0)
         total = tl.load(at + 4 * step, inside, 0.0)

@@ -137,7 +137,7 @@ class Watch:
         self._is_stopping = False  # it said so
         # Values of a device, of the recorded step before this one.
         self._waiting: list[tuple[str, int, str, Any]] = []
-        self._ready: torch.cuda.Event | None = None
+        self._ready: list[torch.cuda.Event] = []  # when they are there
         self._hook: Hook | None = None
         # Steps without rows, or whose attention was said not to be measured.
         self._explained: set[tuple[str, int]] = set()
@@ -160,7 +160,7 @@ class Watch:
         elif not self._ranks.is_measuring:
             return
         self._model = weakref.ref(model)
-        self._is_on_device = any(p.is_cuda for p in model.parameters())
+        self._devices = sorted({p.device.index for p in model.parameters() if p.is_cuda})
         self._all_heads: int | None = None
         try:
             self._hook = Hook(model, self._tap)
@@ -302,7 +302,7 @@ class Watch:
         """Numbers of a step that has ended, besides those of step()."""
         try:
             self._waiting += [("train", step, *item) for item in values.items()]
-            if self._ready is None:
+            if not self._ready:
                 self._push_waiting()
         except Exception as error:
             self._on_error(error)
@@ -341,18 +341,19 @@ class Watch:
             self._waiting.append((phase, step, name, value))
         if any(_is_pinned(value) for *_, value in self._waiting):
             # On its way from the device: read at the next step, without a wait.
-            self._ready = torch.cuda.Event()
-            self._ready.record()
+            for device in self._devices or [None]:
+                with torch.cuda.device(device):
+                    self._ready.append(torch.cuda.Event())
+                    self._ready[-1].record()
             return
-        if self._ranks.is_gathering and self._is_on_device:
+        if self._ranks.is_gathering and self._devices:
             return  # ranks meet at the same place, whatever each one has
         self._push_waiting()
 
     def _push_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
-        if self._ready is not None:
-            self._ready.synchronize()
-            self._ready = None
+        while self._ready:
+            self._ready.pop().synchronize()
         for phase, step, name, value in waiting:
             if name == "heads":
                 self._push_heads(phase, step, value)
