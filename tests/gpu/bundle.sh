@@ -11,7 +11,7 @@
 #              one kind of card
 #   WHEELS     a folder with wheels of cffi and pycparser (BUILD/wheels: pip
 #              downloads them)
-#   LIMIT      MiB of the archive (45), LEVEL of gzip (6)
+#   LIMIT      MiB of the archive (45), LEVEL of gzip (9)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ $# = 1 ] || { sed -n '2s/^# //p' "$0" >&2; exit 2; }
@@ -32,7 +32,7 @@ done
 for library in "$BUILD"/libentropyrecord.so.*; do # of the Python package
     [ ! -e "$library" ] || cp "$library" "$to/"
 done
-for program in "$BUILD"/tests/test_cuda_* "$BUILD"/tests/lib*cuda*.so; do
+for program in "$BUILD"/tests/{test_cuda_*,lib*cuda*.so}; do
     strip -o "$to/tests/$(basename "$program")" "$program"
 done
 strip -o "$to/libentropytrain_cuda.so" "$PLUGINS/libentropytrain_cuda.so"
@@ -62,7 +62,7 @@ commit=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 [ -z "$(git status --porcelain 2>/dev/null)" ] || commit+=' and changes'
 echo "$commit" >"$to/commit"
 
-tar -c -C "$to" . | gzip "-${LEVEL:-6}" >"$to.tar.gz"
+tar -c -C "$to" . | gzip "-${LEVEL:-9}" >"$to.tar.gz"
 size=$(stat -c %s "$to.tar.gz")
 [ "$size" -le $((LIMIT << 20)) ] ||
     { echo "$1: $size bytes are too large: LIMIT is $LIMIT MiB" >&2; exit 1; }

@@ -449,7 +449,7 @@ losses() { # RUN: lines "STEP LOSS"
 prepare_training() {
     local run
     [ -f "$BUILD/corpus.tok" ] ||
-        "$BUILD/entropy-corpus" -q --limit 8000000 -o "$BUILD/corpus.tok" || return
+        "$BUILD/entropy-corpus" -q --limit 2000000 -o "$BUILD/corpus.tok" || return
     [ ! -s "$BUILD/cpu-losses.txt" ] || return 0
     run=$(mktemp -d) || return
     ours record_training "$run/cpu.db" --backend cpu --steps 20 --record-every 1 &&
