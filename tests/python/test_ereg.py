@@ -257,3 +257,12 @@ def test_a_trained_bias_is_refused():
     bias = torch.zeros(1, 2, 4, 4, requires_grad=True)
     with pytest.raises(ValueError, match="whose bias is trained"):
         _ereg.row_entropy(q, q, Attention(bias=bias))
+
+
+@pytest.mark.parametrize("reduction", ["token", "mean"])
+def test_a_row_that_is_not_finite_is_no_penalty_of_zero(reduction):
+    ereg = es.EntropyRegularization(1, H, T, reduction=reduction)
+    ((query, key),) = layers(torch.float32)[:1]
+    with torch.no_grad():
+        query[0, 1, 4, 0] = float("nan")
+    assert ereg([(query, key)]).isnan()

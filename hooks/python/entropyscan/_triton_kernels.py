@@ -649,7 +649,8 @@ def _sequences(
     part = tl.program_id(0) // H
     h = tl.program_id(0) % H
     n_sequences = _n_sequences(query_starts, T, N, n_halvings, PACKED)
-    for n in range(part, n_sequences, PARTS):
+    for more in range(0, n_sequences - part, PARTS):
+        n = part + more
         start = n * 0
         end = start + T
         base = (n.to(tl.int64) * H + h) * T
