@@ -133,21 +133,11 @@ def sharpen(model, width):
             part *= SCORES**0.5 / (part.float().std() * width**0.5)
 
 
-def compiler(mode):
-    """The back-end of a mode of torch.compile, as a function of its own each time:
-    models with equal back-ends share compiled code, and a watched model would run
-    what was compiled for the plain one."""
-
-    def compile_graph(graph, inputs):
-        if not IS_GPU:
-            return graph.forward
-        from torch import _inductor
-        from torch._inductor.compile_fx import compile_fx
-
-        options = _inductor.list_mode_options("default" if mode == "compile" else mode)
-        return compile_fx(graph, inputs, config_patches=options)
-
-    return compile_graph
+def options(mode):
+    """Of torch.compile."""
+    if not IS_GPU:
+        return {"backend": "eager"}
+    return {"mode": "default" if mode == "compile" else mode}
 
 
 class Side:
@@ -164,7 +154,7 @@ class Side:
         self.optimiser = torch.optim.AdamW(self.model.parameters(), 1e-4, fused=IS_GPU)
         self.forward = self.model
         if mode != "eager":
-            self.forward = torch.compile(self.model, backend=compiler(mode))
+            self.forward = torch.compile(self.model, **options(mode))
 
     def step(self, ids):
         if self.mode == "reduce-overhead":

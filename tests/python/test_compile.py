@@ -147,6 +147,20 @@ def test_layers_that_are_compiled_one_by_one_share_a_graph(run_file):
     assert es.open(run_file).entropy().shape == (2, 12, 3)
 
 
+def test_a_reference_model_of_the_same_code_has_a_graph_of_its_own(run_file):
+    """Whichever is compiled first: DPO's reference, a teacher, a second model."""
+    given = models.inputs("gpt2")
+    others = [fresh(), fresh()]
+    watched = fresh()
+    with es.watch(watched, run_file) as rec:
+        compiled = [torch.compile(m, backend="eager") for m in (others[0], watched, others[1])]
+        for call in (*compiled, *compiled):
+            call(**given)
+        rec.step()
+        assert rec.trouble is None
+    assert es.open(run_file).steps().tolist() == [0]
+
+
 def test_a_second_pass_of_a_checkpoint_changes_nothing(run_file):
     model = fresh().double().float()
     given = models.inputs("gpt2")

@@ -14,6 +14,7 @@ import pytest
 import torch
 from test_statistics import B, D, H, KV, T, triton_kernels
 
+import entropyscan as es
 from entropyscan import _device, _library, _statistics
 from entropyscan._statistics import NAMES, Attention
 
@@ -106,7 +107,7 @@ def test_trained_weights_of_16_bits_do_not_need_the_exact_pass(monkeypatch):
             entropy = -(a * a.clamp_min(1e-300).log()).sum(-1)
             error = (heads[0] - entropy.mean((0, 2))).abs().max()
             assert error <= (1e-5 if number == torch.float32 else 1e-4)
-            shares[number, name] = _device.exact_share()
+            shares[number, name] = es.exact_share()
     assert {shares[one] for one in shares if one[0] != torch.float32} == {0.0}
     assert all(0 < shares[torch.float32, name] <= 1 for name in ("large", "offset"))
 

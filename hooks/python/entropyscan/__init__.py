@@ -38,6 +38,7 @@ _PLACES = {
     "is_missing": "_reader",
     "EntropyRegularization": "_ereg",
     "attention_entropy": "_ereg",
+    "exact_share": "_device",
     "tokens": "_tokens",
     "TrainerCallback": "_trainer",
     "LightningCallback": "_lightning",

@@ -150,7 +150,8 @@ def taps_of(model: nn.Module) -> list[Tap]:
 def slot_of(module: nn.Module) -> Tensor | None:
     """None for a module that is not watched; a copy of one is not, nor a program
     that torch.export makes of one."""
-    slot = module.__dict__.get(_SLOT)
+    # Not by __dict__: a graph of a module without the number is no other module's.
+    slot = getattr(module, _SLOT, None)
     if _is_exporting():
         return None
     if slot is None or torch.compiler.is_compiling():
@@ -342,7 +343,7 @@ def keep_rows(
     """The entropies of rows of a training's forward pass, with a gradient, for the
     penalty; arguments as in `observe`. Raises what may go wrong: a loss without a
     part of it would be another loss."""
-    if not module.__dict__.get(_IS_PENALIZED, False):
+    if not getattr(module, _IS_PENALIZED, False):
         return
     if not (module.training and torch.is_grad_enabled()):
         return
