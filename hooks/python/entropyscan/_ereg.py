@@ -306,7 +306,7 @@ def _by_blocks(query: Tensor, key: Tensor, what: Attention) -> tuple[Tensor, Ten
     lse = torch.empty_like(entropy)
     for _, to, _, _, rows in _blocks(query, key, what):
         log = rows.total.log()
-        own = log - (rows.weight * rows.below).sum(-1) / rows.total
+        own = log - torch.linalg.vecdot(rows.weight, rows.below) / rows.total
         own = own.masked_fill(~rows.finite, math.nan)
         if own.dtype == torch.float32:  # whose bits say that it is missing
             absent = missing(*own.shape, device=own.device)
@@ -328,14 +328,18 @@ def _gradients_by_blocks(
     for products, to, keys, scale, rows in _blocks(query, key, what):
         log_p = rows.below - rows.total.log()[..., None]
         p = rows.weight / rows.total[..., None]
-        log_p = log_p.masked_fill(p == 0, 0)
-        entropy = -(p * log_p).sum(-1, keepdim=True)
-        d_products = -p * (log_p + entropy) * de[:, :, to, None].to(number) * scale
+        log_p.masked_fill_(p == 0, 0)
+        entropy = -torch.linalg.vecdot(p, log_p)
+        above = de[:, :, to, None].to(number) * scale
+        d_products = p.mul_(log_p.add_(entropy[..., None])).mul_(-above)
         if what.softcap:
             capped = torch.tanh(products * scale / what.softcap)
             d_products = d_products * (1 - capped**2)
-        d_products = d_products.masked_fill(~rows.finite[..., None], math.nan)
-        d_products = d_products.masked_fill(~rows.seen, 0)
+        if not torch.equal(rows.finite, rows.has_key):
+            d_products = d_products.masked_fill(~rows.finite[..., None], math.nan)
+            d_products = d_products.masked_fill(~rows.seen, 0)
+        elif not rows.has_key.all():  # weights of nothing are NaN
+            d_products = d_products.masked_fill(~rows.has_key[..., None], 0)
         n, s = d_products.shape[2:]
         d_products = d_products.reshape(b, groups, -1, n, s)
         seen_keys = key[:, :, None, keys].to(number)

@@ -462,11 +462,11 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _seen(visible: _Visible, what: Attention, scores: Tensor, first: int) -> Tensor:
-    """(B,H,R,S) bool: the keys that each row of the block sees."""
+    """(R,S) or (B|1,H|1,R,S) bool: the keys that each row of the block sees."""
     r, s = scores.shape[-2:]
     i = torch.arange(first, first + r, device=scores.device)[:, None] + what.offset
     j = torch.arange(s, device=scores.device)
-    seen = torch.ones((), dtype=torch.bool, device=scores.device)
+    seen = torch.ones(r, s, dtype=torch.bool, device=scores.device)
     if visible.causal:
         seen = seen & (j <= i)
     if visible.window:
@@ -481,7 +481,7 @@ def _seen(visible: _Visible, what: Attention, scores: Tensor, first: int) -> Ten
         seen = seen & visible.dense[:, :, first : first + r]
     if visible.query_mask is not None:
         seen = seen & visible.query_mask[:, None, first : first + r, None]
-    return seen.expand(scores.shape)
+    return seen
 
 
 def _first_key(visible: _Visible) -> Tensor | None:
@@ -527,8 +527,13 @@ def softened(
     """scores (B,H,R,S), q k without a scale; row 0 is query `first`."""
     _, h, r, s = scores.shape
     scores = scores * scales(what, scores, first)
-    seen = _seen(visible, what, scores, first)
-    bad = seen & ~scores.isfinite()
+    given = _seen(visible, what, scores, first)
+    seen, hidden = given.expand(scores.shape), ~given
+    has_key = given.any(-1).expand(scores.shape[:3])
+    # One sum says that all are finite, unless the host would wait for it.
+    bad = None
+    if scores.device.type != "cpu" or not math.isfinite(scores.sum()):
+        bad = seen & ~scores.isfinite()
     if what.softcap:
         scores = what.softcap * torch.tanh(scores / what.softcap)
     i = torch.arange(first, first + r, device=scores.device)[:, None] + what.offset
@@ -536,17 +541,18 @@ def softened(
     if what.slopes is not None:
         slopes = what.slopes.to(scores.dtype)
         scores = scores - slopes.reshape(-1, h, 1, 1) * away
-        bad = bad | (seen & ~scores.isfinite())
+        own = seen & ~scores.isfinite()
+        bad = own if bad is None else bad | own
     if bias is not None:
         scores = scores + bias[..., first : first + r, :s].to(scores.dtype)
-        bad = seen & (bad | ~(scores.isfinite() | (scores == -math.inf)))
-    has_key = seen.any(-1)
-    finite = has_key & ~bad.any(-1)
-    seen_scores = scores.masked_fill(~seen, -math.inf)
-    peak = seen_scores.amax(-1, keepdim=True)
-    below = (scores - peak).masked_fill(~seen, 0)
-    weight = below.exp().masked_fill(~seen, 0)
-    below = below.masked_fill(weight == 0, 0)
+        own = seen & ~(scores.isfinite() | (scores == -math.inf))
+        bad = own if bad is None else bad | own
+    finite = has_key if bad is None else has_key & ~bad.any(-1)
+    below = scores.masked_fill(hidden, -math.inf)
+    peak = below.amax(-1, keepdim=True)
+    below.sub_(peak).masked_fill_(hidden, 0)
+    weight = below.exp().masked_fill_(hidden, 0)
+    below.masked_fill_(weight == 0, 0)
     total = weight.sum(-1)
     peak = peak[..., 0]
     lost = None
