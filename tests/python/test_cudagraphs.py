@@ -27,7 +27,7 @@ class Attention(torch.nn.Module):
     def forward(self, x):
         x = x * 2
         slot = _operators.slot_of(self)
-        _operators.observe(slot, x[None], x[None] + 1, training=True)
+        _operators.observe(slot, x[None], x[None] + 1, phase="train")
         return x.sin() + 1
 
 

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ._heads import with_heads
-from ._operators import refuse, slot_of, unmeasurable
+from ._operators import phase_of, refuse, slot_of, unmeasurable
 from ._wrappers import MARK, hand_over, is_wanted, shared
 
 SDPA = "scaled_dot_product_attention"
@@ -144,10 +144,10 @@ def _of_sdpa(
     scale: Optional[float],
     enable_gqa: bool,
 ) -> dict[str, Any] | None:
-    training = torch.is_grad_enabled() or dropout_p > 0
+    phase = phase_of(dropout_p > 0)
     reason = unmeasurable(query, key)
     if reason is not None:
-        refuse(slot, reason, training)
+        refuse(slot, reason, phase)
         return None
     found = with_heads(query, key, mask, _module(), enable_gqa)
     if found is None:
@@ -156,7 +156,7 @@ def _of_sdpa(
             "heads (num_heads of the module, or a call with (batch, heads, tokens, "
             "width)): this attention is not measured"
         )
-        refuse(slot, reason, training)
+        refuse(slot, reason, phase)
         return None
     query, key, mask = found
     return dict(
@@ -166,7 +166,7 @@ def _of_sdpa(
         scale=scale,
         causal=is_causal,
         is_self=query.shape[2] == key.shape[2],
-        training=training,
+        phase=phase,
     )
 
 
@@ -246,12 +246,12 @@ def _of_flash(
 ) -> dict[str, Any] | None:
     given = {**dict(zip(names, args)), **options}
     dropout = given.get("dropout_p") or 0.0
-    training = torch.is_grad_enabled() or dropout > 0
+    phase = phase_of(dropout > 0)
     for name in _NOT_MEASURED:
         value = given.get(name)
         if value is not None and not (isinstance(value, int) and value == 0):
             reason = f"flash-attn with {name}: this attention is not measured"
-            refuse(slot, reason, training)
+            refuse(slot, reason, phase)
             return None
     query, key = _query_and_key(given)
     starts = given.get("cu_seqlens_q", given.get("cu_seqlens"))
@@ -270,7 +270,7 @@ def _of_flash(
         right=-1 if right is None else right,
         causal=bool(given.get("causal")),
         at_end=True,
-        training=training,
+        phase=phase,
     )
 
 

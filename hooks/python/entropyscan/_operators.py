@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, Optional
@@ -61,12 +62,12 @@ class Tap:
     """What one watched model hands over. `enabled`: this step is recorded.
     Results by phase, the first of a step alone: those of the first micro-batch, so
     that a second forward pass of a layer, for gradient checkpointing, changes
-    nothing."""
+    nothing. A pass without gradients gives way to one with them (phase_of)."""
 
     def __init__(self, on_error: Callable[[BaseException], None]) -> None:
         self.enabled = False
         self.is_open = True  # evaluations are wanted at every step
-        self.seen = {"train": Seen(), "eval": Seen()}
+        self.seen = {"train": Seen(), "sampled": Seen(), "eval": Seen()}
         self.is_described = False  # the file has shape and ceiling
         self.has_sinks = False
         self.map_size = 0  # cells a side of attention maps; 0: none
@@ -76,6 +77,13 @@ class Tap:
     def take(self, phase: str) -> Seen:
         """What was seen since the last call."""
         seen, self.seen[phase] = self.seen[phase], Seen()
+        if phase == "train":
+            sampled, self.seen["sampled"] = self.seen["sampled"], Seen()
+            seen.is_empty |= sampled.is_empty
+            seen.failed |= sampled.failed
+            if sampled.heads and not seen.heads:
+                sampled.is_empty, sampled.failed = seen.is_empty, seen.failed
+                return sampled
         return seen
 
 
@@ -160,10 +168,17 @@ def slot_of(module: nn.Module) -> Tensor | None:
     return slot if found is not None and found.module() is module else None
 
 
-def is_training(module: nn.Module | None) -> bool:
-    """Reentrant checkpointing runs the first pass without gradients, so a
-    module that trains is in training whatever the gradients are."""
-    return torch.is_grad_enabled() or (module is not None and module.training)
+def phase_of(is_in_training: bool) -> str:
+    """What a forward pass belongs to. "train" has gradients. "sampled" has none and
+    yet is in training: a policy that samples, a reference, the first pass of a
+    reentrant checkpoint; it counts where the step has no pass with gradients."""
+    if torch.is_grad_enabled():
+        return "train"
+    return "sampled" if is_in_training else "eval"
+
+
+# Of this thread: how many calls of transformers' generate() are running.
+generating = threading.local()
 
 
 def report(slot: Tensor | None, error: BaseException) -> None:
@@ -176,32 +191,39 @@ def report(slot: Tensor | None, error: BaseException) -> None:
 # --- operators ----------------------------------------------------------------
 
 
-def _is_wanted(slot: Tensor, training: bool) -> Slot | None:
+def _is_wanted(slot: Tensor, phase: str) -> Slot | None:
     """The slot, if this step is recorded and has nothing of it so far."""
     found = _slots.get(int(slot))
     if found is None:
         return None
     tap = found.tap
-    if not (tap.enabled if training else tap.is_open):
+    if phase == "eval":
+        is_open = tap.is_open
+    else:  # what is generated is no batch of the training
+        is_open = tap.enabled and not getattr(generating, "depth", 0)
+    if not is_open:
         return None
-    seen = tap.seen["train" if training else "eval"]
-    return None if found.place in seen.heads or found.place in seen.failed else found
+    phases = ("sampled", "train") if phase == "sampled" else (phase,)
+    for seen in (tap.seen[one] for one in phases):
+        if found.place in seen.heads or found.place in seen.failed:
+            return None
+    return found
 
 
-def _fail(slot: Slot, training: bool, error: Exception) -> None:
-    slot.tap.seen["train" if training else "eval"].failed.add(slot.place)
+def _fail(slot: Slot, phase: str, error: Exception) -> None:
+    slot.tap.seen[phase].failed.add(slot.place)
     slot.tap.on_error(error)
 
 
-def _has_rows(slot: Slot, training: bool, *tensors: Tensor) -> bool:
+def _has_rows(slot: Slot, phase: str, *tensors: Tensor) -> bool:
     """A batch without samples or tokens has no rows: neither a sample nor a gap. A
     CUDA graph that somebody captures has none either, until it is replayed, which
     does not run this."""
     if not all(tensor.numel() for tensor in tensors):
-        slot.tap.seen["train" if training else "eval"].is_empty = True
+        slot.tap.seen[phase].is_empty = True
         return False
     if tensors[0].device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-        _fail(slot, training, RuntimeError(_IS_CAPTURED))
+        _fail(slot, phase, RuntimeError(_IS_CAPTURED))
         return False
     return True
 
@@ -214,18 +236,18 @@ _IS_CAPTURED = (
 
 def _keep(
     slot: Slot,
-    training: bool,
+    phase: str,
     query: Tensor,
     key: Tensor,
     what: Attention,
     is_found: bool = False,
 ) -> None:
     tap = slot.tap
-    seen = tap.seen["train" if training else "eval"]
+    seen = tap.seen[phase]
     heads = to_host(measure(query, key, what))
     if what.sinks is not None:
         tap.has_sinks = True
-    if tap.map_size and (tap.wants_maps or not training):
+    if tap.map_size and (tap.wants_maps or phase == "eval"):
         whole = dataclasses.replace(what, query_starts=None) if is_found else what
         found = maps(query, key, whole, tap.map_size)
         if found is not None:
@@ -274,10 +296,10 @@ def _observe(
     causal: bool,
     at_end: bool,
     is_self: bool,
-    training: bool,
+    phase: str,
 ) -> None:
-    found = _is_wanted(slot, training)
-    if found is None or not _has_rows(found, training, query, key):
+    found = _is_wanted(slot, phase)
+    if found is None or not _has_rows(found, phase, query, key):
         return
     try:
         is_found = False
@@ -306,9 +328,9 @@ def _observe(
             query_starts=query_starts,
             key_starts=key_starts,
         )
-        _keep(found, training, query, key, what, is_found)
+        _keep(found, phase, query, key, what, is_found)
     except Exception as error:
-        _fail(found, training, error)
+        _fail(found, phase, error)
 
 
 def _starts(positions: Tensor) -> Tensor | None:
@@ -337,7 +359,7 @@ def keep_rows(
     query_starts: Tensor | None = None,
     positions: Tensor | None = None,
     sinks: Tensor | None = None,
-    training: bool = True,
+    phase: str = "train",
     **options: Any,
 ) -> None:
     """The entropies of rows of a training's forward pass, with a gradient, for the
@@ -382,7 +404,7 @@ def observe(
     query: Tensor,
     key: Tensor,
     *,
-    training: bool,
+    phase: str,
     mask: Tensor | None = None,
     bias: Tensor | None = None,
     sinks: Tensor | None = None,
@@ -403,11 +425,11 @@ def observe(
     DTensors this rank's heads or sequences. Nothing here gets a gradient."""
     reason = unmeasurable(query, key)
     if reason is not None:
-        refuse(slot, reason, training)
+        refuse(slot, reason, phase)
         return
     if is_distributed(query, key):
         if not _has_own_heads(query, key):
-            refuse(slot, _OTHERWISE_DIVIDED, training)
+            refuse(slot, _OTHERWISE_DIVIDED, phase)
             return
         query, key = query.to_local(), key.to_local()
         mask, bias, sinks = _local(mask), _local(bias), _local(sinks)
@@ -431,7 +453,7 @@ def observe(
         causal,
         at_end,
         is_self,
-        training,
+        phase,
     )
 
 
@@ -477,12 +499,12 @@ def observe_projected(
     n_heads: int,
     causal: bool,
     is_self: bool,
-    training: bool,
+    phase: str,
 ) -> None:
     """torch.nn.MultiheadAttention: query (B,T,E), key (B,S,K) before their
     projections; what hides keys is true there."""
-    found = _is_wanted(slot, training)
-    if found is None or not _has_rows(found, training, query, key):
+    found = _is_wanted(slot, phase)
+    if found is None or not _has_rows(found, phase, query, key):
         return
     try:
         device = query.device.type
@@ -491,9 +513,9 @@ def observe_projected(
             k = _heads(F.linear(key, key_weight, key_bias), n_heads)
             mask = _one_mask(mask, hidden_keys, q, k)
             what = Attention(causal=causal, mask=mask, is_self=is_self)
-            _keep(found, training, q, k, what)
+            _keep(found, phase, q, k, what)
     except Exception as error:
-        _fail(found, training, error)
+        _fail(found, phase, error)
 
 
 def _heads(x: Tensor, n_heads: int) -> Tensor:
@@ -522,28 +544,28 @@ def _one_mask(
 
 
 @_operator("refuse")
-def refuse(slot: Tensor, reason: str, training: bool) -> None:
+def refuse(slot: Tensor, reason: str, phase: str) -> None:
     """An attention that is not measured: as an error at recorded steps, also of a
     graph, which would raise in the training."""
-    found = _is_wanted(slot, training)
+    found = _is_wanted(slot, phase)
     if found is not None:
-        _fail(found, training, ValueError(reason))
+        _fail(found, phase, ValueError(reason))
 
 
 @_operator("observe_weights")
-def observe_weights(slot: Tensor, weights: Tensor, training: bool) -> None:
+def observe_weights(slot: Tensor, weights: Tensor, phase: str) -> None:
     """Weights (B,H,T,S) that a module returned."""
-    found = _is_wanted(slot, training)
-    if found is None or not _has_rows(found, training, weights):
+    found = _is_wanted(slot, phase)
+    if found is None or not _has_rows(found, phase, weights):
         return
     try:
         heads = to_host(measure_weights(weights))
-        seen = found.tap.seen["train" if training else "eval"]
+        seen = found.tap.seen[phase]
         seen.heads.setdefault(found.place, heads)
         if seen.shape is None:
             seen.shape = _shape(weights, None)
     except Exception as error:
-        _fail(found, training, error)
+        _fail(found, phase, error)
 
 
 def _traced(*_: Any) -> None:
@@ -559,7 +581,7 @@ def _traced(*_: Any) -> None:
 def _under_vmap(info: Any, dims: Any, slot: Tensor, *others: Any) -> tuple[None, None]:
     """In graphs, too, where an operator without a rule would raise."""
     reason = "attention under torch.func.vmap: this attention is not measured"
-    refuse(slot, reason, others[-1])  # training is the last of each operator
+    refuse(slot, reason, others[-1])  # the phase is the last of each operator
     return None, None
 
 

@@ -6,6 +6,7 @@ was given. _functions.py does the same for functions that anybody may call."""
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Callable
@@ -16,13 +17,14 @@ from torch import Tensor, nn
 
 from ._operators import (
     enabled,
+    generating,
     is_distributed,
-    is_training,
     keep_rows,
     observe,
     observe_projected,
     observe_weights,
     penalized,
+    phase_of,
     refuse,
     report,
     slot_of,
@@ -180,7 +182,7 @@ def _of_hugging_face(
         causal=bool(causal),
         at_end=kind in _FLASH,
         is_self=not getattr(module, "is_cross_attention", False),
-        training=is_training(module),
+        phase=phase_of(module.training),
     )
 
 
@@ -220,10 +222,28 @@ def _observed(original: Callable[..., Any], kind: str) -> Callable[..., Any]:
     return attention
 
 
+def _without_samples(generate: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(generate)
+    def counted(*args: Any, **options: Any) -> Any:
+        generating.depth = getattr(generating, "depth", 0) + 1
+        try:
+            return generate(*args, **options)
+        finally:
+            generating.depth -= 1
+
+    return counted
+
+
 def wrap_hugging_face() -> None:
     modeling = sys.modules.get("transformers.modeling_utils")
     if modeling is None:
         return
+    generation = sys.modules.get("transformers.generation.utils")
+    mixin = getattr(generation, "GenerationMixin", None)
+    if mixin is not None and not hasattr(mixin.generate, MARK):
+        counted = _without_samples(mixin.generate)
+        setattr(counted, MARK, True)
+        shared.attribute(mixin, "generate", counted)
     tables = [modeling.AttentionInterface._global_mapping]
     # A model file may have an interface with entries of its own.
     for loaded in list(sys.modules.values()):
@@ -282,18 +302,18 @@ def _of_multihead(
             f"{type(module).__name__} takes other arguments than "
             "torch.nn.MultiheadAttention: this attention is not measured"
         )
-        refuse(slot, reason, is_training(module))
+        refuse(slot, reason, phase_of(module.training))
         return
     query, key = given["query"], given["key"]
     is_self = query is key
     mask, hidden = given.get("attn_mask"), given.get("key_padding_mask")
     reason = unmeasurable(query, key)
     if reason is not None:
-        refuse(slot, reason, is_training(module))
+        refuse(slot, reason, phase_of(module.training))
         return
     if is_distributed(query, key, *module.parameters(recurse=False)):
         reason = "torch.nn.MultiheadAttention of DTensors: this attention is not measured"
-        refuse(slot, reason, is_training(module))
+        refuse(slot, reason, phase_of(module.training))
         return
     if query.dim() == 2:
         query, key = query[None], key[None]
@@ -319,7 +339,7 @@ def _of_multihead(
         module.num_heads,
         bool(given.get("is_causal", False)) and mask is None,
         is_self,
-        is_training(module),
+        phase_of(module.training),
     )
 
 
@@ -341,7 +361,7 @@ def _of_weights(module: nn.Module, output: Any) -> None:
         if isinstance(value, Tensor) and value.dim() == 4 and value.is_floating_point():
             reason = unmeasurable(value)
             if reason is not None:
-                refuse(slot, reason, is_training(module))
+                refuse(slot, reason, phase_of(module.training))
                 return
-            observe_weights(slot, value.detach(), is_training(module))
+            observe_weights(slot, value.detach(), phase_of(module.training))
             return
