@@ -55,7 +55,8 @@ class Seen:
     is_empty: bool = False  # no rows were seen
     shape: Tensor | None = None  # (2): sequences, tokens of the longest
     is_found: bool = False  # sequences are those of positions, maybe a single one
-    ceilings: list[Tensor] = dataclasses.field(default_factory=list)  # of layers
+    ceilings: dict[int, Tensor] = dataclasses.field(default_factory=dict)  # nats
+    kinds: dict[int, str] = dataclasses.field(default_factory=dict)  # of a run file
 
 
 class Tap:
@@ -258,7 +259,20 @@ def _keep(
         seen.is_found = is_found
         seen.shape = _shape(query, what.query_starts)
     if not tap.is_described:
-        seen.ceilings.append(to_host(ceiling(what, query.shape[2], key.shape[2])))
+        largest = ceiling(what, query.shape[2], key.shape[2])
+        seen.ceilings.setdefault(slot.place, to_host(largest))
+        seen.kinds.setdefault(slot.place, _kind_of(slot.module(), what))
+
+
+def _kind_of(module: nn.Module | None, what: Attention) -> str:
+    """The kind of a layer, by its attention and by what transformers' modules say,
+    where a mask alone has the pattern."""
+    if not what.is_self or getattr(module, "is_cross_attention", False):
+        return "cross"
+    if what.window or what.left >= 0 or getattr(module, "sliding_window", None):
+        return "window"
+    is_causal = what.causal or what.right == 0 or getattr(module, "is_causal", False)
+    return "full" if is_causal else "encoder"
 
 
 def _shape(query: Tensor, starts: Tensor | None) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import re
 import types
 import weakref
 from typing import Any
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from . import _operators
 from ._arguments import checked, whole
 from ._attention import Hook
-from ._distributed import Ranks, unwrapped
+from ._distributed import Ranks, layer_numbers, unwrapped
 from ._ereg import EntropyRegularization
 from ._maps import of_layer
 from ._recording import Recording
@@ -131,7 +132,7 @@ class Watch:
             tensor_parallel,
         )
         path, steps = self._ranks.path, given["steps"]
-        self._layers: list[int] | None = None  # places of modules, by layer
+        self._layers: list[int | None] | None = None  # places of modules, by layer
         self._n_heads = 0
         self._has_looked = False  # at should_stop
         self._is_stopping = False  # it said so
@@ -426,14 +427,19 @@ class Watch:
                 self._recording.map(phase, step, layer, head, values, n_ctx)
 
     def _begin(self, heads: dict[int, Tensor], seen: Seen) -> None:
-        self._layers = sorted(heads)
+        places = sorted(heads)
+        self._layers = list(places)
         self._n_heads = max(found.shape[1] for found in heads.values())
         batch, context = (None, None) if seen.shape is None else seen.shape.tolist()
         model = self._model()
         if model is not None and self._hook is not None:
-            names = [self._hook.names[place] for place in self._layers]
+            names = [self._hook.names[place] for place in places]
             self._ranks.begin(model, names)
-        largest = max((float(x) for x in seen.ceilings if not x.isnan()), default=math.nan)
+            if self._ranks.fragment is None:
+                self._layers = _by_number(model, names, places)
+            self._describe_layers(seen)
+        ceilings = [float(x) for x in seen.ceilings.values()]
+        largest = max((x for x in ceilings if not math.isnan(x)), default=math.nan)
         of_causal = math.lgamma(context + 1) / context if context else math.nan
         if math.isfinite(largest) and not abs(largest - of_causal) < 1e-6:
             self._recording.configure("ceiling", largest)
@@ -443,6 +449,23 @@ class Watch:
             batch=batch,
             ctx=context,
         )
+
+    def _describe_layers(self, seen: Seen) -> None:
+        """Module, kind and ceiling of each layer, for the file."""
+        assert self._layers is not None and self._hook is not None
+        layers: list[dict[str, Any] | None] = []
+        for place in self._layers:
+            if place is None:
+                layers.append(None)
+                continue
+            name = self._hook.names[place]
+            layers.append({"name": name})
+            if place in seen.kinds:
+                is_cross = any(part in name.split(".") for part in _CROSS)
+                layers[-1]["kind"] = "cross" if is_cross else seen.kinds[place]
+            if place in seen.ceilings and not seen.ceilings[place].isnan():
+                layers[-1]["ceiling"] = float(seen.ceilings[place])
+        self._recording.configure("layers", layers)
 
     # --- the end --------------------------------------------------------------------
 
@@ -480,6 +503,36 @@ class Watch:
         else:
             self.event("exception", f"{kind.__name__}: {error}", "error")
             self.close("failed")
+
+
+def _by_number(
+    model: nn.Module, names: list[str], places: list[int]
+) -> list[int | None]:
+    """Places by the number that modules say they have in the model (layer_idx), or
+    that their names have in a model of transformers; None where a layer has no
+    attention. In the model's order if not each has a number of its own, as the
+    self-attention and the cross-attention of a decoder's layer."""
+    n_layers = _number(_text_config(model), "num_hidden_layers", "n_layer") or 0
+    numbers: list[int | None] = layer_numbers(unwrapped(model), names)
+    if not _are_numbers(numbers) and n_layers:
+        found = [re.match(r"(.*?)\.(\d+)\.", name) for name in names]
+        if None not in found and len({one[1] for one in found}) == 1:
+            numbers = [int(one[2]) for one in found]
+    if not _are_numbers(numbers):
+        return list(places)
+    out: list[int | None] = [None] * max(n_layers, max(numbers) + 1)
+    for number, place in zip(numbers, places):
+        out[number] = place
+    return out
+
+
+def _are_numbers(numbers: list[int | None]) -> bool:
+    known = [n for n in numbers if n is not None and n >= 0]
+    return len(set(known)) == len(numbers)
+
+
+# Of modules whose names say that their keys are another sequence's.
+_CROSS = ("encoder_attn", "crossattention", "EncDecAttention", "cross_attn")
 
 
 watch = Watch  # es.watch(...) as a call; Watch as a type
