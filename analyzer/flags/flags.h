@@ -47,7 +47,9 @@ const char *es_flag_verdict(es_flag_kind kind, es_severity severity);
  * is judged in full by es_judge_finish. A training of fewer than
  * `overload_steps` planned steps is too short for that: if it is seen from the
  * start (its first sample has a mean of 0.98 ceiling and more), what has not
- * come down is of severity info.
+ * come down is of severity info. So is every overload of a training of unknown
+ * length (es_judge_run's is_open_ended) before it has taken as many steps; nor
+ * is it judged by a layer's own history until then.
  *
  * The other flags need one sample.
  */
@@ -75,10 +77,35 @@ typedef struct es_judge_run {
     int64_t planned_steps;      /* <= 0: unknown, everything is judged */
     double ceiling; /* nats, of heads that are not causal; else 0 or NaN: that
                        of ctx */
+    const double *ceilings; /* (L,H) nats, of heads that see fewer keys than
+                               others; NaN: that of the run. NULL: all of them.
+                               Borrowed as long as the run is judged */
+    bool is_open_ended; /* a training under way to nobody knows where: too short
+                           to judge before es_flag_rules' overload_steps */
 } es_judge_run;
 
-/** The largest mean entropy of a head, nats; NaN if nobody knows. */
+/** The largest mean entropy that any head of the run can have, nats; NaN if
+ *  nobody knows. */
 double es_judge_run_ceiling(const es_judge_run *run);
+
+/** The same of head `head` in (L,H). 0: it sees one key. */
+double es_judge_run_ceiling_of(const es_judge_run *run, size_t head);
+
+/** The same of a layer: the mean over its heads. */
+double es_judge_run_layer_ceiling(const es_judge_run *run, size_t layer);
+
+/**
+ * Entropies that can be compared with es_judge_run_ceiling, whichever head they
+ * are of: each times that ceiling over its own.
+ *
+ *   out     (n) written; may be `values`
+ *   values  (n) of heads (L,H), or means of layers (L); a copy otherwise
+ *
+ * A finite value whose own ceiling is 0 becomes missing. What is not finite,
+ * and all values of a run without `ceilings`, keep their bits.
+ */
+void es_judge_run_scale(float *out, const es_judge_run *run,
+                        const float *values, size_t n);
 
 /**
  * Which series a sample belongs to, as far as the flags care. A sample of a
@@ -162,7 +189,8 @@ void es_judge_announce(es_judge *judge, es_episode_handler *handler,
  * in any order as long as all samples of one step come before the next step's.
  * A missing value is no NaN. Of entropies it stands for the newest one that
  * was measured of its head; a head never measured does not count. A sample of
- * nothing else is none, nor is such a row one of its layer.
+ * nothing else is none, nor is such a row one of its layer. Entropies are
+ * judged as es_judge_run_scale makes them.
  *
  * Memory is constant: instead of a layer's history of means the judge keeps a
  * histogram over [2^-20, 16) nats with 32 bins an octave, so the median is

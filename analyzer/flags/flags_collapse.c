@@ -139,11 +139,13 @@ bool es_layer_track_push(es_layer_track *track, const es_flag_rules *rules,
         judge_share(&state, rules, ceiling, row);
     else
         judge_peak(&state, rules, track);
-    judge_history(&state, rules, &track->history);
-    bool by_history = isfinite(state.ratio);
-    if (row->past_warm_up && !by_history)
+    row_state compared = state;
+    judge_history(&compared, rules, &track->history);
+    if (row->past_warm_up && !isfinite(compared.ratio))
         es_history_add(&track->history, state.mean);
-    if (state.share > 0 || by_history)
+    if (row->by_history)
+        state = compared;
+    if (state.share > 0 || isfinite(state.ratio))
         extend(track, &state, row);
     else
         track->streak = 0;

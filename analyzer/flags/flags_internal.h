@@ -50,6 +50,7 @@ typedef struct es_layer_row {
     bool of_heads; /* false: one value, the layer's mean; n = 1 */
     bool finite;   /* all of them: nothing is missing either */
     bool past_warm_up;
+    bool by_history; /* whether the layer's past may make it a collapse */
     int64_t step;
 } es_layer_row;
 
@@ -79,6 +80,11 @@ typedef struct es_overload_track {
     double value;         /* the largest share since onset */
 } es_overload_track;
 
+/** Whether a run whose newest step is `step` has no known length and took too
+ *  few steps to be judged. */
+bool es_is_early(const es_flag_rules *rules, const es_judge_run *run,
+                 int64_t step);
+
 /** The first sample of a run's heads: the mean of those that were measured,
  *  nats; later ones change nothing. */
 void es_overload_begin(es_overload_track *track, const es_flag_rules *rules,
@@ -86,12 +92,13 @@ void es_overload_begin(es_overload_track *track, const es_flag_rules *rules,
 
 /** One sample after the warm-up. The level that holds with it. */
 es_severity es_overload_push(es_overload_track *track,
-                             const es_flag_rules *rules, int64_t step,
+                             const es_flag_rules *rules,
+                             const es_judge_run *run, int64_t step,
                              double share);
 
-/** The level that the run ends with. */
+/** The level that the run ends with; `step` is its newest. */
 es_severity es_overload_finish(const es_overload_track *track,
                                const es_flag_rules *rules,
-                               int64_t planned_steps);
+                               const es_judge_run *run, int64_t step);
 
 #endif

@@ -36,6 +36,7 @@ struct es_judge {
     bool collapse_by_share;     /* of the open episode */
     es_overload_track overload;
     float *latest; /* (L,H) the newest entropy measured of each head */
+    float *scaled; /* (L,H) one sample by the heads' own ceilings; or NULL */
     episode episodes[ES_N_FLAG_KINDS];
     es_layer_track *tracks; /* (L) */
 };
@@ -50,9 +51,9 @@ typedef struct judged_sample {
     bool finite; /* all of it: nothing is missing either */
 } judged_sample;
 
-/* A head's entropy, and a byte of it for every kind's episode and the tracks.
- */
-#define N_HEAD_BYTES (sizeof(float) + ES_N_FLAG_KINDS + 1)
+/* Two entropies of a head, and a byte of it for every kind's episode and the
+   tracks. */
+#define N_HEAD_BYTES (2 * sizeof(float) + ES_N_FLAG_KINDS + 1)
 
 size_t es_judge_size(const es_judge_run *run)
 {
@@ -67,13 +68,6 @@ size_t es_judge_size(const es_judge_run *run)
         !es_size_add(&size, size, sizeof(es_judge)))
         return 0;
     return size;
-}
-
-double es_judge_run_ceiling(const es_judge_run *run)
-{
-    const double ceiling =
-        run->ceiling > 0 ? run->ceiling : es_ceiling(run->ctx);
-    return ceiling > 0 ? ceiling : NAN;
 }
 
 es_judge *es_judge_init(void *workspace, const es_judge_run *run,
@@ -94,7 +88,9 @@ es_judge *es_judge_init(void *workspace, const es_judge_run *run,
     judge->latest = (float *)(judge->tracks + judge->n_layers);
     for (size_t i = 0; i < n_values; i++)
         judge->latest[i] = es_missing();
-    unsigned char *next = (unsigned char *)(judge->latest + n_values);
+    if (run->ceilings)
+        judge->scaled = judge->latest + n_values;
+    unsigned char *next = (unsigned char *)(judge->latest + 2 * n_values);
     for (size_t l = 0; l < judge->n_layers; l++)
         judge->tracks[l].heads = next + l * judge->n_heads;
     next += n_values;
@@ -368,6 +364,7 @@ static bool follow_layer(es_judge *judge, const judged_sample *sample,
         .of_heads = sample->of_heads,
         .finite = sample->finite,
         .past_warm_up = past_warm_up(judge, sample->step),
+        .by_history = !es_is_early(&judge->rules, &judge->run, sample->step),
         .step = sample->step,
     };
     return es_layer_track_push(&judge->tracks[layer], &judge->rules,
@@ -503,8 +500,8 @@ static void judge_overload(es_judge *judge, const judged_sample *sample)
         return;
     uint32_t n_above = count_above(sample->values, n, limit);
     double share = n_above / (double)count_measured(sample, sample->values, n);
-    es_severity severity =
-        es_overload_push(&judge->overload, &judge->rules, sample->step, share);
+    es_severity severity = es_overload_push(&judge->overload, &judge->rules,
+                                            &judge->run, sample->step, share);
     if (judge->overload.n_mild == 0) {
         report(judge, ES_FLAG_OVERLOAD, false);
         clear_marks(judge, ES_FLAG_OVERLOAD);
@@ -573,6 +570,11 @@ void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
     judge->step = step;
     judge_nan(judge, &sample);
     if (series == ES_JUDGE_ENTROPY) {
+        if (judge->scaled) {
+            es_judge_run_scale(judge->scaled, &judge->run, values, n);
+            sample.values = judge->scaled;
+            sample.finite = is_finite(judge->scaled, n);
+        }
         const judged_sample filled = fill_in(judge, &sample);
         judge_collapse(judge, &sample, &filled);
         judge_overload(judge, &filled);
@@ -592,7 +594,7 @@ void es_judge_finish(es_judge *judge)
                 join_collapse(judge, l);
     }
     hold_overload(judge, es_overload_finish(&judge->overload, &judge->rules,
-                                            judge->run.planned_steps));
+                                            &judge->run, judge->step));
     announce(judge);
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
         report(judge, (es_flag_kind)kind, true);

@@ -15,13 +15,20 @@ static void count(uint32_t *streak, bool holds)
     *streak = holds ? *streak + (*streak < UINT32_MAX) : 0;
 }
 
+bool es_is_early(const es_flag_rules *rules, const es_judge_run *run,
+                 int64_t step)
+{
+    return run->is_open_ended && run->planned_steps <= 0 &&
+           step < (int64_t)rules->overload_steps - 1; /* from 0 on */
+}
+
 static es_severity level_of(const es_overload_track *track, uint32_t needed,
-                            bool had_time)
+                            bool is_early, bool had_time)
 {
     bool severe = track->severe || track->n_severe >= needed;
     if (track->n_mild < needed)
         return ES_SEVERITY_NONE;
-    if (track->is_brief && !track->came_down)
+    if (is_early || (track->is_brief && !track->came_down))
         return ES_SEVERITY_INFO;
     return severe && had_time ? ES_SEVERITY_ERROR : ES_SEVERITY_WARNING;
 }
@@ -40,7 +47,8 @@ void es_overload_begin(es_overload_track *track, const es_flag_rules *rules,
 }
 
 es_severity es_overload_push(es_overload_track *track,
-                             const es_flag_rules *rules, int64_t step,
+                             const es_flag_rules *rules,
+                             const es_judge_run *run, int64_t step,
                              double share)
 {
     uint32_t needed = needed_of(rules);
@@ -62,19 +70,20 @@ es_severity es_overload_push(es_overload_track *track,
         track->came_down = true;
     track->last = step;
     track->value = fmax(track->value, share);
-    return level_of(track, needed, track->came_down);
+    return level_of(track, needed, es_is_early(rules, run, step),
+                    track->came_down);
 }
 
 es_severity es_overload_finish(const es_overload_track *track,
                                const es_flag_rules *rules,
-                               int64_t planned_steps)
+                               const es_judge_run *run, int64_t step)
 {
     uint32_t needed = needed_of(rules);
-    double end = (1 - rules->warm_up) * (double)planned_steps;
+    double end = (1 - rules->warm_up) * (double)run->planned_steps;
     if (track->n_judged == 0)
         return ES_SEVERITY_NONE;
     if (track->n_judged < needed)
         needed = track->n_judged;
-    return level_of(track, needed,
+    return level_of(track, needed, es_is_early(rules, run, step),
                     track->came_down || (double)track->last + 1 >= end);
 }

@@ -109,15 +109,16 @@ static double entropy_scale(es_forecast *forecast, const float *values,
 static void push_entropy(es_forecast *forecast, int64_t step,
                          const float *values, size_t n_columns)
 {
-    const double scale = entropy_scale(forecast, values, n_columns);
-    if (!(scale > 0))
-        return;
+    const es_judge_run *run = &forecast->run;
+    const double common = entropy_scale(forecast, values, n_columns);
     for (size_t l = 0; l < forecast->n_layers; l++) {
+        const double scale =
+            run->ceilings ? es_judge_run_layer_ceiling(run, l) : common;
         const float *x = values + l * n_columns;
         const row_measure row = measure(x, n_columns);
         size_t n_low = 0;
         double logarithms = 0;
-        if (row.n == 0)
+        if (row.n == 0 || !(scale > 0))
             continue;
         for (size_t h = 0; h < n_columns; h++) {
             n_low += isfinite(x[h]) && x[h] < scale / 4;

@@ -156,6 +156,10 @@ static es_rules *lay_out_all(workspace_carver *carver, const es_rule *rules,
                              size_t n, const es_judge_run *run)
 {
     es_rules *all = carve(carver, 1, sizeof *all);
+    float *scaled = NULL;
+    if (run->ceilings)
+        scaled = carve(carver, (size_t)run->n_layers * (size_t)run->n_heads,
+                       sizeof *scaled);
     es_rule_state *states = carve(carver, n, sizeof *states);
     for (size_t i = 0; i < n; i++) {
         const es_rule_state state = lay_out(carver, &rules[i], run);
@@ -163,7 +167,8 @@ static es_rules *lay_out_all(workspace_carver *carver, const es_rule *rules,
             states[i] = state;
     }
     if (all)
-        *all = (es_rules){.n = n, .states = states, .run = *run};
+        *all =
+            (es_rules){.n = n, .states = states, .run = *run, .scaled = scaled};
     return all;
 }
 

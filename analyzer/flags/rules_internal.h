@@ -48,6 +48,7 @@ struct es_rules {
     size_t n;
     es_rule_state *states; /* (n) */
     es_judge_run run;
+    float *scaled; /* (L,H) a sample by the heads' own ceilings; or NULL */
     es_rule_handler *handler, *announce; /* announce or NULL */
     void *user, *announce_user;
 };

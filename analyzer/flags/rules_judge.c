@@ -262,11 +262,17 @@ void es_rules_push(es_rules *rules, const char *series, bool eval, int64_t step,
                    const float *values, size_t n)
 {
     const rule_sample sample = {.step = step, .values = values, .n = n};
+    const rule_sample scaled = {.step = step, .values = rules->scaled, .n = n};
     for (size_t i = 0; i < rules->n; i++) {
         const es_rule_state *state = &rules->states[i];
-        if (concerns(rules, &state->rule, series, eval, n) &&
-            step >= state->warm_up_end && es_is_measured(values, n))
-            judge(rules, i, &sample);
+        const bool scales =
+            rules->scaled && state->rule.reference == ES_RULE_CEILING;
+        if (!concerns(rules, &state->rule, series, eval, n) ||
+            step < state->warm_up_end || !es_is_measured(values, n))
+            continue;
+        if (scales)
+            es_judge_run_scale(rules->scaled, &rules->run, values, n);
+        judge(rules, i, scales ? &scaled : &sample);
     }
 }
 
