@@ -1,10 +1,12 @@
 /* Configurations of runs, which SQLite's JSON functions take apart: on a
    connection without a file, so that its statements are prepared once and not
    for each reader. One that is not in use is kept for the next call. */
+#include "store/layers.h"
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,11 +21,22 @@
     "key, type, CASE type WHEN 'null' THEN 'null' WHEN 'true' THEN 'true'"     \
     " WHEN 'false' THEN 'false' ELSE value END, value"
 
+/* The elements of an array "layers", if it has an object: another program's
+   configuration may call a number so, or a list of numbers. */
+#define LAYERS                                                                 \
+    "json_each(CASE WHEN json_valid(?1) THEN CASE WHEN"                        \
+    " json_type(?1, '$.layers') = 'array' AND EXISTS (SELECT 1 FROM"           \
+    " json_each(?1, '$.layers') WHERE type = 'object')"                        \
+    " THEN ?1 END END, '$.layers')"
+#define LAYER_OBJECT "CASE type WHEN 'object' THEN value END"
+
 enum {
-    SQL_NUMBER,  /* what the JSON ?1 has at the path ?2 */
-    SQL_CONFIG,  /* the object ?1 without blanks; NULL if it is none */
-    SQL_MEMBERS, /* of an object that has no other inside, as most */
-    SQL_NESTED,  /* of any */
+    SQL_NUMBER,   /* what the JSON ?1 has at the path ?2 */
+    SQL_CONFIG,   /* the object ?1 without blanks; NULL if it is none */
+    SQL_MEMBERS,  /* of an object that has no other inside, as most */
+    SQL_NESTED,   /* of any */
+    SQL_LAYERS,   /* the elements of the array "layers" */
+    SQL_CEILINGS, /* the numbers of each: one, or one a head */
     N_SQL
 };
 
@@ -41,7 +54,22 @@ static const char *const sql_text[N_SQL] = {
         " FROM member, json_each(member.value) AS inner"
         " WHERE member.type = 'object' AND depth < 8)"
         "SELECT " MEMBER_COLUMNS " FROM member"
-        " WHERE type <> 'object' OR value = '{}' OR depth = 8"};
+        " WHERE type <> 'object' OR value = '{}' OR depth = 8",
+    [SQL_LAYERS] =
+        "SELECT type, json_type(object, '$.name'),"
+        " json_extract(object, '$.name'), json_type(object, '$.kind'),"
+        " json_extract(object, '$.kind'), json_type(object, '$.ceiling'),"
+        " json_array_length(object, '$.ceiling')"
+        " FROM (SELECT key, type, " LAYER_OBJECT " AS object FROM " LAYERS ")"
+        " ORDER BY key",
+    [SQL_CEILINGS] =
+        "SELECT layer.key, layer.of, head.type, head.value"
+        " FROM (SELECT key, object, json_type(object, '$.ceiling') AS of"
+        " FROM (SELECT key, " LAYER_OBJECT " AS object FROM " LAYERS ")) AS"
+        " layer, json_each(layer.object, '$.ceiling') AS head"
+        " WHERE layer.of IN ('integer', 'real') OR layer.of = 'array'"
+        " AND json_array_length(layer.object, '$.ceiling') = ?2"
+        " ORDER BY layer.key, head.id"};
 
 /* --- connections ---------------------------------------------------------- */
 
@@ -232,4 +260,233 @@ es_status es_reader_config_each(es_reader *reader, size_t index,
         status = es_database_status(&p->database, rc);
     end(p, s);
     return status;
+}
+
+/* --- layers ---------------------------------------------------------------*/
+
+static const char *const kind_names[ES_N_LAYER_KINDS] = {
+    [ES_LAYER_UNKNOWN] = "",        [ES_LAYER_FULL] = "full",
+    [ES_LAYER_WINDOW] = "window",   [ES_LAYER_CROSS] = "cross",
+    [ES_LAYER_ENCODER] = "encoder", [ES_LAYER_LINEAR] = "linear",
+};
+
+const char *es_layer_kind_name(es_layer_kind kind)
+{
+    return kind_names[kind];
+}
+
+/* Of a word that a later version may know ES_LAYER_UNKNOWN. */
+static es_layer_kind layer_kind_of(const char *name)
+{
+    for (int i = 1; i < ES_N_LAYER_KINDS; i++)
+        if (strcmp(name, kind_names[i]) == 0)
+            return (es_layer_kind)i;
+    return ES_LAYER_UNKNOWN;
+}
+
+static bool is_type(sqlite3_stmt *s, int column, const char *type)
+{
+    const char *text = (const char *)sqlite3_column_text(s, column);
+    return text && strcmp(text, type) == 0;
+}
+
+/* A member that need not be there. */
+static bool is_absent(sqlite3_stmt *s, int column)
+{
+    return sqlite3_column_type(s, column) == SQLITE_NULL ||
+           is_type(s, column, "null");
+}
+
+static bool is_number(sqlite3_stmt *s, int column)
+{
+    return is_type(s, column, "integer") || is_type(s, column, "real");
+}
+
+/* A row of SQL_LAYERS. */
+static es_status read_layer(es_layers *to, size_t at, sqlite3_stmt *s)
+{
+    if (!is_type(s, 0, "object")) {
+        to->n_malformed += !is_type(s, 0, "null");
+        return ES_OK;
+    }
+    const char *name = (const char *)sqlite3_column_text(s, 2);
+    const char *kind = (const char *)sqlite3_column_text(s, 4);
+    const bool fits = is_number(s, 5) || (is_type(s, 5, "array") &&
+                                          sqlite3_column_int64(s, 6) ==
+                                              (sqlite3_int64)to->n_heads);
+    to->n_malformed += !is_absent(s, 5) && !fits;
+    if (is_type(s, 3, "text") && kind)
+        to->list[at].kind = layer_kind_of(kind);
+    else
+        to->n_malformed += !is_absent(s, 3);
+    to->has_kinds = to->has_kinds || to->list[at].kind != ES_LAYER_UNKNOWN;
+    if (is_type(s, 1, "text") && name && *name)
+        return es_copy_text(&to->list[at].name, name);
+    to->n_malformed += !is_absent(s, 1) && !is_type(s, 1, "text");
+    return ES_OK;
+}
+
+/* A row of SQL_CEILINGS: a number for all heads of a layer, or for the next. */
+static es_status read_ceiling(es_layers *to, size_t head, sqlite3_stmt *s)
+{
+    const size_t n_heads = to->n_heads, n_values = to->n_layers * n_heads;
+    const bool each = is_type(s, 1, "array");
+    const double ceiling = sqlite3_column_double(s, 3);
+    if (!is_number(s, 2) || !isfinite(ceiling) || ceiling < 0) {
+        to->n_malformed += !is_type(s, 2, "null");
+        return ES_OK;
+    }
+    if (!to->ceilings) {
+        es_status status =
+            es_alloc(&to->ceilings, n_values, sizeof *to->ceilings, "ceilings");
+        if (status < 0)
+            return status;
+        for (size_t i = 0; i < n_values; i++)
+            to->ceilings[i] = NAN;
+    }
+    double *row = to->ceilings + (size_t)sqlite3_column_int64(s, 0) * n_heads;
+    for (size_t h = each ? head : 0; h < (each ? head + 1 : n_heads); h++)
+        row[h] = ceiling;
+    return ES_OK;
+}
+
+static es_status read_list(es_layers *to, parser *p, sqlite3_stmt *s)
+{
+    es_status status = ES_OK;
+    size_t n = 0;
+    int rc = SQLITE_DONE;
+    while (status == ES_OK && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+        if (n < to->n_layers)
+            status = read_layer(to, n, s);
+        n++;
+    }
+    if (status == ES_OK)
+        status = es_database_status(&p->database, rc);
+    if (status < 0 || n == 0 || n == to->n_layers)
+        return status < 0 ? status : n == 0 ? ES_DONE : ES_OK;
+    for (size_t l = 0; l < to->n_layers; l++) {
+        free(to->list[l].name);
+        to->list[l] = (es_layer){.name = NULL};
+    }
+    to->n_malformed = n;
+    to->has_kinds = false;
+    return ES_DONE;
+}
+
+static es_status read_ceilings(es_layers *to, parser *p, sqlite3_stmt *s)
+{
+    es_status status = ES_OK;
+    int64_t layer = -1;
+    size_t head = 0;
+    int rc = SQLITE_DONE;
+    sqlite3_bind_int64(s, 2, (sqlite3_int64)to->n_heads);
+    while (status == ES_OK && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+        head = sqlite3_column_int64(s, 0) == layer ? head + 1 : 0;
+        layer = sqlite3_column_int64(s, 0);
+        status = read_ceiling(to, head, s);
+    }
+    return status < 0 ? status : es_database_status(&p->database, rc);
+}
+
+/* Runs one of the two statements on a configuration. */
+static es_status read_part(es_layers *to, const es_reader *reader,
+                           const char *config, int sql)
+{
+    parser *p;
+    sqlite3_stmt *s;
+    es_status status = take(&p, &s, reader, sql);
+    if (status < 0)
+        return status;
+    es_bind_text(s, 1, config);
+    status = sql == SQL_LAYERS ? read_list(to, p, s) : read_ceilings(to, p, s);
+    end(p, s);
+    return status;
+}
+
+es_status es_reader_layers(es_layers **out, es_reader *reader, size_t run)
+{
+    const char *config;
+    es_layers *layers = NULL;
+    es_status status = find_config(&config, reader, run);
+    *out = NULL;
+    if (status < 0 || !config || !strstr(config, "\"layers\""))
+        return status;
+    const es_run_info *info = &reader->contents.runs[run].info;
+    if ((status = es_alloc(&layers, 1, sizeof *layers, "layers")) < 0)
+        return status;
+    layers->n_layers = (size_t)info->n_layer;
+    layers->n_heads = (size_t)info->n_head;
+    if ((status = es_alloc(&layers->list, layers->n_layers,
+                           sizeof *layers->list, "layers")) == ES_OK &&
+        (status = read_part(layers, reader, config, SQL_LAYERS)) == ES_OK)
+        status = read_part(layers, reader, config, SQL_CEILINGS);
+    if (status < 0 || (status == ES_DONE && !layers->n_malformed)) {
+        es_layers_free(layers);
+        return status < 0 ? status : ES_OK;
+    }
+    *out = layers;
+    return ES_OK;
+}
+
+void es_layers_free(es_layers *layers)
+{
+    if (!layers)
+        return;
+    for (size_t l = 0; layers->list && l < layers->n_layers; l++)
+        free(layers->list[l].name);
+    free(layers->list);
+    free(layers->ceilings);
+    free(layers);
+}
+
+static bool is_same_name(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool es_layers_equal(const es_layers *a, const es_layers *b)
+{
+    if (!a || !b)
+        return a == b;
+    if (a->n_layers != b->n_layers || a->n_heads != b->n_heads ||
+        !a->ceilings != !b->ceilings)
+        return false;
+    for (size_t l = 0; l < a->n_layers; l++)
+        if (a->list[l].kind != b->list[l].kind ||
+            !is_same_name(a->list[l].name, b->list[l].name))
+            return false;
+    return !a->ceilings ||
+           memcmp(a->ceilings, b->ceilings,
+                  a->n_layers * a->n_heads * sizeof *a->ceilings) == 0;
+}
+
+/* --- judging --------------------------------------------------------------*/
+
+static bool is_finished_import(const es_run_info *info)
+{
+    static const char import[] = "entropy-scan import";
+    return info->status == ES_RUN_FINISHED && info->program &&
+           strncmp(info->program, import, sizeof import - 1) == 0;
+}
+
+es_status es_reader_judged(es_judge_run *out, es_reader *reader, size_t run,
+                           const es_layers *layers)
+{
+    const es_stored_run *stored = es_reader_find_run(reader, run);
+    es_status status;
+    if (!stored)
+        return ES_EARGUMENT;
+    const es_run_info *info = &stored->info;
+    const bool has_ctx = info->ctx >= 1 && info->ctx <= INT_MAX;
+    *out = (es_judge_run){.n_layers = (int)info->n_layer,
+                          .n_heads = (int)info->n_head,
+                          .ctx = has_ctx ? (int)info->ctx : 0,
+                          .ceilings = layers ? layers->ceilings : NULL};
+    if ((status = es_reader_planned_steps(reader, run, &out->planned_steps)) <
+            0 ||
+        (status = es_reader_ceiling(reader, run, &out->ceiling)) < 0)
+        return status;
+    out->is_open_ended =
+        out->planned_steps == ES_UNKNOWN && !is_finished_import(info);
+    return ES_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef ES_PUSH_INTERNAL_H
 #define ES_PUSH_INTERNAL_H
 
+#include "store/layers.h"
 #include "store/push/copy_in.h"
 #include "store/push/push.h"
 
@@ -130,7 +131,9 @@ typedef struct es_push_job {
     void *user;
     es_push_counts *counts;
     es_run_info info;
-    double ceiling;
+    es_layers *layers; /* or NULL */
+    es_judge_run judged;
+    double ceiling; /* nats: the largest of the heads; or NaN */
     char *config;
     uint32_t about; /* digest of the run's row */
     es_pushed pushed;

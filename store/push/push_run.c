@@ -87,11 +87,16 @@ static es_status cut(es_push_job *j)
 
 /* --- samples -------------------------------------------------------------- */
 
-static int32_t count_low(const float *values, size_t n, double below)
+/* Each head by its own ceiling. */
+static int32_t count_low(const es_push_job *j, const float *values, size_t n)
 {
     int32_t low = 0;
-    for (size_t i = 0; i < n; i++)
-        low += (double)values[i] < below;
+    for (size_t i = 0; i < n; i++) {
+        const double own = j->judged.ceilings
+                               ? es_judge_run_ceiling_of(&j->judged, i)
+                               : j->ceiling;
+        low += (double)values[i] * (j->ceiling / own) < j->pushed.low_below;
+    }
     return low;
 }
 
@@ -108,7 +113,7 @@ static void put_sample(es_push_job *j, es_push_lane *l, int32_t month,
     es_copy_in_integer(copy, month);
     es_copy_in_integer(copy, crc);
     if (l->has_low)
-        es_copy_in_integer(copy, count_low(values, n, j->pushed.low_below));
+        es_copy_in_integer(copy, count_low(j, values, n));
     else
         es_copy_in_null(copy);
     es_copy_in_reals(copy, values, n);
@@ -326,6 +331,7 @@ void es_push_job_free(es_push_job *j)
 {
     es_push_forget(j);
     free(j->config);
+    es_layers_free(j->layers);
     j->config = NULL;
 }
 
@@ -354,12 +360,13 @@ es_status es_push_prepare(es_push_job *j)
     es_status status;
     if ((status = es_reader_run(j->reader, j->run, &j->info)) < 0 ||
         (status = es_reader_config(j->reader, j->run, &j->config)) < 0 ||
-        (status = es_reader_ceiling(j->reader, j->run, &j->ceiling)) < 0)
+        (status = es_reader_layers(&j->layers, j->reader, j->run)) < 0 ||
+        (status = es_reader_judged(&j->judged, j->reader, j->run, j->layers)) <
+            0)
         return status;
-    if (!isfinite(j->ceiling))
-        j->ceiling = j->info.ctx > 0 && j->info.ctx <= INT32_MAX
-                         ? es_ceiling((int)j->info.ctx)
-                         : (double)NAN;
+    j->ceiling = j->judged.ceilings ? es_judge_run_ceiling(&j->judged)
+                 : isfinite(j->judged.ceiling) ? j->judged.ceiling
+                                               : es_ceiling(j->judged.ctx);
     return es_pusher_connect(j->pusher);
 }
 
