@@ -5,6 +5,7 @@
 #include "cli/alerts/alert.h"
 
 #include "analyzer/base/json_write.h"
+#include "cli/output/layers.h"
 #include "cli/output/print.h"
 
 #include <inttypes.h>
@@ -26,15 +27,14 @@ static const char *print_key(char out[KEY_SIZE], const es_alert *alert)
 /* " L9-11,14", or nothing. */
 static void print_layers(FILE *out, const es_alert *alert)
 {
-    const int *layers = alert->layers;
-    for (int i = 0; i < alert->n_layers; i++) {
-        int first = i;
-        while (i + 1 < alert->n_layers && layers[i + 1] == layers[i] + 1)
-            i++;
-        fprintf(out, "%s%d", first ? "," : " L", layers[first]);
-        if (i > first)
-            fprintf(out, "-%d", layers[i]);
-    }
+    enum { SIZE = 16 * ES_ALERT_LAYERS + 256 };
+    bool marks[ES_MAX_LAYERS + 1] = {false};
+    char text[SIZE] = "";
+    es_text to = es_text_begin(text, sizeof text);
+    for (int i = 0; i < alert->n_layers; i++)
+        marks[alert->layers[i]] = true;
+    es_layers_append(&to, alert->described, marks, ES_MAX_LAYERS);
+    fputs(text, out);
 }
 
 /* "/runs/a.db (EReg): collapse L9-11 since step 130 (critical): ..." */

@@ -7,6 +7,7 @@
 #define ES_CLI_ALERT_H
 
 #include "analyzer/flags/rules.h"
+#include "store/layers.h"
 #include "store/run.h"
 
 #define ES_ALERT_LAYERS 64 /* listed at most */
@@ -23,6 +24,7 @@ typedef struct es_alert {
     double value, threshold; /* NaN: not known */
     const char *reason;      /* in words, into the line; NULL: none */
     int layers[ES_ALERT_LAYERS], n_layers;
+    const es_layers *described; /* what is known of them; NULL: nothing */
     bool is_written;  /* the run, by a live process: it can be stopped */
     const char *line; /* of one that was read; NULL: made of the rest */
     void *owner;      /* of the strings of one that was read */

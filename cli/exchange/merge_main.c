@@ -124,7 +124,8 @@ static es_status add_row(es_writer *writer, es_reader *reader, size_t run)
         row.eval_loss = summary->eval_loss;
         row.eval_ppl = summary->eval_ppl;
         row.ceiling = summary->ceiling;
-        row.largest = summary->peak;
+        row.largest = es_largest_finite(summary->values,
+                                        summary->n_rows * summary->n_columns);
         row.bands = summary->bands;
         row.severity = es_summary_severity(summary);
     }

@@ -35,6 +35,62 @@ es_status es_fits_heads(const es_run_summary *run,
                    figure->label, names);
 }
 
+/* Layers of different ceilings under --max ceiling: each head is shown as a
+   share of its own. */
+static bool shows_shares(const es_drawing *drawing)
+{
+    bool any = false;
+    for (size_t i = 0; i < drawing->n; i++)
+        any = any || drawing->runs[i]->scaled;
+    return any && drawing->runs[0]->max.policy == ES_MAX_CEILING;
+}
+
+static es_status share(es_heatmap_panel *panel, es_drawing *drawing,
+                       const es_run_summary *run)
+{
+    float *shares;
+    es_status status =
+        es_drawing_array(drawing, &shares, run->n_rows * run->n_columns);
+    if (status < 0)
+        return status;
+    es_summary_shares(shares, run, panel->values);
+    panel->values = shares;
+    return ES_OK;
+}
+
+/* "w" of a window: what rows are labelled with; NULL: nothing is known. */
+static es_status mark_layers(const char **out, es_drawing *drawing,
+                             const es_run_summary *run)
+{
+    char *marks;
+    if (!run->described || !run->described->has_kinds)
+        return ES_OK;
+    es_status status = es_drawing_array(drawing, &marks, run->n_rows);
+    for (size_t l = 0; status == ES_OK && l < run->n_rows; l++)
+        marks[l] = *es_layer_kind_name(run->described->list[l].kind);
+    *out = status == ES_OK ? marks : NULL;
+    return status;
+}
+
+/* "; f full, w window": what the marks of the rows mean. */
+static void append_marks(es_text *to, const es_drawing *drawing)
+{
+    bool there[ES_N_LAYER_KINDS] = {false};
+    for (size_t i = 0; i < drawing->n; i++) {
+        const es_layers *known = drawing->runs[i]->described;
+        for (size_t l = 0; known && l < known->n_layers; l++)
+            there[known->list[l].kind] = true;
+    }
+    const char *before = "; ";
+    for (int kind = ES_LAYER_UNKNOWN + 1; kind < ES_N_LAYER_KINDS; kind++) {
+        const char *name = es_layer_kind_name((es_layer_kind)kind);
+        if (!there[kind])
+            continue;
+        es_text_append(to, "%s%c %s", before, *name, name);
+        before = ", ";
+    }
+}
+
 /* The values of run i's summary; strings and values are borrowed. */
 static es_heatmap_panel heads_of(const es_drawing *drawing, size_t i,
                                  const char *subtitle)
@@ -94,35 +150,50 @@ static es_status average(es_heatmap_panel *panel, es_drawing *drawing, size_t i,
 
 es_status es_draw_heatmap(es_picture **out, es_drawing *drawing)
 {
-    char note[sizeof drawing->note + 64];
+    char note[sizeof drawing->note + 128];
+    const bool shares = shows_shares(drawing);
     es_heatmap_panel *panels;
     char(*captions)[ES_CAPTION_MAX];
+    const char **marks;
     es_range range = ES_RANGE_NONE;
     es_status status;
     if ((status = es_drawing_array(drawing, &panels, drawing->n)) < 0 ||
-        (status = es_drawing_array(drawing, &captions, drawing->n)) < 0)
+        (status = es_drawing_array(drawing, &captions, drawing->n)) < 0 ||
+        (status = es_drawing_array(drawing, &marks, drawing->n)) < 0)
         return status;
     for (size_t i = 0; i < drawing->n; i++) {
         const es_run_summary *run = drawing->runs[i];
         panels[i] = heads_of(drawing, i, es_drawing_step(captions[i], run));
-        if ((status = average(&panels[i], drawing, i, captions[i])) < 0)
+        if ((status = average(&panels[i], drawing, i, captions[i])) < 0 ||
+            (shares && (status = share(&panels[i], drawing, run)) < 0) ||
+            (status = mark_layers(&marks[i], drawing, run)) < 0)
             return status;
         es_range_add_all(&range, panels[i].values,
                          run->n_rows * run->n_columns);
     }
     es_series_scale scale =
-        es_drawing_scale(drawing, &range, es_drawing_top(drawing));
-    snprintf(note, sizeof note, "%s%s%s", drawing->note,
-             scale.logarithmic ? "; colours by the logarithm" : "",
-             scale.logarithmic && range.zero ? ", the lowest is 0" : "");
-    return es_heatmap_draw(out, &(es_heatmap){.style = drawing->style,
-                                              .panels = panels,
-                                              .n_panels = drawing->n,
-                                              .low = scale.low,
-                                              .high = scale.high,
-                                              .logarithmic = scale.logarithmic,
-                                              .scale_text = drawing->axis,
-                                              .note = note});
+        shares ? (es_series_scale){0, 1, false}
+               : es_drawing_scale(drawing, &range, es_drawing_top(drawing));
+    es_text to = es_text_begin(note, sizeof note);
+    if (shares)
+        es_text_append(&to, "each head as a share of its own ceiling");
+    else
+        es_text_append(&to, "%s%s%s", drawing->note,
+                       scale.logarithmic ? "; colours by the logarithm" : "",
+                       scale.logarithmic && range.zero ? ", the lowest is 0"
+                                                       : "");
+    append_marks(&to, drawing);
+    return es_heatmap_draw(
+        out, &(es_heatmap){.style = drawing->style,
+                           .panels = panels,
+                           .n_panels = drawing->n,
+                           .low = scale.low,
+                           .high = scale.high,
+                           .logarithmic = scale.logarithmic,
+                           .scale_text =
+                               shares ? "share of the ceiling" : drawing->axis,
+                           .note = note,
+                           .marks = marks});
 }
 
 /* --- delta ----------------------------------------------------------------*/

@@ -55,7 +55,8 @@ static double share(const es_run_summary *run, double low, double high)
     if (run->bands.n_heads == 0 || isnan(run->ceiling))
         return NAN;
     for (size_t i = 0; i < run->n_rows * run->n_columns; i++) {
-        const double value = run->values[i] / run->ceiling;
+        const double value =
+            (run->scaled ? run->scaled : run->values)[i] / run->ceiling;
         n += isfinite(value) ? 1 : 0;
         n_inside += value >= low && value < high;
     }

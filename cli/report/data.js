@@ -121,6 +121,12 @@ const Data = (() => {
         return run.series.find((s) => s.name === name && s.shape !== 'run');
     }
 
-    return {summary, about, runs, series, colours, grids, curves, find, lines,
+    // What the file says of a layer: "window, model.layers.3.self_attn", or "".
+    function aboutLayer(run, layer) {
+        const {kind, name} = run.summary.layers[layer] || {};
+        return [kind, name].filter(Boolean).join(', ');
+    }
+
+    return {summary, about, aboutLayer, runs, series, colours, grids, curves, find, lines,
             differing, varies, headLine, sampleAt, extent};
 })();

@@ -18,6 +18,16 @@ const Flags = (() => {
         return parts.join(', ');
     }
 
+    // " (window, model.layers.3)" of one layer, the kind that several share.
+    function about(run, layers) {
+        const [first] = layers;
+        const kinds = new Set(layers.map(
+            (l) => (run.summary.layers[l] || {}).kind));
+        const text = layers.length === 1 ? Data.aboutLayer(run, first)
+            : kinds.size === 1 && [...kinds][0] || '';
+        return text && ` (${text})`;
+    }
+
     function lastStep() {
         return Plot.max(Data.series, (s) => s.steps[s.steps.length - 1]) || 1;
     }
@@ -58,7 +68,7 @@ const Flags = (() => {
             jump(flag), strip(flag, end), against(flag),
             Dom.element('td', {}, flag.layers.length
                 ? (flag.layers.length > 1 ? 'layers ' : 'layer ') +
-                    ranges(flag.layers) : '',
+                    ranges(flag.layers) + about(run, flag.layers) : '',
                 Dom.element('small', {class: 'muted'}, flag.heads.length
                     ? ' ' + Dom.count(flag.heads.length, 'head') : '')));
     }

@@ -14,9 +14,14 @@ const Heatmaps = (() => {
 
     function placeText(p, i) {
         const {row, column} = place(p, i);
-        return p.series.columns > 1 ? `layer ${row}, head ${column}`
-                                    : `layer ${row}`;
+        const about = Data.aboutLayer(p.run, row);
+        const layer = `layer ${row}` + (about ? ` (${about})` : '');
+        return p.series.columns > 1 ? `${layer}, head ${column}` : layer;
     }
+
+    // The letter of the layer's kind: "w" of a window.
+    const mark = (p, row) =>
+        ((p.run.summary.layers[row] || {}).kind || '').slice(0, 1);
 
     function valueText(p, i) {
         const {values, from} = p.shown, {unit} = p.series, k = from + i;
@@ -56,7 +61,7 @@ const Heatmaps = (() => {
         const label = (text, x, y, anchor) => Plot.svg(
             'text', {x, y, 'text-anchor': anchor}, String(text));
         p.svg.append(Plot.svg('g', {class: 'axis'},
-            ...Plot.range(0, rows, down).map((r) => label(r, MARGIN.left - 6,
+            ...Plot.range(0, rows, down).map((r) => label(r + mark(p, r), MARGIN.left - 6,
                 MARGIN.top + (r + 0.5) * height + 4, 'end')),
             ...Plot.range(0, columns > 1 ? columns : 0, across).map(
                 (c) => label(c, MARGIN.left + (c + 0.5) * width,

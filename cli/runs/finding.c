@@ -168,6 +168,34 @@ static void pass_setting(bytes *b, es_run_setting *setting)
         fail_bytes(b);
 }
 
+static void pass_layers(bytes *b, es_run_summary *s)
+{
+    bool is_there = s->described != NULL;
+    size_t n = 0;
+    PASS(b, is_there);
+    if (b->status < 0 || !is_there)
+        return;
+    if (!b->writing &&
+        (b->status =
+             es_alloc(&s->described, 1, sizeof *s->described, "layers")) < 0)
+        return;
+    es_layers *layers = s->described;
+    PASS(b, layers->n_heads);
+    PASS(b, layers->has_kinds);
+    PASS(b, layers->n_malformed);
+    layers->n_layers =
+        pass_count(b, &layers->list, layers->n_layers, sizeof *layers->list);
+    for (size_t l = 0; l < layers->n_layers; l++) {
+        pass_text(b, &layers->list[l].name);
+        PASS_INDEX(b, layers->list[l].kind, ES_N_LAYER_KINDS);
+    }
+    if (layers->n_layers != (size_t)s->n_layer ||
+        layers->n_heads != (size_t)s->n_head ||
+        !es_size_mul(&n, layers->n_layers, layers->n_heads))
+        fail_bytes(b);
+    pass_array(b, &layers->ceilings, n, sizeof *layers->ceilings);
+}
+
 static void pass_identity(bytes *b, es_run_summary *s)
 {
     pass_text(b, &s->path);
@@ -186,10 +214,13 @@ static void pass_identity(bytes *b, es_run_summary *s)
     PASS(b, s->batch);
     PASS(b, s->seed);
     PASS(b, s->planned_steps);
+    PASS(b, s->is_open_ended);
+    PASS(b, s->common_ceiling);
     PASS(b, s->last_step);
     PASS(b, s->model);
     if (!s->path || !s->name || s->n_layer < 1 || s->n_head < 1)
         fail_bytes(b);
+    pass_layers(b, s);
 }
 
 static void pass_sample(bytes *b, es_run_summary *s)
@@ -205,6 +236,7 @@ static void pass_sample(bytes *b, es_run_summary *s)
     if (!es_size_mul(&n, s->n_rows, s->n_columns))
         fail_bytes(b);
     pass_array(b, &s->values, n, sizeof *s->values);
+    pass_array(b, &s->scaled, n, sizeof *s->scaled);
     pass_array(b, &s->layers, s->n_rows, sizeof *s->layers);
     PASS(b, s->loss);
     PASS(b, s->ppl);

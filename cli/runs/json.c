@@ -102,6 +102,39 @@ static void put_damage(es_json_writer *json, const es_run_summary *summary)
     es_json_write_end(json, "]");
 }
 
+/* A number, or one a head where they differ: what the heads are judged by. */
+static void put_ceiling(es_json_writer *json, const es_run_summary *summary,
+                        size_t layer)
+{
+    const es_judge_run run = es_summary_judged(summary);
+    const size_t n = (size_t)summary->n_head;
+    const double first = es_judge_run_ceiling_of(&run, layer * n);
+    bool same = true;
+    for (size_t h = 1; h < n; h++)
+        same = same && !(es_judge_run_ceiling_of(&run, layer * n + h) != first);
+    if (same) {
+        es_json_write_stated(json, "ceiling", first, "missing");
+        return;
+    }
+    es_json_write_array(json, "ceiling");
+    for (size_t h = 0; h < n; h++)
+        es_json_write_number(json, NULL,
+                             es_judge_run_ceiling_of(&run, layer * n + h));
+    es_json_write_end(json, "]");
+}
+
+static void put_described(es_json_writer *json, const es_run_summary *summary,
+                          size_t layer)
+{
+    const es_layer *known = &summary->described->list[layer];
+    es_json_write_text(json, "name", known->name);
+    es_json_write_text(json, "kind",
+                       known->kind == ES_LAYER_UNKNOWN
+                           ? NULL
+                           : es_layer_kind_name(known->kind));
+    put_ceiling(json, summary, layer);
+}
+
 static void put_run(es_json_writer *json, const es_run_summary *summary)
 {
     es_json_write_object(json, NULL);
@@ -126,6 +159,8 @@ static void put_run(es_json_writer *json, const es_run_summary *summary)
         es_json_write_stated(json, "std", layer->std,
                              layer->n_finite ? "missing" : unknown);
         es_json_write_size(json, "nonfinite", layer->nonfinite);
+        if (summary->described && summary->n_rows == (size_t)summary->n_layer)
+            put_described(json, summary, row);
         es_json_write_end(json, "}");
     }
     es_json_write_end(json, "]");

@@ -24,15 +24,21 @@ void es_summary_options_default(es_summary_options *out)
     };
 }
 
-es_status es_summary_options_check(const es_summary_options *options)
+static bool is_entropy(const char *series)
 {
     static const es_head_series entropies[] = {
         ES_HEAD_ENTROPY, ES_HEAD_ENTROPY_MIN, ES_HEAD_ENTROPY_MAX};
-    const es_max_policy policy = options->max.policy;
-    bool fits = policy != ES_MAX_CEILING && policy != ES_MAX_LOGT;
     for (int i = 0; i < 3; i++)
-        fits = fits || strcmp(options->series,
-                              es_head_statistics[entropies[i]].name) == 0;
+        if (strcmp(series, es_head_statistics[entropies[i]].name) == 0)
+            return true;
+    return false;
+}
+
+es_status es_summary_options_check(const es_summary_options *options)
+{
+    const es_max_policy policy = options->max.policy;
+    bool fits = (policy != ES_MAX_CEILING && policy != ES_MAX_LOGT) ||
+                is_entropy(options->series);
     return fits ? ES_OK
                 : es_fail(ES_EUSAGE,
                           "--max %s bounds entropies, not %s: use observed, "
@@ -140,6 +146,57 @@ static int ctx_of(const es_run_summary *summary)
     return summary->ctx == ES_UNKNOWN ? 0 : (int)summary->ctx;
 }
 
+es_judge_run es_summary_judged(const es_run_summary *summary)
+{
+    return (es_judge_run){
+        .n_layers = (int)summary->n_layer,
+        .n_heads = (int)summary->n_head,
+        .ctx = ctx_of(summary),
+        .planned_steps = summary->planned_steps,
+        .ceiling = summary->common_ceiling,
+        .ceilings = summary->described ? summary->described->ceilings : NULL,
+        .is_open_ended = summary->is_open_ended,
+    };
+}
+
+double es_summary_layer_ceiling(const es_run_summary *summary, size_t layer)
+{
+    const es_judge_run run = es_summary_judged(summary);
+    return run.ceilings ? es_judge_run_layer_ceiling(&run, layer)
+                        : summary->ceiling;
+}
+
+void es_summary_shares(float *out, const es_run_summary *summary,
+                       const float *values)
+{
+    const size_t n = summary->n_rows * summary->n_columns;
+    const es_judge_run run = es_summary_judged(summary);
+    es_judge_run_scale(out, &run, values, n);
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(out[i]))
+            out[i] = summary->ceiling > 0 ? (float)(out[i] / summary->ceiling)
+                                          : es_missing();
+}
+
+/* What the layers are, and what is possible in them. */
+static es_status read_layers(es_run_summary *summary, es_reader *reader,
+                             size_t run)
+{
+    es_judge_run judged;
+    es_status status;
+    if ((status = es_reader_layers(&summary->described, reader, run)) < 0 ||
+        (status = es_reader_judged(&judged, reader, run, summary->described)) <
+            0)
+        return status;
+    summary->planned_steps = judged.planned_steps;
+    summary->is_open_ended = judged.is_open_ended;
+    summary->common_ceiling =
+        isnan(judged.ceiling) ? es_ceiling(judged.ctx) : judged.ceiling;
+    summary->ceiling = judged.ceilings ? es_judge_run_ceiling(&judged)
+                                       : summary->common_ceiling;
+    return ES_OK;
+}
+
 static es_status read_identity(es_run_summary *summary, es_reader *reader,
                                size_t run)
 {
@@ -157,10 +214,8 @@ static es_status read_identity(es_run_summary *summary, es_reader *reader,
     summary->n_layer = info.n_layer;
     summary->n_head = info.n_head;
     summary->ctx = info.ctx < 1 || info.ctx > INT_MAX ? ES_UNKNOWN : info.ctx;
-    if ((status = es_reader_ceiling(reader, run, &summary->ceiling)) < 0)
+    if ((status = read_layers(summary, reader, run)) < 0)
         return status;
-    if (isnan(summary->ceiling))
-        summary->ceiling = es_ceiling(ctx_of(summary));
     summary->d_model = info.d_model;
     summary->vocab = info.vocab;
     summary->batch = info.batch;
@@ -170,9 +225,7 @@ static es_status read_identity(es_run_summary *summary, es_reader *reader,
         (status = es_copy_text(&summary->arch, info.arch)) < 0 ||
         (status = es_copy_text(&summary->family, info.family)) < 0 ||
         (info.status == ES_RUN_RUNNING &&
-         (status = es_reader_is_run_written(reader, run, &written)) < 0) ||
-        (status =
-             es_reader_planned_steps(reader, run, &summary->planned_steps)) < 0)
+         (status = es_reader_is_run_written(reader, run, &written)) < 0))
         return status;
     status = es_run_model_read(&summary->model, reader, run, "a cost");
     if (status < 0 && status != ES_ENOTFOUND)
@@ -188,11 +241,21 @@ static es_status compute(es_run_summary *summary)
                                 sizeof *summary->layers, "layers");
     if (status < 0)
         return status;
+    const es_judge_run run = es_summary_judged(summary);
+    if (run.ceilings && is_entropy(summary->series)) {
+        const size_t n = summary->n_rows * n_columns;
+        status = es_alloc(&summary->scaled, n, sizeof *summary->scaled,
+                          "a sample by its ceilings");
+        if (status < 0)
+            return status;
+        es_judge_run_scale(summary->scaled, &run, summary->values, n);
+    }
     for (size_t row = 0; row < summary->n_rows; row++)
         es_stats_summary(&summary->layers[row],
                          summary->values + row * n_columns, n_columns, 1);
     summary->peak =
-        es_largest_finite(summary->values, summary->n_rows * n_columns);
+        es_largest_finite(summary->scaled ? summary->scaled : summary->values,
+                          summary->n_rows * n_columns);
     es_summary_set_max(summary, summary->peak);
     return ES_OK;
 }
@@ -204,7 +267,9 @@ void es_summary_set_max(es_run_summary *summary, double observed)
                               summary->ceiling, ctx_of(summary));
     /* Without m no finite head has a band. */
     bool known = !isnan(summary->m) || isnan(summary->peak);
-    es_bands_count(&summary->bands, summary->values,
+    /* A number is one of nats, whatever a head can reach. */
+    bool scaled = summary->scaled && summary->max.policy != ES_MAX_NUMBER;
+    es_bands_count(&summary->bands, scaled ? summary->scaled : summary->values,
                    summary->shape == ES_SHAPE_HEAD && known ? n : 0,
                    summary->m);
 }
@@ -356,12 +421,7 @@ static es_status judge(es_run_summary *summary, es_reader *reader, size_t run,
     const size_t n_kinds = ES_N_FLAG_KINDS + (rules ? rules->n : 0);
     collector found = {.summary = summary,
                        .rules = rules ? rules->rules : NULL};
-    const es_judge_run judged = {.n_layers = (int)summary->n_layer,
-                                 .n_heads = (int)summary->n_head,
-                                 .ctx = ctx_of(summary),
-                                 .ceiling = summary->ceiling,
-                                 .planned_steps = summary->planned_steps};
-    const es_judging_options options = {.run = judged,
+    const es_judging_options options = {.run = es_summary_judged(summary),
                                         .phase = summary->phase,
                                         .rules = rules,
                                         .flag = collect_flag,
@@ -527,6 +587,8 @@ void es_summary_free(es_run_summary *summary)
     free(summary->series);
     free(summary->unit);
     free(summary->values);
+    free(summary->scaled);
+    es_layers_free(summary->described);
     free(summary->layers);
     free(summary->heard);
     free(summary->nonfinite);

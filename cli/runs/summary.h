@@ -15,6 +15,7 @@
 #include "cli/alerts/rules/rules_file.h"
 #include "cli/runs/model.h"
 #include "cli/runs/setting.h"
+#include "store/layers.h"
 #include "store/reader.h"
 #include <stdio.h>
 
@@ -86,7 +87,10 @@ typedef struct es_run_summary {
     int64_t d_model, vocab, batch, seed; /* or ES_UNKNOWN */
     int64_t planned_steps;               /* the same */
     int64_t last_step;                   /* of the run; or ES_UNKNOWN */
-    es_cost_model model; /* without sizes if it is unknown: costs are NaN */
+    bool is_open_ended;                  /* es_judge_run's */
+    double common_ceiling; /* nats, of layers without their own; or NaN */
+    es_layers *described;  /* names, kinds, ceilings of layers; NULL: unknown */
+    es_cost_model model;   /* without sizes if it is unknown: costs are NaN */
 
     char *series, *unit; /* what `values` are */
     es_shape shape;
@@ -103,7 +107,10 @@ typedef struct es_run_summary {
                                   under ES_STEP_LAST the newest of the run:
                                   the last evaluation follows the last step */
 
-    double ceiling; /* of a causal head ln(T!)/T; NaN if ctx is unknown */
+    double ceiling; /* of a causal head ln(T!)/T, or the largest of the run's
+                       heads; NaN if it is unknown */
+    float *scaled;  /* values by the heads' own ceilings, which peak and bands
+                       are of (es_judge_run_scale); NULL: `values` itself */
     double peak;    /* largest finite value; NaN if there is none */
     es_max max;     /* policy */
     double m;       /* upper edge of the bands; NaN: nothing to go by */
@@ -163,6 +170,29 @@ double es_peak_of(double a, double b);
 /** Fixes m and the bands; observed: es_peak_of of all runs shown. */
 void es_summary_set_max(es_run_summary *summary, double observed);
 
+/** The run as judges see it; its ceilings are the summary's. */
+es_judge_run es_summary_judged(const es_run_summary *summary);
+
+/** Whether nobody knows what is possible: overload and collapse are not judged
+ *  by it. */
+bool es_summary_lacks_ceiling(const es_run_summary *summary);
+
+/** The largest mean entropy that a layer can have, nats; NaN if unknown. */
+double es_summary_layer_ceiling(const es_run_summary *summary, size_t layer);
+
+/** Entropies of the run, values (n_rows,n_columns), as shares of the heads' own
+ *  ceilings; missing where that is not known. */
+void es_summary_shares(float *out, const es_run_summary *summary,
+                       const float *values);
+
+/** "L0-4 window, ceiling 2.31; L5 full, ceiling 4.56", to be freed; NULL if
+ *  nothing is known of them. ES_OK or ES_ENOMEM. */
+es_status es_summary_copy_layers(char **out,
+                                 const es_run_summary *summary) ES_MUST_USE;
+
+/** Reports on standard error what of a run's layers could not be used. */
+void es_summary_note_layers(const es_run_summary *summary);
+
 /** A flag of severity error or above stands. */
 bool es_summary_alarms(const es_run_summary *summary);
 
@@ -170,11 +200,13 @@ bool es_summary_alarms(const es_run_summary *summary);
 bool es_summary_is_ok(const es_run_summary *summary);
 
 /**
- * What stands, worst first: "collapse L9-11 (critical); overload (error)". A
- * NaN after a collapse: "nan L0-11 (critical, 35 steps after collapse)". If
- * nothing stands "ok", "ok (no ctx)" where the ceiling was not known, "unknown
- * (damaged)" where the newest samples are damaged, or "-" where the run was not
- * judged. Returns the length as snprintf does.
+ * What stands, worst first: "collapse L9-11 (critical); overload (error)".
+ * Where the file says what kinds of layers they are: "overload L0-4 window, L5
+ * full (error)"; a single layer has its module's name as well. A NaN after a
+ * collapse: "nan L0-11 (critical, 35 steps after collapse)". If nothing stands
+ * "ok", "ok (no ctx)" where the ceiling was not known, "unknown (damaged)"
+ * where the newest samples are damaged, or "-" where the run was not judged.
+ * Returns the length as snprintf does.
  */
 size_t es_summary_print_flags(char *out, size_t size,
                               const es_run_summary *summary);

@@ -3,9 +3,11 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
+#include "cli/output/layers.h"
 #include "cli/output/print.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *es_flag_title(const es_flag *flag)
@@ -22,7 +24,6 @@ static void append_kind(es_text *to, const es_run_summary *summary,
     bool layers[ES_MAX_LAYERS + 1]; /* the last one ends a range */
     const size_t n_layers = (size_t)summary->n_layer;
     es_severity highest = ES_SEVERITY_NONE;
-    const char *before = " L";
     memset(layers, 0, (n_layers + 1) * sizeof *layers);
     for (size_t i = 0; i < summary->n_flags; i++) {
         const es_flag *flag = &summary->flags[i];
@@ -37,17 +38,7 @@ static void append_kind(es_text *to, const es_run_summary *summary,
         return;
     es_text_append(to, "%s%s", to->length ? "; " : "",
                    rule ? rule->name : es_flag_name(kind));
-    for (size_t l = 0; l < n_layers; l++) {
-        const size_t first = l;
-        if (!layers[l])
-            continue;
-        while (layers[l + 1])
-            l++;
-        es_text_append(to, "%s%zu", before, first);
-        if (l > first)
-            es_text_append(to, "-%zu", l);
-        before = ",";
-    }
+    es_layers_append(to, summary->described, layers, n_layers);
     es_text_append(to, " (%s", es_flag_verdict(kind, severity));
     int64_t lead = kind == ES_FLAG_NAN ? es_summary_collapse_before_nan(summary)
                                        : ES_UNKNOWN;
@@ -75,8 +66,76 @@ size_t es_summary_print_flags(char *out, size_t size,
     else if (to.length == 0 && summary->end_damaged)
         es_text_append(&to, "unknown (damaged)");
     else if (to.length == 0)
-        es_text_append(&to, summary->ctx == ES_UNKNOWN ? "ok (no ctx)" : "ok");
+        es_text_append(&to, es_summary_lacks_ceiling(summary) ? "ok (no ctx)"
+                                                              : "ok");
     return to.length;
+}
+
+bool es_summary_lacks_ceiling(const es_run_summary *summary)
+{
+    return summary->ctx == ES_UNKNOWN && !(summary->ceiling > 0);
+}
+
+/* The same kind and ceiling, to four digits. */
+static bool is_alike(const es_run_summary *summary, size_t a, size_t b)
+{
+    char of_a[ES_FLOAT_TEXT_MAX], of_b[ES_FLOAT_TEXT_MAX];
+    const es_layer *list = summary->described->list;
+    es_number_print(of_a, es_summary_layer_ceiling(summary, a), 4);
+    es_number_print(of_b, es_summary_layer_ceiling(summary, b), 4);
+    return list[a].kind == list[b].kind && strcmp(of_a, of_b) == 0;
+}
+
+es_status es_summary_copy_layers(char **out, const es_run_summary *summary)
+{
+    const es_layers *known = summary->described;
+    const char *before = "";
+    char number[ES_FLOAT_TEXT_MAX];
+    size_t size;
+    *out = NULL;
+    if (!known || (!known->has_kinds && !known->ceilings))
+        return ES_OK;
+    FILE *stream = open_memstream(out, &size);
+    for (size_t l = 0; stream && l < known->n_layers; l++) {
+        bool seen = false;
+        for (size_t i = 0; i < l && !seen; i++)
+            seen = is_alike(summary, i, l);
+        if (seen)
+            continue;
+        fputs(before, stream);
+        for (size_t i = l, first = l; i < known->n_layers; i++) {
+            if (!is_alike(summary, i, l))
+                continue;
+            for (first = i;
+                 i + 1 < known->n_layers && is_alike(summary, i + 1, l);)
+                i++;
+            fprintf(stream, "%s%zu", first == l ? "L" : ",", first);
+            if (i > first)
+                fprintf(stream, "-%zu", i);
+        }
+        if (known->list[l].kind != ES_LAYER_UNKNOWN)
+            fprintf(stream, " %s", es_layer_kind_name(known->list[l].kind));
+        const double ceiling = es_summary_layer_ceiling(summary, l);
+        if (!isnan(ceiling))
+            fprintf(stream, ", ceiling %s",
+                    es_number_print(number, ceiling, 4));
+        before = "; ";
+    }
+    if (stream && fclose(stream) == 0)
+        return ES_OK;
+    free(stream ? *out : NULL);
+    *out = NULL;
+    return es_fail(ES_ENOMEM, "out of memory for layers");
+}
+
+void es_summary_note_layers(const es_run_summary *summary)
+{
+    if (summary->described && summary->described->n_malformed)
+        es_print_note("%s: run %zu: %zu part%s of config's \"layers\" not what "
+                      "it must be: the ceiling of the run stands in",
+                      summary->path, summary->number,
+                      summary->described->n_malformed,
+                      summary->described->n_malformed == 1 ? " is" : "s are");
 }
 
 es_status es_summary_copy_flags(char **out, const es_run_summary *summary)

@@ -17,12 +17,15 @@ struct es_table {
     es_sheet sheet;           /* a column for each field, some of them hidden */
     size_t name;              /* column of the runs' names */
     bool no_ctx, interrupted; /* some run is */
+    bool scaled;              /* the bands of some run are of shares */
     bool several_files;
-    bool unlike_file;     /* some run's name is not its file's */
-    es_max_policy policy; /* of all runs; so is what follows */
-    double m;             /* of the last run */
-    char *path;           /* of the first run; NULL: none yet */
-    char *series, *unit;  /* NULL: no run yet */
+    bool unlike_file;             /* some run's name is not its file's */
+    es_max_policy policy;         /* of all runs; so is what follows */
+    double m;                     /* of the last run */
+    char *path;                   /* of the first run; NULL: none yet */
+    char *series, *unit;          /* NULL: no run yet */
+    char *layers;                 /* what is known of them, by run; or NULL */
+    size_t n_layers, n_described; /* bytes; runs */
 };
 
 es_status es_table_new(es_table **out, const es_table_options *options)
@@ -41,6 +44,7 @@ void es_table_free(es_table *table)
     free(table->path);
     free(table->series);
     free(table->unit);
+    free(table->layers);
     free(table);
 }
 
@@ -111,6 +115,29 @@ static const char *colour_of(const es_run_summary *summary)
     return es_summary_is_ok(summary) ? "\033[32m" : "\033[33m";
 }
 
+/* Adds a line, of the first few runs. */
+static es_status add_layers(es_table *table, const es_run_summary *run)
+{
+    enum { MOST = 8 };
+    char *text = NULL, *name = NULL;
+    es_status status = es_summary_copy_layers(&text, run);
+    if (status < 0 || !text || ++table->n_described > MOST)
+        goto done;
+    if (!(name = es_display_escape(run->name, ES_ESCAPE_TERMINAL))) {
+        status = ES_ENOMEM;
+        goto done;
+    }
+    const size_t size = strlen(name) + strlen(text) + sizeof ": \n";
+    status = es_grow(&table->layers, table->n_layers + size, 1, "a table");
+    if (status == ES_OK)
+        table->n_layers += (size_t)snprintf(table->layers + table->n_layers,
+                                            size, "%s: %s\n", name, text);
+done:
+    free(name);
+    free(text);
+    return status;
+}
+
 es_status es_table_add(es_table *table, const es_run_summary *run)
 {
     es_sheet *sheet = &table->sheet;
@@ -140,7 +167,12 @@ es_status es_table_add(es_table *table, const es_run_summary *run)
         if (field->shown && field->shown(run))
             shown->hidden = false;
     }
-    table->no_ctx = table->no_ctx || run->ctx == ES_UNKNOWN;
+    if ((status = add_layers(table, run)) < 0)
+        return status;
+    table->scaled =
+        table->scaled || (run->scaled && run->max.policy != ES_MAX_NUMBER &&
+                          run->bands.n_heads > 0);
+    table->no_ctx = table->no_ctx || es_summary_lacks_ceiling(run);
     table->interrupted =
         table->interrupted || strcmp(run->status, "interrupted") == 0;
     table->policy = run->max.policy;
@@ -180,6 +212,10 @@ es_status es_table_print(es_table *table, FILE *stream)
     fputc('\n', stream);
     es_summary_print_max(stream, table->policy, table->m, table->unit,
                          table->series);
+    if (table->layers)
+        fputs(table->layers, stream);
+    if (table->scaled)
+        fputs("bands: each head by its share of its own ceiling\n", stream);
     if (table->no_ctx)
         fputs("no ctx: the ceiling is unknown, so overload and collapse "
               "against it are not judged\n",

@@ -99,13 +99,13 @@ static double horizon_of(const es_run_summary *run)
 /* Where the line passes the threshold that it is heading for, if it does so
    before the run ends. */
 static void find_passing(es_line_trend *line, const es_run_summary *run,
-                         const es_flag_rules *flags)
+                         size_t row, const es_flag_rules *flags)
 {
     const double last = (double)run->step;
     const es_series_trend *trend = &line->trend;
     const bool falls = trend->slope < 0;
     const double part = falls ? flags->collapse_head : flags->overload_head;
-    const double threshold = part * run->ceiling;
+    const double threshold = part * es_summary_layer_ceiling(run, row);
     const double now = trend->y + trend->slope * (last - trend->x);
     line->share = part;
     line->threshold = threshold;
@@ -161,7 +161,7 @@ static es_status find_trends(es_run_trends *to, const point *points,
     es_stats_holm(adjusted, p, to->n, order);
     for (size_t i = 0; i < to->n; i++) {
         to->lines[i].p_holm = adjusted[i];
-        find_passing(&to->lines[i], run, flags);
+        find_passing(&to->lines[i], run, i, flags);
     }
     to->end = end_of(to, horizon_of(run));
 done:

@@ -284,14 +284,16 @@ void es_draw_upright(const es_canvas *canvas, const es_box *plot,
 }
 
 void es_draw_band_numbers(const es_canvas *canvas, const es_box *box, size_t n,
-                          bool ticked, const char *text, double text_x)
+                          const char *marks, bool ticked, const char *text,
+                          double text_x)
 {
     char label[ES_LABEL_MAX];
     double band = box->height / (double)n;
     size_t step = (size_t)es_power_step((ES_SMALL_SIZE + 1.5) / band);
     for (size_t i = 0; i < n; i += step) {
         double y = box->y + ((double)i + 0.5) * band;
-        snprintf(label, sizeof label, "%zu", i);
+        const char mark[] = {' ', marks ? marks[i] : '\0', '\0'};
+        snprintf(label, sizeof label, "%zu%s", i, mark[1] ? mark : "");
         if (ticked || step > 1)
             es_picture_line(canvas->picture, box->x - 2.5, y, box->x, y, 0.5,
                             canvas->colors->muted);

@@ -127,11 +127,13 @@ void es_draw_upright(const es_canvas *canvas, const es_box *plot,
 /**
  * Numbers 0 .. n - 1 to the left of a box of n bands, as many as fit.
  *
+ *   marks   (n) a letter after each number, NUL: none; NULL: no number has one
  *   ticked  each has a tick; false: only where some are left out
  *   text    turned, around text_x; NULL: none
  */
 void es_draw_band_numbers(const es_canvas *canvas, const es_box *box, size_t n,
-                          bool ticked, const char *text, double text_x);
+                          const char *marks, bool ticked, const char *text,
+                          double text_x);
 
 /** What es_draw_upright takes to the left of the plot. */
 double es_upright_width(const es_axis *axis, const char *text);

@@ -224,10 +224,15 @@ static double height_of(es_page *page, size_t i, double factor)
     return b->cell_height * n;
 }
 
-static double label_width(int largest)
+static const char *marks_of(const es_heatmap *figure, size_t panel)
+{
+    return figure->marks ? figure->marks[panel] : NULL;
+}
+
+static double label_width(int largest, bool marked)
 {
     char text[ES_LABEL_MAX];
-    snprintf(text, sizeof text, "%d", largest);
+    snprintf(text, sizeof text, "%d%s", largest, marked ? " w" : "");
     return es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) + 4;
 }
 
@@ -305,7 +310,7 @@ static void draw_column_labels(const es_canvas *canvas, const heatmap_block *b)
     char text[ES_LABEL_MAX];
     double bottom = b->y + b->panel->n_layers * b->cell_height;
     int n_heads = b->panel->n_heads;
-    int step = es_power_step(label_width(n_heads - 1) / b->cell_width);
+    int step = es_power_step(label_width(n_heads - 1, false) / b->cell_width);
     for (int head = 0; head < n_heads; head += step) {
         double x = b->x + (head + 0.5) * b->cell_width;
         snprintf(text, sizeof text, "%d", head);
@@ -405,7 +410,8 @@ static es_status draw_block(const es_page *page, size_t i)
     if (sheet->small)
         return ES_OK;
     draw_column_labels(canvas, b);
-    es_draw_band_numbers(canvas, &cells, (size_t)b->panel->n_layers, false,
+    es_draw_band_numbers(canvas, &cells, (size_t)b->panel->n_layers,
+                         marks_of(sheet->figure, i), false,
                          es_page_is_first(page, i) ? "layer" : NULL,
                          b->x - page->panels[i].left - 6);
     return ES_OK;
@@ -459,7 +465,9 @@ static es_status lay_out(heatmap_sheet *sheet)
         page->panels[i] = (es_page_panel){
             .title = panel->title,
             .subtitle = panel->subtitle,
-            .left = sheet->small ? 0 : label_width(panel->n_layers - 1)};
+            .left = sheet->small ? 0
+                                 : label_width(panel->n_layers - 1,
+                                               marks_of(figure, i))};
         es_page_look_at(page, panel->values,
                         (size_t)panel->n_layers * (size_t)panel->n_heads);
     }

@@ -26,12 +26,14 @@ typedef struct es_heatmap {
     size_t n_panels;
     const es_heatmap_side *sides; /* (n_panels,n_sides) right of each panel */
     size_t n_sides;
-    double low, high;       /* the one shared colour scale; values outside
-                               have the colour of its end. Not numbers, or
-                               high < low: there is no colour bar */
-    bool logarithmic;       /* the colour scale is; then 0 < low */
-    const char *scale_text; /* beside it: "entropy (nats)"; may be NULL */
-    const char *note;       /* below: "max = 3.87 (observed)"; may be NULL */
+    double low, high;         /* the one shared colour scale; values outside
+                                 have the colour of its end. Not numbers, or
+                                 high < low: there is no colour bar */
+    bool logarithmic;         /* the colour scale is; then 0 < low */
+    const char *scale_text;   /* beside it: "entropy (nats)"; may be NULL */
+    const char *note;         /* below: "max = 3.87 (observed)"; may be NULL */
+    const char *const *marks; /* (n_panels) or NULL: of each (L) a letter after
+                                 a row's number, NUL: none there; or NULL */
 } es_heatmap;
 
 /**

@@ -224,7 +224,7 @@ static es_status draw_heads(const raster_sheet *sheet,
         es_picture_line(canvas->picture, box->x, box->y + (double)i * band,
                         box->x + box->width, box->y + (double)i * band, 0.5,
                         canvas->colors->paper);
-    es_draw_band_numbers(canvas, box, n_layers, true, text, text_x);
+    es_draw_band_numbers(canvas, box, n_layers, NULL, true, text, text_x);
     return status;
 }
 
@@ -247,8 +247,8 @@ static es_status draw_panel(const es_page *page, size_t i)
     }
     es_status status =
         draw_grid(sheet, &panel->layers, panel->n_columns, &layers);
-    es_draw_band_numbers(&page->canvas, &layers, panel->layers.n_rows, true,
-                         names[0], text_x);
+    es_draw_band_numbers(&page->canvas, &layers, panel->layers.n_rows, NULL,
+                         true, names[0], text_x);
     if (status == ES_OK && panel->heads.n_rows)
         status = draw_heads(sheet, panel, &heads, names[1], text_x);
     double whole = panel->last - panel->first + 1; /* no parts of a step */

@@ -192,6 +192,7 @@ es_status es_synthetic_write(es_writer *writer, const es_synthetic *history,
     const es_run_info info = {
         .name = name,
         .config = config,
+        .program = "entropy-scan import", /* judged although it is short */
         .n_layer = history->run.n_layers,
         .n_head = history->run.n_heads,
         .ctx = ctx > 0 ? ctx : ES_UNKNOWN,

@@ -219,7 +219,7 @@ static size_t assert_same_as_finished(growing *g)
     for (size_t i = 0; i < summary->n_flags; i++) {
         const es_flag *flag = &summary->flags[i];
         bool found = false;
-        for (int s = ES_SEVERITY_WARNING; s <= ES_SEVERITY_CRITICAL; s++) {
+        for (int s = ES_SEVERITY_INFO; s <= ES_SEVERITY_CRITICAL; s++) {
             snprintf(id, sizeof id, "%s/alert:%s@%lld:%s", uuid,
                      es_flag_title(flag), (long long)flag->onset,
                      es_severity_name((es_severity)s));

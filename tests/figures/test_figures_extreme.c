@@ -152,6 +152,7 @@ static void write_run(const char *path, const extreme *e, const char *name,
     info.name = name ? name : "a run";
     info.arch = arch;
     info.ctx = 128;
+    info.program = "entropy-scan import 1"; /* judged although it is short */
     info.d_model = 64 * e->n_heads;
     es_recorded to = es_record(path, &info);
     es_assert_ok(es_writer_begin(to.writer));

@@ -116,6 +116,7 @@ static void write_two(const char *path)
     es_run_info info = es_run_of(2, 3);
     info.name = "twin";
     info.arch = "SM";
+    info.program = "entropy-scan import 1"; /* judged although it is short */
     info.ctx = 128;
     es_recorded to = es_record(path, &info);
     for (int64_t step = 0; step < 4; step++)

@@ -6,7 +6,6 @@
 #include "analyzer/base/checked.h"
 #include "cli/output/print.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +37,7 @@ static void hand_on(reading *r, const char *title, bool stops,
     alert->step = es_judging_step(r->known->judging);
     alert->value = episode->value;
     alert->threshold = episode->threshold;
+    alert->described = r->known->layers;
     alert->n_layers = 0;
     for (int l = 0; l < r->known->run.n_layers; l++)
         if (episode->layers[l] && alert->n_layers < ES_ALERT_LAYERS)
@@ -108,9 +108,10 @@ static void print_version(char out[ES_FOLLOW_VERSION], const es_run_info *info)
              info->ended_at ? info->ended_at : "");
 }
 
+/* Takes the layers over, in every case. */
 static es_status begin(es_follow *known, const es_follow_options *options,
-                       const es_judge_run *run, es_phase phase,
-                       const char *uuid)
+                       const es_judge_run *run, es_layers *layers,
+                       es_phase phase, const char *uuid)
 {
     const es_rules_file *rules = options->rules;
     const bool flags = !rules || es_rules_file_sets_flags(rules);
@@ -126,6 +127,7 @@ static es_status begin(es_follow *known, const es_follow_options *options,
     es_follow_end(known);
     known->reading = during;
     known->run = *run;
+    known->layers = layers;
     known->phase = phase;
     snprintf(known->uuid, sizeof known->uuid, "%s", uuid);
     es_status status =
@@ -135,35 +137,43 @@ static es_status begin(es_follow *known, const es_follow_options *options,
 
 /* --- a reading ------------------------------------------------------------*/
 
+/* Apart from the layers. */
+static bool is_same(const es_judge_run *a, const es_judge_run *b)
+{
+    return a->n_layers == b->n_layers && a->n_heads == b->n_heads &&
+           a->ctx == b->ctx && a->planned_steps == b->planned_steps &&
+           a->is_open_ended == b->is_open_ended &&
+           (a->ceiling == b->ceiling ||
+            (isnan(a->ceiling) && isnan(b->ceiling)));
+}
+
 static es_status read_run(es_follow *known, es_reader *reader, size_t run,
                           const es_run_info *info)
 {
     const reading *r = known->reading;
     const bool written = r->alert.is_written;
     const es_judge_run *last = &known->run;
-    es_judge_run judged = {
-        .n_layers = (int)info->n_layer,
-        .n_heads = (int)info->n_head,
-        .ctx = info->ctx < 1 || info->ctx > INT_MAX ? 0 : (int)info->ctx,
-    };
+    es_layers *layers = NULL;
+    es_judge_run judged;
     es_phase phase;
     es_status status;
-    if ((status = es_reader_planned_steps(reader, run, &judged.planned_steps)) <
-            0 ||
-        (status = es_reader_ceiling(reader, run, &judged.ceiling)) < 0 ||
+    if ((status = es_reader_layers(&layers, reader, run)) < 0 ||
+        (status = es_reader_judged(&judged, reader, run, layers)) < 0 ||
         (status = find_phase(&phase, reader, run, written)) < 0)
-        return status;
+        goto done;
     status = ES_DONE; /* another run than before */
-    if (known->judging && phase == known->phase &&
-        judged.n_layers == last->n_layers && judged.n_heads == last->n_heads &&
-        judged.ctx == last->ctx &&
-        judged.planned_steps == last->planned_steps &&
-        (judged.ceiling == last->ceiling ||
-         (isnan(judged.ceiling) && isnan(last->ceiling))))
+    if (known->judging && phase == known->phase && is_same(&judged, last) &&
+        es_layers_equal(layers, known->layers))
         status = es_judging_read(known->judging, reader, run);
-    if (status == ES_DONE && (status = begin(known, r->options, &judged, phase,
-                                             r->alert.uuid)) == ES_OK)
-        status = es_judging_read(known->judging, reader, run);
+    if (status == ES_DONE) {
+        status =
+            begin(known, r->options, &judged, layers, phase, r->alert.uuid);
+        layers = NULL;
+        if (status == ES_OK)
+            status = es_judging_read(known->judging, reader, run);
+    }
+done:
+    es_layers_free(layers);
     if (status != ES_OK || r->status != ES_OK || written)
         return status;
     /* What only the end of a run shows would be reported too early. */
@@ -243,6 +253,7 @@ es_status es_follow_add(es_follow *known, size_t run,
 void es_follow_end(es_follow *known)
 {
     es_judging_close(known->judging);
+    es_layers_free(known->layers);
     free(known->of_rules);
     free(known->path);
     free(known->name);

@@ -7,6 +7,7 @@
 
 #include "cli/alerts/alert.h"
 #include "cli/runs/judging.h"
+#include "store/layers.h"
 
 /** By kind and severity. */
 typedef uint32_t es_follow_counts[ES_N_FLAG_KINDS][ES_SEVERITY_CRITICAL + 1];
@@ -17,6 +18,7 @@ typedef uint32_t es_follow_counts[ES_N_FLAG_KINDS][ES_SEVERITY_CRITICAL + 1];
 typedef struct es_follow {
     es_judging *judging; /* NULL: not begun, or over */
     es_judge_run run;    /* what it goes by */
+    es_layers *layers;   /* of the run; or NULL */
     es_phase phase;
     bool over;                       /* all of it is judged */
     char version[ES_FOLLOW_VERSION]; /* of the run as it was then */

@@ -162,17 +162,13 @@ es_status es_alerts_open(es_alerts *alerts, const char *path, es_writer *writer,
     size_t index = 0;
     *alerts = (es_alerts){
         .writer = writer, .run_id = run_id, .n_layers = (int)run->n_layer};
-    es_judge_run judged = {
-        .n_layers = (int)run->n_layer,
-        .n_heads = (int)run->n_head,
-        .ctx = run->ctx == ES_UNKNOWN ? 0 : (int)run->ctx,
-    };
+    es_judge_run judged;
     es_status status;
     if ((status = es_reader_open(&reader, path)) < 0 ||
         (status = find_run(&index, reader, run->uuid)) < 0 ||
-        (status = es_reader_planned_steps(reader, index,
-                                          &judged.planned_steps)) < 0 ||
-        (status = es_reader_ceiling(reader, index, &judged.ceiling)) < 0 ||
+        (status = es_reader_layers(&alerts->layers, reader, index)) < 0 ||
+        (status = es_reader_judged(&judged, reader, index, alerts->layers)) <
+            0 ||
         (status = make_judge(alerts, &judged)) < 0)
         goto done;
     es_judge_announce(alerts->judge, ignore, NULL);
@@ -226,5 +222,6 @@ void es_alerts_close(es_alerts *alerts)
 {
     free(alerts->now);
     free(alerts->before);
+    es_layers_free(alerts->layers);
     *alerts = (es_alerts){0};
 }

@@ -12,6 +12,7 @@
 #define ES_ALERT_H
 
 #include "analyzer/flags/flags.h"
+#include "store/layers.h"
 #include "store/writer.h"
 
 /** Events of one recording; what comes after is left to the readers. */
@@ -22,6 +23,7 @@ typedef struct es_alerts {
     es_writer *writer; /* borrowed */
     int64_t run_id;
     int n_layers;
+    es_layers *layers;  /* whose ceilings the judge goes by; or NULL */
     es_judge *judge;    /* NULL: nothing is judged */
     void *now, *before; /* (size) the judge, and its state to go back to */
     size_t size;

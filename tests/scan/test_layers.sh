@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Runs whose file says what their layers are: names, kinds, and how high the
+# entropy of each can be; and trainings whose length nobody knows.
+. tests/support/tap.sh
+plan_dir
+cd "$dir"
+
+# A model of two window layers, which reach 2 nats, and a full one, 4.5. The
+# window layers are uniform; no head is high by the one ceiling of the run.
+run() { # PATH STEPS-APART CONFIG [PROGRAM]
+    {
+        printf '# name: gemma\n# arch: SM\n# ctx: 256\n# config: %s\n' "$3"
+        printf '# program: %s\n' "${4:-entropyscan 1}"
+        echo step,layer,head,entropy
+        for i in $(seq 0 14); do
+            for layer in 0 1; do
+                printf "$((i * $2)),$layer,%d,2.0\n" 0 1 2
+            done
+            printf "$((i * $2)),2,%d,2.2\n" 0 1 2
+        done
+    } >run.csv
+    "$scan" import -q run.csv -o "$1"
+}
+window='{"name": "model.layers.0.self_attn", "kind": "window", "ceiling": 2.0}'
+full='{"name": "model.layers.2.self_attn", "kind": "full", "ceiling": [4.5, 4.5, 4.4]}'
+layers="\"layers\": [$window, ${window/0/1}, $full]"
+run gemma.db 100 "{$layers}"
+run plain.db 100 '{"ceiling": 4.5}'
+run short.db 1 "{$layers}"
+run planned.db 1 "{\"steps\": 15, $layers}"
+run imported.db 1 "{$layers}" 'entropy-scan import 1'
+run odd.db 100 '{"ceiling": 4.5, "layers": [{"kind": "window", "ceiling": -1}, null]}'
+
+says() { # FILE TEXT: the table has the text
+    "$scan" "$1" >said 2>&1 && grep -qF -- "$2" said
+}
+not() { ! "$@"; }
+check 'uniform windows are an overload' says gemma.db 'overload L0-1 window (error)'
+check 'which the one ceiling hides' says plain.db ' ok'
+check 'layers are listed' says gemma.db 'gemma: L0-1 window, ceiling 2; L2 full, ceiling 4.467'
+check 'and what bands count' says gemma.db 'bands: each head by its share of its own ceiling'
+check 'but only where the file describes them' not says plain.db 'L2'
+exits 'and --check fails' 1 '' "$scan" gemma.db --check -q
+
+# The same with a single window that is high, whose name steers a terminal.
+run named.db 100 '{"ceiling": 9, "layers": [{"name": "a"}, {"name": "b\x5cu001b[31m", "kind": "window", "ceiling": 2}, null]}'
+check 'a single layer is named, escaped' says named.db 'overload L1 window b\x1b[31m (warning)'
+check 'and cannot steer a terminal' not says named.db $'\033[31m'
+
+json() { "$scan" "$1" --json 2>/dev/null | python3 -c "
+import json, sys
+run = json.load(sys.stdin)['runs'][0]
+print($2)"; }
+same_text '--json has name, kind and ceiling of each' \
+    "[('model.layers.0.self_attn', 'window', 2), ('model.layers.1.self_attn', 'window', 2), ('model.layers.2.self_attn', 'full', [4.5, 4.5, 4.4])]" \
+    "$(json gemma.db "[(l['name'], l['kind'], l['ceiling']) for l in run['layers']]")"
+same_text 'where the file has them' "['layer', 'max', 'mean', 'min', 'nonfinite', 'std']" \
+    "$(json plain.db "sorted(run['layers'][0])")"
+same_text 'bands are of shares' '[0, 2, 1, 6]' "$(json gemma.db "run['bands']['counts']")"
+same_text 'of the ceiling as well' '[0, 2, 1, 6]' \
+    "$("$scan" gemma.db --max ceiling --json | python3 -c "
+import json, sys
+print(json.load(sys.stdin)['runs'][0]['bands']['counts'])")"
+same_text 'a number is nats' '[0, 0, 9, 0]' \
+    "$("$scan" gemma.db --max 4 --json | python3 -c "
+import json, sys
+print(json.load(sys.stdin)['runs'][0]['bands']['counts'])")"
+
+# --- figures
+draws() { # TEXT FILE OPTION...: the heatmap says so, if with a line break
+    local wanted=$1
+    shift
+    "$scan" "$@" -q --heatmap=heat.svg >/dev/null &&
+        grep -o '>[^<]*<' heat.svg >texts && tr -d '<>' <texts | tr '\n' ' ' >>texts &&
+        grep -qF -- "$wanted" texts
+}
+check 'rows of a heatmap have marks' draws '>1 w<' gemma.db
+check 'which the note explains' draws 'f full, w window' gemma.db
+check '--max ceiling shows shares' draws 'each head as a share of its own ceiling' gemma.db --max ceiling
+check 'up to 1' draws 'share of the ceiling' gemma.db --max ceiling
+check 'in the cells, too' draws '>1.00<' gemma.db --max ceiling
+check 'else nats' draws '>2.00<' gemma.db
+check 'other runs have none of it' not draws '>1 w<' plain.db
+
+# --- malformed
+"$scan" odd.db >out 2>err
+check 'what is malformed is reported once' test "$(grep -c 'config' err)" = 1
+check 'and the ceiling of the run stands in' says odd.db ' ok'
+
+# --- trainings of unknown length
+check 'a first try is too short to judge' says short.db 'overload L0-1 window (too short to judge)'
+exits 'and no failure' 0 '' "$scan" short.db --check -q
+same_text '--json says so' 'too short to judge info' \
+    "$(json short.db "run['flags'][0]['verdict'], run['flags'][0]['severity']" | tr -d "(),'")"
+exits 'a finished import is judged' 1 '' "$scan" imported.db --check -q
+exits 'a plan is gone by' 1 '' "$scan" planned.db --check -q
+
+# --- other readers of a ceiling
+mkdir state
+"$scan" watch --once gemma.db >alerts 2>&1
+check 'watch names kinds' grep -qF 'overload L0-1 window since step 0 (error)' alerts
+"$scan" export gemma.db -o again.csv && "$scan" import -q again.csv -o again.db
+check 'export and import keep what layers are' says again.db 'L2 full, ceiling 4.467'
+finish
