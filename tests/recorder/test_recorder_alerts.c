@@ -102,6 +102,37 @@ static void assert_the_three(const char *path)
                  ES_SEVERITY_ERROR);
 }
 
+/* Layer 0 is uniform at a ceiling of its own, which the others' is thrice. */
+TEST(layers_are_judged_by_their_own_ceilings)
+{
+    for (int planned = 0; planned < 2; planned++) {
+        const char *path = recording_path(planned ? "planned.db" : "open.db");
+        es_run_info run = recording_run();
+        run.ctx = CTX;
+        run.config = planned ? "{\"steps\":40,\"ceiling\":3,\"layers\":"
+                               "[{\"ceiling\":0.5},{\"ceiling\":0.5},null,"
+                               "null,null]}"
+                             : "{\"layers\":[{\"ceiling\":0.5},"
+                               "{\"ceiling\":0.5},null,null,null]}";
+        es_recorder_options options = recording_options(path, &run);
+        es_recorder *recorder = NULL;
+        es_assert_ok(es_recorder_open(&recorder, &options));
+        const int entropy = declare(recorder, "entropy", ES_PHASE_TRAIN);
+        for (int64_t step = 0; step < 40; step++) {
+            float x[CELLS];
+            for (int i = 0; i < CELLS; i++)
+                x[i] = i < 2 * HEADS ? 0.45F : 1.0F;
+            es_assert_ok(es_recorder_push(recorder, entropy, step, x, CELLS));
+        }
+        finish(recorder);
+        alert found[4];
+        const size_t n = read_alerts(found, 4, path);
+        assert_int_equal(n, planned ? 2 : 1);
+        assert_int_equal(found[n - 1].severity,
+                         planned ? ES_SEVERITY_ERROR : ES_SEVERITY_INFO);
+    }
+}
+
 TEST(alerts_are_events_of_the_run)
 {
     const char *path = recording_path("alerts.db");

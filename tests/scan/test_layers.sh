@@ -82,6 +82,13 @@ check 'in the cells, too' draws '>1.00<' gemma.db --max ceiling
 check 'else nats' draws '>2.00<' gemma.db
 check 'other runs have none of it' not draws '>1 w<' plain.db
 
+# --- many files, which several processes read
+mkdir many
+for i in $(seq 40); do cp gemma.db "many/$i.db"; done
+"$scan" many -j 2 >several 2>&1
+same_text 'what processes read is the same' '40 8' \
+    "$(grep -c 'overload L0-1 window (error)' several) $(grep -c 'L2 full, ceiling 4.467' several)"
+
 # --- malformed
 "$scan" odd.db >out 2>err
 check 'what is malformed is reported once' test "$(grep -c 'config' err)" = 1
