@@ -2,7 +2,9 @@
    out has to be within its bounds. */
 #include "tests/fuzz/reading.h"
 
+#include "store/layers.h"
 #include "tests/fuzz/fuzz.h"
+#include <math.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +128,13 @@ static void check_run(es_reader *reader, size_t run)
     int64_t planned;
     fuzz_require(es_reader_planned_steps(reader, run, &planned) == ES_OK);
     fuzz_require(planned == ES_UNKNOWN || planned > 0);
+    es_layers *layers;
+    fuzz_require(es_reader_layers(&layers, reader, run) == ES_OK);
+    for (size_t i = 0;
+         layers && layers->ceilings && i < layers->n_layers * layers->n_heads;
+         i++)
+        fuzz_require(isnan(layers->ceilings[i]) || layers->ceilings[i] >= 0);
+    es_layers_free(layers);
     size_t n = es_reader_n_series(reader, run);
     for (size_t i = 0; i < n; i++)
         if (fuzz_succeeded(es_reader_series(reader, run, i, &series)))

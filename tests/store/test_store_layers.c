@@ -15,7 +15,6 @@ static es_layers *layers_of(const char *config)
     es_record_end(&to, ES_RUN_FINISHED);
     es_record_close(&to);
     AUTO(es_reader) r = es_open_reader(run_db);
-    es_assert_ok(es_reader_layers(&layers, r, 0));
     es_assert_status(ES_EARGUMENT, "no run", es_reader_layers(&layers, r, 1));
     es_assert_ok(es_reader_layers(&layers, r, 0));
     return layers;
