@@ -42,6 +42,10 @@ def gemma3():
     return transformers.Gemma3TextConfig(**V, head_dim=16, sliding_window=8, layer_types=kinds)
 
 
+def mistral():
+    return transformers.MistralConfig(**V, sliding_window=8)
+
+
 def bart():
     parts = {f"{part}_{what}": n for part in ("encoder", "decoder")
              for what, n in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 64))}  # fmt: skip
@@ -56,6 +60,7 @@ MODELS = {
     lfm2: [("full", FULL), None, ("full", FULL), None],
     zamba2: [None, ("full", FULL), None, ("full", FULL)],
     gemma3: [("window", WINDOW)] * 3 + [("full", FULL)],
+    mistral: [("window", WINDOW)] * 4,
     bart: [("encoder", BOTH)] * 2 + [("full", FULL), ("cross", BOTH)] * 2,
 }
 

@@ -269,7 +269,11 @@ def _kind_of(module: nn.Module | None, what: Attention) -> str:
     where a mask alone has the pattern."""
     if not what.is_self or getattr(module, "is_cross_attention", False):
         return "cross"
-    if what.window or what.left >= 0 or getattr(module, "sliding_window", None):
+    config = getattr(module, "config", None)
+    window = getattr(module, "sliding_window", None)
+    if not hasattr(module, "sliding_window") and not hasattr(config, "layer_types"):
+        window = getattr(config, "sliding_window", None)  # of all layers
+    if what.window or what.left >= 0 or window:
         return "window"
     is_causal = what.causal or what.right == 0 or getattr(module, "is_causal", False)
     return "full" if is_causal else "encoder"
