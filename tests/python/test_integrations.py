@@ -367,7 +367,7 @@ def test_accelerate_is_recorded_and_trains_the_same(run_file):
     assert list(run.steps()) == [0, 2, 4]
     assert run.entropy().shape == (3, 3, 4)
     assert run.values("loss").tolist() == np.float32(losses[::2]).tolist()
-    assert run.config == {"lr": 0.5} and run.info["status"] == "finished"
+    assert run.config["lr"] == 0.5 and run.info["status"] == "finished"
 
 
 # --- what is not installed ------------------------------------------------------

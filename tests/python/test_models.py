@@ -136,4 +136,6 @@ def test_a_run_knows_its_model(run_file):
         last_step=0,
     )
     assert {name: run.info[name] for name in expected} == expected
-    assert run.config == {"lr": 0.5, "steps": 9}
+    config = run.config
+    assert len(config.pop("layers")) == run.info["n_layer"]
+    assert config == {"lr": 0.5, "steps": 9}

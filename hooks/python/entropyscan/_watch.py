@@ -458,7 +458,8 @@ class Watch:
             if place is None:
                 layers.append(None)
                 continue
-            name = self._hook.names[place]
+            # Without what DDP and torch.compile put before it.
+            name = re.sub(r"^((module|_orig_mod)\.)+", "", self._hook.names[place])
             layers.append({"name": name})
             if place in seen.kinds:
                 is_cross = any(part in name.split(".") for part in _CROSS)
@@ -513,7 +514,7 @@ def _by_number(
     attention. In the model's order if not each has a number of its own, as the
     self-attention and the cross-attention of a decoder's layer."""
     n_layers = _number(_text_config(model), "num_hidden_layers", "n_layer") or 0
-    numbers: list[int | None] = layer_numbers(unwrapped(model), names)
+    numbers: list[int | None] = layer_numbers(model, names)
     if not _are_numbers(numbers) and n_layers:
         found = [re.match(r"(.*?)\.(\d+)\.", name) for name in names]
         if None not in found and len({one[1] for one in found}) == 1:
