@@ -80,12 +80,12 @@ typedef struct es_judge_run {
     const double *ceilings; /* (L,H) nats, of heads that see fewer keys than
                                others; NaN: that of the run. NULL: all of them.
                                Borrowed as long as the run is judged */
-    bool is_open_ended; /* a training under way to nobody knows where: too short
+    bool is_open_ended; /* the training does not say how long it is: too short
                            to judge before es_flag_rules' overload_steps */
 } es_judge_run;
 
 /** The largest mean entropy that any head of the run can have, nats; NaN if
- *  nobody knows. */
+ *  it is unknown. */
 double es_judge_run_ceiling(const es_judge_run *run);
 
 /** The same of head `head` in (L,H). 0: it sees one key. */

@@ -80,8 +80,8 @@ typedef struct es_overload_track {
     double value;         /* the largest share since onset */
 } es_overload_track;
 
-/** Whether a run whose newest step is `step` has no known length and took too
- *  few steps to be judged. */
+/** Returns true if the run does not state its length and its newest step,
+ *  `step`, comes too early to judge it. */
 bool es_is_early(const es_flag_rules *rules, const es_judge_run *run,
                  int64_t step);
 

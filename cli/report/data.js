@@ -121,7 +121,8 @@ const Data = (() => {
         return run.series.find((s) => s.name === name && s.shape !== 'run');
     }
 
-    // What the file says of a layer: "window, model.layers.3.self_attn", or "".
+    // Describes a layer by its kind and module, "window, model.layers.3.self_attn"; "" if
+// the file has neither.
     function aboutLayer(run, layer) {
         const {kind, name} = run.summary.layers[layer] || {};
         return [kind, name].filter(Boolean).join(', ');

@@ -194,7 +194,7 @@ es_status es_judging_open(es_judging **out, const es_judging_options *options)
     if (status < 0)
         return status;
     j->options = *options;
-    /* What is evaluated has been trained. */
+    /* An evaluation judges a model that has been trained. */
     if (options->phase == ES_PHASE_EVAL)
         j->options.run.is_open_ended = false;
     if ((status = make_judges(j)) < 0 || (status = make_feeds(j)) < 0) {

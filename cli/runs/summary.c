@@ -178,7 +178,7 @@ void es_summary_shares(float *out, const es_run_summary *summary,
                                           : es_missing();
 }
 
-/* What the layers are, and what is possible in them. */
+/* Reads the layers' descriptions, their ceilings and the planned length. */
 static es_status read_layers(es_run_summary *summary, es_reader *reader,
                              size_t run)
 {

@@ -48,8 +48,8 @@ PARTS = 64  # programs for the sequences of a head
 N_HEAD_FLOATS = 12  # SERIES, and rows of the exact pass
 
 
-# The largest error that the first pass may have, nats: by the type of queries and
-# keys. A row that may have a larger one is taken again in double.
+# The largest error of the first pass in nats, by the type of queries and keys. A row
+# whose error may be larger is computed again in double.
 LIMITS = {torch.float32: 2.5e-6, torch.bfloat16: 1e-4, torch.float16: 1e-4}
 
 
