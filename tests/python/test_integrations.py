@@ -252,7 +252,7 @@ def lightning_module(fails_at=None):
     return Module()
 
 
-def train_by_lightning(tmp_path, callbacks=(), n=8, fails_at=None, **options):
+def train_by_lightning(tmp_path, callbacks=(), n=8, fails_at=None, fit={}, **options):
     module = lightning_module(fails_at)
     from lightning import pytorch as lightning
 
@@ -275,7 +275,7 @@ def train_by_lightning(tmp_path, callbacks=(), n=8, fails_at=None, **options):
     validation = torch.utils.data.DataLoader(batches(1), batch_size=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        trainer.fit(module, data, validation)
+        trainer.fit(module, data, validation, **fit)
     return trainer, [p.detach().clone() for p in module.parameters()]
 
 

@@ -52,6 +52,11 @@ def bart():
     return transformers.BartConfig(**SMALL, **parts, max_position_embeddings=64)
 
 
+def t5():
+    sizes = dict(d_kv=8, d_ff=64, num_layers=3, num_decoder_layers=2, num_heads=4)
+    return transformers.T5Config(**SMALL, **sizes)
+
+
 FULL, WINDOW = math.lgamma(17) / 16, sum(math.log(min(i + 1, 8)) for i in range(16)) / 16
 BOTH = math.log(16)
 # Of each layer: kind and ceiling, or None where it has no attention.
@@ -61,7 +66,8 @@ MODELS = {
     zamba2: [None, ("full", FULL), None, ("full", FULL)],
     gemma3: [("window", WINDOW)] * 3 + [("full", FULL)],
     mistral: [("window", WINDOW)] * 4,
-    bart: [("encoder", BOTH)] * 2 + [("full", FULL), ("cross", BOTH)] * 2,
+    bart: [("encoder", BOTH)] * 2 + [("full", FULL)] * 2 + [("cross", BOTH)] * 2,
+    t5: [("encoder", BOTH)] * 3 + [("full", FULL)] * 2 + [("cross", BOTH)] * 2,
 }
 
 
@@ -90,3 +96,20 @@ def test_layers_have_the_numbers_of_the_model(make, run_file):
             assert layer["name"] in modules
             assert layer["kind"] == one[0]
             assert layer["ceiling"] == pytest.approx(one[1], abs=1e-6)
+
+
+def test_padded_keys_of_another_sequence_hide_no_queries(run_file):
+    """As many queries as keys, and yet they are other tokens: BART does not say it."""
+    config = bart()
+    config.attn_implementation = "eager"
+    model = transformers.BartForConditionalGeneration(config)
+    ids = torch.randint(3, 128, (2, 16))
+    mask = torch.ones_like(ids)
+    mask[:, 4:] = 0
+    with es.watch(model.train(), run_file) as rec:
+        out = model(input_ids=ids, attention_mask=mask, labels=ids, output_attentions=True)
+        rec.step(loss=out.loss)
+    for layer, weights in enumerate(out.cross_attentions):
+        rows = -(weights * (weights + 1e-9).log()).sum(-1)
+        mean = rows.detach().mean((0, 2)).numpy()  # all queries, of four keys
+        assert es.open(run_file).entropy()[0, 4 + layer] == pytest.approx(mean, abs=1e-4)

@@ -21,7 +21,7 @@ class Data(torch.utils.data.Dataset):
         return {"input_ids": self.tokens[i], "labels": self.tokens[i]}
 
 
-def train(tmp_path, callbacks=(), model=None, **options):
+def train(tmp_path, callbacks=(), model=None, resume=None, **options):
     torch.manual_seed(4)
     model = model or models.gpt2()
     settings = dict(
@@ -43,7 +43,7 @@ def train(tmp_path, callbacks=(), model=None, **options):
         eval_dataset=Data(4),
         callbacks=list(callbacks),
     )
-    trainer.train()
+    trainer.train(resume_from_checkpoint=resume)
     return trainer
 
 

@@ -1,11 +1,13 @@
 """Whatever happens to the recording, the training goes on with the same bits."""
 
+import copy
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+import uuid
 import warnings
 
 import models
@@ -161,21 +163,17 @@ def test_a_full_disk_is_one_warning_and_counted(plain, tmp_path):
         subprocess.run(["umount", "-l", str(place)])
 
 
-def test_two_recorders_on_one_file_are_one_recorder(plain, run_file):
-    torch.manual_seed(1)
-    model = models.gpt2()
-    with es.watch(model, run_file) as first:
-        model(**models.inputs("gpt2"))
-        first.step(loss=1.0)
-        said, _ = trained_with_one_warning(plain, run_file)
-        (recorder,) = recorders_of_this_process()
-        assert f"process {recorder} is writing it" in said
-        model(**models.inputs("gpt2"))
-        first.step(loss=2.0)
-    assert first.trouble is None
+def test_a_file_that_somebody_else_records_into_is_left_alone(plain, run_file):
+    run = {"uuid": str(uuid.uuid4()), "n_layer": 1, "n_head": 2}
+    other = _library.Recorder(run_file, run)
+    said, _ = trained_with_one_warning(plain, run_file)
+    (recorder,) = recorders_of_this_process()
+    assert f"process {recorder} is writing it" in said
+    number = other.series("entropy", "head", "train", "nats")
+    other.push(number, 0, np.float32([0.5, 1.5]))
+    assert other.close("finished")[0] == _library.OK
     run = es.open(run_file)
-    assert list(run.steps()) == [0, 1]
-    assert run.values("loss").tolist() == [1.0, 2.0]
+    assert run.values("entropy").tolist() == [[[0.5, 1.5]]]
 
 
 def test_an_exception_of_the_model_passes_and_the_run_has_failed(run_file):
@@ -233,6 +231,36 @@ def test_a_model_without_attention_is_one_warning(run_file):
             model(torch.randn(4, 3)).sum().backward()
             rec.step(loss=1.0)
     assert len(seen) == 1 and "attention" in str(seen[0].message)
+    assert es.open(run_file).values("loss").tolist() == [1.0]
+
+
+def test_losses_of_a_training_whose_attention_is_not_seen_are_in_the_file(run_file):
+    model = models.gpt2()
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        with es.watch(model, run_file) as rec:
+            for step in range(3):
+                rec.step(loss=step + 0.5)
+    assert "no attention was seen" in rec.trouble
+    run = es.open(run_file)
+    assert run.values("loss").tolist() == [0.5, 1.5, 2.5]
+    assert (run.info["n_layer"], run.info["n_head"]) == (3, 4)
+
+
+def test_a_layer_that_the_model_got_later_is_a_counted_gap(run_file):
+    model = models.gpt2()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with es.watch(model, run_file) as rec:
+            for step in range(4):
+                model(**models.inputs("gpt2"))
+                rec.step(loss=1.0)
+                if step == 1:
+                    model.transformer.h.append(copy.deepcopy(model.transformer.h[0]))
+    assert len(seen) == 1 and "transformer.h.3.attn" in str(seen[0].message)
+    assert rec.lost == 2
+    run = es.open(run_file)
+    assert list(run.steps()) == [0, 1, 2, 3] and run.info["n_layer"] == 3
 
 
 class Layers(torch.nn.Module):

@@ -41,6 +41,8 @@ def checked(**given: Any) -> dict[str, Any]:
     if given["store"] not in STORES:
         words = "give 'auto', 'sqlite' or 'fragment'"
         raise ValueError(f"store={given['store']!r}: {words}")
+    if given["resume"] not in ("auto", True, False):
+        raise ValueError(f"resume={given['resume']!r}: give 'auto', True or False")
     if given["regularize"] is not None:
         from ._ereg import EntropyRegularization
 

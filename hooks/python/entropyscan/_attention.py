@@ -140,7 +140,7 @@ class Hook:
         self._patches.call(handle.remove)
 
     def _add(self, name: str, module: nn.Module, kind: str, has_calls: bool) -> None:
-        self._slots.append(_operators.add_slot(self._tap, len(self.names), module))
+        self._slots.append(_operators.add_slot(self._tap, len(self.names), module, name))
         self.names.append(name)
         before, after = module.register_forward_pre_hook, module.register_forward_hook
         if kind == "multihead":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -50,7 +51,6 @@ class LightningCallback(Callback):
     @harmless
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         self._end("stopped")
-        n_steps = trainer.max_steps
         self._step = trainer.global_step
         self._watch = watch(
             pl_module,
@@ -58,8 +58,8 @@ class LightningCallback(Callback):
             self._every,
             dict(pl_module.hparams) if self._config is None else self._config,
             first_step=self._step + 1,
-            steps=n_steps if n_steps is not None and n_steps > 0 else None,
-            **self._options,
+            steps=_n_planned(trainer),
+            **{"resume": self._step > 0, **self._options},
         )
 
     @harmless
@@ -105,3 +105,9 @@ class LightningCallback(Callback):
         self._losses = []
         if self._watch is not None:
             self._watch.close(status)
+
+
+def _n_planned(trainer: Any) -> int | None:
+    """Steps of the optimizer until the end; None if nobody knows."""
+    n_steps = trainer.estimated_stepping_batches  # infinite, or -1, without an end
+    return int(n_steps) if 0 < n_steps < math.inf else None

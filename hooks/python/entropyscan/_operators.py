@@ -39,7 +39,9 @@ _STATE = "__getstate__"
 # Of a module whose rows' entropies a penalty wants, and what it has of them.
 _IS_PENALIZED = "_entropyscan_is_penalized"
 _ROWS = "_entropyscan_rows"
-_OURS = (_SLOT, _STATE, _IS_PENALIZED, _ROWS)
+# Of a module whose name says that its keys are another sequence's.
+IS_CROSS = "_entropyscan_is_cross"
+_OURS = (_SLOT, _STATE, _IS_PENALIZED, _ROWS, IS_CROSS)
 _is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # from 2.7 on
 
 
@@ -107,7 +109,11 @@ def enable(tap: Tap, is_recorded: bool) -> None:
         enabled.discard(tap)
 
 
-def add_slot(tap: Tap, place: int, module: nn.Module) -> int:
+# Parts of such names, in transformers and elsewhere.
+_CROSS = {"encoder_attn", "crossattention", "EncDecAttention", "cross_attn"}
+
+
+def add_slot(tap: Tap, place: int, module: nn.Module, name: str = "") -> int:
     """Gives a module its number; one that an earlier watch gave it is gone."""
     global _next_slot
     number = _next_slot
@@ -116,6 +122,7 @@ def add_slot(tap: Tap, place: int, module: nn.Module) -> int:
     module.__dict__[_SLOT] = torch.tensor(number, device="cpu")
     module.__dict__[_STATE] = functools.partial(_state, weakref.ref(module))
     module.__dict__[_IS_PENALIZED] = tap in penalized
+    module.__dict__[IS_CROSS] = not _CROSS.isdisjoint(name.split("."))
     return number
 
 
@@ -267,7 +274,7 @@ def _keep(
 def _kind_of(module: nn.Module | None, what: Attention) -> str:
     """The kind of a layer, by its attention and by what transformers' modules say,
     where a mask alone has the pattern."""
-    if not what.is_self or getattr(module, "is_cross_attention", False):
+    if not what.is_self:
         return "cross"
     config = getattr(module, "config", None)
     window = getattr(module, "sliding_window", None)

@@ -22,6 +22,7 @@ import numpy as np
 
 from . import _library
 from ._arguments import STORES
+from ._resume import find
 
 _open_recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
 
@@ -121,6 +122,7 @@ class Recording:
         self._series: dict[tuple[str, str], int] = {}
         self._restarts = 0
         self._resume_step = 0
+        self._new_uuid: str | None = None  # where the run that goes on cannot
         self._is_over = False
         self._has_given_up = False
         self._has_warned = False
@@ -155,32 +157,68 @@ class Recording:
 
     # --- opening ----------------------------------------------------------------
 
-    def open(self, **known: Any) -> bool:
+    def know(self, **known: Any) -> None:
+        """Adds to what open() says of the run; what is there stays."""
+        for name, value in known.items():
+            if self._run.get(name) is None:
+                self._run[name] = value
+
+    def resume(self, step: int, every: int, is_insisting: bool) -> None:
+        """Before open(): continues a run of the file at `step` if one fits
+        (_resume.find)."""
+        if not self.is_recording:
+            return
+        try:
+            found, why = find(self.path, self._run, step, every, is_insisting)
+        except Exception as error:
+            found, why = None, " ".join(str(error).split())
+        if found is not None:
+            self._new_uuid, self._run["uuid"] = self._run["uuid"], found
+            self._resume_step = step
+            said = f"the training goes on at step {step}"
+            self._waiting.insert(0, (step, "resumed", "info", said))
+        elif why is not None:
+            self._begin_anew(step, why)
+
+    def _begin_anew(self, step: int, why: str) -> None:
+        """A new run, where somebody may expect that an earlier one goes on."""
+        self.fail(f"{self.path}: a new run begins: {why}")
+        self._waiting.insert(0, (step, "not_resumed", "warning", why))
+
+    def open(self) -> bool:
         """Begins the run with what is known of it by now."""
         if self._recorder is not None:
             return True
         if not self.is_recording:
             return False
-        for name, value in known.items():
-            if self._run.get(name) is None:
-                self._run[name] = value
-        config = self._run.get("config")
-        run = {**self._run, "config": None if config is None else _json_text(config)}
         try:
-            self._recorder = _library.Recorder(
-                self.path,
-                run,
-                answer_ms=10000,
-                resume_step=self._resume_step,
-                store=self._store,
-            )
+            self._recorder = self._opened()
         except _library.Error as error:
-            self._give_up(str(error))
-            return False
+            if self._new_uuid is None:
+                self._give_up(str(error))
+                return False
+            # A file that others keep, or a fragment that has become a run file.
+            self._run["uuid"], self._new_uuid = self._new_uuid, None
+            self._waiting.pop(0)
+            self._begin_anew(self._resume_step, str(error))
+            self._resume_step = 0
+            return self.open()
+        self._new_uuid = None
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             self._recorder.event(*one)
         return True
+
+    def _opened(self) -> _library.Recorder:
+        config = self._run.get("config")
+        run = {**self._run, "config": None if config is None else _json_text(config)}
+        return _library.Recorder(
+            self.path,
+            run,
+            answer_ms=10000,
+            resume_step=self._resume_step,
+            store=self._store,
+        )
 
     def _restart(self, step: int) -> bool:
         """After the recorder died: the same run is gone on with."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
 from typing import Any
 
 import transformers
 from torch import Tensor
 
+from ._recording import harmless
 from ._watch import Watch, of_callback, watch
 
 
@@ -19,7 +22,9 @@ class TrainerCallback(transformers.TrainerCallback):
     Steps have the Trainer's numbers. The loss is the model's own at each
     recorded step, before the Trainer leaves NaN out; learning rate and norm of
     the gradient come with its logs. Evaluations are series of their own. A
-    file run.db.stop beside the run stops the training."""
+    file run.db.stop beside the run stops the training. With
+    train(resume_from_checkpoint=...) the run of the file goes on; where the
+    training raises, the run ends."""
 
     def __init__(
         self,
@@ -51,7 +56,7 @@ class TrainerCallback(transformers.TrainerCallback):
             self._config if self._config is not None else args,
             first_step=state.global_step + 1,
             steps=state.max_steps if state.max_steps > 0 else None,
-            **self._options,
+            **{"resume": state.global_step > 0, **self._options},
         )
         self._handle = model.register_forward_hook(self._keep_loss, with_kwargs=True)
 
@@ -103,10 +108,39 @@ class TrainerCallback(transformers.TrainerCallback):
         is_over = state.max_steps <= 0 or state.global_step >= state.max_steps
         self._end("finished" if is_over else "stopped")
 
-    def _end(self, status: str) -> None:
+    @harmless
+    def _raised(self, error: BaseException) -> None:
+        self._release()
+        if self._watch is not None:
+            self._watch.__exit__(type(error), error, None)
+
+    def _release(self) -> None:
         if self._handle is not None:
             self._handle.remove()
             self._handle = None
         self._losses = []
+
+    def _end(self, status: str) -> None:
+        self._release()
         if self._watch is not None:
             self._watch.close(status)
+
+
+def _reporting(train: Callable[..., Any]) -> Callable[..., Any]:
+    """Trainer.train, which reports to our callbacks that it raised: it has no event for
+    that."""
+
+    @functools.wraps(train)
+    def reporting(self: transformers.Trainer, *args: Any, **options: Any) -> Any:
+        try:
+            return train(self, *args, **options)
+        except BaseException as error:
+            for callback in self.callback_handler.callbacks:
+                if isinstance(callback, TrainerCallback):
+                    callback._raised(error)
+            raise
+
+    return reporting
+
+
+transformers.Trainer.train = _reporting(transformers.Trainer.train)

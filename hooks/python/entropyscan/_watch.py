@@ -6,8 +6,10 @@ import inspect
 import math
 import os
 import re
+import sys
 import types
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,12 @@ MOST_WAITING = 1000
 
 _NOT_SEEN = "no attention was seen: is it the model that is trained?"
 _NOT_EXPECTED = "attention that the first step had not: it is not recorded"
+_IS_NEW = (
+    "attention that the model got after the watch began is not recorded: {}: close the "
+    "watch and begin another"
+)
+
+_IS_REPLACED = "this watch has ended: a later one of this process records into its file"
 
 _NOT_PENALIZED = (
     "{} layers of attention were seen since the last penalty(), regularize has "
@@ -54,6 +62,11 @@ class Watch:
                 to_dict()
     name        of the run; otherwise the file's
     first_step  number of the first step, for a training that goes on
+    resume      True: a training that was interrupted goes on at first_step, and so
+                does the newest run of the file if it is of the same model and has
+                the steps before; samples from first_step on are recorded again.
+                "auto": the same if the run began before first_step. False, or
+                where no run fits, which is a warning: a new run
     steps       how many there are to be, if that is known
     all_ranks   of a distributed training: every rank records into a file of its
                 own, run.rank3.db, which `entropy-scan merge` joins; otherwise the
@@ -95,6 +108,7 @@ class Watch:
         *,
         name: str | None = None,
         first_step: int = 0,
+        resume: bool | str = "auto",
         steps: int | None = None,
         all_ranks: bool = False,
         first_layer: int | None = None,
@@ -111,6 +125,7 @@ class Watch:
             every=every,
             name=name,
             first_step=first_step,
+            resume=resume,
             steps=steps,
             all_ranks=all_ranks,
             first_layer=first_layer,
@@ -124,6 +139,7 @@ class Watch:
         )
         self._maps_every, self._map_heads = given["maps_every"], given["map_heads"]
         self._every, self._step = given["every"], given["first_step"]
+        self._first_step, self._resume = self._step, given["resume"]
         self._ranks = Ranks(
             given["path"],
             bool(all_ranks),
@@ -132,7 +148,11 @@ class Watch:
             tensor_parallel,
         )
         path, steps = self._ranks.path, given["steps"]
+        if self._ranks.has_file:
+            _end_earlier(path, self)
         self._layers: list[int | None] | None = None  # places of modules, by layer
+        self._modules = 0  # a hash of the model's
+        self._new: list[str] = []  # attention that came after the watch
         self._n_heads = 0
         self._has_looked = False  # at should_stop
         self._is_stopping = False  # it said so
@@ -142,7 +162,7 @@ class Watch:
         self._hook: Hook | None = None
         # Steps without rows, or whose attention was said not to be measured.
         self._explained: set[tuple[str, int]] = set()
-        self._is_closed = False
+        self._is_closed = self._is_replaced = False
         self._regularize = regularize
         self._ereg: Tensor | None = None  # the first penalty of the present step
         try:
@@ -152,7 +172,7 @@ class Watch:
         self._recording = Recording(
             path, self._ranks.describe(run), given["store"]
         )
-        self._tap = _operators.Tap(self._on_error)
+        self._tap = _operators.Tap(_weakly(self._on_error))
         self._tap.map_size = given["maps"]
         if self._ranks.trouble:
             self._recording.fail(self._ranks.trouble)
@@ -267,10 +287,13 @@ class Watch:
         step of the optimizer, also with gradient accumulation: the attention is
         that of the first micro-batch."""
         try:
+            if self._is_replaced:
+                self._recording.fail(f"{self.path}: {_IS_REPLACED}")
             if self._is_measuring:
                 self._push_waiting()
                 self._tap.take("eval")
                 if self._is_recorded():
+                    self._look_for_new()
                     if self._ereg is not None:
                         values = {"ereg": self._ereg, **values}
                     self._take("train", self._step, values)
@@ -286,6 +309,8 @@ class Watch:
         it before the forward pass; after it, what it saw gets that number."""
         try:
             self._step = whole("step", step, 0)
+            if self._layers is None:
+                self._first_step = self._step
         except Exception as error:
             self._on_error(error)
         self._enable_safely()
@@ -361,13 +386,14 @@ class Watch:
                 self._push_maps(phase, step, value)
             elif not self._ranks.has_file:
                 continue
-            elif self._layers is None:  # the file is opened by the first heads
-                if len(self._waiting) < MOST_WAITING:
-                    self._waiting.append((phase, step, name, value))
+            elif self._layers is None and len(self._waiting) < MOST_WAITING:
+                self._waiting.append((phase, step, name, value))  # for the first heads
             else:
                 self._push_number(phase, step, name, value)
 
     def _push_number(self, phase: str, step: int, name: str, value: Any) -> None:
+        if self._layers is None:
+            self._begin({}, Seen())
         try:
             number = float(value)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -394,7 +420,8 @@ class Watch:
         if self._layers is None:
             self._begin(heads, seen)
         assert self._layers is not None
-        if not heads.keys() <= set(self._layers):
+        widest = max(found.shape[1] for found in heads.values())
+        if not heads.keys() <= set(self._layers) or widest > self._n_heads:
             self._on_error(RuntimeError(_NOT_EXPECTED), step)
         shape = (len(NAMES), len(self._layers), self._n_heads)
         out = np.full(shape, _MISSING, np.float32)
@@ -408,6 +435,27 @@ class Watch:
             if name == "missing_mass" and not self._tap.has_sinks:
                 continue
             self._recording.push(name, step, out[i], "head", phase, unit)
+
+    def _look_for_new(self) -> None:
+        """Attention that the model got while it is watched has no hook, and the file
+        no layer for it."""
+        model = self._model()
+        if model is None or self._hook is None or not self._layers:
+            return
+        modules = list(model.modules())
+        found = hash(tuple(map(id, modules)))
+        if found != self._modules:
+            self._modules = found
+            own = [self._hook.names[place] for place in self._layers if place is not None]
+            here = dict(model.named_modules())
+            kinds = {type(here[name]) for name in own if name in here}
+            self._new = [
+                name
+                for name, module in here.items()
+                if type(module) in kinds and _operators.slot_of(module) is None
+            ]
+        if self._new:
+            self._on_error(RuntimeError(_IS_NEW.format(", ".join(self._new))))
 
     def _push_maps(self, phase: str, step: int, seen: Seen) -> None:
         if self._layers is None or seen.shape is None:
@@ -427,12 +475,16 @@ class Watch:
                 self._recording.map(phase, step, layer, head, values, n_ctx)
 
     def _begin(self, heads: dict[int, Tensor], seen: Seen) -> None:
+        """Opens the file for the layers and heads that were seen; where none were, and
+        numbers are to be kept all the same, for as many as the model says."""
         places = sorted(heads)
-        self._layers = list(places)
-        self._n_heads = max(found.shape[1] for found in heads.values())
-        batch, context = (None, None) if seen.shape is None else seen.shape.tolist()
         model = self._model()
-        if model is not None and self._hook is not None:
+        n_layers = _number(_text_config(model), *_LAYERS) or 1
+        self._layers = list(places) or [None] * n_layers
+        widths = [found.shape[1] for found in heads.values()]
+        self._n_heads = max(widths, default=self._all_heads or 1)
+        batch, context = (None, None) if seen.shape is None else seen.shape.tolist()
+        if model is not None and self._hook is not None and places:
             names = [self._hook.names[place] for place in places]
             self._ranks.begin(model, names)
             if self._ranks.fragment is None:
@@ -443,12 +495,16 @@ class Watch:
         of_causal = math.lgamma(context + 1) / context if context else math.nan
         if math.isfinite(largest) and not abs(largest - of_causal) < 1e-6:
             self._recording.configure("ceiling", largest)
-        self._recording.open(
+        self._recording.know(
             n_layer=len(self._layers),
             n_head=self._n_heads,
             batch=batch,
             ctx=context,
         )
+        if self._resume and (self._first_step > 0 or self._resume is True):
+            is_insisting = self._resume is True
+            self._recording.resume(self._first_step, self._every, is_insisting)
+        self._recording.open()
 
     def _describe_layers(self, seen: Seen) -> None:
         """Module, kind and ceiling of each layer, for the file."""
@@ -462,8 +518,7 @@ class Watch:
             name = re.sub(r"^((module|_orig_mod)\.)+", "", self._hook.names[place])
             layers.append({"name": name})
             if place in seen.kinds:
-                is_cross = any(part in name.split(".") for part in _CROSS)
-                layers[-1]["kind"] = "cross" if is_cross else seen.kinds[place]
+                layers[-1]["kind"] = seen.kinds[place]
             if place in seen.ceilings and not seen.ceilings[place].isnan():
                 layers[-1]["ceiling"] = float(seen.ceilings[place])
         self._recording.configure("layers", layers)
@@ -479,12 +534,27 @@ class Watch:
             if self._hook is not None:
                 self._hook.close()
             self._push_waiting()
+            waiting, self._waiting = self._waiting, []
+            for phase, step, name, value in waiting:  # no attention was seen at all
+                self._push_number(phase, step, name, value)
         except Exception as error:
             self._on_error(error)
         try:
             self._recording.close(status)
         except Exception as error:
             self._on_error(error)
+
+    def _replace(self) -> None:
+        """Ends this watch, whose file another one of this process records into."""
+        if not self._is_closed:
+            self.event("replaced", _IS_REPLACED)
+            self.close("stopped")
+            self._is_replaced = True
+
+    def __del__(self) -> None:
+        # Not where __init__ raised; a program that ends closes files by itself.
+        if not getattr(self, "_is_closed", True) and not sys.is_finalizing():
+            self.close("stopped")
 
     def __enter__(self) -> Watch:
         return self
@@ -506,21 +576,46 @@ class Watch:
             self.close("failed")
 
 
+def _weakly(method: Callable[..., None]) -> Callable[..., None]:
+    """The method, which does not keep its object."""
+    reference = weakref.WeakMethod(method)
+
+    def call(*args: Any) -> None:
+        found = reference()
+        if found is not None:
+            found(*args)
+
+    return call
+
+
+_watches: weakref.WeakValueDictionary[str, Watch] = weakref.WeakValueDictionary()
+
+
+def _end_earlier(path: str, later: Watch) -> None:
+    """A file has one recorder: in a notebook, that of the cell that ran last."""
+    path = os.path.realpath(path)
+    earlier = _watches.get(path)
+    _watches[path] = later
+    if earlier is not None:
+        earlier._replace()
+
+
 def _by_number(
     model: nn.Module, names: list[str], places: list[int]
 ) -> list[int | None]:
     """Places by the number that modules say they have in the model (layer_idx), or
     that their names have in a model of transformers; None where a layer has no
-    attention. In the model's order if not each has a number of its own, as the
-    self-attention and the cross-attention of a decoder's layer."""
-    n_layers = _number(_text_config(model), "num_hidden_layers", "n_layer") or 0
+    attention. Where a number has several, as in encoder and decoder, groups of
+    modules whose names differ in the number alone follow each other."""
+    n_layers = _number(_text_config(model), *_LAYERS) or 0
     numbers: list[int | None] = layer_numbers(model, names)
-    if not _are_numbers(numbers) and n_layers:
-        found = [re.match(r"(.*?)\.(\d+)\.", name) for name in names]
-        if None not in found and len({one[1] for one in found}) == 1:
-            numbers = [int(one[2]) for one in found]
+    found = [re.match(r"(.*?)\.(\d+)\.(.*)", name) for name in names]
+    groups = [(one[1], one[3]) if one else ("", name) for one, name in zip(found, names)]
+    if not _are_numbers(numbers) and n_layers and len({one for one, _ in groups}) == 1:
+        numbers = [int(one[2]) if one else None for one in found]
     if not _are_numbers(numbers):
-        return list(places)
+        first = {group: i for i, group in reversed(list(enumerate(groups)))}
+        return [place for _, place in sorted((first[g], p) for g, p in zip(groups, places))]
     out: list[int | None] = [None] * max(n_layers, max(numbers) + 1)
     for number, place in zip(numbers, places):
         out[number] = place
@@ -530,10 +625,6 @@ def _by_number(
 def _are_numbers(numbers: list[int | None]) -> bool:
     known = [n for n in numbers if n is not None and n >= 0]
     return len(set(known)) == len(numbers)
-
-
-# Of modules whose names say that their keys are another sequence's.
-_CROSS = ("encoder_attn", "crossattention", "EncDecAttention", "cross_attn")
 
 
 watch = Watch  # es.watch(...) as a call; Watch as a type
@@ -568,6 +659,7 @@ def _unit(name: str) -> str | None:
     return _UNITS.get(name)
 
 
+_LAYERS = ("num_hidden_layers", "n_layer")
 _HEADS = ("num_attention_heads", "n_head", "num_heads")
 
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ._operators import (
+    IS_CROSS,
     enabled,
     generating,
     is_distributed,
@@ -122,11 +123,15 @@ def hand_over(
     if torch.compiler.is_compiling():
         given = understand(slot, *args)
         if given is not None:
+            if getattr(module, IS_CROSS, False):
+                given["is_self"] = False
             observe(slot, **given)
             keep_rows(module, **given)
         return
     given = safely(slot, understand, slot, *args)
     if given is not None:
+        if getattr(module, IS_CROSS, False):
+            given["is_self"] = False
         if enabled or not torch.is_grad_enabled():
             safely(slot, observe, slot, **given)
         keep_rows(module, **given)

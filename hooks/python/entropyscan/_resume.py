@@ -1,0 +1,85 @@
+"""Which run of an existing file a training that was interrupted continues."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any
+
+from . import _library
+
+# What a run and the model that goes on must have in common.
+_SAME = ("name", "arch", "family", "n_layer", "n_head", "d_model", "vocab")
+
+_RUNS = """
+    SELECT uuid, r.name, arch, family, n_layer, n_head, d_model, vocab,
+           json_extract(config, '$.fragment') AS fragment,
+           (SELECT min(step) FROM sample WHERE series_id = s.series_id) AS first_step,
+           (SELECT max(step) FROM sample WHERE series_id = s.series_id) AS last_step
+    FROM run r JOIN series s USING (run_id)
+    WHERE s.name = 'entropy' AND s.phase = 'train' ORDER BY started_at DESC, run_id DESC
+"""
+
+
+def find(
+    path: str, run: dict[str, Any], first_step: int, every: int, is_insisting: bool
+) -> tuple[str | None, str | None]:
+    """The uuid of the newest run of the file `path` that the training of `run` (as
+    the file describes one) continues at `first_step`, and None; or None and why the
+    newest run is not continued; or None twice where nobody would expect that.
+
+    is_insisting: the caller knows that the training goes on, and samples before
+    first_step need not be in the run."""
+    why = None
+    for other in _runs(path):
+        if other["last_step"] is None:
+            continue
+        if not is_insisting and first_step <= other["first_step"]:
+            continue  # another training, which began at the same step
+        found = _difference(other, run, first_step, every)
+        if found is None:
+            return other["uuid"], None
+        why = why or found
+    return None, why
+
+
+def _difference(
+    other: dict[str, Any], run: dict[str, Any], first_step: int, every: int
+) -> str | None:
+    """Why `run` does not continue `other`; None if it does."""
+    if first_step < 1:
+        return "no first_step= says where the training goes on"
+    for name in _SAME:
+        mine, its = run.get(name), other[name]
+        if mine is not None and its is not None and mine != its:
+            return f"its last run has {name} {its}, this model {mine}"
+    fragment = (run.get("config") or {}).get("fragment")
+    if fragment != other["fragment"]:
+        return f"its last run was recorded by ranks {other['fragment']}, not {fragment}"
+    last = other["last_step"]
+    due = (last // every + 1) * every  # the first step that the run lacks
+    if fragment is None and first_step > max(due, last + 1):
+        return f"its last run ends at step {last}, and the training begins at {first_step}"
+    return None
+
+
+def _runs(path: str) -> list[dict[str, Any]]:
+    """The newest first. The program reads them: the training holds no SQLite."""
+    if not any(os.path.exists(p) for p in (path, os.path.splitext(path)[0] + ".esf")):
+        return []
+    program = _library.program("entropy-scan") or "entropy-scan"
+    done = subprocess.run(
+        [program, "sql", path, _RUNS, "--json"],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=60,
+    )
+    if done.returncode != 0:
+        raise _library.Error((done.stderr.strip().splitlines() or [path])[0])
+    runs = json.loads(done.stdout)
+    for one in runs:
+        if one["fragment"] is not None:
+            one["fragment"] = json.loads(one["fragment"])
+    return runs
