@@ -138,6 +138,7 @@ static const es_field fields[] = {
     {"run", CSV | JSON, MEMBER(number)},
     {"run", WHERE, MEMBER(name)},
     {"number", WHERE, MEMBER(number)}, /* within its file, from 1 */
+    {"uuid", WHERE, MEMBER(uuid)},
     {"name", TABLE | CSV | JSON, MEMBER(name), .title = "run"},
     {"arch", TABLE | CSV | JSON | WHERE | SETTINGS, MEMBER(arch)},
     {"family", WHERE | SETTINGS, MEMBER(family)},

@@ -201,6 +201,7 @@ static void pass_identity(bytes *b, es_run_summary *s)
     pass_text(b, &s->path);
     PASS(b, s->number);
     PASS(b, s->n_in_file);
+    pass_text(b, &s->uuid);
     pass_text(b, &s->name);
     pass_text(b, &s->arch);
     pass_status(b, &s->status);

@@ -221,7 +221,8 @@ static es_status read_identity(es_run_summary *summary, es_reader *reader,
     summary->batch = info.batch;
     summary->seed = info.seed;
     summary->last_step = info.last_step;
-    if ((status = es_copy_text(&summary->name, info.name)) < 0 ||
+    if ((status = es_copy_text(&summary->uuid, info.uuid)) < 0 ||
+        (status = es_copy_text(&summary->name, info.name)) < 0 ||
         (status = es_copy_text(&summary->arch, info.arch)) < 0 ||
         (status = es_copy_text(&summary->family, info.family)) < 0 ||
         (info.status == ES_RUN_RUNNING &&
@@ -579,6 +580,7 @@ void es_summary_free(es_run_summary *summary)
         free((char *)(uintptr_t)summary->damaged[i].series);
     free(summary->damaged);
     free(summary->path);
+    free(summary->uuid);
     free(summary->name);
     free(summary->arch);
     free(summary->family);

@@ -71,9 +71,10 @@ const char *es_flag_title(const es_flag *flag);
  * in it is what training produced (analyzer/base/value.h).
  */
 typedef struct es_run_summary {
-    char *path;         /* as it was given to es_reader_open */
-    size_t number;      /* of the run within the file, from 1 */
-    size_t n_in_file;   /* runs in the file */
+    char *path;       /* as it was given to es_reader_open */
+    size_t number;    /* of the run within the file, from 1 */
+    size_t n_in_file; /* runs in the file */
+    char *uuid;
     char *name;         /* from the file: escape it */
     char *arch;         /* the same; NULL if unknown */
     const char *status; /* "running", "finished", "failed", "stopped", or

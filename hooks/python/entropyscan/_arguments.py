@@ -30,7 +30,9 @@ def checked(**given: Any) -> dict[str, Any]:
     name, group = given["name"], given["tensor_parallel"]
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name={name!r}: give a text")
-    for switch in ("all_ranks", "map_heads"):
+    if given["also"] is not None and not callable(given["also"]):
+        raise TypeError(f"also={given['also']!r}: give a callable (values, step=)")
+    for switch in ("all_ranks", "map_heads", "quiet"):
         if given[switch] not in (True, False):
             raise TypeError(f"{switch}={given[switch]!r}: give True or False")
     if given["maps"] > _MAP_CELLS:

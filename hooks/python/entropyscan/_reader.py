@@ -126,11 +126,12 @@ class Run:
         return self._judged()
 
     def _judged(self, *options: str) -> list[dict[str, Any]]:
-        own = self._scan("--json", *options).stdout
+        own = _scan(self.path, f"--where={self._where}", "--json", *options).stdout
         return json.loads(own)["runs"][0]["flags"]
 
-    def _scan(self, *options: str) -> subprocess.CompletedProcess[str]:
-        return _scan(self.path, f"--where=number={self._index + 1}", *options)
+    @property
+    def _where(self) -> str:
+        return f"number={self._index + 1}"
 
     def to_parquet(self, path: str | os.PathLike[str], series: list[str] | None = None) -> None:
         """A long table for pandas, polars, duckdb: run, step, layer, head, series,
@@ -192,15 +193,20 @@ class Run:
         """A picture by entropy-scan: heatmap, curves, bands, nans, loss, ...;
         a notebook shows it. format: svg, png or pdf. options: those of the
         program, step="last", max="ceiling", series="sink"."""
-        given = [f"--{k.replace('_', '-')}={v}" for k, v in options.items()]
-        with tempfile.TemporaryDirectory() as folder:
-            out = os.path.join(folder, f"figure.{format}")
-            given += ["-q", f"--format={format}", f"--figure={kind}", "-o", out]
-            self._scan(*given)
-            if not os.path.exists(out):
-                raise _library.Error(f"{kind}: no figure")
-            with builtins.open(out, "rb") as file:
-                return Figure(file.read(), format)
+        return figure(self.path, self._where, kind, format, options)
+
+
+def figure(path: str, where: str, kind: str, format: str, options: dict[str, Any]) -> Figure:
+    """Of the run of a file that entropy-scan finds by `where`. Raises es.Error."""
+    given = [f"--{k.replace('_', '-')}={v}" for k, v in options.items()]
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, f"figure.{format}")
+        given += ["-q", f"--format={format}", f"--figure={kind}", "-o", out]
+        _scan(path, f"--where={where}", *given)
+        if not os.path.exists(out):
+            raise _library.Error(f"{kind}: no figure")
+        with builtins.open(out, "rb") as file:
+            return Figure(file.read(), format)
 
 
 def _scan(path: str, *options: str) -> subprocess.CompletedProcess[str]:

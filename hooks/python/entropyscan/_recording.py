@@ -141,10 +141,19 @@ class Recording:
             warn(f"{message}; the training goes on")
 
     @property
+    def uuid(self) -> str:
+        return self._run["uuid"]
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether this is a forked child, which has no part in it."""
+        return self._process != os.getpid()
+
+    @property
     def is_recording(self) -> bool:
         """Whether samples are wanted: not after trouble that stays, not in a
         forked child."""
-        return not self._is_over and self._process == os.getpid()
+        return not self._is_over and not self.is_elsewhere
 
     def _give_up(self, message: str) -> None:
         self._is_over = self._has_given_up = True

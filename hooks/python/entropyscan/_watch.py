@@ -16,11 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from . import _operators
+from . import _library, _operators
 from ._arguments import checked, whole
 from ._attention import Hook
-from ._distributed import Ranks, layer_numbers, unwrapped
+from ._distributed import Ranks, layer_numbers, rank_and_world, unwrapped
 from ._ereg import EntropyRegularization
+from ._live import Latest, Standing, Tracker, say, verdict
 from ._maps import of_layer
 from ._recording import Recording
 from ._operators import Seen
@@ -83,6 +84,10 @@ class Watch:
     tensor_parallel  the DeviceMesh or process group whose ranks have a part of the
                 heads each: its first rank records all of them
 
+    also        a callable (values, step=) such as wandb.log, mlflow.log_metrics or
+                swanlab.log: gets last() of each step that is recorded
+    quiet       no line on standard error when the watch closes
+
     regularize  an es.EntropyRegularization with one row of thresholds for each layer
                 of attention, in the model's order: penalty() is what it makes of
                 every forward pass, with gradients, for the loss
@@ -118,6 +123,8 @@ class Watch:
         maps_every: int = 1000,
         map_heads: bool = False,
         store: str = "auto",
+        also: Callable[..., Any] | None = None,
+        quiet: bool = False,
         regularize: EntropyRegularization | None = None,
     ) -> None:
         given = checked(
@@ -135,6 +142,8 @@ class Watch:
             maps_every=maps_every,
             map_heads=map_heads,
             store=store,
+            also=also,
+            quiet=quiet,
             regularize=regularize,
         )
         self._maps_every, self._map_heads = given["maps_every"], given["map_heads"]
@@ -163,6 +172,10 @@ class Watch:
         # Steps without rows, or whose attention was said not to be measured.
         self._explained: set[tuple[str, int]] = set()
         self._is_closed = self._is_replaced = False
+        self._latest, self._n_samples = Latest(), 0
+        self._also = None if also is None else Tracker(also)
+        self._is_quiet = bool(quiet)
+        self._standing: Standing | None = None  # once somebody wants to know
         self._regularize = regularize
         self._ereg: Tensor | None = None  # the first penalty of the present step
         try:
@@ -244,6 +257,45 @@ class Watch:
         self._tap.is_open = self._is_measuring and self._recording.is_recording
         self._tap.wants_maps = self._step % self._maps_every == 0
         _operators.enable(self._tap, self._tap.is_open and self._is_recorded())
+
+    # --- what was recorded last ---------------------------------------------------
+
+    def last(self, name: str | None = None, *, heads: bool = False) -> Any:
+        """The values of the step that was recorded last, which on a CUDA device is the
+        one before the present: nothing waits for them.
+
+        A dict of numbers for a tracker: attn/L3/entropy_mean and attn/L3/max_logit of
+        each layer; attn/entropy_mean, attn/entropy_min (the lowest head's),
+        attn/max_logit and attn/nonfinite_rows of the model; attn/step; attn/flags, how
+        many flags of severity warning and above stand in the file, as entropy-scan
+        found a few seconds ago, once it has. With `heads` attn/L3/H7/entropy and all
+        other series of heads. Empty before the first; what is missing has no key.
+
+        With the name of a series an array of it, float32 (layers, heads), for example
+        last("max_logit") for QK-Clip; None before the first."""
+        if name is not None:
+            return self._latest.array(name)
+        out = self._latest.flat(heads)
+        if not out or not self._recording.is_recording:
+            return out
+        try:
+            if self._standing is None:
+                self._standing = Standing(self.path, self._recording.uuid)
+            n_flags = self._standing.count()
+        except Exception as error:
+            self._recording.fail(f"{self.path}: its flags are not known: {error}")
+            return out
+        return out if n_flags is None else {**out, "attn/flags": n_flags}
+
+    def figure(self, kind: str = "heatmap", format: str = "svg", **options: Any) -> Any:
+        """A picture of the run as far as it is in the file, by entropy-scan; a
+        notebook shows it while the training runs. Arguments are those of
+        Run.figure."""
+        from ._reader import figure
+
+        if not self._n_samples:
+            raise _library.Error(f"{self.path}: nothing is recorded so far")
+        return figure(self.path, f"uuid={self._recording.uuid}", kind, format, options)
 
     # --- the penalty ---------------------------------------------------------------
 
@@ -378,6 +430,7 @@ class Watch:
 
     def _push_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
+        before = self._n_samples
         while self._ready:
             self._ready.pop().synchronize()
         for phase, step, name, value in waiting:
@@ -390,6 +443,11 @@ class Watch:
                 self._waiting.append((phase, step, name, value))  # for the first heads
             else:
                 self._push_number(phase, step, name, value)
+        if self._also is not None and self._n_samples > before:
+            try:
+                self._also(self.last())
+            except Exception as error:
+                self._recording.fail(f"{self.path}: also={self._also}: {error}")
 
     def _push_number(self, phase: str, step: int, name: str, value: Any) -> None:
         if self._layers is None:
@@ -429,12 +487,17 @@ class Watch:
             if place in heads:
                 found = heads[place].numpy()[:, : self._n_heads]
                 out[: len(found), layer, : found.shape[1]] = found
+        known: dict[str, np.ndarray] = {}
         for i, (name, unit, _) in enumerate(SERIES):
             if name == "finite_rows" and self._ranks.fragment is None:
                 continue
             if name == "missing_mass" and not self._tap.has_sinks:
                 continue
             self._recording.push(name, step, out[i], "head", phase, unit)
+            known[name] = out[i]
+        if phase == "train":
+            self._latest.keep(step, known)
+            self._n_samples += 1
 
     def _look_for_new(self) -> None:
         """Attention that the model got while it is watched has no hook, and the file
@@ -540,9 +603,28 @@ class Watch:
         except Exception as error:
             self._on_error(error)
         try:
+            if self._standing is not None:
+                self._standing.close()
             self._recording.close(status)
+            self._say(status)
         except Exception as error:
             self._on_error(error)
+
+    def _say(self, status: str) -> None:
+        recording = self._recording
+        if self._is_quiet or not self._n_samples or recording.is_elsewhere:
+            return
+        if rank_and_world()[0] != 0:
+            return
+        assert self._layers is not None
+        say(
+            self.path,
+            f"{len(self._layers)} x {self._n_heads} heads",
+            f"{self._n_samples} samples",
+            "" if status == "finished" else status,
+            f"{recording.lost} lost" if recording.lost else "",
+            verdict(self.path, recording.uuid),
+        )
 
     def _replace(self) -> None:
         """Ends this watch, whose file another one of this process records into."""
