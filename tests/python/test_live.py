@@ -2,22 +2,15 @@
 end."""
 
 import os
-import time
 
 import models
 import numpy as np
 import pytest
 import torch
+from waiting import until_true
 
 import entropyscan as es
 from entropyscan import _live
-
-
-def until_true(condition, what):
-    limit = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < limit, what
-        time.sleep(0.01)
 
 
 def test_the_last_values_are_those_of_the_file(run_file):

@@ -32,8 +32,8 @@ ROWS = {
         "test_integrations.test_lightning_is_recorded_and_trains_the_same",
         "test_integrations.test_accelerate_is_recorded_and_trains_the_same",
     ],
-    "every snippet of the package's page runs": [
-        "test_package.test_every_snippet_of_the_page_runs",
+    "every snippet of the package's pages runs": [
+        "test_package.test_every_snippet_of_a_page_runs",
     ],
 }
 

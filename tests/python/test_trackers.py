@@ -6,6 +6,7 @@ import glob
 import models
 import pytest
 import torch
+from waiting import until_true
 
 import entropyscan as es
 
@@ -43,7 +44,10 @@ def records(path):
             at += 32768 - at % 32768
             continue
         size, kind = int.from_bytes(data[at + 4 : at + 6], "little"), data[at + 6]
-        record += data[at + 7 : at + 7 + size]
+        piece = data[at + 7 : at + 7 + size]
+        if len(piece) < size:
+            return  # still being written
+        record += piece
         at += 7 + size
         if kind in (1, 4):  # all of a record, or its last piece
             yield record
@@ -56,13 +60,22 @@ def test_wandb_keeps_all_steps_whenever_its_user_logs(run_file, tmp_path, monkey
     from wandb.proto.wandb_internal_pb2 import Record
 
     monkeypatch.setenv("WANDB_SILENT", "true")
+    for limit in ("WANDB_INIT_TIMEOUT", "WANDB__SERVICE_WAIT"):  # of a busy machine
+        monkeypatch.setenv(limit, "600")
     tracked = wandb.init(project="p", dir=str(tmp_path), mode="offline")
     log = lambda step: [wandb.log({"loss": 1.0}), wandb.log({"lr": 0.1})]  # noqa: E731
     expected = train(run_file, wandb.log, log)
     tracked.finish()
+    (path,) = glob.glob(f"{tmp_path}/wandb/offline-run-*/*.wandb")
+
+    def parsed():  # whole once it has an exit: finish() does not wait for the file
+        found = list(map(Record.FromString, records(path)))
+        is_whole = any(one.WhichOneof("record_type") == "exit" for one in found)
+        return found if is_whole else None
+
     found = {name: [] for name in NAMES}
-    for data in records(glob.glob(f"{tmp_path}/wandb/offline-run-*/*.wandb")[0]):
-        items = Record.FromString(data).history.item
+    for record in until_true(parsed, "the run of W&B has no end"):
+        items = record.history.item
         row = {(i.key or "/".join(i.nested_key)): float(i.value_json) for i in items}
         for name in NAMES:
             if name in row:
