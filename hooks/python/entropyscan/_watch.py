@@ -620,7 +620,7 @@ class Watch:
         say(
             self.path,
             f"{len(self._layers)} x {self._n_heads} heads",
-            f"{self._n_samples} samples",
+            f"{self._n_samples} sample{'s'[: self._n_samples > 1]}",
             "" if status == "finished" else status,
             f"{recording.lost} lost" if recording.lost else "",
             verdict(self.path, recording.uuid),
