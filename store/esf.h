@@ -48,8 +48,9 @@
  * cuts it off and appends. Damage: a frame that is not whole, though a later
  * one is; it is left out, and an event of the kind "damaged" says how many
  * were. As another host may see later blocks before earlier ones, that is
- * believed only once the later frame is ES_ESF_SETTLED_MS old; until then a
- * reader stays with what is before it: an old number, never a wrong one.
+ * believed only once the later frame, or the file's last change, is
+ * ES_ESF_SETTLED_MS old, or the frame is dated as far in the future; until then
+ * a reader stays with what is before it: an old number, never a wrong one.
  */
 #ifndef ES_ESF_H
 #define ES_ESF_H

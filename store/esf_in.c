@@ -80,6 +80,8 @@ static es_status open_file(es_esf *esf, bool *same)
     esf->device = st.st_dev;
     esf->inode = st.st_ino;
     esf->size = st.st_size;
+    esf->changed =
+        (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
     return ES_OK;
 }
 
@@ -159,10 +161,14 @@ static es_status find_head(const es_esf *esf, es_esf_frame *frame, int64_t *at)
     return ES_DONE;
 }
 
-/** Whether a frame is so old that all hosts see what was written before it. */
-static bool is_settled(const es_esf_frame *frame)
+/** Whether all hosts see what was written before a frame: it or the whole file
+ *  is old enough. A date in the future says nothing, and nobody waits for it.
+ */
+static bool is_settled(const es_esf *esf, const es_esf_frame *frame)
 {
-    return es_esf_clock() - frame->time >= ES_ESF_SETTLED_MS;
+    const int64_t now = es_esf_clock(), age = now - frame->time;
+    return age >= ES_ESF_SETTLED_MS || age <= -ES_ESF_SETTLED_MS ||
+           now - esf->changed >= ES_ESF_SETTLED_MS;
 }
 
 /** The frame that comes next, its payload read. `*n_lost`: damaged ones before
@@ -183,7 +189,7 @@ static es_status next_frame(es_esf *esf, es_esf_frame *frame, int64_t *at,
         if (status != ES_OK)
             return status;
         holes = holes || frame->sequence != wanted;
-        if (holes && !is_settled(frame)) {
+        if (holes && !is_settled(esf, frame)) {
             esf->is_behind = true;
             return ES_DONE;
         }
@@ -192,7 +198,7 @@ static es_status next_frame(es_esf *esf, es_esf_frame *frame, int64_t *at,
             *n_lost = frame->sequence - wanted;
             return ES_OK;
         }
-        if (status == ES_EFORMAT && !is_settled(frame)) {
+        if (status == ES_EFORMAT && !is_settled(esf, frame)) {
             esf->is_behind = true;
             return ES_DONE;
         }

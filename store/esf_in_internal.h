@@ -24,6 +24,7 @@ struct es_esf {
     dev_t device;
     ino_t inode;
     int64_t size;       /* of the file, when it was opened last */
+    int64_t changed;    /* when it was changed last, ms as es_esf_clock has */
     es_esf_place place; /* where the next frame is to be */
     int64_t last;       /* where the last one was */
     es_esf_frame last_frame;

@@ -5,6 +5,7 @@
 
 #include "analyzer/base/checked.h"
 #include "cli/output/print.h"
+#include "store/merge.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ typedef struct damaged_file {
     char *path;
     es_damaged *samples; /* (n) by (run, step), their names our own */
     size_t n, n_printed;
+    bool is_behind, behind_printed; /* not all of it was read */
 } damaged_file;
 
 static struct {
@@ -88,6 +90,12 @@ void es_damage_close(es_reader *reader)
         else
             notes.incomplete = true;
     }
+    if (reader && es_merge_is_behind(reader)) {
+        damaged_file *file = file_of(es_reader_path(reader));
+        notes.incomplete = notes.incomplete || !file;
+        if (file)
+            file->is_behind = true;
+    }
     es_reader_close(reader);
 }
 
@@ -126,6 +134,13 @@ static void print_file(const damaged_file *file, const char *remedy)
                       remedy);
 }
 
+static void print_behind(const damaged_file *file)
+{
+    es_print_note("%s: not all of it can be read: frames are damaged, or not "
+                  "seen by this host yet: read it again in a minute",
+                  file->path);
+}
+
 static void print(const char *remedy)
 {
     for (size_t i = 0; i < notes.n; i++) {
@@ -133,6 +148,9 @@ static void print(const char *remedy)
         if (file->n > file->n_printed)
             print_file(file, remedy);
         file->n_printed = file->n;
+        if (file->is_behind && !file->behind_printed)
+            print_behind(file);
+        file->behind_printed = file->is_behind;
     }
 }
 
@@ -144,7 +162,10 @@ void es_damage_print(void)
 int es_damage_exit(int code, size_t n_inputs)
 {
     print(notes.accepted ? "" : ": restore a copy, or add --salvage");
-    if ((!notes.n && !notes.incomplete) || notes.accepted || code > 1)
+    bool damaged = notes.incomplete;
+    for (size_t i = 0; i < notes.n; i++)
+        damaged = damaged || notes.files[i].n > 0;
+    if (!damaged || notes.accepted || code > 1)
         return code;
     return n_inputs > 1 ? ES_EXIT_SOME_FAILED : es_exit_code(ES_EIO);
 }

@@ -12,8 +12,8 @@
  *  one thread. */
 void es_damage_note(const char *path, const es_damaged *sample);
 
-/** Notes which of the samples read were damaged, and closes the reader. NULL is
- *  fine. */
+/** Notes which of the samples read were damaged, and whether the reader has not
+ *  seen all of a fragment, and closes it. NULL is fine. */
 void es_damage_close(es_reader *reader);
 
 /** --salvage: damage is not a failure. */

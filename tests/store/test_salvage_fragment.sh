@@ -72,6 +72,10 @@ check 'one that goes on behind it may be' \
 check 'what is before a young hole is old, not damaged' "$scan" young.esf
 same_text 'and nothing behind it is shown' "$(echo $(seq 0 19))" "$(steps young.esf)"
 
+output 'a reader that has not seen all of it says so' \
+    'young.esf: not all of it can be read: frames are damaged, or not seen by this host yet' \
+    bash -c '"$1" young.esf 2>&1' - "$scan"
+
 # --- copies of one run: the one of which most can be read
 merged() { sqlite3 "$1" 'SELECT count(DISTINCT step) FROM sample'; }
 skipped='middle.esf: 1 of its runs skipped: another file has a copy'

@@ -7,7 +7,9 @@
 #include "tests/support/same_run.h"
 #include "tests/support/test.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char *run_esf;
@@ -403,6 +405,46 @@ TEST(each_byte_of_a_fragment_may_be_damaged)
     assert_true(n_noted > (int)n / 3);
     assert_true(n_whole > 60 && n_whole < 400); /* its end, its last mark */
     free(bytes);
+}
+
+/* A fragment of forty frames with a bit of the fourth flipped, and a clock that
+   is `ms` after its beginning. */
+static void write_damaged(int64_t ms)
+{
+    size_t n;
+    es_esf_frame frame;
+    uint32_t seed;
+    es_esf_write(run_esf, 40);
+    unsigned char *bytes = es_file_read(run_esf, &n);
+    bytes[es_esf_find(&frame, &seed, bytes, n, 3) + 60] ^= 1;
+    es_file_write(run_esf, bytes, n);
+    es_esf_clock_after(bytes, n, ms);
+    free(bytes);
+}
+
+static int64_t count_samples(void)
+{
+    int64_t gap;
+    AUTO(es_reader) r = es_open_reader(run_esf);
+    return es_esf_check(r, false, &gap);
+}
+
+TEST(a_date_in_the_future_hides_no_frame)
+{
+    write_damaged(1000);
+    assert_int_equal(count_samples(), 4);
+    es_esf_shift_clock(-1000LL * 3600 * 24 * 365);
+    assert_int_equal(count_samples(), 78);
+}
+
+TEST(damage_hides_no_frame_of_a_file_that_nobody_changes)
+{
+    write_damaged(-30000); /* the clock of its writer was ahead */
+    assert_int_equal(count_samples(), 4);
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+                                      {es_esf_clock() / 1000 - 61, 0}};
+    assert_int_equal(utimensat(AT_FDCWD, run_esf, times, 0), 0);
+    assert_int_equal(count_samples(), 78);
 }
 
 TEST(a_damaged_beginning_of_a_resumed_run_shows_nothing_old)
