@@ -12,8 +12,7 @@
 
 /* --- one command ----------------------------------------------------------*/
 
-/* Words of `text` from column `indent` on, lines of `width` at most. */
-static void print_wrapped(FILE *out, const char *text, int indent, int width)
+void es_help_print_wrapped(FILE *out, const char *text, int indent, int width)
 {
     int column = indent;
     while (*text) {
@@ -50,7 +49,7 @@ void es_options_print_help(FILE *out, const es_command *command, int width)
         int printed = fprintf(out, "  %s", names);
         fprintf(out, printed < INDENT ? "%*s" : "\n%*s",
                 printed < INDENT ? INDENT - printed : INDENT, "");
-        print_wrapped(out, sentence, INDENT, width < 40 ? 40 : width);
+        es_help_print_wrapped(out, sentence, INDENT, width < 40 ? 40 : width);
     }
     if (command->details)
         fprintf(out, "\n%s\n", command->details);

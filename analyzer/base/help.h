@@ -14,6 +14,10 @@ const char *es_program_nearest(const es_program *program, const char *word);
  *  words from its own name on. Returns the exit code. */
 int es_program_run(const es_program *program, int argc, char **argv);
 
+/** Words of `text` from column `indent` on, where the line is already, in lines
+ *  of `width` columns. */
+void es_help_print_wrapped(FILE *out, const char *text, int indent, int width);
+
 /** The --help text of one command. `width` columns, at least 40. */
 void es_options_print_help(FILE *out, const es_command *command, int width);
 

@@ -1,19 +1,7 @@
-/* Names of flags, severities and judged series, and the default thresholds. */
+/* Names of severities and of judged series, and verdicts. */
 #include "analyzer/flags/flags.h"
 
 #include <string.h>
-
-static const char *const flag_names[] = {
-    [ES_FLAG_NAN] = "nan",
-    [ES_FLAG_COLLAPSE] = "collapse",
-    [ES_FLAG_OVERLOAD] = "overload",
-    [ES_FLAG_LOGITS] = "logits",
-};
-
-const char *es_flag_name(es_flag_kind kind)
-{
-    return flag_names[kind];
-}
 
 static const char *const severity_names[] = {
     [ES_SEVERITY_NONE] = "none",         [ES_SEVERITY_INFO] = "info",
@@ -35,25 +23,6 @@ const char *es_flag_verdict(es_flag_kind kind, es_severity severity)
 {
     return es_flag_is_too_short(kind, severity) ? "too short to judge"
                                                 : es_severity_name(severity);
-}
-
-void es_flag_rules_default(es_flag_rules *out)
-{
-    *out = (es_flag_rules){
-        .collapse_head = 0.05,
-        .collapse_share = 0.5,
-        .collapse_history = 0.1,
-        .collapse_samples = 3,
-        .collapse_layers = 3,
-        .overload_head = 0.75,
-        .overload_warning = 0.20,
-        .overload_error = 0.40,
-        .overload_samples = 10,
-        .overload_steps = 1000,
-        .warm_up = 0.05,
-        .logits_warning = 100,
-        .logits_error = 1000,
-    };
 }
 
 static const char *const series_names[] = {

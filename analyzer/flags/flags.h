@@ -24,6 +24,37 @@ typedef enum es_flag_kind {
 const char *es_flag_name(es_flag_kind kind);        /* "collapse" */
 const char *es_severity_name(es_severity severity); /* "critical" */
 
+#define ES_FLAG_SOURCES_MOST 6
+
+/** What is known of a kind of flag. */
+typedef struct es_flag_info {
+    const char *name; /* "collapse" */
+    es_severity mildest, severest;
+    const char *meaning;           /* a clause, without a full stop */
+    const char *causes, *remedies; /* a sentence each, with what it goes by in
+                                      brackets: "(Zhai 2023)" */
+    const char *sources[ES_FLAG_SOURCES_MOST]; /* "Zhai 2023: ...", all that
+                                                  the two go by; then NULL */
+} es_flag_info;
+
+/** The kinds in their order, then the forecast, which a rule may be about
+ *  (forecast.h); NULL after those. */
+const es_flag_info *es_flag_info_at(size_t i);
+
+/** By its name; NULL if there is none. */
+const es_flag_info *es_flag_info_find(const char *name);
+
+#define ES_FLAG_NAMES_MAX 128
+
+/** "nan, collapse, ...": the first n of them. Returns out. */
+const char *es_flag_names(char out[ES_FLAG_NAMES_MAX], size_t n);
+
+#define ES_FLAG_SEVERITIES_MAX 48
+
+/** "critical", "warning or error". Returns out. */
+const char *es_flag_severities(char out[ES_FLAG_SEVERITIES_MAX],
+                               const es_flag_info *info);
+
 /** An overload of severity info: es_flag_rules' overload_steps. */
 bool es_flag_is_too_short(es_flag_kind kind, es_severity severity);
 
@@ -32,7 +63,8 @@ bool es_flag_is_too_short(es_flag_kind kind, es_severity severity);
 const char *es_flag_verdict(es_flag_kind kind, es_severity severity);
 
 /**
- * Thresholds; es_flag_rules_default fills in those below.
+ * Thresholds; es_flag_rules_default fills in those of es_flag_thresholds, which
+ * are said below.
  *
  * A collapse needs `collapse_samples` consecutive samples in one layer, or as
  * many as there are in a run that has fewer. One of at least half of the
@@ -70,6 +102,31 @@ typedef struct es_flag_rules {
 } es_flag_rules;
 
 void es_flag_rules_default(es_flag_rules *out);
+
+typedef enum es_flag_range {
+    ES_FLAG_SHARE,    /* 0 to 1 */
+    ES_FLAG_POSITIVE, /* above 0 */
+    ES_FLAG_COUNT     /* 1 and more; an int */
+} es_flag_range;
+
+/** A member of es_flag_rules, for what reads and prints them. */
+typedef struct es_flag_threshold {
+    es_flag_kind kind;
+    const char *key; /* "head" */
+    size_t offset;   /* in es_flag_rules */
+    es_flag_range range;
+    double value;        /* the default */
+    const char *comment; /* what the number is of */
+} es_flag_threshold;
+
+/** All of them, those of a kind one after the other. */
+#define ES_N_FLAG_THRESHOLDS 13
+extern const es_flag_threshold es_flag_thresholds[ES_N_FLAG_THRESHOLDS];
+
+double es_flag_threshold_get(const es_flag_rules *rules,
+                             const es_flag_threshold *threshold);
+void es_flag_threshold_set(es_flag_rules *rules,
+                           const es_flag_threshold *threshold, double value);
 
 /** What the judge has to know of a run. */
 typedef struct es_judge_run {

@@ -58,8 +58,7 @@ const es_program es_scan_program = {
     exits,    environment,
     files,    &es_run_file_topic};
 
-/* Columns of standard output; 80 where it is no terminal. */
-static int terminal_width(void)
+int es_command_width(void)
 {
     struct winsize size;
     bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col;
@@ -92,7 +91,7 @@ es_status es_command_parse(void *target, bool *given, const es_command *command,
         print_version();
     else
         es_program_print_help(stdout, &es_scan_program, command,
-                              terminal_width());
+                              es_command_width());
     return ES_DONE;
 }
 
@@ -173,7 +172,7 @@ static int help_main(int argc, char **argv)
 {
     return es_command_exit(es_program_help(stdout, &es_scan_program,
                                            &es_help_command, argc, argv,
-                                           terminal_width()));
+                                           es_command_width()));
 }
 
 const es_command es_help_command = {

@@ -12,7 +12,7 @@
 #define ES_VERBS(verb)                                                         \
     verb(scan) verb(summarise) verb(import) verb(export) verb(merge)           \
         verb(push) verb(sql) verb(report) verb(cost) verb(importance)          \
-            verb(rules) verb(watch) verb(sweep) verb(help)
+            verb(rules) verb(explain) verb(watch) verb(sweep) verb(help)
 
 #define ES_DECLARE_VERB(verb) extern const es_command es_##verb##_command;
 ES_VERBS(ES_DECLARE_VERB)
@@ -83,6 +83,9 @@ es_option_reader es_command_salvage, es_command_recursive, es_command_color,
  */
 es_status es_command_parse(void *target, bool *given, const es_command *command,
                            int argc, char **argv) ES_MUST_USE;
+
+/** Columns of standard output; 80 where it is no terminal. */
+int es_command_width(void);
 
 /** Prints the message of a failure; returns the exit code. */
 int es_command_exit(es_status status);

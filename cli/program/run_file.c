@@ -106,19 +106,14 @@ static void put_series(const page *p)
 
 static void put_flags(const page *p)
 {
-    static const char *const meanings[ES_N_FLAG_KINDS] = {
-        [ES_FLAG_NAN] = "a loss, an activation or a row is not finite",
-        [ES_FLAG_COLLAPSE] = "entropies of a layer fell far below the ceiling",
-        [ES_FLAG_OVERLOAD] = "many heads stay near the ceiling",
-        [ES_FLAG_LOGITS] = "logits grow large",
-    };
     char severities[128] = "";
     es_text text = es_text_begin(severities, sizeof severities);
     put_title(p, "FLAGS");
     put_paragraph(p, "Flags are not stored: every reader judges the samples by "
-                     "its rules (entropy-scan rules prints them).");
-    for (int i = 0; i < ES_N_FLAG_KINDS; i++)
-        put_entry(p, es_flag_name((es_flag_kind)i), meanings[i]);
+                     "its rules (entropy-scan rules prints them). What causes "
+                     "a flag and what helps: entropy-scan explain KIND.");
+    for (size_t i = 0; i < ES_N_FLAG_KINDS; i++)
+        put_entry(p, es_flag_info_at(i)->name, es_flag_info_at(i)->meaning);
     for (int i = ES_SEVERITY_NONE; i <= ES_SEVERITY_CRITICAL; i++)
         es_text_append(&text, "%s%d %s", i ? ", " : "Severities: ", i,
                        es_severity_name((es_severity)i));

@@ -58,12 +58,44 @@ const Flags = (() => {
                                                    ` of ${limit.text}`));
     }
 
+    // Below a flag's row: what causes such a flag, and what helps.
+    function advised({causes, remedies, sources}) {
+        const paragraph = (title, text) => Dom.element('p', {},
+            Dom.element('b', {}, title), text);
+        return Dom.element('tr', {class: 'advice'}, Dom.element(
+            'td', {colspan: 7}, paragraph('Likely causes: ', causes),
+            paragraph('What helps: ', remedies), Dom.element(
+                'ul', {class: 'muted'}, ...sources.map(
+                    (text) => Dom.element('li', {}, text)))));
+    }
+
+    // Opens and closes it; null where nothing is known of the flag.
+    function why(flag) {
+        const advice = Data.about.advice[flag.advice];
+        if (!advice)
+            return null;
+        const button = Dom.element('button', {
+            type: 'button', class: 'link why', 'aria-expanded': 'false',
+            title: 'Likely causes, and what helps'}, 'why?');
+        button.addEventListener('click', () => {
+            const row = button.closest('tr');
+            const open = button.getAttribute('aria-expanded') === 'true';
+            if (open)
+                row.nextSibling.remove();
+            else
+                row.after(advised(advice));
+            button.setAttribute('aria-expanded', String(!open));
+        });
+        return button;
+    }
+
     function row({run, flag}, end) {
         return Dom.element('tr', {class: flag.stands ? null : 'over'},
             Dom.element('th', {scope: 'row'}, run.title),
             Dom.element('td', {class: 'chips'}, Dom.element(
                 'span', {class: 'chip ' + flag.severity}, flag.kind + ' ',
-                Dom.element('small', {}, flag.verdict || flag.severity))),
+                Dom.element('small', {}, flag.verdict || flag.severity)),
+                why(flag)),
             Dom.element('td', {}, flag.stands ? 'stands' : 'over'),
             jump(flag), strip(flag, end), against(flag),
             Dom.element('td', {}, flag.layers.length

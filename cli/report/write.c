@@ -35,6 +35,7 @@ static es_status print_summary(filling *f)
     if (!stream)
         return es_fail(ES_ENOMEM, "out of memory for the summary");
     es_json_begin(&json, stream, &f->options->summary.max, f->report->observed);
+    json.advice_by_name = true;
     for (size_t i = 0; i < f->report->n_runs; i++)
         es_json_run(&json, f->all[i]);
     es_json_rules(&json, f->options->summary.rules);
@@ -82,7 +83,18 @@ static void put_colours(es_json_writer *json, const char *name, es_colormap map)
     json->comma = true;
 }
 
-/* {"title","program","runs":[{"title"}..],"colours":{NAME:..}} */
+/* "advice":{"collapse":{..},..} of every kind of flag. */
+static void put_advice(es_json_writer *json)
+{
+    const es_flag_info *info;
+    es_json_write_object(json, "advice");
+    for (size_t i = 0; (info = es_flag_info_at(i)); i++)
+        es_json_advice(json, info->name, info);
+    es_json_write_end(json, "}");
+}
+
+/* {"title","program","runs":[{"title"}..],"advice":{NAME:..},
+   "colours":{NAME:..}} */
 static void put_about(const filling *f)
 {
     const size_t n = f->report->n_runs;
@@ -97,6 +109,7 @@ static void put_about(const filling *f)
         es_json_write_end(&json, "}");
     }
     es_json_write_end(&json, "]");
+    put_advice(&json);
     es_json_write_object(&json, "colours");
     put_colours(&json, "values", ES_COLORMAP_VIRIDIS);
     put_colours(&json, "differences", ES_COLORMAP_DIVERGING);

@@ -40,8 +40,28 @@ void es_json_fractions(es_json_writer *json, const es_bands *bands)
         es_json_write_text(json, "fractions_state", "missing");
 }
 
-static void put_flag(es_json_writer *json, const es_flag *flag, int64_t n_heads)
+void es_json_advice(es_json_writer *json, const char *name,
+                    const es_flag_info *info)
 {
+    if (!info) {
+        es_json_write_null(json, name);
+        return;
+    }
+    es_json_write_object(json, name);
+    es_json_write_text(json, "causes", info->causes);
+    es_json_write_text(json, "remedies", info->remedies);
+    es_json_write_array(json, "sources");
+    for (size_t i = 0; i < ES_FLAG_SOURCES_MOST && info->sources[i]; i++)
+        es_json_write_text(json, NULL, info->sources[i]);
+    es_json_write_end(json, "]");
+    es_json_write_end(json, "}");
+}
+
+/* by_name: of the advice its name alone, as of a page that has it once. */
+static void put_flag(es_json_writer *json, const es_flag *flag, int64_t n_heads,
+                     bool by_name)
+{
+    const es_flag_info *info = es_flag_advice(flag);
     es_json_write_object(json, NULL);
     es_json_write_text(json, "kind", es_flag_title(flag));
     es_json_write_text(json, "severity", es_severity_name(flag->severity));
@@ -66,10 +86,15 @@ static void put_flag(es_json_writer *json, const es_flag *flag, int64_t n_heads)
     if (!flag->rule)
         es_json_write_text(json, "verdict",
                            es_flag_verdict(flag->kind, flag->severity));
+    if (by_name)
+        es_json_write_text(json, "advice", info ? info->name : NULL);
+    else
+        es_json_advice(json, "advice", info);
     es_json_write_end(json, "}");
 }
 
-static void put_flags(es_json_writer *json, const es_run_summary *summary)
+static void put_flags(es_json_writer *json, const es_run_summary *summary,
+                      bool by_name)
 {
     if (!summary->judged) {
         es_json_write_null(json, "flags");
@@ -77,7 +102,7 @@ static void put_flags(es_json_writer *json, const es_run_summary *summary)
     }
     es_json_write_array(json, "flags");
     for (size_t i = 0; i < summary->n_flags; i++)
-        put_flag(json, &summary->flags[i], summary->n_head);
+        put_flag(json, &summary->flags[i], summary->n_head, by_name);
     es_json_write_end(json, "]");
     if (summary->end_damaged)
         es_json_write_text(json, "flags_state", "damaged");
@@ -135,7 +160,8 @@ static void put_described(es_json_writer *json, const es_run_summary *summary,
     put_ceiling(json, summary, layer);
 }
 
-static void put_run(es_json_writer *json, const es_run_summary *summary)
+static void put_run(es_json_writer *json, const es_run_summary *summary,
+                    bool by_name)
 {
     es_json_write_object(json, NULL);
     put_fields(json, summary, ES_FIELD_IN_JSON);
@@ -164,7 +190,7 @@ static void put_run(es_json_writer *json, const es_run_summary *summary)
         es_json_write_end(json, "}");
     }
     es_json_write_end(json, "]");
-    put_flags(json, summary);
+    put_flags(json, summary, by_name);
     put_fields(json, summary, ES_FIELD_IN_JSON_END);
     put_damage(json, summary);
     es_json_write_json(json, "config",
@@ -197,12 +223,12 @@ void es_json_begin(es_json *json, FILE *stream, const es_max *max,
 void es_json_run(es_json *json, const es_run_summary *summary)
 {
     es_json_write_line(&json->writer);
-    put_run(&json->writer, summary);
+    put_run(&json->writer, summary, json->advice_by_name);
 }
 
 void es_json_line(FILE *stream, const es_run_summary *summary)
 {
-    put_run(&(es_json_writer){.stream = stream}, summary);
+    put_run(&(es_json_writer){.stream = stream}, summary, false);
     fputc('\n', stream);
 }
 

@@ -66,6 +66,10 @@ typedef struct es_flag {
 /** "collapse", or the rule's name. Borrowed; needs no escaping. */
 const char *es_flag_title(const es_flag *flag);
 
+/** What is known of the flag's kind; of a rule's: NULL, but for a rule about
+ *  the forecast. */
+const es_flag_info *es_flag_advice(const es_flag *flag);
+
 /**
  * A float member that nobody recorded is es_missing(); a NaN or an infinity
  * in it is what training produced (analyzer/base/value.h).

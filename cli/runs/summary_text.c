@@ -3,6 +3,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
+#include "analyzer/flags/forecast.h"
 #include "cli/output/layers.h"
 #include "cli/output/print.h"
 #include <inttypes.h>
@@ -13,6 +14,15 @@
 const char *es_flag_title(const es_flag *flag)
 {
     return flag->rule ? flag->rule->name : es_flag_name(flag->kind);
+}
+
+const es_flag_info *es_flag_advice(const es_flag *flag)
+{
+    const bool forecast =
+        flag->rule && strcmp(flag->rule->series, ES_FORECAST_SERIES) == 0;
+    return forecast     ? es_flag_info_find(ES_FORECAST_SERIES)
+           : flag->rule ? NULL
+                        : es_flag_info_at(flag->kind);
 }
 
 /* What stands of a kind with this severity as its highest, in the layers (L <=

@@ -26,6 +26,7 @@ struct es_table {
     char *series, *unit;          /* NULL: no run yet */
     char *layers;                 /* what is known of them, by run; or NULL */
     size_t n_layers, n_described; /* bytes; runs */
+    bool stands[ES_N_FLAG_KINDS + 1]; /* such a flag, of es_flag_info_at */
 };
 
 es_status es_table_new(es_table **out, const es_table_options *options)
@@ -138,6 +139,19 @@ done:
     return status;
 }
 
+/* Of what stands and is no remark. */
+static void note_flags(es_table *table, const es_run_summary *run)
+{
+    const es_flag_info *info;
+    for (size_t i = 0; i < run->n_flags; i++) {
+        const es_flag *flag = &run->flags[i];
+        if (!flag->stands || flag->severity < ES_SEVERITY_WARNING)
+            continue;
+        for (size_t k = 0; (info = es_flag_info_at(k)); k++)
+            table->stands[k] = table->stands[k] || es_flag_advice(flag) == info;
+    }
+}
+
 es_status es_table_add(es_table *table, const es_run_summary *run)
 {
     es_sheet *sheet = &table->sheet;
@@ -169,6 +183,7 @@ es_status es_table_add(es_table *table, const es_run_summary *run)
     }
     if ((status = add_layers(table, run)) < 0)
         return status;
+    note_flags(table, run);
     table->scaled =
         table->scaled || (run->scaled && run->max.policy != ES_MAX_NUMBER &&
                           run->bands.n_heads > 0);
@@ -185,6 +200,21 @@ es_status es_table_add(es_table *table, const es_run_summary *run)
 }
 
 /* --- printing -------------------------------------------------------------*/
+
+/* "why, and what helps: entropy-scan explain collapse overload" */
+static void print_pointer(const es_table *table, FILE *stream)
+{
+    const char *before = "why, and what helps: entropy-scan explain";
+    const es_flag_info *info;
+    for (size_t k = 0; (info = es_flag_info_at(k)); k++) {
+        if (!table->stands[k])
+            continue;
+        fprintf(stream, "%s %s", before, info->name);
+        before = "";
+    }
+    if (!*before)
+        fputc('\n', stream);
+}
 
 es_status es_table_print(es_table *table, FILE *stream)
 {
@@ -223,6 +253,7 @@ es_status es_table_print(es_table *table, FILE *stream)
     if (table->interrupted)
         fputs("interrupted: recorded as running, but no process writes it\n",
               stream);
+    print_pointer(table, stream);
     return ES_OK;
 }
 

@@ -65,7 +65,7 @@ exits 'annotations on a drawing' 2 'leave out --tui' "$scan" heat.db --check --c
 output '--where names a rule' 'heat' "$scan" heat.db --rules own.ini --where flag=wide
 printed_json() { "$scan" heat.db --json "$@"; }
 output 'in JSON: the kind is the name' \
-    '"kind":"wide","severity":"error","stands":true,"onset":40,"last":40,"reported":40,"layers":\[0\],"heads":\[\],"value":3.2,"threshold":3}' \
+    '"kind":"wide","severity":"error","stands":true,"onset":40,"last":40,"reported":40,"layers":\[0\],"heads":\[\],"value":3.2,"threshold":3,"advice":null}' \
     printed_json --rules own.ini
 output 'the flag of a rule has its heads' '"kind":"low".*"heads":\[\[1,1\]\]' printed_json --rules own.ini
 output 'JSON has the rules' '"rules":\{"collapse":\{"head":0.05,.*"further":\[\{"name":"wide","series":"entropy"' printed_json --rules own.ini

@@ -1,7 +1,7 @@
 _entropy_scan()
 {
     local words= word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}
-    local verbs='summarise import export merge push sql report cost importance rules watch sweep help'
+    local verbs='summarise import export merge push sql report cost importance rules explain watch sweep help'
     [[ $COMP_CWORD -gt 1 && " $verbs " == *" $verb "* ]] || verb=
     case $verb in
     '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --letters --font-size= --title= --colormap= --theme= --log --spread= --smooth= --spikes --group= --heads= --perplexity --tokens --cost= --recursive --jobs= --slurm --tasks= --work= --part= --where= --sort= --compare --baseline= --trends --json --jsonl --csv --tui --follow --quiet --output= --check --check-format= --rules= --forecast --salvage --color= --help --version" ;;
@@ -15,6 +15,7 @@ _entropy_scan()
     cost) words="--n-layer= --n-head= --d-model= --ctx= --vocab= --mlp-mult= --final-norm= --simplified --inventory --polynomial --json --figure= --over= --shares --recursive --output= --format= --size= --for= --font-size= --title= --theme= --salvage --help" ;;
     importance) words="--json --figure= --rules= --recursive --output= --format= --size= --for= --title= --theme= --salvage --help" ;;
     rules) words="--forecast --help" ;;
+    explain) words="--help" ;;
     watch) words="--recursive --once --check --rules= --forecast --state= --severity= --exec= --exec-timeout= --webhook-env= --webhook-file= --webhook-format= --webhook-timeout= --stop --stop-at= --textfile= --poll= --json --help" ;;
     sweep) words="--output= --jobs= --status --slurm --run= --rules= --forecast --all --no-stop --draws= --grace= --dry-run --help" ;;
     help) words="--man --completion --help" ;;

@@ -56,7 +56,7 @@ while read -r line; do
     n_examples=$((n_examples + 1))
     case $line in *importance*) "$scan" --version | grep -q "^GSL" || { skip "example: $line" "built without GSL"; continue; } ;; esac
     check "example: $line" sh -c "cd examples && PATH=$(dirname "$scan"):\$PATH && $line"
-done < <({ "$scan" help --man; for verb in import export merge sql report cost importance rules watch sweep run-file; do
+done < <({ "$scan" help --man; for verb in import export merge sql report cost importance rules explain watch sweep run-file; do
     "$scan" help $verb --man; done; } | sed -n '/^\.RS 4$/,/^\.RE$/{ /^entropy/ { s/\\-/-/g; p } }')
 check 'there are some of each verb' test $n_examples -ge 15
 rm -r examples
@@ -80,7 +80,7 @@ completes 'completes an option' '--heatmap' --heat
 completes 'completes a verb' 'merge' me
 completes 'completes an option after a file' '--json --jsonl' run.db --js
 completes 'completes an option of a verb' '--from=' import --fr
-completes 'completes a verb to help with' 'export' help ex
+completes 'completes a verb to help with' 'export explain' help ex
 
 # What zsh's own functions are called with, and what fish offers.
 zsh_options() { # WORD...

@@ -37,7 +37,7 @@ missing=$(while read -r name unit shape; do
 done <"$dir/series")
 same_text 'every series of a recorded run is there, with unit and shape' '' "$missing"
 check 'of which there are some' test "$(wc -l <"$dir/series")" -ge 15
-for flag in nan collapse overload logits; do
+for flag in $("$scan" explain | awk '/^[a-z]/ && $1 != "forecast" { print $1 }'); do
     check "the flag $flag is there" grep -q "^  $flag: " "$dir/text"
 done
 

@@ -4,6 +4,7 @@ training did, and nothing of theirs harms it but a pruning."""
 import importlib.util
 import math
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,10 @@ def test_flags_are_those_of_the_program(run_file):
     done = subprocess.run([_library.program("entropy-scan"), run_file, "--check", "-q"])
     assert done.returncode == 1
     assert any(f["stands"] and f["severity"] in ("error", "critical") for f in flags)
+    for flag in flags:
+        assert flag.advice is flag["advice"] and flag.kind == flag["kind"]
+        assert flag.advice.remedies and set(flag.advice) == {"causes", "remedies", "sources"}
+        assert pickle.loads(pickle.dumps(flag)) == flag and not hasattr(flag, "cause")
     quiet = run_file + ".quiet.db"
     record(quiet)
     kinds = {flag["kind"] for flag in es.open(quiet).flags if flag["stands"]}

@@ -286,9 +286,18 @@ def flags_jump(browser):
     check("every episode is listed", len(rows) == len(flags) and all(
         f["kind"] in row and f["verdict"] in row
         for f, row in zip(flags, rows)), rows)
-    browser.click("#flags .link")
+    browser.click("#flags .number .link")
     check("and leads to its step", browser.until(
         lambda: step_shown(browser) == str(flags[0]["onset"])))
+    advice = flags[0]["advice"]
+    browser.click("#flags .why")
+    check("what causes it and what helps is beside it", browser.until(
+        lambda: texts(browser, "#flags .advice") and all(
+            text in texts(browser, "#flags .advice")[0]
+            for text in [advice["causes"], advice["remedies"], *advice["sources"]])))
+    browser.click("#flags .why")
+    check("and is closed again", browser.until(
+        lambda: not texts(browser, "#flags .advice")))
 
 
 def themes(browser):

@@ -1,22 +1,12 @@
 /* Prints a rules file that reads back as the same: `entropy-scan rules`. Its
  * comments and examples are the manual of the format. And the member "rules" of
  * `--json`: thresholds by section, the further rules, the baseline. */
-#include "cli/alerts/rules/rules_internal.h"
+#include "cli/alerts/rules/rules_file.h"
 
 #include "analyzer/base/text.h"
-#include "analyzer/heads/heads.h"
 
 #include <inttypes.h>
 #include <math.h>
-
-static const char *const summaries[ES_N_FLAG_KINDS] = {
-    [ES_FLAG_NAN] = "Any non-finite loss, activation or row is critical at "
-                    "once. Nothing to set.",
-    [ES_FLAG_COLLAPSE] = "In some layer most heads have hardly any entropy "
-                         "left: critical.",
-    [ES_FLAG_OVERLOAD] = "Many heads attend to everything alike.",
-    [ES_FLAG_LOGITS] = "Attention scores grow.",
-};
 
 static void print_number(FILE *out, const char *key, double value,
                          const char *end)
@@ -128,29 +118,31 @@ static const char examples_text[] =
     "; [baseline]\n"
     "; run = baseline.db\n";
 
+/* "[collapse]", with what it means and the thresholds. */
+static void print_flag(FILE *out, es_flag_kind kind, const es_flag_rules *flags)
+{
+    const es_flag_info *info = es_flag_info_at(kind);
+    char severities[ES_FLAG_SEVERITIES_MAX];
+    fprintf(out, "\n# %s\n# severity: %s\n[%s]\n", info->meaning,
+            es_flag_severities(severities, info), info->name);
+    for (size_t i = 0; i < ES_N_FLAG_THRESHOLDS; i++) {
+        const es_flag_threshold *row = &es_flag_thresholds[i];
+        if (row->kind != kind)
+            continue;
+        fprintf(out, "# %s\n", row->comment);
+        const double value = es_flag_threshold_get(flags, row);
+        if (row->range == ES_FLAG_COUNT)
+            fprintf(out, "%s = %.0f\n", row->key, value);
+        else
+            print_number(out, row->key, value, "\n");
+    }
+}
+
 void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples)
 {
     fputs(introduction, out);
-    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
-        fprintf(out, "\n# %s\n[%s]\n", summaries[kind],
-                es_flag_name((es_flag_kind)kind));
-        for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++) {
-            const es_rules_threshold *row = &es_rules_thresholds[i];
-            if ((int)row->section != kind)
-                continue;
-            if (kind == ES_FLAG_LOGITS)
-                fprintf(out, "# a %s %s\n",
-                        es_head_statistics[ES_HEAD_MAX_LOGIT].name,
-                        row->comment);
-            else
-                fprintf(out, "# %s\n", row->comment);
-            const double value = es_rules_threshold_get(&file->flags, row);
-            if (row->range == ES_RULES_COUNT)
-                fprintf(out, "%s = %.0f\n", row->key, value);
-            else
-                print_number(out, row->key, value, "\n");
-        }
-    }
+    for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
+        print_flag(out, (es_flag_kind)kind, &file->flags);
     fputs(format, out);
     if (examples)
         fputs(examples_text, out);
@@ -164,13 +156,12 @@ void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples)
 
 static void put_flags(es_json_writer *json, const es_flag_rules *flags)
 {
-    for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++) {
-        const es_rules_threshold *row = &es_rules_thresholds[i];
-        if (i == 0 || row->section != row[-1].section)
-            es_json_write_object(json, es_flag_name(row->section));
-        es_json_write_number(json, row->key,
-                             es_rules_threshold_get(flags, row));
-        if (i + 1 == ES_N_RULES_THRESHOLDS || row->section != row[1].section)
+    for (size_t i = 0; i < ES_N_FLAG_THRESHOLDS; i++) {
+        const es_flag_threshold *row = &es_flag_thresholds[i];
+        if (i == 0 || row->kind != row[-1].kind)
+            es_json_write_object(json, es_flag_name(row->kind));
+        es_json_write_number(json, row->key, es_flag_threshold_get(flags, row));
+        if (i + 1 == ES_N_FLAG_THRESHOLDS || row->kind != row[1].kind)
             es_json_write_end(json, "}");
     }
 }

@@ -1,7 +1,7 @@
 /* Reads rules files with inih. Sections and line numbers are kept here: inih
  * cuts long section names and is silent about empty sections. A key of a
  * rule is a row and a case of set_key. */
-#include "cli/alerts/rules/rules_internal.h"
+#include "cli/alerts/rules/rules_file.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define TEXT_MOST 180 /* bytes of a name or path */
+#define COUNT_MOST 1000000
 
 typedef enum rule_key {
     KEY_SERIES,
@@ -40,9 +41,9 @@ typedef struct parser {
     char place[160];        /* "FILE:LINE" */
     int section;
     int section_line;
-    bool had[N_SECTIONS];                       /* sections, but rules */
-    int threshold_lines[ES_N_RULES_THRESHOLDS]; /* 0: not set */
-    int key_lines[N_KEYS];                      /* of this rule */
+    bool had[N_SECTIONS];                      /* sections, but rules */
+    int threshold_lines[ES_N_FLAG_THRESHOLDS]; /* 0: not set */
+    int key_lines[N_KEYS];                     /* of this rule */
     int baseline_needed; /* the first line that does; 0: none */
     es_status status;
 } parser;
@@ -112,8 +113,8 @@ static es_status end_section(parser *p)
                        place_of(p, p->section_line));
     if ((!overload && p->section != ES_FLAG_LOGITS) || warning <= error)
         return ES_OK;
-    for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++)
-        if ((int)es_rules_thresholds[i].section == p->section &&
+    for (size_t i = 0; i < ES_N_FLAG_THRESHOLDS; i++)
+        if ((int)es_flag_thresholds[i].kind == p->section &&
             p->threshold_lines[i] > last)
             last = p->threshold_lines[i];
     char low[ES_FLOAT_TEXT_MAX], high[ES_FLOAT_TEXT_MAX];
@@ -176,11 +177,12 @@ static es_status begin_section(parser *p, const char *name)
     for (int i = 0; i < ES_N_FLAG_KINDS; i++)
         if (strcmp(name, es_flag_name((es_flag_kind)i)) == 0)
             p->section = i;
-    if (p->section == SECTION_NONE)
+    if (p->section == SECTION_NONE) {
+        char flags[ES_FLAG_NAMES_MAX];
         return es_fail(ES_EUSAGE,
-                       "%s: no section [%.60s]: nan, collapse, overload, "
-                       "logits, baseline or rule NAME",
-                       here(p), name);
+                       "%s: no section [%.60s]: %s, baseline or rule NAME",
+                       here(p), name, es_flag_names(flags, ES_N_FLAG_KINDS));
+    }
     if (p->had[p->section])
         return es_fail(ES_EUSAGE, "%s: a second section [%s]", here(p), name);
     p->had[p->section] = true;
@@ -268,7 +270,7 @@ static bool set_share(double *out, const char *value)
 static bool set_count(uint32_t *out, int64_t least, const char *value)
 {
     int64_t n;
-    if (es_int_parse(&n, value, least, ES_RULES_COUNT_MOST) != ES_OK)
+    if (es_int_parse(&n, value, least, COUNT_MOST) != ES_OK)
         return false;
     *out = (uint32_t)n;
     return true;
@@ -342,27 +344,27 @@ static es_status fail_twice(parser *p, const char *key)
     return es_fail(ES_EUSAGE, "%s: %s: it is set above already", here(p), key);
 }
 
-static es_status set_threshold(parser *p, const es_rules_threshold *threshold,
+static es_status set_threshold(parser *p, const es_flag_threshold *threshold,
                                const char *value)
 {
     static const char *const ranges[] = {
-        [ES_RULES_SHARE] = "a share from 0 to 1",
-        [ES_RULES_POSITIVE] = "a number above 0",
-        [ES_RULES_COUNT] = "a whole number from 1 to 1000000",
+        [ES_FLAG_SHARE] = "a share from 0 to 1",
+        [ES_FLAG_POSITIVE] = "a number above 0",
+        [ES_FLAG_COUNT] = "a whole number from 1 to 1000000",
     };
     double x = 0;
     int64_t n = 0;
     bool fine;
-    if (threshold->range == ES_RULES_COUNT)
-        fine = es_int_parse(&n, value, 1, ES_RULES_COUNT_MOST) == ES_OK;
+    if (threshold->range == ES_FLAG_COUNT)
+        fine = es_int_parse(&n, value, 1, COUNT_MOST) == ES_OK;
     else
         fine = es_double_parse(&x, value) == ES_OK && x >= 0 &&
-               (threshold->range == ES_RULES_SHARE ? x <= 1 : x > 0);
+               (threshold->range == ES_FLAG_SHARE ? x <= 1 : x > 0);
     if (!fine)
         return es_fail(ES_EUSAGE, "%s: %s = '%.40s': %s", here(p),
                        threshold->key, value, ranges[threshold->range]);
-    es_rules_threshold_set(&p->out->flags, threshold,
-                           threshold->range == ES_RULES_COUNT ? (double)n : x);
+    es_flag_threshold_set(&p->out->flags, threshold,
+                          threshold->range == ES_FLAG_COUNT ? (double)n : x);
     return ES_OK;
 }
 
@@ -370,9 +372,9 @@ static es_status read_threshold(parser *p, const char *key, const char *value)
 {
     char keys[128];
     es_text list = es_text_begin(keys, sizeof keys);
-    for (size_t i = 0; i < ES_N_RULES_THRESHOLDS; i++) {
-        const es_rules_threshold *threshold = &es_rules_thresholds[i];
-        if ((int)threshold->section != p->section)
+    for (size_t i = 0; i < ES_N_FLAG_THRESHOLDS; i++) {
+        const es_flag_threshold *threshold = &es_flag_thresholds[i];
+        if ((int)threshold->kind != p->section)
             continue;
         es_text_append(&list, "%s%s", list.length ? ", " : "", threshold->key);
         if (strcmp(threshold->key, key) != 0)

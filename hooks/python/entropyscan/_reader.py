@@ -52,6 +52,16 @@ def _place(reader: _library.Reader, path: str, wanted: int | None) -> int:
     return newest
 
 
+class Flag(dict[str, Any]):
+    """A dict whose members are attributes, too: flag.advice.causes."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"a flag has no {name!r}") from None
+
+
 class Run:
     """One run of a file."""
 
@@ -118,16 +128,18 @@ class Run:
         return self.values("entropy", phase)
 
     @property
-    def flags(self) -> list[dict[str, Any]]:
+    def flags(self) -> list[Flag]:
         """What entropy-scan finds wrong with the run: kind ("collapse", "nan",
         "logits", "overload", ...), severity (info, warning, error, critical),
         stands (at the last step), onset and reported (steps), layers, heads,
-        value, threshold. Starts the program, which reads the whole file."""
+        value, threshold, advice (causes, remedies, sources; None of a rule of
+        one's own). Each is a dict whose members are attributes, too. Starts the
+        program, which reads the whole file."""
         return self._judged()
 
-    def _judged(self, *options: str) -> list[dict[str, Any]]:
+    def _judged(self, *options: str) -> list[Flag]:
         own = _scan(self.path, f"--where={self._where}", "--json", *options).stdout
-        return json.loads(own)["runs"][0]["flags"]
+        return json.loads(own, object_hook=Flag)["runs"][0]["flags"]
 
     @property
     def _where(self) -> str:

@@ -1,0 +1,215 @@
+/* What is known of each kind of flag, in one table: its name, what it means,
+   what causes it and what helps, with sources; and the thresholds of all
+   kinds, with their defaults. For whatever prints, explains or reads flags and
+   thresholds. */
+#include "analyzer/flags/flags.h"
+
+#include "analyzer/base/text.h"
+
+#include <string.h>
+
+#define OPT                                                                    \
+    "OPT: Zhang et al. 2022, Open Pre-trained Transformer Language "           \
+    "Models, arXiv:2205.01068"
+#define AERO                                                                   \
+    "AERO: Jha and Reagen 2024, Softmax-Only LLMs for Efficient Private "      \
+    "Inference, arXiv:2410.13060"
+#define WORTSMAN                                                               \
+    "Wortsman 2023: Wortsman et al., Small-scale proxies for large-scale "     \
+    "Transformer training instabilities, arXiv:2309.14322"
+#define DEHGHANI                                                               \
+    "Dehghani 2023: Dehghani et al., Scaling Vision Transformers to 22 "       \
+    "Billion Parameters, arXiv:2302.05442"
+#define REPLICATION                                                            \
+    "samples/results/replication-cpu.md: 12 layers at three learning rates, "  \
+    "measured with this program"
+#define TRUTH                                                                  \
+    "samples/results/truth.md: the papers' claims at small scale, measured "   \
+    "with this program"
+#define FORECAST                                                               \
+    "samples/results/forecast.md: 1,520 small trainings, measured with this "  \
+    "program"
+
+/* Positional, so that a row without a meaning, causes, remedies or sources
+   does not compile. A source begins with the name that a sentence cites it
+   by. */
+static const es_flag_info infos[] = {
+    {"nan",
+     ES_SEVERITY_CRITICAL,
+     ES_SEVERITY_CRITICAL,
+     "a loss, an activation or a row of attention is NaN or infinite",
+     "A number has left the range of its type, which is narrow in fp16 "
+     "(Micikevicius 2018); attention has often collapsed before "
+     "(samples/results/replication-cpu.md), without LayerNorm and activation "
+     "in the last layers first (AERO).",
+     "Continue from a checkpoint before the onset with a lower learning rate "
+     "(OPT); train in bf16, which has the range of fp32 (Kalamkar 2019), or in "
+     "fp16 with a loss scale, and skip updates whose gradients overflow "
+     "(Micikevicius 2018).",
+     {"Micikevicius 2018: Micikevicius et al., Mixed Precision Training, "
+      "arXiv:1710.03740",
+      "Kalamkar 2019: Kalamkar et al., A Study of BFLOAT16 for Deep Learning "
+      "Training, arXiv:1905.12322",
+      OPT, AERO, REPLICATION}},
+    {"collapse",
+     ES_SEVERITY_CRITICAL,
+     ES_SEVERITY_CRITICAL,
+     "in some layer most heads have hardly any entropy left, or far less than "
+     "they had",
+     "Attention logits grow until each query attends to almost one key (Zhai "
+     "2023, Dehghani 2023), the more so the higher the learning rate (Wortsman "
+     "2023, samples/results/replication-cpu.md); without LayerNorm and "
+     "activation the last layers collapse first (AERO).",
+     "Lower the learning rate or warm it up for longer (Wortsman 2023); "
+     "normalise queries and keys (Dehghani 2023) or weights by their spectral "
+     "norms (Zhai 2023); in models without LayerNorm normalise the weights of "
+     "the FFN (AERO, samples/results/replication-cpu.md).",
+     {"Zhai 2023: Zhai et al., Stabilizing Transformer Training by Preventing "
+      "Attention Entropy Collapse, arXiv:2303.06296",
+      DEHGHANI, WORTSMAN, AERO, REPLICATION}},
+    {"overload",
+     ES_SEVERITY_WARNING,
+     ES_SEVERITY_ERROR,
+     "many heads stay near the ceiling: they attend to all keys almost alike",
+     "All heads begin near the ceiling, and some do not come down: early in a "
+     "training most (analyzer/flags/README.md), later many of the first layers "
+     "of models without LayerNorm, with GELU more than with ReLU (ReLU's "
+     "Revival, samples/results/truth.md).",
+     "Early in a training, wait (analyzer/flags/README.md); without LayerNorm "
+     "choose ReLU instead of GELU (ReLU's Revival, samples/results/truth.md), "
+     "or regularise entropies with EReg (AERO), which in small models costs 1 "
+     "to 2 % of perplexity (samples/results/truth.md).",
+     {"ReLU's Revival: Jha and Reagen 2024, On the Entropic Overload in "
+      "Normalization-Free Large Language Models, arXiv:2410.09637",
+      AERO, TRUTH,
+      "analyzer/flags/README.md: six small models after 300 and after 4,000 "
+      "steps, measured with this program"}},
+    {"logits",
+     ES_SEVERITY_WARNING,
+     ES_SEVERITY_ERROR,
+     "attention logits grow large, so that softmax nears a single 1",
+     "Attention logits grow in large models (Dehghani 2023), and in small ones "
+     "at high learning rates (Wortsman 2023).",
+     "Normalise queries and keys (Henry 2020, Dehghani 2023); scale down the "
+     "query and key weights of heads whose logits pass a limit (QK-Clip); or "
+     "lower the learning rate (Wortsman 2023).",
+     {"Henry 2020: Henry et al., Query-Key Normalization for Transformers, "
+      "arXiv:2010.04245",
+      "QK-Clip: Kimi Team 2025, Kimi K2: Open Agentic Intelligence, "
+      "arXiv:2507.20534",
+      DEHGHANI, WORTSMAN}},
+    {"forecast",
+     ES_SEVERITY_WARNING,
+     ES_SEVERITY_WARNING,
+     "the run is heading for a collapse or NaN, by its trends of entropy, loss "
+     "and gradients",
+     "Entropies fall, or the loss staggers, as they did in small trainings "
+     "that ended in a collapse or NaN (samples/results/forecast.md).",
+     "Keep a checkpoint and see whether a flag follows: 5 % of healthy runs "
+     "are warned of, too (samples/results/forecast.md); against a collapse a "
+     "lower learning rate helps (Wortsman 2023).",
+     {FORECAST, WORTSMAN}},
+};
+_Static_assert(sizeof infos / sizeof *infos == ES_N_FLAG_KINDS + 1,
+               "a row for every kind of flag, and one for the forecast");
+
+const es_flag_info *es_flag_info_at(size_t i)
+{
+    return i < sizeof infos / sizeof *infos ? &infos[i] : NULL;
+}
+
+const es_flag_info *es_flag_info_find(const char *name)
+{
+    const es_flag_info *info;
+    for (size_t i = 0; (info = es_flag_info_at(i)); i++)
+        if (strcmp(info->name, name) == 0)
+            return info;
+    return NULL;
+}
+
+const char *es_flag_name(es_flag_kind kind)
+{
+    return infos[kind].name;
+}
+
+const char *es_flag_names(char out[ES_FLAG_NAMES_MAX], size_t n)
+{
+    es_text text = es_text_begin(out, ES_FLAG_NAMES_MAX);
+    const es_flag_info *info;
+    for (size_t i = 0; i < n && (info = es_flag_info_at(i)); i++)
+        es_text_append(&text, "%s%s", i ? ", " : "", info->name);
+    return out;
+}
+
+const char *es_flag_severities(char out[ES_FLAG_SEVERITIES_MAX],
+                               const es_flag_info *info)
+{
+    es_text text = es_text_begin(out, ES_FLAG_SEVERITIES_MAX);
+    for (es_severity s = info->mildest; s <= info->severest; s++)
+        es_text_append(&text, "%s%s", text.length ? " or " : "",
+                       es_severity_name(s));
+    return out;
+}
+
+/* --- thresholds -----------------------------------------------------------*/
+
+#define ROW(kind, member, key, range, value, comment)                          \
+    {                                                                          \
+        kind, key, offsetof(es_flag_rules, member), range, value, comment      \
+    }
+
+const es_flag_threshold es_flag_thresholds[ES_N_FLAG_THRESHOLDS] = {
+    ROW(ES_FLAG_COLLAPSE, collapse_head, "head", ES_FLAG_POSITIVE, 0.05,
+        "a head is low below this fraction of the ceiling"),
+    ROW(ES_FLAG_COLLAPSE, collapse_share, "share", ES_FLAG_SHARE, 0.5,
+        "of a layer's heads that are low"),
+    ROW(ES_FLAG_COLLAPSE, collapse_history, "history", ES_FLAG_SHARE, 0.1,
+        "or a layer's mean below this fraction of its own median"),
+    ROW(ES_FLAG_COLLAPSE, collapse_samples, "samples", ES_FLAG_COUNT, 3,
+        "consecutive; as many as there are in a shorter run"),
+    ROW(ES_FLAG_COLLAPSE, collapse_layers, "layers", ES_FLAG_COUNT, 3,
+        "so many layers at once, and half of them, count for two"),
+    ROW(ES_FLAG_OVERLOAD, overload_head, "head", ES_FLAG_POSITIVE, 0.75,
+        "a head is high from this fraction of the ceiling on"),
+    ROW(ES_FLAG_OVERLOAD, overload_warning, "warning", ES_FLAG_SHARE, 0.20,
+        "of all heads that are high"),
+    ROW(ES_FLAG_OVERLOAD, overload_error, "error", ES_FLAG_SHARE, 0.40,
+        "of all heads that are high"),
+    ROW(ES_FLAG_OVERLOAD, warm_up, "warm_up", ES_FLAG_SHARE, 0.05,
+        "of the planned steps, not judged; collapse's history begins then too"),
+    ROW(ES_FLAG_OVERLOAD, overload_samples, "samples", ES_FLAG_COUNT, 10,
+        "consecutive; as many as there are in a shorter run"),
+    ROW(ES_FLAG_OVERLOAD, overload_steps, "steps", ES_FLAG_COUNT, 1000,
+        "a training planned for fewer, whose heads have not come down, is "
+        "info"),
+    ROW(ES_FLAG_LOGITS, logits_warning, "warning", ES_FLAG_POSITIVE, 100,
+        "a max_logit above this"),
+    ROW(ES_FLAG_LOGITS, logits_error, "error", ES_FLAG_POSITIVE, 1000,
+        "a max_logit above this"),
+};
+
+double es_flag_threshold_get(const es_flag_rules *rules,
+                             const es_flag_threshold *threshold)
+{
+    const void *place = (const char *)rules + threshold->offset;
+    return threshold->range == ES_FLAG_COUNT ? *(const int *)place
+                                             : *(const double *)place;
+}
+
+void es_flag_threshold_set(es_flag_rules *rules,
+                           const es_flag_threshold *threshold, double value)
+{
+    void *place = (char *)rules + threshold->offset;
+    if (threshold->range == ES_FLAG_COUNT)
+        *(int *)place = (int)value;
+    else
+        *(double *)place = value;
+}
+
+void es_flag_rules_default(es_flag_rules *out)
+{
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < ES_N_FLAG_THRESHOLDS; i++)
+        es_flag_threshold_set(out, &es_flag_thresholds[i],
+                              es_flag_thresholds[i].value);
+}

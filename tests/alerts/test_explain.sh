@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# entropy-scan explain, and where else the advice about a flag is found.
+. tests/support/tap.sh
+plan_dir
+cd "$dir"
+
+explain() { "$scan" explain "$@"; }
+kinds=$(explain | awk '/^[a-z]/ { print $1 }')
+same_text 'the flags are named' 'nan collapse overload logits forecast' "$(echo $kinds)"
+output 'with what they mean' '^collapse +critical +in some layer most heads' explain
+for kind in $kinds; do
+    for title in 'likely causes:' 'what helps:' 'sources:'; do
+        output "$kind has $title" "^$title$" explain "$kind"
+    done
+done
+output 'explain says what helps' 'normalise queries and keys' sh -c '"$0" explain logits | tr "[:upper:]" "[:lower:]"' "$scan"
+output 'and by which thresholds it is judged' '^- share = 0.5: of a layer' explain collapse
+check 'several are explained one after the other' bash -c 'cmp <("$0" explain nan logits) <("$0" explain nan; echo; "$0" explain logits)' "$scan"
+exits 'an unknown flag' 2 "^entropy-scan: unknown flag 'nothing': expected one of nan, collapse, overload, logits, forecast$" explain nothing
+same_text 'nothing is explained beside it' '' "$(explain nan nothing 2>&- )"
+check 'lines fit a terminal of 80 columns' sh -c '! { "$0" explain; "$0" explain nan collapse overload logits forecast; } | grep ".\{81\}"' "$scan"
+
+# --- beside the flags of a run
+printf '0.01,0.01\n0.9,0.9\n' >low.csv
+"$scan" import -q low.csv -o low.db --arch SM --ctx 8192 --step 40 || exit 1
+printf '0.9,3.1\n0.9,0.9\n' >fine.csv
+"$scan" import -q fine.csv -o fine.db --arch SM --ctx 8192 --step 40 || exit 1
+printf '[rule wide]\nseries = entropy\naggregate = layer_max\nabove = 0.5\nseverity = error\n' >own.ini
+output 'the table points to explain' '^why, and what helps: entropy-scan explain collapse$' "$scan" low.db
+check 'not where nothing stands' sh -c '! "$0" fine.db | grep explain' "$scan"
+check 'not for a rule of ones own' sh -c '! "$0" fine.db --rules own.ini | grep explain' "$scan"
+check '--json has the advice' python3 -c '
+import json, subprocess, sys
+
+def flags(*options):
+    text = subprocess.run([sys.argv[1], *options, "--json"], capture_output=True).stdout
+    return {flag["kind"]: flag for flag in json.loads(text)["runs"][0]["flags"]}
+
+advice = flags("low.db")["collapse"]["advice"]
+assert set(advice) == {"causes", "remedies", "sources"}, advice
+assert "learning rate" in advice["remedies"]
+assert any("arXiv:2303.06296" in source for source in advice["sources"])
+judged = flags("low.db", "--rules", "own.ini")
+assert judged["wide"]["advice"] is None and judged["collapse"]["advice"] == advice' "$scan"
+finish
