@@ -18,6 +18,7 @@ typedef enum es_flag_kind {
     ES_FLAG_COLLAPSE,
     ES_FLAG_OVERLOAD,
     ES_FLAG_LOGITS,
+    ES_FLAG_LOSS_SPIKE,
     ES_N_FLAG_KINDS
 } es_flag_kind;
 
@@ -83,6 +84,13 @@ const char *es_flag_verdict(es_flag_kind kind, es_severity severity);
  * length (es_judge_run's is_open_ended) before it has taken as many steps; nor
  * is it judged by a layer's own history until then.
  *
+ * A spike is a loss more than `spike_deviations` standard deviations above the
+ * median of the last 128 losses, by logarithms, and `spike_rise` of the median:
+ * `spike_samples` in a row, or a single one that is twice as far above its
+ * median as any of the 128 was. So what a training does all the time is not
+ * a spike: bad batches, sets of data of which one is harder. The first 32
+ * losses are not judged, nor is the warm-up; neither is a loss of 0 and less.
+ *
  * The other flags need one sample.
  */
 typedef struct es_flag_rules {
@@ -99,6 +107,9 @@ typedef struct es_flag_rules {
     double warm_up;          /* share of the planned steps: 0.05 */
     double logits_warning;   /* 100 */
     double logits_error;     /* 1000 */
+    double spike_deviations; /* above the median: 7 */
+    double spike_rise;       /* share of the median: 0.15 */
+    int spike_samples;       /* consecutive: 5 */
 } es_flag_rules;
 
 void es_flag_rules_default(es_flag_rules *out);
@@ -120,7 +131,7 @@ typedef struct es_flag_threshold {
 } es_flag_threshold;
 
 /** All of them, those of a kind one after the other. */
-#define ES_N_FLAG_THRESHOLDS 13
+#define ES_N_FLAG_THRESHOLDS 16
 extern const es_flag_threshold es_flag_thresholds[ES_N_FLAG_THRESHOLDS];
 
 double es_flag_threshold_get(const es_flag_rules *rules,
@@ -191,6 +202,8 @@ es_judge_series es_judge_series_of(const char *name);
  * A layer all of whose heads are NaN is not collapsed: it is nan.
  * overload, logits: one episode whatever its level; an overload's level holds
  * from its consecutive samples on until as many in a row are below it.
+ * spike: until a loss is back within half of the rise that made it a spike, as
+ * the window was at its onset. Losses that are not finite change nothing.
  */
 typedef struct es_episode {
     es_flag_kind kind;
@@ -210,7 +223,7 @@ typedef struct es_episode {
                          collapse: largest share of one layer's heads, or
                          only by its past, the smallest ratio of mean to
                          median or peak; overload: share; logits:
-                         logit */
+                         logit; spike: loss */
     double threshold; /* of `severity`, what `value` is compared with */
 } es_episode;
 

@@ -1,4 +1,5 @@
-/** What the judge remembers of one layer, in constant memory. */
+/** What the judge remembers of the layers, of the share of high heads and of
+ *  the loss, in constant memory. */
 #ifndef ES_FLAGS_INTERNAL_H
 #define ES_FLAGS_INTERNAL_H
 
@@ -100,5 +101,27 @@ es_severity es_overload_push(es_overload_track *track,
 es_severity es_overload_finish(const es_overload_track *track,
                                const es_flag_rules *rules,
                                const es_judge_run *run, int64_t step);
+
+#define ES_SPIKE_WINDOW 128 /* losses that a spike rises above */
+
+/** The newest losses, as logarithms but for `largest`. All zero: none seen. */
+typedef struct es_spike_track {
+    float losses[ES_SPIKE_WINDOW]; /* (n) the oldest at `next`, if n is all */
+    float rises[ES_SPIKE_WINDOW];  /* (n) of each above the median before it */
+    float sorted[ES_SPIKE_WINDOW]; /* (n) the losses, ascending */
+    uint32_t n, next;
+    uint32_t streak; /* losses in a row above `limit` */
+    bool open;       /* they are a spike, until one is not above `back` */
+    double median, limit, back; /* as the first of them was met */
+    int64_t onset;              /* its step */
+    double largest;             /* the largest loss since then */
+} es_spike_track;
+
+/**
+ * One finite loss above 0. Before the window has 32 of them, and in the
+ * warm-up, it is remembered and not judged. True if it is part of a spike.
+ */
+bool es_spike_push(es_spike_track *track, const es_flag_rules *rules,
+                   bool past_warm_up, int64_t step, float loss);
 
 #endif

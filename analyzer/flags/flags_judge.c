@@ -1,7 +1,8 @@
 /* The judge of flags.h: takes samples apart into rows, keeps the one open
    episode of each kind, and reports it when it is over. A layer's way into a
    collapse is followed in flags_collapse.c, the share of high heads in
-   flags_overload.c. Nothing is allocated: all state is in the workspace. */
+   flags_overload.c, the loss in flags_spike.c. Nothing is allocated: all state
+   is in the workspace. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "analyzer/flags/bands.h"
@@ -35,6 +36,7 @@ struct es_judge {
     bool dirty[ES_JUDGE_OTHER]; /* its newest sample had non-finite things */
     bool collapse_by_share;     /* of the open episode */
     es_overload_track overload;
+    es_spike_track spike;
     float *latest; /* (L,H) the newest entropy measured of each head */
     float *scaled; /* (L,H) one sample by the heads' own ceilings; or NULL */
     episode episodes[ES_N_FLAG_KINDS];
@@ -115,6 +117,8 @@ static double threshold_of(const es_judge *judge, es_flag_kind kind,
         return mild ? rules->overload_warning : rules->overload_error;
     case ES_FLAG_LOGITS:
         return mild ? rules->logits_warning : rules->logits_error;
+    case ES_FLAG_LOSS_SPIKE:
+        return exp(judge->spike.limit);
     default:
         return 0;
     }
@@ -533,6 +537,20 @@ static void judge_logits(es_judge *judge, const judged_sample *sample)
          sample->step, largest);
 }
 
+static void judge_spike(es_judge *judge, int64_t step, float loss)
+{
+    es_spike_track *track = &judge->spike;
+    if (!isfinite(loss) || loss <= 0)
+        return;
+    if (!es_spike_push(track, &judge->rules, past_warm_up(judge, step), step,
+                       loss)) {
+        report(judge, ES_FLAG_LOSS_SPIKE, false);
+        return;
+    }
+    hold(judge, ES_FLAG_LOSS_SPIKE, ES_SEVERITY_WARNING, step, track->largest);
+    judge->episodes[ES_FLAG_LOSS_SPIKE].onset = track->onset;
+}
+
 /* Fills in the sample's shape; false if its series cannot have n values. */
 static bool shape_of(judged_sample *sample, const es_judge *judge, size_t n)
 {
@@ -580,6 +598,8 @@ void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
         judge_overload(judge, &filled);
     } else if (series == ES_JUDGE_MAX_LOGIT) {
         judge_logits(judge, &sample);
+    } else if (series == ES_JUDGE_LOSS) {
+        judge_spike(judge, step, *values);
     }
     announce(judge);
 }

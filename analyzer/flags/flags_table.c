@@ -98,6 +98,23 @@ static const es_flag_info infos[] = {
       "QK-Clip: Kimi Team 2025, Kimi K2: Open Agentic Intelligence, "
       "arXiv:2507.20534",
       DEHGHANI, WORTSMAN}},
+    {"loss_spike",
+     ES_SEVERITY_WARNING,
+     ES_SEVERITY_WARNING,
+     "the loss rose far above what it was before",
+     "Certain batches meet a certain state of the weights: the same batches "
+     "did "
+     "no harm from another checkpoint (PaLM); gradients that explode are one "
+     "cause (Takase 2023).",
+     "If the loss does not come back, restart from a checkpoint about 100 "
+     "steps "
+     "before the onset and skip the batches up to the end of the spike (PaLM), "
+     "or lower the learning rate (OPT).",
+     {"PaLM: Chowdhery et al. 2022, Scaling Language Modeling with Pathways, "
+      "arXiv:2204.02311",
+      "Takase 2023: Takase et al., Spike No More: Stabilizing the Pre-training "
+      "of Large Language Models, arXiv:2312.16903",
+      OPT}},
     {"forecast",
      ES_SEVERITY_WARNING,
      ES_SEVERITY_WARNING,
@@ -176,7 +193,8 @@ const es_flag_threshold es_flag_thresholds[ES_N_FLAG_THRESHOLDS] = {
     ROW(ES_FLAG_OVERLOAD, overload_error, "error", ES_FLAG_SHARE, 0.40,
         "of all heads that are high"),
     ROW(ES_FLAG_OVERLOAD, warm_up, "warm_up", ES_FLAG_SHARE, 0.05,
-        "of the planned steps, not judged; collapse's history begins then too"),
+        "of the planned steps, not judged; collapse's history and spikes begin "
+        "then too"),
     ROW(ES_FLAG_OVERLOAD, overload_samples, "samples", ES_FLAG_COUNT, 10,
         "consecutive; as many as there are in a shorter run"),
     ROW(ES_FLAG_OVERLOAD, overload_steps, "steps", ES_FLAG_COUNT, 1000,
@@ -186,6 +204,12 @@ const es_flag_threshold es_flag_thresholds[ES_N_FLAG_THRESHOLDS] = {
         "a max_logit above this"),
     ROW(ES_FLAG_LOGITS, logits_error, "error", ES_FLAG_POSITIVE, 1000,
         "a max_logit above this"),
+    ROW(ES_FLAG_LOSS_SPIKE, spike_deviations, "deviations", ES_FLAG_POSITIVE, 7,
+        "standard deviations above the median of the last 128 losses"),
+    ROW(ES_FLAG_LOSS_SPIKE, spike_rise, "rise", ES_FLAG_POSITIVE, 0.15,
+        "at least, as a share of that median"),
+    ROW(ES_FLAG_LOSS_SPIKE, spike_samples, "samples", ES_FLAG_COUNT, 5,
+        "consecutive; or one that is twice as far above as any of the 128 was"),
 };
 
 double es_flag_threshold_get(const es_flag_rules *rules,

@@ -80,11 +80,11 @@ static void print_whole(const es_flag_info *info)
 
 static void print_all(void)
 {
-    enum { INDENT = 30 };
+    enum { NAME = 12, INDENT = 32 };
     char severities[ES_FLAG_SEVERITIES_MAX];
     const es_flag_info *info;
     for (size_t i = 0; (info = es_flag_info_at(i)); i++) {
-        printf("%-10s%-*s", info->name, INDENT - 10,
+        printf("%-*s%-*s", NAME, info->name, INDENT - NAME,
                es_flag_severities(severities, info));
         es_help_print_wrapped(stdout, info->meaning, INDENT,
                               es_command_width());

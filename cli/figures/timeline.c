@@ -93,37 +93,44 @@ static void print_layers(char *out, const es_flag *flag)
     }
 }
 
-/* The kinds of flags, and below them the rules that found something. */
+enum { LANES_MOST = ES_N_FLAG_KINDS + ES_RULES_MOST };
+
+/* The flags of attention, and below them the loss's and the rules that found
+   something. */
 typedef struct lanes {
-    const char *names[ES_N_FLAG_KINDS + ES_RULES_MOST];
-    const es_rule *rules[ES_RULES_MOST]; /* (n - ES_N_FLAG_KINDS) */
+    const char *names[LANES_MOST];
+    es_flag_kind kinds[LANES_MOST];
+    const es_rule *rules[LANES_MOST]; /* NULL: a kind's lane */
     size_t n;
 } lanes;
 
 /* lanes->n: the flag has none yet. */
 static size_t lane_of(const lanes *all, const es_flag *flag)
 {
-    size_t lane = ES_N_FLAG_KINDS;
-    if (!flag->rule)
-        return (size_t)flag->kind;
-    while (lane < all->n && all->rules[lane - ES_N_FLAG_KINDS] != flag->rule)
+    size_t lane = 0;
+    while (lane < all->n &&
+           (all->kinds[lane] != flag->kind || all->rules[lane] != flag->rule))
         lane++;
     return lane;
 }
 
+static void add_lane(lanes *to, es_flag_kind kind, const es_rule *rule)
+{
+    to->names[to->n] = rule ? rule->name : es_flag_name(kind);
+    to->kinds[to->n] = kind;
+    to->rules[to->n++] = rule;
+}
+
 static void find_lanes(lanes *out, const es_drawing *drawing)
 {
-    out->n = ES_N_FLAG_KINDS;
-    for (size_t i = 0; i < ES_N_FLAG_KINDS; i++)
-        out->names[i] = es_flag_name((es_flag_kind)i);
+    out->n = 0;
+    for (int kind = 0; kind < ES_FLAG_LOSS_SPIKE; kind++)
+        add_lane(out, (es_flag_kind)kind, NULL);
     for (size_t i = 0; i < drawing->n; i++)
         for (size_t k = 0; k < drawing->runs[i]->n_flags; k++) {
             const es_flag *flag = &drawing->runs[i]->flags[k];
-            if (lane_of(out, flag) < out->n ||
-                out->n == sizeof out->names / sizeof *out->names)
-                continue;
-            out->rules[out->n - ES_N_FLAG_KINDS] = flag->rule;
-            out->names[out->n++] = es_flag_title(flag);
+            if (lane_of(out, flag) == out->n && out->n < LANES_MOST)
+                add_lane(out, flag->kind, flag->rule);
         }
 }
 
@@ -132,7 +139,7 @@ static es_status load_flags(story *r, es_timeline_panel *panel,
                             es_drawing *drawing, const es_run_summary *run,
                             const lanes *all)
 {
-    bool seen[ES_N_FLAG_KINDS + ES_RULES_MOST] = {false};
+    bool seen[LANES_MOST] = {false};
     es_text order = es_text_begin(r->order, sizeof r->order);
     es_status status;
     if ((status = es_drawing_array(drawing, &r->bars, run->n_flags)) < 0 ||

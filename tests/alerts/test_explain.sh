@@ -6,7 +6,7 @@ cd "$dir"
 
 explain() { "$scan" explain "$@"; }
 kinds=$(explain | awk '/^[a-z]/ { print $1 }')
-same_text 'the flags are named' 'nan collapse overload logits forecast' "$(echo $kinds)"
+same_text 'the flags are named' 'nan collapse overload logits loss_spike forecast' "$(echo $kinds)"
 output 'with what they mean' '^collapse +critical +in some layer most heads' explain
 for kind in $kinds; do
     for title in 'likely causes:' 'what helps:' 'sources:'; do
@@ -16,9 +16,9 @@ done
 output 'explain says what helps' 'normalise queries and keys' sh -c '"$0" explain logits | tr "[:upper:]" "[:lower:]"' "$scan"
 output 'and by which thresholds it is judged' '^- share = 0.5: of a layer' explain collapse
 check 'several are explained one after the other' bash -c 'cmp <("$0" explain nan logits) <("$0" explain nan; echo; "$0" explain logits)' "$scan"
-exits 'an unknown flag' 2 "^entropy-scan: unknown flag 'nothing': expected one of nan, collapse, overload, logits, forecast$" explain nothing
+exits 'an unknown flag' 2 "^entropy-scan: unknown flag 'nothing': expected one of nan, collapse, overload, logits, loss_spike, forecast$" explain nothing
 same_text 'nothing is explained beside it' '' "$(explain nan nothing 2>&- )"
-check 'lines fit a terminal of 80 columns' sh -c '! { "$0" explain; "$0" explain nan collapse overload logits forecast; } | grep ".\{81\}"' "$scan"
+check 'lines fit a terminal of 80 columns' sh -c '! { "$0" explain; "$0" explain nan collapse overload logits loss_spike forecast; } | grep ".\{81\}"' "$scan"
 
 # --- beside the flags of a run
 printf '0.01,0.01\n0.9,0.9\n' >low.csv

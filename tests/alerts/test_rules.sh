@@ -77,7 +77,7 @@ import json, subprocess, sys
 args = [sys.argv[1], "heat.db", "--json", "--rules", "both.ini"]
 text = subprocess.run(args, capture_output=True, text=True).stdout
 rules = json.loads(text)["rules"]
-assert set(rules) == {"collapse", "overload", "logits", "further", "baseline"}
+assert set(rules) == {"collapse", "overload", "logits", "loss_spike", "further", "baseline"}
 assert rules["overload"]["error"] == 0.9
 assert [rule["name"] for rule in rules["further"]] == ["wide", "low"]' "$scan"
 printf '[overload]\nhead = 0.3\nwarning = 0.3\nerror = 0.3\n' >sharp.ini

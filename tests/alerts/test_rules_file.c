@@ -39,7 +39,10 @@ static bool same_flags(const es_flag_rules *a, const es_flag_rules *b)
            a->overload_warning == b->overload_warning &&
            a->overload_error == b->overload_error && a->warm_up == b->warm_up &&
            a->logits_warning == b->logits_warning &&
-           a->logits_error == b->logits_error;
+           a->logits_error == b->logits_error &&
+           a->spike_deviations == b->spike_deviations &&
+           a->spike_rise == b->spike_rise &&
+           a->spike_samples == b->spike_samples;
 }
 
 static void assert_same_rule(const es_rule *a, const es_rule *b)
@@ -74,15 +77,24 @@ static void assert_reads_back(const es_rules_file *file, bool examples)
 /* Each threshold by itself, at a value that is not short in decimal. */
 TEST(every_threshold_is_set_and_printed)
 {
-    static const char *const cases[] = {
-        "[collapse]\nhead=0.7000001",    "[collapse]\nshare=0.7000001",
-        "[collapse]\nhistory=0.7000001", "[collapse]\nsamples=7",
-        "[collapse]\nlayers=7",          "[overload]\nsamples=7",
-        "[overload]\nhead=0.7000001",    "[overload]\nwarning=0.1",
-        "[overload]\nerror=0.7000001",   "[overload]\nwarm_up=0.7000001",
-        "[logits]\nwarning=0.1",         "[logits]\nerror=123456.7"};
+    static const char *const cases[] = {"[collapse]\nhead=0.7000001",
+                                        "[collapse]\nshare=0.7000001",
+                                        "[collapse]\nhistory=0.7000001",
+                                        "[collapse]\nsamples=7",
+                                        "[collapse]\nlayers=7",
+                                        "[overload]\nsamples=7",
+                                        "[overload]\nhead=0.7000001",
+                                        "[overload]\nwarning=0.1",
+                                        "[overload]\nerror=0.7000001",
+                                        "[overload]\nwarm_up=0.7000001",
+                                        "[logits]\nwarning=0.1",
+                                        "[logits]\nerror=123456.7",
+                                        "[loss_spike]\ndeviations=8.500001",
+                                        "[loss_spike]\nrise=0.7000001",
+                                        "[loss_spike]\nsamples=7",
+                                        "[overload]\nsteps=7"};
     es_rules_file seen;
-    assert_int_equal(sizeof(es_flag_rules), 11 * sizeof(double));
+    assert_int_equal(sizeof cases / sizeof *cases, ES_N_FLAG_THRESHOLDS);
     es_rules_file_default(&seen);
     assert_false(es_rules_file_is_set(&seen));
     assert_reads_back(&seen, true);

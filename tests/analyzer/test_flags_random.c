@@ -52,7 +52,20 @@ static float random_logit(void)
     return levels[chance_below(10)];
 }
 
-static void draw_sample(series *s, size_t i, size_t *mood)
+/* Most losses are near 2; seldom, and then for a while, far above. */
+static float random_loss(size_t *high)
+{
+    if (chance_below(20) == 0)
+        return chance_below(2) ? NAN : es_missing();
+    if (*high > 0)
+        *high -= 1;
+    else if (chance_below(20) == 0)
+        *high = 1 + chance_below(9);
+    return (float)((*high ? 3 + 9 * chance_unit() : 2) *
+                   (1 + 0.05 * chance_unit()));
+}
+
+static void draw_sample(series *s, size_t i, size_t *mood, size_t *high)
 {
     bool none = chance_below(15) == 0;
     for (size_t l = 0; l < s->n_layers; l++) {
@@ -68,13 +81,13 @@ static void draw_sample(series *s, size_t i, size_t *mood)
                 chance_below(3) ? 5.0F : random_logit();
         }
     }
-    s->loss[i] = chance_below(25) ? 2.0F : chance_below(2) ? NAN : es_missing();
+    s->loss[i] = random_loss(high);
 }
 
 static void draw(series *s, uint64_t seed)
 {
     static const int contexts[] = {128, 128, 0};
-    size_t mood[MAX_LAYERS];
+    size_t mood[MAX_LAYERS], high = 0;
     chance_seed(seed);
     s->n_layers = 1 + chance_below(MAX_LAYERS);
     s->n_heads = 1 + chance_below(MAX_HEADS);
@@ -93,7 +106,7 @@ static void draw(series *s, uint64_t seed)
     for (size_t i = 0; i < s->n_samples; i++) {
         s->steps[i] = step;
         step += 1 + (int64_t)chance_below(30); /* gaps */
-        draw_sample(s, i, mood);
+        draw_sample(s, i, mood, &high);
     }
     if (chance_below(2)) /* as untrained: 3.8781 at 128 */
         for (size_t v = 0; v < s->n_values; v++)
@@ -467,6 +480,78 @@ static void expect_logits(es_judged *out, const series *s)
     expect_levels(out, s, ES_FLAG_LOGITS, levels);
 }
 
+/* Finite losses as logarithms, and the sample that each is of. */
+typedef struct levels {
+    float y[MAX_SAMPLES];
+    size_t sample[MAX_SAMPLES], n;
+} levels;
+
+static double median_before(const levels *of, size_t i)
+{
+    double sorted[MAX_SAMPLES];
+    for (size_t k = 0; k < i; k++)
+        sorted[k] = of->y[k];
+    qsort(sorted, i, sizeof *sorted, ascending);
+    return sorted[(i - 1) / 2];
+}
+
+/* How far above the median before it a loss is a spike. */
+static double rise_before(const levels *of, size_t i)
+{
+    double median = median_before(of, i), deviations[MAX_SAMPLES];
+    for (size_t k = 0; k < i; k++)
+        deviations[k] = fabs(of->y[k] - median);
+    qsort(deviations, i, sizeof *deviations, ascending);
+    return fmax(log1p(0.15), 7 * (1.4826 * deviations[i / 2]));
+}
+
+/* Of those from `first` on that lie above `limit`, the one that makes them a
+   spike; n if none does, and `end` is the first that is not above. */
+static size_t find_spike(size_t *end, const levels *of, size_t first,
+                         double limit)
+{
+    const double median = median_before(of, first);
+    for (*end = first; *end < of->n && of->y[*end] > limit; ++*end) {
+        float largest = 0;
+        for (size_t k = 1; k < *end; k++)
+            largest = fmaxf(largest, of->y[k] - (float)median_before(of, k));
+        if (*end - first + 1 >= 5 || of->y[*end] - median > 2 * largest)
+            return *end;
+    }
+    return of->n;
+}
+
+static void expect_spikes(es_judged *out, const series *s)
+{
+    levels of = {.n = 0};
+    for (size_t i = 0; i < s->n_samples; i++)
+        if (isfinite(s->loss[i])) {
+            of.sample[of.n] = i;
+            of.y[of.n++] = logf(s->loss[i]);
+        }
+    for (size_t i = 32; i < of.n;) {
+        const double rise = rise_before(&of, i);
+        const double median = median_before(&of, i);
+        size_t end = i, last;
+        if (!past_warm_up(s, of.sample[i]) || !(of.y[i] > median + rise)) {
+            i++;
+            continue;
+        }
+        last = find_spike(&end, &of, i, median + rise);
+        if (last == of.n) {
+            i = end;
+            continue;
+        }
+        while (last + 1 < of.n && of.y[last + 1] > median + rise / 2)
+            last++;
+        es_judged_episode *spike =
+            open_episode(out, ES_FLAG_LOSS_SPIKE, ES_SEVERITY_WARNING);
+        widen(spike, s->steps[of.sample[i]], s->steps[of.sample[last]]);
+        spike->said.stands = last + 1 == of.n;
+        i = last + 2;
+    }
+}
+
 static int clean(const float *x, size_t n)
 {
     if (!is_sample(x, n))
@@ -569,6 +654,7 @@ TEST(streaming_is_the_definition)
         expect_collapses(expected, s);
         expect_overloads(expected, s);
         expect_logits(expected, s);
+        expect_spikes(expected, s);
         n_close += s->too_close;
         if (!s->too_close)
             compare(judged, expected);
@@ -582,5 +668,6 @@ TEST(streaming_is_the_definition)
     assert_true(n_too_short > 20);
     assert_true(n_close < 100);
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
-        assert_true(seen[kind] > 1000); /* the draw is worth its time */
+        /* The draw is worth its time. */
+        assert_true(seen[kind] > (kind == ES_FLAG_LOSS_SPIKE ? 200 : 1000));
 }

@@ -186,6 +186,38 @@ TEST(a_resumed_run_has_each_alert_once)
     }
 }
 
+/* Its window is filled from the file: few losses come after the resumption. */
+TEST(a_resumed_run_knows_the_losses_before)
+{
+    static const int64_t resumed_at[] = {0, 45, 52};
+    const char *uuid = "01234567-89ab-4def-8123-456789abcdef";
+    for (size_t i = 0; i < sizeof resumed_at / sizeof *resumed_at; i++) {
+        const char *path = recording_path("spike.db");
+        es_run_info run = recording_run();
+        alert found[4];
+        run.uuid = uuid;
+        recording_remove(path);
+        for (int part = resumed_at[i] == 0; part < 2; part++) {
+            es_recorder_options options = recording_options(path, &run);
+            es_recorder *recorder = NULL;
+            int loss;
+            options.resume_step = part ? resumed_at[i] : 0;
+            es_assert_ok(es_recorder_open(&recorder, &options));
+            es_assert_ok(es_recorder_series(
+                recorder, &loss, "loss", ES_SHAPE_RUN, ES_PHASE_TRAIN, NULL));
+            for (int64_t step = options.resume_step; step < (part ? 60 : 54);
+                 step++) {
+                const float value = step >= 50 && step < 55 ? 4 : 2;
+                es_assert_ok(es_recorder_push(recorder, loss, step, &value, 1));
+            }
+            finish(recorder);
+        }
+        assert_int_equal(read_alerts(found, 4, path), 1);
+        assert_alert(&found[0], "alert:loss_spike@50:warning", 50, ES_UNKNOWN,
+                     ES_SEVERITY_WARNING);
+    }
+}
+
 TEST(alerts_come_while_the_run_goes_on)
 {
     alert found[8];

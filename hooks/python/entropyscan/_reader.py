@@ -130,7 +130,7 @@ class Run:
     @property
     def flags(self) -> list[Flag]:
         """What entropy-scan finds wrong with the run: kind ("collapse", "nan",
-        "logits", "overload", ...), severity (info, warning, error, critical),
+        "logits", "overload", "loss_spike", ...), severity (info, warning, error, critical),
         stands (at the last step), onset and reported (steps), layers, heads,
         value, threshold, advice (causes, remedies, sources; None of a rule of
         one's own). Each is a dict whose members are attributes, too. Starts the

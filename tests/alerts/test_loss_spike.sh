@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# A loss that rises and does not come back, wherever flags are shown.
+. tests/support/tap.sh
+plan_dir
+cd "$dir"
+
+run() { # NAME LOSS-FROM-STEP-80: 100 samples, 50 steps apart
+    awk -v high="$2" 'BEGIN {
+        print "step,layer,head,loss,entropy"
+        for (i = 0; i < 100; i++) {
+            printf "%d,,,%s,\n", 50 * i, i < 80 ? 2 + i % 7 / 50 : high
+            for (h = 0; h < 2; h++) printf "%d,0,%d,,1.5\n", 50 * i, h
+        }
+    }' >"$1.csv"
+    "$scan" import "$1.csv" -q --from long --ctx 128 -o "$1.db" || exit 1
+}
+run up 6
+run same 2.05
+spikes_of() {
+    "$scan" "$1" --json | python3 -c 'import json, sys
+for flag in json.load(sys.stdin)["runs"][0]["flags"]:
+    print(flag["kind"], flag["severity"], flag["stands"], flag["onset"], flag["last"],
+          flag["layers"], flag["heads"], flag["value"], round(flag["threshold"], 2),
+          "learning rate" in flag["advice"]["remedies"])'
+}
+same_text '--json has it' 'loss_spike warning True 4000 4950 [] [] 6 2.52 True' "$(spikes_of up.db)"
+same_text 'of a loss that stays there is none' '' "$(spikes_of same.db)"
+output 'the table says so' 'loss_spike \(warning\)$' "$scan" up.db
+output 'and where to read on' '^why, and what helps: entropy-scan explain loss_spike$' "$scan" up.db
+check '--check passes over it' "$scan" -q up.db --check
+exits '--check=warning does not' 1 '^$' "$scan" -q up.db --check=warning
+output '--where names it' '^up ' "$scan" up.db same.db --where flag=loss_spike
+output 'watch reports it on request' 'up.db.*loss_spike since step 4000 \(warning\): 6, threshold 2.515' "$scan" watch up.db --once --severity warning --state state.db
+same_text 'and errors alone without' '' "$("$scan" watch up.db --once --state other.db)"
+output 'the timeline has a lane of it' '>loss_spike<' sh -c '"$0" -q up.db --figure timeline -o up.svg && cat up.svg' "$scan"
+check 'which is left out where there is none' sh -c '"$0" -q same.db --figure timeline -o same.svg && ! grep loss_spike same.svg' "$scan"
+printf '[loss_spike]\nrise = 3\n' >own.ini
+output 'a rules file sets its thresholds' 'ok$' "$scan" up.db --rules own.ini
+finish
