@@ -62,6 +62,10 @@ same_text 'watch wants to be able to report it' 'entropy-scan: --forecast: a for
 same_text 'and reports it' 1 "$("$scan" watch --once runs --forecast --severity warning --state f.db | grep -c ': forecast since step')"
 # --- of runs that are there: a table, JSON, a timeline, a page
 same_text 'a scan has a flag of it' 1 "$("$scan" runs/doomed.db --json --forecast | grep -c '"kind":"forecast","severity":"warning"')"
+same_text 'with advice' 'True' "$("$scan" runs/doomed.db --json --forecast | python3 -c '
+import json, sys
+flags = json.load(sys.stdin)["runs"][0]["flags"]
+print("Keep a checkpoint" in next(f for f in flags if f["kind"] == "forecast")["advice"]["remedies"])')"
 same_text 'nothing of it without' 0 "$("$scan" runs/doomed.db --json | grep -c '"kind":"forecast"')"
 same_text 'of which there is one' 'entropy-scan: --forecast: there is a rule forecast already: leave one of them out' \
     "$("$scan" runs/doomed.db --rules stop.ini --forecast 2>&1 >/dev/null)"
