@@ -114,18 +114,18 @@ typedef struct es_flag_rules {
 
 void es_flag_rules_default(es_flag_rules *out);
 
-typedef enum es_flag_range {
-    ES_FLAG_SHARE,    /* 0 to 1 */
-    ES_FLAG_POSITIVE, /* above 0 */
-    ES_FLAG_COUNT     /* 1 and more; an int */
-} es_flag_range;
+typedef enum es_threshold_range {
+    ES_THRESHOLD_SHARE,    /* 0 to 1 */
+    ES_THRESHOLD_POSITIVE, /* above 0 */
+    ES_THRESHOLD_COUNT     /* 1 and more; an int */
+} es_threshold_range;
 
 /** A member of es_flag_rules, for what reads and prints them. */
 typedef struct es_flag_threshold {
     es_flag_kind kind;
     const char *key; /* "head" */
     size_t offset;   /* in es_flag_rules */
-    es_flag_range range;
+    es_threshold_range range;
     double value;        /* the default */
     const char *comment; /* what the number is of */
 } es_flag_threshold;

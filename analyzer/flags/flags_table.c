@@ -176,39 +176,40 @@ const char *es_flag_severities(char out[ES_FLAG_SEVERITIES_MAX],
     }
 
 const es_flag_threshold es_flag_thresholds[ES_N_FLAG_THRESHOLDS] = {
-    ROW(ES_FLAG_COLLAPSE, collapse_head, "head", ES_FLAG_POSITIVE, 0.05,
+    ROW(ES_FLAG_COLLAPSE, collapse_head, "head", ES_THRESHOLD_POSITIVE, 0.05,
         "a head is low below this fraction of the ceiling"),
-    ROW(ES_FLAG_COLLAPSE, collapse_share, "share", ES_FLAG_SHARE, 0.5,
+    ROW(ES_FLAG_COLLAPSE, collapse_share, "share", ES_THRESHOLD_SHARE, 0.5,
         "of a layer's heads that are low"),
-    ROW(ES_FLAG_COLLAPSE, collapse_history, "history", ES_FLAG_SHARE, 0.1,
+    ROW(ES_FLAG_COLLAPSE, collapse_history, "history", ES_THRESHOLD_SHARE, 0.1,
         "or a layer's mean below this fraction of its own median"),
-    ROW(ES_FLAG_COLLAPSE, collapse_samples, "samples", ES_FLAG_COUNT, 3,
+    ROW(ES_FLAG_COLLAPSE, collapse_samples, "samples", ES_THRESHOLD_COUNT, 3,
         "consecutive; as many as there are in a shorter run"),
-    ROW(ES_FLAG_COLLAPSE, collapse_layers, "layers", ES_FLAG_COUNT, 3,
+    ROW(ES_FLAG_COLLAPSE, collapse_layers, "layers", ES_THRESHOLD_COUNT, 3,
         "so many layers at once, and half of them, count for two"),
-    ROW(ES_FLAG_OVERLOAD, overload_head, "head", ES_FLAG_POSITIVE, 0.75,
+    ROW(ES_FLAG_OVERLOAD, overload_head, "head", ES_THRESHOLD_POSITIVE, 0.75,
         "a head is high from this fraction of the ceiling on"),
-    ROW(ES_FLAG_OVERLOAD, overload_warning, "warning", ES_FLAG_SHARE, 0.20,
+    ROW(ES_FLAG_OVERLOAD, overload_warning, "warning", ES_THRESHOLD_SHARE, 0.20,
         "of all heads that are high"),
-    ROW(ES_FLAG_OVERLOAD, overload_error, "error", ES_FLAG_SHARE, 0.40,
+    ROW(ES_FLAG_OVERLOAD, overload_error, "error", ES_THRESHOLD_SHARE, 0.40,
         "of all heads that are high"),
-    ROW(ES_FLAG_OVERLOAD, warm_up, "warm_up", ES_FLAG_SHARE, 0.05,
+    ROW(ES_FLAG_OVERLOAD, warm_up, "warm_up", ES_THRESHOLD_SHARE, 0.05,
         "of the planned steps, not judged; collapse's history and spikes begin "
         "then too"),
-    ROW(ES_FLAG_OVERLOAD, overload_samples, "samples", ES_FLAG_COUNT, 10,
+    ROW(ES_FLAG_OVERLOAD, overload_samples, "samples", ES_THRESHOLD_COUNT, 10,
         "consecutive; as many as there are in a shorter run"),
-    ROW(ES_FLAG_OVERLOAD, overload_steps, "steps", ES_FLAG_COUNT, 1000,
+    ROW(ES_FLAG_OVERLOAD, overload_steps, "steps", ES_THRESHOLD_COUNT, 1000,
         "a training planned for fewer, whose heads have not come down, is "
         "info"),
-    ROW(ES_FLAG_LOGITS, logits_warning, "warning", ES_FLAG_POSITIVE, 100,
+    ROW(ES_FLAG_LOGITS, logits_warning, "warning", ES_THRESHOLD_POSITIVE, 100,
         "a max_logit above this"),
-    ROW(ES_FLAG_LOGITS, logits_error, "error", ES_FLAG_POSITIVE, 1000,
+    ROW(ES_FLAG_LOGITS, logits_error, "error", ES_THRESHOLD_POSITIVE, 1000,
         "a max_logit above this"),
-    ROW(ES_FLAG_LOSS_SPIKE, spike_deviations, "deviations", ES_FLAG_POSITIVE, 7,
+    ROW(ES_FLAG_LOSS_SPIKE, spike_deviations, "deviations",
+        ES_THRESHOLD_POSITIVE, 7,
         "standard deviations above the median of the last 128 losses"),
-    ROW(ES_FLAG_LOSS_SPIKE, spike_rise, "rise", ES_FLAG_POSITIVE, 0.15,
+    ROW(ES_FLAG_LOSS_SPIKE, spike_rise, "rise", ES_THRESHOLD_POSITIVE, 0.15,
         "at least, as a share of that median"),
-    ROW(ES_FLAG_LOSS_SPIKE, spike_samples, "samples", ES_FLAG_COUNT, 5,
+    ROW(ES_FLAG_LOSS_SPIKE, spike_samples, "samples", ES_THRESHOLD_COUNT, 5,
         "consecutive; or one that is twice as far above as any of the 128 was"),
 };
 
@@ -216,15 +217,15 @@ double es_flag_threshold_get(const es_flag_rules *rules,
                              const es_flag_threshold *threshold)
 {
     const void *place = (const char *)rules + threshold->offset;
-    return threshold->range == ES_FLAG_COUNT ? *(const int *)place
-                                             : *(const double *)place;
+    return threshold->range == ES_THRESHOLD_COUNT ? *(const int *)place
+                                                  : *(const double *)place;
 }
 
 void es_flag_threshold_set(es_flag_rules *rules,
                            const es_flag_threshold *threshold, double value)
 {
     void *place = (char *)rules + threshold->offset;
-    if (threshold->range == ES_FLAG_COUNT)
+    if (threshold->range == ES_THRESHOLD_COUNT)
         *(int *)place = (int)value;
     else
         *(double *)place = value;

@@ -68,7 +68,7 @@ TEST(every_threshold_has_a_row_of_its_own)
     es_flag_rules_default(&rules);
     for (size_t i = 0; i < ES_N_FLAG_THRESHOLDS; i++) {
         const es_flag_threshold *row = &es_flag_thresholds[i];
-        size += row->range == ES_FLAG_COUNT ? sizeof(int) : sizeof(double);
+        size += row->range == ES_THRESHOLD_COUNT ? sizeof(int) : sizeof(double);
         assert_true(row->value > 0);
         assert_true(es_flag_threshold_get(&rules, row) == row->value);
         assert_true(i == 0 || row->kind >= row[-1].kind);

@@ -131,7 +131,7 @@ static void print_flag(FILE *out, es_flag_kind kind, const es_flag_rules *flags)
             continue;
         fprintf(out, "# %s\n", row->comment);
         const double value = es_flag_threshold_get(flags, row);
-        if (row->range == ES_FLAG_COUNT)
+        if (row->range == ES_THRESHOLD_COUNT)
             fprintf(out, "%s = %.0f\n", row->key, value);
         else
             print_number(out, row->key, value, "\n");

@@ -348,23 +348,24 @@ static es_status set_threshold(parser *p, const es_flag_threshold *threshold,
                                const char *value)
 {
     static const char *const ranges[] = {
-        [ES_FLAG_SHARE] = "a share from 0 to 1",
-        [ES_FLAG_POSITIVE] = "a number above 0",
-        [ES_FLAG_COUNT] = "a whole number from 1 to 1000000",
+        [ES_THRESHOLD_SHARE] = "a share from 0 to 1",
+        [ES_THRESHOLD_POSITIVE] = "a number above 0",
+        [ES_THRESHOLD_COUNT] = "a whole number from 1 to 1000000",
     };
     double x = 0;
     int64_t n = 0;
     bool fine;
-    if (threshold->range == ES_FLAG_COUNT)
+    if (threshold->range == ES_THRESHOLD_COUNT)
         fine = es_int_parse(&n, value, 1, COUNT_MOST) == ES_OK;
     else
         fine = es_double_parse(&x, value) == ES_OK && x >= 0 &&
-               (threshold->range == ES_FLAG_SHARE ? x <= 1 : x > 0);
+               (threshold->range == ES_THRESHOLD_SHARE ? x <= 1 : x > 0);
     if (!fine)
         return es_fail(ES_EUSAGE, "%s: %s = '%.40s': %s", here(p),
                        threshold->key, value, ranges[threshold->range]);
     es_flag_threshold_set(&p->out->flags, threshold,
-                          threshold->range == ES_FLAG_COUNT ? (double)n : x);
+                          threshold->range == ES_THRESHOLD_COUNT ? (double)n
+                                                                 : x);
     return ES_OK;
 }
 
