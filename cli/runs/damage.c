@@ -77,7 +77,10 @@ static bool add(damaged_file *file, const es_damaged *sample)
 void es_damage_note(const char *path, const es_damaged *sample)
 {
     damaged_file *file = file_of(path);
-    notes.incomplete = notes.incomplete || !file || !add(file, sample);
+    if (file && !sample)
+        file->is_behind = true;
+    else
+        notes.incomplete = notes.incomplete || !file || !add(file, sample);
 }
 
 void es_damage_close(es_reader *reader)
@@ -90,12 +93,8 @@ void es_damage_close(es_reader *reader)
         else
             notes.incomplete = true;
     }
-    if (reader && es_merge_is_behind(reader)) {
-        damaged_file *file = file_of(es_reader_path(reader));
-        notes.incomplete = notes.incomplete || !file;
-        if (file)
-            file->is_behind = true;
-    }
+    if (reader && es_merge_is_behind(reader))
+        es_damage_note(es_reader_path(reader), NULL);
     es_reader_close(reader);
 }
 

@@ -8,8 +8,8 @@
 
 #include "store/reader.h"
 
-/** Notes a damaged sample of a file, once. The notes are the process's own, of
- *  one thread. */
+/** Notes a damaged sample of a file, once; NULL: that not all of the file could
+ *  be read. The notes are the process's own, of one thread. */
 void es_damage_note(const char *path, const es_damaged *sample);
 
 /** Notes which of the samples read were damaged, and whether the reader has not

@@ -8,6 +8,7 @@
 
 #include "analyzer/base/process.h"
 #include "cli/runs/settings.h"
+#include "store/merge.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -70,6 +71,8 @@ static void read_input(const es_gather_job *job, size_t i)
     for (size_t k = 0; k < n_damaged; k++)
         if (es_reader_damaged(reader, k, &sample) == ES_OK)
             sink->damaged(sink->user, es_reader_path(reader), &sample);
+    if (reader && es_merge_is_behind(reader))
+        sink->damaged(sink->user, es_reader_path(reader), NULL);
     es_reader_close(reader);
     if (sink->end)
         sink->end(sink->user);
@@ -99,13 +102,15 @@ static void write_failure(void *stream, es_status code)
 static void write_damage(void *stream, const char *path,
                          const es_damaged *sample)
 {
-    const es_finding finding = {.kind = ES_FINDING_DAMAGE,
-                                .text = (char *)(uintptr_t)sample->series,
-                                .path = (char *)(uintptr_t)path,
-                                .index = sample->run,
-                                .step = sample->step,
-                                .n_frames = sample->n_frames,
-                                .phase = sample->phase};
+    es_finding finding = {.kind = ES_FINDING_DAMAGE,
+                          .path = (char *)(uintptr_t)path};
+    if (sample) {
+        finding.text = (char *)(uintptr_t)sample->series;
+        finding.index = sample->run;
+        finding.step = sample->step;
+        finding.n_frames = sample->n_frames;
+        finding.phase = sample->phase;
+    }
     (void)!es_finding_write(stream, &finding);
 }
 
@@ -143,7 +148,8 @@ static void hand_on(es_finding *finding, const es_gather_job *job)
                                    .series = finding->text,
                                    .n_frames = finding->n_frames,
                                    .phase = finding->phase};
-        sink->damaged(sink->user, finding->path, &sample);
+        sink->damaged(sink->user, finding->path,
+                      finding->text ? &sample : NULL);
     }
 }
 

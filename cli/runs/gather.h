@@ -30,7 +30,8 @@ typedef struct es_gather_sink {
     /** A run, or a file, failed: es_message() says why, `code` is the status.
      */
     void (*failed)(void *user, es_status code);
-    /** A sample was damaged; its series is borrowed. */
+    /** A sample was damaged; its series is borrowed. NULL: not all of the
+     *  fragment was read (es_merge_is_behind). */
     void (*damaged)(void *user, const char *path, const es_damaged *sample);
     /** After an input; NULL is fine. */
     void (*end)(void *user);
