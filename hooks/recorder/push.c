@@ -49,8 +49,9 @@ static es_status say_why(es_recorder *recorder)
 }
 
 /*
- * A recorder that stands still costs the training one wait, not one a frame:
- * after a drop nobody waits until a frame has fitted again.
+ * A recorder that stands still, or is gone from a ring that was overwritten,
+ * costs the training one wait, not one a frame: nobody waits until a frame has
+ * fitted again.
  */
 static es_status write_when_free(es_recorder *recorder, const es_frame *frame,
                                  const void *payload)
@@ -82,7 +83,7 @@ static es_status send(es_recorder *recorder, const es_frame *frame,
     es_status status = ES_OK;
     if (!es_ring_write(&recorder->ring, frame, payload))
         status = write_when_free(recorder, frame, payload);
-    recorder->stalled = status == ES_EFULL;
+    recorder->stalled = status != ES_OK;
     return status;
 }
 

@@ -55,7 +55,9 @@ bool es_recorder_is_gone(es_recorder *recorder)
     uint32_t now = atomic_load(owner);
     if (now == recorder->owner)
         return false;
-    if (now == FUTEX_OWNER_DIED || (now == 0 && es_recorder_hear(recorder, 0)))
+    if (now == FUTEX_OWNER_DIED ||
+        (now == 0 && es_recorder_hear(recorder, 0)) ||
+        es_process_has_ended(&recorder->child, 0))
         return true;
     atomic_compare_exchange_strong(owner, &now, recorder->owner);
     return false;

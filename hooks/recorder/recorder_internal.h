@@ -50,7 +50,7 @@ struct es_recorder {
     es_declared *declared; /* (n_declared) */
     size_t n_declared;
     _Atomic bool busy; /* a thread is inside a call */
-    bool stalled;      /* the last frame was dropped */
+    bool stalled;      /* the last frame did not fit, or was lost */
     bool replied;      /* reply holds the recorder's last words */
     es_reply reply;
     uint64_t pushed, dropped, missed; /* missed: after the recorder's end */

@@ -136,6 +136,42 @@ TEST(no_word_makes_a_loss_look_fine)
     printf("# %d words overwritten, %d recordings whole\n", n, fine);
 }
 
+/* A recorder that died, as a wrong word in the shared memory hides. */
+static es_recorder *open_killed(int series[4])
+{
+    es_recorder *recorder = recording_open(recording_path("killed.db"));
+    recording_declare(recorder, series);
+    assert_int_equal(kill(recorder->child.pid, SIGKILL), 0);
+    es_await(es_process_has_ended(&recorder->child, 10));
+    return recorder;
+}
+
+TEST(a_dead_owner_stays_dead_whatever_its_number_is)
+{
+    int series[4];
+    es_recorder *recorder = open_killed(series);
+    atomic_store(&recorder->ring.words->owner, 0x9e3779b9);
+    assert_true(es_recorder_is_gone(recorder));
+    assert_int_equal(atomic_load(&recorder->ring.words->owner), 0x9e3779b9);
+    assert_int_equal(recording_push(recorder, series, 0, 0), ES_EBROKEN);
+    (void)es_recorder_close(recorder, ES_RUN_FINISHED, NULL);
+}
+
+TEST(a_ring_that_nobody_empties_costs_one_wait)
+{
+    int series[4];
+    int64_t step = 0;
+    es_recorder *recorder = open_killed(series);
+    atomic_store(&recorder->ring.words->owner, recorder->owner);
+    while (recording_push(recorder, series, 0, step) == ES_OK)
+        step++;
+    for (int i = 0; i < 2; i++) {
+        assert_true(recorder->stalled); /* so the next one does not wait */
+        assert_int_equal(recording_push(recorder, series, 0, step), ES_EBROKEN);
+    }
+    (void)es_recorder_close(recorder, ES_RUN_FINISHED, NULL);
+}
+
 /* --- closed descriptors ---------------------------------------------------*/
 
 static es_recorder *open_closed(const char *path, int series[4])
