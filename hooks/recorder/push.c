@@ -38,6 +38,12 @@ static bool is_gone(es_recorder *recorder)
            es_recorder_is_gone(recorder);
 }
 
+/* Also where its owner's word says that it lives. */
+static bool has_ended(es_recorder *recorder)
+{
+    return is_gone(recorder) || es_process_has_ended(&recorder->child, 0);
+}
+
 /* Its last words, if it had any. */
 static es_status say_why(es_recorder *recorder)
 {
@@ -63,11 +69,10 @@ static es_status write_when_free(es_recorder *recorder, const es_frame *frame,
                            left < SLICE_MS ? left : SLICE_MS);
         if (es_ring_write(&recorder->ring, frame, payload))
             return ES_OK;
-        if (is_gone(recorder))
+        if (has_ended(recorder))
             break;
     }
-    if (is_gone(recorder) || es_recorder_hear(recorder, 0) ||
-        es_process_has_ended(&recorder->child, 0))
+    if (has_ended(recorder) || es_recorder_hear(recorder, 0))
         return say_why(recorder);
     return es_fail(ES_EFULL,
                    "%s: the ring is full: entropy-recorder (pid %d) does not "
