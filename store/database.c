@@ -152,6 +152,21 @@ static es_status fail_system(const es_database *database, const char *doing)
                    sqlite3_errmsg(database->handle));
 }
 
+int es_write_at(int fd, const unsigned char *bytes, size_t n, int64_t at)
+{
+    while (n > 0) {
+        ssize_t done = pwrite(fd, bytes, n, at);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return done < 0 ? errno : EIO;
+        bytes += done;
+        n -= (size_t)done;
+        at += done;
+    }
+    return 0;
+}
+
 es_status es_database_fail(const es_database *database, int rc)
 {
     const char *path = database->path;
@@ -174,7 +189,8 @@ es_status es_database_fail(const es_database *database, int rc)
         return es_fail(ES_EFORMAT, "%s: damaged: %s%s", path, reason,
                        database->state
                            ? ": remove it: every alert is then reported again"
-                           : "");
+                           : ": restore a copy, or see what `sqlite3 FILE "
+                             ".recover` finds");
     case SQLITE_TOOBIG:
         return es_fail(ES_EFORMAT, "%s: a value is too long", path);
     case SQLITE_CONSTRAINT:

@@ -333,22 +333,6 @@ static void sync_folder(const es_esf_out *out)
     }
 }
 
-/** 0 or an errno. */
-static int write_all(int fd, const unsigned char *bytes, size_t n, int64_t at)
-{
-    while (n > 0) {
-        ssize_t done = pwrite(fd, bytes, n, at);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return done < 0 ? errno : EIO;
-        bytes += done;
-        n -= (size_t)done;
-        at += done;
-    }
-    return 0;
-}
-
 /** A frame of what was gathered, be it nothing. */
 static es_status append(es_esf_out *out, bool closed)
 {
@@ -373,7 +357,7 @@ static es_status append(es_esf_out *out, bool closed)
     es_esf_frame_write(out->buffer + ES_ESF_HEADER_BYTES, &frame, out->seed);
     const size_t skipped = fresh ? 0 : ES_ESF_HEADER_BYTES;
     const size_t n = HEAD + out->used - skipped;
-    int reason = write_all(out->fd, out->buffer + skipped, n, out->end);
+    int reason = es_write_at(out->fd, out->buffer + skipped, n, out->end);
     if (!reason && out->durable && fdatasync(out->fd) != 0)
         reason = errno;
     if (reason) {

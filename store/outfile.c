@@ -276,7 +276,8 @@ static int sync_directory(const char *path)
 static int find_reason(const es_outfile *file)
 {
     int fd = fileno(file->stream);
-    if (file->temporary && lseek(fd, 0, SEEK_END) >= 0 && write(fd, "", 1) < 0)
+    const bool own = file->temporary && lseek(fd, 0, SEEK_END) >= 0;
+    if ((own || file->stream == stdout) && write(fd, "\n", 1) < 0)
         return errno;
     return EIO;
 }

@@ -84,6 +84,10 @@ void es_database_close(es_database *database);
 /** ES_OK, or ES_EFORK in a process other than the one that opened it. */
 es_status es_database_check_owner(const es_database *database) ES_MUST_USE;
 
+/** Writes bytes[0..n) at an offset of a file, all of them: 0, or an errno. */
+int es_write_at(int fd, const unsigned char *bytes, size_t n,
+                int64_t at) ES_MUST_USE;
+
 /** es_fail for SQLite's result code rc: path, reason and remedy. */
 es_status es_database_fail(const es_database *database, int rc);
 

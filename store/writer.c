@@ -120,13 +120,12 @@ static es_status fill_temporary(const char *path, const unsigned char *image,
                                 size_t n)
 {
     int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-    bool written = fd >= 0 && write(fd, image, n) == (ssize_t)n;
-    int reason = errno;
+    int reason = fd < 0 ? errno : es_write_at(fd, image, n, 0);
     if (fd >= 0)
         close(fd);
-    return written ? ES_OK
-                   : es_fail(ES_EIO, "%s: cannot write: %s", path,
-                             strerror(fd < 0 || reason ? reason : EIO));
+    return reason
+               ? es_fail(ES_EIO, "%s: cannot write: %s", path, strerror(reason))
+               : ES_OK;
 }
 
 /** A new run file, or one that was empty, appears whole. */

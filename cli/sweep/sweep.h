@@ -5,6 +5,7 @@
 
 #include "cli/alerts/rules/rules_file.h"
 #include "cli/sweep/plan.h"
+#include <limits.h>
 
 /* Slurm takes arrays of 1000 everywhere, and larger ones only where its
    MaxArraySize says so. */
@@ -13,10 +14,11 @@
 #define ES_SWEEP_GRACE 60 /* seconds, unless requested */
 
 typedef struct es_sweep_request {
-    const char *input;      /* the spec; with --status and --run the folder */
-    const char *folder;     /* the same there */
-    const char *run;        /* --run, or NULL */
-    const char *rules_path; /* --rules, or NULL */
+    const char *input;  /* the spec; with --status and --run the folder */
+    const char *folder; /* the same there; NULL: named after the spec */
+    char own_folder[NAME_MAX + 1]; /* what it is named then */
+    const char *run;               /* --run, or NULL */
+    const char *rules_path;        /* --rules, or NULL */
     es_forecast_choice forecast;
     es_rules_file own;          /* what is there, and the rule of --forecast */
     const es_rules_file *rules; /* that, or NULL: the default thresholds */

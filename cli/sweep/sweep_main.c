@@ -24,7 +24,7 @@ static es_status read_rules(void *field, const es_option *option,
 
 static const es_option table[] = {
     {.name = NULL, ES_OPT_TEXT(es_sweep_request, input)},
-    {"output", 'o', "DIR", "the folder of the sweep",
+    {"output", 'o', "DIR", "the folder of the sweep (named after SPEC)",
      ES_OPT_TEXT(es_sweep_request, folder)},
     {"jobs", 'j', "N", "train N at a time (as many as there are processors)",
      ES_OPT_INT(es_sweep_request, n_at_once, 1, 1024),
@@ -67,7 +67,7 @@ static const es_named_text examples[] = {
 
 const es_command es_sweep_command = {
     .name = "entropy-scan sweep",
-    .synopsis = "SPEC -o DIR [OPTION...] | DIR --status | DIR --run NAME",
+    .synopsis = "SPEC [-o DIR] [OPTION...] | DIR --status | DIR --run NAME",
     .examples = examples,
     .summary = "train every combination of settings",
     .details =
@@ -132,6 +132,20 @@ const es_command es_sweep_command = {
     .main = sweep_main,
 };
 
+/* sweep of path/sweep.ini, in the directory in which the program runs. */
+static es_status name_folder(es_sweep_request *given)
+{
+    const char *slash = strrchr(given->input, '/');
+    const char *name = slash ? slash + 1 : given->input;
+    const char *dot = strrchr(name, '.');
+    if (!dot || dot == name || dot - name > NAME_MAX)
+        return es_fail(ES_EUSAGE, "%s: no folder for the runs: -o DIR",
+                       given->input);
+    memcpy(given->own_folder, name, (size_t)(dot - name));
+    given->folder = given->own_folder;
+    return ES_OK;
+}
+
 static es_status check(es_sweep_request *given)
 {
     if (!given->input)
@@ -145,11 +159,7 @@ static es_status check(es_sweep_request *given)
                        given->status ? "--status" : "--run", given->folder);
     if (given->status || given->run)
         given->folder = given->input;
-    if (given->slurm && !given->folder)
-        return es_fail(ES_EUSAGE, "--slurm: no folder for the runs: -o DIR");
-    if (!given->dry_run && !given->folder)
-        return es_fail(ES_EUSAGE, "no folder for the runs: -o DIR");
-    return ES_OK;
+    return given->folder ? ES_OK : name_folder(given);
 }
 
 /* The runs that did not come to a good end, each in a line. */
@@ -289,7 +299,8 @@ static es_status print_plan(const es_sweep_plan *plan)
         char *line = es_sweep_command_line(&plan->runs[i]);
         if (!line)
             return ES_ENOMEM;
-        puts(line);
+        es_print_escaped(stdout, line, ES_ESCAPE_TERMINAL);
+        putchar('\n');
         free(line);
     }
     return ES_OK;

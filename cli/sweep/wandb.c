@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <yaml.h>
 
+enum { DEPTH_MOST = 64 };
+
 typedef struct reader {
     es_sweep_spec *spec;
     yaml_document_t document;
@@ -366,6 +368,31 @@ static es_status read_root(reader *r, bool *terminates)
     return status == ES_OK ? read_command(r, parameters) : status;
 }
 
+/* Looked at before anything is kept of it: libyaml takes a time that is the
+   square of the depth. The file is at its beginning again. */
+static bool is_too_deep(FILE *file)
+{
+    yaml_parser_t parser;
+    yaml_event_t event;
+    int depth = 0;
+    bool more = yaml_parser_initialize(&parser);
+    if (!more)
+        return false;
+    yaml_parser_set_input_file(&parser, file);
+    while (more && depth <= DEPTH_MOST && yaml_parser_parse(&parser, &event)) {
+        const yaml_event_type_t type = event.type;
+        depth +=
+            (type == YAML_SEQUENCE_START_EVENT ||
+             type == YAML_MAPPING_START_EVENT) -
+            (type == YAML_SEQUENCE_END_EVENT || type == YAML_MAPPING_END_EVENT);
+        more = type != YAML_STREAM_END_EVENT;
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&parser);
+    rewind(file);
+    return depth > DEPTH_MOST;
+}
+
 es_status es_sweep_wandb_read(es_sweep_spec *spec, bool *terminates)
 {
     reader r = {.spec = spec};
@@ -385,7 +412,12 @@ es_status es_sweep_wandb_read(es_sweep_spec *spec, bool *terminates)
         return es_fail(ES_ENOMEM, "out of memory for a sweep");
     }
     yaml_parser_set_input_file(&parser, file);
-    if (yaml_parser_load(&parser, &r.document)) {
+    if (is_too_deep(file)) {
+        status = es_fail(ES_EUSAGE,
+                         "%s: nested more than %d deep: a sweep has a "
+                         "few levels",
+                         spec->path, DEPTH_MOST);
+    } else if (yaml_parser_load(&parser, &r.document)) {
         status = read_root(&r, terminates);
         yaml_document_delete(&r.document);
     } else {

@@ -235,6 +235,10 @@ es_status es_query_prepare(es_query *query, const char *sql)
         return fail_query(query, rc);
     if (!query->statement)
         return es_fail(ES_EUSAGE, "the query is empty");
+    if (sqlite3_column_count(query->statement) == 0) { /* REINDEX of nothing */
+        query->refused = "a statement that writes";
+        return fail_query(query, SQLITE_AUTH);
+    }
     rc = sqlite3_prepare_v2(query->handle, rest, -1, &more, NULL);
     bool single = rc == SQLITE_OK && !more;
     sqlite3_finalize(more);

@@ -56,11 +56,20 @@ output 'the good run of several is shown' 'heat' sh -c '"$0" good.db no.db; test
 exits 'two missing files of two exit with 3' 3 'no.db' "$scan" no.db nor.db
 exits '--check with a missing file exits with 4' 4 'no.db' "$scan" good.db no.db --check
 
+# --- secrets
+for secret in 'host=x password=hunter2 dbname=y' "host=x password='hunter 2'" \
+    mysql://me:hunter2@host/data 'http://me:hunt/er2@host/'; do
+    check "no password is printed: ${secret%%hunt*}" \
+        sh -c '! "$0" "$1" 2>&1 | grep -q hunt' "$scan" "$secret"
+done
+
 # --- outputs
 fails 'a folder that is not there' 3 'nowhere/x.png: ' "$scan" good.db -q --heatmap=nowhere/x.png
 fails 'an output that is a folder' 3 'folder: is a directory' "$scan" good.db -q --heatmap=folder --format png
 exits 'a full disk, table' 3 'standard output: .*No space left' sh -c '"$0" good.db >/dev/full' "$scan"
 exits 'a full disk, JSON' 3 'standard output: .*No space left' sh -c '"$0" good.db --json >/dev/full' "$scan"
+exits 'a full disk, JSON lines' 3 'standard output: .*No space left' \
+    sh -c '"$0" good.db --jsonl >/dev/full' "$scan"
 exits 'a full disk, help' 3 'standard output: .*No space left' sh -c '"$0" --help >/dev/full' "$scan"
 exits 'a full disk, picture' 3 '/dev/full: .*No space left' "$scan" good.db -q --format svg --heatmap=/dev/full
 exits 'a full disk, export' 3 '/dev/full: .*No space left' "$scan" export good.db -o /dev/full
@@ -68,7 +77,11 @@ exits 'a full disk, export' 3 '/dev/full: .*No space left' "$scan" export good.d
 awk 'BEGIN { for (s = 0; s < 20000; s++) for (l = 0; l < 3; l++)
     printf "Step %d - Layer %d: %.3f\n", s, l, (s * 7 + l) % 31 / 8 }' >big.log
 # A limit on the size of files is a disk that gets full, for whoever has no disk to fill.
-limited() { (trap '' XFSZ; ulimit -f 100; "$@"); }
+limited() { (ulimit -f "${MOST-100}"; "$@"); }
+MOST=0 exits 'a full disk, export' 3 '^entropy-scan: good.npz: cannot write: File too large' \
+    limited "$scan" export good.db -o good.npz
+MOST=0 exits 'a full disk, merge' 3 '^entropy-scan: m.db: .*: cannot write: File too large' \
+    limited "$scan" merge good.db -o m.db
 exits 'a full disk, import' 3 '^entropy-scan: big.db: .*(File too large|disk I/O error)' \
     limited "$scan" import -q big.log -o big.db
 check 'an import on a full disk leaves nothing behind' test -z "$(ls -A | grep -E 'big.db|entropy-scan')"

@@ -213,7 +213,7 @@ fails 'ATTACH is refused' 2 'ATTACH is refused' a.db "ATTACH 'b.db' AS b"
 for write in 'DELETE FROM run' "UPDATE run SET name = 'x'" 'CREATE TABLE x(y)' \
     'DROP VIEW sample_value' 'CREATE VIRTUAL TABLE temp.v USING es_values(main)' \
     'INSERT INTO sample VALUES (1, 2, 3, 4)' "VACUUM INTO 'x.db'" \
-    'BEGIN' 'SAVEPOINT x' 'PRAGMA query_only = 0' 'PRAGMA journal_mode = wal' \
+    REINDEX 'BEGIN' 'SAVEPOINT x' 'PRAGMA query_only = 0' 'PRAGMA journal_mode = wal' \
     "PRAGMA temp_store_directory = '/'" "SELECT load_extension('x')" \
     "SELECT writefile('x', 'y')" "SELECT readfile('/etc/passwd')"; do
     fails "$write" 2 'refused|not be modified|not authorized|no such function' a.db "$write"

@@ -176,7 +176,8 @@ exits 'checkpoints without a run file are those of another' 4 'again/.*: is of a
 
 # --- hostile
 exits 'no spec' 2 'no spec' "$scan" sweep
-exits 'no folder' 2 'no folder for the runs' "$scan" sweep good.ini
+cp good.ini unnamed
+exits 'no folder' 2 'unnamed: no folder for the runs' "$scan" sweep unnamed
 exits 'a spec that is not there' 3 'nowhere' "$scan" sweep nowhere -o x
 exits 'a wrong line' 2 '^entropy-scan: bad.ini:2: .*expected' sh -c 'printf "[sweep]\nfoo = 1\n" >bad.ini; "$0" sweep bad.ini -o x' "$scan"
 exits 'a wrong number' 2 'from 1 to 1024' "$scan" sweep good.ini -o x -j 0
@@ -189,7 +190,11 @@ check 'to the byte' cmp -s kept own/SM_seed1.db
 "$scan" sweep good.ini -o changed >/dev/null 2>&1
 spec good.ini SM 1 'steps = 40'
 exits 'another command line is another run' 3 'had another command line' "$scan" sweep good.ini -o changed
+spec bytes.ini "$(printf 'SM;\033[2J')" 1 'steps = 20'
+check 'a dry run prints no control bytes' sh -c '"$0" sweep bytes.ini --dry-run | grep -q "x1b" &&
+    ! "$0" sweep bytes.ini --dry-run | LC_ALL=C grep -q "[[:cntrl:]]"' "$scan"
 spec shell.ini 'SM; $(touch pwned)`touch pwned`' 1 'steps = 20'
-"$scan" sweep shell.ini -o shell >/dev/null 2>&1
+"$scan" sweep shell.ini >/dev/null 2>&1
+check 'a folder without a name has that of the spec' test -n "$(ls shell/*.db)"
 check 'no shell reads a value' test ! -e pwned
 finish

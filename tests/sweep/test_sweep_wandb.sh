@@ -90,5 +90,7 @@ refused 'what is no YAML' '[0-9]+: not YAML: ' 'a: [1'
 refused 'a list' ' expected method, program and parameters$' '- 1'
 exits 'a file that is not there' 3 'none.yml: cannot read' "$scan" sweep none.yml -o x
 mkfifo pipe.yaml
+printf 'x: %01000d' 0 | tr 0 '[' >deep.yaml
+exits 'nested deep' 2 'deep.yaml: nested more than 64 deep' "$scan" sweep deep.yaml -o x
 exits 'a FIFO' 3 'pipe.yaml: not a regular file' "$scan" sweep pipe.yaml -o x
 finish
