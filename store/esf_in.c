@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define CHUNK 65536 /* bytes read, or looked through for a frame, at a time */
+#define SEARCH_MOST (64 << 20) /* bytes looked through behind a frame */
 
 /* --- bytes ---------------------------------------------------------------- */
 
@@ -138,12 +139,30 @@ static es_status read_payload(es_esf *esf, const es_esf_frame *frame,
                : ES_EFORMAT;
 }
 
-/** The first head of a frame from *at on. ES_DONE: there is none. */
-static es_status find_head(const es_esf *esf, es_esf_frame *frame, int64_t *at)
+/** *at, or where the next bytes behind a hole of a sparse file are. False:
+ * there are none. */
+static bool skip_hole(const es_esf *esf, int64_t *at)
+{
+    const off_t data = lseek(esf->fd, *at, SEEK_DATA);
+    if (data > *at)
+        *at = data;
+    return data >= 0 || errno != ENXIO;
+}
+
+/** The first head of a frame from *at on. ES_DONE: there is none, or none
+ * within SEARCH_MOST bytes that are no hole. */
+static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
 {
     unsigned char bytes[CHUNK + ES_ESF_FRAME_BYTES];
-    while (*at + ES_ESF_FRAME_BYTES <= esf->size) {
+    int64_t searched = 0;
+    while (*at + ES_ESF_FRAME_BYTES <= esf->size && skip_hole(esf, at)) {
         const int64_t left = esf->size - *at;
+        if (left < ES_ESF_FRAME_BYTES)
+            break;
+        if (searched >= SEARCH_MOST) {
+            esf->is_behind = esf->has_lost = true; /* no writer goes on */
+            break;
+        }
         const size_t n =
             left < (int64_t)sizeof bytes ? (size_t)left : sizeof bytes;
         es_status status = read_at(esf, bytes, n, *at);
@@ -157,6 +176,7 @@ static es_status find_head(const es_esf *esf, es_esf_frame *frame, int64_t *at)
                 return ES_OK;
             }
         *at += (int64_t)last + 1;
+        searched += (int64_t)last + 1;
     }
     return ES_DONE;
 }
