@@ -17,6 +17,7 @@ _LEAST = {
     "maps_every": 1,
 }
 STORES = ("auto", "sqlite", "fragment")  # es_store
+RECORDS = ("core", "standard", "all")  # es_series_set
 _MAP_CELLS = 64  # ES_MAP_MAX
 
 
@@ -45,6 +46,9 @@ def checked(**given: Any) -> dict[str, Any]:
         raise ValueError(f"store={given['store']!r}: {words}")
     if given["resume"] not in ("auto", True, False):
         raise ValueError(f"resume={given['resume']!r}: give 'auto', True or False")
+    if given["record"] not in RECORDS:
+        words = "give 'core', 'standard' or 'all'"
+        raise ValueError(f"record={given['record']!r}: {words}")
     if given["regularize"] is not None:
         from ._ereg import EntropyRegularization
 

@@ -26,7 +26,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-def _names(cls: type) -> frozenset[str]:
+def names_of(cls: type) -> frozenset[str]:
     """Names that the methods of a class use, those of torch.nn left out."""
     found: set[str] = set()
     for base in cls.__mro__:
@@ -61,7 +61,7 @@ def _kinds(model: nn.Module) -> list[tuple[str, nn.Module, str]]:
     for name, module in model.named_modules():
         cls = type(module)
         if cls not in names:
-            names[cls] = _names(cls)
+            names[cls] = names_of(cls)
         kind = _kind(module, names[cls])
         if kind is not None:
             found.append((name, module, kind))

@@ -59,6 +59,8 @@ class Seen:
     is_found: bool = False  # sequences are those of positions, maybe a single one
     ceilings: dict[int, Tensor] = dataclasses.field(default_factory=dict)  # nats
     kinds: dict[int, str] = dataclasses.field(default_factory=dict)  # of a run file
+    # Of blocks and routers, by the number of the module's slot (_health).
+    modules: dict[int, Tensor] = dataclasses.field(default_factory=dict)
 
 
 class Tap:
@@ -199,20 +201,30 @@ def report(slot: Tensor | None, error: BaseException) -> None:
 # --- operators ----------------------------------------------------------------
 
 
-def _is_wanted(slot: Tensor, phase: str) -> Slot | None:
-    """The slot, if this step is recorded and has nothing of it so far."""
+def open_slot(slot: Tensor, phase: str) -> Slot | None:
+    """The slot, if this step is recorded."""
     found = _slots.get(int(slot))
     if found is None:
         return None
-    tap = found.tap
     if phase == "eval":
-        is_open = tap.is_open
+        is_open = found.tap.is_open
     else:  # what is generated is no batch of the training
-        is_open = tap.enabled and not getattr(generating, "depth", 0)
-    if not is_open:
-        return None
+        is_open = found.tap.enabled and not getattr(generating, "depth", 0)
+    return found if is_open else None
+
+
+def seen_so_far(tap: Tap, phase: str) -> list[Seen]:
+    """Where a pass of this phase finds what needs not be measured again."""
     phases = ("sampled", "train") if phase == "sampled" else (phase,)
-    for seen in (tap.seen[one] for one in phases):
+    return [tap.seen[one] for one in phases]
+
+
+def _is_wanted(slot: Tensor, phase: str) -> Slot | None:
+    """The slot, if this step is recorded and has nothing of it so far."""
+    found = open_slot(slot, phase)
+    if found is None:
+        return None
+    for seen in seen_so_far(found.tap, phase):
         if found.place in seen.heads or found.place in seen.failed:
             return None
     return found
@@ -293,7 +305,7 @@ def _shape(query: Tensor, starts: Tensor | None) -> Tensor:
     return to_host(torch.stack([(lengths > 0).sum(), lengths.max()]))
 
 
-def _operator(name: str) -> Callable[[Callable[..., None]], Any]:
+def operator(name: str) -> Callable[[Callable[..., None]], Any]:
     """A custom operator that is left out of CUDA graphs, which would replay without
     it. Compilers that cut a graph there know the tag or the name (_traced); others
     make no CUDA graph of what takes a tensor of the CPU, as the slot is."""
@@ -302,7 +314,7 @@ def _operator(name: str) -> Callable[[Callable[..., None]], Any]:
     return torch.library.custom_op(f"entropyscan::{name}", mutates_args=(), **options)
 
 
-@_operator("observe")
+@operator("observe")
 def _observe(
     slot: Tensor,
     query: Tensor,
@@ -510,7 +522,7 @@ def _detached(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.detach()
 
 
-@_operator("observe_projected")
+@operator("observe_projected")
 def observe_projected(
     slot: Tensor,
     query: Tensor,
@@ -568,7 +580,7 @@ def _one_mask(
     return mask.masked_fill(hidden, -float("inf"))
 
 
-@_operator("refuse")
+@operator("refuse")
 def refuse(slot: Tensor, reason: str, phase: str) -> None:
     """An attention that is not measured: as an error at recorded steps, also of a
     graph, which would raise in the training."""
@@ -577,7 +589,7 @@ def refuse(slot: Tensor, reason: str, phase: str) -> None:
         _fail(found, phase, ValueError(reason))
 
 
-@_operator("observe_weights")
+@operator("observe_weights")
 def observe_weights(slot: Tensor, weights: Tensor, phase: str) -> None:
     """Weights (B,H,T,S) that a module returned."""
     found = _is_wanted(slot, phase)
@@ -613,16 +625,17 @@ def _under_vmap(info: Any, dims: Any, slot: Tensor, *others: Any) -> tuple[None,
 _names: list[str] = []  # of all operators
 
 
-def _register() -> None:
+def register(*operators: Any, under_vmap: Callable[..., Any] | None = None) -> None:
+    """What graphs are to know of operators."""
     from torch._library.effects import EffectType
 
-    measuring = (_observe, observe_projected, observe_weights)
-    for operator in (*measuring, refuse):
-        _names.append(operator._qualname)
-        operator.register_fake(_traced)
-        operator.register_effect(EffectType.ORDERED)
-    for operator in measuring:
-        operator.register_vmap(_under_vmap)
+    for one in operators:
+        _names.append(one._qualname)
+        one.register_fake(_traced)
+        one.register_effect(EffectType.ORDERED)
+        if under_vmap is not None:
+            one.register_vmap(under_vmap)
 
 
-_register()
+register(_observe, observe_projected, observe_weights, under_vmap=_under_vmap)
+register(refuse)

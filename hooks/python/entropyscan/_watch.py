@@ -21,6 +21,7 @@ from ._arguments import checked, whole
 from ._attention import Hook
 from ._distributed import Ranks, layer_numbers, rank_and_world, unwrapped
 from ._ereg import EntropyRegularization
+from ._health import Found, Health
 from ._live import Latest, Standing, Tracker, say, verdict
 from ._maps import of_layer
 from ._recording import Recording
@@ -96,6 +97,12 @@ class Watch:
                 run file) or "fragment" (run.esf, which "auto" takes on nfs and
                 other file systems that hosts share)
 
+    record      "core": attention. "standard": also, of each layer, act_max, act_rms,
+                nan_activations, and of routers router_entropy,
+                load_balancing_loss, dropped_tokens. "all": also layer_grad_norm
+                and update_ratio, with a copy of the layers' weights during the
+                optimizer's step
+
     Use it as a context, or call close().
 
     An argument that cannot be meant is a TypeError or a ValueError here, before
@@ -126,6 +133,7 @@ class Watch:
         also: Callable[..., Any] | None = None,
         quiet: bool = False,
         regularize: EntropyRegularization | None = None,
+        record: str = "core",
     ) -> None:
         given = checked(
             path=path,
@@ -145,6 +153,7 @@ class Watch:
             also=also,
             quiet=quiet,
             regularize=regularize,
+            record=record,
         )
         self._maps_every, self._map_heads = given["maps_every"], given["map_heads"]
         self._every, self._step = given["every"], given["first_step"]
@@ -169,6 +178,7 @@ class Watch:
         self._waiting: list[tuple[str, int, str, Any]] = []
         self._ready: list[torch.cuda.Event] = []  # when they are there
         self._hook: Hook | None = None
+        self._health: Health | None = None
         # Steps without rows, or whose attention was said not to be measured.
         self._explained: set[tuple[str, int]] = set()
         self._is_closed = self._is_replaced = False
@@ -203,6 +213,8 @@ class Watch:
                 self._recording.fail(
                     f"{type(model).__name__}: no attention was found in it"
                 )
+            elif record != "core":
+                self._health = Health(model, self._hook.names, self._tap, record)
             self._enable()
         except Exception as error:
             self._on_error(error)
@@ -413,6 +425,9 @@ class Watch:
         if seen.is_empty or seen.failed:
             self._explained.add((phase, step))
         self._waiting.append((phase, step, "heads", seen))
+        if self._health is not None:
+            found = self._health.take(phase, seen)
+            self._waiting.append((phase, step, "layers", found))
         for name, value in values.items():
             if isinstance(value, Tensor):
                 value = _copied(value)
@@ -452,6 +467,10 @@ class Watch:
     def _push_number(self, phase: str, step: int, name: str, value: Any) -> None:
         if self._layers is None:
             self._begin({}, Seen())
+        if isinstance(value, Found):
+            assert self._health is not None and self._layers is not None
+            self._health.push(self._recording, phase, step, value, self._layers)
+            return
         try:
             number = float(value)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -596,6 +615,8 @@ class Watch:
         try:
             if self._hook is not None:
                 self._hook.close()
+            if self._health is not None:
+                self._health.close()
             self._push_waiting()
             waiting, self._waiting = self._waiting, []
             for phase, step, name, value in waiting:  # no attention was seen at all
@@ -731,6 +752,8 @@ def _copied(value: Tensor) -> Tensor:
 def _is_pinned(value: Any) -> bool:
     if isinstance(value, Seen):
         return any(_is_pinned(heads) for heads in value.heads.values())
+    if isinstance(value, Found):
+        return any(_is_pinned(tensor) for tensor in value.tensors())
     return isinstance(value, Tensor) and value.is_pinned()
 
 

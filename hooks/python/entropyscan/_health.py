@@ -1,0 +1,571 @@
+"""Series of layers beside the attention's, for es.watch(record=...): activations,
+routers of mixtures of experts, gradients and updates. Names and meanings are those
+of entropy-train --record (analyzer/heads/details.h), where it has them.
+
+A layer is the block that contains the attention module of that number, as
+model.layers.3. What a block and a router return is read by operators that graphs
+keep, in the pass that the attention is taken from; gradients and updates around
+the step of a torch.optim optimizer. Nothing waits for a CUDA device, and nothing
+is touched that the training reads."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import re
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad
+from torch.optim import optimizer as optimizers
+
+from . import _operators
+from ._attention import names_of
+from ._operators import Seen, Tap
+from ._reader import is_missing
+from ._recording import Recording
+from ._statistics import missing, to_host, wide_type
+from ._wrappers import Patches
+
+# Series and unit, in the order of what the operators return.
+_OF_ACTIVATIONS = (("act_max", ""), ("act_rms", ""), ("nan_activations", "activations"))
+_OF_ROUTERS = (
+    ("router_entropy", "nats"),
+    ("load_balancing_loss", ""),
+    ("dropped_tokens", ""),
+)
+
+_NO_STEP = (
+    "record='all': no torch.optim optimizer has stepped parameters of the layers: "
+    "layer_grad_norm and update_ratio are not recorded"
+)
+_DIVIDED = (
+    "record='all': parameters are divided among ranks (FSDP, DTensor): "
+    "layer_grad_norm and update_ratio are not recorded"
+)
+_NO_ROOM = (
+    "record='all': {} has no room for a copy of the weights: update_ratio is missing"
+)
+
+
+# --- blocks --------------------------------------------------------------------
+
+
+def blocks_of(names: list[str]) -> list[str]:
+    """The name of the block of each attention module: the outermost module with a
+    number, as transformer.h.3, that has no two attention modules of one kind. Two
+    kinds are self-attention and cross-attention; stages of Swin have several of
+    one. Without numbers the outermost such module below the model."""
+    kinds = {name: re.sub(r"\d+", "#", name) for name in names}
+    found = []
+    for name in names:
+        parts = name.split(".")
+        prefixes = [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
+        numbered = [one for one in prefixes if one.split(".")[-1].isdigit()]
+        for prefix in (*numbered, *prefixes):
+            inside = [kinds[one] for one in names if f"{one}.".startswith(f"{prefix}.")]
+            if len(set(inside)) == len(inside):
+                found.append(prefix)
+                break
+        else:  # it contains several of them
+            found.append(name)
+    return found
+
+
+def _place(block: str) -> tuple[str, int] | None:
+    """Its list and its number there."""
+    container, _, number = block.rpartition(".")
+    return (container, int(number)) if number.isdigit() else None
+
+
+def _layers_of(blocks: list[str], places: list[str], layers: list[Any]) -> dict[str, int]:
+    """The layer of each block, by what each recorded layer is (a place of `places`,
+    the blocks of attention modules, or None). A block with two of them is the first
+    one. Blocks without attention have the layers that their numbers say, if those
+    of the others do."""
+    found: dict[str, int] = {}
+    for layer, place in enumerate(layers):
+        if place is not None:
+            found.setdefault(places[place], layer)
+    numbers = {block: _place(block) for block in blocks}
+    containers = {place[0] for block in found if (place := numbers[block]) is not None}
+    agree = all(place and place[1] == found[one] for one, place in numbers.items() if one in found)
+    if len(containers) == 1 and agree:
+        for block, place in numbers.items():
+            if place and place[0] in containers and place[1] < len(layers):
+                if layers[place[1]] is None:
+                    found.setdefault(block, place[1])
+    return found
+
+
+# --- what graphs keep ----------------------------------------------------------
+
+
+def _is_wanted(slot: Tensor, phase: str, *tensors: Tensor) -> Seen | None:
+    """Where the numbers of a module go, if they are wanted and not there yet."""
+    found = _operators.open_slot(slot, phase)
+    if found is None or not all(tensor.numel() for tensor in tensors):
+        return None
+    so_far = _operators.seen_so_far(found.tap, phase)
+    if any(int(slot) in seen.modules for seen in so_far):
+        return None
+    if tensors[0].device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        return None  # which the attention's warning says
+    return found.tap.seen[phase]
+
+
+def _keep(slot: Tensor, seen: Seen, values: list[Tensor]) -> None:
+    # As float32 one by one: a missing value has bits of its own.
+    stacked = torch.stack([value.float() for value in values])
+    seen.modules.setdefault(int(slot), to_host(stacked))
+
+
+@_operators.operator("activations")
+def activations(slot: Tensor, x: Tensor, phase: str) -> None:
+    """The output of a block, of any shape: largest |x|, root mean square, how many
+    are not finite; the first two are NaN then."""
+    try:
+        seen = _is_wanted(slot, phase, x)
+        if seen is not None:
+            kind = torch.promote_types(x.dtype, torch.float32)
+            largest = torch.linalg.vector_norm(x, math.inf, dtype=kind)
+            rms = torch.linalg.vector_norm(x, dtype=kind) / math.sqrt(x.numel())
+            n_bad = x.numel() - x.isfinite().sum()
+            is_bad = n_bad > 0
+            values = [torch.where(is_bad, math.nan, one) for one in (largest, rms)]
+            _keep(slot, seen, [*values, n_bad])
+    except Exception as error:
+        _operators.report(slot, error)
+
+
+@_operators.operator("routing")
+def routing(slot: Tensor, logits: Tensor, chosen: Tensor, is_sigmoid: bool, phase: str) -> None:
+    """logits (...,E) of a router over E experts, chosen (...,k) the experts of each
+    token, or (...,E) 1 for those that take it, 0 also where one had no room:
+
+        entropy     mean over tokens of -sum p ln p, p the softmax of the logits, or
+                    their sigmoids over the sum of these (DeepSeek-V3)
+        balance     E sum f_i P_i, f_i the share of all choices that are expert i, P_i
+                    the mean of p: 1 where both are uniform, at most E (Switch
+                    Transformer, equations 4 to 6, without alpha)
+        dropped     share of the tokens that had no room; missing of a router that
+                    has no capacity
+    """
+    try:
+        seen = _is_wanted(slot, phase, logits, chosen)
+        if seen is not None:
+            with torch.autocast(logits.device.type, enabled=False):
+                _keep(slot, seen, _routed(logits, chosen, is_sigmoid))
+    except Exception as error:
+        _operators.report(slot, error)
+
+
+def _routed(logits: Tensor, chosen: Tensor, is_sigmoid: bool) -> list[Tensor]:
+    n = logits.shape[-1]
+    wide = wide_type(logits)
+    dropped = missing(device=logits.device)
+    if chosen.shape == logits.shape:
+        dropped = 1 - chosen.sum() / (chosen.numel() / n)
+        chosen = logits.argmax(-1)
+    logits = logits.reshape(-1, n).to(wide)
+    if is_sigmoid:
+        p = logits.sigmoid()
+        p = p / p.sum(-1, keepdim=True)
+    else:
+        p = logits.softmax(-1)
+    chosen = chosen.flatten().long()
+    load = torch.zeros(n, dtype=wide, device=logits.device)
+    load.scatter_add_(0, chosen, torch.ones_like(chosen, dtype=wide))
+    balance = n * (load / chosen.numel() * p.mean(0)).sum()
+    return [torch.special.entr(p).sum(-1).mean(), balance, dropped]
+
+
+def _under_vmap(*_: Any) -> tuple[None, None]:
+    """Of single samples no numbers; the attention's operator says so."""
+    return None, None
+
+
+_operators.register(activations, routing, under_vmap=_under_vmap)
+
+
+# --- hooks of modules ----------------------------------------------------------
+
+
+def _after_block(module: nn.Module, _: Any, output: Any) -> None:
+    x = output[0] if isinstance(output, (tuple, list)) and output else output
+    slot = _operators.slot_of(module)
+    if slot is not None and _is_whole(x):
+        activations(slot, _own(x), _operators.phase_of(module.training))
+
+
+def _after_router(module: nn.Module, output: Any, is_sigmoid: bool) -> None:
+    """Of transformers' routers: (logits, weights, chosen), or Switch's
+    (chosen, weight, logits)."""
+    slot = _operators.slot_of(module)
+    if slot is None or not isinstance(output, tuple) or len(output) != 3:
+        return
+    logits, _, chosen = output
+    if hasattr(module, "expert_capacity"):
+        logits, chosen = chosen, logits
+    if not (_is_whole(logits) and _is_whole(chosen)) or chosen.is_floating_point():
+        return
+    phase = _operators.phase_of(module.training)
+    routing(slot, _own(logits), _own(chosen), is_sigmoid, phase)
+
+
+def _after_softmax(module: nn.Module, _: Any, output: Any) -> None:
+    _after_router(module, output, False)
+
+
+def _after_sigmoid(module: nn.Module, _: Any, output: Any) -> None:
+    _after_router(module, output, True)
+
+
+def _is_whole(x: Any) -> bool:
+    """Whether this rank has all numbers of it, and an operator could read them."""
+    if not isinstance(x, Tensor) or x.is_nested:
+        return False
+    if not _operators.is_distributed(x):
+        return True
+    return all(placement.is_replicate() for placement in x.placements)
+
+
+def _own(x: Tensor) -> Tensor:
+    return (x.to_local() if _operators.is_distributed(x) else x).detach()
+
+
+def _hook_of(module: nn.Module) -> Callable[..., None] | None:
+    """Of a router of transformers, by the one function that it has from logits to
+    probabilities."""
+    if not re.search(r"Top[kK1]Router$", type(module).__name__):
+        return None
+    functions = {"softmax", "sigmoid"} & names_of(type(module))
+    known = {"softmax": _after_softmax, "sigmoid": _after_sigmoid}
+    return known[functions.pop()] if len(functions) == 1 else None
+
+
+# --- gradients and updates -------------------------------------------------------
+
+
+# Norms of some parameters of one device, float32, and the block of each.
+_Norms = tuple[list[str], Tensor]
+
+
+@dataclasses.dataclass
+class _Copy:
+    """Parameters of one device while an optimizer changes them."""
+
+    blocks: list[str]
+    before: list[Tensor]
+    parameters: list[Tensor]
+
+
+def _norms(tensors: list[Tensor]) -> Tensor:
+    """On their device."""
+    kind = torch.float32
+    for tensor in tensors:
+        kind = torch.promote_types(kind, tensor.dtype)
+    return torch.stack(torch._foreach_norm(tensors, 2, kind))
+
+
+def _has_room(device: torch.device, n_bytes: int) -> bool:
+    """Whether a CUDA device has so much."""
+    if device.type != "cuda":
+        return True
+    free, _ = torch.cuda.mem_get_info(device)
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return free + unused >= n_bytes
+
+
+_steps: set[Steps] = set()  # those of all watches
+_patches = Patches()
+_lock = threading.RLock()
+
+
+def _hook_torch() -> None:
+    """Once for all watches: hooks of all optimizers, and clip_grad_norm_, by the
+    function that it calls with the norm."""
+    clip = clip_grad._clip_grads_with_norm_
+
+    @functools.wraps(clip)
+    def clipped(parameters: Any, *args: Any, **options: Any) -> Any:
+        if not torch.compiler.is_compiling():
+            parameters = list(parameters)
+            for one in list(_steps):
+                one.before_clip(parameters)
+        return clip(parameters, *args, **options)
+
+    def before(optimizer: Any, *_: Any) -> None:
+        for one in list(_steps):
+            one.before_step(optimizer)
+
+    def after(optimizer: Any, *_: Any) -> None:
+        for one in list(_steps):
+            one.after_step(optimizer)
+
+    _patches.attribute(clip_grad, clip.__name__, clipped)
+    _patches.call(optimizers.register_optimizer_step_pre_hook(before).remove)
+    _patches.call(optimizers.register_optimizer_step_post_hook(after).remove)
+
+
+class Steps:
+    """Norms of gradients and updates of the blocks of a model, around the steps of
+    torch.optim's optimizers, at recorded steps, until close().
+
+    Gradients are those before torch.nn.utils.clip_grad_norm_, or, of what it does
+    not get, those that the optimizer is given. A scale that the optimizer takes
+    off itself (a fused one with GradScaler) is taken off here, too. For the updates
+    there is a copy of the parameters during the optimizer's step."""
+
+    def __init__(self, model: nn.Module, blocks: list[str], tap: Tap) -> None:
+        self._model, self._tap = weakref.ref(model), tap
+        # The inner ones of those that contain each other come last.
+        self._blocks = sorted(blocks, key=lambda block: block.count("."))
+        self._gradients: list[_Norms] = []
+        self._weights: list[_Norms] = []  # before the step
+        self._changes: list[_Norms] = []
+        self._block_of: dict[int, str] | None = None
+        self._is_measured: set[int] = set()  # ids of parameters, in this step
+        self._is_copied: set[int] = set()
+        self._copies: dict[int, list[_Copy]] = {}  # by the optimizer's id
+        self._failures: set[str] = set()
+        self._n_steps = 0  # recorded ones
+        self._is_used = False  # an optimizer has parameters of the blocks
+        with _lock:
+            if not _steps:
+                _hook_torch()
+            _steps.add(self)
+
+    def close(self) -> None:
+        with _lock:
+            if self not in _steps:
+                return
+            _steps.discard(self)
+            if not _steps:
+                _patches.undo()
+        if self._n_steps and not self._is_used:
+            self._fail(RuntimeError(_NO_STEP))
+
+    def take(self) -> tuple[list[_Norms], list[_Norms], list[_Norms]]:
+        """Of gradients, weights and changes, in the step that ends."""
+        found = self._gradients, self._weights, self._changes
+        self._gradients, self._weights, self._changes = [], [], []
+        self._is_measured, self._is_copied, self._copies = set(), set(), {}
+        self._block_of = None
+        self._n_steps += 1
+        return found
+
+    def _fail(self, error: Exception) -> None:
+        """Once for each message: the training goes on."""
+        if str(error) not in self._failures:
+            self._failures.add(str(error))
+            self._tap.on_error(error)
+
+    def before_clip(self, parameters: list[Tensor]) -> None:
+        if self._tap.enabled:
+            try:
+                self._measure(parameters, None)
+            except Exception as error:
+                self._fail(error)
+
+    def before_step(self, optimizer: Any) -> None:
+        if not self._tap.enabled:
+            return
+        try:
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            self._measure(parameters, getattr(optimizer, "grad_scale", None))
+            self._copy(parameters, optimizer)
+        except Exception as error:
+            self._fail(error)
+
+    def after_step(self, optimizer: Any) -> None:
+        copies = self._copies.pop(id(optimizer), [])
+        try:
+            for copy in copies:
+                with torch.no_grad():
+                    torch._foreach_sub_(copy.before, copy.parameters)
+                    self._changes.append((copy.blocks, to_host(_norms(copy.before))))
+        except Exception as error:
+            self._fail(error)
+
+    def _measure(self, parameters: list[Tensor], scale: Tensor | None) -> None:
+        for found in self._by_device(parameters, self._is_measured):
+            found = [(block, one) for block, one in found if one.grad is not None]
+            if not found:
+                continue
+            norms = _norms([one.grad.detach() for _, one in found])
+            if scale is not None:
+                norms = norms / scale.to(norms.device, non_blocking=True)
+            self._gradients.append(([block for block, _ in found], to_host(norms)))
+            self._is_measured.update(id(one) for _, one in found)
+
+    def _copy(self, parameters: list[Tensor], optimizer: Any) -> None:
+        for found in self._by_device(parameters, self._is_copied):
+            moved = [(block, one.detach()) for block, one in found if one.grad is not None]
+            n_bytes = sum(one.nbytes for _, one in moved)
+            # The optimizer's first step makes its own copies in float32.
+            n_needed = n_bytes * (2 if optimizer.state else 8)
+            device = found[0][1].device
+            if not _has_room(device, n_needed):
+                raise RuntimeError(_NO_ROOM.format(device))
+            weights = _norms([one.detach() for _, one in found])
+            self._weights.append(([block for block, _ in found], to_host(weights)))
+            self._is_copied.update(id(one) for _, one in found)
+            if moved:
+                blocks, these = map(list, zip(*moved))
+                copy = _Copy(blocks, [one.clone() for one in these], these)
+                self._copies.setdefault(id(optimizer), []).append(copy)
+
+    def _by_device(
+        self, parameters: list[Any], known: set[int]
+    ) -> Iterable[list[tuple[str, Tensor]]]:
+        """(block, parameter) of those of the blocks that are trained."""
+        if self._block_of is None:
+            self._block_of = self._find_parameters()
+        found: dict[torch.device, list[tuple[str, Tensor]]] = {}
+        for one in parameters:
+            block = self._block_of.get(id(one))
+            if block is None or id(one) in known or not one.requires_grad:
+                continue
+            self._is_used = True
+            if _operators.is_distributed(one) or hasattr(one, "_fsdp_flattened"):
+                raise RuntimeError(_DIVIDED)
+            found.setdefault(one.device, []).append((block, one))
+        return found.values()
+
+    def _find_parameters(self) -> dict[int, str]:
+        """The block of each parameter, by its id, which holds for one step."""
+        model = self._model()
+        if model is None:
+            return {}
+        return {
+            id(parameter): block
+            for block in self._blocks
+            for parameter in model.get_submodule(block).parameters()
+        }
+
+
+# --- of a watch -----------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Found:
+    """What a step has, maybe on its way to the host."""
+
+    modules: dict[int, Tensor]
+    gradients: list[_Norms]
+    weights: list[_Norms]
+    changes: list[_Norms]
+
+    def tensors(self) -> Iterable[Tensor]:
+        yield from self.modules.values()
+        for _, norms in (*self.gradients, *self.weights, *self.changes):
+            yield norms
+
+
+class Health:
+    """What record= adds to a watch of a model whose attention modules are `names`,
+    until close()."""
+
+    def __init__(self, model: nn.Module, names: list[str], tap: Tap, record: str) -> None:
+        self._tap = tap
+        self._places = blocks_of(names)
+        self._patches = Patches()
+        # Block and series of the modules with hooks, by the numbers of their slots.
+        self._modules: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {}
+        self._layers: dict[str, int] | None = None  # of blocks
+        self._steps: Steps | None = None
+        modules = dict(model.named_modules())
+        self._blocks = _with_siblings(self._places, modules)
+        for name, module in modules.items():
+            hook = _hook_of(module)
+            if name in self._blocks:
+                self._hook(name, module, _after_block, name, names)
+            elif hook is not None:
+                around = [one for one in self._blocks if f"{name}.".startswith(f"{one}.")]
+                if around:
+                    self._hook(name, module, hook, max(around, key=len), names)
+        if "torch._dynamo" in sys.modules:  # graphs do not look for hooks again
+            torch._dynamo.reset()
+        if record == "all":
+            self._steps = Steps(model, self._blocks, tap)
+
+    def _hook(
+        self, name: str, module: nn.Module, hook: Any, block: str, names: list[str]
+    ) -> None:
+        if name in names or name == "":
+            number = int(_operators.slot_of(module))
+        else:
+            number = _operators.add_slot(self._tap, -1, module)
+            self._patches.call(functools.partial(_operators.remove_slot, number))
+        series = _OF_ACTIVATIONS if hook is _after_block else _OF_ROUTERS
+        self._modules[number] = (block, series)
+        self._patches.call(module.register_forward_hook(hook).remove)
+
+    def take(self, phase: str, seen: Seen) -> Found:
+        """What the step has that ends; an evaluation has no gradients."""
+        if phase != "train" or self._steps is None:
+            return Found(seen.modules, [], [], [])
+        return Found(seen.modules, *self._steps.take())
+
+    def push(
+        self, recording: Recording, phase: str, step: int, found: Found, layers: list[Any]
+    ) -> None:
+        """layers: place of the attention module of each, as _watch numbers them."""
+        if self._layers is None:
+            self._layers = _layers_of(self._blocks, self._places, layers)
+        series: dict[tuple[str, str], np.ndarray] = {}
+
+        def keep(name: str, unit: str, block: str, value: float) -> None:
+            layer = self._layers.get(block)
+            if layer is not None:
+                empty = missing(len(layers)).numpy()
+                series.setdefault((name, unit), empty)[layer] = value
+
+        for number, values in found.modules.items():
+            block, names = self._modules[number]
+            for (name, unit), value in zip(names, values.numpy()):
+                keep(name, unit, block, value)
+        for block, value in _of_blocks(found.gradients).items():
+            keep("layer_grad_norm", "", block, value)
+        weights = _of_blocks(found.weights)
+        for block, value in _of_blocks(found.changes).items():
+            with np.errstate(divide="ignore", invalid="ignore"):
+                keep("update_ratio", "", block, value / weights[block])
+        for (name, unit), values in series.items():
+            if not is_missing(values).all():
+                recording.push(name, step, values, "layer", phase, unit)
+
+    def close(self) -> None:
+        """More than once is fine."""
+        self._patches.undo()
+        if self._steps is not None:
+            self._steps.close()
+
+
+def _with_siblings(blocks: list[str], modules: dict[str, nn.Module]) -> list[str]:
+    """The blocks, and those of their lists that have no attention, in the model's
+    order."""
+    containers = {place[0] for block in blocks if (place := _place(block)) is not None}
+    found = set(blocks)
+    for name in modules:
+        place = _place(name)
+        if place is not None and place[0] in containers:
+            found.add(name)
+    return [name for name in modules if name in found]
+
+
+def _of_blocks(norms: list[_Norms]) -> dict[str, np.float64]:
+    """The norm of all parameters of each block."""
+    squares: dict[str, np.float64] = {}
+    for blocks, values in norms:
+        for block, value in zip(blocks, values.numpy().astype(np.float64)):
+            squares[block] = squares.get(block, np.float64(0)) + value * value
+    return {block: np.sqrt(total) for block, total in squares.items()}
