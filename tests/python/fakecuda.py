@@ -129,12 +129,12 @@ def _run(mode, function, args, kwargs):
 
 
 def _ours(function):
-    from entropyscan import _operators
+    from entropyscan import _health, _operators
 
     name = function.name().removeprefix("entropyscan::")
-    return {"observe": _operators._observe, "refuse": _operators.refuse}.get(
-        name, getattr(_operators, name, None)
-    )._init_fn
+    if name == "observe":
+        return _operators._observe._init_fn
+    return getattr(_operators, name, getattr(_health, name, None))._init_fn
 
 
 @contextmanager

@@ -43,15 +43,16 @@ _OF_ROUTERS = (
 )
 
 _NO_STEP = (
-    "record='all': no torch.optim optimizer has stepped parameters of the layers: "
-    "layer_grad_norm and update_ratio are not recorded"
+    "record='all': no optimizer of torch.optim has changed parameters of the layers, "
+    "or torch.compile has its step: layer_grad_norm and update_ratio are not recorded"
 )
 _DIVIDED = (
     "record='all': parameters are divided among ranks (FSDP, DTensor): "
     "layer_grad_norm and update_ratio are not recorded"
 )
-_NO_ROOM = (
-    "record='all': {} has no room for a copy of the weights: update_ratio is missing"
+_NO_MEMORY = (
+    "record='all': {} has too little memory for a copy of the weights: update_ratio is "
+    "missing"
 )
 
 
@@ -148,14 +149,14 @@ def activations(slot: Tensor, x: Tensor, phase: str) -> None:
 @_operators.operator("routing")
 def routing(slot: Tensor, logits: Tensor, chosen: Tensor, is_sigmoid: bool, phase: str) -> None:
     """logits (...,E) of a router over E experts, chosen (...,k) the experts of each
-    token, or (...,E) 1 for those that take it, 0 also where one had no room:
+    token, or (...,E) 1 for the one that takes it, 0 beyond its capacity, too:
 
         entropy     mean over tokens of -sum p ln p, p the softmax of the logits, or
                     their sigmoids over the sum of these (DeepSeek-V3)
         balance     E sum f_i P_i, f_i the share of all choices that are expert i, P_i
-                    the mean of p: 1 where both are uniform, at most E (Switch
+                    the mean of p: 1 where either is uniform, at most E / k (Switch
                     Transformer, equations 4 to 6, without alpha)
-        dropped     share of the tokens that had no room; missing of a router that
+        dropped     share of the tokens that no expert takes; missing of a router that
                     has no capacity
     """
     try:
@@ -275,7 +276,7 @@ def _norms(tensors: list[Tensor]) -> Tensor:
     return torch.stack(torch._foreach_norm(tensors, 2, kind))
 
 
-def _has_room(device: torch.device, n_bytes: int) -> bool:
+def _has_memory(device: torch.device, n_bytes: int) -> bool:
     """Whether a CUDA device has so much."""
     if device.type != "cuda":
         return True
@@ -303,12 +304,14 @@ def _hook_torch() -> None:
         return clip(parameters, *args, **options)
 
     def before(optimizer: Any, *_: Any) -> None:
-        for one in list(_steps):
-            one.before_step(optimizer)
+        if not torch.compiler.is_compiling():
+            for one in list(_steps):
+                one.before_step(optimizer)
 
     def after(optimizer: Any, *_: Any) -> None:
-        for one in list(_steps):
-            one.after_step(optimizer)
+        if not torch.compiler.is_compiling():
+            for one in list(_steps):
+                one.after_step(optimizer)
 
     _patches.attribute(clip_grad, clip.__name__, clipped)
     _patches.call(optimizers.register_optimizer_step_pre_hook(before).remove)
@@ -413,8 +416,8 @@ class Steps:
             # The optimizer's first step makes its own copies in float32.
             n_needed = n_bytes * (2 if optimizer.state else 8)
             device = found[0][1].device
-            if not _has_room(device, n_needed):
-                raise RuntimeError(_NO_ROOM.format(device))
+            if not _has_memory(device, n_needed):
+                raise RuntimeError(_NO_MEMORY.format(device))
             weights = _norms([one.detach() for _, one in found])
             self._weights.append(([block for block, _ in found], to_host(weights)))
             self._is_copied.update(id(one) for _, one in found)
