@@ -34,7 +34,7 @@ def names(run, phase="train"):
 
 
 def norm(tensors):
-    return math.sqrt(sum(float(t.double().square().sum()) for t in tensors))
+    return math.sqrt(sum(t.double().square().sum().item() for t in tensors))
 
 
 def close(found, wanted):
@@ -127,6 +127,29 @@ def test_gradients_are_those_before_they_are_clipped(run_file):
     losses = train(gpt2(), batches, run_file, clip, record="all")
     assert torch.equal(losses, wanted)
     close(es.open(run_file).values("layer_grad_norm"), plain.gradients)
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_gradients_that_a_closure_makes_are_those_of_its_step(is_named, run_file):
+    """As Lightning's: those of the step before are still there when it begins."""
+    plain = Reference(model := gpt2())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with es.watch(model, run_file, record="all") as rec:
+        for (given,) in micro_batches(3, 1):
+
+            def closure():
+                loss = model(**given).loss
+                optimizer.zero_grad()
+                loss.backward()
+                plain.before(model, optimizer)
+                return loss
+
+            optimizer.step(closure=closure) if is_named else optimizer.step(closure)
+            rec.step()
+    assert rec.trouble is None
+    run = es.open(run_file)
+    close(run.values("layer_grad_norm"), plain.gradients)
+    close(run.values("update_ratio")[0], plain.ratios(0, plain.weights[1]))
 
 
 @pytest.mark.parametrize("is_fused", [False, True])
@@ -384,7 +407,7 @@ def test_a_graph_stays_one_while_the_cadence_toggles(no_graphs_of_others, run_fi
 
     def model(is_compiled):
         torch.manual_seed(3)
-        made = EXPERTS["mixtral"](num_hidden_layers=2).train()
+        made = EXPERTS["mixtral"](num_hidden_layers=1).train()
         made.loss_type = "ForCausalLM"
         if is_compiled:
             made.forward = torch.compile(made.forward, fullgraph=True, backend=counter)

@@ -303,10 +303,28 @@ def _hook_torch() -> None:
                 one.before_clip(parameters)
         return clip(parameters, *args, **options)
 
-    def before(optimizer: Any, *_: Any) -> None:
-        if not torch.compiler.is_compiling():
-            for one in list(_steps):
-                one.before_step(optimizer)
+    def before(optimizer: Any, args: Any, options: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return None
+        if not any(one.is_wanted for one in list(_steps)):
+            return None
+        closure = options.get("closure", args[1] if len(args) > 1 else None)
+        if not callable(closure):
+            begin(optimizer)
+            return None
+
+        def measured() -> Any:
+            out = closure()  # which makes the gradients, as Lightning's
+            begin(optimizer)
+            return out
+
+        if "closure" in options:
+            return args, {**options, "closure": measured}
+        return (args[0], measured, *args[2:]), options
+
+    def begin(optimizer: Any) -> None:
+        for one in list(_steps):
+            one.before_step(optimizer)
 
     def after(optimizer: Any, *_: Any) -> None:
         if not torch.compiler.is_compiling():
@@ -338,7 +356,8 @@ class Steps:
         self._is_measured: set[int] = set()  # ids of parameters, in this step
         self._is_copied: set[int] = set()
         self._copies: dict[int, list[_Copy]] = {}  # by the optimizer's id
-        self._failures: set[str] = set()
+        self._gaps: set[str] = set()  # what this step lacks a part of
+        self._failures: set[str] = set()  # messages
         self._n_steps = 0  # recorded ones
         self._is_used = False  # an optimizer has parameters of the blocks
         with _lock:
@@ -356,47 +375,59 @@ class Steps:
         if self._n_steps and not self._is_used:
             self._fail(RuntimeError(_NO_STEP))
 
+    @property
+    def is_wanted(self) -> bool:
+        """This step is recorded."""
+        return self._tap.enabled
+
     def take(self) -> tuple[list[_Norms], list[_Norms], list[_Norms]]:
         """Of gradients, weights and changes, in the step that ends."""
-        found = self._gradients, self._weights, self._changes
+        gradients, weights, changes = self._gradients, self._weights, self._changes
+        if "gradients" in self._gaps:
+            gradients = []
+        if "updates" in self._gaps:
+            weights, changes = [], []
         self._gradients, self._weights, self._changes = [], [], []
         self._is_measured, self._is_copied, self._copies = set(), set(), {}
         self._block_of = None
+        self._gaps = set()
         self._n_steps += 1
-        return found
+        return gradients, weights, changes
+
+    def _try(self, what: str, function: Callable[..., None], *args: Any) -> None:
+        """The training goes on, and a part of a norm is none: the step has a gap. Each
+        message once."""
+        try:
+            function(*args)
+        except Exception as error:
+            self._gaps.add(what)
+            self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """Once for each message: the training goes on."""
         if str(error) not in self._failures:
             self._failures.add(str(error))
             self._tap.on_error(error)
 
     def before_clip(self, parameters: list[Tensor]) -> None:
-        if self._tap.enabled:
-            try:
-                self._measure(parameters, None)
-            except Exception as error:
-                self._fail(error)
+        if self.is_wanted:
+            self._try("gradients", self._measure, parameters, None)
 
     def before_step(self, optimizer: Any) -> None:
-        if not self._tap.enabled:
-            return
-        try:
+        if self.is_wanted:
             parameters = [p for group in optimizer.param_groups for p in group["params"]]
-            self._measure(parameters, getattr(optimizer, "grad_scale", None))
-            self._copy(parameters, optimizer)
-        except Exception as error:
-            self._fail(error)
+            scale = getattr(optimizer, "grad_scale", None)
+            self._try("gradients", self._measure, parameters, scale)
+            self._try("updates", self._copy, parameters, optimizer)
 
     def after_step(self, optimizer: Any) -> None:
-        copies = self._copies.pop(id(optimizer), [])
-        try:
-            for copy in copies:
-                with torch.no_grad():
-                    torch._foreach_sub_(copy.before, copy.parameters)
-                    self._changes.append((copy.blocks, to_host(_norms(copy.before))))
-        except Exception as error:
-            self._fail(error)
+        for copied in self._copies.pop(id(optimizer), []):
+            self._try("updates", self._compare, copied)
+
+    def _compare(self, copied: _Copy) -> None:
+        with torch.no_grad():
+            after = [parameter.detach() for parameter in copied.parameters]
+            torch._foreach_sub_(copied.before, after)
+            self._changes.append((copied.blocks, to_host(_norms(copied.before))))
 
     def _measure(self, parameters: list[Tensor], scale: Tensor | None) -> None:
         for found in self._by_device(parameters, self._is_measured):
@@ -411,7 +442,7 @@ class Steps:
 
     def _copy(self, parameters: list[Tensor], optimizer: Any) -> None:
         for found in self._by_device(parameters, self._is_copied):
-            moved = [(block, one.detach()) for block, one in found if one.grad is not None]
+            moved = [(block, one) for block, one in found if one.grad is not None]
             n_bytes = sum(one.nbytes for _, one in moved)
             # The optimizer's first step makes its own copies in float32.
             n_needed = n_bytes * (2 if optimizer.state else 8)
@@ -423,8 +454,9 @@ class Steps:
             self._is_copied.update(id(one) for _, one in found)
             if moved:
                 blocks, these = map(list, zip(*moved))
-                copy = _Copy(blocks, [one.clone() for one in these], these)
-                self._copies.setdefault(id(optimizer), []).append(copy)
+                before = [one.detach().clone() for one in these]
+                copied = _Copy(blocks, before, these)
+                self._copies.setdefault(id(optimizer), []).append(copied)
 
     def _by_device(
         self, parameters: list[Any], known: set[int]
@@ -485,6 +517,14 @@ class Health:
         self._modules: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {}
         self._layers: dict[str, int] | None = None  # of blocks
         self._steps: Steps | None = None
+        self._blocks: list[str] = []
+        try:
+            self._open(model, names, record)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, model: nn.Module, names: list[str], record: str) -> None:
         modules = dict(model.named_modules())
         self._blocks = _with_siblings(self._places, modules)
         for name, module in modules.items():
@@ -498,7 +538,7 @@ class Health:
         if "torch._dynamo" in sys.modules:  # graphs do not look for hooks again
             torch._dynamo.reset()
         if record == "all":
-            self._steps = Steps(model, self._blocks, tap)
+            self._steps = Steps(model, self._blocks, self._tap)
 
     def _hook(
         self, name: str, module: nn.Module, hook: Any, block: str, names: list[str]
