@@ -367,6 +367,7 @@ def test_what_is_not_finite_is_recorded_as_such(value, run_file):
     for name in ("act_max", "act_rms", "layer_grad_norm", "update_ratio"):
         found = run.values(name)[0]
         assert not np.isfinite(found[1]) and not es.is_missing(found).any()
+    assert np.isnan(run.values("act_max")[0, 1:]).all()  # as entropy-train says it
     found = run.values("nan_activations")[0]
     assert found[0] == 0 and found[1] >= 48 and found[2] == 2 * 24 * 48
     assert np.isfinite(run.values("act_max")[0, 0])
