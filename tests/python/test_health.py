@@ -213,7 +213,7 @@ EXPERTS = {
         **{"num_local_experts": 6, "num_experts_per_tok": 2, **changes},
     ),
     "qwen3": lambda: models.decoder(
-        tf.Qwen3MoeConfig, tf.Qwen3MoeForCausalLM, num_experts=6, **SIZES
+        tf.Qwen3MoeConfig, tf.Qwen3MoeForCausalLM, num_experts=2, **SIZES  # all of them
     ),
     "gpt_oss": lambda: models.gpt_oss(num_local_experts=6, num_experts_per_tok=2),
     "deepseek": lambda: models.decoder(

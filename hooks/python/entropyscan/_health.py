@@ -147,9 +147,17 @@ def activations(slot: Tensor, x: Tensor, phase: str) -> None:
 
 
 @_operators.operator("routing")
-def routing(slot: Tensor, logits: Tensor, chosen: Tensor, is_sigmoid: bool, phase: str) -> None:
+def routing(
+    slot: Tensor,
+    logits: Tensor,
+    chosen: Tensor,
+    is_sigmoid: bool,
+    has_capacity: bool,
+    phase: str,
+) -> None:
     """logits (...,E) of a router over E experts, chosen (...,k) the experts of each
-    token, or (...,E) 1 for the one that takes it, 0 beyond its capacity, too:
+    token, or, if they have a capacity, (...,E) 1 for the one that takes it and 0
+    elsewhere:
 
         entropy     mean over tokens of -sum p ln p, p the softmax of the logits, or
                     their sigmoids over the sum of these (DeepSeek-V3)
@@ -163,16 +171,18 @@ def routing(slot: Tensor, logits: Tensor, chosen: Tensor, is_sigmoid: bool, phas
         seen = _is_wanted(slot, phase, logits, chosen)
         if seen is not None:
             with torch.autocast(logits.device.type, enabled=False):
-                _keep(slot, seen, _routed(logits, chosen, is_sigmoid))
+                _keep(slot, seen, _routed(logits, chosen, is_sigmoid, has_capacity))
     except Exception as error:
         _operators.report(slot, error)
 
 
-def _routed(logits: Tensor, chosen: Tensor, is_sigmoid: bool) -> list[Tensor]:
+def _routed(
+    logits: Tensor, chosen: Tensor, is_sigmoid: bool, has_capacity: bool
+) -> list[Tensor]:
     n = logits.shape[-1]
     wide = wide_type(logits)
     dropped = missing(device=logits.device)
-    if chosen.shape == logits.shape:
+    if has_capacity:
         dropped = 1 - chosen.sum() / (chosen.numel() / n)
         chosen = logits.argmax(-1)
     logits = logits.reshape(-1, n).to(wide)
@@ -213,12 +223,13 @@ def _after_router(module: nn.Module, output: Any, is_sigmoid: bool) -> None:
     if slot is None or not isinstance(output, tuple) or len(output) != 3:
         return
     logits, _, chosen = output
-    if hasattr(module, "expert_capacity"):
+    has_capacity = hasattr(module, "expert_capacity")
+    if has_capacity:
         logits, chosen = chosen, logits
     if not (_is_whole(logits) and _is_whole(chosen)) or chosen.is_floating_point():
         return
     phase = _operators.phase_of(module.training)
-    routing(slot, _own(logits), _own(chosen), is_sigmoid, phase)
+    routing(slot, _own(logits), _own(chosen), is_sigmoid, has_capacity, phase)
 
 
 def _after_softmax(module: nn.Module, _: Any, output: Any) -> None:
@@ -298,7 +309,7 @@ def _hook_torch() -> None:
     @functools.wraps(clip)
     def clipped(parameters: Any, *args: Any, **options: Any) -> Any:
         if not torch.compiler.is_compiling():
-            parameters = list(parameters)
+            parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
             for one in list(_steps):
                 one.before_clip(parameters)
         return clip(parameters, *args, **options)
