@@ -56,6 +56,16 @@ static const es_series_line others[] = {
     {"nan_activations", "activations", "activations that are not finite",
      ES_SHAPE_LAYER},
     {"act_rms", "", "root mean square of activations", ES_SHAPE_LAYER},
+    {"router_entropy", "nats",
+     "entropy of a router's probabilities, mean of "
+     "tokens",
+     ES_SHAPE_LAYER},
+    {"load_balancing_loss", "",
+     "experts times the sum of share of choices times "
+     "mean probability: 1 is balanced",
+     ES_SHAPE_LAYER},
+    {"dropped_tokens", "", "share of choices beyond an expert's capacity",
+     ES_SHAPE_LAYER},
     {"loss", "nats", "loss", ES_SHAPE_RUN},
     {"ce", "nats", "cross entropy, the loss without regularisation",
      ES_SHAPE_RUN},

@@ -34,6 +34,10 @@ es_join_rule es_join_rule_of(const char *series, es_shape shape)
     } others[] = {
         {"finite_rows", ES_SHAPE_HEAD, ES_JOIN_SUM},
         {"nan_activations", ES_SHAPE_LAYER, ES_JOIN_SUM},
+        {"act_max", ES_SHAPE_LAYER, ES_JOIN_HIGHEST},
+        {"router_entropy", ES_SHAPE_LAYER, ES_JOIN_MEAN},
+        {"load_balancing_loss", ES_SHAPE_LAYER, ES_JOIN_MEAN},
+        {"dropped_tokens", ES_SHAPE_LAYER, ES_JOIN_MEAN},
         {"loss", ES_SHAPE_RUN, ES_JOIN_MEAN},
         {"ce", ES_SHAPE_RUN, ES_JOIN_MEAN},
         {"ereg", ES_SHAPE_RUN, ES_JOIN_MEAN},

@@ -34,7 +34,7 @@ MADE = {
     "docs/libraries.md": (6, ["lightning.db", "accelerate.db", "tensorboard.db", "corpus.tok"]),
     "docs/maps.md": (1, ["maps.db", "maps.svg"]),
     "docs/regularization.md": (2, ["ereg.db"]),
-    "docs/training.md": (4, ["stopped.db", "resumed.db", "curves.svg", "heatmap.svg"]),
+    "docs/training.md": (5, ["stopped.db", "resumed.db", "curves.svg", "heatmap.svg", "health.db"]),
 }
 
 
