@@ -159,6 +159,29 @@ TEST(log_without_its_name_loses_nothing)
     }
 }
 
+/* rm -f RUN.db* */
+TEST(a_run_file_that_is_removed_with_its_log_is_a_counted_loss)
+{
+    const char *path = recording_path("gone.db");
+    int series[4];
+    char message[256], data[64];
+    es_recorder_report report;
+    es_recorder *recorder = open_half(path, series);
+    remove_log(path);
+    unlink(path);
+    unlink(beside(path, "-shm"));
+    es_await((es_ring_wake(&recorder->ring), has_log(path)));
+    push_half(recorder, series);
+    es_assert_status(ES_EIO, "removed, moved or replaced",
+                     es_recorder_close(recorder, ES_RUN_FINISHED, &report));
+    assert_int_equal(report.lost, HALF);
+    assert_int_equal(recording_check(path, 0, HALF), HALF);
+    assert_true(recording_event(path, "log", message, data));
+    assert_non_null(strstr(message, "samples up to step 99 are not in this"));
+    assert_string_equal(data, "{\"lost\":100}");
+    recording_remove(path);
+}
+
 /* --- a truncated index ----------------------------------------------------*/
 
 TEST(truncated_index_ends_with_a_message)

@@ -64,13 +64,36 @@ es_status es_session_replace_log(es_session *session)
     return go_on(session, ES_SEVERITY_ERROR, message, lost);
 }
 
+/* The run file is gone together with its log: what was committed is lost, and a
+   new file begins. */
+static void begin_anew(es_session *session)
+{
+    char message[ES_MESSAGE_MAX];
+    const uint64_t lost = session->tally.committed;
+    es_session_keep_trouble(session, ES_EIO);
+    snprintf(message, sizeof message,
+             "removed, moved or replaced while it was written: samples up to "
+             "step %lld are not in this file (%llu frames)",
+             (long long)session->tally.last_step, (unsigned long long)lost);
+    fprintf(stderr, "entropy-recorder: %s: %s\n", session->hello.path, message);
+    es_writer_abandon(session->writer);
+    session->writer = NULL;
+    session->tally.committed = session->safe = 0;
+    (void)!go_on(session, ES_SEVERITY_ERROR, message, lost);
+}
+
 /* Its name is gone, or another file's: nothing is lost if it can be moved into
    the run file before the next death. */
 static void look_for_name(es_session *session)
 {
     char message[ES_MESSAGE_MAX];
-    if (!es_writer_log_is_away(session->writer) ||
-        es_writer_settle(session->writer) != ES_OK)
+    if (!es_writer_log_is_away(session->writer))
+        return;
+    if (es_writer_check_place(session->writer) < 0) {
+        begin_anew(session);
+        return;
+    }
+    if (es_writer_settle(session->writer) != ES_OK)
         return;
     snprintf(message, sizeof message,
              "%s-wal: removed, moved or replaced by another program: nothing "
