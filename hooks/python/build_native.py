@@ -1,17 +1,21 @@
 """The build step of the wheel: make, and libraries and programs into it.
 
 The package lies in the source tree of entropy-scan, two folders below its root.
-ENTROPYSCAN_TRAINER=1 builds and includes entropy-train, too.
-`make wheel` sets it, and gives what it linked for other machines:
+ENTROPYSCAN_TRAINER=1 builds and includes entropy-train, too. `make wheel` sets it,
+and gives what it linked for other machines:
     ENTROPYSCAN_BUILD     a build folder that is to be taken as it is, without make
     ENTROPYSCAN_PLATFORM  the wheel's platform, manylinux_2_28_x86_64
     ENTROPYSCAN_PACKAGES  a folder with the fonts/ to draw with, and the licenses/
-                          of what is linked in (tests/tools/packages.sh)"""
+                          of what is linked in (tests/tools/packages.sh)
+
+On other systems than Linux, or with ENTROPYSCAN_PURE=1, nothing is built: the wheel
+is for every machine, and Python records and reads."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -24,11 +28,21 @@ LIBRARIES = ("libentropyrecord.so", "libentropyscan.so")
 FOLDERS = ("fonts", "licenses")
 
 
+def _is_set(name: str) -> bool:
+    return os.environ.get(name, "0") not in ("", "0")
+
+
+def _is_pure() -> bool:
+    return _is_set("ENTROPYSCAN_PURE") or sys.platform != "linux"
+
+
 class NativeBuildHook(BuildHookInterface):
     PLUGIN_NAME = "native"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":  # the tree's own build folder is found
+            return
+        if _is_pure():
             return
         for source in self._files():
             inside = source.name
@@ -53,8 +67,7 @@ class NativeBuildHook(BuildHookInterface):
         return found
 
     def _trainer(self) -> list[str]:
-        wanted = os.environ.get("ENTROPYSCAN_TRAINER", "0") not in ("", "0")
-        return [TRAINER] if wanted else []
+        return [TRAINER] if _is_set("ENTROPYSCAN_TRAINER") else []
 
     def _built(self) -> Path:
         given = os.environ.get("ENTROPYSCAN_BUILD")
@@ -77,6 +90,7 @@ class NativeBuildHook(BuildHookInterface):
         if failed:
             raise SystemExit(
                 f"{' '.join(command)}: failed, see above: the Debian packages that it "
-                f"needs are installed by make deps in {tree}"
+                f"needs are installed by make deps in {tree}; ENTROPYSCAN_PURE=1 "
+                "installs what records without them"
             )
         return tree / "build"

@@ -11,7 +11,7 @@ import pytest
 import shapes
 import torch
 
-from entropyscan import _device, _library, _statistics
+from entropyscan import _c_library, _device, _statistics
 from entropyscan._statistics import NAMES, Attention
 from entropyscan._weights import are_weights, measure_weights
 
@@ -103,7 +103,7 @@ def by_the_c_call(query, key, call):
         (x.data_ptr(), _statistics._ELEMENTS[x.dtype], x.stride()[:3])
         for x in (query, key)
     ]
-    out = _library.head_statistics(*inputs, shape_of(query, key, call), 2)
+    out = _c_library.head_statistics(*inputs, shape_of(query, key, call), 2)
     assert not isinstance(out, str), out
     return [torch.from_numpy(out[name]) for _, _, name in _statistics.SERIES]
 
@@ -126,7 +126,7 @@ def test_every_call_of_the_table_agrees_with_the_formula(name, by):
 
 
 def test_the_table_has_every_member_of_a_shape():
-    members = dict(_library.ffi.typeof("es_attention_shape").fields)
+    members = dict(_c_library.ffi.typeof("es_attention_shape").fields)
     used = {name for case in shapes.CASES.values() for name in case["call"]}
     sizes = {"n_batch", "n_heads", "n_kv_heads", "n_queries", "n_keys", "head_width"}
     assert set(members) - sizes - {"size", "time_limit"} == used

@@ -17,7 +17,7 @@ import ranks
 import torch
 
 import entropyscan as es
-from entropyscan import _library
+from entropyscan import _c_library
 
 STEPS = 6
 
@@ -91,12 +91,12 @@ def test_a_missing_recorder_program_is_one_warning(plain, run_file, monkeypatch)
 
 def test_a_missing_library_is_one_warning(plain, run_file, monkeypatch, tmp_path):
     monkeypatch.setenv("ENTROPYSCAN_HOME", str(tmp_path))
-    for function in (_library.recording, _library.reading):
+    for function in (_c_library.recording, _c_library.reading):
         function.cache_clear()
     try:
         said, rec = trained_with_one_warning(plain, run_file)
     finally:
-        for function in (_library.recording, _library.reading):
+        for function in (_c_library.recording, _c_library.reading):
             function.cache_clear()
     assert "libentropyscan.so" in said and "ENTROPYSCAN_HOME" in said
 

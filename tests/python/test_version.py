@@ -12,7 +12,8 @@ import pytest
 import entropyscan as es
 
 ROOT = Path(__file__).resolve().parents[2]
-USE = "import entropyscan as es; print(es.__version__); es._library.reading()"
+USE = "import entropyscan as es; print(es.__version__); \
+from entropyscan import _c_library; _c_library.reading()"
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import _library
 from ._library import Error
 from ._version import __version__
 
@@ -55,8 +54,6 @@ _PACKAGES = {
     "_ray": ("ray", "'ray[tune]'"),
 }
 __all__ = ["Error", "__version__", *_PLACES]
-
-_library.check()
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,9 @@ from . import _library
 def main() -> None:
     name = os.path.basename(sys.argv[0])
     path = _library.program(name)
+    if path is None and _library.IS_PYTHON:
+        print(f"{name}: {_library.NO_PROGRAM}", file=sys.stderr)
+        raise SystemExit(3)
     if path is None:
         remedy = "build it with make, or set ENTROPYSCAN_HOME"
         if name == "entropy-train":  # an installation from source leaves it out

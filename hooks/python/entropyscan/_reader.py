@@ -223,7 +223,10 @@ def figure(path: str, where: str, kind: str, format: str, options: dict[str, Any
 
 def _scan(path: str, *options: str) -> subprocess.CompletedProcess[str]:
     """entropy-scan of a file; what it complains of is raised."""
-    program = _library.program("entropy-scan") or "entropy-scan"
+    program = _library.program("entropy-scan")
+    if program is None and _library.IS_PYTHON:
+        raise _library.Error(f"{path}: flags and figures: {_library.NO_PROGRAM}")
+    program = program or "entropy-scan"
     command = [program, os.path.abspath(path), *options]
     try:
         done = subprocess.run(

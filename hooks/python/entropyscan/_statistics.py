@@ -1,5 +1,5 @@
-"""Statistics of attention heads from queries and keys: by the C library for
-tensors of the CPU, by kernels on CUDA devices (_device), by query blocks in
+"""Statistics of attention heads from queries and keys: by the C library, if there is
+one, for tensors of the CPU, by kernels on CUDA devices (_device), by query blocks in
 PyTorch for all else. All say the same of NaN and missing values (analyzer/entropy/entropy.h is the manual).
 
 Letters: B batch, H heads of queries, T queries, S keys, D width of a head.
@@ -90,7 +90,8 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
         visible, bias = understood(what, query.shape[2], key.shape[2])
         is_plain = bias is None and visible.dense is None and what.slopes is None
         is_plain = is_plain and what.left < 0 and what.right < 0
-        if query.device.type == "cpu" and is_plain:
+        has_library = query.device.type == "cpu" and not _library.IS_PYTHON
+        if has_library and is_plain:
             heads = _by_library(query, key, what, visible)
             if heads is not None:
                 return heads
@@ -300,6 +301,8 @@ def _by_library(
     query: Tensor, key: Tensor, what: Attention, visible: _Visible
 ) -> Tensor | None:
     """None where the library does not take it, or is not there."""
+    from . import _c_library  # which needs cffi
+
     if query.dtype not in _ELEMENTS or key.dtype != query.dtype:
         return None
     if not what.scale > 0 or query.numel() == 0 or key.numel() == 0:
@@ -342,7 +345,7 @@ def _by_library(
             shape[name] = tensor.data_ptr()
     element = _ELEMENTS[query.dtype]
     try:
-        out = _library.head_statistics(
+        out = _c_library.head_statistics(
             (query.data_ptr(), element, query.stride()[:3]),
             (key.data_ptr(), element, key.stride()[:3]),
             shape,

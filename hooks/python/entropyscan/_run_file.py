@@ -1,0 +1,235 @@
+"""What a run file says, for every recorder and reader of the package: its words and
+limits, its tables and its checksums. The tables are those of store/schema.c and
+store/map.c, letter by letter: readers compare them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+MISSING_BITS = 0x7FC007A2
+UNKNOWN = -(2**63)
+STATUS_NAMES = ("running", "finished", "failed", "stopped")
+SHAPES = {"run": 0, "layer": 1, "head": 2}
+SHAPE_NAMES = tuple(SHAPES)
+PHASES = {"train": 0, "eval": 1}
+PHASE_NAMES = tuple(PHASES)
+SEVERITIES = {"info": 1, "warning": 2, "error": 3, "critical": 4}
+DONE, OK, EARGUMENT, EFORK, EBROKEN, EFULL = 1, 0, -2, -9, -10, -11  # es_status
+STEP_FIRST, STEP_LAST = -(2**63), 2**63 - 1
+
+RUN_TEXTS = ("uuid", "name", "arch", "family", "config", "program", "host")
+RUN_NUMBERS = ("n_layer", "n_head", "d_model", "ctx", "vocab", "batch", "seed")
+RUN_TIMES = ("started_at", "ended_at")
+
+MOST_LAYERS = MOST_HEADS = 4096
+MOST_VALUES = 1 << 20  # of one sample
+MOST_SERIES = 4096
+MOST_NAME = 255  # bytes of a series' name or unit
+MOST_EVENT = 4096  # bytes of an event's kind and message
+MOST_TEXT = 1 << 20
+MOST_STEP = 2**63 - 2
+MOST_CELLS = 64  # a side of an attention map
+MAP_MEAN = -1  # in place of a head: the mean over the layer's
+
+
+class Error(Exception):
+    """What the library says of a file, a run or an argument."""
+
+
+def n_values(shape: str, n_layer: int, n_head: int) -> int:
+    """Of one sample."""
+    return {"run": 1, "layer": n_layer, "head": n_layer * n_head}[shape]
+
+
+# --- tables -------------------------------------------------------------------
+
+APPLICATION_ID = 0x454E5452  # "ENTR"
+SCHEMA = 2  # 1 had no checksums
+
+TABLES = {
+    "run": """CREATE TABLE run(
+  run_id INTEGER PRIMARY KEY,
+  uuid TEXT NOT NULL UNIQUE CHECK(length(uuid) = 36),
+  name TEXT NOT NULL,
+  arch TEXT,
+  family TEXT,
+  n_layer INTEGER NOT NULL CHECK(n_layer BETWEEN 1 AND 4096),
+  n_head INTEGER NOT NULL CHECK(n_head BETWEEN 1 AND 4096),
+  d_model INTEGER,
+  ctx INTEGER,
+  vocab INTEGER,
+  batch INTEGER,
+  seed INTEGER,
+  config TEXT, -- a JSON object
+  program TEXT,
+  host TEXT,
+  started_at TEXT NOT NULL, -- ISO 8601, UTC
+  ended_at TEXT,
+  status TEXT NOT NULL
+    CHECK(status IN ('running', 'finished', 'failed', 'stopped')),
+  last_step INTEGER,        -- NULL before the first sample
+  CHECK(n_layer * n_head <= 1048576)
+) STRICT""",
+    "series": """CREATE TABLE series(
+  series_id INTEGER PRIMARY KEY,
+  run_id INTEGER NOT NULL REFERENCES run,
+  name TEXT NOT NULL,
+  shape TEXT NOT NULL CHECK(shape IN ('run', 'layer', 'head')),
+  phase TEXT NOT NULL CHECK(phase IN ('train', 'eval')),
+  unit TEXT NOT NULL,
+  UNIQUE(run_id, name, phase)
+) STRICT""",
+    "sample": """CREATE TABLE sample(
+  series_id INTEGER NOT NULL REFERENCES series,
+  step INTEGER NOT NULL,
+  crc INTEGER NOT NULL, -- CRC-32C of uuid, phase, name, step, value
+  value BLOB NOT NULL, -- packed little-endian float32, layer-major
+  PRIMARY KEY(series_id, step)
+) STRICT""",
+    "event": """CREATE TABLE event(
+  event_id INTEGER PRIMARY KEY,
+  run_id INTEGER NOT NULL REFERENCES run,
+  step INTEGER,
+  kind TEXT NOT NULL,
+  severity INTEGER NOT NULL -- 0 none, info, warning, error, 4 critical
+    CHECK(severity BETWEEN 0 AND 4),
+  layer INTEGER,
+  head INTEGER,
+  message TEXT,
+  data TEXT, -- JSON
+  at TEXT NOT NULL, -- ISO 8601, UTC
+  dedupe TEXT UNIQUE -- the run's uuid, a slash, the event's own key
+) STRICT""",
+}
+
+SAMPLE_1 = """CREATE TABLE sample(
+  series_id INTEGER NOT NULL REFERENCES series,
+  step INTEGER NOT NULL,
+  value BLOB NOT NULL, -- packed little-endian float32, layer-major
+  PRIMARY KEY(series_id, step)
+) STRICT"""
+
+MAP_TABLE = """CREATE TABLE attention_map(
+  run_id INTEGER NOT NULL REFERENCES run,
+  phase TEXT NOT NULL CHECK(phase IN ('train', 'eval')),
+  step INTEGER NOT NULL,
+  layer INTEGER NOT NULL,
+  head INTEGER NOT NULL, -- -1: the mean over the layer's heads
+  size INTEGER NOT NULL CHECK(size BETWEEN 1 AND 64), -- cells a side
+  ctx INTEGER NOT NULL, -- tokens a side
+  crc INTEGER NOT NULL, -- CRC-32C of uuid, phase, "attention_map", step, then \
+layer, head, size, ctx as int64, value
+  value BLOB NOT NULL, -- packed little-endian float32, query by query
+  PRIMARY KEY(run_id, phase, step, layer, head)
+) STRICT"""
+
+# Of standard series; every other has the unit "".
+UNITS = {
+    **dict.fromkeys(("entropy", "entropy_min", "entropy_max"), "nats"),
+    **dict.fromkeys(("entropy_p05", "entropy_p50", "entropy_p95"), "nats"),
+    **dict.fromkeys(("loss", "ce", "ce_exact", "range"), "nats"),
+    **dict.fromkeys(("nonfinite_rows", "finite_rows"), "rows"),
+    **dict.fromkeys(("clipped_attn", "clipped_norm"), "rows"),
+    **dict.fromkeys(("nan_activations", "clipped_act"), "activations"),
+    "nonfinite_weights": "weights",
+    "distance": "tokens",
+    "ereg": "nats^2",
+    "tokens_per_s": "1/s",
+}
+
+
+def check_schema(connection: Any, path: str) -> int:
+    """The schema's number of an sqlite3 connection; Error if it is not ours."""
+    for name, ours in (("application_id", APPLICATION_ID), ("user_version", SCHEMA)):
+        (found,) = connection.execute(f"PRAGMA {name}").fetchone()
+        if name == "user_version" and found > ours:
+            words = f"schema {found} is newer than this package's {ours}"
+            raise Error(f"{path}: {words}: upgrade entropy-scan")
+        if name == "application_id" and found != ours or found < 1:
+            raise Error(f"{path}: not a run file: {name} is {found}")
+    tables = {**TABLES, "sample": SAMPLE_1} if found == 1 else TABLES
+    missing = set(tables)
+    query = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+    for kind, name, table, sql in connection.execute(query):
+        if table not in tables or (kind == "index" and sql is None):
+            continue
+        if kind != "table":
+            raise Error(f"{path}: not a run file of ours: it has the {kind} {name}: drop it")
+        if sql != tables[table]:
+            raise Error(f"{path}: not a run file of ours: its table {table} differs")
+        missing.discard(table)
+    if missing:
+        raise Error(f"{path}: not a run file: no table {min(missing)}")
+    return found
+
+
+# --- checksums ----------------------------------------------------------------
+#
+# CRC-32C is linear: what a word adds does not depend on the others. So the words of
+# a sample are divided into lanes, all lanes of all samples go in step, and the ends
+# of lanes are joined.
+
+_POLYNOMIAL = 0x82F63B78
+
+
+@functools.lru_cache(maxsize=None)
+def _advance(n_words: int) -> np.ndarray:
+    """(4,256) uint32: what a register becomes after n_words zero words, by its
+    bytes. n_words is a power of two."""
+    if n_words > 1:
+        half = _advance(n_words // 2)
+        return _apply(half, half)
+    table = np.arange(4 * 256, dtype=np.uint32).reshape(4, 256) & 255
+    table <<= 8 * np.arange(4, dtype=np.uint32)[:, None]
+    for _ in range(32):
+        table = (table >> 1) ^ np.where(table & 1, np.uint32(_POLYNOMIAL), np.uint32(0))
+    return table
+
+
+def _apply(table: np.ndarray, register: np.ndarray) -> np.ndarray:
+    low = table[0][register & 255] ^ table[1][register >> 8 & 255]
+    return low ^ table[2][register >> 16 & 255] ^ table[3][register >> 24]
+
+
+def checksums(before: np.ndarray, steps: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """(n) int32: CRC-32C of samples.
+
+    before (n) uint32: what precedes each, as series_checksum; steps (n) int64;
+    values (n,m): any type of whole words."""
+    values = np.ascontiguousarray(values)
+    head = np.asarray(steps, "<i8").reshape(-1, 1).view("<u4")
+    words = np.concatenate([head, values.view("<u4")], 1).astype(np.uint32)
+    words[:, 0] ^= ~np.asarray(before, np.uint32)
+    n, n_words = words.shape
+    length = 1 << max(0, int(math.log2(n_words)) // 2)
+    padding = -n_words % length  # zeros in front change nothing
+    lanes = np.pad(words, ((0, 0), (padding, 0))).reshape(n, -1, length)
+    ends = np.zeros(lanes.shape[:2], np.uint32)
+    for i in range(length):
+        ends = _apply(_advance(1), ends ^ lanes[:, :, i])
+    register = np.zeros(n, np.uint32)
+    for i in range(lanes.shape[1]):
+        register = _apply(_advance(length), register) ^ ends[:, i]
+    return (~register).view(np.int32)
+
+
+def series_checksum(uuid: str, phase: str, name: str) -> int:
+    """What the checksum of each sample of a series begins with."""
+    register = 0xFFFFFFFF
+    for byte in f"{uuid}{phase}{name}".encode():
+        register ^= byte
+        for _ in range(8):
+            register = register >> 1 ^ _POLYNOMIAL * (register & 1)
+    return register ^ 0xFFFFFFFF
+
+
+def map_checksum(uuid: str, phase: str, step: int, place: tuple, values: bytes) -> int:
+    """Of an attention map; place: layer, head, size, ctx."""
+    register = np.array([series_checksum(uuid, phase, "attention_map")], np.uint32)
+    for part in (np.array([place], "<i8"), np.frombuffer(values, "<u4")[None]):
+        register = checksums(register, np.array([step]), part).view(np.uint32)
+    return int(register.view(np.int32)[0])

@@ -1,0 +1,529 @@
+"""Recording and reading without the C library: Python's files are those of the C
+recorder, read by the C reader and by entropy-scan, and the other way round."""
+
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import venv
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+import entropyscan as es
+from entropyscan import _c_library, _library, _python_reader, _python_recorder, _run_file
+from entropyscan._recording import Recording
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDERS = {"C": _c_library.Recorder, "Python": _python_recorder.Recorder}
+READERS = {"C": _c_library.Reader, "Python": _python_reader.Reader}
+UUID = "01234567-89ab-cdef-0123-456789abcdef"
+RUN = {"uuid": UUID, "name": "a run", "n_layer": 2, "n_head": 3, "config": '{"steps": 9}'}
+each_recorder = pytest.mark.parametrize("recorder", RECORDERS)
+each_reader = pytest.mark.parametrize("reader", READERS)
+
+
+def recorded(recorder, path, steps, status="finished", **options):
+    """A run with the loss step + 0.5 at each step."""
+    made = RECORDERS[recorder](path, RUN, **options)
+    loss = made.series("loss", "run", "train", None)
+    for step in steps:
+        assert made.push(loss, step, np.array([step + 0.5])) == 0, made.message()
+    code, report = made.close(status)
+    assert (code, report["lost"], report["dropped"]) == (0, 0, 0), made.message()
+
+
+def eventually(condition):
+    for _ in range(6000):
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def scan(*arguments):
+    program = _library.program("entropy-scan")
+    return subprocess.run([program, *arguments], capture_output=True, text=True)
+
+
+# --- the same training --------------------------------------------------------
+
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = torch.nn.Linear(20, 60)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).view(2, 9, 3, 4, 5).permute(2, 0, 3, 1, 4)
+        y = scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + y.transpose(1, 2).flatten(2)
+
+
+def train(path, **options):
+    """Losses of a small training; watched if there is a path."""
+    torch.manual_seed(5)
+    model = torch.nn.Sequential(*[Attention() for _ in range(3)])
+    optimizer = torch.optim.SGD(model.parameters(), 0.5)
+    watch = path and es.watch(model, path, config={"lr": 0.5}, **options)
+    losses = []
+    for step in range(6):
+        loss = model(torch.randn(2, 9, 20) * (1 + 40 * step)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item().hex())
+        if watch:
+            watch.step(loss=loss)
+    if watch:
+        with torch.no_grad():
+            model.eval()(torch.randn(2, 9, 20))
+        watch.evaluation(loss=1.25)
+        watch.close()
+        assert watch.trouble is None and watch.lost == 0, watch.trouble
+    return losses
+
+
+@pytest.fixture
+def pure(monkeypatch):
+    """The package as it is where no library is."""
+    monkeypatch.setattr(_library, "IS_PYTHON", True)
+    monkeypatch.setattr(_library, "Recorder", _python_recorder.Recorder)
+    monkeypatch.setattr(_library, "Reader", _python_reader.Reader)
+
+
+def contents(path):
+    """All that a file says, by the C reader; without what every run has of its own."""
+    run = _c_library.Reader(str(path))
+    info = run.run(0)
+    for own in ("uuid", "started_at", "ended_at"):
+        assert info.pop(own)
+    series = run.series(0)
+    samples = {(s["name"], s["phase"]): run.samples(0, s["name"], s["phase"]) for s in series}
+    return info, run.config(0), series, samples
+
+
+def attention_maps(path):
+    """Values by phase, step, layer, head, size, ctx."""
+    with sqlite3.connect(path) as database:
+        rows = database.execute("SELECT * FROM attention_map").fetchall()
+    return {row[1:7]: np.frombuffer(row[8], np.float32) for row in rows}
+
+
+def test_a_training_leaves_the_same_file(tmp_path, pure, monkeypatch):
+    paths = [tmp_path / name / "run.db" for name in ("python", "c")]
+    for path in paths:
+        path.parent.mkdir()
+    losses = train(str(paths[0]), maps=4, maps_every=2)
+    monkeypatch.undo()
+    assert losses == train(str(paths[1]), maps=4, maps_every=2) == train(None)
+    assert "nan" in losses and "nan" != losses[1]
+    (info, config, series, samples), (*others, wanted) = map(contents, paths)
+    assert [info, config, series] == others
+    assert {one["name"] for one in series} > {"entropy", "loss", "max_logit", "sink"}
+    for key, (steps, values, shape) in samples.items():
+        assert np.array_equal(steps, wanted[key][0]) and shape == wanted[key][2]
+        largest = np.abs(values).max(initial=1, where=np.isfinite(values))
+        tolerance = 1e-4 * (largest if key[0] == "max_logit" else 1)
+        assert np.allclose(values, wanted[key][1], rtol=0, atol=tolerance, equal_nan=True), key
+        assert np.array_equal(es.is_missing(values), es.is_missing(wanted[key][1]))
+    maps = [attention_maps(path) for path in paths]
+    assert len(maps[0]) == 12 and maps[0].keys() == maps[1].keys()
+    for place, values in maps[0].items():
+        assert np.allclose(values, maps[1][place], rtol=0, atol=1e-6, equal_nan=True)
+    for path in paths:
+        done = scan(path, "--json", "--figure=maps", "-o", path.with_suffix(".svg"))
+        assert done.returncode == 0, done.stderr
+        assert not list(path.parent.glob("run.db?*")), "a plain file alone"
+
+
+# --- samples ------------------------------------------------------------------
+
+
+def test_the_same_frames_are_the_same_rows(tmp_path):
+    """With their checksums, in the same places."""
+    tables = []
+    for recorder, make in RECORDERS.items():
+        path = str(tmp_path / f"{recorder}.db")
+        made = make(path, RUN)
+        random = np.random.default_rng(1)
+        shapes = {"entropy": ("head", 6), "alpha": ("layer", 2), "loss": ("run", 1)}
+        numbers = {s: made.series(s, shape, "train", None) for s, (shape, _) in shapes.items()}
+        for step in (0, 3, 10**12):
+            for name, (_, n) in shapes.items():
+                assert made.push(numbers[name], step, random.normal(size=n)) == 0
+            for head in (None, 2):
+                assert made.map("eval", step, 1, head, random.normal(size=(5, 5)), 7) == 0
+        assert made.event(3, "note", "warning", "caf\u00e9 \udcff") == 0
+        assert made.close("finished")[0] == 0
+        with sqlite3.connect(path) as database:
+            queries = [f"SELECT rowid, * FROM {t}" for t in ("series", "sample", "attention_map")]
+            queries.append("SELECT step, kind, severity, layer, head, message, data FROM event")
+            tables.append([database.execute(query).fetchall() for query in queries])
+    assert tables[0] == tables[1] and [len(t) for t in tables[0]] == [3, 9, 6, 1]
+
+
+@each_reader
+@each_recorder
+def test_bits_stay_what_they_are(recorder, reader, run_file):
+    bits = [0x7FC007A2, 0x7FC00000, 0xFFC12345, 0, 0x80000000, 0x7F800000]
+    values = np.array([bits, bits[::-1]], np.uint32).view(np.float32)
+    made = RECORDERS[recorder](run_file, RUN)
+    number = made.series("entropy", "head", "eval", None)
+    for step in (7, 2**40, 2**62):
+        assert made.push(number, step, values[step % 2]) == 0
+    assert made.push(number, 8, values[0]) == 0
+    assert made.push(number, 8, values[1]) == 0  # the last one counts
+    made.close("stopped")
+    run = READERS[reader](run_file)
+    steps, found, shape = run.samples(0, "entropy", "eval")
+    assert steps.tolist() == [7, 8, 2**40, 2**62] and shape == "head"
+    assert found.view(np.uint32).tolist() == values[[1, 1, 0, 0]].view(np.uint32).tolist()
+    (series,) = run.series(0)
+    assert (series["unit"], series["first_step"], series["last_step"]) == ("nats", 7, 2**62)
+    assert run.run(0)["status"] == "stopped" and run.config(0) == {"steps": 9}
+
+
+def test_both_readers_say_the_same():
+    path = str(ROOT / "samples/runs/sm.db")
+    ours, theirs = (READERS[reader](path) for reader in ("Python", "C"))
+    for what in ("run", "config", "series", "events"):
+        assert getattr(ours, what)(0) == getattr(theirs, what)(0)
+    for one in ours.series(0):
+        found, wanted = (r.samples(0, one["name"], one["phase"]) for r in (ours, theirs))
+        assert np.array_equal(found[0], wanted[0])
+        assert found[1].tobytes() == wanted[1].tobytes()
+
+
+def test_checksums_are_those_of_the_definition():
+    assert _run_file.series_checksum("123456789", "", "") == 0xE3069283
+    random = np.random.default_rng(3)
+    for n in (1, 2, 3, 17, 64, 257):
+        values = random.integers(0, 2**32, (3, n), np.uint32)
+        steps = np.array([0, 5, 2**62])
+        found = _run_file.checksums(np.array([1, 2, 2**32 - 1]), steps, values)
+        for i, before in enumerate((1, 2, 2**32 - 1)):
+            register = before ^ 0xFFFFFFFF
+            for byte in steps[i].tobytes() + values[i].tobytes():
+                register ^= byte
+                for _ in range(8):
+                    register = register >> 1 ^ 0x82F63B78 * (register & 1)
+            assert int(found[i]) % 2**32 == register ^ 0xFFFFFFFF
+
+
+def test_tables_and_units_are_those_of_the_program():
+    said = scan("help", "run-file").stdout
+    for sql in (*_run_file.TABLES.values(), _run_file.MAP_TABLE):
+        assert sql in said
+    lines = re.findall(r"^  (\w+): .*?(?:, (\S+))? \((?:run|layer|head)\)$", said, re.M)
+    assert len(lines) > 60
+    for name, unit in lines:  # a title may have a comma, too
+        unit = unit if unit in _run_file.UNITS.values() else ""
+        assert _run_file.UNITS.get(name, "") == unit, name
+
+
+@each_reader
+def test_a_sample_that_its_checksum_denies_is_missing(reader, run_file):
+    recorded("Python", run_file, range(4))
+    data = bytearray(Path(run_file).read_bytes())
+    at = data.find(np.float32(2.5).tobytes())
+    data[at + 2] ^= 0x10
+    Path(run_file).write_bytes(data)
+    run = READERS[reader](run_file)
+    _, values, _ = run.samples(0, "loss", "train")
+    assert values.view(np.uint32)[2] == _run_file.MISSING_BITS
+    assert values[[0, 1, 3], 0].tolist() == [0.5, 1.5, 3.5]
+    (event,) = (event for event in run.events(0) if event["kind"] == "damaged")
+    assert event["step"] == 2 and "loss" in event["message"]
+
+
+# --- runs that go on, and files of others -------------------------------------
+
+
+@pytest.mark.parametrize("first", RECORDERS)
+@pytest.mark.parametrize("second", RECORDERS)
+def test_a_run_is_resumed_whoever_began_it(first, second, run_file):
+    recorded(first, run_file, range(6), "failed")
+    recorded(second, run_file, range(3, 5), resume_step=3)
+    run = _c_library.Reader(run_file)
+    steps, values, _ = run.samples(0, "loss", "train")
+    assert run.n_runs() == 1 and steps.tolist() == [0, 1, 2, 3, 4]
+    assert values[:, 0].tolist() == [0.5, 1.5, 2.5, 3.5, 4.5]
+    assert run.run(0)["status"] == "finished" and run.run(0)["last_step"] == 4
+
+
+def test_another_shape_of_model_is_refused(run_file):
+    recorded("Python", run_file, range(2))
+    with pytest.raises(es.Error, match="2 layers of 3 heads, not 2 of 4"):
+        _python_recorder.Recorder(run_file, {**RUN, "n_head": 4})
+    assert contents(run_file)[0]["status"] == "finished"
+
+
+@pytest.mark.parametrize("first, second", [("C", "Python"), ("Python", "C")])
+def test_a_file_has_one_writer(first, second, run_file):
+    made = RECORDERS[first](run_file, RUN)
+    with pytest.raises(es.Error, match=r"run\.db: process \d+ is writing it: wait"):
+        RECORDERS[second](run_file, {**RUN, "uuid": None})
+    assert made.close("finished")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "make, said",
+    [
+        (lambda p: p.mkdir(), "only regular files"),
+        (lambda p: p.write_text("something else " * 99), "not a database"),
+        (lambda p: Path(f"{p}-journal").touch(), "rollback journal"),
+        (lambda p: Path(f"{p}-wal").write_text("x"), "run file that is gone"),
+        (lambda p: os.symlink("elsewhere", p), "only regular files"),
+    ],
+)
+def test_what_is_no_run_file_is_left_alone(make, said, tmp_path):
+    path = tmp_path / "run.db"
+    make(path)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(es.Error, match=said) as error:
+        _python_recorder.Recorder(str(path), RUN)
+    assert "\n" not in str(error.value)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_environment_adds_to_the_configuration(run_file, monkeypatch):
+    monkeypatch.setenv("ENTROPY_RUN_CONFIG", '{"steps": 3, "sweep": "s1"}')
+    recorded("Python", run_file, range(2))
+    assert _c_library.Reader(run_file).config(0) == {"steps": 9, "sweep": "s1"}
+
+
+def test_fragments_are_refused(run_file):
+    with pytest.raises(es.Error, match="no fragments without the C library"):
+        _python_recorder.Recorder(run_file, RUN, store=2)
+    with pytest.raises(es.Error, match="are read by the C library"):
+        _python_reader.Reader("run.esf")
+
+
+# --- deaths -------------------------------------------------------------------
+
+TRAINER = """
+import os, sys, time
+import numpy as np
+from entropyscan._python_recorder import Recorder
+made = Recorder(sys.argv[1], {run!r})
+loss = made.series("loss", "run", "train", None)
+if os.fork() == 0:  # has the pipe, too, until it lets go of it
+    assert made.push(loss, 0, np.zeros(1)) == -9, made.message()
+    assert made.close("finished")[0] == -9
+    print("forked", flush=True)
+    time.sleep(600)
+    os._exit(0)
+for step in range(10**6):
+    assert made.push(loss, step, np.array([step + 0.5])) == 0
+    if made._committed > 20:
+        print("recorded", flush=True)
+    time.sleep(0.001)
+"""
+
+
+def test_a_killed_training_leaves_a_failed_run(run_file):
+    env = {**os.environ, "PYTHONPATH": str(Path(es.__file__).parents[1])}
+    command = [sys.executable, "-c", TRAINER.format(run=RUN), run_file]
+    pipes = {"stdout": subprocess.PIPE, "text": True}
+    trainer = subprocess.Popen(command, env=env, start_new_session=True, **pipes)
+    try:
+        said = {trainer.stdout.readline() for _ in range(2)}
+        assert said == {"forked\n", "recorded\n"}
+        trainer.kill()
+        trainer.wait()
+        # The forked child lives on, and holds nothing up.
+        assert eventually(lambda: not os.path.exists(f"{run_file}-lock"))
+    finally:
+        os.killpg(trainer.pid, signal.SIGKILL)
+        trainer.stdout.close()
+    run = _c_library.Reader(run_file)
+    steps, values, _ = run.samples(0, "loss", "train")
+    assert len(steps) > 20 and np.array_equal(steps, np.arange(len(steps)))
+    assert np.array_equal(values[:, 0], steps + 0.5)
+    assert run.run(0)["status"] == "failed"
+    assert [event["kind"] for event in run.events(0)] == ["trainer_died"]
+
+
+def test_a_killed_recorder_is_a_counted_gap(run_file, pure):
+    rec = Recording(run_file, {"name": "a run", "config": {"a": 1}})
+    assert rec.open(n_layer=2, n_head=3)
+    rec.push("loss", 0, 1.0)
+    rec._recorder._process.kill()
+    assert eventually(lambda: rec._recorder._is_gone)
+    with pytest.warns(RuntimeWarning, match="is gone.*the training goes on"):
+        rec.push("loss", 1, 2.0)
+    rec.push("loss", 2, 3.0)
+    rec.close()
+    run = es.open(run_file)
+    assert run.steps("loss").tolist()[-2:] == [1, 2]
+    assert len(run.steps("loss")) + rec.lost == 3
+    assert [event["kind"] for event in run.events] == ["gap"]
+
+
+def test_a_full_queue_drops_and_counts(run_file):
+    made = RECORDERS["Python"](run_file, {**RUN, "n_layer": 512, "n_head": 512})
+    number = made.series("entropy", "head", "train", None)
+    values = np.zeros(512 * 512, np.float32)
+    os.kill(made._process.pid, signal.SIGSTOP)
+    codes = [made.push(number, step, values) for step in range(40)]
+    os.kill(made._process.pid, signal.SIGCONT)
+    n_dropped = codes.count(_run_file.EFULL)
+    assert n_dropped > 20 and codes.count(0) + n_dropped == 40
+    code, report = made.close("finished")
+    assert (code, report["dropped"], report["committed"]) == (0, n_dropped, 40 - n_dropped)
+    (event,) = _c_library.Reader(run_file).events(0)
+    assert event["kind"] == "dropped" and event["message"].startswith(f"{n_dropped} frames")
+
+
+def test_a_request_to_stop_is_heard(run_file):
+    Path(f"{run_file}.stop").write_text("from before")
+    made = RECORDERS["Python"](run_file, RUN)
+    assert not os.path.exists(f"{run_file}.stop")
+    number = made.series("loss", "run", "train", None)
+    made.push(number, 0, np.zeros(1))
+    assert not made.stop_requested()
+    Path(f"{run_file}.stop").write_text("enough\nof it")
+    assert eventually(made.stop_requested)
+    assert not os.path.exists(f"{run_file}.stop")
+    made.close("stopped")
+    (event,) = _c_library.Reader(run_file).events(0)
+    assert (event["kind"], event["message"]) == ("stop", "enough")
+
+
+# --- the package --------------------------------------------------------------
+
+
+def package(place):
+    """A copy of the package's part of the source tree, without what was built."""
+    ignored = shutil.ignore_patterns("__pycache__", "_native", "build")
+    return shutil.copytree(ROOT / "hooks/python", place / "hooks/python", ignore=ignored)
+
+
+def without_ours(**settings):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("ENTROPY", "PYTHONPATH"))}
+    return {**clean, **settings}
+
+
+def python(*arguments, **settings):
+    done = subprocess.run(
+        [sys.executable, *arguments], env=without_ours(**settings), capture_output=True, text=True
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+CHOICE = """
+import sys
+sys.platform, place = sys.argv[1:]
+sys.path.insert(0, place)
+import entropyscan
+module = entropyscan._library.Recorder.__module__
+print(module, *(name in sys.modules for name in ("cffi", "sqlite3", "torch")))
+"""
+
+
+@pytest.mark.parametrize(
+    "platform, is_tree, pure, chosen",
+    [
+        ("linux", True, "0", "_c_library True False False"),
+        ("linux", True, "1", "_python_recorder False False False"),
+        ("linux", False, "", "_python_recorder False False False"),
+        ("darwin", True, "0", "_python_recorder False False False"),
+    ],
+)
+def test_who_records_is_chosen_at_import(tmp_path, platform, is_tree, pure, chosen):
+    """Where nothing was built: it is missed in a source tree on Linux alone."""
+    place = package(tmp_path)
+    if is_tree:
+        (tmp_path / "Makefile").touch()
+    said = python("-c", CHOICE, platform, str(place), ENTROPYSCAN_PURE=pure)
+    assert said == (0, f"entropyscan.{chosen}\n")
+
+
+BUILD = """
+import os, sys
+sys.platform, folder, place = sys.argv[1:]
+os.chdir(folder)
+sys.path.insert(0, folder)
+import build_backend
+print(build_backend.build_wheel(place))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Made without a Makefile and without make."""
+    place = tmp_path_factory.mktemp("pure")
+    folder = package(place)
+    made = [
+        python("-c", BUILD, "linux", folder, place / "linux", ENTROPYSCAN_PURE="1"),
+        python("-c", BUILD, "darwin", folder, place / "darwin"),
+    ]
+    name = f"entropy_scan-{es.__version__}-py3-none-any.whl"
+    assert made == [(0, f"{name}\n")] * 2
+    return place / "linux" / name
+
+
+def test_a_wheel_without_libraries_fails_on_linux_unless_it_is_requested(tmp_path):
+    code, said = python("-c", BUILD, "linux", package(tmp_path), tmp_path)
+    assert code == 1 and "no Makefile: build from the source tree" in said
+
+
+USE = """
+import sys
+sys.path.append({torch!r})
+import torch
+import entropyscan as es
+from torch.nn.functional import scaled_dot_product_attention
+
+class Attention(torch.nn.Module):
+    def forward(self, x):
+        return scaled_dot_product_attention(x, x, x, is_causal=True)
+
+model = torch.nn.Sequential(Attention(), Attention())
+with es.watch(model, "run.db") as rec:
+    for _ in range(3):
+        model(torch.randn(2, 3, 8, 4))
+        rec.step(loss=0.5)
+assert rec.trouble is None, rec.trouble
+run = es.open("run.db")
+print(es._library.home(), *run.entropy().shape, *run.values("loss"))
+for wanted in (lambda: run.flags, lambda: run.figure()):
+    try:
+        wanted()
+    except es.Error as error:
+        print(error)
+"""
+
+
+def test_a_wheel_without_libraries_records_and_reads(wheel, tmp_path):
+    """In a venv of its own; PyTorch and NumPy alone are borrowed, and neither
+    library nor program is there."""
+    venv.create(tmp_path / "venv", with_pip=False)
+    (site,) = (tmp_path / "venv/lib").glob("python*/site-packages")
+    with zipfile.ZipFile(wheel) as files:
+        assert not [name for name in files.namelist() if "_native" in name]
+        files.extractall(site)
+    script = USE.format(torch=str(Path(torch.__file__).parents[1]))
+    done = subprocess.run(
+        [tmp_path / "venv/bin/python", "-c", script],
+        env=without_ours(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    recorded, *refused = done.stdout.splitlines()
+    assert recorded == "None 3 2 3 0.5 0.5 0.5"
+    words = "run.db: flags and figures: this installation has no programs: copy"
+    assert len(refused) == 2 and all(line.startswith(words) for line in refused)
+    shown = scan(tmp_path / "run.db")
+    assert shown.returncode == 0 and "Sequential" in shown.stdout
