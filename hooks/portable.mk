@@ -1,13 +1,15 @@
 # Included by the Makefile: libraries, recorder and programs for other machines
 # (make portable, portable-programs), and the Python wheel of them (make wheel).
+# ARCH=aarch64 makes them for machines of that kind.
 
-# zig (PyPI's ziglang) links for a glibc of one's choice, and the libraries, which
-# clusters may lack, are linked in.
+# zig (PyPI's ziglang) links for a kind of machine and a glibc of one's choice, and
+# the libraries, which clusters may lack, are linked in.
 # PORTABLE_PACKAGES is where their headers and archives for TARGET are;
 # PORTABLE_SQLITE where sqlite3.h and libsqlite3.a are, which is enough for libraries
 # and recorder.
 ZIG = python3 -m ziglang
-TARGET = x86_64-linux-gnu.2.28
+TARGET = $(or $(filter aarch64,$(ARCH)),x86_64)-linux-gnu.2.28
+TARGET_MACHINE = $(firstword $(subst -, ,$(TARGET)))
 PORTABLE = build/portable/$(TARGET)
 PORTABLE_PACKAGES = $(PORTABLE)/packages
 PORTABLE_SQLITE = $(PORTABLE_PACKAGES)
@@ -30,9 +32,9 @@ portable_make = $(MAKE) --no-print-directory CC='$(ZIG) cc -target $(TARGET)' \
 portable-here: $(LIBRARIES) $(PUBLIC_HEADER) $(BUILD)/entropy-recorder
 portable-programs-here: $(BUILD)/entropy-scan $(BUILD)/entropy-train
 
-# Debian's, of this machine.
+# Debian's: those of this machine, or downloaded for machines of another kind.
 $(PORTABLE)/packages/sqlite3.h: tests/tools/packages.sh
-	$(Q)tests/tools/packages.sh $(@D) sqlite3 $(PORTABLE_ARCHIVES) jansson inih yaml openblas
+	$(Q)tests/tools/packages.sh $(@D) $(TARGET_MACHINE) sqlite3 $(PORTABLE_ARCHIVES) jansson inih yaml openblas
 
 # What the Python package needs of this machine: pip install ./hooks/python.
 package: $(LIBRARIES) $(BUILD)/entropy-recorder $(BUILD)/entropy-scan
@@ -40,11 +42,10 @@ package: $(LIBRARIES) $(BUILD)/entropy-recorder $(BUILD)/entropy-scan
 # A Python wheel of it: what pip installs where no compiler is.
 WHEEL_PYTHON = python3
 WHEEL = $(BUILD)/wheel
-WHEEL_MACHINE = $(firstword $(subst -, ,$(TARGET)))
-WHEEL_GLIBC = $(subst $(WHEEL_MACHINE)-linux-gnu.,,$(TARGET))
+WHEEL_GLIBC = $(subst $(TARGET_MACHINE)-linux-gnu.,,$(TARGET))
 wheel: portable-programs
 	$(if $(V),,@echo '  WHEEL  $(WHEEL)';) ENTROPYSCAN_BUILD=$(abspath $(PORTABLE)) \
 	    ENTROPYSCAN_TRAINER=1 ENTROPYSCAN_PACKAGES=$(abspath $(PORTABLE_PACKAGES)) \
-	    ENTROPYSCAN_PLATFORM=manylinux_$(subst .,_,$(WHEEL_GLIBC))_$(WHEEL_MACHINE) \
+	    ENTROPYSCAN_PLATFORM=manylinux_$(subst .,_,$(WHEEL_GLIBC))_$(TARGET_MACHINE) \
 	    $(WHEEL_PYTHON) -m pip wheel -q --no-deps --disable-pip-version-check \
 	    -w $(WHEEL) hooks/python

@@ -1,40 +1,57 @@
 #!/usr/bin/env bash
-# The recording library on aarch64, with plain kernels: built by Debian's cross
-# compiler, run by qemu, with the entropies that it has here.
+# make wheel ARCH=aarch64: what its rules call, and, once it was made here, that it
+# runs: under qemu's emulation of such a machine, with the libc that it downloaded.
 . tests/support/tap.sh
 plan_dir
 
-cross=aarch64-linux-gnu
-run=(qemu-aarch64 -L /usr/$cross -E "LD_LIBRARY_PATH=build/$cross")
-none() { skip 'on aarch64' "$1"; finish; exit; }
-[ "$(command -v $cross-gcc qemu-aarch64 | wc -l)" -eq 2 ] ||
-    none 'no aarch64 emulator (gcc-aarch64-linux-gnu, qemu-user)'
-built=build/$cross
-mkdir "$dir/sqlite" # its header alone: what reads and writes is compiled, too
-ln -s "$(pkg-config --variable=includedir sqlite3)/sqlite3.h" "$dir/sqlite/"
-check 'the recording library is built' env -u BUILD -u SAN make -s CC=$cross-gcc CUDA=0 \
-    PACKAGE_CFLAGS="-isystem $dir/sqlite" BUILD=$built "$built/libentropyrecord.so.0" \
-    "$built/include/entropyscan.h"
-same_text 'and needs nothing but libc' '' "$(readelf -d "$built/libentropyrecord.so.0" |
-    grep NEEDED | grep -vE 'lib(m|c|dl|pthread)\.so|ld-linux-aarch64')"
-for sample in entropy record; do
-    check "$sample.c is compiled with it" $cross-gcc "samples/embed/$sample.c" \
-        -o "$dir/$sample" -I"$built/include" -L"$built" -lentropyrecord -lm
+# In place of zig, which would have to be there to say what it compiles for.
+cat >"$dir/zig" <<'END'
+#!/bin/sh
+case "$*" in *-dumpmachine*) echo "${3%%-*}-unknown-linux-gnu" ;; esac
+END
+chmod +x "$dir/zig"
+rules() { # NAME [ARCH=...]
+    env -u BUILD -u CC -u SAN -u MAKEFLAGS make -n -j1 wheel ZIG="$dir/zig" \
+        PORTABLE="$dir/portable" "${@:2}" >"$dir/$1" 2>&1
+}
+check 'the rules of make wheel' rules x86_64
+check 'those of ARCH=aarch64' rules aarch64 ARCH=aarch64
+for machine in x86_64 aarch64; do
+    check "$machine: its packages" grep -q "packages.sh .* $machine sqlite3 " "$dir/$machine"
+    check "$machine: its wheel" \
+        grep -q "ENTROPYSCAN_PLATFORM=manylinux_2_28_$machine " "$dir/$machine"
+    same_text "$machine: everything is compiled for it" "zig cc -target $machine-linux-gnu.2.28" \
+        "$(grep -o "zig cc -target [^ ']*" "$dir/$machine" | sort -u)"
 done
-python3 -c 'import random, struct, sys
-random.seed(1)
-numbers = [random.uniform(-2, 2) for i in range(2 * 4 * 3 * 8)]
-sys.stdout.buffer.write(struct.pack("<192f", *numbers))' >"$dir/q.f32"
-gcc samples/embed/entropy.c -o "$dir/here" -I"$built/include" -L"$BUILD" \
-    -lentropyrecord -lm
-here=$(LD_LIBRARY_PATH=$BUILD "$dir/here" "$dir/q.f32" "$dir/q.f32" 2 4 3 8)
-output 'it computes entropies' '^head 2: [0-9.]+ nats' \
-    "${run[@]}" "$dir/entropy" "$dir/q.f32" "$dir/q.f32" 2 4 3 8
-same_text 'which are those of this machine' "$here" \
-    "$("${run[@]}" "$dir/entropy" "$dir/q.f32" "$dir/q.f32" 2 4 3 8)"
-# The recorder is this machine's: what they share has one layout on both.
-output 'it records, through this machine'\''s recorder' '^200 frames recorded$' \
-    env ENTROPY_RECORDER="$BUILD/entropy-recorder" "${run[@]}" "$dir/record" "$dir/run.db"
-output 'and the run is whole' '"status":"finished".*"step":199' \
-    "$BUILD/entropy-scan" "$dir/run.db" --json
+check 'vector instructions of x86-64 are for x86-64' grep -q -- -mavx512f "$dir/x86_64"
+same_text 'and for nothing else' '' "$(grep -o -m1 -- '-mavx[0-9a-z]*' "$dir/aarch64")"
+exits 'another machine has no packages' 1 "^riscv64: Debian's name .* aarch64 or x86_64$" \
+    tests/tools/packages.sh "$dir/packages" riscv64 z
+
+made=build/portable/aarch64-linux-gnu.2.28
+emulator=$(type -P qemu-aarch64-static || true)
+not_run() { skip 'what is made for aarch64 runs' "$1"; finish; exit; }
+[ -e "$made/entropy-train" ] || not_run 'nothing was made for it: make wheel ARCH=aarch64'
+[ -n "$emulator" ] || not_run 'no qemu-aarch64-static: apt install qemu-user-static'
+. tests/support/corpus.sh
+own_corpus "$dir/corpus.tok"
+# The kernel does not know how to start it: a script does, for each.
+for program in entropy-scan entropy-train entropy-recorder; do
+    printf '#!/bin/sh\nexec "%s" -L "%s" "%s" "$@"\n' "$emulator" "$made/packages/root" \
+        "$root/$made/$program" >"$dir/$program"
+    chmod +x "$dir/$program"
+done
+train() { # NAME PROGRAM
+    "$2" --arch SM+LN+G --data "$dir/corpus.tok" --out "$dir/$1.db" --n-layer 2 --n-head 3 \
+        --d-model 24 --ctx 16 --steps 3 --record-every 1
+}
+check 'it trains and records' env ENTROPY_RECORDER="$dir/entropy-recorder" \
+    bash -c "$(declare -f train); dir=$dir; train emulated $dir/entropy-train"
+check 'as this machine does' train own "$bin/entropy-train"
+mean() { "$1" "$dir/$2.db" --json | grep -oE '"mean":[0-9]\.[0-9]{4}'; }
+same_text 'entropies are the same' "$(mean "$scan" own)" "$(mean "$dir/entropy-scan" emulated)"
+draw() { "$1" samples/runs/sm.db --heatmap="$dir/$2.png" -q; }
+check 'it draws' draw "$dir/entropy-scan" emulated
+check 'as this machine does' draw "$scan" own
+check 'both are the same picture' cmp "$dir/emulated.png" "$dir/own.png"
 finish
