@@ -384,6 +384,20 @@ def test_a_full_queue_drops_and_counts(run_file):
     assert event["kind"] == "dropped" and event["message"].startswith(f"{n_dropped} frames")
 
 
+def test_a_lock_of_another_program_is_waited_for(run_file, capfd):
+    made = RECORDERS["Python"](run_file, RUN)
+    number = made.series("loss", "run", "train", None)
+    other = sqlite3.connect(run_file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert made.push(number, 0, np.ones(1)) == 0
+    assert eventually(lambda: "database is locked: trying again" in capfd.readouterr().err)
+    other.execute("ROLLBACK")
+    other.close()
+    assert made.push(number, 1, np.ones(1)) == 0
+    counts = {"pushed": 2, "committed": 2, "dropped": 0, "lost": 0}
+    assert made.close("finished") == (0, counts), made.message()
+
+
 def test_a_request_to_stop_is_heard(run_file):
     Path(f"{run_file}.stop").write_text("from before")
     made = RECORDERS["Python"](run_file, RUN)

@@ -425,7 +425,8 @@ class Session:
             print(f"entropyscan: {self._shown}.stop: {words}", file=sys.stderr)
         self._series: dict[int, tuple[int, int] | None] = {}
         self._committed = self._refused = self._n_overflown = 0
-        self.trouble = ""
+        self._trouble = ""  # to report at the end
+        self._failure = ""  # of the last try to write
         self._batch: list[tuple[Any, bytes]] = []
         self._n_bytes = 0
         self._end: list[Any] | None = None
@@ -475,7 +476,7 @@ class Session:
             if time.monotonic() - look >= LOOK_S:
                 look = time.monotonic()
                 self._look_for_stop()
-            is_full = BATCH_BYTES <= self._n_bytes and not self.trouble
+            is_full = BATCH_BYTES <= self._n_bytes and not self._failure
             if self._batch and (is_full or time.monotonic() >= due):
                 if not self._commit():
                     due = time.monotonic() + LOOK_S
@@ -500,8 +501,11 @@ class Session:
                     self._writer.set_last_step(self._writer.last_step)
         except sqlite3.Error as error:
             self._series, self._refused, self._writer.last_step = before
-            self._complain(f"{self._shown}: {error}")
+            if not self._failure:
+                print(f"entropyscan: {self._shown}: {error}: trying again", file=sys.stderr)
+            self._failure = f"{self._shown}: {error}"
             return False
+        self._failure = ""
         self._committed += n
         self._batch, self._n_bytes = [], 0
         say(committed=self._committed)
@@ -509,8 +513,8 @@ class Session:
 
     def _complain(self, message: str) -> None:
         """The first trouble is the one to report: others follow from it."""
-        if not self.trouble:
-            self.trouble = message
+        if not self._trouble:
+            self._trouble = message
             print(f"entropyscan: {message}", file=sys.stderr)
 
     def _write(self, batch: list[tuple[Any, bytes]]) -> int:
@@ -567,14 +571,14 @@ class Session:
             words = "removed, moved or replaced while it was written"
             self._complain(f"{self._shown}: {words}: what was recorded is in the old file")
         self._writer.close()
-        say(end=True, committed=self._committed, message=self.trouble)
+        say(end=True, committed=self._committed, message=self._trouble or self._failure)
 
     def _last_frames(self) -> list[list[Any]]:
         _, status, n_dropped = self._end or (None, "failed", 0)
         dropped = "found no place in the queue and were dropped"
         counts = (
             ("dropped", n_dropped + self._n_overflown, dropped),
-            ("refused", self._refused, f"were refused: {self.trouble}"),
+            ("refused", self._refused, f"were refused: {self._trouble}"),
         )
         out = [
             ["note", kind, "warning", f"{n} frames {why}", {kind: n}]
