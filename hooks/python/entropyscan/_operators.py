@@ -625,14 +625,25 @@ def _under_vmap(info: Any, dims: Any, slot: Tensor, *others: Any) -> tuple[None,
 _names: list[str] = []  # of all operators
 
 
+def _has_effects(operator: Any) -> None:
+    """Graphs keep it, and the order of its calls."""
+    try:
+        from torch._library.effects import EffectType
+    except ImportError:  # earlier than PyTorch 2.10
+        from torch._higher_order_ops import effects
+
+        ordered = effects._EffectType.ORDERED
+        effects._register_effectful_op(operator._opoverload, ordered)
+    else:
+        operator.register_effect(EffectType.ORDERED)
+
+
 def register(*operators: Any, under_vmap: Callable[..., Any] | None = None) -> None:
     """What graphs are to know of operators."""
-    from torch._library.effects import EffectType
-
     for one in operators:
         _names.append(one._qualname)
         one.register_fake(_traced)
-        one.register_effect(EffectType.ORDERED)
+        _has_effects(one)
         if under_vmap is not None:
             one.register_vmap(under_vmap)
 
