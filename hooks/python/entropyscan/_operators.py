@@ -42,7 +42,12 @@ _ROWS = "_entropyscan_rows"
 # Of a module whose name says that its keys are another sequence's.
 IS_CROSS = "_entropyscan_is_cross"
 _OURS = (_SLOT, _STATE, _IS_PENALIZED, _ROWS, IS_CROSS)
-_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # from 2.7 on
+
+
+def _is_exporting() -> bool:
+    """What torch.compiler.is_exporting() returns, which is always true in graphs of
+    PyTorch 2.11, and not there in 2.6."""
+    return bool(getattr(torch.compiler, "_is_exporting_flag", False))
 
 
 @dataclasses.dataclass

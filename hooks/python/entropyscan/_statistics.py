@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -61,6 +62,15 @@ class Attention:
     key_starts: Tensor | None = None
 
 
+_MEMBERS = tuple(Attention.__dataclass_fields__)
+
+
+def changed(what: Attention, **members: Any) -> Attention:
+    """A copy with other members: dataclasses.replace stays out of graphs of PyTorch
+    2.6."""
+    return Attention(**{**{name: getattr(what, name) for name in _MEMBERS}, **members})
+
+
 @dataclasses.dataclass
 class _Visible:
     """A mask in the library's terms; dense is what has no such terms."""
@@ -109,7 +119,7 @@ def settled(what: Attention, t: int, d: int, s: int) -> Attention:
         window = min(window, left + 1) if window else left + 1
         left = right = -1
     at_end = what.at_end and what.query_starts is None
-    return dataclasses.replace(
+    return changed(
         what,
         scale=d**-0.5 if what.scale is None else what.scale,
         offset=s - t if at_end else what.offset,
@@ -278,7 +288,7 @@ def _visible_keys(what: Attention, t: int, s: int) -> Tensor:
     seen = torch.ones(1, s, dtype=torch.bool) if mask is None else mask
     sums = torch.nn.functional.pad(seen.long().cumsum(-1), (1, 0))
     i = torch.arange(t, device=device) + what.offset
-    shown = dataclasses.replace(what, causal=visible.causal, window=visible.window)
+    shown = changed(what, causal=visible.causal, window=visible.window)
     first, end = _ends(shown, i, torch.full_like(i, s))
     counts = (sums[:, end] - sums[:, first]).clamp(min=0)  # (B|1,T)
     if visible.query_mask is not None:
@@ -394,14 +404,14 @@ def sequences(what: Attention) -> Iterator[tuple[slice, slice, Attention]]:
     keys = queries if what.key_starts is None else what.key_starts.tolist()
     for i in range(len(queries) - 1):
         rows, columns = slice(*queries[i : i + 2]), slice(*keys[i : i + 2])
-        one = dataclasses.replace(what, query_starts=None, key_starts=None)
+        one = changed(what, query_starts=None, key_starts=None)
         if what.at_end:
             lengths = (columns.stop - columns.start, rows.stop - rows.start)
-            one = dataclasses.replace(one, offset=lengths[0] - lengths[1])
+            one = changed(one, offset=lengths[0] - lengths[1])
         if what.slopes is not None and what.slopes.dim() == 2:
-            one = dataclasses.replace(one, slopes=what.slopes[i])
+            one = changed(one, slopes=what.slopes[i])
         if what.temperature is not None:
-            one = dataclasses.replace(one, temperature=what.temperature[:, rows])
+            one = changed(one, temperature=what.temperature[:, rows])
         yield rows, columns, one
 
 

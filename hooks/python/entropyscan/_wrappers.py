@@ -306,7 +306,7 @@ def _of_multihead(
     slot = slot_of(module)
     if slot is None:
         return
-    if not {"query", "key"} <= given.keys():
+    if "query" not in given or "key" not in given:
         reason = (
             f"{type(module).__name__} takes other arguments than "
             "torch.nn.MultiheadAttention: this attention is not measured"
