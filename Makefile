@@ -150,7 +150,7 @@ SANITIZED = cli cli_errors fragments salvage salvage_fragment merge_fragments \
 SANITIZED_SCRIPTS = $(foreach name,$(SANITIZED),$(filter %/test_$(name).sh,$(SCRIPTS)))
 SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 
-.PHONY: all help deps test-deps test test-under-load test-python quick coverage coverage-here check-tests check-objects demo figures corpus-debian replicate replicate-quick thresholds alerts cost-fit bench lint \
+.PHONY: all help deps test-deps test test-under-load test-python test-python-versions quick coverage coverage-here check-tests check-objects demo figures corpus-debian replicate replicate-quick thresholds alerts cost-fit bench lint \
     format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
     uninstall clean programs libraries portable portable-here \
@@ -177,6 +177,7 @@ help:
 	@echo 'make test       every test; ends with "N passed, N failed"; T=NAME: one'
 	@echo 'make test-under-load  every test three times beside six busy processes (an hour)'
 	@echo 'make test-python  the Python package, with PyTorch from PyPI; K=NAME: some'
+	@echo 'make test-python-versions  with older versions of PyTorch and transformers (5 GB each)'
 	@echo 'make quick      the fast tests of every area, without nvcc'
 	@echo 'make coverage   lines and branches that the tests reach (needs gcovr)'
 	@echo 'make bench      speeds as ratios, side by side in one run'
@@ -481,6 +482,12 @@ QUICK = $(filter-out $(BUILD)/tests/test_cuda_% $(SLOW:%=$(BUILD)/tests/test_%),
 # The Python package, in a venv with PyTorch that is made below $(BUILD).
 test-python: programs libraries
 	@BUILD=$(abspath $(BUILD)) tests/python/run.sh $(if $(K),-k '$(K)' tests/python)
+
+# And with the oldest versions that it promises, and others.
+test-python-versions: programs libraries
+	@bad=0; for list in tests/python/requirements-*.txt; do echo "== $$list"; \
+	    LIST=$$list BUILD=$(abspath $(BUILD)) tests/python/run.sh \
+	    $(if $(K),-k '$(K)' tests/python) || bad=1; done; exit $$bad
 
 quick: programs $(QUICK)
 	@$(RUN_TESTS) $(QUICK)

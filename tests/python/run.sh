@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # The tests of the Python package, with a PyTorch of their own: a venv below
-# build/, made once for each list of requirements, or VENV=DIR as it is; --venv makes
-# it and runs nothing. Arguments go to pytest. Closes with "N passed, N failed, N
-# skipped".
+# build/, made once for each list of requirements (LIST=FILE: another than
+# requirements.txt), or VENV=DIR as it is; --venv makes it and runs nothing. Arguments
+# go to pytest. Closes with "N passed, N failed, N skipped".
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 BUILD=$(realpath -m "${BUILD:-build}")
-list=tests/python/requirements.txt
-venv=${VENV:-$BUILD/venv-python-$(sha256sum <$list | cut -c1-8)}
+list=${LIST:-tests/python/requirements.txt}
+kind=$(basename "$list" .txt)
+kind=${kind#requirements}
+venv=${VENV:-$BUILD/venv-python$kind-$(sha256sum <"$list" | cut -c1-8)}
 
 skip() {
     echo "skipped: the Python package: $1"
@@ -26,10 +28,10 @@ make_venv() { # whole or not at all
     # uv takes half of pip's processor time for these gigabytes. What is imported is
     # compiled then: a twentieth of what is there.
     { "$made/bin/pip" install -q --no-compile uv &&
-        "$made/bin/uv" pip install -q --cache-dir "$made/cache" --python "$made/bin/python" -r $list; } ||
-        "$made/bin/pip" install -q --no-compile -r $list || skip "what it needs could not be installed (above)"
+        "$made/bin/uv" pip install -q --cache-dir "$made/cache" --python "$made/bin/python" -r "$list"; } ||
+        "$made/bin/pip" install -q --no-compile -r "$list" || skip "what it needs could not be installed (above)"
     # Older compilers of kernels, for test_triton.py; without them it leaves that out.
-    for version in 3.2.0 3.6.0; do
+    for version in $([ -n "$kind" ] || echo 3.2.0 3.6.0); do
         "$made/bin/uv" pip install -q --cache-dir "$made/cache" --python "$made/bin/python" \
             --no-deps --target "$made/triton-$version" "triton==$version" || true
     done

@@ -75,6 +75,7 @@ def test_a_compiled_copy_is_not_in_the_run(layer, run_file):
     assert entropy.shape[0] == 2 and np.array_equal(entropy[0], entropy[1])
 
 
+@models.needs_torch("2.7", "a program has what its modules have, used or not")
 @pytest.mark.parametrize("layer", [Attention, Multihead])
 @pytest.mark.parametrize("strict", [False, True])
 def test_an_exported_program_has_nothing_of_ours(strict, layer, run_file):

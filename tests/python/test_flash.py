@@ -200,6 +200,7 @@ def test_what_is_not_measured_is_said_once(backend, package, monkeypatch, run_fi
     assert "block_table" in gaps[1]["message"]
 
 
+@models.needs_torch("2.7", "functions that exec made are not traced")
 def test_a_compiled_caller_of_flash_attention(package, monkeypatch, run_file):
     torch._dynamo.reset()
     _, model, x = build(monkeypatch, "causal")
@@ -224,19 +225,25 @@ def test_a_compiled_caller_of_flash_attention(package, monkeypatch, run_file):
 def of_version(package, version, monkeypatch):
     """transformers believes that flash-attn is there."""
     utils = pytest.importorskip("transformers.modeling_flash_attention_utils")
+    found = sys.modules["transformers"].__version__
+    if version == 2 and found < "5":
+        pytest.skip(f"transformers {found} imports more of flash-attn than there is")
     for number in (2, 3, 4):
         monkeypatch.setattr(
-            utils, f"is_flash_attn_{number}_available", lambda n=number: n == version
+            utils,
+            f"is_flash_attn_{number}_available",
+            lambda n=number: n == version,
+            raising=number < 4,  # which came with transformers 5
         )
     if version == 2:
         padding = sys.modules["flash_attn.bert_padding"]
         padding.pad_input, padding.unpad_input = utils._pad_input, utils._unpad_input
     for name in ("_loaded_implementation", "_flash_fn", "_flash_varlen_fn"):
-        monkeypatch.setattr(utils, name, None)
+        monkeypatch.setattr(utils, name, None, raising=False)
     for name in ("_flash_with_kvcache_fn", "_pad_fn", "_unpad_fn"):
-        monkeypatch.setattr(utils, name, None)
+        monkeypatch.setattr(utils, name, None, raising=False)
     for name in ("_process_flash_kwargs_fn", "_process_with_kvcache_kwargs_fn"):
-        monkeypatch.setattr(utils, name, None)
+        monkeypatch.setattr(utils, name, None, raising=False)
 
 
 PACKED = torch.cat([torch.arange(9), torch.arange(4), torch.arange(11)])[None]

@@ -77,7 +77,10 @@ def test_layers_have_the_numbers_of_the_model(make, run_file):
     kind = transformers.AutoModelForCausalLM
     if config.is_encoder_decoder:
         kind = transformers.AutoModelForSeq2SeqLM
-    model = kind.from_config(config, attn_implementation="sdpa")
+    try:
+        model = kind.from_config(config, attn_implementation="sdpa")
+    except StopIteration:  # zamba2, by older versions
+        pytest.skip(f"transformers {transformers.__version__} cannot make this model")
     ids = torch.randint(3, 128, (2, 16))
     with es.watch(model, run_file) as rec:
         model(input_ids=ids, labels=ids)

@@ -17,9 +17,15 @@ from entropyscan import _library
 LENGTH = 24  # tokens of a sequence
 PROGRAM = _library.program("entropy-train")
 CORPUS = _library.program("entropy-corpus")
-pytestmark = pytest.mark.skipif(
-    PROGRAM is None or CORPUS is None, reason="entropy-train is not built"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        PROGRAM is None or CORPUS is None, reason="entropy-train is not built"
+    ),
+    pytest.mark.skipif(
+        tf.__version__ < "5",
+        reason=f"transformers {tf.__version__} has no rope_parameters",
+    ),
+]
 WEIGHTS = dict(
     llama=lambda: models.llama(rms_norm_eps=1e-5),
     llama_with_biases=lambda: models.llama(

@@ -50,6 +50,8 @@ def test_entropies_are_those_of_the_models_own_weights(
 ):
     if name == "vit" and padding:
         pytest.skip("images have no padding")
+    if implementation == "flex_attention" and torch.__version__ < "2.7":
+        pytest.skip(f"flex attention of torch {torch.__version__} has no heads 12 wide")
     model = models.spread(models.MAKERS[name]()).double().float().train()
     given = models.inputs(name, padding=padding)
     expected = own_weights(model.double(), {k: _double(v) for k, v in given.items()})

@@ -131,6 +131,7 @@ def test_a_checkpoint_has_the_same_gradients(run_file):
     compare(found, by_the_formula(model, batches))
 
 
+@models.needs_torch("2.7", "a graph may not set attributes within a checkpoint")
 @pytest.mark.parametrize("checkpoints", [False, True])
 def test_a_graph_has_the_same_gradients(checkpoints, run_file):
     torch._dynamo.reset()

@@ -249,16 +249,12 @@ def wrap_hugging_face() -> None:
         counted = _without_samples(mixin.generate)
         setattr(counted, MARK, True)
         shared.attribute(mixin, "generate", counted)
-    kind_of_table = getattr(modeling, "AttentionInterface", dict)  # dict: in 4.50
-    if kind_of_table is dict:
-        tables = [modeling.ALL_ATTENTION_FUNCTIONS]
-    else:
-        tables = [kind_of_table._global_mapping]
+    tables = [modeling.AttentionInterface._global_mapping]
     # A model file may have an interface with entries of its own.
     for loaded in list(sys.modules.values()):
         interface = getattr(loaded, "__dict__", {}).get("ALL_ATTENTION_FUNCTIONS")
-        if isinstance(interface, kind_of_table):
-            tables.append(getattr(interface, "_local_mapping", interface))
+        if isinstance(interface, modeling.AttentionInterface):
+            tables.append(interface._local_mapping)
     done: set[int] = set()
     for table in tables:
         if id(table) in done:
