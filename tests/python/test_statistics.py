@@ -28,7 +28,8 @@ def triton_kernels():
     """The module of the kernels, by Triton's interpreter."""
     triton = pytest.importorskip("triton")
     if not hasattr(triton, "knobs"):
-        pytest.skip(f"Triton {triton.__version__} has no knobs, by which it interprets here")
+        reason = f"Triton {triton.__version__} has no knobs, by which it interprets here"
+        pytest.skip(reason, allow_module_level=True)
     if not triton.knobs.runtime.interpret:
         pytest.skip("Triton does not interpret here: TRITON_INTERPRET is not 1")
     import interpreted
