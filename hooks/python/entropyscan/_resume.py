@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from typing import Any
 
 from . import _library
@@ -65,21 +66,36 @@ def _difference(
 
 
 def _runs(path: str) -> list[dict[str, Any]]:
-    """The newest first. The program reads them: the training holds no SQLite."""
+    """The newest first. Another process reads them: the training holds no SQLite."""
     if not any(os.path.exists(p) for p in (path, os.path.splitext(path)[0] + ".esf")):
         return []
-    program = _library.program("entropy-scan") or "entropy-scan"
+    command = [_library.program("entropy-scan") or "entropy-scan", "sql", path, _RUNS, "--json"]
+    if _library.IS_PYTHON:
+        command = [sys.executable, "-m", __name__, path]
     done = subprocess.run(
-        [program, "sql", path, _RUNS, "--json"],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=60,
+        command, capture_output=True, text=True, errors="replace", timeout=60
     )
     if done.returncode != 0:
-        raise _library.Error((done.stderr.strip().splitlines() or [path])[0])
+        raise _library.Error((done.stderr.strip().splitlines() or [path])[-1])
     runs = json.loads(done.stdout)
     for one in runs:
-        if one["fragment"] is not None:
+        if isinstance(one["fragment"], str):  # of SQL
             one["fragment"] = json.loads(one["fragment"])
     return runs
+
+
+def _read(path: str) -> list[dict[str, Any]]:
+    """What _RUNS selects, where there is no entropy-scan."""
+    reader = _library.Reader(path)
+    found = []
+    for index in range(reader.n_runs()):
+        run, config = reader.run(index), reader.config(index)
+        for one in reader.series(index):
+            if (one["name"], one["phase"]) == ("entropy", "train"):
+                steps = {"first_step": one["first_step"], "last_step": one["last_step"]}
+                found.append({**run, "fragment": config.get("fragment"), **steps})
+    return sorted(found, key=lambda run: run["started_at"] or "", reverse=True)
+
+
+if __name__ == "__main__":
+    print(json.dumps(_read(sys.argv[1])))
