@@ -355,7 +355,8 @@ def test_a_killed_training_leaves_a_failed_run(run_file):
 
 def test_a_killed_recorder_is_a_counted_gap(run_file, pure):
     rec = Recording(run_file, {"name": "a run", "config": {"a": 1}})
-    assert rec.open(n_layer=2, n_head=3)
+    rec.know(n_layer=2, n_head=3)
+    assert rec.open()
     rec.push("loss", 0, 1.0)
     rec._recorder._process.kill()
     assert eventually(lambda: rec._recorder._is_gone)

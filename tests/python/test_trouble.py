@@ -165,13 +165,13 @@ def test_a_full_disk_is_one_warning_and_counted(plain, tmp_path):
 
 def test_a_file_that_somebody_else_records_into_is_left_alone(plain, run_file):
     run = {"uuid": str(uuid.uuid4()), "n_layer": 1, "n_head": 2}
-    other = _library.Recorder(run_file, run)
+    other = _c_library.Recorder(run_file, run)
     said, _ = trained_with_one_warning(plain, run_file)
     (recorder,) = recorders_of_this_process()
     assert f"process {recorder} is writing it" in said
     number = other.series("entropy", "head", "train", "nats")
     other.push(number, 0, np.float32([0.5, 1.5]))
-    assert other.close("finished")[0] == _library.OK
+    assert other.close("finished")[0] == 0
     run = es.open(run_file)
     assert run.values("entropy").tolist() == [[[0.5, 1.5]]]
 

@@ -136,6 +136,7 @@ UNITS = {
     **dict.fromkeys(("clipped_attn", "clipped_norm"), "rows"),
     **dict.fromkeys(("nan_activations", "clipped_act"), "activations"),
     "nonfinite_weights": "weights",
+    "router_entropy": "nats",
     "distance": "tokens",
     "ereg": "nats^2",
     "tokens_per_s": "1/s",
