@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <stdint.h>
 #include <string.h>
+#include <strings.h>
 
 typedef enum member_kind { TEXT, UUID, WHOLE, STATUS } member_kind;
 
@@ -174,6 +175,15 @@ void es_column_print(FILE *out, const char *name, es_phase phase)
         fputc('"', out);
 }
 
+/* "Entropy" is the standard series entropy. */
+static void spell_as_standard(char *name)
+{
+    es_series_line line;
+    for (size_t i = 0; es_series_standard_at(&line, i); i++)
+        if (strcasecmp(name, line.name) == 0)
+            memcpy(name, line.name, strlen(line.name));
+}
+
 es_status es_column_parse(char **name, es_phase *phase, const char *text)
 {
     bool eval = starts(text, "eval:");
@@ -184,8 +194,10 @@ es_status es_column_parse(char **name, es_phase *phase, const char *text)
     if (!*text)
         return es_fail(ES_EFORMAT, "a column without a name");
     es_status status = es_copy_text(name, text);
-    if (status == ES_OK)
+    if (status == ES_OK) {
         unescape(*name);
+        spell_as_standard(*name);
+    }
     return status;
 }
 

@@ -47,13 +47,6 @@ bool es_event_begins(const unsigned char *bytes)
     return masked_crc(bytes, 8) == load_32(bytes + 8);
 }
 
-static es_status fail_record(const es_event_reader *reader,
-                             const es_line_reader *lines, const char *why)
-{
-    return es_fail(ES_EFORMAT, "%s: record %zu: %s", es_line_reader_name(lines),
-                   reader->number, why);
-}
-
 /* Exactly n bytes, or the file is cut. */
 static es_status read_all(es_event_reader *reader, es_line_reader *lines,
                           void *out, size_t n)
@@ -89,30 +82,57 @@ static es_status read_body(es_event_reader *reader, es_line_reader *lines,
     return status;
 }
 
-es_status es_event_reader_next(es_event_reader *reader, es_line_reader *lines)
+/* Into `head` the next one of a record whose length its checksum confirms, from
+   the byte after the one at hand on. */
+static es_status find_head(es_event_reader *reader, es_line_reader *lines,
+                           unsigned char head[HEAD_BYTES])
+{
+    es_status status = ES_OK;
+    do {
+        memmove(head, head + 1, HEAD_BYTES - 1);
+        status = read_all(reader, lines, head + HEAD_BYTES - 1, 1);
+    } while (status == ES_OK &&
+             (!es_event_begins(head) || load_64(head) > ES_EVENT_MAX));
+    if (status == ES_DONE)
+        reader->cut = false; /* what is damaged ends the file */
+    return status;
+}
+
+/* One record. `*sound`: its checksum confirms it. */
+static es_status read_record(es_event_reader *reader, es_line_reader *lines,
+                             bool *sound)
 {
     unsigned char head[HEAD_BYTES], foot[FOOT_BYTES];
     size_t got;
-    es_status status;
-    reader->number++;
-    if ((status = es_line_reader_bytes_read(lines, head, sizeof head, &got)) <
-        0)
+    es_status status =
+        es_line_reader_bytes_read(lines, head, sizeof head, &got);
+    if (status < 0)
         return status;
     reader->cut = reader->cut || (got > 0 && got < sizeof head);
     if (got < sizeof head)
         return ES_DONE;
-    if (!es_event_begins(head))
-        return fail_record(reader, lines,
-                           "damaged: its length is denied by its checksum");
-    uint64_t n = load_64(head);
-    if (n > ES_EVENT_MAX)
-        return fail_record(reader, lines, "longer than 64 MiB");
-    if ((status = read_body(reader, lines, (size_t)n)) != ES_OK ||
+    if (!es_event_begins(head) || load_64(head) > ES_EVENT_MAX) {
+        reader->n_damaged++;
+        if ((status = find_head(reader, lines, head)) != ES_OK)
+            return status;
+    }
+    if ((status = read_body(reader, lines, (size_t)load_64(head))) != ES_OK ||
         (status = read_all(reader, lines, foot, sizeof foot)) != ES_OK)
         return status;
-    if (masked_crc(reader->bytes, reader->n) != load_32(foot))
-        return fail_record(reader, lines, "damaged: its checksum denies it");
+    *sound = masked_crc(reader->bytes, reader->n) == load_32(foot);
+    reader->n_damaged += !*sound;
     return ES_OK;
+}
+
+es_status es_event_reader_next(es_event_reader *reader, es_line_reader *lines)
+{
+    bool sound = false;
+    es_status status = ES_OK;
+    while (status == ES_OK && !sound) {
+        reader->number++;
+        status = read_record(reader, lines, &sound);
+    }
+    return status;
 }
 
 /* --- the wire format, read -------------------------------------------------*/

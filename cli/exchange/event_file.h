@@ -30,13 +30,16 @@ typedef struct es_event_reader {
     unsigned char *bytes; /* (n) of the record */
     size_t n, capacity;
     size_t number; /* of the record, from 1 */
+    size_t
+        n_damaged; /* that were left out; bytes between two records are one */
     bool cut;      /* the file ends within a record */
 } es_event_reader;
 
 void es_event_reader_free(es_event_reader *reader);
 
-/** The next record. ES_OK; ES_DONE, also where the file ends within one (cut);
- *  ES_EFORMAT (a checksum denies it, or it is too long); ES_EIO; ES_ENOMEM. */
+/** The next record that its checksums confirm: what is damaged, or longer than
+ *  ES_EVENT_MAX, is left out and counted. ES_OK; ES_DONE, also where the file
+ *  ends within one (cut); ES_EIO; ES_ENOMEM. */
 es_status es_event_reader_next(es_event_reader *reader,
                                es_line_reader *lines) ES_MUST_USE;
 

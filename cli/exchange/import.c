@@ -9,7 +9,7 @@
 #include <strings.h>
 
 static const char *const format_names[ES_IMPORT_FORMATS] = {
-    "matrix", "long", "log", "history", "tensorboard"};
+    "matrix", "long", "log", "history", "tensorboard", "wide"};
 
 es_status es_import_format_parse(es_import_format *out, const char *text)
 {
@@ -19,8 +19,8 @@ es_status es_import_format_parse(es_import_format *out, const char *text)
             return ES_OK;
         }
     return es_fail(ES_EUSAGE,
-                   "'%.40s' is no format: matrix, long, log, history or "
-                   "tensorboard",
+                   "'%.40s' is no format: matrix, long, log, history, "
+                   "tensorboard or wide",
                    text);
 }
 
@@ -30,8 +30,8 @@ es_status es_import_parse(es_import_report *report, es_line_reader *lines,
                           const es_import_sink *sink)
 {
     static es_status (*const parsers[ES_IMPORT_FORMATS])(es_import *) = {
-        es_import_matrix, es_import_long, es_import_log, es_import_history,
-        es_import_events};
+        es_import_matrix,  es_import_long,   es_import_log,
+        es_import_history, es_import_events, es_import_wide};
     es_import import = {
         .lines = lines, .options = options, .sink = sink, .report = report};
     *report = (es_import_report){.ceiling = NAN};
@@ -48,6 +48,7 @@ es_status es_import_parse(es_import_report *report, es_line_reader *lines,
 typedef struct guess {
     bool any;        /* a line that is not blank */
     bool is_long;    /* the first one is a long CSV's header */
+    bool is_wide;    /* it is another one with a column of steps */
     bool is_number;  /* its first cell is a number */
     bool separators; /* it has some */
     bool is_log;
@@ -56,7 +57,7 @@ typedef struct guess {
 
 /* A line that cannot be taken apart is no error here: it may be a log's. */
 static void look_at_first(guess *out, const es_line_reader *lines,
-                          es_line *line)
+                          const es_import_options *options, es_line *line)
 {
     es_cells cells;
     char *text;
@@ -69,8 +70,14 @@ static void look_at_first(guess *out, const es_line_reader *lines,
             0 ||
         es_cells_next(&cells, &text) != ES_OK)
         return;
-    out->is_long = strcasecmp(text, "step") == 0 && out->separators;
     out->is_number = es_float_parse(&value, text, strlen(text)) == ES_OK;
+    for (size_t i = 0; out->separators && !out->is_number && !out->is_long;
+         i++) {
+        out->is_wide = out->is_wide || es_import_is_step(options, text);
+        if (es_cells_next(&cells, &text) != ES_OK)
+            break;
+        out->is_long = out->is_wide && i == 0 && strcasecmp(text, "layer") == 0;
+    }
 }
 
 static es_status refuse_sqlite(const es_line_reader *lines, const es_line *line)
@@ -84,11 +91,12 @@ static es_status refuse_sqlite(const es_line_reader *lines, const es_line *line)
                    name, name);
 }
 
-static es_status look(guess *out, es_line_reader *lines)
+static es_status look(guess *out, es_line_reader *lines,
+                      const es_import_options *options)
 {
     es_line line;
     es_status status = ES_OK;
-    while (!out->is_long && !out->is_number && !out->is_log &&
+    while (!out->is_long && !out->is_wide && !out->is_number && !out->is_log &&
            !out->is_history &&
            (status = es_line_reader_next(lines, &line)) == ES_OK) {
         es_log_line found;
@@ -99,12 +107,13 @@ static es_status look(guess *out, es_line_reader *lines)
         status = refuse_sqlite(lines, &line);
         if (status != ES_OK)
             return status;
-        look_at_first(out, lines, &line);
+        look_at_first(out, lines, options, &line);
     }
     return status == ES_DONE ? ES_OK : status;
 }
 
-es_status es_import_detect(es_import_format *out, es_line_reader *lines)
+es_status es_import_detect(es_import_format *out, es_line_reader *lines,
+                           const es_import_options *options)
 {
     guess found = {0};
     bool is_events;
@@ -113,11 +122,13 @@ es_status es_import_detect(es_import_format *out, es_line_reader *lines)
         *out = ES_IMPORT_EVENTS;
         return ES_OK;
     }
-    if (status < 0 || (status = look(&found, lines)) < 0 ||
+    if (status < 0 || (status = look(&found, lines, options)) < 0 ||
         (status = es_line_reader_rewind(lines)) < 0)
         return status;
     if (found.is_long)
         *out = ES_IMPORT_LONG;
+    else if (found.is_wide)
+        *out = ES_IMPORT_WIDE;
     else if (found.is_history)
         *out = ES_IMPORT_HISTORY;
     else if (found.is_log)
@@ -128,8 +139,9 @@ es_status es_import_detect(es_import_format *out, es_line_reader *lines)
         return es_fail(ES_EFORMAT, "%s: empty", es_line_reader_name(lines));
     else
         return es_fail(ES_EFORMAT,
-                       "%s: no matrix, no long CSV (step,layer,head,...), no "
-                       "log (Step s - Layer l: v), no history ({...} lines), "
+                       "%s: no matrix, no long CSV (step,layer,head,...) or "
+                       "other table with a step, no log (Step s - Layer l: v), "
+                       "no history ({...} lines), "
                        "no event file: choose with --from",
                        es_line_reader_name(lines));
     return ES_OK;

@@ -11,7 +11,7 @@
 #include "cli/exchange/about.h"
 #include "cli/exchange/lines.h"
 
-#define ES_IMPORT_FORMATS 5
+#define ES_IMPORT_FORMATS 6
 
 #define ES_IMPORT_BYTES (256 << 20)
 #define ES_IMPORT_TIMES 64
@@ -21,24 +21,13 @@ typedef enum es_import_format {
     ES_IMPORT_LONG,    /* header step,layer,head,SERIES... */
     ES_IMPORT_LOG,     /* lines with "Step s - Layer l: v" */
     ES_IMPORT_HISTORY, /* a JSON object a line: a step and named numbers */
-    ES_IMPORT_EVENTS   /* an event file of TensorBoard */
+    ES_IMPORT_EVENTS,  /* an event file of TensorBoard */
+    ES_IMPORT_WIDE     /* a header with a step and the names of numbers */
 } es_import_format;
 
-/** matrix|long|log|history|tensorboard. ES_OK or ES_EUSAGE. */
+/** matrix|long|log|history|tensorboard|wide. ES_OK or ES_EUSAGE. */
 es_status es_import_format_parse(es_import_format *out,
                                  const char *text) ES_MUST_USE;
-
-/**
- * Detects the format by content, and rewinds: the checksum of a record's length
- * begins an event file; '{' a history; a header that begins with
- * `step` is a long CSV; a first cell that is a number begins a matrix; a line
- * like the log's anywhere makes a log; other lines with separators are a
- * matrix with a mistake in it.
- *
- * ES_OK; ES_EFORMAT (empty, a SQLite file, nothing of these); ES_EIO.
- */
-es_status es_import_detect(es_import_format *out,
-                           es_line_reader *lines) ES_MUST_USE;
 
 /** Where the parsed run goes. What a call returns ends the parsing if it is
  *  not ES_OK, and is returned. */
@@ -77,6 +66,18 @@ typedef struct es_import_options {
     const char *step_key;     /* of a history; NULL: one of the usual ones */
 } es_import_options;
 
+/**
+ * Detects the format by content, and rewinds: the checksum of a record's length
+ * begins an event file; '{' a history; a header that begins with step,layer
+ * is a long CSV, another one with a step a wide table; a first cell that is a
+ * number begins a matrix; a line like the log's anywhere makes a log; other
+ * lines with separators are a matrix with a mistake in it.
+ *
+ * ES_OK; ES_EFORMAT (empty, a SQLite file, nothing of these); ES_EIO.
+ */
+es_status es_import_detect(es_import_format *out, es_line_reader *lines,
+                           const es_import_options *options) ES_MUST_USE;
+
 /** What a person should know of an import. */
 typedef struct es_import_report {
     size_t n_samples;
@@ -86,6 +87,7 @@ typedef struct es_import_report {
     size_t n_replaced; /* values of a log given twice: the last one counts */
     size_t n_again;    /* times that a log or a history went back to an earlier
                           step, or an event file says that it does */
+    size_t n_damaged;  /* records of an event file, left out */
     size_t n_cut;      /* 1: the last line or record is not whole, and left out
                         */
     size_t n_above;    /* finite values of entropy* in nats above `ceiling` */

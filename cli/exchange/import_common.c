@@ -35,13 +35,28 @@ es_status es_import_next(es_import *import, es_line *out)
     }
 }
 
+/* "1,5" where commas do not separate. */
+static bool has_decimal_comma(float *out, const es_cells *cells,
+                              const char *text)
+{
+    char copy[64];
+    const size_t n = strlen(text), at = strcspn(text, ",");
+    if (cells->separator == ',' || at == n || n >= sizeof copy ||
+        strpbrk(text + at + 1, ",.") || memchr(text, '.', at))
+        return false;
+    memcpy(copy, text, n + 1);
+    copy[at] = '.';
+    return es_float_parse(out, copy, n) == ES_OK;
+}
+
 es_status es_import_number(float *out, const es_cells *cells, const char *text)
 {
     if (strcmp(text, "NA") == 0) {
         *out = es_missing();
         return ES_OK;
     }
-    if (es_float_parse(out, text, strlen(text)) == ES_OK)
+    if (es_float_parse(out, text, strlen(text)) == ES_OK ||
+        has_decimal_comma(out, cells, text))
         return ES_OK;
     return es_cells_fail(cells, "%s", es_message());
 }

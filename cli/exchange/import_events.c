@@ -1,6 +1,7 @@
 /* The importer of TensorBoard's event files. Reads the file twice: for the
  * names, and the text with which export says what the run is; then for the
- * numbers. A file that ends within a record counts up to there. */
+ * numbers. A file that ends within a record counts up to there; a record that
+ * is damaged, or no Event, is left out and counted. */
 #include "cli/exchange/event_file.h"
 #include "cli/exchange/import_scalars.h"
 
@@ -94,12 +95,12 @@ static es_status read_all(events *e, es_event_handler *handler)
 {
     es_line_reader *lines = e->import->lines;
     es_status status;
-    e->reader.number = 0;
+    e->reader.number = e->reader.n_damaged = 0;
     while ((status = es_event_reader_next(&e->reader, lines)) == ES_OK) {
         status = es_event_each(&e->reader, handler);
-        if (status < 0 && !handler->refused)
-            return fail_record(e, status);
-        if (status != ES_OK)
+        if (status == ES_EFORMAT && !handler->refused)
+            e->reader.n_damaged++;
+        else if (status != ES_OK)
             return status;
     }
     return status == ES_DONE ? ES_OK : status;
@@ -121,6 +122,7 @@ es_status es_import_events(es_import *import)
         (status = read_all(&e, &numbers)) == ES_OK)
         status = es_scalars_finish(e.scalars);
     import->report->n_cut = e.reader.cut;
+    import->report->n_damaged = e.reader.n_damaged;
     es_event_reader_free(&e.reader);
     es_scalars_free(e.scalars);
     return status;

@@ -3,7 +3,9 @@
  * them (internal_medicine.jsonl: global_step, then qk_stats/layer_3/... and the
  * like), and as most training loops do. Reads the file twice: for the names,
  * then for the numbers. NaN and Infinity may stand as Python writes them; what
- * float32 cannot hold is infinite, as it is where a training records it. */
+ * float32 cannot hold is infinite, as it is where a training records it. A line
+ * whose step is no whole number from 0 on, or that has a number beyond double,
+ * is passed over and counted. A list of lists is a series of heads. */
 #include "cli/exchange/import_scalars.h"
 
 #include "analyzer/base/checked.h"
@@ -63,10 +65,12 @@ static void quote_words(char *out, const char *line)
     *out = '\0';
 }
 
-/* NULL: it is no JSON, and the message is set. */
-static json_t *parse_line(const history *h, const es_line *line)
+/* NULL: it is no JSON, and the message is set; or *beyond: it has a number that
+   no double can hold. */
+static json_t *parse_line(const history *h, const es_line *line, bool *beyond)
 {
     json_error_t error;
+    *beyond = false;
     if (line->cut) {
         fail_line(h, "longer than 1 MiB%s", "");
         return NULL;
@@ -80,6 +84,10 @@ static json_t *parse_line(const history *h, const es_line *line)
     /* A hash or a seed may have more bits than a step. */
     if (!json && json_error_code(&error) == json_error_numeric_overflow)
         json = json_loads(h->copy, JSON_DECODE_INT_AS_REAL, &error);
+    if (!json && json_error_code(&error) == json_error_numeric_overflow) {
+        *beyond = true;
+        return NULL;
+    }
     if (!json)
         fail_line(h, "no JSON: %.200s", error.text);
     else if (!json_is_object(json))
@@ -144,9 +152,31 @@ static es_status take_number(const history *h, const char *key,
 {
     float number;
     if (!is_number(json, &number))
-        return ES_OK; /* a text, a list */
+        return ES_OK; /* a text */
     return h->numbers ? es_scalars_put(h->scalars, key, h->step, number)
                       : es_scalars_name(h->scalars, key, h->line);
+}
+
+/* A list of lists: rows are layers, their numbers heads. Any other list, such
+   as a histogram, is passed over. */
+static es_status take_heads(const history *h, const char *key,
+                            const json_t *rows)
+{
+    size_t layer, head;
+    const json_t *row, *json;
+    es_status status = ES_OK;
+    json_array_foreach(rows, layer, row)
+    {
+        json_array_foreach(row, head, json)
+        {
+            char name[ES_TAG_MAX];
+            int n = snprintf(name, sizeof name, "%s/layer_%zu/head_%zu", key,
+                             layer, head);
+            if (status == ES_OK && n < (int)sizeof name)
+                status = take_number(h, name, json);
+        }
+    }
+    return status;
 }
 
 /* Members of members are named outer.inner, as W&B does. */
@@ -163,7 +193,9 @@ static es_status take_members(const history *h, const char *prefix,
                          *prefix ? "." : "", key);
         if (n >= (int)sizeof name || (!*prefix && !is_wanted(h, key)))
             continue;
-        if (!json_is_object(json))
+        if (json_is_array(json))
+            status = take_heads(h, name, json);
+        else if (!json_is_object(json))
             status = take_number(h, name, json);
         else if (depth < MAX_DEPTH)
             status = take_members(h, name, json, depth + 1);
@@ -173,7 +205,7 @@ static es_status take_members(const history *h, const char *prefix,
     return status;
 }
 
-/* ES_OK; ES_DONE: the line has no step. */
+/* ES_OK; ES_DONE: the line has no step, or none from 0 on. */
 static es_status find_step(const history *h, const json_t *object, int64_t *out)
 {
     const char *key = h->import->options->step_key;
@@ -186,7 +218,7 @@ static es_status find_step(const history *h, const json_t *object, int64_t *out)
     double number = json_number_value(json);
     if (!json_is_number(json) || number < 0 || number > high ||
         number != floor(number))
-        return fail_line(h, "a step that is no whole number from 0 on%s", "");
+        return ES_DONE; /* of an evaluation, or of other metrics */
     *out = json_is_integer(json) ? json_integer_value(json) : (int64_t)number;
     return ES_OK;
 }
@@ -233,7 +265,12 @@ static es_status read_all(history *h)
         h->line = line.number;
         if (es_import_is_blank(&line))
             continue;
-        json_t *object = parse_line(h, &line);
+        bool beyond;
+        json_t *object = parse_line(h, &line, &beyond);
+        if (beyond) {
+            h->import->report->n_ignored += h->numbers;
+            continue;
+        }
         if (!object && h->n_steps && is_last(h->import)) {
             h->import->report->n_cut = 1; /* its writer was ended */
             return ES_OK;

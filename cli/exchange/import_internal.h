@@ -23,6 +23,11 @@ es_status es_import_long(es_import *import) ES_MUST_USE;
 es_status es_import_log(es_import *import) ES_MUST_USE;
 es_status es_import_history(es_import *import) ES_MUST_USE;
 es_status es_import_events(es_import *import) ES_MUST_USE;
+es_status es_import_wide(es_import *import) ES_MUST_USE;
+
+/** Whether a column of a wide table has steps, by its name: --step-key, or a
+ * name that people use, in any case. */
+bool es_import_is_step(const es_import_options *options, const char *name);
 
 /** True if the file begins as an event file does; rewinds. */
 es_status es_import_events_match(bool *out, es_line_reader *lines) ES_MUST_USE;

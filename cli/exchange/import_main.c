@@ -26,8 +26,8 @@ static const es_option options[] = {
     {"output", 'o', "RUN.db", "the run file to write",
      ES_OPT_TEXT(arguments, output)},
     {"from", 0, "FORMAT",
-     "matrix, long, log, history or tensorboard, where the content does not "
-     "show it",
+     "matrix, long, wide, log, history or tensorboard, where the content "
+     "does not show it",
      ES_OPT_CALL(arguments, format, read_format)},
     {"name", 0, "TEXT", "name of the run (FILE without its ending)",
      ES_OPT_TEXT(arguments, given.name)},
@@ -38,12 +38,12 @@ static const es_option options[] = {
     {"step", 0, "N", "training step of a matrix",
      ES_OPT_INT(arguments, parser.step, 0, ES_MAX_STEP), .value = "0"},
     {"tags", 0, "PATTERN",
-     "names of a history's or an event file's numbers that are tried first, "
-     "such as 'h{layer}/{head}'",
+     "names of a history's, a table's or an event file's numbers that are "
+     "tried first, such as 'h{layer}/{head}'",
      ES_OPT_TEXT(arguments, parser.tags)},
     {"step-key", 0, "NAME",
-     "which member of a history's lines is the step (_step, global_step or "
-     "step)",
+     "which member of a history's lines, or column of a wide table, is the "
+     "step (_step, global_step or step)",
      ES_OPT_TEXT(arguments, parser.step_key)},
     {"series", 0, "NAME",
      "what a matrix or a log holds, or a PATTERN without {series}",
@@ -76,12 +76,17 @@ const es_command es_import_command = {
         "          SERIES is a name, with eval: before it in that phase; rows\n"
         "          are sorted by step; what export writes comes back bit by\n"
         "          bit, comments (# key: value) included\n"
+        "  wide    a CSV with a column for each number, named as those of a\n"
+        "          history, and one for the step, as Lightning's CSVLogger,\n"
+        "          W&B's charts and TensorBoard write it\n"
         "  log     any text with lines like 'Step 100 - Layer 3: 2.5': one\n"
         "          mean a layer; a step that goes back is a restart, and\n"
         "          voids what came after it\n"
         "  history  a JSON object a line, with a step (_step, global_step,\n"
         "          step, or --step-key) and named numbers: attn.3.head.7.x\n"
-        "          (W&B), x/layer_3/head_7, x/layer_3; NaN and Infinity as\n"
+        "          (W&B), x/layer_3/head_7, x/L3H7, x[3][7], x/layer_3; a "
+        "list\n"
+        "          of lists is heads; NaN and Infinity as\n"
         "          Python writes them, null is missing; eval/, val/ and\n"
         "          train/ before a name say the phase; any other name is a\n"
         "          number of the run; what llm-internal-medicine writes is\n"
@@ -93,7 +98,9 @@ const es_command es_import_command = {
         "          entropy-scan import - -o RUN.db\n"
         "\n"
         "A last line or record that is cut off is left out, and a note says\n"
-        "so. Numbers are separated by commas, semicolons, tabs or blanks.\n"
+        "so, as it does of damaged records and of rows without a step from 0\n"
+        "on. Numbers are separated by commas, semicolons, tabs or blanks;\n"
+        "where no comma separates it may be the decimal one (1,5).\n"
         "Messages name line and column: the cell of a CSV, the character of a\n"
         "log. RUN.db appears whole or not at all; it replaces a run file of\n"
         "that name, and nothing else.",
@@ -133,8 +140,8 @@ static char *stem_of(const char *path)
 
 static void report_run(const arguments *given, const es_imported *about)
 {
-    static const char *const formats[] = {"matrix", "long CSV", "log",
-                                          "history", "event file"};
+    static const char *const formats[] = {
+        "matrix", "long CSV", "log", "history", "event file", "wide table"};
     const es_import_report *report = &about->report;
     es_print_note(
         "%s: %zu sample%s of %zu series, L = %lld, H = %lld, from %s "
@@ -154,6 +161,9 @@ static void report_run(const arguments *given, const es_imported *about)
         es_print_note("%s: names too long, or of a layer or head above %d, "
                       "passed over: %zu",
                       given->input, ES_MAX_LAYERS - 1, report->n_names);
+    if (report->n_damaged)
+        es_print_note("%s: damaged records, left out: %zu", given->input,
+                      report->n_damaged);
     if (report->n_cut)
         es_print_note("%s: ends within a line or record, which is left out",
                       given->input);

@@ -145,7 +145,7 @@ es_status es_import_file(es_imported *out, const char *input,
     if (status == ES_OK && format)
         out->format = *format;
     else if (status == ES_OK)
-        status = es_import_detect(&out->format, lines);
+        status = es_import_detect(&out->format, lines, options);
     if (status == ES_OK)
         status = write_file(out, lines, output, options);
     es_progress_line_end();

@@ -128,7 +128,8 @@ static bool copy_name(es_tag *out, const char *text, size_t n, bool escaped)
 }
 
 /* llm-internal-medicine's names, where they mean what one of ours does: row
- * entropies' mean, the largest logit, the weight of the first key. */
+ * entropies' mean, the largest logit, the weight of the first key. Newer ones
+ * begin with the layer's attention: swa_ (windows), full_, mla_, csa_. */
 static bool name_monitor(es_tag *out, const match *found)
 {
     static const struct {
@@ -137,9 +138,15 @@ static bool name_monitor(es_tag *out, const match *found)
         {"entropy_avg", "entropy"}, {"max", "max_logit"}, {"sink", "sink"}};
     bool is_qk = found->n_monitor == 8 &&
                  strncmp(found->monitor, "qk_stats", found->n_monitor) == 0;
+    static const char *const kinds[] = {"swa_", "full_", "mla_", "csa_"};
+    const char *name_of = found->series;
+    for (size_t i = 0; is_qk && i < sizeof kinds / sizeof *kinds; i++)
+        if (take_word(&name_of, kinds[i]))
+            break;
+    const size_t n_name = found->n_series - (size_t)(name_of - found->series);
     for (size_t i = 0; is_qk && i < sizeof same / sizeof *same; i++)
-        if (strlen(same[i].theirs) == found->n_series &&
-            strncmp(same[i].theirs, found->series, found->n_series) == 0)
+        if (strlen(same[i].theirs) == n_name &&
+            strncmp(same[i].theirs, name_of, n_name) == 0)
             return copy_name(out, same[i].ours, strlen(same[i].ours), false);
     char name[ES_TAG_MAX];
     int n = snprintf(name, sizeof name, "%.*s/%.*s", (int)found->n_monitor,
@@ -161,10 +168,23 @@ static const char *take_phase(es_phase *phase, const char *tag)
 
 static bool find_match(match *out, const char *tag, const es_tag_rules *rules)
 {
-    static const char *const patterns[] = {
-        "{series}/layer_{layer}/head_{head}",
-        "attn.{layer}.head.{head}.{series}", "{series}/layer_{layer}",
-        "{monitor}/layer_{layer}/{series}", "{series}"};
+    static const struct {
+        const char *pattern;
+        bool is_ours; /* export writes it */
+    } known[] = {
+        {"{series}/layer_{layer}/head_{head}", true},
+        {"attn.{layer}.head.{head}.{series}", false},
+        {"attn/layer_{layer}/head_{head}/{series}", false},
+        {"{series}/layer_{layer}_head_{head}", false},
+        {"{series}/layers.{layer}.self_attn.head_{head}", false},
+        {"layers.{layer}.self_attn.head_{head}.{series}", false},
+        {"{series}/Layer {layer} Head {head}", false},
+        {"{series}/L{layer}H{head}", false},
+        {"{series}[{layer}][{head}]", false},
+        {"{series}/layer_{layer}", true},
+        {"{monitor}/layer_{layer}/{series}", true},
+        {"{series}", true},
+    };
     const match nothing = {.layer = -1, .head = -1};
     *out = nothing;
     if (!rules->is_ours && rules->pattern &&
@@ -175,10 +195,10 @@ static bool find_match(match *out, const char *tag, const es_tag_rules *rules)
         }
         return true;
     }
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         *out = nothing;
-        if ((!rules->is_ours || patterns[i][0] == '{') &&
-            matches(out, patterns[i], tag))
+        if ((!rules->is_ours || known[i].is_ours) &&
+            matches(out, known[i].pattern, tag))
             return true;
     }
     return false;

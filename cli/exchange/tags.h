@@ -33,11 +33,13 @@ es_status es_tag_pattern_check(const char *pattern) ES_MUST_USE;
  *
  *     the rules' pattern
  *     {series}/layer_{layer}/head_{head}     export's
- *     attn.{layer}.head.{head}.{series}      as people log to W&B
+ *     attn.{layer}.head.{head}.{series}      as people log to W&B, and other
+ *         spellings of a layer and a head: tags.c
  *     {series}/layer_{layer}                 export's
  *     {monitor}/layer_{layer}/{series}       llm-internal-medicine's; its
  *         qk_stats entropy_avg, max and sink are our entropy, max_logit and
- *         sink, each of a layer; others keep their monitor: moe_health/x
+ *         sink, each of a layer, also behind swa_, full_, mla_ and csa_;
+ *         others keep their monitor: moe_health/x
  *     anything else                          a number of the run
  *
  * False: the tag is too long, names a layer or head beyond our limits, or is

@@ -95,9 +95,9 @@ static void test_import__matrix_refused(void **state)
     assert_refused("# n_head: 1\n1,2\n",
                    "f: has 2 heads, where 1 were announced");
     assert_refused("hello\nworld\n",
-                   "f: no matrix, no long CSV (step,layer,head,...), no log "
-                   "(Step s - Layer l: v), no history ({...} lines), no event "
-                   "file: choose with --from");
+                   "f: no matrix, no long CSV (step,layer,head,...) or other "
+                   "table with a step, no log (Step s - Layer l: v), no "
+                   "history ({...} lines), no event file: choose with --from");
     assert_refused("\xff\xfe"
                    "1",
                    "f: UTF-16: save it as UTF-8");
@@ -181,6 +181,47 @@ static void test_import__long(void **state)
                  "step,layer,head,entropy,a\\x0ab\n1,0,1,3,\n1,0,0,,4\n",
                  "L2 H2 head:train:entropy head:train:a\nb\n"
                  "0@1 _ 3 _ _\n1@1 4 _ _ _\n");
+}
+
+/* What spreadsheets of other countries and other programs' headers have. */
+static void test_import__long_of_others(void **state)
+{
+    (void)state;
+    assert_calls("step;layer;head;entropy\n0;0;0;1,5\n0;0;1;1,25\n",
+                 "L1 H2 head:train:entropy\n0@0 1.5 1.25\n");
+    assert_calls("Step,Layer,Head,Entropy,Own\n0,0,0,1.5,2\n",
+                 "L1 H1 head:train:entropy head:train:Own\n"
+                 "0@0 1.5\n1@0 2\n");
+    assert_refused("step;layer;head;e\n0;0;0;1,5,2\n",
+                   "f: line 2, column 4: '1,5,2' is not a number");
+    assert_refused("step;layer;head;e\n0;0;0;1.000,5\n",
+                   "f: line 2, column 4: '1.000,5' is not a number");
+}
+
+/* As Lightning, W&B's charts and TensorBoard write them. */
+static void test_import__wide(void **state)
+{
+    (void)state;
+    assert_calls("epoch,step,train_loss,attn/layer_0/head_0/entropy,"
+                 "attn/layer_0/head_1/entropy\n"
+                 "0,9,3.1,1.5,1.25\n0,19,3.0,NaN,1.2\n,,7,,\n1,19,,,\n",
+                 "L1 H2 run:train:epoch run:train:train_loss "
+                 "head:train:entropy\n"
+                 "0@9 0\n1@9 3.1\n2@9 1.5 1.25\n"
+                 "0@19 1\n1@19 3\n2@19 NaN 1.2\n");
+    assert_int_equal(calls_report.n_ignored, 1);
+    assert_calls("\"Step\";\"run - loss\"\n\"1\";\"2,5\"\n",
+                 "L1 H1 run:train:run - loss\n0@1 2.5\n");
+    assert_calls("Wall time,Step,Value\nnoon,3,1\n",
+                 "L1 H1 run:train:Value\n0@3 1\n");
+    assert_calls("step,a\n1,1\n2,2\n1,3\n", "L1 H1 run:train:a\n0@1 3\n");
+    assert_int_equal(calls_report.n_again, 1);
+    assert_refused("step,a\n-1,2\nx,3\n",
+                   "f: no row has a whole number from 0 on in column 'step': "
+                   "name another with --step-key");
+    assert_refused("step,a\n1,2,3\n",
+                   "f: line 2, column 3: the header has 2 columns");
+    assert_refused("step,a\n1,x\n", "f: no number that could be imported");
 }
 
 static void test_import__long_refused(void **state)
@@ -433,6 +474,8 @@ int main(void)
         cmocka_unit_test(test_import__long_lines),
         cmocka_unit_test(test_import__too_many),
         cmocka_unit_test(test_import__long),
+        cmocka_unit_test(test_import__long_of_others),
+        cmocka_unit_test(test_import__wide),
         cmocka_unit_test(test_import__long_refused),
         cmocka_unit_test(test_import__comments_count_once),
         cmocka_unit_test(test_import__log),

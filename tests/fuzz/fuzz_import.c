@@ -136,7 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         options.tags = "{series}{layer}.{head}";
     es_status status = ES_OK;
     if (guess)
-        status = es_import_detect(&format, lines);
+        status = es_import_detect(&format, lines, &options);
     if (fuzz_succeeded(status))
         parse(lines, format, &options);
     es_about_free(&about);

@@ -166,7 +166,7 @@ static void import_again(printed *out)
     es_about_init(&about);
     const es_import_options options = {.given = &about.info};
     es_import_format format;
-    fuzz_require(es_import_detect(&format, lines) == ES_OK);
+    fuzz_require(es_import_detect(&format, lines, &options) == ES_OK);
     fuzz_require(format == ES_IMPORT_LONG);
     fuzz_require(es_import_parse(&report, lines, format, &options, &sink) ==
                  ES_OK);

@@ -69,7 +69,7 @@ es_status calls_of_stream(FILE *stream)
     calls_heard[0] = 0;
     es_status status = es_line_reader_new(&lines, stream, "f");
     if (status == ES_OK)
-        status = es_import_detect(&format, lines);
+        status = es_import_detect(&format, lines, &calls_options);
     if (status == ES_OK)
         status = es_import_parse(&calls_report, lines, format, &calls_options,
                                  &calls_sink);

@@ -156,7 +156,8 @@ submit many.ini many
 same_text 'more runs than an array may have are several' '1002 2' \
     "$(squeue -hr -j "$(tr '\n' , <<<"$job")" -o %i | wc -l) $(wc -l <<<"$job")"
 same_text 'each of which has its runs' "1002 runs: 1002 queued; Slurm job $(xargs <<<"$job" | sed 's/ /, /')" "$(counts many)"
-exits 'no folder' 2 'slurm: no folder' entropy-scan sweep good.ini --slurm
+cp good.ini unnamed
+exits 'no folder' 2 'unnamed: no folder' entropy-scan sweep unnamed --slurm
 exits 'a run that the sweep has not' 2 "no run 'x'" entropy-scan sweep good --run x
 exits 'or that lies elsewhere' 2 "no run '../good/SM_seed1'" entropy-scan sweep bad --run ../good/SM_seed1
 finish

@@ -1,0 +1,192 @@
+/* The importer of wide tables: a column of steps and a column for each number, as
+ * Lightning's CSVLogger, W&B's charts and TensorBoard write them. Column names are
+ * tags, as in a history. Reads the file twice: for the columns that have numbers,
+ * then for the numbers. An empty cell, or one with a text, is no number; a row
+ * whose step is no whole number from 0 on is passed over and counted. */
+#include "cli/exchange/import_scalars.h"
+
+#include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum { MAX_COLUMNS = 1 << 16 };
+
+typedef struct wide {
+    es_import *import;
+    es_scalars *scalars;
+    es_tag_rules rules;
+    char separator;
+    char **names; /* (n) of the columns; owned */
+    size_t n, step_column;
+    bool numbers; /* the second pass */
+    int64_t step; /* of the last row that has one */
+    size_t n_steps;
+} wide;
+
+bool es_import_is_step(const es_import_options *options, const char *name)
+{
+    static const char *const keys[] = {"step", "_step", "global_step",
+                                       "train/global_step",
+                                       "trainer/global_step"};
+    if (options->step_key)
+        return strcmp(name, options->step_key) == 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcasecmp(name, keys[i]) == 0)
+            return true;
+    return false;
+}
+
+/* --- header ---------------------------------------------------------------*/
+
+static es_status add_column(wide *w, const es_cells *cells, const char *text)
+{
+    es_status status;
+    if (w->n == MAX_COLUMNS)
+        return es_cells_fail(cells, "more than %d columns", MAX_COLUMNS);
+    if ((status = es_grow(&w->names, w->n + 1, sizeof *w->names, "columns")) < 0 ||
+        (status = es_copy_text(&w->names[w->n], text)) < 0)
+        return status;
+    if (w->step_column == SIZE_MAX &&
+        es_import_is_step(w->import->options, text))
+        w->step_column = w->n;
+    w->n++;
+    return ES_OK;
+}
+
+static es_status read_header(wide *w)
+{
+    es_line line;
+    es_cells cells;
+    char *text;
+    const char *file = es_line_reader_name(w->import->lines);
+    es_status status = es_import_next(w->import, &line);
+    if (status == ES_DONE)
+        return es_fail(ES_EFORMAT, "%s: empty", file);
+    if (status != ES_OK)
+        return status;
+    w->separator = es_cells_separator(&line);
+    status = es_cells_begin(&cells, file, &line, w->separator);
+    while (status == ES_OK && (status = es_cells_next(&cells, &text)) == ES_OK)
+        status = add_column(w, &cells, text);
+    if (status != ES_DONE)
+        return status;
+    if (w->step_column == SIZE_MAX)
+        return es_fail(ES_EFORMAT,
+                       "%s: no column has steps: name it with --step-key", file);
+    return ES_OK;
+}
+
+/* --- rows -----------------------------------------------------------------*/
+
+/* False: it has none from 0 on. */
+static bool find_step(int64_t *out, const wide *w, es_cells cells)
+{
+    char *text, *copy = NULL;
+    bool found = false;
+    for (size_t i = 0; i <= w->step_column; i++)
+        if (es_cells_next(&cells, &text) != ES_OK)
+            return false;
+    if (es_copy_text(&copy, text) == ES_OK && *copy)
+        found = es_import_whole(out, &cells, copy, 0, INT64_MAX - 1) == ES_OK;
+    free(copy);
+    return found;
+}
+
+static es_status take_cells(const wide *w, es_cells *cells, size_t line)
+{
+    char *text;
+    float value;
+    es_status status;
+    for (size_t i = 0; (status = es_cells_next(cells, &text)) == ES_OK; i++) {
+        if (i >= w->n)
+            return es_cells_fail(cells, "the header has %zu columns", w->n);
+        if (i == w->step_column || !*text ||
+            es_import_number(&value, cells, text) != ES_OK)
+            continue;
+        status = w->numbers
+                     ? es_scalars_put(w->scalars, w->names[i], w->step, value)
+                     : es_scalars_name(w->scalars, w->names[i], line);
+        if (status != ES_OK)
+            return status;
+    }
+    return status == ES_DONE ? ES_OK : status;
+}
+
+static es_status take_row(wide *w, const es_line *line)
+{
+    es_cells cells, again;
+    int64_t step;
+    es_line copy = *line;
+    char *text = NULL;
+    const char *file = es_line_reader_name(w->import->lines);
+    es_status status = es_cells_begin(&cells, file, line, w->separator);
+    if (status != ES_OK)
+        return status;
+    /* Cells are taken apart in place: the step's from a copy. */
+    if ((status = es_copy_text(&text, line->text)) < 0)
+        return status;
+    copy.text = text;
+    status = es_cells_begin(&again, file, &copy, w->separator);
+    if (status == ES_OK && !find_step(&step, w, again)) {
+        w->import->report->n_ignored += w->numbers;
+    } else if (status == ES_OK) {
+        if (w->numbers && w->n_steps && step < w->step) {
+            w->import->report->n_again++;
+            es_scalars_void(w->scalars, step);
+        }
+        w->step = step;
+        w->n_steps++;
+        status = take_cells(w, &cells, line->number);
+    }
+    free(text);
+    return status;
+}
+
+static es_status read_rows(wide *w)
+{
+    es_line line;
+    es_status status;
+    w->n_steps = 0;
+    while ((status = es_import_next(w->import, &line)) == ES_OK)
+        if ((status = take_row(w, &line)) != ES_OK)
+            return status;
+    return status == ES_DONE ? ES_OK : status;
+}
+
+static es_status check_steps(const wide *w)
+{
+    return w->n_steps ? ES_OK
+                      : es_fail(ES_EFORMAT,
+                                "%s: no row has a whole number from 0 on in "
+                                "column '%.80s': name another with --step-key",
+                                es_line_reader_name(w->import->lines),
+                                w->names[w->step_column]);
+}
+
+es_status es_import_wide(es_import *import)
+{
+    wide w = {.import = import,
+              .step_column = SIZE_MAX,
+              .rules = {.pattern = import->options->tags,
+                        .series = import->options->series}};
+    es_line header;
+    es_status status;
+    if ((status = es_scalars_new(&w.scalars, import, &w.rules)) == ES_OK &&
+        (status = read_header(&w)) == ES_OK &&
+        (status = read_rows(&w)) == ES_OK &&
+        (status = check_steps(&w)) == ES_OK &&
+        (status = es_scalars_begin(w.scalars)) == ES_OK &&
+        (status = es_line_reader_rewind(import->lines)) == ES_OK &&
+        (status = es_import_next(import, &header)) == ES_OK) {
+        w.numbers = true;
+        if ((status = read_rows(&w)) == ES_OK)
+            status = es_scalars_finish(w.scalars);
+    }
+    for (size_t i = 0; i < w.n; i++)
+        free(w.names[i]);
+    free(w.names);
+    es_scalars_free(w.scalars);
+    return status;
+}
