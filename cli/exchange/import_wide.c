@@ -1,8 +1,9 @@
-/* The importer of wide tables: a column of steps and a column for each number, as
- * Lightning's CSVLogger, W&B's charts and TensorBoard write them. Column names are
- * tags, as in a history. Reads the file twice: for the columns that have numbers,
- * then for the numbers. An empty cell, or one with a text, is no number; a row
- * whose step is no whole number from 0 on is passed over and counted. */
+/* The importer of wide tables: a column of steps and a column for each number,
+ * as Lightning's CSVLogger, W&B's charts and TensorBoard write them. Column
+ * names are tags, as in a history. Reads the file twice: for the columns that
+ * have numbers, then for the numbers. An empty cell, or one with a text, is no
+ * number; a row whose step is no whole number from 0 on is passed over and
+ * counted. */
 #include "cli/exchange/import_scalars.h"
 
 #include "analyzer/base/checked.h"
@@ -45,7 +46,8 @@ static es_status add_column(wide *w, const es_cells *cells, const char *text)
     es_status status;
     if (w->n == MAX_COLUMNS)
         return es_cells_fail(cells, "more than %d columns", MAX_COLUMNS);
-    if ((status = es_grow(&w->names, w->n + 1, sizeof *w->names, "columns")) < 0 ||
+    if ((status = es_grow(&w->names, w->n + 1, sizeof *w->names, "columns")) <
+            0 ||
         (status = es_copy_text(&w->names[w->n], text)) < 0)
         return status;
     if (w->step_column == SIZE_MAX &&
@@ -74,7 +76,8 @@ static es_status read_header(wide *w)
         return status;
     if (w->step_column == SIZE_MAX)
         return es_fail(ES_EFORMAT,
-                       "%s: no column has steps: name it with --step-key", file);
+                       "%s: no column has steps: name it with --step-key",
+                       file);
     return ES_OK;
 }
 
