@@ -13,6 +13,7 @@ import venv
 import zipfile
 from pathlib import Path
 
+import models
 import numpy as np
 import pytest
 import torch
@@ -116,6 +117,20 @@ def attention_maps(path):
     with sqlite3.connect(path) as database:
         rows = database.execute("SELECT * FROM attention_map").fetchall()
     return {row[1:7]: np.frombuffer(row[8], np.float32) for row in rows}
+
+
+def test_a_watch_continues_its_run(run_file, pure, monkeypatch):
+    monkeypatch.setenv("ENTROPYSCAN_PURE", "1")  # of the process that reads the runs
+    model = models.gpt2()
+    for steps in ((0, 1, 2, 3), (2, 3, 4)):
+        with es.watch(model, run_file, first_step=steps[0]) as rec:
+            for step in steps:
+                model(**models.inputs("gpt2"))
+                rec.step(loss=float(step))
+        assert rec.trouble is None
+    reader = _c_library.Reader(run_file)
+    assert reader.n_runs() == 1
+    assert list(reader.samples(0, "entropy", "train")[0]) == [0, 1, 2, 3, 4]
 
 
 def test_a_training_leaves_the_same_file(tmp_path, pure, monkeypatch):

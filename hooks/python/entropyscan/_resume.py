@@ -23,6 +23,9 @@ _RUNS = """
 """
 
 
+_START = "import sys; sys.path[:] = {path!r}; from entropyscan._resume import main; main()"
+
+
 def find(
     path: str, run: dict[str, Any], first_step: int, every: int, is_insisting: bool
 ) -> tuple[str | None, str | None]:
@@ -71,7 +74,7 @@ def _runs(path: str) -> list[dict[str, Any]]:
         return []
     command = [_library.program("entropy-scan") or "entropy-scan", "sql", path, _RUNS, "--json"]
     if _library.IS_PYTHON:
-        command = [sys.executable, "-m", __name__, path]
+        command = [sys.executable, "-c", _START.format(path=sys.path), path]
     done = subprocess.run(
         command, capture_output=True, text=True, errors="replace", timeout=60
     )
@@ -97,5 +100,5 @@ def _read(path: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda run: run["started_at"] or "", reverse=True)
 
 
-if __name__ == "__main__":
+def main() -> None:
     print(json.dumps(_read(sys.argv[1])))
