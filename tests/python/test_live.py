@@ -39,6 +39,16 @@ def test_the_last_values_are_those_of_the_file(run_file):
     }
 
 
+def test_series_of_layers_are_among_the_last_values(run_file):
+    model, given = models.gpt2(), models.inputs("gpt2")
+    with es.watch(model, run_file, record="standard") as rec:
+        model(**given)
+        rec.step(loss=1.0)
+        last, largest = rec.last(), rec.last("act_max")
+    assert np.array_equal(largest, es.open(run_file).values("act_max")[-1])
+    assert [last[f"attn/L{layer}/act_max"] for layer in range(3)] == largest.tolist()
+
+
 def test_what_is_missing_has_no_key_and_nan_has():
     missing = np.uint32([0x7FC007A2]).view(np.float32)[0]
     latest = _live.Latest()

@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 import venv
 import zipfile
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
+from waiting import until_true
 
 import entropyscan as es
 from entropyscan import _c_library, _library, _python_reader, _python_recorder, _run_file
@@ -40,14 +40,6 @@ def recorded(recorder, path, steps, status="finished", **options):
         assert made.push(loss, step, np.array([step + 0.5])) == 0, made.message()
     code, report = made.close(status)
     assert (code, report["lost"], report["dropped"]) == (0, 0, 0), made.message()
-
-
-def eventually(condition):
-    for _ in range(6000):
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def scan(*arguments):
@@ -356,7 +348,7 @@ def test_a_killed_training_leaves_a_failed_run(run_file):
         trainer.kill()
         trainer.wait()
         # The forked child lives on, and holds nothing up.
-        assert eventually(lambda: not os.path.exists(f"{run_file}-lock"))
+        until_true(lambda: not os.path.exists(f"{run_file}-lock"), "it does not come")
     finally:
         os.killpg(trainer.pid, signal.SIGKILL)
         trainer.stdout.close()
@@ -374,7 +366,7 @@ def test_a_killed_recorder_is_a_counted_gap(run_file, pure):
     assert rec.open()
     rec.push("loss", 0, 1.0)
     rec._recorder._process.kill()
-    assert eventually(lambda: rec._recorder._is_gone)
+    until_true(lambda: rec._recorder._is_gone, "it does not come")
     with pytest.warns(RuntimeWarning, match="is gone.*the training goes on"):
         rec.push("loss", 1, 2.0)
     rec.push("loss", 2, 3.0)
@@ -406,7 +398,7 @@ def test_a_lock_of_another_program_is_waited_for(run_file, capfd):
     other = sqlite3.connect(run_file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     assert made.push(number, 0, np.ones(1)) == 0
-    assert eventually(lambda: "database is locked: trying again" in capfd.readouterr().err)
+    until_true(lambda: "database is locked: trying again" in capfd.readouterr().err, "it does not come")
     other.execute("ROLLBACK")
     other.close()
     assert made.push(number, 1, np.ones(1)) == 0
@@ -422,7 +414,7 @@ def test_a_request_to_stop_is_heard(run_file):
     made.push(number, 0, np.zeros(1))
     assert not made.stop_requested()
     Path(f"{run_file}.stop").write_text("enough\nof it")
-    assert eventually(made.stop_requested)
+    until_true(made.stop_requested, "it does not come")
     assert not os.path.exists(f"{run_file}.stop")
     made.close("stopped")
     (event,) = _c_library.Reader(run_file).events(0)

@@ -571,8 +571,9 @@ class Health:
 
     def push(
         self, recording: Recording, phase: str, step: int, found: Found, layers: list[Any]
-    ) -> None:
-        """layers: place of the attention module of each, as _watch numbers them."""
+    ) -> dict[str, np.ndarray]:
+        """What was recorded, (L) by name of the series. layers: place of the attention
+        module of each, as _watch numbers them."""
         if self._layers is None:
             self._layers = _layers_of(self._blocks, self._places, layers)
         series: dict[tuple[str, str], np.ndarray] = {}
@@ -593,9 +594,12 @@ class Health:
         for block, value in _of_blocks(found.changes).items():
             with np.errstate(divide="ignore", invalid="ignore"):
                 keep("update_ratio", "", block, value / weights[block])
+        known = {}
         for (name, unit), values in series.items():
             if not is_missing(values).all():
                 recording.push(name, step, values, "layer", phase, unit)
+                known[name] = values
+        return known
 
     def close(self) -> None:
         """More than once is fine."""

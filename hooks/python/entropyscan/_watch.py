@@ -469,7 +469,9 @@ class Watch:
             self._begin({}, Seen())
         if isinstance(value, Found):
             assert self._health is not None and self._layers is not None
-            self._health.push(self._recording, phase, step, value, self._layers)
+            known = self._health.push(self._recording, phase, step, value, self._layers)
+            if phase == "train":
+                self._latest.keep(step, known)
             return
         try:
             number = float(value)
