@@ -137,7 +137,8 @@ begin long.ini long
 await 'the long run is begun a third time' grep -q "$long: begins" long.err
 await 'and running' has_state long $long running
 check 'a sweep that was killed takes its trainings with it' ps -p "$sweep"
-same_text 'one training is at work' 1 "$(pgrep -P "$sweep" | wc -l | tr -d ' ')"
+trains_once() { [[ $(pgrep -cP "$sweep") == 1 ]]; }
+await 'one training is at work' trains_once
 echo stop >long/$long.db.stop
 ends
 same_text 'somebody else may stop a run' stopped "$(states long | sed -n "s/^$long //p")"
