@@ -1,6 +1,8 @@
 /* Samples in order of step: of one series by a query, of a whole run by as many
    queries merged with a heap. What is damaged is handed out as missing values
-   or is an error. */
+   or is an error. While a file grows its samples are copied by the batch, and
+   between two batches the cursor reads nothing: a reader that is slow, or waits
+   for a pager, must not keep the writer from emptying its log. */
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -14,6 +16,9 @@
 /* Defined here without the macros that set a size. */
 #undef es_cursor_next_of_run
 
+#define BATCHES_BYTES (1 << 20) /* of all lanes of a cursor */
+#define BATCH_ROWS 1024
+
 /** One series under way. */
 typedef struct lane {
     es_series series;
@@ -22,7 +27,10 @@ typedef struct lane {
     int64_t to;
     int64_t last; /* as a search from the end finds it */
     const float *values;
-    float *copy; /* (n_values) only if a row came unaligned */
+    float *copy; /* (capacity, n_values) of a file that grows, or (n_values) if
+                    a row came unaligned */
+    int64_t *steps; /* (capacity) of the copies; NULL: rows are not copied */
+    size_t capacity, n_copied, at; /* rows; `at` is the next one */
 } lane;
 
 /**
@@ -86,17 +94,11 @@ static es_status take_values(lane *l, es_reader *reader)
     return ES_OK;
 }
 
-/** The lane's next row. ES_DONE: it has no more. */
-static es_status advance(lane *l, es_reader *reader)
+/** The statement's next row. ES_DONE: it has no more. */
+static es_status step_row(lane *l, es_reader *reader)
 {
     const es_database *database = &reader->database;
     int rc = sqlite3_step(l->statement);
-    if (rc == SQLITE_DONE && l->last != ES_UNKNOWN && l->step < l->last)
-        return es_fail(ES_EFORMAT,
-                       "%s: damaged: %s: samples from step %lld to %lld are "
-                       "lost",
-                       database->path, l->series.name, (long long)l->step + 1,
-                       (long long)l->last);
     if (rc == SQLITE_DONE)
         return ES_DONE;
     if (rc != SQLITE_ROW)
@@ -109,8 +111,88 @@ static es_status advance(lane *l, es_reader *reader)
     return take_values(l, reader);
 }
 
+static es_status fail_lost(const lane *l, const es_reader *reader)
+{
+    return es_fail(ES_EFORMAT,
+                   "%s: damaged: %s: samples from step %lld to %lld are lost",
+                   reader->database.path, l->series.name,
+                   (long long)l->step + 1, (long long)l->last);
+}
+
+/** Copies the rows behind l->step, at most l->capacity of them. An error is
+ *  that of the first of them: behind others it is found again. */
+static es_status copy_rows(lane *l, es_reader *reader)
+{
+    const size_t n = l->series.n_values;
+    const int64_t stands_on = l->step;
+    float *const copy = l->copy;
+    es_status status = ES_OK;
+    l->n_copied = l->at = 0;
+    sqlite3_bind_int64(l->statement, 2, l->step + 1);
+    while (l->n_copied < l->capacity && status == ES_OK) {
+        l->copy = copy + l->n_copied * n; /* where an unaligned row goes */
+        if ((status = step_row(l, reader)) != ES_OK)
+            break;
+        if (l->values != l->copy)
+            memcpy(l->copy, l->values, n * sizeof *copy);
+        l->steps[l->n_copied++] = l->step;
+    }
+    sqlite3_reset(l->statement);
+    l->copy = copy;
+    l->step = stands_on;
+    return l->n_copied ? ES_OK : status;
+}
+
+/** The lane's next row of a file that grows. Rows may have gone since `last`
+ * was found, if the run was resumed at an earlier step. */
+static es_status advance_copy(lane *l, es_reader *reader)
+{
+    es_status status = ES_OK;
+    if (l->at == l->n_copied)
+        status = copy_rows(l, reader);
+    if (status == ES_DONE && l->last != ES_UNKNOWN && l->step < l->last) {
+        status = es_reader_find_step(reader, ES_SQL_STEP_DOWN, l->series.id,
+                                     l->step + 1, l->to, &l->last);
+        if (status == ES_OK && (status = copy_rows(l, reader)) == ES_DONE &&
+            l->last != ES_UNKNOWN)
+            return fail_lost(l, reader);
+    }
+    if (status != ES_OK)
+        return status;
+    l->step = l->steps[l->at];
+    l->values = l->copy + l->at++ * l->series.n_values;
+    return ES_OK;
+}
+
+/** The lane's next row. ES_DONE: it has no more. */
+static es_status advance(lane *l, es_reader *reader)
+{
+    if (l->steps)
+        return advance_copy(l, reader);
+    es_status status = step_row(l, reader);
+    return status == ES_DONE && l->last != ES_UNKNOWN && l->step < l->last
+               ? fail_lost(l, reader)
+               : status;
+}
+
+static es_status reserve_copies(lane *l, size_t bytes)
+{
+    const size_t n = l->series.n_values;
+    es_status status;
+    l->capacity = bytes / (n * sizeof *l->copy);
+    l->capacity = l->capacity < 1            ? 1
+                  : l->capacity > BATCH_ROWS ? BATCH_ROWS
+                                             : l->capacity;
+    if ((status = es_alloc(&l->copy, l->capacity * n, sizeof *l->copy,
+                           "samples")) < 0)
+        return status;
+    return es_alloc(&l->steps, l->capacity, sizeof *l->steps, "samples");
+}
+
+/** Starts a lane of a series from step to step; copies of its rows have so many
+ *  bytes. */
 static es_status start_lane(lane *l, es_reader *reader, const es_series *series,
-                            int64_t from, int64_t to)
+                            int64_t from, int64_t to, size_t bytes)
 {
     l->series = *series;
     if (from < 0)
@@ -122,6 +204,17 @@ static es_status start_lane(lane *l, es_reader *reader, const es_series *series,
         es_reader_query(&l->statement, reader, series->id, from, l->to);
     if (status < 0)
         return status;
+    if (reader->grows) {
+        if ((status = reserve_copies(l, bytes)) < 0 ||
+            (status = es_reader_find_step(reader, ES_SQL_STEP_DOWN, series->id,
+                                          from, l->to, &l->last)) < 0)
+            return status;
+        if (l->last == ES_UNKNOWN)
+            return ES_DONE;
+        l->to = l->last; /* rows that come later are not of this cursor */
+        sqlite3_bind_int64(l->statement, 3, l->to);
+        return advance(l, reader);
+    }
     status = advance(l, reader);
     return status == ES_OK
                ? es_reader_find_step(reader, ES_SQL_STEP_DOWN, series->id, from,
@@ -149,10 +242,10 @@ static es_status create(es_cursor **out, es_reader *reader, size_t n_lanes)
 }
 
 static es_status add_lane(es_cursor *cursor, const es_series *series,
-                          int64_t from, int64_t to)
+                          int64_t from, int64_t to, size_t bytes)
 {
     lane *l = &cursor->lanes[cursor->n_lanes++];
-    es_status status = start_lane(l, cursor->reader, series, from, to);
+    es_status status = start_lane(l, cursor->reader, series, from, to, bytes);
     if (status == ES_OK)
         cursor->heap[cursor->n_heap++] = l;
     return status == ES_DONE ? ES_OK : status;
@@ -166,37 +259,53 @@ es_status es_cursor_open(es_cursor **out, es_reader *reader,
     *out = NULL;
     if ((status = es_sized_take(&ours, sizeof ours, series, "es_series")) < 0 ||
         (status = create(out, reader, 1)) < 0 ||
-        (status = add_lane(*out, &ours, from, to)) < 0) {
+        (status = add_lane(*out, &ours, from, to, BATCHES_BYTES)) < 0) {
         es_cursor_close(*out);
         *out = NULL;
     }
     return status;
 }
 
+/** A lane for each series (n) of the run, to the last step that it has now. */
+static es_status add_lanes(es_cursor *cursor, size_t run, size_t n)
+{
+    es_reader *reader = cursor->reader;
+    es_series *series = NULL;
+    const bool begins = reader->grows;
+    es_status status = es_alloc(&series, n, sizeof *series, "a run's series");
+    if (status == ES_OK && begins)
+        status = es_database_execute(&reader->database, "BEGIN");
+    for (size_t i = 0; i < n && status == ES_OK; i++)
+        status = es_reader_series(reader, run, i, &series[i]);
+    if (begins)
+        sqlite3_exec(reader->database.handle, "ROLLBACK", NULL, NULL, NULL);
+    for (size_t i = 0; i < n && status == ES_OK; i++)
+        status = add_lane(cursor, &series[i], 0,
+                          begins ? series[i].last_step : ES_MAX_STEP,
+                          BATCHES_BYTES / n);
+    free(series);
+    return status;
+}
+
 es_status es_cursor_open_run(es_cursor **out, es_reader *reader, size_t run)
 {
-    es_series series;
     size_t n = es_reader_n_series(reader, run);
     es_status status;
     *out = NULL;
     if (run >= es_reader_n_runs(reader))
         return es_fail(ES_EARGUMENT, "%s: no run of index %zu",
                        es_reader_path(reader), run);
-    if ((status = create(out, reader, n)) < 0)
-        goto failed;
-    for (size_t i = 0; i < n; i++)
-        if ((status = es_reader_series(reader, run, i, &series)) < 0 ||
-            (status = add_lane(*out, &series, 0, ES_MAX_STEP)) < 0)
-            goto failed;
+    if ((status = create(out, reader, n)) < 0 ||
+        (status = add_lanes(*out, run, n)) < 0) {
+        es_cursor_close(*out);
+        *out = NULL;
+        return status;
+    }
     es_cursor *cursor = *out;
     cursor->of_run = true;
     for (size_t i = cursor->n_heap / 2; i-- > 0;)
         sift_down(cursor, i);
     return ES_OK;
-failed:
-    es_cursor_close(*out);
-    *out = NULL;
-    return status;
 }
 
 /** Moves the top, whose row the caller has had. */
@@ -261,6 +370,7 @@ void es_cursor_close(es_cursor *cursor)
         if (ours)
             es_reader_end_query(cursor->reader, cursor->lanes[i].statement);
         free(cursor->lanes[i].copy);
+        free(cursor->lanes[i].steps);
     }
     free(cursor->lanes);
     free(cursor->heap);

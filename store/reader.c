@@ -41,9 +41,24 @@ static es_status find_statement(sqlite3_stmt **out, es_reader *reader, int sql)
     return status;
 }
 
+int64_t es_reader_newest(const es_reader *reader, int64_t series_id, int64_t to)
+{
+    const es_contents *contents = &reader->contents;
+    for (size_t i = contents->n_runs; reader->frozen && i-- > 0;) {
+        const es_stored_run *run = &contents->runs[i];
+        if (run->info.status != ES_RUN_RUNNING) /* it does not grow */
+            continue;
+        for (size_t k = 0; k < run->n_series; k++)
+            if (contents->series[run->first_series + k].id == series_id)
+                return to < run->info.last_step ? to : run->info.last_step;
+    }
+    return to;
+}
+
 es_status es_reader_query(sqlite3_stmt **out, es_reader *reader,
                           int64_t series_id, int64_t from, int64_t to)
 {
+    to = es_reader_newest(reader, series_id, to);
     es_status status = ES_OK;
     if (reader->n_spare > 0)
         *out = reader->spare[--reader->n_spare];
@@ -98,6 +113,18 @@ static es_status let_go(es_reader *reader)
     return es_database_execute(&reader->database, "ROLLBACK");
 }
 
+/** Finds out whether the reader's file is a run file that grows. A fragment and
+ *  a database of PostgreSQL are in memory here. */
+static es_status find_growth(es_reader *reader)
+{
+    const es_run_source *source = &reader->source;
+    reader->grows = false;
+    return source->remote || source->fragment
+               ? ES_OK
+               : es_run_file_is_written(&reader->database, source,
+                                        &reader->grows);
+}
+
 static es_status open_reader(es_reader *reader, const char *path)
 {
     es_database *database = &reader->database;
@@ -105,7 +132,11 @@ static es_status open_reader(es_reader *reader, const char *path)
     if (status < 0)
         return status;
     reader->held = !sqlite3_get_autocommit(database->handle);
-    if ((status = load_contents(&reader->contents, reader)) < 0)
+    if ((status = load_contents(&reader->contents, reader)) < 0 ||
+        (status = find_growth(reader)) < 0)
+        return status;
+    reader->frozen = reader->held && reader->grows;
+    if (reader->frozen && (status = let_go(reader)) < 0)
         return status;
     return es_damage_note_frames(reader);
 }
@@ -123,7 +154,10 @@ es_status es_reader_open_held(es_reader **out, const char *path)
 es_status es_reader_open(es_reader **out, const char *path)
 {
     es_status status = es_reader_open_held(out, path);
-    if (status == ES_OK && (status = let_go(*out)) < 0) {
+    if (status < 0)
+        return status;
+    (*out)->frozen = false;
+    if ((status = let_go(*out)) < 0) {
         es_reader_close(*out);
         *out = NULL;
     }
@@ -152,10 +186,12 @@ es_status es_reader_refresh(es_reader *reader)
         (status = let_go(reader)) < 0 ||
         (status = es_run_file_refresh(&reader->database, &reader->source)) <
             0 ||
+        (status = find_growth(reader)) < 0 ||
         (status = load_contents(&fresh, reader)) < 0) {
         es_contents_free(&fresh);
         return status;
     }
+    reader->frozen = false;
     es_contents_free(&reader->contents);
     es_events_free(&reader->events);
     reader->contents = fresh;
@@ -229,18 +265,20 @@ es_status es_reader_find_step(es_reader *reader, int sql, int64_t series_id,
     *step = ES_UNKNOWN;
     if (status < 0)
         return status;
+    to = es_reader_newest(reader, series_id, to);
     sqlite3_bind_int64(s, 1, series_id);
     sqlite3_bind_int64(s, 2, from);
     sqlite3_bind_int64(s, 3, to);
     int rc = sqlite3_step(s);
-    int64_t found = rc == SQLITE_ROW ? sqlite3_column_int64(s, 0) : from;
+    int64_t found = sqlite3_column_int64(s, 0);
     status = es_database_status(&reader->database, rc);
     sqlite3_reset(s);
-    if (status == ES_OK && (found < from || found > to))
+    if (rc != SQLITE_ROW)
+        return status;
+    if (found < from || found > to)
         return es_fail(ES_EFORMAT, "%s: damaged: steps out of order",
                        reader->database.path);
-    if (rc == SQLITE_ROW)
-        *step = found;
+    *step = found;
     return status;
 }
 
@@ -329,7 +367,7 @@ es_status es_reader_count(es_reader *reader, const es_series *series,
         return status;
     sqlite3_bind_int64(s, 1, ours.id);
     sqlite3_bind_int64(s, 2, 0);
-    sqlite3_bind_int64(s, 3, ES_MAX_STEP);
+    sqlite3_bind_int64(s, 3, es_reader_newest(reader, ours.id, ES_MAX_STEP));
     int64_t n = 0, last = -1;
     int rc;
     while ((rc = sqlite3_step(s)) == SQLITE_ROW) {

@@ -44,10 +44,10 @@ typedef struct es_cursor es_cursor;
 ES_API es_status es_reader_open(es_reader **out, const char *path) ES_MUST_USE;
 
 /**
- * The same; until it is refreshed or closed, all that is read of a run file is
- * of one moment: what a writer adds from then on is not seen. It saves the
- * locks of every single look-up, half of the time that a short run takes; the
- * log of a run that is being written grows as long as it is held.
+ * The same; until it is refreshed or closed, no sample that a writer adds from
+ * then on is seen. A file that nobody writes stays locked for reading, which
+ * saves the locks of every single look-up, half of the time that a short run
+ * takes. A file that is being written is not: its log could not shrink.
  */
 es_status es_reader_open_held(es_reader **out, const char *path) ES_MUST_USE;
 

@@ -67,7 +67,9 @@ struct es_reader {
     es_contents contents;
     es_stored_events events;
     es_damage damage;
-    bool held; /* in a transaction: es_reader_open_held */
+    bool held;   /* in a transaction: es_reader_open_held of a file at rest */
+    bool grows;  /* somebody writes it: no statement may wait for the caller */
+    bool frozen; /* es_reader_open_held of a file that grows */
     sqlite3_stmt *statements[ES_N_READER_SQL]; /* NULL before their first use */
     sqlite3_stmt *spare[ES_SPARE_QUERIES];
     size_t n_spare;
@@ -102,6 +104,10 @@ es_contents_find_series(size_t *run, const es_contents *contents, int64_t id);
 es_status es_events_load(es_stored_events *events, es_contents *contents,
                          const es_database *database) ES_MUST_USE;
 void es_events_free(es_stored_events *events);
+
+/** `to`, or the last step that a frozen reader sees of the series. */
+int64_t es_reader_newest(const es_reader *reader, int64_t series_id,
+                         int64_t to);
 
 /** The first (ES_SQL_STEP_UP) or last (ES_SQL_STEP_DOWN) step of a series
  *  within [from, to]; ES_UNKNOWN if there is none. */

@@ -16,6 +16,7 @@
 #include "analyzer/base/status.h"
 #include "store/run.h"
 #include <stdbool.h>
+#include <sys/types.h>
 
 typedef struct es_writer es_writer;
 
@@ -129,6 +130,10 @@ es_status es_writer_check_place(const es_writer *writer) ES_MUST_USE;
 bool es_writer_log_is_broken(es_writer *writer);
 bool es_writer_log_is_away(const es_writer *writer);
 int64_t es_writer_log_bytes(const es_writer *writer);
+
+/** A process of another program that is reading the file at this moment; 0:
+ * none is, or /proc/locks does not say. */
+pid_t es_writer_log_reader(const es_writer *writer);
 
 /** Whether all that was committed is in the run file itself. */
 bool es_writer_is_settled(const es_writer *writer);

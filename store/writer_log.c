@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define LOG_HEADER 32
 #define FRAME_HEADER 24
@@ -21,7 +22,7 @@
 #define LOG_BYTES "4194304"    /* what a log that restarts shrinks to */
 #define PATIENCE 500           /* naps of 1 ms for readers, at one attempt */
 #define SHORTEST_PAUSE_MS 1000 /* between two attempts */
-#define LONGEST_PAUSE_MS 60000
+#define LONGEST_PAUSE_MS 8000
 
 /** The first bytes of the index, in the machine's byte order. */
 typedef struct es_log_index {
@@ -196,6 +197,33 @@ int64_t es_writer_log_bytes(const es_writer *writer)
     sqlite3_file *log =
         writer->log.none ? NULL : file_of(writer, SQLITE_FCNTL_JOURNAL_POINTER);
     return !log || log->pMethods->xFileSize(log, &size) != SQLITE_OK ? 0 : size;
+}
+
+/* Each reader locks one of these bytes of FILE-shm: sqlite.org/walformat.html,
+   section 2.3.2. */
+#define FIRST_READ_LOCK 123
+#define LAST_READ_LOCK 127
+
+pid_t es_writer_log_reader(const es_writer *writer)
+{
+    struct stat st;
+    char line[256];
+    pid_t found = 0;
+    FILE *locks = fopen("/proc/locks", "re");
+    if (locks && es_beside_stat(&st, writer->database.file, "-shm") == 0)
+        while (!found && fgets(line, sizeof line, locks)) {
+            int pid;
+            unsigned long long inode;
+            long long first;
+            if (sscanf(line, "%*s %*s %*s READ %d %*x:%*x:%llu %lld", &pid,
+                       &inode, &first) == 3 &&
+                inode == st.st_ino && first >= FIRST_READ_LOCK &&
+                first <= LAST_READ_LOCK && pid > 0 && pid != getpid())
+                found = pid;
+        }
+    if (locks)
+        fclose(locks);
+    return found;
 }
 
 /* --- checkpoints --------------------------------------------------------- */

@@ -327,6 +327,64 @@ TEST(cursor_keeps_its_state_of_the_file)
     es_assert_ok(es_writer_close(w));
 }
 
+TEST(a_cursor_that_rests_lets_the_log_be_emptied)
+{
+    enum { N_STEPS = 3000, N_AT_ONCE = 1024 };
+    int64_t run, series, step;
+    const float *values;
+    es_series s;
+    es_writer *w = open_series(run_db, &run, &series);
+    es_assert_ok(es_writer_begin(w));
+    for (int64_t i = 0; i < N_STEPS; i++)
+        es_assert_ok(es_write_values(w, series, i, 6));
+    es_assert_ok(es_writer_commit(w));
+    AUTO(es_reader) r = NULL;
+    es_assert_ok(es_reader_open_held(&r, run_db));
+    es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
+    AUTO(es_cursor) one = es_open_cursor(r, &s);
+    AUTO(es_cursor) all = NULL;
+    es_assert_ok(es_cursor_open_run(&all, r, 0));
+    for (int64_t i = 0; i < N_STEPS; i++) {
+        es_assert_ok(es_cursor_next(one, &step, &values));
+        assert_int_equal(step, i);
+        es_assert_values(values, series, step, 6);
+        es_assert_ok(es_cursor_next_of_run(all, &step, &values, &s));
+        assert_int_equal(step, i);
+        es_assert_values(values, series, step, 6);
+        if (i % (N_AT_ONCE / 2) == 7) {
+            es_assert_ok(es_write_values(w, series, N_STEPS + i, 6));
+            es_assert_ok(es_writer_settle(w));
+            assert_int_equal(es_writer_log_bytes(w), 0);
+        }
+    }
+    assert_int_equal(es_cursor_next(one, &step, &values), ES_DONE);
+    assert_int_equal(es_cursor_next_of_run(all, &step, &values, &s), ES_DONE);
+    es_assert_ok(es_writer_close(w));
+}
+
+TEST(a_cursor_outlives_a_resume)
+{
+    enum { N_STEPS = 3000, AGAIN = 2000 };
+    int64_t run, series, step, n = 0;
+    const float *values;
+    es_series s;
+    es_writer *w = open_series(run_db, &run, &series);
+    es_assert_ok(es_writer_begin(w));
+    for (int64_t i = 0; i < N_STEPS; i++)
+        es_assert_ok(es_write_values(w, series, i, 6));
+    es_assert_ok(es_writer_commit(w));
+    AUTO(es_reader) r = es_open_reader(run_db);
+    es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
+    AUTO(es_cursor) c = es_open_cursor(r, &s);
+    es_run_info info = es_run_of(3, 2);
+    es_assert_ok(es_reader_run(r, 0, &info));
+    es_assert_ok(es_writer_run(w, &run, &info, AGAIN));
+    for (; es_cursor_next(c, &step, &values) == ES_OK; n++)
+        assert_int_equal(step, n);
+    assert_int_equal(n, AGAIN);
+    es_assert_ok(es_writer_close(w));
+}
+
 TEST(a_writer_closes_while_a_reader_stays)
 {
     int64_t run, series, step;

@@ -109,15 +109,18 @@ static void look_for_name(es_session *session)
 
 static void look_at_size(es_session *session)
 {
-    char message[256];
+    char message[256], reader[64] = "";
     long long size = es_writer_log_bytes(session->writer);
     if (session->log_reported || size <= LOG_MOST)
         return;
     session->log_reported = true;
+    const pid_t pid = es_writer_log_reader(session->writer);
+    if (pid > 0)
+        snprintf(reader, sizeof reader, " (process %d is doing so)", (int)pid);
     snprintf(message, sizeof message,
-             "the write-ahead log has %lld MiB: a program reads the file "
-             "without ever letting go of it: end that program",
-             size >> 20);
+             "the write-ahead log has %lld MiB: it cannot shrink while other "
+             "programs read the file%s: end them",
+             size >> 20, reader);
     fprintf(stderr, "entropy-recorder: %s: %s\n", session->hello.path, message);
     (void)!es_session_note_number(session, "log", ES_SEVERITY_WARNING, message,
                                   "bytes", size);
