@@ -1,8 +1,8 @@
-"""usage: compile_kernels.py PACKAGE
+"""usage: compile_kernels.py PACKAGE CAPABILITY...
 
 Compiles the Triton kernels of the package in the folder PACKAGE for devices that
-are not here, of compute capability 8.0 and 9.0, for queries and keys of each type:
-for a plain causal attention, and on 9.0 in bfloat16 with every option. The last
+are not here, of the compute capabilities given (80, 90), for queries and keys of
+each type: for a plain causal attention, and on 90 in bfloat16 with every option. The last
 line says, as JSON, how many instructions a warp runs for each score in the hot loop
 of `_rows` on 9.0 in bfloat16, for entropy alone and for everything. What does not compile
 ends it with the compiler's message.
@@ -86,7 +86,7 @@ def hot_loop(binary):
 
 def main():
     found = {}
-    for capability in (80, 90):
+    for capability in map(int, sys.argv[2:]):
         for name, number in NUMBERS.items():
             first, exact = _triton._passes(WIDTH, number)
             gradients = _triton._gradient_tiles(WIDTH, number)
