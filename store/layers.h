@@ -15,6 +15,7 @@ typedef enum es_layer_kind {
     ES_LAYER_CROSS,
     ES_LAYER_ENCODER,
     ES_LAYER_LINEAR,
+    ES_LAYER_SPARSE, /* chosen or compressed keys */
     ES_N_LAYER_KINDS
 } es_layer_kind;
 

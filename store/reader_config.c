@@ -268,6 +268,7 @@ static const char *const kind_names[ES_N_LAYER_KINDS] = {
     [ES_LAYER_UNKNOWN] = "",        [ES_LAYER_FULL] = "full",
     [ES_LAYER_WINDOW] = "window",   [ES_LAYER_CROSS] = "cross",
     [ES_LAYER_ENCODER] = "encoder", [ES_LAYER_LINEAR] = "linear",
+    [ES_LAYER_SPARSE] = "sparse",
 };
 
 const char *es_layer_kind_name(es_layer_kind kind)

@@ -273,16 +273,20 @@ static es_status add_series(es_about *about, char *value)
     return status;
 }
 
+es_status es_about_set(es_about *about, const char *key, const char *value)
+{
+    for (size_t i = 0; i < N_MEMBERS; i++)
+        if (strcmp(key, members[i].key) == 0)
+            return set_member(about, &members[i], value);
+    return ES_OK;
+}
+
 static es_status read_value(es_about *about, const char *key, char *value)
 {
     if (strcmp(key, "series") == 0)
         return add_series(about, value);
-    for (size_t i = 0; i < N_MEMBERS; i++)
-        if (strcmp(key, members[i].key) == 0) {
-            unescape(value);
-            return set_member(about, &members[i], value);
-        }
-    return ES_OK;
+    unescape(value);
+    return es_about_set(about, key, value);
 }
 
 es_status es_about_read(es_about *about, const char *line)

@@ -46,6 +46,10 @@ void es_about_free(es_about *about);
  */
 es_status es_about_read(es_about *about, const char *line) ES_MUST_USE;
 
+/** A member, "config", of the lines above. ES_OK; ES_EFORMAT; ES_ENOMEM. */
+es_status es_about_set(es_about *about, const char *key,
+                       const char *value) ES_MUST_USE;
+
 /** Members of `given` that are known replace those of `about`. */
 es_status es_about_override(es_about *about,
                             const es_run_info *given) ES_MUST_USE;

@@ -14,6 +14,8 @@ typedef struct name {
     char *tag;
     int series; /* NO_SERIES: passed over */
     int64_t layer, head;
+    es_layer_kind kind; /* of the layer */
+    bool is_mtp;        /* its layer counts on from first_mtp */
 } name;
 
 typedef struct sample {
@@ -36,7 +38,8 @@ struct es_scalars {
     size_t n_names, capacity;
     series *list; /* (n_series) */
     size_t n_series;
-    int64_t n_layer, n_head;
+    int64_t n_layer, n_head;    /* of the decoder */
+    int64_t first_mtp, end_mtp; /* numbers of MTP layers; none if equal */
 };
 
 es_status es_scalars_new(es_scalars **out, es_import *import,
@@ -147,6 +150,19 @@ static bool is_lost(const es_scalars *scalars, const char *tag)
     return !es_tag_parse(&of, tag, &rules);
 }
 
+static void count_places(es_scalars *scalars, const es_tag *of, size_t place)
+{
+    int64_t *end = of->is_mtp ? &scalars->end_mtp : &scalars->n_layer;
+    if (of->is_mtp && (!scalars->end_mtp || of->layer < scalars->first_mtp))
+        scalars->first_mtp = of->layer;
+    if (of->layer >= *end || of->head >= scalars->n_head)
+        scalars->import->largest_line = place;
+    if (of->layer >= *end)
+        *end = of->layer + 1;
+    if (of->head >= scalars->n_head)
+        scalars->n_head = of->head + 1;
+}
+
 es_status es_scalars_name(es_scalars *scalars, const char *tag, size_t place)
 {
     es_tag of;
@@ -162,12 +178,9 @@ es_status es_scalars_name(es_scalars *scalars, const char *tag, size_t place)
             return status;
         made.layer = of.layer;
         made.head = of.head;
-        if (of.layer >= scalars->n_layer || of.head >= scalars->n_head)
-            scalars->import->largest_line = place;
-        if (of.layer >= scalars->n_layer)
-            scalars->n_layer = of.layer + 1;
-        if (of.head >= scalars->n_head)
-            scalars->n_head = of.head + 1;
+        made.kind = of.kind;
+        made.is_mtp = of.is_mtp;
+        count_places(scalars, &of, place);
     } else if (is_lost(scalars, tag)) {
         scalars->import->report->n_names++;
     }
@@ -210,6 +223,72 @@ static es_status set_apart(const es_scalars *scalars, es_text_series *target)
     return es_copy_text(&target->name, text);
 }
 
+/* MTP layers keep their numbers where these follow the decoder's, and are moved
+ * behind it where a decoder layer has one of them. */
+static es_status place_mtp(es_scalars *scalars)
+{
+    if (!scalars->end_mtp)
+        return ES_OK;
+    const int64_t moved = scalars->first_mtp < scalars->n_layer
+                              ? scalars->n_layer - scalars->first_mtp
+                              : 0;
+    if (scalars->end_mtp + moved > ES_MAX_LAYERS)
+        return es_fail(ES_EFORMAT, "%s: more than %d layers",
+                       es_line_reader_name(scalars->import->lines),
+                       ES_MAX_LAYERS);
+    for (size_t i = 0; i < scalars->capacity; i++)
+        if (scalars->names[i].tag && scalars->names[i].is_mtp)
+            scalars->names[i].layer += moved;
+    scalars->first_mtp += moved;
+    scalars->n_layer = scalars->end_mtp + moved;
+    return ES_OK;
+}
+
+/* The run's configuration, "layers": the kinds of layers, and which are MTP
+ * layers, where names say it and nobody has said more. */
+static es_status describe_layers(es_scalars *scalars)
+{
+    es_about *about = &scalars->import->about;
+    es_layer_kind kinds[ES_MAX_LAYERS] = {ES_LAYER_UNKNOWN};
+    bool any = scalars->end_mtp > 0;
+    for (size_t i = 0; i < scalars->capacity; i++) {
+        const name *one = &scalars->names[i];
+        if (one->tag && one->kind != ES_LAYER_UNKNOWN) {
+            kinds[one->layer] = one->kind;
+            any = true;
+        }
+    }
+    if (!any || about->info.config)
+        return ES_OK;
+    int64_t n = scalars->n_layer;
+    if (about->info.n_layer > n)
+        n = about->info.n_layer;
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+    if (!stream)
+        return es_fail(ES_ENOMEM, "out of memory for layers");
+    es_json_writer json = {.stream = stream};
+    es_json_write_object(&json, NULL);
+    es_json_write_array(&json, "layers");
+    for (int64_t l = 0; l < n; l++) {
+        char mtp[32];
+        snprintf(mtp, sizeof mtp, "layer_%lld_mtp", (long long)l);
+        es_json_write_object(&json, NULL);
+        if (scalars->end_mtp && l >= scalars->first_mtp)
+            es_json_write_text(&json, "name", mtp);
+        if (kinds[l] != ES_LAYER_UNKNOWN)
+            es_json_write_text(&json, "kind", es_layer_kind_name(kinds[l]));
+        es_json_write_end(&json, "}");
+    }
+    es_json_write_end(&json, "]}");
+    const es_status status =
+        fclose(stream) == 0 ? es_about_set(about, "config", text)
+                            : es_fail(ES_ENOMEM, "out of memory for layers");
+    free(text);
+    return status;
+}
+
 es_status es_scalars_begin(es_scalars *scalars)
 {
     es_import *import = scalars->import;
@@ -230,6 +309,10 @@ es_status es_scalars_begin(es_scalars *scalars)
             status = set_apart(scalars, &scalars->list[i].text);
         list[i] = scalars->list[i].text;
     }
+    if (status == ES_OK)
+        status = place_mtp(scalars);
+    if (status == ES_OK)
+        status = describe_layers(scalars);
     if (status == ES_OK)
         status = es_import_begin(import, scalars->n_layer, scalars->n_head,
                                  list, scalars->n_series);

@@ -12,6 +12,7 @@ typedef struct match {
     const char *series, *monitor;
     size_t n_series, n_monitor;
     int64_t layer, head; /* -1: not there */
+    bool is_mtp;
 } match;
 
 static bool take_word(const char **pattern, const char *word)
@@ -127,22 +128,37 @@ static bool copy_name(es_tag *out, const char *text, size_t n, bool escaped)
     return k > 0;
 }
 
+/* The attention before a name of qk_stats, which is passed over: windows; full
+ * attention, also with compressed keys (MLA) or one head of them (MQA); windows
+ * beside keys that are compressed or chosen. */
+static es_layer_kind take_kind(const char **name)
+{
+    static const struct {
+        const char *prefix;
+        es_layer_kind kind;
+    } kinds[] = {{"swa_", ES_LAYER_WINDOW}, {"window_", ES_LAYER_WINDOW},
+                 {"full_", ES_LAYER_FULL},  {"mla_", ES_LAYER_FULL},
+                 {"mqa_", ES_LAYER_FULL},   {"csa_", ES_LAYER_SPARSE},
+                 {"hca_", ES_LAYER_SPARSE}, {"dsa_", ES_LAYER_SPARSE}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (take_word(name, kinds[i].prefix))
+            return kinds[i].kind;
+    return ES_LAYER_UNKNOWN;
+}
+
 /* llm-internal-medicine's names, where they mean what one of ours does: row
- * entropies' mean, the largest logit, the weight of the first key. Newer ones
- * begin with the layer's attention: swa_ (windows), full_, mla_, csa_. */
+ * entropies' mean, the largest logit, the weight of the first key. */
 static bool name_monitor(es_tag *out, const match *found)
 {
     static const struct {
         const char *theirs, *ours;
     } same[] = {
         {"entropy_avg", "entropy"}, {"max", "max_logit"}, {"sink", "sink"}};
-    bool is_qk = found->n_monitor == 8 &&
-                 strncmp(found->monitor, "qk_stats", found->n_monitor) == 0;
-    static const char *const kinds[] = {"swa_", "full_", "mla_", "csa_"};
+    const bool is_qk =
+        found->n_monitor == 8 && strncmp(found->monitor, "qk_stats", 8) == 0;
     const char *name_of = found->series;
-    for (size_t i = 0; is_qk && i < sizeof kinds / sizeof *kinds; i++)
-        if (take_word(&name_of, kinds[i]))
-            break;
+    if (is_qk)
+        out->kind = take_kind(&name_of);
     const size_t n_name = found->n_series - (size_t)(name_of - found->series);
     for (size_t i = 0; is_qk && i < sizeof same / sizeof *same; i++)
         if (strlen(same[i].theirs) == n_name &&
@@ -150,7 +166,7 @@ static bool name_monitor(es_tag *out, const match *found)
             return copy_name(out, same[i].ours, strlen(same[i].ours), false);
     char name[ES_TAG_MAX];
     int n = snprintf(name, sizeof name, "%.*s/%.*s", (int)found->n_monitor,
-                     found->monitor, (int)found->n_series, found->series);
+                     found->monitor, (int)n_name, name_of);
     return copy_name(out, name, (size_t)n, false);
 }
 
@@ -171,19 +187,21 @@ static bool find_match(match *out, const char *tag, const es_tag_rules *rules)
     static const struct {
         const char *pattern;
         bool is_ours; /* export writes it */
+        bool is_mtp;
     } known[] = {
-        {"{series}/layer_{layer}/head_{head}", true},
-        {"attn.{layer}.head.{head}.{series}", false},
-        {"attn/layer_{layer}/head_{head}/{series}", false},
-        {"{series}/layer_{layer}_head_{head}", false},
-        {"{series}/layers.{layer}.self_attn.head_{head}", false},
-        {"layers.{layer}.self_attn.head_{head}.{series}", false},
-        {"{series}/Layer {layer} Head {head}", false},
-        {"{series}/L{layer}H{head}", false},
-        {"{series}[{layer}][{head}]", false},
-        {"{series}/layer_{layer}", true},
-        {"{monitor}/layer_{layer}/{series}", true},
-        {"{series}", true},
+        {"{series}/layer_{layer}/head_{head}", true, false},
+        {"attn.{layer}.head.{head}.{series}", false, false},
+        {"attn/layer_{layer}/head_{head}/{series}", false, false},
+        {"{series}/layer_{layer}_head_{head}", false, false},
+        {"{series}/layers.{layer}.self_attn.head_{head}", false, false},
+        {"layers.{layer}.self_attn.head_{head}.{series}", false, false},
+        {"{series}/Layer {layer} Head {head}", false, false},
+        {"{series}/L{layer}H{head}", false, false},
+        {"{series}[{layer}][{head}]", false, false},
+        {"{series}/layer_{layer}", true, false},
+        {"{monitor}/layer_{layer}/{series}", true, false},
+        {"{monitor}/layer_{layer}_mtp/{series}", false, true},
+        {"{series}", true, false},
     };
     const match nothing = {.layer = -1, .head = -1};
     *out = nothing;
@@ -197,6 +215,7 @@ static bool find_match(match *out, const char *tag, const es_tag_rules *rules)
     }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         *out = nothing;
+        out->is_mtp = known[i].is_mtp;
         if ((!rules->is_ours || known[i].is_ours) &&
             matches(out, known[i].pattern, tag))
             return true;
@@ -221,6 +240,7 @@ bool es_tag_parse(es_tag *out, const char *tag, const es_tag_rules *rules)
                                     : ES_SHAPE_RUN;
     out->layer = found.layer >= 0 ? found.layer : 0;
     out->head = found.head >= 0 ? found.head : 0;
+    out->is_mtp = found.is_mtp;
     if (found.monitor)
         return name_monitor(out, &found);
     return copy_name(out, found.series, found.n_series, rules->is_ours);

@@ -3,6 +3,7 @@
 #ifndef ES_TAGS_H
 #define ES_TAGS_H
 
+#include "store/layers.h"
 #include "store/run.h"
 #include <stdio.h>
 
@@ -14,6 +15,9 @@ typedef struct es_tag {
     es_phase phase;
     es_shape shape;
     int64_t layer, head; /* 0 where the shape has none */
+    es_layer_kind kind;  /* of the layer's attention */
+    bool is_mtp; /* a layer that predicts later tokens, which is numbered
+                    apart from the decoder's, or after them */
 } es_tag;
 
 /** What is known of the file that the tags are from. */
@@ -36,9 +40,10 @@ es_status es_tag_pattern_check(const char *pattern) ES_MUST_USE;
  *     attn.{layer}.head.{head}.{series}      as people log to W&B, and other
  *         spellings of a layer and a head: tags.c
  *     {series}/layer_{layer}                 export's
- *     {monitor}/layer_{layer}/{series}       llm-internal-medicine's; its
- *         qk_stats entropy_avg, max and sink are our entropy, max_logit and
- *         sink, each of a layer, also behind swa_, full_, mla_ and csa_;
+ *     {monitor}/layer_{layer}/{series}       llm-internal-medicine's, also
+ *         layer_{layer}_mtp; its qk_stats entropy_avg, max and sink are our
+ *         entropy, max_logit and sink, each of a layer; what stands before
+ *         them (swa_, full_, mla_, ...) is the kind of the layer's attention;
  *         others keep their monitor: moe_health/x
  *     anything else                          a number of the run
  *

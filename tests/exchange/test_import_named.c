@@ -155,10 +155,38 @@ static void test_history__of_llm_internal_medicine(void **state)
                  "\"qk_stats/layer_2/entropy_avg\": NaN, "
                  "\"moe_health/layer_1/router_entropy\": 0.5, "
                  "\"qk_stats/layer_1_mtp/max\": 2}\n",
-                 "L3 H1 run:train:qk_stats/global_max layer:train:entropy "
+                 "L4 H1 {\"layers\":[{},{},{},{\"name\":\"layer_3_mtp\"}]} "
+                 "run:train:qk_stats/global_max layer:train:entropy "
                  "layer:train:moe_health/router_entropy "
-                 "run:train:qk_stats/layer_1_mtp/max\n"
-                 "0@50 9.5\n1@50 1.25 _ NaN\n2@50 _ 0.5 _\n3@50 2\n");
+                 "layer:train:max_logit\n"
+                 "0@50 9.5\n1@50 1.25 _ NaN _\n2@50 _ 0.5 _ _\n"
+                 "3@50 _ _ _ 2\n");
+}
+
+/* Its names begin with the attention of the layer; a layer that predicts later
+ * tokens is numbered after the decoder's, as it does, or moved there. */
+static void test_history__kinds_of_attention_are_kept(void **state)
+{
+    (void)state;
+    assert_calls("{\"step\":1,\"qk_stats/layer_0/swa_entropy_avg\":1,"
+                 "\"qk_stats/layer_1/full_entropy_avg\":2,"
+                 "\"qk_stats/layer_2/mla_entropy_avg\":3,"
+                 "\"qk_stats/layer_3/hca_entropy_avg\":4,"
+                 "\"qk_stats/layer_3/hca_entropy_min\":5,"
+                 "\"qk_stats/layer_4_mtp/window_entropy_avg\":6}\n",
+                 "L5 H1 {\"layers\":[{\"kind\":\"window\"},{\"kind\":\"full\"},"
+                 "{\"kind\":\"full\"},{\"kind\":\"sparse\"},"
+                 "{\"name\":\"layer_4_mtp\",\"kind\":\"window\"}]} "
+                 "layer:train:entropy layer:train:qk_stats/entropy_min\n"
+                 "0@1 1 2 3 4 6\n1@1 _ _ _ 5 _\n");
+    assert_calls("{\"step\":1,\"qk_stats/layer_0_mtp/entropy_avg\":9,"
+                 "\"qk_stats/layer_0/entropy_avg\":1,"
+                 "\"qk_stats/layer_1/entropy_avg\":2}\n",
+                 "L3 H1 {\"layers\":[{},{},{\"name\":\"layer_2_mtp\"}]} "
+                 "layer:train:entropy\n0@1 1 2 9\n");
+    assert_refused("{\"step\":1,\"qk_stats/layer_4095_mtp/max\":9,"
+                   "\"qk_stats/layer_4095/max\":9}",
+                   "f: more than 4096 layers");
 }
 
 static void test_history__a_name_of_two_shapes_is_two_series(void **state)
@@ -486,6 +514,7 @@ int main(void)
         cmocka_unit_test(test_history__numbers_beyond_float32_are_infinite),
         cmocka_unit_test(test_history__later_numbers_and_restarts_count),
         cmocka_unit_test(test_history__of_llm_internal_medicine),
+        cmocka_unit_test(test_history__kinds_of_attention_are_kept),
         cmocka_unit_test(test_history__a_name_of_two_shapes_is_two_series),
         cmocka_unit_test(test_history__given_pattern_and_step),
         cmocka_unit_test(test_history__names_that_are_passed_over_are_counted),

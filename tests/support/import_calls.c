@@ -31,6 +31,8 @@ static es_status hear_begin(void *user, const es_run_info *info,
         hear(" name=%s", info->name);
     if (info->ctx != ES_UNKNOWN)
         hear(" ctx=%lld", (long long)info->ctx);
+    if (info->config)
+        hear(" %s", info->config);
     for (size_t i = 0; i < n; i++)
         hear(" %s:%s:%s", es_shape_name(series[i].shape),
              es_phase_name(series[i].phase), series[i].name);
