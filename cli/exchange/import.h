@@ -16,6 +16,9 @@
 #define ES_IMPORT_BYTES (256 << 20)
 #define ES_IMPORT_TIMES 64
 
+#define ES_STEP_KEY_MAX 32
+#define ES_STEP_KEYS_MAX 160
+
 typedef enum es_import_format {
     ES_IMPORT_MATRIX,  /* L lines of H numbers: one step of one head series */
     ES_IMPORT_LONG,    /* header step,layer,head,SERIES... */
@@ -63,7 +66,8 @@ typedef struct es_import_options {
     const char *tags;         /* of a history or event file: a pattern that is
                                  tried before those of cli/exchange/tags.h, or
                                  NULL */
-    const char *step_key;     /* of a history; NULL: one of the usual ones */
+    const char *step_key;     /* of a history or a wide table; NULL: one of the
+                                 usual ones, by import_steps.h */
 } es_import_options;
 
 /**
@@ -93,6 +97,8 @@ typedef struct es_import_report {
     size_t n_above;    /* finite values of entropy* in nats above `ceiling` */
     float largest;     /* of these */
     double ceiling;    /* ln(ctx); NaN where nobody knows the context */
+    char step_key[ES_STEP_KEY_MAX];    /* that was chosen of several; else "" */
+    char other_keys[ES_STEP_KEYS_MAX]; /* 'a', 'b': the others */
 } es_import_report;
 
 /**

@@ -1,12 +1,14 @@
 /* The importer of histories: a JSON object a line with a step and named
  * numbers, as W&B exports them, as the callback of llm-internal-medicine writes
  * them (internal_medicine.jsonl: global_step, then qk_stats/layer_3/... and the
- * like), and as most training loops do. Reads the file twice: for the names,
- * then for the numbers. NaN and Infinity may stand as Python writes them; what
- * float32 cannot hold is infinite, as it is where a training records it. A line
- * whose step is no whole number from 0 on, or that has a number beyond double,
- * is passed over and counted. A list of lists is a series of heads. */
+ * like), and as most training loops do. Reads the file three times: for the
+ * member that has the steps, for the names, then for the numbers. NaN and
+ * Infinity may stand as Python writes them; what float32 cannot hold is
+ * infinite, as it is where a training records it. A line whose step is no whole
+ * number from 0 on, or that has a number beyond double, is passed over and
+ * counted. A list of lists is a series of heads. */
 #include "cli/exchange/import_scalars.h"
+#include "cli/exchange/import_steps.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
@@ -17,15 +19,20 @@
 
 enum { MAX_DEPTH = 8 };
 
+typedef enum pass { STEPS, NAMES, NUMBERS } pass;
+
 typedef struct history {
     es_import *import;
     es_scalars *scalars;
     es_tag_rules rules;
-    bool numbers;   /* the second pass */
-    char *copy;     /* (ES_LINE_MAX * 2) a line as JSON has it */
-    size_t line;    /* at hand */
-    int64_t step;   /* of the last line that has one */
-    size_t n_steps; /* lines that have one */
+    pass pass;
+    es_step_keys keys;
+    const char *step_key;          /* after the pass STEPS */
+    size_t n_attention, n_numbers; /* of the line, in the pass STEPS */
+    char *copy;                    /* (ES_LINE_MAX * 2) a line as JSON has it */
+    size_t line;                   /* at hand */
+    int64_t step;                  /* of the last line that has one */
+    size_t n_steps;                /* lines that have one */
 } history;
 
 static es_status fail_line(const history *h, const char *fmt, const char *name)
@@ -129,16 +136,10 @@ static bool is_number(const json_t *json, float *out)
     return false;
 }
 
-static const char *const step_keys[] = {"_step", "global_step", "step",
-                                        "train/global_step", NULL};
-
 static bool is_step_key(const history *h, const char *key)
 {
     const char *given = h->import->options->step_key;
-    for (size_t i = 0; !given && step_keys[i]; i++)
-        if (strcmp(key, step_keys[i]) == 0)
-            return true;
-    return given && strcmp(key, given) == 0;
+    return given ? strcmp(key, given) == 0 : es_step_key_of(key) >= 0;
 }
 
 /* W&B's own: _runtime, _timestamp. */
@@ -147,20 +148,25 @@ static bool is_wanted(const history *h, const char *key)
     return key[0] && key[0] != '_' && !is_step_key(h, key);
 }
 
-static es_status take_number(const history *h, const char *key,
-                             const json_t *json)
+static es_status take_number(history *h, const char *key, const json_t *json)
 {
     float number;
+    es_tag tag;
     if (!is_number(json, &number))
         return ES_OK; /* a text */
-    return h->numbers ? es_scalars_put(h->scalars, key, h->step, number)
-                      : es_scalars_name(h->scalars, key, h->line);
+    if (h->pass == NUMBERS)
+        return es_scalars_put(h->scalars, key, h->step, number);
+    if (h->pass == NAMES)
+        return es_scalars_name(h->scalars, key, h->line);
+    h->n_numbers++;
+    h->n_attention +=
+        es_tag_parse(&tag, key, &h->rules) && tag.shape != ES_SHAPE_RUN;
+    return ES_OK;
 }
 
 /* A list of lists: rows are layers, their numbers heads. Any other list, such
    as a histogram, is passed over. */
-static es_status take_heads(const history *h, const char *key,
-                            const json_t *rows)
+static es_status take_heads(history *h, const char *key, const json_t *rows)
 {
     size_t layer, head;
     const json_t *row, *json;
@@ -180,8 +186,8 @@ static es_status take_heads(const history *h, const char *key,
 }
 
 /* Members of members are named outer.inner, as W&B does. */
-static es_status take_members(const history *h, const char *prefix,
-                              json_t *object, int depth)
+static es_status take_members(history *h, const char *prefix, json_t *object,
+                              int depth)
 {
     const char *key;
     json_t *json;
@@ -205,22 +211,34 @@ static es_status take_members(const history *h, const char *prefix,
     return status;
 }
 
-/* ES_OK; ES_DONE: the line has no step, or none from 0 on. */
-static es_status find_step(const history *h, const json_t *object, int64_t *out)
+/* False: it is no step from 0 on, as of an evaluation. */
+static bool read_step(int64_t *out, const json_t *json)
 {
-    const char *key = h->import->options->step_key;
-    const json_t *json = key ? json_object_get(object, key) : NULL;
     const double high = 9.2e18;
-    for (size_t i = 0; !key && !json && step_keys[i]; i++)
-        json = json_object_get(object, step_keys[i]);
-    if (!json)
-        return ES_DONE;
     double number = json_number_value(json);
     if (!json_is_number(json) || number < 0 || number > high ||
         number != floor(number))
-        return ES_DONE; /* of an evaluation, or of other metrics */
+        return false;
     *out = json_is_integer(json) ? json_integer_value(json) : (int64_t)number;
-    return ES_OK;
+    return true;
+}
+
+/* Counts what each member that may have the step would give. */
+static es_status count_steps(history *h, json_t *object)
+{
+    const char *key;
+    json_t *json;
+    int64_t step;
+    h->n_attention = h->n_numbers = 0;
+    es_status status = take_members(h, "", object, 0);
+    json_object_foreach(object, key, json)
+    {
+        if (es_step_key_of(key) < 0 || !read_step(&step, json))
+            continue;
+        es_step_keys_add(&h->keys, key, h->n_attention, h->n_numbers);
+        h->n_steps++;
+    }
+    return status;
 }
 
 static es_status take_line(history *h, json_t *object)
@@ -230,14 +248,13 @@ static es_status take_line(history *h, json_t *object)
         json_is_array(json_object_get(object, "series")))
         return fail_line(h, "export's JSON lines: import reads its CSV back%s",
                          ": entropy-scan export --format csv");
-    es_status status = find_step(h, object, &step);
-    if (status == ES_DONE) {
-        h->import->report->n_ignored += h->numbers;
+    if (h->pass == STEPS)
+        return count_steps(h, object);
+    if (!read_step(&step, json_object_get(object, h->step_key))) {
+        h->import->report->n_ignored += h->pass == NUMBERS;
         return ES_OK;
     }
-    if (status < 0)
-        return status;
-    if (h->numbers && h->n_steps && step < h->step) {
+    if (h->pass == NUMBERS && h->n_steps && step < h->step) {
         h->import->report->n_again++;
         es_scalars_void(h->scalars, step);
     }
@@ -268,7 +285,7 @@ static es_status read_all(history *h)
         bool beyond;
         json_t *object = parse_line(h, &line, &beyond);
         if (beyond) {
-            h->import->report->n_ignored += h->numbers;
+            h->import->report->n_ignored += h->pass == NUMBERS;
             continue;
         }
         if (!object && h->n_steps && is_last(h->import)) {
@@ -285,15 +302,28 @@ static es_status read_all(history *h)
     return status == ES_DONE ? ES_OK : status;
 }
 
-static es_status check_steps(const history *h)
+static es_status fail_steps(const history *h, const char *keys)
 {
-    if (h->n_steps)
-        return ES_OK;
     return es_fail(ES_EFORMAT,
                    "%s: no line has a step (%s): name it with --step-key",
-                   es_line_reader_name(h->import->lines),
-                   h->import->options->step_key ? h->import->options->step_key
-                                                : "_step, global_step or step");
+                   es_line_reader_name(h->import->lines), keys);
+}
+
+/* Which member has the steps. */
+static es_status choose_steps(history *h)
+{
+    h->pass = NAMES;
+    h->step_key = h->import->options->step_key;
+    if (h->step_key)
+        return ES_OK;
+    h->pass = STEPS;
+    es_status status = read_all(h);
+    if (status < 0)
+        return status;
+    h->pass = NAMES;
+    h->step_key = es_step_keys_choose(&h->keys, h->import->report);
+    return h->step_key ? es_line_reader_rewind(h->import->lines)
+                       : fail_steps(h, "_step, global_step or step");
 }
 
 es_status es_import_history(es_import *import)
@@ -305,11 +335,12 @@ es_status es_import_history(es_import *import)
     if ((status = es_alloc(&h.copy, 2 * (size_t)ES_LINE_MAX, 1, "a line")) ==
             ES_OK &&
         (status = es_scalars_new(&h.scalars, import, &h.rules)) == ES_OK &&
+        (status = choose_steps(&h)) == ES_OK &&
         (status = read_all(&h)) == ES_OK &&
-        (status = check_steps(&h)) == ES_OK &&
+        (status = h.n_steps ? ES_OK : fail_steps(&h, h.step_key)) == ES_OK &&
         (status = es_scalars_begin(h.scalars)) == ES_OK &&
         (status = es_line_reader_rewind(import->lines)) == ES_OK) {
-        h.numbers = true;
+        h.pass = NUMBERS;
         if ((status = read_all(&h)) == ES_OK)
             status = es_scalars_finish(h.scalars);
     }

@@ -43,7 +43,7 @@ static const es_option options[] = {
      ES_OPT_TEXT(arguments, parser.tags)},
     {"step-key", 0, "NAME",
      "which member of a history's lines, or column of a wide table, is the "
-     "step (_step, global_step or step)",
+     "step, where the content does not show it",
      ES_OPT_TEXT(arguments, parser.step_key)},
     {"series", 0, "NAME",
      "what a matrix or a log holds, or a PATTERN without {series}",
@@ -149,6 +149,10 @@ static void report_run(const arguments *given, const es_imported *about)
         given->output, report->n_samples, report->n_samples == 1 ? "" : "s",
         about->n_series, (long long)about->n_layer, (long long)about->n_head,
         about->format == ES_IMPORT_EVENTS ? "an" : "a", formats[about->format]);
+    if (*report->step_key)
+        es_print_note("%s: the steps are those of '%s', not %s: choose with "
+                      "--step-key",
+                      given->input, report->step_key, report->other_keys);
     if (report->n_above)
         es_print_note("%s: entropies above ln(ctx) = %.4f: %zu, the largest "
                       "%.4f: another context, or bits in place of nats?",

@@ -1,16 +1,16 @@
 /* The importer of wide tables: a column of steps and a column for each number,
  * as Lightning's CSVLogger, W&B's charts and TensorBoard write them. Column
- * names are tags, as in a history. Reads the file twice: for the columns that
- * have numbers, then for the numbers. An empty cell, or one with a text, is no
- * number; a row whose step is no whole number from 0 on is passed over and
- * counted. */
+ * names are tags, as in a history. Reads the file for the column of steps,
+ * where several could have them, for the columns that have numbers, then for
+ * the numbers. An empty cell, or one with a text, is no number; a row whose
+ * step is no whole number from 0 on is passed over and counted. */
 #include "cli/exchange/import_scalars.h"
+#include "cli/exchange/import_steps.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 
 #include <string.h>
-#include <strings.h>
 
 enum { MAX_COLUMNS = 1 << 16 };
 
@@ -20,7 +20,7 @@ typedef struct wide {
     es_tag_rules rules;
     char separator;
     char **names; /* (n) of the columns; owned */
-    size_t n, step_column;
+    size_t n, n_step_columns, step_column;
     bool numbers; /* the second pass */
     int64_t step; /* of the last row that has one */
     size_t n_steps;
@@ -28,15 +28,8 @@ typedef struct wide {
 
 bool es_import_is_step(const es_import_options *options, const char *name)
 {
-    static const char *const keys[] = {"step", "_step", "global_step",
-                                       "train/global_step",
-                                       "trainer/global_step"};
-    if (options->step_key)
-        return strcmp(name, options->step_key) == 0;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strcasecmp(name, keys[i]) == 0)
-            return true;
-    return false;
+    return options->step_key ? strcmp(name, options->step_key) == 0
+                             : es_step_key_of(name) >= 0;
 }
 
 /* --- header ---------------------------------------------------------------*/
@@ -50,9 +43,11 @@ static es_status add_column(wide *w, const es_cells *cells, const char *text)
             0 ||
         (status = es_copy_text(&w->names[w->n], text)) < 0)
         return status;
-    if (w->step_column == SIZE_MAX &&
-        es_import_is_step(w->import->options, text))
-        w->step_column = w->n;
+    if (es_import_is_step(w->import->options, text)) {
+        w->n_step_columns++;
+        if (w->step_column == SIZE_MAX)
+            w->step_column = w->n;
+    }
     w->n++;
     return ES_OK;
 }
@@ -83,18 +78,74 @@ static es_status read_header(wide *w)
 
 /* --- rows -----------------------------------------------------------------*/
 
-/* False: it has none from 0 on. */
+/* False: it is no step from 0 on. */
+static bool read_step(int64_t *out, const es_cells *cells, const char *text)
+{
+    char copy[64];
+    const size_t n = strlen(text);
+    if (n == 0 || n >= sizeof copy)
+        return false;
+    memcpy(copy, text, n + 1);
+    return es_import_whole(out, cells, copy, 0, INT64_MAX - 1) == ES_OK;
+}
+
 static bool find_step(int64_t *out, const wide *w, es_cells cells)
 {
-    char *text, *copy = NULL;
-    bool found = false;
+    char *text;
     for (size_t i = 0; i <= w->step_column; i++)
         if (es_cells_next(&cells, &text) != ES_OK)
             return false;
-    if (es_copy_text(&copy, text) == ES_OK && *copy)
-        found = es_import_whole(out, &cells, copy, 0, INT64_MAX - 1) == ES_OK;
-    free(copy);
-    return found;
+    return read_step(out, &cells, text);
+}
+
+/* Counts what each column that may have the steps would give. */
+static es_status count_steps(const wide *w, es_step_keys *keys, es_line *line)
+{
+    es_cells cells;
+    char *text;
+    int64_t step;
+    float value;
+    es_tag tag;
+    size_t has_step[ES_STEP_KEYS], n_steps = 0, n_attention = 0, n_numbers = 0;
+    es_status status = es_cells_begin(
+        &cells, es_line_reader_name(w->import->lines), line, w->separator);
+    for (size_t i = 0; status == ES_OK && i < w->n &&
+                       (status = es_cells_next(&cells, &text)) == ES_OK;
+         i++) {
+        if (es_step_key_of(w->names[i]) >= 0) {
+            if (n_steps < ES_STEP_KEYS && read_step(&step, &cells, text))
+                has_step[n_steps++] = i;
+        } else if (*text && es_import_number(&value, &cells, text) == ES_OK) {
+            n_numbers++;
+            n_attention += es_tag_parse(&tag, w->names[i], &w->rules) &&
+                           tag.shape != ES_SHAPE_RUN;
+        }
+    }
+    for (size_t i = 0; i < n_steps; i++)
+        es_step_keys_add(keys, w->names[has_step[i]], n_attention, n_numbers);
+    return status == ES_DONE ? ES_OK : status;
+}
+
+/* The header, and which of its columns has the steps. */
+static es_status choose_steps(wide *w)
+{
+    es_line line;
+    es_step_keys keys = {0};
+    es_status status = read_header(w);
+    if (status != ES_OK || w->n_step_columns < 2)
+        return status;
+    while ((status = es_import_next(w->import, &line)) == ES_OK)
+        if ((status = count_steps(w, &keys, &line)) != ES_OK)
+            return status;
+    if (status != ES_DONE ||
+        (status = es_line_reader_rewind(w->import->lines)) < 0 ||
+        (status = es_import_next(w->import, &line)) != ES_OK)
+        return status;
+    const char *chosen = es_step_keys_choose(&keys, w->import->report);
+    for (size_t i = 0; chosen && i < w->n; i++)
+        if (strcmp(w->names[i], chosen) == 0)
+            w->step_column = i;
+    return ES_OK;
 }
 
 static es_status take_cells(const wide *w, es_cells *cells, size_t line)
@@ -105,7 +156,7 @@ static es_status take_cells(const wide *w, es_cells *cells, size_t line)
     for (size_t i = 0; (status = es_cells_next(cells, &text)) == ES_OK; i++) {
         if (i >= w->n)
             return es_cells_fail(cells, "the header has %zu columns", w->n);
-        if (i == w->step_column || !*text ||
+        if (!*text || es_import_is_step(w->import->options, w->names[i]) ||
             es_import_number(&value, cells, text) != ES_OK)
             continue;
         status = w->numbers
@@ -177,7 +228,7 @@ es_status es_import_wide(es_import *import)
     es_line header;
     es_status status;
     if ((status = es_scalars_new(&w.scalars, import, &w.rules)) == ES_OK &&
-        (status = read_header(&w)) == ES_OK &&
+        (status = choose_steps(&w)) == ES_OK &&
         (status = read_rows(&w)) == ES_OK &&
         (status = check_steps(&w)) == ES_OK &&
         (status = es_scalars_begin(w.scalars)) == ES_OK &&

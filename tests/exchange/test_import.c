@@ -216,6 +216,12 @@ static void test_import__wide(void **state)
                  "L1 H1 run:train:Value\n0@3 1\n");
     assert_calls("step,a\n1,1\n2,2\n1,3\n", "L1 H1 run:train:a\n0@1 3\n");
     assert_int_equal(calls_report.n_again, 1);
+    assert_calls("_step,trainer/global_step,x/L0H0,gpu\n"
+                 "0,0,1,\n1,,,9\n2,10,2,9\n",
+                 "L1 H1 head:train:x run:train:gpu\n0@0 1\n0@10 2\n1@10 9\n");
+    assert_string_equal(calls_report.step_key, "trainer/global_step");
+    assert_string_equal(calls_report.other_keys, "'_step'");
+    assert_int_equal(calls_report.n_ignored, 1);
     assert_refused("step,a\n-1,2\nx,3\n",
                    "f: no row has a whole number from 0 on in column 'step': "
                    "name another with --step-key");

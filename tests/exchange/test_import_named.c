@@ -234,6 +234,35 @@ static void test_history__rows_without_a_place_are_passed_over(void **state)
     assert_int_equal(calls_report.n_ignored, 6);
 }
 
+/* One counter has the steps of the whole file: that which the numbers of heads
+ * have, and of equal ones the training's before the logger's. */
+static void test_history__one_of_several_steps_is_taken(void **state)
+{
+    (void)state;
+    assert_calls("{\"_step\":0,\"trainer/global_step\":0,"
+                 "\"attn.0.head.0.entropy\":1}\n"
+                 "{\"_step\":1,\"gpu\":9}\n"
+                 "{\"_step\":2,\"trainer/global_step\":10,\"epoch\":1,"
+                 "\"attn.0.head.0.entropy\":2}\n",
+                 "L1 H1 head:train:entropy run:train:epoch\n"
+                 "0@0 1\n0@10 2\n1@10 1\n");
+    assert_string_equal(calls_report.step_key, "trainer/global_step");
+    assert_string_equal(calls_report.other_keys, "'_step'");
+    assert_int_equal(calls_report.n_ignored, 1);
+    assert_calls("{\"global_step\":7,\"loss\":1}\n"
+                 "{\"global_step\":8,\"loss\":1}\n"
+                 "{\"_step\":3,\"attn.0.head.0.entropy\":2}\n",
+                 "L1 H1 head:train:entropy\n0@3 2\n");
+    assert_string_equal(calls_report.step_key, "_step");
+    assert_calls("{\"step\":1,\"loss\":1}\n{\"global_step\":2,\"loss\":2}\n"
+                 "{\"step\":3,\"loss\":3}\n",
+                 "L1 H1 run:train:loss\n0@1 1\n0@3 3\n");
+    assert_string_equal(calls_report.other_keys, "'global_step'");
+    assert_int_equal(calls_report.n_ignored, 1);
+    assert_calls("{\"Step\":4,\"loss\":1}\n", "L1 H1 run:train:loss\n0@4 1\n");
+    assert_string_equal(calls_report.step_key, "");
+}
+
 static void test_history__a_list_of_lists_is_heads(void **state)
 {
     (void)state;
@@ -519,6 +548,7 @@ int main(void)
         cmocka_unit_test(test_history__given_pattern_and_step),
         cmocka_unit_test(test_history__names_that_are_passed_over_are_counted),
         cmocka_unit_test(test_history__rows_without_a_place_are_passed_over),
+        cmocka_unit_test(test_history__one_of_several_steps_is_taken),
         cmocka_unit_test(test_history__a_list_of_lists_is_heads),
         cmocka_unit_test(test_history__cut_off_at_the_end),
         cmocka_unit_test(test_history__mistakes_are_placed),
