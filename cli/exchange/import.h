@@ -10,6 +10,7 @@
 
 #include "cli/exchange/about.h"
 #include "cli/exchange/lines.h"
+#include "cli/exchange/tags.h"
 
 #define ES_IMPORT_FORMATS 6
 
@@ -99,6 +100,9 @@ typedef struct es_import_report {
     double ceiling;    /* ln(ctx); NaN where nobody knows the context */
     char step_key[ES_STEP_KEY_MAX];    /* that was chosen of several; else "" */
     char other_keys[ES_STEP_KEYS_MAX]; /* 'a', 'b': the others */
+    char tags[ES_TAG_MAX]; /* --tags for names that look like entropies of heads
+                              and are not recognised; else "" */
+    char tag[ES_TAG_MAX];  /* one of these */
 } es_import_report;
 
 /**

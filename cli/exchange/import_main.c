@@ -153,6 +153,10 @@ static void report_run(const arguments *given, const es_imported *about)
         es_print_note("%s: the steps are those of '%s', not %s: choose with "
                       "--step-key",
                       given->input, report->step_key, report->other_keys);
+    if (*report->tags)
+        es_print_note("%s: no entropies of heads among its names: for '%s' "
+                      "and the like give --tags '%s'",
+                      given->input, report->tag, report->tags);
     if (report->n_above)
         es_print_note("%s: entropies above ln(ctx) = %.4f: %zu, the largest "
                       "%.4f: another context, or bits in place of nats?",

@@ -1,6 +1,7 @@
 /* Named numbers put together as samples: a hash of names, and for each series
  * its samples in order of step, most of which come in that order. */
 #include "cli/exchange/import_scalars.h"
+#include "cli/exchange/tag_guess.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
@@ -115,6 +116,52 @@ static es_status make_space(es_scalars *scalars)
     return ES_OK;
 }
 
+/* Where no series is one of heads: how names that look like theirs are read. */
+static es_status guess_tags(const es_scalars *scalars)
+{
+    es_import_report *report = scalars->import->report;
+    const char **tags, *tag;
+    for (size_t i = 0; i < scalars->n_series; i++) {
+        const es_text_series *one = &scalars->list[i].text;
+        if (one->shape == ES_SHAPE_HEAD ||
+            (one->shape == ES_SHAPE_LAYER && strcmp(one->name, "entropy") == 0))
+            return ES_OK;
+    }
+    es_status status =
+        es_alloc((void *)&tags, scalars->capacity, sizeof *tags, "names");
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i < scalars->capacity; i++) {
+        const name *one = &scalars->names[i];
+        if (one->tag && one->series != NO_SERIES &&
+            (scalars->list[one->series].text.shape == ES_SHAPE_RUN ||
+             strcasestr(one->tag, "head"))) /* x/layer_0/head3_y */
+            tags[i] = one->tag;
+    }
+    if (es_tag_guess(report->tags, &tag, tags, scalars->capacity))
+        snprintf(report->tag, sizeof report->tag, "%s", tag);
+    else
+        *report->tags = '\0';
+    free(tags);
+    return ES_OK;
+}
+
+static es_status fail_many(const es_scalars *scalars)
+{
+    const es_import_report *report = scalars->import->report;
+    const char *file = es_line_reader_name(scalars->import->lines);
+    es_status status = guess_tags(scalars);
+    if (status < 0)
+        return status;
+    return *report->tags
+               ? es_fail(ES_EFORMAT,
+                         "%s: more than %d series: names such as '%s' are "
+                         "of heads with --tags '%s'",
+                         file, ES_MAX_TEXT_SERIES, report->tag, report->tags)
+               : es_fail(ES_EFORMAT, "%s: more than %d series", file,
+                         ES_MAX_TEXT_SERIES);
+}
+
 static es_status find_series(int *out, es_scalars *scalars, const es_tag *tag)
 {
     for (size_t i = 0; i < scalars->n_series; i++) {
@@ -126,9 +173,7 @@ static es_status find_series(int *out, es_scalars *scalars, const es_tag *tag)
         }
     }
     if (scalars->n_series == ES_MAX_TEXT_SERIES)
-        return es_fail(ES_EFORMAT, "%s: more than %d series",
-                       es_line_reader_name(scalars->import->lines),
-                       ES_MAX_TEXT_SERIES);
+        return fail_many(scalars);
     es_status status = es_grow(&scalars->list, scalars->n_series + 1,
                                sizeof *scalars->list, "the series");
     if (status < 0)
@@ -309,6 +354,8 @@ es_status es_scalars_begin(es_scalars *scalars)
             status = set_apart(scalars, &scalars->list[i].text);
         list[i] = scalars->list[i].text;
     }
+    if (status == ES_OK && !scalars->rules->is_ours)
+        status = guess_tags(scalars);
     if (status == ES_OK)
         status = place_mtp(scalars);
     if (status == ES_OK)

@@ -172,7 +172,7 @@ static bool name_monitor(es_tag *out, const match *found)
 
 /* --- tags ------------------------------------------------------------------*/
 
-static const char *take_phase(es_phase *phase, const char *tag)
+const char *es_tag_without_phase(es_phase *phase, const char *tag)
 {
     *phase = ES_PHASE_TRAIN;
     if (take_word(&tag, "eval/") || take_word(&tag, "val/"))
@@ -229,7 +229,7 @@ bool es_tag_parse(es_tag *out, const char *tag, const es_tag_rules *rules)
     size_t n = strnlen(tag, ES_TAG_MAX);
     *out = (es_tag){.shape = ES_SHAPE_RUN};
     if (n == ES_TAG_MAX ||
-        !find_match(&found, take_phase(&out->phase, tag), rules))
+        !find_match(&found, es_tag_without_phase(&out->phase, tag), rules))
         return false;
     if (found.monitor && rules->is_ours)
         return false; /* a mean */

@@ -52,6 +52,9 @@ es_status es_tag_pattern_check(const char *pattern) ES_MUST_USE;
  */
 bool es_tag_parse(es_tag *out, const char *tag, const es_tag_rules *rules);
 
+/** What follows "eval/", "val/" or "train/", which say the phase. */
+const char *es_tag_without_phase(es_phase *phase, const char *tag);
+
 /** A tag that es_tag_parse reads back; UTF-8. What would be read otherwise is
  *  written %XX. `mean`: of the layer's heads. */
 void es_tag_print(FILE *out, const es_tag *tag, bool mean);

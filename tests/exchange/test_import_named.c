@@ -4,6 +4,7 @@
 #include "analyzer/base/value.h"
 #include "cli/exchange/event_file.h"
 #include "cli/exchange/import.h"
+#include "cli/exchange/tag_guess.h"
 #include "cli/exchange/tags.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/import_calls.h"
@@ -94,6 +95,35 @@ static void test_tags__wrong_patterns_are_refused(void **state)
         assert_int_equal(es_tag_pattern_check(wrong[i]), ES_EUSAGE);
     assert_int_equal(es_tag_pattern_check("{series}.{layer}.{head}"), ES_OK);
     assert_int_equal(es_tag_pattern_check("{series}"), ES_OK);
+}
+
+/* Names as nobody else spells them: the pattern that is shown reads them. */
+static void test_tags__a_pattern_is_made_of_unknown_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tags[3], *pattern; /* "": none */
+    } cases[] = {
+        {{"attn_ent_b0_1", "attn_ent_b1_0"}, "attn_ent_b{layer}_{head}"},
+        {{"h.1.attn.entropy.0", "h.0.attn.entropy.1"},
+         "h.{layer}.attn.entropy.{head}"},
+        {{"eval/Entropy head 3 layer 0"}, "Entropy head {head} layer {layer}"},
+        {{"r0/b1/entropy/h1", "r0/b1/entropy/h2", "r0/b2/entropy/h1"},
+         "r0/b{layer}/entropy/h{head}"},
+        {{"entropy_12", "entropy", "loss/1/2"}, "entropy_{layer}"},
+        {{"policy_entropy", "loss_1_2", "clients_1_2"}, ""},
+        {{"entropy_{1}_2", "it's_entropy_1_2"}, ""},
+        {{"entropy_1234567890_1"}, ""},
+        {{"entropy 1 2 3 4 5 6 7 8 9"}, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char pattern[ES_TAG_MAX];
+        const char *tag;
+        const bool found = es_tag_guess(pattern, &tag, cases[i].tags, 3);
+        assert_int_equal(found, *cases[i].pattern != '\0');
+        if (found)
+            assert_string_equal(pattern, cases[i].pattern);
+    }
 }
 
 /* --- histories -------------------------------------------------------------*/
@@ -207,6 +237,40 @@ static void test_history__given_pattern_and_step(void **state)
                  "0@3 9\n1@3 _ 2 _ _ 3 _\n");
     assert_int_equal(calls_report.n_ignored, 1);
     calls_options.tags = calls_options.step_key = NULL;
+}
+
+/* With the pattern that the report has the numbers are of heads. */
+static void test_history__unknown_names_say_how_they_are_read(void **state)
+{
+    (void)state;
+    const char *text = "{\"step\":1,\"b0.entropy.1\":1,\"b1.entropy.0\":2}";
+    char pattern[ES_TAG_MAX];
+    assert_calls(text, "L1 H1 run:train:b0.entropy.1 run:train:b1.entropy.0\n"
+                       "0@1 1\n1@1 2\n");
+    assert_string_equal(calls_report.tag, "b0.entropy.1");
+    memcpy(pattern, calls_report.tags, sizeof pattern);
+    calls_options.tags = pattern;
+    assert_calls(text, "L2 H2 head:train:entropy\n0@1 _ 1 2 _\n");
+    assert_string_equal(calls_report.tags, "");
+    calls_options.tags = NULL;
+    assert_calls("{\"step\":1,\"attn/layer_0/head3_entropy\":1}",
+                 "L1 H1 layer:train:attn/head3_entropy\n0@1 1\n");
+    assert_string_equal(calls_report.tags,
+                        "attn/layer_{layer}/head{head}_entropy");
+    assert_calls("{\"step\":1,\"entropy/L0H0\":1,\"entropy_1_2\":1}",
+                 "L1 H1 head:train:entropy run:train:entropy_1_2\n"
+                 "0@1 1\n1@1 1\n");
+    assert_string_equal(calls_report.tags, "");
+    FILE *stream = tmpfile();
+    assert_non_null(stream);
+    fputs("{\"step\":1", stream);
+    for (int i = 0; i <= ES_MAX_TEXT_SERIES; i++)
+        fprintf(stream, ",\"b%d.entropy.%d\":1", i / 64, i % 64);
+    fputs("}\n", stream);
+    assert_int_equal(calls_of_stream(stream), ES_EFORMAT);
+    assert_string_equal(es_message(), "f: more than 4096 series: names such as "
+                                      "'b0.entropy.0' are of heads with --tags "
+                                      "'b{layer}.entropy.{head}'");
 }
 
 /** What no run can have is said, not lost without a word. */
@@ -538,6 +602,7 @@ int main(void)
         cmocka_unit_test(test_tags__of_other_tools_are_recognised),
         cmocka_unit_test(test_tags__that_cannot_be_kept_are_passed_over),
         cmocka_unit_test(test_tags__wrong_patterns_are_refused),
+        cmocka_unit_test(test_tags__a_pattern_is_made_of_unknown_names),
         cmocka_unit_test(test_history__numbers_of_heads_layers_and_the_run),
         cmocka_unit_test(test_history__nan_missing_and_infinite_stay_apart),
         cmocka_unit_test(test_history__numbers_beyond_float32_are_infinite),
@@ -546,6 +611,7 @@ int main(void)
         cmocka_unit_test(test_history__kinds_of_attention_are_kept),
         cmocka_unit_test(test_history__a_name_of_two_shapes_is_two_series),
         cmocka_unit_test(test_history__given_pattern_and_step),
+        cmocka_unit_test(test_history__unknown_names_say_how_they_are_read),
         cmocka_unit_test(test_history__names_that_are_passed_over_are_counted),
         cmocka_unit_test(test_history__rows_without_a_place_are_passed_over),
         cmocka_unit_test(test_history__one_of_several_steps_is_taken),
