@@ -22,7 +22,8 @@
  *   fd    to be closed, also on failure, unless it is -1
  *   size  bytes
  *
- * ES_OK; ES_EIO: it cannot be opened, or is not a regular file.
+ * ES_OK; ES_EIO: it cannot be opened, or is not a regular file; ES_EFORMAT: git
+ * left a pointer of LFS in its place.
  */
 es_status es_infile_open(int *fd, uint64_t *size, const char *path) ES_MUST_USE;
 

@@ -91,6 +91,31 @@ static es_status refuse_sqlite(const es_line_reader *lines, const es_line *line)
                    name, name);
 }
 
+/* Files of others that no parser here reads, by their first bytes. */
+static es_status refuse_others(es_line_reader *lines)
+{
+    static const struct {
+        const char *bytes, *what;
+    } others[] = {
+        {":W&B", "W&B's own log of a run (.wandb): wandb sync it, and save the "
+                 "history as JSON lines: entropy-scan import --help has how"},
+        {"version https://git-lfs", "a pointer of Git LFS, not the file: git "
+                                    "lfs pull"},
+        {"PAR1", "a Parquet file: save it as a CSV, with to_csv of pandas"},
+        {"\x1f\x8b", "compressed: gunzip it"},
+    };
+    char head[32] = "";
+    size_t n;
+    es_status status =
+        es_line_reader_bytes_read(lines, head, sizeof head - 1, &n);
+    for (size_t i = 0; status == ES_OK && i < sizeof others / sizeof *others;
+         i++)
+        if (strncmp(head, others[i].bytes, strlen(others[i].bytes)) == 0)
+            return es_fail(ES_EFORMAT, "%s: %s", es_line_reader_name(lines),
+                           others[i].what);
+    return status == ES_OK ? es_line_reader_rewind(lines) : status;
+}
+
 static es_status look(guess *out, es_line_reader *lines,
                       const es_import_options *options)
 {
@@ -122,7 +147,8 @@ es_status es_import_detect(es_import_format *out, es_line_reader *lines,
         *out = ES_IMPORT_EVENTS;
         return ES_OK;
     }
-    if (status < 0 || (status = look(&found, lines, options)) < 0 ||
+    if (status < 0 || (status = refuse_others(lines)) < 0 ||
+        (status = look(&found, lines, options)) < 0 ||
         (status = es_line_reader_rewind(lines)) < 0)
         return status;
     if (found.is_long)

@@ -11,6 +11,7 @@
 #include "cli/exchange/import_steps.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/json_words.h"
 #include "analyzer/base/value.h"
 
 #include <jansson.h>
@@ -45,33 +46,6 @@ static es_status fail_line(const history *h, const char *fmt, const char *name)
 
 /* --- lines -----------------------------------------------------------------*/
 
-/* Words outside of strings that JSON has not become strings. */
-static void quote_words(char *out, const char *line)
-{
-    static const char *const words[] = {"-Infinity", "Infinity", "NaN"};
-    bool in_string = false;
-    while (*line) {
-        size_t n = 0;
-        for (size_t i = 0; i < 3 && !in_string && !n; i++)
-            if (strncmp(line, words[i], strlen(words[i])) == 0)
-                n = strlen(words[i]);
-        if (n) {
-            *out++ = '"';
-            memcpy(out, line, n);
-            out += n;
-            *out++ = '"';
-            line += n;
-            continue;
-        }
-        if (*line == '"')
-            in_string = !in_string;
-        if (*line == '\\' && line[1])
-            *out++ = *line++;
-        *out++ = *line++;
-    }
-    *out = '\0';
-}
-
 /* NULL: it is no JSON, and the message is set; or *beyond: it has a number that
    no double can hold. */
 static json_t *parse_line(const history *h, const es_line *line, bool *beyond)
@@ -86,7 +60,7 @@ static json_t *parse_line(const history *h, const es_line *line, bool *beyond)
         fail_line(h, "a NUL byte: this is no text%s", "");
         return NULL;
     }
-    quote_words(h->copy, line->text);
+    es_json_quote_words(h->copy, line->text);
     json_t *json = json_loads(h->copy, 0, &error);
     /* A hash or a seed may have more bits than a step. */
     if (!json && json_error_code(&error) == json_error_numeric_overflow)
@@ -332,8 +306,8 @@ es_status es_import_history(es_import *import)
                  .rules = {.pattern = import->options->tags,
                            .series = import->options->series}};
     es_status status;
-    if ((status = es_alloc(&h.copy, 2 * (size_t)ES_LINE_MAX, 1, "a line")) ==
-            ES_OK &&
+    if ((status = es_alloc(&h.copy, ES_JSON_QUOTED_SIZE((size_t)ES_LINE_MAX), 1,
+                           "a line")) == ES_OK &&
         (status = es_scalars_new(&h.scalars, import, &h.rules)) == ES_OK &&
         (status = choose_steps(&h)) == ES_OK &&
         (status = read_all(&h)) == ES_OK &&

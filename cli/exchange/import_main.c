@@ -82,20 +82,35 @@ const es_command es_import_command = {
         "  log     any text with lines like 'Step 100 - Layer 3: 2.5': one\n"
         "          mean a layer; a step that goes back is a restart, and\n"
         "          voids what came after it\n"
-        "  history  a JSON object a line, with a step (_step, global_step,\n"
-        "          step, or --step-key) and named numbers: attn.3.head.7.x\n"
-        "          (W&B), x/layer_3/head_7, x/L3H7, x[3][7], x/layer_3; a "
-        "list\n"
-        "          of lists is heads; NaN and Infinity as\n"
-        "          Python writes them, null is missing; eval/, val/ and\n"
-        "          train/ before a name say the phase; any other name is a\n"
-        "          number of the run; what llm-internal-medicine writes is\n"
-        "          known: its qk_stats entropy_avg, max and sink become\n"
-        "          entropy, max_logit and sink of a layer; a step that goes\n"
-        "          back is a restart\n"
+        "  history  a JSON object a line, with a step and named numbers:\n"
+        "          attn.3.head.7.x (W&B), x/layer_3/head_7, x/L3H7, x[3][7],\n"
+        "          x/layer_3, also with _orig_mod. or module. before layers;\n"
+        "          a list of lists is heads; NaN and Infinity as Python\n"
+        "          writes them, null is missing; eval/, val/ and train/\n"
+        "          before a name say the phase; any other name is a number\n"
+        "          of the run; what llm-internal-medicine writes is known:\n"
+        "          its qk_stats entropy_avg, max and sink become entropy,\n"
+        "          max_logit and sink of a layer, and swa_, full_, mla_, csa_\n"
+        "          before them its kind; a step that goes back is a restart;\n"
+        "          also one JSON document: an array of objects, or the\n"
+        "          trainer_state.json of transformers\n"
         "  tensorboard  an event file: scalars under the same names; several\n"
         "          files of a run one after the other: cat DIR/*tfevents* |\n"
         "          entropy-scan import - -o RUN.db\n"
+        "or the folder of an MLflow run, mlruns/EXPERIMENT/RUN.\n"
+        "\n"
+        "The steps of a history or a wide table are those of one counter:\n"
+        "of trainer/global_step, train/global_step, global_step, step and\n"
+        "_step the one that the most numbers of heads and layers have, of\n"
+        "equal ones the first. Where there were several a line says which;\n"
+        "--step-key names another, such as epoch. Rows without it are passed\n"
+        "over and counted. Names that look like entropies of heads, but are\n"
+        "not known, are printed with the --tags that reads them.\n"
+        "\n"
+        "The history of a W&B run, also of a .wandb file after wandb sync:\n"
+        "  python3 -c 'import json, sys, wandb; [print(json.dumps(row))\n"
+        "      for row in wandb.Api().run(sys.argv[1]).scan_history()]' \\\n"
+        "      ENTITY/PROJECT/RUN | entropy-scan import - -o RUN.db\n"
         "\n"
         "A last line or record that is cut off is left out, and a note says\n"
         "so, as it does of damaged records and of rows without a step from 0\n"
@@ -128,10 +143,14 @@ static es_status check(const arguments *given)
 /* "heat" of "maps/heat.csv". To be freed. */
 static char *stem_of(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    if (strcmp(path, "-") == 0)
-        path = "standard input";
-    char *stem = strdup(slash ? slash + 1 : path);
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') /* a folder */
+        n--;
+    const char *slash = memrchr(path, '/', n);
+    char *stem = strcmp(path, "-") == 0
+                     ? strdup("standard input")
+                     : strndup(slash ? slash + 1 : path,
+                               n - (size_t)(slash ? slash + 1 - path : 0));
     char *dot = stem ? strrchr(stem, '.') : NULL;
     if (dot && dot != stem)
         *dot = 0;
@@ -140,15 +159,15 @@ static char *stem_of(const char *path)
 
 static void report_run(const arguments *given, const es_imported *about)
 {
-    static const char *const formats[] = {
-        "matrix", "long CSV", "log", "history", "event file", "wide table"};
+    static const char *const formats[] = {"a matrix",      "a long CSV",
+                                          "a log",         "a history",
+                                          "an event file", "a wide table"};
     const es_import_report *report = &about->report;
-    es_print_note(
-        "%s: %zu sample%s of %zu series, L = %lld, H = %lld, from %s "
-        "%s",
-        given->output, report->n_samples, report->n_samples == 1 ? "" : "s",
-        about->n_series, (long long)about->n_layer, (long long)about->n_head,
-        about->format == ES_IMPORT_EVENTS ? "an" : "a", formats[about->format]);
+    es_print_note("%s: %zu sample%s of %zu series, L = %lld, H = %lld, from %s",
+                  given->output, report->n_samples,
+                  report->n_samples == 1 ? "" : "s", about->n_series,
+                  (long long)about->n_layer, (long long)about->n_head,
+                  about->what ? about->what : formats[about->format]);
     if (*report->step_key)
         es_print_note("%s: the steps are those of '%s', not %s: choose with "
                       "--step-key",

@@ -3,6 +3,7 @@
 #include "cli/exchange/import_write.h"
 
 #include "analyzer/base/checked.h"
+#include "cli/exchange/import_open.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "store/map.h"
@@ -136,7 +137,7 @@ es_status es_import_file(es_imported *out, const char *input,
 {
     es_line_reader *lines = NULL;
     *out = (es_imported){0};
-    es_status status = es_line_reader_open(&lines, input);
+    es_status status = es_import_open(&lines, &out->what, input);
     if (status == ES_OK) {
         es_progress_line_begin(quiet, "importing", es_line_reader_name(lines),
                                ES_PROGRESS_BYTES, es_line_reader_size(lines));

@@ -9,6 +9,7 @@ typedef struct es_imported {
     es_import_report report;
     int64_t n_layer, n_head;
     size_t n_series;
+    const char *what; /* the input in words, where it is more than its format */
 } es_imported;
 
 /**

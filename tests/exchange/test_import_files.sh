@@ -37,4 +37,80 @@ choose_other() {
 }
 check 'another counter is taken where it is named' choose_other
 
+# --- one JSON document
+cat >trainer_state.json <<'END'
+{
+  "best_metric": null,
+  "global_step": 20,
+  "log_history": [
+    {
+      "epoch": 0.5,
+      "grad_norm": NaN,
+      "loss": 3.5,
+      "step": 10
+    },
+    {
+      "loss": 3.25,
+      "step": 20
+    }
+  ]
+}
+END
+numbers() { "$scan" export "$1" | grep -v '^#' | tr '\n' ' '; } # RUN.db: as a CSV
+reads() { # FILE WHAT NUMBERS
+    "$scan" import "$1" -o read.db 2>&1 | grep -q "from $2\$" && [ "$(numbers read.db)" = "$3 " ]
+}
+check 'trainer_state.json is read' reads trainer_state.json 'a JSON document' \
+    'step,layer,head,epoch,grad_norm,loss 10,,,0.5,NaN,3.5 20,,,,,3.25'
+tr -d '\n' <trainer_state.json >line.json
+check 'also on one line' reads line.json 'a JSON document' \
+    'step,layer,head,epoch,grad_norm,loss 10,,,0.5,NaN,3.5 20,,,,,3.25'
+check 'also of standard input' sh -c '"$0" import -q - -o read.db <line.json' "$scan"
+printf '\n[ {"step": 1, "entropy/L0H0": 1},\n  {"step": 2, "entropy/L0H0": 1.5} ]\n' >array.json
+check 'an array of objects is read' reads array.json 'a JSON document' \
+    'step,layer,head,entropy 1,0,0,1 2,0,0,1.5'
+printf '{\n "step": 1,\n "loss": 2\n}\n' >object.json
+check 'an object over several lines is a row' reads object.json 'a JSON document' 'step,layer,head,loss 1,,,2'
+printf '[{"step": 1, "loss": 2},\n 3]' >element.json
+exits 'an array of something else is refused' 3 'element.json: element 1 of its array is no JSON object' \
+    "$scan" import element.json -o no.db
+printf '[{"step": 1, "loss": 2},\n' >cut.json
+exits 'half an array is refused with its place' 3 'cut.json: line 2: no JSON: ' "$scan" import cut.json -o no.db
+printf '[12:00] Step 1 - Layer 0: 2\n' >time.log
+check 'a log whose lines begin with brackets is a log' reads time.log 'a log' 'step,layer,head,entropy 1,0,,2'
+
+# --- MLflow
+mkdir -p mlruns/0/abc/metrics/attn/layer_0/head_1
+printf '1700000000000 3.5 0\n1700000001000 3.25 10\n1700' >mlruns/0/abc/metrics/loss
+printf '1700000000000 1.5 0\n1700000001000 nan 10\n1700000002000 7 -1\n' \
+    >mlruns/0/abc/metrics/attn/layer_0/head_1/entropy
+mlflow='step,layer,head,entropy,loss 0,,,,3.5 0,0,0,NA, 0,0,1,1.5, 10,,,,3.25 10,0,0,NA, 10,0,1,NaN,'
+check "a run's folder of MLflow is read" reads mlruns/0/abc/ 'an MLflow folder' "$mlflow"
+check 'its folder metrics, too' reads mlruns/0/abc/metrics 'an MLflow folder' "$mlflow"
+check 'and is the name of the run' sh -c '"$0" import -q mlruns/0/abc/ -o read.db && "$0" export read.db |
+    grep -q "^# name: abc$"' "$scan"
+exits 'another folder says what to name' 3 \
+    "mlruns: a folder: of MLflow name one run's, mlruns/EXPERIMENT/RUN, .* cat mlruns/\*tfevents\* |" \
+    "$scan" import mlruns -o no.db
+printf '1700000000000 x 0\n' >mlruns/0/abc/metrics/bad
+exits 'a wrong line of a metric is named' 3 'abc/metrics/bad: line 1: no time, value and step of MLflow' \
+    "$scan" import mlruns/0/abc -o no.db
+
+# --- what is not read says what it is, and what helps
+refused() { # NAME REGEX TEXT: what printf makes of TEXT
+    printf "$3" >other.file
+    exits "$1" 3 "other.file: $2" "$scan" import other.file -o no.db
+}
+refused "W&B's own log" "W&B's own log of a run \(.wandb\): wandb sync it, .* import --help has how" \
+    ':W&B\xe1\xbe\0\x01\x02\x03\x04'
+pointer='version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n'
+refused 'a pointer of Git LFS' 'a pointer of Git LFS, not the file: git lfs pull' "$pointer"
+exits 'also from standard input' 3 'standard input: a pointer of Git LFS' \
+    sh -c '"$0" import - -o no.db <other.file' "$scan"
+exits 'also as weights' 3 'other.file: a pointer of Git LFS' \
+    "$train" probe --init other.file --data none.tok -o no.db
+refused 'a Parquet file' 'a Parquet file: save it as a CSV' 'PAR1\x15\x04\x15'
+refused 'what is compressed' 'compressed: gunzip it' '\x1f\x8b\x08\0'
+check 'nothing was written' test ! -e no.db
+
 finish

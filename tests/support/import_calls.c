@@ -2,6 +2,7 @@
 #include "tests/support/import_calls.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
+#include "cli/exchange/import_open.h"
 #include "tests/support/cmocka_all.h"
 
 char calls_heard[1 << 16];
@@ -70,6 +71,9 @@ es_status calls_of_stream(FILE *stream)
     n_heard = 0;
     calls_heard[0] = 0;
     es_status status = es_line_reader_new(&lines, stream, "f");
+    bool is_document;
+    if (status == ES_OK)
+        status = es_import_unpack(&is_document, &lines);
     if (status == ES_OK)
         status = es_import_detect(&format, lines, &calls_options);
     if (status == ES_OK)
