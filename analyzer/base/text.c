@@ -29,6 +29,25 @@ void es_text_append(es_text *text, const char *fmt, ...)
     text->length += n > 0 ? (size_t)n : 0;
 }
 
+void es_text_unwrap(char *out, const char *name)
+{
+    static const char compiled[] = "_orig_mod.", parallel[] = "module.";
+    bool at_root = true, at_part = true; /* of a path, of a module's name */
+    while (*name) {
+        if (at_part && strncmp(name, compiled, sizeof compiled - 1) == 0) {
+            name += sizeof compiled - 1;
+        } else if (at_root &&
+                   strncmp(name, parallel, sizeof parallel - 1) == 0) {
+            name += sizeof parallel - 1;
+        } else {
+            at_root = *name == '/';
+            at_part = at_root || *name == '.';
+            *out++ = *name++;
+        }
+    }
+    *out = '\0';
+}
+
 bool es_text_ends(const char *text, const char *ending)
 {
     size_t n = strlen(text), m = strlen(ending);

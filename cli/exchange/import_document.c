@@ -120,8 +120,8 @@ static es_status replace(es_line_reader **lines, const json_t *document)
                        strerror(errno));
     es_status status = write_rows(to, document, name);
     if (status == ES_OK && fflush(to) != 0)
-        status = es_fail(ES_EIO, "%s: a temporary copy: %s", name,
-                         strerror(errno));
+        status =
+            es_fail(ES_EIO, "%s: a temporary copy: %s", name, strerror(errno));
     if (status < 0) {
         fclose(to);
         return status;
@@ -148,8 +148,8 @@ es_status es_import_unpack(bool *is_document, es_line_reader **lines)
         return status;
     if ((status = load(&text, *lines)) < 0 || !text)
         return status;
-    status = es_alloc(&quoted, ES_JSON_QUOTED_SIZE(strlen(text)), 1,
-                      "a document");
+    status =
+        es_alloc(&quoted, ES_JSON_QUOTED_SIZE(strlen(text)), 1, "a document");
     if (status == ES_OK)
         document = parse(quoted, text, &error);
     /* What is no document may still be lines, of which one is cut. */

@@ -40,8 +40,7 @@ static bool read_line(double *time, float *value, int64_t *step, char *line)
         parts[n++] = part;
     int64_t milliseconds;
     *step = 0;
-    if (n < 2 ||
-        es_int_parse(&milliseconds, parts[0], 0, INT64_MAX) != ES_OK ||
+    if (n < 2 || es_int_parse(&milliseconds, parts[0], 0, INT64_MAX) != ES_OK ||
         es_float_parse(value, parts[1], strlen(parts[1])) != ES_OK ||
         (n == 3 && es_int_parse(step, parts[2], INT64_MIN, INT64_MAX) != ES_OK))
         return false;
@@ -86,13 +85,13 @@ static es_status add_folder(folder *to, const char *path, int depth)
 {
     struct dirent **entries = NULL;
     const int n = scandir(path, &entries, is_visible, alphasort);
-    es_status status = n < 0 ? es_fail(ES_EIO, "%s: %s", path, strerror(errno))
-                             : ES_OK;
+    es_status status =
+        n < 0 ? es_fail(ES_EIO, "%s: %s", path, strerror(errno)) : ES_OK;
     for (int i = 0; i < n; i++) {
         char below[PATH_MAX];
-        if (status == ES_OK && snprintf(below, sizeof below, "%s/%s", path,
-                                        entries[i]->d_name) <
-                                   (int)sizeof below) {
+        if (status == ES_OK &&
+            snprintf(below, sizeof below, "%s/%s", path, entries[i]->d_name) <
+                (int)sizeof below) {
             if (!is_folder(below))
                 status = add_file(to, below, below + strlen(to->root) + 1);
             else if (depth < DEPTH_MAX)
@@ -110,9 +109,8 @@ es_status es_import_mlflow(FILE **out, const char *path)
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/')
         n--;
-    const bool fits =
-        snprintf(root, sizeof root, "%.*s/metrics", (int)n, path) <
-        (int)sizeof root;
+    const bool fits = snprintf(root, sizeof root, "%.*s/metrics", (int)n,
+                               path) < (int)sizeof root;
     if (fits && !is_folder(root) && n >= 7 &&
         strncmp(path + n - 7, "metrics", 7) == 0)
         root[n] = '\0';
@@ -132,8 +130,8 @@ es_status es_import_mlflow(FILE **out, const char *path)
     if (status == ES_OK)
         status = add_folder(&to, root, 0);
     if (status == ES_OK && (fflush(to.out) != 0 || ferror(to.out)))
-        status = es_fail(ES_EIO, "%s: a temporary copy: %s", path,
-                         strerror(errno));
+        status =
+            es_fail(ES_EIO, "%s: a temporary copy: %s", path, strerror(errno));
     es_event_builder_free(&to.event);
     if (status < 0)
         fclose(to.out);

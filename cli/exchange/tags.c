@@ -182,7 +182,22 @@ const char *es_tag_without_phase(es_phase *phase, const char *tag)
     return tag;
 }
 
-static bool find_match(match *out, const char *tag, const es_tag_rules *rules)
+/* The pattern that was given, whose series may stand beside the tag. */
+static bool match_given(match *out, const char *tag, const es_tag_rules *rules)
+{
+    *out = (match){.layer = -1, .head = -1};
+    if (!matches(out, rules->pattern, tag))
+        return false;
+    if (!out->series) {
+        out->series = rules->series;
+        out->n_series = strlen(rules->series);
+    }
+    return true;
+}
+
+/* `plain` is the tag without what wraps a model's modules. */
+static bool find_match(match *out, const char *tag, const char *plain,
+                       const es_tag_rules *rules)
 {
     static const struct {
         const char *pattern;
@@ -201,35 +216,34 @@ static bool find_match(match *out, const char *tag, const es_tag_rules *rules)
         {"{series}/layer_{layer}", true, false},
         {"{monitor}/layer_{layer}/{series}", true, false},
         {"{monitor}/layer_{layer}_mtp/{series}", false, true},
-        {"{series}", true, false},
     };
-    const match nothing = {.layer = -1, .head = -1};
-    *out = nothing;
     if (!rules->is_ours && rules->pattern &&
-        matches(out, rules->pattern, tag)) {
-        if (!out->series) {
-            out->series = rules->series;
-            out->n_series = strlen(rules->series);
-        }
+        (match_given(out, tag, rules) || match_given(out, plain, rules)))
         return true;
-    }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        *out = nothing;
-        out->is_mtp = known[i].is_mtp;
-        if ((!rules->is_ours || known[i].is_ours) &&
-            matches(out, known[i].pattern, tag))
+        *out = (match){.layer = -1, .head = -1, .is_mtp = known[i].is_mtp};
+        if (rules->is_ours
+                ? known[i].is_ours && matches(out, known[i].pattern, tag)
+                : matches(out, known[i].pattern, plain))
             return true;
     }
-    return false;
+    /* A number of the run keeps its name. */
+    *out = (match){
+        .series = tag, .n_series = strlen(tag), .layer = -1, .head = -1};
+    return *tag;
 }
 
 bool es_tag_parse(es_tag *out, const char *tag, const es_tag_rules *rules)
 {
     match found;
+    char plain[ES_TAG_MAX];
     size_t n = strnlen(tag, ES_TAG_MAX);
     *out = (es_tag){.shape = ES_SHAPE_RUN};
-    if (n == ES_TAG_MAX ||
-        !find_match(&found, es_tag_without_phase(&out->phase, tag), rules))
+    if (n == ES_TAG_MAX)
+        return false;
+    tag = es_tag_without_phase(&out->phase, tag);
+    es_text_unwrap(plain, tag);
+    if (!find_match(&found, tag, plain, rules))
         return false;
     if (found.monitor && rules->is_ours)
         return false; /* a mean */

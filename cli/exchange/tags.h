@@ -47,6 +47,9 @@ es_status es_tag_pattern_check(const char *pattern) ES_MUST_USE;
  *         others keep their monitor: moe_health/x
  *     anything else                          a number of the run
  *
+ * Of names of PyTorch's modules what wraps these is passed over, module. and
+ * _orig_mod.
+ *
  * False: the tag is too long, names a layer or head beyond our limits, or is
  * one of export's means, which follow from the heads.
  */

@@ -254,6 +254,39 @@ static void assert_spoilt(es_weights_case *f, const char *said)
     es_weights_case_close(f);
 }
 
+/* As a state dict of DDP, torch.compile, both, or of compiled layers has it. */
+TEST(wrapped_models_are_the_same_function)
+{
+    static const struct {
+        const char *before, *in_layer;
+    } cases[] = {{"_orig_mod.", ""},
+                 {"module.", ""},
+                 {"module._orig_mod.", ""},
+                 {"_orig_mod.module.", ""},
+                 {"", "_orig_mod."}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_weights_case *f = open_gpt2();
+        for (size_t k = 0; k < f->list.n; k++) {
+            es_test_tensor *tensor = &f->list.all[k];
+            char name[sizeof tensor->name];
+            const char *layer = strstr(tensor->name, "h.0.");
+            const int n = layer ? (int)(layer + 4 - tensor->name) : 0;
+            snprintf(name, sizeof name, "%s%.*s%s%s", cases[i].before, n,
+                     tensor->name, n ? cases[i].in_layer : "",
+                     tensor->name + n);
+            strcpy(tensor->name, name);
+        }
+        assert_same_function(f);
+        es_weights_case_close(f);
+    }
+    es_weights_case *f = open_gpt2();
+    const int64_t dims[1] = {12};
+    es_test_tensor_add(&f->list, "module.transformer.ln_f.bias", NULL, 1, dims);
+    es_test_tensors_write(&f->list, es_weights_file);
+    assert_refused(ES_EFORMAT, 3, "transformer.ln_f.bias is there twice");
+    es_weights_case_close(f);
+}
+
 TEST(a_missing_tensor_is_named)
 {
     static const struct {
@@ -327,7 +360,22 @@ TEST(wrong_shapes_are_refused)
     es_weights_case *f = open_gpt2();
     strcpy(es_test_tensor_find(&f->list, "transformer.h.0.mlp.c_fc.bias")->type,
            "BOOL");
-    assert_spoilt(f, "c_fc.bias holds no floating-point numbers");
+    assert_spoilt(f, "c_fc.bias does not hold floating-point numbers");
+}
+
+TEST(eight_bit_weights_say_how_they_are_read)
+{
+    static const char *const types[] = {"F8_E4M3", "F8_E5M2"};
+    for (size_t i = 0; i < 2; i++) {
+        char said[64];
+        es_weights_case *f = open_gpt2();
+        strcpy(es_test_tensor_find(&f->list, "transformer.h.0.mlp.c_fc.bias")
+                   ->type,
+               types[i]);
+        snprintf(said, sizeof said, "c_fc.bias holds %s, whose scales",
+                 types[i]);
+        assert_spoilt(f, said);
+    }
 }
 
 TEST(an_output_matrix_of_its_own_is_refused)
@@ -370,7 +418,8 @@ TEST(heads_must_be_known)
         "{\"n_head\": 3, \"n_layer\": 1, \"n_embd\": 12, \"n_inner\": "
         "null, \"activation_function\": \"gelu_new\", "
         "\"layer_norm_epsilon\": 1e-05, \"model_type\": \"gpt2\", "
-        "\"torch_dtype\": \"float32\", \"n_positions\": 13}");
+        "\"torch_dtype\": \"float32\", \"n_positions\": 13, "
+        "\"time_step_limit\": [0.0, Infinity], \"x\": [NaN, -Infinity]}");
     assert_same_function(f);
     assert_refused(ES_EUSAGE, 4, "--n-head 4: ");
     es_weights *weights = NULL;
@@ -420,6 +469,7 @@ TEST(a_wrong_configuration_is_refused)
         {"{\"layer_norm_epsilon\": -1e-6}", "layer_norm_epsilon is no number"},
         {"{\"layer_norm_epsilon\": 1e31}", "layer_norm_epsilon is no number"},
         {"{\"layer_norm_epsilon\": null}", "layer_norm_epsilon"},
+        {"{\"layer_norm_epsilon\": Infinity}", "layer_norm_epsilon"},
         {"{\"scale_attn_weights\": false}", "scale_attn_weights is not true"},
         {"{\"scale_attn_by_inverse_layer_idx\": true}", "is not false"},
         {"{\"activation_function\": \"silu\"}", "silu"},

@@ -73,7 +73,9 @@ static unsigned bfloat_bits(float value)
 
 static size_t type_size(const char *type)
 {
-    return strcmp(type, "F32") == 0 ? 4 : strcmp(type, "BOOL") == 0 ? 1 : 2;
+    return strcmp(type, "F32") == 0                      ? 4
+           : strcmp(type, "BOOL") == 0 || type[1] == '8' ? 1
+                                                         : 2;
 }
 
 static void write_values(FILE *file, const es_test_tensor *tensor)

@@ -2,18 +2,42 @@
    weights in several files. */
 #include "hooks/trainer/files/json_file.h"
 
+#include "analyzer/base/checked.h"
+#include "analyzer/base/json_words.h"
+
 #include <stdlib.h>
+#include <string.h>
+
+static es_status quote_words(char **text, size_t *n)
+{
+    char *quoted;
+    if (strlen(*text) != *n)
+        return ES_OK; /* a NUL byte, which the parser names */
+    es_status status =
+        es_alloc(&quoted, ES_JSON_QUOTED_SIZE(*n), 1, "a configuration");
+    if (status < 0)
+        return status;
+    es_json_quote_words(quoted, *text);
+    free(*text);
+    *text = quoted;
+    *n = strlen(quoted);
+    return ES_OK;
+}
 
 es_status es_json_load(json_t **out, const char *path,
-                       const es_infile_limit *limit)
+                       const es_infile_limit *limit, bool words)
 {
     json_error_t error;
     size_t n;
     char *text;
     *out = NULL;
     es_status status = es_infile_load(&text, &n, path, limit);
-    if (status < 0)
+    if (status == ES_OK && words)
+        status = quote_words(&text, &n);
+    if (status < 0) {
+        free(text);
         return status;
+    }
     json_t *json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
     free(text);
     if (!json)

@@ -32,14 +32,14 @@ static const struct {
     es_tensor_type type;
     size_t size;
 } types[] = {
-    {"F32", ES_TENSOR_F32, 4},       {"F16", ES_TENSOR_F16, 2},
-    {"BF16", ES_TENSOR_BF16, 2},     {"F64", ES_TENSOR_F64, 8},
-    {"I32", ES_TENSOR_I32, 4},       {"I64", ES_TENSOR_I64, 8},
-    {"BOOL", ES_TENSOR_OTHER, 1},    {"C64", ES_TENSOR_OTHER, 8},
-    {"U8", ES_TENSOR_OTHER, 1},      {"I8", ES_TENSOR_OTHER, 1},
-    {"I16", ES_TENSOR_OTHER, 2},     {"U16", ES_TENSOR_OTHER, 2},
-    {"U32", ES_TENSOR_OTHER, 4},     {"U64", ES_TENSOR_OTHER, 8},
-    {"F8_E4M3", ES_TENSOR_OTHER, 1}, {"F8_E5M2", ES_TENSOR_OTHER, 1},
+    {"F32", ES_TENSOR_F32, 4},         {"F16", ES_TENSOR_F16, 2},
+    {"BF16", ES_TENSOR_BF16, 2},       {"F64", ES_TENSOR_F64, 8},
+    {"I32", ES_TENSOR_I32, 4},         {"I64", ES_TENSOR_I64, 8},
+    {"BOOL", ES_TENSOR_OTHER, 1},      {"C64", ES_TENSOR_OTHER, 8},
+    {"U8", ES_TENSOR_OTHER, 1},        {"I8", ES_TENSOR_OTHER, 1},
+    {"I16", ES_TENSOR_OTHER, 2},       {"U16", ES_TENSOR_OTHER, 2},
+    {"U32", ES_TENSOR_OTHER, 4},       {"U64", ES_TENSOR_OTHER, 8},
+    {"F8_E4M3", ES_TENSOR_F8_E4M3, 1}, {"F8_E5M2", ES_TENSOR_F8_E5M2, 1},
 };
 
 static es_status wrong_tensor(const es_safetensors *file, const char *name,
@@ -387,6 +387,22 @@ static void widen(float *out, const void *in, size_t n, es_tensor_type type)
     }
 }
 
+es_status es_safetensors_check_type(const es_tensor *tensor, const char *path)
+{
+    if (tensor->type == ES_TENSOR_F8_E4M3 || tensor->type == ES_TENSOR_F8_E5M2)
+        return es_fail(
+            ES_EFORMAT,
+            "%s: tensor %s holds %s, whose scales are not read: load "
+            "the model with dtype=torch.bfloat16, and save it again",
+            path, tensor->name,
+            tensor->type == ES_TENSOR_F8_E4M3 ? "F8_E4M3" : "F8_E5M2");
+    if (tensor->type > ES_TENSOR_F64)
+        return es_fail(ES_EFORMAT,
+                       "%s: tensor %s does not hold floating-point numbers",
+                       path, tensor->name);
+    return ES_OK;
+}
+
 es_status es_safetensors_read(const es_safetensors *file,
                               const es_tensor *tensor, float *out, size_t first,
                               size_t n)
@@ -395,10 +411,9 @@ es_status es_safetensors_read(const es_safetensors *file,
                                    [ES_TENSOR_BF16] = 2,
                                    [ES_TENSOR_F32] = 4,
                                    [ES_TENSOR_F64] = 8};
-    if (tensor->type > ES_TENSOR_F64)
-        return es_fail(ES_EFORMAT,
-                       "%s: tensor %s does not hold floating-point numbers",
-                       file->path, tensor->name);
+    es_status status = es_safetensors_check_type(tensor, file->path);
+    if (status < 0)
+        return status;
     if (first > tensor->n || n > tensor->n - first)
         return es_fail(ES_EARGUMENT, "%s: tensor %s has %zu numbers, not %zu",
                        file->path, tensor->name, tensor->n, first + n);
@@ -413,8 +428,8 @@ es_status es_safetensors_read(const es_safetensors *file,
         some = sizeof block / size;
         if (some > n - done)
             some = n - done;
-        es_status status = es_infile_read(file->fd, block, some * size,
-                                          offset + done * size, file->path);
+        status = es_infile_read(file->fd, block, some * size,
+                                offset + done * size, file->path);
         if (status < 0)
             return status;
         widen(out + done, block, some, tensor->type);

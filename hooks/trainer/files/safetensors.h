@@ -23,6 +23,8 @@ typedef enum es_tensor_type {
     ES_TENSOR_F64, /* the last with a point */
     ES_TENSOR_I32,
     ES_TENSOR_I64,
+    ES_TENSOR_F8_E4M3, /* listed, but not read: their scales are elsewhere */
+    ES_TENSOR_F8_E5M2,
     ES_TENSOR_OTHER /* I8, BOOL, ...: listed, but not read as numbers */
 } es_tensor_type;
 
@@ -93,6 +95,10 @@ const char *es_safetensors_metadata(const es_safetensors *file,
 es_status es_safetensors_read(const es_safetensors *file,
                               const es_tensor *tensor, float *out, size_t first,
                               size_t n) ES_MUST_USE;
+
+/** ES_OK, or ES_EFORMAT: not numbers with a point; `path` is for messages. */
+es_status es_safetensors_check_type(const es_tensor *tensor,
+                                    const char *path) ES_MUST_USE;
 
 /** The bytes of a tensor (tensor->n_bytes) as they lie in the file: exact, of
  *  whatever type. Any thread. ES_OK or ES_EIO. */

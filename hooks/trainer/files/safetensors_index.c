@@ -15,7 +15,7 @@ static es_status load_index(json_t **out, const char *path)
 {
     static const es_infile_limit limit = {ES_SAFETENSORS_HEADER_MAX,
                                           "an index of tensors", ES_EFORMAT};
-    es_status status = es_json_load(out, path, &limit);
+    es_status status = es_json_load(out, path, &limit, false);
     if (status == ES_OK && !json_is_object(json_object_get(*out, "weight_map")))
         return es_fail(ES_EFORMAT, "%s: no object weight_map in it", path);
     return status;

@@ -386,10 +386,7 @@ static es_status check_tensor(const es_weights *weights, const es_param *param,
         return es_fail(ES_EFORMAT, "%s: %s has the shape (%s), not (%s)",
                        weights->path, tensor->name, have, want);
     }
-    if (tensor->type > ES_TENSOR_F64)
-        return es_fail(ES_EFORMAT, "%s: %s holds no floating-point numbers",
-                       weights->path, tensor->name);
-    return ES_OK;
+    return es_safetensors_check_type(tensor, weights->path);
 }
 
 static bool is_among(const char *name, const char *const *names)
@@ -441,12 +438,43 @@ static es_status refuse_others(const es_weights *weights)
     return ES_OK;
 }
 
+/* --- names ---------------------------------------------------------------- */
+
+/* Gives the tensors the names of the model that was wrapped. */
+static es_status unwrap_names(es_weights *weights)
+{
+    es_safetensors *file = weights->file;
+    size_t n = 0;
+    for (size_t i = 0; i < file->n; i++)
+        n += strlen(file->tensors[i].name) + 1;
+    es_status status = es_alloc(&weights->names, n, 1, "names of tensors");
+    char *to = weights->names;
+    for (size_t i = 0; i < file->n && status == ES_OK; i++) {
+        es_text_unwrap(to, file->tensors[i].name);
+        file->tensors[i].name = to;
+        to += strlen(to) + 1;
+    }
+    if (status == ES_OK) {
+        free(file->by_name);
+        file->by_name = NULL;
+        status = es_safetensors_sort(file);
+    }
+    for (size_t i = 1; i < file->n && status == ES_OK; i++)
+        if (strcmp(file->by_name[i - 1]->name, file->by_name[i]->name) == 0)
+            return es_fail(ES_EFORMAT,
+                           "%s: tensor %s is there twice, with and "
+                           "without module. or _orig_mod.",
+                           weights->path, file->by_name[i]->name);
+    return status;
+}
+
 /* --- open and close ----------------------------------------------------- */
 
 static es_status take_foreign(es_weights *weights, int n_head)
 {
     es_status status;
-    if ((status = find_format(weights)) < 0)
+    if ((status = unwrap_names(weights)) < 0 ||
+        (status = find_format(weights)) < 0)
         return status;
     weights->maker = weights->format->maker;
     if ((status = find_sizes(weights)) < 0)
@@ -544,6 +572,7 @@ void es_weights_close(es_weights *weights)
     es_safetensors_close(weights->file);
     es_params_free(&weights->params);
     free(weights->tensors);
+    free(weights->names);
     free(weights->path);
     free(weights);
 }

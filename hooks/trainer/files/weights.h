@@ -29,6 +29,8 @@ typedef struct es_weights {
     int64_t step;  /* steps a checkpoint's model was trained for; or 0 */
     int n_skipped; /* positions in the file before the first that is used */
     es_safetensors *file;
+    char *names; /* of the file's tensors, where others saved it: those of the
+                    model without its wrappers; or NULL */
     const struct es_weights_format *format; /* NULL: a checkpoint of our own */
     const char *prefix;                     /* the one in use, or "" */
     es_params params;                       /* arrays of config */

@@ -62,7 +62,7 @@ static es_status load(json_t **out, const char *path)
                                           ES_EFORMAT};
     if (access(path, F_OK) != 0 && errno == ENOENT)
         return ES_OK;
-    return es_json_load(out, path, &limit);
+    return es_json_load(out, path, &limit, true);
 }
 
 /* --- what it says ------------------------------------------------------- */
