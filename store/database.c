@@ -4,6 +4,7 @@
 #include "store/store_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "store/infile.h"
 #include "store/mount.h"
 
 #include <errno.h>
@@ -268,6 +269,11 @@ static es_status check_header(const es_database *database)
         return ES_OK;
     if (rc == SQLITE_OK)
         rc = file->pMethods->xRead(file, header, sizeof header, 0);
+    es_status status;
+    if ((rc == SQLITE_OK || rc == SQLITE_IOERR_SHORT_READ) &&
+        (status = es_infile_refuse_pointer(header, sizeof header,
+                                           database->path)) < 0)
+        return status;
     if (rc == SQLITE_IOERR_SHORT_READ ||
         (rc == SQLITE_OK && memcmp(header, magic, sizeof magic) != 0))
         return es_fail(ES_EFORMAT, "%s: not a run file: no SQLite database",

@@ -33,15 +33,10 @@ static es_status open_any(int *fd, struct stat *about, const char *path)
     return *fd < 0 || fstat(*fd, about) < 0 ? fail_open(path) : ES_OK;
 }
 
-/* What git leaves in place of a large file. */
-static es_status refuse_pointer(int fd, uint64_t size, const char *path)
+es_status es_infile_refuse_pointer(const void *head, size_t n, const char *path)
 {
-    enum { POINTER_MAX = 1024 };
     static const char begin[] = "version https://git-lfs";
-    char head[sizeof begin - 1];
-    if (size >= POINTER_MAX ||
-        pread(fd, head, sizeof head, 0) != (ssize_t)sizeof head ||
-        memcmp(head, begin, sizeof head) != 0)
+    if (n < sizeof begin - 1 || memcmp(head, begin, sizeof begin - 1) != 0)
         return ES_OK;
     return es_fail(ES_EFORMAT,
                    "%s: a pointer of Git LFS, not the file: git lfs pull",
@@ -58,7 +53,10 @@ es_status es_infile_open(int *fd, uint64_t *size, const char *path)
         return es_fail(ES_EIO, "%s: not a regular file: copy it into one",
                        path);
     *size = (uint64_t)about.st_size;
-    return refuse_pointer(*fd, *size, path);
+    char head[32];
+    const ssize_t n = pread(*fd, head, sizeof head, 0);
+    return n < 0 ? fail_read(path)
+                 : es_infile_refuse_pointer(head, (size_t)n, path);
 }
 
 es_status es_infile_read(int fd, void *out, size_t n, uint64_t offset,

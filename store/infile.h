@@ -27,6 +27,11 @@
  */
 es_status es_infile_open(int *fd, uint64_t *size, const char *path) ES_MUST_USE;
 
+/** Whether a file that begins with head[0..n) is what git leaves in place of a
+ *  large one. ES_OK, or ES_EFORMAT: it is. */
+es_status es_infile_refuse_pointer(const void *head, size_t n,
+                                   const char *path) ES_MUST_USE;
+
 /** n bytes from `offset` on, all of them; the path is for messages. ES_OK or
  *  ES_EIO: an end of the file, too. Any thread. */
 es_status es_infile_read(int fd, void *out, size_t n, uint64_t offset,

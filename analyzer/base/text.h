@@ -40,7 +40,7 @@ void es_text_append(es_text *text, const char *fmt, ...) ES_PRINTF(2, 3);
 
 /** Copies a name of PyTorch without what DDP (module., at its beginning or
  * after a slash) and torch.compile (_orig_mod., before any part) put into it;
- * `out` has as much room as the name. */
+ * `out` is as long as the name. */
 void es_text_unwrap(char *out, const char *name);
 
 /** True if text ends in `ending`, or is it. */

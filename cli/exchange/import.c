@@ -3,6 +3,7 @@
 #include "cli/exchange/import_internal.h"
 
 #include "analyzer/base/text.h"
+#include "store/infile.h"
 
 #include <math.h>
 #include <string.h>
@@ -99,8 +100,6 @@ static es_status refuse_others(es_line_reader *lines)
     } others[] = {
         {":W&B", "W&B's own log of a run (.wandb): wandb sync it, and save the "
                  "history as JSON lines: entropy-scan import --help has how"},
-        {"version https://git-lfs", "a pointer of Git LFS, not the file: git "
-                                    "lfs pull"},
         {"PAR1", "a Parquet file: save it as a CSV, with to_csv of pandas"},
         {"\x1f\x8b", "compressed: gunzip it"},
     };
@@ -113,6 +112,8 @@ static es_status refuse_others(es_line_reader *lines)
         if (strncmp(head, others[i].bytes, strlen(others[i].bytes)) == 0)
             return es_fail(ES_EFORMAT, "%s: %s", es_line_reader_name(lines),
                            others[i].what);
+    if (status == ES_OK)
+        status = es_infile_refuse_pointer(head, n, es_line_reader_name(lines));
     return status == ES_OK ? es_line_reader_rewind(lines) : status;
 }
 

@@ -91,22 +91,25 @@ static es_status write_rows(FILE *to, const json_t *document, const char *name)
     return ES_OK;
 }
 
-/* All of the file; *text stays NULL where it is too large for one document. */
+/* All of the file; *text is NULL where it is too large for one document. */
 static es_status load(char **text, es_line_reader *lines)
 {
-    const uint64_t size = es_line_reader_size(lines);
-    size_t got;
+    size_t n = 0, got = 0, capacity = 1 << 16;
+    es_status status;
     *text = NULL;
-    if (size > DOCUMENT_MAX)
-        return ES_OK;
-    es_status status = es_alloc(text, (size_t)size + 1, 1, "a document");
-    if (status == ES_OK)
-        status = es_line_reader_bytes_read(lines, *text, (size_t)size, &got);
-    if (status < 0) {
+    do {
+        capacity *= 2;
+        if ((status = es_grow(text, capacity + 1, 1, "a document")) == ES_OK)
+            status =
+                es_line_reader_bytes_read(lines, *text + n, capacity - n, &got);
+        n += status == ES_OK ? got : 0;
+    } while (status == ES_OK && n == capacity && capacity < DOCUMENT_MAX);
+    if (status < 0 || n == capacity) {
         free(*text);
-        return status;
+        *text = NULL;
+        return status < 0 ? status : es_line_reader_rewind(lines);
     }
-    (*text)[got] = '\0';
+    (*text)[n] = '\0';
     return es_line_reader_rewind(lines);
 }
 

@@ -21,6 +21,17 @@ follow_tip() {
 }
 check 'unknown names are read by the --tags that import prints' follow_tip
 
+# --- kinds of attention, as llm-internal-medicine writes them
+cat >kinds.jsonl <<'END'
+{"step": 0, "qk_stats/layer_0/swa_entropy_avg": 1.5, "qk_stats/layer_1/full_entropy_avg": 2, "qk_stats/layer_2_mtp/full_entropy_avg": 2.5}
+{"step": 10, "qk_stats/layer_0/swa_entropy_avg": 1.25, "qk_stats/layer_1/full_entropy_avg": 2, "qk_stats/layer_2_mtp/full_entropy_avg": 2.5}
+END
+"$scan" import -q kinds.jsonl -o kinds.db --ctx 128
+output 'a table has the kinds of layers' 'kinds: L0 window, ceiling [0-9.]*; L1-2 full' "$scan" kinds.db
+output 'JSON has them' '"kind":"window".*"kind":"full".*"name":"layer_2_mtp","kind":"full"' "$scan" --json kinds.db
+check 'an export keeps them' sh -c '"$0" export kinds.db >kinds.csv && "$0" import -q kinds.csv -o again.db &&
+    "$0" again.db | grep -q "L0 window"' "$scan"
+
 # --- several counters of steps
 cat >steps.jsonl <<'END'
 {"_step": 0, "trainer/global_step": 0, "entropy/L0H0": 1}
@@ -109,6 +120,7 @@ exits 'also from standard input' 3 'standard input: a pointer of Git LFS' \
     sh -c '"$0" import - -o no.db <other.file' "$scan"
 exits 'also as weights' 3 'other.file: a pointer of Git LFS' \
     "$train" probe --init other.file --data none.tok -o no.db
+exits 'also as a run' 3 'other.file: a pointer of Git LFS' "$scan" other.file
 refused 'a Parquet file' 'a Parquet file: save it as a CSV' 'PAR1\x15\x04\x15'
 refused 'what is compressed' 'compressed: gunzip it' '\x1f\x8b\x08\0'
 check 'nothing was written' test ! -e no.db

@@ -1,5 +1,6 @@
 /* Text files of other programs: cli/exchange/import.h. */
 #include "cli/exchange/import.h"
+#include "cli/exchange/import_open.h"
 #include "store/crc32c.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -135,7 +136,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     if (how % 8 == 6)
         options.tags = "{series}{layer}.{head}";
     es_status status = ES_OK;
+    bool is_document;
     if (guess)
+        status = es_import_unpack(&is_document, &lines);
+    if (guess && status == ES_OK)
         status = es_import_detect(&format, lines, &options);
     if (fuzz_succeeded(status))
         parse(lines, format, &options);
