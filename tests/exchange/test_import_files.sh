@@ -76,7 +76,7 @@ check 'trainer_state.json is read' reads trainer_state.json 'a JSON document' \
 tr -d '\n' <trainer_state.json >line.json
 check 'also on one line' reads line.json 'a JSON document' \
     'step,layer,head,epoch,grad_norm,loss 10,,,0.5,NaN,3.5 20,,,,,3.25'
-check 'also of standard input' sh -c '"$0" import -q - -o read.db <line.json' "$scan"
+output 'also of standard input' 'from a JSON document' sh -c '"$0" import - -o read.db <line.json 2>&1' "$scan"
 printf '\n[ {"step": 1, "entropy/L0H0": 1},\n  {"step": 2, "entropy/L0H0": 1.5} ]\n' >array.json
 check 'an array of objects is read' reads array.json 'a JSON document' \
     'step,layer,head,entropy 1,0,0,1 2,0,0,1.5'
@@ -101,7 +101,7 @@ check 'its folder metrics, too' reads mlruns/0/abc/metrics 'an MLflow folder' "$
 check 'and is the name of the run' sh -c '"$0" import -q mlruns/0/abc/ -o read.db && "$0" export read.db |
     grep -q "^# name: abc$"' "$scan"
 exits 'another folder says what to name' 3 \
-    "mlruns: a folder: of MLflow name one run's, mlruns/EXPERIMENT/RUN, .* cat mlruns/\*tfevents\* |" \
+    "mlruns: a folder: of MLflow name one run's, mlruns/EXPERIMENT/RUN, .* cat mlruns/\*tfevents\*" \
     "$scan" import mlruns -o no.db
 printf '1700000000000 x 0\n' >mlruns/0/abc/metrics/bad
 exits 'a wrong line of a metric is named' 3 'abc/metrics/bad: line 1: no time, value and step of MLflow' \

@@ -220,7 +220,7 @@ exits 'import: a pipe that does not end, on a full disk' 3 'copy of standard inp
 bad 'a log of something else' 'choose with --from' 'Epoch 3: loss 2\n'
 fails 'import: a run file' 3 'good.db: a SQLite file, not text' "$scan" import good.db -o bad.db
 fails 'import: no such file' 3 'no.csv: No such file' "$scan" import no.csv -o bad.db
-fails 'import: a directory' 3 'folder: not a regular file' "$scan" import folder -o bad.db
+fails 'import: a directory' 3 'folder: a folder: of MLflow name' "$scan" import folder -o bad.db
 fails 'import: a FIFO' 3 'fifo: not a regular file' timeout 60 "$scan" import fifo -o bad.db
 fails 'import: not over another file' 3 'text.db: is there already, and no run file' \
     "$scan" import heat.csv -o text.db
