@@ -30,6 +30,7 @@ typedef struct history {
     es_step_keys keys;
     const char *step_key;          /* after the pass STEPS */
     size_t n_attention, n_numbers; /* of the line, in the pass STEPS */
+    json_t *places;                /* by name: whether it is of a layer */
     char *copy;                    /* (ES_LINE_MAX * 2) a line as JSON has it */
     size_t line;                   /* at hand */
     int64_t step;                  /* of the last line that has one */
@@ -132,9 +133,14 @@ static es_status take_number(history *h, const char *key, const json_t *json)
         return es_scalars_put(h->scalars, key, h->step, number);
     if (h->pass == NAMES)
         return es_scalars_name(h->scalars, key, h->line);
+    const json_t *known = json_object_get(h->places, key);
+    const bool has_place =
+        known ? json_is_true(known)
+              : es_tag_parse(&tag, key, &h->rules) && tag.shape != ES_SHAPE_RUN;
+    if (!known)
+        json_object_set_new(h->places, key, json_boolean(has_place));
     h->n_numbers++;
-    h->n_attention +=
-        es_tag_parse(&tag, key, &h->rules) && tag.shape != ES_SHAPE_RUN;
+    h->n_attention += has_place;
     return ES_OK;
 }
 
@@ -291,7 +297,9 @@ static es_status choose_steps(history *h)
     if (h->step_key)
         return ES_OK;
     h->pass = STEPS;
+    h->places = json_object();
     es_status status = read_all(h);
+    json_decref(h->places);
     if (status < 0)
         return status;
     h->pass = NAMES;
