@@ -79,6 +79,9 @@ static void look_at_first(guess *out, const es_line_reader *lines,
             break;
         out->is_long = out->is_wide && i == 0 && strcasecmp(text, "layer") == 0;
     }
+    /* Its parser says which column is missing. */
+    out->is_wide = out->is_wide || (options->step_key && out->separators &&
+                                    !out->is_number && !out->is_history);
 }
 
 static es_status refuse_sqlite(const es_line_reader *lines, const es_line *line)

@@ -11,6 +11,7 @@
 #include "analyzer/base/text.h"
 
 #include <string.h>
+#include <strings.h>
 
 enum { MAX_COLUMNS = 1 << 16 };
 
@@ -69,6 +70,9 @@ static es_status read_header(wide *w)
         status = add_column(w, &cells, text);
     if (status != ES_DONE)
         return status;
+    const char *key = w->import->options->step_key;
+    if (w->step_column == SIZE_MAX && key)
+        return es_fail(ES_EFORMAT, "%s: no column is named '%.80s'", file, key);
     if (w->step_column == SIZE_MAX)
         return es_fail(ES_EFORMAT,
                        "%s: no column has steps: name it with --step-key",
@@ -148,6 +152,14 @@ static es_status choose_steps(wide *w)
     return ES_OK;
 }
 
+/* Clocks, as TensorBoard and W&B put beside the numbers. */
+static bool is_wanted(const wide *w, size_t column)
+{
+    const char *name = w->names[column];
+    return *name != '_' && strcasecmp(name, "wall time") != 0 &&
+           !es_import_is_step(w->import->options, name);
+}
+
 static es_status take_cells(const wide *w, es_cells *cells, size_t line)
 {
     char *text;
@@ -156,7 +168,7 @@ static es_status take_cells(const wide *w, es_cells *cells, size_t line)
     for (size_t i = 0; (status = es_cells_next(cells, &text)) == ES_OK; i++) {
         if (i >= w->n)
             return es_cells_fail(cells, "the header has %zu columns", w->n);
-        if (!*text || es_import_is_step(w->import->options, w->names[i]) ||
+        if (!*text || !is_wanted(w, i) ||
             es_import_number(&value, cells, text) != ES_OK)
             continue;
         status = w->numbers

@@ -212,8 +212,14 @@ static void test_import__wide(void **state)
     assert_int_equal(calls_report.n_ignored, 1);
     assert_calls("\"Step\";\"run - loss\"\n\"1\";\"2,5\"\n",
                  "L1 H1 run:train:run - loss\n0@1 2.5\n");
-    assert_calls("Wall time,Step,Value\nnoon,3,1\n",
+    assert_calls("Wall time,Step,Value\n1700000000.5,3,1\n",
                  "L1 H1 run:train:Value\n0@3 1\n");
+    assert_calls("_step,_runtime,a\n3,2.5,1\n", "L1 H1 run:train:a\n0@3 1\n");
+    calls_options.step_key = "epoch";
+    assert_calls("epoch,step,a\n1,9,2\n",
+                 "L1 H1 run:train:step run:train:a\n0@1 9\n1@1 2\n");
+    assert_refused("step,a\n1,2\n", "f: no column is named 'epoch'");
+    calls_options.step_key = NULL;
     assert_calls("step,a\n1,1\n2,2\n1,3\n", "L1 H1 run:train:a\n0@1 3\n");
     assert_int_equal(calls_report.n_again, 1);
     assert_calls("_step,trainer/global_step,x/L0H0,gpu\n"
