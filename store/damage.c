@@ -1,6 +1,6 @@
-/* Damaged samples: how a reader sees one, and what it remembers of it. It goes
-   on with missing values; whoever requests the sample finds it here, and
-   among the run's events. */
+/* Damaged samples and rows: how a reader sees one, and what it remembers of it.
+   A sample's values are missing then; whoever requests the sample finds it
+   here, and among the run's events. */
 #include "store/esf_in.h"
 #include "store/reader_internal.h"
 
@@ -8,6 +8,7 @@
 #include "analyzer/base/sized.h"
 #include "analyzer/base/value.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,11 @@ static int compare(const es_damage_place *a, const es_damage_place *b)
         return a->run < b->run ? -1 : 1;
     if (a->step != b->step)
         return a->step < b->step ? -1 : 1;
-    return (a->series_id > b->series_id) - (a->series_id < b->series_id);
+    if (a->table != b->table)
+        return a->table < b->table ? -1 : 1;
+    if (a->is_lost != b->is_lost)
+        return a->is_lost ? 1 : -1;
+    return (a->id > b->id) - (a->id < b->id);
 }
 
 static es_status add(es_damage *damage, es_damage_place place)
@@ -53,9 +58,44 @@ static es_status add(es_damage *damage, es_damage_place place)
 
 static es_status note(es_reader *reader, const es_series *series, int64_t step)
 {
-    es_damage_place place = {.step = step, .series_id = series->id};
+    es_damage_place place = {.step = step, .id = series->id};
     (void)es_contents_find_series(&place.run, &reader->contents, series->id);
     return add(&reader->damage, place);
+}
+
+es_status es_damage_note_rows(es_reader *reader, const es_changed_rows *rows)
+{
+    es_status status = ES_OK;
+    for (size_t i = 0; i < rows->n && status == ES_OK; i++) {
+        const struct es_changed_row *row = &rows->list[i];
+        const es_damage_place place = {.run = row->run,
+                                       .step = row->step,
+                                       .table = row->table,
+                                       .id = row->id};
+        if (row->run < reader->contents.n_runs)
+            status = add(&reader->damage, place);
+    }
+    return status;
+}
+
+/* hooks/recorder/process/log.c writes these events. */
+es_status es_damage_note_lost(es_reader *reader)
+{
+    es_status status = ES_OK;
+    for (size_t run = 0; run < reader->contents.n_runs; run++) {
+        const es_stored_run *r = &reader->contents.runs[run];
+        for (size_t i = 0; i < r->n_events && status == ES_OK; i++) {
+            const es_event *e = &reader->events.events[r->first_event + i];
+            es_damage_place place = {
+                .run = run, .step = e->step, .is_lost = true};
+            if (e->severity >= ES_SEVERITY_ERROR &&
+                strcmp(e->kind, "log") == 0 && e->data &&
+                sscanf(e->data, "{\"lost\":%" SCNu64, &place.n_frames) == 1 &&
+                place.n_frames)
+                status = add(&reader->damage, place);
+        }
+    }
+    return status;
 }
 
 es_status es_damage_note_frames(es_reader *reader)
@@ -147,15 +187,26 @@ es_status es_reader_damaged(const es_reader *reader, size_t index,
     const es_damage_place *place = &reader->damage.places[index];
     es_damaged found = {.run = place->run,
                         .step = place->step,
-                        .series = place->n_frames ? "" : "?",
-                        .n_frames = place->n_frames};
+                        .series = place->n_frames || place->table ? "" : "?",
+                        .n_frames = place->n_frames,
+                        .is_lost = place->is_lost,
+                        .table = place->table,
+                        .row = place->table ? place->id : 0};
     const es_series *series =
-        es_contents_find_series(&run, &reader->contents, place->series_id);
+        place->table
+            ? NULL
+            : es_contents_find_series(&run, &reader->contents, place->id);
     if (series) {
         found.series = series->name;
         found.phase = series->phase;
     }
     return es_sized_give(out, &found, sizeof found, "es_damaged");
+}
+
+const char *es_row_table_name(es_row_table table)
+{
+    static const char *const names[] = {"", "run", "series", "event"};
+    return names[table];
 }
 
 /* --- as events ----------------------------------------------------------- */
@@ -172,12 +223,20 @@ static es_status make_event(es_event *out, es_damage_texts *texts,
         es_reader_damaged(reader, index, es_damaged_sized(&sample));
     if (status < 0)
         return status;
-    snprintf(texts->message, sizeof texts->message,
-             "the sample of %.*s (%s) is damaged: shown as missing",
-             ES_MAX_NAME, sample.series, es_phase_name(sample.phase));
-    snprintf(texts->dedupe, sizeof texts->dedupe, "damaged/%s/%lld/%.*s",
-             es_phase_name(sample.phase), (long long)sample.step, ES_MAX_NAME,
-             sample.series);
+    if (sample.table) {
+        snprintf(texts->message, sizeof texts->message,
+                 "%s %lld is not as it was recorded: edited, or damaged",
+                 es_row_table_name(sample.table), (long long)sample.row);
+        snprintf(texts->dedupe, sizeof texts->dedupe, "damaged/%s/%lld",
+                 es_row_table_name(sample.table), (long long)sample.row);
+    } else {
+        snprintf(texts->message, sizeof texts->message,
+                 "the sample of %.*s (%s) is damaged: shown as missing",
+                 ES_MAX_NAME, sample.series, es_phase_name(sample.phase));
+        snprintf(texts->dedupe, sizeof texts->dedupe, "damaged/%s/%lld/%.*s",
+                 es_phase_name(sample.phase), (long long)sample.step,
+                 ES_MAX_NAME, sample.series);
+    }
     *out = (es_event){.step = sample.step,
                       .kind = "damaged",
                       .severity = ES_SEVERITY_ERROR,
@@ -207,7 +266,7 @@ es_status es_damage_add_events(es_reader *reader, size_t run,
         return status;
     for (size_t i = first; i < end; i++) {
         if (damage->places[i].n_frames)
-            continue; /* esf_replay.c made an event of them */
+            continue; /* there is an event of them */
         while (own < *n && (*events)[own].step <= damage->places[i].step)
             damage->events[n_merged++] = (*events)[own++];
         if ((status = make_event(&damage->events[n_merged++],

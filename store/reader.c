@@ -125,6 +125,12 @@ static es_status find_growth(es_reader *reader)
                                         &reader->grows);
 }
 
+static es_status note_damage(es_reader *reader)
+{
+    es_status status = es_damage_note_rows(reader, &reader->contents.changed);
+    return status < 0 ? status : es_damage_note_frames(reader);
+}
+
 static es_status open_reader(es_reader *reader, const char *path)
 {
     es_database *database = &reader->database;
@@ -138,7 +144,7 @@ static es_status open_reader(es_reader *reader, const char *path)
     reader->frozen = reader->held && reader->grows;
     if (reader->frozen && (status = let_go(reader)) < 0)
         return status;
-    return es_damage_note_frames(reader);
+    return note_damage(reader);
 }
 
 es_status es_reader_open_held(es_reader **out, const char *path)
@@ -195,7 +201,7 @@ es_status es_reader_refresh(es_reader *reader)
     es_contents_free(&reader->contents);
     es_events_free(&reader->events);
     reader->contents = fresh;
-    return es_damage_note_frames(reader);
+    return note_damage(reader);
 }
 
 const char *es_reader_path(const es_reader *reader)
@@ -237,6 +243,20 @@ es_status es_reader_run(es_reader *reader, size_t index, es_run_info *out)
     return es_sized_give(out, &run->info, sizeof run->info, "es_run_info");
 }
 
+/** Where they cannot be read, that is damage of one that is not known. */
+static es_status load_events(es_reader *reader)
+{
+    struct es_changed_row unknown = {ES_ROW_EVENT, 0, 0, ES_UNKNOWN};
+    es_status status =
+        es_events_load(&reader->events, &reader->contents, &reader->database);
+    if (status == ES_EFORMAT)
+        (void)!es_damage_note_rows(reader, &(es_changed_rows){&unknown, 1});
+    if (status < 0 ||
+        (status = es_damage_note_rows(reader, &reader->events.changed)) < 0)
+        return status;
+    return es_damage_note_lost(reader);
+}
+
 es_status es_reader_events(es_reader *reader, size_t index,
                            const es_event **events, size_t *n)
 {
@@ -244,11 +264,8 @@ es_status es_reader_events(es_reader *reader, size_t index,
     if (!run)
         return ES_EARGUMENT;
     es_status status;
-    if ((status = es_database_check_owner(&reader->database)) < 0)
-        return status;
-    if (!reader->events.loaded &&
-        (status = es_events_load(&reader->events, &reader->contents,
-                                 &reader->database)) < 0)
+    if ((status = es_database_check_owner(&reader->database)) < 0 ||
+        (!reader->events.loaded && (status = load_events(reader)) < 0))
         return status;
     *n = run->n_events;
     *events = run->n_events ? reader->events.events + run->first_event : NULL;

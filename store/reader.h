@@ -228,10 +228,24 @@ ES_API es_status es_cursor_next_of_run(es_cursor *cursor, int64_t *step,
  */
 ES_API bool es_reader_has_checksums(const es_reader *reader);
 
+/** The small tables, whose rows have checksums of their own. */
+typedef enum es_row_table {
+    ES_ROW_NONE,
+    ES_ROW_RUN,
+    ES_ROW_SERIES,
+    ES_ROW_EVENT
+} es_row_table;
+
+/** "run", "series", "event"; "" of ES_ROW_NONE. */
+ES_API const char *es_row_table_name(es_row_table table);
+
 /**
  * A sample whose bytes, step or series are not those that were written, as its
  * checksum says. Whoever reads it gets missing values. Or damaged frames of a
- * fragment: what samples they held is not known, and none of them is there.
+ * fragment: what samples they held is not known, and none of them is there. Or
+ * a row of run, series or event that is not as it was recorded: damaged, gone,
+ * or edited by hand, which no checksum distinguishes. Readers use what it says.
+ * Or frames that the recorder wrote, and that somebody took away.
  */
 typedef struct es_damaged {
     size_t size;
@@ -239,8 +253,14 @@ typedef struct es_damaged {
     int64_t step;
     const char *series; /* borrowed as for es_reader_run */
     es_phase phase;
-    uint64_t n_frames; /* 0: a sample; else so many frames: step is the highest
-                          before them, the series is "" */
+    uint64_t n_frames;  /* 0: a sample; else so many frames: step is the highest
+                           before them, the series is "" */
+    es_row_table table; /* ES_ROW_NONE; else it is the row of this table: series
+                           is "", step ES_UNKNOWN but of an event */
+    int64_t row;        /* run_id, series_id or event_id of that row */
+    bool is_lost; /* n_frames were committed, and lost while they were recorded:
+                     the file, or its log, was removed or cut. step is the
+                     highest of them */
 } es_damaged;
 
 static inline es_damaged *es_damaged_sized(es_damaged *out)
@@ -251,9 +271,10 @@ static inline es_damaged *es_damaged_sized(es_damaged *out)
 
 #define ES_MAX_DAMAGED 4096 /* this many are remembered */
 
-/** Number of damaged samples among those read since the reader was opened, and
- *  of places where frames are damaged, at most ES_MAX_DAMAGED; one that was
- * read twice counts once. */
+/** Number of damaged samples and rows among those read since the reader was
+ *  opened, and of places where frames are damaged or lost, at most
+ *  ES_MAX_DAMAGED; one that was read twice counts once. es_reader_events reads
+ *  rows of events, and what was lost. */
 ES_API size_t es_reader_n_damaged(const es_reader *reader);
 
 /** They are in the order of (run, step). ES_OK, ES_EARGUMENT. */
@@ -264,8 +285,8 @@ ES_API es_status es_reader_damaged(const es_reader *reader, size_t index,
 
 /**
  * The events of a run in order of (step, event_id), without a step first. For
- * each damaged sample that was read there is one of the kind "damaged", which
- * the file does not have.
+ * each damaged sample or row that was read there is one of the kind "damaged",
+ * which the file does not have.
  *
  *   events  (n) borrowed as for es_reader_run, and until the next call
  *

@@ -24,21 +24,35 @@ typedef struct es_stored_run {
     size_t first_event, n_events;
 } es_stored_run;
 
-/** Damaged samples, each once, by (run, step, series_id). */
+/** Damaged samples and rows, each once, by (run, step, table, id). */
 typedef struct es_damage {
     struct es_damage_place {
         size_t run;
-        int64_t step, series_id;
-        uint64_t n_frames; /* 0: a sample; else series_id is 0 */
+        int64_t step;
+        es_row_table table;
+        int64_t id;        /* of the row; of a sample its series_id */
+        uint64_t n_frames; /* 0: a sample or a row; else id is 0 */
+        bool is_lost;      /* the frames */
     } * places;
     size_t n;
     es_event *events; /* of one run, its own and of damage */
     struct es_damage_texts *texts;
 } es_damage;
 
+/** The rows that are not as they were recorded. */
+typedef struct es_changed_rows {
+    struct es_changed_row {
+        es_row_table table;
+        size_t run;
+        int64_t id, step;
+    } * list;
+    size_t n;
+} es_changed_rows;
+
 /** What the small tables hold. */
 typedef struct es_contents {
     es_strings strings;
+    es_changed_rows changed;
     es_stored_run *runs;
     size_t n_runs;
     es_series *series; /* by run, name, phase; their steps are not set */
@@ -47,6 +61,7 @@ typedef struct es_contents {
 
 typedef struct es_stored_events {
     es_strings strings;
+    es_changed_rows changed;
     es_event *events; /* by run, step, event_id */
     size_t n_events;
     bool loaded;
@@ -130,6 +145,14 @@ es_status es_value_find(const void **bytes, es_reader *reader,
 /** Notes the damaged frames of the reader's fragment; its runs are loaded.
  * ES_OK, ES_ENOMEM. */
 es_status es_damage_note_frames(es_reader *reader) ES_MUST_USE;
+
+/** Notes rows that are not as they were recorded. ES_OK, ES_ENOMEM. */
+es_status es_damage_note_rows(es_reader *reader,
+                              const es_changed_rows *rows) ES_MUST_USE;
+
+/** Notes the frames that were lost while the runs were recorded; their events
+ *  are loaded. ES_OK, ES_ENOMEM. */
+es_status es_damage_note_lost(es_reader *reader) ES_MUST_USE;
 
 /** values (n): what es_value_find found; missing values for NULL. */
 void es_value_copy(float *values, const void *bytes, size_t n);

@@ -1,6 +1,6 @@
 /* The small tables of a run file, run, series and event, as arrays for a
    reader. Every column is checked here, so that nothing behind this file has
-   to. */
+   to. A row that is not the one that its checksum was made of is listed. */
 #include "store/reader_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -161,14 +161,41 @@ static bool reserve(row *r, void *array, size_t n, size_t size)
     return r->status == ES_OK;
 }
 
+/* --- checksums ----------------------------------------------------------- */
+
+/* The statements that read a table: without and with its checksums. */
+#define WITH_CHECKSUMS(columns, table, id, tail)                               \
+    {                                                                          \
+        "SELECT " columns ", NULL FROM " table tail,                           \
+            "SELECT " columns ", (SELECT crc FROM row_checksum WHERE"          \
+            " of_table = '" table "' AND row_checksum.id = " table "." id      \
+            ") FROM " table tail                                               \
+    }
+
+static void list_changed(row *r, es_changed_rows *changed, es_row_table table,
+                         size_t run, int64_t step)
+{
+    if (reserve(r, &changed->list, changed->n, sizeof *changed->list))
+        changed->list[changed->n++] = (struct es_changed_row){
+            table, run, sqlite3_column_int64(r->statement, 0), step};
+}
+
+/** Whether the n columns behind the id are as they were recorded; the checksum
+ *  is the last column. A row that has none is one of another program's. Before
+ *  a column is taken, which may convert it. */
+static bool is_as_recorded(const row *r, int n)
+{
+    sqlite3_stmt *s = r->statement;
+    const int crc = sqlite3_column_count(s) - 1;
+    return sqlite3_column_type(s, crc) == SQLITE_NULL ||
+           sqlite3_column_int64(s, crc) == es_checksum_of_columns(s, 1, n);
+}
+
 /* --- runs ---------------------------------------------------------------- */
 
-/* Behind a + SQLite does not look up, and copy, where a column comes from: a
-   twentieth of the time that a short run takes. */
-static const char run_sql[] =
-    "SELECT +run_id, +uuid, +name, +arch, +family, +n_layer, +n_head, +d_model,"
-    " +ctx, +vocab, +batch, +seed, +config, +program, +host, +started_at,"
-    " +ended_at, +status, +last_step FROM run ORDER BY run_id";
+static const char *const run_sql[] =
+    WITH_CHECKSUMS("+run_id, " ES_RUN_COLUMNS ", +last_step", "run", "run_id",
+                   " ORDER BY run_id");
 
 static void check_run(row *r, const es_run_info *info)
 {
@@ -179,7 +206,7 @@ static void check_run(row *r, const es_run_info *info)
         fail_row(r, 6, "is out of bounds");
     else if (info->last_step != ES_UNKNOWN &&
              (info->last_step < 0 || info->last_step > ES_MAX_STEP))
-        fail_row(r, 18, "is no step");
+        fail_row(r, 19, "is no step");
     else if (!es_uuid_is(info->uuid))
         fail_row(r, 1, "is no uuid");
 }
@@ -189,6 +216,9 @@ static void take_run(row *r, void *user)
     es_contents *contents = user;
     if (!reserve(r, &contents->runs, contents->n_runs, sizeof *contents->runs))
         return;
+    if (!is_as_recorded(r, ES_N_RUN_COLUMNS))
+        list_changed(r, &contents->changed, ES_ROW_RUN, contents->n_runs,
+                     ES_UNKNOWN);
     es_stored_run run = {
         .id = sqlite3_column_int64(r->statement, 0),
         .info = {.uuid = take_required_text(r, 1),
@@ -208,7 +238,7 @@ static void take_run(row *r, void *user)
                  .started_at = take_text(r, 15),
                  .ended_at = take_text(r, 16),
                  .status = (es_run_status)take_choice(r, 17, status_name, 4),
-                 .last_step = take_number(r, 18)},
+                 .last_step = take_number(r, 19)},
     };
     check_run(r, &run.info);
     if (contents->n_runs > 0 &&
@@ -219,9 +249,9 @@ static void take_run(row *r, void *user)
 
 /* --- series -------------------------------------------------------------- */
 
-static const char series_sql[] =
-    "SELECT +series_id, +run_id, +name, +shape, +phase, +unit FROM series"
-    " ORDER BY run_id, name, phase DESC";
+static const char *const series_sql[] =
+    WITH_CHECKSUMS("+series_id, " ES_SERIES_COLUMNS, "series", "series_id",
+                   " ORDER BY run_id, name, phase DESC");
 
 typedef struct series_target {
     es_contents *contents;
@@ -243,11 +273,15 @@ static void take_series(row *r, void *user)
 {
     series_target *target = user;
     es_contents *contents = target->contents;
+    const bool as_recorded = is_as_recorded(r, ES_N_SERIES_COLUMNS);
     es_stored_run *run = find_run(r, contents, &target->run);
     if (!run) {
         fail_row(r, 1, "names no run");
         return;
     }
+    if (!as_recorded)
+        list_changed(r, &contents->changed, ES_ROW_SERIES, target->run,
+                     ES_UNKNOWN);
     if (!reserve(r, &contents->series, contents->n_series,
                  sizeof *contents->series))
         return;
@@ -273,19 +307,43 @@ static void take_series(row *r, void *user)
     contents->series[contents->n_series++] = series;
 }
 
+/* Checksums without a row: what had them is gone. */
+static const char gone_sql[] =
+    "SELECT id, of_table FROM row_checksum WHERE CASE of_table"
+    " WHEN 'run' THEN id NOT IN (SELECT run_id FROM run)"
+    " WHEN 'series' THEN id NOT IN (SELECT series_id FROM series)"
+    " ELSE id NOT IN (SELECT event_id FROM event) END";
+
+static const char *table_name(int i)
+{
+    return es_row_table_name((es_row_table)(i + ES_ROW_RUN));
+}
+
+/* Whose run it was is not known: it is said of the first. */
+static void take_gone(row *r, void *user)
+{
+    es_contents *contents = user;
+    const int table = ES_ROW_RUN + take_choice(r, 1, table_name, 3);
+    list_changed(r, &contents->changed, (es_row_table)table, 0, ES_UNKNOWN);
+}
+
 /* In one transaction, the one that is open or its own: a series is that of a
    run that was there with it. */
 es_status es_contents_load(es_contents *contents, const es_database *database)
 {
     series_target target = {.contents = contents};
     const bool own = sqlite3_get_autocommit(database->handle);
+    const bool sums = database->has_row_checksums;
     es_status status = own ? es_database_execute(database, "BEGIN") : ES_OK;
     if (status < 0)
         return status;
-    if ((status = each_row(database, &contents->strings, "run", run_sql,
-                           take_run, contents)) == ES_OK)
-        status = each_row(database, &contents->strings, "series", series_sql,
-                          take_series, &target);
+    if ((status = each_row(database, &contents->strings, "run", run_sql[sums],
+                           take_run, contents)) == ES_OK &&
+        (status = each_row(database, &contents->strings, "series",
+                           series_sql[sums], take_series, &target)) == ES_OK &&
+        sums)
+        status = each_row(database, &contents->strings, "row_checksum",
+                          gone_sql, take_gone, contents);
     /* It has written nothing: whichever way it ends. */
     if (own)
         sqlite3_exec(database->handle, "ROLLBACK", NULL, NULL, NULL);
@@ -313,14 +371,15 @@ void es_contents_free(es_contents *contents)
     strings_free(&contents->strings);
     free(contents->runs);
     free(contents->series);
+    free(contents->changed.list);
     *contents = (es_contents){0};
 }
 
 /* --- events -------------------------------------------------------------- */
 
-static const char event_sql[] =
-    "SELECT event_id, run_id, step, kind, severity, layer, head, message,"
-    " data, at, dedupe FROM event ORDER BY run_id, step, event_id";
+static const char *const event_sql[] =
+    WITH_CHECKSUMS("event_id, " ES_EVENT_COLUMNS, "event", "event_id",
+                   " ORDER BY run_id, step, event_id");
 
 typedef struct event_target {
     es_stored_events *events;
@@ -342,6 +401,7 @@ static void take_event(row *r, void *user)
 {
     event_target *target = user;
     es_stored_events *events = target->events;
+    const bool as_recorded = is_as_recorded(r, ES_N_EVENT_COLUMNS);
     es_stored_run *run = find_run(r, target->contents, &target->run);
     if (!run && target->run < target->contents->n_runs)
         fail_row(r, 1, "names no run"); /* else of one that came later */
@@ -354,7 +414,8 @@ static void take_event(row *r, void *user)
         fail_row(r, 4, "is out of bounds");
     if (run->n_events++ == 0)
         run->first_event = events->n_events;
-    events->events[events->n_events++] = (es_event){
+    es_event *event = &events->events[events->n_events++];
+    *event = (es_event){
         .step = take_number(r, 2),
         .kind = take_required_text(r, 3),
         .severity = (es_severity)severity,
@@ -365,6 +426,9 @@ static void take_event(row *r, void *user)
         .at = take_text(r, 9),
         .dedupe = take_dedupe(r, 10, run),
     };
+    if (!as_recorded)
+        list_changed(r, &events->changed, ES_ROW_EVENT, target->run,
+                     event->step);
 }
 
 es_status es_events_load(es_stored_events *events, es_contents *contents,
@@ -373,8 +437,9 @@ es_status es_events_load(es_stored_events *events, es_contents *contents,
     event_target target = {.events = events, .contents = contents};
     for (size_t i = 0; i < contents->n_runs; i++)
         contents->runs[i].n_events = 0;
-    es_status status = each_row(database, &events->strings, "event", event_sql,
-                                take_event, &target);
+    es_status status =
+        each_row(database, &events->strings, "event",
+                 event_sql[database->has_row_checksums], take_event, &target);
     events->loaded = status == ES_OK;
     if (status < 0)
         es_events_free(events);
@@ -385,5 +450,6 @@ void es_events_free(es_stored_events *events)
 {
     strings_free(&events->strings);
     free(events->events);
+    free(events->changed.list);
     *events = (es_stored_events){0};
 }

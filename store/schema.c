@@ -8,6 +8,10 @@
  * crc lies before the value: behind it SQLite would walk through all pages of
  * a long one to find it.
  *
+ * row_checksum is optional: files that have none are read, and gone on with,
+ * as they are, and programs that know nothing of it leave it alone. It lies
+ * beside the rows and not in them, so that this is no new schema.
+ *
  * SQLite keeps these texts in the file, and a reader compares them: a change
  * of a single letter is a new ES_SCHEMA_VERSION. */
 static const struct {
@@ -70,9 +74,23 @@ static const struct {
      "  at TEXT NOT NULL, -- ISO 8601, UTC\n"
      "  dedupe TEXT UNIQUE -- the run's uuid, a slash, the event's own key\n"
      ") STRICT"},
+    {"row_checksum",
+     "CREATE TABLE row_checksum(\n"
+     "  of_table TEXT NOT NULL CHECK(of_table IN ('run', 'series', 'event')),\n"
+     "  id INTEGER NOT NULL, -- run_id, series_id, event_id\n"
+     "  crc INTEGER NOT NULL, -- CRC-32C of the row's other columns: of each "
+     "its type (1 integer, 3 text, 5 NULL), then the integer, or the text's "
+     "length and the text; last_step is NULL while the run is running\n"
+     "  PRIMARY KEY(of_table, id)\n"
+     ") STRICT, WITHOUT ROWID"},
 };
 
 #define N_TABLES (sizeof tables / sizeof *tables)
+
+static bool is_optional(size_t table)
+{
+    return strcmp(tables[table].name, "row_checksum") == 0;
+}
 
 /* Schema 1 had no checksums; all else was the same. */
 static const char sample_1[] =
@@ -123,7 +141,7 @@ es_status es_schema_make_private(es_database *database)
         database, "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;"
                   "PRAGMA cache_size=-1024; BEGIN");
     for (size_t i = 0; i < N_TABLES && status == ES_OK; i++)
-        if (strcmp(tables[i].name, "sample") != 0)
+        if (strcmp(tables[i].name, "sample") != 0 && !is_optional(i))
             status = es_database_execute(database, tables[i].sql);
     if (status == ES_OK)
         status = es_database_execute(database, "COMMIT");
@@ -215,7 +233,7 @@ static es_status check_object(const es_database *database,
     return ES_OK;
 }
 
-static es_status check_tables(const es_database *database)
+static es_status check_tables(es_database *database)
 {
     sqlite3_stmt *statement = NULL;
     unsigned seen = 0;
@@ -230,10 +248,14 @@ static es_status check_tables(const es_database *database)
     sqlite3_finalize(statement);
     if (status < 0)
         return status;
-    for (unsigned i = 0; i < N_TABLES; i++)
-        if (!(seen & 1u << i))
+    for (unsigned i = 0; i < N_TABLES; i++) {
+        const bool there = seen & 1u << i;
+        if (is_optional(i))
+            database->has_row_checksums = there;
+        else if (!there)
             return es_fail(ES_EFORMAT, "%s: not a run file: no table %s",
                            database->path, tables[i].name);
+    }
     return ES_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "store/esf_index.h"
 #include "store/leftover.h"
 #include "store/outfile.h"
+#include "store/reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,6 +58,16 @@ static const char *const sql_text[ES_N_SQL] = {
                           " VALUES(?1, ?2, ?3, ?4, ?5)",
     [ES_SQL_IS_JSON] = "SELECT json_valid(?1)",
     [ES_SQL_COUNT_SERIES] = "SELECT count(*) FROM series WHERE run_id = ?1",
+    [ES_SQL_RUN_ROW] = "SELECT " ES_RUN_COLUMNS " FROM run WHERE run_id = ?1",
+    [ES_SQL_SERIES_ROW] =
+        "SELECT " ES_SERIES_COLUMNS " FROM series WHERE series_id = ?1",
+    [ES_SQL_EVENT_ROW] =
+        "SELECT " ES_EVENT_COLUMNS " FROM event WHERE event_id = ?1",
+    [ES_SQL_CHECKSUM] =
+        "INSERT OR REPLACE INTO row_checksum VALUES(?1, ?2, ?3)",
+    [ES_SQL_RESUME_CHECKSUMS] =
+        "DELETE FROM row_checksum WHERE of_table = 'event' AND id IN"
+        " (SELECT event_id FROM event WHERE run_id = ?1 AND step >= ?2)",
 };
 
 static const char sample_sql_1[] =
@@ -69,6 +80,10 @@ es_status es_writer_prepare(es_writer *writer)
     memcpy(sql, sql_text, sizeof sql);
     if (writer->database.schema == 1)
         sql[ES_SQL_SAMPLE] = sample_sql_1;
+    for (int i = ES_SQL_RUN_ROW;
+         i <= ES_SQL_RESUME_CHECKSUMS && !writer->database.has_row_checksums;
+         i++)
+        sql[i] = NULL;
     if (writer->database.samples) /* es_writer_place, and cut_samples */
         sql[ES_SQL_SAMPLE] = sql[ES_SQL_RESUME_SAMPLES] = NULL;
     es_status status = es_database_prepare_all(
@@ -83,6 +98,29 @@ es_status es_writer_step(es_writer *writer, sqlite3_stmt *statement)
     es_status status = es_database_status(&writer->database, rc);
     sqlite3_reset(statement);
     return status;
+}
+
+es_status es_writer_seal(es_writer *writer, int row, int64_t id)
+{
+    sqlite3_stmt *s = writer->statements[row];
+    sqlite3_stmt *put = writer->statements[ES_SQL_CHECKSUM];
+    if (!s)
+        return ES_OK;
+    sqlite3_bind_int64(s, 1, id);
+    int rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW) {
+        const int n = sqlite3_column_count(s);
+        sqlite3_bind_int(put, 3, es_checksum_of_columns(s, 0, n));
+    }
+    es_status status = es_database_status(&writer->database, rc);
+    sqlite3_reset(s);
+    if (rc != SQLITE_ROW)
+        return status;
+    es_bind_text(
+        put, 1,
+        es_row_table_name((es_row_table)(row - ES_SQL_RUN_ROW + ES_ROW_RUN)));
+    sqlite3_bind_int64(put, 2, id);
+    return es_writer_step(writer, put);
 }
 
 es_status es_writer_check_text(const es_writer *writer, const char *name,
@@ -366,7 +404,9 @@ static es_status save_last_steps(es_writer *writer)
         sqlite3_bind_int64(s, 1, run->id);
         es_bind_number(s, 2, run->last_step);
         es_status status = es_writer_step(writer, s);
-        if (status < 0)
+        if (status < 0 ||
+            (run->has_ended &&
+             (status = es_writer_seal(writer, ES_SQL_RUN_ROW, run->id)) < 0))
             return status;
     }
     return ES_OK;

@@ -24,6 +24,12 @@ enum {
     ES_SQL_ADD_SERIES,
     ES_SQL_COUNT_SERIES,
     ES_SQL_IS_JSON,
+    /* For row_checksum, and NULL in a file that has none: */
+    ES_SQL_RUN_ROW,
+    ES_SQL_SERIES_ROW,
+    ES_SQL_EVENT_ROW,
+    ES_SQL_CHECKSUM,
+    ES_SQL_RESUME_CHECKSUMS,
     ES_N_SQL
 };
 
@@ -33,6 +39,7 @@ typedef struct es_written_run {
     int64_t id, n_layer, n_head;
     int64_t last_step;  /* with the transaction under way */
     int64_t saved_step; /* as the file has it */
+    bool has_ended;     /* its row does not say that it is running */
     bool pending;       /* known since begin: a rollback forgets it */
 } es_written_run;
 
@@ -126,6 +133,14 @@ es_status es_writer_check_text(const es_writer *writer, const char *name,
 /** ES_EARGUMENT if text is neither NULL nor well-formed JSON. */
 es_status es_writer_check_json(const es_writer *writer, const char *name,
                                const char *text) ES_MUST_USE;
+
+/**
+ * Gives a row its checksum, within the transaction that changed it. Does
+ * nothing in a file without row_checksum.
+ *
+ *   row   ES_SQL_RUN_ROW, ES_SQL_SERIES_ROW or ES_SQL_EVENT_ROW
+ */
+es_status es_writer_seal(es_writer *writer, int row, int64_t id) ES_MUST_USE;
 
 /** Adds a run as it is, with its times and its status. */
 es_status es_writer_add_run(es_writer *writer, int64_t *run_id,

@@ -28,6 +28,7 @@ static es_status know_run(es_writer *writer, const es_written_run *run,
     for (size_t i = 0; i < writer->n_runs; i++) {
         if (writer->runs[i].id == run->id) {
             writer->runs[i].last_step = run->last_step;
+            writer->runs[i].has_ended = run->has_ended;
             return ES_OK;
         }
     }
@@ -122,16 +123,19 @@ es_status es_writer_add_run(es_writer *writer, int64_t *run_id,
     if (status < 0)
         return status;
     *run_id = sqlite3_last_insert_rowid(writer->database.handle);
-    if ((status = es_esf_out_run(writer->out, *run_id, info, -1)) < 0)
+    if ((status = es_writer_seal(writer, ES_SQL_RUN_ROW, *run_id)) < 0 ||
+        (status = es_esf_out_run(writer->out, *run_id, info, -1)) < 0)
         return status;
-    return know_run(writer,
-                    &(es_written_run){.id = *run_id,
-                                      .n_layer = info->n_layer,
-                                      .n_head = info->n_head,
-                                      .last_step = ES_UNKNOWN,
-                                      .saved_step = ES_UNKNOWN,
-                                      .pending = true},
-                    info->uuid);
+    return know_run(
+        writer,
+        &(es_written_run){.id = *run_id,
+                          .n_layer = info->n_layer,
+                          .n_head = info->n_head,
+                          .last_step = ES_UNKNOWN,
+                          .saved_step = ES_UNKNOWN,
+                          .has_ended = info->status != ES_RUN_RUNNING,
+                          .pending = true},
+        info->uuid);
 }
 
 static es_status add_new_run(es_writer *writer, int64_t *run_id,
@@ -169,9 +173,10 @@ static es_status find_last_step(es_writer *writer, int64_t run_id,
 
 es_status es_writer_cut_run(es_writer *writer, int64_t run_id, int64_t step)
 {
-    static const int deletes[] = {ES_SQL_RESUME_SAMPLES, ES_SQL_RESUME_EVENTS};
+    static const int deletes[] = {
+        ES_SQL_RESUME_SAMPLES, ES_SQL_RESUME_CHECKSUMS, ES_SQL_RESUME_EVENTS};
     es_status status = es_esf_index_cut(writer->database.samples, run_id, step);
-    for (int i = 0; i < 2 && status == ES_OK; i++) {
+    for (int i = 0; i < 3 && status == ES_OK; i++) {
         sqlite3_stmt *s = writer->statements[deletes[i]];
         if (!s)
             continue;
@@ -193,7 +198,9 @@ es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
     int64_t last = ES_UNKNOWN;
     es_status status = es_writer_step(writer, s);
     sqlite3_clear_bindings(s);
-    if (status < 0 || (status = es_writer_cut_run(writer, run_id, step)) < 0 ||
+    if (status < 0 ||
+        (status = es_writer_seal(writer, ES_SQL_RUN_ROW, run_id)) < 0 ||
+        (status = es_writer_cut_run(writer, run_id, step)) < 0 ||
         (status = find_last_step(writer, run_id, &last)) < 0 ||
         (status = es_esf_out_run(writer->out, run_id, info, step)) < 0)
         return status;
@@ -297,7 +304,8 @@ es_status es_writer_set_end(es_writer *writer, int64_t run_id,
                             es_run_status run_status, const char *at)
 {
     bool own;
-    if (!es_writer_known_run(writer, run_id))
+    es_written_run *run = es_writer_known_run(writer, run_id);
+    if (!run)
         return ES_EARGUMENT;
     es_status status = es_writer_enter(writer, &own);
     if (status < 0)
@@ -308,6 +316,9 @@ es_status es_writer_set_end(es_writer *writer, int64_t run_id,
     es_bind_text(s, 3, at);
     status = es_writer_step(writer, s);
     sqlite3_clear_bindings(s);
+    run->has_ended = run_status != ES_RUN_RUNNING;
+    if (status == ES_OK)
+        status = es_writer_seal(writer, ES_SQL_RUN_ROW, run_id);
     if (status == ES_OK)
         status = es_esf_out_end(writer->out, run_id, run_status, at);
     return es_writer_leave(writer, own, status);

@@ -97,6 +97,8 @@ static es_status add_series(es_writer *writer, int64_t *series_id,
     status = es_writer_step(writer, s);
     sqlite3_clear_bindings(s);
     *series_id = sqlite3_last_insert_rowid(writer->database.handle);
+    if (status == ES_OK)
+        status = es_writer_seal(writer, ES_SQL_SERIES_ROW, *series_id);
     return status < 0
                ? status
                : es_esf_out_series(writer->out, run_id, *series_id, name, shape,
@@ -264,6 +266,9 @@ static es_status put_event(es_writer *writer, int64_t run_id,
         dated.at = now;
     if (status < 0 || sqlite3_changes(writer->database.handle) == 0)
         return status; /* there already */
+    const int64_t id = sqlite3_last_insert_rowid(writer->database.handle);
+    if ((status = es_writer_seal(writer, ES_SQL_EVENT_ROW, id)) < 0)
+        return status;
     return es_esf_out_event(writer->out, run_id, &dated);
 }
 

@@ -210,7 +210,8 @@ static es_status load_events(story *r, es_timeline_panel *panel,
                  events[i].kind);
     }
     for (size_t i = 0; i < run->n_damaged; i++)
-        if (!run->damaged[i].n_frames) /* of frames there is an event */
+        /* of frames and rows there is an event */
+        if (!run->damaged[i].n_frames && !run->damaged[i].table)
             add_mark(r, panel, (double)run->damaged[i].step, ES_LEVEL_ERROR,
                      "damaged");
     qsort(r->marks, panel->n_marks, sizeof *r->marks, by_step);

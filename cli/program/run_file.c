@@ -124,8 +124,11 @@ static const es_named_text events[] = {
     {"nan", "the loss became NaN or infinite"},
     {"stop", "the training was requested to stop"},
     {"dropped", "steps that the recorder was too late for"},
+    {"log", "another program removed or cut the file or its log; of severity 3 "
+            "data has \"lost\", how many recorded frames that cost: programs "
+            "report it and end with code 3"},
     {"trainer_died", "the training ended without saying so"},
-    {"damaged", "merge found a sample whose checksum denies it"},
+    {"damaged", "merge found a sample or a row whose checksum denies it"},
     {"gap, unjoined", "what ranks of a distributed training lack, or what no "
                       "rule makes one of"},
     {NULL, NULL}};
@@ -146,6 +149,14 @@ static void put_policies(const page *p)
                      "step and value, so a sample that was moved is as wrong "
                      "as one that was changed. Readers take a damaged sample "
                      "for missing values, report it, and end with code 3.");
+    put_paragraph(
+        p, "row_checksum covers the rows of run, series and event. "
+           "What stands in a row that is not as it was recorded is "
+           "used, reported, and ends with code 3, too: a checksum "
+           "does not distinguish an edit by hand from damage. After an edit "
+           "of one's own, DELETE FROM row_checksum accepts the file "
+           "as it is. A file without the table, of an earlier "
+           "version, has rows that nobody checks.");
     put_title(p, "VERSIONS");
     put_paragraph(p, "Every change of a table is a new schema. Files of every "
                      "older one stay readable, and are continued as they are; "

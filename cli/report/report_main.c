@@ -235,7 +235,7 @@ static es_status add_run(es_report_data *report, size_t *n_absent,
         free_run(&one);
         return status;
     }
-    es_summary_note_layers(one.summary);
+    es_summary_note_config(one.summary);
     report->observed = es_peak_of(report->observed, one.summary->peak);
     report->runs[report->n_runs++] = one;
     return ES_OK;

@@ -1,6 +1,6 @@
-/* Damaged samples. A program reads a file more than once, and each time other
-   samples: the notes are by file and outlive its readers, so that there is one
-   line for each file and each sample counts once. */
+/* Damaged samples and rows. A program reads a file more than once, and each
+   time other samples: the notes are by file and outlive its readers, so that
+   there is one line for each file and each sample counts once. */
 #include "cli/runs/damage.h"
 
 #include "analyzer/base/checked.h"
@@ -45,6 +45,12 @@ static int compare(const es_damaged *a, const es_damaged *b)
         return a->run < b->run ? -1 : 1;
     if (a->step != b->step)
         return a->step < b->step ? -1 : 1;
+    if (a->table != b->table)
+        return a->table < b->table ? -1 : 1;
+    if (a->is_lost != b->is_lost)
+        return a->is_lost ? 1 : -1;
+    if (a->row != b->row)
+        return a->row < b->row ? -1 : 1;
     if (a->phase != b->phase)
         return a->phase < b->phase ? -1 : 1;
     return strcmp(a->series, b->series);
@@ -85,6 +91,10 @@ void es_damage_note(const char *path, const es_damaged *sample)
 
 void es_damage_close(es_reader *reader)
 {
+    const es_event *events;
+    size_t n_events;
+    if (reader && es_reader_n_runs(reader)) /* what was lost is among them */
+        (void)!es_reader_events(reader, 0, &events, &n_events);
     size_t n = reader ? es_reader_n_damaged(reader) : 0;
     for (size_t i = 0; i < n; i++) {
         es_damaged sample;
@@ -105,20 +115,47 @@ void es_damage_accept(void)
     notes.accepted = true;
 }
 
+static void print_rows(const damaged_file *file, const es_damaged *row,
+                       unsigned long long n, const char *remedy)
+{
+    es_print_note("%s: %llu row%s (%s %lld%s) %s not as recorded: edited by "
+                  "hand, or damaged%s%s",
+                  file->path, n, n == 1 ? "" : "s",
+                  es_row_table_name(row->table), (long long)row->row,
+                  n == 1 ? "" : " first", n == 1 ? "is" : "are", remedy,
+                  *remedy ? "; what was edited is accepted by: sqlite3 FILE "
+                            "'DELETE FROM row_checksum'"
+                          : "");
+}
+
 static void print_file(const damaged_file *file, const char *remedy)
 {
     const char *least = file->n == ES_MAX_DAMAGED ? "at least " : "";
-    const es_damaged *sample = NULL, *frame = NULL; /* the first of each */
-    unsigned long long n_samples = 0, n_frames = 0;
+    /* the first of each */
+    const es_damaged *sample = NULL, *frame = NULL, *row = NULL, *lost = NULL;
+    unsigned long long n_samples = 0, n_frames = 0, n_rows = 0, n_lost = 0;
     for (size_t i = 0; i < file->n; i++) {
         const es_damaged *at = &file->samples[i];
-        if (at->n_frames)
-            frame = frame ? frame : at;
-        else
-            sample = sample ? sample : at;
-        n_frames += at->n_frames;
-        n_samples += at->n_frames == 0;
+        const es_damaged **first = at->table      ? &row
+                                   : at->is_lost  ? &lost
+                                   : at->n_frames ? &frame
+                                                  : &sample;
+        if (!*first || first == &lost) /* of what was lost the last */
+            *first = at;
+        n_frames += at->is_lost ? 0 : at->n_frames;
+        n_lost += at->is_lost ? at->n_frames : 0;
+        n_rows += at->table != ES_ROW_NONE;
+        n_samples += first == &sample;
     }
+    if (lost)
+        es_print_note("%s: %llu recorded frame%s up to step %lld %s lost: the "
+                      "file or its log was removed, replaced or cut while it "
+                      "was written%s",
+                      file->path, n_lost, n_lost == 1 ? "" : "s",
+                      (long long)lost->step, n_lost == 1 ? "is" : "are",
+                      remedy);
+    if (row)
+        print_rows(file, row, n_rows, remedy);
     if (sample)
         es_print_note("%s: %s%llu damaged sample%s (%s (%s), step %lld first): "
                       "shown as missing%s",

@@ -1,7 +1,7 @@
 /**
- * Damaged samples of all files that a program reads, and damaged frames of
- * fragments. They are shown as missing values; here is what is said of them,
- * and that the program ends as failed.
+ * Damaged samples and rows of all files that a program reads, and damaged
+ * frames of fragments. Samples and frames are shown as missing values; here is
+ * what is said of them, and that the program ends as failed.
  */
 #ifndef ES_DAMAGE_H
 #define ES_DAMAGE_H

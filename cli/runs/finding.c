@@ -152,6 +152,9 @@ static void pass_damaged(bytes *b, es_damaged *sample)
     PASS(b, sample->run);
     PASS(b, sample->step);
     PASS(b, sample->n_frames);
+    PASS_INDEX(b, sample->table, ES_ROW_EVENT + 1);
+    PASS(b, sample->row);
+    PASS(b, sample->is_lost);
     PASS_INDEX(b, sample->phase, ES_PHASE_EVAL + 1);
     pass_text(b, &series);
     sample->series = series;
@@ -206,6 +209,7 @@ static void pass_identity(bytes *b, es_run_summary *s)
     pass_text(b, &s->arch);
     pass_status(b, &s->status);
     pass_text(b, &s->config);
+    PASS(b, s->config_unread);
     PASS(b, s->n_layer);
     PASS(b, s->n_head);
     PASS(b, s->ctx);
@@ -303,6 +307,9 @@ static void pass_finding(bytes *b, es_finding *r, const es_rules_file *rules)
     PASS(b, r->index);
     PASS(b, r->step);
     PASS(b, r->n_frames);
+    PASS_INDEX(b, r->table, ES_ROW_EVENT + 1);
+    PASS(b, r->row);
+    PASS(b, r->is_lost);
     PASS_INDEX(b, r->phase, ES_PHASE_EVAL + 1);
     if (r->kind != ES_FINDING_END && !r->text)
         fail_bytes(b);

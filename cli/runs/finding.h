@@ -33,6 +33,9 @@ typedef struct es_finding {
     size_t index;        /* of a damaged sample: the run's in its file */
     int64_t step;
     uint64_t n_frames;
+    es_row_table table;
+    int64_t row;
+    bool is_lost;
     es_phase phase;
 } es_finding;
 

@@ -109,6 +109,9 @@ static void write_damage(void *stream, const char *path,
         finding.index = sample->run;
         finding.step = sample->step;
         finding.n_frames = sample->n_frames;
+        finding.table = sample->table;
+        finding.row = sample->row;
+        finding.is_lost = sample->is_lost;
         finding.phase = sample->phase;
     }
     (void)!es_finding_write(stream, &finding);
@@ -147,6 +150,9 @@ static void hand_on(es_finding *finding, const es_gather_job *job)
                                    .step = finding->step,
                                    .series = finding->text,
                                    .n_frames = finding->n_frames,
+                                   .table = finding->table,
+                                   .row = finding->row,
+                                   .is_lost = finding->is_lost,
                                    .phase = finding->phase};
         sink->damaged(sink->user, finding->path,
                       finding->text ? &sample : NULL);

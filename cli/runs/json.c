@@ -115,13 +115,17 @@ static void put_damage(es_json_writer *json, const es_run_summary *summary)
     for (size_t i = 0; i < summary->n_damaged; i++) {
         const es_damaged *sample = &summary->damaged[i];
         es_json_write_object(json, NULL);
-        if (sample->n_frames)
-            es_json_write_integer(json, "frames", (int64_t)sample->n_frames);
-        else
+        if (sample->table) {
+            es_json_write_text(json, "row", es_row_table_name(sample->table));
+            es_json_write_integer(json, "id", sample->row);
+        } else if (sample->n_frames) {
+            es_json_write_integer(json, sample->is_lost ? "lost" : "frames",
+                                  (int64_t)sample->n_frames);
+        } else {
             es_json_write_text(json, "series", sample->series);
-        if (!sample->n_frames)
             es_json_write_text(json, "phase", es_phase_name(sample->phase));
-        es_json_write_integer(json, "step", sample->step);
+        }
+        es_json_write_known(json, "step", sample->step);
         es_json_write_end(json, "}");
     }
     es_json_write_end(json, "]");

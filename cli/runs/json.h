@@ -14,7 +14,9 @@
  *        "modelled_gb","modelled_gb_low","modelled_gb_high",
  *        "modelled_minutes","modelled_minutes_low","modelled_minutes_high",
  *        "collapse_before_nan","checksums",
- *        "damaged":[{"series","phase","step"} or {"frames","step"}],
+ *        "damaged":[{"series","phase","step"} or {"frames","step"}
+ *                   or {"row":"run", "series" or "event","id","step"}
+ *                   or {"lost","step"}],
  *        "config":{..} or null}]}
  *
  * A number that is not finite is null, and a member beside it says why:

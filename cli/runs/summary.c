@@ -232,7 +232,9 @@ static es_status read_identity(es_run_summary *summary, es_reader *reader,
     if (status < 0 && status != ES_ENOTFOUND)
         return status;
     summary->status = written ? es_run_status_name(info.status) : "interrupted";
-    return es_reader_config(reader, run, &summary->config);
+    status = es_reader_config(reader, run, &summary->config);
+    summary->config_unread = !summary->config && info.config && *info.config;
+    return status;
 }
 
 static es_status compute(es_run_summary *summary)
@@ -472,6 +474,8 @@ static bool ends_judged_series(const es_run_summary *summary, es_reader *reader,
                                const es_damaged *sample)
 {
     es_series series;
+    if (sample->table)
+        return false;
     if (!sample->n_frames)
         return is_judged(summary, sample->series, sample->phase) &&
                es_reader_find(reader, sample->run, sample->series,
@@ -488,8 +492,13 @@ static bool ends_judged_series(const es_run_summary *summary, es_reader *reader,
 static es_status list_damaged(es_run_summary *summary, es_reader *reader,
                               size_t run)
 {
+    const es_event *events;
+    size_t n_events;
+    /* What was lost is among them. Events that cannot be read are damage. */
+    es_status status = es_reader_events(reader, run, &events, &n_events);
+    if (status < 0 && status != ES_EFORMAT)
+        return status;
     const size_t n = es_reader_n_damaged(reader);
-    es_status status;
     summary->checksums = es_reader_has_checksums(reader);
     if (!n)
         return ES_OK;

@@ -85,6 +85,7 @@ typedef struct es_run_summary {
                            "interrupted": the file says running, and no live
                            process of this machine writes it */
     char *config;       /* JSON object, from the file; NULL if unknown */
+    bool config_unread; /* the file has a text that is no JSON object */
     int64_t n_layer, n_head;
     int64_t ctx;  /* ES_UNKNOWN: no ceiling, and flags that need one
                      are not judged */
@@ -195,8 +196,9 @@ void es_summary_shares(float *out, const es_run_summary *summary,
 es_status es_summary_copy_layers(char **out,
                                  const es_run_summary *summary) ES_MUST_USE;
 
-/** Reports on standard error what of a run's layers could not be used. */
-void es_summary_note_layers(const es_run_summary *summary);
+/** Reports on standard error what of a run's configuration could not be used.
+ */
+void es_summary_note_config(const es_run_summary *summary);
 
 /** A flag of severity error or above stands. */
 bool es_summary_alarms(const es_run_summary *summary);

@@ -138,8 +138,12 @@ es_status es_summary_copy_layers(char **out, const es_run_summary *summary)
     return es_fail(ES_ENOMEM, "out of memory for layers");
 }
 
-void es_summary_note_layers(const es_run_summary *summary)
+void es_summary_note_config(const es_run_summary *summary)
 {
+    if (summary->config_unread)
+        es_print_note("%s: run %zu: config is not a JSON object: its settings, "
+                      "layers and planned steps are not known",
+                      summary->path, summary->number);
     if (summary->described && summary->described->n_malformed)
         es_print_note("%s: run %zu: %zu part%s of config's \"layers\" not what "
                       "it must be: the ceiling of the run stands in",

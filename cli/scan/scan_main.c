@@ -248,7 +248,7 @@ static es_status take_run(void *user, es_run_summary *run, es_reader *reader,
     scan *s = user;
     es_status status = ES_OK;
     s->n_shown++;
-    es_summary_note_layers(run);
+    es_summary_note_config(run);
     if (reads_members(s))
         es_members_see(&s->seen, &s->options.where, &s->options.order, run);
     for (size_t i = 0; s->heard && run->heard && i < run->rules->n; i++) {

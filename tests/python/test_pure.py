@@ -252,6 +252,23 @@ def test_a_sample_that_its_checksum_denies_is_missing(reader, run_file):
     assert event["step"] == 2 and "loss" in event["message"]
 
 
+@each_reader
+@each_recorder
+def test_a_row_that_was_edited_is_said(recorder, reader, run_file):
+    recorded(recorder, run_file, range(4))
+    run = READERS[reader](run_file)
+    assert not [event for event in run.events(0) if event["kind"] == "damaged"]
+    with sqlite3.connect(run_file) as file:
+        file.execute("UPDATE run SET name = 'renamed'")
+        file.execute("UPDATE series SET unit = 'bits' WHERE name = 'loss'")
+    file.close()
+    run = READERS[reader](run_file)
+    assert run.run(0)["name"] == "renamed"
+    said = [event["message"] for event in run.events(0) if event["kind"] == "damaged"]
+    assert len(said) == 2 and said[0] == "run 1 is not as it was recorded: edited, or damaged"
+    assert said[1].startswith("series ")
+
+
 # --- runs that go on, and files of others -------------------------------------
 
 

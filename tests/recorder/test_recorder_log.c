@@ -179,6 +179,16 @@ TEST(a_run_file_that_is_removed_with_its_log_is_a_counted_loss)
     assert_true(recording_event(path, "log", message, data));
     assert_non_null(strstr(message, "samples up to step 99 are not in this"));
     assert_string_equal(data, "{\"lost\":100}");
+    const es_event *events;
+    size_t n;
+    es_damaged lost;
+    AUTO(es_reader) reader = es_open_reader(path);
+    es_assert_ok(es_reader_events(reader, 0, &events, &n));
+    assert_int_equal(es_reader_n_damaged(reader), 1);
+    es_assert_ok(es_reader_damaged(reader, 0, &lost));
+    assert_true(lost.is_lost);
+    assert_int_equal(lost.n_frames, HALF);
+    assert_int_equal(lost.step, HALF - 1);
     recording_remove(path);
 }
 

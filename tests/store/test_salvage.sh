@@ -88,6 +88,39 @@ same_text 'the last step, damaged, is missing: no head has a band' \
 same_text 'export: NA where it was' '30,,,,NA' \
     "$(diff <(grep -v '^#' sound.csv) <(grep -v '^#' loss.csv) | sed -n 's/^> //p')"
 
+# --- rows that are not as they were recorded: shown, and said
+edit() { # FILE SQL
+    cp sound.db "$1"
+    sqlite3 "$1" "$2"
+}
+edit renamed.db "UPDATE run SET name = 'better'"
+edit config.db "UPDATE run SET config = '{\"layers\": ['"
+edit lost.db "INSERT INTO event(run_id, step, kind, severity, data, at) VALUES(1, 29, 'log', 3, '{\"lost\":30}', '')"
+line='renamed.db: 1 row \(run 1\) is not as recorded: edited by hand, or damaged'
+says 'an edited row: the table' 3 "$scan" renamed.db
+says 'an edited row: --salvage' 0 "$scan" --salvage renamed.db
+says 'an edited row: one of several' 4 "$scan" sound.db renamed.db
+says 'an edited row: export' 3 "$scan" export renamed.db
+says 'an edited row: report' 3 "$scan" report -q renamed.db -o renamed.html
+says 'an edited row: merge' 3 "$scan" merge -q renamed.db -o renamed-all.db
+output 'an edited row is shown as it is' better "$scan" --salvage renamed.db
+same_text 'JSON says which row' '"damaged":[{"row":"run","id":1,"step":null,"step_state":"missing"}]' \
+    "$(member damaged "$(json renamed.db)")"
+sqlite3 renamed.db 'DELETE FROM row_checksum'
+check 'and is accepted by the command that the message names' "$scan" renamed.db
+line='config.db: run 1: config is not a JSON object: its settings, layers and planned steps are not known'
+says 'a configuration that is no JSON' 3 "$scan" config.db
+line='lost.db: 30 recorded frames up to step 29 are lost: the file or its log was removed'
+says 'lost frames: the table' 3 "$scan" lost.db
+says 'lost frames: --salvage' 0 "$scan" --salvage lost.db
+says 'lost frames: --check' 3 "$scan" --check lost.db
+says 'lost frames: report' 3 "$scan" report -q lost.db -o lost.html
+says 'lost frames: export' 3 "$scan" export lost.db
+says 'lost frames: watch' 3 "$scan" watch --once --check --state lost.state lost.db
+same_text 'JSON says how many' '"damaged":[{"lost":30,"step":29}]' \
+    "$(member damaged "$(json lost.db)")"
+line='1 damaged sample \((entropy|loss) \(train\), step (30|59) first\): shown as missing'
+
 # Merge: missing values with an event, not a good checksum of a bad value.
 says 'merge' 3 "$scan" merge -q middle.db -o all.db
 "$scan" import -q run.csv --ctx 64 -o other.db # a run of its own

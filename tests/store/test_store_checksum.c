@@ -175,7 +175,8 @@ TEST(a_checksum_knows_run_and_series)
         es_assert_ok(es_cursor_open_run(&c, r, 0));
         while (es_cursor_next_of_run(c, &step, &values, &s) == ES_OK)
             continue;
-        assert_int_equal(es_reader_n_damaged(r), cases[i].n_damaged);
+        /* and the row itself */
+        assert_int_equal(es_reader_n_damaged(r), cases[i].n_damaged + 1);
         es_cursor_close(c);
         es_reader_close(r);
     }
@@ -237,11 +238,139 @@ TEST(merge_keeps_damage_apart)
     assert_int_equal(events[0].step, 8);
 }
 
+/* --- rows ---------------------------------------------------------------- */
+
+/** What a hand, or a flipped bit, does to a row is handed out, and said. */
+TEST(a_row_that_was_changed_is_damage)
+{
+    static const struct {
+        const char *sql;
+        es_row_table table;
+        int64_t row;
+    } cases[] = {
+        {"UPDATE run SET name = 'renamed'", ES_ROW_RUN, 1},
+        {"UPDATE run SET config = '{\"steps\": 5001}'", ES_ROW_RUN, 1},
+        {"UPDATE run SET ctx = NULL", ES_ROW_RUN, 1},
+        {"UPDATE run SET last_step = 37", ES_ROW_RUN, 1},
+        {"UPDATE run SET status = 'running'", ES_ROW_RUN, 1},
+        {"UPDATE series SET unit = 'bits' WHERE series_id = 2", ES_ROW_SERIES,
+         2},
+        {"DELETE FROM sample WHERE series_id = 4; DELETE FROM series WHERE "
+         "series_id = 4",
+         ES_ROW_SERIES, 4},
+        {"UPDATE event SET message = 'quarter-way'", ES_ROW_EVENT, 1},
+        {"DELETE FROM event", ES_ROW_EVENT, 1},
+        {"UPDATE row_checksum SET crc = crc + 1 WHERE of_table = 'run'",
+         ES_ROW_RUN, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[16];
+        const es_event *events;
+        size_t n;
+        es_damaged damaged;
+        es_run_info info;
+        snprintf(name, sizeof name, "row%zu.db", i);
+        const char *path = es_folder_file(state, name);
+        es_write_run(path, "x", 20);
+        assert_string_equal(es_sqlite(path, cases[i].sql), "");
+        AUTO(es_reader) r = es_open_reader(path);
+        es_assert_ok(es_reader_run(r, 0, &info));
+        assert_string_equal(info.name, i ? "x" : "renamed");
+        es_assert_ok(es_reader_events(r, 0, &events, &n));
+        assert_int_equal(es_reader_n_damaged(r), 1);
+        es_assert_ok(es_reader_damaged(r, 0, &damaged));
+        assert_int_equal(damaged.table, cases[i].table);
+        assert_int_equal(damaged.row, cases[i].row);
+        assert_string_equal(damaged.series, "");
+        size_t n_said = 0;
+        for (size_t k = 0; k < n; k++)
+            n_said += strcmp(events[k].kind, "damaged") == 0;
+        assert_int_equal(n_said, 1);
+        es_assert_ok(es_reader_refresh(r)); /* it counts once */
+        assert_int_equal(es_reader_n_damaged(r), 1);
+        es_reader_close(r);
+        es_sqlite(path, "DELETE FROM row_checksum"); /* it is accepted */
+        r = es_open_reader(path);
+        es_assert_ok(es_reader_events(r, 0, &events, &n));
+        assert_int_equal(es_reader_n_damaged(r), 0);
+    }
+}
+
+/** Whatever is done to a run with the library keeps its rows whole: as it is
+ *  written, when it ends, ends again, goes on, and where it was merged to. */
+TEST(what_the_library_writes_is_whole)
+{
+    const char *to = es_folder_file(state, "to.db");
+    const es_event *events;
+    size_t n, copied = 0, skipped = 0;
+    int64_t run, loss;
+    es_write_run(run_db, "x", 20);
+    es_run_info info = es_run_of(3, 2);
+    char uuid[ES_UUID_SIZE];
+    snprintf(uuid, sizeof uuid, "%s",
+             es_sqlite(run_db, "SELECT uuid FROM run"));
+    info.uuid = uuid;
+    info.config = "{}";
+    es_writer *w = es_open_writer(run_db);
+    es_reader *r = NULL;
+    for (int stage = 0; stage < 4; stage++) {
+        if (stage == 0)
+            es_assert_ok(es_writer_run(w, &run, &info, 10));
+        if (stage == 1) {
+            es_assert_ok(es_writer_series(w, &loss, run, "loss", ES_SHAPE_RUN,
+                                          ES_PHASE_TRAIN, NULL));
+            es_assert_ok(es_write_values(w, loss, 30, 1));
+        }
+        if (stage == 2)
+            es_assert_ok(es_writer_end_run(w, run, ES_RUN_FAILED));
+        if (stage == 3) /* after its end */
+            es_assert_ok(es_write_values(w, loss, 32, 1));
+        r = es_open_reader(run_db);
+        es_assert_ok(es_reader_events(r, 0, &events, &n));
+        assert_int_equal(es_reader_n_damaged(r), 0);
+        es_reader_close(r);
+    }
+    es_assert_ok(es_writer_close(w));
+    assert_string_equal(es_sqlite(run_db, "SELECT count(*) FROM row_checksum"
+                                          " WHERE of_table = 'run'"),
+                        "1");
+    r = es_open_reader(run_db);
+    w = es_open_writer(to);
+    es_assert_ok(es_merge(w, r, &copied, &skipped, NULL));
+    es_assert_ok(es_writer_close(w));
+    es_reader_close(r);
+    r = es_open_reader(to);
+    es_assert_ok(es_reader_events(r, 0, &events, &n));
+    assert_int_equal(es_reader_n_damaged(r), 0);
+    es_reader_close(r);
+    assert_string_equal(
+        es_sqlite(to, "SELECT group_concat(of_table || id) FROM (SELECT * FROM"
+                      " row_checksum ORDER BY of_table, id)"),
+        "run1,series1,series2,series3,series4");
+}
+
+/** Files without them are read, and gone on with, as they are. */
+TEST(a_file_without_checksums_of_rows_stays_one)
+{
+    es_write_run(run_db, "x", 20);
+    es_sqlite(run_db, "DROP TABLE row_checksum; UPDATE run SET name = 'y'");
+    es_write_run(run_db, "z", 20);
+    AUTO(es_reader) r = es_open_reader(run_db);
+    assert_int_equal(es_reader_n_runs(r), 2);
+    assert_int_equal(es_reader_n_damaged(r), 0);
+    es_reader_close(r);
+    r = NULL;
+    es_sqlite(run_db, "CREATE TABLE row_checksum(x)");
+    es_assert_status(ES_EFORMAT, "its table row_checksum differs",
+                     es_reader_open(&r, run_db));
+}
+
 /* --- flipped bits -------------------------------------------------------- */
 
 typedef struct contents {
     es_status status;
     uint64_t hash; /* of series, steps and values */
+    uint64_t rows; /* of what stands in run, series and event */
     size_t n_samples, n_damaged;
 } contents;
 
@@ -250,6 +379,53 @@ static void add(uint64_t *hash, const void *bytes, size_t n)
     const unsigned char *at = bytes;
     for (size_t i = 0; i < n; i++)
         *hash = (*hash ^ at[i]) * UINT64_C(0x100000001b3);
+}
+
+static void add_text(uint64_t *hash, const char *text)
+{
+    add(hash, text ? text : "(none)", text ? strlen(text) + 1 : 6);
+}
+
+/** Damage that the reader reports among the events is not one of the file's. */
+static void read_rows(contents *to, es_reader *r, size_t run)
+{
+    es_run_info info;
+    es_series s;
+    const es_event *events = NULL;
+    size_t n = 0;
+    to->status = es_reader_run(r, run, &info);
+    if (to->status < 0)
+        return;
+    const char *texts[] = {info.uuid,   info.name,       info.arch,
+                           info.family, info.config,     info.program,
+                           info.host,   info.started_at, info.ended_at};
+    const int64_t numbers[] = {info.n_layer, info.n_head, info.d_model,
+                               info.ctx,     info.vocab,  info.batch,
+                               info.seed,    info.status, info.last_step};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        add_text(&to->rows, texts[i]);
+    add(&to->rows, numbers, sizeof numbers);
+    for (size_t i = 0; i < es_reader_n_series(r, run); i++) {
+        if ((to->status = es_reader_series(r, run, i, &s)) < 0)
+            return;
+        add_text(&to->rows, s.name);
+        add_text(&to->rows, s.unit);
+        add(&to->rows, &s.shape, sizeof s.shape);
+        add(&to->rows, &s.phase, sizeof s.phase);
+    }
+    to->status = es_reader_events(r, run, &events, &n);
+    for (size_t i = 0; i < n && to->status == ES_OK; i++) {
+        const es_event *e = &events[i];
+        const int64_t places[] = {e->step, e->severity, e->layer, e->head};
+        if (strcmp(e->kind, "damaged") == 0)
+            continue;
+        add(&to->rows, places, sizeof places);
+        add_text(&to->rows, e->kind);
+        add_text(&to->rows, e->message);
+        add_text(&to->rows, e->data);
+        add_text(&to->rows, e->at);
+        add_text(&to->rows, e->dedupe);
+    }
 }
 
 static void read_run(contents *to, es_reader *r, size_t run)
@@ -271,11 +447,14 @@ static void read_run(contents *to, es_reader *r, size_t run)
 
 static contents read_file(const char *path)
 {
-    contents all = {.hash = 1};
+    contents all = {.hash = 1, .rows = 1};
     es_reader *r = NULL;
     all.status = es_reader_open(&r, path);
-    for (size_t i = 0; all.status >= ES_OK && i < es_reader_n_runs(r); i++)
-        read_run(&all, r, i);
+    for (size_t i = 0; all.status >= ES_OK && i < es_reader_n_runs(r); i++) {
+        read_rows(&all, r, i);
+        if (all.status >= ES_OK)
+            read_run(&all, r, i);
+    }
     if (all.status >= ES_OK)
         all.n_damaged = es_reader_n_damaged(r);
     es_reader_close(r);
@@ -283,14 +462,15 @@ static contents read_file(const char *path)
 }
 
 /**
- * A bit anywhere in the file: no sample is ever other than it was without a
- * word. That one is gone, which no checksum of samples can see, is rare: the
- * row of a series says it is another run's, or the first entry of a series in
- * the index says it is another's.
+ * A bit anywhere in the file: no sample, and nothing that is said of run,
+ * series or events, is ever other than it was without a word. That a sample is
+ * gone, which no checksum of samples can see, is rare: the first entry of a
+ * series in the index says it is another's.
  */
-TEST(a_flipped_bit_never_changes_a_sample)
+TEST(a_flipped_bit_never_changes_what_is_read)
 {
     size_t n, n_flips = 0, n_changed = 0, n_gone = 0, n_damaged = 0;
+    size_t n_rows = 0, n_refused = 0, n_same = 0;
     es_write_run(run_db, "x", 120);
     unsigned char *bytes = es_file_read(run_db, &n);
     const contents sound = read_file(run_db);
@@ -305,17 +485,80 @@ TEST(a_flipped_bit_never_changes_a_sample)
         const contents now = read_file(run_db);
         fseek(file, (long)(bit / 8), SEEK_SET);
         fputc(bytes[bit / 8], file);
+        n_refused += now.status < ES_OK;
         n_damaged += now.status >= ES_OK && now.n_damaged > 0;
-        if (now.status < ES_OK || now.n_damaged || now.hash == sound.hash)
+        if (now.status < ES_OK || now.n_damaged)
             continue;
+        n_rows += now.rows != sound.rows;
         n_gone += now.n_samples < sound.n_samples;
-        n_changed += now.n_samples >= sound.n_samples;
+        n_changed += now.hash != sound.hash && now.n_samples >= sound.n_samples;
+        n_same += now.rows == sound.rows && now.hash == sound.hash;
     }
-    print_message("%zu flips: %zu damaged, %zu changed, %zu gone\n", n_flips,
-                  n_damaged, n_changed, n_gone);
+    print_message("%zu flips: %zu refused, %zu damaged; not seen: %zu that "
+                  "change nothing, %zu rows, %zu samples changed, %zu gone\n",
+                  n_flips, n_refused, n_damaged, n_same, n_rows, n_changed,
+                  n_gone);
     assert_true(n_flips > 500 && n_damaged > n_flips / 10);
+    assert_int_equal(n_rows, 0);
     assert_int_equal(n_changed, 0);
     assert_true(n_gone <= n_flips / 200);
+    fclose(file);
+    free(bytes);
+}
+
+/** Where a table's first page begins. */
+static size_t page_of(const char *path, const char *table)
+{
+    char sql[96];
+    snprintf(
+        sql, sizeof sql,
+        "SELECT (rootpage - 1) * 4096 FROM sqlite_schema WHERE name = '%s'",
+        table);
+    return (size_t)strtoull(es_sqlite(path, sql), NULL, 10);
+}
+
+/**
+ * Every byte of the small tables that is not 0: what it changes is refused, or
+ * said, or not read at all, as names of series are, which SQLite takes from
+ * their index.
+ */
+TEST(a_flipped_bit_of_a_small_table_is_seen)
+{
+    static const char *const tables[] = {"run", "series", "event",
+                                         "row_checksum"};
+    size_t n, n_flips = 0, n_seen = 0, n_same = 0;
+    es_write_run(run_db, "a run with a name", 2);
+    unsigned char *bytes = es_file_read(run_db, &n);
+    const contents sound = read_file(run_db);
+    assert_int_equal(sound.n_damaged, 0);
+    FILE *file = fopen(run_db, "r+b");
+    assert_non_null(file);
+    setvbuf(file, NULL, _IONBF, 0);
+    for (size_t t = 0; t < 4; t++) {
+        const size_t page = page_of(run_db, tables[t]);
+        assert_true(page >= 4096 && page + 4096 <= n);
+        for (size_t i = page; i < page + 4096; i++) {
+            if (!bytes[i])
+                continue;
+            fseek(file, (long)i, SEEK_SET);
+            fputc(bytes[i] ^ 1 << i % 8, file);
+            const contents now = read_file(run_db);
+            fseek(file, (long)i, SEEK_SET);
+            fputc(bytes[i], file);
+            const bool seen = now.status < ES_OK || now.n_damaged > 0;
+            const bool same = now.rows == sound.rows && now.hash == sound.hash;
+            n_flips++;
+            n_seen += seen;
+            n_same += !seen && same;
+            if (!seen && !same)
+                print_message("%s: byte %zu of its page\n", tables[t],
+                              i - page);
+        }
+    }
+    print_message("%zu flips: %zu seen, %zu change nothing\n", n_flips, n_seen,
+                  n_same);
+    assert_true(n_flips > 300 && n_same < n_flips / 5);
+    assert_int_equal(n_seen + n_same, n_flips);
     fclose(file);
     free(bytes);
 }

@@ -29,7 +29,9 @@ from ._run_file import (
     Error,
     check_schema,
     checksums,
+    has_row_checksums,
     n_values,
+    row_checksums,
     series_checksum,
 )
 
@@ -185,7 +187,32 @@ class Reader:
         for event in out:
             event["severity"] = names.get(event["severity"])
         out += [_damage(*one) for one in sorted(self._damaged.get(index, ()))]
+        self._database.execute("BEGIN")  # rows and checksums of one moment
+        try:
+            out += self._changed_rows(index)
+        finally:
+            self._database.rollback()
         return sorted(out, key=lambda event: -1 if event["step"] is None else event["step"])
+
+
+    def _changed_rows(self, index: int) -> list[dict[str, Any]]:
+        """Events of the rows of a run that are not as they were recorded."""
+        if not has_row_checksums(self._database):
+            return []
+        out = []
+        run = self._runs[index]["run_id"]
+        for table in ("run", "series", "event"):
+            step = "step" if table == "event" else "NULL"
+            own = dict(self._rows(f"SELECT {table}_id, {step} FROM {table} WHERE run_id = ?", run))
+            query = "SELECT id, crc FROM row_checksum WHERE of_table = ?"
+            sealed = dict(self._rows(query, table))
+            sums = row_checksums(self._database, table)
+            changed = [n for n in own if n in sealed and sums[n] != sealed[n]]
+            gone = [n for n in sealed if n not in sums and index == 0]
+            for number in sorted(changed + gone):
+                said = f"{table} {number} is not as it was recorded: edited, or damaged"
+                out.append(_damage_event(own.get(number), said))
+        return out
 
 
 def _is_blob(value: Any, size: int) -> bool:
@@ -194,6 +221,9 @@ def _is_blob(value: Any, size: int) -> bool:
 
 def _damage(step: int, name: str, phase: str) -> dict[str, Any]:
     """The event of a damaged sample."""
+    return _damage_event(step, f"the sample of {name} ({phase}) is damaged: shown as missing")
+
+
+def _damage_event(step: int | None, said: str) -> dict[str, Any]:
     about = dict.fromkeys(("layer", "head", "at"))
-    said = f"the sample of {name} ({phase}) is damaged: shown as missing"
     return {"step": step, "kind": "damaged", "severity": "error", **about, "message": said}

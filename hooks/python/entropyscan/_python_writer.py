@@ -36,7 +36,9 @@ from ._run_file import (
     Error,
     check_schema,
     checksums,
+    has_row_checksums,
     map_checksum,
+    row_checksums,
     series_checksum,
 )
 
@@ -207,6 +209,7 @@ class Writer:
                 self._is_new = True
             self.database = _connect(self.path)
             self._inode = os.stat(self.path).st_ino
+            self._seals = has_row_checksums(self.database)
             with self.transaction():
                 self._begin_run(run, resume_step)
             self._is_new = False
@@ -224,6 +227,14 @@ class Writer:
 
     def transaction(self) -> Transaction:
         return Transaction(self.database)
+
+    def _seal(self, table: str, number: int) -> None:
+        """Gives a row its checksum, within the transaction that changed it."""
+        if not self._seals:
+            return
+        for crc in row_checksums(self.database, table, number).values():
+            sql = "INSERT OR REPLACE INTO row_checksum VALUES(?, ?, ?)"
+            self.database.execute(sql, (table, number, crc))
 
     def _one(self, sql: str, *values: Any) -> Any:
         return self.database.execute(sql, values).fetchone()
@@ -255,6 +266,7 @@ class Writer:
         sql = f"INSERT INTO run({columns}) VALUES({places})"
         self.run_id = self.database.execute(sql, values).lastrowid
         self.last_step = None
+        self._seal("run", self.run_id)
 
     def _resume(self, run: dict[str, Any], step: int) -> None:
         execute, own = self.database.execute, self.run_id
@@ -266,6 +278,11 @@ class Writer:
         )
         series = "SELECT series_id FROM series WHERE run_id = ?"
         execute(f"DELETE FROM sample WHERE step >= ? AND series_id IN ({series})", (step, own))
+        self._seal("run", own)
+        if self._seals:
+            events = "SELECT event_id FROM event WHERE run_id = ? AND step >= ?"
+            sql = f"DELETE FROM row_checksum WHERE of_table = 'event' AND id IN ({events})"
+            execute(sql, (own, step))
         execute("DELETE FROM event WHERE run_id = ? AND step >= ?", (own, step))
         if self._has_maps():
             execute("DELETE FROM attention_map WHERE run_id = ? AND step >= ?", (own, step))
@@ -281,6 +298,7 @@ class Writer:
     def end(self, status: str) -> None:
         sql = "UPDATE run SET status = ?, ended_at = ? WHERE run_id = ?"
         self.database.execute(sql, (status, now(), self.run_id))
+        self._seal("run", self.run_id)
 
     # --- what is in it ---
 
@@ -301,6 +319,7 @@ class Writer:
             unit = UNITS.get(name, "") if unit is None else unit
             values = (self.run_id, name, shape, phase, unit)
             number = self.database.execute(sql, values).lastrowid
+            self._seal("series", number)
         return number, series_checksum(self.uuid, phase, name)
 
     def samples(self, rows: list[tuple[int, int, int, bytes]]) -> None:
@@ -343,11 +362,12 @@ class Writer:
     def event(
         self, step: int | None, kind: str, severity: str, said: str, data: Any = None
     ) -> None:
-        self.database.execute(
+        number = self.database.execute(
             "INSERT INTO event(run_id, step, kind, severity, message, data, at)"
             " VALUES(?, ?, ?, ?, ?, ?, ?)",
             (self.run_id, step, kind, SEVERITIES[severity], said, data and json.dumps(data), now()),
-        )
+        ).lastrowid
+        self._seal("event", number)
 
     # --- the end ---
 
@@ -495,10 +515,10 @@ class Session:
         try:
             with self._writer.transaction():
                 n = self._write(self._batch)
-                for head in last:
-                    self._take(head, b"", [])
                 if self._writer.last_step != before[2]:
                     self._writer.set_last_step(self._writer.last_step)
+                for head in last:  # the end seals the row as it is then
+                    self._take(head, b"", [])
         except sqlite3.Error as error:
             self._series, self._refused, self._writer.last_step = before
             if not self._failure:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import math
+import struct
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,16 @@ TABLES = {
   at TEXT NOT NULL, -- ISO 8601, UTC
   dedupe TEXT UNIQUE -- the run's uuid, a slash, the event's own key
 ) STRICT""",
+    "row_checksum": """CREATE TABLE row_checksum(
+  of_table TEXT NOT NULL CHECK(of_table IN ('run', 'series', 'event')),
+  id INTEGER NOT NULL, -- run_id, series_id, event_id
+  crc INTEGER NOT NULL, -- CRC-32C of the row's other columns: of each its type \
+(1 integer, 3 text, 5 NULL), then the integer, or the text's length and the text; \
+last_step is NULL while the run is running
+  PRIMARY KEY(of_table, id)
+) STRICT, WITHOUT ROWID""",
 }
+OPTIONAL = "row_checksum"  # files that have none stay as they are
 
 SAMPLE_1 = """CREATE TABLE sample(
   series_id INTEGER NOT NULL REFERENCES series,
@@ -163,6 +173,7 @@ def check_schema(connection: Any, path: str) -> int:
         if sql != tables[table]:
             raise Error(f"{path}: not a run file of ours: its table {table} differs")
         missing.discard(table)
+    missing.discard(OPTIONAL)
     if missing:
         raise Error(f"{path}: not a run file: no table {min(missing)}")
     return found
@@ -218,14 +229,68 @@ def checksums(before: np.ndarray, steps: np.ndarray, values: np.ndarray) -> np.n
     return (~register).view(np.int32)
 
 
+@functools.lru_cache(maxsize=None)
+def _byte_table() -> list[int]:
+    """What a register becomes after one byte, by its lowest byte."""
+    table = list(range(256))
+    for _ in range(8):
+        table = [entry >> 1 ^ _POLYNOMIAL * (entry & 1) for entry in table]
+    return table
+
+
+def _crc(data: bytes) -> int:
+    register, table = 0xFFFFFFFF, _byte_table()
+    for byte in data:
+        register = register >> 8 ^ table[(register ^ byte) & 255]
+    return register ^ 0xFFFFFFFF
+
+
 def series_checksum(uuid: str, phase: str, name: str) -> int:
     """What the checksum of each sample of a series begins with."""
-    register = 0xFFFFFFFF
-    for byte in f"{uuid}{phase}{name}".encode():
-        register ^= byte
-        for _ in range(8):
-            register = register >> 1 ^ _POLYNOMIAL * (register & 1)
-    return register ^ 0xFFFFFFFF
+    return _crc(f"{uuid}{phase}{name}".encode())
+
+
+# The columns of each small table: its key, then those of a row's checksum.
+_ROWS = {
+    "run": (
+        *("run_id", "uuid", "name", "arch", "family", "n_layer", "n_head", "d_model", "ctx"),
+        *("vocab", "batch", "seed", "config", "program", "host", "started_at", "ended_at"),
+        *("status", "CASE status WHEN 'running' THEN NULL ELSE last_step END"),
+    ),
+    "series": ("series_id", "run_id", "name", "shape", "phase", "unit"),
+    "event": (
+        *("event_id", "run_id", "step", "kind", "severity", "layer", "head", "message"),
+        *("data", "at", "dedupe"),
+    ),
+}
+
+
+def row_checksums(connection: Any, table: str, only: int | None = None) -> dict[int, int]:
+    """CRC-32C, as row_checksum keeps it, of each row of run, series or event, or of
+    one, by its key."""
+    key, *columns = _ROWS[table]
+    texts = [f"CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) ELSE {c} END" for c in columns]
+    query = f"SELECT {key}, {', '.join(texts)} FROM {table}"
+    found = connection.execute(f"{query} WHERE {key} = coalesce(?, {key})", (only,))
+    return {number: _row_checksum(values) for number, *values in found}
+
+
+def _row_checksum(values: list[Any]) -> int:
+    data = b""
+    for value in values:
+        if value is None:
+            data += b"\5"
+        elif isinstance(value, int):
+            data += struct.pack("<bq", 1, value)
+        else:
+            data += struct.pack("<bq", 3, len(value)) + value
+    crc = _crc(data)
+    return crc - (crc >> 31 << 32)
+
+
+def has_row_checksums(connection: Any) -> bool:
+    query = "SELECT 1 FROM sqlite_master WHERE name = 'row_checksum'"
+    return connection.execute(query).fetchone() is not None
 
 
 def map_checksum(uuid: str, phase: str, step: int, place: tuple, values: bytes) -> int:

@@ -1,0 +1,24 @@
+/* The checksum of a row of run, series or event, for the writer and for
+   readers. It finds a row that is not as it was recorded. */
+#include "store/crc32c.h"
+#include "store/store_internal.h"
+
+int32_t es_checksum_of_columns(sqlite3_stmt *statement, int first, int n)
+{
+    uint32_t crc = 0;
+    for (int i = first; i < first + n; i++) {
+        const unsigned char type =
+            (unsigned char)sqlite3_column_type(statement, i);
+        crc = es_crc32c(crc, &type, 1);
+        if (type == SQLITE_NULL)
+            continue;
+        const void *bytes = /* NULL of an empty text, whose number is 0 */
+            type == SQLITE_INTEGER ? NULL : sqlite3_column_blob(statement, i);
+        const int64_t number = bytes ? sqlite3_column_bytes(statement, i)
+                                     : sqlite3_column_int64(statement, i);
+        crc = es_crc32c(crc, &number, sizeof number);
+        if (bytes)
+            crc = es_crc32c(crc, bytes, (size_t)number);
+    }
+    return (int32_t)crc;
+}
