@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #define CHUNK 65536 /* bytes read, or looked through for a frame, at a time */
-#define SEARCH_MOST (64 << 20) /* bytes looked through behind a frame */
+#define SEARCH_MOST (64 << 20) /* bytes a reading looks through for frames */
+#define N_TAILS (sizeof((es_tails *)0)->known / sizeof *((es_tails *)0)->known)
 
 /* --- bytes ---------------------------------------------------------------- */
 
@@ -139,6 +140,31 @@ static es_status read_payload(es_esf *esf, const es_esf_frame *frame,
                : ES_EFORMAT;
 }
 
+/** What is known of the bytes behind the frame that was read last. */
+static int64_t *find_tail(es_esf *esf)
+{
+    es_tails *tails = &esf->tails;
+    if (tails->seed != esf->place.seed)
+        *tails = (es_tails){.most = tails->most, .seed = esf->place.seed};
+    for (unsigned i = 0; i < tails->n; i++)
+        if (tails->known[i].end == esf->place.end)
+            return &tails->known[i].searched;
+    if (tails->n < N_TAILS)
+        tails->n++;
+    tails->known[tails->n - 1].end = esf->place.end;
+    tails->known[tails->n - 1].searched = esf->place.end;
+    return &tails->known[tails->n - 1].searched;
+}
+
+/** Bytes that are there stay what they are, but for those of another machine,
+ *  of which earlier ones may be seen after later ones. */
+static void remember_tail(es_esf *esf, int64_t at)
+{
+    if (es_esf_is_of_this_machine(esf) ||
+        es_esf_clock() - esf->changed >= ES_ESF_SETTLED_MS)
+        *find_tail(esf) = at;
+}
+
 /** *at, or where the next bytes behind a hole of a sparse file are. False:
  * there are none. */
 static bool skip_hole(const es_esf *esf, int64_t *at)
@@ -150,17 +176,20 @@ static bool skip_hole(const es_esf *esf, int64_t *at)
 }
 
 /** The first head of a frame from *at on. ES_DONE: there is none, or none
- * within SEARCH_MOST bytes that are no hole. */
+ *  within the bytes that one reading searches, holes apart. */
 static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
 {
     unsigned char bytes[CHUNK + ES_ESF_FRAME_BYTES];
-    int64_t searched = 0;
+    const int64_t most = esf->tails.most ? esf->tails.most : SEARCH_MOST;
     while (*at + ES_ESF_FRAME_BYTES <= esf->size && skip_hole(esf, at)) {
         const int64_t left = esf->size - *at;
         if (left < ES_ESF_FRAME_BYTES)
             break;
-        if (searched >= SEARCH_MOST) {
-            esf->is_behind = esf->has_lost = true; /* no writer goes on */
+        if (esf->looked >= most) {
+            esf->tails.more = true;
+            if (!esf->tails
+                     .most) /* nobody searches on, and no writer goes on */
+                esf->is_behind = esf->has_lost = true;
             break;
         }
         const size_t n =
@@ -173,11 +202,13 @@ static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
             if (es_esf_frame_read(frame, bytes + i, esf->place.seed) &&
                 frame->sequence >= esf->place.sequence) {
                 *at += (int64_t)i;
+                remember_tail(esf, *at);
                 return ES_OK;
             }
         *at += (int64_t)last + 1;
-        searched += (int64_t)last + 1;
+        esf->looked += (int64_t)last + 1;
     }
+    remember_tail(esf, *at);
     return ES_DONE;
 }
 
@@ -203,7 +234,8 @@ static es_status next_frame(es_esf *esf, es_esf_frame *frame, int64_t *at,
     for (;;) {
         es_status status = read_head(esf, frame, *at);
         if (status == ES_DONE) {
-            ++*at;
+            const int64_t searched = *find_tail(esf);
+            *at = searched > *at ? searched : *at + 1;
             status = find_head(esf, frame, at);
         }
         if (status != ES_OK)
@@ -231,6 +263,8 @@ static es_status next_frame(es_esf *esf, es_esf_frame *frame, int64_t *at,
 
 es_status es_esf_take_frames(es_esf *esf)
 {
+    esf->looked = 0;
+    esf->tails.more = false;
     for (;;) {
         es_esf_frame frame;
         int64_t at;
@@ -267,6 +301,8 @@ es_status es_esf_reopen(es_esf *esf, bool *continued)
     bool same = false;
     es_status status = open_file(esf, &same);
     *continued = status == ES_OK && same && !esf->stale && is_continued(esf);
+    if (status == ES_OK && !*continued && esf->place.end > 0)
+        esf->tails.n = 0;
     return status;
 }
 
@@ -325,6 +361,7 @@ es_status es_esf_open(es_esf **out, es_database *database, bool is_new)
         return status;
     es_esf *esf = *out;
     esf->database = database;
+    esf->tails = database->tails;
     esf->fd = -1;
     esf->take = es_esf_replay;
     if ((status = es_esf_make_tables(esf)) < 0)

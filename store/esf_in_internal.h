@@ -30,6 +30,8 @@ struct es_esf {
     es_esf_frame last_frame;
     bool is_behind; /* later frames wait for one that is not there */
     bool stale;     /* the tables are not what `place` says */
+    es_tails tails;
+    int64_t looked; /* bytes of this reading that were searched */
     es_esf_pieces pieces;
     unsigned char *payload; /* of the frame at hand; the pieces' */
     int64_t *runs;          /* (n_runs) run_id by number - 1; 0: lost */

@@ -154,13 +154,28 @@ static es_status know_series(es_growth *growth, const es_reader *reader)
     return status;
 }
 
+es_status es_growth_open(es_reader **out, const char *path,
+                         const es_growth *growth, int64_t most)
+{
+    es_tails tails = {.most = most};
+    if (growth)
+        tails = growth->esf.tails;
+    return es_reader_open_with(out, path, &tails);
+}
+
+bool es_growth_is_searching(const es_growth *growth)
+{
+    return growth->esf.tails.more;
+}
+
 es_status es_growth_begin(es_growth **out, const es_reader *reader,
                           bool samples)
 {
     const es_esf *from = reader->source.fragment;
     es_growth *growth;
     *out = NULL;
-    if (!from || from->place.end == 0 || from->last_frame.closed || from->stale)
+    if (!from || from->place.end == 0 || from->stale ||
+        (from->last_frame.closed && !from->tails.more))
         return ES_OK;
     es_status status = es_alloc(&growth, 1, sizeof *growth, "a fragment");
     if (status < 0)
@@ -170,6 +185,7 @@ es_status es_growth_begin(es_growth **out, const es_reader *reader,
                            .take = take_frame,
                            .user = growth,
                            .fd = -1,
+                           .tails = from->tails,
                            .device = from->device,
                            .inode = from->inode,
                            .size = from->size,

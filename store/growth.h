@@ -31,10 +31,19 @@ typedef struct es_growth_sample {
 } es_growth_sample;
 
 /**
+ * es_reader_open, which searches a fragment for whole frames behind damage no
+ * further than `most` bytes at a time, and not where `growth` did, which
+ * follows the same path; NULL: nobody did. es_growth_begin searches on.
+ */
+es_status es_growth_open(es_reader **out, const char *path,
+                         const es_growth *growth, int64_t most) ES_MUST_USE;
+
+/**
  * Begins where a reader stands, which may be closed then. That the writer dies
  * from here on is news.
  *
  *   out      NULL: the reader is not of a fragment, or its writer has closed it
+ *            and all of it is searched
  *   samples  looks keep what they find of them, es_growth_samples hands it out
  *
  * ES_OK, ES_ENOMEM.
@@ -58,6 +67,10 @@ void es_growth_drop_samples(es_growth *growth);
 
 /** The highest step that it knows of; ES_UNKNOWN: none. */
 int64_t es_growth_last_step(const es_growth *growth);
+
+/** Whether there is more to be searched for frames behind damage: the next look
+ *  goes on where the last one stopped. */
+bool es_growth_is_searching(const es_growth *growth);
 
 /** Whether another machine writes it: this one's kernel reports no changes. */
 bool es_growth_is_abroad(const es_growth *growth);

@@ -147,19 +147,34 @@ static es_status open_reader(es_reader *reader, const char *path)
     return note_damage(reader);
 }
 
-es_status es_reader_open_held(es_reader **out, const char *path)
+static es_status open_held(es_reader **out, const char *path,
+                           const es_tails *tails)
 {
     es_status status = es_alloc(out, 1, sizeof **out, "a reader");
-    if (status == ES_OK && (status = open_reader(*out, path)) < 0) {
+    if (status < 0)
+        return status;
+    (*out)->database.tails = *tails;
+    if ((status = open_reader(*out, path)) < 0) {
         es_reader_close(*out);
         *out = NULL;
     }
     return status;
 }
 
+es_status es_reader_open_held(es_reader **out, const char *path)
+{
+    return open_held(out, path, &(es_tails){.n = 0});
+}
+
 es_status es_reader_open(es_reader **out, const char *path)
 {
-    es_status status = es_reader_open_held(out, path);
+    return es_reader_open_with(out, path, &(es_tails){.n = 0});
+}
+
+es_status es_reader_open_with(es_reader **out, const char *path,
+                              const es_tails *tails)
+{
+    es_status status = open_held(out, path, tails);
     if (status < 0)
         return status;
     (*out)->frozen = false;

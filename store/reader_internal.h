@@ -90,6 +90,10 @@ struct es_reader {
     size_t n_spare;
 };
 
+/** es_reader_open; what is known of a fragment's tails. */
+es_status es_reader_open_with(es_reader **out, const char *path,
+                              const es_tails *tails) ES_MUST_USE;
+
 /** The run; NULL, and the message set, if there is no such index. */
 const es_stored_run *es_reader_find_run(const es_reader *reader, size_t run);
 

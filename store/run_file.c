@@ -21,10 +21,12 @@ es_status es_run_file_open(es_database *database, es_run_source *source,
         return status;
     if (size < 0) {
         char fragment[PATH_MAX];
+        const es_tails tails = database->tails;
         if (es_esf_is_name(path) || !es_place_beside(fragment, path) ||
             access(fragment, F_OK) != 0)
             return es_fail(ES_EIO, "%s: no such file", path);
         es_database_close(database); /* the recording went beside it */
+        database->tails = tails;
         return es_run_file_open(database, source, fragment);
     }
     return es_esf_is_name(path)

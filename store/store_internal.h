@@ -21,6 +21,19 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 #define ES_BUSY_MS 5000 /* longest wait for somebody else's lock */
 
+/** How far fragments are searched for whole frames behind damage, for who
+ *  searches on where he stopped. Zero: nothing is known, and the usual. */
+typedef struct es_tails {
+    int64_t most;  /* bytes searched at a time; 0: the usual */
+    uint32_t seed; /* of the file */
+    bool more;     /* the last search stopped for `most` */
+    struct {
+        int64_t end;      /* of a whole frame */
+        int64_t searched; /* no whole frame begins from there to here */
+    } known[8];           /* (n) further ones are forgotten */
+    unsigned n;
+} es_tails;
+
 /** A connection, and what messages and checks need to know of it. */
 typedef struct es_database {
     sqlite3 *handle;
@@ -32,6 +45,7 @@ typedef struct es_database {
     int schema;             /* of the run file: es_schema_check sets it */
     bool has_row_checksums; /* it has the table: so does this */
     struct es_esf_index *samples; /* of a fragment; its handle's */
+    es_tails tails; /* of a fragment: what its opening begins with */
 } es_database;
 
 /** Fills in a zeroed `database`. ES_OK, ES_EIO (no such directory), ES_ENOMEM;

@@ -240,4 +240,48 @@ TEST(a_state_has_the_name_it_always_had)
     }
 }
 
+static long long n_bytes_read(void)
+{
+    long long n = -1;
+    FILE *file = fopen("/proc/self/io", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "rchar: %lld", &n), 1);
+    fclose(file);
+    return n;
+}
+
+/* The others do not wait for a fragment with a long tail that is no frame, and
+ * each round goes on where the last one stopped. */
+TEST(a_long_tail_delays_nobody)
+{
+    enum { MIB = 1 << 20, TAIL = 24 };
+    static unsigned char other[MIB];
+    char *const roots[] = {es_folder_file(state, "long.esf"),
+                           es_folder_file(state, "other.db")};
+    size_t n_reported = 0;
+    es_watch_files watch = watch_of(roots, &n_reported);
+    watch.n_roots = 2;
+    es_recorded damaged = write_run(roots[0], SHORT, SHORT);
+    es_recorded good = write_run(roots[1], SHORT, 4);
+    es_record_close(&good); /* it is judged now */
+    memset(other, 0x5a, sizeof other);
+    AUTO(FILE) file = fopen(roots[0], "a");
+    assert_non_null(file);
+    for (int i = 0; i < TAIL; i++)
+        assert_int_equal(fwrite(other, 1, sizeof other, file), sizeof other);
+    assert_int_equal(fflush(file), 0);
+    const long long before = n_bytes_read();
+    es_assert_ok(es_watch_files_read(&watch));
+    assert_int_equal(n_reported, 1);
+    assert_true(n_bytes_read() - before < 8 * MIB);
+    assert_int_equal(watch.n_searching, 1);
+    int n_rounds = 0;
+    for (; watch.n_searching && n_rounds < 100; n_rounds++)
+        es_assert_ok(es_watch_files_read(&watch));
+    assert_true(n_rounds >= 3 && n_rounds < 100);
+    assert_true(n_bytes_read() - before < (TAIL + 6) * MIB);
+    es_record_close(&damaged);
+    es_watch_files_close(&watch);
+}
+
 TEST_GROUP(es_folder_make, es_folder_remove)

@@ -73,7 +73,7 @@ chmod +x slurm/*
 collapsing t 8 && mv t.db tasks
 cancel() { # JOB: as JSON; what cancel.py says of it, and its exit code
     : >cancelled
-    sqlite3 tasks/t.db "UPDATE run SET status = 'running', config = '{\"slurm_job\":$1}'"
+    sqlite3 tasks/t.db "UPDATE run SET status = 'running', config = '{\"slurm_job\":$1}'; DELETE FROM row_checksum"
     "$scan" watch --once tasks --json --state "task-$RANDOM$RANDOM.db" |
         PATH=$dir/slurm:$PATH python3 "$root/samples/schedulers/cancel.py" 2>&1
     echo "exit $?: $(cat cancelled)"
@@ -205,7 +205,7 @@ same_text 'whose id is that of the event' '' \
     "$(sqlite3 training/nan.db "ATTACH '$(state_of training)' AS state;
        SELECT id FROM state.alert WHERE id LIKE '%/alert:%' EXCEPT SELECT dedupe FROM event")"
 "$scan" watch --once training --state before.db >/dev/null
-sqlite3 training/nan.db 'DELETE FROM event'
+sqlite3 training/nan.db 'DELETE FROM event; DELETE FROM row_checksum'
 "$scan" watch --once training --state after.db >/dev/null
 reported() { sqlite3 "$1" "SELECT id FROM alert ORDER BY id"; }
 same_text 'the ids are the same when the watcher judges the file' "$(reported before.db)" "$(reported after.db)"

@@ -18,7 +18,11 @@
 #define TICK 0.1  /* seconds: more than one of any clock of files */
 #define COPYING 3 /* between two pieces of a file that is being copied */
 #define JUDGING_MOST 0.015 /* see es_watch_files */
-#define ALERTS_MOST 1000   /* of one run, as many as a recorder writes */
+#define SEARCHING_MOST                                                         \
+    0.1 /* processor seconds of a round, and one file more                     \
+         */
+#define SEARCHED_MOST (INT64_C(4) << 20) /* bytes of one file in a round */
+#define ALERTS_MOST 1000 /* of one run, as many as a recorder writes */
 
 /* --- the files ---------------------------------------------------------*/
 
@@ -279,7 +283,8 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
     if (!es_stamp_same(&stamp, &file->stamp))
         file->failed = false;
     file->stamp = stamp;
-    es_status status = es_reader_open(&reader, file->path);
+    es_status status = es_growth_open(&reader, file->path, file->growth,
+                                      watch->at_once ? 0 : SEARCHED_MOST);
     if (es_path_is_database(file->path))
         snprintf(path, sizeof path, "%s", file->path);
     else if (status == ES_OK && !realpath(file->path, path))
@@ -377,19 +382,48 @@ static es_status check_file(es_watch_files *watch, es_watch_file *file)
     return watch->refused || status == ES_ENOMEM ? status : ES_OK;
 }
 
+static bool is_searching(const es_watch_file *file)
+{
+    return file->growth && es_growth_is_searching(file->growth);
+}
+
+/* Those that were being searched when the round began, in turn. */
+static es_status search_on(es_watch_files *watch)
+{
+    const double end = processor_seconds() + SEARCHING_MOST;
+    const size_t first = watch->turn;
+    es_status status = ES_OK;
+    for (size_t i = 0;
+         i < watch->n_files && status == ES_OK && processor_seconds() < end;
+         i++) {
+        es_watch_file *file = &watch->files[(first + i) % watch->n_files];
+        if (!file->waits)
+            continue;
+        status = check_file(watch, file);
+        watch->turn = (first + i + 1) % watch->n_files;
+    }
+    return status;
+}
+
 es_status es_watch_files_read(es_watch_files *watch)
 {
     es_paths paths = {0};
-    watch->n_failed = watch->n_read = watch->n_abroad = 0;
+    watch->n_failed = watch->n_read = watch->n_abroad = watch->n_searching = 0;
     watch->judging = 0;
     es_status status = find_paths(&paths, watch);
     if (status == ES_OK)
         status = follow_paths(watch, &paths);
     es_paths_free(&paths);
-    for (size_t i = 0; i < watch->n_files && status == ES_OK; i++)
-        status = check_file(watch, &watch->files[i]);
+    for (size_t i = 0; i < watch->n_files && status == ES_OK; i++) {
+        watch->files[i].waits = is_searching(&watch->files[i]);
+        if (!watch->files[i].waits)
+            status = check_file(watch, &watch->files[i]);
+    }
+    if (status == ES_OK)
+        status = search_on(watch);
     es_damage_print();
     for (size_t i = 0; i < watch->n_files; i++) {
+        watch->n_searching += is_searching(&watch->files[i]);
         watch->n_read += watch->files[i].read;
         watch->n_failed += watch->files[i].failed;
         watch->n_abroad += watch->files[i].growth &&

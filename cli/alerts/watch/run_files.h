@@ -14,12 +14,13 @@
 /** One run file. */
 typedef struct es_watch_file {
     char *path;
-    es_stamp stamp;    /* when it was read */
-    bool read;         /* what is in it is known */
-    bool failed;       /* it could not be read, as it is */
-    bool reported;     /* as failed, since it could be read last */
-    bool again;        /* it is to be read even if it does not change */
-    int64_t judged;    /* sum of the last steps when we judged it */
+    es_stamp stamp; /* when it was read */
+    bool read;      /* what is in it is known */
+    bool failed;    /* it could not be read, as it is */
+    bool reported;  /* as failed, since it could be read last */
+    bool again;     /* it is to be read even if it does not change */
+    bool waits;     /* until the others are read: it is searched for frames */
+    int64_t judged; /* sum of the last steps when we judged it */
     es_growth *growth; /* of a fragment that is written; NULL: no such */
     es_follow **runs;  /* (n_runs) by the user's rules; NULL: there are none */
     size_t n_runs;
@@ -46,11 +47,13 @@ typedef struct es_watch_files {
     size_t n_files;
     es_paths folders; /* those of the newest round */
     es_watch_databases databases;
-    size_t n_failed; /* files and folders that could not be read */
-    size_t n_read;   /* files whose content is known */
-    size_t n_abroad; /* fragments that other machines write */
-    double judging;  /* processor seconds of this round that went into judging
-                        fragments which have only grown */
+    size_t n_failed;    /* files and folders that could not be read */
+    size_t n_read;      /* files whose content is known */
+    size_t n_abroad;    /* fragments that other machines write */
+    size_t n_searching; /* damaged fragments of which more is to be searched */
+    size_t turn;        /* which of them is first */
+    double judging; /* processor seconds of this round that went into judging
+                       fragments which have only grown */
 } es_watch_files;
 
 /**
@@ -64,7 +67,9 @@ typedef struct es_watch_files {
  * its times may be old where hosts share it. Once its writer is silent for half
  * a minute, and dead, its runs are judged as ended.
  * That it is to be judged again may wait for later rounds: the alerts of others
- * do not wait for that.
+ * do not wait for that. Nor do they for a fragment that ends with many bytes
+ * that are no frames: of those a round searches some, after all other files,
+ * and the next one goes on there.
  *
  * An alert may be handed on more than once, as after a file's change: its id
  * is the same. A run in which the recorder left no alert is judged here by the

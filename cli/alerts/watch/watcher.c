@@ -359,7 +359,8 @@ static void wait_for_next(watcher *w, double cost)
     double poll = w->options->poll;
     if (w->files.n_abroad) /* what others write is not reported to us */
         poll = fmin(poll, POLL_ABROAD);
-    double latest = fmax(earliest, w->has_new_folder ? 0 : now + poll);
+    const bool at_once = w->has_new_folder || w->files.n_searching;
+    double latest = fmax(earliest, at_once ? 0 : now + poll);
     bool changed = false;
     w->has_new_folder = false;
     while (!w->output_gone && (now < earliest || (now < latest && !changed))) {
