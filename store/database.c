@@ -143,9 +143,22 @@ es_status es_database_inspect(const es_database *database, int64_t *size)
 
 /* --- errors -------------------------------------------------------------- */
 
+/** The errno of the file's last failure; 0: none. SQLite 3.31 and later calls a
+ *  read that fails with EIO corruption, and keeps no errno for that. */
+static int last_errno(const es_database *database)
+{
+    int reason = 0;
+    if (database->handle)
+        sqlite3_file_control(database->handle, "main", SQLITE_FCNTL_LAST_ERRNO,
+                             &reason);
+    return reason;
+}
+
 static es_status fail_system(const es_database *database, const char *doing)
 {
     int reason = database->handle ? sqlite3_system_errno(database->handle) : 0;
+    if (!reason)
+        reason = last_errno(database);
     if (reason)
         return es_fail(ES_EIO, "%s: cannot %s: %s", database->path, doing,
                        strerror(reason));
@@ -183,9 +196,13 @@ es_status es_database_fail(const es_database *database, int rc)
                        database->state ? "watcher's state: name another file, "
                                          "or remove it"
                                        : "run file");
+    case SQLITE_CORRUPT:
+        if (last_errno(database) == EIO || last_errno(database) == ENXIO)
+            return es_fail(ES_EIO, "%s: cannot read: %s", path,
+                           strerror(last_errno(database)));
+        /* fall through */
     case SQLITE_ERROR: /* in a sound file no statement of ours is wrong */
     case SQLITE_SCHEMA:
-    case SQLITE_CORRUPT:
     case SQLITE_INTERRUPT: /* it did not end */
         return es_fail(ES_EFORMAT, "%s: damaged: %s%s", path, reason,
                        database->state

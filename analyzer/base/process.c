@@ -63,8 +63,11 @@ static bool set_descriptors(const es_process_options *options)
                         ? fd
                         : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_PASSED + n);
         bool is_closed = i < FIRST_PASSED && errno == EBADF; /* stays so */
-        if (lifted[i] == -1 && !is_closed)
+        if (lifted[i] == -1 && !is_closed) {
+            if (errno == EINVAL) /* the limit is below the first number */
+                errno = EMFILE;
             return false;
+        }
     }
     for (int i = 0; i < n; i++)
         if (lifted[i] >= 0 && dup2(lifted[i], i) < 0)

@@ -1,8 +1,10 @@
 /* The one-line message of an error, kept for each thread: for all modules. */
 #include "analyzer/base/status.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The library's only mutable global, and each thread has its own. */
 static _Thread_local char message[ES_MESSAGE_MAX];
@@ -19,6 +21,15 @@ static void keep_one_line(char *text)
     }
 }
 
+/** Too few file numbers have one remedy, wherever they are missed. */
+static void add_remedy(char *text, size_t size)
+{
+    const char *reason = strerror(EMFILE);
+    const size_t n = strlen(text), n_reason = strlen(reason);
+    if (n >= n_reason && strcmp(text + n - n_reason, reason) == 0)
+        snprintf(text + n, size - n, ": raise the limit: ulimit -n 256");
+}
+
 es_status es_fail(es_status code, const char *fmt, ...)
 {
     /* A local buffer: an argument may be the previous message. */
@@ -27,6 +38,7 @@ es_status es_fail(es_status code, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    add_remedy(text, sizeof text);
     keep_one_line(text);
     snprintf(message, sizeof message, "%s", text);
     return code;

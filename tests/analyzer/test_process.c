@@ -5,6 +5,8 @@
 #include "tests/support/await.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 static int n_descriptors(void)
@@ -106,6 +108,30 @@ TEST(a_program_that_is_missing)
 
 /* A host that closes the pidfd, gives its number to a file of its own, or reaps
    our child. */
+/* fcntl calls a number above the limit invalid. */
+TEST(too_few_descriptors_are_said_to_be_that)
+{
+    struct rlimit before, few;
+    es_process child;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    for (rlim_t n = 4; n <= 16; n++) {
+        char *argv[] = {(char[]){"true"}, NULL};
+        const es_process_options options = {
+            .argv = argv,
+            .streams = {ES_STREAM_NULL, ES_STREAM_NULL, ES_STREAM_NULL}};
+        few = (struct rlimit){.rlim_cur = n, .rlim_max = before.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        const int error = es_process_start(&child, &options);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_true(error == 0 || error == EMFILE);
+        if (error)
+            continue;
+        es_process_end end;
+        assert_true(es_process_wait(&end, &child, -1));
+        es_process_free(&child);
+    }
+}
+
 TEST(a_host_may_take_what_is_ours)
 {
     char text[64],

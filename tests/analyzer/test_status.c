@@ -2,6 +2,7 @@
 #include "analyzer/base/status.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <pthread.h>
 
 TEST(message_is_one_safe_line)
@@ -18,6 +19,13 @@ TEST(message_may_name_the_one_before)
     es_fail(ES_EIO, "first");
     es_fail(ES_EFORMAT, "second, after %s", es_message());
     assert_string_equal(es_message(), "second, after first");
+}
+
+TEST(too_few_descriptors_have_a_remedy)
+{
+    es_fail(ES_EIO, "x.db: cannot open: %s", strerror(EMFILE));
+    assert_string_equal(es_message(), "x.db: cannot open: Too many open files: "
+                                      "raise the limit: ulimit -n 256");
 }
 
 TEST(long_messages_are_cut)
