@@ -143,14 +143,21 @@ es_status es_database_inspect(const es_database *database, int64_t *size)
 
 /* --- errors -------------------------------------------------------------- */
 
-/** The errno of the file's last failure; 0: none. SQLite 3.31 and later calls a
- *  read that fails with EIO corruption, and keeps no errno for that. */
+/** The errno of the last failure of the file or of its log; 0: none.
+ * SQLite 3.31 and later calls a read that fails with EIO corruption, and keeps
+ * no errno for that. */
 static int last_errno(const es_database *database)
 {
+    static const int files[] = {SQLITE_FCNTL_FILE_POINTER,
+                                SQLITE_FCNTL_JOURNAL_POINTER};
     int reason = 0;
-    if (database->handle)
-        sqlite3_file_control(database->handle, "main", SQLITE_FCNTL_LAST_ERRNO,
-                             &reason);
+    for (int i = 0; i < 2 && database->handle && !reason; i++) {
+        sqlite3_file *file = NULL;
+        sqlite3_file_control(database->handle, "main", files[i], &file);
+        if (file && file->pMethods)
+            file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO,
+                                         &reason);
+    }
     return reason;
 }
 
