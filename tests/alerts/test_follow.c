@@ -322,6 +322,7 @@ TEST(an_ended_run_is_read_again_only_if_it_goes_on)
     es_assert_ok(look(&g, &g.known, &g.received, false));
     assert_int_equal(g.received.n, n);
     assert_null(g.known.judging);
+    assert_true(!g.known.path && !g.known.name && !g.known.layers);
     resume(&g, N_STEPS);
     grow(&g, N_STEPS, 2 * N_STEPS, 1000);
     es_assert_ok(look(&g, &g.known, &g.received, true));

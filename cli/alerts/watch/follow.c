@@ -5,6 +5,7 @@
 
 #include "analyzer/base/checked.h"
 #include "cli/output/print.h"
+#include "store/crc32c.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -101,11 +102,13 @@ static es_status find_phase(es_phase *out, es_reader *reader, size_t run,
 }
 
 /* Of an ended run: whatever another recording of it changes. */
-static void print_version(char out[ES_FOLLOW_VERSION], const es_run_info *info)
+static uint32_t version_of(const es_run_info *info)
 {
-    snprintf(out, ES_FOLLOW_VERSION, "%lld %s %s", (long long)info->last_step,
+    char text[128];
+    snprintf(text, sizeof text, "%lld %s %s", (long long)info->last_step,
              es_run_status_name(info->status),
              info->ended_at ? info->ended_at : "");
+    return es_crc32c(0, text, strlen(text));
 }
 
 /* Takes the layers over, in every case. */
@@ -181,7 +184,7 @@ done:
     es_judging_close(known->judging);
     known->judging = NULL;
     known->over = true;
-    print_version(known->version, info);
+    known->version = version_of(info);
     return ES_OK;
 }
 
@@ -193,6 +196,11 @@ static es_status remember(es_follow *known, const es_alert *about)
     free(known->name);
     free(known->arch);
     known->path = known->name = known->arch = NULL;
+    if (known->over) { /* nothing will be appended */
+        es_layers_free(known->layers);
+        known->layers = NULL;
+        return ES_OK;
+    }
     if ((status = es_copy_text(&known->path, about->path)) < 0 ||
         (status = es_copy_text(&known->name, about->name)) < 0)
         return status;
@@ -204,16 +212,14 @@ es_status es_follow_read(es_follow *known, es_reader *reader, size_t run,
                          const es_follow_options *options)
 {
     reading now = {.known = known, .options = options, .alert = *about};
-    char version[ES_FOLLOW_VERSION];
     es_run_info info;
     es_status status = es_reader_run(reader, run, &info);
     if (status != ES_OK)
         return status;
-    print_version(version, &info);
     if (strcmp(known->uuid, about->uuid) != 0)
         es_follow_end(known);
     if (known->over && !about->is_written &&
-        strcmp(known->version, version) == 0)
+        known->version == version_of(&info))
         return ES_OK;
     known->reading = &now;
     status = read_run(known, reader, run, &info);

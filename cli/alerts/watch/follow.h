@@ -12,20 +12,19 @@
 /** By kind and severity. */
 typedef uint32_t es_follow_counts[ES_N_FLAG_KINDS][ES_SEVERITY_CRITICAL + 1];
 
-#define ES_FOLLOW_VERSION 128 /* bytes */
-
 /** What is known of one run. Zero: nothing. */
 typedef struct es_follow {
     es_judging *judging; /* NULL: not begun, or over */
     es_judge_run run;    /* what it goes by */
     es_layers *layers;   /* of the run; or NULL */
     es_phase phase;
-    bool over;                       /* all of it is judged */
-    char version[ES_FOLLOW_VERSION]; /* of the run as it was then */
+    bool over;        /* all of it is judged */
+    uint32_t version; /* of the run as it was then */
     char uuid[ES_UUID_SIZE];
     es_follow_counts counts;  /* alerts of flags */
     uint32_t *of_rules;       /* (n rules) alerts of each; NULL: not begun */
-    char *path, *name, *arch; /* of the run at the last reading */
+    char *path, *name, *arch; /* of the run at the last reading; of one that is
+                                 over NULL, as the layers are */
     struct es_follow_reading *reading; /* during es_follow_read */
 } es_follow;
 

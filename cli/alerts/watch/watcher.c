@@ -24,6 +24,7 @@
 #define DATABASES_MOST 16 /* that are listened to; others at each poll */
 #define POLL_ABROAD 1  /* seconds between rounds over what other hosts write */
 #define AGAIN_MOST 300 /* seconds between two tries of a delivery */
+#define KNOWN_MOST 16384 /* ids that are remembered: 2 MiB */
 
 /* The process that makes the deliveries of one action. */
 typedef struct worker {
@@ -37,7 +38,8 @@ typedef struct watcher {
     const es_watcher_options *options;
     es_watch_files files;
     es_ledger *ledger; /* open during a round; NULL between */
-    void *known;       /* tsearch's: ids that the ledger has */
+    void *known;       /* tsearch's: ids (n_known) that the ledger has */
+    size_t n_known;
     worker workers[ES_N_ACTIONS];
     int64_t n_owed;                  /* see es_watcher_result */
     es_ledger_counts before, counts; /* when we began; now */
@@ -109,7 +111,9 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* What is known to be in the ledger costs no query of it. */
+/* What is known to be in the ledger costs no query of it. Those of runs that
+   ended long ago go with the others when there are many: the ledger has them.
+ */
 static es_status enter_alert(void *user, const es_alert *alert)
 {
     watcher *w = user;
@@ -119,8 +123,15 @@ static es_status enter_alert(void *user, const es_alert *alert)
         goto done;
     json = es_alert_json(alert);
     status = json ? enter(w, alert, id, json) : ES_ENOMEM;
-    if (status == ES_OK && tsearch(id, &w->known, by_text))
+    if (status == ES_OK && w->n_known == KNOWN_MOST) {
+        tdestroy(w->known, free);
+        w->known = NULL;
+        w->n_known = 0;
+    }
+    if (status == ES_OK && tsearch(id, &w->known, by_text)) {
+        w->n_known++;
         id = NULL; /* the tree's */
+    }
 done:
     free(json);
     free(id);
