@@ -105,7 +105,8 @@ static es_status step_row(lane *l, es_reader *reader)
         return es_database_fail(database, rc);
     int64_t step = sqlite3_column_int64(l->statement, 0);
     if (step <= l->step || step > l->to)
-        return es_fail(ES_EFORMAT, "%s: damaged: %s: steps out of order",
+        return es_fail(ES_EFORMAT,
+                       "%s: damaged: %s: steps out of order: restore a copy",
                        database->path, l->series.name);
     l->step = step;
     return take_values(l, reader);
@@ -114,7 +115,8 @@ static es_status step_row(lane *l, es_reader *reader)
 static es_status fail_lost(const lane *l, const es_reader *reader)
 {
     return es_fail(ES_EFORMAT,
-                   "%s: damaged: %s: samples from step %lld to %lld are lost",
+                   "%s: damaged: %s: samples from step %lld to %lld are "
+                   "lost: restore a copy",
                    reader->database.path, l->series.name,
                    (long long)l->step + 1, (long long)l->last);
 }

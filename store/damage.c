@@ -126,14 +126,16 @@ static es_status find_unchecked(const void **bytes, const es_reader *reader,
     const char *path = reader->database.path;
     const size_t wanted = series->n_values * sizeof(float);
     if (sqlite3_column_type(statement, column) != SQLITE_BLOB)
-        return es_fail(ES_EFORMAT, "%s: damaged: %s, step %lld: not a BLOB",
+        return es_fail(ES_EFORMAT,
+                       "%s: damaged: %s, step %lld: not a BLOB: restore a copy",
                        path, series->name, (long long)step);
     *bytes = sqlite3_column_blob(statement, column);
     size_t size = (size_t)sqlite3_column_bytes(statement, column);
     if (size != wanted)
-        return es_fail(ES_EFORMAT,
-                       "%s: damaged: %s, step %lld: %zu bytes, not %zu", path,
-                       series->name, (long long)step, size, wanted);
+        return es_fail(
+            ES_EFORMAT,
+            "%s: damaged: %s, step %lld: %zu bytes, not %zu: restore a copy",
+            path, series->name, (long long)step, size, wanted);
     return *bytes ? ES_OK : es_fail(ES_ENOMEM, "%s: out of memory", path);
 }
 

@@ -325,9 +325,10 @@ static es_status load(es_esf *esf, bool continued)
     if ((status = es_esf_take_frames(esf)) < 0)
         return status;
     if (esf->n_nobodys > 0)
-        return es_fail(ES_EFORMAT,
-                       "%s: damaged: the frame that says what the run is",
-                       esf->database->path);
+        return es_fail(
+            ES_EFORMAT,
+            "%s: damaged: the frame that says what the run is: restore a copy",
+            esf->database->path);
     if (esf->place.sequence > 0)
         return ES_OK;
     return es_fail(ES_EFORMAT,

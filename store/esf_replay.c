@@ -66,7 +66,8 @@ typedef struct record {
 static es_status fail_record(const es_esf *esf, const record *r)
 {
     return es_fail(ES_EFORMAT,
-                   "%s: damaged: frame %llu has a record that no writer makes",
+                   "%s: damaged: frame %llu has a record that no writer makes: "
+                   "restore a copy",
                    esf->database->path, (unsigned long long)r->frame->sequence);
 }
 

@@ -179,7 +179,7 @@ static es_status take_map(es_map *out, sqlite3_stmt *s,
         out->n_ctx < out->size || out->n_ctx > INT32_MAX)
         return es_fail(ES_EFORMAT,
                        "%s: damaged: an attention map of step %lld is out of "
-                       "bounds",
+                       "bounds: restore a copy",
                        database->path, (long long)out->step);
     return ES_OK;
 }

@@ -308,7 +308,8 @@ es_status es_reader_find_step(es_reader *reader, int sql, int64_t series_id,
     if (rc != SQLITE_ROW)
         return status;
     if (found < from || found > to)
-        return es_fail(ES_EFORMAT, "%s: damaged: steps out of order",
+        return es_fail(ES_EFORMAT,
+                       "%s: damaged: steps out of order: restore a copy",
                        reader->database.path);
     *step = found;
     return status;
@@ -325,7 +326,8 @@ static es_status find_ends(es_reader *reader, int64_t series_id, int64_t *first,
                                       ES_MAX_STEP, last)) < 0)
         return status;
     if (*first > *last || (*first == ES_UNKNOWN && *last != ES_UNKNOWN))
-        return es_fail(ES_EFORMAT, "%s: damaged: steps out of order",
+        return es_fail(ES_EFORMAT,
+                       "%s: damaged: steps out of order: restore a copy",
                        reader->database.path);
     return ES_OK;
 }
@@ -410,7 +412,8 @@ es_status es_reader_count(es_reader *reader, const es_series *series,
         n++;
     }
     status = rc == SQLITE_ROW
-                 ? es_fail(ES_EFORMAT, "%s: damaged: steps out of order",
+                 ? es_fail(ES_EFORMAT,
+                           "%s: damaged: steps out of order: restore a copy",
                            reader->database.path)
                  : es_database_status(&reader->database, rc);
     sqlite3_reset(s);

@@ -59,10 +59,11 @@ static void fail_row(row *r, int column, const char *problem)
 {
     const char *name = sqlite3_column_name(r->statement, column);
     if (r->status == ES_OK)
-        r->status = es_fail(ES_EFORMAT, "%s: damaged: %s %lld: %s %s",
-                            r->database->path, r->table,
-                            (long long)sqlite3_column_int64(r->statement, 0),
-                            name && *name == '+' ? name + 1 : name, problem);
+        r->status =
+            es_fail(ES_EFORMAT, "%s: damaged: %s %lld: %s %s: restore a copy",
+                    r->database->path, r->table,
+                    (long long)sqlite3_column_int64(r->statement, 0),
+                    name && *name == '+' ? name + 1 : name, problem);
 }
 
 /** The text in a column, cut at a NUL; NULL for NULL. */

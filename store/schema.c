@@ -212,7 +212,8 @@ static es_status check_object(const es_database *database,
     for (int i = 0; i < 4; i++) {
         column[i] = (const char *)sqlite3_column_text(statement, i);
         if (!column[i] && i < 3)
-            return es_fail(ES_EFORMAT, "%s: damaged: schema without names",
+            return es_fail(ES_EFORMAT,
+                           "%s: damaged: schema without names: restore a copy",
                            database->path);
     }
     int ours = find_table(column[2]);
