@@ -23,7 +23,8 @@ static const es_named_text exits[] = {
     {"0", "done"},
     {"1", "--check found something"},
     {"2", "the command line is wrong"},
-    {"3", "an input or output failed, or samples are damaged"},
+    {"3", "an input or output failed; samples or rows are damaged, or "
+          "recorded samples are lost"},
     {"4", "some inputs of several failed, the rest was done"},
     {"128+N", "ended by signal N"},
     {NULL, NULL}};

@@ -67,6 +67,7 @@ def main(template, n, path):
     database.execute("PRAGMA user_version = 1")
     for run in range(n):
         add(database, run)
+    database.execute("DELETE FROM row_checksum")
     database.commit()
     database.execute("VACUUM")
     database.close()
