@@ -154,7 +154,7 @@ SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
     format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
     uninstall clean programs libraries portable portable-here \
-    portable-programs portable-programs-here package wheel samples faults fuzz fuzzers fuzzers-here
+    portable-programs portable-programs-here package wheel samples soak fuzzers fuzzers-here
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -186,8 +186,8 @@ help:
 	@echo 'make gpu-replicate ARCH=SM+LN+G MINUTES=10   GPT-2 small on the GPU'
 	@echo 'make gpu-results  tables of gpu-check into samples/results; OUT=what came back'
 	@echo 'make gpu-bundle $(BUNDLE): carry it to a machine without our packages'
-	@echo 'make fuzz       fuzz each target of tests/fuzz for SECONDS=60 each'
-	@echo 'make faults     every system call of every command fails once; fragments after 500 kills and 100,000 power losses (half an hour)'
+	@echo 'make soak       kills, power losses, failing calls, broken files, fuzzing: two hours, into'
+	@echo '                tests/RELIABILITY.md; SHORT=1: three minutes; ONLY=kill: some rows'
 	@echo 'make cuda-spills  registers and spills of each CUDA kernel, as nvcc reports them'
 	@echo 'make lint       layering, naming, size of files and functions, format'
 	@echo 'make format     clang-format over the sources'
@@ -494,7 +494,7 @@ quick: programs $(QUICK)
 
 # What a build for coverage cannot say or changes: sources of a tree of its own,
 # speeds, other compilers, cards.
-NO_COVERAGE = cuda_% gpu_% deb readme% fuzz% install% slurm tuners quick lint recorder_old_kernel%
+NO_COVERAGE = cuda_% gpu_% deb readme% soak install% slurm tuners quick lint recorder_old_kernel%
 COVERED = $(filter-out $(foreach name,$(NO_COVERAGE),$(BUILD)/tests/test_$(name)), \
     $(TESTS)) $(foreach script,$(SCRIPTS),$(if $(filter $(NO_COVERAGE:%=test_%), \
     $(basename $(notdir $(script)))),,$(script)))
@@ -515,14 +515,22 @@ bench: all $(BENCHES)
 
 include tests/gpu/gpu.mk
 
-faults: programs $(BUILD)/tests/test_store_esf_killed
-	@python3 tests/program/faults.py $(BUILD)
-	@ESF_KILLS=500 ESF_POWER_LOSSES=100000 $(BUILD)/tests/test_store_esf_killed
+# Attacks, again and again (tests/soak/soak.py). ONLY='WORD ...' are rows, PART=20 is a
+# twentieth of each count, SHORT=1 what CI runs.
+SOAK_OPTIONS = $(ONLY:%=--only '%') $(PART:%=--part %)
+ifeq ($(SHORT),)
+soak: check-tests
+	@$(MAKE) --no-print-directory SAN=address,undefined LINKER=gold CUDA=0 check-tests
+	@$(MAKE) --no-print-directory fuzzers
+	@BUILD=$(BUILD) tests/soak/soak.py --long --report tests/RELIABILITY.md $(SOAK_OPTIONS)
+else
+soak: check-tests
+	@BUILD=$(BUILD) tests/soak/soak.py $(SOAK_OPTIONS)
+endif
 
 # Fuzzing: a build of its own, by clang, with libFuzzer.
 FUZZ_CC = clang
 FUZZ_OPTIMISE = -O1 -g
-SECONDS = 60
 # What the targets link of all modules.
 FUZZED_SRC = $(filter-out analyzer/entropy/% analyzer/polynomial/% store/join/% store/push/% \
     store/sql/% cli/exchange/merge_% $(GSL_SRC),$(call in,analyzer) $(STORE_SRC) \
@@ -532,9 +540,6 @@ FUZZED_SRC = $(filter-out analyzer/entropy/% analyzer/polynomial/% store/join/% 
     hooks/trainer/model/config.c hooks/trainer/model/families.c $(PRESETS)
 $(eval $(call archive_rule,fuzzed,$(FUZZED_SRC)))
 FUZZERS = $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
-
-fuzz: fuzzers
-	@BUILD=$(BUILD)/fuzz tests/fuzz/run.sh -max_total_time=$(SECONDS)
 
 fuzzers:
 	@$(MAKE) --no-print-directory fuzzers-here BUILD=$(BUILD)/fuzz \

@@ -1,7 +1,7 @@
 /**
  * What the fuzz targets share. Each is one LLVMFuzzerTestOneInput: it takes
  * any bytes, and aborts only where the code under test breaks its contract.
- * `make fuzz SECONDS=60` runs them.
+ * `make soak` runs them.
  */
 #ifndef ES_FUZZ_H
 #define ES_FUZZ_H

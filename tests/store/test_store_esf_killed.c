@@ -1,7 +1,6 @@
 /* Fragments whose writer is killed, or whose machine loses power, at any
    moment: nothing that was acknowledged is lost, nothing wrong is shown, and
-   the next writer goes on. ESF_KILLS and ESF_POWER_LOSSES say how often; make
-   faults takes 500 and 100,000. */
+   the next writer goes on. ESF_KILLS and ESF_POWER_LOSSES say how often. */
 #include "tests/support/chance.h"
 #include "tests/support/esf_files.h"
 #include "tests/support/test.h"
@@ -138,7 +137,7 @@ TEST(a_power_loss_costs_what_was_not_synced)
         assert_int_equal(es_esf_check_file(path, false, &gap), found + 5);
         assert_int_equal(gap, found + 5);
     }
-    assert_true(n_beyond > n_losses / 10); /* the blocks do come through */
+    assert_true(n_beyond >= n_losses / 10); /* the blocks do come through */
     es_esf_shift_clock(0);
     free(left);
     free(bytes);

@@ -64,7 +64,7 @@ by_time() { # TEST...
     for test in "$@"; do
         name=$(basename "$test")
         case $name in
-        test_fuzz.sh | test_readme.sh | test_slurm.sh | test_cuda_faults.sh | \
+        test_soak.sh | test_readme.sh | test_slurm.sh | test_cuda_faults.sh | \
             test_cuda_planted.sh | test_watch*.sh) seconds=90 ;;
         *.sh | test_cuda_step | test_cuda_attention | test_recorder_* | \
             test_resume | test_gradients | test_figures_extreme) seconds=60 ;;

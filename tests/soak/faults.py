@@ -1,7 +1,7 @@
 """Makes one system call of entropy-scan fail, once for each that it makes, and
 judges what it then does: prints TAP, a line for each command.
 
-usage: faults.py BIN [--points N] [--seed S] [--only COMMAND]
+usage: tests/soak/faults.py BIN [--points N] [--seed S] [--only COMMAND]
 
 A command that ends with 0 has printed and written what it does undisturbed.
 One that failed says so in a line of its own, ends with 3 or 4, leaves whole

@@ -1,0 +1,308 @@
+#!/usr/bin/env python3
+"""Attacks the programs again and again: the table below says with what.
+
+usage: soak.py [--long] [--only WORD]... [--part N] [--seed S]
+               [--jobs N] [--report FILE] [--list]
+
+Prints TAP, a line for each row: what ran, how often, in how many seconds. The
+short form takes at most three minutes on two processors and uses what `make
+check-tests` has built; the long form takes about two hours and wants the
+builds with sanitizers and with libFuzzer as well: `make soak` makes them.
+
+  --only   rows whose name has this word; several: rows with any of them
+  --part   an Nth of each count: --long --part 20
+  --report write the kept results as Markdown: tests/RELIABILITY.md
+
+What each row last did stays in BUILD/soak/: a report is written from there,
+so the long form can be run row by row.
+
+To add a row: a program that attacks as often as SOAK_COUNT says, drawing from
+SOAK_SEED, in the empty folder SOAK_FOLDER. It exits with 0 if nothing was found
+and then may print `soak: WHAT RAN` or, as its last line, `soak: skipped: WHY`.
+Anything else is printed where it fails.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import platform
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+LINES_MOST = 40  # of a row that fails, printed
+
+
+class Row:
+    """What is tried, and how often in the short and the long form; 0: not at
+    all. `command` may have {bin}, {count}, {seed}. `build` is what the
+    long form runs it in: "plain", "sanitized" or "fuzz"; the short form takes
+    the build that BUILD names. `alone`: nothing else runs beside it. `found`:
+    what it has found so far, and where that was corrected."""
+
+    def __init__(self, name, short, long, command, *, build="plain",
+                 env="", unit="", alone=False, minutes=30, found="nothing"):
+        self.name, self.short, self.long = name, short, long
+        self.command, self.build, self.env = command, build, env
+        self.unit, self.alone, self.minutes = unit, alone, minutes
+        self.found = found
+
+    def count(self, given):
+        count = self.long if given.long else self.short
+        return max(1, count // given.part) if count else 0
+
+
+ROWS = [
+    Row("kill -9: writer of a fragment", 40, 2000,
+        "{bin}/tests/test_store_esf_killed", env="ESF_KILLS={count} ESF_POWER_LOSSES=0",
+        unit="kills"),
+    Row("power loss: fragment", 5000, 500000,
+        "{bin}/tests/test_store_esf_killed", env="ESF_KILLS=0 ESF_POWER_LOSSES={count}",
+        build="sanitized", unit="states"),
+    Row("fault points: system calls of ten commands", 300, 0,
+        "python3 tests/soak/faults.py {bin} --points {count} --seed {seed}",
+        unit="system calls"),
+    Row("fault points: all system calls of ten commands", 0, 1,
+        "python3 tests/soak/faults.py {bin}", minutes=60,
+        unit="time each system call"),
+]
+
+
+# --- one row ------------------------------------------------------------------
+
+def sanitizers():
+    """Those of tests/tools/run.sh."""
+    given = os.environ.get("ASAN_OPTIONS")
+    return {"ASAN_OPTIONS": ":".join(filter(None, [
+                "intercept_tls_get_addr=0", given])),
+            "LSAN_OPTIONS": "print_suppressions=0:suppressions=" +
+                            os.path.join(ROOT, "tests/tools/leaks.txt")}
+
+
+def filled(text, row, given):
+    return text.format(bin=given.builds[row.build], count=row.count(given),
+                       seed=given.seed)
+
+
+def run_row(row, given):
+    """(what the row did, the end of its output if it failed)"""
+    folder = tempfile.mkdtemp(prefix="soak-")
+    env = {**os.environ, **sanitizers(), "CMOCKA_MESSAGE_OUTPUT": "tap",
+           "BUILD": given.builds[row.build], "LC_ALL": "C.UTF-8",
+           "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1",
+           "TMPDIR": folder, "XDG_STATE_HOME": os.path.join(folder, ".state"),
+           "SOAK_COUNT": str(row.count(given)), "SOAK_SEED": str(given.seed),
+           "SOAK_FOLDER": folder, "SOAK_FORM": "long" if given.long else "short",
+           **dict(pair.split("=", 1)
+                  for pair in shlex.split(filled(row.env, row, given)))}
+    begun = time.monotonic()
+    process = subprocess.Popen(
+        shlex.split(filled(row.command, row, given)), cwd=ROOT, env=env,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, errors="replace", start_new_session=True)
+    given.running.add(process)
+    try:
+        output, _ = process.communicate(timeout=60 * row.minutes)
+        code = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, code = process.communicate()[0], None
+    given.running.discard(process)
+    shutil.rmtree(folder, ignore_errors=True)
+    return result_of(row, given, code, output, time.monotonic() - begun)
+
+
+def result_of(row, given, code, output, seconds):
+    told = [line[6:].strip() for line in output.splitlines()
+            if line.startswith("soak: ")]
+    last = told[-1] if told else "%d %s" % (row.count(given), row.unit)
+    state = "passed" if code == 0 else "failed"
+    if code == 0 and last.startswith("skipped: "):
+        state = "skipped"
+    if code is None:
+        output += "\nhas not ended after %d minutes" % row.minutes
+    elif code != 0:
+        output += "\nexit %d" % code
+    return {"name": row.name, "state": state, "ran": last,
+            "seconds": round(seconds), "commit": given.commit,
+            "build": row.build if given.long else "plain",
+            "part": given.part}, output
+
+
+def tap(number, result, output):
+    words = "%s: %s in %d s" % (result["name"], result["ran"],
+                                result["seconds"])
+    if result["state"] == "skipped":
+        print("ok %d - %s # SKIP %s" % (number, result["name"],
+                                        result["ran"][9:]))
+    elif result["state"] == "passed":
+        print("ok %d - %s" % (number, words))
+    else:
+        print("not ok %d - %s" % (number, words))
+        for line in output.splitlines()[-LINES_MOST:]:
+            print("# " + line)
+    sys.stdout.flush()
+
+
+# --- all of them --------------------------------------------------------------
+
+def keep(given, results):
+    """By name, beside what other rows have left."""
+    path = kept_path(given)
+    kept = {**read_kept(given), **{r["name"]: r for r in results}}
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path + ".new", "w") as out:
+        json.dump(kept, out, indent=1)
+    os.replace(path + ".new", path)
+
+
+def kept_path(given):
+    return os.path.join(given.builds["plain"], "soak",
+                        "long.json" if given.long else "short.json")
+
+
+def read_kept(given):
+    try:
+        with open(kept_path(given)) as file:
+            return json.load(file)
+    except FileNotFoundError:
+        return {}
+
+
+def run_rows(rows, given):
+    """Beside each other as far as they may; those alone come last."""
+    number, results = 0, []
+
+    def end(result, output):
+        nonlocal number
+        number += 1
+        tap(number, result, output)
+        results.append(result)
+        keep(given, [result])
+
+    together = [row for row in rows if not row.alone]
+    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        for done in concurrent.futures.as_completed(
+                [pool.submit(run_row, row, given) for row in together]):
+            end(*done.result())
+    for row in rows:
+        if row.alone:
+            end(*run_row(row, given))
+    print("1..%d" % number)
+    return results
+
+
+# --- the report ---------------------------------------------------------------
+
+def machine():
+    model = platform.processor() or platform.machine()
+    with open("/proc/cpuinfo") as file:
+        for line in file:
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    with open("/proc/meminfo") as file:
+        memory = int(file.readline().split()[1]) / 2**20
+    return "%d processors (%s), %.0f GiB, Linux %s, %s" % (
+        os.cpu_count(), model, memory, platform.release(), compiler())
+
+
+def compiler():
+    text = subprocess.run(["gcc", "--version"], capture_output=True, text=True,
+                          check=False).stdout
+    return text.splitlines()[0] if text else "no gcc"
+
+
+def commit():
+    def git(*arguments):
+        return subprocess.run(["git", "-C", ROOT, *arguments],
+                              capture_output=True, text=True,
+                              check=False).stdout.strip()
+    changed = git("status", "--porcelain", "--untracked-files=no")
+    return git("rev-parse", "--short=8", "HEAD") + ("+" if changed else "")
+
+
+def report(given):
+    kept = read_kept(given)
+    rows = [(row, kept[row.name]) for row in ROWS if row.name in kept]
+    failed = [row.name for row, r in rows if r["state"] == "failed"]
+    hours = sum(r["seconds"] for _, r in rows) / 3600
+    verdict = ("Nothing that was tried broke a promise of the programs."
+               if not failed else "Broken: " + "; ".join(failed) + ".")
+    lines = ["# Reliability", "",
+             "What `make soak` tried, how often, and what it found. %s" % verdict,
+             "", "Commit %s; %s; %.1f hours of rows." % (
+                 ", ".join(sorted({r["commit"] for _, r in rows})), machine(),
+                 hours), "",
+             "| attack | ran | build | seconds | result | found and corrected "
+             "so far |", "| --- | --- | --- | --- | --- | --- |"]
+    lines += ["| %s | %s | %s | %d | %s | %s |" % (
+        row.name, r["ran"], r["build"], r["seconds"], r["state"], row.found)
+        for row, r in rows]
+    missing = [row.name for row in ROWS
+               if row.count(given) and row.name not in kept]
+    if missing:
+        lines += ["", "Not run: " + "; ".join(missing) + "."]
+    with open(os.path.join(HERE, "RELIABILITY.md.in")) as rest:
+        lines += ["", rest.read().rstrip()]
+    with open(given.report, "w") as out:
+        out.write("\n".join(lines) + "\n")
+
+
+# --- the command line ---------------------------------------------------------
+
+def parse():
+    parser = argparse.ArgumentParser(
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=__doc__)
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--part", type=int, default=1)
+    parser.add_argument("--seed", type=int,
+                        default=int(os.environ.get("ES_SEED", 1)))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--report")
+    parser.add_argument("--list", action="store_true")
+    given = parser.parse_args()
+    plain = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+    given.builds = {"plain": plain, "sanitized": plain, "fuzz": plain}
+    if given.long:
+        given.builds["sanitized"] = plain + "-san"
+        given.builds["fuzz"] = plain + "/fuzz"
+    given.commit, given.running = commit(), set()
+    return given
+
+
+def stop(given):
+    for process in list(given.running):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def main():
+    given = parse()
+    rows = [row for row in ROWS if row.count(given) and
+            (not given.only or any(w in row.name for w in given.only))]
+    if given.list:
+        for row in rows:
+            print("%9d  %s" % (row.count(given), row.name))
+        return 0
+    if not rows:
+        sys.exit("soak: no row has one of these words: see --list")
+    try:
+        results = run_rows(rows, given)
+    except BaseException:
+        stop(given)
+        raise
+    if given.report:
+        report(given)
+    return any(result["state"] == "failed" for result in results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# The short form of `make soak`: every attack a few times.
+#
+#   ES_SEED=17  other random numbers
+# alone: the rows run beside each other
+. tests/support/tap.sh
+exec python3 tests/soak/soak.py
