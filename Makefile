@@ -474,7 +474,7 @@ SLOW = cases checkpoint emulate_model entropy_kernels entropy_memory \
     entropy_random figures_extreme follow gradients labelled ledger model \
     model_weights property pythia recorder_faults recorder_overwritten \
     recorder_trouble reference_model render_bars render_memory render_same \
-    resume rules_random store_checksum store_esf store_esf_killed \
+    resume rules_random store_checksum store_esf store_killed store_power \
     store_faults terminal text \
     train_memory weights_own
 QUICK = $(filter-out $(BUILD)/tests/test_cuda_% $(SLOW:%=$(BUILD)/tests/test_%), \

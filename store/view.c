@@ -71,14 +71,37 @@ static int view_read(sqlite3_file *file, void *out, int n, sqlite3_int64 offset)
     return real->pMethods->xRead(real, out, n, offset);
 }
 
-/** A log without frames is empty: SQLite does not read the header of one that
- *  has no more than that, and then waits for it to be the header it has read.
+static uint32_t big_endian(const unsigned char *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 |
+           (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+/** Whether a header has what SQLite looks at before it takes the salts over. */
+static bool is_log_header(const unsigned char *header)
+{
+    const uint32_t page = big_endian(header + 8);
+    return (big_endian(header) & ~1U) == 0x377f0682 && page >= 512 &&
+           page <= 65536 && (page & (page - 1)) == 0;
+}
+
+/**
+ * A log without frames, or with a header that a power loss has spoilt, is
+ * empty: SQLite does not take over the salts of such a header, and then waits
+ * for the file to have those it knows.
  */
 static int view_size(sqlite3_file *file, sqlite3_int64 *size)
 {
+    unsigned char header[LOG_HEADER_BYTES];
     sqlite3_file *real = view_of(file)->real;
     int rc = real->pMethods->xFileSize(real, size);
-    if (rc == SQLITE_OK && !view_of(file)->path && *size <= LOG_HEADER_BYTES)
+    if (rc != SQLITE_OK || view_of(file)->path || *size == 0)
+        return rc;
+    if (*size <= LOG_HEADER_BYTES)
+        *size = 0;
+    else if ((rc = real->pMethods->xRead(real, header, sizeof header, 0)) ==
+                 SQLITE_OK &&
+             !is_log_header(header))
         *size = 0;
     return rc;
 }

@@ -1,6 +1,8 @@
-/* Fragments whose writer is killed, or whose machine loses power, at any
-   moment: nothing that was acknowledged is lost, nothing wrong is shown, and
-   the next writer goes on. ESF_KILLS and ESF_POWER_LOSSES say how often. */
+/* Fragments and run files whose writer is killed, or fragments whose machine
+   loses power, at any moment: nothing that was acknowledged is lost, nothing
+   wrong is shown, and the next writer goes on. ESF_KILLS, RUN_KILLS and
+   ESF_POWER_LOSSES say how often. test_store_power.c has the power losses of
+   run files. */
 #include "tests/support/chance.h"
 #include "tests/support/esf_files.h"
 #include "tests/support/test.h"
@@ -17,63 +19,85 @@ static long times(const char *name, long usual)
     return given ? strtol(given, NULL, 10) : usual;
 }
 
-static void make_path(char out[4300], void **state)
-{
-    snprintf(out, 4300, "%s/run.esf", (char *)*state);
-}
-
 /* --- kill -9 -------------------------------------------------------------- */
 
-/** Goes on from a step with transactions of 1 to 9 steps, for ever. */
+/** Goes on from a step with transactions of up to 8 steps, for ever, and closes
+ *  the file now and then. */
 static void write_until_killed(const char *path, int64_t step,
                                volatile int64_t *acknowledged)
 {
     int64_t run;
     es_writer *writer = es_esf_begin(path, step, &run);
-    for (int n = 1;; n = n % 9 + 1) {
-        es_esf_commit(writer, step, step + n);
-        step += n;
+    for (int n = 1;; n++) {
+        es_esf_commit(writer, step, step + n % 9);
+        step += n % 9;
         *acknowledged = step;
+        if (n % 64 == 0) {
+            es_assert_ok(es_writer_close(writer));
+            writer = es_esf_begin(path, step, &run);
+        }
     }
 }
 
-TEST(a_killed_writer_loses_nothing_that_it_acknowledged)
+/** A child that writes, until it is killed. */
+static void kill_writer(const char *path, int64_t resumed,
+                        volatile int64_t *acknowledged)
 {
-    const long n_kills = times("ESF_KILLS", 25);
-    char path[4300];
+    const struct timespec nap = {.tv_nsec = chance_below(30000000)};
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        write_until_killed(path, resumed, acknowledged);
+        _exit(0);
+    }
+    nanosleep(&nap, NULL);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static void check_killed_writers(const char *path, long n_kills)
+{
     int64_t gap = 0, resumed = 0;
     volatile int64_t *acknowledged =
         mmap(NULL, sizeof *acknowledged, PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(acknowledged != MAP_FAILED);
-    make_path(path, state);
-    chance_seed(20);
     for (long i = 0; i < n_kills; i++) {
-        const struct timespec nap = {.tv_nsec = chance_below(30000000)};
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            write_until_killed(path, resumed, acknowledged);
-            _exit(0);
-        }
-        nanosleep(&nap, NULL);
-        kill(child, SIGKILL);
-        assert_int_equal(waitpid(child, NULL, 0), child);
+        kill_writer(path, resumed, acknowledged);
         const int64_t least = *acknowledged;
         int64_t n = es_esf_check_file(path, false, &gap);
-        if (n < 0) /* before the first frame */
+        if (n < 0) /* before there was a file */
             assert_int_equal(least, 0);
         else
             assert_true(n == gap && n >= least);
         /* Some of it again, as from a checkpoint. */
         resumed = n > 0 ? chance_below(4) ? n : n / 2 : 0;
         if (n > 4000) {
-            unlink(path);
+            const char *const beside[] = {"", "-wal", "-shm"};
+            for (size_t k = 0; k < 3; k++) {
+                char name[4310];
+                snprintf(name, sizeof name, "%s%s", path, beside[k]);
+                unlink(name);
+            }
             resumed = 0;
         }
         *acknowledged = resumed;
     }
     munmap((void *)acknowledged, sizeof *acknowledged);
+}
+
+TEST(a_killed_writer_of_a_fragment_loses_nothing_that_it_acknowledged)
+{
+    chance_seed(20);
+    check_killed_writers(es_folder_file(state, "run.esf"),
+                         times("ESF_KILLS", 25));
+}
+
+TEST(a_killed_writer_of_a_run_file_loses_nothing_that_it_acknowledged)
+{
+    chance_seed(22);
+    check_killed_writers(es_folder_file(state, "run.db"),
+                         times("RUN_KILLS", 25));
 }
 
 /* --- power losses --------------------------------------------------------- */
@@ -104,10 +128,9 @@ static size_t lose_power(unsigned char *out, const unsigned char *bytes,
 TEST(a_power_loss_costs_what_was_not_synced)
 {
     const long n_losses = times("ESF_POWER_LOSSES", 300);
-    char path[4300];
+    const char *path = es_folder_file(state, "run.esf");
     size_t n;
     int64_t gap = 0;
-    make_path(path, state);
     es_esf_write(path, COMMITS);
     unsigned char *bytes = es_file_read(path, &n), *left = malloc(n);
     assert_non_null(left);

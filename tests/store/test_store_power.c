@@ -1,0 +1,220 @@
+/* Run files whose machine loses power at any moment: whatever a disk may have
+   of what was not synced, every sample that was acknowledged is there, none is
+   wrong, a transaction is there as a whole or not at all, and the next writer
+   goes on. RUN_POWER_LOSSES says how often. */
+#include "store/writer_internal.h"
+#include "tests/support/chance.h"
+#include "tests/support/lossy_disk.h"
+#include "tests/support/test.h"
+
+#include <sqlite3.h>
+#include <string.h>
+
+#define UUID "0f0e0d0c-0b0a-4908-8706-050403020101"
+#define LAYERS 2
+#define HEADS 3
+#define PER_COMMIT 3 /* steps */
+
+enum { MOST_STEPS = 20000 };
+
+/** What has to be on the disk after each step of it, and what may be. */
+static struct {
+    int64_t least, most;
+} promised[MOST_STEPS];
+static size_t n_promised;
+
+static int64_t acknowledged, begun;
+
+/** The steps of the disk since it was called last. */
+static void note(void)
+{
+    const size_t n = lossy_disk_n_steps();
+    assert_true(n < MOST_STEPS);
+    for (; n_promised <= n; n_promised++) {
+        promised[n_promised].least = acknowledged;
+        promised[n_promised].most = begun;
+    }
+}
+
+/* --- the recording ---------------------------------------------------------*/
+
+static es_writer *begin(const char *path, int64_t resume)
+{
+    es_writer *writer = NULL;
+    int64_t run, entropy, loss;
+    es_run_info info = es_run_of(LAYERS, HEADS);
+    info.uuid = UUID;
+    es_assert_ok(es_writer_open(&writer, path, ES_DURABLE));
+    es_assert_ok(es_writer_begin(writer));
+    es_assert_ok(es_writer_run(writer, &run, &info, resume));
+    es_assert_ok(es_writer_series(writer, &entropy, run, "entropy",
+                                  ES_SHAPE_HEAD, ES_PHASE_TRAIN, NULL));
+    es_assert_ok(es_writer_series(writer, &loss, run, "loss", ES_SHAPE_RUN,
+                                  ES_PHASE_TRAIN, NULL));
+    es_assert_ok(es_writer_commit(writer));
+    assert_true(entropy == 1 && loss == 2);
+    return writer;
+}
+
+static void commit(es_writer *writer, int64_t from)
+{
+    es_assert_ok(es_writer_begin(writer));
+    for (int64_t step = from; step < from + PER_COMMIT; step++) {
+        es_assert_ok(es_write_values(writer, 1, step, LAYERS * HEADS));
+        es_assert_ok(es_write_values(writer, 2, step, 1));
+    }
+    es_assert_ok(es_writer_commit(writer));
+}
+
+static void commit_some(es_writer *writer, int n)
+{
+    for (int i = 0; i < n; i++) {
+        begun = acknowledged + PER_COMMIT;
+        commit(writer, acknowledged);
+        note(); /* until then it was not */
+        acknowledged = begun;
+    }
+}
+
+/** Appending, a checkpoint behind which the log begins again, one that empties
+ *  it, a clean end, and a resumption that takes steps back. */
+static void record(const char *path)
+{
+    es_writer *writer = begin(path, 0);
+    note();
+    commit_some(writer, 12);
+    es_assert_ok(es_log_checkpoint(writer, SQLITE_CHECKPOINT_PASSIVE));
+    commit_some(writer, 6);
+    es_assert_ok(es_writer_settle(writer));
+    commit_some(writer, 6);
+    es_assert_ok(es_writer_close(writer));
+    note();
+    acknowledged -= 20;
+    writer = begin(path, acknowledged);
+    note();
+    begun = acknowledged;
+    commit_some(writer, 10);
+    es_assert_ok(es_log_checkpoint(writer, SQLITE_CHECKPOINT_PASSIVE));
+    commit_some(writer, 3);
+    es_assert_ok(es_writer_close(writer));
+    note();
+}
+
+/* --- what is left ----------------------------------------------------------*/
+
+/** Fails unless every sample of a series is right; their number, without a
+ *  gap. */
+static int64_t count_right(es_reader *reader, const char *name, int64_t id)
+{
+    es_series series;
+    const float *values;
+    int64_t step, n = 0;
+    es_status status;
+    if (es_reader_find(reader, 0, name, ES_PHASE_TRAIN, &series) != ES_OK)
+        return 0;
+    AUTO(es_cursor) cursor = es_open_cursor(reader, &series);
+    for (; (status = es_cursor_next(cursor, &step, &values)) == ES_OK; n++) {
+        assert_int_equal(step, n);
+        es_assert_values(values, id, step, series.n_values);
+    }
+    assert_int_equal(status, ES_DONE);
+    return n;
+}
+
+static int64_t check_file(const char *path)
+{
+    AUTO(es_reader) reader = es_open_reader(path);
+    if (es_reader_n_runs(reader) == 0)
+        return 0;
+    int64_t n = count_right(reader, "entropy", 1);
+    assert_int_equal(count_right(reader, "loss", 2), n);
+    assert_int_equal(es_reader_n_damaged(reader), 0);
+    return n;
+}
+
+/** As SQLite sees it. */
+static void check_pages(const char *path)
+{
+    sqlite3 *handle = NULL;
+    sqlite3_stmt *statement = NULL;
+    assert_int_equal(sqlite3_open(path, &handle), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(handle, "PRAGMA integrity_check", -1,
+                                        &statement, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    assert_string_equal(sqlite3_column_text(statement, 0), "ok");
+    sqlite3_finalize(statement);
+    sqlite3_close(handle);
+}
+
+/** A run file without a run: what lies there before the power can be lost. */
+static void make_empty(const char *path)
+{
+    es_writer *writer = NULL;
+    es_assert_ok(es_writer_open(&writer, path, ES_DURABLE));
+    es_assert_ok(es_writer_begin(writer));
+    es_assert_ok(es_writer_commit(writer));
+    es_assert_ok(es_writer_close(writer));
+}
+
+TEST(a_power_loss_costs_a_run_file_what_was_not_synced)
+{
+    const char *given = getenv("RUN_POWER_LOSSES");
+    const long n_losses = given ? strtol(given, NULL, 10) : 200;
+    const char *path = es_folder_file(state, "run.db");
+    const char *left = es_folder_file(state, "left.db");
+    long n_less = 0;
+    make_empty(path);
+    chance_seed(23);
+    lossy_disk_begin(path);
+    record(path);
+    for (long i = 0; i < n_losses; i++) {
+        const size_t at = chance_below((uint32_t)lossy_disk_n_steps() + 1);
+        lossy_disk_leave(left, at);
+        int64_t n = check_file(left);
+        assert_in_range(n, promised[at].least, promised[at].most);
+        n_less += n < promised[at].most;
+        if (i % 16)
+            continue;
+        es_writer *writer = begin(left, n); /* and it goes on */
+        commit(writer, n);
+        es_assert_ok(es_writer_close(writer));
+        assert_int_equal(check_file(left), n + PER_COMMIT);
+        check_pages(left);
+    }
+    assert_true(n_less >= n_losses / 20); /* something does get lost */
+    lossy_disk_end();
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    size_t n;
+    unsigned char *bytes = es_file_read(from, &n);
+    es_file_write(to, bytes, n);
+    free(bytes);
+}
+
+/** Its name in `path`, with an end. */
+static const char *beside(const char *path, const char *end)
+{
+    static char name[2][4310];
+    static int turn;
+    snprintf(name[turn ^= 1], sizeof name[0], "%s%s", path, end);
+    return name[turn];
+}
+
+TEST(a_log_whose_header_is_spoilt_is_empty)
+{
+    static const char spoilt[200] = "neither a header nor frames";
+    const char *path = es_folder_file(state, "run.db");
+    const char *left = es_folder_file(state, "left.db");
+    es_writer *writer = begin(path, 0);
+    commit(writer, 0);
+    es_assert_ok(es_writer_settle(writer));
+    copy_file(path, left);
+    es_file_write(beside(left, "-wal"), spoilt, sizeof spoilt);
+    es_assert_ok(es_writer_close(writer));
+    assert_int_equal(check_file(left), PER_COMMIT);
+}
+
+TEST_EACH(es_folder_make, es_folder_remove)
