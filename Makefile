@@ -146,7 +146,7 @@ SCRIPTS = $(sort $(wildcard tests/*/test_*.sh))
 # Scripts that the pass with sanitizers runs beside the test programs: they hand the
 # programs broken files, options and peers.
 SANITIZED = cli cli_errors fragments salvage salvage_fragment merge_fragments \
-    watch_rules train_cli probe sweep_command sql
+    watch_rules train_cli probe sweep_command sql soak
 SANITIZED_SCRIPTS = $(foreach name,$(SANITIZED),$(filter %/test_$(name).sh,$(SCRIPTS)))
 SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 
@@ -436,7 +436,7 @@ $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(call link,$(TEST_LIBS))
 
-check-tests: all $(TESTS) $(TEST_PLUGINS) $(BUILD)/gpu-bench-attention
+check-tests: all $(TESTS) $(BUILD)/tests/replay $(TEST_PLUGINS) $(BUILD)/gpu-bench-attention
 
 # All that is compiled for them, for a compiler's warnings.
 check-objects: all $(call objects,$(TESTS_SRC) $(SUPPORT_SRC)) $(TEST_PLUGINS) \
@@ -528,30 +528,34 @@ soak: check-tests
 	@BUILD=$(BUILD) tests/soak/soak.py $(SOAK_OPTIONS)
 endif
 
-# Fuzzing: a build of its own, by clang, with libFuzzer.
+# Targets of tests/fuzz: with libFuzzer in a build of its own, by clang, a program each;
+# and without it in one program, where each has another name.
 FUZZ_CC = clang
 FUZZ_OPTIMISE = -O1 -g
-# What the targets link of all modules.
-FUZZED_SRC = $(filter-out analyzer/entropy/% analyzer/polynomial/% store/join/% store/push/% \
-    store/sql/% cli/exchange/merge_% $(GSL_SRC),$(call in,analyzer) $(STORE_SRC) \
-    $(call in,cli/alerts/rules cli/exchange cli/output cli/runs)) cli/scan/table.c \
-    $(filter-out hooks/trainer/files/checkpoint% hooks/trainer/files/weights%,$(call \
-    in,hooks/trainer/files)) $(call in,hooks/trainer/settings) \
-    hooks/trainer/model/config.c hooks/trainer/model/families.c $(PRESETS)
-$(eval $(call archive_rule,fuzzed,$(FUZZED_SRC)))
-FUZZERS = $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_TARGETS = $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZERS = $(FUZZ_TARGETS:%=$(BUILD)/fuzz_%)
+FUZZ_SHARED = $(call objects,$(addprefix tests/fuzz/,fuzz.c mutation.c reading.c))
+FUZZ_ARCHIVES = $(filter-out $(call archive,process),$(ARCHIVES))
 
 fuzzers:
 	@$(MAKE) --no-print-directory fuzzers-here BUILD=$(BUILD)/fuzz \
-	    CC="$(FUZZ_CC)" OPTIMISE='$(FUZZ_OPTIMISE)' \
+	    CC="$(FUZZ_CC)" OPTIMISE='$(FUZZ_OPTIMISE)' CUDA=0 \
 	    SAN=fuzzer-no-link,address,undefined
 
 fuzzers-here: $(FUZZERS)
 
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
-$(FUZZERS): $(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
-    $(call objects,$(addprefix tests/fuzz/,fuzz.c mutation.c reading.c)) $(call archive,fuzzed)
-	$(call link,$(SQLITE_LIBS) $(JSON_LIBS) $(INI_LIBS))
+$(FUZZERS): $(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(FUZZ_SHARED) $(FUZZ_ARCHIVES)
+	$(call link,$(TEST_LIBS))
+
+$(BUILD)/obj/tests/replayed/%.o: tests/fuzz/fuzz_%.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) $(ALL_CFLAGS) -DLLVMFuzzerTestOneInput=fuzz_$*_input -c -o $@ $<
+
+$(BUILD)/tests/replay: $(call objects,tests/soak/replay.c tests/support/chance.c) \
+    $(FUZZ_TARGETS:%=$(BUILD)/obj/tests/replayed/%.o) $(FUZZ_SHARED) $(FUZZ_ARCHIVES)
+	@mkdir -p $(@D)
+	$(call link,$(TEST_LIBS))
 
 lint:
 	@tests/tools/lint.sh

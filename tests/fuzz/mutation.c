@@ -2,11 +2,13 @@
    most of them get past SQLite's own checks. */
 #include "tests/fuzz/mutation.h"
 
+#include "store/store_internal.h"
 #include "store/writer.h"
 
 #include <fcntl.h>
 #include <math.h>
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +17,9 @@
 
 enum { LAYERS = 3, HEADS = 2, STEPS = 12, MOST = 1 << 17, OPERATIONS = 24 };
 
-/* Of schema 2 and of schema 1: without checksums, what is changed in a value
- * arrives. */
+/* Of schema 2 and of schema 1, which has no checksums: what is changed in a
+ * value arrives there, and in half of the others, whose checksums are made
+ * anew. */
 static unsigned char sound[2][MOST], damaged[MOST];
 static size_t n_sound[2];
 /* Where the sound file is not zero: most of it is free space. */
@@ -197,7 +200,43 @@ static void remove_rows(sqlite3 *handle, fuzz_input *input)
     sqlite3_free(sql);
 }
 
-static size_t damage_rows(size_t n, fuzz_input *input)
+/** The checksum of each sample, as it is now. */
+static void checksum_samples(sqlite3 *handle)
+{
+    sqlite3_stmt *read = NULL, *write = NULL;
+    if (sqlite3_prepare_v2(handle,
+                           "SELECT sample.rowid, step, value, uuid, phase,"
+                           " series.name FROM sample JOIN series"
+                           " USING(series_id) JOIN run USING(run_id)",
+                           -1, &read, NULL) == SQLITE_OK &&
+        sqlite3_prepare_v2(handle,
+                           "UPDATE sample SET crc = ?2 WHERE rowid = ?1", -1,
+                           &write, NULL) == SQLITE_OK)
+        while (sqlite3_step(read) == SQLITE_ROW) {
+            const char *uuid = (const char *)sqlite3_column_text(read, 3);
+            const char *phase = (const char *)sqlite3_column_text(read, 4);
+            const char *name = (const char *)sqlite3_column_text(read, 5);
+            const int n = sqlite3_column_bytes(read, 2);
+            const void *value = sqlite3_column_blob(read, 2);
+            if (!uuid || !phase || !name)
+                continue;
+            uint32_t crc = es_checksum_of_series(
+                uuid,
+                strcmp(phase, "eval") == 0 ? ES_PHASE_EVAL : ES_PHASE_TRAIN,
+                name);
+            sqlite3_bind_int64(write, 1, sqlite3_column_int64(read, 0));
+            sqlite3_bind_int(
+                write, 2,
+                es_checksum_of_sample(crc, sqlite3_column_int64(read, 1),
+                                      value ? value : "", (size_t)n));
+            sqlite3_step(write);
+            sqlite3_reset(write);
+        }
+    sqlite3_finalize(read);
+    sqlite3_finalize(write);
+}
+
+static size_t damage_rows(size_t n, fuzz_input *input, bool keep_sums)
 {
     sqlite3 *handle = NULL;
     sqlite3_int64 size = 0;
@@ -213,6 +252,8 @@ static size_t damage_rows(size_t n, fuzz_input *input)
             change_value(handle, input);
         else
             remove_rows(handle, input);
+    if (!keep_sums)
+        checksum_samples(handle);
     sqlite3_exec(handle, "COMMIT", NULL, NULL, NULL);
     /* NOCOPY: it is `damaged` itself, written in place. */
     sqlite3_serialize(handle, "main", &size, SQLITE_SERIALIZE_NOCOPY);
@@ -242,7 +283,7 @@ const char *fuzz_damaged_run(const uint8_t *bytes, size_t n)
     size_t size = n_sound[which];
     memcpy(damaged, sound[which], size);
     if (what & 1)
-        size = damage_rows(size, &input);
+        size = damage_rows(size, &input, what & 16);
     if (what & 2)
         for (int i = 0; i < OPERATIONS && input.left > 0; i++)
             damage_bytes(&input, size);

@@ -26,6 +26,7 @@ import concurrent.futures
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import signal
@@ -41,24 +42,51 @@ LINES_MOST = 40  # of a row that fails, printed
 
 class Row:
     """What is tried, and how often in the short and the long form; 0: not at
-    all. `command` may have {bin}, {count}, {seed}. `build` is what the
-    long form runs it in: "plain", "sanitized" or "fuzz"; the short form takes
-    the build that BUILD names. `alone`: nothing
-    else runs beside it. `memory`:
-    its folder needs no disk. `found`: what it has found so far, and where that
-    was corrected."""
+    all.
+
+      command  may have {bin}, {count}, {seed}, and {kept}, a folder whose
+               content stays
+      build    of the long form: "plain", "sanitized" or "fuzz"; the short form
+               takes the build that BUILD names
+      ran      finds in the output how often it ran
+      alone    nothing else runs beside it
+      memory   its folder may lie in memory
+      found    what it has found so far, and where that was corrected
+    """
 
     def __init__(self, name, short, long, command, *, build="plain",
                  env="", unit="", alone=False, memory=False, minutes=30,
-                 found="nothing"):
+                 ran=None, found="nothing"):
         self.name, self.short, self.long = name, short, long
         self.command, self.build, self.env = command, build, env
         self.unit, self.alone, self.minutes = unit, alone, minutes
-        self.memory, self.found = memory, found
+        self.memory, self.ran, self.found = memory, ran, found
 
     def count(self, given):
         count = self.long if given.long else self.short
         return max(1, count // given.part) if count else 0
+
+
+# Parsers that have a target of tests/fuzz of their own.
+PARSERS = "arch import npy rules safetensors settings text tokens"
+TARGETS = ["reader", "scan", "fragment", "checkpoint", *PARSERS.split()]
+
+
+def fuzzed(target):
+    """libFuzzer, for so many seconds. What it learns and what breaks stays."""
+    words = os.path.join("tests/fuzz", target + ".dict")
+    seeds = os.path.join("tests/fuzz/seeds", target)
+    return Row(
+        "fuzzing: " + target, 0, 300,
+        "{bin}/fuzz_%s -max_total_time={count} -rss_limit_mb=2048 -timeout=60 "
+        "-verbosity=0 -print_final_stats=1 -artifact_prefix={kept}/broken/%s- "
+        "%s {kept}/corpus/%s %s" % (
+            target, target,
+            "-dict=" + words if os.path.exists(os.path.join(ROOT, words))
+            else "", target,
+            seeds if os.path.exists(os.path.join(ROOT, seeds)) else ""),
+        build="fuzz", memory=True, unit="inputs",
+        ran=r"number_of_executed_units: *(\d+)")
 
 
 ROWS = [
@@ -77,12 +105,25 @@ ROWS = [
         memory=True, minutes=60, build="sanitized", unit="states",
         found="a log whose header was lost could not be read for ever: it is "
               "empty (store/view.c)"),
+    Row("mutated run files", 500, 50000,
+        "{bin}/tests/replay {count} {seed} reader scan", build="sanitized",
+        memory=True, unit="inputs"),
+    Row("mutated fragments", 500, 50000,
+        "{bin}/tests/replay {count} {seed} fragment", build="sanitized",
+        memory=True, unit="inputs"),
+    Row("mutated checkpoints", 500, 50000,
+        "{bin}/tests/replay {count} {seed} checkpoint", build="sanitized",
+        memory=True, unit="inputs"),
+    Row("mutated inputs of other parsers", 500, 50000,
+        "{bin}/tests/replay {count} {seed} " + PARSERS, build="sanitized",
+        memory=True, unit="inputs"),
     Row("fault points: system calls of ten commands", 300, 0,
         "python3 tests/soak/faults.py {bin} --points {count} --seed {seed}",
-        unit="system calls"),
+        unit="system calls", memory=True),
     Row("fault points: all system calls of ten commands", 0, 1,
-        "python3 tests/soak/faults.py {bin}", minutes=60,
+        "python3 tests/soak/faults.py {bin}", minutes=60, memory=True,
         unit="time each system call"),
+    *map(fuzzed, TARGETS),
 ]
 
 
@@ -99,7 +140,7 @@ def sanitizers():
 
 def filled(text, row, given):
     return text.format(bin=given.builds[row.build], count=row.count(given),
-                       seed=given.seed)
+                       seed=given.seed, kept=given.kept)
 
 
 def run_row(row, given):
@@ -111,7 +152,7 @@ def run_row(row, given):
            "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1",
            "TMPDIR": folder, "XDG_STATE_HOME": os.path.join(folder, ".state"),
            "SOAK_COUNT": str(row.count(given)), "SOAK_SEED": str(given.seed),
-           "SOAK_FOLDER": folder, "SOAK_FORM": "long" if given.long else "short",
+           "SOAK_FOLDER": folder, "SOAK_BROKEN": given.kept + "/broken", "SOAK_FORM": "long" if given.long else "short",
            **dict(pair.split("=", 1)
                   for pair in shlex.split(filled(row.env, row, given)))}
     begun = time.monotonic()
@@ -134,6 +175,9 @@ def run_row(row, given):
 def result_of(row, given, code, output, seconds):
     said = [line[6:].strip() for line in output.splitlines()
             if line.startswith("soak: ")]
+    match = re.search(row.ran, output) if row.ran else None
+    if match:
+        said.append("%s %s" % (match[1], row.unit))
     last = said[-1] if said else "%d %s" % (row.count(given), row.unit)
     state = "passed" if code == 0 else "failed"
     if code == 0 and last.startswith("skipped: "):
@@ -169,15 +213,13 @@ def keep(given, results):
     """By name, beside what other rows have left."""
     path = kept_path(given)
     kept = {**read_kept(given), **{r["name"]: r for r in results}}
-    os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".new", "w") as out:
         json.dump(kept, out, indent=1)
     os.replace(path + ".new", path)
 
 
 def kept_path(given):
-    return os.path.join(given.builds["plain"], "soak",
-                        "long.json" if given.long else "short.json")
+    return os.path.join(given.kept, "long.json" if given.long else "short.json")
 
 
 def read_kept(given):
@@ -288,6 +330,9 @@ def parse():
     if given.long:
         given.builds["sanitized"] = plain + "-san"
         given.builds["fuzz"] = plain + "/fuzz"
+    given.kept = os.path.join(plain, "soak")
+    for name in ["broken", *("corpus/" + t for t in TARGETS)]:
+        os.makedirs(os.path.join(given.kept, name), exist_ok=True)
     given.commit, given.running = commit(), set()
     return given
 

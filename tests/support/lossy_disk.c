@@ -89,10 +89,9 @@ static int lossy_write(sqlite3_file *file, const void *bytes, int n,
 
 static int lossy_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
-    add_step((disk_step){.what = TRUNCATE,
-                         .file = which_of(file),
-                         .offset = size},
-             NULL);
+    add_step(
+        (disk_step){.what = TRUNCATE, .file = which_of(file), .offset = size},
+        NULL);
     return real_of(file)->pMethods->xTruncate(real_of(file), size);
 }
 
