@@ -1,4 +1,5 @@
-/* Either side of a recording is killed, at any moment. */
+/* Either side of a recording is killed, at any moment: TRAINER_KILLS,
+   RECORDER_KILLS and DOUBLE_KILLS in the environment say how often. */
 #include "tests/support/chance.h"
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
@@ -8,8 +9,6 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
-
-enum { TRAINER_KILLS = 50, RECORDER_KILLS = 10, DOUBLE_KILLS = 5 };
 
 /* What a child reports while it lives, and after. */
 struct shared {
@@ -25,6 +24,12 @@ static unsigned random_state;
 static unsigned random_below(unsigned n)
 {
     return congruence_below(&random_state, n);
+}
+
+static int times(const char *name, int usual)
+{
+    const char *given = getenv(name);
+    return given ? (int)strtol(given, NULL, 10) : usual;
 }
 
 static int setup(void **state)
@@ -108,8 +113,9 @@ static void check_orphaned(const char *path)
 TEST(killed_trainer_loses_nothing)
 {
     static const size_t rings[] = {1, 65536, 1 << 20};
+    const int n_kills = times("TRAINER_KILLS", 50);
     int64_t steps = 0;
-    for (int i = 0; i < TRAINER_KILLS; i++) {
+    for (int i = 0; i < n_kills; i++) {
         const char *path = recording_path("killed.db");
         unsigned pause = random_below(3) ? 200 : 0;
         pid_t pid = start_trainer(path, rings[random_below(3)], pause);
@@ -124,9 +130,8 @@ TEST(killed_trainer_loses_nothing)
         recording_remove(path);
         steps += atomic_load(&shared->steps);
     }
-    printf("# %d kills, %lld steps of 4 frames\n", TRAINER_KILLS,
-           (long long)steps);
-    assert_true(steps >= TRAINER_KILLS - TRAINER_KILLS / 5);
+    printf("# %d kills, %lld steps of 4 frames\n", n_kills, (long long)steps);
+    assert_true(steps >= n_kills - (n_kills + 4) / 5);
 }
 
 /* In a child: records 100 steps and closes nothing. */
@@ -269,7 +274,8 @@ static int64_t count_in_file(const char *path)
 
 TEST(killed_recorder_is_noticed)
 {
-    for (int round = 0; round < RECORDER_KILLS; round++) {
+    const int n_kills = times("RECORDER_KILLS", 10);
+    for (int round = 0; round < n_kills; round++) {
         const char *path = recording_path("broken.db");
         es_recorder *recorder = recording_open(path);
         int series[4];
@@ -376,7 +382,8 @@ static void record_nothing(const char *path)
 
 TEST(both_killed_leave_a_sound_file)
 {
-    for (int round = 0; round < DOUBLE_KILLS; round++) {
+    const int n_kills = times("DOUBLE_KILLS", 5);
+    for (int round = 0; round < n_kills; round++) {
         const char *path = recording_path("both.db");
         pid_t pid = start_trainer(path, 65536, random_below(2) ? 100 : 0);
         await_opened();

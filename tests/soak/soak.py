@@ -90,12 +90,18 @@ def fuzzed(target):
 
 
 ROWS = [
-    Row("kill -9: writer of a fragment", 40, 2000,
+    Row("kill -9: writer of a fragment", 40, 1800,
         "{bin}/tests/test_store_killed",
         env="ESF_KILLS={count} RUN_KILLS=0 ESF_POWER_LOSSES=0", unit="kills"),
-    Row("kill -9: writer of a run file", 30, 2000,
+    Row("kill -9: writer of a run file", 30, 1800,
         "{bin}/tests/test_store_killed",
         env="RUN_KILLS={count} ESF_KILLS=0 ESF_POWER_LOSSES=0", unit="kills"),
+    Row("kill -9: training, recorder, both, so often each", 8, 400,
+        "{bin}/tests/test_recorder_faults",
+        env="TRAINER_KILLS={count} RECORDER_KILLS={count} "
+            "DOUBLE_KILLS={count} ES_SEED={seed}", unit="kills of each"),
+    Row("kill -9: entropy-train, its recorder, both, resumed", 10, 400,
+        "python3 tests/soak/kills.py {bin}", memory=True, unit="kills"),
     Row("power loss: fragment", 5000, 700000,
         "{bin}/tests/test_store_killed", memory=True, minutes=60,
         env="ESF_POWER_LOSSES={count} ESF_KILLS=0 RUN_KILLS=0",

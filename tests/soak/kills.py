@@ -1,0 +1,242 @@
+"""Kills entropy-train, its recorder or both, at any moment, and resumes.
+
+usage: kills.py BIN     SOAK_COUNT kills, drawn from SOAK_SEED, in SOAK_FOLDER
+
+After each kill what entropy-scan exports is compared with a run that nobody
+disturbed: every number is the same, no step is missing before the last one, and
+what a reader saw before the kill is still there. A killed trainer loses
+nothing that it recorded before its last checkpoint. A killed recorder changes
+no bit of the training's last checkpoint. Once in a while an attempt comes to its
+end: then the whole export is the same, or says that something was lost.
+"""
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+STEPS = 1500
+CHECKPOINT_EVERY = 100
+PATIENCE = 60  # seconds
+SPEED = "tokens_per_s"  # the one series that is another each time
+
+
+def broken(words):
+    sys.exit("kills: " + words)
+
+
+def write_corpus(bin_folder):
+    os.mkdir("source")
+    for i in range(1, 6):
+        with open("source/m%d.py" % i, "w") as out:
+            out.writelines("x = %d\n" % n for n in range(7 * i, 130 * i))
+    subprocess.run([bin_folder + "/entropy-corpus", "-q", "-o", "c.tok",
+                    "source"], check=True)
+
+
+def training(bin_folder, name, resume=False):
+    return subprocess.Popen(
+        [bin_folder + "/entropy-train", "--data", "c.tok", "--arch", "SM+LN+G",
+         "--n-layer", "2", "--n-head", "2", "--d-model", "8", "--ctx", "8",
+         "--batch", "1", "--steps", str(STEPS), "--record-every", "1",
+         "--eval-every", "0", "--threads", "1", "-q", "-o", name + ".db",
+         "--checkpoint", name, "--checkpoint-every", str(CHECKPOINT_EVERY)]
+        if not resume else
+        [bin_folder + "/entropy-train", "-q", "-o", name + ".db", "--data",
+         "c.tok", "--resume", name, "--checkpoint", name,
+         "--checkpoint-every", str(CHECKPOINT_EVERY)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True)
+
+
+# --- what was recorded --------------------------------------------------------
+
+def exported(bin_folder, path):
+    """(lines of each step without its number, exit code): none if there is
+    no run yet."""
+    ended = subprocess.run([bin_folder + "/entropy-scan", "export", path, "-o",
+                            "-"], capture_output=True, text=True, check=False)
+    if ended.returncode not in (0, 3):
+        broken("export: exit %d: %s" % (ended.returncode, ended.stderr))
+    steps, speed = {}, None
+    for line in ended.stdout.splitlines():
+        cells = line.split(",")
+        if cells[0] == "step":
+            speed = cells.index(SPEED) if SPEED in cells else None
+        if cells[0].isdigit():
+            if speed is not None:
+                cells[speed] = ""
+            steps.setdefault(int(cells[0]), []).append(",".join(cells[1:]))
+    return steps, ended.returncode
+
+
+def same_cells(lines, reference):
+    """A step that was being written may have some of its series."""
+    wanted = {tuple(line.split(",")[:2]): line.split(",") for line in reference}
+    return all(cell in ("", wanted[tuple(line.split(",")[:2])][i])
+               for line in lines
+               for i, cell in enumerate(line.split(",")))
+
+
+def check(steps, reference, may_miss):
+    """Returns how many steps there are from the first on."""
+    for step, lines in steps.items():
+        if step not in reference:
+            broken("step %d was never recorded" % step)
+        if lines != reference[step] and not (
+                same_cells(lines, reference[step]) and
+                (step + 1 not in steps or may_miss)):
+            broken("step %d: %s instead of %s" % (step, lines,
+                                                  reference[step]))
+    n = 0
+    while n in steps:
+        n += 1
+    if n < len(steps) and not may_miss:
+        broken("step %d is missing of %d, and nothing says so" %
+               (n, len(steps)))
+    return n
+
+
+def weights(folder):
+    """The numbers of the last checkpoint, behind its header; its step."""
+    names = sorted(name for name in os.listdir(folder)
+                   if name.endswith(".safetensors"))
+    if not names:
+        return b"", 0
+    with open(os.path.join(folder, names[-1]), "rb") as file:
+        data = file.read()
+    return (data[8 + int.from_bytes(data[:8], "little"):],
+            int(names[-1].split("-")[-1].split(".")[0]))
+
+
+# --- killing ------------------------------------------------------------------
+
+def children(pid):
+    try:
+        with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def is_alive(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def await_end(pid):
+    until = time.monotonic() + PATIENCE
+    while is_alive(pid):
+        if time.monotonic() > until:
+            broken("the recorder does not end")
+        time.sleep(0.005)
+
+
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+class Attempt:
+    """A training that is killed and resumed until it ends."""
+
+    def __init__(self, bin_folder, reference, last):
+        self.bin, self.reference, self.last = bin_folder, reference, last
+        self.name, self.gap = "", False
+        self.number = 0
+
+    def begin(self):
+        self.number += 1
+        self.name, self.gap = "r%d" % self.number, False
+
+    def seen(self):
+        if not os.path.exists(self.name + ".db"):
+            return 0
+        steps, _ = exported(self.bin, self.name + ".db")
+        return check(steps, self.reference, self.gap)
+
+    def finish(self, process, recorder_died):
+        output, _ = process.communicate(timeout=PATIENCE)
+        if recorder_died and "before it answered" in output:
+            return  # nothing had begun
+        numbers, step = weights(self.name)
+        if step != STEPS or numbers != self.last:
+            broken("the training ended with %d, %s, and its last checkpoint "
+                   "is another (step %d)" % (process.returncode, output, step))
+        steps, code = exported(self.bin, self.name + ".db")
+        check(steps, self.reference, self.gap or recorder_died)
+        lost = len(steps) < STEPS
+        if lost and not recorder_died and not self.gap:
+            broken("%d steps of %d are there" % (len(steps), STEPS))
+        if recorder_died and process.returncode == 0 and lost and code == 0:
+            broken("steps are lost, and both programs end with 0")
+
+    def round(self, draw):
+        resumed = (weights(self.name)[1] if os.path.isdir(self.name)
+                          else 0)
+        if not resumed:  # another file, or it would hold two runs
+            self.begin()
+        before = self.seen()
+        process = training(self.bin, self.name, resume=resumed > 0)
+        time.sleep(draw.random() * 0.6)
+        seen = self.seen() if draw.random() < 0.5 else 0
+        if seen <= before:  # a resumption takes back what it writes again
+            seen = min(seen, resumed)
+        what = draw.choice(["trainer", "recorder", "both"])
+        recorders = children(process.pid)
+        if process.poll() is not None:
+            self.finish(process, False)
+            self.begin()
+            return False
+        if what != "trainer":
+            for pid in recorders:
+                kill(pid)
+        if what == "recorder":
+            self.finish(process, bool(recorders))
+            self.begin()
+            return bool(recorders)
+        kill(process.pid)
+        process.communicate()
+        for pid in recorders:
+            await_end(pid)
+        left = self.seen()
+        if left < seen:
+            broken("%d steps were seen before the kill, %d are left" %
+                   (seen, left))
+        _, step = weights(self.name) if os.path.isdir(self.name) else (b"", 0)
+        if left < step:
+            if what == "trainer" and not self.gap:
+                broken("the checkpoint is of step %d, %d steps are recorded" %
+                       (step, left))
+            self.gap = True
+        return True
+
+
+def main():
+    bin_folder = os.path.abspath(sys.argv[1])
+    count = int(os.environ.get("SOAK_COUNT", "20"))
+    draw = random.Random(int(os.environ.get("SOAK_SEED", "1")))
+    os.chdir(os.environ["SOAK_FOLDER"])
+    write_corpus(bin_folder)
+    process = training(bin_folder, "reference")
+    output, _ = process.communicate()
+    if process.returncode != 0:
+        broken(output)
+    reference, _ = exported(bin_folder, "reference.db")
+    if sorted(reference) != list(range(STEPS)):
+        broken("the reference has %d steps" % len(reference))
+    attempt = Attempt(bin_folder, reference, weights("reference")[0])
+    killed = 0
+    while killed < count:
+        killed += attempt.round(draw)
+    print("soak: %d kills in %d trainings" % (killed, attempt.number))
+
+
+if __name__ == "__main__":
+    main()
