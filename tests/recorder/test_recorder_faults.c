@@ -26,12 +26,6 @@ static unsigned random_below(unsigned n)
     return congruence_below(&random_state, n);
 }
 
-static int times(const char *name, int usual)
-{
-    const char *given = getenv(name);
-    return given ? (int)strtol(given, NULL, 10) : usual;
-}
-
 static int setup(void **state)
 {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
@@ -113,9 +107,9 @@ static void check_orphaned(const char *path)
 TEST(killed_trainer_loses_nothing)
 {
     static const size_t rings[] = {1, 65536, 1 << 20};
-    const int n_kills = times("TRAINER_KILLS", 50);
+    const long n_kills = chance_times("TRAINER_KILLS", 50);
     int64_t steps = 0;
-    for (int i = 0; i < n_kills; i++) {
+    for (long i = 0; i < n_kills; i++) {
         const char *path = recording_path("killed.db");
         unsigned pause = random_below(3) ? 200 : 0;
         pid_t pid = start_trainer(path, rings[random_below(3)], pause);
@@ -130,7 +124,7 @@ TEST(killed_trainer_loses_nothing)
         recording_remove(path);
         steps += atomic_load(&shared->steps);
     }
-    printf("# %d kills, %lld steps of 4 frames\n", n_kills, (long long)steps);
+    printf("# %ld kills, %lld steps of 4 frames\n", n_kills, (long long)steps);
     assert_true(steps >= n_kills - (n_kills + 4) / 5);
 }
 
@@ -274,8 +268,8 @@ static int64_t count_in_file(const char *path)
 
 TEST(killed_recorder_is_noticed)
 {
-    const int n_kills = times("RECORDER_KILLS", 10);
-    for (int round = 0; round < n_kills; round++) {
+    const long n_kills = chance_times("RECORDER_KILLS", 10);
+    for (long round = 0; round < n_kills; round++) {
         const char *path = recording_path("broken.db");
         es_recorder *recorder = recording_open(path);
         int series[4];
@@ -382,8 +376,8 @@ static void record_nothing(const char *path)
 
 TEST(both_killed_leave_a_sound_file)
 {
-    const int n_kills = times("DOUBLE_KILLS", 5);
-    for (int round = 0; round < n_kills; round++) {
+    const long n_kills = chance_times("DOUBLE_KILLS", 5);
+    for (long round = 0; round < n_kills; round++) {
         const char *path = recording_path("both.db");
         pid_t pid = start_trainer(path, 65536, random_below(2) ? 100 : 0);
         await_opened();

@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 #include <time.h>
 
-static long times(const char *name, long usual)
+/** SOAK_SEED in the environment draws others. */
+static void seed(uint64_t usual)
 {
-    const char *given = getenv(name);
-    return given ? strtol(given, NULL, 10) : usual;
+    chance_seed(usual + (uint64_t)chance_times("SOAK_SEED", 0));
 }
 
 /* --- kill -9 -------------------------------------------------------------- */
@@ -88,16 +88,16 @@ static void check_killed_writers(const char *path, long n_kills)
 
 TEST(a_killed_writer_of_a_fragment_loses_nothing_that_it_acknowledged)
 {
-    chance_seed(20);
+    seed(20);
     check_killed_writers(es_folder_file(state, "run.esf"),
-                         times("ESF_KILLS", 25));
+                         chance_times("ESF_KILLS", 25));
 }
 
 TEST(a_killed_writer_of_a_run_file_loses_nothing_that_it_acknowledged)
 {
-    chance_seed(22);
+    seed(22);
     check_killed_writers(es_folder_file(state, "run.db"),
-                         times("RUN_KILLS", 25));
+                         chance_times("RUN_KILLS", 25));
 }
 
 /* --- power losses --------------------------------------------------------- */
@@ -127,14 +127,14 @@ static size_t lose_power(unsigned char *out, const unsigned char *bytes,
 
 TEST(a_power_loss_costs_what_was_not_synced)
 {
-    const long n_losses = times("ESF_POWER_LOSSES", 300);
+    const long n_losses = chance_times("ESF_POWER_LOSSES", 300);
     const char *path = es_folder_file(state, "run.esf");
     size_t n;
     int64_t gap = 0;
     es_esf_write(path, COMMITS);
     unsigned char *bytes = es_file_read(path, &n), *left = malloc(n);
     assert_non_null(left);
-    chance_seed(21);
+    seed(21);
     long n_beyond = 0;
     for (long i = 0; i < n_losses; i++) {
         es_esf_frame frame;

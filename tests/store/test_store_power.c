@@ -159,13 +159,12 @@ static void make_empty(const char *path)
 
 TEST(a_power_loss_costs_a_run_file_what_was_not_synced)
 {
-    const char *given = getenv("RUN_POWER_LOSSES");
-    const long n_losses = given ? strtol(given, NULL, 10) : 200;
+    const long n_losses = chance_times("RUN_POWER_LOSSES", 200);
     const char *path = es_folder_file(state, "run.db");
     const char *left = es_folder_file(state, "left.db");
     long n_less = 0;
     make_empty(path);
-    chance_seed(23);
+    chance_seed(23 + (uint64_t)chance_times("SOAK_SEED", 0));
     lossy_disk_begin(path);
     record(path);
     for (long i = 0; i < n_losses; i++) {

@@ -1,6 +1,14 @@
 /* The generators of chance.h. */
 #include "tests/support/chance.h"
 
+#include <stdlib.h>
+
+long chance_times(const char *name, long usual)
+{
+    const char *given = getenv(name);
+    return given ? strtol(given, NULL, 10) : usual;
+}
+
 static uint64_t chance; /* 0 would stay 0 */
 
 void chance_seed(uint64_t seed)

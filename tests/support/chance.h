@@ -5,6 +5,10 @@
 
 #include <stdint.h>
 
+/** How often a test tries something: what the environment says, for example by
+ *  `make soak`, or the usual number. */
+long chance_times(const char *name, long usual);
+
 /* --- one sequence of a program: xorshift64* ------------------------------- */
 
 /** Begins anew; to be called before the first draw. */
