@@ -507,8 +507,8 @@ coverage:
 coverage-here: check-tests
 	@find $(BUILD) -name '*.gcda' -delete
 	@$(RUN_TESTS) $(COVERED)
-	@gcovr --exclude tests --sort-uncovered --output $(BUILD)/coverage.txt $(BUILD) && \
-	    gcovr --exclude tests --print-summary $(BUILD) | tail -n 3
+	@gcovr --exclude tests --sort-uncovered --txt $(BUILD)/coverage.txt \
+	    --json-summary $(BUILD)/coverage.json --print-summary $(BUILD)
 
 bench: all $(BENCHES)
 	@BUILD=$(BUILD) tests/bench/run.sh $(BENCHES)
@@ -541,6 +541,14 @@ fuzzers:
 	@$(MAKE) --no-print-directory fuzzers-here BUILD=$(BUILD)/fuzz \
 	    CC="$(FUZZ_CC)" OPTIMISE='$(FUZZ_OPTIMISE)' CUDA=0 \
 	    SAN=fuzzer-no-link,address,undefined
+
+# Loops of these become minutes of clang's time with all checks in them, and no
+# parser is among them.
+ifneq ($(findstring fuzzer,$(SAN)),)
+$(BUILD)/obj/analyzer/entropy/% $(BUILD)/obj/hooks/trainer/cpu/% $(BUILD)/obj/hooks/trainer/model/%: SANITIZE =
+$(BUILD)/obj/analyzer/entropy/% $(BUILD)/obj/hooks/trainer/cpu/%: OPTIMISE = -O0 $(SYMBOLS)
+$(BUILD)/obj/analyzer/entropy/% $(BUILD)/obj/hooks/trainer/cpu/%: VECTOR_OPTIMISE =
+endif
 
 fuzzers-here: $(FUZZERS)
 

@@ -200,9 +200,10 @@ static void remove_rows(sqlite3 *handle, fuzz_input *input)
     sqlite3_free(sql);
 }
 
-/** The checksum of each sample, as it is now. */
+/** The checksum of each sample, as it is now; rows have none then. */
 static void checksum_samples(sqlite3 *handle)
 {
+    sqlite3_exec(handle, "DELETE FROM row_checksum", NULL, NULL, NULL);
     sqlite3_stmt *read = NULL, *write = NULL;
     if (sqlite3_prepare_v2(handle,
                            "SELECT sample.rowid, step, value, uuid, phase,"

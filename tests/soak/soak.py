@@ -130,6 +130,8 @@ ROWS = [
         "python3 tests/soak/faults.py {bin}", minutes=60, memory=True,
         unit="time each system call"),
     *map(fuzzed, TARGETS),
+    Row("branch coverage of all tests", 0, 1, "python3 tests/soak/coverage.py",
+        minutes=120, alone=True, unit=""),
 ]
 
 
