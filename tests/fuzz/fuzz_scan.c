@@ -204,8 +204,9 @@ static void check_lines(es_reader *reader, size_t run)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     es_reader *reader = NULL;
-    if (n < 2 ||
-        es_reader_open(&reader, fuzz_damaged_run(bytes + 1, n - 1)) != ES_OK)
+    bool sealed;
+    if (n < 2 || es_reader_open(&reader, fuzz_damaged_run(bytes + 1, n - 1,
+                                                          &sealed)) != ES_OK)
         return 0;
     for (size_t i = 0; i < es_reader_n_runs(reader); i++) {
         check_summary(reader, i, bytes[0]);

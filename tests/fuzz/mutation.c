@@ -28,6 +28,14 @@ static size_t n_busy;
 
 /* --- the sound file -------------------------------------------------------*/
 
+float fuzz_run_value(int64_t step, size_t i, size_t n)
+{
+    const int64_t number = step / 5;
+    if (i == (size_t)number % n)
+        return number == 7 ? NAN : 0.125F;
+    return (float)(3.5 - 0.25 * (double)number + (double)i / 8);
+}
+
 static void write_series(es_writer *writer, int64_t run, const char *name,
                          es_shape shape, es_phase phase)
 {
@@ -38,8 +46,7 @@ static void write_series(es_writer *writer, int64_t run, const char *name,
                  ES_OK);
     for (int step = 0; step < STEPS; step++) {
         for (size_t i = 0; i < n; i++)
-            values[i] = (float)(3.5 - 0.25 * step + (double)i / 8);
-        values[step % (int)n] = step == 7 ? NAN : 0.125F;
+            values[i] = fuzz_run_value(5 * step, i, n);
         fuzz_require(es_writer_sample(writer, id, 5 * step, values, n) ==
                      ES_OK);
     }
@@ -274,13 +281,14 @@ static void damage_bytes(fuzz_input *input, size_t n)
         damaged[at] = how & 128 ? (uint8_t)(damaged[at] + 1) : fuzz_byte(input);
 }
 
-const char *fuzz_damaged_run(const uint8_t *bytes, size_t n)
+const char *fuzz_damaged_run(const uint8_t *bytes, size_t n, bool *sealed)
 {
     fuzz_input input = {bytes, n};
     if (n_sound[0] == 0)
         make_sound();
     uint8_t what = fuzz_byte(&input);
     int which = what >> 3 & 1;
+    *sealed = what & 1 && !(what & 16);
     size_t size = n_sound[which];
     memcpy(damaged, sound[which], size);
     if (what & 1)
