@@ -38,14 +38,15 @@ def main():
         files = json.load(file)["files"]
     shares = []
     for area, pattern in AREAS.items():
-        mine = [f for f in files if re.match(pattern, f["filename"])]
+        mine = [f for f in files if re.match(pattern, f["filename"]) and
+                f["branch_total"]]
         reached = sum(f["branch_covered"] for f in mine)
         all_of_them = sum(f["branch_total"] for f in mine)
         shares.append("%s %.1f %%" % (area, 100 * reached / all_of_them))
         print("%s: %d of %d branches; the least:" % (area, reached,
                                                      all_of_them))
-        for f in sorted(mine, key=lambda f: f["branch_percent"] or 0)[:5]:
-            print("    %5.1f %% of %4d  %s" % (f["branch_percent"] or 0,
+        for f in sorted(mine, key=lambda f: f["branch_percent"])[:5]:
+            print("    %5.1f %% of %4d  %s" % (f["branch_percent"],
                                               f["branch_total"],
                                               f["filename"]))
     print("soak: branches: " + ", ".join(shares))

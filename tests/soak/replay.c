@@ -1,5 +1,6 @@
 /* Gives the fuzz targets their inputs without libFuzzer: those that are kept in
-   tests/fuzz/seeds, then some that are drawn, most of them from kept ones.
+   tests/fuzz/seeds and tests/fuzz/learned, then some that are drawn, most of
+   them from kept ones.
 
      replay COUNT SEED TARGET...      e.g. replay 2000 1 reader scan
 
@@ -59,21 +60,44 @@ static _Noreturn void fail(const char *what)
 
 /* --- kept inputs -----------------------------------------------------------*/
 
+/** The next bytes of a file, `most` if there are so many. */
+static void keep(FILE *file, size_t most)
+{
+    input *next = &kept[n_kept];
+    if (most > MOST_BYTES || n_kept == MOST_KEPT ||
+        !(next->bytes = malloc(most + 1)))
+        fail("too many or too large inputs are kept");
+    next->n = fread(next->bytes, 1, most, file);
+    n_kept++;
+}
+
 static void keep_file(const char *path)
 {
     FILE *file = fopen(path, "rb");
-    input *next = &kept[n_kept];
-    if (!file || n_kept == MOST_KEPT || !(next->bytes = malloc(MOST_BYTES)))
+    if (!file)
         fail(path);
-    next->n = fread(next->bytes, 1, MOST_BYTES, file);
+    keep(file, MOST_BYTES);
     fclose(file);
-    n_kept++;
+}
+
+/** Inputs behind each other: corpora.py. */
+static void keep_learned(const char *name)
+{
+    char path[256];
+    uint8_t n[4];
+    snprintf(path, sizeof path, "tests/fuzz/learned/%s", name);
+    FILE *file = fopen(path, "rb");
+    while (file && fread(n, 1, sizeof n, file) == sizeof n)
+        keep(file, n[0] | (size_t)n[1] << 8 | (size_t)n[2] << 16);
+    if (file)
+        fclose(file);
 }
 
 static void keep_all(const char *name)
 {
     char folder[256], path[4400];
     struct dirent **entries;
+    keep_learned(name);
     snprintf(folder, sizeof folder, "tests/fuzz/seeds/%s", name);
     int n = scandir(folder, &entries, NULL, alphasort);
     for (int i = 0; i < n; i++) {

@@ -35,6 +35,8 @@ import sys
 import tempfile
 import time
 
+import corpora
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 LINES_MOST = 40  # of a row that fails, printed
@@ -287,7 +289,8 @@ def commit():
         return subprocess.run(["git", "-C", ROOT, *arguments],
                               capture_output=True, text=True,
                               check=False).stdout.strip()
-    changed = git("status", "--porcelain", "--untracked-files=no")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--",
+                  ":!tests/RELIABILITY.md")
     return git("rev-parse", "--short=8", "HEAD") + ("+" if changed else "")
 
 
@@ -306,7 +309,8 @@ def report(given):
              "| attack | ran | build | seconds | result | found and corrected "
              "so far |", "| --- | --- | --- | --- | --- | --- |"]
     lines += ["| %s | %s | %s | %d | %s | %s |" % (
-        row.name, r["ran"], r["build"], r["seconds"], r["state"], row.found)
+        row.name, r["ran"] + (" (1/%d)" % r["part"] if r["part"] > 1 else ""),
+        r["build"], r["seconds"], r["state"], row.found)
         for row, r in rows]
     missing = [row.name for row in ROWS
                if row.count(given) and row.name not in kept]
@@ -339,8 +343,7 @@ def parse():
         given.builds["sanitized"] = plain + "-san"
         given.builds["fuzz"] = plain + "/fuzz"
     given.kept = os.path.join(plain, "soak")
-    for name in ["broken", *("corpus/" + t for t in TARGETS)]:
-        os.makedirs(os.path.join(given.kept, name), exist_ok=True)
+    os.makedirs(os.path.join(given.kept, "broken"), exist_ok=True)
     given.commit, given.running = commit(), set()
     return given
 
@@ -360,6 +363,8 @@ def main():
         return 0
     if not rows:
         sys.exit("soak: no row has one of these words: see --list")
+    for target in TARGETS if given.long else []:
+        corpora.unpack(target, os.path.join(given.kept, "corpus", target))
     try:
         results = run_rows(rows, given)
     except BaseException:

@@ -3,6 +3,5 @@
 # broken files.
 #
 #   ES_SEED=17  other random numbers
-# alone: the rows run beside each other
 . tests/support/tap.sh
 exec python3 tests/soak/soak.py ${SAN:+--only mutated}
