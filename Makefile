@@ -522,7 +522,8 @@ ifeq ($(SHORT),)
 soak: check-tests
 	@$(MAKE) --no-print-directory SAN=address,undefined LINKER=gold CUDA=0 check-tests
 	@$(MAKE) --no-print-directory fuzzers
-	@BUILD=$(BUILD) tests/soak/soak.py --long --report tests/RELIABILITY.md $(SOAK_OPTIONS)
+	@BUILD=$(BUILD) tests/soak/soak.py --long $(SOAK_OPTIONS); code=$$?; \
+	    BUILD=$(BUILD) tests/soak/soak.py --long --report tests/RELIABILITY.md; exit $$code
 else
 soak: check-tests
 	@BUILD=$(BUILD) tests/soak/soak.py $(SOAK_OPTIONS)
