@@ -13,10 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What is not JSON is an error here, not asked of json_valid() before: that
+   says 0 where memory is short (SQLite before 3.42), and a run would seem to
+   have no configuration. parsed_status() forgives it. */
+
 /* The members of the object ?1, and nothing of what is none. */
-#define MEMBERS                                                                \
-    "json_each(CASE WHEN json_valid(?1) THEN CASE json_type(?1) WHEN 'object'" \
-    " THEN ?1 END END)"
+#define MEMBERS "json_each(CASE json_type(?1) WHEN 'object' THEN ?1 END)"
 #define MEMBER_COLUMNS                                                         \
     "key, type, CASE type WHEN 'null' THEN 'null' WHEN 'true' THEN 'true'"     \
     " WHEN 'false' THEN 'false' ELSE value END, value"
@@ -24,10 +26,9 @@
 /* The elements of an array "layers", if it has an object: another program's
    configuration may call a number so, or a list of numbers. */
 #define LAYERS                                                                 \
-    "json_each(CASE WHEN json_valid(?1) THEN CASE WHEN"                        \
-    " json_type(?1, '$.layers') = 'array' AND EXISTS (SELECT 1 FROM"           \
-    " json_each(?1, '$.layers') WHERE type = 'object')"                        \
-    " THEN ?1 END END, '$.layers')"
+    "json_each(CASE WHEN json_type(?1, '$.layers') = 'array' AND EXISTS"       \
+    " (SELECT 1 FROM json_each(?1, '$.layers') WHERE type = 'object')"         \
+    " THEN ?1 END, '$.layers')"
 #define LAYER_OBJECT "CASE type WHEN 'object' THEN value END"
 
 enum {
@@ -41,10 +42,8 @@ enum {
 };
 
 static const char *const sql_text[N_SQL] = {
-    [SQL_NUMBER] =
-        "SELECT CASE WHEN json_valid(?1) THEN json_extract(?1, ?2) END",
-    [SQL_CONFIG] = "SELECT CASE WHEN json_valid(?1) THEN"
-                   " CASE json_type(?1) WHEN 'object' THEN json(?1) END END",
+    [SQL_NUMBER] = "SELECT json_extract(?1, ?2)",
+    [SQL_CONFIG] = "SELECT CASE json_type(?1) WHEN 'object' THEN json(?1) END",
     [SQL_MEMBERS] = "SELECT " MEMBER_COLUMNS " FROM " MEMBERS,
     [SQL_NESTED] =
         "WITH RECURSIVE member(key, type, value, depth) AS ("
@@ -127,6 +126,12 @@ static void end(parser *p, sqlite3_stmt *statement)
     put_back(p);
 }
 
+/** That of a step: what is not JSON has no rows. */
+static es_status parsed_status(const parser *p, int rc)
+{
+    return rc == SQLITE_ERROR ? ES_OK : es_database_status(&p->database, rc);
+}
+
 /** The configuration of a run; *out is NULL if it has none. */
 static es_status find_config(const char **out, const es_reader *reader,
                              size_t index)
@@ -161,7 +166,7 @@ static es_status read_number(es_reader *reader, size_t index, const char *path,
         *integer = sqlite3_column_int64(s, 0);
     if ((type == SQLITE_INTEGER || type == SQLITE_FLOAT) && real)
         *real = sqlite3_column_double(s, 0);
-    status = es_database_status(&p->database, rc);
+    status = parsed_status(p, rc);
     end(p, s);
     return status;
 }
@@ -194,7 +199,7 @@ es_status es_reader_config(es_reader *reader, size_t index, char **out)
         return status;
     es_bind_text(s, 1, config);
     int rc = sqlite3_step(s);
-    status = es_database_status(&p->database, rc);
+    status = parsed_status(p, rc);
     if (rc == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_NULL) {
         const char *text = (const char *)sqlite3_column_text(s, 0);
         status = es_copy_text(out, text);
@@ -257,7 +262,7 @@ es_status es_reader_config_each(es_reader *reader, size_t index,
     while (status == ES_OK && (rc = sqlite3_step(s)) == SQLITE_ROW)
         status = pass_member(reader, s, handler, user);
     if (status == ES_OK)
-        status = es_database_status(&p->database, rc);
+        status = parsed_status(p, rc);
     end(p, s);
     return status;
 }
@@ -362,7 +367,7 @@ static es_status read_list(es_layers *to, parser *p, sqlite3_stmt *s)
         n++;
     }
     if (status == ES_OK)
-        status = es_database_status(&p->database, rc);
+        status = parsed_status(p, rc);
     if (status < 0 || n == 0 || n == to->n_layers)
         return status < 0 ? status : n == 0 ? ES_DONE : ES_OK;
     for (size_t l = 0; l < to->n_layers; l++) {
@@ -386,7 +391,7 @@ static es_status read_ceilings(es_layers *to, parser *p, sqlite3_stmt *s)
         layer = sqlite3_column_int64(s, 0);
         status = read_ceiling(to, head, s);
     }
-    return status < 0 ? status : es_database_status(&p->database, rc);
+    return status < 0 ? status : parsed_status(p, rc);
 }
 
 /* Runs one of the two statements on a configuration. */

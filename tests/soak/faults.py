@@ -126,6 +126,21 @@ def make_runs(scan, folder):
     leave_log(os.path.join(folder, "b.db"))
 
 
+# --- what makes calls fail --------------------------------------------------
+
+ALLOCATION = "allocation"
+SHIM = ""  # tests/soak/alloc_shim.c, built
+
+
+def with_calls(*options):
+    return ["strace", "-f", "--seccomp-bpf", *options]
+
+
+def with_allocations(setting, program="entropy-scan"):
+    return ["env", "LD_PRELOAD=" + SHIM,
+            "ES_ALLOC_IN=" + program, setting]
+
+
 # --- one run of a command ---------------------------------------------------
 
 Result = collections.namedtuple("Result", "code out err files")
@@ -172,8 +187,7 @@ class Place:
         self.lock = hold_lock(os.path.join(self.folder, "runs/b.db"))
         self.inputs = tree(self.folder)
 
-    def run(self, arguments, tracing=()):
-        before = ["strace", "-f", "--seccomp-bpf", *tracing] if tracing else []
+    def run(self, arguments, before=()):
         try:
             ended = subprocess.run([*before, self.scan, *arguments],
                                    cwd=self.folder, stdin=subprocess.DEVNULL,
@@ -233,14 +247,33 @@ class Reference:
         return {k: v for k, v in files.items()
                 if k not in place.inputs and k not in self.scratch}
 
-    def points(self, place):
+    def log_of(self, place, before):
+        """What a command that is run by `before` leaves in a file."""
+        with tempfile.NamedTemporaryFile("r") as log:
+            result = place.run(self.arguments, before(log.name))
+            place.clear(result.files)
+            return log.read().splitlines()
+
+    def allocations(self, place):
+        """All of them, by their number: each fails alone, and with all later
+        ones."""
+        count = int(self.log_of(place, lambda log: with_allocations(
+            "ES_ALLOC_COUNT=" + log))[0])
+        return [(ALLOCATION, number, "ENOMEM", all_on)
+                for number in range(1, count + 1) for all_on in (False, True)]
+
+    def calls(self, place):
+        return [(call, number, reason, all_on)
+                for call, number in self.call_numbers(place)
+                for reason in REASONS.get(call, [])
+                for all_on in ((False, True) if reason in LASTING
+                               else (False,))]
+
+    def call_numbers(self, place):
         """(call, its number), from the first on that names a run. Fonts are
         left alone: without one a picture looks different, and may."""
-        with tempfile.NamedTemporaryFile("r") as log:
-            result = place.run(self.arguments,
-                               ["-y", "-o", log.name, "-e", "trace=all"])
-            place.clear(result.files)
-            lines = log.read().splitlines()
+        lines = self.log_of(place, lambda log: with_calls(
+            "-y", "-o", log, "-e", "trace=all"))
         seen, found, begun = collections.Counter(), [], False
         for line in lines:
             match = re.match(r"%s +(\w+)\(" % lines[0].split()[0], line)
@@ -298,7 +331,9 @@ def judge(reference, place, result, point):
     if not is_lost and (not lines or not all(
             re.match("entropy-scan: .*[a-z]", line) for line in lines)):
         return "exit %d, without a message: %s" % (result.code, result.err)
-    if len(set(lines)) != len(lines) and reference.name != "all figures":
+    each_fails = reference.name == "all figures" or (
+        point[0] == ALLOCATION and point[3])  # each figure, each process
+    if len(set(lines)) != len(lines) and not each_fails:
         return "a message comes twice: " + result.err
     strange = shown(result) - reference.outs
     if strange and point[0] != "write":
@@ -324,19 +359,18 @@ def describe(point):
                                        " and all later ones" * all_on, reason)
 
 
-def all_points(reference, place):
-    return [(call, number, reason, all_on)
-            for call, number in reference.points(place)
-            for reason in REASONS.get(call, [])
-            for all_on in ((False, True) if reason in LASTING else (False,))]
+def failing(point):
+    """The words before a command that make it fail there."""
+    call, number, reason, all_on = point
+    when = "%d%s" % (number, "+" * all_on)
+    if call == ALLOCATION:
+        return with_allocations("ES_ALLOC_FAIL=" + when)
+    return with_calls("-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e",
+                      "inject=%s:error=%s:when=%s" % (call, reason, when))
 
 
 def try_point(reference, place, point):
-    call, number, reason, all_on = point
-    tracing = ["-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e",
-               "inject=%s:error=%s:when=%d%s" % (call, reason, number,
-                                                 "+" * all_on)]
-    result = place.run(reference.arguments, tracing)
+    result = place.run(reference.arguments, failing(point))
     why = judge(reference, place, result, point)
     if not why and reference.name == "watch" and result.code:
         why = rerun(reference, place, result)
@@ -376,8 +410,12 @@ def main():
     parser.add_argument("--points", type=int, default=0)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--only", choices=COMMANDS)
+    parser.add_argument("--kind", choices=["calls", "allocations"],
+                        default="calls")
     given = parser.parse_args()
+    global SHIM
     scan = os.path.abspath(os.path.join(given.bin, "entropy-scan"))
+    SHIM = os.path.abspath(os.path.join(given.bin, "tests/alloc_shim.so"))
     names = [given.only] if given.only else list(COMMANDS)
     if given.points:
         print("# ES_SEED=" + given.seed)
@@ -390,10 +428,11 @@ def main():
         places = [Place(scan, runs, home) for _ in range(JOBS)]
         for number, name in enumerate(names, 1):
             reference = Reference(places[0], name)
-            points = all_points(reference, places[0])
+            points = getattr(reference, given.kind)(places[0])
             if given.points:
                 some = random.Random(given.seed + name)
-                points = some.sample(points, given.points // len(names))
+                points = some.sample(points, min(
+                    len(points), given.points // len(names)))
             good = sweep(number, reference, places, points) and good
     print("1..%d" % len(names))
     return 0 if good else 1

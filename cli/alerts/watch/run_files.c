@@ -260,13 +260,14 @@ static es_status read_runs(es_watch_files *watch, es_watch_file *file,
 }
 
 /* A file that fails twice, and has not changed for a while, is reported; one
-   that may become readable without a change is then tried in each round. */
+   that may become readable without a change is then tried in each round. That
+   memory is short is the round's failure, and reported as that. */
 static void note_failure(const es_watch_files *watch, es_watch_file *file,
                          es_status status)
 {
     bool settled = file->failed && !es_stamp_is_fresh(&file->stamp, COPYING);
     bool twice = settled || watch->at_once;
-    if (twice && !file->reported) {
+    if (twice && !file->reported && status != ES_ENOMEM) {
         es_print_note("%s", es_message());
         file->reported = true;
     }
