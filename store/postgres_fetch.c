@@ -4,6 +4,7 @@
 #include "store/postgres_in_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text_stream.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -137,8 +138,8 @@ static es_status list_runs(char **ids, char **months, const es_remote *remote,
 {
     const char *last = "";
     size_t n;
-    FILE *id = open_memstream(ids, &n);
-    FILE *month = open_memstream(months, &n);
+    FILE *id = es_text_stream(ids, &n);
+    FILE *month = es_text_stream(months, &n);
     for (size_t i = first; i < end && id && month; i++) {
         const es_remote_run *run = &remote->runs[i];
         if (run->left_out)

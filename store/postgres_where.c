@@ -7,6 +7,7 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/relation.h"
 #include "analyzer/base/text.h"
+#include "analyzer/base/text_stream.h"
 
 #include <ctype.h>
 #include <fnmatch.h>
@@ -295,7 +296,7 @@ static es_status take_run(es_remote *remote, FILE *sql)
 es_status es_remote_where_read(es_remote *remote)
 {
     size_t n, n_conditions = 0;
-    FILE *sql = open_memstream(&remote->where, &n);
+    FILE *sql = es_text_stream(&remote->where, &n);
     if (!sql)
         return es_fail(ES_ENOMEM, "out of memory for conditions");
     es_status status = remote->url.run ? take_run(remote, sql) : ES_OK;

@@ -5,6 +5,7 @@
 #include "cli/alerts/alert.h"
 
 #include "analyzer/base/json_write.h"
+#include "analyzer/base/text_stream.h"
 #include "cli/output/layers.h"
 #include "cli/output/print.h"
 
@@ -74,7 +75,7 @@ static char *printed(void (*print)(FILE *, const es_alert *),
 {
     char *text = NULL;
     size_t n;
-    FILE *out = open_memstream(&text, &n);
+    FILE *out = es_text_stream(&text, &n);
     if (out)
         print(out, alert);
     if (out && fclose(out) == 0)
@@ -96,10 +97,13 @@ char *es_alert_line(const es_alert *alert)
 
 /* --- JSON -----------------------------------------------------------------*/
 
+/* Nothing, if there is no memory for its line or id. */
 static void print_json(FILE *out, const es_alert *alert)
 {
     es_json_writer json = {.stream = out};
     char *line = es_alert_line(alert), *id = es_alert_id(alert);
+    if (!line || !id)
+        goto done;
     es_json_write_object(&json, NULL);
     es_json_write_text(&json, "text", line);
     es_json_write_text(&json, "path", alert->path);
@@ -120,13 +124,18 @@ static void print_json(FILE *out, const es_alert *alert)
     for (int i = 0; i < alert->n_layers; i++)
         es_json_write_integer(&json, NULL, alert->layers[i]);
     es_json_write_end(&json, "]}");
+done:
     free(line);
     free(id);
 }
 
 char *es_alert_json(const es_alert *alert)
 {
-    return printed(print_json, alert);
+    char *json = printed(print_json, alert);
+    if (json && *json)
+        return json;
+    free(json);
+    return NULL;
 }
 
 /* --- reading --------------------------------------------------------------*/

@@ -99,8 +99,11 @@ static void put_names(es_sheet *sheet, const layout *shown, size_t run)
         es_sheet_put_name(sheet, "file", summary->path);
     char *name = es_display_escape(*summary->name ? summary->name : "-",
                                    ES_ESCAPE_TERMINAL);
-    es_sheet_put_text(sheet, "run", "%s%s", name ? name : "?",
-                      marked ? " (baseline)" : "");
+    if (name)
+        es_sheet_put_text(sheet, "run", "%s%s", name,
+                          marked ? " (baseline)" : "");
+    else
+        sheet->status = ES_ENOMEM;
     free(name);
 }
 
@@ -130,7 +133,7 @@ static void put_settings(es_sheet *sheet, const es_comparison *comparison,
             es_display_shorten(safe, VALUE_WIDTH);
             text = safe;
         } else {
-            text = "?";
+            sheet->status = ES_ENOMEM;
         }
         if (difference->number)
             es_sheet_put(sheet, key, "%s", text);

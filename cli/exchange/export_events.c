@@ -3,6 +3,7 @@
 #include "cli/exchange/export_internal.h"
 #include "cli/exchange/tags.h"
 
+#include "analyzer/base/text_stream.h"
 #include "analyzer/base/value.h"
 #include "cli/exchange/about.h"
 
@@ -30,7 +31,7 @@ static es_status write_about(const es_export *e, double time)
     char *text = NULL;
     size_t n;
     es_event_builder event = {0};
-    FILE *lines = open_memstream(&text, &n);
+    FILE *lines = es_text_stream(&text, &n);
     if (!lines)
         return es_fail(ES_ENOMEM, "out of memory");
     fputs("```\n", lines);
@@ -61,8 +62,10 @@ static void put(es_event_builder *event, tag_text *buffer, const es_tag *tag,
     rewind(buffer->stream);
     es_tag_print(buffer->stream, tag, mean);
     fputc('\0', buffer->stream);
-    fflush(buffer->stream);
-    es_event_put_scalar(event, buffer->text, value);
+    if (fflush(buffer->stream) == 0)
+        es_event_put_scalar(event, buffer->text, value);
+    else
+        event->status = es_fail(ES_ENOMEM, "out of memory for a tag");
 }
 
 /* Of the heads that were measured; missing if none was. */
@@ -107,7 +110,7 @@ static es_status write_samples(const es_export *e, es_cursor *cursor,
     int64_t step;
     const float *values;
     es_series series;
-    buffer.stream = open_memstream(&buffer.text, &buffer.n);
+    buffer.stream = es_text_stream(&buffer.text, &buffer.n);
     if (!buffer.stream)
         return es_fail(ES_ENOMEM, "out of memory");
     while (status == ES_OK && !ferror(e->out) &&

@@ -7,6 +7,7 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"
+#include "analyzer/base/text_stream.h"
 #include "analyzer/base/value.h"
 #include "cli/exchange/about.h"
 
@@ -378,7 +379,7 @@ static es_status put_about(archive *a, const es_export *e)
 {
     char *text = NULL;
     size_t n;
-    FILE *stream = open_memstream(&text, &n);
+    FILE *stream = es_text_stream(&text, &n);
     if (!stream)
         return es_fail(ES_ENOMEM, "out of memory");
     es_json_writer json = {.stream = stream};

@@ -3,6 +3,7 @@
 #include "cli/report/report.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text_stream.h"
 #include "cli/output/print.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/json.h"
@@ -31,7 +32,7 @@ typedef struct filling {
 static es_status print_summary(filling *f)
 {
     es_json json;
-    FILE *stream = open_memstream(&f->summary, &f->n_summary);
+    FILE *stream = es_text_stream(&f->summary, &f->n_summary);
     if (!stream)
         return es_fail(ES_ENOMEM, "out of memory for the summary");
     es_json_begin(&json, stream, &f->options->summary.max, f->report->observed);

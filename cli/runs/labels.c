@@ -8,6 +8,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
+#include "analyzer/base/text_stream.h"
 #include "cli/output/print.h"
 #include "render/figures/axis.h"
 
@@ -326,7 +327,7 @@ static es_status write_label(char **out, const maker *m, size_t i, bool plain,
                              bool named, level last)
 {
     writing to = {.plain = plain};
-    if (!(to.stream = open_memstream(&to.text, &to.size)))
+    if (!(to.stream = es_text_stream(&to.text, &to.size)))
         return es_fail(ES_ENOMEM, "out of memory for the runs' labels");
     put_label(&to, m, i, named);
     if (last >= FILE_NAME) {

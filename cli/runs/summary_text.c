@@ -3,6 +3,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
+#include "analyzer/base/text_stream.h"
 #include "analyzer/flags/forecast.h"
 #include "cli/output/layers.h"
 #include "cli/output/print.h"
@@ -105,7 +106,7 @@ es_status es_summary_copy_layers(char **out, const es_run_summary *summary)
     *out = NULL;
     if (!known || (!known->has_kinds && !known->ceilings))
         return ES_OK;
-    FILE *stream = open_memstream(out, &size);
+    FILE *stream = es_text_stream(out, &size);
     for (size_t l = 0; stream && l < known->n_layers; l++) {
         bool seen = false;
         for (size_t i = 0; i < l && !seen; i++)

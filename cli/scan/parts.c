@@ -8,6 +8,7 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/process.h"
 #include "analyzer/base/text.h"
+#include "analyzer/base/text_stream.h"
 #include "cli/output/print.h"
 #include "cli/output/progress.h"
 #include "cli/slurm/query.h"
@@ -114,7 +115,7 @@ static es_status write_file(bool *same, const es_scan_options *options,
 {
     char *text = NULL;
     size_t n = 0;
-    FILE *stream = open_memstream(&text, &n);
+    FILE *stream = es_text_stream(&text, &n);
     if (!stream)
         return es_fail(ES_ENOMEM, "out of memory for %s", name);
     es_status status = print(stream, options);
@@ -268,7 +269,7 @@ static es_status print_array(char **out, const es_scan_options *options)
 {
     size_t n = 0;
     const char *before = "--array=";
-    FILE *stream = open_memstream(out, &n);
+    FILE *stream = es_text_stream(out, &n);
     for (size_t k = 0; stream && k < n_parts(options); k++)
         if (!is_there(options, k)) {
             fprintf(stream, "%s%zu", before, k);
@@ -451,7 +452,7 @@ static es_status join_part(const es_scan_options *options,
     es_status status = es_infile_stream(&stream, part_of(options, k).path);
     if (status < 0)
         return status;
-    FILE *expected = open_memstream(&head, &n);
+    FILE *expected = es_text_stream(&head, &n);
     if (expected) {
         print_head(expected, options, k);
         fclose(expected);

@@ -5,6 +5,7 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"
+#include "analyzer/base/text_stream.h"
 #include "cli/alerts/delivery/words.h"
 #include "cli/slurm/query.h"
 #include "cli/sweep/random.h"
@@ -155,7 +156,7 @@ static void write_value(es_json_writer *json, const char *key,
 static es_status make_config(char **out, const choice *chosen)
 {
     size_t size = 0;
-    FILE *stream = open_memstream(out, &size);
+    FILE *stream = es_text_stream(out, &size);
     es_json_writer json = {.stream = stream};
     if (!stream)
         return es_fail(ES_ENOMEM, "out of memory for a configuration");
@@ -331,7 +332,7 @@ char *es_sweep_command_line(const es_sweep_run *run)
 {
     char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = es_text_stream(&text, &size);
     if (out) {
         if (run->config) {
             fputs(CONFIG, out);

@@ -5,6 +5,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
+#include "analyzer/base/text_stream.h"
 #include "cli/alerts/delivery/words.h"
 #include "cli/slurm/query.h"
 
@@ -90,7 +91,7 @@ static es_status put_value(FILE *out, script *s, const char *value, bool later)
         put_text(out, s, value, later);
         return ES_OK;
     }
-    FILE *text = open_memstream(&quoted, &size);
+    FILE *text = es_text_stream(&quoted, &size);
     if (!text)
         return es_fail(ES_ENOMEM, "out of memory for a command line");
     if (!s->quote) {
@@ -176,7 +177,7 @@ es_status es_sweep_template_fill(char ***out, char *const *words,
     for (size_t i = 0; i < n_words && status == ES_OK; i++) {
         script s = {.is_one = is_script(words, i)};
         size_t size = 0;
-        FILE *text = open_memstream(&(*out)[i], &size);
+        FILE *text = es_text_stream(&(*out)[i], &size);
         if (!text)
             return es_fail(ES_ENOMEM, "out of memory for a command line");
         status = fill_word(text, words[i], &s, values, n, later);

@@ -5,6 +5,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
+#include "analyzer/base/text_stream.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -87,7 +88,7 @@ static es_status add_word(reader *r, const char *before, const char *text,
     es_sweep_spec *spec = r->spec;
     char *word = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&word, &size);
+    FILE *out = es_text_stream(&word, &size);
     if (!out)
         return es_fail(ES_ENOMEM, "out of memory for a command line");
     fputs(before, out);

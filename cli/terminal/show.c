@@ -4,6 +4,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/kernel.h"
+#include "analyzer/base/text_stream.h"
 #include "cli/output/print.h"
 #include "cli/runs/damage.h"
 #include "cli/terminal/browse.h"
@@ -311,7 +312,7 @@ static char *row_text(const es_screen *screen, int y)
 {
     char *text = NULL;
     size_t n;
-    FILE *stream = open_memstream(&text, &n);
+    FILE *stream = es_text_stream(&text, &n);
     if (!stream)
         return NULL;
     es_screen_print_row(screen, y, stream);
@@ -354,7 +355,7 @@ static es_status send_changes(view *v, const es_screen *screen)
 {
     char *text = NULL;
     size_t n = 0;
-    FILE *stream = open_memstream(&text, &n);
+    FILE *stream = es_text_stream(&text, &n);
     if (!stream)
         return es_fail(ES_ENOMEM, "out of memory for a drawing");
     es_status status = print_changes(stream, v, screen);

@@ -4,6 +4,7 @@
 #include "hooks/trainer/train_ranks.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text_stream.h"
 #include "hooks/trainer/cpu/engine.h"
 
 #include <inttypes.h>
@@ -107,7 +108,7 @@ es_status es_train_compare_ranks(es_transport *transport, es_trainer *trainer)
     if (!transport)
         return ES_OK;
     es_status status = hash_weights(&weights, trainer->model);
-    FILE *out = status == ES_OK ? open_memstream(&text, &n) : NULL;
+    FILE *out = status == ES_OK ? es_text_stream(&text, &n) : NULL;
     if (status == ES_OK && !out)
         status = es_fail(ES_ENOMEM, "out of memory for settings of ranks");
     if (status == ES_OK) {

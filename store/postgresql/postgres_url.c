@@ -4,6 +4,7 @@
 #include "store/postgresql/postgres.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text_stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,7 +165,7 @@ static es_status show_pairs(es_postgres_url *url,
 {
     char *shown = NULL;
     size_t n;
-    FILE *out = open_memstream(&shown, &n);
+    FILE *out = es_text_stream(&shown, &n);
     if (!out)
         return es_fail(ES_ENOMEM, "out of memory for a database's name");
     fputs("postgresql://", out);

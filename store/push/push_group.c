@@ -6,6 +6,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/json_write.h"
+#include "analyzer/base/text_stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ typedef struct group {
 static es_status print_uuids(char **out, const group *g)
 {
     size_t size;
-    es_json_writer json = {.stream = open_memstream(out, &size)};
+    es_json_writer json = {.stream = es_text_stream(out, &size)};
     if (!json.stream)
         return es_fail(ES_ENOMEM, "no memory for the names of runs");
     es_json_write_array(&json, NULL);

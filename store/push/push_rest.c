@@ -4,6 +4,7 @@
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/json_write.h"
+#include "analyzer/base/text_stream.h"
 #include "analyzer/base/value.h"
 #include "store/crc32c.h"
 #include "store/map.h"
@@ -244,7 +245,7 @@ es_status es_push_maps(es_copy_in *copy, es_postgres *postgres,
 static es_status print_alerts(char **out, const es_push_alert *alerts, size_t n)
 {
     size_t size;
-    es_json_writer json = {.stream = open_memstream(out, &size)};
+    es_json_writer json = {.stream = es_text_stream(out, &size)};
     if (!json.stream)
         return es_fail(ES_ENOMEM, "no memory for the alerts of a run");
     es_json_write_array(&json, NULL);

@@ -4,6 +4,7 @@
 
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"
+#include "analyzer/base/text_stream.h"
 #include "store/crc32c.h"
 
 #include <math.h>
@@ -158,7 +159,7 @@ static es_status print_runs(char **out, const es_push_job *jobs, size_t n)
 {
     size_t size;
     es_status status = ES_OK;
-    es_json_writer json = {.stream = open_memstream(out, &size)};
+    es_json_writer json = {.stream = es_text_stream(out, &size)};
     if (!json.stream)
         return es_fail(ES_ENOMEM, "no memory for the rows of runs");
     es_json_write_array(&json, NULL);

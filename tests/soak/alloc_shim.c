@@ -4,12 +4,13 @@
  *   ES_ALLOC_IN=NAME     the program, as its processes are called; others are
  *                        left alone
  *   ES_ALLOC_FAIL=N, N+  the Nth allocation fails; it and all later ones
- *   ES_ALLOC_COUNT=FILE  receives the number of allocations when the process ends
- *   ES_ALLOC_TRACE=1     the calls that led to the first failure, on stderr
+ *   ES_ALLOC_COUNT=FILE  receives the number of allocations when the process
+ * ends ES_ALLOC_TRACE=1     the calls that led to the first failure, on stderr
  *
  * Counted are allocations by the program itself, by our libraries and by those
- * that it hands its data to (the list below); by libc once the program has begun.
- * Those by the dynamic linker, by fonts and by cuBLAS's kin are left alone. */
+ * that it hands its data to (the list below); by libc once the program has
+ * begun. Those by the dynamic linker, by fonts and by cuBLAS's kin are left
+ * alone. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <execinfo.h>
@@ -42,7 +43,7 @@ static struct {
 static int n_ranges;
 
 static bool is_on, has_begun, lasts;
-static long first_failing; /* 0: none */
+static long first_failing;         /* 0: none */
 static atomic_long *n_allocations; /* shared with processes that are forked */
 static pid_t counting_process;
 

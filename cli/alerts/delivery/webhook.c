@@ -4,6 +4,7 @@
 #include "cli/alerts/delivery/webhook.h"
 
 #include "analyzer/base/json_write.h"
+#include "analyzer/base/text_stream.h"
 #include "store/infile.h"
 
 #include <curl/curl.h>
@@ -95,14 +96,14 @@ static char *slack_body(const es_alert *alert)
 {
     char *body = NULL, *escaped = NULL, *line = es_alert_line(alert);
     size_t n;
-    FILE *out = line ? open_memstream(&escaped, &n) : NULL;
+    FILE *out = line ? es_text_stream(&escaped, &n) : NULL;
     for (const char *c = line; out && *c; c++)
         if (*c == '&' || *c == '<' || *c == '>')
             fputs(*c == '&' ? "&amp;" : *c == '<' ? "&lt;" : "&gt;", out);
         else
             fputc(*c, out);
     free(line);
-    if (!out || fclose(out) != 0 || !(out = open_memstream(&body, &n)))
+    if (!out || fclose(out) != 0 || !(out = es_text_stream(&body, &n)))
         goto done;
     es_json_writer json = {.stream = out};
     es_json_write_object(&json, NULL);

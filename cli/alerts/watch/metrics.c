@@ -23,16 +23,16 @@ static void head(FILE *out, const char *name, const char *unit,
 static void print_alerts(FILE *out, const es_watch_file *file, const char *kind,
                          es_severity severity, uint32_t n)
 {
-    char *path = n ? es_display_escape(file->path, ES_ESCAPE_TERMINAL) : NULL;
-    if (!path)
+    char path[4 * PATH_MAX];
+    if (!n)
         return;
+    es_text_escape(path, sizeof path, file->path, ES_ESCAPE_TERMINAL);
     fputs("entropy_scan_alerts{file=\"", out);
     for (const char *c = path; *c; c++) {
         if (*c == '"' || *c == '\\')
             fputc('\\', out);
         fputc(*c, out);
     }
-    free(path);
     fprintf(out, "\",kind=\"%s\",severity=\"%s\"} %u\n", kind,
             es_severity_name(severity), n);
 }

@@ -6,6 +6,7 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"
+#include "analyzer/base/text_stream.h"
 #include "store/reader.h"
 
 #include <stdio.h>
@@ -36,7 +37,7 @@ static char *print_data(const es_episode *episode, int n_layers)
     char *data = NULL;
     size_t size;
     int n_listed = 0;
-    es_json_writer json = {.stream = open_memstream(&data, &size)};
+    es_json_writer json = {.stream = es_text_stream(&data, &size)};
     if (!json.stream)
         return NULL;
     es_json_write_object(&json, NULL);

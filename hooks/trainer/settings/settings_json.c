@@ -4,6 +4,7 @@
 
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"
+#include "analyzer/base/text_stream.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -133,7 +134,7 @@ static char *print_json(const es_settings *settings, uint64_t tokens_checksum,
 {
     char *text = NULL;
     size_t size = 0;
-    es_json_writer json = {.stream = open_memstream(&text, &size)};
+    es_json_writer json = {.stream = es_text_stream(&text, &size)};
     if (!json.stream)
         return NULL;
     es_json_write_object(&json, NULL);

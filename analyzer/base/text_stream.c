@@ -1,0 +1,92 @@
+/* Streams into memory, by glibc's streams with functions of one's own: these
+   return errors, where its open_memstream() cuts the text without one. */
+#include "analyzer/base/text_stream.h"
+
+#include "analyzer/base/checked.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/types.h>
+
+enum { FEWEST = 256 };
+
+typedef struct memory {
+    char **text; /* the caller's */
+    size_t *size;
+    size_t capacity, length, position; /* length: the furthest position */
+    bool failed;                       /* and so whatever follows */
+} memory;
+
+/* Room for n bytes; what is new is zero, and so ends the text. */
+static bool make_room(memory *m, size_t n)
+{
+    size_t capacity = m->capacity > FEWEST ? m->capacity : FEWEST;
+    while (capacity < n)
+        capacity *= 2;
+    if (capacity > m->capacity) {
+        if (es_grow(m->text, capacity, 1, "a text") != ES_OK)
+            return false;
+        memset(*m->text + m->capacity, 0, capacity - m->capacity);
+        m->capacity = capacity;
+    }
+    return true;
+}
+
+static ssize_t write_bytes(void *cookie, const char *bytes, size_t n)
+{
+    memory *m = cookie;
+    m->failed = m->failed || !make_room(m, m->position + n + 1);
+    if (m->failed) {
+        errno = ENOMEM;
+        return 0;
+    }
+    memcpy(*m->text + m->position, bytes, n);
+    m->position += n;
+    if (m->length < m->position)
+        m->length = m->position;
+    *m->size = m->position;
+    return (ssize_t)n;
+}
+
+static int seek(void *cookie, off64_t *offset, int whence)
+{
+    memory *m = cookie;
+    const off64_t from = whence == SEEK_SET   ? 0
+                         : whence == SEEK_CUR ? (off64_t)m->position
+                                              : (off64_t)m->length;
+    if (*offset < -from || *offset > (off64_t)m->length - from) {
+        errno = EINVAL;
+        return -1;
+    }
+    *offset += from;
+    m->position = *m->size = (size_t)*offset;
+    return 0;
+}
+
+static int finish(void *cookie)
+{
+    memory *m = cookie;
+    const bool failed = m->failed || !make_room(m, 1);
+    if (failed) {
+        free(*m->text);
+        *m->text = NULL;
+    }
+    free(m);
+    return failed ? -1 : 0;
+}
+
+FILE *es_text_stream(char **text, size_t *size)
+{
+    static const cookie_io_functions_t functions = {
+        .write = write_bytes, .seek = seek, .close = finish};
+    memory *m;
+    *text = NULL;
+    *size = 0;
+    if (es_alloc(&m, 1, sizeof *m, "a text") != ES_OK)
+        return NULL;
+    *m = (memory){.text = text, .size = size};
+    FILE *stream = fopencookie(m, "w", functions);
+    if (!stream)
+        free(m);
+    return stream;
+}
