@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is not JSON is an error here, not asked of json_valid() before: that
+/* What is not JSON is an error here, json_valid() is not called before: it
    says 0 where memory is short (SQLite before 3.42), and a run would seem to
    have no configuration. parsed_status() forgives it. */
 

@@ -18,7 +18,7 @@ typedef struct memory {
 } memory;
 
 /* Room for n bytes; what is new is zero, and so ends the text. */
-static bool make_room(memory *m, size_t n)
+static bool reserve(memory *m, size_t n)
 {
     size_t capacity = m->capacity > FEWEST ? m->capacity : FEWEST;
     while (capacity < n)
@@ -35,7 +35,7 @@ static bool make_room(memory *m, size_t n)
 static ssize_t write_bytes(void *cookie, const char *bytes, size_t n)
 {
     memory *m = cookie;
-    m->failed = m->failed || !make_room(m, m->position + n + 1);
+    m->failed = m->failed || !reserve(m, m->position + n + 1);
     if (m->failed) {
         errno = ENOMEM;
         return 0;
@@ -66,7 +66,7 @@ static int seek(void *cookie, off64_t *offset, int whence)
 static int finish(void *cookie)
 {
     memory *m = cookie;
-    const bool failed = m->failed || !make_room(m, 1);
+    const bool failed = m->failed || !reserve(m, 1);
     if (failed) {
         free(*m->text);
         *m->text = NULL;

@@ -1,0 +1,238 @@
+"""What makes a program's calls or allocations fail, one after another, and
+where it is run: for faults.py and recording_faults.py."""
+import collections
+import concurrent.futures
+import fcntl
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+
+PROBLEMS_MOST = 30  # of a command, printed
+PATIENCE = 60  # seconds; SQLite waits five for a lock
+JOBS = os.cpu_count() or 1
+
+# What calls may fail with; those that are not here are left alone, and so is
+# brk, after which one malloc itself crashes (glibc 2.36).
+REASONS = collections.defaultdict(list)
+for reason, calls in {
+        "EIO": "openat read pread64 newfstatat fstat statx statfs fstatfs "
+               "access faccessat2 readlink lseek fcntl getdents64 write "
+               "pwrite64 ftruncate fsync fdatasync rename unlink link close "
+               "getrandom",
+        "ENOSPC": "write pwrite64 writev fallocate mkdir inotify_add_watch",
+        "ENOMEM": "getcwd mmap mremap poll",
+        "EMFILE": "openat pipe2 memfd_create inotify_init1 socketpair dup",
+        "EAGAIN": "clone clone3 vfork", "ECHILD": "wait4 waitid",
+        "EPERM": "fchmod fchown", "ENOLCK": "flock"}.items():
+    for call in calls.split():
+        REASONS[call].append(reason)
+
+LASTING = ["EMFILE", "ENOSPC", "ENOMEM"]  # fail once, and from then on
+
+
+# --- what makes calls fail --------------------------------------------------
+
+ALLOCATION = "allocation"
+SHIM = ""  # tests/soak/alloc_shim.c, built
+
+
+def with_calls(scenario, *options):
+    """The tracer is not the parent of a recorder, which the trainer must be."""
+    return ["strace", *["-f", "--seccomp-bpf"] * scenario.follow,
+            *["-D"] * scenario.daemon, *options]
+
+
+def with_allocations(scenario, setting):
+    return ["env", "LD_PRELOAD=" + SHIM,
+            "ES_ALLOC_IN=" + (scenario.counted or scenario.program), setting]
+
+
+def failing(point, scenario):
+    """The words before a command that make it fail there."""
+    call, number, reason, all_on = point
+    when = "%d%s" % (number, "+" * all_on)
+    if call == ALLOCATION:
+        return with_allocations(scenario, "ES_ALLOC_FAIL=" + when)
+    return with_calls(scenario, "-qq", "-o", "/dev/null", "-e",
+                      "trace=" + call, "-e", "inject=%s:error=%s:when=%s" % (
+                          call, reason, when))
+
+
+# --- one run of a command ---------------------------------------------------
+
+def hold_lock(path):
+    """As a process does that is writing the run file; kept until the end."""
+    lock = open(path + "-lock", "w")
+    whole_file = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    fcntl.fcntl(lock, 37, whole_file)  # F_OFD_SETLK
+    return lock
+
+
+Result = collections.namedtuple("Result", "code out err files")
+
+
+ROWS = ["SELECT run_id, uuid, name, arch, config, status FROM run",
+        "SELECT run_id, uuid, s.name, phase, step, value FROM sample"
+        " JOIN series AS s USING(series_id) JOIN run USING(run_id)"]
+SUMMARIES = "SELECT s.*, uuid FROM summary AS s JOIN run USING(run_id)"
+
+
+def rows_of(path):
+    """What a run file says, whatever its pages are like."""
+    with sqlite3.connect(path) as file:
+        summarised = file.execute("SELECT 1 FROM sqlite_schema"
+                                  " WHERE name = 'summary'").fetchone()
+        return [sorted(repr(row[1:]) for row in file.execute(query))
+                for query in ROWS + [SUMMARIES] * bool(summarised)]
+
+
+def tree(folder):
+    found = {}
+    for path, _, names in os.walk(folder):
+        for name in names:
+            full = os.path.join(path, name)
+            if name in ("m.db", "i.db"):
+                found[name] = rows_of(full)
+                continue
+            with open(full, "rb") as file:
+                found[os.path.relpath(full, folder)] = file.read()
+    return found
+
+
+class Place:
+    """A folder of its own with the inputs; of the runs one is being written."""
+
+    def __init__(self, bin, inputs, home):
+        self.bin, self.inputs_from = bin, inputs
+        self.folder = tempfile.mkdtemp(dir=home)
+        self.lock = None
+        self.restore()
+
+    def restore(self):
+        if self.lock:
+            self.lock.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(self.inputs_from, self.folder)
+        self.lock = hold_lock(os.path.join(self.folder, "runs/b.db"))
+        self.inputs = tree(self.folder)
+
+    def run(self, arguments, before=(), program="entropy-scan", env=None):
+        process = subprocess.Popen(
+            [*before, os.path.join(self.bin, program), *arguments],
+            cwd=self.folder, env=env, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            start_new_session=True)
+        try:
+            out, err = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return Result(None, b"", "", tree(self.folder))
+        here = os.path.realpath(self.folder).encode()
+        return Result(process.returncode, out.replace(here, b"."),
+                      err.decode(errors="replace"), tree(self.folder))
+
+    def clear(self, after):
+        if {k: after[k] for k in after if k in self.inputs} != self.inputs:
+            self.restore()
+        for name in set(after) - set(self.inputs):
+            if os.path.exists(os.path.join(self.folder, name)):
+                os.remove(os.path.join(self.folder, name))
+
+
+# --- the points at which a scenario can fail ---------------------------------
+
+class Scenario:
+    """A command line of a program, in a place."""
+    program = "entropy-scan"
+    counted = None  # whose calls fail, if not the program's
+    begins = "runs"  # where its calls begin to matter: with this in a line
+    follow = True  # processes that it starts fail, too
+    daemon = False
+
+    def run(self, place, before=()):
+        return place.run(self.arguments, before, self.program)
+
+    def log_of(self, place, before):
+        """What a command that is run by `before` leaves in a file."""
+        with tempfile.NamedTemporaryFile("r") as log:
+            result = self.run(place, before(log.name))
+            place.clear(result.files)
+            return log.read().splitlines()
+
+    def allocations(self, place):
+        """All of them, by their number: each fails alone, and with all later
+        ones."""
+        count = int(self.log_of(place, lambda log: with_allocations(
+            self, "ES_ALLOC_COUNT=" + log))[0])
+        return [(ALLOCATION, number, "ENOMEM", all_on)
+                for number in range(1, count + 1) for all_on in (False, True)]
+
+    def calls(self, place):
+        return [(call, number, reason, all_on)
+                for call, number in self.call_numbers(place)
+                for reason in REASONS.get(call, [])
+                for all_on in ((False, True) if reason in LASTING
+                               else (False,))]
+
+    def call_numbers(self, place):
+        """(call, its number), from the first on that names a run. Fonts are
+        left alone: without one a picture looks different, and may. So are
+        counters of events, which cannot be full."""
+        lines = self.log_of(place, lambda log: with_calls(
+            self, "-y", "-o", log, "-e", "trace=all"))
+        main = lines[0].split()[0] + " +" if self.follow else ""
+        seen, found, begun = collections.Counter(), [], False
+        for line in lines:
+            match = re.match(main + r"(\w+)\(", line)
+            if not match:
+                continue
+            call = match[1]
+            seen[call] += 1
+            begun = begun or (call != "execve" and self.begins in line)
+            if begun and not re.search(
+                    r"font|/usr/|/proc/|/sys/|\[eventfd\]", line):
+                found.append((call, seen[call]))
+        return found
+
+
+# --- all of them ------------------------------------------------------------
+
+def describe(point):
+    call, number, reason, all_on = point
+    return "%s, the %d. call%s: %s" % (call, number,
+                                       " and all later ones" * all_on, reason)
+
+
+def sweep(number, reference, places, points):
+    problems, ends = [], collections.defaultdict(collections.Counter)
+
+    def work(place, mine):
+        return [reference.try_point(place, point) for point in mine]
+
+    with concurrent.futures.ThreadPoolExecutor(len(places)) as pool:
+        for done in pool.map(work, places, [points[i::len(places)]
+                                            for i in range(len(places))]):
+            for point, code, why in done:
+                ends[point[0]][code] += 1
+                if why:
+                    problems.append(describe(point) + ": " + why.strip())
+    print("%s %d - %s: of %d failing system calls each is reported, or "
+          "harmless" % ("not ok" if problems else "ok", number,
+                        reference.name, len(points)))
+    for call in sorted(ends):
+        print("#   %-18s %s" % (call, ", ".join(
+            "exit %s: %d" % end for end in sorted(ends[call].items(),
+                                                  key=str))))
+    for problem in problems[:PROBLEMS_MOST]:
+        print("# " + problem.replace("\n", "\n#   "))
+    sys.stdout.flush()
+    return not problems
+
+

@@ -1,0 +1,255 @@
+"""The scenarios of faults.py that record: trainings, one that is resumed, a
+sweep of two; what fails is a call of the trainer, of the recorder or of the
+sweep.
+
+Whatever fails in the recording, the training has the losses that it has
+undisturbed, to the last digit, and ends. What it has recorded is a part of what
+an undisturbed one records; all of it if the exit code is 0, and otherwise a
+message says what is missing. A sweep that failed is completed by the next one.
+"""
+import glob
+import os
+import re
+import sqlite3
+import subprocess
+
+import fault_points
+from fault_points import Scenario, tree
+
+MODEL = {"n-layer": 2, "n-head": 2, "d-model": 16, "ctx": 16, "batch": 2,
+         "eval-batches": 1}
+STEPS, HALF = 8, 4
+TRAINING = [*("--%s=%s" % pair for pair in MODEL.items()), "--threads=1",
+            "--record-every=1", "--eval-every=5", "--log-every=1",
+            "--data=corpus.tok"]
+WHOLE = [*TRAINING, "--steps=%d" % STEPS]
+
+SWEEP = """[sweep]
+arch = SM+LN+G
+seed = 1 2
+data = corpus.tok
+[train]
+steps = %d
+threads = 1
+""" % STEPS + "".join("%s = %s\n" % pair for pair in MODEL.items())
+
+# Without oneDNN, which crashes where it has no memory.
+os.environ["ENTROPY_TRAIN_ONEDNN"] = "/none"
+
+# The recorder, behind what makes its calls fail.
+RECORDER = """#!/bin/sh
+exec $FAULT "$RECORDER" "$@"
+"""
+
+
+def make_inputs(bin, folder):
+    with open(os.path.join(folder, "sweep.ini"), "w") as out:
+        out.write(SWEEP)
+    with open(os.path.join(folder, "recorder.sh"), "w") as out:
+        out.write(RECORDER)
+    os.chmod(out.name, 0o755)
+    os.mkdir(os.path.join(folder, "source"))
+    for i in range(40):
+        with open(os.path.join(folder, "source/m%d.py" % i), "w") as out:
+            out.writelines("x = %d\n" % j for j in range(i * 7, i * 13))
+    for command in [
+            ["entropy-corpus", "-q", "-o", "corpus.tok", "source"],
+            ["entropy-train", *TRAINING, "--steps=%d" % STEPS, "-o", "half.db",
+             "--checkpoint=ck", "--checkpoint-every=%d" % HALF]]:
+        subprocess.run([os.path.join(bin, command[0]), *command[1:]],
+                       cwd=folder, check=True, capture_output=True)
+    os.remove(os.path.join(folder, "ck/half-%08d.safetensors" % STEPS))
+
+
+# --- what a training has recorded ----------------------------------------------
+
+def samples(path):
+    with sqlite3.connect(path) as file:
+        return set(file.execute(
+            "SELECT uuid = '', phase, s.name, step, hex(value) FROM sample"
+            " JOIN series AS s USING (series_id) JOIN run USING (run_id)"
+            " WHERE s.name <> 'tokens_per_s'"))
+
+
+def recorded(place, path):
+    """The samples of a run file or fragment; (None, why) if it is damaged."""
+    full = os.path.join(place.folder, path)
+    if not os.path.exists(full) or os.path.getsize(full) == 0:
+        return set(), ""
+    if path.endswith(".esf"):
+        ended = place.run(["merge", path, "-o", "merged.db", "-q"])
+        if ended.code:
+            return set(), ended.err
+        full = os.path.join(place.folder, "merged.db")
+    try:
+        return samples(full), ""
+    except sqlite3.Error as error:
+        return None, str(error)
+
+
+def result_of(result):
+    """The last line, except for the speed."""
+    return re.sub(r", [0-9]+ tokens.*", "", result.out.decode())
+
+
+def losses(result):
+    return [re.sub(r" [0-9.]+ tokens.*", "", line)
+            for line in result.err.splitlines() if line.startswith("step ")]
+
+
+def judge_recorded(want, got, why, code):
+    if got is None:
+        return "the file is damaged: " + why
+    if got - want:
+        return "recorded other values: %s" % sorted(got - want)[:2]
+    if code == 0 and got != want:
+        return "exit 0, and %d of %d samples" % (len(got), len(want))
+    return ""
+
+
+# --- trainings -------------------------------------------------------------------
+
+class Training(Scenario):
+    """The trainer's own calls fail, from the first with its data on."""
+    program = "entropy-train"
+    begins = "corpus.tok"
+    follow = False
+    file = "run.db"
+    extra = []
+
+    def __init__(self, place, name):
+        self.name = name
+        self.arguments = [*WHOLE, *self.extra, "-o", self.file]
+        self.whole = self.run(place)
+        assert self.whole.code == 0, self.whole
+        self.samples = recorded(place, self.file)[0]
+        assert len(self.samples) > 10 * STEPS, self.samples
+        place.clear(tree(place.folder))
+
+    def run(self, place, before=()):
+        return place.run(self.arguments, before, self.program)
+
+    def try_point(self, place, point):
+        before = fault_points.failing(point, self)
+        result = self.run(place, before)
+        why = self.judge(place, result, point)
+        place.clear(tree(place.folder))
+        return point, result.code, why
+
+    def judge(self, place, result, point):
+        if result.code is None:
+            return "did not end"
+        if result.code < 0 or result.code > 127:
+            return "ended by a signal: " + result.err[-300:]
+        if result.code not in (0, 3):
+            return "exit %d: %s" % (result.code, result.err[-300:])
+        if result.code and not re.search("^entropy-train: .*[a-z]", result.err,
+                                         re.M) and point[0] != "write":
+            return "exit %d, without a message: %s" % (result.code, result.err)
+        no_check = point[0] == fault_points.ALLOCATION and not point[3]
+        if result.out and result_of(result) != result_of(self.whole) and not (
+                no_check and self.is_near(result)):
+            return "another result: " + result_of(result)
+        steps = losses(result)
+        if steps != losses(self.whole)[:len(steps)] and point[0] != "write":
+            return "other losses: %s" % steps
+        if steps and not result.out and self.must_go_on(point):
+            return "the training has ended early: " + result.err[-300:]
+        return judge_recorded(self.samples, *recorded(place, self.file),
+                              result.code)
+
+    def is_near(self, result):
+        """Without the memory to compare its kernels, it takes the plain ones,
+        whose last digit may be another."""
+        return [line[:6] for line in result_of(result).split()] == [
+            line[:6] for line in result_of(self.whole).split()]
+
+    def must_go_on(self, point):
+        """What fails once a step was done is not the training's, except for
+        standard output, its data, and memory that its next step needs."""
+        return point[0] not in ("write", "pread64", fault_points.ALLOCATION)
+
+
+class Recorder(Training):
+    """The recorder's calls fail, from the first that names the run file on."""
+    counted = "entropy-recorder"
+    begins = "run"
+    follow = True
+    daemon = True
+
+    def run(self, place, before=()):
+        env = dict(os.environ, FAULT=" ".join(before),
+                   RECORDER=os.path.join(place.bin, "entropy-recorder"),
+                   ENTROPY_RECORDER=os.path.join(place.folder, "recorder.sh"))
+        return place.run(self.arguments, (), self.program, env)
+
+    def must_go_on(self, point):
+        return True
+
+
+class Fragment(Recorder):
+    file = "run.esf"
+    extra = ["--store=fragment"]
+
+
+class Resumed(Training):
+    """The second half of a training, into the file of the first."""
+    file = "half.db"
+
+    def __init__(self, place, name):
+        super().__init__(place, name)
+        self.arguments = ["--resume=ck", "-o", "half.db", "--log-every=1",
+                          "--threads=1"]
+        self.whole = self.run(place)
+        assert self.whole.code == 0, self.whole
+        self.samples = recorded(place, self.file)[0]
+        place.restore()
+        self.begins = "ck"
+
+
+class Sweep(Scenario):
+    """Calls of `entropy-scan sweep` itself fail; its trainings are left alone."""
+    program = "entropy-scan"
+    begins = "sweep.ini"
+    follow = False
+    arguments = ["sweep", "sweep.ini", "-o", "sw", "-j", "1"]
+
+    def __init__(self, place, name):
+        self.name = name
+        result = place.run(self.arguments)
+        assert result.code == 0, result
+        self.files = self.recorded(place)
+        assert len(self.files) == 2, self.files
+        place.restore()
+
+    def recorded(self, place):
+        return {os.path.basename(path): recorded(place, path)
+                for path in glob.glob(os.path.join(place.folder, "sw/*.db"))}
+
+    def try_point(self, place, point):
+        result = place.run(self.arguments, fault_points.failing(point, self))
+        why = self.judge(place, result, point)
+        if not why and result.code:
+            again = place.run(self.arguments)
+            why = self.judge(place, again, point)
+            if again.code:
+                why = "the next one: exit %s: %s" % (again.code, again.err)
+        place.restore()
+        return point, result.code, why
+
+    def judge(self, place, result, point):
+        if result.code is None:
+            return "did not end"
+        if result.code not in (0, 3, 4):
+            return "exit %d: %s" % (result.code, result.err[-300:])
+        if result.code and not re.search("^entropy-scan: .*[a-z]", result.err,
+                                         re.M):
+            return "exit %d, without a message: %s" % (result.code, result.err)
+        if result.code == 0 and self.recorded(place) != self.files:
+            return "exit 0, and other runs"
+        return ""
+
+
+SCENARIOS = {"training": Training, "recorder of a training": Recorder,
+             "recorder of a fragment": Fragment, "resumed training": Resumed,
+             "sweep": Sweep}
