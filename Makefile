@@ -561,6 +561,16 @@ $(BUILD)/obj/tests/replayed/%.o: tests/fuzz/fuzz_%.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(ALL_CFLAGS) -DLLVMFuzzerTestOneInput=fuzz_$*_input -c -o $@ $<
 
+# Run by tests/soak/*.py.
+$(BUILD)/tests/named_run: $(call objects,tests/soak/named_run.c) \
+    $(call archives,store analyzer)
+	@mkdir -p $(@D)
+	$(call link,$(SQLITE_LIBS))
+
+$(BUILD)/tests/%.so: tests/soak/%.c
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -shared -o $@ $<
+
 $(BUILD)/tests/replay: $(call objects,tests/soak/replay.c tests/support/chance.c) \
     $(FUZZ_TARGETS:%=$(BUILD)/obj/tests/replayed/%.o) $(FUZZ_SHARED) $(FUZZ_ARCHIVES)
 	@mkdir -p $(@D)

@@ -1,6 +1,6 @@
-/* Annotations for GitHub Actions: a command is a line, so that line ends and
- * per cent signs are escaped in its message, and what ends a property in its
- * properties. */
+/* Annotations for GitHub Actions: a command is a line of a log that terminals
+ * show, too, so that control bytes are escaped as for those; per cent signs are
+ * escaped in its message, and what ends a property in its properties. */
 #include "cli/scan/github.h"
 
 #include "cli/output/print.h"
@@ -9,14 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void print_escaped(FILE *out, const char *text, const char *special)
+static es_status print_escaped(FILE *out, const char *text, const char *special)
 {
-    for (; *text; text++) {
-        if ((unsigned char)*text < ' ' || strchr(special, *text))
-            fprintf(out, "%%%02X", (unsigned)(unsigned char)*text);
+    char *escaped = es_display_escape(text, ES_ESCAPE_TERMINAL);
+    for (const char *c = escaped; c && *c; c++) {
+        if (strchr(special, *c))
+            fprintf(out, "%%%02X", (unsigned)*c);
         else
-            fputc(*text, out);
+            fputc(*c, out);
     }
+    free(escaped);
+    return escaped ? ES_OK : ES_ENOMEM;
 }
 
 static const char *command_of(es_severity severity)
@@ -36,12 +39,14 @@ es_status es_github_run(FILE *out, const es_run_summary *run, es_severity least)
     if (status < 0)
         return status;
     fprintf(out, "::%s file=", command_of(severity));
-    print_escaped(out, run->path, "%:,");
+    status = print_escaped(out, run->path, "%:,");
     fputs(",title=", out);
-    print_escaped(out, run->name ? run->name : "run", "%:,");
+    if (status == ES_OK)
+        status = print_escaped(out, run->name ? run->name : "run", "%:,");
     fputs("::", out);
-    print_escaped(out, flags, "%");
+    if (status == ES_OK)
+        status = print_escaped(out, flags, "%");
     fprintf(out, ", at step %" PRId64 "\n", run->step);
     free(flags);
-    return ES_OK;
+    return status;
 }

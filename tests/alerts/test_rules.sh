@@ -55,6 +55,10 @@ annotations() { "$scan" --check-format github "$@"; }
 same_text 'annotations name file, run and flags' \
     '::error file=x%2Cy%3A50%25.db,title=heat::wide L0 (error); low L1 (info), at step 40' \
     "$(annotations 'x,y:50%.db' --check --rules own.ini)"
+cp heat.db $'bad\xff\x1b[1m\n.db'
+same_text 'control bytes and bad UTF-8 are escaped' \
+    '::error file=bad\xff\x1b[1m\x0a.db,title=heat::wide L0 (error); low L1 (info), at step 40' \
+    "$(annotations $'bad\xff\x1b[1m\n.db' --check --rules own.ini)"
 same_text 'a warning is one' '::warning file=heat.db,title=heat::wide L0 (warning); low L1 (info), at step 40' \
     "$(annotations heat.db --check=info --rules mild.ini)"
 same_text 'what is below the severity has none' '' "$(annotations heat.db --check --rules mild.ini)"

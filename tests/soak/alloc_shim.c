@@ -11,7 +11,6 @@
  * that it hands its data to (the list below); by libc once the program has
  * begun. Those by the dynamic linker, by fonts and by cuBLAS's kin are left
  * alone. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
