@@ -328,9 +328,10 @@ static void release(es_writer *writer, bool remove)
     bool broken = ours && writer->log.broken && !has_moved(writer);
     es_esf_out_free(writer->out);
     es_database_disconnect(&writer->database);
-    if (broken) {
+    if (broken || (ours && remove)) {
         /* A log with a hole, and the index that knows of no hole: without them
-         * the file is what it was at the last whole checkpoint. */
+         * the file is what it was at the last whole checkpoint. A disk that is
+         * full leaves them, too, where a file is given up. */
         char path[PATH_MAX];
         unlink(es_beside(path, writer->database.file, "-wal"));
         unlink(es_beside(path, writer->database.file, "-shm"));

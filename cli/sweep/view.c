@@ -129,15 +129,16 @@ done:
     return status;
 }
 
-/* A program of the user's that failed says so by its exit code alone: what it
-   recorded may be whole, or end in an exception. A loss that is not finite is
-   an end that would come again. */
+/* A run that finished may lack what the recorder could not write, which only
+   the training's end says. A program of the user's that failed says so by its
+   exit code alone: what it recorded may be whole, or end in an exception. A
+   loss that is not finite is an end that would come again. */
 static bool may_have_broken(const es_sweep_view *view, const char *folder)
 {
     bool undone = !es_sweep_is_done(view->stage);
     bool failed = view->stage == ES_SWEEP_FAILED && !view->doomed;
-    return undone || ((failed || view->stage == ES_SWEEP_FINISHED) &&
-                      es_sweep_folder_is_command(folder, view->name));
+    return undone || view->stage == ES_SWEEP_FINISHED ||
+           (failed && es_sweep_folder_is_command(folder, view->name));
 }
 
 es_status es_sweep_view_read(es_sweep_view *out, const char *folder,

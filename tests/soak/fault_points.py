@@ -53,10 +53,25 @@ def with_allocations(scenario, setting):
             "ES_ALLOC_IN=" + (scenario.counted or scenario.program), setting]
 
 
+# Limits that a program is started with; their number is what it may have.
+LIMITS = {"descriptors": "--nofile=%d:%d", "bytes of a file": "--fsize=%d:%d"}
+DISK = "KiB free on the disk"
+
+
+def with_disk(free):
+    """A place that is_small, with so many KiB free: as many as it can."""
+    return ["sh", "-c", "used=$(df -k --output=used . | tail -n 1);"
+            "mount -o remount,size=$((used + %d))k . && exec \"$@\"" % free, "sh"]
+
+
 def failing(point, scenario):
     """The words before a command that make it fail there."""
     call, number, reason, all_on = point
     when = "%d%s" % (number, "+" * all_on)
+    if call in LIMITS:
+        return ["prlimit", LIMITS[call] % (number, number)]
+    if call == DISK:
+        return with_disk(number)
     if call == ALLOCATION:
         return with_allocations(scenario, "ES_ALLOC_FAIL=" + when)
     return with_calls(scenario, "-qq", "-o", "/dev/null", "-e",
@@ -108,17 +123,21 @@ def tree(folder):
 class Place:
     """A folder of its own with the inputs; of the runs one is being written."""
 
-    def __init__(self, bin, inputs, home):
+    def __init__(self, bin, inputs, home, is_small=False):
         self.bin, self.inputs_from = bin, inputs
         self.folder = tempfile.mkdtemp(dir=home)
+        self.is_small = is_small and subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=16m", "none", self.folder],
+            stderr=subprocess.DEVNULL).returncode == 0
         self.lock = None
         self.restore()
 
     def restore(self):
         if self.lock:
             self.lock.close()
+        self.make_roomy()
         shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.copytree(self.inputs_from, self.folder)
+        shutil.copytree(self.inputs_from, self.folder, dirs_exist_ok=True)
         self.lock = hold_lock(os.path.join(self.folder, "runs/b.db"))
         self.inputs = tree(self.folder)
 
@@ -138,7 +157,18 @@ class Place:
         return Result(process.returncode, out.replace(here, b"."),
                       err.decode(errors="replace"), tree(self.folder))
 
+    def make_roomy(self):
+        if self.is_small:
+            subprocess.run(["mount", "-o", "remount,size=16m", self.folder],
+                           check=True)
+
+    def leave(self):
+        self.lock.close()
+        if self.is_small:
+            subprocess.run(["umount", "-l", self.folder], check=True)
+
     def clear(self, after):
+        self.make_roomy()
         if {k: after[k] for k in after if k in self.inputs} != self.inputs:
             self.restore()
         for name in set(after) - set(self.inputs):
@@ -174,6 +204,18 @@ class Scenario:
         return [(ALLOCATION, number, "ENOMEM", all_on)
                 for number in range(1, count + 1) for all_on in (False, True)]
 
+    def descriptors(self, _):
+        return [("descriptors", number, "EMFILE", True)
+                for number in range(4, 24)]
+
+    def sizes(self, _):
+        return [("bytes of a file", 512 * number, "EFBIG", True)
+                for number in range(0, 200)]
+
+    def disks(self, place):
+        return [(DISK, number, "ENOSPC", True) for number in range(
+            0, 400, 4)] if place.is_small else []
+
     def calls(self, place):
         return [(call, number, reason, all_on)
                 for call, number in self.call_numbers(place)
@@ -204,8 +246,23 @@ class Scenario:
 
 # --- all of them ------------------------------------------------------------
 
+# What a message says of limits.
+WORDS = {"EMFILE": "Too many open files|loading shared libraries",
+         "EFBIG": "File too large|limit on file sizes",
+         "ENOSPC": "No space left on device|disk is full|cannot hold"}
+
+
+def gives_reason(result, point):
+    """Of a limit that was reached the message is certain."""
+    if point[0] not in LIMITS and point[0] != DISK or not result.code:
+        return True
+    return re.search(WORDS[point[2]], result.err)
+
+
 def describe(point):
     call, number, reason, all_on = point
+    if call in LIMITS or call == DISK:
+        return "%d %s" % (number, call)
     return "%s, the %d. call%s: %s" % (call, number,
                                        " and all later ones" * all_on, reason)
 
@@ -223,9 +280,8 @@ def sweep(number, reference, places, points):
                 ends[point[0]][code] += 1
                 if why:
                     problems.append(describe(point) + ": " + why.strip())
-    print("%s %d - %s: of %d failing system calls each is reported, or "
-          "harmless" % ("not ok" if problems else "ok", number,
-                        reference.name, len(points)))
+    print("%s %d - %s: of %d faults each is reported, or harmless" % (
+        "not ok" if problems else "ok", number, reference.name, len(points)))
     for call in sorted(ends):
         print("#   %-18s %s" % (call, ", ".join(
             "exit %s: %d" % end for end in sorted(ends[call].items(),

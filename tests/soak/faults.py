@@ -2,8 +2,11 @@
 that it makes, and judges what it then does: prints TAP, a line for each
 command.
 
-usage: tests/soak/faults.py BIN [--kind calls|allocations] [--points N]
-                            [--seed S] [--only COMMAND]
+usage: tests/soak/faults.py BIN [--kind KIND] [--points N] [--seed S]
+                            [--only COMMAND]
+
+KIND is calls, allocations, or what a program may have little of: descriptors,
+sizes (of a file) or disks (KiB free).
 
 A command that ends with 0 has printed and written what it does undisturbed.
 One that failed says so in a line of its own, ends with 3 or 4, leaves whole
@@ -157,6 +160,7 @@ class Reading(Scenario):
 
     def rerun(self, place, result):
         """What a watcher that failed has not reported comes the next time."""
+        place.make_roomy()
         again = place.run(self.arguments)
         reported = shown(result) | shown(again)
         if again.code == 0 and self.outs <= reported:
@@ -213,6 +217,8 @@ def judge(reference, place, result, point):
         point[0] == ALLOCATION and point[3])  # each figure, each process
     if len(set(lines)) != len(lines) and not each_fails:
         return "a message comes twice: " + result.err
+    if not fault_points.gives_reason(result, point):
+        return "exit %d, and another reason: %s" % (result.code, result.err)
     strange = shown(result) - reference.outs
     if strange and point[0] != "write":
         return "exit %d, and shows %s" % (result.code, strange.pop()[:200])
@@ -222,8 +228,8 @@ def judge(reference, place, result, point):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin")
-    parser.add_argument("--kind", choices=["calls", "allocations"],
-                        default="calls")
+    parser.add_argument("--kind", default="calls", choices=[
+        "calls", "allocations", "descriptors", "sizes", "disks"])
     parser.add_argument("--points", type=int, default=0)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--only")
@@ -242,7 +248,8 @@ def main():
         inputs = os.path.join(home, "inputs")
         make_inputs(os.path.join(bin, "entropy-scan"), inputs)
         recording_faults.make_inputs(bin, inputs)
-        places = [Place(bin, inputs, home) for _ in range(JOBS)]
+        places = [Place(bin, inputs, home, given.kind == "disks")
+                  for _ in range(JOBS)]
         for number, name in enumerate(names, 1):
             reference = scenarios[name](places[0], name)
             points = getattr(reference, given.kind)(places[0])
@@ -251,6 +258,8 @@ def main():
                 points = some.sample(points, min(
                     len(points), given.points // len(names)))
             good = sweep(number, reference, places, points) and good
+        for place in places:
+            place.leave()
     print("1..%d" % len(names))
     return 0 if good else 1
 

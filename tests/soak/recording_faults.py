@@ -73,6 +73,7 @@ def samples(path):
 
 def recorded(place, path):
     """The samples of a run file or fragment; (None, why) if it is damaged."""
+    place.make_roomy()
     full = os.path.join(place.folder, path)
     if not os.path.exists(full) or os.path.getsize(full) == 0:
         return set(), ""
@@ -147,6 +148,8 @@ class Training(Scenario):
                                          re.M) and point[0] != "write":
             return "exit %d, without a message: %s" % (result.code, result.err)
         no_check = point[0] == fault_points.ALLOCATION and not point[3]
+        if result.code == 3 and not fault_points.gives_reason(result, point):
+            return "another reason: " + result.err[-300:]
         if result.out and result_of(result) != result_of(self.whole) and not (
                 no_check and self.is_near(result)):
             return "another result: " + result_of(result)
@@ -178,10 +181,11 @@ class Recorder(Training):
     daemon = True
 
     def run(self, place, before=()):
-        env = dict(os.environ, FAULT=" ".join(before),
+        env = dict(os.environ, FAULT="" if place.is_small else " ".join(before),
                    RECORDER=os.path.join(place.bin, "entropy-recorder"),
                    ENTROPY_RECORDER=os.path.join(place.folder, "recorder.sh"))
-        return place.run(self.arguments, (), self.program, env)
+        of_disk = list(before) if place.is_small else []
+        return place.run(self.arguments, of_disk, self.program, env)
 
     def must_go_on(self, point):
         return True
@@ -230,6 +234,7 @@ class Sweep(Scenario):
         result = place.run(self.arguments, fault_points.failing(point, self))
         why = self.judge(place, result, point)
         if not why and result.code:
+            place.make_roomy()
             again = place.run(self.arguments)
             why = self.judge(place, again, point)
             if again.code:
@@ -245,6 +250,8 @@ class Sweep(Scenario):
         if result.code and not re.search("^entropy-scan: .*[a-z]", result.err,
                                          re.M):
             return "exit %d, without a message: %s" % (result.code, result.err)
+        if not fault_points.gives_reason(result, point):
+            return "another reason: " + result.err[-300:]
         if result.code == 0 and self.recorded(place) != self.files:
             return "exit 0, and other runs"
         return ""

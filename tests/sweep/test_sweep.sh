@@ -57,6 +57,9 @@ cp good/SM_seed1_lr1e-3.db kept
 same_text 'nothing is run twice' "$written" \
     "$(grep -v 'done already' err)"
 check 'a finished run is not touched' cmp -s kept good/SM_seed1_lr1e-3.db
+echo 'exit code 3' >good/SM_seed1_lr1e-3.end # as a recorder on a full disk leaves it
+check 'one that finished with losses is broken' has_state good SM_seed1_lr1e-3 broken
+rm good/SM_seed1_lr1e-3.end
 : >good/SM_seed1_lr1e-3.db-journal
 exits 'a run that cannot be read now is not begun again' 3 'SM_seed1_lr1e-3.db: a rollback journal' \
     "$scan" sweep good.ini -o good
