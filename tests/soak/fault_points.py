@@ -39,7 +39,7 @@ LASTING = ["EMFILE", "ENOSPC", "ENOMEM"]  # fail once, and from then on
 # --- what makes calls fail --------------------------------------------------
 
 ALLOCATION = "allocation"
-SHIM = ""  # tests/soak/alloc_shim.c, built
+SHIM = CLOCK_SHIM = ""  # alloc_shim.c and clock_shim.c, built
 
 
 def with_calls(scenario, *options):
@@ -56,6 +56,8 @@ def with_allocations(scenario, setting):
 # Limits that a program is started with; their number is what it may have.
 LIMITS = {"descriptors": "--nofile=%d:%d", "bytes of a file": "--fsize=%d:%d"}
 DISK = "KiB free on the disk"
+CLOCK = "seconds that the clock jumps"
+HOUR, YEAR = 3600, 365 * 86400
 
 
 def with_disk(free):
@@ -72,6 +74,9 @@ def failing(point, scenario):
         return ["prlimit", LIMITS[call] % (number, number)]
     if call == DISK:
         return with_disk(number)
+    if call == CLOCK:
+        return ["env", "LD_PRELOAD=" + CLOCK_SHIM,
+                "ES_CLOCK=%d,%d" % (reason, number)]
     if call == ALLOCATION:
         return with_allocations(scenario, "ES_ALLOC_FAIL=" + when)
     return with_calls(scenario, "-qq", "-o", "/dev/null", "-e",
@@ -216,6 +221,11 @@ class Scenario:
         return [(DISK, number, "ENOSPC", True) for number in range(
             0, 400, 4)] if place.is_small else []
 
+    def clocks(self, _):
+        return [(CLOCK, by, time, False)
+                for by in (-HOUR, HOUR, YEAR, -YEAR, 200 * YEAR, -70 * YEAR)
+                for time in (1, 2, 3, 5, 8, 13, 40)]
+
     def calls(self, place):
         return [(call, number, reason, all_on)
                 for call, number in self.call_numbers(place)
@@ -253,7 +263,10 @@ WORDS = {"EMFILE": "Too many open files|loading shared libraries",
 
 
 def gives_reason(result, point):
-    """Of a limit that was reached the message is certain."""
+    """Of a limit that was reached the message is certain. No clock is a reason
+    to fail."""
+    if point[0] == CLOCK:
+        return not result.code
     if point[0] not in LIMITS and point[0] != DISK or not result.code:
         return True
     return re.search(WORDS[point[2]], result.err)
@@ -261,8 +274,8 @@ def gives_reason(result, point):
 
 def describe(point):
     call, number, reason, all_on = point
-    if call in LIMITS or call == DISK:
-        return "%d %s" % (number, call)
+    if call in LIMITS or call in (DISK, CLOCK):
+        return "%d %s (%s)" % (number, call, reason)
     return "%s, the %d. call%s: %s" % (call, number,
                                        " and all later ones" * all_on, reason)
 

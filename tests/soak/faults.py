@@ -2,11 +2,11 @@
 that it makes, and judges what it then does: prints TAP, a line for each
 command.
 
-usage: tests/soak/faults.py BIN [--kind KIND] [--points N] [--seed S]
+usage: tests/soak/faults.py BIN [--kind KIND,...] [--points N] [--seed S]
                             [--only COMMAND]
 
 KIND is calls, allocations, or what a program may have little of: descriptors,
-sizes (of a file) or disks (KiB free).
+sizes (of a file) or disks (KiB free); or clocks, which jump.
 
 A command that ends with 0 has printed and written what it does undisturbed.
 One that failed says so in a line of its own, ends with 3 or 4, leaves whole
@@ -26,6 +26,8 @@ import tempfile
 import fault_points
 import recording_faults
 from fault_points import ALLOCATION, JOBS, Place, Scenario, sweep, tree
+
+KINDS = ["calls", "allocations", "descriptors", "sizes", "disks", "clocks"]
 
 BOTH = ["runs/a.db", "runs/b.db"]
 COMMANDS = {
@@ -228,35 +230,42 @@ def judge(reference, place, result, point):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin")
-    parser.add_argument("--kind", default="calls", choices=[
-        "calls", "allocations", "descriptors", "sizes", "disks"])
+    parser.add_argument("--kind", default="calls")
     parser.add_argument("--points", type=int, default=0)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--only")
     given = parser.parse_args()
     bin = os.path.abspath(given.bin)
     fault_points.SHIM = os.path.join(bin, "tests/alloc_shim.so")
+    fault_points.CLOCK_SHIM = os.path.join(bin, "tests/clock_shim.so")
     # Nobody's settings, and no leak checker, which strace would disturb.
     os.environ.update(LC_ALL="C", ASAN_OPTIONS="detect_leaks=0")
     if given.points:
         print("# ES_SEED=" + given.seed)
     scenarios = {**{name: Reading for name in COMMANDS},
                  **recording_faults.SCENARIOS}
+    kinds = given.kind.split(",")
+    unknown = set(kinds) - set(KINDS)
+    if unknown:
+        parser.error("unknown kind: " + unknown.pop())
     names = [given.only] if given.only else list(scenarios)
     good = True
     with tempfile.TemporaryDirectory() as home:
         inputs = os.path.join(home, "inputs")
         make_inputs(os.path.join(bin, "entropy-scan"), inputs)
         recording_faults.make_inputs(bin, inputs)
-        places = [Place(bin, inputs, home, given.kind == "disks")
+        places = [Place(bin, inputs, home, "disks" in kinds)
                   for _ in range(JOBS)]
         for number, name in enumerate(names, 1):
             reference = scenarios[name](places[0], name)
-            points = getattr(reference, given.kind)(places[0])
-            if given.points:
-                some = random.Random(given.seed + name)
-                points = some.sample(points, min(
-                    len(points), given.points // len(names)))
+            points = []
+            for kind in kinds:
+                found = getattr(reference, kind)(places[0])
+                if given.points:
+                    some = random.Random(given.seed + name + kind)
+                    found = some.sample(found, min(
+                        len(found), given.points // len(names) // len(kinds)))
+                points += found
             good = sweep(number, reference, places, points) and good
         for place in places:
             place.leave()

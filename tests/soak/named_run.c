@@ -1,10 +1,11 @@
 /* Records a run in which everything that has a name is called TEXT, for
- * hostile_names.py: the run, its program and host, a member of its configuration
- * and the value of another, a series, a layer, an event.
+ * hostile_names.py: the run, its program and host, a member of its
+ * configuration and the value of another, a series, a layer, an event.
  *
  * usage: named_run RUN.db TEXT
  *
- * What is refused is left out, with its message; exit 3 if the run itself is. */
+ * What is refused is left out, with its message; exit 3 if the run itself is.
+ */
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text_stream.h"
 #include "store/writer.h"
