@@ -436,7 +436,8 @@ $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(call link,$(TEST_LIBS))
 
-check-tests: all $(TESTS) $(BUILD)/tests/replay $(TEST_PLUGINS) $(BUILD)/gpu-bench-attention
+SOAK_HELPERS = $(addprefix $(BUILD)/tests/,named_run alloc_shim.so clock_shim.so)
+check-tests: all $(TESTS) $(SOAK_HELPERS) $(BUILD)/tests/replay $(TEST_PLUGINS) $(BUILD)/gpu-bench-attention
 
 # All that is compiled for them, for a compiler's warnings.
 check-objects: all $(call objects,$(TESTS_SRC) $(SUPPORT_SRC)) $(TEST_PLUGINS) \
@@ -561,7 +562,7 @@ $(BUILD)/obj/tests/replayed/%.o: tests/fuzz/fuzz_%.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(ALL_CFLAGS) -DLLVMFuzzerTestOneInput=fuzz_$*_input -c -o $@ $<
 
-# Run by tests/soak/*.py.
+# Used by tests/soak/*.py.
 $(BUILD)/tests/named_run: $(call objects,tests/soak/named_run.c) \
     $(call archives,store analyzer)
 	@mkdir -p $(@D)

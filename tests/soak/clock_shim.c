@@ -1,8 +1,8 @@
 /* Makes the time of day jump under a program, for fault_points.py: loaded by
  * LD_PRELOAD in front of libc.
  *
- *   ES_CLOCK=N,SECONDS    from the Nth time that it is asked for on, it is so
- *                         many seconds later, or earlier
+ *   ES_CLOCK=N,SECONDS    from the Nth time that it is read on, it is so many
+ *                       seconds later, or earlier
  *
  * Clocks that do not tell the time of day are left alone, as they are by
  * whoever sets it. */
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static atomic_long n_asked;
+static atomic_long n_reads;
 
 static time_t jump(void)
 {
@@ -22,7 +22,7 @@ static time_t jump(void)
     if (!text)
         return 0;
     const long from = strtol(text, &rest, 10);
-    return atomic_fetch_add(&n_asked, 1) + 1 < from ? 0 : atol(rest + 1);
+    return atomic_fetch_add(&n_reads, 1) + 1 < from ? 0 : atol(rest + 1);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *out)

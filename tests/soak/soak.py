@@ -92,6 +92,8 @@ def fuzzed(target):
         ran=r"number_of_executed_units: *(\d+)")
 
 
+LIMITS = "descriptors,sizes,disks,clocks"
+
 ROWS = [
     Row("power loss: fragment", 5000, 700000,
         "{bin}/tests/test_store_killed", memory=True, minutes=120,
@@ -126,12 +128,33 @@ ROWS = [
     Row("mutated inputs of other parsers", 500, 50000,
         "{bin}/tests/replay {count} {seed} " + PARSERS, build="sanitized",
         memory=True, unit="inputs"),
-    Row("fault points: system calls of ten commands", 300, 0,
+    Row("fault points: system calls of 16 scenarios", 300, 0,
         "python3 tests/soak/faults.py {bin} --points {count} --seed {seed}",
         unit="system calls", memory=True),
-    Row("fault points: all system calls of ten commands", 0, 1,
-        "python3 tests/soak/faults.py {bin}", minutes=60, memory=True,
+    Row("fault points: all system calls of 16 scenarios", 0, 1,
+        "python3 tests/soak/faults.py {bin}", minutes=90, memory=True,
         unit="time each system call"),
+    Row("fault points: allocations, limits and clocks of 16 scenarios", 240, 0,
+        "python3 tests/soak/faults.py {bin} --points {count} --seed {seed} "
+        "--kind allocations," + LIMITS, unit="faults", memory=True),
+    Row("fault points: allocations of 16 scenarios", 0, 40000,
+        "python3 tests/soak/faults.py {bin} --points {count} --seed {seed} "
+        "--kind allocations", unit="allocations", minutes=90, memory=True,
+        found="glibc's open_memstream() cuts a text for which it has no memory, "
+              "and reports nothing: a crash, and JSON, queries and alerts without "
+              "their ends (analyzer/base/text_stream.c); a run without its "
+              "configuration (store/reader_config.c)"),
+    Row("fault points: descriptors, disks, sizes of files, clocks", 0, 1,
+        "python3 tests/soak/faults.py {bin} --kind " + LIMITS, minutes=60,
+        unit="time each limit", memory=True,
+        found="a sweep counted a run as done that a full disk had left without "
+              "samples (cli/sweep/view.c); a log and index beside no run file "
+              "(store/writer.c)"),
+    Row("hostile names", 20, 2000,
+        "python3 tests/soak/hostile_names.py {bin} --count {count} --seed {seed}",
+        unit="names", memory=True,
+        found="annotations for GitHub had control bytes and bad UTF-8 "
+              "(cli/scan/github.c)"),
     *map(fuzzed, TARGETS),
     Row("branch coverage of all tests", 0, 1, "python3 tests/soak/coverage.py",
         minutes=120, alone=True, unit=""),
