@@ -570,7 +570,7 @@ $(BUILD)/tests/named_run: $(call objects,tests/soak/named_run.c) \
 
 $(BUILD)/tests/%.so: tests/soak/%.c
 	@mkdir -p $(@D)
-	$(call say,LD)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -shared -o $@ $<
+	$(call say,LD)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -fvisibility=default -shared -o $@ $<
 
 $(BUILD)/tests/replay: $(call objects,tests/soak/replay.c tests/support/chance.c) \
     $(FUZZ_TARGETS:%=$(BUILD)/obj/tests/replayed/%.o) $(FUZZ_SHARED) $(FUZZ_ARCHIVES)

@@ -4,8 +4,7 @@
  *   ES_CLOCK=N,SECONDS    from the Nth time that it is read on, it is so many
  *                       seconds later, or earlier
  *
- * Clocks that do not tell the time of day are left alone, as they are by
- * whoever sets it. */
+ * Other clocks are left alone, as they are where somebody sets the time. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>

@@ -206,6 +206,7 @@ class Scenario:
         ones."""
         count = int(self.log_of(place, lambda log: with_allocations(
             self, "ES_ALLOC_COUNT=" + log))[0])
+        assert count > 100, count
         return [(ALLOCATION, number, "ENOMEM", all_on)
                 for number in range(1, count + 1) for all_on in (False, True)]
 

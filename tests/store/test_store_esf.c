@@ -269,6 +269,18 @@ TEST(a_writer_on_another_host_lives_by_its_heartbeat)
     es_assert_ok(es_writer_close(w));
 }
 
+TEST(a_clock_before_1970_loses_nothing)
+{
+    int64_t run, gap;
+    es_esf_shift_clock(-70LL * 365 * 86400 * 1000);
+    es_writer *w = es_esf_begin(run_esf, 0, &run);
+    es_esf_commit(w, 0, 6);
+    es_assert_ok(es_writer_close(w));
+    es_esf_shift_clock(0);
+    AUTO(es_reader) r = es_open_reader(run_esf);
+    assert_int_equal(es_esf_check(r, false, &gap), 6);
+}
+
 /* --- torn ----------------------------------------------------------------- */
 
 TEST(a_fragment_cut_anywhere_is_what_was_committed_before)
