@@ -150,6 +150,8 @@ ROWS = [
         found="a sweep counted a run as done that a full disk had left without "
               "samples (cli/sweep/view.c); a log and index beside no run file "
               "(store/writer.c)"),
+    Row("hostile rows of PostgreSQL", 6, 1000, "tests/soak/hostile_rows.sh",
+        unit="databases"),
     Row("hostile names", 20, 2000,
         "python3 tests/soak/hostile_names.py {bin} --count {count} --seed {seed}",
         unit="names", memory=True,
