@@ -436,7 +436,7 @@ $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(call link,$(TEST_LIBS))
 
-SOAK_HELPERS = $(addprefix $(BUILD)/tests/,named_run alloc_shim.so clock_shim.so)
+SOAK_HELPERS = $(addprefix $(BUILD)/tests/,named_run record alloc_shim.so clock_shim.so)
 check-tests: all $(TESTS) $(SOAK_HELPERS) $(BUILD)/tests/replay $(TEST_PLUGINS) $(BUILD)/gpu-bench-attention
 
 # All that is compiled for them, for a compiler's warnings.
@@ -565,6 +565,11 @@ $(BUILD)/obj/tests/replayed/%.o: tests/fuzz/fuzz_%.c Makefile
 # Used by tests/soak/*.py.
 $(BUILD)/tests/named_run: $(call objects,tests/soak/named_run.c) \
     $(call archives,store analyzer)
+	@mkdir -p $(@D)
+	$(call link,$(SQLITE_LIBS))
+
+$(BUILD)/tests/record: $(call objects,tests/soak/record.c) \
+    $(call archives,recorder store analyzer)
 	@mkdir -p $(@D)
 	$(call link,$(SQLITE_LIBS))
 

@@ -3,27 +3,19 @@
 usage: readers.py BIN [--seconds S] [--steady N] [--short N] [--layers L]
                   [--heads H] [--hertz F] [--most MIB]
 
-Records as fast as --hertz says while --steady processes run entropy-scan on the
-file again and again, as many as the processors can take, and --short further
-ones start one after another in that time. Prints how large the write-ahead log
-was at most, and exits 1 if that is more than --most MiB, if a reader failed, or
-if a step is missing in the end.
+Records as often as --hertz says (tests/soak/record.c) while --steady processes
+run entropy-scan on the file again and again, and --short further ones one after
+another. Prints how large the write-ahead log was at most, and exits 1 if that is
+more than --most MiB, if a reader failed, or if a frame is missing in the end.
 """
 import argparse
 import os
-import pathlib
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import uuid
-
-import numpy as np
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "hooks/python"))
-from entropyscan import _library  # noqa: E402
 
 STEADY = [["--json"], ["export", "-o", "/dev/null"], []]
 
@@ -36,6 +28,21 @@ def look(scan, path, command, failures):
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     if done.returncode not in (0, 1):
         failures.append((done.returncode, done.stderr.strip()[:200]))
+
+
+def has_samples(path):
+    try:
+        with sqlite3.connect("file:%s?mode=ro" % path, uri=True) as file:
+            return file.execute("SELECT count(*) FROM sample").fetchone()[0] > 1
+    except sqlite3.Error:
+        return False
+
+
+def size_of(path):
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0
 
 
 def main():
@@ -54,18 +61,12 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.db")
-        recorder = _library.Recorder(path, {
-            "uuid": str(uuid.uuid4()), "n_layer": given.layers,
-            "n_head": given.heads})
-        entropy = recorder.series("entropy", "head", "train", "nats")
-        loss = recorder.series("loss", "run", "train", None)
-
-        def begin():
-            while subprocess.run([scan, "-q", path], stderr=subprocess.DEVNULL,
-                                 ).returncode == 3:  # no sample yet
-                pass
-            for thread in threads:
-                thread.start()
+        recording = subprocess.Popen(
+            [os.path.join(given.bin, "tests/record"), path, str(given.layers),
+             str(given.heads), str(given.hertz), str(given.seconds)],
+            stdout=subprocess.PIPE, text=True, env={
+                **os.environ, "ENTROPY_RECORDER":
+                os.path.abspath(os.path.join(given.bin, "entropy-recorder"))})
 
         def steady(n):
             while not ended.is_set():
@@ -76,41 +77,37 @@ def main():
             while not ended.is_set() and n_read[1] < given.short:
                 look(scan, path, ["--quiet"], failures)
                 n_read[1] += 1
-                ended.wait(0.8 * given.seconds / given.short)
+                ended.wait(0.5 * given.seconds / given.short)
 
         threads = [threading.Thread(target=steady, args=[n])
                    for n in range(given.steady)]
         threads += [threading.Thread(target=short)] if given.short else []
-        values = np.random.default_rng(1).random(
-            given.layers * given.heads).astype(np.float32)
-        start, step, largest = time.monotonic(), 0, 0
-        first = threading.Thread(target=begin)
-        first.start()
-        while time.monotonic() - start < given.seconds:
-            recorder.push(entropy, step, values)
-            recorder.push(loss, step, values[:1])
-            step += 1
-            if step % 50 == 0 and os.path.exists(path + "-wal"):
-                largest = max(largest, os.path.getsize(path + "-wal"))
-            time.sleep(max(0, start + step / given.hertz - time.monotonic()))
+        while not has_samples(path) and recording.poll() is None:
+            time.sleep(0.01)
+        for thread in threads:
+            thread.start()
+        largest = 0
+        while recording.poll() is None:
+            largest = max(largest, size_of(path + "-wal"))
+            time.sleep(0.02)
         ended.set()
-        first.join()
         for thread in threads:
             thread.join()
-        report = recorder.close("finished")
+        pushed, committed = map(int, recording.communicate()[0].split())
         with sqlite3.connect(path) as file:
             n_stored, = file.execute("SELECT count(*) FROM sample").fetchone()
-        size = os.path.getsize(path)
+        size = size_of(path)
 
-    print("%d steady and %d short readers read %d and %d times in %.0f s: %d "
-          "steps, a file of %.0f MiB, a log of at most %.1f MiB; close: %s"
-          % (given.steady, given.short, *n_read, given.seconds, step,
-             size / 2**20, largest / 2**20, report))
+    print("soak: %d steady readers read %d times, short ones %d times in %.0f s; "
+          "a file of %.0f MiB, a log of at most %.1f MiB"
+          % (given.steady, *n_read, given.seconds, size / 2**20,
+             largest / 2**20))
     for code, message in failures[:10]:
         print("a reader failed (exit %d): %s" % (code, message))
-    if n_stored != 2 * step:
-        print("%d of %d samples are in the file" % (n_stored, 2 * step))
-    return bool(failures or n_stored != 2 * step or
+    if n_stored != pushed:
+        print("%d of %d frames are in the file, %d were committed" % (
+            n_stored, pushed, committed))
+    return bool(failures or n_stored != pushed or recording.returncode or
                 largest > given.most * 2**20)
 
 

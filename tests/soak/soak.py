@@ -158,6 +158,10 @@ ROWS = [
         found="annotations for GitHub had control bytes and bad UTF-8 "
               "(cli/scan/github.c)"),
     *map(fuzzed, TARGETS),
+    Row("20 steady and 1,000 short readers of a recording", 0, 600,
+        "python3 tests/soak/readers.py {bin} --seconds {count}", alone=True,
+        unit="seconds", found="readers kept the log from being emptied, 235 "
+        "MiB in 40 s: they hold nothing between batches (store/cursor.c)"),
     Row("branch coverage of all tests", 0, 1, "python3 tests/soak/coverage.py",
         minutes=120, alone=True, unit=""),
 ]
