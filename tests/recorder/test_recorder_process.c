@@ -263,8 +263,10 @@ TEST(a_host_may_ignore_its_children)
 static void reap_everything(int signal)
 {
     (void)signal;
+    const int before = errno;
     while (waitpid(-1, NULL, WNOHANG) > 0)
         ;
+    errno = before;
 }
 
 TEST(a_host_may_reap_everything)

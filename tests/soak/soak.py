@@ -150,6 +150,13 @@ ROWS = [
         found="a sweep counted a run as done that a full disk had left without "
               "samples (cli/sweep/view.c); a log and index beside no run file "
               "(store/writer.c)"),
+    # Not test_recorder_process: ThreadSanitizer makes a fork of vfork, which does
+    # not hand back why a program could not be started.
+    Row("races of ring, recorder, watch and push", 0, 1,
+        "make -s CC=clang SAN=thread CUDA=0 BUILD={kept}/threads test T='ring "
+        "recorder recorder_stop recorder_faults follow store_live store_view "
+        "test_push.sh'", unit="run of eight tests with ThreadSanitizer", alone=True,
+        memory=True),
     Row("hostile rows of PostgreSQL", 6, 1000, "tests/soak/hostile_rows.sh",
         unit="databases"),
     Row("hostile names", 20, 2000,
