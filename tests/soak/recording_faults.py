@@ -158,14 +158,17 @@ class Training(Scenario):
             return "other losses: %s" % steps
         if steps and not result.out and self.must_go_on(point):
             return "the training has ended early: " + result.err[-300:]
-        return judge_recorded(self.samples, *recorded(place, self.file),
-                              result.code)
+        got, why = recorded(place, self.file)
+        if no_check and got and self.is_near(result):
+            got = {found for found in self.samples
+                   if found[:4] in {sample[:4] for sample in got}}
+        return judge_recorded(self.samples, got, why, result.code)
 
     def is_near(self, result):
         """Without the memory to compare its kernels, it takes the plain ones,
         whose last digit may be another."""
-        return [line[:6] for line in result_of(result).split()] == [
-            line[:6] for line in result_of(self.whole).split()]
+        return [word[:6] for word in result_of(result).split()] == [
+            word[:6] for word in result_of(self.whole).split()]
 
     def must_go_on(self, point):
         """What fails once a step was done is not the training's, except for
