@@ -10,6 +10,7 @@ more than --most MiB, if a reader failed, or if a frame is missing in the end.
 """
 import argparse
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -20,14 +21,22 @@ import time
 STEADY = [["--json"], ["export", "-o", "/dev/null"], []]
 
 
-def look(scan, path, command, failures):
-    """Runs a reader once; the first lines of one that failed are kept."""
+def look(scan, path, command, failures, ended):
+    """Runs a reader once, to its end or that of the recording; the first lines of
+    one that failed are kept."""
     verb, options = (command[:1], command[1:]) if command[:1] == ["export"] \
         else ([], command)
-    done = subprocess.run([scan, *verb, path, *options], text=True,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    if done.returncode not in (0, 1):
-        failures.append((done.returncode, done.stderr.strip()[:200]))
+    reader = subprocess.Popen([scan, *verb, path, *options], text=True,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    while True:
+        try:
+            _, message = reader.communicate(timeout=1)
+            break
+        except subprocess.TimeoutExpired:
+            if ended.is_set():
+                reader.terminate()
+    if reader.returncode not in (0, 1, -signal.SIGTERM):
+        failures.append((reader.returncode, message.strip()[:200]))
 
 
 def has_samples(path):
@@ -70,12 +79,12 @@ def main():
 
         def steady(n):
             while not ended.is_set():
-                look(scan, path, STEADY[n % len(STEADY)], failures)
+                look(scan, path, STEADY[n % len(STEADY)], failures, ended)
                 n_read[0] += 1
 
         def short():
             while not ended.is_set() and n_read[1] < given.short:
-                look(scan, path, ["--quiet"], failures)
+                look(scan, path, ["--quiet"], failures, ended)
                 n_read[1] += 1
                 ended.wait(0.5 * given.seconds / given.short)
 
