@@ -240,16 +240,6 @@ TEST(a_state_has_the_name_it_always_had)
     }
 }
 
-static long long n_bytes_read(void)
-{
-    long long n = -1;
-    FILE *file = fopen("/proc/self/io", "r");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "rchar: %lld", &n), 1);
-    fclose(file);
-    return n;
-}
-
 /* The others do not wait for a fragment with a long tail that is no frame, and
  * each round goes on where the last one stopped. */
 TEST(a_long_tail_delays_nobody)
@@ -270,16 +260,16 @@ TEST(a_long_tail_delays_nobody)
     for (int i = 0; i < TAIL; i++)
         assert_int_equal(fwrite(other, 1, sizeof other, file), sizeof other);
     assert_int_equal(fflush(file), 0);
-    const long long before = n_bytes_read();
+    const long long before = es_bytes_read();
     es_assert_ok(es_watch_files_read(&watch));
     assert_int_equal(n_reported, 1);
-    assert_true(n_bytes_read() - before < 8 * MIB);
+    assert_true(es_bytes_read() - before < 8 * MIB);
     assert_int_equal(watch.n_searching, 1);
     int n_rounds = 0;
     for (; watch.n_searching && n_rounds < 100; n_rounds++)
         es_assert_ok(es_watch_files_read(&watch));
     assert_true(n_rounds >= 3 && n_rounds < 100);
-    assert_true(n_bytes_read() - before < (TAIL + 6) * MIB);
+    assert_true(es_bytes_read() - before < (TAIL + 6) * MIB);
     es_record_close(&damaged);
     es_watch_files_close(&watch);
 }

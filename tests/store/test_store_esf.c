@@ -442,17 +442,6 @@ static int64_t count_samples(void)
     return es_esf_check(r, false, &gap);
 }
 
-/* Bytes that this process has read from files. */
-static long long n_bytes_read(void)
-{
-    long long n = -1;
-    FILE *file = fopen("/proc/self/io", "r");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "rchar: %lld", &n), 1);
-    fclose(file);
-    return n;
-}
-
 TEST(frames_behind_a_hole_are_found_without_reading_it)
 {
     size_t n;
@@ -465,9 +454,9 @@ TEST(frames_behind_a_hole_are_found_without_reading_it)
     int fd = open(run_esf, O_WRONLY | O_TRUNC);
     assert_int_equal(pwrite(fd, bytes, place, 0), place);
     assert_int_equal(pwrite(fd, bytes + place, n - place, far), n - place);
-    const long long before = n_bytes_read();
+    const long long before = es_bytes_read();
     assert_int_equal(count_samples(), 80);
-    assert_true(n_bytes_read() - before < 10 << 20);
+    assert_true(es_bytes_read() - before < 10 << 20);
     assert_int_equal(ftruncate(fd, (off_t)place), 0);
     assert_int_equal(ftruncate(fd, far), 0); /* nothing but a hole is left */
     assert_int_equal(count_samples(), 38);
@@ -484,12 +473,12 @@ TEST(a_long_tail_of_something_else_is_searched_for_a_bounded_distance)
     for (int i = 0; i < 160; i++)
         assert_int_equal(write(fd, other, sizeof other), sizeof other);
     close(fd);
-    const long long before = n_bytes_read();
+    const long long before = es_bytes_read();
     AUTO(es_reader) r = es_open_reader(run_esf);
     int64_t gap;
     assert_int_equal(es_esf_check(r, false, &gap), 80);
     assert_true(es_merge_is_behind(r));
-    assert_true(n_bytes_read() - before < 90 << 20);
+    assert_true(es_bytes_read() - before < 90 << 20);
     es_writer *w = NULL;
     assert_int_equal(es_writer_open(&w, run_esf, ES_DURABLE), ES_EFORMAT);
 }

@@ -239,16 +239,6 @@ TEST(a_writer_that_died_is_news_once)
 
 enum { STEP_BYTES = 1 << 20, TAIL = 12 }; /* MiB */
 
-static long long n_bytes_read(void)
-{
-    long long n = -1;
-    FILE *file = fopen("/proc/self/io", "r");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "rchar: %lld", &n), 1);
-    fclose(file);
-    return n;
-}
-
 /* Between the frames before `place` and the others. */
 static void write_tail(const unsigned char *bytes, size_t n, size_t place)
 {
@@ -285,24 +275,24 @@ TEST(a_long_tail_is_searched_step_by_step_and_once)
     const size_t place = es_esf_find(&frame, &seed, bytes, n, 20);
     for (int is_torn = 0; is_torn < 2; is_torn++) {
         write_tail(bytes, is_torn ? place : n, place);
-        const long long before = n_bytes_read();
+        const long long before = es_bytes_read();
         es_assert_ok(es_growth_open(&r, run_esf, NULL, STEP_BYTES));
         es_assert_ok(es_growth_begin(&growth, r, true));
         assert_int_equal(es_esf_check(r, false, &gap), 38);
         es_reader_close(r);
-        assert_true(n_bytes_read() - before < 2 * STEP_BYTES);
+        assert_true(es_bytes_read() - before < 2 * STEP_BYTES);
         assert_true(es_growth_is_searching(growth));
         const int n_looks = search(growth, &news);
         assert_true(n_looks >= TAIL - 2 && n_looks <= TAIL);
         assert_int_equal(news, is_torn ? ES_GROWTH_NONE : ES_GROWTH_OTHER);
         /* what lies ahead of the last frame is read each time */
-        assert_true(n_bytes_read() - before <
+        assert_true(es_bytes_read() - before <
                     TAIL * (STEP_BYTES + (200 << 10)));
-        const long long searched = n_bytes_read();
+        const long long searched = es_bytes_read();
         es_assert_ok(es_growth_open(&r, run_esf, growth, STEP_BYTES));
         assert_int_equal(es_esf_check(r, true, &gap), is_torn ? 38 : 80);
         es_reader_close(r);
-        assert_true(n_bytes_read() - searched < STEP_BYTES);
+        assert_true(es_bytes_read() - searched < STEP_BYTES);
         es_growth_end(growth);
     }
     free(bytes);

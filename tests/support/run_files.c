@@ -101,6 +101,16 @@ void es_file_write(const char *path, const void *bytes, size_t n)
     assert_int_equal(fclose(file), 0);
 }
 
+long long es_bytes_read(void)
+{
+    long long n = -1;
+    FILE *file = fopen("/proc/self/io", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "rchar: %lld", &n), 1);
+    fclose(file);
+    return n;
+}
+
 unsigned char *es_file_read(const char *path, size_t *n)
 {
     struct stat st;

@@ -42,6 +42,9 @@ void es_file_write(const char *path, const void *bytes, size_t n);
 /** malloc'd; *n its size. */
 unsigned char *es_file_read(const char *path, size_t *n);
 
+/** Bytes that this process has read from files until now. */
+long long es_bytes_read(void);
+
 /** Runs SQL on a file with the program sqlite3, outside of our own code;
  *  returns what it printed, valid until the next call. */
 const char *es_sqlite(const char *path, const char *sql);
