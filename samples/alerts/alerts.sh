@@ -79,7 +79,6 @@ fi
 said histories
 
 code=0
-samples/alerts/report.py "$dir" >"$results/alerts.md.new" || code=$?
-mv "$results/alerts.md.new" "$results/alerts.md"
+samples/alerts/report.py "$dir" "$results" || code=$?
 echo "$results/alerts.md" >&2
 exit $code

@@ -1,10 +1,16 @@
 #!/usr/bin/env python3
-"""The report of `make alerts`: what is true of each run against what
-entropy-scan said of it. What is true of the trainings is read from their run
-files here, by rules that share nothing with those under test: they look at a
-run as a whole, with hindsight, and take medians where the flags count samples.
-Exit 1 if a collapse or a NaN was missed, or too many alarms are false."""
+"""usage: report.py DIR RESULTS
+
+Writes the report of `make alerts`: RESULTS/alerts.md compares the true state
+of each run with the alerts of entropy-scan; alerts-trainings.csv and
+alerts-histories.csv have a line for each training and each kind of history.
+
+The true state of a training is computed here from its run file by rules that
+share nothing with the flags under test: they see the whole run, with hindsight,
+and take medians where the flags count samples. Exits with 1 if a collapse or a
+NaN was missed, or if too many alarms are false."""
 import collections
+import csv
 import json
 import math
 import os
@@ -15,8 +21,8 @@ import sys
 
 ALARMS = ("error", "critical")
 KINDS = ("nan", "collapse", "overload", "logits")
-folder = sys.argv[1]
-failures = []
+folder, results = sys.argv[1:]
+failures, page = [], []
 
 
 def lines(name):
@@ -37,12 +43,18 @@ def stands_at_end(run):
             if flag["stands"] and flag["severity"] in ALARMS}
 
 
+def text(lines):
+    page.append(lines.strip("\n") + "\n")
+
+
 def table(head, rows):
-    print("| " + " | ".join(head) + " |")
-    print("| " + " | ".join("---" for _ in head) + " |")
-    for row in rows:
-        print("| " + " | ".join(str(cell) for cell in row) + " |")
-    print()
+    text("\n".join("| " + " | ".join(map(str, row)) + " |"
+                   for row in (head, ["---"] * len(head), *rows)))
+
+
+def write_csv(name, head, rows):
+    with open(os.path.join(results, name), "w", encoding="utf-8") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([head, *rows])
 
 
 # --- the truth of a training -------------------------------------------------
@@ -118,7 +130,7 @@ class Training:
                          if math.isfinite(value)) > 1000
 
     def truth(self):
-        """kind -> True, False, or None where nobody could say."""
+        """kind -> True, False, or None where either answer is right."""
         brief = self.low_once and not self.collapsed
         edge = self.nan_step is not None or 0.35 <= self.high < 0.45
         return {"nan": self.nan_step is not None,
@@ -150,7 +162,7 @@ def compare(truth, reported):
 # --- sections ----------------------------------------------------------------
 
 def report_heatmaps():
-    print("## The published heatmaps\n")
+    text("## The published heatmaps")
     published = {"SM+LN+G": "healthy", "SM+LN+R": "healthy",
                  "SM+G": "overload", "SM+R": "overload, mild",
                  "SM": "collapse of the last layers, overload"}
@@ -167,9 +179,9 @@ def report_heatmaps():
                   for alert in reported[os.path.realpath(run["path"])]}
         if said != right[arch] or alerts != stands_at_end(run):
             failures.append(f"heatmap {arch}")
-        rows.append((arch, published[arch], said or "ok",
-                     ", ".join(sorted(alerts)) or "nothing"))
-    table(("model", "published as", "stands", "reported by `watch`"), rows)
+        rows.append((arch, published[arch], said or "none",
+                     ", ".join(sorted(alerts)) or "none"))
+    table(("model", "published as", "flags", "alerts of `watch`"), rows)
 
 
 def lead_of(training, alerts):
@@ -196,60 +208,50 @@ def report_trainings():
         if {"nan", "collapse"} & set(missed) or wrong:
             failures.append(f"training {training.name}: {missed} {wrong}")
         rows.append((
-            training.name, training.label(), f"{100 * training.high:.0f} %",
-            ", ".join(f"{a['kind']} at {a['step']}" for a in alerts)
-            or "nothing",
-            ", ".join(sorted(stands_at_end(run))) or "nothing",
-            codes[run["path"]],
-            "; ".join(["missed " + kind for kind in missed]
-                      + ["false " + kind for kind in wrong]) or "right"))
+            training.name, training.label(), f"{training.high:.2f}",
+            "; ".join(f"{a['kind']} at {a['step']}" for a in alerts),
+            "; ".join(sorted(stands_at_end(run))), codes[run["path"]],
+            "; ".join(missed), "; ".join(wrong)))
         if training.fell_first:
             leads.append((training, lead_of(training, alerts)))
-    print(f"## {len(rows)} trainings\n")
-    print("""Trained by `entropy-train` as [runs.txt](../alerts/runs.txt) lists, every step
-recorded. Their labels are read from the run files by
-[report.py](../alerts/report.py), not by our flags:
-
-- NaN: some recorded loss is not finite;
-- entropy fell first: in the last sample before that, at least half of the heads
-  of some layer are below 5 % of the ceiling;
-- collapse: that, or the medians of at least half of a layer's heads over a
-  twentieth of the run are below it; low for less than that is a dip, of which
-  either answer is taken;
-- overload: the median share of heads from 3/4 of the ceiling on over the last
-  tenth of the run is 45 % or more (borderline from 35 % on);
-- too short to judge: that, but all heads began at the ceiling and in none of the
-  tenths has the median share been below 40 %;
-- large logits: some finite `max_logit` is above 1000. That is counted apart: it
-  is no label of its own.
-""")
+    write_csv("alerts-trainings.csv",
+              ("run", "label", "high heads at the end", "alerts",
+               "stands at the end", "exit code of --check", "missed", "false"),
+              rows)
+    text(f"## {len(rows)} trainings")
     table(("label", "runs", "missed", "false alarms"),
           [(label, count["runs"], count["missed"], count["false"])
            for label, count in sorted(counts.items())])
-    table(("run", "label", "high heads at the end", "alerts reported (error, "
-           "critical), at step", "stands at the end", "`--check`", ""), rows)
     report_leads(leads)
+    text("""
+`entropy-train` trained the runs of [runs.txt](../alerts/runs.txt) and recorded
+every step. [report.py](../alerts/report.py) computes the labels from the run
+files, without our flags. *Collapse*: over a twentieth of the run the medians of
+at least half of a layer's heads are below 5 % of the ceiling. *Entropy fell
+first*: that holds in the last sample before a loss that is not finite.
+*Overload*: over the last tenth the median share of heads above 3/4 of the ceiling
+is at least 45 % (borderline from 35 %), unless all heads began at the ceiling
+and never came down (*too short to judge*). Runs, one a line:
+[alerts-trainings.csv](alerts-trainings.csv).
+""")
+    return len(rows)
 
 
 def report_leads(leads):
-    print("### Collapse before NaN\n")
-    print("Where entropy fell first: the step at which `watch` reported the"
-          " collapse,\nand that of the first loss that is not finite.\n")
-    rows = []
+    known = []
     for training, step in leads:
-        before = "not reported" if step is None else training.nan_step - step
         if step is None or step >= training.nan_step:
             failures.append(f"{training.name}: not reported before NaN")
-        rows.append((training.name, step, training.nan_step, before))
-    table(("run", "reported at", "NaN at", "steps before"), rows)
-    known = [row[3] for row in rows if isinstance(row[3], int)]
+        else:
+            known.append(training.nan_step - step)
     if known:
-        print(f"{sum(n > 0 for n in known)} of {len(rows)} reported before the "
-              f"loss was NaN; median {statistics.median(known):.0f} steps, "
-              f"least {min(known)}, most {max(known)}.\n")
+        text(f"`watch` reported the collapse before the loss was NaN in "
+             f"{len(known)} of {len(leads)} runs: {min(known)} to {max(known)} "
+             f"steps before, {statistics.median(known):.0f} in the median.")
 
 
-def report_histories():
+def count_histories():
+    """(counts by kind of history, their sum)"""
     reported = reported_by_watch("histories")
     runs = {run["name"]: run for run in lines("histories.scan")}
     with open(os.path.join(folder, "histories.tsv"),
@@ -275,45 +277,57 @@ def report_histories():
             counter["false"] += bool(wrong) and healthy
             counter["wrong"] += bool(wrong) and not healthy
             counter["end"] += any(lasting[k] != (k in end) for k in KINDS)
-    print(f"## {total['n']} synthetic histories\n")
-    print("""Made by [synthetic.h](../alerts/synthetic.h), labelled by their making, written
-as run files, and judged by the programs. Missed: something true was not reported at
-severity error; false alarm: an alert of that severity on a healthy history;
-wrong kind: one that does not hold, beside one that does; at the end: what
-stands then, and with it `--check`, is not what was made.
+    return kinds, total
 
-The rules were made with histories of seed 20 in view, which the suite judges;
-these are of seed 7. What is reported falsely is reported at the start of histories in
-which few heads are measured at a time: half of those known so far are sharp.
+
+def report_histories():
+    kinds, total = count_histories()
+    head = ("kind", "histories", "missed", "false alarms", "wrong kind",
+            "wrong at the end")
+    rows = [(kind, c["n"], c["missed"], c["false"], c["wrong"], c["end"])
+            for kind, c in kinds.items()]
+    write_csv("alerts-histories.csv", head, rows)
+    text(f"## {total['n']} synthetic histories")
+    table(head, [row for row in rows if any(row[2:])] +
+          [(f"**all {len(rows)} kinds**", total["n"], total["missed"],
+            total["false"], total["wrong"], total["end"])])
+    text("""
+[synthetic.h](../alerts/synthetic.h) generates histories whose true state is
+known, and writes them as run files. *Missed*: no alert of severity error for a
+true state. *False alarm*: such an alert on a healthy history. *Wrong kind*: an
+alert that is false on a history with another, true one. *Wrong at the end*: the
+final state, and `--check`, differ from the truth. The rules were designed with
+histories of seed 20, which the tests judge; these have seed 7. The table lists
+the kinds with an error; all kinds are in
+[alerts-histories.csv](alerts-histories.csv).
 """)
-    table(("kind", "histories", "missed", "false alarms", "wrong kind",
-           "wrong at the end"),
-          [(kind, c["n"], c["missed"], c["false"], c["wrong"], c["end"])
-           for kind, c in kinds.items()]
-          + [("**all**", total["n"], total["missed"], total["false"],
-              total["wrong"], total["end"])])
     rate = 100 * total["false"] / max(total["healthy"], 1)
-    print(f"False alarms: {total['false']} of {total['healthy']} healthy "
-          f"histories, {rate:.2f} % (0.5 % are allowed). Missed collapses and "
-          f"NaN: {total['missed nan or collapse']}.\n")
     if total["missed nan or collapse"] or rate > 0.5:
         failures.append("histories")
+    return total, rate
 
 
-print("""# Alerts against what is true
+report_heatmaps()
+n_trainings = report_trainings()
+histories, false_rate = report_histories()
+text("""
+## To repeat it
 
-Made by `make alerts` (samples/alerts/alerts.sh). The programs are run as
-users run them:
-
+    make alerts          # samples/alerts/alerts.sh, which runs the programs as users do:
     entropy-scan --recursive DIR --jsonl
     entropy-scan watch DIR --once --json --severity error --state state.db
     entropy-scan RUN.db --check --quiet
 """)
-report_heatmaps()
-report_trainings()
-report_histories()
-if failures:
-    print("Not held:\n")
-    for failure in failures:
-        print(f"- {failure}")
+verdict = (f"Failed: {'; '.join(failures)}." if failures else
+           f"No collapse and no NaN was missed in {n_trainings} trainings and "
+           f"{histories['n']} synthetic\nhistories.")
+page.insert(0, f"""# Alerts compared with the truth
+
+{verdict} {histories['false']} of {histories['healthy']} healthy histories raised a
+false alarm: {false_rate:.2f} %, where 0.5 % are allowed.
+""")
+path = os.path.join(results, "alerts.md")
+with open(path + ".new", "w", encoding="utf-8") as out:
+    out.write("\n".join(page))
+os.replace(path + ".new", path)
 sys.exit(1 if failures else 0)

@@ -5,12 +5,12 @@
 
 --quick: a few small runs, minutes, no evidence; --plan: how many runs there are
 at least and at most; --report: trains nothing, and judges what is there; --page:
-writes truth.md anew, of the JSON of its edition and of those before it. Runs
+writes truth-claims.md anew, of the JSON of its edition and of those before it. Runs
 that are done are kept, so that a replication that was killed goes on.
 
     BUILD              where the programs lie (build)
     REPLICATE_DIR      run files (BUILD/replicate, or BUILD/replicate-quick)
-    REPLICATE_RESULTS  truth.md, truth.json, truth-heads.png (samples/results; of
+    REPLICATE_RESULTS  truth-claims.md, truth.json, truth-heads.png (samples/results; of
                        --quick: REPLICATE_DIR/results); truth-N.json of edition N
                        beside another
     REPLICATE_RULES    samples/truth/rules.toml; rules-3.toml is beside it
@@ -122,7 +122,7 @@ def json_of(rules, folder):
 
 
 def write_page(rules, folder):
-    """truth.md, of what the edition found and those before."""
+    """truth-claims.md, of what the edition found and those before."""
     editions = []
     while rules:
         path = json_of(rules, folder)
@@ -132,7 +132,7 @@ def write_page(rules, folder):
                           f"{rules.sha256}: rules are not changed after their runs")
         editions.insert(0, (rules, found))
         rules = rules.beside
-    path = os.path.join(folder, "truth.md")
+    path = os.path.join(folder, "truth-claims.md")
     report.replace_file(path, report.markdown(editions))
     print(path, file=sys.stderr)
 
@@ -142,7 +142,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="minutes, and no evidence")
     parser.add_argument("--plan", action="store_true", help="say what would be trained")
     parser.add_argument("--report", action="store_true", help="train nothing")
-    parser.add_argument("--page", action="store_true", help="truth.md of what is judged")
+    parser.add_argument("--page", action="store_true", help="truth-claims.md of what is judged")
     options = parser.parse_args()
     build = os.path.abspath(os.environ.get("BUILD", "build"))
     rules = Rules(os.environ.get("REPLICATE_RULES", os.path.join(HERE, "rules.toml")),

@@ -1,4 +1,4 @@
-"""truth.md and truth.json: what a replication found.
+"""truth-claims.md and truth.json: what a replication found.
 
 For replicate.py. Numbers that are not there are "-" in Markdown and null in
 JSON; infinity, which JSON has not, is the string "infinite".

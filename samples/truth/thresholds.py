@@ -7,8 +7,7 @@
 
     BUILD               where the programs lie (build)
     THRESHOLDS_DIR      run files (BUILD/thresholds)
-    THRESHOLDS_RESULTS  thresholds.md and its pictures (samples/results); the
-                        page ends with thresholds-remarks.md if that is there
+    THRESHOLDS_RESULTS  thresholds.md and its pictures (samples/results)
     THRESHOLDS_TABLE    samples/truth/thresholds.toml
     THRESHOLDS_JOBS     runs at a time, one thread each (2)
     THRESHOLDS_NICE     (19)
@@ -74,37 +73,30 @@ def page(table, edition, found, example, figures):
     options = table["options"]
     lines = ["# Where the thresholds of EReg stop", ""]
     if edition["dirty"]:
-        lines += ["**Of sources that are not those of the commit.**", ""]
-    lines += [
-        "A threshold theta is learnt for each head. The regulariser on tokens punishes a row of "
-        "entropy e where", "|e - theta ln T| > gamma ln T. A row of entropy 0, as the first of "
-        "every sequence is, does so exactly where", "theta > gamma: above gamma it draws the "
-        "threshold down, at or below gamma it is silent, and what is left draws it up.",
-        "A head that would go lower has to stop at gamma. The regulariser on the mean of a head "
-        "(`--ereg-reduce mean`)", "has no such row; there a threshold rests where the mean is "
-        "within gamma of it.", "",
-        "Made by `make thresholds` of [samples/truth/thresholds.toml](../truth/thresholds.toml):",
-        f"commit {edition['commit']}, SHA-256 of the table {edition['rules']},",
-        f"corpus samples/truth/corpus.list, SHA-256 {edition['corpus']}.",
-        f"{options['arch']}, L {options['n-layer']}, H {options['n-head']}, d {options['d-model']}, "
-        f"T {options['ctx']}, bytes; {options['steps']} steps of {options['batch']} sequences at "
-        f"{options['lr']:g}; {len(found)} runs.", ""]
+        lines += ["**The sources differed from the commit.**", ""]
     lines += [counted(table, found, reduce) for reduce in table["reduce"]]
-    lines += ["", "Values of the seeds, in their order; thresholds as shares of ln T, at gamma or "
-              "where they began: to 0.001;", "spread: their standard deviation; overloaded: heads on held-out data above "
-              "three quarters of ln(T!)/T.", ""]
+    lines += [""]
     lines += report.table(["reduction", "gamma", "smallest threshold", "thresholds at gamma",
                            "below it", "at their start", "spread", "perplexity", "overloaded"], rows(table, found))
     first, last = list(table["reduce"])[0], list(table["reduce"])[-1]
-    lines += ["", f"Every head at the end, seed {table['seed'][0]}: `{first}` at three tolerances, "
-              f"at last `{last}` at the largest. Panels are titled by", "what differs; lambda "
-              "differs because the two forms sum over different numbers.", "",
-              "![Thresholds of every head at the end](thresholds-heads.png)", "",
-              f"The last layer over the steps, at the largest tolerance: on the left `{first}`, "
-              f"on the right `{last}`.", "",
-              "![Thresholds of the last layer over the steps](thresholds-steps.png)", "",
-              "One of the runs, and the pictures:", "", "```", *[" ".join(quoted(c))
-              for c in (example, *figures)], "```", ""]
+    lines += [
+        "", "A cell has the values of the seeds, in order. Thresholds are shares of ln T; \"at gamma\" "
+        "and \"at their start\" mean to 0.001; spread is their", "standard deviation; overloaded heads lie above three "
+        "quarters of ln(T!)/T on held-out data.", "",
+        "Each head learns a threshold theta. The regulariser on tokens penalises a row of entropy e where "
+        "|e - theta ln T| > gamma ln T. The first", "row of every sequence has the entropy 0 and is penalised exactly "
+        "where theta > gamma: it pulls theta down to gamma and no further. The", "regulariser on the mean of a head "
+        "(`--ereg-reduce mean`) has no such row; a threshold stops where the mean is within gamma of it.", "",
+        f"![Thresholds of every head at the end, seed {table['seed'][0]}: {first} at three values of gamma, "
+        f"{last} at the largest](thresholds-heads.png)", "",
+        f"![Thresholds of the last layer over the steps at the largest gamma: {first} on the left, "
+        f"{last} on the right](thresholds-steps.png)", "",
+        f"{options['arch']}, L {options['n-layer']}, H {options['n-head']}, d {options['d-model']}, "
+        f"T {options['ctx']}, bytes; {options['steps']} steps of {options['batch']} sequences at "
+        f"{options['lr']:g}; {len(found)} runs. Commit",
+        f"{edition['commit']}, SHA-256 of [the table](../truth/thresholds.toml) {edition['rules']},",
+        f"of the corpus (samples/truth/corpus.list) {edition['corpus']}.", "", "```", "make thresholds",
+        *[" ".join(quoted(c)) for c in (example, *figures)], "```", ""]
     return "\n".join(lines)
 
 
@@ -147,10 +139,6 @@ def write_page(table, trainer, runs, edition, build, results):
     example = ["entropy-train", *run.arguments(), "--data=corpus.tok", "--threads=1",
                "-o", run.name + ".db"]
     text = page(table, edition, found, example, figures)
-    remarks = os.path.join(results, "thresholds-remarks.md")
-    if os.path.exists(remarks):
-        with open(remarks, encoding="utf-8") as file:
-            text += "\n" + file.read()
     path = os.path.join(results, "thresholds.md")
     report.replace_file(path, text)
     print(path, file=sys.stderr)

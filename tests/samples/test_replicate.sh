@@ -66,7 +66,7 @@ why = "size"
 END
 
 replicate() { samples/truth/replicate.py "$@" >"$dir/said" 2>"$dir/complaints" || { cat "$dir/complaints"; return 1; }; }
-report=$dir/results/truth.md json=$dir/results/truth.json
+report=$dir/results/truth-claims.md json=$dir/results/truth.json
 names() { (cd "$dir/runs" && echo $(printf '%s\n' *.db | LC_ALL=C sort)); }
 check 'runs' replicate
 check 'trains the rates at the edge too, then the seeds of the best' test "$(names)" = \

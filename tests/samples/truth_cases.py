@@ -421,8 +421,8 @@ def the_page_is_that_of_the_results():
                 os.symlink(os.path.abspath(os.path.join(RESULTS, name)),
                            os.path.join(folder, name))
         replicate.write_page(rules.Rules(path), folder)
-        with open(os.path.join(folder, "truth.md"), encoding="utf-8") as mine, \
-                open(os.path.join(RESULTS, "truth.md"), encoding="utf-8") as committed:
+        with open(os.path.join(folder, "truth-claims.md"), encoding="utf-8") as mine, \
+                open(os.path.join(RESULTS, "truth-claims.md"), encoding="utf-8") as committed:
             assert mine.read() == committed.read()
 
 
