@@ -14,7 +14,7 @@ packages=(
 [ "${1:-}" != tests ] || packages+=(
     clang libclang-rt-14-dev libomp-14-dev clang-format g++ sqlite3 libcmocka-dev
     python3-optuna python3-sentencepiece librsvg2-bin poppler-utils
-    chromium chromium-driver universal-ctags locales man-db strace
+    chromium chromium-driver universal-ctags locales man-db mandoc pandoc strace
     bindfs slurm-wlm munge openmpi-bin iproute2 postgresql libpq-dev openssl zsh fish debhelper lintian python3-yaml
 )
 
