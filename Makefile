@@ -1,15 +1,15 @@
 # entropy-scan. `make help` lists the targets.
 #
 #   CC=clang              another compiler
-#   SAN=address,undefined sanitizers (a build folder of their own)
-#   LINKER=gold           another linker (default for tests: gold, if it is there)
-#   CARDS=one             kernels for one kind of card (default all)
-#   CUDA=0, GSL=0         without the CUDA back-end (default: as nvcc is there); without GSL
-#   BUILD=DIR             where everything built goes (default build)
+#   SAN=address,undefined sanitizers, in a separate build folder
+#   LINKER=gold           another linker (default for tests: gold, if it is installed)
+#   CARDS=one             compile kernels for one kind of card (default: all)
+#   CUDA=0, GSL=0         without the CUDA back-end (default: with it if nvcc is installed); without GSL
+#   BUILD=DIR             the build folder (default build)
 #   DESTDIR= PREFIX=      for install
-#   V=1                   every command as it is run
+#   V=1                   print every command
 
-# All processors, unless -j says otherwise. With -n nothing is counted.
+# make uses all processors unless -j is given.
 ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
 MAKEFLAGS += -j$(shell nproc)
 endif
@@ -20,14 +20,14 @@ SOVERSION = 0
 CC = gcc
 PREFIX = /usr/local
 SAN =
-COMPILER = $(lastword $(filter-out -%,$(notdir $(CC)))) # behind ccache, too
+COMPILER = $(lastword $(filter-out -%,$(notdir $(CC)))) # also if CC begins with ccache
 BUILD = build$(patsubst %,-%,$(filter-out gcc cc,$(COMPILER)))$(if $(SAN),-san)
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla \
     -Wstrict-prototypes -Wmissing-prototypes -Werror
-# Lines are enough for what sanitizers report; a debugger wants variables, too.
+# Sanitizers report lines only; a debugger also needs variables.
 SYMBOLS ?= $(if $(SAN),-g1,-g)
-# Sanitizers leave a compiler little to optimise: -O1 saves two fifths of it.
+# Optimisation gains little with sanitizers: -O1 compiles in three fifths of the time.
 OPTIMISE = $(if $(SAN),-O1,-O2) $(SYMBOLS)
 OPENMP = -fopenmp
 CFLAGS = $(OPTIMISE)
@@ -35,15 +35,15 @@ ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) -I. -fPIC \
     -fvisibility=hidden $(OPENMP) -pthread -MMD -MP \
     -DES_VERSION='"$(VERSION)"' $(PACKAGE_CFLAGS) $(CFLAGS) $(SANITIZE)
 ifneq ($(SAN),)
-# Checks in a loop keep clang from vectorising it, which it warns of.
+# Sanitizers' checks keep clang from vectorising loops; this turns off its warning.
 SANITIZE = -fsanitize=$(SAN) -fno-sanitize-recover=all \
     -fno-omit-frame-pointer -Wno-pass-failed
-# A program in C has clang's runtime for C, which lacks this check of C++.
+# clang's runtime for C lacks the check `function`, which is only for C++.
 SANITIZE_CXX = $(if $(findstring clang,$(CXX)),-fno-sanitize=function)
 endif
 
-# Packages, by who may use them; the flags are requested once. What tests alone use stands
-# apart: pkg-config says nothing about any where one of them is missing.
+# Packages, by the folders that may use them; pkg-config runs once for each group. Packages that only
+# tests use are a separate group, because pkg-config prints nothing if one package of a group is missing.
 pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
 PACKAGES = sqlite3 libpng zlib cairo freetype2 fribidi openblas jansson libcurl inih
 PACKAGE_CFLAGS := $(call pkg,--cflags,$(PACKAGES))
@@ -56,16 +56,16 @@ YAML_LIBS := $(call pkg,--libs,yaml-0.1)
 CMOCKA_CFLAGS := $(call pkg,--cflags,cmocka)
 CMOCKA_LIBS := $(call pkg,--libs,cmocka)
 
-# CUDA: a plugin of entropy-train, and the same sources for the host, for
-# tests. Objects of nvcc serve every build folder: they know no CC and no SAN.
+# CUDA: a plugin of entropy-train; tests compile the same sources for the host. All build folders share
+# the objects of nvcc, which do not depend on CC or SAN.
 NVCC := $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA = $(if $(NVCC),1,0)
 CUDA_HOME = $(abspath $(dir $(lastword $(NVCC)))..)
 CUDA_OBJ = build/cuda
 CUDA_LIB = $(BUILD)
-# CARDS=one compiles for one kind of card, in half the time: for tests where
-# there is no card. What was compiled for all is kept as it is.
-# Without a card no test runs a kernel on one.
+# CARDS=one compiles for one kind of card, in half the time, for tests on machines without a card. It
+# does not replace objects that were compiled for all cards.
+# Without a card the tests need kernels for one kind only.
 TEST_CARDS = $(if $(wildcard /dev/nvidiactl),all,one)
 CARDS ?= $(if $(T),$(TEST_CARDS),all)
 CARDS_BUILT := $(shell cat $(CUDA_OBJ)/cards 2>/dev/null)
@@ -74,7 +74,7 @@ CUDA_ARCHS_one = -gencode arch=compute_90,code=sm_90
 CUDA_ARCHS_all = -gencode arch=compute_80,code=sm_80 \
     $(CUDA_ARCHS_one) -gencode arch=compute_90,code=compute_90
 CUDA_ARCHS = $(CUDA_ARCHS_$(CARDS_USED))
-# Small for those who install it; for tests a sixth of nvcc's time.
+# Compressing makes the plugin small; tests skip it, which saves a sixth of nvcc's time.
 COMPRESS_all = --compress-mode=size
 NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(COMPRESS_$(CARDS_USED)) -I. -Werror all-warnings \
     -Xcompiler -Wall,-fPIC,-fvisibility=hidden $(CUDA_ARCHS)
@@ -85,15 +85,15 @@ ALL_CXXFLAGS = -std=c++17 -D_GNU_SOURCE $(CXX_WARNINGS) -I. \
     -isystem $(CUDA_HOME)/include -fPIC -fvisibility=hidden -MMD -MP \
     $(CFLAGS) $(SANITIZE) $(SANITIZE_CXX)
 
-# Quiet unless V=1.
+# Commands are printed only with V=1.
 Q = $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)  $@';)
 
-# One archive a module. Sources are found, so a new file needs no line here.
+# One archive per module. Wildcards find the sources, so a new file needs no line here.
 in = $(sort $(shell find $(1) -name '*.c'))
 STATS_ALL = $(call in,analyzer/statistics)
 ANALYZER_SRC = $(filter-out $(STATS_ALL),$(call in,analyzer))
-# Compiled once more, with SQLite's functions taken from who loads it.
+# Compiled a second time for the SQL extension, which takes SQLite's functions from the program that loads it.
 SQL_EXTENSION_SRC = store/sql/extension.c
 STORE_SRC = $(filter-out $(SQL_EXTENSION_SRC),$(call in,store))
 RENDER_SRC = $(call in,render)
@@ -105,10 +105,10 @@ SYNTHETIC_SRC = $(wildcard samples/alerts/synthetic*.c)
 CUDA_SRC = $(wildcard hooks/trainer/cuda/*.cu)
 CUDA_HOST_SRC = $(wildcard tests/emulation/*.cc)
 
-# The table of --preset, as bytes.
+# The table of --preset, embedded as bytes.
 PRESETS = $(BUILD)/obj/hooks/trainer/settings/presets.S.o
 
-# The scripts of the report's page, each after those that it uses.
+# The scripts of the report page, in order of dependency.
 REPORT_PAGE = $(BUILD)/obj/cli/report/page.S.o
 REPORT_SCRIPTS = $(patsubst %,cli/report/%.js,inflate values plot dom data state scale steps \
     heatmap chart curves maps csv runs fold parallel table flags config report)
@@ -129,7 +129,7 @@ STATIC_LIBRARIES = $(LIBRARY_NAMES:%=$(BUILD)/%.a)
 PUBLIC_HEADER = $(BUILD)/include/entropyscan.h
 LLAMA_SAMPLE = $(call objects,samples/llama/attention.c samples/llama/main.c)
 SQL_EXTENSION = $(BUILD)/entropyscan_sqlite.so
-# The emulation replaces what calls the CUDA runtime and cuBLAS.
+# The emulation replaces the sources that call the CUDA runtime and cuBLAS.
 ON_DEVICE = $(addprefix hooks/trainer/cuda/,device.cu gemm.cu)
 DEVICE_ONLY = $(ON_DEVICE) hooks/trainer/cuda/ranks.cu
 PROBE_SRC = tests/gpu/probe.cu
@@ -143,8 +143,8 @@ TESTS_SRC = $(sort $(wildcard tests/*/test_*.c))
 TESTS = $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(TESTS_SRC)))
 BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
 SCRIPTS = $(sort $(wildcard tests/*/test_*.sh))
-# Scripts that the pass with sanitizers runs beside the test programs: they hand the
-# programs broken files, options and peers.
+# Scripts that the pass with sanitizers runs in addition to the test programs: they give the programs
+# broken files, options and peers.
 SANITIZED = cli cli_errors fragments salvage salvage_fragment merge_fragments \
     watch_rules train_cli probe sweep_command sql soak
 SANITIZED_SCRIPTS = $(foreach name,$(SANITIZED),$(filter %/test_$(name).sh,$(SCRIPTS)))
@@ -169,36 +169,36 @@ help:
 	@echo 'make portable   libraries and recorder for glibc 2.28, SQLite inside (needs ziglang);'
 	@echo '                portable-programs: entropy-scan and entropy-train, too'
 	@echo 'make wheel      both as a Python wheel for manylinux_2_28, into $(BUILD)/wheel;'
-	@echo '                ARCH=aarch64: for machines of that kind, and so with the two above'
+	@echo '                ARCH=aarch64, for all three: for aarch64 machines'
 	@echo 'make deps       install the Debian packages that build and demo need'
-	@echo 'make test-deps  those that tests and lint need as well'
+	@echo 'make test-deps  also the packages for tests and lint'
 	@echo 'make demo       corpus, two training runs, table, heatmap, curves'
 	@echo 'make figures    every figure, light and dark, on one page (two minutes)'
 	@echo 'make manual     the guides and manual pages as HTML, into $(BUILD)/manual'
 	@echo 'make test       every test; ends with "N passed, N failed"; T=NAME: one'
-	@echo 'make test-under-load  every test three times beside six busy processes (an hour)'
+	@echo 'make test-under-load  every test three times next to six busy processes (an hour)'
 	@echo 'make test-python  the Python package, with PyTorch from PyPI; K=NAME: some'
 	@echo 'make test-python-versions  with older versions of PyTorch and transformers (5 GB each)'
 	@echo 'make quick      the fast tests of every area, without nvcc'
 	@echo 'make coverage   lines and branches that the tests reach (needs gcovr)'
 	@echo 'make bench      speeds as ratios, side by side in one run'
-	@echo 'make gpu-check  all that needs a GPU: parity, speed, a short training; CALL=2 does'
-	@echo '                what is left, and the rest (tests/gpu/check.sh)'
+	@echo 'make gpu-check  every check on a GPU: parity, speed, a short training; CALL=2 repeats'
+	@echo '                failed checks and runs the remaining ones (tests/gpu/check.sh)'
 	@echo 'make gpu-replicate ARCH=SM+LN+G MINUTES=10   GPT-2 small on the GPU'
-	@echo 'make gpu-results  tables of gpu-check into samples/results; OUT=what came back'
-	@echo 'make gpu-bundle $(BUNDLE): carry it to a machine without our packages'
+	@echo 'make gpu-results  tables of gpu-check into samples/results; OUT=its output folder'
+	@echo 'make gpu-bundle $(BUNDLE), for a machine without our packages'
 	@echo 'make soak       kills, power losses, failing calls, broken files, fuzzing: two hours, into'
 	@echo '                tests/RELIABILITY.md; SHORT=1: three minutes; ONLY=kill: some rows'
 	@echo 'make cuda-spills  registers and spills of each CUDA kernel, as nvcc reports them'
 	@echo 'make lint       layering, naming, size of files and functions, format'
 	@echo 'make format     clang-format over the sources'
-	@echo 'make corpus-debian  200 MB of Python out of Debian packages as $(BUILD)/debian.tok'
+	@echo 'make corpus-debian  200 MB of Python from Debian packages as $(BUILD)/debian.tok'
 	@echo 'make samples    record samples/runs again (about ten minutes)'
-	@echo "make replicate  the papers' claims, judged anew, into samples/results (a night)"
+	@echo "make replicate  train and judge the papers' claims, into samples/results (a night)"
 	@echo 'make replicate-quick  the same machinery on a few small runs (minutes)'
-	@echo 'make thresholds where the thresholds of EReg stop, into samples/results'
-	@echo 'make alerts     alerts against runs of known truth, into samples/results (minutes)'
-	@echo 'make cost-fit   costs of private inference, fitted to published tables anew'
+	@echo 'make thresholds train and show where thresholds of EReg stop, into samples/results'
+	@echo 'make alerts     compare alerts with known truths, into samples/results (minutes)'
+	@echo 'make cost-fit   fit the costs of private inference to published tables'
 	@echo 'make install    programs, library, headers, manual pages, completions'
 	@echo 'make deb        Debian packages of them (needs debhelper), into $(BUILD)/deb'
 
@@ -210,12 +210,12 @@ test-deps:
 
 # --- programs --------------------------------------------------------------
 
-# Tests are many: they are linked by what is fastest.
+# There are many test programs, so the fastest linker links them.
 TEST_LINKER := $(if $(shell command -v ld.gold),gold)
 $(BUILD)/tests/% $(BUILD)/bench/%: LINKER ?= $(TEST_LINKER)
 
-# What sanitizers know of each place has an address: without relocations a program is
-# linked in half the time, and starts sooner.
+# Sanitizers' records of source locations contain addresses. Without relocations (no PIE) a program links
+# in half the time and starts sooner.
 FIXED = $(if $(SAN),-no-pie)
 
 link = $(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(FIXED) $(LINKER:%=-fuse-ld=%) -o $@ $(filter %.o,$^) \
@@ -228,18 +228,18 @@ $(BUILD)/entropy-scan: $(call objects,cli/program/main.c) \
 $(BUILD)/entropy-recorder: $(call archives,process recorder store analyzer)
 	$(call link,$(SQLITE_LIBS))
 
-# No SQLite here: the trainer records through the ring.
+# The trainer does not link SQLite: it records through the ring.
 $(BUILD)/entropy-train: $(call objects,hooks/trainer/main.c) \
     $(call archives,trainer recorder store analyzer)
 	$(call link,$(BLAS_LIBS) $(JSON_LIBS) -ldl)
 
-# The sample for llama.cpp: compiled against its headers, or a stub of them.
+# The sample for llama.cpp, compiled with its headers or, if they are missing, with a stub.
 LLAMA_CFLAGS := $(if $(shell pkg-config --exists llama 2>/dev/null && echo 1),$(patsubst \
     -I%,-isystem %,$(call pkg,--cflags,llama)),-Isamples/llama/stub)
 $(LLAMA_SAMPLE): $(PUBLIC_HEADER)
 $(LLAMA_SAMPLE): PACKAGE_CFLAGS += -I$(BUILD)/include $(LLAMA_CFLAGS)
 
-# Made by `make alerts` alone.
+# Built only for `make alerts`.
 $(BUILD)/entropy-histories: $(call objects,samples/alerts/main.c $(SYNTHETIC_SRC)) \
     $(call archives,store analyzer)
 	$(call link,$(SQLITE_LIBS))
@@ -250,9 +250,9 @@ $(BUILD)/entropy-corpus: samples/corpus/entropy-corpus Makefile
 
 # --- libraries -------------------------------------------------------------
 
-# What each exports; what they need beside it comes out of the archive `inner`,
-# hidden. libentropyscan takes errors and runs from libentropyrecord, so that a
-# process has one message a thread. POSIX threads, no OpenMP.
+# Each library exports its public functions; everything else comes from the archive `inner` and is hidden.
+# libentropyscan takes errors and runs from libentropyrecord, so that a process has one error message per
+# thread. They use POSIX threads and no OpenMP.
 RECORD_SRC = $(RECORDER_SRC) $(call in,analyzer/entropy) analyzer/base/status.c \
     store/run.c
 READ_SRC = store/reader.c store/cursor.c store/damage.c
@@ -276,13 +276,13 @@ $(READ_SO): $(call objects,$(READ_SRC)) $(RECORD_SO) $(call archive,inner) \
 	$(call share,$(SQLITE_LIBS))
 	$(Q)ln -sf $(notdir $@) $(basename $@)
 
-# For sqlite3's .load: no SQLite of its own, nothing exported but the entry.
+# The extension for sqlite3's .load: it does not link SQLite, and exports only its entry point.
 $(SQL_EXTENSION): $(call objects,$(SQL_EXTENSION_SRC)) $(call archives,store analyzer)
 	$(call say,LD)$(CC) $(filter-out $(OPENMP),$(ALL_CFLAGS)) $(LDFLAGS) -shared \
 	    $(if $(SAN),,-Wl,-z,defs) -Wl,--exclude-libs,ALL -o $@ \
 	    $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lm
 
-# One object each, in which only what is exported has a name.
+# Each static library is one object in which only exported functions have names.
 $(BUILD)/libentropyrecord.a: $(call objects,$(RECORD_SRC)) $(call archive,inner)
 $(BUILD)/libentropyscan.a: $(call objects,$(READ_SRC)) $(call archive,inner)
 $(STATIC_LIBRARIES):
@@ -317,16 +317,16 @@ $(eval $(call archive_rule,process,$(PROCESS_SRC)))
 $(eval $(call archive_rule,trainer,$(TRAINER_SRC) $(PRESETS)))
 $(eval $(call archive_rule,cli,$(CLI_SRC) $(REPORT_PAGE)))
 
-# Test programs run what they test, not themselves; tests/support computes. Sanitizers'
-# -O1 of them costs twice as much as -O0; the plain build has the warnings of -O1.
+# Test programs spend their time in the code under test, so -O0 suffices; tests/support computes and is
+# optimised. With sanitizers -O1 would double their compile time; the plain build gives the warnings of -O1.
 $(BUILD)/obj/tests/%: OPTIMISE = $(if $(SAN),-O0,-O1) $(SYMBOLS)
 $(BUILD)/obj/tests/%: PACKAGE_CFLAGS += $(CMOCKA_CFLAGS)
 $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/bench/%: OPTIMISE = \
     $(if $(SAN),-O1,-O2) $(SYMBOLS)
 $(BUILD)/obj/tests/emulation/%: OPTIMISE = -O2 $(SYMBOLS)
 
-# A file's name says which vector instructions of x86-64 it may use. Sanitizers keep its
-# loops from becoming vectors, whatever a compiler spends on that.
+# A file's name says which vector instructions of x86-64 it may use. -O3 is left out with sanitizers, whose
+# checks prevent vectorised loops anyway.
 VECTOR_OPTIMISE = $(if $(SAN),,-O3)
 MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
 ifeq ($(filter-out x86_64-%,$(MACHINE)),)
@@ -337,9 +337,8 @@ $(BUILD)/obj/%_amx.o: VECTOR = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma 
 $(BUILD)/obj/%_avx2.o: VECTOR = -mavx2 -mfma $(VECTOR_OPTIMISE)
 $(BUILD)/obj/%_x86.o: VECTOR = $(VECTOR_OPTIMISE)
 endif
-# Plain loops there are meant to become multiply-adds; under sanitizers their
-# sums have the order that they have without.
-# A root that may set errno is taken one at a time.
+# Loops of these files become multiply-adds; with sanitizers their sums keep the same order.
+# A square root that may set errno is not vectorised.
 $(BUILD)/obj/hooks/trainer/cpu/%: VECTOR += -ffp-contract=fast -fno-math-errno
 $(BUILD)/obj/hooks/trainer/cpu/%: OPTIMISE = -O2 $(SYMBOLS)
 
@@ -349,7 +348,7 @@ $(BUILD)/obj/%.o: %.c Makefile
 
 # --- CUDA ------------------------------------------------------------------
 
-# A plugin takes es_fail and the like from the program that loads it.
+# The plugin takes es_fail and similar functions from the program that loads it.
 EXPORTS = -Wl,--export-dynamic-symbol=es_fail,--export-dynamic-symbol=es_message
 $(BUILD)/entropy-train: LDFLAGS += $(EXPORTS)
 $(BUILD)/tests/%: LDFLAGS += $(EXPORTS)
@@ -379,7 +378,7 @@ $(CUDA_OBJ)/cards:
 	@mkdir -p $(@D)
 	@echo $(CARDS_USED) >$@
 
-# What ptxas says of registers and spills stays beside the object.
+# The report of ptxas about registers and spills is kept next to the object.
 $(CUDA_OBJ)/%.cu.o: %.cu Makefile $(CUDA_OBJ)/cards
 	@mkdir -p $(@D)
 	$(call say,NVCC)$(NVCC) $(NVCC_FLAGS) -Xptxas -v -MD -MP -c -o $@ $< \
@@ -390,13 +389,13 @@ cuda-objects: $(call device_objects,$(if $(NVCC),$(CUDA_SRC) $(PROBE_SRC)))
 cuda-spills: $(call device_objects,$(CUDA_SRC))
 	@tests/gpu/spills.sh $(^:.o=.log)
 
-# Kernels are templates of unrolled loops: sanitizers, and clang, which unrolls
-# for the host as well, make minutes of them.
+# Kernels are templates of unrolled loops. With sanitizers, and with clang, which unrolls for the host as
+# well, they would take minutes to compile.
 ifneq ($(SAN)$(findstring clang,$(CXX)),)
 $(BUILD)/obj/%.cu.o: OPTIMISE = -O0 $(SYMBOLS)
-# But these take most of the tests' time: seven seconds here save twenty there.
+# These kernels take most of the tests' time: seven seconds of compiling save twenty of testing.
 $(BUILD)/obj/hooks/trainer/cuda/attention_exact.cu.o: OPTIMISE = $(if $(SAN),-Og,-O0) $(SYMBOLS) -DES_NOT_INLINED
-# And these a fifth of the build if inlined, for nothing.
+# Inlining in these files would take a fifth of the build's time without effect.
 $(BUILD)/obj/hooks/trainer/cuda/attention_mma.cu.o \
 $(BUILD)/obj/hooks/trainer/cuda/attention_mma_backward.cu.o: OPTIMISE = -O0 $(SYMBOLS) -DES_NOT_INLINED
 endif
@@ -408,14 +407,14 @@ $(BUILD)/obj/%.cc.o: %.cc Makefile
 	@mkdir -p $(@D)
 	$(call say,CXX)$(CXX) $(ALL_CXXFLAGS) -c -o $@ $<
 
-# The page of `entropy-scan report` becomes part of the program.
+# The page of `entropy-scan report` is embedded in the program.
 $(REPORT_PAGE): cli/report/page.S cli/report/page.sh \
     $(REPORT_SCRIPTS) cli/report/report.html cli/report/report.css Makefile
 	@mkdir -p $(@D)
 	$(Q)cli/report/page.sh $(BUILD)/page $(REPORT_SCRIPTS)
 	$(call say,AS)$(CC) -Wa,-I$(BUILD)/page -c -o $@ $<
 
-# So does the table of presets, of entropy-train.
+# The table of presets is embedded in entropy-train.
 $(PRESETS): hooks/trainer/settings/presets.S hooks/trainer/settings/presets.txt Makefile
 	@mkdir -p $(@D)
 	$(call say,AS)$(CC) -Wa,-I$(dir $<) -c -o $@ $<
@@ -440,7 +439,7 @@ $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(ARCHIVES)
 SOAK_HELPERS = $(addprefix $(BUILD)/tests/,named_run record alloc_shim.so clock_shim.so)
 check-tests: all $(TESTS) $(SOAK_HELPERS) $(BUILD)/tests/replay $(TEST_PLUGINS) $(BUILD)/gpu-bench-attention
 
-# All that is compiled for them, for a compiler's warnings.
+# Compiles all sources of the tests, for the compiler's warnings.
 check-objects: all $(call objects,$(TESTS_SRC) $(SUPPORT_SRC)) $(TEST_PLUGINS) \
     $(BUILD)/gpu-bench-attention
 
@@ -464,14 +463,14 @@ test: test-deps
 	@$(RUN_TESTS) $(TESTS) $(if $(SAN),$(SANITIZED_SCRIPTS),$(SCRIPTS))
 endif
 
-# No test may depend on the speed of the machine: all of them, three times, beside six
-# processes that keep the processors busy.
+# No test may depend on the speed of the machine: runs all tests three times next to six processes that
+# keep the processors busy.
 test-under-load:
 	@tests/tools/under_load.sh 6 $(MAKE) --no-print-directory test
 	@tests/tools/under_load.sh 6 $(MAKE) --no-print-directory test
 	@tests/tools/under_load.sh 6 $(MAKE) --no-print-directory test
 
-# Tests of every area, without kernels and scripts; these take long, too.
+# The fast tests of every area: without kernels, scripts and the slow tests of this list.
 SLOW = cases checkpoint emulate_model entropy_kernels entropy_memory \
     entropy_random figures_extreme follow gradients labelled ledger model \
     model_weights property pythia recorder_faults recorder_overwritten \
@@ -481,11 +480,11 @@ SLOW = cases checkpoint emulate_model entropy_kernels entropy_memory \
     train_memory weights_own
 QUICK = $(filter-out $(BUILD)/tests/test_cuda_% $(SLOW:%=$(BUILD)/tests/test_%), \
     $(TESTS))
-# The Python package, in a venv with PyTorch that is made below $(BUILD).
+# Tests of the Python package, in a venv with PyTorch below $(BUILD).
 test-python: programs libraries
 	@BUILD=$(abspath $(BUILD)) tests/python/run.sh $(if $(K),-k '$(K)' tests/python)
 
-# And with the oldest versions that it promises, and others.
+# The same tests with the oldest supported versions, and others.
 test-python-versions: programs libraries
 	@bad=0; for list in tests/python/requirements-*.txt; do echo "== $$list"; \
 	    LIST=$$list BUILD=$(abspath $(BUILD)) tests/python/run.sh \
@@ -494,8 +493,8 @@ test-python-versions: programs libraries
 quick: programs $(QUICK)
 	@$(RUN_TESTS) $(QUICK)
 
-# What a build for coverage cannot say or changes: sources of a tree of its own,
-# speeds, other compilers, cards.
+# Tests that a build for coverage breaks or that say nothing about coverage: they copy the sources, measure
+# speeds, or need other compilers or cards.
 NO_COVERAGE = cuda_% gpu_% deb readme% soak install% slurm tuners quick lint recorder_old_kernel%
 COVERED = $(filter-out $(foreach name,$(NO_COVERAGE),$(BUILD)/tests/test_$(name)), \
     $(TESTS)) $(foreach script,$(SCRIPTS),$(if $(filter $(NO_COVERAGE:%=test_%), \
@@ -517,8 +516,8 @@ bench: all $(BENCHES)
 
 include tests/gpu/gpu.mk
 
-# Attacks, again and again (tests/soak/soak.py). ONLY='WORD ...' are rows, PART=20 is a
-# twentieth of each count, SHORT=1 what CI runs.
+# Attacks the programs (tests/soak/soak.py). ONLY='WORD ...' selects rows, PART=20 runs a twentieth of
+# each count, SHORT=1 is the form that CI runs.
 SOAK_OPTIONS = $(ONLY:%=--only '%') $(PART:%=--part %)
 ifeq ($(SHORT),)
 soak: check-tests
@@ -531,8 +530,8 @@ soak: check-tests
 	@BUILD=$(BUILD) tests/soak/soak.py $(SOAK_OPTIONS)
 endif
 
-# Targets of tests/fuzz: with libFuzzer in a build of its own, by clang, a program each;
-# and without it in one program, where each has another name.
+# Targets of tests/fuzz: clang builds a program for each, with libFuzzer, in a separate build folder. A plain
+# build links all of them into one program and renames their entry points.
 FUZZ_CC = clang
 FUZZ_OPTIMISE = -O1 -g
 FUZZ_TARGETS = $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -545,8 +544,7 @@ fuzzers:
 	    CC="$(FUZZ_CC)" OPTIMISE='$(FUZZ_OPTIMISE)' CUDA=0 \
 	    SAN=fuzzer-no-link,address,undefined
 
-# Loops of these become minutes of clang's time with all checks in them, and no
-# parser is among them.
+# clang would take minutes for these files with all checks, and they contain no parser.
 ifneq ($(findstring fuzzer,$(SAN)),)
 $(BUILD)/obj/analyzer/entropy/% $(BUILD)/obj/hooks/trainer/cpu/% $(BUILD)/obj/hooks/trainer/model/%: SANITIZE =
 $(BUILD)/obj/analyzer/entropy/% $(BUILD)/obj/hooks/trainer/cpu/%: OPTIMISE = -O0 $(SYMBOLS)

@@ -1,12 +1,11 @@
-# Included by the Makefile: libraries, recorder and programs for other machines
-# (make portable, portable-programs), and the Python wheel of them (make wheel).
-# ARCH=aarch64 makes them for machines of that kind.
+# Included by the Makefile: builds libraries, recorder and programs for other machines
+# (make portable, portable-programs), and the Python wheel (make wheel). ARCH=aarch64
+# builds them for aarch64.
 
-# zig (PyPI's ziglang) links for a kind of machine and a glibc of one's choice, and
-# the libraries, which clusters may lack, are linked in.
-# PORTABLE_PACKAGES is where their headers and archives for TARGET are;
-# PORTABLE_SQLITE where sqlite3.h and libsqlite3.a are, which is enough for libraries
-# and recorder.
+# zig (PyPI's ziglang) links for any machine type and glibc version. Libraries that
+# clusters may lack are linked statically. PORTABLE_PACKAGES is the folder with their
+# headers and archives for TARGET; PORTABLE_SQLITE the folder with sqlite3.h and
+# libsqlite3.a, which suffices for the libraries and the recorder.
 ZIG = python3 -m ziglang
 TARGET = $(or $(filter aarch64,$(ARCH)),x86_64)-linux-gnu.2.28
 TARGET_MACHINE = $(firstword $(subst -, ,$(TARGET)))
@@ -32,14 +31,14 @@ portable_make = $(MAKE) --no-print-directory CC='$(ZIG) cc -target $(TARGET)' \
 portable-here: $(LIBRARIES) $(PUBLIC_HEADER) $(BUILD)/entropy-recorder
 portable-programs-here: $(BUILD)/entropy-scan $(BUILD)/entropy-train
 
-# Debian's: those of this machine, or downloaded for machines of another kind.
+# Debian's packages: the installed ones, or downloads for another machine type.
 $(PORTABLE)/packages/sqlite3.h: tests/tools/packages.sh
 	$(Q)tests/tools/packages.sh $(@D) $(TARGET_MACHINE) sqlite3 $(PORTABLE_ARCHIVES) jansson inih yaml openblas
 
-# What the Python package needs of this machine: pip install ./hooks/python.
+# The programs and libraries that `pip install ./hooks/python` needs.
 package: $(LIBRARIES) $(BUILD)/entropy-recorder $(BUILD)/entropy-scan
 
-# A Python wheel of it: what pip installs where no compiler is.
+# The Python wheel, which pip installs without a compiler.
 WHEEL_PYTHON = python3
 WHEEL = $(BUILD)/wheel
 WHEEL_GLIBC = $(subst $(TARGET_MACHINE)-linux-gnu.,,$(TARGET))

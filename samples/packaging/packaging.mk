@@ -1,4 +1,4 @@
-# Included by the Makefile: installing, and packages of what is installed.
+# Included by the Makefile: make install, uninstall and deb.
 
 LIBDIR = $(PREFIX)/lib
 BIN = $(DESTDIR)$(PREFIX)/bin
