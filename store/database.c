@@ -210,7 +210,8 @@ es_status es_database_fail(const es_database *database, int rc)
         /* fall through */
     case SQLITE_ERROR: /* in a sound file no statement of ours is wrong */
     case SQLITE_SCHEMA:
-    case SQLITE_INTERRUPT: /* it did not end */
+    case SQLITE_INTERRUPT: /* the step limit was exceeded, as by a crafted file
+                            */
         return es_fail(ES_EFORMAT, "%s: damaged: %s%s", path, reason,
                        database->state
                            ? ": remove it: every alert is then reported again"

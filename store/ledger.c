@@ -14,8 +14,9 @@
 #define LEDGER_ID 0x454E574C /* "ENWL" */
 #define LEDGER_VERSION 1
 
-/* Steps of SQLite's virtual machine in one call: a second or two. Millions of
- * alerts stay far below; a file whose pages form a maze does not. */
+/* Limit of one call, in steps of SQLite's virtual machine: a second or two.
+ * Millions of alerts stay far below it; a crafted file whose pages refer to
+ * each other many times exceeds it. */
 #define STEPS_MOST 100000000
 #define STEPS_EACH 1000 /* from one look at the count to the next */
 

@@ -1,11 +1,12 @@
-/* A library of a back-end "cuda" that is the CPU's, to be loaded by
- * entropy-train: with what goes wrong on devices, as the variable WRAPPED says.
+/* A stand-in for the library of the "cuda" back-end, to be loaded by
+ * entropy-train: it wraps the CPU's operations and simulates the faults of a
+ * device. The variable WRAPPED selects one:
  *
- *   no-device  none opens
- *   fails      the device fails at the fifth wait; all memory is NaN from then
- *   fp16       it has fp16, whose loss is scaled
+ *   no-device  no device can be opened
+ *   fails      the device fails at the fifth wait; from then on all memory is
+ * NaN fp16       the device has fp16, with a scaled loss
  *
- * Built with STAMP, it is of another build. */
+ * If built with STAMP, it claims to be of another build. */
 #include "hooks/trainer/model/ops.h"
 
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static es_status open_device(es_backend **out, int n_threads)
     return es_cpu_ops.open(out, n_threads);
 }
 
-/* Memory belongs to a back-end that is open. */
+/* Memory can only be released while its back-end is open. */
 static void release(es_backend *backend, es_mem *memory)
 {
     if (!backend)

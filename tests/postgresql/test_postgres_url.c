@@ -1,5 +1,6 @@
-/* Names of PostgreSQL databases: what libpq gets of them, what is shown, and
-   what is refused; and our declarations of libpq against its own header. */
+/* Tests the names of PostgreSQL databases: what is passed to libpq, what is
+   shown and what is refused; and compares our declarations of libpq with its
+   header. */
 #include "store/postgresql/postgres.h"
 #include "tests/support/test.h"
 
@@ -69,8 +70,8 @@ static const struct {
 } refused[] = {
     {"postgresql://me:pearl@x@h/d", "%40"},
     {"postgresql://me:pearl/x@h/d", "%40"},
-    {"postgresql://h/d?colour=pearl", "no URL"},
-    {"postgresql://h:pearl]/%zz", "no URL"},
+    {"postgresql://h/d?colour=pearl", "not a URL"},
+    {"postgresql://h:pearl]/%zz", "not a URL"},
     {"postgresql://h/d?where=", "without a value"},
     {"postgresql://h/d?run=1&run=2", "twice"},
     {"postgresql://h/d?where=%zz", "%25"},
@@ -102,7 +103,8 @@ TEST(only_urls_of_postgresql_are_taken_for_one)
 }
 
 #ifdef HAS_HEADER
-/* These differ in the name of a type alone: their members are compared. */
+/* These functions differ only in the name of a type; the test compares its
+   members. */
 static bool is_apart(const char *name)
 {
     static const char *const apart[] = {"conninfoParse", "conninfoFree",

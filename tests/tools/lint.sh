@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The rules of the house that a compiler does not check: who may include whom,
-# one folder for each third-party header, the size of files and functions,
-# format, and words that must not appear. Prints each breach; exit 1 if any.
+# Checks rules that a compiler does not check: which folder may include which, one
+# folder for each third-party header, the size of files and functions, format, and
+# words and phrases that must not appear. Prints each breach; exits with 1 if any.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -12,10 +12,10 @@ breach() {
 }
 
 sources() { git ls-files --cached --others --exclude-standard -- "$@"; }
-# C and, in the CUDA back-end, C++ used as C.
+# C, and the CUDA back-end's C++, which is used as C.
 code=('*.[ch]' '*.cu' '*.cuh' '*.cc')
 
-# FOLDER REGEX: project headers that files of the folder may include.
+# layer FOLDER REGEX: the project headers that files of the folder may include.
 layer() {
     local folder=$1 allowed=$2
     while IFS=: read -r file line text; do
@@ -28,13 +28,14 @@ layer analyzer 'analyzer/'
 layer store 'analyzer/|store/'
 layer render 'analyzer/|render/'
 layer hooks/recorder 'analyzer/|store/|hooks/recorder/'
-# The trainer holds no SQLite: of the store it takes plain types and files.
-# What the emulation puts in place of CUDA's own headers it has beside itself.
+# The trainer does not link SQLite: it uses only plain types and file functions of the
+# store. The emulation has stand-ins for CUDA's headers.
 layer hooks/trainer 'analyzer/|store/(run|infile|outfile|leftover)\.h|hooks/|tests/emulation/'
 layer cli 'analyzer/|store/|render/|cli/'
 layer samples 'analyzer/|store/|hooks/|samples/'
 
-# HEADER-REGEX FOLDER-REGEX: a third-party header and the place it lives in.
+# third_party HEADER-REGEX FOLDER-REGEX: a third-party header and the folders that may
+# include it.
 third_party() {
     local header=$1 place=$2
     while IFS=: read -r file line _; do
@@ -106,13 +107,13 @@ forbidden() {
 }
 forbidden 'ffast-math|-Ofast' 'isnan() is dead under these flags'
 forbidden '\b(TODO|FIXME|XXX)\b' 'unfinished'
-# Compiler macros, attributes and builtins have them; ours have not.
+# Names of compilers have double underscores; ours do not.
 forbidden '^#(define [A-Za-z]*__|ifndef [A-Za-z]+__)' 'double underscore in a name' \
     'tests/emulation/kernel_host.h|tests/gpu/fake_cublas.h'
 forbidden '\balloca *\(|\bgets *\(|\bstrtok *\(' 'not here'
 
-# Kernels share what ES_DYNAMIC_SHARED takes, which the emulation knows; nothing
-# launches or calls without a check.
+# Kernels take shared memory by ES_DYNAMIC_SHARED, which the emulation supports; every
+# launch and call of the runtime is checked.
 forbidden '\b__shared__\b' 'take ES_DYNAMIC_SHARED' \
     '(tests/emulation/kernel_host|hooks/trainer/cuda/kernel).h'
 while read -r breach; do
@@ -120,15 +121,15 @@ while read -r breach; do
 done < <(sources '*.cu' '*.cuh' '*.cc' 'hooks/trainer/cuda/*.h' |
     xargs -r tests/gpu/launches.sh)
 
-# Data of tests lie in the repository, and nothing reads beside it.
+# Data of tests lie in the repository; no file refers to a folder outside.
 while IFS=: read -r file line text; do
     breach "$file:$line: data outside of the repository:$text"
 done < <(sources '*' | xargs -r grep -nIE '\bES_[S]HARED\b|\.\./[s]hared\b' /dev/null)
 
 # --- a ratchet -----------------------------------------------------------------
 
-# tests/tools/lint.allowed has lines of "CHECK N": N breaches at most, none
-# without a line. Its numbers only shrink.
+# tests/tools/lint.allowed has lines "CHECK N": at most N breaches are allowed, and none
+# without a line. The numbers only shrink.
 ratchet() { # CHECK: breaches on standard input
     local check=$1 lines n limit
     lines=$(grep .)
@@ -142,14 +143,14 @@ ratchet() { # CHECK: breaches on standard input
     fi
 }
 
-# Every source begins with a comment: what it does, for whom.
+# Every source begins with a comment that says what it does and for whom.
 ratchet head-comment < <(sources '*.c' '*.cu' '*.cc' | while read -r file; do
     [[ $(head -c 2 "$file") =~ ^/[*/] ]] || echo "$file"
 done)
 
 # A type and an external function have one meaning in the whole program.
 program() { sources "${code[@]}" | grep -vE '^(tests|samples)/'; }
-twice() { # of ctags' lines: names of one kind in two files
+twice() { # reads ctags' lines, prints names that two files define
     awk -F'\t' '$1 ~ /^es_/ { print $1, $2, $4 }' | sort -u |
         awk '{ key = $1 " (" $3 ")"; n[key]++; files[key] = files[key] " " $2 }
             END { for (key in n) if (n[key] > 1) print key ":" files[key] }' | sort
@@ -157,13 +158,13 @@ twice() { # of ctags' lines: names of one kind in two files
 ratchet type-twice < <(program | xargs -r ctags --langmap=C++:+.cu \
     --languages=C,C++ --kinds-C=sgut --kinds-C++=sgutc --fields=k -o - --sort=no |
     twice)
-# What a build without GSL has in its place is the same function.
+# The stand-in for builds without GSL defines the same functions.
 ratchet function-twice < <(program | grep '\.c$' | grep -v without_gsl.c | xargs -r ctags --languages=C \
     --kinds-C=f --fields=k --extras=-F -o - --sort=no | twice)
 
-# No circle of includes, between folders or between files: FILE.c and FILE.h
-# count as one file, and FILE_internal.h with them.
-on_circles() { # of pairs "A B"
+# Includes form no cycle between folders or files. FILE.c, FILE.h and FILE_internal.h
+# count as one file.
+on_circles() { # reads pairs "A B", prints names on a cycle
     tsort 2>&1 >/dev/null | grep -v 'contains a loop' | sed -n 's/^tsort: //p' | sort -u
 }
 includes() {
@@ -175,29 +176,40 @@ ratchet folder-circle < <(includes | sed -E 's,/[^/ ]+ , ,; s,/[^/ ]+$,,' |
 ratchet file-circle < <(includes | sed -E 's/(_internal)?\.[a-z]+ / /; s/(_internal)?\.[a-z]+$//' |
     awk '$1 != $2' | sort -u | on_circles)
 
-# Comments say it in place or cite what lies in the repository.
+# Comments explain in place, or refer to files of the repository.
 ratchet outside-document < <(sources "${code[@]}" '*.sh' '*.py' '*.js' |
     grep -v '^tests/tools/lint.sh$' | xargs -r grep -niE \
     '\bdesign, (section|[0-9])|\bspec/model|/work/|\bdesign\.md|style\.md' /dev/null)
 
-# The words of the trade (CONTRIBUTING.md); between underscores in names, too.
+# Words that are never right here, in text and in names (CONTRIBUTING.md).
 words='\b(told|tells?|telling|asked|asks|asking)\b|\brooms?\b|\bway back\b'
-words+='|\b(hold|held|holds) (it |them )?against\b|\bwish(es)?\b|\bthat is none\b'
-words+='|_(told|asked|room|wish|wishes)\b|\b(told|asked|room|wish|wishes)_'
+words+='|\bwish(es)?\b|_(told|asked|room|wish|wishes)\b|\b(told|asked|room|wish|wishes)_'
+# Phrases that are never right, in comments, messages and documents.
+phrases='\b(is|are|was|were|be) none\b|\bnone of (a|these|ours)\b|\b(is|are) such\b'
+phrases+='|\b(go(es|ne|ing)?|went) on with\b|\b(nobody|somebody|whoever|everybody|whom)\b'
+phrases+='|\b(hold|held|holds) (it |them |the [a-z]+ )?against\b|\bis another one\b'
+phrases+='|\b(is|are) one of its own\b|\bby turns\b|\bever (fewer|more|less)\b'
+phrases+='|\b(is|are|was|were) (looked for|gone on|heard of)\b|\b(is|are|be) had\b'
+phrases+='|(/\*+|^ *\*|//|#) *(Of|Whether|Who) [a-z]'
 for folder in analyzer store render hooks cli samples tests; do
     ratchet "words-$folder" < <(
         sources "${code[@]/#/$folder/}" "$folder/*.sh" "$folder/*.py" "$folder/*.js" |
             grep -v '^tests/tools/lint.sh$' | xargs -r grep -nE "$words" /dev/null)
+    ratchet "phrases-$folder" < <(
+        sources "${code[@]/#/$folder/}" "$folder/*".{sh,py,js,md,mk} |
+            grep -v '^tests/tools/lint.sh$' | xargs -r grep -nE "$phrases" /dev/null)
 done
+ratchet phrases < <(sources ':(glob)*.md' Makefile .ci/run | grep -v CONTRIBUTING.md |
+    xargs -r grep -nE "$phrases" /dev/null)
 
-# From this commit on a subject has at most 72 characters.
+# Subjects of commits after this one have at most 72 characters.
 since=b5803a2
 if git cat-file -e "$since^{commit}" 2>/dev/null; then
     ratchet commit-subject < <(git log --no-merges --format='%h %s' "$since..HEAD" |
         awk 'length($0) > length($1) + 1 + 72')
 fi
 
-# One by one only where something is wrong with one of many.
+# Checks files one by one only if a file of the group is wrong.
 unformatted() { # FILE...
     clang-format --dry-run -Werror "$@" 2>/dev/null && return
     for file in "$@"; do
