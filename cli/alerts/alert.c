@@ -1,7 +1,7 @@
-/* Alerts as text, as JSON, and read back: from the data of a recorder's event,
- * and from the ledger. What is read was written by this program, but lies in
- * files that others may have changed: jansson reads it, and every member is
- * checked. */
+/* Formats alerts as text and JSON, and reads them back from the data of a
+ * recorder's event and from the ledger. This program wrote that input, but
+ * other programs may have changed the files since: jansson parses it and every
+ * member is checked. */
 #include "cli/alerts/alert.h"
 
 #include "analyzer/base/json_write.h"
@@ -17,7 +17,7 @@
 
 #define KEY_SIZE 96
 
-/* "alert:TITLE@ONSET:SEVERITY" */
+/* Formats the key "alert:TITLE@ONSET:SEVERITY". */
 static const char *print_key(char out[KEY_SIZE], const es_alert *alert)
 {
     snprintf(out, KEY_SIZE, "alert:%s@%" PRId64 ":%s", alert->title,
@@ -25,7 +25,7 @@ static const char *print_key(char out[KEY_SIZE], const es_alert *alert)
     return out;
 }
 
-/* " L9-11,14", or nothing. */
+/* Prints " L9-11,14", or nothing if the alert names no layers. */
 static void print_layers(FILE *out, const es_alert *alert)
 {
     enum { SIZE = 16 * ES_ALERT_LAYERS + 256 };
@@ -38,7 +38,7 @@ static void print_layers(FILE *out, const es_alert *alert)
     fputs(text, out);
 }
 
-/* "/runs/a.db (EReg): collapse L9-11 since step 130 (critical): ..." */
+/* Prints "/runs/a.db (EReg): collapse L9-11 since step 130 (critical): ..." */
 static void print_line(FILE *out, const es_alert *alert)
 {
     if (alert->line) {
@@ -69,7 +69,8 @@ static void print_id(FILE *out, const es_alert *alert)
     fprintf(out, "%s/%s", alert->uuid, print_key(key, alert));
 }
 
-/* What a function prints, as text to be freed. */
+/* Returns what `print` prints as a string that the caller frees; NULL if memory
+ * is short. */
 static char *printed(void (*print)(FILE *, const es_alert *),
                      const es_alert *alert)
 {
@@ -97,7 +98,7 @@ char *es_alert_line(const es_alert *alert)
 
 /* --- JSON -----------------------------------------------------------------*/
 
-/* Nothing, if there is no memory for its line or id. */
+/* Prints nothing if there is no memory for the line or the id. */
 static void print_json(FILE *out, const es_alert *alert)
 {
     es_json_writer json = {.stream = out};
@@ -140,8 +141,9 @@ char *es_alert_json(const es_alert *alert)
 
 /* --- reading --------------------------------------------------------------*/
 
-/* A double of 20 digits is printed like an integer, but is too large for
-   jansson's: then all are read as doubles. */
+/* Parses JSON. A double of 20 digits is printed like an integer, which is
+ * too large for jansson's integers: in that case all numbers are read as
+ * doubles. */
 static json_t *load(const char *json)
 {
     json_t *value = json_loads(json, 0, NULL);
@@ -163,7 +165,8 @@ static double read_number(const json_t *from, const char *name)
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
-/* The first of them, up to one that is no layer. */
+/* Reads the first ES_ALERT_LAYERS layers and stops at the first number that is
+ * not a valid layer. */
 static void read_layers(es_alert *out, const json_t *from)
 {
     const json_t *layers = json_object_get(from, "layers");
@@ -183,7 +186,8 @@ static void read_measures(es_alert *out, const json_t *from)
     read_layers(out, from);
 }
 
-/* Kind and severity are known words; the onset follows from the whole key. */
+/* Parses a key. It must be exactly what print_key makes of a known kind and the
+ * event's severity. */
 static bool read_key(es_alert *out, const char *key)
 {
     const char *onset = strchr(key, '@');
@@ -248,7 +252,8 @@ es_status es_alert_read(es_alert *out, const char *json)
     if (whole)
         return ES_OK;
     es_alert_free(out);
-    return es_fail(ES_EFORMAT, "no alert: out of memory, or a damaged state");
+    return es_fail(ES_EFORMAT,
+                   "not an alert: out of memory, or a damaged state file");
 }
 
 void es_alert_free(es_alert *alert)

@@ -1,7 +1,7 @@
 /**
- * One alert as a value: from the judge or a recorder's event, through the
- * ledger, to the deliveries. It becomes text or JSON where it is delivered, and
- * in the ledger, which keeps the same JSON that is delivered.
+ * One alert as a value. The judge or a recorder's event produces it; it passes
+ * through the ledger to the deliveries. It becomes text or JSON only when it is
+ * delivered, and in the ledger, which stores the same JSON as is delivered.
  */
 #ifndef ES_CLI_ALERT_H
 #define ES_CLI_ALERT_H
@@ -10,58 +10,68 @@
 #include "store/layers.h"
 #include "store/run.h"
 
-#define ES_ALERT_LAYERS 64 /* listed at most */
+#define ES_ALERT_LAYERS 64 /* most layers that an alert lists */
 
-/** Strings are borrowed, and come from run files: untrusted. */
+/** Strings are borrowed and come from run files: they are untrusted. */
 typedef struct es_alert {
-    const char *path; /* of the run file, absolute */
+    const char *path; /* absolute path of the run file */
     const char *uuid, *name, *arch;
-    const char *title; /* "collapse", or the rule's name: never the same */
-    es_flag_kind kind; /* ES_N_FLAG_KINDS: a rule's */
-    bool stops;        /* a rule's that stops its run */
+    const char *title; /* "collapse", or a rule's name: the two never
+                          coincide */
+    es_flag_kind kind; /* ES_N_FLAG_KINDS for an alert of a rule */
+    bool stops;        /* true if the rule that raised it stops the run */
     es_severity severity;
-    int64_t onset, step;     /* step ES_UNKNOWN: not known */
-    double value, threshold; /* NaN: not known */
-    const char *reason;      /* in words, into the line; NULL: none */
+    int64_t onset, step;     /* step is ES_UNKNOWN if it is not known */
+    double value, threshold; /* NaN if not known */
+    const char *reason;      /* words for the line; NULL if there are none */
     int layers[ES_ALERT_LAYERS], n_layers;
-    const es_layers *described; /* what is known of them; NULL: nothing */
-    bool is_written;  /* the run, by a live process: it can be stopped */
-    const char *line; /* of one that was read; NULL: made of the rest */
-    void *owner;      /* of the strings of one that was read */
+    const es_layers *described; /* known layers of the run; NULL if unknown */
+    bool is_written;  /* true if a live process writes the run, which can then
+                         be stopped */
+    const char *line; /* stored line of an alert that was read; NULL: composed
+                         from the other members */
+    void *owner;      /* owner of the strings of an alert that was read */
 } es_alert;
 
-/** Anything but ES_OK ends the reading. */
+/** Receives an alert; any result but ES_OK ends the reading. */
 typedef es_status es_alert_handler(void *user, const es_alert *alert);
 
 /**
- * The alert in a recorder's event (hooks/recorder/process/alert.h); what
- * describes the run, path, uuid, name, arch and is_written, is that of `about`.
+ * Reads the alert in a recorder's event (hooks/recorder/process/alert.h). The
+ * members that describe the run (path, uuid, name, arch, is_written) are copied
+ * from `about`.
  *
- * True if it is one: the key is exactly that of a known kind. Numbers that the
- * event's data does not give are NaN.
+ * Returns true if the event is an alert, that is, if its key is exactly the key
+ * of a known kind. Numbers that the event's data does not give are NaN.
  */
 bool es_alert_of_event(es_alert *out, const es_event *event,
                        const es_alert *about);
 
-/** "UUID/alert:TITLE@ONSET:SEVERITY", to be freed. NULL: out of memory
- *  (message set), as below. */
+/**
+ * Returns "UUID/alert:TITLE@ONSET:SEVERITY", which the caller frees. Like the
+ * next two functions, returns NULL and sets the message if memory is short.
+ */
 char *es_alert_id(const es_alert *alert);
 
-/** The line for people, safe for a terminal, without line end; to be freed. */
+/**
+ * Returns the line for people, safe for a terminal, without a line end; the
+ * caller frees it.
+ */
 char *es_alert_line(const es_alert *alert);
 
-/** One JSON object without line end, to be freed. */
+/** Returns one JSON object without a line end; the caller frees it. */
 char *es_alert_json(const es_alert *alert);
 
 /**
- * Reads such an object.
+ * Reads an object that es_alert_json made.
  *
- *   out  es_alert_free; kind, stops and is_written are not in it
+ *   out  released by es_alert_free; the JSON does not contain kind, stops
+ *        and is_written
  *
  * ES_OK; ES_EFORMAT: not an alert, or out of memory.
  */
 es_status es_alert_read(es_alert *out, const char *json) ES_MUST_USE;
 
-void es_alert_free(es_alert *alert); /* of es_alert_read */
+void es_alert_free(es_alert *alert); /* releases what es_alert_read made */
 
 #endif

@@ -1,5 +1,5 @@
-/* entropy-scan explain: what a flag means, what causes it and what helps, out
-   of the table of analyzer/flags. */
+/* entropy-scan explain: prints what a flag means, what causes it and what
+ * helps, from the table of analyzer/flags. */
 #include "analyzer/base/text.h"
 #include "analyzer/flags/flags.h"
 #include "cli/program/command.h"
@@ -20,25 +20,26 @@ static const es_option table[] = {
 static int explain_main(int argc, char **argv);
 
 static const es_named_text examples[] = {
-    {"entropy-scan explain", "Name the flags, with what they mean"},
+    {"entropy-scan explain", "List the flags with their meanings"},
     {"entropy-scan explain collapse",
-     "Say what causes a collapse, and what helps"},
+     "Explain what causes a collapse and what helps"},
     {NULL, NULL}};
 
 const es_command es_explain_command = {
     .name = "entropy-scan explain",
     .synopsis = "[KIND...]",
     .examples = examples,
-    .summary = "say what a flag means, what causes it and what helps",
-    .details = "Prints what a flag means, its likely causes, what helps, and\n"
-               "the papers and measurements that say so. Without KIND names\n"
-               "all flags.",
+    .summary = "explain a flag: its meaning, causes and remedies",
+    .details =
+        "Prints what a flag means, its likely causes, what helps, and\n"
+        "the papers and measurements behind it. Without KIND, lists all\n"
+        "flags.",
     .options = table,
     .n_options = sizeof table / sizeof table[0],
     .main = explain_main,
 };
 
-/* "- SENTENCE", in lines of the terminal's width. */
+/* Prints "- SENTENCE", wrapped to the width of the terminal. */
 static void print_item(const char *sentence)
 {
     fputs("- ", stdout);
@@ -49,8 +50,8 @@ static void print_thresholds(const es_flag_info *info)
 {
     char number[ES_FLOAT_TEXT_MAX], line[256];
     const char *title =
-        "\nthresholds, which a rules file can set (entropy-scan "
-        "rules):\n";
+        "\n"
+        "thresholds, which a rules file can set (see entropy-scan rules):\n";
     for (size_t i = 0; i < ES_N_FLAG_THRESHOLDS; i++) {
         const es_flag_threshold *row = &es_flag_thresholds[i];
         if (es_flag_info_at(row->kind) != info)

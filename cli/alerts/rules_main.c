@@ -1,17 +1,19 @@
-/* entropy-scan rules: what a rules file may say, and what one does say */
+/* entropy-scan rules: prints the manual of the rules file, or checks a file and
+ * prints the values that it sets. */
 #include "cli/alerts/rules/rules_file.h"
 #include "cli/program/command.h"
 
 typedef struct arguments {
-    const char *path; /* NULL: none */
+    const char *path; /* rules file to check; NULL: print the defaults */
     es_forecast_choice forecast;
 } arguments;
 
 static const es_option table[] = {
     {.name = NULL, ES_OPT_TEXT(arguments, path)},
     {"forecast", 0, "[stop]",
-     "with the rule that warns of a run that is heading for a collapse or "
-     "NaN: one healthy run of 20 is warned of; stop: one of 100 is stopped",
+     "include the rule that warns of a run heading for a collapse or NaN "
+     "(false alarms: 1 healthy run in 20); stop: stop such a run (1 healthy "
+     "run in 100)",
      ES_OPT_CALL(arguments, forecast, es_command_forecast)},
     ES_HELP_OPTION,
 };
@@ -19,20 +21,21 @@ static const es_option table[] = {
 static int rules_main(int argc, char **argv);
 
 static const es_named_text examples[] = {
-    {"entropy-scan rules", "Print the thresholds, as a file to be changed"},
+    {"entropy-scan rules", "Print the default thresholds as a file to edit"},
     {"entropy-scan rules --forecast",
-     "Print them with the rule that warns of a collapse to come"},
+     "Include the rule that warns of a coming collapse"},
     {NULL, NULL}};
 
 const es_command es_rules_command = {
     .name = "entropy-scan rules",
     .synopsis = "[FILE]",
     .examples = examples,
-    .summary = "print a rules file: the thresholds of the flags, further rules",
-    .details = "Prints the thresholds that runs are judged by as a rules file\n"
-               "with comments and examples: change what should be different,\n"
-               "and give it to --rules. With FILE checks that one, and prints\n"
-               "what it comes to.",
+    .summary = "print a rules file: thresholds of the flags and further rules",
+    .details =
+        "Prints the thresholds that runs are judged by as a rules file\n"
+        "with comments and examples: change what should differ and pass\n"
+        "the file to --rules. With FILE, checks that file and prints the\n"
+        "values that result from it.",
     .options = table,
     .n_options = sizeof table / sizeof table[0],
     .main = rules_main,

@@ -7,7 +7,7 @@ cd "$dir"
 explain() { "$scan" explain "$@"; }
 kinds=$(explain | awk '/^[a-z]/ { print $1 }')
 same_text 'the flags are named' 'nan collapse overload logits loss_spike forecast' "$(echo $kinds)"
-output 'with what they mean' '^collapse +critical +in some layer most heads' explain
+output 'lists the flags with their meanings' '^collapse +critical +in some layer most heads' explain
 for kind in $kinds; do
     for title in 'likely causes:' 'what helps:' 'sources:'; do
         output "$kind has $title" "^$title$" explain "$kind"

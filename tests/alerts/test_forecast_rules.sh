@@ -55,7 +55,7 @@ same_text 'rules --forecast prints the rule' 1 "$(stops rules --forecast)"
 same_text 'which stops a run if requested' 2 "$(stops rules --forecast=stop)"
 "$scan" rules --forecast=stop >stop.ini
 check 'it reads back as the same' cmp <("$scan" rules stop.ini) <("$scan" rules ahead.ini --forecast=stop | sed '/^\[rule ahead\]/,/^$/d')
-same_text 'there is one of it' 'entropy-scan: --forecast: there is a rule forecast already: leave one of them out' \
+same_text 'there is one of it' 'entropy-scan: --forecast: the rules file has a rule forecast already: leave one of them out' \
     "$("$scan" rules stop.ini --forecast 2>&1 >/dev/null)"
 same_text 'watch wants to be able to report it' 'entropy-scan: --forecast: a forecast is a warning: add --severity warning' \
     "$("$scan" watch --once runs --forecast 2>&1)"
@@ -67,7 +67,7 @@ import json, sys
 flags = json.load(sys.stdin)["runs"][0]["flags"]
 print("Keep a checkpoint" in next(f for f in flags if f["kind"] == "forecast")["advice"]["remedies"])')"
 same_text 'nothing of it without' 0 "$("$scan" runs/doomed.db --json | grep -c '"kind":"forecast"')"
-same_text 'of which there is one' 'entropy-scan: --forecast: there is a rule forecast already: leave one of them out' \
+same_text 'of which there is one' 'entropy-scan: --forecast: the rules file has a rule forecast already: leave one of them out' \
     "$("$scan" runs/doomed.db --rules stop.ini --forecast 2>&1 >/dev/null)"
 "$scan" -q runs/doomed.db --forecast --figure timeline -o ahead.svg && "$scan" -q runs/doomed.db --figure timeline -o plain.svg
 check 'a timeline has its own line' sh -c 'grep -q ">forecast</text>" ahead.svg && ! grep -q ">forecast</text>" plain.svg'

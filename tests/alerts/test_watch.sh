@@ -60,7 +60,7 @@ chmod +x spoil
 mkdir empty
 "$scan" watch --once empty --state fresh.db >/dev/null 2>&1
 exits 'a state that is damaged meanwhile' 3 "noise.db: not a watcher's state" "$scan" watch --once runs --state noise.db --exec './spoil append noise.db'
-exits 'a state that is replaced meanwhile' 3 'replaced.db: alerts that it held are gone' "$scan" watch --once runs --state replaced.db --exec './spoil fresh.db replaced.db'
+exits 'a state that is replaced meanwhile' 3 'replaced.db: alerts are missing' "$scan" watch --once runs --state replaced.db --exec './spoil fresh.db replaced.db'
 exits 'standard output that cannot be written' 3 'still owed: 1' sh -c '"$0" watch --once runs --state full.db >/dev/full' "$scan"
 same_text 'what was owed is delivered later' "$want" "$("$scan" watch --once runs --state full.db)"
 
@@ -161,7 +161,7 @@ for answer in "${owed[@]}" refused; do
     once_to $answer '' --webhook-env HOOK >>later 2>&1
 done
 same_text 'all of them are made later' '12 exit 0' "$(grep exit later | sort | uniq -c | xargs)"
-same_text 'a failure is reported' 12 "$(grep -c 'webhook: .*: delivered, after 1 that failed' later)"
+same_text 'a failure is reported' 12 "$(grep -c 'webhook: .*: delivered .failed attempts: 1' later)"
 same_text 'once each' 12 "$(lines server/posts)"
 exits 'no URL' 2 'no such environment variable' "$scan" watch runs --webhook-env NOT_THERE
 : >server/posts
@@ -170,7 +170,7 @@ echo '500 old' >server/answers
 watcher=$!
 check 'a watcher tries again by itself' until_true has_lines server/posts 1
 same_text 'a retry is reported once' 1 "$(grep -c 'webhook: .*answers 500' again.err)"
-check 'a late delivery is reported' until_true grep -q 'webhook: .*: delivered, after 2 that failed' again.err
+check 'a late delivery is reported' until_true grep -q 'webhook: .*: delivered .failed attempts: 2' again.err
 stop_watching
 kill $server
 

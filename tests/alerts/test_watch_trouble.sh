@@ -162,7 +162,7 @@ sqlite3 "$(state_of place)" "DELETE FROM delivery WHERE action = 'stop'"
 collapsing two && mv two.db place/run.db
 requested_stop
 check 'the run that took its place is not stopped' test ! -e place/run.db.stop
-check 'the failure is reported' grep -q 'stop: .*run.db: holds another run now' place.err
+check 'the failure is reported' grep -q 'stop: .*run.db: now contains another run' place.err
 
 # --- what it is started with
 ignoring=(python3 -c 'import os, signal, sys
@@ -292,7 +292,7 @@ same_text 'a state in a watched folder is left alone' "$sum" "$(cat $old* | cksu
 same_text 'no file is deleted for it' precious "$(cat victim)"
 same_text 'no command is run again' '1 1' "$(lines shared.out) $(lines shared.alerts)"
 same_text 'how to go on with it is said' \
-    "entropy-scan: $dir/$old: what an earlier version reported is not read, and reported again: to go on with it: --state $dir/$old" \
+    "entropy-scan: $dir/$old: this state of an earlier version is not read, and its alerts are reported again: to continue with it: --state $dir/$old" \
     "$(cat shared.err)"
 same_text 'once' '' "$("$scan" watch --once shared 2>&1)"
 exits 'unless it is prepared' 3 "$old: its -journal names a further file" "$scan" watch --once shared --state $old
@@ -322,10 +322,10 @@ exits 'neither' 2 'neither XDG_STATE_HOME nor HOME .*: --state FILE' env -u XDG_
 exits 'a HOME that is not there' 3 '/proc/nobody.*: No such file.*: --state FILE' \
     env -u XDG_STATE_HOME HOME=/proc/nobody "$scan" watch --once places
 mkdir -p open/entropy-scan && chmod 777 open/entropy-scan
-exits 'one that is open to others' 3 'open/entropy-scan: others may write in it: chmod 700' \
+exits 'one that is open to others' 3 'open/entropy-scan: other users may write to it: chmod 700' \
     env XDG_STATE_HOME="$dir/open" "$scan" watch --once places
 rmdir open/entropy-scan && ln -s "$dir/home" open/entropy-scan
-exits 'or a link' 3 'open/entropy-scan: is no folder of this user' env XDG_STATE_HOME="$dir/open" "$scan" watch --once places
+exits 'or a link' 3 'open/entropy-scan: not a folder that belongs to this user' env XDG_STATE_HOME="$dir/open" "$scan" watch --once places
 "$scan" watch --once places >/dev/null
 ln -s places link
 same_text 'a folder has one state, whatever it is called, and its files have it' '' \
@@ -390,7 +390,7 @@ appear hooks c
 echo 'stall 500 reset' >server/answers
 PORT=$port serve
 check 'one that comes, stalls, fails, resets, and is well' until_true has_lines server/posts 3
-check 'a delivery after failures is reported' until_true grep -qE 'webhook: .*: delivered, after [2-9] that failed' hooks.err
+check 'a delivery after failures is reported' until_true grep -qE 'webhook: .*: delivered .failed attempts: [2-9]' hooks.err
 await 'nothing is owed' grep -qF 'deliveries{state="owed"} 0' hooks.prom
 same_text 'once each' '3 3' "$(lines server/posts) $(cut -d' ' -f1 server/posts | sort -u | wc -l)"
 same_text 'lines did not wait for it' 3 "$(reported hooks.out)"
@@ -417,7 +417,7 @@ if command -v openssl >/dev/null && certificate own IP:127.0.0.1 && certificate 
     serve own.pem
     matches 'a certificate that nobody vouches for' 'webhook: .*ertificate.*still owed: 1.*exit 3' "$(post tls)"
     same_text 'nothing is posted after it was given up' 0 "$(lines server/posts)"
-    matches 'CURL_CA_BUNDLE vouches' 'delivered, after 1 that failed.*exit 0' "$(post tls CURL_CA_BUNDLE="$dir/own.pem")"
+    matches 'CURL_CA_BUNDLE vouches' 'delivered .failed attempts: 1.*exit 0' "$(post tls CURL_CA_BUNDLE="$dir/own.pem")"
     same_text 'SSL_CERT_FILE does' 'exit 0' "$(post tls-file SSL_CERT_FILE="$dir/own.pem")"
     openssl rehash . 2>/dev/null
     same_text 'SSL_CERT_DIR does' 'exit 0' "$(post tls-dir SSL_CERT_DIR="$dir")"
@@ -450,7 +450,7 @@ bell() { # NAME LIMIT NUMBER WORDS
     appear "$2/deeper" a
     check 'what is new is found by looking' until_true grep -q a.db "$2.out"
     look_again "$2"
-    matches 'it is said' "$4: changes are seen at the next poll only: $5" "$(cat "$2.err")"
+    matches 'it is said' "$4: changes are noticed only at the next poll: $5" "$(cat "$2.err")"
     same_text 'once' 1 "$(lines "$2.err")"
     stop_watching
 }

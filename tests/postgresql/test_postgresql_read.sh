@@ -128,7 +128,7 @@ postgres_again
 collapsing second
 "$scan" push -q second.db --to "$postgres_url"
 check 'watch connects again' until_true has alerts collapse 2
-same_text 'what was gone was reported once' 1 "$(grep 127.0.0.1 notes | grep -vc 'is there again$')"
+same_text 'what was gone was reported once' 1 "$(grep 127.0.0.1 notes | grep -vc 'reachable again$')"
 same_text 'and repeats nothing' 2 "$(grep -c . alerts)"
 kill $watcher
 wait $watcher 2>/dev/null

@@ -1,7 +1,8 @@
 /* The process that makes the deliveries of one action: it claims them in the
- * ledger one after the other, turns each stored alert into a value, delivers
- * it, and settles it. Here also the deliveries but that of webhook.c: each
- * returns its outcome and, unless it is delivered, sets the message. */
+ * ledger one after the other, turns each stored alert into a value, delivers it
+ * and settles it. Also contains every kind of delivery except the webhook
+ * (webhook.c). Each returns its outcome and sets the message unless the alert
+ * was delivered. */
 #include "cli/alerts/delivery/deliver.h"
 
 #include "cli/output/print.h"
@@ -16,8 +17,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define FAILURES_MOST 2 /* in a row */
-#define SETTLE_TRIES 60 /* seconds: a full disk may become writable */
+#define FAILURES_MOST 2 /* consecutive failures that end a pass */
+#define SETTLE_TRIES                                                           \
+    60 /* one per second: a full disk may become writable                      \
+          again */
 
 const char *es_action_name(es_action action)
 {
@@ -28,16 +31,16 @@ const char *es_action_name(es_action action)
     return names[action];
 }
 
-/* --- who claims -----------------------------------------------------------*/
+/* --- claimants ------------------------------------------------------------ */
 
-/* A process is its pid and the time it began, in one number, so that one that
-   was killed is not taken for a later one of the same pid. Without /proc it
-   counts as alive. */
-#define PID_BITS 22 /* the kernel's own bound is 2^22 */
+/* A claimant is a pid and the start time of its process in one number, so that
+ * a killed process is not confused with a later one of the same pid. Without
+ * /proc the start time is unknown and the process counts as alive. */
+#define PID_BITS 22 /* the kernel's own limit is 2^22 */
 #define PID_MASK (((int64_t)1 << PID_BITS) - 1)
 
-/* When a process began, in ticks since the machine did. 0: not known; -1: it
-   has ended, though nobody may have waited for it. */
+/* Returns when a process started, in clock ticks since boot; 0 if unknown; -1
+ * if it has ended, even if its parent has not waited for it yet. */
 static int64_t start_of(pid_t pid)
 {
     char path[32], line[1024];
@@ -50,7 +53,7 @@ static int64_t start_of(pid_t pid)
     size_t n = fread(line, 1, sizeof line - 1, file);
     fclose(file);
     line[n] = '\0';
-    /* The name in parentheses may hold anything. */
+    /* The name in parentheses may contain any character. */
     const char *field = strrchr(line, ')');
     if (!field || sscanf(field + 1,
                          " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
@@ -79,9 +82,10 @@ bool es_deliver_is_free(const es_delivery *delivery)
 
 /* --- print ----------------------------------------------------------------*/
 
-/* One write as far as the pipe allows it: lines of two watchers do not mix;
-   also where another program has made the terminal or pipe not wait. `gone`
-   becomes true if it cannot be written. */
+/* Prints the alert with a single write if the pipe accepts it, so that the
+ * lines of two watchers do not mix. Also works if another program has made the
+ * terminal or pipe non-blocking. Sets *gone if standard output cannot be
+ * written. */
 static es_delivery_outcome print(bool *gone, const es_alert *alert, bool json)
 {
     struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -89,7 +93,7 @@ static es_delivery_outcome print(bool *gone, const es_alert *alert, bool json)
     if (!text)
         return ES_OUTCOME_AGAIN;
     size_t n = strlen(text), n_written = 0;
-    text[n++] = '\n'; /* in the place of the terminating NUL */
+    text[n++] = '\n'; /* replaces the terminating NUL */
     while (n_written < n && !*gone) {
         ssize_t done = write(STDOUT_FILENO, text + n_written, n - n_written);
         if (done < 0 && errno == EAGAIN)
@@ -106,7 +110,8 @@ static es_delivery_outcome print(bool *gone, const es_alert *alert, bool json)
 
 /* --- exec -----------------------------------------------------------------*/
 
-/* What the command reads: a file in memory, which it may leave unread; -1. */
+/* Returns a memory file with the alert as JSON for the command's standard
+ * input, which the command need not read; -1 on failure. */
 static int input_of(const es_alert *alert)
 {
     char *json = es_alert_json(alert);
@@ -122,9 +127,10 @@ static int input_of(const es_alert *alert)
     return fd;
 }
 
-/* The command gets the alert as JSON and a line end, and prints on our standard
-   error. It leads a process group of its own, which can be killed as a whole,
-   and does not outlive us. Delivered if it exits with 0. */
+/* Runs the command with the alert as a line of JSON on its standard input; its
+ * output goes to our standard error. It leads its own process group, which can
+ * be killed as a whole and does not outlive this process. The alert is
+ * delivered if the command exits with 0. */
 static es_delivery_outcome run_command(const es_alert *alert,
                                        const es_deliver_options *options)
 {
@@ -146,7 +152,7 @@ static es_delivery_outcome run_command(const es_alert *alert,
     if (input >= 0)
         close(input);
     if (error) {
-        es_fail(ES_EIO, "cannot be run: %s", strerror(error));
+        es_fail(ES_EIO, "cannot run the command: %s", strerror(error));
         return ES_OUTCOME_AGAIN;
     }
     bool in_time =
@@ -165,8 +171,8 @@ static es_delivery_outcome run_command(const es_alert *alert,
 
 /* --- stop -----------------------------------------------------------------*/
 
-/* Written aside and renamed: the recorder never reads half a line, and what
-   lies there, a link too, is replaced. */
+/* Writes RUN.stop to a temporary file and renames it: the recorder never reads
+ * half a line, and an existing file or link is replaced. */
 static bool leave(const char *path, const char *line)
 {
     char file[PATH_MAX], aside[PATH_MAX];
@@ -191,14 +197,14 @@ static bool leave(const char *path, const char *line)
     return false;
 }
 
-/* ES_ENOTFOUND: the run is not in the file. */
+/* Returns ES_ENOTFOUND if the run is not in the file. */
 static es_status find_run(const char *path, const char *uuid)
 {
     es_reader *reader = NULL;
     es_run_info info;
     bool found = false;
     if (access(path, F_OK) != 0)
-        return es_fail(ES_ENOTFOUND, "the run file is gone");
+        return es_fail(ES_ENOTFOUND, "the run file no longer exists");
     es_status status = es_reader_open(&reader, path);
     size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
     for (size_t i = 0; i < n && !found && status == ES_OK; i++) {
@@ -207,12 +213,12 @@ static es_status find_run(const char *path, const char *uuid)
     }
     es_reader_close(reader);
     if (status == ES_OK && !found)
-        status = es_fail(ES_ENOTFOUND, "%s: holds another run now", path);
+        status = es_fail(ES_ENOTFOUND, "%s: now contains another run", path);
     return status;
 }
 
-/* An alert may be delivered late: whoever records in its file by then may not
-   be stopped for it. */
+/* Requests that the training stop. An alert may be delivered late: if another
+ * run is recorded in the file by then, it must not be stopped. */
 static es_delivery_outcome stop(const es_alert *alert)
 {
     char *line = es_alert_line(alert);
@@ -253,9 +259,9 @@ static es_delivery_outcome act(es_action action, bool *gone,
     return outcome;
 }
 
-/* Makes a delivery that is ours now. What was done must not be done again: a
-   ledger that cannot be written for the moment is tried for a while; a damaged
-   one does not heal. */
+/* Makes a delivery that this process has claimed. A delivery that was made must
+ * not be made again, so settling it is retried for a while if the ledger cannot
+ * be written; a damaged ledger is not retried, for it would not recover. */
 static int make(es_ledger *ledger, const es_delivery *delivery,
                 es_action action, const es_deliver_options *options)
 {
@@ -263,16 +269,18 @@ static int make(es_ledger *ledger, const es_delivery *delivery,
     bool gone = false;
     es_delivery_outcome outcome = ES_OUTCOME_FAILED;
     if (delivery->claimant && action == ES_ACTION_EXEC)
-        es_fail(ES_EIO, "the process that ran it was killed: not run again");
+        es_fail(
+            ES_EIO,
+            "the process that ran the command was killed: it is not run again");
     else
         outcome = act(action, &gone, delivery, options);
     bool delivered = outcome == ES_OUTCOME_DELIVERED;
     snprintf(note, sizeof note, "%s", es_message());
-    /* What fails again and again is reported the first time. */
+    /* A delivery that fails repeatedly is reported the first time only. */
     if (!delivered && (outcome == ES_OUTCOME_FAILED || !delivery->tries))
         es_print_note("%s: %s: %s", es_action_name(action), delivery->id, note);
     if (delivered && delivery->tries)
-        es_print_note("%s: %s: delivered, after %lld that failed",
+        es_print_note("%s: %s: delivered (failed attempts: %lld)",
                       es_action_name(action), delivery->id,
                       (long long)delivery->tries);
     es_status status = ES_OK;
@@ -290,16 +298,17 @@ static int make(es_ledger *ledger, const es_delivery *delivery,
     return gone ? ES_DELIVER_GONE : ES_DELIVER_AGAIN;
 }
 
-/* --- all of them ----------------------------------------------------------*/
+/* --- all deliveries ------------------------------------------------------- */
 
 struct order {
     es_action action;
     const es_deliver_options *options;
 };
 
-/* In a session of its own: what a terminal sends to the watcher must not end
-   it between claim and settlement. A delivery that fails whenever it is tried
-   does not keep the others back; where two fail in a row, so will the rest. */
+/* Runs in a separate session: signals that a terminal sends to the watcher
+ * must not end it between claim and settlement. One delivery that always
+ * fails does not block the others; after two consecutive failures the rest
+ * would fail too. */
 static int deliver_all(void *argument)
 {
     const struct order *order = argument;
@@ -316,7 +325,8 @@ static int deliver_all(void *argument)
         if (strcmp(next.action, name) != 0 || !es_deliver_is_free(&next))
             continue;
         status = es_ledger_claim(ledger, next.number, next.claimant, self);
-        if (status != ES_OK) /* failed, or somebody else was first */
+        if (status != ES_OK) /* it failed, or another process claimed it
+                                first */
             continue;
         int made = make(ledger, &next, order->action, order->options);
         n_failed = made == ES_DELIVER_DONE ? 0 : n_failed + 1;

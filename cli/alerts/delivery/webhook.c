@@ -1,6 +1,6 @@
 /* `--webhook-*`: posts an alert with libcurl, which is loaded when the first
- * one is posted. Decides from the answer whether it is delivered, given up, or
- * tried again. The URL is a secret and appears in no message. */
+ * alert is posted. Decides from the answer whether the alert is delivered,
+ * given up, or retried. The URL is a secret and appears in no message. */
 #include "cli/alerts/delivery/webhook.h"
 
 #include "analyzer/base/json_write.h"
@@ -14,12 +14,12 @@
 #include <string.h>
 
 #define URL_MOST 4096
-#define ANSWER_MOST 65536 /* bytes: an answer is read and dropped */
+#define ANSWER_MOST 65536 /* bytes; an answer is read and discarded */
 
 /* --- libcurl --------------------------------------------------------------*/
 
-/* Loaded when the first alert is posted: with it come thirty libraries, which
- * would triple the time that every other command takes to start. */
+/* libcurl is loaded when the first alert is posted: it pulls in thirty
+ * libraries, which would triple the start-up time of every other command. */
 #define CURL_FUNCTIONS(use)                                                    \
     use(easy_init) use(easy_setopt) use(easy_perform) use(easy_getinfo)        \
         use(easy_cleanup) use(easy_strerror) use(slist_append)                 \
@@ -37,7 +37,8 @@ static bool find(void *library, const char *name, void *function)
     return found != NULL;
 }
 
-/* False, and the message set, if there is no libcurl. It stays loaded. */
+/* Loads libcurl, which then stays loaded. Returns false and sets the message if
+ * it is not installed. */
 static bool load_curl(void)
 {
     if (curl.loaded)
@@ -53,7 +54,7 @@ static bool load_curl(void)
     return curl.loaded;
 }
 
-/* --- where to -------------------------------------------------------------*/
+/* --- URL ------------------------------------------------------------------ */
 
 static es_status read_line(char line[URL_MOST], const char *path)
 {
@@ -64,11 +65,11 @@ static es_status read_line(char line[URL_MOST], const char *path)
     bool read = fgets(line, URL_MOST, file) != NULL;
     fclose(file);
     if (read && strlen(line) + 1 == URL_MOST)
-        return es_fail(ES_EUSAGE, "%s: longer than a URL", path);
+        return es_fail(ES_EUSAGE, "%s: the line is too long for a URL", path);
     return ES_OK;
 }
 
-/* The variable or file is named, the URL is not. */
+/* Messages name the variable or file, never the URL. */
 es_status es_webhook_read_url(void *field, const es_option *option,
                               const char *value, const char *where)
 {
@@ -85,13 +86,13 @@ es_status es_webhook_read_url(void *field, const es_option *option,
     if (!text)
         return es_fail(ES_EUSAGE, "%.80s: no such environment variable", value);
     if (strncmp(text, "https://", 8) != 0 && strncmp(text, "http://", 7) != 0)
-        return es_fail(ES_EUSAGE, "%s: no URL: https://...", value);
+        return es_fail(ES_EUSAGE, "%s: not a URL: expected https://...", value);
     webhook->url = strndup(text, strcspn(text, "\r\n"));
     return webhook->url ? ES_OK : es_fail(ES_ENOMEM, "out of memory for a URL");
 }
 
-/* {"text":"run &lt;a&gt;: collapse ..."}, for Slack reads & < > as markup;
-   NULL: out of memory. */
+/* Returns {"text":"run &lt;a&gt;: collapse ..."}, escaped because Slack reads &
+ * < > as markup; NULL if memory is short. */
 static char *slack_body(const es_alert *alert)
 {
     char *body = NULL, *escaped = NULL, *line = es_alert_line(alert);
@@ -143,16 +144,16 @@ static size_t eat(char *bytes, size_t size, size_t n, void *user)
     return *eaten > ANSWER_MOST ? 0 : size * n;
 }
 
-/* Once the answer's first line is there it counts, whatever follows. Only what
-   is the user's own mistake for certain is given up: a malformed URL, a
-   redirection for good, an answer that says that the post is wrong. */
+/* An answer counts as soon as its first line has arrived, whatever follows.
+ * Gives up only if the error is certainly the user's: a malformed URL, a
+ * permanent redirection, or an answer which says that the request is wrong. */
 static es_delivery_outcome judge(CURLcode code, long answer)
 {
     static const int later[] = {302, 303, 307, 408, 425, 429};
     if (answer == 0) {
-        /* The URL's own is http or https: see take_url. */
+        /* es_webhook_read_url accepts only http and https. */
         es_fail(ES_EIO, "%s",
-                code == CURLE_UNSUPPORTED_PROTOCOL ? "the answer is no HTTP"
+                code == CURLE_UNSUPPORTED_PROTOCOL ? "the answer is not HTTP"
                                                    : curl.easy_strerror(code));
         return code == CURLE_URL_MALFORMAT ? ES_OUTCOME_FAILED
                                            : ES_OUTCOME_AGAIN;
@@ -168,7 +169,8 @@ static es_delivery_outcome judge(CURLcode code, long answer)
                                                   : ES_OUTCOME_AGAIN;
 }
 
-/* The variables that curl goes by: the library does not read them itself. */
+/* Applies the environment variables of the curl program, which the library does
+ * not read itself. */
 static void choose_authorities(CURL *handle)
 {
     const char *bundle = getenv("CURL_CA_BUNDLE");

@@ -1,5 +1,5 @@
 /* Splits a command into words as a shell would, without running one: for
- * `--exec`, and for the command lines that a sweep keeps. */
+ * `--exec`, and for the command lines that a sweep stores. */
 #include "cli/alerts/delivery/words.h"
 
 #include "analyzer/base/checked.h"
@@ -10,8 +10,8 @@
 
 #define BLANKS " \t\n"
 
-/* One word from *at to `to`, terminated; *at is then behind it. False: a quote
-   is not closed. */
+/* Copies one word from *text to `out`, which it terminates, and moves *text
+ * past it. Returns false if a quote is not closed. */
 static bool read_word(char *out, const char **text)
 {
     char quote = 0;
@@ -47,7 +47,7 @@ es_status es_words_split(char ***out, const char *text)
             goto done;
     }
     if (n == 0)
-        status = es_fail(ES_EUSAGE, "--exec: no command");
+        status = es_fail(ES_EUSAGE, "--exec: the command is empty");
 done:
     free(word);
     if (status == ES_OK)

@@ -1,20 +1,20 @@
-/** A command in words, as a shell would read it. */
+/** Splits a command into words as a shell would. */
 #ifndef ES_WORDS_H
 #define ES_WORDS_H
 
 #include "analyzer/base/status.h"
 
 /**
- * Splits `text` at blanks. '...' and "..." keep blanks, a backslash keeps the
- * next character (within "..." only before " and \); nothing else is special:
- * no variables, patterns, redirections.
+ * Splits `text` at blanks. '...' and "..." keep blanks, and a backslash keeps
+ * the next character (within "..." only before " and \). Nothing else is
+ * special: variables, patterns and redirections are not interpreted.
  *
- *   out  the words, NULL at their end; es_words_free
+ *   out  the words, terminated by NULL; release with es_words_free
  *
  * ES_OK; ES_EUSAGE if a quote is not closed or there is no word; ES_ENOMEM.
  */
 es_status es_words_split(char ***out, const char *text) ES_MUST_USE;
 
-void es_words_free(char **words); /* NULL is fine */
+void es_words_free(char **words); /* NULL is allowed */
 
 #endif

@@ -1,5 +1,5 @@
-/* Rules files as values: what they say where nobody set anything, and whether
- * somebody did. */
+/* Rules files as values: their defaults, the forecast rule, and checks for
+ * settings that differ from the defaults. */
 #include "cli/alerts/rules/rules_file.h"
 
 #include "analyzer/base/checked.h"
@@ -33,12 +33,14 @@ es_status es_rules_file_add_forecast(es_rules_file *file,
     for (size_t i = 0; i < file->n; i++)
         if (strcmp(file->rules[i].name, rule.name) == 0)
             return es_fail(ES_EUSAGE,
-                           "--forecast: there is a rule %s already: leave one "
-                           "of them out",
+                           "--forecast: the rules file has a rule %s already: "
+                           "leave one of them out",
                            rule.name);
     if (file->n == ES_RULES_MOST)
-        return es_fail(ES_EUSAGE, "--forecast: there are %d rules already",
-                       ES_RULES_MOST);
+        return es_fail(
+            ES_EUSAGE,
+            "--forecast: there are %d rules already, the most allowed",
+            ES_RULES_MOST);
     status = es_grow(&file->rules, file->n + 1, sizeof *file->rules, "rules");
     if (status == ES_OK)
         file->rules[file->n++] = rule;

@@ -1,6 +1,6 @@
 /**
- * Rules files: the thresholds of the flags and further rules, as ini. What
- * `entropy-scan rules` prints is the manual of the format.
+ * Rules files: thresholds of the flags and further rules, in ini format. The
+ * output of `entropy-scan rules` is the manual of the format.
  */
 #ifndef ES_RULES_FILE_H
 #define ES_RULES_FILE_H
@@ -9,62 +9,70 @@
 #include "analyzer/flags/rules.h"
 #include <stdio.h>
 
-#define ES_RULES_FILE_BYTES (64 << 10) /* a larger file is refused */
+#define ES_RULES_FILE_BYTES (64 << 10) /* larger files are refused */
 #define ES_RULES_MOST 256
 
 typedef struct es_rules_file {
     es_flag_rules flags;
-    es_rule *rules; /* (n) names differ */
+    es_rule *rules; /* (n); names are unique */
     size_t n;
-    char *baseline; /* a run file; NULL: no rule needs one */
+    char *baseline; /* path of a run file; NULL if no rule needs a baseline */
 } es_rules_file;
 
-/** The built-in thresholds, no rule. */
+/** Sets the built-in thresholds and no rules. */
 void es_rules_file_default(es_rules_file *out);
 
 void es_rules_file_free(es_rules_file *file);
 
 /**
- * Reads a file, as es_infile_load does; what it does not set keeps its
- * default.
+ * Reads a file, as es_infile_load does. Thresholds that the file does not set
+ * keep their defaults.
  *
- *   out   es_rules_file_free, also on failure
+ *   out   release with es_rules_file_free, also on failure
  *
- * ES_OK; ES_EIO; ES_EUSAGE (the message names file, line, and what was
- * expected there); ES_ENOMEM. Not for two threads at a time.
+ * ES_OK; ES_EIO; ES_EUSAGE (the message names file, line, and what was expected
+ * there); ES_ENOMEM. Must not run in two threads at once.
  */
 es_status es_rules_file_read(es_rules_file *out, const char *path) ES_MUST_USE;
 
-/** The same from text (n); `path` is for messages. */
+/** Does the same for text (n); `path` is used in messages only. */
 es_status es_rules_file_parse(es_rules_file *out, const char *path,
                               const char *text, size_t n) ES_MUST_USE;
 
-/** Prints what reads back as the same values, with comments; `examples` adds
- *  rules as lines that begin with a semicolon. */
+/**
+ * Prints a file that reads back as the same values, with comments. If
+ * `examples` is true, adds example rules, each line of which begins with a
+ * semicolon.
+ */
 void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples);
 
-/** --forecast[=stop] */
+/** The values of --forecast[=stop]. */
 typedef enum es_forecast_choice {
     ES_FORECAST_OFF,
     ES_FORECAST_WARN,
     ES_FORECAST_STOP
 } es_forecast_choice;
 
-/** Adds the rule "forecast" (analyzer/flags/forecast.h), if it was chosen:
- *  after --rules, which replaces all. ES_OK; ES_EUSAGE: there is one of that
- *  name, or there are too many; ES_ENOMEM. */
+/**
+ * Adds the rule "forecast" (analyzer/flags/forecast.h) if it was chosen. Must
+ * be called after --rules has been read, which replaces all rules. ES_OK;
+ * ES_EUSAGE: a rule of that name exists, or there are too many; ES_ENOMEM.
+ */
 es_status es_rules_file_add_forecast(es_rules_file *file,
                                      es_forecast_choice choice) ES_MUST_USE;
 
-/** True if it says something: a threshold other than the default, a rule. */
+/**
+ * True if the file has any effect: a threshold that differs from the default,
+ * or a rule.
+ */
 bool es_rules_file_is_set(const es_rules_file *file);
 
-/** True if it has a threshold of a flag other than the default. */
+/** True if a threshold of a flag differs from the default. */
 bool es_rules_file_sets_flags(const es_rules_file *file);
 
 /**
- * The member "rules" of `--json`: thresholds by section as in the file;
- * "further": every rule with all of its keys, "end" null where it is the
+ * Writes the member "rules" of `--json`: the thresholds by section as in the
+ * file; "further": every rule with all of its keys, "end" null if it equals the
  * threshold; "baseline": a path or null.
  */
 void es_rules_file_json(es_json_writer *json, const es_rules_file *file);

@@ -1,6 +1,6 @@
-/* Prints a rules file that reads back as the same: `entropy-scan rules`. Its
- * comments and examples are the manual of the format. And the member "rules" of
- * `--json`: thresholds by section, the further rules, the baseline. */
+/* Prints a rules file that reads back as the same values, for `entropy-scan
+ * rules`: its comments and examples are the manual of the format. Also writes
+ * the member "rules" of `--json`. */
 #include "cli/alerts/rules/rules_file.h"
 
 #include "analyzer/base/text.h"
@@ -40,85 +40,89 @@ static void print_rule(FILE *out, const es_rule *rule)
             es_rule_action_name(rule->action));
 }
 
-static const char introduction[] =
-    "# Rules of entropy-scan: --rules FILE judges by them. What is not set "
-    "keeps\n"
-    "# the value printed here. Lines that begin with # or ; are comments.\n";
+static const char introduction[] = "# Rules of entropy-scan: --rules FILE "
+                                   "judges by them. A value that is not set\n"
+                                   "# keeps the default printed here. Lines "
+                                   "that begin with # or ; are comments.\n";
 
 static const char format[] =
     "\n"
     "# Further rules, any number of them:\n"
-    "#   [rule NAME]  NAME stands among the flags\n"
-    "#   series       any that the run has; phase: train or eval (train); "
-    "or\n"
-    "#                forecast: the probability that it ends in a collapse or "
-    "NaN\n"
-    "#   aggregate    what is compared: every head, every layer's layer_mean,\n"
+    "#   [rule NAME]  NAME appears among the flags\n"
+    "#   series       any series of the run; phase: train or eval (train); or\n"
+    "#                forecast: the probability that the run ends in a "
+    "collapse or\n"
+    "#                NaN\n"
+    "#   aggregate    the value compared: every head, every layer's "
+    "layer_mean,\n"
     "#                layer_min or layer_max, the share of heads for which "
     "the\n"
     "#                comparison holds, or the run's value: run (head)\n"
-    "#   above, below, at_least, at_most: one of them, a number; followed by\n"
-    "#                ceiling, history or baseline a multiple of ln(T!)/T, of\n"
-    "#                its own median so far, of the baseline's value at the "
-    "step\n"
-    "#   share        of aggregate share: at least so many heads (0.5)\n"
-    "#   end          a second threshold: an episode goes on up to it (the "
-    "same)\n"
-    "#   samples      consecutive ones that it takes (1)\n"
+    "#   above, below, at_least, at_most: one of them, with a number; followed "
+    "by\n"
+    "#                ceiling, history or baseline it is a multiple of "
+    "ln(T!)/T, of\n"
+    "#                the median so far, of the baseline's value at the step\n"
+    "#   share        with aggregate share: the least share of heads (0.5)\n"
+    "#   end          a second threshold: an episode lasts until it is passed\n"
+    "#                (the first threshold)\n"
+    "#   samples      number of consecutive samples that open an episode (1)\n"
     "#   warm_up      not judged: a share of the planned steps, or N steps "
     "(0)\n"
-    "#   cool_down    samples after an episode that open no other (0)\n"
+    "#   cool_down    number of samples after an episode that open no other "
+    "(0)\n"
     "#   severity     info, warning, error or critical (warning)\n"
     "#   action       none, or stop: watch stops the training (none)\n"
-    "# NaN and missing values are never compared: they neither open nor end\n"
-    "# anything. Each example works without its semicolons.\n";
+    "# NaN and missing values are never compared: they neither open nor end "
+    "an\n"
+    "# episode. Each example works without its semicolons.\n";
 
-static const char examples_text[] =
-    "\n; [rule sharp-head]\n"
-    "; series = max_logit\n"
-    "; aggregate = head\n"
-    "; above = 50\n"
-    "; end = 40\n"
-    "\n; [rule layer-fades]\n"
-    "; series = entropy\n"
-    "; aggregate = layer_mean\n"
-    "; below = 0.5 history\n"
-    "; samples = 5\n"
-    "; warm_up = 0.05\n"
-    "; severity = error\n"
-    "\n; [rule all-heads-high]\n"
-    "; series = entropy\n"
-    "; aggregate = layer_min\n"
-    "; at_least = 0.9 ceiling\n"
-    "; warm_up = 200 steps\n"
-    "\n; [rule no-head-left]\n"
-    "; series = entropy\n"
-    "; aggregate = layer_max\n"
-    "; at_most = 0.05 ceiling\n"
-    "; severity = critical\n"
-    "; action = stop\n"
-    "\n; [rule below-baseline]\n"
-    "; series = entropy\n"
-    "; aggregate = share\n"
-    "; below = 0.5 baseline\n"
-    "; share = 0.25\n"
-    "; end = 0.2\n"
-    "; cool_down = 10\n"
-    "\n; [rule loss-jumps]\n"
-    "; series = loss\n"
-    "; aggregate = run\n"
-    "; above = 1.5 history\n"
-    "; samples = 3\n"
-    "\n; [rule heads-for-collapse]\n"
-    "; series = forecast\n"
-    "; aggregate = run\n"
-    "; at_least = 0.98\n"
-    "\n"
-    "# The run that rules compare with baseline: as many layers and heads.\n"
-    "; [baseline]\n"
-    "; run = baseline.db\n";
+static const char examples_text[] = "\n; [rule sharp-head]\n"
+                                    "; series = max_logit\n"
+                                    "; aggregate = head\n"
+                                    "; above = 50\n"
+                                    "; end = 40\n"
+                                    "\n; [rule layer-fades]\n"
+                                    "; series = entropy\n"
+                                    "; aggregate = layer_mean\n"
+                                    "; below = 0.5 history\n"
+                                    "; samples = 5\n"
+                                    "; warm_up = 0.05\n"
+                                    "; severity = error\n"
+                                    "\n; [rule all-heads-high]\n"
+                                    "; series = entropy\n"
+                                    "; aggregate = layer_min\n"
+                                    "; at_least = 0.9 ceiling\n"
+                                    "; warm_up = 200 steps\n"
+                                    "\n; [rule no-head-left]\n"
+                                    "; series = entropy\n"
+                                    "; aggregate = layer_max\n"
+                                    "; at_most = 0.05 ceiling\n"
+                                    "; severity = critical\n"
+                                    "; action = stop\n"
+                                    "\n; [rule below-baseline]\n"
+                                    "; series = entropy\n"
+                                    "; aggregate = share\n"
+                                    "; below = 0.5 baseline\n"
+                                    "; share = 0.25\n"
+                                    "; end = 0.2\n"
+                                    "; cool_down = 10\n"
+                                    "\n; [rule loss-jumps]\n"
+                                    "; series = loss\n"
+                                    "; aggregate = run\n"
+                                    "; above = 1.5 history\n"
+                                    "; samples = 3\n"
+                                    "\n; [rule heads-for-collapse]\n"
+                                    "; series = forecast\n"
+                                    "; aggregate = run\n"
+                                    "; at_least = 0.98\n"
+                                    "\n"
+                                    "# The run for rules with \"baseline\": it "
+                                    "needs as many layers and heads.\n"
+                                    "; [baseline]\n"
+                                    "; run = baseline.db\n";
 
-/* "[collapse]", with what it means and the thresholds. */
+/* Prints "[collapse]" with its meaning and thresholds. */
 static void print_flag(FILE *out, es_flag_kind kind, const es_flag_rules *flags)
 {
     const es_flag_info *info = es_flag_info_at(kind);
@@ -152,7 +156,7 @@ void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples)
         fprintf(out, "\n[baseline]\nrun = %s\n", file->baseline);
 }
 
-/* --- as JSON --------------------------------------------------------------*/
+/* --- JSON ----------------------------------------------------------------- */
 
 static void put_flags(es_json_writer *json, const es_flag_rules *flags)
 {

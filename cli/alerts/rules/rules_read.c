@@ -1,6 +1,6 @@
-/* Reads rules files with inih. Sections and line numbers are kept here: inih
- * cuts long section names and is silent about empty sections. A key of a
- * rule is a row and a case of set_key. */
+/* Reads rules files with inih. Sections and line numbers are tracked here,
+ * because inih truncates long section names and does not report empty sections.
+ * Each key of a rule is a row of rule_keys and a case of set_key. */
 #include "cli/alerts/rules/rules_file.h"
 
 #include "analyzer/base/checked.h"
@@ -13,14 +13,14 @@
 #include <math.h>
 #include <string.h>
 
-#define TEXT_MOST 180 /* bytes of a name or path */
+#define TEXT_MOST 180 /* most bytes of a name or path */
 #define COUNT_MOST 1000000
 
 typedef enum rule_key {
     KEY_SERIES,
     KEY_PHASE,
     KEY_AGGREGATE,
-    KEY_ABOVE, /* and the other comparisons, in their order */
+    KEY_ABOVE, /* followed by the other comparisons, in their order */
     KEY_SHARE_OF = KEY_ABOVE + ES_N_RULE_COMPARISONS,
     KEY_END,
     KEY_SAMPLES,
@@ -36,15 +36,19 @@ enum { SECTION_NONE = -1, BASELINE = ES_N_FLAG_KINDS, RULE, N_SECTIONS };
 typedef struct parser {
     es_rules_file *out;
     const char *path;
-    const char *next, *end; /* of the text */
-    int line;               /* 1-based, of what was handed out last */
+    const char *next, *end; /* rest of the text */
+    int line;               /* number of the line that inih received last, from
+                               1 */
     char place[160];        /* "FILE:LINE" */
     int section;
     int section_line;
-    bool had[N_SECTIONS];                      /* sections, but rules */
-    int threshold_lines[ES_N_FLAG_THRESHOLDS]; /* 0: not set */
-    int key_lines[N_KEYS];                     /* of this rule */
-    int baseline_needed; /* the first line that does; 0: none */
+    bool had[N_SECTIONS];                      /* sections seen, rules
+                                                  excepted */
+    int threshold_lines[ES_N_FLAG_THRESHOLDS]; /* (n) line of each threshold;
+                                                  0: not set */
+    int key_lines[N_KEYS];                     /* line of each key of the
+                                                  current rule; 0: not set */
+    int baseline_needed; /* first line that needs a baseline; 0: no such line */
     es_status status;
 } parser;
 
@@ -61,9 +65,9 @@ static const char *here(parser *p)
 
 /* --- sections -------------------------------------------------------------*/
 
-/* What only the whole rule shows: that it has a series and a threshold, that
-   its keys fit each other, and the second threshold lies on the near side of
-   the first. */
+/* Checks what only a complete rule shows: it has a series and a threshold,
+ * its keys fit together, and the second threshold is on the near side of the
+ * first. */
 static es_status check_rule(parser *p)
 {
     const es_rule *rule = &p->out->rules[p->out->n - 1];
@@ -81,7 +85,7 @@ static es_status check_rule(parser *p)
                        place_of(p, p->section_line), rule->name);
     if (!compares)
         return es_fail(ES_EUSAGE,
-                       "%s: rule %s: no threshold: one of above, below, "
+                       "%s: rule %s: no threshold: add one of above, below, "
                        "at_least, at_most",
                        place_of(p, p->section_line), rule->name);
     if (lines[KEY_SHARE_OF] && !share)
@@ -90,13 +94,12 @@ static es_status check_rule(parser *p)
     if (isnan(rule->end) || (easier && (!share || rule->end >= 0)))
         return ES_OK;
     char end[ES_FLOAT_TEXT_MAX], from[ES_FLOAT_TEXT_MAX];
-    return es_fail(ES_EUSAGE,
-                   "%s: end = %s: a number of at %s %s, the %s that opens an "
-                   "episode",
-                   place_of(p, lines[KEY_END]),
-                   es_number_print(end, rule->end, 6),
-                   falling ? "least" : "most", es_number_print(from, first, 6),
-                   share ? "share" : "threshold");
+    return es_fail(
+        ES_EUSAGE,
+        "%s: end = %s: expected at %s %s, the %s that opens an episode",
+        place_of(p, lines[KEY_END]), es_number_print(end, rule->end, 6),
+        falling ? "least" : "most", es_number_print(from, first, 6),
+        share ? "share" : "threshold");
 }
 
 static es_status end_section(parser *p)
@@ -105,7 +108,8 @@ static es_status end_section(parser *p)
     bool overload = p->section == ES_FLAG_OVERLOAD;
     double warning = overload ? flags->overload_warning : flags->logits_warning;
     double error = overload ? flags->overload_error : flags->logits_error;
-    int last = p->section_line; /* to blame: the last of the section's */
+    int last = p->section_line; /* line for the message: the last one of the
+                                   section */
     if (p->section == RULE)
         return check_rule(p);
     if (p->section == BASELINE && !p->out->baseline)
@@ -119,8 +123,8 @@ static es_status end_section(parser *p)
             last = p->threshold_lines[i];
     char low[ES_FLOAT_TEXT_MAX], high[ES_FLOAT_TEXT_MAX];
     return es_fail(ES_EUSAGE,
-                   "%s: [%s]: warning is %s, above error, %s: it has to come "
-                   "first",
+                   "%s: [%s]: warning is %s, above error, %s: warning must not "
+                   "exceed error",
                    place_of(p, last), es_flag_name((es_flag_kind)p->section),
                    es_number_print(low, warning, 6),
                    es_number_print(high, error, 6));
@@ -130,19 +134,23 @@ static es_status check_name(parser *p, const char *name)
 {
     size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
     if (n > ES_RULE_NAME_MAX || name[n] || !islower((unsigned char)name[0]))
-        return es_fail(ES_EUSAGE,
-                       "%s: rule '%.60s': a name of up to %d small letters, "
-                       "digits, - and _, a letter first",
-                       here(p), name, ES_RULE_NAME_MAX);
+        return es_fail(
+            ES_EUSAGE,
+            "%s: rule '%.60s': expected a name of up to %d lower-case letters, "
+            "digits, - and _ that begins with a letter",
+            here(p), name, ES_RULE_NAME_MAX);
     for (int i = 0; i < ES_N_FLAG_KINDS; i++)
         if (strcmp(name, es_flag_name((es_flag_kind)i)) == 0)
-            return es_fail(ES_EUSAGE,
-                           "%s: rule %s: a flag has that name: choose another",
-                           here(p), name);
+            return es_fail(
+                ES_EUSAGE,
+                "%s: rule %s: this is the name of a flag: choose another",
+                here(p), name);
     for (size_t i = 0; i < p->out->n; i++)
         if (strcmp(name, p->out->rules[i].name) == 0)
-            return es_fail(ES_EUSAGE, "%s: rule %s: there is one already",
-                           here(p), name);
+            return es_fail(
+                ES_EUSAGE,
+                "%s: rule %s: the file has a rule of this name already",
+                here(p), name);
     if (p->out->n == ES_RULES_MOST)
         return es_fail(ES_EUSAGE, "%s: more than %d rules", here(p),
                        ES_RULES_MOST);
@@ -179,17 +187,19 @@ static es_status begin_section(parser *p, const char *name)
             p->section = i;
     if (p->section == SECTION_NONE) {
         char flags[ES_FLAG_NAMES_MAX];
-        return es_fail(ES_EUSAGE,
-                       "%s: no section [%.60s]: %s, baseline or rule NAME",
-                       here(p), name, es_flag_names(flags, ES_N_FLAG_KINDS));
+        return es_fail(
+            ES_EUSAGE,
+            "%s: unknown section [%.60s]: expected %s, baseline or rule NAME",
+            here(p), name, es_flag_names(flags, ES_N_FLAG_KINDS));
     }
     if (p->had[p->section])
-        return es_fail(ES_EUSAGE, "%s: a second section [%s]", here(p), name);
+        return es_fail(ES_EUSAGE, "%s: section [%s] appears twice", here(p),
+                       name);
     p->had[p->section] = true;
     return ES_OK;
 }
 
-/* "[name]", perhaps with a comment after it. */
+/* Parses "[name]", which a comment may follow. */
 static es_status parse_header(parser *p, const char *line)
 {
     const char *end = strchr(line, ']');
@@ -198,7 +208,8 @@ static es_status parse_header(parser *p, const char *line)
     size_t n = end ? (size_t)(end - line) - 1 : 0;
     int shown = (int)strcspn(line, "\r\n");
     if (!rest || (*rest && *rest != ';' && *rest != '#') || n >= sizeof name)
-        return es_fail(ES_EUSAGE, "%s: '%.*s': a section such as [collapse]",
+        return es_fail(ES_EUSAGE,
+                       "%s: '%.*s': expected a section such as [collapse]",
                        here(p), shown < 60 ? shown : 60, line);
     memcpy(name, line + 1, n);
     name[n] = 0;
@@ -207,7 +218,7 @@ static es_status parse_header(parser *p, const char *line)
 
 /* --- keys of a rule -------------------------------------------------------*/
 
-/* A name or path that may stand in a rules file. */
+/* True if `value` is a valid name or path for a rules file. */
 static bool is_text(const char *value)
 {
     size_t n = strlen(value);
@@ -222,7 +233,7 @@ static bool is_text(const char *value)
 
 static const struct {
     const char *name;
-    const char *expected; /* what it may say, for messages */
+    const char *expected; /* valid values, for messages */
 } rule_keys[N_KEYS] = {
     [KEY_SERIES] = {"series", "the name of a series, such as entropy"},
     [KEY_PHASE] = {"phase", "train or eval"},
@@ -234,18 +245,18 @@ static const struct {
     [KEY_ABOVE + ES_RULE_AT_LEAST] = {"at_least", THRESHOLD},
     [KEY_ABOVE + ES_RULE_AT_MOST] = {"at_most", THRESHOLD},
     [KEY_SHARE_OF] = {"share", "a share from 0 to 1"},
-    [KEY_END] = {"end", "a number, in the units of the threshold and "
-                        "without their name"},
+    [KEY_END] =
+        {"end",
+         "a number, in the units of the threshold and without their name"},
     [KEY_SAMPLES] = {"samples", "a number from 1 to 1000000"},
-    [KEY_WARM_UP] = {"warm_up",
-                     "a share of the planned steps, such as 0.05, or "
-                     "a number of them, such as 200 steps"},
+    [KEY_WARM_UP] = {"warm_up", "a share of the planned steps, such as 0.05, "
+                                "or a number of steps, such as 200 steps"},
     [KEY_COOL_DOWN] = {"cool_down", "a number from 0 to 1000000"},
     [KEY_SEVERITY] = {"severity", "info, warning, error or critical"},
     [KEY_ACTION] = {"action", "none or stop"},
 };
 
-/* "0.05 ceiling". */
+/* Parses "0.05 ceiling". */
 static bool set_comparison(es_rule *rule, rule_key key, const char *value)
 {
     char number[64] = "";
@@ -276,7 +287,8 @@ static bool set_count(uint32_t *out, int64_t least, const char *value)
     return true;
 }
 
-/* "0.05" of the planned steps, or "200 steps", or "0.05 200 steps". */
+/* Parses "0.05" (a share of the planned steps), "200 steps", or "0.05 200
+ * steps". */
 static bool set_warm_up(es_rule *rule, const char *value)
 {
     char first[64], steps[64], word[8], rest;
@@ -341,7 +353,7 @@ static bool set_key(es_rule *rule, rule_key key, const char *value)
 
 static es_status fail_twice(parser *p, const char *key)
 {
-    return es_fail(ES_EUSAGE, "%s: %s: it is set above already", here(p), key);
+    return es_fail(ES_EUSAGE, "%s: %s: it is already set above", here(p), key);
 }
 
 static es_status set_threshold(parser *p, const es_flag_threshold *threshold,
@@ -361,7 +373,7 @@ static es_status set_threshold(parser *p, const es_flag_threshold *threshold,
         fine = es_double_parse(&x, value) == ES_OK && x >= 0 &&
                (threshold->range == ES_THRESHOLD_SHARE ? x <= 1 : x > 0);
     if (!fine)
-        return es_fail(ES_EUSAGE, "%s: %s = '%.40s': %s", here(p),
+        return es_fail(ES_EUSAGE, "%s: %s = '%.40s': expected %s", here(p),
                        threshold->key, value, ranges[threshold->range]);
     es_flag_threshold_set(&p->out->flags, threshold,
                           threshold->range == ES_THRESHOLD_COUNT ? (double)n
@@ -385,9 +397,9 @@ static es_status read_threshold(parser *p, const char *key, const char *value)
         p->threshold_lines[i] = p->line;
         return set_threshold(p, threshold, value);
     }
-    return es_fail(ES_EUSAGE, "%s: [%s] has no key '%.40s': %s", here(p),
-                   es_flag_name((es_flag_kind)p->section), key,
-                   list.length ? keys : "it has none");
+    return es_fail(ES_EUSAGE, "%s: [%s] has no key '%.40s': expected %s",
+                   here(p), es_flag_name((es_flag_kind)p->section), key,
+                   list.length ? keys : "no keys");
 }
 
 static bool is_comparison(int key)
@@ -403,9 +415,9 @@ static es_status read_rule_key(parser *p, const char *key, const char *value)
         set++;
     if (set == N_KEYS)
         return es_fail(ES_EUSAGE,
-                       "%s: a rule has no key '%.40s': series, phase, "
+                       "%s: a rule has no key '%.40s': expected series, phase, "
                        "aggregate, above, below, at_least, at_most, share, "
-                       "end, samples, warm_up, cool_down, severity, action",
+                       "end, samples, warm_up, cool_down, severity or action",
                        here(p), key);
     if (p->key_lines[set])
         return fail_twice(p, key);
@@ -413,7 +425,7 @@ static es_status read_rule_key(parser *p, const char *key, const char *value)
     for (int i = 0; i < N_KEYS && is_comparison(set); i++)
         if (is_comparison(i) && i != set && p->key_lines[i])
             return es_fail(ES_EUSAGE,
-                           "%s: rule %s: more than one threshold: one of "
+                           "%s: rule %s: more than one threshold: keep one of "
                            "above, below, at_least, at_most",
                            here(p), rule->name);
     bool fine = set_key(rule, (rule_key)set, value);
@@ -421,21 +433,22 @@ static es_status read_rule_key(parser *p, const char *key, const char *value)
         !p->baseline_needed)
         p->baseline_needed = p->line;
     return fine ? ES_OK
-                : es_fail(ES_EUSAGE, "%s: %s = '%.40s': %s", here(p), key,
-                          value, rule_keys[set].expected);
+                : es_fail(ES_EUSAGE, "%s: %s = '%.40s': expected %s", here(p),
+                          key, value, rule_keys[set].expected);
 }
 
 static es_status read_baseline(parser *p, const char *key, const char *value)
 {
     if (strcmp(key, "run") != 0 || !is_text(value))
-        return es_fail(ES_EUSAGE, "%s: '%.40s': [baseline] has run = RUN.db",
+        return es_fail(ES_EUSAGE,
+                       "%s: '%.40s': expected run = RUN.db in [baseline]",
                        here(p), key);
     if (p->out->baseline)
         return fail_twice(p, key);
     return es_copy_text(&p->out->baseline, value);
 }
 
-/* inih's; which section it is in we know better, see next_line. */
+/* Receives a key from inih. `section` is ignored: next_line tracks sections. */
 static int read_key(void *user, const char *section, const char *key,
                     const char *value)
 {
@@ -446,7 +459,7 @@ static int read_key(void *user, const char *section, const char *key,
     if (p->section == SECTION_NONE)
         p->status = es_fail(ES_EUSAGE,
                             "%s: '%.40s' before the first section: begin with "
-                            "one such as [collapse]",
+                            "a section such as [collapse]",
                             here(p), key);
     else if (p->section == RULE)
         p->status = read_rule_key(p, key, value);
@@ -460,9 +473,10 @@ static int read_key(void *user, const char *section, const char *key,
 /* --- lines ----------------------------------------------------------------*/
 
 /*
- * Hands inih one line, as fgets does. Sections are taken here: inih cuts long
- * names, and is silent about empty sections. It takes indented lines for
- * continuations; in a rules file they are none, so blanks in front are dropped.
+ * Hands inih one line, as fgets does. Section headers are parsed here, because
+ * inih truncates long names and does not report empty sections. Leading blanks
+ * are dropped, because inih would treat an indented line as a continuation,
+ * which a rules file does not have.
  */
 static char *next_line(char *out, int size, void *user)
 {
@@ -477,15 +491,15 @@ static char *next_line(char *out, int size, void *user)
         from++;
     size_t n = (size_t)(p->next - from);
     if (n + 2 > (size_t)size) {
-        p->status =
-            es_fail(ES_EUSAGE, "%s: longer than %d bytes", here(p), size - 3);
+        p->status = es_fail(ES_EUSAGE, "%s: the line is longer than %d bytes",
+                            here(p), size - 3);
         return NULL;
     }
     memcpy(out, from, n);
     out[n] = 0;
     if (memchr(out, 0, n))
-        p->status =
-            es_fail(ES_EUSAGE, "%s: a byte of 0: this is no text", here(p));
+        p->status = es_fail(
+            ES_EUSAGE, "%s: contains a NUL byte: not a text file", here(p));
     else if (*out == '[')
         p->status = parse_header(p, out);
     return p->status == ES_OK ? out : NULL;
@@ -494,7 +508,8 @@ static char *next_line(char *out, int size, void *user)
 es_status es_rules_file_parse(es_rules_file *out, const char *path,
                               const char *text, size_t n)
 {
-    static const char mark[] = "\xef\xbb\xbf"; /* some editors begin so */
+    static const char mark[] = "\xef\xbb\xbf"; /* byte order mark of some
+                                                  editors */
     parser p = {.out = out, .path = path, .section = SECTION_NONE};
     es_rules_file_default(out);
     p.next = text;

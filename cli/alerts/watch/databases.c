@@ -1,5 +1,5 @@
-/* The databases of a watcher: each has a connection that stays, and a list of
- * runs, of which those are read that were pushed since. */
+/* The databases that a watcher reads. Each has a permanent connection and a
+ * list of runs; only runs that were pushed since the last round are read. */
 #include "cli/alerts/watch/databases.h"
 
 #include "analyzer/base/checked.h"
@@ -76,7 +76,7 @@ es_status es_watch_database_read(es_paths *out, es_watch_databases *databases,
     if (status < 0 && !database->lost)
         es_print_note("%s", es_message());
     if (status == ES_OK && database->lost)
-        es_print_note("%s: is there again", root);
+        es_print_note("%s: reachable again", root);
     database->lost = status < 0;
     for (size_t i = 0; i < database->urls.n; i++)
         if ((status = es_paths_add(out, database->urls.paths[i])) < 0)
@@ -89,7 +89,8 @@ static int by_text(const void *key, const void *path)
     return strcmp(key, *(char *const *)path);
 }
 
-/* NULL: nobody has listed it. */
+/* Returns the database that has listed `url`, and the index of the run; NULL if
+ * none has. */
 static const es_watch_database *find_run(const es_watch_databases *databases,
                                          const char *url, size_t *index)
 {

@@ -1,6 +1,6 @@
-/* Judges one run as it grows, for a watcher: keeps the state of the judge
- * between two rounds, begins anew when the run is another one, and hands each
- * alert on as a value. */
+/* Judges one run as it grows, for a watcher. Keeps the state of the judge
+ * between two rounds, starts again if the run was replaced, and passes each
+ * alert to the handler as a value. */
 #include "cli/alerts/watch/follow.h"
 
 #include "analyzer/base/checked.h"
@@ -11,18 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One reading: what its handler needs. */
+/* One reading: the context of its handler. */
 typedef struct es_follow_reading {
     es_follow *known;
     const es_follow_options *options;
-    es_alert alert;   /* of the run; the alerts' members change */
-    es_status status; /* the first failure of the handler */
+    es_alert alert;   /* describes the run; the members of the alert change */
+    es_status status; /* first failure of the handler */
 } reading;
 
 /* --- alerts ---------------------------------------------------------------*/
 
-/* The n-th of its kind. Nothing is counted that was not handed on: it comes
-   again. */
+/* Passes the n-th alert of a kind to the handler. If the handler refuses it,
+ * the run is judged again and the alert is repeated. */
 static void hand_on(reading *r, const char *title, bool stops,
                     const char *reason, const es_episode *episode, uint32_t n)
 {
@@ -73,16 +73,16 @@ static void receive_rule(void *user, size_t rule_index,
     hand_on(r, rule->name, rule->action == ES_RULE_STOP,
             es_judging_reason(reason, known->judging, rule_index), episode, n);
     if (n == ES_FOLLOW_MOST)
-        es_print_note(
-            "%s: rule %s: more than %d alerts: they are not reported: "
-            "give it an end or a cool_down",
-            r->alert.path, rule->name, ES_FOLLOW_MOST);
+        es_print_note("%s: rule %s: more than %d alerts: the others are not "
+                      "reported: give the rule an end or a cool_down",
+                      r->alert.path, rule->name, ES_FOLLOW_MOST);
 }
 
 /* --- the run --------------------------------------------------------------*/
 
-/* Only a run without any sample of training is judged by its evaluations: a
-   growing one may have none yet. */
+/* Chooses the phase that is judged. Only a finished run without any training
+ * sample is judged by its evaluations: a growing run may not have a training
+ * sample yet. */
 static es_status find_phase(es_phase *out, es_reader *reader, size_t run,
                             bool written)
 {
@@ -101,7 +101,8 @@ static es_status find_phase(es_phase *out, es_reader *reader, size_t run,
     return ES_OK;
 }
 
-/* Of an ended run: whatever another recording of it changes. */
+/* Returns a checksum of an ended run that changes if the run is recorded
+ * again. */
 static uint32_t version_of(const es_run_info *info)
 {
     char text[128];
@@ -111,7 +112,7 @@ static uint32_t version_of(const es_run_info *info)
     return es_crc32c(0, text, strlen(text));
 }
 
-/* Takes the layers over, in every case. */
+/* Starts judging a run. Takes ownership of the layers, also on failure. */
 static es_status begin(es_follow *known, const es_follow_options *options,
                        const es_judge_run *run, es_layers *layers,
                        es_phase phase, const char *uuid)
@@ -140,7 +141,7 @@ static es_status begin(es_follow *known, const es_follow_options *options,
 
 /* --- a reading ------------------------------------------------------------*/
 
-/* Apart from the layers. */
+/* Compares all members but the layers. */
 static bool is_same(const es_judge_run *a, const es_judge_run *b)
 {
     return a->n_layers == b->n_layers && a->n_heads == b->n_heads &&
@@ -164,7 +165,7 @@ static es_status read_run(es_follow *known, es_reader *reader, size_t run,
         (status = es_reader_judged(&judged, reader, run, layers)) < 0 ||
         (status = find_phase(&phase, reader, run, written)) < 0)
         goto done;
-    status = ES_DONE; /* another run than before */
+    status = ES_DONE; /* the run differs from the last reading */
     if (known->judging && phase == known->phase && is_same(&judged, last) &&
         es_layers_equal(layers, known->layers))
         status = es_judging_read(known->judging, reader, run);
@@ -179,7 +180,8 @@ done:
     es_layers_free(layers);
     if (status != ES_OK || r->status != ES_OK || written)
         return status;
-    /* What only the end of a run shows would be reported too early. */
+    /* Findings that only the end of a run shows would be premature before
+     * it. */
     es_judging_finish(known->judging);
     es_judging_close(known->judging);
     known->judging = NULL;
@@ -188,7 +190,8 @@ done:
     return ES_OK;
 }
 
-/* What alerts of samples that are appended say of the run. */
+/* Stores the description of the run for alerts about samples that are appended
+ * later. */
 static es_status remember(es_follow *known, const es_alert *about)
 {
     es_status status;

@@ -1,5 +1,6 @@
-/* `--textfile`: gauges of alerts, files and deliveries in the text format of
- * OpenMetrics, replaced as a whole so that a collector never reads half. */
+/* `--textfile`: writes gauges of alerts, files and deliveries in OpenMetrics
+ * text format. The file is replaced as a whole, so that a collector never reads
+ * half of it. */
 #include "cli/alerts/watch/watcher.h"
 
 #include "cli/output/output.h"
@@ -19,7 +20,8 @@ static void head(FILE *out, const char *name, const char *unit,
     fprintf(out, "# HELP entropy_scan_%s %s\n", name, help);
 }
 
-/* The file is a label's value: one line of good UTF-8. */
+/* Prints one gauge. The file's path is a label: it is escaped to one line of
+ * valid UTF-8. */
 static void print_alerts(FILE *out, const es_watch_file *file, const char *kind,
                          es_severity severity, uint32_t n)
 {
@@ -65,7 +67,8 @@ static void print_all(FILE *out, const es_watch_files *files,
             "entropy_scan_deliveries{state=\"failed\"} %lld\n",
             (long long)counts->delivered, (long long)counts->owed,
             (long long)counts->failed);
-    head(out, "last_look_seconds", "seconds", "When the files were looked at.");
+    head(out, "last_look_seconds", "seconds",
+         "When the files were last checked.");
     fprintf(out, "entropy_scan_last_look_seconds %lld.%03ld\n# EOF\n",
             (long long)now.tv_sec, now.tv_nsec / 1000000);
 }
@@ -76,7 +79,7 @@ es_status es_metrics_write(const char *path, const es_watch_files *files,
     FILE *stream;
     es_output *output = NULL;
     struct stat about;
-    /* A FIFO without a reader would block, and no alert be delivered. */
+    /* A FIFO without a reader would block, and no alert would be delivered. */
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
         return es_fail(ES_EIO, "%s: metrics need a regular file: remove it",
                        path);

@@ -1,6 +1,7 @@
-/* The files of a watcher, round by round: which there are, which have changed,
- * which cannot be read, and the alerts in them: those that the recorder stored,
- * or, by the user's rules or where it stored none, those that judging finds. */
+/* The run files of a watcher, round by round: finds them, detects changes and
+ * failures, and collects their alerts. The alerts are those that the recorder
+ * stored or, with the user's rules or if the recorder stored none, those that
+ * judging finds. */
 #include "cli/alerts/watch/run_files.h"
 
 #include "analyzer/base/checked.h"
@@ -15,14 +16,12 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define TICK 0.1  /* seconds: more than one of any clock of files */
-#define COPYING 3 /* between two pieces of a file that is being copied */
-#define JUDGING_MOST 0.015 /* see es_watch_files */
-#define SEARCHING_MOST                                                         \
-    0.1 /* processor seconds of a round, and one file more                     \
-         */
-#define SEARCHED_MOST (INT64_C(4) << 20) /* bytes of one file in a round */
-#define ALERTS_MOST 1000 /* of one run, as many as a recorder writes */
+#define TICK 0.1           /* seconds; coarser than any file system's clock */
+#define COPYING 3          /* seconds that a copy in progress may pause */
+#define JUDGING_MOST 0.015 /* processor seconds of a round */
+#define SEARCHING_MOST 0.1 /* processor seconds of a round, plus one file */
+#define SEARCHED_MOST (INT64_C(4) << 20) /* bytes of one file per round */
+#define ALERTS_MOST 1000 /* of one run; a recorder writes as many */
 
 /* --- the files ---------------------------------------------------------*/
 
@@ -60,7 +59,7 @@ static es_status find_paths(es_paths *paths, es_watch_files *watch)
     return status;
 }
 
-/* But the first ones. */
+/* Drops all runs but the first n_keep. */
 static void drop_runs(es_watch_file *file, size_t n_keep)
 {
     while (file->n_runs > n_keep) {
@@ -78,8 +77,8 @@ static void free_file(es_watch_file *file)
     es_growth_end(file->growth);
 }
 
-/* The list of files becomes that of the paths; what is known of a file that
-   was there before stays known. Both are in order. */
+/* Replaces the list of files by the given paths; the state of files that were
+ * in the list before is kept. Both lists are sorted. */
 static es_status follow_paths(es_watch_files *watch, es_paths *paths)
 {
     es_watch_file *files;
@@ -109,7 +108,8 @@ static es_status follow_paths(es_watch_files *watch, es_paths *paths)
     return ES_OK;
 }
 
-/* --- their runs -----------------------------------------------------------*/
+/* --- runs of a file
+ * -------------------------------------------------------- */
 
 static es_status hand_on(void *user, const es_alert *alert)
 {
@@ -130,8 +130,8 @@ static es_status count(void *user, const es_alert *alert)
     return hand_on(watch, alert);
 }
 
-/* What the recorder stored, or, if that is nothing and judging is due, what
-   judging by its rules finds. */
+/* Reports the alerts that the recorder stored. If it stored none and judging is
+ * due, judges the run by the default rules. */
 static es_status read_alerts(es_watch_files *watch, es_reader *reader,
                              size_t run, const es_alert *about, bool due)
 {
@@ -153,7 +153,7 @@ static es_status read_alerts(es_watch_files *watch, es_reader *reader,
     return status;
 }
 
-/* By the user's rules; the counts are added up by sum_up. */
+/* Judges a run by the user's rules; sum_up adds its counts up later. */
 static es_status follow(es_watch_files *watch, es_watch_file *file,
                         es_reader *reader, size_t run, const es_alert *about)
 {
@@ -195,7 +195,7 @@ static es_status read_run(es_watch_files *watch, es_watch_file *file,
                : status;
 }
 
-/* Adds what the user's rules found to the counts of the file. */
+/* Adds the counts of the user's rules to the counts of the file. */
 static es_status sum_up(const es_watch_files *watch, es_watch_file *file)
 {
     const size_t n = watch->rules ? watch->rules->n : 0;
@@ -221,9 +221,10 @@ static bool is_due(const es_watch_file *file, int64_t last)
     return last / 5 * 4 - 8 >= file->judged;
 }
 
-/* Judging reads the whole run: it is due, for all runs of the file alike, only
-   when they have grown by a quarter, or are others. A rule that does not fit
-   one run says nothing of the others: that failure comes after them. */
+/* Reads all runs of a file. Judging reads a whole run, so it is due (for all
+ * runs of the file together) only if they have grown by a quarter or were
+ * replaced. If a rule does not fit one run, the others are judged all the same
+ * and the failure is returned afterwards. */
 static es_status read_runs(es_watch_files *watch, es_watch_file *file,
                            es_reader *reader, const char *path)
 {
@@ -259,9 +260,9 @@ static es_status read_runs(es_watch_files *watch, es_watch_file *file,
     return sum_up(watch, file);
 }
 
-/* A file that fails twice, and has not changed for a while, is reported; one
-   that may become readable without a change is then tried in each round. That
-   memory is short is the round's failure, and reported as that. */
+/* Reports a file that fails twice and has not changed for a while. A file that
+ * may become readable without a change is then retried in each round. Lack of
+ * memory fails the round and is reported as such. */
 static void note_failure(const es_watch_files *watch, es_watch_file *file,
                          es_status status)
 {
@@ -275,7 +276,7 @@ static void note_failure(const es_watch_files *watch, es_watch_file *file,
     file->failed = true;
 }
 
-/* Only what the handler refuses ends the round. */
+/* Reads one file. Only a handler that refuses an alert ends the round. */
 static es_status read_file(es_watch_files *watch, es_watch_file *file,
                            es_stamp stamp)
 {
@@ -292,7 +293,8 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
         status = es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
     es_growth_end(file->growth);
     file->growth = NULL;
-    if (status == ES_OK) /* first: the writer may die meanwhile */
+    if (status == ES_OK) /* before reading: the writer may die in the
+                            meantime */
         status = es_growth_begin(&file->growth, reader, watch->rules);
     if (status == ES_OK)
         status = read_runs(watch, file, reader, path);
@@ -312,8 +314,8 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
     return status;
 }
 
-/* By the user's rules, what was appended; of flags theirs alone are counted, if
-   they set one. ES_DONE: the file has to be read. */
+/* Judges the appended samples by the user's rules. If these set thresholds of
+ * flags, only their own alerts count. ES_DONE: the file has to be read. */
 static es_status follow_growth(es_watch_files *watch, es_watch_file *file)
 {
     const es_follow_options options = {
@@ -332,8 +334,9 @@ static es_status follow_growth(es_watch_files *watch, es_watch_file *file)
     return sum_up(watch, file);
 }
 
-/* A fragment that is written, and has nothing new that changes what is known of
-   it. `*due`: but that it has grown so that judging it again is due. */
+/* True if the file is a fragment that is being written and nothing new changes
+ * its known state. Sets *due if it has grown so much that it must be judged
+ * again. */
 static bool is_known(es_watch_files *watch, es_watch_file *file, bool *due)
 {
     es_growth_news news;
@@ -354,8 +357,8 @@ static double processor_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* One that could not be read is tried a second time, then when it changes. The
-   state is no run. */
+/* Checks one file. A file that could not be read is tried a second time, and
+ * then whenever it changes. The state file of the watcher is skipped. */
 static es_status check_file(es_watch_files *watch, es_watch_file *file)
 {
     struct stat state;
@@ -388,7 +391,8 @@ static bool is_searching(const es_watch_file *file)
     return file->growth && es_growth_is_searching(file->growth);
 }
 
-/* Those that were being searched when the round began, in turn. */
+/* Continues to search the files that were being searched when the round began,
+ * in turn. */
 static es_status search_on(es_watch_files *watch)
 {
     const double end = processor_seconds() + SEARCHING_MOST;

@@ -1,6 +1,6 @@
-/* Finds the place of a watcher's state: a folder of the user's own, and in it a
- * file for each watched folder. Two watchers of one user on one folder share
- * it; those of two users do not. */
+/* Chooses where a watcher keeps its state: a folder that belongs to the user,
+ * with a file for each watched folder. Two watchers of one user on one folder
+ * share the file; watchers of two users do not. */
 #include "cli/alerts/watch/watcher.h"
 
 #include "analyzer/base/checked.h"
@@ -16,11 +16,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BEFORE ".entropy-watch.db" /* in the watched folder, up to 0.1.0 */
-#define READABLE 40                /* bytes of a folder's name */
+#define BEFORE                                                                 \
+    ".entropy-watch.db" /* in the watched folder, in versions up to            \
+                           0.1.0 */
+#define READABLE                                                               \
+    40 /* bytes of the folder's name in the file                               \
+          name */
 
-/* FNV-1a, stirred; never 0. Names of states are made of it: it stays as it is.
- */
+/* FNV-1a with additional mixing; never 0. It must not change: names of existing
+ * state files depend on it. */
 static uint64_t hash_of(const char *text)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -55,15 +59,15 @@ static es_status base_folder(char *out, size_t size)
         n = snprintf(out, size, "%s/.local/state", home);
     else
         return es_fail(ES_EUSAGE,
-                       "no folder to keep what was reported: neither "
-                       "XDG_STATE_HOME nor HOME names one: name a file: "
-                       "--state FILE");
+                       "no folder for the state file: neither XDG_STATE_HOME "
+                       "nor HOME is set to a path: name a file: --state FILE");
     return n < (int)size ? ES_OK
                          : es_fail(ES_EIO, "XDG_STATE_HOME or HOME: %s",
                                    strerror(ENAMETOOLONG));
 }
 
-/* And those that lead to it, whose path ends where a slash becomes a NUL. */
+/* Makes the folder and its parents. Each parent's path is obtained by replacing
+ * a slash by NUL. */
 static es_status make_folders(char *path)
 {
     for (char *end = path; end;) {
@@ -72,8 +76,8 @@ static es_status make_folders(char *path)
             *end = '\0';
         if (mkdir(path, 0700) != 0 && !es_path_is_folder(path))
             return es_fail(ES_EIO,
-                           "%s: cannot make the folder of what was reported: "
-                           "%s: name a file: --state FILE",
+                           "%s: cannot make the folder for the state file: %s: "
+                           "name a file: --state FILE",
                            path, strerror(errno));
         if (end)
             *end = '/';
@@ -88,21 +92,22 @@ static es_status check_private(const char *path)
         return es_fail(ES_EIO, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(about.st_mode) || about.st_uid != geteuid())
         return es_fail(ES_EIO,
-                       "%s: is no folder of this user's: name a file: "
-                       "--state FILE",
+                       "%s: not a folder that belongs to this user: name a "
+                       "file: --state FILE",
                        path);
     if (about.st_mode & (S_IWGRP | S_IWOTH))
         return es_fail(ES_EIO,
-                       "%s: others may write in it: chmod 700 it, or name a "
-                       "file: --state FILE",
+                       "%s: other users may write to it: chmod 700 it, or name "
+                       "a file: --state FILE",
                        path);
     return ES_OK;
 }
 
-/* The folder itself, or that of a file, which may come later. */
+/* Resolves the folder itself, or the folder of a file, which need not exist
+ * yet. */
 static es_status watched_folder(char out[PATH_MAX], const char *root)
 {
-    char parent[PATH_MAX + 1]; /* too long a path stays so */
+    char parent[PATH_MAX + 1]; /* too long a path remains too long */
     const char *slash = strrchr(root, '/');
     if (es_path_is_database(root)) {
         snprintf(out, PATH_MAX, "%s", root);
@@ -112,13 +117,13 @@ static es_status watched_folder(char out[PATH_MAX], const char *root)
              slash ? root : ".");
     return realpath(es_path_is_folder(root) ? root : parent, out)
                ? ES_OK
-               : es_fail(ES_EIO, "%s: cannot be read: %s", root,
-                         strerror(errno));
+               : es_fail(ES_EIO, "%s: cannot read: %s", root, strerror(errno));
 }
 
 es_status es_state_choose(char **out, const char *root)
 {
-    /* Who can write in the upper folder of ours can replace the lower one. */
+    /* Both folders are checked: a user who can write to the upper one could
+     * replace the lower one. */
     static const char *const ours[] = {"/entropy-scan", "/watch"};
     char folder[PATH_MAX], name[ES_STATE_NAME_MAX], host[256] = "";
     char place[PATH_MAX + ES_STATE_NAME_MAX + 32];
@@ -139,11 +144,12 @@ es_status es_state_choose(char **out, const char *root)
     size_t n = strlen(place);
     snprintf(place + n, sizeof place - n, "/%s", name);
     snprintf(before, sizeof before, "%s/%s", folder, BEFORE);
-    /* One of another user's was never ours. */
+    /* A file of another user was never this user's state. */
     if (access(place, F_OK) != 0 && lstat(before, &about) == 0 &&
         S_ISREG(about.st_mode) && about.st_uid == geteuid())
-        es_print_note("%s: what an earlier version reported is not read, and "
-                      "reported again: to go on with it: --state %s",
-                      before, before);
+        es_print_note(
+            "%s: this state of an earlier version is not read, and its alerts "
+            "are reported again: to continue with it: --state %s",
+            before, before);
     return es_copy_text(out, place);
 }

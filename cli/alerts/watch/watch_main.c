@@ -1,4 +1,4 @@
-/* entropy-scan watch */
+/* entropy-scan watch: options, help and exit codes of the watcher. */
 #include "cli/alerts/delivery/words.h"
 #include "cli/alerts/watch/databases.h"
 #include "cli/alerts/watch/watcher.h"
@@ -14,9 +14,9 @@
 typedef struct arguments {
     es_watcher_options watcher;
     es_rules_file rules;
-    char *state; /* made here, if none was given */
+    char *state; /* made here unless --state is given */
     es_forecast_choice forecast;
-    es_severity check; /* exit 1 from this one on; NONE: never */
+    es_severity check; /* exit 1 from this severity on; NONE: never */
 } arguments;
 
 /* --- options --------------------------------------------------------------*/
@@ -39,61 +39,60 @@ static const char *const formats[] = {"plain", "slack", NULL};
 static const es_option options[] = {
     {.name = NULL, ES_OPT_LIST(arguments, watcher.roots, watcher.n_roots)},
     ES_RECURSIVE_OPTION,
-    {"once", 0, NULL, "report what is there and end",
+    {"once", 0, NULL, "report the present alerts and exit",
      ES_OPT_FLAG(arguments, watcher.once)},
     {"check", 0, "[SEVERITY]",
      "with --once: exit 1 if there is an alert of this severity (error) or "
-     "above, reported before or not",
+     "above, whether or not it was reported before",
      ES_OPT_CALL(arguments, check, es_command_severity)},
     {"rules", 0, "FILE",
-     "judge by this file's thresholds and rules too (entropy-scan rules "
-     "prints one), and stop a run where one says so",
+     "also judge by the thresholds and rules in FILE (entropy-scan rules "
+     "prints one), and stop a run if a rule says so",
      ES_OPT_CALL(arguments, rules, es_command_rules)},
     {"forecast", 0, "[stop]",
-     "warn of a run that is heading for a collapse or NaN, with --severity "
-     "warning; stop: stop it",
+     "warn of a run that is heading for a collapse or NaN; needs --severity "
+     "warning; stop: stop the run",
      ES_OPT_CALL(arguments, forecast, es_command_forecast)},
     {"state", 0, "FILE",
-     "keep what was reported in FILE, which no other user may own (one for "
-     "each "
-     "first folder, below $XDG_STATE_HOME/entropy-scan or "
+     "remember reported alerts in FILE, which must not belong to another user "
+     "(one for each first folder, below $XDG_STATE_HOME/entropy-scan or "
      "~/.local/state/entropy-scan)",
      ES_OPT_TEXT(arguments, watcher.deliver.ledger)},
     {"severity", 0, "LEVEL",
-     "report alerts from LEVEL on: info, warning, error, critical",
+     "report alerts of LEVEL and above: info, warning, error, critical",
      ES_OPT_CALL(arguments, watcher.least, es_command_severity),
      .value = "error"},
     {"exec", 0, "CMD",
      "run CMD for each alert, with the alert as JSON on its standard input; "
-     "split into words as by a shell, run without one",
+     "CMD is split into words as by a shell but run without one",
      ES_OPT_CALL(arguments, watcher.deliver, read_command)},
-    {"exec-timeout", 0, "SECONDS", "end a CMD that takes longer",
+    {"exec-timeout", 0, "SECONDS", "kill CMD after that time",
      SECONDS(watcher.deliver.command_limit), .value = "30"},
     {"webhook-env", 0, "NAME",
      "post each alert to the URL in the environment variable NAME",
      ES_OPT_CALL(arguments, watcher.deliver.webhook, es_webhook_read_url)},
-    {"webhook-file", 0, "FILE", "the same to the URL in the first line of FILE",
+    {"webhook-file", 0, "FILE", "post to the URL in the first line of FILE",
      ES_OPT_CALL(arguments, watcher.deliver.webhook, es_webhook_read_url)},
     {"webhook-format", 0, "FORMAT",
      "plain: the alert as JSON; slack: {\"text\":...}",
      ES_OPT_CHOICE(arguments, watcher.deliver.webhook.format, formats),
      .expects = "plain or slack", .value = "plain"},
-    {"webhook-timeout", 0, "SECONDS", "give up a try that takes longer",
+    {"webhook-timeout", 0, "SECONDS", "give up an attempt after that time",
      SECONDS(watcher.deliver.webhook.timeout), .value = "10"},
     {"stop", 0, NULL,
-     "request the training to stop at the first critical alert of a run, "
+     "request that the training stop at the first critical alert of a run, "
      "through RUN.db.stop",
      ES_OPT_SET(arguments, watcher.stop_at, ES_SEVERITY_CRITICAL)},
-    {"stop-at", 0, "LEVEL", "the same at an alert of LEVEL or above",
+    {"stop-at", 0, "LEVEL", "like --stop, at an alert of LEVEL or above",
      ES_OPT_CALL(arguments, watcher.stop_at, es_command_severity)},
     {"textfile", 0, "FILE",
-     "keep FILE up to date with OpenMetrics text: alerts, files, deliveries",
+     "maintain FILE as OpenMetrics text: alerts, files, deliveries",
      ES_OPT_TEXT(arguments, watcher.textfile)},
     {"poll", 0, "SECONDS",
-     "read the files at least that often, whatever the system says of "
+     "check the files at least this often, even if the system reports no "
      "changes",
      SECONDS(watcher.poll), .value = "5"},
-    {"json", 0, NULL, "print each alert as a JSON object on a line",
+    {"json", 0, NULL, "print each alert as a JSON object on one line",
      ES_OPT_FLAG(arguments, watcher.deliver.json)},
     ES_HELP_OPTION,
 };
@@ -102,7 +101,7 @@ static int watch_main(int argc, char **argv);
 
 static const es_named_text examples[] = {
     {"entropy-scan watch --once --state state.db .",
-     "Report once what stands below a folder"},
+     "Report the present alerts below a folder once"},
     {NULL, NULL}};
 
 const es_command es_watch_command = {
@@ -111,43 +110,57 @@ const es_command es_watch_command = {
     .examples = examples,
     .summary = "report alerts while runs are written",
     .details =
-        "Prints a line for each alert of the run files named, and of all run\n"
-        "files (*.db, *.esf) below the folders named, new ones too, until it\n"
-        "is ended. The files themselves are never written to.\n"
+        "Prints a line for each alert in the run files named, and in all run\n"
+        "files (*.db, *.esf) below the folders named, including new ones, "
+        "until\n"
+        "it is interrupted. It never writes to the files themselves.\n"
         "\n"
-        "With --rules each run is judged by that file's rules as it grows. "
-        "Where\n"
-        "the file has other thresholds for the flags, these are judged by "
+        "With --rules each run is judged by the rules of that file as it "
+        "grows.\n"
+        "If the file changes thresholds of flags, the flags are judged by "
         "them,\n"
         "and the alerts that the recorder stored are not reported. A rule "
         "whose\n"
-        "action is stop stops its training, whatever its severity.\n"
+        "action is stop stops the training, whatever its severity.\n"
         "\n"
-        "--forecast goes by trends of entropies, loss and gradients, and says\n"
-        "which. Of trainings like those that it was fitted to, of 2 to 12\n"
-        "small layers, it saw half of the doomed ones, a few steps ahead, and\n"
-        "hardly any that died late.\n"
+        "--forecast judges by trends of entropies, loss and gradients, and "
+        "names\n"
+        "them. On trainings like those that it was fitted to, with 2 to 12 "
+        "small\n"
+        "layers, it recognised half of the runs that failed, a few steps "
+        "ahead,\n"
+        "and hardly any that failed late.\n"
         "\n"
-        "What was reported is kept in a state file, so that a watcher that "
-        "was\n"
-        "killed, started again, or runs beside another on the same state\n"
-        "neither repeats an alert nor misses one. Without --state it is that\n"
-        "of this user and host for the first folder, or the folder of the\n"
-        "first file, by its path: one that is moved begins anew, one that is\n"
-        "made again goes on. A state belongs to one machine and one user. If\n"
-        "even the process that makes a delivery is killed, a line may be\n"
-        "printed twice; a command is never run twice.\n"
+        "Reported alerts are remembered in a state file, so that a watcher "
+        "that\n"
+        "is killed, restarted, or shares its state with another watcher "
+        "neither\n"
+        "repeats an alert nor misses one. Without --state, the file depends "
+        "on\n"
+        "the user, the host and the path of the first folder, or of the folder "
+        "of\n"
+        "the first file: a folder that is moved gets a new state, a folder "
+        "that\n"
+        "is recreated continues the old one. A state belongs to one machine "
+        "and\n"
+        "one user. If the process that makes a delivery is itself killed, a "
+        "line\n"
+        "may be printed twice; a command is never run twice.\n"
         "\n"
-        "A server that cannot be reached, answers no HTTP, or 408, 425, 429,\n"
-        "5xx, or a redirection for now, is tried again after 1, 2, 4 ... 300\n"
-        "seconds; after any other 4xx, or a redirection for good, the alert\n"
-        "is given up, which is reported. Redirections are not followed. The\n"
-        "header X-Entropy-Scan-Id names the alert: a post whose outcome\n"
-        "nobody saw is made again.\n"
+        "A post is retried after 1, 2, 4 ... 300 seconds if the server cannot "
+        "be\n"
+        "reached, does not answer in HTTP, or answers 408, 425, 429, 5xx or a\n"
+        "temporary redirection. After any other 4xx or a permanent "
+        "redirection\n"
+        "the alert is given up, which is reported. Redirections are not "
+        "followed.\n"
+        "The header X-Entropy-Scan-Id names the alert: a post whose outcome "
+        "is\n"
+        "unknown is repeated.\n"
         "\n"
-        "CMD fails if it does not exit with 0; that is reported, and it is "
-        "not\n"
-        "run again. What it prints goes to standard error.\n"
+        "CMD fails unless it exits with 0; the failure is reported, and CMD "
+        "is\n"
+        "not run again. Its output goes to standard error.\n"
         "\n"
         "--once exits with 3 if a delivery was given up or is still owed.",
     .options = options,
@@ -170,15 +183,16 @@ static es_status parse(arguments *given, int argc, char **argv)
         if (watcher->stop_at != ES_SEVERITY_NONE &&
             es_path_is_database(watcher->roots[i]))
             return es_fail(ES_EUSAGE,
-                           "%s: --stop: a database stops no "
-                           "training: watch the run file",
+                           "%s: --stop: a database cannot stop a training: "
+                           "watch the run file",
                            watcher->roots[i]);
     if (given->check && !watcher->once)
-        return es_fail(ES_EUSAGE, "--check: only with --once");
+        return es_fail(ES_EUSAGE, "--check: needs --once");
     if (given->forecast == ES_FORECAST_WARN &&
         watcher->least > ES_SEVERITY_WARNING)
-        return es_fail(ES_EUSAGE, "--forecast: a forecast is a warning: add "
-                                  "--severity warning");
+        return es_fail(
+            ES_EUSAGE,
+            "--forecast: a forecast is a warning: add --severity warning");
     status = es_rules_file_add_forecast(&given->rules, given->forecast);
     if (status != ES_OK)
         return status;
@@ -220,7 +234,7 @@ static int watch_main(int argc, char **argv)
     if (status != ES_OK)
         code = es_command_exit(status);
     else if ((status = es_watcher_run(&result, &given.watcher)) != ES_OK)
-        code = es_exit_code(status); /* the message has been printed */
+        code = es_exit_code(status); /* the message has been printed already */
     else
         code = es_damage_exit(exit_code(&given, &result), result.n_read);
     es_words_free(given.watcher.deliver.command);

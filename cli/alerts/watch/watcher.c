@@ -1,5 +1,5 @@
-/* The loop of `entropy-scan watch`: a round over the run files, alerts into
- * the ledger, a process for each action that is owed, then a wait for a change
+/* The loop of `entropy-scan watch`: a round over the run files, alerts into the
+ * ledger, a process for each action that is owed, then a wait for a change
  * (inotify), the end of such a process, or the clock. */
 #include "cli/alerts/watch/watcher.h"
 
@@ -19,32 +19,36 @@
 #include <time.h>
 #include <unistd.h>
 
-#define REST_LEAST 0.2    /* seconds between two rounds */
-#define REST_SHARE 6      /* times the processor time of a round */
-#define DATABASES_MOST 16 /* that are listened to; others at each poll */
-#define POLL_ABROAD 1  /* seconds between rounds over what other hosts write */
-#define AGAIN_MOST 300 /* seconds between two tries of a delivery */
+#define REST_LEAST 0.2 /* least seconds between two rounds */
+#define REST_SHARE 6   /* rest, as a multiple of a round's processor time */
+#define DATABASES_MOST                                                         \
+    16                   /* databases that are listened to; others are read at \
+                            each poll */
+#define POLL_ABROAD 1    /* seconds between rounds while other hosts write */
+#define AGAIN_MOST 300   /* most seconds between two attempts of a delivery */
 #define KNOWN_MOST 16384 /* ids that are remembered: 2 MiB */
 
 /* The process that makes the deliveries of one action. */
 typedef struct worker {
-    es_process process; /* pid 0: none */
+    es_process process; /* pid 0: not running */
     bool can_do, owes;
-    int tries;    /* that failed, one after the other */
-    double again; /* not before; monotonic seconds */
+    int tries;    /* consecutive failures */
+    double again; /* earliest time of the next attempt; monotonic seconds */
 } worker;
 
 typedef struct watcher {
     const es_watcher_options *options;
     es_watch_files files;
-    es_ledger *ledger; /* open during a round; NULL between */
-    void *known;       /* tsearch's: ids (n_known) that the ledger has */
+    es_ledger *ledger; /* open during a round; NULL between rounds */
+    void *known;       /* tree of tsearch: ids (n_known) known to be in the
+                          ledger */
     size_t n_known;
     worker workers[ES_N_ACTIONS];
     int64_t n_owed;                  /* see es_watcher_result */
-    es_ledger_counts before, counts; /* when we began; now */
-    int changes;       /* inotify, to poll; -1: rounds come by the clock */
-    int newest_folder; /* the highest of inotify's numbers of folders */
+    es_ledger_counts before, counts; /* at the start; now */
+    int changes;       /* inotify descriptor to poll; -1: rounds by the clock
+                          only */
+    int newest_folder; /* highest watch number that inotify gave to a folder */
     bool has_new_folder;
     bool changes_reported, ledger_reported, textfile_reported;
     bool output_gone;
@@ -57,7 +61,7 @@ static double seconds(clockid_t clock)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Reports a failure once, until it is over. */
+/* Reports a failure once until it is over. */
 static void report_once(bool *reported, es_status status)
 {
     if (status != ES_OK && !*reported)
@@ -65,7 +69,7 @@ static void report_once(bool *reported, es_status status)
     *reported = status != ES_OK;
 }
 
-/* --- what was found -------------------------------------------------------*/
+/* --- alerts --------------------------------------------------------------- */
 
 static es_status open_ledger(watcher *w)
 {
@@ -73,14 +77,15 @@ static es_status open_ledger(watcher *w)
                      : es_ledger_open(&w->ledger, w->options->deliver.ledger);
 }
 
-/* No other process may inherit it. */
+/* Closes the ledger, which no child process may inherit. */
 static void close_ledger(watcher *w)
 {
     es_ledger_close(w->ledger);
     w->ledger = NULL;
 }
 
-/* To stop once for each run, whatever its alerts: that id is the run's. */
+/* Enters an alert and its deliveries. A stop is delivered once per run,
+ * whatever its alerts, because its id names the run only. */
 static es_status enter(watcher *w, const es_alert *alert, const char *id,
                        const char *json)
 {
@@ -111,9 +116,9 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* What is known to be in the ledger costs no query of it. Those of runs that
-   ended long ago go with the others when there are many: the ledger has them.
- */
+/* Enters an alert unless its id is known to be in the ledger, which saves a
+ * query. When KNOWN_MOST ids are known, all are dropped, because many belong to
+ * runs that ended long ago; the ledger still has them. */
 static es_status enter_alert(void *user, const es_alert *alert)
 {
     watcher *w = user;
@@ -130,7 +135,7 @@ static es_status enter_alert(void *user, const es_alert *alert)
     }
     if (status == ES_OK && tsearch(id, &w->known, by_text)) {
         w->n_known++;
-        id = NULL; /* the tree's */
+        id = NULL; /* now owned by the tree */
     }
 done:
     free(json);
@@ -138,21 +143,21 @@ done:
     return status;
 }
 
-/* No alert is ever taken out: fewer than before are another file's. */
+/* Updates the counts. Alerts are never deleted: if there are fewer than before,
+ * the file was replaced. */
 static es_status count(watcher *w)
 {
     const int64_t before = w->counts.alerts;
     es_status status = es_ledger_count(w->ledger, &w->counts);
     if (status == ES_OK && w->counts.alerts < before)
         status = es_fail(ES_EFORMAT,
-                         "%s: alerts that it held are gone: another program "
-                         "has replaced it: they are reported again by the next "
-                         "watch",
+                         "%s: alerts are missing: another program has replaced "
+                         "the file: the next watch reports them again",
                          w->options->deliver.ledger);
     return status;
 }
 
-/* Which actions are owed, by whomever. */
+/* Determines which actions are owed, by any watcher. */
 static es_status read_owed(watcher *w)
 {
     es_delivery next;
@@ -177,22 +182,23 @@ static es_status read_owed(watcher *w)
 
 /* --- changes --------------------------------------------------------------*/
 
-/* Failures are notes: by the clock alone it works as well. What the system
-   means by ENOSPC and EMFILE is no disk and no file. */
+/* Reports that inotify cannot watch `object`. This is only a note: the clock
+ * still triggers rounds. strerror would be misleading: here ENOSPC and EMFILE
+ * do not mean a full disk or too many files. */
 static void report_unwatched(const char *object, int error)
 {
-    es_print_note(
-        "%s: changes are seen at the next poll only: %s", object,
-        error == ENOSPC
-            ? "too many are watched already: see fs.inotify.max_user_watches"
-        : error == EMFILE
-            ? "too many watchers: see fs.inotify.max_user_instances"
-            : strerror(error));
+    es_print_note("%s: changes are noticed only at the next poll: %s", object,
+                  error == ENOSPC ? "too many files are watched already: see "
+                                    "fs.inotify.max_user_watches"
+                  : error == EMFILE
+                      ? "too many watchers: see fs.inotify.max_user_instances"
+                      : strerror(error));
 }
 
-/* A file may have come into a folder after the round had read it and before
-   inotify watched it: a new folder calls for another round. Numbers of inotify
-   rise; a folder that is watched already keeps its number. */
+/* Watches a folder. A file may have appeared after the round had read the
+ * folder and before inotify watched it, so a new folder triggers another round.
+ * Watch numbers of inotify increase; a folder that is already watched keeps its
+ * number. */
 static void watch_folder(watcher *w, const char *folder)
 {
     const int number =
@@ -210,8 +216,8 @@ static void watch_folder(watcher *w, const char *folder)
     w->changes_reported = true;
 }
 
-/* The folders of the newest round. That of a file that the user named may be
-   none of those walked. */
+/* Watches the folders of the newest round. The folder of a file that the user
+ * named may not be among those walked. */
 static void watch_changes(watcher *w)
 {
     if (w->changes < 0)
@@ -234,8 +240,8 @@ static void watch_changes(watcher *w)
     }
 }
 
-/* Takes what is there to read; true if it concerns a run file or a folder. Our
-   own files begin with a dot, or are none of these. */
+/* Reads the pending inotify events. Returns true if one concerns a run file or
+ * a folder. Our own files begin with a dot or are not run files. */
 static bool read_changes(int changes)
 {
     _Alignas(struct inotify_event) char buffer[16384];
@@ -283,14 +289,15 @@ static void start_workers(watcher *w)
                                      &w->options->deliver);
         slot->owes = error != 0;
         if (error) {
-            es_print_note("no process for a delivery: %s", strerror(error));
+            es_print_note("cannot start a process for a delivery: %s",
+                          strerror(error));
             slot->again = now + 1;
         }
     }
 }
 
-/* Takes note of the workers that have ended; what failed is tried again after
-   1, 2, 4 ... seconds. */
+/* Collects the workers that have ended; a failure is retried after 1, 2, 4 ...
+ * seconds. */
 static void end_workers(watcher *w, bool wait)
 {
     for (int i = 0; i < ES_N_ACTIONS; i++) {
@@ -323,7 +330,7 @@ static void write_textfile(watcher *w)
 
 /* --- waiting --------------------------------------------------------------*/
 
-/* Alerts of databases that have come, or a loss of the connection. */
+/* True if alerts of a database have arrived or a connection was lost. */
 static bool hear_databases(watcher *w)
 {
     bool heard = false;
@@ -332,8 +339,8 @@ static bool hear_databases(watcher *w)
     return heard;
 }
 
-/* Until `deadline`, a change if `listen`, or the end of a worker; true if there
-   was a change. */
+/* Waits until `deadline`, a change (if `listen`), or the end of a worker.
+ * Returns true if there was a change. */
 static bool wait_for(watcher *w, double deadline, bool listen)
 {
     struct pollfd fds[ES_N_ACTIONS + 1 + DATABASES_MOST];
@@ -362,13 +369,14 @@ static bool wait_for(watcher *w, double deadline, bool listen)
     return changed || heard;
 }
 
-/* Rests for what the round has cost, then waits for a change or the time. */
+/* Rests in proportion to the cost of the round, then waits for a change or the
+ * next poll. */
 static void wait_for_next(watcher *w, double cost)
 {
     double now = seconds(CLOCK_MONOTONIC);
     double earliest = now + fmax(REST_LEAST, REST_SHARE * cost);
     double poll = w->options->poll;
-    if (w->files.n_abroad) /* what others write is not reported to us */
+    if (w->files.n_abroad) /* inotify does not report writes of other hosts */
         poll = fmin(poll, POLL_ABROAD);
     const bool at_once = w->has_new_folder || w->files.n_searching;
     double latest = fmax(earliest, at_once ? 0 : now + poll);
@@ -381,7 +389,7 @@ static void wait_for_next(watcher *w, double cost)
     }
 }
 
-/* --- the watch ------------------------------------------------------------*/
+/* --- watch ---------------------------------------------------------------- */
 
 static es_status watch_once(watcher *w)
 {
@@ -398,7 +406,8 @@ static es_status watch_once(watcher *w)
     return status;
 }
 
-/* The first round reads everything; what it costs is paid once. */
+/* Watches until nothing can be delivered. The first round reads everything; its
+ * cost does not delay the second. */
 static es_status watch_on(watcher *w)
 {
     es_status status = read_files(w);
@@ -451,7 +460,8 @@ es_status es_watcher_run(es_watcher_result *out,
         w.workers[i].can_do =
             (i != ES_ACTION_EXEC || options->deliver.command) &&
             (i != ES_ACTION_WEBHOOK || options->deliver.webhook.url);
-    signal(SIGCHLD, SIG_DFL); /* ignored, no end would be reported */
+    signal(SIGCHLD, SIG_DFL); /* if SIGCHLD were ignored, the end of a child
+                                 would not be reported */
     es_status status = open_ledger(&w);
     if (status == ES_OK)
         status = es_ledger_count(w.ledger, &w.before);
