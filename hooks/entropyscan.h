@@ -3,12 +3,12 @@
  *
  *     libentropyrecord   records attention entropy from any training process
  *                        and computes it from weights or from queries and
- *                        keys; holds no database
+ *                        keys; contains no database
  *     libentropyscan     reads run files; needs libentropyrecord and SQLite
  *
  * Link with `pkg-config --cflags --libs entropyrecord`, or entropyscan for
- * both. The installed entropyscan.h is one file: what this one includes stands
- * in it, and nothing but what it declares is exported.
+ * both. The installed entropyscan.h is a single file that contains all headers
+ * included below, and the libraries export nothing but what it declares.
  *
  *     analyzer/entropy/entropy.h   attention entropy
  *     hooks/recorder/recorder.h    recording a run

@@ -1,13 +1,15 @@
-/* What a training calls at each step: a frame is checked and copied into the
-   ring. One thread at a time; a recorder that is gone costs frames, which are
-   counted, and never the training. */
+/* The functions that a training calls at each step: they check a frame and copy
+ * it into the ring. One thread at a time. If the recorder has ended, frames are
+ * lost and counted, but the training is never disturbed. */
 #include "hooks/recorder/recorder_internal.h"
 
 #include "analyzer/base/checked.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define SLICE_MS 50 /* how often a waiting push looks for its death */
+#define SLICE_MS                                                               \
+    50 /* how often a waiting push checks that the recorder                    \
+          lives */
 
 static es_status enter(es_recorder *recorder)
 {
@@ -15,13 +17,13 @@ static es_status enter(es_recorder *recorder)
         return es_fail(ES_EBROKEN, "no recorder is open");
     if (!es_recorder_is_mine(recorder))
         return es_fail(ES_EFORK,
-                       "%s: a forked child cannot record: open a recorder and "
-                       "a file of its own",
+                       "%s: a forked child cannot record: open a separate "
+                       "recorder and file in it",
                        recorder->path);
     if (atomic_exchange_explicit(&recorder->busy, true, memory_order_acquire))
         return es_fail(ES_EARGUMENT,
-                       "%s: two threads use the recorder at once: nothing was "
-                       "recorded for this one",
+                       "%s: two threads use the recorder at once: the sample "
+                       "of this thread is not recorded",
                        recorder->path);
     return ES_OK;
 }
@@ -38,26 +40,26 @@ static bool is_gone(es_recorder *recorder)
            es_recorder_is_gone(recorder);
 }
 
-/* Also where its owner's word says that it lives. */
+/* Detects the recorder's end even if the owner word claims that it lives. */
 static bool has_ended(es_recorder *recorder)
 {
     return is_gone(recorder) || es_process_has_ended(&recorder->child, 0);
 }
 
-/* Its last words, if it had any. */
+/* Fails with the recorder's last words, if there are any. */
 static es_status say_why(es_recorder *recorder)
 {
     if (es_recorder_hear(recorder, 0) && recorder->reply.code != ES_OK)
         return es_fail(ES_EBROKEN, "%s", recorder->reply.text);
     return es_fail(ES_EBROKEN,
-                   "%s: entropy-recorder (pid %d) is gone: no more is recorded",
+                   "%s: entropy-recorder (pid %d) has ended: recording stopped",
                    recorder->path, (int)recorder->child.pid);
 }
 
 /*
- * A recorder that stands still, or is gone from a ring that was overwritten,
- * costs the training one wait, not one a frame: nobody waits until a frame has
- * fitted again.
+ * Waits for space in the ring. A recorder that hangs, or whose end cannot be
+ * seen because the ring was overwritten, costs the training one wait, not one
+ * per frame: after a failure there is no wait until a frame fits again.
  */
 static es_status write_when_free(es_recorder *recorder, const es_frame *frame,
                                  const void *payload)
@@ -92,7 +94,7 @@ static es_status send(es_recorder *recorder, const es_frame *frame,
     return status;
 }
 
-/* For frames that the report counts: samples and events. */
+/* Sends a frame that the report counts: a sample, a map or an event. */
 static es_status send_counted(es_recorder *recorder, const es_frame *frame,
                               const void *payload)
 {
@@ -110,7 +112,7 @@ static es_status send_counted(es_recorder *recorder, const es_frame *frame,
 static es_status check_step(const es_recorder *recorder, int64_t step)
 {
     if (step < 0 || step > ES_MAX_STEP)
-        return es_fail(ES_EARGUMENT, "%s: step %lld: steps begin at 0",
+        return es_fail(ES_EARGUMENT, "%s: step %lld: steps start at 0",
                        recorder->path, (long long)step);
     return ES_OK;
 }
@@ -119,11 +121,11 @@ static es_status check_sample(const es_recorder *recorder, int series,
                               int64_t step, const float *values, size_t n)
 {
     if (series < 0 || (size_t)series >= recorder->n_declared)
-        return es_fail(ES_EARGUMENT, "%s: no series has the number %d",
+        return es_fail(ES_EARGUMENT, "%s: no series with number %d",
                        recorder->path, series);
     const es_declared *declared = &recorder->declared[series];
     if (!values || n != declared->n_values)
-        return es_fail(ES_EARGUMENT, "%s: %zu values for %s, which has %zu",
+        return es_fail(ES_EARGUMENT, "%s: %zu values for %s: expected %zu",
                        recorder->path, values ? n : 0, declared->name,
                        declared->n_values);
     return check_step(recorder, step);
@@ -135,8 +137,8 @@ es_status es_recorder_push(es_recorder *recorder, int series, int64_t step,
     es_status status = enter(recorder);
     if (status < 0)
         return status;
-    /* A series declared after the recorder's end has no number: that frame
-       is lost, not wrong. */
+    /* A series that is declared after the recorder's end has no number. Its
+     * frame is lost, which is not the caller's mistake. */
     if (!is_gone(recorder))
         status = check_sample(recorder, series, step, values, n);
     if (status == ES_OK) {
@@ -150,7 +152,7 @@ es_status es_recorder_push(es_recorder *recorder, int series, int64_t step,
     return status;
 }
 
-/* Index of a declared series; n_declared if it is new. */
+/* Returns the index of a declared series, or n_declared if it is new. */
 static size_t find_series(const es_recorder *recorder, const char *name,
                           es_phase phase)
 {
@@ -202,12 +204,14 @@ static es_status declare(es_recorder *recorder, int *series, const char *name,
 {
     if (!name || !*name || shape < ES_SHAPE_RUN || shape > ES_SHAPE_HEAD ||
         phase < ES_PHASE_TRAIN || phase > ES_PHASE_EVAL)
-        return es_fail(ES_EARGUMENT, "%s: a series needs a name, shape, phase",
+        return es_fail(ES_EARGUMENT,
+                       "%s: a series needs a name, a shape and a phase",
                        recorder->path);
     if (strlen(name) > ES_MAX_NAME || (unit && strlen(unit) > ES_MAX_NAME))
-        return es_fail(ES_EARGUMENT,
-                       "%s: a series' name and unit have %d bytes at most",
-                       recorder->path, ES_MAX_NAME);
+        return es_fail(
+            ES_EARGUMENT,
+            "%s: the name and unit of a series may have at most %d bytes",
+            recorder->path, ES_MAX_NAME);
     size_t i = find_series(recorder, name, phase);
     if (i >= ES_MAX_SERIES)
         return es_fail(ES_EARGUMENT, "%s: more than %d series", recorder->path,
@@ -244,8 +248,7 @@ static es_status send_event(es_recorder *recorder, int64_t step,
     if (!kind ||
         strlen(kind) + (message ? strlen(message) : 0) > ES_FRAME_TEXT_MAX)
         return es_fail(ES_EARGUMENT,
-                       "%s: an event needs a kind, and has %d "
-                       "bytes at most",
+                       "%s: an event needs a kind and has at most %d bytes",
                        recorder->path, ES_FRAME_TEXT_MAX);
     _Alignas(8) unsigned char payload[2 * ES_FRAME_TEXT_MAX];
     es_pack pack = {
@@ -286,7 +289,7 @@ static es_status check_map(const es_recorder *recorder, const es_map_frame *map,
         map->n_ctx < map->size || map->n_ctx > INT32_MAX)
         return es_fail(ES_EARGUMENT,
                        "%s: an attention map of %lld cells a side for %lld "
-                       "tokens: 1 to %d cells, no more than tokens",
+                       "tokens: expected 1 to %d cells, at most one per token",
                        recorder->path, values ? (long long)map->size : 0,
                        (long long)map->n_ctx, ES_MAP_MAX);
     return ES_OK;

@@ -1,6 +1,6 @@
-/* The training process's side: starting the recorder process, the greeting, and
-   the end of a run. What is pushed in between is in push.c. A host may fork,
-   close our descriptors and overwrite the ring: each is survived. */
+/* The training process's side: starts the recorder process, sends the greeting,
+ * and ends the run; push.c sends the frames. The host program may fork, close
+ * our descriptors and overwrite the ring: recording survives each. */
 #include "hooks/recorder/recorder_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -18,14 +18,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Defined here without the macros that set a size. */
+/* Defined here without the macro that sets the report's size. */
 #undef es_recorder_close
 
 #define DEFAULT_RING_BYTES ((size_t)8 << 20)
 #define DEFAULT_WAIT_MS 100
 #define DEFAULT_ANSWER_MS 30000
-#define REAP_MS 2000 /* from the recorder's last word to its end */
-#define SLICE_MS 50  /* how often a waiting close looks for its death */
+#define REAP_MS 2000 /* from the recorder's last words to its end */
+#define SLICE_MS                                                               \
+    50 /* how often a waiting close checks that the recorder                   \
+          lives */
 
 bool es_recorder_is_mine(const es_recorder *recorder)
 {
@@ -46,9 +48,9 @@ bool es_recorder_hear(es_recorder *recorder, int64_t ms)
     return true;
 }
 
-/* Its death is the kernel's word, its leave follows its last words: anything
-   else was written over the owner's number by a bug of the training process,
-   and is put right. */
+/* The kernel changes the owner word when the recorder dies, and the recorder
+ * clears it after its last words. Any other value was written by a bug of the
+ * training process and is corrected. */
 bool es_recorder_is_gone(es_recorder *recorder)
 {
     _Atomic uint32_t *owner = &recorder->ring.words->owner;
@@ -63,7 +65,7 @@ bool es_recorder_is_gone(es_recorder *recorder)
     return false;
 }
 
-/* The reply to the greeting, at most `ms` milliseconds later. */
+/* Waits at most `ms` milliseconds for the reply to the greeting. */
 static es_answer hear_opening(es_recorder *recorder, int64_t ms)
 {
     struct pollfd control = {.fd = recorder->control.fd, .events = POLLIN};
@@ -110,7 +112,7 @@ static es_status fail_without_run(void)
     return es_fail(ES_EARGUMENT, "recording needs a path and a run");
 }
 
-/* A caller's structs, of whatever age, as ours. */
+/* Copies the caller's structs, of whatever version, into the current ones. */
 static es_status take_options(es_recorder_options *options, es_run_info *run,
                               const es_recorder_options *given)
 {
@@ -131,19 +133,20 @@ static es_status check_options(const es_recorder_options *options)
 {
     int64_t layers = options->run->n_layer, heads = options->run->n_head;
     if (options->store < ES_STORE_AUTO || options->store > ES_STORE_FRAGMENT)
-        return es_fail(ES_EARGUMENT, "%s: no such store: %d", options->path,
+        return es_fail(ES_EARGUMENT, "%s: unknown store %d", options->path,
                        options->store);
     if (layers < 1 || layers > ES_MAX_LAYERS || heads < 1 ||
         heads > ES_MAX_HEADS || layers * heads > ES_MAX_VALUES)
         return es_fail(ES_EARGUMENT,
-                       "%s: %lld layers of %lld heads: at least 1, at most "
-                       "%d layers, %d heads, %d in all",
+                       "%s: %lld layers of %lld heads: expected at least 1 and "
+                       "at most %d layers, %d heads, %d in all",
                        options->path, (long long)layers, (long long)heads,
                        ES_MAX_LAYERS, ES_MAX_HEADS, ES_MAX_VALUES);
     return ES_OK;
 }
 
-/* The page is cheaper to look at than getpid, which is a system call. */
+/* Maps a page that a forked child finds cleared. Reading it is cheaper than
+ * getpid, which is a system call. */
 static es_status make_guard(es_recorder *recorder)
 {
     void *page = mmap(NULL, 1, PROT_READ | PROT_WRITE,
@@ -177,8 +180,8 @@ static es_status new_recorder(es_recorder **out,
     return status < 0 ? status : make_guard(recorder);
 }
 
-/* Four of the largest frame fit: then a full ring is one whose recorder has
-   been woken already. */
+/* Returns the size of the ring. At least four of the largest frames fit, so
+ * that the recorder has always been woken before the ring is full. */
 static size_t ring_bytes(const es_recorder_options *options)
 {
     size_t heads = (size_t)(options->run->n_layer * options->run->n_head);
@@ -191,7 +194,8 @@ static size_t ring_bytes(const es_recorder_options *options)
     return wanted > least ? wanted : least;
 }
 
-/* In a file, not through a pipe: a long configuration would not fit into it. */
+/* Writes the greeting to a memory file. A long configuration would not fit into
+ * a pipe. */
 static es_status write_hello(int *fd, const es_recorder_options *options)
 {
     es_hello hello = {.path = options->path,
@@ -221,7 +225,7 @@ static es_status write_hello(int *fd, const es_recorder_options *options)
     return ES_OK;
 }
 
-/* Makes what the two sides share, and starts the recorder. */
+/* Makes the objects that the two sides share, and starts the recorder. */
 static es_status start(es_recorder *recorder,
                        const es_recorder_options *options)
 {
@@ -252,7 +256,7 @@ done:
     return status;
 }
 
-/* Waits for the recorder to say that the file is open. */
+/* Waits until the recorder reports that the file is open. */
 static es_status await_opening(es_recorder *recorder)
 {
     char end_text[64];
@@ -269,12 +273,11 @@ static es_status await_opening(es_recorder *recorder)
                        recorder->reply.text);
     if (answer == ES_SILENT)
         return es_fail(ES_EBROKEN,
-                       "%s: entropy-recorder did not answer in "
-                       "%lld ms",
+                       "%s: entropy-recorder did not answer within %lld ms",
                        recorder->path, (long long)recorder->answer_ms);
     return es_fail(ES_EBROKEN,
                    "%s: the recorder program %s before it answered: does "
-                   "ENTROPY_RECORDER name another one",
+                   "ENTROPY_RECORDER name another program?",
                    recorder->path, end_text);
 }
 
@@ -296,15 +299,15 @@ es_status es_recorder_open(es_recorder **out, const es_recorder_options *given)
     return status;
 }
 
-/* Until its last words or its end; gives up on a recorder that neither says
-   anything nor gets anything done for answer_ms. */
+/* Waits for the recorder's last words or its end. Gives up on a recorder that
+ * neither answers nor makes progress for answer_ms. */
 static es_answer await_end(es_recorder *recorder, es_run_status status)
 {
     const es_ring_words *words = recorder->ring.words;
     uint64_t seen = atomic_load(&words->tail);
     int64_t deadline = es_now_ms() + recorder->answer_ms;
     while (!es_recorder_hear(recorder, SLICE_MS)) {
-        /* Looked at first: its last words come before its end. */
+        /* Checked before the words: the last words precede the end. */
         bool ended = es_recorder_is_gone(recorder) ||
                      es_process_has_ended(&recorder->child, 0);
         if (ended && !es_recorder_hear(recorder, 0))
@@ -321,8 +324,9 @@ static es_answer await_end(es_recorder *recorder, es_run_status status)
     return ES_ANSWERED;
 }
 
-/* By the recorder's own account where there is one: its last words have a
-   checksum, the ring's word has none, and counts only where it can be right. */
+/* Counts frames by the recorder's last words if there are any, because they
+ * have a checksum. The ring's word has none and counts only if it is
+ * plausible. */
 static es_recorder_report count(const es_recorder *recorder)
 {
     uint64_t pushed = recorder->pushed;
@@ -337,8 +341,9 @@ static es_recorder_report count(const es_recorder *recorder)
                                 .lost = pushed - committed + recorder->missed};
 }
 
-/* What the recorder says of a file that it has closed, and whether that is
-   all: a frame that is nowhere accounted for is a loss, whoever says "fine". */
+/* Returns the result that the recorder reports for a file that it has closed. A
+ * frame that is not accounted for is a loss, even if the recorder reports
+ * success. */
 static es_status judge(const es_recorder *recorder,
                        const es_recorder_report *report)
 {
@@ -354,23 +359,23 @@ static es_status judge(const es_recorder *recorder,
     if (lost > 0)
         return es_fail(ES_EBROKEN,
                        "%s: %llu of %llu frames are lost, and entropy-recorder "
-                       "knows of no reason: something in the training process "
-                       "writes where it must not",
+                       "does not know why: something in the training process "
+                       "overwrites the shared memory",
                        recorder->path, lost, all);
     if (reply->committed > report->pushed)
-        return es_fail(ES_EFORMAT,
-                       "%s: %llu frames are in the file, %llu were pushed: "
-                       "something in the training process writes where it "
-                       "must not",
-                       recorder->path, (unsigned long long)reply->committed,
-                       all);
+        return es_fail(
+            ES_EFORMAT,
+            "%s: %llu frames are in the file, %llu were pushed: something in "
+            "the training process overwrites the shared memory",
+            recorder->path, (unsigned long long)reply->committed, all);
     return ES_OK;
 }
 
 static es_status end(es_recorder *recorder, es_run_status status,
                      es_recorder_report *report)
 {
-    /* Again: the file says how many are missing, whatever was overwritten. */
+    /* Stored again, in case it was overwritten: the file records how many
+     * frames are missing. */
     atomic_store(&recorder->ring.words->dropped,
                  recorder->dropped + recorder->missed);
     es_ring_close(&recorder->ring, (uint32_t)status);
@@ -396,7 +401,7 @@ es_status es_recorder_close(es_recorder *recorder, es_run_status status,
     static const char type[] = "es_recorder_report";
     es_recorder_report counts = {0};
     es_status result = ES_OK;
-    /* A report without a size must not keep a run from its end. */
+    /* A report without a size must not prevent the run from being ended. */
     es_status taken =
         report ? es_sized_give(report, &counts, sizeof counts, type) : ES_OK;
     if (recorder && es_recorder_is_mine(recorder))

@@ -1,4 +1,7 @@
-/** The training process's side, shared between the files of this folder. */
+/**
+ * Declarations of the training process's side that the files of this folder
+ * share.
+ */
 #ifndef ES_RECORDER_INTERNAL_H
 #define ES_RECORDER_INTERNAL_H
 
@@ -8,12 +11,12 @@
 #include "hooks/recorder/wire.h"
 
 /**
- * Starts the recorder program in a session of its own, with default signals
- * and no descriptor but 0 to 2 and `fds`, which become ES_FD_RING and
- * following.
+ * Starts the recorder program in a separate session, with default signals and
+ * only the descriptors 0 to 2 and `fds`, which become ES_FD_RING and the
+ * following numbers.
  *
  *   program  as es_recorder_options.program
- *   path     the run file, for those who look at the list of processes
+ *   path     the run file, shown in the list of processes
  *
  * ES_OK or ES_EBROKEN.
  */
@@ -22,10 +25,11 @@ es_status es_recorder_start(es_process *out, const char *program,
                             const int fds[ES_FD_END - ES_FD_RING]) ES_MUST_USE;
 
 /**
- * Waits for its end, at most `ms` milliseconds, and leaves no zombie.
+ * Waits at most `ms` milliseconds until the recorder ends, and leaves no
+ * zombie.
  *
  *   out  (size) written: "was killed by signal 9", "ended with exit code 3",
- *        "is gone: no exit code" if the host program reaped it before us,
+ *        "is gone: no exit code" if the host program has reaped it already,
  *        "does not answer" if it still runs
  */
 void es_recorder_reap(char *out, size_t size, es_process *process, int64_t ms);
@@ -39,37 +43,43 @@ typedef struct es_declared {
 
 struct es_recorder {
     es_ring ring;
-    uint32_t owner;      /* what words->owner holds while the recorder lives */
-    unsigned char *mine; /* a page with a 1, which a forked child finds as 0 */
-    pid_t opener;        /* 0, unless the kernel cannot wipe that page */
-    es_held control;     /* socket; after opening only its end says something */
+    uint32_t owner;      /* value of words->owner while the recorder lives */
+    unsigned char *mine; /* a page with a 1, which the kernel clears in a
+                            forked child */
+    pid_t opener;        /* 0, unless the kernel cannot clear that page on
+                            fork */
+    es_held control;     /* socket; after opening, only its end carries
+                            information */
     es_process child;
     char *path;
     int64_t n_layer, n_head;
     int64_t wait_ms, answer_ms;
     es_declared *declared; /* (n_declared) */
     size_t n_declared;
-    _Atomic bool busy; /* a thread is inside a call */
-    bool stalled;      /* the last frame did not fit, or was lost */
-    bool replied;      /* reply holds the recorder's last words */
+    _Atomic bool busy; /* true while a thread is inside a call */
+    bool stalled;      /* true if the last frame did not fit, or was lost */
+    bool replied;      /* true if `reply` contains the recorder's last words */
     es_reply reply;
-    uint64_t pushed, dropped, missed; /* missed: after the recorder's end */
+    uint64_t pushed, dropped, missed; /* missed: pushed after the recorder had
+                                         ended */
 };
 
 typedef enum es_answer {
     ES_ANSWERED, /* recorder->reply is set */
-    ES_HUNG_UP,  /* the recorder is gone without a word */
-    ES_SILENT    /* nothing yet */
+    ES_HUNG_UP,  /* the recorder ended without a reply */
+    ES_SILENT    /* no reply yet */
 } es_answer;
 
-/** Whether the recorder has said its last words, which are in
- *  recorder->reply then. Waits at most `ms` milliseconds, or until a bell. */
+/**
+ * Returns true if the recorder has left its last words, which are then in
+ * recorder->reply. Waits at most `ms` milliseconds, or until a bell.
+ */
 bool es_recorder_hear(es_recorder *recorder, int64_t ms);
 
-/** Whether the recorder is dead, or has let go of the file. */
+/** Returns true if the recorder has died or has released the file. */
 bool es_recorder_is_gone(es_recorder *recorder);
 
-/** False in a forked child. */
+/** Returns false in a forked child. */
 bool es_recorder_is_mine(const es_recorder *recorder);
 
 #endif

@@ -1,6 +1,6 @@
-/* The ring in shared memory, both sides: mapping, frames, bells (futexes), and
-   the words by which each side learns of the other's end. Nothing here waits
-   without a limit unless the caller says so. */
+/* Both sides of the ring in shared memory: mapping, frames, bells (futexes),
+ * and the words by which each side learns that the other has ended. No function
+ * waits without a limit unless the caller asks for it. */
 #include "hooks/recorder/ring.h"
 
 #include "analyzer/base/kernel.h"
@@ -19,21 +19,21 @@
 
 #define RING_MAGIC UINT32_C(0x454e5452)
 #define RING_LAYOUT 2
-#define CLOSING_MARK UINT32_C(0x454e4400) /* and the run's status */
+#define CLOSING_MARK UINT32_C(0x454e4400) /* plus the run's status */
 #define STOP_MARK UINT32_C(0x53544f50)
 #define RING_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2,
                "words shared between processes must not hide a lock");
 _Static_assert(sizeof(es_frame) % 8 == 0, "payloads are 8-byte aligned");
-_Static_assert(sizeof(es_ring_words) <= 4096, "the words have one page");
+_Static_assert(sizeof(es_ring_words) <= 4096, "the words fit into one page");
 
 static size_t page_size(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Not FUTEX_PRIVATE: the two sides are different processes. */
+/* FUTEX_PRIVATE would be wrong: the two sides are different processes. */
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ms)
 {
     struct timespec timeout = {ms / 1000, ms % 1000 * 1000000};
@@ -57,8 +57,8 @@ es_status es_memory_file(int *fd, const char *name, size_t bytes)
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur)
         return es_fail(ES_EBROKEN,
-                       "%s of %zu bytes is above the limit on file sizes: "
-                       "raise it (ulimit -f) or make the ring smaller",
+                       "%s of %zu bytes exceeds the limit on file sizes: raise "
+                       "it (ulimit -f) or make the ring smaller",
                        name, bytes);
     *fd = es_kernel_memory_file(name, (off_t)bytes);
     if (*fd < 0)
@@ -67,7 +67,7 @@ es_status es_memory_file(int *fd, const char *name, size_t bytes)
     return ES_OK;
 }
 
-/* Words and data, then the data once more. */
+/* Maps words and data, then the data a second time. */
 static es_status map_ring(es_ring *out, int fd, size_t capacity, int flags)
 {
     size_t page = page_size();
@@ -94,8 +94,9 @@ static es_status map_ring(es_ring *out, int fd, size_t capacity, int flags)
     return ES_OK;
 }
 
-/* Not a file of /dev/shm or of a disk, which stands in where there is no memfd.
-   Nobody has its name, and the producer keeps no descriptor of it. */
+/* True if `seals` belong to a memfd. A file of /dev/shm or of a disk, which
+ * replaces the memfd on some systems, cannot be sealed; but it has no name any
+ * more, and the producer keeps no descriptor of it. */
 static bool can_be_sealed(int seals)
 {
     return seals >= 0 && !(seals & F_SEAL_SEAL);
@@ -104,7 +105,8 @@ static bool can_be_sealed(int seals)
 es_status es_ring_create(es_ring *out, int *fd, size_t bytes)
 {
     if (bytes > ES_RING_MAX)
-        return es_fail(ES_EARGUMENT, "a ring of %zu bytes: %zu at most", bytes,
+        return es_fail(ES_EARGUMENT,
+                       "a ring of %zu bytes: at most %zu are allowed", bytes,
                        ES_RING_MAX);
     size_t capacity = page_size();
     while (capacity < bytes)
@@ -137,14 +139,15 @@ es_status es_ring_attach(es_ring *out, int fd)
     struct stat file;
     int seals = fcntl(fd, F_GET_SEALS);
     if (fstat(fd, &file) != 0)
-        return es_fail(ES_EFORMAT, "this is not a ring: %s", strerror(errno));
+        return es_fail(ES_EFORMAT, "not a ring: %s", strerror(errno));
     size_t page = page_size();
     size_t capacity = (size_t)file.st_size - page;
-    /* Without the seal a shrinking file would kill us with SIGBUS. */
+    /* Without the seal, shrinking the file would kill this process by
+     * SIGBUS. */
     if ((can_be_sealed(seals) && !(seals & F_SEAL_SHRINK)) ||
         file.st_size <= (off_t)page || capacity > ES_RING_MAX ||
         capacity < page || (capacity & (capacity - 1)) != 0)
-        return es_fail(ES_EFORMAT, "this is not a ring: %jd bytes, seals %x",
+        return es_fail(ES_EFORMAT, "not a ring: %jd bytes, seals %x",
                        (intmax_t)file.st_size, (unsigned)seals);
     es_status status = map_ring(out, fd, capacity, 0);
     if (status < 0)
@@ -153,8 +156,8 @@ es_status es_ring_attach(es_ring *out, int fd)
     if (words->magic != RING_MAGIC || words->layout != RING_LAYOUT ||
         words->capacity != capacity) {
         es_fail(ES_EFORMAT,
-                "ring layout %u is not this program's %d: install "
-                "libentropyrecord and entropy-recorder of one version",
+                "ring layout %u differs from this program's %d: install "
+                "libentropyrecord and entropy-recorder of the same version",
                 words->layout, RING_LAYOUT);
         es_ring_detach(out);
         return ES_EFORMAT;
@@ -190,9 +193,10 @@ static bool has_space(es_ring *ring, uint64_t size)
 }
 
 /*
- * The consumer stores wake_at, then looks at head; the producer stores head,
- * then looks at wake_at, a full fence in between on both sides: one of them
- * sees the other. Taking wake_at away makes one wake-up do for many frames.
+ * Wakes the consumer if it waits for `head`. The consumer stores wake_at and
+ * then reads head; the producer stores head and then reads wake_at. With a full
+ * fence in between on both sides, at least one sees the other's store.
+ * Resetting wake_at makes one wake-up suffice for many frames.
  */
 static void wake_if_wanted(es_ring_words *words, uint64_t head)
 {
@@ -320,15 +324,14 @@ uint64_t es_ring_head(const es_ring *ring)
 
 static es_status corrupt(const es_ring *ring, const char *what, uint64_t value)
 {
-    return es_fail(
-        ES_EFORMAT,
-        "%s: the ring is corrupt at byte %llu: %s %llu: something in "
-        "the training process writes where it must not",
-        ring->name, (unsigned long long)ring->position, what,
-        (unsigned long long)value);
+    return es_fail(ES_EFORMAT,
+                   "%s: the ring is corrupt at byte %llu: %s %llu: something "
+                   "in the training process overwrites the shared memory",
+                   ring->name, (unsigned long long)ring->position, what,
+                   (unsigned long long)value);
 }
 
-/* A tail that was overwritten made the producer go too far. */
+/* True if the producer wrote too far because the tail was overwritten. */
 static bool is_overrun(const es_ring *ring)
 {
     return es_ring_head(ring) - ring->released > ring->capacity;
@@ -347,7 +350,7 @@ es_status es_ring_read(es_ring *ring, es_frame *frame, void *payload,
                        es_ring_head(ring));
     const unsigned char *place = at(ring, ring->position);
     memcpy(frame, place, sizeof *frame);
-    /* What is checked below must be the copy, not the memory again. */
+    /* The checks below must use the copy, not read the shared memory again. */
     atomic_signal_fence(memory_order_seq_cst);
     if (frame->mark != mark_of(ring->position))
         return corrupt(ring, "a frame with the mark", frame->mark);

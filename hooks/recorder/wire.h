@@ -1,7 +1,7 @@
 /**
- * What the training process and the recorder say to each other, besides the
- * bytes of the ring: the greeting with which the recorder is started, the
- * payloads of frames, the recorder's replies.
+ * The messages between the training process and the recorder: the greeting with
+ * which the recorder is started, the payloads of the ring's frames, and the
+ * recorder's replies.
  */
 #ifndef ES_WIRE_H
 #define ES_WIRE_H
@@ -13,33 +13,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Descriptors that the recorder finds open, besides 0, 1 and 2. */
+/** Descriptors that the recorder finds open, in addition to 0, 1 and 2. */
 enum {
     ES_FD_RING = 3, /* memfd: ring.h */
     ES_FD_HELLO,    /* memfd: a packed es_hello */
-    ES_FD_CONTROL,  /* socket for es_reply; its end: perhaps nobody listens */
-    ES_FD_TRAINER,  /* pidfd of the training process; /dev/null: none */
+    ES_FD_CONTROL,  /* socket for es_reply; its end may mean that the trainer
+                       has ended */
+    ES_FD_TRAINER,  /* pidfd of the training process; /dev/null if there is
+                       none */
     ES_FD_END
 };
 
 /**
- * Two replies at most: one through the socket when the file is open or
- * refused, one as the ring's last words when the recorder has let go of the
- * file for whatever reason: by then the training process may have closed every
- * descriptor that it did not know. ES_EBROKEN: an end without a reply.
+ * A reply of the recorder. It sends at most two: one through the socket when
+ * the file is open or refused, and one as the ring's last words when it has
+ * released the file for any reason. The latter cannot use the socket, because
+ * the training process may have closed every descriptor that it did not know.
+ * If the recorder ends without a reply, the training process gets ES_EBROKEN.
  */
 typedef struct es_reply {
     int64_t code;       /* es_status */
-    uint64_t committed; /* samples and events that are in the file */
+    uint64_t committed; /* samples and events in the file */
     char text[ES_MESSAGE_MAX];
 } es_reply;
 
 enum { ES_FRAME_SERIES = 1, ES_FRAME_SAMPLE, ES_FRAME_EVENT, ES_FRAME_MAP };
 
-#define ES_FRAME_TEXT_MAX 4096         /* bytes of the strings of one frame */
-#define ES_HELLO_MAX ((size_t)1 << 26) /* bytes of a packed greeting */
+#define ES_FRAME_TEXT_MAX                                                      \
+    4096                               /* most bytes of the strings of one     \
+                                          frame */
+#define ES_HELLO_MAX ((size_t)1 << 26) /* most bytes of a packed greeting */
 
-/** What the recorder has to know before it opens the file. */
+/** The greeting: everything that the recorder needs to open the file. */
 typedef struct es_hello {
     const char *path;
     es_run_info run; /* strings borrowed */
@@ -66,13 +71,13 @@ typedef struct es_event_frame {
 
 void es_pack_event(es_pack *pack, es_event_frame *event);
 
-/** Payload of ES_FRAME_MAP: this, and size * size floats of values. */
+/** Payload of ES_FRAME_MAP: this struct with size * size values only. */
 typedef struct es_map_frame {
     int64_t phase, layer, head, size, n_ctx;
     float values[ES_MAP_MAX * ES_MAP_MAX];
 } es_map_frame;
 
-/** Bytes of a frame's payload that every ring has place for. */
+/** Largest payload in bytes that fits into every ring. */
 #define ES_FRAME_MAX sizeof(es_map_frame)
 
 #endif

@@ -219,13 +219,13 @@ TEST(wrong_frames_are_refused)
         const float *values;
         size_t n;
     } frames[] = {
-        {"no series has the number 4", 4, 0, values, CELLS},
-        {"no series has the number -1", -1, 0, values, CELLS},
+        {"no series with number 4", 4, 0, values, CELLS},
+        {"no series with number -1", -1, 0, values, CELLS},
         {"36 values for entropy, which has 35", 0, 0, values, CELLS + 1},
         {"0 values for entropy", 0, 0, values, 0},
         {"0 values for entropy", 0, 0, NULL, CELLS},
-        {"step -1: steps begin at 0", 0, -1, values, CELLS},
-        {"steps begin at 0", 0, INT64_MAX, values, CELLS},
+        {"step -1: steps start at 0", 0, -1, values, CELLS},
+        {"steps start at 0", 0, INT64_MAX, values, CELLS},
     };
     for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
         es_assert_status(ES_EARGUMENT, frames[i].words,

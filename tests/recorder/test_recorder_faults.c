@@ -320,7 +320,7 @@ TEST(a_recorder_killed_in_its_sleep_is_noticed)
     recording_await_rest(recorder);
     kill(recorder->child.pid, SIGKILL);
     es_await(recorder->ring.words->owner != recorder->owner);
-    es_assert_status(ES_EBROKEN, "is gone",
+    es_assert_status(ES_EBROKEN, "has ended",
                      recording_push(recorder, series, 0, 0));
     int late = 5;
     assert_int_equal(es_recorder_series(recorder, &late, "late", ES_SHAPE_RUN,

@@ -122,7 +122,7 @@ TEST(a_silent_program_is_killed)
     const char *script = recording_path("silent");
     make_script(script, "#!/bin/sh\nexec sleep 1000\n", 0755);
     assert_null(open_within(500, recording_path("p.db"), script));
-    assert_non_null(strstr(es_message(), "did not answer in 500 ms"));
+    assert_non_null(strstr(es_message(), "did not answer within 500 ms"));
     expect_no_child();
 }
 

@@ -399,7 +399,7 @@ TEST(recording_goes_on_once_the_disk_has_space)
     fill_disk(ballast);
     for (; step < 600; step++)
         es_assert_ok(recording_push(recorder, series, 0, step));
-    es_await(recording_has_said("trying again"));
+    es_await(recording_has_said("retrying"));
     uint64_t before = recording_committed(recorder);
     unlink(ballast);
     es_recorder_report report;

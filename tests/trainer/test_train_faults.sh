@@ -117,7 +117,7 @@ recorder_killed() { # RUN.db
     find_recorder || return 1
     kill -9 "$recorder"
     finish_training && exited 3 && same_result &&
-        said 'warning: .*entropy-recorder .* is gone: no more is recorded' &&
+        said 'warning: .*entropy-recorder .* has ended: recording stopped' &&
         said '[1-9][0-9]* of [0-9]+ frames are not known to be in the file' &&
         interrupted "$1" && sound "$1"
 }

@@ -1,6 +1,7 @@
 /* Judges the training's samples while the recorder writes them, and stores an
- * event for each flag that opens or rises. The judge's state is copied at each
- * commit, so that a transaction that fails leaves no trace in it. */
+ * event for each flag that opens or becomes more severe. The judge's state is
+ * copied before each transaction, so that a failed transaction leaves no trace
+ * in it. */
 #include "hooks/recorder/process/alert.h"
 
 #include "analyzer/base/checked.h"
@@ -13,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LAYERS_MOST 64 /* named in an event */
+#define LAYERS_MOST 64 /* most layers that an event lists */
 
-/* --- what an event says ---------------------------------------------------*/
+/* --- events --------------------------------------------------------------- */
 
-/* The only marked layer, or ES_UNKNOWN. */
+/* Returns the layer if only one is marked, else ES_UNKNOWN. */
 static int64_t single_layer(const unsigned char *marks, int n_layers)
 {
     int64_t single = ES_UNKNOWN;
@@ -30,8 +31,8 @@ static int64_t single_layer(const unsigned char *marks, int n_layers)
     return single;
 }
 
-/* {"onset":130,"value":0.75,"threshold":0.5,"layers":[9,10]}: the first of the
-   marked layers. NULL: out of memory. */
+/* Formats {"onset":130,"value":0.75,"threshold":0.5,"layers":[9,10]} with the
+ * first LAYERS_MOST marked layers. Returns NULL if memory is short. */
 static char *print_data(const es_episode *episode, int n_layers)
 {
     char *data = NULL;
@@ -94,7 +95,7 @@ static void report(void *user, const es_episode *episode)
     alerts->status = write_event(alerts, episode);
 }
 
-/* An episode's end is for the readers, who judge the whole run. */
+/* Ends of episodes are not stored: readers judge the whole run. */
 static void ignore(void *user, const es_episode *episode)
 {
     (void)user;
@@ -103,7 +104,8 @@ static void ignore(void *user, const es_episode *episode)
 
 /* --- judging --------------------------------------------------------------*/
 
-/* What a resumed run goes on from. Its alerts are in the file. */
+/* Pushes the samples of a resumed run before resume_step to the judge. Their
+ * alerts are in the file already. */
 static es_status catch_up(es_alerts *alerts, es_reader *reader, size_t run,
                           int64_t resume_step)
 {
@@ -124,7 +126,8 @@ static es_status catch_up(es_alerts *alerts, es_reader *reader, size_t run,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* The run is the file's only one of this id; its index is not its id. */
+/* Finds the index of the run, which differs from its id. No other run in the
+ * file has the same UUID. */
 static es_status find_run(size_t *index, es_reader *reader, const char *uuid)
 {
     for (*index = es_reader_n_runs(reader); (*index)-- > 0;) {
@@ -132,11 +135,11 @@ static es_status find_run(size_t *index, es_reader *reader, const char *uuid)
         es_status status = es_reader_run(reader, *index, &run);
         if (status != ES_OK)
             return status;
-        /* Without one it was made just now, and is the last. */
+        /* Without a UUID the run was made just now and is the last one. */
         if (!uuid || (run.uuid && strcmp(run.uuid, uuid) == 0))
             return ES_OK;
     }
-    return es_fail(ES_ENOTFOUND, "%s: the run just opened is not there",
+    return es_fail(ES_ENOTFOUND, "%s: the run that was just opened is missing",
                    es_reader_path(reader));
 }
 

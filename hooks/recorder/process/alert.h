@@ -1,11 +1,11 @@
 /**
- * Alerts: the recorder judges the samples of the train phase as it writes
- * them, by the built-in rules, and puts what it finds among the run's events.
+ * Alerts: the recorder judges the samples of the train phase by the built-in
+ * rules as it writes them, and stores its findings as events of the run.
  *
- * An event's kind is the flag's, its step that of the sample at which it was
- * found, its dedupe key "alert:KIND@ONSET:SEVERITY", so that an episode is
- * reported once for each severity it reaches, whatever is read, written or
- * resumed twice. Its data:
+ * An event's kind is the name of the flag, and its step that of the sample at
+ * which the flag was found. Its dedupe key is "alert:KIND@ONSET:SEVERITY", so
+ * that an episode is reported once for each severity that it reaches, even if
+ * samples are read, written or resumed twice. Its data:
  * {"onset":130,"value":0.75,"threshold":0.5,"layers":[9,10]}.
  */
 #ifndef ES_ALERT_H
@@ -15,48 +15,55 @@
 #include "store/layers.h"
 #include "store/writer.h"
 
-/** Events of one recording; what comes after is left to the readers. */
+/** Most alert events of one recording; readers find later ones themselves. */
 #define ES_ALERTS_MOST 1000
 
-/** Zero: nothing is judged. */
+/** The judge of a recording. All zero: nothing is judged. */
 typedef struct es_alerts {
     es_writer *writer; /* borrowed */
     int64_t run_id;
     int n_layers;
-    es_layers *layers;  /* whose ceilings the judge goes by; or NULL */
+    es_layers *layers;  /* layers whose ceilings the judge uses, or NULL */
     es_judge *judge;    /* NULL: nothing is judged */
-    void *now, *before; /* (size) the judge, and its state to go back to */
+    void *now, *before; /* (size) the judge, and its state before the
+                           transaction */
     size_t size;
-    int n, n_before; /* events */
-    int64_t step;    /* of the sample being judged */
+    int n, n_before; /* number of events */
+    int64_t step;    /* step of the sample being judged */
     es_status status;
 } es_alerts;
 
 /**
- * Starts judging a run that was opened by es_writer_run. What a resumed run
- * has before `resume_step` is read from the file, so that the judge goes on
- * as if it had never stopped.
+ * Starts judging a run that es_writer_run has opened. The samples of a resumed
+ * run before `resume_step` are read from the file, so that the judge continues
+ * as if it had not been interrupted.
  *
  *   path  the run file
  *   run   n_layer, n_head, ctx
  *
- * ES_OK; ES_ENOMEM; ES_EIO, ES_EFORMAT if the file cannot be read: es_alerts
- * is then zero, and recording can go on.
+ * ES_OK; ES_ENOMEM; ES_EIO, ES_EFORMAT if the file cannot be read. On failure
+ * es_alerts is all zero, and recording can continue without alerts.
  */
 es_status es_alerts_open(es_alerts *alerts, const char *path, es_writer *writer,
                          int64_t run_id, const es_run_info *run,
                          int64_t resume_step) ES_MUST_USE;
 
-/** Judges a sample (n values) of the train phase; es_writer_event's status. */
+/**
+ * Judges a sample (n values) of the train phase. Returns the status of
+ * es_writer_event.
+ */
 es_status es_alerts_push(es_alerts *alerts, es_judge_series series,
                          int64_t step, const float *values,
                          size_t n) ES_MUST_USE;
 
-/** A transaction begins; it failed: everything since is forgotten. */
+/**
+ * es_alerts_keep saves the judge's state when a transaction begins;
+ * es_alerts_undo restores it if the transaction fails.
+ */
 void es_alerts_keep(es_alerts *alerts);
 void es_alerts_undo(es_alerts *alerts);
 
-/** The run is over: judges what only its end can show. */
+/** Judges what only the end of the run shows. */
 es_status es_alerts_finish(es_alerts *alerts) ES_MUST_USE;
 
 void es_alerts_close(es_alerts *alerts);

@@ -1,7 +1,7 @@
-/* SIGBUS: another program truncated RUN.db-shm, the log's index, which SQLite
-   maps. The memory is gone, and SQLite was in the midst of using it: the
-   process has to end. Everything committed is in the run file and its log, and
-   whoever opens them next makes the index anew. */
+/* Handles SIGBUS, which means that another program truncated RUN.db-shm, the
+ * index of the write-ahead log, which SQLite maps. SQLite was using that
+ * memory, so the process has to end. All committed frames are in the run file
+ * and its log, and the next program that opens them rebuilds the index. */
 #include "hooks/recorder/process/session.h"
 
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Prepared, for a handler cannot print. */
+/* Prepared in advance, because a signal handler cannot format text. */
 static es_ring *ring;
 static es_reply last;
 static char line[ES_MESSAGE_MAX + 32];
@@ -28,8 +28,8 @@ void es_session_catch_bus(es_session *session)
 {
     struct sigaction action = {.sa_handler = say_and_end};
     snprintf(last.text, sizeof last.text,
-             "%s-shm: another program truncated it: recording ended: what was "
-             "committed is whole",
+             "%s-shm: another program truncated it: recording ended: all "
+             "committed samples are intact",
              session->hello.path);
     snprintf(line, sizeof line, "entropy-recorder: %s\n", last.text);
     last.code = ES_EIO;

@@ -1,5 +1,6 @@
-/* One frame of the ring: checked, for a bug of the training process may have
-   written it, then into the run file and to the alerts. */
+/* Writes one frame of the ring into the run file and passes it to the alerts.
+ * Each frame is checked first, because a bug of the training process may have
+ * overwritten it. */
 #include "hooks/recorder/process/session.h"
 
 #include "analyzer/base/checked.h"
@@ -8,16 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a program that writes only through recorder.h cannot have sent. */
+/* Fails for a frame that recorder.h cannot have written. */
 static es_status fail_frame(es_session *session, const es_frame *frame)
 {
     session->corrupt = true;
-    return es_fail(ES_EFORMAT,
-                   "%s: the ring is corrupt: a frame of type %u, series %u, "
-                   "%u bytes: something in the training process writes where "
-                   "it must not",
-                   session->hello.path, frame->type, frame->series,
-                   frame->bytes);
+    return es_fail(
+        ES_EFORMAT,
+        "%s: the ring is corrupt: a frame of type %u, series %u, %u bytes: "
+        "something in the training process overwrites the shared memory",
+        session->hello.path, frame->type, frame->series, frame->bytes);
 }
 
 static es_status record_sample(es_session *session, const es_frame *frame)
@@ -43,7 +43,7 @@ static es_status record_sample(es_session *session, const es_frame *frame)
                           series->n_values);
 }
 
-/* In place of what a failed transaction may have left. */
+/* Copies `text` to *out, which a failed transaction may have set already. */
 static es_status copy(char **out, const char *text)
 {
     free(*out);
@@ -121,7 +121,8 @@ static es_status record_map(es_session *session, const es_frame *frame)
         es_writer_map(session->writer, session->run_id, &map, sent->values);
     if (status == ES_EARGUMENT)
         return fail_frame(session, frame);
-    if (status == ES_EFORMAT) { /* the file has another table of this name */
+    if (status == ES_EFORMAT) { /* the file has an unrelated table of this
+                                   name */
         session->tally.refused++;
         es_session_keep_trouble(session, status);
         return ES_OK;

@@ -1,21 +1,22 @@
-/* What other programs do to the write-ahead log of a recording, and how the
-   session goes on: a log that was truncated costs what was in it, one whose
-   name is gone costs nothing, and either way the run file is opened again. */
+/* Recovers when other programs damage the write-ahead log of a recording. A
+ * truncated log loses its contents, a log whose name is gone loses nothing; in
+ * either case the run file is opened again. */
 #include "hooks/recorder/process/session.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define LOG_MOST ((int64_t)64 << 20) /* bytes; more is worth a warning */
+#define LOG_MOST ((int64_t)64 << 20) /* bytes; a larger log is reported */
 
-/* The run, its series: with new ids where they were in a log that is lost. */
+/* Opens the file, the run and its series again. They get new ids if their rows
+ * were in the lost log. */
 static es_status open_again(es_session *session)
 {
     const es_run_info *run = &session->hello.run;
     es_status status;
     status = es_session_open_file(session);
     session->alerts.writer = session->writer;
-    /* From a step that no sample has: none is deleted. */
+    /* INT64_MAX: samples from that step on are deleted, which are none. */
     if (status < 0 || (status = es_writer_run(session->writer, &session->run_id,
                                               run, INT64_MAX)) < 0)
         return status;
@@ -31,7 +32,7 @@ static es_status open_again(es_session *session)
     return ES_OK;
 }
 
-/* After the old writer's end; `message` says why. */
+/* Continues after the old writer has ended; `message` says why it ended. */
 static es_status go_on(es_session *session, es_severity severity,
                        const char *message, uint64_t lost)
 {
@@ -64,15 +65,15 @@ es_status es_session_replace_log(es_session *session)
     return go_on(session, ES_SEVERITY_ERROR, message, lost);
 }
 
-/* The run file is gone together with its log: what was committed is lost, and a
-   new file begins. */
+/* Starts a new file after the run file and its log have disappeared; all
+ * committed frames are lost. */
 static void begin_anew(es_session *session)
 {
     char message[ES_MESSAGE_MAX];
     const uint64_t lost = session->tally.committed;
     es_session_keep_trouble(session, ES_EIO);
     snprintf(message, sizeof message,
-             "removed, moved or replaced while it was written: samples up to "
+             "removed, moved or replaced during the recording: samples up to "
              "step %lld are not in this file (%llu frames)",
              (long long)session->tally.last_step, (unsigned long long)lost);
     fprintf(stderr, "entropy-recorder: %s: %s\n", session->hello.path, message);
@@ -82,8 +83,8 @@ static void begin_anew(es_session *session)
     (void)!go_on(session, ES_SEVERITY_ERROR, message, lost);
 }
 
-/* Its name is gone, or another file's: nothing is lost if it can be moved into
-   the run file before the next death. */
+/* Checks whether the log's name is gone or belongs to another file. Nothing is
+ * lost if the log can be moved into the run file before the recorder dies. */
 static void look_for_name(es_session *session)
 {
     char message[ES_MESSAGE_MAX];
@@ -116,7 +117,7 @@ static void look_at_size(es_session *session)
     session->log_reported = true;
     const pid_t pid = es_writer_log_reader(session->writer);
     if (pid > 0)
-        snprintf(reader, sizeof reader, " (process %d is doing so)", (int)pid);
+        snprintf(reader, sizeof reader, " (process %d reads it)", (int)pid);
     snprintf(message, sizeof message,
              "the write-ahead log has %lld MiB: it cannot shrink while other "
              "programs read the file%s: end them",

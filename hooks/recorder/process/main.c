@@ -1,12 +1,13 @@
 /*
  * entropy-recorder: owns a run file while a training process records into it.
- * Started by es_recorder_open with a few descriptors (wire.h), not by hand.
+ * es_recorder_open starts it with a few descriptors (wire.h); it is not started
+ * by hand.
  *
- * It ends when the trainer closes the run or dies, after everything in the
- * ring is in the file. SIGTERM, SIGINT and SIGHUP are taken as a sign that
- * time is short: from then on each frame is committed at once, so that a
- * SIGKILL that follows loses nothing. They do not end it, for a trainer that
- * got the same signal has its last frames still to push.
+ * It ends when the trainer closes the run or dies, after everything in the ring
+ * is in the file. SIGTERM, SIGINT and SIGHUP mean that little time is left:
+ * from then on each frame is committed at once, so that a later SIGKILL loses
+ * nothing. They do not end the recorder, because a trainer that got the same
+ * signal still has its last frames to push.
  */
 #include "hooks/recorder/process/session.h"
 
@@ -28,12 +29,12 @@ _Static_assert(sizeof(es_reply) <= ES_RING_LAST_WORDS, "the last words fit");
 static const char usage[] =
     "usage: entropy-recorder -h | --help | -V | --version\n"
     "\n"
-    "The process that writes a run file while a training program records into\n"
-    "it. Programs start it through es_recorder_open; it ends with them. A "
-    "file\n"
-    "RUN.db.stop beside the run makes the training stop.\n";
+    "Writes a run file while a training program records into it. The training\n"
+    "program starts it through es_recorder_open; it ends with that program. A\n"
+    "file RUN.db.stop next to the run makes the training stop.\n";
 
-/* SQLite must not find that a file of its own has the number of a stream. */
+/* Opens the numbers of missing standard streams: SQLite's files must not get
+ * them. */
 static void fill_streams(void)
 {
     int fd;
@@ -46,7 +47,7 @@ static void fill_streams(void)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-/* *data holds the strings of *hello; free it after. */
+/* *data contains the strings of *hello; the caller frees it afterwards. */
 static es_status read_hello(es_hello *hello, unsigned char **data)
 {
     struct stat file;
@@ -58,13 +59,13 @@ static es_status read_hello(es_hello *hello, unsigned char **data)
     if (status < 0)
         return status;
     if (pread(ES_FD_HELLO, *data, size, 0) != (ssize_t)size)
-        return es_fail(ES_EFORMAT, "the greeting cannot be read");
+        return es_fail(ES_EFORMAT, "cannot read the greeting");
     es_pack pack = {.mode = ES_PACK_READ, .data = *data, .size = size};
     es_pack_hello(&pack, hello);
     if (pack.failed || !hello->path)
         return es_fail(ES_EFORMAT,
-                       "the greeting is not understood: install "
-                       "libentropyrecord and entropy-recorder of one version");
+                       "cannot parse the greeting: install libentropyrecord "
+                       "and entropy-recorder of the same version");
     return ES_OK;
 }
 
@@ -79,7 +80,7 @@ static es_status prepare(es_session *session, unsigned char **strings)
     return es_session_open(session);
 }
 
-/* To the greeting. */
+/* Sends the reply to the greeting. */
 static void reply(const es_reply *answer)
 {
     ssize_t n = send(ES_FD_CONTROL, answer, sizeof *answer, MSG_NOSIGNAL);
@@ -146,7 +147,7 @@ int main(int argc, char **argv)
         return 2;
     }
     fill_streams();
-    /* A write that fails is an error code, not a reason to die. */
+    /* A failed write must be an error code, not a fatal signal. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     return es_exit_code(run());

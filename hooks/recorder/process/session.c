@@ -1,6 +1,6 @@
-/* A recording from its opening to its end: batches of frames become
-   transactions, what fails is tried again while the training goes on, and every
-   frame is in the file or counted. */
+/* A recording from its opening to its end. Batches of frames become
+ * transactions; failed transactions are retried while the training continues;
+ * every frame ends up in the file or is counted as lost. */
 #include "hooks/recorder/process/session.h"
 
 #include "analyzer/base/checked.h"
@@ -16,7 +16,7 @@
 #define LOCK_MS 2000
 #define RETRY_MS 1000
 #define LAST_TRIES 3 /* after the trainer's end */
-#define LOOK_MS 1000 /* between two looks at what lies beside the file */
+#define LOOK_MS 1000 /* between two checks of the files */
 
 es_status es_session_open_file(es_session *session)
 {
@@ -31,7 +31,8 @@ es_status es_session_open_file(es_session *session)
     }
 }
 
-/* Beside the path that was given, or beside the file that is written. */
+/* Checks for a stop request next to the path that was given and next to the
+ * file being written. */
 static bool is_stop_requested(const es_session *session, char *line,
                               size_t size)
 {
@@ -39,18 +40,19 @@ static bool is_stop_requested(const es_session *session, char *line,
            es_stop_requested(line, size, session->hello.path);
 }
 
-/* A request from before the training was not meant for it. */
+/* Removes a request that is older than the training and was not meant for
+ * it. */
 static void drop_old_request(const es_session *session)
 {
     char line[256];
     if (is_stop_requested(session, line, sizeof line))
         fprintf(stderr,
-                "entropy-recorder: %s.stop: from before this training: "
-                "removed, not followed\n",
+                "entropy-recorder: %s.stop: older than this training: removed "
+                "and ignored\n",
                 session->given);
 }
 
-/* The path that everything else goes by is where the recording goes. */
+/* Decides where the recording goes, and uses that path from then on. */
 static es_status choose_place(es_session *session)
 {
     es_hello *hello = &session->hello;
@@ -69,7 +71,8 @@ static es_status choose_place(es_session *session)
     return ES_OK;
 }
 
-/* While the lock is waited for, a fragment may become the run file. */
+/* Opens the file. During the wait for its lock, a fragment may become the run
+ * file, so the place is chosen again. */
 static es_status open_place(es_session *session)
 {
     es_place *place = &session->place, now;
@@ -94,7 +97,8 @@ es_status es_session_open(es_session *session)
     if (status < 0)
         return status;
     session->ring.name = hello->path;
-    if (!hello->run.uuid) { /* known here: the file may be opened again */
+    if (!hello->run.uuid) { /* made here, because the file may be opened
+                               again */
         if ((status = es_uuid_make(session->uuid)) < 0)
             return status;
         hello->run.uuid = session->uuid;
@@ -116,12 +120,13 @@ es_status es_session_open(es_session *session)
         return status;
     if (hello->resume_step > 0 && hello->resume_step <= ES_MAX_STEP)
         session->tally.last_step = hello->resume_step;
-    /* Who opened an empty file of this name before it was ours may take the
-     * new one's log away (SQLite does). */
+    /* SQLite may remove the new file's log if another program had opened an
+     * empty file of the same name before. */
     es_session_look_at_log(session);
     if (!session->writer)
         return (es_status)session->trouble.code;
-    /* Whoever reads the run can judge it later. */
+    /* Without alerts the recording continues: readers can judge the run
+     * later. */
     if (es_alerts_open(&session->alerts, hello->path, session->writer,
                        session->run_id, &hello->run,
                        hello->resume_step) != ES_OK)
@@ -129,13 +134,14 @@ es_status es_session_open(es_session *session)
     return ES_OK;
 }
 
-/* Worth another try: the disk may have space again, a lock may be gone. */
+/* True if a retry may succeed: the disk may have space again, a lock may be
+ * released. */
 static bool may_pass(es_status status)
 {
     return status == ES_EIO || status == ES_ENOMEM || status == ES_ELOCKED;
 }
 
-/* The first trouble is the one to report: others follow from it. */
+/* Only the first problem is reported: others follow from it. */
 void es_session_keep_trouble(es_session *session, es_status code)
 {
     if (session->trouble.code != ES_OK)
@@ -151,7 +157,7 @@ bool es_session_has_ended(const es_session *session)
            atomic_load(&session->watch.orphaned);
 }
 
-/* After a commit. */
+/* Releases the ring's space after a commit. */
 static void release(es_session *session)
 {
     if (es_writer_is_settled(session->writer))
@@ -159,7 +165,8 @@ static void release(es_session *session)
     es_ring_release(&session->ring, session->tally.committed);
 }
 
-/* One transaction. What precedes a corrupt frame is still good. */
+/* Writes a batch in one transaction. The frames before a corrupt one are still
+ * valid. */
 static es_status commit_batch(es_session *session)
 {
     es_ring *ring = &session->ring;
@@ -168,7 +175,8 @@ static es_status commit_batch(es_session *session)
     es_frame frame;
     es_alerts_keep(&session->alerts);
     es_status status = es_writer_begin(session->writer);
-    /* Not "<": a corrupt head may lie behind us, and must be noticed. */
+    /* Not "<": a corrupt head may be behind the position, and must be
+     * noticed. */
     while (status == ES_OK && ring->position != session->until &&
            ring->position - start < BATCH_BYTES)
         status = es_session_record(session, &frame);
@@ -188,8 +196,8 @@ static es_status commit_batch(es_session *session)
     return ES_OK;
 }
 
-/* One frame, a transaction of its own; one that the store does not want is
-   counted. */
+/* Writes one frame in a separate transaction. A frame that the store refuses is
+ * counted. */
 static es_status commit_frame(es_session *session)
 {
     const es_session_tally before = session->tally;
@@ -213,12 +221,12 @@ static es_status commit_frame(es_session *session)
 static void complain(es_session *session)
 {
     if (!session->complained)
-        fprintf(stderr, "entropy-recorder: %s: trying again\n", es_message());
+        fprintf(stderr, "entropy-recorder: %s: retrying\n", es_message());
     session->complained = true;
 }
 
-/* Tries as long as the training goes on, and a few times after: frames wait in
-   the ring meanwhile, and are dropped and counted once it is full. */
+/* Retries as long as the training continues, and a few times afterwards. Frames
+ * wait in the ring meanwhile; once it is full, they are dropped and counted. */
 static es_status insist(es_session *session,
                         es_status (*attempt)(es_session *session))
 {
@@ -245,8 +253,8 @@ static es_status insist(es_session *session,
     }
 }
 
-/* One frame that the store does not want fails its batch, and must not cost
-   the others: they are read again, each for itself. */
+/* Writes the frames of a failed batch one by one: a frame that the store
+ * refuses must not cost the others. */
 static es_status commit_one_by_one(es_session *session, uint64_t end)
 {
     es_status status;
@@ -257,14 +265,14 @@ static es_status commit_one_by_one(es_session *session, uint64_t end)
     return status;
 }
 
-/* Everything that is in the ring now. */
+/* Writes all frames that are in the ring now. */
 static es_status drain(es_session *session)
 {
     es_status status = ES_OK;
     uint64_t start = session->ring.position + 1;
     session->until = es_ring_head(&session->ring);
-    /* A head that was corrupt for a moment is never met: no progress ends it,
-       too. */
+    /* The loop also ends if there is no progress: `until` is never reached if
+     * the head was corrupt for a moment. */
     while (status == ES_OK && !session->corrupt &&
            session->ring.position != session->until &&
            session->ring.position != start) {
@@ -306,7 +314,8 @@ es_status es_session_note_number(es_session *session, const char *kind,
     return es_session_note(session, kind, severity, message, data);
 }
 
-/* Writing goes on: a file that was moved is still complete. */
+/* Reports that the file was moved or replaced. Writing continues: a file that
+ * was moved is still complete. */
 static void look_for_file(es_session *session)
 {
     if (session->trouble.code != ES_OK)
@@ -325,13 +334,13 @@ static void look_for_stop(es_session *session)
         return;
     session->stop_passed = true;
     es_ring_request_stop(&session->ring);
-    /* Without the event the request still holds. */
+    /* The request is valid even if the event cannot be written. */
     (void)!es_session_note(
         session, "stop", ES_SEVERITY_INFO,
-        line[0] ? line : "somebody requested that the training stop", NULL);
+        line[0] ? line : "a stop of the training was requested", NULL);
 }
 
-/* What people do to the files while they are written. */
+/* Checks once a second what users do to the files during the recording. */
 static void look_around(es_session *session)
 {
     int64_t now = es_now_ms();
@@ -343,7 +352,8 @@ static void look_around(es_session *session)
     es_session_look_at_log(session);
 }
 
-/* Sleeps until there is something, then until it is worth a transaction. */
+/* Sleeps until a frame arrives, then until there are enough for a
+ * transaction. */
 static void gather(es_session *session, uint32_t bell)
 {
     es_ring *ring = &session->ring;
@@ -362,7 +372,7 @@ void es_session_serve(es_session *session)
     session->look = es_now_ms() - LOOK_MS;
     for (;;) {
         uint32_t bell = es_ring_bell(&session->ring);
-        /* Looked at first: what is in the ring after it is all there is. */
+        /* Checked first: after the end no further frame can enter the ring. */
         bool last = es_session_has_ended(session);
         es_status status = drain(session);
         if (status < 0)
@@ -419,7 +429,7 @@ static es_status write_end(es_session *session)
     if ((status = es_writer_begin(session->writer)) < 0 ||
         (status = note_count(
              session, "dropped", atomic_load(&session->ring.words->dropped),
-             "found no place in the ring and were dropped")) < 0 ||
+             "did not fit into the ring and were dropped")) < 0 ||
         (status = note_count(session, "refused", session->tally.refused, why)) <
             0 ||
         (session->corrupt &&
@@ -436,8 +446,8 @@ static es_status write_end(es_session *session)
     return status;
 }
 
-/* What was committed has to be in the file, or in a log that stays beside it
-   because there are readers. */
+/* Makes sure that all commits are in the file, or in a log that stays next to
+ * it because other programs read it. */
 static es_status seal(es_session *session)
 {
     es_status status = es_writer_settle(session->writer);
@@ -452,23 +462,24 @@ static es_status end_run(es_session *session)
 {
     int n_opened;
     es_status status;
-    do { /* again if its end was in a log that got lost */
+    do { /* repeated if the end was in a log that got lost */
         n_opened = session->n_opened;
         status = insist(session, write_end);
         if (status < 0)
             return status;
         status = insist(session, seal);
     } while (status == ES_OK && session->n_opened != n_opened);
-    /* On a full disk all is in the log, which stays; where the log's name is
-       gone and a reader does not let go, what it held is lost. */
+    /* On a full disk everything is in the log, which stays. If the log's name
+     * is gone and a reader keeps it open, its contents are lost. */
     if (status < 0 &&
         (!session->writer || es_writer_log_is_away(session->writer)))
         session->tally.committed = session->safe;
     return status == ES_ELOCKED ? ES_OK : status;
 }
 
-/* Where it fails nothing is lost: the run is in the fragment. Who goes on with
-   it already folds it later. */
+/* Folds the fragment into the run file. If this fails, nothing is lost: the run
+ * stays in the fragment. If another recording already continues it, that one
+ * folds it later. */
 static void fold(const es_session *session)
 {
     es_status status = ES_OK;

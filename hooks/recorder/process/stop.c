@@ -1,4 +1,5 @@
-/* Requests to stop: a file RUN.db.stop that somebody puts beside the run. */
+/* Requests to stop the training: a user creates a file RUN.db.stop next to the
+ * run. */
 #include "hooks/recorder/process/session.h"
 
 #include <fcntl.h>
@@ -8,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The first line of whatever somebody put there. */
+/* Reads the first line of the file, whatever it contains, as printable
+ * ASCII. */
 static void read_line(char *line, size_t size, int fd)
 {
     ssize_t n = read(fd, line, size - 1);

@@ -1,6 +1,6 @@
-/* What ends or hurries a recording, in a thread of its own: the trainer's death
-   (pidfd, socket, mapping of the ring) and signals. It only sets marks and
-   rings the bell. */
+/* A thread that watches for events which end or hurry a recording: the
+ * trainer's death (by pidfd, socket and mapping of the ring) and signals. It
+ * only sets flags and rings the bell. */
 #include "hooks/recorder/process/watch.h"
 #include "analyzer/base/kernel.h"
 #include "hooks/recorder/wire.h"
@@ -18,12 +18,12 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define REVISIT_MS 1000 /* to a trainer without a socket */
+#define REVISIT_MS 1000 /* between two checks of a trainer without a socket */
 
 /*
- * The kernel's list of robust futexes, with one entry. A thread that dies
- * while `owner` holds its number leaves FUTEX_OWNER_DIED there instead. The
- * list is private; only the word lies where the trainer might scribble.
+ * The kernel's list of robust futexes, with one entry. If a thread dies while
+ * `owner` contains its id, the kernel replaces the id by FUTEX_OWNER_DIED. The
+ * list is private; only the word is in memory that the trainer might overwrite.
  */
 static struct robust_list entry;
 static struct robust_list_head list;
@@ -34,13 +34,14 @@ void es_watch_own(es_ring *ring)
     list.list.next = &entry;
     entry.next = &list.list;
     list.futex_offset = (long)((intptr_t)owner - (intptr_t)&entry);
-    /* Where this fails a push notices the death only on a full ring. */
+    /* If this fails, a push notices the death only when the ring is full. */
     syscall(SYS_set_robust_list, &list, sizeof list);
     atomic_store(owner, (uint32_t)es_kernel_thread());
 }
 
-/* By device and inode: not every kernel's file is a memfd. True also where
-   nobody may look: the trainer's death is noticed otherwise. */
+/* Compares device and inode, because the ring is not a memfd on every kernel.
+ * Also returns true if the maps cannot be read: the trainer's death is then
+ * noticed by other means. */
 static bool trainer_maps_ring(pid_t trainer)
 {
     char path[64], line[512];
@@ -63,8 +64,9 @@ static bool trainer_maps_ring(pid_t trainer)
     return found;
 }
 
-/* Without a pidfd. A process that dies gives its children away at once, also
-   if nobody reaps it; one that is no parent of ours leaves its number. */
+/* Detects the trainer's death without a pidfd. A process that dies loses its
+ * children at once, even if it is not reaped; the death of a process that is
+ * not our parent frees its pid. */
 static bool trainer_is_dead(const es_watch *watch)
 {
     if (watch->is_child)
@@ -72,7 +74,7 @@ static bool trainer_is_dead(const es_watch *watch)
     return kill(watch->trainer, 0) != 0 && errno == ESRCH;
 }
 
-/* In its place the trainer has passed /dev/null. */
+/* False if the trainer has passed /dev/null instead of a pidfd. */
 static bool is_pidfd(int fd)
 {
     struct stat file;
@@ -83,10 +85,11 @@ static void *watch_thread(void *argument)
 {
     es_watch *watch = argument;
     bool looks = !is_pidfd(ES_FD_TRAINER);
-    struct pollfd fds[] = {{.fd = looks ? -1 : ES_FD_TRAINER, .events = POLLIN},
-                           {.fd = ES_FD_CONTROL, .events = 0}, /* its end */
-                           {.fd = watch->signals, .events = POLLIN},
-                           {.fd = watch->end, .events = POLLIN}};
+    struct pollfd fds[] = {
+        {.fd = looks ? -1 : ES_FD_TRAINER, .events = POLLIN},
+        {.fd = ES_FD_CONTROL, .events = 0}, /* only its end counts */
+        {.fd = watch->signals, .events = POLLIN},
+        {.fd = watch->end, .events = POLLIN}};
     bool detached = false;
     for (;;) {
         int n = poll(fds, sizeof fds / sizeof *fds,

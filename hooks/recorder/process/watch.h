@@ -1,6 +1,6 @@
 /**
- * Deaths: how the recorder learns of the trainer's, and the trainer of the
- * recorder's. And signals, which a sleeping recorder must not miss.
+ * How the recorder learns that the trainer has died and vice versa, and how
+ * signals reach a sleeping recorder.
  */
 #ifndef ES_WATCH_H
 #define ES_WATCH_H
@@ -10,34 +10,38 @@
 #include <stdbool.h>
 
 /**
- * Makes the calling thread the owner of the ring: from now on the kernel
- * changes the word `owner` the moment the thread dies, however it dies, and
- * the training process sees it without a system call. Once in a process.
+ * Makes the calling thread the owner of the ring: the kernel changes the word
+ * `owner` the moment the thread dies, whatever the cause, and the training
+ * process sees the change without a system call. Must be called once per
+ * process.
  */
 void es_watch_own(es_ring *ring);
 
-/** Runs beside the recording, in a thread of its own: the recording sleeps on
- *  a futex and can wait for nothing else. */
+/**
+ * Runs in a separate thread, because the recording sleeps on a futex and cannot
+ * wait for anything else.
+ */
 typedef struct es_watch {
-    es_ring *ring; /* whose bell it rings */
+    es_ring *ring; /* the ring whose bell it rings */
     pid_t trainer;
-    bool is_child; /* of the trainer: then a new parent is its death */
+    bool is_child; /* true if the recorder is a child of the trainer, whose
+                      death then shows as a new parent */
     int signals;   /* signalfd */
-    int end;       /* eventfd: es_watch_stop */
+    int end;       /* eventfd, set by es_watch_stop */
     pthread_t thread;
-    _Atomic bool orphaned; /* the trainer is dead, or let go of the ring */
-    _Atomic bool hurried;  /* a signal said that time is short */
+    _Atomic bool orphaned; /* the trainer has died, or has unmapped the ring */
+    _Atomic bool hurried;  /* a signal said that little time is left */
 } es_watch;
 
 /**
- * Blocks SIGTERM, SIGINT and SIGHUP and starts the thread, which looks at
+ * Blocks SIGTERM, SIGINT and SIGHUP and starts the thread, which watches
  * ES_FD_TRAINER and ES_FD_CONTROL.
  *
- * A socket that ends does not mean that the trainer let go of the ring: it may
- * just have closed every descriptor that it did not know. It records on while
- * it lives and maps the ring; another program in its place does not.
+ * If the socket ends, the trainer may merely have closed every descriptor that
+ * it did not know. Recording therefore continues as long as the trainer lives
+ * and maps the ring; a program that it executes in its place does not.
  *
- * Where ES_FD_TRAINER is no pidfd, the trainer's death is noticed within a
+ * If ES_FD_TRAINER is not a pidfd, the trainer's death is noticed within a
  * second instead of at once.
  *
  * ES_OK; ES_EIO.
@@ -45,7 +49,7 @@ typedef struct es_watch {
 es_status es_watch_start(es_watch *watch, es_ring *ring,
                          pid_t trainer) ES_MUST_USE;
 
-/** Ends the thread. A watch of zeros is fine. */
+/** Ends the thread. A watch of zeros is allowed. */
 void es_watch_stop(es_watch *watch);
 
 #endif
