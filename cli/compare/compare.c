@@ -1,6 +1,6 @@
-/* The comparison of runs: reads what each did on held-out data and when its
-   flags began, then distances, configurations of several seeds, and differences
-   in per cent to a baseline. */
+/* Compares runs: reads each run's results on held-out data and the onsets of
+ * its flags, then computes distances, groups the seeds of each configuration,
+ * and computes differences to a baseline in per cent. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -39,8 +39,8 @@ void es_comparison_free(es_comparison *comparison)
 
 /* --- one run --------------------------------------------------------------*/
 
-/* The series that perplexity comes from, as in the summary: a regulariser is
-   none. ES_ENOTFOUND if the run has no evaluation. */
+/* Finds the series that perplexity is computed from, as the summary does: it
+ * excludes regularisers. ES_ENOTFOUND if the run was not evaluated. */
 static es_status find_evaluations(es_series *out, es_reader *reader, size_t run)
 {
     static const char *const names[] = {"ce", "loss"};
@@ -56,7 +56,8 @@ static es_status find_evaluations(es_series *out, es_reader *reader, size_t run)
     return es_fail(ES_ENOTFOUND, "%s: no evaluation", es_reader_path(reader));
 }
 
-/* Those that the summary may show: under ES_STEP_LAST all of the run. */
+/* Reads the evaluations that the summary may show: all of the run if `last` is
+ * ES_STEP_LAST. */
 static es_status read_evaluations(es_compared *to, es_reader *reader,
                                   size_t run, int64_t last)
 {
@@ -93,9 +94,9 @@ static void find_onsets(es_compared *to)
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
         to->onsets[kind] = (es_onset){.any = ES_UNKNOWN, .error = ES_UNKNOWN};
     for (size_t i = 0; i < to->summary->n_flags; i++) {
-        const es_flag *flag = &to->summary->flags[i]; /* by onset */
+        const es_flag *flag = &to->summary->flags[i]; /* sorted by onset */
         if (flag->rule)
-            continue; /* onsets are those of the flags */
+            continue; /* onsets exclude the user's rules */
         es_onset *onset = &to->onsets[flag->kind];
         onset->n_episodes++;
         onset->stands = onset->stands || flag->stands;
@@ -114,7 +115,7 @@ es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
     const size_t n_values = summary->n_rows * summary->n_columns;
     if (baseline && summary->n_in_file > 1)
         return es_fail(ES_EUSAGE,
-                       "%s: a baseline is one run, and this file has %zu",
+                       "%s: a baseline is a single run, and this file has %zu",
                        summary->path, summary->n_in_file);
     es_status status;
     if ((status = es_grow(&comparison->runs, comparison->n_runs + 1,
@@ -138,9 +139,9 @@ es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
     return ES_OK;
 }
 
-/* --- all of them ----------------------------------------------------------*/
+/* --- all runs ------------------------------------------------------------- */
 
-/* Exchanges runs until they come in the order of the summaries. */
+/* Reorders the runs to match the order of the summaries. */
 static es_status put_in_order(es_comparison *comparison,
                               const es_run_summary *const *order)
 {
@@ -150,7 +151,8 @@ static es_status put_in_order(es_comparison *comparison,
         while (k < comparison->n_runs && runs[k].summary != order[i])
             k++;
         if (k == comparison->n_runs)
-            return es_fail(ES_EARGUMENT, "a run that is not compared");
+            return es_fail(ES_EARGUMENT,
+                           "a summary does not belong to a compared run");
         es_compared other = runs[i];
         runs[i] = runs[k];
         runs[k] = other;
@@ -166,7 +168,8 @@ static es_status put_in_order(es_comparison *comparison,
 
 /* --- configurations -------------------------------------------------------*/
 
-/* Finds the configurations, and labels each by its first run. */
+/* Groups the runs by configuration, and labels each configuration by its first
+ * run. */
 static es_status group_runs(es_comparison *comparison)
 {
     const size_t n = comparison->n_runs;
@@ -194,7 +197,7 @@ done:
     return status;
 }
 
-/* final, best, losses: (n_runs) workspace */
+/* Summarises a configuration. final, best, losses: (n_runs) workspace. */
 static void summarise(es_comparison *comparison, size_t index, float *final,
                       float *best, float *losses)
 {
@@ -206,8 +209,8 @@ static void summarise(es_comparison *comparison, size_t index, float *final,
         const float loss = run->summary->loss, ppl = run->final.ppl;
         if (run->configuration != index)
             continue;
-        /* A run whose loss is not finite any more ended so, whatever the last
-           evaluation before that found, and has no best model either. */
+        /* A run whose loss is not finite any more counts as NaN, whatever its
+         * last evaluation was, and has no best model either. */
         final[n] = isfinite(loss) || es_is_missing(loss) || es_is_missing(ppl)
                        ? ppl
                        : loss;
@@ -270,9 +273,9 @@ es_status es_comparison_finish(es_comparison *comparison,
     return es_comparison_test(comparison);
 }
 
-/* --- against a baseline ---------------------------------------------------*/
+/* --- comparison with a baseline ------------------------------------------- */
 
-/* Per cent by which a is larger. */
+/* Returns by how many per cent a is larger than b. */
 static es_compare_number percent(es_compare_number a, es_compare_number b)
 {
     return (es_compare_number){.value = 100 * (a.value / b.value - 1),
@@ -284,7 +287,8 @@ static es_compare_number of_float(float value)
     return (es_compare_number){.value = value, .missing = es_is_missing(value)};
 }
 
-/* A mean over none is missing, unless there are such that are not finite. */
+/* A mean over no value is missing, unless values that are not finite were left
+ * out. */
 static es_compare_number of_mean(const es_summary *summary)
 {
     return (es_compare_number){.value = summary->mean,

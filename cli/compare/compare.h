@@ -1,14 +1,15 @@
 /**
- * Runs compared with each other: in which settings they differ, how well each
- * did on held-out data, when it went wrong, how far their entropies lie apart;
- * and the seeds of one configuration taken together.
+ * Compares runs: the settings in which they differ, their results on held-out
+ * data, the onsets of their flags, and the distances between their entropies;
+ * and takes the seeds of a configuration together.
  *
- * Settings are the run's own columns (arch, n_layer, ..., seed) and the
- * members of its configuration. One that says where or how a run was made but
- * not what was done (out, threads, ...) is incidental: it makes no other
- * configuration, and neither does the seed.
+ * Settings are the run's own columns (arch, n_layer, ..., seed) and the members
+ * of its configuration. Settings that say where or how a run was made, but not
+ * what was trained (out, threads, ...), are incidental: like the seed, they do
+ * not distinguish configurations.
  *
- * Memory: a few times the sample shown of each run, whatever its steps.
+ * Memory: a few times the sample shown of each run, independent of the number
+ * of steps.
  */
 #ifndef ES_COMPARE_H
 #define ES_COMPARE_H
@@ -19,53 +20,63 @@
 
 typedef struct es_comparison es_comparison;
 
-/** options: borrowed; their step is the summaries'. ES_OK or ES_ENOMEM. */
+/**
+ * Makes an empty comparison. options: borrowed; gives the step of the
+ * summaries. ES_OK or ES_ENOMEM.
+ */
 es_status es_comparison_new(es_comparison **out,
                             const es_summary_options *options) ES_MUST_USE;
 
-void es_comparison_free(es_comparison *comparison); /* NULL is fine */
+void es_comparison_free(es_comparison *comparison); /* NULL is allowed */
 
 /**
- * One more run.
+ * Adds one run.
  *
- *   reader, run  where it was read; its evaluations are read now
- *   summary      judged, its settings read; borrowed until the comparison is
- * freed baseline     the others are compared with this one
+ *   reader, run  the source of the run; its evaluations are read now
+ *   summary      judged, with its settings; borrowed until the comparison
+ *                is freed
+ *   baseline     true if the other runs are compared with this one
  *
- * ES_OK; ES_EUSAGE (a baseline in a file of several runs); ES_EFORMAT,
- * ES_EIO (damaged), ES_ENOMEM. A run that fails is not in the comparison.
+ * ES_OK; ES_EUSAGE (a baseline in a file of several runs); ES_EFORMAT, ES_EIO
+ * (damaged), ES_ENOMEM. A run that fails is not part of the comparison.
  */
 es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
                             size_t run, const es_run_summary *summary,
                             bool baseline) ES_MUST_USE;
 
 /**
- * Once, after the last run, when the m of all summaries is final.
+ * Completes the comparison. Must be called once, after the last run, when the m
+ * of all summaries is final.
  *
- *   order     the summaries, in the order in which to show the runs
- *   baseline  the file that should have given one; NULL: there is none
+ *   order     the summaries, in the order in which the runs are shown
+ *   baseline  the file that the baseline should come from, or NULL
  *
- * ES_OK; ES_ENOTFOUND (no baseline came); ES_EARGUMENT (other summaries);
+ * ES_OK; ES_ENOTFOUND (no baseline was added); ES_EARGUMENT (other summaries);
  * ES_ENOMEM.
  */
 es_status es_comparison_finish(es_comparison *comparison,
                                const es_run_summary *const *order,
                                const char *baseline) ES_MUST_USE;
 
-/** The tables; nothing without a run. The caller checks the stream. ES_OK or
- *  ES_ENOMEM. */
+/**
+ * Prints the tables, or nothing if there is no run. The caller checks the
+ * stream. ES_OK or ES_ENOMEM.
+ */
 es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
                               const es_table_options *options) ES_MUST_USE;
 
-/** The configurations alone, best first: by held-out perplexity, or the last
- *  loss; what is not finite comes last. As es_comparison_print. */
+/**
+ * Prints only the configurations, best first: by held-out perplexity or,
+ * without evaluations, by the last loss; values that are not finite come last.
+ * Otherwise like es_comparison_print.
+ */
 es_status es_comparison_print_best(const es_comparison *comparison,
                                    FILE *stream,
                                    const es_table_options *options) ES_MUST_USE;
 
 /**
- * The member "comparison" of `--json`. Its numbers are those of the tables;
- * runs are counted from 0 in the order of "runs":
+ * Writes the member "comparison" of `--json`. Its numbers are those of the
+ * tables; runs are counted from 0 in the order of "runs":
  *
  *     "comparison":{"reference":0,"baseline":null|0,
  *      "differing":["arch","seed"],"incidental":["threads"],
@@ -92,19 +103,20 @@ es_status es_comparison_print_best(const es_comparison *comparison,
  *                    "layers_p_holm","ppl_reason":null}}],
  *      "distances":{"ks":[[..],..],"wasserstein":[[..],..]}}
  *
- * Labels are those of cli/runs/labels.h, plain. Onsets are steps: of the first
- * episode, and of the first of severity error or above. "distance" is to the
- * run "reference": the baseline, else the first one. "relative" is there with a
- * baseline; of a configuration, it is to the baseline's configuration, whose
- * number "to" is. "distances" is null beyond ES_COMPARE_MATRIX_MOST runs, and
- * so are p without a baseline; null in it: a run without a finite value.
+ * Labels are those of cli/runs/labels.h, without escapes. Onsets are steps: of
+ * the first episode, and of the first episode of severity error or above.
+ * "distance" is the distance to the run "reference": the baseline or, without
+ * one, the first run. "relative" is present if there is a baseline; for a
+ * configuration it refers to the baseline's configuration, whose number is
+ * "to". "distances" is null beyond ES_COMPARE_MATRIX_MOST runs, and so are p
+ * without a baseline; a null element means that a run has no finite value.
  *
- * "interval" is of the mean of "final", at 95 %. "evidence" is there of every
- * other configuration than the baseline's. p are those of
- * analyzer/statistics/inference.h, that of a distance by exchange of layers;
- * "_holm" of them is adjusted for all runs, or configurations. A "reason" says
- * why perplexities have none. Nothing fails here: the caller checks
- * the stream.
+ * "interval" is the 95 % interval of the mean of "final". "evidence" is present
+ * for every configuration but the baseline's. The p are defined in
+ * analyzer/statistics/inference.h; that of a distance comes from exchanging
+ * layers. "_holm" values are adjusted for the number of runs or configurations.
+ * A "reason" says why a statistic of the perplexities is missing. The function
+ * cannot fail: the caller checks the stream.
  */
 void es_comparison_json(const es_comparison *comparison, es_json_writer *json);
 

@@ -1,6 +1,6 @@
-/* What the runs of a comparison prove: intervals of final perplexities over
-   seeds, tests of configurations against the baseline's, and how often layers
-   that exchange lie as far apart as those of two runs. */
+/* The statistics of a comparison: intervals of final perplexities over seeds,
+ * tests of configurations against the baseline's, and how often exchanged
+ * layers lie as far apart as those of two runs. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -9,12 +9,12 @@
 
 /* --- entropies ------------------------------------------------------------*/
 
-/* Space for the heads of some runs, reused. */
+/* Workspace for the heads of some runs, reused. */
 typedef struct exchange {
     float *values;   /* (n) */
     uint32_t *block; /* (n) */
     uint32_t *stratum;
-    bool *first; /* these two: (n_blocks) */
+    bool *first; /* (n_blocks), as is stratum */
     es_exchange_space tests;
 } exchange;
 
@@ -47,7 +47,7 @@ static es_status exchange_grow(exchange *space, size_t n, size_t n_blocks)
     return es_grow(&tests->weights, n_blocks, sizeof(double), what);
 }
 
-/* One layer of a run as the next block, if it has a value. */
+/* Adds the layer `row` of a run as the next block, if it has a finite value. */
 static void add_layer(es_blocks *to, exchange *space, const es_run_summary *run,
                       size_t row, uint32_t stratum, bool first)
 {
@@ -65,9 +65,9 @@ static void add_layer(es_blocks *to, exchange *space, const es_run_summary *run,
     space->first[to->n_blocks++] = first;
 }
 
-/* The distance between the heads of the first n_first of `runs` and of the
-   others, and its p. Layers of one number exchange; any, where runs differ in
-   how many they have. */
+/* Computes the distance between the heads of the first n_first of `runs` and
+ * those of the others, and its p. Layers of the same index are exchanged; if
+ * runs differ in their number of layers, any layers are. */
 static es_status test_entropies(double *distance, double *p, exchange *space,
                                 const es_run_summary *const *runs,
                                 size_t n_first, size_t n_runs)
@@ -98,7 +98,8 @@ static es_status test_entropies(double *distance, double *p, exchange *space,
 
 /* --- perplexities ---------------------------------------------------------*/
 
-/* The finite final perplexities of a configuration. */
+/* Collects the finite final perplexities of a configuration; returns their
+ * number. */
 static size_t gather(double *out, const es_comparison *comparison, size_t index)
 {
     size_t n = 0;
@@ -109,7 +110,7 @@ static size_t gather(double *out, const es_comparison *comparison, size_t index)
     return n;
 }
 
-/* --- all of them ----------------------------------------------------------*/
+/* --- all tests ------------------------------------------------------------ */
 
 typedef struct testing {
     es_comparison *comparison;
@@ -144,7 +145,7 @@ static es_status test_runs(testing *t)
     return ES_OK;
 }
 
-/* The entropies of a configuration against the baseline's. */
+/* Compares the entropies of a configuration with those of the baseline's. */
 static es_status test_configuration(testing *t, size_t index, size_t to)
 {
     es_comparison *comparison = t->comparison;
@@ -159,7 +160,7 @@ static es_status test_configuration(testing *t, size_t index, size_t to)
     return test_entropies(&out->ks, &out->p, &t->space, t->chosen, n_first, n);
 }
 
-/* Holm's adjustment of a member of all configurations. */
+/* Adjusts one member of all configurations by Holm's method. */
 static void adjust(testing *t, size_t p_offset, size_t out_offset)
 {
     es_configuration *all = t->comparison->configurations;
@@ -225,9 +226,9 @@ done:
     return status;
 }
 
-/* --- the table ------------------------------------------------------------*/
+/* --- table ---------------------------------------------------------------- */
 
-/* In so many digits, with its sign or without; "-" for NaN. */
+/* Prints a value with so many digits, with or without its sign; "-" for NaN. */
 static void put_value(es_sheet *sheet, const char *title, double value,
                       bool sign, int digits)
 {
@@ -247,7 +248,8 @@ es_status es_comparison_print_evidence(const es_comparison *comparison,
     if (!es_comparison_has_evidence(comparison))
         return ES_OK;
     const size_t to = comparison->runs[comparison->reference].configuration;
-    fputs("\nconfigurations against the baseline's: final perplexity over "
+    fputs("\n"
+          "configurations compared with the baseline's: final perplexity over "
           "seeds, entropy over layers and seeds\n",
           stream);
     for (size_t i = 0; i < comparison->n_configurations; i++) {
@@ -281,7 +283,7 @@ es_status es_comparison_print_evidence(const es_comparison *comparison,
 
 /* --- notes ----------------------------------------------------------------*/
 
-/* Which reasons there are for what is not there; a bit each. */
+/* Returns the reasons why intervals or tests are missing, one bit each. */
 static unsigned find_reasons(const es_comparison *comparison)
 {
     unsigned found = 0;
@@ -306,22 +308,23 @@ void es_comparison_note_evidence(const es_comparison *comparison, FILE *stream)
         return;
     }
     if (comparison->has_baseline && comparison->n_runs > 1)
-        fputs("p: of a distance as large if layers exchanged between the runs; "
-              "Holm: adjusted for their number\n",
+        fputs("p: probability of a distance as large if layers are exchanged "
+              "between the runs; Holm: adjusted for the number of runs\n",
               stream);
     if (!seeds)
         return;
-    fputs("95%: interval of the mean, Student's t", stream);
+    fputs("95%: interval of the mean by Student's t", stream);
     if (es_comparison_has_evidence(comparison))
-        fputs("; g: Hedges' effect size; seeds p: of perplexities that "
-              "exchange",
+        fputs("; g: Hedges' effect size; seeds p: by exchanging perplexities "
+              "between configurations",
               stream);
     fputc('\n', stream);
     const unsigned reasons = find_reasons(comparison);
     if (reasons & 1u << ES_REASON_FEW)
-        fputs("no interval, g or p of fewer than two runs with a finite "
+        fputs("no interval, g or p for fewer than two runs with a finite "
               "perplexity\n",
               stream);
     if (reasons & 1u << ES_REASON_CONSTANT)
-        fputs("no interval, g or p of perplexities that are equal\n", stream);
+        fputs("no interval, g or p for perplexities that are all equal\n",
+              stream);
 }

@@ -1,4 +1,5 @@
-/* The member "comparison" of --json, as cli/compare/compare.h describes it. */
+/* Writes the member "comparison" of --json, which cli/compare/compare.h
+ * describes. */
 #include "cli/runs/json.h"
 #include "cli/compare/compare_internal.h"
 
@@ -23,8 +24,8 @@ static void put_number(es_json_writer *json, const char *name,
 
 /* --- settings -------------------------------------------------------------*/
 
-/* The values of a run in which runs differ; of a configuration those that its
-   runs share. */
+/* Writes the values of the settings in which the runs differ; for a
+ * configuration (`shared`), those that its runs share. */
 static void put_settings(es_json_writer *json, const es_comparison *comparison,
                          size_t run, bool shared)
 {
@@ -37,7 +38,7 @@ static void put_settings(es_json_writer *json, const es_comparison *comparison,
         if (value->kind == ES_CONFIG_TEXT)
             es_json_write_text(json, difference->key, value->text);
         else if (value->kind == ES_CONFIG_NUMBER && !isfinite(value->number))
-            es_json_write_null(json, difference->key); /* too large */
+            es_json_write_null(json, difference->key); /* too large for JSON */
         else
             es_json_write_json(json, difference->key, value->text);
     }
@@ -83,7 +84,7 @@ static void put_onsets(es_json_writer *json, const es_compared *run)
     es_json_write_end(json, "}");
 }
 
-/* Leaves the object open. */
+/* Leaves the object open, so that the caller can add members. */
 static void put_relative(es_json_writer *json, const es_relative *relative,
                          size_t to)
 {

@@ -1,6 +1,6 @@
-/* The tables of --compare: runs, the runs against the baseline, distances,
-   configurations, and the notes below them. Columns that say nothing are left
-   out. */
+/* Prints the tables of --compare: runs, the runs compared with the baseline,
+ * distances, configurations, and the notes below them. Columns without
+ * information are left out. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -11,27 +11,30 @@
 #include <math.h>
 #include <string.h>
 
-#define MATRIX_MOST 12 /* runs */
-#define NAME_WIDTH 16  /* columns: a shorter name hardly identifies a run */
-#define VALUE_WIDTH 40 /* columns of a setting's value */
+#define MATRIX_MOST 12 /* most runs of a matrix */
+#define NAME_WIDTH 16  /* columns; a shorter name hardly identifies a run */
+#define VALUE_WIDTH 40 /* most columns of a setting's value */
 
-/* What is worth a column. */
+/* The columns that are shown. */
 typedef struct layout {
     const es_comparison *comparison;
     const es_table_options *options;
-    bool files;                   /* names do not identify the runs */
-    bool labelled;                /* labels say what names do not */
-    bool evaluated;               /* some run is */
-    bool best;                    /* not always the final one */
-    bool best_means;              /* the same of configurations */
-    bool onsets[ES_N_FLAG_KINDS]; /* some run has one */
-    bool nonfinite;               /* some head is */
-    bool matrix;                  /* of distances, else columns */
+    bool files;                   /* names alone do not identify the runs */
+    bool labelled;                /* labels contain more than the names */
+    bool evaluated;               /* some run was evaluated */
+    bool best;                    /* some run's best evaluation is not its
+                                     last */
+    bool best_means;              /* some configuration's best mean differs
+                                     from its final mean */
+    bool onsets[ES_N_FLAG_KINDS]; /* some run has a flag of this kind */
+    bool nonfinite;               /* some head is not finite */
+    bool matrix;                  /* distances as a matrix, not as columns */
     bool cut;                     /* some mean leaves runs out */
-    bool costs;                   /* modelled ones differ */
+    bool costs;                   /* modelled costs differ */
 } layout;
 
-/* A cost that all runs have, or none, says nothing of them. */
+/* Returns true if some modelled cost differs between runs; a cost that all runs
+ * share is not shown. */
 static bool costs_differ(const es_comparison *comparison)
 {
     const es_field *field = NULL;
@@ -80,7 +83,8 @@ static es_status find_layout(layout *out, const es_comparison *comparison,
     return ES_OK;
 }
 
-/* A column of configurations, or of runs? */
+/* Returns true if the difference has a column in the table of configurations,
+ * or of runs. */
 static bool shows_setting(const es_difference *difference, bool configurations)
 {
     return difference->column && !(configurations && difference->seed);
@@ -88,7 +92,7 @@ static bool shows_setting(const es_difference *difference, bool configurations)
 
 /* --- cells ----------------------------------------------------------------*/
 
-/* The name, and the file where names do not identify the runs. */
+/* Puts the run's name, and its file if names do not identify the runs. */
 static void put_names(es_sheet *sheet, const layout *shown, size_t run)
 {
     const es_comparison *comparison = shown->comparison;
@@ -107,7 +111,7 @@ static void put_names(es_sheet *sheet, const layout *shown, size_t run)
     free(name);
 }
 
-/* What differs, in tables that have no columns of settings. */
+/* Puts the label in tables that have no columns of settings. */
 static void put_label(es_sheet *sheet, const layout *shown, size_t run)
 {
     if (shown->labelled)
@@ -127,7 +131,7 @@ static void put_settings(es_sheet *sheet, const es_comparison *comparison,
         snprintf(key, sizeof key, "%s", difference->key);
         if (setting && setting->kind == ES_CONFIG_NUMBER &&
             strpbrk(text, ".e")) {
-            /* whole numbers keep every digit */
+            /* whole numbers keep all digits */
             text = es_number_print(number, setting->number, 12);
         } else if ((safe = es_display_escape(text, ES_ESCAPE_TERMINAL))) {
             es_display_shorten(safe, VALUE_WIDTH);
@@ -143,7 +147,7 @@ static void put_settings(es_sheet *sheet, const es_comparison *comparison,
     }
 }
 
-/* Title of a band's column, as in the table of runs. */
+/* Returns the title of a band's column, as in the table of runs. */
 static const char *band_title(int band)
 {
     const es_field *field = NULL;
@@ -160,7 +164,7 @@ static void put_bands(es_sheet *sheet, const es_bands *bands)
                            bands->n_heads);
 }
 
-/* In so many digits; "-" for NaN. */
+/* Prints a value with so many digits; "-" for NaN. */
 static void put_known(es_sheet *sheet, const char *title, double value,
                       int digits)
 {
@@ -170,7 +174,7 @@ static void put_known(es_sheet *sheet, const char *title, double value,
         es_sheet_put(sheet, title, "%.*g", digits, value);
 }
 
-/* "0.31-0.47" of about 95 %; "-": unknown. */
+/* Prints a 95 % interval, "0.31-0.47"; "-" if unknown. */
 static void put_interval(es_sheet *sheet, double low, double high)
 {
     if (isnan(low))
@@ -188,7 +192,7 @@ static void put_distance(es_sheet *sheet, const char *title, double distance)
         es_sheet_put(sheet, title, "%.3f", distance);
 }
 
-/* "+1.5%"; "-" for missing. */
+/* Prints "+1.5%"; "-" if missing. */
 static void put_signed(es_sheet *sheet, const char *title,
                        es_compare_number number, int digits, const char *unit)
 {
@@ -197,7 +201,7 @@ static void put_signed(es_sheet *sheet, const char *title,
         es_sheet_put(sheet, title, "-");
     else if (isnan(number.value))
         es_sheet_put(sheet, title, "NaN");
-    else /* no "-0.0" */
+    else /* avoids "-0.0" */
         es_sheet_put(sheet, title, "%+.*f%s", digits, zero ? 0.0 : number.value,
                      unit);
 }
@@ -238,8 +242,9 @@ static void put_results(es_sheet *sheet, const layout *shown, size_t index)
     }
 }
 
-/* "240"; "80w 240": a warning since 80, an error since 240; "80w"; "(240)":
-   over by the end. */
+/* Prints "240" for an error since step 240; "80w 240" for a warning since 80
+ * that became an error at 240; "80w" for a warning only; in parentheses if it
+ * is over by the last step. */
 static void put_onset(es_sheet *sheet, const char *title, const es_onset *onset)
 {
     const char *open = onset->stands ? "" : "(";
@@ -278,7 +283,7 @@ static void fill_runs(es_sheet *sheet, const layout *shown, bool results,
     }
 }
 
-/* Two tables where a terminal is too narrow for one. */
+/* Prints two tables if the terminal is too narrow for one. */
 static es_status print_runs(FILE *stream, const layout *shown)
 {
     es_sheet whole = {0}, results = {0}, onsets = {0};
@@ -303,9 +308,10 @@ done:
     return status;
 }
 
-/* --- against the baseline -------------------------------------------------*/
+/* --- comparison with the baseline ----------------------------------------- */
 
-/* Between errors where both have one, else between what is first of any. */
+/* Compares the onsets of errors if both runs have one, else the first onsets of
+ * any severity. */
 static void put_later(es_sheet *sheet, const char *title, const es_onset *onset,
                       const es_onset *baseline, const es_delay *later)
 {
@@ -354,8 +360,9 @@ static es_status print_relative(FILE *stream, const layout *shown)
 {
     const es_comparison *comparison = shown->comparison;
     es_sheet sheet = {0};
-    fputs("\nagainst the baseline: perplexity in per cent, bands in points, "
-          "onsets in steps\n",
+    fputs("\n"
+          "compared with the baseline: perplexity in per cent, bands in "
+          "points, onsets in steps\n",
           stream);
     for (size_t i = 0; i < comparison->n_runs; i++)
         if (i != comparison->reference)
@@ -367,7 +374,8 @@ static es_status print_relative(FILE *stream, const layout *shown)
 
 /* --- configurations -------------------------------------------------------*/
 
-/* A mean that leaves out runs is marked; others keep aligned with it. */
+/* Marks a mean that leaves out runs, and pads the others so that they stay
+ * aligned. */
 static void put_mean(es_sheet *sheet, const char *title, const layout *shown,
                      const es_summary *runs)
 {
@@ -406,7 +414,8 @@ static void put_perplexity(es_sheet *sheet, const layout *shown,
     }
 }
 
-/* order: NULL: as they came */
+/* Prints the configurations. order: (n_configurations), or NULL for the given
+ * order. */
 static es_status print_configurations(FILE *stream, const layout *shown,
                                       const size_t *order)
 {
@@ -483,7 +492,7 @@ static es_status print_matrix(FILE *stream, const layout *shown)
 static void note_settings(FILE *stream, const es_comparison *comparison)
 {
     size_t n_hidden = 0;
-    const char *before = "also different, and no other configuration: ";
+    const char *before = "also different, but incidental: ";
     for (size_t i = 0; i < comparison->n_differences; i++) {
         const es_difference *difference = &comparison->differences[i];
         n_hidden += !difference->incidental && !difference->column;
@@ -538,21 +547,21 @@ static void print_notes(FILE *stream, const layout *shown)
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
         onsets = onsets || shown->onsets[kind];
     if (onsets)
-        fputs("at: onset of a flag's first error; w: of a warning; ( ): over "
-              "by the last step\n",
+        fputs("at: onset of the first error of a flag; w: of a warning; ( ): "
+              "over by the last step\n",
               stream);
     if (shown->cut)
-        fputs("*: over the runs whose perplexity is finite\n", stream);
+        fputs("*: only runs with a finite perplexity\n", stream);
     if (shown->costs)
-        fputs("GB, minutes: a private forward pass, modelled, with intervals "
-              "of 95%\n",
+        fputs("GB, minutes: modelled cost of a private forward pass, with 95% "
+              "intervals\n",
               stream);
     note_settings(stream, comparison);
     if (comparison->n_runs == 1)
         fputs("one run: there is nothing to compare it with\n", stream);
 }
 
-/* --- all of it ------------------------------------------------------------*/
+/* --- whole comparison ----------------------------------------------------- */
 
 es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
                               const es_table_options *options)
@@ -566,7 +575,8 @@ es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
         (comparison->has_baseline && comparison->n_runs > 1 &&
          (status = print_relative(stream, &shown)) < 0) ||
         (shown.matrix && (status = print_matrix(stream, &shown)) < 0) ||
-        (comparison->n_configurations < comparison->n_runs && /* seeds */
+        (comparison->n_configurations <
+             comparison->n_runs && /* several seeds */
          (status = print_configurations(stream, &shown, NULL)) < 0) ||
         (status = es_comparison_print_evidence(comparison, stream, options)) <
             0)

@@ -1,12 +1,13 @@
-/* Configurations in the order of how well they did, for the end of a sweep. A
- * mean that leaves out runs that ended in NaN is no good sign. */
+/* Ranks the configurations for the end of a sweep. A configuration some of
+ * whose runs ended in NaN ranks below those that are always finite. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
 #include <stdlib.h>
 
 typedef struct place {
-    int group; /* finite, some not, no number, none finite */
+    int group; /* 0: finite, 1: some runs are not, 2: no number, 3: no finite
+                  run */
     double mean;
     size_t index;
 } place;

@@ -1,5 +1,5 @@
-/* entropy-scan cost: what private inference costs, of runs or of
-   architectures, as a table, JSON or a figure. */
+/* entropy-scan cost: shows the cost of private inference for runs or
+ * architectures, as a table, JSON or a figure. */
 #include "cli/cost/cost.h"
 
 #include "cli/output/output.h"
@@ -29,9 +29,10 @@ static es_status read_figure(void *field, const es_option *option,
             to->draws = true;
             return ES_OK;
         }
-    return es_fail(ES_EUSAGE,
-                   "%s '%.40s': flops, communication, latency or inverse",
-                   where, value);
+    return es_fail(
+        ES_EUSAGE,
+        "%s '%.40s': expected flops, communication, latency or inverse", where,
+        value);
 }
 
 static const char *const norms[] = {"auto", "on", "off", NULL};
@@ -41,41 +42,41 @@ static const es_option options[] = {
     {.name = NULL, ES_OPT_LIST(es_cost_options, inputs, n_inputs)},
     {"n-layer", 0, "L", "layers",
      ES_OPT_INT(es_cost_options, n_layer, 1, INT32_MAX), .value = "12"},
-    {"n-head", 0, "H", "heads of a layer",
+    {"n-head", 0, "H", "heads per layer",
      ES_OPT_INT(es_cost_options, n_head, 1, INT32_MAX), .value = "12"},
     {"d-model", 0, "D", "model width",
      ES_OPT_INT(es_cost_options, d_model, 1, INT32_MAX), .value = "768"},
-    {"ctx", 0, "T", "context length, tokens",
+    {"ctx", 0, "T", "context length in tokens",
      ES_OPT_INT(es_cost_options, ctx, 1, INT32_MAX), .value = "128"},
     {"vocab", 0, "V", "vocabulary",
      ES_OPT_INT(es_cost_options, vocab, 1, INT32_MAX), .value = "50257"},
-    {"mlp-mult", 0, "M", "width of the feed-forward network, in model widths",
+    {"mlp-mult", 0, "M", "width of the feed-forward network, in multiples of D",
      ES_OPT_INT(es_cost_options, mlp_mult, 1, INT32_MAX), .value = "4"},
     {"final-norm", 0, "WHEN",
-     "a last LayerNorm in a model without LN: on, off or auto (as the run has "
-     "it)",
+     "last LayerNorm in a model without LN: on, off or auto (as in the run)",
      ES_OPT_CHOICE(es_cost_options, final_norm, norms), .value = "auto"},
     {"simplified", 0, NULL,
-     "attention without matrices of values and output, as in He and Hofmann's "
+     "attention without value and output matrices, as in He and Hofmann's "
      "block",
      ES_OPT_FLAG(es_cost_options, simplified)},
     {"inventory", 0, NULL,
-     "print each model's nonlinear operations by kind and products by size",
+     "print the nonlinear operations of each model by kind and its products by "
+     "size",
      ES_OPT_FLAG(es_cost_options, inventory)},
     {"polynomial", 0, NULL,
-     "print what polynomials for homomorphic encryption take, of no model",
+     "print the cost of polynomials for homomorphic encryption; takes no model",
      ES_OPT_FLAG(es_cost_options, polynomial)},
     {"json", 0, NULL, "print JSON instead of the table",
      ES_OPT_FLAG(es_cost_options, json)},
     {"figure", 0, "NAME",
-     "draw flops, communication or latency as bars; or inverse, of no model: "
-     "the error of a polynomial division by its factors",
+     "draw flops, communication or latency as bars; or inverse, which takes no "
+     "model: the error of a polynomial division by its number of factors",
      ES_OPT_ALL(read_figure)},
     {"over", 0, "WHAT",
-     "a bar for each of the models, or a panel for each and a bar for each "
-     "ctx (128 to 8K)",
+     "models: a bar for each model; ctx: a panel for each model and a bar for "
+     "each context length (128 to 8K)",
      ES_OPT_CHOICE(es_cost_options, over, overs), .value = "models"},
-    {"shares", 0, NULL, "bars of per cent instead of absolute ones",
+    {"shares", 0, NULL, "draw shares in per cent instead of absolute values",
      ES_OPT_FLAG(es_cost_options, shares)},
     ES_RECURSIVE_OPTION,
     {"output", 'o', "FILE",
@@ -87,12 +88,12 @@ static const es_option options[] = {
      "size in pixels of PNG, points of SVG and PDF; 89x60mm, 3.25x2.5in",
      ES_OPT_CALL(es_cost_options, look, read_size)},
     {"for", 0, "MEDIUM",
-     "the width of a paper's column or page, or of a slide, or icml: its "
-     "column, neurips: its text (screen: as wide as the content wants)",
+     "width for a paper's column or page, or a slide; icml: its column, "
+     "neurips: its text (screen: as wide as the content needs)",
      ES_OPT_CHOICE(es_cost_options, look.medium, es_media),
      .expects = ES_MEDIA_EXPECTED},
     {"font-size", 0, "POINTS",
-     "size of most labels, on a picture of the same size (8.5)",
+     "size of most labels; the picture keeps its size (8.5)",
      ES_OPT_REAL(es_cost_options, look.letters_size, 4, 40)},
     {"title", 0, "TEXT", "title above the picture",
      ES_OPT_TEXT(es_cost_options, look.title)},
@@ -107,7 +108,7 @@ static int cost_main(int argc, char **argv);
 static const es_named_text examples[] = {
     {"entropy-scan cost SM+LN+G SM+ScFuFFN", "Compare two architectures"},
     {"entropy-scan cost sm.db --inventory",
-     "Say of what the cost of a run consists"},
+     "Show what the cost of a run consists of"},
     {NULL, NULL}};
 
 const es_command es_cost_command = {
@@ -116,15 +117,18 @@ const es_command es_cost_command = {
     .examples = examples,
     .summary = "FLOPs, communication and latency of private inference",
     .details =
-        "One forward pass over T tokens, of each run's model or of an\n"
-        "architecture such as SM+LN+G in the shape given (GPT-2 small's). A\n"
-        "size that is given replaces that of a run, too.\n"
+        "Shows the cost of one forward pass over T tokens, for the model of "
+        "each\n"
+        "run or for an architecture such as SM+LN+G in the given shape "
+        "(default:\n"
+        "GPT-2 small). A given size also replaces that of a run.\n"
         "\n"
         "FLOPs and operations are counted. Communication and latency are\n"
         "modelled: their coefficients are fitted to tables 4 to 7 of AERO\n"
-        "(arXiv 2410.13060), from 12 to 18 layers, 128 to 512 tokens,\n"
-        "d_model 768 and 12 heads; the interval of 95% is wider outside of\n"
-        "these. PowerSoftmax has no published cost, so it is not modelled.\n"
+        "(arXiv 2410.13060), with 12 to 18 layers, 128 to 512 tokens,\n"
+        "d_model 768 and 12 heads; the 95% interval is wider outside of\n"
+        "this range. PowerSoftmax has no published cost, so it is not "
+        "modelled.\n"
         "\n"
         "  entropy-scan cost SM+LN+G SM+ScFuFFNi6 --inventory\n"
         "  entropy-scan cost SM+LN+G SM+R SM+ScFuFFN --ctx 256 --figure\n"
@@ -136,7 +140,7 @@ const es_command es_cost_command = {
     .main = cost_main,
 };
 
-/* --- taken together -------------------------------------------------------*/
+/* --- combinations of options ---------------------------------------------- */
 
 static bool has(const es_cost_options *given, const char *name)
 {
@@ -155,24 +159,26 @@ static es_status check(es_cost_options *given)
                                             "title", "theme"};
     if (given->polynomial &&
         (given->n_inputs || given->draws || given->json || given->inventory))
-        return es_fail(ES_EUSAGE, "--polynomial: takes no model and no other "
-                                  "form");
+        return es_fail(
+            ES_EUSAGE,
+            "--polynomial: takes no model and no other output option");
     if (draws_inverse(given) &&
         (given->n_inputs || has(given, "over") || has(given, "shares")))
         return es_fail(ES_EUSAGE, "--figure inverse: takes no model, and "
                                   "neither --over nor --shares");
     if (given->n_inputs == 0 && !given->polynomial && !draws_inverse(given))
-        return es_fail(ES_EUSAGE, "cost takes run files or architectures: "
-                                  "entropy-scan cost SM+LN+G");
+        return es_fail(
+            ES_EUSAGE,
+            "cost needs run files or architectures: entropy-scan cost SM+LN+G");
     if (given->draws && (given->json || given->inventory))
         return es_fail(ES_EUSAGE,
                        "--figure, --json and --inventory: choose one");
     if (given->json && given->inventory)
-        return es_fail(ES_EUSAGE, "--json has the inventory already: leave out "
-                                  "--inventory");
+        return es_fail(ES_EUSAGE,
+                       "--json includes the inventory: leave out --inventory");
     for (size_t i = 0; i < sizeof of_figure / sizeof *of_figure; i++)
         if (!given->draws && has(given, of_figure[i]))
-            return es_fail(ES_EUSAGE, "--%s is for a --figure", of_figure[i]);
+            return es_fail(ES_EUSAGE, "--%s: needs --figure", of_figure[i]);
     const es_format format = given->format;
     return given->draws
                ? es_figure_format(&given->format, &given->look, given->output,

@@ -1,5 +1,5 @@
-/* The models of entropy-scan cost: an input is a run file, or else an
-   architecture, whose sizes are the command line's. */
+/* Reads the models of entropy-scan cost: an input is a run file or else an
+ * architecture, whose sizes come from the command line. */
 #include "cli/cost/cost.h"
 
 #include "analyzer/base/checked.h"
@@ -32,7 +32,7 @@ static es_status add(es_cost_entry **out, listing *to)
 
 /* --- sizes ----------------------------------------------------------------*/
 
-/* All of them, or those that were given. */
+/* Sets all sizes, or only those given on the command line. */
 static void set_sizes(es_cost_model *model, const es_cost_options *options,
                       bool all)
 {
@@ -63,13 +63,14 @@ static es_status check_sizes(const es_cost_model *model, const char *input)
         last = arch->spans[i].last > last ? arch->spans[i].last : last;
     if (shape->d_head == 0 && shape->d_model % shape->n_head)
         return es_fail(
-            ES_EUSAGE, "%s: d_model %lld is no multiple of its %lld heads",
+            ES_EUSAGE, "%s: d_model %lld is not a multiple of its %lld heads",
             input, (long long)shape->d_model, (long long)shape->n_head);
     if (last >= shape->n_layer ||
         arch->n_removed + arch->n_removed_first > shape->n_layer)
-        return es_fail(ES_EUSAGE,
-                       "%s: names layers beyond its %lld: choose --n-layer",
-                       input, (long long)shape->n_layer);
+        return es_fail(
+            ES_EUSAGE,
+            "%s: names layers beyond its %lld: choose a larger --n-layer",
+            input, (long long)shape->n_layer);
     return ES_OK;
 }
 
@@ -126,7 +127,7 @@ static es_status add_file(listing *to, size_t *n_failed, const char *input)
     es_status status = es_reader_open(&reader, input);
     const size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
     if (status == ES_OK && n == 0)
-        status = es_fail(ES_ENOTFOUND, "%s: has no run", input);
+        status = es_fail(ES_ENOTFOUND, "%s: no run in the file", input);
     for (size_t run = 0; run < n && status == ES_OK; run++)
         status = add_run(to, reader, run, input);
     es_damage_close(reader);

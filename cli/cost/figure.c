@@ -1,7 +1,7 @@
 /*
- * The figure of entropy-scan cost: FLOPs, communication or latency by what they
- * are spent on, as bars on each other; a bar for each model, or a panel for
- * each model with a bar for each context length.
+ * The figure of entropy-scan cost: FLOPs, communication or latency as stacked
+ * bars of what they are spent on; a bar for each model, or a panel for each
+ * model with a bar for each context length.
  */
 #include "render/figures/bars.h"
 
@@ -15,7 +15,7 @@
 
 enum { MOST_PARTS = ES_N_COST_ITEMS, FFN = 0, ATTENTION = 1 };
 
-/* What the bars show, and their memory. */
+/* The contents of the bars and their memory. */
 typedef struct plan {
     const es_cost_options *options;
     const es_cost_entry *entries;
@@ -25,17 +25,18 @@ typedef struct plan {
     es_bar *bars;                /* (n_panels,n_groups,n_series) */
     char (*texts)[ES_COST_MAX];  /* (n_panels,n_groups,n_series) */
     char (*totals)[ES_COST_MAX]; /* (n_panels,n_groups) */
-    const char **total_texts;    /* the same */
+    const char **total_texts;    /* (n_panels,n_groups) */
     char (*subtitles)[64];       /* (n_panels) */
     const char **groups;         /* (n_groups) */
     const char *series[MOST_PARTS];
-    double inside, outside; /* widest half of an interval, relative: of models
-                               in the fitted range, and of others */
+    double inside, outside; /* widest half interval, relative to the value:
+                               of models in the fitted range, and of other
+                               models */
     bool unknown;           /* some model has no modelled cost */
     char note[512];
 } plan;
 
-/* The model of a bar: of a panel and a group. */
+/* Returns the model of a bar, by panel and group. */
 static es_cost_model model_at(const plan *p, size_t panel, size_t group)
 {
     const bool over_ctx = p->options->over == ES_COST_OVER_CTX;
@@ -59,7 +60,8 @@ static const char *part_name(const es_cost_options *options, size_t part)
                                     : es_cost_item_name((es_cost_item)part);
 }
 
-/* In billions of FLOPs, GB or minutes; NaN where it is not modelled. */
+/* Computes the parts of a model and their sum, in billions of FLOPs, GB or
+ * minutes; NaN if it is not modelled. */
 static es_modelled measure(double parts[MOST_PARTS], const plan *p,
                            const es_cost_model *model)
 {
@@ -103,7 +105,8 @@ static void print_number(char out[ES_COST_MAX], const plan *p, double value)
                  value);
 }
 
-/* "25.3±0.3" where there is space for it; the note has the others'. */
+/* Prints "25.3±0.3" if there is space; otherwise the note gives the
+ * intervals. */
 static void print_total(char out[ES_COST_MAX], const plan *p, es_modelled sum)
 {
     const double half = (sum.high - sum.low) / 2;
@@ -120,7 +123,7 @@ static void note_interval(plan *p, const es_cost_model *model, es_modelled sum)
 {
     double *widest = es_cost_is_fitted(model) ? &p->inside : &p->outside;
     const double half = (sum.high - sum.low) / 2 / sum.value;
-    if (half > *widest) /* not NaN */
+    if (half > *widest) /* false for NaN */
         *widest = half;
 }
 
@@ -174,8 +177,8 @@ static es_status make_plan(plan *p)
     es_status status;
     find_parts(p);
     if (p->n_series == 0)
-        return es_fail(ES_ENOTFOUND, "a figure of costs: none of the models "
-                                     "has a modelled cost");
+        return es_fail(ES_ENOTFOUND,
+                       "a figure of costs: no model has a modelled cost");
     if ((status = es_alloc(&p->panels, p->n_panels, sizeof *p->panels,
                            "a figure")) < 0 ||
         (status = es_alloc(&p->bars, stacks * p->n_series, sizeof *p->bars,
@@ -221,7 +224,7 @@ static void free_plan(plan *p)
     free(p->groups);
 }
 
-/* --- the figure -----------------------------------------------------------*/
+/* --- figure --------------------------------------------------------------- */
 
 static const char *axis_text(const es_cost_options *options)
 {

@@ -1,4 +1,4 @@
-/* entropy-scan cost --json: cli/cost/cost.h has the members. */
+/* entropy-scan cost --json: cli/cost/cost.h lists the members. */
 #include "cli/cost/cost.h"
 
 #include "analyzer/base/json_write.h"

@@ -1,6 +1,6 @@
-/* What was measured of one layer: the series cost.OPERATION.bytes, .rounds and
-   .seconds of a run that samples/private-inference/measure.py made, beside what
-   is modelled for as many numbers. */
+/* Measurements of one layer: the series cost.OPERATION.bytes, .rounds and
+ * .seconds of a run that samples/private-inference/measure.py made, shown next
+ * to the modelled bytes for as many values. */
 #include "cli/cost/cost.h"
 
 #include "analyzer/base/checked.h"
@@ -15,7 +15,8 @@
 
 /* --- reading --------------------------------------------------------------*/
 
-/* The entry's operation called by n letters, made if need be. */
+/* Finds the entry's operation with this name of n letters; adds it if it is
+ * new. */
 static es_status find(es_cost_measured **out, es_cost_entry *entry,
                       const char *name, size_t n)
 {
@@ -27,18 +28,18 @@ static es_status find(es_cost_measured **out, es_cost_entry *entry,
             return ES_OK;
         }
     es_status status = es_grow(&entry->measured, entry->n_measured + 1,
-                               sizeof *entry->measured, "what was measured");
+                               sizeof *entry->measured, "measurements");
     if (status < 0)
         return status;
     *out = &entry->measured[entry->n_measured];
     **out = (es_cost_measured){.bytes = NAN, .rounds = NAN, .seconds = NAN};
     if (!((*out)->operation = strndup(name, n)))
-        return es_fail(ES_ENOMEM, "out of memory for what was measured");
+        return es_fail(ES_ENOMEM, "out of memory for measurements");
     entry->n_measured++;
     return ES_OK;
 }
 
-/* Where a unit belongs; NULL: it is none of ours. */
+/* Returns the member for a unit; NULL if the unit is unknown. */
 static double *unit_of(es_cost_measured *of, const char *unit)
 {
     return strcmp(unit, "bytes") == 0     ? &of->bytes
@@ -92,10 +93,11 @@ es_status es_cost_measured_read(es_cost_entry *entry, es_reader *reader,
     return ES_OK;
 }
 
-/* --- beside what is modelled ----------------------------------------------*/
+/* --- comparison with the model -------------------------------------------- */
 
-/* The item that an operation of one layer is charged as; false if it is none:
- * products of shared matrices with each other have no published cost. */
+/* Finds the item that an operation of one layer is charged as. Returns false if
+ * it has no modelled cost: products of two secret-shared matrices have no
+ * published cost. */
 static bool item_of(es_cost_item *out, const char *operation)
 {
     static const struct {
@@ -113,7 +115,7 @@ static bool item_of(es_cost_item *out, const char *operation)
     return false;
 }
 
-/* Numbers that it works on, of one layer. */
+/* Returns the number of values that the operation processes in one layer. */
 static double numbers_of(const es_cost_model *model, const char *operation)
 {
     const es_cost_shape *shape = &model->shape;
@@ -140,9 +142,9 @@ es_cost_beside es_cost_measured_beside(const es_cost_model *model,
     return out;
 }
 
-/* --- the table ------------------------------------------------------------*/
+/* --- table ---------------------------------------------------------------- */
 
-/* "-": not recorded, or not charged. */
+/* Prints "-" if the value was not recorded, or the operation is not charged. */
 static void put(es_sheet *sheet, const char *title, int digits, double value)
 {
     if (isnan(value))
@@ -178,8 +180,8 @@ es_status es_cost_print_measured(FILE *stream, const es_cost_entry *entry)
     es_print_escaped(stream, entry->path, ES_ESCAPE_TERMINAL);
     fputs(": ", stream);
     es_print_escaped(stream, entry->name, ES_ESCAPE_TERMINAL);
-    fputs(": one layer, measured beside what AERO's tables give for as many "
-          "numbers\n",
+    fputs(": one layer, measured, and the modelled cost from AERO's tables for "
+          "as many numbers\n",
           stream);
     es_status status = es_sheet_print(&sheet, stream, &form);
     es_sheet_free(&sheet);

@@ -1,5 +1,5 @@
-/* entropy-scan cost --polynomial: what homomorphic encryption takes for the
-   functions that a polynomial has to stand for. */
+/* entropy-scan cost --polynomial: the cost under homomorphic encryption of
+ * functions that a polynomial has to replace. */
 #include "analyzer/polynomial/polynomial.h"
 #include "analyzer/polynomial/approximation.h"
 
@@ -9,7 +9,7 @@
 
 typedef es_polynomial_cost approximation(double k, double error);
 
-/* Iterations by the range of the argument and the relative error. */
+/* Prints iterations by the range of the argument and the relative error. */
 static es_status print_iterations(FILE *stream, approximation *cost)
 {
     static const double ranges[] = {10, 67, 100, 128, 512, 750, 1e3, 1e4, 1e6};
@@ -59,19 +59,23 @@ static es_status print_gelu(FILE *stream)
 es_status es_cost_print_polynomials(FILE *stream)
 {
     es_status status;
-    fputs("inverse, of PowerSoftmax's sum (Goldschmidt): factors and levels "
-          "for a relative error;\nrange: largest by smallest argument, in the "
-          "stable form at most the keys of a row\n",
+    fputs("inverse of PowerSoftmax's sum (Goldschmidt): factors and levels for "
+          "a relative error;\n"
+          "range: largest argument divided by the smallest, in the stable form "
+          "at most the keys of a row\n",
           stream);
     if ((status = print_iterations(stream, es_polynomial_inverse)) < 0)
         return status;
-    fputs("\ninverse square root, of LayerNorm (Newton): steps and levels\n",
+    fputs("\n"
+          "inverse square root of LayerNorm (Newton): steps and levels\n",
           stream);
     if ((status = print_iterations(stream, es_polynomial_rsqrt)) < 0)
         return status;
-    fputs("\nGELU as x p(u), u = 1.702 x, p of a degree for the sigmoid "
-          "(Chebyshev): the error that p adds\nto the 0.0203 of x sigmoid(u); "
-          "beyond the range it grows without bound\n",
+    fputs("\n"
+          "GELU as x p(u), u = 1.702 x, where p approximates the sigmoid by "
+          "degree (Chebyshev): the error that p adds\n"
+          "to the 0.0203 of x sigmoid(u); beyond the range it grows without "
+          "bound\n",
           stream);
     return print_gelu(stream);
 }

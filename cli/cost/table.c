@@ -1,5 +1,5 @@
-/* The table of entropy-scan cost: a line for each model, with the intervals of
-   what is modelled, and below it the inventories. */
+/* The table of entropy-scan cost: a line for each model with its modelled costs
+ * and their intervals, and below it the measurements and inventories. */
 #include "cli/cost/cost.h"
 
 #include "cli/output/grid.h"
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Two titles: the value's, and the interval's. */
+/* Puts two cells: the value and its interval. */
 static void put_modelled(es_sheet *sheet, const char *title, const char *range,
                          es_modelled modelled, double unit)
 {
@@ -73,13 +73,16 @@ static void fill(es_sheet *sheet, const es_cost_entry *entries, size_t n,
     }
 }
 
-/* What is not modelled, and what is modelled from other shapes. */
+/* Notes which models are not modelled, and which are outside of the fitted
+ * range. */
 static void print_notes(FILE *stream, const es_cost_entry *entries, size_t n)
 {
     size_t n_outside = 0;
-    fputs("\nFFN, attention: FLOPs in billions. GB, minutes: modelled from "
-          "AERO's tables 4 to 7;\nsaved: against the first line; 95%: interval "
-          "of the number before it.\n",
+    fputs("\n"
+          "FFN, attention: FLOPs in billions. GB, minutes: modelled from "
+          "AERO's tables 4 to 7;\n"
+          "saved: compared with the first line; 95%: interval of the number "
+          "before it.\n",
           stream);
     for (size_t i = 0; i < n; i++) {
         const char *why = es_cost_unmodelled(&entries[i].model);
@@ -91,9 +94,9 @@ static void print_notes(FILE *stream, const es_cost_entry *entries, size_t n)
     }
     if (n_outside)
         fprintf(stream,
-                "%zu of %zu models are outside of what was published (L 12 to "
-                "18, H 12, d 768,\nT 128 to 512): 15%% is added to their "
-                "intervals.\n",
+                "%zu of %zu models are outside of the published range (L 12 to "
+                "18, H 12, d 768,\n"
+                "T 128 to 512): 15%% is added to their intervals.\n",
                 n_outside, n);
 }
 

@@ -1,5 +1,5 @@
-/* The figure of entropy-scan importance: for each setting a bar for each
-   outcome, as high as they go together. */
+/* The figure of entropy-scan importance: a group of bars for each setting, with
+ * a bar for each outcome whose height is the strength of their association. */
 #include "render/figures/bars.h"
 
 #include "analyzer/base/checked.h"
@@ -8,9 +8,9 @@
 
 #include <math.h>
 
-#define SETTINGS_MOST 12 /* the strongest ones */
+#define SETTINGS_MOST 12 /* only the strongest ones are drawn */
 
-/* "+0.83*"; "0.62": of a category. */
+/* Prints "+0.83*" for a number, "0.62" for a category. */
 static void print_strength(char out[16], const es_important *setting, int k)
 {
     const double strength = setting->by[k].strength;
@@ -26,7 +26,7 @@ static void print_strength(char out[16], const es_important *setting, int k)
                  fabs(strength), mark);
 }
 
-/* Some setting has a bar of it. */
+/* Returns true if some setting has a bar of outcome k. */
 static bool is_known(const es_importance *importance, int k)
 {
     for (size_t i = 0; i < importance->n; i++)
@@ -39,13 +39,13 @@ static void make_note(char *out, size_t size, const es_importance *importance,
                       size_t n_shown)
 {
     es_text to = es_text_begin(out, size);
-    es_text_append(&to,
-                   "%zu runs. With a sign: Spearman's rank correlation; "
-                   "without: eta squared of ranks, of a category. *: p below "
-                   "0.05, by permutation, Holm's for all settings and "
-                   "outcomes. \u2013: of the runs that have it the outcome, or "
-                   "the setting, does not vary.",
-                   importance->n_runs);
+    es_text_append(
+        &to,
+        "%zu runs. With a sign: Spearman's rank correlation; without: eta "
+        "squared of ranks, for a category. *: p below 0.05 by permutation, "
+        "adjusted for all settings and outcomes by Holm. \u2013: the outcome "
+        "or the setting is the same in all runs that have it.",
+        importance->n_runs);
     for (int k = 0; k < ES_N_OUTCOMES; k++)
         if (!is_known(importance, k))
             es_text_append(&to, " Without bars: %s.",
@@ -66,8 +66,9 @@ es_status es_importance_draw(es_picture **out, const es_importance *importance,
     int outcomes[ES_N_OUTCOMES];
     size_t n_series = 0;
     if (es_important_most(&importance->settings[0]) == 0)
-        return es_fail(ES_ENOTFOUND, "a figure of importance: no outcome of "
-                                     "the runs goes with a setting");
+        return es_fail(
+            ES_ENOTFOUND,
+            "a figure of importance: no outcome is associated with a setting");
     for (int k = 0; k < ES_N_OUTCOMES; k++)
         if (is_known(importance, k)) {
             series[n_series] = es_outcome_title(importance, (es_run_outcome)k);

@@ -1,5 +1,5 @@
-/* entropy-scan importance: which settings go with how runs ended, as a table,
-   JSON or bars. */
+/* entropy-scan importance: shows which settings are associated with how runs
+ * ended, as a table, JSON or bars. */
 #include "cli/importance/importance.h"
 
 #include "analyzer/base/checked.h"
@@ -34,7 +34,7 @@ static const es_option options[] = {
     {.name = NULL, ES_OPT_LIST(arguments, inputs, n_inputs)},
     {"json", 0, NULL, "print JSON instead of the table",
      ES_OPT_FLAG(arguments, json)},
-    {"figure", 0, "NAME", "draw importance as bars by setting",
+    {"figure", 0, "NAME", "draw the strengths as bars by setting",
      ES_OPT_CHOICE(arguments, figure, figures), .value = "none",
      .expects = "importance"},
     {"rules", 0, "FILE", ES_RULES_HELP,
@@ -49,8 +49,8 @@ static const es_option options[] = {
      "size in pixels of PNG, points of SVG and PDF; 89x60mm, 3.25x2.5in",
      ES_OPT_CALL(arguments, look, read_size)},
     {"for", 0, "MEDIUM",
-     "the width of a paper's column or page, or of a slide, or icml: its "
-     "column, neurips: its text (screen: as wide as the content wants)",
+     "width for a paper's column or page, or a slide; icml: its column, "
+     "neurips: its text (screen: as wide as the content needs)",
      ES_OPT_CHOICE(arguments, look.medium, es_media),
      .expects = ES_MEDIA_EXPECTED},
     {"title", 0, "TEXT", "title above the picture",
@@ -64,23 +64,26 @@ static const es_option options[] = {
 static int importance_main(int argc, char **argv);
 
 static const es_named_text examples[] = {
-    {"entropy-scan importance .", "Which settings of a sweep matter"},
+    {"entropy-scan importance .", "Show which settings of a sweep matter"},
     {NULL, NULL}};
 
 const es_command es_importance_command = {
     .name = "entropy-scan importance",
     .synopsis = "DIR|RUN.db... [OPTION...]",
     .examples = examples,
-    .summary = "which settings go with how runs ended",
+    .summary = "which settings are associated with how runs ended",
     .details =
-        "Of each setting in which the runs differ, seed and places left out:\n"
-        "how much it goes with the final perplexity (or loss), the shares of\n"
-        "overloaded and of collapsed heads, and the first NaN. Of a number\n"
-        "that is Spearman's rank correlation, of a category eta squared of\n"
-        "ranks; p is by permutation of the runs, adjusted by Holm for all\n"
-        "settings and outcomes.\n"
+        "For each setting in which the runs differ, except the seed and "
+        "paths:\n"
+        "how strongly it is associated with the final perplexity (or loss), "
+        "the\n"
+        "shares of overloaded and collapsed heads, and the first NaN. For a\n"
+        "number this is Spearman's rank correlation, for a category eta "
+        "squared\n"
+        "of ranks; p is computed by permuting the runs and adjusted for all\n"
+        "settings and outcomes by Holm.\n"
         "\n"
-        "What goes together need not be cause and effect: settings that were\n"
+        "An association need not be cause and effect: settings that were\n"
         "changed together cannot be distinguished.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
@@ -103,13 +106,13 @@ static es_status check(arguments *given)
         return es_fail(ES_EUSAGE, "importance: this program is built without "
                                   "GSL: build it with libgsl-dev");
     if (given->n_inputs == 0)
-        return es_fail(ES_EUSAGE, "importance takes a folder of run files, or "
+        return es_fail(ES_EUSAGE, "importance needs a folder of run files, or "
                                   "run files: entropy-scan importance DIR");
     if (given->figure && given->json)
         return es_fail(ES_EUSAGE, "--figure and --json: choose one");
     for (size_t i = 0; i < sizeof of_figure / sizeof *of_figure; i++)
         if (!given->figure && has(given, of_figure[i]))
-            return es_fail(ES_EUSAGE, "--%s is for a --figure", of_figure[i]);
+            return es_fail(ES_EUSAGE, "--%s: needs --figure", of_figure[i]);
     return given->figure
                ? es_figure_format(&given->format, &given->look, given->output,
                                   has(given, "format") ? &format : NULL)
@@ -131,7 +134,8 @@ static es_status add_run(es_importance *to, es_reader *reader, size_t run,
     return es_run_settings_read(summary, reader, run);
 }
 
-/* A run that cannot be read is reported, and the others are. */
+/* Adds the runs of a file. A run that cannot be read is reported and left
+ * out. */
 static es_status add_file(es_importance *to, size_t *n_failed,
                           const char *input, const es_summary_options *wanted)
 {
@@ -139,7 +143,7 @@ static es_status add_file(es_importance *to, size_t *n_failed,
     es_status status = es_reader_open(&reader, input);
     const size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
     if (status == ES_OK && n == 0)
-        status = es_fail(ES_ENOTFOUND, "%s: has no run", input);
+        status = es_fail(ES_ENOTFOUND, "%s: no run in the file", input);
     for (size_t run = 0; run <= n && status != ES_ENOMEM; run++) {
         if (status < 0) {
             es_print_failure();
@@ -200,10 +204,12 @@ es_status es_importance_of_files(char *const *paths, size_t n,
     if (status == ES_OK)
         status = es_importance_measure(&importance);
     if (status == ES_OK) {
-        fputs("\nwhich settings go with how the runs ended\n", stream);
+        fputs("\n"
+              "which settings are associated with how the runs ended\n",
+              stream);
         status = es_importance_print(&importance, stream);
     } else if (status == ES_ENOTFOUND) {
-        n = 0; /* nothing to be said, or drawn */
+        n = 0; /* nothing to print or draw */
         status = ES_OK;
     }
     if (status == ES_OK && n > 0)

@@ -1,5 +1,5 @@
-/* What settings have to do with how runs ended: the outcomes of each run, and
-   each setting's association with each of them. */
+/* Measures the influence of settings: computes the outcomes of each run, and
+ * the association of each setting with each outcome. */
 #include "cli/importance/importance.h"
 
 #include "analyzer/base/checked.h"
@@ -32,15 +32,15 @@ const char *es_outcome_title(const es_importance *importance,
 double es_important_most(const es_important *setting)
 {
     double most = 0;
-    for (int k = 0; k < ES_N_OUTCOMES; k++) /* fmax: a NaN is no number */
+    for (int k = 0; k < ES_N_OUTCOMES; k++) /* fmax ignores NaN */
         most = fmax(most, fabs(setting->by[k].strength));
     return most;
 }
 
 /* --- outcomes -------------------------------------------------------------*/
 
-/* Of a run whose loss is not finite any more the last evaluation before says
-   nothing. */
+/* If the loss of a run is not finite any more, its last evaluation says
+ * nothing. */
 static double quality(const es_run_summary *run, bool evaluated)
 {
     const bool ended = es_is_missing(run->loss) || isfinite(run->loss);
@@ -48,7 +48,7 @@ static double quality(const es_run_summary *run, bool evaluated)
     return ended && isfinite(value) ? (double)value : NAN;
 }
 
-/* The share of the finite heads in [low, high) of the ceiling. */
+/* Returns the share of the finite heads in [low, high) of the ceiling. */
 static double share(const es_run_summary *run, double low, double high)
 {
     size_t n = 0, n_inside = 0;
@@ -65,7 +65,7 @@ static double share(const es_run_summary *run, double low, double high)
 
 static double first_nan(const es_run_summary *run)
 {
-    for (size_t i = 0; i < run->n_flags; i++) /* by onset */
+    for (size_t i = 0; i < run->n_flags; i++) /* sorted by onset */
         if (!run->flags[i].rule && run->flags[i].kind == ES_FLAG_NAN)
             return (double)run->flags[i].onset;
     return run->judged ? INFINITY : NAN;
@@ -103,7 +103,8 @@ static es_status find_outcomes(es_importance *to)
 typedef struct measuring {
     es_importance *to;
     es_difference *differences;    /* (n_differences) */
-    const es_run_setting **values; /* (n_runs,n_differences) */
+    const es_run_setting **values; /* (n_runs,n_differences) values of the
+                                      settings */
     size_t n_differences;
     double *x, *y, *space;          /* (n_runs), (n_runs), (3 n_runs) */
     size_t *group, *chosen, *order; /* (n_runs) */
@@ -115,7 +116,8 @@ static const es_run_setting *value_of(const measuring *m, size_t run,
     return m->values[run * m->n_differences + difference];
 }
 
-/* Numbers the values of a setting; runs without it have one of their own. */
+/* Numbers the distinct values of a setting; runs that lack the setting form a
+ * separate group. */
 static size_t find_groups(const measuring *m, size_t difference)
 {
     size_t n = 0;
@@ -130,7 +132,8 @@ static size_t find_groups(const measuring *m, size_t difference)
     return n;
 }
 
-/* Of the runs that have the outcome, and of a number the setting. */
+/* Measures an association over the runs that have the outcome and, for a
+ * number, the setting. */
 static void associate(es_association *out, const measuring *m,
                       size_t difference, bool number, size_t n_groups,
                       const double *outcome)
@@ -221,7 +224,7 @@ es_status es_importance_measure(es_importance *importance)
     es_status status;
     if (importance->n_runs < 3)
         return es_fail(ES_ENOTFOUND,
-                       "importance: takes three runs or more that differ in a "
+                       "importance: needs at least three runs that differ in a "
                        "setting, and there %s %zu",
                        importance->n_runs == 1 ? "is" : "are",
                        importance->n_runs);
@@ -231,7 +234,7 @@ es_status es_importance_measure(es_importance *importance)
     measure_settings(&m);
     if (importance->n == 0)
         status = es_fail(ES_ENOTFOUND,
-                         "importance: the %zu runs differ in no setting beside "
+                         "importance: the %zu runs differ in no setting except "
                          "the seed and where they ran",
                          importance->n_runs);
     else

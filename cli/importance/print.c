@@ -1,4 +1,4 @@
-/* The table of entropy-scan importance, its notes, and --json. */
+/* Prints the table of entropy-scan importance, its notes, and --json. */
 #include "cli/importance/importance.h"
 
 #include "analyzer/base/json_write.h"
@@ -26,7 +26,8 @@ static void put_association(es_sheet *sheet, const char *title,
         es_sheet_put(sheet, "p", "%.2g", p);
 }
 
-/* Why there is a "-": of outcomes that do not vary, or that few runs have. */
+/* Explains each "-": an outcome that does not vary, or that too few runs
+ * have. */
 static void note_unknown(const es_importance *importance, FILE *stream)
 {
     for (int k = 0; k < ES_N_OUTCOMES; k++) {
@@ -35,14 +36,14 @@ static void note_unknown(const es_importance *importance, FILE *stream)
             n_reasons[importance->settings[i].by[k].reason]++;
         const char *title = es_outcome_title(importance, (es_run_outcome)k);
         if (n_reasons[ES_REASON_FEW])
-            fprintf(stream, "%s -: known of fewer than three runs\n", title);
+            fprintf(stream, "%s -: known for fewer than three runs\n", title);
         if (n_reasons[ES_REASON_CONSTANT] && k == ES_OUTCOME_NAN &&
             isinf(importance->outcomes[k][0]))
-            fprintf(stream, "%s -: no run has one\n", title);
+            fprintf(stream, "%s -: no run has a NaN\n", title);
         else if (n_reasons[ES_REASON_CONSTANT])
             fprintf(stream,
-                    "%s -: of the runs that have it, it or the setting is the "
-                    "same\n",
+                    "%s -: the outcome or the setting is the same in all runs "
+                    "that have it\n",
                     title);
     }
 }
@@ -52,14 +53,17 @@ static void print_notes(const es_importance *importance, FILE *stream)
     size_t n_finite = 0;
     for (size_t i = 0; i < importance->n_runs; i++)
         n_finite += isnan(importance->outcomes[ES_OUTCOME_QUALITY][i]) ? 0 : 1;
-    fprintf(stream, "\n%zu runs; %s: final, of the %zu that ended finite\n",
+    fprintf(stream,
+            "\n"
+            "%zu runs; %s: final value of the %zu runs that ended finite\n",
             importance->n_runs,
             es_outcome_title(importance, ES_OUTCOME_QUALITY), n_finite);
     fputs("overloaded, collapsed: shares of heads near their ceiling, near 0; "
-          "NaN at: its first step, later than any where none came\n"
+          "NaN at: step of the first NaN; runs without one count as latest\n"
           "with a sign: Spearman's rank correlation; without: eta squared of "
-          "ranks, of categories\n"
-          "p: of permuted runs, Holm's for all settings and outcomes\n",
+          "ranks, for categories\n"
+          "p: by permuting the runs, adjusted for all settings and outcomes by "
+          "Holm\n",
           stream);
     note_unknown(importance, stream);
 }

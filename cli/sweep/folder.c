@@ -1,5 +1,5 @@
-/* The folder of a sweep: locks, command lines, what an earlier try left, and
- * small text files, none of which is written through a link. */
+/* The folder of a sweep: locks, command lines, files of an earlier attempt, and
+ * small text files. No file is written through a link. */
 #include "cli/sweep/folder.h"
 
 #include "analyzer/base/checked.h"
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define LOCK ".sweep.lock"
-#define LINE_MOST ((size_t)1 << 16) /* bytes of a command line */
+#define LINE_MOST ((size_t)1 << 16) /* most bytes of a command line */
 
 es_sweep_file es_sweep_path(const char *folder, const char *name,
                             const char *ending)
@@ -36,8 +36,8 @@ es_sweep_file es_sweep_run_file(const char *folder, const char *name)
 
 /* --- files ----------------------------------------------------------------*/
 
-/* The files are the sweep's own: a link or a FIFO in the place of one is not
-   written through. */
+/* Removes a link or FIFO at the path of a sweep's file, so that the sweep does
+ * not write through it. */
 es_status es_sweep_make_way(const char *path)
 {
     struct stat about;
@@ -94,7 +94,8 @@ es_status es_sweep_folder_clear(const char *folder, const char *name,
     return ES_OK;
 }
 
-/* What cannot be listed must not pass for empty: the run would begin again. */
+/* Checks for a checkpoint. A folder that cannot be listed must not count as
+ * empty: the run would start from the beginning. */
 es_status es_sweep_folder_can_resume(bool *out, const char *folder,
                                      const es_sweep_run *run)
 {
@@ -121,9 +122,10 @@ es_status es_sweep_folder_can_resume(bool *out, const char *folder,
                   : ES_OK;
 }
 
-/* --- one sweep at a time --------------------------------------------------*/
+/* --- locks ---------------------------------------------------------------- */
 
-/* Signed, for whoever finds it locked. */
+/* Locks the folder, and writes the process and host into the lock file, for
+ * other sweeps to report. */
 static es_status take_lock(int *lock, const char *folder)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -136,7 +138,8 @@ static es_status take_lock(int *lock, const char *folder)
     if (*lock < 0)
         return es_fail(ES_EIO, "%s: cannot write: %s", path, strerror(errno));
     if (fstat(*lock, &about) != 0 || !S_ISREG(about.st_mode) ||
-        about.st_nlink > 1) /* it is emptied */
+        about.st_nlink > 1) /* must not be a hard link, because it is
+                               truncated */
         return es_fail(ES_EIO, "%s: not a lock file: remove it", path);
     if (fcntl(*lock, F_OFD_SETLK, &whole) != 0) {
         if (errno != EAGAIN && errno != EACCES)
@@ -145,8 +148,8 @@ static es_status take_lock(int *lock, const char *folder)
         if (!es_sweep_read(text, sizeof text, folder, LOCK, "") || !*text)
             snprintf(text, sizeof text, "another process");
         return es_fail(ES_ELOCKED,
-                       "%s: %s runs a sweep there: wait for it to end", folder,
-                       text);
+                       "%s: %s is running a sweep in it: wait until it ends",
+                       folder, text);
     }
     gethostname(host, sizeof host - 1);
     int n = snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(),
@@ -169,8 +172,8 @@ es_status es_sweep_folder_take_run(int *lock, const char *folder,
         return ES_OK;
     es_status status =
         errno == EAGAIN || errno == EACCES
-            ? es_fail(ES_ELOCKED, "%s/%s: another process trains it", folder,
-                      name)
+            ? es_fail(ES_ELOCKED, "%s/%s: another process is training it",
+                      folder, name)
             : es_fail(ES_EIO, "%s: cannot lock: %s", file.path,
                       strerror(errno));
     close(*lock);
@@ -184,7 +187,7 @@ void es_sweep_folder_holder(char *out, size_t size, const char *folder)
     es_sweep_file file = es_sweep_path(folder, LOCK, "");
     /* for writing: some network file systems show locks only then */
     int fd = open(file.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) /* somebody else's folder, or one that is read-only */
+    if (fd < 0) /* the folder may be read-only or belong to another user */
         fd = open(file.path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     *out = '\0';
     if (fd >= 0 && fcntl(fd, F_OFD_GETLK, &whole) == 0 &&
@@ -196,7 +199,8 @@ void es_sweep_folder_holder(char *out, size_t size, const char *folder)
 
 /* --- the plan -------------------------------------------------------------*/
 
-/* Writes the command line of a run that has none yet, or checks that it may. */
+/* Checks the command line of a run against the stored one or, if `write` is
+ * true, stores it unless it is stored already. */
 static es_status put_run(const char *folder, const es_sweep_run *run,
                          bool write)
 {
@@ -214,12 +218,12 @@ static es_status put_run(const char *folder, const es_sweep_run *run,
              strncmp(before, command, sizeof before - 1) != 0)
         status = es_fail(ES_EIO,
                          "%s/%s.cmd: this run had another command line: remove "
-                         "its files, or take another folder",
+                         "its files, or choose another folder",
                          folder, run->name);
     else if (command && !there && access(file.path, F_OK) == 0)
         status = es_fail(ES_EIO,
-                         "%s: not of a sweep: remove it, or take another "
-                         "folder",
+                         "%s: does not belong to a sweep: remove it, or choose "
+                         "another folder",
                          file.path);
     free(command);
     return status;
@@ -258,7 +262,7 @@ bool es_sweep_folder_is_command(const char *folder, const char *name)
            es_sweep_line_is_command(line);
 }
 
-/* --- what there is --------------------------------------------------------*/
+/* --- listing -------------------------------------------------------------- */
 
 static int by_text(const void *a, const void *b)
 {

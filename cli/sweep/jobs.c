@@ -1,5 +1,5 @@
-/* Which task of Slurm each run was submitted as, read from the scripts in the
- * folder, and where those tasks are, read from squeue. */
+/* The Slurm tasks that the runs were submitted as, read from the scripts in the
+ * folder, and their states, read from squeue. */
 #include "cli/sweep/jobs.h"
 
 #include "analyzer/base/checked.h"
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what the folder says -------------------------------------------------*/
+/* --- scripts -------------------------------------------------------------- */
 
-/* The names in a script, in the order of their tasks. */
+/* Reads the names of runs in a script, in the order of their tasks. */
 static es_status read_script(es_sweep_jobs *jobs, size_t *capacity,
                              const char *path, int64_t job)
 {
@@ -47,7 +47,7 @@ static es_status read_script(es_sweep_jobs *jobs, size_t *capacity,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* By run, the last job first. */
+/* Sorts by run, and the tasks of a run by job, the latest first. */
 static int by_run(const void *a, const void *b)
 {
     const es_sweep_task *x = a, *y = b;
@@ -92,7 +92,7 @@ void es_sweep_jobs_free(es_sweep_jobs *jobs)
     *jobs = (es_sweep_jobs){.n = 0};
 }
 
-/* --- what Slurm says ------------------------------------------------------*/
+/* --- squeue --------------------------------------------------------------- */
 
 typedef struct queued {
     char id[64], state[32];
@@ -103,7 +103,7 @@ static int by_id(const void *a, const void *b)
     return strcmp(((const queued *)a)->id, ((const queued *)b)->id);
 }
 
-/* Lines "4711_3 PENDING". */
+/* Parses lines such as "4711_3 PENDING". */
 static es_status read_queue(es_sweep_jobs *jobs, char *text)
 {
     static const char *const at_work[] = {"RUNNING", "COMPLETING", "STOPPED",

@@ -1,5 +1,6 @@
-/* From a spec to its runs: every combination of values, each with a name that
- * is safe as a file's, and a command line; and back from a stored one. */
+/* Expands a spec into its runs: each combination of values gets a name that is
+ * a safe file name, and a command line. Also reads a run back from a stored
+ * command line. */
 #include "cli/sweep/plan.h"
 
 #include "analyzer/base/checked.h"
@@ -18,9 +19,12 @@
 #include <string.h>
 
 #define PROGRAM "entropy-train"
-#define CONFIG ES_RUN_CONFIG_VARIABLE "=" /* begins the line of a command */
+#define CONFIG                                                                 \
+    ES_RUN_CONFIG_VARIABLE "=" /* begins the stored line of a                  \
+                                  `command` */
 
-/* Which value each axis has: arch, seed, then the keys of the grid. */
+/* The index of the current value of each axis: arch, seed, then the keys of the
+ * grid. */
 typedef struct choice {
     const es_sweep_spec *spec;
     size_t n_axes;
@@ -33,7 +37,8 @@ static const char *value_of(const choice *chosen, size_t i)
     return chosen->axes[i]->values[chosen->index[i]];
 }
 
-/* False after the last one. A draw has a value of each of its keys. */
+/* Moves on to the next combination; returns false after the last one. A draw of
+ * a random search sets all of its keys at once. */
 static bool next(choice *chosen)
 {
     bool any = false;
@@ -52,8 +57,8 @@ static bool next(choice *chosen)
 
 /* --- names ----------------------------------------------------------------*/
 
-/* "EReg(SM(t)+ScFuFFN)" is EReg-SM-t-+ScFuFFN: nothing that a shell, a file
-   system or an eye stumbles over. */
+/* Appends text such as "EReg(SM(t)+ScFuFFN)" as EReg-SM-t-+ScFuFFN, without
+ * characters that are special in a shell or a file name. */
 static void add_readable(char *name, size_t size, const char *text)
 {
     size_t n = strlen(name);
@@ -79,7 +84,7 @@ static es_status make_name(char **out, const choice *chosen)
     }
     if (!*name)
         snprintf(name, sizeof name, "run");
-    /* no hidden file, and no option of a program that is given the name */
+    /* no hidden file, and no name that a program would read as an option */
     if (name[0] == '.' || name[0] == '-')
         name[0] = '_';
     if (strlen(name) > ES_SWEEP_NAME_MAX)
@@ -90,8 +95,8 @@ static es_status make_name(char **out, const choice *chosen)
 
 /* --- command lines --------------------------------------------------------*/
 
-/* An option without a value is given as true, or false. `argv` has capacity
-   for two more. */
+/* Appends an option. Options without a value have the value true or false.
+ * `argv` must have room for two more words. */
 static es_status add_option(char **argv, const char *key, const char *value)
 {
     char dashed[256];
@@ -133,9 +138,9 @@ static es_status make_command(es_sweep_run *run, const choice *chosen)
     return add_option(run->argv, "name", run->name);
 }
 
-/* --- commands of other programs -------------------------------------------*/
+/* --- commands from the spec ----------------------------------------------- */
 
-/* As JSON: a number, true, false, or text. */
+/* Writes a value as JSON: a number, true, false, or text. */
 static void write_value(es_json_writer *json, const char *key,
                         const char *value)
 {
@@ -152,7 +157,8 @@ static void write_value(es_json_writer *json, const char *key,
         es_json_write_text(json, key, value);
 }
 
-/* What was swept, under the names that a program's own configuration has. */
+/* Makes the JSON object of the swept values. Its keys are spelled as in a
+ * program's configuration, with _ instead of -. */
 static es_status make_config(char **out, const choice *chosen)
 {
     size_t size = 0;
@@ -191,7 +197,7 @@ static es_status fill_command(es_sweep_run *run, const choice *chosen)
 
 /* --- the plan -------------------------------------------------------------*/
 
-/* Some file systems do not distinguish case. */
+/* Ignores case, because some file systems do. */
 static int by_name(const void *a, const void *b)
 {
     return strcasecmp(*(char *const *)a, *(char *const *)b);
@@ -208,10 +214,11 @@ static es_status check_names(const es_sweep_plan *plan, const char *path)
     qsort(names, plan->n, sizeof *names, by_name);
     for (size_t i = 1; i < plan->n && status == ES_OK; i++)
         if (strcasecmp(names[i - 1], names[i]) == 0)
-            status = es_fail(ES_EUSAGE,
-                             "%s: two runs would be called %s: a value is "
-                             "there twice, or two differ in signs alone",
-                             path, names[i]);
+            status = es_fail(
+                ES_EUSAGE,
+                "%s: two runs would be called %s: a value appears twice, or "
+                "two values differ only in special characters",
+                path, names[i]);
     free(names);
     return status;
 }
@@ -258,7 +265,8 @@ es_status es_sweep_plan_make(es_sweep_plan *out, const es_sweep_spec *spec)
     return check_names(out, spec->path);
 }
 
-/* Takes "--out FILE" and the like, which the folder adds, off the end. */
+/* Removes a pair such as "--out FILE", which the folder has added, from the
+ * end. */
 static bool drop_pair(char **argv, const char *key)
 {
     size_t n = 0;
@@ -303,7 +311,7 @@ es_status es_sweep_plan_of_line(es_sweep_plan *out, const char *name,
         (!es_sweep_run_has(run, "--checkpoint-every") ||
          drop_pair(run->argv, "--checkpoint")))
         return ES_OK;
-    return es_fail(ES_EFORMAT, "%s.cmd: not a sweep's command line", name);
+    return es_fail(ES_EFORMAT, "%s.cmd: not the command line of a sweep", name);
 }
 
 void es_sweep_plan_free(es_sweep_plan *plan)
@@ -318,7 +326,7 @@ void es_sweep_plan_free(es_sweep_plan *plan)
     *plan = (es_sweep_plan){.runs = NULL};
 }
 
-/* --- for people -----------------------------------------------------------*/
+/* --- text ----------------------------------------------------------------- */
 
 bool es_sweep_run_has(const es_sweep_run *run, const char *option)
 {

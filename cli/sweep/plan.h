@@ -1,9 +1,9 @@
 /**
- * What a sweep is to train, as a file says it, and its runs: what each is
- * called, and its command line.
+ * The spec of a sweep, as read from a file, and the runs that follow from it,
+ * each with a name and a command line.
  *
  *     [sweep]
- *     arch = SM+LN+G; SM        separated by semicolons: they have commas
+ *     arch = SM+LN+G; SM        separated by semicolons: names contain commas
  *     seed = 1 2 3
  *     data = code.tok
  *     config = base.conf        options of all runs, as a file
@@ -11,30 +11,30 @@
  *     [train]
  *     steps = 300               options of all runs
  *     [grid]
- *     lr = 1e-3 3e-4            options with several values: every combination
+ *     lr = 1e-3 3e-4            options with several values: all combinations
  *     [slurm]
  *     partition = gpu           options of sbatch, for --slurm
  *
- * Random search, alone or beside [grid], whose combinations each draw is
- * trained with:
+ * Random search, alone or in addition to [grid], each combination of which is
+ * trained with each draw:
  *
  *     [sweep]
- *     n = 50                    draws
+ *     n = 50                    number of draws
  *     random-seed = 1           the same seed draws the same values
  *     [random]
  *     lr = log-uniform 1e-4 1e-2    random.h lists the distributions
  *     n-head = choice 4 8 16
  *
- * Of any other program that records:
+ * Any other program that records runs:
  *
  *     [sweep]
  *     command = python train.py --lr {lr} --seed {seed} --run {run}
  *     seed = 1 2 3
  *     [grid]
- *     lr = 1e-3 3e-4            keys are what the command's placeholders are
+ *     lr = 1e-3 3e-4            keys are the placeholders of the command
  *
- * A line that begins with a blank goes on with the value of the line before;
- * one that begins with '#' or ';' is a comment.
+ * A line that begins with a blank continues the value of the line before; a
+ * line that begins with '#' or ';' is a comment.
  */
 #ifndef ES_SWEEP_PLAN_H
 #define ES_SWEEP_PLAN_H
@@ -44,11 +44,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define ES_SWEEP_OPTIONS_MOST 64  /* keys of [train], [grid], [slurm] */
-#define ES_SWEEP_VALUES_MOST 1000 /* of one key */
+#define ES_SWEEP_OPTIONS_MOST 64  /* most keys of [train], [grid], [slurm] */
+#define ES_SWEEP_VALUES_MOST 1000 /* most values of one key */
 #define ES_SWEEP_RUNS_MOST 10000
-#define ES_SWEEP_NAME_MAX 180               /* bytes of a run's name */
-#define ES_SWEEP_CHECKPOINTS ".checkpoints" /* a folder: NAME and this */
+#define ES_SWEEP_NAME_MAX 180 /* most bytes of a run's name */
+#define ES_SWEEP_CHECKPOINTS                                                   \
+    ".checkpoints" /* ending of the folder                                     \
+                      NAME.checkpoints */
 
 typedef enum es_sweep_section {
     ES_SWEEP_NO_SECTION,
@@ -60,12 +62,15 @@ typedef enum es_sweep_section {
     ES_SWEEP_SLURM
 } es_sweep_section;
 
-/** A key of the file: an option of entropy-train or sbatch, or the sweep's. */
+/**
+ * A key of the file: an option of entropy-train or sbatch, or a key of the
+ * sweep itself.
+ */
 typedef struct es_sweep_option {
     es_sweep_section section;
-    char *key;     /* without the dashes before it */
-    char **values; /* (n) none is empty; one, but of arch, seed, [grid], and
-                      the draws of [random] */
+    char *key;     /* without leading dashes */
+    char **values; /* (n) values, never empty; only arch, seed, the keys of
+                      [grid] and the draws of [random] have several */
     size_t n;
     int line;
 } es_sweep_option;
@@ -74,68 +79,78 @@ typedef struct es_sweep_spec {
     char *path;
     es_sweep_option *options; /* (n) in the order of the file */
     size_t n;
-    size_t n_draws; /* of [random]; 0: there is none */
-    bool is_wandb;  /* a sweep.yaml (wandb.h) */
-    char **command; /* words of template.h, NULL at their end; NULL: none */
+    size_t n_draws; /* number of draws for [random]; 0: not set */
+    bool is_wandb;  /* read from a sweep.yaml (wandb.h) */
+    char **command; /* words as in template.h, terminated by NULL; NULL: no
+                       command */
     int command_line;
 } es_sweep_spec;
 
 /**
  * Reads a spec.
  *
- *   out   es_sweep_spec_free, also on failure; without a command [train] has
- *         threads = 1 and seed is 1 where the file says neither
- *   n_draws  of a random search; 0: as many as the file says
+ *   out      released by es_sweep_spec_free, also on failure; without a
+ *            command, [train] has threads = 1 and seed is 1 unless the file
+ *            sets them
+ *   n_draws  draws of a random search; 0: the number in the file
  *
- * ES_OK; ES_EIO; ES_EFORMAT (UTF-16); ES_EUSAGE (the message names file,
- * line, and what was expected there); ES_ENOMEM.
+ * ES_OK; ES_EIO; ES_EFORMAT (UTF-16); ES_EUSAGE (the message names file, line,
+ * and what was expected there); ES_ENOMEM.
  */
 es_status es_sweep_spec_read(es_sweep_spec *out, const char *path,
                              size_t n_draws) ES_MUST_USE;
 
-/** Checks a spec that was read, gives defaults and draws values: of
- *  es_sweep_spec_read, whose codes it returns. */
+/**
+ * Checks a spec that was read, adds defaults and draws values. Called by
+ * es_sweep_spec_read, which lists the codes.
+ */
 es_status es_sweep_spec_complete(es_sweep_spec *spec) ES_MUST_USE;
 
-/** True of arch, seed and the keys of [grid] and [random]: what runs differ
- *  in. */
+/**
+ * True for the options in which runs differ: arch, seed and the keys of [grid]
+ * and [random].
+ */
 bool es_sweep_is_axis(const es_sweep_option *option);
 
-/** True of a key that [sweep] has, and of an option of [sweep] with that key.
+/**
+ * The first returns true if `key` is a key of [sweep]; the second, if the
+ * option is that key of [sweep].
  */
 bool es_sweep_is_own_key(const char *key);
 bool es_sweep_is_own(const es_sweep_option *option, const char *key);
 
-/** The option of that key among those of [slurm], or among all others; NULL:
- *  not given. */
+/**
+ * Finds the option with this key in [slurm], or outside of it. Returns NULL if
+ * it is not set.
+ */
 const es_sweep_option *es_sweep_spec_find(const es_sweep_spec *spec,
                                           const char *key, bool slurm);
 
 void es_sweep_spec_free(es_sweep_spec *spec);
 
 typedef struct es_sweep_run {
-    char *name;   /* "SM+LN+G_seed1_lr0.001": of letters, digits, "+-._" */
-    char **argv;  /* argv[0] the program, NULL at the end; all but --out and
-                     --checkpoint, which lie in the folder */
-    char *config; /* NULL: entropy-train's; else argv is to be filled with the
-                     run file (template.h), and this is a JSON object of what
-                     was swept, for the configuration of the run */
+    char *name;   /* for example "SM+LN+G_seed1_lr0.001": letters, digits,
+                     "+-._" */
+    char **argv;  /* argv[0] is the program; terminated by NULL; without --out
+                     and --checkpoint, which depend on the folder */
+    char *config; /* NULL for entropy-train. Otherwise the swept values as a
+                     JSON object, for the configuration of the run; argv then
+                     has placeholders for the run file (template.h) */
 } es_sweep_run;
 
 typedef struct es_sweep_plan {
-    es_sweep_run *runs; /* (n) names differ */
+    es_sweep_run *runs; /* (n) names are unique */
     size_t n;
 } es_sweep_plan;
 
 /**
- * Every combination, draws varying slowest, then arch, the last key of [grid]
- * fastest. A name that would be too long ends in a hash of the rest. It does
- * not depend on the other runs, so that a spec can grow.
+ * Makes the runs of all combinations. Draws vary slowest, then arch; the last
+ * key of [grid] varies fastest. A name that would be too long ends in a hash of
+ * the full name. Names do not depend on other runs, so that a spec can grow.
  *
- *   out   es_sweep_plan_free, also on failure
+ *   out   released by es_sweep_plan_free, also on failure
  *
- * ES_OK; ES_EUSAGE (too many runs, two runs of one name);
- * ES_ENOMEM.
+ * ES_OK; ES_EUSAGE (too many runs, two runs with one name); ES_ENOMEM.
  */
 es_status es_sweep_plan_make(es_sweep_plan *out,
                              const es_sweep_spec *spec) ES_MUST_USE;
@@ -143,24 +158,29 @@ es_status es_sweep_plan_make(es_sweep_plan *out,
 void es_sweep_plan_free(es_sweep_plan *plan);
 
 /**
- * The plan of one run by what es_sweep_command_line said of it.
+ * Makes the plan of one run from a line that es_sweep_command_line made.
  *
- *   out   es_sweep_plan_free, also on failure
+ *   out   released by es_sweep_plan_free, also on failure
  *
- * ES_OK; ES_EFORMAT (it is no such line); ES_ENOMEM.
+ * ES_OK; ES_EFORMAT (not such a line); ES_ENOMEM.
  */
 es_status es_sweep_plan_of_line(es_sweep_plan *out, const char *name,
                                 const char *line) ES_MUST_USE;
 
-/** True if the line is one of a program that the spec's command names. */
+/** True if the line's program comes from the `command` of the spec. */
 bool es_sweep_line_is_command(const char *line);
 
-/** True if an option, with its dashes, is a word of entropy-train's command
- *  line. It has --checkpoint if it has --checkpoint-every. */
+/**
+ * True if `option`, with its dashes, is a word of entropy-train's command line.
+ * A run with --checkpoint-every also gets --checkpoint.
+ */
 bool es_sweep_run_has(const es_sweep_run *run, const char *option);
 
-/** A run's command line as a shell would read it, to be freed; {run} is left in
- *  one that the spec says. NULL: out of memory (message set). */
+/**
+ * Returns a run's command line as a shell would read it, or NULL and a message
+ * if memory is short; the caller frees it. {run} is not replaced in a `command`
+ * of the spec.
+ */
 char *es_sweep_command_line(const es_sweep_run *run);
 
 #endif

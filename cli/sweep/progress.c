@@ -1,5 +1,6 @@
-/* What a running sweep writes on standard error: a line for each run that
- * begins or ends and, on a terminal, a table of what runs now, in place. */
+/* The output of a running sweep on standard error: a line for each run that
+ * starts or ends and, on a terminal, a table of the current runs that is
+ * updated in place. */
 #include "cli/sweep/progress.h"
 
 #include "analyzer/base/progress.h"
@@ -48,7 +49,7 @@ void es_sweep_progress_line(es_sweep_progress *progress, const char *fmt, ...)
     putc('\n', stderr);
 }
 
-/* `out` has ES_FLOAT_TEXT_MAX bytes. */
+/* Formats the loss. `out` has ES_FLOAT_TEXT_MAX bytes. */
 static const char *loss_text(char *out, const es_sweep_view *view)
 {
     return es_is_missing(view->loss)
@@ -56,7 +57,7 @@ static const char *loss_text(char *out, const es_sweep_view *view)
                : es_number_print(out, (double)view->loss, 4);
 }
 
-/* --- ends -----------------------------------------------------------------*/
+/* --- ends of runs --------------------------------------------------------- */
 
 bool es_sweep_print_log(FILE *stream, const char *folder, const char *name,
                         const char *ending)
@@ -104,10 +105,11 @@ void es_sweep_progress_end(es_sweep_progress *progress, const char *folder,
         es_sweep_print_log(stderr, folder, view->name, ".log");
 }
 
-/* --- in place -------------------------------------------------------------*/
+/* --- table in place ------------------------------------------------------- */
 
-/* Columns as of --status. What is too wide is cut: first the name, then the
-   flags. One column is left free: some terminals would begin a new line. */
+/* Draws a line with the columns of --status. If it is too wide, the name is
+ * shortened first, then the flags. The last column stays empty, because some
+ * terminals would start a new line after it. */
 static void draw_line(const es_sweep_progress *progress, size_t name_width,
                       const char *const cells[5])
 {

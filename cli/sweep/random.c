@@ -1,6 +1,6 @@
-/* Values of a random search. Random bits are a hash of seed, draw and key
- * (SplitMix64: Steele, Lea, Flood, OOPSLA 2014), so that nothing has to be kept
- * between them; numbers are rounded to the digits that names have. */
+/* Draws the values of a random search. Random bits are a hash of seed, draw and
+ * key (SplitMix64: Steele, Lea, Flood, OOPSLA 2014), so that no state is kept
+ * between draws; numbers are rounded to the digits that fit into names. */
 #include "cli/sweep/random.h"
 
 #include "analyzer/base/checked.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ATTEMPTS_MOST 1000 /* at a draw that there was not yet */
+#define ATTEMPTS_MOST 1000 /* to find a draw that differs from all before */
 #define DIGITS 6
 
 uint64_t es_sweep_hash(const char *text)
@@ -58,7 +58,7 @@ static double int_uniform(double u, const double *a)
 typedef struct distribution {
     const char *name;
     size_t n_arguments;
-    es_sweep_draw_number *draw; /* NULL: one of the arguments */
+    es_sweep_draw_number *draw; /* NULL: chooses one of the arguments */
 } distribution;
 
 static const distribution distributions[] = {{"uniform", 2, uniform},
@@ -67,7 +67,7 @@ static const distribution distributions[] = {{"uniform", 2, uniform},
                                              {"int-uniform", 2, int_uniform},
                                              {"choice", 1, NULL}};
 
-/* A key as it is drawn from. */
+/* The parsed distribution of a key. */
 typedef struct source {
     const distribution *from;
     double arguments[3];
@@ -98,14 +98,15 @@ static es_status read_source(source *out, const es_sweep_random *key)
                        key->key);
     if (out->from->draw == log_uniform && !(a[0] > 0))
         return es_fail(ES_EUSAGE,
-                       "%s: bounds of log-uniform have to be above 0",
+                       "%s: the bounds of log-uniform must be above 0",
                        key->key);
     if (out->from->draw == q_uniform && !(a[2] > 0))
-        return es_fail(ES_EUSAGE, "%s: the step has to be above 0", key->key);
+        return es_fail(ES_EUSAGE, "%s: the step must be above 0", key->key);
     if (out->from->draw == int_uniform &&
         (a[0] != floor(a[0]) || a[1] != floor(a[1]) || fabs(a[0]) > 1e15 ||
          fabs(a[1]) > 1e15))
-        return es_fail(ES_EUSAGE, "%s: bounds of int-uniform have to be whole",
+        return es_fail(ES_EUSAGE,
+                       "%s: the bounds of int-uniform must be whole numbers",
                        key->key);
     return ES_OK;
 }
@@ -158,7 +159,7 @@ static es_status draw_one(es_sweep_random *keys, const source *sources,
             return ES_OK;
     }
     return es_fail(ES_EUSAGE,
-                   "there are hardly more than %zu different draws: have a "
+                   "there are hardly more than %zu different draws: use a "
                    "smaller n, or [grid]",
                    draw);
 }

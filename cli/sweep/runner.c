@@ -1,7 +1,7 @@
-/* The loop of a sweep on this machine: as many trainings at a time as were
- * wanted, each in a process with the folder's files added to its command line;
- * doomed ones are requested to stop; a signal ends all of them. start.c makes
- * the processes. */
+/* The loop of a sweep on this machine. Runs the requested number of trainings
+ * at a time, each in a process whose command line is completed by the folder's
+ * files; requests doomed runs to stop; ends all trainings on a signal. start.c
+ * starts the processes. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/kernel.h"
 #include "analyzer/base/progress.h"
@@ -20,16 +20,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A run at work. */
+/* A slot for one training. */
 typedef struct worker {
     const es_sweep_run *run;
     es_process child; /* pid 0: idle */
-    int lock;         /* es_sweep_folder_take_run's, while at work */
+    int lock;         /* from es_sweep_folder_take_run, while running */
     bool stop_requested;
-    int64_t
-        ended_at;    /* es_now_ms when it is, if it has not stopped; 0: never */
-    int64_t written; /* when and how long its files are, to see a change */
-    double before;   /* share of its steps that were done when it was taken */
+    int64_t ended_at; /* time (es_now_ms) at which it is ended unless it has
+                         stopped; 0: never */
+    int64_t written;  /* sum of the files' times and sizes, to detect changes */
+    double before;    /* share of its steps that were done before it started */
 } worker;
 
 typedef struct runner {
@@ -39,15 +39,17 @@ typedef struct runner {
     es_sweep_result *result;
     es_sweep_progress progress;
     worker *workers;      /* (n_workers) */
-    es_sweep_view *views; /* (n_workers) what they do; no name: nothing */
+    es_sweep_view *views; /* (n_workers) state of each worker's run; no name:
+                             idle */
     size_t n_workers, n_working;
-    bool *done; /* (n) of the plan, before this sweep */
+    bool *done; /* (n) runs of the plan that were done before this sweep */
     size_t next, n_done;
-    int64_t started; /* es_now_ms */
-    double did;      /* runs that ended since, of one that went on its share */
+    int64_t started; /* es_now_ms at the start */
+    double did;      /* runs that have ended since; a resumed run counts only
+                        the share of its steps done since */
 } runner;
 
-/* --- looking --------------------------------------------------------------*/
+/* --- current state -------------------------------------------------------- */
 
 static int64_t stamp(const char *path)
 {
@@ -66,13 +68,14 @@ static void update_view(runner *r, worker *w, es_sweep_view *view)
         return;
     w->written = now;
     if (es_sweep_view_read(view, folder, name, r->given->rules) != ES_OK)
-        w->written = 0; /* the next reading may see more */
+        w->written = 0; /* the next reading may succeed */
     if (!view->doomed || view->stage != ES_SWEEP_RUNNING || w->stop_requested ||
         r->given->no_stop)
         return;
     char line[300];
     snprintf(line, sizeof line, "sweep: %s", view->flags);
-    w->stop_requested = true; /* once: a recorder that does not obey won't */
+    w->stop_requested = true; /* only once: a recorder that ignores it would
+                                 ignore a second one */
     if (es_sweep_write(folder, name, ".db.stop", line) != ES_OK)
         es_print_note("%s", es_message());
     else
@@ -82,18 +85,19 @@ static void update_view(runner *r, worker *w, es_sweep_view *view)
         w->ended_at = es_now_ms() + (int64_t)r->given->grace * 1000;
 }
 
-/* entropy-train stops on request; any other program may not look for one. */
+/* Ends a command that ignores the stop request. entropy-train stops on request;
+ * other programs may not check for one. */
 static void end_if_deaf(runner *r, worker *w)
 {
     if (!w->child.pid || !w->ended_at || es_now_ms() < w->ended_at)
         return;
     w->ended_at = 0;
-    es_sweep_progress_line(&r->progress, "%s: does not stop: ended",
+    es_sweep_progress_line(&r->progress, "%s: does not stop: terminated",
                            w->run->name);
     es_sweep_signal(&w->child, w->run, SIGTERM);
 }
 
-/* --- begin ----------------------------------------------------------------*/
+/* --- start ---------------------------------------------------------------- */
 
 static es_status start(runner *r, worker *w, es_sweep_view *view)
 {
@@ -111,13 +115,14 @@ static es_status start(runner *r, worker *w, es_sweep_view *view)
         w->written = 0;
     if (!r->progress.live)
         es_sweep_progress_line(&r->progress, "%s: %s, %zu of %zu", name,
-                               goes_on ? "goes on from its checkpoint"
+                               goes_on ? "resumes from its checkpoint"
                                        : "begins",
                                r->next, r->plan->n);
     return ES_OK;
 }
 
-/* One that a task of Slurm has taken, or has ended since, is left to it. */
+/* Starts a run, unless a Slurm task is training it or has finished it in the
+ * meantime. */
 static es_status begin(runner *r, worker *w, es_sweep_view *view,
                        const es_sweep_run *run)
 {
@@ -159,8 +164,8 @@ static es_status fill_workers(runner *r)
 
 /* --- end ------------------------------------------------------------------*/
 
-/* A run whose training has just been killed is written to its end by the
-   recorder, which takes a moment, and may be in the middle of closing it. */
+/* Waits until the recorder of a killed training has written the end of the run
+ * and closed the file, which takes a moment. */
 static void await_recorder(const char *folder, const char *name)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
@@ -181,8 +186,9 @@ static void keep_end(const char *folder, const char *name, const char *why)
         es_print_note("%s", es_message());
 }
 
-/* entropy-train may have done what it had to and still have ended in NaN, which
-   is exit code 1; one that was stopped has not failed. */
+/* Handles the end of a training. Exit code 1 of entropy-train is not a failure:
+ * it did its work but the loss ended in NaN. A run that was stopped has not
+ * failed. */
 static void end(runner *r, worker *w, es_sweep_view *view,
                 const es_process_end *how, bool stopped)
 {
@@ -193,7 +199,7 @@ static void end(runner *r, worker *w, es_sweep_view *view,
     es_process_free(&w->child);
     if (how->lost || how->code > (w->run->config ? 0 : 1))
         es_process_end_text(why, sizeof why, how);
-    /* it ended before it saw the request */
+    /* the training ended before it saw the request */
     unlink(es_sweep_path(folder, name, ".db.stop").path);
     await_recorder(folder, name);
     keep_end(folder, name, stopped ? "" : why);
@@ -207,7 +213,7 @@ static void end(runner *r, worker *w, es_sweep_view *view,
         if (!*why) {
             snprintf(why, sizeof why, "%s",
                      !any              ? "it wrote no run file"
-                     : status == ES_OK ? "it wrote no run to its end"
+                     : status == ES_OK ? "it did not finish its run"
                                        : es_message());
             keep_end(folder, name, why);
         }
@@ -236,7 +242,7 @@ static void signal_all(runner *r, int number)
 
 /* --- the loop -------------------------------------------------------------*/
 
-/* The signals that it waits for are blocked meanwhile. */
+/* Waits briefly for one of the signals in `set`, which must be blocked. */
 static int wait_for_signal(const sigset_t *set)
 {
     const struct timespec pause = {.tv_nsec = 300000000};
@@ -244,8 +250,9 @@ static int wait_for_signal(const sigset_t *set)
     return number > 0 && number != SIGCHLD ? number : 0;
 }
 
-/* "1 of 6 runs done, 0 broken, 3m05s left": the rest at the speed of until now.
-   A run that fails early is one, too: what is left may take longer. */
+/* Prints "1 of 6 runs done, 0 broken, 3m05s left", assuming the average speed
+ * so far. A run that fails early counts as a full one, so the rest may take
+ * longer. */
 static void print_headline(char *out, size_t size, const runner *r)
 {
     char text[ES_DURATION_MAX];
@@ -297,9 +304,9 @@ static es_status work(runner *r, const sigset_t *set)
     return status;
 }
 
-/* A sweep that was killed takes its trainings with it, but they need a moment.
-   One that is at work keeps the run to itself, which is seen when the run's
-   turn comes. */
+/* Reads the state of a run. The trainings of a killed sweep are killed too, but
+ * take a moment to end. If a live process holds the lock of the run, begin
+ * finds out when it is the run's turn. */
 static es_status read_one(es_sweep_view *view, const char *folder,
                           const char *name)
 {
@@ -314,10 +321,10 @@ static es_status read_one(es_sweep_view *view, const char *folder,
         if (taken)
             return ES_OK;
         if (i == 100)
-            return es_fail(ES_ELOCKED,
-                           "%s/%s.db: another process is writing it: wait for "
-                           "it to end",
-                           folder, name);
+            return es_fail(
+                ES_ELOCKED,
+                "%s/%s.db: another process is writing it: wait until it ends",
+                folder, name);
         nanosleep(&pause, NULL);
         status = es_sweep_view_read_any(view, folder, name, NULL);
     }
@@ -336,7 +343,7 @@ static es_status read_all(runner *r)
         r->n_done += r->done[i];
     }
     if (r->n_done)
-        es_sweep_progress_line(&r->progress, "%zu of %zu runs are done already",
+        es_sweep_progress_line(&r->progress, "%zu of %zu runs are already done",
                                r->n_done, r->plan->n);
     return ES_OK;
 }
@@ -365,7 +372,8 @@ es_status es_sweep_run_all(es_sweep_result *out, const es_sweep_request *given,
         (status = es_alloc(&r.done, plan->n, 1, "a sweep")) < 0 ||
         (status = read_all(&r)) < 0)
         goto done;
-    signal(SIGCHLD, SIG_DFL); /* ignored, no end would be reported */
+    signal(SIGCHLD, SIG_DFL); /* if SIGCHLD were ignored, the end of a child
+                                 would not be reported */
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)

@@ -1,5 +1,6 @@
-/* A sweep as arrays of Slurm's jobs, one task a run: chooses the runs that are
- * not done, writes the batch script with their names, and submits it. */
+/* Submits a sweep as Slurm job arrays with a task for each run: selects the
+ * runs that are not done, writes the batch script with their names, and calls
+ * sbatch. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/process.h"
 #include "analyzer/base/text.h"
@@ -17,15 +18,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SCRIPT "slurm.sbatch" /* until its job has a number */
+#define SCRIPT "slurm.sbatch" /* name until the job has a number */
 
-/* Names of runs, in the order of their tasks. */
+/* The names of runs, in the order of their tasks. */
 typedef struct choice {
     const char **runs; /* (n) borrowed */
     size_t n;
 } choice;
 
-/* --- the script -----------------------------------------------------------*/
+/* --- script --------------------------------------------------------------- */
 
 static void print_options(FILE *stream, const es_sweep_spec *spec)
 {
@@ -50,7 +51,7 @@ static void print_options(FILE *stream, const es_sweep_spec *spec)
     }
 }
 
-/* As every host sees it, also before it is there. */
+/* Makes a path that is valid on every host, also if it does not exist yet. */
 static es_status find_path(char out[PATH_MAX], const char *path)
 {
     char here[PATH_MAX];
@@ -61,8 +62,9 @@ static es_status find_path(char out[PATH_MAX], const char *path)
                 : snprintf(out, PATH_MAX, "%s/%s", here, path);
     if (n < PATH_MAX && !strpbrk(out, "\n\r\\"))
         return ES_OK;
-    return es_fail(ES_EUSAGE,
-                   "%s: no batch script can name it: take another path", path);
+    return es_fail(
+        ES_EUSAGE,
+        "%s: a batch script cannot contain this path: choose another", path);
 }
 
 static es_status print_script(FILE *stream, const es_sweep_request *given,
@@ -71,15 +73,15 @@ static es_status print_script(FILE *stream, const es_sweep_request *given,
     char self[PATH_MAX], folder[PATH_MAX], rules[PATH_MAX];
     es_status status;
     if (!es_process_self(self))
-        return es_fail(ES_EIO, "cannot find where this program is: %s",
+        return es_fail(ES_EIO, "cannot find the path of this program: %s",
                        strerror(errno));
     if ((status = find_path(folder, given->folder)) < 0 ||
         (given->rules_path &&
          (status = find_path(rules, given->rules_path)) < 0))
         return status;
     fprintf(stream,
-            "#!/bin/sh\n# %zu run%s of a sweep, one a task: "
-            "entropy-scan sweep --slurm wrote it.\n"
+            "#!/bin/sh\n# %zu run%s of a sweep, one per task: "
+            "written by entropy-scan sweep --slurm.\n"
             "#SBATCH --job-name=" ES_SWEEP_JOB_NAME "\n#SBATCH --array=0-%zu",
             chosen->n, chosen->n == 1 ? "" : "s", chosen->n - 1);
     if (given->n_at_once)
@@ -119,14 +121,15 @@ static es_status print_script(FILE *stream, const es_sweep_request *given,
 
 static es_status call_sbatch(int64_t *job, char *script)
 {
-    /* the name here, too: SBATCH_JOB_NAME would overrule the script's */
+    /* also here, because SBATCH_JOB_NAME would override the script's name */
     char program[] = "sbatch", parsable[] = "--parsable",
          name[] = "--job-name=" ES_SWEEP_JOB_NAME;
     char *const argv[] = {program, parsable, name, script, NULL};
     return es_slurm_submit(job, argv, script);
 }
 
-/* The script gets the job's number: from then on the folder knows the job. */
+/* Submits an array, and then renames the script after the job, so that the
+ * folder shows which job has its runs. */
 static es_status submit_array(const es_sweep_request *given,
                               const es_sweep_spec *spec, const choice *part)
 {
@@ -148,13 +151,13 @@ static es_status submit_array(const es_sweep_request *given,
     snprintf(name, sizeof name, "slurm-%" PRId64 ".sbatch", job);
     if (rename(script.path, es_sweep_path(given->folder, name, "").path) != 0)
         status = es_fail(ES_EIO,
-                         "%s: cannot be renamed: %s: job %" PRId64
+                         "%s: cannot rename: %s: job %" PRId64
                          " is submitted, but --status does not know it",
                          script.path, strerror(errno), job);
     return status;
 }
 
-/* --- what is to be submitted ----------------------------------------------*/
+/* --- selection ------------------------------------------------------------ */
 
 static es_status choose(choice *selected, const es_sweep_request *given,
                         const es_sweep_plan *plan, const es_sweep_jobs *jobs)
@@ -178,7 +181,7 @@ static es_status choose(choice *selected, const es_sweep_request *given,
             selected->runs[selected->n++] = name;
     }
     if (done || !selected->n)
-        es_print_note("%s: %zu done already, %zu running, %zu queued%s",
+        es_print_note("%s: %zu already done, %zu running, %zu queued%s",
                       given->folder, done, running, queued,
                       selected->n ? "" : ": nothing to submit");
     return ES_OK;
@@ -205,7 +208,7 @@ es_status es_sweep_submit(const es_sweep_request *given,
         (status = es_sweep_jobs_query(&jobs)) < 0 ||
         (status = choose(&selected, given, plan, &jobs)) < 0)
         goto done;
-    /* What is said of an earlier end is not of the try that begins now. */
+    /* Notes about an earlier end do not apply to the new attempt. */
     for (size_t i = 0; i < selected.n && status == ES_OK; i++)
         status = es_sweep_folder_clear(given->folder, selected.runs[i], true);
     for (size_t first = 0; first < selected.n && status == ES_OK;

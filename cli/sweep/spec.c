@@ -1,6 +1,6 @@
-/* Reads the file that describes a sweep. inih cannot: it takes lines of at
- * most 200 bytes, and a semicolon after a blank for the beginning of a comment,
- * which here separates two architectures. */
+/* Reads the file that describes a sweep. inih is not used, because it accepts
+ * at most 200 bytes per line and treats a semicolon after a blank as the start
+ * of a comment; here it separates two architectures. */
 #include "analyzer/base/checked.h"
 #include "cli/alerts/delivery/words.h"
 #include "cli/exchange/lines.h"
@@ -17,7 +17,8 @@ typedef struct parser {
     const char *path;
     int line;
     es_sweep_section section;
-    es_sweep_option *open; /* what an indented line goes on with: the last */
+    es_sweep_option *open; /* the last option, which an indented line
+                              continues */
 } parser;
 
 const es_sweep_option *es_sweep_spec_find(const es_sweep_spec *spec,
@@ -32,7 +33,8 @@ const es_sweep_option *es_sweep_spec_find(const es_sweep_spec *spec,
 
 /* --- values ---------------------------------------------------------------*/
 
-/* What separates the values of a key; NULL: it has one. */
+/* Returns the characters that separate the values of a key; NULL if the key has
+ * one value. */
 static const char *separators(const es_sweep_option *option)
 {
     if (es_sweep_is_own(option, "arch"))
@@ -40,7 +42,7 @@ static const char *separators(const es_sweep_option *option)
     return es_sweep_is_axis(option) ? " \t," : NULL;
 }
 
-/* What a command goes on with in the next line. */
+/* Appends the next line to a command. */
 static es_status lengthen(es_sweep_option *option, const char *text, size_t n)
 {
     size_t before = strlen(option->values[0]);
@@ -61,8 +63,9 @@ static es_status add_value(parser *p, const char *text, size_t n)
                        p->line, option->key, ES_SWEEP_VALUES_MOST);
     if (option->n && !separators(option))
         return es_fail(
-            ES_EUSAGE, "%s:%d: %s: one value%s", p->path, p->line, option->key,
-            p->section == ES_SWEEP_SLURM ? "" : "; several go into [grid]");
+            ES_EUSAGE, "%s:%d: %s: expected one value%s", p->path, p->line,
+            option->key,
+            p->section == ES_SWEEP_SLURM ? "" : "; use [grid] for several");
     es_status status;
     if ((status = es_grow(&option->values, option->n + 1,
                           sizeof *option->values, "a sweep")) < 0 ||
@@ -113,8 +116,8 @@ static es_status check_key(const parser *p, const char *key)
                        "program, command, n or random-seed",
                        p->path, p->line, key);
     if (es_sweep_spec_find(p->out, key, slurm))
-        return es_fail(ES_EUSAGE, "%s:%d: %s is there already", p->path,
-                       p->line, key);
+        return es_fail(ES_EUSAGE, "%s:%d: %s is already set", p->path, p->line,
+                       key);
     if (p->section != ES_SWEEP_OWN && n_options == ES_SWEEP_OPTIONS_MOST)
         return es_fail(ES_EUSAGE, "%s:%d: more than %d options", p->path,
                        p->line, ES_SWEEP_OPTIONS_MOST);
@@ -198,7 +201,7 @@ static es_status read_line(parser *p, const es_line *line)
                         : read_key(p, line->text + (text - line->text));
 }
 
-/* --- the whole ------------------------------------------------------------*/
+/* --- whole file ----------------------------------------------------------- */
 
 static es_status read_lines(es_sweep_spec *out, const char *path)
 {
@@ -226,7 +229,7 @@ es_status es_sweep_spec_read(es_sweep_spec *out, const char *path,
         return status;
     if (terminates)
         es_print_note("%s: early_terminate is ignored: runs are stopped by "
-                      "their flags, and by --rules",
+                      "their flags and by --rules",
                       path);
     return es_sweep_spec_complete(out);
 }

@@ -1,5 +1,5 @@
-/* What a spec says, taken together: which keys there may be, whether they and
- * the command agree, defaults, and the values of a random search. */
+/* Checks a spec as a whole: which keys are allowed, whether they agree with the
+ * command, defaults, and the values of a random search. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "cli/alerts/delivery/words.h"
@@ -42,18 +42,20 @@ bool es_sweep_is_axis(const es_sweep_option *option)
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyz"
 
-/* n or random-seed of [sweep] */
+/* True for n and random-seed of [sweep]. */
 static bool is_of_random(const es_sweep_option *option)
 {
     return es_sweep_is_own(option, "n") ||
            es_sweep_is_own(option, "random-seed");
 }
 
-/* A key is an option of a program, or what a placeholder names. */
+/* Checks one key, which is an option of a program or the name of a
+ * placeholder. */
 static es_status check_option(const es_sweep_spec *spec,
                               const es_sweep_option *option)
 {
-    /* What the sweep itself says to each run or job, or would make it none. */
+    /* Options that the sweep itself sets for each run or job, and options with
+     * which nothing would be trained or submitted. */
     static const char *const of_runs[] = {"out",     "name",       "no-record",
                                           "dry-run", "help",       "resume",
                                           "version", "checkpoint", NULL};
@@ -72,27 +74,27 @@ static es_status check_option(const es_sweep_spec *spec,
                               : LETTERS "-0123456789";
     if (option->section != ES_SWEEP_OWN && !slurm && !spec->is_wandb &&
         is_word_of(any ? always_own : own_keys, key))
-        return es_fail(ES_EUSAGE, "%s:%d: %s belongs into [sweep]", spec->path,
+        return es_fail(ES_EUSAGE, "%s:%d: %s belongs in [sweep]", spec->path,
                        option->line, key);
     if (any && !es_sweep_is_axis(option) && !is_of_random(option))
-        return es_fail(ES_EUSAGE,
-                       "%s:%d: %s is of entropy-train: write it into the "
-                       "command",
-                       spec->path, option->line, key);
+        return es_fail(
+            ES_EUSAGE,
+            "%s:%d: %s is for entropy-train: write it into the command",
+            spec->path, option->line, key);
     if (key[strspn(key, letters)] || !*key || key[0] == '-')
         return es_fail(ES_EUSAGE, "%s:%d: '%.60s': expected %s%s", spec->path,
                        option->line, key,
                        any     ? "the name of a placeholder"
                        : slurm ? "an option of sbatch"
                                : "an option of entropy-train",
-                       any ? "" : ", without dashes before it");
+                       any ? "" : ", without leading dashes");
     if (is_word_of(any ? placeholders : slurm ? of_jobs : of_runs, key))
-        return es_fail(ES_EUSAGE, "%s:%d: %s is not for a sweep to set",
+        return es_fail(ES_EUSAGE, "%s:%d: %s cannot be set in a sweep",
                        spec->path, option->line, key);
     return ES_OK;
 }
 
-/* Takes the command out of the options, in words. */
+/* Moves the command from the options into spec->command, split into words. */
 static es_status split_command(es_sweep_spec *spec)
 {
     size_t i = 0;
@@ -109,7 +111,7 @@ static es_status split_command(es_sweep_spec *spec)
                : status;
 }
 
-/* Options of programs may be written with _ for -. */
+/* Replaces _ by -: options of programs may be written with either. */
 static void put_dashes(char *key)
 {
     for (; *key; key++)
@@ -132,7 +134,7 @@ static es_status check_keys(es_sweep_spec *spec)
     return status;
 }
 
-/* Whether the command and the keys of the spec agree. */
+/* Checks that the command and the keys of the spec agree. */
 static es_status check_command(const es_sweep_spec *spec)
 {
     es_sweep_value values[ES_SWEEP_OPTIONS_MOST + 3];
@@ -152,25 +154,26 @@ static es_status check_command(const es_sweep_spec *spec)
         return status;
     for (size_t i = 1; i < n; i++)
         if (!es_sweep_template_has(spec->command, values[i].key))
-            return es_fail(ES_EUSAGE,
-                           "%s:%d: command: no {%s}, which the sweep varies",
-                           spec->path, spec->command_line, values[i].key);
+            return es_fail(
+                ES_EUSAGE,
+                "%s:%d: command: {%s} is missing, which the sweep varies",
+                spec->path, spec->command_line, values[i].key);
     if (!spec->is_wandb && !es_sweep_template_has(spec->command, ES_SWEEP_RUN))
-        return es_fail(ES_EUSAGE,
-                       "%s:%d: command: no {run}, the run file that it is to "
-                       "write",
-                       spec->path, spec->command_line);
+        return es_fail(
+            ES_EUSAGE,
+            "%s:%d: command: {run} is missing, the run file to write",
+            spec->path, spec->command_line);
     if (strpbrk(spec->command[0], "{}"))
-        return es_fail(ES_EUSAGE,
-                       "%s:%d: command: %.60s: the program is the same in all "
-                       "runs",
-                       spec->path, spec->command_line, spec->command[0]);
+        return es_fail(
+            ES_EUSAGE,
+            "%s:%d: command: %.60s: the program must be the same in all runs",
+            spec->path, spec->command_line, spec->command[0]);
     return ES_OK;
 }
 
 /* --- random search --------------------------------------------------------*/
 
-/* A whole number of [sweep]. */
+/* Reads a whole number of [sweep]. */
 static es_status read_number(int64_t *out, const es_sweep_spec *spec,
                              const char *key, int64_t low, int64_t high)
 {
@@ -214,11 +217,12 @@ static es_status draw_values(es_sweep_spec *spec)
     if (!n_keys && spec->n_draws)
         return es_fail(ES_EUSAGE,
                        "%s: draws without a distribution: expected KEY = "
-                       "uniform LOW HIGH or the like in [random]",
+                       "uniform LOW HIGH or similar in [random]",
                        spec->path);
     if (n_keys && !spec->n_draws)
         return es_fail(
-            ES_EUSAGE, "%s: how many draws: expected %s, or --draws N",
+            ES_EUSAGE,
+            "%s: the number of draws is missing: expected %s, or --draws N",
             spec->path, spec->is_wandb ? "run_cap" : "n = ... in [sweep]");
     if (!n_keys)
         return ES_OK;
@@ -233,7 +237,7 @@ static es_status draw_values(es_sweep_spec *spec)
                : status;
 }
 
-/* --- the whole ------------------------------------------------------------*/
+/* --- whole spec ----------------------------------------------------------- */
 
 static es_status give_default(es_sweep_spec *spec, es_sweep_section section,
                               const char *key)
@@ -262,10 +266,10 @@ es_status es_sweep_spec_complete(es_sweep_spec *spec)
     if (spec->command) {
         status = check_command(spec);
     } else if (!es_sweep_spec_find(spec, "arch", false)) {
-        return es_fail(ES_EUSAGE,
-                       "%s: no runs: expected arch = ... or command = ... in "
-                       "[sweep]",
-                       spec->path);
+        return es_fail(
+            ES_EUSAGE,
+            "%s: no runs: expected arch = ... or command = ... in [sweep]",
+            spec->path);
     } else if ((status = give_default(spec, ES_SWEEP_OWN, "seed")) == ES_OK) {
         status = give_default(spec, ES_SWEEP_TRAIN, "threads");
     }

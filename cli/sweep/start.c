@@ -1,5 +1,5 @@
-/* How entropy-scan sweep starts a training: entropy-train with what the folder
- * adds to its command line, or a program of the user's with its run file in the
+/* Starts a training for entropy-scan sweep: entropy-train with the options that
+ * the folder adds, or a program of the user with its run file in the
  * placeholders and in the environment. */
 #include "cli/sweep/start.h"
 
@@ -21,7 +21,7 @@ es_status es_sweep_program(char **out, const char *program)
     char self[PATH_MAX], path[PATH_MAX], tail[PATH_MAX];
     bool is_path = strchr(program, '/');
     if (is_path && access(program, X_OK) != 0)
-        return es_fail(ES_EUSAGE, "%s: not a program: %s", program,
+        return es_fail(ES_EUSAGE, "%s: cannot execute: %s", program,
                        strerror(errno));
     bool is_beside =
         !is_path && snprintf(tail, sizeof tail, "/%s", program) < PATH_MAX &&
@@ -29,9 +29,10 @@ es_status es_sweep_program(char **out, const char *program)
     return es_copy_text(out, is_beside ? path : program);
 }
 
-/* No shell, nothing on standard input, what it prints into NAME.log. In a group
-   of its own: Ctrl-C is for the sweep to pass on; it gets SIGTERM if the sweep
-   dies. A program that is not there is exit code 127. */
+/* Starts the program without a shell and without standard input; its output
+ * goes to NAME.log. It leads a separate process group, so that the sweep, not
+ * the terminal, passes Ctrl-C on; it gets SIGTERM if the sweep dies. A missing
+ * program results in exit code 127. */
 static es_status start_process(es_process *out, const char *program,
                                char **argv, const char *log)
 {
@@ -51,13 +52,13 @@ static es_status start_process(es_process *out, const char *program,
     if (out->error)
         dprintf(fd, "%s: %s\n", program, strerror(out->error));
     close(fd);
-    return error ? es_fail(ES_EIO, "%s: cannot be run: %s", program,
-                           strerror(error))
-                 : ES_OK;
+    return error
+               ? es_fail(ES_EIO, "%s: cannot run: %s", program, strerror(error))
+               : ES_OK;
 }
 
-/* The run's command line with what the folder adds. What a training began with
-   is not for one that goes on, which does so from its last checkpoint. */
+/* Starts entropy-train with the options that the folder adds. A run that
+ * resumes loads its last checkpoint, so its --init is left out. */
 static es_status start_trainer(es_process *out, const char *program,
                                const char *folder, const es_sweep_run *run,
                                bool goes_on)
@@ -96,8 +97,9 @@ static es_status start_trainer(es_process *out, const char *program,
     return status;
 }
 
-/* The run file by a path that stays right if the program goes elsewhere. The
-   environment is this process' own, which has one thread. */
+/* Starts the command of the spec. The path of the run file is absolute, so that
+ * it stays valid if the program changes its directory. The environment of this
+ * process is modified, which is safe because it has one thread. */
 static es_status start_command(es_process *out, const char *program,
                                const char *folder, const es_sweep_run *run)
 {

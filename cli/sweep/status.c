@@ -1,5 +1,5 @@
-/* `sweep --status`: a table of the runs of a folder, how many there are of
- * each stage, and the last lines of those that broke. */
+/* `sweep --status`: prints a table of the runs of a folder, the number of runs
+ * in each stage, and the last lines of broken runs. */
 #include "analyzer/base/checked.h"
 #include "cli/output/grid.h"
 #include "cli/output/print.h"
@@ -11,26 +11,26 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define SHOWN_MOST 10 /* runs whose last lines are shown */
+#define SHOWN_MOST 10 /* most runs whose last lines are shown */
 
 enum { NAME, STAGE, PROGRESS, STEP, LOSS, BANDS, JOB, FLAGS };
 
 typedef struct line {
     es_sweep_view view;
-    const es_sweep_task *task; /* NULL: it was not submitted */
+    const es_sweep_task *task; /* NULL: not submitted */
 } line;
 
 typedef struct table {
     const char *folder;
     es_paths names;
     es_sweep_jobs jobs;
-    bool queried; /* Slurm, and it answered */
+    bool queried; /* Slurm was queried, and answered */
     line *lines;  /* (n) */
     es_sheet sheet;
     size_t n, n_failed;
 } table;
 
-/** In the order of the columns. */
+/** Puts a run into the sheet, in the order of the columns. */
 static void put_line(es_sheet *to, const line *run)
 {
     const es_sweep_view *view = &run->view;
@@ -80,9 +80,10 @@ static es_status fill(table *t, const es_rules_file *rules)
     return status;
 }
 
-/* --- below the table ------------------------------------------------------*/
+/* --- below the table ------------------------------------------------------ */
 
-/* The jobs that still have work, each once. */
+/* Prints the jobs that have unfinished tasks, each once. Returns false if there
+ * are none. */
 static bool print_jobs(FILE *stream, const table *t)
 {
     int64_t last = -1, next;
@@ -101,7 +102,7 @@ static bool print_jobs(FILE *stream, const table *t)
         fprintf(stream, "%s%" PRId64, last < 0 ? "Slurm job " : ", ", next);
     }
     if (last >= 0 && !t->queried)
-        fputs(", by what the folder holds: Slurm did not answer", stream);
+        fputs(", according to the folder: Slurm did not answer", stream);
     return last >= 0;
 }
 
@@ -124,12 +125,12 @@ static void print_counts(FILE *stream, const table *t)
     if (*holder)
         es_print_escaped(stream, holder, ES_ESCAPE_TERMINAL);
     else if (!print_jobs(stream, t))
-        fputs("no sweep is at work", stream);
+        fputs("no sweep is running", stream);
     putc('\n', stream);
 }
 
-/* Of a run that broke what its training said; of one that did not begin, what
-   its task said. */
+/* Prints the last lines of the log of each broken run, or of its task's output
+ * if the training did not start. */
 static void print_ends(FILE *stream, const table *t)
 {
     size_t n = 0;

@@ -1,4 +1,4 @@
-/* entropy-scan sweep: its options, and what comes of a sweep at its end. */
+/* entropy-scan sweep: its options, and its results at the end. */
 #include "analyzer/base/checked.h"
 #include "cli/importance/importance.h"
 #include "cli/output/print.h"
@@ -24,36 +24,40 @@ static es_status read_rules(void *field, const es_option *option,
 
 static const es_option table[] = {
     {.name = NULL, ES_OPT_TEXT(es_sweep_request, input)},
-    {"output", 'o', "DIR", "the folder of the sweep (named after SPEC)",
+    {"output", 'o', "DIR", "folder of the sweep (named after SPEC)",
      ES_OPT_TEXT(es_sweep_request, folder)},
-    {"jobs", 'j', "N", "train N at a time (as many as there are processors)",
+    {"jobs", 'j', "N",
+     "train N runs at a time (as many as there are processors)",
      ES_OPT_INT(es_sweep_request, n_at_once, 1, 1024),
      .expects = "a number from 1 to 1024"},
-    {"status", 0, NULL, "say how far the sweep in DIR is",
+    {"status", 0, NULL, "show the progress of the sweep in DIR",
      ES_OPT_FLAG(es_sweep_request, status)},
     {"slurm", 0, NULL,
-     "submit the runs to Slurm, a task each; print the job's id",
+     "submit the runs to Slurm, one task each, and print the job's id",
      ES_OPT_FLAG(es_sweep_request, slurm)},
-    {"run", 0, "NAME", "train one run of the sweep in DIR: what a task does",
+    {"run", 0, "NAME",
+     "train one run of the sweep in DIR, as a Slurm task does",
      ES_OPT_TEXT(es_sweep_request, run)},
     {"rules", 0, "FILE", ES_RULES_HELP, ES_OPT_ALL(read_rules)},
     {"forecast", 0, "[stop]",
-     "judge by the rule that warns of a run that is heading for a collapse or "
-     "NaN, too; stop: stop it",
+     "also judge by the rule that warns of a run heading for a collapse or "
+     "NaN; stop: stop the run",
      ES_OPT_CALL(es_sweep_request, forecast, es_command_forecast)},
-    {"all", 0, NULL, "at the end show every run, too, and their distances",
+    {"all", 0, NULL, "at the end also show every run and the distances",
      ES_OPT_FLAG(es_sweep_request, all)},
-    {"no-stop", 0, NULL, "leave a run going that is doomed",
+    {"no-stop", 0, NULL, "do not stop doomed runs",
      ES_OPT_FLAG(es_sweep_request, no_stop)},
-    {"draws", 0, "N", "of a random search, in place of what SPEC says",
+    {"draws", 0, "N",
+     "number of draws of a random search, instead of the one in SPEC",
      ES_OPT_INT(es_sweep_request, n_draws, 1, ES_SWEEP_RUNS_MOST),
      .expects = "a number from 1 to 10000"},
     {"grace", 0, "SECONDS",
-     "end a command that was requested to stop, and has not (60)",
+     "terminate a command that has not stopped this long after a request (60)",
      ES_OPT_INT(es_sweep_request, grace, 0, 86400),
      .expects = "a number of seconds, to 86400"},
     {"dry-run", 0, NULL,
-     "print the command line of each run, or the batch script; train nothing",
+     "print the command line of each run, or the batch script, and train "
+     "nothing",
      ES_OPT_FLAG(es_sweep_request, dry_run)},
     ES_HELP_OPTION,
 };
@@ -62,7 +66,7 @@ static int sweep_main(int argc, char **argv);
 
 static const es_named_text examples[] = {
     {"entropy-scan sweep sweep.ini -o runs --dry-run",
-     "Say which trainings a sweep has"},
+     "Show the trainings of a sweep"},
     {NULL, NULL}};
 
 const es_command es_sweep_command = {
@@ -71,75 +75,93 @@ const es_command es_sweep_command = {
     .examples = examples,
     .summary = "train every combination of settings",
     .details =
-        "SPEC is a file of lines KEY = VALUE. In [sweep] are arch (several,\n"
-        "separated by semicolons), seed (several, separated by blanks), data,\n"
-        "config, and program (entropy-train: beside this program, or in\n"
-        "PATH); in [train] options of entropy-train for all runs; in [grid]\n"
-        "options with several values, separated by blanks. An option without\n"
-        "a value is true or false. Every combination is a run, named by arch,\n"
-        "seed and the values of [grid], with its run file NAME.db, what it\n"
-        "printed NAME.log, and its command line NAME.cmd in DIR. A run has "
-        "one\n"
-        "thread unless SPEC says threads = N.\n"
+        "SPEC is a file of lines KEY = VALUE. [sweep] contains arch (several\n"
+        "values, separated by semicolons), seed (several, separated by "
+        "blanks),\n"
+        "data, config, and program (entropy-train: in the folder of this "
+        "program\n"
+        "or in PATH); [train] contains options of entropy-train for all runs;\n"
+        "[grid] contains options with several values, separated by blanks. An\n"
+        "option without an argument has the value true or false. Every\n"
+        "combination is a run, named after arch, seed and the values of "
+        "[grid].\n"
+        "DIR contains its run file NAME.db, its output NAME.log, and its "
+        "command\n"
+        "line NAME.cmd. A run uses one thread unless SPEC sets threads = N.\n"
         "\n"
-        "Random search: keys of [random] have a distribution in place of\n"
-        "values, uniform LOW HIGH, log-uniform LOW HIGH, q-uniform LOW HIGH\n"
-        "STEP, int-uniform LOW HIGH or choice A B ..., of which n = N in\n"
-        "[sweep] values are drawn, the same for the same random-seed = S; "
-        "each\n"
-        "draw is trained with every combination of the rest.\n"
+        "Random search: keys of [random] have a distribution instead of "
+        "values:\n"
+        "uniform LOW HIGH, log-uniform LOW HIGH, q-uniform LOW HIGH STEP,\n"
+        "int-uniform LOW HIGH or choice A B ... n = N in [sweep] is the "
+        "number\n"
+        "of draws, which are the same for the same random-seed = S; each draw "
+        "is\n"
+        "trained with every combination of the rest.\n"
         "\n"
-        "Any program that records is swept by command = ... in [sweep], in\n"
-        "place of data, config, program and [train]: its words have {KEY} for\n"
-        "the values of arch, seed and [grid], {name} and {run}, the run file\n"
-        "that it is to write (also in ENTROPY_RUN); {{ is a brace. No shell\n"
-        "reads it unless it is sh -c. What was swept is in the configuration\n"
-        "of each run. A program that exits with another code than 0 broke.\n"
+        "Any program that records runs can be swept with command = ... in\n"
+        "[sweep], which replaces data, config, program and [train]: its words\n"
+        "contain {KEY} for the values of arch, seed and [grid], {name}, and "
+        "{run}\n"
+        "for the run file to write (also in ENTROPY_RUN); {{ is a brace. The\n"
+        "command runs without a shell unless it is sh -c. The swept values "
+        "are\n"
+        "in the configuration of each run. A program whose exit code is not 0\n"
+        "counts as broken.\n"
         "\n"
-        "A SPEC named .yaml or .yml is a sweep of Weights & Biases, of method\n"
-        "grid or random (run_cap or --draws say how many); its program finds\n"
-        "the run file in ENTROPY_RUN, or {run} is a word of its command.\n"
+        "A SPEC named .yaml or .yml is a sweep of Weights & Biases with "
+        "method\n"
+        "grid or random (run_cap or --draws sets the number of draws); its\n"
+        "program finds the run file in ENTROPY_RUN, or its command contains "
+        "the\n"
+        "word {run}.\n"
         "\n"
-        "A run is doomed if something critical stands of it, or a rule of\n"
-        "--rules whose action is stop: it is stopped, through\n"
-        "NAME.db.stop. One that fails is reported with the last lines of its\n"
-        "log; the others go on. Ctrl-C stops the trainings. The same command\n"
-        "goes on with what is not done: a run that had ended, was\n"
-        "stopped, or had a loss that was not finite is not run again; one "
-        "that\n"
-        "was interrupted or broke begins again, or, if SPEC says\n"
-        "checkpoint-every = N, goes on from its last checkpoint, which lies "
-        "in\n"
+        "A run is doomed if it has a critical flag, or a rule of --rules "
+        "applies\n"
+        "whose action is stop: it is stopped through NAME.db.stop. A run that\n"
+        "fails is reported with the last lines of its log; the others "
+        "continue.\n"
+        "Ctrl-C stops the trainings. The same command resumes the sweep: runs\n"
+        "that ended, were stopped, or had a loss that was not finite are not "
+        "run\n"
+        "again; runs that were interrupted or broke start again or, if SPEC "
+        "says\n"
+        "checkpoint-every = N, resume from their last checkpoint in\n"
         "NAME.checkpoints.\n"
         "\n"
-        "--slurm writes an array script of one task a run into DIR, submits "
+        "--slurm writes an array script with one task per run into DIR, "
+        "submits\n"
+        "it with sbatch, and exits; options of sbatch go into [slurm] of "
+        "SPEC,\n"
+        "and -j limits the number of tasks that run at a time. Given again, "
         "it\n"
-        "with sbatch, and ends; options of sbatch go into [slurm] of SPEC, "
-        "and\n"
-        "-j says how many tasks may run at a time. Given again, it submits\n"
-        "what is neither done nor in Slurm's queue. A task that is requeued\n"
-        "goes on from its last checkpoint. A run keeps its task as slurm_job\n"
-        "in its configuration; scancel JOB ends all. What a task itself says\n"
-        "is in DIR/slurm-JOB_TASK.out.\n"
+        "submits the runs that are neither done nor in Slurm's queue. A task\n"
+        "that is requeued resumes from its last checkpoint. The configuration "
+        "of\n"
+        "a run contains its task as slurm_job; scancel JOB ends all tasks. "
+        "The\n"
+        "output of a task is in DIR/slurm-JOB_TASK.out.\n"
         "\n"
-        "At the end it prints the configurations, seeds taken together, best\n"
-        "first, and which runs were stopped, failed or broke, and why; with\n"
-        "--all what entropy-scan DIR/*.db --compare --check does. It draws\n"
-        "DIR/bands.png and, with which settings matter, DIR/importance.png,\n"
-        "and exits as --check; with 4 if a run broke.",
+        "At the end the configurations are printed, with seeds taken "
+        "together,\n"
+        "best first, and the runs that were stopped, failed or broke, with "
+        "the\n"
+        "reasons; --all prints the output of entropy-scan DIR/*.db --compare\n"
+        "--check. DIR/bands.png and, if settings matter, DIR/importance.png "
+        "are\n"
+        "drawn. The exit code is that of --check; 4 if a run broke.",
     .options = table,
     .n_options = sizeof table / sizeof table[0],
     .main = sweep_main,
 };
 
-/* sweep of path/sweep.ini, in the directory in which the program runs. */
+/* Names the folder "sweep" for path/sweep.ini, in the current directory. */
 static es_status name_folder(es_sweep_request *given)
 {
     const char *slash = strrchr(given->input, '/');
     const char *name = slash ? slash + 1 : given->input;
     const char *dot = strrchr(name, '.');
     if (!dot || dot == name || dot - name > NAME_MAX)
-        return es_fail(ES_EUSAGE, "%s: no folder for the runs: -o DIR",
+        return es_fail(ES_EUSAGE, "%s: no folder for the runs: add -o DIR",
                        given->input);
     memcpy(given->own_folder, name, (size_t)(dot - name));
     given->folder = given->own_folder;
@@ -153,16 +175,16 @@ static es_status check(es_sweep_request *given)
     if (given->status && given->run)
         return es_fail(ES_EUSAGE, "--status and --run exclude each other");
     if ((given->status || given->run) && given->folder)
-        return es_fail(ES_EUSAGE,
-                       "%s: name the folder alone: entropy-scan sweep %.200s "
-                       "--status",
-                       given->status ? "--status" : "--run", given->folder);
+        return es_fail(
+            ES_EUSAGE,
+            "%s: takes only the folder: entropy-scan sweep %.200s --status",
+            given->status ? "--status" : "--run", given->folder);
     if (given->status || given->run)
         given->folder = given->input;
     return given->folder ? ES_OK : name_folder(given);
 }
 
-/* The runs that did not come to a good end, each in a line. */
+/* Prints a line for each run that did not finish. */
 static void print_ends(const es_sweep_request *given, const es_sweep_plan *plan)
 {
     es_sweep_view view;
@@ -182,7 +204,8 @@ static void print_ends(const es_sweep_request *given, const es_sweep_plan *plan)
     }
 }
 
-/* Those of --rules, or the defaults, and that of --forecast. */
+/* Reads the rules of --rules, or the defaults, and adds the rule of
+ * --forecast. */
 static es_status read_all_rules(es_rules_file *out,
                                 const es_sweep_request *given)
 {
@@ -194,10 +217,10 @@ static es_status read_all_rules(es_rules_file *out,
                            : status;
 }
 
-/* Judges the run files that are there, for a broken run may have none, and
-   returns the exit code of --check; with a picture it is what entropy-scan
-   DIR/RUN.db --compare --check --bands=DIR/bands.png does, but for the
-   tables, else quiet. */
+/* Judges the existing run files (a broken run may have none) and returns the
+ * exit code of --check. With `picture`, does what entropy-scan DIR/RUN.db
+ * --compare --check --bands=DIR/bands.png does, except for some tables;
+ * otherwise prints nothing. */
 static int scan_runs(const es_sweep_request *given, const es_sweep_plan *plan,
                      bool picture)
 {
@@ -242,7 +265,7 @@ static int scan_runs(const es_sweep_request *given, const es_sweep_plan *plan,
     return code;
 }
 
-/* One run, whose end is the exit code of --check. */
+/* Trains one run and returns the exit code of --check for it. */
 static int train_one(const es_sweep_request *given)
 {
     es_sweep_plan plan;
@@ -280,7 +303,7 @@ static int train(const es_sweep_request *given, const es_sweep_plan *plan)
     if (status < 0)
         return es_command_exit(status);
     if (result.signal) {
-        es_print_note("%s: interrupted: the same command goes on with it",
+        es_print_note("%s: interrupted: the same command resumes it",
                       given->folder);
         return 128 + result.signal;
     }

@@ -1,6 +1,7 @@
-/* Placeholders in the command of a sweep: read, checked against the keys of the
- * spec, and filled, twice: with the values of a run when the plan is made, and
- * with its run file when it begins, for the folder may move between. */
+/* Placeholders in the command of a sweep. A command is parsed, checked against
+ * the keys of the spec, and filled in twice: with the values of a run when the
+ * plan is made, and with its run file when the run starts, because the folder
+ * may be moved in between. */
 #include "cli/sweep/template.h"
 
 #include "analyzer/base/checked.h"
@@ -24,9 +25,9 @@ bool es_sweep_same_key(const char *a, const char *b)
 
 /* --- reading --------------------------------------------------------------*/
 
-/* The next piece of a word: a placeholder, or the byte at *at. */
+/* The next piece of a word: a placeholder, or a single byte. */
 typedef struct piece {
-    char key[64]; /* "": none */
+    char key[64]; /* "" if the piece is a byte */
     char byte;
 } piece;
 
@@ -43,9 +44,12 @@ static es_status read_piece(piece *out, const char **at)
         return ES_OK;
     size_t n = strcspn(*at, "}");
     if (!(*at)[n])
-        return es_fail(ES_EUSAGE, "%.60s: not closed: {{ is a brace", text);
+        return es_fail(ES_EUSAGE,
+                       "%.60s: a brace is not closed: write {{ for a brace",
+                       text);
     if (!n || n >= sizeof out->key)
-        return es_fail(ES_EUSAGE, "%.60s: expected a key: {{ is a brace", text);
+        return es_fail(ES_EUSAGE, "%.60s: expected a key: write {{ for a brace",
+                       text);
     memcpy(out->key, *at, n);
     *at += n + 1;
     return ES_OK;
@@ -53,12 +57,11 @@ static es_status read_piece(piece *out, const char **at)
 
 /* --- writing --------------------------------------------------------------*/
 
-/* Where in a script of a shell a value stands: 0 outside of quotes, else the
-   quote. */
+/* The quoting state at the current position of a shell script. */
 typedef struct script {
     bool is_one;
     char quote;
-    bool skips; /* the byte before was a backslash */
+    bool skips; /* the previous byte was a backslash */
 } script;
 
 static void follow(script *s, char byte)
@@ -153,7 +156,7 @@ static bool is_shell(const char *word)
     return n >= 2 && n <= 5 && es_text_ends(word, "sh");
 }
 
-/* The word after "sh -c" and the like. */
+/* Returns true for the word after "sh -c" and similar. */
 static bool is_script(char *const *words, size_t i)
 {
     size_t n = i ? strlen(words[i - 1]) : 0;

@@ -1,5 +1,5 @@
-/* How far a run of a sweep is: its stage from the run file and NAME.end, its
- * last sample, and what is wrong with it by the rules. */
+/* The progress of a run of a sweep: its stage from the run file and NAME.end,
+ * its last sample, and its flags. */
 #include "cli/sweep/view.h"
 
 #include "analyzer/base/value.h"
@@ -31,7 +31,8 @@ bool es_sweep_is_done(es_sweep_stage stage)
     return stage >= ES_SWEEP_FINISHED;
 }
 
-/* Whether there is an event of that kind from a step on. */
+/* Sets *found to true if there is an event of that kind at step `from` or
+ * later. */
 static es_status find_event(bool *found, es_reader *reader, const char *kind,
                             int64_t from)
 {
@@ -45,9 +46,9 @@ static es_status find_event(bool *found, es_reader *reader, const char *kind,
     return status;
 }
 
-/* A signal stops a run, too, and that one is to go on; as is one whose
-   training was killed, unless that was after a request to stop, or it has gone
-   on since. */
+/* Finds the stage of a run. A run that was stopped by a signal is to be
+ * resumed, and so is one whose training was killed, unless that happened after
+ * a request to stop, or the run has continued since. */
 static es_status find_stage(es_sweep_stage *out, es_reader *reader,
                             const es_run_info *info)
 {
@@ -76,7 +77,7 @@ static es_status find_stage(es_sweep_stage *out, es_reader *reader,
     return status;
 }
 
-/* Of a run without a sample there is nothing to say. */
+/* Fills in bands, loss and flags. A run without samples leaves them empty. */
 static es_status judge(es_sweep_view *out, es_reader *reader,
                        const es_rules_file *rules)
 {
@@ -115,7 +116,7 @@ static es_status read_file(es_sweep_view *out, const char *path,
     es_run_info info;
     es_status status;
     if (access(path, F_OK) != 0 && errno == ENOENT)
-        return ES_OK; /* not begun */
+        return ES_OK; /* not started */
     if ((status = es_reader_open(&reader, path)) < 0 ||
         es_reader_n_runs(reader) == 0 ||
         (status = es_reader_run(reader, 0, &info)) < 0 ||
@@ -129,10 +130,11 @@ done:
     return status;
 }
 
-/* A run that finished may lack what the recorder could not write, which only
-   the training's end says. A program of the user's that failed says so by its
-   exit code alone: what it recorded may be whole, or end in an exception. A
-   loss that is not finite is an end that would come again. */
+/* Returns true if NAME.end may show that the run is broken. A finished run may
+ * lack samples that the recorder could not write, which only the training's
+ * exit code shows. A failed `command` shows it by its exit code alone: its
+ * recording may be complete, or end in an exception. A loss that is not finite
+ * would occur again, so such a run is not broken. */
 static bool may_have_broken(const es_sweep_view *view, const char *folder)
 {
     bool undone = !es_sweep_is_done(view->stage);
@@ -151,8 +153,8 @@ es_status es_sweep_view_read(es_sweep_view *out, const char *folder,
     const es_sweep_file file = es_sweep_run_file(folder, name);
     char why[128];
     es_status status;
-    /* One that ends while it is read seems interrupted: running by what was
-       read, and written by nobody any more. */
+    /* A run that ends while it is read looks interrupted: its status is running
+     * but no process writes it. It is read a second time. */
     for (int i = 0; i == 0 || (i == 1 && status == ES_OK &&
                                out->stage == ES_SWEEP_INTERRUPTED);
          i++) {

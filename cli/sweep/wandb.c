@@ -1,6 +1,7 @@
-/* A sweep.yaml of Weights & Biases, read by libyaml into the spec that a file
- * of ours makes: parameters are keys of [grid] or [random], the command its
- * words. What would change the search if it were left out is refused. */
+/* Reads a sweep.yaml of Weights & Biases with libyaml into a spec: its
+ * parameters become keys of [grid] or [random], its command the words of
+ * `command`. A setting that would change the search if it were ignored is
+ * refused. */
 #include "cli/sweep/wandb.h"
 
 #include "analyzer/base/checked.h"
@@ -22,7 +23,7 @@ typedef struct reader {
     bool random;
     const char *program;
     const yaml_node_t *command;
-    size_t n_words; /* of spec->command */
+    size_t n_words; /* number of words in spec->command */
 } reader;
 
 bool es_sweep_is_wandb(const char *path)
@@ -39,7 +40,7 @@ static es_status refuse(const reader *r, const yaml_node_t *node,
                    node->start_mark.line + 1, name, why);
 }
 
-/* The text of a scalar; "" of what is none. */
+/* Returns the text of a scalar; "" for other nodes. */
 static const char *text_of(const yaml_node_t *node)
 {
     return node && node->type == YAML_SCALAR_NODE
@@ -47,7 +48,7 @@ static const char *text_of(const yaml_node_t *node)
                : "";
 }
 
-/* As Python would print it. */
+/* Returns a value as Python would print it. */
 static const char *value_of(const yaml_node_t *node)
 {
     static const char *const words[][2] = {
@@ -80,8 +81,8 @@ static const yaml_node_t *member(reader *r, const yaml_node_t *map,
 
 /* --- words of the command -------------------------------------------------*/
 
-/* Braces are doubled, but those of {run} and {name}, where they may be meant.
- */
+/* Adds a word to the command. Braces are doubled, except those of {run} and
+ * {name} if `placeholders` is true. */
 static es_status add_word(reader *r, const char *before, const char *text,
                           bool placeholders)
 {
@@ -120,7 +121,7 @@ static es_status add_word(reader *r, const char *before, const char *text,
     return ES_OK;
 }
 
-/* "--KEY={KEY}", or the value of a constant. */
+/* Adds "--KEY={KEY}" for each parameter, or the value if it is constant. */
 static es_status add_arguments(reader *r, const yaml_node_t *parameters,
                                const char *dashes)
 {
@@ -218,7 +219,8 @@ static es_status add_values(reader *r, es_sweep_option *to,
     return status;
 }
 
-/* Bounds without a name are of whole numbers if both are such. */
+/* Returns the name of the distribution. Bounds without a name mean whole
+ * numbers if both are whole. */
 static const char *distribution_of(reader *r, const yaml_node_t *map)
 {
     const yaml_node_t *name = member(r, map, "distribution");
@@ -309,7 +311,7 @@ static es_status read_method(reader *r, const yaml_node_t *node)
         return ES_OK;
     return refuse(r, node, "method",
                   strcmp(method, "bayes") == 0
-                      ? "bayes is not done here: take random, or Optuna"
+                      ? "bayes is not supported: use random, or Optuna"
                       : "expected grid or random");
 }
 
@@ -319,7 +321,7 @@ static es_status read_cap(reader *r, const yaml_node_t *node)
     if (es_int_parse(&n, text_of(node), 1, ES_SWEEP_RUNS_MOST) != ES_OK)
         return refuse(r, node, "run_cap", es_message());
     if (!r->random)
-        return refuse(r, node, "run_cap", "is for method random here");
+        return refuse(r, node, "run_cap", "only with method random");
     if (!r->spec->n_draws)
         r->spec->n_draws = (size_t)n;
     return ES_OK;
@@ -369,8 +371,8 @@ static es_status read_root(reader *r, bool *terminates)
     return status == ES_OK ? read_command(r, parameters) : status;
 }
 
-/* Looked at before anything is kept of it: libyaml takes a time that is the
-   square of the depth. The file is at its beginning again. */
+/* Checks the nesting before libyaml loads the file, because libyaml needs time
+ * quadratic in the depth. Rewinds the file. */
 static bool is_too_deep(FILE *file)
 {
     yaml_parser_t parser;
@@ -424,7 +426,7 @@ es_status es_sweep_wandb_read(es_sweep_spec *spec, bool *terminates)
     } else {
         status = es_fail(ES_EUSAGE, "%s:%zu: not YAML: %s", spec->path,
                          parser.problem_mark.line + 1,
-                         parser.problem ? parser.problem : "cannot be read");
+                         parser.problem ? parser.problem : "cannot read it");
     }
     yaml_parser_delete(&parser);
     fclose(file);

@@ -1,5 +1,5 @@
-/* The trends as sentences below the table, and the member "trends" of --json.
- */
+/* Prints the trends as sentences below the table, and as the member "trends" of
+ * --json. */
 #include "cli/trends/trends_internal.h"
 
 #include "cli/output/print.h"
@@ -18,7 +18,8 @@ static void print_subject(FILE *stream, const es_run_trends *run, size_t line)
         fprintf(stream, "layer %zu", line);
 }
 
-/* "robust fit 0.011, 0.01 to 0.013)"; minus: the other way. */
+/* Prints "robust fit 0.011, 0.01 to 0.013)"; for a falling line with reversed
+ * signs. */
 static void print_robust(FILE *stream, const es_robust_fit *fit, bool falls)
 {
     const double sign = falls ? -1 : 1;
@@ -30,8 +31,8 @@ static void print_robust(FILE *stream, const es_robust_fit *fit, bool falls)
                 sign * (falls ? fit->low : fit->high));
 }
 
-/* "layer 7 falls 0.012 nats a step, below 5% of the ceiling at step 1900 (1700
-   to 2300)" */
+/* Prints "layer 7 falls 0.012 nats a step, below 5% of the ceiling at step 1900
+ * (1700 to 2300)". */
 static void print_line(FILE *stream, const es_run_trends *run, size_t index)
 {
     const es_line_trend *line = &run->lines[index];
@@ -89,12 +90,13 @@ void es_trends_print(const es_trends *trends, FILE *stream)
             n++;
         }
     if (n > 0)
-        fputs(
-            "\nTheil and Sen's slope with its interval of 95%, Mann-Kendall's "
-            "p, Holm's for all layers; steps, if it goes on so\n"
-            "robust fit: the slope of a line by Tukey's bisquare and its "
-            "interval of 95%\n",
-            stream);
+        fputs("\n"
+              "slope by Theil and Sen with its 95% interval; p by Mann and "
+              "Kendall, adjusted for all layers by Holm; steps at which a "
+              "threshold is passed if the trend continues\n"
+              "robust fit: slope of a line by Tukey's bisquare and its 95% "
+              "interval\n",
+              stream);
 }
 
 /* --- JSON -----------------------------------------------------------------*/

@@ -1,5 +1,6 @@
-/* The trends of runs: means of each layer over the second half of the steps,
-   their slopes, and the steps at which lines would pass a threshold. */
+/* Computes the trends of runs: the means of each layer over the second half of
+ * the steps, their slopes, and the steps at which the lines would pass a
+ * threshold. */
 #include "cli/trends/trends_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -36,13 +37,13 @@ void es_trends_free(es_trends *trends)
 
 /* --- points ---------------------------------------------------------------*/
 
-/* Means over neighbouring steps. */
+/* Sums over neighbouring steps; n is the number of steps. */
 typedef struct point {
     double steps, values;
     size_t n;
 } point;
 
-/* points: (n_lines,POINTS_MOST), zero */
+/* Reads the series. points: (n_lines,POINTS_MOST), all zero. */
 static es_status read_points(point *points, const es_run_trends *to,
                              es_reader *reader, const es_series *series)
 {
@@ -89,15 +90,16 @@ static es_status find_trend(es_line_trend *out, const point *points,
 
 /* --- thresholds -----------------------------------------------------------*/
 
-/* The last step that is to come; twice as many where none are planned. */
+/* Returns the last step of the run: the last planned step or, if unknown, twice
+ * the last recorded one. */
 static double horizon_of(const es_run_summary *run)
 {
     return run->planned_steps > 0 ? (double)run->planned_steps - 1
                                   : 2 * (double)run->step;
 }
 
-/* Where the line passes the threshold that it is heading for, if it does so
-   before the run ends. */
+/* Computes where the line passes the threshold that it is heading for, if it
+ * does so before the end of the run. */
 static void find_passing(es_line_trend *line, const es_run_summary *run,
                          size_t row, const es_flag_rules *flags)
 {
@@ -125,8 +127,8 @@ static void find_passing(es_line_trend *line, const es_run_summary *run,
                        : (double)INFINITY;
 }
 
-/* As far as a line is worth drawing: to where it may have passed at the latest,
-   and never beyond the steps to come. */
+/* Returns the step up to which lines are drawn: the latest step at which one
+ * may pass its threshold, but no later than the end of the run. */
 static double end_of(const es_run_trends *run, double horizon)
 {
     double end = (double)run->last;

@@ -1,4 +1,4 @@
-/** Shared between the files of the trends. */
+/** Declarations that the files of the trends share. */
 #ifndef ES_TRENDS_INTERNAL_H
 #define ES_TRENDS_INTERNAL_H
 
@@ -7,23 +7,27 @@
 
 typedef struct es_line_trend {
     es_series_trend trend;
-    es_robust_fit robust; /* through the same points */
+    es_robust_fit robust; /* line through the same points */
     double p_holm;
-    double share, threshold;         /* of the ceiling; in the series' unit */
-    double passes, earliest, latest; /* steps; NaN: it does not, soon */
+    double share, threshold;         /* threshold as a share of the ceiling,
+                                        and in the series' unit */
+    double passes, earliest, latest; /* steps; NaN: the threshold is not passed
+                                        before the end */
 } es_line_trend;
 
 typedef struct es_run_trends {
-    char *path, *name, *series, *unit; /* escape them */
-    size_t number;                     /* of the run in the file; 0: alone */
+    char *path, *name, *series, *unit; /* from the run file: escape before
+                                          printing */
+    size_t number;                     /* index of the run in the file; 0: the
+                                          only run */
     es_shape shape;
-    int64_t first, last;  /* steps */
-    double end;           /* the step that lines are drawn to */
-    es_line_trend *lines; /* (n) layers, or the run */
+    int64_t first, last;  /* range of steps */
+    double end;           /* step up to which lines are drawn */
+    es_line_trend *lines; /* (n) layers, or the whole run */
     size_t n;
 } es_run_trends;
 
-/** Is it said that it rises or falls? */
+/** Returns true if the line is reported as rising or falling. */
 bool es_trend_is_named(const es_line_trend *line);
 
 struct es_trends {

@@ -545,7 +545,8 @@ TEST(a_baseline_is_one_run)
     es_assert_ok(es_comparison_new(&comparison, &options));
     AUTO(es_reader) reader = es_open_reader(path);
     es_assert_ok(es_summary_load(&summary, reader, 1, &options));
-    es_assert_status(ES_EUSAGE, "a baseline is one run, and this file has 2",
+    es_assert_status(ES_EUSAGE,
+                     "a baseline is a single run, and this file has 2",
                      es_comparison_add(comparison, reader, 1, summary, true));
     es_assert_status(ES_ENOTFOUND, "no baseline was read",
                      es_comparison_finish(comparison, NULL, path));

@@ -18,7 +18,7 @@ make_run flat 3.5 3.75
 output '--compare has a line for each run' '^SM +SM +10\.77 ' "$scan" sm-ln-g.db sm.db --compare
 output 'settings that differ have a column, no others' '^run +arch +eval ppl ' "$scan" sm-ln-g.db sm.db --compare
 output 'costs that differ have a column' 'GB +95% +minutes +95% ' "$scan" sm-ln-g.db sm.db --compare
-output 'and are said to be modelled' '^GB, minutes: a private forward pass, modelled' "$scan" sm-ln-g.db sm.db --compare
+output 'modelled costs are marked as modelled' '^GB, minutes: modelled cost of a private forward pass' "$scan" sm-ln-g.db sm.db --compare
 output 'a run of unknown shape has none, and not 0' '^low +.* +- +- ' "$scan" sm.db low.db --compare
 output 'equal costs have no column' '^no column$' sh -c '"$0" sm.db sm.db --compare | grep -q minutes || echo no column' "$scan"
 output 'a modelled cost is a member of --json' '"modelled_gb":0\.5[0-9]+,.*"modelled_minutes":0\.0[0-9]+,' "$scan" sm.db --json
@@ -35,7 +35,7 @@ else
     skip 'p of layers that exchange' 'no GSL'
     output 'what is missing without GSL is said' '^intervals, p and g: this program is built without GSL$' "$scan" sm.db --baseline sm-ln-g.db
 fi
-output '--baseline implies --compare' '^against the baseline: ' "$scan" low.db --baseline high.db
+output '--baseline implies --compare' '^compared with the baseline: ' "$scan" low.db --baseline high.db
 output 'a baseline is one more run' '^high \(baseline\) ' "$scan" low.db --baseline high.db
 output 'a baseline that is an input is no more run' '^2$' sh -c '"$0" low.db high.db --baseline ./high.db --json | grep -c "^{\"path\""' "$scan"
 output 'a baseline is an input by any name' '"baseline":1' sh -c 'ln low.db other.db && "$0" high.db low.db --baseline other.db --json' "$scan"
@@ -43,7 +43,7 @@ output '--check does not judge an added baseline' '^low' "$scan" low.db --baseli
 exits '--check judges a baseline that is an input' 1 '^$' "$scan" low.db flat.db --baseline low.db --check
 exits 'a baseline that is not there is an error' 3 'none\.db: no such file' "$scan" low.db --baseline none.db
 exits 'without its baseline there is no comparison' 3 'none\.db: no baseline was read' "$scan" low.db --baseline none.db
-exits 'a baseline of two runs is refused' 3 'both\.db: a baseline is one run, and this file has 2' "$scan" flat.db --baseline both.db
+exits 'a baseline of two runs is refused' 3 'both\.db: a baseline is a single run, and this file has 2' "$scan" flat.db --baseline both.db
 exits 'a baseline without a run is refused' 2 'no run file' "$scan" --baseline low.db
 exits '--compare refuses --csv' 2 'prints tables or --json, nothing else' "$scan" low.db high.db --compare --csv
 exits '--compare refuses --jsonl' 2 'prints tables or --json, nothing else' "$scan" low.db high.db --compare --jsonl

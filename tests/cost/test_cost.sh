@@ -60,21 +60,21 @@ exits 'an architecture of another notation is reported' 3 'other\.db: a cost nee
 exits 'others are shown' 4 'bare\.db: a cost needs' "$scan" cost bare.db SM
 exits 'what is neither is refused' 2 'SM\+X: neither a file nor an architecture' "$scan" cost SM+X
 exits 'a file that is no run is reported' 3 'run\.csv' "$scan" cost run.csv
-exits 'nothing is refused' 2 'takes run files or architectures' "$scan" cost
-exits 'heads that do not share the width are refused' 2 'd_model 100 is no multiple' \
+exits 'nothing is refused' 2 'needs run files or architectures' "$scan" cost
+exits 'heads that do not share the width are refused' 2 'd_model 100 is not a multiple' \
     "$scan" cost SM --d-model 100
 exits 'layers beyond the model are refused' 2 'names layers beyond its 3' "$scan" cost SM+ScFuFFNi4 --n-layer 3
 exits 'spans beyond the model are refused' 2 'names layers beyond its 12' "$scan" cost 'SM+G[0-12]'
 mkdir -p tree/below && cp sm.db tree/below/
 output 'a folder is the run files below it, beside architectures' '^(.*/)?sm(\.db)? +SM +12 +48 ' "$scan" cost tree SM+R
-exits 'letters of figures need one, too' 2 '--font-size is for a --figure' "$scan" cost SM --font-size 7
-exits 'an option of figures needs one' 2 '--shares is for a --figure' "$scan" cost SM --shares
+exits 'letters of figures need one, too' 2 '--font-size: needs --figure' "$scan" cost SM --font-size 7
+exits 'an option of figures needs one' 2 '--shares: needs --figure' "$scan" cost SM --shares
 exits 'an unknown figure is refused' 2 'flops, communication, latency or inverse' "$scan" cost SM --figure pie -o a.png
 exits 'a figure needs a format' 2 'end the name in \.png, \.svg or \.pdf' "$scan" cost SM --figure flops -o a
 exits 'a format may not contradict a name' 2 '--format pdf does not go with the name a\.png' "$scan" cost SM --figure flops -o a.png --format pdf
 exits 'a picture has a size that its format can have' 2 '--size: ' \
     "$scan" cost SM --figure flops -o a.png --size 99999x99999
-exits 'no figure of what is not modelled' 3 'none of the models' "$scan" cost 'PSM(4)' --figure latency -o a.png
+exits 'no figure of what is not modelled' 3 'no model has a modelled cost' "$scan" cost 'PSM(4)' --figure latency -o a.png
 exits 'no input is replaced' 2 'sm\.db' "$scan" cost sm.db -o sm.db
 check 'a failure leaves no file' test ! -e a.png
 

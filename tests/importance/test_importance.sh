@@ -44,8 +44,8 @@ done
 file_has 'the setting that matters is found' table.txt '^lr +4 +\+0\.9[0-9] +0\.00[0-9]+ '
 file_has 'one that does not matter is not' table.txt '^drop +3 +[-+]0\.[0-2][0-9]* +1 '
 file_has 'a category has no sign, and a share of all' table.txt '^act +2 +0\.0[0-9]* +1 +1\.00 +0\.00[0-9]+ '
-file_has 'what never varies says so' table.txt '^NaN at -: no run has one$' '^collapsed -: of the runs that have it, it or the setting is the same$'
-file_has 'runs are counted' table.txt '^24 runs; eval ppl: final, of the 24 that ended finite$'
+file_has 'what never varies says so' table.txt '^NaN at -: no run has a NaN$' '^collapsed -: the outcome or the setting is the same in all runs that have it$'
+file_has 'runs are counted' table.txt '^24 runs; eval ppl: final value of the 24 runs that ended finite$'
 check 'seed and what is the same have no row' sh -c '! grep -qE "^(seed|note|ctx) " table.txt'
 check 'the strongest comes first' sh -c 'sed -n 2p table.txt | grep -q "^act "'
 
@@ -65,11 +65,11 @@ make_run nan1 '{"lr":1,"drop":0,"act":"G"}' NaN 2 3
 make_run nan2 '{"lr":1,"drop":0.1,"act":"R"}' NaN 2 3
 make_run nan3 '{"lr":1,"drop":0.2,"act":"R"}' NaN 2 3
 "$scan" importance tree >table.txt
-file_has 'a run that ended NaN has no perplexity' table.txt '^27 runs; eval ppl: final, of the 24 that ended finite$'
+file_has 'a run that ended NaN has no perplexity' table.txt '^27 runs; eval ppl: final value of the 24 runs that ended finite$'
 file_has 'what NaN comes with is found' table.txt '^lr +5 .* -0\.5[0-9] +0\.0[0-9]+ *$'
 
-exits 'a folder is needed' 2 'importance takes a folder' "$scan" importance
-exits 'two runs are too few' 3 'takes three runs or more that differ in a setting, and there are 2' \
+exits 'a folder is needed' 2 'importance needs a folder' "$scan" importance
+exits 'two runs are too few' 3 'needs at least three runs that differ in a setting, and there are 2' \
     "$scan" importance tree/run1.db tree/run2.db
 mkdir same
 cp tree/run1.db same/1.db && cp tree/run1.db same/2.db && cp tree/run1.db same/3.db
@@ -78,7 +78,7 @@ echo broken >tree/broken.db
 exits 'a file that is no run is reported, and the others are shown' 4 'broken\.db: ' "$scan" importance tree
 rm tree/broken.db
 exits '--json and --figure exclude each other' 2 'choose one' "$scan" importance tree --json --figure importance
-exits 'an option of figures needs one' 2 '^entropy-scan: --theme is for a --figure' "$scan" importance tree --theme dark
+exits 'an option of figures needs one' 2 '^entropy-scan: --theme: needs --figure' "$scan" importance tree --theme dark
 check 'a figure is drawn' sh -c '"$0" importance tree --figure importance -o bars.svg && grep -q "eval ppl" bars.svg && grep -q ">lr<" bars.svg' "$scan"
 check 'and as PNG' sh -c '"$0" importance tree --figure importance -o bars.png && test -s bars.png' "$scan"
 [ -z "${KEEP-}" ] || cp bars.png table.txt "$KEEP"

@@ -65,7 +65,7 @@ check 'a doomed run is stopped by rule' until_true has_state doomed "$doomed" fa
 check 'the task of a doomed run reports the stop' grep -q "^$doomed: stop requested: nan .*(critical)" "doomed/slurm-${doom}_0.out"
 check 'long before its last step' test "$(sqlite3 "doomed/$doomed.db" 'SELECT last_step < 1999999 FROM run')" = 1
 check 'a sweep runs to its end as an array' until_true has_counts good '4 runs: 4 finished'
-same_text 'no sweep is at work then' '4 runs: 4 finished; no sweep is at work' "$(counts good)"
+same_text 'no sweep is at work then' '4 runs: 4 finished; no sweep is running' "$(counts good)"
 same_text 'each task trains a run of its own, and says so in it' \
     "${good}_0 ${good}_1 ${good}_2 ${good}_3" \
     "$(for run in SM+LN+G_seed1 SM+LN+G_seed2 SM_seed1 SM_seed2; do job_of good/$run.db; done | xargs)"
@@ -78,7 +78,7 @@ same_text 'here it has the table and the exit code of a sweep' $? \
     "$(entropy-scan sweep good.ini -o good >/dev/null 2>&1; echo $?)"
 check 'the picture is drawn' test -s good/bands.png
 entropy-scan sweep good.ini -o good --slurm >out 2>err
-check 'nothing is submitted twice' sh -c '! [ -s out ] && grep -q "4 done already, .*: nothing to submit" err'
+check 'nothing is submitted twice' sh -c '! [ -s out ] && grep -q "4 already done, .*: nothing to submit" err'
 
 # --- what the requeued run came to
 # else it would wait; what is said while it still ends is forgotten
@@ -102,7 +102,7 @@ output '--status names it with its last lines' "^    entropy-train: .*part 'XX'"
 check 'the others go on' until_true has_state bad SM_seed1 running
 saved() { ls bad/SM_seed1.checkpoints/*.safetensors >/dev/null 2>&1; }
 await 'a checkpoint is written' saved
-exits 'the same run is not trained here meanwhile' 3 'SM_seed1: another process trains it' entropy-scan sweep bad --run SM_seed1
+exits 'the same run is not trained here meanwhile' 3 'SM_seed1: another process is training it' entropy-scan sweep bad --run SM_seed1
 scancel "$job"
 check 'one that was cancelled is interrupted' until_true has_state bad SM_seed1 interrupted
 lost() { status bad | grep -q "^SM_seed1: left Slurm's queue"; }
@@ -147,7 +147,7 @@ queued() { env PATH=few few/entropy-scan sweep "$1" --status; }
 scontrol update PartitionName=all State=DOWN
 submit good.ini later
 same_text 'without squeue the folder shows what was submitted' \
-    "4 runs: 4 queued; Slurm job $job, by what the folder holds: Slurm did not answer" \
+    "4 runs: 4 queued; Slurm job $job, according to the folder: Slurm did not answer" \
     "$(queued later | grep '^4 runs')"
 exits 'without squeue nothing is submitted: it might be twice' 3 'squeue cannot be run' \
     env PATH=few few/entropy-scan sweep good.ini -o later --slurm

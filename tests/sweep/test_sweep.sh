@@ -46,16 +46,16 @@ if "$scan" --version | grep -q '^no GSL'; then
 else
     written+=$'\nentropy-scan: good/importance.png written'
     same_text 'which settings matter is what importance says' "$("$scan" importance good)" \
-        "$(sed '1,/^which settings go with how the runs ended$/d' out)"
+        "$(sed '1,/^which settings are associated with how the runs ended$/d' out)"
     check 'and drawn' test -s good/importance.png
 fi
 same_text 'the end of every run is reported' 8 "$(grep -c ': finished at step 20 of 20, loss' err)"
-output '--status counts them' '^8 runs: 8 finished; no sweep is at work$' "$scan" sweep good --status
+output '--status counts them' '^8 runs: 8 finished; no sweep is running$' "$scan" sweep good --status
 output '--status shows the progress of the runs' '^SM_seed2_lr1e-3 +finished +\[#{16}\] 100% +20 +[0-9.]+ +[0-9/]+ ' "$scan" sweep good --status
 cp good/SM_seed1_lr1e-3.db kept
 "$scan" sweep good.ini -o good >out 2>err
 same_text 'nothing is run twice' "$written" \
-    "$(grep -v 'done already' err)"
+    "$(grep -v 'already done' err)"
 check 'a finished run is not touched' cmp -s kept good/SM_seed1_lr1e-3.db
 echo 'exit code 3' >good/SM_seed1_lr1e-3.end # as a recorder on a full disk leaves it
 check 'one that finished with losses is broken' has_state good SM_seed1_lr1e-3 broken
@@ -81,7 +81,7 @@ exits 'it begins again the next time, alone' 4 'SM.XX_seed1: begins' \
     "$scan" sweep broken.ini -o broken
 spec none.ini SM 1 'steps = 20'
 sed -i '/^data/i program = /no/such/program' none.ini
-exits 'a program that is not there' 2 '/no/such/program: not a program' "$scan" sweep none.ini -o none
+exits 'a program that is not there' 2 '/no/such/program: cannot execute' "$scan" sweep none.ini -o none
 sed -i 's,^program.*,program = no-such-program,' none.ini
 exits 'nor in PATH' 4 'exit code 127' "$scan" sweep none.ini -o none
 sed -i 's,^program.*,program = /bin/true,' none.ini
@@ -123,17 +123,17 @@ begin long.ini long
 await 'the long run is begun' has_state long $long running
 check 'a finished one beside one at work' has_state long $short finished
 output '--status while it runs' "^2 runs: 1 finished, 1 running; process $sweep on " "$scan" sweep long --status
-exits 'a second sweep is refused, the first named' 3 "^entropy-scan: long: process $sweep on .*runs a sweep there" \
+exits 'a second sweep is refused, the first named' 3 "^entropy-scan: long: process $sweep on .*is running a sweep in it" \
     "$scan" sweep long.ini -o long
 kill "$sweep"
 ends
 same_text 'a signal ends it' 143 $code
-check 'the sweep reports that the run goes on' grep -q 'long: interrupted: the same command goes on' long.err
+check 'the sweep reports that the run goes on' grep -q 'long: interrupted: the same command resumes it' long.err
 check 'the training was stopped' has_state long $long interrupted
 check 'the interrupted file is whole' "$scan" long/$long.db
 begin long.ini long
 await 'the long run is begun again' has_state long $long running
-check 'a finished one is not run again' sh -c 'grep -q "1 of 2 runs are done" "$0" && ! grep -q "steps20: begins" "$0"' long.err
+check 'a finished one is not run again' sh -c 'grep -q "1 of 2 runs are already done" "$0" && ! grep -q "steps20: begins" "$0"' long.err
 kill -9 "$sweep"
 ends
 begin long.ini long
@@ -167,7 +167,7 @@ ends
 await 'its recorder ends' is_let_go
 begin saved.ini saved
 ends
-check 'so it does when the sweep was killed' grep -q "^$saved: goes on from its checkpoint, 1 of 1" saved.err
+check 'so it does when the sweep was killed' grep -q "^$saved: resumes from its checkpoint, 1 of 1" saved.err
 check 'to its end' has_state saved $saved finished
 same_text 'a resumed run has the bits of one that nobody interrupted' "$(frames whole/$saved.db)" "$(frames saved/$saved.db)"
 same_text 'each began once' 2 "$(sqlite3 saved/$saved.db "SELECT count(*) FROM event WHERE kind = 'resumed'")"
@@ -189,7 +189,7 @@ exits 'a folder of something else' 3 'not the folder of a sweep' "$scan" sweep s
 exits 'a folder that cannot be' 3 'x.tok.*: ' "$scan" sweep good.ini -o x.tok
 spec good.ini SM 1 'steps = 30'
 mkdir own && cp kept own/SM_seed1.db
-exits 'a run file of somebody is left alone' 3 'not of a sweep' "$scan" sweep good.ini -o own
+exits 'a run file of somebody is left alone' 3 'does not belong to a sweep' "$scan" sweep good.ini -o own
 check 'to the byte' cmp -s kept own/SM_seed1.db
 "$scan" sweep good.ini -o changed >/dev/null 2>&1
 spec good.ini SM 1 'steps = 40'

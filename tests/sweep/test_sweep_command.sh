@@ -43,10 +43,10 @@ same_text 'each run has in its configuration what was swept' '{"seed":2,"lr":0.0
 same_text 'values and the run file came as arguments' 'began with 2e-3, 2' "$(head -n 1 'go od/seed2_lr2e-3.log')"
 check 'the end of a run is reported' grep -qE '^seed1_lr1e-3: finished at step 2, loss 0.001' err
 check 'no number that nobody knows is printed' sh -c '! grep -q -- "-92233" err'
-output '--status shows them' '^4 runs: 4 finished; no sweep is at work$' "$scan" sweep 'go od' --status
+output '--status shows them' '^4 runs: 4 finished; no sweep is running$' "$scan" sweep 'go od' --status
 cp 'go od/seed1_lr1e-3.db' kept
 "$scan" sweep good.ini -o 'go od' >out 2>err
-check 'nothing is run twice' grep -q '^4 of 4 runs are done already' err
+check 'nothing is run twice' grep -q '^4 of 4 runs are already done' err
 mv 'go od' moved
 rm moved/seed1_lr1e-3.db
 check 'a folder that was moved goes on, also run by run' "$scan" sweep moved --run seed1_lr1e-3
@@ -81,8 +81,8 @@ printf '[sweep]\ncommand = sh -c "echo x >{run}"\n' >none.ini
 output '--status keeps the reason' '^run: it wrote no run file$' "$scan" sweep broken --status
 exits 'a file of something else' 3 '^run: broken, none/run.db: not a run file' "$scan" sweep none.ini -o none
 broken 'a program that is not there' 'no-such-program {run}' 'exit code 127'
-exits 'nor at its path' 2 '/no/such: not a program' sh -c 'sed -i "s,no-such-program,/no/such," broken.ini; "$0" sweep broken.ini -o broken' "$scan"
-exits 'a swept key that is nowhere: nothing is begun' 2 "^entropy-scan: bad.ini:2: command: no {lr}" \
+exits 'nor at its path' 2 '/no/such: cannot execute' sh -c 'sed -i "s,no-such-program,/no/such," broken.ini; "$0" sweep broken.ini -o broken' "$scan"
+exits 'a swept key that is nowhere: nothing is begun' 2 "^entropy-scan: bad.ini:2: command: {lr} is missing" \
     sh -c 'sed -i "s/{lr}/1/" bad.ini; "$0" sweep bad.ini -o nothing' "$scan"
 check 'no folder is made' test ! -e nothing
 
@@ -98,7 +98,7 @@ END
 "$scan" sweep random.ini -o random -j 2 >out 2>err
 same_text 'as many runs as draws' '3 finished' "$(states random | cut -d' ' -f2 | sort | uniq -c | xargs)"
 "$scan" sweep random.ini -o random --draws 4 >out 2>err
-check 'the same draws again, and one more' grep -q '^3 of 4 runs are done already' err
+check 'the same draws again, and one more' grep -q '^3 of 4 runs are already done' err
 same_text 'is begun' 1 "$(grep -c begins err)"
 
 # --- quoting, and a shell where one is named

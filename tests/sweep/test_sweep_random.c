@@ -149,21 +149,22 @@ TEST(searches_that_cannot_be_are_refused)
         {"n = 2\n[random]\nlr = uniform nan 2",
          "s.ini: lr: 'nan' is not a number"},
         {"n = 2\n[random]\nlr = log-uniform 0 2",
-         "s.ini: lr: bounds of log-uniform have to be above 0"},
+         "s.ini: lr: the bounds of log-uniform must be above 0"},
         {"n = 2\n[random]\nlr = q-uniform 0 2 0",
-         "s.ini: lr: the step has to be above 0"},
+         "s.ini: lr: the step must be above 0"},
         {"n = 2\n[random]\nlr = int-uniform 0.5 2",
-         "s.ini: lr: bounds of int-uniform have to be whole"},
+         "s.ini: lr: the bounds of int-uniform must be whole numbers"},
         {"n = 3\n[random]\nlr = choice a b",
-         "s.ini: there are hardly more than 2 different draws: have a smaller "
+         "s.ini: there are hardly more than 2 different draws: use a smaller "
          "n, or [grid]"},
         {"n = 0\n[random]\nlr = choice a b",
          "s.ini:2: n: 0 is not in 1..10000"},
         {"n = 3\n[grid]\nlr = 1",
          "s.ini: draws without a distribution: expected KEY = uniform LOW HIGH "
-         "or the like in [random]"},
+         "or similar in [random]"},
         {"[random]\nlr = choice a b",
-         "s.ini: how many draws: expected n = ... in [sweep], or --draws N"},
+         "s.ini: the number of draws is missing: expected n = ... in [sweep], "
+         "or --draws N"},
         {"n = 3\nrandom-seed = x\n[random]\nlr = choice a b",
          "s.ini:3: random-seed: 'x' is not a whole number"},
     };

@@ -83,28 +83,28 @@ TEST(wrong_lines_are_named)
         {"[sweep]\nSM", "s.ini:2: 'SM': expected KEY = VALUE"},
         {"[sweep]\nlr = 1", "s.ini:2: 'lr': expected arch, seed, data, config, "
                             "program, command, n or random-seed"},
-        {"[sweep]\narch = SM\narch = G", "s.ini:3: arch is there already"},
+        {"[sweep]\narch = SM\narch = G", "s.ini:3: arch is already set"},
         {"[sweep]\narch = ;\n[grid]", "s.ini:2: arch: no value"},
         {"[sweep]\narch = SM\n[grid]\nlr =", "s.ini:4: lr: no value"},
-        {"[train]\nlr = 1\n[grid]\nlr = 2", "s.ini:4: lr is there already"},
-        {"[train]\nlr = 1\n 2", "s.ini:3: lr: one value; several go into "
-                                "[grid]"},
-        {"[grid]\nseed = 1", "s.ini:2: seed belongs into [sweep]"},
-        {"[grid]\nout = x", "s.ini:2: out is not for a sweep to set"},
+        {"[train]\nlr = 1\n[grid]\nlr = 2", "s.ini:4: lr is already set"},
+        {"[train]\nlr = 1\n 2",
+         "s.ini:3: lr: expected one value; use [grid] for several"},
+        {"[grid]\nseed = 1", "s.ini:2: seed belongs in [sweep]"},
+        {"[grid]\nout = x", "s.ini:2: out cannot be set in a sweep"},
         {"[grid]\n--lr = 1", "s.ini:2: '--lr': expected an option of "
-                             "entropy-train, without dashes before it"},
-        {"[slurm]\narray = 1", "s.ini:2: array is not for a sweep to set"},
-        {"[slurm]\ntime = 1:00\n 2", "s.ini:3: time: one value"},
+                             "entropy-train, without leading dashes"},
+        {"[slurm]\narray = 1", "s.ini:2: array cannot be set in a sweep"},
+        {"[slurm]\ntime = 1:00\n 2", "s.ini:3: time: expected one value"},
         {"[slurm]\nmem = 1G\n[train]\nlr = 1\n[slurm]\nmem = 2G",
-         "s.ini:6: mem is there already"},
-        {"[slurm]\n-p = x", "s.ini:2: '-p': expected an option of sbatch, "
-                            "without dashes before it"},
-        {"[sweep]\narch = SM; SM", "s.ini: two runs would be called SM_seed1: "
-                                   "a value is there twice, or two differ in "
-                                   "signs alone"},
+         "s.ini:6: mem is already set"},
+        {"[slurm]\n-p = x",
+         "s.ini:2: '-p': expected an option of sbatch, without leading dashes"},
+        {"[sweep]\narch = SM; SM",
+         "s.ini: two runs would be called SM_seed1: a value appears twice, or "
+         "two values differ only in special characters"},
         {"[sweep]\narch = LR(1); LR[1]",
-         "s.ini: two runs would be called LR-1_seed1: a value is there twice, "
-         "or two differ in signs alone"},
+         "s.ini: two runs would be called LR-1_seed1: a value appears twice, "
+         "or two values differ only in special characters"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         AUTO_BY(es_sweep_plan_free) es_sweep_plan plan;
@@ -187,32 +187,32 @@ TEST(commands_that_do_not_fit_their_keys_are_refused)
          "s.ini:3: command: {lrr}: neither a key of the sweep nor {run} or "
          "{name}"},
         {"[sweep]\ncommand = x {run}\n[grid]\nlr=1",
-         "s.ini:2: command: no {lr}, which the sweep varies"},
+         "s.ini:2: command: {lr} is missing, which the sweep varies"},
         {"[sweep]\ncommand = x {run}\nseed=1",
-         "s.ini:2: command: no {seed}, which the sweep varies"},
+         "s.ini:2: command: {seed} is missing, which the sweep varies"},
         {"[sweep]\ncommand = x {lr} {{run}}\n[grid]\nlr=1",
-         "s.ini:2: command: no {run}, the run file that it is to write"},
+         "s.ini:2: command: {run} is missing, the run file to write"},
         {"[sweep]\ncommand = x {run} {lr\n[grid]\nlr=1",
-         "s.ini:2: command: {lr: not closed: {{ is a brace"},
+         "s.ini:2: command: {lr: a brace is not closed: write {{ for a brace"},
         {"[sweep]\ncommand = x {run} {}",
-         "s.ini:2: command: {}: expected a key: {{ is a brace"},
+         "s.ini:2: command: {}: expected a key: write {{ for a brace"},
         {"[sweep]\ncommand = {name} {run}",
-         "s.ini:2: command: {name}: the program is the same in all runs"},
+         "s.ini:2: command: {name}: the program must be the same in all runs"},
         {"[sweep]\ncommand = x 'y {run}",
          "s.ini:2: command: a quote is not closed"},
         {"[sweep]\ncommand =", "s.ini:2: command: no value"},
         {"[sweep]\ncommand = x {run}\ndata = y",
-         "s.ini:3: data is of entropy-train: write it into the command"},
+         "s.ini:3: data is for entropy-train: write it into the command"},
         {"[sweep]\ncommand = x {run}\n[train]\nlr = 1",
-         "s.ini:4: lr is of entropy-train: write it into the command"},
+         "s.ini:4: lr is for entropy-train: write it into the command"},
         {"[sweep]\ncommand = x {run}\n[grid]\nrun = 1",
-         "s.ini:4: run is not for a sweep to set"},
+         "s.ini:4: run cannot be set in a sweep"},
         {"[sweep]\ncommand = x {run}\n[grid]\na b = 1",
          "s.ini:4: 'a b': expected the name of a placeholder"},
         {"[sweep]\ncommand = x {run}\n[grid]\nseed = 1",
-         "s.ini:4: seed belongs into [sweep]"},
+         "s.ini:4: seed belongs in [sweep]"},
         {"[sweep]\ncommand = x {a} {run}\n[grid]\na_b = 1\na-b = 2",
-         "s.ini:5: a-b is there already"},
+         "s.ini:5: a-b is already set"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         AUTO_BY(es_sweep_plan_free) es_sweep_plan plan;
