@@ -31,9 +31,8 @@ const es_command es_explain_command = {
     .examples = examples,
     .summary = "explain a flag: its meaning, causes and remedies",
     .details =
-        "Prints what a flag means, its likely causes, what helps, and\n"
-        "the papers and measurements behind it. Without KIND, lists all\n"
-        "flags.",
+        "Prints what a flag means, its likely causes, what helps, and the\n"
+        "papers and measurements behind it. Without KIND, lists all flags.",
     .options = table,
     .n_options = sizeof table / sizeof table[0],
     .main = explain_main,

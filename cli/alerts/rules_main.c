@@ -32,10 +32,10 @@ const es_command es_rules_command = {
     .examples = examples,
     .summary = "print a rules file: thresholds of the flags and further rules",
     .details =
-        "Prints the thresholds that runs are judged by as a rules file\n"
-        "with comments and examples: change what should differ and pass\n"
-        "the file to --rules. With FILE, checks that file and prints the\n"
-        "values that result from it.",
+        "Prints the thresholds that runs are judged by as a rules file with\n"
+        "comments and examples: change what should differ and pass the file\n"
+        "to --rules. With FILE, checks that file and prints the values that\n"
+        "result from it.",
     .options = table,
     .n_options = sizeof table / sizeof table[0],
     .main = rules_main,

@@ -117,17 +117,15 @@ const es_command es_cost_command = {
     .examples = examples,
     .summary = "FLOPs, communication and latency of private inference",
     .details =
-        "Shows the cost of one forward pass over T tokens, for the model of "
-        "each\n"
-        "run or for an architecture such as SM+LN+G in the given shape "
-        "(default:\n"
-        "GPT-2 small). A given size also replaces that of a run.\n"
+        "Shows the cost of one forward pass over T tokens, for the model of\n"
+        "each run or for an architecture such as SM+LN+G in the given shape\n"
+        "(default: GPT-2 small). A given size also replaces that of a run.\n"
         "\n"
         "FLOPs and operations are counted. Communication and latency are\n"
         "modelled: their coefficients are fitted to tables 4 to 7 of AERO\n"
         "(arXiv 2410.13060), with 12 to 18 layers, 128 to 512 tokens,\n"
         "d_model 768 and 12 heads; the 95% interval is wider outside of\n"
-        "this range. PowerSoftmax has no published cost, so it is not "
+        "this range. PowerSoftmax has no published cost, so it is not\n"
         "modelled.\n"
         "\n"
         "  entropy-scan cost SM+LN+G SM+ScFuFFNi6 --inventory\n"

@@ -73,15 +73,12 @@ const es_command es_importance_command = {
     .examples = examples,
     .summary = "which settings are associated with how runs ended",
     .details =
-        "For each setting in which the runs differ, except the seed and "
-        "paths:\n"
-        "how strongly it is associated with the final perplexity (or loss), "
-        "the\n"
-        "shares of overloaded and collapsed heads, and the first NaN. For a\n"
-        "number this is Spearman's rank correlation, for a category eta "
-        "squared\n"
-        "of ranks; p is computed by permuting the runs and adjusted for all\n"
-        "settings and outcomes by Holm.\n"
+        "For each setting in which the runs differ, except the seed and\n"
+        "paths: how strongly it is associated with the final perplexity (or\n"
+        "loss), the shares of overloaded and collapsed heads, and the first\n"
+        "NaN. For a number this is Spearman's rank correlation, for a\n"
+        "category eta squared of ranks; p is computed by permuting the runs\n"
+        "and adjusted for all settings and outcomes by Holm.\n"
         "\n"
         "An association need not be cause and effect: settings that were\n"
         "changed together cannot be distinguished.",
