@@ -221,7 +221,7 @@ TEST(wrong_frames_are_refused)
     } frames[] = {
         {"no series with number 4", 4, 0, values, CELLS},
         {"no series with number -1", -1, 0, values, CELLS},
-        {"36 values for entropy, which has 35", 0, 0, values, CELLS + 1},
+        {"36 values for entropy: expected 35", 0, 0, values, CELLS + 1},
         {"0 values for entropy", 0, 0, values, 0},
         {"0 values for entropy", 0, 0, NULL, CELLS},
         {"step -1: steps start at 0", 0, -1, values, CELLS},

@@ -259,7 +259,7 @@ TEST(endless_reader_is_reported)
     sqlite3 *reader = NULL;
     char message[256], named[64];
     int series;
-    snprintf(named, sizeof named, "the file (process %d is doing so): end",
+    snprintf(named, sizeof named, "the file (process %d reads it): end",
              (int)getpid());
     es_assert_ok(es_recorder_series(recorder, &series, "entropy", ES_SHAPE_HEAD,
                                     ES_PHASE_TRAIN, NULL));

@@ -417,7 +417,7 @@ TEST(attach_refuses_what_is_no_ring)
     es_assert_ok(es_memory_file(&fd, "test", 8192));
     refuse(fd, "not a ring"); /* it could shrink under our hands */
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-    refuse(fd, "one version"); /* no magic */
+    refuse(fd, "the same version"); /* no magic */
     close(fd);
 
     es_assert_ok(es_memory_file(&fd, "test", 4096 + 6000));

@@ -49,7 +49,7 @@ printf '[rule wide]\nseries = entropy\nabove = 0.001\nseverity = info\n' >own.in
 summary_of() { "$scan" report -q "$@" -o - | python3 "$here/page.py"; }
 output '--rules stand among the flags' '"kind":"wide","severity":"info"' summary_of evil.db --rules own.ini
 output '--rules are described in the page' '"further":\[\{"name":"wide"' summary_of evil.db --rules own.ini
-exits 'a wrong rules file is refused' 2 'wrong.ini:1: no section' sh -c 'echo "[rules]" >wrong.ini; "$0" report evil.db -o x.html --rules wrong.ini' "$scan"
+exits 'a wrong rules file is refused' 2 'wrong.ini:1: unknown section' sh -c 'echo "[rules]" >wrong.ini; "$0" report evil.db -o x.html --rules wrong.ini' "$scan"
 output '--title is escaped' '<title>A &lt;b&gt; &amp; c</title>' "$scan" report -q evil.db -o - --title 'A <b> & c'
 sqlite3 other.db '.clone bad.db' >/dev/null 2>&1
 sqlite3 bad.db "update sample set value = x'00' where step = 20" 2>/dev/null

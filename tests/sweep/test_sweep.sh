@@ -111,7 +111,7 @@ spec idle.ini SM+LN+G 1 'steps = 60'
 "$scan" sweep idle.ini -o idle --rules idle.rules >/dev/null 2>&1
 same_text 'one without action leaves it' 'SM+LN+G_seed1 finished' "$(states idle)"
 output 'tasks of Slurm get them' "^exec .*/entropy-scan sweep [^ ]*/sub --rules [^ ]*/own.rules --run" "$scan" sweep idle.ini -o sub --slurm --dry-run --rules own.rules
-exits 'rules that are wrong' 2 'wrong.rules:1: no section' sh -c 'echo "[x]" >wrong.rules; "$0" sweep good.ini -o x --rules wrong.rules' "$scan"
+exits 'rules that are wrong' 2 'wrong.rules:1: unknown section' sh -c 'echo "[x]" >wrong.rules; "$0" sweep good.ini -o x --rules wrong.rules' "$scan"
 spec left.ini SM 1 'steps = 400' 'after-nan = 60' 'lr = 1e30' 'clip = 0'
 "$scan" sweep left.ini -o left --no-stop >/dev/null 2>&1
 check '--no-stop leaves them to fail' has_state left SM_seed1 failed

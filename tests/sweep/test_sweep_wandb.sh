@@ -85,7 +85,7 @@ refused 'unknown members' '1: launch: not supported in a sweep$' 'launch: x' "$h
 refused 'unknown macros' '6: \$\{envvar:HOME\}: expected' "$head" '  a: {values: [1, 2]}' 'command: ["${envvar:HOME}", "${args}"]'
 refused 'no program' '2: \$\{program\}: there is no program' 'method: grid' 'parameters: {a: {values: [1, 2]}}'
 refused 'a random search without end' ' the number of draws is missing: expected run_cap, or --draws N$' 'program: x' 'method: random' 'parameters: {a: {min: 0, max: 1}}'
-refused 'a parameter that the command has not' '5: command: no \{a\}' 'program: x' 'method: grid' 'parameters: {a: {values: [1, 2]}}' 'command:' ' - x'
+refused 'a parameter that the command has not' '5: command: \{a\} is missing' 'program: x' 'method: grid' 'parameters: {a: {values: [1, 2]}}' 'command:' ' - x'
 refused 'what is no YAML' '[0-9]+: not YAML: ' 'a: [1'
 refused 'a list' ' expected method, program and parameters$' '- 1'
 exits 'a file that is not there' 3 'none.yml: cannot read' "$scan" sweep none.yml -o x
