@@ -1,7 +1,7 @@
 /*
  * The figure of entropy-scan cost: FLOPs, communication or latency as stacked
- * bars of what they are spent on; a bar for each model, or a panel for each
- * model with a bar for each context length.
+ * bars by the operations that cause them; a bar for each model, or a panel for
+ * each model with a bar for each context length.
  */
 #include "render/figures/bars.h"
 

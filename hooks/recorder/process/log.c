@@ -16,7 +16,7 @@ static es_status open_again(es_session *session)
     es_status status;
     status = es_session_open_file(session);
     session->alerts.writer = session->writer;
-    /* INT64_MAX: samples from that step on are deleted, which are none. */
+    /* INT64_MAX: no sample is at or after that step, so none is deleted. */
     if (status < 0 || (status = es_writer_run(session->writer, &session->run_id,
                                               run, INT64_MAX)) < 0)
         return status;
