@@ -1,4 +1,4 @@
-/** Runs judged as they grow, as a watcher does: nothing missed. */
+/** Runs judged as they grow, as a watcher does: no alert is missed. */
 #include "cli/alerts/watch/follow.h"
 #include "cli/runs/summary.h"
 #include "tests/support/chance.h"
@@ -26,12 +26,12 @@ static const char baseline_text[] =
     "[rule lower]\nseries=entropy\naggregate=layer_max\nbelow=0.8 baseline\n"
     "[baseline]\nrun=";
 
-/* --- what was received ----------------------------------------------------*/
+/* --- received alerts ------------------------------------------------------ */
 
 typedef struct received {
     char *ids[N_ALERTS]; /* (n) */
     size_t n;
-    bool refuses; /* now and then */
+    bool refuses; /* refuses some alerts */
 } received;
 
 static es_status receive(void *user, const es_alert *alert)
@@ -50,7 +50,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Sorts the ids, and leaves one of each; returns how many were too many. */
+/* Sorts the ids and removes duplicates; returns the number of duplicates. */
 static size_t sort_received(received *list)
 {
     size_t n = 0, n_before = list->n;
@@ -70,15 +70,15 @@ static bool is_received(const received *list, const char *id)
     return bsearch(&id, list->ids, list->n, sizeof *list->ids, by_text) != NULL;
 }
 
-/* --- a growing file -------------------------------------------------------*/
+/* --- growing file --------------------------------------------------------- */
 
 typedef struct growing {
     char path[512];
     es_rules_file rules;
     es_recorded list;
     es_follow known;
-    es_growth *growth; /* of a fragment */
-    size_t n_added;    /* looks that did without a reader */
+    es_growth *growth; /* state of a fragment */
+    size_t n_added;    /* looks for which the file was not opened */
     received received;
 } growing;
 
@@ -111,8 +111,9 @@ static es_status look(growing *g, es_follow *known, received *list,
     return status;
 }
 
-/* Every sample is committed by itself: a look may fall between two of a step;
-   there is one after about every `rhythm` samples, or none. */
+/* Writes samples, each committed separately, so that a look may happen between
+ * two samples of a step. Looks after about every `rhythm` samples; never if
+ * rhythm is 0. */
 static void grow(growing *g, int64_t from, int64_t until, uint32_t rhythm)
 {
     static const char *const names[] = {"entropy", "max_logit", "loss"};
@@ -146,7 +147,7 @@ static es_run_info run_info(const char *id)
     return info;
 }
 
-/* A run NAME of the folder by rules; of NULL those above. */
+/* Starts a run NAME in the folder with these rules; NULL: the rules above. */
 static void begin(growing *g, void **state, const char *name, const char *rules)
 {
     char text[2048];
@@ -168,9 +169,9 @@ static void begin(growing *g, void **state, const char *name, const char *rules)
     g->list = es_record(g->path, &info);
 }
 
-/* One of many runs by chance, in which an alert is refused now and then. Every
-   other one is a fragment, without a baseline: its samples are read as they are
-   appended. */
+/* Starts a random run, in which alerts are sometimes refused. Every other run
+ * is a fragment without a baseline, whose samples are read as they are
+ * appended. */
 static void begin_by_chance(growing *g, void **state, uint64_t seed)
 {
     char name[32];
@@ -182,7 +183,7 @@ static void begin_by_chance(growing *g, void **state, uint64_t seed)
     g->received.refuses = chance_below(2);
 }
 
-/* The training was killed, and goes on from an earlier checkpoint. */
+/* Resumes a killed training from an earlier checkpoint. */
 static void resume(growing *g, int64_t step)
 {
     const es_run_info info = run_info(uuid);
@@ -200,7 +201,8 @@ static void finish(growing *g)
     assert_true(g->known.over);
 }
 
-/* All at once, by the watcher's code and by the scan's. */
+/* Judges the whole run at once, with the watcher's code and with that of the
+ * scan. */
 static size_t assert_same_as_finished(growing *g)
 {
     es_follow once = {.judging = NULL};
@@ -245,8 +247,8 @@ static void end(growing *g)
     es_rules_file_free(&g->rules);
 }
 
-/* Ends the run; what was received is what the finished one has. Returns how
-   much was received more than once. */
+/* Ends the run and checks that the received alerts include those of the
+ * finished run. Returns the number of duplicates. */
 static size_t settle(growing *g)
 {
     finish(g);
@@ -293,8 +295,8 @@ TEST(a_resumed_run_is_judged_anew)
     }
 }
 
-/* Until the new samples were past the old ones. */
-TEST(a_resumption_may_go_unseen)
+/* The watcher looks only after the new samples have passed the old ones. */
+TEST(a_resumption_between_two_looks_is_judged)
 {
     for (uint64_t seed = 2001; seed < 2009; seed++) {
         growing g;
@@ -330,7 +332,7 @@ TEST(an_ended_run_is_read_again_only_if_it_goes_on)
     assert_true(settle(&g) >= n);
 }
 
-/* Too short for a collapse: only its end shows it. */
+/* Too short for a collapse, which only the end of the run shows. */
 TEST(a_short_run_is_reported_at_its_end)
 {
     growing g;
@@ -344,7 +346,7 @@ TEST(a_short_run_is_reported_at_its_end)
     end(&g);
 }
 
-TEST(a_noisy_rule_silences_no_other)
+TEST(a_noisy_rule_does_not_silence_others)
 {
     growing g;
     begin(&g, state, "noisy.db",

@@ -1,6 +1,6 @@
 /**
- * The flags against histories whose truth is known from their making, and
- * against the published heatmaps: nothing is missed, and few alarms are false.
+ * Judges histories whose truth is known by construction, and the published
+ * heatmaps: no flag is missed, and few alarms are false.
  */
 #include "cli/alerts/watch/follow.h"
 #include "cli/runs/summary.h"
@@ -12,12 +12,13 @@
 #define N_HISTORIES 3000
 #define SEED 20
 
-/* Of one history: the highest severity of each kind that was reported while it
-   went on or at its end, that stands then, and the step at which. */
+/* The verdict on one history, by kind: the highest severity reported during the
+ * run or at its end, the highest severity that lasts at the end, and the step
+ * of the first error. */
 typedef struct verdict {
     es_severity reported[ES_N_FLAG_KINDS], stands[ES_N_FLAG_KINDS];
     int64_t first[ES_N_FLAG_KINDS]; /* of severity error; -1: never */
-    int64_t step;                   /* now */
+    int64_t step;                   /* current step */
 } verdict;
 
 static void report(verdict *list, es_flag_kind kind, es_severity severity)
@@ -101,7 +102,8 @@ static void count(tally *list, const es_truth *truth, const verdict *said)
                                           truth->overload, truth->logits};
     const bool lasting[ES_N_FLAG_KINDS] = {truth->nan, truth->collapse_stands,
                                            truth->overload, truth->logits};
-    /* An alarm that nothing was wrong with, or of something else. */
+    /* An alarm is wrong if nothing, or something else, is wrong with the
+     * history. */
     bool wrong = false, missed = false, differs = false;
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
         bool reported = is_error(said->reported[kind]);
@@ -109,7 +111,7 @@ static void count(tally *list, const es_truth *truth, const verdict *said)
         wrong = wrong || (reported && !wanted[kind]);
         differs = differs || lasting[kind] != is_error(said->stands[kind]);
     }
-    /* Losses fall and are noisy in all of them. */
+    /* The losses of all histories fall and are noisy. */
     assert_int_equal(said->reported[ES_FLAG_LOSS_SPIKE], ES_SEVERITY_NONE);
     list->n++;
     list->missed += missed;
@@ -118,7 +120,7 @@ static void count(tally *list, const es_truth *truth, const verdict *said)
     list->wrong_kinds += wrong && !es_truth_is_healthy(truth);
 }
 
-/* The kinds that something is wrong with, for whoever looks why. */
+/* Prints the kinds of histories with wrong verdicts, for debugging. */
 static void print_wrong(const tally *tallies)
 {
     for (size_t k = 0; k < ES_SYNTHETIC_N_KINDS; k++) {
@@ -133,7 +135,7 @@ static void print_wrong(const tally *tallies)
     }
 }
 
-TEST(synthetic_histories_are_judged_right)
+TEST(synthetic_histories_are_judged_correctly)
 {
     tally tallies[ES_SYNTHETIC_N_KINDS] = {{0}}, all = {0};
     size_t n_healthy = 0;
@@ -156,7 +158,7 @@ TEST(synthetic_histories_are_judged_right)
     assert_true(all.false_alarms <= n_healthy / 200); /* 0.5 % */
 }
 
-/* What `watch` reports of a file, and the table and --check. */
+/* Judges a file as `watch`, and as the table and --check do. */
 static verdict judge_file(es_reader *reader, size_t run)
 {
     verdict out = {.first = {-1, -1, -1, -1, -1}};
@@ -182,9 +184,9 @@ static verdict judge_file(es_reader *reader, size_t run)
     return out;
 }
 
-/* Sample by sample and from a file afterwards: the same is reported, at the
-   same steps, and the same stands. */
-TEST(files_are_judged_alike)
+/* Judging sample by sample and judging the file afterwards give the same
+ * reports at the same steps. */
+TEST(files_are_judged_like_their_samples)
 {
     enum { EVERY = 23, N = N_HISTORIES / EVERY };
     char *path = es_folder_file(state, "histories.db");
@@ -210,8 +212,8 @@ TEST(files_are_judged_alike)
     }
 }
 
-/* The published models, as their papers describe them. */
-TEST(published_heatmaps_are_judged_right)
+/* The published models, judged as their papers describe them. */
+TEST(published_heatmaps_are_judged_correctly)
 {
     static const struct {
         const char *arch;
@@ -220,7 +222,7 @@ TEST(published_heatmaps_are_judged_right)
         {"SM+LN+G", {0}},
         {"SM+LN+R", {0}},
         {"SM+G", {.overload = true}},
-        {"SM+R", {0}}, /* overloaded mildly */
+        {"SM+R", {0}}, /* mildly overloaded */
         {"SM", {.overload = true, .collapse = true, .collapse_stands = true}}};
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         tally sums = {0};

@@ -1,4 +1,4 @@
-/** Rules files: what they may say, and the messages for those that do not. */
+/** Rules files: the valid contents, and the messages for invalid ones. */
 #include "cli/alerts/rules/rules_file.h"
 #include "tests/support/test.h"
 
@@ -14,7 +14,7 @@ static es_rules_file good(const char *text)
     return file;
 }
 
-/* malloc'd */
+/* The caller frees the result. */
 static char *printed(const es_rules_file *file, bool examples)
 {
     char *text = NULL;
@@ -74,7 +74,7 @@ static void assert_reads_back(const es_rules_file *file, bool examples)
         assert_same_rule(&back.rules[i], &file->rules[i]);
 }
 
-/* Each threshold by itself, at a value that is not short in decimal. */
+/* Sets each threshold separately, to a value that is not short in decimal. */
 TEST(every_threshold_is_set_and_printed)
 {
     static const char *const cases[] = {"[collapse]\nhead=0.7000001",
@@ -107,7 +107,7 @@ TEST(every_threshold_is_set_and_printed)
     }
 }
 
-/* The examples, without their semicolons: one of each aggregate. */
+/* The examples without their semicolons contain a rule for each aggregate. */
 TEST(examples_are_rules)
 {
     es_rules_file defaults;
@@ -247,7 +247,7 @@ TEST(wrong_lines_are_named)
     }
 }
 
-TEST(what_is_too_large_or_absent_is_refused)
+TEST(large_or_missing_files_are_refused)
 {
     char *path = es_folder_file(state, "large.ini");
     size_t n = ES_RULES_FILE_BYTES + 1;

@@ -1,4 +1,4 @@
-/* Looking at run files again and again: what a change of them may not hide. */
+/* Repeated rounds over run files: no change of a file may hide an alert. */
 #include "cli/alerts/watch/watcher.h"
 #include "store/esf.h"
 #include "tests/support/recorded.h"
@@ -13,7 +13,8 @@ static es_status take(void *user, const es_alert *alert)
     return ES_OK;
 }
 
-/* Entropies of a run that collapses at step `low`; it stays open. */
+/* Writes entropies of a run that collapses at step `low`; the run stays
+ * open. */
 static es_recorded write_run(const char *path, int64_t n_steps, int64_t low)
 {
     es_run_info info = es_run_of(L, H);
@@ -34,8 +35,8 @@ static es_watch_files watch_of(char *const *path, size_t *n_reported)
                             .user = n_reported};
 }
 
-/* Of one that is being written the whole is judged now and then: as soon as
- * it is another, whatever the length of the one before. */
+/* A run that is being written is judged now and then, and at once if it was
+ * replaced, even by a shorter run. */
 TEST(a_shorter_run_in_the_same_place_is_judged)
 {
     char *const path = es_folder_file(state, "run.db");
@@ -54,7 +55,7 @@ TEST(a_shorter_run_in_the_same_place_is_judged)
 }
 
 /* A rule that does not fit the first run of a file is reported, and the second
- * one is judged. */
+ * run is judged. */
 TEST(a_rule_may_fit_one_run_of_two)
 {
     static const char text[] =
@@ -90,7 +91,7 @@ static void set_time(const char *path, const struct stat *then)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-/* Its times stay what they were, as they do for a while on another host. */
+/* The file's times are reset, as they may be stale on another host. */
 TEST(an_alert_in_a_fragment_that_grows_is_reported_at_once)
 {
     static const float loss = 2;
@@ -120,7 +121,7 @@ TEST(an_alert_in_a_fragment_that_grows_is_reported_at_once)
         es_assert_ok(es_writer_sample(writer, series, step, &loss, 1));
     set_time(path, &then);
     es_assert_ok(es_watch_files_read(&watch));
-    assert_ptr_equal(watch.files[0].growth, growth); /* it was not opened */
+    assert_ptr_equal(watch.files[0].growth, growth); /* it was not reopened */
     assert_int_equal(es_growth_last_step(growth), LONG + 4);
     assert_int_equal(n_reported, 0);
     es_assert_ok(es_writer_event(writer, run, &alert));
@@ -142,9 +143,9 @@ static es_status count(void *user, const es_alert *alert)
     return ES_OK;
 }
 
-/* By the user's rules too what is appended is read, and no more: the file is
- * opened anew for what samples alone do not say, and where they go back. */
-TEST(rules_read_of_a_fragment_what_is_appended)
+/* With the user's rules, too, only appended samples are read. The file is
+ * reopened for anything but samples, and for samples of earlier steps. */
+TEST(rules_read_only_the_appended_part_of_a_fragment)
 {
     static const char text[] =
         "[rule high]\nseries = loss\naggregate = run\nabove = 5\nsamples = 1\n";
@@ -173,7 +174,7 @@ TEST(rules_read_of_a_fragment_what_is_appended)
     es_assert_ok(es_watch_files_read(&watch));
     assert_int_equal(n_reported, 2);
     assert_int_equal(watch.files[0].of_rules[0], 2);
-    assert_ptr_equal(watch.files[0].growth, growth); /* it was not opened */
+    assert_ptr_equal(watch.files[0].growth, growth); /* it was not reopened */
     es_record_value(&to, "lr", 12, 2);
     es_record_value(&to, "loss", 13, 2);
     es_record_value(&to, "loss", 14, 9);
@@ -183,8 +184,9 @@ TEST(rules_read_of_a_fragment_what_is_appended)
     es_watch_files_close(&watch);
 }
 
-/* Two samples are a collapse of a run that has ended with them, and no sooner:
- * not while the writer lives, nor in half a minute after its last heartbeat. */
+/* Two samples are a collapse once the run has ended with them, but not
+ * before: not while the writer lives, nor within half a minute of its last
+ * heartbeat. */
 static void assert_judged_when_it_dies(char *path, const es_rules_file *rules)
 {
     size_t n_reported = 0;
@@ -195,7 +197,7 @@ static void assert_judged_when_it_dies(char *path, const es_rules_file *rules)
     es_assert_ok(es_watch_files_read(&watch));
     assert_int_equal(stat(path, &before), 0);
     es_writer_abandon(to.writer);
-    assert_int_equal(truncate(path, before.st_size), 0); /* as by a kill */
+    assert_int_equal(truncate(path, before.st_size), 0); /* as after a kill */
     es_assert_ok(es_watch_files_read(&watch));
     assert_int_equal(n_reported, 0);
     es_esf_shift_clock(ES_ESF_SILENT_MS + 5000);
@@ -203,7 +205,7 @@ static void assert_judged_when_it_dies(char *path, const es_rules_file *rules)
     assert_int_equal(n_reported, 1);
     const es_growth *growth = watch.files[0].growth;
     es_assert_ok(es_watch_files_read(&watch));
-    assert_ptr_equal(watch.files[0].growth, growth); /* it was not opened */
+    assert_ptr_equal(watch.files[0].growth, growth); /* it was not reopened */
     es_esf_shift_clock(0);
     es_watch_files_close(&watch);
 }
@@ -217,12 +219,12 @@ TEST(a_fragment_whose_writer_died_is_judged_as_ended)
     assert_judged_when_it_dies(es_folder_file(state, "ruled.esf"), &rules);
 }
 
-/* A name that changed would have everything reported again. */
-TEST(a_state_has_the_name_it_always_had)
+/* If the name changed, all alerts would be reported again. */
+TEST(a_state_keeps_its_name_across_versions)
 {
     static const char *const cases[][3] = {
         {"node7", "/data/runs", "runs-6bf27db068f75a45cbebc0d7.state"},
-        {"node8", "/data/runs", NULL}, /* other names, but not this one */
+        {"node8", "/data/runs", NULL}, /* any name but that of the first case */
         {"node7", "/home/runs", NULL},
         {"node7", "/", "root-6bf27db0af63a249fd1c9b9a.state"},
         {"node7",
@@ -240,9 +242,9 @@ TEST(a_state_has_the_name_it_always_had)
     }
 }
 
-/* The others do not wait for a fragment with a long tail that is no frame, and
- * each round goes on where the last one stopped. */
-TEST(a_long_tail_delays_nobody)
+/* A fragment with a long tail that is not a frame does not delay the other
+ * files, and each round continues the search of the last one. */
+TEST(a_long_tail_does_not_delay_other_files)
 {
     enum { MIB = 1 << 20, TAIL = 24 };
     static unsigned char other[MIB];
@@ -253,7 +255,7 @@ TEST(a_long_tail_delays_nobody)
     watch.n_roots = 2;
     es_recorded damaged = write_run(roots[0], SHORT, SHORT);
     es_recorded good = write_run(roots[1], SHORT, 4);
-    es_record_close(&good); /* it is judged now */
+    es_record_close(&good); /* so it is judged in this round */
     memset(other, 0x5a, sizeof other);
     AUTO(FILE) file = fopen(roots[0], "a");
     assert_non_null(file);

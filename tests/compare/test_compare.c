@@ -1,4 +1,7 @@
-/** Runs compared with each other; among them runs that know little, or lie. */
+/**
+ * Comparisons of runs, including runs with little information or hostile
+ * contents.
+ */
 #include "analyzer/statistics/inference.h"
 #include "tests/support/compared.h"
 #include "tests/support/golden_text.h"
@@ -7,9 +10,9 @@
 
 #define N_FILES(files) (sizeof(files) / sizeof *(files))
 
-/* Of each test. */
+/* Files of the current test. */
 static es_compared_files of;
-static json_t *root; /* its JSON; NULL: nothing was compared */
+static json_t *root; /* their JSON; NULL: nothing was compared */
 
 static void release(void)
 {
@@ -54,7 +57,7 @@ static const char *text_at(const char *place)
     return es_json_text_at(root, place);
 }
 
-/* Why there is no number. */
+/* Checks why a number is missing. */
 static void state_at(const char *place, const char *expected)
 {
     char member[128];
@@ -67,7 +70,7 @@ static const char *list_at(const char *place)
     return es_json_list_at(root, place);
 }
 
-/* What is compared to the byte has numbers of GSL. */
+/* Comparisons with golden files need GSL's numbers. */
 static void need_gsl(void)
 {
     if (es_stats_gsl())
@@ -93,8 +96,9 @@ static void assert_json(const char *name)
 
 static const char *const seeds[] = {"a1.db", "a2.db", "a3.db", "b1.db"};
 
-/* Two configurations of three and one seeds; a seed that ended NaN, and one
-   whose best evaluation is not the last; other threads and paths. */
+/* Writes two configurations with three seeds and one seed. One seed ended
+ * NaN, and the best evaluation of another is not its last; threads and paths
+ * differ. */
 static void write_seeds(void **state)
 {
     const char *const configs[] = {
@@ -156,7 +160,7 @@ TEST(a_narrow_terminal_gets_two_tables)
                  "compare_narrow.txt");
 }
 
-/* --- the numbers themselves -----------------------------------------------*/
+/* --- numbers -------------------------------------------------------------- */
 
 TEST(settings_that_differ_are_listed)
 {
@@ -164,7 +168,7 @@ TEST(settings_that_differ_are_listed)
     assert_string_equal(list_at("differing"),
                         "arch n_layer n_head lr note seed");
     assert_string_equal(list_at("incidental"), "threads data");
-    /* the run's own seed wins over its configuration's */
+    /* the run's seed takes precedence over that of its configuration */
     near_at("runs.0.settings.seed", 1);
     near_at("runs.3.settings.lr", 1.25e-3);
     assert_string_equal(text_at("runs.3.settings.note"), "x");
@@ -206,8 +210,9 @@ TEST(the_best_evaluation_may_not_be_the_last)
     near_at("runs.2.eval.best_step", 10);
 }
 
-/* Cross-entropy is what perplexity is made of; the first of equals is best; a
-   missing value is no evaluation; infinity is never best. */
+/* Perplexity is computed from cross-entropy; the first of equal evaluations is
+ * the best; a missing value does not count as an evaluation; infinity is never
+ * the best. */
 TEST(evaluations_of_every_kind_are_counted)
 {
     static const char *const file[] = {"odd.db"};
@@ -229,7 +234,7 @@ TEST(evaluations_of_every_kind_are_counted)
     near_at("runs.0.eval.final_ppl", exp(2.5));
 }
 
-/* At an earlier step later evaluations are not known yet. */
+/* At an earlier step, later evaluations do not count. */
 TEST(evaluations_end_at_the_step_shown)
 {
     write_seeds(state);
@@ -253,13 +258,13 @@ TEST(onsets_are_those_of_the_flags)
     state_at("runs.1.onsets.nan.any", "missing");
 }
 
-/* Entropies of a2 are those of a1, a quarter of a nat higher. */
+/* The entropies of a2 are those of a1 plus a quarter of a nat. */
 TEST(distances_are_those_of_the_samples)
 {
     compare_seeds(state, NULL);
     near_at("runs.0.distance.ks", 0);
     state_at("runs.0.distance.p", "missing"); /* a run and itself: no test */
-    if (es_stats_gsl()) {                     /* 3 layers, all of them higher */
+    if (es_stats_gsl()) {                     /* 3 layers, all higher */
         near_at("runs.1.distance.p", 1.0 / 4);
         near_at("runs.1.distance.p_holm", 1.0 / 4); /* the larger of two */
     }
@@ -295,13 +300,15 @@ TEST(numbers_are_relative_to_the_baseline)
     near_at("runs.2.relative.logits_later", 0);
     state_at("runs.1.relative.logits_later", "missing");
     AUTO_FREE char *text = es_compared_text(&of, (es_table_options){0});
-    assert_non_null(strstr(text, " +0w ")); /* an error against a warning */
+    assert_non_null(strstr(text, " +0w ")); /* an error compared with a
+                                               warning */
     near_at("configurations.1.relative.to", 0);
     near_at("configurations.1.relative.final_percent",
             100 * (exp(2) / ((exp(1.75) + exp(1.25)) / 2) - 1));
 }
 
-/* --- a printed number is a number of the JSON -----------------------------*/
+/* --- every printed number is in the JSON
+ * ------------------------------------ */
 
 static void gather_numbers(json_t *value, double *numbers, size_t *n)
 {
@@ -316,7 +323,7 @@ static void gather_numbers(json_t *value, double *numbers, size_t *n)
     json_array_foreach(value, index, member) gather_numbers(member, numbers, n);
 }
 
-/* Half of the last digit's worth of a printed number. */
+/* Returns half of the last printed digit's value. */
 static double half_digit(const char *text)
 {
     const char *point = strchr(text, '.'), *e = strchr(text, 'e');
@@ -368,19 +375,21 @@ TEST(printed_numbers_are_in_the_json)
         size_t n = 0;
         compare_seeds(state, baselines[i]);
         gather_numbers(root, numbers, &n);
-        for (size_t run = 0; run < of.n; run++) { /* of "runs" beside it */
+        for (size_t run = 0; run < of.n; run++) { /* members of "runs" outside
+                                                     of the comparison */
             for (int band = 0; band < ES_N_BANDS; band++)
                 numbers[n++] = es_bands_fraction(&of.runs[run]->bands, band);
             numbers[n++] = of.runs[run]->m;
         }
-        numbers[n++] = 2; /* the matrix counts its runs */
+        numbers[n++] = 2; /* the matrix numbers its runs */
         numbers[n++] = 3;
         AUTO_FREE char *text = es_compared_text(&of, (es_table_options){0});
         assert_true(assert_all_printed(text, numbers, n) > 60);
     }
 }
 
-/* --- runs that know little, or lie ----------------------------------------*/
+/* --- incomplete and hostile runs
+ * ------------------------------------------- */
 
 TEST(one_run_has_nothing_to_compare_with)
 {
@@ -409,9 +418,9 @@ TEST(no_run_prints_nothing)
     assert_int_equal(json_array_size(at("runs")), 0);
 }
 
-/* A run that is NaN before its next evaluation, or is stopped then, has one
-   that is finite, and ended NaN all the same. */
-TEST(a_run_that_ended_nan_has_no_best)
+/* A run that becomes NaN, or is stopped, before its next evaluation has a
+ * finite last evaluation, but counts as ended in NaN. */
+TEST(a_run_that_ended_nan_has_no_best_evaluation)
 {
     static const char *const files[] = {"well.db", "nan.db"};
     static const float losses[] = {2.5F, NAN};
@@ -434,8 +443,8 @@ TEST(a_run_that_ended_nan_has_no_best)
 }
 
 /* No configuration, no evaluation, no context, one head, all NaN, all missing,
-   one name twice: none of it is zero. */
-TEST(runs_that_know_little_are_compared)
+ * one name twice: no unknown value is shown as zero. */
+TEST(runs_with_little_information_are_compared)
 {
     static const char *const files[] = {"bare.db", "nan.db", "none.db"};
     es_run_info info = es_run_of(1, 1);
@@ -463,8 +472,8 @@ TEST(runs_that_know_little_are_compared)
     assert_json("compare_bare.json");
 }
 
-/* Keys and values of a file steer no terminal, and any number of keys is
-   reported, not shown. */
+/* Keys and values of a file must not control the terminal, and a large number
+ * of keys is reported, not shown. */
 TEST(hostile_configurations_do_no_harm)
 {
     static const char *const files[] = {"many.db", "evil.db"};
@@ -506,10 +515,10 @@ TEST(hostile_configurations_do_no_harm)
     assert_non_null(strstr(text, "many.db: more than 4096 settings"));
 }
 
-/* Large whole numbers differ in their last digit; 1e-2 is 0.01; a text is no
-   number; other data is another configuration where no checksum says what it
-   is. */
-TEST(values_written_otherwise_are_the_same)
+/* Large whole numbers that differ in their last digit are different; 1e-2
+ * equals 0.01; a text does not equal a number; other data means another
+ * configuration unless a checksum shows that it is the same. */
+TEST(equal_values_in_another_notation_are_the_same)
 {
     static const char *const files[] = {"x.db", "y.db"};
     static const char *const configs[] = {

@@ -1,13 +1,15 @@
-/** What seeds prove of two configurations: scipy's numbers, and reasons where
- *  there are none. */
+/**
+ * Statistics over the seeds of two configurations: scipy's numbers, and the
+ * reasons if a statistic is missing.
+ */
 #include "analyzer/statistics/inference.h"
 #include "tests/support/compared.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
-/* Of each test. */
+/* Files of the current test. */
 static es_compared_files of;
-static json_t *root; /* its JSON; NULL: nothing was compared */
+static json_t *root; /* their JSON; NULL: nothing was compared */
 
 static void release(void)
 {
@@ -23,7 +25,7 @@ static int clean(void **state)
     return es_folder_remove(state);
 }
 
-/* There is no number, and why. */
+/* Checks that a number is missing. */
 static void missing_at(const char *place)
 {
     char member[128];
@@ -31,7 +33,8 @@ static void missing_at(const char *place)
     assert_string_equal(es_json_text_at(root, member), "missing");
 }
 
-/* Seeds of two configurations; logarithms of their final perplexities. */
+/* Compares the seeds of two configurations, given the logarithms of their final
+ * perplexities. */
 static void compare_evidence(void **state, const float *a, size_t n_a,
                              const float *b, size_t n_b)
 {
@@ -57,8 +60,9 @@ static void compare_evidence(void **state, const float *a, size_t n_a,
     root = es_compared_parsed(&of);
 }
 
-/* scipy 1.17.1 of float32(exp([1.75, 1.25, 1.5])) and float32(exp([2, 2.25])):
-   ttest_ind(equal_var=False), t.interval; one of all 10 divisions is as far. */
+/* Values of scipy 1.17.1 for float32(exp([1.75, 1.25, 1.5])) and
+ * float32(exp([2, 2.25])): ttest_ind(equal_var=False), t.interval; one of all
+ * 10 divisions has as large a distance. */
 TEST(seeds_are_tested_against_those_of_the_baseline)
 {
     const float a[] = {1.75F, 1.25F, 1.5F}, b[] = {2, 2.25F};
@@ -92,7 +96,7 @@ TEST(seeds_are_tested_against_those_of_the_baseline)
                     root, "configurations.0.evidence.layers_p")) < 0.05);
 }
 
-TEST(seeds_that_prove_nothing_say_why)
+TEST(missing_statistics_have_a_reason)
 {
     const float same[] = {2, 2, 2}, nan[] = {1.5F, NAN};
     if (!es_stats_gsl())

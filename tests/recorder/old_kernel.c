@@ -1,11 +1,13 @@
-/* Runs a command as an older kernel would, or a container's filter:
-
-       old_kernel ENOSYS|EPERM [memfd] [wipe] COMMAND...
-
-   Every system call that came after Linux 4.18 fails with that error, and
-   waitid takes no pidfd. With memfd, memfd_create fails, too; with wipe,
-   memory cannot be wiped on a fork. Two calls are always missing: a glibc that
-   knows them falls back only then. */
+/*
+ * Runs a command as on an older kernel, or under a container's filter:
+ *
+ *       old_kernel ENOSYS|EPERM [memfd] [wipe] COMMAND...
+ *
+ * Every system call that is newer than Linux 4.18 fails with that error, and
+ * waitid accepts no pidfd. With memfd, memfd_create fails, too; with wipe,
+ * MADV_WIPEONFORK fails. Two calls always fail with ENOSYS, because a glibc
+ * that uses them falls back only then.
+ */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -20,9 +22,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define FIRST_NEW 424 /* pidfd_send_signal, of 5.1; same on every machine */
+#define FIRST_NEW                                                              \
+    424 /* pidfd_send_signal of 5.1; the same number on every                  \
+           machine */
 #define CLONE3 435
-#define FACCESSAT2 439 /* of realpath */
+#define FACCESSAT2 439 /* used by realpath */
 #define ID_PIDFD 3
 
 #define NUMBER offsetof(struct seccomp_data, nr)
@@ -30,7 +34,8 @@
 #define LOAD(at) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at)
 #define ANSWER(code) BPF_STMT(BPF_RET | BPF_K, code)
 #define ERROR(code) ANSWER(SECCOMP_RET_ERRNO | (unsigned)(code))
-/* Skips `n` instructions unless the number loaded is that. */
+/* Skips `n` instructions unless the loaded number equals `number`, or is at
+ * least that. */
 #define UNLESS_IS(number, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, n)
 #define UNLESS_FROM(number, n) BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, number, 0, n)
 

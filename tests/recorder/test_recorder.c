@@ -1,5 +1,5 @@
-/* Recording into a file through the real entropy-recorder: what comes out is
-   what went in, and wrong calls cost nothing but themselves. */
+/* Recording into a file through the real entropy-recorder: the file contains
+ * exactly what was pushed, and wrong calls have no other effect. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -27,7 +27,8 @@ static bool exists(const char *path, const char *tail)
     return access(file, F_OK) == 0;
 }
 
-/* --- what goes in comes out -----------------------------------------------*/
+/* --- contents
+ * -------------------------------------------------------------- */
 
 TEST(every_bit_is_in_the_file)
 {
@@ -48,7 +49,7 @@ TEST(every_bit_is_in_the_file)
     assert_false(exists(path, "-lock"));
 }
 
-TEST(run_arrives_whole)
+TEST(the_whole_description_of_a_run_is_stored)
 {
     const char *path = recording_path("run.db");
     enum { LONG = 300000 };
@@ -147,7 +148,7 @@ TEST(a_run_ends_with_the_status_given)
     }
 }
 
-/* Four megabytes a frame, through a ring that ought to be tiny. */
+/* Frames of four megabytes, through a ring that was requested to be tiny. */
 TEST(largest_frames_fit)
 {
     const char *path = recording_path("large.db");
@@ -185,7 +186,7 @@ TEST(largest_frames_fit)
 
 /* --- wrong calls ----------------------------------------------------------*/
 
-TEST(null_is_no_recorder)
+TEST(a_null_recorder_is_refused)
 {
     int series = 5;
     float value = 1;
@@ -262,12 +263,12 @@ static void expect_refusal(const es_recorder_options *options, es_status code,
     if (status != code || !strstr(es_message(), why))
         fail_msg("%d, not %d with '%s': %s", status, code, why, es_message());
     assert_null(recorder);
-    /* Whatever was started is gone, and left no zombie. */
+    /* The started process has ended and left no zombie. */
     int state;
     assert_int_equal(waitpid(-1, &state, WNOHANG), -1);
 }
 
-TEST(senseless_options_are_refused)
+TEST(invalid_options_are_refused)
 {
     es_run_info run = recording_run();
     es_recorder_options good = recording_options(recording_path("o.db"), &run);
@@ -297,7 +298,7 @@ TEST(senseless_options_are_refused)
     assert_false(exists(good.path, ""));
 }
 
-/* --- programs of another age --------------------------------------------- */
+/* --- programs of another version ------------------------------------------ */
 
 TEST(options_without_their_size_are_refused)
 {
@@ -312,7 +313,8 @@ TEST(options_without_their_size_are_refused)
     assert_false(exists(options.path, ""));
 }
 
-/* Behind the members that it knows there is memory of something else. */
+/* The memory behind the members that an old program knows belongs to something
+ * else. */
 TEST(an_older_program_records)
 {
     const char *path = recording_path("older.db");
@@ -337,13 +339,13 @@ TEST(an_older_program_records)
     es_run_info found;
     es_assert_ok(es_reader_run(reader, 0, &found));
     assert_int_equal(found.n_head, run.n_head);
-    assert_int_equal(found.d_model, 0); /* a missing member */
+    assert_int_equal(found.d_model, 0); /* as a missing member is */
     assert_null(found.config);
     es_reader_close(reader);
     recording_remove(path);
 }
 
-TEST(a_newer_program_must_not_set_what_is_unknown_here)
+TEST(a_newer_program_must_not_set_unknown_members)
 {
     struct {
         es_recorder_options known;
@@ -361,7 +363,7 @@ TEST(a_newer_program_must_not_set_what_is_unknown_here)
     recording_remove(options.known.path);
 }
 
-TEST(a_report_without_its_size_does_not_keep_the_run_open)
+TEST(a_report_without_its_size_does_not_prevent_the_end)
 {
     const char *path = recording_path("report.db");
     es_recorder_report report = {.size = 0, .pushed = 7};
@@ -377,7 +379,7 @@ TEST(a_report_without_its_size_does_not_keep_the_run_open)
     recording_remove(path);
 }
 
-/* --- files that cannot be ------------------------------------------------ */
+/* --- impossible files ----------------------------------------------------- */
 
 static void make_file(const char *path, const char *text)
 {
@@ -392,7 +394,7 @@ TEST(impossible_files_are_refused)
     es_recorder_options options =
         recording_options(recording_path("none/x.db"), &run);
     expect_refusal(&options, ES_EIO, "none/x.db");
-    options.path = "/proc/x.db"; /* not even root may create one there */
+    options.path = "/proc/x.db"; /* not even root may create a file there */
     expect_refusal(&options, ES_EIO, "/proc/x.db");
     options.path = recording_path("");
     expect_refusal(&options, ES_EIO, "");
@@ -410,7 +412,7 @@ TEST(impossible_files_are_refused)
 TEST(unwritable_folder_is_refused)
 {
     if (geteuid() == 0) {
-        /* Root may write everywhere: be somebody else for a moment. */
+        /* Root may write everywhere: run the test as another user. */
         const char *place = recording_path("");
         chmod(place, 0755);
         pid_t pid = fork();
@@ -473,7 +475,7 @@ static es_recorder *resume(const char *path, int64_t step)
     return recorder;
 }
 
-TEST(resumed_run_goes_on)
+TEST(a_resumed_run_continues)
 {
     const char *path = recording_path("resume.db");
     es_recorder *recorder = resume(path, 0);
@@ -506,7 +508,7 @@ TEST(resumed_run_goes_on)
                      es_recorder_open(&recorder, &options));
 }
 
-TEST(refused_series_costs_no_other)
+TEST(a_refused_series_does_not_affect_others)
 {
     const char *path = recording_path("shape.db");
     es_recorder *recorder = resume(path, 0);
@@ -561,7 +563,7 @@ static void *push_many(void *argument)
     return NULL;
 }
 
-TEST(two_threads_are_noticed)
+TEST(two_threads_at_once_are_refused)
 {
     const char *path = recording_path("threads.db");
     es_recorder *recorder = recording_open(path);

@@ -1,4 +1,5 @@
-/* The recorder judges what it writes: its alerts are among the run's events. */
+/* The recorder judges the samples that it writes, and stores its alerts as
+ * events of the run. */
 #include "cli/runs/summary.h"
 #include "tests/support/recorded.h"
 #include "tests/support/recording.h"
@@ -14,7 +15,7 @@ static int declare(es_recorder *recorder, const char *name, es_phase phase)
     return series;
 }
 
-/* A recorder of a run that can be judged: no warm-up, a ceiling. */
+/* Opens a recorder for a run that can be judged: no warm-up, a ceiling. */
 static es_recorder *start(const char *path, const char *uuid, int64_t resume,
                           int *entropy, int *logit)
 {
@@ -31,7 +32,8 @@ static es_recorder *start(const char *path, const char *uuid, int64_t resume,
     return recorder;
 }
 
-/* Healthy, but for layer 3 from step `fall` on and logits that grow. */
+/* Pushes healthy samples, except for layer 3 from step `fall` on and logits
+ * that grow. */
 static void push(es_recorder *recorder, int entropy, int logit, int64_t step,
                  int64_t fall)
 {
@@ -102,7 +104,8 @@ static void assert_the_three(const char *path)
                  ES_SEVERITY_ERROR);
 }
 
-/* Layer 0 is uniform at a ceiling of its own, which the others' is thrice. */
+/* Layer 0 is uniform with a separate ceiling; the other layers have three times
+ * that ceiling. */
 TEST(layers_are_judged_by_their_own_ceilings)
 {
     for (int planned = 0; planned < 2; planned++) {
@@ -144,7 +147,7 @@ TEST(alerts_are_events_of_the_run)
     assert_the_three(path);
 }
 
-/* What a reader judges afterwards has the same onsets. */
+/* A reader that judges the run afterwards finds the same onsets. */
 TEST(alerts_are_those_that_a_reader_finds)
 {
     alert found[8];
@@ -165,7 +168,8 @@ TEST(alerts_are_those_that_a_reader_finds)
     }
 }
 
-/* In the midst of the episode, and before what made it one. */
+/* Resumes in the middle of the episode, and before the samples that opened
+ * it. */
 TEST(a_resumed_run_has_each_alert_once)
 {
     static const int64_t resumed_at[] = {35, 26, 22, 21, 20, 7};
@@ -186,8 +190,9 @@ TEST(a_resumed_run_has_each_alert_once)
     }
 }
 
-/* Its window is filled from the file: few losses come after the resumption. */
-TEST(a_resumed_run_knows_the_losses_before)
+/* The window of losses is filled from the file: few losses follow the
+ * resumption. */
+TEST(a_resumed_run_knows_its_earlier_losses)
 {
     static const int64_t resumed_at[] = {0, 45, 52};
     const char *uuid = "01234567-89ab-4def-8123-456789abcdef";
@@ -218,7 +223,7 @@ TEST(a_resumed_run_knows_the_losses_before)
     }
 }
 
-TEST(alerts_come_while_the_run_goes_on)
+TEST(alerts_arrive_during_the_run)
 {
     alert found[8];
     const char *path = recording_path("live.db");
@@ -232,7 +237,7 @@ TEST(alerts_come_while_the_run_goes_on)
     finish(recorder);
 }
 
-TEST(an_infinite_logit_is_json)
+TEST(an_infinite_logit_is_valid_json)
 {
     alert found[8];
     float logits[CELLS];
@@ -251,7 +256,7 @@ TEST(an_infinite_logit_is_json)
         "{\"onset\":3,\"value\":null,\"threshold\":1e3,\"layers\":[1]}");
 }
 
-/* Held-out data is another series, and judged only on request. */
+/* Held-out data is a separate series, which is judged only on request. */
 TEST(only_the_train_phase_is_judged)
 {
     alert found[8];

@@ -1,5 +1,5 @@
-/* Either side of a recording is killed, at any moment: TRAINER_KILLS,
-   RECORDER_KILLS and DOUBLE_KILLS in the environment say how often. */
+/* Kills either side of a recording at any moment: TRAINER_KILLS, RECORDER_KILLS
+ * and DOUBLE_KILLS in the environment set the number of kills. */
 #include "tests/support/chance.h"
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
@@ -10,11 +10,12 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* What a child reports while it lives, and after. */
+/* Results of a child, which also remain after its death. */
 struct shared {
     _Atomic int opened;
     _Atomic int recorder;  /* pid */
-    _Atomic int64_t steps; /* pushed whole: one frame of each series */
+    _Atomic int64_t steps; /* completely pushed steps, with one frame of each
+                              series */
     _Atomic int64_t refused;
 };
 
@@ -52,7 +53,7 @@ static void forget(void)
     atomic_store(&shared->refused, 0);
 }
 
-/* In a child: records steps until somebody kills it. */
+/* Records steps in a child until it is killed. */
 static void train_forever(const char *path, size_t ring_bytes, unsigned pause)
 {
     const es_run_info run = recording_run();
@@ -116,7 +117,7 @@ TEST(killed_trainer_loses_nothing)
         const int64_t enough = 1 + random_below(200);
         if (i % 5)
             es_await(atomic_load(&shared->steps) >= enough);
-        else /* while it starts, perhaps */
+        else /* the trainer may still be starting */
             usleep(random_below(40000));
         kill(pid, SIGKILL);
         recording_reap_all(); /* the trainer, then the orphaned recorder */
@@ -128,7 +129,7 @@ TEST(killed_trainer_loses_nothing)
     assert_true(steps >= n_kills - (n_kills + 4) / 5);
 }
 
-/* In a child: records 100 steps and closes nothing. */
+/* Records 100 steps in a child, and does not close the recorder. */
 static void train_a_little(const char *path)
 {
     int series[4];
@@ -158,7 +159,7 @@ TEST(a_trainer_that_just_exits_loses_nothing)
     check_a_little(path);
 }
 
-/* Its process lives on, but as a program that knows nothing of us. */
+/* The process lives on, but executes a program that does not record. */
 TEST(a_trainer_that_executes_another_program_ends_the_run)
 {
     const char *path = recording_path("became.db");
@@ -171,15 +172,17 @@ TEST(a_trainer_that_executes_another_program_ends_the_run)
         _exit(1);
     }
     await_opened();
-    /* The recorder is still the sleeper's child, and stays there, dead. */
+    /* The recorder is still a child of the sleeping process, and remains a
+     * zombie. */
     es_await(!recording_is_written(path));
     check_a_little(path);
     kill(pid, SIGKILL);
     assert_int_equal(recording_reap_all(), 2);
 }
 
-/* Its children hold every descriptor and mapping, and live on. */
-TEST(children_of_a_dead_trainer_hold_nothing_up)
+/* The children of the trainer hold every descriptor and mapping, and outlive
+ * it. */
+TEST(children_of_a_dead_trainer_do_not_delay_the_end)
 {
     const char *path = recording_path("workers.db");
     int hold[2];
@@ -200,7 +203,8 @@ TEST(children_of_a_dead_trainer_hold_nothing_up)
         raise(SIGKILL);
     }
     close(hold[0]);
-    /* Of the three, the worker ends last: only when we let it. */
+    /* The worker is the last of the three processes to end, because it waits
+     * for us. */
     int ended = 0;
     pid_t recorder = 0;
     while (ended < 2) {
@@ -218,11 +222,12 @@ TEST(children_of_a_dead_trainer_hold_nothing_up)
     assert_int_equal(recording_reap_all(), 1);
 }
 
-/* The supervisor's way: killed, and started again the same moment. */
-TEST(restart_does_not_meet_the_lock)
+/* As a supervisor does: the trainer is killed and restarted at once. */
+TEST(a_restart_waits_for_the_lock)
 {
     const char *path = recording_path("again.db");
-    /* Its recorder has little left to do: the next one waits for 2 s. */
+    /* The pause leaves its recorder little to do: the next recorder waits only
+     * 2 s. */
     pid_t pid = start_trainer(path, 65536, 200);
     es_await(atomic_load(&shared->steps) > 100);
     kill(pid, SIGKILL);
@@ -252,7 +257,7 @@ static void *kill_later(void *argument)
     return NULL;
 }
 
-/* A "training" whose loss depends on everything before it. */
+/* A simulated training whose loss depends on all earlier steps. */
 static double train_step(double loss, int64_t step)
 {
     return loss * 0.999 + 1.0 / (double)(step + 3) - loss * loss * 1e-4;
@@ -280,7 +285,7 @@ TEST(killed_recorder_is_noticed)
         uint64_t tried = 0, broken = 0;
         double loss = 4.25, alone = 4.25;
         int64_t step = 0;
-        /* On until it is noticed, then for some steps more. */
+        /* Continues until the kill is noticed, and then for some more steps. */
         for (int64_t after = 0; after < 50; step++) {
             loss = train_step(loss, step);
             alone = train_step(alone, step);
@@ -310,7 +315,8 @@ TEST(killed_recorder_is_noticed)
     }
 }
 
-/* Asleep it is not woken by a push any more: that, too, must be seen. */
+/* A push cannot wake a recorder that was killed in its sleep: this must be
+ * noticed, too. */
 TEST(a_recorder_killed_in_its_sleep_is_noticed)
 {
     const char *path = recording_path("asleep.db");
@@ -345,8 +351,9 @@ static void *kill_when_waited_for(void *argument)
     return NULL;
 }
 
-/* Killed while the producer waits for space: the wait ends. */
-TEST(a_recorder_killed_under_a_wait_ends_it)
+/* The recorder is killed while the producer waits for space, which ends the
+ * wait. */
+TEST(killing_the_recorder_ends_a_wait_for_space)
 {
     es_recorder *recorder = recording_open(recording_path("waited.db"));
     int series[4];
@@ -366,7 +373,8 @@ TEST(a_recorder_killed_under_a_wait_ends_it)
                      ES_EBROKEN);
 }
 
-/* Opens and closes the file once more: no lock, no log is in the way. */
+/* Opens and closes the file once more: neither a lock nor a log is in the
+ * way. */
 static void record_nothing(const char *path)
 {
     es_assert_ok(
@@ -374,7 +382,7 @@ static void record_nothing(const char *path)
     recording_check_integrity(path);
 }
 
-TEST(both_killed_leave_a_sound_file)
+TEST(killing_both_leaves_an_intact_file)
 {
     const long n_kills = chance_times("DOUBLE_KILLS", 5);
     for (long round = 0; round < n_kills; round++) {
@@ -391,7 +399,7 @@ TEST(both_killed_leave_a_sound_file)
         int64_t steps = atomic_load(&shared->steps);
         for (int i = 0; i < 4; i++)
             assert_in_range(recording_check(path, i, 0), 0, steps + 1);
-        /* And the next one may write. */
+        /* The next recorder can write. */
         record_nothing(path);
         recording_remove(path);
     }

@@ -1,5 +1,5 @@
-/* What other programs do to the write-ahead log of a recording: nothing that
-   was committed is lost without a word, and the file stays whole. */
+/* Other programs damage the write-ahead log of a recording: no committed frame
+ * is lost without a report, and the file stays intact. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -15,7 +15,7 @@ static const char *beside(const char *path, const char *tail)
     return name;
 }
 
-/* A recorder that commits at once, with HALF frames committed. */
+/* Opens a recorder that commits at once, and commits HALF frames. */
 static es_recorder *open_half(const char *path, int series[4])
 {
     es_recorder *recorder = recording_open(path);
@@ -33,7 +33,7 @@ static void push_half(es_recorder *recorder, const int series[4])
         es_assert_ok(recording_push(recorder, series, 0, step));
 }
 
-/* --- a log that is cut ----------------------------------------------------*/
+/* --- truncated log -------------------------------------------------------- */
 
 static void cut_to(const char *path, off_t size)
 {
@@ -79,7 +79,7 @@ TEST(truncated_log_is_a_counted_loss)
     }
 }
 
-/* Nothing is pushed after it: the end of the run has to notice. */
+/* Nothing is pushed afterwards: the end of the run has to notice. */
 TEST(a_log_truncated_before_the_close_is_reported)
 {
     const char *path = recording_path("late.db");
@@ -101,10 +101,11 @@ TEST(overwritten_log_is_a_counted_loss)
     fwrite(noise, 1, sizeof noise, log);
     fclose(log);
     push_half(recorder, series);
-    check_cut(path, recorder, 2 * HALF, 0); /* the first checkpoint sees it */
+    check_cut(path, recorder, 2 * HALF, 0); /* the first checkpoint notices
+                                               it */
 }
 
-/* --- a log whose name is gone ---------------------------------------------*/
+/* --- log without a name --------------------------------------------------- */
 
 static void remove_log(const char *path)
 {
@@ -126,14 +127,14 @@ static void replace_log(const char *path)
     fputs("something else", other);
 }
 
-/* Whether a log lies there that is not what replace_log left. */
+/* Returns true if there is a log other than the one that replace_log left. */
 static bool has_log(const char *path)
 {
     struct stat log;
     return stat(beside(path, "-wal"), &log) == 0 && log.st_size > 100;
 }
 
-/* Noticed when the recorder looks around, or at the end. */
+/* The missing log is noticed in the next check or at the end. */
 TEST(log_without_its_name_loses_nothing)
 {
     static void (*const ways[])(const char *) = {remove_log, move_log,
@@ -159,7 +160,7 @@ TEST(log_without_its_name_loses_nothing)
     }
 }
 
-/* rm -f RUN.db* */
+/* As by rm -f RUN.db* */
 TEST(a_run_file_that_is_removed_with_its_log_is_a_counted_loss)
 {
     const char *path = recording_path("gone.db");
@@ -192,7 +193,7 @@ TEST(a_run_file_that_is_removed_with_its_log_is_a_counted_loss)
     recording_remove(path);
 }
 
-/* --- a truncated index ----------------------------------------------------*/
+/* --- truncated index ------------------------------------------------------ */
 
 TEST(truncated_index_ends_with_a_message)
 {
@@ -216,14 +217,14 @@ TEST(truncated_index_ends_with_a_message)
     assert_int_equal(report.lost, step - HALF);
     recording_check_integrity(path);
     assert_int_equal(recording_check(path, 0, 0), HALF);
-    /* And the next one may write. */
+    /* The next recorder can write. */
     es_assert_ok(
         es_recorder_close(recording_open(path), ES_RUN_FINISHED, NULL));
     recording_check_integrity(path);
 }
 
-/* What a person does with sqlite3 is no damage. */
-TEST(checkpoints_of_others_are_fine)
+/* Checkpoints that a user makes with sqlite3 do no damage. */
+TEST(checkpoints_by_other_programs_do_no_harm)
 {
     const char *path = recording_path("foreign.db");
     int series[4];
@@ -244,9 +245,9 @@ TEST(checkpoints_of_others_are_fine)
     assert_false(recording_event(path, "log", NULL, NULL));
 }
 
-/* --- a reader that never lets go ------------------------------------------*/
+/* --- permanent reader ----------------------------------------------------- */
 
-TEST(endless_reader_is_reported)
+TEST(a_permanent_reader_is_reported)
 {
     enum { SIDE = 256, FRAMES = 280 }; /* of 256 KiB: 70 MiB */
     static float values[SIDE * SIDE];

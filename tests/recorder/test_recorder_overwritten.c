@@ -1,6 +1,6 @@
-/* What a training process does to its own side of a recording by mistake:
-   overwrites words of the shared memory, closes descriptors that it does not
-   know. Never a hang, never a crash, never "fine" with a frame lost. */
+/* Mistakes of a training process on its own side of a recording: it overwrites
+ * words of the shared memory, and closes descriptors that it does not know.
+ * Recording must never hang, crash, or report success after losing a frame. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -28,8 +28,8 @@ static const struct field {
     FIELD(bell), FIELD(wake_at),   FIELD(stop),        FIELD(owner),
 };
 
-/* The fourth is a position of this recording, the last the kernel's word for a
-   dead owner. */
+/* The fourth is a position of this recording, the last the kernel's mark of a
+ * dead owner. */
 static const uint32_t patterns[] = {0, UINT32_MAX, 0x9e3779b9, 8 * 168,
                                     FUTEX_OWNER_DIED};
 enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
@@ -90,25 +90,26 @@ static es_status record_over(const char *path, size_t offset, uint32_t pattern,
     *refused = 0;
     alarm(ES_PATIENCE_S);
     es_assert_ok(es_recorder_open(&recorder, &options));
-    recorder->answer_ms = ANSWER_MS; /* for the end: a start may be slow */
+    recorder->answer_ms = ANSWER_MS; /* at the end only: a start may be slow */
     recording_declare(recorder, series);
     char *words = (char *)recorder->ring.words;
     for (int64_t step = 0; step < STEPS; step++) {
         *refused += recording_push(recorder, series, 0, step) != ES_OK;
         if (step % 250 == 249)
             memcpy(words + offset, &pattern, sizeof pattern);
-        if (step == 499) /* it sleeps then, or not: any state will do */
+        if (step == 499) /* the recorder may sleep or not: both states are
+                            tested */
             usleep(3000);
     }
     assert_false(es_recorder_stop_requested(recorder));
     return es_recorder_close(recorder, ES_RUN_FINISHED, report);
 }
 
-TEST(no_word_makes_a_loss_look_fine)
+TEST(no_overwritten_word_hides_a_loss)
 {
     int fine = 0, n = 0;
     int stream = dup(STDERR_FILENO), silence = open("/dev/null", O_WRONLY);
-    dup2(silence, STDERR_FILENO); /* the recorder says much of this */
+    dup2(silence, STDERR_FILENO); /* the recorder prints many messages */
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         for (size_t at = 0; at < fields[i].size; at += 4)
             for (int p = 0; p < N_PATTERNS; p++) {
@@ -124,7 +125,8 @@ TEST(no_word_makes_a_loss_look_fine)
                     printf("# %s+%zu %08x: %d, %d lost, %d dropped: %s\n",
                            fields[i].name, at, (unsigned)patterns[p], status,
                            (int)report.lost, (int)report.dropped, es_message());
-                recording_reap_all(); /* one that was given up, too */
+                recording_reap_all(); /* includes recorders that did not
+                                         answer */
                 check_outcome(path, status, &report, refused);
                 fine += status == ES_OK;
                 n++;
@@ -136,7 +138,8 @@ TEST(no_word_makes_a_loss_look_fine)
     printf("# %d words overwritten, %d recordings whole\n", n, fine);
 }
 
-/* A recorder that died, as a wrong word in the shared memory hides. */
+/* Opens a recorder and kills it; wrong words in the shared memory then hide its
+ * death. */
 static es_recorder *open_killed(int series[4])
 {
     es_recorder *recorder = recording_open(recording_path("killed.db"));
@@ -146,7 +149,7 @@ static es_recorder *open_killed(int series[4])
     return recorder;
 }
 
-TEST(a_dead_owner_stays_dead_whatever_its_number_is)
+TEST(a_dead_recorder_is_detected_whatever_the_owner_word)
 {
     int series[4];
     es_recorder *recorder = open_killed(series);
@@ -157,7 +160,7 @@ TEST(a_dead_owner_stays_dead_whatever_its_number_is)
     (void)es_recorder_close(recorder, ES_RUN_FINISHED, NULL);
 }
 
-TEST(a_ring_that_nobody_empties_costs_one_wait)
+TEST(a_ring_without_a_reader_costs_one_wait)
 {
     int series[4];
     int64_t step = 0;
@@ -166,7 +169,7 @@ TEST(a_ring_that_nobody_empties_costs_one_wait)
     while (recording_push(recorder, series, 0, step) == ES_OK)
         step++;
     for (int i = 0; i < 2; i++) {
-        assert_true(recorder->stalled); /* so the next one does not wait */
+        assert_true(recorder->stalled); /* so the next push does not wait */
         assert_int_equal(recording_push(recorder, series, 0, step), ES_EBROKEN);
     }
     (void)es_recorder_close(recorder, ES_RUN_FINISHED, NULL);
@@ -182,7 +185,8 @@ static es_recorder *open_closed(const char *path, int series[4])
     return recorder;
 }
 
-/* In a child, for the test's own descriptors. */
+/* Records in a child that closes all descriptors, so that the test's own stay
+ * open. */
 static int record_without(const char *path)
 {
     int series[4], bad = 0;
@@ -223,8 +227,8 @@ TEST(closed_descriptors_cost_nothing)
     assert_false(recording_event(path, "trainer_died", NULL, NULL));
 }
 
-/* Sockets, for a recorder that reads what is not its own would take from them;
-   their peers, to see what they get. */
+/* Opens sockets, because a recorder that read a foreign descriptor would take
+ * their messages, and checks both ends. */
 static int record_with_own_files(const char *path)
 {
     int series[4], pairs[8][2], bad = 0;
@@ -247,7 +251,7 @@ static int record_with_own_files(const char *path)
     return bad > 0;
 }
 
-TEST(files_with_its_numbers_are_left_alone)
+TEST(reused_descriptor_numbers_are_left_alone)
 {
     const char *path = recording_path("reused.db");
     run_in_child(record_with_own_files, path);
@@ -261,7 +265,7 @@ static int record_and_leave(const char *path)
     es_recorder *recorder = open_closed(path, series);
     for (int64_t step = 0; step < 100; step++)
         recording_push(recorder, series, 0, step);
-    /* Mostly the recorder has seen the socket's end first. */
+    /* Usually the recorder has noticed the end of the socket first. */
     usleep(100000);
     return 0;
 }
@@ -273,8 +277,8 @@ static int record_and_become(const char *path)
     return 1;
 }
 
-/* Without a socket, too. */
-TEST(its_death_is_seen_without_descriptors)
+/* The trainer's death is noticed even without the socket. */
+TEST(the_trainers_death_is_noticed_without_descriptors)
 {
     static int (*const ways[])(const char *) = {record_and_leave,
                                                 record_and_become};

@@ -1,5 +1,5 @@
-/* The recorder as a guest: what its process looks like, and that a host
-   program with habits of its own is neither disturbed nor able to disturb. */
+/* The recorder as a guest of a host program: the properties of its process, and
+ * hosts with unusual habits, which neither disturb it nor are disturbed. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -21,7 +21,8 @@ static es_recorder *open_within(int answer_ms, const char *path,
     return recorder;
 }
 
-/* Recording with a program that cannot: NULL, and the message says why. */
+/* Opens a recorder with an unsuitable program: the result is NULL, and the
+ * message says why. */
 static es_recorder *open_with(const char *path, const char *program)
 {
     return open_within(ES_PATIENCE_MS, path, program);
@@ -32,7 +33,7 @@ static void expect_no_child(void)
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-/* The line of /proc/PID/status that begins with `key`, after it. */
+/* Returns the number in the line of /proc/PID/status that begins with `key`. */
 static unsigned long long status_of(pid_t pid, const char *key, int base)
 {
     char path[64], line[256];
@@ -51,7 +52,7 @@ static unsigned long long status_of(pid_t pid, const char *key, int base)
     return value;
 }
 
-/* --- programs that are no recorder ----------------------------------------*/
+/* --- programs other than the recorder ------------------------------------- */
 
 static void make_script(const char *path, const char *text, mode_t mode)
 {
@@ -148,7 +149,7 @@ TEST(started_by_hand_it_explains_itself)
     assert_int_equal(run_recorder("-- run.db 3</dev/null 4</dev/zero"), 3);
 }
 
-/* --- what it inherits -----------------------------------------------------*/
+/* --- inherited properties ------------------------------------------------- */
 
 TEST(it_has_its_own_session_and_default_signals)
 {
@@ -166,7 +167,7 @@ TEST(it_has_its_own_session_and_default_signals)
         1ull << (SIGTERM - 1) | 1ull << (SIGINT - 1) | 1ull << (SIGHUP - 1);
     unsigned long long ignored = 1ull << (SIGPIPE - 1) | 1ull << (SIGXFSZ - 1);
     assert_true(status_of(pid, "SigBlk:", 16) == three);
-    /* Signals 32 and 33 are the C library's own. */
+    /* The C library uses signals 32 and 33. */
     assert_true((status_of(pid, "SigIgn:", 16) & 0x7fffffff) == ignored);
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
 }
@@ -174,8 +175,9 @@ TEST(it_has_its_own_session_and_default_signals)
 TEST(no_stray_descriptors_are_inherited)
 {
     int ends[2];
-    assert_int_equal(pipe(ends), 0); /* without O_CLOEXEC, as hosts do */
-    int high = dup2(ends[1], 77);    /* a number that nothing else takes */
+    assert_int_equal(pipe(ends), 0); /* without O_CLOEXEC, as in host
+                                        programs */
+    int high = dup2(ends[1], 77);    /* a number that nothing else uses */
     es_recorder *recorder = recording_open(recording_path("fds.db"));
     close(ends[1]);
     close(high);
@@ -214,9 +216,9 @@ TEST(the_host_keeps_no_descriptor)
     assert_int_equal(count_descriptors(), before);
 }
 
-/* A host that has closed its standard streams: the memory files of a recording
-   get their numbers. */
-TEST(a_host_needs_no_streams)
+/* The host has closed its standard streams, so that the memory files of a
+ * recording get their numbers. */
+TEST(a_host_may_close_its_standard_streams)
 {
     const char *path = recording_path("streams.db");
     fflush(NULL);
@@ -237,7 +239,7 @@ TEST(a_host_needs_no_streams)
     assert_int_equal(recording_check(path, 0, 0), 10);
 }
 
-/* --- hosts with habits ----------------------------------------------------*/
+/* --- unusual hosts -------------------------------------------------------- */
 
 static void record_a_little(const char *path)
 {
@@ -269,7 +271,7 @@ static void reap_everything(int signal)
     errno = before;
 }
 
-TEST(a_host_may_reap_everything)
+TEST(a_host_may_reap_all_children)
 {
     struct sigaction reap = {.sa_handler = reap_everything}, before;
     sigaction(SIGCHLD, &reap, &before); /* and without SA_RESTART */
@@ -303,7 +305,8 @@ TEST(no_zombie_is_left)
 
 /* --- sleep and signals ----------------------------------------------------*/
 
-/* Voluntary context switches of all its threads; whether they sleep. */
+/* Counts the voluntary context switches of all threads; sets *asleep to true if
+ * all of them sleep. */
 static unsigned long long count_wakes(bool *asleep, pid_t pid)
 {
     char path[64];
@@ -332,7 +335,7 @@ TEST(idle_recorder_sleeps)
     es_await((last = before, before = count_wakes(&asleep, recorder->child.pid),
               asleep && before == last));
     usleep(1500000);
-    /* Without a pidfd it looks at the trainer once a second. */
+    /* Without a pidfd it checks the trainer once a second. */
     assert_in_range(count_wakes(&asleep, recorder->child.pid) - before, 0,
                     recorder->child.watched ? 0 : 2);
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
@@ -354,16 +357,16 @@ TEST(batch_is_committed_while_idle)
     es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
 }
 
-/* Whether the recorder waits for more, with something to commit. */
+/* Returns true if the recorder has frames to commit and waits for more. */
 static bool is_gathering(const es_recorder *recorder)
 {
     const uint64_t wake_at = atomic_load(&recorder->ring.words->wake_at);
     return wake_at > recorder->ring.position + 1 && wake_at != UINT64_MAX;
 }
 
-/* Told to end, it hurries but stays: the trainer has its last frames to
-   push. */
-TEST(sigterm_means_hurry)
+/* After a signal the recorder hurries but stays, because the trainer has its
+ * last frames to push. */
+TEST(after_sigterm_each_frame_is_committed_at_once)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
     for (int i = 0; i < 3; i++) {
@@ -375,13 +378,14 @@ TEST(sigterm_means_hurry)
         recording_await_rest(recorder);
         uint32_t bell = es_ring_bell(&recorder->ring);
         kill(recorder->child.pid, signals[i]);
-        es_await(es_ring_bell(&recorder->ring) != bell); /* it has heard */
+        es_await(es_ring_bell(&recorder->ring) != bell); /* the signal has
+                                                            arrived */
         for (uint64_t step = 0; step < 20; step++) {
             es_assert_ok(recording_push(recorder, series, 0, (int64_t)step));
             es_await((gathered |= is_gathering(recorder),
                       recording_committed(recorder) > step));
         }
-        assert_false(gathered); /* it would have for 0.9 s each time */
+        assert_false(gathered); /* gathering would take 0.9 s each time */
         es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
         assert_int_equal(recording_check(path, 0, 0), 20);
         recording_remove(path);

@@ -1,4 +1,4 @@
-/* RUN.db.stop: who is stopped by it, and who is not. */
+/* RUN.db.stop: stops the recorded training, but not a later one. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -16,7 +16,8 @@ static bool is_requested(const char *path)
     return access(file, F_OK) == 0;
 }
 
-/* Woken from its rest it looks at what lies beside the file, then commits. */
+/* Wakes the sleeping recorder, which then checks for files next to the run file
+ * and commits. */
 static void push_until_it_looks(es_recorder *recorder, const int series[4])
 {
     recording_await_rest(recorder);
@@ -45,8 +46,8 @@ TEST(a_stop_file_reaches_the_trainer)
     assert_false(is_requested(path));
 }
 
-/** A request that nobody followed in time is not for whoever comes next. */
-TEST(old_file_stops_nobody)
+/** A request from before the training does not stop it. */
+TEST(an_old_request_is_ignored)
 {
     const char *path = recording_path("old.db");
     request("old.db.stop", "a run that crashed\n");

@@ -1,5 +1,5 @@
-/* What goes wrong in the middle of a run, short of being killed: a recorder
-   that stands still, forks, a ring full of garbage, a full disk. */
+/* Faults in the middle of a run other than a kill: a stopped recorder, forks,
+ * garbage in the ring, a full disk. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-/* --- a ring that stays full -----------------------------------------------*/
+/* --- full ring ------------------------------------------------------------ */
 
 TEST(stopped_recorder_drops_and_counts)
 {
@@ -26,8 +26,8 @@ TEST(stopped_recorder_drops_and_counts)
     uint32_t bell = es_ring_bell(&recorder->ring);
     while (recording_push(recorder, series, 0, step) == ES_OK)
         step++;
-    /* The first drop has waited; a thousand more do not wait at all: who waits
-       rings the bell. */
+    /* The first drop has waited; a thousand more do not wait at all. A wait
+     * would ring the bell. */
     assert_int_not_equal(es_ring_bell(&recorder->ring), bell);
     bell = es_ring_bell(&recorder->ring);
     for (int i = 0; i < 1000; i++)
@@ -57,7 +57,7 @@ TEST(stopped_recorder_drops_and_counts)
     assert_string_equal(data, expected);
 }
 
-/* Stopped for good: close does not wait for ever, and says so. */
+/* The recorder stays stopped: close does not wait for ever, and reports it. */
 TEST(close_gives_up_on_a_stopped_recorder)
 {
     const char *path = recording_path("standstill.db");
@@ -66,7 +66,7 @@ TEST(close_gives_up_on_a_stopped_recorder)
     es_recorder *recorder;
     int series[4];
     es_assert_ok(es_recorder_open(&recorder, &options));
-    recorder->answer_ms = 300; /* for the end: a start may be slow */
+    recorder->answer_ms = 300; /* at the end only: a start may be slow */
     recording_declare(recorder, series);
     pid_t pid = recorder->child.pid;
     recording_stop(recorder);
@@ -77,7 +77,7 @@ TEST(close_gives_up_on_a_stopped_recorder)
                      ES_EBROKEN);
     assert_non_null(strstr(es_message(), "does not answer: 10 of 10 frames"));
     assert_int_equal(report.lost, 10);
-    /* When it goes on after all, nothing is lost. */
+    /* If the recorder continues after all, nothing is lost. */
     kill(pid, SIGCONT);
     assert_int_equal(recording_reap_all(), 1);
     assert_int_equal(recording_check(path, 0, 0), 10);
@@ -101,7 +101,7 @@ static int misuse_in_child(es_recorder *recorder, const int series[4])
     return bad;
 }
 
-TEST(forked_child_may_not_record)
+TEST(a_forked_child_must_not_use_the_recorder)
 {
     const char *path = recording_path("fork.db");
     es_recorder *recorder = recording_open(path);
@@ -128,8 +128,8 @@ TEST(forked_child_may_not_record)
     assert_int_equal(recording_status(path), ES_RUN_FINISHED);
 }
 
-/* A child may record into a file of its own. */
-TEST(forked_child_records_its_own)
+/* A child may record into a separate file. */
+TEST(a_forked_child_may_open_its_own_recorder)
 {
     const char *mine = recording_path("parent.db");
     const char *other = recording_path("child.db");
@@ -154,7 +154,7 @@ TEST(forked_child_records_its_own)
     assert_int_equal(recording_check(other, 0, 0), 1);
 }
 
-/* --- a trainer that scribbles over the ring -------------------------------*/
+/* --- trainer that overwrites the ring ------------------------------------- */
 
 typedef void scribble(es_recorder *recorder);
 
@@ -244,8 +244,8 @@ TEST(corrupt_ring_ends_the_run)
     }
 }
 
-/* A frame that is well-formed for the ring; what is in it may be right, nearly
-   right, or nonsense. */
+/* Writes a frame that is well-formed for the ring; its contents may be right,
+ * nearly right, or nonsense. */
 static void write_nonsense(es_ring *ring)
 {
     _Alignas(8) unsigned char payload[8192];
@@ -273,12 +273,12 @@ static void write_nonsense(es_ring *ring)
     es_ring_write(ring, &frame, payload);
 }
 
-TEST(nonsense_in_the_ring_kills_no_recorder)
+TEST(nonsense_in_the_ring_does_not_kill_the_recorder)
 {
     srand(4711);
     int failed = 0, refused = 0;
     int stream = dup(STDERR_FILENO), silence = open("/dev/null", O_WRONLY);
-    dup2(silence, STDERR_FILENO); /* the recorder says much of this */
+    dup2(silence, STDERR_FILENO); /* the recorder prints many messages */
     for (int round = 0; round < 60; round++) {
         const char *path = recording_path("nonsense.db");
         es_recorder *recorder = recording_open(path);
@@ -302,11 +302,11 @@ TEST(nonsense_in_the_ring_kills_no_recorder)
     assert_in_range(refused, 5, 55);
 }
 
-/* --- a disk that is full --------------------------------------------------*/
+/* --- full disk ------------------------------------------------------------ */
 
 enum { FILE_LIMIT = 400000 };
 
-/* Whether the log has come so far that it cannot take another page. */
+/* Returns true if the log is so large that another page would not fit. */
 static bool is_log_full(const char *path)
 {
     struct stat log;
@@ -315,8 +315,8 @@ static bool is_log_full(const char *path)
     return stat(name, &log) == 0 && log.st_size > FILE_LIMIT - 4120;
 }
 
-/* In a child: records under a limit on the size of files, until nothing fits
-   behind what cannot be written. */
+/* Records in a child under a limit on file sizes, until the ring is full of
+ * frames that cannot be written. */
 static int record_under_limit(const char *path, int64_t *steps)
 {
     const struct rlimit limit = {FILE_LIMIT, FILE_LIMIT};
@@ -331,7 +331,7 @@ static int record_under_limit(const char *path, int64_t *steps)
     recording_declare(recorder, series);
     int64_t step = 0;
     es_status status;
-    /* A ring is full, too, where many processes run. */
+    /* The ring may also be full because many processes run. */
     while ((status = recording_push(recorder, series, 0, step)) == ES_OK ||
            (status == ES_EFULL && !is_log_full(path)))
         step += status == ES_OK;
@@ -346,7 +346,7 @@ static int record_under_limit(const char *path, int64_t *steps)
     return bad;
 }
 
-TEST(file_size_limit_leaves_a_sound_file)
+TEST(a_file_size_limit_leaves_an_intact_file)
 {
     const char *path = recording_path("limit.db");
     int64_t *steps = mmap(NULL, sizeof *steps, PROT_READ | PROT_WRITE,
@@ -376,8 +376,9 @@ static void fill_disk(const char *path)
     close(fd);
 }
 
-/* Full for a while, then not: what the ring could hold is all there. */
-TEST(recording_goes_on_once_the_disk_has_space)
+/* The disk is full for a while: all frames that fitted into the ring are
+ * recorded. */
+TEST(recording_continues_once_the_disk_has_space)
 {
     const char *place = recording_path("disk");
     assert_int_equal(mkdir(place, 0777), 0);

@@ -1,5 +1,5 @@
-/* The ring in shared memory, both sides in one process, and the records that
-   travel through it. */
+/* Both sides of the ring in shared memory, in one process, and the records that
+ * travel through it. */
 #include "hooks/recorder/ring.h"
 #include "hooks/recorder/wire.h"
 #include "tests/support/await.h"
@@ -27,7 +27,7 @@ static int setup(void **state)
     es_status status = es_ring_attach(&pair->consumer, fd);
     close(fd);
     *state = pair;
-    alarm(ES_PATIENCE_S); /* who waits for ever ends */
+    alarm(ES_PATIENCE_S); /* ends a test that waits for ever */
     return status;
 }
 
@@ -41,7 +41,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A frame whose bytes differ from those of every other's. */
+/* Writes a frame whose bytes differ from those of all others. */
 static bool write_frame(es_ring *ring, uint32_t number, size_t bytes)
 {
     unsigned char payload[BUFFER];
@@ -106,7 +106,7 @@ TEST(largest_frame_fits_exactly)
     expect_frame(pair, 3, 1);
 }
 
-TEST(space_returns_with_the_release_only)
+TEST(only_a_release_returns_space)
 {
     struct pair *pair = *state;
     assert_true(write_frame(&pair->producer, 1, 3000));
@@ -131,8 +131,8 @@ TEST(a_full_ring_waits_no_longer_than_given)
     assert_int_equal(atomic_load(&pair->producer.words->wants_space), 0);
 }
 
-/* The first thread waits for the others here, and nothing else makes it
-   sleep. */
+/* Waits until the first thread sleeps, which it does only in the call under
+ * test. */
 static void await_sleep_of_first(void)
 {
     es_await(es_is_asleep(getpid(), getpid()));
@@ -169,7 +169,7 @@ static void *write_later(void *argument)
     return NULL;
 }
 
-TEST(consumer_sleeps_until_enough_is_there)
+TEST(the_consumer_sleeps_until_enough_bytes_arrive)
 {
     struct pair *pair = *state;
     size_t five = 5 * es_ring_frame_size(100);
@@ -179,13 +179,13 @@ TEST(consumer_sleeps_until_enough_is_there)
     es_ring_wait(&pair->consumer, bell, five, -1);
     assert_int_equal(es_ring_head(&pair->consumer), five);
     pthread_join(thread, NULL);
-    /* One wake-up for five frames, and no other after it. */
+    /* One wake-up for five frames, and no further one. */
     assert_int_equal(es_ring_bell(&pair->consumer), bell + 1);
     write_frame(&pair->producer, 5, 100);
     assert_int_equal(es_ring_bell(&pair->consumer), bell + 1);
 }
 
-TEST(one_wake_up_does_for_many_frames)
+TEST(one_wake_up_suffices_for_many_frames)
 {
     struct pair *pair = *state;
     uint32_t bell = es_ring_bell(&pair->consumer);
@@ -252,13 +252,13 @@ static void see_write(int signal)
              PROT_READ | PROT_WRITE);
 }
 
-/* A page that may not be written shows when the payload is: the frame must
-   not be visible yet. */
+/* Traps the write of the payload with a write-protected page: at that moment
+ * the frame must not be visible yet. */
 TEST(frames_appear_whole)
 {
     struct pair *pair = trapped = *state;
     struct sigaction trap = {.sa_handler = see_write}, before;
-    /* The next header ends with the ring, its payload is beyond. */
+    /* The next header ends at the end of the ring; its payload is beyond. */
     size_t first = CAPACITY - 2 * sizeof(es_frame);
     assert_true(write_frame(&pair->producer, 1, first));
     expect_frame(pair, 1, first);
@@ -275,7 +275,7 @@ TEST(frames_appear_whole)
     expect_frame(pair, 2, 1000);
 }
 
-/* --- a producer that went mad ---------------------------------------------*/
+/* --- corrupt producer ----------------------------------------------------- */
 
 static es_frame *first_header(struct pair *pair)
 {
@@ -287,12 +287,12 @@ static es_frame *first_header(struct pair *pair)
 static void expect_corrupt(struct pair *pair)
 {
     es_assert_status(ES_EFORMAT, "the ring is corrupt", read_any(pair));
-    /* It stays corrupt, and nobody sleeps on it. */
+    /* The ring stays corrupt, and no wait blocks on it. */
     es_ring_wait(&pair->consumer, es_ring_bell(&pair->consumer), 1, -1);
     assert_int_equal(read_any(pair), ES_EFORMAT);
 }
 
-TEST(a_length_beyond_what_was_written_is_corruption)
+TEST(a_length_beyond_the_written_bytes_is_corruption)
 {
     struct pair *pair = *state;
     first_header(pair)->bytes = 4000;
@@ -344,7 +344,7 @@ TEST(impossible_heads_are_corruption)
     }
     atomic_store(head, es_ring_frame_size(100));
     expect_frame(pair, 1, 100);
-    atomic_store(head, 0); /* behind what was read */
+    atomic_store(head, 0); /* behind the position of the reader */
     expect_corrupt(pair);
 }
 
@@ -374,7 +374,7 @@ TEST(garbage_from_the_consumer_means_full)
     assert_false(write_frame(&pair->producer, 2, 3000));
 }
 
-/* --- making and refusing --------------------------------------------------*/
+/* --- creation and refusal ------------------------------------------------- */
 
 TEST(sizes_are_rounded_up)
 {
@@ -407,7 +407,7 @@ static void refuse(int fd, const char *why)
     assert_null(ring.words);
 }
 
-TEST(attach_refuses_what_is_no_ring)
+TEST(attach_refuses_other_files)
 {
     refuse(-1, "not a ring");
     int fd = open("/dev/null", O_RDWR);
@@ -415,14 +415,14 @@ TEST(attach_refuses_what_is_no_ring)
     close(fd);
 
     es_assert_ok(es_memory_file(&fd, "test", 8192));
-    refuse(fd, "not a ring"); /* it could shrink under our hands */
+    refuse(fd, "not a ring"); /* without a seal it could shrink */
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
     refuse(fd, "the same version"); /* no magic */
     close(fd);
 
     es_assert_ok(es_memory_file(&fd, "test", 4096 + 6000));
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-    refuse(fd, "not a ring"); /* no power of two */
+    refuse(fd, "not a ring"); /* not a power of two */
     close(fd);
 }
 
@@ -468,7 +468,7 @@ static size_t pack_sample_hello(unsigned char *data, size_t size)
     return pack.at;
 }
 
-TEST(hello_comes_back_whole)
+TEST(a_greeting_is_read_back_unchanged)
 {
     size_t size = pack_sample_hello(NULL, 0);
     AUTO_FREE unsigned char *data = malloc(size);
@@ -493,14 +493,15 @@ TEST(hello_comes_back_whole)
     assert_true(hello.run.seed == INT64_MAX);
 }
 
-TEST(cut_or_broken_hello_is_refused)
+TEST(a_truncated_or_damaged_greeting_is_refused)
 {
     size_t size = pack_sample_hello(NULL, 0);
     AUTO_FREE unsigned char *data = malloc(size);
     assert_non_null(data);
     pack_sample_hello(data, size);
     for (size_t n = 0; n < size; n++) {
-        /* A block of its own, so that a sanitizer sees a byte too far. */
+        /* A separate block of exactly this size, so that a sanitizer notices
+         * reads beyond it. */
         AUTO_FREE unsigned char *part = malloc(n + 1);
         assert_non_null(part);
         memcpy(part, data, n);

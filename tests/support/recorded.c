@@ -1,5 +1,5 @@
-/* Runs written value by value through the writer, for tests of what reads them;
-   and summed up as the program does: a test fails that cannot load one. */
+/* Writes runs value by value through the writer, and loads their summaries as
+ * the program does. A failure fails the calling test. */
 #include "tests/support/recorded.h"
 #include "cli/runs/settings.h"
 #include "tests/support/test.h"

@@ -1,4 +1,4 @@
-/** Runs written value by value, and loaded as they are summed up. */
+/** Writes runs value by value, and loads their summaries. */
 #ifndef ES_TESTS_RECORDED_H
 #define ES_TESTS_RECORDED_H
 
@@ -11,22 +11,24 @@ typedef struct es_recorded {
     size_t n_layers, n_heads;
 } es_recorded;
 
-/** Opens the file and adds the run. */
+/** Opens the file and adds a run. */
 es_recorded es_record(const char *path, const es_run_info *info);
 
 /** Adds another run to the same file. */
 void es_record_run(es_recorded *to, const es_run_info *info);
 
-/** One sample; the series is made when it is first named. Its shape follows
- *  from n: L*H values, L, or 1 (with L = 1 or H = 1: the largest shape). */
+/**
+ * Writes one sample; the series is created on first use. Its shape follows from
+ * n: L*H values, L, or 1 (if L = 1 or H = 1, the largest shape).
+ */
 void es_record_sample(es_recorded *to, const char *name, es_phase phase,
                       int64_t step, const float *values, size_t n);
 
-/** A head series' sample all of whose values are `value`. */
+/** Writes a sample of a head series in which all values are `value`. */
 void es_record_all(es_recorded *to, const char *name, int64_t step,
                    float value);
 
-/** A value of a run series in the train phase. */
+/** Writes a value of a run series in the train phase. */
 void es_record_value(es_recorded *to, const char *name, int64_t step,
                      float value);
 
@@ -40,10 +42,10 @@ AUTO_OF(es_run_summary, es_summary_free)
 es_run_summary *es_loaded(const char *path, size_t run,
                           const es_summary_options *options);
 
-/** As the program does without options. */
+/** Loads a run with the program's default options. */
 es_run_summary *es_loaded_run(const char *path, size_t run);
 
-/** The first run, by this series. */
+/** Loads the first run by the given series. */
 es_run_summary *es_loaded_series(const char *path, const char *series);
 
 #endif

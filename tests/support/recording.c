@@ -1,5 +1,5 @@
 /* Recordings through the ring and the recorder process, with values that a test
-   can check in the file. */
+ * can check in the file. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -20,7 +20,8 @@ int recording_setup(void **state)
     setenv("ENTROPY_RECORDER", found, 1);
     snprintf(folder, sizeof folder, "%s/recording-XXXXXX",
              place ? place : "/tmp");
-    /* Orphaned recorders become our children: we can wait for them. */
+    /* Orphaned recorders become children of this process, which can then wait
+     * for them. */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     return mkdtemp(folder) ? 0 : -1;
 }
@@ -34,7 +35,7 @@ int recording_teardown(void **state)
 
 int recording_begin(void **state)
 {
-    alarm(300); /* a hang is a failure, not a hang */
+    alarm(300); /* a test that hangs must fail */
     return 0;
 }
 
@@ -251,7 +252,7 @@ void recording_await_committed(const es_recorder *recorder, uint64_t n)
     es_await(recording_committed(recorder) >= n);
 }
 
-/* Where it is to be woken: by the first byte behind what is in the ring. */
+/* The recorder sleeps if it wants to be woken by the next byte. */
 void recording_await_rest(const es_recorder *recorder)
 {
     const es_ring *ring = &recorder->ring;

@@ -1,5 +1,7 @@
-/** What the tests of the recorder share: a folder, values that differ
- *  from all others, and a look into the file that came out. */
+/**
+ * Shared by the tests of the recorder: a folder, values that are all different,
+ * and functions that inspect the resulting file.
+ */
 #ifndef ES_TESTS_RECORDING_H
 #define ES_TESTS_RECORDING_H
 
@@ -12,89 +14,113 @@
 
 enum { LAYERS = 5, HEADS = 7, CELLS = LAYERS * HEADS };
 
-/** Before each test: one that hangs ends the program after five minutes. */
+/**
+ * Called before each test. A test that hangs ends the program after five
+ * minutes.
+ */
 int recording_begin(void **state);
 
-/** After each test: kills the processes that it left behind by failing. The
- *  next one would wait for them. */
+/**
+ * Called after each test. Kills the processes that a failed test left behind,
+ * because the next test would wait for them.
+ */
 int recording_end(void **state);
 
-/** A folder of its own for this test program, and $ENTROPY_RECORDER. Returns
- *  0 on success, for cmocka's group setup; the other removes the folder. */
+/**
+ * Makes a separate folder for this test program and sets $ENTROPY_RECORDER; for
+ * cmocka's group setup, returns 0 on success. The second function removes the
+ * folder.
+ */
 int recording_setup(void **state);
 int recording_teardown(void **state);
 
-/** folder/name; one of a few static buffers. */
+/** Returns folder/name, in one of a few static buffers. */
 const char *recording_path(const char *name);
 
-/** Removes a run file and everything beside it. */
+/** Removes a run file and its companions. */
 void recording_remove(const char *path);
 
-/** A run of LAYERS x HEADS; the caller may change it. */
+/** Returns a run of LAYERS x HEADS, which the caller may change. */
 es_run_info recording_run(void);
 
-/** Options to record that run into `path`, with a small ring and the patience
- * of es_await. */
+/**
+ * Returns options to record that run into `path`, with a small ring and the
+ * patience of es_await.
+ */
 es_recorder_options recording_options(const char *path, const es_run_info *run);
 
-/** es_recorder_open with them; fails the test if it fails. */
+/** Calls es_recorder_open with these options; fails the test if it fails. */
 es_recorder *recording_open(const char *path);
 
-/** The same with other options; what the recorder says on stderr is kept for
- *  recording_has_said. One at a time. */
+/**
+ * Does the same with other options; the recorder's standard error is kept for
+ * recording_has_said. Only one recording at a time.
+ */
 es_recorder *recording_open_heard(const es_recorder_options *options);
 bool recording_has_said(const char *words);
 
-/** Values of one sample: other bits for each series, step and index, with
- *  NaNs, infinities, missing values and zeros of both signs among them. */
+/**
+ * Fills in the values of one sample, with different bits for each series, step
+ * and index, including NaNs, infinities, missing values and zeros of both
+ * signs.
+ */
 void recording_fill(float *values, size_t n, uint32_t series, int64_t step);
 
-/** Declares entropy (0), beta (1), loss (2) and eval entropy (3). */
+/** Declares the series entropy (0), beta (1), loss (2) and eval entropy (3). */
 void recording_declare(es_recorder *recorder, int series[4]);
 
-/** Number of values of one sample of recording_declare's series. */
+/** Returns the number of values per sample of one of these series. */
 size_t recording_values(int series);
 
-/** Pushes the sample of `step` to one of them. */
+/** Pushes the sample of `step` to one of these series. */
 es_status recording_push(es_recorder *recorder, const int series[4], int which,
                          int64_t step);
 
 /**
- * Fails the test unless the file holds, for one of recording_declare's
- * series, samples with the right bits at the steps first, first + 1, ...
+ * Fails the test unless the file contains, for one of these series, samples
+ * with the right bits at the steps first, first + 1, ...
  *
- * Returns how many, 0 if there is no such series.
+ * Returns their number, 0 if there is no such series.
  */
 int64_t recording_check(const char *path, int which, int64_t first);
 
-/** Fails the test unless SQLite finds the file sound. */
+/** Fails the test unless SQLite's integrity check succeeds. */
 void recording_check_integrity(const char *path);
 
-/** Frames that are committed, and waiting until there are n. */
+/**
+ * The first returns the number of committed frames, the second waits until
+ * there are n.
+ */
 uint64_t recording_committed(const es_recorder *recorder);
 void recording_await_committed(const es_recorder *recorder, uint64_t n);
 
-/** Waits until the recorder has taken all that is in the ring, and sleeps until
- *  there is more. */
+/**
+ * Waits until the recorder has read all frames in the ring and sleeps until
+ * more arrive.
+ */
 void recording_await_rest(const es_recorder *recorder);
 
-/** Stops the recorder and waits until it stands still. */
+/** Stops the recorder with SIGSTOP and waits until it has stopped. */
 void recording_stop(const es_recorder *recorder);
 
-/** Status of the file's first run. */
+/** Returns the status of the file's first run. */
 es_run_status recording_status(const char *path);
 
-/** Whether a writer holds the file. */
+/** Returns true if a writer holds the file. */
 bool recording_is_written(const char *path);
 
-/** Event of this kind of the file's first run: copies its message and data
- *  (256 bytes each, may be NULL); false if there is none. */
+/**
+ * Finds an event of this kind in the file's first run and copies its message
+ * and data (256 bytes each, may be NULL); returns false if there is none.
+ */
 bool recording_event(const char *path, const char *kind, char *message,
                      char *data);
 
-/** All processes that this one still has to reap, children of dead children
- *  included; fails the test unless each ended by itself with code 0 or was
- *  killed. Returns their number. */
+/**
+ * Reaps all processes that this one still has to reap, including children of
+ * dead children. Fails the test unless each exited with code 0 or was killed.
+ * Returns their number.
+ */
 int recording_reap_all(void);
 
 #endif

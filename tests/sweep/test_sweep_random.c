@@ -1,4 +1,4 @@
-/** Random search: the distributions, and that the same file draws the same. */
+/** Random search: the distributions, and reproducible draws. */
 #include "cli/alerts/delivery/words.h"
 #include "cli/sweep/plan.h"
 #include "cli/sweep/random.h"
@@ -22,8 +22,8 @@ static void plan_of(es_sweep_plan *plan, const char *text, size_t n_draws)
     es_sweep_spec_free(&spec);
 }
 
-/* N draws of one key, as numbers, sorted as they came; `other` makes them
-   differ where the key does not. */
+/* Draws N values of one key, in order. A second key makes the draws differ even
+ * if the values of the first are equal. */
 static void draw(double out[N], const char *distribution)
 {
     AUTO_FREE char **words = NULL;
@@ -55,8 +55,9 @@ static double share_below(const double *values, double limit)
     return (double)n / N;
 }
 
-/* A share of N draws is within 4 standard deviations of what it has to be. */
-TEST(draws_are_distributed_as_said)
+/* The share of N draws must be within 4 standard deviations of the expected
+ * share. */
+TEST(draws_follow_their_distribution)
 {
     static const struct {
         const char *text;
@@ -91,7 +92,7 @@ TEST(draws_are_distributed_as_said)
     "[sweep]\ncommand = x {lr} {w} {run}\nn = 3\n[random]\n"                   \
     "lr = log-uniform 1e-4 1e-2\nw = choice a b\n"
 
-/* What a search has drawn it draws again, and a search can grow. */
+/* A search draws the same values again, also if it has grown. */
 TEST(the_same_file_draws_the_same_runs)
 {
     AUTO_BY(es_sweep_plan_free) es_sweep_plan three, more, other, wider;
@@ -110,7 +111,8 @@ TEST(the_same_file_draws_the_same_runs)
         char *middle = three.runs[i].name;
         assert_string_equal(middle, more.runs[i].name);
         assert_string_not_equal(middle, other.runs[i].name);
-        /* each draw with every combination, arch slower than steps */
+        /* each draw is combined with all others; arch varies slower than
+         * steps */
         assert_ptr_equal(strstr(wider.runs[4 * i].name, "A_"),
                          wider.runs[4 * i].name);
         assert_ptr_equal(strstr(wider.runs[4 * i + 2].name, "B_"),
@@ -120,17 +122,17 @@ TEST(the_same_file_draws_the_same_runs)
     }
 }
 
-TEST(a_draw_comes_once)
+TEST(no_draw_is_repeated)
 {
     AUTO_BY(es_sweep_plan_free) es_sweep_plan plan;
     plan_of(&plan,
             "[sweep]\ncommand = x {a} {b} {run}\nn = 6\n[random]\n"
             "a = choice u v\nb = int-uniform 1 3\n",
             0);
-    assert_int_equal(plan.n, 6); /* check_names sees two of one name */
+    assert_int_equal(plan.n, 6); /* check_names would refuse two equal names */
 }
 
-TEST(searches_that_cannot_be_are_refused)
+TEST(invalid_searches_are_refused)
 {
     static const struct {
         const char *text, *message;
@@ -181,8 +183,8 @@ TEST(searches_that_cannot_be_are_refused)
     }
 }
 
-/* Cut, with a hash of all of it: one that only the end distinguishes is
-   another. */
+/* The name is truncated and ends in a hash of the full name, so that names
+ * which differ only at their end stay different. */
 TEST(a_name_that_is_too_long_is_shortened)
 {
     char text[2048] = "[sweep]\ncommand = x {run}", keys[1024] = "\n[grid]\n";

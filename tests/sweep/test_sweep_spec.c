@@ -1,4 +1,7 @@
-/** Specs of sweeps: the runs they make, and the messages for wrong lines. */
+/**
+ * Specs of sweeps: the runs that they describe, and the messages for wrong
+ * lines.
+ */
 #include "cli/alerts/delivery/words.h"
 #include "cli/sweep/plan.h"
 #include "cli/sweep/template.h"
@@ -9,7 +12,7 @@ static int enter_folder(void **state)
     return es_folder_make(state) || chdir(*state);
 }
 
-/* Of a spec of n bytes. */
+/* Makes the plan of a spec of n bytes. */
 static es_status plan_of(es_sweep_plan *plan, const char *text, size_t n)
 {
     es_sweep_spec spec;
@@ -27,8 +30,8 @@ static void free_words(char ***words)
     es_words_free(*words);
 }
 
-/* Every combination; defaults; and a name is a file's, whatever the value: no
-   folder, no option, nothing hidden. */
+/* Covers all combinations, defaults, and names: whatever the values, a name is
+ * a plain file name, not a path, an option or a hidden file. */
 TEST(every_combination_is_a_run)
 {
     static const char all[] = "# comment\n[sweep]\narch = SM+LN+G ; SM\n"
@@ -40,7 +43,7 @@ TEST(every_combination_is_a_run)
     static const struct {
         const char *spec;
         size_t n_runs, run;
-        const char *name, *command; /* NULL: whatever */
+        const char *name, *command; /* NULL: not checked */
     } cases[] = {
         {all, 12, 0, "SM+LN+G_seed3_lr1e-3", NULL},
         {all, 12, 1, "SM+LN+G_seed3_lr3e-4", NULL},
@@ -114,7 +117,7 @@ TEST(wrong_lines_are_named)
     }
 }
 
-/* A command is split into words before values are put into them. */
+/* A command is split into words before values are inserted. */
 TEST(a_command_gets_the_values_of_its_run)
 {
     static const struct {
@@ -127,7 +130,7 @@ TEST(a_command_gets_the_values_of_its_run)
          "1e-3 --seed=3 --n seed3_lr1e-3 --run '{run}'"},
         {"[sweep]\ncommand = x {run}", "run",
          "ENTROPY_RUN_CONFIG='{}' x '{run}'"},
-        /* _ and - are one letter of a key, and other programs' keys are free */
+        /* _ and - are equivalent in keys; other programs may use any key */
         {"[sweep]\ncommand = x {model.n_heads} {T-max} {run}\n"
          "[grid]\nmodel.n_heads=08\nT_max=big\n",
          "model.n_heads08_T_maxbig",
@@ -136,14 +139,14 @@ TEST(a_command_gets_the_values_of_its_run)
          "'{run}'"},
         {"[sweep]\ncommand = x {arch} {run}\narch=a \"b\"; c\n", "a-b",
          "ENTROPY_RUN_CONFIG='{\"arch\":\"a \\\"b\\\"\"}' x 'a \"b\"' '{run}'"},
-        /* braces of the command and of values stay what they are */
+        /* braces of the command and of values are preserved */
         {"[sweep]\ncommand = x '{{\"a\":{a}}}' {run} }\n[grid]\na={run}\n",
          "a-run",
          "ENTROPY_RUN_CONFIG='{\"a\":\"{run}\"}' x '{{\"a\":{{run}}}}' '{run}' "
          "'}}'"},
         {"[sweep]\ncommand = x {data} {run}\n[grid]\ndata=true\n", "datatrue",
          "ENTROPY_RUN_CONFIG='{\"data\":true}' x true '{run}'"},
-        /* a shell's script: quoted as where they stand */
+        /* in a shell's script, values are quoted as their position requires */
         {"[sweep]\ncommand = /bin/sh -ec 'x {arch} \"{arch}\"; y > {run}'\n"
          "arch=$(a) \"b\"\n",
          "a-b",
@@ -162,8 +165,8 @@ TEST(a_command_gets_the_values_of_its_run)
     }
 }
 
-/* With the run file, in the script of a shell and elsewhere. */
-TEST(the_run_file_comes_last)
+/* Inserts the run file, in the script of a shell and elsewhere. */
+TEST(the_run_file_is_inserted_last)
 {
     static const char *const words[] = {"sh", "-c", "a '{run}' {run} # {{}}",
                                         "--x={run}", NULL};
@@ -222,7 +225,7 @@ TEST(commands_that_do_not_fit_their_keys_are_refused)
     }
 }
 
-TEST(bytes_that_are_no_text_are_refused)
+TEST(a_nul_byte_is_refused)
 {
     static const char text[] = "[sweep]\narch = SM\0+G\n";
     es_sweep_plan plan;
