@@ -1,34 +1,34 @@
 #!/usr/bin/env bash
-# entropy-scan explain, and where else the advice about a flag is found.
+# entropy-scan explain, and the other places that show the advice about a flag.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
 
 explain() { "$scan" explain "$@"; }
 kinds=$(explain | awk '/^[a-z]/ { print $1 }')
-same_text 'the flags are named' 'nan collapse overload logits loss_spike forecast' "$(echo $kinds)"
-output 'lists the flags with their meanings' '^collapse +critical +in some layer most heads' explain
+same_text 'explain lists all flags' 'nan collapse overload logits loss_spike forecast' "$(echo $kinds)"
+output 'explain lists the flags with their meanings' '^collapse +critical +in some layer most heads' explain
 for kind in $kinds; do
     for title in 'likely causes:' 'what helps:' 'sources:'; do
         output "$kind has $title" "^$title$" explain "$kind"
     done
 done
-output 'explain says what helps' 'normalise queries and keys' sh -c '"$0" explain logits | tr "[:upper:]" "[:lower:]"' "$scan"
-output 'and by which thresholds it is judged' '^- share = 0.5: of a layer' explain collapse
-check 'several are explained one after the other' bash -c 'cmp <("$0" explain nan logits) <("$0" explain nan; echo; "$0" explain logits)' "$scan"
-exits 'an unknown flag' 2 "^entropy-scan: unknown flag 'nothing': expected one of nan, collapse, overload, logits, loss_spike, forecast$" explain nothing
-same_text 'nothing is explained beside it' '' "$(explain nan nothing 2>&- )"
+output 'explain lists remedies' 'normalise queries and keys' sh -c '"$0" explain logits | tr "[:upper:]" "[:lower:]"' "$scan"
+output 'explain lists the thresholds of a flag' '^- share = 0.5: of a layer' explain collapse
+check 'several flags are explained one after the other' bash -c 'cmp <("$0" explain nan logits) <("$0" explain nan; echo; "$0" explain logits)' "$scan"
+exits 'an unknown flag is refused' 2 "^entropy-scan: unknown flag 'nothing': expected one of nan, collapse, overload, logits, loss_spike, forecast$" explain nothing
+same_text 'an unknown flag prevents all explanations' '' "$(explain nan nothing 2>&- )"
 check 'lines fit a terminal of 80 columns' sh -c '! { "$0" explain; "$0" explain nan collapse overload logits loss_spike forecast; } | grep ".\{81\}"' "$scan"
 
-# --- beside the flags of a run
+# --- advice next to the flags of a run
 printf '0.01,0.01\n0.9,0.9\n' >low.csv
 "$scan" import -q low.csv -o low.db --arch SM --ctx 8192 --step 40 || exit 1
 printf '0.9,3.1\n0.9,0.9\n' >fine.csv
 "$scan" import -q fine.csv -o fine.db --arch SM --ctx 8192 --step 40 || exit 1
 printf '[rule wide]\nseries = entropy\naggregate = layer_max\nabove = 0.5\nseverity = error\n' >own.ini
 output 'the table points to explain' '^why, and what helps: entropy-scan explain collapse$' "$scan" low.db
-check 'not where nothing stands' sh -c '! "$0" fine.db | grep explain' "$scan"
-check 'not for a rule of ones own' sh -c '! "$0" fine.db --rules own.ini | grep explain' "$scan"
+check 'a table without flags does not point to explain' sh -c '! "$0" fine.db | grep explain' "$scan"
+check 'a flag of a user rule does not point to explain' sh -c '! "$0" fine.db --rules own.ini | grep explain' "$scan"
 check '--json has the advice' python3 -c '
 import json, subprocess, sys
 

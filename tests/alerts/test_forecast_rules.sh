@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Rules about the series "forecast": scan, watch and what they refuse.
+# Rules about the series "forecast": scan, watch, and invalid uses.
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir
 . tests/support/watching.sh
 
-# Two layers of three heads. From step 3 on the entropy of layer 1 halves every
-# 4 steps and the loss staggers, or nothing happens.
+# A run of two layers with three heads. If it is doomed, from step 3 on the
+# entropy of layer 1 halves every 4 steps and the loss becomes unsteady.
 make_run() {
     python3 - "$1" "$2" <<'END_OF_RUN'
 import math, sys
@@ -36,46 +36,46 @@ print(min([f["onset"] for f in json.load(sys.stdin)["runs"][0]["flags"]
            if f["kind"] == sys.argv[1]], default="never"))' "$2"; }
 warned=$(onset runs/doomed.db ahead) collapsed=$(onset runs/doomed.db collapse)
 check "a collapse is forecast (step $warned) before it comes ($collapsed)" [ "$warned" -lt "$collapsed" ]
-same_text 'of a quiet run nothing is forecast' never "$(onset quiet/quiet.db ahead)"
+same_text 'a healthy run has no forecast' never "$(onset quiet/quiet.db ahead)"
 line=$("$scan" watch --once runs --rules ahead.ini --severity warning | grep ahead)
 same_text 'watch gives the reason' 'typical entropy of layer 1 halves every N steps; collapse expected near step N' \
     "$(sed -E 's/.*: typical/typical/; s/(every|step) [0-9]+/\1 N/g' <<<"$line")"
-same_text 'and reports it once' '' "$("$scan" watch --once runs --rules ahead.ini --severity warning)"
+same_text 'watch reports a forecast once' '' "$("$scan" watch --once runs --rules ahead.ini --severity warning)"
 
-same_text 'without such a rule nothing is said of it' '' "$("$scan" runs/doomed.db --json | grep -o forecast)"
+same_text 'without a rule there is no forecast' '' "$("$scan" runs/doomed.db --json | grep -o forecast)"
 printf '[rule ahead]\nseries = forecast\nat_least = 0.9\n' >heads.ini
 same_text 'a forecast has no heads' 'entropy-scan: rule ahead: aggregate head does not fit forecast, which has 1 value a step: choose another' \
     "$("$scan" runs/doomed.db --rules heads.ini 2>&1 >/dev/null)"
 printf '[rule ahead]\nseries = forecast\naggregate = run\nat_least = 0.9 baseline\n[baseline]\nrun = quiet/quiet.db\n' >base.ini
-same_text 'nor a baseline' 'entropy-scan: rule ahead: a baseline has no forecast: compare it with a number' \
+same_text 'a baseline has no forecast' 'entropy-scan: rule ahead: a baseline has no forecast: compare it with a number' \
     "$("$scan" runs/doomed.db --rules base.ini 2>&1 >/dev/null)"
 # --- --forecast
 stops() { "$scan" "$@" 2>&1 | grep -cE '^(series = forecast|action = stop)'; }
 same_text 'rules --forecast prints the rule' 1 "$(stops rules --forecast)"
-same_text 'which stops a run if requested' 2 "$(stops rules --forecast=stop)"
+same_text 'rules --forecast=stop prints the rule with its action' 2 "$(stops rules --forecast=stop)"
 "$scan" rules --forecast=stop >stop.ini
-check 'it reads back as the same' cmp <("$scan" rules stop.ini) <("$scan" rules ahead.ini --forecast=stop | sed '/^\[rule ahead\]/,/^$/d')
-same_text 'there is one of it' 'entropy-scan: --forecast: the rules file has a rule forecast already: leave one of them out' \
+check 'the printed rule reads back as the same' cmp <("$scan" rules stop.ini) <("$scan" rules ahead.ini --forecast=stop | sed '/^\[rule ahead\]/,/^$/d')
+same_text 'rules --forecast refuses a second forecast rule' 'entropy-scan: --forecast: the rules file has a rule forecast already: leave one of them out' \
     "$("$scan" rules stop.ini --forecast 2>&1 >/dev/null)"
-same_text 'watch wants to be able to report it' 'entropy-scan: --forecast: a forecast is a warning: add --severity warning' \
+same_text 'watch --forecast needs --severity warning' 'entropy-scan: --forecast: a forecast is a warning: add --severity warning' \
     "$("$scan" watch --once runs --forecast 2>&1)"
-same_text 'and reports it' 1 "$("$scan" watch --once runs --forecast --severity warning --state f.db | grep -c ': forecast since step')"
-# --- of runs that are there: a table, JSON, a timeline, a page
-same_text 'a scan has a flag of it' 1 "$("$scan" runs/doomed.db --json --forecast | grep -c '"kind":"forecast","severity":"warning"')"
-same_text 'with advice' 'True' "$("$scan" runs/doomed.db --json --forecast | python3 -c '
+same_text 'watch --forecast reports a forecast' 1 "$("$scan" watch --once runs --forecast --severity warning --state f.db | grep -c ': forecast since step')"
+# --- existing runs: table, JSON, timeline and page
+same_text 'a scan reports a forecast as a flag' 1 "$("$scan" runs/doomed.db --json --forecast | grep -c '"kind":"forecast","severity":"warning"')"
+same_text 'the flag of a forecast has advice' 'True' "$("$scan" runs/doomed.db --json --forecast | python3 -c '
 import json, sys
 flags = json.load(sys.stdin)["runs"][0]["flags"]
 print("Keep a checkpoint" in next(f for f in flags if f["kind"] == "forecast")["advice"]["remedies"])')"
-same_text 'nothing of it without' 0 "$("$scan" runs/doomed.db --json | grep -c '"kind":"forecast"')"
-same_text 'of which there is one' 'entropy-scan: --forecast: the rules file has a rule forecast already: leave one of them out' \
+same_text 'without --forecast there is no such flag' 0 "$("$scan" runs/doomed.db --json | grep -c '"kind":"forecast"')"
+same_text 'a scan refuses a second forecast rule' 'entropy-scan: --forecast: the rules file has a rule forecast already: leave one of them out' \
     "$("$scan" runs/doomed.db --rules stop.ini --forecast 2>&1 >/dev/null)"
 "$scan" -q runs/doomed.db --forecast --figure timeline -o ahead.svg && "$scan" -q runs/doomed.db --figure timeline -o plain.svg
-check 'a timeline has its own line' sh -c 'grep -q ">forecast</text>" ahead.svg && ! grep -q ">forecast</text>" plain.svg'
-same_text 'other flags are as without' 'collapse 18' "$("$scan" runs/doomed.db --json --forecast | python3 -c '
+check 'a timeline has a lane for the forecast' sh -c 'grep -q ">forecast</text>" ahead.svg && ! grep -q ">forecast</text>" plain.svg'
+same_text 'other flags do not change with --forecast' 'collapse 18' "$("$scan" runs/doomed.db --json --forecast | python3 -c '
 import json, sys
 flag = next(f for f in json.load(sys.stdin)["runs"][0]["flags"] if f["kind"] == "collapse")
 print(flag["kind"], flag["onset"])')"
-check 'in the order of what happened' grep -qE '>[^<]*forecast [0-9]+ → [^<]*collapse [0-9]+[^<]*</text>' ahead.svg
+check 'the timeline lists events in their order' grep -qE '>[^<]*forecast [0-9]+ → [^<]*collapse [0-9]+[^<]*</text>' ahead.svg
 "$scan" report -q runs/doomed.db --forecast -o ahead.html && "$scan" report -q runs/doomed.db -o plain.html
 of_page() { PYTHONDONTWRITEBYTECODE=1 python3 - "$root/tests/report" "$1" <<'END_OF_PAGE'
 import sys
@@ -84,15 +84,15 @@ from page import Page
 print(sum(flag["kind"] == "forecast" for flag in Page(sys.argv[2]).summary()["runs"][0]["flags"]))
 END_OF_PAGE
 }
-same_text 'and so has a page' '1 0' "$(of_page ahead.html) $(of_page plain.html)"
-# --- in a sweep, of what is there before the collapse
+same_text 'a page has the flag of a forecast' '1 0' "$(of_page ahead.html) $(of_page plain.html)"
+# --- a sweep, for runs that end before the collapse
 awk -F, '/^[#s]/ || $1 <= 16' doomed.csv >cut.csv && mv cut.csv doomed.csv
 printf '[sweep]\ncommand = %s import -q %s/{which}.csv -o {run}\n[grid]\nwhich = doomed quiet\n' "$scan" "$PWD" >sweep.ini
 forecasts() { grep -oE '(doomed|quiet).*finished.*forecast' | grep -oE 'doomed|quiet' | sort -u; }
 "$scan" sweep sweep.ini -o swept -j 1 --forecast >out 2>err
-same_text 'a sweep judges by it' doomed "$(forecasts <err)"
-same_text 'and so does --status' doomed "$("$scan" sweep swept --status --forecast 2>/dev/null | forecasts)"
+same_text 'sweep --forecast reports forecasts' doomed "$(forecasts <err)"
+same_text 'sweep --status --forecast reports forecasts' doomed "$("$scan" sweep swept --status --forecast 2>/dev/null | forecasts)"
 "$scan" sweep sweep.ini -o plain -j 1 >out 2>err
-same_text 'without it it does not' '' "$(forecasts <err)"
-output 'tasks of Slurm do, too' '--forecast=stop --run' "$scan" sweep sweep.ini -o swept --slurm --forecast=stop --dry-run
+same_text 'sweep without --forecast reports no forecast' '' "$(forecasts <err)"
+output 'Slurm tasks get --forecast' '--forecast=stop --run' "$scan" sweep sweep.ini -o swept --slurm --forecast=stop --dry-run
 finish

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A loss that rises and does not come back, wherever flags are shown.
+# A loss that rises and does not recover, in every output that shows flags.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
@@ -23,17 +23,17 @@ for flag in json.load(sys.stdin)["runs"][0]["flags"]:
           flag["layers"], flag["heads"], flag["value"], round(flag["threshold"], 2),
           "learning rate" in flag["advice"]["remedies"])'
 }
-same_text '--json has it' 'loss_spike warning True 4000 4950 [] [] 6 2.52 True' "$(spikes_of up.db)"
-same_text 'of a loss that stays there is none' '' "$(spikes_of same.db)"
-output 'the table says so' 'loss_spike \(warning\)$' "$scan" up.db
-output 'and where to read on' '^why, and what helps: entropy-scan explain loss_spike$' "$scan" up.db
-check '--check passes over it' "$scan" -q up.db --check
-exits '--check=warning does not' 1 '^$' "$scan" -q up.db --check=warning
-output '--where names it' '^up ' "$scan" up.db same.db --where flag=loss_spike
+same_text '--json has a loss spike' 'loss_spike warning True 4000 4950 [] [] 6 2.52 True' "$(spikes_of up.db)"
+same_text 'a loss that does not rise has no flag' '' "$(spikes_of same.db)"
+output 'the table shows a loss spike' 'loss_spike \(warning\)$' "$scan" up.db
+output 'the table points to explain' '^why, and what helps: entropy-scan explain loss_spike$' "$scan" up.db
+check '--check ignores a loss spike' "$scan" -q up.db --check
+exits '--check=warning fails for a loss spike' 1 '^$' "$scan" -q up.db --check=warning
+output '--where selects runs with a loss spike' '^up ' "$scan" up.db same.db --where flag=loss_spike
 output 'watch reports it on request' 'up.db.*loss_spike since step 4000 \(warning\): 6, threshold 2.515' "$scan" watch up.db --once --severity warning --state state.db
-same_text 'and errors alone without' '' "$("$scan" watch up.db --once --state other.db)"
-output 'the timeline has a lane of it' '>loss_spike<' sh -c '"$0" -q up.db --figure timeline -o up.svg && cat up.svg' "$scan"
-check 'which is left out where there is none' sh -c '"$0" -q same.db --figure timeline -o same.svg && ! grep loss_spike same.svg' "$scan"
+same_text 'watch reports only errors by default' '' "$("$scan" watch up.db --once --state other.db)"
+output 'the timeline has a lane for loss spikes' '>loss_spike<' sh -c '"$0" -q up.db --figure timeline -o up.svg && cat up.svg' "$scan"
+check 'the timeline leaves out an empty lane' sh -c '"$0" -q same.db --figure timeline -o same.svg && ! grep loss_spike same.svg' "$scan"
 printf '[loss_spike]\nrise = 3\n' >own.ini
 output 'a rules file sets its thresholds' 'ok$' "$scan" up.db --rules own.ini
 finish

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Rules files as people use them: printed, changed, judged by.
+# Rules files in use: printing, changing and judging by them.
 . tests/support/tap.sh
 plan_dir
 golden=$PWD/tests/golden
@@ -12,22 +12,22 @@ printf '3.1,3.2\n1.5,0.9\n2,2\n' >heat.csv
 # --- the verb
 rules >printed
 [ "${ES_GOLDEN_UPDATE:-}" != 1 ] || cp printed "$golden/rules.ini"
-check 'prints the defaults' cmp "$golden/rules.ini" printed
-check 'what it prints reads back to the same values' bash -c 'cmp <(grep "^[a-z[]" printed) <("$0" rules printed | grep "^[a-z[]")' "$scan"
+check 'entropy-scan rules prints the defaults' cmp "$golden/rules.ini" printed
+check 'the printed rules read back as the same values' bash -c 'cmp <(grep "^[a-z[]" printed) <("$0" rules printed | grep "^[a-z[]")' "$scan"
 sed 's/^;//' printed >examples
 output 'the examples are rules' '^7$' sh -c '"$0" rules examples | grep -c "^\[rule "' "$scan"
-check 'they print as themselves' bash -c '"$0" rules examples >1 && "$0" rules 1 >2 && cmp 1 2' "$scan"
-exits 'one file at a time' 2 'one file at a time' "$scan" rules printed printed
+check 'the examples are printed unchanged' bash -c '"$0" rules examples >1 && "$0" rules 1 >2 && cmp 1 2' "$scan"
+exits 'two rules files are refused' 2 'one file at a time' "$scan" rules printed printed
 
-# --- mistakes name file, line, and what was expected
+# --- messages name file, line, and the expected contents
 printf '[collapse]\nrows = 1\n' >wrong.ini
-exits 'an unknown key' 2 '^entropy-scan: wrong.ini:2: \[collapse\] has no key' "$scan" heat.db --rules wrong.ini
-exits 'no such file' 3 'none.ini: No such file' "$scan" heat.db --rules none.ini
+exits 'an unknown key is named' 2 '^entropy-scan: wrong.ini:2: \[collapse\] has no key' "$scan" heat.db --rules wrong.ini
+exits 'a missing file is named' 3 'none.ini: No such file' "$scan" heat.db --rules none.ini
 mkfifo fifo.ini
-exits 'a FIFO that nobody writes' 3 'fifo.ini: a FIFO that nobody writes' timeout 60 "$scan" heat.db --rules fifo.ini
-exits 'a device without end' 2 '/dev/zero: larger than the 64 KiB' "$scan" heat.db --rules /dev/zero
-check 'rules from a pipe' "$scan" heat.db --rules <(sleep 0.1; "$scan" rules)
-exits 'a binary' 2 'printed.db:[0-9]+: ' sh -c 'cp heat.db printed.db; "$0" heat.db --rules printed.db' "$scan"
+exits 'a FIFO without a writer is refused' 3 'fifo.ini: a FIFO that nobody writes' timeout 60 "$scan" heat.db --rules fifo.ini
+exits 'an endless device is refused' 2 '/dev/zero: larger than the 64 KiB' "$scan" heat.db --rules /dev/zero
+check 'rules are read from a pipe' "$scan" heat.db --rules <(sleep 0.1; "$scan" rules)
+exits 'a binary file is refused' 2 'printed.db:[0-9]+: ' sh -c 'cp heat.db printed.db; "$0" heat.db --rules printed.db' "$scan"
 
 # --- judging
 cat >own.ini <<END
@@ -41,15 +41,15 @@ series = entropy
 below = 1
 severity = info
 END
-output 'in the table' 'wide L0 \(error\); low L1 \(info\)$' "$scan" heat.db --rules own.ini
-output 'in CSV' 'wide L0 \(error\); low L1 \(info\)' "$scan" heat.db --rules own.ini --csv
-check '--check without them: nothing stands' "$scan" -q heat.db --check
-exits '--check with them' 1 '^$' "$scan" -q heat.db --check --rules own.ini
+output 'the table has the flags of rules' 'wide L0 \(error\); low L1 \(info\)$' "$scan" heat.db --rules own.ini
+output 'CSV has the flags of rules' 'wide L0 \(error\); low L1 \(info\)' "$scan" heat.db --rules own.ini --csv
+check '--check without rules finds no flag' "$scan" -q heat.db --check
+exits '--check fails for a rule of severity error' 1 '^$' "$scan" -q heat.db --check --rules own.ini
 sed 's/severity = error/severity = warning/' own.ini >mild.ini
-check '--check passes over a warning' "$scan" -q heat.db --check --rules mild.ini
-exits '--check=warning does not' 1 '^$' "$scan" -q heat.db --check=warning --rules mild.ini
-check '--check=critical passes over an error' "$scan" -q heat.db --check=critical --rules own.ini
-exits 'no severity' 2 "--check 'bad': info, warning, error or critical" "$scan" heat.db --check=bad
+check '--check ignores a warning' "$scan" -q heat.db --check --rules mild.ini
+exits '--check=warning fails for a warning' 1 '^$' "$scan" -q heat.db --check=warning --rules mild.ini
+check '--check=critical ignores an error' "$scan" -q heat.db --check=critical --rules own.ini
+exits 'an unknown severity is refused' 2 "--check 'bad': info, warning, error or critical" "$scan" heat.db --check=bad
 cp heat.db 'x,y:50%.db'
 annotations() { "$scan" --check-format github "$@"; }
 same_text 'annotations name file, run and flags' \
@@ -59,24 +59,24 @@ cp heat.db $'bad\xff\x1b[1m\n.db'
 same_text 'control bytes and bad UTF-8 are escaped' \
     '::error file=bad\xff\x1b[1m\x0a.db,title=heat::wide L0 (error); low L1 (info), at step 40' \
     "$(annotations $'bad\xff\x1b[1m\n.db' --check --rules own.ini)"
-same_text 'a warning is one' '::warning file=heat.db,title=heat::wide L0 (warning); low L1 (info), at step 40' \
+same_text 'a warning is annotated as a warning' '::warning file=heat.db,title=heat::wide L0 (warning); low L1 (info), at step 40' \
     "$(annotations heat.db --check=info --rules mild.ini)"
-same_text 'what is below the severity has none' '' "$(annotations heat.db --check --rules mild.ini)"
+same_text 'flags below the severity of --check are not annotated' '' "$(annotations heat.db --check --rules mild.ini)"
 exits 'the exit code is that of --check' 1 '^$' annotations heat.db --check --rules own.ini
-exits 'annotations without --check' 2 'is for --check: add it' "$scan" heat.db --check-format github
-exits 'annotations and JSON' 2 'leave out the other outputs' "$scan" heat.db --check --check-format github --json
-exits 'annotations on a drawing' 2 'leave out --tui' "$scan" heat.db --check --check-format github --tui
+exits '--check-format needs --check' 2 'is for --check: add it' "$scan" heat.db --check-format github
+exits '--check-format excludes --json' 2 'leave out the other outputs' "$scan" heat.db --check --check-format github --json
+exits '--check-format excludes --tui' 2 'leave out --tui' "$scan" heat.db --check --check-format github --tui
 output '--where names a rule' 'heat' "$scan" heat.db --rules own.ini --where flag=wide
 printed_json() { "$scan" heat.db --json "$@"; }
-output 'in JSON: the kind is the name' \
+output 'JSON has the name of the rule as the kind of flag' \
     '"kind":"wide","severity":"error","stands":true,"onset":40,"last":40,"reported":40,"layers":\[0\],"heads":\[\],"value":3.2,"threshold":3,"advice":null}' \
     printed_json --rules own.ini
 output 'the flag of a rule has its heads' '"kind":"low".*"heads":\[\[1,1\]\]' printed_json --rules own.ini
 output 'JSON has the rules' '"rules":\{"collapse":\{"head":0.05,.*"further":\[\{"name":"wide","series":"entropy"' printed_json --rules own.ini
-check 'JSON has no rules where they are the defaults' sh -c '"$0" heat.db --json --rules printed >with && "$0" heat.db --json >without && cmp with without' "$scan"
+check 'JSON has no rules if they are the defaults' sh -c '"$0" heat.db --json --rules printed >with && "$0" heat.db --json >without && cmp with without' "$scan"
 printf '[overload]\nerror = 0.9\n' >more.ini
 cat own.ini more.ini >both.ini
-check 'JSON is JSON' python3 -c '
+check '--json prints valid JSON' python3 -c '
 import json, subprocess, sys
 args = [sys.argv[1], "heat.db", "--json", "--rules", "both.ini"]
 text = subprocess.run(args, capture_output=True, text=True).stdout
@@ -85,15 +85,15 @@ assert set(rules) == {"collapse", "overload", "logits", "loss_spike", "further",
 assert rules["overload"]["error"] == 0.9
 assert [rule["name"] for rule in rules["further"]] == ["wide", "low"]' "$scan"
 printf '[overload]\nhead = 0.3\nwarning = 0.3\nerror = 0.3\n' >sharp.ini
-exits 'thresholds of the flags' 1 '^$' "$scan" -q heat.db --check --rules sharp.ini
-output 'are those of the table' 'overload L0 \(error\)' "$scan" heat.db --rules sharp.ini
+exits '--check judges by changed thresholds of flags' 1 '^$' "$scan" -q heat.db --check --rules sharp.ini
+output 'the table judges by changed thresholds of flags' 'overload L0 \(error\)' "$scan" heat.db --rules sharp.ini
 printf '[rule a]\nseries = entropy\naggregate = run\nabove = 1\n' >misfit.ini
 printf '[rule a]\nseries = entrpy\nbelow = 1\n[rule b]\nseries = entropy\nbelow = 0\n' >unheard.ini
-exits 'a rule that no run has a series for is named' 0 '^entropy-scan: rule a: not judged: no run has a sample of entrpy \(train\)$' "$scan" heat.db --rules unheard.ini
-check 'a rule that fits one series judges no other' test "$("$scan" heat.db --rules unheard.ini 2>&1 | grep -c 'not judged')" = 1
+exits 'a rule without a matching series is named' 0 '^entropy-scan: rule a: not judged: no run has a sample of entrpy \(train\)$' "$scan" heat.db --rules unheard.ini
+check 'only the rule without a matching series is named' test "$("$scan" heat.db --rules unheard.ini 2>&1 | grep -c 'not judged')" = 1
 printf 'step,layer,head,grad_norm,entropy\n1,,,3,\n1,0,0,,1\n2,,,NaN,\n3,,,inf,\n' >broken.csv
 "$scan" import broken.csv -q --from long -o broken.db
 printf '[rule a]\nseries = grad_norm\naggregate = run\nabove = 9\n' >norm.ini
-exits 'values that a rule could not compare are reported' 0 '^entropy-scan: rule a: 2 values of grad_norm \(train\) not compared: NaN or infinite$' "$scan" broken.db --rules norm.ini
-exits 'an aggregate that does not fit' 3 'rule a: aggregate run does not fit entropy' "$scan" heat.db --rules misfit.ini
+exits 'values that a rule cannot compare are counted' 0 '^entropy-scan: rule a: 2 values of grad_norm \(train\) not compared: NaN or infinite$' "$scan" broken.db --rules norm.ini
+exits 'a rule whose aggregate does not fit is refused' 3 'rule a: aggregate run does not fit entropy' "$scan" heat.db --rules misfit.ini
 finish

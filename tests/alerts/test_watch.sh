@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# entropy-scan watch: alerts delivered once, in time, whatever is killed.
+# entropy-scan watch: every alert is delivered once and in time, even if
+# processes are killed.
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir
@@ -13,23 +14,23 @@ want="$PWD/runs/a.db (SM): collapse L1 since step 4 (critical): 1, threshold 0.5
 same_text 'an imported run is judged and its alert delivered' "$want" "$("$scan" watch --once runs)"
 same_text 'a delivered alert is not delivered again' '' "$("$scan" watch --once runs)"
 same_text 'another state delivers it again' "$want" "$("$scan" watch --once runs --state other.db)"
-exits '--check goes by what is there' 1 '' "$scan" watch --once --check runs
-exits '--check=critical, too' 1 '' "$scan" watch --once --check=critical runs
-check 'the state is where it is said to be, and private' sh -c '[ "$(stat -c %a:%u "$0" "$1")" = "700:$(id -u)
+exits '--check counts alerts that were delivered before' 1 '' "$scan" watch --once --check runs
+exits '--check=critical counts them, too' 1 '' "$scan" watch --once --check=critical runs
+check 'the state is in its documented place, and private' sh -c '[ "$(stat -c %a:%u "$0" "$1")" = "700:$(id -u)
 644:$(id -u)" ]' "$XDG_STATE_HOME/entropy-scan/watch" "$(state_of runs)"
 "$scan" watch --once --json runs/a.db --state json.db >json 2>&1
-same_text '--json is an object' \
+same_text '--json prints an object' \
     'collapse critical 4 6 1 [1] SM' \
     "$(python3 -c 'import json; a = json.load(open("json"))
 print(a["kind"], a["severity"], a["onset"], a["step"], a["value"], a["layers"], a["arch"])')"
 same_text 'the run file is not touched' '' "$(ls -A runs | grep -v '^a.db$')"
-exits 'no folder' 3 'nowhere' "$scan" watch --once nowhere --state n.db
-exits 'nothing to watch' 2 'name run files' "$scan" watch --once
+exits 'a missing folder is refused' 3 'nowhere' "$scan" watch --once nowhere --state n.db
+exits 'a watch without files is refused' 2 'name run files' "$scan" watch --once
 exits 'an unknown severity is refused' 2 'info, warning' "$scan" watch runs --severity bad
 exits 'a command with an open quote is refused' 2 'a quote is not closed' "$scan" watch runs --exec 'a "b'
 exits 'a file that is no state of a watcher is refused' 3 'not a watcher.s state' "$scan" watch --once runs --state runs/a.db
 echo text >runs/text.db
-exits 'a damaged file costs that file' 4 'text.db: .*not a run file' "$scan" watch --once runs
+exits 'a damaged file does not affect the others' 4 'text.db: .*not a run file' "$scan" watch --once runs
 rm runs/text.db
 
 # --- commands
@@ -44,13 +45,13 @@ chmod +x append
 "$scan" watch --once runs --state exec.db --exec "'./append' \"alerts \$HOME\"" >out 2>&1
 same_text '--exec takes words as a shell would, and expands nothing' 1 "$(lines 'alerts $HOME')"
 exits 'a command that fails is given up' 3 'given.db: deliveries given up: 1, still owed: 0' "$scan" watch --once runs --state given.db --exec false
-exits 'a failure is reported' 3 'exec: .*exit code 3' "$scan" watch --once runs --state fail.db --exec "sh -c 'exit 3'"
-exits 'a command that failed is not run again' 0 '^$' "$scan" watch --once runs --state fail.db --exec "sh -c 'exit 3'"
-exits 'one that is ended by a signal' 3 'exec: .*killed by signal 9' "$scan" watch --once runs --state signal.db --exec "sh -c 'kill -9 \$\$'"
-exits 'one that is not there' 3 'no such command' "$scan" watch --once runs --state none.db --exec ./none
-exits 'one that takes too long is ended' 3 'killed after 0.3 s' "$scan" watch --once runs --state slow.db --exec 'sleep 60' --exec-timeout 0.3
-# Damage after standard output has been served: which of two deliveries at once
-# comes first is chance.
+exits 'failed attempts are counted' 3 'exec: .*exit code 3' "$scan" watch --once runs --state fail.db --exec "sh -c 'exit 3'"
+exits 'a command that has failed is not run again' 0 '^$' "$scan" watch --once runs --state fail.db --exec "sh -c 'exit 3'"
+exits 'a command ended by a signal is reported' 3 'exec: .*killed by signal 9' "$scan" watch --once runs --state signal.db --exec "sh -c 'kill -9 \$\$'"
+exits 'a missing command is reported' 3 'no such command' "$scan" watch --once runs --state none.db --exec ./none
+exits 'a command that takes too long is killed' 3 'killed after 0.3 s' "$scan" watch --once runs --state slow.db --exec 'sleep 60' --exec-timeout 0.3
+# Damages the state only after standard output has been served, because the
+# order of two simultaneous deliveries is random.
 cat >spoil <<'END'
 #!/bin/sh
 until [ "$(sqlite3 "$2" "SELECT state FROM delivery WHERE action = 'print'" 2>/dev/null)" = delivered ]; do sleep 0.02; done
@@ -59,15 +60,17 @@ END
 chmod +x spoil
 mkdir empty
 "$scan" watch --once empty --state fresh.db >/dev/null 2>&1
-exits 'a state that is damaged meanwhile' 3 "noise.db: not a watcher's state" "$scan" watch --once runs --state noise.db --exec './spoil append noise.db'
-exits 'a state that is replaced meanwhile' 3 'replaced.db: alerts are missing' "$scan" watch --once runs --state replaced.db --exec './spoil fresh.db replaced.db'
-exits 'standard output that cannot be written' 3 'still owed: 1' sh -c '"$0" watch --once runs --state full.db >/dev/full' "$scan"
-same_text 'what was owed is delivered later' "$want" "$("$scan" watch --once runs --state full.db)"
+exits 'a state damaged during the watch is reported' 3 "noise.db: not a watcher's state" "$scan" watch --once runs --state noise.db --exec './spoil append noise.db'
+exits 'a state replaced during the watch is reported' 3 'replaced.db: alerts are missing' "$scan" watch --once runs --state replaced.db --exec './spoil fresh.db replaced.db'
+exits 'a line that cannot be printed is still owed' 3 'still owed: 1' sh -c '"$0" watch --once runs --state full.db >/dev/full' "$scan"
+same_text 'an owed line is delivered later' "$want" "$("$scan" watch --once runs --state full.db)"
 
-# What a run file says of its task is an argument of scancel, never an option.
+# The task in a run file is passed to scancel as an argument, never as an
+# option.
 mkdir tasks slurm
 printf '#!/bin/sh\nprintf "%%s\\n" "$*" >>"%s/cancelled"\n' "$dir" >slurm/scancel
-# The run is nobody's: of one at work the scan would say so itself.
+# No process writes the run, so the scan calls it interrupted; a live run would
+# be called running.
 printf '#!/bin/sh\n"%s" "$@" | sed s/interrupted/running/\n' "$scan" >slurm/entropy-scan
 chmod +x slurm/*
 collapsing t 8 && mv t.db tasks
@@ -79,13 +82,13 @@ cancel() { # JOB: as JSON; what cancel.py says of it, and its exit code
     echo "exit $?: $(cat cancelled)"
 }
 matches 'a task is cancelled' '^scancel 4711_3: .*t.db .SM.: collapse.*exit 0: -- 4711_3$' "$(cancel '"4711_3"')"
-matches 'a job, too' 'exit 0: -- 4711$' "$(cancel '"4711"')"
+matches 'a job is cancelled' 'exit 0: -- 4711$' "$(cancel '"4711"')"
 for job in '"--me"' '"-u root"' '"4711 --me"' '"4711\n"' '"4711_"' '""' '"\u0664"' 4711 '["--me"]' '{"a":1}'; do
-    matches "no task is $job" '^cancel.py: slurm_job is no task.s number: .*exit 1: $' "$(cancel "$job")"
+    matches "$job is not accepted as a task" '^cancel.py: slurm_job is no task.s number: .*exit 1: $' "$(cancel "$job")"
 done
-same_text 'a run without one is left alone' 'exit 0: ' "$(cancel null)"
+same_text 'a run without a task is left alone' 'exit 0: ' "$(cancel null)"
 printf '#!/bin/sh\necho "Invalid job id" >&2; exit 1\n' >slurm/scancel
-matches 'scancel that fails is one line' 'cancel.py: scancel: Invalid job id
+matches 'a failure of scancel is one line' 'cancel.py: scancel: Invalid job id
 exit 1: $' "$(cancel '"4711"')"
 
 # --- following
@@ -95,23 +98,23 @@ await 'the watcher has begun' test -s live.prom
 collapsing b
 mv b.db live/.hidden
 mkdir live/deeper && mv live/.hidden live/deeper/b.db
-check 'a new file in a new folder is seen' until_true has_lines live.out 1
+check 'a new file in a new folder is noticed' until_true has_lines live.out 1
 head -c 3000 live/deeper/b.db >live/half.db
 collapsing c
 cat c.db >live/half.db
-check 'a file that was half there' until_true has_lines live.out 2
+check 'a file that was incomplete is read when it is complete' until_true has_lines live.out 2
 collapsing d
 mv d.db live/half.db
-check 'a file that was replaced' until_true has_lines live.out 3
+check 'a replaced file is read again' until_true has_lines live.out 3
 rm live/half.db
-check 'commands too' until_true has_lines live.ids 3
-ended "$watcher" && fail 'it watches on' || pass 'it watches on'
+check 'commands are run for all of them' until_true has_lines live.ids 3
+ended "$watcher" && fail 'the watcher still runs' || pass 'the watcher still runs'
 same_text 'the watcher prints no complaint' '' "$(cat live.err)"
 kill "$watcher"; wait "$watcher"; code=$?
-same_text 'a signal ends it' 143 "$code"
-same_text 'metrics are there, and end' '# EOF' "$(tail -1 live.prom)"
+same_text 'a signal ends the watcher' 143 "$code"
+same_text 'the metrics file is complete' '# EOF' "$(tail -1 live.prom)"
 output 'the metrics have the alerts' 'entropy_scan_alerts{file="live/deeper/b.db",kind="collapse",severity="critical"} 1' cat live.prom
-same_text 'a watcher that comes later has nothing to deliver' '' "$("$scan" watch --once live)"
+same_text 'a later watcher has nothing to deliver' '' "$("$scan" watch --once live)"
 
 # --- webhooks
 mkdir server
@@ -137,10 +140,10 @@ assert body["id"] == id
 print(id[36:], body["kind"])')"
 : >server/posts
 once_to slack '' --webhook-env HOOK --webhook-format slack >/dev/null
-same_text 'or as Slack has it' "{'text': '$want'}" \
+same_text '--webhook-format slack posts text for Slack' "{'text': '$want'}" \
     "$(python3 -c 'import json; print(json.loads(open("server/posts").read().split(" ", 1)[1]))')"
 matches 'a 4xx is given up' 'answers 404.*given up: 1, still owed: 0.*exit 3' "$(once_to gone 404 --webhook-env HOOK)"
-same_text 'once' 'exit 0' "$(once_to gone '' --webhook-env HOOK)"
+same_text 'an alert that was given up is not posted again' 'exit 0' "$(once_to gone '' --webhook-env HOOK)"
 matches 'a redirection is not followed' 'answers 301: redir.*given up: 1.*exit 3' "$(once_to moved 301 --webhook-env HOOK)"
 printf 'http://127.0.0.1:port/\n' >malformed
 matches 'a malformed URL is given up' 'webhook: .*given up: 1.*exit 3' "$(once_to malformed '' --webhook-file malformed)"
@@ -148,33 +151,33 @@ owed=(500 408 425 429 302 reset close garbage old began stall)
 for answer in "${owed[@]}"; do
     patience=() # it stalls until it is given up
     [ "$answer" != stall ] || patience=(--webhook-timeout 0.4)
-    matches "$answer is owed" 'still owed: 1.*exit 3' "$(once_to $answer $answer --webhook-env HOOK "${patience[@]}")"
+    matches "a post with the answer $answer is still owed" 'still owed: 1.*exit 3' "$(once_to $answer $answer --webhook-env HOOK "${patience[@]}")"
 done
 mkfifo fifo
-exits 'a FIFO in place of a URL' 3 'fifo: a FIFO that nobody writes' \
+exits 'a FIFO instead of a URL file is refused' 3 'fifo: a FIFO that nobody writes' \
     timeout 60 "$scan" watch . --once --webhook-file fifo
 refused=$(once_to refused '' --webhook-file refused)
-matches 'refused is owed' 'still owed: 1.*exit 3' "$refused"
+matches 'a post to a closed port is still owed' 'still owed: 1.*exit 3' "$refused"
 check 'the URL stays a secret' sh -c '! echo "$0" | grep secret' "$refused"
 : >server/posts
 for answer in "${owed[@]}" refused; do
     once_to $answer '' --webhook-env HOOK >>later 2>&1
 done
-same_text 'all of them are made later' '12 exit 0' "$(grep exit later | sort | uniq -c | xargs)"
-same_text 'a failure is reported' 12 "$(grep -c 'webhook: .*: delivered .failed attempts: 1' later)"
-same_text 'once each' 12 "$(lines server/posts)"
-exits 'no URL' 2 'no such environment variable' "$scan" watch runs --webhook-env NOT_THERE
+same_text 'all owed posts are made later' '12 exit 0' "$(grep exit later | sort | uniq -c | xargs)"
+same_text 'failed attempts are counted' 12 "$(grep -c 'webhook: .*: delivered .failed attempts: 1' later)"
+same_text 'each post is made once' 12 "$(lines server/posts)"
+exits 'a missing environment variable is refused' 2 'no such environment variable' "$scan" watch runs --webhook-env NOT_THERE
 : >server/posts
 echo '500 old' >server/answers
 "$scan" watch runs --state again.db --webhook-env HOOK >again.out 2>again.err &
 watcher=$!
-check 'a watcher tries again by itself' until_true has_lines server/posts 1
+check 'a watcher retries a post by itself' until_true has_lines server/posts 1
 same_text 'a retry is reported once' 1 "$(grep -c 'webhook: .*answers 500' again.err)"
 check 'a late delivery is reported' until_true grep -q 'webhook: .*: delivered .failed attempts: 2' again.err
 stop_watching
 kill $server
 
-# --- killed
+# --- kills
 mkdir killed
 for ((i = 0; i < 40; i++)); do
     collapsing "k$i"
@@ -183,14 +186,14 @@ for ((i = 0; i < 40; i++)); do
 done &
 n_kills=200 # each at another moment, which is nothing to sanitizers
 kill_watchers $n_kills $! --severity info
-same_text 'nothing failed' 0 "$(owed "= 'failed'")"
-same_text 'no alert is missed by its line' 40 "$(sort -u killed.out | grep -c collapse)"
-same_text 'none is printed twice' '' "$(sort killed.out | uniq -d)"
+same_text 'no delivery failed' 0 "$(owed "= 'failed'")"
+same_text 'every alert is printed' 40 "$(sort -u killed.out | grep -c collapse)"
+same_text 'no alert is printed twice' '' "$(sort killed.out | uniq -d)"
 ids() { grep -oE '"id":"[^"]*"' killed.alerts; }
-same_text 'nor missed by the command' 40 "$(ids | sort -u | grep -c collapse)"
-same_text 'nor handed to it twice' '' "$(ids | sort | uniq -d)"
+same_text 'the command gets every alert' 40 "$(ids | sort -u | grep -c collapse)"
+same_text 'the command gets no alert twice' '' "$(ids | sort | uniq -d)"
 
-# --- a training as it runs
+# --- a live training
 corpus
 mkdir training
 start_watching training --poll 60 --stop
@@ -201,7 +204,7 @@ ended $trainer || kill $trainer
 stop_watching
 same_text 'the stop names its alert' "$(grep 'nan since' training.out)" \
     "$(sqlite3 training/nan.db "SELECT message FROM event WHERE kind = 'stop'")"
-same_text 'whose id is that of the event' '' \
+same_text 'the alert has the id of the event' '' \
     "$(sqlite3 training/nan.db "ATTACH '$(state_of training)' AS state;
        SELECT id FROM state.alert WHERE id LIKE '%/alert:%' EXCEPT SELECT dedupe FROM event")"
 "$scan" watch --once training --state before.db >/dev/null
@@ -210,26 +213,26 @@ sqlite3 training/nan.db 'DELETE FROM event; DELETE FROM row_checksum'
 reported() { sqlite3 "$1" "SELECT id FROM alert ORDER BY id"; }
 same_text 'the ids are the same when the watcher judges the file' "$(reported before.db)" "$(reported after.db)"
 
-# --- the rest of the world
+# --- hostile names, metrics, several watchers
 mkdir odd
 collapsing $'o\tdd'
 mv $'o\tdd.db' $'odd/o\e[31m\n"dd.db'
 "$scan" watch --once odd --json >odd.json 2>&1
-check 'a hostile name does no harm' sh -c '! grep -q "$(printf "\033")" odd.json &&
+check 'a hostile file name is escaped' sh -c '! grep -q "$(printf "\033")" odd.json &&
     python3 -c "import json; a = json.load(open(\"odd.json\")); assert a[\"path\"].endswith(chr(27) + \"[31m\n\\\"dd.db\"), a"'
 sqlite3 odd/*.db "UPDATE run SET arch = char(27) || '[2J' || char(10) || 'x'"
-same_text 'nor one inside the file' 1 "$("$scan" watch --once odd --state odd.db | tee odd.out | wc -l)"
-check 'the name is escaped' sh -c '! grep -q "$(printf "\033")" odd.out'
+same_text 'a hostile name in the file stays on one line' 1 "$("$scan" watch --once odd --state odd.db | tee odd.out | wc -l)"
+check 'a hostile name in the file is escaped' sh -c '! grep -q "$(printf "\033")" odd.out'
 
 exits 'metrics that cannot be written' 3 'nowhere/m.prom: cannot' "$scan" watch --once odd --state metrics.db --textfile nowhere/m.prom
 mkfifo fifo.prom
-exits 'nor into a FIFO' 3 'fifo.prom: .*regular' timeout 60 "$scan" watch --once odd --state metrics.db --textfile fifo.prom
+exits 'metrics are not written into a FIFO' 3 'fifo.prom: .*regular' timeout 60 "$scan" watch --once odd --state metrics.db --textfile fifo.prom
 "$scan" watch --once odd --state command.db --exec "sh -c 'cat >odd.alerts; echo \$# >odd.args; env >odd.env'" >/dev/null
-same_text 'a command has it as one line of its input, nowhere else' '1 0 0' \
+same_text 'a command gets the alert only on its standard input, as one line' '1 0 0' \
     "$(lines odd.alerts) $(cat odd.args) $(grep -c '\[2J\|odd/o' odd.env)"
 
 "$scan" watch --once odd --state metrics.db --textfile odd.prom >/dev/null
-check 'metrics are of their grammar' python3 -c '
+check 'metrics follow the OpenMetrics grammar' python3 -c '
 import re
 label = r"[a-z]+=\"(?:[^\"\\\n]|\\[n\"\\])*\""
 sample = re.compile(rf"(\w+)(?:\{{{label}(?:,{label})*\}})? -?[0-9.]+(?:e[+-]?[0-9]+)?")
@@ -259,11 +262,11 @@ for ((i = 0; i < 4; i++)); do
 done
 codes=
 for watcher in "${watchers[@]}"; do wait $watcher; codes+=$?; done
-same_text 'four at once share the work' '12 12' "$(lines shared.out) $(sort -u shared.out | wc -l)"
-same_text 'what another one is about to make is not owed' 0000 "$codes"
-same_text 'also that which takes its time' '12 12' "$(lines shared.alerts) $(sort -u shared.alerts | wc -l)"
+same_text 'four watchers at once share the lines' '12 12' "$(lines shared.out) $(sort -u shared.out | wc -l)"
+same_text 'a delivery claimed by another watcher is not owed' 0000 "$codes"
+same_text 'four watchers at once share slow commands' '12 12' "$(lines shared.alerts) $(sort -u shared.alerts | wc -l)"
 
-# A limit on the size of files is a disk that is full.
+# A limit on file sizes acts like a full disk.
 small_disk=(bash -c 'ulimit -S -f $0; trap "" XFSZ; exec "$@"')
 "$scan" watch --once runs --state tight.db >/dev/null
 for ((i = 0; i < 12; i++)); do
@@ -275,13 +278,13 @@ exits 'a full disk is reported' 3 'tight.db: cannot write|tight.db: .*(full|disk
 "${small_disk[@]}" $(($(stat -c %s tighter.db) / 1024)) "$scan" watch shared --poll 0.2 --severity info \
     --state tighter.db --textfile tighter.prom >tighter.out 2>tighter.err &
 watcher=$!
-check 'a watcher goes on' until_true test -s tighter.err
+check 'the watcher continues on a full disk' until_true test -s tighter.err
 look_again tighter
-same_text 'says so once' 1 "$(lines tighter.err)"
+same_text 'the watcher reports the full disk once' 1 "$(lines tighter.err)"
 prlimit --pid $watcher --fsize=unlimited
-check 'what is owed is delivered when the disk has space again' until_true has_lines tighter.out 12
-same_text 'each once' '12 12' "$(lines tighter.out) $(sort -u tighter.out | wc -l)"
+check 'owed alerts are delivered when the disk has space again' until_true has_lines tighter.out 12
+same_text 'each alert is delivered once' '12 12' "$(lines tighter.out) $(sort -u tighter.out | wc -l)"
 stop_watching
-same_text 'nothing is delivered that is not entered' 12 "$("$scan" watch --once shared --state tight.db | wc -l)"
+same_text 'only alerts in the state are delivered' 12 "$("$scan" watch --once shared --state tight.db | wc -l)"
 
 finish

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# entropy-scan watch --rules: further rules, judged as the runs grow.
+# entropy-scan watch --rules: further rules, judged while the runs grow.
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir
 . tests/support/watching.sh
 
-# A run of 12 steps whose loss goes up and down.
+# A run of 12 steps whose loss rises and falls.
 mkdir runs
 { echo '# arch: SM'; echo '# ctx: 8'; echo 'step,layer,head,entropy,loss'
   for loss in 2 2 2 3 3 2 4 nan 4 2 2 5; do
@@ -44,34 +44,34 @@ print(sorted((flag["kind"], flag["severity"], flag["onset"]) for flag in flags))
 import json, sys
 alerts = map(json.loads, sys.stdin)
 print(sorted((alert["kind"], alert["severity"], alert["onset"]) for alert in alerts))')"
-same_text 'ids are those of alerts' "$(sqlite3 runs/a.db 'SELECT uuid FROM run')/alert:one-head@1:error" \
+same_text 'alerts of rules have ids like others' "$(sqlite3 runs/a.db 'SELECT uuid FROM run')/alert:one-head@1:error" \
     "$(sqlite3 "$(state_of runs)" "SELECT id FROM alert WHERE id LIKE '%one-head%'")"
 printf '[rule loud]\nseries = loss\naggregate = run\nabove = 4.5\nseverity = error\n' >loud.ini
 mkdir quiet && sqlite3 runs/a.db "VACUUM INTO 'quiet/q.db'"
 sed -i s/,nan/,4/ a.csv; rm quiet/q.db; "$scan" import -q a.csv -o quiet/q.db
-check '--check without rules: nothing' "$scan" watch --once --check quiet --state q.db
-exits '--check with them' 1 '^$' "$scan" watch --once --check quiet --state q.db --rules loud.ini
+check '--check without rules finds nothing' "$scan" watch --once --check quiet --state q.db
+exits '--check counts alerts of rules' 1 '^$' "$scan" watch --once --check quiet --state q.db --rules loud.ini
 sed 's/severity = .*/severity = warning/' loud.ini >mild.ini
-exits '--check=warning with milder ones' 1 '^$' "$scan" watch --once --check=warning quiet --state q.db --rules mild.ini
-check '--check passes over them' "$scan" watch --once --check quiet --state q.db --rules mild.ini
+exits '--check=warning counts warnings of rules' 1 '^$' "$scan" watch --once --check=warning quiet --state q.db --rules mild.ini
+check '--check ignores warnings of rules' "$scan" watch --once --check quiet --state q.db --rules mild.ini
 printf '[logits]\nerror = 900\n[overload]\nhead = 0.3\nwarning = 0.3\nerror = 0.3\n' >sharp.ini
-same_text 'thresholds of the flags' 'overload L0 since step 1 (error);' "$("$scan" watch --once quiet --state s.db --rules sharp.ini | reported)"
+same_text 'watch judges by changed thresholds of flags' 'overload L0 since step 1 (error);' "$("$scan" watch --once quiet --state s.db --rules sharp.ini | reported)"
 "$scan" watch --once quiet --state m.db --rules high.ini --textfile m.prom >/dev/null 2>&1
-output 'in the metrics' '^entropy_scan_alerts\{file="quiet/q.db",kind="high",severity="warning"\} 2$' cat m.prom
+output 'the metrics count alerts of rules' '^entropy_scan_alerts\{file="quiet/q.db",kind="high",severity="warning"\} 2$' cat m.prom
 
 # --- mistakes
 printf '[rule a]\nseries = loss\n' >wrong.ini
 exits 'a wrong line is named' 2 'wrong.ini:1: rule a' watch --rules wrong.ini
-exits 'no such file' 3 'none.ini: No such file' watch --rules none.ini
+exits 'a missing rules file is named' 3 'none.ini: No such file' watch --rules none.ini
 printf '[rule a]\nseries = entropy\naggregate = run\nabove = 1\n' >misfit.ini
-exits 'a rule that does not fit' 3 'rule a: aggregate run does not fit entropy' watch --rules misfit.ini
+exits 'a rule that does not fit the run is reported' 3 'rule a: aggregate run does not fit entropy' watch --rules misfit.ini
 printf '[rule a]\nseries = entropy\nabove = 1 baseline\n[baseline]\nrun = none.db\n' >absent.ini
-exits 'a baseline that is not there' 3 'none.db' watch --rules absent.ini
+exits 'a missing baseline is reported' 3 'none.db' watch --rules absent.ini
 printf '[rule lower]\nseries = loss\naggregate = run\nabove = 1.1 baseline\nseverity = error\n[baseline]\nrun = quiet/q.db\n' >base.ini
 sed s/^10,,,,2/10,,,,3/ a.csv >b.csv; "$scan" import -q b.csv -o runs/b.db
-same_text 'against a baseline' 'lower since step 10 (error);' "$("$scan" watch --once runs/b.db --state b.db --rules base.ini | reported)"
+same_text 'a rule compares with a baseline' 'lower since step 10 (error);' "$("$scan" watch --once runs/b.db --state b.db --rules base.ini | reported)"
 
-# --- a training as it runs
+# --- a live training
 corpus
 mkdir live
 cat >stop.ini <<'END_OF_RULES'
@@ -113,9 +113,9 @@ steps=3000
 training --steps $steps --record-every 2 --lr 0.0003 -o killed/k.db
 kill_watchers 40 $trainer --rules flap.ini
 "$scan" watch --once killed --rules flap.ini --state fresh.db >all.out 2>/dev/null
-check 'of many alerts' has_lines all.out 20
+check 'the run has many alerts' has_lines all.out 20
 known() { grep -oE 'k\.db.* since step [0-9]+' "$1" | sort; }
-check 'none is missed' cmp <(known all.out | sort -u) <(known killed.out | sort -u)
+check 'no alert is missed' cmp <(known all.out | sort -u) <(known killed.out | sort -u)
 same_text 'no alert is delivered twice' '' "$(known killed.out | uniq -d)"
 same_text 'no command is run twice' '' "$(grep -oE '"id":"[^"]*"' killed.alerts | sort | uniq -d)"
 same_text 'there are as many commands as lines' "$(lines all.out)" "$(lines killed.alerts)"

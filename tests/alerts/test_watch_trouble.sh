@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# entropy-scan watch: clocks, files, disks and servers that misbehave.
+# entropy-scan watch with unreliable clocks, files, disks and servers.
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir
@@ -18,20 +18,20 @@ appear() { # FOLDER NAME: a run file, whole at once
 mkdir clock
 touch -d '2040-01-01' old && collapsing late && touch -r old late.db && mv late.db clock/
 start_watching clock --poll 0.2 --textfile clock.prom
-check 'a file from the future' until_true grep -q late.db clock.out
+check 'a file with a future time is read' until_true grep -q late.db clock.out
 collapsing early && touch -d '1980-01-01' early.db && mv early.db clock/
-check 'a clock from the past harms nothing' until_true grep -q early.db clock.out
+check 'a file with a very old time is read' until_true grep -q early.db clock.out
 collapsing same && collapsing quiet 8 9
 truncate -s "$(stat -c %s same.db)" quiet.db
 touch -d '2001-02-03' quiet.db && cp -p quiet.db clock/changed.db
 "$scan" watch --once clock/changed.db --state quiet.db.state >quiet.out 2>&1
 look_again clock
 cat same.db >clock/changed.db && touch -d '2001-02-03' clock/changed.db
-check 'changed, with size and time as they were' until_true grep -q changed.db clock.out
+check 'a file that changed without a change of size and time is read' until_true grep -q changed.db clock.out
 stop_watching
 each_once 'each alert is delivered once' clock.out 3
 sqlite3 "$(state_of clock)" "UPDATE alert SET at = '2099-01-01T00:00:00Z'; UPDATE delivery SET settled_at = '2099-01-01T00:00:00Z'"
-same_text 'a state from the future' '' "$("$scan" watch --once clock)"
+same_text 'a state with future times is used' '' "$("$scan" watch --once clock)"
 
 cat >shift.c <<'END_OF_C'
 #define _GNU_SOURCE
@@ -77,14 +77,14 @@ else
     around=()
     is_ahead() { [ "$(sed -n 's/^entropy_scan_last_look_seconds \([0-9]*\).*/\1/p' jump.prom)" -gt $(($(date +%s) + 300000000)) ]; }
     appear jump now
-    check 'before the clock jumps' until_true grep -q now.db jump.out
+    check 'an alert before the clock jumps is delivered' until_true grep -q now.db jump.out
     echo 400000000 >offset
     appear jump ahead
-    check 'years ahead' until_true grep -q ahead.db jump.out
+    check 'an alert after a jump years ahead is delivered' until_true grep -q ahead.db jump.out
     check 'the metrics follow the jump' until_true is_ahead
     echo -400000000 >offset
     appear jump back
-    check 'years back' until_true grep -q back.db jump.out
+    check 'an alert after a jump years back is delivered' until_true grep -q back.db jump.out
     check 'commands are run again after the jump too' until_true has_lines jump.alerts 3
     stop_watching
     each_once 'each alert is delivered once' jump.out 3
@@ -95,20 +95,20 @@ fi
 mkdir files
 start_watching files --poll 0.2 --severity info --textfile files.prom
 appear files a
-check 'a file' until_true grep -q a.db files.out
+check 'the first file is read' until_true grep -q a.db files.out
 mv files/a.db aside.db
 look_again files
 mv aside.db files/a.db
 collapsing b && touch -r files/a.db b.db && mv b.db files/a.db
-check 'another one in its place, as old as it' until_true has_lines files.out 2
+check 'another file with the same time in its place is read' until_true has_lines files.out 2
 same_text 'the first alert was delivered once' 2 "$(lines files.out)"
 rm -r files
 await 'the folder is missed' grep -q 'files: no such file' files.err
-ended $watcher && fail 'a folder that goes' || pass 'a folder that goes'
+ended $watcher && fail 'the watcher survives the removal of its folder' || pass 'the watcher survives the removal of its folder'
 mkdir files
 collapsing c && mv c.db files/
 check 'a folder that comes back is watched again' until_true grep -q c.db files.out
-same_text 'is reported once' 1 "$(grep -c 'files: no such file' files.err)"
+same_text 'the removal is reported once' 1 "$(grep -c 'files: no such file' files.err)"
 collapsing d
 copied_in_part() { # reported in less than 3 s, by which it may still be being copied
     local begin=${EPOCHREALTIME/./} reported
@@ -117,12 +117,12 @@ copied_in_part() { # reported in less than 3 s, by which it may still be being c
     reported=$(grep d.db files.err)
     [ -z "$reported" ] || [ $((${EPOCHREALTIME/./} - begin)) -ge 3000000 ] || { echo "$reported"; return 1; }
 }
-check 'half a file may be being copied' copied_in_part
+check 'an incomplete file is not reported for three seconds' copied_in_part
 check 'a file that stays half is reported' until_true grep -q 'd.db: damaged' files.err
 stop_watching
 same_text 'each alert is delivered once' 3 "$(reported files.out)"
 
-# As a user who may not read it, whoever runs the test.
+# Runs as a user who may not read the folder, also if root runs the test.
 mkdir seen locked
 appear locked inside
 if [ "$(id -u)" = 0 ]; then
@@ -135,11 +135,11 @@ if [ "$(id -u)" = 0 ] && ! nobody_can_run "$scan"; then
 else
     start_watching seen locked --poll 0.2
     around=()
-    check 'a folder that may be read' until_true grep -q inside.db seen.out
+    check 'a readable folder is read' until_true grep -q inside.db seen.out
     chmod 0 locked
-    check 'a file that cannot be read is tried no more' until_true grep -q 'locked: cannot be read: Permission denied' seen.err
+    check 'an unreadable folder is reported' until_true grep -q 'locked: cannot be read: Permission denied' seen.err
     appear seen other
-    check 'does not hide the others' until_true grep -q other.db seen.out
+    check 'an unreadable folder does not hide the others' until_true grep -q other.db seen.out
     chmod 755 locked
     appear locked later
     check 'a file is read when it can be read again' until_true grep -q later.db seen.out
@@ -164,7 +164,7 @@ requested_stop
 check 'the run that took its place is not stopped' test ! -e place/run.db.stop
 check 'the failure is reported' grep -q 'stop: .*run.db: now contains another run' place.err
 
-# --- what it is started with
+# --- environment of the watcher
 ignoring=(python3 -c 'import os, signal, sys
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 os.execvp(sys.argv[1], sys.argv[1:])')
@@ -173,7 +173,7 @@ around=("${ignoring[@]}")
 start_watching ends --poll 0.2 --exec false
 around=()
 appear ends a
-check 'ends of children that are ignored: commands' until_true grep -q 'exec: .*: exit code 1' ends.err
+check 'commands end although SIGCHLD was ignored' until_true grep -q 'exec: .*: exit code 1' ends.err
 appear ends b
 check 'the next line is printed' until_true grep -q b.db ends.out
 stop_watching
@@ -204,7 +204,7 @@ while piece := os.read(out, 1 << 16):
     text += piece
 print(watcher.wait(), text.replace(b".", b"").decode().strip())
 END_OF_PY
-matches 'a full pipe that does not wait' '^0 .*collapse L1' "$(python3 pipe.py "$scan" 2>&1)"
+matches 'a full non-blocking pipe gets the whole line' '^0 .*collapse L1' "$(python3 pipe.py "$scan" 2>&1)"
 
 # --- the state
 mkdir state
@@ -219,25 +219,25 @@ damaged() { # NAME REGEX: the state is; it is said, and the file left alone
     cp sound "$kept"
 }
 dd if=/dev/urandom of="$kept" bs=1024 seek=4 count=12 conv=notrunc status=none
-damaged 'a state with pages of noise' 'state-[0-9a-f]+.state: damaged: .*: remove it: every alert is then reported again'
+damaged 'a state with pages of noise is reported' 'state-[0-9a-f]+.state: damaged: .*: remove it: every alert is then reported again'
 truncate -s 9000 "$kept"
-damaged 'one that was cut' 'state-[0-9a-f]+.state: damaged: .*: remove it'
+damaged 'a truncated state is reported' 'state-[0-9a-f]+.state: damaged: .*: remove it'
 echo noise | dd of="$kept" conv=notrunc status=none
-damaged 'another kind of file' "state-[0-9a-f]+.state: not a watcher's state: name another file, or remove it"
+damaged 'another kind of file is not used as a state' "state-[0-9a-f]+.state: not a watcher's state: name another file, or remove it"
 start_watching state --poll 0.2 --textfile state.prom
 look_again state
 dd if=/dev/urandom of="$kept" bs=1024 seek=4 count=12 conv=notrunc status=none
 appear state b
-check 'one that is damaged while it is used' until_true grep -q 'damaged' state.err
+check 'a state damaged during the watch is reported' until_true grep -q 'damaged' state.err
 look_again state
-same_text 'is reported once' 1 "$(grep -c 'damaged' state.err)"
+same_text 'the removal is reported once' 1 "$(grep -c 'damaged' state.err)"
 rm "$kept"
-check 'a state that is gone is made again' until_true grep -q b.db state.out
+check 'a removed state is made again' until_true grep -q b.db state.out
 stop_watching
-each_once 'what was delivered is not delivered again' state.out 1
+each_once 'delivered alerts are not delivered again' state.out 1
 
-# A line is claimed and cannot be printed, for the pipe is full: when it is, the
-# state cannot be written.
+# A line is claimed but cannot be printed, because the pipe is full. When it can
+# be printed, the state cannot be written.
 mkdir claimed
 mkfifo lines
 exec 9<>lines
@@ -246,7 +246,7 @@ head -c 65536 /dev/zero >&9
 watcher=$!
 is_claimed() { [ "$(sqlite3 "$(state_of claimed)" "SELECT count(*) FROM delivery WHERE state = 'claimed'" 2>/dev/null)" = 1 ]; }
 appear claimed a
-check 'a line that waits' until_true is_claimed
+check 'a line is claimed' until_true is_claimed
 kept=$(state_of claimed)
 head -c 30000 /dev/zero >"$kept"
 head -c 65536 <&9 >/dev/null
@@ -257,12 +257,12 @@ look_again claimed
 rm "$kept"
 appear claimed b
 read -r -t 60 line <&9
-matches 'the watcher goes on' 'b.db .SM.: collapse' "$line"
+matches 'the watcher continues' 'b.db .SM.: collapse' "$line"
 stop_watching
 exec 9<&-
 
-# Whoever may write in a watched folder may prepare a state of what was delivered in
-# it: rows for commands, and a journal that names a file to be deleted.
+# A user who may write to a watched folder may prepare a state there: with
+# deliveries of commands, and a journal that names a file to be deleted.
 mkdir shared
 appear shared a
 cat >prepare.py <<'END_OF_PY'
@@ -291,47 +291,47 @@ sum=$(cat $old* | cksum)
 same_text 'a state in a watched folder is left alone' "$sum" "$(cat $old* | cksum)"
 same_text 'no file is deleted for it' precious "$(cat victim)"
 same_text 'no command is run again' '1 1' "$(lines shared.out) $(lines shared.alerts)"
-same_text 'how to go on with it is said' \
+same_text 'a note explains how to use the old state' \
     "entropy-scan: $dir/$old: this state of an earlier version is not read, and its alerts are reported again: to continue with it: --state $dir/$old" \
     "$(cat shared.err)"
-same_text 'once' '' "$("$scan" watch --once shared 2>&1)"
-exits 'unless it is prepared' 3 "$old: its -journal names a further file" "$scan" watch --once shared --state $old
-same_text 'then neither deletes a file' "precious $sum" "$(cat victim) $(cat $old* | cksum)"
+same_text 'the note appears once' '' "$("$scan" watch --once shared 2>&1)"
+exits 'a prepared state is refused even if it is named' 3 "$old: its -journal names a further file" "$scan" watch --once shared --state $old
+same_text 'no file is deleted for the named state either' "precious $sum" "$(cat victim) $(cat $old* | cksum)"
 rm $old-journal
 mkfifo $old-journal
-exits 'nor is a FIFO waited for' 3 "$old: its -journal is no regular file" timeout 60 "$scan" watch --once shared --state $old
+exits 'a FIFO instead of a journal is refused' 3 "$old: its -journal is no regular file" timeout 60 "$scan" watch --once shared --state $old
 rm $old-journal
 sqlite3 other.db ".backup $old"
 sqlite3 $old "DELETE FROM delivery WHERE action = 'exec'; DELETE FROM alert WHERE id = 'x'"
-same_text 'it goes on' '' "$("$scan" watch --once shared --state $old 2>&1)"
+same_text 'a valid old state is used if it is named' '' "$("$scan" watch --once shared --state $old 2>&1)"
 sqlite3 $old "CREATE TRIGGER silence BEFORE INSERT ON alert BEGIN SELECT raise(IGNORE); END"
-exits 'a trigger that silences' 3 "not a watcher's state" "$scan" watch --once shared --state $old
+exits 'a state with a trigger is refused' 3 "not a watcher's state" "$scan" watch --once shared --state $old
 
-# --- where the state is kept
+# --- location of the state
 mkdir places home
 appear places a
 place_of() { # VARIABLE...: as env has them; the state that a watcher then makes
     rm -rf home/* home/.local
     env -u XDG_STATE_HOME "$@" "$scan" watch --once places >/dev/null && find home -type f
 }
-matches 'without XDG_STATE_HOME in HOME' '^home/.local/state/entropy-scan/watch/places-[0-9a-f]{24}.state$' \
+matches 'without XDG_STATE_HOME the state is in HOME' '^home/.local/state/entropy-scan/watch/places-[0-9a-f]{24}.state$' \
     "$(place_of HOME="$dir/home")"
-matches 'also if it is no absolute path' '^home/.local/state/entropy-scan/' "$(place_of HOME="$dir/home" XDG_STATE_HOME=home)"
+matches 'a relative XDG_STATE_HOME is ignored' '^home/.local/state/entropy-scan/' "$(place_of HOME="$dir/home" XDG_STATE_HOME=home)"
 same_text 'the folders of the state are private' 700 "$(stat -c %a home/.local home/.local/state home/.local/state/entropy-scan{,/watch} | sort -u)"
-exits 'neither' 2 'neither XDG_STATE_HOME nor HOME .*: --state FILE' env -u XDG_STATE_HOME -u HOME "$scan" watch --once places
-exits 'a HOME that is not there' 3 '/proc/nobody.*: No such file.*: --state FILE' \
+exits 'without both variables --state is needed' 2 'neither XDG_STATE_HOME nor HOME .*: --state FILE' env -u XDG_STATE_HOME -u HOME "$scan" watch --once places
+exits 'a missing HOME is reported' 3 '/proc/nobody.*: No such file.*: --state FILE' \
     env -u XDG_STATE_HOME HOME=/proc/nobody "$scan" watch --once places
 mkdir -p open/entropy-scan && chmod 777 open/entropy-scan
-exits 'one that is open to others' 3 'open/entropy-scan: other users may write to it: chmod 700' \
+exits 'a folder that others may write to is refused' 3 'open/entropy-scan: other users may write to it: chmod 700' \
     env XDG_STATE_HOME="$dir/open" "$scan" watch --once places
 rmdir open/entropy-scan && ln -s "$dir/home" open/entropy-scan
-exits 'or a link' 3 'open/entropy-scan: not a folder that belongs to this user' env XDG_STATE_HOME="$dir/open" "$scan" watch --once places
+exits 'a link instead of the folder is refused' 3 'open/entropy-scan: not a folder that belongs to this user' env XDG_STATE_HOME="$dir/open" "$scan" watch --once places
 "$scan" watch --once places >/dev/null
 ln -s places link
-same_text 'a folder has one state, whatever it is called, and its files have it' '' \
+same_text 'a folder and its files share one state, by any path' '' \
     "$("$scan" watch --once link; "$scan" watch --once ./places/a.db; cd places && "$scan" watch --once a.db)"
 mkdir places/deeper && mv places/a.db places/deeper && rm -r home && mv places home && mkdir places && mv home/deeper/a.db places
-same_text 'a folder that is made again goes on with its state' '' "$("$scan" watch --once places)"
+same_text 'a recreated folder uses its old state' '' "$("$scan" watch --once places)"
 same_text 'another folder has another state' 1 "$("$scan" watch --once home places | wc -l)"
 
 cat >disk.sh <<'END_OF_SH'
@@ -360,8 +360,8 @@ alone() { # COMMAND...: with mounts and limits of its own
 }
 if alone bash disk.sh "$scan"; then
     same_text 'a full disk is reported once' 1 "$(cat disk.said)"
-    matches 'as that' 'disk/state.db: .*(No space left|full)' "$(cat disk.err)"
-    each_once 'everything is delivered when the disk has space again' disk.out 3
+    matches 'the full disk is named as the reason' 'disk/state.db: .*(No space left|full)' "$(cat disk.err)"
+    each_once 'all alerts are delivered when the disk has space again' disk.out 3
 else
     skip 'a full disk' 'no file system may be mounted here'
 fi
@@ -384,21 +384,21 @@ port=$(cat server/port)
 stop_serving
 start_watching hooks --poll 0.2 --webhook-env HOOK --webhook-timeout 5 --textfile hooks.prom
 appear hooks a
-check 'no server' until_true grep -q 'webhook: .*: \(.*connect\)' hooks.err
+check 'a missing server is reported' until_true grep -q 'webhook: .*: \(.*connect\)' hooks.err
 appear hooks b
 appear hooks c
 echo 'stall 500 reset' >server/answers
 PORT=$port serve
-check 'one that comes, stalls, fails, resets, and is well' until_true has_lines server/posts 3
+check 'a server that stalls, fails and resets gets all posts in the end' until_true has_lines server/posts 3
 check 'a delivery after failures is reported' until_true grep -qE 'webhook: .*: delivered .failed attempts: [2-9]' hooks.err
 await 'nothing is owed' grep -qF 'deliveries{state="owed"} 0' hooks.prom
-same_text 'once each' '3 3' "$(lines server/posts) $(cut -d' ' -f1 server/posts | sort -u | wc -l)"
-same_text 'lines did not wait for it' 3 "$(reported hooks.out)"
+same_text 'each post is made once' '3 3' "$(lines server/posts) $(cut -d' ' -f1 server/posts | sort -u | wc -l)"
+same_text 'lines do not wait for the server' 3 "$(reported hooks.out)"
 stop_watching
 : >server/posts
 echo 500 >server/answers
 "$scan" watch --once hooks --state first.db --webhook-env HOOK >/dev/null 2>&1
-same_text 'one that fails does not keep the others back' '3 2' "$? $(lines server/posts)"
+same_text 'a post that fails does not block the others' '3 2' "$? $(lines server/posts)"
 stop_serving
 
 rm -f server/answers
@@ -415,23 +415,23 @@ if command -v openssl >/dev/null && certificate own IP:127.0.0.1 && certificate 
         echo "exit $?"
     }
     serve own.pem
-    matches 'a certificate that nobody vouches for' 'webhook: .*ertificate.*still owed: 1.*exit 3' "$(post tls)"
-    same_text 'nothing is posted after it was given up' 0 "$(lines server/posts)"
-    matches 'CURL_CA_BUNDLE vouches' 'delivered .failed attempts: 1.*exit 0' "$(post tls CURL_CA_BUNDLE="$dir/own.pem")"
-    same_text 'SSL_CERT_FILE does' 'exit 0' "$(post tls-file SSL_CERT_FILE="$dir/own.pem")"
+    matches 'an untrusted certificate is refused' 'webhook: .*ertificate.*still owed: 1.*exit 3' "$(post tls)"
+    same_text 'nothing is posted with an untrusted certificate' 0 "$(lines server/posts)"
+    matches 'CURL_CA_BUNDLE is used' 'delivered .failed attempts: 1.*exit 0' "$(post tls CURL_CA_BUNDLE="$dir/own.pem")"
+    same_text 'SSL_CERT_FILE is used' 'exit 0' "$(post tls-file SSL_CERT_FILE="$dir/own.pem")"
     openssl rehash . 2>/dev/null
-    same_text 'SSL_CERT_DIR does' 'exit 0' "$(post tls-dir SSL_CERT_DIR="$dir")"
-    matches 'another one does not' 'ertificate.*exit 3' "$(post tls-other CURL_CA_BUNDLE="$dir/other.pem")"
+    same_text 'SSL_CERT_DIR is used' 'exit 0' "$(post tls-dir SSL_CERT_DIR="$dir")"
+    matches 'another certificate does not make it trusted' 'ertificate.*exit 3' "$(post tls-other CURL_CA_BUNDLE="$dir/other.pem")"
     stop_serving
     serve other.pem
-    matches 'nor for another name' '(ertificate|name).*exit 3' "$(post tls-name CURL_CA_BUNDLE="$dir/other.pem")"
-    same_text 'posted where it was vouched for' 3 "$(lines server/posts)"
+    matches 'a certificate for another name is refused' '(ertificate|name).*exit 3' "$(post tls-name CURL_CA_BUNDLE="$dir/other.pem")"
+    same_text 'only trusted servers get posts' 3 "$(lines server/posts)"
     stop_serving
 else
     skip 'certificates' 'openssl is not installed'
 fi
 
-# --- what the system says of changes
+# --- changes that inotify does not report
 cat >bell.sh <<'END_OF_SH'
 echo "$2" >/proc/sys/user/$1 || exit 77
 shift 2
@@ -448,14 +448,14 @@ bell() { # NAME LIMIT NUMBER WORDS
     around=()
     check "$1" until_true test -s "$2.err"
     appear "$2/deeper" a
-    check 'what is new is found by looking' until_true grep -q a.db "$2.out"
+    check 'a new file is found by polling' until_true grep -q a.db "$2.out"
     look_again "$2"
-    matches 'it is said' "$4: changes are noticed only at the next poll: $5" "$(cat "$2.err")"
-    same_text 'once' 1 "$(lines "$2.err")"
+    matches 'the limit of inotify is reported' "$4: changes are noticed only at the next poll: $5" "$(cat "$2.err")"
+    same_text 'the note appears once' 1 "$(lines "$2.err")"
     stop_watching
 }
-bell 'no inotify' max_inotify_instances 0 inotify 'too many watchers'
-bell 'no watch left' max_inotify_watches 1 'max_inotify_watches/?[a-z]*' 'too many'
+bell 'without inotify files are polled' max_inotify_instances 0 inotify 'too many watchers'
+bell 'without a free inotify watch files are polled' max_inotify_watches 1 'max_inotify_watches/?[a-z]*' 'too many'
 
 cat >overlay.sh <<'END_OF_SH'
 mount -t tmpfs none layers && mkdir layers/low layers/high layers/work layers/seen &&
@@ -473,8 +473,8 @@ END_OF_SH
 mkdir layers
 collapsing one && collapsing two
 if alone bash overlay.sh "$scan"; then
-    each_once 'changes that inotify does not see are found by looking' overlay.out 2
+    each_once 'changes that inotify does not report are found by polling' overlay.out 2
 else
-    skip 'changes that inotify does not see' 'no overlay can be mounted here'
+    skip 'changes that inotify does not report' 'no overlay can be mounted here'
 fi
 finish

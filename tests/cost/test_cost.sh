@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# entropy-scan cost: tables, JSON and figures of runs and of architectures, and
-# what is refused.
+# entropy-scan cost: tables, JSON and figures of runs and architectures, and
+# refused inputs.
 . tests/support/tap.sh
 plan_dir
 cp samples/runs/sm-ln-g.db samples/runs/sm.db "$dir"
@@ -9,23 +9,23 @@ cd "$dir"
 # AERO, table 4: FLOPs, GB, minutes, savings.
 output 'an architecture has the published row' \
     '^SM\+LN\+G +12 +768 +128 +14\.5 +7\.7 +25\.3 +25\.0-25\.7 +8\.31 ' "$scan" cost SM+LN+G
-output 'savings are against the first, with intervals' '^SM\+LN\+R .* 2\.68x +2\.62-2\.73 +1\.36x +1\.19-1\.54$' "$scan" cost SM+LN+G SM+LN+R
-output 'numbers are said to be modelled' "modelled from AERO's tables 4 to 7" "$scan" cost SM
+output 'savings are compared with the first model, with intervals' '^SM\+LN\+R .* 2\.68x +2\.62-2\.73 +1\.36x +1\.19-1\.54$' "$scan" cost SM+LN+G SM+LN+R
+output 'the table says that numbers are modelled' "modelled from AERO's tables 4 to 7" "$scan" cost SM
 output 'the inventory is written as published' \
     '^  SM: 144 x R\^128x128; LN: 24 x R\^128x768; G: 12 x R\^128x3072$' "$scan" cost SM+LN+G --inventory
-output 'sizes are the command line'\''s' '^SM\+R +5 +96 +7 ' \
+output 'sizes come from the command line' '^SM\+R +5 +96 +7 ' \
     "$scan" cost SM+R --n-layer 5 --d-model 96 --n-head 3 --ctx 7
-output 'a shape that was not published is said' '1 of 1 models are outside' "$scan" cost SM --d-model 48
+output 'a shape outside of the published range is reported' '1 of 1 models are outside' "$scan" cost SM --d-model 48
 output 'PowerSoftmax is counted, and not modelled' \
     '^PSM\(4\) +12 +768 +128 +14\.5 +7\.7( +-){8}$' "$scan" cost 'PSM(4)'
-output 'and that is said' '^PSM\(4\): not modelled: no published' "$scan" cost 'PSM(4)'
+output 'a model without a cost has a reason' '^PSM\(4\): not modelled: no published' "$scan" cost 'PSM(4)'
 
-output 'so are RMSNorm and SwiGLU, with three matrices' \
+output 'RMSNorm and SwiGLU are counted, with three matrices, and not modelled' \
     '^SM\+RN\+SwiGLU +12 +768 +128 +21\.7 +7\.7 +- ' "$scan" cost SM+RN+SwiGLU
-output 'by name' 'no published figures of RMSNorm$' "$scan" cost SM+RN+SwiGLU
+output 'the operation without published figures is named' 'no published figures of RMSNorm$' "$scan" cost SM+RN+SwiGLU
 output 'a run has its shape and perplexity' '^sm-ln-g\.db +SM\+LN\+G +12 +48 +32 +8\.312 ' \
     "$scan" cost sm-ln-g.db sm.db
-output 'an architecture beside runs has none' '^- +SM\+R +12 +768 +128 +- ' "$scan" cost sm.db SM+R
+output 'an architecture next to runs has no perplexity' '^- +SM\+R +12 +768 +128 +- ' "$scan" cost sm.db SM+R
 output 'a size replaces the run'\''s' '^sm\.db +SM +12 +48 +256 ' "$scan" cost sm.db --ctx 256
 
 json() { "$scan" cost "$@" --json | python3 -c "import json, sys
@@ -51,34 +51,35 @@ program='assert models[0]["counts"]["LayerNorm"] == 128 * 768 and models[0]["cou
     128 * 12 * (4 + 2) * 768, models'
 check 'the simplified block has two matrices and a last norm' json SM+ScFuFFN --simplified --final-norm on
 
-# A run that says no vocabulary, one without a shape, and one of another notation.
+# A run without a vocabulary, a run without a shape, and a run whose
+# architecture has another notation.
 printf '0.5,1\n1.5,2\n' >run.csv
 "$scan" import -q run.csv -o bare.db --arch SM --ctx 16 || exit 1
 "$scan" import -q run.csv -o other.db --arch LlamaForCausalLM --ctx 16 || exit 1
 exits 'a run without a width is reported' 3 'bare\.db: a cost needs the run.s d_model' "$scan" cost bare.db
 exits 'an architecture of another notation is reported' 3 'other\.db: a cost needs' "$scan" cost other.db
-exits 'others are shown' 4 'bare\.db: a cost needs' "$scan" cost bare.db SM
-exits 'what is neither is refused' 2 'SM\+X: neither a file nor an architecture' "$scan" cost SM+X
-exits 'a file that is no run is reported' 3 'run\.csv' "$scan" cost run.csv
-exits 'nothing is refused' 2 'needs run files or architectures' "$scan" cost
+exits 'the other inputs are shown' 4 'bare\.db: a cost needs' "$scan" cost bare.db SM
+exits 'an input that is neither file nor architecture is refused' 2 'SM\+X: neither a file nor an architecture' "$scan" cost SM+X
+exits 'a file that is not a run file is reported' 3 'run\.csv' "$scan" cost run.csv
+exits 'a command without inputs is refused' 2 'needs run files or architectures' "$scan" cost
 exits 'heads that do not share the width are refused' 2 'd_model 100 is not a multiple' \
     "$scan" cost SM --d-model 100
 exits 'layers beyond the model are refused' 2 'names layers beyond its 3' "$scan" cost SM+ScFuFFNi4 --n-layer 3
 exits 'spans beyond the model are refused' 2 'names layers beyond its 12' "$scan" cost 'SM+G[0-12]'
 mkdir -p tree/below && cp sm.db tree/below/
-output 'a folder is the run files below it, beside architectures' '^(.*/)?sm(\.db)? +SM +12 +48 ' "$scan" cost tree SM+R
-exits 'letters of figures need one, too' 2 '--font-size: needs --figure' "$scan" cost SM --font-size 7
-exits 'an option of figures needs one' 2 '--shares: needs --figure' "$scan" cost SM --shares
+output 'a folder stands for the run files below it' '^(.*/)?sm(\.db)? +SM +12 +48 ' "$scan" cost tree SM+R
+exits '--font-size needs --figure' 2 '--font-size: needs --figure' "$scan" cost SM --font-size 7
+exits '--shares needs --figure' 2 '--shares: needs --figure' "$scan" cost SM --shares
 exits 'an unknown figure is refused' 2 'flops, communication, latency or inverse' "$scan" cost SM --figure pie -o a.png
 exits 'a figure needs a format' 2 'end the name in \.png, \.svg or \.pdf' "$scan" cost SM --figure flops -o a
-exits 'a format may not contradict a name' 2 '--format pdf does not go with the name a\.png' "$scan" cost SM --figure flops -o a.png --format pdf
-exits 'a picture has a size that its format can have' 2 '--size: ' \
+exits 'a format that contradicts the file name is refused' 2 '--format pdf does not go with the name a\.png' "$scan" cost SM --figure flops -o a.png --format pdf
+exits 'a size beyond the limit of the format is refused' 2 '--size: ' \
     "$scan" cost SM --figure flops -o a.png --size 99999x99999
-exits 'no figure of what is not modelled' 3 'no model has a modelled cost' "$scan" cost 'PSM(4)' --figure latency -o a.png
-exits 'no input is replaced' 2 'sm\.db' "$scan" cost sm.db -o sm.db
+exits 'a figure without modelled costs is refused' 3 'no model has a modelled cost' "$scan" cost 'PSM(4)' --figure latency -o a.png
+exits 'an input is not overwritten' 2 'sm\.db' "$scan" cost sm.db -o sm.db
 check 'a failure leaves no file' test ! -e a.png
 
-# A layer of two heads, measured: softmax has 2 x 4 x 4 numbers.
+# Measurements of a layer with two heads: softmax processes 2 x 4 x 4 numbers.
 cat >layer.csv <<'END'
 # name: two parties
 # arch: SM+LN+G
@@ -96,12 +97,12 @@ step,layer,head,cost.softmax.bytes,cost.softmax.rounds,cost.softmax.seconds,cost
 4,,,3200000,7,1.5,NaN,1000000,2400000
 END
 "$scan" import -q layer.csv -o layer.db || exit 1
-output 'what was measured stands beside what is modelled' \
+output 'measured costs are shown next to modelled ones' \
     '^softmax +32 +3\.20 +100000 +7 +1\.500 +0\.05 +0\.05-0\.06$' "$scan" cost layer.db
-output 'of the run, by name' '^layer\.db: two parties: one layer, measured' "$scan" cost layer.db
+output 'the run of a measurement is named' '^layer\.db: two parties: one layer, measured' "$scan" cost layer.db
 output 'products of shares have no modelled cost' '^scores +- +1\.00 +- +- +- +- +-$' "$scan" cost layer.db
 output 'a measurement that failed is missing' '^GELU +96 +- +- +- +- +0\.33 +0\.28-0\.38$' "$scan" cost layer.db
-output 'an FFN is charged for what goes in and out' '^FFN +240 +2\.40 +10000 ' "$scan" cost layer.db
+output 'an FFN is charged for its inputs and outputs' '^FFN +240 +2\.40 +10000 ' "$scan" cost layer.db
 program='ffn, gelu, scores, softmax = models[0]["measured"]
 assert softmax["bytes"] == 3200000 and softmax["rounds"] == 7 and softmax["seconds"] == 1.5
 modelled = softmax["modelled_bytes"]
@@ -109,33 +110,33 @@ assert 32 * 1700 < modelled["modelled"] < 32 * 1740 and modelled["low"] < modell
 assert gelu["bytes"] is None and gelu["bytes_state"] == "missing"
 assert scores["numbers"] is None and scores["modelled_bytes"]["modelled"] is None
 assert ffn["numbers"] == 2 * 5 * 4 * 6 and ffn["seconds"] is None'
-check 'so has --json' json layer.db
-output 'the run file that is kept is shown' 'CHEETAH d=256 H=4 T=128: one layer, measured' "$scan" cost "$root/samples/results/private-inference.db"
-output 'others have nothing measured' '"measured":\[\]' "$scan" cost SM --json
+check '--json has measured and modelled costs' json layer.db
+output 'the measurement in the samples is shown' 'CHEETAH d=256 H=4 T=128: one layer, measured' "$scan" cost "$root/samples/results/private-inference.db"
+output 'an architecture has no measurements' '"measured":\[\]' "$scan" cost SM --json
 
 output 'polynomials have factors and levels' '^ *512 +11 +11 +11 +11 +12 +12 +12 +12$' "$scan" cost --polynomial
-output 'and errors of a GELU' '^ *63 +7 +4\.5e-11 +8\.5e-6 +0\.0044$' "$scan" cost --polynomial
+output '--polynomial prints the errors of a GELU' '^ *63 +7 +4\.5e-11 +8\.5e-6 +0\.0044$' "$scan" cost --polynomial
 "$scan" cost --figure inverse -o inverse.svg
-file_has 'the error of an inverse is drawn by its factors' inverse.svg '>factors of the division<'
-file_has 'with a line for each epsilon' inverse.svg '>ε = 10⁻⁴<'
-exits 'it is of no model' 2 '--figure inverse: takes no model' "$scan" cost SM --figure inverse -o a.svg
-exits 'and has no shares' 2 '--figure inverse: takes no model' "$scan" cost --shares --figure inverse -o a.svg
-exits 'they are of no model' 2 'takes no model' "$scan" cost --polynomial SM
+file_has 'the error of an inverse is drawn by its number of factors' inverse.svg '>factors of the division<'
+file_has 'the figure of an inverse has a line for each epsilon' inverse.svg '>ε = 10⁻⁴<'
+exits '--figure inverse takes no model' 2 '--figure inverse: takes no model' "$scan" cost SM --figure inverse -o a.svg
+exits '--figure inverse has no shares' 2 '--figure inverse: takes no model' "$scan" cost --shares --figure inverse -o a.svg
+exits '--polynomial takes no model' 2 'takes no model' "$scan" cost --polynomial SM
 
 "$scan" cost SM+LN+G SM+R 'PSM(4)' --figure communication -o bars.svg
-file_has 'bars have parts, intervals and what is unknown' bars.svg '25\.3±0\.3' '>GELU<' '>ReLU<' '>unknown<' \
+file_has 'bars show parts, intervals and unknown costs' bars.svg '25\.3±0\.3' '>GELU<' '>ReLU<' '>unknown<' \
     'communication, modelled \(GB\)'
 "$scan" cost SM+R --figure latency --format svg >relu.svg
-file_has 'a figure goes to a pipe' relu.svg '>ReLU<'
+file_has 'a figure is written to a pipe' relu.svg '>ReLU<'
 exits 'parts that no model has are left out' 1 '^$' grep LayerNorm relu.svg
 "$scan" cost SM+LN+G SM+ScFuFFN --figure flops --over ctx --shares -o lengths.svg
-file_has 'FLOPs go over context lengths' lengths.svg '>65%<' '>FFN<' '>8K<' 'L = 12, d = 768'
+file_has 'FLOPs are drawn over context lengths' lengths.svg '>65%<' '>FFN<' '>8K<' 'L = 12, d = 768'
 "$scan" cost SM+LN+G --figure latency --over ctx -o lengths.svg
-file_has 'so does latency' lengths.svg 'latency, modelled \(minutes\)' '>8\.3<' 'at most ±12' 'outside of'
+file_has 'latency is drawn over context lengths' lengths.svg 'latency, modelled \(minutes\)' '>8\.3<' 'at most ±12' 'outside of'
 "$scan" cost SM+LN+G 'PSM(4)' --figure latency --shares --for column -o shares.svg
-file_has 'bars of shares say what their totals are, in a column what is not modelled' shares.svg \
+file_has 'the note of bars of shares explains totals and missing bars' shares.svg \
     'Above the' 'minutes\.' '>\?<' 'Without a bar'
-# What SecretFlow's profile says of the second run of each operation.
+# SecretFlow's profile; only the second run of each operation counts.
 cat >profile.txt <<'END'
 operation softmax 0
 [info] [Profiling] SPU execution softmax completed, execution took 9.5s, total
@@ -150,7 +151,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 import measure
 print(measure.profile(open("profile.txt").read()))' "$root/samples/private-inference"
-# The header of a checkpoint, and what becomes of it in a run.
+# The header of a checkpoint, and the members that a run gets from it.
 python3 -c 'import json, struct, sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])

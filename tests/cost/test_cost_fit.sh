@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The coefficients of private inference are what the published tables give, and
-# extrapolate as the README of analyzer/cost says.
+# The coefficients of private inference follow from the published tables, and
+# extrapolate as the README of analyzer/cost states.
 . tests/support/tap.sh
 plan_dir
 fit=$root/analyzer/cost/fit.py
@@ -9,7 +9,7 @@ kept=$root/analyzer/cost/coefficients.inc.h
 
 check 'a fit gives the coefficients that are built in' "$fit" "$scan" "$tables" --check "$kept"
 sed 's/,25.32,/,25.33,/' "$tables" >"$dir/other.csv"
-exits 'another table gives others' 1 'is not what the tables give: make cost-fit' \
+exits 'another table gives other coefficients' 1 'is not what the tables give: make cost-fit' \
     "$fit" "$scan" "$dir/other.csv" --check "$kept"
 
 "$fit" "$scan" "$tables" >"$dir/errors"
@@ -32,7 +32,7 @@ within 'latency of 18 layers follows from 12' latency from-L12 6.6 8.5 6
 same_text 'the README has these figures' 8 "$(while read -r model which _ rms _ worst _; do
     grep -cE "^\| .*\| .*$rms \($worst\)" "$root/analyzer/cost/README.md"
 done <"$dir/errors" | grep -cx 1)"
-same_text 'the page of contradictions has what is computed' \
+same_text 'the page of contradictions is up to date' \
     "$(cat "$root/samples/private-inference/contradictions.md")" \
     "$("$root/samples/private-inference/contradictions.py" "$scan")"
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# entropy-scan importance: runs made so that of their settings lr decides the
-# perplexity, act the overload, and drop and note nothing.
+# entropy-scan importance on runs constructed so that lr determines the
+# perplexity, act determines the overload, and drop and note determine nothing.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
@@ -12,8 +12,8 @@ if "$scan" --version | grep -q '^no GSL'; then
     exit
 fi
 
-# NAME CONFIG LOSS HEAD: two layers of three heads, of which one has the entropy
-# HEAD; the last evaluation has LOSS.
+# Makes the run NAME with CONFIG: two layers of three heads, one of which has
+# the entropy HEAD; the last evaluation is LOSS.
 make_run() {
     {
         printf '# name: %s\n# arch: SM\n# ctx: 128\n# config: %s\n' "$1" "$2"
@@ -42,44 +42,45 @@ done
 
 "$scan" importance tree >table.txt
 file_has 'the setting that matters is found' table.txt '^lr +4 +\+0\.9[0-9] +0\.00[0-9]+ '
-file_has 'one that does not matter is not' table.txt '^drop +3 +[-+]0\.[0-2][0-9]* +1 '
-file_has 'a category has no sign, and a share of all' table.txt '^act +2 +0\.0[0-9]* +1 +1\.00 +0\.00[0-9]+ '
-file_has 'what never varies says so' table.txt '^NaN at -: no run has a NaN$' '^collapsed -: the outcome or the setting is the same in all runs that have it$'
+file_has 'a setting that does not matter is weak' table.txt '^drop +3 +[-+]0\.[0-2][0-9]* +1 '
+file_has 'a category has no sign' table.txt '^act +2 +0\.0[0-9]* +1 +1\.00 +0\.00[0-9]+ '
+file_has 'an outcome that never varies is reported' table.txt '^NaN at -: no run has a NaN$' '^collapsed -: the outcome or the setting is the same in all runs that have it$'
 file_has 'runs are counted' table.txt '^24 runs; eval ppl: final value of the 24 runs that ended finite$'
-check 'seed and what is the same have no row' sh -c '! grep -qE "^(seed|note|ctx) " table.txt'
+check 'seeds and constant settings have no row' sh -c '! grep -qE "^(seed|note|ctx) " table.txt'
 check 'the strongest comes first' sh -c 'sed -n 2p table.txt | grep -q "^act "'
 
-# scipy 1.17.1: spearmanr of the 24 lr and losses of the loop above
+# scipy 1.17.1: spearmanr of the 24 values of lr and loss in the loop above
 "$scan" importance tree --json >x.json
-check 'JSON is JSON' sh -c 'test "$(sqlite3 :memory: "select json_valid(readfile(\"x.json\"))")" = 1'
+check '--json prints valid JSON' sh -c 'test "$(sqlite3 :memory: "select json_valid(readfile(\"x.json\"))")" = 1'
 number() { sqlite3 :memory: "select printf('%.$2f', json_extract(value, '\$.outcomes.$3')) from
     json_each(readfile('x.json'), '\$.settings') where json_extract(value, '\$.name') = '$1'"; }
 same_text 'a rank correlation is that of scipy' 0.96993 "$(number lr 5 quality.strength)"
 same_text 'a category explains all of the overload' 1.0000 "$(number act 4 overloaded.strength)"
-file_has 'what is unknown is null, with a reason' x.json \
+file_has 'unknown values are null with a reason' x.json \
     '"nan_step":\{"n":24,"strength":null,"strength_state":"missing","p":null,"p_state":"missing","p_holm":null,"p_holm_state":"missing","reason":"equal values"\}'
-check 'twice the same' sh -c '"$0" importance tree --json | cmp - x.json' "$scan"
+check 'the result is reproducible' sh -c '"$0" importance tree --json | cmp - x.json' "$scan"
 
-# Runs that end NaN: their perplexity is none, and the step of it an outcome.
+# Runs that end NaN have no perplexity, but the step of their first NaN is an
+# outcome.
 make_run nan1 '{"lr":1,"drop":0,"act":"G"}' NaN 2 3
 make_run nan2 '{"lr":1,"drop":0.1,"act":"R"}' NaN 2 3
 make_run nan3 '{"lr":1,"drop":0.2,"act":"R"}' NaN 2 3
 "$scan" importance tree >table.txt
 file_has 'a run that ended NaN has no perplexity' table.txt '^27 runs; eval ppl: final value of the 24 runs that ended finite$'
-file_has 'what NaN comes with is found' table.txt '^lr +5 .* -0\.5[0-9] +0\.0[0-9]+ *$'
+file_has 'the setting that causes NaN is found' table.txt '^lr +5 .* -0\.5[0-9] +0\.0[0-9]+ *$'
 
-exits 'a folder is needed' 2 'importance needs a folder' "$scan" importance
+exits 'a command without inputs is refused' 2 'importance needs a folder' "$scan" importance
 exits 'two runs are too few' 3 'needs at least three runs that differ in a setting, and there are 2' \
     "$scan" importance tree/run1.db tree/run2.db
 mkdir same
 cp tree/run1.db same/1.db && cp tree/run1.db same/2.db && cp tree/run1.db same/3.db
 exits 'runs of one configuration are refused' 3 'the 3 runs differ in no setting' "$scan" importance same
 echo broken >tree/broken.db
-exits 'a file that is no run is reported, and the others are shown' 4 'broken\.db: ' "$scan" importance tree
+exits 'a file that is not a run file is reported, and the others are shown' 4 'broken\.db: ' "$scan" importance tree
 rm tree/broken.db
 exits '--json and --figure exclude each other' 2 'choose one' "$scan" importance tree --json --figure importance
-exits 'an option of figures needs one' 2 '^entropy-scan: --theme: needs --figure' "$scan" importance tree --theme dark
+exits '--theme needs --figure' 2 '^entropy-scan: --theme: needs --figure' "$scan" importance tree --theme dark
 check 'a figure is drawn' sh -c '"$0" importance tree --figure importance -o bars.svg && grep -q "eval ppl" bars.svg && grep -q ">lr<" bars.svg' "$scan"
-check 'and as PNG' sh -c '"$0" importance tree --figure importance -o bars.png && test -s bars.png' "$scan"
+check 'a figure is drawn as PNG' sh -c '"$0" importance tree --figure importance -o bars.png && test -s bars.png' "$scan"
 [ -z "${KEEP-}" ] || cp bars.png table.txt "$KEEP"
 finish

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Recording on Linux 4.18 and in containers that refuse what they do not know:
-# the tests of recording and of processes, kill -9 included, pass there too.
+# Recording on Linux 4.18 and in containers that refuse unknown system calls:
+# the tests of recording and of processes, including kill -9, must pass there,
+# too.
 . tests/support/tap.sh
 plan_dir
 
@@ -35,9 +36,9 @@ same_text 'a strict filter refuses memfd_create, too' '1 1 1 22 22' \
 
 plain=(process ring recorder recorder_process recorder_faults recorder_overwritten)
 strict=(process recorder recorder_process recorder_faults) # no file to seal
-check 'the tests are there' make -s BUILD="$BUILD" CC="$CC" \
+check 'the tests are built' make -s BUILD="$BUILD" CC="$CC" \
     "${plain[@]/#/$BUILD/tests/test_}" "$BUILD/entropy-recorder"
-# They wait more than they work: four at a time.
+# The tests mostly wait: run four at a time.
 {
     printf '%s ENOSYS\n' "${plain[@]}"
     printf '%s EPERM memfd wipe\n' "${strict[@]}"

@@ -1,5 +1,5 @@
-# What the tests of sweeps share: . tests/sweep/sweeping.sh, after plan_dir. Goes
-# into $dir, where x.tok is to train on; $root is where it was.
+# Shared by the tests of sweeps: source it after plan_dir. Changes to $dir, in
+# which x.tok is a corpus for trainings; $root is the previous directory.
 . tests/support/background.sh
 . tests/support/corpus.sh
 cd "$dir"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# samples/schedulers/ray_study.py: a study of Ray Tune whose trial collapses is
-# stopped, and no other. RAY_PYTHON names a python that has ray.
+# samples/schedulers/ray_study.py: in a study of Ray Tune, only the trial that
+# collapses is stopped. RAY_PYTHON names a Python that has Ray.
 . tests/support/tap.sh
 plan_dir
 . tests/sweep/sweeping.sh
@@ -14,7 +14,7 @@ fi
 "$python" "$root/samples/schedulers/ray_study.py" trials --data x.tok --steps 3000 --lr 1e-3 1 >out 2>err
 same_text 'a study ends well' 0 $?
 check 'a healthy trial is finished' grep -qE '^lr 1\.00e-03  finished  step +2999  eval loss [0-9.]+  ' out
-check 'one that collapses is stopped, with the reason' \
+check 'a trial that collapses is stopped, with the reason' \
     grep -qE '^lr 1\.00e\+00  stopped +step +[0-9]+  .*(collapse|nan) since step [0-9]+' out
-same_text 'the run files are there' 2 "$(entropy-scan trials --json | grep -c '/run\.db"')"
+same_text 'both run files exist' 2 "$(entropy-scan trials --json | grep -c '/run\.db"')"
 finish

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# entropy-scan sweep --slurm against a real Slurm, which tests/slurm starts.
+# entropy-scan sweep --slurm with a real Slurm, which tests/slurm starts.
 . tests/support/tap.sh
 . tests/slurm/cluster.sh
 missing=$(cluster_missing)
@@ -31,7 +31,7 @@ counts() { status "$1" | grep -E '^[0-9]+ runs?: '; }
 has_counts() { [ "$(counts "$1" | sed 's/;.*//')" = "$2" ]; }
 job_of() { sqlite3 "$1" "SELECT config ->> 'slurm_job' FROM run"; }
 
-# --- a run that is requeued, one that is doomed, at the same time
+# --- a requeued run and a doomed run at the same time
 spec doomed.ini SM 1 steps=2000000 after-nan=2000000 lr=1e30 clip=0
 spec long.ini SM+LN+G 1 accumulate=$batches steps=400 record-every=1 checkpoint-every=20
 healthy=SM+LN+G_seed1 doomed=SM_seed1
@@ -41,8 +41,8 @@ doom=$job
 submit long.ini "$folder" -j 2
 long=$job
 same_text 'the id of the job is printed' 1 "$(grep -cE '^[0-9]+$' <<<"$long")"
-check 'what was submitted is reported' grep -q "^entropy-scan: $folder: job $long of Slurm: 1 run submitted\$" "$folder.err"
-check 'the script can be read' grep -qx '#SBATCH --array=0-0%2' "$folder/slurm-$long.sbatch"
+check 'the submitted job is reported' grep -q "^entropy-scan: $folder: job $long of Slurm: 1 run submitted\$" "$folder.err"
+check 'the batch script is kept in the folder' grep -qx '#SBATCH --array=0-0%2' "$folder/slurm-$long.sbatch"
 has_checkpoint() { ls "$folder/$healthy.checkpoints/" 2>/dev/null | grep -qE -- '-0*([4-9]|1[0-9])0\.'; }
 await 'a checkpoint is written' has_checkpoint
 shows() { status "$folder" | grep -qE "$1"; } # a record comes a second later
@@ -52,73 +52,73 @@ scontrol requeue "${long}_0"
 until_true has_state "$folder" "$healthy" queued && pass 'a task that was requeued waits again' ||
     fail 'a task that was requeued waits again' "$(status "$folder")"
 entropy-scan sweep long.ini -o "$folder" --slurm >again 2>again.err
-check 'it is not submitted again' sh -c '! [ -s again ] && grep -q "1 queued: nothing to submit" again.err'
-# meanwhile: the same without interruption, here
+check 'a queued run is not submitted again' sh -c '! [ -s again ] && grep -q "1 queued: nothing to submit" again.err'
+# Meanwhile: the same sweep on this machine, without interruption.
 entropy-scan sweep long.ini -o whole -j 1 >/dev/null 2>&1 &
 whole=$!
 
-# --- a small sweep, to its end
+# --- a small sweep that runs to its end
 spec good.ini 'SM+LN+G; SM' '1 2' steps=30 '[slurm]' 'time = 0:10:00' "comment = it's fine #1" mem=0
 submit good.ini good
 good=$job
 check 'a doomed run is stopped by rule' until_true has_state doomed "$doomed" failed
 check 'the task of a doomed run reports the stop' grep -q "^$doomed: stop requested: nan .*(critical)" "doomed/slurm-${doom}_0.out"
-check 'long before its last step' test "$(sqlite3 "doomed/$doomed.db" 'SELECT last_step < 1999999 FROM run')" = 1
+check 'the doomed run is stopped long before its last step' test "$(sqlite3 "doomed/$doomed.db" 'SELECT last_step < 1999999 FROM run')" = 1
 check 'a sweep runs to its end as an array' until_true has_counts good '4 runs: 4 finished'
-same_text 'no sweep is at work then' '4 runs: 4 finished; no sweep is running' "$(counts good)"
-same_text 'each task trains a run of its own, and says so in it' \
+same_text 'a finished sweep has no job' '4 runs: 4 finished; no sweep is running' "$(counts good)"
+same_text 'each task trains one run, which contains the task' \
     "${good}_0 ${good}_1 ${good}_2 ${good}_3" \
     "$(for run in SM+LN+G_seed1 SM+LN+G_seed2 SM_seed1 SM_seed2; do job_of good/$run.db; done | xargs)"
-output 'the task is no setting to compare' '2 configurations' entropy-scan good/*.db --compare
-same_text 'options of sbatch come through' "it's fine #1" \
+output 'the task is not compared as a setting' '2 configurations' entropy-scan good/*.db --compare
+same_text 'options of sbatch are passed on' "it's fine #1" \
     "$(scontrol show job "${good}_0" | sed -n 's/^ *Comment=\(.*[^ ]\) *$/\1/p')"
 entropy-scan sweep good.ini -o good >out 2>err
 entropy-scan good/*.db --check -q
-same_text 'here it has the table and the exit code of a sweep' $? \
+same_text 'the same sweep on this machine has the same exit code' $? \
     "$(entropy-scan sweep good.ini -o good >/dev/null 2>&1; echo $?)"
 check 'the picture is drawn' test -s good/bands.png
 entropy-scan sweep good.ini -o good --slurm >out 2>err
 check 'nothing is submitted twice' sh -c '! [ -s out ] && grep -q "4 already done, .*: nothing to submit" err'
 
-# --- what the requeued run came to
-# else it would wait; what is said while it still ends is forgotten
+# --- end of the requeued run. It would otherwise wait; an update while the task
+# is still ending is lost.
 goes_on() {
     scontrol update JobId="${long}_0" StartTime=now >/dev/null 2>&1
     grep -q '^resuming ' "$folder/$healthy.log"
 }
 await 'the requeued run goes on' goes_on
 check 'the requeued run ends' until_true has_state "$folder" "$healthy" finished
-check 'it went on from its checkpoint' grep -q 'resuming .*-0000[0-9]*\.safetensors at step' "$folder/$healthy.log"
-same_text 'once, in the same task' "1 ${long}_0" \
+check 'the requeued run resumes from its checkpoint' grep -q 'resuming .*-0000[0-9]*\.safetensors at step' "$folder/$healthy.log"
+same_text 'it resumes once, in the same task' "1 ${long}_0" \
     "$(sqlite3 "$folder/$healthy.db" "SELECT count(*) FROM event WHERE kind = 'resumed'") $(job_of "$folder/$healthy.db")"
 wait "$whole"
-same_text 'a requeued run has the bits of one that nobody interrupted' "$(frames whole/$healthy.db)" "$(frames "$folder/$healthy.db")"
+same_text 'a requeued run equals an uninterrupted one bit by bit' "$(frames whole/$healthy.db)" "$(frames "$folder/$healthy.db")"
 
-# --- runs that break, tasks that are lost
+# --- broken runs, lost tasks
 spec bad.ini 'SM+XX; SM' 1 accumulate=40 steps=2000000 checkpoint-every=20
 submit bad.ini bad
-check 'a run that breaks is said to be broken' until_true has_state bad SM+XX_seed1 broken
+check 'a run that fails is reported as broken' until_true has_state bad SM+XX_seed1 broken
 output '--status names it with its last lines' "^    entropy-train: .*part 'XX'" entropy-scan sweep bad --status
-check 'the others go on' until_true has_state bad SM_seed1 running
+check 'the other runs continue' until_true has_state bad SM_seed1 running
 saved() { ls bad/SM_seed1.checkpoints/*.safetensors >/dev/null 2>&1; }
 await 'a checkpoint is written' saved
-exits 'the same run is not trained here meanwhile' 3 'SM_seed1: another process is training it' entropy-scan sweep bad --run SM_seed1
+exits 'a run in training is not trained twice' 3 'SM_seed1: another process is training it' entropy-scan sweep bad --run SM_seed1
 scancel "$job"
-check 'one that was cancelled is interrupted' until_true has_state bad SM_seed1 interrupted
+check 'a cancelled run is interrupted' until_true has_state bad SM_seed1 interrupted
 lost() { status bad | grep -q "^SM_seed1: left Slurm's queue"; }
-check "and lost to Slurm" until_true lost
-output 'the refusal has the words of Slurm' '^    slurmstepd.*CANCELLED AT' entropy-scan sweep bad --status
+check "a cancelled task has left the queue" until_true lost
+output 'the output of a lost task is shown' '^    slurmstepd.*CANCELLED AT' entropy-scan sweep bad --status
 old=$job
 sed -i 's/XX/G/' bad/SM+XX_seed1.cmd # not what it was
-exits 'a sweep that was changed is not submitted' 3 'another command line' entropy-scan sweep bad.ini -o bad --slurm
+exits 'a changed sweep is not submitted' 3 'another command line' entropy-scan sweep bad.ini -o bad --slurm
 sed -i 's/SM+G/SM+XX/' bad/SM+XX_seed1.cmd
 submit bad.ini bad
-same_text 'what is not done is submitted again' 2 "$(grep -c '_seed1$' "bad/slurm-$job.sbatch")"
-check 'as another job' test "$job" -gt "$old"
-check 'the run goes on' until_true grep -q '^resuming ' bad/SM_seed1.log
+same_text 'unfinished runs are submitted again' 2 "$(grep -c '_seed1$' "bad/slurm-$job.sbatch")"
+check 'the second submission is another job' test "$job" -gt "$old"
+check 'the run resumes' until_true grep -q '^resuming ' bad/SM_seed1.log
 scancel "$job"
 
-# --- the sample: a task is cancelled out of a watcher
+# --- the sample: a watcher cancels a task
 mkdir runs
 entropy-scan watch runs --exec "$root/samples/schedulers/cancel.py" >watch.out 2>watch.err &
 watcher=$!
@@ -127,21 +127,21 @@ sample=$(sbatch --parsable --array=0,2 "$root/samples/schedulers/array.sbatch" -
 in_queue() { squeue -hrj "$sample" -o '%i %T' 2>/dev/null | grep -v COMPLETING | sort | xargs; }
 only_healthy() { [ "$(in_queue)" = "${sample}_0 RUNNING" ]; }
 check 'the task whose run collapsed is cancelled, no other' until_true only_healthy
-check 'by the sample' grep -q "^scancel ${sample}_2: .*: collapse" watch.err
+check 'the sample reports the cancellation' grep -q "^scancel ${sample}_2: .*: collapse" watch.err
 has_status() { [ "$(sqlite3 "runs/lr$1.db" 'SELECT status FROM run')" = "$2" ]; }
-check 'its run was closed in order' until_true has_status 3e-1 stopped
-check 'the healthy one goes on' has_status 1e-3 running
+check 'the run of the cancelled task is closed' until_true has_status 3e-1 stopped
+check 'the healthy run continues' has_status 1e-3 running
 scancel "$sample"
 kill "$watcher" && wait "$watcher" 2>/dev/null
 watcher=
 
-# --- without Slurm, or against its will
+# --- no Slurm, or a refusal
 spec refused.ini SM 1 steps=30 '[slurm]' 'partition = nowhere'
-exits 'sbatch refuses: in its words' 3 '^entropy-scan: refused/slurm.sbatch: sbatch refuses it: .*[Ii]nvalid partition' \
+exits 'a refusal of sbatch is quoted' 3 '^entropy-scan: refused/slurm.sbatch: sbatch refuses it: .*[Ii]nvalid partition' \
     entropy-scan sweep refused.ini -o refused --slurm
 mkdir few
 for program in entropy-scan entropy-train entropy-recorder; do ln -s "$bin/$program" few; done
-exits 'no sbatch' 3 '^entropy-scan: sbatch cannot be run: No such file' env PATH=few few/entropy-scan sweep good.ini -o none --slurm
+exits 'a missing sbatch is reported' 3 '^entropy-scan: sbatch cannot be run: No such file' env PATH=few few/entropy-scan sweep good.ini -o none --slurm
 rm -f none/*.db
 queued() { env PATH=few few/entropy-scan sweep "$1" --status; }
 scontrol update PartitionName=all State=DOWN
@@ -149,15 +149,15 @@ submit good.ini later
 same_text 'without squeue the folder shows what was submitted' \
     "4 runs: 4 queued; Slurm job $job, according to the folder: Slurm did not answer" \
     "$(queued later | grep '^4 runs')"
-exits 'without squeue nothing is submitted: it might be twice' 3 'squeue cannot be run' \
+exits 'without squeue nothing is submitted, to avoid duplicates' 3 'squeue cannot be run' \
     env PATH=few few/entropy-scan sweep good.ini -o later --slurm
 spec many.ini 'SM+LN+G; SM' "$(seq 501 | xargs)" steps=30
 submit many.ini many
-same_text 'more runs than an array may have are several' '1002 2' \
+same_text 'more runs than an array may have become two arrays' '1002 2' \
     "$(squeue -hr -j "$(tr '\n' , <<<"$job")" -o %i | wc -l) $(wc -l <<<"$job")"
-same_text 'each of which has its runs' "1002 runs: 1002 queued; Slurm job $(xargs <<<"$job" | sed 's/ /, /')" "$(counts many)"
+same_text 'each array has its runs' "1002 runs: 1002 queued; Slurm job $(xargs <<<"$job" | sed 's/ /, /')" "$(counts many)"
 cp good.ini unnamed
-exits 'no folder' 2 'unnamed: no folder' entropy-scan sweep unnamed --slurm
-exits 'a run that the sweep has not' 2 "no run 'x'" entropy-scan sweep good --run x
-exits 'or that lies elsewhere' 2 "no run '../good/SM_seed1'" entropy-scan sweep bad --run ../good/SM_seed1
+exits 'a spec without an ending needs -o' 2 'unnamed: no folder' entropy-scan sweep unnamed --slurm
+exits 'an unknown run is refused' 2 "no run 'x'" entropy-scan sweep good --run x
+exits 'a path instead of the name of a run is refused' 2 "no run '../good/SM_seed1'" entropy-scan sweep bad --run ../good/SM_seed1
 finish

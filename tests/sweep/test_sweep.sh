@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# entropy-scan sweep: every run once, whatever is interrupted, doomed or broken.
+# entropy-scan sweep: every run is trained once, even if runs are interrupted,
+# doomed or broken.
 . tests/support/tap.sh
 plan_dir
 . tests/sweep/sweeping.sh
@@ -13,21 +14,21 @@ begin() { # SPEC DIR [OPTION]...: in the background, $sweep
 }
 ends() { wait "$sweep" 2>/dev/null; code=$?; } # $code: its exit code
 
-# --- a folder that others have prepared
+# --- a folder prepared by another user
 spec links.ini SM '1 2' 'steps = 2'
 mkdir links
 echo precious >precious
 ln precious links/.sweep.lock
-exits 'a lock that is a hard link' 3 'links/.sweep.lock: not a lock file: remove it' "$scan" sweep links.ini -o links
+exits 'a lock that is a hard link is refused' 3 'links/.sweep.lock: not a lock file: remove it' "$scan" sweep links.ini -o links
 rm links/.sweep.lock
 ln -s ../precious links/SM_seed1.cmd
 ln -s ../precious links/SM_seed1.end
 mkfifo links/SM_seed2.{cmd,end,log}
-exits 'links and FIFOs in the place of its files are replaced' 0 'SM_seed2: finished' timeout -s KILL 60 "$scan" sweep links.ini -o links
-same_text 'what they lead to is left alone' precious "$(cat precious)"
-same_text 'the runs are there' 'SM_seed1 finished SM_seed2 finished' "$(states links | xargs)"
+exits 'links and FIFOs in place of its files are replaced' 0 'SM_seed2: finished' timeout -s KILL 60 "$scan" sweep links.ini -o links
+same_text 'the targets of links are left alone' precious "$(cat precious)"
+same_text 'all runs are finished' 'SM_seed1 finished SM_seed2 finished' "$(states links | xargs)"
 
-# --- all goes well
+# --- a sweep without trouble
 spec good.ini 'SM+LN+G; SM' '1 2' 'steps = 20' '[grid]' 'lr = 1e-3 3e-3'
 same_text '--dry-run prints the command lines' \
     '8 entropy-train --data x.tok --n-layer 2 --n-head 3 --d-model 12 --ctx 16 --batch 4 --eval-batches 2 --steps 20 --threads 1 --arch SM+LN+G --seed 1 --lr 1e-3 --name SM+LN+G_seed1_lr1e-3 --out SM+LN+G_seed1_lr1e-3.db' \
@@ -37,20 +38,20 @@ code=$?
 "$scan" good/*.db --check -q
 same_text 'the exit code is that of --check' $? $code
 check 'the runs are compared' grep -q '^4 configurations, best first, seeds taken together' out
-check 'no run is without --all' sh -c '! grep -q "^distances" out'
+check 'without --all no distances are printed' sh -c '! grep -q "^distances" out'
 check '--all shows the runs and distances, too' sh -c '"$0" sweep good.ini -o good --all 2>/dev/null | grep -q "^distances between"' "$scan"
-check 'the bands are drawn' test -s good/bands.png
+check 'the picture of bands is drawn' test -s good/bands.png
 written='entropy-scan: good/bands.png written'
 if "$scan" --version | grep -q '^no GSL'; then
-    check 'without GSL nothing is said of settings' sh -c '! grep -q "^which settings" out'
+    check 'without GSL the settings are not ranked' sh -c '! grep -q "^which settings" out'
 else
     written+=$'\nentropy-scan: good/importance.png written'
-    same_text 'which settings matter is what importance says' "$("$scan" importance good)" \
+    same_text 'the table of settings is that of entropy-scan importance' "$("$scan" importance good)" \
         "$(sed '1,/^which settings are associated with how the runs ended$/d' out)"
-    check 'and drawn' test -s good/importance.png
+    check 'the picture of settings is drawn' test -s good/importance.png
 fi
 same_text 'the end of every run is reported' 8 "$(grep -c ': finished at step 20 of 20, loss' err)"
-output '--status counts them' '^8 runs: 8 finished; no sweep is running$' "$scan" sweep good --status
+output '--status counts the runs' '^8 runs: 8 finished; no sweep is running$' "$scan" sweep good --status
 output '--status shows the progress of the runs' '^SM_seed2_lr1e-3 +finished +\[#{16}\] 100% +20 +[0-9.]+ +[0-9/]+ ' "$scan" sweep good --status
 cp good/SM_seed1_lr1e-3.db kept
 "$scan" sweep good.ini -o good >out 2>err
@@ -58,34 +59,34 @@ same_text 'nothing is run twice' "$written" \
     "$(grep -v 'already done' err)"
 check 'a finished run is not touched' cmp -s kept good/SM_seed1_lr1e-3.db
 echo 'exit code 3' >good/SM_seed1_lr1e-3.end # as a recorder on a full disk leaves it
-check 'one that finished with losses is broken' has_state good SM_seed1_lr1e-3 broken
+check 'a run that finished but failed is broken' has_state good SM_seed1_lr1e-3 broken
 rm good/SM_seed1_lr1e-3.end
 : >good/SM_seed1_lr1e-3.db-journal
-exits 'a run that cannot be read now is not begun again' 3 'SM_seed1_lr1e-3.db: a rollback journal' \
+exits 'a run that cannot be read is not started again' 3 'SM_seed1_lr1e-3.db: a rollback journal' \
     "$scan" sweep good.ini -o good
-check 'a run of another sweep is kept' cmp -s kept good/SM_seed1_lr1e-3.db
+check 'the unreadable run is kept' cmp -s kept good/SM_seed1_lr1e-3.db
 exits '--status reports the broken run' 4 'SM_seed1_lr1e-3.db: a rollback journal' "$scan" sweep good --status
 rm good/SM_seed1_lr1e-3.db-journal
 "$scan" sweep good.ini -o new -j 2 --no-stop >/dev/null 2>&1
 spec good.ini 'SM+LN+G; SM' '1 2 3' 'steps = 20' '[grid]' 'lr = 1e-3 3e-3'
 "$scan" sweep good.ini -o new -j 2 >/dev/null 2>err
-same_text 'a spec that has grown runs what is new' 4 "$(grep -c 'finished at' err)"
+same_text 'a spec that has grown trains only the new runs' 4 "$(grep -c 'finished at' err)"
 
-# --- a run that breaks
+# --- a broken run
 spec broken.ini 'SM+XX; SM' 1 'steps = 20'
 exits 'a broken run is named with its last lines' 4 "^    entropy-train: .*part 'XX'" \
     "$scan" sweep broken.ini -o broken -j 1
 check 'the other runs are trained' has_state broken SM_seed1 finished
-check 'it is said to be broken' has_state broken SM+XX_seed1 broken
-exits 'it begins again the next time, alone' 4 'SM.XX_seed1: begins' \
+check 'a run that fails is reported as broken' has_state broken SM+XX_seed1 broken
+exits 'only the broken run starts again the next time' 4 'SM.XX_seed1: begins' \
     "$scan" sweep broken.ini -o broken
 spec none.ini SM 1 'steps = 20'
 sed -i '/^data/i program = /no/such/program' none.ini
-exits 'a program that is not there' 2 '/no/such/program: cannot execute' "$scan" sweep none.ini -o none
+exits 'a missing program is refused' 2 '/no/such/program: cannot execute' "$scan" sweep none.ini -o none
 sed -i 's,^program.*,program = no-such-program,' none.ini
-exits 'nor in PATH' 4 'exit code 127' "$scan" sweep none.ini -o none
+exits 'a program missing from PATH is reported' 4 'exit code 127' "$scan" sweep none.ini -o none
 sed -i 's,^program.*,program = /bin/true,' none.ini
-exits 'a program that trains nothing' 4 'it wrote no run file' "$scan" sweep none.ini -o true
+exits 'a program that records nothing is reported' 4 'it wrote no run file' "$scan" sweep none.ini -o true
 
 # --- doomed runs
 spec doomed.ini 'SM; SM+LN+G' 1 'steps = 20000000' 'after-nan = 20000000' 'lr = 1e30' 'clip = 0' 'record-every = 50'
@@ -93,58 +94,58 @@ begin doomed.ini doomed -j 2
 ends
 same_text 'a sweep of doomed runs ends' 1 $code
 check 'each doomed run is requested to stop' test "$(grep -c 'stop requested: .*(critical)' doomed.err)" = 2
-check 'long before its last step' test "$(grep -c ': failed at step [0-9]* of 20000000, loss NaN, nan ' doomed.err)" = 2
-check 'no request is left' sh -c '! ls doomed/*.stop 2>/dev/null | grep .'
-check 'it is not run again' sh -c '! "$0" sweep doomed.ini -o doomed 2>&1 | grep begins' "$scan"
-output 'heads that are NaN are counted apart' ' NaN .* 0/0/0/0 NaN 6 ' "$scan" sweep doomed --status
+check 'each doomed run is stopped long before its last step' test "$(grep -c ': failed at step [0-9]* of 20000000, loss NaN, nan ' doomed.err)" = 2
+check 'no stop request is left over' sh -c '! ls doomed/*.stop 2>/dev/null | grep .'
+check 'a doomed run is not run again' sh -c '! "$0" sweep doomed.ini -o doomed 2>&1 | grep begins' "$scan"
+output 'NaN heads are counted separately' ' NaN .* 0/0/0/0 NaN 6 ' "$scan" sweep doomed --status
 printf '[rule trained]\nseries = loss\naggregate = run\nabove = 0\nseverity = error\naction = %s\n' stop >own.rules
 sed 's/stop/none/' own.rules >idle.rules
 spec ruled.ini SM+LN+G 1 'steps = 20000000' 'record-every = 50'
 begin ruled.ini ruled --rules own.rules
 ends
-same_text 'a rule of mine stops a run' 'SM+LN+G_seed1 stopped' "$(states ruled)"
+same_text 'a rule of the user stops a run' 'SM+LN+G_seed1 stopped' "$(states ruled)"
 check 'the rule is named' grep -q 'stop requested: .*trained (error)' ruled.err
 same_text 'the rule counts at the end' 1 $code
 output 'the rule counts in --status' ' trained \(error\)' "$scan" sweep ruled --status --rules own.rules
-check '--status uses rules only where they are given' sh -c '! "$0" sweep ruled --status | grep trained' "$scan"
+check '--status uses rules only if they are given' sh -c '! "$0" sweep ruled --status | grep trained' "$scan"
 spec idle.ini SM+LN+G 1 'steps = 60'
 "$scan" sweep idle.ini -o idle --rules idle.rules >/dev/null 2>&1
-same_text 'one without action leaves it' 'SM+LN+G_seed1 finished' "$(states idle)"
-output 'tasks of Slurm get them' "^exec .*/entropy-scan sweep [^ ]*/sub --rules [^ ]*/own.rules --run" "$scan" sweep idle.ini -o sub --slurm --dry-run --rules own.rules
-exits 'rules that are wrong' 2 'wrong.rules:1: unknown section' sh -c 'echo "[x]" >wrong.rules; "$0" sweep good.ini -o x --rules wrong.rules' "$scan"
+same_text 'a rule without an action stops no run' 'SM+LN+G_seed1 finished' "$(states idle)"
+output 'Slurm tasks get --rules' "^exec .*/entropy-scan sweep [^ ]*/sub --rules [^ ]*/own.rules --run" "$scan" sweep idle.ini -o sub --slurm --dry-run --rules own.rules
+exits 'a wrong rules file is refused' 2 'wrong.rules:1: unknown section' sh -c 'echo "[x]" >wrong.rules; "$0" sweep good.ini -o x --rules wrong.rules' "$scan"
 spec left.ini SM 1 'steps = 400' 'after-nan = 60' 'lr = 1e30' 'clip = 0'
 "$scan" sweep left.ini -o left --no-stop >/dev/null 2>&1
-check '--no-stop leaves them to fail' has_state left SM_seed1 failed
+check '--no-stop lets doomed runs continue' has_state left SM_seed1 failed
 
 # --- interruption
 spec long.ini SM+LN+G 1 '[grid]' 'steps = 20 20000000'
 short=SM+LN+G_seed1_steps20 long=SM+LN+G_seed1_steps20000000
 begin long.ini long
-await 'the long run is begun' has_state long $long running
-check 'a finished one beside one at work' has_state long $short finished
-output '--status while it runs' "^2 runs: 1 finished, 1 running; process $sweep on " "$scan" sweep long --status
-exits 'a second sweep is refused, the first named' 3 "^entropy-scan: long: process $sweep on .*is running a sweep in it" \
+await 'the long run starts' has_state long $long running
+check 'the short run is finished' has_state long $short finished
+output '--status shows the running sweep' "^2 runs: 1 finished, 1 running; process $sweep on " "$scan" sweep long --status
+exits 'a second sweep is refused and names the first' 3 "^entropy-scan: long: process $sweep on .*is running a sweep in it" \
     "$scan" sweep long.ini -o long
 kill "$sweep"
 ends
-same_text 'a signal ends it' 143 $code
-check 'the sweep reports that the run goes on' grep -q 'long: interrupted: the same command resumes it' long.err
+same_text 'a signal ends the sweep' 143 $code
+check 'the interrupted sweep explains how to resume it' grep -q 'long: interrupted: the same command resumes it' long.err
 check 'the training was stopped' has_state long $long interrupted
-check 'the interrupted file is whole' "$scan" long/$long.db
+check 'the interrupted file is intact' "$scan" long/$long.db
 begin long.ini long
-await 'the long run is begun again' has_state long $long running
-check 'a finished one is not run again' sh -c 'grep -q "1 of 2 runs are already done" "$0" && ! grep -q "steps20: begins" "$0"' long.err
+await 'the long run starts again' has_state long $long running
+check 'the finished run is not run again' sh -c 'grep -q "1 of 2 runs are already done" "$0" && ! grep -q "steps20: begins" "$0"' long.err
 kill -9 "$sweep"
 ends
 begin long.ini long
-await 'the long run is begun a third time' grep -q "$long: begins" long.err
-await 'and running' has_state long $long running
+await 'the long run starts a third time' grep -q "$long: begins" long.err
+await 'the long run is running' has_state long $long running
 check 'a sweep that was killed takes its trainings with it' ps -p "$sweep"
 trains_once() { [[ $(pgrep -cP "$sweep") == 1 ]]; }
-await 'one training is at work' trains_once
+await 'one training is running' trains_once
 echo stop >long/$long.db.stop
 ends
-same_text 'somebody else may stop a run' stopped "$(states long | sed -n "s/^$long //p")"
+same_text 'another user may stop a run' stopped "$(states long | sed -n "s/^$long //p")"
 
 # --- checkpoints
 newest() { ls "$1/$saved.checkpoints" 2>/dev/null | tail -n 1 | tr -dc '0-9' | sed 's/^1//'; }
@@ -157,48 +158,48 @@ begin saved.ini saved
 await 'a checkpoint is written' has_later saved 00000040
 kill -9 $(pgrep -P "$sweep")
 ends
-check 'a training that was killed broke' grep -q "^$saved: broken.*killed by signal 9" saved.err
+check 'a killed training is reported as broken' grep -q "^$saved: broken.*killed by signal 9" saved.err
 from=$(newest saved)
 begin saved.ini saved
-check 'it goes on from its checkpoint' until_true grep -q "resuming saved/.*-$from.safetensors at step ${from##*(0)}" saved/$saved.log
-await 'it goes on' has_later saved "$from"
+check 'the run resumes from its checkpoint' until_true grep -q "resuming saved/.*-$from.safetensors at step ${from##*(0)}" saved/$saved.log
+await 'the run writes further checkpoints' has_later saved "$from"
 kill -9 "$sweep"
 ends
 await 'its recorder ends' is_let_go
 begin saved.ini saved
 ends
-check 'so it does when the sweep was killed' grep -q "^$saved: resumes from its checkpoint, 1 of 1" saved.err
-check 'to its end' has_state saved $saved finished
-same_text 'a resumed run has the bits of one that nobody interrupted' "$(frames whole/$saved.db)" "$(frames saved/$saved.db)"
-same_text 'each began once' 2 "$(sqlite3 saved/$saved.db "SELECT count(*) FROM event WHERE kind = 'resumed'")"
+check 'the run also resumes after the sweep was killed' grep -q "^$saved: resumes from its checkpoint, 1 of 1" saved.err
+check 'the resumed run finishes' has_state saved $saved finished
+same_text 'a resumed run equals an uninterrupted one bit by bit' "$(frames whole/$saved.db)" "$(frames saved/$saved.db)"
+same_text 'the run was resumed twice' 2 "$(sqlite3 saved/$saved.db "SELECT count(*) FROM event WHERE kind = 'resumed'")"
 begin saved.ini again
 await 'a checkpoint is written' has_later again 00000040
 kill -9 $(pgrep -P "$sweep")
 ends
 rm again/$saved.db
-exits 'checkpoints without a run file are those of another' 4 'again/.*: is of another run' "$scan" sweep saved.ini -o again
+exits 'checkpoints without their run file are refused' 4 'again/.*: is of another run' "$scan" sweep saved.ini -o again
 
-# --- hostile
-exits 'no spec' 2 'no spec' "$scan" sweep
+# --- hostile input
+exits 'a command without a spec is refused' 2 'no spec' "$scan" sweep
 cp good.ini unnamed
-exits 'no folder' 2 'unnamed: no folder for the runs' "$scan" sweep unnamed
-exits 'a spec that is not there' 3 'nowhere' "$scan" sweep nowhere -o x
-exits 'a wrong line' 2 '^entropy-scan: bad.ini:2: .*expected' sh -c 'printf "[sweep]\nfoo = 1\n" >bad.ini; "$0" sweep bad.ini -o x' "$scan"
-exits 'a wrong number' 2 'from 1 to 1024' "$scan" sweep good.ini -o x -j 0
-exits 'a folder of something else' 3 'not the folder of a sweep' "$scan" sweep src --status
-exits 'a folder that cannot be' 3 'x.tok.*: ' "$scan" sweep good.ini -o x.tok
+exits 'a spec without an ending needs -o' 2 'unnamed: no folder for the runs' "$scan" sweep unnamed
+exits 'a missing spec is reported' 3 'nowhere' "$scan" sweep nowhere -o x
+exits 'a wrong line is named' 2 '^entropy-scan: bad.ini:2: .*expected' sh -c 'printf "[sweep]\nfoo = 1\n" >bad.ini; "$0" sweep bad.ini -o x' "$scan"
+exits 'a wrong number is refused' 2 'from 1 to 1024' "$scan" sweep good.ini -o x -j 0
+exits '--status refuses a folder without a sweep' 3 'not the folder of a sweep' "$scan" sweep src --status
+exits 'a folder that cannot be made is reported' 3 'x.tok.*: ' "$scan" sweep good.ini -o x.tok
 spec good.ini SM 1 'steps = 30'
 mkdir own && cp kept own/SM_seed1.db
-exits 'a run file of somebody is left alone' 3 'does not belong to a sweep' "$scan" sweep good.ini -o own
-check 'to the byte' cmp -s kept own/SM_seed1.db
+exits 'a run file that does not belong to the sweep is refused' 3 'does not belong to a sweep' "$scan" sweep good.ini -o own
+check 'the foreign run file is unchanged' cmp -s kept own/SM_seed1.db
 "$scan" sweep good.ini -o changed >/dev/null 2>&1
 spec good.ini SM 1 'steps = 40'
-exits 'another command line is another run' 3 'had another command line' "$scan" sweep good.ini -o changed
+exits 'a run with another command line is refused' 3 'had another command line' "$scan" sweep good.ini -o changed
 spec bytes.ini "$(printf 'SM;\033[2J')" 1 'steps = 20'
 check 'a dry run prints no control bytes' sh -c '"$0" sweep bytes.ini --dry-run | grep -q "x1b" &&
     ! "$0" sweep bytes.ini --dry-run | LC_ALL=C grep -q "[[:cntrl:]]"' "$scan"
 spec shell.ini 'SM; $(touch pwned)`touch pwned`' 1 'steps = 20'
 "$scan" sweep shell.ini >/dev/null 2>&1
-check 'a folder without a name has that of the spec' test -n "$(ls shell/*.db)"
-check 'no shell reads a value' test ! -e pwned
+check 'without -o the folder is named after the spec' test -n "$(ls shell/*.db)"
+check 'values are not read by a shell' test ! -e pwned
 finish

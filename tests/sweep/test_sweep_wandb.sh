@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# entropy-scan sweep of a sweep.yaml of Weights & Biases.
+# entropy-scan sweep with a sweep.yaml of Weights & Biases.
 . tests/support/tap.sh
 plan_dir
 . tests/sweep/sweeping.sh
@@ -26,10 +26,10 @@ parameters:
   amp: {values: [true]}
   note: {value: "a {b} 'c'"}
 END
-same_text 'a grid is every combination, by the usual command' \
+same_text 'a grid gives all combinations with the default command' \
     "4 ENTROPY_RUN_CONFIG='{\"seed\":1,\"lr\":0.01,\"amp\":true}' /usr/bin/env python train.py --lr=0.01 --batch_size=32 --seed=1 --amp=True '--note=a {{b}} '\\''c'\\'''" \
     "$(plan grid.yaml 2>err | awk 'NR == 1 { first = $0 } END { print NR, first }')"
-check 'early_terminate is ignored, which is said' grep -q '^entropy-scan: grid.yaml: early_terminate is ignored' err
+check 'early_terminate is ignored with a note' grep -q '^entropy-scan: grid.yaml: early_terminate is ignored' err
 
 cat >random.yaml <<'END'
 program: train.sh
@@ -61,36 +61,36 @@ same_text 'a random search runs to its end' '0 3' "$? $(states random | grep -c 
 matches() { # NAME REGEX: each run has such an argument
     same_text "$1" 3 "$(grep -lxE -- "$2" random/*.log | wc -l | tr -d ' ')"
 }
-matches 'log_uniform_values' 'lr=(0\.00[0-9]+|0.01|[0-9.]+e-4)'
+matches 'log_uniform_values draws values in its range' 'lr=(0\.00[0-9]+|0.01|[0-9.]+e-4)'
 matches 'whole bounds are whole numbers' 'width=[234]'
-matches 'others are not' 'drop=0(\.[0-9]+)?'
-matches 'q_uniform' 'step=(0|0.25|0.5|0.75|1)'
-matches 'categorical' 'kind=(a b|c)'
-check 'what was drawn is in the configuration' sh -c 'sqlite3 "$(ls random/*.db | head -n 1)" "SELECT config FROM run" | grep -q "\"kind\":\"\(a b\|c\)\""'
-same_text 'the same draws again, and more' "$(plan random.yaml)" "$(plan random.yaml --draws 5 | head -n 3)"
+matches 'fractional bounds give fractions' 'drop=0(\.[0-9]+)?'
+matches 'q_uniform draws multiples of its step' 'step=(0|0.25|0.5|0.75|1)'
+matches 'categorical draws one of its values' 'kind=(a b|c)'
+check 'the drawn values are in the configuration' sh -c 'sqlite3 "$(ls random/*.db | head -n 1)" "SELECT config FROM run" | grep -q "\"kind\":\"\(a b\|c\)\""'
+same_text 'more draws include the same draws' "$(plan random.yaml)" "$(plan random.yaml --draws 5 | head -n 3)"
 
 head='program: x
 method: random
 run_cap: 2
 parameters:'
-refused 'bayes' '2: method: bayes is not supported: use random, or Optuna$' 'program: x' 'method: bayes' 'parameters: {}'
-refused 'other methods' '1: method: expected grid or random$' 'method: x' 'parameters: {}'
-refused 'no method' '1: method: is missing$' 'program: x' 'parameters: {}'
-refused 'a distribution in a grid' '3: a: method grid needs values' 'program: x' 'method: grid' 'parameters: {a: {min: 0, max: 1}}'
-refused 'other distributions' '5: a: expected value, values, or distribution uniform' "$head" '  a: {distribution: normal, mu: 0, sigma: 1}'
-refused 'no bounds' '5: a: expected min and max$' "$head" '  a: {min: 1}'
-refused 'nested parameters' '5: a: expected value.* nested' "$head" '  a: {parameters: {b: {value: 1}}}'
-refused 'wrong bounds' ' a: the bounds of log-uniform must be above 0$' "$head" '  a: {distribution: log_uniform_values, min: 0, max: 1}'
-refused 'unknown members' '1: launch: not supported in a sweep$' 'launch: x' "$head" '  a: {value: 1}'
-refused 'unknown macros' '6: \$\{envvar:HOME\}: expected' "$head" '  a: {values: [1, 2]}' 'command: ["${envvar:HOME}", "${args}"]'
-refused 'no program' '2: \$\{program\}: there is no program' 'method: grid' 'parameters: {a: {values: [1, 2]}}'
-refused 'a random search without end' ' the number of draws is missing: expected run_cap, or --draws N$' 'program: x' 'method: random' 'parameters: {a: {min: 0, max: 1}}'
-refused 'a parameter that the command has not' '5: command: \{a\} is missing' 'program: x' 'method: grid' 'parameters: {a: {values: [1, 2]}}' 'command:' ' - x'
-refused 'what is no YAML' '[0-9]+: not YAML: ' 'a: [1'
-refused 'a list' ' expected method, program and parameters$' '- 1'
-exits 'a file that is not there' 3 'none.yml: cannot read' "$scan" sweep none.yml -o x
+refused 'method bayes is refused' '2: method: bayes is not supported: use random, or Optuna$' 'program: x' 'method: bayes' 'parameters: {}'
+refused 'other methods are refused' '1: method: expected grid or random$' 'method: x' 'parameters: {}'
+refused 'a missing method is refused' '1: method: is missing$' 'program: x' 'parameters: {}'
+refused 'a distribution in a grid is refused' '3: a: method grid needs values' 'program: x' 'method: grid' 'parameters: {a: {min: 0, max: 1}}'
+refused 'other distributions are refused' '5: a: expected value, values, or distribution uniform' "$head" '  a: {distribution: normal, mu: 0, sigma: 1}'
+refused 'missing bounds are refused' '5: a: expected min and max$' "$head" '  a: {min: 1}'
+refused 'nested parameters are refused' '5: a: expected value.* nested' "$head" '  a: {parameters: {b: {value: 1}}}'
+refused 'wrong bounds are refused' ' a: the bounds of log-uniform must be above 0$' "$head" '  a: {distribution: log_uniform_values, min: 0, max: 1}'
+refused 'unknown members are refused' '1: launch: not supported in a sweep$' 'launch: x' "$head" '  a: {value: 1}'
+refused 'unknown macros are refused' '6: \$\{envvar:HOME\}: expected' "$head" '  a: {values: [1, 2]}' 'command: ["${envvar:HOME}", "${args}"]'
+refused 'a missing program is refused' '2: \$\{program\}: there is no program' 'method: grid' 'parameters: {a: {values: [1, 2]}}'
+refused 'a random search without a number of draws is refused' ' the number of draws is missing: expected run_cap, or --draws N$' 'program: x' 'method: random' 'parameters: {a: {min: 0, max: 1}}'
+refused 'a parameter that the command lacks is refused' '5: command: \{a\} is missing' 'program: x' 'method: grid' 'parameters: {a: {values: [1, 2]}}' 'command:' ' - x'
+refused 'a file that is not YAML is refused' '[0-9]+: not YAML: ' 'a: [1'
+refused 'a list is refused' ' expected method, program and parameters$' '- 1'
+exits 'a missing file is reported' 3 'none.yml: cannot read' "$scan" sweep none.yml -o x
 mkfifo pipe.yaml
 printf 'x: %01000d' 0 | tr 0 '[' >deep.yaml
-exits 'nested deep' 2 'deep.yaml: nested more than 64 deep' "$scan" sweep deep.yaml -o x
-exits 'a FIFO' 3 'pipe.yaml: not a regular file' "$scan" sweep pipe.yaml -o x
+exits 'deep nesting is refused' 2 'deep.yaml: nested more than 64 deep' "$scan" sweep deep.yaml -o x
+exits 'a FIFO is refused' 3 'pipe.yaml: not a regular file' "$scan" sweep pipe.yaml -o x
 finish

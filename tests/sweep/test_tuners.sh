@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# samples/schedulers: a shell's loop and a study of Optuna stop trainings whose
+# samples/schedulers: a shell loop and an Optuna study stop trainings whose
 # heads collapse or turn NaN, and no others.
 . tests/support/tap.sh
 . tests/support/optuna.sh
@@ -10,8 +10,8 @@ export PYTHONDONTWRITEBYTECODE=1
 nothing=$PATH PATH=$bin:$PATH
 
 healthy=300 # steps of one
-# A training at a rate of 1 or more collapses, and would go on for hours: it is there to
-# be stopped, however late somebody looks.
+# A training with a rate of 1 or more collapses, and would take hours: the test
+# stops it, however slow the machine is.
 mkdir tools
 cat >tools/entropy-train <<END
 #!/bin/sh
@@ -39,23 +39,23 @@ mkdir loop
 echo precious >precious
 ln -s ../precious loop/lr1-seed1.db.stop # who may write there may have left it
 RATES='1 1e-3' SEEDS=1 loop loop "${small[@]}" --record-every 5 --steps $healthy
-same_text 'what lies where the request goes is replaced' precious "$(cat precious)"
+same_text 'a link in place of the request is replaced' precious "$(cat precious)"
 same_text 'a loop ends well' 0 $code
 check 'a training that collapses is stopped' \
     grep -qE '^loop.sh: lr1-seed1: stopped: collapse since step [0-9]+$' err
 same_text 'a run is stopped on request' stopped "$(status loop/lr1-seed1.db)"
-check 'before its last step' test "$(steps loop/lr1-seed1.db)" -lt 99999999
-same_text 'its run says why' "$(sed -n 's/^loop.sh: lr1-seed1: stopped: //p' err)" \
+check 'the run is stopped before its last step' test "$(steps loop/lr1-seed1.db)" -lt 99999999
+same_text 'the run contains the reason' "$(sed -n 's/^loop.sh: lr1-seed1: stopped: //p' err)" \
     "$(reason loop/lr1-seed1.db)"
-check 'the loop goes on' grep -qx 'loop.sh: lr1e-3-seed1: done' err
-same_text 'a healthy one is not stopped' "finished $healthy" \
+check 'the loop continues' grep -qx 'loop.sh: lr1e-3-seed1: done' err
+same_text 'a healthy run is not stopped' "finished $healthy" \
     "$(status loop/lr1e-3-seed1.db) $(steps loop/lr1e-3-seed1.db)"
-same_text 'no request is left' '' "$(ls loop/*.stop 2>/dev/null)"
-check 'the table has both' test "$(grep -c '^lr1' out)" = 2
+same_text 'no stop request is left over' '' "$(ls loop/*.stop 2>/dev/null)"
+check 'the table shows both runs' test "$(grep -c '^lr1' out)" = 2
 cp loop/lr1-seed1.db kept
 RATES='1 1e-3' SEEDS=1 loop loop "${small[@]}"
-same_text 'what is there is left alone' 2 "$(grep -c 'is there already' err)"
-check 'to the byte' cmp -s kept loop/lr1-seed1.db
+same_text 'existing runs are left alone' 2 "$(grep -c 'is there already' err)"
+check 'existing run files are unchanged' cmp -s kept loop/lr1-seed1.db
 
 RATES=1e30 SEEDS='1 2' loop nan "${long[@]}" --arch SM --clip 0
 same_text 'trainings that turn NaN are stopped' 2 \
@@ -69,21 +69,21 @@ above = 0
 severity = critical
 INI
 RULES=own.ini RATES=1e-3 SEEDS=1 loop own "${long[@]}"
-check 'rules of my own stop one' grep -q 'stopped: loss-there since step' err
+check 'rules of the user stop a training' grep -q 'stopped: loss-there since step' err
 
 RATES=1e-3 SEEDS='1 2' loop broken "${small[@]}" --arch XX
-same_text 'a training that breaks is an exit code 4' 4 $code
-same_text 'it is named, and the loop goes on' 2 "$(grep -c "exit code 2: .*'XX'" err)"
+same_text 'a training that breaks gives exit code 4' 4 $code
+same_text 'broken trainings are named, and the loop continues' 2 "$(grep -c "exit code 2: .*'XX'" err)"
 exits 'a missing entropy-scan is reported' 2 'no entropy-scan in PATH: build it with `make programs`' \
     env PATH="$nothing" "$samples/schedulers/loop.sh" none
-exits 'no folder' 2 'no folder' "$samples/schedulers/loop.sh"
+exits 'a missing folder argument is refused' 2 'no folder' "$samples/schedulers/loop.sh"
 
 RATES=1e-3 SEEDS=1 "$samples/schedulers/loop.sh" cut "${long[@]}" >/dev/null 2>&1 &
 cut=$!
-await 'a training is begun' entropy-scan -q cut/lr1e-3-seed1.db
+await 'a training starts' entropy-scan -q cut/lr1e-3-seed1.db
 kill $cut
 wait $cut
-same_text 'who ends the loop ends the training' stopped "$(status cut/lr1e-3-seed1.db)"
+same_text 'ending the loop stops the training' stopped "$(status cut/lr1e-3-seed1.db)"
 
 # --- Optuna
 if [ -z "$python" ]; then
@@ -95,26 +95,27 @@ study() { "$python" "$samples/schedulers/study.py" "$@"; }
 study trials --data x.tok --steps $healthy --trials 2 --try 1e-3 1 -- --batch 4 >out 2>err
 same_text 'a study ends well' '0 ' "$? $(cat err)"
 check 'a healthy trial is complete' grep -qE '^trial 0 .* complete +eval loss [0-9.]+$' out
-same_text 'all of it' "finished $healthy" "$(status trials/trial-0.db) $(steps trials/trial-0.db)"
+same_text 'the healthy trial runs to its end' "finished $healthy" "$(status trials/trial-0.db) $(steps trials/trial-0.db)"
 check 'a trial that collapses is pruned, with the reason' \
     grep -qE '^trial 1 .* pruned +collapse since step [0-9]+ \(critical\)$' out
-same_text 'its training is stopped' stopped "$(status trials/trial-1.db)"
-check 'before its last step' test "$(steps trials/trial-1.db)" -lt 99999999
-same_text 'the run says why' "$(sed -n 's/^trial 1 .* pruned *//p' out)" \
+same_text 'the training of the pruned trial is stopped' stopped "$(status trials/trial-1.db)"
+check 'the run is stopped before its last step' test "$(steps trials/trial-1.db)" -lt 99999999
+same_text 'the run of the pruned trial contains the reason' "$(sed -n 's/^trial 1 .* pruned *//p' out)" \
     "$(reason trials/trial-1.db)"
-same_text 'no request is left' '' "$(ls trials/*.stop 2>/dev/null)"
-exits 'a run of another study is not taken for ours' 1 'trial-0.db: is there already' \
+same_text 'no stop request is left over' '' "$(ls trials/*.stop 2>/dev/null)"
+exits 'a run of another study is refused' 1 'trial-0.db: is there already' \
     study trials --data x.tok
-# NaN at the first step: no collapse is seen before it.
+# NaN at the first step: no collapse precedes it.
 study nans --data x.tok --steps $healthy --trials 1 --arch SM --try 1 -- --lr 1e30 --clip 0 >out 2>err
 check 'a trial that turns NaN is pruned' grep -qE '^trial 0 .* pruned +nan since step' out
-check 'before its last step' test "$(steps nans/trial-0.db)" -lt 99999999
-exits 'a trial that breaks says its last words' 1 "study.py: .*part 'XX'" \
+check 'the run is stopped before its last step' test "$(steps nans/trial-0.db)" -lt 99999999
+exits 'a trial that breaks is reported with its last words' 1 "study.py: .*part 'XX'" \
     study bad --data x.tok --arch XX
 exits 'a missing entropy-scan is reported' 1 'study.py: entropy-scan: no such program: build it with' \
     env PATH="$nothing" "$python" "$samples/schedulers/study.py" none --data x.tok
 
-# From step 3 on the entropy of layer 1 halves every 4 steps and the loss staggers.
+# From step 3 on the entropy of layer 1 halves every 4 steps and the loss
+# becomes unsteady.
 awk 'BEGIN { print "# arch: SM\n# ctx: 64\nstep,layer,head,entropy,max_logit,loss,grad_norm"
     for (s = 0; s <= 16; s++) {
         grown = s > 3 ? (s - 3) / 4 : 0; wobble = sin(12.9898 * s + 1)
@@ -175,7 +176,7 @@ looks = []
 calls(), calls()
 test("seldom", looks == [1])
 
-# One that listens to nobody is ended, however little is recorded of it.
+# A training that ignores signals is killed, however little it has recorded.
 open("precious", "w").write("precious")
 os.symlink("precious", "deaf.db.stop")
 deaf = [sys.executable, "-c", "import os, shutil, signal, time;"
@@ -194,5 +195,5 @@ PY
 while read -r line; do
     case $line in *[a-z]) pass "callback: $line" ;; *) fail "callback" "$line" ;; esac
 done <out
-same_text 'every case of the callback' 14 "$(wc -l <out)"
+same_text 'all cases of the callback are tested' 14 "$(wc -l <out)"
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# entropy-scan --trends: layers of two heads that fall on a line, stay, or go up
-# and down.
+# entropy-scan --trends: layers of two heads that fall linearly, stay constant,
+# or oscillate.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
@@ -29,19 +29,19 @@ printf '2,1,3\n1,2,3\n' >one.csv
 "$scan" import -q one.csv -o one.db --ctx 128 --name one || exit 1
 
 "$scan" falls.db --trends >table.txt
-# 5 % of ln(128!)/128 = 3.878 is 0.1939: 3 - 0.02 s gets there at 140.3
+# 5 % of ln(128!)/128 = 3.878 is 0.1939, which 3 - 0.02 s reaches at step 140.3.
 file_has 'a line is followed to its threshold' table.txt \
     '^  layer 0 falls 0\.02 nats a step \(0\.02 to 0\.02, p [0-9.]+e-[0-9]+; robust fit 0\.02, 0\.02 to 0\.02\), below 5% of the ceiling at step 140 \(140 to 140\)$'
-file_has 'what goes nowhere has no trend' table.txt '^  no trend: 2 of 3$'
-file_has 'the steps are said' table.txt '^falls, trends over steps 50 to 100$'
-check 'the table is as without' sh -c '"$0" falls.db >plain.txt; head -n 2 plain.txt >a; head -n 2 table.txt | cmp - a' "$scan"
+file_has 'constant and oscillating layers have no trend' table.txt '^  no trend: 2 of 3$'
+file_has 'the range of steps is printed' table.txt '^falls, trends over steps 50 to 100$'
+check '--trends does not change the table' sh -c '"$0" falls.db >plain.txt; head -n 2 plain.txt >a; head -n 2 table.txt | cmp - a' "$scan"
 "$scan" falls.db --trends --json >x.json
-check 'JSON is JSON' sh -c 'test "$(sqlite3 :memory: "select json_valid(readfile(\"x.json\"))")" = 1'
-file_has 'with the numbers' x.json '"layer":0,"n":26,"slope":-0\.0(2|19999|20000)[0-9]*,' \
+check '--json prints valid JSON' sh -c 'test "$(sqlite3 :memory: "select json_valid(readfile(\"x.json\"))")" = 1'
+file_has '--json has the numbers of the trends' x.json '"layer":0,"n":26,"slope":-0\.0(2|19999|20000)[0-9]*,' \
     '"passes":\{"threshold":0\.193[0-9]*,"step":140\.[0-9]*,' '"robust":\{"slope":-0\.0(2|19999|20000)[0-9]*,"low":-0\.0[0-9]*,"high":-0\.0[0-9]*,"reason":null\}' \
     '"layer":1,"n":26,"slope":null,"slope_state":"missing".*"reason":"equal values","robust":\{"slope":null,"slope_state":"missing",.*"reason":"equal values"\}'
-output 'a series of the run is one line' '^  loss falls 0\.01 nats a step ' "$scan" falls.db --trends --series loss
-output 'one sample is no trend' '^  fewer than 8 points: 2 of 2$' "$scan" one.db --trends
+output 'a series of the run gives one trend' '^  loss falls 0\.01 nats a step ' "$scan" falls.db --trends --series loss
+output 'one sample gives no trend' '^  fewer than 8 points: 2 of 2$' "$scan" one.db --trends
 awk 'BEGIN {
     print "# name: planned\n# ctx: 128\n# config: {\"steps\":121}\nstep,layer,head,entropy"
     for (s = 0; s <= 100; s += 2)
@@ -53,15 +53,15 @@ file_has 'a threshold beyond the planned steps is not passed' table.txt 'layer 0
     'layer 1 falls .*, below 5% of the ceiling at step 108 '
 output 'rules move the threshold' 'below 20% of the ceiling at step 111 ' sh -c '
     "$0" rules | sed "/^\[collapse\]/,/^\[/s/^head *=.*/head = 0.2/" >rules.ini && "$0" falls.db --trends --rules rules.ini' "$scan"
-output 'an earlier step ends them' '^falls, trends over steps 30 to 60$' "$scan" falls.db --trends --step 60
-output 'each run has its own' '^one, trends over steps 0 to 0$' "$scan" falls.db one.db --trends
-output 'beside a comparison, too' '^falls, trends over' "$scan" falls.db one.db --trends --compare
+output 'trends end at the step shown' '^falls, trends over steps 30 to 60$' "$scan" falls.db --trends --step 60
+output 'each run has separate trends' '^one, trends over steps 0 to 0$' "$scan" falls.db one.db --trends
+output 'trends are printed with a comparison' '^falls, trends over' "$scan" falls.db one.db --trends --compare
 "$scan" -q falls.db --trends --curves=trends.svg
 "$scan" -q falls.db --curves=plain.svg
 check 'curves have the trend as a dashed line with its area' sh -c 'test "$(grep -c stroke-dasharray trends.svg)" -gt "$(grep -c stroke-dasharray plain.svg)" &&
     grep -q "dashed: trends" trends.svg && ! grep -q "dashed: trends" plain.svg'
-check 'its steps reach to the threshold' sh -c 'grep -q ">140<" trends.svg && ! grep -q ">140<" plain.svg'
+check 'the steps of a curve reach the threshold' sh -c 'grep -q ">140<" trends.svg && ! grep -q ">140<" plain.svg'
 "$scan" -q planned.db --trends --curves=planned.svg --step 60 && "$scan" -q planned.db --heads 0 --trends --curves=heads.svg
 check 'heads have no trends' sh -c '! grep -q "dashed: trends" heads.svg && grep -q "dashed: trends" planned.svg'
-exits '--trends is for people or JSON' 2 '^entropy-scan: --trends is for the table, --json or --curves' "$scan" falls.db --trends --csv
+exits '--trends excludes --csv' 2 '^entropy-scan: --trends is for the table, --json or --curves' "$scan" falls.db --trends --csv
 finish
