@@ -4,7 +4,7 @@
 plan_dir
 cd "$dir"
 
-run() { # NAME LOSS-FROM-STEP-80: 100 samples, 50 steps apart
+run() { # NAME LOSS: 100 samples, 50 steps apart; LOSS from sample 80 on
     awk -v high="$2" 'BEGIN {
         print "step,layer,head,loss,entropy"
         for (i = 0; i < 100; i++) {

@@ -74,7 +74,7 @@ printf '#!/bin/sh\nprintf "%%s\\n" "$*" >>"%s/cancelled"\n' "$dir" >slurm/scance
 printf '#!/bin/sh\n"%s" "$@" | sed s/interrupted/running/\n' "$scan" >slurm/entropy-scan
 chmod +x slurm/*
 collapsing t 8 && mv t.db tasks
-cancel() { # JOB: as JSON; what cancel.py says of it, and its exit code
+cancel() { # JOB (as JSON): prints the output of cancel.py and its exit code
     : >cancelled
     sqlite3 tasks/t.db "UPDATE run SET status = 'running', config = '{\"slurm_job\":$1}'; DELETE FROM row_checksum"
     "$scan" watch --once tasks --json --state "task-$RANDOM$RANDOM.db" |
@@ -122,7 +122,7 @@ python3 "$root/tests/support/webhook.py" server & server=$!
 await 'the server listens' test -s server/port
 export HOOK="http://127.0.0.1:$(cat server/port)/secret-path"
 echo "http://127.0.0.1:1/secret-path" >refused
-once_to() { # STATE ANSWERS OPTION...: a watcher's errors and its exit code
+once_to() { # STATE ANSWERS OPTION...: prints a watcher's errors and exit code
     local state=$1
     echo "$2" >server/answers
     shift 2
@@ -130,7 +130,7 @@ once_to() { # STATE ANSWERS OPTION...: a watcher's errors and its exit code
     echo "exit $?"
     until_true is_answered
 }
-is_answered() { ! grep -q . server/answers; } # the server has given them all
+is_answered() { ! grep -q . server/answers; } # the server has sent all answers
 same_text 'an alert is posted' 'exit 0' "$(once_to hook '' --webhook-env HOOK)"
 same_text 'the post has the id of the alert' '/alert:collapse@4:critical collapse' \
     "$(python3 -c 'import json
@@ -149,7 +149,7 @@ printf 'http://127.0.0.1:port/\n' >malformed
 matches 'a malformed URL is given up' 'webhook: .*given up: 1.*exit 3' "$(once_to malformed '' --webhook-file malformed)"
 owed=(500 408 425 429 302 reset close garbage old began stall)
 for answer in "${owed[@]}"; do
-    patience=() # it stalls until it is given up
+    patience=() # the server stalls until the client gives up
     [ "$answer" != stall ] || patience=(--webhook-timeout 0.4)
     matches "a post with the answer $answer is still owed" 'still owed: 1.*exit 3' "$(once_to $answer $answer --webhook-env HOOK "${patience[@]}")"
 done
@@ -184,7 +184,7 @@ for ((i = 0; i < 40; i++)); do
     mv "k$i.db" killed/
     sleep 0.1
 done &
-n_kills=200 # each at another moment, which is nothing to sanitizers
+n_kills=200 # at different moments; not run with sanitizers
 kill_watchers $n_kills $! --severity info
 same_text 'no delivery failed' 0 "$(owed "= 'failed'")"
 same_text 'every alert is printed' 40 "$(sort -u killed.out | grep -c collapse)"

@@ -109,7 +109,7 @@ severity = error
 END_OF_RULES
 mkdir killed
 steps=3000
-[ -z "${SAN:-}" ] || steps=1000 # they take as long
+[ -z "${SAN:-}" ] || steps=1000 # with sanitizers they take as long
 training --steps $steps --record-every 2 --lr 0.0003 -o killed/k.db
 kill_watchers 40 $trainer --rules flap.ini
 "$scan" watch --once killed --rules flap.ini --state fresh.db >all.out 2>/dev/null

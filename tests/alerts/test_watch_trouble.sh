@@ -7,10 +7,10 @@ plan_dir
 unset CURL_CA_BUNDLE SSL_CERT_FILE SSL_CERT_DIR
 
 reported() { grep -c 'collapse L1' "$1"; }
-each_once() { # NAME FILE N: N alerts, none twice
+each_once() { # NAME FILE N: FILE has N alerts, none twice
     same_text "$1" "$3 $3" "$(reported "$2") $(sort -u "$2" | grep -c 'collapse L1')"
 }
-appear() { # FOLDER NAME: a run file, whole at once
+appear() { # FOLDER NAME: makes a complete run file at once
     collapsing "$2" && mv "$2.db" "$1/"
 }
 
@@ -110,7 +110,7 @@ collapsing c && mv c.db files/
 check 'a folder that comes back is watched again' until_true grep -q c.db files.out
 same_text 'the removal is reported once' 1 "$(grep -c 'files: no such file' files.err)"
 collapsing d
-copied_in_part() { # reported in less than 3 s, by which it may still be being copied
+copied_in_part() { # fails if the file is reported in less than 3 s: a copy may be in progress
     local begin=${EPOCHREALTIME/./} reported
     head -c 3000 d.db >files/d.db
     look_again files
@@ -149,7 +149,7 @@ else
 fi
 
 mkdir place
-requested_stop() { # the alerts delivered so far are to stop their runs
+requested_stop() { # makes the alerts delivered so far stop their runs
     sqlite3 "$(state_of place)" "INSERT INTO delivery(alert_id, action) SELECT max(alert_id), 'stop' FROM alert"
     "$scan" watch --once place >/dev/null 2>place.err
 }
@@ -196,7 +196,7 @@ for _ in range(2400): # until the line is about to be printed
         if state and sqlite3.connect(state[0], timeout=60).execute(
                 "SELECT * FROM delivery WHERE state = 'claimed'").fetchall():
             break
-    except sqlite3.OperationalError: # it is being made
+    except sqlite3.OperationalError: # the file is being created
         pass
     time.sleep(0.025)
 text = b""
@@ -212,7 +212,7 @@ appear state a
 "$scan" watch --once state >state.out 2>&1
 kept=$(state_of state)
 cp "$kept" sound
-damaged() { # NAME REGEX: the state is; it is said, and the file left alone
+damaged() { # NAME REGEX: the damaged state is reported and left alone
     cp "$kept" broken
     exits "$1" 3 "$2" "$scan" watch --once state
     check 'the foreign file is left as it is' cmp broken "$kept"
@@ -310,7 +310,7 @@ exits 'a state with a trigger is refused' 3 "not a watcher's state" "$scan" watc
 # --- location of the state
 mkdir places home
 appear places a
-place_of() { # VARIABLE...: as env has them; the state that a watcher then makes
+place_of() { # VARIABLE... (as for env): prints the state that a watcher makes
     rm -rf home/* home/.local
     env -u XDG_STATE_HOME "$@" "$scan" watch --once places >/dev/null && find home -type f
 }
@@ -355,7 +355,7 @@ END_OF_SH
 mkdir disk
 export -f until_true await look_again differs
 for name in first second third; do collapsing $name; done
-alone() { # COMMAND...: with mounts and limits of its own
+alone() { # COMMAND...: runs it with separate mounts and limits
     unshare -Urm "$@" 2>/dev/null
 }
 if alone bash disk.sh "$scan"; then
@@ -368,7 +368,7 @@ fi
 
 # --- servers
 mkdir server hooks
-serve() { # [CERTIFICATE]: $HOOK, $server; PORT in the environment: there
+serve() { # [CERTIFICATE]: starts a server, on $PORT if set; sets $HOOK and $server
     rm -f server/port
     python3 "$root/tests/support/webhook.py" server "$@" &
     server=$!
@@ -408,7 +408,7 @@ certificate() { # NAME ALTERNATIVE
         -addext "subjectAltName=$2" -keyout $1.key -out $1.pem 2>/dev/null && cat $1.key >>$1.pem
 }
 if command -v openssl >/dev/null && certificate own IP:127.0.0.1 && certificate other DNS:elsewhere.invalid; then
-    post() { # STATE [VARIABLE...]: as env has them
+    post() { # STATE [VARIABLE...] (as for env)
         local state=$1
         shift
         env "$@" "$scan" watch --once hooks/a.db --state $state.db --webhook-env HOOK 2>&1 >/dev/null

@@ -13,7 +13,7 @@ exits 'another table gives other coefficients' 1 'is not what the tables give: m
     "$fit" "$scan" "$dir/other.csv" --check "$kept"
 
 "$fit" "$scan" "$tables" >"$dir/errors"
-within() { # NAME MODEL WHICH RMS WORST ROWS: per cent, at most; and the rows
+within() { # NAME MODEL WHICH RMS WORST ROWS: largest errors in per cent; number of rows
     check "$1" awk -v model="$2" -v which="$3" -v rms="$4" -v worst="$5" -v rows="$6" '
         $1 == model && $2 == which {
             n++

@@ -35,7 +35,7 @@ same_text 'a strict filter refuses memfd_create, too' '1 1 1 22 22' \
     "$("$old" EPERM memfd wipe "$dir/calls")"
 
 plain=(process ring recorder recorder_process recorder_faults recorder_overwritten)
-strict=(process recorder recorder_process recorder_faults) # no file to seal
+strict=(process recorder recorder_process recorder_faults) # without memfd no file can be sealed
 check 'the tests are built' make -s BUILD="$BUILD" CC="$CC" \
     "${plain[@]/#/$BUILD/tests/test_}" "$BUILD/entropy-recorder"
 # The tests mostly wait: run four at a time.

@@ -13,7 +13,7 @@ trap 'kill ${watcher:-} 2>/dev/null; cluster_stop; rm -rf "$dir"' EXIT
 . tests/sweep/sweeping.sh
 export PATH=$bin:$PATH
 
-chmod 711 "$dir" # munged, who is not root, has to get through
+chmod 711 "$dir" # munged does not run as root and needs access
 mkdir cluster
 if ! cluster_start "$dir/cluster"; then
     fail 'Slurm starts' "$(tail -n 5 cluster/*.out cluster/*.log 2>&1)"
@@ -21,7 +21,7 @@ if ! cluster_start "$dir/cluster"; then
     exit
 fi
 
-submit() { # SPEC DIR [OPTION]...: $job, its messages in DIR.err
+submit() { # SPEC DIR [OPTION]...: submits; sets $job; messages go to DIR.err
     local file=$1 folder=$2
     shift 2
     job=$(entropy-scan sweep "$file" -o "$folder" --slurm "$@" 2>"$folder.err")
@@ -45,7 +45,7 @@ check 'the submitted job is reported' grep -q "^entropy-scan: $folder: job $long
 check 'the batch script is kept in the folder' grep -qx '#SBATCH --array=0-0%2' "$folder/slurm-$long.sbatch"
 has_checkpoint() { ls "$folder/$healthy.checkpoints/" 2>/dev/null | grep -qE -- '-0*([4-9]|1[0-9])0\.'; }
 await 'a checkpoint is written' has_checkpoint
-shows() { status "$folder" | grep -qE "$1"; } # a record comes a second later
+shows() { status "$folder" | grep -qE "$1"; } # samples are recorded with a delay of a second
 check '--status shows a task at work' until_true shows "^${healthy//+/.} +running +\[#+-+\] .* ${long}_0 "
 output '--status shows the job' "^1 run: 1 running; Slurm job $long\$" entropy-scan sweep "$folder" --status
 scontrol requeue "${long}_0"
@@ -109,7 +109,7 @@ lost() { status bad | grep -q "^SM_seed1: left Slurm's queue"; }
 check "a cancelled task has left the queue" until_true lost
 output 'the output of a lost task is shown' '^    slurmstepd.*CANCELLED AT' entropy-scan sweep bad --status
 old=$job
-sed -i 's/XX/G/' bad/SM+XX_seed1.cmd # not what it was
+sed -i 's/XX/G/' bad/SM+XX_seed1.cmd # a different command line
 exits 'a changed sweep is not submitted' 3 'another command line' entropy-scan sweep bad.ini -o bad --slurm
 sed -i 's/SM+G/SM+XX/' bad/SM+XX_seed1.cmd
 submit bad.ini bad

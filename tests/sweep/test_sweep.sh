@@ -6,13 +6,13 @@ plan_dir
 . tests/sweep/sweeping.sh
 shopt -s extglob
 
-begin() { # SPEC DIR [OPTION]...: in the background, $sweep
+begin() { # SPEC DIR [OPTION]...: starts a sweep in the background; sets $sweep
     local file=$1 folder=$2
     shift 2
     "$scan" sweep "$file" -o "$folder" -j 1 "$@" >"$folder.out" 2>"$folder.err" &
     sweep=$!
 }
-ends() { wait "$sweep" 2>/dev/null; code=$?; } # $code: its exit code
+ends() { wait "$sweep" 2>/dev/null; code=$?; } # sets $code to its exit code
 
 # --- a folder prepared by another user
 spec links.ini SM '1 2' 'steps = 2'
@@ -58,7 +58,7 @@ cp good/SM_seed1_lr1e-3.db kept
 same_text 'nothing is run twice' "$written" \
     "$(grep -v 'already done' err)"
 check 'a finished run is not touched' cmp -s kept good/SM_seed1_lr1e-3.db
-echo 'exit code 3' >good/SM_seed1_lr1e-3.end # as a recorder on a full disk leaves it
+echo 'exit code 3' >good/SM_seed1_lr1e-3.end # as after a recording on a full disk
 check 'a run that finished but failed is broken' has_state good SM_seed1_lr1e-3 broken
 rm good/SM_seed1_lr1e-3.end
 : >good/SM_seed1_lr1e-3.db-journal
@@ -150,7 +150,7 @@ same_text 'another user may stop a run' stopped "$(states long | sed -n "s/^$lon
 # --- checkpoints
 newest() { ls "$1/$saved.checkpoints" 2>/dev/null | tail -n 1 | tr -dc '0-9' | sed 's/^1//'; }
 has_later() { [[ $(newest "$1") > $2 ]]; }
-is_let_go() { ! pgrep -f "entropy-recorder -- .*saved/$saved.db" >/dev/null; } # by who recorded it
+is_let_go() { ! pgrep -f "entropy-recorder -- .*saved/$saved.db" >/dev/null; } # its recorder has ended
 spec saved.ini SM+LN+G 1 "accumulate = $batches" 'steps = 300' 'checkpoint-every = 20' 'record-every = 1'
 saved=SM+LN+G_seed1
 "$scan" sweep saved.ini -o whole >/dev/null 2>&1

@@ -73,7 +73,7 @@ check 'broken runs are reported with their last lines' grep -q '^    .*: 6 sampl
 same_text '--status shows broken runs, whatever their files contain' 'lr1 finished lr7 broken lr9 broken lrnan finished' "$(states bad | xargs)"
 "$scan" sweep bad.ini -o bad >out 2>err
 same_text 'only broken runs start again' 2 "$(grep -c begins err)"
-broken() { # NAME COMMAND REGEX: of a sweep of one run
+broken() { # NAME COMMAND REGEX: checks a sweep of one run
     printf '[sweep]\ncommand = %s\n' "$2" >broken.ini
     rm -rf broken
     exits "$1" 4 "$3" "$scan" sweep broken.ini -o broken

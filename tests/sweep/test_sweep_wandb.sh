@@ -4,8 +4,8 @@
 plan_dir
 . tests/sweep/sweeping.sh
 export PATH=$bin:$PATH
-plan() { "$scan" sweep "$@" --dry-run; } # the command lines
-refused() { # NAME REGEX LINE...: of a file with these lines
+plan() { "$scan" sweep "$@" --dry-run; } # prints the command lines
+refused() { # NAME REGEX LINE...: a file with these lines is refused
     local name=$1 regex=$2
     shift 2
     printf '%s\n' "$@" >bad.yaml
@@ -58,7 +58,7 @@ entropy-scan import "$ENTROPY_RUN.csv" -o "$ENTROPY_RUN" --ctx 16
 END
 "$scan" sweep random.yaml -o random -j 2 >out 2>err
 same_text 'a random search runs to its end' '0 3' "$? $(states random | grep -c finished)"
-matches() { # NAME REGEX: each run has such an argument
+matches() { # NAME REGEX: each run has a matching argument
     same_text "$1" 3 "$(grep -lxE -- "$2" random/*.log | wc -l | tr -d ' ')"
 }
 matches 'log_uniform_values draws values in its range' 'lr=(0\.00[0-9]+|0.01|[0-9.]+e-4)'

@@ -9,7 +9,7 @@ samples=$root/samples runs=$root/samples/runs
 export PYTHONDONTWRITEBYTECODE=1
 nothing=$PATH PATH=$bin:$PATH
 
-healthy=300 # steps of one
+healthy=300 # steps of a healthy training
 # A training with a rate of 1 or more collapses, and would take hours: the test
 # stops it, however slow the machine is.
 mkdir tools
@@ -29,7 +29,7 @@ long=("${small[@]}" --record-every 20 --steps 40000 --after-nan 40000)
 status() { entropy-scan "$1" --json | grep -o '"status":"[a-z]*"' | cut -d'"' -f4; }
 steps() { sqlite3 "$1" 'select last_step from run'; }
 reason() { sqlite3 "$1" "select message from event where kind = 'stop'"; }
-loop() { # DIR [OPTION...]: with RATES and SEEDS; $code, and out, err
+loop() { # DIR [OPTION...]: runs the loop with RATES and SEEDS; sets $code; writes out, err
     EVERY=0.1 "$samples/schedulers/loop.sh" "$@" >out 2>err
     code=$?
 }
@@ -37,7 +37,7 @@ loop() { # DIR [OPTION...]: with RATES and SEEDS; $code, and out, err
 # --- a loop of the shell
 mkdir loop
 echo precious >precious
-ln -s ../precious loop/lr1-seed1.db.stop # who may write there may have left it
+ln -s ../precious loop/lr1-seed1.db.stop # another user may have left a link
 RATES='1 1e-3' SEEDS=1 loop loop "${small[@]}" --record-every 5 --steps $healthy
 same_text 'a link in place of the request is replaced' precious "$(cat precious)"
 same_text 'a loop ends well' 0 $code
