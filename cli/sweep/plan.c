@@ -96,7 +96,7 @@ static es_status make_name(char **out, const choice *chosen)
 /* --- command lines --------------------------------------------------------*/
 
 /* Appends an option. Options without a value have the value true or false.
- * `argv` must have room for two more words. */
+ * `argv` must have capacity for two more words. */
 static es_status add_option(char **argv, const char *key, const char *value)
 {
     char dashed[256];

@@ -152,7 +152,7 @@ static es_status add_item(reader *r, const yaml_node_t *item, const char *text,
     if (strcmp(text, "${program}") == 0)
         return r->program && *r->program
                    ? add_word(r, "", r->program, false)
-                   : refuse(r, item, text, "there is no program: ...");
+                   : refuse(r, item, text, "the key program is missing");
     if (strcmp(text, "${args}") == 0)
         return add_arguments(r, parameters, "--");
     if (strcmp(text, "${args_no_hyphens}") == 0)
@@ -416,10 +416,10 @@ es_status es_sweep_wandb_read(es_sweep_spec *spec, bool *terminates)
     }
     yaml_parser_set_input_file(&parser, file);
     if (is_too_deep(file)) {
-        status = es_fail(ES_EUSAGE,
-                         "%s: nested more than %d deep: a sweep has a "
-                         "few levels",
-                         spec->path, DEPTH_MOST);
+        status = es_fail(
+            ES_EUSAGE,
+            "%s: nested more than %d levels deep: a sweep needs only a few",
+            spec->path, DEPTH_MOST);
     } else if (yaml_parser_load(&parser, &r.document)) {
         status = read_root(&r, terminates);
         yaml_document_delete(&r.document);

@@ -142,7 +142,7 @@ ES_API es_status es_recorder_event(es_recorder *recorder, int64_t step,
  */
 ES_API bool es_recorder_stop_requested(const es_recorder *recorder);
 
-/** Counts of frames (samples and events) since es_recorder_open. */
+/** Counts of frames (samples, maps and events) since es_recorder_open. */
 typedef struct es_recorder_report {
     size_t size;        /* set by the caller; on return the bytes written */
     uint64_t pushed;    /* accepted by the ring */

@@ -1,6 +1,6 @@
 /* Both sides of the ring in shared memory: mapping, frames, bells (futexes),
  * and the words by which each side learns that the other has ended. No function
- * waits without a limit unless the caller asks for it. */
+ * waits without a limit unless the caller requests it. */
 #include "hooks/recorder/ring.h"
 
 #include "analyzer/base/kernel.h"
@@ -344,22 +344,22 @@ es_status es_ring_read(es_ring *ring, es_frame *frame, void *payload,
     if (unread == 0)
         return ES_DONE;
     if (unread > ring->capacity || unread < sizeof *frame || unread % 8)
-        return corrupt(ring, "unread bytes", unread);
+        return corrupt(ring, "invalid number of unread bytes", unread);
     if (is_overrun(ring))
-        return corrupt(ring, "frames written over unread ones, up to",
+        return corrupt(ring, "unread frames overwritten up to byte",
                        es_ring_head(ring));
     const unsigned char *place = at(ring, ring->position);
     memcpy(frame, place, sizeof *frame);
     /* The checks below must use the copy, not read the shared memory again. */
     atomic_signal_fence(memory_order_seq_cst);
     if (frame->mark != mark_of(ring->position))
-        return corrupt(ring, "a frame with the mark", frame->mark);
+        return corrupt(ring, "invalid mark", frame->mark);
     uint64_t whole = es_ring_frame_size(frame->bytes);
     if (whole > unread || frame->bytes > size)
-        return corrupt(ring, "a frame with a length of", frame->bytes);
+        return corrupt(ring, "invalid frame length", frame->bytes);
     memcpy(payload, place + sizeof *frame, frame->bytes);
     if (is_overrun(ring))
-        return corrupt(ring, "frames written over unread ones, up to",
+        return corrupt(ring, "unread frames overwritten up to byte",
                        es_ring_head(ring));
     ring->position += whole;
     return ES_OK;

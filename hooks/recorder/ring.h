@@ -128,9 +128,9 @@ bool es_ring_write(es_ring *ring, const es_frame *frame, const void *payload);
 bool es_ring_wait_space(es_ring *ring, size_t payload, int64_t ms);
 
 /**
- * Tells the consumer that no frame will follow, and how the run ended (a number
- * below 256). Call it repeatedly while the consumer does not answer: it repairs
- * words that were overwritten in the meantime.
+ * Informs the consumer that no frame will follow, and how the run ended (a
+ * number below 256). Call it repeatedly while the consumer does not answer: it
+ * repairs words that were overwritten in the meantime.
  */
 void es_ring_close(es_ring *ring, uint32_t run_status);
 
@@ -180,7 +180,7 @@ es_status es_ring_read(es_ring *ring, es_frame *frame, void *payload,
 void es_ring_rewind(es_ring *ring);
 
 /**
- * Releases the space of all frames read so far and tells the producer that
+ * Releases the space of all frames read so far and informs the producer that
  * `frames` frames in total are committed.
  */
 void es_ring_release(es_ring *ring, uint64_t frames);

@@ -33,7 +33,7 @@ enum {
  */
 typedef struct es_reply {
     int64_t code;       /* es_status */
-    uint64_t committed; /* samples and events in the file */
+    uint64_t committed; /* samples, maps and events in the file */
     char text[ES_MESSAGE_MAX];
 } es_reply;
 

@@ -184,7 +184,7 @@ for ((i = 0; i < 40; i++)); do
     mv "k$i.db" killed/
     sleep 0.1
 done &
-n_kills=200 # at different moments; not run with sanitizers
+n_kills=200 # at random moments
 kill_watchers $n_kills $! --severity info
 same_text 'no delivery failed' 0 "$(owed "= 'failed'")"
 same_text 'every alert is printed' 40 "$(sort -u killed.out | grep -c collapse)"

@@ -83,7 +83,7 @@ refused 'nested parameters are refused' '5: a: expected value.* nested' "$head" 
 refused 'wrong bounds are refused' ' a: the bounds of log-uniform must be above 0$' "$head" '  a: {distribution: log_uniform_values, min: 0, max: 1}'
 refused 'unknown members are refused' '1: launch: not supported in a sweep$' 'launch: x' "$head" '  a: {value: 1}'
 refused 'unknown macros are refused' '6: \$\{envvar:HOME\}: expected' "$head" '  a: {values: [1, 2]}' 'command: ["${envvar:HOME}", "${args}"]'
-refused 'a missing program is refused' '2: \$\{program\}: there is no program' 'method: grid' 'parameters: {a: {values: [1, 2]}}'
+refused 'a missing program is refused' '2: \$\{program\}: the key program is missing' 'method: grid' 'parameters: {a: {values: [1, 2]}}'
 refused 'a random search without a number of draws is refused' ' the number of draws is missing: expected run_cap, or --draws N$' 'program: x' 'method: random' 'parameters: {a: {min: 0, max: 1}}'
 refused 'a parameter that the command lacks is refused' '5: command: \{a\} is missing' 'program: x' 'method: grid' 'parameters: {a: {values: [1, 2]}}' 'command:' ' - x'
 refused 'a file that is not YAML is refused' '[0-9]+: not YAML: ' 'a: [1'
@@ -91,6 +91,6 @@ refused 'a list is refused' ' expected method, program and parameters$' '- 1'
 exits 'a missing file is reported' 3 'none.yml: cannot read' "$scan" sweep none.yml -o x
 mkfifo pipe.yaml
 printf 'x: %01000d' 0 | tr 0 '[' >deep.yaml
-exits 'deep nesting is refused' 2 'deep.yaml: nested more than 64 deep' "$scan" sweep deep.yaml -o x
+exits 'deep nesting is refused' 2 'deep.yaml: nested more than 64 levels deep' "$scan" sweep deep.yaml -o x
 exits 'a FIFO is refused' 3 'pipe.yaml: not a regular file' "$scan" sweep pipe.yaml -o x
 finish
