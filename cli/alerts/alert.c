@@ -69,8 +69,8 @@ static void print_id(FILE *out, const es_alert *alert)
     fprintf(out, "%s/%s", alert->uuid, print_key(key, alert));
 }
 
-/* Returns what `print` prints as a string that the caller frees; NULL if memory
- * is short. */
+/* Returns the output of `print` as a string that the caller frees; NULL if
+ * memory is short. */
 static char *printed(void (*print)(FILE *, const es_alert *),
                      const es_alert *alert)
 {

@@ -67,7 +67,7 @@ static void add_layer(es_blocks *to, exchange *space, const es_run_summary *run,
 
 /* Computes the distance between the heads of the first n_first of `runs` and
  * those of the others, and its p. Layers of the same index are exchanged; if
- * runs differ in their number of layers, any layers are. */
+ * the runs have different numbers of layers, any two layers are. */
 static es_status test_entropies(double *distance, double *p, exchange *space,
                                 const es_run_summary *const *runs,
                                 size_t n_first, size_t n_runs)

@@ -1,5 +1,5 @@
-/* The Slurm tasks that the runs were submitted as, read from the scripts in the
- * folder, and their states, read from squeue. */
+/* Finds the Slurm task of each run in the scripts of the folder, and the state
+ * of each task with squeue. */
 #include "cli/sweep/jobs.h"
 
 #include "analyzer/base/checked.h"

@@ -9,11 +9,9 @@
 
 #include "cli/sweep/view.h"
 
-#define ES_SWEEP_JOB_NAME                                                      \
-    "entropy-sweep"                      /* name of all jobs in Slurm's        \
-                                            queue */
-#define ES_SWEEP_SCRIPT_BEGINS "<<'END'" /* ends the line before the names */
-#define ES_SWEEP_SCRIPT_ENDS "END"       /* the line after the names */
+#define ES_SWEEP_JOB_NAME "entropy-sweep" /* name of all jobs in Slurm */
+#define ES_SWEEP_SCRIPT_BEGINS "<<'END'"  /* ends the line before the names */
+#define ES_SWEEP_SCRIPT_ENDS "END"        /* the line after the names */
 
 typedef enum es_sweep_queue {
     ES_SWEEP_QUEUE_UNKNOWN, /* squeue was missing, or not queried */

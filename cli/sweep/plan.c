@@ -19,9 +19,7 @@
 #include <string.h>
 
 #define PROGRAM "entropy-train"
-#define CONFIG                                                                 \
-    ES_RUN_CONFIG_VARIABLE "=" /* begins the stored line of a                  \
-                                  `command` */
+#define CONFIG ES_RUN_CONFIG_VARIABLE "=" /* begins the line of a `command` */
 
 /* The index of the current value of each axis: arch, seed, then the keys of the
  * grid. */

@@ -47,10 +47,8 @@
 #define ES_SWEEP_OPTIONS_MOST 64  /* most keys of [train], [grid], [slurm] */
 #define ES_SWEEP_VALUES_MOST 1000 /* most values of one key */
 #define ES_SWEEP_RUNS_MOST 10000
-#define ES_SWEEP_NAME_MAX 180 /* most bytes of a run's name */
-#define ES_SWEEP_CHECKPOINTS                                                   \
-    ".checkpoints" /* ending of the folder                                     \
-                      NAME.checkpoints */
+#define ES_SWEEP_NAME_MAX 180               /* most bytes of a run's name */
+#define ES_SWEEP_CHECKPOINTS ".checkpoints" /* ending of the folder */
 
 typedef enum es_sweep_section {
     ES_SWEEP_NO_SECTION,

@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLICE_MS                                                               \
-    50 /* how often a waiting push checks that the recorder                    \
-          lives */
+#define SLICE_MS 50 /* between two checks that the recorder lives */
 
 static es_status enter(es_recorder *recorder)
 {

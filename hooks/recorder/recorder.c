@@ -25,9 +25,7 @@
 #define DEFAULT_WAIT_MS 100
 #define DEFAULT_ANSWER_MS 30000
 #define REAP_MS 2000 /* from the recorder's last words to its end */
-#define SLICE_MS                                                               \
-    50 /* how often a waiting close checks that the recorder                   \
-          lives */
+#define SLICE_MS 50  /* between two checks that it lives */
 
 bool es_recorder_is_mine(const es_recorder *recorder)
 {

@@ -39,9 +39,7 @@ typedef struct es_reply {
 
 enum { ES_FRAME_SERIES = 1, ES_FRAME_SAMPLE, ES_FRAME_EVENT, ES_FRAME_MAP };
 
-#define ES_FRAME_TEXT_MAX                                                      \
-    4096                               /* most bytes of the strings of one     \
-                                          frame */
+#define ES_FRAME_TEXT_MAX 4096         /* bytes of all strings of a frame */
 #define ES_HELLO_MAX ((size_t)1 << 26) /* most bytes of a packed greeting */
 
 /** The greeting: everything that the recorder needs to open the file. */

@@ -18,9 +18,7 @@
 #include <unistd.h>
 
 #define FAILURES_MOST 2 /* consecutive failures that end a pass */
-#define SETTLE_TRIES                                                           \
-    60 /* one per second: a full disk may become writable                      \
-          again */
+#define SETTLE_TRIES 60 /* one per second: a full disk may be emptied */
 
 const char *es_action_name(es_action action)
 {

@@ -55,7 +55,7 @@ static void print_all(FILE *out, const es_watch_files *files,
             print_alerts(out, file, files->rules->rules[i].name,
                          files->rules->rules[i].severity, file->of_rules[i]);
     }
-    head(out, "files", NULL, "Run files by whether they can be read.");
+    head(out, "files", NULL, "Run files, readable and unreadable.");
     fprintf(out,
             "entropy_scan_files{state=\"read\"} %zu\n"
             "entropy_scan_files{state=\"unreadable\"} %zu\n",

@@ -16,12 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BEFORE                                                                 \
-    ".entropy-watch.db" /* in the watched folder, in versions up to            \
-                           0.1.0 */
-#define READABLE                                                               \
-    40 /* bytes of the folder's name in the file                               \
-          name */
+#define BEFORE ".entropy-watch.db" /* in the watched folder, up to 0.1.0 */
+#define READABLE 40                /* bytes of the folder's name */
 
 /* FNV-1a with additional mixing; never 0. It must not change: names of existing
  * state files depend on it. */

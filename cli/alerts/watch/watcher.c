@@ -19,14 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define REST_LEAST 0.2 /* least seconds between two rounds */
-#define REST_SHARE 6   /* rest, as a multiple of a round's processor time */
-#define DATABASES_MOST                                                         \
-    16                   /* databases that are listened to; others are read at \
-                            each poll */
-#define POLL_ABROAD 1    /* seconds between rounds while other hosts write */
-#define AGAIN_MOST 300   /* most seconds between two attempts of a delivery */
-#define KNOWN_MOST 16384 /* ids that are remembered: 2 MiB */
+#define REST_LEAST 0.2    /* least seconds between two rounds */
+#define REST_SHARE 6      /* rest, as a multiple of a round's processor time */
+#define DATABASES_MOST 16 /* that notify; others are polled */
+#define POLL_ABROAD 1     /* seconds between rounds while other hosts write */
+#define AGAIN_MOST 300    /* most seconds between two attempts of a delivery */
+#define KNOWN_MOST 16384  /* ids that are remembered: 2 MiB */
 
 /* The process that makes the deliveries of one action. */
 typedef struct worker {

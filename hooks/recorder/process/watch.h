@@ -39,7 +39,8 @@ typedef struct es_watch {
  *
  * If the socket ends, the trainer may merely have closed every descriptor that
  * it did not know. Recording therefore continues as long as the trainer lives
- * and maps the ring; a program that it executes in its place does not.
+ * and maps the ring; a program that replaces the trainer by exec does not map
+ * it.
  *
  * If ES_FD_TRAINER is not a pidfd, the trainer's death is noticed within a
  * second instead of at once.
