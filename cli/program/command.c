@@ -1,8 +1,6 @@
-/*
- * The table of entropy-scan's verbs, and the parts of their command lines that
- * are the same for all: --help, --version, --phase, --rules, --salvage, and
- * the message of a failure.
- */
+/* The table of entropy-scan's verbs, the options that verbs share (--help,
+   --version, --phase, --rules, --salvage, --color, --forecast), and the exit
+   code of a failure. Every verb's main uses it. */
 #include "cli/program/command.h"
 
 #include "analyzer/statistics/inference.h"
@@ -23,35 +21,35 @@ static const es_named_text exits[] = {
     {"0", "done"},
     {"1", "--check found something"},
     {"2", "the command line is wrong"},
-    {"3", "an input or output failed; samples or rows are damaged, or "
-          "recorded samples are lost"},
-    {"4", "some inputs of several failed, the rest was done"},
+    {"3", "an input or output failed, samples or rows are damaged, or recorded "
+          "samples are lost"},
+    {"4", "some of several inputs failed; the others were processed"},
     {"128+N", "ended by signal N"},
     {NULL, NULL}};
 
 static const es_named_text environment[] = {
-    {"NO_COLOR", "text has no colours"},
-    {"FORCE_COLOR", "text has colours where there is no terminal, too; "
-                    "NO_COLOR comes first"},
-    {"TERM, COLORTERM", "what a terminal can draw"},
-    {"LC_ALL, LC_CTYPE, LANG", "whether a terminal shows UTF-8"},
-    {"XDG_STATE_HOME", "where watch keeps what it has delivered"},
-    {"HOME", "the same, in .local/state, without XDG_STATE_HOME"},
+    {"NO_COLOR", "text is not coloured"},
+    {"FORCE_COLOR", "text is coloured even if the output is not a terminal; "
+                    "NO_COLOR takes precedence"},
+    {"TERM, COLORTERM", "what the terminal can display"},
+    {"LC_ALL, LC_CTYPE, LANG", "whether the terminal displays UTF-8"},
+    {"XDG_STATE_HOME", "where watch stores which alerts it has delivered"},
+    {"HOME",
+     "without XDG_STATE_HOME, watch uses .local/state in this directory"},
     {NULL, NULL}};
 
 static const es_named_text files[] = {
     {"RUN.db",
-     "a run file: an SQLite database, which is only read; entropy-scan "
-     "sql RUN.db --views prints views of it; entropy-scan-run(5), which "
-     "entropy-scan help run-file prints, describes it"},
-    {"RUN.esf", "a fragment: what is recorded on a file system that hosts "
-                "share (nfs, lustre, ...), or with --store fragment; read as a "
-                "run file is, also while it is written; merge makes a run file "
-                "of it"},
-    {"RUN.db-wal, RUN.db-shm", "of a run that is being written; they are part "
-                               "of it"},
-    {"RUN.db.stop", "made by watch --stop: the training ends"},
-    {"$XDG_STATE_HOME/entropy-scan/watch", "what watch has delivered"},
+     "a run file: an SQLite database, which is only read; entropy-scan sql "
+     "RUN.db --views prints views of it; entropy-scan-run(5), which "
+     "entropy-scan help run-file prints, describes the tables"},
+    {"RUN.esf",
+     "a fragment: what is recorded on a file system that several hosts share "
+     "(nfs, lustre, ...), or with --store fragment; it is read like a run "
+     "file, also while it is written; merge converts it to a run file"},
+    {"RUN.db-wal, RUN.db-shm", "part of a run file while it is written"},
+    {"RUN.db.stop", "written by watch --stop: tells the training to end"},
+    {"$XDG_STATE_HOME/entropy-scan/watch", "which alerts watch has delivered"},
     {NULL, NULL}};
 
 const es_program es_scan_program = {
@@ -73,10 +71,11 @@ static void print_version(void)
     printf("entropy-scan " ES_VERSION "\nSQLite %s, %s\n", es_query_sqlite(),
            libraries);
     if (es_stats_gsl())
-        printf("GSL %s: this program is under GPL-3, its sources under MIT\n",
-               es_stats_gsl());
+        printf(
+            "GSL %s: this program is under GPL-3, its sources are under MIT\n",
+            es_stats_gsl());
     else
-        puts("no GSL: no intervals, no p, no effect sizes, no importance");
+        puts("no GSL: no intervals, p-values, effect sizes or importance");
 }
 
 es_status es_command_parse(void *target, bool *given, const es_command *command,
@@ -128,7 +127,10 @@ es_status es_command_color(void *field, const es_option *option,
             es_print_set_colours((es_colours)i);
             return ES_OK;
         }
-    return es_fail(ES_EUSAGE, "--color '%.40s': auto, always or never", value);
+    return es_fail(
+        ES_EUSAGE,
+        "--color: unknown value '%.40s': expected auto, always or never",
+        value);
 }
 
 es_status es_command_severity(void *field, const es_option *option,
@@ -144,8 +146,10 @@ es_status es_command_severity(void *field, const es_option *option,
             *(es_severity *)field = (es_severity)i;
             return ES_OK;
         }
-    return es_fail(ES_EUSAGE, "%s '%.40s': info, warning, error or critical",
-                   where, value);
+    return es_fail(
+        ES_EUSAGE,
+        "%s: unknown value '%.40s': expected info, warning, error or critical",
+        where, value);
 }
 
 es_status es_command_phase(void *field, const es_option *option,
@@ -153,7 +157,9 @@ es_status es_command_phase(void *field, const es_option *option,
 {
     (void)option, (void)where;
     if (strcmp(value, "train") != 0 && strcmp(value, "eval") != 0)
-        return es_fail(ES_EUSAGE, "--phase '%.40s': train or eval", value);
+        return es_fail(ES_EUSAGE,
+                       "--phase: unknown value '%.40s': expected train or eval",
+                       value);
     *(es_phase_choice *)field =
         value[0] == 't' ? ES_PHASE_ONLY_TRAIN : ES_PHASE_ONLY_EVAL;
     return ES_OK;
@@ -190,7 +196,9 @@ es_status es_command_forecast(void *field, const es_option *option,
 {
     (void)option;
     if (value && strcmp(value, "stop") != 0)
-        return es_fail(ES_EUSAGE, "%s '%.40s': stop, or nothing", where, value);
+        return es_fail(ES_EUSAGE,
+                       "%s: unknown value '%.40s': expected stop, or no value",
+                       where, value);
     *(es_forecast_choice *)field = value ? ES_FORECAST_STOP : ES_FORECAST_WARN;
     return ES_OK;
 }

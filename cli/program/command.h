@@ -1,14 +1,16 @@
 /**
- * The verbs of entropy-scan, and what their command lines have in common.
+ * The verbs of entropy-scan, and the parts that their command lines share.
  *
- * A verb is an es_command in a file of its own, with a line in ES_VERBS.
+ * A verb is an es_command in a source file of its module, and an entry in
+ * ES_VERBS.
  */
 #ifndef ES_COMMAND_H
 #define ES_COMMAND_H
 
 #include "analyzer/base/help.h"
 
-/** In the order that help names them; the first is the program without one. */
+/** All verbs, in the order of the help. `scan` is the program without a
+ *  verb. */
 #define ES_VERBS(verb)                                                         \
     verb(scan) verb(summarise) verb(import) verb(export) verb(merge)           \
         verb(push) verb(sql) verb(report) verb(cost) verb(importance)          \
@@ -19,13 +21,13 @@ ES_VERBS(ES_DECLARE_VERB)
 
 extern const es_program es_scan_program;
 
-/** entropy-scan-run(5), the run file: help run-file. */
+/** Topic "run-file" of the verb help: the manual page entropy-scan-run(5). */
 extern const es_topic es_run_file_topic;
 
-/** A tag of rows that the verb summarise shares with the scan. */
+/** Tag of the option rows of a scan that the verb summarise also has. */
 #define ES_SUMMARY_TAG (1u << 30)
 
-/** The last row of every table of options. */
+/** Last row of every table of options. */
 #define ES_HELP_OPTION                                                         \
     {                                                                          \
         "help", 'h', NULL, "print this and exit", .type = ES_OPTION_END,       \
@@ -35,59 +37,62 @@ extern const es_topic es_run_file_topic;
 #define ES_SALVAGE_OPTION                                                      \
     {                                                                          \
         "salvage", 0, NULL,                                                    \
-            "do not fail because of damaged samples: they are missing values " \
-            "either way",                                                      \
+            "do not fail because of damaged samples, which are read as "       \
+            "missing values in any case",                                      \
             ES_OPT_ALL(es_command_salvage), .tags = ES_SUMMARY_TAG             \
     }
 
 #define ES_COLOR_OPTION                                                        \
     {                                                                          \
         "color", 0, "WHEN",                                                    \
-            "colour the text: always, never, or auto: on a terminal (auto)",   \
+            "colour the text: always, never, or auto: if the output is a "     \
+            "terminal (auto)",                                                 \
             ES_OPT_ALL(es_command_color), .tags = ES_SUMMARY_TAG               \
     }
 
-/** Nothing follows from it: a folder is the run files below it either way. */
+/** Accepted, but has no effect: folders are always searched recursively. */
 #define ES_RECURSIVE_OPTION                                                    \
     {                                                                          \
         "recursive", 'r', NULL,                                                \
-            "read the run files (*.db) below the folders given, as without "   \
-            "it",                                                              \
+            "search folders for run files (*.db) recursively, which is also "  \
+            "the default",                                                     \
             ES_OPT_ALL(es_command_recursive), .tags = ES_SUMMARY_TAG           \
     }
 
-/** Readers of options that several verbs have: --salvage; --recursive; --color;
- * --phase, into an es_phase_choice; a severity, error without a value, into an
- *  es_severity; --rules, into an es_rules_file, which is freed first;
- *  --forecast[=stop], into an es_forecast_choice. */
+/** Readers of options that several verbs share: --salvage; --recursive;
+ *  --color; --phase, which fills an es_phase_choice; a severity, which fills an
+ *  es_severity (ES_SEVERITY_ERROR if the option has no value); --rules, which
+ *  frees and refills an es_rules_file; --forecast[=stop], which fills an
+ *  es_forecast_choice. */
 es_option_reader es_command_salvage, es_command_recursive, es_command_color,
     es_command_phase, es_command_severity, es_command_rules,
     es_command_forecast;
 
-/** What the latter reads, said of runs that are looked at. */
+/** Help of --forecast, for verbs that judge runs but do not stop them. */
 #define ES_FORECAST_HELP                                                       \
-    "judge by the rule that warns of a run that is heading for a collapse or " \
-    "NaN, too; stop: by the threshold that stops one"
+    "also judge by the rule that predicts a collapse or NaN; stop: use its "   \
+    "stricter threshold, the one for stopping a run"
 
-/** What es_command_rules reads, said in a few places. */
+/** Help of --rules. */
 #define ES_RULES_HELP                                                          \
-    "judge by this file's thresholds and rules (entropy-scan rules prints "    \
-    "one)"
+    "judge by the thresholds and rules in FILE (entropy-scan rules prints "    \
+    "an example)"
 
 /**
- * Sets the defaults of the command's options, and parses its command line.
- * Parameters as es_options_parse's.
+ * Sets the defaults of the command's options, then parses its command line. The
+ * parameters are those of es_options_parse.
  *
- * ES_OK; ES_DONE: --help or --version was given, and is printed; what
- * es_options_parse returns.
+ * Returns ES_OK; ES_DONE if --help or --version was given and has been printed;
+ * otherwise the error of es_options_parse.
  */
 es_status es_command_parse(void *target, bool *given, const es_command *command,
                            int argc, char **argv) ES_MUST_USE;
 
-/** Columns of standard output; 80 where it is no terminal. */
+/** Columns of the terminal on standard output; 80 if it is not a terminal. */
 int es_command_width(void);
 
-/** Prints the message of a failure; returns the exit code. */
+/** Prints the message if `status` is an error. Returns the exit code of the
+ *  program for `status`. */
 int es_command_exit(es_status status);
 
 #endif

@@ -1,7 +1,6 @@
-/*
- * entropy-scan: the verb that the first word names, or a scan of the run files
- * that are named. What each does is in the es_command of its module.
- */
+/* entropy-scan: runs the verb that the first word names; without a verb, it
+   scans the run files that are named. Each module defines its verb as an
+   es_command. */
 #include "cli/output/output.h"
 #include "cli/program/command.h"
 #include "store/postgresql/postgres.h"
@@ -11,18 +10,20 @@
 #include <signal.h>
 #include <string.h>
 
-/* Help and version go to standard output without further care. */
+/* Flushes standard output after the verb has ended: help and version are
+   printed without checking for errors. Returns `code`, or the code of the
+   failure. */
 static int check_stdout(int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
     if (code != 0)
-        return code; /* and reported already */
+        return code; /* the failure was reported already */
     return es_command_exit(
         es_fail(ES_EIO, "standard output: cannot write: %s", strerror(errno)));
 }
 
-/* Takes text[0..n) out of the text that it begins. */
+/* Removes the first n characters of text. */
 static void cut_out(char *text, size_t n)
 {
     const size_t left = strlen(text + n);
@@ -30,8 +31,8 @@ static void cut_out(char *text, size_t n)
     memset(text + left, '\0', n);
 }
 
-/* What is no URL of ours may have a password, too: another scheme's, or
-   PostgreSQL's "host=... password=...". */
+/* Removes a password from a word that is not a PostgreSQL URL of this program:
+   a URL of another scheme, or libpq's "host=... password=...". */
 static void hide_other_password(char *text)
 {
     char *user = strstr(text, "://"), *at = strrchr(text, '@');
@@ -45,8 +46,8 @@ static void hide_other_password(char *text)
     }
 }
 
-/* A password on the command line is seen by everybody who may list processes,
-   and would be in messages: from here on it is neither. */
+/* Removes passwords from argv, where process listings would show them and
+   messages would quote them. */
 static es_status hide_passwords(int argc, char **argv)
 {
     es_status status = ES_OK;
@@ -64,7 +65,8 @@ static es_status hide_passwords(int argc, char **argv)
 int main(int argc, char **argv)
 {
     es_output_catch_signals();
-    signal(SIGXFSZ, SIG_IGN); /* a write fails instead, and is reported */
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit then fails, and is
+                                 reported */
     es_reader_cap_memory((size_t)64 << 20);
     const es_status status = hide_passwords(argc, argv);
     if (status < 0)

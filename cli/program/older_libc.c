@@ -1,8 +1,7 @@
-/*
- * What Debian's static libraries take from glibc 2.36 and older ones have not:
- * the portable build (`make portable-programs`) links them for glibc 2.28.
- * Nothing of ours calls it; where libc has it, this file is empty.
- */
+/* arc4random_buf for glibc older than 2.36: the portable build (`make
+   portable-programs`) targets glibc 2.28, but links Debian's static libraries,
+   which call that function. This program does not call it. The file is empty if
+   libc has the function. */
 #include <features.h>
 #include <stddef.h>
 
@@ -13,7 +12,8 @@
 
 void arc4random_buf(void *out, size_t n);
 
-/* libexpat's salt of hash tables. As glibc's: random, or the program ends. */
+/* libexpat seeds its hash tables with this. As in glibc, the program ends if
+   the kernel returns no random bytes. */
 __attribute__((visibility("default"))) void arc4random_buf(void *out, size_t n)
 {
     unsigned char *bytes = out;

@@ -1,5 +1,6 @@
-/* What a run file is, out of the tables that write it: entropy-scan help
- * run-file, and with --man the manual page entropy-scan-run(5). */
+/* The description of the run file, generated from the tables of the store,
+   series and flags: printed by entropy-scan help run-file, and with --man as
+   the manual page entropy-scan-run(5). */
 #include "analyzer/base/manual.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
@@ -12,9 +13,9 @@
 #include <string.h>
 
 #define NAME "entropy-scan-run"
-#define SUMMARY "run file of entropy-scan: an SQLite database of a training"
+#define SUMMARY "run file of entropy-scan: an SQLite database of one training"
 
-/* A page, as roff or as it is read. */
+/* The output: roff if `man`, otherwise plain text. */
 typedef struct page {
     FILE *out;
     bool man;
@@ -40,7 +41,7 @@ static void put_paragraph(const page *p, const char *text)
     fputc('\n', p->out);
 }
 
-/* Lines as they are. */
+/* Prints lines without filling them. */
 static void put_lines(const page *p, const char *text)
 {
     fputs(p->man ? ".PP\n.RS 4\n.nf\n" : "\n", p->out);
@@ -73,16 +74,17 @@ static void put_tables(const page *p)
              "application_id is 0x%X (\"ENTR\"), user_version the schema: %d.",
              (unsigned)ES_APPLICATION_ID, ES_SCHEMA_VERSION);
     put_paragraph(p, ids);
-    put_paragraph(p, "One file usually holds one run; entropy-scan merge makes "
-                     "files of many, and adds the table summary, which is no "
-                     "part of the schema. Other tables and views are left "
-                     "alone; a trigger or an index on these tables is "
-                     "refused.");
+    put_paragraph(
+        p, "One file usually holds one run; entropy-scan merge writes files "
+           "that hold many, and adds the table summary, which is not part of "
+           "the schema. Other tables and views are ignored; a file with a "
+           "trigger or an additional index on these tables is refused.");
     for (size_t i = 0; es_schema_sql(i); i++)
         put_lines(p, es_schema_sql(i));
     put_lines(p, es_run_row_sql);
-    put_paragraph(p, "Runs that record attention maps have a table of them: "
-                     "mean weights of blocks of queries by blocks of keys.");
+    put_paragraph(p,
+                  "Runs that record attention maps have a table of maps: the "
+                  "mean weights of blocks of queries by blocks of keys.");
     put_lines(p, es_map_sql);
 }
 
@@ -91,12 +93,12 @@ static void put_series(const page *p)
     es_series_line line;
     char sentence[160];
     put_title(p, "SERIES");
-    put_paragraph(p,
-                  "A series has one value a step for the run (shape run), one "
-                  "for each layer (layer), or one for each head (head), first "
-                  "all heads of layer 0. What was measured on held-out data is "
-                  "a series of its own, of the phase eval. These have a "
-                  "meaning; other names are kept as they are.");
+    put_paragraph(
+        p, "At each step a series has one value for the run (shape run), one "
+           "for each layer (layer), or one for each head (head; all heads of "
+           "layer 0 come first). Values measured on held-out data form a "
+           "separate series with the phase eval. The following names have a "
+           "defined meaning; other names are stored unchanged.");
     for (size_t i = 0; es_series_standard_at(&line, i); i++) {
         snprintf(sentence, sizeof sentence, "%s%s%s (%s)", line.title,
                  *line.unit ? ", " : "", line.unit, es_shape_name(line.shape));
@@ -109,9 +111,10 @@ static void put_flags(const page *p)
     char severities[128] = "";
     es_text text = es_text_begin(severities, sizeof severities);
     put_title(p, "FLAGS");
-    put_paragraph(p, "Flags are not stored: every reader judges the samples by "
-                     "its rules (entropy-scan rules prints them). What causes "
-                     "a flag and what helps: entropy-scan explain KIND.");
+    put_paragraph(
+        p, "Flags are not stored: every reader judges the samples by its own "
+           "rules (entropy-scan rules prints them). entropy-scan explain KIND "
+           "prints the causes of a flag and its remedies.");
     for (size_t i = 0; i < ES_N_FLAG_KINDS; i++)
         put_entry(p, es_flag_info_at(i)->name, es_flag_info_at(i)->meaning);
     for (int i = ES_SEVERITY_NONE; i <= ES_SEVERITY_CRITICAL; i++)
@@ -123,14 +126,15 @@ static void put_flags(const page *p)
 static const es_named_text events[] = {
     {"nan", "the loss became NaN or infinite"},
     {"stop", "the training was requested to stop"},
-    {"dropped", "steps that the recorder was too late for"},
-    {"log", "another program removed or cut the file or its log; of severity 3 "
-            "data has \"lost\", how many recorded frames that cost: programs "
-            "report it and end with code 3"},
-    {"trainer_died", "the training ended without saying so"},
-    {"damaged", "merge found a sample or a row whose checksum denies it"},
-    {"gap, unjoined", "what ranks of a distributed training lack, or what no "
-                      "rule makes one of"},
+    {"dropped",
+     "steps that were not recorded, because the recorder's queue was full"},
+    {"log", "another program removed or truncated the file or its log; at "
+            "severity 3 the data has \"lost\", the number of recorded frames "
+            "that were lost: programs report it and exit with code 3"},
+    {"trainer_died", "the training process died before it ended the run"},
+    {"damaged", "merge found a sample or row whose checksum is wrong"},
+    {"gap, unjoined", "values that some ranks of a distributed training lack, "
+                      "or that no rule can combine"},
     {NULL, NULL}};
 
 static void put_policies(const page *p)
@@ -140,32 +144,32 @@ static void put_policies(const page *p)
     snprintf(text, sizeof text,
              "A value is a packed little-endian float32. NaN and infinities "
              "are what the training produced; the NaN 0x%x means that nothing "
-             "was measured. SQLite would make NULL of both: that is why values "
-             "are BLOBs.",
+             "was measured. Values are BLOBs, because SQLite would store any "
+             "NaN as NULL.",
              ES_MISSING_BITS);
     put_paragraph(p, text);
     put_title(p, "CHECKSUMS");
-    put_paragraph(p, "crc is CRC-32C of uuid, phase and name of the series, "
-                     "step and value, so a sample that was moved is as wrong "
-                     "as one that was changed. Readers take a damaged sample "
-                     "for missing values, report it, and end with code 3.");
+    put_paragraph(p, "crc is the CRC-32C of the uuid, the phase and name of "
+                     "the series, the step and the value, so it also detects a "
+                     "sample that was moved. Readers treat a damaged sample as "
+                     "missing values, report it, and exit with code 3.");
     put_paragraph(
-        p, "row_checksum covers the rows of run, series and event. "
-           "What stands in a row that is not as it was recorded is "
-           "used, reported, and ends with code 3, too: a checksum "
-           "does not distinguish an edit by hand from damage. After an edit "
-           "of one's own, DELETE FROM row_checksum accepts the file "
-           "as it is. A file without the table, of an earlier "
-           "version, has rows that nobody checks.");
+        p, "row_checksum covers the rows of run, series and event. Readers use "
+           "a row that was changed after it was recorded, but report it and "
+           "exit with code 3: a checksum does not distinguish an edit by hand "
+           "from damage. After you edit a row, DELETE FROM row_checksum "
+           "accepts the file as it is. Files of earlier versions have no such "
+           "table, and their rows are not checked.");
     put_title(p, "VERSIONS");
-    put_paragraph(p, "Every change of a table is a new schema. Files of every "
-                     "older one stay readable, and are continued as they are; "
-                     "one that is newer than the program is refused. Schema 1 "
-                     "had no crc.");
-    put_title(p, "FILES BESIDE IT");
-    put_paragraph(p, "While it is written: RUN.db-wal and RUN.db-shm, which "
-                     "are part of it, and RUN.db-lock. A file that was closed "
-                     "stands alone. A rollback journal is refused.");
+    put_paragraph(
+        p, "Every change of a table is a new schema version. Files of all "
+           "older versions remain readable, and continue with their version; a "
+           "file newer than the program is refused. Schema 1 had no crc.");
+    put_title(p, "OTHER FILES");
+    put_paragraph(p,
+                  "While a run is written, RUN.db-wal and RUN.db-shm are part "
+                  "of it, and RUN.db-lock is its lock. A closed run file needs "
+                  "no other file. A file with a rollback journal is refused.");
 }
 
 static void print_run_file(FILE *out, bool man)
@@ -181,18 +185,21 @@ static void print_run_file(FILE *out, bool man)
     put_tables(&p);
     put_series(&p);
     put_title(&p, "EVENTS");
-    put_paragraph(&p, "Kinds are free text. These are ours:");
+    put_paragraph(
+        &p,
+        "Kinds are free text. This program writes and reads the following:");
     put_entries(&p, events);
     put_flags(&p);
     put_policies(&p);
     put_title(&p, "EXAMPLES");
-    put_paragraph(&p, "What a file holds, with any SQLite:");
+    put_paragraph(&p, "The series of a file, printed by any SQLite:");
     put_lines(&p, "SELECT run.name, series.name, phase, shape, unit, "
                   "count(*), max(step)\n"
                   "FROM run JOIN series USING (run_id) JOIN sample USING "
                   "(series_id)\n"
                   "GROUP BY series_id;");
-    put_paragraph(&p, "Numbers, which are in BLOBs:");
+    put_paragraph(
+        &p, "Numbers are stored in BLOBs; entropy-scan sql decodes them:");
     put_lines(&p,
               "entropy-scan sql sm.db \"SELECT step, layer, avg(value) FROM "
               "es_values('entropy') WHERE step >= 2000 GROUP BY 1, 2\"");

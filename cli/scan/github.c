@@ -1,6 +1,7 @@
-/* Annotations for GitHub Actions: a command is a line of a log that terminals
- * show, too, so that control bytes are escaped as for those; per cent signs are
- * escaped in its message, and what ends a property in its properties. */
+/* Annotations for GitHub Actions. A workflow command is a line of a log that
+   terminals also show, so control bytes are escaped as for a terminal; in
+   addition, "%" is escaped in the message, and "%", ":" and "," in the
+   properties. */
 #include "cli/scan/github.h"
 
 #include "cli/output/print.h"

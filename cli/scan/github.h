@@ -1,15 +1,16 @@
-/** What --check finds, as GitHub Actions shows it beside a change. */
+/** Prints the findings of --check as annotations that GitHub Actions shows next
+ *  to a change. */
 #ifndef ES_GITHUB_H
 #define ES_GITHUB_H
 
 #include "cli/runs/summary.h"
 
 /**
- * One workflow command, ::error, ::warning or ::notice, with the run's file
- * and what stands; nothing if that is below `least`. docs.github.com/actions,
- * "Workflow commands".
+ * Prints one workflow command, ::error, ::warning or ::notice, with the run's
+ * file and its active flags; prints nothing if their severity is below `least`.
+ * Syntax: docs.github.com/actions, "Workflow commands".
  *
- * ES_OK or ES_ENOMEM. Writing is the stream's matter.
+ * Returns ES_OK or ES_ENOMEM. The caller checks the stream for write errors.
  */
 es_status es_github_run(FILE *out, const es_run_summary *run,
                         es_severity least) ES_MUST_USE;

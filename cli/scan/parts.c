@@ -1,8 +1,9 @@
-/* A scan as an array of Slurm's tasks. Part k of n holds a range of the files,
-   as the findings that processes of one machine pass to each other; who joins
-   them reads one part after the other, so that memory does not grow. A part
-   appears whole or not at all, and its being there is the only sign of a task's
-   success: what Slurm says of a task is for the message. */
+/* A scan as an array of Slurm tasks. Part k of n covers a range of the files
+   and stores their findings in the format that the processes of es_gather send
+   each other. The parts are joined one after the other, so memory does not grow
+   with their number. A part is written whole or not at all, and its existence
+   is the only sign that its task succeeded; the state that Slurm reports only
+   goes into messages. */
 #include "cli/scan/parts.h"
 
 #include "analyzer/base/checked.h"
@@ -24,8 +25,12 @@
 
 #define JOB_NAME "entropy-summarise"
 #define LIST_MOST ((size_t)1 << 30) /* bytes */
-#define TROUBLE_MOST 20             /* queries of squeue that failed in a row */
-#define LATE_MS 3000 /* what another node wrote may be seen so much later */
+#define TROUBLE_MOST                                                           \
+    20 /* limit of consecutive failures of                                     \
+          squeue */
+#define LATE_MS                                                                \
+    3000 /* milliseconds until a file of another node is visible               \
+          */
 
 typedef struct work_file {
     char path[PATH_MAX];
@@ -36,7 +41,7 @@ static work_file file_of(const es_scan_options *options, const char *name)
     work_file file;
     if (snprintf(file.path, sizeof file.path, "%s/%s", options->work, name) >=
         (int)sizeof file.path)
-        file.path[0] = '\0'; /* which cannot be opened */
+        file.path[0] = '\0'; /* an empty path cannot be opened */
     return file;
 }
 
@@ -53,7 +58,7 @@ static size_t n_parts(const es_scan_options *options)
     return n < options->n_inputs ? n : options->n_inputs;
 }
 
-/* The files of part k: from first_of(k) to first_of(k + 1). */
+/* Returns the first file of part k; the part ends before first_of(k + 1). */
 static size_t first_of(const es_scan_options *options, size_t k)
 {
     const size_t n = n_parts(options), each = options->n_inputs / n;
@@ -80,10 +85,11 @@ static void sleep_ms(long ms)
     nanosleep(&time, NULL);
 }
 
-/* --- the folder -----------------------------------------------------------*/
+/* --- the folder of --work
+   -------------------------------------------------- */
 
-/* Unless that is in the file already, as *same says: writes it, or fails where
-   a job is at work. */
+/* Writes text to path, unless the file already has that content (*same). Fails
+   with the message `busy` if the file would change while a job uses it. */
 static es_status write_text(bool *same, const char *path, const char *text,
                             size_t n, const char *busy)
 {
@@ -107,7 +113,7 @@ static es_status write_text(bool *same, const char *path, const char *text,
     return es_outfile_close(file);
 }
 
-/* What is to be in a file of the folder. */
+/* Prints the content of a file of the folder. */
 typedef es_status printer(FILE *stream, const es_scan_options *options);
 
 static es_status write_file(bool *same, const es_scan_options *options,
@@ -127,7 +133,7 @@ static es_status write_file(bool *same, const es_scan_options *options,
     return status;
 }
 
-/* Names may hold anything but a NUL, which ends each. */
+/* Names are terminated by NUL, because they may contain any other byte. */
 static es_status print_list(FILE *stream, const es_scan_options *options)
 {
     for (size_t i = 0; i < options->n_inputs; i++)
@@ -139,28 +145,31 @@ static es_status find_places(char self[PATH_MAX], char here[PATH_MAX],
                              char work[PATH_MAX], const es_scan_options *to)
 {
     if (!es_process_self(self))
-        return es_fail(ES_EIO, "cannot find where this program is: %s",
+        return es_fail(ES_EIO, "cannot find the path of this program: %s",
                        strerror(errno));
     if (!getcwd(here, PATH_MAX) || !realpath(to->work, work))
         return es_fail(ES_EIO, "%s: %s", to->work, strerror(errno));
     if (strpbrk(work, "\n\r\\") || strpbrk(here, "\n\r"))
         return es_fail(ES_EUSAGE,
-                       "%s: no batch script can name it: take another --work",
+                       "%s: a batch script cannot contain this path: choose "
+                       "another --work",
                        work);
     return ES_OK;
 }
 
-/* The command line, in the folder in which it was given; a task reads of it
-   what its summaries depend on. */
+/* The script repeats the command line in the folder where it was given, so that
+   each task summarises with the same options. */
 static es_status print_script(FILE *stream, const es_scan_options *options)
 {
     char self[PATH_MAX], here[PATH_MAX], work[PATH_MAX];
     es_status status = find_places(self, here, work, options);
     if (status < 0)
         return status;
-    fputs("#!/bin/sh\n# Parts of a summary, one a task: entropy-scan summarise "
-          "--slurm wrote it.\n#SBATCH --job-name=" JOB_NAME
-          "\n#SBATCH --output=",
+    fputs("#!/bin/sh\n"
+          "# Parts of a summary, one per task: written by entropy-scan "
+          "summarise --slurm.\n"
+          "#SBATCH --job-name=" JOB_NAME "\n"
+          "#SBATCH --output=",
           stream);
     es_slurm_print_log(stream, work, "slurm-%A_%a.out");
     fputs("\ncd ", stream);
@@ -178,7 +187,9 @@ static es_status print_script(FILE *stream, const es_scan_options *options)
     return ES_OK;
 }
 
-/* busy: why nothing may be changed there; or NULL */
+/* Makes the folder, its list and its script, and removes parts that belong to
+   another list or script. busy: the message if the folder must not change; or
+   NULL. */
 static es_status prepare(const es_scan_options *options, const char *busy)
 {
     bool same_list = false, same_script = false;
@@ -197,7 +208,8 @@ static es_status prepare(const es_scan_options *options, const char *busy)
     return ES_OK;
 }
 
-/* The number of the job that was submitted last; -1: none. */
+/* Returns the number of the job that was submitted last; -1 if there is
+   none. */
 static int64_t read_job(const es_scan_options *options)
 {
     int64_t job = -1;
@@ -221,14 +233,14 @@ void es_parts_remove(const es_scan_options *options)
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unlink(file_of(options, names[i]).path);
-    rmdir(options->work); /* unless it holds logs of tries before */
+    rmdir(options->work); /* fails if logs of earlier attempts remain */
 }
 
 /* --- the job --------------------------------------------------------------*/
 
-/* Has Slurm's queue a task of the job whose part is not there? A task whose
-   part is there may end later: it does nothing more. Unknown: squeue did not
-   answer. */
+/* Tells whether Slurm's queue still has a task of the job whose part is
+   missing. A task whose part exists may stay in the queue, but writes nothing
+   more. QUEUE_UNKNOWN: squeue did not answer. */
 typedef enum queue { QUEUE_UNKNOWN, QUEUE_LEFT, QUEUE_HAS } queue;
 
 static queue state_of(const char *lines, const es_scan_options *options)
@@ -259,12 +271,12 @@ static queue look_into_queue(char *reason, size_t size,
     if (answer.code == 0)
         state = state_of(answer.text, options);
     else if (strstr(answer.trouble, "Invalid job id"))
-        state = QUEUE_LEFT; /* long ago */
+        state = QUEUE_LEFT; /* the job ended long ago */
     free(answer.text);
     return state;
 }
 
-/* "0,3,5" of the parts that are not there. */
+/* Prints the missing parts as "--array=0,3,5". */
 static es_status print_array(char **out, const es_scan_options *options)
 {
     size_t n = 0;
@@ -288,7 +300,8 @@ static es_status submit(int64_t *job, const es_scan_options *options)
     char *array = NULL, **argv = NULL, number[32];
     size_t n = 0;
     bool same;
-    const size_t n_missing = count_missing(options); /* fewer in a moment */
+    const size_t n_missing = count_missing(options); /* running tasks may
+                                                        write parts soon */
     es_status status = es_alloc(&argv, (size_t)options->n_slurm_words + 6,
                                 sizeof *argv, "a command line");
     if (status < 0 || (status = print_array(&array, options)) < 0)
@@ -314,7 +327,8 @@ done:
     return status;
 }
 
-/* Until all parts are there, or no task of Slurm's will write one more. */
+/* Waits until all parts exist, or no task in Slurm's queue can write
+   another. */
 static es_status wait_for(const es_scan_options *options, int64_t job)
 {
     const size_t n = n_parts(options);
@@ -338,15 +352,16 @@ static es_status wait_for(const es_scan_options *options, int64_t job)
         sleep_ms(100);
     if (n_troubles == TROUBLE_MOST && count_missing(options))
         return es_fail(ES_EIO,
-                       "%s: job %" PRId64 ": %s: run the same command again "
-                       "when Slurm answers",
+                       "%s: job %" PRId64
+                       ": %s: repeat the command when Slurm answers",
                        options->work, job, reason);
     return ES_OK;
 }
 
-/* --- what became of a task ------------------------------------------------*/
+/* --- the state of a failed task ------------------------------------------ */
 
-/* "TIMEOUT", from scontrol; "" where it does not know the task any more. */
+/* Reads a task's state, such as "TIMEOUT", from scontrol; *out is empty if
+   Slurm no longer knows the task. */
 static void read_state(char out[32], int64_t job, size_t k)
 {
     char program[] = "scontrol", verb[] = "show", kind[] = "job", line[] = "-o",
@@ -366,15 +381,14 @@ static void read_state(char out[32], int64_t job, size_t k)
 static const char *remedy_of(const char *state)
 {
     if (strcmp(state, "TIMEOUT") == 0)
-        return "give it more time (-- --time=...) or more --tasks, and run the "
-               "same command again";
+        return "give it more time (-- --time=...) or more --tasks, and repeat "
+               "the command";
     if (strcmp(state, "OUT_OF_MEMORY") == 0)
-        return "give it more memory (-- --mem=...), and run the same command "
-               "again";
-    return "run the same command again";
+        return "give it more memory (-- --mem=...), and repeat the command";
+    return "repeat the command";
 }
 
-/* A line for each part that is missing; the last one is the failure. */
+/* Prints a line for each missing part, ten at most, and returns the failure. */
 static es_status report_missing(const es_scan_options *options, int64_t job)
 {
     const size_t n = n_parts(options), missing = count_missing(options);
@@ -386,19 +400,20 @@ static es_status report_missing(const es_scan_options *options, int64_t job)
         read_state(state, job, k);
         snprintf(log, sizeof log, "slurm-%" PRId64 "_%zu.out", job, k);
         const work_file file = file_of(options, log);
-        if (access(file.path, R_OK) != 0) /* and Slurm forgets such a one */
-            es_print_note("task %" PRId64 "_%zu of Slurm left its queue before "
+        if (access(file.path, R_OK) != 0) /* Slurm forgets a task that never
+                                             began */
+            es_print_note("task %" PRId64 "_%zu of Slurm left the queue before "
                           "it began: there is no %s: %s",
                           job, k, file.path, remedy_of(state));
         else
-            es_print_note("task %" PRId64 "_%zu of Slurm left no part: %s: see "
-                          "%s: %s",
-                          job, k, *state ? state : "it is gone", file.path,
-                          remedy_of(state));
+            es_print_note("task %" PRId64
+                          "_%zu of Slurm wrote no part: %s: see %s: %s",
+                          job, k, *state ? state : "Slurm no longer knows it",
+                          file.path, remedy_of(state));
     }
     return es_fail(ES_EIO,
-                   "%s: %zu of %zu parts are missing: nothing is written: the "
-                   "other %zu are kept for the next try",
+                   "%s: %zu of %zu parts are missing: no output is written: "
+                   "the other %zu parts are kept for the next attempt",
                    options->work, missing, n, n - missing);
 }
 
@@ -410,8 +425,8 @@ es_status es_parts_submit(const es_scan_options *options)
     if (job >= 0 &&
         look_into_queue(reason, sizeof reason, options, job) == QUEUE_HAS)
         snprintf(busy, sizeof busy,
-                 "%.*s: job %" PRId64 " is at work there: wait for its end, or "
-                 "scancel %" PRId64,
+                 "%.*s: job %" PRId64
+                 " is still running: wait until it ends, or scancel %" PRId64,
                  PATH_MAX, options->work, job, job);
     if ((status = prepare(options, *busy ? busy : NULL)) < 0)
         return status;
@@ -427,8 +442,8 @@ es_status es_parts_submit(const es_scan_options *options)
 
 /* --- parts ----------------------------------------------------------------*/
 
-/* What a part begins with: whoever joins it is the same build, and means the
-   same files by it. */
+/* A part begins with this line, so that only the same build joins it, and only
+   for the same list of files. */
 static void print_head(FILE *stream, const es_scan_options *options, size_t k)
 {
     fprintf(stream, "%.90s%zu of %zu, %zu files\n", es_finding_head(), k,
@@ -439,7 +454,7 @@ static es_status fail_part(const es_scan_options *options, size_t k)
 {
     return es_fail(ES_EFORMAT,
                    "%s: not a part of this summary by this version: remove it, "
-                   "and run the same command again",
+                   "and repeat the command",
                    part_of(options, k).path);
 }
 
@@ -484,7 +499,7 @@ es_status es_parts_join(const es_scan_options *options,
 
 /* --- a task ---------------------------------------------------------------*/
 
-/* The names in the list; they point into *text, which holds them. */
+/* Reads the file names of the list; they point into *text, which owns them. */
 static es_status read_list(char **text, char ***names, size_t *n,
                            const es_scan_options *options)
 {
@@ -514,8 +529,8 @@ es_status es_parts_run(const es_scan_options *options)
     all.n_inputs = 0;
     es_status status = read_list(&text, &names, &all.n_inputs, options);
     if (status == ES_OK && k >= n_parts(&all))
-        status = es_fail(ES_EUSAGE, "--part %zu: %s has %zu", k, options->work,
-                         n_parts(&all));
+        status = es_fail(ES_EUSAGE, "--part %zu: %s has only %zu parts", k,
+                         options->work, n_parts(&all));
     if (status == ES_OK)
         status = es_outfile_open(&file, &stream, part_of(options, k).path);
     if (status == ES_OK) {

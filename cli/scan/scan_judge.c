@@ -1,5 +1,5 @@
-/* The options of a scan taken together: what excludes what, which output goes
-   where, which files are meant. */
+/* Checks the options of a scan together: which exclude each other, which output
+   goes where, and which files are meant. */
 #include "cli/scan/scan.h"
 
 #include "analyzer/base/text.h"
@@ -16,7 +16,7 @@ static bool has(const es_scan_options *options, const char *name)
     return es_options_has(&es_scan_command, options->given, name);
 }
 
-/* A baseline outside the inputs becomes the last one. */
+/* A baseline that is not an input becomes the last input. */
 static void place_baseline(es_scan_options *to)
 {
     size_t i = 0;
@@ -26,27 +26,28 @@ static void place_baseline(es_scan_options *to)
         i++;
     to->baseline_input = i;
     to->baseline_added = i == to->n_inputs;
-    if (to->baseline_added) /* in the place of its own argument */
+    if (to->baseline_added) /* the baseline's own word on the command line
+                               left space in the array */
         to->inputs[to->n_inputs++] = (char *)(uintptr_t)to->baseline;
 }
 
 static es_status choose_text(es_scan_options *to)
 {
     if (to->json + to->jsonl + to->csv > 1)
-        return es_fail(ES_EUSAGE, "--json, --jsonl and --csv exclude each "
-                                  "other");
-    if (to->compare && (to->csv || to->jsonl))
         return es_fail(ES_EUSAGE,
-                       "--compare prints tables or --json, nothing else");
+                       "--json, --jsonl and --csv exclude each other");
+    if (to->compare && (to->csv || to->jsonl))
+        return es_fail(ES_EUSAGE, "--compare prints only tables or --json");
     if (to->check_format && (to->json || to->jsonl || to->csv || to->compare))
-        return es_fail(ES_EUSAGE, "--check-format github takes the place of "
-                                  "the table: leave out the other outputs");
+        return es_fail(
+            ES_EUSAGE,
+            "--check-format github replaces the table: omit the other outputs");
     if (to->trends && (to->csv || to->jsonl || to->check_format || to->tui))
         return es_fail(ES_EUSAGE,
-                       "--trends is for the table, --json or --curves");
+                       "--trends needs the table, --json or --curves");
     to->figures.trends = to->trends;
     if (to->check_format && !to->check)
-        return es_fail(ES_EUSAGE, "--check-format is for --check: add it");
+        return es_fail(ES_EUSAGE, "--check-format needs --check");
     to->text = to->check_format ? ES_TEXT_GITHUB
                : to->json       ? ES_TEXT_JSON
                : to->jsonl      ? ES_TEXT_JSON_LINES
@@ -56,8 +57,8 @@ static es_status choose_text(es_scan_options *to)
     return ES_OK;
 }
 
-/* -o belongs to JSON and CSV; else to the figures without a name, if there
-   are any; else to the table. */
+/* -o names the file of JSON or CSV; otherwise of the figures that have no file
+   name; otherwise of the table. */
 static es_status place_output(es_scan_options *to)
 {
     es_format format;
@@ -69,21 +70,19 @@ static es_status place_output(es_scan_options *to)
                        es_format_of_path(&format, to->output) &&
                        !es_path_is_folder(to->output)
                    ? es_fail(ES_EUSAGE,
-                             "-o %s: of several figures: name a folder, or a "
-                             ".pdf that has them as pages, or --figure a+b",
+                             "-o %s: several figures: name a folder, or a .pdf "
+                             "with one page for each, or --figure a+b",
                              to->output)
                    : ES_OK;
     if (to->text == ES_TEXT_NONE)
-        return es_fail(ES_EUSAGE,
-                       "-o %s: --quiet leaves nothing to write "
-                       "there",
+        return es_fail(ES_EUSAGE, "-o %s: with --quiet there is no output",
                        to->output);
     to->text_file = to->output;
     return ES_OK;
 }
 
-/* A table gives way to a picture on standard output; no two outputs in one
-   place, none in an input's. */
+/* Drops the table if a picture goes to standard output. Refuses two outputs
+   with the same name, and an output that would overwrite an input. */
 static es_status check_places(es_scan_options *to)
 {
     const char *places[ES_N_PICTURES + 2];
@@ -99,7 +98,7 @@ static es_status check_places(es_scan_options *to)
     for (int i = 0; i <= ES_N_PICTURES + 1; i++) {
         for (int j = 0; j < i; j++)
             if (places[i] && places[j] && strcmp(places[i], places[j]) == 0)
-                return es_fail(ES_EUSAGE, "%s: two outputs of one name",
+                return es_fail(ES_EUSAGE, "%s: two outputs have this name",
                                strcmp(places[i], "-") == 0 ? "standard output"
                                                            : places[i]);
         if (places[i] && (status = es_output_check_text(places[i], to->inputs,
@@ -109,7 +108,7 @@ static es_status check_places(es_scan_options *to)
     return ES_OK;
 }
 
-/* An option that none of the figures drawn has is a mistake. */
+/* Refuses an option that applies to none of the drawn figures. */
 static es_status check_users(const es_scan_options *to)
 {
     char names[128];
@@ -126,8 +125,8 @@ static es_status check_users(const es_scan_options *to)
             continue;
         if (!drawn && !(to->tui && strcmp(option->name, "colormap") == 0))
             return es_fail(ES_EUSAGE,
-                           "--%s is for a picture: add --heatmap, --curves or "
-                           "--figure",
+                           "--%s applies only to pictures: add --heatmap, "
+                           "--curves or --figure",
                            option->name);
         for (int k = 0; k < ES_N_FIGURES; k++) { /* "curves, nans or loss" */
             unsigned later = figures & ~((2u << k) - 1);
@@ -138,23 +137,24 @@ static es_status check_users(const es_scan_options *to)
                                                      : " or ");
         }
         if (figures && !(figures & drawn))
-            return es_fail(ES_EUSAGE, "--%s is for --figure %s", option->name,
-                           names);
+            return es_fail(ES_EUSAGE, "--%s applies only to --figure %s",
+                           option->name, names);
     }
     es_status status = es_figures_check_group(&to->figures);
     if (status < 0)
         return status;
     if (to->figures.group != ES_GROUP_NONE &&
         to->figures.spread != ES_SPREAD_NONE)
-        return es_fail(ES_EUSAGE, "--spread and --group exclude each other: "
-                                  "one range is shaded");
+        return es_fail(
+            ES_EUSAGE,
+            "--spread and --group exclude each other: both shade a range");
     if (has(to, "spread") && has(to, "heads"))
         return es_fail(ES_EUSAGE, "--spread and --heads exclude each other");
     return ES_OK;
 }
 
-/* Folders become the run files below them; a baseline that was added and is
-   one of them comes once. */
+/* Replaces folders by the run files below them. A baseline that was appended
+   but is also in a folder is removed from the end. */
 static es_status find_inputs(es_scan_options *to)
 {
     size_t i = 0;
@@ -181,7 +181,7 @@ static bool is_absent(const char *path)
     return access(path, F_OK) != 0 && errno == ENOENT;
 }
 
-/* What people try first, and what does it. */
+/* Verbs of other programs, and the command that does the same here. */
 static const char *const verbs_of_others[][2] = {
     {"show", "entropy-scan RUN.db"},
     {"view", "entropy-scan RUN.db"},
@@ -202,7 +202,8 @@ static const char *const verbs_of_others[][2] = {
     {"probe", "entropy-train probe"},
     {"bench", "entropy-train bench"}};
 
-/* A first word that is neither a file nor a verb is probably a wrong verb. */
+/* A first word that is neither a file nor a verb is probably a mistyped
+   verb. */
 static es_status check_first(const char *word)
 {
     if (strpbrk(word, "./") || !is_absent(word))
@@ -211,19 +212,20 @@ static es_status check_first(const char *word)
          i++)
         if (strcmp(word, verbs_of_others[i][0]) == 0)
             return es_fail(ES_EUSAGE,
-                           "%s: neither a file nor a verb: did you mean %s?",
+                           "%s: is neither a file nor a verb: did you mean %s?",
                            word, verbs_of_others[i][1]);
     const char *verb = es_program_nearest(&es_scan_program, word);
     return verb ? es_fail(ES_EUSAGE,
-                          "%s: neither a file nor a verb: did you mean %s?",
+                          "%s: is neither a file nor a verb: did you mean %s?",
                           word, verb)
                 : es_fail(ES_EUSAGE,
-                          "%s: neither a file nor a verb: see "
-                          "entropy-scan --help",
+                          "%s: is neither a file nor a verb: see entropy-scan "
+                          "--help",
                           word);
 }
 
-/* "--heatmap x.png": before a picture of another name is written. */
+/* Catches "--heatmap x.png", which means --heatmap=x.png, before a picture is
+   written under another name. */
 static es_status check_picture_names(const es_scan_options *to)
 {
     const es_option *picture = NULL;
@@ -251,46 +253,45 @@ static es_status check_slurm(const es_scan_options *to)
     static const char *const only[] = {"tasks", "work"};
     for (size_t i = 0; i < 2; i++)
         if (has(to, only[i]) && !to->slurm)
-            return es_fail(ES_EUSAGE, "--%s is for --slurm: add it", only[i]);
+            return es_fail(ES_EUSAGE, "--%s needs --slurm", only[i]);
     if (to->slurm &&
         (to->tui || to->compare || to->trends || es_figures_any(&to->figures)))
-        return es_fail(ES_EUSAGE, "--slurm is for the table, JSON and CSV: "
-                                  "leave out the other outputs");
+        return es_fail(ES_EUSAGE, "--slurm prints only the table, JSON or CSV: "
+                                  "omit the other outputs");
     return to->part < 0 || to->slurm
                ? ES_OK
-               : es_fail(ES_EUSAGE, "--part is for the tasks of --slurm");
+               : es_fail(ES_EUSAGE, "--part is only for the tasks of --slurm");
 }
 
 es_status es_scan_judge(es_scan_options *to)
 {
     es_status status;
-    /* The terminal has space for one drawing, and no file takes it. */
     if (!to->n_inputs)
-        return es_fail(ES_EUSAGE,
-                       "no run file: entropy-scan RUN.db, or see entropy-scan "
-                       "--help");
+        return es_fail(
+            ES_EUSAGE,
+            "no run file: try entropy-scan RUN.db, or see entropy-scan --help");
     if ((status = check_first(to->inputs[0])) != ES_OK ||
         (status = check_picture_names(to)) != ES_OK)
         return status;
     if ((status = check_slurm(to)) != ES_OK)
         return status;
     if (to->tui && to->check_format)
-        return es_fail(ES_EUSAGE, "--check-format is for text: leave out "
-                                  "--tui");
+        return es_fail(ES_EUSAGE, "--check-format excludes --tui");
     if (to->follow && !to->tui)
-        return es_fail(ES_EUSAGE, "--follow is for --tui: add it");
+        return es_fail(ES_EUSAGE, "--follow needs --tui");
     if (to->tui && (to->json || to->jsonl || to->csv || to->output ||
                     to->quiet || to->compare || es_figures_any(&to->figures)))
-        return es_fail(ES_EUSAGE, "--tui draws on the terminal and writes "
-                                  "nothing else: leave out the other outputs");
+        return es_fail(ES_EUSAGE, "--tui draws on the terminal and writes no "
+                                  "file: omit the other outputs");
     if (to->tui && (to->where.n || to->order.given))
-        return es_fail(ES_EUSAGE, "--tui draws all runs, in the order that "
-                                  "they are named: leave out --where, --sort");
+        return es_fail(ES_EUSAGE, "--tui draws all runs in the order in which "
+                                  "they are given: omit --where and --sort");
 
     place_baseline(to);
     if ((status = choose_text(to)) != ES_OK)
         return status;
-    /* A line is printed when its run is read, before the others are seen. */
+    /* A JSON line is printed before the later runs are read, so the largest
+       value of all runs is not known yet. */
     if (to->jsonl && !has(to, "max") && !es_figures_any(&to->figures))
         to->summary.max.policy = ES_MAX_RUN;
     if ((status = place_output(to)) != ES_OK ||
@@ -300,5 +301,5 @@ es_status es_scan_judge(es_scan_options *to)
         (status = check_places(to)) != ES_OK ||
         (status = es_summary_options_check(&to->summary)) != ES_OK)
         return status;
-    return to->part < 0 ? find_inputs(to) : ES_OK; /* a task has a list */
+    return to->part < 0 ? find_inputs(to) : ES_OK; /* tasks have a list */
 }

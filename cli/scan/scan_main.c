@@ -1,8 +1,8 @@
 /* entropy-scan RUN.db...: table, JSON, CSV, pictures, --check. Each file is
-   read once, by several processes where there are many. Under the policy
-   observed a table, JSON or CSV begins when the largest value of all runs is
-   known: their summaries wait in memory, and what is more than a little in a
-   temporary file. Pictures, --sort and --compare need all runs at once. */
+   read once, by several processes if there are many. Under the policy
+   `observed` a table, JSON or CSV begins when the largest value of all runs is
+   known: the first summaries wait in memory, the others in a temporary file.
+   Pictures, --sort and --compare need all runs at once. */
 #include "analyzer/base/checked.h"
 #include "cli/compare/compare.h"
 #include "cli/output/output.h"
@@ -27,29 +27,30 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Summaries that wait in memory: runs, and values of all of them. */
+/* Limits of the summaries that wait in memory: runs, and the sum of their
+   values. */
 enum { KEPT_MOST = 64, KEPT_VALUES_MOST = 1 << 18 };
 
 typedef struct scan {
-    es_scan_options options; /* a copy, but for what it points to */
+    es_scan_options options; /* shallow copy */
     double observed;         /* largest value of all runs */
-    size_t input;            /* the one that is read */
+    size_t input;            /* index of the current input */
 
-    es_run_summary **kept; /* (n_kept) for pictures and the comparison, or until
-                              the largest value is known; then printed */
+    es_run_summary **kept; /* (n_kept) for pictures and the comparison, or
+                              waiting for the largest value */
     size_t n_kept, n_kept_values;
-    FILE *waiting; /* of the latter those that came after; NULL: none */
+    FILE *waiting;             /* later summaries that wait; NULL: none */
     es_comparison *comparison; /* NULL: no --compare */
     es_trends *trends;         /* NULL: no --trends */
-    size_t n_shown, n_failed;  /* runs, or files that have none to show */
-    size_t n_left_out;         /* of those shown: by --where */
-    es_members_seen seen;      /* of --where and --sort */
+    size_t n_shown, n_failed;  /* runs; failed runs and files */
+    size_t n_left_out;         /* shown runs that --where excludes */
+    es_members_seen seen;      /* by --where and --sort */
     int output_code;           /* exit code of the first output that failed */
-    es_severity highest;       /* of what stands, of the inputs shown */
+    es_severity highest;       /* severity of the active flags of all inputs */
     struct heard {
-        bool any;           /* sample of some run */
-        uint64_t nonfinite; /* values, of all runs */
-    } * heard;              /* (rules->n) by each rule; NULL: no rules */
+        bool any;           /* some run has a sample */
+        uint64_t nonfinite; /* values of all runs */
+    } * heard;              /* (rules->n) by rule; NULL: no rules */
 
     es_output *output;
     FILE *stream;
@@ -87,7 +88,7 @@ static es_status add_text(scan *s, const es_run_summary *summary)
         es_json_run(&s->json, summary);
     } else if (s->options.text == ES_TEXT_JSON_LINES) {
         es_json_line(s->stream, summary);
-        fflush(s->stream); /* its reader need not wait for the next one */
+        fflush(s->stream); /* the reader of a pipe gets each run at once */
     } else if (s->options.text == ES_TEXT_CSV) {
         status = es_csv_run(s->stream, summary);
     } else if (s->options.text == ES_TEXT_GITHUB) {
@@ -132,7 +133,7 @@ static es_status end_text(scan *s)
 
 /* --- runs -----------------------------------------------------------------*/
 
-/* What fails is reported and counted; the others go on. */
+/* A failure is reported and counted; the other runs are still shown. */
 static void report_failure(scan *s)
 {
     es_print_failure();
@@ -144,19 +145,21 @@ static bool is_baseline(const scan *s)
     return s->options.baseline && s->input == s->options.baseline_input;
 }
 
-/* Do --where and --sort go by settings of the runs? */
+/* Returns true if --where or --sort needs the runs' settings. */
 static bool reads_members(const scan *s)
 {
     return es_where_reads(&s->options.where) || s->options.order.given;
 }
 
-/* Does --where leave the run out? The baseline it does not. */
+/* Returns true if --where excludes the run. The baseline is never excluded. */
 static bool is_left_out(const scan *s, const es_run_summary *summary)
 {
     return !is_baseline(s) && !es_where_holds(&s->options.where, summary);
 }
 
-/* A member that no run has is probably misspelled; "config.KEY" was meant. */
+/* Checks that some run has each member that --where and --sort name. A plain
+   name without a match is an error, since it is probably misspelled;
+   "config.KEY" without a match only gives a note. */
 static es_status check_members(const scan *s)
 {
     const es_status status =
@@ -167,15 +170,15 @@ static es_status check_members(const scan *s)
     return ES_OK;
 }
 
-/* Does some output need all runs at once? */
+/* Returns true if an output needs all runs at once. */
 static bool keeps_runs(const scan *s)
 {
     return s->comparison || s->options.order.given ||
            es_figures_any(&s->options.figures);
 }
 
-/* One line for a pass over many files. Text that is printed meanwhile, and on a
-   terminal, leaves no line to it. */
+/* Begins a line of progress for a pass over many files. There is no such line
+   if text is printed to a terminal during the pass. */
 static void begin_pass(const scan *s, const char *verb)
 {
     const es_text_kind text = s->options.text;
@@ -199,21 +202,24 @@ static es_status keep(scan *s, es_run_summary *run)
     return status;
 }
 
-/* All that is lost with it was in its file: it is gone with the process. */
+/* Appends a summary to the temporary file, which has no name and disappears
+   with the process. */
 static es_status wait_in_file(scan *s, const es_run_summary *run)
 {
     const es_finding finding = {.kind = ES_FINDING_RUN,
                                 .run = (es_run_summary *)(uintptr_t)run};
     if (!s->waiting && !(s->waiting = tmpfile()))
-        return es_fail(ES_EIO, "a temporary file in /tmp: %s", strerror(errno));
+        return es_fail(ES_EIO, "cannot make a temporary file in /tmp: %s",
+                       strerror(errno));
     es_status status = es_finding_write(s->waiting, &finding);
     if (status == ES_OK && ferror(s->waiting))
-        status = es_fail(ES_EIO, "a temporary file in /tmp: cannot write: %s",
+        status = es_fail(ES_EIO, "cannot write a temporary file in /tmp: %s",
                          strerror(errno));
     return status;
 }
 
-/* Until m is known. *run is NULL if it is kept. */
+/* Lets a summary wait until the largest value is known. *run becomes NULL if it
+   is kept in memory. */
 static es_status let_wait(scan *s, es_run_summary **run)
 {
     const size_t n = (*run)->n_rows * (*run)->n_columns;
@@ -227,7 +233,7 @@ static es_status let_wait(scan *s, es_run_summary **run)
     return status;
 }
 
-/* Of pictures, --sort and --compare; *run is NULL then. */
+/* Keeps a run for pictures, --sort and --compare; *run becomes NULL. */
 static es_status keep_for_all(scan *s, es_run_summary **run, es_reader *reader,
                               size_t index)
 {
@@ -241,7 +247,7 @@ static es_status keep_for_all(scan *s, es_run_summary **run, es_reader *reader,
     return status;
 }
 
-/* es_gather_sink */
+/* The run callback of es_gather_sink; owns `run`. */
 static es_status take_run(void *user, es_run_summary *run, es_reader *reader,
                           size_t index)
 {
@@ -320,7 +326,7 @@ static es_status read_inputs(scan *s)
 
 /* --- outputs --------------------------------------------------------------*/
 
-/* A failing output is reported; the others are made all the same. */
+/* Reports the failure of an output; the other outputs are still made. */
 static void note_output(scan *s, es_status status)
 {
     int code = status < 0 ? es_command_exit(status) : 0;
@@ -353,8 +359,9 @@ static es_status print_together(scan *s)
     return end_text(s);
 }
 
-/* All runs are kept: they need no pass of their own for the largest value.
-   Pictures come first: a reader of the table may close its pipe early. */
+/* Shows runs that are all kept, whose largest value is therefore known.
+   Pictures come first, because the reader of the table may close its pipe
+   early. */
 static es_status show_together(scan *s)
 {
     es_status status = read_inputs(s);
@@ -403,7 +410,7 @@ static es_status show_all_waiting(scan *s)
     if (!s->waiting)
         return ES_OK;
     if (fflush(s->waiting) != 0)
-        return es_fail(ES_EIO, "a temporary file in /tmp: cannot write: %s",
+        return es_fail(ES_EIO, "cannot write a temporary file in /tmp: %s",
                        strerror(errno));
     rewind(s->waiting);
     while ((status = es_finding_read(&finding, s->waiting,
@@ -412,10 +419,10 @@ static es_status show_all_waiting(scan *s)
         es_finding_clear(&finding);
     }
     es_finding_clear(&finding);
-    return status == ES_DONE      ? ES_OK
-           : status == ES_EFORMAT ? es_fail(ES_EIO, "a temporary file in /tmp: "
-                                                    "cannot read")
-                                  : status;
+    return status == ES_DONE ? ES_OK
+           : status == ES_EFORMAT
+               ? es_fail(ES_EIO, "cannot read a temporary file in /tmp")
+               : status;
 }
 
 static es_status show_one_by_one(scan *s)
@@ -469,15 +476,15 @@ static es_status show_runs(scan *s)
                            "rules")) < 0)
         return status;
     note_output(s, keeps_runs(s) ? show_together(s) : show_one_by_one(s));
-    /* A rule without a series to judge is silent; so is a misspelled one, and
-     * one of which the values are NaN. */
+    /* A rule whose series is missing would otherwise be silent, even if its
+       name is misspelled; so would a rule whose values are NaN. */
     for (size_t i = 0; s->heard && s->n_shown && i < s->options.rules.n; i++) {
         const es_rule *rule = &s->options.rules.rules[i];
         const struct heard *heard = &s->heard[i];
         const char *phase = rule->eval ? "eval" : "train";
         if (heard->nonfinite > 0)
-            es_print_note("rule %s: %" PRIu64 " value%s of %s (%s) not "
-                          "compared: NaN or infinite",
+            es_print_note("rule %s: %" PRIu64
+                          " value%s of %s (%s) not compared: NaN or infinite",
                           rule->name, heard->nonfinite,
                           heard->nonfinite == 1 ? "" : "s", rule->series,
                           phase);
@@ -487,7 +494,7 @@ static es_status show_runs(scan *s)
     }
     if (s->n_left_out && s->n_left_out == s->n_shown && !s->options.quiet &&
         !s->output_code)
-        es_print_note("--where: none of %zu run%s is such", s->n_shown,
+        es_print_note("--where: no run matches (%zu run%s read)", s->n_shown,
                       s->n_shown == 1 ? "" : "s");
     return ES_OK;
 }

@@ -1,7 +1,7 @@
-/* The table of runs and their CSV: the fields of cli/runs/fields.c that are
-   shown there, in their order. Of the table some columns appear only where a
-   run has something to say there, so the lines are kept as text until all runs
-   are known. */
+/* The table of runs, and the CSV of runs: one column for each field of
+   cli/runs/fields.c that is marked for it, in the order of the fields. The
+   table omits columns in which no run has a value, so its cells are kept as
+   text until all runs have been added. */
 #include "cli/scan/table.h"
 
 #include "analyzer/base/checked.h"
@@ -14,19 +14,19 @@
 
 struct es_table {
     es_table_options options;
-    es_sheet sheet;           /* a column for each field, some of them hidden */
-    size_t name;              /* column of the runs' names */
-    bool no_ctx, interrupted; /* some run is */
-    bool scaled;              /* the bands of some run are of shares */
+    es_sheet sheet;           /* a column for each field; some are hidden */
+    size_t name;              /* column of the run names */
+    bool no_ctx, interrupted; /* true for some run */
+    bool scaled;              /* bands of some run are shares of ceilings */
     bool several_files;
-    bool unlike_file;             /* some run's name is not its file's */
-    es_max_policy policy;         /* of all runs; so is what follows */
-    double m;                     /* of the last run */
-    char *path;                   /* of the first run; NULL: none yet */
-    char *series, *unit;          /* NULL: no run yet */
-    char *layers;                 /* what is known of them, by run; or NULL */
-    size_t n_layers, n_described; /* bytes; runs */
-    bool stands[ES_N_FLAG_KINDS + 1]; /* such a flag, of es_flag_info_at */
+    bool unlike_file;                 /* some run is not named after its file */
+    es_max_policy policy;             /* the same for all runs */
+    double m;                         /* of the last run */
+    char *path;                       /* of the first run; NULL: no run yet */
+    char *series, *unit;              /* of the first run; NULL: no run yet */
+    char *layers;                     /* text on the runs' layers; or NULL */
+    size_t n_layers, n_described;     /* bytes of it; runs described */
+    bool stands[ES_N_FLAG_KINDS + 1]; /* flag is active, by es_flag_info_at */
 };
 
 es_status es_table_new(es_table **out, const es_table_options *options)
@@ -97,7 +97,7 @@ static void put_field(es_sheet *to, const es_field *field,
         es_sheet_put(to, title, "%.4g", number);
 }
 
-/* Is the run "a" of the file "runs/a.db"? */
+/* Returns true for a name such as "a" and a path such as "runs/a.db". */
 static bool is_named_as_file(const char *name, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -116,7 +116,7 @@ static const char *colour_of(const es_run_summary *summary)
     return es_summary_is_ok(summary) ? "\033[32m" : "\033[33m";
 }
 
-/* Adds a line, of the first few runs. */
+/* Appends a line on the layers of the run; only the first 8 runs get one. */
 static es_status add_layers(es_table *table, const es_run_summary *run)
 {
     enum { MOST = 8 };
@@ -139,7 +139,7 @@ done:
     return status;
 }
 
-/* Of what stands and is no remark. */
+/* Notes the kinds of the run's active warnings, errors and critical flags. */
 static void note_flags(es_table *table, const es_run_summary *run)
 {
     const es_flag_info *info;
@@ -169,7 +169,7 @@ es_status es_table_add(es_table *table, const es_run_summary *run)
          (field = es_field_next(field, ES_FIELD_IN_TABLE)); column++) {
         const bool file = field->kind == ES_FIELD_FILE;
         put_field(sheet, field, run);
-        if (sheet->status < 0) /* the other runs have their lines */
+        if (sheet->status < 0) /* the other runs keep their rows */
             return es_sheet_take_back(sheet, n_rows);
         es_grid_column *shown = &sheet->columns[column];
         if (n_rows == 0) {
@@ -201,7 +201,7 @@ es_status es_table_add(es_table *table, const es_run_summary *run)
 
 /* --- printing -------------------------------------------------------------*/
 
-/* "why, and what helps: entropy-scan explain collapse overload" */
+/* Prints "why, and what helps: entropy-scan explain collapse overload". */
 static void print_pointer(const es_table *table, FILE *stream)
 {
     const char *before = "why, and what helps: entropy-scan explain";
@@ -229,7 +229,7 @@ es_status es_table_print(es_table *table, FILE *stream)
         return status;
     for (size_t i = 0; i < sheet->n_rows; i++)
         names[i] = es_sheet_cell(sheet, i, table->name);
-    /* Files are named where the names of the runs do not identify them. */
+    /* Show the column of files if the names do not identify the runs. */
     if (es_names_repeat(names, sheet->n_rows) ||
         (table->several_files && table->unlike_file))
         for (const es_field *field = NULL;
@@ -251,8 +251,9 @@ es_status es_table_print(es_table *table, FILE *stream)
               "against it are not judged\n",
               stream);
     if (table->interrupted)
-        fputs("interrupted: recorded as running, but no process writes it\n",
-              stream);
+        fputs(
+            "interrupted: recorded as running, but no process is writing it\n",
+            stream);
     print_pointer(table, stream);
     return ES_OK;
 }
@@ -294,7 +295,7 @@ static es_status print_value(FILE *stream, const es_field *field,
     if (field->type == ES_FIELD_MEASURED) {
         float value = es_field_measured(field, summary);
         if (isnan(value) && !es_is_missing(value))
-            value = NAN; /* its payload is for export, not for a summary */
+            value = NAN; /* drop the NaN's payload, which only export keeps */
         fputs(es_float_print(text, value), stream);
     } else if (field->type == ES_FIELD_INTEGER) {
         const int64_t value = es_field_integer(field, summary);

@@ -1,4 +1,4 @@
-/** Runs, one line each: as a table for people, and as CSV. */
+/** Prints runs, one line each: as an aligned table, and as CSV. */
 #ifndef ES_TABLE_H
 #define ES_TABLE_H
 
@@ -10,23 +10,24 @@ typedef struct es_table es_table;
 es_status es_table_new(es_table **out,
                        const es_table_options *options) ES_MUST_USE;
 
-/** One line. Keeps its text, not the summary, whose m must be final. */
+/** Adds one line. Copies its text, and does not keep the summary, whose m must
+ *  be final. */
 es_status es_table_add(es_table *table,
                        const es_run_summary *summary) ES_MUST_USE;
 
-/** Prints the lines aligned, and m with its policy under them. The caller
- *  checks the stream for errors. Nothing if no run was added. ES_OK or
+/** Prints the aligned lines, followed by m and its policy; prints nothing if no
+ *  run was added. The caller checks the stream for errors. Returns ES_OK or
  *  ES_ENOMEM. */
 es_status es_table_print(es_table *table, FILE *stream) ES_MUST_USE;
 
-void es_table_free(es_table *table); /* NULL is fine */
+void es_table_free(es_table *table); /* table may be NULL */
 
-/* `--csv`: one line a run under a header that does not change. A missing number
-   is an empty field; NaN, inf and -inf are spelled so. The caller checks the
-   stream for errors. */
+/* `--csv`: one line for each run under a fixed header. A missing number is an
+   empty field; other values that are not finite are written NaN, inf and -inf.
+   The caller checks the stream for errors. */
 
 void es_csv_header(FILE *stream);
-/** ES_OK or ES_ENOMEM. */
+/** Prints one run. Returns ES_OK or ES_ENOMEM. */
 es_status es_csv_run(FILE *stream, const es_run_summary *summary) ES_MUST_USE;
 
 #endif

@@ -1,5 +1,6 @@
-/* --where and --sort: reads conditions and an order, and applies them to a run.
-   What a run can be chosen by is in cli/runs/fields.c. */
+/* --where and --sort: parses conditions and an order, and applies them to runs.
+   cli/runs/fields.c defines the fields; other names are members of the runs'
+   configurations. */
 #include "cli/scan/where.h"
 
 #include "analyzer/base/relation.h"
@@ -22,7 +23,7 @@ static es_status unknown(const char *option, const char *name, size_t n,
     for (const es_field *field = NULL;
          (field = es_field_next(field, ES_FIELD_IN_WHERE));)
         es_text_append(&list, "%s%s", list.length ? ", " : "", field->name);
-    return es_fail(ES_EUSAGE, "%s '%.*s': %sthere are %s", option,
+    return es_fail(ES_EUSAGE, "%s '%.*s': %sexpected one of %s", option,
                    (int)(n < 40 ? n : 40), name, what, known);
 }
 
@@ -39,8 +40,8 @@ static es_status find_criterion(es_criterion *out, const char *option,
         n -= n_prefix;
         if (n == 0)
             return es_fail(ES_EUSAGE,
-                           "%s '" CONFIG "': name a member of the "
-                           "configuration, such as config.gamma",
+                           "%s '" CONFIG "': expected a member of the "
+                                         "configuration, such as config.gamma",
                            option);
     }
     if (n == 0 || n >= sizeof out->key)
@@ -51,11 +52,12 @@ static es_status find_criterion(es_criterion *out, const char *option,
 
 /* --- reading --------------------------------------------------------------*/
 
-/* What others write for them. */
+/* Relations as other languages write them, and their form here. */
 static const char *const others[][2] = {
     {"==", "="}, {"=<", "<="}, {"=>", ">="}, {"<>", "!="}, {"!==", "!="}};
 
-/* The relation that text begins with; its length in *n_sign. */
+/* Parses the relation that begins at text[n_name]; sets *n_sign to its
+   length. */
 static es_status read_relation(unsigned *out, size_t *n_sign, const char *text,
                                size_t n_name)
 {
@@ -66,18 +68,18 @@ static es_status read_relation(unsigned *out, size_t *n_sign, const char *text,
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strlen(others[i][0]) == n && strncmp(sign, others[i][0], n) == 0)
             return es_fail(ES_EUSAGE,
-                           "--where '%.40s': %s is no relation: did you mean "
+                           "--where '%.40s': unknown relation %s: did you mean "
                            "%.*s%s%.40s?",
                            text, others[i][0], (int)(n_name < 40 ? n_name : 40),
                            text, others[i][1], sign + n);
-    return es_fail(ES_EUSAGE,
-                   "--where '%.40s': give conditions such as arch=SM* or "
-                   "eval_ppl<20, with blanks between them; relations are =, "
-                   "!=, <, <=, > and >=",
-                   text);
+    return es_fail(
+        ES_EUSAGE,
+        "--where '%.40s': expected conditions such as arch=SM* or eval_ppl<20, "
+        "separated by blanks; relations are =, !=, <, <=, > and >=",
+        text);
 }
 
-/* A severity may be called by its name. */
+/* Reads the number of a condition; a severity may be given by its name. */
 static es_status read_number(es_condition *c)
 {
     const es_field *field = c->by.field;
@@ -92,13 +94,13 @@ static es_status read_number(es_condition *c)
     c->number = NAN;
     if (!field && (c->relation == ES_EQUAL || c->relation & ES_NEITHER))
         return ES_OK;
-    return es_fail(ES_EUSAGE, "--where %s: '%.40s' is no number%s",
-                   field ? field->name : c->by.key, c->text,
-                   severity ? ", nor none, info, warning, error or critical"
-                            : "");
+    return es_fail(
+        ES_EUSAGE, "--where %s: '%.40s' is not a number%s",
+        field ? field->name : c->by.key, c->text,
+        severity ? " or severity (none, info, warning, error, critical)" : "");
 }
 
-/* One condition, which ends the text. */
+/* Parses one condition, such as "arch=SM*", which is the whole text. */
 static es_status parse_one(es_condition *out, const char *text)
 {
     const size_t n_name = strcspn(text, ES_RELATION_SIGNS);
@@ -110,19 +112,19 @@ static es_status parse_one(es_condition *out, const char *text)
     const es_field *field = out->by.field;
     const char *value = text + n_name + n_sign;
     if (strlen(value) >= sizeof out->text)
-        return es_fail(ES_EUSAGE,
-                       "--where %s: a value of %zu bytes: at most "
-                       "%zu",
-                       field ? field->name : out->by.key, strlen(value),
-                       sizeof out->text - 1);
+        return es_fail(
+            ES_EUSAGE,
+            "--where %s: the value has %zu bytes: at most %zu are allowed",
+            field ? field->name : out->by.key, strlen(value),
+            sizeof out->text - 1);
     strcpy(out->text, value);
     out->number = NAN;
     if (!field || field->type != ES_FIELD_TEXT)
         return read_number(out);
     if (out->relation != ES_EQUAL && !(out->relation & ES_NEITHER))
         return es_fail(ES_EUSAGE,
-                       "--where %s: is a text: compare it by = or !=, with * "
-                       "and ? for any characters",
+                       "--where %s: the field is a text: compare it by = or "
+                       "!=; * and ? match any characters",
                        field->name);
     return ES_OK;
 }
@@ -140,7 +142,8 @@ es_status es_where_parse(es_where *to, const char *text)
             return es_fail(ES_EUSAGE, "--where: more than %d conditions",
                            ES_WHERE_MOST);
         if (n >= sizeof one)
-            return es_fail(ES_EUSAGE, "--where: a condition of %zu bytes", n);
+            return es_fail(ES_EUSAGE,
+                           "--where: a condition of %zu bytes is too long", n);
         memcpy(one, text, n);
         one[n] = '\0';
         es_status status = parse_one(&to->conditions[to->n], one);
@@ -227,7 +230,7 @@ bool es_where_reads(const es_where *where)
 
 /* --- order ----------------------------------------------------------------*/
 
-/* Numbers before texts before none. */
+/* Ranks numbers before texts, and texts before missing values. */
 static int rank_of(const es_run_setting *setting)
 {
     if (setting && setting->kind == ES_CONFIG_NUMBER)
@@ -286,7 +289,7 @@ int es_order_compare(const es_order *order, const es_run_summary *a,
     return order->falling ? -sign : sign;
 }
 
-/* --- members that nobody has, or several -----------------------------------*/
+/* --- members that no run has, or that are ambiguous ---------------------- */
 
 static void add_name(es_member_seen *seen, const char *name)
 {
@@ -321,15 +324,16 @@ static es_status check_member(const es_member_seen *seen, const char *option,
                               const es_criterion *by)
 {
     if (seen->n > 1)
-        return es_fail(ES_EUSAGE, "%s '%.40s': is it %.80s or %.80s?", option,
-                       by->key, seen->names[0], seen->names[1]);
+        return es_fail(ES_EUSAGE,
+                       "%s '%.40s': ambiguous: did you mean %.80s or %.80s?",
+                       option, by->key, seen->names[0], seen->names[1]);
     if (seen->exact || seen->n || by->field)
         return ES_OK;
-    return by->prefixed
-               ? es_fail(ES_ENOTFOUND, "%s config.%.40s: no run has it", option,
-                         by->key)
-               : unknown(option, by->key, strlen(by->key),
-                         "no run's configuration has it; ");
+    return by->prefixed ? es_fail(ES_ENOTFOUND,
+                                  "%s config.%.40s: no run has this member",
+                                  option, by->key)
+                        : unknown(option, by->key, strlen(by->key),
+                                  "no run's configuration has this member; ");
 }
 
 es_status es_members_check(const es_members_seen *seen, const es_where *where,
