@@ -1,5 +1,5 @@
-/* Aligned columns: each as wide as its widest cell, names shortened where a
-   terminal is too narrow; and tables put together cell by cell. Widths are
+/* Tables in aligned columns, built cell by cell. Each column is as wide as its
+   widest cell; names are shortened if the terminal is too narrow. Widths are
    those of cli/output/print.c. */
 #include "cli/output/grid.h"
 
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define GAP 2
-#define NARROWEST 8 /* a shortened name's columns */
+#define NARROWEST 8 /* minimal width of a shortened name */
 
 void es_table_options_for(es_table_options *out, FILE *stream)
 {
@@ -33,7 +33,7 @@ static const char *next_of(const char *cell)
     return cell + strlen(cell) + 1;
 }
 
-/* As wide as their contents; 0 for those that are not shown. */
+/* Sets each column's width to that of its widest cell; 0 if it is hidden. */
 static void measure(es_sheet *sheet)
 {
     for (size_t i = 0; i < sheet->n_columns; i++) {
@@ -50,7 +50,7 @@ static void measure(es_sheet *sheet)
     }
 }
 
-/* Takes what is too wide from the names, from the widest one first. */
+/* Narrows the columns of names, always the widest one, until the table fits. */
 static void fit(es_grid_column *columns, size_t n_columns, size_t limit)
 {
     size_t total = 0;
@@ -174,7 +174,7 @@ void es_sheet_free(es_sheet *sheet)
     free(sheet->rows);
 }
 
-/* Doubled at powers of two: the capacity needs no member of its own. */
+/* Capacities are powers of two, so they follow from the number of elements. */
 static void reserve(es_sheet *sheet, void *array, size_t n, size_t size)
 {
     if (sheet->status == ES_OK && (n & (n - 1)) == 0)
@@ -210,8 +210,8 @@ static void add_column(es_sheet *sheet, const char *title, bool right)
         sheet->status = ES_ENOMEM;
 }
 
-/* The next cell of the row; nothing once something failed. NULL: no memory for
- * the text. */
+/* Appends the next cell of the row; does nothing after a failure. text is NULL
+   if there was no memory for it. */
 static void append(es_sheet *sheet, const char *title, bool right,
                    const char *text)
 {
@@ -222,7 +222,7 @@ static void append(es_sheet *sheet, const char *title, bool right,
         sheet->status = ES_ENOMEM;
     else if (sheet->n_rows == 1)
         add_column(sheet, title, right);
-    /* Grown to the next power of two, where the text passes one. */
+    /* Grow to the next power of two when the text exceeds the last one. */
     for (size_t size = 256; sheet->status == ES_OK; size *= 2)
         if (sheet->n_text + n <= size) {
             if (size == 256 ? sheet->n_text == 0 : sheet->n_text <= size / 2)

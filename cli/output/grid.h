@@ -8,81 +8,85 @@
 #include <stdio.h>
 
 typedef struct es_table_options {
-    int width;   /* columns of the terminal; 0: not a terminal, and then
-                    nothing is shortened */
-    bool colour; /* severities in colour */
+    int width;   /* columns of the terminal; 0: not a terminal, nothing is
+                    shortened */
+    bool colour; /* severities are coloured */
 } es_table_options;
 
-/** What suits a stream: its terminal's width; es_print_has_colour. */
+/** Sets the options for a stream: the width of its terminal; colour if
+ *  es_print_has_colour. */
 void es_table_options_for(es_table_options *out, FILE *stream);
 
 typedef struct es_grid_column {
     const char *title; /* safe to print */
-    bool right;        /* numbers */
-    bool shortened;    /* names, where a terminal is too narrow */
+    bool right;        /* aligned to the right, for numbers */
+    bool shortened;    /* a name, shortened if the terminal is too narrow */
     bool hidden;
-    size_t width; /* written by es_sheet_print */
+    size_t width; /* set by es_sheet_print */
 } es_grid_column;
 
 typedef struct es_grid_row {
-    size_t text;        /* where its first cell begins */
+    size_t text;        /* offset of its first cell */
     const char *colour; /* escape sequence of the last column; NULL: none */
 } es_grid_row;
 
-/** A share of all: "12%", "<1%"; "-" of none. Returns text. */
+/** Prints n of n_all as per cent: "12%", "<1%", or "-" if n_all is 0. Returns
+ *  text. */
 const char *es_share_print(char text[8], size_t n, size_t n_all);
 
 /**
- * A table put together cell by cell: a cell of the first row brings its column
- * with it, and every row has the same cells in the same order. The first
- * failure is kept, and nothing is printed then. Zero is empty. It takes hardly
- * more memory than its text.
+ * A table that is built cell by cell. A cell of the first row also adds its
+ * column; all rows must have the same cells in the same order. After a failure
+ * the sheet keeps the status, and nothing is printed. Zero-initialised: empty.
+ * It takes hardly more memory than its text.
  */
 typedef struct es_sheet {
-    es_grid_column *columns; /* (n_columns) their titles are ours */
+    es_grid_column *columns; /* (n_columns) titles are owned */
     es_grid_row *rows;       /* (n_rows) */
-    char *text;              /* (n_text) the cells row by row, each a string */
+    char *text;              /* (n_text) cells row by row, NUL-terminated */
     size_t n_columns, n_rows, n_text;
     es_status status;
 } es_sheet;
 
 void es_sheet_free(es_sheet *sheet);
 
-/** Takes back what came after the first n_rows rows, and the failure, which it
- *  returns. */
+/** Removes the rows after the first n_rows, and clears and returns the
+ *  status. */
 es_status es_sheet_take_back(es_sheet *sheet, size_t n_rows);
 
-/** Begins the next row. colour: as es_grid_row's. */
+/** Begins the next row. colour: as in es_grid_row. */
 void es_sheet_begin_row(es_sheet *sheet, const char *colour);
 
-/** A cell that was put; borrowed until the next one is. */
+/** Returns a cell; borrowed until the next one is added. */
 const char *es_sheet_cell(const es_sheet *sheet, size_t row, size_t column);
 
-/* The next cell of the row, under `title`, which is escaped. Numbers stand to
-   the right, names are shortened where a terminal is too narrow. */
+/* The functions es_sheet_put... append the next cell of the row, in the column
+   `title`, which is escaped. Numbers are aligned to the right; names are
+   aligned to the left and shortened if the terminal is too narrow. */
 
 ES_PRINTF(3, 4)
 void es_sheet_put(es_sheet *sheet, const char *title, const char *fmt, ...);
-/** As a name; what it prints has to be safe. */
+/** Appends a name; the printed text must be safe for a terminal. */
 ES_PRINTF(3, 4)
 void es_sheet_put_text(es_sheet *sheet, const char *title, const char *fmt,
                        ...);
-/** Escaped; "-" for NULL and "". */
+/** Appends a name, escaped; "-" for NULL and "". */
 void es_sheet_put_name(es_sheet *sheet, const char *title, const char *name);
-/** Four digits; "NaN"; "-" for missing. */
+/** Appends a number with four digits; "NaN"; "-" for a missing value. */
 void es_sheet_put_measured(es_sheet *sheet, const char *title, float value);
-/** A share of all; "-" of none. */
+/** Appends n of n_all as per cent; "-" if n_all is 0. */
 void es_sheet_put_share(es_sheet *sheet, const char *title, size_t n,
                         size_t n_all);
-/** "-" for INT64_MIN (ES_UNKNOWN of store/run.h). */
+/** Appends an integer; "-" for INT64_MIN (ES_UNKNOWN of store/run.h). */
 void es_sheet_put_integer(es_sheet *sheet, const char *title, int64_t value);
 
-/** ES_OK or the first failure; then nothing is printed. */
+/** Prints the table. Returns ES_OK, or the first failure; then nothing is
+ *  printed. */
 es_status es_sheet_print(es_sheet *sheet, FILE *stream,
                          const es_table_options *options) ES_MUST_USE;
 
-/** Columns of the terminal that it takes when names are shortened to
- *  `shortest` at most; 0 after a failure. */
+/** Returns the width of the table if names are shortened to at most `shortest`
+ *  columns; 0 after a failure. */
 size_t es_sheet_width(es_sheet *sheet, size_t shortest);
 
 #endif

@@ -1,8 +1,8 @@
-/* Which layers a flag is about, in words, for tables and alerts. */
+/* The layers that a flag concerns, as text for tables and alerts. */
 #include "cli/output/layers.h"
 
-/* Appends the marked layers of `kind` as ranges, `before` in front of the
-   first. Returns whether there are any. */
+/* Appends the marked layers of `kind` as ranges, with `before` in front of the
+   first. Returns true if there are any. */
 static bool append_ranges(es_text *to, const char *before,
                           const es_layers *known, es_layer_kind kind,
                           const bool *layers, size_t n)

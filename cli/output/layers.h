@@ -1,4 +1,4 @@
-/** Layers as text: their numbers, and what is known of them. */
+/** Lists of layers as text: numbers, kinds and names. */
 #ifndef ES_LAYERS_TEXT_H
 #define ES_LAYERS_TEXT_H
 
@@ -6,11 +6,12 @@
 #include "store/layers.h"
 
 /**
- * Appends " L0-2,9": the marked layers. Where their kinds are known those of a
- * kind stand together, " L0-4 window, L5 full"; a single one has its module's
- * name too, " L3 window model.layers.3.self_attn", escaped for a terminal.
+ * Appends the marked layers, such as " L0-2,9". If their kinds are known,
+ * layers of the same kind are grouped, " L0-4 window, L5 full"; a single layer
+ * is followed by its module's name, " L3 window model.layers.3.self_attn",
+ * escaped for a terminal.
  *
- *   known   of the run; or NULL
+ *   known   description of the run's layers; or NULL
  *   layers  (n + 1) marks; the last one is false
  */
 void es_layers_append(es_text *to, const es_layers *known, const bool *layers,

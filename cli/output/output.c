@@ -1,5 +1,5 @@
-/* Outputs of the program: whole or not at all, whatever ends the process; and
-   what may stand where one is to be written. */
+/* Output files, which appear whole or not at all, even if a signal ends the
+   process; and checks of the path at which one is to be written. */
 #include "cli/output/output.h"
 
 #include "analyzer/base/checked.h"
@@ -17,11 +17,11 @@
 
 struct es_output {
     es_outfile *file;
-    char *path; /* what people call it */
+    char *path; /* as the user gave it */
 };
 
-/* What a signal has to remove: the temporary file, and what SQLite and the
-   writer's lock put beside it. Empty strings if nothing is open. */
+/* Files that a signal handler must remove: the temporary file, and the files of
+   SQLite and of the writer's lock next to it. Valid while is_open. */
 static const char *const endings[] = {"", "-wal", "-shm", "-lock"};
 enum { N_ENDINGS = sizeof endings / sizeof endings[0] };
 static char temporaries[N_ENDINGS][PATH_MAX];
@@ -37,16 +37,16 @@ static void remove_temporaries(int first)
 static void remove_and_die(int number)
 {
     remove_temporaries(0);
-    raise(number); /* its default action: SA_RESETHAND */
+    raise(number); /* the default action, because of SA_RESETHAND */
 }
 
-/* A file in memory became shorter: SQLite maps the -shm of a file that it
-   writes, and another program truncated it. */
+/* Handles SIGBUS: SQLite maps the -shm of a file that it writes, and another
+   program has truncated it. */
 static void remove_and_end(int number)
 {
     static const char text[] =
-        "entropy-scan: another program truncated a file that was being used "
-        "(the -shm beside a run file): nothing more was written: try again\n";
+        "entropy-scan: another program truncated a file in use (the -shm of a "
+        "run file): the output was not completed: try again\n";
     (void)number;
     remove_temporaries(0);
     (void)!write(STDERR_FILENO, text, sizeof text - 1);
@@ -61,7 +61,7 @@ void es_output_catch_signals(void)
                      before;
     sigemptyset(&action.sa_mask);
     for (int i = 0; i < 3; i++)
-        /* nohup and background jobs ignore some: so do we */
+        /* nohup and background jobs ignore some signals: leave them ignored */
         if (sigaction(fatal[i], NULL, &before) == 0 &&
             before.sa_handler != SIG_IGN)
             sigaction(fatal[i], &action, NULL);
@@ -69,7 +69,8 @@ void es_output_catch_signals(void)
     signal(SIGPIPE, SIG_DFL);
 }
 
-/* While files come into being that nothing knows of yet, signals wait. */
+/* Blocks the fatal signals while a temporary file is created but its name is
+   not yet known to the handler. */
 static void hold_signals(sigset_t *before)
 {
     sigset_t held;
@@ -122,12 +123,12 @@ es_status es_output_open_run(es_output **out, es_writer **writer,
     es_status status;
     if ((status = open_held(out, &stream, path)) == ES_OK) {
         const char *temporary = es_outfile_temporary((*out)->file);
-        status =
-            temporary
-                ? es_output_status(*out,
-                                   es_writer_open(writer, temporary, ES_FAST))
-                : es_fail(ES_EUSAGE,
-                          "%s: a run file is not a stream: name a file", path);
+        status = temporary
+                     ? es_output_status(
+                           *out, es_writer_open(writer, temporary, ES_FAST))
+                     : es_fail(ES_EUSAGE,
+                               "%s: a run file cannot be a stream: name a file",
+                               path);
     }
     if (status < 0) {
         es_output_abandon(*out);
@@ -169,7 +170,7 @@ void es_output_abandon(es_output *output)
     if (!output)
         return;
     es_outfile_abandon(output->file);
-    remove_temporaries(0); /* SQLite keeps a log that it cannot put away */
+    remove_temporaries(0); /* SQLite keeps a log that it could not checkpoint */
     forget(output);
 }
 
@@ -196,14 +197,14 @@ es_status es_output_check(const char *path, char *const *inputs,
     for (size_t i = 0; i < n_inputs; i++)
         if (es_path_is_same(inputs[i], path))
             return es_fail(ES_EUSAGE,
-                           "%s: input and output at once: choose another name "
+                           "%s: is both input and output: choose another name "
                            "for the output",
                            path);
     return ES_OK;
 }
 
-/* Nothing is replaced before it is known what it is. Other failures are
-   reported by the writing itself. */
+/* Refuses a path that could not be examined, since it might be a file that must
+   not be replaced. Other errors are reported by opening the output. */
 static es_status check_seen(const char *path)
 {
     switch (errno) {
@@ -211,7 +212,7 @@ static es_status check_seen(const char *path)
     case EMFILE:
     case ENFILE:
     case ENOMEM:
-        return es_fail(ES_EIO, "%s: cannot see what is there: %s", path,
+        return es_fail(ES_EIO, "%s: cannot examine the existing file: %s", path,
                        strerror(errno));
     default:
         return ES_OK;
@@ -226,7 +227,7 @@ es_status es_output_check_text(const char *path, char *const *inputs,
     es_status status = es_output_check(path, inputs, n_inputs);
     if (status < 0 || strcmp(path, "-") == 0)
         return status;
-    /* Not blocking: it may be a FIFO. */
+    /* O_NONBLOCK, because the path may be a FIFO. */
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return check_seen(path);
@@ -238,8 +239,8 @@ es_status es_output_check_text(const char *path, char *const *inputs,
         return check_seen(path);
     if (n == (ssize_t)sizeof head && memcmp(head, magic, sizeof magic) == 0)
         return es_fail(ES_EUSAGE,
-                       "%s: a database, which no text or picture replaces: "
-                       "choose another name",
+                       "%s: is a database, which a text or picture must not "
+                       "replace: choose another name",
                        path);
     return ES_OK;
 }
@@ -250,14 +251,14 @@ es_status es_output_check_run_file(const char *path)
     char name[PATH_MAX];
     struct stat about;
     es_status status;
-    /* SQLite would play a log that was left behind into whatever file has the
-       name it belongs to. */
+    /* SQLite would apply a leftover log to any new file with the name of its
+       database. */
     for (int i = 0; i < 2; i++) {
         if (snprintf(name, sizeof name, "%s%s", path, logs[i]) >= PATH_MAX)
             continue;
         if (access(name, F_OK) == 0)
             return es_fail(ES_EIO,
-                           "%s: lies there, the log of an interrupted writer: "
+                           "%s: the log of an interrupted writer exists: "
                            "choose another name than %s",
                            name, path);
         if ((status = check_seen(name)) < 0)
@@ -269,10 +270,10 @@ es_status es_output_check_run_file(const char *path)
         return ES_OK;
     es_reader *reader = NULL;
     if (es_reader_open(&reader, path) < 0)
-        return es_fail(ES_EIO,
-                       "%s: is there already, and no run file: choose another "
-                       "name",
-                       path);
+        return es_fail(
+            ES_EIO,
+            "%s: exists already, and is not a run file: choose another name",
+            path);
     bool written;
     status = es_reader_is_written(reader, &written);
     es_reader_close(reader);

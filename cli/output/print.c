@@ -1,6 +1,6 @@
-/* Text of unknown origin, escaped for where it goes, measured and shortened by
+/* Text of unknown origin: escaped for its output, and measured and shortened by
    the columns that its characters take on a terminal; and the notes that the
-   program writes on standard error. */
+   program prints on standard error. */
 #include "cli/output/print.h"
 
 #include "analyzer/base/checked.h"
@@ -84,11 +84,9 @@ char *es_display_number(char *out, double value)
                   : es_double_print(out, value);
 }
 
-/*
- * Unicode's combining marks and East Asian wide characters, by block. The C
- * library's own table is reached only through a locale, and which ones there
- * are differs from machine to machine.
- */
+/* Combining marks and East Asian wide characters of Unicode, by block. The C
+   library's wcwidth needs a locale, and the installed locales differ between
+   machines. */
 typedef struct range {
     uint32_t first, last;
     size_t width;
@@ -116,7 +114,8 @@ static size_t width_of_character(uint32_t character)
     return 1;
 }
 
-/* Bytes of the first character of text, which is not empty. */
+/* Returns the number of bytes of the first character of a non-empty text, and
+   its width. A byte that is not UTF-8 is one character of width 1. */
 static size_t next_character(size_t *width, const char *text, size_t length)
 {
     unsigned char lead = (unsigned char)text[0];
@@ -148,8 +147,7 @@ size_t es_display_width(const char *text)
     return ascii + width_of(end, strlen(end));
 }
 
-/* Where text has used up `columns`: just before the character that would
-   take it beyond. */
+/* Returns the offset of the first character that would exceed `columns`. */
 static size_t offset_at(const char *text, size_t length, size_t columns)
 {
     size_t i = 0, used = 0, width;
@@ -172,7 +170,7 @@ void es_display_shorten(char *text, size_t width)
         return;
     size_t head = offset_at(text, length, kept - kept / 2);
     size_t tail = offset_at(text, length, total - kept / 2);
-    /* a wide character may straddle where the tail should begin */
+    /* the tail must not begin within a wide character */
     while (width_of(text + tail, length - tail) > kept / 2)
         tail += next_character(&ignored, text + tail, length - tail);
     if (tail < head + n_dots)

@@ -1,4 +1,4 @@
-/* The one line of progress of the process. */
+/* The line of progress; a process has only one. */
 #include "cli/output/progress.h"
 
 #include "analyzer/base/kernel.h"
@@ -13,7 +13,7 @@ static uint64_t n_done;
 void es_progress_line_begin(bool quiet, const char *verb, const char *object,
                             const char *unit, uint64_t total)
 {
-    char text[40] = ""; /* what is done needs columns, too */
+    char text[40] = ""; /* leaves columns for the counts */
     const char *slash = object ? strrchr(object, '/') : NULL;
     es_progress_line_end();
     n_done = 0;

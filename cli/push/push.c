@@ -1,6 +1,6 @@
-/* The files of a push, round by round: which have changed, and who pushes them:
-   a few threads, each with a connection of its own. A thread takes the next
-   file; small ones it collects, to push them in one transaction. */
+/* Pushes files in rounds: finds the files that have changed, and pushes them by
+   several threads, each with its own connection. A thread takes the next file;
+   small files are collected and pushed in one transaction. */
 #include "cli/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -13,10 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK 0.1              /* more than one of any clock of files */
-#define GROUP_BYTES (8 << 20) /* of small files */
+#define TICK                                                                   \
+    0.1                       /* seconds; longer than a tick of any file       \
+                                 system's clock */
+#define GROUP_BYTES (8 << 20) /* limit of a group of small files */
 
-/** What is known of a file, to follow it. */
+/** State of a file between two rounds. */
 typedef struct es_known_file {
     es_stamp stamp;
     bool is_done, is_reported;
@@ -27,13 +29,14 @@ typedef struct push {
     es_pusher *pusher;
     const es_push_options *options;
     es_push_result *result;
-    void *files;        /* tsearch's, by path */
-    bool is_first;      /* round */
-    es_push_file *todo; /* (n_todo) of the round */
+    void *files;        /* known files by path, a tree of tsearch */
+    bool is_first;      /* the first round */
+    es_push_file *todo; /* (n_todo) files of this round */
     size_t n_todo;
-    pthread_mutex_t lock; /* of what follows, known files, notes, damage */
+    pthread_mutex_t lock; /* guards the members below, known files, notes,
+                             and damage reports */
     size_t next, n_ended;
-    es_status status; /* what ends the round */
+    es_status status; /* a failure that ends the round */
     char failure[ES_MESSAGE_MAX];
 } push;
 
@@ -44,7 +47,8 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const known_file *)a)->path, ((const known_file *)b)->path);
 }
 
-/* NULL: out of memory. */
+/* Returns the entry of path, which is added if it is new; NULL: out of
+   memory. */
 static known_file *know(push *p, const char *path)
 {
     const size_t size = strlen(path) + 1;
@@ -58,7 +62,7 @@ static known_file *know(push *p, const char *path)
     return found ? *found : NULL;
 }
 
-/** Lists the files that have changed. */
+/** Lists the files that have changed since they were pushed. */
 static es_status choose(push *p, const es_paths *paths)
 {
     p->n_todo = p->next = p->n_ended = 0;
@@ -77,19 +81,19 @@ static es_status choose(push *p, const es_paths *paths)
     return status;
 }
 
-/* --- one of those that push ----------------------------------------------- */
+/* --- a worker ------------------------------------------------------------- */
 
 typedef struct worker {
     es_push_worker base;
     push *push;
     pthread_t thread;
     bool is_running;
-    es_push_file *group[ES_PUSH_GROUP]; /* (n) open, to be pushed at once */
+    es_push_file *group[ES_PUSH_GROUP]; /* (n) opened, to be pushed together */
     size_t n;
     off_t bytes;
 } worker;
 
-/** NULL: there is none, or the round is to end. */
+/** Takes the next file; NULL if there is none or the round must end. */
 static es_push_file *take(push *p)
 {
     pthread_mutex_lock(&p->lock);
@@ -107,7 +111,7 @@ static bool is_ending(push *p)
     return ending;
 }
 
-/* Closes the file. */
+/* Records the result of a file, and closes the file. */
 static void settle(worker *w, es_push_file *file, es_status status)
 {
     push *p = w->push;
@@ -170,7 +174,7 @@ static void *work(void *user)
     return NULL;
 }
 
-/* Without a connection of its own it leaves its work to the others. */
+/* A thread that gets no connection leaves its work to the others. */
 static void *begin_work(void *user)
 {
     worker *w = user;
@@ -202,7 +206,7 @@ static es_status check_ranks(push *p)
 
 /* --- rounds --------------------------------------------------------------- */
 
-/* The first works in this thread. */
+/* The first worker runs in this thread. */
 static es_status push_all(push *p)
 {
     worker *workers;
@@ -239,7 +243,7 @@ static es_status push_round(push *p)
     es_status status = es_paths_expand(
         &paths, &n_unreadable, p->options->inputs, p->options->n_inputs);
     if (status < 0 && p->options->follow && !p->is_first)
-        status = ES_OK; /* they may come again */
+        status = ES_OK; /* missing files may reappear */
     p->result->files = paths.n;
     p->result->failed = n_unreadable;
     p->status = ES_OK;

@@ -1,5 +1,5 @@
-/* One file of a push: its runs, the alerts in these, what is done if the
-   database cannot be reached; and several small files at once. */
+/* Pushes one file: its runs and their alerts, with retries if the database
+   cannot be reached; or several small files at once. */
 #include "cli/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -13,10 +13,10 @@
 #include <string.h>
 #include <time.h>
 
-#define MOST_TRIES 6          /* rests of 0.2, 0.4, ... 3.2 s between them */
-#define LONGEST_REST 10.0     /* seconds, to follow */
-#define MOST_ALERTS 1000      /* of one run, as many as a recorder writes */
-#define SMALL_BYTES (1 << 20) /* a file that goes with others */
+#define MOST_TRIES 6          /* with pauses of 0.2, 0.4, ... 3.2 s */
+#define LONGEST_REST 10.0     /* longest pause, in seconds */
+#define MOST_ALERTS 1000      /* per run; a recorder stores no more */
+#define SMALL_BYTES (1 << 20) /* limit of a file that is pushed in a group */
 
 void es_push_rest(double seconds)
 {
@@ -30,7 +30,7 @@ void es_push_rest(double seconds)
 
 typedef struct alerts {
     es_push_alert items[MOST_ALERTS];
-    char *texts[MOST_ALERTS][4]; /* id, title, line, json: owned */
+    char *texts[MOST_ALERTS][4]; /* id, title, line, json; owned */
     size_t n;
 } alerts;
 
@@ -91,7 +91,7 @@ static es_status judge(alerts *all, es_reader *reader, size_t run,
     return status;
 }
 
-/** A run whose alerts are found while it is pushed. */
+/** A run whose alerts are found during its push. */
 typedef struct run_alerts {
     const es_push_options *options;
     es_reader *reader;
@@ -100,8 +100,9 @@ typedef struct run_alerts {
     alerts all;
 } run_alerts;
 
-/* As watch has them: what the recorder stored; where that is nothing, and the
-   run has ended, what judging finds; what the user's rules find. */
+/* Finds the same alerts as watch: those that the recorder stored; if it stored
+   none and the run has ended, those of judging the run; and those of the user's
+   rules. */
 static es_status find_alerts(void *user, const es_push_alert **out, size_t *n)
 {
     run_alerts *r = user;
@@ -127,8 +128,9 @@ static es_status find_alerts(void *user, const es_push_alert **out, size_t *n)
 
 /* --- one run -------------------------------------------------------------- */
 
-/* The ranks of a distributed training have one uuid, and are one run only when
-   they are joined. ES_DONE: the run is no rank. */
+/* Notes that a run is a rank. All ranks of a distributed training have the same
+   uuid, and only their join can be pushed. Returns ES_DONE if the run is not a
+   rank. */
 static es_status note_rank(es_push_file *file, size_t run)
 {
     es_run_info info;
@@ -151,13 +153,13 @@ es_status es_push_file_check_rank(es_pusher *pusher, const es_push_file *file)
     if (status < 0 || (last_step != ES_UNKNOWN && last_step >= file->last_step))
         return status;
     return es_fail(ES_EFORMAT,
-                   "%s: a rank of a distributed training: make one run of all "
-                   "of them with entropy-scan merge, and push that",
+                   "%s: is a rank of a distributed training: join all ranks "
+                   "with entropy-scan merge, and push the result",
                    file->path);
 }
 
-/** What is needed for the alerts of a run that is to be pushed, to be
- *  free_alerts'd. ES_DONE: it is too old. */
+/** Makes the data to find the alerts of a run, freed by free_alerts. Returns
+ *  ES_DONE if the run is too old to be pushed. */
 static es_status look_at(run_alerts **out, const es_push_worker *w,
                          es_reader *reader, size_t run,
                          const es_push_source *source)
@@ -201,7 +203,8 @@ static es_status try_run(es_push_worker *w, es_reader *reader, size_t run,
     return status < 0 ? status : ES_OK;
 }
 
-/* Again, where that is sensible; what was committed is not done twice. */
+/* Pushes a run; retries after failures that may be temporary. What was already
+   committed is not pushed again. */
 static es_status push_run(es_push_worker *w, es_reader *reader, size_t run,
                           const es_push_source *source)
 {
@@ -213,7 +216,7 @@ static es_status push_run(es_push_worker *w, es_reader *reader, size_t run,
             (i >= MOST_TRIES && !w->options->follow))
             return status;
         if (i == MOST_TRIES)
-            es_print_note("%s: trying on", es_message());
+            es_print_note("%s: still retrying", es_message());
         es_push_rest(pause);
         pause = pause * 2 < LONGEST_REST ? pause * 2 : LONGEST_REST;
     }
@@ -229,7 +232,8 @@ es_status es_push_file_open(es_push_file *file)
     file->place = realpath(file->path, NULL);
     if (!file->place)
         return es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
-    /* A fragment and the run file that is made of it are the same source. */
+    /* A fragment and the run file that is made from it count as the same
+       source. */
     char *end = strrchr(file->place, '.');
     if (end && es_path_is_run(end))
         *end = '\0';

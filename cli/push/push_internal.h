@@ -1,30 +1,30 @@
-/** What the files of a push share. */
+/** Declarations that the sources of cli/push share. */
 #ifndef ES_CLI_PUSH_INTERNAL_H
 #define ES_CLI_PUSH_INTERNAL_H
 
 #include "cli/push/push.h"
 #include "cli/runs/tree.h"
 
-#define ES_PUSH_GROUP 32 /* small files at once: each is open */
+#define ES_PUSH_GROUP 32 /* limit of small files that are open at once */
 
-/** One of several that push at once, by a connection of its own. */
+/** One of several parallel workers, with its own connection. */
 typedef struct es_push_worker {
     es_pusher *pusher;
     const es_push_options *options;
-    es_push_result result; /* of this one */
+    es_push_result result; /* of this worker */
 } es_push_worker;
 
-/** A file that is to be pushed; zeroed but for path and stamp. */
+/** A file to be pushed. All members except path and stamp begin as zero. */
 typedef struct es_push_file {
     const char *path; /* borrowed */
     es_stamp stamp;
     struct es_known_file *known;
     es_reader *reader;
-    char *place; /* absolute, without .db or .esf; to be freed */
+    char *place; /* absolute path without .db or .esf; owned */
     es_push_source source;
-    bool is_pushed; /* in a group */
-    /* A rank of a distributed training: nothing is pushed of it, which is fine
-       if the joined run is there. */
+    bool is_pushed; /* pushed in a group */
+    /* The file is a rank of a distributed training. It is not pushed, which is
+       correct if the database has the joined run. */
     bool is_rank;
     char uuid[ES_UUID_SIZE];
     int64_t last_step;
@@ -32,21 +32,22 @@ typedef struct es_push_file {
 
 es_status es_push_file_open(es_push_file *file) ES_MUST_USE;
 
-/** All of its runs, one by one, but for those of ranks. Of several that fail
- * the first one's. */
+/** Pushes all runs of the file one by one, except ranks. Returns ES_OK, or the
+ *  status of the first run that failed. */
 es_status es_push_file_runs(es_push_worker *worker,
                             es_push_file *file) ES_MUST_USE;
 
-/** It may be pushed with others. */
+/** Returns true if the file may be pushed in a group. */
 bool es_push_file_is_small(const es_push_file *file);
 
-/** Those of the files (n, at most ES_PUSH_GROUP) for which that works: they
- *  are is_pushed afterwards. */
+/** Pushes the files (n, at most ES_PUSH_GROUP) in one transaction. Sets
+ *  is_pushed in those for which that succeeded. */
 void es_push_file_group(es_push_worker *worker, es_push_file *const *files,
                         size_t n);
 
-/** Of a rank, when all files of the round were pushed. ES_OK: the database has
- *  the joined run; ES_EFORMAT: not, or only up to an earlier step. */
+/** Checks a rank after all files of the round were pushed. Returns ES_OK if the
+ *  database has the joined run; ES_EFORMAT if it does not, or only up to an
+ *  earlier step. */
 es_status es_push_file_check_rank(es_pusher *pusher,
                                   const es_push_file *file) ES_MUST_USE;
 

@@ -1,4 +1,5 @@
-/* entropy-scan push: run files into a PostgreSQL database. */
+/* entropy-scan push: the command line of a push into a PostgreSQL database, and
+   the printed results. */
 #include "analyzer/base/json_write.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define MOST_CONNECTIONS 4 /* unless the user says more */
+#define MOST_CONNECTIONS 4 /* default limit of connections */
 
 typedef struct arguments {
     es_push_options push;
@@ -28,34 +29,35 @@ static const es_option options[] = {
     {.name = NULL, ES_OPT_LIST(arguments, inputs, n_inputs)},
     ES_RECURSIVE_OPTION,
     {"to", 0, "URL",
-     "the database: postgresql://USER@HOST/NAME, or what else libpq takes; a "
-     "password is better in ~/.pgpass, PGPASSWORD or a service file",
+     "the database: postgresql://USER@HOST/NAME, or any connection string of "
+     "libpq; passwords are safer in ~/.pgpass, PGPASSWORD or a service file",
      ES_OPT_TEXT(arguments, to)},
-    {"follow", 0, NULL, "go on as the files grow, until a signal",
+    {"follow", 0, NULL, "push again as the files grow, until a signal",
      ES_OPT_FLAG(arguments, push.follow)},
-    {"poll", 0, "SECONDS", "with --follow: look so often",
+    {"poll", 0, "SECONDS", "with --follow: time between two rounds",
      ES_OPT_REAL(arguments, push.poll, 0.1, 86400),
-     .expects = "seconds, from 0.1 to 86400", .value = "2"},
+     .expects = "seconds from 0.1 to 86400", .value = "2"},
     {"keep", 0, "DAYS",
-     "delete runs that ended, or changed last, more than DAYS ago from the "
-     "database, and do not push such runs (0: keep all)",
+     "delete runs from the database that ended or last changed more than DAYS "
+     "ago, and do not push such runs (0: keep all)",
      ES_OPT_REAL(arguments, push.keep, 0, 1e6),
-     .expects = "days, from 0 to 1000000", .value = "0"},
+     .expects = "days from 0 to 1000000", .value = "0"},
     {"jobs", 0, "N",
-     "push so many files at once, each by a connection of its own (one more "
-     "than processors, since they wait for the disk, at most 4)",
+     "number of files that are pushed at the same time, each through its own "
+     "connection (one more than processors, but at most 4)",
      ES_OPT_INT(arguments, push.jobs, 1, 64),
      .expects = "a number from 1 to 64"},
     {"rules", 0, "FILE",
-     "find alerts by this file's thresholds and rules, too; its head of "
-     "collapse says which heads are counted as low",
+     "also find alerts by the thresholds and rules in FILE; its collapse head "
+     "threshold defines low heads",
      ES_OPT_CALL(arguments, rules, es_command_rules)},
-    {"json", 0, NULL, "print what was done as a JSON object",
+    {"json", 0, NULL, "print the results as a JSON object",
      ES_OPT_FLAG(arguments, json)},
     {"schema", 0, NULL,
-     "print the SQL that makes the tables, for who may not make them, and exit",
+     "print the SQL that creates the tables, to be run by an administrator, "
+     "and exit",
      ES_OPT_FLAG(arguments, schema)},
-    {"quiet", 'q', NULL, "print errors alone",
+    {"quiet", 'q', NULL, "print only errors",
      ES_OPT_FLAG(arguments, push.quiet)},
     ES_SALVAGE_OPTION,
     ES_HELP_OPTION,
@@ -65,7 +67,7 @@ static int push_main(int argc, char **argv);
 
 static const es_named_text examples[] = {
     {"entropy-scan push runs --to service=runs",
-     "Push what is new in a folder, as from a cron job"},
+     "Push new and changed runs of a folder, as from a cron job"},
     {NULL, NULL}};
 
 const es_command es_push_command = {
@@ -74,32 +76,35 @@ const es_command es_push_command = {
     .examples = examples,
     .summary = "push runs into a PostgreSQL database",
     .details =
-        "Each run is in the database once, by its uuid, with its samples,\n"
-        "events, maps and alerts, bit by bit. A run that is being written is\n"
-        "pushed up to now; the next push, or --follow, goes on behind it. If\n"
-        "a push is killed or the connection ends, nothing is half there, and\n"
-        "the next push goes on. Where a training was resumed from an earlier\n"
-        "step, what it wrote again replaces what was pushed. Another file\n"
-        "with the same run and other samples is refused. Trainings do not\n"
-        "wait: push only reads their files.\n"
+        "The database holds each run once, identified by its uuid, with its\n"
+        "samples, events, maps and alerts, bit for bit. A run that is still\n"
+        "written is pushed up to its last sample; the next push, or --follow,\n"
+        "continues from there. If a push is killed or the connection ends, no\n"
+        "run is left half-written, and the next push continues. If a training\n"
+        "was resumed from an earlier step, its new samples replace the old\n"
+        "ones. A file that has the same run with different samples is "
+        "refused.\n"
+        "Trainings do not wait for a push, which only reads their files.\n"
         "\n"
         "The tables are in the schema entropy_scan, which the first push\n"
-        "makes: run, series, sample (values as real[], a partition for each\n"
+        "creates: run, series, sample (values as real[], a partition for each\n"
         "month in which runs started), event, alert, attention_map; views\n"
         "run_series, run_event, sample_value, layer_entropy, low_sample.\n"
-        "sample.low is the number of low heads: below 0.05 of the ceiling.\n"
-        "A missing value is the NaN 7fc007a2. New alerts are notified on the\n"
-        "channel entropy_scan_alert: LISTEN entropy_scan_alert. One run is\n"
-        "removed by SELECT entropy_scan.drop_run('UUID').\n"
+        "sample.low is the number of heads below 0.05 of the ceiling. A "
+        "missing\n"
+        "value is the NaN 7fc007a2. New alerts are sent to the channel\n"
+        "entropy_scan_alert: LISTEN entropy_scan_alert. To delete a run:\n"
+        "SELECT entropy_scan.drop_run('UUID').\n"
         "\n"
         "A damaged sample is pushed as missing values, with an event, and the\n"
-        "exit code is 3, or 4 of several files. A file that cannot be read or\n"
-        "is refused is named, the others are pushed, and the code is 4. So "
-        "are\n"
-        "fragments of ranks, unless the run that merge makes of them is in "
-        "the\n"
-        "database, too. The library libpq.so.5 has to be there (Debian:\n"
-        "libpq5).",
+        "exit code is 3, or 4 if there are several files. A file that cannot "
+        "be\n"
+        "read or is refused is reported, the others are pushed, and the code "
+        "is\n"
+        "4. A fragment of a rank also counts as failed, unless the database "
+        "has\n"
+        "the run that merge makes of all ranks. Needs the library libpq.so.5\n"
+        "(Debian: libpq5).",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = push_main,
@@ -116,16 +121,16 @@ static es_status check(const arguments *given)
     if (given->schema)
         return ES_OK;
     if (!given->n_inputs)
-        return es_fail(ES_EUSAGE, "no run files to push: see entropy-scan push "
-                                  "--help");
+        return es_fail(ES_EUSAGE,
+                       "no run files to push: see entropy-scan push --help");
     if (!given->to)
-        return es_fail(ES_EUSAGE, "no database to push to: --to "
-                                  "postgresql://HOST/NAME");
+        return es_fail(
+            ES_EUSAGE,
+            "no database to push to: add --to postgresql://HOST/NAME");
     return ES_OK;
 }
 
-/* --- what was done ---------------------------------------------------------
- */
+/* --- results -------------------------------------------------------------- */
 
 static void print_json(const es_push_result *r, const char *to, double seconds)
 {
@@ -152,15 +157,15 @@ static void print_json(const es_push_result *r, const char *to, double seconds)
 static void print_text(const es_push_result *r, const char *to)
 {
     const es_push_counts *c = &r->counts;
-    es_print_note("%s: %llu new run%s, %llu gone on with, %llu unchanged: "
-                  "%llu samples, %llu events, %llu alerts",
+    es_print_note("%s: %llu new run%s, %llu continued, %llu unchanged: %llu "
+                  "samples, %llu events, %llu alerts",
                   to, (unsigned long long)c->runs, c->runs == 1 ? "" : "s",
                   (unsigned long long)c->changed, (unsigned long long)c->same,
                   (unsigned long long)c->samples, (unsigned long long)c->events,
                   (unsigned long long)c->alerts);
     if (r->old || r->deleted)
-        es_print_note("%s: %llu runs too old to push, %lld deleted", to,
-                      (unsigned long long)r->old, (long long)r->deleted);
+        es_print_note("%s: %llu runs are too old to push, %lld were deleted",
+                      to, (unsigned long long)r->old, (long long)r->deleted);
 }
 
 static double now(void)
@@ -186,8 +191,9 @@ static int push(arguments *given)
     given->push.has_rules = es_rules_file_is_set(&given->rules);
     es_status status = es_postgres_url_read(&url, given->to);
     if (status == ES_OK && (url.where || url.run))
-        status = es_fail(ES_EUSAGE, "--to %s: where and run are for reading",
-                         url.shown);
+        status =
+            es_fail(ES_EUSAGE, "--to %s: where and run only apply to reading",
+                    url.shown);
     if (status == ES_OK)
         status =
             es_pusher_open(&pusher, &url, given->rules.flags.collapse_head);

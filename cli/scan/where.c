@@ -41,7 +41,7 @@ static es_status find_criterion(es_criterion *out, const char *option,
         if (n == 0)
             return es_fail(ES_EUSAGE,
                            "%s '" CONFIG "': expected a member of the "
-                                         "configuration, such as config.gamma",
+                           "configuration, such as config.gamma",
                            option);
     }
     if (n == 0 || n >= sizeof out->key)

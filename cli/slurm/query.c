@@ -1,5 +1,5 @@
-/* Slurm's programs: what they print goes to files in memory, so that nobody has
-   to read along. */
+/* Runs Slurm's programs. Their output goes to files in memory, so that they
+   never wait for this process to read a pipe. */
 #include "cli/slurm/query.h"
 
 #include "analyzer/base/process.h"
@@ -27,7 +27,7 @@ static char *text_of(int fd)
     return text;
 }
 
-/* "sbatch: error: A" and "sbatch: error: B" are "A; B". */
+/* Joins the lines "sbatch: error: A" and "sbatch: error: B" to "A; B". */
 static void join_lines(char *out, size_t size, char *text, const char *program)
 {
     es_text joined = es_text_begin(out, size);
@@ -57,8 +57,8 @@ es_status es_slurm_query(es_slurm_answer *out, char *const argv[], double limit)
         .argv = argv, .streams = {ES_STREAM_NULL, text, trouble}};
     if (error || (error = es_process_start(&child, &options))) {
         bool is_there = error != ENOENT;
-        status = es_fail(is_there ? ES_EIO : ES_ENOTFOUND,
-                         "%s cannot be run: %s", argv[0], strerror(error));
+        status = es_fail(is_there ? ES_EIO : ES_ENOTFOUND, "%s: cannot run: %s",
+                         argv[0], strerror(error));
         goto done;
     }
     bool in_time =
@@ -66,8 +66,7 @@ es_status es_slurm_query(es_slurm_answer *out, char *const argv[], double limit)
     es_process_free(&child);
     out->code = end.code;
     if (!in_time) {
-        status =
-            es_fail(ES_EIO, "%s does not answer within %g s", argv[0], limit);
+        status = es_fail(ES_EIO, "%s: no answer within %g s", argv[0], limit);
         goto done;
     }
     lines = text_of(trouble);
@@ -75,7 +74,8 @@ es_status es_slurm_query(es_slurm_answer *out, char *const argv[], double limit)
     if (lines)
         join_lines(out->trouble, sizeof out->trouble, lines, argv[0]);
     if (!out->text)
-        status = es_fail(ES_ENOMEM, "out of memory for what %s says", argv[0]);
+        status =
+            es_fail(ES_ENOMEM, "out of memory for the output of %s", argv[0]);
 done:
     free(lines);
     if (text >= 0)
@@ -91,14 +91,15 @@ es_status es_slurm_submit(int64_t *job, char *const argv[], const char *script)
     es_status status = es_slurm_query(&answer, argv, 300);
     if (status < 0)
         return status;
-    char *end = answer.text; /* "4711", or "4711;CLUSTER" */
+    char *end = answer.text; /* output is "4711" or "4711;CLUSTER" */
     *job = strtoll(answer.text, &end, 10);
     if (answer.code != 0)
-        status = es_fail(ES_EIO, "%s: sbatch refuses it: %s", script,
-                         *answer.trouble ? answer.trouble : "without a word");
+        status =
+            es_fail(ES_EIO, "%s: sbatch failed: %s", script,
+                    *answer.trouble ? answer.trouble : "it printed no reason");
     else if (end == answer.text || *job < 0)
-        status = es_fail(ES_EIO, "%s: sbatch names no job: '%.40s'", script,
-                         answer.text);
+        status = es_fail(ES_EIO, "%s: sbatch printed no job number: '%.40s'",
+                         script, answer.text);
     free(answer.text);
     return status;
 }

@@ -1,4 +1,5 @@
-/* entropy-scan sql: one SELECT over run files, as a table, CSV or JSON. */
+/* entropy-scan sql: runs one SELECT over run files, and prints the rows as a
+   table, CSV or JSON. store/sql runs the query. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/json_write.h"
 #include "cli/output/grid.h"
@@ -13,17 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A table is aligned, and so in memory, this many rows at a time. */
+/* A table is aligned in memory, this many rows at a time. */
 enum { TABLE_ROWS = 4096 };
 
-/* For what a query sorts and groups, in memory: beyond it the query fails. */
+/* Limit of SQLite's memory for sorting and grouping; a query beyond it
+   fails. */
 #define QUERY_BYTES ((size_t)1 << 30)
 
 typedef struct arguments {
-    char *
-        *words; /* (n_words) run files and folders; the query was at the end */
+    char **words; /* (n_words) run files and folders; then the query */
     size_t n_words;
-    es_paths found; /* es_inputs_free */
+    es_paths found; /* freed by es_inputs_free */
     char *query;
     const char *output;
     bool csv, json, views;
@@ -34,12 +35,12 @@ static const es_option options[] = {
     ES_RECURSIVE_OPTION,
     {"csv", 0, NULL, "print CSV; an empty field is NULL",
      ES_OPT_FLAG(arguments, csv)},
-    {"json", 0, NULL, "print a JSON array, an object for each row",
+    {"json", 0, NULL, "print a JSON array with an object for each row",
      ES_OPT_FLAG(arguments, json)},
     {"output", 'o', "FILE", "write to FILE (-: standard output)",
      ES_OPT_TEXT(arguments, output), .value = "-"},
     {"views", 0, NULL,
-     "print the views as plain SQL, for sqlite3 and others, and exit",
+     "print the views as plain SQL, for sqlite3 and other programs, and exit",
      ES_OPT_FLAG(arguments, views)},
     ES_HELP_OPTION,
 };
@@ -48,7 +49,7 @@ static int sql_main(int argc, char **argv);
 
 static const es_named_text examples[] = {
     {"entropy-scan sql sm.db 'SELECT series, n_samples FROM run_series'",
-     "Say which series a run has"},
+     "List the series of a run"},
     {NULL, NULL}};
 
 const es_command es_sql_command = {
@@ -57,19 +58,23 @@ const es_command es_sql_command = {
     .examples = examples,
     .summary = "query run files in SQL, read-only",
     .details =
-        "tables     run, series, sample, event, as the file has them, of all\n"
-        "           the files together; the run_id, series_id and event_id of\n"
-        "           the second file are larger by 2^40, and so on\n"
-        "es_values  es_values('entropy', 'eval'); of both phases without the\n"
-        "           second, of all series without arguments: run, step,\n"
-        "           layer, head, value, state; hidden: series, phase, run_id,\n"
-        "           series_id; of a range of steps nothing else is read;\n"
-        "           state is value, nan, missing or damaged, and value NULL\n"
-        "           but in the first\n"
-        "views      run_series, run_event, sample_value (as es_values, in\n"
-        "           plain SQL), layer_entropy: see --views\n"
-        "blobs      x'0000c07f' in CSV and JSON, in a table their size; what\n"
-        "           sample.value holds is unpacked by es_values\n"
+        "tables     run, series, sample, event: as in the file, of all files\n"
+        "           together; run_id, series_id and event_id of the second "
+        "file\n"
+        "           are larger by 2^40, of the third by 2 * 2^40, ...\n"
+        "es_values  es_values('entropy', 'eval'), with both phases if the "
+        "second\n"
+        "           argument is omitted, all series without arguments. "
+        "Columns:\n"
+        "           run, step, layer, head, value, state; hidden: series,\n"
+        "           phase, run_id, series_id. A condition on step reads only\n"
+        "           those steps. state is value, nan, missing or damaged; "
+        "value\n"
+        "           is NULL unless state is value\n"
+        "views      run_series, run_event, layer_entropy, sample_value (like\n"
+        "           es_values, in plain SQL): see --views\n"
+        "blobs      x'0000c07f' in CSV and JSON, their size in a table;\n"
+        "           es_values unpacks sample.value\n"
         "\n"
         "  entropy-scan sql a.db b.db \"SELECT run, step, avg(value) AS "
         "entropy\n"
@@ -77,10 +82,11 @@ const es_command es_sql_command = {
         "run,\n"
         "      step\"\n"
         "\n"
-        "One statement that reads; ATTACH, PRAGMAs that set something and\n"
-        "all that writes is refused with exit code 2, as is SQL that is\n"
-        "wrong. A query without end ends with Ctrl-C. In other programs\n"
-        "es_values comes from the extension entropyscan_sqlite.so.",
+        "Only one statement that reads is allowed; ATTACH, PRAGMAs that set\n"
+        "something, and all statements that write are refused with exit code "
+        "2,\n"
+        "as is invalid SQL. Ctrl-C ends a query that takes too long. The\n"
+        "extension entropyscan_sqlite.so provides es_values to other programs.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = sql_main,
@@ -218,7 +224,7 @@ static void put_table_cell(es_sheet *sheet, const char *title,
     }
 }
 
-/* Titles alone: a table without rows has nothing to align. */
+/* Prints only the titles, for a table without rows. */
 static void print_titles(FILE *out, const es_query *query)
 {
     for (size_t i = 0; i < es_query_n_columns(query); i++) {
@@ -261,7 +267,8 @@ static es_status print_table(FILE *out, es_query *query)
 
 /* --- the verb --------------------------------------------------------------*/
 
-/* A folder that cannot be read would leave runs out of an answer unseen. */
+/* Fails if a folder cannot be read: its runs would silently be missing from the
+   answer. */
 static es_status find_files(arguments *given)
 {
     size_t n_failed = 0;
@@ -272,10 +279,8 @@ static es_status find_files(arguments *given)
     if ((status = es_inputs_expand(&given->words, &given->n_words,
                                    &given->found, &n_failed)) < 0)
         return status;
-    return n_failed ? es_fail(ES_EIO,
-                              "sql: %zu folder%s of those given cannot "
-                              "be read",
-                              n_failed, n_failed == 1 ? "" : "s")
+    return n_failed ? es_fail(ES_EIO, "sql: cannot read %zu folder%s", n_failed,
+                              n_failed == 1 ? "" : "s")
                     : ES_OK;
 }
 
@@ -283,13 +288,13 @@ static es_status check(arguments *given)
 {
     es_status status;
     if (given->csv && given->json)
-        return es_fail(ES_EUSAGE, "--csv and --json: choose one");
+        return es_fail(ES_EUSAGE, "--csv and --json exclude each other");
     if (given->views && given->n_words)
-        return es_fail(ES_EUSAGE, "--views: takes no run file and no query");
+        return es_fail(ES_EUSAGE, "--views takes no run file and no query");
     if (!given->views && given->n_words < 2)
         return es_fail(ES_EUSAGE,
-                       "sql takes run files and, at the end, a query: "
-                       "entropy-scan sql run.db 'SELECT * FROM run_series'");
+                       "sql needs run files followed by a query: entropy-scan "
+                       "sql run.db 'SELECT * FROM run_series'");
     if ((status = find_files(given)) < 0)
         return status;
     return es_output_check_text(given->output, given->words, given->n_words);
