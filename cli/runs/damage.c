@@ -1,6 +1,6 @@
-/* Damaged samples and rows. A program reads a file more than once, and each
-   time other samples: the notes are by file and outlive its readers, so that
-   there is one line for each file and each sample counts once. */
+/* Notes of damaged samples and rows. A program may read a file several times,
+   and different samples each time. The notes are kept by file and outlive the
+   readers, so that each file gets one line and each sample counts once. */
 #include "cli/runs/damage.h"
 
 #include "analyzer/base/checked.h"
@@ -12,22 +12,22 @@
 
 typedef struct damaged_file {
     char *path;
-    es_damaged *samples; /* (n) by (run, step), their names our own */
+    es_damaged *samples; /* (n) by (run, step); series names are owned */
     size_t n, n_printed;
-    bool is_behind, behind_printed; /* not all of it was read */
+    bool is_behind, behind_printed; /* a part of it could not be read */
 } damaged_file;
 
 static struct {
     damaged_file *files; /* (n) */
     size_t n;
-    bool accepted, incomplete; /* memory was out */
+    bool accepted, incomplete; /* notes are missing for lack of memory */
 } notes;
 
 /* --- noting -------------------------------------------------------------- */
 
 static damaged_file *file_of(const char *path)
 {
-    for (size_t i = notes.n; i-- > 0;) /* mostly the last one */
+    for (size_t i = notes.n; i-- > 0;) /* mostly the last file */
         if (strcmp(notes.files[i].path, path) == 0)
             return &notes.files[i];
     damaged_file new = {.n = 0};
@@ -93,7 +93,8 @@ void es_damage_close(es_reader *reader)
 {
     const es_event *events;
     size_t n_events;
-    if (reader && es_reader_n_runs(reader)) /* what was lost is among them */
+    if (reader && es_reader_n_runs(reader)) /* the events tell which frames
+                                               were lost */
         (void)!es_reader_events(reader, 0, &events, &n_events);
     size_t n = reader ? es_reader_n_damaged(reader) : 0;
     for (size_t i = 0; i < n; i++) {
@@ -118,20 +119,20 @@ void es_damage_accept(void)
 static void print_rows(const damaged_file *file, const es_damaged *row,
                        unsigned long long n, const char *remedy)
 {
-    es_print_note("%s: %llu row%s (%s %lld%s) %s not as recorded: edited by "
-                  "hand, or damaged%s%s",
-                  file->path, n, n == 1 ? "" : "s",
-                  es_row_table_name(row->table), (long long)row->row,
-                  n == 1 ? "" : " first", n == 1 ? "is" : "are", remedy,
-                  *remedy ? "; what was edited is accepted by: sqlite3 FILE "
-                            "'DELETE FROM row_checksum'"
-                          : "");
+    es_print_note(
+        "%s: %llu row%s (%s %lld%s) %s not as recorded: edited by hand, or "
+        "damaged%s%s",
+        file->path, n, n == 1 ? "" : "s", es_row_table_name(row->table),
+        (long long)row->row, n == 1 ? "" : " first", n == 1 ? "is" : "are",
+        remedy,
+        *remedy ? "; to accept an edit: sqlite3 FILE 'DELETE FROM row_checksum'"
+                : "");
 }
 
 static void print_file(const damaged_file *file, const char *remedy)
 {
     const char *least = file->n == ES_MAX_DAMAGED ? "at least " : "";
-    /* the first of each */
+    /* the first of each kind */
     const es_damaged *sample = NULL, *frame = NULL, *row = NULL, *lost = NULL;
     unsigned long long n_samples = 0, n_frames = 0, n_rows = 0, n_lost = 0;
     for (size_t i = 0; i < file->n; i++) {
@@ -140,7 +141,7 @@ static void print_file(const damaged_file *file, const char *remedy)
                                    : at->is_lost  ? &lost
                                    : at->n_frames ? &frame
                                                   : &sample;
-        if (!*first || first == &lost) /* of what was lost the last */
+        if (!*first || first == &lost) /* `lost` is the last event */
             *first = at;
         n_frames += at->is_lost ? 0 : at->n_frames;
         n_lost += at->is_lost ? at->n_frames : 0;
@@ -148,12 +149,11 @@ static void print_file(const damaged_file *file, const char *remedy)
         n_samples += first == &sample;
     }
     if (lost)
-        es_print_note("%s: %llu recorded frame%s up to step %lld %s lost: the "
-                      "file or its log was removed, replaced or cut while it "
-                      "was written%s",
-                      file->path, n_lost, n_lost == 1 ? "" : "s",
-                      (long long)lost->step, n_lost == 1 ? "is" : "are",
-                      remedy);
+        es_print_note(
+            "%s: %llu recorded frame%s up to step %lld %s lost: the file or "
+            "its log was removed, replaced or truncated while it was written%s",
+            file->path, n_lost, n_lost == 1 ? "" : "s", (long long)lost->step,
+            n_lost == 1 ? "is" : "are", remedy);
     if (row)
         print_rows(file, row, n_rows, remedy);
     if (sample)
@@ -163,8 +163,8 @@ static void print_file(const damaged_file *file, const char *remedy)
                       sample->series, es_phase_name(sample->phase),
                       (long long)sample->step, remedy);
     if (frame)
-        es_print_note("%s: %s%llu damaged frame%s (after step %lld first): "
-                      "what %s held is missing%s",
+        es_print_note("%s: %s%llu damaged frame%s (after step %lld first): the "
+                      "samples in %s are missing%s",
                       file->path, least, n_frames, n_frames == 1 ? "" : "s",
                       (long long)frame->step, n_frames == 1 ? "it" : "they",
                       remedy);
@@ -172,8 +172,8 @@ static void print_file(const damaged_file *file, const char *remedy)
 
 static void print_behind(const damaged_file *file)
 {
-    es_print_note("%s: not all of it can be read: frames are damaged, or not "
-                  "seen by this host yet: read it again in a minute",
+    es_print_note("%s: cannot be read completely: frames are damaged, or not "
+                  "visible to this host yet: read it again in a minute",
                   file->path);
 }
 

@@ -1,7 +1,7 @@
-/* Summaries as bytes. One function walks through a summary and the same
-   function writes and reads, so that the two cannot differ: what it passes is
-   copied out of the members or into them. Counts are compared with the bytes
-   that are there before anything is allocated. */
+/* Converts findings to bytes and back. The same functions write and read a
+   member, depending on bytes.writing, so that the two directions cannot differ.
+   When reading, counts are compared with the remaining bytes before memory is
+   allocated. */
 #include "cli/runs/finding.h"
 
 #include "analyzer/base/checked.h"
@@ -9,15 +9,15 @@
 
 #include <string.h>
 
-/* The longest: 2^20 heads, listed by every episode that is kept. */
+/* Limit of a finding: every kept episode may list 2^20 heads. */
 #define BYTES_MOST ((uint64_t)1 << 32)
 
 typedef struct bytes {
     bool writing;
-    unsigned char *data; /* (n) */
-    size_t n, at;        /* at: read so far */
+    unsigned char *data; /* (n) owned when writing */
+    size_t n, at;        /* at: bytes read so far */
     size_t capacity;
-    es_status status; /* the first failure; nothing is passed after it */
+    es_status status; /* first failure; later calls do nothing */
 } bytes;
 
 static void fail_bytes(bytes *b)
@@ -51,7 +51,8 @@ static void pass(bytes *b, void *value, size_t size)
     b->n += size;
 }
 
-/* An array (n) of which *pointer may be NULL. */
+/* Passes an array of n elements; `pointer` points to a pointer that may be
+   NULL. */
 static void pass_array(bytes *b, void *pointer, size_t n, size_t size)
 {
     void *array;
@@ -82,7 +83,8 @@ static void pass_text(bytes *b, char **text)
 
 #define PASS(b, member) pass(b, &(member), sizeof(member))
 
-/* An enum that is an index: below n, or the finding is none. */
+/* Passes an enum that is used as an index; the finding is invalid if the value
+   is not below n. */
 #define PASS_INDEX(b, member, n)                                               \
     do {                                                                       \
         PASS(b, member);                                                       \
@@ -92,7 +94,7 @@ static void pass_text(bytes *b, char **text)
 
 /* --- a summary ------------------------------------------------------------*/
 
-/* One of the words that summary.h names; they are static. */
+/* Passes the status as an index, since the words (see summary.h) are static. */
 static void pass_status(bytes *b, const char **status)
 {
     static const char *const words[] = {"running", "finished", "failed",
@@ -131,8 +133,9 @@ static void pass_flag(bytes *b, es_flag *flag, const es_rules_file *rules)
         flag->rule = &rules->rules[rule];
 }
 
-/* A list of structs with pointers in them: read, it is zero first, and its
-   count is one that the bytes could hold. */
+/* Passes the count of a list of structs that contain pointers. When reading,
+   checks that the remaining bytes can hold the list, and allocates it
+   zeroed. */
 static size_t pass_count(bytes *b, void *list, size_t n, size_t size)
 {
     PASS(b, n);
@@ -287,7 +290,8 @@ static void pass_run(bytes *b, es_run_summary *s, const es_rules_file *rules)
     pass_verdict(b, s, rules);
 }
 
-/* --- a finding -------------------------------------------------------------*/
+/* --- a finding
+   ------------------------------------------------------------- */
 
 static void pass_finding(bytes *b, es_finding *r, const es_rules_file *rules)
 {
@@ -336,7 +340,7 @@ typedef struct envelope {
 es_status es_finding_write(FILE *stream, const es_finding *finding)
 {
     bytes b = {.writing = true};
-    es_finding copy = *finding; /* which nothing is written to */
+    es_finding copy = *finding; /* is only read */
     pass_finding(&b, &copy, finding->run ? finding->run->rules : NULL);
     if (b.status == ES_OK) {
         const envelope head = {.n = b.n, .crc = es_crc32c(0, b.data, b.n)};

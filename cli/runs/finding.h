@@ -1,11 +1,11 @@
 /**
- * Summaries on their way between processes: from those that read the files of
- * a scan to the one that prints, through pipes, a temporary file, or the files
- * that tasks of Slurm leave.
+ * Findings as bytes: run summaries, failures and damage, passed from the
+ * processes that read files to the one that prints, through pipes, a temporary
+ * file, or the files of Slurm tasks.
  *
- * What is written is for the same build of the program on the same kind of
- * machine: es_finding_head says so. A finding is its length, the CRC-32C of its
- * bytes, and those.
+ * Only the same build of the program on the same kind of machine can read the
+ * bytes; es_finding_head identifies it. A finding is written as its length, the
+ * CRC-32C of its bytes, and the bytes.
  */
 #ifndef ES_RUN_FINDING_H
 #define ES_RUN_FINDING_H
@@ -14,23 +14,25 @@
 
 #include <stdio.h>
 
-/** What a stream says, in the order in which the inputs were read. */
+/** Kinds of findings, in a stream in the order of the inputs. */
 typedef enum es_finding_kind {
-    ES_FINDING_RUN,     /* a summary */
-    ES_FINDING_FAILURE, /* a run, or its file, failed */
-    ES_FINDING_DAMAGE,  /* a sample that is damaged */
-    ES_FINDING_END,     /* of one input */
+    ES_FINDING_RUN,     /* the summary of a run */
+    ES_FINDING_FAILURE, /* a run or a file failed */
+    ES_FINDING_DAMAGE,  /* a damaged sample */
+    ES_FINDING_END,     /* the end of an input */
     ES_N_FINDING_KINDS
 } es_finding_kind;
 
-/** One of them. What is not of its kind is zero. */
+/** One finding. Members that its kind does not use are zero. */
 typedef struct es_finding {
     es_finding_kind kind;
-    es_run_summary *run; /* owned: es_summary_free; its rules are those given */
-    es_status code;      /* of a failure */
-    char *text;          /* owned: its message, or the damaged series */
-    char *path;          /* owned: the file of a damaged sample */
-    size_t index;        /* of a damaged sample: the run's in its file */
+    es_run_summary *run; /* owned: es_summary_free; its rules are those of
+                            es_finding_read */
+    es_status code;      /* status of a failure */
+    char *text;          /* message of a failure, or series of a damaged
+                            sample; owned */
+    char *path;          /* file of a damaged sample; owned */
+    size_t index;        /* run of a damaged sample, within its file */
     int64_t step;
     uint64_t n_frames;
     es_row_table table;
@@ -39,27 +41,28 @@ typedef struct es_finding {
     es_phase phase;
 } es_finding;
 
-/** Frees what it owns, if anything; NULL is fine. */
+/** Frees the members; NULL is allowed. */
 void es_finding_clear(es_finding *finding);
 
-/** Writes one; owns nothing. The caller checks the stream for errors. ES_OK;
- *  ES_ENOMEM. */
+/** Writes a finding, which stays owned by the caller. The caller checks the
+ *  stream for errors. Returns ES_OK or ES_ENOMEM. */
 es_status es_finding_write(FILE *stream, const es_finding *finding) ES_MUST_USE;
 
 /**
- * Reads one.
+ * Reads a finding.
  *
- *   out    es_finding_clear, also on failure
- *   rules  of the options that the summaries were read with, or NULL
+ *   out    to be cleared by es_finding_clear, also after a failure
+ *   rules  those of the options of the summaries, or NULL; borrowed
  *
- * ES_OK; ES_DONE: the stream ends here; ES_EFORMAT: within a finding, or what
- * is there is none; ES_ENOMEM.
+ * Returns ES_OK; ES_DONE: the stream has ended; ES_EFORMAT: the stream ends
+ * within a finding, or the bytes are invalid; ES_ENOMEM.
  */
 es_status es_finding_read(es_finding *out, FILE *stream,
                           const es_rules_file *rules) ES_MUST_USE;
 
-/** What a stream that outlives the program begins with: which build it is of.
- *  Any text; the same of all programs that read each other's streams. */
+/** Returns the first line of a stream that outlives the program: it identifies
+ *  the build, and is the same for all programs that can read each other's
+ *  streams. */
 const char *es_finding_head(void);
 
 #endif

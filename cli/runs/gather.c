@@ -1,9 +1,9 @@
-/* Reading the runs of many files by several processes. Of n processes the k-th
-   reads the files k, k + n, ... and writes what it finds into a pipe of its
-   own; the caller reads the pipes in turn, so that what arrives is in the order
-   of the files, and none is further ahead than its pipe holds. Processes and
-   not threads: SQLite under a limit of memory takes one lock for every malloc,
-   and a process that is killed costs one file. */
+/* Reads the runs of many files by several processes. Process k of n reads the
+   files k, k + n, ... and writes its findings into its own pipe. The caller
+   reads the pipes alternately, so findings arrive in the order of the files,
+   and no process gets further ahead than its pipe can hold. Processes instead
+   of threads, because SQLite with a memory limit takes a global lock for each
+   malloc, and because a crash then costs only one file. */
 #include "cli/runs/gather.h"
 
 #include "analyzer/base/process.h"
@@ -21,13 +21,14 @@ size_t es_gather_processors(void)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         return (size_t)CPU_COUNT(&set);
-    const long n = sysconf(_SC_NPROCESSORS_ONLN); /* more than a set holds */
+    const long n = sysconf(_SC_NPROCESSORS_ONLN); /* more processors than a
+                                                     cpu_set_t holds */
     return n > 0 ? (size_t)n : 1;
 }
 
 /* --- one input ------------------------------------------------------------*/
 
-/* Opens an input that has a run, as it is at this moment. */
+/* Opens an input at its current state; fails if it has no run. */
 static es_status open_input(es_reader **out, size_t *n_runs, const char *path)
 {
     *n_runs = 0;
@@ -35,7 +36,7 @@ static es_status open_input(es_reader **out, size_t *n_runs, const char *path)
     if (status < 0)
         return status;
     *n_runs = es_reader_n_runs(*out);
-    return *n_runs ? ES_OK : es_fail(ES_ENOTFOUND, "%s: has no run", path);
+    return *n_runs ? ES_OK : es_fail(ES_ENOTFOUND, "%s: contains no run", path);
 }
 
 static es_status read_run(const es_gather_job *job, es_reader *reader,
@@ -121,7 +122,7 @@ static void write_end(void *stream)
 {
     const es_finding finding = {.kind = ES_FINDING_END};
     (void)!es_finding_write(stream, &finding);
-    fflush(stream); /* who reads it need not wait for the next input */
+    fflush(stream); /* the reader of the pipe gets the input at once */
 }
 
 es_gather_sink es_gather_to(FILE *stream)
@@ -187,9 +188,9 @@ es_status es_gather_from(FILE *stream, const es_gather_job *job, size_t i)
 typedef struct worker {
     const es_gather_job *job;
     es_process process;
-    FILE *pipe; /* NULL: there is none, and the caller reads its files */
-    int out;    /* its end of the pipe */
-    size_t first, stride; /* of the inputs that it reads */
+    FILE *pipe;           /* NULL: no process; the caller reads its files */
+    int out;              /* writing end of the pipe */
+    size_t first, stride; /* of its inputs */
 } worker;
 
 static int work(void *argument)
@@ -198,7 +199,7 @@ static int work(void *argument)
     const worker *w = argument;
     es_gather_job job = *w->job;
     FILE *stream = fdopen(w->out, "w");
-    /* The caller's handlers remove the caller's temporary files. */
+    /* The caller's handlers would remove the caller's temporary files. */
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
         signal(defaults[i], SIG_DFL);
     if (!stream)
@@ -210,7 +211,8 @@ static int work(void *argument)
     return ferror(stream) || fclose(stream) != 0;
 }
 
-/* Without it the caller reads the files itself. */
+/* Starts a process from input `first` on. If that fails, w->pipe is NULL, and
+   the caller reads the files itself. */
 static void start(worker *w, size_t first)
 {
     int ends[2];
@@ -233,15 +235,16 @@ static void stop(worker *w, char *reason, size_t size)
         return;
     fclose(w->pipe);
     w->pipe = NULL;
-    /* It ends by itself: it has written all, or has nobody to write to. */
+    /* The process ends by itself: it has written everything, or its pipe is
+       closed. */
     es_process_wait(&end, &w->process, -1);
     es_process_free(&w->process);
     if (reason)
         es_process_end_text(reason, size, &end);
 }
 
-/* The next input of a worker; if it was lost, that input fails, and another
-   worker goes on behind it. */
+/* Passes on the findings of input i. If the process was lost, this input fails,
+   and a new process continues with the next one. */
 static void read_from(worker *w, size_t i)
 {
     char reason[64];
@@ -253,11 +256,11 @@ static void read_from(worker *w, size_t i)
     if (status == ES_OK)
         return;
     stop(w, reason, sizeof reason);
-    w->job->sink.failed(w->job->sink.user,
-                        es_fail(ES_EIO,
-                                "%s: the process that read it was lost: %s: "
-                                "try again",
-                                w->job->inputs[i], reason));
+    w->job->sink.failed(
+        w->job->sink.user,
+        es_fail(ES_EIO,
+                "%s: the process that was reading it was lost: %s: try again",
+                w->job->inputs[i], reason));
     start(w, i + w->stride);
 }
 

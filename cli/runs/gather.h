@@ -1,39 +1,39 @@
 /**
- * Reads the runs of many files, by several processes at once where there are
- * many: opening SQLite's files takes a processor all of its time. What they
- * find arrives in the order of the files, whichever process was first.
+ * Reads the runs of many files, by several processes if there are many, since
+ * opening SQLite files keeps a processor busy. Findings arrive in the order of
+ * the files, independent of which process is first.
  */
 #ifndef ES_RUN_GATHER_H
 #define ES_RUN_GATHER_H
 
 #include "cli/runs/finding.h"
 
-/** Fewer files than this are read by the calling process. */
+/** With fewer files, the calling process reads all of them. */
 #define ES_GATHER_FEW 32
 
-/** What becomes of what is found; borrowed. */
+/** Callbacks that receive the findings; borrowed. */
 typedef struct es_gather_sink {
     void *user;
-    /** Before input i of the job is read. NULL is fine. */
+    /** Called before the findings of input i. May be NULL. */
     void (*begin)(void *user, size_t i);
     /**
-     * A run.
+     * Called for each run.
      *
-     *   run     owned: es_summary_free
-     *   reader  borrowed, open; NULL if another process read it
+     *   run     owned by the callback: es_summary_free
+     *   reader  borrowed, open; NULL if another process read the run
      *   index   of the run in the file
      *
-     * A failure is reported as one of the run.
+     * A failure that it returns is reported as a failure of the run.
      */
     es_status (*run)(void *user, es_run_summary *run, es_reader *reader,
                      size_t index);
-    /** A run, or a file, failed: es_message() says why, `code` is the status.
-     */
+    /** Called if a run or a file failed: es_message() is the reason, `code` the
+     *  status. */
     void (*failed)(void *user, es_status code);
-    /** A sample was damaged; its series is borrowed. NULL: not all of the
-     *  fragment was read (es_merge_is_behind). */
+    /** Called for each damaged sample; its series is borrowed. sample NULL: a
+     *  part of the fragment could not be read (es_merge_is_behind). */
     void (*damaged)(void *user, const char *path, const es_damaged *sample);
-    /** After an input; NULL is fine. */
+    /** Called after each input. May be NULL. */
     void (*end)(void *user);
 } es_gather_sink;
 
@@ -41,29 +41,30 @@ typedef struct es_gather_job {
     char *const *inputs; /* (n_inputs) files */
     size_t n_inputs;
     const es_summary_options *options;
-    bool settings;      /* es_run_settings_read of each run, too */
-    bool readers;       /* sink.run needs a reader: one process */
-    size_t n_processes; /* at most; 0: one for each processor */
+    bool settings;      /* also read the settings of each run */
+    bool readers;       /* sink.run needs a reader: use one process */
+    size_t n_processes; /* limit; 0: one for each processor */
     es_gather_sink sink;
 } es_gather_job;
 
-/** Reads them all; what fails goes to the sink. */
+/** Reads all inputs. Failures are passed to the sink. */
 void es_gather(const es_gather_job *job);
 
-/** The processors that this process may use; 1 at least. */
+/** Returns the number of processors that this process may use, at least 1. */
 size_t es_gather_processors(void);
 
 /* --- streams --------------------------------------------------------------*/
 
-/** A sink that writes what it gets as findings; it is checked with ferror.
- *  `user` is the stream. */
+/** Returns a sink that writes findings to a stream; the caller checks the
+ *  stream with ferror. */
 es_gather_sink es_gather_to(FILE *stream);
 
 /**
- * Hands what a stream says of one input to the job's sink; `i` is its number.
+ * Reads the findings of input `i` from a stream and passes them to the job's
+ * sink.
  *
- * ES_OK; ES_DONE: the stream has ended before it; ES_EFORMAT, ES_ENOMEM: what
- * came until then has been handed on.
+ * Returns ES_OK; ES_DONE: the stream ends before this input; ES_EFORMAT or
+ * ES_ENOMEM: findings before the failure have been passed on.
  */
 es_status es_gather_from(FILE *stream, const es_gather_job *job,
                          size_t i) ES_MUST_USE;

@@ -1,4 +1,4 @@
-/* What is said of a run where it has one line among many. */
+/* Values that summarise a run in one line among many. */
 #include "cli/runs/glance.h"
 
 #include "analyzer/base/value.h"

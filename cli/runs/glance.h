@@ -1,4 +1,5 @@
-/** What is said of many runs at a glance, in a picture or on a terminal. */
+/** Values that summarise a run in one line among many, in a picture or on a
+ *  terminal. */
 #ifndef ES_GLANCE_H
 #define ES_GLANCE_H
 
@@ -10,18 +11,19 @@ typedef struct es_yardstick {
     const char *text, *name; /* "perplexity (held-out)", "eval_ppl" */
 } es_yardstick;
 
-/** The one that most of the runs (n) have: perplexity on held-out data,
- *  perplexity, or loss. */
+/** Chooses the yardstick that most of the n runs have: perplexity on held-out
+ *  data, perplexity, or loss. */
 const es_yardstick *es_yardstick_choose(const es_run_summary *const *runs,
                                         size_t n);
 
 float es_yardstick_of(const es_yardstick *measure, const es_run_summary *run);
 
-/** The worst flag that stands, the earliest of as bad ones; NULL: none. */
+/** Returns the active flag of the highest severity, the earliest if there are
+ *  several; NULL if no flag is active. */
 const es_flag *es_glance_worst(const es_run_summary *run);
 
-/** The mean of a layer; NaN if one of its heads is not finite, missing if all
- *  are. */
+/** Returns the mean of a layer; NaN if a head is not finite, missing if all
+ *  heads are missing. */
 float es_glance_layer(const es_run_summary *run, size_t layer);
 
 #endif

@@ -1,5 +1,5 @@
-/* `--json`: the fields of cli/runs/fields.c, and what of a run is a list or an
-   object: bands, layers, flags, damaged samples, configuration. */
+/* `--json`: writes the fields of cli/runs/fields.c, and the lists and objects
+   of a run: bands, layers, flags, damaged samples, configuration. */
 #include "cli/runs/json.h"
 
 #include "cli/runs/fields.h"
@@ -57,7 +57,8 @@ void es_json_advice(es_json_writer *json, const char *name,
     es_json_write_end(json, "}");
 }
 
-/* by_name: of the advice its name alone, as of a page that has it once. */
+/* by_name: write only the name of the advice, for a page that has the advice of
+   each kind elsewhere. */
 static void put_flag(es_json_writer *json, const es_flag *flag, int64_t n_heads,
                      bool by_name)
 {
@@ -131,7 +132,8 @@ static void put_damage(es_json_writer *json, const es_run_summary *summary)
     es_json_write_end(json, "]");
 }
 
-/* A number, or one a head where they differ: what the heads are judged by. */
+/* Writes the ceiling by which the layer's heads are judged: a number, or an
+   array if the heads have different ones. */
 static void put_ceiling(es_json_writer *json, const es_run_summary *summary,
                         size_t layer)
 {
@@ -202,7 +204,7 @@ static void put_run(es_json_writer *json, const es_run_summary *summary,
     es_json_write_end(json, "}");
 }
 
-/* --- the whole ------------------------------------------------------------*/
+/* --- document ------------------------------------------------------------- */
 
 void es_json_begin(es_json *json, FILE *stream, const es_max *max,
                    double observed)

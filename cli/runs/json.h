@@ -1,5 +1,5 @@
 /**
- * `--json`: one object, written as the runs come.
+ * `--json`: one object, written while the runs are read.
  *
  *     {"schema":2,"max":{"policy","value"},
  *      "runs":[{the fields of cli/runs/fields.c,
@@ -19,21 +19,20 @@
  *                   or {"lost","step"}],
  *        "config":{..} or null}]}
  *
- * A number that is not finite is null, and a member beside it says why:
+ * A number that is not finite is null, and a member next to it gives its state:
  * "loss":null,"loss_state":"nan" ("nan", "inf", "-inf", "missing"). "run" is
  * the run's number within its file, from 1; "max" of the bands is the m that
- * they were counted with; "verdict" is the severity in words
- * (absent of a rule's); "reported" is the step of the sample that the flag
- * could first be reported at (schema 1 called it "told"); "advice" is what
- * entropy-scan explain prints, null of a rule but the forecast's; "config" is
- * the resolved configuration that the run keeps.
- * "modelled_gb" and "modelled_minutes" are of a private forward pass
- * (analyzer/cost/cost.h) with intervals of 95 %; "missing" where there is no
- * model of it. "flags_state":"damaged" follows flags where the newest samples
- * of a judged series are damaged: that no other flag stands is then not known.
- * With --compare "comparison" follows the runs: cli/compare/compare.h.
- * Under rules of one's own "rules" follows the runs
- * (cli/alerts/rules/rules_file.h).
+ * was used to count them; "stands" is true if the flag is active at the last
+ * sample; "verdict" is the severity in words (absent for a rule); "reported" is
+ * the step of the first sample at which the flag could be reported (schema 1
+ * called it "told"); "advice" is the text of entropy-scan explain, null for
+ * rules except the forecast; "config" is the resolved configuration that the
+ * file stores. "modelled_gb" and "modelled_minutes" are the cost of a private
+ * forward pass (analyzer/cost/cost.h) with intervals of 95 %; "missing" if the
+ * run's model is unknown. "flags_state":"damaged" follows "flags" if the newest
+ * samples of a judged series are damaged: other flags may then be active, too.
+ * With --compare, "comparison" follows the runs: cli/compare/compare.h. With a
+ * rules file, "rules" follows the runs (cli/alerts/rules/rules_file.h).
  */
 #ifndef ES_JSON_H
 #define ES_JSON_H
@@ -44,31 +43,34 @@
 
 #define ES_JSON_SCHEMA 2
 
-/** Nothing fails here: the caller checks the stream for errors. */
+/** Writes the document. No call fails; the caller checks the stream for
+ *  errors. */
 typedef struct es_json {
     es_json_writer writer;
-    bool ended;          /* the runs */
-    bool advice_by_name; /* "advice":"collapse", for what has the advice of
-                            each kind by itself: es_json_advice */
+    bool ended;          /* the array "runs" is closed */
+    bool advice_by_name; /* write "advice":"collapse", for a caller that
+                            writes the advice of each kind itself
+                            (es_json_advice) */
 } es_json;
 
-/** observed: the m that all runs share; ignored by policies under which each
- *  run has its own: "value" is null then. */
+/** Begins the document. observed: the m that all runs share; ignored under
+ *  policies with an m for each run, where "value" is null. */
 void es_json_begin(es_json *json, FILE *stream, const es_max *max,
                    double observed);
 void es_json_run(es_json *json, const es_run_summary *summary);
-/** The same object as a line of its own, without a list around it. */
+/** Writes the object of a run as one line, without the document around it. */
 void es_json_line(FILE *stream, const es_run_summary *summary);
-/** {"causes","remedies","sources":[..]}; null without `info`. */
+/** Writes {"causes","remedies","sources":[..]}; null if `info` is NULL. */
 void es_json_advice(es_json_writer *json, const char *name,
                     const es_flag_info *info);
-/** Only where members follow the runs; returns what writes them. */
+/** Closes the array "runs"; returns the writer for members that follow it. */
 es_json_writer *es_json_end_runs(es_json *json);
-/** The member "rules", if there are rules of one's own; NULL: none. */
+/** Writes the member "rules" if a rules file is set; rules may be NULL. */
 void es_json_rules(es_json *json, const es_rules_file *rules);
 void es_json_end(es_json *json);
 
-/** "fractions": the share of heads in each band, all null without heads. */
+/** Writes "fractions": the share of heads in each band; all null if there are
+ *  no heads. */
 void es_json_fractions(es_json_writer *json, const es_bands *bands);
 
 #endif

@@ -1,9 +1,9 @@
-/* Judging: opens a cursor on each series that a flag or a rule needs, and hands
-   their samples on in the order of the steps. For the summary of a run, and for
-   `watch`, which reads a growing run again and again; of the sample judged last
-   a hash is kept, to notice a run that was resumed from before it. Where a rule
-   is about the series "forecast", which no run has, it is made of those that
-   the forecast goes by. */
+/* Judges a run: opens a cursor on each series that a flag or a rule needs, and
+   passes the samples on in the order of their steps. Used for the summary of a
+   run, and by `watch`, which repeatedly reads a growing run; a hash of the last
+   judged sample shows if the run was resumed from an earlier step. If a rule
+   refers to the series "forecast", which no run has, it is computed from the
+   inputs of the forecast. */
 #include "cli/runs/judging.h"
 #include "cli/runs/damage.h"
 
@@ -14,35 +14,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Samples that were appended, of several series. */
+/* Appended samples of several series. */
 typedef struct batch {
     const es_growth_sample *samples; /* (n) */
     size_t n, run;
 } batch;
 
-/* A series of a run during one reading, and its newest sample. */
+/* A series during one reading, and its current sample. */
 typedef struct stream {
-    es_cursor *cursor;  /* NULL: the run does not have it */
-    const batch *added; /* in place of a cursor; NULL: none */
-    size_t next;        /* of them */
+    es_cursor *cursor;  /* NULL: the run does not have the series */
+    const batch *added; /* read instead of a cursor; NULL: none */
+    size_t next;        /* index of the next sample in `added` */
     bool live;
     size_t n_values;
     int64_t step;
     const float *values;
 } stream;
 
-/* A series that the judge or a rule wants. */
+/* A series that the judge or a rule needs. */
 typedef struct feed {
     const char *name;
     es_phase phase;
-    es_judge_series role; /* OTHER: not the judge's */
-    bool foretells;       /* the forecast goes by it */
+    es_judge_series role; /* OTHER: not needed by the judge */
+    bool foretells;       /* is an input of the forecast */
     es_forecast_input input;
-    bool compared; /* by a rule, with the baseline's */
-    size_t n;      /* values of its samples; 0: the run has no such */
-    bool begun;    /* `done` was judged */
-    int64_t done;  /* the newest step judged */
-    uint64_t hash; /* of its values */
+    bool compared; /* a rule compares it with the baseline */
+    size_t n;      /* values of a sample; 0: the run does not have the series */
+    bool begun;    /* a sample was judged; it is `done` */
+    int64_t done;  /* newest step judged */
+    uint64_t hash; /* of the values of that step */
     stream own, baseline;
 } feed;
 
@@ -51,9 +51,10 @@ struct es_judging {
     int64_t step;
     void *judge_space, *rules_space;
     es_judge *judge;            /* NULL: flags are not judged */
-    es_rules *rules;            /* NULL: there are none */
-    es_forecast *forecast;      /* NULL: no rule is about it; owned */
-    bool is_owed, has_forecast; /* to the rules, of `step`; there was one */
+    es_rules *rules;            /* NULL: there are no rules */
+    es_forecast *forecast;      /* NULL: no rule needs it; owned */
+    bool is_owed, has_forecast; /* rules still need that of `step`; there was
+                                   one */
     feed *feeds;                /* (n_feeds) */
     size_t n_feeds;
 };
@@ -75,7 +76,7 @@ static void ignore_rule(void *user, size_t rule, const es_episode *episode)
     (void)user, (void)rule, (void)episode;
 }
 
-/* A size of 0 is one that would overflow. */
+/* Allocates `size` bytes. A size of 0 means that the computation overflowed. */
 static es_status allocate(void **out, size_t size)
 {
     return es_alloc(out, size ? size : SIZE_MAX, 1, "judging a run");
@@ -101,7 +102,7 @@ static es_status make_forecast(es_judging *j)
     return status;
 }
 
-/* Of the judge and of the rules what is wanted. */
+/* Makes the judge and the rules that the options ask for. */
 static es_status make_judges(es_judging *j)
 {
     const es_judging_options *o = &j->options;
@@ -139,7 +140,7 @@ static feed *find_feed(const es_judging *j, const char *name, es_phase phase)
     return NULL;
 }
 
-/* The feed of a series and phase: the one there is, or a new one. */
+/* Returns the feed of a series and phase; adds it if it is new. */
 static feed *want(es_judging *j, const char *name, es_phase phase)
 {
     feed *found = find_feed(j, name, phase);
@@ -194,7 +195,7 @@ es_status es_judging_open(es_judging **out, const es_judging_options *options)
     if (status < 0)
         return status;
     j->options = *options;
-    /* An evaluation judges a model that has been trained. */
+    /* An evaluation judges the trained model, so the run is not open-ended. */
     if (options->phase == ES_PHASE_EVAL)
         j->options.run.is_open_ended = false;
     if ((status = make_judges(j)) < 0 || (status = make_feeds(j)) < 0) {
@@ -252,7 +253,7 @@ static es_status open_stream(stream *out, es_reader *reader, size_t run,
     es_status status =
         es_reader_find(reader, run, wanted->name, wanted->phase, &series);
     if (status == ES_ENOTFOUND)
-        return ES_OK; /* then nothing can be judged by it */
+        return ES_OK; /* flags and rules of this series stay silent */
     if (status < 0)
         return status;
     out->n_values = series.n_values;
@@ -262,7 +263,7 @@ static es_status open_stream(stream *out, es_reader *reader, size_t run,
 
 static uint64_t hash_of(const stream *at)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a, of words */
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a over 32-bit words */
     for (size_t i = 0; i < at->n_values; i++) {
         uint32_t bits;
         memcpy(&bits, &at->values[i], sizeof bits);
@@ -278,13 +279,13 @@ static es_status open_compared(feed *from, es_reader *baseline)
         from->baseline.n_values == from->own.n_values)
         return status;
     return es_fail(ES_EUSAGE,
-                   "%s: no baseline for this run: its %s has %zu values a "
-                   "step, not %zu",
+                   "%s: cannot be the baseline of this run: its %s has %zu "
+                   "values per step, not %zu",
                    es_reader_path(baseline), from->name,
                    from->baseline.n_values, from->own.n_values);
 }
 
-/* A rule that could never say anything is a mistake. */
+/* Refuses a rule that could never hold. */
 static es_status check_rule(es_judging *j, const es_rule *rule)
 {
     const bool forecast = is_forecast(rule);
@@ -292,14 +293,14 @@ static es_status check_rule(es_judging *j, const es_rule *rule)
         forecast ? NULL : &want(j, rule->series, phase_of(rule))->own;
     const size_t n = forecast ? 1 : own->n_values;
     if (forecast && rule->reference == ES_RULE_BASELINE)
-        return es_fail(ES_EUSAGE,
-                       "rule %s: a baseline has no %s: compare it with a "
-                       "number",
-                       rule->name, rule->series);
+        return es_fail(
+            ES_EUSAGE,
+            "rule %s: a baseline has no %s: compare it with a number",
+            rule->name, rule->series);
     if ((forecast || own->cursor) && !es_rule_fits(rule, &j->options.run, n))
         return es_fail(ES_EUSAGE,
-                       "rule %s: aggregate %s does not fit %s, which has "
-                       "%zu value%s a step: choose another",
+                       "rule %s: aggregate %s does not fit %s, which has %zu "
+                       "value%s per step: choose another",
                        rule->name, es_rule_aggregate_name(rule->aggregate),
                        rule->series, n, n == 1 ? "" : "s");
     return ES_OK;
@@ -319,8 +320,7 @@ static es_status open_feeds(es_judging *j, es_reader *reader, size_t run,
         const stream *own = &from->own;
         if (!from->begun)
             continue;
-        /* The sample judged last has to be there still, and is not judged
-           again. */
+        /* The last judged sample must still exist; it is not judged again. */
         if (!own->live || own->step != from->done || hash_of(own) != from->hash)
             return ES_DONE;
         if ((status = advance(&from->own)) < 0)
@@ -349,7 +349,7 @@ static es_status push(es_judging *j, feed *from)
     if (from->role != ES_JUDGE_OTHER)
         es_judge_push(j->judge, from->role, own->step, own->values,
                       own->n_values);
-    if (j->rules) { /* the baseline's sample of the step first */
+    if (j->rules) { /* the baseline's sample of this step comes first */
         while (baseline->live && baseline->step < own->step)
             if ((status = advance(baseline)) < 0)
                 return status;
@@ -368,8 +368,9 @@ static es_status push(es_judging *j, feed *from)
     return ES_OK;
 }
 
-/* The forecast of the newest step, once all of its samples are known to be
-   there: so a run that is read as it grows is judged like a finished one. */
+/* Passes the forecast of the newest step to the rules, when all samples of that
+   step have been read: a run that is read while it grows is then judged like a
+   finished one. */
 static void judge_forecast(es_judging *j)
 {
     const float p =
@@ -381,7 +382,7 @@ static void judge_forecast(es_judging *j)
     es_rules_push(j->rules, ES_FORECAST_SERIES, false, j->step, &p, 1);
 }
 
-/* All samples of a step before the next step's: the smallest step leads. */
+/* Judges all samples of a step before those of the next step. */
 static es_status push_all(es_judging *j)
 {
     for (;;) {
@@ -415,8 +416,9 @@ es_status es_judging_read(es_judging *j, es_reader *reader, size_t run)
         if ((status = es_reader_open(&baseline, rules->baseline)) < 0)
             goto done;
         if (es_reader_n_runs(baseline) != 1) {
-            status = es_fail(ES_EUSAGE, "%s: a baseline is one run, not %zu",
-                             rules->baseline, es_reader_n_runs(baseline));
+            status =
+                es_fail(ES_EUSAGE, "%s: a baseline must be one run, not %zu",
+                        rules->baseline, es_reader_n_runs(baseline));
             goto done;
         }
     }
@@ -432,7 +434,8 @@ done:
     return status;
 }
 
-/* Behind what is judged, in order, and of the shape it had. */
+/* Returns true if the added samples of a feed follow the judged ones, in order
+   and with the same shape. */
 static bool goes_on(const feed *from, const batch *added)
 {
     int64_t last = from->done;

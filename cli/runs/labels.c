@@ -1,9 +1,7 @@
-/*
- * Labels of runs: the fewest settings that distinguish the runs, found by
- * taking the one that distinguishes most of them until no other helps, and
- * leaving out again what the later ones made unnecessary. What is left alike is
- * distinguished by names, files and places.
- */
+/* Labels of runs. Chooses the fewest settings that distinguish the runs:
+   repeatedly adds the setting that distinguishes most of them until no other
+   one helps, then drops those that later ones made redundant. Labels that are
+   still equal get names, files and numbers. */
 #include "cli/runs/labels.h"
 
 #include "analyzer/base/checked.h"
@@ -18,7 +16,7 @@
 
 /* --- choosing settings ----------------------------------------------------*/
 
-/* What a run has of a setting. */
+/* A run's value of a setting. */
 typedef struct holding {
     const es_run_setting *value;
     size_t run;
@@ -30,12 +28,13 @@ typedef struct maker {
     es_difference *differences; /* (n_keys) */
     size_t n_keys;
     const es_run_setting **values; /* (n,n_keys) */
-    bool *unused;                  /* (n,n_keys) of a part that the run lacks */
-    uint32_t *classes;        /* (n_keys,n) runs of one value: one number */
-    bool *chosen;             /* (n_keys) */
-    holding *holdings;        /* (n) */
-    uint64_t *joint;          /* (n) classes by all settings chosen */
-    uint64_t *space, *sorted; /* (n) each */
+    bool *unused;                  /* (n,n_keys) setting of a part that the
+                                      run lacks */
+    uint32_t *classes;             /* (n_keys,n) equal values: equal numbers */
+    bool *chosen;                  /* (n_keys) */
+    holding *holdings;             /* (n) */
+    uint64_t *joint;               /* (n) classes by all chosen settings */
+    uint64_t *space, *sorted;      /* (n) each */
 } maker;
 
 static int by_number(const void *a, const void *b)
@@ -44,8 +43,8 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Replaces (n) numbers by their ranks among the distinct ones, of which it
- * returns how many there are. */
+/* Replaces n numbers by their ranks among the distinct ones; returns the number
+   of distinct ones. */
 static size_t rank(uint64_t *numbers, uint64_t *sorted, size_t n)
 {
     size_t n_distinct = 0;
@@ -68,7 +67,7 @@ static int by_value(const void *a, const void *b)
                                  ((const holding *)b)->value);
 }
 
-/* Numbers the runs by their values of a setting. */
+/* Numbers the runs by their values of setting k. */
 static void classify(maker *m, size_t k)
 {
     uint32_t *classes = m->classes + k * m->n, class = 0;
@@ -81,8 +80,8 @@ static void classify(maker *m, size_t k)
     }
 }
 
-/* Into m->space the runs' classes by `base` (n) and setting k together;
- * returns how many there are. */
+/* Computes the runs' classes by `base` (n) and setting k together, in m->space;
+   returns their number. */
 static size_t combine(const maker *m, const uint64_t *base, size_t k)
 {
     for (size_t i = 0; i < m->n; i++)
@@ -90,8 +89,8 @@ static size_t combine(const maker *m, const uint64_t *base, size_t k)
     return rank(m->space, m->sorted, m->n);
 }
 
-/* How many runs the chosen settings distinguish; their classes into
- * m->joint. */
+/* Computes the runs' classes by all chosen settings, in m->joint; returns their
+   number. */
 static size_t join_chosen(maker *m)
 {
     size_t n_distinct = 1;
@@ -105,7 +104,8 @@ static size_t join_chosen(maker *m)
     return n_distinct;
 }
 
-/* Takes settings as long as one of them helps; the seed comes last. */
+/* Chooses settings as long as one of them helps. seed: choose only the seed, or
+   only other settings. */
 static void take(maker *m, bool seed)
 {
     for (;;) {
@@ -131,8 +131,9 @@ static bool is_arch(const es_difference *key)
     return strcmp(key->key, "arch") == 0;
 }
 
-/* What is chosen of a pair brings the other one along: EReg's strength is that
- * of a sum over tokens or of a mean, so either says little alone. */
+/* Chooses both settings of a pair if one is chosen: the strength of EReg refers
+   to a sum over tokens or to a mean, so one setting is ambiguous without the
+   other. */
 static void choose_pairs(maker *m)
 {
     static const char *const pairs[][2] = {{"lambda", "ereg_reduce"}};
@@ -166,8 +167,8 @@ static void choose(maker *m)
 
 /* --- settings of parts ----------------------------------------------------*/
 
-/* Whether a setting of a part says nothing of the runs that lack it: another
- * run has the part, and they agree. */
+/* Returns true if setting k belongs to a part that some run has, and all runs
+   without the part have the same value: it then says nothing about them. */
 static bool is_idle(const maker *m, size_t k)
 {
     const char *key = m->differences[k].key;
@@ -202,7 +203,7 @@ static void drop_unused(maker *m)
 
 /* --- writing --------------------------------------------------------------*/
 
-/* A text that grows; its memory is the caller's. */
+/* A label under construction; the text is owned by the caller. */
 typedef struct writing {
     FILE *stream;
     char *text;
@@ -280,7 +281,7 @@ static bool is_known(const char *text)
     return text && *text;
 }
 
-/* The file's own name without its ending. */
+/* Prints the file name without its extension. */
 static void put_file(FILE *stream, const char *path)
 {
     const char *slash = path ? strrchr(path, '/') : NULL;
@@ -289,11 +290,10 @@ static void put_file(FILE *stream, const char *path)
     fprintf(stream, "%.*s", (int)(dot && dot != base ? dot - base : 200), base);
 }
 
-/* What is tried, one after the other, until a label is the only one of its
- * kind. */
+/* Additions that are tried in turn until each label is unique. */
 typedef enum level { SETTINGS, NAME, FILE_NAME, PLACE, N_LEVELS } level;
 
-/* Nothing but the architecture was chosen. */
+/* Returns true if only the architecture was chosen. */
 static bool is_arch_alone(const maker *m)
 {
     for (size_t k = 0; k < m->n_keys; k++)
@@ -302,8 +302,9 @@ static bool is_arch_alone(const maker *m)
     return true;
 }
 
-/* What is chosen of run i; or its name where that says more than the
- * architecture; and what stands in for both where there is neither. */
+/* Prints the chosen settings of run i; or its name, if only the architecture
+   was chosen and `named`; or the architecture, name or file if neither gives a
+   text. */
 static void put_label(writing *to, const maker *m, size_t i, bool named)
 {
     const es_run_summary *run = m->runs[i];
@@ -344,7 +345,7 @@ static es_status write_label(char **out, const maker *m, size_t i, bool plain,
     return ES_OK;
 }
 
-/* --- apart ----------------------------------------------------------------*/
+/* --- equal labels --------------------------------------------------------- */
 
 typedef struct entry {
     const char *text;
@@ -358,8 +359,8 @@ static int by_text(const void *a, const void *b)
     return order ? order : (x->run > y->run) - (x->run < y->run);
 }
 
-/* alike[i]: another label is the same. Returns true if there is one. entries:
- * (n) workspace, sorted by text then. */
+/* Sets alike[i] if another label equals label i. Returns true if there is one.
+   entries: (n) workspace, afterwards sorted by text. */
 static bool find_alike(bool *alike, entry *entries, char *const *labels,
                        size_t n)
 {
@@ -374,7 +375,7 @@ static bool find_alike(bool *alike, entry *entries, char *const *labels,
     return any;
 }
 
-/* Is there a run of the same label and another name? */
+/* Sets named[i] if a run with the same label has another name. */
 static void find_named(bool *named, const bool *alike, const entry *entries,
                        const maker *m)
 {
@@ -399,7 +400,7 @@ static es_status rewrite(char **label, const maker *m, size_t i, bool plain,
     return write_label(label, m, i, plain, named, last);
 }
 
-/* A prefix and a text, shortened. */
+/* Replaces a label by a prefix and a text, shortened. */
 static es_status replace(char **label, const char *prefix, const char *text)
 {
     size_t size = strlen(prefix) + strlen(text) + 1;
@@ -414,8 +415,8 @@ static es_status replace(char **label, const char *prefix, const char *text)
     return ES_OK;
 }
 
-/* Bytes with which the labels of entries from..to begin alike, whole
- * characters. */
+/* Returns the length of the common beginning of the labels of entries from..to,
+   in whole characters. */
 static size_t common_length(char *const *labels, const entry *entries,
                             size_t from, size_t to)
 {
@@ -433,8 +434,8 @@ static size_t common_length(char *const *labels, const entry *entries,
     return same;
 }
 
-/* Of labels whose short forms are alike, what is left of the first difference.
- * entries: sorted by the short forms. */
+/* Labels whose shortened forms are equal are replaced by their text from the
+   first difference on. entries: sorted by the shortened forms. */
 static es_status shorten_start(char **labels, char *const *whole,
                                const bool *alike, const entry *entries,
                                size_t n)
@@ -467,8 +468,9 @@ static es_status add_places(char **labels, char *const *whole,
     return status;
 }
 
-/* Long labels lose their middle, or, where that made them alike, what is left
- * of the first difference; then they begin with their places. */
+/* Shortens long labels in the middle. Labels that become equal show the text
+   from the first difference on; if they are still equal, they begin with the
+   run's number. */
 static es_status shorten(char **labels, bool *alike, entry *entries, size_t n)
 {
     char **whole = NULL;
@@ -514,7 +516,7 @@ static es_status write_all(es_run_labels *out, const maker *m, bool *alike,
     return shorten(out->plain, alike, entries, m->n);
 }
 
-/* The memory of a maker whose differences are known. */
+/* Allocates the maker's arrays; its differences must be known. */
 static es_status prepare(maker *m)
 {
     const size_t n = m->n, n_keys = m->n_keys;

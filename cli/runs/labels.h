@@ -1,14 +1,13 @@
 /**
- * What runs shown together are called: what differs between them.
+ * Labels of runs that are shown together: what differs between them.
  *
- * Runs of several architectures are called by these; runs of one that differ
- * in settings by the fewest settings that distinguish all of them, the seed
- * only where it takes that: "SM+LN+G, γ = 0.05, seed 2". Runs without EReg or
- * SM(t) are not called by settings of these in which they agree, beside a run
- * that has them. Where
- * settings do not suffice the run's name follows, or the file's, or the run's
- * place. A label longer than ES_LABEL_COLUMNS is shortened in its middle. No
- * two labels of one set are the same.
+ * Runs of several architectures are labelled by the architecture; runs of the
+ * same architecture by the fewest settings that distinguish all of them, with
+ * the seed only if needed: "SM+LN+G, γ = 0.05, seed 2". Settings of EReg or
+ * SM(t) that another run uses are omitted for runs without that part, if these
+ * runs agree in them. If settings are not enough, the run's name follows, then
+ * the file's, then the run's number. A label longer than ES_LABEL_COLUMNS is
+ * shortened in its middle. All labels of a set are distinct.
  */
 #ifndef ES_RUN_LABELS_H
 #define ES_RUN_LABELS_H
@@ -17,20 +16,21 @@
 
 #define ES_LABEL_COLUMNS 64
 
-/** Zero is empty. */
+/** Zero-initialised: empty. */
 typedef struct es_run_labels {
     size_t n;
-    char **text;  /* (n) of figures: "γ = 0.05, lr = 10⁻³"; not escaped */
-    char **plain; /* (n) "gamma=0.05 lr=1e-3": no letters of ours but ASCII */
+    char **text;  /* (n) for figures: "γ = 0.05, lr = 10⁻³"; not escaped */
+    char **plain; /* (n) "gamma=0.05 lr=1e-3": keys and numbers are ASCII */
 } es_run_labels;
 
 /**
- * Makes them.
+ * Makes the labels of n runs.
  *
+ *   out   to be freed by es_run_labels_free in every case
  *   runs  (n) with their settings read, in the order in which they are shown; a
- * single one is called by its architecture, or its name where that is unknown
+ * single run is labelled by its architecture, or its name if that is unknown
  *
- * ES_OK or ES_ENOMEM; es_run_labels_free in every case.
+ * Returns ES_OK or ES_ENOMEM.
  */
 es_status es_run_labels_make(es_run_labels *out,
                              const es_run_summary *const *runs,
@@ -38,13 +38,14 @@ es_status es_run_labels_make(es_run_labels *out,
 
 void es_run_labels_free(es_run_labels *labels);
 
-/** A setting as figures have it: "10⁻³" of a number, else its text.
- *  Returns `out` (ES_SETTING_TEXT_MAX bytes), or the setting's own text. */
+/** Returns a setting as figures show it: numbers such as "10⁻³", other settings
+ *  as their text. The result is `out` (ES_SETTING_TEXT_MAX bytes) or the
+ *  setting's text. */
 #define ES_SETTING_TEXT_MAX 96
 const char *es_run_setting_typeset(char *out, const es_run_setting *setting);
 
-/** The letter of a quantity, by its name in configurations and series:
- *  "gamma" -> "γ", "beta2" -> "β₂"; NULL: it has none. */
+/** Returns the symbol of a quantity by its name in configurations and series:
+ *  "gamma" -> "γ", "beta2" -> "β₂"; NULL if it has none. */
 const char *es_symbol_of(const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* The model of a run, out of the columns and the configuration of its file:
+/* The cost model of a run, from the columns and the configuration of its file;
    for costs in tables, figures and the verb cost. */
 #include "cli/runs/model.h"
 
@@ -41,14 +41,15 @@ es_status es_run_model_read(es_cost_model *out, es_reader *reader, size_t run,
                           : info.ctx < 1     ? "ctx"
                                              : NULL;
     if (lacking)
-        return es_fail(ES_ENOTFOUND,
-                       "%s: %s needs the run's %s, which the file does not say",
-                       es_reader_path(reader), user, lacking);
+        return es_fail(
+            ES_ENOTFOUND,
+            "%s: %s needs the run's %s, which the file does not contain",
+            es_reader_path(reader), user, lacking);
     if (es_arch_parse(&model.shape.arch, info.arch) != ES_OK)
-        return es_fail(ES_ENOTFOUND,
-                       "%s: %s needs an architecture in our "
-                       "notation, not '%.60s'",
-                       es_reader_path(reader), user, info.arch);
+        return es_fail(
+            ES_ENOTFOUND,
+            "%s: %s needs an architecture such as SM+LN+G, not '%.60s'",
+            es_reader_path(reader), user, info.arch);
     model.shape.simplified = info.family && strcmp(info.family, "sas") == 0;
     model.shape.n_layer = info.n_layer;
     model.shape.n_head = info.n_head;

@@ -1,4 +1,5 @@
-/** The model of a run as analyzer/cost counts it, from what its file says. */
+/** The model of a run as analyzer/cost counts it, as far as its file describes
+ *  it. */
 #ifndef ES_RUN_MODEL_H
 #define ES_RUN_MODEL_H
 
@@ -6,19 +7,20 @@
 #include "store/reader.h"
 
 /**
- * Reads it: architecture, L, H, d, T and V of the run; of its configuration m
- * ("mlp_mult"; 4 where it is not said) and "final_norm".
+ * Reads the model: architecture, L, H, d, T and V of the run; from its
+ * configuration m ("mlp_mult"; 4 if absent) and "final_norm".
  *
- *   user  what messages say needs it: "a figure of FLOPs"
+ *   user  subject of messages: "a figure of FLOPs"
  *
- * ES_OK, and V is below 1 where it is unknown; ES_ENOTFOUND if the
- * architecture is not ours to read, or d or T is unknown: the message says what
- * is lacking, and *out has no size; es_reader_run's errors.
+ * Returns ES_OK; V is below 1 if it is unknown. Returns ES_ENOTFOUND if the
+ * architecture cannot be parsed, or if d or T is unknown: the message says what
+ * is missing, and *out has no size. Otherwise errors of es_reader_run.
  */
 es_status es_run_model_read(es_cost_model *out, es_reader *reader, size_t run,
                             const char *user) ES_MUST_USE;
 
-/** Bytes of a forward pass in GB, seconds in minutes: as tables have them. */
+/** Converts the bytes of a forward pass to GB, or its seconds to minutes, as
+ *  tables show them. */
 double es_cost_shown(es_cost_kind kind, double modelled);
 
 #endif

@@ -1,5 +1,5 @@
-/* Settings of runs: the run's own fields and the members of its configuration;
-   those in which runs differ; runs of one configuration. */
+/* Settings of runs: reads a run's fields and the members of its configuration,
+   finds those in which runs differ, and groups runs by configuration. */
 #include "cli/runs/settings.h"
 
 #include "analyzer/arch/arch.h"
@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where and how a run was made, not what was done. */
+/* Settings that describe where or how a run was made, not the training
+   itself. */
 static const char *const incidental_keys[] = {
     "checkpoint",   "checkpoint_every", "host",      "keep",
     "kernels",      "log_every",        "name",      "out",
@@ -19,17 +20,18 @@ static const char *const incidental_keys[] = {
     "record_every", "run_name",         "slurm_job", "threads",
 };
 
-/* Where the data lay says nothing if its checksum is known. */
+/* The path of the data is incidental if the checksum of the tokens is known. */
 #define DATA "data"
 #define CHECKSUM "tokens_checksum"
 
 /* --- reading --------------------------------------------------------------*/
 
-#define COLUMNS_MOST 12 /* of the tables */
+#define COLUMNS_MOST 12 /* limit of columns in the tables */
 
 static es_status append(es_run_settings *to, const es_config_member *member)
 {
-    /* Doubled at powers of two: the capacity needs no member of its own. */
+    /* Capacities are powers of two, so they follow from the number of
+       elements. */
     const size_t n = to->n;
     es_status status = ES_OK;
     if ((n & (n - 1)) == 0)
@@ -60,7 +62,7 @@ static es_status append_field(es_run_summary *run, const es_field *field)
     return member.text ? append(&run->settings, &member) : ES_OK;
 }
 
-/* What the run says of itself wins over its configuration. */
+/* Appends a member; the run's own fields, appended earlier, take precedence. */
 static es_status append_member(void *user, const es_config_member *member)
 {
     es_run_settings *to = user;
@@ -90,8 +92,8 @@ es_status es_run_settings_read(es_run_summary *run, es_reader *reader,
     if ((status = es_reader_config_each(reader, index, append_member, to)) < 0)
         return status;
     qsort(to->list, to->n, sizeof *to->list, by_key);
-    /* Of the settings of one key, in the order they came: the run's own column,
-     * or else the last member, as JSON is mostly read. */
+    /* Settings with the same key are in their original order. Keep the run's
+       own field, or else the last member, as most JSON parsers do. */
     size_t kept = 0;
     for (size_t i = 0; i < to->n; i++) {
         es_run_setting *next = &to->list[i];
@@ -145,7 +147,7 @@ static int by_order(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-/* All keys of all runs, each once, where it first came. */
+/* Lists the keys of all runs, each once, at its first position. */
 static es_status list_keys(es_difference **out, size_t *n,
                            const es_run_summary *const *runs, size_t n_runs)
 {
@@ -173,7 +175,7 @@ static es_status list_keys(es_difference **out, size_t *n,
     return ES_OK;
 }
 
-/* True, with `number` set, if not all runs have the same of it. */
+/* Returns true if the runs' values of a key differ; also sets key->number. */
 static bool differs(es_difference *key, const es_run_summary *const *runs,
                     size_t n_runs)
 {
@@ -205,7 +207,7 @@ es_status es_run_differences(es_difference **out, size_t *n_found,
     for (size_t i = 0; i < n; i++) {
         list[i].incidental = is_incidental(list[i].key, runs, n_runs);
         list[i].seed = strcmp(list[i].key, "seed") == 0;
-        if (list[i].seed) /* distinguishes last */
+        if (list[i].seed) /* the seed comes last */
             list[i].order = SIZE_MAX;
     }
     if (n > 0)
@@ -243,7 +245,7 @@ int es_run_has_part(const es_run_summary *run, const char *key)
 
 /* --- configurations -------------------------------------------------------*/
 
-/* A run's settings. */
+/* The settings of one run. */
 typedef struct row {
     const es_run_setting *const *values; /* (n) */
     const es_difference *differences;    /* (n) */
@@ -282,7 +284,7 @@ es_status es_run_configurations(size_t *group, size_t *n_groups,
             (row){values + i * n_differences, differences, n_differences, i};
     if (n_runs > 0)
         qsort(rows, n_runs, sizeof *rows, by_configuration_and_run);
-    size_t first = 0; /* row of the first run of a configuration */
+    size_t first = 0; /* first row of the current configuration */
     for (size_t i = 0; i < n_runs; i++) {
         if (i > 0 && by_configuration(&rows[i - 1], &rows[i]) != 0)
             first = i;

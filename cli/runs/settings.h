@@ -1,57 +1,57 @@
 /**
- * The settings of a run: its own fields (cli/runs/fields.c) and the members of
- * its configuration; those in which runs differ; which runs are one
+ * The settings of a run: its fields (cli/runs/fields.c) and the members of its
+ * configuration; the settings in which runs differ; runs with the same
  * configuration.
  *
- * A setting that says where or how a run was made but not what was done (out,
- * threads, ...) is incidental: it makes no other configuration, and neither
- * does the seed.
+ * A setting that describes where or how a run was made, such as out or threads,
+ * is incidental: like the seed, it does not make another configuration.
  */
 #ifndef ES_RUN_SETTINGS_H
 #define ES_RUN_SETTINGS_H
 
 #include "cli/runs/summary.h"
 
-/** Fills in run->settings, once, of a summary that was loaded: whoever labels,
- *  sorts or compares runs needs them. ES_OK, ES_ENOMEM, ES_EARGUMENT. */
+/** Reads run->settings, once, for a loaded summary. Labels, sorting and
+ *  comparison need them. Returns ES_OK, ES_ENOMEM or ES_EARGUMENT. */
 es_status es_run_settings_read(es_run_summary *run, es_reader *reader,
                                size_t index) ES_MUST_USE;
 
 /** A setting in which runs differ. */
 typedef struct es_difference {
-    const char *key; /* a run's */
+    const char *key; /* borrowed from a run */
     size_t order;
     bool incidental, seed;
-    bool column; /* of the tables; the others are named below them */
-    bool number; /* in all runs that have it */
+    bool column; /* of the tables; other settings are listed below them */
+    bool number; /* a number in all runs that have it */
 } es_difference;
 
 /**
- * The settings in which runs differ.
+ * Finds the settings in which runs differ.
  *
- *   out  (*n) in the order they came, the seed last; for the caller to free
- *   values  (n_runs,*n) of each run, borrowed; NULL: absent; to be freed
+ *   out     (*n) in order of appearance, the seed last; freed by the caller
+ *   values  (n_runs,*n) settings of each run, borrowed, NULL if absent; the
+ * array is freed by the caller
  *
- * ES_OK or ES_ENOMEM.
+ * Returns ES_OK or ES_ENOMEM.
  */
 es_status es_run_differences(es_difference **out, size_t *n,
                              const es_run_setting ***values,
                              const es_run_summary *const *runs,
                              size_t n_runs) ES_MUST_USE;
 
-/** Whether the run's architecture has the part that a setting is of, EReg or
- *  SM(t): 1; 0: it has not; -1: of no such part, or the notation is another. */
+/** Tells if the run's architecture has the part to which a setting belongs,
+ *  EReg or SM(t). Returns 1: it has; 0: it has not; -1: the setting belongs to
+ *  neither part, or the architecture cannot be parsed. */
 int es_run_has_part(const es_run_summary *run, const char *key);
 
 /**
- * Which runs are of one configuration: they differ in the seed and in
- * incidental settings alone.
+ * Groups runs by configuration: runs of a group differ only in the seed and in
+ * incidental settings.
  *
  *   group  (n_runs) number of each run's configuration, in the order in which
- *          their first runs come
- *   values, differences  of es_run_differences
+ * the configurations first appear values, differences  of es_run_differences
  *
- * ES_OK or ES_ENOMEM.
+ * Returns ES_OK or ES_ENOMEM.
  */
 es_status es_run_configurations(size_t *group, size_t *n_groups,
                                 const es_run_setting *const *values,

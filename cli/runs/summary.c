@@ -1,7 +1,7 @@
-/* Reads a run's summary: identity, the sample shown, losses, bands, and the
-   flags that come of streaming the run through cli/runs/judging.c: the first
-   ES_FLAGS_KEPT episodes of each kind, and later ones as part of the last. Of
-   other series it reads no more than the newest value. */
+/* Reads the summary of a run: identity, the sample shown, losses, bands, and
+   the flags that cli/runs/judging.c finds in all samples. Keeps the first
+   ES_FLAGS_KEPT episodes of each kind; later ones extend the last of them. Of
+   other series only the newest value is read. */
 #include "cli/runs/summary.h"
 
 #include "analyzer/base/checked.h"
@@ -41,17 +41,18 @@ es_status es_summary_options_check(const es_summary_options *options)
                 is_entropy(options->series);
     return fits ? ES_OK
                 : es_fail(ES_EUSAGE,
-                          "--max %s bounds entropies, not %s: use observed, "
-                          "run or a number",
+                          "--max %s only applies to entropies, not to %s: use "
+                          "observed, run or a number",
                           es_max_name(policy), options->series);
 }
 
 double es_peak_of(double a, double b)
 {
-    return fmax(a, b); /* the other one if one is NaN */
+    return fmax(a, b); /* ignores a NaN */
 }
 
-/* The series to show; of the phases allowed, the first that has samples. */
+/* Finds the series to show, in the first of the allowed phases that has
+   samples. */
 static es_status find_series(es_series *out, es_reader *reader, size_t run,
                              const es_summary_options *options)
 {
@@ -93,7 +94,8 @@ static es_status read_sample(float **values, int64_t *step, es_reader *reader,
     return status;
 }
 
-/* The newest value of a run series at or before `step`, or missing. */
+/* Reads the newest value of a run series at or before `step`; missing if there
+   is none. */
 static es_status newest_value(float *out, es_reader *reader, size_t run,
                               const char *name, es_phase phase, int64_t step)
 {
@@ -108,7 +110,7 @@ static es_status newest_value(float *out, es_reader *reader, size_t run,
     if (series.n_values != 1 || series.last_step == ES_UNKNOWN)
         return ES_OK;
     if (series.last_step < step)
-        step = series.last_step; /* found at once, not by reading on to it */
+        step = series.last_step; /* avoids reading all samples up to `step` */
     status = es_reader_sample(reader, &series, step, out, 1, &found);
     if (status != ES_ENOTFOUND)
         return status;
@@ -178,7 +180,8 @@ void es_summary_shares(float *out, const es_run_summary *summary,
                                           : es_missing();
 }
 
-/* Reads the layers' descriptions, their ceilings and the planned length. */
+/* Reads the layers' descriptions, their ceilings and the planned number of
+   steps. */
 static es_status read_layers(es_run_summary *summary, es_reader *reader,
                              size_t run)
 {
@@ -268,9 +271,9 @@ void es_summary_set_max(es_run_summary *summary, double observed)
     size_t n = summary->n_rows * summary->n_columns;
     summary->m = es_max_value(&summary->max, observed, summary->peak,
                               summary->ceiling, ctx_of(summary));
-    /* Without m no finite head has a band. */
+    /* Without m a finite value belongs to no band. */
     bool known = !isnan(summary->m) || isnan(summary->peak);
-    /* A number is one of nats, whatever a head can reach. */
+    /* A number given for m is in nats, not a share of a ceiling. */
     bool scaled = summary->scaled && summary->max.policy != ES_MAX_NUMBER;
     es_bands_count(&summary->bands, scaled ? summary->scaled : summary->values,
                    summary->shape == ES_SHAPE_HEAD && known ? n : 0,
@@ -279,17 +282,17 @@ void es_summary_set_max(es_run_summary *summary, double observed)
 
 /* --- flags ----------------------------------------------------------------*/
 
-/* Keeps episodes as they come. The first failure is remembered: a callback
-   cannot stop the judge. */
+/* Collects episodes. The first failure is kept, because a callback cannot stop
+   the judge. */
 typedef struct collector {
     es_run_summary *summary;
-    const es_rule *rules;       /* (n_kinds - ES_N_FLAG_KINDS) */
+    const es_rule *rules;       /* (n_kinds - ES_N_FLAG_KINDS) borrowed */
     size_t *n_of_kind, *newest; /* (n_kinds) flags, then rules */
-    size_t n_heads;             /* of all flags kept */
+    size_t n_heads;             /* in all flags kept */
     es_status status;
 } collector;
 
-/* Adds the numbers of the marks to an ascending list that may have some. */
+/* Merges the indices of set marks into an ascending list. */
 static es_status list_marks(uint32_t **list, size_t *n_list,
                             const unsigned char *marks, size_t n_marks)
 {
@@ -319,7 +322,8 @@ static es_status append_flag(collector *to, size_t kind,
                              const es_episode *episode)
 {
     es_run_summary *summary = to->summary;
-    /* Doubled at powers of two: the capacity needs no member of its own. */
+    /* Capacities are powers of two, so they follow from the number of
+       elements. */
     const size_t n = summary->n_flags;
     es_status status = ES_OK;
     if ((n & (n - 1)) == 0)
@@ -358,7 +362,7 @@ static void collect(collector *to, size_t kind, const es_episode *episode)
         return;
     es_flag *flag = &summary->flags[to->newest[kind]];
     if (to->n_of_kind[kind] == n_of_kind) {
-        /* The newest flag of the kind comes to mean this episode as well. */
+        /* The newest flag of the kind also represents this episode. */
         if (episode->stands || episode->severity > flag->severity)
             flag->severity = episode->severity;
         flag->stands = flag->stands || episode->stands;
@@ -415,9 +419,9 @@ static es_status note_heard(es_run_summary *summary, const es_judging *judging,
     return ES_OK;
 }
 
-/* Streams the run once through a judge and the rules, and fills in flags, by
-   onset, then kind, then rule, and judged. rules NULL: the default ones. Flags
-   stay valid in every case. */
+/* Passes all samples of the run to a judge and the rules, and sets `judged` and
+   `flags`, sorted by onset, kind and rule. rules NULL: the default thresholds.
+   The flags are valid even after a failure. */
 static es_status judge(es_run_summary *summary, es_reader *reader, size_t run,
                        const es_rules_file *rules)
 {
@@ -456,7 +460,7 @@ done:
 
 /* --- damage ---------------------------------------------------------------*/
 
-/* Do flags or rules need this series? */
+/* Returns true if flags or rules need this series. */
 static bool is_judged(const es_run_summary *summary, const char *series,
                       es_phase phase)
 {
@@ -468,8 +472,8 @@ static bool is_judged(const es_run_summary *summary, const char *series,
     return judged;
 }
 
-/* Did they need this sample, or one that may have been in these frames, and is
-   none of its series after it? */
+/* Returns true if flags or rules need a series that ends with this sample, or
+   with one that may have been in these frames. */
 static bool ends_judged_series(const es_run_summary *summary, es_reader *reader,
                                const es_damaged *sample)
 {
@@ -494,7 +498,8 @@ static es_status list_damaged(es_run_summary *summary, es_reader *reader,
 {
     const es_event *events;
     size_t n_events;
-    /* What was lost is among them. Events that cannot be read are damage. */
+    /* The events tell which frames were lost. Events that cannot be read count
+       as damage. */
     es_status status = es_reader_events(reader, run, &events, &n_events);
     if (status < 0 && status != ES_EFORMAT)
         return status;
@@ -526,8 +531,8 @@ static es_status list_damaged(es_run_summary *summary, es_reader *reader,
 static es_status load(es_run_summary *summary, es_reader *reader, size_t run,
                       const es_summary_options *options)
 {
-    /* An evaluation belongs to the model before its step; the one after the
-       last step is the result of all of them. */
+    /* An evaluation belongs to the model before its step, so the evaluation
+       after the last step belongs to the final model. */
     int64_t newest_eval = ES_STEP_LAST;
     es_series series;
     es_status status;

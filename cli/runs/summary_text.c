@@ -1,4 +1,4 @@
-/* What is said of a run in words: the flags that stand, the line about m. */
+/* The texts about a run: its active flags, its layers, and the line about m. */
 #include "cli/runs/summary.h"
 
 #include "analyzer/base/checked.h"
@@ -26,13 +26,14 @@ const es_flag_info *es_flag_advice(const es_flag *flag)
                         : es_flag_info_at(flag->kind);
 }
 
-/* What stands of a kind with this severity as its highest, in the layers (L <=
-   ES_MAX_LAYERS) of all its episodes: "overload L0-2,9-11 (error)". */
+/* Appends the active flags of a kind or rule if `severity` is the highest of
+   them, with the layers (L <= ES_MAX_LAYERS) of all its episodes: "overload
+   L0-2,9-11 (error)". */
 static void append_kind(es_text *to, const es_run_summary *summary,
                         es_severity severity, es_flag_kind kind,
                         const es_rule *rule)
 {
-    bool layers[ES_MAX_LAYERS + 1]; /* the last one ends a range */
+    bool layers[ES_MAX_LAYERS + 1]; /* the last element ends a range */
     const size_t n_layers = (size_t)summary->n_layer;
     es_severity highest = ES_SEVERITY_NONE;
     memset(layers, 0, (n_layers + 1) * sizeof *layers);
@@ -87,7 +88,8 @@ bool es_summary_lacks_ceiling(const es_run_summary *summary)
     return summary->ctx == ES_UNKNOWN && !(summary->ceiling > 0);
 }
 
-/* The same kind and ceiling, to four digits. */
+/* Returns true if two layers have the same kind and, to four digits,
+   ceiling. */
 static bool is_alike(const es_run_summary *summary, size_t a, size_t b)
 {
     char of_a[ES_FLOAT_TEXT_MAX], of_b[ES_FLOAT_TEXT_MAX];
@@ -143,11 +145,11 @@ void es_summary_note_config(const es_run_summary *summary)
 {
     if (summary->config_unread)
         es_print_note("%s: run %zu: config is not a JSON object: its settings, "
-                      "layers and planned steps are not known",
+                      "layers and planned steps are unknown",
                       summary->path, summary->number);
     if (summary->described && summary->described->n_malformed)
-        es_print_note("%s: run %zu: %zu part%s of config's \"layers\" not what "
-                      "it must be: the ceiling of the run stands in",
+        es_print_note("%s: run %zu: %zu part%s not valid in config's "
+                      "\"layers\": the ceiling of the run is used instead",
                       summary->path, summary->number,
                       summary->described->n_malformed,
                       summary->described->n_malformed == 1 ? " is" : "s are");
@@ -166,8 +168,8 @@ void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
                           const char *unit, const char *series)
 {
     static const char *const meanings[] = {
-        [ES_MAX_OBSERVED] = "observed: the largest of all runs shown",
-        [ES_MAX_RUN] = "run: the largest of each run",
+        [ES_MAX_OBSERVED] = "observed: the largest value of all runs shown",
+        [ES_MAX_RUN] = "run: the largest value of each run",
         [ES_MAX_CEILING] = "ceiling of each run: ln(T!)/T if causal",
         [ES_MAX_LOGT] = "logT: ln T of each run",
         [ES_MAX_NUMBER] = "as given",
@@ -192,7 +194,7 @@ void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
 
 int64_t es_summary_collapse_before_nan(const es_run_summary *summary)
 {
-    for (size_t i = 0; i < summary->n_flags; i++) { /* by onset */
+    for (size_t i = 0; i < summary->n_flags; i++) { /* sorted by onset */
         const es_flag *flag = &summary->flags[i];
         if (flag->kind == ES_FLAG_NAN)
             return flag->collapse_reported < 0

@@ -1,10 +1,10 @@
-/* The letters that quantities have in figures, by their names in configurations
-   and series. */
+/* The symbols of quantities in figures, by their names in configurations and
+   series. */
 #include "cli/runs/labels.h"
 
 #include <string.h>
 
-/* clang-format off: one row a quantity */
+/* clang-format off: one row per quantity */
 static const struct {
     const char *name, *symbol;
 } symbols[] = {

@@ -1,21 +1,24 @@
-/* Lines over the steps in constant memory, for --tui, the curves of
-   cli/figures and the report: an array of slots, joined four into one whenever
-   it is full. */
+/* Lines over the steps in constant memory, for --tui, the curves of cli/figures
+   and the report: an array of slots; when it is full, every four neighbours are
+   joined into one. */
 #include "cli/runs/trace.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 
-enum { JOIN = 4 }; /* a join gives up to 3 points, so it must hold as many */
+enum {
+    JOIN = 4
+}; /* a joined slot gives up to 3 points, so it must replace
+      at least 3 */
 
-/* Values of one line within a slot. */
+/* The values of one line within a slot. */
 typedef struct span {
     float low, high; /* of the finite values; the value itself if count is 1;
-                        missing if there is none */
-    bool broken;     /* one was NaN or infinite */
+                        missing if there is no finite value */
+    bool broken;     /* some value is NaN or infinite */
 } span;
 
-/* Consecutive steps, one or JOIN^k of them. */
+/* One step, or JOIN^k consecutive ones. */
 typedef struct slot {
     int64_t first, second, last;
     size_t count;
@@ -69,7 +72,7 @@ void es_trace_free(es_trace *trace)
 static void add_span(span *to, const span *from)
 {
     to->broken = to->broken || from->broken;
-    /* Nothing but comparisons with finite numbers may decide here. */
+    /* Compare only finite numbers here, since low may be NaN. */
     if (!isfinite(from->low))
         return;
     if (!isfinite(to->low)) {
@@ -83,7 +86,7 @@ static void add_span(span *to, const span *from)
         to->high = from->high;
 }
 
-/* Every JOIN slots become one, in the place of the first. */
+/* Joins every JOIN slots into one. */
 static void join(es_trace *trace)
 {
     const size_t n = trace->n_lines;

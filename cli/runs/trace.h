@@ -1,12 +1,12 @@
 /**
- * Lines over the steps in constant memory: what a picture needs of a run of
- * any length.
+ * Lines over the steps in constant memory: enough for a picture of a run of any
+ * length.
  *
- * Up to a limit (ES_TRACE_MOST points of a line, fewer of very many lines)
- * every point is kept. Beyond it neighbours are joined, four into one, of
- * which the smallest and the largest value are kept, and whether one was not
- * finite. That is still finer than the columns of a picture, so no dip and no
- * NaN gets lost.
+ * Up to a limit (ES_TRACE_MOST points per line, fewer with very many lines)
+ * every point is kept. Beyond it four neighbours are joined into one, which
+ * keeps their smallest and largest value, and whether one of them was not
+ * finite. This is still finer than the columns of a picture, so every dip and
+ * every NaN remains visible.
  */
 #ifndef ES_TRACE_H
 #define ES_TRACE_H
@@ -20,28 +20,29 @@
 
 typedef struct es_trace es_trace;
 
-/** n_lines >= 1. ES_OK or ES_ENOMEM. */
+/** n_lines >= 1. Returns ES_OK or ES_ENOMEM. */
 es_status es_trace_new(es_trace **out, size_t n_lines) ES_MUST_USE;
 
-/** The same with at most `most` points before joining (8 at least), which
- *  makes at most three times as many in the end. */
+/** The same with at most `most` points per line before joining (at least 8),
+ *  which result in at most three times as many points. */
 es_status es_trace_new_within(es_trace **out, size_t n_lines,
                               size_t most) ES_MUST_USE;
 
-void es_trace_free(es_trace *trace); /* NULL is fine */
+void es_trace_free(es_trace *trace); /* trace may be NULL */
 
-/** One step, after all before it: values (n_lines). Missing is no value. */
+/** Adds a step, which must follow the earlier ones. values: (n_lines), missing
+ *  where a line has no value. */
 void es_trace_push(es_trace *trace, int64_t step, const float *values);
 
-/** Number of points that es_trace_steps and es_trace_line write; the same for
- *  all lines. */
+/** Returns the number of points that es_trace_steps and es_trace_line write;
+ *  the same for all lines. */
 size_t es_trace_n_points(const es_trace *trace);
 
-/** steps (n_points), strictly increasing if those pushed were. */
+/** Writes steps (n_points), strictly increasing if the added ones were. */
 void es_trace_steps(const es_trace *trace, int64_t *steps);
 
-/** values (n_points) of one line: as pushed, or the smallest, the largest and
- *  a NaN if there was one, or infinity, for each join. */
+/** Writes values (n_points) of one line: as added, or for each join the
+ *  smallest, the largest, and NaN if one of them was not finite. */
 void es_trace_line(const es_trace *trace, size_t line, float *values);
 
 #endif

@@ -1,6 +1,6 @@
-/* Finds run files below folders, for all verbs; and stamps
-   of run files, for the live view and for watch: the log beside a file (-wal)
-   belongs to its stamp, for a writer appends there first. */
+/* Finds run files below folders, for all verbs; and makes stamps of run files,
+   for the live view and for watch. The stamp includes the write-ahead log
+   (-wal), because a writer appends there first. */
 #include "cli/runs/tree.h"
 
 #include "analyzer/base/checked.h"
@@ -21,7 +21,8 @@
 es_status es_paths_add(es_paths *to, const char *path)
 {
     es_status status = ES_OK;
-    /* Doubled at powers of two: the capacity needs no member of its own. */
+    /* Capacities are powers of two, so they follow from the number of
+       elements. */
     if ((to->n & (to->n - 1)) == 0)
         status = es_grow(&to->paths, to->n ? 2 * to->n : 1, sizeof *to->paths,
                          "paths");
@@ -39,7 +40,7 @@ void es_paths_free(es_paths *paths)
     *paths = (es_paths){0};
 }
 
-/* What is still to be visited, the next one last. */
+/* Paths still to be visited; the next one is last. */
 typedef struct walk {
     es_paths left;
     es_paths *files, *folders; /* found; folders may be NULL */
@@ -57,12 +58,12 @@ static int is_visited(const struct dirent *entry)
 
 static es_status fail_unread(const char *path)
 {
-    return es_fail(errno == ENOMEM ? ES_ENOMEM : ES_EIO,
-                   "%s: cannot be read: %s", path, strerror(errno));
+    return es_fail(errno == ENOMEM ? ES_ENOMEM : ES_EIO, "%s: cannot read: %s",
+                   path, strerror(errno));
 }
 
-/* What is in a folder, or nothing of it: a listing that breaks off in the
-   middle, which fts passes over, would hide runs. */
+/* Lists a folder completely or fails: fts would ignore a listing that breaks
+   off, which would hide runs. */
 static es_status open_folder(walk *w, const char *folder)
 {
     struct dirent **entries = NULL;
@@ -98,7 +99,7 @@ static es_status visit(walk *w, const char *path)
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
     if (lstat(path, &about) != 0)
-        return errno == ENOENT ? ES_OK /* removed meanwhile */
+        return errno == ENOENT ? ES_OK /* was just removed */
                                : fail_unread(path);
     if (S_ISDIR(about.st_mode))
         return open_folder(w, path);

@@ -1,4 +1,4 @@
-/** Run files: those below a folder, and how one looks from outside, without
+/** Run files: finds those below a folder, and detects changes of a file without
  *  opening it. */
 #ifndef ES_TREE_H
 #define ES_TREE_H
@@ -9,78 +9,78 @@
 #include <sys/types.h>
 #include <time.h>
 
-/** Paths, each to be freed with the list. */
+/** A list of paths; owns them. */
 typedef struct es_paths {
     char **paths; /* (n) */
     size_t n;
 } es_paths;
 
 /**
- * Appends the run files below `folder`, in the order of their names: every
- * regular file that ends in .db and whose name does not begin with a dot.
+ * Appends the run files below `folder`, sorted by name: every regular file
+ * named *.db or *.esf whose name does not begin with a dot.
  *
- *   out       added to; es_paths_free it, also on failure
- *   folders   added to as `out` is: the folders met, `folder` first; may be
- *             NULL
- *   n_failed  added to: folders that cannot be read; the others are
- *   quiet     they are counted only; else each has a line on standard error
+ *   out       appended to; freed by es_paths_free, also after a failure
+ *   folders   appended to: all folders, `folder` first; may be NULL
+ *   n_failed  increased by the number of folders that cannot be read; the
+ * others are read quiet     true: only count these; false: also print a line on
+ * standard error for each
  *
- * Symbolic links are not followed, so that no file is met twice and no walk
- * is endless; other file systems are entered.
- * ES_OK; ES_EIO if the folder itself cannot be read; ES_ENOMEM.
+ * Symbolic links are not followed, so no file is found twice and the walk
+ * always ends; other file systems are entered. Returns ES_OK; ES_EIO if
+ * `folder` itself cannot be read; ES_ENOMEM.
  */
 es_status es_paths_walk_all(es_paths *out, es_paths *folders, size_t *n_failed,
                             const char *folder, bool quiet) ES_MUST_USE;
 
 /**
- * Appends the inputs (n), each folder as the run files below it.
+ * Appends the inputs (n); each folder is replaced by the run files below it.
  *
- *   n_failed  as for es_paths_walk_all
+ *   n_failed  as in es_paths_walk_all
  *
- * ES_OK; ES_ENOTFOUND: there is not one file; as es_paths_walk_all.
+ * Returns ES_OK; ES_ENOTFOUND: there is no run file; errors of
+ * es_paths_walk_all.
  */
 es_status es_paths_expand(es_paths *out, size_t *n_failed, char *const *inputs,
                           size_t n) ES_MUST_USE;
 
 /**
- * The same of a command line's inputs (*n), an array from malloc, if one of
- * them is a folder: it is freed, and they are those of `found`, to be freed
- * with it. es_inputs_free in every case.
+ * Expands the inputs (*n) of a command line, an array from malloc, if one of
+ * them is a folder: frees the array, and sets *inputs to the paths of `found`.
+ * Free both with es_inputs_free in every case.
  */
 es_status es_inputs_expand(char ***inputs, size_t *n, es_paths *found,
                            size_t *n_failed) ES_MUST_USE;
 void es_inputs_free(char **inputs, es_paths *found);
 
-/** The name ends as that of a run file, .db, or of a fragment, .esf. */
+/** Returns true if the name ends like a run file, .db, or a fragment, .esf. */
 bool es_path_is_run(const char *name);
 
-/** A folder, or a link to one. */
+/** Returns true for a folder, or a link to one. */
 bool es_path_is_folder(const char *path);
 
-/** Appends one path, copied. ES_OK or ES_ENOMEM. */
+/** Appends a copy of a path. Returns ES_OK or ES_ENOMEM. */
 es_status es_paths_add(es_paths *to, const char *path) ES_MUST_USE;
 
 void es_paths_free(es_paths *paths);
 
-/** As long as it does not change nothing was written to the file, or pushed to
- *  the database. Zeros: there is none. */
+/** State of a file or database: while the stamp is unchanged, nothing was
+ *  written. All zero: it does not exist. */
 typedef struct es_stamp {
     dev_t device;
     ino_t inode;
-    off_t size, log_size; /* of the file, and of the log beside it, which is
-                             not there while it is empty */
+    off_t size, log_size; /* of the file, and of its write-ahead log, which
+                             is 0 if there is none */
     struct timespec changed, log_changed;
-    struct timespec marked, log_marked; /* by the system, which lets nobody set
-                                           it: st_ctime */
+    struct timespec marked, log_marked; /* st_ctime, which users cannot set */
 } es_stamp;
 
 es_stamp es_stamp_of(const char *path);
 
 bool es_stamp_same(const es_stamp *a, const es_stamp *b);
 
-/** The file was written to less than so many seconds ago: it may be being
- *  copied, or, within a tick of the system's coarse clock, have been written to
- *  again with the same stamp. */
+/** Returns true if the file was written less than `seconds` ago: it may still
+ *  be being copied, or, within a tick of the system's coarse clock, have been
+ *  written again with the same stamp. */
 bool es_stamp_is_fresh(const es_stamp *stamp, double seconds);
 
 #endif
