@@ -1,5 +1,6 @@
-/* The comment lines of a text file that describe its run, and the same facts
- * as JSON, by one table of members. Escapes keep every byte of a name. */
+/* The comment lines of a text file that describe its run, and the same members
+   as JSON. One table defines the members for writing, reading and JSON. Escapes
+   preserve every byte of a name. */
 #include "cli/exchange/about.h"
 
 #include "analyzer/base/checked.h"
@@ -12,7 +13,7 @@
 
 typedef enum member_kind { TEXT, UUID, WHOLE, STATUS } member_kind;
 
-/* One table for what is written and what is read. */
+/* A member of the description. */
 typedef struct member {
     const char *key;
     member_kind kind;
@@ -75,9 +76,9 @@ void es_about_free(es_about *about)
 
 static es_status set_text(es_about *about, const member *m, const char *text)
 {
-    /* Files are untrusted: no key needs to be said over and over. */
+    /* Files are untrusted: limit the memory that repeated keys take. */
     if (about->n_owned == 4 * N_MEMBERS)
-        return es_fail(ES_EFORMAT, "%s is said too often", m->key);
+        return es_fail(ES_EFORMAT, "%s is given too often", m->key);
     char *copy;
     es_status status;
     if ((status = es_grow(&about->owned, about->n_owned + 1,
@@ -91,14 +92,15 @@ static es_status set_text(es_about *about, const member *m, const char *text)
 
 /* --- escapes --------------------------------------------------------------*/
 
-/* Bytes of the character at `text` that may stand as they are; 0: escape. */
+/* Returns the length of the character at `text` if it needs no escape; else
+   0. */
 static size_t plain_length(const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
     if (*c < 0x20 || *c == 0x7f || *c == '\\')
         return 0;
     if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
-        return 0; /* C1 */
+        return 0; /* C1 control characters */
     size_t left = strnlen(text, 4);
     for (size_t n = 1; n <= left; n++)
         if (es_text_is_utf8(text, n))
@@ -106,7 +108,8 @@ static size_t plain_length(const char *text)
     return 0;
 }
 
-/* `also`: characters that are escaped too; a blank at either end always is. */
+/* Writes text with escapes. `also`: further characters to escape; a blank at
+   either end is always escaped. */
 static void put_escaped(FILE *out, const char *text, const char *also,
                         bool double_quotes)
 {
@@ -131,7 +134,7 @@ static int hex_digit(char c)
                                         : -1;
 }
 
-/* \xNN in place; \x00 and anything else stays as it is. */
+/* Replaces \xNN in place; \x00 and other backslashes stay unchanged. */
 static void unescape(char *text)
 {
     char *out = text;
@@ -161,7 +164,7 @@ static bool starts(const char *text, const char *prefix)
 void es_column_print(FILE *out, const char *name, es_phase phase)
 {
     bool quote = strpbrk(name, ",;\"") != NULL;
-    /* A spreadsheet takes a leading = + - @ for a formula. */
+    /* Spreadsheets treat a leading = + - @ as a formula. */
     bool explain = !*name || strchr("=+-@'", *name) || starts(name, "eval:") ||
                    starts(name, "train:");
     if (quote)
@@ -175,7 +178,7 @@ void es_column_print(FILE *out, const char *name, es_phase phase)
         fputc('"', out);
 }
 
-/* "Entropy" is the standard series entropy. */
+/* Changes "Entropy" to the standard spelling "entropy". */
 static void spell_as_standard(char *name)
 {
     es_series_line line;
@@ -192,7 +195,7 @@ es_status es_column_parse(char **name, es_phase *phase, const char *text)
         text = strchr(text, ':') + 1;
     }
     if (!*text)
-        return es_fail(ES_EFORMAT, "a column without a name");
+        return es_fail(ES_EFORMAT, "a column has no name");
     es_status status = es_copy_text(name, text);
     if (status == ES_OK) {
         unescape(*name);
@@ -210,16 +213,16 @@ static es_status set_status(es_about *about, const char *text)
             about->info.status = (es_run_status)i;
             return ES_OK;
         }
-    return es_fail(ES_EFORMAT,
-                   "status '%.40s' is none of running, finished, "
-                   "failed, stopped",
-                   text);
+    return es_fail(
+        ES_EFORMAT,
+        "unknown status '%.40s': expected running, finished, failed or stopped",
+        text);
 }
 
 static es_status check_uuid(const char *text)
 {
     return es_uuid_is(text) ? ES_OK
-                            : es_fail(ES_EFORMAT, "uuid '%.40s' is none", text);
+                            : es_fail(ES_EFORMAT, "not a UUID: '%.40s'", text);
 }
 
 static es_status set_member(es_about *about, const member *m, const char *value)
@@ -241,19 +244,19 @@ static es_status parse_shape(es_shape *out, const char *text)
             *out = (es_shape)i;
             return ES_OK;
         }
-    return es_fail(ES_EFORMAT, "shape '%.40s' is none of run, layer, head",
-                   text);
+    return es_fail(ES_EFORMAT,
+                   "unknown shape '%.40s': expected run, layer or head", text);
 }
 
-/* "SHAPE UNIT COLUMN", unit "-" for none. */
+/* Reads "SHAPE UNIT COLUMN"; the unit "-" means no unit. */
 static es_status add_series(es_about *about, char *value)
 {
     char *rest = NULL;
     const char *shape = strtok_r(value, " ", &rest);
     char *unit = strtok_r(NULL, " ", &rest);
     if (!unit || !*rest)
-        return es_fail(ES_EFORMAT, "a series is described as "
-                                   "'SHAPE UNIT NAME'");
+        return es_fail(ES_EFORMAT,
+                       "a series must be described as 'SHAPE UNIT NAME'");
     if (about->n_series == ES_MAX_TEXT_SERIES)
         return es_fail(ES_EFORMAT, "more than %d series", ES_MAX_TEXT_SERIES);
     es_text_series series = {0};

@@ -1,14 +1,14 @@
 /**
- * What a text file says about its run: "# key: value" lines before the first
- * line of data, written by export and read back by import.
+ * The description of a run in a text file: "# key: value" lines before the
+ * first line of data, written by export and read back by import.
  *
  *     # name: baseline
  *     # n_layer: 12
  *     # series: head nats entropy
  *
- * Names and values keep every byte: a backslash is written \\, and control
- * characters and bytes that are not UTF-8 are written \xNN. Keys that are not
- * known are comments.
+ * Names and values preserve every byte: a backslash is written \\, and control
+ * characters and bytes that are not UTF-8 are written \xNN. Lines with unknown
+ * keys are comments.
  */
 #ifndef ES_ABOUT_H
 #define ES_ABOUT_H
@@ -26,9 +26,9 @@ typedef struct es_text_series {
     es_shape shape;
 } es_text_series;
 
-/** Owns its strings. Zero is empty. */
+/** A description; owns its strings. Zero-initialised: empty. */
 typedef struct es_about {
-    es_run_info info; /* what nobody said is NULL or ES_UNKNOWN */
+    es_run_info info; /* unknown members are NULL or ES_UNKNOWN */
     char **owned;
     size_t n_owned;
     es_text_series *series;
@@ -39,39 +39,42 @@ void es_about_init(es_about *about);
 void es_about_free(es_about *about);
 
 /**
- * Takes one line that begins with '#'.
+ * Reads one line that begins with '#'.
  *
- * ES_OK, also for a comment; ES_EFORMAT if the value of a known key is wrong
- * (the message does not say where: the caller knows); ES_ENOMEM.
+ * Returns ES_OK, also for a comment; ES_EFORMAT if the value of a known key is
+ * invalid (the caller adds the position to the message); ES_ENOMEM.
  */
 es_status es_about_read(es_about *about, const char *line) ES_MUST_USE;
 
-/** A member, "config", of the lines above. ES_OK; ES_EFORMAT; ES_ENOMEM. */
+/** Sets a member, such as "config"; ignores an unknown key. Returns ES_OK;
+ *  ES_EFORMAT; ES_ENOMEM. */
 es_status es_about_set(es_about *about, const char *key,
                        const char *value) ES_MUST_USE;
 
-/** Members of `given` that are known replace those of `about`. */
+/** Replaces members of `about` by the members of `given` that are known.
+ *  Returns ES_OK or ES_ENOMEM. */
 es_status es_about_override(es_about *about,
                             const es_run_info *given) ES_MUST_USE;
 
-/** The lines of a run, without its series. */
+/** Prints the lines of a run, without its series. */
 void es_about_print(FILE *out, const es_run_info *info);
 
-/** The line of one series. */
+/** Prints the line of one series. */
 void es_about_print_series(FILE *out, const es_series *series);
 
-/** The same facts as members of a JSON object: "name":"baseline",... */
+/** Writes the run's members to a JSON object: "name":"baseline",... */
 void es_about_put(es_json_writer *json, const es_run_info *info);
 
 /**
- * A series as the header of a column: its name, with "eval:" before it in that
- * phase, and "train:" before a name that would be misunderstood without.
- * Backslash escapes as above; quoted where CSV needs it.
+ * Prints a series as the header of a column: its name, with the prefix "eval:"
+ * in that phase, and "train:" if the name alone would be ambiguous. Escaped as
+ * above, and quoted where CSV needs it.
  */
 void es_column_print(FILE *out, const char *name, es_phase phase);
 
-/** Reads a header cell, already unquoted. *name is allocated; *phase stays if
- *  the cell does not say it. ES_OK, ES_EFORMAT (no name), ES_ENOMEM. */
+/** Parses a header cell, already unquoted. *name is allocated, to be freed by
+ *  the caller; *phase is only changed if the cell has a prefix. Returns ES_OK,
+ *  ES_EFORMAT (no name), ES_ENOMEM. */
 es_status es_column_parse(char **name, es_phase *phase,
                           const char *text) ES_MUST_USE;
 

@@ -1,5 +1,5 @@
-/* Takes a line of CSV apart in place: separators, quotes, blanks. For the
- * parsers of import; messages name the file, the line and the column. */
+/* Splits a line of CSV in place: separators, quotes, blanks. Used by the
+   parsers of import; messages name the file, the line and the column. */
 #include "cli/exchange/cells.h"
 
 #include <stdarg.h>
@@ -31,7 +31,7 @@ es_status es_cells_begin(es_cells *cells, const char *file, const es_line *line,
     cells->column = 1;
     for (const char *c = line->text; c < nul; c++)
         cells->column += *c == separator;
-    return es_cells_fail(cells, "a NUL byte: this is no text");
+    return es_cells_fail(cells, "contains a NUL byte: not a text file");
 }
 
 es_status es_cells_fail(const es_cells *cells, const char *fmt, ...)
@@ -58,7 +58,7 @@ static char *skip_blanks(const es_cells *cells, char *next)
     return next;
 }
 
-/* Leaves the cell behind: `at` is where it ends in the line. */
+/* Moves to the next cell; `next` is the end of the current one. */
 static void step_over(es_cells *cells, char *next)
 {
     if (cells->separator == ' ')
@@ -70,13 +70,13 @@ static void step_over(es_cells *cells, char *next)
     cells->next = next;
 }
 
-/* A quoted cell, in place: a doubled quote stands for one. */
+/* Takes a quoted cell in place; a doubled quote becomes a single one. */
 static es_status take_quoted(es_cells *cells, char **text)
 {
     char *from = cells->next + 1, *to = *text = cells->next;
     for (;;) {
         if (from == cells->end)
-            return es_cells_fail(cells, "a quote is left open");
+            return es_cells_fail(cells, "the closing quote is missing");
         if (*from == '"' && (++from == cells->end || *from != '"'))
             break;
         *to++ = *from++;

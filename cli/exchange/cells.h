@@ -1,4 +1,4 @@
-/** The cells of one line of CSV (RFC 4180, but no line ends inside cells). */
+/** The cells of one line of CSV (RFC 4180, but without newlines in cells). */
 #ifndef ES_CELLS_H
 #define ES_CELLS_H
 
@@ -6,29 +6,31 @@
 
 typedef struct es_cells {
     const char *file;    /* for messages; borrowed */
-    size_t line, column; /* of the cell that came last; both from 1 */
+    size_t line, column; /* of the last cell; both from 1 */
     char separator;
-    char *next, *end; /* at is NULL after the last cell */
+    char *next, *end; /* next is NULL after the last cell */
 } es_cells;
 
-/** ',' if the line has one, else ';', else a tab, else a blank: then runs of
- *  blanks separate. */
+/** Returns the separator of a line: ',' if the line contains one, else ';',
+ *  else a tab, else a blank, which stands for any number of blanks. */
 char es_cells_separator(const es_line *line);
 
-/** Begins a line, whose text is changed as cells are taken from it.
- *  ES_OK; ES_EFORMAT (longer than ES_LINE_MAX). */
+/** Begins a line, whose text is modified while cells are taken. Returns ES_OK;
+ *  ES_EFORMAT (longer than ES_LINE_MAX, or a NUL byte). */
 es_status es_cells_begin(es_cells *cells, const char *file, const es_line *line,
                          char separator) ES_MUST_USE;
 
 /**
- * The next cell: quotes removed, blanks around it too, NUL-terminated,
- * borrowed until the next line. "" for an empty one.
+ * Takes the next cell, without quotes and surrounding blanks, NUL-terminated;
+ * "" if it is empty. Borrowed until the next line.
  *
- * ES_OK; ES_DONE; ES_EFORMAT (a NUL byte, a quote left open).
+ * Returns ES_OK; ES_DONE; ES_EFORMAT (a missing closing quote, or text after
+ * it).
  */
 es_status es_cells_next(es_cells *cells, char **text) ES_MUST_USE;
 
-/** es_fail(ES_EFORMAT) with "FILE: line L, column C: " before the message. */
+/** Calls es_fail(ES_EFORMAT) with "FILE: line L, column C: " before the
+ *  message. */
 es_status es_cells_fail(const es_cells *cells, const char *fmt, ...)
     ES_PRINTF(2, 3);
 

@@ -1,6 +1,6 @@
-/* Copies of runs. The files are opened one after another, once to see which
-   runs are in several of them, and those that have such a run once more to
-   count: a merge of thousands keeps none open. */
+/* Copies of runs. The files are opened one after another: first to find runs
+   that several files contain, then, if a file has such a run, to count its
+   samples. No file stays open, because a merge may have thousands of inputs. */
 #include "cli/exchange/copies.h"
 
 #include "analyzer/base/checked.h"
@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what is in a run ----------------------------------------------------- */
+/* --- samples of a run
+   ------------------------------------------------------ */
 
 static es_status count_series(int64_t *n, es_reader *reader,
                               const es_series *series)
@@ -27,8 +28,8 @@ static es_status count_series(int64_t *n, es_reader *reader,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/** *n: the samples that can be read, or, if not `readable`, all of them, which
- *  takes no reading of their values. */
+/** Counts the samples that can be read; if not `readable`, counts all samples
+ *  without reading their values. */
 static es_status count(int64_t *n, es_reader *reader, size_t run, bool readable)
 {
     const size_t n_series = es_reader_n_series(reader, run);
@@ -102,12 +103,12 @@ es_status es_copy_goes_on(bool *out, es_reader *reader, size_t run,
 typedef struct indexed_run {
     char uuid[ES_UUID_SIZE];
     size_t path, run;  /* indices */
-    int64_t n_samples; /* that can be read, of one that has copies */
+    int64_t n_samples; /* readable ones; only counted if there are copies */
     bool has_copies, is_left_out;
 } indexed_run;
 
 struct es_run_index {
-    indexed_run *runs; /* (n) in the order of their uuids */
+    indexed_run *runs; /* (n) sorted by uuid */
     size_t n;
 };
 
@@ -164,12 +165,12 @@ void es_run_index_free(es_run_index *index)
     free(index);
 }
 
-/* --- the choice ----------------------------------------------------------- */
+/* --- choice --------------------------------------------------------------- */
 
 struct es_copies {
     es_run_index all;    /* in the order of the files */
-    size_t *first;       /* (n_paths + 1) of each file's runs */
-    indexed_run **order; /* (all.n) by uuid, then in the order of the files */
+    size_t *first;       /* (n_paths + 1) index of each file's first run */
+    indexed_run **order; /* (all.n) sorted by uuid, then by file */
     size_t n_paths;
 };
 
@@ -180,7 +181,8 @@ static int compare_order(const void *a, const void *b)
     return order ? order : (*x > *y) - (*x < *y);
 }
 
-/** Also of files that cannot be read: whoever reads them says so. */
+/** Lists the runs of all files. A file that cannot be read is skipped here, and
+ *  reported when it is merged. */
 static es_status list_runs(es_copies *copies, char *const *paths)
 {
     for (size_t i = 0; i < copies->n_paths; i++) {
@@ -196,7 +198,7 @@ static es_status list_runs(es_copies *copies, char *const *paths)
     return ES_OK;
 }
 
-/** Those of one uuid lie side by side in the order. */
+/** Runs with the same uuid are neighbours in the order. */
 static void mark_copies(es_copies *copies)
 {
     indexed_run **order = copies->order;
@@ -205,7 +207,7 @@ static void mark_copies(es_copies *copies)
             order[i - 1]->has_copies = order[i]->has_copies = true;
 }
 
-/** A run that cannot be read to its end has what could be read. */
+/** Counts the readable samples of a run. A fragment is not a copy. */
 static es_status count_one(indexed_run *one, es_reader *reader)
 {
     es_fragment fragment = {0};
@@ -243,7 +245,7 @@ static es_status count_copies(es_copies *copies, char *const *paths)
 
 static void choose(es_copies *copies)
 {
-    indexed_run *best = NULL; /* of this uuid, so far */
+    indexed_run *best = NULL; /* best copy of the current uuid */
     for (size_t i = 0; i < copies->all.n; i++) {
         indexed_run *one = copies->order[i];
         if (!one->has_copies)

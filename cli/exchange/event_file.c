@@ -1,5 +1,5 @@
-/* Reads and writes the records of event files. Everything read is untrusted:
- * each length is compared with the bytes there are. */
+/* Reads and writes the records of event files. Input is untrusted: each length
+   is compared with the bytes that are available. */
 #include "cli/exchange/event_file.h"
 
 #include "analyzer/base/checked.h"
@@ -47,7 +47,7 @@ bool es_event_begins(const unsigned char *bytes)
     return masked_crc(bytes, 8) == load_32(bytes + 8);
 }
 
-/* Exactly n bytes, or the file is cut. */
+/* Reads exactly n bytes; ES_DONE if the file is truncated. */
 static es_status read_all(es_event_reader *reader, es_line_reader *lines,
                           void *out, size_t n)
 {
@@ -60,7 +60,8 @@ static es_status read_all(es_event_reader *reader, es_line_reader *lines,
     return status;
 }
 
-/* The bytes come before the memory: a length alone makes nothing large. */
+/* Reads a body in steps, so that memory grows only with the bytes read: a wrong
+   length alone allocates nothing large. */
 static es_status read_body(es_event_reader *reader, es_line_reader *lines,
                            size_t n)
 {
@@ -82,8 +83,8 @@ static es_status read_body(es_event_reader *reader, es_line_reader *lines,
     return status;
 }
 
-/* Into `head` the next one of a record whose length its checksum confirms, from
-   the byte after the one at hand on. */
+/* Searches for the next header whose checksum confirms its length, byte by byte
+   after the current one. */
 static es_status find_head(es_event_reader *reader, es_line_reader *lines,
                            unsigned char head[HEAD_BYTES])
 {
@@ -94,11 +95,11 @@ static es_status find_head(es_event_reader *reader, es_line_reader *lines,
     } while (status == ES_OK &&
              (!es_event_begins(head) || load_64(head) > ES_EVENT_MAX));
     if (status == ES_DONE)
-        reader->cut = false; /* what is damaged ends the file */
+        reader->cut = false; /* the file ends with a damaged record */
     return status;
 }
 
-/* One record. `*sound`: its checksum confirms it. */
+/* Reads one record. *sound: its checksum is right. */
 static es_status read_record(es_event_reader *reader, es_line_reader *lines,
                              bool *sound)
 {
@@ -135,7 +136,8 @@ es_status es_event_reader_next(es_event_reader *reader, es_line_reader *lines)
     return status;
 }
 
-/* --- the wire format, read -------------------------------------------------*/
+/* --- wire format: reading
+   --------------------------------------------------- */
 
 typedef struct message {
     const unsigned char *at, *end;
@@ -150,7 +152,7 @@ typedef struct field {
 
 static es_status broken(void)
 {
-    return es_fail(ES_EFORMAT, "no Event of TensorBoard");
+    return es_fail(ES_EFORMAT, "not an Event of TensorBoard");
 }
 
 static bool take_varint(message *from, uint64_t *out)
@@ -165,7 +167,7 @@ static bool take_varint(message *from, uint64_t *out)
     return false;
 }
 
-/* ES_OK; ES_DONE; ES_EFORMAT. */
+/* Returns ES_OK; ES_DONE; ES_EFORMAT. */
 static es_status take_field(message *from, field *out)
 {
     uint64_t key, n;
@@ -190,7 +192,7 @@ static es_status take_field(message *from, field *out)
             return broken();
         out->bytes = (message){from->at, from->at + n};
         break;
-    default: /* groups are not used */
+    default: /* Event has no groups */
         return broken();
     }
     from->at += n;
@@ -207,7 +209,7 @@ static size_t size_of(const message *bytes)
     return (size_t)(bytes->end - bytes->at);
 }
 
-/* What a Summary.Value says. */
+/* The parts of a Summary.Value that are used. */
 typedef struct value {
     char tag[TAG_BYTES];
     bool has_number, has_text;
@@ -231,21 +233,22 @@ static double double_of(uint64_t bits)
     return number;
 }
 
-/* A float stays one: on its way through a double a NaN could lose bits. */
+/* Does not convert to double, which could change the bits of a NaN. */
 static void set_float(value *out, uint64_t bits)
 {
     out->number = float_of(bits);
     out->has_number = true;
 }
 
-/* Infinite where float32 cannot hold it, as where a training records it. */
+/* A number beyond float32 becomes infinite, as in a training that records
+   it. */
 static void set_double(value *out, uint64_t bits)
 {
     out->number = (float)double_of(bits);
     out->has_number = true;
 }
 
-/* An element of a tensor, packed or not; or its content as bytes. */
+/* Takes an element of a tensor, packed or not, or from tensor_content. */
 static void take_element(value *out, const field *f)
 {
     bool is_double = out->dtype == DT_DOUBLE;
@@ -340,7 +343,7 @@ static es_status take_summary(message from, int64_t step,
     return status;
 }
 
-/* True if it is the START of a session. */
+/* Returns true for the START of a session. */
 static bool is_start(message log)
 {
     field f;
@@ -358,7 +361,7 @@ es_status es_event_each(const es_event_reader *reader,
     field f;
     es_status status;
     handler->refused = false;
-    if (!reader->n) /* and there may be no bytes at all */
+    if (!reader->n) /* bytes may be NULL */
         return ES_OK;
     whole = (message){reader->bytes, reader->bytes + reader->n};
     while ((status = take_field(&whole, &f)) == ES_OK) {
@@ -374,7 +377,8 @@ es_status es_event_each(const es_event_reader *reader,
     if (!summary.at && !log.at)
         return ES_OK;
     if (step < 0 || step > STEP_MAX)
-        return es_fail(ES_EFORMAT, "step %lld: steps begin at 0",
+        return es_fail(ES_EFORMAT,
+                       "step %lld is out of range: steps begin at 0",
                        (long long)step);
     if (log.at && is_start(log) &&
         (status = note(handler, handler->restart(handler->user, step))) < 0)
@@ -385,7 +389,8 @@ es_status es_event_each(const es_event_reader *reader,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* --- the wire format, written ----------------------------------------------*/
+/* --- wire format: writing
+   ---------------------------------------------------- */
 
 void es_event_builder_free(es_event_builder *builder)
 {
@@ -432,7 +437,7 @@ static void put_field(es_event_builder *b, uint64_t number, const void *bytes,
     put_bytes(b, bytes, n);
 }
 
-/* Appends a message as a field of another, and frees it. */
+/* Appends a message as a field of another one, and frees it. */
 static void put_message(es_event_builder *b, uint64_t number,
                         es_event_builder *part)
 {
@@ -482,7 +487,7 @@ void es_event_put_text(es_event_builder *builder, const char *tag,
     put_message(builder, 1, &v);
 }
 
-/* Adds length and checksums. */
+/* Writes an event with its length and checksums, and frees it. */
 static es_status write_record(es_event_builder *event, FILE *out)
 {
     es_event_builder head = {0}, foot = {0};

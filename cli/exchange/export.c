@@ -1,5 +1,5 @@
-/* Writes a run as long CSV, which import reads back bit by bit, or as JSON
- * lines. One step is in memory at a time. */
+/* Writes a run as long CSV, which import reads back bit for bit, or as JSON
+   lines. Only one step is in memory at a time. */
 #include "cli/exchange/export_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* --- what is wanted -------------------------------------------------------*/
+/* --- selection ------------------------------------------------------------ */
 
 static bool is_wanted(const es_export_options *options, const es_series *series)
 {
@@ -23,7 +23,8 @@ static bool is_wanted(const es_export_options *options, const es_series *series)
     return options->n_names == 0;
 }
 
-/* The message of a name that no series has is the reader's. */
+/* Checks that each name is a series of the run; otherwise returns the failure
+   of es_reader_find. */
 static es_status check_names(es_reader *reader, size_t run,
                              const es_export_options *options)
 {
@@ -102,7 +103,7 @@ static void print_cell(FILE *out, float value)
     fputs(es_is_missing(value) ? "NA" : es_float_print(text, value), out);
 }
 
-/* One row: the values at `index` of all series of a shape. */
+/* Prints one row: the values at `index` of all series of a shape. */
 static void print_row(const es_export *e, int64_t step, es_shape shape,
                       size_t index)
 {
@@ -209,7 +210,7 @@ void es_export_put_value(es_json_writer *json, const char *name, float value)
         es_json_write_text(json, name, es_float_print(text, value));
 }
 
-/* A number, a list of them, or a list of rows. */
+/* Writes a number, an array of numbers, or an array of rows, by shape. */
 static void put_values(es_json_writer *json, const float *values,
                        const es_series *series, size_t n_head)
 {

@@ -1,4 +1,4 @@
-/* Writes a run as an event file of TensorBoard, a sample at a time. */
+/* Writes a run as an event file of TensorBoard, one sample at a time. */
 #include "cli/exchange/event_file.h"
 #include "cli/exchange/export_internal.h"
 #include "cli/exchange/tags.h"
@@ -12,7 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Seconds since 1970 of what store writes; 0 of anything else. */
+/* Converts a time in the store's format to seconds since 1970; returns 0 for
+   any other text. */
 static double seconds_of(const char *text)
 {
     struct tm t = {0};
@@ -25,7 +26,8 @@ static double seconds_of(const char *text)
     return (double)timegm(&t) + second;
 }
 
-/* Text and series as lines of about.h, which TensorBoard shows as they are. */
+/* Writes the description of the run and its series as a text event; the code
+   fence makes TensorBoard show its lines unchanged. */
 static es_status write_about(const es_export *e, double time)
 {
     char *text = NULL;
@@ -49,7 +51,7 @@ static es_status write_about(const es_export *e, double time)
     return status;
 }
 
-/* The tag's text in a buffer of its own, made again for each number. */
+/* A buffer for the text of a tag, reused for each number. */
 typedef struct tag_text {
     char *text;
     size_t n;
@@ -68,7 +70,7 @@ static void put(es_event_builder *event, tag_text *buffer, const es_tag *tag,
         event->status = es_fail(ES_ENOMEM, "out of memory for a tag");
 }
 
-/* Of the heads that were measured; missing if none was. */
+/* Returns the mean of the measured heads; missing if there are none. */
 static float mean_of(const float *values, size_t n)
 {
     double sum = 0;

@@ -1,4 +1,5 @@
-/* entropy-scan export */
+/* entropy-scan export: the command line; chooses runs and format, and opens the
+   files. */
 #include "analyzer/base/text.h"
 #include "cli/exchange/export.h"
 #include "cli/output/output.h"
@@ -17,10 +18,11 @@ static const char *const formats[] = {"csv", "jsonl", "npz", "tensorboard",
                                       NULL};
 
 typedef struct arguments {
-    char **inputs; /* (n_inputs) files, in formats of one run one file */
+    char **inputs; /* (n_inputs) run files; only one unless the format is
+                      jsonl */
     size_t n_inputs;
-    es_paths found;      /* es_inputs_free */
-    size_t n_unreadable; /* files and folders: each was reported */
+    es_paths found;      /* freed by es_inputs_free */
+    size_t n_unreadable; /* files and folders; reported already */
     const char *output, *run;
     char **names; /* (n_names) */
     size_t n_names;
@@ -34,15 +36,15 @@ static const es_option options[] = {
     {"output", 'o', "FILE", "write to FILE (-: standard output)",
      ES_OPT_TEXT(arguments, output)},
     {"format", 0, "FORMAT",
-     "csv, jsonl, npz or tensorboard (by FILE's name, else csv)",
+     "csv, jsonl, npz or tensorboard (by the extension of FILE, else csv)",
      ES_OPT_CHOICE(arguments, format, formats),
      .expects = "csv, jsonl, npz or tensorboard"},
-    {"run", 0, "RUN", "which run of a merged file: its number, name or uuid",
+    {"run", 0, "RUN",
+     "choose a run of a merged file by its number, name or uuid",
      ES_OPT_TEXT(arguments, run)},
-    {"series", 0, "NAME",
-     "export this series alone; may be given several times",
+    {"series", 0, "NAME", "export only this series; may be repeated",
      ES_OPT_LIST(arguments, names, n_names), .most = MAX_NAMES},
-    {"phase", 0, "PHASE", "train or eval alone",
+    {"phase", 0, "PHASE", "export only train or eval",
      ES_OPT_CALL(arguments, content.phase, es_command_phase)},
     ES_SALVAGE_OPTION,
     ES_HELP_OPTION,
@@ -61,26 +63,29 @@ const es_command es_export_command = {
     .examples = examples,
     .summary = "write a run as CSV, JSON lines, NPZ or TensorBoard events",
     .details =
-        "csv    what import reads back bit by bit: comments (# key: value)\n"
-        "       about the run, then step,layer,head,SERIES... with one row\n"
-        "       for the run, each layer and each head of a step; an empty\n"
-        "       cell: no sample; NA: a missing value\n"
+        "csv    read back by import bit for bit: comments (# key: value) "
+        "about\n"
+        "       the run, then step,layer,head,SERIES... with one row for the\n"
+        "       run, each layer and each head of a step; an empty cell: no\n"
+        "       sample; NA: a missing value\n"
         "jsonl  one line about the run, then one for each sample; null is a\n"
         "       missing value, \"NaN\", \"inf\" and \"-inf\" are strings\n"
-        "npz    numpy's: each series a float32 array (n, L, H), (n, L) or "
-        "(n),\n"
-        "       its steps as steps/SERIES; missing values are the NaN of the\n"
-        "       run file, and run.json says what the run is\n"
-        "tensorboard  an event file, which TensorBoard finds if its name has\n"
-        "       tfevents in it: -o DIR/events.out.tfevents.RUN; scalars\n"
+        "npz    for numpy: each series is a float32 array (n, L, H), (n, L) "
+        "or\n"
+        "       (n), its steps are steps/SERIES; missing values are the NaN "
+        "of\n"
+        "       the run file; run.json describes the run\n"
+        "tensorboard  an event file, which TensorBoard finds if its name\n"
+        "       contains tfevents: -o DIR/events.out.tfevents.RUN; scalars\n"
         "       entropy/layer_03/head_07, entropy/layer_03/mean, loss,\n"
-        "       eval/loss; a missing value has none; import reads it back\n"
+        "       eval/loss; a missing value has no scalar; import reads it "
+        "back\n"
         "\n"
-        "Readers of plain CSV have to skip lines that begin with #. All\n"
-        "runs of files and of a merged file go into jsonl; others take one:\n"
-        "see --run. Events are not exported; attention maps, as\n"
-        "--series attention_map, are comments of csv, lines of jsonl\n"
-        "and arrays of npz.",
+        "Readers of plain CSV must skip lines that begin with #. jsonl "
+        "contains\n"
+        "all runs of all files; the other formats need one run: see --run.\n"
+        "Events are not exported. Attention maps (--series attention_map) are\n"
+        "comments of csv, lines of jsonl and arrays of npz.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = export_main,
@@ -110,7 +115,7 @@ static es_status check(arguments *given)
         return status;
     if (given->format != JSONL && given->n_inputs > 1)
         return es_fail(ES_EUSAGE,
-                       "%s: %zu run files, and %s takes one: name it, or give "
+                       "%s: %zu run files, but %s takes one: name it, or use "
                        "--format=jsonl",
                        first, given->n_inputs, formats[given->format]);
     given->content.names = (const char *const *)given->names;
@@ -128,7 +133,7 @@ static bool is_run(const es_run_info *info, size_t number, const char *wanted)
            (info->uuid && strcmp(wanted, info->uuid) == 0);
 }
 
-/* The runs from *first to before *end are to be exported. */
+/* Finds the runs to export, from *first to before *end. */
 static es_status choose(size_t *first, size_t *end, const arguments *given,
                         es_reader *reader)
 {
@@ -137,7 +142,7 @@ static es_status choose(size_t *first, size_t *end, const arguments *given,
     *first = 0;
     *end = n;
     if (!n)
-        return es_fail(ES_ENOTFOUND, "%s: has no run", path);
+        return es_fail(ES_ENOTFOUND, "%s: contains no run", path);
     if (!given->run && (n == 1 || given->format == JSONL))
         return ES_OK;
     for (size_t i = 0; given->run && i < n; i++) {
@@ -154,15 +159,14 @@ static es_status choose(size_t *first, size_t *end, const arguments *given,
     if (n_found == 1)
         return ES_OK;
     if (given->run && !n_found)
-        return es_fail(ES_ENOTFOUND,
-                       "%s: no run '%s' among its %zu: give a number, a name "
-                       "or a uuid",
-                       path, given->run, n);
-    return es_fail(ES_EUSAGE,
-                   "%s: holds %zu runs%s: choose one with --run=1, "
-                   "--run=2 ...",
-                   path, given->run ? n_found : n,
-                   given->run ? " of that name" : "");
+        return es_fail(
+            ES_ENOTFOUND,
+            "%s: no run '%s' (%zu runs): give a number, a name or a uuid", path,
+            given->run, n);
+    return es_fail(
+        ES_EUSAGE,
+        "%s: contains %zu runs%s: choose one with --run=1, --run=2, ...", path,
+        given->run ? n_found : n, given->run ? " with this name" : "");
 }
 
 static es_status write_runs(FILE *stream, const arguments *given,
@@ -178,8 +182,9 @@ static es_status write_runs(FILE *stream, const arguments *given,
     return status;
 }
 
-/* Of several files one that cannot be opened is reported, and the others go on;
-   what fails later would leave half of a run in the output. */
+/* If several files are given, one that cannot be opened is reported, and the
+   others are exported. A later failure ends the export, because the output
+   would contain half a run. */
 static es_status write_files(arguments *given)
 {
     FILE *stream;

@@ -1,5 +1,5 @@
 /* Attention maps as comments of a long CSV, which import reads back, and as
- * JSON lines. */
+   JSON lines. */
 #include "cli/exchange/export_internal.h"
 
 #include "analyzer/base/text.h"
@@ -23,7 +23,7 @@ bool es_export_wants_map(const es_export_options *options, const es_map *map)
                 (map->phase == ES_PHASE_EVAL));
 }
 
-/** A walk over the maps of a run. */
+/** User data of the callbacks for es_reader_maps. */
 typedef struct walk {
     FILE *out;
     const es_run_info *info;
@@ -37,8 +37,9 @@ static float value_of(const float *values, int64_t i)
 
 /* --- long CSV -------------------------------------------------------------*/
 
-/* "# attention_map: eval 300 2 - 32 128: 0.5 NA ...": phase, step, layer, head,
- * cells and tokens a side, weights query by query. */
+/* Prints "# attention_map: eval 300 2 - 32 128: 0.5 NA ...": phase, step,
+   layer, head ("-": mean), cells per side, tokens per side; then the weights,
+   query by query. */
 static es_status print_map(void *user, const es_map *map, const float *values)
 {
     const walk *w = user;

@@ -1,7 +1,7 @@
-/* Writes a run as numpy's NPZ: a zip archive of arrays (APPNOTE.TXT of PKWARE;
- * numpy.lib.format, version 1.0). Members are stored, not compressed, and come
- * with a descriptor behind them, so that a stream is enough; sizes below 4 GiB
- * need no Zip64. */
+/* Writes a run as numpy's NPZ: a zip archive of arrays (PKWARE's APPNOTE.TXT;
+   numpy.lib.format, version 1.0). Members are stored uncompressed and followed
+   by a data descriptor, so the output may be a stream; sizes are below 4 GiB
+   and need no Zip64. */
 #include "cli/exchange/export_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -18,7 +18,7 @@ enum { NAME_BYTES = 3 * ES_MAX_NAME + 32, UTF8_AND_DESCRIPTOR = 0x808 };
 
 #define MEMBER_BYTES UINT64_C(0xfffffffe)
 
-/* What the directory at the end says of a member. */
+/* A member, for the directory at the end. */
 typedef struct member {
     char name[NAME_BYTES];
     uint32_t crc, size, offset;
@@ -27,11 +27,11 @@ typedef struct member {
 typedef struct archive {
     FILE *out;
     uint64_t offset;
-    member *members; /* (n) the last is open */
+    member *members; /* (n) the last one is open */
     size_t n;
 } archive;
 
-/* CRC-32 of zip, by half bytes. */
+/* CRC-32 of zip, computed by half bytes. */
 static uint32_t crc_32(uint32_t crc, const void *bytes, size_t n)
 {
     static const uint32_t table[16] = {
@@ -53,7 +53,8 @@ static void put_raw(archive *a, const void *bytes, size_t n)
     a->offset += n;
 }
 
-/* Little-endian numbers of 2 or 4 bytes: "sizes" says of how many. */
+/* Writes little-endian numbers; each digit of `sizes` is a number of bytes, 2
+   or 4. */
 static void put_numbers(archive *a, const char *sizes, const uint32_t *numbers)
 {
     for (size_t i = 0; sizes[i]; i++) {
@@ -71,8 +72,8 @@ static es_status begin_member(archive *a, const char *name)
     if (status < 0)
         return status;
     if (a->offset > MEMBER_BYTES || a->n == 0xfffe)
-        return es_fail(ES_EUSAGE, "more than 4 GiB as NPZ: choose series with "
-                                  "--series");
+        return es_fail(ES_EUSAGE,
+                       "NPZ is limited to 4 GiB: choose series with --series");
     member *m = &a->members[a->n++];
     *m = (member){.offset = (uint32_t)a->offset};
     snprintf(m->name, sizeof m->name, "%s", name);
@@ -124,8 +125,8 @@ static es_status end_archive(archive *a)
         put_raw(a, m->name, strlen(m->name));
     }
     if (a->offset > MEMBER_BYTES)
-        return es_fail(ES_EUSAGE, "more than 4 GiB as NPZ: choose series with "
-                                  "--series");
+        return es_fail(ES_EUSAGE,
+                       "NPZ is limited to 4 GiB: choose series with --series");
     const uint32_t end[] = {0x06054b50,
                             0,
                             0,
@@ -140,7 +141,7 @@ static es_status end_archive(archive *a)
 
 /* --- arrays ----------------------------------------------------------------*/
 
-/* "eval/name.npy", bytes that are no UTF-8 as %XX. */
+/* Prints "eval/name.npy"; bytes of a name that is not UTF-8 become %XX. */
 static void name_of(char *out, const es_series *series, const char *before)
 {
     bool utf8 = es_text_is_utf8(series->name, strlen(series->name));
@@ -153,7 +154,7 @@ static void name_of(char *out, const es_series *series, const char *before)
     snprintf(out + n, NAME_BYTES - (size_t)n, ".npy");
 }
 
-/* The header of an array, padded to 64 bytes. */
+/* Writes the header of an array, padded to 64 bytes. */
 static void put_header(archive *a, const char *type, const char *shape)
 {
     char head[256] = "\x93NUMPY\x01";
@@ -181,7 +182,7 @@ static es_status put_values(archive *a, es_reader *reader,
     size_t per_step = series->n_values;
     name_of(name, series, "");
     if (n > MEMBER_BYTES / sizeof *values / per_step - 64)
-        return es_fail(ES_EUSAGE, "%.80s: more than 4 GiB as NPZ", name);
+        return es_fail(ES_EUSAGE, "%.80s: NPZ is limited to 4 GiB", name);
     if (series->shape == ES_SHAPE_HEAD)
         snprintf(shape, sizeof shape, "%zu, %zu, %zu", n, per_step / n_head,
                  n_head);
@@ -234,7 +235,7 @@ static es_status put_series(archive *a, es_reader *reader,
 
 /* --- attention maps --------------------------------------------------------*/
 
-/* Maps that are one array: of a phase and a size, of layers or of heads. */
+/* Maps that form one array: of one phase and size, of layers or of heads. */
 typedef struct map_array {
     es_phase phase;
     bool of_heads;
@@ -249,9 +250,9 @@ typedef struct map_arrays {
     map_array *list; /* (n) */
     size_t n;
     archive *to;
-    size_t at;     /* the array that is written, */
-    float *values; /* its step at hand, */
-    int64_t step;  /* and which that is; ES_UNKNOWN: none yet */
+    size_t at;     /* index of the array that is written */
+    float *values; /* values of its current step */
+    int64_t step;  /* ES_UNKNOWN: none yet */
 } map_arrays;
 
 static bool is_of(const map_array *array, const es_map *map)
@@ -287,7 +288,7 @@ static es_status survey_map(void *user, const es_map *map, const float *values)
     return status;
 }
 
-/* Values of a step of the array at hand. */
+/* Returns the number of values of a step in the current array. */
 static size_t n_of_step(const map_arrays *m)
 {
     const map_array *array = &m->list[m->at];
@@ -336,14 +337,14 @@ static es_status put_map_array(map_arrays *m, es_reader *reader, size_t run)
              (long long)m->info->n_layer, heads, (long long)array->size,
              (long long)array->size);
     if (n > MEMBER_BYTES / sizeof *m->values / array->n - 64)
-        return es_fail(ES_EUSAGE, "%.80s: more than 4 GiB as NPZ", name);
+        return es_fail(ES_EUSAGE, "%.80s: NPZ is limited to 4 GiB", name);
     if ((status = es_alloc(&m->values, n, sizeof *m->values,
                            "attention maps")) < 0 ||
         (status = begin_member(m->to, name)) < 0)
         return status;
     put_header(m->to, "<f4", shape);
     m->step = ES_UNKNOWN;
-    end_step(m); /* makes all of it missing */
+    end_step(m); /* sets all values to missing */
     if ((status = es_reader_maps(reader, run, put_map, m)) < 0)
         return status;
     end_step(m);

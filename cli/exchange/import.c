@@ -1,5 +1,4 @@
-/* Chooses the parser of a text file, by its name or by the file's content,
- * and runs it. */
+/* Chooses the parser of a text file, by format or by content, and runs it. */
 #include "cli/exchange/import_internal.h"
 
 #include "analyzer/base/text.h"
@@ -20,8 +19,8 @@ es_status es_import_format_parse(es_import_format *out, const char *text)
             return ES_OK;
         }
     return es_fail(ES_EUSAGE,
-                   "'%.40s' is no format: matrix, long, log, history, "
-                   "tensorboard or wide",
+                   "unknown format '%.40s': expected matrix, long, log, "
+                   "history, tensorboard or wide",
                    text);
 }
 
@@ -47,16 +46,17 @@ es_status es_import_parse(es_import_report *report, es_line_reader *lines,
 /* --- detecting the format ------------------------------------------------*/
 
 typedef struct guess {
-    bool any;        /* a line that is not blank */
-    bool is_long;    /* the first one is a long CSV's header */
-    bool is_wide;    /* it is another one with a column of steps */
+    bool any;        /* there is a line that is not blank */
+    bool is_long;    /* the first one is the header of a long CSV */
+    bool is_wide;    /* it is another header with a column of steps */
     bool is_number;  /* its first cell is a number */
-    bool separators; /* it has some */
+    bool separators; /* it has separators */
     bool is_log;
     bool is_history;
 } guess;
 
-/* A line that cannot be taken apart is no error here: it may be a log's. */
+/* Looks at the first line. A line that cannot be split is not an error here,
+   since it may belong to a log. */
 static void look_at_first(guess *out, const es_line_reader *lines,
                           const es_import_options *options, es_line *line)
 {
@@ -79,7 +79,7 @@ static void look_at_first(guess *out, const es_line_reader *lines,
             break;
         out->is_long = out->is_wide && i == 0 && strcasecmp(text, "layer") == 0;
     }
-    /* Its parser says which column is missing. */
+    /* The parser of wide tables reports which column is missing. */
     out->is_wide = out->is_wide || (options->step_key && out->separators &&
                                     !out->is_number && !out->is_history);
 }
@@ -90,21 +90,22 @@ static es_status refuse_sqlite(const es_line_reader *lines, const es_line *line)
     if (strcmp(line->text, "SQLite format 3") != 0 || line->n < 16)
         return ES_OK;
     return es_fail(ES_EFORMAT,
-                   "%s: a SQLite file, not text: a run file is shown with "
+                   "%s: is an SQLite file, not text: to show a run file, use "
                    "entropy-scan %s",
                    name, name);
 }
 
-/* Files of others that no parser here reads, by their first bytes. */
+/* Refuses known files that no parser reads, by their first bytes. */
 static es_status refuse_others(es_line_reader *lines)
 {
     static const struct {
         const char *bytes, *what;
     } others[] = {
-        {":W&B", "W&B's own log of a run (.wandb): wandb sync it, and save the "
-                 "history as JSON lines: entropy-scan import --help has how"},
-        {"PAR1", "a Parquet file: save it as a CSV, with to_csv of pandas"},
-        {"\x1f\x8b", "compressed: gunzip it"},
+        {":W&B",
+         "is W&B's own log of a run (.wandb): wandb sync it, and save the "
+         "history as JSON lines, as entropy-scan import --help shows"},
+        {"PAR1", "is a Parquet file: convert it to CSV, with to_csv of pandas"},
+        {"\x1f\x8b", "is compressed: gunzip it"},
     };
     char head[32] = "";
     size_t n;
@@ -169,10 +170,10 @@ es_status es_import_detect(es_import_format *out, es_line_reader *lines,
         return es_fail(ES_EFORMAT, "%s: empty", es_line_reader_name(lines));
     else
         return es_fail(ES_EFORMAT,
-                       "%s: no matrix, no long CSV (step,layer,head,...) or "
-                       "other table with a step, no log (Step s - Layer l: v), "
-                       "no history ({...} lines), "
-                       "no event file: choose with --from",
+                       "%s: unknown format: expected a matrix, a long CSV "
+                       "(step,layer,head,...) or other table with steps, a log "
+                       "(Step s - Layer l: v), a history ({...} lines) or an "
+                       "event file: choose with --from",
                        es_line_reader_name(lines));
     return ES_OK;
 }

@@ -1,5 +1,5 @@
-/* What the parsers of import share: the next line with something on it, numbers
- * of cells, the beginning of the run, and its samples with their bounds. */
+/* Shared by the parsers of import: the next line with content, numbers in
+   cells, the beginning of the run, and samples with their limits. */
 #include "cli/exchange/import_internal.h"
 
 #include "analyzer/base/text.h"
@@ -35,7 +35,7 @@ es_status es_import_next(es_import *import, es_line *out)
     }
 }
 
-/* "1,5" where commas do not separate. */
+/* Reads "1,5" if commas do not separate cells. */
 static bool has_decimal_comma(float *out, const es_cells *cells,
                               const char *text)
 {
@@ -64,7 +64,8 @@ es_status es_import_number(float *out, const es_cells *cells, const char *text)
 es_status es_import_whole(int64_t *out, const es_cells *cells, char *text,
                           int64_t low, int64_t high)
 {
-    /* A table with gaps makes floating-point numbers of its indices. */
+    /* Table libraries write indices as floating-point numbers if a column has
+       gaps. */
     size_t n = strcspn(text, ".");
     const char *fraction = text[n] ? text + n + 1 : "";
     if (fraction[strspn(fraction, "0")])
@@ -79,7 +80,7 @@ static es_status grow(es_import *import, int64_t *said, int64_t found,
                       const char *noun)
 {
     if (*said != ES_UNKNOWN && *said < found)
-        return es_fail(ES_EFORMAT, "%s: has %lld %s, where %lld were announced",
+        return es_fail(ES_EFORMAT, "%s: has %lld %s, but %lld were announced",
                        es_line_reader_name(import->lines), (long long)found,
                        noun, (long long)*said);
     if (*said == ES_UNKNOWN)
@@ -128,7 +129,7 @@ es_status es_import_check_growth(es_import *import, size_t n)
 {
     const es_run_info *info = &import->about.info;
     uint64_t text = es_line_reader_bytes(import->lines);
-    char line[48] = "its comments";
+    char line[48] = "comments";
     import->bytes += n * sizeof(float);
     if (import->bytes <= ES_IMPORT_BYTES ||
         import->bytes / ES_IMPORT_TIMES <= text)
@@ -136,14 +137,15 @@ es_status es_import_check_growth(es_import *import, size_t n)
     if (import->largest_line)
         snprintf(line, sizeof line, "line %zu", import->largest_line);
     return es_fail(ES_EFORMAT,
-                   "%s: %lld layers of %lld heads, by %s: %llu KiB of text "
+                   "%s: %lld layers of %lld heads, from %s: %llu KiB of text "
                    "would take more than %d MiB: check these numbers",
                    es_line_reader_name(import->lines), (long long)info->n_layer,
                    (long long)info->n_head, line,
                    (unsigned long long)(text >> 10), ES_IMPORT_BYTES >> 20);
 }
 
-/* Rounding to a float alone is nothing to speak of. */
+/* Counts entropies above the ceiling, with a tolerance for rounding to
+   float. */
 static void count_above(es_import_report *report, const float *values, size_t n)
 {
     const double limit = report->ceiling * (1 + 1e-6);

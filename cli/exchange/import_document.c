@@ -1,7 +1,7 @@
-/* JSON that is one document in place of a line for each step: an array of
- * objects, trainer_state.json of transformers, whose log_history is one, or a
- * single object over several lines. Its rows are written as lines into a
- * temporary file, which the importer of histories reads. */
+/* JSON that is one document instead of a line for each step: an array of
+   objects, trainer_state.json of transformers, whose log_history is such an
+   array, or a single object over several lines. The rows are written as lines
+   to a temporary file, which the parser of histories reads. */
 #include "cli/exchange/import_open.h"
 
 #include "analyzer/base/checked.h"
@@ -14,7 +14,7 @@
 
 enum { DOCUMENT_MAX = 1 << 28 };
 
-/* The first character that is no blank, and the one after it. */
+/* Reads the first two characters that are not blank. */
 static es_status look(char out[2], es_line_reader *lines)
 {
     es_line line;
@@ -43,8 +43,8 @@ static json_t *history_of(const json_t *state)
     return json_is_array(rows) ? rows : NULL;
 }
 
-/* Whether the first line with something on it is an object of its own, which no
- * trainer wrote. */
+/* Sets *out if the first line with content is a complete object, and not a
+   trainer's state. */
 static es_status is_history(bool *out, es_line_reader *lines)
 {
     es_line line;
@@ -75,23 +75,23 @@ static es_status write_rows(FILE *to, const json_t *document, const char *name)
     if (!rows)
         return json_dumpf(document, to, JSON_COMPACT) == 0
                    ? ES_OK
-                   : es_fail(ES_EIO, "%s: a temporary copy: %s", name,
-                             strerror(errno));
+                   : es_fail(ES_EIO, "%s: cannot write a temporary copy: %s",
+                             name, strerror(errno));
     json_array_foreach(rows, i, row)
     {
         if (!json_is_object(row))
             return es_fail(ES_EFORMAT,
-                           "%s: element %zu of its array is no JSON object, "
+                           "%s: element %zu of its array is not a JSON object, "
                            "such as {\"step\": 10, \"loss\": 2.5}",
                            name, i);
         if (json_dumpf(row, to, JSON_COMPACT) < 0 || fputc('\n', to) == EOF)
-            return es_fail(ES_EIO, "%s: a temporary copy: %s", name,
-                           strerror(errno));
+            return es_fail(ES_EIO, "%s: cannot write a temporary copy: %s",
+                           name, strerror(errno));
     }
     return ES_OK;
 }
 
-/* All of the file; *text is NULL where it is too large for one document. */
+/* Reads the whole file; *text is NULL if it is too large for a document. */
 static es_status load(char **text, es_line_reader *lines)
 {
     size_t n = 0, got = 0, capacity = 1 << 16;
@@ -119,12 +119,12 @@ static es_status replace(es_line_reader **lines, const json_t *document)
     es_line_reader *rows;
     FILE *to = tmpfile();
     if (!to)
-        return es_fail(ES_EIO, "%s: a temporary copy: %s", name,
+        return es_fail(ES_EIO, "%s: cannot make a temporary copy: %s", name,
                        strerror(errno));
     es_status status = write_rows(to, document, name);
     if (status == ES_OK && fflush(to) != 0)
-        status =
-            es_fail(ES_EIO, "%s: a temporary copy: %s", name, strerror(errno));
+        status = es_fail(ES_EIO, "%s: cannot write a temporary copy: %s", name,
+                         strerror(errno));
     if (status < 0) {
         fclose(to);
         return status;
@@ -155,12 +155,13 @@ es_status es_import_unpack(bool *is_document, es_line_reader **lines)
         es_alloc(&quoted, ES_JSON_QUOTED_SIZE(strlen(text)), 1, "a document");
     if (status == ES_OK)
         document = parse(quoted, text, &error);
-    /* What is no document may still be lines, of which one is cut. */
+    /* Text that is not a document may still be lines, the last one
+       truncated. */
     if (status == ES_OK && document) {
         *is_document = true;
         status = replace(lines, document);
     } else if (status == ES_OK && first[0] == '[') {
-        status = es_fail(ES_EFORMAT, "%s: line %d: no JSON: %s",
+        status = es_fail(ES_EFORMAT, "%s: line %d: not JSON: %s",
                          es_line_reader_name(*lines), error.line, error.text);
     }
     json_decref(document);

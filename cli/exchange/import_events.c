@@ -1,7 +1,7 @@
-/* The importer of TensorBoard's event files. Reads the file twice: for the
- * names, and the text with which export says what the run is; then for the
- * numbers. A file that ends within a record counts up to there; a record that
- * is damaged, or no Event, is left out and counted. */
+/* The parser of TensorBoard's event files. Reads the file twice: first the
+   names, and the text in which export describes the run; then the numbers. A
+   file that ends within a record is read up to it; records that are damaged, or
+   not an Event, are skipped and counted. */
 #include "cli/exchange/event_file.h"
 #include "cli/exchange/import_scalars.h"
 
@@ -25,7 +25,7 @@ es_status es_import_events_match(bool *out, es_line_reader *lines)
     return status == ES_OK ? es_line_reader_rewind(lines) : status;
 }
 
-/* The message of a failure, with its place. */
+/* Prefixes the message of a failure with its position. */
 static es_status fail_record(const events *e, es_status status)
 {
     return es_fail(status, "%s: record %zu: %s",
@@ -33,7 +33,7 @@ static es_status fail_record(const events *e, es_status status)
                    es_message());
 }
 
-/* Export's lines of what is known of the run. */
+/* Reads the description of the run that export wrote. */
 static es_status take_about(void *user, const char *tag, const char *text,
                             size_t n)
 {

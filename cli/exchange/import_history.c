@@ -1,12 +1,12 @@
-/* The importer of histories: a JSON object a line with a step and named
- * numbers, as W&B exports them, as the callback of llm-internal-medicine writes
- * them (internal_medicine.jsonl: global_step, then qk_stats/layer_3/... and the
- * like), and as most training loops do. Reads the file three times: for the
- * member that has the steps, for the names, then for the numbers. NaN and
- * Infinity may stand as Python writes them; what float32 cannot hold is
- * infinite, as it is where a training records it. A line whose step is no whole
- * number from 0 on, or that has a number beyond double, is passed over and
- * counted. A list of lists is a series of heads. */
+/* The parser of histories: one JSON object per line with a step and named
+   numbers, as W&B exports them, as the callback of llm-internal-medicine writes
+   them (internal_medicine.jsonl: global_step, qk_stats/layer_3/...), and as
+   most training loops do. Reads the file three times: for the member that has
+   the steps, for the names, and for the numbers. NaN and Infinity may be
+   written as Python does; numbers beyond float32 become infinite, as in a
+   training that records them. A line is skipped and counted if its step is not
+   a whole number from 0 on, or if it has a number beyond double. A list of
+   lists is a series of heads. */
 #include "cli/exchange/import_scalars.h"
 #include "cli/exchange/import_steps.h"
 
@@ -28,13 +28,13 @@ typedef struct history {
     es_tag_rules rules;
     pass pass;
     es_step_keys keys;
-    const char *step_key;          /* after the pass STEPS */
-    size_t n_attention, n_numbers; /* of the line, in the pass STEPS */
-    json_t *places;                /* by name: whether it is of a layer */
-    char *copy;                    /* (ES_LINE_MAX * 2) a line as JSON has it */
-    size_t line;                   /* at hand */
-    int64_t step;                  /* of the last line that has one */
-    size_t n_steps;                /* lines that have one */
+    const char *step_key;          /* known after the pass STEPS */
+    size_t n_attention, n_numbers; /* of the current line, in the pass STEPS */
+    json_t *places;                /* by name: true if it belongs to a layer */
+    char *copy;                    /* (ES_LINE_MAX * 2) a line as valid JSON */
+    size_t line;                   /* number of the current line */
+    int64_t step;                  /* of the last line with a step */
+    size_t n_steps;                /* number of lines with a step */
 } history;
 
 static es_status fail_line(const history *h, const char *fmt, const char *name)
@@ -47,23 +47,23 @@ static es_status fail_line(const history *h, const char *fmt, const char *name)
 
 /* --- lines -----------------------------------------------------------------*/
 
-/* NULL: it is no JSON, and the message is set; or *beyond: it has a number that
-   no double can hold. */
+/* Parses a line. Returns NULL if it is not a JSON object, and sets the message;
+   or sets *beyond if it has a number that a double cannot hold. */
 static json_t *parse_line(const history *h, const es_line *line, bool *beyond)
 {
     json_error_t error;
     *beyond = false;
     if (line->cut) {
-        fail_line(h, "longer than 1 MiB%s", "");
+        fail_line(h, "is longer than 1 MiB%s", "");
         return NULL;
     }
     if (strlen(line->text) != line->n) {
-        fail_line(h, "a NUL byte: this is no text%s", "");
+        fail_line(h, "contains a NUL byte: not a text file%s", "");
         return NULL;
     }
     es_json_quote_words(h->copy, line->text);
     json_t *json = json_loads(h->copy, 0, &error);
-    /* A hash or a seed may have more bits than a step. */
+    /* Hashes and seeds may have more bits than an integer. */
     if (!json && json_error_code(&error) == json_error_numeric_overflow)
         json = json_loads(h->copy, JSON_DECODE_INT_AS_REAL, &error);
     if (!json && json_error_code(&error) == json_error_numeric_overflow) {
@@ -71,9 +71,9 @@ static json_t *parse_line(const history *h, const es_line *line, bool *beyond)
         return NULL;
     }
     if (!json)
-        fail_line(h, "no JSON: %.200s", error.text);
+        fail_line(h, "not JSON: %.200s", error.text);
     else if (!json_is_object(json))
-        fail_line(h, "no JSON object%s", "");
+        fail_line(h, "not a JSON object%s", "");
     else
         return json;
     json_decref(json);
@@ -82,7 +82,7 @@ static json_t *parse_line(const history *h, const es_line *line, bool *beyond)
 
 /* --- numbers ---------------------------------------------------------------*/
 
-/* A number, also null and the words of JSON's dialects. */
+/* Reads a number, null, or a word such as NaN of Python's JSON. */
 static bool is_number(const json_t *json, float *out)
 {
     static const struct {
@@ -117,7 +117,7 @@ static bool is_step_key(const history *h, const char *key)
     return given ? strcmp(key, given) == 0 : es_step_key_of(key) >= 0;
 }
 
-/* W&B's own: _runtime, _timestamp. */
+/* Skips W&B's own members: _runtime, _timestamp. */
 static bool is_wanted(const history *h, const char *key)
 {
     return key[0] && key[0] != '_' && !is_step_key(h, key);
@@ -128,7 +128,7 @@ static es_status take_number(history *h, const char *key, const json_t *json)
     float number;
     es_tag tag;
     if (!is_number(json, &number))
-        return ES_OK; /* a text */
+        return ES_OK; /* skip texts */
     if (h->pass == NUMBERS)
         return es_scalars_put(h->scalars, key, h->step, number);
     if (h->pass == NAMES)
@@ -144,8 +144,8 @@ static es_status take_number(history *h, const char *key, const json_t *json)
     return ES_OK;
 }
 
-/* A list of lists: rows are layers, their numbers heads. Any other list, such
-   as a histogram, is passed over. */
+/* Reads a list of lists: rows are layers, their numbers heads. Other lists,
+   such as histograms, are skipped. */
 static es_status take_heads(history *h, const char *key, const json_t *rows)
 {
     size_t layer, head;
@@ -165,7 +165,7 @@ static es_status take_heads(history *h, const char *key, const json_t *rows)
     return status;
 }
 
-/* Members of members are named outer.inner, as W&B does. */
+/* Nested members are named outer.inner, as in W&B. */
 static es_status take_members(history *h, const char *prefix, json_t *object,
                               int depth)
 {
@@ -191,7 +191,7 @@ static es_status take_members(history *h, const char *prefix, json_t *object,
     return status;
 }
 
-/* False: it is no step from 0 on, as of an evaluation. */
+/* Returns false if the value is not a whole number from 0 on. */
 static bool read_step(int64_t *out, const json_t *json)
 {
     const double high = 9.2e18;
@@ -203,7 +203,7 @@ static bool read_step(int64_t *out, const json_t *json)
     return true;
 }
 
-/* Counts what each member that may have the step would give. */
+/* Counts the numbers that each candidate for the step would give. */
 static es_status count_steps(history *h, json_t *object)
 {
     const char *key;
@@ -226,8 +226,9 @@ static es_status take_line(history *h, json_t *object)
     int64_t step = 0;
     if (json_is_object(json_object_get(object, "run")) &&
         json_is_array(json_object_get(object, "series")))
-        return fail_line(h, "export's JSON lines: import reads its CSV back%s",
-                         ": entropy-scan export --format csv");
+        return fail_line(
+            h, "is a JSON line of export, but import only reads its CSV%s",
+            ": use entropy-scan export --format csv");
     if (h->pass == STEPS)
         return count_steps(h, object);
     if (!read_step(&step, json_object_get(object, h->step_key))) {
@@ -269,11 +270,11 @@ static es_status read_all(history *h)
             continue;
         }
         if (!object && h->n_steps && is_last(h->import)) {
-            h->import->report->n_cut = 1; /* its writer was ended */
+            h->import->report->n_cut = 1; /* the writer was interrupted */
             return ES_OK;
         }
         if (!object)
-            return ES_EFORMAT; /* the message is parse_line's */
+            return ES_EFORMAT; /* with the message of parse_line */
         status = take_line(h, object);
         json_decref(object);
         if (status != ES_OK)
@@ -284,12 +285,13 @@ static es_status read_all(history *h)
 
 static es_status fail_steps(const history *h, const char *keys)
 {
-    return es_fail(ES_EFORMAT,
-                   "%s: no line has a step (%s): name it with --step-key",
-                   es_line_reader_name(h->import->lines), keys);
+    return es_fail(
+        ES_EFORMAT,
+        "%s: no line has a step (%s): name the member with --step-key",
+        es_line_reader_name(h->import->lines), keys);
 }
 
-/* Which member has the steps. */
+/* Chooses the member that has the steps. */
 static es_status choose_steps(history *h)
 {
     h->pass = NAMES;

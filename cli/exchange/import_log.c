@@ -1,6 +1,6 @@
 /* The parser of logs: lines with "Step s - Layer l: v" among others, of a
- * training that may have been resumed. Reads the file twice: for the number of
- * layers, then for the values. */
+   training that may have been resumed. Reads the file twice: for the number of
+   layers, then for the values. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
@@ -10,7 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Blanks, `word` in any case, blanks; NULL if it is not there. */
+/* Skips blanks, `word` in any case, and blanks; returns NULL if the word does
+   not follow. */
 static const char *skip_word(const char *c, const char *word)
 {
     c += strspn(c, " \t");
@@ -43,14 +44,14 @@ static bool match_at(es_log_line *out, const char *c)
 
 bool es_import_log_match(es_log_line *out, const char *line)
 {
-    /* Anywhere: a progress bar may stand before it on the same line. */
+    /* Search everywhere, since a progress bar may precede it on the line. */
     for (const char *c = line; (c = strcasestr(c, "step")); c++)
         if ((c == line || !isalnum((unsigned char)c[-1])) && match_at(out, c))
             return true;
     return false;
 }
 
-/* Where in the file a message is about: lines and characters of a log. */
+/* Prefixes the message of a failure with the line and the character. */
 static es_status fail_at(const es_import *import, const es_line *line,
                          const char *c)
 {
@@ -77,7 +78,7 @@ typedef struct entry {
     float value;
 } entry;
 
-/* The next line that matches; the others are counted. */
+/* Reads the next line that matches; counts the others. */
 static es_status next_entry(es_import *import, entry *out)
 {
     es_line line;
@@ -114,11 +115,10 @@ static es_status count_layers(es_import *import, int64_t *n_layer)
     if (status < 0)
         return status;
     if (!*n_layer)
-        return es_fail(ES_EFORMAT,
-                       "%s: none of its %zu lines is like 'Step 100 - Layer "
-                       "0: 2.5'",
-                       es_line_reader_name(import->lines),
-                       import->report->n_ignored);
+        return es_fail(
+            ES_EFORMAT,
+            "%s: none of its %zu lines has the form 'Step 100 - Layer 0: 2.5'",
+            es_line_reader_name(import->lines), import->report->n_ignored);
     import->report->n_ignored = 0;
     return es_line_reader_rewind(import->lines);
 }
@@ -134,7 +134,7 @@ static es_status begin(es_import *import, int64_t n_layer)
     return status;
 }
 
-/* One step's layers, on their way. */
+/* The layers of the current step. */
 typedef struct step_row {
     int64_t step;
     float *values; /* (n) */

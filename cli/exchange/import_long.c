@@ -1,6 +1,6 @@
 /* The parser of long CSV: step,layer,head,SERIES... Reads the file twice: for
- * the layers, heads and shapes of the series, then for the values, of which
- * one step is put together at a time. */
+   the layers, heads and shapes of the series, then for the values. One step is
+   in memory at a time. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "cli/exchange/import_internal.h"
@@ -11,18 +11,18 @@
 enum {
     N_KEYS = 3, /* step, layer, head */
     MAX_COLUMNS = ES_MAX_TEXT_SERIES,
-    MAX_STEP_VALUES = 1 << 24 /* of all series together: 64 MiB */
+    MAX_STEP_VALUES = 1 << 24 /* limit of all series together: 64 MiB */
 };
 
-/* A line number that says: a comment gave the shape. */
+/* Value of shape_line if a comment gave the shape. */
 #define ANNOUNCED SIZE_MAX
 
 typedef struct column {
     es_text_series series;
-    size_t shape_line; /* that gave the shape; 0: none yet */
-    size_t index;      /* in the sink's list */
-    size_t offset, n;  /* of its values within a step's */
-    bool present;      /* this step has a value of it */
+    size_t shape_line; /* line that gave the shape; 0: none yet */
+    size_t index;      /* index in the sink's list */
+    size_t offset, n;  /* position of its values in a step */
+    bool present;      /* the current step has a value */
 } column;
 
 typedef struct table {
@@ -30,26 +30,26 @@ typedef struct table {
     const char *file;
     char separator;
     size_t n_columns, n_rows;
-    int64_t n_layer, n_head; /* first as found, then the run's */
+    int64_t n_layer, n_head; /* as found, later those of the run */
 
-    /* The step being put together. */
+    /* The current step. */
     int64_t step;
     bool open;
-    float *values;       /* of all series, one behind the other */
-    unsigned char *seen; /* 1 where the file gave the value */
+    float *values;       /* of all series, one after another */
+    unsigned char *seen; /* 1 if the file gave the value */
     column columns[MAX_COLUMNS];
 } table;
 
-/* Where a row's values belong. */
+/* The position of a row's values. */
 typedef struct place {
     int64_t step, layer, head;
     es_shape shape;
 } place;
 
-/* The file is read twice, each time with two things to do. */
+/* Callbacks of a pass over the file. */
 typedef struct pass {
     es_status (*row)(table *t, const es_cells *cells, const place *position);
-    /* a cell that is not empty */
+    /* called for each cell that is not empty */
     es_status (*cell)(table *t, const es_cells *cells, const place *position,
                       column *target, const char *text);
 } pass;
@@ -65,8 +65,9 @@ static es_status check_keys(es_cells *cells)
         if (status < 0)
             return status;
         if (status == ES_DONE || strcasecmp(text, keys[i]) != 0)
-            return es_cells_fail(cells, "the header of a long CSV begins with "
-                                        "step,layer,head");
+            return es_cells_fail(
+                cells,
+                "the header of a long CSV must begin with step,layer,head");
     }
     return ES_OK;
 }
@@ -76,7 +77,7 @@ static bool is_same(const es_text_series *a, const es_text_series *b)
     return a->phase == b->phase && strcmp(a->name, b->name) == 0;
 }
 
-/* What a comment before the header says of the series. */
+/* Applies the comment before the header that describes the series. */
 static void describe(column *target, es_about *about)
 {
     for (size_t i = 0; i < about->n_series; i++) {
@@ -100,10 +101,10 @@ static es_status add_column(table *t, const es_cells *cells, const char *text)
     if (es_column_parse(&target->series.name, &target->series.phase, text) !=
         ES_OK)
         return es_cells_fail(cells, "%s", es_message());
-    t->n_columns++; /* from here on it is freed with the table */
+    t->n_columns++; /* the table owns the column from here on */
     for (size_t i = 0; i + 1 < t->n_columns; i++)
         if (is_same(&t->columns[i].series, &target->series))
-            return es_cells_fail(cells, "'%.80s' is column %zu already", text,
+            return es_cells_fail(cells, "'%.80s' is already column %zu", text,
                                  i + 1 + N_KEYS);
     describe(target, &t->import->about);
     return ES_OK;
@@ -129,9 +130,8 @@ static es_status read_header(table *t)
         return status;
     if (!t->n_columns)
         return es_fail(ES_EFORMAT,
-                       "%s: line %zu: no series after "
-                       "step,layer,head",
-                       t->file, line.number);
+                       "%s: line %zu: no series after step,layer,head", t->file,
+                       line.number);
     return ES_OK;
 }
 
@@ -142,7 +142,9 @@ static es_status read_key(int64_t *out, es_cells *cells, int64_t high)
     char *text;
     es_status status = es_cells_next(cells, &text);
     if (status == ES_DONE)
-        return es_cells_fail(cells, "the line ends within step,layer,head");
+        return es_cells_fail(
+            cells,
+            "the line ends before the columns step,layer,head are complete");
     *out = -1;
     if (status != ES_OK || (!*text && cells->column > 1))
         return status;
@@ -157,7 +159,7 @@ static es_status read_place(place *out, es_cells *cells)
     if (status == ES_OK)
         status = read_key(&out->head, cells, ES_MAX_HEADS - 1);
     if (status == ES_OK && out->layer < 0 && out->head >= 0)
-        return es_cells_fail(cells, "a head without its layer");
+        return es_cells_fail(cells, "a head has no layer");
     out->shape = out->head >= 0    ? ES_SHAPE_HEAD
                  : out->layer >= 0 ? ES_SHAPE_LAYER
                                    : ES_SHAPE_RUN;
@@ -177,10 +179,9 @@ static es_status read_row(table *t, const es_line *line, const pass *doing)
     for (size_t i = 0; status == ES_OK && i < t->n_columns; i++) {
         status = es_cells_next(&cells, &text);
         if (status == ES_DONE)
-            return es_cells_fail(&cells,
-                                 "the line ends: the header has %zu "
-                                 "columns",
-                                 t->n_columns + N_KEYS);
+            return es_cells_fail(
+                &cells, "the line is too short: the header has %zu columns",
+                t->n_columns + N_KEYS);
         if (status == ES_OK && *text)
             status = doing->cell(t, &cells, &position, &t->columns[i], text);
     }
@@ -188,7 +189,8 @@ static es_status read_row(table *t, const es_line *line, const pass *doing)
         return status;
     status = es_cells_next(&cells, &text);
     if (status == ES_OK)
-        return es_cells_fail(&cells, "the header has %zu columns",
+        return es_cells_fail(&cells,
+                             "the line is too long: the header has %zu columns",
                              t->n_columns + N_KEYS);
     return status == ES_DONE ? ES_OK : status;
 }
@@ -236,17 +238,15 @@ static es_status survey_cell(table *t, const es_cells *cells,
                *here = es_shape_name(position->shape);
     const char *there = es_shape_name(target->series.shape);
     if (target->shape_line == ANNOUNCED)
-        return es_cells_fail(cells,
-                             "%.80s: a value of a %s, announced as one "
-                             "of a %s",
-                             name, here, there);
-    return es_cells_fail(cells,
-                         "%.80s: a value of a %s, but line %zu has one "
-                         "of a %s",
-                         name, here, target->shape_line, there);
+        return es_cells_fail(
+            cells, "%.80s: has a value for a %s, but was announced for a %s",
+            name, here, there);
+    return es_cells_fail(
+        cells, "%.80s: has a value for a %s, but line %zu has one for a %s",
+        name, here, target->shape_line, there);
 }
 
-/* Series that never had a value have no shape, and are left out. */
+/* A series without any value has no shape, and is skipped. */
 static es_status begin(table *t)
 {
     es_text_series list[MAX_COLUMNS];
@@ -257,7 +257,7 @@ static es_status begin(table *t)
             list[n++] = t->columns[i].series;
         }
     if (!n)
-        return es_fail(ES_EFORMAT, "%s: no value under its header", t->file);
+        return es_fail(ES_EFORMAT, "%s: no value below the header", t->file);
     es_status status = es_import_begin(t->import, t->n_layer ? t->n_layer : 1,
                                        t->n_head ? t->n_head : 1, list, n);
     t->n_layer = t->import->about.info.n_layer;
@@ -275,7 +275,7 @@ static es_status lay_out(table *t)
             c->n = es_shape_values(c->series.shape, t->n_layer, t->n_head);
         total += c->n;
         if (total > MAX_STEP_VALUES)
-            return es_fail(ES_EFORMAT, "%s: more than %d values a step",
+            return es_fail(ES_EFORMAT, "%s: more than %d values per step",
                            t->file, MAX_STEP_VALUES);
     }
     es_status status;
@@ -332,15 +332,14 @@ static es_status value_cell(table *t, const es_cells *cells,
         index = (size_t)position->layer;
     if (position->shape == ES_SHAPE_HEAD)
         index = index * (size_t)t->n_head + (size_t)position->head;
-    /* The first pass saw to this, unless somebody is writing the file. */
+    /* The first pass checked this, so the file has been changed since. */
     if (position->shape != target->series.shape || !target->n ||
         position->layer >= t->n_layer || position->head >= t->n_head)
-        return es_cells_fail(cells, "the file changed while it was read");
+        return es_cells_fail(cells, "the file was changed while it was read");
     index += target->offset;
     if (t->seen[index])
         return es_cells_fail(cells,
-                             "%.80s has a value here already, at step "
-                             "%lld",
+                             "%.80s already has a value here at step %lld",
                              target->series.name, (long long)position->step);
     t->seen[index] = 1;
     target->present = true;

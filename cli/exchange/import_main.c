@@ -1,4 +1,4 @@
-/* entropy-scan import */
+/* entropy-scan import: the command line, and the report of an import. */
 #include "analyzer/base/text.h"
 #include "cli/exchange/import_write.h"
 #include "cli/exchange/tags.h"
@@ -26,31 +26,30 @@ static const es_option options[] = {
     {"output", 'o', "RUN.db", "the run file to write",
      ES_OPT_TEXT(arguments, output)},
     {"from", 0, "FORMAT",
-     "matrix, long, wide, log, history or tensorboard, where the content "
-     "does not show it",
+     "matrix, long, wide, log, history or tensorboard, if the content does not "
+     "show it",
      ES_OPT_CALL(arguments, format, read_format)},
-    {"name", 0, "TEXT", "name of the run (FILE without its ending)",
+    {"name", 0, "TEXT", "name of the run (FILE without its extension)",
      ES_OPT_TEXT(arguments, given.name)},
     {"arch", 0, "ARCH", "architecture, such as SM+LN+G",
      ES_OPT_TEXT(arguments, given.arch)},
-    {"ctx", 0, "T", "context length: gives the ceiling ln(T!)/T",
+    {"ctx", 0, "T", "context length; determines the ceiling ln(T!)/T",
      ES_OPT_INT(arguments, given.ctx, 1, INT32_MAX)},
     {"step", 0, "N", "training step of a matrix",
      ES_OPT_INT(arguments, parser.step, 0, ES_MAX_STEP), .value = "0"},
     {"tags", 0, "PATTERN",
-     "names of a history's, a table's or an event file's numbers that are "
-     "tried first, such as 'h{layer}/{head}'",
+     "pattern for names in a history, table or event file, such as "
+     "'h{layer}/{head}'; takes precedence over the known names",
      ES_OPT_TEXT(arguments, parser.tags)},
     {"step-key", 0, "NAME",
-     "which member of a history's lines, or column of a wide table, is the "
-     "step, where the content does not show it",
+     "member of a history, or column of a wide table, that has the steps",
      ES_OPT_TEXT(arguments, parser.step_key)},
     {"series", 0, "NAME",
-     "what a matrix or a log holds, or a PATTERN without {series}",
+     "name of the series of a matrix or log, or of a PATTERN without {series}",
      ES_OPT_TEXT(arguments, parser.series), .value = "entropy"},
     {"phase", 0, "PHASE", "train or eval",
      ES_OPT_CALL(arguments, phase, es_command_phase), .value = "train"},
-    {"quiet", 'q', NULL, "print errors alone", ES_OPT_FLAG(arguments, quiet)},
+    {"quiet", 'q', NULL, "print only errors", ES_OPT_FLAG(arguments, quiet)},
     ES_HELP_OPTION,
 };
 
@@ -58,7 +57,7 @@ static int import_main(int argc, char **argv);
 
 static const es_named_text examples[] = {
     {"entropy-scan import table.csv -o imported.db --arch SM --ctx 32",
-     "Make a run file of what another program measured"},
+     "Make a run file from another program's measurements"},
     {NULL, NULL}};
 
 const es_command es_import_command = {
@@ -67,58 +66,65 @@ const es_command es_import_command = {
     .examples = examples,
     .summary = "make a run file of a CSV, a log, JSON lines or events",
     .details =
-        "FILE (- is standard input) is one of\n"
+        "FILE (- is standard input) has one of these formats:\n"
         "  matrix  L lines of H numbers: one step of one series, such as a\n"
         "          published heatmap\n"
-        "  long    a CSV with the header step,layer,head,SERIES...: head is\n"
-        "          empty in rows of a layer, layer too in rows of the run; an\n"
-        "          empty cell is no value, NA a missing one; NaN, inf, -inf;\n"
-        "          SERIES is a name, with eval: before it in that phase; rows\n"
-        "          are sorted by step; what export writes comes back bit by\n"
-        "          bit, comments (# key: value) included\n"
-        "  wide    a CSV with a column for each number, named as those of a\n"
-        "          history, and one for the step, as Lightning's CSVLogger,\n"
-        "          W&B's charts and TensorBoard write it\n"
+        "  long    a CSV with the header step,layer,head,SERIES...; head is\n"
+        "          empty in rows of a layer, layer as well in rows of the "
+        "run;\n"
+        "          an empty cell is no value, NA a missing one; NaN, inf, "
+        "-inf;\n"
+        "          SERIES is a name, with the prefix eval: in that phase; "
+        "rows\n"
+        "          must be sorted by step; reads back what export writes bit\n"
+        "          for bit, including comments (# key: value)\n"
+        "  wide    a CSV with a column for each number, named like those of a\n"
+        "          history, and one for the step, as written by Lightning's\n"
+        "          CSVLogger, W&B's charts and TensorBoard\n"
         "  log     any text with lines like 'Step 100 - Layer 3: 2.5': one\n"
-        "          mean a layer; a step that goes back is a restart, and\n"
-        "          voids what came after it\n"
-        "  history  a JSON object a line, with a step and named numbers:\n"
+        "          mean per layer; a step that goes back is a restart, and\n"
+        "          invalidates the later steps\n"
+        "  history  a JSON object per line, with a step and named numbers:\n"
         "          attn.3.head.7.x (W&B), x/layer_3/head_7, x/L3H7, x[3][7],\n"
         "          x/layer_3, also with _orig_mod. or module. before layers;\n"
-        "          a list of lists is heads; NaN and Infinity as Python\n"
-        "          writes them, null is missing; eval/, val/ and train/\n"
-        "          before a name say the phase; any other name is a number\n"
-        "          of the run; what llm-internal-medicine writes is known:\n"
-        "          its qk_stats entropy_avg, max and sink become entropy,\n"
-        "          max_logit and sink of a layer, and swa_, full_, mla_, csa_\n"
-        "          before them its kind; a step that goes back is a restart;\n"
-        "          also one JSON document: an array of objects, or the\n"
-        "          trainer_state.json of transformers\n"
-        "  tensorboard  an event file: scalars under the same names; several\n"
-        "          files of a run one after the other: cat DIR/*tfevents* |\n"
+        "          a list of lists is read as heads; NaN and Infinity as in\n"
+        "          Python; null is missing; the prefixes eval/, val/ and\n"
+        "          train/ give the phase; any other name is a number of the\n"
+        "          run. Names of llm-internal-medicine are known: the\n"
+        "          entropy_avg, max and sink of its qk_stats become entropy,\n"
+        "          max_logit and sink of a layer; the prefixes swa_, full_,\n"
+        "          mla_, csa_ give the layer's kind. A step that goes back is\n"
+        "          a restart. A JSON document is read as well: an array of\n"
+        "          objects, or the trainer_state.json of transformers\n"
+        "  tensorboard  an event file: scalars with the same names; to join\n"
+        "          several files of a run: cat DIR/*tfevents* |\n"
         "          entropy-scan import - -o RUN.db\n"
-        "or the folder of an MLflow run, mlruns/EXPERIMENT/RUN.\n"
+        "or is the folder of an MLflow run, mlruns/EXPERIMENT/RUN.\n"
         "\n"
-        "The steps of a history or a wide table are those of one counter:\n"
-        "of trainer/global_step, train/global_step, global_step, step and\n"
-        "_step the one that the most numbers of heads and layers have, of\n"
-        "equal ones the first. Where there were several a line says which;\n"
-        "--step-key names another, such as epoch. Rows without it are passed\n"
-        "over and counted. Names that look like entropies of heads, but are\n"
-        "not known, are printed with the --tags that reads them.\n"
+        "The steps of a history or a wide table come from one counter: of\n"
+        "trainer/global_step, train/global_step, global_step, step and _step\n"
+        "the one with the most numbers of heads and layers, or the first of\n"
+        "these if there are several. If the file has more than one counter, a\n"
+        "line names the one chosen; --step-key chooses another, such as "
+        "epoch.\n"
+        "Rows without a step are skipped and counted. Names that look like\n"
+        "entropies of heads but are unknown are printed with the --tags that\n"
+        "reads them.\n"
         "\n"
         "The history of a W&B run, also of a .wandb file after wandb sync:\n"
         "  python3 -c 'import json, sys, wandb; [print(json.dumps(row))\n"
         "      for row in wandb.Api().run(sys.argv[1]).scan_history()]' \\\n"
         "      ENTITY/PROJECT/RUN | entropy-scan import - -o RUN.db\n"
         "\n"
-        "A last line or record that is cut off is left out, and a note says\n"
-        "so, as it does of damaged records and of rows without a step from 0\n"
-        "on. Numbers are separated by commas, semicolons, tabs or blanks;\n"
-        "where no comma separates it may be the decimal one (1,5).\n"
-        "Messages name line and column: the cell of a CSV, the character of a\n"
-        "log. RUN.db appears whole or not at all; it replaces a run file of\n"
-        "that name, and nothing else.",
+        "An incomplete last line or record is skipped and reported, as are\n"
+        "damaged records, and rows whose step is not a whole number from 0 "
+        "on.\n"
+        "Numbers are separated by commas, semicolons, tabs or blanks; if "
+        "commas\n"
+        "do not separate, they may be decimal commas (1,5). Messages name the\n"
+        "line and the column: the cell of a CSV, the character of a log. "
+        "RUN.db\n"
+        "is written whole or not at all; it replaces only a run file.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = import_main,
@@ -130,9 +136,9 @@ static es_status check(const arguments *given)
         return es_fail(ES_EUSAGE, "no file to import: see entropy-scan import "
                                   "--help");
     if (!given->output)
-        return es_fail(ES_EUSAGE, "no run file to write: -o RUN.db");
+        return es_fail(ES_EUSAGE, "no run file to write: add -o RUN.db");
     if (!*given->parser.series)
-        return es_fail(ES_EUSAGE, "--series: a name is needed");
+        return es_fail(ES_EUSAGE, "--series: the name must not be empty");
     es_status status =
         given->parser.tags ? es_tag_pattern_check(given->parser.tags) : ES_OK;
     return status < 0 ? status
@@ -140,11 +146,11 @@ static es_status check(const arguments *given)
                                         (char *const *)&given->input, 1);
 }
 
-/* "heat" of "maps/heat.csv". To be freed. */
+/* Returns "heat" for "maps/heat.csv"; freed by the caller. */
 static char *stem_of(const char *path)
 {
     size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/') /* a folder */
+    while (n > 1 && path[n - 1] == '/') /* a folder ends with a slash */
         n--;
     const char *slash = memrchr(path, '/', n);
     char *stem = strcmp(path, "-") == 0
@@ -169,36 +175,37 @@ static void report_run(const arguments *given, const es_imported *about)
                   (long long)about->n_layer, (long long)about->n_head,
                   about->what ? about->what : formats[about->format]);
     if (*report->step_key)
-        es_print_note("%s: the steps are those of '%s', not %s: choose with "
+        es_print_note("%s: steps are taken from '%s', not from %s: choose with "
                       "--step-key",
                       given->input, report->step_key, report->other_keys);
     if (*report->tags)
-        es_print_note("%s: no entropies of heads among its names: for '%s' "
-                      "and the like give --tags '%s'",
+        es_print_note("%s: no entropies of heads among its names: for names "
+                      "like '%s' use --tags '%s'",
                       given->input, report->tag, report->tags);
     if (report->n_above)
-        es_print_note("%s: entropies above ln(ctx) = %.4f: %zu, the largest "
-                      "%.4f: another context, or bits in place of nats?",
+        es_print_note("%s: entropies above ln(ctx) = %.4f: %zu, the largest is "
+                      "%.4f: wrong context length, or bits instead of nats?",
                       given->input, report->ceiling, report->n_above,
                       (double)report->largest);
     if (report->n_ignored)
-        es_print_note("%s: other lines, passed over: %zu", given->input,
+        es_print_note("%s: other lines, skipped: %zu", given->input,
                       report->n_ignored);
     if (report->n_names)
-        es_print_note("%s: names too long, or of a layer or head above %d, "
-                      "passed over: %zu",
+        es_print_note("%s: names that are too long, or with a layer or head "
+                      "above %d, skipped: %zu",
                       given->input, ES_MAX_LAYERS - 1, report->n_names);
     if (report->n_damaged)
-        es_print_note("%s: damaged records, left out: %zu", given->input,
+        es_print_note("%s: damaged records, skipped: %zu", given->input,
                       report->n_damaged);
     if (report->n_cut)
-        es_print_note("%s: ends within a line or record, which is left out",
+        es_print_note("%s: ends within a line or record, which is skipped",
                       given->input);
     if (report->n_replaced)
-        es_print_note("%s: values given again, the last one counts: %zu",
-                      given->input, report->n_replaced);
+        es_print_note(
+            "%s: values given more than once, of which the last counts: %zu",
+            given->input, report->n_replaced);
     if (report->n_again)
-        es_print_note("%s: restarts, each voids what came after it: %zu",
+        es_print_note("%s: restarts, which invalidate later steps: %zu",
                       given->input, report->n_again);
 }
 

@@ -1,4 +1,4 @@
-/* Attention maps of a long CSV: the comments that export writes. */
+/* Parses the attention maps of a long CSV, which export writes as comments. */
 #include "cli/exchange/import_internal.h"
 
 #include "analyzer/base/text.h"
@@ -8,7 +8,7 @@
 
 static const char key[] = "# attention_map:";
 
-/** The next word of a line; its end in *n. */
+/** Returns the next word of a line, and its length in *n. */
 static const char *next_word(const char **at, size_t *n)
 {
     const char *word = *at + strspn(*at, " ");
@@ -23,13 +23,13 @@ static es_status take_number(int64_t *out, const char **at, int64_t low,
     char text[24];
     size_t n;
     const char *word = next_word(at, &n);
-    if (n > 0 && word[n - 1] == ':') /* the last number before the values */
+    if (n > 0 && word[n - 1] == ':') /* ends the numbers before the values */
         n--;
     snprintf(text, sizeof text, "%.*s", n < 23 ? (int)n : 23, word);
     return es_int_parse(out, text, low, high);
 }
 
-/** Everything before the values. */
+/** Parses the part before the values. */
 static es_status take_place(es_map *map, const char **at,
                             const es_run_info *info)
 {
@@ -40,7 +40,7 @@ static es_status take_place(es_map *map, const char **at,
                                                          : ES_PHASE_TRAIN;
     if (map->phase == ES_PHASE_TRAIN &&
         !(n == 5 && memcmp(phase, "train", 5) == 0))
-        return es_fail(ES_EFORMAT, "neither train nor eval");
+        return es_fail(ES_EFORMAT, "the phase is neither train nor eval");
     if ((status = take_number(&map->step, at, 0, ES_MAX_STEP)) < 0 ||
         (status = take_number(&map->layer, at, 0, info->n_layer - 1)) < 0)
         return status;
@@ -60,15 +60,15 @@ static es_status take_values(float *values, const char *at, int64_t n)
         size_t length;
         const char *word = next_word(&at, &length);
         if (!length)
-            return es_fail(ES_EFORMAT, "%lld values, not %lld", (long long)i,
-                           (long long)n);
+            return es_fail(ES_EFORMAT, "has %lld values, not %lld",
+                           (long long)i, (long long)n);
         if (length == 2 && memcmp(word, "NA", 2) == 0)
             values[i] = es_missing();
         else if (es_float_parse(&values[i], word, length) != ES_OK)
             return ES_EFORMAT;
     }
     return at[strspn(at, " ")]
-               ? es_fail(ES_EFORMAT, "more than %lld values", (long long)n)
+               ? es_fail(ES_EFORMAT, "has more than %lld values", (long long)n)
                : ES_OK;
 }
 

@@ -1,12 +1,12 @@
 /* The parser of a matrix: one line for each layer, one number for each head,
- * which is one step of one series. */
+   which form one step of one series. */
 #include "analyzer/base/checked.h"
 #include "cli/exchange/import_internal.h"
 
 #include <string.h>
 
 typedef struct matrix {
-    float *values; /* (n_rows,n_columns) and the row being read */
+    float *values; /* (n_rows,n_columns), and the current row */
     size_t n, capacity, n_rows, n_columns;
     char separator;
 } matrix;
@@ -14,7 +14,7 @@ typedef struct matrix {
 static es_status append(matrix *m, const es_cells *cells, float value)
 {
     if (m->n == ES_MAX_VALUES || cells->column > ES_MAX_HEADS)
-        return es_cells_fail(cells, "more than %d heads, or %d values in all",
+        return es_cells_fail(cells, "more than %d heads, or %d values in total",
                              ES_MAX_HEADS, ES_MAX_VALUES);
     if (m->n == m->capacity) {
         size_t capacity = m->capacity ? 2 * m->capacity : 256;
@@ -37,12 +37,12 @@ static es_status read_row(matrix *m, const char *file, const es_line *line)
            (status = es_cells_next(&cells, &text)) == ES_OK) {
         float value;
         if (m->n_rows && cells.column > m->n_columns)
-            return es_cells_fail(&cells, "the rows before have %zu numbers",
+            return es_cells_fail(&cells, "the rows above have %zu numbers",
                                  m->n_columns);
         if (!m->n && !*text)
-            return es_cells_fail(&cells, "an empty first cell: a matrix has no "
-                                         "header and no index (write NA for a "
-                                         "missing number)");
+            return es_cells_fail(
+                &cells, "the first cell is empty: a matrix has no header and "
+                        "no index (write NA for a missing number)");
         status = es_import_number(&value, &cells, text);
         if (status == ES_OK)
             status = append(m, &cells, value);
@@ -52,8 +52,7 @@ static es_status read_row(matrix *m, const char *file, const es_line *line)
     if (m->n_rows && cells.column < m->n_columns) {
         cells.column++;
         return es_cells_fail(&cells,
-                             "no number, where the rows before have "
-                             "%zu",
+                             "a number is missing: the rows above have %zu",
                              m->n_columns);
     }
     m->n_columns = cells.column;
@@ -61,7 +60,8 @@ static es_status read_row(matrix *m, const char *file, const es_line *line)
     return ES_OK;
 }
 
-/* 0,1,2,... on top: what a table library writes over its columns. */
+/* Returns true if the first row is 0,1,2,...: table libraries write it as a
+   header. */
 static bool has_header(const matrix *m)
 {
     if (m->n_rows < 2 || m->n_columns < 3)
@@ -93,8 +93,8 @@ static es_status read_all(es_import *import, matrix *m)
         return es_fail(ES_EFORMAT, "%s: empty", file);
     if (has_header(m))
         return es_fail(ES_EFORMAT,
-                       "%s: the first line counts 0, 1, 2: a "
-                       "header? a matrix has none",
+                       "%s: the first line is 0, 1, 2, ...: remove the header, "
+                       "which a matrix must not have",
                        file);
     return ES_OK;
 }
@@ -114,8 +114,8 @@ static es_status hand_on(es_import *import, const matrix *m)
     if (info->n_layer != (int64_t)m->n_rows ||
         info->n_head != (int64_t)m->n_columns)
         return es_fail(ES_EFORMAT,
-                       "%s: %zu lines of %zu numbers, where L = "
-                       "%lld, H = %lld was announced",
+                       "%s: %zu lines of %zu numbers, but L = %lld, H = %lld "
+                       "were announced",
                        es_line_reader_name(import->lines), m->n_rows,
                        m->n_columns, (long long)info->n_layer,
                        (long long)info->n_head);

@@ -1,7 +1,7 @@
-/* Folders of MLflow: RUN/metrics/NAME has a line "time value step" for each
- * number, and a name with slashes is a path. As names come one after the other,
- * and not steps, the numbers become an event file, whose order does not matter.
- */
+/* Folders of MLflow: the file RUN/metrics/NAME has a line "time value step" for
+   each number; a name with slashes is a path. Since the files are sorted by
+   name, not by step, the numbers are written to an event file, in which any
+   order is allowed. */
 #include "cli/exchange/import_open.h"
 
 #include "analyzer/base/checked.h"
@@ -18,7 +18,7 @@
 enum { DEPTH_MAX = 16 };
 
 typedef struct folder {
-    const char *root; /* the folder metrics */
+    const char *root; /* the folder "metrics" */
     FILE *out;
     es_event_builder event;
 } folder;
@@ -29,7 +29,7 @@ static bool is_folder(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* "1700000000000 2.5 10"; older ones end before the step. */
+/* Reads "1700000000000 2.5 10"; older versions of MLflow omit the step. */
 static bool read_line(double *time, float *value, int64_t *step, char *line)
 {
     char *rest = NULL;
@@ -62,10 +62,11 @@ static es_status add_file(folder *to, const char *path, const char *tag)
         number++;
         if (!read_line(&time, &value, &step, line)) {
             if (!is_whole && feof(in))
-                break; /* its writer was ended */
-            status = es_fail(ES_EFORMAT,
-                             "%s: line %zu: no time, value and step of MLflow",
-                             path, number);
+                break; /* the writer was interrupted */
+            status =
+                es_fail(ES_EFORMAT,
+                        "%s: line %zu: expected time, value and step of MLflow",
+                        path, number);
         } else if (step >= 0) {
             es_event_put_scalar(&to->event, tag, value);
             status = es_event_write(&to->event, to->out, time, step);
@@ -116,22 +117,22 @@ es_status es_import_mlflow(FILE **out, const char *path)
         root[n] = '\0';
     *out = NULL;
     if (!fits || !is_folder(root))
-        return es_fail(ES_EFORMAT,
-                       "%s: a folder: of MLflow name one run's, "
-                       "mlruns/EXPERIMENT/RUN, which has a folder metrics; of "
-                       "TensorBoard: cat %s/*tfevents* | entropy-scan import "
-                       "- -o RUN.db",
-                       path, path);
+        return es_fail(
+            ES_EFORMAT,
+            "%s: is a folder: for MLflow name the folder of a run, "
+            "mlruns/EXPERIMENT/RUN, which contains a folder metrics; for "
+            "TensorBoard: cat %s/*tfevents* | entropy-scan import - -o RUN.db",
+            path, path);
     folder to = {.root = root, .out = tmpfile()};
     if (!to.out)
-        return es_fail(ES_EIO, "%s: a temporary copy: %s", path,
+        return es_fail(ES_EIO, "%s: cannot make a temporary copy: %s", path,
                        strerror(errno));
     es_status status = es_event_write_version(to.out, 0);
     if (status == ES_OK)
         status = add_folder(&to, root, 0);
     if (status == ES_OK && (fflush(to.out) != 0 || ferror(to.out)))
-        status =
-            es_fail(ES_EIO, "%s: a temporary copy: %s", path, strerror(errno));
+        status = es_fail(ES_EIO, "%s: cannot write a temporary copy: %s", path,
+                         strerror(errno));
     es_event_builder_free(&to.event);
     if (status < 0)
         fclose(to.out);

@@ -1,5 +1,5 @@
-/* Named numbers put together as samples: a hash of names, and for each series
- * its samples in order of step, most of which come in that order. */
+/* Collects named numbers into samples: a hash table of names, and for each
+   series its samples sorted by step. Most numbers arrive in that order. */
 #include "cli/exchange/import_scalars.h"
 #include "cli/exchange/tag_guess.h"
 
@@ -10,13 +10,13 @@
 
 enum { NO_SERIES = -1 };
 
-/* One name and what it is of. */
+/* A name, and the position to which its numbers belong. */
 typedef struct name {
     char *tag;
-    int series; /* NO_SERIES: passed over */
+    int series; /* NO_SERIES: numbers are skipped */
     int64_t layer, head;
     es_layer_kind kind; /* of the layer */
-    bool is_mtp;        /* its layer counts on from first_mtp */
+    bool is_mtp;        /* its layer is numbered from first_mtp */
 } name;
 
 typedef struct sample {
@@ -29,18 +29,18 @@ typedef struct series {
     sample *samples; /* (n) by step */
     size_t n, capacity;
     size_t n_values;
-    size_t next; /* of the samples, when they are handed on */
+    size_t next; /* of the samples, when they are passed on */
 } series;
 
 struct es_scalars {
     es_import *import;
     const es_tag_rules *rules;
-    name *names; /* (capacity) by hash; tag NULL: free */
+    name *names; /* (capacity) hash table; tag NULL: free */
     size_t n_names, capacity;
     series *list; /* (n_series) */
     size_t n_series;
     int64_t n_layer, n_head;    /* of the decoder */
-    int64_t first_mtp, end_mtp; /* numbers of MTP layers; none if equal */
+    int64_t first_mtp, end_mtp; /* range of MTP layers; empty if equal */
 };
 
 es_status es_scalars_new(es_scalars **out, es_import *import,
@@ -88,7 +88,8 @@ static uint64_t hash(const char *text)
     return h;
 }
 
-/* Where a name is, or belongs. capacity is a power of two. */
+/* Returns the entry of a name, or the free one where it belongs. capacity is a
+   power of two. */
 static name *find_name(name *names, size_t capacity, const char *tag)
 {
     size_t i = hash(tag) & (capacity - 1);
@@ -116,7 +117,8 @@ static es_status make_space(es_scalars *scalars)
     return ES_OK;
 }
 
-/* Where no series is one of heads: how names that look like theirs are read. */
+/* If no series belongs to heads, guesses the --tags for names that look like
+   entropies of heads. */
 static es_status guess_tags(const es_scalars *scalars)
 {
     es_import_report *report = scalars->import->report;
@@ -135,7 +137,7 @@ static es_status guess_tags(const es_scalars *scalars)
         const name *one = &scalars->names[i];
         if (one->tag && one->series != NO_SERIES &&
             (scalars->list[one->series].text.shape == ES_SHAPE_RUN ||
-             strcasestr(one->tag, "head"))) /* x/layer_0/head3_y */
+             strcasestr(one->tag, "head"))) /* such as x/layer_0/head3_y */
             tags[i] = one->tag;
     }
     if (es_tag_guess(report->tags, &tag, tags, scalars->capacity))
@@ -155,8 +157,8 @@ static es_status fail_many(const es_scalars *scalars)
         return status;
     return *report->tags
                ? es_fail(ES_EFORMAT,
-                         "%s: more than %d series: names such as '%s' are "
-                         "of heads with --tags '%s'",
+                         "%s: more than %d series: names such as '%s' need "
+                         "--tags '%s'",
                          file, ES_MAX_TEXT_SERIES, report->tag, report->tags)
                : es_fail(ES_EFORMAT, "%s: more than %d series", file,
                          ES_MAX_TEXT_SERIES);
@@ -186,7 +188,8 @@ static es_status find_series(int *out, es_scalars *scalars, const es_tag *tag)
     return ES_OK;
 }
 
-/* Not one of export's means, which follow from the heads. */
+/* Returns true if the tag cannot be read at all; means that export writes are
+   not lost, since they follow from the heads. */
 static bool is_lost(const es_scalars *scalars, const char *tag)
 {
     es_tag_rules rules = *scalars->rules;
@@ -236,7 +239,7 @@ es_status es_scalars_name(es_scalars *scalars, const char *tag, size_t place)
     return ES_OK;
 }
 
-/* What comments said of the series of that name. */
+/* Sets the unit that a comment gives for this series. */
 static es_status describe(es_scalars *scalars, es_text_series *target)
 {
     const es_about *about = &scalars->import->about;
@@ -249,7 +252,8 @@ static es_status describe(es_scalars *scalars, es_text_series *target)
     return status;
 }
 
-/* A run's "entropy" beside that of heads is a series of its own. */
+/* Renames a series, such as the run's "entropy", if heads or layers have a
+   series of the same name. */
 static es_status set_apart(const es_scalars *scalars, es_text_series *target)
 {
     char text[ES_MAX_NAME + 1];
@@ -268,8 +272,8 @@ static es_status set_apart(const es_scalars *scalars, es_text_series *target)
     return es_copy_text(&target->name, text);
 }
 
-/* MTP layers keep their numbers where these follow the decoder's, and are moved
- * behind it where a decoder layer has one of them. */
+/* MTP layers keep their numbers if these follow the decoder's; they are moved
+   after the decoder if a decoder layer has the same number. */
 static es_status place_mtp(es_scalars *scalars)
 {
     if (!scalars->end_mtp)
@@ -289,8 +293,9 @@ static es_status place_mtp(es_scalars *scalars)
     return ES_OK;
 }
 
-/* The run's configuration, "layers": the kinds of layers, and which are MTP
- * layers, where names say it and nobody has said more. */
+/* Sets "layers" in the run's configuration, the kinds of the layers and which
+   ones are MTP layers, if the names give them and the file has no
+   configuration. */
 static es_status describe_layers(es_scalars *scalars)
 {
     es_about *about = &scalars->import->about;
@@ -342,11 +347,11 @@ es_status es_scalars_begin(es_scalars *scalars)
     if (!scalars->n_series)
         return import->report->n_names
                    ? es_fail(ES_EFORMAT,
-                             "%s: no number that could be imported: layers "
-                             "and heads go up to %d",
+                             "%s: no number could be imported: layers and "
+                             "heads must not exceed %d",
                              es_line_reader_name(import->lines),
                              ES_MAX_LAYERS - 1)
-                   : es_fail(ES_EFORMAT, "%s: no number that could be imported",
+                   : es_fail(ES_EFORMAT, "%s: no number could be imported",
                              es_line_reader_name(import->lines));
     for (size_t i = 0; i < scalars->n_series && status == ES_OK; i++) {
         status = describe(scalars, &scalars->list[i].text);
@@ -372,7 +377,7 @@ es_status es_scalars_begin(es_scalars *scalars)
 
 /* --- numbers ---------------------------------------------------------------*/
 
-/* Index of the first sample at `step` or later. */
+/* Returns the index of the first sample at `step` or later. */
 static size_t find_step(const series *in, int64_t step)
 {
     size_t low = 0, high = in->n;
@@ -422,7 +427,7 @@ es_status es_scalars_put(es_scalars *scalars, const char *tag, int64_t step,
                             ? find_name(scalars->names, scalars->capacity, tag)
                             : NULL;
     if (!found || !found->tag)
-        return es_fail(ES_EIO, "%s: changed while it was read",
+        return es_fail(ES_EIO, "%s: was changed while it was read",
                        es_line_reader_name(import->lines));
     if (found->series == NO_SERIES)
         return ES_OK;
@@ -450,7 +455,7 @@ void es_scalars_void(es_scalars *scalars, int64_t step)
         drop(&scalars->list[i], find_step(&scalars->list[i], step));
 }
 
-/* The lowest step that is still to be handed on. */
+/* Finds the lowest step of the samples that were not passed on yet. */
 static bool find_next(const es_scalars *scalars, int64_t *step)
 {
     bool any = false;

@@ -1,13 +1,14 @@
-/* Which of several counters has the steps. Loggers write their own beside the
- * training's (W&B: _step, which counts calls), some rows have one and some
- * another, and steps of two would make no series. What reads named numbers
- * counts what each counter would give, and takes one for the whole file. */
+/* Chooses the counter that has the steps. Loggers write their own counter next
+   to the training's (W&B's _step counts calls), rows may have either, and the
+   steps of two counters do not form one series. The parsers of named numbers
+   count how many numbers each counter would give, and use one for the whole
+   file. */
 #include "cli/exchange/import_steps.h"
 
 #include <string.h>
 #include <strings.h>
 
-/* Of equal ones the first counts: the training's before the logger's. */
+/* In order of preference: the training's counters before the logger's. */
 static const char *const names[ES_STEP_KEYS] = {
     "trainer/global_step", "train/global_step", "global_step", "step", "_step"};
 

@@ -1,36 +1,38 @@
-/** Which member of a history's lines, or column of a table, has the steps. */
+/** Chooses the member of a history, or the column of a table, that has the
+ *  steps. */
 #ifndef ES_IMPORT_STEPS_H
 #define ES_IMPORT_STEPS_H
 
 #include "cli/exchange/import.h"
 
-#define ES_STEP_KEYS 5 /* names that people use */
+#define ES_STEP_KEYS 5 /* number of usual names */
 
-/** What one of them would give. */
+/** The numbers that one counter would give. */
 typedef struct es_step_count {
     char name[ES_STEP_KEY_MAX]; /* as the file spells it */
-    size_t n_rows;              /* that have a step from 0 on */
-    size_t n_attention;         /* numbers of heads and layers in these */
-    size_t n_numbers;           /* all numbers */
+    size_t n_rows;              /* rows with a step from 0 on */
+    size_t n_attention;         /* numbers of heads and layers in these rows */
+    size_t n_numbers;           /* all numbers in these rows */
 } es_step_count;
 
-/** Zero is empty. */
+/** Counts of all counters. Zero-initialised: empty. */
 typedef struct es_step_keys {
     es_step_count counts[ES_STEP_KEYS];
 } es_step_keys;
 
-/** Which of the names it is, in any case; -1: none. */
+/** Returns the index of a usual name, in any case; -1 for other names. */
 int es_step_key_of(const char *name);
 
-/** A row in which `name`, which is one of them, is a step. */
+/** Adds a row in which `name`, a usual name, has a step. */
 void es_step_keys_add(es_step_keys *keys, const char *name, size_t n_attention,
                       size_t n_numbers);
 
 /**
- * The one with the most numbers of heads and layers, in a file without these
- * with the most numbers; of equal ones trainer/global_step, train/global_step,
- * global_step, step, _step. NULL: no row has a step. Says in the report what
- * there was to choose from. Borrowed from `keys`.
+ * Chooses the counter with the most numbers of heads and layers, or, if the
+ * file has none, with the most numbers; if several have the same count, the
+ * first of trainer/global_step, train/global_step, global_step, step, _step.
+ * Returns its name, borrowed from `keys`; NULL if no row has a step. Reports
+ * the alternatives.
  */
 const char *es_step_keys_choose(const es_step_keys *keys,
                                 es_import_report *report);

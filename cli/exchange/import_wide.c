@@ -1,9 +1,9 @@
-/* The importer of wide tables: a column of steps and a column for each number,
- * as Lightning's CSVLogger, W&B's charts and TensorBoard write them. Column
- * names are tags, as in a history. Reads the file for the column of steps,
- * where several could have them, for the columns that have numbers, then for
- * the numbers. An empty cell, or one with a text, is no number; a row whose
- * step is no whole number from 0 on is passed over and counted. */
+/* The parser of wide tables: a column of steps and a column for each number, as
+   Lightning's CSVLogger, W&B's charts and TensorBoard write them. Column names
+   are tags, as in a history. Reads the file up to three times: for the column
+   of steps if there are several candidates, for the columns that have numbers,
+   and for the numbers. Empty cells and texts are skipped; a row whose step is
+   not a whole number from 0 on is skipped and counted. */
 #include "cli/exchange/import_scalars.h"
 #include "cli/exchange/import_steps.h"
 
@@ -22,8 +22,8 @@ typedef struct wide {
     char separator;
     char **names; /* (n) of the columns; owned */
     size_t n, n_step_columns, step_column;
-    bool numbers; /* the second pass */
-    int64_t step; /* of the last row that has one */
+    bool numbers; /* true in the last pass */
+    int64_t step; /* of the last row with a step */
     size_t n_steps;
 } wide;
 
@@ -72,17 +72,17 @@ static es_status read_header(wide *w)
         return status;
     const char *key = w->import->options->step_key;
     if (w->step_column == SIZE_MAX && key)
-        return es_fail(ES_EFORMAT, "%s: no column is named '%.80s'", file, key);
+        return es_fail(ES_EFORMAT, "%s: has no column '%.80s'", file, key);
     if (w->step_column == SIZE_MAX)
         return es_fail(ES_EFORMAT,
-                       "%s: no column has steps: name it with --step-key",
+                       "%s: no column has steps: name one with --step-key",
                        file);
     return ES_OK;
 }
 
 /* --- rows -----------------------------------------------------------------*/
 
-/* False: it is no step from 0 on. */
+/* Returns false if the text is not a whole number from 0 on. */
 static bool read_step(int64_t *out, const es_cells *cells, const char *text)
 {
     char copy[64];
@@ -102,7 +102,7 @@ static bool find_step(int64_t *out, const wide *w, es_cells cells)
     return read_step(out, &cells, text);
 }
 
-/* Counts what each column that may have the steps would give. */
+/* Counts the numbers that each candidate for the steps would give. */
 static es_status count_steps(const wide *w, es_step_keys *keys, es_line *line)
 {
     es_cells cells;
@@ -130,7 +130,7 @@ static es_status count_steps(const wide *w, es_step_keys *keys, es_line *line)
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* The header, and which of its columns has the steps. */
+/* Reads the header, and chooses the column of steps. */
 static es_status choose_steps(wide *w)
 {
     es_line line;
@@ -152,7 +152,7 @@ static es_status choose_steps(wide *w)
     return ES_OK;
 }
 
-/* Clocks, as TensorBoard and W&B put beside the numbers. */
+/* Skips times, which TensorBoard and W&B write next to the numbers. */
 static bool is_wanted(const wide *w, size_t column)
 {
     const char *name = w->names[column];
@@ -167,7 +167,9 @@ static es_status take_cells(const wide *w, es_cells *cells, size_t line)
     es_status status;
     for (size_t i = 0; (status = es_cells_next(cells, &text)) == ES_OK; i++) {
         if (i >= w->n)
-            return es_cells_fail(cells, "the header has %zu columns", w->n);
+            return es_cells_fail(
+                cells, "the line is too long: the header has %zu columns",
+                w->n);
         if (!*text || !is_wanted(w, i) ||
             es_import_number(&value, cells, text) != ES_OK)
             continue;
@@ -190,7 +192,7 @@ static es_status take_row(wide *w, const es_line *line)
     es_status status = es_cells_begin(&cells, file, line, w->separator);
     if (status != ES_OK)
         return status;
-    /* Cells are taken apart in place: the step's from a copy. */
+    /* Cells are split in place, so the step is read from a copy. */
     if ((status = es_copy_text(&text, line->text)) < 0)
         return status;
     copy.text = text;
@@ -223,12 +225,13 @@ static es_status read_rows(wide *w)
 
 static es_status check_steps(const wide *w)
 {
-    return w->n_steps ? ES_OK
-                      : es_fail(ES_EFORMAT,
-                                "%s: no row has a whole number from 0 on in "
-                                "column '%.80s': name another with --step-key",
-                                es_line_reader_name(w->import->lines),
-                                w->names[w->step_column]);
+    return w->n_steps
+               ? ES_OK
+               : es_fail(ES_EFORMAT,
+                         "%s: no row has a whole number from 0 on in column "
+                         "'%.80s': name another column with --step-key",
+                         es_line_reader_name(w->import->lines),
+                         w->names[w->step_column]);
 }
 
 es_status es_import_wide(es_import *import)

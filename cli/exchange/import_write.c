@@ -1,5 +1,5 @@
-/* Writes what the parsers of import find into a run file, which appears whole
- * or not at all. */
+/* Writes the run that a parser of import reads to a run file, which appears
+   whole or not at all. */
 #include "cli/exchange/import_write.h"
 
 #include "analyzer/base/checked.h"
@@ -8,8 +8,7 @@
 #include "cli/output/progress.h"
 #include "store/map.h"
 
-/* The sink of the parsers: all of a run in one transaction, in a file that
-   nobody sees before it is complete. */
+/* The sink of the parsers; writes to a temporary file. */
 typedef struct target {
     es_writer *writer;
     es_imported *about;
@@ -73,7 +72,7 @@ static es_status sample(void *user, size_t series, int64_t step,
     t->pending += n * sizeof *values;
     if (status != ES_OK || t->pending < BATCH)
         return of_output(t, status);
-    /* The log that SQLite keeps of a transaction has to stay small. */
+    /* Commits limit the size of SQLite's write-ahead log. */
     t->pending = 0;
     status = es_writer_commit(t->writer);
     if (status == ES_OK)

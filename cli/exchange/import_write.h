@@ -1,4 +1,4 @@
-/** From the import parsers into a run file. */
+/** Imports a text file into a run file. */
 #ifndef ES_IMPORT_WRITE_H
 #define ES_IMPORT_WRITE_H
 
@@ -9,7 +9,7 @@ typedef struct es_imported {
     es_import_report report;
     int64_t n_layer, n_head;
     size_t n_series;
-    const char *what; /* the input in words, where it is more than its format */
+    const char *what; /* the input in words, as from es_import_open; or NULL */
 } es_imported;
 
 /**
@@ -19,7 +19,7 @@ typedef struct es_imported {
  *   format   NULL: detected by content
  *   quiet    no line of progress
  *
- * ES_OK; ES_EFORMAT, ES_EIO, ES_ELOCKED, ES_EUSAGE, ES_ENOMEM.
+ * Returns ES_OK; ES_EFORMAT, ES_EIO, ES_ELOCKED, ES_EUSAGE, ES_ENOMEM.
  */
 es_status es_import_file(es_imported *out, const char *input,
                          const char *output, const es_import_format *format,

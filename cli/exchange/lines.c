@@ -1,5 +1,5 @@
-/* Lines of a text file, whatever ends them, in a buffer of a fixed size. The
- * parsers of import and the readers of a sweep's files use it. */
+/* Reads the lines of a text file, with any line ends, into a buffer of a fixed
+   size. Used by the parsers of import and the readers of a sweep's files. */
 #include "cli/exchange/lines.h"
 
 #include "analyzer/base/checked.h"
@@ -16,11 +16,11 @@ enum { BLOCK = 1 << 16 };
 struct es_line_reader {
     FILE *stream;
     const char *name;
-    char *line; /* ES_LINE_MAX + 1 */
+    char *line; /* (ES_LINE_MAX + 1) */
     size_t number;
     uint64_t bytes;
-    void (*watch)(uint64_t bytes); /* NULL: nobody */
-    bool after_cr;                 /* a LF now belongs to the line before */
+    void (*watch)(uint64_t bytes); /* or NULL */
+    bool after_cr;                 /* the last line ended at CR: skip an LF */
     size_t start, end;
     unsigned char block[BLOCK];
 };
@@ -144,7 +144,7 @@ es_status es_line_reader_rewind(es_line_reader *lines)
     else if (lines->end >= 2 &&
              (memcmp(b, "\xff\xfe", 2) == 0 || memcmp(b, "\xfe\xff", 2) == 0))
         status =
-            es_fail(ES_EFORMAT, "%s: UTF-16: save it as UTF-8", lines->name);
+            es_fail(ES_EFORMAT, "%s: is UTF-16: save it as UTF-8", lines->name);
     return status == ES_DONE ? ES_OK : status;
 }
 
@@ -165,7 +165,8 @@ static const unsigned char *find_end(const unsigned char *from, size_t n)
     return cr ? cr : lf;
 }
 
-/* Moves bytes of the block into the line; true if that was its end. */
+/* Moves bytes of the block into the line; returns true if the line is
+   complete. */
 static bool take(es_line_reader *lines, es_line *line)
 {
     const unsigned char *from = lines->block + lines->start;
@@ -178,7 +179,7 @@ static bool take(es_line_reader *lines, es_line *line)
     return end != NULL;
 }
 
-/* To the first byte of the next line, past the LF of a CR LF. */
+/* Moves to the first byte of the next line, after the LF of a CR LF. */
 static es_status start_line(es_line_reader *lines)
 {
     for (;;) {

@@ -1,4 +1,4 @@
-/** Text files, line by line, whatever their line ends. */
+/** Reads text files line by line, with any line ends. */
 #ifndef ES_LINES_H
 #define ES_LINES_H
 
@@ -7,63 +7,64 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define ES_LINE_MAX (1 << 20) /* bytes of a line that are kept */
+#define ES_LINE_MAX (1 << 20) /* limit of bytes of a line that are kept */
 
 typedef struct es_line_reader es_line_reader;
 
 /** One line, without its end. */
 typedef struct es_line {
-    char *text; /* n bytes, of which some may be 0, and a final 0; ours to
-                   change until the next line is read */
+    char *text; /* (n) bytes, which may include 0, and a final 0; the caller
+                   may modify them until the next line is read */
     size_t n;
     size_t number; /* from 1 */
-    bool cut;      /* it went on beyond ES_LINE_MAX */
+    bool cut;      /* truncated at ES_LINE_MAX */
 } es_line;
 
 /**
- * Opens a regular file, or standard input for "-", which is copied to a
- * temporary file first: what follows reads everything twice.
+ * Opens a regular file, or standard input for "-", which is first copied to a
+ * temporary file, since the parsers read everything twice.
  *
- * ES_OK; ES_EIO (no such file, a directory, a FIFO, no permission).
+ * Returns ES_OK; ES_EIO (no such file, a directory, a FIFO, no permission).
  */
 es_status es_line_reader_open(es_line_reader **out,
                               const char *path) ES_MUST_USE;
 
-/** The same over a stream that can be rewound; the stream is closed with it,
- *  also when this fails. `name` is borrowed: the file's, for messages. */
+/** The same for a stream that can be rewound; the reader owns the stream, also
+ *  if this fails. `name`: of the file, for messages; borrowed. */
 es_status es_line_reader_new(es_line_reader **out, FILE *stream,
                              const char *name) ES_MUST_USE;
 
-/** The name given, or "standard input". Borrowed. */
+/** Returns the name given, or "standard input". Borrowed. */
 const char *es_line_reader_name(const es_line_reader *lines);
 
 /**
- * The next line. A line ends at LF, CR LF or a lone CR (progress bars); the
- * last one need not end. A byte order mark of UTF-8 is skipped.
+ * Reads the next line. A line ends at LF, CR LF or a lone CR (progress bars);
+ * the last line may have no end. A byte order mark of UTF-8 is skipped.
  *
- * ES_OK; ES_DONE; ES_EIO; ES_EFORMAT (UTF-16).
+ * Returns ES_OK; ES_DONE; ES_EIO; ES_EFORMAT (UTF-16).
  */
 es_status es_line_reader_next(es_line_reader *lines, es_line *out) ES_MUST_USE;
 
-/** The next bytes as they are, in place of lines, for files that are no text.
- *  got: how many, less than n at the end of the file. ES_OK or ES_EIO. */
+/** Reads the next n bytes unchanged, for files that are not text. *got:
+ *  number of bytes read, less than n at the end of the file. Returns ES_OK
+ *  or ES_EIO. */
 es_status es_line_reader_bytes_read(es_line_reader *lines, void *out, size_t n,
                                     size_t *got) ES_MUST_USE;
 
-/** The size of the file, or of the copy of standard input; 0 where it is
+/** Returns the size of the file, or of the copy of standard input; 0 if it is
  *  unknown. */
 uint64_t es_line_reader_size(const es_line_reader *lines);
 
-/** Calls `watch` with es_line_reader_bytes whenever more was read. */
+/** Calls `watch` with es_line_reader_bytes after each read. */
 void es_line_reader_watch(es_line_reader *lines, void (*watch)(uint64_t bytes));
 
-/** Bytes read since the first line: what was handed out, and at most 64 KiB
- *  more. */
+/** Returns the bytes read since the first line: those that were returned, and
+ *  at most 64 KiB more. */
 uint64_t es_line_reader_bytes(const es_line_reader *lines);
 
-/** Back to the first line. ES_OK or ES_EIO. */
+/** Returns to the first line. ES_OK, ES_EIO or ES_EFORMAT (UTF-16). */
 es_status es_line_reader_rewind(es_line_reader *lines) ES_MUST_USE;
 
-void es_line_reader_close(es_line_reader *lines); /* NULL is fine */
+void es_line_reader_close(es_line_reader *lines); /* lines may be NULL */
 
 #endif

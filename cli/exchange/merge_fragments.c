@@ -1,5 +1,5 @@
-/* Fragments for merge: they wait until every input was read, for they may come
-   in any order, and their readers stay open as long. */
+/* Fragments for merge. They wait, with open readers, until all inputs have been
+   read, because the fragments of a run may come in any order. */
 #include "cli/exchange/merge_fragments.h"
 
 #include "analyzer/base/checked.h"
@@ -14,13 +14,13 @@ typedef struct waiting {
     es_fragment fragment;
     bool is_over; /* joined, skipped or failed */
     bool is_joined;
-    bool is_complete; /* with all ranks of its run */
+    bool is_complete; /* all ranks of its run are present */
 } waiting;
 
 struct es_fragments {
     waiting *all; /* (n) */
     size_t n;
-    es_reader **readers; /* (n_readers), each once */
+    es_reader **readers; /* (n_readers) each reader once */
     size_t n_readers;
 };
 
@@ -73,7 +73,7 @@ static void print_gap(void *user, const char *line)
         es_print_note("%s: %s", es_reader_path(about->first->reader), line);
 }
 
-/** Takes the fragments of one run: run (n), to be freed. */
+/** Takes the fragments of one run: *run (n), freed by the caller. */
 static es_status take_run(es_fragments *fragments, const waiting *first,
                           es_fragment **run, size_t *n)
 {
@@ -110,8 +110,9 @@ static void mark_joined(es_fragments *fragments, const char *uuid,
     }
 }
 
-/** Their run is there already, joined before. What they have beyond it would be
- *  left out: whoever wants it has to leave out that run. */
+/** Skips the fragments of a run that was joined before and is among the inputs.
+ *  If the fragments have later steps than that run, these would be lost, so the
+ *  user is asked to omit the joined run. */
 static es_status skip_run(const es_fragment *run, size_t n, es_writer *writer,
                           bool quiet, es_merged *merged)
 {
@@ -134,17 +135,18 @@ static es_status skip_run(const es_fragment *run, size_t n, es_writer *writer,
     es_reader_close(reader);
     if (status == ES_OK && beyond) {
         merged->n_incomplete++;
-        es_print_note("%s: goes on after run %s, which an input has joined "
-                      "already: leave that input out, and give all fragments",
-                      es_reader_path(beyond->reader), run->info.uuid);
+        es_print_note(
+            "%s: continues after the end of run %s, which another input "
+            "already contains joined: omit that input, and give all fragments",
+            es_reader_path(beyond->reader), run->info.uuid);
     } else if (status == ES_OK && !quiet) {
-        es_print_note("%s: run %s there already: its fragments are skipped",
+        es_print_note("%s: run %s is already joined: its fragments are skipped",
                       path, run->info.uuid);
     }
     return status;
 }
 
-/** The row of the run that was joined last. */
+/** Adds the row of the run that was joined last. */
 static es_status add_row(es_writer *writer, es_merge_handler *handler)
 {
     es_reader *reader = NULL;
@@ -199,7 +201,8 @@ es_status es_fragments_join(es_fragments *fragments, es_writer *writer,
     return status;
 }
 
-/** A fragment is lost unless one of its rank was joined, with as much in it. */
+/** Sets *out if no fragment of the same rank and run was joined that has at
+ *  least as many samples. */
 static es_status is_fragment_lost(bool *out, const es_fragments *fragments,
                                   const es_fragment *found)
 {
@@ -219,7 +222,7 @@ static es_status is_fragment_lost(bool *out, const es_fragments *fragments,
     return status;
 }
 
-/** A run that was joined, if ranks are missing from it now. */
+/** Returns true if the run was joined again, but without all its ranks. */
 static bool is_run_lost(const es_fragments *fragments, const char *uuid)
 {
     for (size_t i = 0; i < fragments->n; i++) {

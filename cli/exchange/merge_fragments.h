@@ -1,5 +1,5 @@
-/** The fragments among the inputs of merge: collected from all files, then
- *  joined run by run. */
+/** The fragments among the inputs of merge: collects them from all files, then
+ *  joins them run by run. */
 #ifndef ES_MERGE_FRAGMENTS_H
 #define ES_MERGE_FRAGMENTS_H
 
@@ -8,56 +8,58 @@
 
 typedef struct es_fragments es_fragments;
 
-/** What a merge has done. */
+/** Results of a merge. */
 typedef struct es_merged {
-    size_t n_runs;       /* written */
+    size_t n_runs;       /* runs written */
     size_t n_failed;     /* files that could not be merged */
-    size_t n_incomplete; /* joined runs that lack ranks, or do not fit, and
-                            fragments that are not whole */
+    size_t n_incomplete; /* joined runs that lack ranks, fragments that do
+                            not fit, and fragments that could not be read
+                            completely */
 } es_merged;
 
-/** ES_OK, ES_ENOMEM. */
+/** Returns ES_OK or ES_ENOMEM. */
 es_status es_fragments_make(es_fragments **out) ES_MUST_USE;
 
-/** Adds a run if it is a fragment; the reader stays open then, until
- *  es_fragments_free. ES_OK; ES_DONE: it is none; as es_fragment_read. */
+/** Adds a run if it is a fragment; the reader must then stay open until
+ *  es_fragments_free. Returns ES_OK; ES_DONE: not a fragment; errors of
+ *  es_fragment_read. */
 es_status es_fragments_add(es_fragments *fragments, es_reader *reader,
                            size_t run) ES_MUST_USE;
 
-/** Owns the reader of fragments from now on, also at a failure. Returns
- *  `status`, or ES_ENOMEM. */
+/** Takes ownership of a reader whose fragments were added, also on failure.
+ *  Returns `status`, or ES_ENOMEM. */
 es_status es_fragments_keep(es_fragments *fragments, es_reader *reader,
                             es_status status) ES_MUST_USE;
 
 /**
- * Joins them, run by run. Fragments that do not fit are reported, counted, and
- * left out.
+ * Joins the fragments, run by run. Fragments that do not fit together are
+ * reported, counted and omitted.
  *
- *   handler  for each run that was joined, with a reader of the output
- *   quiet    gaps are not printed
- *   merged   added to
+ *   handler  called for each joined run, with a reader of the output
+ *   quiet    do not print gaps
+ *   merged   counts are added
  *
- * ES_OK; what stops the writing of the output.
+ * Returns ES_OK; otherwise a failure to write the output.
  */
 es_status es_fragments_join(es_fragments *fragments, es_writer *writer,
                             const es_output *output, es_merge_handler *handler,
                             bool quiet, es_merged *merged) ES_MUST_USE;
 
 /**
- * Of a run of the file that is to be replaced.
+ * Checks a run of the file that will be replaced.
  *
- *   is_fragment  written
- *   lost         written: a fragment that is in no joined run, or with fewer
- *                samples, or a run that was joined anew, but without all its
- *                ranks
+ *   is_fragment  set if the run is a fragment
+ *   lost         set if the run would be lost: a fragment that no joined run
+ * contains, or only with fewer samples; or a run that was joined again, but
+ * without all its ranks
  *
- * ES_OK; as es_fragment_read.
+ * Returns ES_OK; errors of es_fragment_read.
  */
 es_status es_fragments_check(const es_fragments *fragments, es_reader *reader,
                              size_t run, bool *is_fragment,
                              bool *lost) ES_MUST_USE;
 
-/** Closes the readers. NULL is fine. */
+/** Closes the readers. fragments may be NULL. */
 void es_fragments_free(es_fragments *fragments);
 
 #endif

@@ -1,5 +1,5 @@
-/* entropy-scan merge: runs of many files into one, and the fragments of a
-   distributed training into one run. */
+/* entropy-scan merge: copies the runs of many files into one, and joins the
+   fragments of a distributed training to one run. */
 #include "analyzer/base/value.h"
 #include "cli/exchange/copies.h"
 #include "cli/exchange/merge_fragments.h"
@@ -22,7 +22,7 @@
 typedef struct arguments {
     char **inputs; /* (n_inputs) */
     size_t n_inputs;
-    es_paths found; /* es_inputs_free */
+    es_paths found; /* freed by es_inputs_free */
     size_t n_unreadable;
     const char *output;
     bool quiet;
@@ -33,7 +33,7 @@ static const es_option options[] = {
     {"output", 'o', "ALL.db", "the run file to write",
      ES_OPT_TEXT(arguments, output)},
     ES_RECURSIVE_OPTION,
-    {"quiet", 'q', NULL, "print errors alone", ES_OPT_FLAG(arguments, quiet)},
+    {"quiet", 'q', NULL, "print only errors", ES_OPT_FLAG(arguments, quiet)},
     ES_SALVAGE_OPTION,
     ES_HELP_OPTION,
 };
@@ -42,7 +42,7 @@ static int merge_main(int argc, char **argv);
 
 static const es_named_text examples[] = {
     {"entropy-scan merge sm.db sm-ln-g.db -o all.db",
-     "Make one file of two runs"},
+     "Merge two runs into one file"},
     {NULL, NULL}};
 
 const es_command es_merge_command = {
@@ -51,35 +51,48 @@ const es_command es_merge_command = {
     .examples = examples,
     .summary = "make one run file of many",
     .details =
-        "Every run is copied with its series, samples and events, bit by bit.\n"
-        "Of copies of one run (the same uuid) the one with the most samples\n"
-        "that can be read is copied, of several like that the first.\n"
-        "ALL.db appears whole or not at all. If it is there already it is\n"
-        "replaced, but only if no run and no sample of it would be lost: name\n"
-        "it among the inputs to add to it. If an input cannot be read the\n"
-        "others are merged all the same, and the exit code is 4. So it is if\n"
-        "samples that are copied are damaged: ALL.db has missing values in\n"
-        "their place, and an event of the kind damaged for each.\n"
+        "Every run is copied with its series, samples and events, bit for "
+        "bit.\n"
+        "Of several copies of a run (the same uuid) the one with the most\n"
+        "readable samples is taken, or the first of these. ALL.db is written\n"
+        "whole or not at all. If it exists it is replaced, but only if no run\n"
+        "and no sample of it would be lost: to add runs to it, name it among "
+        "the\n"
+        "inputs. If an input cannot be read, the others are merged, and the "
+        "exit\n"
+        "code is 4. It is also 4 if copied samples are damaged: ALL.db then "
+        "has\n"
+        "missing values instead, and an event of the kind damaged for each.\n"
         "\n"
-        "Files that the ranks of a distributed training wrote, RUN.db and\n"
-        "RUN.rank1.db, are fragments: those of the same uuid become one run.\n"
-        "Other layers or heads (pipeline stages, tensor parallel) are put "
-        "side\n"
-        "by side; of the same ones (data parallel) means are weighted by the\n"
-        "rows of each rank, extremes and counts combined; loss is the mean of\n"
-        "the ranks. A series without such a rule is kept where the ranks "
-        "agree\n"
-        "and missing elsewhere. A step that a rank lacks is made of the\n"
-        "others; how many it lacks is a line here and an event of the kind\n"
-        "gap. If a rank has no fragment the exit code is 4; so it is if\n"
-        "fragments do not fit (a rank twice, heads that overlap), which are\n"
-        "left out.\n"
+        "The files that the ranks of a distributed training write, RUN.db and\n"
+        "RUN.rank1.db, are fragments: those with the same uuid are joined to "
+        "one\n"
+        "run. Different layers or heads (pipeline stages, tensor parallel) "
+        "are\n"
+        "put side by side; for the same ones (data parallel) means are "
+        "weighted\n"
+        "by the rows of each rank, extremes and counts are combined; the loss "
+        "is\n"
+        "the mean of the ranks. A series without such a rule is kept where "
+        "the\n"
+        "ranks agree and is missing elsewhere. A step that a rank lacks is "
+        "made\n"
+        "of the other ranks; the number of these steps is printed and stored "
+        "as\n"
+        "an event of the kind gap. If a rank has no fragment, the exit code "
+        "is\n"
+        "4; so it is if fragments do not fit (a rank twice, overlapping "
+        "heads),\n"
+        "which are then omitted.\n"
         "\n"
-        "The table summary of ALL.db has a row for each run, for plain SQL:\n"
-        "its last step, losses, heads in each quarter of the ceiling, flags.\n"
-        "NULL is a number that was not recorded; one that is not finite is\n"
-        "the text NaN, inf or -inf. SQL's avg and sum take a text for 0:\n"
-        "add filter (where typeof(eval_ppl) = 'real').",
+        "The table summary of ALL.db has a row for each run, for plain SQL: "
+        "its\n"
+        "last step, losses, heads in each quarter of the ceiling, flags. NULL "
+        "is\n"
+        "a number that was not recorded; a number that is not finite is the "
+        "text\n"
+        "NaN, inf or -inf. SQL's avg and sum treat a text as 0: add\n"
+        "filter (where typeof(eval_ppl) = 'real').",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = merge_main,
@@ -91,11 +104,11 @@ static es_status check(const arguments *given)
         return es_fail(ES_EUSAGE, "no run files to merge: see entropy-scan "
                                   "merge --help");
     if (!given->output)
-        return es_fail(ES_EUSAGE, "no run file to write: -o ALL.db");
+        return es_fail(ES_EUSAGE, "no run file to write: add -o ALL.db");
     return es_output_check_run_file(given->output);
 }
 
-/* What entropy-scan says of a run, as a row beside it. */
+/* Writes the run's summary as a row of the table summary. */
 static es_status add_row(es_writer *writer, es_reader *reader, size_t run)
 {
     char flags[1024] = "no entropy";
@@ -140,14 +153,14 @@ static void count_sample(size_t n_bytes)
     es_progress_line_add(n_bytes);
 }
 
-/* 0: it cannot be said, and reading it says why. */
+/* Returns 0 if the size is unknown; reading the file then reports why. */
 static uint64_t size_of(const char *path)
 {
     const es_stamp stamp = es_stamp_of(path);
     return stamp.size > 0 ? (uint64_t)stamp.size : 0;
 }
 
-/* What a merge reads and writes. */
+/* State of a merge. */
 typedef struct merging {
     const arguments *given;
     const es_output *output;
@@ -157,7 +170,7 @@ typedef struct merging {
     es_merged *merged;
 } merging;
 
-/* One that is taken; a fragment waits for the others of its run. */
+/* Copies a run; a fragment waits for the others of its run. */
 static es_status merge_run(merging *m, es_reader *reader, size_t run,
                            bool *is_fragment)
 {
@@ -167,16 +180,16 @@ static es_status merge_run(merging *m, es_reader *reader, size_t run,
     if (status == ES_DONE)
         status = es_merge_run(m->writer, reader, run, &m->merged->n_runs,
                               &skipped, add_row, count_sample);
-    if (skipped) { /* copies that were there at first are chosen from */
-        es_print_note("%s: a run that came while copies were looked for is "
-                      "left out: merge again",
-                      es_reader_path(reader));
+    if (skipped) { /* not among the copies that were found at first */
+        es_print_note(
+            "%s: a run was added during the merge, and is omitted: merge again",
+            es_reader_path(reader));
         m->merged->n_incomplete++;
     }
     return status;
 }
 
-/* Copies the runs of a file; the reader of a fragment is kept. */
+/* Copies the runs of a file; keeps the reader if it has fragments. */
 static es_status merge_one(merging *m, size_t input)
 {
     const char *path = m->given->inputs[input];
@@ -194,14 +207,15 @@ static es_status merge_one(merging *m, size_t input)
         has_fragments |= is_fragment;
     }
     if (status >= 0 && n_left_out < n && es_merge_is_behind(reader)) {
-        es_print_note("%s: not all of it can be read: frames are damaged, or "
-                      "not seen by this host yet: merge it again in a minute",
-                      path);
+        es_print_note(
+            "%s: cannot be read completely: frames are damaged, or not visible "
+            "to this host yet: merge it again in a minute",
+            path);
         m->merged->n_incomplete++;
     }
     if (n_left_out && !m->given->quiet)
         es_print_note("%s: %zu of its runs skipped: another file has a copy "
-                      "with as many samples or more",
+                      "with at least as many samples",
                       path, n_left_out);
     if (has_fragments)
         return es_fragments_keep(m->fragments, reader, status);
@@ -212,7 +226,7 @@ static es_status merge_one(merging *m, size_t input)
     return status;
 }
 
-/* An input that fails is reported and counted; the others go on. */
+/* An input that fails is reported and counted; the others are merged. */
 static es_status merge_all(merging *m)
 {
     const arguments *given = m->given;
@@ -243,7 +257,8 @@ static es_status merge_all(merging *m)
     return status;
 }
 
-/* Whether a run of the file that is to be replaced is not in the one made. */
+/* Sets *out if a run of the file that will be replaced is not in the new
+   one. */
 static es_status is_lost(bool *out, const merging *m, es_reader *old,
                          size_t run, es_reader *made, const es_run_index *index)
 {
@@ -278,8 +293,8 @@ static es_status count_lost(size_t *n_lost, const merging *m, es_reader *old)
     return status;
 }
 
-/* What is to be replaced must not hold a run, or samples, that nothing else
- * does. */
+/* Checks that every run and every sample of the replaced file is in the new
+   file. */
 static es_status check_replaced(const merging *m)
 {
     const char *path = m->given->output;
@@ -293,11 +308,11 @@ static es_status check_replaced(const merging *m)
     es_reader_close(old);
     if (status != ES_OK || !n_lost)
         return status;
-    return es_fail(ES_EIO,
-                   "%s: %zu of its runs are in none of the inputs, or with "
-                   "fewer samples: name it among them to keep those, or remove "
-                   "it",
-                   path, n_lost);
+    return es_fail(
+        ES_EIO,
+        "%s: the inputs lack %zu of its runs, or have fewer samples: name this "
+        "file among the inputs to keep them, or remove it",
+        path, n_lost);
 }
 
 static es_status write_runs(merging *m)
@@ -336,7 +351,7 @@ static int merge(const arguments *given)
         return es_command_exit(status);
     const size_t n_files = given->n_inputs - merged.n_failed;
     if (!given->quiet)
-        es_print_note("%s: %zu run%s of %zu file%s", given->output,
+        es_print_note("%s: %zu run%s from %zu file%s", given->output,
                       merged.n_runs, merged.n_runs == 1 ? "" : "s", n_files,
                       n_files == 1 ? "" : "s");
     return merged.n_failed || merged.n_incomplete ? ES_EXIT_SOME_FAILED : 0;

@@ -1,6 +1,6 @@
-/* Guesses which numbers of a name are the layer's and the head's: of two the
- * first and the second, unless the words before them say otherwise; of more
- * those that differ between names. */
+/* Guesses which numbers in a name are the layer and the head. If a name has two
+   numbers, they are the layer and the head, unless the words before them say
+   otherwise; if it has more, the ones that differ between names. */
 #include "cli/exchange/tag_guess.h"
 
 #include <ctype.h>
@@ -8,10 +8,10 @@
 
 enum { MAX_NUMBERS = 8 };
 
-/* Where the numbers of a name are. */
+/* Positions of the numbers in a name. */
 typedef struct numbers {
     size_t at[MAX_NUMBERS], n_digits[MAX_NUMBERS];
-    size_t n; /* MAX_NUMBERS + 1: more */
+    size_t n; /* MAX_NUMBERS + 1: more than MAX_NUMBERS */
 } numbers;
 
 static bool is_digit(char c)
@@ -41,7 +41,7 @@ static numbers find_numbers(const char *tag)
     return found;
 }
 
-/* "entropy", "Entropies"; "ent" as a word of its own. */
+/* Returns true for names with "entropy", "Entropies", or the word "ent". */
 static bool is_of_entropy(const char *tag)
 {
     if (strcasestr(tag, "entrop"))
@@ -52,7 +52,8 @@ static bool is_of_entropy(const char *tag)
     return false;
 }
 
-/* Fit for a pattern that a shell takes between single quotes. */
+/* Returns true if the name can be in a pattern between single quotes of a
+   shell. */
 static bool is_plain(const char *tag)
 {
     for (const char *c = tag; *c; c++)
@@ -61,7 +62,8 @@ static bool is_plain(const char *tag)
     return true;
 }
 
-/* Marks the numbers of `a` that differ in `b`, where nothing else does. */
+/* Marks the numbers of `a` that differ in `b`, if all other text is the
+   same. */
 static void compare(bool *differs, const char *a, const numbers *of_a,
                     const char *b)
 {
@@ -86,7 +88,8 @@ static void compare(bool *differs, const char *a, const numbers *of_a,
         differs[i] = differs[i] || here[i];
 }
 
-/* The letter with which the word before a number begins, in lower case; 0. */
+/* Returns the first letter, in lower case, of the word before a number; 0 if
+   there is no word. */
 static int word_before(const char *tag, size_t at)
 {
     while (at > 0 && !is_letter(tag[at - 1]) && !is_digit(tag[at - 1]))
@@ -98,8 +101,8 @@ static int word_before(const char *tag, size_t at)
     return tolower((unsigned char)tag[at]);
 }
 
-/* Two of the numbers, the layer's and the head's; one, the layer's, where there
- * is no other. */
+/* Chooses the numbers of the layer and the head; only the layer if the name has
+   one number. */
 static void choose(size_t *layer, size_t *head, const char *tag,
                    const numbers *of, const bool *differs)
 {
@@ -139,8 +142,8 @@ static bool print_pattern(char out[ES_TAG_MAX], const char *tag,
     return n < ES_TAG_MAX;
 }
 
-/* Of the names of entropies with two numbers or more the first by letters; of
- * those with one number if there is none. NULL: none has a number. */
+/* Returns the alphabetically first name of an entropy with two or more numbers;
+   if there is none, with one number; NULL if no name has a number. */
 static const char *find_example(const char *const *tags, size_t n)
 {
     const char *found = NULL;

@@ -1,20 +1,22 @@
-/** A pattern for names of numbers that look like attention entropies, but are
- *  spelled as nobody else spells them. */
+/** Guesses a pattern for names that look like attention entropies, but have no
+ *  known spelling. */
 #ifndef ES_TAG_GUESS_H
 #define ES_TAG_GUESS_H
 
 #include "cli/exchange/tags.h"
 
-#define ES_TAG_GUESS_MAX 128 /* bytes of a name that is looked at */
+#define ES_TAG_GUESS_MAX                                                       \
+    128 /* limit of bytes of a name; longer ones are                           \
+           ignored */
 
 /**
- * "attn_ent_b{layer}_{head}" of attn_ent_b0_0, attn_ent_b0_1, ...
+ * Makes "attn_ent_b{layer}_{head}" of attn_ent_b0_0, attn_ent_b0_1, ...
  *
  *   out   the pattern, for es_tag_rules
- *   tag   one of `tags` that it is made from; borrowed
- *   tags  (n); NULL ones are passed over
+ *   tag   one of `tags`, from which it was made; borrowed
+ *   tags  (n) NULL elements are skipped
  *
- * False: none of the names has to do with entropy and has a number in it.
+ * Returns false if no name looks like an entropy and has a number.
  */
 bool es_tag_guess(char out[ES_TAG_MAX], const char **tag,
                   const char *const *tags, size_t n);

@@ -1,5 +1,6 @@
-/* Tags of scalars: patterns with {layer}, {head} and {series}, matched with
- * backtracking over tags of a bounded length, and export's own spelling. */
+/* Tags of scalars: matches patterns with {layer}, {head} and {series} by
+   backtracking; the length of tags is limited. Also writes the tags of
+   export. */
 #include "cli/exchange/tags.h"
 
 #include "analyzer/base/text.h"
@@ -7,11 +8,11 @@
 #include <ctype.h>
 #include <string.h>
 
-/* What placeholders stood for. */
+/* The texts and numbers that the placeholders matched. */
 typedef struct match {
     const char *series, *monitor;
     size_t n_series, n_monitor;
-    int64_t layer, head; /* -1: not there */
+    int64_t layer, head; /* -1: no placeholder */
     bool is_mtp;
 } match;
 
@@ -37,7 +38,7 @@ static const char *take_index(int64_t *out, const char *tag)
 
 static bool matches(match *out, const char *pattern, const char *tag);
 
-/* A text placeholder: the shortest text with which the rest matches. */
+/* Matches a text placeholder: the shortest text for which the rest matches. */
 static bool match_text(match *out, const char **text, size_t *n,
                        const char *pattern, const char *tag)
 {
@@ -50,7 +51,7 @@ static bool match_text(match *out, const char **text, size_t *n,
     return false;
 }
 
-/* The depth is the pattern's number of placeholders: es_tag_pattern_check. */
+/* Recursion is limited by the pattern's placeholders: es_tag_pattern_check. */
 static bool matches(match *out, const char *pattern, const char *tag)
 {
     for (; *pattern; pattern++, tag++) {
@@ -82,8 +83,8 @@ es_status es_tag_pattern_check(const char *pattern)
             n_series++;
         else if (*c == '{' || *c == '}')
             return es_fail(ES_EUSAGE,
-                           "--tags '%.80s': braces are for {layer}, {head} "
-                           "and {series}",
+                           "--tags '%.80s': braces are only allowed in "
+                           "{layer}, {head} and {series}",
                            pattern);
         else
             c++;
@@ -91,7 +92,7 @@ es_status es_tag_pattern_check(const char *pattern)
     if (n_layer > 1 || n_head > 1 || n_series > 1 || n_head > n_layer ||
         n_layer + n_series == 0)
         return es_fail(ES_EUSAGE,
-                       "--tags '%.80s': a tag has one {layer}, and at most one "
+                       "--tags '%.80s': expected one {layer}, and at most one "
                        "{head} and {series}",
                        pattern);
     return ES_OK;
@@ -128,9 +129,9 @@ static bool copy_name(es_tag *out, const char *text, size_t n, bool escaped)
     return k > 0;
 }
 
-/* The attention before a name of qk_stats, which is passed over: windows; full
- * attention, also with compressed keys (MLA) or one head of them (MQA); windows
- * beside keys that are compressed or chosen. */
+/* Removes the prefix of a name of qk_stats, and returns the kind of attention:
+   windows; full attention, also with compressed keys (MLA) or one head of them
+   (MQA); sparse: windows together with compressed or selected keys. */
 static es_layer_kind take_kind(const char **name)
 {
     static const struct {
@@ -146,8 +147,9 @@ static es_layer_kind take_kind(const char **name)
     return ES_LAYER_UNKNOWN;
 }
 
-/* llm-internal-medicine's names, where they mean what one of ours does: row
- * entropies' mean, the largest logit, the weight of the first key. */
+/* Translates names of llm-internal-medicine that have the meaning of a standard
+   series: the mean of row entropies, the largest logit, the weight of the first
+   key. */
 static bool name_monitor(es_tag *out, const match *found)
 {
     static const struct {
@@ -182,7 +184,7 @@ const char *es_tag_without_phase(es_phase *phase, const char *tag)
     return tag;
 }
 
-/* The pattern that was given, whose series may stand beside the tag. */
+/* Matches the given pattern; its series may be given separately. */
 static bool match_given(match *out, const char *tag, const es_tag_rules *rules)
 {
     *out = (match){.layer = -1, .head = -1};
@@ -195,13 +197,13 @@ static bool match_given(match *out, const char *tag, const es_tag_rules *rules)
     return true;
 }
 
-/* `plain` is the tag without what wraps a model's modules. */
+/* `plain` is the tag without the names of wrappers around modules. */
 static bool find_match(match *out, const char *tag, const char *plain,
                        const es_tag_rules *rules)
 {
     static const struct {
         const char *pattern;
-        bool is_ours; /* export writes it */
+        bool is_ours; /* written by export */
         bool is_mtp;
     } known[] = {
         {"{series}/layer_{layer}/head_{head}", true, false},
@@ -227,7 +229,7 @@ static bool find_match(match *out, const char *tag, const char *plain,
                 : matches(out, known[i].pattern, plain))
             return true;
     }
-    /* A number of the run keeps its name. */
+    /* Other tags are numbers of the run, and keep their name. */
     *out = (match){
         .series = tag, .n_series = strlen(tag), .layer = -1, .head = -1};
     return *tag;
@@ -246,7 +248,7 @@ bool es_tag_parse(es_tag *out, const char *tag, const es_tag_rules *rules)
     if (!find_match(&found, tag, plain, rules))
         return false;
     if (found.monitor && rules->is_ours)
-        return false; /* a mean */
+        return false; /* a mean written by export */
     if (found.layer >= ES_MAX_LAYERS || found.head >= ES_MAX_HEADS)
         return false;
     out->shape = found.head >= 0    ? ES_SHAPE_HEAD
