@@ -63,29 +63,26 @@ const es_command es_export_command = {
     .examples = examples,
     .summary = "write a run as CSV, JSON lines, NPZ or TensorBoard events",
     .details =
-        "csv    read back by import bit for bit: comments (# key: value) "
-        "about\n"
-        "       the run, then step,layer,head,SERIES... with one row for the\n"
-        "       run, each layer and each head of a step; an empty cell: no\n"
-        "       sample; NA: a missing value\n"
+        "csv    read back by import bit for bit: comments (# key: value)\n"
+        "       about the run, then step,layer,head,SERIES... with one row\n"
+        "       for the run, each layer and each head of a step; an empty\n"
+        "       cell: no sample; NA: a missing value\n"
         "jsonl  one line about the run, then one for each sample; null is a\n"
         "       missing value, \"NaN\", \"inf\" and \"-inf\" are strings\n"
-        "npz    for numpy: each series is a float32 array (n, L, H), (n, L) "
-        "or\n"
-        "       (n), its steps are steps/SERIES; missing values are the NaN "
-        "of\n"
-        "       the run file; run.json describes the run\n"
+        "npz    for numpy: each series is a float32 array (n, L, H), (n, L)\n"
+        "       or (n), its steps are steps/SERIES; missing values are the\n"
+        "       NaN of the run file; run.json describes the run\n"
         "tensorboard  an event file, which TensorBoard finds if its name\n"
         "       contains tfevents: -o DIR/events.out.tfevents.RUN; scalars\n"
         "       entropy/layer_03/head_07, entropy/layer_03/mean, loss,\n"
-        "       eval/loss; a missing value has no scalar; import reads it "
-        "back\n"
+        "       eval/loss; a missing value has no scalar; import reads it\n"
+        "       back\n"
         "\n"
-        "Readers of plain CSV must skip lines that begin with #. jsonl "
-        "contains\n"
-        "all runs of all files; the other formats need one run: see --run.\n"
-        "Events are not exported. Attention maps (--series attention_map) are\n"
-        "comments of csv, lines of jsonl and arrays of npz.",
+        "Readers of plain CSV must skip lines that begin with #. jsonl\n"
+        "contains all runs of all files; the other formats need one run:\n"
+        "see --run. Events are not exported. Attention maps (--series\n"
+        "attention_map) are comments of csv, lines of jsonl and arrays of\n"
+        "npz.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = export_main,

@@ -168,8 +168,8 @@ void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
                           const char *unit, const char *series)
 {
     static const char *const meanings[] = {
-        [ES_MAX_OBSERVED] = "observed: the largest value of all runs shown",
-        [ES_MAX_RUN] = "run: the largest value of each run",
+        [ES_MAX_OBSERVED] = "observed: the largest of all runs shown",
+        [ES_MAX_RUN] = "run: the largest of each run",
         [ES_MAX_CEILING] = "ceiling of each run: ln(T!)/T if causal",
         [ES_MAX_LOGT] = "logT: ln T of each run",
         [ES_MAX_NUMBER] = "as given",

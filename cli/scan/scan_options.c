@@ -107,12 +107,14 @@ static const es_option table[] = {
      ES_OPT_TEXT(es_scan_options, summary.series), .value = "entropy",
      .tags = SUMMARY},
     {"phase", 0, "PHASE",
-     "train or eval (train, or eval where there is no train)",
+     "phase to show: train or eval (train, or eval if there are no samples of "
+     "train)",
      ES_OPT_CALL(es_scan_options, summary.phase, es_command_phase),
      .tags = SUMMARY},
     {"max", 0, "POLICY",
      "top of the bands and of the colour scale: observed (largest value of all "
-     "runs), run (of each run), ceiling, logT or a number (observed)",
+     "runs), run (largest value of each run), ceiling, logT or a number "
+     "(observed)",
      ES_OPT_CALL(es_scan_options, summary.max, read_max), .tags = SUMMARY},
     {"format", 0, "FORMAT",
      "png, svg or pdf (by the extension of FILE, else png)",
@@ -121,8 +123,8 @@ static const es_option table[] = {
      "size in pixels of PNG, points of SVG and PDF; 89x60mm, 3.25x2.5in",
      ES_OPT_CALL(es_scan_options, figures, read_size), .tags = PICTURE},
     {"for", 0, "MEDIUM",
-     "fit the width of: a paper's column or page, a slide, icml (its column), "
-     "neurips (its text), or screen (screen: as wide as the content needs)",
+     "width of the picture: column, page, slide, icml (its column), neurips "
+     "(its text) or screen, which is as wide as the content needs (screen)",
      ES_OPT_CHOICE(es_scan_options, figures.medium, es_media),
      .expects = ES_MEDIA_EXPECTED, .tags = PICTURE},
     {"letters", 0, NULL,
@@ -202,8 +204,8 @@ static const es_option table[] = {
      ES_OPT_INT(es_scan_options, part, 0, ES_SCAN_TASKS_MOST - 1),
      .tags = SUMMARY},
     {"where", 0, "CONDITIONS",
-     "show only runs that meet all conditions, such as 'arch=SM* flag=collapse "
-     "lr<0.01': on fields or members of the configuration",
+     "show only runs that meet all conditions on fields or members of the "
+     "configuration, such as 'arch=SM* flag=collapse lr<0.01'",
      ES_OPT_CALL(es_scan_options, where, read_where), .tags = SUMMARY},
     {"sort", 0, "FIELD",
      "sort the runs by a field or setting, such as eval_ppl or lr; -FIELD: in "
@@ -211,7 +213,7 @@ static const es_option table[] = {
      ES_OPT_CALL(es_scan_options, order, read_order), .tags = SUMMARY},
     {"compare", 0, NULL,
      "compare the runs: settings that differ, perplexity, bands, onsets, "
-     "distances, groups of seeds",
+     "distances, means over seeds",
      ES_OPT_FLAG(es_scan_options, compare)},
     {"baseline", 0, "FILE", "compare with the run of FILE; implies --compare",
      ES_OPT_TEXT(es_scan_options, baseline)},
@@ -239,9 +241,9 @@ static const es_option table[] = {
     {"quiet", 'q', NULL, "print no table, only errors",
      ES_OPT_FLAG(es_scan_options, quiet), .tags = SUMMARY},
     {"output", 'o', "FILE",
-     "write JSON or CSV to FILE, else the one figure without a FILE, else the "
-     "table (-: standard output); for several figures: a folder, or a PDF with "
-     "one page for each",
+     "file for JSON or CSV, else for the one figure without a FILE, else for "
+     "the table (-: standard output); for several figures: a folder, or a PDF "
+     "with one page for each",
      ES_OPT_TEXT(es_scan_options, output), .tags = SUMMARY},
     {"check", 0, "[SEVERITY]",
      "exit 1 if a flag of this severity or above is active at the last step: "
@@ -322,11 +324,9 @@ const es_command es_scan_command = {
     .examples = examples,
     .summary = "attention entropy of training runs",
     .details =
-        "Shows the run, architecture, step, loss, share of heads in each "
-        "quarter\n"
-        "of the largest entropy, and flags. Several runs share one picture "
-        "and\n"
-        "one colour scale.\n"
+        "Shows the run, architecture, step, loss, share of heads in each\n"
+        "quarter of the largest entropy, and flags. Several runs share one\n"
+        "picture and one colour scale.\n"
         "\n"
         "Figures of --figure:\n" ES_FIGURES_HELP "\n"
         "Several on one page, aligned and with one legend: --figure\n"
@@ -336,20 +336,19 @@ const es_command es_scan_command = {
         "the exit code is 3. Files of older versions (schema 1) have no\n"
         "checksums; --json shows which.\n"
         "\n"
-        "If the run file describes its layers, the table, JSON, flags and the\n"
-        "rows of heatmaps show their kinds and names, each head is judged by\n"
-        "its own ceiling, and heatmaps under --max ceiling show shares of it.\n"
-        "A run that does not state its planned steps is too short to judge "
-        "for\n"
-        "overload in its first 1000 steps.\n"
+        "If the run file describes its layers, the table, JSON, flags and\n"
+        "the rows of heatmaps show their kinds and names, each head is\n"
+        "judged by its own ceiling, and heatmaps under --max ceiling show\n"
+        "shares of it. A run that does not state its planned steps is too\n"
+        "short to judge for overload in its first 1000 steps.\n"
         "\n"
         "JSON has \"schema\":2: the step at which a flag was reported is\n"
         "\"reported\", which schema 1 called \"told\".\n"
         "\n"
         "Results go to standard output, messages to standard error. Exit\n"
         "codes: 0 success; 1 --check found something; 2 the command line is\n"
-        "wrong; 3 an input or output failed; 4 some of several inputs failed,\n"
-        "the others were processed; 128+n ended by signal n.",
+        "wrong; 3 an input or output failed; 4 some of several inputs\n"
+        "failed, the others were processed; 128+n ended by signal n.",
     .options = table,
     .n_options = sizeof table / sizeof table[0],
     .main = scan_main,
@@ -369,18 +368,14 @@ const es_command es_summarise_command = {
     .examples = summarise_examples,
     .summary = "print one line for each of very many runs, here or by Slurm",
     .details =
-        "Prints the same as entropy-scan DIR, with all processors. With "
-        "--slurm\n"
-        "the files are split into parts, each task of an array reads one "
-        "part,\n"
-        "and this process waits and joins the results. If a task failed, was\n"
-        "cancelled or ran out of time, the message names its log, and no "
-        "output\n"
-        "is written; the other parts stay in the folder of --work, so "
-        "repeating\n"
-        "the command submits only the missing parts. If this process is "
-        "ended,\n"
-        "the job continues, and repeating the command joins its results.",
+        "Prints the same as entropy-scan DIR, with all processors. With\n"
+        "--slurm the files are split into parts, each task of an array\n"
+        "reads one part, and this process waits and joins the results. If a\n"
+        "task failed, was cancelled or ran out of time, the message names\n"
+        "its log, and no output is written; the other parts stay in the\n"
+        "folder of --work, so repeating the command submits only the\n"
+        "missing parts. If this process is ended, the job continues, and\n"
+        "repeating the command joins its results.",
     .options = table,
     .n_options = sizeof table / sizeof table[0],
     .takes = SUMMARY,

@@ -58,21 +58,19 @@ const es_command es_sql_command = {
     .examples = examples,
     .summary = "query run files in SQL, read-only",
     .details =
-        "tables     run, series, sample, event: as in the file, of all files\n"
-        "           together; run_id, series_id and event_id of the second "
-        "file\n"
-        "           are larger by 2^40, of the third by 2 * 2^40, ...\n"
-        "es_values  es_values('entropy', 'eval'), with both phases if the "
-        "second\n"
-        "           argument is omitted, all series without arguments. "
-        "Columns:\n"
-        "           run, step, layer, head, value, state; hidden: series,\n"
-        "           phase, run_id, series_id. A condition on step reads only\n"
-        "           those steps. state is value, nan, missing or damaged; "
-        "value\n"
-        "           is NULL unless state is value\n"
-        "views      run_series, run_event, layer_entropy, sample_value (like\n"
-        "           es_values, in plain SQL): see --views\n"
+        "tables     run, series, sample, event: as in the file, of all\n"
+        "           files together; run_id, series_id and event_id of the\n"
+        "           second file are larger by 2^40, of the third by 2 *\n"
+        "           2^40, ...\n"
+        "es_values  es_values('entropy', 'eval'), with both phases if the\n"
+        "           second argument is omitted, all series without\n"
+        "           arguments. Columns: run, step, layer, head, value,\n"
+        "           state; hidden: series, phase, run_id, series_id. A\n"
+        "           condition on step reads only those steps. state is\n"
+        "           value, nan, missing or damaged; value is NULL unless\n"
+        "           state is value\n"
+        "views      run_series, run_event, layer_entropy, sample_value\n"
+        "           (like es_values, in plain SQL): see --views\n"
         "blobs      x'0000c07f' in CSV and JSON, their size in a table;\n"
         "           es_values unpacks sample.value\n"
         "\n"
@@ -83,10 +81,10 @@ const es_command es_sql_command = {
         "      step\"\n"
         "\n"
         "Only one statement that reads is allowed; ATTACH, PRAGMAs that set\n"
-        "something, and all statements that write are refused with exit code "
-        "2,\n"
-        "as is invalid SQL. Ctrl-C ends a query that takes too long. The\n"
-        "extension entropyscan_sqlite.so provides es_values to other programs.",
+        "something, and all statements that write are refused with exit\n"
+        "code 2, as is invalid SQL. Ctrl-C ends a query that takes too\n"
+        "long. The extension entropyscan_sqlite.so provides es_values to\n"
+        "other programs.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = sql_main,

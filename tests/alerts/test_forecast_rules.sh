@@ -44,7 +44,7 @@ same_text 'watch reports a forecast once' '' "$("$scan" watch --once runs --rule
 
 same_text 'without a rule there is no forecast' '' "$("$scan" runs/doomed.db --json | grep -o forecast)"
 printf '[rule ahead]\nseries = forecast\nat_least = 0.9\n' >heads.ini
-same_text 'a forecast has no heads' 'entropy-scan: rule ahead: aggregate head does not fit forecast, which has 1 value a step: choose another' \
+same_text 'a forecast has no heads' 'entropy-scan: rule ahead: aggregate head does not fit forecast, which has 1 value per step: choose another' \
     "$("$scan" runs/doomed.db --rules heads.ini 2>&1 >/dev/null)"
 printf '[rule ahead]\nseries = forecast\naggregate = run\nat_least = 0.9 baseline\n[baseline]\nrun = quiet/quiet.db\n' >base.ini
 same_text 'a baseline has no forecast' 'entropy-scan: rule ahead: a baseline has no forecast: compare it with a number' \

@@ -46,10 +46,10 @@ output 'CSV has the flags of rules' 'wide L0 \(error\); low L1 \(info\)' "$scan"
 check '--check without rules finds no flag' "$scan" -q heat.db --check
 exits '--check fails for a rule of severity error' 1 '^$' "$scan" -q heat.db --check --rules own.ini
 sed 's/severity = error/severity = warning/' own.ini >mild.ini
-check '--check ignores a warning' "$scan" -q heat.db --check --rules mild.ini
-exits '--check=warning fails for a warning' 1 '^$' "$scan" -q heat.db --check=warning --rules mild.ini
-check '--check=critical ignores an error' "$scan" -q heat.db --check=critical --rules own.ini
-exits 'an unknown severity is refused' 2 "--check 'bad': info, warning, error or critical" "$scan" heat.db --check=bad
+check '--check passes over a warning' "$scan" -q heat.db --check --rules mild.ini
+exits '--check=warning does not' 1 '^$' "$scan" -q heat.db --check=warning --rules mild.ini
+check '--check=critical passes over an error' "$scan" -q heat.db --check=critical --rules own.ini
+exits 'no severity' 2 "--check: unknown value 'bad': expected info, warning, error or critical" "$scan" heat.db --check=bad
 cp heat.db 'x,y:50%.db'
 annotations() { "$scan" --check-format github "$@"; }
 same_text 'annotations name file, run and flags' \
@@ -63,9 +63,9 @@ same_text 'a warning is annotated as a warning' '::warning file=heat.db,title=he
     "$(annotations heat.db --check=info --rules mild.ini)"
 same_text 'flags below the severity of --check are not annotated' '' "$(annotations heat.db --check --rules mild.ini)"
 exits 'the exit code is that of --check' 1 '^$' annotations heat.db --check --rules own.ini
-exits '--check-format needs --check' 2 'is for --check: add it' "$scan" heat.db --check-format github
-exits '--check-format excludes --json' 2 'leave out the other outputs' "$scan" heat.db --check --check-format github --json
-exits '--check-format excludes --tui' 2 'leave out --tui' "$scan" heat.db --check --check-format github --tui
+exits 'annotations without --check' 2 'needs --check' "$scan" heat.db --check-format github
+exits 'annotations and JSON' 2 'omit the other outputs' "$scan" heat.db --check --check-format github --json
+exits 'annotations on a drawing' 2 'excludes --tui' "$scan" heat.db --check --check-format github --tui
 output '--where names a rule' 'heat' "$scan" heat.db --rules own.ini --where flag=wide
 printed_json() { "$scan" heat.db --json "$@"; }
 output 'JSON has the name of the rule as the kind of flag' \

@@ -46,8 +46,8 @@ exits 'a missing baseline is an error' 3 'none\.db: no such file' "$scan" low.db
 exits 'without its baseline there is no comparison' 3 'none\.db: no baseline was read' "$scan" low.db --baseline none.db
 exits 'a baseline of two runs is refused' 3 'both\.db: a baseline is a single run, and this file has 2' "$scan" flat.db --baseline both.db
 exits 'a baseline without a run is refused' 2 'no run file' "$scan" --baseline low.db
-exits '--compare refuses --csv' 2 'prints tables or --json, nothing else' "$scan" low.db high.db --compare --csv
-exits '--compare refuses --jsonl' 2 'prints tables or --json, nothing else' "$scan" low.db high.db --compare --jsonl
+exits '--compare refuses --csv' 2 'prints only tables or --json' "$scan" low.db high.db --compare --csv
+exits '--compare refuses --jsonl' 2 'prints only tables or --json' "$scan" low.db high.db --compare --jsonl
 output '--sort puts the runs in order' '^low high flat $' sh -c '"$0" low.db flat.db high.db --compare --sort -run |
     awk "/^(low|high|flat) /{ printf \"%s \", \$1 }"' "$scan"
 output '--sort moves the baseline as well' '"baseline":1' "$scan" high.db flat.db low.db --baseline high.db --sort -run --json

@@ -1,4 +1,4 @@
-/* Import of an export is bit-exact. */
+/* Runs that are exported and imported again have the same bits. */
 #include "analyzer/base/value.h"
 #include "cli/exchange/export.h"
 #include "cli/exchange/import_write.h"
@@ -37,7 +37,7 @@ static uint32_t next_random(uint32_t *state)
     return bits >> 16 | bits << 16;
 }
 
-/* Any bits at all, with more than their share of what is special. */
+/* Returns a float with random bits, or often a special value. */
 static float random_value(uint32_t *random)
 {
     static const uint32_t special[] = {
@@ -55,7 +55,7 @@ static float random_value(uint32_t *random)
     return value;
 }
 
-/* Names that a CSV, a comment line or a spreadsheet could trip over. */
+/* Names that need care in a CSV, a comment line or a spreadsheet. */
 static const struct {
     const char *name, *unit;
     es_shape shape;
@@ -99,7 +99,7 @@ static void write_run(const es_run_info *info, uint32_t seed)
                 es_shape_values(table[i].shape, info->n_layer, info->n_head);
             if (next_random(&random) % 4 == 0)
                 continue;
-            /* A sample of nothing but missing values is a sample. */
+            /* Samples may consist of missing values only. */
             bool none = next_random(&random) % 8 == 0;
             for (size_t v = 0; v < n; v++)
                 values[v] = none ? es_missing() : random_value(&random);
@@ -185,7 +185,7 @@ static const es_run_info infos[] = {
      .program = "p"},
 };
 
-static void test_export__bit_exact(void **state)
+static void test_export__an_export_is_imported_bit_for_bit(void **state)
 {
     (void)state;
     for (uint32_t seed = 1; seed <= 12; seed++) {
@@ -196,7 +196,8 @@ static void test_export__bit_exact(void **state)
     }
 }
 
-/* Each bit of each sample that has a measured value; returns how many. */
+/* Compares the bits of each sample that has a measured value; returns the
+   number of these samples. */
 static size_t assert_measured_samples(es_reader *x, es_reader *y)
 {
     size_t n_samples = 0;
@@ -227,9 +228,9 @@ static size_t assert_measured_samples(es_reader *x, es_reader *y)
     return n_samples;
 }
 
-/* A sample of nothing but missing values has no scalar in an event file; all
- * else comes back. */
-static void test_export__events_come_back_bit_by_bit(void **state)
+/* A sample of missing values only has no scalar in an event file; all other
+   samples are imported. */
+static void test_export__events_are_imported_bit_for_bit(void **state)
 {
     (void)state;
     for (uint32_t seed = 21; seed <= 29; seed++) {
@@ -246,7 +247,7 @@ static void test_export__events_come_back_bit_by_bit(void **state)
     }
 }
 
-/* The value that a JSON line has for one float. */
+/* Compares a JSON value with a float. */
 static void assert_json_number(const json_t *json, float value)
 {
     if (es_is_missing(value))
@@ -269,7 +270,7 @@ static void assert_json_sample(const json_t *line, es_reader *reader)
     const char *name = json_string_value(json_object_get(line, "series"));
     json_t *value = json_object_get(line, "value");
     es_status status = ES_ENOTFOUND;
-    /* The one name that is not UTF-8 has replacement characters. */
+    /* The only name that is not UTF-8 has replacement characters. */
     for (size_t i = 0; status != ES_OK && i < N_SERIES; i++) {
         if (strcmp(name, table[i].name) == 0 || name[0] == 'a')
             status = es_reader_find(
@@ -291,7 +292,7 @@ static void assert_json_sample(const json_t *line, es_reader *reader)
                            values[i]);
 }
 
-static void test_export__json_lines(void **state)
+static void test_export__json_lines_have_every_value(void **state)
 {
     (void)state;
     char line[16384];
@@ -325,9 +326,9 @@ static void test_export__json_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export__bit_exact),
-        cmocka_unit_test(test_export__events_come_back_bit_by_bit),
-        cmocka_unit_test(test_export__json_lines),
+        cmocka_unit_test(test_export__an_export_is_imported_bit_for_bit),
+        cmocka_unit_test(test_export__events_are_imported_bit_for_bit),
+        cmocka_unit_test(test_export__json_lines_have_every_value),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

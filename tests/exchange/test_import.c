@@ -1,4 +1,4 @@
-/* The import parsers: text in, calls out. */
+/* The parsers of import, with a sink that records their calls. */
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "cli/exchange/import.h"
@@ -22,7 +22,7 @@ static es_status ignore_sample(void *user, size_t series, int64_t step,
 
 /* --- matrix ---------------------------------------------------------------*/
 
-static void test_import__matrix(void **state)
+static void test_import__a_matrix_is_one_step(void **state)
 {
     (void)state;
     assert_calls("2.5,0,1e-3\n-0,NaN,inf\n", "L2 H3 head:train:entropy\n"
@@ -40,7 +40,7 @@ static void test_import__matrix(void **state)
                  "L1 H2 name=a b ctx=128 head:train:entropy\n0@0 1 2\n");
 }
 
-static void test_import__line_ends(void **state)
+static void test_import__any_line_end_is_read(void **state)
 {
     (void)state;
     const char *same = "L2 H2 head:train:entropy\n0@0 1 2 3 4\n";
@@ -52,8 +52,8 @@ static void test_import__line_ends(void **state)
     assert_calls("\n\n1,2\n\n3,4\n\n\n", same);
 }
 
-/* A CR LF that falls on the border of two blocks is one line end. */
-static void test_import__border(void **state)
+/* A CR LF across the border of two blocks of the reader is one line end. */
+static void test_import__a_cr_lf_on_a_block_border_is_one_line_end(void **state)
 {
     (void)state;
     for (int shift = -2; shift <= 2; shift++) {
@@ -66,54 +66,58 @@ static void test_import__border(void **state)
     }
 }
 
-static void test_import__matrix_refused(void **state)
+static void test_import__a_malformed_matrix_is_refused(void **state)
 {
     (void)state;
     assert_refused("", "f: empty");
     assert_refused("\n  \n", "f: empty");
-    assert_refused("1,2,3\n4,5\n",
-                   "f: line 2, column 3: no number, where the rows before have "
-                   "3");
+    assert_refused(
+        "1,2,3\n4,5\n",
+        "f: line 2, column 3: a number is missing: the rows above have 3");
     assert_refused("1,2\n\n3,4,5\n",
-                   "f: line 3, column 3: the rows before have 2 numbers");
+                   "f: line 3, column 3: the rows above have 2 numbers");
     assert_refused("1,2\n3,4x\n", "f: line 2, column 2: '4x' is not a number");
     assert_refused("1.x,2\n", "f: line 1, column 1: '1.x' is not a number");
     assert_refused("1,1e39\n",
                    "f: line 1, column 2: '1e39' is too large for a float32");
-    assert_refused("1,\"2\n", "f: line 1, column 2: a quote is left open");
+    assert_refused("1,\"2\n",
+                   "f: line 1, column 2: the closing quote is missing");
     assert_refused("1,\"2\"3\n",
                    "f: line 1, column 2: text after the closing quote");
     assert_refused(",0,1\n0,3,4\n",
-                   "f: line 1, column 1: an empty first cell: a matrix has no "
-                   "header and no index (write NA for a missing number)");
-    assert_refused("0,1,2\n3.5,2,1\n", "f: the first line counts 0, 1, 2: a "
-                                       "header? a matrix has none");
+                   "f: line 1, column 1: the first cell is empty: a matrix has "
+                   "no header and no index (write NA for a missing number)");
+    assert_refused("0,1,2\n3.5,2,1\n",
+                   "f: the first line is 0, 1, 2, ...: remove the header, "
+                   "which a matrix must not have");
     assert_refused("# ctx: many\n1,2\n",
                    "f: line 1: 'many' is not a whole number");
     assert_refused("# n_layer: 3\n1,2\n",
-                   "f: 1 lines of 2 numbers, where L = 3, H = 2 was announced");
+                   "f: 1 lines of 2 numbers, but L = 3, H = 2 were announced");
     assert_refused("# n_head: 1\n1,2\n",
-                   "f: has 2 heads, where 1 were announced");
+                   "f: has 2 heads, but 1 were announced");
     assert_refused("hello\nworld\n",
-                   "f: no matrix, no long CSV (step,layer,head,...) or other "
-                   "table with a step, no log (Step s - Layer l: v), no "
-                   "history ({...} lines), no event file: choose with --from");
+                   "f: unknown format: expected a matrix, a long CSV "
+                   "(step,layer,head,...) or other table with steps, a log "
+                   "(Step s - Layer l: v), a history ({...} lines) or an event "
+                   "file: choose with --from");
     assert_refused("\xff\xfe"
                    "1",
-                   "f: UTF-16: save it as UTF-8");
+                   "f: is UTF-16: save it as UTF-8");
 }
 
-static void test_import__bytes_refused(void **state)
+static void test_import__files_that_are_not_text_are_refused(void **state)
 {
     (void)state;
     assert_int_equal(calls_of_bytes("1,2\n3,\0004\n", 9), ES_EFORMAT);
-    assert_string_equal(es_message(),
-                        "f: line 2, column 2: a NUL byte: this is no text");
+    assert_string_equal(
+        es_message(),
+        "f: line 2, column 2: contains a NUL byte: not a text file");
     assert_int_equal(calls_of_bytes("SQLite format 3\0\1\2", 18), ES_EFORMAT);
-    assert_non_null(strstr(es_message(), "a SQLite file, not text"));
+    assert_non_null(strstr(es_message(), "is an SQLite file, not text"));
 }
 
-static void test_import__long_lines(void **state)
+static void test_import__a_line_that_is_too_long_is_refused(void **state)
 {
     (void)state;
     size_t n = 10 << 20;
@@ -124,7 +128,7 @@ static void test_import__long_lines(void **state)
     text[4] = '3';
     assert_int_equal(calls_of_bytes(text, n), ES_EFORMAT);
     assert_string_equal(es_message(), "f: line 2 is longer than 1048576 bytes");
-    /* A log may hold anything. */
+    /* Other lines of a log may have any length. */
     strcpy(text + n, "\nStep 3 - Layer 1: 2.5\n");
     memset(text, 'x', n);
     assert_int_equal(calls_of_bytes(text, n + strlen(text + n)), ES_OK);
@@ -133,7 +137,7 @@ static void test_import__long_lines(void **state)
     free(text);
 }
 
-static void test_import__too_many(void **state)
+static void test_import__too_many_layers_or_heads_are_refused(void **state)
 {
     (void)state;
     char *text = malloc(3 * (ES_MAX_HEADS + 8));
@@ -143,7 +147,7 @@ static void test_import__too_many(void **state)
         n += (size_t)sprintf(text + n, "3,");
     assert_int_equal(calls_of_bytes(text, n - 1), ES_EFORMAT);
     assert_string_equal(es_message(), "f: line 1, column 4097: more than 4096 "
-                                      "heads, or 1048576 values in all");
+                                      "heads, or 1048576 values in total");
     n = 0;
     for (int i = 0; i <= ES_MAX_LAYERS; i++)
         n += (size_t)sprintf(text + n, "3\n");
@@ -158,7 +162,7 @@ static void test_import__too_many(void **state)
 
 /* --- long -----------------------------------------------------------------*/
 
-static void test_import__long(void **state)
+static void test_import__a_long_csv_is_read(void **state)
 {
     (void)state;
     assert_calls("step,layer,head,entropy,slope,loss,eval:loss\n"
@@ -172,7 +176,8 @@ static void test_import__long(void **state)
                  "run:eval:loss\n"
                  "0@5 _ _ NaN 0.25 _ _\n1@5 _ -0\n2@5 2.5\n"
                  "0@7 _ _ _ _ _ _\n2@7 -inf\n3@7 3\n");
-    /* Series without a value are left out; indices may have been floats. */
+    /* Series without values are omitted; indices may be floating-point
+       numbers. */
     assert_calls("Step;Layer;Head;nothing;train:eval:x\n3.0;1.0;0.0;;4\n",
                  "L2 H1 head:train:eval:x\n0@3 _ 4\n");
     assert_calls("step,layer,head,\"a,\"\"b\"\n0,,,1\n",
@@ -183,8 +188,8 @@ static void test_import__long(void **state)
                  "0@1 _ 3 _ _\n1@1 4 _ _ _\n");
 }
 
-/* What spreadsheets of other countries and other programs' headers have. */
-static void test_import__long_of_others(void **state)
+/* Decimal commas and spellings of spreadsheets and other programs. */
+static void test_import__a_long_csv_of_other_programs_is_read(void **state)
 {
     (void)state;
     assert_calls("step;layer;head;entropy\n0;0;0;1,5\n0;0;1;1,25\n",
@@ -198,8 +203,8 @@ static void test_import__long_of_others(void **state)
                    "f: line 2, column 4: '1.000,5' is not a number");
 }
 
-/* As Lightning, W&B's charts and TensorBoard write them. */
-static void test_import__wide(void **state)
+/* Tables as Lightning, W&B's charts and TensorBoard write them. */
+static void test_import__a_wide_table_is_read(void **state)
 {
     (void)state;
     assert_calls("epoch,step,train_loss,attn/layer_0/head_0/entropy,"
@@ -218,7 +223,7 @@ static void test_import__wide(void **state)
     calls_options.step_key = "epoch";
     assert_calls("epoch,step,a\n1,9,2\n",
                  "L1 H1 run:train:step run:train:a\n0@1 9\n1@1 2\n");
-    assert_refused("step,a\n1,2\n", "f: no column is named 'epoch'");
+    assert_refused("step,a\n1,2\n", "f: has no column 'epoch'");
     calls_options.step_key = NULL;
     assert_calls("step,a\n1,1\n2,2\n1,3\n", "L1 H1 run:train:a\n0@1 3\n");
     assert_int_equal(calls_report.n_again, 1);
@@ -230,25 +235,28 @@ static void test_import__wide(void **state)
     assert_int_equal(calls_report.n_ignored, 1);
     assert_refused("step,a\n-1,2\nx,3\n",
                    "f: no row has a whole number from 0 on in column 'step': "
-                   "name another with --step-key");
-    assert_refused("step,a\n1,2,3\n",
-                   "f: line 2, column 3: the header has 2 columns");
-    assert_refused("step,a\n1,x\n", "f: no number that could be imported");
+                   "name another column with --step-key");
+    assert_refused(
+        "step,a\n1,2,3\n",
+        "f: line 2, column 3: the line is too long: the header has 2 columns");
+    assert_refused("step,a\n1,x\n", "f: no number could be imported");
 }
 
-static void test_import__long_refused(void **state)
+static void test_import__a_malformed_long_csv_is_refused(void **state)
 {
     (void)state;
     const char *header = "step,layer,head,e,loss\n";
     static const struct {
         const char *rows, *message;
     } cases[] = {
-        {"", "f: no value under its header"},
-        {"5,0,0,,\n", "f: no value under its header"},
-        {"5,0,0,1\n", "f: line 2, column 4: the line ends: the header has 5 "
-                      "columns"},
-        {"5,0\n", "f: line 2, column 2: the line ends within step,layer,head"},
-        {"5,0,0,1,,\n", "f: line 2, column 6: the header has 5 columns"},
+        {"", "f: no value below the header"},
+        {"5,0,0,,\n", "f: no value below the header"},
+        {"5,0,0,1\n", "f: line 2, column 4: the line is too short: the header "
+                      "has 5 columns"},
+        {"5,0\n", "f: line 2, column 2: the line ends before the columns "
+                  "step,layer,head are complete"},
+        {"5,0,0,1,,\n",
+         "f: line 2, column 6: the line is too long: the header has 5 columns"},
         {"5,0,0,1,\n5,0,1,l,\n", "f: line 3, column 4: 'l' is not a number"},
         {",0,0,1,\n", "f: line 2, column 1: '' is not a whole number"},
         {"1.5,0,0,1,\n", "f: line 2, column 1: '1.5' is not a whole number"},
@@ -257,37 +265,37 @@ static void test_import__long_refused(void **state)
         {"99999999999999999999,0,0,1,\n",
          "f: line 2, column 1: 99999999999999999999 is not in "
          "0..9223372036854775806"},
-        {"5,,0,1,\n", "f: line 2, column 3: a head without its layer"},
+        {"5,,0,1,\n", "f: line 2, column 3: a head has no layer"},
         {"5,0,0,1,\n5,0,0,2,\n",
-         "f: line 3, column 4: e has a value here already, at step 5"},
+         "f: line 3, column 4: e already has a value here at step 5"},
         {"5,0,0,1,\n4,0,0,2,\n", "f: line 3, column 3: step 4 comes after step "
                                  "5: sort the rows by step"},
-        {"5,0,0,1,\n5,0,,2,\n",
-         "f: line 3, column 4: e: a value of a layer, but line 2 has one of a "
-         "head"},
+        {"5,0,0,1,\n5,0,,2,\n", "f: line 3, column 4: e: has a value for a "
+                                "layer, but line 2 has one for a head"},
     };
     char text[512];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         snprintf(text, sizeof text, "%s%s", header, cases[i].rows);
         assert_refused(text, cases[i].message);
     }
-    assert_refused("step,layer,e\n", "f: line 1, column 3: the header of a "
-                                     "long CSV begins with step,layer,head");
+    assert_refused("step,layer,e\n",
+                   "f: line 1, column 3: the header of a long CSV must begin "
+                   "with step,layer,head");
     assert_refused("step,layer,head\n1,0,0\n",
                    "f: line 1: no series after step,layer,head");
     assert_refused("step,layer,head,e,e\n",
-                   "f: line 1, column 5: 'e' is column 4 already");
+                   "f: line 1, column 5: 'e' is already column 4");
     assert_refused("step,layer,head,e,\n",
-                   "f: line 1, column 5: a column without a name");
+                   "f: line 1, column 5: a column has no name");
     assert_refused("# series: head - e\nstep,layer,head,e\n1,0,,3\n",
-                   "f: line 3, column 4: e: a value of a layer, announced as "
-                   "one of a head");
+                   "f: line 3, column 4: e: has a value for a layer, but was "
+                   "announced for a head");
     assert_refused("# n_layer: 1\nstep,layer,head,e\n1,1,0,3\n",
-                   "f: has 2 layers, where 1 were announced");
+                   "f: has 2 layers, but 1 were announced");
 }
 
-/* What comments say must hold in both readings of the file. */
-static void test_import__comments_count_once(void **state)
+/* The file is read twice, and comments must have the same effect both times. */
+static void test_import__comments_after_the_header_are_ignored(void **state)
 {
     (void)state;
     assert_calls("# n_layer: 3\n# name: a\nstep,layer,head,e\n1,0,0,3\n"
@@ -302,7 +310,7 @@ static void test_import__comments_count_once(void **state)
 
 /* --- log ------------------------------------------------------------------*/
 
-static void test_import__log(void **state)
+static void test_import__a_log_is_read(void **state)
 {
     (void)state;
     assert_calls("starting\nStep 10 - Layer 0: 2.5\nStep 10 - Layer 2: nan\n"
@@ -310,7 +318,7 @@ static void test_import__log(void **state)
                  "L3 H1 layer:train:entropy\n0@10 2.5 _ NaN\n0@20 _ 1e-3 _\n");
     assert_int_equal(calls_report.n_ignored, 2);
     assert_int_equal(calls_report.n_samples, 2);
-    /* Two processes print the same; a restart goes back. */
+    /* Two processes may print the same line; a restart goes back. */
     assert_calls("Step 1 - Layer 0: 1\nStep 1 - Layer 0: 2\n"
                  "Step 3 - Layer 0: 3\nStep 2 - Layer 0: 4\n",
                  "L1 H1 layer:train:entropy\n0@1 2\n0@3 3\nagain 2\n0@2 4\n");
@@ -318,7 +326,7 @@ static void test_import__log(void **state)
     assert_int_equal(calls_report.n_again, 1);
 }
 
-static void test_import__log_refused(void **state)
+static void test_import__a_malformed_log_is_refused(void **state)
 {
     (void)state;
     assert_refused("Step 1 - Layer 0: x\n",
@@ -332,10 +340,10 @@ static void test_import__log_refused(void **state)
                    "0..9223372036854775806");
 }
 
-/* --- nothing crashes ------------------------------------------------------*/
+/* --- robustness ----------------------------------------------------------- */
 
-/* One of the words is put into text (n), over up to two bytes of it. Returns
-   how long it is then. */
+/* Puts a word into text (n), over up to two bytes of it; returns the new
+   length. */
 static size_t mutate(char *text, size_t n, uint32_t *random)
 {
     static const char *const pieces[] = {
@@ -371,15 +379,15 @@ static size_t mutate(char *text, size_t n, uint32_t *random)
     const char *piece = pieces[congruence_below(random, 28)];
     size_t at = congruence_below(random, (uint32_t)n), m = strlen(piece);
     size_t cut = congruence_below(random, 3);
-    m = m ? m : 1; /* a NUL */
+    m = m ? m : 1; /* the word is a NUL byte */
     cut = at + cut > n ? 0 : cut;
     memmove(text + at + m, text + at + cut, n - at - cut);
     memcpy(text + at, piece, m);
     return n + m - cut;
 }
 
-/* Mutations of good files, and words in any order. */
-static void test_import__fuzz(void **state)
+/* Parses mutations of valid files, and words in random order. */
+static void test_import__mutated_files_do_not_crash(void **state)
 {
     (void)state;
     static const char *const seeds[] = {
@@ -403,14 +411,14 @@ static void test_import__fuzz(void **state)
         n_ok += status == ES_OK;
         n_refused += status != ES_OK;
     }
-    /* Both ways are worth having been taken. */
+    /* The test is only useful if both outcomes are frequent. */
     assert_true(n_ok > 500 && n_refused > 500);
 }
 
-/* --- more than there is ----------------------------------------------------
- */
+/* --- limits
+   ---------------------------------------------------------------- */
 
-/* n samples of one series: every line is `fmt` with its number. */
+/* Parses n lines of one series: each is `fmt` with its number. */
 static es_status parse_lines(const char *head, const char *fmt, int n)
 {
     char *text;
@@ -436,21 +444,21 @@ static void assert_too_large(const char *words, const char *head,
         fail_msg("no '%s' in: %s", words, es_message());
 }
 
-static void test_import__a_small_text_makes_no_large_run(void **state)
+static void test_import__a_small_text_cannot_make_a_large_run(void **state)
 {
     (void)state;
     const char *header = "step,layer,head,entropy\n";
-    assert_too_large("f: 1024 layers of 1024 heads, by line 2: 1 KiB of text "
+    assert_too_large("f: 1024 layers of 1024 heads, from line 2: 1 KiB of text "
                      "would take more than 256 MiB",
                      header, "%d,1023,1023,1.5\n", 65);
-    assert_too_large("f: 4096 layers of 256 heads, by its comments: ",
+    assert_too_large("f: 4096 layers of 256 heads, from comments: ",
                      "# n_layer: 4096\n# n_head: 256\n"
                      "step,layer,head,entropy\n",
                      "%d,0,0,1.5\n", 65);
     assert_too_large(
-        "f: 4096 layers of 1 heads, by line 1: ", "Step 0 - Layer 4095: 1\n",
+        "f: 4096 layers of 1 heads, from line 1: ", "Step 0 - Layer 4095: 1\n",
         "Step %d - Layer 4095: 1\n", 20000);
-    /* One head of a model, exported for as long as it takes. */
+    /* A single head of a model may be exported at any number of steps. */
     es_status status = parse_lines(header, "%d,47,47,1.5\n", 20000);
     assert_int_equal(status, ES_OK);
     assert_int_equal(calls_report.n_samples, 20000);
@@ -466,7 +474,7 @@ static void test_import__entropies_above_the_ceiling_are_counted(void **state)
     assert_int_equal(calls_report.n_above, 2);
     assert_true(calls_report.largest == 3.5F);
     assert_float_equal(calls_report.ceiling, 2.0794415416798357, 1e-12);
-    text = "1,900\n"; /* of no context */
+    text = "1,900\n"; /* no context is known */
     assert_int_equal(calls_of_bytes(text, strlen(text)), ES_OK);
     assert_int_equal(calls_report.n_above, 0);
     text = "# ctx: 8\n# series: head bits train:entropy\n"
@@ -478,23 +486,24 @@ static void test_import__entropies_above_the_ceiling_are_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_import__matrix),
-        cmocka_unit_test(test_import__line_ends),
-        cmocka_unit_test(test_import__border),
-        cmocka_unit_test(test_import__matrix_refused),
-        cmocka_unit_test(test_import__bytes_refused),
-        cmocka_unit_test(test_import__long_lines),
-        cmocka_unit_test(test_import__too_many),
-        cmocka_unit_test(test_import__long),
-        cmocka_unit_test(test_import__long_of_others),
-        cmocka_unit_test(test_import__wide),
-        cmocka_unit_test(test_import__long_refused),
-        cmocka_unit_test(test_import__comments_count_once),
-        cmocka_unit_test(test_import__log),
-        cmocka_unit_test(test_import__log_refused),
-        cmocka_unit_test(test_import__a_small_text_makes_no_large_run),
+        cmocka_unit_test(test_import__a_matrix_is_one_step),
+        cmocka_unit_test(test_import__any_line_end_is_read),
+        cmocka_unit_test(
+            test_import__a_cr_lf_on_a_block_border_is_one_line_end),
+        cmocka_unit_test(test_import__a_malformed_matrix_is_refused),
+        cmocka_unit_test(test_import__files_that_are_not_text_are_refused),
+        cmocka_unit_test(test_import__a_line_that_is_too_long_is_refused),
+        cmocka_unit_test(test_import__too_many_layers_or_heads_are_refused),
+        cmocka_unit_test(test_import__a_long_csv_is_read),
+        cmocka_unit_test(test_import__a_long_csv_of_other_programs_is_read),
+        cmocka_unit_test(test_import__a_wide_table_is_read),
+        cmocka_unit_test(test_import__a_malformed_long_csv_is_refused),
+        cmocka_unit_test(test_import__comments_after_the_header_are_ignored),
+        cmocka_unit_test(test_import__a_log_is_read),
+        cmocka_unit_test(test_import__a_malformed_log_is_refused),
+        cmocka_unit_test(test_import__a_small_text_cannot_make_a_large_run),
         cmocka_unit_test(test_import__entropies_above_the_ceiling_are_counted),
-        cmocka_unit_test(test_import__fuzz),
+        cmocka_unit_test(test_import__mutated_files_do_not_crash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ cat >steps.jsonl <<'END'
 {"_step": 2, "trainer/global_step": 10, "entropy/L0H0": 2}
 END
 output 'one line says which counter has the steps' \
-    "steps.jsonl: the steps are those of 'trainer/global_step', not '_step': choose with --step-key" \
+    "steps.jsonl: steps are taken from 'trainer/global_step', not from '_step': choose with --step-key" \
     sh -c '"$0" import steps.jsonl -o steps.db 2>&1' "$scan"
 check 'the steps are those of the training' heads steps.db '0,0,0,1 10,0,0,2'
 choose_other() {
@@ -83,7 +83,7 @@ check 'an array of objects is read' reads array.json 'a JSON document' \
 printf '{\n "step": 1,\n "loss": 2\n}\n' >object.json
 check 'an object over several lines is a row' reads object.json 'a JSON document' 'step,layer,head,loss 1,,,2'
 printf '[{"step": 1, "loss": 2},\n 3]' >element.json
-exits 'an array of something else is refused' 3 'element.json: element 1 of its array is no JSON object' \
+exits 'an array of something else is refused' 3 'element.json: element 1 of its array is not a JSON object' \
     "$scan" import element.json -o no.db
 printf '[{"step": 1, "loss": 2},\n' >cut.json
 exits 'half an array is refused with its place' 3 'cut.json: line 2: no JSON: ' "$scan" import cut.json -o no.db
@@ -101,10 +101,10 @@ check 'its folder metrics, too' reads mlruns/0/abc/metrics 'an MLflow folder' "$
 check 'and is the name of the run' sh -c '"$0" import -q mlruns/0/abc/ -o read.db && "$0" export read.db |
     grep -q "^# name: abc$"' "$scan"
 exits 'another folder says what to name' 3 \
-    "mlruns: a folder: of MLflow name one run's, mlruns/EXPERIMENT/RUN, .* cat mlruns/\*tfevents\*" \
+    "mlruns: is a folder: for MLflow name the folder of a run, mlruns/EXPERIMENT/RUN, .* cat mlruns/\*tfevents\*" \
     "$scan" import mlruns -o no.db
 printf '1700000000000 x 0\n' >mlruns/0/abc/metrics/bad
-exits 'a wrong line of a metric is named' 3 'abc/metrics/bad: line 1: no time, value and step of MLflow' \
+exits 'a wrong line of a metric is named' 3 'abc/metrics/bad: line 1: expected time, value and step of MLflow' \
     "$scan" import mlruns/0/abc -o no.db
 
 # --- what is not read says what it is, and what helps
@@ -112,7 +112,7 @@ refused() { # NAME REGEX TEXT: what printf makes of TEXT
     printf "$3" >other.file
     exits "$1" 3 "other.file: $2" "$scan" import other.file -o no.db
 }
-refused "W&B's own log" "W&B's own log of a run \(.wandb\): wandb sync it, .* import --help has how" \
+refused "W&B's own log" "is W&B's own log of a run \(.wandb\): wandb sync it, .* import --help shows" \
     ':W&B\xe1\xbe\0\x01\x02\x03\x04'
 pointer='version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n'
 refused 'a pointer of Git LFS' 'a pointer of Git LFS, not the file: git lfs pull' "$pointer"
@@ -121,7 +121,7 @@ exits 'also from standard input' 3 'standard input: a pointer of Git LFS' \
 exits 'also as weights' 3 'other.file: a pointer of Git LFS' \
     "$train" probe --init other.file --data none.tok -o no.db
 exits 'also as a run' 3 'other.file: a pointer of Git LFS' "$scan" other.file
-refused 'a Parquet file' 'a Parquet file: save it as a CSV' 'PAR1\x15\x04\x15'
+refused 'a Parquet file' 'is a Parquet file: convert it to CSV' 'PAR1\x15\x04\x15'
 refused 'what is compressed' 'compressed: gunzip it' '\x1f\x8b\x08\0'
 check 'nothing was written' test ! -e no.db
 

@@ -1,5 +1,5 @@
 /* Numbers with names: tags of other tools, histories as JSON lines, event
- * files; what is recognised, what is refused, and where. */
+   files; which are recognised, and which are refused with which position. */
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "cli/exchange/event_file.h"
@@ -78,7 +78,7 @@ static void test_tags__of_other_tools_are_recognised(void **state)
     }
 }
 
-static void test_tags__that_cannot_be_kept_are_passed_over(void **state)
+static void test_tags__that_no_series_can_have_are_skipped(void **state)
 {
     (void)state;
     char longest[ES_TAG_MAX + 1];
@@ -107,12 +107,12 @@ static void test_tags__wrong_patterns_are_refused(void **state)
     assert_int_equal(es_tag_pattern_check("{series}"), ES_OK);
 }
 
-/* Names as nobody else spells them: the pattern that is shown reads them. */
-static void test_tags__a_pattern_is_made_of_unknown_names(void **state)
+/* The suggested pattern reads names with an unknown spelling. */
+static void test_tags__a_pattern_is_guessed_for_unknown_names(void **state)
 {
     (void)state;
     static const struct {
-        const char *tags[3], *pattern; /* "": none */
+        const char *tags[3], *pattern; /* "": no suggestion */
     } cases[] = {
         {{"attn_ent_b0_1", "attn_ent_b1_0"}, "attn_ent_b{layer}_{head}"},
         {{"h.1.attn.entropy.0", "h.0.attn.entropy.1"},
@@ -138,7 +138,8 @@ static void test_tags__a_pattern_is_made_of_unknown_names(void **state)
 
 /* --- histories -------------------------------------------------------------*/
 
-static void test_history__numbers_of_heads_layers_and_the_run(void **state)
+static void
+test_history__numbers_of_heads_layers_and_the_run_are_read(void **state)
 {
     (void)state;
     assert_calls("{\"_step\":5,\"_runtime\":2.5,\"loss\":3.25,"
@@ -152,7 +153,7 @@ static void test_history__numbers_of_heads_layers_and_the_run(void **state)
         calls_report.n_cut + calls_report.n_ignored + calls_report.n_again, 0);
 }
 
-static void test_history__nan_missing_and_infinite_stay_apart(void **state)
+static void test_history__nan_missing_and_infinite_are_distinct(void **state)
 {
     (void)state;
     assert_calls("{\"step\": 1, \"a\": NaN, \"b\": null, \"c\": -Infinity, "
@@ -164,7 +165,7 @@ static void test_history__nan_missing_and_infinite_stay_apart(void **state)
                  "6@1 1e-45\n");
 }
 
-/* A perplexity that diverges, a hash of 64 bits: no reason to lose a run. */
+/* A diverging perplexity or a 64-bit hash must not make a run unreadable. */
 static void test_history__numbers_beyond_float32_are_infinite(void **state)
 {
     (void)state;
@@ -176,7 +177,7 @@ static void test_history__numbers_beyond_float32_are_infinite(void **state)
                  "0@2 1.8446744e19\n0@9007199254740993 0\n");
 }
 
-static void test_history__later_numbers_and_restarts_count(void **state)
+static void test_history__later_numbers_replace_earlier_ones(void **state)
 {
     (void)state;
     assert_calls("{\"step\":1,\"a\":1}\n{\"step\":2,\"a\":2}\n"
@@ -187,7 +188,7 @@ static void test_history__later_numbers_and_restarts_count(void **state)
     assert_int_equal(calls_report.n_again, 1);
 }
 
-static void test_history__of_llm_internal_medicine(void **state)
+static void test_history__files_of_llm_internal_medicine_are_read(void **state)
 {
     (void)state;
     assert_calls("{\"global_step\": 50, \"qk_stats/global_max\": 9.5, "
@@ -203,8 +204,8 @@ static void test_history__of_llm_internal_medicine(void **state)
                  "3@50 _ _ _ 2\n");
 }
 
-/* Its names begin with the attention of the layer; a layer that predicts later
- * tokens is numbered after the decoder's, as it does, or moved there. */
+/* Names begin with the attention of the layer. Layers that predict later tokens
+   keep their number after the decoder's, or are moved there. */
 static void test_history__kinds_of_attention_are_kept(void **state)
 {
     (void)state;
@@ -237,7 +238,7 @@ static void test_history__a_name_of_two_shapes_is_two_series(void **state)
                  "0@0 7\n1@0 2\n");
 }
 
-static void test_history__given_pattern_and_step(void **state)
+static void test_history__a_given_pattern_and_step_key_are_used(void **state)
 {
     (void)state;
     calls_options.tags = "H{head}L{layer}";
@@ -249,8 +250,8 @@ static void test_history__given_pattern_and_step(void **state)
     calls_options.tags = calls_options.step_key = NULL;
 }
 
-/* With the pattern that the report has the numbers are of heads. */
-static void test_history__unknown_names_say_how_they_are_read(void **state)
+/* With the suggested pattern, the numbers are read as heads. */
+static void test_history__a_pattern_is_suggested_for_unknown_names(void **state)
 {
     (void)state;
     const char *text = "{\"step\":1,\"b0.entropy.1\":1,\"b1.entropy.0\":2}";
@@ -278,13 +279,14 @@ static void test_history__unknown_names_say_how_they_are_read(void **state)
         fprintf(stream, ",\"b%d.entropy.%d\":1", i / 64, i % 64);
     fputs("}\n", stream);
     assert_int_equal(calls_of_stream(stream), ES_EFORMAT);
-    assert_string_equal(es_message(), "f: more than 4096 series: names such as "
-                                      "'b0.entropy.0' are of heads with --tags "
-                                      "'b{layer}.entropy.{head}'");
+    assert_string_equal(
+        es_message(),
+        "f: more than 4096 series: names such as 'b0.entropy.0' need --tags "
+        "'b{layer}.entropy.{head}'");
 }
 
-/** What no run can have is said, not lost without a word. */
-static void test_history__names_that_are_passed_over_are_counted(void **state)
+/** Numbers that no run can have are counted, not silently lost. */
+static void test_history__skipped_names_are_counted(void **state)
 {
     (void)state;
     assert_calls("{\"step\":1,\"attn.4096.head.0.x\":1,\"x/layer_5000\":2,"
@@ -292,12 +294,12 @@ static void test_history__names_that_are_passed_over_are_counted(void **state)
                  "L1 H1 run:train:a\n0@1 3\n0@2 4\n");
     assert_int_equal(calls_report.n_names, 2);
     assert_refused("{\"step\":1,\"x/layer_5000\":2}",
-                   "f: no number that could be imported: layers and heads go "
-                   "up to 4095");
+                   "f: no number could be imported: layers and heads must not "
+                   "exceed 4095");
 }
 
 /* Evaluations before the first step, rows of other metrics, an overflow. */
-static void test_history__rows_without_a_place_are_passed_over(void **state)
+static void test_history__rows_without_a_step_are_skipped(void **state)
 {
     (void)state;
     assert_calls("{\"step\":-1,\"a\":9}\n{\"step\":0,\"a\":1}\n"
@@ -308,9 +310,9 @@ static void test_history__rows_without_a_place_are_passed_over(void **state)
     assert_int_equal(calls_report.n_ignored, 6);
 }
 
-/* One counter has the steps of the whole file: that which the numbers of heads
- * have, and of equal ones the training's before the logger's. */
-static void test_history__one_of_several_steps_is_taken(void **state)
+/* One counter gives the steps of the whole file: the one with the most numbers
+   of heads, or the training's before the logger's if they have as many. */
+static void test_history__one_of_several_counters_is_chosen(void **state)
 {
     (void)state;
     assert_calls("{\"_step\":0,\"trainer/global_step\":0,"
@@ -337,7 +339,7 @@ static void test_history__one_of_several_steps_is_taken(void **state)
     assert_string_equal(calls_report.step_key, "");
 }
 
-static void test_history__a_list_of_lists_is_heads(void **state)
+static void test_history__a_list_of_lists_is_read_as_heads(void **state)
 {
     (void)state;
     assert_calls("{\"step\":3,\"entropy\":[[1.5,1.4,null],[1.3,NaN,1]],"
@@ -346,7 +348,7 @@ static void test_history__a_list_of_lists_is_heads(void **state)
                  "0@3 1.5 1.4 _ 1.3 NaN 1\n1@3 7 _ _ _ _ _\n");
 }
 
-static void test_history__cut_off_at_the_end(void **state)
+static void test_history__a_truncated_last_line_is_skipped(void **state)
 {
     (void)state;
     assert_calls("{\"step\":1,\"a\":2.5}\n{\"step\":2,\"a\":",
@@ -354,27 +356,27 @@ static void test_history__cut_off_at_the_end(void **state)
     assert_int_equal(calls_report.n_cut, 1);
 }
 
-static void test_history__mistakes_are_placed(void **state)
+static void test_history__errors_name_the_line(void **state)
 {
     (void)state;
     assert_refused("{\"step\":1,\"a\":2}\n{\"step\":\n{\"step\":3,\"a\":2}\n",
                    "f: line 2: no JSON: unexpected token near end of file");
     assert_refused("{\"step\":-1,\"a\":2}",
                    "f: no line has a step (_step, global_step or step): name "
-                   "it with --step-key");
+                   "the member with --step-key");
     assert_refused("{\"a\":2}", "f: no line has a step (_step, global_step or "
-                                "step): name it with --step-key");
+                                "step): name the member with --step-key");
     assert_refused("{\"step\":1,\"a\":\"x\"}",
-                   "f: no number that could be imported");
+                   "f: no number could be imported");
     assert_refused("{\"step\":1,\"a\":1}\n[2]\n{\"step\":2,\"a\":1}",
-                   "f: line 2: no JSON object");
+                   "f: line 2: not a JSON object");
     assert_refused("{\"run\":{},\"series\":[]}\n",
-                   "f: line 1: export's JSON lines: import reads its CSV "
-                   "back: entropy-scan export --format csv");
+                   "f: line 1: is a JSON line of export, but import only reads "
+                   "its CSV: use entropy-scan export --format csv");
 }
 
-/* Two places far apart make samples far larger than their text. */
-static void test_history__a_few_bytes_make_no_gigabytes(void **state)
+/* Two distant positions make samples that are much larger than their text. */
+static void test_history__a_few_bytes_cannot_make_gigabytes(void **state)
 {
     (void)state;
     FILE *stream = tmpfile();
@@ -390,9 +392,10 @@ static void test_history__a_few_bytes_make_no_gigabytes(void **state)
 
 /* --- event files -----------------------------------------------------------*/
 
-static long events_size; /* of the whole file */
+static long events_size; /* bytes of the whole file */
 
-/* A file of three steps; n bytes of it, with byte `changed` flipped. */
+/* Parses the first n bytes of a file of three steps, with byte `changed`
+   flipped. */
 static es_status parse_events(long n, long changed)
 {
     char *bytes = NULL;
@@ -422,7 +425,7 @@ static const char events_whole[] =
     "L2 H2 head:train:entropy run:train:loss\n0@0 _ 0 NaN _\n1@0 2.5\n"
     "0@300 _ 1 NaN _\n1@300 2.5\n0@600 _ 2 NaN _\n1@600 2.5\n";
 
-static void test_events__scalars_of_each_step(void **state)
+static void test_events__scalars_of_each_step_are_read(void **state)
 {
     (void)state;
     assert_int_equal(parse_events(-1, -1), ES_OK);
@@ -430,8 +433,8 @@ static void test_events__scalars_of_each_step(void **state)
     assert_int_equal(calls_report.n_cut, 0);
 }
 
-/* Wherever the file ends, what came before its last record is imported. */
-static void test_events__cut_off_anywhere(void **state)
+/* The records before the truncated one are imported, wherever the file ends. */
+static void test_events__a_truncated_file_is_read_up_to_its_end(void **state)
 {
     (void)state;
     size_t n_cut = 0;
@@ -444,7 +447,7 @@ static void test_events__cut_off_anywhere(void **state)
     assert_true(n_cut > 200);
 }
 
-/* What the other records say is imported, and nothing else. */
+/* All records except the damaged one are imported. */
 static void test_events__a_flipped_bit_costs_a_record(void **state)
 {
     (void)state;
@@ -461,7 +464,7 @@ static void test_events__a_flipped_bit_costs_a_record(void **state)
     }
 }
 
-static void test_events__bytes_between_records_are_passed_over(void **state)
+static void test_events__bytes_between_records_are_skipped(void **state)
 {
     (void)state;
     static char bytes[3 << 12];
@@ -486,7 +489,7 @@ static void test_events__bytes_between_records_are_passed_over(void **state)
 
 static uint32_t masked(const void *bytes, size_t n);
 
-/* Whole records of any bytes, with right checksums. */
+/* Parses a file of records with any content and correct checksums. */
 static es_status parse_records(const char *const *records, const size_t *sizes,
                                size_t n)
 {
@@ -504,7 +507,7 @@ static es_status parse_records(const char *const *records, const size_t *sizes,
     return calls_of_stream(stream);
 }
 
-/* CRC-32C bit by bit, and what TFRecord makes of it. */
+/* The masked CRC-32C of TFRecord, computed bit by bit. */
 static uint32_t masked(const void *bytes, size_t n)
 {
     const unsigned char *at = bytes;
@@ -518,9 +521,10 @@ static uint32_t masked(const void *bytes, size_t n)
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* As TensorFlow 2 writes scalars: a tensor, its number in tensor_content, in
- * float_val, packed and not, or a double. Steps before summaries and after. */
-static void test_events__scalars_as_tensors(void **state)
+/* Scalars as TensorFlow 2 writes them: a tensor with its number in
+   tensor_content, in float_val, packed or not, or a double; the step before or
+   after the summary. */
+static void test_events__scalars_in_tensors_are_read(void **state)
 {
     (void)state;
     static const char *const records[] = {
@@ -549,7 +553,7 @@ static void test_events__scalars_as_tensors(void **state)
                         "3@9 2.5\n3@10 -inf\n");
 }
 
-static void test_events__a_restart_voids_what_came_after_it(void **state)
+static void test_events__a_restart_removes_later_samples(void **state)
 {
     (void)state;
     static const char *const records[] = {
@@ -569,7 +573,7 @@ static void test_events__a_restart_voids_what_came_after_it(void **state)
     assert_int_equal(calls_report.n_again, 1);
 }
 
-static void test_events__an_empty_record_is_passed_over(void **state)
+static void test_events__an_empty_record_is_skipped(void **state)
 {
     (void)state;
     static const char *const records[] = {"", "\x10\x06*\n\n\x08\n\x01"
@@ -579,7 +583,7 @@ static void test_events__an_empty_record_is_passed_over(void **state)
     assert_string_equal(calls_heard, "L1 H1 run:train:a\n0@6 2.5\n");
 }
 
-static void test_events__broken_messages_are_left_out(void **state)
+static void test_events__malformed_messages_are_skipped(void **state)
 {
     (void)state;
     static const char sound[] = "\x10\x06*\n\n\x08\n\x01"
@@ -589,10 +593,10 @@ static void test_events__broken_messages_are_left_out(void **state)
         size_t n;
     } broken[] = {
         {"*\x7f", 2},       /* longer than the record */
-        {"\xff", 1},        /* a key without its end */
-        {"\x09\x00", 2},    /* half a double */
+        {"\xff", 1},        /* an incomplete key */
+        {"\x09\x00", 2},    /* an incomplete double */
         {"\x0b", 1},        /* a group */
-        {"*\x02\n\x7f", 4}, /* the same within the summary */
+        {"*\x02\n\x7f", 4}, /* the same in the summary */
         {"\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01*\n\n\x08\n\x01"
          "a\x15\x00\x00 @",
          23}, /* step -1 */
@@ -610,33 +614,35 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tags__of_other_tools_are_recognised),
-        cmocka_unit_test(test_tags__that_cannot_be_kept_are_passed_over),
+        cmocka_unit_test(test_tags__that_no_series_can_have_are_skipped),
         cmocka_unit_test(test_tags__wrong_patterns_are_refused),
-        cmocka_unit_test(test_tags__a_pattern_is_made_of_unknown_names),
-        cmocka_unit_test(test_history__numbers_of_heads_layers_and_the_run),
-        cmocka_unit_test(test_history__nan_missing_and_infinite_stay_apart),
+        cmocka_unit_test(test_tags__a_pattern_is_guessed_for_unknown_names),
+        cmocka_unit_test(
+            test_history__numbers_of_heads_layers_and_the_run_are_read),
+        cmocka_unit_test(test_history__nan_missing_and_infinite_are_distinct),
         cmocka_unit_test(test_history__numbers_beyond_float32_are_infinite),
-        cmocka_unit_test(test_history__later_numbers_and_restarts_count),
-        cmocka_unit_test(test_history__of_llm_internal_medicine),
+        cmocka_unit_test(test_history__later_numbers_replace_earlier_ones),
+        cmocka_unit_test(test_history__files_of_llm_internal_medicine_are_read),
         cmocka_unit_test(test_history__kinds_of_attention_are_kept),
         cmocka_unit_test(test_history__a_name_of_two_shapes_is_two_series),
-        cmocka_unit_test(test_history__given_pattern_and_step),
-        cmocka_unit_test(test_history__unknown_names_say_how_they_are_read),
-        cmocka_unit_test(test_history__names_that_are_passed_over_are_counted),
-        cmocka_unit_test(test_history__rows_without_a_place_are_passed_over),
-        cmocka_unit_test(test_history__one_of_several_steps_is_taken),
-        cmocka_unit_test(test_history__a_list_of_lists_is_heads),
-        cmocka_unit_test(test_history__cut_off_at_the_end),
-        cmocka_unit_test(test_history__mistakes_are_placed),
-        cmocka_unit_test(test_history__a_few_bytes_make_no_gigabytes),
-        cmocka_unit_test(test_events__scalars_of_each_step),
-        cmocka_unit_test(test_events__cut_off_anywhere),
+        cmocka_unit_test(test_history__a_given_pattern_and_step_key_are_used),
+        cmocka_unit_test(
+            test_history__a_pattern_is_suggested_for_unknown_names),
+        cmocka_unit_test(test_history__skipped_names_are_counted),
+        cmocka_unit_test(test_history__rows_without_a_step_are_skipped),
+        cmocka_unit_test(test_history__one_of_several_counters_is_chosen),
+        cmocka_unit_test(test_history__a_list_of_lists_is_read_as_heads),
+        cmocka_unit_test(test_history__a_truncated_last_line_is_skipped),
+        cmocka_unit_test(test_history__errors_name_the_line),
+        cmocka_unit_test(test_history__a_few_bytes_cannot_make_gigabytes),
+        cmocka_unit_test(test_events__scalars_of_each_step_are_read),
+        cmocka_unit_test(test_events__a_truncated_file_is_read_up_to_its_end),
         cmocka_unit_test(test_events__a_flipped_bit_costs_a_record),
-        cmocka_unit_test(test_events__bytes_between_records_are_passed_over),
-        cmocka_unit_test(test_events__scalars_as_tensors),
-        cmocka_unit_test(test_events__a_restart_voids_what_came_after_it),
-        cmocka_unit_test(test_events__an_empty_record_is_passed_over),
-        cmocka_unit_test(test_events__broken_messages_are_left_out),
+        cmocka_unit_test(test_events__bytes_between_records_are_skipped),
+        cmocka_unit_test(test_events__scalars_in_tensors_are_read),
+        cmocka_unit_test(test_events__a_restart_removes_later_samples),
+        cmocka_unit_test(test_events__an_empty_record_is_skipped),
+        cmocka_unit_test(test_events__malformed_messages_are_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

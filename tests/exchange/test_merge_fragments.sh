@@ -44,7 +44,7 @@ check 'the run has an event of its gap' \
     test "$(sqlite3 all.db 'SELECT kind, severity, step FROM event')" = 'gap|2|10'
 check 'a joined run has a row for plain SQL' \
     test "$(sqlite3 all.db 'SELECT step, heads FROM summary JOIN run USING(run_id)')" = '10|6'
-exits 'a joined run is there already' 0 'there already: its fragments are skipped' \
+exits 'a joined run is there already' 0 'is already joined: its fragments are skipped' \
     "$scan" merge all.db run.db run.rank1.db -o all.db
 
 fragment stage.db $b 0 2 0 1 10 0 5
@@ -75,7 +75,7 @@ exits 'fragments of other runs are not joined' 4 'other.db: ranks 0 of 2: no fra
 output 'they stay two runs' '^2$' sh -c '"$0" apart.db --csv | grep -c "^apart.db"' "$scan"
 
 # --- no rank gets lost
-exits 'a fragment is not replaced by others' 3 'run.db: 1 of its runs are in none of the inputs' \
+exits 'a fragment is not replaced by others' 3 'run.db: the inputs lack 1 of its runs' \
     "$scan" merge run.rank1.db -o run.db
 cp all.db kept.db
 exits 'a joined run is not replaced by one of fewer ranks' 3 'kept.db: 1 of its runs' \
@@ -90,7 +90,7 @@ output 'which has all of it' '^0,0,0,2.5$' sh -c '"$0" export whole.db --series 
 fragment long.db $a 0 2 0 1 10 0 5 10 15
 fragment long.rank1.db $a 1 2 0 3 30 0 5 10 15
 exits 'fragments that go on after a run that was joined are not passed over' 4 \
-    'long.rank1.db: goes on after run .*: leave that input out' \
+    'long.rank1.db: continues after the end of run .*: omit that input' \
     "$scan" merge kept.db run.db long.rank1.db -o beyond.db
 check 'without it they are joined anew' "$scan" merge long.db long.rank1.db -o kept.db
 exits 'a joined run is not replaced by one of fewer samples' 3 'kept.db: 1 of its runs .* with fewer samples' \

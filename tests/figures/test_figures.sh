@@ -80,8 +80,8 @@ else
     check 'spikes are said where they are requested' sh -c '"$0" -q noise.db --curves=spikes.svg --spikes=9 &&
         grep -q "rings: spikes out of 9 samples" spikes.svg && ! grep -q rings plain.svg' "$scan"
 fi
-exits '--spikes is for lines' 2 '^entropy-scan: --spikes is for --figure curves or loss' "$scan" -q noise.db --heatmap --spikes
+exits '--spikes is for lines' 2 '^entropy-scan: --spikes applies only to --figure curves or loss' "$scan" -q noise.db --heatmap --spikes
 exits 'two samples have no median' 2 "--spikes '2': samples, 3 to 9999" "$scan" -q noise.db --curves --spikes=2
-exits '--smooth is for lines' 2 '^entropy-scan: --smooth is for --figure curves or loss' "$scan" -q noise.db --heatmap --smooth 9
+exits '--smooth is for lines' 2 '^entropy-scan: --smooth applies only to --figure curves or loss' "$scan" -q noise.db --heatmap --smooth 9
 exits 'one sample is no mean' 2 '--smooth' "$scan" -q noise.db --curves --smooth 1
 finish

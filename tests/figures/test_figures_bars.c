@@ -225,7 +225,7 @@ TEST(an_unknown_shape_is_refused)
         const char *words;
     } cases[] = {
         {{"e", NULL, NULL, 3, 96, 8, 1}, "needs the run's architecture"},
-        {{"f", "mine", NULL, 3, 96, 8, 1}, "in our notation, not 'mine'"},
+        {{"f", "mine", NULL, 3, 96, 8, 1}, "such as SM+LN+G, not 'mine'"},
         {{"g", "SM", NULL, 3, ES_UNKNOWN, 8, 1}, "needs the run's d_model"}};
     for (size_t i = 0; i < 3; i++) {
         AUTO(es_run_summary) run = record(state, &cases[i].m);

@@ -469,13 +469,14 @@ TEST(options_of_other_figures_are_refused)
     static const struct {
         const char *words[3], *message; /* NULL: they are fine */
     } cases[] = {
-        {{"--heatmap", "--tokens"}, "--tokens is for --figure loss"},
-        {{"--curves", "--perplexity"}, "--perplexity is for --figure loss"},
+        {{"--heatmap", "--tokens"}, "--tokens applies only to --figure loss"},
+        {{"--curves", "--perplexity"},
+         "--perplexity applies only to --figure loss"},
         {{"--figure=loss", "--spread=range"},
-         "--spread is for --figure curves"},
-        {{"--nans", "--heads=1"}, "--heads is for --figure curves"},
+         "--spread applies only to --figure curves"},
+        {{"--nans", "--heads=1"}, "--heads applies only to --figure curves"},
         {{"--figure=slopes", "--log"},
-         "--log is for --figure curves, nans or loss"},
+         "--log applies only to --figure curves, nans or loss"},
         {{"--curves", "--heads=1", "--spread=range"}, "exclude each other"},
         {{"--curves", "--spread=all"}, "none, range or quartiles"},
         {{"--curves", "--heads=-1"}, "number of a layer"},

@@ -91,7 +91,7 @@ check 'the same bytes come twice' sh -c 'cp all.pdf 1.pdf && "$@" -q -o all.pdf 
 mkdir folder.pdf
 check 'a folder that is called so is one' figures -q -o folder.pdf
 check 'with a file for each' test -s folder.pdf/a-bands.png
-exits 'no other format has pages' 2 'all.png: of several figures: name a folder, or a .pdf' figures -o all.png
+exits 'no other format has pages' 2 'all.png: several figures: name a folder, or a .pdf' figures -o all.png
 check 'and no folder is made of it' test ! -e all.png
 exits 'a PDF for two outputs' 2 'x.pdf: two outputs' "$scan" a.db --figure bands,curves,heatmap -o x.pdf --heatmap=x.pdf
 exits 'a PDF in the place of a run' 2 'run.pdf: (a database|input and output)' sh -c 'cp a.db run.pdf; "$0" a.db --figure bands,curves -o run.pdf' "$scan"

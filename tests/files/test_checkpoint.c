@@ -1,10 +1,11 @@
-/* Checkpoint files: a model comes back with every bit, damage is found. */
+/* Checkpoint files: a model is restored with every bit, and damage is
+   detected. */
 #include "hooks/trainer/files/checkpoint.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
-/** Every kind of parameter that the trainer can build. */
+/** Architectures with every kind of parameter that the trainer can build. */
 static const char *const archs[] = {"SM+LN+G",
                                     "EReg(SM(t)+LR(layer,0.2))",
                                     "EReg(SM(t)+ScFuFFNi1)",
@@ -25,7 +26,7 @@ static es_settings settings_of(const char *arch)
     return settings;
 }
 
-/** One training step on the model's own tokens; returns its loss. */
+/** Makes one training step on the model's own tokens; returns its loss. */
 static double step(es_small_model *s, const es_settings *settings)
 {
     es_small_gradients(s);
@@ -58,7 +59,7 @@ static es_checkpoint *open_file(void)
     return opened;
 }
 
-/** Writes a checkpoint of a model that took three steps. */
+/** Writes a checkpoint of a model after three steps. */
 static es_small_model write_trained(const es_settings *settings)
 {
     es_small_model s = es_small_open(&settings->model);
@@ -68,7 +69,7 @@ static es_small_model write_trained(const es_settings *settings)
     return s;
 }
 
-/** All numbers of a model: arrays and moments. */
+/** Compares all numbers of two models: parameters and moments. */
 static void assert_same_numbers(es_model *a, es_model *b)
 {
     float *x = malloc(1 << 20), *y = malloc(1 << 20);
@@ -93,9 +94,10 @@ static void assert_same_numbers(es_model *a, es_model *b)
     free(y);
 }
 
-/* --- there and back ------------------------------------------------------ */
+/* --- write and read
+   -------------------------------------------------------- */
 
-TEST(a_model_comes_back_and_goes_on)
+TEST(a_restored_model_continues_with_the_same_bits)
 {
     for (size_t k = 0; k < N_ARCHS; k++) {
         es_settings settings = settings_of(archs[k]);
@@ -113,9 +115,9 @@ TEST(a_model_comes_back_and_goes_on)
     }
 }
 
-/* tests/files/temperatures.safetensors: three steps of entropy-train 0.1.0 from
- * --t-init 0.0015, when t itself was learnt, and below 1e-4 counted as that.
- * One that got there has no gradient of its own to go on with. */
+/* tests/files/temperatures.safetensors has three steps of entropy-train 0.1.0
+   from --t-init 0.0015. That version trained t itself, and treated t below 1e-4
+   as 1e-4; a temperature that reached this bound has no gradient. */
 static void check_converted(es_model *model, const es_checkpoint *file,
                             size_t array, const char *old, int order)
 {
@@ -164,7 +166,7 @@ TEST(temperatures_of_an_older_file_become_logarithms)
     es_checkpoint_close(file);
 }
 
-TEST(its_texts_come_back)
+TEST(the_settings_and_state_are_restored)
 {
     es_settings settings = settings_of(archs[1]);
     settings.train.slope_decay = true;
@@ -250,7 +252,7 @@ TEST(a_flipped_bit_anywhere_is_found)
     es_checkpoint_close(open_file());
 }
 
-TEST(a_file_cut_short_is_refused)
+TEST(a_truncated_file_is_refused)
 {
     struct stat info;
     es_settings settings = settings_of(archs[0]);
@@ -262,7 +264,7 @@ TEST(a_file_cut_short_is_refused)
     expect_refusal(ES_EFORMAT, "cut short");
 }
 
-TEST(files_of_others_are_refused)
+TEST(files_of_other_programs_are_refused)
 {
     const es_tensor_note newer = {"entropy_train_checkpoint", "2"};
     const es_tensor_note odd = {"entropy_train_checkpoint", "1"};
@@ -274,7 +276,7 @@ TEST(files_of_others_are_refused)
     expect_refusal(ES_EFORMAT, "damaged");
 }
 
-TEST(a_model_of_another_shape_refuses_it)
+TEST(a_checkpoint_of_another_shape_is_refused)
 {
     es_settings settings = settings_of(archs[0]);
     AUTO_BY(es_small_close) es_small_model s = write_trained(&settings);
@@ -299,7 +301,7 @@ TEST(a_model_of_another_shape_refuses_it)
     es_checkpoint_close(opened);
 }
 
-TEST(a_lost_model_replaces_no_good_one)
+TEST(a_model_with_nan_does_not_replace_a_good_checkpoint)
 {
     es_settings settings = settings_of(archs[0]);
     AUTO_BY(es_small_close) es_small_model s = write_trained(&settings);

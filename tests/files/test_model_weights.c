@@ -1,10 +1,11 @@
-/* Normalised weights inside a model: when they are made, and of what. */
+/* Normalised weights in a model: when they are computed, and from which
+   parameters. */
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
 #define CAPACITY 1024
 
-/* One array of the model; its number of floats. */
+/* Reads one array of the model; returns its number of floats. */
 static size_t get(const es_small_model *s, const char *name, float *values)
 {
     const size_t index = es_small_find(s, name);
@@ -23,7 +24,7 @@ static void multiply(const es_small_model *s, const char *name, float factor)
     es_assert_ok(es_model_set(s->model, es_small_find(s, name), values, n));
 }
 
-/* The loss of a pass of that kind. */
+/* Returns the loss of a training pass or another pass. */
 static double loss_of(es_small_model *s, bool training)
 {
     es_assert_ok(es_model_forward(s->model, &s->losses, s->tokens, s->targets,
@@ -39,7 +40,8 @@ static bool same(double a, double b)
 
 /* --- the start ------------------------------------------------------------ */
 
-/* As es_model_new leaves it, not with the parameters of small_model.c. */
+/* Returns the loss with the parameters of es_model_new, not those of
+   small_model.c. */
 static double drawn_loss(const char *arch, es_family family)
 {
     es_model_config config = es_small_config(arch);
@@ -58,8 +60,8 @@ static double drawn_loss(const char *arch, es_family family)
     return losses.loss;
 }
 
-/* g is such that nothing changes at first. */
-TEST(norms_start_the_same)
+/* g is initialised so that the function does not change. */
+TEST(normalisation_does_not_change_the_first_loss)
 {
     static const char *const archs[][2] = {
         {"SM+G", "SM+G+WNorm(QKVO,FFN)"},
@@ -73,9 +75,9 @@ TEST(norms_start_the_same)
     }
 }
 
-/* 20 iterations leave sigma close to the largest singular value: then W has
- * none above 1, and no vector grows. */
-TEST(vectors_are_warm)
+/* 20 iterations bring sigma close to the largest singular value: then no
+   singular value of W exceeds 1, and no vector grows. */
+TEST(power_iteration_starts_close_to_the_largest_singular_value)
 {
     es_model_config config = es_small_config("SM+SNorm(FFN)");
     es_small_model s = {.n = 10, .config = &config};
@@ -92,15 +94,16 @@ TEST(vectors_are_warm)
         squares += along * along;
         sigma += along * (double)v[i];
     }
-    /* m u is sigma v but for what the last iteration still moved. */
+    /* m u equals sigma v, except for the change of the last iteration. */
     assert_true(sigma > 0 && fabs(sqrt(squares) - sigma) <= 1e-2 * sigma);
     es_model_free(s.model);
 }
 
-/* --- when they are made --------------------------------------------------- */
+/* --- times of computation
+   ---------------------------------------------------- */
 
-/* A normalised weight does not know the length of its parameter. */
-TEST(lengths_do_not_matter)
+/* A normalised weight does not depend on the length of its parameter. */
+TEST(the_length_of_a_normalised_weight_does_not_matter)
 {
     static const char *const archs[] = {"SM+G+WNorm(QKVO,FFN)",
                                         "SM+G+SNorm(QKVO,FFN)",
@@ -122,8 +125,8 @@ TEST(lengths_do_not_matter)
     }
 }
 
-/* What is not named is used as it is, columns of c_attn included. */
-TEST(only_the_named_parts_are_normed)
+/* Parts that are not named are used unchanged, also columns of c_attn. */
+TEST(only_the_named_parts_are_normalised)
 {
     static const char *const archs[] = {"SM+WNorm(QK)", "SM+SNorm(QK)"};
     for (size_t i = 0; i < 2; i++) {
@@ -153,8 +156,8 @@ static bool moved(const es_small_model *s, float kept[CAPACITY])
     return differs;
 }
 
-/* One iteration a step: in its first training pass. */
-TEST(one_iteration_a_step)
+/* The iteration is made in the first training pass of a step. */
+TEST(one_iteration_is_made_per_step)
 {
     AUTO_BY(es_small_close)
     es_small_model s = es_small_open_arch("SM+G+SNorm(FFN)");
@@ -176,8 +179,8 @@ TEST(one_iteration_a_step)
     }
 }
 
-/* The state is not trained: neither moments nor decay touch it. */
-TEST(state_is_no_parameter)
+/* Neither moments nor weight decay change the vectors of the iteration. */
+TEST(the_iteration_vectors_are_not_trained)
 {
     es_model_config config = es_small_config("SM+G");
     AUTO_BY(es_small_close) es_small_model plain = es_small_open(&config);
@@ -195,8 +198,8 @@ TEST(state_is_no_parameter)
 
 /* --- micro-batches -------------------------------------------------------- */
 
-/* The gradients of two micro-batches add up to the sum of either's. */
-TEST(gradients_add_up)
+/* The gradients of two micro-batches add up to the sum of the separate ones. */
+TEST(gradients_of_micro_batches_add_up)
 {
     static const char *const archs[] = {
         "SM+G+WNorm(QK,FFN)", "SM+G+SNorm(QKVO,FFN)",
@@ -224,9 +227,10 @@ TEST(gradients_add_up)
     }
 }
 
-/* --- weights that come without -------------------------------------------- */
+/* --- weights without norms
+   ---------------------------------------------------- */
 
-TEST(start_norms)
+TEST(starting_norms_restores_the_function)
 {
     es_model_config plain_config = es_small_config("SM+R+SNorm(FFN)");
     AUTO_BY(es_small_close)
@@ -246,7 +250,7 @@ TEST(start_norms)
 
 /* --- many layers, and training -------------------------------------------- */
 
-TEST(a_deep_model_has_a_loss)
+TEST(a_deep_normalised_model_has_a_loss)
 {
     es_model_config config = es_small_config("SM+LN+ScFFN+WNorm(QKVO,FFN)");
     config.n_layer = 60;
@@ -254,7 +258,8 @@ TEST(a_deep_model_has_a_loss)
     loss_of(&s, true);
 }
 
-/* The loss falls, and the parameters have the same bits each time. */
+/* Trains until the loss falls; returns a checksum of the parameters, which must
+   be the same each time. */
 static uint32_t train(const char *arch, int n_threads)
 {
     es_model_config config = es_small_config(arch);

@@ -1,9 +1,9 @@
-/* The .npy reader: what it reads, and that it refuses everything else. */
+/* The .npy reader: reads supported files, and refuses all others. */
 #include "hooks/trainer/files/npy.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
-/** A .npy file in parts, so that each test damages one of them. */
+/** The parts of a .npy file, so that each test can damage one of them. */
 typedef struct parts {
     int major, minor;
     const char *header; /* without the length */
@@ -37,7 +37,7 @@ static void expect_refusal(es_status code, const char *word)
 {
     es_npy array = {.n = 77};
     assert_int_equal(es_npy_read(&array, es_scratch_file), code);
-    assert_int_equal(array.n, 77); /* untouched */
+    assert_int_equal(array.n, 77); /* not changed */
     assert_ptr_equal(strstr(es_message(), es_scratch_file), es_message());
     if (!strstr(es_message(), word))
         fail_msg("\"%s\" does not say \"%s\"", es_message(), word);
@@ -111,8 +111,8 @@ TEST(a_scalar_and_an_empty_array_are_read)
     assert_non_null(array.data);
 }
 
-/** Every prefix of a good file, and one byte more, are refused. */
-TEST(a_file_cut_short_is_refused)
+/** Every truncation of a valid file, and an additional byte, are refused. */
+TEST(a_truncated_file_is_refused)
 {
     unsigned char bytes[4096];
     for (int major = 1; major <= 2; major++) {
@@ -191,7 +191,7 @@ TEST(malformed_headers_are_refused)
     }
 }
 
-/** A header length that a damaged or hostile file may claim. */
+/** A damaged or hostile file may claim any header length. */
 TEST(a_long_header_is_refused)
 {
     static unsigned char bytes[40000];

@@ -1,5 +1,5 @@
-/* Family pythia: the rotation against plain loops in double, and the output
- * matrix; test_gradients has whole models. */
+/* The family pythia: compares the rotation with plain loops in double, and
+   tests the output matrix; test_gradients tests whole models. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/small_model.h"
@@ -27,13 +27,14 @@ static size_t size_of(const es_attention *a)
     return (size_t)(a->n_batch * a->n_ctx * 3 * a->d_model);
 }
 
-/* Numbers of the rotated dimensions, written out once more. */
+/* Returns the number of rotated dimensions, independently of the trainer's
+   code. */
 static int rotated(int width)
 {
     return width < 16 ? 2 : width < 24 ? 4 : width == 64 ? 16 : -1;
 }
 
-/* As complex numbers: pair c times exp(i position / 10000^(2c/r)). */
+/* Rotates pair c as a complex number by exp(i position / 10000^(2c/r)). */
 static void reference(double *out, const float *qkv, const es_attention *a,
                       double sign)
 {
@@ -52,7 +53,7 @@ static void reference(double *out, const float *qkv, const es_attention *a,
             }
 }
 
-/* For every shape, on one back-end that is ready for larger ones. */
+/* Checks every shape on one back-end that is prepared for larger ones. */
 static void with_all_shapes(void (*check)(es_backend *, const es_attention *))
 {
     const es_ops *ops = &es_cpu_ops;
@@ -100,7 +101,7 @@ static double inner_product(const float *x, const float *y, size_t n)
     return sum;
 }
 
-/* <R x, y> = <x, R^T y>. */
+/* Checks <R x, y> = <x, R^T y>. */
 static void check_transpose(es_backend *cpu, const es_attention *a)
 {
     const es_ops *ops = &es_cpu_ops;
@@ -112,7 +113,8 @@ static void check_transpose(es_backend *cpu, const es_attention *a)
     double scale = sqrt(inner_product(x, x, n) * inner_product(y, y, n));
     assert_true(fabs(inner_product(rx, y, n) - inner_product(x, ry, n)) <=
                 1e-6 * scale);
-    /* One position: the identity. Else the two are not the same. */
+    /* For one position R is the identity; otherwise R and its transpose
+       differ. */
     bool same =
         fabs(inner_product(rx, y, n) - inner_product(x, y, n)) <= 1e-6 * scale;
     assert_int_equal(same, a->n_ctx == 1);
@@ -124,7 +126,7 @@ TEST(backward_rotation_is_the_transpose)
     with_all_shapes(check_transpose);
 }
 
-/* The same q and k everywhere: q_i . k_j depends on i - j alone. */
+/* With the same q and k at all positions, q_i . k_j depends only on i - j. */
 static void check_relative(es_backend *cpu, const es_attention *a)
 {
     const int d = a->d_model, width = d / a->n_head;
@@ -141,7 +143,7 @@ static void check_relative(es_backend *cpu, const es_attention *a)
         }
 }
 
-TEST(only_distance_counts)
+TEST(rotated_products_depend_only_on_the_distance)
 {
     with_all_shapes(check_relative);
 }
@@ -156,17 +158,17 @@ static bool has_array(const es_small_model *s, const char *name)
     return false;
 }
 
-TEST(output_is_untied)
+TEST(the_output_matrix_is_untied)
 {
     es_model_config config = es_small_config("SM+LN+G");
     config.family = ES_FAMILY_PYTHIA;
-    config.d_model = 15; /* heads of 5 */
+    config.d_model = 15; /* heads of width 5 */
     AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
     assert_true(has_array(&s, "embed_out"));
     assert_false(has_array(&s, "wpe"));
     es_small_gradients(&s);
-    /* Token 7 is not in the micro-batch: its embedding has no gradient, but
-     * its logit has one. */
+    /* Token 7 is not in the micro-batch: its embedding has no gradient, but its
+       logit has one. */
     for (int i = 0; i < s.n; i++)
         assert_int_not_equal(s.tokens[i], 7);
     float wte[11 * 15], out[11 * 15];

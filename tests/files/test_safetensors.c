@@ -1,12 +1,12 @@
-/* Safetensors files: what is written comes back; everything that is not one is
- * refused. */
+/* Safetensors files: written tensors are read back, and invalid files are
+   refused. */
 #include "hooks/trainer/files/safetensors.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 AUTO_OF(es_safetensors, es_safetensors_close)
 
-/** A file of a header and `n` bytes of data, its length as it ought to be. */
+/** Writes a file with a header, its correct length, and `n` bytes of data. */
 static void write_file(const char *header, const void *data, size_t n)
 {
     uint64_t length = strlen(header);
@@ -43,9 +43,10 @@ static void refuse(const char *header, const char *word)
     expect_refusal(ES_EFORMAT, word);
 }
 
-/* --- there and back ------------------------------------------------------ */
+/* --- write and read
+   -------------------------------------------------------- */
 
-/** A value of a tensor of ours: no two alike, some of them odd. */
+/** Returns a value of a test tensor: all are different, some are special. */
 static float value_of(size_t tensor, size_t i)
 {
     if (tensor == 1 && i == 3)
@@ -85,7 +86,7 @@ static void write_ours(void)
     assert_int_equal(n_fills, N_OURS);
 }
 
-TEST(what_is_written_comes_back)
+TEST(written_tensors_are_read_back)
 {
     float values[2100];
     write_ours();
@@ -174,9 +175,9 @@ TEST(bad_sources_are_refused)
     assert_int_equal(access(es_scratch_file, F_OK), -1);
 }
 
-/* --- files of others ----------------------------------------------------- */
+/* --- files of other programs ---------------------------------------------- */
 
-TEST(order_is_that_of_the_data)
+TEST(tensors_are_in_the_order_of_their_data)
 {
     write_file(
         "{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}"
@@ -197,7 +198,7 @@ TEST(order_is_that_of_the_data)
     assert_string_equal(es_safetensors_metadata(opened, "format"), "pt");
 }
 
-TEST(no_tensors_are_fine)
+TEST(a_file_without_tensors_is_read)
 {
     write_file("{}", "", 0);
     AUTO(es_safetensors) opened = open_file();
@@ -219,8 +220,8 @@ static void read_all(float *out, const char *type, const void *data, size_t n,
     es_assert_ok(es_safetensors_read(opened, &opened->tensors[0], out, 0, n));
 }
 
-/* Whole numbers and doubles that no float32 is. */
-TEST(bytes_are_read_as_they_are)
+/* Integers and doubles that float32 cannot represent. */
+TEST(bytes_are_read_unchanged)
 {
     static const int32_t whole[3] = {INT32_MIN, 16777217, -1};
     static const double wide[2] = {0.1, 1e300};
@@ -243,7 +244,7 @@ TEST(bytes_are_read_as_they_are)
     const es_tensor *f = es_safetensors_find(opened, "f");
     es_assert_ok(es_safetensors_read_bytes(opened, f, got_wide));
     assert_memory_equal(got_wide, wide, sizeof got_wide);
-    /* A file that becomes shorter is not read beyond its end. */
+    /* A file that was truncated since is not read beyond its end. */
     assert_int_equal(truncate(es_scratch_file, 40), 0);
     assert_int_equal(es_safetensors_read_bytes(opened, f, got_wide), ES_EIO);
 }
@@ -304,7 +305,7 @@ TEST(malformed_headers_are_refused)
     refuse("{\"a\":{\"shape\":[3],\"data_offsets\":[0,12]}}", "no dtype");
     refuse("{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,12]}}", "no shape");
     refuse("{\"a\xff\":{}}", "malformed header");
-    /* Quotes and backslashes in names do not hide brackets, or add any. */
+    /* Quotes and backslashes in names neither hide nor add brackets. */
     refuse("{\"[[[[\\\"[\":1}", "not described by an object");
 }
 
@@ -364,7 +365,7 @@ TEST(holes_and_overlaps_are_refused)
     refuse("{}", "12 bytes too many");
 }
 
-TEST(a_file_cut_anywhere_is_refused)
+TEST(a_file_truncated_anywhere_is_refused)
 {
     struct stat info;
     write_ours();
@@ -379,7 +380,7 @@ TEST(a_file_cut_anywhere_is_refused)
     expect_refusal(ES_EFORMAT, "not a safetensors file");
 }
 
-TEST(a_huge_header_is_not_believed)
+TEST(a_huge_header_length_is_refused)
 {
     static const uint64_t lengths[] = {UINT64_MAX, INT64_MAX,
                                        ES_SAFETENSORS_HEADER_MAX + 1u,
@@ -393,7 +394,7 @@ TEST(a_huge_header_is_not_believed)
     }
 }
 
-TEST(a_file_cut_while_read_is_an_error)
+TEST(a_file_truncated_while_it_is_read_is_an_error)
 {
     float values[2100];
     write_ours();
@@ -405,7 +406,7 @@ TEST(a_file_cut_while_read_is_an_error)
                      es_safetensors_read(opened, tensor, values, 0, 26));
 }
 
-TEST(what_is_no_file_is_refused)
+TEST(only_regular_files_are_read)
 {
     es_scratch_no_file(expect_refusal);
 }

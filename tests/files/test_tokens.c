@@ -1,4 +1,4 @@
-/* Token files: what is written reads back, what is damaged is refused. */
+/* Token files: written tokens are read back, and damaged files are refused. */
 #include "hooks/trainer/files/tokens.h"
 #include "tests/support/test.h"
 
@@ -9,8 +9,8 @@ enum { N_TRAIN = 301, N_HELD_OUT = 46, N = N_TRAIN + N_HELD_OUT, HEADER = 96 };
 static char folder[] = "/tmp/test_tokens_XXXXXX";
 static char path[64];
 
-/** Token i of the file under test: neither zero nor periodic in a power of 2.
- */
+/** Returns token i of the test file: neither zero nor periodic in a power of
+ *  2. */
 static uint32_t token_of(uint64_t i, uint32_t vocab)
 {
     return (uint32_t)((i * 37 + 11) % vocab);
@@ -57,9 +57,9 @@ static es_tokens *open_file(void)
     return tokens;
 }
 
-TEST(hash_is_the_documented_one)
+TEST(the_hash_is_as_documented)
 {
-    /* Worked out by hand from the definition: no word; one word. */
+    /* Computed by hand from the definition, for no word and for one word. */
     uint64_t h = UINT64_C(0xcbf29ce484222325);
     uint64_t empty = h ^ h >> 33;
     empty *= UINT64_C(0xff51afd7ed558ccd);
@@ -71,14 +71,14 @@ TEST(hash_is_the_documented_one)
     h *= UINT64_C(0xff51afd7ed558ccd);
     assert_true(es_tokens_hash("ab", 2) == (h ^ h >> 33));
     assert_true(es_tokens_hash("ab\0", 3) != es_tokens_hash("ab", 2));
-    /* Top bits of two words: a product alone would let them cancel. */
+    /* The top bits of two words would cancel in a plain product. */
     unsigned char twice[24] = {1, 2, 3}, flipped[24] = {1, 2, 3};
     flipped[7] ^= 0x80;
     flipped[15] ^= 0x80;
     assert_true(es_tokens_hash(twice, 24) != es_tokens_hash(flipped, 24));
 }
 
-TEST(every_width_reads_back)
+TEST(tokens_of_every_width_are_read_back)
 {
     const uint32_t vocabs[] = {253, 50021, 100003}, widths[] = {1, 2, 4};
     for (int k = 0; k < 3; k++) {
@@ -133,7 +133,7 @@ TEST(every_truncation_is_refused)
 
 TEST(a_token_outside_the_vocabulary_is_refused)
 {
-    /* The checksum is right: the maker itself was wrong. */
+    /* The checksum is correct, but the writer stored a wrong token. */
     uint16_t values[3] = {7, 300, 9};
     es_tokens_content content = {300, 2, 3, 0, 1, 0, "bytes", values};
     FILE *file = fopen(path, "w");
@@ -147,7 +147,7 @@ TEST(a_token_outside_the_vocabulary_is_refused)
     es_assert_ok(try_open());
 }
 
-TEST(what_is_no_token_file_is_refused)
+TEST(files_that_are_not_token_files_are_refused)
 {
     es_tokens *tokens = NULL;
     assert_int_equal(es_tokens_open(&tokens, "/nonexistent/x.tok"), ES_EIO);
@@ -162,7 +162,7 @@ TEST(what_is_no_token_file_is_refused)
     es_assert_status(ES_EFORMAT, "entropy-corpus", try_open());
 }
 
-TEST(sizes_that_do_not_fit_are_not_written)
+TEST(inconsistent_sizes_are_not_written)
 {
     unsigned char byte = 3;
     const es_tokens_content bad[] = {
@@ -175,9 +175,13 @@ TEST(sizes_that_do_not_fit_are_not_written)
         assert_int_equal(es_tokens_write(stdout, &bad[i]), ES_EARGUMENT);
 }
 
-TEST(fixed_batches_walk_without_overlap)
+TEST(fixed_batches_do_not_overlap)
 {
-    enum { B = 3, CTX = 6 }; /* 46 / 7: 6 sequences, so batch 2 is batch 0 */
+    enum {
+        B = 3,
+        CTX = 6
+    }; /* 46 / 7 gives 6 sequences, so batch 2 is batch
+          0 */
     write_file(253, 1);
     AUTO(es_tokens) tokens = open_file();
     for (uint64_t index = 0; index < 4; index++) {
@@ -195,10 +199,11 @@ TEST(fixed_batches_walk_without_overlap)
     }
 }
 
-/** A vocabulary in which no token of the file comes twice. */
+/** A vocabulary so large that no token of the file occurs twice. */
 enum { LONG = 50021 };
 
-/** Place of a sequence of the training part, found by its tokens. */
+/** Returns the position of a sequence in the training part, found by its
+ *  tokens. */
 static int place_of(const int32_t *x, int ctx)
 {
     for (int place = 0; place + ctx < N_TRAIN; place++) {
@@ -212,7 +217,7 @@ static int place_of(const int32_t *x, int ctx)
     return -1;
 }
 
-TEST(random_batches_are_made_again)
+TEST(random_batches_are_reproducible)
 {
     enum { B = 5, CTX = 40, N_BATCHES = 400 };
     write_file(LONG, 2);
@@ -231,7 +236,7 @@ TEST(random_batches_are_made_again)
                                 (CTX - 1) * sizeof *x);
         }
     }
-    /* 2000 draws out of 261 places leave fewer than 1 in 1000 unseen. */
+    /* 2000 draws of 261 positions miss fewer than 1 in 1000. */
     assert_int_equal(n_seen, N_TRAIN - CTX);
     es_assert_ok(es_tokens_random_batch(tokens, again, y, ES_SPLIT_TRAIN, 9,
                                         N_BATCHES - 1, B, CTX));
@@ -259,7 +264,7 @@ TEST(a_context_longer_than_the_data_is_refused)
                      ES_EUSAGE);
 }
 
-TEST(a_file_cut_while_open_is_an_error)
+TEST(a_file_truncated_while_it_is_open_is_an_error)
 {
     int32_t x[20], y[20];
     write_file(253, 1);

@@ -1,4 +1,5 @@
-/* Weights that others saved: the same function, or a clear refusal. */
+/* Weights saved by other programs give the same function, or are refused with a
+   clear message. */
 #include "tests/support/test.h"
 #include "tests/support/weights_case.h"
 
@@ -12,7 +13,7 @@ static es_weights_case *open_neox(void)
     return es_weights_case_open("p01_sm_ln_g", "gpt_neox.");
 }
 
-/** The file as it is now computes the reference's logits. */
+/** Asserts that the current file gives the reference's logits. */
 static void assert_same_function(const es_weights_case *f)
 {
     char note[256];
@@ -49,9 +50,9 @@ static void assert_config(const es_weights_case *f, const char *arch)
     assert_int_equal(have->bias, ES_BIAS_ALL);
 }
 
-/* --- what is read --------------------------------------------------------- */
+/* --- supported files ------------------------------------------------------ */
 
-TEST(gpt2_is_the_same_function)
+TEST(gpt2_weights_give_the_reference_logits)
 {
     es_weights_case *f = open_gpt2();
     assert_config(f, "SM+LN+GT");
@@ -69,7 +70,7 @@ TEST(gpt2_is_the_same_function)
     es_weights_case_close(f);
 }
 
-TEST(neox_is_the_same_function)
+TEST(neox_weights_give_the_reference_logits)
 {
     es_weights_case *f = open_neox();
     assert_config(f, "SM+LN+G");
@@ -84,7 +85,7 @@ TEST(neox_is_the_same_function)
     es_weights_case_close(f);
 }
 
-/** Numbers that a half has: 11 digits, or 8 for a bfloat. */
+/** Rounds values to those of a half with 11 digits, or a bfloat with 8. */
 static void round_all(es_test_tensors *list, const char *type, int digits)
 {
     for (size_t i = 0; i < list->n; i++) {
@@ -132,8 +133,8 @@ TEST(half_precision_is_read)
     }
 }
 
-/* Causal: what follows does not change what came first. */
-TEST(a_shorter_context_may_have_them)
+/* In a causal model later tokens do not change the output of earlier ones. */
+TEST(weights_may_be_used_with_a_shorter_context)
 {
     enum { SHORT = 5 };
     char note[256];
@@ -154,7 +155,8 @@ TEST(a_shorter_context_may_have_them)
     es_weights_case_close(f);
 }
 
-/* --- models that may have them -------------------------------------------- */
+/* --- models that may use them
+   ---------------------------------------------- */
 
 static es_status check_arch(const es_weights *weights, es_model_config config,
                             const char *arch)
@@ -163,7 +165,7 @@ static es_status check_arch(const es_weights *weights, es_model_config config,
     return es_weights_check(weights, &config);
 }
 
-TEST(what_changes_nothing_may_be_new)
+TEST(parts_that_change_nothing_may_be_added)
 {
     char note[256];
     es_weights_case *f = open_gpt2();
@@ -232,9 +234,10 @@ TEST(another_model_is_refused)
     es_weights_case_close(f);
 }
 
-/* --- files that are wrong ------------------------------------------------- */
+/* --- invalid files
+   ---------------------------------------------------------- */
 
-/** Opening is refused, saying the text. */
+/** Asserts that the file is refused with a message that contains `said`. */
 static void assert_refused(es_status want, int n_head, const char *said)
 {
     es_weights *weights = NULL;
@@ -246,7 +249,7 @@ static void assert_refused(es_status want, int n_head, const char *said)
         fail_msg("'%s' not in: %s", said, es_message());
 }
 
-/** The same after one tensor was spoilt. */
+/** Writes the modified tensors, and asserts that they are refused. */
 static void assert_spoilt(es_weights_case *f, const char *said)
 {
     es_test_tensors_write(&f->list, es_weights_file);
@@ -254,8 +257,8 @@ static void assert_spoilt(es_weights_case *f, const char *said)
     es_weights_case_close(f);
 }
 
-/* As a state dict of DDP, torch.compile, both, or of compiled layers has it. */
-TEST(wrapped_models_are_the_same_function)
+/* Prefixes in a state dict of DDP, torch.compile, both, or compiled layers. */
+TEST(weights_of_wrapped_models_give_the_same_logits)
 {
     static const struct {
         const char *before, *in_layer;
@@ -308,7 +311,7 @@ TEST(a_missing_tensor_is_named)
     }
 }
 
-TEST(one_tensor_too_many_is_refused)
+TEST(an_extra_tensor_is_refused)
 {
     const int64_t dims[1] = {3};
     const char *const names[][2] = {
@@ -334,7 +337,7 @@ TEST(wrong_shapes_are_refused)
         int64_t rows, columns; /* columns 0: a vector */
         const char *said;
     } cases[] = {
-        /* as a linear layer would have it */
+        /* transposed, as of a linear layer */
         {open_gpt2, "transformer.h.0.attn.c_attn.weight", 36, 12,
          "c_attn.weight has the shape (36,12), not (12,36)"},
         {open_neox, "gpt_neox.layers.1.attention.query_key_value.weight", 32,
@@ -363,7 +366,7 @@ TEST(wrong_shapes_are_refused)
     assert_spoilt(f, "c_fc.bias does not hold floating-point numbers");
 }
 
-TEST(eight_bit_weights_say_how_they_are_read)
+TEST(eight_bit_weights_are_refused_with_a_remedy)
 {
     static const char *const types[] = {"F8_E4M3", "F8_E5M2"};
     for (size_t i = 0; i < 2; i++) {
@@ -378,7 +381,7 @@ TEST(eight_bit_weights_say_how_they_are_read)
     }
 }
 
-TEST(an_output_matrix_of_its_own_is_refused)
+TEST(an_untied_output_matrix_is_refused)
 {
     char note[256];
     es_weights_case *f = open_gpt2();
@@ -408,7 +411,7 @@ TEST(a_truncated_file_is_refused)
 
 /* --- config.json ---------------------------------------------------------- */
 
-TEST(heads_must_be_known)
+TEST(the_number_of_heads_must_be_known)
 {
     es_weights_case *f = open_gpt2();
     es_test_tensors_write(&f->list, es_weights_file);
@@ -445,7 +448,7 @@ TEST(a_configuration_of_neox_is_read)
     es_weights *weights = es_weights_case_read(f);
     assert_int_equal(weights->config.ctx, 2048);
     es_model_config config = es_weights_case_config(f, weights);
-    config.ctx = 5000; /* rotary positions have no end */
+    config.ctx = 5000; /* rotary positions are not limited */
     es_assert_ok(es_weights_check(weights, &config));
     es_weights_close(weights);
     es_weights_config_write("{\"hidden_act\": \"gelu_new\"}");

@@ -1,5 +1,6 @@
-/* Weights of Llama, Qwen and BERT as transformers saves them, without Python:
- * the kept cases' parameters, whose logits are known, and what is refused. */
+/* Weights of Llama, Qwen and BERT as transformers saves them, tested without
+   Python: the parameters of stored cases, whose logits are known, and invalid
+   files. */
 #include "hooks/trainer/files/npy.h"
 #include "tests/support/test.h"
 #include "tests/support/weights_case.h"
@@ -11,7 +12,7 @@ static es_verify_case case_of(const char *dir)
     return it;
 }
 
-/* Of a case, with the names that it has for them: those of transformers. */
+/* Adds the parameters of a case under the names of transformers. */
 static void add_arrays(es_test_tensors *to, const es_verify_case *it)
 {
     es_params params = {0};
@@ -42,7 +43,8 @@ static void expect_logits(const es_verify_case *it, const float *logits)
     es_npy_free(&want);
 }
 
-/* config.json of each, as short as may be; heads are in no shape. */
+/* The shortest possible config.json of each; no shape shows the number of
+   heads. */
 static const char llama_config[] =
     "{\"num_attention_heads\": 4, \"rms_norm_eps\": 1e-05, "
     "\"model_type\": \"llama\", \"hidden_act\": \"silu\"}";
@@ -67,7 +69,7 @@ static const struct {
      "\"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": 4, "
      "\"original_max_position_embeddings\": 30}}"}};
 
-TEST(each_has_the_logits_of_its_case)
+TEST(each_family_gives_the_logits_of_its_case)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         es_verify_case it = case_of(cases[i].dir);
@@ -163,7 +165,7 @@ TEST(llamas_that_cannot_be_built_are_refused_by_name)
 
 enum { N_POSITIONS = 9, WIDTH = 4, N_VOCAB = 7 };
 
-/* A model of one layer; token types hold 5, positions their number. */
+/* Makes a model of one layer; token types contain 5, positions their number. */
 static void add_bert(es_test_tensors *to, const char *prefix)
 {
     es_model_config config;

@@ -1,12 +1,12 @@
-/* Weights of our own checkpoints: every array, in the same model and in one
- * that differs by what changes nothing. */
+/* Weights of the trainer's own checkpoints: every array, in the same model and
+   in one whose additional parts change nothing. */
 #include "hooks/trainer/files/checkpoint.h"
 #include "hooks/trainer/files/weights.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
-/** A model whose checkpoint lies at `es_scratch_file`. */
+/** Saves a model as a checkpoint at `es_scratch_file`. */
 static es_small_model save_model(es_model_config config)
 {
     es_small_model s = es_small_open(&config);
@@ -43,7 +43,7 @@ static es_model *load(const es_weights *weights, const es_model_config *config,
     return model;
 }
 
-/** The logits after a forward pass over the model's tokens, (B,T,V). */
+/** Returns the logits after a forward pass over the model's tokens, (B,T,V). */
 static const float *logits_of(es_model *model, const es_small_model *s)
 {
     es_losses losses;
@@ -52,7 +52,7 @@ static const float *logits_of(es_model *model, const es_small_model *s)
     return es_model_logits(model);
 }
 
-TEST(every_architecture_comes_back)
+TEST(every_architecture_is_restored)
 {
     static const char *const archs[] = {"SM+LN+G",
                                         "EReg(SM(t)+LR(layer,0.2))",
@@ -83,9 +83,9 @@ TEST(every_architecture_comes_back)
         }
 }
 
-/* tests/files/temperatures.safetensors has temperatures, one of them below 0:
- * test_checkpoint.c. */
-TEST(an_older_file_has_temperatures)
+/* tests/files/temperatures.safetensors (see test_checkpoint.c) has
+   temperatures, one of which is below 0. */
+TEST(temperatures_of_an_older_file_are_converted)
 {
     es_weights *weights;
     float of_weights[12], of_checkpoint[12];
@@ -111,14 +111,14 @@ TEST(an_older_file_has_temperatures)
     es_weights_close(weights);
 }
 
-TEST(a_shorter_context_may_have_them)
+TEST(weights_may_be_used_with_a_shorter_context)
 {
     enum { SHORT = 3 };
     es_model_config config = es_small_config("SM(t)+R");
     config.batch = 1;
     AUTO_BY(es_small_close) es_small_model s = save_model(config);
     es_weights *weights = open_weights();
-    config.ctx = SHORT; /* the temperatures are a matrix of (H,T) */
+    config.ctx = SHORT; /* the temperatures form a matrix (H,T) */
     es_model *model = load(weights, &config, "");
     const float *whole = logits_of(s.model, &s);
     const float *first = logits_of(model, &s);
@@ -133,7 +133,8 @@ TEST(a_shorter_context_may_have_them)
     es_weights_close(weights);
 }
 
-/** Loads into `to` what was saved as `from`: the same function? */
+/** Asserts that weights saved as `from` give the same function when loaded into
+ *  `to`. */
 static void assert_neutral(const char *from, const char *to, es_bias bias,
                            const char *note)
 {
@@ -151,7 +152,7 @@ static void assert_neutral(const char *from, const char *to, es_bias bias,
     es_weights_close(weights);
 }
 
-TEST(what_changes_nothing_may_be_new)
+TEST(parts_that_change_nothing_may_be_added)
 {
     assert_neutral("SM", "EReg(SM)", ES_BIAS_QK,
                    "arrays that the weights lack start anew: h.0.attn.theta");
@@ -169,9 +170,9 @@ TEST(what_changes_nothing_may_be_new)
         "h.0.mlp.c_fc.bias, h.0.mlp.c_proj.bias");
 }
 
-/* Another function with the same arrays, as the paper's continual training has
- * it: each array is what it was, and a note says so. */
-TEST(another_attention_goes_on_with_the_same_arrays)
+/* Another function uses the same arrays, as in the paper's continual training:
+   each array is unchanged, and a note reports the change. */
+TEST(another_attention_uses_the_same_arrays)
 {
     static const char *const pairs[][2] = {
         {"SM+LN+G", "PSM(4)+LN+G"},  {"SM+GT", "PSM(2,plain)+GS"},
@@ -200,7 +201,7 @@ TEST(another_attention_goes_on_with_the_same_arrays)
     }
 }
 
-TEST(what_changes_something_is_refused)
+TEST(parts_that_change_the_function_are_refused)
 {
     static const char *const pairs[][2] = {{"SM(t)", "SM"},
                                            {"SM+ScFFN", "SM"},

@@ -1,4 +1,4 @@
-/* Weights in several files, and those whose LayerNorm is linear. */
+/* Weights in several files, and weights whose LayerNorm is linear. */
 #include "tests/support/test.h"
 #include "tests/support/weights_case.h"
 
@@ -6,8 +6,9 @@
 
 static char index_path[96], shard_paths[2][96];
 
-/* The first `n_first` tensors in one file, the rest in another; an index of
- * both, with `more` in its weight_map, and without the tensor `left_out`. */
+/* Writes the first `n_first` tensors to one file, the rest to another, and
+   an index of both, with `more` in its weight_map and without tensor
+   `left_out`. */
 static void write_shards(const es_weights_case *f, size_t n_first,
                          const char *more, size_t left_out)
 {
@@ -41,12 +42,12 @@ static void remove_shards(void)
     unlink(shard_paths[1]);
 }
 
-TEST(an_index_of_two_files_is_one_model)
+TEST(an_index_of_two_files_makes_one_model)
 {
     es_weights_case *f = es_weights_case_open("g02_sm_ln_gt", "transformer.");
     char note[256];
     es_weights *weights = NULL, *whole = es_weights_case_read(f);
-    char last[256]; /* of the map, which ends without a comma */
+    char last[256]; /* the last entry of the map, without a comma */
     snprintf(last, sizeof last, "\"%s\": \"model-0.safetensors\"",
              f->list.all[0].name);
     write_shards(f, 5, last, 0);
@@ -72,7 +73,7 @@ static void refuse_index(es_status code, const char *word)
     assert_null(weights);
 }
 
-TEST(an_index_that_is_not_of_its_files_is_refused)
+TEST(an_index_that_does_not_match_its_files_is_refused)
 {
     es_weights_case *f = es_weights_case_open("g02_sm_ln_gt", "transformer.");
     static const char *const wrong[][2] = {
@@ -85,7 +86,8 @@ TEST(an_index_that_is_not_of_its_files_is_refused)
         write_shards(f, 5, wrong[i][0], f->list.n);
         refuse_index(ES_EFORMAT, wrong[i][1]);
     }
-    char moved[256], why[128]; /* of the second file, said to be in the first */
+    char moved[256], why[128]; /* a tensor of the second file, listed for the
+                                  first */
     snprintf(moved, sizeof moved, "\"%s\": \"model-0.safetensors\"",
              f->list.all[5].name);
     write_shards(f, 5, moved, 5);
@@ -108,11 +110,12 @@ TEST(an_index_that_is_not_of_its_files_is_refused)
     es_weights_case_close(f);
 }
 
-/* --- a linear LayerNorm ----------------------------------------------------
- */
+/* --- linear LayerNorm
+   ---------------------------------------------------------- */
 
-/* Published so: an epsilon beside which no variance counts, the weights times
- * its root. Any such pair is the same linear function. */
+/* Runs a model as it was published: an epsilon much larger than any variance,
+   and weights multiplied by its root. All such pairs give the same linear
+   function. */
 static float *run_linear(es_weights_case *f, const char *epsilon, float factor)
 {
     char note[256], text[64];

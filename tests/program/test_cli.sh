@@ -88,7 +88,7 @@ zsh_options() { # WORD...
     zsh -fc '_arguments() { print -rl -- "$@" }; _describe() { print -rl -- $verbs }
         words=(entropy-scan "$@") CURRENT=$(($# + 1)); . ./_entropy-scan' zsh "$@"
 }
-output 'zsh has options with their help' '^--heatmap=-\[draw layers by heads .*::FILE:_files$' zsh_options ''
+output 'zsh has options with their help' '^--heatmap=-\[draw a heatmap of layers by heads .*::FILE:_files$' zsh_options ''
 output 'quotes in it are kept' "by FILE's ending" zsh_options ''
 output 'choices are offered' '^--for=.*:MEDIUM:\(screen column .*neurips\)$' zsh_options ''
 output 'verbs are, too' '^import:make a run file' zsh_options ''
@@ -107,7 +107,7 @@ exits 'another shell is refused' 2 "completion 'csh': there are bash, zsh, fish"
 printf '2.5,1,0.5\n3,0,NaN\n' >heat.csv
 says 'import says what it read' \
     'entropy-scan: heat.db: 1 sample of 1 series, L = 2, H = 3, from a matrix
-entropy-scan: heat.csv: entropies above ln(ctx) = 2.0794: 2, the largest 3.0000: another context, or bits in place of nats?' \
+entropy-scan: heat.csv: entropies above ln(ctx) = 2.0794: 2, the largest is 3.0000: wrong context length, or bits instead of nats?' \
     "$scan" import heat.csv -o heat.db --arch SM --ctx 8 --step 40
 says 'import -q says nothing' '' "$scan" import -q heat.csv -o heat.db --arch SM --ctx 8 --step 40
 
@@ -128,9 +128,9 @@ check 'no terminal, no colours' uncoloured 1m "$scan" heat.db
 
 printf 'starting\nStep 1 - Layer 0: 2.5\nStep 1 - Layer 1: 2\nStep 5 - Layer 0: 2\nStep 3 - Layer 0: 1\nStep 3 - Layer 0: 1.5\n' >some.log
 says 'import of a log reports restarts and lines passed over' 'entropy-scan: log.db: 3 samples of 1 series, L = 2, H = 1, from a log
-entropy-scan: some.log: other lines, passed over: 1
-entropy-scan: some.log: values given again, the last one counts: 1
-entropy-scan: some.log: restarts, each voids what came after it: 1' \
+entropy-scan: some.log: other lines, skipped: 1
+entropy-scan: some.log: values given more than once, of which the last counts: 1
+entropy-scan: some.log: restarts, which invalidate later steps: 1' \
     "$scan" import some.log -o log.db
 same 'a log that went back exports what came after' cli_log.csv sh -c '"$0" export log.db | grep -v "^#"' "$scan"
 check 'standard input is imported' sh -c '"$0" import - -o in.db -q <heat.csv' "$scan"

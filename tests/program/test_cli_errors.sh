@@ -153,17 +153,17 @@ fails 'a name that no option has' 2 '--lerning: no such option: see' "$train" --
 usage 'a picture where an input goes' 'x.png: no such file: did you mean --heatmap=x.png\?' good.db --heatmap x.png
 usage 'a picture of several figures where an input goes' 'x.pdf: .*did you mean -o x.pdf\?' x.pdf good.db --figure curves,bands
 check 'of which none is written' sh -c '! ls *.png *.pdf 2>/dev/null | grep .'
-usage 'colours sometimes' "--color 'often': auto, always or never" good.db --color=often
+usage 'colours sometimes' "--color: unknown value 'often': expected auto, always or never" good.db --color=often
 usage '--json with --csv' '--json, --jsonl and --csv exclude each other' good.db --json --csv
 fails 'a drawing where standard output is no terminal' 2 'standard output is none: try --heatmap' "$scan" good.db --tui
 fails 'a live view without a drawing' 2 'follow is for --tui' "$scan" good.db --follow
 fails 'a live view where standard output is no terminal' 2 'standard output is none' "$scan" good.db --tui --follow
 fails 'a drawing of some runs' 2 'leave out --where' "$scan" good.db --tui --where 'loss>1'
-fails 'a drawing on the terminal and JSON' 2 'leave out the other outputs' "$scan" good.db --tui --json
-fails 'a drawing on the terminal and a figure' 2 'leave out the other outputs' "$scan" good.db --tui --curves
+fails 'a drawing on the terminal and JSON' 2 'omit the other outputs' "$scan" good.db --tui --json
+fails 'a drawing on the terminal and a figure' 2 'omit the other outputs' "$scan" good.db --tui --curves
 usage 'format and name' '--format svg does not go with the name x.png' good.db --heatmap=x.png --format svg
 usage 'a name that says no format' 'x.jpg: end the name in .png' good.db --heatmap=x.jpg
-usage 'two pictures of one name' 'x.png: two outputs' good.db --heatmap=x.png --curves=x.png
+usage 'two pictures of one name' 'x.png: two outputs have this name' good.db --heatmap=x.png --curves=x.png
 usage 'two results on standard output' 'standard output: two outputs' good.db --json --heatmap=-
 usage 'a picture over its own run' 'good.db: input and output' good.db --format png --heatmap=good.db
 usage 'JSON over its own run' './good.db: input and output' good.db --json -o ./good.db
@@ -172,7 +172,7 @@ usage 'JSON over another run' 'long.db: a database' good.db --json -o long.db
 usage 'an export over another run' 'long.db: a database' export good.db -o long.db
 usage 'quiet, with nothing to write' '-o x.txt: --quiet' good.db -q -o x.txt
 usage 'a title without a picture' '--title is for a picture' good.db --title x
-usage 'a step that is no number' "--step 'x1': a number, first or last" good.db --step x1
+usage 'a step that is no number' "--step 'x1': expected a number, first or last" good.db --step x1
 usage 'a step below 0' "--step '-1'" good.db --step -1
 usage 'a size that is no size' "--size '12': width and height" good.db --heatmap --size 12
 usage 'more pixels than memory ought to hold' '--size: a PNG of 30000x30000 pixels: .*100 million' good.db --heatmap --size 30000x30000
@@ -183,20 +183,20 @@ usage 'a size too small for the plot' 'size|small' good.db -q --heatmap --size 2
 usage 'an unknown colour map' 'jet' good.db --heatmap --colormap jet
 usage 'an unknown policy' 'most' good.db --max most
 usage 'a policy that does not fit' 'ceiling' long.db --series loss --max ceiling
-usage 'an unknown phase' "--phase 'x': train or eval" good.db --phase x
+usage 'an unknown phase' "--phase: unknown value 'x': expected train or eval" good.db --phase x
 usage 'an unknown format' 'gif' good.db --heatmap --format gif
 usage 'help for no verb' 'walk: no such verb: there are summarise, import' help walk
 usage 'import without a file' 'no file to import' import
-usage 'import without an output' 'no run file to write: -o' import heat.csv
+usage 'import without an output' 'no run file to write: add -o' import heat.csv
 usage 'import of two files' 'one file at a time' import heat.csv long.csv -o x.db
 usage 'import over its own input' 'heat.csv: input and output' import heat.csv -o heat.csv
-usage 'import to standard output' 'a run file is not a stream' import heat.csv -o -
+usage 'import to standard output' 'a run file cannot be a stream' import heat.csv -o -
 usage 'import from no format' "'x' is no format" import heat.csv --from x -o x.db
 usage 'a context of 0' '--ctx: 0 is not in' import heat.csv --ctx 0 -o x.db
 usage 'export of nothing' 'no run file to export' export
 usage 'export in no format' "--format 'xml': csv, jsonl, npz or tensorboard" export good.db --format xml
 usage 'merge of nothing' 'no run files to merge' merge -o x.db
-usage 'merge without an output' 'no run file to write: -o' merge good.db
+usage 'merge without an output' 'no run file to write: add -o' merge good.db
 
 # --- import
 bad() { # NAME REGEX TEXT...: what printf makes of TEXT
@@ -212,17 +212,17 @@ bad 'a NUL byte' 'line 1, column 2: a NUL byte' '1,\0002\n'
 bad 'some prose' 'choose with --from' 'Once upon a time\n'
 bad 'a short row' 'line 3, column 4: the line ends' 'step,layer,head,e,f\n1,0,0,1,2\n2,0,0,1\n'
 bad 'a letter in a row' "line 2, column 4: 'l' is not" 'step,layer,head,e\n1,0,0,l\n'
-bad 'a cell twice' 'line 3, column 4: e has a value here already, at step 1' \
+bad 'a cell twice' 'line 3, column 4: e already has a value here at step 1' \
     'step,layer,head,e\n1,0,0,1\n1,0,0,1\n'
 bad 'steps that go back' 'line 3, .*sort the rows by step' 'step,layer,head,e\n2,0,0,1\n1,0,0,1\n'
 exits 'import: a pipe that does not end, on a full disk' 3 'copy of standard input' \
     timeout 60 bash -c 'ulimit -f 100; trap "" XFSZ; yes 1,2 | "$0" import - -o bad.db' "$scan"
 bad 'a log of something else' 'choose with --from' 'Epoch 3: loss 2\n'
-fails 'import: a run file' 3 'good.db: a SQLite file, not text' "$scan" import good.db -o bad.db
+fails 'import: a run file' 3 'good.db: is an SQLite file, not text' "$scan" import good.db -o bad.db
 fails 'import: no such file' 3 'no.csv: No such file' "$scan" import no.csv -o bad.db
-fails 'import: a directory' 3 'folder: a folder: of MLflow name' "$scan" import folder -o bad.db
+fails 'import: a directory' 3 'folder: is a folder: for MLflow name' "$scan" import folder -o bad.db
 fails 'import: a FIFO' 3 'fifo: not a regular file' timeout 60 "$scan" import fifo -o bad.db
-fails 'import: not over another file' 3 'text.db: is there already, and no run file' \
+fails 'import: not over another file' 3 'text.db: exists already, and is not a run file' \
     "$scan" import heat.csv -o text.db
 check 'an import leaves a foreign file alone' grep -q hello text.db
 : >x.db-wal
@@ -236,11 +236,11 @@ check 'import: over an empty file' sh -c ': >new.db; "$0" import -q heat.csv -o 
 exits 'merge: some of several' 4 'no.db: no such' "$scan" merge good.db no.db -o all.db
 output 'a merge of some has the runs that could be read' 'heat' "$scan" all.db
 exits 'merge: none of several' 3 'none.db: not written: there is no run' "$scan" merge no.db -o none.db
-fails 'merge: no run gets lost' 3 'all.db: 1 of its runs are in none of the inputs' \
+fails 'merge: no run gets lost' 3 'all.db: the inputs lack 1 of its runs' \
     "$scan" merge -q other.db -o all.db
 exits 'merge: the same run twice' 0 'all.db: 1 of its runs skipped: another file has a copy' \
     "$scan" merge other.db all.db all.db -o all.db
 fails 'export: which run' 2 'all.db: holds 2 runs: choose one with --run=1' "$scan" export all.db
-fails 'export: no such run' 3 "no run 'x' among its 2" "$scan" export all.db --run x
+fails 'export: no such run' 3 "no run 'x' \\(2 runs\\)" "$scan" export all.db --run x
 fails 'export: no such series' 3 'x.*entropy' "$scan" export good.db --series x
 finish

@@ -1,9 +1,9 @@
-/** Widths on a terminal, shortening, shortest numbers. */
+/** Widths on a terminal, shortened names, and shortest decimals. */
 #include "cli/output/print.h"
 #include "tests/support/chance.h"
 #include "tests/support/test.h"
 
-#define CJK "\xe6\xa8\xa1\xe5\x9e\x8b" /* two letters, four columns */
+#define CJK "\xe6\xa8\xa1\xe5\x9e\x8b" /* two characters, four columns */
 #define ACCENT "e\xcc\x81"             /* e and a combining accent */
 
 TEST(text_has_the_width_of_its_characters)
@@ -45,7 +45,7 @@ TEST(shortening_keeps_both_ends)
     }
 }
 
-/* Any text at any width comes out whole and narrow enough. */
+/* Any text is shortened to any width without splitting a character. */
 TEST(shortened_text_fits)
 {
     static const char *const pieces[] = {"a", CJK, ACCENT, "\xce\xb1", "-"};
@@ -65,7 +65,7 @@ TEST(shortened_text_fits)
     }
 }
 
-TEST(names_are_escaped_whole)
+TEST(names_are_escaped_completely)
 {
     AUTO_FREE char *escaped = es_display_escape("a\033[1m", ES_ESCAPE_TERMINAL);
     AUTO_FREE char *none = es_display_escape(NULL, ES_ESCAPE_JSON);
@@ -73,7 +73,7 @@ TEST(names_are_escaped_whole)
     assert_string_equal(none, "");
 }
 
-TEST(numbers_are_short)
+TEST(numbers_are_printed_as_shortest_decimals)
 {
     char text[ES_FLOAT_TEXT_MAX];
     assert_string_equal(es_display_number(text, 3.87F), "3.87");

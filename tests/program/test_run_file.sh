@@ -11,7 +11,7 @@ check 'the page is roff without warnings' sh -c \
     'test -z "$(man --warnings -E UTF-8 -l "$1" 2>&1 >/dev/null)"' sh "$dir/page.5"
 check 'it is found by its name' grep -qE '^entropy\\-scan\\-run \\- run file' "$dir/page.5"
 man -E UTF-8 -l "$dir/page.5" 2>/dev/null | col -bx >"$dir/read"
-for section in TABLES SERIES EVENTS FLAGS VALUES CHECKSUMS VERSIONS 'FILES BESIDE IT' \
+for section in TABLES SERIES EVENTS FLAGS VALUES CHECKSUMS VERSIONS 'OTHER FILES' \
     EXAMPLES; do
     check "the page has $section" grep -qx "$section" "$dir/read"
     check "and the text" grep -qx "$section" "$dir/text"

@@ -1,4 +1,4 @@
-/* Runs of many files, read by one process and by several. */
+/* Reading the runs of many files by one process and by several. */
 #include "cli/runs/gather.h"
 #include "cli/runs/json.h"
 #include "cli/runs/settings.h"
@@ -32,7 +32,8 @@ static int end(void **state)
     return es_folder_remove(state);
 }
 
-/* Its heads fall by `i`, one of them is NaN and one missing at the end. */
+/* Writes a run whose heads fall by `i`; at the end one is NaN and one
+   missing. */
 static void write_run(const char *path, int i, const char *name)
 {
     es_run_info info = es_run_of(L, H);
@@ -94,7 +95,7 @@ static es_status read_bytes(es_finding *out, unsigned char *bytes, size_t n)
     return status;
 }
 
-TEST(a_summary_survives_its_finding)
+TEST(a_summary_is_read_back_from_its_finding)
 {
     static unsigned char bytes[1 << 16];
     es_finding finding;
@@ -119,7 +120,7 @@ TEST(a_summary_survives_its_finding)
     es_finding_clear(&finding);
 }
 
-TEST(a_finding_that_was_cut_or_changed_is_refused)
+TEST(a_truncated_or_changed_finding_is_refused)
 {
     static unsigned char bytes[1 << 16];
     es_finding finding;
@@ -145,7 +146,7 @@ TEST(a_finding_that_was_cut_or_changed_is_refused)
 typedef struct journal {
     FILE *stream;
     size_t n_runs, n_failed, n_damaged;
-    bool kills; /* the first process that it sees */
+    bool kills; /* kill the first process that is seen */
 } journal;
 
 static void log_begin(void *user, size_t i)
@@ -199,7 +200,8 @@ static void log_end(void *user)
     fputs("]\n", l->stream);
 }
 
-/* What `n_processes` say of the files, to be freed. */
+/* Gathers the files with `n_processes` and returns the journal, freed by the
+   caller. */
 static char *gathered(journal *l, char **files, size_t n_processes)
 {
     char *text = NULL;
@@ -221,7 +223,7 @@ static char *gathered(journal *l, char **files, size_t n_processes)
     return text;
 }
 
-/* The files; some are broken, lacking, damaged, or hold two runs. */
+/* Writes the files; some are invalid, missing, damaged, or contain two runs. */
 static void write_files(void **state, char *files[N_FILES])
 {
     for (int i = 0; i < N_FILES; i++) {
@@ -244,7 +246,7 @@ static void forget(char *files[N_FILES])
         free(files[i]);
 }
 
-TEST(several_processes_say_what_one_says)
+TEST(several_processes_give_the_findings_of_one)
 {
     char *files[N_FILES];
     journal one = {.n_runs = 0};
@@ -266,7 +268,7 @@ TEST(several_processes_say_what_one_says)
 TEST(a_process_that_is_killed_costs_one_file)
 {
     char *files[N_FILES];
-    /* A summary is longer than half of what a pipe holds. */
+    /* Makes a summary longer than half of a pipe's capacity. */
     static float values[96 * 96];
     es_run_info info = es_run_of(96, 96);
     es_recorded to = es_record(run_db, &info);
@@ -281,8 +283,9 @@ TEST(a_process_that_is_killed_costs_one_file)
     char *text = gathered(&killed, files, 2);
     assert_int_equal(killed.n_failed, 1);
     assert_int_equal(killed.n_runs, N_FILES - 1);
-    assert_non_null(strstr(text, "the process that read it was lost: killed "
-                                 "by signal 9: try again"));
+    assert_non_null(strstr(text,
+                           "the process that was reading it was lost: killed "
+                           "by signal 9: try again"));
     free(text);
 }
 

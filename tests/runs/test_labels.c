@@ -1,4 +1,4 @@
-/* Labels of runs: what differs, in as few words as distinguish them. */
+/* Labels of runs show the fewest settings that distinguish the runs. */
 #include "cli/output/print.h"
 #include "cli/runs/labels.h"
 #include "tests/support/recorded.h"
@@ -9,13 +9,13 @@
 
 enum { MOST = 60 };
 
-/* A run as the test wants it; NULL: nothing is known. */
+/* A run to be made; NULL: unknown. */
 typedef struct given {
     const char *name, *arch, *config;
     int64_t seed;
 } given;
 
-/* The labels of runs that differ so, each in a file of its own. */
+/* The labels of runs, each in its own file. */
 typedef struct labelled {
     es_run_summary *runs[MOST];
     size_t n;
@@ -51,7 +51,7 @@ static void clear(labelled *l)
     es_run_labels_free(&l->labels);
 }
 
-/* texts, plains: (n) */
+/* texts, plains: (n) expected labels */
 static void expect(void **state, const given *runs, size_t n,
                    const char *const *texts, const char *const *plains)
 {
@@ -66,7 +66,7 @@ static void expect(void **state, const given *runs, size_t n,
 #define EXPECT(runs, texts, plains)                                            \
     expect(state, runs, sizeof(runs) / sizeof *(runs), texts, plains)
 
-TEST(runs_of_several_architectures_are_called_by_these)
+TEST(runs_of_several_architectures_are_labelled_by_architecture)
 {
     static const given runs[] = {{"a", "SM", "{\"lr\":1e-3}", 1},
                                  {"b", "SM+LN+G", "{\"lr\":3e-4}", 2}};
@@ -74,7 +74,7 @@ TEST(runs_of_several_architectures_are_called_by_these)
     EXPECT(runs, texts, NULL);
 }
 
-TEST(a_single_run_is_called_by_its_architecture_or_name)
+TEST(a_single_run_is_labelled_by_its_architecture_or_name)
 {
     static const given known[] = {{"a", "SM", "{\"gamma\":0.1}", 1}};
     static const given unknown[] = {{"a", NULL, "{\"gamma\":0.1}", 1}};
@@ -86,7 +86,7 @@ TEST(a_single_run_is_called_by_its_architecture_or_name)
     EXPECT(nameless, by_file, NULL);
 }
 
-TEST(runs_of_one_architecture_are_called_by_what_differs)
+TEST(runs_of_one_architecture_are_labelled_by_differing_settings)
 {
     static const given runs[] = {
         {"a", "SM", "{\"gamma\":0.05,\"lambda\":1e-5,\"threads\":1}", 1},
@@ -113,8 +113,8 @@ TEST(seeds_come_last_and_only_where_they_are_needed)
     EXPECT(runs, texts, plains);
 }
 
-/* z distinguishes the most runs, x and y together all of them. */
-TEST(a_setting_that_others_made_unnecessary_is_left_out)
+/* z distinguishes the most runs, x and y together distinguish all. */
+TEST(a_setting_that_later_ones_made_redundant_is_omitted)
 {
     enum { SIDE = 3, N = SIDE * SIDE };
     static const int z[N] = {1, 1, 2, 1, 3, 3, 4, 4, 2};
@@ -134,7 +134,7 @@ TEST(a_setting_that_others_made_unnecessary_is_left_out)
     expect(state, runs, N, wanted, plain);
 }
 
-/* Each of the two would distinguish the runs alone. */
+/* Either setting alone would distinguish the runs. */
 TEST(the_strength_of_ereg_is_named_with_its_reduction)
 {
     static const given runs[] = {
@@ -180,7 +180,7 @@ TEST(a_setting_of_a_part_that_runs_lack_is_not_in_their_labels)
     EXPECT(grid, all, all_plain);
 }
 
-TEST(absent_null_and_nan_are_three_things)
+TEST(absent_null_and_nan_are_distinct)
 {
     static const given runs[] = {{"a", "SM", "{\"gamma\":0.5}", 1},
                                  {"b", "SM", "{}", 1},
@@ -194,7 +194,7 @@ TEST(absent_null_and_nan_are_three_things)
     EXPECT(runs, texts, plains);
 }
 
-TEST(runs_that_settings_do_not_distinguish_have_names_files_or_places)
+TEST(runs_with_equal_settings_are_labelled_by_name_file_or_number)
 {
     static const given named[] = {{"a", "SM", NULL, 1},
                                   {"b", "SM", NULL, 1},
@@ -233,7 +233,7 @@ static void assert_all_differ(const labelled *l)
     }
 }
 
-/* The difference is in the middle, where long labels lose their letters. */
+/* The labels differ in the middle, where long labels are shortened. */
 TEST(long_labels_are_shortened_and_still_differ)
 {
     enum { N = 4, LONG = 300 };
@@ -251,7 +251,7 @@ TEST(long_labels_are_shortened_and_still_differ)
     assert_all_differ(&l);
 }
 
-TEST(sixty_runs_have_sixty_labels)
+TEST(sixty_runs_have_distinct_labels)
 {
     char configs[MOST][64];
     given runs[MOST];
@@ -267,7 +267,7 @@ TEST(sixty_runs_have_sixty_labels)
     assert_string_equal(l.labels.text[7], "γ = 0.05, seed 2");
 }
 
-TEST(quantities_have_their_letters)
+TEST(quantities_have_their_symbols)
 {
     assert_string_equal(es_symbol_of("theta"), "θ");
     assert_string_equal(es_symbol_of("beta2"), "β₂");

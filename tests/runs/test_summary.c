@@ -1,14 +1,13 @@
-/** The summary of a run, from files: what it holds, its flags, and what is said
- *  of them. */
+/** Summaries of runs read from files: contents, flags, and texts about them. */
 #include "cli/runs/summary.h"
 #include "tests/support/paper.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
-/* Of each test. */
+/* Used by each test. */
 static char *path;
 static es_summary_options options;
-static es_run_summary *summary; /* NULL: none was loaded */
+static es_run_summary *summary; /* NULL: none loaded */
 
 static int make(void **state)
 {
@@ -25,7 +24,7 @@ static int clean(void **state)
     return es_folder_remove(state);
 }
 
-/* L = 3, H = 2, T = 128. */
+/* A run with L = 3, H = 2, T = 128. */
 static es_run_info known_run(void)
 {
     es_run_info info = es_run_of(3, 2);
@@ -35,7 +34,7 @@ static es_run_info known_run(void)
     return info;
 }
 
-/* A file of this run alone, in place of the one before. */
+/* Begins a file with this run only, replacing the previous file. */
 static es_recorded begin_run(const es_run_info *info)
 {
     remove(path);
@@ -61,7 +60,7 @@ static void end(es_recorded *to)
     show();
 }
 
-/* Loads run 0; what it borrows from the reader is gone. */
+/* Loads run 0; the reader, from which it borrowed, is closed. */
 static es_status try_load(void)
 {
     es_run_summary *loaded = NULL;
@@ -73,7 +72,7 @@ static es_status try_load(void)
     return status;
 }
 
-TEST(a_configured_ceiling_is_the_runs)
+TEST(a_configured_ceiling_is_used)
 {
     const float x[6] = {1, 3, 2, 0.5F, 0, 4};
     es_run_info info = known_run();
@@ -87,7 +86,7 @@ TEST(a_configured_ceiling_is_the_runs)
     }
 }
 
-TEST(a_run_is_summed_up_with_its_layers)
+TEST(a_summary_has_the_statistics_of_each_layer)
 {
     const float x[6] = {1.0F, 3.0F, NAN, 0.5F, es_missing(), INFINITY};
     es_run_info info = known_run();
@@ -136,11 +135,12 @@ static void write_steps(void)
     es_record_close(&to);
 }
 
-TEST(a_step_is_shown_or_the_one_before_it)
+TEST(a_step_is_shown_with_the_newest_loss_at_or_before_it)
 {
     write_steps();
     const int64_t wanted[] = {ES_STEP_FIRST, 30, ES_STEP_LAST};
-    const float losses[] = {4.0F, 3.0F, 2.0F}; /* newest at or before */
+    const float losses[] = {4.0F, 3.0F, 2.0F}; /* newest value at or before
+                                                  the step */
     for (int i = 0; i < 3; i++) {
         options.step = wanted[i];
         show();
@@ -165,8 +165,8 @@ TEST(a_loss_that_comes_later_is_missing)
     assert_true(es_is_missing(summary->ppl));
 }
 
-/* A regulariser's share of the loss is no perplexity. */
-TEST(perplexity_is_of_the_cross_entropy)
+/* The loss may include a regulariser, which perplexity must not. */
+TEST(perplexity_is_computed_from_the_cross_entropy)
 {
     const float eval[] = {2.5F, 2.25F};
     es_recorded to = begin();
@@ -197,7 +197,7 @@ TEST(the_last_evaluation_is_the_result)
     assert_true(near(summary->eval_loss, 3, 0));
 }
 
-TEST(loss_keeps_nan_and_infinity_apart)
+TEST(nan_and_infinite_losses_are_distinct)
 {
     const float losses[] = {NAN, INFINITY, -INFINITY, es_missing(), 1000.0F};
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
@@ -231,7 +231,7 @@ TEST(eval_is_shown_where_there_is_no_train)
     es_assert_ok(try_load());
 }
 
-TEST(train_comes_first)
+TEST(train_is_shown_if_both_phases_have_samples)
 {
     const float x[6] = {1, 1, 1, 1, 1, 2};
     es_recorded to = begin();
@@ -242,7 +242,7 @@ TEST(train_comes_first)
     assert_int_equal(summary->step, 3);
 }
 
-TEST(what_is_not_there_is_named)
+TEST(a_missing_series_or_step_is_named)
 {
     write_steps();
     options.series = "entropi";
@@ -285,7 +285,7 @@ TEST(running_without_a_writer_is_interrupted)
     assert_string_equal(summary->status, "interrupted");
 }
 
-TEST(each_policy_gives_its_m)
+TEST(each_policy_gives_its_own_m)
 {
     write_steps();
     const double expected[] = {4, 2.5, es_ceiling(128), log(128), 1.5};
@@ -304,7 +304,7 @@ TEST(each_policy_gives_its_m)
     es_assert_status(ES_EUSAGE, "loss", try_load());
 }
 
-TEST(of_two_peaks_the_larger_one_counts)
+TEST(the_larger_of_two_peaks_counts)
 {
     assert_true(near(es_peak_of(NAN, 2), 2, 0));
     assert_true(near(es_peak_of(3, NAN), 3, 0));
@@ -332,7 +332,7 @@ static void assert_flag(size_t index, const char *title, int64_t onset,
     assert_int_equal(flag->n_heads, n_heads);
 }
 
-TEST(published_models_have_their_flags)
+TEST(published_models_have_the_expected_flags)
 {
     static const struct {
         const char *arch, *said;
@@ -358,8 +358,8 @@ TEST(published_models_have_their_flags)
     }
 }
 
-/* Series of different rhythms: the judge sees them in the order of steps. */
-TEST(series_of_other_rhythms_are_judged_together)
+/* Samples of different series reach the judge in the order of steps. */
+TEST(series_with_different_steps_are_judged_together)
 {
     es_recorded to = begin();
     for (int64_t step = 0; step < 100; step++) {
@@ -383,8 +383,8 @@ TEST(series_of_other_rhythms_are_judged_together)
     assert_true(es_summary_alarms(summary));
 }
 
-/* Series are merged by step: this nan goes from one to the other. */
-TEST(a_nan_goes_on_in_another_series)
+/* Series are merged by step: the NaN continues from one to the other. */
+TEST(a_nan_may_continue_in_another_series)
 {
     es_recorded to = begin();
     es_record_all(&to, "entropy", 0, 1.0F);
@@ -398,7 +398,7 @@ TEST(a_nan_goes_on_in_another_series)
     assert_int_equal(summary->flags[0].last, 10);
 }
 
-TEST(eval_is_judged_where_it_is_shown)
+TEST(eval_is_judged_if_it_is_shown)
 {
     const float x[6] = {3.5F, 3.5F, 3.5F, 3.5F, 1, 1};
     es_recorded to = begin();
@@ -407,7 +407,7 @@ TEST(eval_is_judged_where_it_is_shown)
     assert_says("overload L0-1 (error)");
 }
 
-TEST(what_is_over_raises_no_alarm)
+TEST(a_flag_that_has_ended_raises_no_alarm)
 {
     es_recorded to = begin();
     for (int64_t i = 0; i < 30; i++)
@@ -419,8 +419,8 @@ TEST(what_is_over_raises_no_alarm)
     assert_false(es_summary_alarms(summary));
 }
 
-/* Collapsed from step 40 on, reported at the third sample of it, NaN at `nan`.
- */
+/* Writes a run that collapses at step 40, which is reported at the third
+   sample, and has a NaN at `nan_step`. */
 static void load_fallen(int64_t nan_step)
 {
     es_recorded to = begin();
@@ -442,7 +442,7 @@ TEST(a_collapse_before_a_nan_is_named)
         const char *said;
     } cases[] = {
         {90, 40, "nan L0-2 (critical, 40 steps after collapse)"},
-        /* the collapse shows by its end alone */
+        /* the collapse is not reported before its end */
         {50, ES_UNKNOWN, "nan L0-2 (critical)"},
         {40, ES_UNKNOWN, "nan L0-2 (critical)"},
         {1000, ES_UNKNOWN, "collapse L0-2 (critical)"},
@@ -471,7 +471,7 @@ TEST(the_first_twentieth_is_a_warm_up)
     assert_int_equal(summary->n_flags, 0);
 }
 
-TEST(without_ctx_it_says_so)
+TEST(a_run_without_ctx_is_marked)
 {
     es_run_info info = es_run_of(3, 2);
     es_recorded to = begin_run(&info);
@@ -481,7 +481,7 @@ TEST(without_ctx_it_says_so)
     assert_true(isnan(summary->ceiling));
 }
 
-TEST(layers_are_ranges)
+TEST(layers_are_printed_as_ranges)
 {
     es_run_info info = es_run_of(9, 1);
     const float rows[9] = {1, 0, 1, 1, 1, 0, 0, 1, 1};
@@ -496,8 +496,8 @@ TEST(layers_are_ranges)
     assert_int_equal(es_summary_print_flags(NULL, 0, summary), 25);
 }
 
-/* On and off at every other sample, more often than flags are kept. */
-TEST(memory_is_bounded)
+/* The flag changes at every sample, more often than flags are kept. */
+TEST(the_number_of_kept_flags_is_limited)
 {
     enum { N = 2 * (ES_FLAGS_KEPT + 500) };
     es_recorded to = begin();
@@ -529,7 +529,8 @@ TEST(a_damaged_run_costs_only_itself)
     es_record_run(&to, &info);
     es_record_all(&to, "entropy", 0, 1.0F);
     es_record_close(&to);
-    es_make_schema_1(path); /* with checksums it costs the sample alone */
+    es_make_schema_1(path); /* with checksums only the sample would be
+                               damaged */
     es_sqlite(path, "UPDATE sample SET value = x'0011' "
                     "WHERE step = 2 AND series_id = 1;");
     AUTO(es_reader) reader = es_open_reader(path);
@@ -539,7 +540,7 @@ TEST(a_damaged_run_costs_only_itself)
     es_assert_ok(es_summary_load(&summary, reader, 1, &options));
     assert_int_equal(summary->number, 2);
     assert_int_equal(summary->n_in_file, 2);
-    /* its last sample is whole, and not judging it reads nothing else */
+    /* its last sample is intact, and without judging nothing else is read */
     es_summary_free(summary);
     options.without_flags = true;
     es_assert_ok(es_summary_load(&summary, reader, 0, &options));

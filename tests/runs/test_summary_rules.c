@@ -1,4 +1,4 @@
-/** Further rules over runs in files, finished and growing. */
+/** Rules of a rules file, judged over finished and growing runs. */
 #include "cli/runs/summary.h"
 #include "tests/support/chance.h"
 #include "tests/support/judged.h"
@@ -36,8 +36,8 @@ static void assert_says(const es_run_summary *summary, const char *expected)
     assert_string_equal(said, expected);
 }
 
-/* A run with ctx: entropy 1 everywhere, at steps 0, 10, ... 90, but of layer 1
-   `low` from step 60 on; loss at every step, eval loss at 50. */
+/* Writes a run with ctx: entropy 1 at steps 0, 10, ... 90, but `low` in layer 1
+   from step 60 on; loss at every step, eval loss at 50. */
 static char *write_run(void **state, const char *name, float low)
 {
     char *path = es_folder_file(state, name);
@@ -69,7 +69,7 @@ static void assert_flag(const es_flag *flag, const char *title, int64_t onset,
     assert_int_equal(flag->stands, stands);
 }
 
-TEST(stand_among_the_flags)
+TEST(rules_are_listed_among_the_flags)
 {
     char *path = write_run(state, "among.db", 0.5F);
     AUTO(es_run_summary) summary;
@@ -96,8 +96,8 @@ TEST(stand_among_the_flags)
     assert_says(summary, "ok");
 }
 
-/* The flags' own thresholds: the loss of layer 1 becomes a collapse. */
-TEST(set_the_flags_thresholds)
+/* With other thresholds the low entropy of layer 1 becomes a collapse. */
+TEST(a_rules_file_sets_the_thresholds_of_flags)
 {
     char *path = write_run(state, "own.db", 0.5F);
     AUTO(es_run_summary) summary;
@@ -126,11 +126,12 @@ TEST(a_rule_compares_with_a_baseline)
     assert_int_equal(summary->flags[0].heads[1], 3);
     assert_true(summary->flags[0].value == 0.5);
     es_summary_free(summary);
-    es_assert_ok(load(&summary, baseline, &rules)); /* with itself */
+    es_assert_ok(load(&summary, baseline, &rules)); /* a comparison with
+                                                       itself */
     assert_says(summary, "ok");
 }
 
-TEST(mistakes_are_reported)
+TEST(invalid_rules_are_reported)
 {
     char text[512];
     char *path = write_run(state, "wrong.db", 1);
@@ -150,7 +151,8 @@ TEST(mistakes_are_reported)
     } cases[] = {
         {"[rule a]\nseries=loss\nabove=3\n",
          "rule a: aggregate head does not fit loss, which has 1", ES_EUSAGE},
-        {text, "no baseline for this run: its entropy has 5", ES_EUSAGE},
+        {text, "cannot be the baseline of this run: its entropy has 5",
+         ES_EUSAGE},
         {"[baseline]\nrun=none.db\n", "none.db", ES_EIO},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -185,7 +187,8 @@ static void draw_rules(es_rule *rules)
     }
 }
 
-/* What there is from step `from` on; returns the step after the last. */
+/* Pushes the samples from step `from` on; returns the step after the last
+   one. */
 static int64_t push_new(es_ruled *ruled, es_reader *reader, int64_t from)
 {
     es_series series;
@@ -240,8 +243,8 @@ static void assert_same_as_finished(es_ruled *ruled, const char *path,
     assert_int_equal(n, ruled->n);
 }
 
-/* Reads the file while it is written, after as many samples as chance has it:
-   one, some, all of them. Returns the number of episodes. */
+/* Reads the file while it is written, after random numbers of samples: one,
+   some, all. Returns the number of episodes. */
 static size_t follow_one(void **state, uint64_t seed)
 {
     char name[32];
@@ -284,7 +287,7 @@ static size_t follow_one(void **state, uint64_t seed)
 
 static uint64_t seed_now; /* 0: none yet */
 
-/* Names the one that failed, if one did. */
+/* Prints the seed of a failed test. */
 static int clean(void **state)
 {
     if (seed_now)
@@ -293,7 +296,7 @@ static int clean(void **state)
     return es_folder_remove(state);
 }
 
-TEST(a_growing_file_gives_the_same)
+TEST(a_growing_file_gives_the_same_episodes)
 {
     const char *only = getenv("ES_SEED");
     uint64_t first = only ? strtoull(only, NULL, 10) : 1, n = 0;

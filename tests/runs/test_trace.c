@@ -2,11 +2,11 @@
 #include "cli/runs/trace.h"
 #include "tests/support/test.h"
 
-/* What a reader of the points can say of a line. */
+/* The properties of a line, computed from its points. */
 typedef struct seen {
     float low, high;
     size_t n_finite, n_broken, n;
-    int64_t first, last; /* step */
+    int64_t first, last; /* steps */
 } seen;
 
 static seen look(const es_trace *trace, size_t line)
@@ -60,8 +60,7 @@ TEST(a_short_line_is_kept_whole)
     es_trace_free(trace);
 }
 
-/* One dip, one peak, one NaN among many steps: all of them survive, wherever
-   the run ends. */
+/* A single dip, peak and NaN among many steps remain, wherever the run ends. */
 TEST(a_long_line_keeps_its_extremes)
 {
     const int lengths[] = {ES_TRACE_MOST,         ES_TRACE_MOST + 1,
@@ -109,8 +108,8 @@ TEST(many_lines_have_fewer_points)
     es_trace_free(trace);
 }
 
-/* A capacity of one's own: fewer points, and still every extreme. */
-TEST(a_bound_on_points_is_kept)
+/* A lower limit gives fewer points, but keeps all extremes. */
+TEST(a_limit_of_points_is_respected)
 {
     for (size_t most = 0; most < 40; most += 7) {
         es_trace *trace = NULL;

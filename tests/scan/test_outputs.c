@@ -1,4 +1,5 @@
-/** Table, JSON and CSV, to the byte, and what a program makes of them. */
+/** Table, JSON and CSV are compared byte for byte with golden files, and
+ *  parsed. */
 #include "cli/output/output.h"
 #include "cli/runs/json.h"
 #include "cli/scan/table.h"
@@ -12,7 +13,7 @@
 AUTO_OF(json_t, json_decref)
 
 static const es_max observed = {.policy = ES_MAX_OBSERVED};
-static es_shown shown; /* of each test */
+static es_shown shown; /* by each test */
 
 static int make(void **state)
 {
@@ -26,7 +27,7 @@ static int clean(void **state)
     return es_folder_remove(state);
 }
 
-/* What was printed, to be freed. */
+/* Closes a stream of memory and returns its text, freed by the caller. */
 static char *close_page(FILE *stream, char **text)
 {
     assert_false(ferror(stream));
@@ -81,7 +82,7 @@ static void assert_golden(char *text, const char *name)
     free(text);
 }
 
-/* As a table, JSON and CSV. */
+/* Compares table, JSON and CSV with their golden files. */
 static void assert_all_golden(const char *runs)
 {
     char table[64], json[64], csv[64];
@@ -94,13 +95,13 @@ static void assert_all_golden(const char *runs)
         assert_golden(print_csv(), csv);
 }
 
-TEST(published_models_are_golden)
+TEST(published_models_match_the_golden_files)
 {
     es_shown_published(&shown, state, observed);
     assert_all_golden("published");
 }
 
-TEST(troubled_runs_are_golden)
+TEST(troubled_runs_match_the_golden_files)
 {
     es_shown_troubled(&shown, state, observed);
     assert_all_golden("troubled");
@@ -119,8 +120,8 @@ TEST(a_narrow_terminal_shortens_names)
                   "table_narrow.txt");
 }
 
-/* Files are named where the names of runs do not distinguish them. */
-TEST(files_are_shown_where_needed)
+/* Files are shown if the names do not distinguish the runs. */
+TEST(files_are_shown_if_names_are_ambiguous)
 {
     es_shown_troubled(&shown, state, observed);
     size_t n = shown.n;
@@ -131,7 +132,7 @@ TEST(files_are_shown_where_needed)
     shown.n = n;
 }
 
-/* Nothing that steers a terminal gets through, on any path. */
+/* No control character of a name reaches a terminal, in any output. */
 TEST(names_cannot_steer_a_terminal)
 {
     es_shown_troubled(&shown, state, observed);
@@ -145,8 +146,8 @@ TEST(names_cannot_steer_a_terminal)
     }
 }
 
-/* Wherever a member is null its state is beside it, but for what is a list, a
-   text or an object elsewhere; and bands count every head. */
+/* Checks that a null has a state next to it, unless the member is a list, a
+   text or an object elsewhere; and that the bands count every head. */
 static void assert_states(json_t *object)
 {
     static const char *const others[] = {"arch", "config", "flags"};
@@ -207,13 +208,13 @@ TEST(json_is_schema_2)
     }
 }
 
-/* The configuration is printed as the object that it is. */
+/* The configuration is printed as a JSON object. */
 TEST(names_and_configurations_come_back_from_json)
 {
     es_shown_troubled(&shown, state, observed);
     char *text = print_json();
     size_t index;
-    assert_null(strstr(text, "\xc2\x9b")); /* CSI to a terminal */
+    assert_null(strstr(text, "\xc2\x9b")); /* CSI on a terminal */
     assert_null(strchr(text, 0x7f));
     json_t *root = parse(text), *run;
     json_t *runs = json_object_get(root, "runs");
@@ -229,7 +230,7 @@ TEST(names_and_configurations_come_back_from_json)
     json_decref(root);
 }
 
-TEST(no_run_is_an_empty_list)
+TEST(json_without_runs_is_an_empty_list)
 {
     AUTO_FREE char *table = print_table((es_table_options){0});
     assert_string_equal(table, "");
@@ -240,7 +241,7 @@ TEST(no_run_is_an_empty_list)
     assert_int_equal(strchr(csv, '\n')[1], 0);
 }
 
-/* As many cells in every line as in the header, quotes respected. */
+/* Every line has as many cells as the header; quotes are respected. */
 TEST(csv_is_rectangular)
 {
     es_shown_troubled(&shown, state, observed);
@@ -262,7 +263,7 @@ TEST(csv_is_rectangular)
     free(csv);
 }
 
-TEST(a_pipe_is_no_terminal)
+TEST(a_pipe_is_not_a_terminal)
 {
     int ends[2];
     es_table_options options = {.width = 7, .colour = true};
@@ -299,7 +300,8 @@ TEST(a_terminal_has_colours_unless_no_color)
     close(primary);
 }
 
-/* In a child: a run file under way, whose -shm another program truncates. */
+/* Runs in a child: another program truncates the -shm of a run file that is
+   being written. */
 static void write_truncated(const char *path)
 {
     es_output *output;
@@ -319,7 +321,7 @@ static void write_truncated(const char *path)
     _exit(102);
 }
 
-TEST(a_truncated_index_is_an_error_line)
+TEST(a_truncated_shm_file_is_reported_in_one_line)
 {
     const char *path = es_folder_file(state, "whole.db");
     const char *said = es_folder_file(state, "said");
@@ -344,7 +346,7 @@ TEST(a_truncated_index_is_an_error_line)
     assert_non_null(strstr(line, "entropy-scan: another program truncated"));
     snprintf(command, sizeof command, "ls -A %s | grep -q entropy-scan",
              (const char *)*state);
-    assert_int_not_equal(system(command), 0); /* no temporary is left */
+    assert_int_not_equal(system(command), 0); /* no temporary file is left */
     assert_string_equal(es_sqlite(path, "PRAGMA integrity_check"), "ok");
 }
 

@@ -21,10 +21,10 @@ code=$?
 "$scan" summarise tree -j 3 >out 2>err
 same_text 'summarise ends as a scan of the folder does' "$code" "$?"
 same_text 'and prints what it does' "$(cat here here.err)" "$(cat out err)"
-exits '--tasks without --slurm' 2 '\-\-tasks is for --slurm: add it' "$scan" summarise tree --tasks 4
-exits 'pictures are not for --slurm' 2 'leave out the other outputs' "$scan" tree --slurm --heatmap
+exits '--tasks without --slurm' 2 '\-\-tasks needs --slurm' "$scan" summarise tree --tasks 4
+exits 'pictures are not for --slurm' 2 'omit the other outputs' "$scan" tree --slurm --heatmap
 exits 'and no option of the verb' 2 "heatmap" "$scan" summarise tree --heatmap
-exits 'no sbatch' 3 '^entropy-scan: sbatch cannot be run: No such file' env PATH=/none "$scan" summarise tree --slurm -o table
+exits 'no sbatch' 3 '^entropy-scan: sbatch: cannot run: No such file' env PATH=/none "$scan" summarise tree --slurm -o table
 check 'without sbatch nothing is written' test ! -e table
 rm -r summary.parts
 
@@ -67,7 +67,7 @@ check 'and which are in the table' cmp one many
 file_has 'not more tasks than files' err ' 2 of 2 parts$'
 
 # --- what fails
-exits 'sbatch refuses: in its words' 3 'summary.parts/task.sbatch: sbatch refuses it: .*[Ii]nvalid partition' \
+exits 'sbatch refuses: in its words' 3 'summary.parts/task.sbatch: sbatch failed: .*[Ii]nvalid partition' \
     "$scan" summarise tree --slurm -o table -- --partition=nowhere
 parts() { find summary.parts -name 'part-*' | wc -l; }
 front() { # OPTION...: a summary in the background
@@ -82,15 +82,15 @@ scontrol update PartitionName=all State=DOWN
 front
 await 'a job is submitted' test -s summary.parts/job
 job=$(job_of)
-exits 'the same command again does not submit twice' 3 "summary.parts: job $job is at work there: wait for its end, or scancel $job" \
+exits 'the same command again does not submit twice' 3 "summary.parts: job $job is still running: wait until it ends, or scancel $job" \
     "$scan" summarise tree --slurm --csv -o table
 scancel "${job}_3"
 scontrol update PartitionName=all State=UP
 joined
 same_text 'a task that was cancelled is a failure' 3 "$code"
 check 'it is named with its log and the remedy' \
-    grep -q "^entropy-scan: task ${job}_3 of Slurm left its queue before it began: there is no summary.parts/slurm-${job}_3.out: run the same command again$" err
-file_has 'and what is kept' err 'summary.parts: 1 of 8 parts are missing: nothing is written: the other 7 are kept'
+    grep -q "^entropy-scan: task ${job}_3 of Slurm left the queue before it began: there is no summary.parts/slurm-${job}_3.out: repeat the command$" err
+file_has 'and what is kept' err 'summary.parts: 1 of 8 parts are missing: no output is written: the other 7 parts are kept'
 check 'nothing is written' test ! -e table
 same_text 'seven parts are there' 7 "$(parts)"
 "$scan" tree --csv >one 2>/dev/null
@@ -155,12 +155,12 @@ says() { # STATE
     mkdir -p summary.parts
     echo 'slurmstepd: error' | tee summary.parts/slurm-7_0.out >summary.parts/slurm-7_1.out
 }
-for case in 'TIMEOUT:give it more time (-- --time=...) or more --tasks, and run' \
-    'OUT_OF_MEMORY:give it more memory (-- --mem=...), and run' 'CANCELLED:run' 'NODE_FAIL:run'; do
+for case in 'TIMEOUT:give it more time (-- --time=...) or more --tasks, and repeat' \
+    'OUT_OF_MEMORY:give it more memory (-- --mem=...), and repeat' 'CANCELLED:repeat' 'NODE_FAIL:repeat'; do
     says "${case%%:*}"
     PATH=$PWD/fake:$PATH "$scan" summarise tree --slurm --tasks 2 2>err
     same_text "${case%%:*}: what to do about it" \
-        "entropy-scan: task 7_1 of Slurm left no part: ${case%%:*}: see summary.parts/slurm-7_1.out: ${case#*:} the same command again" \
+        "entropy-scan: task 7_1 of Slurm wrote no part: ${case%%:*}: see summary.parts/slurm-7_1.out: ${case#*:} the command" \
         "$(grep 7_1 err)"
 done
 finish

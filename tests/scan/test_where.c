@@ -1,4 +1,4 @@
-/* Which runs are shown, and in which order. */
+/* --where selects runs, --sort orders them. */
 #include "cli/scan/where.h"
 #include "tests/support/test.h"
 
@@ -36,8 +36,8 @@ static es_run_summary run_of(const char *arch, float eval_ppl, es_flag *flag)
                             .n_flags = flag ? 1 : 0};
 }
 
-/* Each of `conditions`, between bars, is one that holds of the run, or that
- * does not. */
+/* Asserts for each of the conditions, separated by bars, if it holds for the
+   run. */
 static void assert_each(const es_run_summary *run, bool wanted,
                         const char *conditions)
 {
@@ -53,7 +53,7 @@ static void assert_each(const es_run_summary *run, bool wanted,
     }
 }
 
-TEST(texts_are_patterns)
+TEST(texts_are_matched_by_patterns)
 {
     es_run_summary run = run_of("SM+LN+G", 9, NULL);
     assert_each(&run, true,
@@ -76,8 +76,8 @@ TEST(numbers_are_compared)
                 "eval_ppl<9.5|eval_ppl>9.5|layers=7|d_model>0|loss>2 ppl<12");
 }
 
-/* Neither is above, below or equal to anything. */
-TEST(nan_and_missing_satisfy_nothing)
+/* NaN and missing values are not above, below or equal to any number. */
+TEST(nan_and_missing_satisfy_only_inequality)
 {
     es_run_summary run = run_of("SM", NAN, NULL);
     for (int i = 0; i < 2; i++) {
@@ -88,7 +88,7 @@ TEST(nan_and_missing_satisfy_nothing)
     assert_each(&run, false, "ctx=0|ctx<1000|balanced<=1");
 }
 
-TEST(flags_are_those_that_stand)
+TEST(only_active_flags_match)
 {
     es_run_summary run = run_of("SM", 9, &collapse);
     assert_each(&run, true,
@@ -103,7 +103,7 @@ TEST(flags_are_those_that_stand)
     assert_each(&run, false, "flag=ok|severity=0");
 }
 
-TEST(knows_what_needs_judging)
+TEST(conditions_know_if_they_need_judging)
 {
     es_where where = {.n = 0};
     assert_int_equal(es_where_parse(&where, "arch=SM"), ES_OK);
@@ -113,7 +113,7 @@ TEST(knows_what_needs_judging)
     assert_true(es_where_judges(&where));
 }
 
-TEST(what_is_wrong_is_named)
+TEST(malformed_conditions_are_named)
 {
     static const char *const wrong[][2] = {
         {"arch", "arch=SM*"},
@@ -149,7 +149,7 @@ TEST(what_is_wrong_is_named)
     assert_int_equal(es_where_parse(&where, "step>1"), ES_EUSAGE);
 }
 
-TEST(nan_comes_last_both_ways)
+TEST(nan_comes_last_in_both_directions)
 {
     es_run_summary low = run_of("SM", 3, &collapse);
     es_run_summary high = run_of("SM+G", 7, NULL);
@@ -171,7 +171,8 @@ TEST(nan_comes_last_both_ways)
     assert_true(es_order_compare(&order, &low, &high) < 0);
 }
 
-/* Numbers by size, then words, then what is no number and what is not there. */
+/* Numbers by value, then texts, then values that are not numbers or are
+   missing. */
 TEST(runs_are_sorted_by_a_member_of_the_configuration)
 {
     enum { N = 6 };
@@ -198,7 +199,7 @@ TEST(runs_are_sorted_by_a_member_of_the_configuration)
                                      (places[i] < places[k]));
             }
     }
-    es_assert_status(ES_EUSAGE, "name a member of the configuration",
+    es_assert_status(ES_EUSAGE, "expected a member of the configuration",
                      es_order_parse(&order, "-config."));
 }
 
@@ -208,7 +209,7 @@ static es_run_setting members[] = {
     {(char[]){"seed"}, (char[]){"9"}, ES_CONFIG_NUMBER, 9, 0},
     {(char[]){"tied"}, (char[]){"true"}, ES_CONFIG_BOOLEAN, NAN, 0}};
 
-/* The run's own seed is 3: a field comes before a member of its name. */
+/* The run's own seed is 3: a field precedes a member with the same name. */
 TEST(members_of_the_configuration_are_compared)
 {
     es_run_summary run = run_of("SM", 9, NULL);
@@ -242,7 +243,7 @@ TEST(a_member_that_no_run_has_is_named)
     es_members_see(&seen, &where, &order, &runs[1]);
     es_assert_ok(es_members_check(&seen, &where, &order));
     es_assert_ok(es_order_parse(&order, "-config.gama"));
-    es_assert_status(ES_ENOTFOUND, "--sort config.gama: no run has it",
+    es_assert_status(ES_ENOTFOUND, "--sort config.gama: no run has this member",
                      es_members_check(&seen, &where, &order));
     es_assert_ok(es_order_parse(&order, "tied"));
     es_members_see(&seen, &where, &order, &runs[1]);
@@ -255,7 +256,7 @@ static es_run_setting nested[] = {
     {(char[]){"optimizer.adam.lr"}, (char[]){"0.2"}, ES_CONFIG_NUMBER, 0.2, 0},
     {(char[]){"optimizer.xlr"}, (char[]){"7"}, ES_CONFIG_NUMBER, 7, 0}};
 
-TEST(a_member_inside_another_has_its_own_name)
+TEST(a_nested_member_is_found_by_its_own_name)
 {
     es_run_summary run = run_of("SM", 9, NULL);
     run.settings = (es_run_settings){.list = nested + 2, .n = 2};
@@ -266,7 +267,7 @@ TEST(a_member_inside_another_has_its_own_name)
     assert_each(&run, true, "lr=0.001|data.lr=5");
 }
 
-TEST(of_two_inside_others_one_has_to_be_named)
+TEST(two_nested_members_of_one_name_are_ambiguous)
 {
     es_run_summary runs[3] = {run_of("SM", 9, NULL), run_of("SM", 9, NULL),
                               run_of("SM", 9, NULL)};

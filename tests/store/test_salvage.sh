@@ -108,7 +108,7 @@ same_text 'JSON says which row' '"damaged":[{"row":"run","id":1,"step":null,"ste
     "$(member damaged "$(json renamed.db)")"
 sqlite3 renamed.db 'DELETE FROM row_checksum'
 check 'and is accepted by the command that the message names' "$scan" renamed.db
-line='config.db: run 1: config is not a JSON object: its settings, layers and planned steps are not known'
+line='config.db: run 1: config is not a JSON object: its settings, layers and planned steps are unknown'
 says 'a configuration that is no JSON' 3 "$scan" config.db
 line='lost.db: 30 recorded frames up to step 29 are lost: the file or its log was removed'
 says 'lost frames: the table' 3 "$scan" lost.db

@@ -24,7 +24,7 @@ cp middle.esf young.esf
 python3 "$bytes" age young.esf -3600
 
 # NAME CODE COMMAND...: exit code, and exactly one line, which names the damage
-line='damaged frames? \(after step [0-9]+ first\): what (it|they) held is missing'
+line='damaged frames? \(after step [0-9]+ first\): the samples in (it|them) are missing'
 says() {
     local name=$1 want=$2 text code
     shift 2
@@ -73,7 +73,7 @@ check 'what is before a young hole is old, not damaged' "$scan" young.esf
 same_text 'and nothing behind it is shown' "$(echo $(seq 0 19))" "$(steps young.esf)"
 
 output 'a reader that has not seen all of it says so' \
-    'young.esf: not all of it can be read: frames are damaged, or not seen by this host yet' \
+    'young.esf: cannot be read completely: frames are damaged, or not visible to this host yet' \
     bash -c '"$1" young.esf 2>&1' - "$scan"
 
 # --- copies of one run: the one of which most can be read
@@ -85,7 +85,7 @@ same_text 'all is there' 60 "$(merged keep.db)"
 exits 'merge: and behind it' 0 "$skipped" "$scan" merge sound.esf middle.esf -o behind.db
 same_text 'all is there, too' 60 "$(merged behind.db)"
 cp keep.db before.db
-exits 'merge: no sample gets lost' 3 'keep.db: 1 of its runs are in none of the inputs, or with fewer' \
+exits 'merge: no sample gets lost' 3 'keep.db: the inputs lack 1 of its runs, or have fewer' \
     "$scan" merge --salvage middle.esf -o keep.db
 check 'the file is as it was' cmp keep.db before.db
 "$scan" merge -q --salvage middle.esf -o fewer.db && cp fewer.db holes.db || exit 1
@@ -96,7 +96,7 @@ exits 'merge: of as many samples those count that can be read' 0 \
     'fewer.db: 1 of its runs skipped' "$scan" merge fewer.db holes.db -o best.db
 same_text 'as in the copy that was taken' "$(merged holes.db)" "$(merged best.db)"
 exits 'merge: what other hosts may not have written yet is said' 4 \
-    'young.esf: not all of it can be read' "$scan" merge -q young.esf -o young.db
+    'young.esf: cannot be read completely' "$scan" merge -q young.esf -o young.db
 head -c -10 sound.esf >torn.esf
 check 'merge: a torn tail was never there' "$scan" merge torn.esf -o torn.db
 finish

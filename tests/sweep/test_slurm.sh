@@ -137,11 +137,11 @@ watcher=
 
 # --- no Slurm, or a refusal
 spec refused.ini SM 1 steps=30 '[slurm]' 'partition = nowhere'
-exits 'a refusal of sbatch is quoted' 3 '^entropy-scan: refused/slurm.sbatch: sbatch refuses it: .*[Ii]nvalid partition' \
+exits 'sbatch refuses: in its words' 3 '^entropy-scan: refused/slurm.sbatch: sbatch failed: .*[Ii]nvalid partition' \
     entropy-scan sweep refused.ini -o refused --slurm
 mkdir few
 for program in entropy-scan entropy-train entropy-recorder; do ln -s "$bin/$program" few; done
-exits 'a missing sbatch is reported' 3 '^entropy-scan: sbatch cannot be run: No such file' env PATH=few few/entropy-scan sweep good.ini -o none --slurm
+exits 'no sbatch' 3 '^entropy-scan: sbatch: cannot run: No such file' env PATH=few few/entropy-scan sweep good.ini -o none --slurm
 rm -f none/*.db
 queued() { env PATH=few few/entropy-scan sweep "$1" --status; }
 scontrol update PartitionName=all State=DOWN
@@ -149,7 +149,7 @@ submit good.ini later
 same_text 'without squeue the folder shows what was submitted' \
     "4 runs: 4 queued; Slurm job $job, according to the folder: Slurm did not answer" \
     "$(queued later | grep '^4 runs')"
-exits 'without squeue nothing is submitted, to avoid duplicates' 3 'squeue cannot be run' \
+exits 'without squeue nothing is submitted: it might be twice' 3 'squeue: cannot run' \
     env PATH=few few/entropy-scan sweep good.ini -o later --slurm
 spec many.ini 'SM+LN+G; SM' "$(seq 501 | xargs)" steps=30
 submit many.ini many

@@ -63,5 +63,5 @@ check 'curves have the trend as a dashed line with its area' sh -c 'test "$(grep
 check 'the steps of a curve reach the threshold' sh -c 'grep -q ">140<" trends.svg && ! grep -q ">140<" plain.svg'
 "$scan" -q planned.db --trends --curves=planned.svg --step 60 && "$scan" -q planned.db --heads 0 --trends --curves=heads.svg
 check 'heads have no trends' sh -c '! grep -q "dashed: trends" heads.svg && grep -q "dashed: trends" planned.svg'
-exits '--trends excludes --csv' 2 '^entropy-scan: --trends is for the table, --json or --curves' "$scan" falls.db --trends --csv
+exits '--trends is for people or JSON' 2 '^entropy-scan: --trends needs the table, --json or --curves' "$scan" falls.db --trends --csv
 finish
