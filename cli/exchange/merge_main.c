@@ -294,11 +294,11 @@ static es_status check_replaced(const merging *m)
     es_reader_close(old);
     if (status != ES_OK || !n_lost)
         return status;
-    return es_fail(
-        ES_EIO,
-        "%s: the inputs lack %zu of its runs, or have fewer samples: name this "
-        "file among the inputs to keep them, or remove it",
-        path, n_lost);
+    return es_fail(ES_EIO,
+                   "%s: %zu of its runs are missing from the inputs, or have "
+                   "fewer samples there: name this file among the inputs to "
+                   "keep them, or remove it",
+                   path, n_lost);
 }
 
 static es_status write_runs(merging *m)

@@ -23,7 +23,7 @@ static es_status unknown(const char *option, const char *name, size_t n,
     for (const es_field *field = NULL;
          (field = es_field_next(field, ES_FIELD_IN_WHERE));)
         es_text_append(&list, "%s%s", list.length ? ", " : "", field->name);
-    return es_fail(ES_EUSAGE, "%s '%.*s': %sexpected one of %s", option,
+    return es_fail(ES_EUSAGE, "%s '%.*s': %sfields are %s", option,
                    (int)(n < 40 ? n : 40), name, what, known);
 }
 
@@ -45,7 +45,7 @@ static es_status find_criterion(es_criterion *out, const char *option,
                            option);
     }
     if (n == 0 || n >= sizeof out->key)
-        return unknown(option, name, n, "");
+        return unknown(option, name, n, "expected a name: ");
     memcpy(out->key, name, n);
     return ES_OK;
 }
@@ -333,7 +333,8 @@ static es_status check_member(const es_member_seen *seen, const char *option,
                                   "%s config.%.40s: no run has this member",
                                   option, by->key)
                         : unknown(option, by->key, strlen(by->key),
-                                  "no run's configuration has this member; ");
+                                  "neither a field nor a member of any run's "
+                                  "configuration: ");
 }
 
 es_status es_members_check(const es_members_seen *seen, const es_where *where,

@@ -15,7 +15,7 @@ cat >own.jsonl <<'END'
 END
 follow_tip() {
     local said
-    said=$("$scan" import own.jsonl -o own.db 2>&1 | sed -n "s/.* give \(--tags '.*'\)$/\1/p")
+    said=$("$scan" import own.jsonl -o own.db 2>&1 | sed -n "s/.* use \(--tags '.*'\)$/\1/p")
     [ -n "$said" ] && eval '"$scan" import -q own.jsonl -o own.db' "$said" &&
         heads own.db '1,0,0,1.5 1,0,1,1.25 1,1,0,NA 1,1,1,1'
 }
@@ -86,7 +86,7 @@ printf '[{"step": 1, "loss": 2},\n 3]' >element.json
 exits 'an array of something else is refused' 3 'element.json: element 1 of its array is not a JSON object' \
     "$scan" import element.json -o no.db
 printf '[{"step": 1, "loss": 2},\n' >cut.json
-exits 'half an array is refused with its place' 3 'cut.json: line 2: no JSON: ' "$scan" import cut.json -o no.db
+exits 'half an array is refused with its place' 3 'cut.json: line 2: not JSON: ' "$scan" import cut.json -o no.db
 printf '[12:00] Step 1 - Layer 0: 2\n' >time.log
 check 'a log whose lines begin with brackets is a log' reads time.log 'a log' 'step,layer,head,entropy 1,0,,2'
 
@@ -122,7 +122,7 @@ exits 'also as weights' 3 'other.file: a pointer of Git LFS' \
     "$train" probe --init other.file --data none.tok -o no.db
 exits 'also as a run' 3 'other.file: a pointer of Git LFS' "$scan" other.file
 refused 'a Parquet file' 'is a Parquet file: convert it to CSV' 'PAR1\x15\x04\x15'
-refused 'what is compressed' 'compressed: gunzip it' '\x1f\x8b\x08\0'
+refused 'what is compressed' 'is compressed: gunzip it' '\x1f\x8b\x08\0'
 check 'nothing was written' test ! -e no.db
 
 finish

@@ -360,7 +360,7 @@ static void test_history__errors_name_the_line(void **state)
 {
     (void)state;
     assert_refused("{\"step\":1,\"a\":2}\n{\"step\":\n{\"step\":3,\"a\":2}\n",
-                   "f: line 2: no JSON: unexpected token near end of file");
+                   "f: line 2: not JSON: unexpected token near end of file");
     assert_refused("{\"step\":-1,\"a\":2}",
                    "f: no line has a step (_step, global_step or step): name "
                    "the member with --step-key");

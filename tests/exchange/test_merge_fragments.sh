@@ -38,7 +38,7 @@ same_text 'means are weighted by rows, a lone rank stands for itself' \
     '0,0,0,2.5, 10,1,2,1,' "$(rows all.db | sed -n '3p;$p' | paste -sd' ')"
 same_text 'the loss is the mean of the ranks' '0,,,,1 5,,,,1 10,,,,0.5' \
     "$(rows all.db | grep ',,,,' | paste -sd' ')"
-exits 'the number of files is said' 0 'all.db: 1 run of 2 files' "$scan" merge run.rank1.db run.db -o all.db
+exits 'the number of files is said' 0 'all.db: 1 run from 2 files' "$scan" merge run.rank1.db run.db -o all.db
 check '-q is silent' sh -c '! "$0" merge -q run.rank1.db run.db -o all.db 2>&1 | grep .' "$scan"
 check 'the run has an event of its gap' \
     test "$(sqlite3 all.db 'SELECT kind, severity, step FROM event')" = 'gap|2|10'
@@ -75,7 +75,7 @@ exits 'fragments of other runs are not joined' 4 'other.db: ranks 0 of 2: no fra
 output 'they stay two runs' '^2$' sh -c '"$0" apart.db --csv | grep -c "^apart.db"' "$scan"
 
 # --- no rank gets lost
-exits 'a fragment is not replaced by others' 3 'run.db: the inputs lack 1 of its runs' \
+exits 'a fragment is not replaced by others' 3 'run.db: 1 of its runs are missing from the inputs' \
     "$scan" merge run.rank1.db -o run.db
 cp all.db kept.db
 exits 'a joined run is not replaced by one of fewer ranks' 3 'kept.db: 1 of its runs' \
@@ -93,10 +93,10 @@ exits 'fragments that go on after a run that was joined are not passed over' 4 \
     'long.rank1.db: continues after the end of run .*: omit that input' \
     "$scan" merge kept.db run.db long.rank1.db -o beyond.db
 check 'without it they are joined anew' "$scan" merge long.db long.rank1.db -o kept.db
-exits 'a joined run is not replaced by one of fewer samples' 3 'kept.db: 1 of its runs .* with fewer samples' \
+exits 'a joined run is not replaced by one of fewer samples' 3 'kept.db: 1 of its runs .* or have fewer samples' \
     "$scan" merge run.db run.rank1.db -o kept.db
 output 'it is as it was' '^15,0,0,2.5$' sh -c '"$0" export kept.db --series entropy' "$scan"
-exits 'nor a fragment by an older copy of it' 3 'long.db: 1 of its runs .* with fewer samples' \
+exits 'nor a fragment by an older copy of it' 3 'long.db: 1 of its runs .* or have fewer samples' \
     "$scan" merge run.db run.rank1.db -o long.db
 check 'no file is left behind' sh -c '! ls -A | grep -E "entropy-scan|-wal|-shm|-lock"'
 finish

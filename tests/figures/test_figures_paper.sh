@@ -94,7 +94,7 @@ check 'with a file for each' test -s folder.pdf/a-bands.png
 exits 'no other format has pages' 2 'all.png: several figures: name a folder, or a .pdf' figures -o all.png
 check 'and no folder is made of it' test ! -e all.png
 exits 'a PDF for two outputs' 2 'x.pdf: two outputs' "$scan" a.db --figure bands,curves,heatmap -o x.pdf --heatmap=x.pdf
-exits 'a PDF in the place of a run' 2 'run.pdf: (a database|input and output)' sh -c 'cp a.db run.pdf; "$0" a.db --figure bands,curves -o run.pdf' "$scan"
+exits 'a PDF in the place of a run' 2 'run.pdf: is (a database|both input and output)' sh -c 'cp a.db run.pdf; "$0" a.db --figure bands,curves -o run.pdf' "$scan"
 
 # --- sizes
 size_is() { # NAME SIZE ARGUMENT...: in points
@@ -116,5 +116,5 @@ half, whole = map(float, sys.argv[1:])
 assert abs(half / whole - 0.5) < 0.02, sys.argv' "$(letters --font-size 4)" "$(letters --font-size 8)"
 output 'and leaves the width' 'width="234(pt)?"' "$scan" -q small.db --heatmap=- --format svg --for icml --font-size 6
 exits 'letters that nobody can read' 2 '--font-size: 1 is not between 4 and 40' "$scan" small.db --heatmap --font-size 1
-exits '--font-size without a picture' 2 'is for a picture' "$scan" small.db --font-size 8
+exits '--font-size without a picture' 2 'applies only to pictures' "$scan" small.db --font-size 8
 finish

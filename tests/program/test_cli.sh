@@ -89,13 +89,13 @@ zsh_options() { # WORD...
         words=(entropy-scan "$@") CURRENT=$(($# + 1)); . ./_entropy-scan' zsh "$@"
 }
 output 'zsh has options with their help' '^--heatmap=-\[draw a heatmap of layers by heads .*::FILE:_files$' zsh_options ''
-output 'quotes in it are kept' "by FILE's ending" zsh_options ''
+output 'quotes in it are kept' "of a layer.s heads around their mean" zsh_options ''
 output 'choices are offered' '^--for=.*:MEDIUM:\(screen column .*neurips\)$' zsh_options ''
 output 'verbs are, too' '^import:make a run file' zsh_options ''
 output 'a verb has its own options' '^--tags=' zsh_options import ''
 check 'and no others' sh -c '! echo "$1" | grep -q heatmap' sh "$(zsh_options import '')"
 fish_offers() { "$scan" help --completion=fish >own.fish && fish -Nc ". ./own.fish; complete -C 'entropy-scan $1'"; }
-output 'fish offers an option with its help' "^--format=?.png, svg or pdf \(by FILE's" fish_offers '--form'
+output 'fish offers an option with its help' "^--format=?.png, svg or pdf \(by the extension of FILE" fish_offers '--form'
 output 'fish offers verbs' '^report.write runs' fish_offers 'rep'
 output 'fish offers choices' '^neurips' fish_offers '--for n'
 output 'fish offers the options of a verb' '^--tags' fish_offers 'import --ta'

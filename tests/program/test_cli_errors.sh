@@ -143,8 +143,8 @@ usage() { # NAME REGEX ARGUMENT...
     fails "$name" 2 "$regex" "$scan" "$@"
 }
 usage 'nothing at all' 'no run file: .*--help'
-usage 'a misspelled verb' 'wacth: neither a file nor a verb: did you mean watch' wacth good.db
-usage 'an unknown verb' 'frobnicate: neither a file nor a verb: see .*--help' frobnicate good.db
+usage 'a misspelled verb' 'wacth: is neither a file nor a verb: did you mean watch' wacth good.db
+usage 'an unknown verb' 'frobnicate: is neither a file nor a verb: see .*--help' frobnicate good.db
 usage 'a verb of other tools' 'compare: .*did you mean entropy-scan A.db B.db --compare' compare good.db
 usage 'an unknown option' 'heatmpa.*--heatmap' good.db --heatmpa
 usage 'an option of other tools' '--cmap: .*did you mean --colormap' good.db --cmap=magma
@@ -156,22 +156,22 @@ check 'of which none is written' sh -c '! ls *.png *.pdf 2>/dev/null | grep .'
 usage 'colours sometimes' "--color: unknown value 'often': expected auto, always or never" good.db --color=often
 usage '--json with --csv' '--json, --jsonl and --csv exclude each other' good.db --json --csv
 fails 'a drawing where standard output is no terminal' 2 'standard output is none: try --heatmap' "$scan" good.db --tui
-fails 'a live view without a drawing' 2 'follow is for --tui' "$scan" good.db --follow
+fails 'a live view without a drawing' 2 'follow needs --tui' "$scan" good.db --follow
 fails 'a live view where standard output is no terminal' 2 'standard output is none' "$scan" good.db --tui --follow
-fails 'a drawing of some runs' 2 'leave out --where' "$scan" good.db --tui --where 'loss>1'
+fails 'a drawing of some runs' 2 'omit --where' "$scan" good.db --tui --where 'loss>1'
 fails 'a drawing on the terminal and JSON' 2 'omit the other outputs' "$scan" good.db --tui --json
 fails 'a drawing on the terminal and a figure' 2 'omit the other outputs' "$scan" good.db --tui --curves
 usage 'format and name' '--format svg does not go with the name x.png' good.db --heatmap=x.png --format svg
 usage 'a name that says no format' 'x.jpg: end the name in .png' good.db --heatmap=x.jpg
 usage 'two pictures of one name' 'x.png: two outputs have this name' good.db --heatmap=x.png --curves=x.png
 usage 'two results on standard output' 'standard output: two outputs' good.db --json --heatmap=-
-usage 'a picture over its own run' 'good.db: input and output' good.db --format png --heatmap=good.db
-usage 'JSON over its own run' './good.db: input and output' good.db --json -o ./good.db
-usage 'a table over its own run' 'good.db: input and output' good.db -o good.db
-usage 'JSON over another run' 'long.db: a database' good.db --json -o long.db
-usage 'an export over another run' 'long.db: a database' export good.db -o long.db
-usage 'quiet, with nothing to write' '-o x.txt: --quiet' good.db -q -o x.txt
-usage 'a title without a picture' '--title is for a picture' good.db --title x
+usage 'a picture over its own run' 'good.db: is both input and output' good.db --format png --heatmap=good.db
+usage 'JSON over its own run' './good.db: is both input and output' good.db --json -o ./good.db
+usage 'a table over its own run' 'good.db: is both input and output' good.db -o good.db
+usage 'JSON over another run' 'long.db: is a database' good.db --json -o long.db
+usage 'an export over another run' 'long.db: is a database' export good.db -o long.db
+usage 'quiet, with nothing to write' '-o x.txt: with --quiet there is no output' good.db -q -o x.txt
+usage 'a title without a picture' '--title applies only to pictures' good.db --title x
 usage 'a step that is no number' "--step 'x1': expected a number, first or last" good.db --step x1
 usage 'a step below 0' "--step '-1'" good.db --step -1
 usage 'a size that is no size' "--size '12': width and height" good.db --heatmap --size 12
@@ -189,9 +189,9 @@ usage 'help for no verb' 'walk: no such verb: there are summarise, import' help 
 usage 'import without a file' 'no file to import' import
 usage 'import without an output' 'no run file to write: add -o' import heat.csv
 usage 'import of two files' 'one file at a time' import heat.csv long.csv -o x.db
-usage 'import over its own input' 'heat.csv: input and output' import heat.csv -o heat.csv
+usage 'import over its own input' 'heat.csv: is both input and output' import heat.csv -o heat.csv
 usage 'import to standard output' 'a run file cannot be a stream' import heat.csv -o -
-usage 'import from no format' "'x' is no format" import heat.csv --from x -o x.db
+usage 'import from no format' "unknown format 'x'" import heat.csv --from x -o x.db
 usage 'a context of 0' '--ctx: 0 is not in' import heat.csv --ctx 0 -o x.db
 usage 'export of nothing' 'no run file to export' export
 usage 'export in no format' "--format 'xml': csv, jsonl, npz or tensorboard" export good.db --format xml
@@ -208,9 +208,9 @@ bad() { # NAME REGEX TEXT...: what printf makes of TEXT
 bad 'a short line' '^entropy-scan: bad.csv: line 2, column 3: ' '1,2,3\n4,5\n'
 bad 'a letter' "^entropy-scan: bad.csv: line 2, column 2: '5x' is not a number" '1,2\n4,5x\n'
 bad 'an empty file' 'bad.csv: empty' ''
-bad 'a NUL byte' 'line 1, column 2: a NUL byte' '1,\0002\n'
+bad 'a NUL byte' 'line 1, column 2: contains a NUL byte' '1,\0002\n'
 bad 'some prose' 'choose with --from' 'Once upon a time\n'
-bad 'a short row' 'line 3, column 4: the line ends' 'step,layer,head,e,f\n1,0,0,1,2\n2,0,0,1\n'
+bad 'a short row' 'line 3, column 4: the line is too short' 'step,layer,head,e,f\n1,0,0,1,2\n2,0,0,1\n'
 bad 'a letter in a row' "line 2, column 4: 'l' is not" 'step,layer,head,e\n1,0,0,l\n'
 bad 'a cell twice' 'line 3, column 4: e already has a value here at step 1' \
     'step,layer,head,e\n1,0,0,1\n1,0,0,1\n'
@@ -236,11 +236,11 @@ check 'import: over an empty file' sh -c ': >new.db; "$0" import -q heat.csv -o 
 exits 'merge: some of several' 4 'no.db: no such' "$scan" merge good.db no.db -o all.db
 output 'a merge of some has the runs that could be read' 'heat' "$scan" all.db
 exits 'merge: none of several' 3 'none.db: not written: there is no run' "$scan" merge no.db -o none.db
-fails 'merge: no run gets lost' 3 'all.db: the inputs lack 1 of its runs' \
+fails 'merge: no run gets lost' 3 'all.db: 1 of its runs are missing from the inputs' \
     "$scan" merge -q other.db -o all.db
 exits 'merge: the same run twice' 0 'all.db: 1 of its runs skipped: another file has a copy' \
     "$scan" merge other.db all.db all.db -o all.db
-fails 'export: which run' 2 'all.db: holds 2 runs: choose one with --run=1' "$scan" export all.db
+fails 'export: which run' 2 'all.db: contains 2 runs: choose one with --run=1' "$scan" export all.db
 fails 'export: no such run' 3 "no run 'x' \\(2 runs\\)" "$scan" export all.db --run x
 fails 'export: no such series' 3 'x.*entropy' "$scan" export good.db --series x
 finish

@@ -79,9 +79,9 @@ rm sweep/broken.db
 mkdir empty
 exits 'an empty folder' 3 'empty: no run file .*below it' "$scan" -r empty
 shows 'a folder needs no -r' 'four two one three zero' other/four.db sweep
-exits 'an unknown field' 2 "colour.*there are flag, path" "$scan" -r sweep --where colour=red
-exits 'an unknown order' 2 "weight.*there are flag, path" "$scan" -r sweep --sort weight
-exits 'an unknown order of pictures' 2 "weight.*there are flag" "$scan" -r sweep --sort weight --heatmap=w.png
+exits 'an unknown field' 2 "colour.*fields are flag, path" "$scan" -r sweep --where colour=red
+exits 'an unknown order' 2 "weight.*fields are flag, path" "$scan" -r sweep --sort weight
+exits 'an unknown order of pictures' 2 "weight.*fields are flag" "$scan" -r sweep --sort weight --heatmap=w.png
 check 'of which none is drawn' test ! -e w.png
 exits 'a member that no run has' 0 'config.gama: no run has this member' "$scan" -r sweep --where config.gama=1
 exits 'two kinds of JSON' 2 'exclude each other' "$scan" -r sweep --json --jsonl
@@ -142,7 +142,7 @@ fi
 
 # --- one file of many
 
-exits 'merge -r merges the runs below a folder' 0 'all.db: 4 runs of 4 files' "$scan" merge -r sweep -o all.db
+exits 'merge -r merges the runs below a folder' 0 'all.db: 4 runs from 4 files' "$scan" merge -r sweep -o all.db
 sql() { sqlite3 -batch -readonly all.db "$1"; }
 rows() { # as --csv says it
     [ "$(sql "SELECT name || ' ' || heads || ' ' || highest || ' ' || severity || ' ' || flags
@@ -156,14 +156,14 @@ same_bytes() { # COMMAND... without and with -r, of a folder
     "$@" sweep >plain.txt 2>&1 && [ -s plain.txt ] && "$@" -r sweep 2>&1 | cmp - plain.txt
 }
 sql_of() { "$scan" sql --csv "$@" 'SELECT run, step FROM es_values() LIMIT 9999'; }
-exits 'merge of a folder without -r is the same' 0 'all.db: 4 runs of 4 files' "$scan" merge sweep -o all.db
+exits 'merge of a folder without -r is the same' 0 'all.db: 4 runs from 4 files' "$scan" merge sweep -o all.db
 check 'sql takes a folder, with -r and without' same_bytes sql_of
 check 'sql of a folder has the rows of its files' \
     test "$(sql_of sweep | sort -u | cut -d, -f1 | sort -u | paste -sd' ')" = 'one run three two zero'
 check 'export takes a folder, with -r and without' same_bytes "$scan" export --format jsonl
 check 'export of a folder has the runs of its files' \
     test "$("$scan" export --format jsonl sweep | grep -c '"run":')" = 4
-exits 'a format of one run takes no folder of several' 2 'sweep: 4 run files, and csv takes one' "$scan" export sweep
+exits 'a format of one run takes no folder of several' 2 'sweep: 4 run files, but csv takes one' "$scan" export sweep
 exits 'export of a folder with a broken file has the others' 4 'none.db' \
     sh -c 'mkdir -p mixed && cp sweep/zero.db mixed && echo x >mixed/none.db && "$0" export --format jsonl mixed -o mixed.jsonl' "$scan"
 check 'and these are whole' sh -c '"$0" export --format jsonl sweep/zero.db | cmp - mixed.jsonl' "$scan"

@@ -70,7 +70,7 @@ UNTROUBLED = dict(same=True, trouble=None, lost=0)
 def test_ranks_of_ddp_are_one_run_of_the_whole_batch(tmp_path, gpt2_alone):
     assert ranks.run("ddp", tmp_path, True) == [UNTROUBLED] * 2
     said = merge(tmp_path, "run.rank1.db", "run.db")
-    assert "lacks" not in said and "1 run of 2 files" in said
+    assert "lacks" not in said and "1 run from 2 files" in said
     run = es.open(tmp_path / "all.db")
     assert_same_run(run, gpt2_alone)
     for phase in ("train", "eval"):

@@ -34,7 +34,7 @@ exits 'report without an output is refused' 2 'give -o' "$scan" report evil.db
 exits 'report without a run is refused' 2 'no run file' "$scan" report -o x.html
 exits 'a page does not replace its run' 2 'input and output' "$scan" report evil.db -o evil.db
 exits 'a page does not replace another database' 2 'database' "$scan" report evil.db -o big.db
-exits 'a policy that does not bound the series is refused' 2 'ceiling bounds entropies' \
+exits 'a policy that does not bound the series is refused' 2 'ceiling only applies to entropies' \
     "$scan" report evil.db -o x.html --series max_logit --max ceiling
 exits 'a missing file costs itself alone' 4 'none.db' "$scan" report evil.db none.db -o x.html
 check 'the page is written without the missing file' test -s x.html

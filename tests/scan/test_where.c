@@ -118,13 +118,13 @@ TEST(malformed_conditions_are_named)
     static const char *const wrong[][2] = {
         {"arch", "arch=SM*"},
         {"arch==SM", "did you mean arch=SM?"},
-        {"eval_ppl<low", "no number"},
+        {"eval_ppl<low", "is not a number"},
         {"arch<SM", "is a text"},
-        {"=3", "there are flag"},
-        {"step=", "no number"},
-        {"severity=bad", "nor none"},
-        {"step=critical", "no number"},
-        {"lr<low", "no number"},
+        {"=3", "fields are flag"},
+        {"step=", "is not a number"},
+        {"severity=bad", "or severity (none,"},
+        {"step=critical", "is not a number"},
+        {"lr<low", "is not a number"},
         {"config.=1", "such as config.gamma"},
         {"lr=<1", "did you mean lr<=1?"},
         {"lr=!1", "relations are"},
@@ -238,8 +238,10 @@ TEST(a_member_that_no_run_has_is_named)
     es_assert_ok(es_where_parse(&where, "lr<1 eval_ppl<20"));
     es_assert_ok(es_members_check(&seen, &where, &order));
     es_members_see(&seen, &where, &order, &runs[0]);
-    es_assert_status(ES_EUSAGE, "--where 'lr': no run's configuration has it",
-                     es_members_check(&seen, &where, &order));
+    es_assert_status(
+        ES_EUSAGE,
+        "--where 'lr': neither a field nor a member of any run's configuration",
+        es_members_check(&seen, &where, &order));
     es_members_see(&seen, &where, &order, &runs[1]);
     es_assert_ok(es_members_check(&seen, &where, &order));
     es_assert_ok(es_order_parse(&order, "-config.gama"));
@@ -283,7 +285,8 @@ TEST(two_nested_members_of_one_name_are_ambiguous)
     es_members_see(&seen, &where, &order, &runs[1]);
     es_assert_ok(es_members_check(&seen, &where, &order));
     es_members_see(&seen, &where, &order, &runs[2]);
-    es_assert_status(ES_EUSAGE,
-                     "--where 'lr': is it data.lr or optimizer.adam.lr?",
-                     es_members_check(&seen, &where, &order));
+    es_assert_status(
+        ES_EUSAGE,
+        "--where 'lr': ambiguous: did you mean data.lr or optimizer.adam.lr?",
+        es_members_check(&seen, &where, &order));
 }

@@ -221,12 +221,12 @@ done
 fails 'SQL that is wrong' 2 'near "SELEC": syntax error' a.db 'SELEC 1'
 fails 'no SQL' 2 'is empty' a.db ' -- nothing'
 fails 'two statements' 2 'one statement at a time' a.db 'SELECT 1; SELECT 2'
-fails 'a query alone' 2 'at the end, a query' 'SELECT 1'
+fails 'a query alone' 2 'followed by a query' 'SELECT 1'
 fails 'no run file' 3 'none.db: no such file' none.db 'SELECT 1'
 fails 'no run file among those that are' 3 'views.sql: not a run file' a.db views.sql 'SELECT 1'
 fails 'a table that is not there' 2 'no such table: nowhere' a.db 'SELECT * FROM nowhere'
 fails 'a blob without bounds' 2 'too big' a.db 'SELECT zeroblob(1000000000)'
-fails 'CSV and JSON' 2 'choose one' a.db 'SELECT 1' --csv --json
+fails 'CSV and JSON' 2 'exclude each other' a.db 'SELECT 1' --csv --json
 fails 'the run file as output' 2 'a.db' a.db 'SELECT 1' -o a.db
 sqlite3 view.db '.restore a.db' 'CREATE VIEW es_trap AS SELECT load_extension(1)' 2>/dev/null
 fails "what else is in a file is out of reach" 2 'no such table: es_trap' view.db \

@@ -85,7 +85,7 @@ same_text 'all is there' 60 "$(merged keep.db)"
 exits 'merge: and behind it' 0 "$skipped" "$scan" merge sound.esf middle.esf -o behind.db
 same_text 'all is there, too' 60 "$(merged behind.db)"
 cp keep.db before.db
-exits 'merge: no sample gets lost' 3 'keep.db: the inputs lack 1 of its runs, or have fewer' \
+exits 'merge: no sample gets lost' 3 'keep.db: 1 of its runs are missing from the inputs, or have fewer' \
     "$scan" merge --salvage middle.esf -o keep.db
 check 'the file is as it was' cmp keep.db before.db
 "$scan" merge -q --salvage middle.esf -o fewer.db && cp fewer.db holes.db || exit 1
