@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# entropy-scan import of what people have: files of other programs as they are,
-# and lines that say how to read what it does not recognise.
+# entropy-scan import of files as other programs write them, and its messages on
+# how to read files that it does not recognise.
 . tests/support/tap.sh
 plan_dir
 cd "$dir" || exit 1
 
-heads() { # RUN.db WANT: the entropies of heads, in order of steps
+heads() { # RUN.db WANT: compares the entropies of heads, in order of steps
     [ "$("$scan" export "$1" --series entropy | grep -v '^#' | tail -n +2 | tr '\n' ' ')" = "$2 " ]
 }
 
-# --- names that nobody knows: the line that is printed is the one that reads them
+# --- names with an unknown spelling: the printed option reads them
 cat >own.jsonl <<'END'
 {"step": 1, "loss": 3, "run3/attn_ent_b0_0": 1.5, "run3/attn_ent_b0_1": 1.25, "run3/attn_ent_b1_1": 1}
 END
@@ -21,7 +21,7 @@ follow_tip() {
 }
 check 'unknown names are read by the --tags that import prints' follow_tip
 
-# --- kinds of attention, as llm-internal-medicine writes them
+# --- kinds of attention, as llm-internal-medicine names them
 cat >kinds.jsonl <<'END'
 {"step": 0, "qk_stats/layer_0/swa_entropy_avg": 1.5, "qk_stats/layer_1/full_entropy_avg": 2, "qk_stats/layer_2_mtp/full_entropy_avg": 2.5}
 {"step": 10, "qk_stats/layer_0/swa_entropy_avg": 1.25, "qk_stats/layer_1/full_entropy_avg": 2, "qk_stats/layer_2_mtp/full_entropy_avg": 2.5}
@@ -67,8 +67,8 @@ cat >trainer_state.json <<'END'
   ]
 }
 END
-numbers() { "$scan" export "$1" | grep -v '^#' | tr '\n' ' '; } # RUN.db: as a CSV
-reads() { # FILE WHAT NUMBERS
+numbers() { "$scan" export "$1" | grep -v '^#' | tr '\n' ' '; } # RUN.db: prints the run as CSV in one line
+reads() { # FILE FORMAT NUMBERS
     "$scan" import "$1" -o read.db 2>&1 | grep -q "from $2\$" && [ "$(numbers read.db)" = "$3 " ]
 }
 check 'trainer_state.json is read' reads trainer_state.json 'a JSON document' \
@@ -107,8 +107,8 @@ printf '1700000000000 x 0\n' >mlruns/0/abc/metrics/bad
 exits 'a wrong line of a metric is named' 3 'abc/metrics/bad: line 1: expected time, value and step of MLflow' \
     "$scan" import mlruns/0/abc -o no.db
 
-# --- what is not read says what it is, and what helps
-refused() { # NAME REGEX TEXT: what printf makes of TEXT
+# --- unsupported files: the message names the format and a remedy
+refused() { # NAME REGEX TEXT: the file is what printf makes of TEXT
     printf "$3" >other.file
     exits "$1" 3 "other.file: $2" "$scan" import other.file -o no.db
 }

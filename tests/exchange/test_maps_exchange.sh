@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Attention maps as text and as arrays: every bit, and errors by line.
+# Attention maps as text and as arrays keep every bit; errors name the line.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -10,7 +10,7 @@ write_source "$dir/src"
     --eval-every 5 --eval-batches 2 --data "$dir/x.tok" --maps 4 --map-heads -q \
     -o "$dir/run.db" || echo 'Bail out! no run'
 
-maps() { # RUN.db: every map, bit by bit
+maps() { # RUN.db: prints the bits of every map
     sqlite3 "$1" "SELECT phase, step, layer, head, size, ctx, hex(value)
         FROM attention_map ORDER BY 1, 2, 3, 4"
 }
@@ -51,7 +51,7 @@ assert any(row["head"] is None for row in rows)'
 }
 check 'JSON lines have the rows of queries' json
 
-arrays() { # each member of the archive against the run file
+arrays() { # compares each member of the archive with the run file
     "$scan" export "$dir/run.db" -o "$dir/run.npz" &&
         python3 - "$dir/run.npz" "$dir/run.db" <<'EOF'
 import ast, sqlite3, sys, zipfile
@@ -71,7 +71,7 @@ EOF
 }
 check 'NPZ has an array of layers and one of heads' arrays
 
-broken() { # SED REGEX: what is not a map is an error of its line
+broken() { # SED REGEX: a malformed map is an error that names its line
     sed "$1" "$dir/run.csv" >"$dir/bad.csv"
     rm -f "$dir/bad.db"
     exits "$2" 3 "bad.csv: line [0-9]+: an attention map: .*$2" \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fragments of a distributed training as entropy-scan merge joins them: rank 0 in
+# entropy-scan merge joins the fragments of a distributed training: rank 0 in
 # run.db, rank 1 in run.rank1.db, made here from long CSV.
 set -uo pipefail
 . tests/support/tap.sh
@@ -55,7 +55,7 @@ output 'each to its own run' '^2$' sh -c '"$0" both.db --csv | grep -c "^both.db
 same_text 'stages are put side by side' '0,0,2,1, 0,3,0,3,' \
     "$("$scan" export both.db --run $b | grep -E '^0,(0,2|3,0),' | cut -d, -f1-4 | sed 's/$/,/' | paste -sd' ')"
 
-# --- what is absent or does not fit
+# --- missing ranks, and fragments that do not fit
 exits 'a rank without a fragment is named' 4 'run.db: ranks 1 of 2: no fragment was given' \
     "$scan" merge run.db -o one.db
 check 'and the others are written' sh -c '"$0" one.db --csv | grep -q "^one.db"' "$scan"
@@ -74,7 +74,7 @@ exits 'fragments of other runs are not joined' 4 'other.db: ranks 0 of 2: no fra
     "$scan" merge run.db other.db -o apart.db
 output 'they stay two runs' '^2$' sh -c '"$0" apart.db --csv | grep -c "^apart.db"' "$scan"
 
-# --- no rank gets lost
+# --- no rank may be lost
 exits 'a fragment is not replaced by others' 3 'run.db: 1 of its runs are missing from the inputs' \
     "$scan" merge run.rank1.db -o run.db
 cp all.db kept.db
@@ -86,7 +86,7 @@ check 'a fragment among the inputs may be replaced by its run' \
     "$scan" merge whole.db run.rank1.db -o whole.db
 output 'which has all of it' '^0,0,0,2.5$' sh -c '"$0" export whole.db --series entropy' "$scan"
 
-# --- no sample either
+# --- no sample may be lost
 fragment long.db $a 0 2 0 1 10 0 5 10 15
 fragment long.rank1.db $a 1 2 0 3 30 0 5 10 15
 exits 'fragments that go on after a run that was joined are not passed over' 4 \

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checkpoints in trouble: whatever stops a training or hits its disk, the last
-# good checkpoint goes on with the same bits, and what is not good is refused
-# in one line.
+# Faults around checkpoints: however a training is stopped and whatever happens
+# to its disk, the last good checkpoint continues with the same bits, and an
+# invalid one is refused in one line.
 #
-#   ES_SEED=17  the same random moments again
+#   ES_SEED=17  repeats the same random moments
 . tests/support/tap.sh
 . tests/support/background.sh
 . tests/support/corpus.sh
@@ -15,18 +15,18 @@ steps=60
 
 write_source "$dir/source"
 "$BUILD/entropy-corpus" -q -o "$dir/corpus.tok" "$dir/source" || exit 1
-# Steps of many batches: a signal comes before the end.
+# Steps have many batches, so that a signal arrives before the end of a step.
 batches=40
 model=(--arch 'EReg(SM(t)+LN+ScFFN)' --n-layer 2 --n-head 3 --d-model 12
     --ctx 16 --batch 4 --accumulate $batches --steps $steps --eval-every 20 --eval-batches 2
     --record-every 1 --threads 1 --log-every 1 --data "$dir/corpus.tok")
 
-runs() { # OPTION...: to its end
+runs() { # OPTION...: runs a training to its end
     start "$@"
     finish_training
 }
 
-frames() { # speeds differ from run to run
+frames() { # prints all samples, without speeds, which differ from run to run
     sqlite3 "$1" "SELECT phase, name, step,
         CASE name WHEN 'tokens_per_s' THEN '' ELSE hex(value) END
         FROM sample JOIN series USING (series_id)
@@ -46,12 +46,12 @@ no_temporaries() { # FOLDER
 newest() { # FOLDER
     compgen -G "$1/*.safetensors" | sort | tail -n 1
 }
-tensors() { # FILE: what comes after its header
+tensors() { # FILE: prints the data after its header
     local n
     n=$(od -An -tu8 -N8 "$1" | tr -d ' ')
     tail -c "+$((n + 9))" "$1"
 }
-# To the end, with the bits of the run that nothing happened to.
+# Continues a training to its end, with the bits of an uninterrupted run.
 goes_on() { # FOLDER RUN.db
     runs --resume "$1" --out "$2" --steps $steps --log-every 1
     exited 0 && said '^resuming .* at step [0-9]+$' && same_result &&
@@ -69,7 +69,7 @@ undisturbed() {
 }
 check 'an undisturbed run' undisturbed
 
-# As kill -9 leaves it between the last checkpoint and the last evaluation.
+# The state after kill -9 between the last checkpoint and the last evaluation.
 nothing_left() {
     local before
     mkdir "$dir/last" && cp "$dir/whole.db" "$dir/last/" &&
@@ -110,8 +110,8 @@ stop_file() {
 }
 check 'a file RUN.db.stop: a checkpoint, 0' stop_file
 
-# False if the first one came before the step, which takes far longer than all
-# the waiting, had begun. A signal that is pending would take the next one with it.
+# False if the first signal arrived before the step began, which takes much longer
+# than the waiting. A pending signal would be merged with the next one.
 none_pends() { ended "$trainer" || grep -q '^ShdPnd:[[:space:]]*0*$' "/proc/$trainer/status"; }
 in_the_step() { # SIGNAL TICKS
     start "${model[@]}" --accumulate 65536 --checkpoint-every 1 --no-record \
@@ -141,8 +141,8 @@ killed() { # PATH
     await_step "$moment" "$pause" || return
     kill -9 "$trainer"
     finish_training && exited 137 || return 1
-    # At most the one that was not renamed, and two that were, or three while
-    # the oldest was still to go.
+    # There may be one temporary file, which was not renamed yet, and two
+    # checkpoints, or three while the oldest has not been removed yet.
     [ "$(temporaries "$1")" -le 1 ] &&
         [ "$(compgen -G "$1/*.safetensors" | wc -l)" -le 3 ] ||
         { ls -a "$1"; return 1; }
@@ -152,13 +152,13 @@ for i in 1 2 3 4; do
     moment=$((RANDOM % 40 + 3)) pause=0.0$((RANDOM % 30 + 10))
     check "kill -9 in step $moment: the last checkpoint goes on" in_time killed "$dir/killed-$i"
 done
-half_written() { # as kill -9 in the midst of writing leaves it
+half_written() { # the state after kill -9 in the middle of writing
     cp -r "$dir/early" "$dir/half"
     head -c 1000 "$(newest "$dir/early")" >"$dir/half/.entropy-scan.abcdef"
     head -c 15 "$(newest "$dir/early")" >"$dir/half/.entropy-scan.beguna"
     : >"$dir/half/.entropy-scan.emptya"
     : >"$dir/half/.entropy-scan.openaa"
-    exec 8>>"$dir/half/.entropy-scan.openaa" # somebody begins a picture there
+    exec 8>>"$dir/half/.entropy-scan.openaa" # another process begins to write a picture there
     runs --resume "$dir/half" --steps 7 --no-record
     exec 8>&-
     exited 0 && [ "$(compgen -G "$dir/half/.entropy-scan.*")" = \
@@ -168,7 +168,8 @@ check 'a half-written checkpoint is cleared away' half_written
 
 # --- a full disk -------------------------------------------------------------
 
-# Some are written, the next ones do not fit; the training ends as it would.
+# Some checkpoints are written, the next ones do not fit; the training continues
+# to its end.
 no_space() { # FOLDER REGEX
     exited 3 && same_result && said "warning: $1/.*: $2" &&
         said "a checkpoint is missing: $1/.*: $2" &&

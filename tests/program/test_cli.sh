@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# entropy-scan as people use it: import, show, draw, compare, export, merge.
+# entropy-scan as users run it: import, show, draw, compare, export, merge.
 . tests/support/tap.sh
 plan_dir
 golden=$PWD/tests/golden
 heatmaps=$PWD/samples/published
 cd "$dir"
 
-# NAME GOLDEN COMMAND...: standard output is the golden file to the byte.
+# NAME GOLDEN COMMAND...: standard output equals the golden file byte for byte.
 same() {
     local name=$1 file=$golden/$2
     shift 2
@@ -15,7 +15,7 @@ same() {
     if text=$(diff "$file" printed); then pass "$name"; else fail "$name" "$text"; fi
 }
 
-# NAME TEXT COMMAND...: what goes to standard error is TEXT.
+# NAME TEXT COMMAND...: standard error equals TEXT.
 says() {
     local name=$1 want=$2
     shift 2
@@ -26,7 +26,7 @@ says() {
 is_png() { [ "$(head -c 8 "$1" | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ]; }
 size_of_png() { od -An -tu1 -j16 -N8 "$1" | awk '{ print ($3 * 256 + $4) "x" ($7 * 256 + $8) }'; }
 
-# --- help, from one table
+# --- help, generated from one table
 same '--help is the golden text' cli_help.txt "$scan" --help
 same 'help VERB prints the help of the verb' cli_help_import.txt "$scan" help import
 check 'VERB --help prints the same as help VERB' sh -c '"$0" import --help | diff - "$1"' "$scan" "$golden/cli_help_import.txt"
@@ -45,10 +45,10 @@ check 'and no verbs' sh -c '! echo "$1" | grep -q ^VERBS' sh "$(page import)"
 exits 'one of two at a time' 2 'may have a verb' "$scan" help import --completion
 rm page.txt
 
-# Every example of the manual, beside the runs and files that they name.
+# Every example of the manual is run next to the runs and files that it names.
 mkdir examples
 for run in sm sm-ln-g; do cp "$root/samples/runs/$run.db" examples/; done
-cp "$root/samples/runs/sm.db" examples/again.db # importance takes three
+cp "$root/samples/runs/sm.db" examples/again.db # importance needs three
 printf '2.5,1,0.5\n3,0,NaN\n' >examples/table.csv
 printf '[sweep]\narch = SM, SM+LN\n[train]\nlr = 1e-3, 1e-4\n' >examples/sweep.ini
 n_examples=0
@@ -68,7 +68,7 @@ check 'no library has GSL, nor the recorder' sh -c '! nm "$@" | grep " gsl_"' - 
 output 'entropy-train has -h and -V' '^usage: entropy-train' "$train" -h
 output 'the second is --version' '^own kernels: ' "$train" -V
 
-completes() { # NAME WANT WORD...: the words that bash would offer for the last one
+completes() { # NAME WANT WORD...: the words that bash offers for the last word
     local name=$1 want=$2
     shift 2
     text=$(bash -c '. "$0"; compopt() { :; }
@@ -82,7 +82,7 @@ completes 'completes an option after a file' '--json --jsonl' run.db --js
 completes 'completes an option of a verb' '--from=' import --fr
 completes 'completes a verb to help with' 'export explain' help ex
 
-# What zsh's own functions are called with, and what fish offers.
+# The arguments of zsh's own functions, and the words that fish offers.
 zsh_options() { # WORD...
     "$scan" help --completion=zsh >_entropy-scan
     zsh -fc '_arguments() { print -rl -- "$@" }; _describe() { print -rl -- $verbs }
@@ -103,7 +103,7 @@ check 'and not those of others' sh -c '! echo "$1" | grep -q heatmap' sh "$(fish
 rm _entropy-scan own.fish
 exits 'another shell is refused' 2 "completion 'csh': there are bash, zsh, fish" "$scan" help --completion=csh
 
-# --- import: what the formats say, and where it goes
+# --- import: messages and results of each format
 printf '2.5,1,0.5\n3,0,NaN\n' >heat.csv
 says 'import says what it read' \
     'entropy-scan: heat.db: 1 sample of 1 series, L = 2, H = 3, from a matrix
@@ -112,7 +112,7 @@ entropy-scan: heat.csv: entropies above ln(ctx) = 2.0794: 2, the largest is 3.00
 says 'import -q says nothing' '' "$scan" import -q heat.csv -o heat.db --arch SM --ctx 8 --step 40
 
 # --- colours
-coloured() { # SEQUENCE COMMAND...: prints it; without a terminal
+coloured() { # SEQUENCE COMMAND...: prints the colour sequence without a terminal
     local text
     text=$("${@:2}" 2>&1)
     case $text in *$'\033'"[$1"*) ;; *) return 1 ;; esac
@@ -143,7 +143,7 @@ check 'comments of a CSV describe the run' sh -c '"$0" import -q about.csv -o ab
 check 'options win over comments' sh -c '"$0" import -q about.csv -o about.db --name x --ctx 4 &&
     "$0" about.db --json | grep -q "\"name\":\"x\".*\"ctx\":4"' "$scan"
 
-# --- export, and back
+# --- export, and import of it
 printf '# name: a b\nstep,layer,head,entropy,slope,loss,eval:entropy\n0,,,,,3.25,\n0,0,,,-0,,\n0,0,0,1e-3,,,NA\n0,1,1,inf,,,2\n9,,,,,NaN,\n' >long.csv
 "$scan" import -q long.csv -o long.db --ctx 8 || exit 1
 same 'export prints the golden CSV' cli_export.csv sh -c '"$0" export long.db | grep -vE "uuid|started_at|entropy-scan"' "$scan"
@@ -162,7 +162,7 @@ output 'merging a file with itself changes nothing' '^3$' \
     sh -c '"$0" merge -q all.db all.db -o all.db && "$0" all.db --csv | grep -c "^all.db"' "$scan"
 output 'JSON lines of a merged file hold all runs' '^3$' sh -c '"$0" export all.db --format jsonl | grep -c "^{\"run\""' "$scan"
 
-# --- streams and codes
+# --- streams and exit codes
 printf '1,1.5\n2,1.25\n' >well.csv
 "$scan" import -q well.csv -o well.db --ctx 128 || exit 1
 check '--check of a healthy run exits with 0' "$scan" -q well.db --check
@@ -206,13 +206,13 @@ exits 'a run without heads is left out' 4 'log.db: no series of it has a value f
     "$scan" -q heat.db log.db --heatmap
 check 'two pictures are drawn at once' sh -c 'rm *.png; "$0" -q heat.db --heatmap --curves && ls heat-heatmap.png heat-curves.png' "$scan"
 
-# --- names that bite
+# --- names with control characters
 printf '# name: a\\x1b[31m\\x9bb\\xc2\\x9bc,\\x0a"<c>\n# arch: \\x1b]0;x\\x07\nstep,layer,head,entropy,=1\\x1b[2J\n0,0,0,1,\n0,,,,2\n' >evil.csv
 "$scan" import -q evil.csv -o evil.db || exit 1
-clean() { # NAME COMMAND...: prints no control character on either stream
+clean() { # NAME COMMAND...: prints no control characters on either stream
     local name=$1
     shift
-    # C0 and DEL; C1 as UTF-8 and as a byte on its own
+    # C0 and DEL; C1 as UTF-8 and as a single byte
     text=$("$@" 2>&1 </dev/null | tr -d '\n' |
         LC_ALL=C grep -caP '[\x00-\x1f\x7f]|\xc2[\x80-\x9f]|^[\x80-\xbf]|[\x00-\x7f][\x80-\xbf]')
     if [ "$text" = 0 ]; then pass "$name"; else fail "$name" "$("$@" 2>&1 | cat -v)"; fi
@@ -231,7 +231,7 @@ check 'notes of a PNG escape names' sh -c '"$0" -q evil.db --heatmap=e.png && gr
     ! LC_ALL=C grep -aq "$(printf "a\033\\[31m")" e.png' "$scan"
 check 'an export of escaped names comes back' sh -c '"$0" export evil.db >4.csv && "$0" import -q 4.csv -o 4.db && "$0" export 4.db | cmp - 4.csv' "$scan"
 
-# --- the published heatmaps: their bands and flags are test_bands' and test_summary's
+# --- the published heatmaps, whose bands and flags test_bands and test_summary check
 published() {
     local arch
     for arch in SM+LN+G SM+LN+R SM+G SM+R SM; do

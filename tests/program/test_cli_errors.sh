@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Bad input and bad command lines: the exit code, and one line that names the
-# object and what to do.
+# Invalid input and invalid command lines: the exit code, and one line that
+# names the object and the remedy.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
 
-# NAME CODE REGEX COMMAND...: like exits, and the message is one line.
+# NAME CODE REGEX COMMAND...: like exits, and the message must be one line.
 fails() {
     local name=$1 text
     exits "$@"
@@ -76,7 +76,7 @@ exits 'a full disk, export' 3 '/dev/full: .*No space left' "$scan" export good.d
 
 awk 'BEGIN { for (s = 0; s < 20000; s++) for (l = 0; l < 3; l++)
     printf "Step %d - Layer %d: %.3f\n", s, l, (s * 7 + l) % 31 / 8 }' >big.log
-# A limit on the size of files is a disk that gets full, for whoever has no disk to fill.
+# A limit on the size of files simulates a full disk.
 limited() { (ulimit -f "${MOST-100}"; "$@"); }
 MOST=0 exits 'a full disk, export' 3 '^entropy-scan: good.npz: cannot write: File too large' \
     limited "$scan" export good.db -o good.npz
@@ -85,7 +85,7 @@ MOST=0 exits 'a full disk, merge' 3 '^entropy-scan: m.db: .*: cannot write: File
 exits 'a full disk, import' 3 '^entropy-scan: big.db: .*(File too large|disk I/O error)' \
     limited "$scan" import -q big.log -o big.db
 check 'an import on a full disk leaves nothing behind' test -z "$(ls -A | grep -E 'big.db|entropy-scan')"
-few_open_files() { # so few that one step of an import after the other fails
+few_open_files() { # limits so low that one operation of an import after another fails
     local n code failed=0
     for n in $(seq 4 12); do
         (ulimit -n "$n"; "$scan" import -q heat.csv -o few.db)
@@ -121,7 +121,7 @@ code=${PIPESTATUS[0]}
 if [ "$code" = 141 ] && [ ! -s messages ]; then pass 'a closed pipe ends quietly'
 else fail 'a closed pipe ends quietly' "exit $code: $(cat messages)"; fi
 
-# A signal takes the temporary file along.
+# A signal removes the temporary file.
 awk '{ print; print "other words, many of them, that take their time to be read" }' big.log big.log big.log big.log big.log >slow.log
 "$scan" import -q slow.log -o slow.db 2>/dev/null &
 pid=$!
@@ -199,7 +199,7 @@ usage 'merge of nothing' 'no run files to merge' merge -o x.db
 usage 'merge without an output' 'no run file to write: add -o' merge good.db
 
 # --- import
-bad() { # NAME REGEX TEXT...: what printf makes of TEXT
+bad() { # NAME REGEX TEXT...: the file is what printf makes of TEXT
     local name=$1 regex=$2
     printf "$3" >bad.csv
     fails "import: $name" 3 "$regex" "$scan" import bad.csv -o bad.db

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Many runs: folders, conditions, order, a line of JSON for each.
+# Many runs: folders, conditions, order, and JSON lines.
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir
 cd "$dir"
 
-run() { # PATH ARCH FIRST-HEAD: three layers of two heads, at ctx 128
+run() { # PATH ARCH FIRST-HEAD: a run of three layers of two heads, at ctx 128
     printf '%s,3.0\n2.0,1.0\n0.5,2.5\n' "$3" |
         "$scan" import - -q --arch "$2" --ctx 128 --name "$(basename "$1" .db)" -o "$1"
 }
@@ -22,7 +22,7 @@ ln -s ../zero.db sweep/b/link.db
 
 names_in() { awk 'NR > 1 && NF > 8 && $1 != "m" { print $1 }' "$1" | paste -sd' '; }
 names_of() { "$scan" "$@" 2>complaints >table; local code=$?; names_in table; return $code; }
-shows() { # NAME WANT ARGUMENT...: the runs, in their order
+shows() { # NAME WANT ARGUMENT...: the names of the runs that are shown, in order
     local name=$1 want=$2 got code
     shift 2
     got=$(names_of "$@")
@@ -58,7 +58,7 @@ assert lines == json.load(open("whole"))["runs"]
 PY
 }
 check '--jsonl prints for each run what --json does' lines_match
-one_max() { # the largest entropy that each line goes by
+one_max() { # counts the different values of m in the lines
     "$scan" -r sweep --jsonl "$@" | grep -o '"balanced":[0-9.]*,"max":[0-9.]*' |
         cut -d: -f3 | sort -u | wc -l
 }
@@ -91,7 +91,7 @@ exits '--check leaves out the runs that --where leaves out' 0 '' "$scan" -r swee
 # --- a run that grows after it was read, before m is known
 
 stopped() { grep -q "stopped by SIGSTOP" opened; }
-grow() { # COMMAND...: run when the file after growing.db is opened; before, after, $code
+grow() { # COMMAND...: runs the command when the file after growing.db is opened; sets before, after, $code
     local next
     strace -f -o opened -e trace=openat "$scan" growing.db sweep/b/three.db >before || return 1
     next=$(grep -n '/three.db"' opened | head -1 | cut -d: -f1)
@@ -104,7 +104,7 @@ grow() { # COMMAND...: run when the file after growing.db is opened; before, aft
     wait $tracer
     code=$?
 }
-# The same run, with 5 nats in each of its six heads at step 10.
+# Prints the same run, with 5 nats in each of its six heads at step 10.
 grown() {
     "$scan" export sweep/a/deep/two.db
     for head in 0,0 0,1 1,0 1,1 2,0 2,1; do echo "10,$head,5"; done
@@ -115,8 +115,9 @@ shows_one_moment() {
     grow cp grown.db growing.db || return 1
     [ $code = 0 ] && [ "$(m_of growing.db)" = 5 ] && diff before after
 }
-# A training begins with its held-out loss: until the first step there is nothing else.
-first_samples() { # with samples of the training, or without
+# A training begins with its held-out loss, which is the only sample until the first
+# step.
+first_samples() { # with or without samples of the training
     echo 'step,layer,head,eval:entropy,entropy'
     for head in 0,0 0,1 1,0 1,1 2,0 2,1; do echo "0,$head,3,${1:-}"; done
 }
@@ -140,11 +141,11 @@ else
     skip 'a run that grows meanwhile is shown as m knows it' 'no strace, or it may not trace here'
 fi
 
-# --- one file of many
+# --- one file with many runs
 
 exits 'merge -r merges the runs below a folder' 0 'all.db: 4 runs from 4 files' "$scan" merge -r sweep -o all.db
 sql() { sqlite3 -batch -readonly all.db "$1"; }
-rows() { # as --csv says it
+rows() { # compares the rows of the table summary with --csv
     [ "$(sql "SELECT name || ' ' || heads || ' ' || highest || ' ' || severity || ' ' || flags
         FROM summary JOIN run USING(run_id) ORDER BY name" | paste -sd'/')" = \
         'one 6 1 4 collapse L0 (critical)/three 6 1 0 ok/two 6 2 2 overload L0 (warning)/zero 6 2 2 overload L0 (warning)' ] ||
@@ -152,7 +153,7 @@ rows() { # as --csv says it
 }
 check 'a merged file has a row for each run, for plain SQL' rows
 check 'a merged file is a run file' test "$(names_of all.db)" = 'two one three zero'
-same_bytes() { # COMMAND... without and with -r, of a folder
+same_bytes() { # COMMAND...: a folder gives the same output without and with -r
     "$@" sweep >plain.txt 2>&1 && [ -s plain.txt ] && "$@" -r sweep 2>&1 | cmp - plain.txt
 }
 sql_of() { "$scan" sql --csv "$@" 'SELECT run, step FROM es_values() LIMIT 9999'; }
@@ -175,14 +176,15 @@ for i in $(seq 300); do
     mkdir -p "many/$((i % 7))"
     cp sweep/zero.db "many/$((i % 7))/r$i.db"
 done
-memory() { # KiB that the table of a folder takes at most
+memory() { # DIR: prints the peak memory of the table of a folder, in KiB
     python3 - "$scan" "$1" <<'PY'
 import resource, subprocess, sys
 subprocess.run([sys.argv[1], "-r", sys.argv[2]], stdout=subprocess.DEVNULL, check=True)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 PY
 }
-# Flat but for a line of text a run: 300 runs may take 300 KiB and some slack.
+# Memory grows only by a line of text for each run: 300 runs may take 300 KiB
+# and some slack.
 flat() {
     local few many
     few=$(memory many/0) many=$(memory many)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The Debian packages: made of the objects that are there, as lintian wants them, and what
-# they hold works where it was unpacked.
+# The Debian packages: built from the existing objects, accepted by lintian, and their
+# programs work after unpacking.
 . tests/support/tap.sh
 plan_dir
 unset MAKEFLAGS MAKELEVEL
 case ${CC:-gcc} in *clang*) skip 'packages' 'Debian builds with gcc'; finish; exit ;; esac
 
-# --- what the folder debian/ says --------------------------------------------
+# --- the folder debian/ -----------------------------------------------------
 
 check 'debian/ is made' env VERSION=1.2 samples/packaging/deb.sh assemble "$dir/made"
 file_has 'it is built with what make deps installs' "$dir/made/debian/control" \
@@ -24,7 +24,7 @@ done
 
 # --- the step of a GitHub workflow -------------------------------------------
 
-action() { # RUNS SEVERITY: the lines of its step, with its inputs
+action() { # RUNS SEVERITY: runs the script of the action with these inputs
     python3 - "$1" "$2" "$scan" <<'END'
 import os, subprocess, sys, yaml
 action = yaml.safe_load(open("samples/github/action.yml"))

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# `make deps` is enough for the build and the demo: neither installs what tests alone use,
-# nor takes flags from it.
+# `make deps` installs all that the build and the demo need: neither installs packages
+# that only tests need, nor takes flags from them.
 . tests/support/tap.sh
 plan_dir
 unset MAKEFLAGS MAKELEVEL
 
-# --- what is installed -------------------------------------------------------
+# --- installed packages -----------------------------------------------------
 
-# A machine on which nothing is installed, whose apt-get lists what it is to install.
+# A machine without any package, whose apt-get lists what it would install.
 mkdir "$dir/bare"
 printf '#!/bin/sh\nexit 1\n' >"$dir/bare/dpkg-query"
 printf '#!/bin/sh\n[ "$1" = update ] || printf "%%s\\n" "$@" >>%s\n' "$dir/wanted" \
@@ -31,16 +31,16 @@ same_text 'make test-deps installs what the build needs, too' '' \
 same_text 'the demo installs those of the build alone' tests/tools/deps.sh \
     "$(make -n demo | grep deps.sh)"
 
-# --- what the flags depend on ------------------------------------------------
+# --- dependencies of the flags -----------------------------------------------
 
-# pkg-config as it is after `make deps`: it knows no package of the tests.
+# pkg-config as after `make deps`: without the packages of the tests.
 mkdir "$dir/pc"
 IFS=: read -ra folders <<<"$(pkg-config --variable pc_path pkg-config)"
 for folder in "${folders[@]}"; do
     ln -sf "$folder"/*.pc "$dir/pc/" 2>/dev/null
 done
 rm -f "$dir/pc/*.pc" "$dir/pc/cmocka.pc"
-flags() { # of every program and library, and how they are linked
+flags() { # prints how often each compiler and linker flag is used for the programs and libraries
     make -n V=1 BUILD="$dir/none" CUDA=0 programs libraries |
         grep -oE ' -(I|isystem |l|L|D)[^ ]*' | sort | uniq -c
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A file system that hosts share, for all that the programs know: recordings go
-# into fragments, everything reads them, and logs of SQLite are refused.
+# Simulates a file system that hosts share: recordings are written to fragments,
+# all programs read them, and a run file with a log of SQLite is refused.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -13,7 +13,7 @@ small=(--arch SM+LN+G --data own.tok --n-layer 2 --n-head 2 --d-model 16 --ctx 1
     --batch 2 --threads 1 --eval-every 10 -q)
 on_nfs() { ENTROPY_MOUNTINFO=$dir/mounts "$@"; }
 
-# --- where a recording goes
+# --- location of a recording
 check 'a local disk gets a run file' "$train" "${small[@]}" --steps 30 --maps 4 --out plain.db
 check 'it lies alone' test "$(echo plain*)" = plain.db
 text=$(on_nfs "$train" "${small[@]}" --steps 30 --maps 4 --name plain --out far.db 2>&1)
@@ -27,9 +27,9 @@ on_nfs "$train" "${small[@]}" --steps 30 --store sqlite --name plain --out force
 check 'a run file on nfs for who wants it' test "$(echo forced*)" = forced.db
 exits 'no such store' 2 'auto, sqlite.*fragment' "$train" "${small[@]}" --store x --out x.db
 
-# --- everything reads it
+# --- all programs read fragments
 numbers() { "$scan" "$@" --json | grep -vE '"(path|run|uuid|minutes|tokens_per_s)"'; }
-samples() { # FILE: every bit of them; tokens_per_s is no two trainings'
+samples() { # FILE: prints every sample; tokens_per_s differs between trainings
     local series
     for series in entropy loss act_rms lr attention_map; do
         "$scan" export "$1" --series $series --format jsonl || echo "$1 has no $series"
@@ -54,7 +54,7 @@ same_text 'with every bit' "$(samples far.esf)" "$(samples merged.db)"
 check 'and every map' test "$("$scan" export merged.db --series attention_map | wc -l)" -gt 10
 output 'which SQLite finds sound' '^ok$' sqlite3 merged.db 'PRAGMA integrity_check'
 
-# --- gone on with
+# --- resumed recordings
 go=(--checkpoint ck --checkpoint-every 10 --out go.db)
 on_nfs "$train" "${small[@]}" --steps 20 "${go[@]}" --maps 4 2>/dev/null
 check 'a training goes on in its fragment' on_nfs "$train" --resume ck --steps 30 "${go[@]}" -q
@@ -67,7 +67,7 @@ exits 'a run file is not gone on with in a fragment' 3 \
 "$train" --resume ck2 --steps 30 "${go[@]}" -q
 same_text 'with the samples of a run file that is' "$(samples old.db)" "$(samples go.esf)"
 
-# --- a sweep of them
+# --- a sweep with fragments
 cat >sweep.ini <<'END'
 [sweep]
 arch = SM; SM+LN+G
@@ -101,7 +101,7 @@ wait $trainer 2>/dev/null
 is_interrupted() { "$scan" killed.esf --json | grep '"status": *"interrupted"'; }
 check 'and after a kill, as interrupted' until_true is_interrupted
 
-# --- logs of SQLite on such a file system
+# --- logs of SQLite on a shared file system
 cp plain.db logged.db
 : >logged.db-wal
 exits 'a run file with a log is refused' 3 'logged.db: lies on nfs4 with a log.*--store fragment' \

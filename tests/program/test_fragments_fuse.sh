@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# A file system by way of fuse, mounted twice as two hosts have one: what is
-# recorded through the one is followed through the other, which sees no lock of
-# it, sizes as they were up to two seconds ago (attr_timeout), and pages of its
-# own.
+# A fuse file system, mounted twice to simulate two hosts: a recording through
+# one mount is followed through the other, which sees no locks, sizes that are
+# up to two seconds old (attr_timeout), and its own cached pages.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -26,7 +25,7 @@ same_text 'fuse is a file system that hosts share' \
 entropy() { "$scan" export "$1" --series entropy | grep -v '^#'; }
 same_text 'its samples through the other mount' "$(entropy local.db)" "$(entropy there/run.esf)"
 
-old_sizes() { # in one of twenty tries, however slow this machine is now
+old_sizes() { # true if a stale size is seen in one of twenty attempts, however slow the machine is
     local i
     for i in $(seq 20); do
         printf 1 >here/grows$i

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What make install leaves behind serves a program outside this repository.
+# The files of `make install` are enough to build and run a program outside this
+# repository.
 . tests/support/tap.sh
 plan_dir
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# make wheel ARCH=aarch64: what its rules call, and, once it was made here, that it
-# runs: under qemu's emulation of such a machine, with the libc that it downloaded.
+# make wheel ARCH=aarch64: the commands of its rules; and, if it was built here,
+# that it runs under qemu's emulation with the libc that it downloaded.
 . tests/support/tap.sh
 plan_dir
 
-# In place of zig, which would have to be there to say what it compiles for.
+# Replaces zig, which only has to name its target here.
 cat >"$dir/zig" <<'END'
 #!/bin/sh
 case "$*" in *-dumpmachine*) echo "${3%%-*}-unknown-linux-gnu" ;; esac
@@ -35,7 +35,8 @@ not_run() { skip 'what is made for aarch64 runs' "$1"; finish; exit; }
 [ -n "$emulator" ] || not_run 'no qemu-aarch64-static: apt install qemu-user-static'
 . tests/support/corpus.sh
 own_corpus "$dir/corpus.tok"
-# The kernel does not know how to start it: a script does, for each.
+# The kernel cannot start the programs directly, so each gets a script that
+# does.
 for program in entropy-scan entropy-train entropy-recorder; do
     printf '#!/bin/sh\nexec "%s" -L "%s" "%s" "$@"\n' "$emulator" "$made/packages/root" \
         "$root/$made/$program" >"$dir/$program"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# The two libraries as a program outside this repository meets them: one header,
-# nothing exported that it does not declare, no SQLite beside the training, one
-# error message for both, shared or static.
+# The two libraries as seen by a program outside this repository: one header, no
+# exports that it does not declare, no SQLite in the training process, the same
+# error messages, shared or static.
 . tests/support/tap.sh
 plan_dir
 export PKG_CONFIG_PATH=$dir/lib/pkgconfig LD_LIBRARY_PATH=$dir/lib
 check 'installs' make -s install BUILD="$BUILD" CC="$CC" PREFIX="$dir" CUDA="${CUDA:-0}"
 header=$dir/include/entropyscan.h
 
-# --- what is exported --------------------------------------------------------
+# --- exported symbols ---------------------------------------------------------
 
-exports() { # LIBRARY: what it defines for others
+exports() { # LIBRARY: prints the symbols that it exports
     nm -D --defined-only --without-symbol-versions "$1" | awk '$2 != "A" { print $3 }' |
         grep -vE '^(_init|_fini)$' | sort
 }

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Long work shows one line of progress on a terminal, which is gone in the end; elsewhere
-# nothing.
+# Long operations show one line of progress on a terminal, which is removed at the end;
+# other outputs get no such line.
 . tests/support/tap.sh
 plan_dir
 . tests/support/corpus.sh
 cd "$dir" || exit 1
 export TERM=xterm
 
-# --- something to work on ----------------------------------------------------
+# --- input ------------------------------------------------------------------
 
 for i in 1 2 3; do
     awk -v run=$i 'BEGIN { print "step,layer,head,entropy"
@@ -19,12 +19,12 @@ mkdir modules runs
 cp run?.db runs
 for i in 1 2 3 4 5 6 7 8 9; do echo "x = $i" >modules/m$i.py; done
 
-# --- what is drawn -----------------------------------------------------------
+# --- the line ---------------------------------------------------------------
 
-on_terminal() { # COMMAND: all that it writes to a terminal of 100 columns
+on_terminal() { # COMMAND: prints all that it writes to a terminal of 100 columns
     script -qec "stty cols 100; $1" /dev/null </dev/null
 }
-# What stands on the screen: nothing of a line is left of where it was erased.
+# Prints the final screen: nothing of an erased line remains.
 shown() { sed 's/.*\r\x1b\[K//; s/\r$//'; }
 draws() { # NAME REGEX COMMAND
     local text
@@ -59,7 +59,7 @@ text=$(on_terminal "'$scan' run1.db run2.db --csv")
 same_text 'text that goes to the terminal meanwhile has it for itself' 0 \
     "$(grep -c $'\e' <<<"$text")"
 
-# --- notes go above it -------------------------------------------------------
+# --- notes are printed above the line --------------------------------------
 
 echo broken >run2.db
 same_text 'a failure has a line of its own' 1 "$(on_terminal \

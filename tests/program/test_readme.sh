@@ -9,9 +9,9 @@ ln -s "$root/samples" "$dir/samples"
 cp samples/runs/*.db "$dir"
 ln -s "$bin" "$dir/build"
 
-# The programs are built already, `make test` is what runs this, and the demo
-# is run short; make install stays inside the folder. Schedulers have trainings of
-# a hundred steps: tests/sweep/test_tuners.sh has those of a thousand.
+# The programs are already built, because `make test` runs this, and the demo is
+# shortened; make install stays in the folder. Trainings by schedulers have a
+# hundred steps; tests/sweep/test_tuners.sh uses a thousand.
 mkdir "$dir/short"
 cat >"$dir/short/entropy-train" <<END
 #!/bin/bash
@@ -52,7 +52,7 @@ for ((i = 1; i <= blocks; i++)); do
         set -euo pipefail && . ./block$i"
 done
 
-# A link leads somewhere.
+# Every link leads to an existing file.
 while IFS=: read -r page path; do
     check "link $path" test -e "$(dirname "$page")/$path"
 done < <(grep -oE '\]\([^)#]+\)' -- *.md samples/*.md tests/*.md tests/*/*.md | tr -d '()]' |

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The page of the run file says what a file is: its tables, series, flags, and a query.
+# The manual page of the run file matches run files: tables, series, flags, and a
+# query.
 . tests/support/tap.sh
 plan_dir
-run=$dir/run.db # those of samples/runs have an older schema
+run=$dir/run.db # the files in samples/runs have an older schema
 "$scan" export samples/runs/sm.db | "$scan" import - -q -o "$run"
 
 "$scan" help run-file >"$dir/text"
@@ -17,7 +18,7 @@ for section in TABLES SERIES EVENTS FLAGS VALUES CHECKSUMS VERSIONS 'OTHER FILES
     check "and the text" grep -qx "$section" "$dir/text"
 done
 
-# --- it says what files are --------------------------------------------------
+# --- the page matches run files -----------------------------------------------
 
 for table in run series sample event; do
     sqlite3 -readonly "$run" "SELECT sql FROM sqlite_schema WHERE name = '$table'" >"$dir/sql"

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# tests/tools/run.sh, which all else relies on: what it counts as failed, and
-# what runs at the same time.
+# tests/tools/run.sh, which runs all other tests: what it counts as failed, and
+# which tests it runs at the same time.
 . tests/support/tap.sh
 plan_dir
 runner=$PWD/tests/tools/run.sh
-mkdir -p "$dir/build" # its own, but for the locale, which takes a second
+mkdir -p "$dir/build" # a separate build folder, except for the locale, which takes a second to build
 ln -s "$(realpath "$BUILD")/locale" "$dir/build/locale"
 
 write_script() { # NAME: a test, from standard input
     { echo '#!/bin/bash'; cat; } >"$dir/$1"
     chmod +x "$dir/$1"
 }
-# Its output in $dir/out without seconds, its exit code in $outcome.
+# Runs tests: the output without times in $dir/out, the exit code in $outcome.
 run() { # NAME...
     env BUILD="$dir/build" JOBS=2 "${with[@]}" "$runner" "${@/#/$dir/}" \
         >"$dir/all" 2>&1 </dev/null
@@ -28,7 +28,7 @@ closes() { # CODE LINE
         { echo "$outcome $(tail -n 1 "$dir/out")"; return 1; }
 }
 
-# --- what counts
+# --- passed, failed and skipped tests
 write_script passes.sh <<<'printf "ok %d - it\n" 1 2 3; echo 1..3'
 write_script skips.sh <<<'printf "ok 1 - it\n# skipped: no GPU\nnot ok 2 # SKIP that\n1..2\n"'
 write_script fails.sh <<<'printf "ok 1 - it\nnot ok 2 - that\n# the reason\n1..2\n"'
@@ -84,8 +84,8 @@ with=()
 run
 check 'nor is no test at all' closes 1 '0 passed, 0 failed, 0 skipped'
 
-# --- what runs at the same time
-meets() { # NAME OTHER: a test that passes where the other runs at the same time
+# --- tests that run at the same time
+meets() { # NAME OTHER: a test that passes if the other one runs at the same time
     write_script "$1" <<END
 touch "$dir/$1.here"
 for i in {1..400}; do
@@ -137,12 +137,12 @@ sleep 1000 & echo \$! >"$dir/$name.child"; wait
 END
 done
 began() { [ -s "$dir/sleeper.sh.child" ] && [ -s "$dir/dreamer.sh.child" ]; }
-gone() { # its children have ended
+gone() { # the children have ended
     ended "$(cat "$dir/sleeper.sh.child")" && ended "$(cat "$dir/dreamer.sh.child")"
 }
 for signal in INT:130 TERM:143; do
     rm -f "$dir"/*.child
-    set -m # or it ignores SIGINT
+    set -m # otherwise it would ignore SIGINT
     BUILD=$dir/build JOBS=2 TMPDIR=$dir "$runner" "$dir"/{sleeper,dreamer}.sh \
         >"$dir/out" 2>&1 &
     runner_process=$!

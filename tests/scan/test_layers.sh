@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Runs whose file says what their layers are: names, kinds, and how high the
-# entropy of each can be; and trainings whose length nobody knows.
+# Runs whose file describes their layers: names, kinds, and the ceiling of each
+# layer; and trainings of unknown length.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"
 
-# A model of two window layers, which reach 2 nats, and a full one, 4.5. The
-# window layers are uniform; no head is high by the one ceiling of the run.
+# A model of two window layers with a ceiling of 2 nats, and a full layer with
+# 4.5. The window layers are uniform; by the single ceiling of the run no head
+# would be high.
 run() { # PATH STEPS-APART CONFIG [PROGRAM]
     {
         printf '# name: gemma\n# arch: SM\n# ctx: 256\n# config: %s\n' "$3"
@@ -31,7 +32,7 @@ run planned.db 1 "{\"steps\": 15, $layers}"
 run imported.db 1 "{$layers}" 'entropy-scan import 1'
 run odd.db 100 '{"ceiling": 4.5, "layers": [{"kind": "window", "ceiling": -1}, null]}'
 
-says() { # FILE TEXT: the table has the text
+says() { # FILE TEXT: the table contains TEXT
     "$scan" "$1" >said 2>&1 && grep -qF -- "$2" said
 }
 not() { ! "$@"; }
@@ -42,7 +43,7 @@ check 'and what bands count' says gemma.db 'bands: each head by its share of its
 check 'but only where the file describes them' not says plain.db 'L2'
 exits 'and --check fails' 1 '' "$scan" gemma.db --check -q
 
-# The same with a single window that is high, whose name steers a terminal.
+# The same with a single high window layer, whose name has a control sequence.
 run named.db 100 '{"ceiling": 9, "layers": [{"name": "a"}, {"name": "b\x5cu001b[31m", "kind": "window", "ceiling": 2}, null]}'
 check 'a single layer is named, escaped' says named.db 'overload L1 window b\x1b[31m (warning)'
 check 'and cannot steer a terminal' not says named.db $'\033[31m'
@@ -67,7 +68,7 @@ import json, sys
 print(json.load(sys.stdin)['runs'][0]['bands']['counts'])")"
 
 # --- figures
-draws() { # TEXT FILE OPTION...: the heatmap says so, if with a line break
+draws() { # TEXT FILE OPTION...: the heatmap contains TEXT, possibly with line breaks
     local wanted=$1
     shift
     "$scan" "$@" -q --heatmap=heat.svg >/dev/null &&
@@ -82,14 +83,14 @@ check 'in the cells, too' draws '>1.00<' gemma.db --max ceiling
 check 'else nats' draws '>2.00<' gemma.db
 check 'other runs have none of it' not draws '>1 w<' plain.db
 
-# --- many files, which several processes read
+# --- many files, read by several processes
 mkdir many
 for i in $(seq 40); do cp gemma.db "many/$i.db"; done
 "$scan" many -j 2 >several 2>&1
 same_text 'what processes read is the same' '40 8' \
     "$(grep -c 'overload L0-1 window (error)' several) $(grep -c 'L2 full, ceiling 4.467' several)"
 
-# --- malformed
+# --- malformed descriptions
 "$scan" odd.db >out 2>err
 check 'what is malformed is reported once' test "$(grep -c 'config' err)" = 1
 check 'and the ceiling of the run stands in' says odd.db ' ok'

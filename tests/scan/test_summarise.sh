@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# entropy-scan summarise --slurm against a real Slurm, which tests/slurm starts.
+# entropy-scan summarise --slurm with a real Slurm, which tests/slurm starts.
 . tests/support/tap.sh
 . tests/slurm/cluster.sh
 . tests/support/background.sh
 plan_dir
 root=$PWD
 cd "$dir"
-run() { # PATH FIRST-HEAD: three layers of two heads, at ctx 128
+run() { # PATH FIRST-HEAD: a run of three layers of two heads, at ctx 128
     printf '%s,3.0\n2.0,1.0\n0.5,2.5\n' "$2" | "$scan" import - -q --arch SM --ctx 128 -o "$1"
 }
 mkdir -p tree/a/b
@@ -17,7 +17,7 @@ run "tree/%j of a 'name'.db" 3.5
 "$scan" tree >here 2>here.err
 code=$?
 
-# --- local
+# --- without Slurm
 "$scan" summarise tree -j 3 >out 2>err
 same_text 'summarise ends as a scan of the folder does' "$code" "$?"
 same_text 'and prints what it does' "$(cat here here.err)" "$(cat out err)"
@@ -35,7 +35,7 @@ if [ -n "$missing" ]; then
     exit
 fi
 trap 'kill ${front:-} 2>/dev/null; cluster_stop; rm -rf "$dir"' EXIT
-chmod 711 "$dir" # munged, who is not root, has to get through
+chmod 711 "$dir" # munged, which does not run as root, must be able to pass
 mkdir cluster
 if ! cluster_start "$dir/cluster"; then
     fail 'Slurm starts' "$(tail -n 5 cluster/*.out cluster/*.log 2>&1)"
@@ -66,18 +66,18 @@ check 'and which are in the table' cmp one many
 "$scan" summarise tree/a/run1.db tree/a/run2.db --slurm >many 2>err
 file_has 'not more tasks than files' err ' 2 of 2 parts$'
 
-# --- what fails
+# --- failures
 exits 'sbatch refuses: in its words' 3 'summary.parts/task.sbatch: sbatch failed: .*[Ii]nvalid partition' \
     "$scan" summarise tree --slurm -o table -- --partition=nowhere
 parts() { find summary.parts -name 'part-*' | wc -l; }
-front() { # OPTION...: a summary in the background
+front() { # OPTION...: starts a summary in the background
     "$scan" summarise tree --slurm --csv -o table "$@" >out 2>err &
     front=$!
 }
 joined() { wait "$front"; code=$?; front=; }
 job_of() { cat summary.parts/job; }
 
-# All tasks wait for the partition: one of them is cancelled, the others go on.
+# All tasks wait for the partition: one of them is cancelled, the others run.
 scontrol update PartitionName=all State=DOWN
 front
 await 'a job is submitted' test -s summary.parts/job
@@ -99,7 +99,7 @@ file_has 'the same command again submits what is missing' err ' 1 of 8 parts$'
 check 'and has the same bytes' cmp one table
 rm -f table
 
-# Who joins is killed meanwhile: the job goes on.
+# The joining process is killed meanwhile: the job continues.
 scontrol update PartitionName=all State=DOWN
 front
 await 'a job is submitted' test -s summary.parts/job
@@ -112,8 +112,8 @@ check 'the job goes on without who joins' until_true all_there
 check 'the same command again submits nothing' sh -c '! grep "of Slurm" err'
 check 'and joins what is there' cmp one table
 
-# Other files, or another command line, are other parts; a part that was changed is none.
-with_parts() { # a failed try, all of whose parts but one are there
+# Other files or another command line make other parts; a modified part is not accepted.
+with_parts() { # leaves a failed attempt in which all parts but one exist
     rm -rf summary.parts
     scontrol update PartitionName=all State=DOWN
     front
@@ -135,8 +135,8 @@ exits 'a part that was changed' 3 'summary.parts/part-2: not a part of this summ
     "$scan" summarise tree --slurm --csv -o table
 check 'nothing is made of it' test ! -e table
 rm summary.parts/part-2
-# A task that has written its part may be in the queue for a while, and another
-# may have done so before sbatch ends.
+# A task that has written its part may stay in the queue for a while, and
+# another task may have written its part before sbatch ends.
 mkdir fake
 printf '#!/bin/sh\necho 5\nexec %s "$@"\n' "$(command -v squeue)" >fake/squeue
 printf '#!/bin/sh\n%s "$@" || exit\nuntil test -e summary.parts/part-2; do sleep 0.1; done\n' \
@@ -146,7 +146,8 @@ PATH=$PWD/fake:$PATH "$scan" summarise tree --slurm --csv -o table 2>err
 file_has 'that part alone is read again' err ' 1 of 8 parts$'
 check 'with the same bytes' cmp one table
 
-# Slurm's limits are of minutes: programs in its place say what it would.
+# Slurm's limits are minutes long: scripts in place of its programs report that
+# a task has exceeded them.
 says() { # STATE
     printf '#!/bin/sh\necho 7\n' >fake/sbatch
     printf '#!/bin/sh\n' >fake/squeue

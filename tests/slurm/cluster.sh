@@ -1,12 +1,12 @@
-# A Slurm on 127.0.0.1, for a test: . tests/slurm/cluster.sh
+# A Slurm cluster on 127.0.0.1 for a test: . tests/slurm/cluster.sh
 #
 #     cluster_missing        prints what this machine lacks for it, if anything
-#     cluster_start DIR [N]  munged, slurmctld and a slurmd for each of N nodes, 1
-#                            unless given; false: see DIR/*.log. From there on
-#                            sbatch and the like talk to them
-#     cluster_stop           by their process ids
+#     cluster_start DIR [N]  starts munged, slurmctld and a slurmd for each of N
+#                            nodes (1); false: see DIR/*.log. sbatch and the
+#                            other programs then use this cluster
+#     cluster_stop           ends them by their process ids
 #
-# Nothing of another Slurm of this machine is read, written or listened on.
+# Another Slurm of this machine is not read, written or connected to.
 
 cluster_missing() {
     local program
@@ -18,7 +18,7 @@ cluster_missing() {
     id -u munge >/dev/null 2>&1 || echo 'there is no user munge'
 }
 
-cluster_ports() { # N: so many free ports, below those that connections are given
+cluster_ports() { # N: prints N free ports below the range of ephemeral ports
     python3 - "$1" <<'END'
 import random, socket, sys
 free = []
@@ -35,7 +35,7 @@ print(*free)
 END
 }
 
-cluster_write_conf() { # DIR NODE...: the first one has this host's name
+cluster_write_conf() { # DIR NODE...: the first node has this host's name
     local host=$2 node dir=$1 ports
     shift
     read -ra ports <<<"$(cluster_ports $(($# + 1)))"
@@ -124,7 +124,7 @@ cluster_stop() {
     local i
     [ ${#cluster_pids[@]} -gt 0 ] || return 0
     scancel --quiet --full --user root >/dev/null 2>&1
-    # slurmd first, munged last: each needs the ones before it to go in peace
+    # slurmd first, munged last: each needs the later ones to end cleanly
     for ((i = ${#cluster_pids[@]} - 1; i >= 0; i--)); do
         kill "${cluster_pids[i]}" 2>/dev/null
         wait "${cluster_pids[i]}" 2>/dev/null

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SQL over run files: entropy-scan sql, the views in plain SQL, and es_values as
-# an extension of the program sqlite3. All three have to say the same.
+# an extension of the program sqlite3. All three must give the same rows.
 set -uo pipefail
 . tests/support/tap.sh
 . tests/support/schema.sh
@@ -16,8 +16,8 @@ scan=$bin/entropy-scan
 extension=$bin/entropyscan_sqlite
 cd "$dir"
 
-# L = 2, H = 3: a NaN, a missing value, a zero, both infinities, the smallest
-# and the largest float32.
+# A run with L = 2, H = 3: a NaN, a missing value, a zero, both infinities, the
+# smallest and the largest float32.
 cat >a.csv <<'END'
 # name: a
 # series: head nats entropy
@@ -56,7 +56,7 @@ query="SELECT step, layer, head, value, state FROM es_values('loss', 'train')"
 same_text 'a series of the run has neither layer nor head' "step,layer,head,value,state
 $want" "$("$scan" sql a.db "$query" --csv)"
 
-# Programs print numbers differently: compare what they are.
+# The programs print numbers differently, so the queries compare their values.
 exact='SELECT step, layer, head, state, series, phase, typeof(value),
     cast(value * 1e30 AS TEXT), value IS 0.0, value > 1e38, value < -1e38, run
     FROM VALUES ORDER BY series_id, step, layer, head'
@@ -67,7 +67,7 @@ same_text 'the views in plain SQL have the rows of es_values' \
 same_text 'so has sqlite3 with the extension' \
     "$("$scan" sql a.db "$(of es_values)" --csv | tail -n +2 | tr -d "'\"")" \
     "$(loaded a.db "$(of es_values)" | tr -d "'\"")"
-# Some builds of Python leave loading of extensions out.
+# Some builds of Python do not support loading extensions.
 for python in python3 /usr/bin/python3 ''; do
     [ -n "$python" ] && "$python" -c 'import sqlite3
 sqlite3.Connection.enable_load_extension' 2>/dev/null && break
@@ -111,7 +111,8 @@ output 'a value that rounds is the float32 that was kept' '^16777216$' \
     "$scan" sql a.db --csv 'SELECT value FROM es_values
         WHERE step = 20 AND layer = 1 AND head = 1'
 
-# --- conditions: whatever is pushed down, the rows are those without it
+# --- conditions: those that are pushed down give the same rows as those that
+# are not
 bad=0
 for condition in 'step = 20' 'step > 10' 'step >= 10' 'step < 20' 'step <= 20' \
     'step BETWEEN 11 AND 29' 'step IN (10, 30)' "step > '10'" 'step > 10.5' \
@@ -120,13 +121,13 @@ for condition in 'step = 20' 'step > 10' 'step >= 10' 'step < 20' 'step <= 20' \
     "series = 'SLOPE' COLLATE NOCASE" "phase = 'eval'" "run = 'a'" 'run_id = 1' \
     "run_id = '1'" 'series_id = 2' 'series_id = 2 AND step > 5' 'step = NULL' \
     'series_id > 1' "state = 'nan'" 'value > 1'; do
-    # A plus keeps SQLite from handing a condition on.
+    # A plus keeps SQLite from passing the condition to es_values.
     hidden=$(sed -E 's/\b(step|layer|head|series|phase|run|run_id|series_id|state|value)\b/+\1/g' \
         <<<"$condition")
     count() { "$scan" sql a.db b.db --csv "SELECT count(*), count(value), sum(step)
         FROM es_values WHERE $1" 2>&1; }
     case $condition in *COLLATE*) hidden="lower(series) = 'slope'" ;; esac
-    # A column with a plus has no affinity any more.
+    # A column with a plus loses its affinity.
     hidden=$(sed -E "s/'([0-9]+)'/\1/" <<<"$hidden")
     [ "$(count "$condition")" = "$(count "$hidden")" ] ||
         { bad=1; echo "# $condition: $(count "$condition") / $(count "$hidden")"; }
@@ -135,7 +136,7 @@ check 'a condition never changes which rows there are' test $bad = 0
 output 'a range of steps is a condition of the function' 'INDEX 0:c= g= b>=b<=' \
     sqlite3 -readonly -cmd ".load $extension" a.db "EXPLAIN QUERY PLAN SELECT *
     FROM es_values('entropy') WHERE step BETWEEN 1 AND 2 AND layer = 1"
-reads() { # STEPS: pages that SQLite reads for a range of them
+reads() { # STEPS: counts the pages that SQLite reads for a range of steps
     strace -f -e trace=pread64 -o trace "$scan" sql many.db \
         "SELECT count(*) FROM es_values('entropy') WHERE step BETWEEN 1 AND $1" >/dev/null
     grep -c pread64 trace
@@ -201,8 +202,8 @@ output 'impossible numbers are an error of the file' 'es_values: damaged' \
 output 'and values of other types are damaged' '^damaged$' sqlite3 -cmd ".load $extension" \
     evil.db 'SELECT state FROM es_values WHERE run_id = 2'
 
-# --- what a query may not
-fails() { # NAME CODE REGEX ARGUMENT...: and one line
+# --- refused queries
+fails() { # NAME CODE REGEX ARGUMENT...: like exits, and the message is one line
     local name=$1 text
     exits "$1" "$2" "$3" "$scan" sql "${@:4}"
     text=$("$scan" sql "${@:4}" 2>&1 >/dev/null </dev/null)
@@ -239,7 +240,7 @@ interrupt() {
     python3 -c '
 import signal, subprocess, sys, time
 run = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
-while int(open(f"/proc/{run.pid}/stat").read().split()[13]) < 30: # until it is at work
+while int(open(f"/proc/{run.pid}/stat").read().split()[13]) < 30: # until it is busy
     assert run.poll() is None
     time.sleep(0.025)
 run.send_signal(signal.SIGINT)
@@ -249,7 +250,8 @@ check 'a query without end ends with Ctrl-C' interrupt "$scan" sql a.db "$endles
 check 'it goes on no longer than its reader' timeout 60 sh -c \
     '"$1" sql a.db "$2 i FROM x" --csv | head -n 3 >/dev/null' sh "$scan" "$endless"
 
-# --- blobs: NaN, missing and infinite with their bits, an empty one, NULL
+# --- blobs: NaN, missing and infinite values with their bits, an empty blob,
+# NULL
 blobs="SELECT step, value AS bytes, x'' AS none, NULL AS absent FROM sample
     WHERE series_id = 1 AND step < 30 ORDER BY step"
 ten=000000000000c07fa207c07f0000807f000080ff01000000
