@@ -1,6 +1,6 @@
 /**
- * What entropy-scan shows of one run at one step, computed once for the table,
- * JSON, CSV and pictures.
+ * The data that entropy-scan shows of one run at one step, computed once for
+ * the table, JSON, CSV and pictures.
  *
  * Under the policy `observed` a run's bands depend on the other runs: load all
  * runs, set m to the largest value of all of them with es_summary_set_max, then

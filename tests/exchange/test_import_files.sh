@@ -38,7 +38,7 @@ cat >steps.jsonl <<'END'
 {"_step": 1, "gpu": 9}
 {"_step": 2, "trainer/global_step": 10, "entropy/L0H0": 2}
 END
-output 'one line says which counter has the steps' \
+output 'a line names the counter that has the steps' \
     "steps.jsonl: steps are taken from 'trainer/global_step', not from '_step': choose with --step-key" \
     sh -c '"$0" import steps.jsonl -o steps.db 2>&1' "$scan"
 check 'the steps are those of the training' heads steps.db '0,0,0,1 10,0,0,2'
@@ -46,7 +46,7 @@ choose_other() {
     "$scan" import steps.jsonl -o steps.db --step-key _step 2>&1 | grep -q 'steps are' && return 1
     heads steps.db '0,0,0,1 2,0,0,2'
 }
-check 'another counter is taken where it is named' choose_other
+check 'another counter is used if it is named' choose_other
 
 # --- one JSON document
 cat >trainer_state.json <<'END'
@@ -76,17 +76,17 @@ check 'trainer_state.json is read' reads trainer_state.json 'a JSON document' \
 tr -d '\n' <trainer_state.json >line.json
 check 'also on one line' reads line.json 'a JSON document' \
     'step,layer,head,epoch,grad_norm,loss 10,,,0.5,NaN,3.5 20,,,,,3.25'
-output 'also of standard input' 'from a JSON document' sh -c '"$0" import - -o read.db <line.json 2>&1' "$scan"
+output 'also from standard input' 'from a JSON document' sh -c '"$0" import - -o read.db <line.json 2>&1' "$scan"
 printf '\n[ {"step": 1, "entropy/L0H0": 1},\n  {"step": 2, "entropy/L0H0": 1.5} ]\n' >array.json
 check 'an array of objects is read' reads array.json 'a JSON document' \
     'step,layer,head,entropy 1,0,0,1 2,0,0,1.5'
 printf '{\n "step": 1,\n "loss": 2\n}\n' >object.json
 check 'an object over several lines is a row' reads object.json 'a JSON document' 'step,layer,head,loss 1,,,2'
 printf '[{"step": 1, "loss": 2},\n 3]' >element.json
-exits 'an array of something else is refused' 3 'element.json: element 1 of its array is not a JSON object' \
+exits 'an array of other values is refused' 3 'element.json: element 1 of its array is not a JSON object' \
     "$scan" import element.json -o no.db
 printf '[{"step": 1, "loss": 2},\n' >cut.json
-exits 'half an array is refused with its place' 3 'cut.json: line 2: not JSON: ' "$scan" import cut.json -o no.db
+exits 'a truncated array is refused with its line' 3 'cut.json: line 2: not JSON: ' "$scan" import cut.json -o no.db
 printf '[12:00] Step 1 - Layer 0: 2\n' >time.log
 check 'a log whose lines begin with brackets is a log' reads time.log 'a log' 'step,layer,head,entropy 1,0,,2'
 
@@ -100,7 +100,7 @@ check "a run's folder of MLflow is read" reads mlruns/0/abc/ 'an MLflow folder' 
 check 'its folder metrics, too' reads mlruns/0/abc/metrics 'an MLflow folder' "$mlflow"
 check 'and is the name of the run' sh -c '"$0" import -q mlruns/0/abc/ -o read.db && "$0" export read.db |
     grep -q "^# name: abc$"' "$scan"
-exits 'another folder says what to name' 3 \
+exits 'another folder is refused with the folder to name' 3 \
     "mlruns: is a folder: for MLflow name the folder of a run, mlruns/EXPERIMENT/RUN, .* cat mlruns/\*tfevents\*" \
     "$scan" import mlruns -o no.db
 printf '1700000000000 x 0\n' >mlruns/0/abc/metrics/bad
@@ -122,7 +122,7 @@ exits 'also as weights' 3 'other.file: a pointer of Git LFS' \
     "$train" probe --init other.file --data none.tok -o no.db
 exits 'also as a run' 3 'other.file: a pointer of Git LFS' "$scan" other.file
 refused 'a Parquet file' 'is a Parquet file: convert it to CSV' 'PAR1\x15\x04\x15'
-refused 'what is compressed' 'is compressed: gunzip it' '\x1f\x8b\x08\0'
+refused 'a compressed file' 'is compressed: gunzip it' '\x1f\x8b\x08\0'
 check 'nothing was written' test ! -e no.db
 
 finish

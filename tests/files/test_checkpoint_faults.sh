@@ -67,7 +67,7 @@ undisturbed() {
         [ "$(wc -l <"$dir/all-frames")" -gt 1000 ] &&
         grep -qE 'finished after 60 steps, loss [0-9.]+, held-out' <<<"$reference"
 }
-check 'an undisturbed run' undisturbed
+check 'a run without faults' undisturbed
 
 # The state after kill -9 between the last checkpoint and the last evaluation.
 nothing_left() {
@@ -81,7 +81,7 @@ nothing_left() {
         same_result && same_record "$dir/last/whole.db" &&
         [ "$before" = "$(stat -c %i "$dir/whole"/*)" ]
 }
-check 'killed after its last checkpoint: it ends as finished' nothing_left
+check 'a run that was killed after its last checkpoint ends as finished' nothing_left
 
 # --- a requested stop -------------------------------------------------------
 
@@ -93,9 +93,9 @@ signalled() { # PATH SIGNAL CODE
         grep -q 'stopped after' "$dir/result" &&
         said "^checkpoint of step [0-9]+: go on with --resume $1$" && goes_on "$1" "$1.db"
 }
-check 'SIGINT: a checkpoint, 130, and it goes on with the same bits' \
+check 'SIGINT: a checkpoint, 130, and it resumes with the same bits' \
     in_time signalled "$dir/int" INT 130
-check 'SIGTERM: a checkpoint, 143, and it goes on with the same bits' \
+check 'SIGTERM: a checkpoint, 143, and it resumes with the same bits' \
     in_time signalled "$dir/term" TERM 143
 
 stop_file() {
@@ -164,7 +164,7 @@ half_written() { # the state after kill -9 in the middle of writing
     exited 0 && [ "$(compgen -G "$dir/half/.entropy-scan.*")" = \
         "$dir/half/.entropy-scan.openaa" ] || { ls -a "$dir/half"; return 1; }
 }
-check 'a half-written checkpoint is cleared away' half_written
+check 'a half-written checkpoint is removed' half_written
 
 # --- a full disk -------------------------------------------------------------
 
@@ -189,7 +189,7 @@ goes_on_elsewhere() { # FOLDER: its disk stays full
 mkdir "$dir/small"
 if mount -t tmpfs -o size=400k none "$dir/small" 2>/dev/null; then
     trap 'umount -l "$dir/small"; rm -rf "$dir"' EXIT
-    check 'a full disk: the earlier ones stay good' full_disk
+    check 'a full disk: earlier checkpoints stay valid' full_disk
 else
     skip 'a full disk' 'no file system of our own can be mounted'
 fi
@@ -208,7 +208,7 @@ limited() {
         [ "$(ls -A "$dir/limited")" = "$(ls -A "$dir/early")" ] &&
         runs --resume "$dir/limited" --dry-run && exited 0
 }
-check 'a limit on the size of files: the earlier one stays good' limited
+check 'a limit on file sizes: the earlier checkpoint stays valid' limited
 
 # --- refused before the first step ------------------------------------------
 
@@ -226,9 +226,9 @@ refused 'a folder that is a file' 3 'corpus.tok.*: Not a directory' \
     "${quick[@]}" --checkpoint "$dir/corpus.tok"
 refused 'a folder that cannot be written' 3 '/proc.*: cannot create' \
     "${quick[@]}" --checkpoint /proc
-refused 'checkpoints that go nowhere' 2 'needs --checkpoint' \
+refused 'checkpoints without a folder' 2 'needs --checkpoint' \
     "${quick[@]}" --checkpoint-every 5
-refused 'a folder with another run of the name' 2 'is of another run' \
+refused 'a folder with another run of the same name' 2 'is of another run' \
     "${quick[@]}" --checkpoint "$dir/early"
 
 good=$(newest "$dir/early")
@@ -241,7 +241,7 @@ refused 'another vocabulary' 2 '--vocab is 300, the checkpoint .* has 256' \
     "${resume[@]}" --vocab 300
 refused 'another seed' 2 '--seed is 5, the checkpoint' \
     "${resume[@]}" --seed 5
-refused 'a run that is beyond that' 2 'has done 5 steps of 4: give more --steps' \
+refused 'a run beyond the planned length is judged' 2 'has done 5 steps of 4: give more --steps' \
     --resume "$good" --no-record --steps 4
 echo 'y = 17' >"$dir/source/more.py"
 "$BUILD/entropy-corpus" -q -o "$dir/other.tok" "$dir/source"
@@ -252,16 +252,16 @@ mkdir "$dir/empty"
 refused 'a folder without checkpoints' 3 'empty: holds no checkpoint' \
     --resume "$dir/empty" --no-record
 head -c -1 "$good" >"$dir/cut.safetensors"
-refused 'a checkpoint cut short' 3 'cut.safetensors: .*cut short' \
+refused 'a truncated checkpoint is refused' 3 'cut.safetensors: .*cut short' \
     --resume "$dir/cut.safetensors" --no-record
 size=$(stat -c %s "$good")
 { head -c $((size / 2)) "$good"; printf '\377'; tail -c +$((size / 2 + 2)) "$good"; } \
     >"$dir/flipped.safetensors"
-refused 'a checkpoint with a changed byte' 3 'flipped.safetensors: damaged: its checksum' \
+refused 'a checkpoint with a changed byte is refused' 3 'flipped.safetensors: damaged: its checksum' \
     --resume "$dir/flipped.safetensors" --no-record
 printf '\x50\0\0\0\0\0\0\0%-80s%s' \
     '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}' abcd >"$dir/foreign.safetensors"
-refused 'a model of others' 3 'foreign.safetensors: not a checkpoint of entropy-train' \
+refused 'a model of another program' 3 'foreign.safetensors: not a checkpoint of entropy-train' \
     --resume "$dir/foreign.safetensors" --no-record
 refused 'a token file for a checkpoint' 3 'corpus.tok: not a safetensors file' \
     --resume "$dir/corpus.tok" --no-record
@@ -279,5 +279,5 @@ falls_back() {
         runs --resume "$dir/fallback" --steps 9 --no-record && exited 0 &&
         said 'resuming .*/run-00000006.safetensors at step 6'
 }
-check 'a damaged newest one gives way to the one before' falls_back
+check 'a damaged newest checkpoint is replaced by the one before' falls_back
 finish

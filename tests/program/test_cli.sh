@@ -39,7 +39,7 @@ page >page.txt
 for section in NAME SYNOPSIS DESCRIPTION VERBS OPTIONS 'EXIT STATUS' ENVIRONMENT FILES EXAMPLES 'SEE ALSO'; do
     file_has "the manual has $section" page.txt "^$section$"
 done
-output 'a verb has a page of its own' '^ *entropy-scan-import +- +make +a +run' page import
+output 'each verb has its own manual page' '^ *entropy-scan-import +- +make +a +run' page import
 output 'with its options' '^ *--tags=' page import
 check 'and no verbs' sh -c '! echo "$1" | grep -q ^VERBS' sh "$(page import)"
 exits 'one of two at a time' 2 'may have a verb' "$scan" help import --completion
@@ -62,7 +62,7 @@ check 'there are some of each verb' test $n_examples -ge 15
 rm -r examples
 output '--version prints the version' '^entropy-scan [0-9.]+$' "$scan" --version
 output '-V names the libraries' '^SQLite 3\.[0-9.]+, cairo 1.*, libpng 1.*, FreeType 2.*, FriBidi 1' "$scan" -V
-output '-V says what licence GSL brings, or what is missing without it' '^(GSL 2\.[0-9.]+: .* GPL-3|no GSL: no intervals)' "$scan" -V
+output '-V reports the licence of GSL, or what is missing without it' '^(GSL 2\.[0-9.]+: .* GPL-3|no GSL: no intervals)' "$scan" -V
 check 'no library has GSL, nor the recorder' sh -c '! nm "$@" | grep " gsl_"' - "$bin"/libentropy{record,scan}.{a,so.0} \
     "$bin"/entropy-recorder "$bin"/entropy-train
 output 'entropy-train has -h and -V' '^usage: entropy-train' "$train" -h
@@ -119,9 +119,9 @@ coloured() { # SEQUENCE COMMAND...: prints the colour sequence without a termina
 }
 uncoloured() { ! coloured "$@"; }
 check 'FORCE_COLOR colours a failure' coloured 31mentropy-scan: env FORCE_COLOR=1 "$scan" none.db
-check 'that of a training, too' coloured 31mentropy-train: env FORCE_COLOR=1 "$train" --data none.tok -o none.db
+check 'the line of a training, too' coloured 31mentropy-train: env FORCE_COLOR=1 "$train" --data none.tok -o none.db
 check 'NO_COLOR comes before it' uncoloured 31m env FORCE_COLOR=1 NO_COLOR=1 "$scan" none.db
-check 'empty variables are none' uncoloured 31m env FORCE_COLOR= "$scan" none.db
+check 'empty variables have no effect' uncoloured 31m env FORCE_COLOR= "$scan" none.db
 check '--color=always colours a table' coloured 1m env NO_COLOR=1 "$scan" heat.db --color=always
 check '--color=never does not' uncoloured 1m env FORCE_COLOR=1 "$scan" heat.db --color=never
 check 'no terminal, no colours' uncoloured 1m "$scan" heat.db
@@ -132,7 +132,7 @@ entropy-scan: some.log: other lines, skipped: 1
 entropy-scan: some.log: values given more than once, of which the last counts: 1
 entropy-scan: some.log: restarts, which invalidate later steps: 1' \
     "$scan" import some.log -o log.db
-same 'a log that went back exports what came after' cli_log.csv sh -c '"$0" export log.db | grep -v "^#"' "$scan"
+same 'a log that went back exports the later values' cli_log.csv sh -c '"$0" export log.db | grep -v "^#"' "$scan"
 check 'standard input is imported' sh -c '"$0" import - -o in.db -q <heat.csv' "$scan"
 output 'a run from standard input is named so' 'standard input' "$scan" in.db
 check 'semicolons are recognised as separators' sh -c 'tr , ";" <heat.csv >semi.csv; "$0" import -q semi.csv -o semi.db' "$scan"
@@ -140,7 +140,7 @@ check 'import leaves no file behind' sh -c '! ls -A | grep -E "entropy-scan|-wal
 printf '# name: kept\n# ctx: 9\n1,2\n' >about.csv
 check 'comments of a CSV describe the run' sh -c '"$0" import -q about.csv -o about.db &&
     "$0" about.db --json | grep -q "\"name\":\"kept\".*\"ctx\":9"' "$scan"
-check 'options win over comments' sh -c '"$0" import -q about.csv -o about.db --name x --ctx 4 &&
+check 'options override comments' sh -c '"$0" import -q about.csv -o about.db --name x --ctx 4 &&
     "$0" about.db --json | grep -q "\"name\":\"x\".*\"ctx\":4"' "$scan"
 
 # --- export, and import of it
@@ -157,7 +157,7 @@ check 'export --phase prints that phase alone' sh -c '"$0" export long.db --phas
 # --- merge
 check 'three files are merged' sh -c '"$0" merge -q heat.db long.db log.db -o all.db' "$scan"
 output 'the merged file has all runs' '^3$' sh -c '"$0" all.db --csv | grep -c "^all.db"' "$scan"
-check 'a merged run is the same bit by bit' sh -c '"$0" export all.db --run "a b" >3.csv && cmp 1.csv 3.csv' "$scan"
+check 'a merged run is the same bit for bit' sh -c '"$0" export all.db --run "a b" >3.csv && cmp 1.csv 3.csv' "$scan"
 output 'merging a file with itself changes nothing' '^3$' \
     sh -c '"$0" merge -q all.db all.db -o all.db && "$0" all.db --csv | grep -c "^all.db"' "$scan"
 output 'JSON lines of a merged file hold all runs' '^3$' sh -c '"$0" export all.db --format jsonl | grep -c "^{\"run\""' "$scan"
@@ -182,7 +182,7 @@ cp heat.db elsewhere/run.db
 says '--heatmap names the picture after the run, in this folder' 'entropy-scan: run-heatmap.png written' \
     "$scan" elsewhere/run.db --heatmap
 check 'the picture is a PNG' is_png run-heatmap.png
-output 'a picture comes beside the table' 'SM' "$scan" elsewhere/run.db --heatmap
+output 'a picture is drawn in addition to the table' 'SM' "$scan" elsewhere/run.db --heatmap
 for note in 'run heat' 'arch SM' 'step 40' 'series entropy' 'phase train' \
     'max 3 .observed' 'program entropy-scan [0-9]'; do
     output "a PNG says: $note" "$note" sh -c 'LC_ALL=C tr -c "[:print:]" " " <run-heatmap.png' "$scan"
@@ -202,7 +202,7 @@ check '--colormap and --title change the picture' sh -c '"$0" -q heat.db --heatm
 check '--max changes the picture' sh -c '"$0" -q heat.db --heatmap=l.png --max 9 && ! cmp -s l.png p.png' "$scan"
 output 'a series without a unit has none in what the colours mean' '^m of max_logit \(run: ' "$scan" \
     "$root/samples/runs/sm.db" --series max_logit --max run
-exits 'a run without heads is left out' 4 'log.db: no series of it has a value for each head' \
+exits 'a run without heads is omitted' 4 'log.db: no series of it has a value for each head' \
     "$scan" -q heat.db log.db --heatmap
 check 'two pictures are drawn at once' sh -c 'rm *.png; "$0" -q heat.db --heatmap --curves && ls heat-heatmap.png heat-curves.png' "$scan"
 

@@ -42,17 +42,17 @@ fails 'a run without samples' 3 'bare.db: .*no sample' "$scan" bare.db
 ln -s good.db link.db
 fails 'a symbolic link' 3 'link.db: is a symbolic link' "$scan" link.db
 : >good.db-journal
-fails 'a journal beside it' 3 'good.db: a rollback journal' "$scan" good.db
+fails 'a run file with a journal' 3 'good.db: a rollback journal' "$scan" good.db
 rm good.db-journal
 fails 'an unknown series: the message names those that exist' 3 'losss.*entropy.*loss' \
     "$scan" long.db --series losss
 fails 'step out of range: the range is named' 3 'step 8.*1.*7' "$scan" long.db --step 8
 fails 'no eval phase' 3 'long.db: .*entropy' "$scan" long.db --phase eval
-fails 'a heatmap of a run series names head series' 3 \
+fails 'a heatmap of a run series is refused with the head series' 3 \
     'long.db: series loss has one value a run: .* entropy$' \
     "$scan" long.db --series loss --heatmap -q
 exits 'one missing file of two exits with 4' 4 'no.db: no such' "$scan" good.db no.db
-output 'the good run of several is shown' 'heat' sh -c '"$0" good.db no.db; test $? = 4' "$scan"
+output 'the valid run of several is shown' 'heat' sh -c '"$0" good.db no.db; test $? = 4' "$scan"
 exits 'two missing files of two exit with 3' 3 'no.db' "$scan" no.db nor.db
 exits '--check with a missing file exits with 4' 4 'no.db' "$scan" good.db no.db --check
 
@@ -64,7 +64,7 @@ for secret in 'host=x password=hunter2 dbname=y' "host=x password='hunter 2'" \
 done
 
 # --- outputs
-fails 'a folder that is not there' 3 'nowhere/x.png: ' "$scan" good.db -q --heatmap=nowhere/x.png
+fails 'a missing folder' 3 'nowhere/x.png: ' "$scan" good.db -q --heatmap=nowhere/x.png
 fails 'an output that is a folder' 3 'folder: is a directory' "$scan" good.db -q --heatmap=folder --format png
 exits 'a full disk, table' 3 'standard output: .*No space left' sh -c '"$0" good.db >/dev/full' "$scan"
 exits 'a full disk, JSON' 3 'standard output: .*No space left' sh -c '"$0" good.db --json >/dev/full' "$scan"
@@ -97,7 +97,7 @@ few_open_files() { # limits so low that one operation of an import after another
     done
     [ $failed -ge 3 ]
 }
-check 'too few open files for an import leave nothing behind' few_open_files
+check 'an import with too few open files leaves nothing behind' few_open_files
 full_disk() {
     mkdir -p small
     unshare -rm sh -c 'mount -t tmpfs -o size=256k none small &&
@@ -113,7 +113,7 @@ if unshare -rm true 2>/dev/null; then
         fail 'a disk that is full indeed, import' "exit $code: $text"
     fi
 else
-    skip 'a disk that is full indeed, import' 'no right to mount one'
+    skip 'import to a full disk fails' 'no right to mount one'
 fi
 "$scan" import -q big.log -o big.db || exit 1
 "$scan" export big.db 2>messages | head -1 >/dev/null
@@ -145,44 +145,44 @@ usage() { # NAME REGEX ARGUMENT...
 usage 'nothing at all' 'no run file: .*--help'
 usage 'a misspelled verb' 'wacth: is neither a file nor a verb: did you mean watch' wacth good.db
 usage 'an unknown verb' 'frobnicate: is neither a file nor a verb: see .*--help' frobnicate good.db
-usage 'a verb of other tools' 'compare: .*did you mean entropy-scan A.db B.db --compare' compare good.db
+usage 'a verb of another program' 'compare: .*did you mean entropy-scan A.db B.db --compare' compare good.db
 usage 'an unknown option' 'heatmpa.*--heatmap' good.db --heatmpa
-usage 'an option of other tools' '--cmap: .*did you mean --colormap' good.db --cmap=magma
-fails 'an option of other trainers' 2 '--learning_rate: .*did you mean --lr\?' "$train" --learning_rate=1e-3
-fails 'a name that no option has' 2 '--lerning: no such option: see' "$train" --lerning=1
-usage 'a picture where an input goes' 'x.png: no such file: did you mean --heatmap=x.png\?' good.db --heatmap x.png
-usage 'a picture of several figures where an input goes' 'x.pdf: .*did you mean -o x.pdf\?' x.pdf good.db --figure curves,bands
+usage 'an option of another program' '--cmap: .*did you mean --colormap' good.db --cmap=magma
+fails 'an option of another trainer' 2 '--learning_rate: .*did you mean --lr\?' "$train" --learning_rate=1e-3
+fails 'a name that is not an option' 2 '--lerning: no such option: see' "$train" --lerning=1
+usage 'a picture where an input is expected' 'x.png: no such file: did you mean --heatmap=x.png\?' good.db --heatmap x.png
+usage 'a page of several figures where an input is expected' 'x.pdf: .*did you mean -o x.pdf\?' x.pdf good.db --figure curves,bands
 check 'of which none is written' sh -c '! ls *.png *.pdf 2>/dev/null | grep .'
-usage 'colours sometimes' "--color: unknown value 'often': expected auto, always or never" good.db --color=often
+usage 'an unknown value of --color' "--color: unknown value 'often': expected auto, always or never" good.db --color=often
 usage '--json with --csv' '--json, --jsonl and --csv exclude each other' good.db --json --csv
-fails 'a drawing where standard output is no terminal' 2 'standard output is none: try --heatmap' "$scan" good.db --tui
-fails 'a live view without a drawing' 2 'follow needs --tui' "$scan" good.db --follow
-fails 'a live view where standard output is no terminal' 2 'standard output is none' "$scan" good.db --tui --follow
-fails 'a drawing of some runs' 2 'omit --where' "$scan" good.db --tui --where 'loss>1'
-fails 'a drawing on the terminal and JSON' 2 'omit the other outputs' "$scan" good.db --tui --json
-fails 'a drawing on the terminal and a figure' 2 'omit the other outputs' "$scan" good.db --tui --curves
+fails '--tui without a terminal' 2 'standard output is none: try --heatmap' "$scan" good.db --tui
+fails '--follow without --tui' 2 'follow needs --tui' "$scan" good.db --follow
+fails '--follow without a terminal' 2 'standard output is none' "$scan" good.db --tui --follow
+fails '--tui with --where' 2 'omit --where' "$scan" good.db --tui --where 'loss>1'
+fails '--tui with --json' 2 'omit the other outputs' "$scan" good.db --tui --json
+fails '--tui with a figure' 2 'omit the other outputs' "$scan" good.db --tui --curves
 usage 'format and name' '--format svg does not go with the name x.png' good.db --heatmap=x.png --format svg
-usage 'a name that says no format' 'x.jpg: end the name in .png' good.db --heatmap=x.jpg
+usage 'a name without a known extension' 'x.jpg: end the name in .png' good.db --heatmap=x.jpg
 usage 'two pictures of one name' 'x.png: two outputs have this name' good.db --heatmap=x.png --curves=x.png
-usage 'two results on standard output' 'standard output: two outputs' good.db --json --heatmap=-
+usage 'two outputs on standard output' 'standard output: two outputs' good.db --json --heatmap=-
 usage 'a picture over its own run' 'good.db: is both input and output' good.db --format png --heatmap=good.db
 usage 'JSON over its own run' './good.db: is both input and output' good.db --json -o ./good.db
 usage 'a table over its own run' 'good.db: is both input and output' good.db -o good.db
 usage 'JSON over another run' 'long.db: is a database' good.db --json -o long.db
 usage 'an export over another run' 'long.db: is a database' export good.db -o long.db
-usage 'quiet, with nothing to write' '-o x.txt: with --quiet there is no output' good.db -q -o x.txt
+usage '-q with -o has no output' '-o x.txt: with --quiet there is no output' good.db -q -o x.txt
 usage 'a title without a picture' '--title applies only to pictures' good.db --title x
-usage 'a step that is no number' "--step 'x1': expected a number, first or last" good.db --step x1
+usage 'a step that is not a number' "--step 'x1': expected a number, first or last" good.db --step x1
 usage 'a step below 0' "--step '-1'" good.db --step -1
-usage 'a size that is no size' "--size '12': width and height" good.db --heatmap --size 12
-usage 'more pixels than memory ought to hold' '--size: a PNG of 30000x30000 pixels: .*100 million' good.db --heatmap --size 30000x30000
+usage 'a malformed size' "--size '12': width and height" good.db --heatmap --size 12
+usage 'more pixels than the memory limit' '--size: a PNG of 30000x30000 pixels: .*100 million' good.db --heatmap --size 30000x30000
 usage 'points without end' '--size: a picture of 1e\+300x1 points' good.db --heatmap --format svg --size 1e300x1
 usage 'one of two pictures too large' '--size: a PNG of 15000x15000' good.db -q --curves=a.svg --heatmap=b.png --size 15000x15000
-check 'of two pictures of which one is too large neither is drawn' test ! -e a.svg -a ! -e b.png
+check 'if one of two pictures is too large, neither is drawn' test ! -e a.svg -a ! -e b.png
 usage 'a size too small for the plot' 'size|small' good.db -q --heatmap --size 20x20
 usage 'an unknown colour map' 'jet' good.db --heatmap --colormap jet
 usage 'an unknown policy' 'most' good.db --max most
-usage 'a policy that does not fit' 'ceiling' long.db --series loss --max ceiling
+usage 'a policy that does not fit the series' 'ceiling' long.db --series loss --max ceiling
 usage 'an unknown phase' "--phase: unknown value 'x': expected train or eval" good.db --phase x
 usage 'an unknown format' 'gif' good.db --heatmap --format gif
 usage 'help for no verb' 'walk: no such verb: there are summarise, import' help walk
@@ -191,10 +191,10 @@ usage 'import without an output' 'no run file to write: add -o' import heat.csv
 usage 'import of two files' 'one file at a time' import heat.csv long.csv -o x.db
 usage 'import over its own input' 'heat.csv: is both input and output' import heat.csv -o heat.csv
 usage 'import to standard output' 'a run file cannot be a stream' import heat.csv -o -
-usage 'import from no format' "unknown format 'x'" import heat.csv --from x -o x.db
+usage 'an unknown format of import' "unknown format 'x'" import heat.csv --from x -o x.db
 usage 'a context of 0' '--ctx: 0 is not in' import heat.csv --ctx 0 -o x.db
 usage 'export of nothing' 'no run file to export' export
-usage 'export in no format' "--format 'xml': csv, jsonl, npz or tensorboard" export good.db --format xml
+usage 'an unknown format of export' "--format 'xml': csv, jsonl, npz or tensorboard" export good.db --format xml
 usage 'merge of nothing' 'no run files to merge' merge -o x.db
 usage 'merge without an output' 'no run file to write: add -o' merge good.db
 
@@ -209,15 +209,15 @@ bad 'a short line' '^entropy-scan: bad.csv: line 2, column 3: ' '1,2,3\n4,5\n'
 bad 'a letter' "^entropy-scan: bad.csv: line 2, column 2: '5x' is not a number" '1,2\n4,5x\n'
 bad 'an empty file' 'bad.csv: empty' ''
 bad 'a NUL byte' 'line 1, column 2: contains a NUL byte' '1,\0002\n'
-bad 'some prose' 'choose with --from' 'Once upon a time\n'
+bad 'a text that is not data' 'choose with --from' 'Once upon a time\n'
 bad 'a short row' 'line 3, column 4: the line is too short' 'step,layer,head,e,f\n1,0,0,1,2\n2,0,0,1\n'
 bad 'a letter in a row' "line 2, column 4: 'l' is not" 'step,layer,head,e\n1,0,0,l\n'
-bad 'a cell twice' 'line 3, column 4: e already has a value here at step 1' \
+bad 'a cell given twice' 'line 3, column 4: e already has a value here at step 1' \
     'step,layer,head,e\n1,0,0,1\n1,0,0,1\n'
 bad 'steps that go back' 'line 3, .*sort the rows by step' 'step,layer,head,e\n2,0,0,1\n1,0,0,1\n'
 exits 'import: a pipe that does not end, on a full disk' 3 'copy of standard input' \
     timeout 60 bash -c 'ulimit -f 100; trap "" XFSZ; yes 1,2 | "$0" import - -o bad.db' "$scan"
-bad 'a log of something else' 'choose with --from' 'Epoch 3: loss 2\n'
+bad 'a log of another file' 'choose with --from' 'Epoch 3: loss 2\n'
 fails 'import: a run file' 3 'good.db: is an SQLite file, not text' "$scan" import good.db -o bad.db
 fails 'import: no such file' 3 'no.csv: No such file' "$scan" import no.csv -o bad.db
 fails 'import: a directory' 3 'folder: is a folder: for MLflow name' "$scan" import folder -o bad.db
@@ -226,21 +226,21 @@ fails 'import: not over another file' 3 'text.db: exists already, and is not a r
     "$scan" import heat.csv -o text.db
 check 'an import leaves a foreign file alone' grep -q hello text.db
 : >x.db-wal
-fails 'import: not beside the log of an interrupted run' 3 'x.db-wal: ' "$scan" import heat.csv -o x.db
+fails 'import: not next to the log of an interrupted run' 3 'x.db-wal: ' "$scan" import heat.csv -o x.db
 rm x.db-wal
 check 'import: over a run file' "$scan" import -q heat.csv -o long.db
 check 'import: over an empty file' sh -c ': >new.db; "$0" import -q heat.csv -o new.db' "$scan"
 
 # --- merge and export
 "$scan" import -q heat.csv --name other -o other.db || exit 1
-exits 'merge: some of several' 4 'no.db: no such' "$scan" merge good.db no.db -o all.db
-output 'a merge of some has the runs that could be read' 'heat' "$scan" all.db
-exits 'merge: none of several' 3 'none.db: not written: there is no run' "$scan" merge no.db -o none.db
+exits 'merge: some of several inputs fail' 4 'no.db: no such' "$scan" merge good.db no.db -o all.db
+output 'a merge with a missing input has the other runs' 'heat' "$scan" all.db
+exits 'merge: all inputs fail' 3 'none.db: not written: there is no run' "$scan" merge no.db -o none.db
 fails 'merge: no run gets lost' 3 'all.db: 1 of its runs are missing from the inputs' \
     "$scan" merge -q other.db -o all.db
 exits 'merge: the same run twice' 0 'all.db: 1 of its runs skipped: another file has a copy' \
     "$scan" merge other.db all.db all.db -o all.db
-fails 'export: which run' 2 'all.db: contains 2 runs: choose one with --run=1' "$scan" export all.db
+fails 'export: a merged file needs --run' 2 'all.db: contains 2 runs: choose one with --run=1' "$scan" export all.db
 fails 'export: no such run' 3 "no run 'x' \\(2 runs\\)" "$scan" export all.db --run x
 fails 'export: no such series' 3 'x.*entropy' "$scan" export good.db --series x
 finish

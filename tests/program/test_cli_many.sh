@@ -41,12 +41,12 @@ shows '--sort max sorts by the largest entropy' \
 shows '--sort=-max sorts falling, ties by path' \
     'zero two one three' -r sweep --sort=-max
 shows '--where that selects no run shows none' '' -r sweep --where 'arch=EReg*'
-exits '--where that selects no run says so' 0 '^entropy-scan: --where: no run matches \(4 runs read\)$' "$scan" -r sweep --where 'arch=EReg*'
-check '-q does not say that no run was selected' sh -c '! "$0" -qr sweep --where "arch=EReg*" 2>&1 | grep .' "$scan"
-check '--where that selects a run says nothing' sh -c '! "$0" -r sweep --where "arch=*LN*" 2>&1 >/dev/null | grep such' "$scan"
+exits '--where that selects no run prints a note' 0 '^entropy-scan: --where: no run matches \(4 runs read\)$' "$scan" -r sweep --where 'arch=EReg*'
+check '-q suppresses the note that no run was selected' sh -c '! "$0" -qr sweep --where "arch=EReg*" 2>&1 | grep .' "$scan"
+check '--where that selects a run prints no note' sh -c '! "$0" -r sweep --where "arch=*LN*" 2>&1 >/dev/null | grep such' "$scan"
 m_of() { "$scan" "$@" | sed -n 's/^m = \([0-9.]*\) .*/\1/p'; }
 check 'm is the largest value of the runs shown' test "$(m_of -r sweep)" = 3.8
-check 'm leaves out the runs that --where leaves out' test "$(m_of -r sweep --where 'arch!=SM+LN')" = 3.5
+check 'm ignores runs that --where excludes' test "$(m_of -r sweep --where 'arch!=SM+LN')" = 3.5
 
 lines_match() {
     "$scan" -r sweep other --jsonl >lines && "$scan" -r sweep other --json --max run >whole &&
@@ -62,8 +62,8 @@ one_max() { # counts the different values of m in the lines
     "$scan" -r sweep --jsonl "$@" | grep -o '"balanced":[0-9.]*,"max":[0-9.]*' |
         cut -d: -f3 | sort -u | wc -l
 }
-check 'each line goes by its own largest value' test "$(one_max)" = 3
-check '--jsonl with --max observed goes by the value of all' test "$(one_max --max observed)" = 1
+check 'each line uses its own largest value' test "$(one_max)" = 3
+check '--jsonl with --max observed uses the largest value of all runs' test "$(one_max --max observed)" = 1
 check '--jsonl with a picture has one scale' test "$(one_max --heatmap=x.png)" = 1
 first_line() { "$scan" -r sweep --jsonl --sort=-max | sed -n 1p | grep -q '"zero.db"\|zero'; }
 check '--jsonl is sorted' first_line
@@ -86,7 +86,7 @@ check 'of which none is drawn' test ! -e w.png
 exits 'a member that no run has' 0 'config.gama: no run has this member' "$scan" -r sweep --where config.gama=1
 exits 'two kinds of JSON' 2 'exclude each other' "$scan" -r sweep --json --jsonl
 exits '--check judges the runs shown' 1 '' "$scan" -r sweep -q --check
-exits '--check leaves out the runs that --where leaves out' 0 '' "$scan" -r sweep -q --check --where flag=ok
+exits '--check ignores runs that --where excludes' 0 '' "$scan" -r sweep -q --check --where flag=ok
 
 # --- a run that grows after it was read, before m is known
 
@@ -134,11 +134,11 @@ stays_as_it_was() {
     [ $code = 0 ] && [ "$(m_of growing.db)" = 3.5 ] && diff before after
 }
 if strace -f -qq -o opened -e trace=none true 2>/dev/null; then
-    check 'a run that grows meanwhile is shown as m knows it' shows_one_moment
-    check 'a run whose training begins meanwhile is shown as m knows it' keeps_its_phase
-    check 'a run whose sample is gone meanwhile is shown as it was' stays_as_it_was
+    check 'a run that grows during the scan is shown as it was read' shows_one_moment
+    check 'a run whose training begins during the scan is shown as it was read' keeps_its_phase
+    check 'a run whose sample is removed during the scan is shown as it was read' stays_as_it_was
 else
-    skip 'a run that grows meanwhile is shown as m knows it' 'no strace, or it may not trace here'
+    skip 'a run that grows during the scan is shown as it was read' 'no strace, or it may not trace here'
 fi
 
 # --- one file with many runs
@@ -164,10 +164,10 @@ check 'sql of a folder has the rows of its files' \
 check 'export takes a folder, with -r and without' same_bytes "$scan" export --format jsonl
 check 'export of a folder has the runs of its files' \
     test "$("$scan" export --format jsonl sweep | grep -c '"run":')" = 4
-exits 'a format of one run takes no folder of several' 2 'sweep: 4 run files, but csv takes one' "$scan" export sweep
+exits 'a format of one run refuses a folder of several' 2 'sweep: 4 run files, but csv takes one' "$scan" export sweep
 exits 'export of a folder with a broken file has the others' 4 'none.db' \
     sh -c 'mkdir -p mixed && cp sweep/zero.db mixed && echo x >mixed/none.db && "$0" export --format jsonl mixed -o mixed.jsonl' "$scan"
-check 'and these are whole' sh -c '"$0" export --format jsonl sweep/zero.db | cmp - mixed.jsonl' "$scan"
+check 'and these are complete' sh -c '"$0" export --format jsonl sweep/zero.db | cmp - mixed.jsonl' "$scan"
 exits 'watch takes -r' 0 '' "$scan" watch --once -r sweep
 exits 'a merged file is merged with others' 0 'all.db: 5 runs' sh -c '"$0" merge -r sweep other all.db -o all.db' "$scan"
 check 'a file merged again has a row for each run' test "$(sql 'SELECT count(*) FROM summary')" = 5

@@ -38,9 +38,9 @@ END
 }
 if python3 -c 'import yaml' 2>/dev/null; then
     text=$(action 'samples/runs/s*.db' warning 2>&1)
-    same_text 'the action fails where something stands' 1 $?
+    same_text 'the action fails if a flag is active' 1 $?
     same_text 'and annotates that run' 1 "$(grep -c '^::warning.*sm.db' <<<"$text")"
-    check 'it passes where nothing does' action samples/runs/sm-ln-g.db warning
+    check 'it passes if no test fails' action samples/runs/sm-ln-g.db warning
 else
     skip 'the action' 'no python3-yaml'
 fi
@@ -67,7 +67,7 @@ done
 lib=$(dirname "$dir/root"/usr/lib/*/libentropyscan.so.0)
 output 'the program shows a run' '^SM +SM +2999 ' sh -c \
     "cd samples/runs && '$dir/root/usr/bin/entropy-scan' sm.db"
-check 'a program is built with what the packages hold' ${CC:-gcc} samples/embed/record.c \
+check 'a program is built with the files of the packages' ${CC:-gcc} samples/embed/record.c \
     -o "$dir/record" -I"$dir/root/usr/include" -L"$lib" -lentropyrecord -lm
 check 'and records with it' env LD_LIBRARY_PATH="$lib" PATH="$dir/root/usr/bin:$PATH" \
     "$dir/record" "$dir/run.db"

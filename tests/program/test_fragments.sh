@@ -14,17 +14,17 @@ small=(--arch SM+LN+G --data own.tok --n-layer 2 --n-head 2 --d-model 16 --ctx 1
 on_nfs() { ENTROPY_MOUNTINFO=$dir/mounts "$@"; }
 
 # --- location of a recording
-check 'a local disk gets a run file' "$train" "${small[@]}" --steps 30 --maps 4 --out plain.db
-check 'it lies alone' test "$(echo plain*)" = plain.db
+check 'a recording on a local disk is a run file' "$train" "${small[@]}" --steps 30 --maps 4 --out plain.db
+check 'no other file is left next to it' test "$(echo plain*)" = plain.db
 text=$(on_nfs "$train" "${small[@]}" --steps 30 --maps 4 --name plain --out far.db 2>&1)
-same_text 'on nfs it is a fragment, and a line says so' \
+same_text 'a recording on nfs is a fragment, which a line reports' \
     'entropy-recorder: far.db: on nfs4, which hosts share: recording into far.esf' "$text"
-check 'there is nothing but the fragment' test "$(echo far*)" = far.esf
+check 'there is only the fragment' test "$(echo far*)" = far.esf
 check 'a fragment on a local disk' "$train" "${small[@]}" --steps 30 --maps 4 \
     --store fragment --name plain --out near.db
 check 'becomes a run file at the end' test "$(echo near*)" = near.db
 on_nfs "$train" "${small[@]}" --steps 30 --store sqlite --name plain --out forced.db
-check 'a run file on nfs for who wants it' test "$(echo forced*)" = forced.db
+check 'a run file is recorded on nfs if requested' test "$(echo forced*)" = forced.db
 exits 'no such store' 2 'auto, sqlite.*fragment' "$train" "${small[@]}" --store x --out x.db
 
 # --- all programs read fragments
@@ -57,11 +57,11 @@ output 'which SQLite finds sound' '^ok$' sqlite3 merged.db 'PRAGMA integrity_che
 # --- resumed recordings
 go=(--checkpoint ck --checkpoint-every 10 --out go.db)
 on_nfs "$train" "${small[@]}" --steps 20 "${go[@]}" --maps 4 2>/dev/null
-check 'a training goes on in its fragment' on_nfs "$train" --resume ck --steps 30 "${go[@]}" -q
+check 'a training is resumed in its fragment' on_nfs "$train" --resume ck --steps 30 "${go[@]}" -q
 output 'which has one run' '^ *1$' "$scan" sql go.esf 'SELECT count(*) FROM run'
 go=(--checkpoint ck2 --checkpoint-every 10 --out old.db)
 "$train" "${small[@]}" --steps 20 "${go[@]}" --maps 4
-exits 'a run file is not gone on with in a fragment' 3 \
+exits 'a run file is not resumed in a fragment' 3 \
     'old.db: has the run already.*nfs4.*record into another file' \
     on_nfs "$train" --resume ck2 --steps 30 --out old.db -q
 "$train" --resume ck2 --steps 30 "${go[@]}" -q
@@ -94,7 +94,7 @@ same_text 'and are not run twice' "$kept" "$(sha256sum swept/*.esf)"
 trainer=$!
 has_grown() { [ "$(stat -c %s killed.esf)" -gt 20000 ]; }
 await 'a fragment grows' has_grown
-output 'a fragment that is written is read' '"status": *"running"' "$scan" killed.esf --json
+output 'a fragment is read while it is written' '"status": *"running"' "$scan" killed.esf --json
 recorder=$(pgrep -P $trainer)
 kill -9 $recorder $trainer
 wait $trainer 2>/dev/null

@@ -42,7 +42,7 @@ trainer=$!
 step() { "$scan" there/long.esf --json 2>/dev/null | grep -oE '"step":[0-9]+' | cut -d: -f2; }
 has_step() { first=$(step) && [ -n "$first" ]; }
 await 'the other host sees a step' has_step
-output 'a run that is written on the other host' '"status":"running"' "$scan" there/long.esf --json
+output 'a run that the other host is writing' '"status":"running"' "$scan" there/long.esf --json
 goes_on() { [ "$(step)" -gt "$first" ]; }
 check 'is followed' until_true goes_on
 kill $trainer

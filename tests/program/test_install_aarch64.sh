@@ -50,7 +50,7 @@ check 'it trains and records' env ENTROPY_RECORDER="$dir/entropy-recorder" \
     bash -c "$(declare -f train); dir=$dir; train emulated $dir/entropy-train"
 check 'as this machine does' train own "$bin/entropy-train"
 mean() { "$1" "$dir/$2.db" --json | grep -oE '"mean":[0-9]\.[0-9]{4}'; }
-same_text 'entropies are the same' "$(mean "$scan" own)" "$(mean "$dir/entropy-scan" emulated)"
+same_text 'all entropies are the same' "$(mean "$scan" own)" "$(mean "$dir/entropy-scan" emulated)"
 draw() { "$1" samples/runs/sm.db --heatmap="$dir/$2.png" -q; }
 check 'it draws' draw "$dir/entropy-scan" emulated
 check 'as this machine does' draw "$scan" own

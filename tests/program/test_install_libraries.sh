@@ -76,9 +76,9 @@ build_both() { # FLAG...
 }
 check 'a program links the shared libraries' \
     build_both $(pkg-config --cflags --libs entropyscan)
-same_text 'and reads one message for both' "$want" "$("$dir/both" "$dir/none.db" 2>&1)"
+same_text 'and both have the same messages' "$want" "$("$dir/both" "$dir/none.db" 2>&1)"
 rm "$dir"/lib/*.so*
 check 'a program links the static libraries' \
     build_both $(pkg-config --static --cflags --libs entropyscan)
-same_text 'and reads one message for both there' "$want" "$("$dir/both" "$dir/none.db" 2>&1)"
+same_text 'and both have the same messages there' "$want" "$("$dir/both" "$dir/none.db" 2>&1)"
 finish

@@ -56,13 +56,13 @@ for command in "'$scan' import run1.csv -o i.db" "'$scan' merge run1.db -o all2.
     same_text "-q draws nothing: ${command##*/}" 0 "$(on_terminal "$command -q" | grep -c $'\e')"
 done
 text=$(on_terminal "'$scan' run1.db run2.db --csv")
-same_text 'text that goes to the terminal meanwhile has it for itself' 0 \
+same_text 'text that is printed to the terminal suppresses the line' 0 \
     "$(grep -c $'\e' <<<"$text")"
 
 # --- notes are printed above the line --------------------------------------
 
 echo broken >run2.db
-same_text 'a failure has a line of its own' 1 "$(on_terminal \
+same_text 'a failure is printed on its own line' 1 "$(on_terminal \
     "NO_COLOR=1 '$scan' report run?.db -o r.html" | shown | grep -c '^entropy-scan: run2.db: ')"
 
 # --- the trainer -------------------------------------------------------------

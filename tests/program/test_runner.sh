@@ -48,7 +48,7 @@ with=(TEST_SECONDS=2)
 run passes.sh hangs.sh skips.sh fails.sh exits.sh dies.sh is_silent.sh \
     stops_short.sh ends_early.sh is_interrupted.sh none.sh
 with=()
-check 'every other end is a failure' closes 1 '11 passed, 9 failed, 1 skipped'
+check 'every other end of a test is a failure' closes 1 '11 passed, 9 failed, 1 skipped'
 check 'one that fails' counts fails.sh 1 1 0
 check 'its output follows its line' sh -c "grep -A4 '^fails.sh' '$dir/out' |
     tail -n 4 | tr '\n' ';' |
@@ -58,16 +58,16 @@ check 'a signal' counts dies.sh 1 1 0
 check 'is named' grep -qx '    not ok - dies.sh ended with exit code 139' "$dir/out"
 check 'one that hangs is ended' counts hangs.sh 1 1 0
 check 'one without tests' counts is_silent.sh 0 1 0
-check 'fewer tests than announced' counts stops_short.sh 1 1 0
-check 'more tests than announced' counts ends_early.sh 1 1 0
+check 'fewer tests than planned' counts stops_short.sh 1 1 0
+check 'more tests than planned' counts ends_early.sh 1 1 0
 check 'an interrupt reaches a test' counts is_interrupted.sh 1 1 0
-check 'one that is not there' counts none.sh 0 1 0
-check 'those beside them pass' counts passes.sh 3 0 0
+check 'a missing test' counts none.sh 0 1 0
+check 'the other tests pass' counts passes.sh 3 0 0
 run skips.sh
 check 'one that is skipped in part' closes 0 '1 passed, 0 failed, 1 skipped'
 write_script all_skipped.sh <<<'printf "ok 1 - it # SKIP no PyTorch\n1..1\n"'
 run all_skipped.sh
-check 'nothing that passes is a failure' closes 1 '0 passed, 0 failed, 1 skipped'
+check 'a run in which no test passes is a failure' closes 1 '0 passed, 0 failed, 1 skipped'
 check 'a script gives the reason in its line' grep -qx '    no PyTorch: all_skipped.sh: it' "$dir/out"
 for name in kernels.sh more_kernels.sh; do
     write_script $name <<<'# needs: nvcc
@@ -82,7 +82,7 @@ run passes.sh kernels.sh more_kernels.sh
 check 'and run with it' closes 0 '5 passed, 0 failed, 0 skipped'
 with=()
 run
-check 'nor is no test at all' closes 1 '0 passed, 0 failed, 0 skipped'
+check 'a run without tests fails' closes 1 '0 passed, 0 failed, 0 skipped'
 
 # --- tests that run at the same time
 meets() { # NAME OTHER: a test that passes if the other one runs at the same time
@@ -120,7 +120,7 @@ rm "$dir/$name.runs"; echo 1..1
 END
 done
 run first.sh early.sh second.sh late.sh
-check 'one that says so is alone' closes 0 '4 passed, 0 failed, 0 skipped'
+check 'a test marked as alone runs alone' closes 0 '4 passed, 0 failed, 0 skipped'
 same_text 'the times of a run are kept' 'early.sh first.sh late.sh second.sh' \
     "$(cut -d' ' -f2 "$dir/build/test-times" | sort | xargs)"
 printf '1 passes.sh\n9 skips.sh\n' >"$dir/build/test-times"

@@ -37,10 +37,10 @@ says() { # FILE TEXT: the table contains TEXT
 }
 not() { ! "$@"; }
 check 'uniform windows are an overload' says gemma.db 'overload L0-1 window (error)'
-check 'which the one ceiling hides' says plain.db ' ok'
+check 'which the single ceiling would hide' says plain.db ' ok'
 check 'layers are listed' says gemma.db 'gemma: L0-1 window, ceiling 2; L2 full, ceiling 4.467'
-check 'and what bands count' says gemma.db 'bands: each head by its share of its own ceiling'
-check 'but only where the file describes them' not says plain.db 'L2'
+check 'and the bands count these shares' says gemma.db 'bands: each head by its share of its own ceiling'
+check 'but only if the file describes them' not says plain.db 'L2'
 exits 'and --check fails' 1 '' "$scan" gemma.db --check -q
 
 # The same with a single high window layer, whose name has a control sequence.
@@ -55,14 +55,14 @@ print($2)"; }
 same_text '--json has name, kind and ceiling of each' \
     "[('model.layers.0.self_attn', 'window', 2), ('model.layers.1.self_attn', 'window', 2), ('model.layers.2.self_attn', 'full', [4.5, 4.5, 4.4])]" \
     "$(json gemma.db "[(l['name'], l['kind'], l['ceiling']) for l in run['layers']]")"
-same_text 'where the file has them' "['layer', 'max', 'mean', 'min', 'nonfinite', 'std']" \
+same_text 'if the file describes them' "['layer', 'max', 'mean', 'min', 'nonfinite', 'std']" \
     "$(json plain.db "sorted(run['layers'][0])")"
 same_text 'bands are of shares' '[0, 2, 1, 6]' "$(json gemma.db "run['bands']['counts']")"
-same_text 'of the ceiling as well' '[0, 2, 1, 6]' \
+same_text 'shares of the ceiling as well' '[0, 2, 1, 6]' \
     "$("$scan" gemma.db --max ceiling --json | python3 -c "
 import json, sys
 print(json.load(sys.stdin)['runs'][0]['bands']['counts'])")"
-same_text 'a number is nats' '[0, 0, 9, 0]' \
+same_text 'a number given for --max is in nats' '[0, 0, 9, 0]' \
     "$("$scan" gemma.db --max 4 --json | python3 -c "
 import json, sys
 print(json.load(sys.stdin)['runs'][0]['bands']['counts'])")"
@@ -76,7 +76,7 @@ draws() { # TEXT FILE OPTION...: the heatmap contains TEXT, possibly with line b
         grep -qF -- "$wanted" texts
 }
 check 'rows of a heatmap have marks' draws '>1 w<' gemma.db
-check 'which the note explains' draws 'f full, w window' gemma.db
+check 'which the note below explains' draws 'f full, w window' gemma.db
 check '--max ceiling shows shares' draws 'each head as a share of its own ceiling' gemma.db --max ceiling
 check 'up to 1' draws 'share of the ceiling' gemma.db --max ceiling
 check 'in the cells, too' draws '>1.00<' gemma.db --max ceiling
@@ -87,21 +87,21 @@ check 'other runs have none of it' not draws '>1 w<' plain.db
 mkdir many
 for i in $(seq 40); do cp gemma.db "many/$i.db"; done
 "$scan" many -j 2 >several 2>&1
-same_text 'what processes read is the same' '40 8' \
+same_text 'several processes read the same' '40 8' \
     "$(grep -c 'overload L0-1 window (error)' several) $(grep -c 'L2 full, ceiling 4.467' several)"
 
 # --- malformed descriptions
 "$scan" odd.db >out 2>err
-check 'what is malformed is reported once' test "$(grep -c 'config' err)" = 1
-check 'and the ceiling of the run stands in' says odd.db ' ok'
+check 'a malformed description is reported once' test "$(grep -c 'config' err)" = 1
+check 'and the ceiling of the run is used instead' says odd.db ' ok'
 
 # --- trainings of unknown length
-check 'a first try is too short to judge' says short.db 'overload L0-1 window (too short to judge)'
-exits 'and no failure' 0 '' "$scan" short.db --check -q
+check 'a short run of unknown length is too short to judge' says short.db 'overload L0-1 window (too short to judge)'
+exits 'which is not a failure' 0 '' "$scan" short.db --check -q
 same_text '--json says so' 'too short to judge info' \
     "$(json short.db "run['flags'][0]['verdict'], run['flags'][0]['severity']" | tr -d "(),'")"
 exits 'a finished import is judged' 1 '' "$scan" imported.db --check -q
-exits 'a plan is gone by' 1 '' "$scan" planned.db --check -q
+exits 'a training with a planned length is judged by it' 1 '' "$scan" planned.db --check -q
 
 # --- other readers of a ceiling
 mkdir state

@@ -20,7 +20,7 @@ code=$?
 # --- without Slurm
 "$scan" summarise tree -j 3 >out 2>err
 same_text 'summarise ends as a scan of the folder does' "$code" "$?"
-same_text 'and prints what it does' "$(cat here here.err)" "$(cat out err)"
+same_text 'and prints the same' "$(cat here here.err)" "$(cat out err)"
 exits '--tasks without --slurm' 2 '\-\-tasks needs --slurm' "$scan" summarise tree --tasks 4
 exits 'pictures are not for --slurm' 2 'omit the other outputs' "$scan" tree --slurm --heatmap
 exits 'and no option of the verb' 2 "heatmap" "$scan" summarise tree --heatmap
@@ -46,7 +46,7 @@ fi
 # --- eight tasks
 "$scan" summarise tree --slurm >out 2>err
 same_text 'eight tasks end as one process does' "$code" "$?"
-same_text 'and say what it says' "$(cat here)" "$(cat out)"
+same_text 'and print the same' "$(cat here)" "$(cat out)"
 same_text 'and which file failed, after the job' "$(cat here.err)" "$(grep -v 'job [0-9]* of Slurm: 8 of 8 parts$' err)"
 file_has 'the job is named' err '^entropy-scan: summary.parts: job [0-9]* of Slurm: 8 of 8 parts$'
 check 'the folder is gone' test ! -e summary.parts
@@ -61,13 +61,13 @@ printf '[rule falls]\nseries=entropy\naggregate=layer_min\nbelow=1.3\nseverity=e
 "$scan" tree --rules r.ini --check >one 2>/dev/null
 code=$?
 "$scan" summarise tree --rules r.ini --check --slurm >many 2>/dev/null
-same_text 'tasks know rules, by which --check judges' "$code" "$?"
-check 'and which are in the table' cmp one many
+same_text 'tasks use the rules by which --check judges' "$code" "$?"
+check 'and they are in the table' cmp one many
 "$scan" summarise tree/a/run1.db tree/a/run2.db --slurm >many 2>err
 file_has 'not more tasks than files' err ' 2 of 2 parts$'
 
 # --- failures
-exits 'sbatch refuses: in its words' 3 'summary.parts/task.sbatch: sbatch failed: .*[Ii]nvalid partition' \
+exits 'a failure of sbatch is reported with its message' 3 'summary.parts/task.sbatch: sbatch failed: .*[Ii]nvalid partition' \
     "$scan" summarise tree --slurm -o table -- --partition=nowhere
 parts() { find summary.parts -name 'part-*' | wc -l; }
 front() { # OPTION...: starts a summary in the background
@@ -82,7 +82,7 @@ scontrol update PartitionName=all State=DOWN
 front
 await 'a job is submitted' test -s summary.parts/job
 job=$(job_of)
-exits 'the same command again does not submit twice' 3 "summary.parts: job $job is still running: wait until it ends, or scancel $job" \
+exits 'repeating the command does not submit twice' 3 "summary.parts: job $job is still running: wait until it ends, or scancel $job" \
     "$scan" summarise tree --slurm --csv -o table
 scancel "${job}_3"
 scontrol update PartitionName=all State=UP
@@ -90,12 +90,12 @@ joined
 same_text 'a task that was cancelled is a failure' 3 "$code"
 check 'it is named with its log and the remedy' \
     grep -q "^entropy-scan: task ${job}_3 of Slurm left the queue before it began: there is no summary.parts/slurm-${job}_3.out: repeat the command$" err
-file_has 'and what is kept' err 'summary.parts: 1 of 8 parts are missing: no output is written: the other 7 parts are kept'
+file_has 'and the number of kept parts' err 'summary.parts: 1 of 8 parts are missing: no output is written: the other 7 parts are kept'
 check 'nothing is written' test ! -e table
 same_text 'seven parts are there' 7 "$(parts)"
 "$scan" tree --csv >one 2>/dev/null
 "$scan" summarise tree --slurm --csv -o table 2>err
-file_has 'the same command again submits what is missing' err ' 1 of 8 parts$'
+file_has 'repeating the command submits the missing parts' err ' 1 of 8 parts$'
 check 'and has the same bytes' cmp one table
 rm -f table
 
@@ -107,10 +107,10 @@ kill "$front"
 joined
 scontrol update PartitionName=all State=UP
 all_there() { [ "$(parts)" = 8 ]; }
-check 'the job goes on without who joins' until_true all_there
+check 'the job continues without the joining process' until_true all_there
 "$scan" summarise tree --slurm --csv -o table 2>err
-check 'the same command again submits nothing' sh -c '! grep "of Slurm" err'
-check 'and joins what is there' cmp one table
+check 'repeating the command submits nothing' sh -c '! grep "of Slurm" err'
+check 'and joins the existing parts' cmp one table
 
 # Other files or another command line make other parts; a modified part is not accepted.
 with_parts() { # leaves a failed attempt in which all parts but one exist
@@ -126,14 +126,14 @@ with_parts
 run tree/z.db 2
 "$scan" tree --csv >one 2>/dev/null
 "$scan" summarise tree --slurm --csv -o table 2>err
-file_has 'with another file there are other parts' err ' 8 of 8 parts$'
-check 'of which it is one' cmp one table
+file_has 'another file makes other parts' err ' 8 of 8 parts$'
+check 'and the output has all runs' cmp one table
 with_parts
 rm -f table
 printf '\377' | dd of=summary.parts/part-2 bs=1 seek=200 conv=notrunc status=none
-exits 'a part that was changed' 3 'summary.parts/part-2: not a part of this summary by this version: remove it' \
+exits 'a modified part is refused' 3 'summary.parts/part-2: not a part of this summary by this version: remove it' \
     "$scan" summarise tree --slurm --csv -o table
-check 'nothing is made of it' test ! -e table
+check 'no output is written' test ! -e table
 rm summary.parts/part-2
 # A task that has written its part may stay in the queue for a while, and
 # another task may have written its part before sbatch ends.
@@ -143,7 +143,7 @@ printf '#!/bin/sh\n%s "$@" || exit\nuntil test -e summary.parts/part-2; do sleep
     "$(command -v sbatch)" >fake/sbatch
 chmod +x fake/*
 PATH=$PWD/fake:$PATH "$scan" summarise tree --slurm --csv -o table 2>err
-file_has 'that part alone is read again' err ' 1 of 8 parts$'
+file_has 'only that part is read again' err ' 1 of 8 parts$'
 check 'with the same bytes' cmp one table
 
 # Slurm's limits are minutes long: scripts in place of its programs report that

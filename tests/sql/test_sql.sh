@@ -105,9 +105,9 @@ output 'in JSON, too' '"value":null,"value_state":"-inf"' "$scan" sql a.db --jso
     'SELECT value FROM es_values WHERE step = 10 AND layer = 1 AND head = 1'
 output 'NULL is null' '"value":null\}' "$scan" sql a.db --json \
     "SELECT value FROM es_values WHERE state = 'missing' AND head = 2 AND step = 10"
-output 'eval is its own' '^missing$' "$scan" sql a.db --csv \
+output 'eval is a separate series' '^missing$' "$scan" sql a.db --csv \
     "SELECT state FROM es_values('loss', 'eval')"
-output 'a value that rounds is the float32 that was kept' '^16777216$' \
+output 'a value is the float32 that was recorded' '^16777216$' \
     "$scan" sql a.db --csv 'SELECT value FROM es_values
         WHERE step = 20 AND layer = 1 AND head = 1'
 
@@ -132,8 +132,8 @@ for condition in 'step = 20' 'step > 10' 'step >= 10' 'step < 20' 'step <= 20' \
     [ "$(count "$condition")" = "$(count "$hidden")" ] ||
         { bad=1; echo "# $condition: $(count "$condition") / $(count "$hidden")"; }
 done
-check 'a condition never changes which rows there are' test $bad = 0
-output 'a range of steps is a condition of the function' 'INDEX 0:c= g= b>=b<=' \
+check 'a pushed-down condition gives the same rows' test $bad = 0
+output 'a range of steps is passed to es_values' 'INDEX 0:c= g= b>=b<=' \
     sqlite3 -readonly -cmd ".load $extension" a.db "EXPLAIN QUERY PLAN SELECT *
     FROM es_values('entropy') WHERE step BETWEEN 1 AND 2 AND layer = 1"
 reads() { # STEPS: counts the pages that SQLite reads for a range of steps
@@ -148,10 +148,10 @@ reads() { # STEPS: counts the pages that SQLite reads for a range of steps
 } >many.csv
 "$scan" import -q many.csv -o many.db
 few=$(reads 3) most=$(reads 3000)
-check 'of a short range little is read' test $((few * 4)) -lt "$most"
+check 'a short range of steps reads few pages' test $((few * 4)) -lt "$most"
 
 # --- several files
-same_text 'several files are one, with their runs' 'a,18,7
+same_text 'several files are queried as one, with their runs' 'a,18,7
 b,4,1' "$("$scan" sql a.db b.db --csv "SELECT run, count(*), sum(state != 'value')
     FROM es_values('entropy') GROUP BY run" | tail -n +2)"
 same_text 'tables of several files join by their own numbers' 'a,entropy,3
@@ -187,7 +187,7 @@ same_text 'the extension reads it' "$(loaded a.db "$(of es_values)")" \
 same_text 'and attached files' '1.25' "$(loaded a.db "ATTACH 'b.db' AS other;
     CREATE VIRTUAL TABLE temp.v USING es_values(other);
     SELECT value FROM v WHERE head = 0 AND step = 10")"
-output 'another database is refused in words' 'es_values: not a run file' \
+output 'another database is refused with a message' 'es_values: not a run file' \
     sh -c 'sqlite3 -cmd ".load $1" :memory: "SELECT * FROM es_values" 2>&1 || true' \
     sh "$extension"
 sqlite3 evil.db "CREATE TABLE run(run_id, uuid, name, n_layer, n_head);
@@ -196,7 +196,7 @@ sqlite3 evil.db "CREATE TABLE run(run_id, uuid, name, n_layer, n_head);
     INSERT INTO run VALUES (1, NULL, NULL, 4096, 4096), (2, 1, 'x', 1, 1);
     INSERT INTO series VALUES (1, 1, NULL, NULL, 'head'), (2, 2, x'00', 7, 'run');
     INSERT INTO sample VALUES (1, 'x', 5, 'y'), (2, NULL, 'text', 1.5)"
-output 'impossible numbers are an error of the file' 'es_values: damaged' \
+output 'impossible numbers are reported as an error of the file' 'es_values: damaged' \
     sh -c 'sqlite3 -cmd ".load $1" evil.db "SELECT * FROM es_values" 2>&1 || true' \
     sh "$extension"
 output 'and values of other types are damaged' '^damaged$' sqlite3 -cmd ".load $extension" \
@@ -219,14 +219,14 @@ for write in 'DELETE FROM run' "UPDATE run SET name = 'x'" 'CREATE TABLE x(y)' \
     "SELECT writefile('x', 'y')" "SELECT readfile('/etc/passwd')"; do
     fails "$write" 2 'refused|not be modified|not authorized|no such function' a.db "$write"
 done
-fails 'SQL that is wrong' 2 'near "SELEC": syntax error' a.db 'SELEC 1'
+fails 'malformed SQL' 2 'near "SELEC": syntax error' a.db 'SELEC 1'
 fails 'no SQL' 2 'is empty' a.db ' -- nothing'
 fails 'two statements' 2 'one statement at a time' a.db 'SELECT 1; SELECT 2'
-fails 'a query alone' 2 'followed by a query' 'SELECT 1'
+fails 'a query without a run file' 2 'followed by a query' 'SELECT 1'
 fails 'no run file' 3 'none.db: no such file' none.db 'SELECT 1'
-fails 'no run file among those that are' 3 'views.sql: not a run file' a.db views.sql 'SELECT 1'
-fails 'a table that is not there' 2 'no such table: nowhere' a.db 'SELECT * FROM nowhere'
-fails 'a blob without bounds' 2 'too big' a.db 'SELECT zeroblob(1000000000)'
+fails 'a missing run file among existing ones' 3 'views.sql: not a run file' a.db views.sql 'SELECT 1'
+fails 'a missing table' 2 'no such table: nowhere' a.db 'SELECT * FROM nowhere'
+fails 'a huge blob is refused' 2 'too big' a.db 'SELECT zeroblob(1000000000)'
 fails 'CSV and JSON' 2 'exclude each other' a.db 'SELECT 1' --csv --json
 fails 'the run file as output' 2 'a.db' a.db 'SELECT 1' -o a.db
 sqlite3 view.db '.restore a.db' 'CREATE VIEW es_trap AS SELECT load_extension(1)' 2>/dev/null
@@ -247,7 +247,7 @@ run.send_signal(signal.SIGINT)
 sys.exit(run.wait(60) != -signal.SIGINT)' "$@"
 }
 check 'a query without end ends with Ctrl-C' interrupt "$scan" sql a.db "$endless count(*) FROM x"
-check 'it goes on no longer than its reader' timeout 60 sh -c \
+check 'it ends with its reader' timeout 60 sh -c \
     '"$1" sql a.db "$2 i FROM x" --csv | head -n 3 >/dev/null' sh "$scan" "$endless"
 
 # --- blobs: NaN, missing and infinite values with their bits, an empty blob,
@@ -269,6 +269,6 @@ same_text 'in a table it is its size' 'step  bytes       none       absent
 
 output 'a table is aligned' '^a         20$' "$scan" sql a.db \
     "SELECT run AS name, step AS a_step FROM es_values('loss') WHERE step = 20"
-same_text 'without rows it has its titles' 'run  step' \
+same_text 'a table without rows has its titles' 'run  step' \
     "$("$scan" sql a.db "SELECT run, step FROM es_values('nothing')")"
 finish
