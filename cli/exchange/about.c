@@ -17,7 +17,7 @@ typedef enum member_kind { TEXT, UUID, WHOLE, STATUS } member_kind;
 typedef struct member {
     const char *key;
     member_kind kind;
-    size_t offset; /* in es_run_info */
+    size_t offset; /* offset of the member in es_run_info */
     int64_t low, high;
 } member;
 

@@ -6,7 +6,7 @@
 
 typedef struct es_cells {
     const char *file;    /* for messages; borrowed */
-    size_t line, column; /* of the last cell; both from 1 */
+    size_t line, column; /* position of the last cell, from 1 */
     char separator;
     char *next, *end; /* next is NULL after the last cell */
 } es_cells;

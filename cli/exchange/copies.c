@@ -168,7 +168,7 @@ void es_run_index_free(es_run_index *index)
 /* --- choice --------------------------------------------------------------- */
 
 struct es_copies {
-    es_run_index all;    /* in the order of the files */
+    es_run_index all;    /* all runs, in the order of the files */
     size_t *first;       /* (n_paths + 1) index of each file's first run */
     indexed_run **order; /* (all.n) sorted by uuid, then by file */
     size_t n_paths;

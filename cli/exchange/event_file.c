@@ -146,8 +146,8 @@ typedef struct message {
 typedef struct field {
     uint64_t number;
     enum wire wire;
-    uint64_t value; /* of VARINT and FIXED */
-    message bytes;  /* of BYTES */
+    uint64_t value; /* if VARINT or FIXED */
+    message bytes;  /* if BYTES */
 } field;
 
 static es_status broken(void)

@@ -31,7 +31,7 @@
 typedef struct es_event_reader {
     unsigned char *bytes; /* (n) current record */
     size_t n, capacity;
-    size_t number;    /* of the record, from 1 */
+    size_t number;    /* number of the record, from 1 */
     size_t n_damaged; /* skipped; any bytes between two records count as one */
     bool cut;         /* the file ends within a record */
 } es_event_reader;

@@ -66,7 +66,7 @@ typedef struct es_import_options {
                                  "entropy" */
     es_phase phase;           /* of a matrix, a log, and columns of a long
                                  CSV without a prefix */
-    int64_t step;             /* of a matrix */
+    int64_t step;             /* step of a matrix */
     const char *tags;         /* of a history or event file: a pattern that
                                  takes precedence over those of
                                  cli/exchange/tags.h; or NULL */

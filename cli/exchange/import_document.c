@@ -1,7 +1,7 @@
 /* JSON that is one document instead of a line for each step: an array of
-   objects, trainer_state.json of transformers, whose log_history is such an
-   array, or a single object over several lines. The rows are written as lines
-   to a temporary file, which the parser of histories reads. */
+   objects; trainer_state.json of transformers, whose member log_history is
+   an array of objects; or a single object over several lines. The rows are
+   written as lines to a temporary file, which the parser of histories reads. */
 #include "cli/exchange/import_open.h"
 
 #include "analyzer/base/checked.h"

@@ -29,11 +29,11 @@ typedef struct history {
     pass pass;
     es_step_keys keys;
     const char *step_key;          /* known after the pass STEPS */
-    size_t n_attention, n_numbers; /* of the current line, in the pass STEPS */
-    json_t *places;                /* by name: true if it belongs to a layer */
+    size_t n_attention, n_numbers; /* in the current line; pass STEPS */
+    json_t *places;                /* name -> true if it belongs to a layer */
     char *copy;                    /* (ES_LINE_MAX * 2) a line as valid JSON */
     size_t line;                   /* number of the current line */
-    int64_t step;                  /* of the last line with a step */
+    int64_t step;                  /* step of the last line with one */
     size_t n_steps;                /* number of lines with a step */
 } history;
 

@@ -15,8 +15,8 @@ typedef struct es_import {
     bool begun;          /* the run was passed to the sink; later comments
                             are ignored */
     size_t largest_line; /* line that determined L or H; 0: a comment */
-    uint64_t bytes;      /* of all samples so far */
-    bool bounded[ES_MAX_TEXT_SERIES]; /* by series: ln(ctx) is an upper bound */
+    uint64_t bytes;      /* total size of all samples so far */
+    bool bounded[ES_MAX_TEXT_SERIES]; /* true if ln(ctx) bounds the series */
 } es_import;
 
 es_status es_import_matrix(es_import *import) ES_MUST_USE;

@@ -35,7 +35,7 @@ typedef struct table {
     /* The current step. */
     int64_t step;
     bool open;
-    float *values;       /* of all series, one after another */
+    float *values;       /* values of all series, one after another */
     unsigned char *seen; /* 1 if the file gave the value */
     column columns[MAX_COLUMNS];
 } table;

@@ -12,7 +12,7 @@
 
 typedef struct arguments {
     const char *input, *output;
-    es_import_format format; /* of --from */
+    es_import_format format; /* value of --from */
     bool quiet;
     es_phase_choice phase;
     es_run_info given;

@@ -15,7 +15,7 @@ typedef struct name {
     char *tag;
     int series; /* NO_SERIES: numbers are skipped */
     int64_t layer, head;
-    es_layer_kind kind; /* of the layer */
+    es_layer_kind kind; /* kind of the layer */
     bool is_mtp;        /* its layer is numbered from first_mtp */
 } name;
 
@@ -29,7 +29,7 @@ typedef struct series {
     sample *samples; /* (n) by step */
     size_t n, capacity;
     size_t n_values;
-    size_t next; /* of the samples, when they are passed on */
+    size_t next; /* next sample to pass on */
 } series;
 
 struct es_scalars {
@@ -39,7 +39,7 @@ struct es_scalars {
     size_t n_names, capacity;
     series *list; /* (n_series) */
     size_t n_series;
-    int64_t n_layer, n_head;    /* of the decoder */
+    int64_t n_layer, n_head;    /* size of the decoder */
     int64_t first_mtp, end_mtp; /* range of MTP layers; empty if equal */
 };
 

@@ -23,7 +23,7 @@ typedef struct wide {
     char **names; /* (n) of the columns; owned */
     size_t n, n_step_columns, step_column;
     bool numbers; /* true in the last pass */
-    int64_t step; /* of the last row with a step */
+    int64_t step; /* step of the last row with one */
     size_t n_steps;
 } wide;
 

@@ -19,7 +19,7 @@ struct es_line_reader {
     char *line; /* (ES_LINE_MAX + 1) */
     size_t number;
     uint64_t bytes;
-    void (*watch)(uint64_t bytes); /* or NULL */
+    void (*watch)(uint64_t bytes); /* called after each read; or NULL */
     bool after_cr;                 /* the last line ended at CR: skip an LF */
     size_t start, end;
     unsigned char block[BLOCK];

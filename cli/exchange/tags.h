@@ -15,7 +15,7 @@ typedef struct es_tag {
     es_phase phase;
     es_shape shape;
     int64_t layer, head; /* 0 if the shape has none */
-    es_layer_kind kind;  /* of the layer's attention */
+    es_layer_kind kind;  /* kind of the layer's attention */
     bool is_mtp; /* a multi-token prediction layer, which is numbered after
                     the decoder's, or separately */
 } es_tag;

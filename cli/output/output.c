@@ -17,7 +17,7 @@
 
 struct es_output {
     es_outfile *file;
-    char *path; /* as the user gave it */
+    char *path; /* path as the user gave it */
 };
 
 /* Files that a signal handler must remove: the temporary file, and the files of

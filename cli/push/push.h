@@ -8,7 +8,7 @@
 typedef struct es_push_options {
     char *const *inputs; /* (n_inputs) run files and folders; borrowed */
     size_t n_inputs;
-    const es_rules_file *rules; /* of the user; borrowed */
+    const es_rules_file *rules; /* the user's rules; borrowed */
     bool has_rules, quiet, follow;
     int jobs;    /* number of connections */
     double poll; /* with follow: seconds between two rounds */

@@ -11,7 +11,7 @@
 typedef struct es_push_worker {
     es_pusher *pusher;
     const es_push_options *options;
-    es_push_result result; /* of this worker */
+    es_push_result result; /* counts of this worker */
 } es_push_worker;
 
 /** A file to be pushed. All members except path and stamp begin as zero. */

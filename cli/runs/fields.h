@@ -49,7 +49,7 @@ enum {
 };
 
 typedef struct es_field {
-    const char *name; /* in JSON, CSV and --where */
+    const char *name; /* name in JSON, CSV and --where */
     unsigned outputs;
     es_field_type type;
     es_field_kind kind;

@@ -190,7 +190,7 @@ typedef struct worker {
     es_process process;
     FILE *pipe;           /* NULL: no process; the caller reads its files */
     int out;              /* writing end of the pipe */
-    size_t first, stride; /* of its inputs */
+    size_t first, stride; /* inputs of the worker */
 } worker;
 
 static int work(void *argument)

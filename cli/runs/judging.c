@@ -42,7 +42,7 @@ typedef struct feed {
     size_t n;      /* values of a sample; 0: the run does not have the series */
     bool begun;    /* a sample was judged; it is `done` */
     int64_t done;  /* newest step judged */
-    uint64_t hash; /* of the values of that step */
+    uint64_t hash; /* hash of the values of that step */
     stream own, baseline;
 } feed;
 

@@ -12,7 +12,7 @@
 
 typedef struct es_judging_options {
     es_judge_run run;
-    es_phase phase;             /* of the flags; each rule has its phase */
+    es_phase phase;             /* phase of the flags; rules have their own */
     const es_rules_file *rules; /* borrowed until closing; NULL: the default
                                    thresholds, no rules */
     es_episode_handler *flag;   /* NULL: judge only rules */

@@ -11,7 +11,7 @@
 
 /** One setting of a run; owns its strings. */
 typedef struct es_run_setting {
-    char *key, *text; /* as in es_config_member */
+    char *key, *text; /* formatted as in es_config_member */
     es_config_kind kind;
     double number;
     size_t order; /* position within the run */

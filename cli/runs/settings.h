@@ -21,7 +21,7 @@ typedef struct es_difference {
     const char *key; /* borrowed from a run */
     size_t order;
     bool incidental, seed;
-    bool column; /* of the tables; other settings are listed below them */
+    bool column; /* shown as a column; others are listed below */
     bool number; /* a number in all runs that have it */
 } es_difference;
 

@@ -288,7 +288,7 @@ typedef struct collector {
     es_run_summary *summary;
     const es_rule *rules;       /* (n_kinds - ES_N_FLAG_KINDS) borrowed */
     size_t *n_of_kind, *newest; /* (n_kinds) flags, then rules */
-    size_t n_heads;             /* in all flags kept */
+    size_t n_heads;             /* number of heads in all kept flags */
     es_status status;
 } collector;
 

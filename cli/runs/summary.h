@@ -75,8 +75,8 @@ const es_flag_info *es_flag_advice(const es_flag *flag);
  * NaN or an infinity is what the training produced (analyzer/base/value.h).
  */
 typedef struct es_run_summary {
-    char *path;       /* as given to es_reader_open */
-    size_t number;    /* of the run within the file, from 1 */
+    char *path;       /* path as given to es_reader_open */
+    size_t number;    /* number of the run in its file, from 1 */
     size_t n_in_file; /* number of runs in the file */
     char *uuid;
     char *name;         /* from the file: must be escaped */
@@ -92,16 +92,16 @@ typedef struct es_run_summary {
     char *family; /* NULL: unknown */
     int64_t d_model, vocab, batch, seed; /* or ES_UNKNOWN */
     int64_t planned_steps;               /* or ES_UNKNOWN */
-    int64_t last_step;                   /* of the run; or ES_UNKNOWN */
-    bool is_open_ended;                  /* as in es_judge_run */
+    int64_t last_step;     /* last step of the run; or ES_UNKNOWN */
+    bool is_open_ended;    /* see es_judge_run */
     double common_ceiling; /* nats; for layers without their own; or NaN */
     es_layers *described;  /* names, kinds, ceilings of layers; NULL: unknown */
     es_cost_model model;   /* without sizes if unknown: costs are NaN */
 
-    char *series, *unit; /* of `values` */
+    char *series, *unit; /* name and unit of `values` */
     es_shape shape;
-    es_phase phase; /* of values, loss and ppl */
-    int64_t step;   /* of values */
+    es_phase phase; /* phase of values, loss and ppl */
+    int64_t step;   /* step of `values` */
     float *values;  /* (n_rows,n_columns): (L,H), (L,1) or (1,1), by shape */
     size_t n_rows, n_columns;
     es_summary *layers; /* (n_rows) statistics of each row */
@@ -122,7 +122,7 @@ typedef struct es_run_summary {
     double peak;    /* largest finite value; NaN: none */
     es_max max;     /* policy of m */
     double m;       /* upper edge of the bands; NaN: unknown */
-    es_bands bands; /* of head series; otherwise n_heads = 0 */
+    es_bands bands; /* bands of a head series; otherwise n_heads = 0 */
 
     bool judged;                /* false if without_flags */
     const es_rules_file *rules; /* those of the options */

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define ES_TRACE_MOST 16384 /* points of a line before joining */
-#define ES_TRACE_LEAST 1024 /* the same with very many lines */
+#define ES_TRACE_LEAST 1024 /* limit with very many lines */
 
 typedef struct es_trace es_trace;
 

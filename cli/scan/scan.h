@@ -49,7 +49,7 @@ typedef struct es_scan_options {
     bool compare, trends;
     bool best_first;       /* with compare: print only configurations, best
                               first */
-    const char *baseline;  /* of --compare; NULL: no baseline */
+    const char *baseline;  /* file of --baseline; NULL: no baseline */
     size_t baseline_input; /* index of the baseline in `inputs` */
     bool baseline_added;   /* the baseline was not an input: it was appended */
 
@@ -66,7 +66,7 @@ typedef struct es_scan_options {
     char **slurm_words;  /* (n_slurm_words) options of sbatch, borrowed */
     int n_words, n_slurm_words;
 
-    bool given[ES_MAX_OPTIONS]; /* by index of the row in es_scan_command */
+    bool given[ES_MAX_OPTIONS]; /* indexed by row of es_scan_command */
 } es_scan_options;
 
 /**

@@ -44,7 +44,7 @@ typedef struct scan {
     es_trends *trends;         /* NULL: no --trends */
     size_t n_shown, n_failed;  /* runs; failed runs and files */
     size_t n_left_out;         /* shown runs that --where excludes */
-    es_members_seen seen;      /* by --where and --sort */
+    es_members_seen seen;      /* members that --where and --sort name */
     int output_code;           /* exit code of the first output that failed */
     es_severity highest;       /* severity of the active flags of all inputs */
     struct heard {

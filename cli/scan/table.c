@@ -19,13 +19,13 @@ struct es_table {
     bool no_ctx, interrupted; /* true for some run */
     bool scaled;              /* bands of some run are shares of ceilings */
     bool several_files;
-    bool unlike_file;                 /* some run is not named after its file */
-    es_max_policy policy;             /* the same for all runs */
-    double m;                         /* of the last run */
-    char *path;                       /* of the first run; NULL: no run yet */
-    char *series, *unit;              /* of the first run; NULL: no run yet */
-    char *layers;                     /* text on the runs' layers; or NULL */
-    size_t n_layers, n_described;     /* bytes of it; runs described */
+    bool unlike_file;             /* some run is not named after its file */
+    es_max_policy policy;         /* the same policy for all runs */
+    double m;                     /* m of the last run */
+    char *path;                   /* path of the first run; NULL: none yet */
+    char *series, *unit;          /* the first run's; NULL: none yet */
+    char *layers;                 /* text on the runs' layers; or NULL */
+    size_t n_layers, n_described; /* bytes of it; runs described */
     bool stands[ES_N_FLAG_KINDS + 1]; /* flag is active, by es_flag_info_at */
 };
 

@@ -23,7 +23,7 @@ typedef struct es_condition {
     es_criterion by;
     unsigned relation;        /* accepted relations of the run's value to
                                  this one; bits */
-    char text[ES_WHERE_TEXT]; /* as given */
+    char text[ES_WHERE_TEXT]; /* value as given */
     double number;            /* value of text; NaN if it is not a number */
 } es_condition;
 

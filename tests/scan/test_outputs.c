@@ -13,7 +13,7 @@
 AUTO_OF(json_t, json_decref)
 
 static const es_max observed = {.policy = ES_MAX_OBSERVED};
-static es_shown shown; /* by each test */
+static es_shown shown; /* runs shown by a test */
 
 static int make(void **state)
 {
