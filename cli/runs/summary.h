@@ -54,8 +54,8 @@ typedef struct es_flag {
     int64_t onset, last;
     int64_t reported;          /* step of the first sample at which it could be
                                   reported, after it had held long enough */
-    int64_t collapse_reported; /* for a NaN: the same of the collapse that
-                                  was active when it occurred; -1: none */
+    int64_t collapse_reported; /* for a NaN: `reported` of the collapse
+                                  that was active when it occurred; -1: none */
     double value, threshold;
     uint32_t *layers; /* (n_layers) ascending */
     size_t n_layers;

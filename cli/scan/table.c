@@ -25,7 +25,7 @@ struct es_table {
     char *path;                   /* path of the first run; NULL: none yet */
     char *series, *unit;          /* the first run's; NULL: none yet */
     char *layers;                 /* text on the runs' layers; or NULL */
-    size_t n_layers, n_described; /* bytes of it; runs described */
+    size_t n_layers, n_described; /* bytes of `layers`; runs in it */
     bool stands[ES_N_FLAG_KINDS + 1]; /* flag is active, by es_flag_info_at */
 };
 
