@@ -111,8 +111,8 @@ static void mark_joined(es_fragments *fragments, const char *uuid,
 }
 
 /** Skips the fragments of a run that was joined before and is among the inputs.
- *  If the fragments have later steps than that run, these would be lost, so the
- *  user is asked to omit the joined run. */
+ *  If the fragments have later steps than that run, these steps would be lost,
+ *  so the note recommends to omit the joined run. */
 static es_status skip_run(const es_fragment *run, size_t n, es_writer *writer,
                           bool quiet, es_merged *merged)
 {

@@ -48,7 +48,7 @@ static const es_named_text files[] = {
      "(nfs, lustre, ...), or with --store fragment; it is read like a run "
      "file, also while it is written; merge converts it to a run file"},
     {"RUN.db-wal, RUN.db-shm", "part of a run file while it is written"},
-    {"RUN.db.stop", "written by watch --stop: tells the training to end"},
+    {"RUN.db.stop", "written by watch --stop: requests the training to end"},
     {"$XDG_STATE_HOME/entropy-scan/watch", "which alerts watch has delivered"},
     {NULL, NULL}};
 

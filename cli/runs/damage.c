@@ -93,8 +93,7 @@ void es_damage_close(es_reader *reader)
 {
     const es_event *events;
     size_t n_events;
-    if (reader && es_reader_n_runs(reader)) /* the events tell which frames
-                                               were lost */
+    if (reader && es_reader_n_runs(reader)) /* lists lost frames */
         (void)!es_reader_events(reader, 0, &events, &n_events);
     size_t n = reader ? es_reader_n_damaged(reader) : 0;
     for (size_t i = 0; i < n; i++) {

@@ -5,7 +5,7 @@
 
 #include "store/reader.h"
 
-/** Limit of the members of a configuration that are kept; `cut` tells if there
+/** Limit of the members of a configuration that are kept; `cut` is set if there
  *  were more. */
 #define ES_SETTINGS_MOST 4096
 

@@ -498,7 +498,7 @@ static es_status list_damaged(es_run_summary *summary, es_reader *reader,
 {
     const es_event *events;
     size_t n_events;
-    /* The events tell which frames were lost. Events that cannot be read count
+    /* The events list the lost frames. Events that cannot be read count
        as damage. */
     es_status status = es_reader_events(reader, run, &events, &n_events);
     if (status < 0 && status != ES_EFORMAT)
