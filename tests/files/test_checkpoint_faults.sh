@@ -150,7 +150,7 @@ killed() { # PATH
 }
 for i in 1 2 3 4; do
     moment=$((RANDOM % 40 + 3)) pause=0.0$((RANDOM % 30 + 10))
-    check "kill -9 in step $moment: the last checkpoint goes on" in_time killed "$dir/killed-$i"
+    check "kill -9 in step $moment: the last checkpoint is resumed" in_time killed "$dir/killed-$i"
 done
 half_written() { # the state after kill -9 in the middle of writing
     cp -r "$dir/early" "$dir/half"

@@ -127,7 +127,7 @@ check '--color=never does not' uncoloured 1m env FORCE_COLOR=1 "$scan" heat.db -
 check 'no terminal, no colours' uncoloured 1m "$scan" heat.db
 
 printf 'starting\nStep 1 - Layer 0: 2.5\nStep 1 - Layer 1: 2\nStep 5 - Layer 0: 2\nStep 3 - Layer 0: 1\nStep 3 - Layer 0: 1.5\n' >some.log
-says 'import of a log reports restarts and lines passed over' 'entropy-scan: log.db: 3 samples of 1 series, L = 2, H = 1, from a log
+says 'import of a log reports restarts and skipped lines' 'entropy-scan: log.db: 3 samples of 1 series, L = 2, H = 1, from a log
 entropy-scan: some.log: other lines, skipped: 1
 entropy-scan: some.log: values given more than once, of which the last counts: 1
 entropy-scan: some.log: restarts, which invalidate later steps: 1' \

@@ -42,7 +42,7 @@ check 'the recording library needs neither SQLite, BLAS nor OpenMP' \
 output 'pkg-config knows one folder for headers' "^-I$dir/include *$" \
     pkg-config --cflags entropyrecord
 same_text 'in which there is one header' entropyscan.h "$(ls "$dir/include")"
-check 'which includes no file of ours' sh -c "! grep '#include \"' '$header'"
+check 'which includes no other header of this repository' sh -c "! grep '#include \"' '$header'"
 echo '#include <entropyscan.h>
 int main(void) { return es_message()[0]; }' | tee "$dir/main.c" >"$dir/main.cc"
 strict='-Wall -Wextra -Wpedantic -Werror -fsyntax-only'
