@@ -1,5 +1,6 @@
-/* Reads the notation of architectures part by part and prints its canonical
-   form: for options of the trainer, and for what a run file says of a model. */
+/* Parses the notation of architectures part by part and prints its canonical
+   form, for the trainer's options and for the descriptions of models in run
+   files. */
 #include "analyzer/arch/arch_internal.h"
 
 #include "analyzer/base/text.h"
@@ -9,9 +10,9 @@
 
 #define DEFAULT_SLOPE 0.01
 
-/* What a body may hold at most once each. */
+/* Kinds of parts that may appear at most once. */
 enum { KIND_LN = 1, KIND_ACT = 2, KIND_FFN = 4, KIND_WN = 8, KIND_SN = 16 };
-/* Values of KIND_LN. */
+/* Values of parts of KIND_LN. */
 enum { NORM_NONE, NORM_LAYER, NORM_RMS };
 
 typedef es_status part_reader(es_arch *arch, const arch_part *part);
@@ -32,9 +33,9 @@ void es_arch_split_comma(char *text, char **rest)
 es_status es_arch_read_number(double *out, const arch_part *part,
                               const char *text)
 {
-    /* The message has to name the part. */
+    /* A new message, because it must name the part. */
     if (es_double_parse(out, text) < 0)
-        return es_arch_refuse(part, "a decimal number is needed");
+        return es_arch_refuse(part, "expected a decimal number");
     return ES_OK;
 }
 
@@ -73,23 +74,26 @@ static es_status read_removed(es_arch *arch, const arch_part *part)
     return ES_OK;
 }
 
-/* The activation just read, as one of some layers; spans stay in order. */
+/* Turns the activation just read into the activation of a range of layers.
+   Keeps the ranges in order. */
 static es_status add_span(es_arch *arch, const arch_part *part)
 {
     es_act_span new = {arch->activation, arch->slope, part->first, part->last};
     int at = arch->n_spans;
     if (arch->slope_kind != ES_SLOPE_FIXED)
-        return es_arch_refuse(part, "a learnable slope is of all layers");
+        return es_arch_refuse(
+            part,
+            "a learnable slope applies to all layers: leave out the range");
     if (arch->activation == ES_ACT_SWIGLU)
-        return es_arch_refuse(part,
-                              "SwiGLU has a third matrix: it is of all layers");
+        return es_arch_refuse(part, "SwiGLU has a third matrix and applies to "
+                                    "all layers: leave out the range");
     if (at == ES_ARCH_SPANS_MAX)
         return es_arch_refuse(part, "more than 8 ranges of layers");
     for (int i = 0; i < arch->n_spans; i++)
         if (new.first <= arch->spans[i].last &&
             arch->spans[i].first <= new.last)
-            return es_arch_refuse(part,
-                                  "a layer of it has an activation already");
+            return es_arch_refuse(
+                part, "a layer in its range already has an activation");
     for (; at > 0 && arch->spans[at - 1].first > new.first; at--)
         arch->spans[at] = arch->spans[at - 1];
     arch->spans[at] = new;
@@ -120,9 +124,9 @@ static es_status read_norm(es_arch *arch, const arch_part *part)
         if (strcmp(norm_sets[i].name, part->argument) == 0)
             set = norm_sets[i].set;
     if (!set)
-        return es_arch_refuse(part,
-                              "one of FFN, QK, QKV, QKVO, QK,FFN, QKV,FFN, "
-                              "QKVO,FFN is needed");
+        return es_arch_refuse(
+            part,
+            "expected one of FFN, QK, QKV, QKVO, QK,FFN, QKV,FFN, QKVO,FFN");
     if (part->name[0] == 'W')
         arch->weight_norm = set;
     else
@@ -135,15 +139,15 @@ static es_status read_norm(es_arch *arch, const arch_part *part)
 
 typedef enum argument_rule { NO_ARGUMENT, ARGUMENT, MAYBE } argument_rule;
 
-/* An attention has kind 0. ScFuFFNi and e carry their number in the name. A
-   name that says all there is to it sets a value, and is printed where that is
-   set. */
+/* Parts of kind 0 are attentions. The names ScFuFFNi and ScFuFFNe are followed
+   by their number. A part without `read` sets `value` for its kind, and is
+   printed where that value is set. */
 static const struct rule {
     const char *name;
     argument_rule argument;
     unsigned kind;
     const char *kind_name;
-    part_reader *read; /* NULL: `value` of its kind */
+    part_reader *read; /* NULL: sets `value` for its kind */
     int value;
 } rules[] = {
     {"SM", MAYBE, 0, "attention", es_arch_read_softmax, 0},
@@ -200,12 +204,12 @@ static es_status check_kind(const arch_part *part, const struct rule *rule,
 {
     const bool is_more = part->has_range && arch->n_spans > 0;
     if (part->has_range && rule->kind != KIND_ACT)
-        return es_arch_refuse(part,
-                              "only an activation is given layers, as G[0-5]");
+        return es_arch_refuse(
+            part, "only an activation takes a range of layers, as in G[0-5]");
     if (seen & rule->kind && !is_more)
         return es_fail(ES_EUSAGE,
                        "architecture part '%.80s': a second %s; each kind of "
-                       "part may come once",
+                       "part may appear only once",
                        part->text, rule->kind_name);
     if ((seen | rule->kind) == (seen | KIND_ACT | KIND_FFN) &&
         (rule->kind & (KIND_ACT | KIND_FFN)))
@@ -222,7 +226,8 @@ static es_status read_part(es_arch *arch, const arch_part *part, bool first,
     if (!rule || (first && rule->kind))
         return unknown_part(part, first);
     if (!first && !rule->kind)
-        return es_arch_refuse(part, "the attention comes first, and once");
+        return es_arch_refuse(part,
+                              "the attention must come first and only once");
     if (rule->argument == NO_ARGUMENT && part->has_argument)
         return es_arch_refuse(part, "takes no argument");
     if (rule->argument == ARGUMENT && !part->has_argument)
@@ -245,20 +250,21 @@ static es_status read_part(es_arch *arch, const arch_part *part, bool first,
 
 /* --- the whole text ------------------------------------------------------- */
 
-/* "[first-last]" or "[layer]", the end of a part; cut off. */
+/* Reads "[first-last]" or "[layer]" from the end of a part and cuts it off. */
 static es_status split_range(arch_part *out, char *open)
 {
     char *end = open + strlen(open) - 1, *dash = strchr(open, '-');
     int64_t first, last;
     if (*end != ']')
-        return es_arch_refuse(out, "layers stand last, as in G[0-5]");
+        return es_arch_refuse(
+            out, "the range of layers must come last, as in G[0-5]");
     *end = 0;
     if (dash)
         *dash = 0;
     if (es_int_parse(&first, open + 1, 0, INT32_MAX) < 0 ||
         es_int_parse(&last, dash ? dash + 1 : open + 1, first, INT32_MAX) < 0)
-        return es_arch_refuse(out,
-                              "layers are [first-last] or [layer], from 0");
+        return es_arch_refuse(
+            out, "expected layers as [first-last] or [layer], counted from 0");
     *open = 0;
     out->has_range = true;
     out->first = (int)first;
@@ -292,8 +298,8 @@ static es_status read_body(es_arch *arch, const char *text)
     unsigned seen = 0;
     for (bool first = true;; first = false) {
         arch_part next;
-        /* Length of the part at text: up to a '+' outside parentheses (one
-         * inside may belong to an exponent). */
+        /* Find the length of the part: it ends at a '+' outside parentheses (a
+         * '+' inside may belong to an exponent). */
         int depth = 0;
         size_t n = 0;
         for (; text[n]; n++) {
@@ -312,7 +318,7 @@ static es_status read_body(es_arch *arch, const char *text)
     }
 }
 
-/* Copies text without its blanks. */
+/* Copies `text` without blanks. */
 static es_status squeeze(char out[ES_ARCH_TEXT_MAX], const char *text)
 {
     size_t n = 0;
@@ -343,21 +349,21 @@ es_status es_arch_parse(es_arch *out, const char *text)
         size_t n = strlen(copy);
         if (copy[n - 1] != ')')
             return es_fail(ES_EUSAGE,
-                           "architecture '%.80s': EReg( holds the whole of it "
-                           "and ends with ')'",
+                           "architecture '%.80s': EReg(...) must enclose all "
+                           "parts and end with ')'",
                            copy);
         copy[n - 1] = 0;
         body += strlen(prefix);
         arch.entropy_reg = true;
     }
     status = read_body(&arch, body);
-    /* Of a matrix that is divided by its own norm no head can be made smaller.
-     */
+    /* QK-Clip cannot make one head smaller in a matrix that is divided by its
+     * own norm. */
     if (status == ES_OK && arch.clip > 0 && arch.spectral_norm & ES_NORM_QK)
         status = es_fail(ES_EUSAGE, "architecture part 'SM(clip...)': SNorm of "
-                                    "Q and K bounds the logits itself, and "
-                                    "undoes what QK-Clip scales: leave out "
-                                    "one of them");
+                                    "Q and K already bounds the logits and "
+                                    "undoes QK-Clip's scaling: leave out one "
+                                    "of them");
     if (status == ES_OK)
         *out = arch;
     return status;

@@ -1,14 +1,16 @@
-/** Between the files of analyzer/arch: a part of the notation, and who reads
- *  and prints it. */
+/**
+ * Shared by the files of analyzer/arch: a part of the notation, and the
+ * functions that read and print it.
+ */
 #ifndef ES_ARCH_INTERNAL_H
 #define ES_ARCH_INTERNAL_H
 
 #include "analyzer/arch/arch.h"
 #include "analyzer/base/text.h"
 
-/** One part as it stands in the text: NAME or NAME(ARGUMENT). */
+/** One part of the text: NAME or NAME(ARGUMENT). */
 typedef struct arch_part {
-    char text[ES_ARCH_TEXT_MAX]; /* whole, for messages */
+    char text[ES_ARCH_TEXT_MAX]; /* the whole part, for messages */
     char name[ES_ARCH_TEXT_MAX];
     char argument[ES_ARCH_TEXT_MAX];
     bool has_argument;
@@ -16,17 +18,17 @@ typedef struct arch_part {
     int first, last;
 } arch_part;
 
-/** ES_EUSAGE: the part, and why it is none. */
+/** Fails with ES_EUSAGE and a message that names the part and the reason. */
 es_status es_arch_refuse(const arch_part *part, const char *why);
 
-/** Splits at the first comma; *rest is NULL if there is none. */
+/** Splits at the first comma. *rest is NULL if there is none. */
 void es_arch_split_comma(char *text, char **rest);
 
-/** ES_OK, or ES_EUSAGE naming the part. */
+/** Reads a decimal number. Returns ES_OK, or ES_EUSAGE with the part's name. */
 es_status es_arch_read_number(double *out, const arch_part *part,
                               const char *text) ES_MUST_USE;
 
-/** SM(...), PSM(...), RA(...): fields of *arch. ES_OK or ES_EUSAGE. */
+/** Read SM(...), PSM(...) or RA(...) into *arch. Return ES_OK or ES_EUSAGE. */
 es_status es_arch_read_softmax(es_arch *arch,
                                const arch_part *part) ES_MUST_USE;
 es_status es_arch_read_power_softmax(es_arch *arch,

@@ -1,4 +1,4 @@
-/* The attention of an architecture, its first part: read and printed. */
+/* Reads and prints the first part of an architecture, its attention. */
 #include "analyzer/arch/arch_internal.h"
 
 #include <float.h>
@@ -13,12 +13,12 @@ static es_status read_clip(es_arch *arch, const arch_part *part,
     es_status status = es_arch_read_number(&arch->clip, part, text);
     if (status == ES_OK && !(arch->clip >= 1 / most && arch->clip <= most))
         status =
-            es_arch_refuse(part, "QK-Clip's largest logit has to be a number "
+            es_arch_refuse(part, "QK-Clip's largest logit must be a number "
                                  "above 0, as in SM(clip 100)");
     return status;
 }
 
-/* One of t, clip and gate, which may come once each. */
+/* Reads one of t, clip and gate, each of which may appear once. */
 static es_status read_option(es_arch *arch, const arch_part *part,
                              const char *text)
 {
@@ -28,11 +28,12 @@ static es_status read_option(es_arch *arch, const arch_part *part,
                                              : NULL;
     if (!is_clip && !flag)
         return es_arch_refuse(part,
-                              "write SM, or in parentheses t for learnable "
-                              "temperatures, clip and a number for QK-Clip, "
-                              "gate: SM(t,clip 100,gate)");
+                              "expected t for learnable temperatures, clip and "
+                              "a number for QK-Clip, or gate: "
+                              "SM(t,clip 100,gate)");
     if (is_clip ? arch->clip > 0 : *flag)
-        return es_arch_refuse(part, "t, clip and gate may come once each");
+        return es_arch_refuse(part,
+                              "t, clip and gate may appear only once each");
     if (is_clip)
         return read_clip(arch, part, text + 4);
     *flag = true;
@@ -52,7 +53,7 @@ es_status es_arch_read_softmax(es_arch *arch, const arch_part *part)
     return status;
 }
 
-/* One of what may follow the power. */
+/* Reads one of the options after the power. */
 static es_status read_power_option(es_arch *arch, const arch_part *part,
                                    const char *text, bool *has_epsilon)
 {
@@ -65,12 +66,12 @@ static es_status read_power_option(es_arch *arch, const arch_part *part,
                                              : NULL;
     if (strncmp(text, "clip", 4) == 0)
         return es_arch_refuse(part,
-                              "PowerSoftmax does not depend on how large its "
-                              "logits are: clip is for SM");
+                              "PowerSoftmax does not depend on the size of its "
+                              "logits: clip is only for SM");
     if (flag ? *flag : length ? arch->length != ES_LENGTH_NONE : *has_epsilon)
         return es_arch_refuse(
-            part, "an epsilon, plain, length and gate may come once "
-                  "each");
+            part, "an epsilon, plain, length and gate may appear only "
+                  "once each");
     if (flag)
         *flag = true;
     else if (length)
@@ -80,8 +81,8 @@ static es_status read_power_option(es_arch *arch, const arch_part *part,
     *has_epsilon = true;
     if (es_double_parse(&arch->power_epsilon, text) < 0)
         return es_arch_refuse(part,
-                              "after the power come an epsilon, plain, length "
-                              "or length T, and gate: PSM(4,1e-3,length)");
+                              "expected an epsilon, plain, length, length T or "
+                              "gate after the power: PSM(4,1e-3,length)");
     if (arch->power_epsilon < 0)
         return es_arch_refuse(part, "the epsilon may not be negative");
     return ES_OK;
@@ -101,8 +102,8 @@ es_status es_arch_read_power_softmax(es_arch *arch, const arch_part *part)
     memcpy(text, part->argument, sizeof text);
     es_arch_split_comma(text, &option);
     if (es_int_parse(&power, text, 2, ES_POWER_MAX) < 0 || power % 2 != 0)
-        return es_arch_refuse(
-            part, "the power has to be an even number from 2 to 64");
+        return es_arch_refuse(part,
+                              "the power must be an even number from 2 to 64");
     arch->attention = ES_POWER_SOFTMAX;
     arch->power = (int)power;
     for (; option && status == ES_OK; option = rest) {
@@ -124,12 +125,12 @@ es_status es_arch_read_scaled_relu(es_arch *arch, const arch_part *part)
         es_arch_split_comma(option, &rest);
         const bool is_context = strcmp(option, "T") == 0;
         if (!is_context && strcmp(option, "gate") != 0)
-            return es_arch_refuse(part,
-                                  "write RA, which divides by the keys that a "
-                                  "row sees, or in parentheses T for the "
-                                  "context, gate: RA(T,gate)");
+            return es_arch_refuse(
+                part, "expected gate, or T to divide by the context "
+                      "instead of the number of keys that a row "
+                      "sees: RA(T,gate)");
         if (is_context ? arch->length == ES_LENGTH_CONTEXT : arch->gate)
-            return es_arch_refuse(part, "T and gate may come once each");
+            return es_arch_refuse(part, "T and gate may appear only once each");
         if (is_context)
             arch->length = ES_LENGTH_CONTEXT;
         else
@@ -143,7 +144,7 @@ es_status es_arch_read_scaled_relu(es_arch *arch, const arch_part *part)
 static void print_softmax(es_text *text, const es_arch *arch)
 {
     char number[ES_FLOAT_TEXT_MAX];
-    const char *open = "("; /* then commas */
+    const char *open = "("; /* a comma after the first option */
     es_text_append(text, "SM");
     if (arch->temperature) {
         es_text_append(text, "%st", open);

@@ -1,5 +1,5 @@
-/* Memory by count, for all modules: sizes cannot wrap around, and the message
-   that says what there was no memory for is written in one place. */
+/* Allocation by count, for all modules. Sizes cannot wrap around, and the
+   message that names the object without memory is written in one place. */
 #include "analyzer/base/checked.h"
 #include <string.h>
 

@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/** *out = a * b; false, and *out untouched, if that overflows size_t. */
+/**
+ * Sets *out = a * b. Returns false, and leaves *out unchanged, if that
+ * overflows size_t.
+ */
 static inline bool es_size_mul(size_t *out, size_t a, size_t b)
 {
     size_t product;
@@ -17,7 +20,10 @@ static inline bool es_size_mul(size_t *out, size_t a, size_t b)
     return true;
 }
 
-/** *out = a + b; false, and *out untouched, if that overflows size_t. */
+/**
+ * Sets *out = a + b. Returns false, and leaves *out unchanged, if that
+ * overflows size_t.
+ */
 static inline bool es_size_add(size_t *out, size_t a, size_t b)
 {
     size_t sum;
@@ -28,8 +34,8 @@ static inline bool es_size_add(size_t *out, size_t a, size_t b)
 }
 
 /**
- * realloc(pointer, n * size) that returns NULL when the product overflows;
- * the old block is then still valid.
+ * Returns realloc(pointer, n * size), or NULL if the product overflows; the
+ * old block then stays valid.
  */
 static inline void *es_resize(void *pointer, size_t n, size_t size)
 {
@@ -40,28 +46,33 @@ static inline void *es_resize(void *pointer, size_t n, size_t size)
 }
 
 /**
- * Zeroed memory for n objects of `size` bytes, freed with free().
+ * Allocates zeroed memory for n objects of `size` bytes, to be freed with
+ * free().
  *
  *   pointer  address of a pointer to any object type; receives the memory, or
  *            NULL on failure
- *   n        0 gives a block too, so that NULL always means failure
- *   name     what it is for, for the message: "the series"
+ *   n        0 allocates a block too, so that NULL always means failure
+ *   name     the object, for the message: "the series"
  *
- * ES_OK; ES_ENOMEM, also where n * size overflows.
+ * Returns ES_OK; ES_ENOMEM, also if n * size overflows.
  */
 es_status es_alloc(void *pointer, size_t n, size_t size,
                    const char *name) ES_MUST_USE;
 
 /**
- * Makes a block that es_alloc or NULL began hold n objects; what is new is not
- * zeroed. Parameters as es_alloc's. On failure the old block stays valid.
+ * Resizes a block from es_alloc, or NULL, to n objects. Added memory is not
+ * zeroed. The parameters are those of es_alloc. On failure the old block stays
+ * valid.
  *
- * ES_OK; ES_ENOMEM.
+ * Returns ES_OK or ES_ENOMEM.
  */
 es_status es_grow(void *pointer, size_t n, size_t size,
                   const char *name) ES_MUST_USE;
 
-/** A copy of `text`, owned by the caller; NULL for NULL. ES_OK; ES_ENOMEM. */
+/**
+ * Copies `text` into memory that the caller owns; NULL gives NULL. Returns
+ * ES_OK or ES_ENOMEM.
+ */
 es_status es_copy_text(char **out, const char *text) ES_MUST_USE;
 
 #endif

@@ -1,4 +1,5 @@
-/* Colours by NO_COLOR, FORCE_COLOR and the terminal, for every program. */
+/* Decides about colours from NO_COLOR, FORCE_COLOR and the terminal, for every
+   program. */
 #include "analyzer/base/colour.h"
 
 #include <stdlib.h>

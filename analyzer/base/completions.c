@@ -1,6 +1,7 @@
 /*
- * Completions for bash, zsh and fish, made of the tables of options: names,
- * the verbs, and for shells that show them what each is for.
+ * Completions for bash, zsh and fish, made from the tables of options: the
+ * names of options and verbs and, for shells that show it, a description of
+ * each.
  */
 #include "analyzer/base/completions.h"
 
@@ -13,7 +14,7 @@ static const char *name_of(const es_program *program)
     return program->commands[0]->name;
 }
 
-/* "_entropy_scan" of "entropy-scan". */
+/* Writes the shell function's name: "_entropy_scan" for "entropy-scan". */
 static void function_name(char *out, size_t size, const char *program)
 {
     snprintf(out, size, "_%s", program);
@@ -72,10 +73,10 @@ static void print_bash(FILE *out, const es_program *program)
             function, name);
 }
 
-/* --- what the other two say of an option ----------------------------------*/
+/* --- options in zsh and fish ---------------------------------------------- */
 
-/* Text within single quotes; a quote in it as `quote`, and a backslash before
- * each of `special`. */
+/* Prints text for use within single quotes: replaces a quote by `quote` and
+ * puts a backslash before each character of `special`. */
 static void print_quoted(FILE *out, const char *text, const char *quote,
                          const char *special)
 {
@@ -114,7 +115,8 @@ static void print_zsh_help(FILE *out, const char *help)
     print_quoted(out, help, "'\\''", "[]\\");
 }
 
-/* "FILE", also of "[FILE]". */
+/* Prints an option's argument name without brackets: "FILE" for "[FILE]"
+   too. */
 static void print_argument(FILE *out, const es_option *option)
 {
     char name[64];
@@ -124,7 +126,8 @@ static void print_argument(FILE *out, const es_option *option)
     print_quoted(out, name, "'\\''", ":\\");
 }
 
-/* What follows an option: "[help]", ":VALUE:action". */
+/* Prints the part of a zsh specification after the option's name: "[help]",
+   ":VALUE:action". */
 static void print_zsh_rest(FILE *out, const es_option *option)
 {
     fputc('[', out);
@@ -204,7 +207,8 @@ static void print_fish_text(FILE *out, const char *text)
     fputs("'\n", out);
 }
 
-/* "-n 'CONDITION'": the verb was given, or, of the program, none. */
+/* Prints "-n 'CONDITION'": the verb was given, or, for the program's own
+   options, no verb was. */
 static void print_fish_condition(FILE *out, const es_program *program,
                                  const es_command *command)
 {
@@ -253,7 +257,7 @@ static void print_fish(FILE *out, const es_program *program)
     }
 }
 
-/* --- all ------------------------------------------------------------------*/
+/* --- all shells ----------------------------------------------------------- */
 
 void es_program_print_completions(FILE *out, const es_program *program,
                                   const char *shell)

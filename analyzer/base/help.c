@@ -1,6 +1,6 @@
 /*
- * The texts for users that are made of the tables of options: --help, the
- * manual page; and the verb "help", which prints them and completions.
+ * The texts for users that are made from the tables of options: --help and the
+ * manual page. Also the verb "help", which prints them and the completions.
  */
 #include "analyzer/base/help.h"
 
@@ -103,9 +103,9 @@ void es_program_print_help(FILE *out, const es_program *program,
 /* --- the verb help --------------------------------------------------------*/
 
 typedef struct arguments {
-    const char *verb; /* NULL: the program */
+    const char *verb; /* NULL: describe the program */
     bool man, help;
-    const char *completion; /* a shell; NULL: none */
+    const char *completion; /* name of a shell; NULL if not given */
 } arguments;
 
 static es_status take_shell(void *field, const es_option *option,
@@ -120,7 +120,8 @@ static es_status take_shell(void *field, const es_option *option,
             return ES_OK;
         es_text_append(&list, i ? ", %s" : "%s", es_shells[i]);
     }
-    return es_fail(ES_EUSAGE, "%s '%.40s': there are %s", where, value, known);
+    return es_fail(ES_EUSAGE, "%s '%.40s': expected one of %s", where, value,
+                   known);
 }
 
 static es_status take_verb(void *field, const es_option *option,
@@ -129,7 +130,7 @@ static es_status take_verb(void *field, const es_option *option,
     const char **verb = field;
     (void)option, (void)where;
     if (*verb)
-        return es_fail(ES_EUSAGE, "help says one thing at a time");
+        return es_fail(ES_EUSAGE, "help takes a single verb");
     *verb = value;
     return ES_OK;
 }
@@ -152,7 +153,8 @@ static es_status no_verb(const es_program *program, const char *name)
     for (size_t i = 1; i < program->n; i++)
         es_text_append(&verbs, "%s%s", i > 1 ? ", " : "",
                        es_command_verb(program->commands[i]));
-    return es_fail(ES_EUSAGE, "%s: no such verb: there are %s", name, names);
+    return es_fail(ES_EUSAGE, "%s: unknown verb: expected one of %s", name,
+                   names);
 }
 
 es_status es_program_help(FILE *out, const es_program *program,
@@ -174,8 +176,8 @@ es_status es_program_help(FILE *out, const es_program *program,
         return no_verb(program, given.verb);
     if (given.man + !!given.completion + given.help > 1 ||
         (given.verb && (given.completion || given.help)))
-        return es_fail(ES_EUSAGE, "--man or --completion, of which the first "
-                                  "may have a verb");
+        return es_fail(ES_EUSAGE, "give only one of --man, --completion and "
+                                  "--help: only --man takes a verb");
     if (given.man)
         es_manual_print(out, program, command);
     else if (given.completion)

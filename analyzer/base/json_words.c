@@ -1,5 +1,6 @@
-/* Makes JSON of what Python's json writes: its NaN and Infinity become strings.
- * For histories, and the configurations that others put beside weights. */
+/* Turns the output of Python's json module into valid JSON: NaN and Infinity
+ * become strings. Used for training histories and for configuration files next
+ * to weights. */
 #include "analyzer/base/json_words.h"
 
 #include <stdbool.h>

@@ -1,14 +1,19 @@
-/** NaN and Infinity in JSON, as Python's json and JavaScript write them. */
+/**
+ * NaN and Infinity in JSON text, as Python's json module and JavaScript write
+ * them.
+ */
 #ifndef ES_JSON_WORDS_H
 #define ES_JSON_WORDS_H
 
 #include <stddef.h>
 
-/** Room for es_json_quote_words of n bytes and the NUL. */
+/** Bytes that es_json_quote_words needs for a text of n bytes, with the NUL. */
 #define ES_JSON_QUOTED_SIZE(n) (2 * (n) + 1)
 
-/** Copies a text and puts NaN, Infinity and -Infinity outside of strings, which
- *  JSON does not have, between quotes. */
+/**
+ * Copies `text` and puts quotes around NaN, Infinity and -Infinity outside
+ * strings, because JSON has no such values.
+ */
 void es_json_quote_words(char *out, const char *text);
 
 #endif

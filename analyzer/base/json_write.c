@@ -1,6 +1,7 @@
-/* A streaming writer of JSON. Its only state is whether a comma is due: after
- * a value or a closing bracket, not after a name or an opening one. Text is
- * escaped in pieces that fit a buffer, so that no memory can run out. */
+/* A streaming writer of JSON. Its only state is whether the next value needs a
+ * comma: after a value or a closing bracket, but not after a name or an
+ * opening bracket. Text is escaped in pieces that fit a fixed buffer, so the
+ * writer needs no heap memory. */
 #include "analyzer/base/json_write.h"
 
 #include "analyzer/base/text.h"
@@ -11,14 +12,15 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define PIECE 40 /* bytes of text escaped at once; each becomes 6 at most */
+#define PIECE 40 /* bytes of text escaped at once; each becomes at most 6 */
 
 static bool is_within_character(char c)
 {
     return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-/* The length of the first piece of text (n): it ends between characters. */
+/* Returns the length of the first piece of `text` (n bytes), which ends
+   between characters. */
 static size_t piece_length(const char *text, size_t n)
 {
     if (n <= PIECE)
@@ -26,7 +28,7 @@ static size_t piece_length(const char *text, size_t n)
     for (n = PIECE; n > PIECE - 4; n--)
         if (!is_within_character(text[n]))
             return n;
-    return PIECE; /* no UTF-8 at all */
+    return PIECE; /* the bytes are not UTF-8 */
 }
 
 static void put_plain(es_json_writer *json, const char *text, size_t n)
@@ -168,7 +170,7 @@ void es_json_write_number(es_json_writer *json, const char *name, double value)
         es_json_write_double(json, name, value);
 }
 
-/* "NAME":null,"NAME_state":STATE. */
+/* Writes "NAME":null,"NAME_state":STATE. */
 static void put_state(es_json_writer *json, const char *name, const char *state)
 {
     es_json_write_null(json, name);

@@ -1,6 +1,6 @@
-/* Raw system calls with what replaces them: binaries that are linked for glibc
-   2.28 run on Linux 4.18, and in containers whose filter answers EPERM to what
-   it does not know. */
+/* Raw system calls and their fallbacks. Binaries linked for glibc 2.28 run on
+   Linux 4.18, and in containers whose filter answers unknown calls with
+   EPERM. */
 #include "analyzer/base/kernel.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The same on every architecture; old headers do not have them. */
+/* The numbers are the same on every architecture; old headers lack them. */
 #ifndef SYS_pidfd_send_signal
 #define SYS_pidfd_send_signal 424
 #endif
@@ -45,7 +45,7 @@ pid_t es_kernel_thread(void)
 
 /* --- descriptors ---------------------------------------------------------- */
 
-/* What getdents64 writes. */
+/* A directory entry as getdents64 writes it. */
 struct entry {
     uint64_t inode;
     int64_t next;
@@ -54,13 +54,15 @@ struct entry {
     char name[];
 };
 
-/* Closes what one block of the listing names; `folder` itself later. */
+/* Closes the descriptors named in one block of the listing, except `folder`,
+   which is still being read. Returns true if it closed any. */
 static bool close_listed(const char *block, long n, int first, int folder)
 {
     bool closed = false;
     for (long at = 0; at < n;) {
         const struct entry *entry = (const void *)(block + at);
-        /* -1 for "." and "..". No library function: locale is not ours. */
+        /* -1 for "." and "..". Parsed by hand: a child of vfork may not call
+           library functions that use the locale. */
         const char *name = entry->name;
         int number = 0;
         for (; *name >= '0' && *name <= '9'; name++)
@@ -73,8 +75,8 @@ static bool close_listed(const char *block, long n, int first, int folder)
     return closed;
 }
 
-/* Again from the beginning as long as something was closed: the listing moves
-   under our feet. */
+/* Lists the directory again as long as descriptors were closed, because
+   closing them changes the listing. */
 static bool close_by_listing(int first)
 {
     _Alignas(struct entry) char block[4096];
@@ -99,7 +101,8 @@ void es_kernel_close_from(int first)
     if (syscall(SYS_close_range, (unsigned)first, UINT_MAX, 0) == 0 ||
         close_by_listing(first))
         return;
-    /* A limit that was lowered since hides descriptors: 64 Ki at least. */
+    /* Descriptors may lie above a limit that was lowered later, so at least 64
+       Ki numbers are tried. */
     int end = 1 << 16;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < INT_MAX &&
         (int)limit.rlim_max > end)
@@ -110,7 +113,8 @@ void es_kernel_close_from(int first)
 
 /* --- processes ------------------------------------------------------------ */
 
-#define START_TIME 22 /* the field of /proc/PID/stat; 2 is "(name)" */
+#define START_TIME 22 /* field number in /proc/PID/stat; field 2 is "(name)"   \
+                       */
 
 uint64_t es_kernel_start_time(pid_t pid)
 {
@@ -122,7 +126,7 @@ uint64_t es_kernel_start_time(pid_t pid)
     ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
     text[n > 0 ? n : 0] = '\0';
-    const char *field = strrchr(text, ')'); /* a name may have blanks */
+    const char *field = strrchr(text, ')'); /* the name may contain blanks */
     for (int i = 2; field && i < START_TIME; i++)
         field = strchr(field + 1, ' ');
     return field ? strtoull(field, NULL, 10) : 0;
@@ -143,7 +147,8 @@ static int unlinked_file(const char *folder)
     return fd;
 }
 
-/* posix_fallocate: a page that has no space later would be a SIGBUS. */
+/* Sets the size of a new file. Without posix_fallocate, a page for which space
+   is missing later would raise SIGBUS. */
 static int sized_file(int fd, off_t bytes, bool reserve)
 {
     int error = ftruncate(fd, bytes) == 0 ? 0 : errno;

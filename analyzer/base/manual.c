@@ -1,6 +1,6 @@
 /*
- * Manual pages in roff: what a command does and takes is in its row, what all
- * commands of a program have in common in the program's.
+ * Manual pages in roff. The command's table row supplies the description and
+ * the options; the program's row supplies the parts that all commands share.
  */
 #include "analyzer/base/manual.h"
 
@@ -46,7 +46,7 @@ static void print_title(FILE *out, const es_command *command)
     fputs("\n.fi\n", out);
 }
 
-/* A word, and the sentence beside it. */
+/* Prints a word and the sentence that explains it. */
 static void print_entry(FILE *out, const char *word, const char *sentence)
 {
     fputs(".TP\n.B ", out);
@@ -79,7 +79,7 @@ static void print_list(FILE *out, const char *title, const es_named_text *list)
         print_entry(out, list->name, list->text);
 }
 
-/* What each does, and the line to type. */
+/* Prints each example: first its description, then the command line. */
 static void print_examples(FILE *out, const es_named_text *examples)
 {
     if (!examples || !examples->name)
@@ -102,7 +102,8 @@ static void print_verbs(FILE *out, const es_program *program)
                     program->commands[i]->summary);
 }
 
-/* Of a verb the program; of the program its verbs. */
+/* Refers from a verb's page to the program's page, and from the program's page
+   to all verbs. */
 static void print_others(FILE *out, const es_program *program,
                          const es_command *command)
 {

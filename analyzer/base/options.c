@@ -1,7 +1,7 @@
 /*
- * Options as rows of a table: parsing with getopt_long, setting and printing
- * the typed targets, suggestions for misspelled names. The texts for users
- * made of the same rows are help.c's.
+ * Options as rows of a table: parses with getopt_long, sets and prints the
+ * typed targets, suggests names for misspelled options. help.c makes the texts
+ * for users from the same rows.
  */
 #include "analyzer/base/options.h"
 
@@ -26,7 +26,8 @@ static es_status set_flag(bool *field, const char *value, const char *where)
 static es_status wrong_value(const es_option *option, const char *value,
                              const char *where)
 {
-    return es_fail(ES_EUSAGE, "%s '%.40s': %s", where, value, option->expects);
+    return es_fail(ES_EUSAGE, "%s '%.40s': expected %s", where, value,
+                   option->expects);
 }
 
 static es_status set_int(void *field, const es_option *option,
@@ -85,9 +86,11 @@ static es_status set_choice(void *field, const es_option *option,
         }
         es_text_append(&names, i ? ", %s" : "%s", option->choices[i]);
     }
-    return option->expects ? wrong_value(option, value, where)
-                           : es_fail(ES_EUSAGE, "%s: '%s' is none of %s", where,
-                                     value, list);
+    return option->expects
+               ? wrong_value(option, value, where)
+               : es_fail(ES_EUSAGE,
+                         "%s: unknown value '%s': expected one of %s", where,
+                         value, list);
 }
 
 es_status es_option_set(void *target, const es_option *option,
@@ -145,7 +148,7 @@ void es_option_print(char *out, size_t size, const void *target,
         option->print(out, size, field);
 }
 
-/* --- how a row is shown ----------------------------------------------------*/
+/* --- rows as text --------------------------------------------------------- */
 
 void es_option_print_names(char *out, size_t size, const es_option *option)
 {
@@ -180,7 +183,8 @@ void es_option_print_sentence(char *out, size_t size, const es_command *command,
 
 /* --- the command line -----------------------------------------------------*/
 
-/* getopt_long's view of a table: values start above all letters. */
+/* The table in getopt_long's form. The values of long options start above all
+   letters. */
 enum { FIRST_LONG = 256 };
 
 typedef struct getopt_tables {
@@ -215,7 +219,7 @@ static int argument_kind(const es_option *option)
 
 static void make_tables(getopt_tables *out, const es_command *command)
 {
-    /* ':' first: getopt reports a missing value as such. */
+    /* A leading ':' makes getopt report a missing value separately. */
     char *letter = out->letters;
     struct option *entry = out->longs;
     *letter++ = ':';
@@ -234,7 +238,8 @@ static void make_tables(getopt_tables *out, const es_command *command)
     }
 }
 
-/* The row of what getopt found; NULL is none. */
+/* Returns the row that getopt's result `found` refers to; NULL if no row
+   does. */
 static const es_option *found_option(const es_command *command, int found)
 {
     if (found >= FIRST_LONG)
@@ -246,7 +251,7 @@ static const es_option *found_option(const es_command *command, int found)
     return NULL;
 }
 
-/* --- wrong options --------------------------------------------------------*/
+/* --- unknown options ------------------------------------------------------ */
 
 static size_t min3(size_t a, size_t b, size_t c)
 {
@@ -254,7 +259,7 @@ static size_t min3(size_t a, size_t b, size_t c)
     return least < c ? least : c;
 }
 
-/* Levenshtein's. */
+/* Computes Levenshtein's distance with one row of its table. */
 size_t es_word_distance(const char *a, size_t n, const char *b)
 {
     size_t row[64], m = strlen(b);
@@ -284,7 +289,8 @@ static bool is_known(const es_command *command, const char *name, size_t n)
     return false;
 }
 
-/* What other programs call an option, with dashes or underscores. */
+/* Names that other programs use, and the name of the same option here. Users
+   may write dashes or underscores. */
 static const char *const names_of_others[][2] = {
     {"learning-rate", "lr"},
     {"max-lr", "lr"},
@@ -341,8 +347,8 @@ static const char *const names_of_others[][2] = {
     {"live", "follow"},
     {"silent", "quiet"}};
 
-/* Ours, for a name (n) of another program; NULL: nobody has it, or this
- * command does not. */
+/* Returns this program's name for an option (n letters) of another program;
+ * NULL if the name is not in the table or the command lacks the option. */
 static const char *own_name(const es_command *command, const char *name,
                             size_t n)
 {
@@ -393,7 +399,7 @@ static es_status bad_option(const es_command *command, const char *word)
 
 /* --- parsing --------------------------------------------------------------*/
 
-/* Adds a text to a list: all of argv fits from the first one on. */
+/* Appends a text to a list. The first call allocates space for all of argv. */
 static es_status add_text(const parsing *p, const es_option *option,
                           const char *value)
 {
@@ -422,7 +428,7 @@ static es_status take_option(const parsing *p, const es_option *option,
                : es_option_set(p->target, option, value, where);
 }
 
-/* A text that is no option: to the row without a name. */
+/* Stores a positional argument in the target of the row without a name. */
 static es_status take_argument(const parsing *p, const char *value)
 {
     const unsigned takes = p->command->takes;
@@ -438,7 +444,7 @@ static es_status take_argument(const parsing *p, const char *value)
     if (row->type == ES_OPTION_TEXT) {
         const char **text = (void *)((char *)p->target + row->offset);
         if (*text)
-            return es_fail(ES_EUSAGE, "%s, %s: one file at a time", *text,
+            return es_fail(ES_EUSAGE, "%s, %s: give one file at a time", *text,
                            value);
     }
     return es_option_set(p->target, row, value, value);
@@ -451,7 +457,7 @@ es_status es_options_parse(void *target, bool *given, const es_command *command,
     getopt_tables tables = {0};
     es_status status = ES_OK;
     make_tables(&tables, command);
-    optind = 0; /* glibc: start afresh, also in the middle of a word */
+    optind = 0; /* tells glibc to reset all its state, even within a word */
     opterr = 0;
     while (status == ES_OK && argc > 0) {
         const char *word = argv[optind > 0 && optind < argc ? optind : 1];

@@ -1,10 +1,11 @@
-/* Records as bytes: one function for each measures, writes and reads, so that
-   the two sides cannot differ. */
+/* Records as bytes. The same function measures, writes and reads a record, so
+   that writer and reader cannot differ. */
 #include "analyzer/base/pack.h"
 
 #include <string.h>
 
-/* The next n bytes; NULL when measuring, and if they are not there. */
+/* Advances by n bytes and returns their address; NULL when measuring, and
+   after a failure if fewer than n bytes are left. */
 static unsigned char *take(es_pack *pack, size_t n)
 {
     if (pack->failed)

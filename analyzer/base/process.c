@@ -1,7 +1,7 @@
-/* Starting, watching and ending processes, for all programs and for the
-   library in a host program. A program is started by vfork: the host may have
-   hundreds of gigabytes mapped, and what posix_spawn does not offer (a signal
-   at the parent's death) is a call more in the child. */
+/* Starts, watches and ends processes, for all programs and for the library in
+   a host program. Programs are started by vfork: the host may have mapped
+   hundreds of gigabytes, and the child needs calls that posix_spawn does not
+   offer, such as a signal at its parent's death. */
 #include "analyzer/base/process.h"
 
 #include "analyzer/base/kernel.h"
@@ -20,8 +20,8 @@
 
 #define FIRST_PASSED 3
 #define MOST_PASSED 8
-#define SLICE_MS 10 /* how often a child without a pidfd is looked at */
-#define ID_PIDFD ((idtype_t)3) /* P_PIDFD, which glibc 2.28 has not */
+#define SLICE_MS 10 /* interval for polling a child without a pidfd */
+#define ID_PIDFD ((idtype_t)3) /* P_PIDFD, which glibc 2.28 lacks */
 
 /* --- descriptors ---------------------------------------------------------- */
 
@@ -49,7 +49,9 @@ void es_held_close(es_held *held)
 
 /* --- starting ------------------------------------------------------------- */
 
-/* Out of the way of all numbers that are given out, first. */
+/* Connects the streams and the passed descriptors to the numbers 0, 1, 2, ...
+   in the child. First duplicates each above all these numbers, so that no dup2
+   overwrites a descriptor that is needed later. */
 static bool set_descriptors(const es_process_options *options)
 {
     int n = FIRST_PASSED + (int)options->n_passed;
@@ -62,9 +64,9 @@ static bool set_descriptors(const es_process_options *options)
         lifted[i] = fd == ES_STREAM_INHERIT
                         ? fd
                         : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_PASSED + n);
-        bool is_closed = i < FIRST_PASSED && errno == EBADF; /* stays so */
+        bool is_closed = i < FIRST_PASSED && errno == EBADF; /* stays closed */
         if (lifted[i] == -1 && !is_closed) {
-            if (errno == EINVAL) /* the limit is below the first number */
+            if (errno == EINVAL) /* the limit is below the lowest number */
                 errno = EMFILE;
             return false;
         }
@@ -77,7 +79,8 @@ static bool set_descriptors(const es_process_options *options)
     return true;
 }
 
-/* In the child, which shares the caller's memory until it executes. */
+/* Runs in the child, which shares the caller's memory until it executes.
+   Returns an errno if that fails. */
 static int become(const es_process_options *options, pid_t parent,
                   const sigset_t *mask)
 {
@@ -92,7 +95,8 @@ static int become(const es_process_options *options, pid_t parent,
     }
     if (!set_descriptors(options))
         return errno;
-    /* Handlers are the caller's functions: none may run in the child. */
+    /* Signal handlers are the caller's functions and must not run in the
+       child. */
     es_process_place place = options->place;
     sigset_t none;
     for (int number = 1; number < NSIG; number++) {
@@ -125,7 +129,7 @@ int es_process_start(es_process *out, const es_process_options *options)
         return EINVAL;
     sigset_t all, mask;
     int cancel;
-    volatile int error = 0; /* the child's, too */
+    volatile int error = 0; /* also written by the child */
     pid_t parent = getpid();
     sigfillset(&all);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
@@ -165,10 +169,11 @@ int es_process_fork(es_process *out, int (*main)(void *), void *argument)
     return 0;
 }
 
-/* --- its pidfd ------------------------------------------------------------ */
+/* --- pidfd ---------------------------------------------------------------- */
 
-/* Before Linux 6.9 every pidfd has the inode of all anonymous files. A process
-   that somebody else has reaped has the number -1. */
+/* Returns true if the descriptor is a pidfd of that process. The inode does
+   not tell: before Linux 6.9 all pidfds share the inode of anonymous files. A
+   process that another function has reaped has the number -1. */
 static bool is_handle_of(int fd, pid_t pid)
 {
     char path[64], line[256];
@@ -183,7 +188,7 @@ static bool is_handle_of(int fd, pid_t pid)
     return number == pid || number == -1;
 }
 
-/* A new one if the host closed the first. */
+/* Returns the pidfd, opening a new one if the host has closed the first. */
 static int handle_of(es_process *process)
 {
     es_held *handle = &process->handle;
@@ -202,8 +207,9 @@ void es_process_free(es_process *process)
 
 /* --- ending --------------------------------------------------------------- */
 
-/* Without a pidfd: whether it is no child of ours any more, or has ended. A
-   host may have reaped it, and its number may be another child's since. */
+/* Without a pidfd: returns true if the process has ended or is not our child
+   any more. The host may have reaped it, and its number may have been reused
+   by another child; the start time tells. */
 static bool is_over(const es_process *process)
 {
     siginfo_t info = {0};
@@ -233,7 +239,8 @@ void es_process_signal(es_process *process, int number)
     int fd = handle_of(process);
     if (fd >= 0 && es_kernel_signal(fd, number) == 0)
         return;
-    /* A kernel may have one call and not the other, as a filter may. */
+    /* A kernel, or a filter, may allow one of the two calls and not the
+       other. */
     if ((!process->watched || (fd >= 0 && errno != ESRCH)) && !is_over(process))
         kill(process->pid, number);
 }
@@ -264,8 +271,9 @@ static int reap(siginfo_t *info, idtype_t type, int id, int options)
     return failed;
 }
 
-/* By pidfd: never another child of the host, whatever it reaps itself. Without
-   one (waitid takes it from Linux 5.4 on) its start says whose it is. */
+/* Reaps by pidfd, and so never another child of the host, even if the host
+   reaps its children itself. Without a pidfd (waitid accepts it since Linux
+   5.4) the start time tells whether the number still belongs to our child. */
 static int reap_ours(siginfo_t *info, es_process *process, int options)
 {
     int fd = handle_of(process);
@@ -321,7 +329,7 @@ void es_process_end_text(char *out, size_t size, const es_process_end *end)
         snprintf(out, size, "exit code %d", end->code);
 }
 
-/* --- programs beside each other ------------------------------------------- */
+/* --- neighbouring programs ------------------------------------------------ */
 
 bool es_process_self(char out[PATH_MAX])
 {

@@ -1,9 +1,10 @@
 /**
  * Processes that entropy-scan starts: the recorder, trainings of a sweep,
- * commands and deliveries of alerts, Slurm's programs. Each is held by its
- * pidfd, so that a signal or a wait never meets another process, and leaves no
- * zombie once es_process_wait has returned true. Where the kernel gives no
- * pidfd (before 5.3, or in a container) number and start identify it.
+ * commands and deliveries of alerts, Slurm's programs. Each is identified by
+ * its pidfd, so that a signal or a wait never reaches another process, and
+ * leaves no zombie once es_process_wait has returned true. Where the kernel
+ * gives no pidfd (before 5.3, or in a container), the process number and start
+ * time identify it.
  */
 #ifndef ES_PROCESS_H
 #define ES_PROCESS_H
@@ -16,33 +17,36 @@
 #include <sys/types.h>
 
 /**
- * A descriptor in a process that is not ours: the host may close every one
- * that it does not know, and its own files get the numbers. A number alone
- * proves nothing there, so device and inode are kept with it.
+ * A descriptor in a host process. The host may close descriptors that it does
+ * not know and get the same numbers for its own files. The number alone proves
+ * nothing, so device and inode are kept with it.
  */
 typedef struct es_held {
-    int fd; /* -1: none */
+    int fd; /* -1 if there is none */
     dev_t device;
     ino_t inode;
 } es_held;
 
-/** Takes `fd` over; -1 stays -1. */
+/** Takes ownership of `fd`; -1 stays -1. */
 es_held es_held_take(int fd);
 
-/** Whether the number still is what it was. */
+/** Returns true if the number still refers to the same file. */
 bool es_held_is_ours(const es_held *held);
 
-/** Closes it if it is ours. */
+/** Closes the descriptor if it still refers to the same file. */
 void es_held_close(es_held *held);
 
-/** Of es_process_options.streams. */
+/** Values for es_process_options.streams besides descriptors. */
 enum {
     ES_STREAM_NULL = -1,   /* /dev/null */
-    ES_STREAM_INHERIT = -2 /* the caller's own */
+    ES_STREAM_INHERIT = -2 /* the caller's stream */
 };
 
-/** Where a process stands; a group or session of its own is out of reach of
- *  Ctrl-C, and begins with default signals and none blocked. */
+/**
+ * The process group or session of a new process. In a new group or session,
+ * Ctrl-C does not reach it, and it begins with default signals, none of them
+ * blocked.
+ */
 typedef enum es_process_place {
     ES_PLACE_CALLER, /* in the caller's group */
     ES_PLACE_GROUP,
@@ -50,84 +54,96 @@ typedef enum es_process_place {
 } es_process_place;
 
 typedef struct es_process {
-    pid_t pid;        /* 0: none */
-    es_held handle;   /* pidfd */
-    bool watched;     /* false: the kernel gave no pidfd */
-    uint64_t started; /* then: es_kernel_start_time; 0: not known */
+    pid_t pid;        /* 0 if there is no process */
+    es_held handle;   /* the pidfd */
+    bool watched;     /* false if the kernel gave no pidfd */
+    uint64_t started; /* without a pidfd: es_kernel_start_time; 0 if unknown */
     es_process_place place;
-    int error; /* errno of a program that could not be executed, or 0 */
+    int error; /* errno if the program could not be executed, otherwise 0 */
 } es_process;
 
 typedef struct es_process_options {
-    const char
-        *program;      /* NULL: argv[0]; without '/' it is looked up in PATH */
-    char *const *argv; /* NULL at its end */
-    int streams[3];    /* descriptors, or ES_STREAM_... */
-    const int *passed; /* (n_passed) they become 3, 4, ...; if there is one,
-                          no other descriptor is inherited; ES_STREAM_NULL is
-                          fine here, too */
+    const char *program; /* NULL: argv[0]; searched for in PATH if it has no
+                            '/' */
+    char *const *argv;   /* ends with NULL */
+    int streams[3];      /* descriptors, or ES_STREAM_... */
+    const int *passed;   /* (n_passed) become descriptors 3, 4, ...;
+                            ES_STREAM_NULL is allowed. If there is at least one,
+                            the child inherits no other descriptor */
     size_t n_passed;
     es_process_place place;
-    int death_signal; /* what it gets when the calling thread ends; 0: none */
-    /* A program that cannot be executed is no error, but a process that ends
-       with code 127 (no such file) or 126; out->error says why. */
+    int death_signal; /* signal to send when the calling thread ends; 0: none */
+    /* If the program cannot be executed, report no error but a process that
+       ends with code 127 (no such file) or 126; out->error has the errno. */
     bool as_shell;
 } es_process_options;
 
 /**
- * Starts a program without copying the caller's memory. Descriptors that are
- * close-on-exec stay with the caller, but those it passes on. Any thread.
+ * Starts a program without copying the caller's memory. Close-on-exec
+ * descriptors stay with the caller, except those in `passed`. May be called
+ * from any thread.
  *
- *   out  owned by the caller, for es_process_free
+ *   out  owned by the caller, to be freed by es_process_free
  *
- * 0 or an errno: then there is no process.
+ * Returns 0; or an errno if no process was started.
  */
 int es_process_start(es_process *out, const es_process_options *options);
 
-/** Starts a copy of this process in a session of its own, which calls
- *  main(argument) and ends with what that returns. 0 or an errno. */
+/**
+ * Starts a copy of this process in a new session. The copy calls
+ * main(argument) and exits with its result. Returns 0 or an errno.
+ */
 int es_process_fork(es_process *out, int (*main)(void *), void *argument);
 
 /** How a process ended. */
 typedef struct es_process_end {
-    bool lost;  /* somebody else reaped it: nothing is known */
-    int code;   /* exit code; 128 + signal, as a shell has it */
-    int signal; /* that killed it, or 0 */
+    bool lost;  /* other code reaped the process: nothing is known */
+    int code;   /* exit code; 128 + signal, as in a shell */
+    int signal; /* the signal that killed the process, or 0 */
 } es_process_end;
 
-/** "exit code 3", "killed by signal 9"; "no exit code" of a lost one. */
+/** Writes "exit code 3" or "killed by signal 9"; "no exit code" if lost. */
 void es_process_end_text(char *out, size_t size, const es_process_end *end);
 
 /**
- * Waits for its end and reaps it.
+ * Waits for the end of a process and reaps it.
  *
- *   end  written if true
- *   ms   at most, in milliseconds; 0: only looks; -1: without limit
+ *   end  written if the result is true
+ *   ms   time limit in milliseconds; 0: do not wait; -1: no limit
  *
- * False: it runs still.
+ * Returns false if the process is still running.
  */
 bool es_process_wait(es_process_end *end, es_process *process, int64_t ms);
 
-/** Waits, but kills it when the time is up, with its group if it leads one.
- *  False: the time was up. */
+/**
+ * Waits for the end of a process and kills it at the time limit, with its
+ * group if it leads one. Returns false if it had to be killed.
+ */
 bool es_process_wait_or_kill(es_process_end *end, es_process *process,
                              int64_t ms);
 
-/** Waits for its end, at most `ms` milliseconds, and reaps nothing. True also
- *  if it has no pidfd any more. */
+/**
+ * Waits at most `ms` milliseconds for the end of a process, without reaping
+ * it. Returns true if it has ended or its pidfd is lost.
+ */
 bool es_process_has_ended(es_process *process, int64_t ms);
 
-/** Sends it a signal, not its group. */
+/** Sends a signal to the process, but not to its group. */
 void es_process_signal(es_process *process, int number);
 
-/** Lets go of a process, which may still run; nothing for pid 0. */
+/** Releases a process, which may keep running. Does nothing if pid is 0. */
 void es_process_free(es_process *process);
 
-/** The running program's own path; false, and "", if nobody knows. */
+/**
+ * Writes the path of the running program. Returns false and writes "" if the
+ * path is unknown.
+ */
 bool es_process_self(char out[PATH_MAX]);
 
-/** The folder of `file` + tail ("/entropy-train"); true if that can be
- *  executed. */
+/**
+ * Writes the folder of `file` followed by `tail` ("/entropy-train"). Returns
+ * true if that file is executable.
+ */
 bool es_process_beside(char out[PATH_MAX], const char *file, const char *tail);
 
 #endif

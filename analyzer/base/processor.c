@@ -1,6 +1,7 @@
-/* For every module that has kernels for several instruction sets or
-   starts threads. What the processor has is read from it: of the compilers'
-   __builtin_cpu_supports, zig's says that it has nothing. */
+/* Detects instruction sets and counts processors, for every module that has
+   kernels for several instruction sets or starts threads. It asks the
+   processor itself, because __builtin_cpu_supports always answers no under
+   zig. */
 #include "analyzer/base/processor.h"
 
 #include <sched.h>
@@ -13,7 +14,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/** Tiles are state that Linux (5.16) gives to a process that requests it. */
+/**
+ * Returns true if this process may use AMX tiles, whose state Linux (5.16 or
+ * later) grants only on request.
+ */
 static bool has_matrix_tiles(void)
 {
     enum { REQUEST = 0x1023, TILE_DATA = 18 };
@@ -38,7 +42,7 @@ unsigned es_processor_instructions(void)
         return 0;
     has |= c & 1u << 20 ? ES_HAS_SSE42 : 0;
     has |= c & 1u << 1 ? ES_HAS_PCLMUL : 0;
-    /* Which registers the system saves: those of AVX 6, of AVX-512 0xe6. */
+    /* Registers that the system saves: bits 6 for AVX, 0xe6 for AVX-512. */
     if (c & 1u << 27)
         __asm__("xgetbv" : "=a"(saved), "=d"(unused) : "c"(0));
     const bool has_fma = c & 1u << 12;

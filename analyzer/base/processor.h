@@ -1,11 +1,16 @@
-/** What the processor can do, and how many of them there are to run on. */
+/**
+ * Which instructions the processor has, and on how many processors this
+ * process may run.
+ */
 #ifndef ES_PROCESSOR_H
 #define ES_PROCESSOR_H
 
 #include <stdbool.h>
 
-/** Instructions of x86 that the processor has and whose registers the system
- *  saves. AVX512 stands for F, BW, DQ and VL. */
+/**
+ * x86 instructions that the processor has and whose registers the system
+ * saves. AVX512 stands for F, BW, DQ and VL.
+ */
 enum {
     ES_HAS_SSE42 = 1 << 0,
     ES_HAS_PCLMUL = 1 << 1,
@@ -15,23 +20,29 @@ enum {
     ES_HAS_VPCLMULQDQ = 1 << 5
 };
 
-/** The bits ES_HAS_... of this machine; 0 where it is none of x86. */
+/** Returns the bits ES_HAS_... of this machine; 0 unless it is an x86. */
 unsigned es_processor_instructions(void);
 
-/** What a set of vector kernels needs of the machine. */
+/** Instructions that a set of vector kernels needs. */
 typedef enum es_vectors {
-    ES_VECTORS_PLAIN,  /* nothing: compilers make do with what there is */
-    ES_VECTORS_AVX2,   /* and FMA */
-    ES_VECTORS_AVX512, /* F, BW, DQ and VL */
-    ES_VECTORS_AMX     /* tiles of bfloat16 and of bytes; AVX-512 with both */
+    ES_VECTORS_PLAIN,  /* none: plain C for any machine */
+    ES_VECTORS_AVX2,   /* AVX2 and FMA */
+    ES_VECTORS_AVX512, /* AVX-512 F, BW, DQ and VL */
+    ES_VECTORS_AMX     /* tiles of bfloat16 and of bytes, and AVX-512 with
+                          both */
 } es_vectors;
 
-/** For AMX this requests the system's permission, which the process keeps: its
- *  signal stacks have to be of AT_MINSIGSTKSZ from then on. */
+/**
+ * Returns true if the machine has the instructions. For AMX it requests the
+ * system's permission, which the process keeps; from then on its signal stacks
+ * must have AT_MINSIGSTKSZ bytes.
+ */
 bool es_vectors_supported(es_vectors vectors);
 
-/** Processors that this process may run on; 1 where the system does not
- *  say. */
+/**
+ * Returns the number of processors that this process may run on; 1 if the
+ * system does not tell.
+ */
 int es_count_processors(void);
 
 #endif

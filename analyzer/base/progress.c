@@ -1,5 +1,5 @@
-/* A line on a terminal that is drawn again and again, ten times a second at
- * most, and leaves nothing behind. */
+/* A line on a terminal that is redrawn at most ten times a second and leaves
+ * no trace. */
 #include "analyzer/base/progress.h"
 
 #include "analyzer/base/kernel.h"
@@ -36,7 +36,8 @@ bool es_progress_is_due(const es_progress *progress)
            (progress->shown < 0 || es_now_ms() - progress->shown >= REFRESH);
 }
 
-/* One column is left free: some terminals would begin a new line. */
+/* One column stays free, because some terminals would begin a new line after
+   the last one. */
 static int columns(FILE *out)
 {
     struct winsize size;
@@ -45,8 +46,8 @@ static int columns(FILE *out)
                : 79;
 }
 
-/* Bytes of the text that take so many columns at most, if each character takes
-   one. */
+/* Returns the number of bytes of `text` that fit `width` columns, if each
+   character takes one column. */
 static int bytes_within(const char *text, int width)
 {
     int n = 0, used = 0;

@@ -1,7 +1,7 @@
 /**
- * One line of progress on a terminal: what is done, of how much, how fast, how
- * long it takes still. For programs: the stream is theirs, and without a
- * terminal that can move its cursor (TERM=dumb cannot) nothing is drawn.
+ * One line of progress on a terminal: the amount done, the total, the rate and
+ * the time left. The program passes its stream; nothing is drawn unless that
+ * is a terminal that can move its cursor (TERM=dumb cannot).
  *
  *     import big.csv: 12.3 of 40 MB, 8.1 MB/s, 3s left
  */
@@ -13,49 +13,61 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define ES_PROGRESS_BYTES "MB" /* the unit that is counted in bytes */
+#define ES_PROGRESS_BYTES                                                      \
+    "MB" /* a unit that is counted in bytes and shown in                       \
+            megabytes */
 
-/** Zero is one that is silent. */
+/** A zero-initialised progress is silent. */
 typedef struct es_progress {
-    FILE *out;        /* NULL: silent */
-    const char *name; /* borrowed; safe for a terminal */
-    const char *unit; /* borrowed: "files" */
-    uint64_t total;   /* 0: unknown */
-    int64_t started;  /* es_now_ms */
-    int64_t shown;    /* the same, of the last time; -1 before */
+    FILE *out;        /* NULL: draw nothing */
+    const char *name; /* borrowed; safe to print on a terminal */
+    const char *unit; /* borrowed, for example "files" */
+    uint64_t total;   /* 0 if unknown */
+    int64_t started;  /* es_now_ms() at the start */
+    int64_t shown;    /* es_now_ms() at the last drawing; -1 before the first */
     bool is_drawn;
 } es_progress;
 
-/** A terminal on which a line can be drawn again. */
+/** Returns true if `out` is a terminal on which a line can be redrawn. */
 bool es_progress_suits(FILE *out);
 
-/** out: NULL for silence, as of --quiet. Strings are borrowed. */
+/**
+ * Begins a line of progress. `out` may be NULL for silence, as with --quiet.
+ * The strings are borrowed.
+ */
 void es_progress_begin(es_progress *progress, FILE *out, const char *name,
                        const char *unit, uint64_t total);
 
-/** Draws the line, unless that was done less than a tenth of a second ago. */
+/** Draws the line, unless it was drawn less than a tenth of a second ago. */
 void es_progress_show(es_progress *progress, uint64_t done);
 
-/** Whether es_progress_draw would be in time, for lines of one's own. */
+/**
+ * Returns true if the last drawing was at least a tenth of a second ago. For
+ * callers that compose their own line for es_progress_draw.
+ */
 bool es_progress_is_due(const es_progress *progress);
 
-/** Draws a line of one's own, cut to the terminal's width, whenever it was
- *  drawn last. */
+/** Draws the caller's own line at once, truncated to the terminal's width. */
 void es_progress_draw(es_progress *progress, const char *line);
 
-/** Removes the line, for others to be printed; it may be drawn again. */
+/** Erases the line so that other text can be printed. It may be drawn again. */
 void es_progress_wipe(es_progress *progress);
 
-/** Removes it, and is silent from now on. */
+/** Erases the line and draws nothing from then on. */
 void es_progress_end(es_progress *progress);
 
-/** The line of es_progress_show, after so many seconds. Returns out. */
+/**
+ * Writes the line that es_progress_show draws after `seconds`. Returns `out`.
+ */
 char *es_progress_print(char *out, size_t size, const es_progress *progress,
                         uint64_t done, double seconds);
 
 #define ES_DURATION_MAX 32
 
-/** "12s", "3m05s", "2h10m", "3d04h"; "-" for what is no time. Returns out. */
+/**
+ * Writes a duration: "12s", "3m05s", "2h10m", "3d04h"; "-" if it is negative,
+ * NaN or too large. Returns `out`.
+ */
 char *es_duration_print(char out[ES_DURATION_MAX], double seconds);
 
 #endif

@@ -1,5 +1,5 @@
-/* Relations by their signs, for the conditions of a scan and for those that a
-   database applies. */
+/* Reads and evaluates relations such as "<=", for the conditions of a scan and
+   those that a database applies. */
 #include "analyzer/base/relation.h"
 
 #include <string.h>

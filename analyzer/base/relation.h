@@ -1,22 +1,29 @@
-/** Relations of a value to that of a condition, as --where and the URL of a
- *  database have them. */
+/**
+ * Relations between a value and the value in a condition, as in --where and in
+ * the URL of a database.
+ */
 #ifndef ES_RELATION_H
 #define ES_RELATION_H
 
 #include <stddef.h>
 
-/** Bits: how a value is to another; a NaN is neither to any. A text is EQUAL to
- *  a pattern or NEITHER. */
+/**
+ * Bits for the order of two values. A NaN is NEITHER to any value. A text is
+ * EQUAL to a pattern or NEITHER.
+ */
 enum { ES_BELOW = 1, ES_EQUAL = 2, ES_ABOVE = 4, ES_NEITHER = 8 };
 
-/** What conditions are made of: names and values have none of these. */
+/** The characters of relations, which names and values cannot contain. */
 #define ES_RELATION_SIGNS "=!<>"
 
-/** The relation that n bytes of text are: one of = != < <= > >=, which is
- *  returned, and its bits in *out. NULL: none, and *out is unchanged. */
+/**
+ * Reads n bytes of text as one of = != < <= > >=. Returns the sign and sets
+ * *out to its bits; returns NULL and leaves *out unchanged if the text is not
+ * a relation.
+ */
 const char *es_relation_read(unsigned *out, const char *text, size_t n);
 
-/** How x is to y: one bit. */
+/** Returns the one bit that tells how x compares to y. */
 unsigned es_relation_of(double x, double y);
 
 #endif

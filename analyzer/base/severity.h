@@ -1,4 +1,4 @@
-/** How bad something is that happened to a run. */
+/** The severity of an event in a run. */
 #ifndef ES_SEVERITY_H
 #define ES_SEVERITY_H
 

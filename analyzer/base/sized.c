@@ -1,16 +1,17 @@
-/* Structs across the public interface, between programs and libraries of
-   different age. */
+/* Copies structs across the public interface, between programs and libraries
+   of different versions. */
 #include "analyzer/base/sized.h"
 
 #include <string.h>
 
-#define MOST 4096 /* bytes: more is no size, but memory that nobody set */
+#define MOST 4096 /* bytes: a larger size can only be uninitialised memory */
 
-/* Not by a pointer: a binding may hand over anything. */
+/* Reads the size by memcpy, because a binding may pass an unaligned address. */
 static es_status read_size(size_t *size, const void *from, const char *name)
 {
     if (!from)
-        return es_fail(ES_EARGUMENT, "%s: NULL: give one", name);
+        return es_fail(ES_EARGUMENT, "%s: pointer is NULL: pass a struct",
+                       name);
     memcpy(size, from, sizeof *size);
     if (*size >= sizeof *size && *size <= MOST)
         return ES_OK;
@@ -29,8 +30,8 @@ es_status es_sized_take(void *out, size_t size, const void *from,
     for (size_t i = size; i < given; i++)
         if (bytes[i])
             return es_fail(ES_EARGUMENT,
-                           "%s: a member is set that this library, of %zu "
-                           "bytes, does not have: install a newer one",
+                           "%s: a member beyond the %zu bytes that this "
+                           "library knows is set: install a newer library",
                            name, size);
     memset(out, 0, size);
     memcpy(out, from, given < size ? given : size);

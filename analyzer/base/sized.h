@@ -1,7 +1,8 @@
 /**
- * Structs of the public header begin with `size_t size`, their size as the
- * program that uses them was compiled: a library that has grown members serves
- * older programs, and an older library notices what it does not know.
+ * Structs of the public header begin with `size_t size`, the struct's size in
+ * the version that the program was compiled with. A library with additional
+ * members serves older programs, and an older library notices members that it
+ * does not know.
  */
 #ifndef ES_SIZED_H
 #define ES_SIZED_H
@@ -9,27 +10,28 @@
 #include "analyzer/base/status.h"
 
 /**
- * Copies what a caller gives into a struct of ours. Members that the caller's
- * does not have are 0; what ours does not have must be 0.
+ * Copies a caller's struct into the library's version. Members that the
+ * caller's version lacks become 0; members that the library's version lacks
+ * must be 0.
  *
- *   out   (size) written whole; out->size = size
+ *   out   (size) written completely; out->size = size
  *   from  begins with its size
- *   name  of the type, for messages
+ *   name  name of the type, for messages
  *
- * ES_OK; ES_EARGUMENT (NULL, no size, or a member that this library lacks): out
- * is unchanged.
+ * Returns ES_OK; ES_EARGUMENT (NULL, an invalid size, or a member is set that
+ * this library lacks) with `out` unchanged.
  */
 es_status es_sized_take(void *out, size_t size, const void *from,
                         const char *name) ES_MUST_USE;
 
 /**
- * Copies as much of ours as there is space for in a caller's struct, whose
- * size becomes the number of bytes written; what follows is left alone.
+ * Copies as much of the library's struct as fits a caller's struct, whose size
+ * becomes the number of bytes written. Memory beyond that is not touched.
  *
  *   out   begins with its size, set by the caller
  *   from  (size)
  *
- * ES_OK; ES_EARGUMENT (NULL, no size): out is unchanged.
+ * Returns ES_OK; ES_EARGUMENT (NULL or an invalid size) with `out` unchanged.
  */
 es_status es_sized_give(void *out, const void *from, size_t size,
                         const char *name) ES_MUST_USE;

@@ -1,4 +1,4 @@
-/* The one-line message of an error, kept for each thread: for all modules. */
+/* The one-line error message of each thread, for all modules. */
 #include "analyzer/base/status.h"
 
 #include <errno.h>
@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The library's only mutable global, and each thread has its own. */
+/* The library's only mutable global; each thread has its own copy. */
 static _Thread_local char message[ES_MESSAGE_MAX];
 
-/** Controls become '?': C0, DEL, and C1 as UTF-8 writes them (c2 80..9f). */
+/** Replaces control characters by '?': C0, DEL, and C1 in UTF-8 (c2 80..9f). */
 static void keep_one_line(char *text)
 {
     for (; *text; text++) {
@@ -21,7 +21,10 @@ static void keep_one_line(char *text)
     }
 }
 
-/** Too few file numbers have one remedy, wherever they are missed. */
+/**
+ * Appends the remedy to a message about too many open files, wherever it was
+ * raised.
+ */
 static void add_remedy(char *text, size_t size)
 {
     const char *reason = strerror(EMFILE);
@@ -32,7 +35,8 @@ static void add_remedy(char *text, size_t size)
 
 es_status es_fail(es_status code, const char *fmt, ...)
 {
-    /* A local buffer: an argument may be the previous message. */
+    /* A local buffer is needed because an argument may be the previous
+       message. */
     char text[ES_MESSAGE_MAX];
     va_list args;
     va_start(args, fmt);

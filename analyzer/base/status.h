@@ -1,5 +1,7 @@
-/** Status codes, the one-line error message that goes with them, and the
- *  library's version. */
+/**
+ * Status codes, the one-line error message that goes with them, and the
+ * library's version.
+ */
 #ifndef ES_STATUS_H
 #define ES_STATUS_H
 
@@ -16,12 +18,12 @@
 #endif
 
 typedef enum es_status {
-    ES_DONE = 1,       /* a cursor has nothing more; not an error */
-    ES_OK = 0,         /* it worked */
+    ES_DONE = 1,       /* a cursor is at its end; not an error */
+    ES_OK = 0,         /* success */
     ES_EUSAGE = -1,    /* an option, verb, architecture or rule is wrong */
-    ES_EARGUMENT = -2, /* a caller broke a function's contract */
+    ES_EARGUMENT = -2, /* the caller broke the function's contract */
     ES_EIO = -3,       /* the system refused an input or output */
-    ES_EFORMAT = -4,   /* an input's content is not what it has to be */
+    ES_EFORMAT = -4,   /* the content of an input is malformed */
     ES_EVERSION = -5,  /* an input is newer than this program */
     ES_ELOCKED = -6,   /* another process is writing the file */
     ES_ENOTFOUND = -7, /* no such run, series or step */
@@ -36,36 +38,37 @@ typedef enum es_status {
  * Sets this thread's error message and returns `code`.
  *
  *   code   a negative es_status
- *   fmt    printf format: lower case, no full stop; names the object and,
- *          where there is one, the remedy
+ *   fmt    printf format: lower case, no full stop; names the object and, if
+ *          there is one, the remedy
  *
  * Control characters are replaced by '?', so the message is always one line
- * that is safe to print on a terminal. Cut at ES_MESSAGE_MAX - 1 bytes.
- * Called where an error is detected and nowhere else.
+ * that is safe to print on a terminal. It is truncated at ES_MESSAGE_MAX - 1
+ * bytes. Only the code that detects an error calls this.
  */
 ES_API es_status es_fail(es_status code, const char *fmt, ...) ES_PRINTF(2, 3);
 
 #define ES_MESSAGE_MAX 1024
 
 /**
- * The message of the last es_fail of this thread; "" before the first.
+ * Returns the message of this thread's last es_fail; "" before the first.
  * Borrowed; valid until this thread's next es_fail.
  */
 ES_API const char *es_message(void);
 
 /**
- * The version of this library, "0.1.0": that of `entropy-scan --version`. A
- * binding compares it with its own before it lays out a struct. Static.
+ * Returns the version of this library, such as "0.1.0", as `entropy-scan
+ * --version` prints it. A binding compares it with its own before it lays out
+ * a struct. The text is static.
  */
 ES_API const char *es_version(void);
 
 /**
- * Process exit code for a status: 0 for ES_OK and ES_DONE, 2 for ES_EUSAGE,
- * 3 for everything else.
+ * Returns the process exit code for a status: 0 for ES_OK and ES_DONE, 2 for
+ * ES_EUSAGE, 3 for everything else.
  */
 ES_API int es_exit_code(es_status status);
 
-/** Exit code: some of several inputs failed, the rest was done. */
+/** Exit code if some of several inputs failed and the others were processed. */
 #define ES_EXIT_SOME_FAILED 4
 
 #endif

@@ -1,5 +1,5 @@
-/* Escaping, and numbers as text and back, whatever the locale: for everything
-   that prints or reads a file. */
+/* Escapes text, and converts numbers to text and back independently of the
+   locale, for all code that prints results or reads files. */
 #include "analyzer/base/text.h"
 
 #include "analyzer/base/value.h"
@@ -32,7 +32,7 @@ void es_text_append(es_text *text, const char *fmt, ...)
 void es_text_unwrap(char *out, const char *name)
 {
     static const char compiled[] = "_orig_mod.", parallel[] = "module.";
-    bool at_root = true, at_part = true; /* of a path, of a module's name */
+    bool at_root = true, at_part = true; /* at the start of one */
     while (*name) {
         if (at_part && strncmp(name, compiled, sizeof compiled - 1) == 0) {
             name += sizeof compiled - 1;
@@ -54,11 +54,11 @@ bool es_text_ends(const char *text, const char *ending)
     return n >= m && strcmp(text + n - m, ending) == 0;
 }
 
-/* As es_text, but never cut within a character. */
+/* Like es_text, but truncates only between characters. */
 typedef struct sink {
     char *bytes;
     size_t size, length;
-    bool full; /* something did not fit: nothing more is written */
+    bool full; /* a piece did not fit: nothing more is written */
 } sink;
 
 static void put(sink *out, const char *piece, size_t n)
@@ -86,7 +86,8 @@ static void put_hex(sink *out, const char *fmt, unsigned value)
     put_text(out, text);
 }
 
-/* Bytes of the UTF-8 character at text; 0 if it is malformed. */
+/* Returns the number of bytes of the UTF-8 character at `text`; 0 if it is
+   malformed. */
 static size_t utf8_length(const unsigned char *text, size_t n)
 {
     unsigned char lead = text[0];
@@ -98,7 +99,7 @@ static size_t utf8_length(const unsigned char *text, size_t n)
     for (size_t i = 1; i < length; i++)
         if ((text[i] & 0xc0) != 0x80)
             return 0;
-    /* Overlong forms, surrogates, beyond U+10FFFF. */
+    /* Overlong forms, surrogates, and values beyond U+10FFFF. */
     if ((lead == 0xe0 && text[1] < 0xa0) || (lead == 0xed && text[1] > 0x9f) ||
         (lead == 0xf0 && text[1] < 0x90) || (lead == 0xf4 && text[1] > 0x8f))
         return 0;
@@ -116,14 +117,14 @@ bool es_text_is_utf8(const char *text, size_t n)
     return true;
 }
 
-/* C0, DEL, and C1 (U+0080..U+009F, two bytes): what steers a terminal. */
+/* C0, DEL and C1 (U+0080..U+009F, two bytes), which control a terminal. */
 static bool is_control(const unsigned char *text, size_t length)
 {
     return length == 1 ? text[0] < 0x20 || text[0] == 0x7f
                        : length == 2 && text[0] == 0xc2 && text[1] < 0xa0;
 }
 
-/* U+202A..E, U+2066..9: they reorder what stands around them. */
+/* U+202A..E and U+2066..9, which reorder the text around them. */
 static bool is_bidi(const unsigned char *text, size_t length)
 {
     if (length != 3 || text[0] != 0xe2)
@@ -175,7 +176,7 @@ static void put_xml(sink *out, const unsigned char *text, size_t length)
             put_text(out, entities[i].entity);
             return;
         }
-    /* XML 1.0 cannot hold control characters at all. */
+    /* XML 1.0 has no representation of control characters. */
     if (!length || is_control(text, length))
         put_text(out, "\xef\xbf\xbd");
     else
@@ -215,14 +216,15 @@ size_t es_text_escape(char *out, size_t size, const char *text, es_escape kind)
     return escaped.length;
 }
 
-/* A finite number as its significant digits and the exponent of the first. */
+/* A finite number as its significant digits and the decimal exponent of the
+   first. */
 typedef struct decimal {
     char digits[24];
     int n, exponent;
     bool negative;
 } decimal;
 
-/* From "-1.2345e+02", whatever the locale's decimal point. */
+/* Reads "-1.2345e+02", with any decimal point that the locale may use. */
 static decimal read_scientific(const char *text)
 {
     decimal out = {.negative = *text == '-'};
@@ -261,7 +263,8 @@ static char *write_scientific(char *end, const decimal *number)
     return end + sprintf(end, "e%d", number->exponent);
 }
 
-/* The shorter of 0.05 and 5e-2; the plainer if they are equally long. */
+/* Writes the shorter of the forms 0.05 and 5e-2; the fixed form if they are
+   equally long. */
 static char *write_decimal(char *out, const decimal *number)
 {
     char *at = out, scientific[ES_FLOAT_TEXT_MAX];
@@ -290,7 +293,7 @@ char *es_double_print(char *out, double value)
     char text[40];
     if (!isfinite(value))
         return print_special(out, value);
-    /* Up to DBL_DIG digits always survive; denormals need fewer. */
+    /* DBL_DIG digits always survive; subnormal numbers need fewer. */
     int digits = fabs(value) < DBL_MIN ? 1 : DBL_DIG;
     for (; digits <= DBL_DECIMAL_DIG; digits++) {
         snprintf(text, sizeof text, "%.*e", digits - 1, value);
@@ -311,7 +314,7 @@ void es_text_shorten_exponents(char *text)
         if (!exponent)
             continue;
         const char *from = e + 2 + strspn(e + 2, "0");
-        from -= !*from || !strchr(digits, *from); /* e+00 */
+        from -= !*from || !strchr(digits, *from); /* keeps one zero of e+00 */
         memmove(e + 1 + (e[1] == '-'), from, strlen(from) + 1);
     }
 }
@@ -354,7 +357,7 @@ static es_status not_a_number(const char *text, size_t n)
                    text);
 }
 
-/* "NaN(0x7fc00001)": the bits of a NaN, whatever they are. */
+/* Reads "NaN(0x7fc00001)", which gives the bits of any NaN. */
 static bool parse_nan_bits(float *out, const char *text)
 {
     char *end;
@@ -385,13 +388,14 @@ static bool parse_word(float *out, const char *text)
     return true;
 }
 
-/* No hexadecimal floats, no "infinity", no blanks inside. */
+/* Rejects hexadecimal floats, "infinity" and blanks within the number. */
 static bool is_decimal(const char *text, size_t n)
 {
     return n && strspn(text, "+-.0123456789eE") == n;
 }
 
-/* strtod follows the program's locale; our numbers do not. */
+/* Replaces the point by the locale's, which strtod expects. False if the
+   locale's decimal point is longer than one byte. */
 static bool to_locale(char *text)
 {
     const char *point = localeconv()->decimal_point;

@@ -1,5 +1,6 @@
-/* Streams into memory, by glibc's streams with functions of one's own: these
-   return errors, where its open_memstream() cuts the text without one. */
+/* Streams into memory, for all code that builds a text with stdio. They use
+   fopencookie with their own write function, which reports errors; glibc's
+   open_memstream() truncates the text silently. */
 #include "analyzer/base/text_stream.h"
 
 #include "analyzer/base/checked.h"
@@ -11,13 +12,15 @@
 enum { FEWEST = 256 };
 
 typedef struct memory {
-    char **text; /* the caller's */
+    char **text; /* the caller's pointer */
     size_t *size;
-    size_t capacity, length, position; /* length: the furthest position */
-    bool failed;                       /* and so whatever follows */
+    size_t capacity, length, position; /* length: the largest position
+                                          reached */
+    bool failed;                       /* memory ran out: every later write
+                                          fails too */
 } memory;
 
-/* Room for n bytes; what is new is zero, and so ends the text. */
+/* Ensures space for n bytes. New bytes are zero and so terminate the text. */
 static bool reserve(memory *m, size_t n)
 {
     size_t capacity = m->capacity > FEWEST ? m->capacity : FEWEST;

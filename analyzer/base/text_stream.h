@@ -1,4 +1,4 @@
-/** A stream that writes into memory, and fails where there is none. */
+/** A stream that writes into memory and reports an error if memory runs out. */
 #ifndef ES_TEXT_STREAM_H
 #define ES_TEXT_STREAM_H
 
@@ -6,15 +6,15 @@
 #include <stdio.h>
 
 /**
- * As open_memstream(), of which glibc's leaves out what it has no memory for
- * and reports no error, neither by ferror() nor by fclose().
+ * Works like open_memstream(). glibc's version drops the text for which it
+ * finds no memory, and neither ferror() nor fclose() reports it.
  *
- *   text  receives what was written, terminated, at each fflush() and at
- *         fclose(), after which it is the caller's to free; NULL if fclose()
- *         fails
- *   size  receives the position of the stream: bytes written, unless rewound
+ *   text  receives the text, terminated, at each fflush() and at fclose(); the
+ *         caller frees it after fclose(). NULL if fclose() fails
+ *   size  receives the position of the stream: the number of bytes written,
+ *         unless the stream was rewound
  *
- * NULL: out of memory, and *text is NULL.
+ * Returns NULL, with *text NULL, if memory runs out.
  */
 FILE *es_text_stream(char **text, size_t *size);
 

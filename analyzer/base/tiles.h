@@ -1,12 +1,17 @@
-/** The tiles of AMX as our kernels have them; for files compiled for AMX. */
+/**
+ * Configuration of the AMX tiles for the project's kernels. Only for files
+ * compiled for AMX.
+ */
 #ifndef ES_TILES_H
 #define ES_TILES_H
 
 #include <immintrin.h>
 #include <stdint.h>
 
-/** All eight tiles have 16 rows of 64 bytes from here on, in this thread, until
- *  _tile_release. */
+/**
+ * Gives all eight tiles 16 rows of 64 bytes, in this thread, until
+ * _tile_release.
+ */
 static inline void es_tiles_configure(void)
 {
     struct {

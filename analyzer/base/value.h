@@ -3,7 +3,7 @@
  *
  * A sample is an array of float32. "Missing" (this head was not measured at
  * this step) is one particular quiet NaN; every other NaN is a value that
- * training really produced. Test for missing first: it is a NaN too.
+ * training really produced. Test for missing first, because it is a NaN too.
  */
 #ifndef ES_VALUE_H
 #define ES_VALUE_H
@@ -14,9 +14,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ES_MISSING_BITS UINT32_C(0x7fc007a2) /* payload 1954, as R's NA */
+#define ES_MISSING_BITS UINT32_C(0x7fc007a2) /* payload 1954, like R's NA */
 
-/** The float32 that stands for "not measured". */
+/** Returns the float32 that stands for "not measured". */
 static inline float es_missing(void)
 {
     const uint32_t bits = ES_MISSING_BITS;
@@ -25,7 +25,7 @@ static inline float es_missing(void)
     return value;
 }
 
-/** True for the missing value alone, false for every other NaN. */
+/** Returns true for the missing value only, false for every other NaN. */
 static inline bool es_is_missing(float value)
 {
     uint32_t bits;
@@ -33,8 +33,10 @@ static inline bool es_is_missing(float value)
     return bits == ES_MISSING_BITS;
 }
 
-/** True if any of values (n) is not missing; a NaN that training produced is
- *  a measurement. */
+/**
+ * Returns true if any of values (n) is not missing. A NaN that training
+ * produced is a measurement.
+ */
 static inline bool es_is_measured(const float *values, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -1,12 +1,13 @@
 /**
- * The vector kit: LANES floats at a time in plain C with compiler vectors, for
- * the kernels of the trainer (hooks/trainer/cpu) and of attention entropy
- * (analyzer/entropy).
+ * The vector kit: processes LANES floats at a time in plain C with compiler
+ * vectors, for the kernels of the trainer (hooks/trainer/cpu) and of attention
+ * entropy (analyzer/entropy).
  *
- * The includer defines LANES as 4, 8 or 16 and is compiled for its
- * instructions: with AVX2 and FMA for 8, with AVX-512 F, BW, DQ and VL for 16.
- * Intrinsics stand only where compilers do not find the instruction by
- * themselves. Everything is static: each variant of a kernel has its own copy.
+ * The including file defines LANES as 4, 8 or 16 and is compiled for the
+ * matching instructions: AVX2 and FMA for 8, AVX-512 F, BW, DQ and VL for 16.
+ * Intrinsics are used only where compilers do not find the instruction by
+ * themselves. Everything is static, so each variant of a kernel has its own
+ * copy.
  */
 #ifndef ES_VECTOR_H
 #define ES_VECTOR_H
@@ -45,13 +46,14 @@ static inline void store(float *to, vec v)
     memcpy(to, &v, sizeof v);
 }
 
-/* Lane by lane: where ? a : b. `where` is the result of a comparison. */
+/* Selects a where `where` is true, else b, lane by lane. `where` is the result
+   of a comparison. */
 static inline vec choose(ivec where, vec a, vec b)
 {
     return (vec)(((ivec)a & where) | ((ivec)b & ~where));
 }
 
-/* The lanes below n, all ones; n may be LANES. */
+/* Returns a mask with the lanes below n set; n may be LANES. */
 #if defined(ES_VECTOR_AVX512)
 static inline __mmask16 first_lanes(int n)
 {
@@ -67,7 +69,7 @@ static inline ivec first_lanes(int n)
 }
 #endif
 
-/* The first n lanes from a, the others from b. */
+/* Takes the first n lanes from a, the others from b. */
 static inline vec choose_first(int n, vec a, vec b)
 {
 #if defined(ES_VECTOR_AVX512)
@@ -77,7 +79,7 @@ static inline vec choose_first(int n, vec a, vec b)
 #endif
 }
 
-/* The first n lanes from memory, the rest `fill`. */
+/* Loads the first n lanes from memory; the others become `fill`. */
 static inline vec load_part(const float *from, int n, float fill)
 {
     if (n == LANES)
@@ -107,7 +109,7 @@ static inline void store_part(float *to, vec v, int n)
 #endif
 }
 
-/* bfloat16 numbers, as float32: the first n lanes from memory, the rest 0. */
+/* Loads n bfloat16 numbers as float32; the other lanes become 0. */
 static inline vec load_bf16(const uint16_t *from, int n)
 {
     typedef uint16_t halves __attribute__((vector_size(2 * LANES)));
@@ -119,8 +121,8 @@ static inline vec load_bf16(const uint16_t *from, int n)
     return (vec)(__builtin_convertvector(bits, uvec) << 16);
 }
 
-/* float16 numbers, as float32, subnormal ones too: the first n lanes from
-   memory, the rest 0. */
+/* Loads n float16 numbers, including subnormal ones, as float32; the other
+   lanes become 0. */
 static inline vec load_f16(const uint16_t *from, int n)
 {
     typedef uint16_t halves __attribute__((vector_size(2 * LANES)));
@@ -144,7 +146,7 @@ static inline vec load_f16(const uint16_t *from, int n)
 #endif
 }
 
-/* a * b + c, rounded once where the machine can. */
+/* Returns a * b + c, rounded once if the machine has the instruction. */
 static inline vec multiply_add(vec a, vec b, vec c)
 {
 #if defined(ES_VECTOR_AVX512)
@@ -156,7 +158,7 @@ static inline vec multiply_add(vec a, vec b, vec c)
 #endif
 }
 
-/* The larger, lane by lane; b where either is NaN. */
+/* Returns the larger value in each lane; b where either is NaN. */
 static inline vec larger(vec a, vec b)
 {
 #if defined(ES_VECTOR_AVX512)
@@ -168,7 +170,7 @@ static inline vec larger(vec a, vec b)
 #endif
 }
 
-/* The smaller, lane by lane; b where either is NaN. */
+/* Returns the smaller value in each lane; b where either is NaN. */
 static inline vec smaller(vec a, vec b)
 {
 #if defined(ES_VECTOR_AVX512)
@@ -180,7 +182,7 @@ static inline vec smaller(vec a, vec b)
 #endif
 }
 
-/* Sum of the lanes, always by halves. */
+/* Returns the sum of the lanes, always added in the same order, by halves. */
 static inline float sum_lanes(vec v)
 {
     float lane[LANES];
@@ -191,7 +193,7 @@ static inline float sum_lanes(vec v)
     return lane[0];
 }
 
-/* The largest lane; NaN if any lane is NaN. */
+/* Returns the largest lane; NaN if any lane is NaN. */
 static inline float largest_lane(vec v)
 {
     float largest = v[0];
@@ -201,9 +203,10 @@ static inline float largest_lane(vec v)
 }
 
 /**
- * exp(x), relative error below 2e-7, and exp(0) = 1. 0 below -87.3, anything
- * above 88.7, NaN for NaN. x = n ln 2 + r, |r| <= ln 2 / 2; exp(r) by the
- * polynomial 1 + r + ... of degree 5 with the least relative error, 1.1e-7.
+ * Returns exp(x) for x up to 88.7 with relative error below 2e-7; exp(0) = 1.
+ * The result is 0 below -87.3, unspecified above 88.7, NaN for NaN. x = n ln 2
+ * + r, |r| <= ln 2 / 2; exp(r) is the polynomial 1 + r + ... of degree 5 with
+ * the smallest relative error, 1.1e-7.
  */
 static inline vec vec_exp_below(vec x)
 {
@@ -222,13 +225,13 @@ static inline vec vec_exp_below(vec x)
 #if defined(ES_VECTOR_AVX512)
     return (vec)_mm512_scalef_ps((__m512)p, (__m512)n);
 #else
-    /* The bits of the shift itself leave on the left. */
+    /* The shift moves the constant's own bits out on the left. */
     vec power = (vec)(((uvec)t << 23) + (uvec)splat(1));
     return choose(x < splat(-87.3f), splat(0), p * power);
 #endif
 }
 
-/* The same of every x: infinite above 88.7. */
+/* Returns exp(x) for every x: as vec_exp_below, but infinity above 88.7. */
 static inline vec vec_exp(vec x)
 {
     const vec y = vec_exp_below(smaller(splat(89), x));
@@ -240,10 +243,10 @@ static inline vec vec_exp(vec x)
 }
 
 /**
- * Natural logarithm of positive normal numbers, relative error below 3e-7;
- * NaN for NaN, infinity for infinity, something finite for 0 and subnormal
- * numbers, anything for negative ones. x = 2^n f with f in [2/3, 4/3); ln f = 2
- * atanh((f - 1) / (f + 1)) by its series.
+ * Returns the natural logarithm of positive normal numbers with relative error
+ * below 3e-7; NaN for NaN, infinity for infinity, an unspecified finite value
+ * for 0 and subnormal numbers, unspecified for negative numbers. x = 2^n f
+ * with f in [2/3, 4/3); ln f = 2 atanh((f - 1) / (f + 1)) by its series.
  */
 static inline vec vec_log(vec x)
 {
@@ -262,7 +265,8 @@ static inline vec vec_log(vec x)
     return choose(x < splat(INFINITY), y, x);
 }
 
-/* The largest integers up to x, |x| < 2^31; anything for NaN. */
+/* Returns the largest integer not above x, for |x| < 2^31; unspecified for
+   NaN. */
 static inline vec round_down(vec x)
 {
 #if defined(ES_VECTOR_AVX2)
@@ -275,9 +279,9 @@ static inline vec round_down(vec x)
 }
 
 /**
- * 2^x for -126 <= x < 128, relative error below 2e-7, exact for integers; NaN
- * for NaN. 2^f, 0 <= f < 1, by the polynomial of degree 6 with the least
- * error, 2e-9, that is exact at 0.
+ * Returns 2^x for -126 <= x < 128 with relative error below 2e-7, exact for
+ * integers; NaN for NaN. 2^f, 0 <= f < 1, is the polynomial of degree 6 with
+ * the smallest error, 2e-9, that is exact at 0.
  */
 static inline vec vec_exp2(vec x)
 {
@@ -296,14 +300,16 @@ static inline vec vec_exp2(vec x)
 #if defined(ES_VECTOR_AVX512)
     return (vec)_mm512_scalef_ps((__m512)p, (__m512)x); /* p 2^floor(x) */
 #else
-    /* A NaN stays one: it converts to 0 or INT_MIN, and either shifted is 0. */
+    /* A NaN stays NaN: it converts to 0 or INT_MIN, and both become 0 when
+       shifted. */
     return (vec)((uvec)p + ((uvec) __builtin_convertvector(n, ivec) << 23));
 #endif
 }
 
 #if defined(ES_VECTOR_AVX512)
-/* For m in [1 + i/16, 1 + (i+1)/16): a c near 1/m, and -log2(c). Exact at both
- * ends, so that logarithms near 0 keep their relative accuracy. */
+/* For m in [1 + i/16, 1 + (i+1)/16): a number c near 1/m, and -log2(c). The
+ * tables are exact at both ends, so that logarithms near 0 keep their relative
+ * accuracy. */
 static const float near_inverse[16] = {
     1.0F,         0.914285719F, 0.864864886F, 0.820512831F,
     0.780487776F, 0.744186044F, 0.711111128F, 0.680851042F,
@@ -317,11 +323,11 @@ static const float inverse_log[16] = {
 #endif
 
 /**
- * Base-2 logarithm of normal x > 0, error below 1.5e-7 (1 + |log2(x)|), exact
- * for powers of two; NaN for x < 0; for NaN and infinity such that x log2(x)
- * is not finite. x = m 2^k; with AVX-512 1 <= m < 2 and log2(x) = k - log2(c) +
- * log2(1 + r), r = m c - 1 between -1/32 and 1/16; else 3/4 <= m < 3/2 and
- * r = m - 1. Minimax polynomials.
+ * Returns the base-2 logarithm of normal x > 0 with error below 1.5e-7 (1 +
+ * |log2(x)|), exact for powers of two; NaN for x < 0; for NaN and infinity a
+ * value for which x log2(x) is not finite. x = m 2^k. With AVX-512, 1 <= m < 2
+ * and log2(x) = k - log2(c) + log2(1 + r), r = m c - 1 between -1/32 and 1/16;
+ * otherwise 3/4 <= m < 3/2 and r = m - 1. The polynomials are minimax.
  */
 static inline vec vec_log2(vec x)
 {
@@ -350,16 +356,17 @@ static inline vec vec_log2(vec x)
     p = multiply_add(p, r, splat(-7.2134845E-1f));
     p = multiply_add(p, r, splat(1.4426966f));
     p = multiply_add(p, r, __builtin_convertvector(k, vec));
-    /* All ones, a NaN, where x is negative. */
+    /* Sets all bits, which is a NaN, where x is negative. */
     return (vec)((ivec)p | (ivec)x >> 31);
 #endif
 }
 
-/* --- LANES rows of LANES ----------------------------------------------------
- * In log2 LANES rounds: round h takes pairs of rows i, i + h. The transposition
- * exchanges the lanes with bit h set in the one with those without in the
- * other; a sum (or maximum) adds the two results, which leaves half the rows
- * and, of each, half the parts. */
+/* --- LANES rows of LANES --------------------------------------------------
+ * Works in log2 LANES rounds: the round with distance h combines rows i and i
+ * + h. A transposition swaps the lanes with bit h set in row i with the lanes
+ * without it in row i + h. A sum (or maximum) combines the two results
+ * instead, which halves the number of rows and the number of partial results
+ * of each row. */
 
 #define UPPER(lane, h) ((lane) & (h) ? LANES + (lane) - (h) : (lane))
 #define LOWER(lane, h) ((lane) & (h) ? LANES + (lane) : (lane) + (h))
@@ -397,7 +404,7 @@ static inline void transpose(vec rows[LANES])
         rows[i] = MIX(rows[i], rows[i + (h)], UPPER, h) +                      \
                   MIX(rows[i], rows[i + (h)], LOWER, h);
 
-/* Lane r: the sum of the lanes of rows[r]. */
+/* Returns the sum of the lanes of rows[r] in lane r. */
 static inline vec sum_rows(const vec in[LANES])
 {
     vec rows[LANES];
@@ -411,7 +418,7 @@ static inline vec sum_rows(const vec in[LANES])
         rows[i] = larger(MIX(rows[i], rows[i + (h)], UPPER, h),                \
                          MIX(rows[i], rows[i + (h)], LOWER, h));
 
-/* Lane r: the largest lane of rows[r], none of them NaN. */
+/* Returns the largest lane of rows[r] in lane r; no lane may be NaN. */
 static inline vec largest_of_rows(const vec in[LANES])
 {
     vec rows[LANES];

@@ -1,8 +1,8 @@
 /*
  * The inventory of a forward pass, and its modelled communication and latency:
- * counts of analyzer/cost/flops.h times the coefficients that `make cost-fit`
- * writes into coefficients.inc.h. For the verb cost, figures and fields of
- * runs.
+ * the counts of analyzer/cost/flops.h times the coefficients that `make
+ * cost-fit` writes into coefficients.inc.h. Used by the verb cost, figures and
+ * fields of runs.
  */
 #include "analyzer/cost/cost.h"
 
@@ -10,8 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Per unit of the item: bytes or seconds, and their standard deviation. Those
-   of a group are multiples of one number, and so wrong together. */
+/* Bytes or seconds per unit of an item, with their standard deviation. The
+   coefficients of one group are multiples of one number, so their errors are
+   correlated. */
 typedef struct coefficient {
     double value, deviation;
     int group;
@@ -23,7 +24,8 @@ typedef struct span {
 
 #include "analyzer/cost/coefficients.inc.h"
 
-/* Models of other widths and lengths; nothing was published to check it by. */
+/* Additional relative error for widths and lengths outside the fitted range.
+   An estimate: no published figures exist to check it. */
 #define OUTSIDE 0.15
 
 const char *es_cost_item_name(es_cost_item item)
@@ -51,8 +53,8 @@ static double count_norms(const es_cost_model *model)
     return (double)model->shape.n_layer + es_cost_n_ffns(&model->shape);
 }
 
-/* What goes into and out of the matrices of one FFN, and of one attention, for
- * each token. */
+/* Count the numbers that enter and leave the matrices of one FFN, and of one
+ * attention, for each token. */
 static double ffn_numbers(const es_cost_shape *shape)
 {
     const double d = (double)shape->d_model;
@@ -65,7 +67,9 @@ static double ffn_numbers(const es_cost_shape *shape)
 static double attention_numbers(const es_cost_shape *shape)
 {
     const double d = (double)shape->d_model;
-    const double more = es_cost_n_projections(shape) - 4; /* or fewer */
+    const double more = es_cost_n_projections(shape) - 4; /* negative if there
+                                                             are fewer than
+                                                             four */
     return 2 * (es_cost_query_width(shape) + es_cost_key_width(shape)) +
            (4 + 2 * more) * d;
 }
@@ -162,22 +166,22 @@ char *es_cost_line_print(char out[ES_COST_LINE_MAX], const es_cost_line *line)
     return out;
 }
 
-/* --- what is modelled -----------------------------------------------------*/
+/* --- modelled costs ------------------------------------------------------- */
 
 const char *es_cost_unmodelled(const es_cost_model *model)
 {
     if (!has_sizes(model))
         return "a size is unknown";
     if (model->shape.arch.attention == ES_POWER_SOFTMAX)
-        return "no published figures of PowerSoftmax";
+        return "no published figures for PowerSoftmax";
     if (model->shape.arch.attention == ES_SCALED_RELU)
-        return "no published figures of scaled ReLU attention";
+        return "no published figures for scaled ReLU attention";
     if (model->shape.arch.rms_norm)
-        return "no published figures of RMSNorm";
+        return "no published figures for RMSNorm";
     if (model->shape.arch.activation == ES_ACT_SWIGLU)
-        return "no published figures of SwiGLU";
+        return "no published figures for SwiGLU";
     if (model->shape.arch.gate)
-        return "no published figures of a sigmoid gate";
+        return "no published figures for a sigmoid gate";
     return model->vocab < 1 ? "the vocabulary is unknown" : NULL;
 }
 
@@ -206,8 +210,9 @@ void es_cost_parts(double out[ES_N_COST_ITEMS], es_cost_kind kind,
         out[i] = known ? out[i] * coefficients[kind][i].value : NAN;
 }
 
-/* Deviation of a model's logarithm, or of that of the ratio of two, in which
-   shares of the same item cancel; squared. other: NULL, or as many. */
+/* Returns the variance of the logarithm of a model's cost, or of the ratio of
+   two costs, in which equal shares of an item cancel. `other` is the second
+   model's parts, or NULL. */
 static double spread(es_cost_kind kind, const double *parts, double sum,
                      const double *other, double other_sum)
 {

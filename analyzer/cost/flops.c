@@ -1,4 +1,5 @@
-/* What a model costs, counted from its shape alone: for figures of cost. */
+/* Counts operations and weights of a model from its shape alone, for cost
+   figures. */
 #include "analyzer/cost/flops.h"
 
 #include <math.h>
@@ -36,7 +37,8 @@ static kind kind_of(es_activation activation)
     return is_gelu(activation) ? GELU : RELU;
 }
 
-/* By ranges and not layer by layer: a file may say any number of layers. */
+/* Counts the layers whose activation is of the wanted kind. Loops over ranges
+   instead of layers, because a file may declare any number of layers. */
 static double count_activations(const es_cost_shape *shape, kind wanted)
 {
     const es_arch *arch = &shape->arch;
@@ -86,17 +88,19 @@ double es_cost_key_width(const es_cost_shape *shape)
     return es_cost_query_width(shape) * n / (double)shape->n_head;
 }
 
-/* Weights of one layer's attention. */
+/* Counts the weights of one layer's attention. */
 static double attention_weights(const es_cost_shape *shape)
 {
     const double d = (double)shape->d_model;
     const double keys = es_cost_key_width(shape);
     const double queries = es_cost_query_width(shape);
-    const double more = es_cost_n_projections(shape) - 4; /* or fewer */
+    const double more = es_cost_n_projections(shape) - 4; /* negative if there
+                                                             are fewer than
+                                                             four */
     return 2 * d * (queries + keys) + more * d * d;
 }
 
-/* Weights of one FFN. */
+/* Counts the weights of one FFN. */
 static double ffn_weights(const es_cost_shape *shape)
 {
     double d = (double)shape->d_model;

@@ -1,5 +1,5 @@
-/* The ceiling of a head's entropy, the maximum that a user chose, and the bands
-   below it: shared by flags, rules, tables and figures. */
+/* The ceiling of a head's entropy, the maximum that a user chose, and the
+   bands below it. Shared by flags, rules, tables and figures. */
 #include "analyzer/flags/bands.h"
 
 #include "analyzer/base/text.h"
@@ -9,7 +9,7 @@
 
 double es_ceiling(int n_queries)
 {
-    int sign; /* lgamma would write to a global */
+    int sign; /* lgamma would write to a global variable */
     if (n_queries < 1)
         return NAN;
     return lgamma_r((double)n_queries + 1, &sign) / n_queries;
@@ -37,8 +37,8 @@ es_status es_max_parse(es_max *out, const char *text)
     }
     if (es_double_parse(&number, text) || !(number > 0))
         return es_fail(ES_EUSAGE,
-                       "'%s' is no maximum: use observed, run, ceiling, logT "
-                       "or a number above 0",
+                       "unknown maximum '%s': expected observed, run, ceiling, "
+                       "logT or a number above 0",
                        text);
     *out = (es_max){.policy = ES_MAX_NUMBER, .number = number};
     return ES_OK;

@@ -1,4 +1,4 @@
-/* Names of severities and of judged series, and verdicts. */
+/* Names of severities and of judged series, and verdicts on flags. */
 #include "analyzer/flags/flags.h"
 
 #include <string.h>

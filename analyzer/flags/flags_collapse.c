@@ -1,19 +1,20 @@
-/* One layer on its way into a collapse, for flags_judge.c: by the share of its
-   low heads, by its own history, or by its largest mean where the ceiling is
-   not known. */
+/* Follows one layer towards a collapse, for flags_judge.c: by its share of low
+   heads, by its own history, or by its largest mean if the ceiling is
+   unknown. */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* What one row comes to. */
+/* The judgement of one row. */
 typedef struct row_state {
     size_t n_measured, n_finite;
     double mean;  /* of the finite heads */
-    double share; /* of heads below the head threshold; 0 if that is no
+    double share; /* share of heads below the head threshold; 0 if that is not
+                     a collapse */
+    double ratio; /* mean / median or peak; infinite if that is not a
                      collapse */
-    double ratio; /* mean / median or peak; infinite if that is zero */
     double limit; /* the collapsed heads are below it */
 } row_state;
 
@@ -57,7 +58,7 @@ static uint32_t count_below(const float *x, size_t n, double limit)
     return n_below;
 }
 
-/* Marks (n) those that count_below counts, and clears no mark. */
+/* Marks the values that count_below counts. Clears no mark. */
 static void mark_below(unsigned char *restrict marks, const float *restrict x,
                        size_t n, double limit)
 {
@@ -91,8 +92,8 @@ static void judge_history(row_state *state, const es_flag_rules *rules,
     state->limit = fmax(state->limit, rules->collapse_history * median);
 }
 
-/* Every head starts near the ceiling: where it is not known, or the heads are
-   not, the largest mean so far stands in for it. */
+/* Judges by the largest mean so far if the ceiling or the single heads are
+   unknown. Every head starts near the ceiling, so that mean replaces it. */
 static void judge_peak(row_state *state, const es_flag_rules *rules,
                        es_layer_track *track)
 {

@@ -1,14 +1,16 @@
-/* The median of all means of a layer in constant memory, by a histogram, for
-   flags_collapse.c and, scaled, for the rules. */
+/* The median of all means of a layer in constant memory, by a histogram. Used
+   by flags_collapse.c and, with scaled values, by the rules. */
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A float's bits above these 18 are its exponent and five bits of mantissa:
-   read as an integer they number the bins. */
+/* The bits of a float above these 18 are its exponent and five bits of the
+   mantissa. Read as an integer, they number the bins. */
 #define DROPPED_BITS 18
-#define FIRST_BIN (UINT32_C(107) << 5) /* of 2^-20: exponent 107 */
+#define FIRST_BIN                                                              \
+    (UINT32_C(107) << 5) /* of 2^-20, whose exponent bits are                  \
+                            107 */
 
 static uint32_t bin_of(double mean)
 {

@@ -1,8 +1,8 @@
-/* The judge of flags.h: takes samples apart into rows, keeps the one open
-   episode of each kind, and reports it when it is over. A layer's way into a
-   collapse is followed in flags_collapse.c, the share of high heads in
-   flags_overload.c, the loss in flags_spike.c. Nothing is allocated: all state
-   is in the workspace. */
+/* The judge of flags.h. Splits samples into rows, keeps the one open episode
+   of each kind, and reports it when it is over. flags_collapse.c follows a
+   layer towards a collapse, flags_overload.c the share of high heads,
+   flags_spike.c the loss. Nothing is allocated: all state is in the
+   workspace. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "analyzer/flags/bands.h"
@@ -11,11 +11,11 @@
 #include <math.h>
 #include <string.h>
 
-/* The episode of one kind that is under way, or a place for it. */
+/* The current episode of one kind; unused unless `open`. */
 typedef struct episode {
     bool open;
     es_severity now, reached;
-    es_severity announced; /* what was announced of it */
+    es_severity announced; /* the severity announced so far */
     int64_t onset, last, opened, collapse_reported;
     double value;
     unsigned char *layers; /* (L) */
@@ -27,33 +27,38 @@ struct es_judge {
     es_flag_rules rules;
     es_episode_handler *handler;
     void *user;
-    es_episode_handler *announce; /* or NULL */
+    es_episode_handler *announce; /* may be NULL */
     void *announce_user;
     size_t n_layers, n_heads;
-    double ceiling;             /* NaN: unknown, or of no use (T = 1) */
-    int64_t step;               /* of the newest sample */
-    uint32_t n_entropy;         /* samples, up to as many as a collapse needs */
-    bool dirty[ES_JUDGE_OTHER]; /* its newest sample had non-finite things */
-    bool collapse_by_share;     /* of the open episode */
+    double ceiling;             /* NaN: unknown, or useless (T = 1) */
+    int64_t step;               /* step of the newest sample */
+    uint32_t n_entropy;         /* number of samples, at most as many as a
+                                   collapse needs */
+    bool dirty[ES_JUDGE_OTHER]; /* the series' newest sample had non-finite
+                                   values */
+    bool collapse_by_share;     /* the open collapse includes one by share of
+                                   heads */
     es_overload_track overload;
     es_spike_track spike;
-    float *latest; /* (L,H) the newest entropy measured of each head */
-    float *scaled; /* (L,H) one sample by the heads' own ceilings; or NULL */
+    float *latest; /* (L,H) the newest entropy measured for each head */
+    float *scaled; /* (L,H) one sample scaled by the heads' ceilings; may be
+                      NULL */
     episode episodes[ES_N_FLAG_KINDS];
     es_layer_track *tracks; /* (L) */
 };
 
-/* One sample as rows: of heads, of a layer's one value, of the run's. */
+/* One sample as rows and columns: values of heads, one value per layer, or one
+   for the run. */
 typedef struct judged_sample {
     es_judge_series series;
     int64_t step;
     const float *values;
     size_t n_rows, n_columns;
     bool of_layers, of_heads;
-    bool finite; /* all of it: nothing is missing either */
+    bool finite; /* all values are finite, none is missing */
 } judged_sample;
 
-/* Two entropies of a head, and a byte of it for every kind's episode and the
+/* Per head: two entropies, and one byte for each kind of episode and for the
    tracks. */
 #define N_HEAD_BYTES (2 * sizeof(float) + ES_N_FLAG_KINDS + 1)
 
@@ -163,7 +168,8 @@ static void report(es_judge *judge, es_flag_kind kind, bool holds)
     over->announced = ES_SEVERITY_NONE;
 }
 
-/* After a sample is judged whole, so that all its marks are there. */
+/* Announces new and worsened episodes. Called after a sample is judged
+   completely, so that all its marks are set. */
 static void announce(es_judge *judge)
 {
     for (int kind = 0; kind < ES_N_FLAG_KINDS && judge->announce; kind++) {
@@ -182,7 +188,7 @@ void es_judge_announce(es_judge *judge, es_episode_handler *handler, void *user)
     judge->announce_user = user;
 }
 
-/* The condition holds at `step`: opens the episode or lengthens it. */
+/* Opens the episode or extends it to `step`, where its condition holds. */
 static void hold(es_judge *judge, es_flag_kind kind, es_severity severity,
                  int64_t step, double value)
 {
@@ -219,8 +225,9 @@ static bool past_warm_up(const es_judge *judge, int64_t step)
 }
 
 /*
- * Most samples of a run are clean, and a run may have very many. These two have
- * no branch for each value, so that the compiler can compare several at once.
+ * Most samples of a run are clean, and a run may have very many of them. The
+ * next two functions have no branch per value, so that the compiler can
+ * vectorise them.
  */
 static bool is_finite(const float *x, size_t n)
 {
@@ -243,7 +250,8 @@ static bool any_above(const float *x, size_t n, double limit)
     return above;
 }
 
-/* How many non-finite things a value stands for: counts say so themselves. */
+/* Returns the number of non-finite values that a value stands for: 1 if it is
+   not finite itself; the value itself in series that count them. */
 static double n_nonfinite(es_judge_series series, float value)
 {
     if (es_is_missing(value))
@@ -255,7 +263,7 @@ static double n_nonfinite(es_judge_series series, float value)
     return 0;
 }
 
-/* Marks and adds up what is not finite. */
+/* Marks the non-finite values and returns their number. */
 static double gather_nan(es_judge *judge, const judged_sample *sample)
 {
     double total = 0;
@@ -291,7 +299,7 @@ static void judge_nan(es_judge *judge, const judged_sample *sample)
         report(judge, ES_FLAG_NAN, false);
 }
 
-/* A layer's streak is long enough: it becomes part of the episode. */
+/* Adds a layer whose streak is long enough to the episode. */
 static void join_collapse(es_judge *judge, size_t layer)
 {
     const es_layer_track *track = &judge->tracks[layer];
@@ -323,7 +331,8 @@ static void join_collapse(es_judge *judge, size_t layer)
         heads[h] |= low[h];
 }
 
-/* The layers whose streaks are long enough. */
+/* Adds all layers whose streaks are long enough. Returns true if there are
+   any. */
 static bool join_layers(es_judge *judge)
 {
     uint32_t n_needed = es_collapse_samples(&judge->rules);
@@ -339,8 +348,8 @@ static bool join_layers(es_judge *judge)
     return any;
 }
 
-/* A head that is missing is what it was when it was measured last: the sample
-   with such heads filled in, kept by the judge. */
+/* Returns the sample with missing heads replaced by their last measured
+   entropy, which the judge keeps. */
 static judged_sample fill_in(es_judge *judge, const judged_sample *sample)
 {
     size_t n = judge->n_layers * judge->n_heads;
@@ -375,8 +384,8 @@ static bool follow_layer(es_judge *judge, const judged_sample *sample,
                                judge->ceiling, &row);
 }
 
-/* A bad batch pulls a few layers down, or all of them once: many that are low
-   together count for two. */
+/* Counts a sample twice for its low layers if many layers are low together. A
+   bad batch pulls down only a few layers, or all of them only once. */
 static void weigh_layers(es_judge *judge, int64_t step)
 {
     size_t n_low = 0, n_needed = (size_t)judge->rules.collapse_layers;
@@ -391,8 +400,8 @@ static void weigh_layers(es_judge *judge, int64_t step)
     }
 }
 
-/* `measured` is the sample as it came, `sample` the same with its missing heads
-   filled in. */
+/* `measured` is the original sample; `sample` is the same with its missing
+   heads filled in. */
 static void judge_collapse(es_judge *judge, const judged_sample *measured,
                            const judged_sample *sample)
 {
@@ -408,8 +417,8 @@ static void judge_collapse(es_judge *judge, const judged_sample *measured,
         cut_short = true;
     }
     if (cut_short) {
-        /* Layers that go NaN out of a collapse that had begun were one, and so
-         * are those that are low beside them. */
+        /* A layer that turns NaN while its collapse had begun was collapsed,
+         * and so were the other layers that are low at the same time. */
         for (size_t l = 0; l < judge->n_layers; l++)
             if (judge->tracks[l].streak > 0)
                 judge->tracks[l].n_wide = UINT32_MAX;
@@ -420,7 +429,7 @@ static void judge_collapse(es_judge *judge, const judged_sample *measured,
         report(judge, ES_FLAG_COLLAPSE, false);
 }
 
-/* Finite values at or above `limit`. */
+/* Counts finite values at or above `limit`. */
 static uint32_t count_above(const float *x, size_t n, double limit)
 {
     uint32_t n_above = 0;
@@ -430,7 +439,7 @@ static uint32_t count_above(const float *x, size_t n, double limit)
     return n_above;
 }
 
-/* Marks (n) those that count_above counts, and clears no mark. */
+/* Marks the values that count_above counts. Clears no mark. */
 static void mark_above(unsigned char *restrict marks, const float *restrict x,
                        size_t n, double limit)
 {
@@ -450,7 +459,8 @@ static size_t count_measured(const judged_sample *sample, const float *x,
     return n_measured;
 }
 
-/* Of what was measured; NaN if any of it is, or nothing was. */
+/* Returns the mean of the values measured; NaN if any of them is NaN or none
+   was measured. */
 static double mean_of(const float *values, size_t n)
 {
     double sum = 0;
@@ -479,8 +489,8 @@ static void mark_overload(es_judge *judge, const judged_sample *sample,
     }
 }
 
-/* An episode is open from the sample on that its streak is long enough, but it
-   began with the streak. */
+/* Extends the overload's episode. It is opened at the sample at which its
+   streak is long enough, but its onset is the start of the streak. */
 static void hold_overload(es_judge *judge, es_severity severity)
 {
     const es_overload_track *track = &judge->overload;
@@ -551,7 +561,8 @@ static void judge_spike(es_judge *judge, int64_t step, float loss)
     judge->episodes[ES_FLAG_LOSS_SPIKE].onset = track->onset;
 }
 
-/* Fills in the sample's shape; false if its series cannot have n values. */
+/* Fills in the sample's shape. Returns false if its series cannot have n
+   values. */
 static bool shape_of(judged_sample *sample, const es_judge *judge, size_t n)
 {
     bool heads = n == judge->n_layers * judge->n_heads;
@@ -607,7 +618,8 @@ void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
 void es_judge_finish(es_judge *judge)
 {
     if (judge->n_entropy < es_collapse_samples(&judge->rules)) {
-        /* At the end of a run of fewer samples than it takes. */
+        /* A run with fewer samples than a collapse needs: all of them
+           suffice. */
         for (size_t l = 0; l < judge->n_layers; l++)
             if (judge->n_entropy > 0 &&
                 judge->tracks[l].streak >= judge->n_entropy)

@@ -1,6 +1,6 @@
-/* The share of high heads on its way through a run, for flags_judge.c: it is
-   judged mildly until it has come down once from the ceiling, and in a training
-   too short for that not at all. */
+/* Follows the share of high heads through a run, for flags_judge.c. It is at
+   most a warning until it has come down once from the ceiling, and only info
+   in a training too short for that. */
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ bool es_is_early(const es_flag_rules *rules, const es_judge_run *run,
                  int64_t step)
 {
     return run->is_open_ended && run->planned_steps <= 0 &&
-           step < (int64_t)rules->overload_steps - 1; /* from 0 on */
+           step < (int64_t)rules->overload_steps - 1; /* steps count from 0 */
 }
 
 static es_severity level_of(const es_overload_track *track, uint32_t needed,
@@ -36,7 +36,8 @@ static es_severity level_of(const es_overload_track *track, uint32_t needed,
 void es_overload_begin(es_overload_track *track, const es_flag_rules *rules,
                        int64_t planned_steps, double mean, double ceiling)
 {
-    /* Before its first update a model's heads have 0.99 of it and more. */
+    /* Before the first update, the heads' mean is at least 0.99 of the
+       ceiling. */
     static const double untrained = 0.98;
     if (track->begun)
         return;

@@ -1,26 +1,29 @@
-/* Spikes of the loss, for flags_judge.c: a loss far above the median of those
-   before it. Losses are compared by their logarithms, since the noise of a loss
-   grows with it and has a longer tail above than below; the spread is the
-   median deviation from the median, which a spike does not widen. */
+/* Finds spikes of the loss, for flags_judge.c: losses far above the median of
+   those before. Losses are compared by their logarithms, because the noise of
+   a loss grows with it and has a longer tail above than below. The spread is
+   the median deviation from the median, which a spike does not widen. */
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-    LEAST = 32, /* losses before the first that is judged */
-    FACTOR = 2  /* of the largest rise so far: a single loss that is a spike */
+    LEAST = 32, /* number of losses before the first that is judged */
+    FACTOR = 2  /* a single loss is a spike if it rises this many times above
+                   the largest rise so far */
 };
-#define NORMAL 1.4826 /* standard deviation of normal noise over the median */
+#define NORMAL                                                                 \
+    1.4826 /* ratio of a normal distribution's standard deviation to           \
+              its median deviation */
 
-/* The lower one. */
+/* Returns the lower median. */
 static double median_of(const es_spike_track *track)
 {
     return track->sorted[(track->n - 1) / 2];
 }
 
-/* The standard deviation, estimated from the half of the losses that are
-   nearest to the median. */
+/* Estimates the standard deviation from the half of the losses nearest to the
+   median. */
 static double deviation_of(const es_spike_track *track)
 {
     const double median = median_of(track);
@@ -45,7 +48,7 @@ static double largest_rise(const es_spike_track *track)
     return largest;
 }
 
-/* How many of the window's losses are less. */
+/* Returns the number of losses in the window that are below `loss`. */
 static uint32_t count_below(const es_spike_track *track, float loss)
 {
     uint32_t low = 0, high = track->n;
@@ -59,7 +62,7 @@ static uint32_t count_below(const es_spike_track *track, float loss)
     return low;
 }
 
-/* Puts a loss into the window, in place of the oldest if that is full. */
+/* Inserts a loss into the window. A full window loses its oldest loss. */
 static void remember(es_spike_track *track, float loss, float rise)
 {
     float *sorted = track->sorted;
@@ -68,7 +71,7 @@ static void remember(es_spike_track *track, float loss, float rise)
         from = count_below(track, track->losses[track->next]);
     else
         track->n++;
-    /* What lies between the free place and the new one moves by one. */
+    /* The values between the freed place and the new one move by one. */
     if (from < to) {
         to--;
         memmove(sorted + from, sorted + from + 1, (to - from) * sizeof *sorted);
@@ -81,8 +84,8 @@ static void remember(es_spike_track *track, float loss, float rise)
     track->next = (track->next + 1) % ES_SPIKE_WINDOW;
 }
 
-/* The logarithm of a loss that belongs to no spike yet: a spike may begin with
-   it, or go on that may be one, and perhaps it is one now. */
+/* Judges a loss, given as its logarithm, while no spike is open. It may begin
+   a streak, extend one, or turn it into a spike. */
 static void follow(es_spike_track *track, const es_flag_rules *rules,
                    int64_t step, double level)
 {

@@ -1,7 +1,6 @@
-/* What is known of each kind of flag, in one table: its name, what it means,
-   what causes it and what helps, with sources; and the thresholds of all
-   kinds, with their defaults. For whatever prints, explains or reads flags and
-   thresholds. */
+/* All facts about each kind of flag in one table: its name, meaning, causes
+   and remedies, with sources. Also the thresholds of all kinds, with their
+   defaults. For code that prints, explains or reads flags and thresholds. */
 #include "analyzer/flags/flags.h"
 
 #include "analyzer/base/text.h"
@@ -30,9 +29,9 @@
     "samples/results/forecast.md: 1,520 small trainings, measured with this "  \
     "program"
 
-/* Positional, so that a row without a meaning, causes, remedies or sources
-   does not compile. A source begins with the name that a sentence cites it
-   by. */
+/* The fields are positional, so that a row without a meaning, causes, remedies
+   or sources does not compile. A source begins with the name that sentences
+   cite. */
 static const es_flag_info infos[] = {
     {"nan",
      ES_SEVERITY_CRITICAL,
@@ -179,27 +178,27 @@ const es_flag_threshold es_flag_thresholds[ES_N_FLAG_THRESHOLDS] = {
     ROW(ES_FLAG_COLLAPSE, collapse_head, "head", ES_THRESHOLD_POSITIVE, 0.05,
         "a head is low below this fraction of the ceiling"),
     ROW(ES_FLAG_COLLAPSE, collapse_share, "share", ES_THRESHOLD_SHARE, 0.5,
-        "of a layer's heads that are low"),
+        "share of a layer's heads that are low"),
     ROW(ES_FLAG_COLLAPSE, collapse_history, "history", ES_THRESHOLD_SHARE, 0.1,
-        "or a layer's mean below this fraction of its own median"),
+        "or a layer's mean is below this fraction of its own median"),
     ROW(ES_FLAG_COLLAPSE, collapse_samples, "samples", ES_THRESHOLD_COUNT, 3,
-        "consecutive; as many as there are in a shorter run"),
+        "consecutive samples; a shorter run needs all of its samples"),
     ROW(ES_FLAG_COLLAPSE, collapse_layers, "layers", ES_THRESHOLD_COUNT, 3,
-        "so many layers at once, and half of them, count for two"),
+        "a sample counts twice if so many layers, and half of all, are low"),
     ROW(ES_FLAG_OVERLOAD, overload_head, "head", ES_THRESHOLD_POSITIVE, 0.75,
-        "a head is high from this fraction of the ceiling on"),
+        "a head is high at or above this fraction of the ceiling"),
     ROW(ES_FLAG_OVERLOAD, overload_warning, "warning", ES_THRESHOLD_SHARE, 0.20,
-        "of all heads that are high"),
+        "share of all heads that are high"),
     ROW(ES_FLAG_OVERLOAD, overload_error, "error", ES_THRESHOLD_SHARE, 0.40,
-        "of all heads that are high"),
+        "share of all heads that are high"),
     ROW(ES_FLAG_OVERLOAD, warm_up, "warm_up", ES_THRESHOLD_SHARE, 0.05,
-        "of the planned steps, not judged; collapse's history and spikes begin "
-        "then too"),
+        "share of the planned steps that is not judged; the history of "
+        "collapses and spikes begins after it too"),
     ROW(ES_FLAG_OVERLOAD, overload_samples, "samples", ES_THRESHOLD_COUNT, 10,
-        "consecutive; as many as there are in a shorter run"),
+        "consecutive samples; a shorter run needs all of its samples"),
     ROW(ES_FLAG_OVERLOAD, overload_steps, "steps", ES_THRESHOLD_COUNT, 1000,
-        "a training planned for fewer, whose heads have not come down, is "
-        "info"),
+        "a training of fewer planned steps, whose heads have not come down, "
+        "is info"),
     ROW(ES_FLAG_LOGITS, logits_warning, "warning", ES_THRESHOLD_POSITIVE, 100,
         "a max_logit above this"),
     ROW(ES_FLAG_LOGITS, logits_error, "error", ES_THRESHOLD_POSITIVE, 1000,
@@ -208,9 +207,10 @@ const es_flag_threshold es_flag_thresholds[ES_N_FLAG_THRESHOLDS] = {
         ES_THRESHOLD_POSITIVE, 7,
         "standard deviations above the median of the last 128 losses"),
     ROW(ES_FLAG_LOSS_SPIKE, spike_rise, "rise", ES_THRESHOLD_POSITIVE, 0.15,
-        "at least, as a share of that median"),
+        "and at least this share of that median above it"),
     ROW(ES_FLAG_LOSS_SPIKE, spike_samples, "samples", ES_THRESHOLD_COUNT, 5,
-        "consecutive; or one that is twice as far above as any of the 128 was"),
+        "consecutive samples; or one that is twice as far above as any of the "
+        "128 was"),
 };
 
 double es_flag_threshold_get(const es_flag_rules *rules,

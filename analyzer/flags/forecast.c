@@ -1,6 +1,6 @@
-/* The forecast of forecast.h: takes samples apart into the trends of layers and
-   of the run, weighs their features by the coefficients of a logistic model,
-   and says in words what weighs most. Nothing is allocated. */
+/* The forecast of forecast.h. Splits samples into trends of layers and of the
+   run, weighs their features by the coefficients of a logistic model, and
+   explains which feature weighs most. Nothing is allocated. */
 #include "analyzer/flags/forecast.h"
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LEAST 1e-6 /* of what a logarithm is taken */
+#define LEAST 1e-6 /* smallest argument of a logarithm */
 
 static const char *const input_names[ES_N_FORECAST_INPUTS] = {
     [ES_FORECAST_ENTROPY] = "entropy",
@@ -91,7 +91,8 @@ static double ln(double x)
     return log(fmax(x, LEAST));
 }
 
-/* Without a ceiling the largest mean so far, as heads start near it. */
+/* Returns the run's ceiling; if it is unknown, the largest mean so far,
+   because heads start near the ceiling. */
 static double entropy_scale(es_forecast *forecast, const float *values,
                             size_t n_columns)
 {
@@ -172,8 +173,8 @@ void es_forecast_push(es_forecast *forecast, es_forecast_input input,
 
 /* --- the model ------------------------------------------------------------*/
 
-/* Of a feature: what its distance from the mean, in scales, adds to the
-   logarithm of the odds. */
+/* Effect of a feature: its distance from `mean`, in units of `scale`, times
+   `coefficient` is added to the log odds. */
 typedef struct forecast_weight {
     const char *feature;
     double coefficient, mean, scale;
@@ -182,7 +183,7 @@ typedef struct forecast_weight {
 #include "analyzer/flags/forecast_coefficients.inc.h"
 
 #define N_WEIGHTS (sizeof forecast_weights / sizeof *forecast_weights)
-#define FAR 4 /* scales: nothing counts as farther from its mean */
+#define FAR 4 /* scales; larger distances from the mean count as this */
 
 void es_forecast_rule(es_rule *out, es_rule_action action)
 {
@@ -205,7 +206,8 @@ static size_t find_feature(const char *name)
     return i;
 }
 
-/* What a feature adds; 0 where it is not known, as at its mean. */
+/* Returns the amount that a feature adds to the log odds; 0, as at its mean,
+   if the feature is unknown. */
 static double contribution(int *layer, const es_forecast *forecast,
                            const forecast_weight *weight)
 {
@@ -239,10 +241,10 @@ double es_forecast_probability(const es_forecast *forecast)
     return 1 / (1 + exp(-odds));
 }
 
-/* --- in words -------------------------------------------------------------*/
+/* --- explanation ---------------------------------------------------------- */
 
-/* A trend is worth a word if it changed the value by a fifth since the run
-   began. */
+/* A trend is mentioned if it has changed the value by at least a fifth since
+   the run began. */
 #define WORTH_A_WORD 0.2
 
 static const char *const nouns[ES_N_SIGNALS] = {
@@ -257,7 +259,7 @@ static const char *const nouns[ES_N_SIGNALS] = {
     [ES_SIGNAL_LR] = "learning rate",
 };
 
-/* The value whose logarithm, or share, is followed. */
+/* Returns the value itself from the logarithm or share that is followed. */
 static double value_of(es_forecast_signal signal, double level)
 {
     switch (signal) {
@@ -290,8 +292,8 @@ static void say_trend(es_text *to, const es_trend *trend,
                            : "");
 }
 
-/* The step at which a layer's entropy is gone if it goes on like this; infinite
-   if it does not fall. */
+/* Returns the step at which the first layer's entropy collapses if its trend
+   continues; infinite if none falls. */
 static double expected_collapse(const es_forecast *forecast)
 {
     es_flag_rules rules;

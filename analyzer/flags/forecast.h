@@ -1,16 +1,18 @@
 /**
- * Is a run on its way into a collapse or NaN? A logistic model of a few trends
- * gives a probability at each step, long before a flag has anything to say,
- * and words for what it goes by. Fitted by samples/forecast; how well it does
- * is in samples/results/forecast.md.
+ * Forecasts whether a run is on its way into a collapse or NaN. A logistic
+ * model of a few trends gives a probability at each step, long before a flag
+ * is raised, and a reason in words. Fitted by samples/forecast;
+ * samples/results/forecast.md reports its accuracy.
  */
 #ifndef ES_FORECAST_H
 #define ES_FORECAST_H
 
 #include "analyzer/flags/rules.h"
 
-/** The series that it goes by. None is needed; without entropy and max_logit
- *  nothing is said. */
+/**
+ * The series that the forecast uses. None is required, but without entropy and
+ * max_logit the probability is NaN.
+ */
 typedef enum es_forecast_input {
     ES_FORECAST_ENTROPY,   /* (L,H) nats, or (L) means of layers */
     ES_FORECAST_MAX_LOGIT, /* (L,H) */
@@ -23,59 +25,67 @@ typedef enum es_forecast_input {
 
 const char *es_forecast_input_name(es_forecast_input input); /* "max_logit" */
 
-/** Samples of a series before anything is said. */
+/** Samples of a series that are needed before a probability is given. */
 #define ES_FORECAST_SAMPLES 4
 
-/** The series' name of the probability, for rules. */
+/** Name of the probability as a series, for rules. */
 #define ES_FORECAST_SERIES "forecast"
 
-/** The rule "forecast", a warning: the probability at or above a threshold of
- *  the fit. One healthy run of twenty is warned of, one of a hundred where the
- *  action is to stop it. */
+/**
+ * Makes the rule "forecast", a warning if the probability is at or above a
+ * threshold from the fit. One healthy run in twenty gets the warning; one in a
+ * hundred if the action is to stop the run.
+ */
 void es_forecast_rule(es_rule *out, es_rule_action action);
 
 typedef struct es_forecast es_forecast;
 
-/** Bytes of workspace, which depend on L alone; 0 if the sizes overflow or are
- *  < 1. */
+/**
+ * Returns the bytes of workspace, which depend only on L; 0 if the sizes
+ * overflow or are < 1.
+ */
 size_t es_forecast_size(const es_judge_run *run);
 
-/** Makes a forecast inside `workspace` (es_forecast_size(run) bytes, aligned
- *  for any type, the caller's). */
+/**
+ * Makes a forecast inside `workspace`, which has es_forecast_size(run) bytes,
+ * is aligned for any type and belongs to the caller.
+ */
 es_forecast *es_forecast_init(void *workspace, const es_judge_run *run);
 
 /**
- * One sample. What is missing, NaN or infinite is no value; a sample without
- * any, of a size that the series cannot have, or of a step that is not after
- * the series' newest one is ignored.
+ * Adds one sample. Values that are missing, NaN or infinite are skipped. A
+ * sample is ignored if it has no other values, if its size is one that the
+ * series cannot have, or if its step is not after the series' newest.
  *
  * Each series is followed by a regression of its logarithm on the step, in
- * constant memory: a sample's weight falls as its age grows in proportion to
- * how long the run has lasted. One far off counts as one four times the usual
- * distance off, so that a spike is no trend.
+ * constant memory: a sample's weight falls with its age in proportion to the
+ * length of the run. An outlier counts as a value at four times the usual
+ * distance, so that a spike does not become a trend.
  */
 void es_forecast_push(es_forecast *forecast, es_forecast_input input,
                       int64_t step, const float *values, size_t n);
 
-/** Of the samples so far: that the run ends in a collapse or NaN, as often as
- *  it did in the trainings that the model was fitted to. NaN: too little is
- *  known. */
+/**
+ * Returns the probability, from the samples so far, that the run ends in a
+ * collapse or NaN, as calibrated on the trainings that the model was fitted
+ * to. NaN if there are too few samples.
+ */
 double es_forecast_probability(const es_forecast *forecast);
 
 #define ES_N_FORECAST_FEATURES 28
 
-/** "logit_growth". */
+/** Returns a feature's name, such as "logit_growth". */
 const char *es_forecast_feature_name(size_t feature);
 
-/** What the model is made of, out (28); NaN: not known. */
+/** Computes the model's features, out (28); NaN if unknown. */
 void es_forecast_features(double *out, const es_forecast *forecast);
 
 #define ES_FORECAST_TEXT_MAX 160
 
 /**
- * The reason in words, of what raises the probability most, and what follows
- * if it goes on: "max logit of layer 9 doubles every 14 steps; collapse
- * expected near step 240". "" where nothing raises it.
+ * Writes the trend that raises the probability most and its expected
+ * consequence: "max logit of layer 9 doubles every 14 steps; collapse expected
+ * near step 240". "" if nothing raises the probability.
  */
 void es_forecast_explain(char out[ES_FORECAST_TEXT_MAX],
                          const es_forecast *forecast);

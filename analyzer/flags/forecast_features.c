@@ -1,15 +1,17 @@
-/* Trends in constant memory, and the features that the forecast's model is made
-   of: a table of signal and measure, the extreme of all layers. For the model
-   in forecast.c, and for the fit, which has no other implementation. */
+/* Trends in constant memory, and the features of the forecast's model: a table
+   of signals and measures, each reduced to the extreme over all layers. Used
+   by the model in forecast.c and by its fit, which has no other
+   implementation. */
 #include "analyzer/flags/forecast_internal.h"
 
 #include <math.h>
 
 /* --- a trend --------------------------------------------------------------*/
 
-#define SHORTEST 8 /* samples, of a trend's memory */
+#define SHORTEST 8 /* smallest memory of a trend, in samples */
 
-/* A sample counts for about the newest quarter of what there is. */
+/* Returns the factor by which older samples lose weight. The memory is about
+   the newest quarter of all samples. */
 static double decay(uint32_t n)
 {
     double memory = n / 4.0;
@@ -59,23 +61,26 @@ void es_trend_add(es_trend *trend, int64_t step, double y)
 /* --- features -------------------------------------------------------------*/
 
 #define HORIZON 50 /* steps */
-#define YOUTH 64   /* steps: what survives them does not grow safer still */
+#define YOUTH                                                                  \
+    64 /* steps; runs that survive them do not become safer with               \
+          more */
 
 typedef enum measure {
     LEVEL,
-    GROWTH, /* slope times steps since the first: d ln y / d ln t */
-    AHEAD,  /* level, 50 steps or as long as the run has lasted ahead */
-    RISE,   /* level over the least so far */
+    GROWTH, /* slope times steps since the first sample: d ln y / d ln t */
+    AHEAD,  /* level extrapolated by 50 steps, or by the run's length if it is
+               shorter */
+    RISE,   /* level above the smallest level so far */
     NOISE,
-    REMAINING, /* share of the planned steps, 1/2 if they are not known */
-    ELAPSED    /* ln of the steps so far, of which the first 64 count */
+    REMAINING, /* share of the planned steps that remains; 1/2 if unknown */
+    ELAPSED    /* ln of the number of steps so far, at most 64 */
 } measure;
 
 typedef struct feature_row {
     const char *name;
     es_forecast_signal signal;
     measure measure;
-    int sign; /* the extreme of the layers: 1 the largest, -1 the least */
+    int sign; /* extreme over the layers: 1 the largest, -1 the smallest */
 } feature_row;
 
 static const feature_row rows[ES_N_FORECAST_FEATURES] = {

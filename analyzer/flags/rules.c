@@ -1,4 +1,5 @@
-/* A rule's names, defaults and workspace; rules_judge.c follows the samples. */
+/* Names, defaults and workspace of rules. rules_judge.c applies them to
+   samples. */
 #include "analyzer/base/checked.h"
 #include "analyzer/flags/bands.h"
 #include "analyzer/flags/rules_internal.h"
@@ -90,7 +91,7 @@ static size_t count_units(const es_rule *rule, size_t n_layers, size_t n_heads)
     }
 }
 
-/* The first step that is judged. */
+/* Returns the first step that is judged. */
 static int64_t end_of_warm_up(const es_rule *rule, const es_judge_run *run)
 {
     double of_planned = run->planned_steps > 0
@@ -102,7 +103,8 @@ static int64_t end_of_warm_up(const es_rule *rule, const es_judge_run *run)
                                                   : rule->warm_up_end;
 }
 
-/* Hands out the parts of one block; without a base it only adds them up. */
+/* Assigns the parts of one block. Without a base it only adds up their
+   sizes. */
 typedef struct workspace_carver {
     unsigned char *base;
     size_t used;

@@ -1,15 +1,15 @@
-/* Rules against samples: each unit (head, layer, share or run) has its count of
-   consecutive samples, all of a rule have one episode. What a unit's value is,
-   and what it is compared with, is in rules_measure.c. */
+/* Applies rules to samples. Each unit (head, layer, share or run) counts its
+   consecutive samples; all units of a rule share one episode. rules_measure.c
+   computes a unit's value and the reference it is compared with. */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/rules_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* What a sample means for a unit. */
+/* The outcome of a sample for a unit. */
 typedef enum verdict {
-    UNKNOWN, /* nothing: it is missing, NaN, or has no reference */
+    UNKNOWN, /* missing, NaN, or without a reference */
     CLEAR,
     HOLDS
 } verdict;
@@ -22,7 +22,8 @@ typedef struct rule_sample {
 
 /* --- one unit -------------------------------------------------------------*/
 
-/* Of what opened the episode the second threshold, if there is one. */
+/* Returns rule->end for a unit of the open episode, if it is set, otherwise
+   `threshold`. */
 static double pick(const es_rule *rule, bool active, double threshold)
 {
     return active && !isnan(rule->end) ? rule->end : threshold;
@@ -47,7 +48,7 @@ static verdict judge_row(double *x, es_rule_state *state, size_t unit,
     return measured.n_nonfinite || isnan(*x) || isnan(limit) ? UNKNOWN : CLEAR;
 }
 
-/* Marks in state->now the heads that hold, and counts them. */
+/* Marks the heads that hold in state->now, and counts them. */
 static size_t count_heads(size_t *n_judged, size_t *n_nonfinite,
                           es_rule_state *state, const rule_sample *sample,
                           double limit)
@@ -121,7 +122,8 @@ static void clear_marks(es_rule_state *state)
     memset(state->heads, 0, state->n_layers * state->n_heads);
 }
 
-/* A share's marks are gathered from its onset on, before it is long enough. */
+/* Marks the heads and layers of a share. They are collected from its onset on,
+   before the streak is long enough. */
 static void mark_share(es_rule_state *state, const rule_sample *sample)
 {
     size_t n = state->n_heads;
@@ -199,12 +201,12 @@ static void join(es_rule_state *state, size_t index)
     case ES_RULE_LAYER_MAX:
         state->layers[index] = 1;
         break;
-    default: /* a share is marked as it goes, the run has no place */
+    default: /* a share is marked by mark_share, and a run has no marks */
         break;
     }
 }
 
-/* After all units are judged: the rule's episode opens, goes on, or ends. */
+/* Opens, continues or ends the rule's episode after all units are judged. */
 static void conclude(es_rules *rules, size_t index)
 {
     es_rule_state *state = &rules->states[index];

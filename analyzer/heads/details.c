@@ -1,5 +1,5 @@
-/* The table of details as an array, for those who go by name: the run file's
- * standard series, colour scales, the recorder. */
+/* The table of details as an array, for code that looks details up by name:
+ * the run file's standard series, colour scales, the recorder. */
 #include "analyzer/heads/details.h"
 
 #include <string.h>

@@ -1,30 +1,32 @@
 /**
- * Series of heads and layers that are not reduced from attention rows one by
- * one: quantiles of rows, norms, activations, gradients, updates, spectra. The
- * one list of their names, units and sets; hooks/trainer/model/details.h has
- * what each is.
+ * Series of heads and layers that are not means or extremes of row statistics:
+ * quantiles of rows, norms, activations, gradients, updates, spectra. This is
+ * the only list of their names, units and sets; hooks/trainer/model/details.h
+ * defines each.
  */
 #ifndef ES_DETAILS_H
 #define ES_DETAILS_H
 
 #include "analyzer/heads/heads.h"
 
-/** When a detail can be taken, and how often it is. */
+/** The computation that yields a detail, and how often it is recorded. */
 typedef enum es_detail_source {
-    ES_DETAIL_FORWARD,   /* a forward pass, of a training or not */
-    ES_DETAIL_RANGE,     /* likewise; of models with range losses always */
-    ES_DETAIL_INPUTS,    /* likewise; of training not at every record */
-    ES_DETAIL_WEIGHTS,   /* the weights of that pass; not at every record */
-    ES_DETAIL_STEP,      /* a step of training: its gradients */
-    ES_DETAIL_UPDATE,    /* likewise: what it changes; not at every record */
-    ES_DETAIL_POLYNOMIAL /* an evaluation by polynomials, whatever the set */
+    ES_DETAIL_FORWARD,   /* any forward pass */
+    ES_DETAIL_RANGE,     /* any forward pass; always recorded for models with
+                            range losses */
+    ES_DETAIL_INPUTS,    /* any forward pass; in training not at every record */
+    ES_DETAIL_WEIGHTS,   /* the weights of the pass; not at every record */
+    ES_DETAIL_STEP,      /* a training step: its gradients */
+    ES_DETAIL_UPDATE,    /* a training step: its update; not at every record */
+    ES_DETAIL_POLYNOMIAL /* an evaluation by polynomials, regardless of the
+                            set */
 } es_detail_source;
 
 /**
- * Heads' first, then layers', in the order in which they are recorded.
+ * The details in the order in which they are recorded, those of heads first.
  *
- * X(identifier, name, unit, shape, source, the first set that has it, does its
- *   scale begin at 0, title for people)
+ * X(identifier, name, unit, source, the smallest set that includes it, true if
+ * its scale begins at 0, title for people)
  */
 #define ES_HEAD_DETAILS(X)                                                     \
     X(ENTROPY_P05, "entropy_p05", "nats", FORWARD, STANDARD, true,             \
@@ -95,20 +97,20 @@ typedef enum es_detail {
     ES_N_HEAD_DETAILS = ES_DETAIL_ACT_MAX
 } es_detail;
 
-/** A line of the table. */
+/** A row of the table. */
 typedef struct es_detail_line {
     const char *name, *unit, *title;
-    bool is_amount; /* 0 is nothing: scales begin there */
+    bool is_amount; /* 0 means nothing, so scales begin at 0 */
     es_detail_source source;
     es_series_set set;
 } es_detail_line;
 
 extern const es_detail_line es_details[ES_N_DETAILS];
 
-/** By name; NULL: none of them. */
+/** Returns the detail of that name; NULL if there is none. */
 const es_detail_line *es_detail_find(const char *name);
 
-/** Its values are (L,H), else (L). */
+/** Returns true if the detail's values are (L,H), false if they are (L). */
 static inline bool es_detail_is_of_heads(es_detail detail)
 {
     return detail < ES_N_HEAD_DETAILS;

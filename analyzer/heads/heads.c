@@ -1,5 +1,6 @@
 /* The table of head statistics as arrays, and the reduction of a batch of rows
- * on the host; statistics.cu of the trainer does the same on a device. */
+ * to heads on the host. statistics.cu of the trainer does the same on a
+ * device. */
 #include "analyzer/heads/heads.h"
 
 #include "analyzer/base/value.h"
@@ -31,11 +32,11 @@ const es_head_statistic *es_head_statistic_find(const char *name)
     return NULL;
 }
 
-/* --- one sequence's rows ---------------------------------------------------
- */
+/* --- rows of one sequence ------------------------------------------------- */
 
-/* Four sums in double, one in each lane, so that no row waits for the one
- * before. Their order is that of the rows alone. Two and two: in registers. */
+/* Four sums in double, one per lane, so that no addition waits for the one
+ * before. The order of the additions depends only on the rows. Two vectors of
+ * two lanes stay in registers. */
 typedef double pair __attribute__((vector_size(16)));
 typedef struct sums_of_lanes {
     pair low, high;
@@ -59,7 +60,7 @@ static inline double sum_of_lanes(sums_of_lanes sums)
     return sums.low[0] + sums.low[1] + sums.high[0] + sums.high[1];
 }
 
-/* n entropies from memory; beside them is none. */
+/* Loads up to LANES of n entropies; the unused lanes are NaN. */
 static inline vec load_entropy(const float *entropy, int n)
 {
     return n >= LANES ? load(entropy) : load_part(entropy, n, NAN);
@@ -75,7 +76,8 @@ static inline ivec are_finite(vec x)
     return (ivec)(x - x == splat(0));
 }
 
-/* Of what was subtracted where a comparison is true. */
+/* Returns the negative sum of the lanes of `count`, where each true comparison
+   was subtracted as -1. */
 static inline double total_of(ivec count)
 {
     return count[0] + count[1] + count[2] + count[3];
@@ -89,7 +91,7 @@ static double count_finite(const float *entropy, int n)
     return total_of(count);
 }
 
-/* Of rows whose entropy is finite. */
+/* Adds the values of x (n) in the rows whose entropy is finite. */
 static double add_finite(const float *entropy, const float *x, int n)
 {
     sums_of_lanes sums = {{0}, {0}};
@@ -101,7 +103,8 @@ static double add_finite(const float *entropy, const float *x, int n)
     return sum_of_lanes(sums);
 }
 
-/* Every other vector has sums of its own as well. */
+/* Adds all values of x (n). Odd and even vectors have separate sums, so that
+   they need not wait for each other. */
 static double add_all(const float *x, int n)
 {
     sums_of_lanes even = {{0}, {0}}, odd = even;
@@ -117,7 +120,8 @@ static double add_all(const float *x, int n)
 
 static double count_sinks(const float *entropy, const float *sink, int n)
 {
-    const float least = (float)ES_SINK_THRESHOLD; /* the first above it */
+    const float least = (float)ES_SINK_THRESHOLD; /* 0.3f, the smallest float
+                                                     above 0.3 */
     ivec count = {0};
     for (int i = 0; i < n; i += LANES)
         count -= are_finite(load_entropy(entropy + i, n - i)) &
@@ -125,7 +129,8 @@ static double count_sinks(const float *entropy, const float *sink, int n)
     return total_of(count);
 }
 
-/* Of rows whose entropy is finite, as fmax: NaN where there is none. */
+/* Returns the largest value of x among rows whose entropy is finite, like
+   fmax; NaN if there is no such row. */
 static double find_largest(const float *entropy, const float *x, int n)
 {
     vec largest = splat(NAN);
@@ -141,7 +146,7 @@ static double find_largest(const float *entropy, const float *x, int n)
     return (double)found;
 }
 
-/* Rows that are none, such as padding's. */
+/* Counts rows that are missing, such as those of padding. */
 static double count_missing(const float *entropy, int n, double finite_rows)
 {
     double count = 0;
@@ -150,7 +155,8 @@ static double count_missing(const float *entropy, int n, double finite_rows)
     return count;
 }
 
-/* The series that differ in nothing but how their shares end or are added. */
+/* Returns true for series that add the finite rows and differ only in how
+   their shares end or are merged. */
 static bool is_sum_of_finite(es_head_series series)
 {
     const es_head_reduction by = es_head_reduction_of(series);
@@ -158,8 +164,9 @@ static bool is_sum_of_finite(es_head_series series)
            by == ES_HEADS_HIGHEST_MEAN;
 }
 
-/* One sequence's share of a series, as es_head_share_start and _add make it:
- * entropy and x (n), x NULL where there is none. */
+/* Computes one sequence's share of a series, as es_head_share_start and
+ * es_head_share_add do. `entropy` and `x` have n values; `x` is NULL if it was
+ * not measured. */
 static double add_sequence(const float *entropy, const float *x, int n,
                            es_head_series series, double finite_rows)
 {
@@ -172,7 +179,7 @@ static double add_sequence(const float *entropy, const float *x, int n,
         return x ? count_sinks(entropy, x, n) : 0;
     case ES_HEADS_LARGEST:
         return x ? find_largest(entropy, x, n) : (double)NAN;
-    default: /* sums, of rows of which none is to be left out */
+    default: /* sums in which no row is skipped */
         return x ? add_all(x, n) : 0;
     }
 }

@@ -1,10 +1,10 @@
 /**
- * What is known of attention rows, and of the heads that they belong to: the
- * one list of these statistics, and the one place where rows become heads.
- * Enumerators, names, units, arrays and loops of all other modules come from
- * here; README.md says how to add a statistic.
+ * Statistics of attention rows and of their heads: the only list of these
+ * statistics, and the only code that reduces rows to heads. All other modules
+ * take enumerators, names, units, arrays and loops from here. README.md tells
+ * how to add a statistic.
  *
- * For C, and for kernels of a device.
+ * Usable from C and from device kernels.
  */
 #ifndef ES_HEADS_H
 #define ES_HEADS_H
@@ -20,35 +20,40 @@
 #define ES_HEADS_FUNCTION static inline
 #endif
 
-/** Softmax divides by the sum of its weights; PowerSoftmax by more than that,
- *  so that mass is missing; scaled ReLU by a length. */
+/**
+ * Returns true if the weights of a row add up to 1. Softmax divides by the sum
+ * of its weights, PowerSoftmax by more (so that mass is missing), scaled ReLU
+ * by a length.
+ */
 ES_HEADS_FUNCTION bool es_weights_sum_to_one(es_attention_kind kind)
 {
     return kind == ES_SOFTMAX;
 }
 
-/** Is there a log-sum-exp of the row's scores? */
+/** Returns true if the row's scores have a log-sum-exp. */
 ES_HEADS_FUNCTION bool es_attention_has_lse(es_attention_kind kind)
 {
     return kind == ES_SOFTMAX;
 }
 
 /**
- * Statistics of a row, float32 (B,H,T) each; NaN in a row that holds a score
- * or a weight that is not finite, but for NONFINITE.
+ * Statistics of a row, float32 (B,H,T) each. All except NONFINITE are NaN if a
+ * score or weight of the row is not finite.
  *
- *   ENTROPY    -sum a ln a of its weights a, nats; of weights that sum to less
- *              than 1 that of a / sum a, MISSING apart; 0 if all are 0
- *   LSE        log-sum-exp of its scores; where there is one
+ *   ENTROPY    -sum a ln a over the weights a, nats; if they add up to less
+ *              than 1, the entropy of a / sum a, without MISSING; 0 if all
+ *              weights are 0
+ *   LSE        log-sum-exp of the scores, if the attention has one
  *   MAX_LOGIT  largest score after scaling; PowerSoftmax: largest |score|
  *   SINK       weight on key 0
- *   NONFINITE  weights that are not finite, a count
- *   MISSING    1 - sum of the weights; where that need not be 0; of scaled ReLU
- *              below 0 where they sum to more
- *   DISTANCE   sum a (i - j) over its keys j, i its query: tokens
+ *   NONFINITE  number of weights that are not finite
+ *   MISSING    1 - sum of the weights, if that need not be 0; negative for
+ *              scaled ReLU if they add up to more than 1
+ *   DISTANCE   sum a (i - j) over the keys j of query i: tokens
  *   TOP        largest weight
- *   LOGIT_MEAN      mean of the scores of its keys, after scaling
- *   LOGIT_VARIANCE  mean square of their distances to that: 0 of one key
+ *   LOGIT_MEAN      mean of the scores after scaling
+ *   LOGIT_VARIANCE  mean squared distance of the scores from that mean; 0 for
+ *                   one key
  *
  * X(identifier, name)
  */
@@ -73,7 +78,7 @@ typedef enum es_row_statistic {
 
 extern const char *const es_row_statistic_names[ES_N_ROW_STATISTICS];
 
-/** Do rows of this kind of attention have it? */
+/** Returns true if rows of this kind of attention have the statistic. */
 ES_HEADS_FUNCTION bool es_row_statistic_exists(es_row_statistic statistic,
                                                es_attention_kind kind)
 {
@@ -82,14 +87,16 @@ ES_HEADS_FUNCTION bool es_row_statistic_exists(es_row_statistic statistic,
                                          : true;
 }
 
-/** Statistics that are taken from the scores before they become weights: not
- *  every back-end does. */
+/**
+ * Returns true for statistics of the scores before they become weights, which
+ * not every back-end computes.
+ */
 ES_HEADS_FUNCTION bool es_row_statistic_is_of_scores(es_row_statistic statistic)
 {
     return statistic == ES_ROW_LOGIT_MEAN || statistic == ES_ROW_LOGIT_VARIANCE;
 }
 
-/** How much is recorded: each set has those before it. */
+/** Sets of recorded series. Each set includes those before it. */
 typedef enum es_series_set {
     ES_SERIES_CORE,
     ES_SERIES_STANDARD,
@@ -97,26 +104,28 @@ typedef enum es_series_set {
     ES_N_SERIES_SETS
 } es_series_set;
 
-/** Weight on key 0 from which on a row has a sink. */
+/** A row has a sink if its weight on key 0 is above this. */
 #define ES_SINK_THRESHOLD 0.3
 
-/** How rows become one number of their head. A row is finite if its entropy
- *  is; the first five pass over those that are not. */
+/**
+ * How the rows of a head become one number. A row is finite if its entropy is;
+ * the first five reductions skip rows that are not.
+ */
 typedef enum es_head_reduction {
     ES_HEADS_MEAN,
-    ES_HEADS_SINKS,        /* share of the rows above ES_SINK_THRESHOLD */
-    ES_HEADS_LOWEST_MEAN,  /* of the means of each sequence's rows */
-    ES_HEADS_HIGHEST_MEAN, /* likewise */
+    ES_HEADS_SINKS,        /* share of rows above ES_SINK_THRESHOLD */
+    ES_HEADS_LOWEST_MEAN,  /* lowest of the means of each sequence's rows */
+    ES_HEADS_HIGHEST_MEAN, /* highest of these means */
     ES_HEADS_LARGEST,
-    ES_HEADS_SUM,       /* of every row */
-    ES_HEADS_NOT_FINITE /* number of rows */
+    ES_HEADS_SUM,       /* sum over all rows */
+    ES_HEADS_NOT_FINITE /* number of non-finite rows */
 } es_head_reduction;
 
 /**
  * Series of heads, in the order in which they are recorded.
  *
- * X(identifier, name, unit, statistic of rows, reduction, does its scale begin
- *   at 0, the first set that has it, title for people)
+ * X(identifier, name, unit, row statistic, reduction, true if its scale begins
+ * at 0, the smallest set that includes it, title for people)
  */
 #define ES_HEAD_STATISTICS(X)                                                  \
     X(ENTROPY, "entropy", "nats", ENTROPY, MEAN, true, CORE, "entropy")        \
@@ -151,20 +160,23 @@ typedef enum es_head_series {
         ES_N_HEAD_SERIES
 } es_head_series;
 
-/** A line of the table. */
+/** A row of the table. */
 typedef struct es_head_statistic {
     const char *name, *unit, *title;
-    bool is_amount; /* 0 is nothing: scales begin there */
+    bool is_amount; /* 0 means nothing, so scales begin at 0 */
     es_series_set set;
 } es_head_statistic;
 
 extern const es_head_statistic es_head_statistics[ES_N_HEAD_SERIES];
 
-/** By name; NULL: no series of heads that rows are reduced to. */
+/**
+ * Returns the series of that name; NULL if it is not a series that rows are
+ * reduced to.
+ */
 const es_head_statistic *es_head_statistic_find(const char *name);
 
-/* Switches rather than arrays: a device has no arrays of the host, and loops
- * that are unrolled keep nothing of them. */
+/* These are switches and not arrays, because a device cannot read arrays of
+ * the host, and unrolled loops leave no trace of a switch. */
 
 ES_HEADS_FUNCTION es_row_statistic es_head_row(es_head_series series)
 {
@@ -200,17 +212,19 @@ ES_HEADS_FUNCTION bool es_head_series_exists(es_head_series series,
     return es_row_statistic_exists(es_head_row(series), kind);
 }
 
-/* --- from rows to heads -----------------------------------------------------
- */
+/* --- reduction of rows to heads ------------------------------------------- */
 
-/** Of one head, over the rows of one sequence or of many. All in double; kept
- *  in memory of a back-end, in words of 8 bytes. */
+/**
+ * Sums of one head over the rows of one or more sequences, all in double.
+ * Back-ends keep them in their own memory as 8-byte words.
+ */
 typedef struct es_head_sums {
     double finite_rows;
-    double values[ES_N_HEAD_SERIES]; /* sums; of extremes NaN until the first */
+    double values[ES_N_HEAD_SERIES]; /* sums; extremes are NaN until the first
+                                        row */
 } es_head_sums;
 
-/** What nothing has been added to. */
+/** Returns sums to which nothing has been added. */
 ES_HEADS_FUNCTION es_head_sums es_head_sums_start(void)
 {
     es_head_sums sums;
@@ -225,8 +239,10 @@ ES_HEADS_FUNCTION es_head_sums es_head_sums_start(void)
     return sums;
 }
 
-/** One sequence's share of a series: what it begins with, how it goes on with
- *  each row, x being the row's statistic, and how it ends. */
+/**
+ * One sequence's share of a series: its initial value, its value after another
+ * row whose statistic is x, and its final value.
+ */
 ES_HEADS_FUNCTION double es_head_share_start(es_head_series series)
 {
     return es_head_reduction_of(series) == ES_HEADS_LARGEST ? (double)NAN : 0;
@@ -242,14 +258,14 @@ ES_HEADS_FUNCTION double es_head_share_add(double share, es_head_series series,
         return share + (row_is_finite ? 0 : 1);
     case ES_HEADS_SINKS:
         return share + (row_is_finite && x > ES_SINK_THRESHOLD ? 1 : 0);
-    case ES_HEADS_LARGEST: /* fmax passes over a NaN */
+    case ES_HEADS_LARGEST: /* fmax ignores a NaN */
         return row_is_finite ? fmax(share, x) : share;
     default:
         return row_is_finite ? share + x : share;
     }
 }
 
-/** Two shares of one sequence's rows as one. */
+/** Merges the shares of two parts of one sequence. */
 ES_HEADS_FUNCTION double es_head_share_merge(double a, double b,
                                              es_head_series series)
 {
@@ -266,7 +282,7 @@ ES_HEADS_FUNCTION double es_head_share_end(double share, es_head_series series,
     return finite_rows > 0 ? share / finite_rows : (double)NAN;
 }
 
-/** Two values of a series as one: of sequences, or of passes. */
+/** Combines two values of a series, from different sequences or passes. */
 ES_HEADS_FUNCTION double es_head_value_add(double a, double b,
                                            es_head_series series)
 {
@@ -290,7 +306,10 @@ ES_HEADS_FUNCTION void es_head_sums_add(es_head_sums *sums,
                                             (es_head_series)i);
 }
 
-/** The series' value over all that was added; NaN where nothing finite was. */
+/**
+ * Returns the value of a series over all rows added; NaN if none of them was
+ * finite.
+ */
 ES_HEADS_FUNCTION double es_head_value(const es_head_sums *sums,
                                        es_head_series series)
 {
@@ -305,9 +324,9 @@ ES_HEADS_FUNCTION double es_head_value(const es_head_sums *sums,
  * Adds the rows of all heads of a batch.
  *
  *   sums  (H)
- *   rows  by es_row_statistic, (B,H,T) each; the entropies are needed, what is
- *         NULL counts as 0, or is passed over by extremes. A row whose
- *         entropy is es_missing() is none.
+ *   rows  indexed by es_row_statistic, (B,H,T) each; entropies are required. A
+ *         statistic that is NULL counts as 0 and is ignored by extremes. A row
+ *         whose entropy is es_missing() is skipped.
  */
 void es_head_sums_add_rows(es_head_sums *sums,
                            const float *const rows[ES_N_ROW_STATISTICS],

@@ -1,6 +1,6 @@
-/* Polynomial approximations, evaluated: for the polynomial inference of the
- * trainer, and the tables of the verb cost. What they cost in theory is in
- * polynomial.c beside this file. */
+/* Evaluates polynomial approximations, for the trainer's polynomial inference
+ * and the tables of the verb cost. polynomial.c in this folder computes their
+ * theoretical cost. */
 #include "analyzer/polynomial/approximation.h"
 
 #include "analyzer/polynomial/polynomial.h"
@@ -8,7 +8,7 @@
 #include <float.h>
 #include <math.h>
 
-/* Of errors that are looked for. */
+/* The number of places at which the largest error is searched for. */
 enum { PLACES = 4000 };
 
 const char *const es_approximated_names[ES_N_APPROXIMATED] = {
@@ -74,7 +74,7 @@ double es_polynomial_gelu_error(int degree, double range)
 
 /* --- PowerSoftmax --------------------------------------------------------- */
 
-/* L of a row that sees n keys. */
+/* Returns the length L of a row that sees n keys. */
 static double length_of(const es_power_form *form, int n)
 {
     return form->length == ES_LENGTH_NONE      ? 1
@@ -82,7 +82,7 @@ static double length_of(const es_power_form *form, int n)
                                                : form->n_ctx;
 }
 
-/* What D has beside the powers. */
+/* Returns the constant that D contains in addition to the powers. */
 static double constant_of(const es_power_form *form)
 {
     return form->plain && form->epsilon > 0
@@ -132,9 +132,9 @@ double es_division_error(const es_division *how)
     return largest;
 }
 
-/* --- what was found ------------------------------------------------------- */
+/* --- findings ------------------------------------------------------------- */
 
-/* The larger one, or the NaN. */
+/* Returns the larger value, or NaN if either is NaN. */
 static double join(double x, double y)
 {
     return isnan(x) || x > y ? x : y;
@@ -182,7 +182,8 @@ void es_findings_merge(es_findings *findings, const es_findings *more)
 
 /* --- choosing ------------------------------------------------------------- */
 
-/* Around the inputs that were found, all of which have to be above 0. */
+/* Widens the range of the inputs found, which must all be positive. Returns
+   false if they are not. */
 static bool widen(es_interval *out, const es_findings *found, double least,
                   double margin)
 {

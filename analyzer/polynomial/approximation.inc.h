@@ -1,5 +1,5 @@
-/* The polynomials in one precision: approximation.c includes this once for
- * float, REAL, and once for double, with NAME the functions' names. */
+/* The polynomials in one precision. approximation.c includes this file twice,
+ * with REAL as float and as double and NAME giving the functions' names. */
 
 REAL NAME(es_divide)(const es_division *how, REAL x)
 {
@@ -20,7 +20,7 @@ REAL NAME(es_invert_root)(const es_inverse_root *how, REAL x)
     return y;
 }
 
-/* Clenshaw's sum. */
+/* Evaluates the Chebyshev series by Clenshaw's recurrence. */
 REAL NAME(es_gate)(const es_gate *gate, REAL x)
 {
     const REAL t = x / (REAL)gate->range;
@@ -33,7 +33,7 @@ REAL NAME(es_gate)(const es_gate *gate, REAL x)
     return t * next - after + (REAL)gate->coefficients[0];
 }
 
-/* x^p by squares. */
+/* Returns x^p by repeated squaring. */
 static REAL NAME(raise)(REAL x, int p)
 {
     REAL y = 1;
@@ -42,7 +42,7 @@ static REAL NAME(raise)(REAL x, int p)
     return y;
 }
 
-/* z^p / n of each score; returns D. */
+/* Computes z^p / n of each score into `out`, which may be NULL. Returns D. */
 static REAL NAME(prepare)(REAL *out, const es_power_form *form,
                           const float *scores, int n)
 {

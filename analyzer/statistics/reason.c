@@ -1,5 +1,5 @@
-/* What statistics need no GSL for: why one is not there, in words, and where a
-   line goes. */
+/* The parts of statistics that do not need GSL: reasons in words, and the
+   point that a trend line reaches. */
 #include "analyzer/statistics/trend.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ const char *es_reason_text(es_reason reason)
         [ES_REASON_CONSTANT] = "equal values",
         [ES_REASON_NO_GSL] = "built without GSL",
         [ES_REASON_NONFINITE] = "values that are not finite",
-        [ES_REASON_NO_FIT] = "the fit did not settle"};
+        [ES_REASON_NO_FIT] = "the fit did not converge"};
     return texts[reason];
 }
 

@@ -1,6 +1,6 @@
 /* A Gaussian filter of stretches of finite values, for lines of figures. GSL
-   2.7's takes no account of weights that lie beyond an end: its first and last
-   values are too small. */
+   2.7's filter ignores that weights beyond an end are missing, which makes its
+   first and last values too small. */
 #include "analyzer/statistics/smooth.h"
 
 #include "analyzer/base/value.h"
@@ -9,8 +9,8 @@
 
 #define DEVIATIONS 2.5 /* on either side of the window's middle */
 
-/* The mean about x[at] (n, all finite), of what is there: beyond an end there
-   is nothing, and not its last value once more. */
+/* Returns the weighted mean about x[at] (n, all finite). Positions beyond an
+   end do not count; the end value is not repeated. */
 static float mean_about(const float *x, size_t at, size_t n,
                         const double *weights, size_t half)
 {

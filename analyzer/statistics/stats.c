@@ -1,5 +1,5 @@
-/* Summaries of values that may be missing or not finite: moments of what is
-   finite. */
+/* Summaries of values of which some may be missing or not finite: moments of
+   the finite ones. */
 #include "analyzer/statistics/stats.h"
 
 #include "analyzer/base/value.h"
@@ -30,7 +30,8 @@ void es_stats_summary(es_summary *out, const float *x, size_t n, size_t stride)
         } else {
             out->n_finite++;
             sum += value;
-            out->min = fmin(out->min, value); /* the first replaces a NaN */
+            out->min = fmin(out->min, value); /* the first value replaces the
+                                                 NaN */
             out->max = fmax(out->max, value);
         }
     }

@@ -1,4 +1,4 @@
-/* How far two samples are apart: Kolmogorov-Smirnov and Wasserstein. */
+/* Distances between two samples: Kolmogorov-Smirnov and Wasserstein. */
 #include "analyzer/statistics/stats.h"
 
 #include "analyzer/base/value.h"
@@ -30,14 +30,14 @@ double es_stats_quantile(const es_distribution *sample, double p)
 
 /* --- distances ------------------------------------------------------------*/
 
-/* Walks up the values of two samples, of which neither is empty. */
+/* A walk through the values of two non-empty samples in ascending order. */
 typedef struct walk {
     const es_distribution *a, *b;
-    size_t n_a, n_b; /* values at or below `at` */
+    size_t n_a, n_b; /* number of values at or below `at` */
     double at;
 } walk;
 
-/* To the next value of either; false after the last. */
+/* Steps to the next value of either sample. Returns false after the last. */
 static bool step_up(walk *w)
 {
     bool in_a = w->n_a < w->a->n_finite, in_b = w->n_b < w->b->n_finite;
@@ -54,7 +54,8 @@ static bool step_up(walk *w)
     return true;
 }
 
-/* Between the distribution functions, from `at` to the next value. */
+/* Returns the distance between the distribution functions from `at` to the
+   next value. */
 static double gap(const walk *w)
 {
     return fabs((double)w->n_a / (double)w->a->n_finite -

@@ -1,6 +1,7 @@
 /**
- * Does a series rise or fall, and how fast? By GSL, as
- * analyzer/statistics/inference.h; without it there is the reason alone.
+ * Tests whether a series rises or falls, and estimates how fast. Uses GSL,
+ * like analyzer/statistics/inference.h; without it the numbers are NaN with a
+ * reason.
  */
 #ifndef ES_TREND_H
 #define ES_TREND_H
@@ -10,22 +11,24 @@
 
 typedef struct es_series_trend {
     size_t n;
-    double slope, low, high; /* Theil and Sen's median of slopes between points,
-                                and its interval of 95 % (Sen, J. Am. Stat.
-                                Assoc. 63 (1968)) */
-    double p; /* Mann-Kendall's, for ties, by its normal approximation (Kendall,
-                 Rank Correlation Methods (1975)). Points that depend on those
-                 before them make it too small. */
-    double x, y; /* medians: the line goes through them */
+    double slope, low, high; /* Theil and Sen's median of the slopes between
+                                points, and its 95 % interval (Sen, J. Am.
+                                Stat. Assoc. 63 (1968)) */
+    double p;    /* of the Mann-Kendall test with ties, by its normal
+                    approximation (Kendall, Rank Correlation Methods (1975)).
+                    Points that depend on earlier ones make it too small. */
+    double x, y; /* medians; the line passes through them */
     es_reason reason;
 } es_series_trend;
 
-#define ES_TREND_LEAST 8 /* points */
+#define ES_TREND_LEAST 8 /* smallest number of points */
 
 /**
- *   x      (n) ascending, no two equal
+ * Computes the trend of a series.
+ *
+ *   x      (n) strictly ascending
  *   y      (n) finite
- *   space  (n (n - 1) / 2, and n at least) written
+ *   space  (n (n - 1) / 2, and at least n) written
  *
  * Fewer than ES_TREND_LEAST points, or equal y, have no trend. O(n^2 log n).
  */
@@ -34,32 +37,34 @@ void es_stats_trend(es_series_trend *out, const double *x, const double *y,
 
 /** A line by Tukey's bisquare: points far from it weigh little or nothing. */
 typedef struct es_robust_fit {
-    double slope, low, high; /* and its interval of 95 %, by Student's t; of
-                                no width where half of the points lie on the
-                                line exactly */
-    double x, y;             /* the mean of x, and the line there */
-    es_reason reason;        /* why there is none of them */
+    double slope, low, high; /* slope and its 95 % interval, by Student's t;
+                                the interval has no width if half of the points
+                                lie exactly on the line */
+    double x, y;             /* the mean of x, and the line's value there */
+    es_reason reason;        /* why the numbers are NaN */
 } es_robust_fit;
 
-#define ES_ROBUST_LEAST 4 /* points */
+#define ES_ROBUST_LEAST 4 /* smallest number of points */
 
 /**
- * Fits y by a straight line: least squares iterated with weights, residuals
+ * Fits y by a straight line: iteratively weighted least squares, residuals
  * adjusted for leverage, the constant 4.685 (Street, Carroll and Ruppert, Am.
- * Stat. 42 (1988)). Points that depend on those before them make the interval
- * too narrow.
+ * Stat. 42 (1988)). Points that depend on earlier ones make the interval too
+ * narrow.
  *
  *   x, y  (n) in any order
  *
- * Fewer than ES_ROBUST_LEAST points, a value that is not finite, equal x, equal
- * y and weights that do not settle give a reason, and NaN. ES_OK, or ES_ENOMEM:
- * it allocates O(n).
+ * The numbers are NaN, with a reason, for fewer than ES_ROBUST_LEAST points,
+ * values that are not finite, equal x, equal y, or weights that do not
+ * converge. Returns ES_OK, or ES_ENOMEM, because it allocates O(n).
  */
 es_status es_stats_robust(es_robust_fit *out, const double *x, const double *y,
                           size_t n) ES_MUST_USE;
 
-/** The x at which the line with `slope` through the medians has y; infinite if
- *  it never has. */
+/**
+ * Returns the x at which the line with `slope` through the medians reaches y;
+ * infinite if it never does.
+ */
 double es_trend_reaches(const es_series_trend *trend, double slope, double y);
 
 #endif

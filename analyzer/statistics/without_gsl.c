@@ -1,5 +1,5 @@
-/* What is linked in place of analyzer/statistics/gsl by `make GSL=0`: no
-   number, and the reason; order and quantiles in plain C. */
+/* Replaces analyzer/statistics/gsl under `make GSL=0`: returns NaN with the
+   reason instead of numbers. Sorting and quantiles are in plain C. */
 #include "analyzer/statistics/smooth.h"
 #include "analyzer/statistics/stats.h"
 #include "analyzer/statistics/trend.h"

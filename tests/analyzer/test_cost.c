@@ -397,14 +397,14 @@ TEST(what_is_not_known_is_nan_and_has_a_reason)
     es_cost_model model = model_of("PSM(4)+LN");
     double counts[ES_N_COST_ITEMS];
     assert_string_equal(es_cost_unmodelled(&model),
-                        "no published figures of PowerSoftmax");
+                        "no published figures for PowerSoftmax");
     assert_true(isnan(es_cost_predict(ES_COST_BYTES, &model).value));
     assert_true(isnan(es_cost_predict(ES_COST_SECONDS, &model).low));
     es_cost_count(counts, &model);
     assert_true(counts[ES_COST_SOFTMAX] == 144 * 128 * 128);
     model = model_of("SM(gate)+LN");
     assert_string_equal(es_cost_unmodelled(&model),
-                        "no published figures of a sigmoid gate");
+                        "no published figures for a sigmoid gate");
     assert_true(isnan(es_cost_predict(ES_COST_SECONDS, &model).value));
     es_cost_line lines[ES_COST_LINES_MAX];
     char text[ES_COST_LINE_MAX];

@@ -40,8 +40,8 @@ TEST(what_a_new_program_sets_is_not_ignored)
     assert_int_equal(es_sized_take(&ours, sizeof ours, &given, "es_x"),
                      ES_EARGUMENT);
     assert_string_equal(es_message(),
-                        "es_x: a member is set that this library, of 24 "
-                        "bytes, does not have: install a newer one");
+                        "es_x: a member beyond the 24 bytes that this "
+                        "library knows is set: install a newer library");
     assert_int_equal(ours.b, 7);
     given.c = 0;
     assert_int_equal(es_sized_take(&ours, sizeof ours, &given, "es_x"), ES_OK);
@@ -53,7 +53,7 @@ TEST(a_struct_that_is_not_given_is_refused)
     our_struct ours = {sizeof ours, 7, 7};
     assert_int_equal(es_sized_take(&ours, sizeof ours, NULL, "es_x"),
                      ES_EARGUMENT);
-    assert_string_equal(es_message(), "es_x: NULL: give one");
+    assert_string_equal(es_message(), "es_x: pointer is NULL: pass a struct");
     assert_int_equal(es_sized_give(NULL, &ours, sizeof ours, "es_x"),
                      ES_EARGUMENT);
     assert_int_equal(ours.a, 7);

@@ -22,7 +22,7 @@ output 'a model without a cost has a reason' '^PSM\(4\): not modelled: no publis
 
 output 'RMSNorm and SwiGLU are counted, with three matrices, and not modelled' \
     '^SM\+RN\+SwiGLU +12 +768 +128 +21\.7 +7\.7 +- ' "$scan" cost SM+RN+SwiGLU
-output 'the operation without published figures is named' 'no published figures of RMSNorm$' "$scan" cost SM+RN+SwiGLU
+output 'by name' 'no published figures for RMSNorm$' "$scan" cost SM+RN+SwiGLU
 output 'a run has its shape and perplexity' '^sm-ln-g\.db +SM\+LN\+G +12 +48 +32 +8\.312 ' \
     "$scan" cost sm-ln-g.db sm.db
 output 'an architecture next to runs has no perplexity' '^- +SM\+R +12 +768 +128 +- ' "$scan" cost sm.db SM+R

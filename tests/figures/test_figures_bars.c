@@ -298,7 +298,7 @@ TEST(a_private_cost_that_is_not_modelled_is_no_point)
     const model power = {"p", "PSM(4)+LN", NULL, 3, 96, 8, 1};
     AUTO(es_run_summary) run = record(state, &power);
     es_modelled found;
-    es_assert_status(ES_ENOTFOUND, "no published figures of PowerSoftmax",
+    es_assert_status(ES_ENOTFOUND, "no published figures for PowerSoftmax",
                      es_run_cost(&found, NULL, run, ES_COST_COMMUNICATION));
     es_assert_ok(es_run_cost(&found, NULL, run, ES_COST_FLOPS));
 }

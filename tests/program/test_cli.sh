@@ -101,7 +101,7 @@ output 'fish offers choices' '^neurips' fish_offers '--for n'
 output 'fish offers the options of a verb' '^--tags' fish_offers 'import --ta'
 check 'and not those of others' sh -c '! echo "$1" | grep -q heatmap' sh "$(fish_offers 'import --hea')"
 rm _entropy-scan own.fish
-exits 'another shell is refused' 2 "completion 'csh': there are bash, zsh, fish" "$scan" help --completion=csh
+exits 'another shell is refused' 2 "completion 'csh': expected one of bash, zsh, fish" "$scan" help --completion=csh
 
 # --- import: messages and results of each format
 printf '2.5,1,0.5\n3,0,NaN\n' >heat.csv

@@ -185,7 +185,7 @@ usage 'an unknown policy' 'most' good.db --max most
 usage 'a policy that does not fit the series' 'ceiling' long.db --series loss --max ceiling
 usage 'an unknown phase' "--phase: unknown value 'x': expected train or eval" good.db --phase x
 usage 'an unknown format' 'gif' good.db --heatmap --format gif
-usage 'help for no verb' 'walk: no such verb: there are summarise, import' help walk
+usage 'help for no verb' 'walk: unknown verb: expected one of summarise, import' help walk
 usage 'import without a file' 'no file to import' import
 usage 'import without an output' 'no run file to write: add -o' import heat.csv
 usage 'import of two files' 'one file at a time' import heat.csv long.csv -o x.db
@@ -194,7 +194,7 @@ usage 'import to standard output' 'a run file cannot be a stream' import heat.cs
 usage 'an unknown format of import' "unknown format 'x'" import heat.csv --from x -o x.db
 usage 'a context of 0' '--ctx: 0 is not in' import heat.csv --ctx 0 -o x.db
 usage 'export of nothing' 'no run file to export' export
-usage 'an unknown format of export' "--format 'xml': csv, jsonl, npz or tensorboard" export good.db --format xml
+usage 'export in no format' "--format 'xml': expected csv, jsonl, npz or tensorboard" export good.db --format xml
 usage 'merge of nothing' 'no run files to merge' merge -o x.db
 usage 'merge without an output' 'no run file to write: add -o' merge good.db
 

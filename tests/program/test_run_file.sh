@@ -47,5 +47,5 @@ done
 sed -n '/^SELECT/,/;$/p' "$dir/text" >"$dir/query"
 output 'the query of the page runs' '^SM\|entropy\|train\|head\|nats\|[0-9]+\|2999$' \
     sqlite3 -readonly "$run" ".read $dir/query"
-exits 'it has no completions' 2 'no such verb' "$scan" help run-file --completion
+exits 'it has no completions' 2 'unknown verb' "$scan" help run-file --completion
 finish

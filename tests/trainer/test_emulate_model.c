@@ -255,7 +255,7 @@ TEST(the_option_is_read)
     es_assert_ok(parse(&s, ES_VERB_TRAIN, "none"));
     assert_int_equal(s.model.emulate, ES_EMULATE_NONE);
     es_assert_status(ES_EUSAGE,
-                     "--emulate: 'fp8' is none of none, "
+                     "--emulate: unknown value 'fp8': expected one of none, "
                      "fp16",
                      parse(&s, ES_VERB_TRAIN, "fp8"));
     es_assert_status(ES_EUSAGE, "--emulate", parse(&s, ES_VERB_BENCH, "fp16"));

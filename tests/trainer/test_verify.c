@@ -156,7 +156,8 @@ TEST(a_damaged_file_fails_and_the_tensor_is_named)
         {"\"case\":", "{", "[",
          ": metadata case: line 2: ']' expected near ':'"},
         {NULL, "gpt2", "gpt3",
-         ": metadata case: family: 'gpt3' is none of gpt2, pythia, llama, "
+         ": metadata case: family: unknown value 'gpt3': expected one of gpt2, "
+         "pythia, llama, "
          "bert, sas, roberta, vit"},
         {NULL, "\"tokens\"", "\"tokans\"", ": no tensor tokens"},
         {NULL, "\"grads/wte\"", "\"grads/wta\"", ": no tensor grads/wte"},

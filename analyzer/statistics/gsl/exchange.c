@@ -1,6 +1,6 @@
-/* How often layers that exchange between two samples put them as far apart as
-   they are, by Kolmogorov-Smirnov distances of their heads. Those of one layer
-   are not independent, and stay together. */
+/* A permutation test that exchanges layers between two samples and asks how
+   often they are as far apart as observed, by Kolmogorov-Smirnov distances of
+   their heads. Heads of one layer are not independent and stay together. */
 #include "analyzer/statistics/gsl/gsl_internal.h"
 #include "analyzer/statistics/inference.h"
 
@@ -10,9 +10,12 @@
 #include <math.h>
 #include <string.h>
 
-#define EXACT_STRATA 13 /* 2^12 exchanges: all exchanged is as none */
+#define EXACT_STRATA                                                           \
+    13 /* 2^12 exchanges: exchanging all strata gives the same                 \
+          distance as exchanging none */
 
-/* Between values in ascending order, by the weights of their blocks. */
+/* Returns the Kolmogorov-Smirnov distance of values in ascending order,
+   weighted by their blocks. */
 static double distance_of(const es_blocks *blocks, const float *values,
                           const size_t *order, const double *weights)
 {
@@ -21,14 +24,15 @@ static double distance_of(const es_blocks *blocks, const float *values,
         const size_t at = order[i];
         sum += weights[blocks->block[at]];
         if (i + 1 == blocks->n ||
-            values[order[i + 1]] > values[at]) /* no tie */
+            values[order[i + 1]] > values[at]) /* after the last of equal
+                                                  values */
             farthest = GSL_MAX_DBL(farthest, fabs(sum));
     }
     return farthest;
 }
 
-/* How far the samples are apart if labels[i] says that block i is of the first
-   one; infinite if that leaves a sample without a value. */
+/* Returns how far the samples are apart if labels[i] assigns block i to the
+   first sample; infinite if that leaves a sample without values. */
 static double apart(double *distance, const es_blocks *blocks,
                     const es_exchange_space *space)
 {
@@ -46,7 +50,8 @@ static double apart(double *distance, const es_blocks *blocks,
                                    space->order + blocks->n, space->weights);
 }
 
-/* Every stratum has one block of each sample, and there are few of them. */
+/* Returns true if every stratum has one block of each sample and there are few
+   strata, so that all exchanges can be enumerated. */
 static bool is_exact(const es_blocks *blocks)
 {
     if (blocks->n_blocks % 2 || blocks->n_blocks > 2 * EXACT_STRATA)
@@ -69,8 +74,8 @@ static void shuffle(const gsl_rng *rng, const es_blocks *blocks, bool *labels)
     }
 }
 
-/* The middle rank of each value in its stratum, as a share of that. Those of a
-   stratum are beside each other. */
+/* Computes the middle rank of each value within its stratum, divided by the
+   stratum's size. Values of a stratum are adjacent. */
 static void rank_values(const es_blocks *blocks, float *ranks, size_t *order)
 {
     for (size_t i = 0, end; i < blocks->n; i = end) {
@@ -106,8 +111,9 @@ double es_stats_exchange_p(double *distance, const es_blocks *blocks,
     double observed = apart(distance, blocks, space);
     if (!isfinite(observed))
         return NAN;
-    observed -= 1e-9; /* rounding does not separate equals */
-    size_t n = ES_EXCHANGES, n_extreme = 1; /* what was observed is one */
+    observed -= 1e-9; /* rounding errors must not separate equal values */
+    size_t n = ES_EXCHANGES, n_extreme = 1; /* includes the observed
+                                               assignment */
     if (is_exact(blocks)) {
         n = (size_t)1 << (blocks->n_blocks / 2 - 1);
         for (size_t code = 1; code < n; code++) {

@@ -1,12 +1,15 @@
-/** Shared between the files that call GSL. */
+/** Shared by the files that call GSL. */
 #ifndef ES_GSL_INTERNAL_H
 #define ES_GSL_INTERNAL_H
 
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_rng.h>
 
-/** A generator without memory of its own; always of one beginning. GSL ends
- *  the program on an error unless it is kept from it. */
+/**
+ * A random generator without heap memory, always started from the same seed.
+ * es_generator_begin also turns off GSL's error handler, which would end the
+ * program.
+ */
 typedef struct es_generator {
     unsigned long state[8];
     gsl_rng rng;

@@ -1,5 +1,6 @@
-/* Spikes of a line by GSL's filter of impulses, and a line at other steps by
-   its interpolation: both of stretches of finite values, one at a time. */
+/* Finds spikes of a line by GSL's impulse filter, and evaluates a line at
+   other steps by GSL's interpolation. Both work on one stretch of finite
+   values at a time. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "analyzer/statistics/smooth.h"
@@ -9,7 +10,7 @@
 #include <gsl/gsl_interp.h>
 #include <math.h>
 
-/* The end of the stretch of finite values that begins at `from`. */
+/* Returns the end of the stretch of finite values that begins at `from`. */
 static size_t end_of(const float *values, size_t from, size_t n)
 {
     while (from < n && isfinite(values[from]))
@@ -19,7 +20,7 @@ static size_t end_of(const float *values, size_t from, size_t n)
 
 /* --- spikes ---------------------------------------------------------------*/
 
-/* What GSL allocates to filter a stretch. */
+/* GSL's memory for filtering a stretch. */
 typedef struct impulses {
     gsl_filter_impulse_workspace *filter;
     gsl_vector *x, *y, *medians, *spreads;
@@ -49,7 +50,8 @@ static void impulses_free(impulses *space)
     gsl_vector_int_free(space->found);
 }
 
-/* x (n) is a stretch; out: its part. least: what is seen. */
+/* Writes the spikes of the stretch x (n) to `out`. `least` is the smallest
+   distance from the median that counts. */
 static es_status find_spikes(float *out, const float *x, size_t n,
                              size_t window, double least)
 {
@@ -100,13 +102,14 @@ es_status es_stats_spikes(float *out, const float *values, size_t n,
 
 /* --- alignment ------------------------------------------------------------*/
 
-/* A stretch of samples, and what lies between them. */
+/* A stretch of samples and its interpolation. */
 typedef struct stretch {
     double *x, *y; /* (n) */
     gsl_interp *line;
 } stretch;
 
-/* Of two samples there is a straight line. */
+/* Two samples are joined by a straight line, because Steffen's method needs
+   three. */
 static es_status stretch_new(stretch *out, const int64_t *x,
                              const float *values, size_t n)
 {
@@ -127,8 +130,8 @@ static es_status stretch_new(stretch *out, const int64_t *x,
     return ES_OK;
 }
 
-/* Fills what lies between the samples of a stretch; next: the first step that
-   is not before it, then the first after it. */
+/* Interpolates between the samples of a stretch. *next is the first step not
+   yet handled; on return it is the first step after the stretch. */
 static es_status fill(float *out, size_t *next, const int64_t *at, size_t n_at,
                       const int64_t *x, const float *values, size_t n)
 {

@@ -1,4 +1,4 @@
-/* Order and quantiles of values that are all finite. */
+/* Sorting and quantiles of finite values, by GSL. */
 #include "analyzer/statistics/stats.h"
 
 #include <gsl/gsl_sort_float.h>

@@ -1,6 +1,7 @@
-/* Which settings go with which outcomes: rank correlation of numbers, variance
-   of ranks between groups, and p by permutation. Ranks, since outcomes are of
-   any distribution, and a NaN that never came is later than any. */
+/* Finds which settings are associated with which outcomes: rank correlation of
+   numbers, variance of ranks between groups, and p by permutation. Ranks suit
+   outcomes of any distribution; an outcome that never occurred, such as a NaN,
+   ranks last. */
 #include "analyzer/statistics/gsl/gsl_internal.h"
 #include "analyzer/statistics/inference.h"
 
@@ -8,7 +9,7 @@
 #include <gsl/gsl_sort.h>
 #include <math.h>
 
-/* Middle ranks about their mean, and the sum of their squares. */
+/* Computes middle ranks minus their mean. Returns the sum of their squares. */
 static double centre_ranks(double *ranks, const double *x, size_t n,
                            size_t *order)
 {
@@ -25,17 +26,19 @@ static double centre_ranks(double *ranks, const double *x, size_t n,
     return squares;
 }
 
-/* What is permuted: ranks, beside numbers' or groups. */
+/* The ranks that are permuted, and the numbers' ranks or the groups that they
+   are compared with. */
 typedef struct pairs {
-    const double *x;     /* (n) ranks; NULL: groups */
+    const double *x;     /* (n) ranks of the numbers; NULL: groups */
     const size_t *group; /* (n) */
     const double *sizes; /* (n_groups) */
-    double *sums;        /* (n_groups) written */
-    double *y;           /* (n) ranks; permuted */
+    double *sums;        /* (n_groups) scratch */
+    double *y;           /* (n) ranks of the outcomes; permuted */
     size_t n, n_groups;
 } pairs;
 
-/* Products of ranks, or squares between groups. */
+/* Returns the sum of products of ranks, or the sum of squares between
+   groups. */
 static double measure(const pairs *of)
 {
     double sum = 0;
@@ -61,7 +64,7 @@ static double permuted_p(const pairs *of, double observed)
                      : affordable > 10000 ? 10000
                                           : affordable;
     const double least = fabs(observed) * (1 - 1e-9);
-    size_t n_extreme = 1; /* what was observed is one */
+    size_t n_extreme = 1; /* includes the observed order */
     es_generator generator;
     const gsl_rng *rng = es_generator_begin(&generator);
     for (size_t i = 1; i < n; i++) {

@@ -1,5 +1,5 @@
-/* A straight line that outliers do not bend, by weights: GSL's iterated least
-   squares. */
+/* Fits a straight line that outliers hardly affect, by GSL's iteratively
+   weighted least squares. */
 #include "analyzer/statistics/trend.h"
 
 #include <gsl/gsl_cdf.h>
@@ -23,7 +23,7 @@ static es_reason why_not(const double *x, const double *y, size_t n)
     return least < most && low < high ? ES_REASON_NONE : ES_REASON_CONSTANT;
 }
 
-/* What GSL allocates for a fit. */
+/* GSL's memory for a fit. */
 typedef struct workspace {
     gsl_multifit_robust_workspace *fit;
     gsl_matrix *design, *covariance;
@@ -52,9 +52,9 @@ static void workspace_free(workspace *space)
     gsl_vector_free(space->line);
 }
 
-/* Of x about its mean, in units of its spread: steps may be large. Where half
-   of the points lie on the line exactly GSL finds no spread about it, and a NaN
-   for the error. */
+/* Fits the line to x minus its mean, in units of its spread, because steps may
+   be large numbers. If half of the points lie exactly on the line, GSL finds
+   no spread about it and returns NaN for the error. */
 static void fit_line(es_robust_fit *out, workspace *space, const double *x,
                      const double *y, size_t n)
 {

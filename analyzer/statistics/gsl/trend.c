@@ -1,4 +1,4 @@
-/* Trends that outliers do not bend: Mann and Kendall's test, Theil and Sen's
+/* Trends that outliers hardly affect: the Mann-Kendall test and the Theil-Sen
    slope. */
 #include "analyzer/statistics/trend.h"
 
@@ -9,14 +9,14 @@
 #include <math.h>
 #include <string.h>
 
-/* 18 times the variance of Kendall's sum for n values, of n equal ones what is
-   taken off. */
+/* Returns 18 times the variance of Kendall's sum for n values; for n equal
+   values, the amount to subtract. */
 static double spread_of(double n)
 {
     return n * (n - 1) * (2 * n + 5);
 }
 
-/* Variance of Kendall's sum; sorts y. */
+/* Returns the variance of Kendall's sum. Sorts y. */
 static double variance_of(double *y, size_t n)
 {
     double sum = spread_of((double)n);
