@@ -113,8 +113,7 @@ void es_kernel_close_from(int first)
 
 /* --- processes ------------------------------------------------------------ */
 
-#define START_TIME 22 /* field number in /proc/PID/stat; field 2 is "(name)"   \
-                       */
+#define START_TIME 22 /* field in /proc/PID/stat; field 2 is "(name)" */
 
 uint64_t es_kernel_start_time(pid_t pid)
 {

@@ -1,8 +1,8 @@
 /* Written by `make cost-fit` (fit.py): do not edit. Coefficients of
    communication (bytes) and latency (seconds) by item, their standard
-   deviation, and the group of those that are wrong together; what the
-   fits leave, relative; and the range of the rows. Source: AERO (Jha and
-   Reagen, arXiv 2410.13060), tables 4 to 7, and the text of figure 1;
+   deviation, and the group of those whose errors are correlated; the
+   relative residuals of the fits; and the range of the rows. Source: AERO
+   (Jha and Reagen, arXiv 2410.13060), tables 4 to 7, text of figure 1;
    28 rows. */
 /* clang-format off */
 static const coefficient coefficients[][ES_N_COST_ITEMS] = {

@@ -3,11 +3,12 @@
 
     fit.py SCAN TABLES.csv [-o coefficients.inc.h | --check coefficients.inc.h]
 
-SCAN is the program entropy-scan: it counts what each row's model has, so that
-what is fitted is what is used. Non-negative least squares on relative errors,
-exactly, in fractions: of all sets of coefficients that are not 0 the one that
-leaves the least. Without -o and --check: what the fit leaves, and how it
-extrapolates. Needs nothing beyond Python itself.
+SCAN is the program entropy-scan. It counts the items of each row's model, so
+that the fit uses the same counts as the program. The fit minimises the squared
+relative errors under non-negative coefficients, exactly, in fractions: it tries
+all sets of non-zero coefficients and keeps the one with the smallest residual.
+Without -o and --check it prints the residuals and tests of extrapolation. Needs
+only Python's standard library.
 """
 import argparse
 import csv
@@ -20,17 +21,17 @@ from fractions import Fraction
 
 ITEMS = ["softmax", "LayerNorm", "GELU", "ReLU", "linear", "output", "fixed"]
 NONLINEAR = ITEMS[:4]
-# The text of figure 1 has one model more: 3.41 times less communication and
-# 1.42 times less latency than 25.32 GB and 8.21 minutes.
+# The text of figure 1 describes one more model: 3.41 times less communication
+# and 1.42 times less latency than 25.32 GB and 8.21 minutes.
 FIGURE_1 = {"table": "F1", "group": "Base", "arch": "SM+R", "n_layer": "12",
             "ctx": "128", "d_model": "768", "n_head": "12",
             "communication_GB": str(25.32 / 3.41), "latency_min": str(8.21 / 1.42)}
 
 
 def count(scan, row):
-    """What the row's model has, by item."""
-    # Table 7 is of Languini's vocabulary; there alone the simplified block is
-    # met by the count of the whole one.
+    """Counts the items of the row's model."""
+    # Table 7 uses Languini's vocabulary. Only there do the published numbers of
+    # the simplified block match the counts of the full block.
     command = [scan, "cost", row["arch"], "--json", "--n-layer", row["n_layer"],
                "--n-head", row["n_head"], "--d-model", row["d_model"], "--ctx",
                row["ctx"], "--vocab", "16384" if row["table"] == "T7" else "50257"]
@@ -45,7 +46,7 @@ def count(scan, row):
 # --- non-negative least squares ---------------------------------------------
 
 def solve(matrix, right):
-    """Gauss's elimination; None if the matrix is singular."""
+    """Solves a linear system by Gaussian elimination; None if it is singular."""
     n = len(right)
     rows = [matrix[i] + [right[i]] for i in range(n)]
     for c in range(n):
@@ -62,7 +63,7 @@ def solve(matrix, right):
 
 
 def fit(x, y):
-    """Coefficients >= 0 with the least sum of squared relative errors."""
+    """Returns coefficients >= 0 with the smallest sum of squared relative errors."""
     n = len(x[0])
     a = [[Fraction(v) / Fraction(target) for v in row] for row, target in zip(x, y)]
     gram = [[sum(r[i] * r[j] for r in a) for j in range(n)] for i in range(n)]
@@ -82,12 +83,12 @@ def fit(x, y):
             if best is None or left < best[0]:
                 best = left, full
         if best and size == n:
-            break  # the free minimum: no other set leaves less
+            break  # the unconstrained minimum: no other set is better
     return [float(v) for v in best[1]]
 
 
 def deviations(w, x, y):
-    """Of the coefficients, from what the fit leaves."""
+    """Returns the coefficients' standard deviations, from the fit's residuals."""
     used = [i for i, v in enumerate(w) if v > 0]
     a = [[Fraction(row[i]) / Fraction(t) for i in used] for row, t in zip(x, y)]
     gram = [[sum(r[i] * r[j] for r in a) for j in range(len(used))]
@@ -111,7 +112,7 @@ def rms(values):
 # --- the two models ---------------------------------------------------------
 
 class Costs:
-    """Rows, what they have, and what was published of them."""
+    """The rows, their counts and their published costs, with both fits."""
 
     def __init__(self, scan, tables):
         with open(tables, newline="") as file:
@@ -120,15 +121,15 @@ class Costs:
         self.bytes = [float(r["communication_GB"]) * 1e9 for r in self.rows]
         self.seconds = [float(r["latency_min"]) * 60 for r in self.rows]
         self.by_byte = fit(self.counts, self.bytes)
-        # Seconds per GB of what is nonlinear, per number into and out of the
-        # layers' products, per logit. More coefficients fit, and extrapolate
-        # worse.
+        # Seconds per GB of the nonlinear items, per number into and out of the
+        # layers' products, and per logit. More coefficients would fit better
+        # but extrapolate worse.
         self.timed = [[sum(c * w for c, w in zip(n[:4], self.by_byte)) / 1e9, n[4], n[5]]
                       for n in self.counts]
         self.by_second = fit(self.timed, self.seconds)
 
     def extrapolate(self, x, y, is_known):
-        """Errors on the rows that are not known of a fit to those that are."""
+        """Fits to the known rows and returns the errors on the others."""
         known = [i for i, row in enumerate(self.rows) if is_known(i, row)]
         new = [i for i in range(len(y)) if i not in known]
         w = fit([x[i] for i in known], [y[i] for i in known])
@@ -148,15 +149,15 @@ class Costs:
                       f"worst {100 * max(map(abs, e)):.2f} rows {len(e)}")
 
     def text(self):
-        """The file of coefficients."""
+        """Returns the text of coefficients.inc.h."""
         bytes_of = deviations(self.by_byte, self.counts, self.bytes)
         seconds_of = deviations(self.by_second, self.timed, self.seconds)
         lines = [
             "/* Written by `make cost-fit` (fit.py): do not edit. Coefficients of",
             "   communication (bytes) and latency (seconds) by item, their standard",
-            "   deviation, and the group of those that are wrong together; what the",
-            "   fits leave, relative; and the range of the rows. Source: AERO (Jha and",
-            "   Reagen, arXiv 2410.13060), tables 4 to 7, and the text of figure 1;",
+            "   deviation, and the group of those whose errors are correlated; the",
+            "   relative residuals of the fits; and the range of the rows. Source: AERO",
+            "   (Jha and Reagen, arXiv 2410.13060), tables 4 to 7, text of figure 1;",
             f"   {len(self.rows)} rows. */",
             "/* clang-format off */",
             "static const coefficient coefficients[][ES_N_COST_ITEMS] = {",
@@ -200,7 +201,7 @@ def main():
     elif given.check:
         with open(given.check) as file:
             if file.read() != costs.text():
-                sys.exit(f"{given.check}: is not what the tables give: make cost-fit")
+                sys.exit(f"{given.check}: differs from a fit to the tables: run make cost-fit")
     else:
         costs.report()
 

@@ -1,5 +1,5 @@
-/* Attention entropy, the fast forms: checks what a caller gives, chooses the
-   kernels, cuts the rows into parts and gives them to threads. */
+/* Attention entropy, the fast forms: checks the caller's arguments and chooses
+   the kernels. entropy_parts.c cuts the rows into parts for the threads. */
 #include "analyzer/base/sized.h"
 #include "analyzer/entropy/entropy_internal.h"
 
@@ -7,8 +7,7 @@
 
 #define MOST_LENGTH (1 << 30)
 
-/* --- which kernels ----------------------------------------------------------
- */
+/* --- choice of kernels ---------------------------------------------------- */
 
 const es_entropy_kernels *const *es_entropy_kernels_all(size_t *n)
 {
@@ -50,8 +49,7 @@ const char *es_entropy_variant(void)
     return kernels()->name;
 }
 
-/* --- what a caller gives ----------------------------------------------------
- */
+/* --- arguments ------------------------------------------------------------ */
 
 static es_status check_starts(const int32_t *starts, int n_batch, int total,
                               const char *name)
@@ -63,8 +61,8 @@ static es_status check_starts(const int32_t *starts, int n_batch, int total,
                ? ES_OK
                : es_fail(
                      ES_EARGUMENT,
-                     "attention entropy: %s: not offsets that begin with 0, "
-                     "do not decrease and end at %d or before",
+                     "attention entropy: %s: expected offsets that begin with "
+                     "0, do not decrease and end at %d or below",
                      name, total);
 }
 
@@ -86,14 +84,18 @@ static es_status check_sequences(const es_attention_shape *shape)
         if ((shape->key_lengths && shape->key_lengths[b] < 0) ||
             (shape->query_offsets && (shape->query_offsets[b] < -MOST_LENGTH ||
                                       shape->query_offsets[b] > MOST_LENGTH)))
-            return es_fail(ES_EARGUMENT,
-                           "attention entropy: sequence %d: its key length or "
-                           "query offset is out of range",
-                           b);
+            return es_fail(
+                ES_EARGUMENT,
+                "attention entropy: sequence %d: key length or query "
+                "offset is out of range",
+                b);
     return ES_OK;
 }
 
-/** What float32 has whole, and its inverse, too. */
+/**
+ * Returns true for 0 and for numbers that float32 represents as normal
+ * numbers, together with their inverse.
+ */
 static bool is_size(double x)
 {
     return x == 0 || (x >= 1e-30 && x <= 1e30);
@@ -105,24 +107,28 @@ static es_status check_scores(const es_attention_shape *shape)
     static const char *const names[] = {"scale", "softcap"};
     for (int i = 0; i < 2; i++)
         if (!is_size(sizes[i]))
-            return es_fail(ES_EARGUMENT,
-                           "attention entropy: %s is %g: it is 1e-30 to 1e30, "
-                           "or 0 where it is not set",
-                           names[i], sizes[i]);
+            return es_fail(
+                ES_EARGUMENT,
+                "attention entropy: %s is %g: expected 1e-30 to 1e30, "
+                "or 0 for the default",
+                names[i], sizes[i]);
     if (!(shape->time_limit >= 0 && shape->time_limit <= 1e30))
         return es_fail(ES_EARGUMENT,
-                       "attention entropy: time_limit is %g: it is above 0, or "
-                       "0 for none",
+                       "attention entropy: time_limit is %g: expected a number "
+                       "above 0, or 0 for no limit",
                        shape->time_limit);
     if (shape->window < 0)
         return es_fail(ES_EARGUMENT,
-                       "attention entropy: window is %d: it is above 0, or 0 "
-                       "for none",
+                       "attention entropy: window is %d: expected a number "
+                       "above 0, or 0 for no window",
                        shape->window);
     return ES_OK;
 }
 
-/** What concerns scores, and rows that are cut or packed. */
+/**
+ * Returns true if the shape has no settings for scores and none for cut or
+ * packed rows.
+ */
 static bool is_plain(const es_attention_shape *shape)
 {
     return !shape->query_mask && !shape->key_lengths && !shape->query_offsets &&
@@ -135,12 +141,12 @@ static es_status check_input(const es_entropy_input *input)
 {
     if (!input || !input->data)
         return es_fail(ES_EARGUMENT,
-                       "attention entropy: an input is NULL: give weights, or "
+                       "attention entropy: an input is NULL: pass weights, or "
                        "queries and keys");
     if ((unsigned)input->type > ES_ENTROPY_F16)
         return es_fail(ES_EARGUMENT,
-                       "attention entropy: type %d: it is float32, bfloat16 or "
-                       "float16",
+                       "attention entropy: unknown type %d: expected float32, "
+                       "bfloat16 or float16",
                        (int)input->type);
     return ES_OK;
 }
@@ -153,16 +159,16 @@ static es_status check_shape(const es_attention_shape *shape, bool from_qk)
         return es_fail(ES_EARGUMENT, "attention entropy: a size is below 1");
     if (shape->n_queries > MOST_LENGTH || shape->n_keys > MOST_LENGTH)
         return es_fail(ES_EARGUMENT,
-                       "attention entropy: %d queries, %d keys: %d at most",
+                       "attention entropy: %d queries, %d keys: at most %d",
                        shape->n_queries, shape->n_keys, MOST_LENGTH);
     if (shape->query_offset < -MOST_LENGTH || shape->query_offset > MOST_LENGTH)
         return es_fail(ES_EARGUMENT,
-                       "attention entropy: query offset %d: it is -%d to %d",
+                       "attention entropy: query offset %d: expected -%d to %d",
                        shape->query_offset, MOST_LENGTH, MOST_LENGTH);
     if (n_kv_heads < 0 || (n_kv_heads && shape->n_heads % n_kv_heads))
         return es_fail(ES_EARGUMENT,
                        "attention entropy: %d heads of keys do not divide %d "
-                       "of queries",
+                       "heads of queries",
                        n_kv_heads, shape->n_heads);
     return ES_OK;
 }
@@ -184,9 +190,9 @@ es_status es_entropy_probs(const es_rows *rows, const es_entropy_input *att,
         return status;
     if (!is_plain(&taken))
         return es_fail(ES_EARGUMENT,
-                       "attention entropy: from weights there are causal and "
-                       "key masks only: use es_qk_statistics, or leave the "
-                       "other members 0");
+                       "attention entropy: weights take only causal and key "
+                       "masks: use es_qk_statistics, or leave the other "
+                       "members 0");
     return es_entropy_with(kernels(), &out, NULL, att, NULL, &taken, n_threads);
 }
 
@@ -223,8 +229,9 @@ es_status es_rows_reduce(const es_heads *heads, const es_rows *rows,
         (status = es_sized_take(&from, sizeof from, rows, "es_rows")) < 0)
         return status;
     if (!from.entropy)
-        return es_fail(ES_EARGUMENT,
-                       "heads of attention: rows without their entropies");
+        return es_fail(
+            ES_EARGUMENT,
+            "heads of attention: rows have no entropies: set entropy");
     es_heads_reduce(&out, &from, n_batch, n_heads, n_queries);
     return ES_OK;
 }

@@ -1,12 +1,12 @@
-/* The entropy kernels compiled with AVX-512, its bfloat16 and its bytes (VBMI),
-   and with the tiles of AMX: nothing in here may run before entropy.c has found
-   that the machine has them and the system lets us. */
+/* The entropy kernels compiled with AVX-512, including its bfloat16 and byte
+   instructions (VBMI), and with the tiles of AMX. entropy.c calls them only on
+   machines that have these instructions and if the system permits the tiles. */
 #define LANES 16
 #define TILE 12
 #define KERNELS es_entropy_kernels_amx
 #define KERNELS_NAME "amx"
 #define KERNELS_NEED ES_VECTORS_AMX
-/* Clang before 16 has names of its own. */
+/* Clang before version 16 uses different macro names. */
 #if (defined(__AMX_BF16__) && defined(__AMX_INT8__)) ||                        \
     (defined(__AMXBF16__) && defined(__AMXINT8__))
 #define MATRIX_TILES

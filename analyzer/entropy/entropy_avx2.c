@@ -1,5 +1,5 @@
-/* The entropy kernels compiled with AVX2 and FMA: nothing in here may run
-   before entropy.c has found that the machine has them. */
+/* The entropy kernels compiled with AVX2 and FMA. entropy.c calls them only on
+   machines that have these instructions. */
 #define LANES 8
 #define TILE 6
 #define KERNELS es_entropy_kernels_avx2

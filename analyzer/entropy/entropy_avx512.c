@@ -1,5 +1,5 @@
-/* The entropy kernels compiled with AVX-512 F, BW, DQ and VL: nothing in here
-   may run before entropy.c has found that the machine has them. */
+/* The entropy kernels compiled with AVX-512 F, BW, DQ and VL. entropy.c calls
+   them only on machines that have these instructions. */
 #define LANES 16
 #define TILE 12
 #define KERNELS es_entropy_kernels_avx512

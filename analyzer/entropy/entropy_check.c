@@ -1,13 +1,13 @@
-/* Compares a set of vector kernels with the reference on a small mixed input,
-   for entropy.c, before the set is trusted. */
+/* Compares a set of vector kernels with the reference on a small mixed input.
+   entropy.c calls it before it uses the set. */
 #include "analyzer/entropy/entropy_internal.h"
 
 #include <math.h>
 
 static const float sink_logit = 0.5F;
 
-/* Causal with whole and partial tiles, and a learnt sink; more keys than are
-   taken at a time. */
+/* The first shape is causal, with whole and partial tiles and a learnt sink;
+   the second has more keys than one chunk. */
 static const es_attention_shape shapes[] = {{.n_batch = 1,
                                              .n_heads = 1,
                                              .n_queries = 67,
@@ -45,7 +45,7 @@ static es_rows rows_of(results *out)
                      .top = out->top};
 }
 
-/** Numbers in [0,1), always the same ones. */
+/** Returns a number in [0,1) of a fixed pseudo-random sequence. */
 static float next_number(uint32_t *state)
 {
     *state = *state * 1664525U + 1013904223U;
@@ -59,7 +59,7 @@ static bool close_enough(float got, float wanted)
     return fabsf(got - wanted) <= 1e-5F + 1e-5F * fabsf(wanted);
 }
 
-/** What only rows from Q,K have. */
+/** Compares the statistics that only rows from Q,K have. */
 static bool same_scores(const results *got, const results *wanted, int i)
 {
     return close_enough(got->lse[i], wanted->lse[i]) &&
@@ -80,8 +80,11 @@ static bool same(const results *got, const results *wanted, int n, bool qk)
     return true;
 }
 
-/** Rows in turn: random, nearly one-hot with denormals, flat, zero; one row
- *  with a NaN, one with an infinity; NaN where nobody may look. */
+/**
+ * Fills rows alternately with random, nearly one-hot (with denormals), flat
+ * and zero weights; one row gets a NaN, one an infinity. Weights that must not
+ * be read are NaN.
+ */
 static void fill_weights(float *att, const es_attention_shape *shape)
 {
     uint32_t state = 1;
@@ -101,8 +104,11 @@ static void fill_weights(float *att, const es_attention_shape *shape)
     }
 }
 
-/** Queries in turn: random, long (peaked rows), zero (flat rows); one with a
- *  NaN. The last keys: an infinite one and a NaN. */
+/**
+ * Fills queries alternately with random, long (for peaked rows) and zero
+ * vectors (for flat rows); one query gets a NaN. Among the last keys, one has
+ * an infinity and one a NaN.
+ */
 static void fill_queries_and_keys(float *q, float *k,
                                   const es_attention_shape *shape)
 {
@@ -121,7 +127,10 @@ static void fill_queries_and_keys(float *q, float *k,
     }
 }
 
-/** The same rows by the reference and by the kernels. */
+/**
+ * Computes the same rows by the reference and by the kernels, and compares
+ * them.
+ */
 static bool rows_agree(const es_entropy_kernels *set,
                        const es_entropy_input *in, const es_entropy_input *k,
                        const es_attention_shape *shape)

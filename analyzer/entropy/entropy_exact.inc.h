@@ -1,25 +1,29 @@
 /**
- * Rows that float32 products blur, once more; part of entropy_qk.inc.h.
+ * Recomputes rows for which float32 products are not accurate enough; part of
+ * entropy_qk.inc.h.
  *
- * A float32 product q.k is off by about 2^-24 of |q| |k|, more where single
- * channels are large. Where scores are
- * large, and the row is neither flat nor one-hot, entropies are off by as much.
- * Products are computed in double here, and so is their distance from the
- * row's largest; what that leaves, numbers up to about 30, float32 has to 1e-6.
+ * A float32 product q.k has an error of about 2^-24 of |q| |k|, more if single
+ * channels are large. If scores are large, and the row is neither flat nor
+ * one-hot, the entropy has the same error. Here products are computed in
+ * double, and so is their distance from the row's largest; the distances are
+ * numbers up to about 30, for which float32 is accurate to 1e-6.
  */
 
-/* In double: half as many lanes. */
+/* Vectors of double have half as many lanes. */
 typedef double wide __attribute__((vector_size(4 * LANES)));
 typedef int64_t wide_int __attribute__((vector_size(4 * LANES)));
 typedef float narrow __attribute__((vector_size(2 * LANES)));
 #define WIDE (LANES / 2)
 
-/* Of an entropy, in nats: rows that may be off by more are done again. */
+/* Entropy error in nats above which a row is recomputed. */
 #define MOST_BLUR 2.5e-6F
 
-/** What fixed point adds, in the same squares: numbers are rounded to 2^-23 of
- *  the largest of their row. The products of digits that are left out are like
- *  0.2 D of the largest, which float32 products are held to as well. */
+/**
+ * Returns the squared error that fixed point adds, in the units of reach_of:
+ * numbers are rounded to 2^-23 of the largest of their row. The omitted
+ * products of digits act like 0.2 D of the largest product, which find_blurred
+ * assumes for float32 products too.
+ */
 static inline vec fixed_reach(const workspace *work, int row)
 {
     const vec height = load(work->height + row);
@@ -29,8 +33,11 @@ static inline vec fixed_reach(const workspace *work, int row)
     return (of_keys + of_queries) * splat(1.0F / 3);
 }
 
-/** How many sums of products in float32 may be as coarse as a large one among
- *  them? Of a stretch; stretches are added, too. */
+/**
+ * Returns how many partial float32 sums may be as inaccurate as a large
+ * summand makes them. Sums are formed in stretches, and the stretches are
+ * added.
+ */
 static inline int sums_of(const workspace *work, int width)
 {
     return work->form == AS_FLOATS && width > STRETCH
@@ -38,7 +45,7 @@ static inline int sums_of(const workspace *work, int width)
                : width;
 }
 
-/** By what products are multiplied where they are scores, in squares. */
+/** Returns the squared factor that turns products into scores. */
 static inline vec square_scale(const workspace *work,
                                const es_entropy_part *part, int row)
 {
@@ -47,10 +54,13 @@ static inline vec square_scale(const workspace *work,
     return inner * inner * splat(cap) * splat(cap);
 }
 
-/** By how much scores may be off, in squares of 2^-24. Where an outlying
- *  channel is added early, all later sums are as coarse. Where vectors are
- *  alike, sums grow steadily up to the logit; where one half of a head cancels
- *  the other, up to half of |q| |k|. Matrix tiles add with more bits. */
+/**
+ * Returns the squared error of scores, in units of 2^-48. If an outlying
+ * channel is added early, all later sums are as inaccurate as it makes them.
+ * If vectors are alike, sums grow steadily up to the logit; if one half of a
+ * head cancels the other, up to half of |q| |k|. Matrix tiles add with more
+ * bits.
+ */
 static vec reach_of(const workspace *work, const es_entropy_part *part, int row,
                     vec outlying, vec logit)
 {
@@ -69,12 +79,14 @@ static vec reach_of(const workspace *work, const es_entropy_part *part, int row,
     return reach;
 }
 
-/** Which rows of a group, from `row` on, may be off by more than MOST_BLUR? A
- *  change d_j of scores changes e by -sum a_j (ln a_j + e) d_j. In squares; the
- *  factors are those with which no family of inputs that the tests know is off
- *  by 1e-5. Logits may be off by 5e-7 of their products' sizes, but are by more
- *  with outlying channels, and fixed point is as coarse for a small logit as
- *  for a large one. */
+/**
+ * Finds the rows of a group, from `row` on, whose error may exceed MOST_BLUR.
+ * A change d_j of scores changes e by -sum a_j (ln a_j + e) d_j. All errors
+ * are squared. The factors are those for which no family of inputs in the
+ * tests has an error of 1e-5. Logits may have an error of 5e-7 of their
+ * products' sizes, but exceed it with outlying channels, and fixed point is as
+ * inaccurate for a small logit as for a large one.
+ */
 static void find_blurred(const workspace *work, const es_entropy_part *part,
                          int row, vec entropy, vec top_weight,
                          bool blurred[LANES])
@@ -111,7 +123,7 @@ static inline wide splat_wide(double value)
     return value - (wide){0};
 }
 
-/** a b + c, where a b is exact. */
+/** Returns a b + c with an exact product a b. */
 static inline wide add_product(wide a, wide b, wide c)
 {
 #if defined(ES_VECTOR_AVX512)
@@ -145,14 +157,15 @@ static inline wide larger_wide(wide a, wide b)
     return choose_wide(a > b, a, b);
 }
 
-/* Keys of a tile at a time; divides TILE. As many sums as registers hold. */
+/* Number of keys of a tile that are processed together; divides TILE. The sums
+   fill the registers. */
 #if defined(ES_VECTOR_AVX512)
 #define EXACT_KEYS TILE
 #else
 #define EXACT_KEYS (TILE / 3)
 #endif
 
-/** LANES floats as doubles; `to` and `from` may be the same place. */
+/** Converts LANES floats to double. `to` may equal `from`. */
 static inline void widen_lanes(double *to, const float *from)
 {
     const wide low = widen(from), high = widen(from + WIDE);
@@ -160,7 +173,7 @@ static inline void widen_lanes(double *to, const float *from)
     store_wide(to + WIDE, high);
 }
 
-/** LANES copied queries as doubles, (D,LANES), in the same place. */
+/** Converts LANES copied queries to double, (D,LANES), in place. */
 static const double *widen_queries(const workspace *work, int width)
 {
     double *const out = (double *)(void *)work->queries;
@@ -169,7 +182,7 @@ static const double *widen_queries(const workspace *work, int width)
     return out;
 }
 
-/** Products of LANES queries with EXACT_KEYS keys of a tile. */
+/** Computes the products of LANES queries with EXACT_KEYS keys of a tile. */
 static void exact_tile(double *out, const double *queries, const float *tile,
                        int width)
 {
@@ -199,7 +212,10 @@ static void exact_tile(double *out, const double *queries, const float *tile,
     }
 }
 
-/** exp(x), x <= 0 and not below -700: 2^n times the series of what is left. */
+/**
+ * Returns exp(x) for -700 <= x <= 0: 2^n times the power series of the
+ * remainder.
+ */
 static inline wide wide_exp(wide x)
 {
     static const double inverse[] = {1.0 / 479001600,
@@ -226,8 +242,10 @@ static inline wide wide_exp(wide x)
     return p * (wide)power;
 }
 
-/** tanh of `scale` times some products, to 1e-12 of itself: a softcap that is
- *  large beside the scores multiplies what is small. */
+/**
+ * Returns tanh(scale x), to a relative error of 1e-12, because a softcap that
+ * is large relative to the scores multiplies small values.
+ */
 static wide exact_tanh(wide x, wide scale)
 {
     x *= scale;
@@ -242,8 +260,10 @@ static wide exact_tanh(wide x, wide scale)
     return (wide)((wide_int)y | (negative & INT64_MIN));
 }
 
-/** By what WIDE rows from i on multiply: with a softcap before the tanh, or
- *  all. */
+/**
+ * Returns the factors of WIDE rows from i on: with a softcap those before the
+ * tanh (inner) or after it, otherwise the scale.
+ */
 static wide exact_scales(const es_entropy_part *part, int i, bool inner)
 {
     double scales[WIDE];
@@ -256,8 +276,11 @@ static wide exact_scales(const es_entropy_part *part, int i, bool inner)
     return load_wide(scales);
 }
 
-/** Half a group, the rows from `row` of the part on: finds the maximum of the
- *  products that they see, and their distances from it in powers of two. */
+/**
+ * Processes half a group, the rows from `row` of the part on: finds the
+ * maximum of the products that each row sees, and their distances from it in
+ * powers of two.
+ */
 static void exact_differences(const workspace *work,
                               const es_entropy_part *part, int row, int half,
                               const seen *keys)
@@ -287,7 +310,7 @@ static void exact_differences(const workspace *work,
     }
 }
 
-/** Row `row`, lane `r`: its state, once a chunk has been summed. */
+/** Merges the sums of a chunk into the state of row `row`, lane `r`. */
 static void exact_merge(const workspace *work, const es_entropy_part *part,
                         int row, double old_top, const row_sums *sums, int r)
 {
@@ -303,7 +326,7 @@ static void exact_merge(const workspace *work, const es_entropy_part *part,
     work->exact_far[row] = work->exact_far[row] * factor + (double)sums->far[r];
 }
 
-/** Adds a chunk, keys from j on, to the rows of a group that are blurred. */
+/** Adds a chunk, the keys from j on, to the blurred rows of a group. */
 static void exact_absorb(const workspace *work, const es_entropy_part *part,
                          int i, int j, const seen *keys,
                          const bool blurred[LANES])
@@ -323,7 +346,7 @@ static void exact_absorb(const workspace *work, const es_entropy_part *part,
             exact_merge(work, part, row + r, old_top[r], &sums, r);
 }
 
-/** One group against the packed keys [first, end). */
+/** Processes one group with the packed keys [first, end). */
 static void exact_group(const workspace *work, const es_entropy_part *part,
                         int i, int first, int end, const bool blurred[LANES])
 {
@@ -364,7 +387,7 @@ static void exact_finish(const workspace *work, const es_entropy_part *part,
     es_rows_store(&part->rows, (size_t)row, &out, true);
 }
 
-/** The rows that are blurred, with all their keys. */
+/** Recomputes the blurred rows with all their keys. */
 APART void exact_rows(workspace *work, const es_entropy_part *part, int begin,
                       int n_keys, int block, const bool *blurred)
 {
@@ -376,7 +399,7 @@ APART void exact_rows(workspace *work, const es_entropy_part *part, int begin,
     for (int first = begin; first < n_keys; first += block) {
         const int end = min_int(first + block, n_keys);
         if (n_keys - begin > block ||
-            work->form != AS_FLOATS) /* else still there */
+            work->form != AS_FLOATS) /* otherwise they are still packed */
             pack_keys(work, part, first, end);
         for (int r = 0; r < n_rows && !es_is_late(part); r += LANES)
             for (int i = r; i < r + LANES && i < n_rows; i++)

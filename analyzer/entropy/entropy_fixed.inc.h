@@ -1,42 +1,48 @@
 /**
- * Products of float32 queries and keys by AMX, as fixed point; part of
+ * Products of float32 queries and keys by AMX, in fixed point; part of
  * entropy_qk.inc.h.
  *
- * AMX multiplies signed bytes and adds in int32, exactly, 64 numbers at a time.
- * A query or key is h / UNIT times integers v, |v| <= UNIT, where h is its
- * largest number; an integer is three DIGITS, v = v2 2^16 + v1 2^8 + v0, each
- * -128 to 127. Of products of digits those are left out that are below 2^-22 of
- * UNIT^2, which is as close as float32 where numbers do not differ much, and
- * find_blurred knows where they do. A number of UNIT is 127 2^16: rows of
- * signs, and multiples of 1/127, have no low digits and are exact.
+ * AMX multiplies signed bytes and adds in int32, exactly, 64 numbers at a
+ * time. A query or key is h / UNIT times integers v, |v| <= UNIT, where h is
+ * its largest number; an integer consists of three DIGITS, v = v2 2^16 + v1
+ * 2^8 + v0, each from -128 to 127. Products of digits that are below 2^-22 of
+ * UNIT^2 are omitted. The result is as accurate as float32 if the numbers do
+ * not differ much; find_blurred detects rows in which they do. UNIT is 127
+ * 2^16, so rows of signs and multiples of 1/127 have no low digits and are
+ * exact.
  */
 
 #include "analyzer/entropy/entropy_split.inc.h"
 
 #define DIGITS 3
 #define UNIT 8323072.0F
-#define LEAST_HEIGHT 0x1p-100F /* rows below count as this high */
-#define BYTES 64               /* numbers of a row of a tile */
+#define LEAST_HEIGHT                                                           \
+    0x1p-100F    /* rows with a smaller height are treated as                  \
+                    this high */
+#define BYTES 64 /* numbers in a row of a tile */
 #define TILE_BYTES 1024
 
-/** Bytes of SIDE packed keys or queries: tiles, highest digits first, of each
- *  BYTES numbers; then SIDE floats by which sums of products are multiplied. */
+/**
+ * Returns the bytes of SIDE packed keys or queries: for each BYTES numbers the
+ * tiles of their digits, highest first; then SIDE floats, the factors of the
+ * sums of products.
+ */
 static inline ptrdiff_t fixed_side(int width)
 {
     return (ptrdiff_t)(width + BYTES - 1) / BYTES * DIGITS * TILE_BYTES +
            SIDE * (ptrdiff_t)sizeof(float);
 }
 
-/** Some rows of one head: keys or queries, and what is known of them. */
+/** SIDE rows of one head, keys or queries, and their measures. */
 typedef struct fixed_rows {
     es_numbers rows[SIDE];
-    int n[SIDE]; /* numbers of each: width, or 0: there is no such row */
+    int n[SIDE]; /* numbers of each row: width, or 0 if there is no such row */
     int width;
-    vec length, height; /* |x|^2 and largest |x_c|; 0 of rows not finite */
-    vec scale, inverse; /* h / UNIT 2^12, NaN of those; UNIT / h */
+    vec length, height; /* |x|^2 and largest |x_c|; 0 for non-finite rows */
+    vec scale, inverse; /* h / UNIT 2^12, NaN for non-finite rows; UNIT / h */
 } fixed_rows;
 
-/** Up to LANES of the n numbers of a row, from c on; 0 beyond. */
+/** Loads up to LANES of the n numbers of a row, from c on; 0 beyond n. */
 INLINED vec fixed_numbers(es_numbers row, int c, int n)
 {
     return load_numbers(row, c, clamp_int(n - c, 0, LANES));
@@ -45,10 +51,10 @@ INLINED vec fixed_numbers(es_numbers row, int c, int n)
 INLINED void measure_numbers(vec x, vec *square, vec *height)
 {
     *square = multiply_add(x, x, *square);
-    *height = larger(size_of(x), *height); /* passes over a NaN */
+    *height = larger(size_of(x), *height); /* ignores a NaN */
 }
 
-/** Finds the scales of some rows; false if one is too large. */
+/** Finds the scales of the rows. Returns false if a row is too large. */
 INLINED bool measure_fixed(fixed_rows *in, es_entropy_type type)
 {
     vec squares[LANES], heights[LANES];
@@ -75,7 +81,10 @@ INLINED bool measure_fixed(fixed_rows *in, es_entropy_type type)
     return _mm512_test_epi32_mask((__m512i)large, (__m512i)large) == 0;
 }
 
-/** Bytes `low` of 32 numbers, then bytes `high` of them. */
+/**
+ * Returns a permutation that takes bytes `low` of 32 numbers, then bytes
+ * `high` of them.
+ */
 static inline __m512i byte_places(int low, int high)
 {
     uint8_t places[BYTES];
@@ -84,7 +93,9 @@ static inline __m512i byte_places(int low, int high)
     return _mm512_loadu_si512(places);
 }
 
-/** The digits of numbers c to c + BYTES - 1 of a row, highest first. */
+/**
+ * Computes the digits of numbers c to c + BYTES - 1 of a row, highest first.
+ */
 INLINED void take_digits(vec out[DIGITS], es_numbers row, int c, int n,
                          vec inverse)
 {
@@ -107,7 +118,7 @@ INLINED void take_digits(vec out[DIGITS], es_numbers row, int c, int n,
     out[2] = (vec)_mm512_shuffle_i64x2(a, b, 0x44);
 }
 
-/** SIDE keys as rows of tiles. */
+/** Packs SIDE keys as rows of tiles. */
 INLINED void pack_fixed_keys(char *out, const fixed_rows *in,
                              es_entropy_type type)
 {
@@ -126,7 +137,7 @@ INLINED void pack_fixed_keys(char *out, const fixed_rows *in,
     store((float *)(void *)(out + fixed_side(in->width)) - SIDE, in->scale);
 }
 
-/** SIDE queries: a row of a tile has four numbers of each. */
+/** Packs SIDE queries. A row of a tile has four numbers of each query. */
 INLINED void pack_fixed_queries(char *out, const fixed_rows *in,
                                 es_entropy_type type)
 {
@@ -149,7 +160,7 @@ INLINED void pack_fixed_queries(char *out, const fixed_rows *in,
     }
 }
 
-/** Packs visible keys [first, end). Missing keys of the last SIDE are 0. */
+/** Packs visible keys [first, end). Keys missing from the last SIDE are 0. */
 INLINED void fix_keys_of(workspace *work, const es_entropy_part *part,
                          int first, int end, es_numbers k)
 {
@@ -181,7 +192,10 @@ static bool fix_keys(workspace *work, const es_entropy_part *part, int first,
     return work->highest_key <= MOST_SPLIT;
 }
 
-/** SIDE queries, rows from i on; *fits becomes false if one is too large. */
+/**
+ * Packs SIDE queries, the rows from i on. Sets *fits to false if one is too
+ * large.
+ */
 INLINED void fix_queries_of(char *out, bool *fits, const workspace *work,
                             const es_entropy_part *part, int i, es_numbers in)
 {
@@ -198,7 +212,7 @@ INLINED void fix_queries_of(char *out, bool *fits, const workspace *work,
     store(work->height + i - part->first, queries.height);
 }
 
-/** A group of queries; false if one is too large. */
+/** Packs a group of queries. Returns false if one is too large. */
 static bool fix_queries(const workspace *work, const es_entropy_part *part,
                         int i)
 {
@@ -211,18 +225,21 @@ static bool fix_queries(const workspace *work, const es_entropy_part *part,
     return fits;
 }
 
-#define SUMS (SIDE * SIDE) /* of a tile */
+#define SUMS (SIDE * SIDE) /* number of sums in a tile */
 
-/** Sums of SIDE queries and SIDE keys that become products. */
+/** Sums of SIDE queries and SIDE keys that are to be converted to products. */
 typedef struct conversion {
-    float *out; /* NULL: there are none */
+    float *out; /* NULL: nothing to convert */
     const uint32_t *sums;
     const float *key_scale;
     vec query_scale;
 } conversion;
 
-/** Converts the sums with n keys from `first` on. The highest digits' are below
- *  2^14 width: 2^8 of them, and the others, are exact in an int32. */
+/**
+ * Converts the sums with n keys from `first` on. The sums of the highest
+ * digits are below 2^14 width, so 2^8 times these and the other sums are exact
+ * in an int32.
+ */
 INLINED void convert_fixed(const conversion *by, int first, int n)
 {
     if (!by->out)
@@ -244,15 +261,17 @@ INLINED void convert_fixed(const conversion *by, int first, int n)
     }
 }
 
-/** Nothing in memory moves across. */
+/** Prevents the compiler from moving memory accesses across this point. */
 static inline void keep_order(void)
 {
     __asm__ volatile("" ::: "memory");
 }
 
-/** Sums, in tiles 0 to 2, of products of digits, their highest first, of
- *  queries in tiles 3 to 5 and SIDE keys. Between them, where tiles have to
- *  wait, others are converted. */
+/**
+ * Adds, in tiles 0 to 2, the products of the digits of queries in tiles 3 to 5
+ * and of SIDE keys, highest digits first. Converts other sums in between,
+ * while the tiles would wait.
+ */
 INLINED void add_fixed(const char *keys, const conversion *meanwhile)
 {
     _tile_loadd(6, keys, BYTES);
@@ -279,8 +298,10 @@ INLINED void load_fixed_queries(const char *queries)
     _tile_loadd(5, queries + 2 * TILE_BYTES, BYTES);
 }
 
-/** Sums of products of SIDE queries and SIDE keys; of narrow heads, queries are
- *  in their tiles. */
+/**
+ * Sums the products of SIDE queries and SIDE keys. The queries of narrow heads
+ * are already in their tiles.
+ */
 INLINED void sum_fixed(uint32_t *sums, const char *queries, const char *keys,
                        int width, const conversion *meanwhile)
 {
@@ -308,14 +329,16 @@ static inline const float *fixed_scales(const char *rows, int width)
     return (const float *)(const void *)(rows + fixed_side(width)) - SIDE;
 }
 
-/** Products of SIDE queries with at least n keys. Sums are converted while the
- *  next are made. */
+/**
+ * Computes the products of SIDE queries with at least n keys. Converts each
+ * sum while the next is computed.
+ */
 APART void multiply_fixed_side(float *out, const char *queries,
                                const char *keys, int width, int n, ahead *next)
 {
     uint32_t sums[2][DIGITS * SUMS] __attribute__((aligned(64)));
     conversion last = {.query_scale = load(fixed_scales(queries, width))};
-    keep_order(); /* what tiles are loaded from is in memory */
+    keep_order(); /* the tiles' source must be in memory */
     load_fixed_queries(queries);
     for (int j = 0; j < n; j += SIDE, keys += fixed_side(width)) {
         uint32_t *const to = sums[j / SIDE % 2];
@@ -328,8 +351,10 @@ APART void multiply_fixed_side(float *out, const char *queries,
     convert_fixed(&last, 0, SIDE);
 }
 
-/** Products of a group with keys from packed key j on: each SIDE queries with
- *  n[0], n[1] of them or more. */
+/**
+ * Computes the products of a group with keys from packed key j on: the two
+ * halves of SIDE queries with at least n[0] and n[1] keys.
+ */
 static void multiply_fixed(const workspace *work, const es_entropy_part *part,
                            int j, const int n[2], ahead *next)
 {

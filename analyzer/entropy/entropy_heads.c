@@ -1,5 +1,5 @@
-/* From rows to heads, for callers of the library: the reductions are those of
-   analyzer/heads, which the trainer's series have, too. */
+/* Reduces rows to heads for callers of the library, by the reductions of
+   analyzer/heads, which also make the trainer's series. */
 #include "analyzer/base/value.h"
 #include "analyzer/entropy/entropy_internal.h"
 
@@ -16,8 +16,10 @@ es_rows es_rows_from(const es_rows *rows, size_t position)
         .top = rows->top ? rows->top + position : NULL};
 }
 
-/** A statistic of rows, by a loop of its own; what there is not changes no
- *  reduction. */
+/**
+ * Reduces one statistic of rows, in a separate loop per series. A statistic
+ * without values does not change the result.
+ */
 static inline double add_rows(const float *entropy, const float *x,
                               const int32_t *counts, size_t n,
                               es_head_series series)
@@ -68,7 +70,7 @@ es_head_sums es_rows_share(const es_rows *rows, size_t n)
         if (i != ES_HEAD_ENTROPY_MIN && i != ES_HEAD_ENTROPY_MAX &&
             es_head_statistics[i].set == ES_SERIES_CORE) /* as es_heads has */
             out.values[i] = share_of(rows, n, (es_head_series)i);
-    /* Until their sequence ends, both are sums as the mean's. */
+    /* Until their sequence ends, both are the same sums as the mean's. */
     out.values[ES_HEAD_ENTROPY_MIN] = out.values[ES_HEAD_ENTROPY];
     out.values[ES_HEAD_ENTROPY_MAX] = out.values[ES_HEAD_ENTROPY];
     return out;
@@ -83,8 +85,10 @@ void es_heads_add(es_head_sums *sums, const es_head_sums *sequence)
     es_head_sums_add(sums, &ended);
 }
 
-/** The statistics that a caller may want; those without an array are not in
- *  es_heads. */
+/**
+ * Returns the caller's array of a statistic; NULL for series that es_heads
+ * does not have.
+ */
 static float *array_of(const es_heads *heads, es_head_series series)
 {
     switch (series) {
@@ -129,7 +133,7 @@ void es_heads_store(const es_heads *heads, int head, const es_head_sums *sums)
             (int64_t)sums->values[ES_HEAD_NONFINITE_WEIGHTS];
 }
 
-/** Head h of rows: statistics that there are no rows of are missing. */
+/** Sets the statistics of head h that have no rows to missing. */
 static void store_unknown(const es_heads *heads, const es_rows *rows, int h)
 {
     if (heads->max_logit && !rows->max_logit)

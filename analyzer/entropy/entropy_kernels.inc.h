@@ -1,13 +1,13 @@
 /**
  * The entropy kernels, written once for every vector width.
  *
- * A variant (entropy_plain.c, entropy_avx2.c, entropy_avx512.c) includes this
- * file after it has defined
+ * A variant (entropy_plain.c, entropy_avx2.c, entropy_avx512.c, entropy_amx.c)
+ * includes this file after it has defined
  *
- *   LANES          floats in a vector: 4, 8 or 16 (analyzer/base/vector.h)
- *   TILE           keys of a register tile: divides ES_QK_TILE, by 3 itself
+ *   LANES  floats in a vector: 4, 8 or 16 (analyzer/base/vector.h)
+ *   TILE   keys of a register tile: divides ES_QK_TILE and is divisible by 3
  *   KERNELS, KERNELS_NAME, KERNELS_NEED
- *                  its table, and what that holds
+ *          the variant's table, its name and the instructions it needs
  */
 #include "analyzer/base/vector.h"
 #include "analyzer/entropy/entropy_internal.h"
@@ -18,13 +18,15 @@
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
 #elif defined(__SANITIZE_ADDRESS__)
-/* With a check at each access: three quarters of the compiler's time. */
+/* With a check at each access, unrolled loops would take three quarters of the
+   compile time. */
 #define UNROLL
 #else
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
 #define INLINED __attribute__((always_inline)) static inline
-/* Inlined, their callers would take registers from their loops. */
+/* If these were inlined, they would take registers from their callers'
+   loops. */
 #define APART __attribute__((noinline)) static
 
 #define LN2 0.693147180559945309F
@@ -40,7 +42,8 @@ static inline int clamp_int(int x, int low, int high)
     return x < low ? low : min_int(x, high);
 }
 
-/* The type of numbers is a constant wherever a loop is inlined. */
+/* Calls a function with a constant type of numbers, so that its inlined loops
+   need no branch. */
 #define WITH_TYPE(numbers, function, ...)                                      \
     if ((numbers).type == ES_ENTROPY_F32)                                      \
         function(__VA_ARGS__, (es_numbers){(numbers).data, ES_ENTROPY_F32});   \
@@ -49,7 +52,7 @@ static inline int clamp_int(int x, int low, int high)
     else                                                                       \
         function(__VA_ARGS__, (es_numbers){(numbers).data, ES_ENTROPY_F16})
 
-/** n <= LANES numbers from `position` on, the other lanes 0. */
+/** Loads n <= LANES numbers from `position` on; the other lanes are 0. */
 INLINED vec load_numbers(es_numbers numbers, ptrdiff_t position, int n)
 {
     if (numbers.type == ES_ENTROPY_BF16)
@@ -60,8 +63,10 @@ INLINED vec load_numbers(es_numbers numbers, ptrdiff_t position, int n)
     return load_part(from, n, 0);
 }
 
-/** Prefetches LANES numbers of each of LANES rows, which may lie behind an
- *  array: a prefetch does not fault. */
+/**
+ * Prefetches LANES numbers of each of LANES rows. They may lie beyond an
+ * array, because a prefetch does not fault.
+ */
 INLINED void prefetch_rows(es_numbers numbers, ptrdiff_t position,
                            ptrdiff_t row)
 {
@@ -74,14 +79,16 @@ INLINED void prefetch_rows(es_numbers numbers, ptrdiff_t position,
 /* --- from probabilities ----------------------------------------------------
  */
 
-/** a log2(a + 1e-9) added to sum. The 1e-9 matters where weights are near it,
- *  and makes rows of zeros give 0. */
+/**
+ * Adds a log2(a + 1e-9) to sum. The 1e-9 matters for weights near it, and
+ * makes rows of zeros give 0.
+ */
 static inline vec add_surprise(vec sum, vec a)
 {
     return multiply_add(a, vec_log2(a + splat(1e-9F)), sum);
 }
 
-/** Weights first .. n-1 of a row added to sum. Reads nothing beyond. */
+/** Adds weights first .. n-1 of a row to sum. Reads nothing beyond them. */
 INLINED vec add_weights(vec sum, es_numbers att, int first, int n)
 {
     int j = first;
@@ -92,7 +99,7 @@ INLINED vec add_weights(vec sum, es_numbers att, int first, int n)
     return sum;
 }
 
-/** The same for the weights at n places of a row. */
+/** Adds the weights at n places of a row to sum. */
 static vec add_weights_at(vec sum, es_numbers att, const int *places, int n)
 {
     for (int j = 0; j < n; j += LANES) {
@@ -104,7 +111,10 @@ static vec add_weights_at(vec sum, es_numbers att, const int *places, int n)
     return sum;
 }
 
-/** The reference's words on a row whose sum is not a plain number. */
+/**
+ * Stores the reference's result for a row whose sum is not a finite positive
+ * number.
+ */
 static void store_odd_row(const es_entropy_part *part, int i, es_numbers att)
 {
     es_ref_row row =
@@ -117,7 +127,7 @@ INLINED void store_probs_row(const es_entropy_part *part, int i, float entropy,
 {
     const es_numbers att = es_numbers_from(in, i * part->in_row);
     const es_rows *rows = &part->rows;
-    /* Rows that see no key are among those that sum to 0. */
+    /* Rows that see no key are among those whose sum is 0. */
     if (!isfinite(entropy) ||
         (entropy == 0 && es_visible_keys(part->keys, i) == 0)) {
         store_odd_row(part, i, att);
@@ -133,9 +143,9 @@ INLINED void store_probs_row(const es_entropy_part *part, int i, float entropy,
 }
 
 #define BLOCK (32 * LANES)
-#define AHEAD 128 /* columns; enough for a memory that takes 200 ns */
+#define AHEAD 128 /* columns; covers a memory latency of 200 ns */
 
-/** Columns that a group of rows, from i on, goes through. */
+/** Returns the number of columns that a group of rows, from i on, reads. */
 static inline int columns_of(const es_entropy_part *part, int i)
 {
     int n = es_key_limit(part->keys, i + LANES - 1);
@@ -143,9 +153,9 @@ static inline int columns_of(const es_entropy_part *part, int i)
 }
 
 /**
- * Where the reading will be AHEAD columns after column j of the group at i:
- * after its last column it goes on with the next group, after those with the
- * next head. To be prefetched only.
+ * Returns the position that is read AHEAD columns after column j of the group
+ * at i: after its last column the next group follows, and after the last group
+ * the next head. Only for prefetching.
  */
 static inline ptrdiff_t read_soon(const es_entropy_part *part, int i, int j)
 {
@@ -163,7 +173,7 @@ static inline ptrdiff_t read_soon(const es_entropy_part *part, int i, int j)
     return head + i * part->in_row + min_int(column, part->keys->n - 1);
 }
 
-/** Adds columns [first, end) of LANES rows, a multiple of LANES, to sums. */
+/** Adds columns [first, end), a multiple of LANES, of LANES rows to sums. */
 INLINED void add_columns(vec sums[LANES], const es_entropy_part *part, int i,
                          int first, int end, es_numbers in)
 {
@@ -185,14 +195,15 @@ INLINED void add_columns(vec sums[LANES], const es_entropy_part *part, int i,
 }
 
 /**
- * The sum of a log2(a + 1e-9) over the visible weights of n <= LANES rows from
- * i on, each in LANES parts; not finite if some weight is not, NaN if one is
- * negative.
+ * Computes the sum of a log2(a + 1e-9) over the visible weights of n <= LANES
+ * rows from i on, each in LANES partial sums; not finite if some weight is
+ * not, NaN if one is negative.
  *
- * Column by column, not row by row: a causal row is left in the middle, and
- * what the machine had fetched ahead of it would be wasted. In blocks, so that
- * rounding errors grow with the root of the length only. Groups of fewer rows
- * go row by row, and so do keys with hidden ones among them.
+ * It goes column by column, because a causal row ends in the middle, and
+ * memory that the machine has prefetched beyond it would be wasted. It adds in
+ * blocks, so that rounding errors grow only with the root of the length.
+ * Groups of fewer rows, and keys with hidden ones among them, are processed
+ * row by row.
  */
 INLINED void group_surprise(vec sums[LANES], const es_entropy_part *part, int i,
                             int n, es_numbers in)
@@ -227,7 +238,7 @@ INLINED void probs_rows_of(const es_entropy_part *part, es_numbers in)
         vec sums[LANES];
         float entropy[LANES];
         group_surprise(sums, part, i, n, in);
-        /* + 0 so that a row of zeros gives 0, not -0 */
+        /* adding 0 turns the -0 of a row of zeros into 0 */
         store(entropy, multiply_add(sum_rows(sums), splat(-LN2), splat(0)));
         for (int r = 0; r < n; r++)
             store_probs_row(part, i + r, entropy[r], in);
@@ -244,8 +255,7 @@ static void probs_rows(const es_entropy_part *part)
 
 #include "analyzer/entropy/entropy_qk.inc.h"
 
-/* --- the functions alone ---------------------------------------------------
- */
+/* --- single functions ----------------------------------------------------- */
 
 static void exp2_all(float *out, const float *x, size_t n)
 {

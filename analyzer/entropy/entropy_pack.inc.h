@@ -1,43 +1,46 @@
 /**
- * The scratch of the kernels from queries and keys, and what is copied into it:
- * tiles of keys, groups of queries, and how long they are; part of
+ * The scratch of the kernels from queries and keys, and the data copied into
+ * it: tiles of keys, groups of queries, and their lengths; part of
  * entropy_qk.inc.h.
  */
 
 #define CHUNK ES_QK_CHUNK
 #define GROUP (2 * LANES) /* queries */
 
-/** In what form keys and queries are multiplied. */
+/** The form in which keys and queries are multiplied. */
 typedef enum packing {
     AS_FLOATS,
     AS_HALVES, /* bfloat16, entropy_split.inc.h */
     AS_FIXED   /* entropy_fixed.inc.h */
 } packing;
 
-/** Rows that this thread reads next. */
+/** Rows that this thread will read next. */
 typedef struct ahead {
     const char *queries, *keys;
     ptrdiff_t query_row, key_row; /* bytes */
     int row_size, n_rows, at_once;
 } ahead;
 
-/** Carved out of the scratch. */
+/** Parts of the scratch. */
 typedef struct workspace {
-    float *products; /* (CHUNK,GROUP) */
-    float *places;   /* (CHUNK) of keys, seen from the first query of a group */
-    float *queries;  /* (D,GROUP), one group */
-    float *keys;     /* one block of tiles */
-    packing form;    /* of keys and queries */
+    float *products;   /* (CHUNK,GROUP) */
+    float *places;     /* (CHUNK) positions of keys relative to the first query
+                          of a group */
+    float *queries;    /* (D,GROUP), one group */
+    float *keys;       /* one block of tiles */
+    packing form;      /* form of keys and queries */
     float longest_key; /* largest |k|^2 so far */
     float highest_key; /* largest |k_c| so far */
-    /* of each row of the part, up to ES_QK_ROWS: */
-    float *scale;                       /* of products, as they are kept */
-    float *inner;                       /* with a softcap: of products before */
+    /* for each row of the part, up to ES_QK_ROWS: */
+    float *scale;                       /* factor of products as they are
+                                           stored */
+    float *inner;                       /* with a softcap: factor of products
+                                           before it */
     float *length;                      /* |q|^2 */
     float *height;                      /* largest |q_c| */
     float *first;                       /* product with key 0 */
-    float *top, *weight, *spread, *far; /* over the keys so far */
-    /* the same of rows that are done again */
+    float *top, *weight, *spread, *far; /* state over the keys so far */
+    /* the same for rows that are recomputed */
     double *exact_products; /* (CHUNK,LANES) */
     double *exact_first, *exact_top, *exact_weight, *exact_spread, *exact_far;
 } workspace;
@@ -80,15 +83,17 @@ static inline vec size_of(vec x)
     return (vec)((ivec)x & 0x7fffffff);
 }
 
-/** Where key j begins, in numbers; j among those that are visible. */
+/** Returns where key j starts, in numbers; j counts visible keys. */
 static inline ptrdiff_t key_row(const es_entropy_part *part, int j)
 {
     const int *index = part->keys->index;
     return (index ? index[j] : j) * part->k_row;
 }
 
-/** Copies a key as row `row` of a tile: each LANES numbers of it follow those
- *  of the row before. Notes how long and high it is. */
+/**
+ * Copies a key as row `row` of a tile: its LANES numbers follow those of the
+ * row before. Updates the sum of squares and the largest size.
+ */
 INLINED void copy_key(float *out, int width, es_numbers key, vec *squares,
                       vec *heights)
 {
@@ -106,21 +111,23 @@ static void clear_key(float *out, int width)
         store(out, splat(0));
 }
 
-/** Floats of a tile of keys. */
+/** Returns the floats of a tile of keys. */
 static inline ptrdiff_t tile_size(int width)
 {
     return (ptrdiff_t)TILE * ((width + LANES - 1) / LANES * LANES);
 }
 
-/** Where key j of a block is packed. */
+/** Returns where key j of a block is packed. */
 static inline float *packed_key(const workspace *work, int j, int width)
 {
     return work->keys + j / TILE * tile_size(width) +
            (ptrdiff_t)(j % TILE) * LANES;
 }
 
-/** Packs visible keys [first, end) as tiles; missing keys of the last are 0.
- *  Notes how long and how high they are. */
+/**
+ * Packs visible keys [first, end) as tiles; keys missing from the last tile
+ * are 0. Updates their greatest length and height.
+ */
 INLINED void pack_keys_of(workspace *work, const es_entropy_part *part,
                           int first, int end, es_numbers k)
 {
@@ -135,7 +142,7 @@ INLINED void pack_keys_of(workspace *work, const es_entropy_part *part,
                          es_numbers_from(k, key_row(part, first + j + r)),
                          &squares[r], &highest);
         }
-        longest = larger(sum_rows(squares), longest); /* passes over a NaN */
+        longest = larger(sum_rows(squares), longest); /* ignores a NaN */
     }
     for (int j = n; j % TILE != 0; j++)
         clear_key(packed_key(work, j, width), width);
@@ -149,8 +156,10 @@ static void pack_keys(workspace *work, const es_entropy_part *part, int first,
     WITH_TYPE(part->k, pack_keys_of, work, part, first, end);
 }
 
-/** From here on a part's rows of queries and keys are prefetched, a few with
- *  each tile of products, so that memory is read while products are made. */
+/**
+ * Starts prefetching the next part's rows of queries and keys, a few with each
+ * tile of products, so that memory is read while products are computed.
+ */
 static ahead start_ahead(const es_entropy_part *part)
 {
     const int n_keys = es_keys_end(part->keys, part->end - 1);
@@ -181,8 +190,10 @@ static inline void prefetch_some(ahead *next)
     }
 }
 
-/** Copies LANES queries, rows from i on, one to a lane, and notes how long
- *  and high they are; missing ones are 0. */
+/**
+ * Copies LANES queries, the rows from i on, one to each lane, and stores their
+ * length and height; missing queries are 0.
+ */
 INLINED void copy_queries_of(float *out, const workspace *work,
                              const es_entropy_part *part, int i, es_numbers in)
 {
@@ -213,7 +224,7 @@ INLINED void copy_queries_of(float *out, const workspace *work,
     store(work->height + i - part->first, heights);
 }
 
-/** The same for a group, or a half of one. */
+/** Copies n queries: a group, or half of one. */
 static void copy_queries(const workspace *work, const es_entropy_part *part,
                          int i, int n)
 {

@@ -1,6 +1,7 @@
-/* One call of attention entropy: which rows and keys each sequence has, the
-   parts that they are cut into, and what becomes of a part's rows. The cut
-   does not depend on the number of threads, so neither do results. */
+/* One call of attention entropy: determines the rows and keys of each
+   sequence, cuts them into parts, runs the kernels on these and reduces the
+   results. The cut does not depend on the number of threads, so neither do the
+   results. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "analyzer/entropy/entropy_internal.h"
@@ -8,21 +9,21 @@
 #include <stdatomic.h>
 
 #define MOST_THREADS 256
-#define THREAD_WORK 1e5 /* multiplications that are worth a thread */
+#define THREAD_WORK 1e5 /* number of multiplications that justify a thread */
 
-/** Rows and keys of one sequence; where they lie in the arrays. */
+/** The rows and keys of one sequence, and their positions in the arrays. */
 typedef struct sequence {
     es_entropy_keys keys;
     int n_queries;
-    size_t row;     /* output of its row 0 in head 0 */
-    size_t setting; /* of its row 0 among temperatures of a head */
+    size_t row;     /* index of its row 0 of head 0 in the outputs */
+    size_t setting; /* index of its row 0 in a head's temperatures */
     ptrdiff_t in, k;
     const unsigned char *query_mask;
     int parts_per_head;
     int64_t first_part;
 } sequence;
 
-/** What a part leaves for its head. */
+/** The result of one part for its head. */
 typedef struct part_result {
     es_head_sums share;
     bool is_done;
@@ -31,16 +32,16 @@ typedef struct part_result {
 typedef struct entropy_call {
     const es_entropy_kernels *set;
     const es_rows *rows;
-    const es_entropy_input *in, *k; /* k: NULL for weights */
+    const es_entropy_input *in, *k; /* k: NULL with weights */
     const es_attention_shape *shape;
     sequence *sequences; /* (B) */
-    int *places;         /* of keys between which some are hidden */
+    int *places;         /* index and count arrays of masked keys */
     int64_t n_parts;
-    part_result *results; /* (n_parts), or NULL: no heads */
+    part_result *results; /* (n_parts), or NULL if no heads are wanted */
     float *scratch;       /* (threads,scratch_size) */
     size_t scratch_size, kernel_size;
-    bool needs[ES_N_ROW_STATISTICS]; /* by heads, beside the caller's rows */
-    double deadline;                 /* 0: none */
+    bool needs[ES_N_ROW_STATISTICS]; /* row statistics that the heads need */
+    double deadline;                 /* 0: no limit */
     int n_threads;
     _Atomic int64_t next_part;
     _Atomic int next_thread;
@@ -73,7 +74,7 @@ void es_entropy_keys_mask(es_entropy_keys *keys, const unsigned char *mask,
     }
 }
 
-/** Hides keys of sequence b by masks and lengths. */
+/** Hides keys of sequence b by the mask and the lengths. */
 static void hide_keys(const entropy_call *call, int b, int first_key)
 {
     const es_attention_shape *shape = call->shape;
@@ -86,7 +87,7 @@ static void hide_keys(const entropy_call *call, int b, int first_key)
         keys->n = shape->key_lengths[b];
     if (!shape->key_mask)
         return;
-    index = call->places + 2 * lead + b; /* each sequence has 2 n + 1 */
+    index = call->places + 2 * lead + b; /* each sequence has 2 n + 1 numbers */
     es_entropy_keys_mask(keys, shape->key_mask + lead, index, index + keys->n);
 }
 
@@ -145,7 +146,9 @@ static es_status make_sequences(entropy_call *call)
     return ES_OK;
 }
 
-/** Outputs of one head of a sequence to that of the next. */
+/**
+ * Returns the distance between the outputs of consecutive heads of a sequence.
+ */
 static size_t rows_of_head(const entropy_call *call)
 {
     return (size_t)call->shape->n_queries;
@@ -167,7 +170,7 @@ static const sequence *sequence_of(const entropy_call *call, int64_t part)
     return &call->sequences[low];
 }
 
-/** The head of keys that a head of queries looks at. */
+/** Returns the head of keys that a head of queries uses. */
 static int key_head(const es_attention_shape *shape, int head)
 {
     return shape->n_kv_heads ? head / (shape->n_heads / shape->n_kv_heads)
@@ -185,7 +188,7 @@ static es_entropy_part part_at(const entropy_call *call, int64_t index)
     const sequence *s = sequence_of(call, index);
     const int rest = (int)(index - s->first_part);
     const int h = rest / s->parts_per_head;
-    /* Long rows first: they are the last of a causal head. */
+    /* Longest rows first: they are the last of a causal head. */
     const int first =
         (s->parts_per_head - 1 - rest % s->parts_per_head) * ES_QK_ROWS;
     const int left = s->n_queries - first;
@@ -217,7 +220,10 @@ static es_entropy_part part_at(const entropy_call *call, int64_t index)
     return part;
 }
 
-/** Arrays of the scratch for rows that heads need and the caller does not. */
+/**
+ * Uses the scratch for row statistics that the heads need and the caller did
+ * not request.
+ */
 static void add_rows(const entropy_call *call, es_rows *rows, float *from)
 {
     float **const arrays[ES_N_ROW_STATISTICS] = {
@@ -256,7 +262,9 @@ static bool is_late(entropy_call *call)
     return atomic_load(&call->is_late);
 }
 
-/** What this thread is likely to read next. */
+/**
+ * Notes the part that this thread is likely to process next, for prefetching.
+ */
 static void note_next(const entropy_call *call, es_entropy_part *part,
                       int64_t index)
 {
@@ -322,7 +330,9 @@ static void work(void *argument)
 /* --- heads ------------------------------------------------------------------
  */
 
-/** Adds one sequence's parts of a head; false if one was left out. */
+/**
+ * Adds one sequence's parts of a head. Returns false if a part was left out.
+ */
 static bool add_sequence(es_head_sums *sums, const entropy_call *call,
                          const sequence *s, int head)
 {
@@ -357,7 +367,7 @@ static void finish_heads(const entropy_call *call, const es_heads *heads)
     }
 }
 
-/** Which statistics of rows heads are made of. */
+/** Notes the row statistics that the requested head statistics need. */
 static void note_needs(entropy_call *call, const es_heads *heads)
 {
     call->needs[ES_ROW_ENTROPY] = true;
@@ -400,8 +410,10 @@ static es_status make_scratch(entropy_call *call, int n_threads)
     return ES_OK;
 }
 
-/** How many threads to use: no more than there are parts, and each with
- *  something to do. */
+/**
+ * Returns the number of threads to use: at most one per part, and each with
+ * enough work.
+ */
 static int threads_for(const entropy_call *call, int n_threads)
 {
     const es_attention_shape *shape = call->shape;
@@ -417,7 +429,7 @@ static int threads_for(const entropy_call *call, int n_threads)
     return worth < n ? (int)worth : n;
 }
 
-/** Packed rows behind the last sequence belong to none. */
+/** Packed rows after the last sequence belong to none and are missing. */
 static void hide_surplus(const entropy_call *call)
 {
     const es_attention_shape *shape = call->shape;

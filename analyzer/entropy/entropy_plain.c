@@ -1,4 +1,4 @@
-/* The entropy kernels with vectors of four floats, as gcc and clang have them
+/* The entropy kernels with vectors of four floats, which gcc and clang support
    on every machine. */
 #define LANES 4
 #define TILE 6

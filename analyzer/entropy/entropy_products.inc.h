@@ -1,17 +1,19 @@
 /**
- * Products of queries and keys, in the form that suits them; part of
- * entropy_qk.inc.h. Without matrix tiles: a register tile holds the products of
- * one group of queries and TILE keys.
+ * Computes products of queries and keys in the form that suits them; part of
+ * entropy_qk.inc.h. Without matrix tiles, a register tile holds the products
+ * of one group of queries and TILE keys.
  */
 #include "analyzer/entropy/entropy_pack.inc.h"
 
-/* Numbers whose products are added before they are added to the others': a
- * long float32 sum of products of one sign is off by 2^-26 sqrt(n) of itself.
- */
+/* Number of products that are summed before they are added to the total: a
+ * long float32 sum of products of one sign has a relative error of 2^-26
+ * sqrt(n). */
 #define STRETCH 64
 
-/** Stores the sums of a stretch, or adds them to those before; the next begins
- *  with 0. */
+/**
+ * Stores the sums of a stretch, or adds them to those before, and resets them
+ * to 0.
+ */
 INLINED void store_sums(float *out, vec a[TILE], vec b[TILE], bool add,
                         int n_keys, int n_vectors)
 {
@@ -25,9 +27,9 @@ INLINED void store_sums(float *out, vec a[TILE], vec b[TILE], bool add,
 }
 
 /**
- * Products of n_vectors of queries with the first n_keys (a third of a tile,
- * two, three) of a tile. Inlined, so that the numbers are constants and all
- * sums of a stretch stay in registers.
+ * Computes products of n_vectors of queries with the first n_keys of a tile
+ * (one, two or three thirds of it). Inlined, so that the numbers are constants
+ * and all sums of a stretch stay in registers.
  */
 INLINED void multiply_tile(float *out, const float *queries, const float *tile,
                            int width, int n_keys, int n_vectors)
@@ -55,7 +57,7 @@ INLINED void multiply_tile(float *out, const float *queries, const float *tile,
     store_sums(out, a, b, width > STRETCH, n_keys, n_vectors);
 }
 
-/** Products of n_vectors of queries with at least n keys. */
+/** Computes products of n_vectors of queries with at least n keys. */
 INLINED void multiply_tiles(float *out, const float *queries,
                             const float *tiles, int width, int n, int n_vectors,
                             ahead *next)
@@ -73,8 +75,10 @@ INLINED void multiply_tiles(float *out, const float *queries,
                       n_vectors);
 }
 
-/** Products of the first vector of a group with at least n[0] keys and of the
- *  second with n[1], which are no fewer: out (n[1],GROUP). */
+/**
+ * Computes products of the first vector of a group with at least n[0] keys and
+ * of the second with n[1] >= n[0] keys: out (n[1],GROUP).
+ */
 APART void multiply(float *out, const float *queries, const float *tiles,
                     int width, const int n[2], ahead *next)
 {
@@ -91,7 +95,7 @@ APART void multiply(float *out, const float *queries, const float *tiles,
 #include "analyzer/entropy/entropy_fixed.inc.h"
 #endif
 
-/* Products of a part, in the form that work->form says. */
+/* The products of a part, in the form work->form. */
 
 static bool take_keys(workspace *work, const es_entropy_part *part, int first,
                       int end)
@@ -119,8 +123,10 @@ static bool take_queries(const workspace *work, const es_entropy_part *part,
     return true;
 }
 
-/** Products of a group with keys from packed key j on: each vector of queries
- *  with n[0], n[1] of them or more. */
+/**
+ * Computes products of a group with keys from packed key j on: its two vectors
+ * of queries with at least n[0] and n[1] keys.
+ */
 static void take_products(const workspace *work, const es_entropy_part *part,
                           int j, const int n[2], ahead *next)
 {

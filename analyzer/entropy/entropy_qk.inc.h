@@ -1,28 +1,30 @@
 /**
  * The kernels from queries and keys; part of entropy_kernels.inc.h.
  *
- * Each lane has a query, and two vectors of them make a group; TILE keys make a
- * packed tile. Products q.k of a group and up to CHUNK keys are computed in
- * register tiles of one group and TILE keys, and kept in the first-level cache;
- * then LANES rows at once go over their products, for the maximum and for the
- * sums. With
- * m the largest product so far, x_j = (q.k_j - m) log2(e) scale <= 0 and p_j =
- * 2^x_j:
+ * Each lane holds a query, two vectors of queries are a group, and TILE keys
+ * are a packed tile. Products q.k of a group and up to CHUNK keys are computed
+ * in register tiles of one group and TILE keys, and kept in the first-level
+ * cache. Then LANES rows at once pass over their products, for the maximum and
+ * for the sums. With m the largest product so far, x_j = (q.k_j - m) log2(e)
+ * scale <= 0 and p_j = 2^x_j:
  *
  *   weight = sum p_j,  spread = sum p_j x_j,  far = sum p_j |p - j|
  *   e = ln 2 (log2 weight - spread / weight)
  *   lse = m scale + ln weight
  *
  * With a softcap c, products become tanh(q.k scale / c), and their scale is c.
- * Rows that float32 products blur are done again by entropy_exact.inc.h.
+ * entropy_exact.inc.h recomputes rows for which float32 products are not
+ * accurate enough ("blurred" rows).
  */
 
 #include "analyzer/entropy/entropy_products.inc.h"
 
-#define LOWEST_EXPONENT (-126.0F) /* smaller weights count as 1e-38 */
+#define LOWEST_EXPONENT (-126.0F) /* smaller weights are treated as 1e-38 */
 
-/** tanh(x), absolute error below 1.2e-7, relative below 2e-7 for small x; NaN
- *  for NaN. */
+/**
+ * Returns tanh(x) with absolute error below 1.2e-7, relative error below 2e-7
+ * for small x; NaN for NaN.
+ */
 static inline vec vec_tanh(vec x)
 {
     const vec size = (vec)((ivec)x & 0x7fffffff), square = x * x;
@@ -38,7 +40,10 @@ static inline vec vec_tanh(vec x)
     return (vec)((uvec)value | ((uvec)x & 0x80000000U));
 }
 
-/** Puts n products of every row through tanh. What is not finite stays so. */
+/**
+ * Applies tanh to n products of every row. Products that are not finite stay
+ * so.
+ */
 static void cap_products(float *products, int n, vec scale)
 {
     for (float *end = products + n * GROUP; products < end; products += GROUP) {
@@ -50,15 +55,19 @@ static void cap_products(float *products, int n, vec scale)
 /* --- sums -------------------------------------------------------------------
  */
 
-/** Which of a chunk's keys the rows of a group see: row r those from first[r]
- *  to n[r] - 1; all of them those from `whole` to `split` - 1. */
+/**
+ * The keys of a chunk that the rows of a group see: row r sees keys first[r]
+ * to n[r] - 1; all rows see keys `whole` to `split` - 1.
+ */
 typedef struct seen {
-    int begin, whole, split, end; /* do not decrease */
+    int begin, whole, split, end; /* in ascending order */
     int32_t first[LANES], n[LANES];
 } seen;
 
-/** Keys [j, end) as the rows of a group from i on see them, counted from j.
- *  Lanes beyond the part do as the last row. */
+/**
+ * Returns the keys [j, end) that the rows of a group from i on see, counted
+ * from j. Lanes beyond the part repeat the last row.
+ */
 static seen seen_keys(const es_entropy_part *part, int i, int j, int end)
 {
     seen out;
@@ -74,7 +83,7 @@ static seen seen_keys(const es_entropy_part *part, int i, int j, int end)
     return out;
 }
 
-/** The lanes of the rows that see key c: all ones. */
+/** Returns all ones in the lanes of rows that see key c. */
 static inline ivec who_sees(const seen *keys, int c)
 {
     ivec first, n;
@@ -83,14 +92,14 @@ static inline ivec who_sees(const seen *keys, int c)
     return (ivec)(first <= c) & (ivec)(n > c);
 }
 
-/** Products with key c; `other` where a row does not see it. */
+/** Returns the products with key c; `other` for rows that do not see it. */
 INLINED vec seen_product(const float *products, const seen *keys, int c,
                          float other)
 {
     return choose(who_sees(keys, c), load(products + c * GROUP), splat(other));
 }
 
-/** The largest of each row's products, -inf where it sees none. */
+/** Returns the largest product of each row, -inf if it sees none. */
 INLINED vec largest_product(const float *products, const seen *keys)
 {
     vec top[4];
@@ -109,8 +118,11 @@ INLINED vec largest_product(const float *products, const seen *keys)
     return larger(larger(top[0], top[1]), larger(top[2], top[3]));
 }
 
-/** Zeros, but NaN where a row sees a product that is not finite. Needed only
- *  for -inf beside others: NaN and inf spoil a row's sums by themselves. */
+/**
+ * Returns 0, or NaN for rows that see a product that is not finite. Only
+ * needed for -inf among other products: NaN and inf spoil a row's sums by
+ * themselves.
+ */
 APART vec find_damage(const float *products, const seen *keys)
 {
     vec damage = splat(0);
@@ -120,26 +132,28 @@ APART vec find_damage(const float *products, const seen *keys)
     return damage;
 }
 
-/** Can a product of the group be infinite? */
+/** Returns true if a product of the group may overflow. */
 static bool may_overflow(const workspace *work, int row)
 {
     const vec reach = load(work->length + row) * splat(work->longest_key);
     return !(largest_lane(reach) < 1e37F);
 }
 
-/** x of some products; `scale` with the log2(e). */
+/** Returns the exponents x of products; `scale` includes log2(e). */
 static inline vec exponent(vec product, vec top, vec scale)
 {
     return larger(splat(LOWEST_EXPONENT), (product - top) * scale);
 }
 
-/** The sums of the latest keys of a group. */
+/** Sums over the latest keys of a group. */
 typedef struct row_sums {
     vec weight, spread, far;
 } row_sums;
 
-/** How products become exponents, and where their keys stand, seen from the
- *  first row of the group; `places` is NULL if nobody wants distances. */
+/**
+ * How products become exponents, and the keys' positions relative to the first
+ * row of the group. `places` is NULL if distances are not requested.
+ */
 typedef struct weighing {
     vec top, scale;
     const float *places;
@@ -171,8 +185,10 @@ INLINED void add_key(row_sums *sums, const float *products, int c,
             p, size_of(lane_numbers() - splat(by->places[c])), sums->far);
 }
 
-/** Adds a chunk's products to the sums. `far` is a constant, so that distances
- *  cost only those who want them. */
+/**
+ * Adds a chunk's products to the sums. `far` is a constant, so that distances
+ * cost nothing unless they are requested.
+ */
 INLINED void add_keys(row_sums *sums, const float *products, const weighing *by,
                       const seen *keys, bool far)
 {
@@ -197,7 +213,7 @@ APART void add_weights_and_distances(row_sums *sums, const float *products,
     add_keys(sums, products, by, keys, true);
 }
 
-/** What a chunk adds to the sums of a group. */
+/** Returns the sums of a chunk for a group. */
 static row_sums sum_keys(const float *products, const weighing *by,
                          const seen *keys)
 {
@@ -209,7 +225,10 @@ static row_sums sum_keys(const float *products, const weighing *by,
     return sums;
 }
 
-/** Where n keys from j on stand, seen from row i, if somebody wants to know. */
+/**
+ * Returns the positions of n keys from j on relative to row i; NULL if
+ * distances are not requested.
+ */
 static const float *places_of(const workspace *work,
                               const es_entropy_part *part, int i, int j, int n)
 {
@@ -223,8 +242,10 @@ static const float *places_of(const workspace *work,
     return work->places;
 }
 
-/** Adds the products of a group, rows from i on, with keys from j on to the
- *  state of its rows. */
+/**
+ * Adds the products of a group, the rows from i on, with the keys from j on to
+ * the state of its rows.
+ */
 static void absorb(const workspace *work, const es_entropy_part *part, int i,
                    int j, const float *products, const seen *keys)
 {
@@ -237,7 +258,8 @@ static void absorb(const workspace *work, const es_entropy_part *part, int i,
     row_sums sums = sum_keys(products, &by, keys);
     if (may_overflow(work, row))
         sums.spread += find_damage(products, keys);
-    /* From the old maximum to the new one; no weight had none. */
+    /* Rescale from the old maximum to the new one. Without weight there was no
+       old maximum. */
     const vec x =
         choose(weight == splat(0), splat(0), exponent(old, by.top, by.scale));
     const vec factor = vec_exp2(x);
@@ -252,8 +274,10 @@ static void absorb(const workspace *work, const es_entropy_part *part, int i,
 /* --- groups -----------------------------------------------------------------
  */
 
-/** Keys [*j, *end) of a block are all that n rows from i on see; *j is where a
- *  tile begins. */
+/**
+ * Narrows [*j, *end) to the keys of a block that n rows from i on see; *j is
+ * at the start of a tile.
+ */
 static inline void group_range(const es_entropy_part *part, int i, int n,
                                int first, int *j, int *end)
 {
@@ -264,7 +288,7 @@ static inline void group_range(const es_entropy_part *part, int i, int n,
         first + (begin > first ? (begin - first) / ES_QK_TILE * ES_QK_TILE : 0);
 }
 
-/** Is a row of the group from i on wanted? */
+/** Returns true unless all rows of the group from i on are hidden. */
 static bool is_group_wanted(const es_entropy_part *part, int i)
 {
     for (int r = i; r < i + GROUP && r < part->end; r++)
@@ -273,7 +297,7 @@ static bool is_group_wanted(const es_entropy_part *part, int i)
     return false;
 }
 
-/** What a chunk, keys from j on, adds to LANES rows from i on. */
+/** Adds a chunk, the keys from j on, to LANES rows from i on. */
 static void group_chunk(const workspace *work, const es_entropy_part *part,
                         int i, int j, float *products, const seen *keys)
 {
@@ -285,8 +309,10 @@ static void group_chunk(const workspace *work, const es_entropy_part *part,
     absorb(work, part, i, j, products, keys);
 }
 
-/** One group, rows from i on, against the packed keys [first, end); false if
- *  it has numbers that cannot be split. */
+/**
+ * Processes one group, the rows from i on, with the packed keys [first, end).
+ * Returns false if the group has numbers that matrix tiles cannot represent.
+ */
 static bool group_keys(const workspace *work, const es_entropy_part *part,
                        int i, int first, int end, ahead *next)
 {
@@ -324,8 +350,8 @@ static void start_rows(const workspace *work, const es_entropy_part *part)
     for (int r = 0; r < n; r++) {
         if (part->temperature)
             scale = es_scale(part, part->first + r);
-        /* Never 0, as an infinite t would make it: the maximum before the
-           first key is -inf. A NaN stays. */
+        /* Never 0, which an infinite t would give, because the maximum before
+           the first key is -inf. A NaN stays NaN. */
         work->inner[r] = (float)scale < FLT_MIN ? FLT_MIN : (float)scale;
         work->scale[r] = work->inner[r];
         if (part->softcap > 0 && !isnan(scale)) {
@@ -337,14 +363,14 @@ static void start_rows(const workspace *work, const es_entropy_part *part)
 
 #include "analyzer/entropy/entropy_exact.inc.h"
 
-/** What is written of a group. */
+/** Results of a group. */
 typedef struct group_rows {
     float entropy[LANES], lse[LANES], max_logit[LANES], sink[LANES];
     float missing[LANES], distance[LANES], top[LANES];
     int32_t nonfinite[LANES];
 } group_rows;
 
-/** Row r of a group in place of what was computed. */
+/** Replaces the result of row r of a group. */
 static void replace_row(group_rows *group, int r, const es_ref_row *row)
 {
     const es_rows rows = {.entropy = group->entropy,
@@ -379,7 +405,10 @@ static void write_group(const es_rows *rows, const group_rows *group, int row,
                (size_t)n * sizeof *rows->nonfinite);
 }
 
-/** Rows that have no numbers, or others than were computed. */
+/**
+ * Corrects rows that are not finite, and statistics that a window or a learnt
+ * sink changes.
+ */
 static void mend_group(const es_entropy_part *part, int i, int n,
                        group_rows *group, bool blurred[LANES])
 {
@@ -402,8 +431,9 @@ static void mend_group(const es_entropy_part *part, int i, int n,
     }
 }
 
-/** Writes the results of a group, rows from i on, and notes rows that are
- *  blurred. */
+/**
+ * Writes the results of a group, the rows from i on, and marks blurred rows.
+ */
 APART void finish_group(const workspace *work, const es_entropy_part *part,
                         int i, bool blurred[LANES])
 {
@@ -427,8 +457,10 @@ APART void finish_group(const workspace *work, const es_entropy_part *part,
     write_group(&part->rows, &group, row, n);
 }
 
-/** All rows of a part; false if it has numbers that cannot be split, or ended
- *  early. */
+/**
+ * Processes all rows of a part. Returns false if it has numbers that matrix
+ * tiles cannot represent, or if time ran out.
+ */
 static bool do_rows(workspace *work, const es_entropy_part *part)
 {
     ahead next = start_ahead(part);
@@ -456,7 +488,7 @@ static bool do_rows(workspace *work, const es_entropy_part *part)
 }
 
 #ifdef MATRIX_TILES
-/** The same with matrix tiles. */
+/** Does the same with matrix tiles. */
 static bool do_split_rows(workspace *work, const es_entropy_part *part)
 {
     if (!can_split(part))

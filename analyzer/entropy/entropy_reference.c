@@ -1,5 +1,5 @@
-/* The plain forms in double precision: the kernels are checked against them,
-   take rows from them that are not finite, and heads that are too wide. */
+/* The plain forms in double precision. The kernels are checked against them,
+   and use them for rows that are not finite and for heads that are too wide. */
 #include "analyzer/base/value.h"
 #include "analyzer/entropy/entropy_internal.h"
 
@@ -8,7 +8,7 @@
 
 #define LOG_EPSILON 1e-9 /* inside the logarithm: AERO, eq. 10 */
 
-/** -a ln(a + 1e-9), one summand of a row's entropy. */
+/** Returns -a ln(a + 1e-9), one summand of a row's entropy. */
 static double surprise(double a)
 {
     return -a * log(a + LOG_EPSILON);
@@ -51,7 +51,7 @@ es_ref_row es_ref_row_probs(es_numbers att, int n, const unsigned char *mask)
     return row;
 }
 
-/** False for NaN, infinity and what float32 would make infinite. */
+/** Returns false for NaN, infinity and numbers that overflow float32. */
 static bool fits_float(double x)
 {
     return fabs(x) <= (double)FLT_MAX;
@@ -82,7 +82,10 @@ static bool has_odd_product(const es_ref_query *x)
     return false;
 }
 
-/** The row's largest score and, relative to it, the sum of its weights. */
+/**
+ * Returns the row's largest score, and in *sum the sum of the weights relative
+ * to it.
+ */
 static double top_of(const es_ref_query *x, double *sum)
 {
     double top = -INFINITY;

@@ -2,11 +2,11 @@
  * Products of queries and keys by AMX, sixteen by sixteen at a time; part of
  * entropy_qk.inc.h.
  *
- * AMX multiplies bfloat16 and adds in float32. A float16 is the sum of two
- * bfloat16, exactly: its LEVELS, the second at most 2^-8 of the first. Products
- * are as close as a sum of float32 products; small ones are added first.
- * Subnormal numbers count as 0 and the largest overflow, so that numbers and
- * scales above MOST_SPLIT are for the other products.
+ * AMX multiplies bfloat16 and adds in float32. A float16 is exactly the sum of
+ * two bfloat16, its LEVELS, of which the second is at most 2^-8 of the first.
+ * The products are as accurate as a sum of float32 products; small ones are
+ * added first. Subnormal numbers count as 0 and the largest numbers overflow,
+ * so numbers and scales above MOST_SPLIT use the other products.
  */
 #include "analyzer/base/tiles.h"
 
@@ -14,30 +14,32 @@
 
 #define MOST_SPLIT 0x1p40F
 #define MOST_LEVELS 2
-#define SIDE 16    /* keys or queries of a matrix tile */
-#define DEEP 32    /* numbers of each */
+#define SIDE 16    /* keys or queries in a matrix tile */
+#define DEEP 32    /* numbers of each key or query in a tile */
 #define MATRIX 512 /* SIDE * DEEP bfloat16 */
 
-/** Of an input, by how many bfloat16 each number is represented. */
+/** Returns the number of bfloat16 that represent each number of the type. */
 static inline int levels_of(es_entropy_type type)
 {
     return type == ES_ENTROPY_F16 ? 2 : 1;
 }
 
-/** Matrix tiles of SIDE rows. */
+/** Returns the number of matrix tiles for SIDE rows. */
 static inline int matrices_of(int width, es_entropy_type type)
 {
     return (width + DEEP - 1) / DEEP * levels_of(type);
 }
 
-/** x as the nearest bfloat16. */
+/** Rounds x to the nearest bfloat16. */
 static inline vec round_half(vec x)
 {
     return (vec)(((uvec)x + 0x8000) & 0xffff0000);
 }
 
-/** DEEP numbers from number c of a row on as levels; notes how long and high
- *  they are. Beyond n they are 0. */
+/**
+ * Splits DEEP numbers from number c of a row on into levels, and updates their
+ * sum of squares and largest size. Numbers beyond n are 0.
+ */
 INLINED void split_row(vec levels[MOST_LEVELS], es_numbers row, int c, int n,
                        vec *squares, vec *heights)
 {
@@ -50,7 +52,7 @@ INLINED void split_row(vec levels[MOST_LEVELS], es_numbers row, int c, int n,
     const int last = levels_of(row.type) - 1;
     UNROLL
     for (int level = 0; level <= last; level++) {
-        /* The last is exact; a NaN remains in it. */
+        /* The last level is exact and keeps a NaN. */
         const vec a = level < last ? round_half(low) : low;
         const vec b = level < last ? round_half(high) : high;
         levels[level] = (vec)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
@@ -59,8 +61,10 @@ INLINED void split_row(vec levels[MOST_LEVELS], es_numbers row, int c, int n,
     }
 }
 
-/** Packs visible keys [first, end): of SIDE keys each DEEP numbers of a level
- *  are a matrix tile. Missing keys of the last are 0. */
+/**
+ * Packs visible keys [first, end): DEEP numbers of a level of SIDE keys are
+ * one matrix tile. Keys missing from the last tile are 0.
+ */
 INLINED void split_keys_of(workspace *work, const es_entropy_part *part,
                            int first, int end, es_numbers k)
 {
@@ -97,8 +101,10 @@ static bool split_keys(workspace *work, const es_entropy_part *part, int first,
     return work->highest_key <= MOST_SPLIT;
 }
 
-/** SIDE queries, rows from i on: of each DEEP numbers of a level a matrix tile
- *  whose rows hold two numbers of every query. */
+/**
+ * Packs SIDE queries, the rows from i on: DEEP numbers of a level are one
+ * matrix tile, whose rows hold two numbers of every query.
+ */
 INLINED void split_queries_of(uint16_t *out, const workspace *work,
                               const es_entropy_part *part, int i, es_numbers in)
 {
@@ -126,7 +132,7 @@ INLINED void split_queries_of(uint16_t *out, const workspace *work,
     store(work->height + i - part->first, largest_of_rows(heights));
 }
 
-/** A group of queries; false if one is too large. */
+/** Packs a group of queries. Returns false if one is too large. */
 static bool split_queries(const workspace *work, const es_entropy_part *part,
                           int i)
 {
@@ -140,16 +146,18 @@ static bool split_queries(const workspace *work, const es_entropy_part *part,
            MOST_SPLIT;
 }
 
-/** Keys and queries of one call, as matrix tiles. */
+/** Keys and queries of one call as matrix tiles. */
 typedef struct matrices {
     const uint16_t *keys, *queries;
-    ptrdiff_t key_side, query_side; /* from one SIDE rows to the next */
+    ptrdiff_t key_side, query_side; /* distance between groups of SIDE rows */
     int n_deep, key_levels, query_levels;
 } matrices;
 
-/** Adds the products of level a of n_sides times SIDE keys and level b of a
- *  group, DEEP numbers from 32 d on. Tiles 0 to 3 take sums, 4 and 5 keys, 6
- *  and 7 queries. */
+/**
+ * Adds the products of level a of n_sides times SIDE keys and level b of a
+ * group, for DEEP numbers from 32 d on. Tiles 0 to 3 hold sums, 4 and 5 keys,
+ * 6 and 7 queries.
+ */
 INLINED void add_matrices(const matrices *m, int d, int a, int b, int n_sides)
 {
     const uint16_t *k = m->keys + (d * m->key_levels + a) * MATRIX;
@@ -166,7 +174,7 @@ INLINED void add_matrices(const matrices *m, int d, int a, int b, int n_sides)
     }
 }
 
-/** Products of a group with n_sides (1 or 2) times SIDE keys. */
+/** Computes the products of a group with n_sides (1 or 2) times SIDE keys. */
 INLINED void multiply_matrices(float *out, const matrices *m, int n_sides)
 {
     _tile_zero(0);
@@ -186,7 +194,9 @@ INLINED void multiply_matrices(float *out, const matrices *m, int n_sides)
     }
 }
 
-/** Products of a group with at least n keys from packed key j on. */
+/**
+ * Computes the products of a group with at least n keys from packed key j on.
+ */
 APART void multiply_split(const workspace *work, const es_entropy_part *part,
                           int j, int n, ahead *next)
 {
@@ -209,14 +219,16 @@ APART void multiply_split(const workspace *work, const es_entropy_part *part,
     }
 }
 
-/** Are a part's numbers multiplied by entropy_fixed.inc.h? */
+/** Returns true if entropy_fixed.inc.h multiplies the part's numbers. */
 static inline bool is_fixed(const es_entropy_part *part)
 {
     return part->in.type == ES_ENTROPY_F32 || part->k.type == ES_ENTROPY_F32;
 }
 
-/** Do the part's width and scales suit products by tiles? Bytes of narrow heads
- *  leave most of a tile empty. */
+/**
+ * Returns true if the part's width and scales suit matrix tiles. The bytes of
+ * narrow heads would leave most of a tile empty.
+ */
 static bool can_split(const es_entropy_part *part)
 {
     const double most = part->temperature

@@ -1,7 +1,8 @@
-/* Threads of calls of attention entropy, for entropy_parts.c: a team that stays
-   between calls, as to start and end a thread takes as long as a head of short
-   rows. Its threads wait when there is no work, and keep no process alive. A
-   child of fork has none of them and begins with a team of its own. */
+/* A team of threads for calls of attention entropy, used by entropy_parts.c.
+   The team stays between calls, because starting and ending a thread takes as
+   long as a head of short rows. Its threads wait when there is no work, and do
+   not keep the process alive. A forked child does not have them and starts a
+   new team. */
 #include "analyzer/entropy/entropy_internal.h"
 
 #include <pthread.h>
@@ -9,25 +10,31 @@
 
 #define MOST 256
 
-/** One call: on its caller's stack, in the team's list while it is done. */
+/**
+ * One call. It is on its caller's stack and in the team's list until it is
+ * done.
+ */
 typedef struct job {
     void (*work)(void *argument);
     void *argument;
-    int n_wanted, n_running; /* threads of the team */
+    int n_wanted, n_running; /* number of the team's threads */
     struct job *next;
 } job;
 
 static struct team {
-    pthread_mutex_t lock; /* held for moments, never while work is done */
+    pthread_mutex_t lock; /* never held while work is done */
     pthread_cond_t posted, ended;
     job *jobs;
-    int n_threads, n_free; /* free: they do no job */
-    bool is_ready;         /* for fork */
+    int n_threads, n_free; /* n_free: threads without a job */
+    bool is_ready;         /* the fork handler is registered */
 } team = {.lock = PTHREAD_MUTEX_INITIALIZER,
           .posted = PTHREAD_COND_INITIALIZER,
           .ended = PTHREAD_COND_INITIALIZER};
 
-/** The team's threads are not there, and its lock may be held by one. */
+/**
+ * Resets the team in a forked child: the threads do not exist there, and one
+ * of them may have held the lock.
+ */
 static void begin_in_child(void)
 {
     team.jobs = NULL;
@@ -73,8 +80,10 @@ static void *serve(void *unused)
     return NULL;
 }
 
-/** Makes the team as large as its jobs want, if the system lets it. Its threads
- *  take no signals: those are for the threads of the program. */
+/**
+ * Starts as many threads as the jobs need, if the system permits. The threads
+ * block all signals, which are meant for the program's own threads.
+ */
 static void grow_team(void)
 {
     sigset_t all, before;
@@ -109,8 +118,10 @@ static void post(job *j)
     pthread_mutex_unlock(&team.lock);
 }
 
-/** Takes a job from the list, and waits for those who are at it; who has not
- *  come yet is not waited for. */
+/**
+ * Takes a job from the list and waits for the threads that work on it. Threads
+ * that have not started on it are not waited for.
+ */
 static void withdraw(job *j)
 {
     job **at = &team.jobs;

@@ -121,8 +121,7 @@ es_severity es_overload_finish(const es_overload_track *track,
                                const es_flag_rules *rules,
                                const es_judge_run *run, int64_t step);
 
-#define ES_SPIKE_WINDOW 128 /* number of losses that a spike is compared with  \
-                             */
+#define ES_SPIKE_WINDOW 128 /* losses that a spike is compared with */
 
 /**
  * The newest losses. All are logarithms except `largest`. All zero: none seen.

@@ -1,7 +1,7 @@
-# Included by the Makefile. GSL is under GPL-3: entropy-scan and tests link it,
-# nothing else does; with GSL=0 without_gsl.c takes the place of gsl/. Its archive
-# brings what is called alone, and of its plain BLAS what that calls; the shared
-# ones would load a BLAS at each start.
+# Included by the Makefile. GSL is under GPL-3, so only entropy-scan and the tests
+# link it; with GSL=0 without_gsl.c replaces gsl/. The static archives of GSL and
+# its plain BLAS add only the functions that are called; the shared libraries would
+# load a BLAS at each start.
 GSL = 1
 GSL_LIBS := $(or $(wildcard $(addprefix $(call pkg,--variable=libdir,gsl)/,libgsl.a libgslcblas.a)),-lgsl -lgslcblas)
 GSL_SRC = $(filter analyzer/statistics/gsl/%,$(STATS_ALL))
@@ -9,7 +9,7 @@ WITHOUT_GSL = analyzer/statistics/without_gsl.c
 STATS_SRC = $(filter-out $(if $(filter 0,$(GSL)),$(GSL_SRC),$(WITHOUT_GSL)),$(STATS_ALL))
 STATS_LIBS = $(if $(filter 0,$(GSL)),,$(GSL_LIBS))
 
-# What another GSL= left in this build folder is made again.
+# Objects built with another value of GSL= are rebuilt.
 GSL_STAMP = $(BUILD)/gsl
 ifneq ($(GSL),$(shell cat $(GSL_STAMP) 2>/dev/null))
 .PHONY: $(GSL_STAMP)
