@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Prints the numbers of test_trend.c that no function of scipy has, from the
-formulas alone: numpy, and statsmodels to see that a robust line is near its own.
+"""Prints the numbers of test_trend.c that no function of scipy computes, from the
+formulas, using numpy. Also prints the robust line of statsmodels, which should be
+close to this one.
 
     python3 -m venv v && v/bin/pip install numpy scipy statsmodels
     v/bin/python tests/analyzer/make_trend_references.py
@@ -19,7 +20,8 @@ LINES = [
 
 
 def robust(x, y, tune=4.685):
-    """Street, Carroll and Ruppert (1988): slope, its interval, value at mean x."""
+    """Fits a line by Street, Carroll and Ruppert (1988). Returns the slope, the ends of
+    its interval, and the value at the mean of x."""
     n, p = len(x), 2
     a = np.column_stack([np.ones(n), (x - x.mean()) / x.std(ddof=1)])
     q, _ = np.linalg.qr(a)

@@ -1,5 +1,6 @@
-/* Polynomials in the place of divisions, roots and gates: against their exact
-   forms, against published tables, and outside of what they are for. */
+/* Polynomial approximations of divisions, roots and gates: compared with their
+   exact forms and with published tables, and evaluated outside their
+   intervals. */
 #include "analyzer/polynomial/approximation.h"
 #include "analyzer/polynomial/polynomial.h"
 #include "tests/support/test.h"
@@ -17,7 +18,7 @@ static double worst_of_division(const es_division *how)
     return worst;
 }
 
-/* The facts' table of factors, by what the iteration gives. */
+/* The published table of factors, compared with the error of the iteration. */
 TEST(a_division_has_its_error_with_the_factors_of_the_table)
 {
     static const double ks[] = {10, 100, 512, 1e3, 1e4, 1e6};
@@ -51,7 +52,8 @@ TEST(the_published_errors_of_an_inverse_are_those_of_the_polynomial)
     }
 }
 
-/* The last of the table, 7e-15, is what float64 has of 10. */
+/* The last row of the published table, 7e-15, is the precision of float64 near
+   10. */
 TEST(an_inverse_ends_at_the_precision_of_its_numbers)
 {
     const es_division how = {{0.1, 1.1}, 12};
@@ -80,7 +82,7 @@ TEST(a_root_has_its_error_with_the_steps_of_the_table)
         }
 }
 
-TEST(gates_are_met_at_their_nodes_and_err_as_said_between_them)
+TEST(gates_are_exact_at_their_nodes_and_close_between_them)
 {
     static const es_activation kinds[] = {ES_ACT_GELU, ES_ACT_GELU_TANH,
                                           ES_ACT_GELU_SIGMOID};
@@ -97,13 +99,13 @@ TEST(gates_are_met_at_their_nodes_and_err_as_said_between_them)
         assert_true(near((double)es_gate_f32(&gate, 1.25f),
                          es_gate_f64(&gate, 1.25), 32 * FLT_EPSILON));
     }
-    /* 0.0203 at 2.27 is what GS differs from G by. */
+    /* GS differs from G by at most 0.0203, at 2.27. */
     assert_true(near(fabs(2.27 * (es_gate_exact(ES_ACT_GELU_SIGMOID, 2.27) -
                                   es_gate_exact(ES_ACT_GELU, 2.27))),
                      0.0203, 1e-4));
 }
 
-TEST(outside_of_its_interval_a_polynomial_explodes)
+TEST(a_polynomial_diverges_outside_its_interval)
 {
     es_gate gate;
     const es_division how = {{1, 100}, 9};
@@ -114,7 +116,7 @@ TEST(outside_of_its_interval_a_polynomial_explodes)
     assert_true(fabs(es_gate_f64(&gate, 10)) > 1e10);
 }
 
-TEST(what_makes_no_gate_is_refused)
+TEST(an_invalid_gate_is_refused)
 {
     es_gate gate;
     assert_false(es_gate_make(&gate, ES_ACT_RELU, 7, 1));
@@ -134,7 +136,7 @@ TEST(exact_weights_are_those_of_each_form)
     static const struct {
         bool plain;
         es_row_length length;
-        double epsilon, scale; /* of the epsilon: L */
+        double epsilon, scale; /* scale: the factor L of the epsilon */
     } forms[] = {{true, ES_LENGTH_NONE, 0.1, 1},
                  {true, ES_LENGTH_VISIBLE, 0.1, 5},
                  {false, ES_LENGTH_CONTEXT, 0.01, 7},
@@ -153,7 +155,7 @@ TEST(exact_weights_are_those_of_each_form)
     }
 }
 
-/* Whatever the unit, of a plain form: it cancels. */
+/* The unit of a plain form cancels, so any unit gives the same weights. */
 TEST(polynomial_weights_of_a_plain_form_are_the_exact_ones)
 {
     for (int length = ES_LENGTH_NONE; length <= ES_LENGTH_CONTEXT; length++)
@@ -175,7 +177,7 @@ TEST(polynomial_weights_of_a_plain_form_are_the_exact_ones)
         }
 }
 
-/* The stable one has no epsilon then. */
+/* The polynomial form has no epsilon here. */
 TEST(polynomial_weights_of_the_stable_form_differ_by_its_epsilon)
 {
     const double epsilon = 1e-3;
@@ -210,9 +212,9 @@ TEST(a_row_without_a_finite_sum_has_no_weights)
     assert_true(isnan(weights[0]) && isnan(weights[1]));
 }
 
-/* --- what is found, and chosen -------------------------------------------- */
+/* --- findings and choices ------------------------------------------------- */
 
-TEST(what_is_not_finite_is_outside_and_in_no_range)
+TEST(inputs_that_are_not_finite_are_outside_and_in_no_range)
 {
     static const double inputs[] = {2, 5, (double)NAN, INFINITY, -INFINITY, 9};
     const es_interval interval = {1, 8};
@@ -250,7 +252,7 @@ static es_findings found_between(double low, double high)
     return found;
 }
 
-TEST(approximations_are_chosen_from_what_was_found)
+TEST(approximations_are_chosen_from_the_findings)
 {
     const es_approximation_choice choice = {.error = 1e-3, .margin = 2};
     const es_findings found = found_between(1, 100);
@@ -275,7 +277,7 @@ TEST(approximations_are_chosen_from_what_was_found)
     assert_true(es_gate_error(&gate) > 1e-3);
 }
 
-TEST(what_is_asked_for_is_taken)
+TEST(requested_sizes_are_used)
 {
     const es_approximation_choice choice = {30, 9, 9, 1e-3, 1};
     const es_findings found = found_between(1, 100);
@@ -290,7 +292,7 @@ TEST(what_is_asked_for_is_taken)
     assert_int_equal(gate.degree, 9);
 }
 
-TEST(so_many_factors_as_float32_has_no_use_for_are_not_chosen)
+TEST(no_more_factors_are_chosen_than_float32_can_use)
 {
     const es_approximation_choice choice = {.error = 1e-3, .margin = 1};
     const es_findings found = found_between(1e-12, 1);
@@ -299,7 +301,7 @@ TEST(so_many_factors_as_float32_has_no_use_for_are_not_chosen)
     assert_int_equal(division.factors, ES_DIVISION_MOST_FACTORS);
 }
 
-TEST(nothing_is_chosen_from_nothing)
+TEST(nothing_is_chosen_without_findings)
 {
     const es_approximation_choice choice = {.error = 1e-3, .margin = 2};
     const es_findings nothing = es_findings_start();
@@ -315,7 +317,7 @@ TEST(nothing_is_chosen_from_nothing)
     assert_false(es_gate_choose(&gate, &choice, &zeros, ES_ACT_RELU));
 }
 
-TEST(levels_are_those_of_products_one_after_another)
+TEST(levels_count_products_in_sequence)
 {
     assert_int_equal(es_attention_levels(4, 12), 18);
     assert_int_equal(es_attention_levels(6, 12), 19);

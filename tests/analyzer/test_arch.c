@@ -1,4 +1,4 @@
-/* The notation of architectures: what is read, printed and refused. */
+/* The notation of architectures: parsing, printing and refusals. */
 #include "analyzer/arch/arch.h"
 #include "tests/support/chance.h"
 #include "tests/support/test.h"
@@ -78,7 +78,7 @@ TEST(options_of_attention_come_in_any_order)
     expect_refusal("SM(gates)", "'SM(gates)'");
     expect_refusal("PSM(gate)", "'PSM(gate)'");
     expect_refusal("PSM(4,gate,gate)", "'PSM(4,gate,gate)'");
-    expect_refusal("PSM(4,clip 100)", "clip is for SM");
+    expect_refusal("PSM(4,clip 100)", "clip is only for SM");
     expect_refusal("SM(clip 100)+SNorm(QK)", "SNorm of Q and K");
     expect_refusal("SM(clip 100)+SNorm(QKVO,FFN)", "SNorm of Q and K");
 }
@@ -97,7 +97,7 @@ TEST(first_ffns_are_removed_by_e)
     expect_refusal("SM+ScFuFFNe1+ScFuFFNi1", "ScFuFFNi1");
 }
 
-TEST(activations_may_be_of_some_layers)
+TEST(an_activation_may_have_a_range_of_layers)
 {
     es_arch a;
     double slope;
@@ -135,8 +135,8 @@ TEST(activations_may_be_of_some_layers)
     expect_refusal("SM+G[0]+G[1]+G[2]+G[3]+G[4]+G[5]+G[6]+G[7]+G[8]", "G[8]");
 }
 
-/* R is ReLU, RN a norm: whole names are read. */
-TEST(parts_of_llama_stand_beside_the_others)
+/* "R" is ReLU and "RN" a norm, so names must be read completely. */
+TEST(parts_of_llama_are_parsed)
 {
     es_arch a;
     assert_int_equal(es_arch_parse(&a, "SM+SwiGLU+RN"), ES_OK);
@@ -152,7 +152,7 @@ TEST(parts_of_llama_stand_beside_the_others)
     expect_refusal("SM+RN+LN", "a second LN or RN");
     expect_refusal("SM+SwiGLU+G", "a second activation");
     expect_refusal("SM+SwiGLU+ScFFN", "'ScFFN'");
-    expect_refusal("SM+SwiGLU[0]", "of all layers");
+    expect_refusal("SM+SwiGLU[0]", "applies to all layers");
     expect_refusal("SM+SwiGLU(2)", "takes no argument");
     expect_refusal("SM+swiglu", "'swiglu'");
     expect_refusal("SM+RN2", "'RN2'");
@@ -189,7 +189,7 @@ TEST(the_canonical_form_is_printed)
     expect_print("SM+ScFFN+SNorm(QKVO,FFN)", "SM+ScFFN+SNorm(QKVO,FFN)");
 }
 
-TEST(what_is_no_architecture_is_refused)
+TEST(an_invalid_architecture_is_refused)
 {
     expect_refusal("", "empty part");
     expect_refusal("+SM", "empty part");
@@ -261,7 +261,7 @@ TEST(a_long_text_without_blanks_is_refused)
     expect_print(text, "SM");
     memset(text, 'S', sizeof text - 1);
     expect_refusal(text, "longer than 255");
-    /* As long as may be, and all of it one number. */
+    /* The longest allowed text, consisting of one number. */
     memset(text, '0', sizeof text);
     memcpy(text, "SM+LR(", 6);
     strcpy(text + ES_ARCH_TEXT_MAX - 2, ")");
@@ -324,7 +324,8 @@ static void draw_ffn(char out[64])
         snprintf(out, 64, "ScFuFFNi%u", draw(1000));
 }
 
-/* A random architecture of the grammar, parts in random order. */
+/* Writes a random architecture of the grammar, with its parts in random
+   order. */
 static void draw_arch(char out[ES_ARCH_TEXT_MAX])
 {
     char parts[4][64] = {""};
@@ -379,8 +380,8 @@ TEST(a_canonical_form_prints_as_itself)
     }
 }
 
-/* A text with some characters changed: either refused in words, or its
- * canonical form is a fixed point. */
+/* Changes some characters of a text. The text must then be refused with a
+ * message, or its canonical form must print as itself. */
 TEST(a_changed_text_is_refused_or_prints_back)
 {
     static const char alphabet[] = "SMLNGTRWPEcFui()[]+,0159.-e t\x01\xff";

@@ -1,10 +1,12 @@
-/** Ceiling, policies and bands: closed forms, edges, the published figures. */
+/**
+ * The ceiling, policies and bands: closed forms, edges, and the published
+ * figures.
+ */
 #include "analyzer/base/text.h"
 #include "analyzer/flags/bands.h"
 #include "tests/support/paper.h"
 #include "tests/support/test.h"
 
-/* True only if close, or both NaN. */
 TEST(ceiling_is_the_log_factorial)
 {
     double log_factorial = 0;
@@ -69,7 +71,7 @@ TEST(without_heads_fractions_are_nan)
     assert_true(isnan(es_bands_fraction(&bands, 0)));
 }
 
-TEST(no_maximum_puts_all_low)
+TEST(without_a_maximum_all_heads_are_low)
 {
     const float x[] = {0.0F, 0.0F, NAN};
     const double edges[] = {NAN, 0.0, -1.0};
@@ -128,8 +130,8 @@ TEST(each_policy_has_its_value)
     }
 }
 
-/* By how many heads `count` of 144 misses every count that is printed as
-   `percent`. */
+/* Returns by how many heads `count` of 144 misses every count that is printed
+   as `percent`. */
 static int heads_off(size_t count, int percent)
 {
     int best = ES_PAPER_VALUES;
@@ -142,7 +144,8 @@ static int heads_off(size_t count, int percent)
 }
 
 /* The shares of the published bar chart, and of the text for SM, in percent;
-   -1: not given. Reading off two decimals moves at most two of 144 heads. */
+   -1: not published. Reading values off the figure with two decimals moves at
+   most two of 144 heads to another band. */
 TEST(published_models_have_their_shares)
 {
     static const struct {

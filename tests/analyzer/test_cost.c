@@ -1,5 +1,5 @@
-/* Inventory, communication and latency of private inference against the tables
-   that AERO published: samples/private-inference/aero_tables.csv. */
+/* Inventory, communication and latency of private inference, compared with the
+   tables that AERO published: samples/private-inference/aero_tables.csv. */
 #include "analyzer/cost/cost.h"
 #include "tests/support/test.h"
 
@@ -8,7 +8,7 @@
 #define TABLES "samples/private-inference/aero_tables.csv"
 enum { ROWS_MAX = 32, CELLS = 18, CELL_MAX = 16 };
 
-/* Columns of the file. */
+/* Columns of the CSV file. */
 enum {
     TABLE,
     GROUP,
@@ -77,7 +77,8 @@ static int read_tables(void **state)
 
 TEST_GROUP(read_tables, NULL)
 
-/* Table 7 counts the communication of the whole block there. */
+/* Returns the model whose communication table 7 reports: for the simplified
+   block it counts the full block. */
 static es_cost_model as_charged(const table_row *row)
 {
     es_cost_model model = row->model;
@@ -118,8 +119,8 @@ TEST(attention_flops_are_those_of_every_printed_cell)
     assert_int_equal(n, 20);
 }
 
-/* The two: 7.248 printed 7.3 (table 7, ScFuFFN), 1.661 printed 1.2 (table 4,
-   the simplified block with one FFN removed). */
+/* Two cells differ: 7.248 is printed as 7.3 (table 7, ScFuFFN), and 1.661 as
+   1.2 (table 4, the simplified block with one FFN removed). */
 TEST(ffn_flops_are_those_of_all_printed_cells_but_two)
 {
     for (size_t i = 0; i < n_rows; i++) {
@@ -241,8 +242,8 @@ static double published(const table_row *row, es_cost_kind kind)
                                  : 60 * number(row, MINUTES);
 }
 
-/* Root of the mean square of relative errors, and how many intervals have what
-   was published. */
+/* Returns the root mean square of the relative errors, and counts the
+   intervals that contain the published value. */
 static double compare(es_cost_kind kind, size_t *n_within)
 {
     double sum = 0;
@@ -267,7 +268,8 @@ TEST(modelled_costs_are_near_all_published_ones)
     assert_true(n_within >= 26);
 }
 
-/* Their "1" and the empty cells of table 7 are no measurements. */
+/* The "1" of the base models and the empty cells of table 7 are not
+   measurements. */
 TEST(savings_and_their_intervals_meet_the_published_ones)
 {
     static const struct {
@@ -296,7 +298,8 @@ TEST(savings_and_their_intervals_meet_the_published_ones)
 }
 
 /* AERO's figure 1 orders the models of table 4 by communication, as the table
-   does: what weighs a GELU as a ReLU puts the first two beside each other. */
+   does. A model that weighed a GELU like a ReLU would give the first two the
+   same cost. */
 TEST(models_are_in_the_order_of_the_published_figure)
 {
     static const char *const falling[] = {
@@ -319,7 +322,7 @@ TEST(models_are_in_the_order_of_the_published_figure)
                      1.42, 0.03));
 }
 
-TEST(parts_add_up_and_cost_nothing_where_there_are_none)
+TEST(parts_add_up_and_absent_parts_cost_nothing)
 {
     const es_cost_model model = model_of("SM+R");
     for (int kind = ES_COST_BYTES; kind <= ES_COST_SECONDS; kind++) {
@@ -360,7 +363,7 @@ TEST(numbers_of_one_item_cost_their_share_of_a_model)
         isnan(es_cost_of_numbers(ES_COST_BYTES, ES_COST_GELU, NAN).low));
 }
 
-TEST(intervals_are_wider_outside_of_what_was_published)
+TEST(intervals_are_wider_outside_the_published_range)
 {
     es_cost_model model = model_of("SM+LN+G");
     assert_true(width(&model) < 0.03);
@@ -377,7 +380,7 @@ TEST(intervals_are_wider_outside_of_what_was_published)
     assert_true(es_cost_is_fitted(&model));
 }
 
-TEST(what_both_models_have_cancels_in_a_saving)
+TEST(common_parts_cancel_in_a_saving)
 {
     const es_cost_model base = model_of("SM+LN+G"), same = model_of("SM+LN+GT");
     const es_cost_model less = model_of("SM+ScFuFFN");
@@ -392,7 +395,7 @@ TEST(what_both_models_have_cancels_in_a_saving)
                 width(&base) + width(&less));
 }
 
-TEST(what_is_not_known_is_nan_and_has_a_reason)
+TEST(an_unknown_cost_is_nan_and_has_a_reason)
 {
     es_cost_model model = model_of("PSM(4)+LN");
     double counts[ES_N_COST_ITEMS];

@@ -1,5 +1,5 @@
-/* What es_qk_statistics takes and refuses, and its rows and heads where numbers
-   are not finite, missing, or hard for float32. */
+/* Arguments that es_qk_statistics accepts and refuses, and its rows and heads
+   for numbers that are not finite, missing, or difficult for float32. */
 #include "analyzer/base/value.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
@@ -62,7 +62,7 @@ static void assert_refused(call *c, const char *word)
 
 static void test_entropy_calls__structs_of_other_headers_are_taken(void **state)
 {
-    /* As a newer header might have them. */
+    /* A struct with an additional member, as in a newer header. */
     struct {
         es_attention_shape shape;
         int64_t more;
@@ -72,7 +72,7 @@ static void test_entropy_calls__structs_of_other_headers_are_taken(void **state)
     start_call(&c);
     assert_int_equal(run(&c), ES_OK);
     start_call(&old);
-    /* Before there were sinks; what lies behind is not looked at. */
+    /* A struct of the time before sinks; later members must not be read. */
     old.shape.size = offsetof(es_attention_shape, sink_logits);
     old.shape.time_limit = -1;
     old.rows.size = offsetof(es_rows, missing);
@@ -88,10 +88,10 @@ static void test_entropy_calls__structs_of_other_headers_are_taken(void **state)
     assert_int_equal(
         es_qk_statistics(&c.rows, NULL, &c.queries, &c.keys, &newer.shape, 1),
         ES_EARGUMENT);
-    assert_non_null(strstr(es_message(), "install a newer one"));
+    assert_non_null(strstr(es_message(), "install a newer library"));
 }
 
-static void test_entropy_calls__what_is_out_of_range_is_refused(void **state)
+static void test_entropy_calls__arguments_out_of_range_are_refused(void **state)
 {
     const int32_t falling[] = {0, 9, 3}, late[] = {1, 3, 9},
                   long_[] = {0, 3, 10};
@@ -138,7 +138,7 @@ static void test_entropy_calls__what_is_out_of_range_is_refused(void **state)
                      ES_EARGUMENT);
 }
 
-static void test_entropy_calls__what_is_not_given_is_refused(void **state)
+static void test_entropy_calls__missing_arguments_are_refused(void **state)
 {
     call c;
     (void)state;
@@ -157,12 +157,12 @@ static void test_entropy_calls__what_is_not_given_is_refused(void **state)
     assert_int_equal(es_entropy_probs(NULL, &c.queries, &c.shape, 1),
                      ES_EARGUMENT);
     assert_true(c.entropy[0] == -7);
-    /* Nobody wants anything: nothing is done. */
+    /* Without any output nothing is computed. */
     assert_int_equal(
         es_qk_statistics(NULL, NULL, &c.queries, &c.keys, &c.shape, 1), ES_OK);
 }
 
-/** All sequences are empty: no row, and heads that are missing. */
+/** If all sequences are empty there is no row, and all heads are missing. */
 static void test_entropy_calls__empty_sequences_are_missing(void **state)
 {
     const int32_t starts[B + 1] = {0};
@@ -177,7 +177,7 @@ static void test_entropy_calls__empty_sequences_are_missing(void **state)
         assert_true(es_is_missing(c.mean[h]) && c.finite[h] == 0);
 }
 
-static void test_entropy_calls__what_is_late_is_missing(void **state)
+static void test_entropy_calls__late_results_are_missing(void **state)
 {
     call c;
     (void)state;
@@ -195,7 +195,7 @@ static void test_entropy_calls__what_is_late_is_missing(void **state)
     assert_true(isfinite(c.mean[0]) && c.finite[0] == B * T);
 }
 
-/** Head 0 has no sink, head 1 one, head 2 a broken one. */
+/** Head 0 has no sink, head 1 has a sink, head 2 an invalid one. */
 static void test_entropy_calls__a_sink_takes_its_share_or_all(void **state)
 {
     float broken[] = {-INFINITY, 0.5F, INFINITY};
@@ -216,8 +216,9 @@ static void test_entropy_calls__a_sink_takes_its_share_or_all(void **state)
     }
 }
 
-/** A cap makes 1 of an infinite product, and yet its row is not finite. */
-static void test_entropy_calls__a_softcap_hides_no_infinity(void **state)
+/** A cap turns an infinite product into 1, but its row is still not finite. */
+static void
+test_entropy_calls__a_softcap_does_not_hide_an_infinity(void **state)
 {
     call c;
     (void)state;
@@ -231,7 +232,10 @@ static void test_entropy_calls__a_softcap_hides_no_infinity(void **state)
     assert_true(isfinite(c.mean[1]));
 }
 
-/** Heads need no rows, and threads change no bit. */
+/**
+ * Heads can be computed without rows, and the number of threads changes no
+ * bit.
+ */
 static void test_entropy_calls__heads_are_the_same_without_rows(void **state)
 {
     call c, alone;
@@ -268,12 +272,14 @@ static void test_entropy_calls__a_forked_child_can_call(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* --- what is hard for float32 -----------------------------------------------
- */
+/* --- difficult for float32 ------------------------------------------------ */
 
 enum { LONG = 300, WIDTH = 64 };
 
-/** Largest deviation of entropies from the reference, by the fast form. */
+/**
+ * Returns the largest error of the fast form's entropies, compared with the
+ * reference.
+ */
 static double deviation(const es_entropy_kernels *set, const float *q,
                         const float *k)
 {
@@ -285,7 +291,7 @@ static double deviation(const es_entropy_kernels *set, const float *q,
                            keys = keys_at(k, &shape);
     for (size_t i = 0; i < LONG; i++) {
         const es_ref_row row = reference_row(&in, &keys, NULL, &shape, i);
-        /* The reference has the papers' 1e-9 in its logarithm. */
+        /* The reference includes the papers' 1e-9 in its logarithm. */
         most = fmax(most, fabs((double)got.rows.entropy[i] - row.entropy) -
                               (double)(i + 1) * 1e-9);
     }
@@ -305,8 +311,12 @@ static void test_entropy_calls__large_scores_are_exact(void **state)
     }
 }
 
-/** All scores share a large part, which rounds what differs. */
-static void test_entropy_calls__a_massive_channel_blurs_nothing(void **state)
+/**
+ * All scores share a large common part, which makes the rounding of their
+ * differences coarse.
+ */
+static void
+test_entropy_calls__a_massive_channel_costs_no_accuracy(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     for (int i = 0; i < 12; i++) {
@@ -323,8 +333,10 @@ static void test_entropy_calls__a_massive_channel_blurs_nothing(void **state)
     }
 }
 
-/** Channels that are large in queries and others that are in keys: logits are
- *  small beside what their numbers are rounded to. */
+/**
+ * Some channels are large in queries and others in keys, so logits are small
+ * compared with the rounding errors of their numbers.
+ */
 static void test_entropy_calls__large_channels_apart_keep_logits(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -354,8 +366,11 @@ static void test_entropy_calls__large_channels_apart_keep_logits(void **state)
     }
 }
 
-/** Rows of entropy 0.01, where heads collapse: one key 6.5 above the others in
- *  scores, or the others spread, at every size of the scores themselves. */
+/**
+ * Rows with an entropy of about 0.01, as in a collapse: one key is 6.5 above
+ * the others in scores, or the others are spread, at every size of the scores
+ * themselves.
+ */
 static void test_entropy_calls__a_collapsing_row_is_exact(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -384,19 +399,21 @@ int main(void)
 {
     static const variant_case cases[] = {
         VARIANT_CASE(test_entropy_calls__large_scores_are_exact),
-        VARIANT_CASE(test_entropy_calls__a_massive_channel_blurs_nothing),
+        VARIANT_CASE(test_entropy_calls__a_massive_channel_costs_no_accuracy),
         VARIANT_CASE(test_entropy_calls__large_channels_apart_keep_logits),
         VARIANT_CASE(test_entropy_calls__a_collapsing_row_is_exact),
     };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             test_entropy_calls__structs_of_other_headers_are_taken),
-        cmocka_unit_test(test_entropy_calls__what_is_out_of_range_is_refused),
-        cmocka_unit_test(test_entropy_calls__what_is_not_given_is_refused),
+        cmocka_unit_test(
+            test_entropy_calls__arguments_out_of_range_are_refused),
+        cmocka_unit_test(test_entropy_calls__missing_arguments_are_refused),
         cmocka_unit_test(test_entropy_calls__empty_sequences_are_missing),
-        cmocka_unit_test(test_entropy_calls__what_is_late_is_missing),
+        cmocka_unit_test(test_entropy_calls__late_results_are_missing),
         cmocka_unit_test(test_entropy_calls__a_sink_takes_its_share_or_all),
-        cmocka_unit_test(test_entropy_calls__a_softcap_hides_no_infinity),
+        cmocka_unit_test(
+            test_entropy_calls__a_softcap_does_not_hide_an_infinity),
         cmocka_unit_test(test_entropy_calls__heads_are_the_same_without_rows),
         cmocka_unit_test(test_entropy_calls__a_forked_child_can_call),
     };

@@ -1,4 +1,5 @@
-/* Which kernels the fast forms use, and that faulty ones are found out. */
+/* The choice of kernels: the fastest supported set is used, and faulty kernels
+   are detected. */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
 
@@ -19,8 +20,8 @@ static void test_entropy_choice__all_sets_agree_with_the_reference(void **state)
             assert_true(es_entropy_kernels_agree(all[i]));
 }
 
-/* Other programs test the sets that this processor supports: the rest is named
- * here, once. */
+/* Other test programs test only the sets that this processor supports. This
+ * test names the sets that are skipped, once. */
 static void test_entropy_choice__no_set_is_left_untested(void **state)
 {
     size_t n;
@@ -47,8 +48,8 @@ test_entropy_choice__the_fastest_supported_set_is_chosen(void **state)
     assert_ptr_equal(es_entropy_kernels_choose(all + n - 1, 1), all[n - 1]);
 }
 
-/* Kernels with one fault each, in one row, as a broken compiler or machine
- * might have it. */
+/* Kernels with one fault each, in one row, as a faulty compiler or machine
+ * might produce it. */
 
 static void probs_one_row_off(const es_entropy_part *part)
 {
@@ -267,7 +268,7 @@ static void test_entropy_choice__bad_shapes_are_refused(void **state)
     free_rows(&got);
 }
 
-/** The public functions: what the chosen kernels give. */
+/** The public functions must give the same results as the chosen kernels. */
 static void
 test_entropy_choice__public_functions_use_the_chosen_set(void **state)
 {
@@ -296,7 +297,7 @@ test_entropy_choice__public_functions_use_the_chosen_set(void **state)
 
 int main(void)
 {
-    /* The threads first: they have to make the first call. */
+    /* The test with threads is first, because they must make the first call. */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_entropy_choice__many_threads_may_be_first),
         cmocka_unit_test(

@@ -1,8 +1,9 @@
-/* Entropies and the other statistics of rows from Q and K where float32
-   products blur them: heads whose rows are one vector and some noise, products
-   that grow and shrink again while they are summed, channels that outweigh the
-   others, over all scales of scores, with every option, of every type. Against
-   double precision, for every variant; the worst errors are printed. */
+/* Entropies and the other statistics of rows from Q and K for which float32
+   products are not accurate enough: heads whose rows are one vector plus
+   noise, products whose partial sums grow and shrink again, channels much
+   larger than the others; at all scales of scores, with every option, for
+   every type. Compares every variant with double precision and prints the
+   largest errors. */
 #include "analyzer/base/value.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
@@ -12,23 +13,25 @@
 
 enum { MOST_WIDTH = 512, MOST_KEYS = 260, QUERIES = 40, HEADS = 2 };
 
-/** How the vectors of a head lie. */
+/** How the vectors of a head are distributed. */
 typedef enum pattern {
-    AROUND_ONE, /* all queries and keys: one vector and noise */
-    KINKED,     /* that of the keys turned round in its second half */
-    CLUSTERED,  /* four vectors */
-    OUTLIERS,   /* one, its first channel 20 times as large */
+    AROUND_ONE, /* all queries and keys: one vector plus noise */
+    KINKED,     /* the same, with the second half of the keys' numbers
+                   negated */
+    CLUSTERED,  /* four vectors plus noise */
+    OUTLIERS,   /* one vector whose first channel is 20 times as large */
     N_PATTERNS
 } pattern;
 
 static const char *const pattern_names[N_PATTERNS] = {"around one", "kinked",
                                                       "clustered", "outliers"};
 
-/** One head's worth of trouble. */
+/** A head that is difficult for float32, with its options. */
 typedef struct family {
     pattern pattern;
     int width, n_keys;
-    double noise, scale; /* of the vectors' numbers; of the scores */
+    double noise, scale; /* noise of the vectors' numbers; factor of the
+                            scores */
     bool causal, has_sink;
     int offset, window;
     double softcap;
@@ -53,13 +56,13 @@ static uint16_t to_half(float x)
                       ((exponent + 14) * 1024 + mantissa));
 }
 
-/** n vectors of one head, and as a call reads them. */
+/** n vectors of one head, in double and as the call reads them. */
 typedef struct vectors {
     double *exact;
     void *data;
 } vectors;
 
-/** Stores number i of a type, and what it is then. */
+/** Stores number i in a type, and its exact value after rounding. */
 static void put(vectors *to, size_t i, es_entropy_type type, float x)
 {
     if (type == ES_ENTROPY_F32)
@@ -108,9 +111,9 @@ enum { ENTROPY, LSE, MAX_LOGIT, SINK, MISSING, DISTANCE, TOP, N_FLOATS };
 static const char *const names[N_FLOATS] = {
     "entropy", "lse", "max_logit", "sink", "missing", "distance", "top"};
 
-/** One row by entropy.h. */
+/** One row by the definition in entropy.h. */
 typedef struct wanted_row {
-    int n; /* keys that it sees */
+    int n; /* number of keys that it sees */
     double x[N_FLOATS], reach;
 } wanted_row;
 
@@ -160,11 +163,12 @@ static wanted_row wanted_at(const family *f, const double *q, const double *k,
 /* --- comparison -------------------------------------------------------------
  */
 
-/** Of all rows that were compared. */
+/** The largest errors of all rows compared. */
 typedef struct worst {
-    double error[N_FLOATS]; /* as shares of what is promised */
-    family of;              /* where the entropy's is */
-    int n_rows, n_peaked;   /* the latter: entropies from 0.003 to 0.03 */
+    double error[N_FLOATS]; /* as shares of the promised accuracy */
+    family of;              /* family of the largest entropy error */
+    int n_rows, n_peaked;   /* n_peaked: rows with entropies from 0.003 to
+                               0.03 */
 } worst;
 
 static void compare_row(worst *most, const family *f, const wanted_row *row,
@@ -237,10 +241,10 @@ enum {
     N_NOISES = sizeof noises / sizeof noises[0],
     N_SCALES = sizeof scales / sizeof scales[0],
     N_FAMILIES = N_PATTERNS * N_WIDTHS * N_NOISES * N_SCALES,
-    EVERY = SANITIZED ? 97 : 17 /* shares no factor with any count above */
+    EVERY = SANITIZED ? 97 : 17 /* coprime to the counts above */
 };
 
-/** Family number i, with options that depend on it. */
+/** Returns family number i; its options depend on i. */
 static family family_at(int i)
 {
     family f = {.scale = scales[i % N_SCALES]};
@@ -281,24 +285,25 @@ static void check_type(void **state, es_entropy_type type)
     print_worst(&most, set->name, (int)type);
     for (int s = 0; s < N_FLOATS; s++)
         assert_true(most.error[s] <= 1);
-    /* The few families of a build with sanitizers may have none. */
+    /* A build with sanitizers tests few families, which may have no such
+       row. */
     assert_true(SANITIZED || most.n_peaked > most.n_rows / 200);
 }
 
 static void
-test_entropy_exact__float32_is_exact_where_products_blur(void **state)
+test_entropy_exact__float32_is_exact_where_products_are_coarse(void **state)
 {
     check_type(state, ES_ENTROPY_F32);
 }
 
 static void
-test_entropy_exact__bfloat16_is_exact_where_products_blur(void **state)
+test_entropy_exact__bfloat16_is_exact_where_products_are_coarse(void **state)
 {
     check_type(state, ES_ENTROPY_BF16);
 }
 
 static void
-test_entropy_exact__float16_is_exact_where_products_blur(void **state)
+test_entropy_exact__float16_is_exact_where_products_are_coarse(void **state)
 {
     check_type(state, ES_ENTROPY_F16);
 }
@@ -306,9 +311,12 @@ test_entropy_exact__float16_is_exact_where_products_blur(void **state)
 int main(void)
 {
     static const variant_case cases[] = {
-        VARIANT_CASE(test_entropy_exact__float32_is_exact_where_products_blur),
-        VARIANT_CASE(test_entropy_exact__bfloat16_is_exact_where_products_blur),
-        VARIANT_CASE(test_entropy_exact__float16_is_exact_where_products_blur),
+        VARIANT_CASE(
+            test_entropy_exact__float32_is_exact_where_products_are_coarse),
+        VARIANT_CASE(
+            test_entropy_exact__bfloat16_is_exact_where_products_are_coarse),
+        VARIANT_CASE(
+            test_entropy_exact__float16_is_exact_where_products_are_coarse),
     };
     return run_for_variants(cases, sizeof cases / sizeof cases[0]);
 }

@@ -1,8 +1,7 @@
-/* es_qk_statistics where its input is hostile: NaN, infinities, numbers of
-   every size, strides of 0 and below, one row, one channel, temperatures,
-   sinks, scales and softcaps at their ends, with every other option beside
-   them; and calls without arrays. Against tests/support/entropy_definition.c.
- */
+/* es_qk_statistics with hostile input: NaN, infinities, numbers of every size,
+ * zero and negative strides, one row, one channel, and extreme temperatures,
+ * sinks, scales and softcaps, combined with every other option; also calls
+ * without arrays. Compared with tests/support/entropy_definition.c. */
 #include "analyzer/base/value.h"
 #include "tests/support/entropy_cases.h"
 
@@ -15,7 +14,10 @@ enum { ROUNDS = SANITIZED ? 50 : 100 };
 /* --- cases ------------------------------------------------------------------
  */
 
-/** Heads, sequences or rows lie on each other, or in the other order. */
+/**
+ * Makes some strides zero, so that heads, sequences or rows overlap, or
+ * reverses their order.
+ */
 static void bend_strides(case_numbers *x, int n_batch, int n_heads, int n,
                          uint64_t *seed)
 {
@@ -35,7 +37,7 @@ static void bend_strides(case_numbers *x, int n_batch, int n_heads, int n,
     set_case_origin(x, origin);
 }
 
-/** Puts numbers of a kind to some places. */
+/** Puts special numbers at some places. */
 static void damage(case_numbers *x, uint64_t *seed)
 {
     const float kinds[] = {NAN,          INFINITY, -INFINITY, -0.0F, 1e-40F,
@@ -47,14 +49,14 @@ static void damage(case_numbers *x, uint64_t *seed)
     }
 }
 
-/** Multiplies all numbers; those of float16 cannot leave its range. */
+/** Multiplies all numbers. Numbers of float16 are clipped to its range. */
 static void rescale(case_numbers *x, double factor)
 {
     for (size_t i = 0; i < x->count; i++)
         set_case_number(x, i, (float)((double)x->values[i] * factor));
 }
 
-/** A scale of any size, and queries as far the other way. */
+/** Chooses a scale of any size, and scales the queries by its inverse. */
 static void choose_scale(options_case *c, uint64_t *seed)
 {
     const double power = 58 * random_uniform(seed) - 29;
@@ -109,7 +111,7 @@ static options_case *new_hostile_case(uint64_t seed)
 }
 
 static void
-test_entropy_hostile__what_is_hostile_is_by_the_definition(void **state)
+test_entropy_hostile__hostile_input_agrees_with_the_definition(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     for (int round = 1; round <= ROUNDS; round++) {
@@ -124,7 +126,7 @@ int main(void)
 {
     static const variant_case cases[] = {
         VARIANT_CASE(
-            test_entropy_hostile__what_is_hostile_is_by_the_definition),
+            test_entropy_hostile__hostile_input_agrees_with_the_definition),
     };
     return run_for_variants(cases, sizeof cases / sizeof cases[0]);
 }

@@ -1,5 +1,5 @@
-/* Every variant of the fast forms that this machine can run, against the
-   double reference. */
+/* Compares every variant of the fast forms that this machine can run with the
+   double-precision reference. */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
 
@@ -7,8 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* --- the functions that the kernels are made of ----------------------------
- */
+/* --- functions inside the kernels ----------------------------------------- */
 
 static void test_entropy_kernels__exp2_is_accurate(void **state)
 {
@@ -87,8 +86,11 @@ static void test_entropy_kernels__queries_of_every_shape_agree(void **state)
     }
 }
 
-/** Wide heads: many blocks of keys, and beyond what is packed. A query and a
- *  key of ones make the largest sums that there are beside their numbers. */
+/**
+ * Wide heads, which need many blocks of keys, and heads beyond the width that
+ * is packed. A query and a key of ones give the largest sums relative to their
+ * numbers.
+ */
 static void test_entropy_kernels__wide_heads_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -131,8 +133,10 @@ static void test_entropy_kernels__long_rows_agree(void **state)
     }
 }
 
-/** T = 2100, causal: rows from all parts and blocks of keys, every 97th
- *  compared. */
+/**
+ * T = 2100, causal: rows from all parts and blocks of keys; every 97th row is
+ * compared.
+ */
 static void test_entropy_kernels__a_long_context_agrees(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -154,7 +158,7 @@ static void test_entropy_kernels__a_long_context_agrees(void **state)
 /* --- values ----------------------------------------------------------------
  */
 
-/** Rows of 21 weights, each of a kind that something could trip over. */
+/** Rows of 21 weights, each of a kind that may cause errors. */
 static void test_entropy_kernels__odd_weights_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -177,7 +181,7 @@ static void test_entropy_kernels__odd_weights_agree(void **state)
     free_rows(&got);
 }
 
-/** Many weights near the 1e-9 of the logarithm, which then decides. */
+/** With many weights near the 1e-9 in the logarithm, the 1e-9 dominates. */
 static void test_entropy_kernels__weights_near_epsilon_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -192,8 +196,10 @@ static void test_entropy_kernels__weights_near_epsilon_agree(void **state)
     free_rows(&got);
 }
 
-/** One NaN or infinity at a time, at every key of a row: found wherever it
- *  is, counted, and of no consequence to the other rows. */
+/**
+ * One NaN or infinity at a time, at every key of a row: it must be found and
+ * counted, and must not affect the other rows.
+ */
 static void
 test_entropy_kernels__a_nonfinite_weight_stays_in_its_row(void **state)
 {
@@ -215,7 +221,7 @@ test_entropy_kernels__a_nonfinite_weight_stays_in_its_row(void **state)
     free(att);
 }
 
-/** The same for keys: key j is no business of the rows before it. */
+/** The same for keys: key j must not affect the rows before it. */
 static void
 test_entropy_kernels__a_nonfinite_key_stays_in_rows_that_see_it(void **state)
 {
@@ -245,7 +251,9 @@ test_entropy_kernels__a_nonfinite_key_stays_in_rows_that_see_it(void **state)
     free(q);
 }
 
-/** A score of -inf alone, infinite products, scores of 1e4 and of 1e37. */
+/**
+ * A score of -inf among others, infinite products, scores of 1e4 and of 1e37.
+ */
 static void test_entropy_kernels__huge_scores_agree(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -303,7 +311,10 @@ static void test_entropy_kernels__temperatures_scale_scores(void **state)
 /* --- reference files -------------------------------------------------------
  */
 
-/** The README's comparison of whole arrays: norms over the finite entries. */
+/**
+ * Compares whole arrays as the README describes: by norms over the finite
+ * entries.
+ */
 static void compare_arrays(const float *got, const float *wanted, size_t n)
 {
     double off = 0, norm = 0;

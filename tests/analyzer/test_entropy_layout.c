@@ -1,5 +1,6 @@
-/* Layouts, types, masks, offsets and grouped heads: each gives the bits that
-   every variant gives for a plain copy of what the rows see. */
+/* Layouts, types, masks, offsets and grouped heads. Each must give the same
+   bits as the same variant gives for a plain copy of the weights or keys that
+   the rows see. */
 #include "analyzer/base/value.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
@@ -7,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A case has a plain form that is a call of its own. */
+/* The inputs of one case; its plain form is another case. */
 typedef struct layout_case {
     es_attention_shape shape;
     es_entropy_input att, q, k;
@@ -41,7 +42,7 @@ static void assert_same_bits(const es_entropy_kernels *set,
     }
 }
 
-/** (B,H,N,W) as (B,N,H,W). */
+/** Copies (B,H,N,W) to (B,N,H,W). */
 static float *swap_heads(const float *in, int n_batch, int n_heads, int n,
                          int width)
 {
@@ -81,9 +82,8 @@ static void test_entropy_layout__heads_may_lie_inside_rows(void **state)
     free(att);
 }
 
-/** q and k as they lie in a packed projection (B,T,3 H D). */
-static void
-test_entropy_layout__a_projection_is_read_where_it_lies(void **state)
+/** Reads q and k in place from a packed projection (B,T,3 H D). */
+static void test_entropy_layout__a_projection_is_read_in_place(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     const es_attention_shape shape = SHAPE(2, 3, 21, 21, 5, true);
@@ -122,7 +122,10 @@ static uint16_t *halve(float *numbers, size_t n)
     return out;
 }
 
-/** Tiles add other parts of a bfloat16 than of its float32. */
+/**
+ * Compares the numbers, because AMX tiles add bfloat16 and float32 in
+ * different orders.
+ */
 static void assert_same_numbers(const es_entropy_kernels *set,
                                 const layout_case *one,
                                 const layout_case *other)
@@ -142,7 +145,7 @@ static void assert_same_numbers(const es_entropy_kernels *set,
     }
 }
 
-static void test_entropy_layout__bfloat16_is_as_its_float32(void **state)
+static void test_entropy_layout__bfloat16_agrees_with_its_float32(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     for (size_t i = 0; i < n_test_shapes; i++) {
@@ -170,7 +173,7 @@ static void test_entropy_layout__bfloat16_is_as_its_float32(void **state)
     }
 }
 
-/** The last queries of a long context, by themselves. */
+/** Computes only the last queries of a long context. */
 static void test_entropy_layout__an_offset_is_the_end_of_a_context(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -210,7 +213,7 @@ static void test_entropy_layout__an_offset_is_the_end_of_a_context(void **state)
     free(att);
 }
 
-/** Heads of keys written out once for each head of queries. */
+/** Compares grouped heads with a copy of the keys for each head of queries. */
 static void test_entropy_layout__grouped_heads_share_keys(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -245,7 +248,7 @@ static void test_entropy_layout__grouped_heads_share_keys(void **state)
 
 enum { T = 40, S = 70, D = 9 };
 
-/** Every row and key of one head; hidden weights and keys are NaN. */
+/** Sets every row and key of one head; hidden weights and keys become NaN. */
 static void fill_masked(layout_case *c, float *att, float *q, float *k,
                         const unsigned char *mask, bool causal)
 {
@@ -263,7 +266,7 @@ static void fill_masked(layout_case *c, float *att, float *q, float *k,
     c->k = keys_at(k, &c->shape);
 }
 
-/** The visible keys alone, next to each other. Returns their number. */
+/** Copies only the visible keys, without gaps. Returns their number. */
 static int without_hidden(float *out, const float *in, int n, int width,
                           bool columns, const unsigned char *mask)
 {
@@ -281,7 +284,7 @@ static int without_hidden(float *out, const float *in, int n, int width,
     return n_visible;
 }
 
-static void test_entropy_layout__hidden_keys_are_as_absent(void **state)
+static void test_entropy_layout__hidden_keys_act_as_absent(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     static const char *const masks[] = {"one run",    "from the start",
@@ -310,7 +313,7 @@ static void test_entropy_layout__hidden_keys_are_as_absent(void **state)
         without_hidden(fewer_att, att, T, S, true, mask);
         plain.att.data = fewer_att;
         plain.k.data = fewer_k;
-        if (m != 3) /* other sums of the same weights */
+        if (m != 3) /* sums differ in order */
             assert_same_bits(set, &masked, &plain);
         masked.att.data = plain.att.data = NULL;
         assert_same_bits(set, &masked, &plain);
@@ -334,8 +337,10 @@ static void test_entropy_layout__hidden_keys_are_as_absent(void **state)
     }
 }
 
-/** All keys hidden, or all that a causal row could see: missing, not NaN of a
- *  training, and no part of the mean. */
+/**
+ * A row is missing, not NaN, if all keys that it could see are hidden; it does
+ * not enter the mean.
+ */
 static void test_entropy_layout__a_row_that_sees_no_key_is_missing(void **state)
 {
     const es_entropy_kernels *set = variant(state);
@@ -380,9 +385,11 @@ static void test_entropy_layout__a_row_that_sees_no_key_is_missing(void **state)
     }
 }
 
-/** One NaN of a visible key reaches the rows that see it, and is counted among
- *  visible ones only. */
-static void test_entropy_layout__damage_counts_visible_keys(void **state)
+/**
+ * One NaN in a visible key affects the rows that see it; only visible weights
+ * are counted.
+ */
+static void test_entropy_layout__a_nan_counts_visible_keys(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     const es_attention_shape shape = SHAPE(1, 1, T, S, D, false);
@@ -411,8 +418,11 @@ static void test_entropy_layout__damage_counts_visible_keys(void **state)
     free(att);
 }
 
-/** Too wide for the kernels: masks, offsets and groups hold there, too. */
-static void test_entropy_layout__wide_heads_have_all_of_it(void **state)
+/**
+ * Heads that are too wide for the kernels support masks, offsets and groups
+ * too.
+ */
+static void test_entropy_layout__wide_heads_support_all_options(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     es_attention_shape shape = SHAPE(1, 2, 3, 9, ES_QK_WIDTH_MAX + 1, true);
@@ -434,14 +444,14 @@ int main(void)
 {
     static const variant_case cases[] = {
         VARIANT_CASE(test_entropy_layout__heads_may_lie_inside_rows),
-        VARIANT_CASE(test_entropy_layout__a_projection_is_read_where_it_lies),
-        VARIANT_CASE(test_entropy_layout__bfloat16_is_as_its_float32),
+        VARIANT_CASE(test_entropy_layout__a_projection_is_read_in_place),
+        VARIANT_CASE(test_entropy_layout__bfloat16_agrees_with_its_float32),
         VARIANT_CASE(test_entropy_layout__an_offset_is_the_end_of_a_context),
         VARIANT_CASE(test_entropy_layout__grouped_heads_share_keys),
-        VARIANT_CASE(test_entropy_layout__hidden_keys_are_as_absent),
+        VARIANT_CASE(test_entropy_layout__hidden_keys_act_as_absent),
         VARIANT_CASE(test_entropy_layout__a_row_that_sees_no_key_is_missing),
-        VARIANT_CASE(test_entropy_layout__damage_counts_visible_keys),
-        VARIANT_CASE(test_entropy_layout__wide_heads_have_all_of_it),
+        VARIANT_CASE(test_entropy_layout__a_nan_counts_visible_keys),
+        VARIANT_CASE(test_entropy_layout__wide_heads_support_all_options),
     };
     return run_for_variants(cases, sizeof cases / sizeof cases[0]);
 }

@@ -1,5 +1,5 @@
-/* What every variant of the fast forms reads and writes, and from which
-   threads. */
+/* The memory that every variant of the fast forms reads, writes and allocates,
+   and their use of threads. */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
 
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/** n floats that end where a page begins that nobody may touch. */
+/** n floats that end at the start of an inaccessible page. */
 typedef struct guarded {
     void *map;
     size_t size;
@@ -35,9 +35,11 @@ static void release(guarded *block)
     munmap(block->map, block->size);
 }
 
-/** Nothing is read behind the arrays, and (the masked weights are NaN) nothing
- *  above the diagonal. */
-static void test_entropy_memory__nothing_is_read_behind_arrays(void **state)
+/**
+ * Nothing is read beyond the arrays or above the diagonal; the masked weights
+ * are NaN.
+ */
+static void test_entropy_memory__nothing_is_read_beyond_arrays(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     for (size_t i = 0; i < n_test_shapes; i++) {
@@ -90,8 +92,12 @@ static void test_entropy_memory__outputs_may_be_null(void **state)
     free(q);
 }
 
-/** Scores that only Q,K have stay as they are when rows come from weights. */
-static void test_entropy_memory__probs_leave_scores(void **state)
+/**
+ * Statistics that only Q and K give keep their values if rows come from
+ * weights.
+ */
+static void
+test_entropy_memory__weights_leave_score_statistics_unchanged(void **state)
 {
     const es_entropy_kernels *set = variant(state);
     es_attention_shape shape = SHAPE(1, 1, 5, 5, 0, true);
@@ -134,8 +140,10 @@ static void test_entropy_memory__threads_give_the_same_bits(void **state)
     }
 }
 
-/** Kernels look at the clock between groups of rows: of a part whose deadline
- *  has passed they write none. */
+/**
+ * Kernels check the clock between groups of rows. They write no row of a part
+ * whose deadline has passed.
+ */
 static void test_entropy_memory__a_late_part_ends_early(void **state)
 {
     enum { ROWS = 90, WIDTH = 8 };
@@ -169,11 +177,13 @@ static void test_entropy_memory__a_late_part_ends_early(void **state)
     free(numbers);
 }
 
-/** Bytes that aligned_alloc has given: the scratch of calls. The rest that they
- *  take is some hundred bytes a sequence and a part. */
+/**
+ * Number of bytes that aligned_alloc has returned, which is the scratch of
+ * calls. Other memory is about a hundred bytes per sequence and part.
+ */
 static size_t n_allocated;
 
-/* In place of the C library's. */
+/* Replaces the C library's function. */
 void *aligned_alloc(size_t alignment, size_t size)
 {
     void *block;
@@ -206,9 +216,10 @@ test_entropy_memory__two_threads_take_less_than_two_mebibytes(void **state)
 int main(void)
 {
     static const variant_case cases[] = {
-        VARIANT_CASE(test_entropy_memory__nothing_is_read_behind_arrays),
+        VARIANT_CASE(test_entropy_memory__nothing_is_read_beyond_arrays),
         VARIANT_CASE(test_entropy_memory__outputs_may_be_null),
-        VARIANT_CASE(test_entropy_memory__probs_leave_scores),
+        VARIANT_CASE(
+            test_entropy_memory__weights_leave_score_statistics_unchanged),
         VARIANT_CASE(test_entropy_memory__threads_give_the_same_bits),
         VARIANT_CASE(test_entropy_memory__a_late_part_ends_early),
         VARIANT_CASE(

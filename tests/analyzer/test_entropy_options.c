@@ -1,6 +1,6 @@
-/* es_qk_statistics with every option, at random and all together, on every
-   variant: rows and heads against the definition in entropy.h, which
-   tests/support/entropy_definition.c has once more in double precision. */
+/* es_qk_statistics with random combinations of all options, on every variant:
+   compares rows and heads with the definition in entropy.h, which
+   tests/support/entropy_definition.c implements in double precision. */
 #include "tests/support/entropy_cases.h"
 
 enum { ROUNDS = SANITIZED ? 100 : 200 };

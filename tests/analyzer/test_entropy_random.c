@@ -1,6 +1,6 @@
-/* Random shapes, masks, layouts, scales, temperatures and damage: every variant
-   against the reference. A failure names its round; rounds depend on nothing
-   else. */
+/* Random shapes, masks, layouts, scales, temperatures and non-finite values:
+   compares every variant with the reference. A failure prints its round, which
+   determines all inputs. */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
 
@@ -33,7 +33,7 @@ static es_attention_shape random_shape(uint64_t *seed)
     return shape;
 }
 
-/** Puts NaN and infinities into some places. */
+/** Puts NaN and infinities at some places. */
 static void damage(float *numbers, size_t n, uint64_t *seed)
 {
     const float kinds[] = {NAN, INFINITY, -INFINITY};
@@ -51,7 +51,7 @@ static float *random_numbers(size_t n, uint64_t *seed)
     return out;
 }
 
-/** Weights of all sizes, some zero. */
+/** Returns weights of all sizes, some of them zero. */
 static float *random_weights(size_t n, uint64_t *seed)
 {
     float *out = malloc(n * sizeof *out);
@@ -64,7 +64,7 @@ static float *random_weights(size_t n, uint64_t *seed)
     return out;
 }
 
-/** For each sequence: hides keys at both ends, or any. */
+/** Hides, for each sequence, keys at both ends or at random. */
 static unsigned char *random_mask(const es_attention_shape *shape,
                                   uint64_t *seed)
 {
@@ -82,7 +82,7 @@ static unsigned char *random_mask(const es_attention_shape *shape,
     return mask;
 }
 
-/** The upper halves of n numbers, in place. */
+/** Converts n numbers to their upper halves, in place. */
 static void make_bf16(float *numbers, size_t n)
 {
     const uint16_t *halves = (const uint16_t *)(const void *)numbers;
@@ -91,7 +91,7 @@ static void make_bf16(float *numbers, size_t n)
         out[i] = halves[2 * i + 1];
 }
 
-/** Everything of one round. */
+/** The inputs of one round. */
 typedef struct inputs {
     es_attention_shape shape;
     size_t n_rows;
@@ -101,7 +101,10 @@ typedef struct inputs {
     unsigned char *mask;
 } inputs;
 
-/** In one of three: (B,N,H,W) instead of (B,H,N,W), and bfloat16. */
+/**
+ * Changes an input, each with a chance of one in three, to (B,N,H,W) instead
+ * of (B,H,N,W), and to bfloat16.
+ */
 static void lay_out(es_entropy_input *input, float *numbers, size_t n_numbers,
                     int n_heads, int n, int width, uint64_t *seed)
 {

@@ -1,4 +1,5 @@
-/* The double reference against closed forms and the reference files. */
+/* Compares the double-precision reference with closed forms and the reference
+   files. */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
 
@@ -43,7 +44,7 @@ static void test_entropy_reference__closed_forms_are_met(void **state)
     assert_close(entropy_of((float[]){0, -0.0F, 0}, 3), 0, 0);
     assert_close(entropy_of((float[]){3, 8}, 2), -3 * log(3) - 8 * log(8),
                  3e-9);
-    /* A denormal has the logarithm of the 1e-9. */
+    /* For a subnormal weight the 1e-9 determines the logarithm. */
     assert_close(entropy_of((float[]){1e-40F, 0}, 2),
                  (double)1e-40F * -log(EPSILON), 1e-53);
 }
@@ -63,7 +64,7 @@ test_entropy_reference__a_nonfinite_weight_makes_its_row_nan(void **state)
         assert_true(isnan(row.entropy) && isnan(row.sink));
         assert_int_equal(row.nonfinite, counts[i]);
     }
-    /* A negative weight is finite, its logarithm is not. */
+    /* A negative weight is finite, but its logarithm is not. */
     es_ref_row row = es_ref_row_probs(
         (es_numbers){.data = (float[]){0.5F, -0.25F}}, 2, NULL);
     assert_true(isnan(row.entropy));
@@ -71,7 +72,7 @@ test_entropy_reference__a_nonfinite_weight_makes_its_row_nan(void **state)
     assert_close(row.sink, 0.5, 0);
 }
 
-/** A NaN of the input may not become "missing" in the output. */
+/** A NaN in the input must not become "missing" in the output. */
 static void test_entropy_reference__nan_is_not_missing(void **state)
 {
     (void)state;
@@ -104,7 +105,7 @@ static void test_entropy_reference__two_scores_have_a_closed_form(void **state)
 {
     (void)state;
     const float q[2] = {2, 1}, k[6] = {3, -1, 99, 0, 99, 2};
-    /* Rows of k are 4 apart: scores 5 and 200 over t sqrt(2). */
+    /* The rows of k are 4 numbers apart: scores 5 and 200 over t sqrt(2). */
     for (int i = 0; i < 3; i++) {
         float t = (float[]){1, 40, 0.5F}[i];
         double low = 5 / ((double)t * sqrt(2)), gap = 195 / 5 * low;
@@ -151,7 +152,7 @@ static void test_entropy_reference__a_temperature_has_a_floor(void **state)
 static void test_entropy_reference__an_offset_moves_the_diagonal(void **state)
 {
     (void)state;
-    /* Three keys from some position on: offset, rows, limits. */
+    /* An offset, and for each row the number of three keys that it sees. */
     const int limits[][7] = {
         {0, 1, 2, 3, 3, 3},       {2, 3, 3, 3, 3, 3},
         {-2, 0, 0, 1, 2, 3},      {-1, 0, 1, 2, 3, 3},
@@ -168,7 +169,7 @@ static void test_entropy_reference__an_offset_moves_the_diagonal(void **state)
 
 #define HALF_ULP (0.5 * (double)FLT_EPSILON)
 
-/** What is wanted was computed in double and then rounded to float. */
+/** The expected value was computed in double and rounded to float. */
 static void check_rounded(double got, float wanted)
 {
     double value = isfinite(wanted) ? (double)wanted : (double)NAN;
@@ -205,7 +206,8 @@ static void check_case(const entropy_case *loaded, void *user)
             check_rounded(row.lse, loaded->lse[i]);
     }
     for (int h = 0; h < shape->n_heads; h++) {
-        /* Its rows are rounded, the wanted mean is of unrounded ones. */
+        /* These rows are rounded, while the expected mean is over unrounded
+           rows. */
         assert_close((double)entropy[h], (double)loaded->entropy[h],
                      3 * HALF_ULP * fabs((double)loaded->entropy[h]) + 1e-13);
         assert_int_equal(odd_weights[h], loaded->nonfinite[h]);
@@ -228,7 +230,7 @@ static float sinks[] = {0.5F,  0.25F, NAN, NAN, 0,    1,
                         0.75F, NAN,   NAN, NAN, 0.5F, 0.9F};
 static int32_t counts[] = {0, 0, 2, 2, 0, 0, 0, 1, 2, 2, 0, 0};
 
-static void test_entropy_reference__rows_become_heads(void **state)
+static void test_entropy_reference__rows_are_reduced_to_heads(void **state)
 {
     (void)state;
     const es_rows rows = {.size = sizeof rows,
@@ -260,8 +262,10 @@ static void test_entropy_reference__rows_become_heads(void **state)
     assert_true(finite[2] == 3 && odd[2] == 1);
 }
 
-/** Statistics that there are no rows of are missing, not NaN of a training and
- *  not zero; so is a head without rows. */
+/**
+ * Statistics without rows are missing, neither NaN nor zero; so is a head
+ * without rows.
+ */
 static void
 test_entropy_reference__outputs_that_are_null_are_missing(void **state)
 {
@@ -304,7 +308,7 @@ int main(void)
         cmocka_unit_test(test_entropy_reference__a_temperature_has_a_floor),
         cmocka_unit_test(test_entropy_reference__an_offset_moves_the_diagonal),
         cmocka_unit_test(test_entropy_reference__reference_files_agree),
-        cmocka_unit_test(test_entropy_reference__rows_become_heads),
+        cmocka_unit_test(test_entropy_reference__rows_are_reduced_to_heads),
         cmocka_unit_test(
             test_entropy_reference__outputs_that_are_null_are_missing),
     };

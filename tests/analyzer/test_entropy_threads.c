@@ -1,6 +1,6 @@
-/* The threads that calls of es_qk_statistics leave behind for the next one:
-   how many there are, what they take, and that neither a fork nor the end of a
-   program is in their way. */
+/* The threads that calls of es_qk_statistics keep for the next call: their
+   number, their signals, and that neither a fork nor the end of the program is
+   hindered by them. */
 #include "analyzer/base/value.h"
 #include "tests/support/await.h"
 #include "tests/support/cmocka_all.h"
@@ -46,7 +46,7 @@ static bool is_right(int n_threads)
     return memcmp(entropy, wanted, sizeof wanted) == 0;
 }
 
-/** Does a thread with this status take no signal of a program? */
+/** Returns true if a thread with this status blocks a program's signals. */
 static bool is_deaf(const char *status)
 {
     const char *blocked = strstr(status, "SigBlk:");
@@ -56,7 +56,10 @@ static bool is_deaf(const char *status)
            signals >> (SIGINT - 1) & 1;
 }
 
-/** Threads of the team in this process; none takes signals. */
+/**
+ * Counts the team's threads in this process, and asserts that they block
+ * signals.
+ */
 static int count_team(void)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -93,8 +96,10 @@ static void test_entropy_threads__a_team_stays_and_does_not_grow(void **state)
 
 static _Atomic int n_began, n_ended;
 
-/** Work that the first thread does not end before another has begun, which
- *  takes longer. */
+/**
+ * Work that the first thread does not finish before another has begun; that
+ * one takes longer.
+ */
 static void linger(void *first)
 {
     const bool is_first = pthread_equal(*(pthread_t *)first, pthread_self());
@@ -106,7 +111,8 @@ static void linger(void *first)
     atomic_fetch_add(&n_ended, 1);
 }
 
-static void test_entropy_threads__who_has_begun_is_waited_for(void **state)
+static void
+test_entropy_threads__threads_that_have_begun_are_waited_for(void **state)
 {
     pthread_t self = pthread_self();
     (void)state;
@@ -147,7 +153,7 @@ static void end_calls(const pthread_t *threads, int n)
 }
 
 static void
-test_entropy_threads__calls_at_a_time_have_the_same_bits(void **state)
+test_entropy_threads__concurrent_calls_give_the_same_bits(void **state)
 {
     pthread_t threads[5];
     (void)state;
@@ -157,8 +163,8 @@ test_entropy_threads__calls_at_a_time_have_the_same_bits(void **state)
     end_calls(threads, 5);
 }
 
-/** As the worker of a data loader may be: forked while others call. */
-static void test_entropy_threads__a_forked_child_has_its_own(void **state)
+/** Forks while other threads call, as the workers of a data loader may be. */
+static void test_entropy_threads__a_forked_child_has_a_new_team(void **state)
 {
     pthread_t thread;
     (void)state;
@@ -205,10 +211,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_entropy_threads__a_team_stays_and_does_not_grow),
-        cmocka_unit_test(test_entropy_threads__who_has_begun_is_waited_for),
         cmocka_unit_test(
-            test_entropy_threads__calls_at_a_time_have_the_same_bits),
-        cmocka_unit_test(test_entropy_threads__a_forked_child_has_its_own),
+            test_entropy_threads__threads_that_have_begun_are_waited_for),
+        cmocka_unit_test(
+            test_entropy_threads__concurrent_calls_give_the_same_bits),
+        cmocka_unit_test(test_entropy_threads__a_forked_child_has_a_new_team),
         cmocka_unit_test(test_entropy_threads__a_program_ends_amid_calls),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

@@ -1,11 +1,11 @@
-/** Flags, rule by rule, and those of the five published heatmaps. */
+/** The flags, one by one, and those of the five published heatmaps. */
 #include "analyzer/flags/bands.h"
 #include "analyzer/flags/flags.h"
 #include "tests/support/judged.h"
 #include "tests/support/paper.h"
 #include "tests/support/test.h"
 
-/* Two layers of five heads, T = 128: the ceiling is 3.878. */
+/* Two layers of five heads with T = 128: the ceiling is 3.878. */
 static const es_judge_run small = {.n_layers = 2, .n_heads = 5, .ctx = 128};
 #define N_VALUES 10
 #define HEALTHY 2.0F
@@ -17,7 +17,7 @@ static void fill(float *x, float value)
         x[i] = value;
 }
 
-/* An entropy sample with n of the ten heads overloaded. */
+/* Pushes an entropy sample in which n of the ten heads are high. */
 static void push_high(es_judged *judged, int64_t step, size_t n)
 {
     float x[N_VALUES];
@@ -89,8 +89,8 @@ TEST(an_overload_has_two_levels)
     }
 }
 
-/* Heads as before the first update, that fall a little; what is changed of it
-   makes it a run to be judged. */
+/* Heads start as before the first update and fall a little. Each case changes
+   one property that makes the run long enough to be judged. */
 TEST(a_training_may_be_too_short_for_heads_to_come_down)
 {
     static const struct {
@@ -143,8 +143,7 @@ TEST(an_overload_at_its_edges_is_judged)
     }
 }
 
-/* Heads that are not causal have a ceiling of their own, with or without ctx.
- */
+/* Heads that are not causal have a separate ceiling, with or without ctx. */
 TEST(a_run_may_have_its_own_ceiling)
 {
     static const struct {
@@ -184,7 +183,8 @@ TEST(overload_names_layers_over_the_warning)
     assert_string_equal(es_judged_list(overload->heads, 10), "0 1 2 3 4 5");
 }
 
-/* A head exactly at the limits: not below the one, and at the other. */
+/* A head exactly at a limit is not below the low limit, but is at the high
+   limit. */
 TEST(a_value_at_its_limit_is_judged)
 {
     const es_judge_run run = {.n_layers = 1, .n_heads = 1, .ctx = 128};
@@ -207,7 +207,7 @@ TEST(a_value_at_its_limit_is_judged)
     assert_non_null(es_judged_only(judged, ES_FLAG_OVERLOAD));
 }
 
-/* n samples from `step` on, with so many of the ten heads high. */
+/* Pushes n samples from `step` on, with n_high of the ten heads high. */
 static int64_t push_many(es_judged *judged, int64_t step, int n, size_t n_high)
 {
     for (int i = 0; i < n; i++)
@@ -237,8 +237,8 @@ TEST(overload_takes_ten_in_a_row)
     assert_int_equal(judged->n, 0);
 }
 
-/* Every head starts near the ceiling: high from the first sample on is a
-   warning, and an error only to a run that ends so. */
+/* Every head starts near the ceiling: high heads from the first sample on are
+   a warning, and an error only if the run ends that way. */
 TEST(an_overload_from_the_start_is_judged_at_the_end)
 {
     static const struct {
@@ -277,12 +277,13 @@ TEST(a_standing_flag_has_its_last_level)
     assert_true(overload->said.value == 0.8);
 }
 
-/* Down from the ceiling, up again for 12 samples, and in between for n. */
-TEST(an_overload_that_comes_is_an_error)
+/* The share comes down from the ceiling, rises for 12 samples, and is in
+   between for n. */
+TEST(an_overload_that_comes_later_is_an_error)
 {
     static const struct {
         int n_between;
-        es_severity stands; /* INFO: it does not */
+        es_severity stands; /* INFO: the episode does not stand */
     } cases[] = {{0, ES_SEVERITY_ERROR},
                  {9, ES_SEVERITY_ERROR},
                  {10, ES_SEVERITY_WARNING},
@@ -364,7 +365,7 @@ static void push_clean(es_judged *judged, int64_t step)
     es_judge_push(judged->judge, ES_JUDGE_LOSS, step, &loss, 1);
 }
 
-/* One bad value, anywhere in any series, at any step. */
+/* One bad value, at each place of each series. */
 TEST(a_planted_nan_is_found)
 {
     static const size_t sizes[] = {N_VALUES, N_VALUES, 2, N_VALUES, 1};
@@ -407,7 +408,7 @@ TEST(missing_is_not_nan)
     assert_int_equal(judged->n, 0);
 }
 
-TEST(counts_are_added_up)
+TEST(counts_of_nan_are_added_up)
 {
     float x[N_VALUES] = {0, 3, 0, 0, 0, 0, 0, 4, 0, es_missing()};
     AUTO(es_judged) judged = es_judged_new(small, NULL);
@@ -422,7 +423,7 @@ TEST(counts_are_added_up)
     assert_string_equal(es_judged_list(nan_flag->heads, 10), "1 7");
 }
 
-/* The episode is over when the newest sample of every series is clean. */
+/* The episode ends when the newest sample of every series is clean. */
 TEST(nan_episodes_end_when_all_is_clean)
 {
     const float good = 2.0F, bad = NAN;
@@ -495,7 +496,7 @@ TEST(an_episode_is_announced_when_it_opens)
     assert_int_equal(heard.episodes[0].onset, 0);
     assert_int_equal(heard.episodes[0].last, 2);
     assert_true(heard.episodes[0].stands);
-    /* It ends, and another begins. */
+    /* The episode ends, and another one begins. */
     es_judged_push_all(judged, ES_JUDGE_ENTROPY, 8, 0.5f);
     for (int64_t step = 9; step < 12; step++)
         es_judged_push_all(judged, ES_JUDGE_ENTROPY, step, 0.001f);
@@ -527,7 +528,7 @@ TEST(a_rising_severity_is_announced_again)
     es_judge_finish(judged->judge);
 }
 
-/* Two samples are a collapse only where there are no more. */
+/* Two samples are a collapse only if the run has no more. */
 TEST(a_short_run_is_announced_at_its_end)
 {
     AUTO(es_judged) judged = es_judged_new(small, NULL);

@@ -1,9 +1,12 @@
-/** The collapse flag: by share of heads, by history, in a row. */
+/**
+ * The collapse flag: by the share of heads, by history, and over consecutive
+ * samples.
+ */
 #include "analyzer/flags/bands.h"
 #include "tests/support/judged.h"
 #include "tests/support/test.h"
 
-/* Two layers of five heads, T = 128: the ceiling is 3.878. */
+/* Two layers of five heads with T = 128: the ceiling is 3.878. */
 static const es_judge_run small = {.n_layers = 2, .n_heads = 5, .ctx = 128};
 #define N_VALUES 10
 #define HEALTHY 2.0F
@@ -15,7 +18,7 @@ static void fill(float *x, float value)
         x[i] = value;
 }
 
-/* An entropy sample in which `n` heads of layer 1 are `value`. */
+/* Pushes an entropy sample in which `n` heads of layer 1 have `value`. */
 static void push_some(es_judged *judged, int64_t step, size_t n, float value)
 {
     float x[N_VALUES];
@@ -25,8 +28,8 @@ static void push_some(es_judged *judged, int64_t step, size_t n, float value)
     es_judge_push(judged->judge, ES_JUDGE_ENTROPY, step, x, N_VALUES);
 }
 
-/* Collapsed at those of n samples (10 steps apart) whose letter is 'x';
-   a dot is healthy, 'm' not measured, 'n' NaN. */
+/* Judges samples 10 steps apart, one per letter: 'x' collapsed, '.' healthy,
+   'm' missing, 'n' NaN. */
 static es_judged *judge_pattern(const char *pattern)
 {
     es_judged *judged = es_judged_new(small, NULL);
@@ -41,7 +44,7 @@ static es_judged *judge_pattern(const char *pattern)
     return judged;
 }
 
-TEST(takes_three_in_a_row)
+TEST(a_collapse_takes_three_samples_in_a_row)
 {
     static const struct {
         const char *pattern;
@@ -73,7 +76,7 @@ TEST(takes_three_in_a_row)
     }
 }
 
-/* n of five layers fall at samples 4 and 5, and of layer 0 at 6 and 7. */
+/* n of five layers are low at samples 4 and 5, and layer 0 also at 6 and 7. */
 TEST(many_layers_low_twice_are_a_collapse)
 {
     const es_judge_run run = {.n_layers = 5, .n_heads = 2, .ctx = 128};
@@ -102,7 +105,7 @@ TEST(many_layers_low_twice_are_a_collapse)
     }
 }
 
-/* Once is a bad batch, however many layers it is. */
+/* A single low sample is a bad batch, however many layers are low. */
 TEST(many_layers_low_once_are_no_collapse)
 {
     const es_judge_run run = {.n_layers = 5, .n_heads = 2, .ctx = 128};
@@ -114,8 +117,8 @@ TEST(many_layers_low_once_are_no_collapse)
     es_judged_span(es_judged_only(judged, ES_FLAG_COLLAPSE), 9, 10, true);
 }
 
-/* Heads that take turns: the ones that are not measured stay what they were. */
-TEST(missing_heads_are_what_they_were)
+/* Heads are measured alternately: those not measured keep their last value. */
+TEST(missing_heads_keep_their_last_value)
 {
     const es_judge_run run = {.n_layers = 1, .n_heads = 3, .ctx = 128};
     const float absent = es_missing();
@@ -138,7 +141,7 @@ TEST(missing_heads_are_what_they_were)
     }
 }
 
-TEST(names_layer_heads_and_share)
+TEST(a_collapse_names_layer_heads_and_share)
 {
     AUTO(es_judged) judged = es_judged_new(small, NULL);
     push_some(judged, 7, 3, LOW);
@@ -153,7 +156,7 @@ TEST(names_layer_heads_and_share)
     assert_true(collapse->said.threshold == 0.5);
 }
 
-/* Four heads: two low ones are half of them, and half is enough. */
+/* With four heads, two low ones are half of them, which is enough. */
 TEST(a_share_at_its_edge_collapses)
 {
     const es_judge_run run = {.n_layers = 1, .n_heads = 4, .ctx = 128};
@@ -166,7 +169,8 @@ TEST(a_share_at_its_edge_collapses)
         {{below, below, 2, 2}, true},
         {{below, above, 2, 2}, false},
         {{0.0F, -0.0F, 2, 2}, true},
-        {{below, 2, NAN, NAN}, false}, /* a NaN is a head, and not a low one */
+        {{below, 2, NAN, NAN}, false}, /* a NaN counts as a head, but not as a
+                                          low one */
         {{below, below, NAN, NAN}, true},
         {{below, 2, es_missing(), es_missing()}, true},
         {{NAN, NAN, NAN, NAN}, false},
@@ -181,8 +185,9 @@ TEST(a_share_at_its_edge_collapses)
     }
 }
 
-/* Layers fall one after the other: one episode from the first to the last. */
-TEST(spreads_over_layers)
+/* Layers collapse one after the other: one episode from the first to the
+   last. */
+TEST(a_collapse_spreads_over_layers)
 {
     const es_judge_run run = {.n_layers = 3, .n_heads = 1, .ctx = 128};
     AUTO(es_judged) judged = es_judged_new(run, NULL);
@@ -198,8 +203,8 @@ TEST(spreads_over_layers)
     assert_string_equal(es_judged_list(collapse->layers, 3), "1 2");
 }
 
-/* Layer 1 falls first, but is measured too seldom to be reported first. */
-TEST(begins_with_the_first_layer)
+/* Layer 1 collapses first, but is measured too rarely to be reported first. */
+TEST(a_collapse_begins_with_the_first_layer)
 {
     const es_judge_run run = {.n_layers = 2, .n_heads = 1, .ctx = 128};
     const float absent = es_missing();
@@ -215,8 +220,8 @@ TEST(begins_with_the_first_layer)
     assert_string_equal(es_judged_list(collapse->layers, 2), "0 1");
 }
 
-/* Heads that were low before the episode began are not its heads. */
-TEST(forgets_earlier_streaks)
+/* Heads that were low before the episode began do not belong to it. */
+TEST(a_collapse_forgets_earlier_streaks)
 {
     const es_judge_run run = {.n_layers = 1, .n_heads = 2, .ctx = 128};
     const float x[5][2] = {{LOW, HEALTHY},
@@ -243,7 +248,7 @@ static void push_mean(es_judged *judged, int64_t step, float value)
     es_judge_push(judged->judge, ES_JUDGE_ENTROPY, step, x, N_VALUES);
 }
 
-/* Without ctx only the layer's own past can show it. */
+/* Without ctx only the layer's own past can reveal the collapse. */
 TEST(a_mean_below_its_median_collapses)
 {
     es_judge_run run = small;
@@ -281,7 +286,8 @@ TEST(history_begins_after_the_warm_up)
     }
 }
 
-/* To a tenth of the median of three at least, or a twentieth of the peak. */
+/* A mean below a tenth of the median of at least three means, or a twentieth
+   of the peak. */
 TEST(history_needs_three_means)
 {
     for (int n_before = 0; n_before <= 4; n_before++)
@@ -299,7 +305,7 @@ TEST(history_needs_three_means)
         }
 }
 
-/* A series of layer means, as logs of layers give it. */
+/* A series of layer means, as logs of layers record it. */
 TEST(means_of_layers_are_judged_by_history)
 {
     AUTO(es_judged) judged = es_judged_new(small, NULL);
@@ -313,5 +319,5 @@ TEST(means_of_layers_are_judged_by_history)
     es_judged_span(collapse, 4, 8, true);
     assert_string_equal(es_judged_list(collapse->layers, 2), "1");
     assert_string_equal(es_judged_list(collapse->heads, 10), "");
-    assert_int_equal(judged->n, 1); /* and no overload of means */
+    assert_int_equal(judged->n, 1); /* means raise no overload */
 }

@@ -1,4 +1,4 @@
-/** The median that a layer's own past is kept as. */
+/** The median of a layer's past means. */
 #include "analyzer/flags/flags_internal.h"
 #include "tests/support/chance.h"
 #include "tests/support/test.h"

@@ -1,5 +1,7 @@
-/** Heads that see fewer keys than others are judged by their own ceilings; a
- *  training of unknown length is too short to judge before 1000 steps. */
+/**
+ * Heads that see fewer keys than others are judged by their own ceilings. A
+ * training of unknown length is too short to judge before 1000 steps.
+ */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/bands.h"
 #include "analyzer/flags/flags.h"
@@ -8,13 +10,13 @@
 
 enum { L = 3, H = 2, N = L * H };
 
-/* Layers 0 and 1 see a window, layer 2 everything: 4.5 nats at most. */
+/* Layers 0 and 1 see a window, layer 2 sees all keys: at most 4.5 nats. */
 static const double of_windows[N] = {2, 2, 2, 2, 4.5, 4.5};
 static const es_judge_run windows = {
     .n_layers = L, .n_heads = H, .ctx = 256, .ceilings = of_windows};
 
-/* Judges so many samples, `apart` steps from each other, of the shares of the
-   heads' own ceilings. */
+/* Judges n_samples samples, `apart` steps from each other. Each head has the
+   given share of its own ceiling. */
 static es_judged *judge(es_judge_run run, const float *shares, int n_samples,
                         int64_t apart)
 {
@@ -40,7 +42,7 @@ TEST(windows_full_of_uniform_heads_are_an_overload)
     assert_true(near(overload->said.value, 4 / 6.0, 1e-12));
     assert_string_equal(es_judged_list(overload->layers, L), "0 1");
     assert_string_equal(es_judged_list(overload->heads, N), "0 1 2 3");
-    /* By the one ceiling of the run they were fine. */
+    /* With a single ceiling for the run they are healthy. */
     es_judge_run one = windows;
     one.ceilings = NULL;
     one.ceiling = 4.5;
@@ -49,7 +51,7 @@ TEST(windows_full_of_uniform_heads_are_an_overload)
     assert_int_equal(before->n, 0);
 }
 
-/* 0.08 of 2 is below 0.05 of 4.5. */
+/* 0.08 of a ceiling of 2 is below 0.05 of 4.5. */
 TEST(healthy_windows_are_no_collapse)
 {
     const float shares[N] = {0.08F, 0.08F, 0.3F, 0.5F, 0.5F, 0.5F};
@@ -81,7 +83,7 @@ TEST(heads_of_a_layer_may_differ)
     assert_string_equal(es_judged_list(overload->heads, 2), "0");
 }
 
-/* A layer of one head: its mean is its head. */
+/* In layers of one head, the mean equals the head. */
 TEST(one_head_has_a_ceiling_too)
 {
     static const double ceilings[] = {1, 4};
@@ -95,7 +97,7 @@ TEST(one_head_has_a_ceiling_too)
     assert_string_equal(es_judged_list(overload->layers, 2), "0");
 }
 
-/* Equal ceilings are the one ceiling of a run, bit by bit. */
+/* Equal ceilings give the same bits as a single ceiling for the run. */
 TEST(equal_ceilings_change_nothing)
 {
     const double all = es_ceiling(128);
@@ -112,7 +114,7 @@ TEST(equal_ceilings_change_nothing)
     assert_true(es_judge_run_ceiling(&with) == all);
 }
 
-TEST(what_is_not_known_has_the_ceiling_of_the_run)
+TEST(a_head_of_unknown_ceiling_has_that_of_the_run)
 {
     const double ceilings[N] = {1, 1, NAN, 0, 2, 3};
     es_judge_run run = {.n_layers = L,
@@ -132,7 +134,7 @@ TEST(what_is_not_known_has_the_ceiling_of_the_run)
     es_judge_run_scale(means, &run, means, L);
     assert_true(means[0] == 1.5F && means[1] == 3 && means[2] == 1.5F);
     run.ceiling = NAN;
-    run.ctx = 0; /* then the largest */
+    run.ctx = 0; /* the largest known ceiling is used */
     assert_true(es_judge_run_ceiling_of(&run, 2) == 3);
 }
 
@@ -172,7 +174,7 @@ TEST(an_unknown_length_is_judged_by_the_steps_taken)
     } cases[] = {
         {0, true, 19, ES_SEVERITY_INFO},   {0, true, 998, ES_SEVERITY_INFO},
         {0, true, 999, ES_SEVERITY_ERROR}, {0, false, 19, ES_SEVERITY_ERROR},
-        {20, true, 19, ES_SEVERITY_ERROR}, /* not from the start */
+        {20, true, 19, ES_SEVERITY_ERROR}, /* not high from the start */
     };
     const float shares[N] = {0.9F, 0.9F, 0.9F, 0.9F, 0.9F, 0.9F};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -187,7 +189,8 @@ TEST(an_unknown_length_is_judged_by_the_steps_taken)
     }
 }
 
-/* Samples of the loss count as steps taken: heads may be recorded rarely. */
+/* Samples of the loss count as steps taken, because heads may be recorded
+   rarely. */
 TEST(the_newest_step_of_any_series_counts)
 {
     es_judge_run run = windows;
@@ -204,9 +207,9 @@ TEST(the_newest_step_of_any_series_counts)
                      ES_SEVERITY_ERROR);
 }
 
-/* A tenth of its own past, but not of the ceiling: heads come down fast before
-   a warm-up of unknown length is over. */
-TEST(nor_is_a_layers_past_held_against_it)
+/* A tenth of the layer's own past, but not of the ceiling: heads come down
+   fast before a warm-up of unknown length is over. */
+TEST(a_run_of_unknown_length_is_not_judged_by_history_early)
 {
     for (int64_t apart = 1; apart <= 100; apart *= 100) {
         es_judge_run run = {

@@ -1,7 +1,7 @@
 /**
- * The streaming judge against the definitions, worked out afterwards from the
- * whole of a random series: sorted medians instead of histograms, looking
- * back instead of counters.
+ * Compares the streaming judge with the definitions, computed afterwards from
+ * the whole of a random series: sorted medians instead of histograms, searches
+ * backwards instead of counters.
  */
 #include "analyzer/flags/bands.h"
 #include "tests/support/chance.h"
@@ -20,16 +20,17 @@ typedef struct series {
     float entropy[MAX_SAMPLES][MAX_VALUES];
     float logit[MAX_SAMPLES][MAX_VALUES];
     float loss[MAX_SAMPLES];
-    float filled[MAX_SAMPLES][MAX_VALUES]; /* entropy, the missing ones as they
-                                              were measured last */
+    float filled[MAX_SAMPLES][MAX_VALUES]; /* entropy with missing values
+                                              replaced by the last measured
+                                              ones */
     size_t overload_samples;
     int overload_steps;
-    bool too_close; /* a mean to a tenth of a median: the histogram may differ
-                     */
+    bool too_close; /* a mean is close to a tenth of a median: the histogram
+                       may differ */
 } series;
 
-/* Moods of a layer, in nats at T = 128; far enough apart that a mean is
-   seldom near a tenth of a median of others. */
+/* Levels of a layer, in nats at T = 128. They are far enough apart that a mean
+   is rarely near a tenth of the median of others. */
 static const double moods[] = {0.004, 0.1, 2.0, 3.5};
 
 static float random_entropy(double mood)
@@ -52,7 +53,7 @@ static float random_logit(void)
     return levels[chance_below(10)];
 }
 
-/* Most losses are near 2; seldom, and then for a while, far above. */
+/* Most losses are near 2; occasionally they are far above it for a while. */
 static float random_loss(size_t *high)
 {
     if (chance_below(20) == 0)
@@ -155,7 +156,7 @@ static double mean_of(const float *x, size_t n)
             count++;
         }
     }
-    return sum / count; /* NaN without any */
+    return sum / count; /* NaN if there are none */
 }
 
 static int ascending(const void *a, const void *b)
@@ -166,7 +167,8 @@ static int ascending(const void *a, const void *b)
 
 typedef enum verdict { UNMEASURED, FINE, COLLAPSED, DEAD } verdict;
 
-/* verdicts (n_samples) of a layer, and the limit its heads are held to. */
+/* Computes the verdicts (n_samples) of a layer, and the limits for its
+   heads. */
 static void judge_layer(verdict *verdicts, double *limits, series *s,
                         size_t layer)
 {
@@ -207,7 +209,7 @@ static void judge_layer(verdict *verdicts, double *limits, series *s,
     }
 }
 
-/* Many layers at once are worth two samples. */
+/* Returns true if many layers are low, so that the sample counts twice. */
 static bool is_wide(const series *s, verdict verdicts[][MAX_SAMPLES], size_t i)
 {
     size_t n = 0;
@@ -216,8 +218,8 @@ static bool is_wide(const series *s, verdict verdicts[][MAX_SAMPLES], size_t i)
     return n >= 3 && 2 * n >= s->n_layers;
 }
 
-/* Looking back from before sample `end`: how many in a row, and where they
-   began. */
+/* Searches backwards from before sample `end`. Returns the number of
+   consecutive collapsed samples, and the first and last of them. */
 static size_t streak_at(size_t *first, size_t *last, const verdict *verdicts,
                         size_t end)
 {
@@ -267,7 +269,8 @@ static void join(es_judged_episode *episode, const series *s, size_t layer,
         }
 }
 
-/* Samples from..to: does NaN end a streak of some layer in one of them? */
+/* Returns true if NaN ends a streak of some layer in one of the samples
+   from..to. */
 static bool is_cut_short(const series *s, verdict verdicts[][MAX_SAMPLES],
                          size_t from, size_t to)
 {
@@ -280,7 +283,8 @@ static bool is_cut_short(const series *s, verdict verdicts[][MAX_SAMPLES],
     return false;
 }
 
-/* Is layer l part of a collapse at sample i? Then from `first` to `last`. */
+/* Returns true if layer l is part of a collapse at sample i, from `first` to
+   `last`. */
 static bool is_part(size_t *first, size_t *last, const series *s,
                     verdict verdicts[][MAX_SAMPLES], size_t l, size_t i,
                     size_t needed)
@@ -310,7 +314,7 @@ static void expect_collapses(es_judged *out, series *s)
         bool holds = false;
         if (!is_sample(s->entropy[i], s->n_values))
             continue;
-        /* A run of one or two is judged at its end. */
+        /* A run of one or two samples is judged at its end. */
         size_t needed = ++seen == n_samples && n_samples < 3 ? n_samples : 3;
         for (size_t l = 0; l < s->n_layers; l++) {
             size_t first = 0, last = 0;
@@ -329,8 +333,8 @@ static void expect_collapses(es_judged *out, series *s)
     }
 }
 
-/* Flags of one series without a need for several: level (n_samples), NONE
-   where it does not hold, -1 where there is no sample. */
+/* Expects the episodes of a flag that needs one sample. levels (n_samples):
+   NONE where it does not hold, -1 where there is no sample. */
 static void expect_levels(es_judged *out, const series *s, es_flag_kind kind,
                           const int *levels)
 {
@@ -359,8 +363,8 @@ static void expect_levels(es_judged *out, const series *s, es_flag_kind kind,
     }
 }
 
-/* Of the n judged samples up to and with j: were all at least / below `limit`?
- */
+/* Returns true if the last n judged samples up to j were all at least `limit`,
+ * or all below it. */
 static bool all_up_to(const double *shares, size_t j, size_t n, bool at_least,
                       double limit)
 {
@@ -399,7 +403,7 @@ static bool comes_down(const double *shares, size_t end, size_t n)
     return false;
 }
 
-/* Planned for few steps, and its heads begin at the ceiling. */
+/* Returns true if few steps are planned and the heads begin at the ceiling. */
 static bool is_too_short(const series *s)
 {
     for (size_t i = 0; i < s->n_samples; i++) {
@@ -416,7 +420,8 @@ static bool is_too_short(const series *s)
     return false;
 }
 
-/* One episode of the judged samples from `first` on; returns its end. */
+/* Expects one episode of the judged samples from `first` on. Returns its
+   end. */
 static size_t expect_overload(es_judged *out, const double *shares,
                               const int64_t *steps, size_t first,
                               size_t n_judged, const series *s)
@@ -480,7 +485,7 @@ static void expect_logits(es_judged *out, const series *s)
     expect_levels(out, s, ES_FLAG_LOGITS, levels);
 }
 
-/* Finite losses as logarithms, and the sample that each is of. */
+/* Finite losses as logarithms, and the index of the sample of each. */
 typedef struct levels {
     float y[MAX_SAMPLES];
     size_t sample[MAX_SAMPLES], n;
@@ -495,7 +500,7 @@ static double median_before(const levels *of, size_t i)
     return sorted[(i - 1) / 2];
 }
 
-/* How far above the median before it a loss is a spike. */
+/* Returns how far above the preceding median a loss must be to be a spike. */
 static double rise_before(const levels *of, size_t i)
 {
     double median = median_before(of, i), deviations[MAX_SAMPLES];
@@ -505,8 +510,9 @@ static double rise_before(const levels *of, size_t i)
     return fmax(log1p(0.15), 7 * (1.4826 * deviations[i / 2]));
 }
 
-/* Of those from `first` on that lie above `limit`, the one that makes them a
-   spike; n if none does, and `end` is the first that is not above. */
+/* Returns the sample at which the losses above `limit`, from `first` on,
+   become a spike; n if they do not. `end` is then the first loss that is not
+   above it. */
 static size_t find_spike(size_t *end, const levels *of, size_t first,
                          double limit)
 {
@@ -562,8 +568,8 @@ static int clean(const float *x, size_t n)
     return 1;
 }
 
-/* The step of the first bad sample, where nan episodes begin, must be in one;
-   all bad samples lie in episodes, all episodes begin and end at bad ones. */
+/* All bad samples must lie in episodes, and all episodes must begin and end at
+   bad samples. */
 static void check_nan(const es_judged *judged, const series *s)
 {
     for (size_t i = 0; i < s->n_samples; i++) {
@@ -586,7 +592,7 @@ static void check_nan(const es_judged *judged, const series *s)
     }
 }
 
-/* Feeds the series; the order of series within a step is drawn anew. */
+/* Feeds the series; the order of the series within a step is random. */
 static void feed(es_judged *judged, const series *s)
 {
     for (size_t i = 0; i < s->n_samples; i++) {
@@ -635,7 +641,7 @@ static void compare(const es_judged *judged, const es_judged *expected)
         assert_int_equal(count_like(judged, &expected->episodes[i]), 1);
 }
 
-TEST(streaming_is_the_definition)
+TEST(streaming_agrees_with_the_definition)
 {
     size_t seen[ES_N_FLAG_KINDS] = {0}, n_close = 0, n_too_short = 0;
     es_flag_rules rules;
@@ -668,6 +674,6 @@ TEST(streaming_is_the_definition)
     assert_true(n_too_short > 20);
     assert_true(n_close < 100);
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
-        /* The draw is worth its time. */
+        /* The draw must produce enough episodes of each kind. */
         assert_true(seen[kind] > (kind == ES_FLAG_LOSS_SPIKE ? 200 : 1000));
 }

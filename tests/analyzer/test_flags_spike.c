@@ -1,4 +1,7 @@
-/** Spikes of the loss: what is one, and what trainings do all the time. */
+/**
+ * Spikes of the loss: rises that are spikes, and variations of ordinary
+ * trainings that are not.
+ */
 #include "analyzer/flags/flags_internal.h"
 #include "tests/support/chance.h"
 #include "tests/support/judged.h"
@@ -14,7 +17,7 @@ static double normal(void)
     return sqrt(-2 * log(unit)) * cos(2 * acos(-1.0) * chance_unit());
 }
 
-/* What a loss of a training is that goes well, without its noise. */
+/* The loss of a training that goes well, without noise. */
 static double falling(int64_t sample)
 {
     return 2 + 3.5 * exp(-(double)sample / 100);
@@ -26,8 +29,8 @@ static void push(es_judged *judged, int64_t step, double loss)
     es_judge_push(judged->judge, ES_JUDGE_LOSS, step, &value, 1);
 }
 
-/* 5 % of noise, and from sample `first` to `last` so many standard deviations
-   of it more. */
+/* Judges losses with 5 % of noise, raised by `deviations` standard deviations
+   of it from sample `first` to `last`. */
 static es_judged *judge_rise(int64_t n, int64_t every, int64_t first,
                              int64_t last, double deviations)
 {
@@ -42,7 +45,7 @@ static es_judged *judge_rise(int64_t n, int64_t every, int64_t first,
     return judged;
 }
 
-/* Ten standard deviations of the noise above the loss, one sample or more. */
+/* A rise of ten standard deviations of the noise, for one sample or more. */
 TEST(a_rise_of_ten_deviations_is_a_spike)
 {
     static const int64_t lengths[] = {1, 2, 5, 40, 400};
@@ -73,7 +76,7 @@ TEST(only_the_number_of_samples_matters_and_not_their_steps)
                    false);
 }
 
-/* Noise of several kinds, 20,000 losses each, in a loss that falls. */
+/* Noise of several kinds, 20,000 losses each, added to a falling loss. */
 TEST(noise_is_no_spike)
 {
     for (int kind = 0; kind < 6; kind++) {
@@ -96,8 +99,8 @@ TEST(noise_is_no_spike)
     }
 }
 
-/* Every tenth batch is of data that is three times as hard. */
-TEST(batches_that_are_harder_are_the_trainings_own)
+/* One batch in ten has data that is three times as hard. */
+TEST(batches_that_are_always_harder_are_no_spikes)
 {
     AUTO(es_judged) judged = es_judged_new(small, NULL);
     chance_seed(7);
@@ -108,8 +111,8 @@ TEST(batches_that_are_harder_are_the_trainings_own)
     assert_true(es_judged_count(judged, ES_FLAG_LOSS_SPIKE) < 10);
 }
 
-/* One loss as high came before: only five in a row are a spike then, and it
-   begins with the first. */
+/* A loss as high occurred before: only five consecutive ones are a spike then,
+   which begins with the first. */
 TEST(a_rise_as_before_is_a_spike_if_it_lasts)
 {
     for (int64_t last = 603; last <= 604; last++) {
@@ -130,7 +133,7 @@ TEST(a_rise_as_before_is_a_spike_if_it_lasts)
     }
 }
 
-TEST(a_fall_is_no_spike_nor_is_a_small_rise)
+TEST(a_fall_or_a_small_rise_is_no_spike)
 {
     static const struct {
         float loss;
@@ -166,8 +169,8 @@ TEST(the_first_losses_and_the_warm_up_are_not_judged)
     }
 }
 
-/* NaN and infinities are the flag nan's; losses of 0 and less are no one's. */
-TEST(a_loss_that_is_not_above_0_and_finite_is_passed_over)
+/* NaN and infinities raise the flag nan; losses of 0 or less raise no flag. */
+TEST(losses_that_are_not_finite_and_positive_are_skipped)
 {
     static const float others[] = {NAN, INFINITY, -INFINITY, 0, -3};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -186,7 +189,7 @@ TEST(a_loss_that_is_not_above_0_and_finite_is_passed_over)
     }
 }
 
-TEST(only_a_loss_that_is_missing_is_no_nan_either)
+TEST(a_missing_loss_raises_no_flag)
 {
     AUTO(es_judged) judged = es_judged_new(small, NULL);
     for (int64_t step = 0; step < 400; step++)
@@ -195,8 +198,8 @@ TEST(only_a_loss_that_is_missing_is_no_nan_either)
     assert_int_equal(judged->n, 0);
 }
 
-/* The rules' own thresholds. */
-TEST(thresholds_decide)
+/* Thresholds other than the defaults. */
+TEST(thresholds_decide_what_is_a_spike)
 {
     static const struct {
         double deviations, rise;
@@ -229,7 +232,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Losses that often repeat, so that those that leave and enter are alike. */
+/* Losses that often repeat, so that values that enter and leave the window are
+   equal. */
 TEST(the_window_is_that_of_the_newest_losses_in_order)
 {
     es_flag_rules rules;

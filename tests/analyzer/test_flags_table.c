@@ -1,9 +1,10 @@
-/** The table of what is known of flags, and that of their thresholds. */
+/** The tables of flags and of their thresholds. */
 #include "analyzer/flags/flags.h"
 #include "analyzer/flags/forecast.h"
 #include "tests/support/test.h"
 
-/* The source's name, "Zhai 2023", stands in a sentence. */
+/* Returns true if the sentence contains the source's name, such as "Zhai
+   2023". */
 static bool is_cited(const char *source, const char *sentence)
 {
     char name[64];
@@ -45,7 +46,7 @@ TEST(every_flag_has_advice_and_every_sentence_a_source)
     assert_null(es_flag_info_find(""));
 }
 
-TEST(a_kind_is_the_row_of_its_name)
+TEST(each_kind_has_the_row_of_its_name)
 {
     char text[ES_FLAG_NAMES_MAX], severities[ES_FLAG_SEVERITIES_MAX];
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
@@ -60,8 +61,8 @@ TEST(a_kind_is_the_row_of_its_name)
         es_flag_severities(severities, es_flag_info_find("nan")), "critical");
 }
 
-/* Of a member that no row names the defaults would be 0. */
-TEST(every_threshold_has_a_row_of_its_own)
+/* The default of a member without a row would be 0. */
+TEST(every_threshold_has_one_row)
 {
     es_flag_rules rules;
     size_t size = 0;

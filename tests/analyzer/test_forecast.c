@@ -1,5 +1,7 @@
-/** The forecast: trends, broken samples, what it says of histories whose truth
- *  is known from their making. */
+/**
+ * The forecast: trends, invalid samples, and its verdict on histories whose
+ * outcome is known by construction.
+ */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/bands.h"
 #include "analyzer/flags/forecast_internal.h"
@@ -35,14 +37,15 @@ static void push_all(es_forecast *forecast, es_forecast_input input,
     es_forecast_push(forecast, input, step, x, n);
 }
 
-/* A wobble that is the same on every run, from -1 to 1. */
+/* Returns a variation from -1 to 1 that is the same on every run. */
 static double wobble(int64_t step)
 {
     return sin(12.9898 * (double)step + 1) * cos(4.1 * (double)step);
 }
 
-/* One step of a training: layer 2's logits double every 4 steps from `begin`
-   on, its entropy halves as often and the loss staggers; or nothing happens. */
+/* Pushes one step of a training. From `begin` on, layer 2's logits double
+   every 4 steps, its entropy halves as often and the loss becomes noisy; begin
+   < 0: nothing happens. */
 static void push_step(es_forecast *forecast, int64_t step, int64_t begin)
 {
     const double ceiling = es_ceiling(CTX), t = (double)step;
@@ -78,10 +81,10 @@ static void a_straight_line_is_found(void **state)
         es_trend_add(&trend, step, 3 - 0.02 * (double)step);
     assert_true(fabs(es_trend_slope(&trend) + 0.02) < 1e-12);
     assert_true(fabs(es_trend_level(&trend) - (3 - 0.02 * 195)) < 1e-11);
-    assert_true(trend.noise < 1e-2); /* left of the second sample's */
+    assert_true(trend.noise < 1e-2); /* a remainder of the second sample's */
 }
 
-/* The same sums in full, of all samples with their weights. */
+/* Compares with the same sums over all samples with their weights. */
 static void a_trend_is_the_weighted_regression(void **state)
 {
     enum { N = 60 };
@@ -119,9 +122,9 @@ static void a_spike_is_no_trend(void **state)
     assert_true(fabs(es_trend_slope(&trend)) < 0.02);
 }
 
-/* --- broken samples -------------------------------------------------------*/
+/* --- invalid samples ------------------------------------------------------ */
 
-static void nothing_is_said_of_too_little(void **state)
+static void too_few_samples_have_no_probability(void **state)
 {
     AUTO_FREE es_forecast *forecast = new_forecast(&usual);
     char text[ES_FORECAST_TEXT_MAX];
@@ -136,9 +139,9 @@ static void nothing_is_said_of_too_little(void **state)
     assert_true(es_forecast_probability(forecast) >= 0);
 }
 
-/* NaN, infinite and missing values, samples of a wrong size and of steps that
-   were there already leave everything as it was. */
-static void what_is_no_value_changes_nothing(void **state)
+/* NaN, infinite and missing values, samples of a wrong size and of earlier
+   steps must leave the state unchanged. */
+static void invalid_samples_change_nothing(void **state)
 {
     AUTO_FREE es_forecast *forecast = new_forecast(&usual);
     AUTO_FREE es_forecast *before = new_forecast(&usual);
@@ -168,7 +171,7 @@ static void what_is_no_value_changes_nothing(void **state)
     assert_memory_not_equal(forecast, before, size);
 }
 
-/* Of a row the finite heads count. */
+/* Only the finite heads of a row count. */
 static void a_missing_head_is_left_out(void **state)
 {
     AUTO_FREE es_forecast *forecast = new_forecast(&usual);
@@ -231,10 +234,10 @@ static void sizes_that_overflow_are_refused(void **state)
     assert_int_equal(es_forecast_size(&none), 0);
 }
 
-/* --- truth ----------------------------------------------------------------*/
+/* --- known outcomes ------------------------------------------------------- */
 
-/* The first step at which the rule would open, -1: never. `text` is the reason
-   then. */
+/* Returns the first step at which the rule opens, -1: never. `text` receives
+   the reason. */
 static int64_t warned_at(char text[ES_FORECAST_TEXT_MAX], int64_t begin)
 {
     AUTO_FREE es_forecast *forecast = new_forecast(&usual);
@@ -255,7 +258,7 @@ static int64_t warned_at(char text[ES_FORECAST_TEXT_MAX], int64_t begin)
     return -1;
 }
 
-/* Layer 2's entropy falls below 0.05 ceiling 15 steps after the beginning. */
+/* Layer 2's entropy falls below 0.05 ceiling 15 steps after `begin`. */
 static void a_collapse_is_warned_of_before_it_comes(void **state)
 {
     char text[ES_FORECAST_TEXT_MAX];
@@ -268,8 +271,8 @@ static void a_collapse_is_warned_of_before_it_comes(void **state)
     }
 }
 
-/* The fit saw few: it raises the probability, but there is no warning. */
-static void a_collapse_of_an_older_run_is_likelier_than_none(void **state)
+/* The fit saw few such runs: the probability rises, but there is no warning. */
+static void a_late_collapse_raises_the_probability(void **state)
 {
     double p[2];
     (void)state;
@@ -296,14 +299,14 @@ int main(void)
         cmocka_unit_test(a_straight_line_is_found),
         cmocka_unit_test(a_trend_is_the_weighted_regression),
         cmocka_unit_test(a_spike_is_no_trend),
-        cmocka_unit_test(nothing_is_said_of_too_little),
-        cmocka_unit_test(what_is_no_value_changes_nothing),
+        cmocka_unit_test(too_few_samples_have_no_probability),
+        cmocka_unit_test(invalid_samples_change_nothing),
         cmocka_unit_test(a_missing_head_is_left_out),
         cmocka_unit_test(a_run_without_max_logit_is_judged_by_the_rest),
         cmocka_unit_test(runs_of_every_shape_have_a_probability),
         cmocka_unit_test(sizes_that_overflow_are_refused),
         cmocka_unit_test(a_collapse_is_warned_of_before_it_comes),
-        cmocka_unit_test(a_collapse_of_an_older_run_is_likelier_than_none),
+        cmocka_unit_test(a_late_collapse_raises_the_probability),
         cmocka_unit_test(a_quiet_run_is_not_warned_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
-/* The reduction of rows to heads, against the shares of heads.h row by row:
- * sequences of every length, rows that are not finite, statistics that are
- * not there. */
+/* Compares the reduction of rows to heads with the shares of heads.h computed
+ * row by row: sequences of every length, rows that are not finite, statistics
+ * that are absent. */
 #include "analyzer/heads/heads.h"
 #include "tests/support/arrays.h"
 #include "tests/support/test.h"
@@ -9,7 +9,7 @@
 
 enum { B = 3, H = 2 };
 
-/* The definition: one row after the other. */
+/* The definition: processes one row after the other. */
 static es_head_sums reduce(const float *const rows[ES_N_ROW_STATISTICS],
                            size_t first, int n)
 {
@@ -44,7 +44,7 @@ static void expect(const float *const rows[ES_N_ROW_STATISTICS], int n)
     for (int h = 0; h < H; h++) {
         assert_true(got[h].finite_rows == want[h].finite_rows);
         for (int s = 0; s < ES_N_HEAD_SERIES; s++)
-            /* Less than 300 numbers, in another order. */
+            /* Fewer than 300 numbers, added in another order. */
             if (got[h].values[s] != want[h].values[s] &&
                 !near(got[h].values[s], want[h].values[s],
                       1e-12 * fmax(1, fabs(want[h].values[s]))))
@@ -60,7 +60,7 @@ static void draw(float *rows[ES_N_ROW_STATISTICS], int n)
         rows[i] = array((size_t)(B * H * n), 3);
 }
 
-TEST(rows_of_every_length_become_the_sums_of_their_definition)
+TEST(rows_of_every_length_agree_with_the_definition)
 {
     float *rows[ES_N_ROW_STATISTICS];
     for (int n = 1; n <= 35; n++) {
@@ -70,7 +70,7 @@ TEST(rows_of_every_length_become_the_sums_of_their_definition)
     }
 }
 
-/* In every statistic, at every place of a vector and of what is beside it. */
+/* In every statistic, at every place of a vector and of the remainder. */
 TEST(a_row_that_is_not_finite_counts_as_its_series_wants)
 {
     static const float bad[] = {NAN, INFINITY, -INFINITY};
@@ -86,8 +86,8 @@ TEST(a_row_that_is_not_finite_counts_as_its_series_wants)
             }
 }
 
-/* Numbers that are left out are large: they would be seen. */
-TEST(sequences_of_which_nothing_is_finite_have_no_extremes)
+/* Values that must be skipped are large, so that using them would show. */
+TEST(sequences_without_finite_rows_have_no_extremes)
 {
     enum { N = 6 };
     float *rows[ES_N_ROW_STATISTICS];
@@ -108,7 +108,7 @@ TEST(sequences_of_which_nothing_is_finite_have_no_extremes)
     assert_true(isfinite(es_head_value(&sums[0], ES_HEAD_MAX_LOGIT)));
 }
 
-TEST(statistics_that_are_not_there_count_as_none)
+TEST(absent_statistics_are_ignored)
 {
     float *rows[ES_N_ROW_STATISTICS];
     for (int absent = 0; absent < ES_N_ROW_STATISTICS; absent++) {
@@ -121,8 +121,8 @@ TEST(statistics_that_are_not_there_count_as_none)
     }
 }
 
-/* Sums in double: numbers that float32 would lose. */
-TEST(small_rows_are_not_lost_beside_a_large_one)
+/* Sums are in double: float32 would lose the small numbers. */
+TEST(small_rows_are_not_lost_next_to_a_large_one)
 {
     enum { N = 40 };
     float *rows[ES_N_ROW_STATISTICS];

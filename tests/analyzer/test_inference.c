@@ -1,4 +1,7 @@
-/** Intervals, tests of means, permutations: scipy's numbers, and counting. */
+/**
+ * Intervals, tests of means and permutations, compared with scipy's numbers
+ * and with enumeration.
+ */
 #include "analyzer/statistics/inference.h"
 #include "analyzer/statistics/stats.h"
 #include "tests/support/chance.h"
@@ -30,8 +33,8 @@ static void assert_near(double value, double expected)
         fail_msg("%.17g, not %.17g", value, expected);
 }
 
-/* scipy.stats.t.interval(0.95, n - 1, mean, sem) */
-TEST(an_interval_is_scipys)
+/* Computed by scipy.stats.t.interval(0.95, n - 1, mean, sem). */
+TEST(an_interval_agrees_with_scipy)
 {
     NEEDS_GSL();
     static const struct {
@@ -51,7 +54,7 @@ TEST(an_interval_is_scipys)
     }
 }
 
-TEST(an_interval_that_is_none_has_a_reason)
+TEST(a_missing_interval_has_a_reason)
 {
     NEEDS_GSL();
     es_mean mean;
@@ -67,10 +70,10 @@ TEST(an_interval_that_is_none_has_a_reason)
     assert_string_equal(es_reason_text(mean.reason), "equal values");
 }
 
-/* scipy.stats.ttest_ind(a, b, equal_var=False), its confidence_interval(),
-   permutation_test(n_resamples=inf, alternative="greater") of the |difference|;
-   g by its definition. */
-TEST(a_test_of_means_is_scipys)
+/* Computed by scipy.stats.ttest_ind(a, b, equal_var=False) and its
+   confidence_interval(), and by permutation_test(n_resamples=inf,
+   alternative="greater") of the |difference|; g by its definition. */
+TEST(a_test_of_means_agrees_with_scipy)
 {
     NEEDS_GSL();
     es_means_test test;
@@ -90,8 +93,8 @@ TEST(a_test_of_means_is_scipys)
     assert_near(test.p, 0.0033641196367149876);
 }
 
-/* scipy finds 0.13888 of 200,000 permutations: three standard errors of
-   10,000 are 0.0104. */
+/* scipy gives 0.13888 from 200,000 permutations; three standard errors of
+   10,000 permutations are 0.0104. */
 TEST(many_values_are_permuted_at_random)
 {
     NEEDS_GSL();
@@ -111,7 +114,7 @@ TEST(many_values_are_permuted_at_random)
     assert_true(test.permuted == 1.0 / ES_PERMUTATIONS); /* never 0 */
 }
 
-TEST(a_test_that_is_none_has_a_reason)
+TEST(a_missing_test_has_a_reason)
 {
     NEEDS_GSL();
     es_means_test test;
@@ -126,7 +129,8 @@ TEST(a_test_that_is_none_has_a_reason)
 
 /* --- Holm -----------------------------------------------------------------*/
 
-/* Worked by hand: 5, 4, 3, 2 times p in order, none below the one before. */
+/* Computed by hand: 5, 4, 3, 2 times p in ascending order, none below its
+   predecessor. */
 TEST(several_tests_are_adjusted)
 {
     NEEDS_GSL();
@@ -144,7 +148,7 @@ TEST(several_tests_are_adjusted)
     assert_true(out[0] == 1 && out[1] == 1);
 }
 
-/* --- layers that exchange --------------------------------------------------*/
+/* --- exchanges of layers -------------------------------------------------- */
 
 #define HEADS 5
 #define LAYERS 13
@@ -156,7 +160,8 @@ typedef struct pair {
     es_blocks blocks;
 } pair;
 
-/* Layer l of two runs, `apart` from each other in layers below n_moved. */
+/* Makes the layers of two runs; in the first n_moved layers the runs are
+   `apart`. */
 static void make_pair(pair *out, size_t n_layers, size_t n_moved, float apart)
 {
     uint32_t random = 12;
@@ -175,7 +180,7 @@ static void make_pair(pair *out, size_t n_layers, size_t n_moved, float apart)
     }
 }
 
-/* Middle rank within its stratum. */
+/* Returns the middle rank within the value's stratum. */
 static float rank_of(const pair *of, size_t at)
 {
     double n = 0, twice = 0;
@@ -236,7 +241,7 @@ TEST(p_of_a_distance_counts_exchanges_of_layers)
             assert_near(exchange(&of.blocks), counted_p(&of, n_layers));
             assert_near(farthest, distance_of(&of, false, 0));
         }
-    make_pair(&of, 6, 6, 50); /* as far as can be */
+    make_pair(&of, 6, 6, 50); /* as far apart as possible */
     assert_near(exchange(&of.blocks), 1.0 / 32);
     make_pair(&of, 6, 6, 7);
     for (size_t i = 0; i < of.blocks.n; i++) /* layers far from each other */
@@ -246,8 +251,9 @@ TEST(p_of_a_distance_counts_exchanges_of_layers)
     assert_near(exchange(&of.blocks), 1);
 }
 
-/* Random exchanges find what counting does: three standard errors. The order
-   of a pair's blocks is of no matter, but a third block makes it random. */
+/* Random exchanges must give p within three standard errors of enumeration.
+   The order of a pair's blocks does not matter, but a third block in a stratum
+   makes the exchanges random. */
 TEST(p_of_random_exchanges_is_near_the_exact_one)
 {
     NEEDS_GSL();
@@ -275,7 +281,7 @@ TEST(a_sample_without_a_value_has_no_p)
     assert_true(isnan(exchange(&of.blocks)) && isnan(farthest));
 }
 
-TEST(only_without_gsl_is_that_the_reason)
+TEST(the_reason_is_gsl_only_if_built_without_it)
 {
     const bool gsl = es_stats_gsl();
     es_mean mean;

@@ -1,5 +1,7 @@
-/** The JSON writer: commas and lines, escapes, numbers and their states. What
- *  it writes is read back by jansson. */
+/**
+ * The JSON writer: commas and lines, escapes, numbers and their states.
+ * jansson reads the output back.
+ */
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"
 #include "tests/support/chance.h"
@@ -29,7 +31,7 @@ static void check(output *out, const char *wanted)
     free(out->text);
 }
 
-TEST(commas_and_lines_come_by_themselves)
+TEST(commas_and_lines_are_added)
 {
     output out;
     begin(&out);
@@ -75,7 +77,7 @@ TEST(text_is_escaped)
         }
 }
 
-/* Long texts are escaped in pieces: as if they were escaped at once. */
+/* Long texts are escaped in pieces; the result must be the same as at once. */
 TEST(pieces_split_no_character)
 {
     static const char *const characters[] = {"a",
@@ -143,7 +145,7 @@ TEST(json_of_a_file_keeps_its_values)
                 "\"1 of \\\"x\\\"\"]");
 }
 
-/* Any values, in any nesting: jansson reads them. */
+/* Writes random values in random nesting. */
 static void put_any(es_json_writer *json, const char *name, unsigned depth)
 {
     static const char *const texts[] = {"", "\"", "\xff\n<", "plain", "\\u"};
@@ -169,7 +171,7 @@ static void put_any(es_json_writer *json, const char *name, unsigned depth)
     }
 }
 
-TEST(whatever_is_written_can_be_read)
+TEST(all_output_can_be_read_back)
 {
     chance_seed(15);
     for (int round = 0; round < 1000; round++) {

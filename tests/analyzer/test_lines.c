@@ -1,4 +1,5 @@
-/* Spikes of lines, and lines at other steps: against plain definitions. */
+/* Spikes of lines, and lines at other steps, compared with plain
+   definitions. */
 #include "analyzer/base/value.h"
 #include "analyzer/statistics/inference.h"
 #include "analyzer/statistics/smooth.h"
@@ -8,7 +9,7 @@
 
 enum { N = 60, W = 11 };
 
-/* In [-1,1); the same on every run. */
+/* Returns a number in [-1,1), the same on every run. */
 static double noise(uint64_t *seed)
 {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
@@ -29,7 +30,8 @@ static double median(double *x, size_t n)
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
-/* How far x[at] is from the median of its window, in spreads. */
+/* Returns the distance of x[at] from the median of its window, in units of the
+   window's deviation. */
 static double deviation(const float *x, size_t at, size_t n)
 {
     double window[W], distance[W];
@@ -90,7 +92,7 @@ TEST(a_step_a_steep_start_and_an_end_are_no_spikes)
         assert_true(es_is_missing(spikes[i]));
 }
 
-TEST(a_spike_needs_no_noise_but_to_be_seen)
+TEST(a_spike_needs_no_noise_but_a_visible_height)
 {
     float x[N] = {0}, spikes[N];
     if (!es_stats_gsl())
@@ -102,7 +104,7 @@ TEST(a_spike_needs_no_noise_but_to_be_seen)
         assert_int_equal(i == 20, !es_is_missing(spikes[i]));
 }
 
-TEST(spikes_beside_nan_are_found_and_nan_is_none)
+TEST(spikes_next_to_nan_are_found_and_nan_is_no_spike)
 {
     float x[N], spikes[N];
     if (!es_stats_gsl())
@@ -113,7 +115,7 @@ TEST(spikes_beside_nan_are_found_and_nan_is_none)
     x[12] = 5;
     x[30] = INFINITY;
     x[50] = es_missing();
-    x[51] = 9; /* the first of a stretch: nobody knows */
+    x[51] = 9; /* first of a stretch: cannot be judged */
     es_assert_ok(es_stats_spikes(spikes, x, N, W));
     for (size_t i = 0; i < N; i++)
         assert_int_equal(i == 12, !es_is_missing(spikes[i]));
@@ -143,8 +145,8 @@ static double secant(const int64_t *x, const float *y, size_t i)
     return ((double)y[i + 1] - (double)y[i]) / (double)(x[i + 1] - x[i]);
 }
 
-/* Steffen's slope at sample i of n, eq. 11; at either end the line to the next,
-   the simplest of his section 2.2. */
+/* Returns Steffen's slope at sample i of n, eq. 11; at either end the slope of
+   the line to the next sample, the simplest choice in his section 2.2. */
 static double slope_at(const int64_t *x, const float *y, size_t i, size_t n)
 {
     if (i == 0 || i == n - 1)
@@ -157,7 +159,7 @@ static double slope_at(const int64_t *x, const float *y, size_t i, size_t n)
            fmin(fmin(fabs(s0), fabs(s1)), fabs(parabola) / 2);
 }
 
-/* At a step from x[i] to x[i + 1]: the cubic with these slopes. */
+/* Evaluates, at a step from x[i] to x[i + 1], the cubic with these slopes. */
 static double cubic(const int64_t *x, const float *y, size_t i, size_t n,
                     int64_t step)
 {
@@ -197,7 +199,7 @@ TEST(lines_are_aligned_by_steffens_cubics)
     }
 }
 
-TEST(nothing_is_interpolated_beside_what_is_not_finite)
+TEST(nothing_is_interpolated_next_to_non_finite_values)
 {
     static const int64_t x[] = {0, 10, 20, 30, 40, 50};
     const float y[] = {1, 2, NAN, INFINITY, 4, es_missing()};

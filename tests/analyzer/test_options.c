@@ -1,4 +1,4 @@
-/* The table of options: typed targets, parsing, messages, help. */
+/* Tables of options: typed targets, parsing, messages, help. */
 #include "analyzer/base/completions.h"
 #include "analyzer/base/help.h"
 #include "analyzer/base/manual.h"
@@ -177,7 +177,7 @@ TEST(a_command_takes_the_rows_of_its_tags)
     assert_string_equal(es_message(), "'a.db': entropy-scan takes no argument");
 }
 
-TEST(what_is_printed_reads_back)
+TEST(printed_values_read_back)
 {
     char text[32];
     assert_int_equal(parse("--rate 0.1 --color red -q --name n -s 12"), ES_OK);
@@ -202,7 +202,8 @@ static char *printed(void (*print)(FILE *))
     return text;
 }
 
-/* The first rows: those without tags, and an argument. */
+/* Returns a command with the first rows: an argument and the options without
+   tags. */
 static es_command plain(void)
 {
     es_command some = command;

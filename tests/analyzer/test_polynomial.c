@@ -1,5 +1,5 @@
-/* Polynomial approximations: published tables, and the iterations themselves
-   run on the worst arguments. */
+/* Costs of polynomial approximations, compared with published tables and with
+   the iterations run on the worst arguments. */
 #include "analyzer/polynomial/approximation.h"
 #include "analyzer/polynomial/polynomial.h"
 #include "tests/support/test.h"
@@ -23,7 +23,8 @@ TEST(factors_of_an_inverse_follow_from_range_and_error)
         }
 }
 
-/* 1 / x at both ends of the range, factor by factor. */
+/* Returns the largest error of 1 / x at both ends of the range after that many
+   factors. */
 static double iterate_inverse(double k, int factors)
 {
     double largest = 0;
@@ -37,7 +38,7 @@ static double iterate_inverse(double k, int factors)
     return largest;
 }
 
-TEST(so_many_factors_are_enough_and_one_less_is_not)
+TEST(the_factors_suffice_and_one_less_does_not)
 {
     for (double k = 3; k < 1e5; k *= 2.7) {
         const int n = es_polynomial_inverse(k, 1e-3).iterations;
@@ -46,7 +47,7 @@ TEST(so_many_factors_are_enough_and_one_less_is_not)
     }
 }
 
-/* PowerSoftmax, figure 7: 8, 10 and 12 iterations. */
+/* Source: PowerSoftmax, figure 7, for 8, 10 and 12 iterations. */
 TEST(errors_of_an_inverse_are_the_published_ones)
 {
     static const struct {
@@ -82,7 +83,7 @@ TEST(steps_of_an_inverse_square_root_follow_from_range_and_error)
         }
 }
 
-TEST(a_gelu_errs_as_its_sigmoid_does)
+TEST(a_gelu_has_the_error_of_its_sigmoid)
 {
     static const struct {
         double range;
@@ -104,7 +105,7 @@ TEST(a_gelu_errs_as_its_sigmoid_does)
     assert_int_equal(es_polynomial_levels(63), 7);
 }
 
-TEST(what_makes_no_sense_is_refused)
+TEST(invalid_arguments_are_refused)
 {
     static const double ranges[] = {0.5, -1, INFINITY, NAN};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {

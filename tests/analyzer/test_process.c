@@ -1,5 +1,5 @@
-/* analyzer/base/process: what a child begins with, how its end is reported,
-   and that nothing is left behind. */
+/* analyzer/base/process: the initial state of a child, the report of its end,
+   and that no descriptor or zombie is left behind. */
 #include "analyzer/base/kernel.h"
 #include "analyzer/base/process.h"
 #include "tests/support/await.h"
@@ -17,7 +17,7 @@ static int n_descriptors(void)
     return n;
 }
 
-/* What a shell command prints, and how it ends, as text. */
+/* Runs a shell command. `out` receives its output and its end, as text. */
 static void run(char *out, size_t size, const char *command,
                 es_process_options options, int64_t ms)
 {
@@ -40,7 +40,7 @@ static void run(char *out, size_t size, const char *command,
     close(file);
 }
 
-TEST(an_end_is_reported_as_it_was)
+TEST(an_end_is_reported_correctly)
 {
     static const struct {
         const char *command, *expected;
@@ -62,7 +62,7 @@ TEST(an_end_is_reported_as_it_was)
     }
 }
 
-TEST(a_group_of_its_own_has_default_signals)
+TEST(a_separate_group_has_default_signals)
 {
     char out[256];
     signal(SIGUSR1, SIG_IGN);
@@ -89,7 +89,7 @@ TEST(only_passed_descriptors_are_inherited)
     close(40);
 }
 
-TEST(a_program_that_is_missing)
+TEST(a_missing_program_is_reported)
 {
     char out[256], *argv[] = {(char[]){"/nonexistent/program"}, NULL};
     es_process child;
@@ -106,10 +106,8 @@ TEST(a_program_that_is_missing)
     assert_string_equal(out, "exit code 127");
 }
 
-/* A host that closes the pidfd, gives its number to a file of its own, or reaps
-   our child. */
-/* fcntl calls a number above the limit invalid. */
-TEST(too_few_descriptors_are_said_to_be_that)
+/* fcntl reports a number above the limit as invalid, not as too many files. */
+TEST(too_few_descriptors_are_reported_as_such)
 {
     struct rlimit before, few;
     es_process child;
@@ -132,7 +130,9 @@ TEST(too_few_descriptors_are_said_to_be_that)
     }
 }
 
-TEST(a_host_may_take_what_is_ours)
+/* A host may close the pidfd, reuse its number for a file, or reap our child.
+ */
+TEST(a_host_may_close_the_pidfd_or_reap_the_child)
 {
     char text[64],
         *argv[] = {(char[]){"sh"}, (char[]){"-c"}, (char[]){"exit 4"}, NULL};
@@ -142,7 +142,7 @@ TEST(a_host_may_take_what_is_ours)
         es_process_end end;
         assert_int_equal(es_process_start(&child, &options), 0);
         int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        /* No pidfd, as on an old kernel: any number stands for it. */
+        /* Without a pidfd, as on an old kernel, any other number is used. */
         int number = child.watched ? child.handle.fd : file + 1;
         assert_true(dup2(file, number) >= 0);
         if (reaps)
@@ -162,7 +162,7 @@ static int add_one(void *number)
     return *(int *)number + (getsid(0) == getpid());
 }
 
-TEST(a_copy_ends_with_what_its_function_returns)
+TEST(a_copy_exits_with_its_functions_result)
 {
     AUTO_BY(es_process_free) es_process child;
     es_process_end end;

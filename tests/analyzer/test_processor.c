@@ -1,5 +1,5 @@
-/* What the processor says of itself, against what this compiler's library makes
-   of the same. */
+/* Compares the instructions that the processor reports with those that the
+   compiler's library detects. */
 #include "analyzer/base/processor.h"
 #include "tests/support/test.h"
 

@@ -1,4 +1,4 @@
-/** The line of progress: what it says, on a terminal and off it. */
+/** The progress line: its text, on a terminal and elsewhere. */
 #include "analyzer/base/kernel.h"
 #include "analyzer/base/progress.h"
 #include "tests/support/await.h"
@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-TEST(the_line_says_what_how_fast_and_how_long)
+TEST(the_line_tells_amount_rate_and_time_left)
 {
     static const struct {
         const char *unit;
@@ -22,7 +22,7 @@ TEST(the_line_says_what_how_fast_and_how_long)
         {"files", 3, 1, 200, "x: 1 of 3 files, 0.005 files/s, 6m40s left"},
         {"files", 0, 30, 2, "x: 30 files, 15 files/s"},
         {"files", 300, 300, 2, "x: 300 of 300 files, 150 files/s, 0s left"},
-        /* It grew while it was read. */
+        /* The total grew while it was read. */
         {"files", 300, 301, 2, "x: 301 of 300 files, 150 files/s"},
         {ES_PROGRESS_BYTES, 40000000, 12340000, 1.5,
          "x: 12.3 of 40.0 MB, 8.23 MB/s, 3s left"},
@@ -37,7 +37,7 @@ TEST(the_line_says_what_how_fast_and_how_long)
     }
 }
 
-TEST(durations_are_as_exact_as_they_are_short)
+TEST(durations_are_printed_in_two_units)
 {
     static const struct {
         double seconds;
@@ -55,7 +55,7 @@ TEST(durations_are_as_exact_as_they_are_short)
 
 #define GREEK "\xce\xb1\xce\xb2" /* two letters */
 
-/* Both ends of a terminal of 30 columns that changes no byte. */
+/* Opens both ends of a raw terminal of 30 columns, which changes no byte. */
 static FILE *open_terminal(int *screen)
 {
     const struct winsize size = {.ws_col = 30, .ws_row = 10};
@@ -72,7 +72,7 @@ static FILE *open_terminal(int *screen)
     return fdopen(fd, "w");
 }
 
-/* All that was written: the kernel may hand it over in parts. */
+/* Reads everything written; the kernel may deliver it in parts. */
 static const char *read_screen(char *out, size_t size, int screen)
 {
     size_t n = 0;
@@ -110,7 +110,7 @@ TEST(a_line_is_cut_to_the_terminal_and_removed)
     close(screen);
 }
 
-TEST(it_is_drawn_ten_times_a_second_at_most)
+TEST(the_line_is_drawn_at_most_ten_times_a_second)
 {
     char text[4096];
     int screen, n_drawn = 0;
@@ -121,7 +121,7 @@ TEST(it_is_drawn_ten_times_a_second_at_most)
     es_progress_show(&progress, 1);
     read_screen(text, sizeof text, screen);
     assert_memory_equal(text, "\rx: 1 of 9", 10);
-    progress.shown += ES_FOR_EVER_MS; /* no test gets there */
+    progress.shown += ES_FOR_EVER_MS; /* later than any test runs */
     es_progress_show(&progress, 2);
     assert_false(es_progress_is_due(&progress));
     assert_string_equal(read_screen(text, sizeof text, screen), "");
@@ -134,12 +134,12 @@ TEST(it_is_drawn_ten_times_a_second_at_most)
     read_screen(text, sizeof text, screen);
     for (const char *at = text; (at = strchr(at, '\r')); at++)
         n_drawn++;
-    assert_true(n_drawn < 100); /* not each */
+    assert_true(n_drawn < 100); /* fewer than the calls */
     fclose(terminal);
     close(screen);
 }
 
-TEST(it_is_silent_where_nothing_can_be_drawn_again)
+TEST(nothing_is_drawn_where_a_line_cannot_be_redrawn)
 {
     char text[256];
     int screen;

@@ -1,4 +1,7 @@
-/** Rank correlation, groups by ranks, and their p: scipy 1.17.1. */
+/**
+ * Rank correlation and groups by ranks, with their p, compared with scipy
+ * 1.17.1.
+ */
 #include "analyzer/statistics/inference.h"
 #include "tests/support/test.h"
 
@@ -17,15 +20,15 @@ static void need_gsl(void)
     es_skip("built without GSL");
 }
 
-/* Three standard errors of 10,000 permutations. */
+/* Asserts p to three standard errors of 10,000 permutations. */
 static void assert_p(double p, double expected)
 {
     assert_true(fabs(p - expected) <=
                 3 * sqrt(expected * (1 - expected) / 10000));
 }
 
-/* spearmanr, its p of all 40,320 pairings: 0.0031746. */
-TEST(a_rank_correlation_is_scipys)
+/* spearmanr; its p over all 40,320 pairings is 0.0031746. */
+TEST(a_rank_correlation_agrees_with_scipy)
 {
     need_gsl();
     es_association found;
@@ -41,8 +44,8 @@ TEST(a_rank_correlation_is_scipys)
     assert_p(found.p, 0.0031746031746);
 }
 
-/* kruskal / (n - 1), of 40,000 permutations 0.87835. */
-TEST(groups_are_kruskals)
+/* kruskal / (n - 1); its p over 40,000 permutations is 0.87835. */
+TEST(groups_agree_with_kruskal)
 {
     need_gsl();
     es_association found;
@@ -52,12 +55,14 @@ TEST(groups_are_kruskals)
     const double by_group[N] = {1, 5, 2, 9, 6, 9, 2, 7};
     es_stats_rank_groups(&found, group, 3, by_group, N, space, order);
     assert_true(found.strength > 0.9 && found.strength < 1 && found.p < 0.01);
-    const size_t each[N] = {0, 1, 2, 3, 4, 5, 6, 7}; /* says nothing */
+    const size_t each[N] = {0, 1, 2, 3, 4,
+                            5, 6, 7}; /* one value per group: no
+                                         information */
     es_stats_rank_groups(&found, each, N, y, N, space, order);
     assert_true(near(found.strength, 1, 1e-14) && found.p == 1);
 }
 
-TEST(what_does_not_vary_has_no_number)
+TEST(constant_values_have_no_association)
 {
     need_gsl();
     es_association found;

@@ -9,8 +9,8 @@
 static const es_judge_run three_by_two = {
     .n_layers = L, .n_heads = H, .ctx = 128, .planned_steps = 1000};
 
-/* One rule over the values of a run series at steps 10, 20, ...; NaN, missing
-   and numbers as they are. */
+/* Applies one rule to the values of a run's series at steps 10, 20, ...;
+   values may be NaN or missing. */
 static es_ruled *over(const es_rule *rule, const float *values, size_t n)
 {
     es_ruled *ruled = es_ruled_new(three_by_two, rule, 1);
@@ -34,11 +34,11 @@ static void assert_span(const es_ruled *ruled, size_t i, int64_t onset,
     over(rule, (const float[]){__VA_ARGS__},                                   \
          sizeof(const float[]){__VA_ARGS__} / sizeof(float))
 
-TEST(each_comparison_at_its_edge)
+TEST(each_comparison_is_right_at_its_edge)
 {
     static const struct {
         es_rule_comparison comparison;
-        size_t n; /* episodes over 1, 2, 3 against 2 */
+        size_t n; /* number of episodes over 1, 2, 3 compared with 2 */
         int64_t onset, last;
     } cases[] = {
         {ES_RULE_ABOVE, 1, 30, 30},
@@ -67,8 +67,8 @@ TEST(worst_is_in_the_direction_of_the_rule)
     assert_true(ruled->episodes[0].said.value == 9);
 }
 
-/* An alert comes with the sample that completes it, an episode begins with
-   the first of them. */
+/* An alert is raised at the sample that completes the streak; the episode
+   begins with its first sample. */
 TEST(an_episode_needs_its_samples_in_a_row)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
@@ -101,13 +101,15 @@ TEST(a_cool_down_opens_nothing)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
     rule.cool_down = 2;
-    /* Ends at 20; 30 and 40 open nothing; at 50 a new one opens. */
+    /* The first episode ends at 20; 30 and 40 open nothing; at 50 a new one
+       opens. */
     AUTO(es_ruled) ruled = OVER(&rule, 3, 1, 3, 1, 3, 1);
     assert_int_equal(ruled->n, 2);
     assert_span(ruled, 0, 10, 10, false);
     assert_span(ruled, 1, 50, 50, false);
     es_ruled_free(ruled);
-    /* What outlasts it is reported then, with its true onset. */
+    /* A streak that outlasts the cool-down is reported then, with its true
+       onset. */
     ruled = OVER(&rule, 3, 1, 3, 3, 3);
     assert_int_equal(ruled->n, 2);
     assert_span(ruled, 1, 30, 50, true);
@@ -117,21 +119,21 @@ TEST(a_cool_down_opens_nothing)
 TEST(nothing_is_judged_in_the_warm_up)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
-    rule.warm_up = 0.03; /* of 1000 */
+    rule.warm_up = 0.03; /* of 1000 steps */
     AUTO(es_ruled) ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 30, 40, true);
     es_ruled_free(ruled);
-    rule.warm_up_end = 35; /* later than that */
+    rule.warm_up_end = 35; /* later than the share */
     ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 40, 40, true);
     es_ruled_free(ruled);
-    rule.warm_up_end = 15; /* earlier */
+    rule.warm_up_end = 15; /* earlier than the share */
     ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 30, 40, true);
 }
 
-/* Neither NaN, infinities nor missing values are compared, in any direction;
-   they leave everything as it was. */
+/* NaN, infinities and missing values are not compared, in any direction; they
+   leave the state unchanged. */
 TEST(unknown_neither_opens_nor_ends)
 {
     const float unknown[] = {NAN, INFINITY, -INFINITY, es_missing()};
@@ -162,7 +164,7 @@ TEST(unknown_neither_opens_nor_ends)
 
 /* --- aggregates -----------------------------------------------------------*/
 
-/* One sample of (3,2), or of as many values as are given. */
+/* Applies a rule to one sample of (3,2), or of n values. */
 static es_ruled *once(const es_rule *rule, const float *values, size_t n)
 {
     es_ruled *ruled = es_ruled_new(three_by_two, rule, 1);
@@ -226,8 +228,8 @@ TEST(a_share_ends_at_its_own_threshold)
     assert_true(ruled->episodes[0].said.threshold == 0.5);
 }
 
-/* NaN heads count as measured; only if even with all of them the share were
-   too small, it is clear. */
+/* NaN heads count as measured. A share is clear only if it would be too small
+   with all of them. */
 TEST(a_share_with_nan_heads_waits_for_them)
 {
     const float bad[] = {1, 1, 1, 9, 9, 9}, doubt[] = {1, NAN, NAN, 9, 9, 9};
@@ -248,7 +250,7 @@ TEST(a_share_with_nan_heads_waits_for_them)
     assert_int_equal(es_rules_nonfinite(ruled->rules, 0), 6);
 }
 
-/* Its finite heads can say that a layer is bad, but not that it is well. */
+/* The finite heads can show that a layer is bad, but not that it is healthy. */
 TEST(a_layer_with_a_nan_head_is_judged_by_the_others)
 {
     const float bad[] = {1, NAN, 9, 9, 9, 9}, doubt[] = {9, NAN, 9, 9, 9, 9};
@@ -283,7 +285,7 @@ TEST(sizes_and_series_that_do_not_fit_are_ignored)
     assert_false(es_rule_fits(&rule, &three_by_two, L));
 }
 
-TEST(one_head_is_all)
+TEST(every_aggregate_judges_a_single_head)
 {
     const es_judge_run one = {.n_layers = 1, .n_heads = 1};
     const float value = 1;
@@ -317,7 +319,8 @@ TEST(a_ceiling_scales_the_threshold)
     assert_int_equal(ruled->n, 0);
 }
 
-/* Far from the range of entropies too, and what holds stays out of it. */
+/* Also far from the range of entropies. Values for which the rule holds are
+   not added. */
 TEST(a_history_is_the_median_of_its_unit)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);
@@ -326,14 +329,15 @@ TEST(a_history_is_the_median_of_its_unit)
         float a = scale, b = 1.1F * scale, high = 2.3F * scale;
         AUTO(es_ruled)
         ruled = OVER(&rule, a, high, b, high, high, high, high, b);
-        /* 20 comes before there are three; the median is then b or high. */
+        /* At step 20 there are fewer than three values; later the median is b
+           or high. */
         assert_int_equal(ruled->n, 1);
         assert_span(ruled, 0, 40, 70, false);
         assert_true(fabs(ruled->episodes[0].said.value - 2.3 / 1.1) < 0.05);
         assert_true(ruled->episodes[0].said.threshold == 2);
     }
     AUTO(es_ruled) ruled = OVER(&rule, -1, -1, -1, -1, 50);
-    assert_int_equal(ruled->n, 0); /* no median above zero */
+    assert_int_equal(ruled->n, 0); /* the median is not above zero */
 }
 
 TEST(history_begins_after_warm_up)
@@ -364,9 +368,9 @@ TEST(a_baseline_is_compared_at_its_step)
     assert_marks(ruled, "110", "011000", 3);
 }
 
-/* --- several --------------------------------------------------------------*/
+/* --- several rules -------------------------------------------------------- */
 
-TEST(several_do_not_disturb_each_other)
+TEST(several_rules_do_not_disturb_each_other)
 {
     float x[L * H] = {1, 3, 2, 6, 5, 5};
     es_rule rules[ES_N_RULE_AGGREGATES * 2];

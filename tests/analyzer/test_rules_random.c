@@ -1,8 +1,8 @@
 /**
- * Streaming rules against the definition, worked out from the whole history:
- * sorted medians instead of histograms, looking back instead of counters. Each
- * history is streamed with interruptions: what was pushed in between and taken
- * back leaves no trace.
+ * Compares streaming rules with the definition, computed from the whole
+ * history: sorted medians instead of histograms, searches backwards instead of
+ * counters. Each history is streamed with detours: samples that are pushed and
+ * then undone must leave no trace.
  */
 #include "tests/support/chance.h"
 #include "tests/support/judged.h"
@@ -14,7 +14,7 @@
 #define MAX_VALUES (MAX_LAYERS * MAX_HEADS)
 #define MAX_RULES 5
 #ifdef __SANITIZE_ADDRESS__
-#define N_SEEDS 5000 /* they take as long */
+#define N_SEEDS 5000 /* takes as long as more seeds without sanitizer */
 #else
 #define N_SEEDS 20000
 #endif
@@ -29,7 +29,7 @@ typedef struct history {
     bool has_baseline[MAX_SAMPLES];
 } history;
 
-/* Moods far enough apart that no ratio is near a threshold. */
+/* Levels are far enough apart that no ratio is near a threshold. */
 static float random_value(size_t mood)
 {
     static const double moods[] = {0.1, 1, 10};
@@ -81,7 +81,7 @@ static es_rule random_rule(bool single)
     rule.warm_up = chance_below(2) ? 0.1 : 0;
     rule.warm_up_end = chance_below(2) ? 70 : 0;
     rule.cool_down = (uint32_t)(chance_below(2) ? chance_below(6) : 0);
-    if (chance_below(2)) /* on the far side of the threshold, or not */
+    if (chance_below(2)) /* on either side of the threshold */
         rule.end = rule.aggregate == ES_RULE_SHARE ? 0.2
                    : rule.comparison % 2 == 0      ? 0.05
                                                    : 30;
@@ -100,12 +100,12 @@ typedef struct oracle {
     size_t n_units, n_references;
     verdict said[MAX_SAMPLES][MAX_UNITS];
     double x[MAX_SAMPLES][MAX_UNITS];
-    bool holds[MAX_SAMPLES][MAX_VALUES]; /* of a share's heads */
+    bool holds[MAX_SAMPLES][MAX_VALUES]; /* heads of a share that hold */
     bool active[MAX_UNITS];
-    size_t since; /* the first sample after the last episode's end */
+    size_t since; /* first sample after the last episode */
     double past[MAX_VALUES][MAX_SAMPLES]; /* (n_past) sorted */
     size_t n_past[MAX_VALUES];
-    bool doubtful; /* a ratio too near to its threshold for a histogram */
+    bool doubtful; /* a ratio is too near its threshold for a histogram */
     es_judged_episode episodes[MAX_SAMPLES];
     size_t n;
 } oracle;
@@ -122,7 +122,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The finite values as one, NaN if there is none; *n_bad are not finite. */
+/* Aggregates the finite values; NaN if there are none. *n_bad counts those
+   that are not finite. */
 static double aggregate(const oracle *by, const float *x, size_t n,
                         size_t *n_bad)
 {
@@ -171,7 +172,7 @@ static double relate(const oracle *by, size_t i, size_t unit, double value)
     }
 }
 
-/* No value drawn is exactly at an edge. */
+/* Compares strictly, because no drawn value is exactly at an edge. */
 static bool exceeds(oracle *by, double x, double limit)
 {
     if (by->rule->reference == ES_RULE_HISTORY && fabs(x / limit - 1) < 1. / 32)
@@ -232,7 +233,8 @@ static void judge_share(oracle *by, size_t i)
         by->said[i][0] = FINE;
 }
 
-/* Looking back from sample i. */
+/* Searches backwards from sample i. Returns the number of consecutive samples
+   that hold, and the first and last of them. */
 static size_t streak_at(size_t *first, size_t *last, const oracle *by, size_t i,
                         size_t unit)
 {
@@ -378,8 +380,8 @@ static void push(es_ruled *ruled, const history *of, size_t i)
                   of->n_values);
 }
 
-/* Pushes what is then taken back, as the recorder does with a transaction that
-   failed. */
+/* Pushes samples that are then undone, as the recorder does with a failed
+   transaction. */
 static void detour(es_ruled *ruled, const history *of, size_t from)
 {
     size_t n = ruled->n, n_opened = ruled->n_opened;
@@ -409,7 +411,7 @@ static void assert_same(const es_judged_episode *a, const es_judged_episode *b,
     assert_memory_equal(a->heads, b->heads, by->of->n_values);
 }
 
-/* Each episode was announced once, with its onset, and as many as there are. */
+/* Asserts that each episode was announced exactly once, within its span. */
 static void check_announced(const es_ruled *ruled)
 {
     assert_int_equal(ruled->n, ruled->n_opened);
@@ -453,14 +455,14 @@ static size_t check(const history *of, const es_rule *rules, size_t n_rules)
 
 static uint64_t seed_now;
 
-/* The one that failed, if one did. */
+/* Prints the last seed, which is the failing one if the test failed. */
 static int print_seed(void **state)
 {
     print_message("last seed: ES_SEED=%llu\n", (unsigned long long)seed_now);
     return 0;
 }
 
-TEST(streaming_is_the_definition)
+TEST(streaming_agrees_with_the_definition)
 {
     const char *only = getenv("ES_SEED");
     uint64_t first = only ? strtoull(only, NULL, 10) : 1;
@@ -475,7 +477,8 @@ TEST(streaming_is_the_definition)
         n += check(&of, rules, n_rules);
     }
     seed_now--;
-    assert_true(only || n > N_SEEDS); /* episodes: there was enough to say */
+    assert_true(only || n > N_SEEDS); /* number of episodes: enough were
+                                         drawn */
 }
 
 TEST_EACH(NULL, print_seed)

@@ -1,5 +1,5 @@
 /* analyzer/base/sized: structs between programs and libraries of different
-   age. */
+   versions. */
 #include "analyzer/base/sized.h"
 #include "tests/support/test.h"
 
@@ -33,7 +33,7 @@ TEST(members_that_an_old_program_lacks_are_zero)
     assert_int_equal(ours.b, 0);
 }
 
-TEST(what_a_new_program_sets_is_not_ignored)
+TEST(a_member_set_by_a_newer_program_is_refused)
 {
     our_struct ours = {7, 7, 7};
     new_struct given = {sizeof given, 1, 2, 3};
@@ -48,7 +48,7 @@ TEST(what_a_new_program_sets_is_not_ignored)
     assert_int_equal(ours.b, 2);
 }
 
-TEST(a_struct_that_is_not_given_is_refused)
+TEST(a_missing_struct_is_refused)
 {
     our_struct ours = {sizeof ours, 7, 7};
     assert_int_equal(es_sized_take(&ours, sizeof ours, NULL, "es_x"),
@@ -74,7 +74,7 @@ TEST(a_struct_without_its_size_is_refused)
     }
 }
 
-TEST(an_old_program_gets_what_it_has_space_for)
+TEST(an_old_program_gets_as_much_as_fits)
 {
     const our_struct ours = {sizeof ours, 5, 6};
     struct {
@@ -88,7 +88,8 @@ TEST(an_old_program_gets_what_it_has_space_for)
     assert_int_equal(memory.of_somebody_else, 2);
     new_struct larger = {sizeof larger, 1, 2, 3};
     assert_int_equal(es_sized_give(&larger, &ours, sizeof ours, "es_x"), ES_OK);
-    assert_int_equal(larger.size, sizeof ours); /* so much is known */
+    assert_int_equal(larger.size, sizeof ours); /* the size that the library
+                                                   knows */
     assert_int_equal(larger.b, 6);
     assert_int_equal(larger.c, 3);
 }

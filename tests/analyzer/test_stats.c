@@ -1,4 +1,4 @@
-/** Statistics: closed forms, non-finite values, strides. */
+/** Summaries: closed forms, non-finite values, strides. */
 #include "analyzer/statistics/stats.h"
 #include "tests/support/test.h"
 
@@ -13,7 +13,7 @@ TEST(an_arithmetic_series_has_its_closed_form)
     assert_true(near(summary.mean, 7.5, 1e-13));
     assert_true(near(summary.min, -5, 0));
     assert_true(near(summary.max, 20, 0));
-    /* variance of 0..n-1 with n - 1: n (n + 1) / 12 */
+    /* the variance of 0..n-1, divided by n - 1, is n (n + 1) / 12 */
     assert_true(near(summary.std, sqrt(101.0 * 102 / 12) / 4, 1e-12));
 }
 
@@ -52,7 +52,7 @@ TEST(nothing_finite_is_nan)
     }
 }
 
-TEST(stride_takes_one_column)
+TEST(a_stride_selects_one_column)
 {
     const float x[] = {1, 10, 100, 3, 30, 300, 8, 80, 800};
     es_summary summary;
@@ -62,8 +62,8 @@ TEST(stride_takes_one_column)
     assert_int_equal(summary.n_finite, 3);
 }
 
-/* Two passes: values far from zero keep their spread. */
-TEST(a_spread_beside_a_large_mean_is_exact)
+/* Because of the two passes, values far from zero keep their spread. */
+TEST(a_spread_about_a_large_mean_is_exact)
 {
     const float x[] = {16777210.0F, 16777211.0F, 16777212.0F};
     es_summary summary;

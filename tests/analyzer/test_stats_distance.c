@@ -1,11 +1,11 @@
-/** Distributions: order, quantiles, how far two of them lie apart. */
+/** Distributions: order, quantiles, and distances between two of them. */
 #include "analyzer/statistics/stats.h"
 #include "tests/support/chance.h"
 #include "tests/support/test.h"
 
 #define MOST 400
 
-/* Samples with their own memory. */
+/* A sample with its memory. */
 typedef struct sample {
     float sorted[MOST];
     es_distribution is;
@@ -24,7 +24,7 @@ static uint32_t next_random(uint32_t below)
     return congruence_below(&state_of_random, below);
 }
 
-/* n values on a grid, so that some are the same. */
+/* Takes n random values on a grid, so that some are equal. */
 static void take_random(sample *out, size_t n)
 {
     float x[MOST];
@@ -54,7 +54,7 @@ static double slow_ks(const es_distribution *a, const es_distribution *b)
     return largest;
 }
 
-/* Both samples repeated to one size, and their values paired in order. */
+/* Repeats both samples to a common size and pairs their values in order. */
 static double slow_wasserstein(const es_distribution *a,
                                const es_distribution *b)
 {
@@ -68,7 +68,7 @@ static double slow_wasserstein(const es_distribution *a,
 
 /* --- order ----------------------------------------------------------------*/
 
-TEST(sorts_and_counts)
+TEST(a_distribution_is_sorted_and_counted)
 {
     const float x[] = {3, NAN, -1, INFINITY, 7, es_missing(), -0.5F, -INFINITY};
     sample s;
@@ -87,7 +87,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-TEST(sorts_any_number)
+TEST(any_number_of_values_is_sorted)
 {
     for (size_t n = 0; n <= 130; n++) {
         float x[MOST];
@@ -137,7 +137,7 @@ TEST(closed_forms_are_met)
     take(&c, doubled, 12);
     assert_true(near(es_stats_wasserstein(&a.is, &b.is), 2.5, 1e-14));
     assert_true(near(es_stats_ks(&a.is, &b.is), 3.0 / 12, 1e-15));
-    /* mean of i over 0..11; at x = 11 all of a, six of c */
+    /* the mean of i over 0..11; at x = 11 all of a and six of c lie below */
     assert_true(near(es_stats_wasserstein(&a.is, &c.is), 5.5, 1e-14));
     assert_true(near(es_stats_ks(&a.is, &c.is), 0.5, 1e-15));
 }
@@ -155,7 +155,7 @@ TEST(samples_may_differ_in_size)
     assert_true(near(es_stats_ks(&c.is, &b.is), 1, 0));
 }
 
-TEST(a_sample_twice_is_itself)
+TEST(a_repeated_sample_has_no_distance)
 {
     const float x[] = {1.1F, 2.3F, -0.7F};
     const float twice[] = {2.3F, 1.1F, -0.7F, 1.1F, -0.7F, 2.3F};
@@ -178,7 +178,7 @@ TEST(nothing_finite_is_nan)
     assert_true(isnan(es_stats_wasserstein(&b.is, &a.is)));
 }
 
-TEST(distances_are_those_of_brute_force)
+TEST(distances_agree_with_brute_force)
 {
     for (size_t n = 1; n < 40; n += 3)
         for (size_t m = 1; m < 60; m += 4) {

@@ -1,4 +1,4 @@
-/** The one-line message that goes with an error. */
+/** The one-line message of an error. */
 #include "analyzer/base/status.h"
 #include "tests/support/test.h"
 
@@ -9,7 +9,8 @@ TEST(message_is_one_safe_line)
 {
     assert_int_equal(es_fail(ES_EIO, "%s: %d", "a\nb\x1b[31m\x7f", 7), ES_EIO);
     assert_string_equal(es_message(), "a?b?[31m?: 7");
-    /* U+0085 and U+009B are controls; U+00DC ends in the same byte as U+009C */
+    /* U+0085 and U+009B are control characters; U+00DC ends in the same byte
+       as U+009C */
     es_fail(ES_EIO, "%s", "\xc2\x85\xc2\x9b[2J \xc3\x9c \xc2\xa9 \xc2");
     assert_string_equal(es_message(), "????[2J \xc3\x9c \xc2\xa9 \xc2");
 }
@@ -44,7 +45,7 @@ static void *fail_elsewhere(void *user)
     return NULL;
 }
 
-TEST(each_thread_has_its_own)
+TEST(each_thread_has_its_own_message)
 {
     pthread_t thread;
     es_fail(ES_EIO, "here");

@@ -1,4 +1,5 @@
-/* Text: numbers that read back the same, names that cannot do harm. */
+/* Text: numbers that read back as themselves, names escaped so that they are
+   harmless. */
 #include "analyzer/base/text.h"
 #include "tests/support/test.h"
 
@@ -59,7 +60,8 @@ TEST(escape_cuts_between_characters)
     assert_int_equal(es_text_escape(NULL, 0, "abc", ES_ESCAPE_JSON), 3);
 }
 
-/* Cut at the buffer's end, counted whole; nothing beyond it is touched. */
+/* Text is truncated at the buffer's end but counted completely; nothing beyond
+   the buffer is written. */
 TEST(appended_text_is_cut_and_counted_whole)
 {
     char buffer[12] = "xxxxxxxxxxx";
@@ -129,7 +131,6 @@ static uint32_t float_bits(float value)
     return bits;
 }
 
-/* Every 7,919th bit pattern, and the corners: all bits come back. */
 TEST(numbers_for_people_are_rounded)
 {
     static const struct {
@@ -166,6 +167,7 @@ TEST(exponents_have_no_needless_digits)
     }
 }
 
+/* Every 7,919th bit pattern and the corner cases keep all their bits. */
 TEST(a_float_reads_back_as_itself)
 {
     const uint32_t corners[] = {0,          0x80000000, 1,          0x007fffff,
@@ -177,7 +179,7 @@ TEST(a_float_reads_back_as_itself)
         float value, back;
         char out[ES_FLOAT_TEXT_MAX];
         memcpy(&value, &bits, sizeof value);
-        /* A signalling NaN may be quieted by being passed by value. */
+        /* A signalling NaN may become quiet when it is passed by value. */
         if (isnan(value) && !(bits & 0x00400000))
             continue;
         es_float_print(out, value);
@@ -222,7 +224,7 @@ TEST(an_integer_is_read_within_its_range)
         ES_OK);
 }
 
-/* A program that uses a comma for the decimal point: our text does not. */
+/* A program's locale may use a decimal comma; the project's text does not. */
 TEST(a_locale_changes_nothing)
 {
     if (!setlocale(LC_NUMERIC, "de_DE.UTF-8"))

@@ -1,4 +1,6 @@
-/** Streams into memory: what is written is whole, or the stream says not. */
+/**
+ * Streams into memory: the text is complete, or the stream reports an error.
+ */
 #include "analyzer/base/text_stream.h"
 #include "tests/support/auto.h"
 #include "tests/support/test.h"
@@ -6,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-TEST(what_is_written_comes_out_terminated)
+TEST(the_text_is_complete_and_terminated)
 {
     AUTO_FREE char *text = NULL;
     size_t size;
@@ -50,7 +52,7 @@ TEST(nothing_written_is_an_empty_text)
     assert_int_equal(size, 0);
 }
 
-/* In a child: 1 GiB where there are 64 MiB, then a little more. */
+/* Runs in a child: writes 1 GiB under a limit of 64 MiB, then a little more. */
 static int write_too_much(void)
 {
     enum { CHUNK = 1 << 20, CHUNKS = 1024, MOST = 64 << 20 };
@@ -65,7 +67,7 @@ static int write_too_much(void)
     return fclose(stream) == 0 ? 2 : text ? 3 : 0;
 }
 
-TEST(a_text_without_memory_is_an_error_and_no_part_of_it)
+TEST(a_text_without_memory_is_an_error_and_not_truncated)
 {
 #ifdef __SANITIZE_ADDRESS__
     es_skip("no limit of memory under a sanitizer");

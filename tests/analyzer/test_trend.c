@@ -1,6 +1,8 @@
-/** Trends and smooth lines: scipy 1.17.1's theilslopes and
- * kendalltau(method="asymptotic"); the robust line by
- * make_trend_references.py. */
+/**
+ * Trends and smooth lines, compared with theilslopes and
+ * kendalltau(method="asymptotic") of scipy 1.17.1; the robust line with
+ * make_trend_references.py.
+ */
 #include "analyzer/statistics/inference.h"
 #include "analyzer/statistics/smooth.h"
 #include "analyzer/statistics/trend.h"
@@ -11,7 +13,7 @@
 static const double x[N] = {0, 10, 20, 40, 50, 60, 70, 90, 100, 130};
 static double space[N * N];
 
-TEST(a_trend_is_scipys)
+TEST(a_trend_agrees_with_scipy)
 {
     static const struct {
         double y[N], slope, low, high, p;
@@ -38,7 +40,7 @@ TEST(a_trend_is_scipys)
     }
 }
 
-TEST(a_line_is_found_exactly_and_where_it_goes)
+TEST(a_line_is_found_exactly_and_reaches_a_value)
 {
     double y[N];
     es_series_trend trend;
@@ -50,7 +52,7 @@ TEST(a_line_is_found_exactly_and_where_it_goes)
     assert_true(trend.slope == -0.5 && trend.low == -0.5 && trend.high == -0.5);
     assert_true(near(es_trend_reaches(&trend, trend.slope, -96), 200, 1e-12));
     assert_true(isinf(es_trend_reaches(&trend, 0, 1)));
-    y[4] = 1000; /* does not bend it */
+    y[4] = 1000; /* must not change the line */
     es_stats_trend(&trend, x, y, N, space);
     assert_true(trend.slope == -0.5 && trend.p < 0.02);
 }
@@ -71,8 +73,8 @@ TEST(no_trend_has_a_reason)
     assert_int_equal(trend.reason, ES_REASON_FEW);
 }
 
-/* Its limits: GSL stops at 1e-8, and differentiates by steps of 1e-4. */
-TEST(a_robust_line_is_that_of_its_formulas)
+/* Tolerances: GSL stops at 1e-8, and differentiates with steps of 1e-4. */
+TEST(a_robust_line_agrees_with_its_formulas)
 {
     static const struct {
         double y[N], slope, low, high, at_mean;
@@ -119,7 +121,7 @@ TEST(an_exact_line_is_fitted_whatever_its_scale)
     assert_int_equal(fit.reason, ES_REASON_NONE);
     assert_true(near(fit.slope, 1e-6, 1e-15));
     assert_true(near(fit.low, 1e-6, 1e-12) && near(fit.high, 1e-6, 1e-12));
-    y[3] = 1; /* weighs nothing */
+    y[3] = 1; /* has no weight */
     assert_int_equal(es_stats_robust(&fit, far, y, N), ES_OK);
     assert_true(near(fit.slope, 1e-6, 1e-12));
     for (int i = 0; i < N; i++)
@@ -128,7 +130,7 @@ TEST(an_exact_line_is_fitted_whatever_its_scale)
     assert_true(fit.slope == 0 && fit.low == 0 && fit.high == 0);
 }
 
-TEST(what_has_no_robust_line_says_why)
+TEST(a_missing_robust_line_has_a_reason)
 {
     const double same[N] = {0};
     double broken[N];
@@ -157,9 +159,9 @@ TEST(what_has_no_robust_line_says_why)
     }
 }
 
-/* gaussian_filter1d(sigma=1.2, truncate=2.5, mode="nearest"), of each stretch
- */
-TEST(a_smooth_line_is_scipys_and_stops_at_gaps)
+/* gaussian_filter1d(sigma=1.2, truncate=2.5, mode="nearest") of each
+ * stretch. */
+TEST(a_smooth_line_agrees_with_scipy_and_stops_at_gaps)
 {
     float y[] = {3.5F, 3.25F, 9,   2.75F, 3,     2.5F,     2.5F, 2.75F,
                  2,    1.5F,  NAN, 3.5F,  3.25F, INFINITY, 7};

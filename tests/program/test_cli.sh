@@ -42,7 +42,7 @@ done
 output 'each verb has its own manual page' '^ *entropy-scan-import +- +make +a +run' page import
 output 'with its options' '^ *--tags=' page import
 check 'and no verbs' sh -c '! echo "$1" | grep -q ^VERBS' sh "$(page import)"
-exits 'one of two at a time' 2 'may have a verb' "$scan" help import --completion
+exits 'one of two at a time' 2 'only --man takes a verb' "$scan" help import --completion
 rm page.txt
 
 # Every example of the manual is run next to the runs and files that it names.
