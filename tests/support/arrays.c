@@ -1,4 +1,4 @@
-/* Arrays of one test, freed together. */
+/* The arrays of one test, which are freed together. */
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/test.h"

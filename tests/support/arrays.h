@@ -1,20 +1,25 @@
-/** Arrays of one test, which are freed together; short names for what tests of
- *  operations write most. */
+/**
+ * Arrays of one test, which are freed together, and short names for the calls
+ * that tests of operations make most often.
+ */
 #ifndef ES_TESTS_ARRAYS_H
 #define ES_TESTS_ARRAYS_H
 
 #include "hooks/trainer/model/ops.h"
 
-/** n random numbers in [-scale, scale), n zeros, n copies. */
+/**
+ * Each returns a new array: n random numbers in [-scale, scale), n zeros, a
+ * copy of n numbers, or n numbers as doubles.
+ */
 float *es_test_array(size_t n, double scale);
 double *es_test_doubles(size_t n);
 float *es_test_copy(const float *from, size_t n);
 double *es_test_widen(const float *from, size_t n);
 
-/** Frees all of them. */
+/** Frees all of these arrays. */
 void es_test_release(void);
 
-/** What es_test_array draws next depends on this alone. */
+/** Sets the seed of es_test_array. What it draws next depends on this alone. */
 void es_test_seed(uint64_t seed);
 
 #define array(n, scale) es_test_array((size_t)(n), scale)
@@ -22,7 +27,7 @@ void es_test_seed(uint64_t seed);
 #define copy(from, n) es_test_copy(from, (size_t)(n))
 #define widen(from, n) es_test_widen(from, (size_t)(n))
 
-/** The CPU's memory is plain numbers. */
+/** Returns plain numbers as memory of the CPU back-end, which they are. */
 static inline es_mem *mem(void *numbers)
 {
     return (es_mem *)numbers;

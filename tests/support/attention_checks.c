@@ -1,5 +1,5 @@
-/* Attention of any back-end against plain loops in double, and what broken
- * inputs may reach. */
+/* Compares attention of any back-end with plain loops in double, and checks
+ * how far NaN and infinity in the inputs spread. */
 #include "tests/support/attention_problem.h"
 
 #include "tests/support/cmocka_all.h"
@@ -8,9 +8,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* --- against the reference ------------------------------------------------ */
+/* --- comparison with the reference ---------------------------------------- */
 
-/* Element (i,c) of head h of a (B,T,columns) array. */
+/* Returns the position of element (i,0) of head h in a (B,T,columns) array. */
 static size_t place(const attention_problem *p, int columns, int b, int h,
                     int i)
 {
@@ -43,7 +43,7 @@ static void expect_head(const char *what, const attention_problem *p,
     free(got);
 }
 
-/* q, k, v, y, dy and their gradients, of one head in double. */
+/* Returns q, k, v, y, dy and their gradients, of one head in double. */
 static es_ref_head open_reference(const attention_problem *p, int b, int h,
                                   bool entropy)
 {
@@ -80,8 +80,8 @@ static es_ref_head open_reference(const attention_problem *p, int b, int h,
                          .dv = in + 7 * n};
 }
 
-/* One head of one sequence; dlog_t (T) += the gradient of its temperatures'
- * logarithms. */
+/* Checks one head of one sequence, and adds the gradient of the logarithms of
+ * its temperatures to dlog_t (T). */
 static void check_head(const attention_problem *p, int b, int h, bool entropy,
                        double *dlog_t)
 {
@@ -95,7 +95,7 @@ static void check_head(const attention_problem *p, int b, int h, bool entropy,
     expect_head("dq", p, p->dqkv, 3 * d, 0, b, h, head.dq);
     expect_head("dk", p, p->dqkv, 3 * d, d, b, h, head.dk);
     expect_head("dv", p, p->dqkv, 3 * d, 2 * d, b, h, head.dv);
-    for (size_t i = 0; i < t; i++) { /* what float32 has for it */
+    for (size_t i = 0; i < t; i++) { /* above FLT_MAX, float32 has infinity */
         double *x = &head.rows[(size_t)ES_ROW_LOGIT_VARIANCE * t + i];
         *x = *x > (double)FLT_MAX ? (double)INFINITY : *x;
     }
@@ -127,9 +127,10 @@ void attention_check(const attention_problem *p, bool entropy)
     free(dlog_t);
 }
 
-/* --- what is not finite, or nothing -------------------------------------- */
+/* --- numbers that are not finite, and rows without weight ----------------- */
 
-/* Of row i: all NaN and no weight finite, or none NaN and all finite. */
+/* Checks row i: `bad`: all its statistics must be NaN and no weight finite;
+   otherwise none may be NaN and all weights must be finite. */
 static void expect_nan_row(const attention_problem *p, int i, bool bad)
 {
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++) {
@@ -227,7 +228,8 @@ static double objective_at(const es_ref_head *head, double *at, double value)
     return found;
 }
 
-/* Of fourth order: powers of a small score bend fast. */
+/* Compares a gradient with differences of fourth order, because powers of a
+   small score curve strongly. */
 static void expect_differences(const es_ref_head *head, double *values,
                                const double *gradient, int n)
 {
@@ -245,7 +247,7 @@ static void expect_differences(const es_ref_head *head, double *values,
     }
 }
 
-/* c of each row, as it is now. */
+/* Writes the c that each row has now. */
 static void find_c(double *c, const es_ref_head *head)
 {
     const int d = head->width;

@@ -1,4 +1,4 @@
-/* Heads to attend, and a run of them on the CPU. */
+/* Inputs of attention heads, and their computation on the CPU. */
 #include "tests/support/attention_problem.h"
 
 #include "tests/support/cmocka_all.h"
@@ -132,7 +132,7 @@ es_backend *attention_backend(const es_cpu_kernels *kernels,
     return cpu;
 }
 
-/* An array of activations becomes bf16 in place, n of them, and back. */
+/* Turns an array of n activations into bf16 in place, and back. */
 static void round_array(float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -1,5 +1,7 @@
-/** Variables that release what they hold where their block ends, as GLib's
- *  g_autoptr does: AUTO(es_reader) r = es_open_reader(path); */
+/**
+ * Variables that release what they hold at the end of their block, like GLib's
+ * g_autoptr: AUTO(es_reader) r = es_open_reader(path);
+ */
 #ifndef ES_TESTS_AUTO_H
 #define ES_TESTS_AUTO_H
 
@@ -7,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** A pointer to a type of which AUTO_OF has said how it is released. */
+/** Declares a pointer to a type; AUTO_OF defines how it is released. */
 #define AUTO(type) AUTO_BY(type##_auto) type *
 #define AUTO_OF(type, release)                                                 \
     static inline void type##_auto(type **thing)                               \
@@ -17,10 +19,13 @@
 
 AUTO_OF(FILE, fclose)
 
-/** Before a declaration: release(&variable). It may have no other use. */
+/**
+ * Comes before a declaration and calls release(&variable) at the end. The
+ * variable may have no other use.
+ */
 #define AUTO_BY(release) __attribute__((cleanup(release), unused))
 
-/** Before the declaration of a pointer: free. */
+/** Comes before the declaration of a pointer, which free then releases. */
 #define AUTO_FREE AUTO_BY(es_auto_free)
 static inline void es_auto_free(void *pointer)
 {

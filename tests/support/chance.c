@@ -9,7 +9,7 @@ long chance_times(const char *name, long usual)
     return given ? strtol(given, NULL, 10) : usual;
 }
 
-static uint64_t chance; /* 0 would stay 0 */
+static uint64_t chance; /* a state of 0 would stay 0 */
 
 void chance_seed(uint64_t seed)
 {

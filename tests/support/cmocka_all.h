@@ -1,4 +1,4 @@
-/** cmocka with the headers that it wants to see first. */
+/** cmocka with the headers that it needs first. */
 #ifndef ES_TESTS_CMOCKA_ALL_H
 #define ES_TESTS_CMOCKA_ALL_H
 
@@ -10,13 +10,15 @@
 
 #include <cmocka.h>
 
-/* cmocka gives every test a state, which most of them do not use. */
+/* cmocka passes every test a state, which most of them do not use. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-/** Skips the test and says what the machine lacks: es_skip("no GPU"). */
+/** Skips the test and prints what the machine lacks: es_skip("no GPU"). */
 #define es_skip(reason) (print_message("# skipped: " reason "\n"), skip())
 
-/** Is this the pass with sanitizers? It is slow, and may do less of the same.
+/**
+ * 1 in the pass with sanitizers, which is slow; a test may then do fewer
+ * repetitions.
  */
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1

@@ -1,4 +1,4 @@
-/** A comparison of run files, and what is printed of it. */
+/** A comparison of run files, and what is printed about it. */
 #ifndef ES_TESTS_COMPARED_H
 #define ES_TESTS_COMPARED_H
 
@@ -10,18 +10,21 @@
 
 #define ES_COMPARED_MOST 16
 
-/** A run to write: samples at 0, 10, 20, 30. */
+/** A run to write, with samples at steps 0, 10, 20, 30. */
 typedef struct es_compared_written {
     const char *file, *name, *arch, *config;
     int64_t n_layer, n_head, seed;
-    float low;      /* of its entropies; NaN: all are */
+    float low;      /* of its entropies; NaN: all are NaN */
     float evals[4]; /* losses at 0, 10, 20, 30; missing: none */
-    float logit;    /* largest; missing: not recorded */
+    float logit;    /* largest logit; missing: not recorded */
 } es_compared_written;
 
 void es_compare_write(void **state, const es_compared_written *of);
 
-/** Heads spread between `low` and `low` + 1 nats, none the same. */
+/**
+ * Records entropies that are spread from `low` to `low` + 1 nats and all
+ * differ.
+ */
 void es_compare_record_heads(es_recorded *to, int64_t step, float low);
 
 void es_compare_record_eval(es_recorded *to, const char *name, int64_t step,
@@ -34,36 +37,45 @@ typedef struct es_compared_files {
     double observed;
 } es_compared_files;
 
-/** Every run of the files (n) in folder *state; baseline: one of the files, or
- *  NULL. Paths are shown without the folder. */
+/**
+ * Compares all runs of n files in folder *state. `baseline` is one of the
+ * files or NULL. Paths are shown without the folder.
+ */
 void es_compare_files(es_compared_files *out, void **state,
                       const char *const *files, size_t n, const char *baseline,
                       int64_t step);
 
 void es_compared_free(es_compared_files *compared);
 
-/** The tables; to be freed. */
+/** Returns the tables; the caller frees them. */
 char *es_compared_text(const es_compared_files *compared,
                        es_table_options options);
 
-/** The member "comparison" with its name, in braces; to be freed. */
+/**
+ * Returns the member "comparison" with its name, in braces; the caller frees
+ * it.
+ */
 char *es_compared_json(const es_compared_files *compared);
 
-/** The same parsed, without its name; to be released. */
+/** Returns the same parsed, without its name; the caller releases it. */
 json_t *es_compared_parsed(const es_compared_files *compared);
 
-/** The member at a path such as "runs.0.eval.best_ppl"; fails the test if there
- *  is none. Borrowed. */
+/**
+ * Returns the member at a path such as "runs.0.eval.best_ppl", borrowed. Fails
+ * the test if there is none.
+ */
 json_t *es_json_at(json_t *root, const char *path);
 
-/** A text there; "" if it is another thing. Borrowed. */
+/** Returns the text at a path, borrowed; "" if it is not a text. */
 const char *es_json_text_at(json_t *root, const char *path);
 
-/** The texts of an array there, "a b c"; borrowed until the next call. */
+/** Returns the texts of an array as "a b c", borrowed until the next call. */
 const char *es_json_list_at(json_t *root, const char *path);
 
-/** Fails the test unless the number there is `expected` to 1e-6 of it: float32
- *  values. */
+/**
+ * Fails the test unless the number at a path is `expected` to 1e-6 of it,
+ * which float32 values allow.
+ */
 void es_json_assert_near(json_t *root, const char *path, double expected);
 
 #endif

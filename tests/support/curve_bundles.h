@@ -1,5 +1,7 @@
-/** Curves that own their arrays, and figures of them drawn, for tests. Include
- *  cmocka first. */
+/**
+ * Curves that own their arrays, and figures of them, for tests. Include cmocka
+ * first.
+ */
 #ifndef ES_TESTS_CURVE_BUNDLES_H
 #define ES_TESTS_CURVE_BUNDLES_H
 
@@ -14,7 +16,7 @@ typedef struct bundle {
     size_t n_curves, n;
 } bundle;
 
-/** The figure drawn and laid out, and where its pixels are. */
+/** A figure that is drawn and laid out, with its pixels. */
 typedef struct shot {
     es_curves_sheet sheet;
     es_picture *picture;
@@ -22,27 +24,32 @@ typedef struct shot {
     double scale;
 } shot;
 
-/** The values of a curve, (n). */
+/** Returns the values of a curve, (n). */
 float *row(const bundle *b, size_t curve);
 
-/** Slowly falling lines, every one of its own height, with a little noise,
- *  called "layer 0" and so on. */
+/**
+ * Returns slowly falling lines at different heights, with a little noise,
+ * called "layer 0" and so on.
+ */
 bundle bundle_new(size_t n_curves, size_t n, double noise);
 void bundle_free(bundle *b);
 
-/** With every text, and a reference at 3.878. */
+/** Returns a figure with every text, and a reference at 3.878. */
 es_curves figure_of(const es_curves_panel *panels, size_t n);
 
-/** Fails the test unless it is drawn, finite, and no texts touch. */
+/**
+ * Draws a figure. Fails the test unless it is drawn, is finite, and no texts
+ * touch.
+ */
 es_picture *drawn(const es_curves *figure);
 
 shot shot_of(const es_curves *figure, double scale);
 void shot_clear(shot *s);
 
-/** The pixel at a place of a panel; 0xRRGGBB. */
+/** Returns the pixel at a place of a panel, 0xRRGGBB. */
 uint32_t pixel(const shot *s, size_t panel, double step, double value);
 
-/** The colour of a curve of the first panel. */
+/** Returns the colour of a curve of the first panel. */
 uint32_t color_of(const shot *s, size_t curve);
 
 size_t count_shapes(const es_picture *picture, es_shape_kind kind);

@@ -1,4 +1,4 @@
-/* Pictures that tests draw: checked, compared, searched. */
+/* Draws, checks, compares and searches the pictures of tests. */
 #include "tests/support/drawn.h"
 #include "render/picture_internal.h"
 #include "tests/support/test.h"

@@ -1,25 +1,32 @@
-/** Pictures that tests draw: checked, compared, searched. */
+/** Draws, checks, compares and searches the pictures of tests. */
 #ifndef ES_TESTS_DRAWN_H
 #define ES_TESTS_DRAWN_H
 
 #include "render/figures/theme.h"
 #include "tests/support/pictures.h"
 
-/** The picture that a call drew. Fails the test unless it did, every number is
- *  finite and no texts touch. */
+/**
+ * Returns the picture that a call drew. Fails the test unless it drew one,
+ * every number is finite and no texts touch.
+ */
 es_picture *sound_picture(es_status status, es_picture *const *picture);
 
-/** The same drawn at one pixel a point is tests/golden/NAME.png; frees it. */
+/**
+ * Fails the test unless the picture, at one pixel per point, is
+ * tests/golden/NAME.png. Frees it.
+ */
 void assert_golden(es_picture *picture, const char *name);
 
-/** What a pixel of a picture is to be. */
+/** The expected colour of a pixel. */
 typedef struct es_wanted_pixel {
     int x, y;
     uint32_t color; /* 0xRRGGBB */
 } es_wanted_pixel;
 
-/** Fails the test unless the picture has these pixels, at `scale` a point, and,
- *  unless that is 0, so many colours. Frees it. */
+/**
+ * Fails the test unless the picture, at `scale` pixels per point, has these
+ * pixels and exactly n_colors colours (0: any number). Frees it.
+ */
 #define ASSERT_PIXELS(picture, scale, n_colors, ...)                           \
     assert_pixels(picture, scale, n_colors,                                    \
                   (const es_wanted_pixel[]){__VA_ARGS__},                      \
@@ -28,23 +35,25 @@ typedef struct es_wanted_pixel {
 void assert_pixels(es_picture *picture, double scale, int n_colors,
                    const es_wanted_pixel *wanted, size_t n);
 
-/** Draws a figure, whose type the caller knows. */
+/** Draws a figure whose type the caller knows. */
 typedef es_status es_draw_any(es_picture **out, const void *figure);
 
 /**
- * Fails the test unless the figure is sound and as large as requested in
- * `style`, a part of it, at sizes from a paper's column to a large page; and
- * refused where it is too small, with a message that names the least size,
- * which it then has.
+ * Fails the test unless the figure is sound and has the size that `style`, a
+ * part of it, requests, from a paper's column to a large page. A size that is
+ * too small must be refused with a message that names the least size, and that
+ * size must be accepted.
  */
 void assert_sizes_are_kept(es_draw_any *draw, const void *figure,
                            es_figure_style *style);
 
-/** Fails the test unless both are the same as SVG; frees both. */
+/** Fails the test unless both are the same as SVG. Frees both. */
 void assert_same_picture(es_picture *a, es_picture *b);
 
-/** Fails the test, naming the text, unless all, or none, of the texts given
- *  are in the picture. */
+/**
+ * Fails the test, naming the text, unless all of the given texts are in the
+ * picture, or none.
+ */
 #define ASSERT_SAYS(picture, ...)                                              \
     assert_says(picture, true, (const char *const[]){__VA_ARGS__, NULL})
 #define ASSERT_SAYS_NOT(picture, ...)                                          \

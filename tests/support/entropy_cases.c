@@ -14,11 +14,12 @@ bool random_chance(uint64_t *seed, double p)
     return random_uniform(seed) < p;
 }
 
-/* --- numbers of every type --------------------------------------------------
- */
+/* --- numbers of every type ------------------------------------------------ */
 
-/** The nearest float16 of a number that is not too large, and its value; of
- *  NaN and infinity the same. */
+/**
+ * Rounds *x, which must not be too large, to the nearest float16 and returns
+ * its bits. NaN and infinity stay as they are.
+ */
 static uint16_t to_half(float *x)
 {
     if (!isfinite(*x))
@@ -57,7 +58,7 @@ void set_case_origin(case_numbers *numbers, size_t origin)
                               : (const void *)(numbers->values + origin);
 }
 
-/** (B,N,H,W) or (B,H,N,W), with some numbers between the rows. */
+/** Returns (B,N,H,W) or (B,H,N,W), with some numbers between the rows. */
 static case_numbers random_numbers(int n_batch, int n_heads, int n, int width,
                                    double scale, bool heads_inside,
                                    uint64_t *seed)
@@ -83,8 +84,7 @@ static case_numbers random_numbers(int n_batch, int n_heads, int n, int width,
     return out;
 }
 
-/* --- a case -----------------------------------------------------------------
- */
+/* --- a case --------------------------------------------------------------- */
 
 static void random_mask(unsigned char *mask, int n, uint64_t *seed)
 {

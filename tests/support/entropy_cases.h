@@ -1,5 +1,7 @@
-/** Cases of es_qk_statistics with every option, at random, and what entropy.h
- *  says of them, written down once more in plain double precision. */
+/**
+ * Random cases of es_qk_statistics with every option, and a second
+ * implementation of the definitions in entropy.h in plain double precision.
+ */
 #ifndef TESTS_ENTROPY_CASES_H
 #define TESTS_ENTROPY_CASES_H
 
@@ -11,23 +13,23 @@ enum {
     OPTIONS_MOST_LENGTH = 400
 };
 
-/** From `low` to `high`; true with probability p. */
+/** Return a number from `low` to `high`, and true with probability p. */
 int random_int(uint64_t *seed, int low, int high);
 bool random_chance(uint64_t *seed, double p);
 
-/** What a call reads, and its values as float32. */
+/** An input of a call, and its values as float32. */
 typedef struct case_numbers {
     float *values;
     uint16_t *halves; /* NULL for float32 */
     size_t count;
     es_entropy_input input;
-    size_t origin; /* where input.data points, among the values */
+    size_t origin; /* where input.data points, counted in values */
 } case_numbers;
 
-/** Puts a number there, rounded to the type that they have. */
+/** Sets one number, rounded to the input's type. */
 void set_case_number(case_numbers *numbers, size_t position, float value);
 
-/** Points input.data at number `origin`. */
+/** Makes input.data point at number `origin`. */
 void set_case_origin(case_numbers *numbers, size_t origin);
 
 typedef struct options_case {
@@ -42,8 +44,10 @@ typedef struct options_case {
     float sink_logits[OPTIONS_MOST_HEADS];
 } options_case;
 
-/** Sizes, layout, types and options of the seed; `n_queries` and `width` are
- * the seed's where they are 0. */
+/**
+ * Returns the case of a seed, which determines sizes, layout, types and
+ * options. If n_queries or width is not 0, it is used instead.
+ */
 options_case *new_options_case(uint64_t seed, int n_queries, int width);
 void free_options_case(options_case *c);
 
@@ -71,10 +75,10 @@ typedef struct options_outputs {
 options_outputs *new_options_outputs(const es_attention_shape *shape);
 void free_options_outputs(options_outputs *out);
 
-/** Fails the test where a row or head is not what the definition says. */
+/** Fails the test if a row or head differs from the definition. */
 void check_options_case(const options_case *c, const options_outputs *got);
 
-/** The case by these kernels, with outputs of its own. */
+/** Runs the case with these kernels and its own outputs, and checks them. */
 void check_options_call(const es_entropy_kernels *set, const options_case *c,
                         int n_threads);
 

@@ -1,5 +1,5 @@
-/* The definition of es_qk_statistics in double precision, row by row and key by
-   key, and its comparison with what a call gave. */
+/* The definition of es_qk_statistics in double precision, row by row and key
+   by key, and the comparison of a call's outputs with it. */
 #include "analyzer/base/value.h"
 #include "tests/support/entropy_cases.h"
 
@@ -7,10 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* --- the definition ---------------------------------------------------------
- */
+/* --- the definition ------------------------------------------------------- */
 
-/** Query `row` of sequence b, of those that the arrays have. */
+/** Query `row` of sequence b, counted over all rows of the arrays. */
 typedef struct place {
     int b, h, row;
     int first_query, first_key, n_keys; /* of its sequence */
@@ -23,7 +22,9 @@ static double number_of(const case_numbers *x, int b, int h, int i, int d)
                              i * s->row + d];
 }
 
-/** q.k as exactly as double has it; *reach: sum |q_c k_c|. */
+/**
+ * Returns q.k as exactly as double allows, and writes sum |q_c k_c| to *reach.
+ */
 static double product(const options_case *c, const place *p, int j,
                       double *reach)
 {
@@ -70,9 +71,9 @@ static bool sees(const options_case *c, const place *p, int j)
 typedef struct wanted_row {
     bool unseen, broken; /* it sees no key; a score is not finite */
     int n_seen;
-    double sum; /* of exp(score - the largest) */
+    double sum; /* of exp(score - largest score) */
     double x[N_OPTION_FLOATS];
-    double reach; /* largest sum |q_c k_c| as a score */
+    double reach; /* largest sum |q_c k_c|, scaled as a score */
 } wanted_row;
 
 static bool is_wanted(const options_case *c, const place *p)
@@ -82,7 +83,7 @@ static bool is_wanted(const options_case *c, const place *p)
     return !s->query_mask || s->query_mask[row];
 }
 
-/** By what the products of a row are multiplied; NaN where its t is. */
+/** Returns the factor of a row's products; NaN if its temperature is NaN. */
 static double scale_of(const options_case *c, const place *p)
 {
     const es_attention_shape *s = &c->shape;
@@ -98,8 +99,10 @@ static bool is_float(double x)
     return fabs(x) <= (double)FLT_MAX;
 }
 
-/** Scores of the keys that are seen, NaN for the others, and what they say of
- *  the row. */
+/**
+ * Writes the scores of the visible keys, NaN for the others, and the row's
+ * statistics that need only the scores.
+ */
 static void find_scores(const options_case *c, const place *p, double *scores,
                         wanted_row *row)
 {
@@ -170,8 +173,7 @@ static wanted_row wanted_at(const options_case *c, const place *p)
     return row;
 }
 
-/* --- comparison -------------------------------------------------------------
- */
+/* --- comparison ----------------------------------------------------------- */
 
 options_outputs *new_options_outputs(const es_attention_shape *shape)
 {
@@ -240,7 +242,8 @@ static void assert_row(const options_outputs *got, size_t position,
 
 /** A head by the definition. */
 typedef struct wanted_head {
-    int n, n_sequence, n_broken; /* finite rows; of this sequence; others */
+    int n, n_sequence, n_broken; /* finite rows; those of this sequence; rows
+                                    that are not finite */
     int64_t n_weights;
     double sums[N_OPTION_FLOATS], sequence;
     double low, high, max_logit, reach;

@@ -1,4 +1,4 @@
-/* What the tests of the entropy module share: random inputs, guarded outputs,
+/* Shared by the tests of the entropy module: random inputs, guarded outputs,
    comparison with the double reference, and the reference files. */
 #include "tests/support/entropy_helpers.h"
 
@@ -78,8 +78,7 @@ void check_close(double got, double wanted, double tolerance, const char *what,
     _fail(file, line);
 }
 
-/* --- inputs that lie packed ------------------------------------------------
- */
+/* --- packed inputs -------------------------------------------------------- */
 
 static int n_key_heads(const es_attention_shape *shape)
 {
@@ -110,14 +109,13 @@ es_entropy_input keys_at(const float *k, const es_attention_shape *shape)
                                                          shape->head_width)};
 }
 
-/* --- comparison with the reference -----------------------------------------
- */
+/* --- comparison with the reference ---------------------------------------- */
 
 /** One row of a call: its numbers and the keys that it sees. */
 typedef struct row_inputs {
     es_numbers in, k;
     ptrdiff_t k_row;
-    int n; /* keys up to its last one */
+    int n; /* number of keys up to the last one that it sees */
     const unsigned char *mask;
     float temperature;
     int width;
@@ -171,7 +169,7 @@ es_ref_row reference_row(const es_entropy_input *in, const es_entropy_input *k,
              : es_ref_row_probs(row.in, row.n, row.mask);
 }
 
-/** sum |a ln(a + 1e-9)| over the finite visible weights. */
+/** Returns sum |a ln(a + 1e-9)| over the finite visible weights. */
 static double mass_of(const row_inputs *row)
 {
     double mass = 0;
@@ -184,7 +182,10 @@ static double mass_of(const row_inputs *row)
     return mass;
 }
 
-/** The largest sum |q_c k_c| / (t sqrt(D)) of visible keys, and how many. */
+/**
+ * Returns the largest sum |q_c k_c| / (t sqrt(D)) of the visible keys, and
+ * writes how many there are.
+ */
 static double reach_of(const row_inputs *row, int *n_visible)
 {
     double reach = 0;
@@ -268,8 +269,7 @@ void assert_same_rows(const row_buffers *got, const row_buffers *wanted)
     assert_memory_equal(got->block, wanted->block, 5 * each * sizeof(int32_t));
 }
 
-/* --- variants --------------------------------------------------------------
- */
+/* --- variants ------------------------------------------------------------- */
 
 const es_entropy_kernels *variant(void **state)
 {
@@ -335,8 +335,8 @@ void run_qk(const es_entropy_kernels *set, const es_rows *rows, const float *q,
         ES_OK);
 }
 
-/* B, H, T, S, D, causal: one of each, odd ones, S != T, around the sizes of
- * tiles (8, 16, 48), of chunks (240) and parts (1024). */
+/* B, H, T, S, D, causal: sizes of 1, odd sizes, S != T, and sizes around those
+ * of tiles (8, 16, 48), of chunks (240) and of parts (1024). */
 const es_attention_shape test_shapes[] = {
     SHAPE(1, 1, 1, 1, 1, true),      SHAPE(1, 1, 1, 1, 64, false),
     SHAPE(2, 3, 2, 2, 3, true),      SHAPE(3, 1, 7, 7, 5, true),
@@ -372,16 +372,15 @@ int run_for_variants(const variant_case *cases, size_t n)
                                     .initial_state = (void *)(intptr_t)all[v]};
         }
     }
-    /* Not the macro: it would count all hundred. */
+    /* The macro would count all hundred tests. */
     return _cmocka_run_group_tests("variants", tests, at, NULL, NULL);
 }
 
-/* --- tests/analyzer/cases --------------------------------------------------
- */
+/* --- tests/analyzer/cases ------------------------------------------------- */
 
 #define CASES "tests/analyzer/cases"
 
-/** The data of an array, NULL if the case has none of that name. */
+/** Returns the data of an array; NULL if the case has none of that name. */
 static void *read_array(const es_arrays *from, const char *name,
                         es_npy_type type, int n_dims, const size_t *dims)
 {
@@ -402,7 +401,10 @@ static bool is_causal(const es_arrays *from)
     return causal;
 }
 
-/** B, H, n and D or S of an array of a case; false if it has none. */
+/**
+ * Reads B, H, n and D or S of an array of a case. Returns false if the case
+ * has no such array.
+ */
 static bool read_dims(size_t dims[4], const es_arrays *from, const char *name)
 {
     es_npy array;

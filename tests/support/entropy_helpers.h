@@ -1,4 +1,4 @@
-/** What the tests of the entropy module share. */
+/** Shared by the tests of the entropy module. */
 #ifndef TESTS_ENTROPY_HELPERS_H
 #define TESTS_ENTROPY_HELPERS_H
 
@@ -6,11 +6,14 @@
 #include "tests/support/cmocka_all.h"
 #include <stdbool.h>
 
-/** Numbers from a seed: uniform in [0,1); normal, mean 0, deviation 1. */
+/**
+ * Return a number from a seed: uniform in [0,1), or normal with mean 0 and
+ * deviation 1.
+ */
 double random_uniform(uint64_t *state);
 double random_normal(uint64_t *state);
 
-/** n normal numbers times `scale`; the caller frees them. */
+/** Returns n normal numbers times `scale`; the caller frees them. */
 float *new_normals(size_t n, double scale, uint64_t seed);
 
 /** Outputs of n rows with sentinels before and after each array. */
@@ -32,25 +35,32 @@ void assert_sentinels(const row_buffers *buffers);
 void check_close(double got, double wanted, double tolerance, const char *what,
                  const char *file, int line);
 
-/** B, H, T, S, D, causal. */
+/** A shape from B, H, T, S, D and causal. */
 #define SHAPE(b, h, t, s, d, is_causal)                                        \
     {                                                                          \
         .size = sizeof(es_attention_shape), .n_batch = b, .n_heads = h,        \
         .n_queries = t, .n_keys = s, .head_width = d, .causal = is_causal      \
     }
 
-/** Packed float32: (B,H,T,S), (B,H,T,D), (B,n_kv_heads,S,D). */
+/**
+ * Return inputs of packed float32: (B,H,T,S), (B,H,T,D), (B,n_kv_heads,S,D).
+ */
 es_entropy_input weights_at(const float *att, const es_attention_shape *shape);
 es_entropy_input queries_at(const float *q, const es_attention_shape *shape);
 es_entropy_input keys_at(const float *k, const es_attention_shape *shape);
 
-/** Row number `position` by the double reference; k is NULL for weights. */
+/**
+ * Returns row number `position` by the double reference. k is NULL for
+ * weights.
+ */
 es_ref_row reference_row(const es_entropy_input *in, const es_entropy_input *k,
                          const float *temperature,
                          const es_attention_shape *shape, size_t position);
 
-/** Compares the fast form with the reference, within what entropy.h promises,
- *  in one row of `every`. */
+/**
+ * Compares one row in every `every` with the reference, within the accuracy
+ * that entropy.h promises.
+ */
 void assert_entropy(const es_rows *rows, const es_entropy_input *in,
                     const es_entropy_input *k, const float *temperature,
                     const es_attention_shape *shape, int every);
@@ -60,19 +70,22 @@ void assert_qk(const es_rows *rows, const float *q, const float *k,
                const float *temperature, const es_attention_shape *shape,
                int every);
 
-/** The same bits in all outputs. */
+/** Fails the test unless all outputs have the same bits. */
 void assert_same_rows(const row_buffers *got, const row_buffers *wanted);
 
-/** Number of (b,h,i); of weights; of floats in k. */
+/** Return the number of rows (b,h,i), of weights, and of floats in k. */
 size_t n_rows(const es_attention_shape *shape);
 size_t n_weights(const es_attention_shape *shape);
 size_t n_key_floats(const es_attention_shape *shape);
 
-/** Softmax of normal scores of deviation `spread`; masked weights are NaN. */
+/**
+ * Returns softmax of normal scores of deviation `spread`. Masked weights are
+ * NaN.
+ */
 float *new_weights(const es_attention_shape *shape, double spread,
                    uint64_t seed);
 
-/** es_entropy_with for packed inputs; has to succeed. */
+/** Call es_entropy_with for packed inputs, and fail the test if it fails. */
 void run_probs(const es_entropy_kernels *set, const es_rows *rows,
                const float *att, const es_attention_shape *shape,
                int n_threads);
@@ -80,8 +93,10 @@ void run_qk(const es_entropy_kernels *set, const es_rows *rows, const float *q,
             const float *k, const float *temperature,
             const es_attention_shape *shape, int n_threads);
 
-/** Sizes of one and odd ones, S != T, and around those of tiles, chunks and
- *  parts. */
+/**
+ * Shapes with sizes of 1, odd sizes, S != T, and sizes around those of tiles,
+ * chunks and parts.
+ */
 extern const es_attention_shape test_shapes[];
 extern const size_t n_test_shapes;
 
@@ -96,24 +111,28 @@ typedef struct variant_case {
 #function, function                                                    \
     }
 
-/** Runs every case with each set of kernels that this processor supports, as
- *  one group of tests; returns what main returns. */
+/**
+ * Runs every case with each set of kernels that this processor supports, as
+ * one group of tests. Returns the exit status for main.
+ */
 int run_for_variants(const variant_case *cases, size_t n);
 
-/** The set of kernels under test. */
+/** Returns the set of kernels under test. */
 const es_entropy_kernels *variant(void **state);
 
 /** One case of tests/analyzer/cases. */
 typedef struct entropy_case {
     bool from_qk;
     es_attention_shape shape;
-    float *att, *q, *k, *temperature;   /* those that the kind has */
+    float *att, *q, *k, *temperature;   /* arrays that this kind of case has */
     float *row_entropy, *entropy, *lse; /* rounded from double */
     int32_t *nonfinite;
 } entropy_case;
 
-/** Calls visit for every case there, each time with a loaded one; fails the
- *  test if one cannot be read. */
+/**
+ * Calls visit with every loaded case in turn. Fails the test if one cannot be
+ * read.
+ */
 void each_entropy_case(void (*visit)(const entropy_case *, void *user),
                        void *user);
 

@@ -1,5 +1,5 @@
-/* Reference cases and refusals, for the tests of families: a failure prints
- * what verify says, array by array. */
+/* Runs reference cases and checks refusals for the tests of families. On a
+ * failure it prints what verify prints, array by array. */
 #include "tests/support/families.h"
 
 #include "hooks/trainer/verify.h"

@@ -1,16 +1,21 @@
-/** What the tests of every family and of configurations assert. */
+/** Checks that the tests of every family and of configurations share. */
 #ifndef ES_TESTS_FAMILIES_H
 #define ES_TESTS_FAMILIES_H
 
 #include "hooks/trainer/model/config.h"
 #include "hooks/trainer/model/ops.h"
 
-/** A reference case passes on 1, 2 and 3 threads; fails the test with what
- *  verify printed. */
+/**
+ * Checks that a reference case passes on 1, 2 and 3 threads. Fails the test
+ * with what verify printed.
+ */
 void es_expect_case(const char *path, const es_ops *ops,
                     es_precision precision);
 
-/** The configuration is refused by a message that contains `named`. */
+/**
+ * Checks that the configuration is refused with a message that contains
+ * `named`.
+ */
 void es_expect_config_refused(const es_model_config *config, const char *named);
 
 #endif

@@ -1,5 +1,5 @@
-/* Compares what a function prints with a file under tests/golden, and writes
-   that file anew where it is requested. */
+/* Compares what a function prints with a file in tests/golden, and writes that
+   file again on request. */
 #include "tests/support/golden_text.h"
 
 #include <stdio.h>

@@ -1,13 +1,13 @@
-/** Text that a function prints, compared with a file under tests/golden. */
+/** Compares what a function prints with a file in tests/golden. */
 #ifndef ES_TESTS_GOLDEN_TEXT_H
 #define ES_TESTS_GOLDEN_TEXT_H
 
 #include <stdbool.h>
 
 /**
- * True if `text` is tests/golden/NAME to the byte. Text that differs is left
- * as BUILD/golden/NAME. With ES_GOLDEN_UPDATE=1 in the environment the file
- * is written instead.
+ * Returns true if `text` is exactly tests/golden/NAME. A different text is
+ * written to BUILD/golden/NAME. With ES_GOLDEN_UPDATE=1 in the environment,
+ * writes the file in tests/golden instead.
  */
 bool es_text_is_golden(const char *text, const char *name);
 

@@ -1,4 +1,5 @@
-/* Runs pushed through a judge or rules, and the episodes that they report. */
+/* Sends the samples of runs to a judge or to rules, and keeps the episodes
+   that they report. */
 #include "tests/support/judged.h"
 #include "tests/support/test.h"
 
@@ -14,7 +15,7 @@ static void keep(es_judged_episode *all, size_t *n, const es_judge_run *run,
     kept->said.layers = kept->said.heads = NULL;
 }
 
-/* Memory that may hold anything. */
+/* Returns memory filled with arbitrary bytes. */
 static void *workspace_of(size_t size, const es_judge_run *run)
 {
     assert_true(run->n_layers * run->n_heads <= ES_JUDGED_VALUES);
@@ -100,7 +101,7 @@ const char *es_judged_list(const unsigned char *marks, size_t n)
     return text;
 }
 
-/* --- rules ----------------------------------------------------------------*/
+/* --- rules ---------------------------------------------------------------- */
 
 static void take_over(void *user, size_t rule, const es_episode *episode)
 {

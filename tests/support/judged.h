@@ -1,4 +1,4 @@
-/** A judge, or rules, whose episodes are kept, for tests. */
+/** A judge, or rules, whose episodes are kept for tests. */
 #ifndef ES_TESTS_JUDGED_H
 #define ES_TESTS_JUDGED_H
 
@@ -6,12 +6,12 @@
 #include "analyzer/flags/rules.h"
 #include "tests/support/auto.h"
 
-#define ES_JUDGED_VALUES 256 /* L*H at most */
+#define ES_JUDGED_VALUES 256 /* largest L*H */
 #define ES_JUDGED_EPISODES 512
 
 typedef struct es_judged_episode {
-    size_t rule;     /* of those that episodes of rules have */
-    es_episode said; /* layers and heads point nowhere: use those below */
+    size_t rule;     /* number of the rule, for episodes of rules */
+    es_episode said; /* layers and heads are NULL: use those below */
     unsigned char layers[ES_JUDGED_VALUES], heads[ES_JUDGED_VALUES];
 } es_judged_episode;
 
@@ -19,32 +19,37 @@ typedef struct es_judged {
     es_judge_run run;
     void *workspace;
     es_judge *judge;
-    es_judged_episode episodes[ES_JUDGED_EPISODES]; /* (n) as they came */
+    es_judged_episode episodes[ES_JUDGED_EPISODES]; /* (n) oldest first */
     size_t n;
 } es_judged;
 
-/** rules NULL: the default ones. Fails the test if anything does. */
+/**
+ * Returns a new judge. `rules` NULL: the default ones. Fails the test on an
+ * error.
+ */
 es_judged *es_judged_new(es_judge_run run, const es_flag_rules *rules);
 
 void es_judged_free(es_judged *judged);
 AUTO_OF(es_judged, es_judged_free)
 
-/** Pushes a head series' sample all of whose L*H values are `value`. */
+/** Pushes a sample of a head series whose L*H values are all `value`. */
 void es_judged_push_all(es_judged *judged, es_judge_series series, int64_t step,
                         float value);
 
-/** The only episode of a kind; NULL if there is none; fails if there are
- *  more. */
+/**
+ * Returns the only episode of a kind; NULL if there is none. Fails the test if
+ * there are several.
+ */
 const es_judged_episode *es_judged_only(const es_judged *judged,
                                         es_flag_kind kind);
 
 size_t es_judged_count(const es_judged *judged, es_flag_kind kind);
 
-/** Fails the test unless the episode is there and has this span. */
+/** Fails the test unless the episode exists and has this span. */
 void es_judged_span(const es_judged_episode *episode, int64_t onset,
                     int64_t last, bool stands);
 
-/** The marked ones, as "9 10 11"; borrowed until the next call. */
+/** Returns the marked numbers as "9 10 11", borrowed until the next call. */
 const char *es_judged_list(const unsigned char *marks, size_t n);
 
 typedef struct es_ruled {
@@ -52,18 +57,20 @@ typedef struct es_ruled {
     void *workspace;
     size_t size;
     es_rules *rules;
-    es_judged_episode episodes[ES_JUDGED_EPISODES]; /* (n) as they came */
+    es_judged_episode episodes[ES_JUDGED_EPISODES]; /* (n) oldest first */
     size_t n;
     es_judged_episode opened[ES_JUDGED_EPISODES]; /* (n_opened) announced */
     size_t n_opened;
 } es_ruled;
 
-/** Fails the test if anything does. */
+/** Returns new rules. Fails the test on an error. */
 es_ruled *es_ruled_new(es_judge_run run, const es_rule *rules, size_t n);
 void es_ruled_free(es_ruled *ruled);
 AUTO_OF(es_ruled, es_ruled_free)
 
-/** A rule "r" on train `series`, otherwise es_rule_default. */
+/**
+ * Returns a rule "r" on the train series `series`, otherwise es_rule_default.
+ */
 es_rule es_rule_on(const char *series, es_rule_aggregate aggregate,
                    es_rule_comparison comparison, double threshold);
 

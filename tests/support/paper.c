@@ -1,5 +1,4 @@
-/* Reads the published entropies of five models, for tests of flags and bands.
- */
+/* Reads the published entropies of five models for tests of flags and bands. */
 #include "tests/support/paper.h"
 
 #include "tests/support/test.h"

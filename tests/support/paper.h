@@ -1,4 +1,4 @@
-/** The published heatmaps of samples/published. */
+/** The published heatmaps in samples/published. */
 #ifndef ES_TESTS_PAPER_H
 #define ES_TESTS_PAPER_H
 
@@ -7,7 +7,10 @@
 #define ES_PAPER_VALUES (ES_PAPER_LAYERS * ES_PAPER_HEADS)
 #define ES_PAPER_CTX 128
 
-/** out (12,12) nats, of "SM+LN+G", "SM+LN+R", "SM+G", "SM+R" or "SM". */
+/**
+ * Writes 12x12 entropies in nats to out. `arch` is "SM+LN+G", "SM+LN+R",
+ * "SM+G", "SM+R" or "SM".
+ */
 void es_paper_heatmap(float *out, const char *arch);
 
 #endif

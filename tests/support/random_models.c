@@ -1,4 +1,4 @@
-/* Configurations and parameters of chance, for properties that hold of all. */
+/* Random configurations and parameters, for properties that hold for all. */
 #include "tests/support/random_models.h"
 #include "analyzer/base/text.h"
 #include "tests/support/reference_ops.h"
@@ -14,7 +14,7 @@ static uint64_t *begin(uint64_t *state, uint64_t seed)
     return state;
 }
 
-/* A whole number in [low, high]. */
+/* Returns a whole number in [low, high]. */
 static int pick(uint64_t *state, int low, int high)
 {
     const double share = (es_test_random(state) + 1) / 2;
@@ -90,7 +90,7 @@ static void draw_ffn(parts *to, int n_layer, uint64_t *state)
     }
 }
 
-/* None, one, or both, which then may not share a matrix. */
+/* Draws no normalisation, one, or both, which may then not share a matrix. */
 static void draw_norms(parts *to, uint64_t *state)
 {
     static const char *const sets[] = {"FFN",    "QK",      "QKV",     "QKVO",
@@ -143,7 +143,7 @@ static void draw_arch(char *out, int n_layer, uint64_t *state)
 
 static int draw_head_width(const es_model_config *config, uint64_t *state)
 {
-    /* Wide enough for more than two rotated dimensions. */
+    /* These are wide enough for more than two rotated dimensions. */
     static const int wide[] = {11, 16, 17, 25};
     if (config->family == ES_FAMILY_PYTHIA && config->n_head < 3 &&
         happens(state, 40))
@@ -202,7 +202,7 @@ static double draw_entry(const es_ref_model *model, size_t index,
     return 1 + 0.5 * x; /* LayerNorm's weights, g, alpha, beta */
 }
 
-/* u and v: each row a unit vector. */
+/* Makes each row of u or v a unit vector. */
 static void make_unit(es_ref_model *model, size_t index)
 {
     const bool is_matrix = model->dims[index][1] != 0;
@@ -238,7 +238,7 @@ static void draw_numbers(es_ref_case *it, uint64_t seed)
     }
 }
 
-/* Leaves u and v changed. */
+/* Returns true if no kink is near. u and v are changed afterwards. */
 static bool is_clear(es_ref_case *it)
 {
     es_ref_result *result = es_ref_result_new(&it->model->config);

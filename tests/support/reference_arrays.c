@@ -1,4 +1,4 @@
-/* Which arrays there are, in the order of a checkpoint. */
+/* The arrays of a model, in the order of a checkpoint. */
 #include "tests/support/reference_internal.h"
 #include "tests/support/test.h"
 

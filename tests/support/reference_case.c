@@ -1,4 +1,4 @@
-/* Reads reference cases, as `entropy-train verify` takes them. */
+/* Reads reference cases in the form that `entropy-train verify` takes. */
 #include "tests/support/reference_case.h"
 #include "hooks/trainer/files/temperatures.h"
 #include "hooks/trainer/model/params.h"
@@ -9,7 +9,7 @@
 
 #define CASES "tests/trainer/cases"
 
-/* --- where they are ------------------------------------------------------- */
+/* --- paths ---------------------------------------------------------------- */
 
 const char *es_ref_case_path(const char *name)
 {

@@ -1,4 +1,4 @@
-/* The forward pass in doubles, written from analyzer/README.md. */
+/* The forward pass in double, written from analyzer/README.md. */
 #include "tests/support/reference_internal.h"
 #include "tests/support/reference_ops.h"
 
@@ -64,9 +64,9 @@ void es_ref_add_range(es_ref_result *result, const es_ref_model *ref,
     es_ref_note(result, n > 1 ? (largest - second) / largest : INFINITY);
 }
 
-/* --- sub-blocks ----------------------------------------------------------- */
+/* --- parts of a block ----------------------------------------------------- */
 
-/* LayerNorm of a place, or a copy where there is none. */
+/* Applies the LayerNorm at a place, or copies x if there is none. */
 static void norm(double *y, const double *x, const es_ref_model *ref,
                  es_ref_result *result, const char *place)
 {
@@ -134,7 +134,7 @@ void es_ref_apply(double *y, const double *x, const es_ref_model *ref,
     free(w);
 }
 
-/* y (N,d) = attention of N1(x) with the output matrix. */
+/* Writes y (N,d): attention of N1(x), times the output matrix. */
 static void attention(double *y, const double *x, const es_ref_model *ref,
                       es_ref_result *result, int layer)
 {
@@ -177,7 +177,7 @@ static double activate(double u, es_activation kind, double slope,
     return es_ref_act(u, kind, slope);
 }
 
-/* f (N,d) = FFN(N2(x)). */
+/* Writes f (N,d) = FFN(N2(x)). */
 static void feed_forward(double *f, const double *x, const es_ref_model *ref,
                          es_ref_result *result, int layer)
 {
@@ -203,9 +203,9 @@ static void feed_forward(double *f, const double *x, const es_ref_model *ref,
     free(wide);
 }
 
-/* --- the whole ------------------------------------------------------------ */
+/* --- the whole model ------------------------------------------------------ */
 
-/* x (N,d) through one layer. */
+/* Runs x (N,d) through one layer. */
 static void block(double *x, const es_ref_model *ref, es_ref_result *result,
                   int layer)
 {
@@ -253,7 +253,7 @@ static double cross_entropy(const double *logits, int target, int n)
     return log(sum) + largest - logits[target];
 }
 
-/* Logits of x (N,d), which is normalised in place, and the mean loss. */
+/* Normalises x (N,d) in place, writes its logits and returns the mean loss. */
 static double judge(double *x, const es_ref_model *ref, es_ref_result *result,
                     const int32_t *targets)
 {
@@ -273,7 +273,8 @@ static double judge(double *x, const es_ref_model *ref, es_ref_result *result,
         }
         ce += cross_entropy(row, targets[i], V) / n;
     }
-    es_ref_note(result, ce / 100); /* of 1 - p float32 leaves nothing */
+    es_ref_note(result, ce / 100); /* float32 cannot resolve 1 - p of a smaller
+                                      one */
     return ce;
 }
 
@@ -313,7 +314,7 @@ double es_ref_model_difference(const es_ref_model *ref, es_ref_result *result,
     for (size_t i = 0; i < n; i++)
         *at[i] = values[i];
     free(values);
-    *result = kept; /* the arrays are the same ones */
+    *result = kept; /* the arrays themselves are unchanged */
     return (loss[0] - loss[1]) / (2 * step);
 }
 

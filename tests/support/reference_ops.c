@@ -206,11 +206,11 @@ static double product(const double *x, const double *y, int n)
     return sum;
 }
 
-/* What is done to one row: scores, weights, and their derivatives. */
+/* The data of one row: scores, weights, and their derivatives. */
 typedef struct ref_row {
     double *z, *a;
     double *slope;        /* da_j = slope_j dz_j - a_j sum_k slope_k dz_k */
-    double largest, size; /* score; absolute score */
+    double largest, size; /* largest score; largest absolute score */
     double lse;
 } ref_row;
 
@@ -260,7 +260,7 @@ static void power_softmax(ref_row *row, const es_ref_head *head, int i)
     row->lse = NAN;
 }
 
-/* Memory for the rows of a head; free its z. */
+/* Returns memory for the rows of a head. Free its z. */
 static ref_row open_row(const es_ref_head *head)
 {
     const size_t n = (size_t)head->n_ctx;
@@ -293,8 +293,8 @@ static void weigh(ref_row *row, const es_ref_head *head, int i)
         softmax(row, i);
 }
 
-/* What the weights that the entropy is of are divided by: PowerSoftmax's come
- * to sum to one. */
+/* Returns what the weights are divided by for the entropy: with PowerSoftmax
+ * their sum, because it is not one. */
 static double mass(const es_ref_head *head, const ref_row *row, int i)
 {
     double sum = head->power ? 0 : 1;

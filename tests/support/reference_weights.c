@@ -1,4 +1,4 @@
-/* Weight and spectral normalisation in doubles. */
+/* Weight and spectral normalisation in double. */
 #include "tests/support/reference_internal.h"
 #include "tests/support/reference_ops.h"
 
@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A block of columns that is normalised on its own: q, k and v of c_attn, the
- * whole of every other matrix. */
+/* A block of columns that is normalised separately: q, k and v of c_attn, and
+ * all columns of every other matrix. */
 typedef struct block {
     double *w;                /* (in,stride), at its first column */
     int n_in, n_out, stride;  /* n_out of the block alone */
     double *g, *u, *v;        /* (out), (out), (in), or NULL */
-    bool is_weight, is_power; /* how it is normalised, if at all */
+    bool is_weight, is_power; /* which normalisation it has, if any */
 } block;
 
 static int n_blocks(const char *module)
@@ -51,7 +51,7 @@ static double *raw_weight(const es_ref_model *ref, int layer,
     return NULL;
 }
 
-/* Block `which` of a matrix w, whose shape is dims. */
+/* Returns block `which` of a matrix w of shape dims. */
 static block block_of(const es_ref_model *ref, int layer, const char *module,
                       double *w, const int *dims, int which)
 {
@@ -73,7 +73,7 @@ static block block_of(const es_ref_model *ref, int layer, const char *module,
     return b;
 }
 
-/* The block alone, (in,out); the caller frees it. */
+/* Returns the block alone, (in,out); the caller frees it. */
 static double *cut(const block *b)
 {
     double *out = es_ref_doubles(b->n_in * b->n_out);

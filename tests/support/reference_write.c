@@ -1,5 +1,5 @@
-/* Cases in the form of folders (tests/trainer/cases/README.md): out of the
- * double model, or out of a case that is a file. */
+/* Writes cases as folders (tests/trainer/cases/README.md), from the double
+ * model or from a case that is a file. */
 #include "hooks/trainer/files/arrays.h"
 #include "hooks/trainer/files/safetensors.h"
 #include "hooks/trainer/files/temperatures.h"
@@ -8,7 +8,7 @@
 #include "tests/support/test.h"
 
 typedef struct place {
-    const char *dir, *folder; /* folder "" is dir itself */
+    const char *dir, *folder; /* "": dir itself */
     const char *name;
 } place;
 
@@ -31,7 +31,7 @@ static void make_folder(const char *dir, const char *name)
         fail_msg("%s: cannot be made", path);
 }
 
-/* Opens NAME.npy and writes its header; dims ends with a 0. */
+/* Opens NAME.npy and writes its header. dims ends with a 0. */
 static FILE *create_array(const place *at, const char *type, const int *dims)
 {
     char shape[96] = "", header[256];
@@ -42,7 +42,8 @@ static FILE *create_array(const place *at, const char *type, const int *dims)
         snprintf(header, sizeof header,
                  "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
                  type, shape);
-    /* Magic, version and length are 10 bytes; the whole a multiple of 64. */
+    /* Magic, version and length take 10 bytes. The whole header must be a
+       multiple of 64 bytes long. */
     const int padded = (10 + length + 1 + 63) / 64 * 64 - 10;
     FILE *file = create(at, ".npy");
     fwrite("\x93NUMPY\x01\x00", 1, 8, file);
@@ -65,7 +66,7 @@ static size_t product(const int *dims)
     return n;
 }
 
-/* As float32. */
+/* Writes the values as float32. */
 static void write_floats(const char *dir, const char *folder, const char *name,
                          const double *values, const int *dims)
 {
@@ -92,9 +93,9 @@ static void write_whole(const char *dir, const char *folder, const char *name,
     close_array(file);
 }
 
-/* --- out of a file -------------------------------------------------------- */
+/* --- from a file ---------------------------------------------------------- */
 
-/* An array with its name in the file, "grads/wte". */
+/* Writes an array, given its name in the file, for example "grads/wte". */
 static void unpack(const char *dir, const es_arrays *from, const char *name)
 {
     static const char *const types[] = {
@@ -133,7 +134,7 @@ void es_ref_case_unpack(const char *dir, const char *path)
         unpack(dir, &from, from.file->tensors[i].name);
 }
 
-/* --- out of the model ----------------------------------------------------- */
+/* --- from the model ------------------------------------------------------- */
 
 static void write_json(const char *dir, const es_model_config *config)
 {
@@ -156,8 +157,9 @@ static void write_json(const char *dir, const es_model_config *config)
     close_array(file);
 }
 
-/* An array by its name in a case, which has temperatures, not their
- * logarithms; `gradient`: values are derivatives, by what the model has. */
+/* Writes an array under its name in a case, which has temperatures instead of
+ * their logarithms. `gradient`: the values are derivatives with respect to the
+ * model's parameters. */
 static void write_array(const char *dir, const char *folder,
                         const es_ref_model *model, size_t index,
                         const double *values, bool gradient)
@@ -176,7 +178,7 @@ static void write_array(const char *dir, const char *folder,
                  (int[]){model->dims[index][0], model->dims[index][1], 0});
 }
 
-/* The model's arrays that are state, or those that are not. */
+/* Writes the model's arrays that are state, or those that are not. */
 static void write_arrays(const char *dir, const char *folder,
                          const es_ref_model *model, bool state)
 {
@@ -186,7 +188,7 @@ static void write_arrays(const char *dir, const char *folder,
             write_array(dir, folder, model, i, model->values[i], false);
 }
 
-/* Means of the heads' rows; every row is finite. */
+/* Writes the means of the heads' rows, which are all finite. */
 static void write_heads(const char *dir, const es_ref_result *result,
                         const es_model_config *config)
 {

@@ -1,5 +1,5 @@
-/* One file in a folder of a test program's own, and checks that nothing stays
-   beside it. */
+/* One file in a folder that belongs to the test program, and a check that
+   nothing else is left there. */
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 

@@ -1,25 +1,32 @@
-/** One file in a folder of a test program's own, and nothing beside it. */
+/**
+ * One file in a folder that belongs to the test program, which must contain
+ * nothing else.
+ */
 #ifndef ES_TESTS_SCRATCH_H
 #define ES_TESTS_SCRATCH_H
 
 #include "analyzer/base/status.h"
 #include <stddef.h>
 
-/** Where the file may be made; "" before es_scratch_open. */
+/** The path at which the file may be made; "" before es_scratch_open. */
 extern char es_scratch_file[];
 
-/** cmocka's setup of a group: makes the folder. */
+/** Makes the folder: cmocka's setup of a group. */
 int es_scratch_open(void **state);
 
-/** Its teardown: removes the file and the folder, and fails if the folder
- *  holds anything else: what was tested left it behind. */
+/**
+ * Removes the file and the folder: cmocka's teardown of a group. Fails if the
+ * folder contains anything else, because the tested code left it there.
+ */
 int es_scratch_close(void **state);
 
-/** The file is these bytes. */
+/** Writes these bytes to the file. */
 void es_scratch_write(const void *bytes, size_t n);
 
-/** `refused` has to refuse a file that is not there, a FIFO and a folder, each
- *  with ES_EIO and the word. */
+/**
+ * Calls `refused`, which must expect ES_EIO and a message with the word, for a
+ * missing file, a FIFO and a folder.
+ */
 void es_scratch_no_file(void (*refused)(es_status code, const char *word));
 
 #endif
