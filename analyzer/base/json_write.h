@@ -86,7 +86,7 @@ void es_json_write_number(es_json_writer *json, const char *name, double value);
  *
  *   known     INT64_MIN (ES_UNKNOWN of store/run.h) means missing
  *   stated    as es_json_write_number; a NaN gets the state `nan`
- *   measured  the NaN's bits tell whether it is missing
+ *   measured  the NaN's bits show whether it is missing
  *             (analyzer/base/value.h)
  */
 void es_json_write_known(es_json_writer *json, const char *name, int64_t value);

@@ -457,7 +457,7 @@ es_status es_options_parse(void *target, bool *given, const es_command *command,
     getopt_tables tables = {0};
     es_status status = ES_OK;
     make_tables(&tables, command);
-    optind = 0; /* tells glibc to reset all its state, even within a word */
+    optind = 0; /* makes glibc reset all its state, even within a word */
     opterr = 0;
     while (status == ES_OK && argc > 0) {
         const char *word = argv[optind > 0 && optind < argc ? optind : 1];

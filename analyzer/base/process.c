@@ -171,9 +171,9 @@ int es_process_fork(es_process *out, int (*main)(void *), void *argument)
 
 /* --- pidfd ---------------------------------------------------------------- */
 
-/* Returns true if the descriptor is a pidfd of that process. The inode does
-   not tell: before Linux 6.9 all pidfds share the inode of anonymous files. A
-   process that another function has reaped has the number -1. */
+/* Returns true if the descriptor is a pidfd of that process. The inode
+   does not show it: before Linux 6.9 all pidfds share the inode of anonymous
+   files. A process that another function has reaped has the number -1. */
 static bool is_handle_of(int fd, pid_t pid)
 {
     char path[64], line[256];
@@ -209,7 +209,7 @@ void es_process_free(es_process *process)
 
 /* Without a pidfd: returns true if the process has ended or is not our child
    any more. The host may have reaped it, and its number may have been reused
-   by another child; the start time tells. */
+   by another child; the start time shows that. */
 static bool is_over(const es_process *process)
 {
     siginfo_t info = {0};
@@ -273,7 +273,7 @@ static int reap(siginfo_t *info, idtype_t type, int id, int options)
 
 /* Reaps by pidfd, and so never another child of the host, even if the host
    reaps its children itself. Without a pidfd (waitid accepts it since Linux
-   5.4) the start time tells whether the number still belongs to our child. */
+   5.4) the start time shows whether the number still belongs to our child. */
 static int reap_ours(siginfo_t *info, es_process *process, int options)
 {
     int fd = handle_of(process);

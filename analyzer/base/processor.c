@@ -1,7 +1,7 @@
 /* Detects instruction sets and counts processors, for every module that has
-   kernels for several instruction sets or starts threads. It asks the
-   processor itself, because __builtin_cpu_supports always answers no under
-   zig. */
+   kernels for several instruction sets or starts threads. It reads
+   this from the processor, because __builtin_cpu_supports always returns false
+   under zig. */
 #include "analyzer/base/processor.h"
 
 #include <sched.h>

@@ -41,7 +41,7 @@ bool es_vectors_supported(es_vectors vectors);
 
 /**
  * Returns the number of processors that this process may run on; 1 if the
- * system does not tell.
+ * system does not report it.
  */
 int es_count_processors(void);
 

@@ -23,7 +23,7 @@ enum { ES_BELOW = 1, ES_EQUAL = 2, ES_ABOVE = 4, ES_NEITHER = 8 };
  */
 const char *es_relation_read(unsigned *out, const char *text, size_t n);
 
-/** Returns the one bit that tells how x compares to y. */
+/** Returns the one bit that encodes how x compares to y. */
 unsigned es_relation_of(double x, double y);
 
 #endif

@@ -95,7 +95,7 @@ char *es_cost_line_print(char out[ES_COST_LINE_MAX], const es_cost_line *line);
 
 /**
  * A modelled number and its interval of about 95 %. All NaN if there is no
- * model for it; es_cost_unmodelled tells why.
+ * model for it; es_cost_unmodelled returns the reason.
  */
 typedef struct es_modelled {
     double value, low, high;

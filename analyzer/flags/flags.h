@@ -1,5 +1,5 @@
 /**
- * Flags that tell whether a run's attention collapses, is overloaded, or is
+ * Flags that report whether a run's attention collapses, is overloaded, or is
  * NaN. README.md in this folder defines each flag. A judge receives samples in
  * the order of their steps and reports episodes; the same code serves a
  * finished file and a growing one.

@@ -1,7 +1,7 @@
 /**
  * Statistics of attention rows and of their heads: the only list of these
  * statistics, and the only code that reduces rows to heads. All other modules
- * take enumerators, names, units, arrays and loops from here. README.md tells
+ * take enumerators, names, units, arrays and loops from here. README.md says
  * how to add a statistic.
  *
  * Usable from C and from device kernels.

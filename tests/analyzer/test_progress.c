@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-TEST(the_line_tells_amount_rate_and_time_left)
+TEST(the_line_shows_amount_rate_and_time_left)
 {
     static const struct {
         const char *unit;

@@ -9,8 +9,7 @@
 
 /* --- rotation ------------------------------------------------------------- */
 
-/* Rotates in the half-rotation layout, which pairs entry c with entry c +
-   n/2. */
+/* Rotates in the half-rotation layout: entries c and c + n/2 form a pair. */
 static void rotate_vector(double *x, int n, int position)
 {
     for (int c = 0; c < n / 2; c++) {
@@ -83,8 +82,9 @@ static void attend_head(double *y, es_ref_result *result, const double *qkv,
     free(in);
 }
 
-/* Notes how small the scores of a row are beside |q||k|. If they are small,
- * their terms cancel: float32 keeps few digits, and the power loses more. */
+/* Notes how small the scores of a row are in relation to |q||k|. If they are
+ * small, their terms cancel: float32 keeps few digits, and the power loses
+ * more. */
 static void note_cancellation(es_ref_result *result, const double *qkv,
                               const es_model_config *config, int layer)
 {

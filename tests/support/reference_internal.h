@@ -27,7 +27,7 @@ void es_ref_note(es_ref_result *result, double distance);
  * Computes attention of one layer, from q, k, v to the input of the output
  * matrix.
  *
- *   y  (B,T,d) outputs of the heads, concatenated
+ *   y    (B,T,d) outputs of the heads, concatenated
  *   qkv  (B,T,3d), biases and rotation included
  */
 void es_ref_attend(double *y, es_ref_result *result, const double *qkv,

@@ -273,8 +273,7 @@ static double judge(double *x, const es_ref_model *ref, es_ref_result *result,
         }
         ce += cross_entropy(row, targets[i], V) / n;
     }
-    es_ref_note(result, ce / 100); /* float32 cannot resolve 1 - p of a smaller
-                                      one */
+    es_ref_note(result, ce / 100); /* near 0, float32 loses 1 - p */
     return ce;
 }
 

@@ -76,9 +76,9 @@ void es_ref_model_run(const es_ref_model *ref, es_ref_result *result,
 /**
  * Returns dLoss along a direction, by a central difference with steps of 1e-6.
  *
- *   result  of a run with these parameters; its logits and rows are lost, but
- *           not c, clearance and the losses
- *   at  entries of the model's arrays: n pointers
+ *   result     of a run with these parameters; its logits and rows are lost,
+ *              but not c, clearance and the losses
+ *   at         entries of the model's arrays: n pointers
  *   direction  n numbers
  */
 double es_ref_model_difference(const es_ref_model *ref, es_ref_result *result,

@@ -1,4 +1,4 @@
-/* A permutation test that exchanges layers between two samples and asks how
+/* A permutation test that exchanges layers between two samples and counts how
    often they are as far apart as observed, by Kolmogorov-Smirnov distances of
    their heads. Heads of one layer are not independent and stay together. */
 #include "analyzer/statistics/gsl/gsl_internal.h"
