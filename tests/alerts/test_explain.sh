@@ -13,11 +13,11 @@ for kind in $kinds; do
         output "$kind has $title" "^$title$" explain "$kind"
     done
 done
-output 'explain lists remedies' 'normalise queries and keys' sh -c '"$0" explain logits | tr "[:upper:]" "[:lower:]"' "$scan"
-output 'explain lists the thresholds of a flag' '^- share = 0.5: of a layer' explain collapse
-check 'several flags are explained one after the other' bash -c 'cmp <("$0" explain nan logits) <("$0" explain nan; echo; "$0" explain logits)' "$scan"
-exits 'an unknown flag is refused' 2 "^entropy-scan: unknown flag 'nothing': expected one of nan, collapse, overload, logits, loss_spike, forecast$" explain nothing
-same_text 'an unknown flag prevents all explanations' '' "$(explain nan nothing 2>&- )"
+output 'explain says what helps' 'normalise queries and keys' sh -c '"$0" explain logits | tr "[:upper:]" "[:lower:]"' "$scan"
+output 'and by which thresholds it is judged' '^- share = 0.5: share of a layer' explain collapse
+check 'several are explained one after the other' bash -c 'cmp <("$0" explain nan logits) <("$0" explain nan; echo; "$0" explain logits)' "$scan"
+exits 'an unknown flag' 2 "^entropy-scan: unknown flag 'nothing': expected one of nan, collapse, overload, logits, loss_spike, forecast$" explain nothing
+same_text 'nothing is explained beside it' '' "$(explain nan nothing 2>&- )"
 check 'lines fit a terminal of 80 columns' sh -c '! { "$0" explain; "$0" explain nan collapse overload logits loss_spike forecast; } | grep ".\{81\}"' "$scan"
 
 # --- advice next to the flags of a run

@@ -355,7 +355,7 @@ TEST(a_newer_program_must_not_set_unknown_members)
     options.known = recording_options(recording_path("newer.db"), &run);
     options.known.size = sizeof options;
     options.more = 1;
-    expect_refusal(&options.known, ES_EARGUMENT, "install a newer one");
+    expect_refusal(&options.known, ES_EARGUMENT, "install a newer library");
     options.more = 0;
     es_recorder *recorder;
     es_assert_ok(es_recorder_open(&recorder, &options.known));
