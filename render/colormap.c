@@ -140,9 +140,9 @@ es_status es_colormap_parse(es_colormap *out, const char *text)
             return ES_OK;
         }
     }
-    return es_fail(ES_EUSAGE,
-                   "%s: no such colour map: use viridis, cividis or magma",
-                   text);
+    return es_fail(
+        ES_EUSAGE,
+        "unknown colour map '%s': expected viridis, cividis or magma", text);
 }
 
 /* A channel of sRGB, IEC 61966-2-1, from its light and back. */

@@ -305,8 +305,7 @@ void es_picture_unclip(es_picture *picture)
 es_status es_picture_zoom(es_picture *picture, double factor)
 {
     if (!(factor > 0))
-        return es_fail(ES_EUSAGE, "a zoom of %g: it must be above zero",
-                       factor);
+        return es_fail(ES_EUSAGE, "zoom factor %g: must be positive", factor);
     es_status status = es_picture_check_sides(picture->width * factor,
                                               picture->height * factor);
     if (status != ES_OK)

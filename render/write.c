@@ -29,7 +29,8 @@ es_status es_format_parse(es_format *out, const char *text)
             return ES_OK;
         }
     }
-    return es_fail(ES_EUSAGE, "%s: no such format: use png, svg or pdf", text);
+    return es_fail(ES_EUSAGE, "unknown format '%s': expected png, svg or pdf",
+                   text);
 }
 
 bool es_format_of_path(es_format *out, const char *path)
@@ -162,8 +163,7 @@ es_status es_buffer_write(const es_buffer *b, FILE *out)
     if (b->failed)
         return es_fail(ES_ENOMEM, "picture: out of memory");
     if (fwrite(b->data, 1, b->n, out) != b->n)
-        return es_fail(ES_EIO, "picture: cannot be written: %s",
-                       strerror(errno));
+        return es_fail(ES_EIO, "cannot write the picture: %s", strerror(errno));
     return ES_OK;
 }
 
@@ -242,15 +242,15 @@ static es_status check_ready(const es_picture *picture)
     if (picture->failed)
         return es_fail(ES_ENOMEM, "picture: out of memory");
     if (!es_font_face(ES_WEIGHT_NORMAL) || !es_font_face(ES_WEIGHT_BOLD))
-        return es_fail(ES_ENOMEM, "picture: DejaVu Sans cannot be loaded: out "
-                                  "of memory, or its file is damaged");
+        return es_fail(ES_ENOMEM, "cannot load the font DejaVu Sans: out of "
+                                  "memory, or its file is damaged");
     return ES_OK;
 }
 
 static es_status flush(FILE *out)
 {
     return fflush(out) == 0 ? ES_OK
-                            : es_fail(ES_EIO, "picture: cannot be written: %s",
+                            : es_fail(ES_EIO, "cannot write the picture: %s",
                                       strerror(errno));
 }
 

@@ -461,8 +461,8 @@ es_status es_png_check_size(double width, double height)
         return ES_OK;
     return es_fail(ES_EUSAGE,
                    "a PNG of %.7gx%.7g pixels: each side must be from 1 to "
-                   "%.0f, and all %.0f million at most: make it smaller, or "
-                   "use svg or pdf",
+                   "%.0f pixels, and the area at most %.0f million: make it "
+                   "smaller, or use svg or pdf",
                    width, height, LARGEST_SIDE, MOST_PIXELS / 1e6);
 }
 

@@ -37,8 +37,9 @@ static const char *meaning_of(es_max_policy policy)
 {
     static const char *const meanings[] = {
         [ES_MAX_OBSERVED] = "the largest value of all runs shown",
-        [ES_MAX_RUN] = "the largest value of each run by itself",
-        [ES_MAX_CEILING] = "the largest mean of a head, ln(T!)/T if causal",
+        [ES_MAX_RUN] = "the largest value of each run",
+        [ES_MAX_CEILING] =
+            "the largest possible mean of a head, ln(T!)/T if causal",
         [ES_MAX_LOGT] = "ln T",
         [ES_MAX_NUMBER] = "as given"};
     return meanings[policy];

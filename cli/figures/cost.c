@@ -55,8 +55,9 @@ es_status es_tokens_a_step(double *out, const es_run_summary *run)
         return status;
     if (info.batch < 1 || info.ctx < 1)
         return es_fail(ES_ENOTFOUND,
-                       "%s: does not say how many tokens a step has (batch, "
-                       "ctx): leave out --tokens, or choose another --cost",
+                       "%s: the run records no batch or ctx, so its tokens per "
+                       "step are unknown: omit --tokens or choose another "
+                       "--cost",
                        run->path);
     *out = (double)info.batch * (double)info.ctx * accumulate.value;
     return ES_OK;
@@ -142,16 +143,15 @@ const char *es_cost_meaning(es_cost cost)
     static const char *const meanings[] = {
         [ES_COST_FLOPS] = "FLOPs of the layers over T tokens, embeddings and "
                           "output excluded",
-        [ES_COST_PARAMS] = "Weights of attention and FFN: no embeddings, "
-                           "biases, norms",
+        [ES_COST_PARAMS] = "Weights of attention and FFN, without "
+                           "embeddings, biases and norms",
         [ES_COST_COMMUNICATION] =
-            "What two parties exchange for a private forward pass over T "
-            "tokens, modelled from AERO, tables 4 to 7, and its interval of "
-            "95%",
-        [ES_COST_LATENCY] = "A private forward pass over T tokens, modelled "
-                            "from AERO, tables 4 to 7, and its interval of "
-                            "95%",
-        [ES_COST_TOKENS] = "Tokens up to the evaluation"};
+            "Bytes that two parties exchange in a private forward pass over "
+            "T tokens, modelled from AERO, tables 4 to 7, with 95% intervals",
+        [ES_COST_LATENCY] = "Time of a private forward pass over T tokens, "
+                            "modelled from AERO, tables 4 to 7, with 95% "
+                            "intervals",
+        [ES_COST_TOKENS] = "Tokens trained on up to the evaluation"};
     return meanings[cost];
 }
 

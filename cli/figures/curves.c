@@ -46,7 +46,7 @@ static es_status read_seeds(panel *out, es_group_lines *seeds,
 
 static const char *said_of(const es_group_lines *seeds)
 {
-    return seeds->n_runs > 1 ? ", shaded: range of seeds" : "";
+    return seeds->n_runs > 1 ? ", shaded: range over seeds" : "";
 }
 
 /* Makes a curve of every line: "layer 3" where `word` is "layer", or the word
@@ -182,8 +182,8 @@ done:
 static es_status load_curves(panel *out, es_drawing *drawing, size_t index)
 {
     const es_run_summary *run = drawing->runs[index];
-    static const char *const spreads[] = {"", ", shaded: range of its heads",
-                                          ", shaded: quartiles of its heads"};
+    static const char *const spreads[] = {"", ", shaded: range over heads",
+                                          ", shaded: quartiles over heads"};
     const es_figure_options *options = drawing->options;
     const char *eval = run->phase == ES_PHASE_EVAL ? "eval" : "";
     const char *comma = *eval ? ", " : "";
@@ -211,7 +211,8 @@ static es_status load_curves(panel *out, es_drawing *drawing, size_t index)
         return status;
     char smoothed[64] = "";
     if (options->smooth > 0)
-        snprintf(smoothed, sizeof smoothed, ", smoothed over %lld samples",
+        snprintf(smoothed, sizeof smoothed,
+                 ", smoothed, window of %lld samples",
                  (long long)options->smooth);
     const char *shaded =
         seeds.n_runs > 1 ? said_of(&seeds) : spreads[options->spread];
@@ -262,10 +263,10 @@ es_status es_draw_curves(es_picture **out, es_drawing *drawing)
                                               ? "ceiling ln(T!)/T"
                                               : "ceiling"};
     const char *trends = options->trends && !options->by_head
-                             ? "dashed: trends, and their intervals of 95%"
+                             ? "dashed: trends with 95% intervals"
                              : "";
     if (options->spikes > 0)
-        snprintf(note, sizeof note, "%s%srings: spikes out of %lld samples",
+        snprintf(note, sizeof note, "%s%srings: spikes, window of %lld samples",
                  trends, *trends ? "; " : "", (long long)options->spikes);
     else
         snprintf(note, sizeof note, "%s", trends);
@@ -286,7 +287,7 @@ static es_status load_nans(panel *out, es_drawing *drawing, size_t index)
     es_group_lines seeds;
     es_status status = read_seeds(out, &seeds, drawing, index, &query);
     if (status == ES_ENOTFOUND) { /* of an imported run */
-        subtitle = "attention rows, summed over the heads";
+        subtitle = "attention rows, summed over heads";
         query.series = es_head_statistics[ES_HEAD_NONFINITE_ROWS].name;
         status = read_seeds(out, &seeds, drawing, index, &query);
     }

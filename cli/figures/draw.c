@@ -79,10 +79,10 @@ static es_status name_file(char out[PATH_MAX], const es_figure_job *job,
                  folder ? "/" : "", n, base, (int)n_name, name,
                  es_format_name(job->options->pictures[kind].format));
     if (needed >= PATH_MAX)
-        return es_fail(ES_EUSAGE, "%.80s...: the name is too long", out);
+        return es_fail(ES_EUSAGE, "%.80s...: file name too long", out);
     if (folder && mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return es_fail(ES_EIO, "%s: no such folder, and it cannot be made: %s",
-                       folder, strerror(errno));
+        return es_fail(ES_EIO, "%s: cannot create the folder: %s", folder,
+                       strerror(errno));
     return ES_OK;
 }
 
@@ -325,7 +325,7 @@ static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
         return status;
     return drawing->n
                ? es_run_labels_make(&drawing->labels, drawing->runs, drawing->n)
-               : es_fail(ES_EARGUMENT, "no run to draw");
+               : es_fail(ES_EARGUMENT, "no runs to draw");
 }
 
 /* Chooses the runs, and says what m is. es_drawing_end it in every case. */
@@ -400,7 +400,8 @@ static es_status make(document *to, size_t *n_failed, reports *printed,
         status = put_picture(to, &picture, &drawing, job, kind);
     if (status == ES_ENOTFOUND && !request->by_name) {
         if (!job->quiet)
-            es_print_note("no %s: %s", es_figure_name(kind), es_message());
+            es_print_note("%s not drawn: %s", es_figure_name(kind),
+                          es_message());
         status = ES_OK;
     }
     es_picture_free(picture);

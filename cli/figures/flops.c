@@ -95,7 +95,7 @@ static void make_note(char *out, size_t size, const stacks *all, size_t n)
              "\u00a0d\u00a0(T\u00a0+\u00a01).");
     for (const stacks *s = all; s < all + n; s++) {
         for (size_t i = 1; i < s->n_archs; i++)
-            es_text_append(&to, "%s%s%s%s", i > 1 ? ", " : " The same as ",
+            es_text_append(&to, "%s%s%s%s", i > 1 ? ", " : " Same as ",
                            i > 1 ? "" : s->archs[0], i > 1 ? "" : ": ",
                            s->archs[i]);
         es_text_append(&to, "%s", s->n_archs > 1 ? "." : "");

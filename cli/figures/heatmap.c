@@ -25,12 +25,12 @@ es_status es_fits_heads(const es_run_summary *run,
         return status;
     if (!*names)
         return es_fail(ES_ENOTFOUND,
-                       "%s: no series of it has a value for each head, which "
+                       "%s: the run has no series with a value per head, which "
                        "%s needs: try --curves",
                        run->path, figure->label);
     return es_fail(ES_ENOTFOUND,
-                   "%s: series %s has one value a %s: %s needs one of each "
-                   "head: %s",
+                   "%s: series %s has one value per %s, but %s needs one per "
+                   "head: try %s",
                    run->path, run->series, es_shape_name(run->shape),
                    figure->label, names);
 }
@@ -176,11 +176,11 @@ es_status es_draw_heatmap(es_picture **out, es_drawing *drawing)
                : es_drawing_scale(drawing, &range, es_drawing_top(drawing));
     es_text to = es_text_begin(note, sizeof note);
     if (shares)
-        es_text_append(&to, "each head as a share of its own ceiling");
+        es_text_append(&to, "each head as a fraction of its ceiling");
     else
         es_text_append(&to, "%s%s%s", drawing->note,
-                       scale.logarithmic ? "; colours by the logarithm" : "",
-                       scale.logarithmic && range.zero ? ", the lowest is 0"
+                       scale.logarithmic ? "; logarithmic colour scale" : "",
+                       scale.logarithmic && range.zero ? ", lowest colour: 0"
                                                        : "");
     append_marks(&to, drawing);
     return es_heatmap_draw(
@@ -190,8 +190,8 @@ es_status es_draw_heatmap(es_picture **out, es_drawing *drawing)
                            .low = scale.low,
                            .high = scale.high,
                            .logarithmic = scale.logarithmic,
-                           .scale_text =
-                               shares ? "share of the ceiling" : drawing->axis,
+                           .scale_text = shares ? "fraction of the ceiling"
+                                                : drawing->axis,
                            .note = note,
                            .marks = marks});
 }
@@ -220,7 +220,7 @@ static es_status subtract(es_heatmap_panel *out, es_drawing *drawing, size_t i)
     if (run->n_rows != base->n_rows || run->n_columns != base->n_columns)
         return es_fail(ES_ENOTFOUND,
                        "%s has %zu layers of %zu heads, %s has %zu of %zu: a "
-                       "delta is drawn of runs of one shape",
+                       "delta needs runs of the same shape",
                        run->path, run->n_rows, run->n_columns, base->path,
                        base->n_rows, base->n_columns);
     if ((status = es_drawing_array(drawing, &values, n)) < 0 ||
@@ -251,8 +251,8 @@ es_status es_draw_delta(es_picture **out, es_drawing *drawing)
     es_status status;
     if (!n)
         return es_fail(ES_ENOTFOUND,
-                       "%s: a delta needs two runs, one of which (--baseline, "
-                       "or the first) is subtracted from the others",
+                       "%s: a delta needs at least two runs: the first one, or "
+                       "--baseline, is subtracted from the others",
                        drawing->runs[0]->path);
     if ((status = es_drawing_array(drawing, &panels, n)) < 0)
         return status;
@@ -277,7 +277,7 @@ es_status es_draw_delta(es_picture **out, es_drawing *drawing)
                                 ? ES_COLORMAP_DIVERGING_DARK
                                 : ES_COLORMAP_DIVERGING;
     snprintf(axis, sizeof axis, "difference of %s", drawing->axis);
-    snprintf(note, sizeof note, "each minus %s",
+    snprintf(note, sizeof note, "difference from %s",
              es_drawing_title(drawing, base));
     return es_heatmap_draw(out, &figure);
 }

@@ -15,7 +15,7 @@
  */
 #define ES_FIGURES(FIGURE)                                                     \
     FIGURE(OVERVIEW, overview, "an overview", any, NULL, NULL,                 \
-           "overview    one line a run: settings, loss, heads, layers, "       \
+           "overview    one row per run: settings, loss, heads, layers, "      \
            "flags, status")                                                    \
     FIGURE(HEATMAP, heatmap, "a heatmap", heads, NULL, NULL,                   \
            "heatmap     layers by heads at one step")                          \
@@ -31,7 +31,7 @@
            NULL,                                                               \
            "thresholds  learnt thresholds, with the layers' mean and "         \
            "variance")                                                         \
-    FIGURE(NANS, nans, "a figure of nans", series, "nan_activations",          \
+    FIGURE(NANS, nans, "a figure of NaNs", series, "nan_activations",          \
            "nonfinite_rows",                                                   \
            "nans        NaN and infinities of every layer over the steps")     \
     FIGURE(SCALES, scales, "a figure of scales", series, "alpha", "beta",      \
@@ -48,10 +48,10 @@
            "raster      every layer and every head over the steps, in "        \
            "colours")                                                          \
     FIGURE(MAPS, maps, "a figure of attention maps", maps, NULL, NULL,         \
-           "maps        where the queries of every layer look; with --heads\n" \
-           "              LAYER those of its heads")                           \
+           "maps        attention maps of every layer; with --heads LAYER,\n"  \
+           "              of its heads")                                       \
     FIGURE(TIMELINE, timeline, "a timeline", any, NULL, NULL,                  \
-           "timeline    flags and events, and what they follow from")
+           "timeline    key series over the steps, flags and events below")
 
 /** Their lines for --help, each with its line end. */
 #define ES_FIGURE_HELP_LINE(kind, name, label, needs, series, other, help)     \

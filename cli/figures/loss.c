@@ -145,22 +145,23 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
     char smoothed[64] = "";
     if (options->smooth > 0 && trained)
         snprintf(smoothed, sizeof smoothed,
-                 "; training smoothed over %lld samples",
+                 "; training smoothed, window of %lld samples",
                  (long long)options->smooth);
     char ringed[64] = "";
     if (options->spikes > 0 && trained)
         snprintf(ringed, sizeof ringed,
-                 "; rings: spikes out of %lld samples of training",
+                 "; rings: training spikes, window of %lld samples",
                  (long long)options->spikes);
     snprintf(note, sizeof note, "%s%s%s%s",
-             trained && evaluated ? "thin: training; marks: held-out data"
-             : trained            ? "training"
-                                  : "held-out data",
+             trained && evaluated
+                 ? "thin lines: training; markers: held-out data"
+             : trained ? "training"
+                       : "held-out data",
              smoothed, ringed,
              !ranges ? ""
              : trained && evaluated
-                 ? "; means of seeds, shaded: their range on held-out data"
-                 : "; mean and range of seeds");
+                 ? "; mean over seeds, shaded: range on held-out data"
+                 : "; mean and range over seeds");
     if (!figure.logarithmic &&
         (status = choose_limit(&figure.limit, drawing, pairs)) < 0)
         return status;

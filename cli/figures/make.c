@@ -61,8 +61,8 @@ es_status es_figures_check_group(const es_figure_options *options)
             named = named || options->parts[k] == kind;
         if (options->group != ES_GROUP_NONE && named && !es_figure_groups(kind))
             return es_fail(ES_EUSAGE,
-                           "--group: %s has no mean of seeds: draw it by "
-                           "itself, without --group",
+                           "--group: %s cannot show a mean over seeds: draw it "
+                           "separately, without --group",
                            es_figure_name(kind));
     }
     return ES_OK;
@@ -99,7 +99,7 @@ static es_status find_kind(es_figure_kind *out, const char *name, size_t n)
             return ES_OK;
         es_text_append(&text, "%s%s", kind ? ", " : "", other);
     }
-    return es_fail(ES_EUSAGE, "--figure '%.*s': there are %s",
+    return es_fail(ES_EUSAGE, "--figure: unknown figure '%.*s': expected %s",
                    (int)(n < 40 ? n : 40), name, known);
 }
 
@@ -109,14 +109,16 @@ static es_status want_composite(es_figure_options *options, const char *list,
 {
     if (options->n_parts)
         return es_fail(ES_EUSAGE,
-                       "--figure '%.*s': one page of several figures at a time",
+                       "--figure '%.*s': only one page of several figures can "
+                       "be drawn at a time",
                        (int)(n < 40 ? n : 40), list);
     for (const char *name = list; name <= list + n;) {
         size_t length = strcspn(name, "+,");
         if (options->n_parts == ES_COMPOSITE_MOST)
-            return es_fail(ES_EUSAGE,
-                           "--figure '%.40s...': at most %d figures on a page",
-                           list, ES_COMPOSITE_MOST);
+            return es_fail(
+                ES_EUSAGE,
+                "--figure '%.40s...': a page holds at most %d figures", list,
+                ES_COMPOSITE_MOST);
         es_status status =
             find_kind(&options->parts[options->n_parts], name, length);
         if (status < 0)
@@ -197,7 +199,8 @@ es_status es_figures_set_spikes(es_figure_options *options, const char *text)
     options->spikes = SPIKES_OUT_OF;
     if (!text || es_int_parse(&options->spikes, text, 3, 9999) == ES_OK)
         return ES_OK;
-    return es_fail(ES_EUSAGE, "--spikes '%.40s': samples, 3 to 9999", text);
+    return es_fail(ES_EUSAGE, "--spikes '%.40s': expected 3 to 9999 samples",
+                   text);
 }
 
 es_status es_figures_set_size(es_figure_options *options, const char *text)
@@ -222,8 +225,8 @@ es_status es_figures_set_size(es_figure_options *options, const char *text)
         }
     }
     return es_fail(ES_EUSAGE,
-                   "--size '%.40s': width and height, such as 1200x800, "
-                   "89x60mm or 3.25x2.5in",
+                   "--size '%.40s': expected width and height, such as "
+                   "1200x800, 89x60mm or 3.25x2.5in",
                    text);
 }
 
@@ -255,13 +258,14 @@ es_status es_figure_format(es_format *out, const es_figure_options *options,
     bool named = file && es_format_of_path(&by_name, file);
     *out = format ? *format : by_name;
     if (named && *out != by_name)
-        return es_fail(ES_EUSAGE, "--format %s does not go with the name %s",
+        return es_fail(ES_EUSAGE, "--format %s contradicts the file name %s",
                        es_format_name(*out), file);
     if (!named && !format && file && strcmp(file, "-") != 0)
-        return es_fail(ES_EUSAGE,
-                       "%s: end the name in .png, .svg or .pdf, or give "
-                       "--format",
-                       file);
+        return es_fail(
+            ES_EUSAGE,
+            "%s: unknown picture format: end the name in .png, .svg or "
+            ".pdf, or give --format",
+            file);
     const double pixels =
         options->in_points && *out == ES_FORMAT_PNG ? ES_PIXELS_A_POINT : 1;
     es_status status = options->width > 0

@@ -102,8 +102,8 @@ es_status es_fits_maps(const es_run_summary *run, const es_figure_entry *figure)
     if (status < 0 || query.found != ES_UNKNOWN)
         return status;
     return es_fail(ES_ENOTFOUND,
-                   "%s: no attention maps in it, which %s needs: train with "
-                   "--maps 32",
+                   "%s: the run has no attention maps, which %s needs: train "
+                   "with --maps 32",
                    run->path, figure->label);
 }
 
@@ -179,9 +179,9 @@ static void write_note(char *out, size_t size, const maps_query *queries,
                        queries[0].phase == ES_PHASE_EVAL ? "evaluated at"
                                                          : "training,",
                        (long long)queries[0].found);
-    es_text_append(&to, "colours by the logarithm");
+    es_text_append(&to, "logarithmic colour scale");
     if (n_damaged)
-        es_text_append(&to, "; %zu damaged", n_damaged);
+        es_text_append(&to, "; damaged maps: %zu", n_damaged);
 }
 
 es_status es_draw_maps(es_picture **out, es_drawing *drawing)

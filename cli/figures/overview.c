@@ -446,13 +446,13 @@ static void print_note(char *out, size_t size, const es_drawing *drawing,
     else
         es_text_append(&to, "m: %s", drawing->note);
     if (drawing->members)
-        es_text_append(&to, "; %smean and range of seeds, \xc3\x97: NaN in one",
-                       folded ? "more than a hundred runs: " : "");
+        es_text_append(&to,
+                       "; %smean and range over seeds, \xc3\x97: a seed is NaN",
+                       folded ? "seeds merged (more than 100 runs): " : "");
     if (*t->unnamed)
-        es_text_append(&to, "; also different: %s", t->unnamed);
+        es_text_append(&to, "; settings not shown: %s", t->unnamed);
     if (drawing->n_unread)
-        es_text_append(&to, "; not shown: %zu that could not be read",
-                       drawing->n_unread);
+        es_text_append(&to, "; %zu unreadable, not shown", drawing->n_unread);
 }
 
 static es_status load(es_overview_row *row, es_drawing *drawing, size_t i,

@@ -28,9 +28,8 @@ es_status es_fits_pareto(const es_run_summary *run,
     if (!es_is_missing(run->eval_ppl))
         return es_run_shape_read(&shape, run, figure->label);
     return es_fail(ES_ENOTFOUND,
-                   "%s: a figure of perplexity against cost needs an "
-                   "evaluation, a series ce or loss of the phase eval, which "
-                   "the run does not have",
+                   "%s: the run has no evaluation: a figure of perplexity "
+                   "against cost needs a series ce or loss in the eval phase",
                    run->path);
 }
 
@@ -152,11 +151,11 @@ es_status es_draw_pareto(es_picture **out, es_drawing *drawing)
     name_undrawn(&p, "No finite perplexity: ", false);
     name_undrawn(&p, "Cost unknown: ", true);
     es_text_append(
-        &p.said, "%s. Lower left is better; no run is below the line.%s",
+        &p.said, "%s. Lower left is better; the line is the Pareto front.%s",
         es_cost_meaning(cost),
         p.alike ? ""
-                : " Of runs that differ in neither architecture nor cost the "
-                  "best is named.");
+                : " Only the best of the runs with the same architecture and "
+                  "cost is labelled.");
     for (size_t i = 0; i < drawing->n; i++)
         if (is_drawn(&p, i)) {
             es_range_add(&x, p.points[i].low);

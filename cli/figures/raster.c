@@ -273,8 +273,8 @@ es_status es_fits_raster(const es_run_summary *run,
     if (run->shape != ES_SHAPE_RUN)
         return ES_OK;
     return es_fail(ES_ENOTFOUND,
-                   "%s: series %s has one value a run: %s needs one of "
-                   "each layer or head",
+                   "%s: series %s has one value per run, but %s needs one per "
+                   "layer or head",
                    run->path, run->series, figure->label);
 }
 
@@ -318,13 +318,13 @@ es_status es_draw_raster(es_picture **out, es_drawing *drawing)
         top = range.high >= range.low ? range.high : NAN;
     es_series_scale scale = es_drawing_scale(drawing, &range, top);
     return es_raster_draw(
-        out,
-        &(es_raster){.style = drawing->style,
-                     .panels = panels,
-                     .n_panels = drawing->n,
-                     .low = scale.low,
-                     .high = scale.high,
-                     .logarithmic = scale.logarithmic,
-                     .scale_text = drawing->axis,
-                     .note = "joined samples show the most extreme, or NaN"});
+        out, &(es_raster){
+                 .style = drawing->style,
+                 .panels = panels,
+                 .n_panels = drawing->n,
+                 .low = scale.low,
+                 .high = scale.high,
+                 .logarithmic = scale.logarithmic,
+                 .scale_text = drawing->axis,
+                 .note = "merged samples show the most extreme value, or NaN"});
 }

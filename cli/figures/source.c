@@ -37,7 +37,8 @@ es_status es_source_open(es_reader **out, const es_run_summary *run)
 {
     es_status status = es_reader_open(out, run->path);
     if (status == ES_OK && es_reader_n_runs(*out) < run->number)
-        status = es_fail(ES_EIO, "%s: changed while it was read", run->path);
+        status =
+            es_fail(ES_EIO, "%s: the file changed during the read", run->path);
     return status;
 }
 
@@ -80,7 +81,8 @@ static es_status read_newest(es_slice *out, source *from, int64_t step)
     if (status != ES_DONE)
         return status;
     return found ? ES_OK
-                 : es_fail(ES_ENOTFOUND, "%s: series %s begins after step %lld",
+                 : es_fail(ES_ENOTFOUND,
+                           "%s: series %s has no sample up to step %lld",
                            es_reader_path(from->reader), from->series.name,
                            (long long)step);
 }
@@ -248,12 +250,13 @@ static es_status pick_heads(picking *out, const es_run_summary *run,
                             const es_series *series, int64_t layer)
 {
     if (series->shape != ES_SHAPE_HEAD)
-        return es_fail(ES_ENOTFOUND,
-                       "%s: series %s has one value a %s: its heads cannot be "
-                       "drawn",
-                       run->path, series->name, es_shape_name(series->shape));
+        return es_fail(
+            ES_ENOTFOUND,
+            "%s: series %s has one value per %s, so its heads cannot "
+            "be drawn",
+            run->path, series->name, es_shape_name(series->shape));
     if (layer < 0 || layer >= run->n_layer)
-        return es_fail(ES_ENOTFOUND, "%s: has no layer %lld: the last is %lld",
+        return es_fail(ES_ENOTFOUND, "%s: no layer %lld: the last one is %lld",
                        run->path, (long long)layer,
                        (long long)run->n_layer - 1);
     size_t n = (size_t)run->n_head;
@@ -349,7 +352,7 @@ es_status es_source_has(const es_run_summary *run, const char *series,
                                  false)) == ES_OK)
         status = es_fail(
             ES_ENOTFOUND, "%s: %s needs the series %s: the run has %s",
-            run->path, label, series, *names ? names : "none with a sample");
+            run->path, label, series, *names ? names : "no samples yet");
     es_damage_close(from.reader);
     return status;
 }

@@ -28,7 +28,7 @@ const Config = (() => {
         Dom.replace(Dom.byId('config'), head(), Dom.element(
             'tbody', {}, ...shown.map((r) => r.element)));
         Dom.byId('config-note').textContent = shown.length ? ''
-            : 'The configurations are the same.';
+            : 'The configurations are identical.';
     }
 
     function build() {

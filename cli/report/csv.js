@@ -76,8 +76,8 @@ const Csv = (() => {
 
     function print(run) {
         const series = run.series.slice().sort(order);
-        const lines = [`# ${Data.about.program} report. Empty cell, no ` +
-            'sample. NA, missing.', ...about(run), ...series.map(describe),
+        const lines = [`# ${Data.about.program} report. Empty cell: no ` +
+            'sample. NA: missing.', ...about(run), ...series.map(describe),
             ...left(series),
             ['step,layer,head', ...series.map(column)].join()];
         const at = series.map((s) => new Map(s.labels.map((l, k) => [l, k])));

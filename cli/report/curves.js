@@ -58,8 +58,8 @@ const Curves = (() => {
         Chart.make(figure, {
             lines, range, reference, unit: series.unit, width,
             height: Math.max(240, Math.min(380, width * 0.62)),
-            label: `${series.name} of ${run.title} over the steps, a line ` +
-                'for each layer',
+            label: `${series.name} of ${run.title} over the steps, one line ` +
+                'per layer',
         });
     }
 

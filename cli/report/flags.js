@@ -64,7 +64,7 @@ const Flags = (() => {
             Dom.element('b', {}, title), text);
         return Dom.element('tr', {class: 'advice'}, Dom.element(
             'td', {colspan: 7}, paragraph('Likely causes: ', causes),
-            paragraph('What helps: ', remedies), Dom.element(
+            paragraph('Remedies: ', remedies), Dom.element(
                 'ul', {class: 'muted'}, ...sources.map(
                     (text) => Dom.element('li', {}, text)))));
     }
@@ -76,7 +76,7 @@ const Flags = (() => {
             return null;
         const button = Dom.element('button', {
             type: 'button', class: 'link why', 'aria-expanded': 'false',
-            title: 'Likely causes, and what helps'}, 'why?');
+            title: 'Likely causes and remedies'}, 'why?');
         button.addEventListener('click', () => {
             const row = button.closest('tr');
             const open = button.getAttribute('aria-expanded') === 'true';
@@ -96,7 +96,7 @@ const Flags = (() => {
                 'span', {class: 'chip ' + flag.severity}, flag.kind + ' ',
                 Dom.element('small', {}, flag.verdict || flag.severity)),
                 why(flag)),
-            Dom.element('td', {}, flag.stands ? 'stands' : 'over'),
+            Dom.element('td', {}, flag.stands ? 'active' : 'ended'),
             jump(flag), strip(flag, end), against(flag),
             Dom.element('td', {}, flag.layers.length
                 ? (flag.layers.length > 1 ? 'layers ' : 'layer ') +
@@ -106,7 +106,7 @@ const Flags = (() => {
     }
 
     function draw(all, n) {
-        const titles = ['run', 'flag', 'now', 'steps', '', 'value', 'where'];
+        const titles = ['run', 'flag', 'state', 'steps', '', 'value', 'where'];
         const end = lastStep();
         Dom.replace(Dom.byId('flags'),
             Dom.element('thead', {}, Dom.element('tr', {}, ...titles.map(
@@ -126,7 +126,7 @@ const Flags = (() => {
         const note = Dom.byId('flags-note');
         Dom.byId('flags').hidden = !all.length;
         Dom.replace(note, all.length ? ''
-                          : 'No flag was raised in any of these runs.');
+                          : 'No flag was raised in these runs.');
         draw(all, FIRST);
         if (all.length <= FIRST)
             return;

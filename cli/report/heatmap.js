@@ -217,7 +217,7 @@ const Heatmaps = (() => {
             box.append(Dom.element('p', {class: 'muted'},
                 ...shown.map(([run, s]) => `${run.title}: ${s.rows} layers ` +
                     `of ${s.columns} heads. `),
-                'A difference is drawn of runs of one shape.'));
+                'A difference needs runs of the same shape.'));
         drawScale(shown[0][1]);
         drawSample();
         drawRing();
@@ -263,7 +263,7 @@ const Heatmaps = (() => {
                 step: series.labels[sample],
                 label: `step ${series.labels[sample]}` +
                     (series.phase === 'eval' ? ', eval' : '') +
-                    (ended ? ', its last' : '')};
+                    (ended ? ', the last' : '')};
     }
 
     function shownOf(p) {

@@ -75,7 +75,7 @@ const Maps = (() => {
         const query = at(event.clientY - bounds.top, bounds.height);
         const k = p.from + query * maps.size + key;
         const value = maps.values.floats[k];
-        Tip.show([{text: Values.isMissing(maps.values, k) ? 'not seen'
+        Tip.show([{text: Values.isMissing(maps.values, k) ? 'masked'
                       : Values.short(Number(value.toPrecision(3))), strong: true},
                   {text: `queries ${tokens(maps, query)}, keys ${tokens(maps, key)}`},
                   {text: `layer ${p.layer}, ${p.run.title}`, muted: true}],
@@ -119,9 +119,9 @@ const Maps = (() => {
         const fewer = open.filter(({maps}) => maps.recorded > maps.steps.length);
         const [any] = open;
         return `Mean weights of ${any.maps.size} by ${any.maps.size} blocks of queries ` +
-            '(downwards) and keys, over heads and sequences; colours by the logarithm.' +
-            (fewer.length ? ` The last ${fewer[0].maps.steps.length} of ` +
-                `${fewer[0].maps.recorded} steps are in this page.` : '');
+            '(downwards) and keys, over heads and sequences; logarithmic colour scale.' +
+            (fewer.length ? ` This page has the last ${fewer[0].maps.steps.length} of ` +
+                `${fewer[0].maps.recorded} steps.` : '');
     }
 
     function build() {

@@ -191,8 +191,8 @@ const Parallel = (() => {
             0.25, Math.min(0.8, 40 / lines.length)));
         Dom.replace(box, Plot.svg('svg', {
             class: 'parallel', width, height: HEIGHT, role: 'img',
-            'aria-label': 'settings against perplexity and bands, a line ' +
-                'for each run'},
+            'aria-label': 'settings, perplexity and bands, one line per ' +
+                'run'},
             Plot.svg('g', {}, ...lines), ...axes.map(drawAxis)));
         drawBrushes();
         drawSelected();

@@ -17,7 +17,7 @@
         Dom.byId('title').textContent = about.title;
         Dom.byId('lede').textContent = describeRuns();
         Dom.byId('made').textContent = `Made by ${about.program}. ` +
-            'This page holds all of its data and requests nothing from the network.';
+            'This page contains all of its data and requests nothing from the network.';
     }
 
     // "150 of 3 000 steps shown", of several series "150–200 of 3 000 ...".
@@ -41,22 +41,23 @@
         const parts = left.length > 4 ? [shares(left) + ' of each run']
             : left.map((s) => shares([s]) + (runs.length > 1
                 ? ` (${runs[s.run].title})` : ''));
-        return parts.join('; ') + ': real samples; of each group the first, ' +
-            'and those with the head furthest below and above it. ' +
-            'Curves have the smallest and largest mean of all steps.';
+        return parts.join('; ') + ': of each group of samples, the first is ' +
+            'kept, and those with the head furthest below and above it. ' +
+            'Curves keep the smallest and largest mean of all steps.';
     }
 
     function writeNotes() {
         const policy = Scale.policy === 'observed'
-            ? 'Colours go to the largest value of all runs and steps shown. '
+            ? 'Colours end at the largest value of all runs and steps shown. '
             : '';
         const click = series.some((s) => s.name === State.now.series &&
             s.columns > 1) ? 'Choose a head to follow it in the curves.' : '';
         Dom.byId('heads-note').textContent =
             [policy + click, thinned(State.now.series)].join(' ');
         Dom.byId('curves-note').textContent =
-            'Wheel or + and − zoom, drag moves, a double click or 0 shows ' +
-            'all; a click chooses the step. Red at the foot: not finite.';
+            'Zoom with the wheel or + and −, drag to move, double-click or ' +
+            'press 0 to see all, click to choose a step. Red along the ' +
+            'bottom: not finite.';
     }
 
     /* --- controls --------------------------------------------------------*/

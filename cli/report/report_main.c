@@ -39,15 +39,15 @@ static const es_option options[] = {
      ES_OPT_TEXT(es_report_options, output)},
     ES_RECURSIVE_OPTION,
     {"series", 0, "NAME",
-     "show these series, the table's first; a list with commas, or given "
-     "several times (entropy, and max_logit and loss where they are)",
+     "show these series, the table's first: a list with commas, or the "
+     "option several times (entropy, and max_logit and loss if recorded)",
      ES_OPT_ALL(read_names)},
     {"phase", 0, "PHASE",
-     "train or eval (train, or eval where there is no train)",
+     "train or eval (train, or eval in runs without train)",
      ES_OPT_CALL(es_report_options, summary.phase, es_command_phase)},
     {"max", 0, "POLICY",
-     "top of the bands and of the colour scale: observed in all runs, run (in "
-     "each), ceiling, logT or a number (observed)",
+     "top of the bands and of the colour scale: observed (in all runs), run "
+     "(in each), ceiling, logT or a number (observed)",
      ES_OPT_CALL(es_report_options, summary.max, read_max)},
     {"rules", 0, "FILE", ES_RULES_HELP,
      ES_OPT_CALL(es_report_options, rules, es_command_rules)},
@@ -55,7 +55,7 @@ static const es_option options[] = {
      ES_OPT_CALL(es_report_options, forecast, es_command_forecast)},
     {"title", 0, "TEXT", "title of the page",
      ES_OPT_TEXT(es_report_options, title)},
-    {"quiet", 'q', NULL, "print errors alone",
+    {"quiet", 'q', NULL, "print errors only",
      ES_OPT_FLAG(es_report_options, quiet)},
     ES_SALVAGE_OPTION,
     ES_HELP_OPTION,
@@ -65,28 +65,27 @@ static int report_main(int argc, char **argv);
 
 static const es_named_text examples[] = {
     {"entropy-scan report sm.db sm-ln-g.db -o report.html",
-     "Write a page of two runs"},
+     "Write a page with two runs"},
     {NULL, NULL}};
 
 const es_command es_report_command = {
     .name = "entropy-scan report",
     .synopsis = "RUN.db... -o FILE.html [OPTION...]",
     .examples = examples,
-    .summary = "write runs as one page to look at in a browser",
+    .summary = "write runs as one page for a browser",
     .details =
-        "The page holds everything that it shows and requests nothing from\n"
-        "the network: table, flags, heatmaps with a slider over the steps, "
-        "curves,\n"
-        "loss, what the configurations differ in, and the values as CSV. Of\n"
-        "many runs it has a table to sort and filter and parallel coordinates\n"
-        "of settings, perplexity and bands; a click opens a run, and of two\n"
-        "runs the difference by head is shown.\n"
+        "The page contains all of its data and requests nothing from the\n"
+        "network. It shows a table, flags, heatmaps with a slider over the\n"
+        "steps, curves, the loss, the differences between configurations,\n"
+        "and offers the values as CSV. With many runs, the table can be\n"
+        "sorted and filtered, and parallel coordinates show settings,\n"
+        "perplexity and bands; a click opens a run, and two runs can be\n"
+        "compared head by head.\n"
         "\n"
-        "Where a page would take more than 2 MB, or 4 MB with 500 runs,\n"
-        "samples are left out, and the page says so. Those shown are real\n"
-        "samples; of each group the first is kept, and those that lie\n"
-        "furthest below and above it, so that a dip or a NaN at a single step\n"
-        "is not lost.",
+        "If a page would exceed 2 MB, or 4 MB with 500 runs, samples are\n"
+        "left out, and the page says so. The samples shown are real: of each\n"
+        "group, the first one and the ones furthest below and above it are\n"
+        "kept, so that a dip or a NaN at a single step is not lost.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = report_main,
@@ -102,7 +101,7 @@ static es_status parse(es_report_options *given, int argc, char **argv)
                                    argv)) != ES_OK)
         return status;
     if (!given->n_inputs)
-        return es_fail(ES_EUSAGE, "no run file to report: see entropy-scan "
+        return es_fail(ES_EUSAGE, "no run file given: see entropy-scan "
                                   "report --help");
     if ((status = es_inputs_expand(&given->inputs, &given->n_inputs,
                                    &given->found, &given->n_unreadable)) !=
@@ -115,7 +114,7 @@ static es_status parse(es_report_options *given, int argc, char **argv)
         ES_OK)
         return status;
     if (!given->output)
-        return es_fail(ES_EUSAGE, "no output: give -o report.html");
+        return es_fail(ES_EUSAGE, "no output given: use -o report.html");
     if (strcmp(given->output, "-") == 0 && isatty(STDOUT_FILENO))
         return es_fail(ES_EUSAGE, "standard output is a terminal: a page needs "
                                   "a file or a pipe");
@@ -249,7 +248,7 @@ static void add_file(es_report_data *report, size_t *n_failed,
     es_status status = es_reader_open(&reader, path);
     size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
     if (status == ES_OK && !n)
-        status = es_fail(ES_ENOTFOUND, "%s: has no run", path);
+        status = es_fail(ES_ENOTFOUND, "%s: contains no runs", path);
     for (size_t run = 0; run < (n ? n : 1); run++) {
         if (n)
             status = add_run(report, n_failed, reader, run, given);

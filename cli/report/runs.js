@@ -158,7 +158,7 @@ const Runs = (() => {
     function download(run) {
         const button = Dom.element('button', {
             type: 'button', class: 'small csv',
-            title: 'Download the values that this page holds of the run'},
+            title: 'Download the values of this run that the page contains'},
             'CSV');
         button.addEventListener('click', () => Csv.download(run));
         return cell({}, button);
@@ -192,7 +192,7 @@ const Runs = (() => {
         const low = Values.member(run.summary, key + '_low');
         const high = Values.member(run.summary, key + '_high');
         if (low.known) {
-            made.title += `, of 95 %: ${low.full} to ${high.full}`;
+            made.title += `, 95% interval: ${low.full} to ${high.full}`;
             made.append(Dom.element('small', {class: 'muted'},
                                     `${low.text}–${high.text}`));
         }
@@ -300,9 +300,9 @@ const Runs = (() => {
         const first = Data.runs[0].summary;
         const series = Data.series.find((s) => s.name === first.series);
         const unit = series && series.unit ? ' ' + series.unit : '';
-        const why = {observed: 'the largest of all runs at the step in the ' +
-                        'table', number: 'as given',
-                     run: 'the largest of each run',
+        const why = {observed: 'the largest value of all runs at the step in ' +
+                        'the table', number: 'as given',
+                     run: 'the largest value of each run',
                      ceiling: 'ln(T!)/T of each run',
                      logT: 'ln T of each run'}[policy];
         const m = value === null || value === undefined ? 'm'

@@ -164,7 +164,7 @@ static es_status read_samples(passing *t, es_reader *reader, size_t run,
         0)
         return status;
     if (now.n_values != s->series.n_values || now.shape != s->series.shape)
-        return es_fail(ES_EIO, "%s: changed while it was read",
+        return es_fail(ES_EIO, "%s: the file changed during the read",
                        es_reader_path(reader));
     if ((status = es_cursor_open(&cursor, reader, &now, ES_STEP_FIRST,
                                  s->series.last_step)) < 0)

@@ -137,7 +137,7 @@ const Table = (() => {
         const n = ticked().length;
         compare.disabled = n !== 2;
         compare.title = n === 2 ? ''
-            : `Tick two runs in the table: ${n} of 2 are`;
+            : `Tick two runs in the table (${n} ticked)`;
     }
 
     function line(run) {

@@ -193,8 +193,8 @@ static es_status fill(const filling *f, const char *name, size_t n)
     else if (strcmp(place, "summary") == 0)
         put_summary(f);
     else
-        return es_fail(ES_EINTERNAL, "the report's skeleton has a place "
-                                     "that nothing fills");
+        return es_fail(ES_EINTERNAL, "the report's template has an unknown "
+                                     "placeholder");
     return ES_OK;
 }
 
@@ -207,7 +207,7 @@ static es_status put_page(const filling *f)
         const char *close = memmem(name, (size_t)(end - name), "}}", 2);
         fwrite(at, 1, (size_t)(open - at), f->out);
         if (!close)
-            return es_fail(ES_EINTERNAL, "the report's skeleton is cut");
+            return es_fail(ES_EINTERNAL, "the report's template is truncated");
         es_status status = fill(f, name, (size_t)(close - name));
         if (status != ES_OK)
             return status;

@@ -314,10 +314,10 @@ static void draw_below(row at, const es_run_summary *shown,
         at.y++;
     }
     snprintf(text, sizeof text,
-             "a place has %d x %d (layers x heads) and shows the value %s",
+             "each cell merges %d x %d (layers x heads) and shows the %s",
              plan->heat.layers_in, plan->heat.heads_in,
-             frame->scale.ends_matter ? "nearest to an end of the scale"
-                                      : "that is largest");
+             frame->scale.ends_matter ? "value nearest to an end of the scale"
+                                      : "largest value");
     at.x = x;
     at.columns = frame->width;
     if (plan->shares)
@@ -450,7 +450,7 @@ static void name_layers(sheet *s)
         return;
     es_text_escape(series, sizeof series, shown->series, ES_ESCAPE_TERMINAL);
     if (shown->shape != ES_SHAPE_RUN && plan->layers_a_line > 1)
-        snprintf(shared, sizeof shared, ", %d a line", plan->layers_a_line);
+        snprintf(shared, sizeof shared, ", %d per line", plan->layers_a_line);
     const char *shape = shown->shape == ES_SHAPE_RUN     ? ""
                         : shown->shape == ES_SHAPE_LAYER ? " of each layer"
                                                          : ", mean of layers";

@@ -95,7 +95,7 @@ static es_status add_file(es_watch_list *to, es_show_result *result,
     es_status status = es_reader_open(&reader, path);
     size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
     if (status == ES_OK && n == 0)
-        status = es_fail(ES_ENOTFOUND, "%s: has no run", path);
+        status = es_fail(ES_ENOTFOUND, "%s: contains no runs", path);
     if (status < 0)
         report_failure(result);
     for (size_t run = 0; run < n; run++) {
@@ -374,8 +374,8 @@ static es_status draw_lines(es_screen **out, view *v, const es_tui *tui)
     lines->terminal = tui->terminal;
     lines->mode = tui->mode;
     lines->keys = tui->terminal.depth == ES_DEPTH_ASCII
-                      ? "q quits, up/down: choose, enter: open, o: order"
-                      : "q quits  ↑/↓ choose  enter open  o order";
+                      ? "q: quit, up/down: choose, enter: open, o: order"
+                      : "q quit  ↑/↓ choose  enter open  o order";
     return es_browse_draw(out, lines);
 }
 
@@ -401,12 +401,12 @@ static es_status draw(view *v)
              es_live_has_ended(live) ? ", all runs have ended" : "",
              problem ? ": " : "", problem ? problem : "");
     tui.keys = tui.terminal.depth == ES_DEPTH_ASCII
-                   ? "q quits, left/right: step, space: live, s: series"
-                   : "q quits  ←/→ step  space live  s series";
+                   ? "q: quit, left/right: step, space: live, s: series"
+                   : "q quit  ←/→ step  space live  s series";
     if (is_list(v) && tui.terminal.depth == ES_DEPTH_ASCII)
-        tui.keys = "q quits, enter: all runs, up/down: next run, s: series";
+        tui.keys = "q: quit, enter: all runs, up/down: next run, s: series";
     else if (is_list(v))
-        tui.keys = "q quits  enter all runs  ↑/↓ next run  ←/→ step  s series";
+        tui.keys = "q quit  enter all runs  ↑/↓ next run  ←/→ step  s series";
     es_status status = is_list(v) && !v->opened
                            ? draw_lines(&screen, v, &tui)
                            : es_tui_draw(&screen, &live->n_shown, &tui);
@@ -537,11 +537,11 @@ es_status es_show(es_show_result *out, const es_show_options *options)
 {
     *out = (es_show_result){0};
     if (!isatty(STDOUT_FILENO))
-        return es_fail(ES_EUSAGE, "--tui draws on a terminal, and standard "
-                                  "output is none: try --heatmap=FILE");
+        return es_fail(ES_EUSAGE, "--tui needs a terminal, but standard "
+                                  "output is not one: try --heatmap=FILE");
     if (options->follow && !es_terminal_has_cursor())
-        return es_fail(ES_EUSAGE, "--follow needs a terminal whose cursor it "
-                                  "can move, and TERM is unset or dumb");
+        return es_fail(ES_EUSAGE, "--follow needs a terminal with cursor "
+                                  "control, but TERM is unset or dumb");
     return options->follow || is_browsed(options) ? show_live(out, options)
                                                   : show_once(out, options);
 }

@@ -222,8 +222,7 @@ static es_status measure_panels(es_curves_sheet *sheet)
     char number[ES_FLOAT_TEXT_MAX];
     if (figure->logarithmic && least < 0)
         return es_fail(ES_EUSAGE,
-                       "a logarithmic scale has no place for %s: leave out "
-                       "--log",
+                       "a logarithmic scale cannot show %s: omit --log",
                        es_number_print(number, least, 4));
     if (!figure->own_scales)
         share_range(sheet);
@@ -475,14 +474,15 @@ es_status es_curves_lay_out(es_curves_sheet *out, const es_curves *figure)
     char beyond[ES_LABEL_MAX];
     snprintf(beyond, sizeof beyond, "%.3g", out->beyond);
     es_label_typeset(beyond, sizeof beyond);
-    snprintf(out->beyond_text, sizeof out->beyond_text,
-             "above the scale, up to %s", beyond);
+    snprintf(out->beyond_text, sizeof out->beyond_text, "off scale, up to %s",
+             beyond);
     if (!isnan(out->beyond))
         es_page_add_key(page, ES_SWATCH_EDGE_MUTED, out->beyond_text);
     if (out->equal)
-        es_page_add_key(page, ES_SWATCH_STRIPES, "equal lines take turns");
+        es_page_add_key(page, ES_SWATCH_STRIPES,
+                        "identical lines alternate dashes");
     if (out->beside)
-        es_page_add_key(page, ES_SWATCH_DOTS, "equal samples side by side");
+        es_page_add_key(page, ES_SWATCH_DOTS, "identical samples side by side");
     if ((status = place(out)) < 0)
         return status;
     for (size_t i = 0; i < figure->n_panels; i++) {

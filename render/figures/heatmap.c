@@ -456,8 +456,8 @@ static es_status lay_out(heatmap_sheet *sheet)
         const es_heatmap_panel *panel = &figure->panels[i];
         if (panel->n_layers < 1 || panel->n_heads < 1)
             return es_fail(ES_EUSAGE,
-                           "a heatmap of %d layers and %d heads: there must "
-                           "be one of each",
+                           "a heatmap of %d layers and %d heads: at least one "
+                           "of each is needed",
                            panel->n_layers, panel->n_heads);
         sheet->blocks[i].panel = panel;
         if (figure->n_sides)

@@ -108,8 +108,8 @@ static es_status lay_out(maps_sheet *sheet)
         const es_axis down = axis_of(panel, 0, SIDE);
         if (panel->size < 1 || panel->n_ctx < 1)
             return es_fail(ES_EUSAGE,
-                           "a map of %d cells a side: there must "
-                           "be one",
+                           "a map of %d cells per side: at least "
+                           "one is needed",
                            panel->size);
         page->panels[i] =
             (es_page_panel){.title = panel->title, .subtitle = panel->subtitle};

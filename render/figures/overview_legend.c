@@ -100,5 +100,5 @@ void es_overview_name_ramp(es_overview_sheet *s)
     snprintf(s->ramp, sizeof s->ramp, "%s to %s%s%.80s%s", low, high,
              s->figure->scale_text ? ", " : "",
              s->figure->scale_text ? s->figure->scale_text : "",
-             s->scale.logarithmic ? ", by its logarithm" : "");
+             s->scale.logarithmic ? ", log scale" : "");
 }

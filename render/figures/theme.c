@@ -48,7 +48,8 @@ es_status es_theme_parse(es_theme *out, const char *text)
     else if (strcmp(text, "dark") == 0)
         *out = ES_THEME_DARK;
     else
-        return es_fail(ES_EUSAGE, "theme '%.40s': light or dark", text);
+        return es_fail(ES_EUSAGE,
+                       "unknown theme '%.40s': expected light or dark", text);
     return ES_OK;
 }
 

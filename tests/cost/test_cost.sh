@@ -72,8 +72,8 @@ exits '--font-size needs --figure' 2 '--font-size: needs --figure' "$scan" cost 
 exits '--shares needs --figure' 2 '--shares: needs --figure' "$scan" cost SM --shares
 exits 'an unknown figure is refused' 2 'flops, communication, latency or inverse' "$scan" cost SM --figure pie -o a.png
 exits 'a figure needs a format' 2 'end the name in \.png, \.svg or \.pdf' "$scan" cost SM --figure flops -o a
-exits 'a format that contradicts the file name is refused' 2 '--format pdf does not go with the name a\.png' "$scan" cost SM --figure flops -o a.png --format pdf
-exits 'a size beyond the limit of the format is refused' 2 '--size: ' \
+exits 'a format may not contradict a name' 2 '--format pdf contradicts the file name a\.png' "$scan" cost SM --figure flops -o a.png --format pdf
+exits 'a picture has a size that its format can have' 2 '--size: ' \
     "$scan" cost SM --figure flops -o a.png --size 99999x99999
 exits 'a figure without modelled costs is refused' 3 'no model has a modelled cost' "$scan" cost 'PSM(4)' --figure latency -o a.png
 exits 'an input is not overwritten' 2 'sm\.db' "$scan" cost sm.db -o sm.db

@@ -71,17 +71,17 @@ awk 'BEGIN { print "step,layer,head,entropy"
 cd "$dir"
 "$scan" import -q noise.csv -o noise.db --ctx 128
 check '--smooth says so' sh -c '"$0" -q noise.db --curves=smooth.svg --smooth 9 &&
-    grep -q "smoothed over 9 samples" smooth.svg' "$scan"
+    grep -q "smoothed, window of 9 samples" smooth.svg' "$scan"
 check 'without it nothing is smoothed' sh -c '"$0" -q noise.db --curves=plain.svg && ! grep -q smoothed plain.svg &&
     ! cmp -s plain.svg smooth.svg' "$scan"
 if "$scan" --version | grep -q '^no GSL'; then
     exits '--spikes needs GSL' 2 'built without GSL' "$scan" -q noise.db --curves=spikes.svg --spikes
 else
     check 'spikes are said where they are requested' sh -c '"$0" -q noise.db --curves=spikes.svg --spikes=9 &&
-        grep -q "rings: spikes out of 9 samples" spikes.svg && ! grep -q rings plain.svg' "$scan"
+        grep -q "rings: spikes, window of 9 samples" spikes.svg && ! grep -q rings plain.svg' "$scan"
 fi
-exits '--spikes is for lines' 2 '^entropy-scan: --spikes applies only to --figure curves or loss' "$scan" -q noise.db --heatmap --spikes
-exits 'two samples have no median' 2 "--spikes '2': samples, 3 to 9999" "$scan" -q noise.db --curves --spikes=2
-exits '--smooth is for lines' 2 '^entropy-scan: --smooth applies only to --figure curves or loss' "$scan" -q noise.db --heatmap --smooth 9
+exits '--spikes is for lines' 2 '^entropy-scan: --spikes is for --figure curves or loss' "$scan" -q noise.db --heatmap --spikes
+exits 'two samples have no median' 2 "--spikes '2': expected 3 to 9999 samples" "$scan" -q noise.db --curves --spikes=2
+exits '--smooth is for lines' 2 '^entropy-scan: --smooth is for --figure curves or loss' "$scan" -q noise.db --heatmap --smooth 9
 exits 'one sample is no mean' 2 '--smooth' "$scan" -q noise.db --curves --smooth 1
 finish

@@ -125,8 +125,8 @@ TEST(a_series_without_heads_is_refused)
     record_heads(&f, state, "loss.db", values);
     es_figure_one(&loss, "loss", f.runs[0]->path);
     es_assert_unfit(&loss, ES_FIGURE_BANDS,
-                    "series loss has one value a run: a figure of bands needs "
-                    "one of each head: entropy");
+                    "series loss has one value per run, but a figure of bands "
+                    "needs one per head: try entropy");
     es_unfigure(&loss);
     es_unfigure(&f);
 }
@@ -213,7 +213,7 @@ TEST(shares_are_the_published_ones)
     for (size_t i = 0; i < picture->n_shapes; i++)
         alike = alike || (picture->shapes[i].kind == ES_SHAPE_TEXT &&
                           strstr(picture->text + picture->shapes[i].first,
-                                 "The same as SM+LN+G: SM, SM+R."));
+                                 "Same as SM+LN+G: SM, SM+R."));
     assert_true(alike);
     tear_down(&c);
 }
@@ -237,7 +237,7 @@ TEST(an_unknown_shape_is_refused)
     const model never = {"h", "SM", NULL, 3, 96, 8, 0};
     AUTO(es_run_summary) run = record(state, &never);
     es_assert_ok(es_figure_fit(ES_FIGURE_FLOPS, run));
-    es_assert_status(ES_ENOTFOUND, "needs an evaluation",
+    es_assert_status(ES_ENOTFOUND, "the run has no evaluation",
                      es_figure_fit(ES_FIGURE_PARETO, run));
 }
 
@@ -310,10 +310,10 @@ TEST(runs_left_out_are_named)
     set_up(&c, state, ES_COST_TOKENS);
     AUTO(es_picture) picture = drawn(&c.drawing, ES_FIGURE_PARETO);
     ASSERT_SAYS(picture,
-                "No finite perplexity: SM. Cost unknown: SM+R. Tokens up to "
-                "the evaluation. Lower left is better; no run is below the "
-                "line. Of runs that differ in neither architecture nor cost "
-                "the best is named.",
+                "No finite perplexity: SM. Cost unknown: SM+R. Tokens trained "
+                "on up to the evaluation. Lower left is better; the line is "
+                "the Pareto front. Only the best of the runs with the same "
+                "architecture and cost is labelled.",
                 "tokens trained on");
     es_picture_free(picture);
     c.drawing.n = 1;

@@ -136,13 +136,13 @@ TEST(a_delta_is_each_run_minus_the_base)
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_delta);
     /* The scale is as long below zero as above it. */
     ASSERT_SAYS(picture, "0.50", "−1.25", "NaN or infinite", "missing",
-                "each minus base.db", "other.db", "1.0", "−1.0");
+                "difference from base.db", "other.db", "1.0", "−1.0");
     ASSERT_SAYS_NOT(picture, "1.50");
     es_picture_free(picture);
     /* The other way round, where the second is the baseline. */
     f.drawing.baseline = f.runs[1]->path;
     picture = es_figured_picture(&f, es_draw_delta);
-    ASSERT_SAYS(picture, "each minus other.db", "1.25", "−0.50");
+    ASSERT_SAYS(picture, "difference from other.db", "1.25", "−0.50");
 }
 
 TEST(a_delta_of_two_shapes_is_refused)
@@ -155,7 +155,7 @@ TEST(a_delta_of_two_shapes_is_refused)
     es_assert_undrawn(&f, es_draw_delta, "has 2 layers of 4 heads");
     assert_non_null(strstr(es_message(), "a3.db has 2 of 3"));
     f.drawing.n = 1;
-    es_assert_undrawn(&f, es_draw_delta, "needs two runs");
+    es_assert_undrawn(&f, es_draw_delta, "needs at least two runs");
 }
 
 /* --- thresholds -----------------------------------------------------------*/
@@ -287,7 +287,7 @@ TEST(a_raster_shows_layers_and_heads)
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_raster);
     ASSERT_SAYS(picture, "heads", "10K", "NaN or infinite", "missing");
     f.loaded[0]->shape = ES_SHAPE_RUN;
-    es_assert_unfit(&f, ES_FIGURE_RASTER, "one value a run");
+    es_assert_unfit(&f, ES_FIGURE_RASTER, "one value per run");
 }
 
 /* --- timeline -------------------------------------------------------------*/

@@ -156,16 +156,17 @@ TEST(names_joined_by_a_plus_are_one_page)
     assert_false(es_figure_is_drawn(&options, ES_FIGURE_NANS));
     assert_int_equal(options.n_parts, 3);
     assert_int_equal(options.parts[1], ES_FIGURE_CURVES);
-    es_assert_status(ES_EUSAGE, "one page of several figures at a time",
+    es_assert_status(ES_EUSAGE, "only one page of several figures can",
                      es_figures_want(&options, "loss+nans"));
     options = (es_figure_options){.title = NULL};
-    es_assert_status(ES_EUSAGE, "--figure 'map': there are overview, heatmap, ",
+    es_assert_status(ES_EUSAGE,
+                     "unknown figure 'map': expected overview, heatmap, ",
                      es_figures_want(&options, "heatmap+map"));
     options = (es_figure_options){.title = NULL};
-    es_assert_status(ES_EUSAGE, "--figure '': there are ",
+    es_assert_status(ES_EUSAGE, "unknown figure '': expected ",
                      es_figures_want(&options, "loss+"));
     options = (es_figure_options){.title = NULL};
-    es_assert_status(ES_EUSAGE, "at most 8 figures on a page",
+    es_assert_status(ES_EUSAGE, "a page holds at most 8 figures",
                      es_figures_want(&options,
                                      "loss+loss+loss+loss+loss+loss+loss+"
                                      "loss+loss"));

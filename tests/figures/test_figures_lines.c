@@ -159,7 +159,7 @@ TEST(the_spread_of_heads_is_shaded)
         curves[l].high = high[l];
     }
     es_curves_panel panel = {
-        "a", "mean of each layer, shaded: quartiles of its heads", curves, L};
+        "a", "mean of each layer, shaded: quartiles over heads", curves, L};
     es_curves figure = {.panels = &panel,
                         .n_panels = 1,
                         .y_text = "y",
@@ -173,7 +173,7 @@ TEST(the_spread_of_heads_is_shaded)
         low[k / STEPS][k % STEPS] = head_value(k % STEPS, k / STEPS, 1);
         high[k / STEPS][k % STEPS] = head_value(k % STEPS, k / STEPS, 2);
     }
-    panel.subtitle = "mean of each layer, shaded: range of its heads";
+    panel.subtitle = "mean of each layer, shaded: range over heads";
     s.options.spread = ES_SPREAD_RANGE;
     es_assert_draws(&s, es_draw_curves, picture_of(&figure));
 }
@@ -206,11 +206,11 @@ TEST(the_heads_of_a_layer_are_drawn)
                                 .reference = NAN,
                                 .reference_text = "ceiling ln(T!)/T"}));
     s.options.layer = 3;
-    es_assert_undrawn(&s, es_draw_curves, "no layer 3: the last is 2");
+    es_assert_undrawn(&s, es_draw_curves, "no layer 3: the last one is 2");
     es_unfigure(&s);
     es_figure(&s, "loss", 1, &path);
     s.options.by_head = true;
-    es_assert_undrawn(&s, es_draw_curves, "series loss has one value a run");
+    es_assert_undrawn(&s, es_draw_curves, "series loss has one value per run");
 }
 
 /* --- nans -----------------------------------------------------------------*/
@@ -244,7 +244,7 @@ TEST(nans_are_counted_by_layer)
     lines_of(b, layer_names, sums, L);
     es_curves_panel panels[2] = {
         {"nans", "activations", a, L},
-        {"rows", "attention rows, summed over the heads", b, L}};
+        {"rows", "attention rows, summed over heads", b, L}};
     es_curves figure = {.panels = panels,
                         .n_panels = 2,
                         .y_text = "NaN or infinite",
@@ -396,16 +396,17 @@ TEST(loss_has_training_and_evaluation)
         es_figure(&s, "loss", 2, paths);
         s.options.tokens = s.options.perplexity = perplexity;
         s.options.logarithmic = perplexity;
-        es_assert_draws(&s, es_draw_loss,
-                        picture_of(&(es_curves){
-                            .panels = &panel,
-                            .n_panels = 1,
-                            .y_text = perplexity ? "perplexity" : "loss (nats)",
-                            .logarithmic = perplexity,
-                            .x_text = perplexity ? "tokens" : "step",
-                            .colors = ES_CURVES_BY_CATEGORY,
-                            .reference = NAN,
-                            .note = "thin: training; marks: held-out data"}));
+        es_assert_draws(
+            &s, es_draw_loss,
+            picture_of(&(es_curves){
+                .panels = &panel,
+                .n_panels = 1,
+                .y_text = perplexity ? "perplexity" : "loss (nats)",
+                .logarithmic = perplexity,
+                .x_text = perplexity ? "tokens" : "step",
+                .colors = ES_CURVES_BY_CATEGORY,
+                .reference = NAN,
+                .note = "thin lines: training; markers: held-out data"}));
     }
 }
 
@@ -425,8 +426,7 @@ TEST(huge_losses_are_cut_and_said)
         finish(&r);
         es_figure(&s, "loss", 1, &path);
         AUTO(es_picture) picture = es_figured_picture(&s, es_draw_loss);
-        assert_int_equal(picture_says(picture, "above the scale, up to 10⁶"),
-                         k == 0);
+        assert_int_equal(picture_says(picture, "off scale, up to 10⁶"), k == 0);
         assert_int_equal(picture_says(picture, "2.4"), k == 0);
     }
 }
@@ -442,7 +442,7 @@ TEST(tokens_must_be_known)
     finish(&r);
     es_figure(&s, "loss", 1, &path);
     s.options.tokens = true;
-    es_assert_undrawn(&s, es_draw_loss, "leave out --tokens");
+    es_assert_undrawn(&s, es_draw_loss, "omit --tokens");
 }
 
 /* --- messages -------------------------------------------------------------*/
@@ -456,7 +456,7 @@ TEST(what_a_run_lacks_is_said)
     finish(&r);
     es_figure(&s, "entropy", 1, &path);
     es_assert_unfit(&s, ES_FIGURE_NANS,
-                    "a figure of nans needs the series nan_act");
+                    "a figure of NaNs needs the series nan_act");
     es_assert_unfit(&s, ES_FIGURE_SCALES,
                     "a figure of scales needs the series alpha");
     es_assert_unfit(&s, ES_FIGURE_SLOPES,

@@ -38,7 +38,7 @@ TEST(a_run_has_a_map_for_each_layer)
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_maps);
     /* The evaluation after the last step is nearest to the last step. */
     ASSERT_SAYS(picture, "layer 0", "layer 2",
-                "evaluated at step 200; colours by the logarithm", "key",
+                "evaluated at step 200; logarithmic colour scale", "key",
                 "query", "mean weight", "NaN or infinite");
     ASSERT_SAYS_NOT(picture, "layer 3", "missing");
 }
@@ -51,8 +51,8 @@ TEST(heads_of_a_layer_are_shown_where_they_were_recorded)
     f.options.layer = 2;
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_maps);
     ASSERT_SAYS(picture, "head 0", "head 1",
-                "heads of layer 2; evaluated at step 200; colours by the "
-                "logarithm");
+                "heads of layer 2; evaluated at step 200; logarithmic "
+                "colour scale");
     f.options.layer = 3;
     es_assert_undrawn(&f, es_draw_maps, "heads of layer 3");
 }
@@ -81,7 +81,7 @@ TEST(several_runs_have_a_row_each)
     es_figure(&f, "entropy", 2, paths);
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_maps);
     ASSERT_SAYS(picture, "layer 0", "layer 2",
-                "evaluated at step 200; colours by the logarithm");
+                "evaluated at step 200; logarithmic colour scale");
 }
 
 TEST(a_damaged_map_is_an_empty_panel_and_said)
@@ -92,8 +92,9 @@ TEST(a_damaged_map_is_an_empty_panel_and_said)
                     " layer = 1 AND step = 200");
     es_figure_one(&f, "entropy", path);
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_maps);
-    ASSERT_SAYS(picture, "layer 1", "no map",
-                "evaluated at step 200; colours by the logarithm; 1 damaged");
+    ASSERT_SAYS(
+        picture, "layer 1", "no map",
+        "evaluated at step 200; logarithmic colour scale; damaged maps: 1");
 }
 
 TEST_EACH(es_folder_make, es_folder_remove)

@@ -82,7 +82,7 @@ TEST(a_line_says_what_a_run_differs_in_and_how_it_went)
     AUTO(es_picture) picture = draw(&s, 2);
     ASSERT_SAYS(picture, "lr", "10\u207b\u00b3", "0.01", "7.389", "NaN", "nan",
                 "ok", "interrupted", "missing", "\u2013",
-                "m: max = 3 (observed); not shown: 2 that could not be read");
+                "m: max = 3 (observed); 2 unreadable, not shown");
     ASSERT_SAYS(picture, "run", "good", "broken", "bare"); /* it has no text */
     ASSERT_SAYS_NOT(picture, "batch", "seeds");
     clear(&s);
@@ -104,7 +104,7 @@ TEST(settings_of_many_values_have_the_columns)
     load(&s, 4);
     AUTO(es_picture) picture = draw(&s, 0);
     ASSERT_SAYS(picture, "lr", "103", "of a", "of g",
-                "m: max = 3 (observed); also different: of h, of i");
+                "m: max = 3 (observed); settings not shown: of h, of i");
     clear(&s);
 }
 

@@ -49,7 +49,7 @@ draws heatmap "${long[@]}"
 file_has 'long titles are whole, in several lines' heatmap.svg '>γ = 0\.2, λ = 0\.04<.*>reduction = token<.*>seed 7<'
 exits 'and none is cut' 1 '^$' grep … heatmap.svg
 draws delta "${long[@]}"
-file_has 'so is the note of a delta' delta.svg '>each minus γ = 0\.1, .*>seed 1<'
+file_has 'so is the note of a delta' delta.svg '>difference from γ = 0\.1, .*>token, seed 1<'
 exits 'and it is not cut' 1 '^$' grep … delta.svg
 draws heatmap+curves "${long[@]}"
 exits 'nor is anything of a page of several figures' 1 '^$' grep … heatmap+curves.svg

@@ -202,7 +202,7 @@ check '--colormap and --title change the picture' sh -c '"$0" -q heat.db --heatm
 check '--max changes the picture' sh -c '"$0" -q heat.db --heatmap=l.png --max 9 && ! cmp -s l.png p.png' "$scan"
 output 'a series without a unit has none in what the colours mean' '^m of max_logit \(run: ' "$scan" \
     "$root/samples/runs/sm.db" --series max_logit --max run
-exits 'a run without heads is omitted' 4 'log.db: no series of it has a value for each head' \
+exits 'a run without heads is left out' 4 'log.db: the run has no series with a value per head' \
     "$scan" -q heat.db log.db --heatmap
 check 'two pictures are drawn at once' sh -c 'rm *.png; "$0" -q heat.db --heatmap --curves && ls heat-heatmap.png heat-curves.png' "$scan"
 

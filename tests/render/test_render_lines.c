@@ -64,7 +64,7 @@ TEST(logarithm_keeps_zero)
     row(&b, 0)[3] = -0.5f;
     es_picture *none = NULL;
     assert_int_equal(es_curves_draw(&none, &figure), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "no place for -0.5"));
+    assert_non_null(strstr(es_message(), "cannot show -0.5"));
 }
 
 TEST(what_is_beyond_the_limit_is_cut_and_marked)
@@ -80,13 +80,13 @@ TEST(what_is_beyond_the_limit_is_cut_and_marked)
     const es_curves_block *block = &s.sheet.blocks[0];
     double top = block->upright.high, above = 2.5 / block->y_scale;
     assert_true(top >= 3 && top < 3.5);
-    assert_true(picture_says(s.picture, "above the scale, up to 5×10⁷"));
+    assert_true(picture_says(s.picture, "off scale, up to 5×10⁷"));
     assert_int_equal(pixel(&s, 0, 40, top + above), 0x666666);
     assert_int_equal(pixel(&s, 0, 60, top + above), 0xffffff);
     shot_clear(&s);
     figure.limit = NAN; /* and nothing is said where nothing is cut */
     AUTO(es_picture) all = drawn(&figure);
-    assert_false(picture_says(all, "above the scale, up to 5×10⁷"));
+    assert_false(picture_says(all, "off scale, up to 5×10⁷"));
 }
 
 /* Two of three lines are equal up to step 20, all three from there on. */
@@ -110,13 +110,13 @@ TEST(equal_lines_take_turns)
         assert_true(i == 0 || seen[0][i] > 30);
         assert_true(seen[1][i] > 20);
     }
-    assert_true(picture_says(s.picture, "equal lines take turns"));
+    assert_true(picture_says(s.picture, "identical lines alternate dashes"));
     shot_clear(&s);
     for (size_t i = 0; i < N; i++)
         for (size_t k = 0; k < b.n; k++)
             row(&b, i)[k] = (float)i;
     AUTO(es_picture) distinct = drawn(&figure);
-    assert_false(picture_says(distinct, "equal lines take turns"));
+    assert_false(picture_says(distinct, "identical lines alternate dashes"));
 }
 
 /* One sample each, the last of another height: pixels of a curve's colour in
@@ -148,12 +148,12 @@ static void check_samples(es_curves_colors colors)
         assert_true(seen_in_row(&s, i, i < N - 1 ? 2 : 1) >= 2);
     if (colors == ES_CURVES_BY_DEPTH) /* without an equal: in its place */
         assert_int_equal(pixel(&s, 0, 0, 1), color_of(&s, N - 1));
-    assert_true(picture_says(s.picture, "equal samples side by side"));
+    assert_true(picture_says(s.picture, "identical samples side by side"));
     shot_clear(&s);
     row(&b, 1)[0] = 2.5f;
     row(&b, 2)[0] = 3;
     AUTO(es_picture) distinct = drawn(&figure);
-    assert_false(picture_says(distinct, "equal samples side by side"));
+    assert_false(picture_says(distinct, "identical samples side by side"));
 }
 
 TEST(equal_samples_stand_side_by_side)

@@ -76,9 +76,9 @@ draws() { # TEXT FILE OPTION...: the heatmap contains TEXT, possibly with line b
         grep -qF -- "$wanted" texts
 }
 check 'rows of a heatmap have marks' draws '>1 w<' gemma.db
-check 'which the note below explains' draws 'f full, w window' gemma.db
-check '--max ceiling shows shares' draws 'each head as a share of its own ceiling' gemma.db --max ceiling
-check 'up to 1' draws 'share of the ceiling' gemma.db --max ceiling
+check 'which the note explains' draws 'f full, w window' gemma.db
+check '--max ceiling shows shares' draws 'each head as a fraction of its ceiling' gemma.db --max ceiling
+check 'up to 1' draws 'fraction of the ceiling' gemma.db --max ceiling
 check 'in the cells, too' draws '>1.00<' gemma.db --max ceiling
 check 'else nats' draws '>2.00<' gemma.db
 check 'other runs have none of it' not draws '>1 w<' plain.db

@@ -171,13 +171,13 @@ def taken(program):
 def live(run, *arguments, **settings):
     """A live view that has drawn itself."""
     p = scan(run, "--tui", "--follow", *arguments, **settings)
-    p.shows("q quits")
+    p.shows("q quit")
     return p
 
 
 def keys(run):
     p = live(run)
-    check("the live view takes the terminal", p.shows("q quits") and taken(p),
+    check("the live view takes the terminal", p.shows("q quit") and taken(p),
           p.screen.text())
     check("the live view follows what is written", grows(p), p.screen.text())
     frames, begin = p.sent.count("\x1b[1;1H"), time.monotonic()
@@ -252,13 +252,13 @@ def stopping(run):
                 env=environment(PS1="shell> "))
     p.shows("shell>")
     p.send("%s %s --tui --follow\n" % (SCAN, run))
-    p.shows("q quits")
+    p.shows("q quit")
     p.send("\x1a")
     back = p.shows("Stopped") and p.until(
         lambda: not p.screen.alternate and p.screen.cursor_shown)
     check("the terminal is restored at ^Z", back, p.screen.text())
     p.send("fg\n")
-    check("the terminal is taken again after fg", p.shows("q quits") and
+    check("the terminal is taken again after fg", p.shows("q quit") and
           p.until(lambda: taken(p)) and grows(p), p.screen.text())
     p.send("q")
     check("the terminal is restored by q after fg", p.until(lambda: not p.screen.alternate) and
