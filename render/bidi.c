@@ -1,12 +1,13 @@
-/* Right-to-left text. FriBidi knows the rules; text that needs none of them,
- * which is nearly all there is, does not come to it. */
+/* Puts right-to-left text into visual order, for the measuring and drawing of
+ * texts. FriBidi implements the rules; purely left-to-right text, which is the
+ * common case, bypasses it. */
 #include "render/picture_internal.h"
 
 #include "analyzer/base/checked.h"
 #include <fribidi.h>
 #include <limits.h>
 
-/* The code point at *text, which moves behind it. */
+/* Returns the code point at *text and advances *text past it. */
 static uint32_t next_code(const unsigned char **text)
 {
     const unsigned char *at = *text;
@@ -20,8 +21,8 @@ static uint32_t next_code(const unsigned char **text)
     return code;
 }
 
-/* The blocks of scripts that run leftward, and the characters that say which
- * way text runs. */
+/* Returns true for code points in blocks of right-to-left scripts and for
+ * directional marks. */
 static bool is_bidi(uint32_t code)
 {
     static const uint32_t ranges[][2] = {
@@ -39,28 +40,28 @@ bool es_text_is_bidi(const char *clean)
 {
     const unsigned char *at = (const unsigned char *)clean;
     while (*at)
-        if (*at < 0xd6) /* nothing of the kind begins so */
+        if (*at < 0xd6) /* first byte of no right-to-left character */
             at++;
         else if (is_bidi(next_code(&at)))
             return true;
     return false;
 }
 
-/* A line of n characters and what FriBidi finds out about them. */
+/* A line of n characters with FriBidi's properties of each. */
 typedef struct line {
-    FriBidiStrIndex n;            /* falls as characters join */
-    FriBidiParType base;          /* the way it runs */
+    FriBidiStrIndex n;            /* decreases when marks are removed */
+    FriBidiParType base;          /* direction of the line */
     FriBidiChar *read;            /* (n) in logical order */
     FriBidiChar *drawn;           /* (n) in visual order and form */
-    FriBidiStrIndex *places;      /* (n) of the drawn among the read */
+    FriBidiStrIndex *places;      /* (n) index in `read` of each drawn one */
     FriBidiCharType *types;       /* (n) */
     FriBidiBracketType *brackets; /* (n) */
     FriBidiLevel *levels;         /* (n) */
     FriBidiJoiningType *joining;  /* (n) */
 } line;
 
-/* Capacity for n characters, whose `read` is to be freed; false out of memory.
- */
+/* Allocates arrays for n characters in one block, out->read, which the caller
+ * frees; false if memory runs out. */
 static bool line_new(line *out, size_t n)
 {
     const size_t each = sizeof *out->read + sizeof *out->drawn +
@@ -81,9 +82,9 @@ static bool line_new(line *out, size_t n)
 }
 
 /*
- * Puts what is drawn into visual order; false out of memory. Marks above and
- * below letters go before them then, which is where the font wants them: it
- * draws them to the right of the pen.
+ * Puts l->drawn into visual order; false if memory runs out. Combining marks
+ * then precede their letters, as this font requires: it draws marks to the
+ * right of the pen.
  */
 static bool reorder(line *l)
 {
@@ -105,7 +106,7 @@ static bool reorder(line *l)
     return l->n >= 0;
 }
 
-/* Writes what is drawn with a NUL; returns behind it. */
+/* Writes l->drawn as UTF-8 with a NUL; returns the address after the NUL. */
 static char *put(char *out, const line *l)
 {
     return out + 1 +
@@ -115,7 +116,7 @@ static char *put(char *out, const line *l)
 
 es_drawn es_text_turn(const char *clean)
 {
-    const size_t longest = 4; /* bytes of a character */
+    const size_t longest = 4; /* bytes per character */
     const unsigned char *at = (const unsigned char *)clean;
     es_drawn out = {0};
     line l;
@@ -129,10 +130,9 @@ es_drawn es_text_turn(const char *clean)
         out.text = malloc(2 * (longest * (size_t)l.n + 1));
     if (out.text) {
         char *letters = put(out.text, &l);
-        /* The letters where a drawn character is one. Lam and alef, which are
-         * drawn as one, stay the ligature that Unicode has for them: of two
-         * letters in one glyph, readers of PDF do not agree which comes
-         * first. */
+        /* Stores the original letter of each drawn form. The ligatures of
+         * lam and alef stay ligatures, because PDF readers disagree about the
+         * order of two letters in one glyph. */
         for (FriBidiStrIndex i = 0; i < l.n; i++)
             if (!(l.drawn[i] >= 0xfef5 && l.drawn[i] <= 0xfefc))
                 l.drawn[i] = l.read[l.places[i]];

@@ -1,10 +1,10 @@
 /*
- * Colours for numbers. The named maps are the published ones, rounded to bytes;
- * all three are CC0: viridis and magma by Smith and van der Walt (2015),
- * cividis by Nunez, Anderton and Renslow (2018). The diverging ones are two
- * straight lines in Oklab from a grey to a blue and to a brown: distances there
- * are differences to the eye (Ottosson, 2020), so that equal steps look equal,
- * and both sides are as far from the middle.
+ * Maps numbers to colours. The named maps are the published tables, rounded to
+ * bytes; all three are CC0: viridis and magma by Smith and van der Walt (2015),
+ * cividis by Nunez, Anderton and Renslow (2018). The diverging maps are two
+ * straight lines in Oklab from a grey to a blue and to a brown. Distances in
+ * Oklab match perceived differences (Ottosson, 2020), so equal steps look equal
+ * and both ends are equally far from the middle.
  */
 #include "render/colormap.h"
 
@@ -145,7 +145,8 @@ es_status es_colormap_parse(es_colormap *out, const char *text)
         "unknown colour map '%s': expected viridis, cividis or magma", text);
 }
 
-/* A channel of sRGB, IEC 61966-2-1, from its light and back. */
+/* Converts linear light to an sRGB channel (IEC 61966-2-1); light_of, below,
+ * converts back. */
 static uint8_t channel(double light)
 {
     double s = light <= 0.0031308 ? 12.92 * light
@@ -164,10 +165,11 @@ static double cubed(double x)
     return x * x * x;
 }
 
-/* x in [0,1]; one of the map's levels. */
+/* Returns the level of a diverging map that is nearest to x in [0,1]. */
 static es_color diverging(bool dark, double x)
 {
-    /* Lightness of the middle and of both ends, and the hues of these. */
+    /* Lightness of the middle and of the ends, and chroma and hues of the
+     * ends. */
     static const struct {
         double middle, end, chroma, below, above;
     } maps[] = {{0.93, 0.40, 0.12, 255, 40}, {0.33, 0.80, 0.11, 235, 60}};
@@ -175,7 +177,7 @@ static es_color diverging(bool dark, double x)
     double away = round((2 * x - 1) * half) / half;
     double hue = (away < 0 ? maps[dark].below : maps[dark].above) * M_PI / 180;
     double chroma = maps[dark].chroma * fabs(away);
-    /* Of Oklab's lightness and its two opponent channels. */
+    /* The Oklab coordinates. */
     double lightness =
         maps[dark].middle + (maps[dark].end - maps[dark].middle) * fabs(away);
     double a = chroma * cos(hue);

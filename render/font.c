@@ -1,9 +1,9 @@
 /*
- * DejaVu Sans is opened by its path: a query to fontconfig costs more than
- * drawing a heatmap, depends on the user's settings, and through Cairo may
- * give another weight of it. A folder `fonts` beside the program comes first:
- * the Python package brings one. Fontconfig is the way where the file is in no
- * place we know.
+ * Loads DejaVu Sans, measures, cleans and shortens texts. The font is opened by
+ * its path because a fontconfig query takes longer than drawing a heatmap,
+ * depends on the user's settings, and may return another weight through Cairo.
+ * The folder `fonts` next to the program, which the Python package includes,
+ * comes first; fontconfig is asked only if no known folder has the file.
  */
 #include "render/picture_internal.h"
 
@@ -23,7 +23,8 @@
 #define ELLIPSIS "\xe2\x80\xa6"
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
-/* Loaded once and kept: Cairo's caches refer to the faces until the end. */
+/* Fonts are loaded once and never freed: Cairo's caches refer to the faces
+ * until the program ends. */
 typedef struct font {
     cairo_font_face_t *face;
     cairo_scaled_font_t *measured;
@@ -55,7 +56,8 @@ static cairo_font_face_t *face_in_folder(const char *folder, const char *name,
     return cairo_ft_font_face_create_for_ft_face(face, FT_LOAD_NO_HINTING);
 }
 
-/* NULL if no folder has the file, or those that have it cannot be read. */
+/* Returns NULL if no folder has a readable file; *exists says if any folder has
+ * the file. */
 static cairo_font_face_t *face_from_file(const char *name, bool *exists)
 {
     char self[PATH_MAX], beside[PATH_MAX];
@@ -68,8 +70,8 @@ static cairo_font_face_t *face_from_file(const char *name, bool *exists)
     return face;
 }
 
-/* Leaves the font empty if its file cannot be read: that is most likely for
- * want of memory, and fontconfig crashes without. */
+/* Leaves the font empty if its file exists but cannot be read: most likely
+ * memory ran out, and fontconfig would crash then. */
 static void load_font(font *out, const char *file, cairo_font_weight_t weight)
 {
     bool exists;
@@ -113,10 +115,10 @@ cairo_font_options_t *es_font_options(void)
     return options;
 }
 
-/* Bytes of the well-formed UTF-8 character at `text`; 0 if it is none. */
+/* Returns the bytes of the UTF-8 character at `text`; 0 if it is malformed. */
 static size_t character_bytes(const unsigned char *text)
 {
-    if (text[0] < 0x80) /* nearly always */
+    if (text[0] < 0x80) /* the usual case */
         return 1;
     for (size_t n = 2; n <= 4 && text[n - 1]; n++)
         if (es_text_is_utf8((const char *)text, n))
@@ -130,8 +132,8 @@ size_t es_text_clean(char *out, const char *text)
     size_t length = 0;
     while (*from) {
         size_t n = character_bytes(from);
-        /* Controls, and the code points that are no characters by definition:
-         * Cairo refuses a text that holds one of those. */
+        /* Replaces control characters, and noncharacters, which make Cairo
+         * reject the whole text. */
         static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
         uint32_t code = n > 0 ? from[0] & masks[n] : 0;
         for (size_t i = 1; i < n; i++)
@@ -170,7 +172,7 @@ double es_drawn_width(const char *drawn, double size, es_font_weight weight)
     return extents.x_advance * size / MEASURED_SIZE;
 }
 
-/* 0 out of memory. */
+/* Returns 0 if memory runs out. */
 static double clean_width(const char *clean, double size, es_font_weight weight)
 {
     if (!es_text_is_bidi(clean))
@@ -191,7 +193,7 @@ double es_text_width(const char *text, double size, es_font_weight weight)
     return width;
 }
 
-/* Cuts clean[0..n) before the character that n is inside, adds the ellipsis. */
+/* Copies clean[0..n) without a partial last character and adds an ellipsis. */
 static void cut(char *out, const char *clean, size_t n)
 {
     while (n > 0 && ((unsigned char)clean[n] & 0xc0) == 0x80)
@@ -202,8 +204,8 @@ static void cut(char *out, const char *clean, size_t n)
     memcpy(out + n, ELLIPSIS, sizeof ELLIPSIS);
 }
 
-/* out = clean without its middle: `kept` bytes or less, an ellipsis between its
-   two ends. */
+/* Copies at most `kept` bytes from the two ends of `clean` with an ellipsis in
+   between. */
 static void cut_middle(char *out, const char *clean, size_t kept)
 {
     size_t n = strlen(clean), n_end = kept / 2;
@@ -213,6 +215,7 @@ static void cut_middle(char *out, const char *clean, size_t kept)
     strcat(out, clean + n - n_end);
 }
 
+/* Shortens `text` by bisection, with as many bytes as fit into `width`. */
 static char *fit(const char *text, double width, double size,
                  es_font_weight weight,
                  void (*shorten)(char *out, const char *clean, size_t n))
@@ -225,7 +228,7 @@ static char *fit(const char *text, double width, double size,
     memcpy(out, clean, n + 1);
     if (clean_width(out, size, weight) <= width)
         goto done;
-    size_t fits = 0, too_long = n; /* bytes beside the ellipsis */
+    size_t fits = 0, too_long = n; /* bytes without the ellipsis */
     while (too_long - fits > 1) {
         size_t middle = fits + (too_long - fits) / 2;
         shorten(out, clean, middle);

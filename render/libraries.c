@@ -1,4 +1,4 @@
-/* Versions of the libraries that draw, as they are loaded, for --version. */
+/* Prints the versions of the loaded drawing libraries, for --version. */
 #include "render/picture.h"
 
 #include <cairo.h>

@@ -1,6 +1,7 @@
 /*
  * The display list: figures append shapes, which are checked and copied here,
- * so that devices need no checks. Out of memory is remembered until the end.
+ * so that the writers need no checks. If memory runs out, the picture remembers
+ * the failure until it is written.
  */
 #include "render/picture_internal.h"
 
@@ -63,7 +64,8 @@ bool es_picture_reserve(void *pointer, size_t *capacity, size_t used, size_t n,
     return true;
 }
 
-/* False, with `failed` set, if memory has run out. */
+/* Makes space for n more bytes of text; false, with `failed` set, if memory
+ * runs out. */
 static bool reserve_text(es_picture *picture, size_t n)
 {
     if (!picture->failed &&
@@ -84,7 +86,8 @@ static void append(es_picture *picture, es_picture_shape shape)
         picture->shapes[picture->n_shapes++] = shape;
 }
 
-/* Brings a coordinate into what a device can hold; false if not finite. */
+/* Clamps a coordinate to the range of the devices; false if it is not
+ * finite. */
 static bool settle(double *x)
 {
     if (!isfinite(*x))
@@ -93,7 +96,7 @@ static bool settle(double *x)
     return true;
 }
 
-/* The same for a length, which must also be above zero. */
+/* The same for a length, which must also be positive. */
 static bool settle_length(double *x)
 {
     return settle(x) && *x > 0;
@@ -207,7 +210,7 @@ void es_picture_spans(es_picture *picture, double x, double column,
 }
 
 #define MOST_COLORS 256
-#define MOST_CELLS 32767 /* on a side: what Cairo's surfaces hold */
+#define MOST_CELLS 32767 /* per side: the limit of Cairo's surfaces */
 
 void es_picture_image(es_picture *picture, double x, double y, double width,
                       double height, const uint8_t *cells, size_t n_columns,
@@ -221,7 +224,7 @@ void es_picture_image(es_picture *picture, double x, double y, double width,
         return;
     char *to = picture->text + picture->n_text;
     memcpy(to, palette, n_palette);
-    for (size_t i = 0; i < n; i++) /* so that no device has to check */
+    for (size_t i = 0; i < n; i++) /* the writers rely on valid indices */
         to[n_palette + i] = (char)(cells[i] < n_colors ? cells[i] : 0);
     append_area(picture, x, y, width, height,
                 (es_picture_shape){.kind = ES_SHAPE_IMAGE,
@@ -244,7 +247,8 @@ void es_picture_dot(es_picture *picture, double x, double y, double radius,
                                            .color = fill});
 }
 
-/* Copies n bytes, NUL included; where they begin, or 0 with `failed` set. */
+/* Copies n bytes including the NUL. Returns their offset, or 0 with `failed`
+ * set. */
 static size_t append_string(es_picture *picture, const char *string, size_t n)
 {
     if (!reserve_text(picture, n))
@@ -326,7 +330,7 @@ es_status es_picture_zoom(es_picture *picture, double factor)
     return ES_OK;
 }
 
-/* Moves the numbers of a polyline, or of spans, which are all heights. */
+/* Moves the n pairs of a polyline, or of spans, whose pairs are two heights. */
 static void move_numbers(double *numbers, size_t n, double x, double y)
 {
     for (size_t i = 0; i < 2 * n; i += 2) {

@@ -1,6 +1,7 @@
 /**
- * A picture is a display list: figures append shapes, a device draws them.
- * Coordinates in points (1/72 inch), origin top left, y down.
+ * A picture is a display list: figures append shapes, and a device (PNG, SVG,
+ * PDF) draws them. Coordinates are in points (1/72 inch), with the origin at
+ * the top left and y pointing down.
  */
 #ifndef ES_PICTURE_H
 #define ES_PICTURE_H
@@ -12,7 +13,7 @@
 #include <stdio.h>
 
 typedef struct es_color {
-    uint8_t r, g, b, a; /* a: 255 opaque */
+    uint8_t r, g, b, a; /* a: 255 is opaque */
 } es_color;
 
 typedef enum es_align {
@@ -25,105 +26,110 @@ typedef enum es_font_weight { ES_WEIGHT_NORMAL, ES_WEIGHT_BOLD } es_font_weight;
 
 typedef struct es_picture es_picture;
 
-/** An empty picture of width x height points on `background`.
- *  ES_OK, ES_ENOMEM, ES_EUSAGE (not 1..20000). */
+/** Creates an empty picture of width x height points on `background`.
+ *  Returns ES_OK, ES_ENOMEM, or ES_EUSAGE if a side is not from 1 to 20000. */
 es_status es_picture_new(es_picture **out, double width, double height,
                          es_color background) ES_MUST_USE;
 
-void es_picture_free(es_picture *picture); /* NULL is fine */
+void es_picture_free(es_picture *picture); /* accepts NULL */
 
 /*
- * Appending cannot fail visibly: out of memory is remembered and reported by
- * es_picture_write. A shape with a coordinate that is not finite, or with a
- * width, height, line width or size that is not above zero, is left out;
- * coordinates are brought within 1e5 points. Strings are copied; they are
- * UTF-8, and whatever is not, control characters and noncharacters are drawn
- * as U+FFFD. Right-to-left words are turned round and Arabic letters joined; a
- * text whose first letter runs leftward begins at the right, and (x, y) with
- * its alignment goes by the left and right of what is drawn all the same.
- * There is no other shaping, and what DejaVu Sans has no glyph for is a box.
+ * The append functions return nothing: if memory runs out, the picture
+ * remembers the failure and es_picture_write reports it. A shape is left out if
+ * a coordinate is not finite, or if a width, height, line width or size is not
+ * positive; coordinates are clamped to 1e5 points. Strings are copied. They are
+ * UTF-8; invalid bytes, control characters and noncharacters are drawn as
+ * U+FFFD. Right-to-left words are reordered and Arabic letters joined. A text
+ * whose first letter runs right to left begins at the right, but (x, y) and the
+ * alignment still refer to the left and right edges of the drawn text. There is
+ * no other shaping, and a character without a glyph in DejaVu Sans is a box.
  *
- * Where the device has pixels, the edges of rectangles, frames, hatchings and
- * clips and the middle of upright and level lines are moved to the nearest
- * pixel edge, so that cells meet without a seam.
+ * On a device with pixels, the edges of rectangles, frames, hatchings and clips
+ * and the centres of vertical and horizontal lines snap to the nearest pixel
+ * edge, so that adjacent cells meet without a seam.
  */
 void es_picture_rect(es_picture *picture, double x, double y, double width,
                      double height, es_color fill);
 void es_picture_frame(es_picture *picture, double x, double y, double width,
                       double height, double line_width, es_color stroke);
-/** Diagonal hatching on `fill`: how a NaN looks. */
+/** Diagonal hatching on `fill`, which marks NaN cells. */
 void es_picture_hatch(es_picture *picture, double x, double y, double width,
                       double height, es_color fill, es_color stroke);
 void es_picture_line(es_picture *picture, double x0, double y0, double x1,
                      double y1, double line_width, es_color stroke);
-/** The same, dashed: `dash` points drawn, `dash` points left out. */
+/** Appends a dashed line: `dash` points drawn, then `dash` points left out. */
 void es_picture_dashed(es_picture *picture, double x0, double y0, double x1,
                        double y1, double line_width, double dash,
                        es_color stroke);
-/** points: n pairs (x, y); a pair that is not finite lifts the pen. */
+/** points: n pairs (x, y); a pair that is not finite interrupts the line. */
 void es_picture_polyline(es_picture *picture, const double *points, size_t n,
                          double line_width, es_color stroke);
 /**
- * Upright bars side by side: how a long series is drawn.
+ * Adjacent vertical bars, which draw a series of many samples.
  *
- *   x, column  left edge of the first bar and width of each
- *   spans      n pairs (top, bottom); a pair that is not finite, or not
- *              top < bottom, leaves its column empty
+ *   x, column  left edge of the first bar, and the width of each bar
+ *   spans      n pairs (top, bottom); a column stays empty if its pair is not
+ *              finite or top is not less than bottom
  */
 void es_picture_spans(es_picture *picture, double x, double column,
                       const double *spans, size_t n, es_color fill);
 void es_picture_dot(es_picture *picture, double x, double y, double radius,
                     es_color fill);
 /**
- * A grid of cells that are too many for a rectangle each, stretched over an
- * area without smoothing. A device that has fewer pixels leaves cells out.
+ * A grid with too many cells for one rectangle per cell, stretched over an area
+ * without smoothing. A device with fewer pixels than cells leaves cells out.
  *
- *   cells    (n_rows,n_columns) indexes of colours, row 0 on top; copied
- *   palette  (n_colors) at most 256, opaque; a cell beyond has colour 0
+ *   cells    (n_rows,n_columns) palette indices, row 0 at the top; copied
+ *   palette  (n_colors) at most 256, opaque; an index out of range means 0
  *
- * PDF and SVG carry the cells as an image.
+ * PDF and SVG files contain the cells as an image.
  */
 void es_picture_image(es_picture *picture, double x, double y, double width,
                       double height, const uint8_t *cells, size_t n_columns,
                       size_t n_rows, const es_color *palette, size_t n_colors);
-/** (x, y) is on the baseline; `degrees` turns counter-clockwise about it. */
+/** (x, y) lies on the baseline; `degrees` rotates the text counter-clockwise
+ *  about it. */
 void es_picture_text(es_picture *picture, double x, double y, double size,
                      es_align align, es_font_weight weight, double degrees,
                      es_color color, const char *text);
-/** Everything until unclip is cut at the rectangle. Not nested. */
+/** Clips all shapes up to the next unclip to the rectangle. Clips do not
+ *  nest. */
 void es_picture_clip(es_picture *picture, double x, double y, double width,
                      double height);
 void es_picture_unclip(es_picture *picture);
 
-/** Appends all shapes of another picture, moved by (x, y); not its paper. */
+/** Appends all shapes of another picture, moved by (x, y), but not its
+ *  background. */
 void es_picture_add(es_picture *picture, const es_picture *other, double x,
                     double y);
 
-/** Width and height in points. */
+/** Returns the width and height in points. */
 void es_picture_sides(const es_picture *picture, double *width, double *height);
 
 /**
- * Enlarges the page and all that is on it; for when it is complete.
- * ES_OK; ES_EUSAGE if factor is not above zero, or a side would be outside of
- * what es_picture_new allows.
+ * Scales the page and all of its shapes; call it on a complete picture.
+ * Returns ES_OK, or ES_EUSAGE if factor is not positive or a side would leave
+ * the range that es_picture_new allows.
  */
 es_status es_picture_zoom(es_picture *picture, double factor) ES_MUST_USE;
 
-/** Advance width in points of `text` at `size`, drawn as es_picture_text
+/** Returns the advance width in points of `text` at `size`, as es_picture_text
  *  draws it; 0 if memory runs out. Any thread. */
 double es_text_width(const char *text, double size, es_font_weight weight);
 
 /**
- * The longest beginning of `text` that is at most `width` points wide,
- * with an ellipsis if anything is left out; "" if not even that fits.
- * The beginning is what is read first, at the right of right-to-left text.
+ * Returns the longest beginning of `text` that is at most `width` points wide,
+ * with an ellipsis if anything is left out, or "" if not even the ellipsis
+ * fits. The beginning is the part that is read first, which is the right end of
+ * right-to-left text.
  *
- * Returns a new string for the caller to free, or NULL out of memory.
+ * The caller frees the string. Returns NULL if memory runs out.
  */
 char *es_text_fit(const char *text, double width, double size,
                   es_font_weight weight) ES_MUST_USE;
 
-/** The same, but what is left out is the middle: names differ at both ends. */
+/** Like es_text_fit, but leaves out the middle, for names that differ at their
+ *  ends. */
 char *es_text_fit_ends(const char *text, double width, double size,
                        es_font_weight weight) ES_MUST_USE;
 
@@ -133,22 +139,23 @@ typedef enum es_format {
     ES_FORMAT_PDF
 } es_format;
 
-/** "png": what it is called, and what names of files end in. */
+/** Returns "png", "svg" or "pdf", which is also the file name extension. */
 const char *es_format_name(es_format format);
 
-/** png|svg|pdf. ES_OK or ES_EUSAGE. */
+/** Parses "png", "svg" or "pdf". Returns ES_OK or ES_EUSAGE. */
 es_status es_format_parse(es_format *out, const char *text) ES_MUST_USE;
 
-/** The format by a file name's ending; false if it has none of ours. */
+/** Finds the format by the extension of `path`; false if the extension is
+ *  unknown. */
 bool es_format_of_path(es_format *out, const char *path);
 
-/** ES_OK, or ES_EUSAGE: no picture may be so large, in pixels of a PNG, points
- *  of the others. What is 1 to 20000 points a side can be drawn; a PNG has up
- *  to 32767 pixels a side and 100 million in all. */
+/** Checks a picture's size, in pixels for a PNG and in points for other
+ * formats. Each side may have 1 to 20000 points; a PNG may have up to 32767
+ * pixels per side and 100 million in total. Returns ES_OK or ES_EUSAGE. */
 es_status es_format_check_size(es_format format, double width,
                                double height) ES_MUST_USE;
 
-/** A key and a value, as PNG tEXt/iTXt, SVG and PDF metadata. */
+/** Metadata: a PNG tEXt or iTXt chunk, an SVG <desc> line or a PDF property. */
 typedef struct es_picture_note {
     const char *key, *value;
 } es_picture_note;
@@ -156,21 +163,21 @@ typedef struct es_picture_note {
 /**
  * Draws the picture.
  *
- *   out    written from where it stands; flushed, not closed
- *   scale  PNG pixels per point (2 by default in the program); ignored else
+ *   out    written from its current position; flushed, not closed
+ *   scale  PNG pixels per point (the program uses 2); other formats ignore it
  *   notes  (n_notes) in order; "Title" also names the document in SVG and PDF
  *
- * PNG: 8-bit palette where 256 colours are enough, RGB otherwise. Every
- * colour that the picture names is exact; only blends at smoothed edges may
- * share a palette entry, at most 32 of 255 away in a channel.
- * SVG: SVG 1.1, numbers to 0.01 points; text as text in DejaVu Sans, or in
- * another font pressed into the same width. No scripts and no style sheets.
- * PDF: text as text, the font embedded.
- * The same picture gives the same bytes (no dates inside).
+ * PNG: an 8-bit palette if 256 colours suffice, otherwise RGB. Every colour
+ * that the picture names is exact; only blends at smoothed edges may share a
+ * palette entry, which differs by at most 32 of 255 in a channel. SVG: SVG 1.1
+ * with numbers to 0.01 points. Text stays text in DejaVu Sans, or in another
+ * font squeezed to the same width. No scripts, no style sheets. PDF: text stays
+ * text, and the font is embedded. The same picture always gives the same bytes;
+ * no dates are written.
  *
- * ES_OK; ES_EIO if `out` did not take it all; ES_ENOMEM, also when an append
- * ran out of memory; ES_EUSAGE if the PNG would be larger than
- * es_format_check_size allows, or scale is not above zero.
+ * Returns ES_OK; ES_EIO if writing to `out` failed; ES_ENOMEM, also if an
+ * append ran out of memory; ES_EUSAGE if the PNG would be larger than
+ * es_format_check_size allows or scale is not positive.
  */
 es_status es_picture_write(const es_picture *picture, FILE *out,
                            es_format format, double scale,
@@ -178,14 +185,14 @@ es_status es_picture_write(const es_picture *picture, FILE *out,
                            size_t n_notes) ES_MUST_USE;
 
 /**
- * Pictures (n, at least one) as the pages of a PDF, each of its own size.
- * Else as es_picture_write.
+ * Writes n >= 1 pictures as the pages of a PDF; each page keeps its size.
+ * Everything else is as for es_picture_write.
  */
 es_status es_pictures_write_pdf(const es_picture *const *pages, size_t n,
                                 FILE *out, const es_picture_note *notes,
                                 size_t n_notes) ES_MUST_USE;
 
-/** The libraries that draw: "cairo 1.16.0, libpng 1.6.39, ...". */
+/** Prints the drawing libraries: "cairo 1.16.0, libpng 1.6.39, ...". */
 void es_picture_libraries(char *out, size_t size);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * Plays a display list on a Cairo context: for PNG with edges on the pixel
- * grid, for PDF in points.
+ * Draws a display list on a Cairo context. For PNG, edges snap to the pixel
+ * grid; for PDF, coordinates stay in points.
  */
 #include "render/picture_internal.h"
 
-/* A list being played on a Cairo context. */
+/* The state while a display list is drawn. */
 typedef struct player {
     const es_picture *picture;
     cairo_t *cr;
-    double scale; /* pixels per point; 0: the device has none */
+    double scale; /* pixels per point; 0 for a device without pixels */
 } player;
 
 static void use_color(cairo_t *cr, es_color color)
@@ -17,7 +17,7 @@ static void use_color(cairo_t *cr, es_color color)
                           color.a / 255.0);
 }
 
-/* The nearest edge between pixels. */
+/* Returns the nearest pixel edge. */
 static double edge(const player *p, double x)
 {
     return p->scale > 0 ? round(x * p->scale) / p->scale : x;
@@ -30,7 +30,8 @@ static double whole_pixels(const player *p, double line_width)
     return fmax(1, round(line_width * p->scale)) / p->scale;
 }
 
-/* Where the middle of a level or upright line gives it sharp sides. */
+/* Returns the centre of a horizontal or vertical line that gives it sharp
+ * sides. */
 static double middle(const player *p, double x, double line_width)
 {
     double half = whole_pixels(p, line_width) / 2;
@@ -63,8 +64,8 @@ static void play_frame(const player *p, const es_picture_shape *s)
     cairo_stroke(p->cr);
 }
 
-/* The lines x + y = k * spacing across the page, so that the hatchings of
- * neighbours run on. */
+/* Hatches along the lines x + y = k * spacing of the page, so that the
+ * hatchings of adjacent areas join. */
 static void play_hatch(const player *p, const es_picture_shape *s)
 {
     const double spacing = ES_HATCH_SPACING;
@@ -126,7 +127,8 @@ static void play_polyline(const player *p, const es_picture_shape *s)
     cairo_set_line_join(p->cr, CAIRO_LINE_JOIN_MITER);
 }
 
-/* The outline of spans [from, to): along the tops, back along the bottoms. */
+/* Outlines the spans [from, to): along the tops, then back along the
+ * bottoms. */
 static void outline_spans(const player *p, const es_picture_shape *s,
                           size_t from, size_t to)
 {
@@ -145,8 +147,9 @@ static void outline_spans(const player *p, const es_picture_shape *s,
     cairo_close_path(p->cr);
 }
 
-/* Bar by bar where there are pixels: several times as fast as one path. An
- * outline where there are none: a third of the size, and without seams. */
+/* Fills bar by bar on a device with pixels, which is several times as fast as
+ * one path. Other devices get an outline, which takes a third of the bytes and
+ * has no seams. */
 static void play_spans(const player *p, const es_picture_shape *s)
 {
     const double *spans = p->picture->numbers + s->first;
@@ -157,7 +160,7 @@ static void play_spans(const player *p, const es_picture_shape *s)
         double x1 = edge(p, s->x + (double)(i + 1) * s->size);
         if (!(top < bottom)) /* a gap */
             continue;
-        x1 = fmax(x1, x0 + 1 / p->scale); /* a pixel is the least */
+        x1 = fmax(x1, x0 + 1 / p->scale); /* at least one pixel wide */
         cairo_rectangle(p->cr, x0, top, x1 - x0, bottom - top);
         cairo_fill(p->cr);
     }
@@ -180,14 +183,14 @@ static void play_dot(const player *p, const es_picture_shape *s)
 }
 
 /*
- * Draws an es_drawn at the current point. A file that holds text gets the
- * letters with the glyphs, so that a search for what was joined finds it.
+ * Draws an es_drawn at the current point. A format that stores text gets the
+ * original letters with the glyphs, so that a search finds joined letters.
  */
 static void show_turned(cairo_t *cr, const char *drawn)
 {
     const char *letters = drawn + strlen(drawn) + 1;
     cairo_glyph_t *glyphs = NULL;
-    cairo_text_cluster_t *clusters = NULL; /* one a character */
+    cairo_text_cluster_t *clusters = NULL; /* one per character */
     cairo_text_cluster_flags_t flags;
     int n_glyphs, n_clusters;
     double x, y;
@@ -206,13 +209,13 @@ static void show_turned(cairo_t *cr, const char *drawn)
         cairo_show_text_glyphs(cr, letters, -1, glyphs, n_glyphs, clusters,
                                n_clusters, flags);
     } else
-        cairo_show_text(cr, drawn); /* which reports the same */
+        cairo_show_text(cr, drawn); /* sets the same error in cr */
     cairo_glyph_free(glyphs);
     cairo_text_cluster_free(clusters);
 }
 
-/* The image with across x down pixels for each cell; for the caller to destroy;
- * it has an error if memory runs out. */
+/* Returns the image with across x down pixels per cell. The caller destroys the
+ * surface, whose status is an error if memory ran out. */
 static cairo_surface_t *image_surface(const es_picture *picture,
                                       const es_picture_shape *image,
                                       size_t across, size_t down)
@@ -237,7 +240,7 @@ static cairo_surface_t *image_surface(const es_picture *picture,
     return surface;
 }
 
-/* Each cell is as it is named: no filter blends neighbours. */
+/* Draws the cells in their exact colours: no filter blends neighbours. */
 static void play_image(const player *p, const es_picture_shape *s)
 {
     double x = edge(p, s->x), y = edge(p, s->y);
@@ -282,7 +285,7 @@ static void play_text(const player *p, const es_picture_shape *s)
     else
         show_turned(p->cr, text);
     cairo_restore(p->cr);
-    cairo_new_path(p->cr); /* show_text leaves a current point */
+    cairo_new_path(p->cr); /* cairo_show_text leaves a current point */
 }
 
 static void play_clip(const player *p, const es_picture_shape *s)

@@ -1,7 +1,7 @@
 /*
- * Writes a picture in a format: chooses the writer and checks the size. The
- * growing bytes that the writers share; PDF through Cairo's surface, with the
- * metadata that it leaves to us.
+ * Writes a picture: chooses the format's writer and checks the size. Contains
+ * the growing buffer that the writers share, and the PDF writer, which uses
+ * Cairo's PDF surface and adds the metadata.
  */
 #include "render/picture_internal.h"
 
@@ -73,9 +73,10 @@ es_status es_cairo_status(cairo_status_t status)
     }
 }
 
-/* --- growing bytes --------------------------------------------------------*/
+/* --- the buffer -----------------------------------------------------------*/
 
-/* False, with `failed` set, if memory has run out. */
+/* Makes space for n more bytes; false, with `failed` set, if memory runs out.
+ */
 static bool reserve(es_buffer *b, size_t n)
 {
     if (!b->failed && es_picture_reserve(&b->data, &b->capacity, b->n, n, 1))
@@ -177,7 +178,7 @@ static cairo_status_t add_data(void *user, const unsigned char *data,
     return b->failed ? CAIRO_STATUS_NO_MEMORY : CAIRO_STATUS_SUCCESS;
 }
 
-/* The empty date leaves the date out, which would differ on every run. */
+/* The empty creation date omits the date, which would differ on every run. */
 static es_status set_metadata(cairo_surface_t *surface,
                               const es_picture_note *notes, size_t n_notes)
 {

@@ -1,17 +1,17 @@
 /*
- * PNG through libpng's row interface: its simplified one truncated wide rows in
- * older versions, and Cairo's own writer knows no palette. The palette of a
- * page has every colour that the picture names, exactly, and as many blends of
- * smoothed edges as 256 entries leave space for, like ones merged. An image
- * within an SVG is such a file, too, in base 64.
+ * Writes PNG through libpng's row interface, because the simplified interface
+ * truncated wide rows in older versions and Cairo's writer has no palettes. The
+ * palette of a page has every colour that the picture names, exactly. The
+ * remaining entries of the 256 hold blends at smoothed edges; similar blends
+ * are merged. An image within an SVG is also such a PNG, in base64.
  */
 #include "render/picture_internal.h"
 
 #include "analyzer/base/checked.h"
 #include <png.h>
 
-#define LARGEST_SIDE 32767.0 /* Cairo's image surfaces hold no more */
-#define MOST_PIXELS 1e8      /* of four bytes each while it is drawn */
+#define LARGEST_SIDE 32767.0 /* limit of Cairo's image surfaces */
+#define MOST_PIXELS 1e8      /* four bytes each while the page is drawn */
 #define POINTS_PER_METRE (72 / 0.0254)
 
 enum { PALETTE_MAX = 256 };
@@ -23,9 +23,9 @@ enum { PALETTE_MAX = 256 };
 #define MOST_COLORS (N_SLOTS / 4 * 3)
 #define RGB 0xffffffu
 
-/* One cell of the lattice and what fell into it. */
+/* A cell of the RGB lattice: the number and sums of its colours. */
 typedef struct cell {
-    uint32_t key; /* cell + 1; 0: free */
+    uint32_t key; /* cell number + 1; 0 if free */
     uint64_t n, r, g, b;
     uint8_t entry;
 } cell;
@@ -33,19 +33,19 @@ typedef struct cell {
 #define CELL_BITS 10
 #define N_CELLS (1u << CELL_BITS)
 
-/* Open addressing, kept under three quarters full. */
+/* A hash table of colours with open addressing, at most three quarters full. */
 typedef struct palette {
     size_t n_colors;
     int n_entries;
     es_color entries[PALETTE_MAX];
-    uint32_t keys[N_SLOTS]; /* color + 1; 0: free */
+    uint32_t keys[N_SLOTS]; /* color + 1; 0 if free */
     uint32_t counts[N_SLOTS];
     bool named[N_SLOTS];
     uint8_t entry[N_SLOTS];
     cell cells[N_CELLS];
 } palette;
 
-/* Row y of Cairo's RGB24: 0xXXRRGGBB, the X are noise. */
+/* Returns row y of Cairo's RGB24: 0xXXRRGGBB with undefined X. */
 static const uint32_t *row_of(cairo_surface_t *pixels, int y)
 {
     const unsigned char *data = cairo_image_surface_get_data(pixels);
@@ -58,7 +58,7 @@ static uint32_t hash(uint32_t key, int bits)
     return key * UINT32_C(2654435761) >> (32 - bits);
 }
 
-/* The slot of a colour, or the free one where it would go. */
+/* Returns the slot of a colour, or the free slot where it belongs. */
 static uint32_t slot_of(const palette *p, uint32_t color)
 {
     uint32_t slot = hash(color, HASH_BITS);
@@ -81,7 +81,7 @@ static es_color unpacked(uint32_t color)
                       (uint8_t)color, 255};
 }
 
-/* False if there are more colours than the table holds. */
+/* Counts the pixels of each colour; false if the table is too small. */
 static bool count_colors(palette *p, cairo_surface_t *pixels)
 {
     int width = cairo_image_surface_get_width(pixels);
@@ -107,7 +107,8 @@ static void name_color(palette *p, es_color color)
         p->named[slot] = true;
 }
 
-/* An entry for each named colour, or for every one; false if too many. */
+/* Adds an entry for each named colour, or for every colour if `all`; false if
+ * there are too many. */
 static bool enter_exact(palette *p, bool all)
 {
     p->n_entries = 0;
@@ -129,8 +130,8 @@ static uint32_t lattice_key(uint32_t color, uint32_t pitch)
            (uint32_t)c.b / pitch;
 }
 
-/* Sums the blends by their cells; false if there are no entries for the cells.
- */
+/* Sums the blends by lattice cell; false if there are more cells than free
+ * palette entries. */
 static bool fill_cells(palette *p, uint32_t pitch)
 {
     int n_free = PALETTE_MAX - p->n_entries;
@@ -174,10 +175,11 @@ static void enter_cells(palette *p, uint32_t pitch)
 }
 
 /*
- * Finds at most 256 colours for the pixels; false if they are not enough. Up to
- * 256: each is itself. More: those that the picture names are themselves, the
- * others, blends at smoothed edges, share the mean of their cell of a lattice
- * in RGB, the finest lattice that fits, 32 wide at most. O(pixels).
+ * Finds at most 256 colours for the pixels; false if that is impossible. Up to
+ * 256 colours are kept exactly. If there are more, the colours that the picture
+ * names are kept, and the others, blends at smoothed edges, become the mean of
+ * their cell in an RGB lattice: the finest lattice that fits, with a pitch of
+ * at most 32. O(pixels).
  */
 static bool make_palette(palette *p, const es_picture *picture,
                          cairo_surface_t *pixels)
@@ -207,27 +209,27 @@ static bool make_palette(palette *p, const es_picture *picture,
 
 /* --- encoding -------------------------------------------------------------*/
 
-/* What is encoded, so that nothing changes after the encoder's setjmp. */
+/* The input of the encoder, so that no local variable changes after setjmp. */
 typedef struct png_job {
     es_buffer *out;
     size_t width, height;
     png_color colors[PALETTE_MAX];
-    int n_colors; /* 0: RGB */
-    uint8_t *row; /* for one of its rows, which `fill` writes */
+    int n_colors; /* 0 for RGB */
+    uint8_t *row; /* buffer of one row, which `fill` writes */
     void (*fill)(const struct png_job *job, size_t y);
-    /* of an image */
-    const uint8_t *cells; /* of which each is */
-    size_t across, down;  /* so many pixels */
-    /* of a page */
+    /* for an image: */
+    const uint8_t *cells;
+    size_t across, down; /* pixels per cell */
+    /* for a page: */
     cairo_surface_t *pixels;
-    palette *palette; /* NULL: RGB */
-    double scale;     /* 0: it is an image */
+    palette *palette; /* NULL for RGB */
+    double scale;     /* 0 for an image */
     const es_picture_note *notes;
-    char **values; /* of the notes, cleaned */
+    char **values; /* (n_notes) cleaned values of the notes */
     size_t n_notes;
 } png_job;
 
-/* All that we say is checked: what fails is memory. */
+/* All arguments are valid, so the only possible error is lack of memory. */
 static void on_error(png_structp png, png_const_charp text)
 {
     es_buffer *out = png_get_error_ptr(png);
@@ -248,7 +250,7 @@ static void on_data(png_structp png, png_bytep data, size_t n)
 
 static void on_flush(png_structp png)
 {
-    (void)png; /* es_picture_write flushes, once */
+    (void)png; /* es_picture_write flushes once */
 }
 
 static bool is_ascii(const char *text)
@@ -259,8 +261,8 @@ static bool is_ascii(const char *text)
     return true;
 }
 
-/* A keyword has 1 to 79 printable characters, no blanks at its ends or two in
- * a row; anything else becomes '-'. */
+/* Makes a valid keyword: 1 to 79 printable characters, no space at the ends and
+ * no two in a row; any other character becomes '-'. */
 static void clean_key(char out[80], const char *key)
 {
     size_t n = 0;
@@ -317,7 +319,7 @@ static void encode_rows(png_structp png, png_infop info, const png_job *job)
     png_write_end(png, info);
 }
 
-/* The PNG as bytes in job->out, or that `failed`. */
+/* Encodes the PNG into job->out; sets its `failed` on error. */
 static void encode(const png_job *job)
 {
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, job->out,
@@ -391,7 +393,7 @@ static void fill_page(const png_job *job, size_t y)
     const uint32_t *pixels = row_of(job->pixels, (int)y);
     const palette *p = job->palette;
     uint8_t *out = job->row, entry = 0;
-    uint32_t last = RGB + 1; /* none */
+    uint32_t last = RGB + 1; /* not a colour */
     for (size_t x = 0; p && x < job->width; x++) {
         uint32_t color = pixels[x] & RGB;
         if (color != last) {

@@ -1,23 +1,26 @@
 /*
- * SVG 1.1 straight from the display list: Cairo would turn every letter into
- * an outline, and text is to be found, selected and edited. No scripts, no
- * style sheets, nothing of SVG 2, so that editors read it as browsers do.
+ * Writes SVG 1.1 directly from the display list. Cairo would turn letters into
+ * outlines, but text should be searchable, selectable and editable. There are
+ * no scripts, style sheets or SVG 2 features, so that editors and browsers show
+ * the same picture.
  */
 #include "render/picture_internal.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 
-#define FONTS "DejaVu Sans, Verdana, sans-serif" /* wide ones: they fit */
+#define FONTS                                                                  \
+    "DejaVu Sans, Verdana, sans-serif" /* fallbacks of similar width */
 
-/* A picture being written. */
+/* The state while a picture is written. */
 typedef struct svg {
     const es_picture *picture;
     es_buffer out;
     bool clipped; /* a group is open */
 } svg;
 
-/* As es_buffer_number rounds: what is built from rounded ends has no seams. */
+/* Rounds as es_buffer_number does, so that shapes built from rounded ends join
+ * without seams. */
 static double rounded(double x)
 {
     return (double)llround(x * 100) / 100;
@@ -26,12 +29,12 @@ static double rounded(double x)
 static void put_color(svg *s, const char *attribute, es_color c);
 
 /*
- * Adds `format` with, in place of
+ * Adds `format` and replaces
  *
- *   %s  a string                %c  a colour as two arguments: fill or stroke,
- *   %n  a number                    and the es_color
- *   %l  a length, which must    %a  the corner and the sides of a shape
- *       not vanish by rounding
+ *   %s  by a string                %c  by a colour, from two arguments: "fill"
+ *   %n  by a number                    or "stroke", and the es_color
+ *   %l  by a length, which must    %a  by the corner and sides of a shape
+ *       not round to zero
  */
 static void put(svg *s, const char *format, ...)
 {
@@ -94,17 +97,17 @@ static void write_frame(svg *s, const es_picture_shape *shape)
         shape->color, shape->size);
 }
 
-/* A path that is being built from relative, rounded steps. */
+/* A path under construction, in relative, rounded steps. */
 typedef struct pen {
     svg *s;
-    double x, y; /* where it is, rounded */
+    double x, y; /* current point, rounded */
 } pen;
 
 static void move_to(pen *p, double x, double y)
 {
     p->x = rounded(x);
     p->y = rounded(y);
-    /* A minus sign parts two numbers by itself. */
+    /* A minus sign separates two numbers without a space. */
     put(p->s, p->y < 0 ? "M%n%n" : "M%n %n", p->x, p->y);
 }
 
@@ -122,8 +125,9 @@ static void line_to(pen *p, double x, double y)
         put(p->s, down < 0 ? "l%n%n" : "l%n %n", right, down);
 }
 
-/* The lines x + y = k * spacing, so that the hatchings of neighbours run on.
- * They end as far inside as their square ends reach out. */
+/* Hatches along the lines x + y = k * spacing, so that the hatchings of
+ * adjacent areas join. Lines stop short of the border by the reach of their
+ * caps. */
 static void write_hatch(svg *s, const es_picture_shape *shape)
 {
     const double spacing = ES_HATCH_SPACING, inside = ES_HATCH_LINE / sqrt(8);
@@ -156,8 +160,8 @@ static void write_line(svg *s, const es_picture_shape *shape)
     put(s, "/>\n");
 }
 
-/* Points closer than the rounding are one; the first after a move is kept,
- * for its round ends make it a dot. */
+/* Merges points that round to the same place, except the first one after a
+ * move: a line of no length has round caps and is a dot. */
 static void write_polyline(svg *s, const es_picture_shape *shape)
 {
     const double *points = s->picture->numbers + shape->first;
@@ -179,7 +183,8 @@ static void write_polyline(svg *s, const es_picture_shape *shape)
     put(s, "\"/>\n");
 }
 
-/* The outline of spans [from, to): along the tops, back along the bottoms. */
+/* Outlines the spans [from, to): along the tops, then back along the
+ * bottoms. */
 static void outline_spans(svg *s, const es_picture_shape *shape, size_t from,
                           size_t to)
 {
@@ -217,7 +222,8 @@ static void write_dot(svg *s, const es_picture_shape *shape)
         shape->size, "fill", shape->color);
 }
 
-/* A PNG within. The name space is said here: most pictures need none. */
+/* Writes an image as an embedded PNG. The xlink namespace is declared here
+ * because most pictures do not need it. */
 static void write_image(svg *s, const es_picture_shape *shape)
 {
     put(s,
@@ -229,7 +235,7 @@ static void write_image(svg *s, const es_picture_shape *shape)
     put(s, "\"/>\n");
 }
 
-/* With textLength a font of other widths takes the same width. */
+/* textLength gives a substitute font the same total width. */
 static void write_text(svg *s, const es_picture_shape *shape)
 {
     static const char *const anchors[] = {"", " text-anchor=\"middle\"",
@@ -241,7 +247,7 @@ static void write_text(svg *s, const es_picture_shape *shape)
     put(s, "<text x=\"%n\" y=\"%n\" font-size=\"%l\"%s%s%s%c", shape->x,
         shape->y, shape->size,
         shape->weight == ES_WEIGHT_BOLD ? " font-weight=\"bold\"" : "",
-        /* Where text runs leftward, "start" is at its right. */
+        /* In right-to-left text, "start" is the right end. */
         anchors[shape->leftward ? 2 - align : align],
         shape->leftward ? " direction=\"rtl\"" : "", "fill", shape->color);
     if (shape->degrees != 0)
@@ -272,8 +278,8 @@ static bool is_defined(const svg *s, const es_picture_shape *shape)
     return false;
 }
 
-/* Named by where it is: pictures may end up in one document, and then the
- * same name has to mean the same. */
+/* The id is made of the coordinates: if several pictures are put into one
+ * document, equal ids then mean equal rectangles. */
 static void write_clip(svg *s, const es_picture_shape *shape)
 {
     double x = shape->x, y = shape->y;
@@ -286,7 +292,7 @@ static void write_clip(svg *s, const es_picture_shape *shape)
     s->clipped = true;
 }
 
-/* xml:space keeps blanks at the ends of a text and runs of them. */
+/* xml:space preserves leading, trailing and repeated spaces. */
 static void write_head(svg *s, const es_picture_note *notes, size_t n_notes)
 {
     const es_picture *picture = s->picture;

@@ -1,4 +1,4 @@
-/* Ticks, their labels, and the axes of plots. */
+/* Computes ticks and their labels, and draws the axes of plots. */
 #include "render/figures/axis.h"
 
 #include "analyzer/base/text.h"
@@ -12,7 +12,8 @@ void es_range_add_all(es_range *range, const float *values, size_t n)
         es_range_add(range, (double)values[i]);
 }
 
-/* The smallest of 1, 2, 5 times a power of ten that is at least `least`. */
+/* Returns the smallest step of 1, 2 or 5 times a power of ten that is at least
+ * `least`. */
 static double nice_step(double least)
 {
     static const double factors[] = {1, 2, 5, 10};
@@ -32,7 +33,7 @@ es_ticks es_ticks_make(double low, double high, int most)
         return (es_ticks){.first = low, .n = 1};
     double step = nice_step((high - low) / most);
     while (isfinite(step) && step > 0) {
-        /* A bound that is a multiple but for rounding is a tick. */
+        /* The tolerance keeps bounds that are multiples up to rounding. */
         double first = ceil(low / step - 1e-6);
         double last = floor(high / step + 1e-6);
         if (!(fabs(first) < 1e12 && fabs(last) < 1e12))
@@ -47,11 +48,11 @@ es_ticks es_ticks_make(double low, double high, int most)
 
 double es_ticks_at(const es_ticks *ticks, int i)
 {
-    /* first is a multiple of step, rounded once: their sum is 0 exactly. */
+    /* first is a multiple of step, rounded once, so the sum is exactly 0. */
     return ticks->first + i * ticks->step;
 }
 
-/* "-09" as superscripts; a plus is left out. */
+/* Appends an exponent in superscript digits, without a plus sign. */
 static void append_exponent(es_text *to, long exponent)
 {
     static const char *const digits[] = {"\u2070", "\u00b9", "\u00b2", "\u00b3",
@@ -72,7 +73,7 @@ void es_label_typeset(char *out, size_t size)
     char *rest = NULL;
     const long exponent = e ? strtol(e + 1, &rest, 10) : 0;
     if (e && (e == out || rest == e + 1))
-        e = NULL; /* a letter */
+        e = NULL; /* not an exponent */
     const size_t n = e ? (size_t)(e - out) : strlen(out);
     const bool one = e && e[-1] == '1' && (n == 1 || (n == 2 && *out == '-'));
     es_text to = es_text_begin(made, sizeof made);
@@ -125,7 +126,7 @@ double es_fraction(double x, double low, double high)
 {
     if (!(isfinite(low) && isfinite(high) && low < high && !isnan(x)))
         return 0;
-    /* Halves, because high - low may overflow. */
+    /* Halve both, because high - low may overflow. */
     double fraction = (x / 2 - low / 2) / (high / 2 - low / 2);
     return isfinite(fraction) ? fraction : x > low;
 }
@@ -138,7 +139,7 @@ int es_power_step(double least)
     return step;
 }
 
-/* A range that is empty becomes one around it. */
+/* Makes a linear axis; an empty range is widened around its value. */
 static void make_linear(es_axis *axis, double low, double high, int most)
 {
     if (!(isfinite(low) && isfinite(high) && low <= high))
@@ -153,7 +154,7 @@ static void make_linear(es_axis *axis, double low, double high, int most)
     axis->ticks = es_ticks_make(low, high, most);
 }
 
-/* Whole decades when there are few of them: the ends are then ticks. */
+/* Makes a logarithmic axis of whole decades, whose first decade is a tick. */
 static void make_decades(es_axis *axis, double low, double high, int most)
 {
     if (!(isfinite(high) && high > 0))
@@ -199,7 +200,8 @@ double es_axis_tick(const es_axis *axis, int i)
     return axis->logarithmic ? pow(10, at) : at;
 }
 
-/* Decades of which some would be long numbers: all are written as powers. */
+/* Returns true if a decade would be a long number: then all labels are powers
+ * of ten. */
 static bool has_powers(const es_ticks *ticks)
 {
     return ticks->first < -3 || es_ticks_at(ticks, ticks->n - 1) > 4;

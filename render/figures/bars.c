@@ -1,39 +1,38 @@
 /*
- * Bars in groups, side by side or stacked: the scale, the patterns of the
- * series and their legend, the labels of the groups on one line or two, and how
- * the bars' texts are printed.
+ * Draws bar charts: the scale, the patterns of the series and their legend, the
+ * labels of the groups and the texts of the bars.
  */
 #include "render/figures/bars.h"
 
 #include "analyzer/base/checked.h"
 #include "render/figures/page.h"
 
-/* What the content wants, in points. */
+/* Natural sizes of the content, in points. */
 #define LEAST_WIDTH 200.0
 #define MOST_WIDTH 900.0
 #define ONE_HEIGHT 190.0
 #define MANY_HEIGHT 160.0
-#define WIDE_BAR 24.0   /* a few bars: their texts stand level */
-#define NARROW_BAR 12.0 /* many */
+#define WIDE_BAR 24.0   /* width of a few bars, with horizontal texts */
+#define NARROW_BAR 12.0 /* width of many bars */
 #define FEW_BARS 24
 #define STACK 34.0
-#define LEAST_PLOT 130.0 /* width, when a size is requested */
+#define LEAST_PLOT 130.0 /* least width if a size is requested */
 
-#define BETWEEN 0.8      /* of a bar, between groups */
-#define STACK_SHARE 0.74 /* of a group's width */
+#define BETWEEN 0.8      /* gap between groups, in bar widths */
+#define STACK_SHARE 0.74 /* width of a stack in its group */
 #define MOST_TICKS 7
 #define TICK_HEIGHT 18.0
 #define TEXT_GAP 3.0 /* between a bar and its text */
 #define LARGEST_VALUE 7.0
 #define LEAST_VALUE 5.0
 #define LABEL_LINE 9.0
-#define MOST_TURNED 110.0 /* height of turned labels */
+#define MOST_TURNED 110.0 /* maximum height of rotated labels */
 
-/* How the texts above bars are printed. */
+/* How the texts of bars are printed. */
 typedef enum printing { WHOLE, BRIEF, TURNED, NONE } printing;
 
-/* A group's label on one or two lines, or turned on one; owned; the second may
-   be NULL. */
+/* A group's label on one or two lines, or rotated on one. The strings are
+   owned; the second may be NULL. */
 typedef struct group_label {
     char *lines[2];
 } group_label;
@@ -41,14 +40,14 @@ typedef struct group_label {
 typedef struct bars_sheet {
     es_page page;
     const es_bars *figure;
-    double most;         /* largest bar or stack */
+    double most;         /* value of the largest bar or stack */
     es_axis axis;        /* of a plot at y = 0 .. its height */
     group_label *labels; /* (n_groups) */
-    double pitch;        /* from group to group */
-    double bar;          /* from bar to bar within one */
-    bool turned;         /* the labels of the groups, which were cut else */
+    double pitch;        /* distance between groups */
+    double bar;          /* distance between bars within a group */
+    bool turned;         /* the group labels are rotated to fit */
     printing print;
-    double value_size; /* of the texts */
+    double value_size; /* font size of the texts */
 } bars_sheet;
 
 static const es_bar *bar_at(const es_bars *figure, size_t panel, size_t group,
@@ -57,7 +56,7 @@ static const es_bar *bar_at(const es_bars *figure, size_t panel, size_t group,
     return &figure->panels[panel].bars[group * figure->n_series + series];
 }
 
-/* Text of a bar in the way of printing; NULL if it has none. */
+/* Returns the text of a bar for a way of printing, or NULL. */
 static const char *text_of(const es_bar *bar, printing print)
 {
     if (print == NONE)
@@ -65,7 +64,8 @@ static const char *text_of(const es_bar *bar, printing print)
     return print == BRIEF && bar->brief ? bar->brief : bar->text;
 }
 
-/* Left edge and width of a bar (of a stack: series is ignored). */
+/* Returns the column of a bar, at the height of the plot; a stack ignores
+ * `series`. */
 static es_box place_of(const bars_sheet *sheet, size_t panel, size_t group,
                        size_t series)
 {
@@ -83,7 +83,8 @@ static es_box place_of(const bars_sheet *sheet, size_t panel, size_t group,
 
 typedef enum pattern { PLAIN, LEVEL, UPRIGHT, DIAGONAL, CROSSED } pattern;
 
-/* Neighbours differ in lightness, and those of one lightness in lines. */
+/* Adjacent series differ in lightness; those of equal lightness differ in
+ * lines. */
 static const uint8_t patterns[] = {PLAIN,   PLAIN,    PLAIN,    LEVEL,
                                    UPRIGHT, DIAGONAL, LEVEL,    CROSSED,
                                    LEVEL,   DIAGONAL, DIAGONAL, UPRIGHT};
@@ -128,9 +129,9 @@ void es_draw_pattern(es_picture *picture, es_theme theme, size_t series,
 #define ENTRY_LINE 12.0
 #define LEGEND_FOOT 6.0
 
-/* Swatches and names from the left above the panels, in as many lines as they
- * take; names too long for a line are cut. Draws them if there is a picture;
- * returns their height, 0 if no name has a letter. */
+/* Lays out the swatches and names of the legend above the panels, in as many
+ * lines as needed; a name longer than a line is cut. Draws the legend if the
+ * page has a picture. Returns its height; 0 if all names are empty. */
 static double lay_legend(const es_page *page)
 {
     const bars_sheet *sheet = page->chart;
@@ -171,7 +172,7 @@ static void draw_legend(const es_page *page)
 
 /* --- bars -----------------------------------------------------------------*/
 
-/* Height above the foot of a plot, in points. */
+/* Returns the height of a value above the bottom of the plot, in points. */
 static double height_at(const bars_sheet *sheet, double value)
 {
     return sheet->axis.start - es_axis_place(&sheet->axis, value);
@@ -185,7 +186,7 @@ static void draw_text_above(const bars_sheet *sheet, const es_box *bar,
     double width = es_text_width(text, size, ES_WEIGHT_NORMAL);
     bool turned = sheet->print == TURNED;
     double across = turned ? size : width, up = turned ? width : size;
-    /* No grid line through a number. */
+    /* Covers the grid line behind the number. */
     es_picture_rect(canvas->picture, middle - across / 2,
                     bar->y - TEXT_GAP - up, across, up + 1,
                     canvas->colors->paper);
@@ -210,7 +211,7 @@ static void draw_text_inside(const bars_sheet *sheet, const es_bar *bar,
         detail = NULL;
     double y = area->y + area->height / 2 + 0.36 * size;
     y -= detail ? line / 2 : 0;
-    if (pattern_of(series) != PLAIN) /* letters need a plain ground */
+    if (pattern_of(series) != PLAIN) /* letters need a plain background */
         es_picture_rect(picture, area->x + 0.5, y - size, area->width - 1,
                         (detail ? 2 : 1) * line, fill);
     es_picture_text(picture, x, y, size, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
@@ -253,7 +254,7 @@ static void draw_group(const bars_sheet *sheet, size_t panel, size_t group)
                        canvas->colors->ink, totals[group], sheet->pitch - 1);
 }
 
-/* Below the middle of a group. */
+/* Draws a group's label below its centre x. */
 static void draw_group_label(const bars_sheet *sheet, const group_label *label,
                              double x, double bottom)
 {
@@ -298,7 +299,7 @@ static es_status draw_panel(const es_page *page, size_t i)
     return ES_OK;
 }
 
-/* --- what there is to show ------------------------------------------------*/
+/* --- the scale ----------------------------------------------------------*/
 
 static double largest(const es_bars *figure)
 {
@@ -329,8 +330,8 @@ static double natural_width(const es_bars *figure)
                 MOST_WIDTH);
 }
 
-/* The scale: no more ticks than fit, and above the largest bar
-   space for a text. */
+/* Sets the axis: as many ticks as fit, and `above` points of space for a text
+   over the largest bar. */
 static void set_scale(bars_sheet *sheet, double height, double above)
 {
     double high = sheet->figure->high;
@@ -352,9 +353,9 @@ static bool fits(const char *text, double width)
     return es_text_width(text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) <= width;
 }
 
-/* Bytes of the first of two lines: up to the last blank, or past the last
-   comma or plus, with which it fits, else the first; 0 if there is none, or the
-   text fits into one line. */
+/* Returns the length in bytes of the first of two lines. The text breaks before
+   a space or after a comma or plus: at the last such place that fits, otherwise
+   at the first. Returns 0 if the text fits into one line or cannot break. */
 static size_t first_line(const char *text, double width)
 {
     size_t best = 0;
@@ -382,7 +383,7 @@ static double widest_label(const es_bars *figure)
     return fmin(widest, MOST_TURNED);
 }
 
-/* Would one of two lines be cut? */
+/* Returns true if a label would be cut even on two lines. */
 static bool is_cut(const char *text, double width)
 {
     size_t n = first_line(text, width);
@@ -410,7 +411,8 @@ static double width_of(es_page *page, size_t i, double factor)
 static double height_of(es_page *page, size_t i, double factor)
 {
     double natural = page->n_panels > 1 ? MANY_HEIGHT : ONE_HEIGHT;
-    /* A width alone changes the height less: bars are compared by it. */
+    /* If only the width is given, the height changes less, because heights are
+     * what readers compare. */
     double high = page->style->height > 0 ? factor : sqrt(factor);
     (void)i;
     return floor(2 * high * natural) / 2;
@@ -436,7 +438,7 @@ static void arrange(es_page *page)
 
 /* --- the texts of the bars ------------------------------------------------*/
 
-/* Widest text of all bars, at size 1. */
+/* Returns the width of the widest text of all bars, at font size 1. */
 static double widest_text(const es_bars *figure, printing print)
 {
     double widest = 0;
@@ -450,7 +452,7 @@ static double widest_text(const es_bars *figure, printing print)
     return widest;
 }
 
-/* The first way of printing in which every text has a legible size. */
+/* Chooses the first way of printing in which every text is legible. */
 static void choose_print(bars_sheet *sheet)
 {
     double width = sheet->bar - 2;

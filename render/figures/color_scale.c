@@ -1,4 +1,4 @@
-/* From values to colours, and the colour bar. */
+/* Maps values to colours, and draws the colour bar. */
 #include "render/figures/color_scale.h"
 
 #include "render/figures/title.h"
@@ -35,8 +35,8 @@ es_color es_scale_color(const es_color_scale *scale, double value)
     return es_scale_level_color(scale, es_scale_level(scale, value));
 }
 
-/* An axis that ends where the scale does; its ticks of a logarithmic one are
- * the decades within. */
+/* Returns an axis with the ends of the scale. The ticks of a logarithmic scale
+ * are the decades inside it. */
 static es_axis axis_of(const es_color_scale *scale, double y, double height)
 {
     int most = (int)fmin(MOST_TICKS, height / TICK_HEIGHT);
@@ -62,7 +62,7 @@ double es_bar_width(const es_color_scale *scale, const char *text)
 {
     if (!es_scale_is_there(scale))
         return 0;
-    double widest = 0; /* whatever the height leaves of the ticks */
+    double widest = 0; /* over all numbers of ticks that a height allows */
     for (int most = 2; most <= MOST_TICKS; most++) {
         es_axis axis = axis_of(scale, 0, most * TICK_HEIGHT);
         widest = fmax(widest, es_axis_label_width(&axis));
@@ -84,7 +84,7 @@ void es_draw_bar(const es_canvas *canvas, const es_color_scale *scale,
     es_axis axis = axis_of(scale, y, height);
     double right = x + BAR_WIDTH;
     int n = scale->low < scale->high ? es_colormap_levels(scale->map) : 1;
-    /* Each level is drawn down to the bar's end, so that no seam can show. */
+    /* Each level extends to the bottom of the bar, so that no seam shows. */
     for (int i = 0; i < n; i++) {
         double top = height * i / n;
         es_picture_rect(canvas->picture, x, y + top, BAR_WIDTH, height - top,

@@ -1,48 +1,49 @@
-/** Lines: values over steps, tokens or layers. */
+/** Line charts: values over steps, tokens or layers. */
 #ifndef ES_CURVES_H
 #define ES_CURVES_H
 
 #include "render/figures/axis.h"
 #include "render/figures/theme.h"
 
-/** How a line stands among the others. */
+/** The style of a line. */
 typedef enum es_pen {
     ES_PEN_NORMAL,
-    ES_PEN_THIN,   /* behind the line of the same colour that counts */
+    ES_PEN_THIN,   /* secondary to another line of the same colour */
     ES_PEN_STRONG, /* wide */
-    ES_PEN_MARKS,  /* no line: too few samples for one to be true */
-    ES_PEN_INK     /* the page's ink: stands for all lines, such as a mean */
+    ES_PEN_MARKS,  /* only marks: too few samples for a line */
+    ES_PEN_INK     /* in the page's ink, e.g. a mean of all lines */
 } es_pen;
 
 /** One line. */
 typedef struct es_curve {
-    const char *label;   /* "layer 3"; NULL: the legend leaves it out */
+    const char *label;   /* "layer 3"; NULL: not in the legend */
     const int64_t *x;    /* (n) increasing; borrowed */
-    const float *values; /* (n) NaN, infinite and missing ones leave a gap;
-                            all but the missing are marked on the axis */
+    const float *values; /* (n) NaN, infinite and missing values leave a gap;
+                            NaN and infinity are marked on the axis */
     size_t n;
-    const float *low, *high; /* (n) an area in a tint of the colour, where both
-                                are finite; NULL: none */
-    const struct es_curve *trend; /* a straight line, dashed, in the same
-                                     colour, and the area of its low and high;
-                                     borrowed; NULL: none */
-    const float *spikes; /* (n) values that have a ring of their own, the
-                            others missing; NULL: none */
+    const float *low, *high; /* (n) bounds of a shaded area, drawn where both
+                                are finite; NULL: no area */
+    const struct es_curve *trend; /* a straight line, drawn dashed in the same
+                                     colour with the area of its low and high;
+                                     borrowed; NULL: no trend */
+    const float *spikes; /* (n) values to be ringed; the others are missing;
+                            NULL: no rings */
     es_pen pen;
-    size_t color; /* index among the colours, where ES_CURVES_BY_CATEGORY */
+    size_t color; /* index of the colour for ES_CURVES_BY_CATEGORY */
 } es_curve;
 
 typedef struct es_curves_panel {
     const char *title, *subtitle; /* may be NULL */
-    const es_curve *curves; /* (n_curves) by depth: colours follow the map */
+    const es_curve
+        *curves; /* (n_curves) in the order of the colours by depth */
     size_t n_curves;
 } es_curves_panel;
 
-/** What the colours mean. */
+/** How colours are assigned. */
 typedef enum es_curves_colors {
-    ES_CURVES_BY_DEPTH,   /* curve i of n: the map from end to end */
-    ES_CURVES_BY_CATEGORY /* colour `color` of the theme, and one of
-                             ES_N_MARKS marks: apart in grey, too */
+    ES_CURVES_BY_DEPTH,   /* curve i of n has a colour of the colour map */
+    ES_CURVES_BY_CATEGORY /* colour `color` of the theme and one of ES_N_MARKS
+                             marks, which are distinct in greyscale too */
 } es_curves_colors;
 
 #define ES_N_MARKS 12
@@ -52,17 +53,17 @@ typedef struct es_curves {
     const es_curves_panel *panels; /* (n_panels) side by side, one y scale */
     size_t n_panels;
     const char *y_text; /* "entropy (nats)"; may be NULL */
-    es_labels y_labels; /* ES_LABELS_COUNT: whole numbers alone */
-    bool logarithmic;   /* y; zeros lie on a line of their own below the
+    es_labels y_labels; /* ES_LABELS_COUNT: only whole numbers */
+    bool logarithmic;   /* y axis; zeros get a separate line below the
                            decades */
-    bool own_scales;    /* each panel its own y scale */
-    double limit;       /* what is above it is cut, marked at the upper edge
-                           and said below; 0 or not finite: nothing is */
+    bool own_scales;    /* each panel has its own y scale */
+    double limit;       /* larger values are clipped, marked at the upper edge
+                           and noted below; 0 or not finite: no limit */
     const char *x_text; /* NULL: "step" */
     es_curves_colors colors;
-    const char *line_text;      /* what the colours mean: "layer"; may be NULL.
-                                   Labels that begin with it show the rest */
-    double reference;           /* a dashed line, e.g. the ceiling; NaN: none */
+    const char *line_text;      /* legend title: "layer"; may be NULL. It is
+                                   removed from the front of labels */
+    double reference;           /* a dashed line, e.g. the ceiling; or NaN */
     const char *reference_text; /* may be NULL */
     const char *note;           /* may be NULL */
 } es_curves;
@@ -72,17 +73,17 @@ typedef struct es_curves {
  *
  *   out  owned by the caller
  *
- * One y scale for all, from zero unless the values are far from it; a curve
- * of the same index has the same colour in every panel. Panels share the x
- * axis too, unless one would be squeezed into less than a quarter of it. A
- * single sample between gaps is a dot, and so is each of a few. Long series
- * are decimated to the minimum and maximum of each half point of width, so a
- * one-sample dip stays visible. Lines that are equal take turns: stripes of
- * their colours, marks of one after the other, and equal samples between gaps
- * stand side by side; a key says so. The legend
- * stands beside the panels, or below them where it would take too much of the
- * width; 96 lines by depth have a colour bar. O(samples). Returns as
- * es_heatmap_draw; ES_EUSAGE too for a value below zero on a logarithmic scale.
+ * All panels share one y scale, which begins at zero unless the values are far
+ * from it; curves of the same index have the same colour in every panel. Panels
+ * also share the x axis, unless one panel would then use less than a quarter of
+ * it. A single sample between gaps is a dot, and so are the samples of a short
+ * line. Long series are decimated to the minimum and maximum of each half point
+ * of width, so that a dip of one sample stays visible. Identical lines
+ * alternate dashes of their colours and their marks, and identical samples
+ * between gaps are drawn side by side; a key explains both. The legend is to
+ * the right of the panels, or below them if it would take too much of the
+ * width; many lines by depth have a colour bar. O(samples). Returns as
+ * es_heatmap_draw, and ES_EUSAGE for a negative value on a logarithmic scale.
  */
 es_status es_curves_draw(es_picture **out, const es_curves *figure) ES_MUST_USE;
 

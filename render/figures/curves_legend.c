@@ -1,14 +1,17 @@
-/* The colours and marks of lines, and the legend that explains them. */
+/* Chooses the colours and marks of lines, and draws the legend of a figure of
+ * curves. */
 #include "render/figures/curves_internal.h"
 
-#define DARKEST 0.3        /* of a map, on a dark page */
-#define LEGEND_MOST 124.0  /* width of its names */
-#define LARGEST_SHARE 0.28 /* of the page's width, for a legend beside */
-#define SMALLER_SHARE 0.18 /* the same of several panels */
+#define DARKEST 0.3       /* darkest place of the map on a dark page */
+#define LEGEND_MOST 124.0 /* maximum width of names */
+#define LARGEST_SHARE                                                          \
+    0.28                   /* of the page's width, for a legend at the right   \
+                            */
+#define SMALLER_SHARE 0.18 /* the same with several panels */
 #define ENTRY_GAP 12.0
 #define CIRCLE 16 /* corners */
 
-/* What a legend says of a curve: its label without `line_text`. */
+/* Returns the legend's name of a curve: its label without `line_text`. */
 static const char *name_of(const es_curves *figure, const es_curve *curve)
 {
     const char *label = curve->label ? curve->label : "";
@@ -20,7 +23,7 @@ static const char *name_of(const es_curves *figure, const es_curve *curve)
 
 static es_color depth_color(const es_curves_sheet *sheet, size_t i)
 {
-    /* The end that is like the paper cannot be seen on it. */
+    /* The lightest colours would be invisible on light paper. */
     static const double ends[] = {[ES_COLORMAP_VIRIDIS] = 0.92,
                                   [ES_COLORMAP_CIVIDIS] = 0.9,
                                   [ES_COLORMAP_MAGMA] = 0.82};
@@ -76,9 +79,9 @@ bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve)
 /* --- marks ----------------------------------------------------------------*/
 
 typedef struct outline {
-    int n;       /* corners; below 3: a cross */
-    double turn; /* of the first corner, in quarters from the right */
-    bool open;   /* paper within */
+    int n;       /* corners; 0: a cross */
+    double turn; /* angle of the first corner, in quarter turns */
+    bool open;   /* filled with paper */
 } outline;
 
 static void draw_outline(es_picture *picture, double x, double y, double radius,
@@ -119,9 +122,10 @@ void es_draw_mark(const es_canvas *canvas, double x, double y, size_t category,
                      mark, color);
 }
 
-/* --- where ----------------------------------------------------------------*/
+/* --- place ----------------------------------------------------------------*/
 
-/* A list of categories has no bar to stand in for it. */
+/* Returns true if the legend should be below the panels: it is too wide, or a
+ * list of categories too long. A list by depth could become a bar instead. */
 static bool belongs_below(const es_curves_sheet *sheet)
 {
     const es_figure_style *style = &sheet->figure->style;
@@ -130,14 +134,14 @@ static bool belongs_below(const es_curves_sheet *sheet)
     if (!sheet->movable)
         return false;
     if (by_category && sheet->entry_width > sheet->legend_width - ES_LEGEND_GAP)
-        return true; /* beside, names would be cut */
+        return true; /* names would be cut at the right */
     double share = sheet->figure->n_panels > 1 ? SMALLER_SHARE : LARGEST_SHARE;
     if (style->width > 0 && sheet->legend_width > share * style->width)
         return true;
     return by_category && lines > (style->height > 0 ? style->height / 2 : 130);
 }
 
-/* Adds a text and its end: FNV-1a. */
+/* Adds a text and its NUL to an FNV-1a hash. */
 static void add_number(uint64_t *number, const char *text)
 {
     do {
@@ -145,7 +149,7 @@ static void add_number(uint64_t *number, const char *text)
     } while (*text++);
 }
 
-/* Legends that say the same have the same number. */
+/* Returns a hash that is equal for legends with the same contents. */
 static uint64_t legend_number(const es_curves_sheet *sheet)
 {
     uint64_t number = UINT64_C(14695981039346656037);
@@ -190,7 +194,8 @@ void es_curves_measure_legend(es_curves_sheet *sheet)
     sheet->below = belongs_below(sheet);
 }
 
-/* Entries in one line of the legend below: its lines are about as long. */
+/* Returns the number of entries per line of a legend below the panels, so that
+ * lines have about the same length. */
 static size_t in_a_line(const es_curves_sheet *sheet, double width)
 {
     double most = floor((width + ENTRY_GAP) / (sheet->entry_width + ENTRY_GAP));
@@ -225,7 +230,8 @@ static void draw_entry(const es_curves_sheet *sheet, size_t i, double x,
                      name_of(sheet->figure, curve), right - name);
 }
 
-/* One below the other; below the panels line by line from the left. */
+/* Draws the entries in a column, or in lines if the legend is below the
+ * panels. */
 static void draw_list(const es_curves_sheet *sheet, double y)
 {
     double right = sheet->page.width_points - ES_MARGIN;
@@ -243,7 +249,7 @@ static void draw_list(const es_curves_sheet *sheet, double y)
     }
 }
 
-/* A block for each line, in the lines' order from the top. */
+/* Draws a bar with a block per line, in the order of the lines from the top. */
 static void draw_bar(const es_curves_sheet *sheet, double y)
 {
     const es_canvas *canvas = &sheet->page.canvas;

@@ -1,7 +1,7 @@
 /*
- * Lines of any length. A long one becomes, per half point of width, the span
- * from its lowest to its highest value: stroking a path of its samples costs
- * a hundred times as much and shows no more.
+ * Draws the lines of a figure of curves. A long line becomes, for every half
+ * point of width, the span from its lowest to its highest value: stroking a
+ * path of all samples costs a hundred times as much and shows no more.
  */
 #include "render/figures/curves_internal.h"
 
@@ -9,15 +9,15 @@
 #include "analyzer/base/value.h"
 
 #define COLUMN 0.5
-#define PATH_MOST 2 /* samples a column that may be a path */
+#define PATH_MOST 2 /* maximum of samples per column for a path */
 #define DOT_RADIUS 1.5
-#define SPARSE 14.0       /* points between samples that are distinct as dots */
-#define DOTTED_MOST 16    /* lines of a panel that are */
-#define BESIDE_WIDTH 40.0 /* of equal dots side by side, at most */
-#define MARKED_EVERY 5    /* this share of the width, else */
-#define STRIPE 6.0        /* of equal lines, in points */
-#define TINT 70           /* of the one area, of 255 */
-#define MOVED_MOST 12     /* places beside others that a mark may take */
+#define SPARSE 14.0       /* points between samples that are drawn as dots */
+#define DOTTED_MOST 16    /* maximum of lines with such dots */
+#define BESIDE_WIDTH 40.0 /* maximum width of dots side by side */
+#define MARKED_EVERY 5    /* marks per width of other lines */
+#define STRIPE 6.0        /* dash of coinciding lines, in points */
+#define TINT 70           /* opacity of a single area, of 255 */
+#define MOVED_MOST 12     /* maximum of places that a mark tries */
 #define TREND_WIDTH 1.0
 #define TREND_DASH 3.0
 #define RING_RADIUS 2.6
@@ -25,22 +25,22 @@
 #define EDGE_HEIGHT 3.0
 #define EDGE_WIDTH 1.5
 
-/* Where marks of a panel are. */
+/* Places of the marks of a panel. */
 typedef struct marks {
-    double places[1024][2]; /* (n) later ones are not remembered */
+    double places[1024][2]; /* (n) further ones are not stored */
     size_t n;
 } marks;
 
-/* One panel being drawn. */
+/* The state while a panel is drawn. */
 typedef struct plotter {
     es_picture *picture;
     const es_curves_sheet *sheet;
     const es_curves_block *block;
     size_t n_columns;
-    double *pairs; /* (PATH_MOST * n_columns,2) of the line being drawn */
-    double *wide;  /* (n_columns,2) its spans with the pen's width */
-    bool *marked;  /* (n_columns) something here is to be said of */
-    marks *marks;  /* of the lines, so far */
+    double *pairs; /* (PATH_MOST * n_columns,2) points or spans of a line */
+    double *wide;  /* (n_columns,2) spans widened by the pen */
+    bool *marked;  /* (n_columns) true for columns to be marked */
+    marks *marks;  /* drawn so far */
 } plotter;
 
 /* The line being drawn. */
@@ -49,7 +49,7 @@ typedef struct pen {
     const es_curve *curve;
     es_color color;
     double line_width;
-    bool sparse; /* every sample is to be seen */
+    bool sparse; /* every sample gets a dot or mark */
 } pen;
 
 static double sample_x(const plotter *p, const es_curve *curve, size_t i)
@@ -62,7 +62,8 @@ static double sample_y(const plotter *p, const es_curve *curve, size_t i)
     return es_curves_y(p->block, (double)curve->values[i]);
 }
 
-/* The last sample lies on an edge: it belongs to the column before. */
+/* Returns the column of x; an x on the edge of two columns belongs to the left
+ * one, so that the last sample is inside. */
 static size_t column_of(const plotter *p, double x)
 {
     double column = (x - p->block->plot.x) / COLUMN - 1e-6;
@@ -71,13 +72,15 @@ static size_t column_of(const plotter *p, double x)
     return column < (double)p->n_columns ? (size_t)column : p->n_columns - 1;
 }
 
-/* i - 1 wraps around for the first, and is then not there. */
+/* Returns true if sample i exists and is finite. Callers pass i - 1 even for
+ * i = 0, which wraps around and is out of range. */
 static bool is_there(const es_curve *curve, size_t i)
 {
     return i < curve->n && isfinite(curve->values[i]);
 }
 
-/* Of equal lines each has its turn to mark a sample. */
+/* Returns true if it is this line's turn to mark sample k, which coinciding
+ * lines mark alternately. */
 static bool has_turn(const plotter *p, const pen *line, size_t k)
 {
     if (!p->sheet->equal || es_curve_is_lone(line->curve, k))
@@ -87,8 +90,8 @@ static bool has_turn(const plotter *p, const pen *line, size_t k)
     return k % equals.n == equals.rank;
 }
 
-/* Where sample k, at x, is drawn with a mark of that radius: equal samples
- * without neighbours stand side by side, around x and within the plot. */
+/* Returns the x at which the mark of sample k is drawn, given its true x:
+ * coinciding isolated samples are put side by side, within the plot. */
 static double beside(const plotter *p, const pen *line, size_t k, double x,
                      double radius)
 {
@@ -104,8 +107,8 @@ static double beside(const plotter *p, const pen *line, size_t k, double x,
     return first + width * (double)equals.rank / (double)(equals.n - 1);
 }
 
-/* Every sample, or those without a neighbour for a line. At most one dot a
- * column: more could not be distinguished. */
+/* Draws dots at every sample of a sparse line, otherwise only at isolated ones.
+ * There is at most one dot per column, because more would overlap. */
 static void draw_dots(const plotter *p, const pen *line)
 {
     const es_curve *curve = line->curve;
@@ -131,8 +134,7 @@ static bool is_covered(const marks *m, double x, double y)
     return false;
 }
 
-/* Where the line is at x: between samples on the straight line; NaN where it is
- * not. */
+/* Returns the y of the line at x, interpolated between samples; NaN in gaps. */
 static double height_at(const plotter *p, const es_curve *curve, double x)
 {
     for (size_t i = 0; i + 1 < curve->n; i++) {
@@ -148,8 +150,8 @@ static double height_at(const plotter *p, const es_curve *curve, double x)
     return NAN;
 }
 
-/* Draws a category's mark; where it would cover another one a little away, on
- * its curve, or beside it if there is none. */
+/* Draws a category's mark. If the mark would cover another one, it moves along
+ * its curve, or sideways if `curve` is NULL. */
 static void put_mark(const plotter *p, const es_curve *curve, double x,
                      double y, size_t category, es_color color)
 {
@@ -177,7 +179,8 @@ static void put_mark(const plotter *p, const es_curve *curve, double x,
     es_draw_mark(&p->sheet->page.canvas, at, up, category, color);
 }
 
-/* Are lines that are equal here equal to the next sample, or from the last? */
+/* Returns true if a line coincides with another one along a segment that begins
+ * or ends at sample k. */
 static bool runs_along(const plotter *p, const pen *line, size_t k)
 {
     const es_curves_panel *panel = p->block->panel;
@@ -186,8 +189,9 @@ static bool runs_along(const plotter *p, const pen *line, size_t k)
             es_curves_equals_at(panel, line->index, k - 1, true).n > 1);
 }
 
-/* Marks at every sample, or now and then along the line, the lines taking
- * turns; at least once. Where lines only meet all have theirs. */
+/* Draws the marks of a category's line: at every sample, or a few along the
+ * line at staggered places, but at least one. Coinciding lines alternate; lines
+ * that only cross both have marks. */
 static void draw_category(const plotter *p, const pen *line)
 {
     const es_curve *curve = line->curve;
@@ -217,8 +221,9 @@ static void draw_category(const plotter *p, const pen *line)
             sample_y(p, curve, last), curve->color, line->color);
 }
 
-/* Is a path of this line cheap to stroke? It costs by the samples and by the
- * way up and down, and looks smoother than spans where it is steep. */
+/* Returns true if a path of this line is cheap to stroke. Its cost grows with
+ * the samples and the vertical travel; it looks smoother than spans where the
+ * line is steep. */
 static bool is_smooth(const plotter *p, const es_curve *curve)
 {
     double travel = 0, last = NAN;
@@ -235,18 +240,18 @@ static bool is_smooth(const plotter *p, const es_curve *curve)
     return travel < 3 * p->block->plot.height;
 }
 
-/* Widens a column's span to hold y. */
+/* Extends a column's span to include y. */
 static void include(const plotter *p, size_t column, double y)
 {
     double *span = p->pairs + 2 * column;
-    if (!(span[0] <= y)) /* NaN: the span is empty */
+    if (!(span[0] <= y)) /* true also for NaN, an empty span */
         span[0] = y;
     if (!(span[1] >= y))
         span[1] = y;
 }
 
-/* A round pen: what it leaves in a column when it passes over this one and
- * its neighbours. */
+/* Computes the span that a round pen covers in a column as it passes over the
+ * column and its neighbours. */
 static void widen(const plotter *p, size_t column, double radius)
 {
     double reach =
@@ -265,9 +270,9 @@ static void widen(const plotter *p, size_t column, double radius)
     }
 }
 
-/* Widens the spans to hold a line; `beside` is another one that must be there
- * too. Where the straight line between two samples crosses from one column into
- * the next, both get the crossing, so that their spans touch. */
+/* Extends the spans to include a line, where both `values` and, if not NULL,
+ * `beside` are finite. Where the line crosses from one column into the next,
+ * both include the crossing, so that their spans touch. */
 static void include_line(const plotter *p, const es_curve *curve,
                          const float *values, const float *beside)
 {
@@ -313,9 +318,9 @@ static bool is_beyond(const plotter *p, const es_curve *curve, size_t i)
            (double)curve->values[i] > p->sheet->figure->limit;
 }
 
-/* Marks at an edge, outside of the plot, where no line runs, what is such: from
- * one such sample to the next it is so all the way. Neighbouring marks become
- * one. */
+/* Marks the samples for which is_such is true along a horizontal edge at y,
+ * outside the plot. The interval between two consecutive such samples is marked
+ * too, and adjacent marks merge. */
 static void draw_edge(const plotter *p, double y, es_color color,
                       bool (*is_such)(const plotter *, const es_curve *,
                                       size_t))
@@ -361,7 +366,7 @@ static pen pen_of(const plotter *p, size_t i)
                            (double)curve->n * SPARSE <= p->block->plot.width};
 }
 
-/* What the pen leaves in each column, into p->wide. */
+/* Computes the span that the pen covers in each column, into p->wide. */
 static void span_line(const plotter *p, const pen *line)
 {
     clear_spans(p);
@@ -388,7 +393,7 @@ static void draw_line(const plotter *p, const pen *line)
                      p->n_columns, line->color);
 }
 
-/* Where n lines are equal each has every n-th stripe. */
+/* Redraws a line as dashes where n lines coincide: each has every n-th dash. */
 static void draw_stripes(const plotter *p, const pen *line)
 {
     const es_curve *curve = line->curve;
@@ -416,7 +421,7 @@ static void draw_stripes(const plotter *p, const pen *line)
                      p->n_columns, line->color);
 }
 
-/* All lines, then what equal ones have of each other, then the marks. */
+/* Draws all lines, then the dashes of coinciding lines, then the marks. */
 static void draw_curves(const plotter *p)
 {
     const size_t n = p->block->panel->n_curves;
@@ -443,7 +448,8 @@ static void draw_trend(const plotter *p, const es_curve *trend, es_color color)
 {
     const size_t last = trend->n ? trend->n - 1 : 0;
     for (size_t i = 0, next; i < last; i = next) {
-        /* Straight on a linear scale; on another one each second part. */
+        /* One straight dashed line on a linear scale; on a logarithmic scale
+         * every second segment of a curve. */
         next = p->block->logarithmic ? i + 1 : last;
         if (p->block->logarithmic && i % 2)
             continue;
@@ -467,7 +473,7 @@ static void draw_rings(const plotter *p, const es_curve *curve, es_color color)
     }
 }
 
-/* What is said about lines: over all of them. */
+/* Draws trends and rings on top of all lines. */
 static void draw_remarks(const plotter *p)
 {
     const es_curves_panel *panel = p->block->panel;
@@ -481,7 +487,7 @@ static void draw_remarks(const plotter *p)
     }
 }
 
-/* Between the low and the high of a line. */
+/* Shades the area between `low` and `high` of a line. */
 static void draw_area(const plotter *p, const es_curve *curve, es_color color)
 {
     if (!curve->low || !curve->high)
@@ -494,7 +500,7 @@ static void draw_area(const plotter *p, const es_curve *curve, es_color color)
                      p->n_columns, color);
 }
 
-/* What leaves the scale is cut where the plot ends. */
+/* Draws areas and lines, clipped to the plot if values exceed the limit. */
 static void draw_within(const plotter *p)
 {
     const es_curves_panel *panel = p->block->panel;
@@ -516,8 +522,8 @@ static void draw_within(const plotter *p)
         es_picture_unclip(p->picture);
 }
 
-/* Where whose values end: the category's mark, before the mark of its first
- * sample that is not finite. */
+/* Draws each category's mark at the lower edge, left of its first sample that
+ * is not finite, to show whose values end there. */
 static void draw_ends(const plotter *p)
 {
     const es_curves_panel *panel = p->block->panel;
@@ -532,7 +538,8 @@ static void draw_ends(const plotter *p)
             while (k < curve->n && !is_broken(p, curve, k))
                 k++;
             if (k < curve->n)
-                first = fmin(first, sample_x(p, curve, k)); /* not NaN's */
+                first =
+                    fmin(first, sample_x(p, curve, k)); /* fmin ignores NaN */
         }
         double x = first - ES_MARK_RADIUS - EDGE_WIDTH;
         if (!isnan(x))

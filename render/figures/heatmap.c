@@ -1,6 +1,6 @@
 /*
- * Heatmaps: a panel of cells for each run, the numbers in them, labels and
- * small plots beside it. Neighbouring cells of one colour are one rectangle.
+ * Draws heatmaps: a panel of cells per run with their numbers, labels, and
+ * small plots to the right. Adjacent cells of one colour are one rectangle.
  */
 #include "render/figures/heatmap.h"
 
@@ -9,7 +9,7 @@
 #include "analyzer/base/value.h"
 #include "render/figures/page.h"
 
-/* What the content wants, in points. */
+/* Natural sizes of the content, in points. */
 #define CELL_WIDTH 24.0
 #define CELL_HEIGHT 20.0
 #define PLOT_WIDTH 288.0
@@ -18,11 +18,11 @@
 #define LARGEST_PLOT 1200.0
 #define SIDE_WIDTH 72.0
 #define SIDE_GAP 16.0     /* before each small plot */
-#define LEAST_FACTOR 0.05 /* of all that, when a size is requested */
+#define LEAST_FACTOR 0.05 /* least scale if a size is requested */
 #define FOOT 24.0         /* below a plot: column labels and "head" */
 #define DOT_RADIUS 1.8
 #define TICK_WIDTH 26.0 /* of the small plots */
-#define PANELS_MOST 12  /* beyond that they are thumbnails */
+#define PANELS_MOST 12  /* more panels are thumbnails */
 #define THUMB_CELL 6.0
 #define THUMB_WIDTH 84.0
 #define THUMB_HEIGHT 38.0
@@ -33,9 +33,9 @@
 typedef struct heatmap_block {
     const es_heatmap_panel *panel;
     const es_heatmap_side *sides;   /* (n_sides) */
-    double x, y;                    /* the plot's upper left corner */
-    double cell_width, cell_height; /* drawn */
-    double side_width;              /* of each small plot; 0: there is none */
+    double x, y;                    /* top left corner of the plot */
+    double cell_width, cell_height; /* as drawn */
+    double side_width;              /* of each small plot; 0: no small plot */
     bool printed;                   /* the values fit into the cells */
 } heatmap_block;
 
@@ -44,20 +44,20 @@ typedef struct heatmap_sheet {
     const es_heatmap *figure;
     heatmap_block *blocks; /* (n_panels) */
     es_color_scale scale;
-    bool small;        /* thumbnails without numbers and axes */
-    char note[640];    /* with what their subtitles have in common */
-    int decimals;      /* of the numbers in the cells; COMPACT if some of those
-                          that are printed do not fit else */
-    double value_size; /* of their letters */
+    bool small;        /* panels are thumbnails without numbers and axes */
+    char note[640];    /* note with the common subtitle of thumbnails */
+    int decimals;      /* of the numbers in the cells; COMPACT if more panels
+                          have space for numbers then */
+    double value_size; /* font size of the numbers */
 } heatmap_sheet;
 
 /* --- numbers --------------------------------------------------------------*/
 
-#define COMPACT (-1) /* decimals: two digits that count, "1.2e5" */
+#define COMPACT (-1) /* decimals: two significant digits, "1.2e5" */
 #define LARGEST_VALUE 8.0
 #define LEAST_VALUE 5.0
 
-/* The number a cell shows; "" if it is not finite. */
+/* Prints the number of a cell; "" if it is not finite. */
 static void print_value(char out[ES_LABEL_MAX], float value, int decimals)
 {
     out[0] = '\0';
@@ -78,8 +78,8 @@ static void print_value(char out[ES_LABEL_MAX], float value, int decimals)
         *e = 'e';
 }
 
-/* Decimals that distinguish the finite values of all panels in a cell: none of
- * counts, two of what is about one; COMPACT where too many. */
+/* Returns the decimals that suit the finite values of all panels: 0 for counts,
+ * 2 for values of about one, COMPACT if there would be too many digits. */
 static int decimals_of(const es_heatmap *figure)
 {
     double largest = 0;
@@ -107,7 +107,7 @@ static int decimals_of(const es_heatmap *figure)
     return exponent >= -1 ? 2 : 1 - exponent;
 }
 
-/* Font size with which every value of the panel fits its cell. */
+/* Returns the font size with which every value of the panel fits its cell. */
 static double value_size(const heatmap_block *block, int decimals)
 {
     const es_heatmap_panel *panel = block->panel;
@@ -129,8 +129,8 @@ static bool same_cells(const heatmap_block *a, const heatmap_block *b)
     return a->cell_width == b->cell_width && a->cell_height == b->cell_height;
 }
 
-/* Which panels have numbers of so many decimals: those whose cells are of one
- * size do all or none. Chooses the letters' size, one for all. */
+/* Decides which panels show numbers with that many decimals; panels with cells
+ * of equal size all show them or none does. Sets the common font size. */
 static void size_values(heatmap_sheet *sheet, int decimals)
 {
     const size_t n = sheet->figure->n_panels;
@@ -160,7 +160,7 @@ static size_t count_printed(const heatmap_sheet *sheet)
     return n;
 }
 
-/* Fewer digits where more panels have space for them then. */
+/* Uses fewer digits if more panels can show numbers then. */
 static void choose_values(heatmap_sheet *sheet)
 {
     const int decimals = decimals_of(sheet->figure);
@@ -173,7 +173,8 @@ static void choose_values(heatmap_sheet *sheet)
 
 /* --- layout ---------------------------------------------------------------*/
 
-/* A cell of n that share a plot. Whole half points where it has several. */
+/* Returns the size of one of n cells of a plot, in whole half points from 3
+ * points on. */
 static double scaled_cell(int n, double cell, double plot, double factor)
 {
     double least = fmin(LEAST_CELL, LARGEST_PLOT / n);
@@ -186,8 +187,8 @@ static double thumb_cell(int n, double plot, double factor)
     return factor * fmin(THUMB_CELL, plot / n);
 }
 
-/* The least width of a side plot, for its text, which may reach into the gaps.
- */
+/* Returns the least width of a small plot, whose text may extend into the
+ * gaps. */
 static double side_width(const es_heatmap_side *sides, size_t n)
 {
     double widest = 0;
@@ -258,8 +259,8 @@ static void draw_cells(const heatmap_sheet *sheet, const heatmap_block *b)
 {
     const es_canvas *canvas = &sheet->page.canvas;
     int n_layers = b->panel->n_layers, n_heads = b->panel->n_heads;
-    /* Each reaches under its later neighbours: viewers of vector files show a
-     * hairline where areas only meet. */
+    /* Each cell extends below its right and lower neighbours, because viewers
+     * of vector files show a hairline between areas that only touch. */
     double lap = 0.4 * fmin(b->cell_width, b->cell_height);
     for (int row = 0; row < n_layers; row++) {
         const float *values = b->panel->values + (size_t)row * (size_t)n_heads;
@@ -324,8 +325,9 @@ static void draw_column_labels(const es_canvas *canvas, const heatmap_block *b)
                  canvas->colors->ink, "head");
 }
 
-/* Its axis. Where two numbers do not fit they are moved apart, into the gaps
- * beside it, as far as they need: one alone is no scale. */
+/* Draws the axis of a small plot. If the first and last label do not fit next
+ * to each other, they are moved apart into the gaps, because one label alone is
+ * no scale. */
 static void draw_side_axis(const es_canvas *canvas, const es_box *plot,
                            const es_axis *axis, const char *text)
 {
@@ -338,7 +340,7 @@ static void draw_side_axis(const es_canvas *canvas, const es_box *plot,
         es_axis_label(labels[i], axis, i * last);
         wanted += es_text_width(labels[i], ES_SMALL_SIZE, ES_WEIGHT_NORMAL) / 2;
     }
-    /* Long ones would touch even so. */
+    /* Long labels would touch even then. */
     if (last < 1 || wanted + 2 <= x[1] - x[0] ||
         wanted - x[1] + x[0] > SIDE_GAP) {
         es_draw_across(canvas, plot, axis, text);
@@ -357,7 +359,7 @@ static void draw_side_axis(const es_canvas *canvas, const es_box *plot,
                  canvas->colors->ink, text);
 }
 
-/* A small plot: values of the layers, layer 0 on top. */
+/* Draws a small plot of the layers' values, layer 0 at the top. */
 static void draw_side(const es_canvas *canvas, const heatmap_block *b,
                       const es_heatmap_side *side, const es_box *plot)
 {
@@ -365,7 +367,7 @@ static void draw_side(const es_canvas *canvas, const heatmap_block *b,
     double start = plot->x + 3, end = plot->x + plot->width - 3;
     int most = (int)fmax(2, plot->width / TICK_WIDTH);
     es_axis axis = es_axis_make(side->low, side->high, false, start, end, most);
-    /* One tick alone would not say how large a difference is. */
+    /* With only one tick, differences could not be read. */
     for (int i = 1; i < 4 && axis.ticks.n <= 1; i++)
         axis = es_axis_make(side->low, side->high, false, start, end, most + i);
     for (int i = 0; i < axis.ticks.n; i++) {
@@ -375,7 +377,7 @@ static void draw_side(const es_canvas *canvas, const heatmap_block *b,
     }
     es_picture_line(canvas->picture, plot->x, plot->y, plot->x,
                     plot->y + plot->height, 0.5, colors->muted);
-    /* The dots are joined, so that the eye can follow them down the layers. */
+    /* Lines join the dots, so that the eye can follow them down the layers. */
     double radius = fmin(DOT_RADIUS, 0.4 * b->cell_height);
     double x = NAN, y = NAN;
     for (int row = 0; row < b->panel->n_layers; row++) {
@@ -417,8 +419,8 @@ static es_status draw_block(const es_page *page, size_t i)
     return ES_OK;
 }
 
-/* Small panels side by side, without axes; what all subtitles say is said
- * once. */
+/* Makes the panels thumbnails without axes. If all subtitles are equal, the
+ * note says them once. */
 static void shrink(heatmap_sheet *sheet)
 {
     const es_heatmap *figure = sheet->figure;

@@ -1,20 +1,21 @@
-/* Attention maps: a square image for each, keys across, queries downwards. */
+/* Draws attention maps: a square image each, with keys from left to right and
+ * queries from top to bottom. */
 #include "render/figures/maps.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "render/figures/page.h"
 
-/* What the content wants, in points. */
+/* Natural sizes of the content, in points. */
 #define SIDE 104.0
 #define SMALL_SIDE 52.0
-#define PANELS_MOST 24 /* beyond that they are small */
+#define PANELS_MOST 24 /* more panels are small */
 #define LEAST_FACTOR 0.15
 #define SMALL_COLUMNS 8
 #define TICKS 3
 #define TITLE_MOST 118.0
 
-/* Colours of an image after those of the scale. */
+/* Palette entries after the colours of the scale. */
 enum { BLANK, ALARM, N_SPECIAL };
 
 typedef struct maps_sheet {
@@ -78,7 +79,7 @@ static es_status draw_panel(const es_page *page, size_t i)
         es_draw_upright(canvas, plot, &down, first, first ? "query" : NULL);
         es_draw_across(canvas, plot, &across, "key");
     }
-    /* Above the grid lines of the axes. */
+    /* Covers the grid lines of the axes. */
     es_picture_rect(canvas->picture, plot->x, plot->y, plot->width,
                     plot->height, canvas->colors->paper);
     if (panel->values)
@@ -119,7 +120,8 @@ static es_status lay_out(maps_sheet *sheet)
             es_page_look_at(page, panel->values,
                             (size_t)panel->size * (size_t)panel->size);
     }
-    page->missing = false; /* no query sees a later key: no key is wanted */
+    page->missing =
+        false; /* later keys are always missing: needs no explanation */
     es_page_explain(page, ES_SWATCH_ALARM);
     return es_page_lay_out(page);
 }

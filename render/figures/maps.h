@@ -1,4 +1,4 @@
-/** Square maps of attention: mean weights of queries by keys, in colours. */
+/** Square attention maps: coloured mean weights of queries by keys. */
 #ifndef ES_RENDER_MAPS_H
 #define ES_RENDER_MAPS_H
 
@@ -7,9 +7,9 @@
 /** One map. */
 typedef struct es_map_panel {
     const char *title, *subtitle; /* may be NULL */
-    const float *values; /* (size,size) query 0 on top; borrowed; what is not
-                            finite in the alarm's colour, missing blank; NULL:
-                            there is no map, an empty panel */
+    const float *values; /* (size,size) query 0 at the top; borrowed; NaN and
+                            infinity have the alarm colour, missing cells are
+                            blank; NULL: no map, the panel is empty */
     int size;
     int n_ctx; /* tokens along each side */
 } es_map_panel;
@@ -18,14 +18,14 @@ typedef struct es_map_figure {
     es_figure_style style;
     const es_map_panel *panels; /* (n_panels) */
     size_t n_panels;
-    double low, high; /* the one scale, as a heatmap's */
+    double low, high; /* the shared colour scale, as in a heatmap */
     bool logarithmic;
-    const char *scale_text; /* beside the colour bar; may be NULL */
+    const char *scale_text; /* name of the colour bar; may be NULL */
     const char *note;       /* may be NULL */
 } es_map_figure;
 
-/** Draws the panels in rows, small ones without axes where there are more than
- *  24. Returns as es_heatmap_draw. */
+/** Draws the panels in rows; more than 24 are small and have no axes. Returns
+ * as es_heatmap_draw. */
 es_status es_maps_draw(es_picture **out,
                        const es_map_figure *figure) ES_MUST_USE;
 

@@ -1,7 +1,7 @@
 /*
- * The overview of runs: a table of texts and small plots, one line each, which
- * overview_row.c draws. Widths are measured once, at their natural size; texts
- * that a narrower page leaves no space for are cut.
+ * Lays out the overview of runs, a table of texts and small plots whose rows
+ * overview_row.c draws. Texts are measured once, at their natural size; on a
+ * narrower page they are cut.
  */
 #include "render/figures/overview_internal.h"
 
@@ -9,34 +9,32 @@
 
 #include <string.h>
 
-/* What the content wants, in points. */
+/* Natural sizes of the content, in points. */
 #define ROW 10.0
 #define LEAST_ROW 7.0
 #define GAP 12.0 /* between columns */
 #define TEXT_MOST 130.0
 #define DOT_WIDTH 84.0
 #define HEADS_WIDTH 80.0
-#define WIDE_WIDTH 300.0 /* of heads that stand alone */
+#define WIDE_WIDTH 300.0 /* of heads without other plots */
 #define LAYER_WIDTH 8.0
 #define LEAST_LAYERS 56.0
 #define MOST_LAYERS 144.0
 #define TIME_WIDTH 110.0
 #define LEAST_FACTOR 0.01
-#define FLAT_FACTOR                                                            \
-    0.02 /* of a width, from which on rows are as high as ROW                  \
-          */
+#define FLAT_FACTOR 0.02 /* width factor at which rows are as high as ROW */
 #define HEADER 15.0
-#define TICKS 15.0         /* below the plot */
-#define LEGEND_TOP 15.0    /* from the ticks to its first line */
-#define LEAST_TEXT 0.6     /* of the letters' size */
-#define STATUS_FACTOR 0.5  /* of a width, below which there is no status */
-#define NUMBER_FACTOR 0.25 /* and no number beside the dot */
-#define LEAST_COLUMN 0.5   /* of a text's width; a number is not cut */
+#define TICKS 15.0         /* height of the ticks below the plot */
+#define LEGEND_TOP 15.0    /* from the ticks to the legend's first line */
+#define LEAST_TEXT 0.6     /* smallest letters, relative to their size */
+#define STATUS_FACTOR 0.5  /* least width factor with a status column */
+#define NUMBER_FACTOR 0.25 /* least width factor with printed values */
+#define LEAST_COLUMN 0.5   /* narrowest text column; numbers stay whole */
 
 /* --- texts ----------------------------------------------------------------*/
 
-/* Decimals with which four digits of the largest value are shown; -1 where one
- * would show nothing of the least. */
+/* Returns the decimals that show four digits of the largest value; -1 if the
+ * smallest value would then be 0 or the numbers too long. */
 static int decimals_of(const es_range *range)
 {
     const double most = fmax(fabs(range->low), fabs(range->high));
@@ -73,7 +71,7 @@ static void measure_texts(es_overview_sheet *s)
         widen(&others[2], row->status.text, ES_WEIGHT_NORMAL);
     }
     for (size_t k = 0; k < f->n_columns + 3; k++)
-        widths[k] += 1; /* nothing is cut for a rounding */
+        widths[k] += 1; /* so that rounding cuts no text */
 }
 
 /* --- scales ---------------------------------------------------------------*/
@@ -117,7 +115,7 @@ static void measure_rows(es_overview_sheet *s)
         }
         if (row->n_layers > s->most_layers)
             s->most_layers = row->n_layers;
-        s->last_step = fmax(s->last_step, row->last); /* not NaN's */
+        s->last_step = fmax(s->last_step, row->last); /* fmax ignores NaN */
         s->last_step = fmax(s->last_step, row->planned);
         for (size_t k = 0; k < row->n_flags; k++) {
             s->last_step = fmax(s->last_step, row->flags[k].to);
@@ -133,7 +131,7 @@ static es_axis axis_on(const es_overview_span *at, double inset, double low,
     const double start = at->x + inset, end = at->x + at->width - inset;
     const int most = (int)fmax(2, at->width / 28);
     es_axis axis = es_axis_make(low, high, decades, start, end, most);
-    /* One tick alone would not say how large a difference is. */
+    /* With only one tick, differences could not be read. */
     for (int i = 1; i < 4 && axis.ticks.n <= 1 && !decades; i++)
         axis = es_axis_make(low, high, false, start, end, most + i);
     return axis;
@@ -158,15 +156,16 @@ static void make_axes(es_overview_sheet *s)
 
 /* --- layout ---------------------------------------------------------------*/
 
-/* Places a column behind *x, and *x behind its gap. */
+/* Places a column at *x and moves *x past the column and its gap. */
 static void place(es_overview_span *out, double *x, double width, double gap)
 {
     *out = (es_overview_span){*x, width};
     *x += width + gap;
 }
 
-/* Places all columns from 0 on; returns where they end. Letters shrink before
- * anything is cut, and what the rows say elsewhere goes first. */
+/* Places all columns from x = 0 on; returns the right end. On a narrow page,
+ * letters shrink first, then redundant columns disappear, then texts are cut.
+ */
 static double place_columns(es_overview_sheet *s, double factor)
 {
     const size_t n = s->figure->n_columns;
@@ -224,7 +223,7 @@ static double height_of(es_page *page, size_t i, double factor)
     return whole * fmax(factor, 1);
 }
 
-/* As many rows as can be read, and a line for those that are left out. */
+/* Chooses as many rows as are legible, and a line for the rows left out. */
 static void choose_rows(es_overview_sheet *s, double height)
 {
     const size_t n = lines_of(s->figure);
@@ -237,7 +236,7 @@ static void choose_rows(es_overview_sheet *s, double height)
 
 /* --- around the rows ------------------------------------------------------*/
 
-/* Above a column of texts. */
+/* Draws the title of a column of texts. */
 static void draw_title(const es_overview_sheet *s, const es_overview_span *at,
                        double y, bool right, const char *text)
 {
@@ -249,8 +248,8 @@ static void draw_title(const es_overview_sheet *s, const es_overview_span *at,
                        at->width + (right ? 0 : s->gap - 3));
 }
 
-/* Above a column of plots: its first word where all do not fit, "ppl" where not
- * even perplexity does. */
+/* Draws the title of a column of plots: only its first word if the title does
+ * not fit, and "ppl" if "perplexity" does not fit. */
 static void draw_name(const es_overview_sheet *s, const es_overview_span *at,
                       double y, const char *text)
 {

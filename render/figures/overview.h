@@ -1,19 +1,20 @@
-/** Runs, one line each: settings, a value, heads, layers, flags, status. */
+/** An overview of runs, one row each: settings, a value, heads, layers, flags,
+ *  status. */
 #ifndef ES_OVERVIEW_H
 #define ES_OVERVIEW_H
 
 #include "render/figures/axis.h"
 
-/** Parts of a bar of heads: the quarters of m, and what is not finite. */
+/** Parts of a bar of heads: the four quarters of m, and NaN or infinite. */
 #define ES_OVERVIEW_SHARES 5
 
 /** A column of text. */
 typedef struct es_overview_column {
     const char *title;
-    bool number; /* stands to the right */
+    bool number; /* aligned right */
 } es_overview_column;
 
-/** A stretch of the training in which something was wrong. */
+/** An episode of a flag. */
 typedef struct es_overview_flag {
     double from, to; /* steps */
     es_level level;
@@ -21,22 +22,22 @@ typedef struct es_overview_flag {
 
 /** A text in the colour of a level. */
 typedef struct es_overview_word {
-    const char *text; /* NULL: nothing is known */
+    const char *text; /* NULL: unknown */
     es_level level;
 } es_overview_word;
 
 typedef struct es_overview_row {
     const char *const *texts;          /* (n_columns) NULL: a dash */
     float value;                       /* NaN is marked; missing is a dash */
-    double low, high;                  /* a line beside it; low >= high: none */
-    bool nonfinite;                    /* of several values some are */
-    double shares[ES_OVERVIEW_SHARES]; /* of 1; all 0: there is no bar */
-    const float *layers;               /* (n_layers) layer 0 left; what is not
-                                          finite in the alarm's colour */
+    double low, high;                  /* range of value; none if low >= high */
+    bool nonfinite;                    /* a value of several is not finite */
+    double shares[ES_OVERVIEW_SHARES]; /* fractions; no bar if all are 0 */
+    const float *layers; /* (n_layers) layer 0 at the left; NaN and
+                            infinity have the alarm colour */
     size_t n_layers;
-    const es_overview_flag *flags; /* (n_flags) later ones over earlier */
+    const es_overview_flag *flags; /* (n_flags) drawn in this order */
     size_t n_flags;
-    double last, planned; /* steps; NaN: unknown */
+    double last, planned; /* steps; NaN if unknown */
     es_overview_word flag, status;
 } es_overview_row;
 
@@ -46,28 +47,28 @@ typedef struct es_overview {
     size_t n_columns;
     const es_overview_row *rows; /* (n_rows) from the top */
     size_t n_rows;
-    size_t n_more;          /* further ones, which are only counted */
-    const char *row_word;   /* what a row is: "run" */
+    size_t n_more;          /* further rows that are only counted */
+    const char *row_word;   /* noun for a row: "run" */
     const char *value_text; /* "perplexity" */
-    const char *heads_text, *layers_text; /* above those columns */
-    double low, high; /* the one scale of the layers, as a heatmap's */
+    const char *heads_text, *layers_text; /* titles of those columns */
+    double low, high; /* colour scale of the layers, as in a heatmap */
     bool logarithmic;
-    const char *scale_text; /* of the layers: "entropy (nats)"; may be NULL */
+    const char *scale_text; /* of the layers: "entropy (nats)"; or NULL */
     const char *note;       /* may be NULL */
-    bool heads_only; /* the settings, and wide bars of heads with numbers */
+    bool heads_only; /* only settings, and wide bars of heads with numbers */
 } es_overview;
 
 /**
- * Draws the lines below each other, each ten points high.
+ * Draws the rows, each ten points high.
  *
  *   out  owned by the caller
  *
- * Of four values and more one above ten times the upper quartile would leave
- * the others no scale: it is an arrow at the end of it. The scale is
- * logarithmic where its largest is more than twenty times its least. All rows
- * share the scales, and a layer has the same place in each of them. Where a
- * height is requested rows that have no space are left out; the last line says
- * how many there are besides. O(rows (columns + layers + flags)). Returns as
+ * With four or more values, a value above ten times the upper quartile would
+ * squeeze the others together, so it is an arrow at the end of the scale. The
+ * scale is logarithmic if its largest value is more than twenty times its
+ * smallest. All rows share the scales, and a layer has the same place in every
+ * row. If a height is requested, rows without space are left out, and the last
+ * line says how many. O(rows (columns + layers + flags)). Returns as
  * es_heatmap_draw.
  */
 es_status es_overview_draw(es_picture **out,

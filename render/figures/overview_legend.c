@@ -1,19 +1,19 @@
-/* The legend of an overview: what the colours of its bars, strips and flags
- * mean, in lines below the rows. */
+/* Draws the legend of an overview below its rows, which explains the colours of
+ * bars, strips and flags. */
 #include "render/figures/overview_internal.h"
 
 #define LEGEND_LINE 12.0
-#define RAMP_WIDTH 64.0 /* of the layers' colours in the legend */
+#define RAMP_WIDTH 64.0 /* of the layers' colour ramp */
 
-/* Entries of the legend. */
+/* Entries of the legend: first the shares of heads. */
 enum {
-    FIRST_LEVEL = ES_OVERVIEW_SHARES, /* before them the shares */
+    FIRST_LEVEL = ES_OVERVIEW_SHARES,
     MISSING = FIRST_LEVEL + 4,
     RAMP,
     N_ENTRIES
 };
 
-/* What the legend says of an entry; NULL: it is not there. */
+/* Returns the text of an entry; NULL if the legend does not have it. */
 static const char *entry_text(const es_overview_sheet *s, int i)
 {
     static const char *const texts[] = {
@@ -32,7 +32,7 @@ static const char *entry_text(const es_overview_sheet *s, int i)
     return i == MISSING && !s->page.missing ? NULL : texts[i];
 }
 
-/* From its swatch to its text. */
+/* Returns the width of an entry's swatch. */
 static double swatch_width(int i)
 {
     return i == RAMP ? RAMP_WIDTH : 8;
@@ -51,7 +51,8 @@ static void draw_swatch(const es_overview_sheet *s, int i, double x, double y)
             canvas->picture, x, top, 8, 8,
             es_theme_level(s->figure->style.theme,
                            (es_level)(ES_LEVEL_INFO + i - FIRST_LEVEL)));
-    for (int k = 0; i == RAMP && k < n; k++) /* each under the next one */
+    for (int k = 0; i == RAMP && k < n;
+         k++) /* each extends below the next one */
         es_picture_rect(canvas->picture, x + width * k / n, top,
                         width * (n - k) / n, 8,
                         es_scale_level_color(&s->scale, k));

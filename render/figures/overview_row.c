@@ -1,11 +1,11 @@
-/* One line of an overview, for overview.c: texts, the value's dot, the bar of
- * heads, the strips of layers and of flags over time. */
+/* Draws one row of an overview for overview.c: texts, the value's dot, the bar
+ * of heads, the strip of layers, and the flags over time. */
 #include "render/figures/overview_internal.h"
 
 #include "analyzer/base/value.h"
 
-#define ROW_INSET 1.5 /* above and below what is drawn in a row */
-#define MOST_BAR 14.0 /* height of that */
+#define ROW_INSET 1.5 /* space above and below the bars of a row */
+#define MOST_BAR 14.0 /* maximum height of the bars */
 #define DOT_RADIUS 2.0
 
 static const char dash[] = "\xe2\x80\x93";
@@ -13,7 +13,7 @@ static const char dash[] = "\xe2\x80\x93";
 void es_overview_print(char out[ES_LABEL_MAX], const es_overview_sheet *s,
                        float value)
 {
-    /* What is too large for the scale is for its decimals, too. */
+    /* A value beyond the scale would be too long with its decimals. */
     const int decimals = (double)value > s->most ? -1 : s->decimals;
     if (es_is_missing(value))
         snprintf(out, ES_LABEL_MAX, "%s", dash);
@@ -48,7 +48,7 @@ static void put_word(const es_overview_sheet *s, const es_overview_span *at,
                     word->text ? word->text : dash);
 }
 
-/* Its point is at (x,y). */
+/* Draws an arrow to the right whose tip is at (x, y). */
 static void draw_arrow(const es_canvas *canvas, double x, double y)
 {
     const double r = DOT_RADIUS;
@@ -59,8 +59,8 @@ static void draw_arrow(const es_canvas *canvas, double x, double y)
                         canvas->colors->ink);
 }
 
-/* The number, and its dot or arrow; a cross at the end where something is not
- * finite. */
+/* Draws the number, and its dot or arrow; a cross at the right end marks values
+ * that are not finite. */
 static void draw_value(const es_overview_sheet *s, const es_overview_row *row,
                        double y)
 {
@@ -102,7 +102,7 @@ es_color es_overview_share_color(const es_overview_sheet *s, int share)
                : es_colormap_at(s->scale.map, (share + 0.5) / 4);
 }
 
-/* In the middle of its part, if it fits there. */
+/* Prints a percentage in the centre of its part of the bar, if it fits. */
 static void print_share(const es_overview_sheet *s, double share, double x,
                         double y, double width, es_color color)
 {
@@ -160,7 +160,7 @@ static void draw_layers(const es_overview_sheet *s, const es_overview_row *row,
                          canvas->colors->muted);
 }
 
-/* The steps planned, those made, and in them the flags. */
+/* Draws the planned steps, the finished steps, and the flags on top. */
 static void draw_time(const es_overview_sheet *s, const es_overview_row *row,
                       double y, double height)
 {

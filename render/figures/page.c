@@ -1,7 +1,7 @@
 /*
- * Pages of panels, as page.h says. Widths and heights are solved one after the
- * other by bisection over the factor of the natural size: charts need not
- * know how margins, texts and plots share a page.
+ * Lays out and draws pages of panels, for all charts. The widths and then the
+ * heights are solved by bisection over the factor of the natural size, so that
+ * charts need not know how margins, texts and plots share a page.
  */
 #include "render/figures/page_internal.h"
 
@@ -9,19 +9,21 @@
 #include "analyzer/base/value.h"
 
 #define COMFORTABLE 0.6 /* factor below which fewer columns are tried */
-#define LEGIBLE 0.35    /* and to which more are, for a page too high else */
-#define FLATTEST 0.5    /* heights by widths of such plots, which may be wide */
-#define BARE_AIR 4.0    /* above plots without titles */
+#define LEGIBLE 0.35 /* least factor at which a high page gets more columns */
+#define FLATTEST                                                               \
+    0.5              /* least ratio of the height factor to the width factor   \
+                      */
+#define BARE_AIR 4.0 /* above plots without titles */
 #define ROW_GAP 12.0
 #define LEAST_BAR 80.0
 #define LEAST_PAGE 190.0
-#define TITLE_MOST 150.0 /* a narrow panel is widened for its title */
+#define TITLE_MOST 150.0 /* width to which a title may widen a panel */
 #define KEY_LINE 12.0
 #define SWATCH 8.0
-#define KEY_TEXT (SWATCH + 4) /* from a key's swatch to its text */
+#define KEY_TEXT (SWATCH + 4) /* from the left of a key to its text */
 #define KEY_GAP 14.0
 #define CUT_NOTE 14.0 /* height of a note of one line */
-#define NOTE_GAP 8.0  /* before one of several */
+#define NOTE_GAP 8.0  /* above a long note */
 
 es_status es_page_begin(es_page *page, size_t n)
 {
@@ -77,7 +79,7 @@ static double key_width(const es_page_key *key)
            es_text_width(key->text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) + KEY_GAP;
 }
 
-/* Keys that do not fit beside each other stand in lines of their own. */
+/* Returns true if all keys fit into one line; otherwise each has its line. */
 static bool keys_fit(const es_page *page, double width)
 {
     double wanted = -KEY_GAP;
@@ -86,7 +88,7 @@ static bool keys_fit(const es_page *page, double width)
     return wanted <= width;
 }
 
-/* Of a note beyond its first. */
+/* Returns the lines of a note beyond the first. */
 static double extra_lines(size_t n_lines)
 {
     return n_lines > 1 ? (double)(n_lines - 1) : 0;
@@ -107,15 +109,15 @@ static void measure_footer(es_page *page, double width)
 
 /* --- the grid -------------------------------------------------------------*/
 
-/* One side of plot i. */
+/* Returns the width or height of plot i. */
 static double size_of(es_page *page, size_t i, double factor,
                       es_page_size *size, double natural)
 {
     return size ? size(page, i, factor) : floor(2 * factor * natural) / 2;
 }
 
-/* Widest plot of a column, and no narrower than its titles want; places the
-   column behind x and returns its right edge. */
+/* Places a column at x, as wide as its widest plot or its titles need; returns
+   its right edge. */
 static double place_column(es_page *page, size_t column, double x,
                            double factor)
 {
@@ -138,13 +140,13 @@ static double place_column(es_page *page, size_t column, double x,
     return x + left + width;
 }
 
-/* What a page has left and right of what it holds. */
+/* Returns the free margin on each side of the content. */
 static double half_spare(double whole, double width)
 {
     return floor((whole - width) / 2);
 }
 
-/* Puts the columns where they go; returns the width that the page needs. */
+/* Places the columns; returns the width that the page needs. */
 static double place_across(es_page *page, double factor)
 {
     double x = ES_MARGIN + page->left + page->extra_left;
@@ -167,7 +169,7 @@ static double place_across(es_page *page, double factor)
     return width;
 }
 
-/* The same from top to bottom. */
+/* Places the rows; returns the height that the page needs. */
 static double place_down(es_page *page, double factor)
 {
     double title = page->style->title ? ES_TITLE_SIZE + 9 : 0;
@@ -198,8 +200,8 @@ static double place_down(es_page *page, double factor)
     return y + page->below + page->footer + ES_MARGIN;
 }
 
-/* The largest factor, to a part in a million, for which `place` needs no more
- * than `wanted` points; 0 if none. Leaves the page placed at it. */
+/* Returns the largest factor for which `place` needs at most `wanted` points; 0
+ * if there is none. The page is then placed with this factor. */
 static double solve_factor(es_page *page, double wanted,
                            double (*place)(es_page *page, double factor))
 {
@@ -217,7 +219,7 @@ static double solve_factor(es_page *page, double wanted,
     return low;
 }
 
-/* Makes n columns; returns the smaller factor of both sizes requested. */
+/* Sets n columns; returns the smaller of the factors of the requested sizes. */
 static double try_columns(es_page *page, size_t n)
 {
     const es_figure_style *style = page->style;
@@ -233,8 +235,8 @@ static double try_columns(es_page *page, size_t n)
     return factor;
 }
 
-/* The factor of heights: that of widths, or less where the page would be too
- * high. The page is placed across. */
+/* Returns the factor of the heights: that of the widths, or less if the page
+ * would be too high. The columns must have been placed. */
 static double flatten(es_page *page, double across)
 {
     const double tallest = page->style->tallest;
@@ -244,8 +246,9 @@ static double flatten(es_page *page, double across)
     return fmin(across, fmax(least, solve_factor(page, tallest, place_down)));
 }
 
-/* Fewer rows than those of `best` columns where the page would be too high with
- * these: the most with which it is not, or as few as are legible. */
+/* Returns the number of columns for a page of limited height: `best`, or, if
+ * the page would be too high, the next number with which it is not, as long as
+ * the panels stay legible. */
 static size_t lower(es_page *page, size_t best, size_t most)
 {
     const double tallest = page->style->tallest, width = page->style->width;
@@ -266,8 +269,8 @@ static size_t lower(es_page *page, size_t best, size_t most)
     return found;
 }
 
-/* As few rows as leave the panels a comfortable size; none is much shorter
- * than the others. */
+/* Chooses the fewest rows with which the panels have a comfortable size; rows
+ * have about equal lengths. */
 static void choose_columns(es_page *page)
 {
     size_t n = page->n_panels;
@@ -305,8 +308,8 @@ static es_status too_small(es_page *page)
                    style->height > 0 ? style->height : height, width, height);
 }
 
-/* What the page has left and right of its plots becomes what its frame wants,
- * if that is more. */
+/* Widens the margins left and right of the plots to those requested by the
+ * frame. */
 static void widen_margins(es_page *page)
 {
     const es_page_frame *frame = page->style->frame;
@@ -357,7 +360,7 @@ es_status es_page_lay_out(es_page *page)
     if (style->height > 0)
         down = solve_factor(page, style->height, place_down);
     if (style->height > 0 && !(style->width > 0)) {
-        place_across(page, across = down); /* texts take other lines there */
+        place_across(page, across = down); /* titles break differently there */
         down = solve_factor(page, style->height, place_down);
     }
     if (fmin(across, down) < 0.999 * page->least_factor)
@@ -367,7 +370,7 @@ es_status es_page_lay_out(es_page *page)
     page->width_points =
         style->width > 0 ? style->width : ceil(fmax(width, LEAST_PAGE));
     page->height_points = style->height > 0 ? style->height : ceil(height);
-    /* What the factors leave of the size is shared between both sides. */
+    /* The remaining space is divided equally between opposite margins. */
     double dx = half_spare(page->width_points, width);
     double dy = half_spare(page->height_points, height);
     for (size_t i = 0; i < page->n_panels; i++) {
@@ -420,7 +423,7 @@ static void draw_swatch(const es_canvas *canvas, double x, double y,
                      colors->muted);
 }
 
-/* The keys above the note, (x, y) on the baseline of the last line. */
+/* Draws the keys and, below them, the note. */
 static void draw_footer(const es_page *page)
 {
     const es_canvas *canvas = &page->canvas;
@@ -449,7 +452,7 @@ static void draw_footer(const es_page *page)
     }
 }
 
-/* Everything but the paper. */
+/* Draws everything except the background. */
 static es_status draw_all(const es_page *page)
 {
     const es_figure_style *style = page->style;
@@ -460,7 +463,7 @@ static es_status draw_all(const es_page *page)
                        ES_ALIGN_START, ES_WEIGHT_BOLD, page->canvas.colors->ink,
                        style->title, page->width_points - left - ES_MARGIN);
     for (size_t i = 0; i < page->n_panels; i++) {
-        /* The titles of a row stand where its highest ones do. */
+        /* The titles of all panels of a row are at the same height. */
         const double y = page->panels[i].plot.y - page->title_gap;
         es_page_draw_title(page, i, y);
         es_status status = page->draw(page, i);

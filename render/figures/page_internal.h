@@ -1,25 +1,27 @@
-/** The texts of a page, for page.c. */
+/** The texts of a page: notes and panel titles, measured and drawn for page.c.
+ */
 #ifndef ES_PAGE_INTERNAL_H
 #define ES_PAGE_INTERNAL_H
 
 #include "render/figures/page.h"
 
-#define ES_PAGE_NOTE_LINE 10.0 /* points, of a note of several lines */
+#define ES_PAGE_NOTE_LINE 10.0 /* line height of a note, in points */
 
-/** Breaks the note at its blanks into lines of note_width; what does not fit
- *  into the last line is cut. Draws it, y the baseline of its first line, if
- *  there is a picture; returns the number of lines. */
+/** Breaks the note at spaces into lines of note_width; the last line is cut if
+ *  it is too long. Draws the note if the page has a picture; y is the baseline
+ *  of the first line. Returns the number of lines. */
 size_t es_page_break_note(const es_page *page, double y);
 
-/** What panel i's title with its letter, or its subtitle, takes in one line. */
+/** Returns the width of panel i's title with its letter, or of its subtitle if
+ *  that is wider, each in one line. */
 double es_page_title_width(const es_page *page, size_t i);
 
-/** Sets head, title_lines, subtitle_lines and letters_above by the widths of
- * the panels. */
+/** Sets head, title_lines, subtitle_lines and letters_above from the widths of
+ *  the panels. */
 void es_page_measure_head(es_page *page);
 
-/** Draws letter, title and subtitle of panel i, y the baseline of the last line
- *  of subtitles; the last line of a title on the line of all others'. */
+/** Draws the letter, title and subtitle of panel i; y is the baseline of the
+ * last subtitle line. The last title lines of all panels in a row align. */
 void es_page_draw_title(const es_page *page, size_t i, double y);
 
 #endif

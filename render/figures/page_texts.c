@@ -1,7 +1,7 @@
 /*
- * The texts of a page: notes in lines, the letters, titles and subtitles of
- * panels. Each is broken by one function, which also draws it, so that what is
- * measured is what is drawn.
+ * The texts of a page, for page.c: the note, and the letters, titles and
+ * subtitles of panels. One function both breaks a text into lines and draws it,
+ * so that measured and drawn lines agree.
  */
 #include "render/figures/page_internal.h"
 
@@ -18,7 +18,8 @@ enum {
 
 /* --- notes ----------------------------------------------------------------*/
 
-/* Bytes of text that fit into a line, ended at a blank where there is one. */
+/* Returns the bytes of text that fit into a line and end at a space or at the
+ * end of the text; 0 if not even one word fits. */
 static size_t line_length(const char *text, double width)
 {
     char line[NOTE_MAX];
@@ -60,7 +61,8 @@ size_t es_page_break_note(const es_page *page, double y)
 
 /* --- titles ---------------------------------------------------------------*/
 
-/* "(a) " of panel i, "(aa) " after "(z) "; "" where panels have no letters. */
+/* Returns the letter of panel i, "(a) " to "(z) ", then "(aa) "; "" if panels
+ * have no letters. */
 static const char *letter_of(char out[LETTER_MAX], const es_page *page,
                              size_t i)
 {
@@ -99,14 +101,14 @@ double es_page_title_width(const es_page *page, size_t i)
                : title;
 }
 
-/* How far behind the panel's edge its title begins: behind the letter. */
+/* Returns the indent of a title, which follows its letter. */
 static double title_shift(const es_page *page, size_t i)
 {
     return page->letters_above ? 0 : letter_width(page, i);
 }
 
-/* A title that is one word of ours fits into its panel, but not with a letter.
- */
+/* Returns true if a title without a comma, which cannot be broken, fits into
+ * its panel only without the letter. */
 static bool is_cut_by_letter(const es_page *page, size_t i)
 {
     const char *title = page->panels[i].title;
@@ -118,8 +120,8 @@ static bool is_cut_by_letter(const es_page *page, size_t i)
            width + letter_width(page, i) > page->panels[i].width;
 }
 
-/* Draws the title of panel i, y the baseline of its first line; without a
- * picture, only returns the number of its lines. */
+/* Draws the title of panel i unless picture is NULL; y is the baseline of the
+ * first line. Returns the number of lines. */
 static size_t break_title(const es_page *page, es_picture *picture, size_t i,
                           double y)
 {
@@ -132,7 +134,7 @@ static size_t break_title(const es_page *page, es_picture *picture, size_t i,
         page->most_lines ? page->most_lines : TITLE_LINES);
 }
 
-/* The same of its subtitle. */
+/* The same for its subtitle. */
 static size_t break_subtitle(const es_page *page, es_picture *picture, size_t i,
                              double y)
 {

@@ -1,6 +1,6 @@
 /*
- * Rasters: two images for each run, its layers and its heads over the steps.
- * Cells that a device could not show apart are joined so that neither a NaN
+ * Draws rasters: two images per run, of its layers and of its heads over the
+ * steps. Cells that are smaller than a pixel are merged such that neither a NaN
  * nor the most extreme value is lost.
  */
 #include "render/figures/raster.h"
@@ -9,7 +9,7 @@
 #include "analyzer/base/value.h"
 #include "render/figures/page.h"
 
-/* What the content wants, in points. */
+/* Natural sizes of the content, in points. */
 #define PLOT_WIDTH 330.0
 #define LAYER_HEIGHT 7.0
 #define LAYERS_LEAST 40.0
@@ -20,10 +20,10 @@
 #define LEAST_FACTOR 0.08
 #define MARK 3.0       /* width of the marks at the edges */
 #define GAP 9.0        /* between the images */
-#define LEAST_BAND 5.0 /* height of a layer's heads that is set apart */
-#define BEYOND 6.0 /* by which a name may be longer than its image is high */
+#define LEAST_BAND 5.0 /* least height of a layer's heads with separators */
+#define BEYOND 6.0     /* by which a name may exceed the height of its image */
 
-/* Colours of an image after those of the scale. */
+/* Palette entries after the colours of the scale. */
 enum { BLANK, ALARM, N_SPECIAL };
 
 /* The figure on its page. */
@@ -32,10 +32,10 @@ typedef struct raster_sheet {
     const es_raster *figure;
     es_color_scale scale;
     double left;   /* width of the labels of the layers */
-    double factor; /* of the images' natural heights */
+    double factor; /* scale of the images' natural heights */
 } raster_sheet;
 
-/* An image being made of a grid. */
+/* An image under construction from a grid. */
 typedef struct image {
     const es_raster_grid *grid;
     const es_box *box;
@@ -45,9 +45,9 @@ typedef struct image {
     int n_levels;
 } image;
 
-/* --- joining --------------------------------------------------------------*/
+/* --- merging --------------------------------------------------------------*/
 
-/* What reports more wins. */
+/* Returns the precedence of a value: missing, finite, not finite. */
 static int rank(float value)
 {
     return es_is_missing(value) ? 0 : isfinite(value) ? 1 : 2;
@@ -85,7 +85,7 @@ float es_raster_join(const es_raster_grid *grid, size_t n_columns,
     return best;
 }
 
-/* Where part i of n begins in `whole`. */
+/* Returns the beginning of part i if `whole` cells are divided into n parts. */
 static size_t part(size_t i, size_t n, size_t whole)
 {
     return (size_t)((double)i / (double)n * (double)whole + 1e-9);
@@ -123,8 +123,9 @@ static bool has_alarm(const image *im, size_t from, size_t step, size_t n)
     return false;
 }
 
-/* Marks above the columns, or to the right of the rows, in which there is
- * something not finite: each at least a point wide, for a cell may be less. */
+/* Marks the columns above the image, or the rows to its right, that have a NaN
+ * or an infinity. Marks are at least a point wide, because cells may be
+ * smaller. */
 static void draw_marks(const es_canvas *canvas, const image *im, bool rows)
 {
     const es_box *box = im->box;
@@ -187,15 +188,15 @@ static double layers_height(const es_raster_panel *panel)
                  LAYERS_MOST);
 }
 
-/* The name if there is space for it, turned, beside the box. */
+/* Returns the name if it fits, rotated, next to the box; otherwise NULL. */
 static const char *fitting(const char *name, const es_box *box)
 {
     double width = es_text_width(name, ES_LABEL_SIZE, ES_WEIGHT_NORMAL);
     return width <= box->height + BEYOND ? name : NULL;
 }
 
-/* Names of the images, or one for both: the rows of both are numbered by
- * layer. */
+/* Names the two images, or leaves both NULL for one common name: the rows of
+ * both images are numbered by layer. */
 static void name_images(const char *names[2], const es_raster_panel *panel,
                         const es_box *layers, const es_box *heads)
 {
@@ -207,7 +208,7 @@ static void name_images(const char *names[2], const es_raster_panel *panel,
         names[0] = names[1] = NULL;
 }
 
-/* The heads under their layers' numbers. */
+/* Draws the heads, grouped and numbered by layer. */
 static es_status draw_heads(const raster_sheet *sheet,
                             const es_raster_panel *panel, const es_box *box,
                             const char *text, double text_x)
@@ -216,8 +217,8 @@ static es_status draw_heads(const raster_sheet *sheet,
     size_t n_layers = panel->layers.n_rows;
     double band = box->height / (double)n_layers;
     es_status status = draw_grid(sheet, &panel->heads, panel->n_columns, box);
-    /* Lines between them where these hide none and are not half of what there
-     * is to see. */
+    /* Lines separate the layers if they hide no head and the bands are high
+     * enough. */
     bool apart =
         box->height / (double)panel->heads.n_rows >= 1 && band >= LEAST_BAND;
     for (size_t i = 1; apart && i < n_layers; i++)
@@ -251,7 +252,7 @@ static es_status draw_panel(const es_page *page, size_t i)
                          true, names[0], text_x);
     if (status == ES_OK && panel->heads.n_rows)
         status = draw_heads(sheet, panel, &heads, names[1], text_x);
-    double whole = panel->last - panel->first + 1; /* no parts of a step */
+    double whole = panel->last - panel->first + 1; /* ticks at whole steps */
     double most = fmin(fmin(8, plot->width / 40), whole);
     es_axis axis = es_axis_make(panel->left, panel->right, false, plot->x,
                                 plot->x + plot->width, 2);
@@ -294,7 +295,7 @@ static es_status lay_out(raster_sheet *sheet)
         sheet->left = fmax(
             sheet->left, es_text_width(label, ES_SMALL_SIZE, ES_WEIGHT_NORMAL));
     }
-    sheet->left += 5 + ES_LABEL_SIZE + 5; /* the turned text */
+    sheet->left += 5 + ES_LABEL_SIZE + 5; /* the rotated name */
     for (size_t i = 0; i < page->n_panels; i++)
         page->panels[i] =
             (es_page_panel){.title = figure->panels[i].title,

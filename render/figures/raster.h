@@ -1,51 +1,54 @@
-/** Rows over steps, in colours: every layer and every head of a run. */
+/** Rasters: every layer and every head of a run as a row of colours over the
+ *  steps. */
 #ifndef ES_RASTER_H
 #define ES_RASTER_H
 
 #include "render/figures/color_scale.h"
 #include "render/figures/theme.h"
 
-/** Rows of values over the columns of time. */
+/** Rows of values over columns of time. */
 typedef struct es_raster_grid {
-    const float *values; /* (n_rows,n_columns) row 0 on top; borrowed; what is
-                            not finite in the alarm's colour, missing blank */
-    const float *levels; /* (n_rows) each row's own, from which a joined column
-                            shows the farthest value */
-    size_t n_rows;       /* 0: there is no such grid */
+    const float *values; /* (n_rows,n_columns) row 0 at the top; borrowed; NaN
+                            and infinity have the alarm colour, missing cells
+                            are blank */
+    const float *levels; /* (n_rows) reference level of each row: merged cells
+                            show the value farthest from it */
+    size_t n_rows;       /* 0: no grid */
 } es_raster_grid;
 
-/** A run: its layers, and below them its heads, layer after layer. */
+/** A run: its layers, and below them its heads, layer by layer. */
 typedef struct es_raster_panel {
     const char *title, *subtitle; /* may be NULL */
     es_raster_grid layers, heads;
-    size_t n_columns;   /* of both */
+    size_t n_columns;   /* of both grids */
     double left, right; /* steps at the left edge of the first column and the
                            right edge of the last */
-    double first, last; /* the samples': ticks are at steps between them */
+    double first, last; /* steps of the first and last sample, which bound the
+                           ticks */
 } es_raster_panel;
 
 typedef struct es_raster {
     es_figure_style style;
     const es_raster_panel *panels; /* (n_panels) side by side */
     size_t n_panels;
-    double low, high; /* the one scale, as a heatmap's */
+    double low, high; /* the shared colour scale, as in a heatmap */
     bool logarithmic;
-    const char *scale_text; /* beside the colour bar; may be NULL */
+    const char *scale_text; /* name of the colour bar; may be NULL */
     const char *note;       /* may be NULL */
 } es_raster;
 
-/** Pixels of an image a point: cells are joined until no device of the
- *  program's has fewer. */
+/** Maximum of an image's cells per point: more are merged, because the
+ * program's devices have no more pixels. */
 #define ES_RASTER_DENSITY 2.0
 
-/** True if `value` is shown rather than `best`, both of a row with this
- *  level; see es_raster_join. */
+/** Returns true if `value` takes precedence over `best` in a row with this
+ * level; see es_raster_join. */
 bool es_raster_wins(float value, float best, double level);
 
 /**
- * Joins the cells of an area into one: what is not finite wins over any
- * value, the value farthest from its row's level over the others, and
- * anything over missing. So neither a dip of one sample nor a NaN is lost.
+ * Merges the cells of an area into one. NaN and infinity take precedence over
+ * finite values, the value farthest from its row's level over other values, and
+ * any value over missing. So neither a dip of one sample nor a NaN is lost.
  *
  *   from, to  rows and columns [from, to) of `grid`, which has n_columns
  */
@@ -53,8 +56,8 @@ float es_raster_join(const es_raster_grid *grid, size_t n_columns,
                      const size_t from[2], const size_t to[2]);
 
 /**
- * Draws the panels side by side. Columns and rows with something not finite
- * are marked at the upper and right edges too: one such cell is found.
+ * Draws the panels side by side. Columns and rows with a NaN or an infinity are
+ * also marked at the upper and right edges, so that one such cell is noticed.
  *
  * Returns as es_heatmap_draw.
  */

@@ -1,30 +1,30 @@
 /*
- * Points with names, and the front that none of them beats. Labels that find
- * no place beside their points become numbers, which are listed below.
+ * Draws scatter plots: named points and their Pareto front. Labels without
+ * space near their points become numbers, which are listed below the plot.
  */
 #include "render/figures/scatter.h"
 
 #include "analyzer/base/checked.h"
 #include "render/figures/page.h"
 
-/* What the content wants, in points. */
+/* Natural sizes of the content, in points. */
 #define WIDTH 380.0
 #define HEIGHT 230.0
-#define LEAST_FACTOR 0.28 /* when a size is requested */
-#define INSET 12.0        /* of the points from the edges of the plot */
+#define LEAST_FACTOR 0.28 /* least scale if a size is requested */
+#define INSET 12.0        /* between the points and the plot's edges */
 #define TICK_GAP_X 34.0
 #define TICK_GAP_Y 22.0
 #define MOST_TICKS 8
 
 #define RADIUS 2.8
-#define CAP 1.8   /* half the end of an interval */
-#define SIZE 7.0  /* of labels */
+#define CAP 1.8   /* half the length of an interval's end cap */
+#define SIZE 7.0  /* font size of labels */
 #define AWAY 3.0  /* from the edge of a point to its label */
-#define CLEAR 4.5 /* of others: a label nearer to one would seem to be its */
+#define CLEAR 4.5 /* from other points, so that a label is not ambiguous */
 #define TEXT_HEIGHT (0.73 * SIZE)
 #define INDEX_DEPTH (0.3 * SIZE) /* below the baseline */
 #define APART 1.5                /* between labels */
-#define MOST_LABEL 150.0         /* width */
+#define MOST_LABEL 150.0         /* maximum width of a label */
 
 #define ENTRY_LINE 10.0
 #define ENTRY_GAP 12.0
@@ -33,11 +33,11 @@
 /* One point on the page. */
 typedef struct point_mark {
     double x, y;
-    double low, high; /* of the line through it */
+    double low, high; /* ends of the interval */
     bool shown, on_front;
-    bool placed;   /* it has a label, or what stands for it */
-    bool numbered; /* a number; the label below the figure */
-    int number;    /* from 1; 0 where not even that fits */
+    bool placed;   /* the label or its number has a place */
+    bool numbered; /* it has a number; the label is below the plot */
+    int number;    /* from 1; 0 if not even the number fits */
     es_box text;   /* of the label or the number */
 } point_mark;
 
@@ -49,7 +49,7 @@ typedef struct scatter_sheet {
     size_t n_shown;
     int n_numbers;
     bool over;    /* labels may cover intervals */
-    double clear; /* distance that labels keep from the points of others */
+    double clear; /* distance of labels from other points */
     es_axis x_axis, y_axis;
 } scatter_sheet;
 
@@ -77,10 +77,10 @@ void es_scatter_front(bool *on_front, const es_scatter *figure)
     }
 }
 
-/* --- where labels stand ---------------------------------------------------*/
+/* --- places of labels -----------------------------------------------------*/
 
-/* Where a label may stand. The front has points and its line above and to the
-   right of it, and nothing on the other side. */
+/* A direction from a point to its label. Points on the front have other points
+   and the line above and to the right, but nothing on the lower left. */
 typedef struct side {
     int x, y;
 } side;
@@ -90,10 +90,10 @@ static const side of_others[N_SIDES] = {{1, 0},  {-1, 0}, {0, -1},  {0, 1},
 static const side of_front[N_SIDES] = {{-1, 0},  {-1, 1}, {0, 1},  {1, 1},
                                        {-1, -1}, {1, -1}, {0, -1}, {1, 0}};
 
-/* Distances of a label with a line to its point. */
+/* Distances of a label that has a line to its point. */
 static const double rings[] = {12, 20, 30, 42, 58, 76};
 #define N_RINGS (sizeof rings / sizeof *rings)
-#define N_CLEAR 3 /* no worse than a place near another point */
+#define N_CLEAR 3 /* rings to try before going near another point */
 
 static bool touch(const es_box *a, const es_box *b, double apart)
 {
@@ -140,14 +140,15 @@ static bool is_free(const scatter_sheet *sheet, const point_mark *own,
     return found;
 }
 
-/* Places a label `distance` from its point's middle, on the first free side. */
+/* Places a label at `distance` from the centre of its point, on the first free
+ * side. */
 static bool try_ring(const scatter_sheet *sheet, point_mark *mark, double width,
                      double distance)
 {
     bool front = sheet->figure->front && mark->on_front;
     for (size_t i = 0; i < N_SIDES; i++) {
         side to = front ? of_front[i] : of_others[i];
-        /* A corner is farther away than a side. */
+        /* Diagonal places would be farther away. */
         double away = (to.x && to.y ? 0.75 : 1) * distance;
         es_box box = {mark->x + to.x * away, mark->y + to.y * away, width,
                       TEXT_HEIGHT + INDEX_DEPTH};
@@ -161,7 +162,8 @@ static bool try_ring(const scatter_sheet *sheet, point_mark *mark, double width,
     return false;
 }
 
-/* Would the line from the point to its label cross another label or point? */
+/* Returns true if the line from the point to its label crosses no other label
+ * or point. */
 static bool is_clear(const scatter_sheet *sheet, const point_mark *mark)
 {
     const es_box *text = &mark->text;
@@ -184,8 +186,9 @@ static bool is_clear(const scatter_sheet *sheet, const point_mark *mark)
     return true;
 }
 
-/* Beside its point, or a little away with a line to it; where there is no
- * other place, near another point, and at last over an interval. */
+/* Places a label next to its point, or farther away with a line. If there is no
+ * such place, the label may come near another point, and finally cover an
+ * interval. */
 static bool place_text(scatter_sheet *sheet, point_mark *mark, double width)
 {
     for (int way = 0; way < 4; way++) {
@@ -219,8 +222,8 @@ static void place_label(scatter_sheet *sheet, size_t i)
     mark->number = place_text(sheet, mark, width) ? ++sheet->n_numbers : 0;
 }
 
-/* Gives every shown mark with a label its place within the plot. Those on the
- * front come first: they have the best places. */
+/* Places the labels of all shown marks within the plot. Labels on the front are
+ * placed first and get the best places. */
 static void place_labels(scatter_sheet *sheet)
 {
     sheet->n_numbers = 0;
@@ -235,8 +238,9 @@ static void place_labels(scatter_sheet *sheet)
                 place_label(sheet, i);
 }
 
-/* The list of numbered labels below the plot, at last those for whose numbers
- * there was no place. Draws it if there is a picture; returns its height. */
+/* Lays out the list of numbered labels below the plot, followed by the labels
+ * whose numbers had no place. Draws it if the page has a picture. Returns its
+ * height. */
 static double lay_numbers(const es_page *page)
 {
     const scatter_sheet *sheet = page->chart;
@@ -285,7 +289,7 @@ static void draw_numbers(const es_page *page)
 
 /* --- drawing --------------------------------------------------------------*/
 
-/* The next mark of the front to the right of x, the lowest of them. */
+/* Returns the next mark of the front to the right of x, or NULL. */
 static const point_mark *next_on_front(const scatter_sheet *sheet, double x)
 {
     const point_mark *next = NULL;
@@ -297,7 +301,8 @@ static const point_mark *next_on_front(const scatter_sheet *sheet, double x)
     return next;
 }
 
-/* Stairs: from a point on, nothing cheaper than the next is better than it. */
+/* Draws the front as stairs: between two points of the front, no point is below
+ * the line. */
 static void draw_front(const scatter_sheet *sheet, es_color color)
 {
     es_picture *picture = sheet->page.canvas.picture;
@@ -352,7 +357,7 @@ static void draw_mark(const es_canvas *canvas, const point_mark *mark,
     es_picture_dot(canvas->picture, mark->x, mark->y, RADIUS + 0.8, paper);
     es_picture_dot(canvas->picture, mark->x, mark->y, RADIUS,
                    stands_out ? color : canvas->colors->muted);
-    if (!stands_out) /* a ring */
+    if (!stands_out) /* draw a ring */
         es_picture_dot(canvas->picture, mark->x, mark->y, RADIUS - 1, paper);
 }
 
@@ -396,7 +401,7 @@ static es_status draw_plot(const es_page *page, size_t i)
 
 /* --- layout ---------------------------------------------------------------*/
 
-/* An axis whose ends leave the points some air. */
+/* Makes an axis with space between its ends and the points. */
 static es_axis axis_for(double low, double high, bool logarithmic, double start,
                         double end, int most)
 {
@@ -442,7 +447,7 @@ static void set_axes(scatter_sheet *sheet)
     }
 }
 
-/* A width alone changes the height less. */
+/* If only the width is requested, the height changes less. */
 static double height_of(es_page *page, size_t i, double factor)
 {
     (void)i;
@@ -450,8 +455,9 @@ static double height_of(es_page *page, size_t i, double factor)
                                    : HEIGHT * fmin(fmax(sqrt(factor), 0.6), 2);
 }
 
-/* Labels that become numbers take height, which makes others numbers: what
-   they took once they keep, so this ends. */
+/* Lays out the page repeatedly: labels that become numbers need height below
+   the plot, which may make more labels numbers. The height never shrinks, so
+   the loop ends. */
 static es_status lay_out(scatter_sheet *sheet)
 {
     const es_scatter *figure = sheet->figure;
@@ -472,7 +478,7 @@ static es_status lay_out(scatter_sheet *sheet)
     }
     page->panels[0].subtitle = figure->subtitle;
     page->panels[0].plot = (es_box){0, 0, WIDTH, HEIGHT};
-    set_axes(sheet); /* the widest labels are those of the most ticks */
+    set_axes(sheet); /* labels are widest with most ticks */
     page->left = ceil(2 * es_upright_width(&sheet->y_axis, figure->y_text)) / 2;
     do {
         if ((status = es_page_lay_out(page)) < 0)

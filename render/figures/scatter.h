@@ -1,15 +1,15 @@
-/** Points with names, and the front that none of them beats. */
+/** Scatter plots: named points and their Pareto front, with low values best. */
 #ifndef ES_SCATTER_H
 #define ES_SCATTER_H
 
 #include "render/figures/theme.h"
 
 typedef struct es_point {
-    double x, y;       /* not finite, or not above 0 on a logarithmic axis:
-                          not drawn */
-    const char *label; /* NULL: none */
-    double low, high;  /* the interval of x, a line through the point;
-                          low >= high: none */
+    double x, y;       /* drawn only if finite, and positive on a logarithmic
+                          axis */
+    const char *label; /* NULL: no label */
+    double low, high;  /* interval of x, drawn as a line through the point;
+                          none if low >= high */
 } es_point;
 
 typedef struct es_scatter {
@@ -18,15 +18,15 @@ typedef struct es_scatter {
     const es_point *points; /* (n) */
     size_t n;
     bool x_log, y_log;
-    bool x_counts;      /* ticks read 5K, 2M */
-    bool front;         /* a line along the points that no other beats */
+    bool x_counts;      /* ticks are written as 5K, 2M */
+    bool front;         /* draw a line along the Pareto front */
     const char *x_text; /* may be NULL */
     const char *y_text; /* may be NULL */
     const char *note;   /* may be NULL */
 } es_scatter;
 
-/** on_front[i]: no other point is as low in both coordinates and lower in one.
- *  Points that are not drawn are not on it. O(n^2). */
+/** Sets on_front[i] if no other point is as low as point i in both coordinates
+ *  and lower in one. Points that are not drawn are not on the front. O(n^2). */
 void es_scatter_front(bool *on_front, const es_scatter *figure);
 
 /**
@@ -34,10 +34,10 @@ void es_scatter_front(bool *on_front, const es_scatter *figure);
  *
  *   out  owned by the caller
  *
- * A label stands beside its point; where that is taken, a little away with
- * a line to it; where there is none either, its point has a number, and the
- * label stands below the figure. No labels touch each other or another point.
- * O(n^2). Returns as es_heatmap_draw.
+ * A label is next to its point. If there is no space, the label is a little
+ * away and a line connects it to the point; failing that, the point has a
+ * number and the label is listed below the figure. Labels touch neither each
+ * other nor other points. O(n^2). Returns as es_heatmap_draw.
  */
 es_status es_scatter_draw(es_picture **out,
                           const es_scatter *figure) ES_MUST_USE;

@@ -1,4 +1,4 @@
-/* The fixed colours of the light and the dark theme. */
+/* The fixed colours of the light and the dark theme, for all charts. */
 #include "render/figures/theme.h"
 
 #include <string.h>
@@ -20,8 +20,9 @@ static const es_colors themes[] = {
                        .hatching = {214, 96, 100, 255}},
 };
 
-/* Okabe and Ito's order begins with black, and its yellow cannot be seen on
- * white: dark and light ones take turns here. */
+/* The colours of Okabe and Ito in another order, because theirs begins with
+ * black and their yellow is invisible on white: dark and light colours
+ * alternate. */
 static const es_color categories[][ES_N_CATEGORIES] = {
     [ES_THEME_LIGHT] = {{0, 114, 178, 255},
                         {230, 159, 0, 255},
@@ -79,8 +80,8 @@ es_color es_theme_category(es_theme theme, size_t i)
     return categories[theme][i % ES_N_CATEGORIES];
 }
 
-/* Lightness, not the contrast ratio, decides: the ratio calls for black on
- * blue-greens where every eye reads white better. */
+/* Chooses by lightness, not by contrast ratio: the ratio would demand black on
+ * blue-green, where white reads better. */
 es_color es_text_on(es_color fill)
 {
     const es_colors *light = &themes[ES_THEME_LIGHT];

@@ -1,6 +1,6 @@
 /*
- * Timelines: of each run small plots over the steps, and below them a lane for
- * each kind of flag and one for events, on the same axis.
+ * Draws timelines: for each run, small plots over the steps and below them a
+ * lane for each kind of flag and one for events, on the same axis.
  */
 #include "render/figures/timeline.h"
 
@@ -8,19 +8,19 @@
 #include "analyzer/base/value.h"
 #include "render/figures/page.h"
 
-/* What the content wants, in points. */
+/* Natural sizes of the content, in points. */
 #define PLOT_WIDTH 330.0
 #define PLOT_HEIGHT 46.0
-#define PLOT_GAP 14.0 /* above each, for its name */
+#define PLOT_GAP 14.0 /* above each plot, for its name */
 #define LANES_GAP 8.0 /* above the lanes */
 #define LANE 13.0
 #define BAR 9.0
 #define LEFT 52.0
 #define ORDER_LINE 15.0
 #define LEAST_FACTOR 0.3
-#define COLUMN 0.5 /* width that a long series is reduced to */
+#define COLUMN 0.5 /* width of a column of a decimated series */
 #define TICKS 3
-#define LEAST_TICK 9.0 /* height of a small plot's tick */
+#define LEAST_TICK 9.0 /* least height per tick of a small plot */
 
 typedef struct timeline_sheet {
     es_page page;
@@ -28,12 +28,12 @@ typedef struct timeline_sheet {
     double plot_height; /* of each small plot */
 } timeline_sheet;
 
-/* One panel being drawn. */
+/* The state while a panel is drawn. */
 typedef struct timeline_block {
     const es_timeline_panel *panel;
     const timeline_sheet *sheet;
     const es_canvas *canvas;
-    es_box plot; /* all of it: small plots, then lanes */
+    es_box plot; /* of the small plots and the lanes below them */
     es_axis steps;
 } timeline_block;
 
@@ -45,7 +45,7 @@ static es_color level_color(const timeline_block *b, es_level level)
 static double height_of(es_page *page, size_t i, double factor)
 {
     timeline_sheet *s = page->chart;
-    size_t n_lanes = s->figure->n_lanes + 1; /* the last: events */
+    size_t n_lanes = s->figure->n_lanes + 1; /* the last one has the events */
     s->plot_height = factor * PLOT_HEIGHT;
     return (double)s->figure->panels[i].n_plots * (s->plot_height + PLOT_GAP) +
            LANES_GAP + (double)n_lanes * LANE;
@@ -58,8 +58,8 @@ static bool shown(const es_timeline_plot *plot, size_t i)
     return isfinite(plot->values[i]);
 }
 
-/* One tick alone gives no scale: then a few more than `most` may be drawn, but
- * not more than `limit`. */
+/* Makes an axis with at most `most` ticks. If that gives fewer than two ticks,
+ * which show no scale, up to `limit` are allowed. */
 static es_axis axis_of(double low, double high, bool logarithmic, double start,
                        double end, int most, int limit)
 {
@@ -69,7 +69,8 @@ static es_axis axis_of(double low, double high, bool logarithmic, double start,
     return axis;
 }
 
-/* Of whole numbers no parts. */
+/* Makes the value axis of a small plot; whole numbers get no fractional ticks.
+ */
 static es_axis value_axis(const es_timeline_plot *plot, const es_box *box)
 {
     es_range range = ES_RANGE_NONE;
@@ -94,8 +95,8 @@ static es_axis value_axis(const es_timeline_plot *plot, const es_box *box)
                    (int)most, limit);
 }
 
-/* The smallest and the largest value of each column of the page, in the order
- * in which they came; a dot where a value has no neighbour for a line. */
+/* Draws the smallest and the largest value of each column of the page, in the
+ * order of their steps; an isolated value is a dot. */
 static void draw_line(const timeline_block *b, const es_timeline_plot *plot,
                       const es_axis *values)
 {
@@ -143,7 +144,7 @@ static void draw_plot(const timeline_block *b, const es_timeline_plot *plot,
     es_axis values = value_axis(plot, box);
     es_draw_upright(b->canvas, box, &values, true, NULL);
     draw_line(b, plot, &values);
-    /* What is not finite, at the foot: neighbours are one mark. */
+    /* Marks NaN and infinity at the bottom; adjacent ones share a mark. */
     for (size_t i = 0, to; i < plot->n; i = to + 1) {
         to = i;
         while (to < plot->n && !shown(plot, to) &&
@@ -163,7 +164,8 @@ static void draw_plot(const timeline_block *b, const es_timeline_plot *plot,
 
 /* --- lanes ----------------------------------------------------------------*/
 
-/* A text is on its bar, or after it, if it fits before the next. */
+/* Draws the bars of all lanes. A text is on its bar, or after the bar if it
+ * fits before the next one. */
 static void draw_bars(const timeline_block *b, double y)
 {
     const es_canvas *canvas = b->canvas;
@@ -192,8 +194,8 @@ static void draw_bars(const timeline_block *b, double y)
     }
 }
 
-/* A mark's text stands right of it, or left where the page ends, if the
- * marks beside it leave space. */
+/* Draws the events. A text is to the right of its mark, or to the left, if it
+ * fits between the neighbouring marks. */
 static void draw_marks(const timeline_block *b, double middle)
 {
     const es_timeline_panel *panel = b->panel;
@@ -217,8 +219,8 @@ static void draw_marks(const timeline_block *b, double middle)
     }
 }
 
-/* The first of each lane is what the others follow from: through the plots and
- * the lanes, not through the names between them. */
+/* Draws a line at the first onset of each lane, through the plots and the lanes
+ * but not through the names between them. */
 static void draw_onsets(const timeline_block *b)
 {
     es_picture *picture = b->canvas->picture;
@@ -260,7 +262,7 @@ static es_status draw_panel(const es_page *page, size_t i)
     const timeline_sheet *s = page->chart;
     const es_timeline_panel *panel = &s->figure->panels[i];
     const es_box *plot = &page->panels[i].plot;
-    double whole = panel->last - panel->first + 1; /* no parts of a step */
+    double whole = panel->last - panel->first + 1; /* ticks at whole steps */
     double most = fmin(fmin(8, plot->width / 40), whole);
     timeline_block b = {panel, s, &page->canvas, *plot,
                         axis_of(panel->first, panel->last, false, plot->x,

@@ -1,4 +1,4 @@
-/** What happened to a run, on one axis of steps. */
+/** Timelines: series, flags and events of a run over the steps. */
 #ifndef ES_TIMELINE_H
 #define ES_TIMELINE_H
 
@@ -8,25 +8,25 @@
 typedef struct es_timeline_plot {
     const char *text;     /* "max_logit" */
     const int64_t *steps; /* (n) increasing; borrowed */
-    const float *values;  /* (n) what is not finite is marked at the foot;
-                             missing is a gap */
+    const float *values;  /* (n) NaN and infinity are marked at the bottom;
+                             missing values are gaps */
     size_t n;
-    bool logarithmic; /* values at or below 0 are at the foot */
+    bool logarithmic; /* values <= 0 are at the bottom */
 } es_timeline_plot;
 
-/** Something that lasted: a bar in the lane of its name. */
+/** An episode of a flag: a bar in the lane of its kind. */
 typedef struct es_timeline_bar {
     size_t lane;
     double from, to;
     es_level level;
-    const char *text; /* on the bar or beside it where it fits: "L2-8" */
+    const char *text; /* on the bar or after it, if it fits: "L2-8" */
 } es_timeline_bar;
 
-/** Something that happened at a step. */
+/** An event at a step. */
 typedef struct es_timeline_mark {
     double step;
     es_level level;
-    const char *text; /* beside the mark where it fits */
+    const char *text; /* next to the mark, if it fits */
 } es_timeline_mark;
 
 typedef struct es_timeline_panel {
@@ -50,8 +50,8 @@ typedef struct es_timeline {
 } es_timeline;
 
 /**
- * Draws the panels, two beside each other. The first onset of each lane
- * is a line through the plots. Long series are drawn by the smallest and the
+ * Draws the panels, two per row. The first onset of each lane is a vertical
+ * line through the plots. Long series are decimated to the smallest and the
  * largest value of each half point of width.
  *
  * Returns as es_heatmap_draw.

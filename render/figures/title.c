@@ -1,6 +1,6 @@
 /*
- * Titles: the notation of architectures is typeset, all else drawn as it is;
- * what is too wide is cut.
+ * Draws titles: typesets the notation of architectures, draws other texts as
+ * they are, and cuts what is too wide.
  */
 #include "render/figures/title.h"
 
@@ -10,9 +10,9 @@
 
 #define THIN_SPACE "\xe2\x80\x89" /* U+2009 */
 #define ELLIPSIS "\xe2\x80\xa6"
-#define INDEXED "ScFuFFN" /* "ScFuFFNi6" and e6 have the index 6 */
+#define INDEXED "ScFuFFN" /* "ScFuFFNi6" and "ScFuFFNe6" have index 6 */
 
-#define KERN 0.05 /* before a smaller letter, as a share of the size */
+#define KERN 0.05 /* gap before a smaller letter, relative to the size */
 #define LEAST_SIZE 5.0
 
 typedef enum rank { ON_LINE, SUBSCRIPT, INDEX } rank;
@@ -20,10 +20,10 @@ typedef enum rank { ON_LINE, SUBSCRIPT, INDEX } rank;
 static const double sizes[] = {1, 0.74, 0.6};
 static const double drops[] = {0, 0.17, 0.28};
 
-/* Letters of one size. */
+/* Consecutive letters of one size. */
 typedef struct part {
-    rank rank;    /* of its letters */
-    size_t first; /* in text */
+    rank rank;    /* size and place of the letters */
+    size_t first; /* offset in text */
 } part;
 
 /* Longer texts are drawn as they are. */
@@ -43,7 +43,7 @@ static void add(title *t, rank r, const char *text, size_t n)
     bool goes_on = t->n_parts > 0 && t->parts[t->n_parts - 1].rank == r;
     if (!goes_on) {
         if (t->n_text > 0)
-            t->n_text++; /* the end of the part before */
+            t->n_text++; /* keep the NUL of the previous part */
         t->parts[t->n_parts++] = (part){r, t->n_text};
     }
     memcpy(t->text + t->n_text, text, n);
@@ -51,8 +51,8 @@ static void add(title *t, rank r, const char *text, size_t n)
     t->text[t->n_text] = '\0';
 }
 
-/* "ScFuFFNi6" or "ScFuFFNe6" at `text`; returns its bytes, 0 if it is another
- * word. */
+/* Adds "ScFuFFNi6" or "ScFuFFNe6" if `text` begins with it; returns its length
+ * in bytes, otherwise 0. */
 static size_t add_indexed(title *t, const char *text)
 {
     size_t n = strlen(INDEXED);
@@ -71,8 +71,9 @@ bool es_title_is_arch(const char *text)
     return strlen(text) <= LONGEST && es_arch_parse(&arch, text) == ES_OK;
 }
 
-/* Bytes of the architecture that a text is, or begins with before " (3 seeds)"
- * or ", γ = 0.2"; 0: it is none, or too long. */
+/* Returns the bytes of the architecture at the beginning of a text, which may
+ * be followed by " (3 seeds)" or ", γ = 0.2"; 0 if there is none or it is too
+ * long. */
 static size_t arch_bytes(const char *text)
 {
     static const char *const ends[] = {" (", ", "};
@@ -90,7 +91,7 @@ static size_t arch_bytes(const char *text)
     return 0;
 }
 
-/* False if the text is to be drawn as it is. */
+/* Splits a text into parts; false if it is no architecture. */
 static bool typeset(title *out, const char *text)
 {
     char packed[ES_ARCH_TEXT_MAX], *end = packed;
@@ -105,7 +106,7 @@ static bool typeset(title *out, const char *text)
     text += n_arch;
     for (const char *from = packed; *from;) {
         size_t n = add_indexed(out, from);
-        /* The plus of 1e+3 is none between parts. */
+        /* The plus of 1e+3 does not separate parts. */
         bool plus = *from == '+' && !(from > packed && from[-1] == 'e');
         if (n == 0 && plus)
             add(out, ON_LINE, THIN_SPACE "+" THIN_SPACE,
@@ -121,7 +122,7 @@ static bool typeset(title *out, const char *text)
     return true;
 }
 
-/* Where the letters end that begin at x; draws them unless picture is NULL. */
+/* Draws the parts from x on unless picture is NULL; returns the right end. */
 static double lay_parts(es_picture *picture, double x, double y, double size,
                         es_font_weight weight, es_color color, const title *t)
 {
@@ -148,7 +149,7 @@ double es_title_width(const char *text, double size, es_font_weight weight)
 
 /* --- drawing --------------------------------------------------------------*/
 
-/* Draws the notation of an architecture if there is space for it. */
+/* Draws the notation of an architecture and returns true if it fits. */
 static bool draw_typeset(es_picture *picture, double x, double y, double size,
                          es_align align, es_font_weight weight, es_color color,
                          const title *t, double width)
@@ -171,8 +172,8 @@ void es_draw_fitted(es_picture *picture, double x, double y, double size,
     if (typeset(&t, text)) {
         if (draw_typeset(picture, x, y, size, align, weight, color, &t, width))
             return;
-        /* An index that does not fit is left out with what follows it; the
-         * letters before are cut so that the ellipsis fits. */
+        /* Only the part before the first subscript is drawn, cut so that the
+         * ellipsis fits. */
         snprintf(cut, sizeof cut, "%s%s", t.text,
                  t.n_parts == 1 ? "" : ELLIPSIS);
         text = cut;
@@ -202,8 +203,8 @@ void es_draw_run_name(es_picture *picture, double x, double y, double size,
     free(fitted);
 }
 
-/* Bytes of a line: all of the text, or up to the last comma before which it
- * fits; the first, if it fits nowhere. */
+/* Returns the bytes of a line: the whole text if it fits, otherwise up to the
+ * last comma that fits, or to the first comma if none fits. */
 static size_t line_bytes(const char *text, double width, double size,
                          es_font_weight weight)
 {
