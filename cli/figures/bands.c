@@ -1,4 +1,5 @@
-/* The share of heads in each quarter of the largest entropy, of every run. */
+/* Draws the share of heads in each quarter of the largest entropy, with a bar
+ * per run. */
 #include "render/figures/bars.h"
 
 #include "cli/figures/drawing.h"
@@ -7,12 +8,12 @@
 
 enum { N_GROUPS = ES_N_BANDS + 1, SHARE_MAX = 16, RUNS_MOST = 6 };
 
-/* What is printed of a bar. */
+/* The texts of a bar. */
 typedef struct share {
     char text[SHARE_MAX], brief[SHARE_MAX];
 } share;
 
-/* NaN where no head counts. */
+/* Returns the percentage of heads in a group; NaN if there are no heads. */
 static double percent_of(const es_bands *bands, size_t group)
 {
     if (group < ES_N_BANDS)
@@ -32,7 +33,7 @@ static es_bar bar_of(share *texts, double percent)
         .value = percent, .text = texts->text, .brief = texts->brief};
 }
 
-/* What m is. */
+/* Returns the definition of m. */
 static const char *meaning_of(es_max_policy policy)
 {
     static const char *const meanings[] = {

@@ -1,7 +1,7 @@
 /*
- * Several figures on one page. Each is drawn twice: by itself, to learn how
- * wide it wants to be, what its margins are and what its legend says; then with
- * the width and the margins of all. The pages are put one below the other.
+ * Draws several figures on one page. Each is drawn twice: first alone, to find
+ * its natural width, margins and legend; then with the common width and
+ * margins. The resulting pages are stacked vertically.
  */
 #include "cli/figures/drawing.h"
 #include "render/picture.h"
@@ -14,9 +14,9 @@
 typedef struct part {
     es_drawing *drawing;
     es_figure_draw *draw;
-    es_figure_style style; /* as it was wanted */
-    es_page_frame own;     /* as it measured itself */
-    es_page_frame frame;   /* as it is drawn */
+    es_figure_style style; /* as requested */
+    es_page_frame own;     /* measures of the first drawing */
+    es_page_frame frame;   /* requests for the second drawing */
     es_picture *picture;
     double width, height;
 } part;
@@ -33,10 +33,11 @@ static es_status draw_part(part *p)
     return status;
 }
 
-/* What is common to all pages, from what each measured. A legend beside the
- * plots stands at the first page that has it, one below them at the last.
+/* Computes the common frame from the measures of all pages. A shared legend is
+ * on the first page that has it if it is to the right of the plots, and on the
+ * last one if it is below them.
  *
- *   many  as many columns as any page would have by itself; else as few */
+ *   many  use the most columns of any page; otherwise the fewest */
 static void align(part *parts, size_t n, bool many)
 {
     es_page_frame all = {.left = 0};
@@ -73,7 +74,7 @@ static void align(part *parts, size_t n, bool many)
     }
 }
 
-/* Shares the height of the page among the parts, as they would have it. */
+/* Divides the height of the page in proportion to the natural heights. */
 static void share_height(part *parts, size_t n, double height)
 {
     double wanted = 0;
@@ -100,7 +101,8 @@ static es_status stack(es_picture **out, const part *parts, size_t n)
     return status;
 }
 
-/* height: of the page; 0: as the parts would have it. */
+/* Draws all parts with a common frame. height is that of the page; 0: natural.
+ */
 static es_status draw_aligned(part *parts, size_t n, double height, bool many)
 {
     es_status status;
@@ -139,7 +141,7 @@ es_status es_composite_draw(es_picture **out, es_drawing *drawings,
         parts[i].own = parts[i].frame;
     }
     status = draw_aligned(parts, n, wanted.height, true);
-    if (status == ES_EUSAGE) /* too narrow for so many columns */
+    if (status == ES_EUSAGE) /* too narrow for that many columns */
         status = draw_aligned(parts, n, wanted.height, false);
     if (status < 0)
         goto done;

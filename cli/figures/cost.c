@@ -1,4 +1,5 @@
-/* What the model of a run costs, and how many tokens it read. */
+/* Computes the cost of a run's model and the number of tokens of its training,
+ * for the figures pareto, flops and loss. */
 #include "cli/figures/cost.h"
 
 #include "cli/figures/source.h"
@@ -7,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A number of a configuration, at least 1. */
+/* A number >= 1 of a configuration. */
 typedef struct factor {
     const char *key;
     double value;
@@ -22,7 +23,7 @@ static es_status read_factor(void *user, const es_config_member *member)
     return ES_OK;
 }
 
-/* The run, and one number of its configuration, which f has. */
+/* Reads the run, and the number of its configuration that f names. */
 static es_status read_run(es_run_info *info, factor *f,
                           const es_run_summary *run)
 {
@@ -70,8 +71,8 @@ static es_modelled exactly(double value)
     return (es_modelled){value, value, value};
 }
 
-/* Tokens up to the evaluation that the summary's eval_ppl is of: not the last
-   one of the run if an earlier step is shown. */
+/* Counts the tokens up to the evaluation with the summary's eval_ppl, which is
+   not the last one if an earlier step is shown. */
 static es_status count_tokens(es_modelled *out, es_drawing *drawing,
                               const es_run_summary *run)
 {
@@ -171,7 +172,7 @@ char *es_cost_print(char out[ES_COST_MAX], double cost)
 {
     static const char *const units[] = {"", "K", "M", "B", "T"};
     size_t unit = 0;
-    /* 999.5 would be printed as 1e+03; so is what is beyond the units. */
+    /* From 999.5 on, %.3g would print 1e+03. */
     while (fabs(cost) >= 999.5 && unit + 1 < sizeof units / sizeof *units) {
         cost /= 1000;
         unit++;

@@ -1,7 +1,7 @@
 /*
- * Figures with a panel of lines for each run: curves (every layer over the
- * steps, or the heads of one layer), nans (how many values of each layer are
- * not finite) and slopes (of the learnable activation).
+ * Draws the figures with a panel of lines per run: curves (every layer over the
+ * steps, or the heads of one layer), nans (counts of NaN and infinite values
+ * per layer) and slopes (of the learnable activation).
  */
 #include "render/figures/curves.h"
 
@@ -15,20 +15,20 @@
 
 /* One run's lines. */
 typedef struct panel {
-    es_run_lines lines, low, high;  /* the latter two: areas, if read */
+    es_run_lines lines, low, high;  /* low, high: shaded area, if read */
     es_curve *curves;               /* (lines.n_lines) */
-    es_curve *trends;               /* (lines.n_lines) n = 0: none; or NULL */
+    es_curve *trends;               /* (lines.n_lines) n 0: no trend; or NULL */
     float *spikes;                  /* (lines.n_lines,lines.n); or NULL */
     char (*labels)[ES_CAPTION_MAX]; /* (lines.n_lines) */
-    char subtitle[160];             /* "" for none */
+    char subtitle[160];             /* "" if there is none */
     char title[ES_GROUP_TEXT_MAX];
 } panel;
 
-/* Reads what the figure shows of a run, and names it. */
+/* Reads the lines of a run for a figure, and names them. */
 typedef es_status load_panel(panel *out, es_drawing *drawing, size_t index);
 
-/* Lines of the run, or of the seeds that it stands for, which the title says
- * then. */
+/* Reads the lines of the run, or of the seeds that it stands for; the title
+ * then says how many seeds there are. */
 static es_status read_seeds(panel *out, es_group_lines *seeds,
                             es_drawing *drawing, size_t index,
                             const es_lines_query *query)
@@ -49,8 +49,8 @@ static const char *said_of(const es_group_lines *seeds)
     return seeds->n_runs > 1 ? ", shaded: range over seeds" : "";
 }
 
-/* Makes a curve of every line: "layer 3" where `word` is "layer", or the word
- * alone where that is all there is. */
+/* Makes a curve of every line. With `word` "layer" they are named "layer 3"; a
+ * single line of the run is just `word`. */
 static es_status name_lines(panel *p, es_drawing *drawing, const char *word)
 {
     const es_run_lines *lines = &p->lines;
@@ -69,7 +69,7 @@ static es_status name_lines(panel *p, es_drawing *drawing, const char *word)
                             .x = lines->steps,
                             .values = lines->values + i * n,
                             .n = n};
-        /* Of a file that grew meanwhile the mean is all that is shown. */
+        /* If the file grew between the reads, there is no area. */
         if (p->low.values && p->low.n == n && p->high.n == n) {
             curve->low = p->low.values + i * n;
             curve->high = p->high.values + i * n;
@@ -113,10 +113,10 @@ static es_status draw_panels(es_picture **out, es_drawing *drawing,
 
 /* --- trends ---------------------------------------------------------------*/
 
-enum { TREND_POINTS = 65 }; /* so that what is cut off has its corners */
+enum { TREND_POINTS = 65 }; /* enough to show where the interval is clipped */
 
-/* The line of a trend with its band, as far as there are such values: from 0 to
-   the ceiling. NaN: it has none. */
+/* Makes the line of a trend with its interval, clipped to values from 0 to the
+   ceiling, unless `ceiling` is NaN. */
 static es_status line_of_trend(es_curve *out, es_drawing *drawing,
                                const es_trend_line *trend, double ceiling)
 {
@@ -152,7 +152,7 @@ static es_status line_of_trend(es_curve *out, es_drawing *drawing,
     return ES_OK;
 }
 
-/* Of the series that the summary shows. */
+/* Computes the trends of the series that the summary shows. */
 static es_status read_trends(panel *out, es_drawing *drawing,
                              const es_run_summary *run)
 {
@@ -231,7 +231,8 @@ static es_status load_curves(panel *out, es_drawing *drawing, size_t index)
                                                    : "layer");
 }
 
-/* The ceiling bounds entropies; no line if the runs have different ones. */
+/* Returns the ceiling of entropies; NaN for other series, or if the runs have
+ * different ceilings. */
 static double common_ceiling(const es_drawing *drawing)
 {
     double ceiling = drawing->runs[0]->ceiling;
@@ -286,7 +287,7 @@ static es_status load_nans(panel *out, es_drawing *drawing, size_t index)
                             .reduction = ES_REDUCE_SUM};
     es_group_lines seeds;
     es_status status = read_seeds(out, &seeds, drawing, index, &query);
-    if (status == ES_ENOTFOUND) { /* of an imported run */
+    if (status == ES_ENOTFOUND) { /* as in imported runs */
         subtitle = "attention rows, summed over heads";
         query.series = es_head_statistics[ES_HEAD_NONFINITE_ROWS].name;
         status = read_seeds(out, &seeds, drawing, index, &query);
@@ -310,8 +311,8 @@ es_status es_draw_nans(es_picture **out, es_drawing *drawing)
 
 /* --- slopes ---------------------------------------------------------------*/
 
-/* Of each layer, or one for all: also where all are alike, bit by bit, so that
- * a NaN is like a NaN. */
+/* Reads the slope of each layer, or one line if there is a single slope. Layers
+ * are compared bit by bit, so that NaN equals NaN. */
 static es_status load_slopes(panel *out, es_drawing *drawing, size_t index)
 {
     const es_run_summary *run = drawing->runs[index];

@@ -1,6 +1,6 @@
 /*
- * From runs to picture files: which runs a figure can show, the scale of its
- * colours, what is said beside it, where it is written.
+ * Makes picture files from runs: selects the runs that a figure can show,
+ * chooses its colour scale and notes, and writes it.
  */
 #include "cli/figures/drawing.h"
 
@@ -19,8 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define M_MOST 12         /* that differ, and are named */
-#define HUGE_RANGE 1000.0 /* largest to smallest, for logarithmic colours */
+#define M_MOST 12         /* maximum of different m in a note */
+#define HUGE_RANGE 1000.0 /* ratio from which colours are logarithmic */
 
 es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
                            size_t size)
@@ -57,13 +57,13 @@ const char *es_drawing_title(const es_drawing *drawing, size_t i)
     return drawing->labels.text[i];
 }
 
-/* "run-heatmap.png" in the current directory or the folder requested, after the
-   file's own name and never after a name inside it. */
+/* Makes the name "run-heatmap.png", in the requested folder if there is one. It
+   begins with the name of the run file, never with a name inside the file. */
 static es_status name_file(char out[PATH_MAX], const es_figure_job *job,
                            es_figure_kind kind)
 {
     const char *input = job->inputs[0], *folder = job->options->folder;
-    /* What follows a database's name is none, and may have any letter. */
+    /* A URL's query string is not part of the database's name. */
     const bool is_url = es_postgres_is_url(input);
     const size_t n_input = is_url ? strcspn(input, "?") : strlen(input);
     const char *slash = memrchr(input, '/', n_input);
@@ -131,11 +131,12 @@ es_series_scale es_drawing_scale(const es_drawing *drawing,
     return scale;
 }
 
-/* --- what is said beside the picture --------------------------------------*/
+/* --- notes of the picture ----------------------------------------------*/
 
 enum { NOTES_A_RUN = 3, NOTES_OF_ALL = 4, NOTE_MAX = 256 };
 
-/* Names come from the file: programs print such notes on terminals. */
+/* Adds a note. Values from the file are escaped, because programs print such
+ * notes on terminals. */
 static void add_note(es_picture_note *notes, char (*texts)[NOTE_MAX], size_t *n,
                      const char *key, const char *value)
 {
@@ -165,8 +166,8 @@ static size_t make_notes(es_picture_note *notes, char (*texts)[NOTE_MAX],
 
 /* --- writing --------------------------------------------------------------*/
 
-/* Pictures (n): one, or the pages of a PDF; the notes are those of a drawing.
- */
+/* Writes one picture, or n pictures as the pages of a PDF, with the notes of a
+ * drawing. */
 static es_status write_pictures(const char *path,
                                 const es_picture *const *pictures, size_t n,
                                 es_format format, es_drawing *drawing,
@@ -201,15 +202,16 @@ static es_status write_pictures(const char *path,
     return status;
 }
 
-/* The pages of a PDF that has several figures. */
+/* The pages of a PDF with several figures. */
 typedef struct document {
     const es_picture **pages; /* (n) owned */
     size_t n;
-    es_drawing first; /* that of the first page, whose notes are all's */
+    es_drawing first; /* of the first page, for the notes */
 } document;
 
-/* Writes the picture, or adds it to the document, which owns it then and, of
- * the first page, what the drawing holds: *picture is NULL, *drawing empty. */
+/* Writes the picture, or adds it to the document. The document then owns the
+ * picture, and *picture is NULL; from the first page it also takes the drawing,
+ * and *drawing is empty. */
 static es_status put_picture(document *to, es_picture **picture,
                              es_drawing *drawing, const es_figure_job *job,
                              es_figure_kind kind)
@@ -241,7 +243,7 @@ static es_status put_picture(document *to, es_picture **picture,
 es_figure_style es_figures_style(const es_figure_options *options,
                                  es_format format)
 {
-    enum { TEXT = 648 }; /* nine inches, of a paper's page */
+    enum { TEXT = 648 }; /* text height of a paper's page: nine inches */
     static const es_figure_style media[] = {
         [ES_MEDIUM_SCREEN] = {.width = 0},
         [ES_MEDIUM_COLUMN] = {.width = 234, .tallest = TEXT},
@@ -252,7 +254,7 @@ es_figure_style es_figures_style(const es_figure_options *options,
     es_figure_style style = media[options->medium];
     double unit =
         format == ES_FORMAT_PNG && !options->in_points ? ES_PIXELS_A_POINT : 1;
-    if (options->letters_size > 0) { /* on a page of the same size */
+    if (options->letters_size > 0) { /* the page keeps its size */
         const double zoom = style.zoom > 0 ? style.zoom : 1;
         style.zoom = options->letters_size / ES_LABEL_SIZE;
         style.width *= zoom / style.zoom;
@@ -264,15 +266,15 @@ es_figure_style es_figures_style(const es_figure_options *options,
     style.colormap = options->colormap;
     style.theme = options->theme;
     style.letters = options->letters;
-    if (options->width > 0) { /* of the page, before its zoom */
+    if (options->width > 0) { /* the size before the zoom */
         style.width = options->width / unit;
         style.height = options->height / unit;
     }
     return style;
 }
 
-/* Messages that were printed: all figures that read a file would repeat what
-   is wrong with it. */
+/* The messages printed so far: every figure would otherwise repeat the problems
+   of a file. */
 typedef struct reports {
     char **messages;
     size_t n;
@@ -286,7 +288,7 @@ static void report(reports *printed)
         if (strcmp(printed->messages[i], message) == 0)
             return;
     es_print_note("%s", message);
-    char *copy = strdup(message); /* without memory it may be printed twice */
+    char *copy = strdup(message); /* if it fails, a repetition is harmless */
     if (copy && es_grow(&printed->messages, printed->n + 1, sizeof copy,
                         "messages") == ES_OK)
         printed->messages[printed->n++] = copy;
@@ -294,8 +296,9 @@ static void report(reports *printed)
         free(copy);
 }
 
-/* Leaves out, and reports, the runs that the figure cannot show. --all draws
-   what there is: a run without the series is no failure. */
+/* Chooses the runs that the figure can show; reports the others, except that
+   under
+   --all a run without the series is silently left out. */
 static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
                              reports *printed, const es_figure_job *job,
                              es_figure_kind kind,
@@ -328,7 +331,8 @@ static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
                : es_fail(ES_EARGUMENT, "no runs to draw");
 }
 
-/* Chooses the runs, and says what m is. es_drawing_end it in every case. */
+/* Chooses the runs and writes the note about m. The caller calls end() on the
+ * drawing, also after an error. */
 static es_status begin(es_drawing *drawing, size_t *n_failed, reports *printed,
                        const es_figure_job *job, es_figure_kind kind,
                        const es_picture_request *request)
@@ -351,7 +355,7 @@ static es_status begin(es_drawing *drawing, size_t *n_failed, reports *printed,
     es_text_append(&to, "max = ");
     for (size_t i = 0; i < (same || drawing->n > M_MOST ? 1 : drawing->n);
          i++) {
-        char m[32] = "unknown"; /* without a finite value */
+        char m[32] = "unknown"; /* no finite value */
         if (!isnan(drawing->runs[i]->m))
             snprintf(m, sizeof m, "%.4g", drawing->runs[i]->m);
         es_label_typeset(m, sizeof m);
@@ -409,7 +413,7 @@ static es_status make(document *to, size_t *n_failed, reports *printed,
     return status;
 }
 
-/* The same of several figures on one page. */
+/* Makes the page of several figures. */
 static es_status make_composite(document *to, size_t *n_failed,
                                 reports *printed, const es_figure_job *job)
 {

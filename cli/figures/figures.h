@@ -1,4 +1,5 @@
-/** The figures that entropy-scan draws of runs: which, where, how they look. */
+/** The figures that entropy-scan draws from runs: their options, output files
+ * and style. */
 #ifndef ES_FIGURES_H
 #define ES_FIGURES_H
 
@@ -6,103 +7,105 @@
 #include "cli/runs/summary.h"
 #include "render/figures/theme.h"
 
-/** ES_FIGURE_HEATMAP and so on, in the order of the list. */
+/** ES_FIGURE_OVERVIEW, ES_FIGURE_HEATMAP, ... in the order of the table. */
 typedef enum es_figure_kind {
 #define ES_FIGURE_KIND(kind, name, label, needs, series, other, help)          \
     ES_FIGURE_##kind,
     ES_FIGURES(ES_FIGURE_KIND) ES_N_FIGURES
 } es_figure_kind;
 
-/** Beside them: one page of several, one below the other. */
+/** A composite: one page with several figures, stacked vertically. */
 enum {
     ES_FIGURE_COMPOSITE = ES_N_FIGURES,
     ES_N_PICTURES,
     ES_COMPOSITE_MOST = 8
 };
 
-/** Of a PNG. */
+/** Pixels per point of a PNG. */
 #define ES_PIXELS_A_POINT 2.0
 
-/** Where a figure is to be put down, which gives it its width. */
+/** The medium of a figure, which determines its width. */
 typedef enum es_medium {
-    ES_MEDIUM_SCREEN, /* as wide as its content wants */
-    ES_MEDIUM_COLUMN, /* of a paper in two columns: 3.25 inches */
+    ES_MEDIUM_SCREEN, /* natural width of the content */
+    ES_MEDIUM_COLUMN, /* a column of a two-column paper: 3.25 inches */
     ES_MEDIUM_PAGE,   /* both columns: 6.75 inches */
-    ES_MEDIUM_SLIDE,  /* 13.33 x 7.5 inches, in letters twice as large */
-    ES_MEDIUM_ICML,   /* a column of ICML's style: 3.25 inches */
-    ES_MEDIUM_NEURIPS /* the text of NeurIPS's: 5.5 inches */
+    ES_MEDIUM_SLIDE,  /* 13.33 x 7.5 inches, letters twice as large */
+    ES_MEDIUM_ICML,   /* a column in the ICML style: 3.25 inches */
+    ES_MEDIUM_NEURIPS /* text width of the NeurIPS style: 5.5 inches */
 } es_medium;
 
-/** Their names on the command line, in that order, then NULL. */
+/** The names of the media on the command line, in that order, then NULL. */
 extern const char *const es_media[];
 #define ES_MEDIA_EXPECTED "screen, column, page, slide, icml or neurips"
 
-/** No wider than a column of two. */
+/** Returns true if the medium is a column of a two-column paper. */
 bool es_medium_is_column(es_medium medium);
 
-/** What the figure pareto has across. */
+/** The cost on the x axis of the figure pareto. */
 typedef enum es_cost {
     ES_COST_FLOPS,         /* of a forward pass: analyzer/cost/flops.h */
     ES_COST_PARAMS,        /* weights in the layers' matrices */
     ES_COST_COMMUNICATION, /* of a private forward pass: analyzer/cost/cost.h */
-    ES_COST_LATENCY,       /* the same */
-    ES_COST_TOKENS         /* trained on */
+    ES_COST_LATENCY,       /* of a private forward pass */
+    ES_COST_TOKENS         /* tokens trained on */
 } es_cost;
 
-/** What the command line says of one figure. */
+/** The options of one figure. */
 typedef struct es_picture_request {
     bool wanted;
-    bool by_name;     /* not by --all alone: what it lacks is a failure */
-    const char *file; /* "-": standard output; NULL: a name of ours */
+    bool by_name; /* not only by --all: it is an error if it cannot be drawn */
+    const char *file; /* "-": standard output; NULL: an automatic name */
     es_format format;
 } es_picture_request;
 
-/** What is shaded about the mean of a layer's heads. */
+/** The shaded range around the mean of a layer's heads. */
 typedef enum es_heads_spread {
     ES_SPREAD_NONE,
-    ES_SPREAD_RANGE,    /* from the least to the largest finite value */
+    ES_SPREAD_RANGE,    /* from the smallest to the largest finite value */
     ES_SPREAD_QUARTILES /* between the quartiles */
 } es_heads_spread;
 
-/** Which runs are one line, or one panel. */
+/** Which runs share a line or a panel. */
 typedef enum es_grouping { ES_GROUP_NONE, ES_GROUP_SEED } es_grouping;
 
-/** Strings are argv's. Zero is a good default for every member. */
+/** Options of the figures. Strings are borrowed from argv. Zero is a good
+ * default for every member. */
 typedef struct es_figure_options {
     es_picture_request pictures[ES_N_PICTURES];
     es_figure_kind parts[ES_COMPOSITE_MOST]; /* (n_parts) of the composite */
     size_t n_parts;
-    const char *composite; /* (n_composite) its name: "heatmap+curves" */
+    const char *composite; /* (n_composite) name: "heatmap+curves" */
     size_t n_composite;
-    bool letters;         /* panels are called (a), (b), ... */
-    const char *folder;   /* of names of ours; NULL: the current one */
-    const char *document; /* a PDF that has them as pages instead; or NULL */
+    bool letters;         /* panels have letters (a), (b), ... */
+    const char *folder;   /* for automatic names; NULL: the current one */
+    const char *document; /* a PDF with all figures as pages; or NULL */
     const char *title;
-    double width, height; /* pixels of a PNG, points of others; 0: as wanted */
-    bool in_points;       /* of a PNG, too */
-    double letters_size;  /* points of most labels; 0: as figures have them */
+    double width, height; /* PNG: pixels; other: points; 0: natural size */
+    bool in_points;       /* width and height are points in a PNG too */
+    double letters_size;  /* font size of labels in points; 0: default */
     es_colormap colormap;
     es_theme theme;
     es_medium medium;
     es_heads_spread spread; /* curves */
-    es_grouping group;      /* mean and range of the runs; of heatmaps the
-                               mean: es_figure_groups */
-    int64_t smooth;         /* curves, loss: samples; 0: not at all */
-    int64_t spikes;         /* curves, loss: samples about each; 0: no */
-    bool trends;            /* curves: of layers, dashed */
-    bool by_head;           /* curves: the heads of `layer` instead */
+    es_grouping group;      /* show the mean and range of runs, in heatmaps
+                               only the mean; see es_figure_groups */
+    int64_t smooth;         /* curves, loss: window in samples; 0: off */
+    int64_t spikes;         /* curves, loss: window in samples; 0: off */
+    bool trends;            /* curves: dashed trends of the layers */
+    bool by_head;           /* curves, maps: the heads of `layer` */
     int64_t layer;
     bool logarithmic; /* curves, nans, loss */
-    bool perplexity;  /* loss: exp of it */
-    bool tokens;      /* loss: over tokens instead of steps */
+    bool perplexity;  /* loss: show exp(loss) */
+    bool tokens;      /* loss: x axis in tokens instead of steps */
     es_cost cost;
 } es_figure_options;
 
-/** "heatmap": the name of --figure. */
+/** Returns the name for --figure, such as "heatmap". */
 const char *es_figure_name(es_figure_kind kind);
 
-/** Requests the figures of a list: "heatmap,loss"; "heatmap+curves": on one
- *  page, once in the list. It is kept. ES_OK or ES_EUSAGE. */
+/** Requests the figures of a list: "heatmap,loss", or "heatmap+curves" for one
+ *  page, at most once per list. The options borrow `list`. Returns ES_OK or
+ *  ES_EUSAGE. */
 es_status es_figures_want(es_figure_options *options,
                           const char *list) ES_MUST_USE;
 
@@ -113,93 +116,95 @@ void es_figures_want_all(es_figure_options *options, const char *folder);
 void es_figures_want_one(es_figure_options *options, es_figure_kind kind,
                          const char *file);
 
-/** Is it wanted, by itself or on a page with others? */
+/** Returns true if the figure is requested, separately or on a page. */
 bool es_figure_is_drawn(const es_figure_options *options, es_figure_kind kind);
 
-/** Can it show seeds of one configuration as one? */
+/** Returns true if the figure can merge the seeds of a configuration. */
 bool es_figure_groups(es_figure_kind kind);
 
-/** ES_OK; ES_EUSAGE if runs are to be grouped and a figure that is wanted by
- *  name cannot. */
+/** Returns ES_EUSAGE if runs are to be grouped but a figure requested by name
+ *  cannot do that; otherwise ES_OK. */
 es_status es_figures_check_group(const es_figure_options *options) ES_MUST_USE;
 
+/** Returns true if any figure is requested. */
 bool es_figures_any(const es_figure_options *options);
 
-/** "1200x800": width and height; "89x60mm", "3.25x2.5in", "234x180pt". ES_OK
- *  or ES_EUSAGE. */
+/** Parses a width and height: "1200x800", "89x60mm", "3.25x2.5in", "234x180pt".
+ *  Returns ES_OK or ES_EUSAGE. */
 es_status es_figures_set_size(es_figure_options *options,
                               const char *text) ES_MUST_USE;
 
-/** "31": the samples about each that spikes stand out of; NULL: as many. ES_OK
- *  or ES_EUSAGE. */
+/** Parses the window of --spikes in samples; NULL means 31. Returns ES_OK or
+ *  ES_EUSAGE. */
 es_status es_figures_set_spikes(es_figure_options *options,
                                 const char *text) ES_MUST_USE;
 
 /**
- * Places `output` (-o): the file of the one figure without a name of its own;
- * of several the PDF whose pages they are, if it ends so and is no folder, or
- * else their folder.
+ * Assigns `output` (-o) to the figures without a file name. A single figure is
+ * written to that file. Several become the pages of `output` if it ends in .pdf
+ * and is not a folder; otherwise `output` is their folder.
  *
- * Returns true if it was used.
+ * Returns true if `output` was used.
  */
 bool es_figures_place(es_figure_options *options, const char *output);
 
 /**
- * The format of one figure of the options' size: `format`, or else by its
- * file's name, or PNG where that is NULL or "-" (standard output).
+ * Chooses the format of a figure: `format` if not NULL, otherwise by the
+ * extension of `file`, or PNG if `file` is NULL or "-" (standard output). Also
+ * checks the size of the options for that format.
  *
- * ES_OK; ES_EUSAGE if format and name contradict each other, nothing says the
- * format, or a picture of it cannot have the size.
+ * Returns ES_OK, or ES_EUSAGE if format and file name contradict each other,
+ * the format is unknown, or it does not allow the size.
  */
 es_status es_figure_format(es_format *out, const es_figure_options *options,
                            const char *file,
                            const es_format *format) ES_MUST_USE;
 
-/** Chooses each figure's format: `format`, or else by its file's name. ES_OK;
- *  ES_EUSAGE if they contradict each other, or nothing says it. */
+/** Chooses the format of every requested figure by es_figure_format, and
+ * returns its first error. */
 es_status es_figures_set_format(es_figure_options *options,
                                 const es_format *format) ES_MUST_USE;
 
-/** Title, size, colours and medium as a chart takes them. */
+/** Converts title, size, colours and medium to the style of a chart. */
 es_figure_style es_figures_style(const es_figure_options *options,
                                  es_format format);
 
-/** Figures to be made, and what of. */
+/** The figures to make and their runs. */
 typedef struct es_figure_job {
     const es_figure_options *options;
-    char *const *inputs; /* (n_inputs) what no output may replace */
+    char *const *inputs; /* (n_inputs) files that no output may replace */
     size_t n_inputs;
-    const es_run_summary *const *runs; /* (n) in order; their m is final */
+    const es_run_summary *const
+        *runs; /* (n) in the order to show; m is final */
     size_t n;
-    const char *baseline; /* input of the run that a delta goes from; NULL: the
+    const char *baseline; /* input whose run a delta subtracts; NULL: the
                              first run's */
-    size_t n_unread;      /* inputs, or runs of them, that are not among them
-                             because they failed */
+    size_t n_unread;      /* number of inputs or runs that could not be read */
     bool quiet;
 } es_figure_job;
 
 /**
  * Draws one figure of the runs that it can show into a display list, and
- * writes nothing.
+ * writes no file.
  *
  *   out  owned by the caller
  *
- * ES_OK, ES_ENOTFOUND (no run can be shown), or as es_figures_make.
+ * Returns ES_OK, ES_ENOTFOUND (no run can be shown), or as es_figures_make.
  */
 es_status es_figure_draw_runs(es_picture **out, es_figure_kind kind,
                               const es_figure_job *job) ES_MUST_USE;
 
 /**
- * Draws the figures that are wanted, each of all runs, and writes them; says
- * so on standard error unless `quiet`. What fails is reported there too, and
- * the other figures are made; a message that several figures would give, such
- * as that a file cannot be read, is given once.
+ * Draws the requested figures of all runs and writes them, with a note on
+ * standard error unless `quiet`. An error is reported there too, and the other
+ * figures are still made; a message of several figures, such as an unreadable
+ * file, appears once.
  *
- *   n_failed  written: runs that could not be shown and were left out
+ *   n_failed  written; number of runs that could not be shown and were left out
  *
- * A figure that only --all requests and that has nothing to show is no
- * failure: that is said. ES_OK, or the first failure, which is reported:
- * ES_ENOTFOUND (no run is left); ES_EUSAGE (the size is too small); ES_EIO,
+ * A figure that only --all requests and that has nothing to show is noted, but
+ * is not an error. Returns ES_OK or the first error, which has been reported:
+ * ES_ENOTFOUND (no run is left), ES_EUSAGE (the size is too small), ES_EIO,
  * ES_ENOMEM.
  */
 es_status es_figures_make(size_t *n_failed,

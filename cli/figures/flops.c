@@ -1,4 +1,5 @@
-/* What a forward pass costs, by context length: FFN and attention. */
+/* Draws the FLOPs of a forward pass by context length, split into FFN and
+ * attention. */
 #include "render/figures/bars.h"
 
 #include "analyzer/base/text.h"
@@ -8,7 +9,7 @@
 
 enum { FFN = 0, ATTENTION = 1, N_PARTS = 2, MOST_NAMED = 8 };
 
-/* A model's bars, with their texts. */
+/* The bars of a model with their texts. */
 typedef struct stacks {
     es_bar bars[ES_N_COST_LENGTHS * N_PARTS];
     char texts[ES_N_COST_LENGTHS * N_PARTS][ES_COST_MAX];
@@ -54,7 +55,8 @@ static bool is_same(const es_cost_model *a, const es_cost_model *b)
                es_flops_forward(&b->shape, es_cost_lengths[0]).ffn;
 }
 
-/* One panel for all runs that cost the same, which it names. */
+/* Makes one panel for all runs with the same costs, and lists their
+ * architectures. */
 static es_status gather(stacks *all, size_t *n, const es_drawing *drawing)
 {
     for (size_t i = 0; i < drawing->n; i++) {
@@ -70,7 +72,7 @@ static es_status gather(stacks *all, size_t *n, const es_drawing *drawing)
             same++;
         for (size_t k = 0; k < same->n_archs; k++)
             named = named || strcmp(same->archs[k], arch) == 0;
-        if (!named && same->n_archs < MOST_NAMED) /* more would be cut */
+        if (!named && same->n_archs < MOST_NAMED) /* more names would be cut */
             same->archs[same->n_archs++] = arch;
         if (same == next)
             fill(&all[(*n)++]);
@@ -82,7 +84,7 @@ static es_status gather(stacks *all, size_t *n, const es_drawing *drawing)
     return ES_OK;
 }
 
-/* What is counted, and which models are one panel. */
+/* Writes the note: what is counted, and which models share a panel. */
 static void make_note(char *out, size_t size, const stacks *all, size_t n)
 {
     es_text to = es_text_begin(out, size);

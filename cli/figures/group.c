@@ -1,7 +1,7 @@
 /*
- * Seeds of one configuration as one line: which runs belong together, their
- * mean and range at each step, aligned where they have others, and what is said
- * of those that are not there.
+ * Merges the seeds of a configuration: finds the runs that belong together,
+ * computes their mean and range at each step, interpolating runs with other
+ * steps, and labels how many seeds are shown.
  */
 #include "cli/figures/source.h"
 
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- which runs -----------------------------------------------------------*/
+/* --- groups ---------------------------------------------------------------*/
 
 static bool is_drawn(const es_drawing *drawing, size_t n,
                      const es_run_summary *run)
@@ -103,16 +103,17 @@ char *es_group_label(char out[ES_GROUP_TEXT_MAX], const es_drawing *drawing,
     return out;
 }
 
-/* --- their lines ----------------------------------------------------------*/
+/* --- lines ----------------------------------------------------------------*/
 
 /* The lines of n runs. */
 typedef struct bundle {
     es_run_lines *runs; /* (n) */
-    size_t *next;       /* (n) point of each that was not used yet */
+    size_t *next;       /* (n) index of the first unused point of each */
     size_t n;
 } bundle;
 
-/* Is the last sample of a line that is there not finite? */
+/* Returns true if the last sample of any line, missing ones apart, is not
+ * finite. */
 static bool ends_nonfinite(const es_run_lines *lines)
 {
     for (size_t line = 0; line < lines->n_lines; line++)
@@ -127,7 +128,7 @@ static bool ends_nonfinite(const es_run_lines *lines)
     return false;
 }
 
-/* The smallest step that was not used; false if there is none. */
+/* Finds the smallest unused step; false if there is none. */
 static bool next_step(int64_t *step, const bundle *b)
 {
     bool any = false;
@@ -142,7 +143,7 @@ static bool next_step(int64_t *step, const bundle *b)
     return any;
 }
 
-/* Point k of a line of the mean, from the runs that have its step. */
+/* Computes point k of a line from the runs that have its step. */
 static void join_point(es_group_lines *out, const bundle *b, size_t line,
                        size_t k)
 {
@@ -170,7 +171,7 @@ static void join_point(es_group_lines *out, const bundle *b, size_t line,
     out->high.values[at] = n_finite ? high : other;
 }
 
-/* Puts the lines of a run on other steps (n). */
+/* Interpolates the lines of a run at n other steps. */
 static es_status align(es_run_lines *lines, es_drawing *drawing, int64_t *steps,
                        size_t n)
 {
@@ -256,7 +257,7 @@ es_status es_group_lines_read(es_group_lines *out, es_drawing *drawing,
         if (status < 0)
             return status;
         if (b.n && lines->n_lines != b.runs[0].n_lines)
-            continue; /* a file that was replaced meanwhile */
+            continue; /* the file was replaced */
         for (size_t k = 0; exponential && k < lines->n_lines * lines->n; k++)
             if (!es_is_missing(lines->values[k]))
                 lines->values[k] = expf(lines->values[k]);

@@ -1,5 +1,5 @@
-/* The heads of every run at one step, in colours; how much they differ from the
- * baseline's, head by head; which runs have heads. */
+/* Draws the figures heatmap (the heads of every run at one step) and delta
+ * (their differences from a baseline), and checks which runs have heads. */
 #include "render/figures/heatmap.h"
 
 #include "analyzer/base/text.h"
@@ -35,8 +35,8 @@ es_status es_fits_heads(const es_run_summary *run,
                    figure->label, names);
 }
 
-/* Layers of different ceilings under --max ceiling: each head is shown as a
-   share of its own. */
+/* Returns true if layers have different ceilings under --max ceiling: then each
+   head is shown as a fraction of its ceiling. */
 static bool shows_shares(const es_drawing *drawing)
 {
     bool any = false;
@@ -58,7 +58,8 @@ static es_status share(es_heatmap_panel *panel, es_drawing *drawing,
     return ES_OK;
 }
 
-/* "w" of a window: what rows are labelled with; NULL: nothing is known. */
+/* Sets *out to the letters of the layers' kinds, such as "w" for window; *out
+ * is unchanged if the kinds are unknown. */
 static es_status mark_layers(const char **out, es_drawing *drawing,
                              const es_run_summary *run)
 {
@@ -72,7 +73,7 @@ static es_status mark_layers(const char **out, es_drawing *drawing,
     return status;
 }
 
-/* "; f full, w window": what the marks of the rows mean. */
+/* Appends "; f full, w window", the meaning of the letters. */
 static void append_marks(es_text *to, const es_drawing *drawing)
 {
     bool there[ES_N_LAYER_KINDS] = {false};
@@ -91,7 +92,7 @@ static void append_marks(es_text *to, const es_drawing *drawing)
     }
 }
 
-/* The values of run i's summary; strings and values are borrowed. */
+/* Returns a panel with the values of run i; strings and values are borrowed. */
 static es_heatmap_panel heads_of(const es_drawing *drawing, size_t i,
                                  const char *subtitle)
 {
@@ -103,8 +104,9 @@ static es_heatmap_panel heads_of(const es_drawing *drawing, size_t i,
                               .n_heads = (int)run->n_columns};
 }
 
-/* Of several seeds of one shape the mean of their finite values, head by head;
- * where none is finite what the first has. Its caption says of how many. */
+/* Replaces the values by the mean over the finite seeds of the same shape and
+ * step, head by head; a head without a finite value keeps the first seed's. The
+ * caption says how many seeds there are. */
 static es_status average(es_heatmap_panel *panel, es_drawing *drawing, size_t i,
                          char caption[ES_CAPTION_MAX])
 {
@@ -198,7 +200,7 @@ es_status es_draw_heatmap(es_picture **out, es_drawing *drawing)
 
 /* --- delta ----------------------------------------------------------------*/
 
-/* The baseline's first run; or the first of all. */
+/* Returns the baseline's first run, or the first run of all. */
 static size_t find_base(const es_drawing *drawing)
 {
     for (size_t i = 0; drawing->baseline && i < drawing->n; i++)
@@ -207,7 +209,7 @@ static size_t find_base(const es_drawing *drawing)
     return 0;
 }
 
-/* Run i less the baseline. */
+/* Makes the panel of run i minus the baseline. */
 static es_status subtract(es_heatmap_panel *out, es_drawing *drawing, size_t i)
 {
     enum { LENGTH = 2 * ES_CAPTION_MAX };
@@ -263,7 +265,7 @@ es_status es_draw_delta(es_picture **out, es_drawing *drawing)
         es_range_add_all(&range, panel->values,
                          (size_t)panel->n_layers * (size_t)panel->n_heads);
     }
-    /* As far below zero as above it, so that the sign is seen by the hue. */
+    /* A symmetric scale, so that the hue shows the sign. */
     double most = range.low <= range.high ? fmax(-range.low, range.high) : NAN;
     most = most == 0 ? 1 : most;
     es_heatmap figure = {.style = drawing->style,

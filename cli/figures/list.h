@@ -1,17 +1,19 @@
-/** The figures of entropy-scan: one row for each. */
+/** The table of entropy-scan's figures. The enum, the declarations, --figure
+ * and
+ *  --help follow from it. */
 #ifndef ES_FIGURE_LIST_H
 #define ES_FIGURE_LIST_H
 
 /*
  * FIGURE(KIND, name, label, needs, series, other, help)
  *
- *   KIND           ES_FIGURE_KIND
- *   name           of --figure; es_draw_<name> draws it
- *   label          what messages call it
- *   needs          es_fits_<needs> says which runs it can show: any, heads
- *                  (the series shown has a value of each head), series (the
- *                  run has `series` or `other`), or a function of its own
- *   help           its lines in --help
+ *   KIND           makes the enum value ES_FIGURE_<KIND>
+ *   name           name for --figure; es_draw_<name> draws the figure
+ *   label          noun for messages
+ *   needs          es_fits_<needs> decides which runs the figure can show: any,
+ *                  heads (the series shown has a value per head), series (the
+ *                  run has `series` or `other`), or a separate function
+ *   help           lines for --help
  */
 #define ES_FIGURES(FIGURE)                                                     \
     FIGURE(OVERVIEW, overview, "an overview", any, NULL, NULL,                 \
@@ -53,7 +55,7 @@
     FIGURE(TIMELINE, timeline, "a timeline", any, NULL, NULL,                  \
            "timeline    key series over the steps, flags and events below")
 
-/** Their lines for --help, each with its line end. */
+/** The help lines of all figures, each with a newline. */
 #define ES_FIGURE_HELP_LINE(kind, name, label, needs, series, other, help)     \
     "  " help "\n"
 #define ES_FIGURES_HELP ES_FIGURES(ES_FIGURE_HELP_LINE)

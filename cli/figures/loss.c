@@ -1,4 +1,5 @@
-/* Loss or perplexity of all runs, in training and on held-out data. */
+/* Draws the loss or perplexity of all runs, in training and on held-out data.
+ */
 #include "cli/figures/cost.h"
 #include "cli/figures/drawing.h"
 #include "cli/figures/source.h"
@@ -10,19 +11,20 @@
 #include <math.h>
 #include <string.h>
 
-enum { LINE_LEAST = 4 }; /* samples below which a line would say too much */
+enum { LINE_LEAST = 4 }; /* least number of samples for a line */
 
-/* A run's two lines. */
+/* The two lines of a run. */
 typedef struct pair {
-    es_group_lines train, eval; /* one line each, or none */
-    float *spikes;              /* of the training; or NULL */
+    es_group_lines train, eval; /* one line each; n 0 if not recorded */
+    float *spikes;              /* of `train`; or NULL */
     char label[ES_GROUP_TEXT_MAX];
 } pair;
 
 /* --- reading --------------------------------------------------------------*/
 
-/* A regulariser in the loss is no perplexity: its own part, where it was
- * recorded. a_step: what a step counts for on the axis. */
+/* Reads the line of one phase. Perplexity uses the series ce if it was
+ * recorded, because a loss may include a regulariser. Steps are multiplied by
+ * a_step, the units of the x axis per step. */
 static es_status read_phase(es_group_lines *out, es_drawing *drawing, size_t i,
                             es_phase phase, double a_step)
 {
@@ -44,9 +46,9 @@ static es_status read_phase(es_group_lines *out, es_drawing *drawing, size_t i,
 /* --- drawing --------------------------------------------------------------*/
 
 /*
- * What most values lie below: three times their range beyond them nothing is
- * shown, or a single huge loss would flatten all the others. From there on the
- * largest value decides. NaN: nothing is cut.
+ * Chooses the upper limit of the y axis, so that a single huge loss does not
+ * flatten all other values: the largest value that is within three times the 5%
+ * to 95% range above the 95% quantile. NaN if no value is beyond.
  */
 static es_status choose_limit(double *out, es_drawing *drawing,
                               const pair *pairs)
@@ -93,7 +95,7 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
     size_t n = drawing->n;
     bool trained = false, evaluated = false, ranges = false;
     pair *pairs;
-    es_curve *curves; /* all training first: the evaluations lie above */
+    es_curve *curves; /* training first, so that evaluations are on top */
     es_status status;
     if ((status = es_drawing_array(drawing, &pairs, n)) < 0 ||
         (status = es_drawing_array(drawing, &curves, n * 2)) < 0)
@@ -119,7 +121,8 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
         curves[n + i] = curve_of(&p->eval, i,
                                  p->eval.mean.n < LINE_LEAST ? ES_PEN_MARKS
                                                              : ES_PEN_STRONG);
-        /* One training that did not end finite counts, evaluated or not. */
+        /* Count a training that ended in NaN even if its evaluations are
+         * finite. */
         es_group_lines said = *named;
         if (p->train.n_nonfinite > said.n_nonfinite)
             said.n_nonfinite = p->train.n_nonfinite;

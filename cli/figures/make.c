@@ -1,4 +1,4 @@
-/* The table of figures, and what the command line says of them. */
+/* The table of figures, and their options on the command line. */
 #include "analyzer/base/text.h"
 #include "cli/figures/drawing.h"
 #include "cli/figures/source.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { SPIKES_OUT_OF = 31 }; /* samples, of --spikes alone */
+enum { SPIKES_OUT_OF = 31 }; /* default window of --spikes, in samples */
 
 const es_figure_entry es_figure_entries[ES_N_FIGURES] = {
 #define ENTRY(kind, name, label, needs, series, other, help)                   \
@@ -25,7 +25,7 @@ es_status es_figure_fit(es_figure_kind kind, const es_run_summary *run)
     return es_figure_entries[kind].fits(run, &es_figure_entries[kind]);
 }
 
-/* --- what they need -------------------------------------------------------*/
+/* --- needs -------------------------------------------------------------*/
 
 es_status es_fits_any(const es_run_summary *run, const es_figure_entry *figure)
 {
@@ -68,7 +68,7 @@ es_status es_figures_check_group(const es_figure_options *options)
     return ES_OK;
 }
 
-/* --- which ----------------------------------------------------------------*/
+/* --- choice ---------------------------------------------------------------*/
 
 void es_figures_want_one(es_figure_options *options, es_figure_kind kind,
                          const char *file)
@@ -87,7 +87,7 @@ void es_figures_want_all(es_figure_options *options, const char *folder)
         options->folder = folder;
 }
 
-/* The figure called by n letters. */
+/* Finds the figure with a name of n bytes. */
 static es_status find_kind(es_figure_kind *out, const char *name, size_t n)
 {
     char known[512];
@@ -103,7 +103,7 @@ static es_status find_kind(es_figure_kind *out, const char *name, size_t n)
                    (int)(n < 40 ? n : 40), name, known);
 }
 
-/* "heatmap+curves", n letters in all. */
+/* Requests a page such as "heatmap+curves", n bytes long. */
 static es_status want_composite(es_figure_options *options, const char *list,
                                 size_t n)
 {
@@ -175,10 +175,10 @@ bool es_medium_is_column(es_medium medium)
     return medium == ES_MEDIUM_COLUMN || medium == ES_MEDIUM_ICML;
 }
 
-/* --- where ----------------------------------------------------------------*/
+/* --- output ---------------------------------------------------------------*/
 
-/* Points of a unit that text ends with, and where that begins; 0: there is
- * none. */
+/* Returns the points per unit at the end of `text`, and in *n the length
+ * without the unit; 0 if there is no unit. */
 static double unit_of(const char *text, size_t *n)
 {
     static const struct {
@@ -278,7 +278,7 @@ es_status es_figure_format(es_format *out, const es_figure_options *options,
 es_status es_figures_set_format(es_figure_options *options,
                                 const es_format *format)
 {
-    /* All before anything is drawn: their formats may differ. */
+    /* Check all figures before drawing, because their formats may differ. */
     for (int i = 0; i < ES_N_PICTURES; i++) {
         es_picture_request *picture = &options->pictures[i];
         if (!picture->wanted)

@@ -1,5 +1,5 @@
-/* Attention maps at one step: of every layer, or of the heads of one; of
- * several runs one row each. */
+/* Draws attention maps at one step: of every layer, or of the heads of one
+ * layer, with a row per run. */
 #include "render/figures/maps.h"
 
 #include "analyzer/base/text.h"
@@ -11,19 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Weights below this share of the largest have the lowest colour. */
+/** Weights below this fraction of the largest have the lowest colour. */
 #define LOWEST 1e-3
 
-/* --- which maps there are -------------------------------------------------*/
+/* --- finding maps ---------------------------------------------------------*/
 
-/** The maps of a run that are to be shown. */
+/** The maps to show from a run. */
 typedef struct maps_query {
     bool by_head;
-    int64_t layer; /* then */
-    int64_t step;  /* shown: the nearest to it */
-    int64_t found; /* ES_UNKNOWN: no map */
+    int64_t layer; /* if by_head */
+    int64_t step;  /* requested; the nearest one is shown */
+    int64_t found; /* step shown; ES_UNKNOWN: no map */
     es_phase phase;
-    es_map_panel *panels; /* (n) NULL while the step is searched for */
+    es_map_panel *panels; /* (n) NULL during the search for the step */
     size_t n, n_damaged;
     es_drawing *drawing;
 } maps_query;
@@ -35,8 +35,8 @@ static bool is_of(const maps_query *query, const es_map *map)
     return map->head == ES_MAP_MEAN;
 }
 
-/** The nearest step: what was evaluated after the last step of a training has
- *  a number that no step has. Evaluations go before training. */
+/** Finds the nearest step with a map: an evaluation after the last step of a
+ *  training has a step number of which no training sample exists. */
 static es_status find_step(void *user, const es_map *map, const float *values)
 {
     maps_query *query = user;
@@ -109,7 +109,8 @@ es_status es_fits_maps(const es_run_summary *run, const es_figure_entry *figure)
 
 /* --- the figure -----------------------------------------------------------*/
 
-/** Titles: "layer 3", of several runs below the run's name. */
+/** Titles the panels "layer 3"; with several runs this is the subtitle below
+ * the run's name. */
 static es_status name_panels(maps_query *query, size_t run)
 {
     es_drawing *drawing = query->drawing;
@@ -159,7 +160,8 @@ static void add_range(es_range *range, const maps_query *query)
     }
 }
 
-/** "layer 2; evaluation at step 300": what all panels have in common. */
+/** Writes a note such as "heads of layer 2; evaluated at step 300; logarithmic
+ *  colour scale". */
 static void write_note(char *out, size_t size, const maps_query *queries,
                        size_t n)
 {
@@ -217,11 +219,11 @@ es_status es_draw_maps(es_picture **out, es_drawing *drawing)
                             .logarithmic = true,
                             .scale_text = "mean weight",
                             .note = note};
-    /* A row for each run where they have the same number of layers. */
+    /* One row per run if all have the same number of panels. */
     if (!figure.style.most_columns && drawing->n > 1 && widest <= 12 &&
         n == widest * drawing->n)
         figure.style.most_columns = widest;
-    if (!(range.high > 0)) /* no weight at all: any scale will do */
+    if (!(range.high > 0)) /* no positive weight: any scale will do */
         figure.low = LOWEST, figure.high = 1;
     return es_maps_draw(out, &figure);
 }

@@ -1,6 +1,6 @@
-/* All runs at a glance, one line each: what they differ in, how well they did,
- * their heads and layers, what went wrong and when. Seeds of a configuration
- * are one line if that is requested, or if there are too many lines else. */
+/* Draws the overview of all runs, one row each: settings that differ,
+ * perplexity or loss, heads, layers, flags and status. Seeds of a configuration
+ * share a row if that is requested or if there would be too many rows. */
 #include "render/figures/overview.h"
 
 #include "analyzer/base/checked.h"
@@ -15,9 +15,9 @@
 
 enum { ROWS_MOST = 100, SETTINGS_MOST = 8, WORD_MAX = 96 };
 
-/* --- what a line shows ----------------------------------------------------*/
+/* --- the value of a row ---------------------------------------------------*/
 
-/* The runs of one line. */
+/* The runs of one row. */
 typedef struct members {
     const es_run_summary *const *runs; /* (n) */
     size_t n;
@@ -30,7 +30,7 @@ static members members_of(const es_drawing *drawing, size_t i)
     return m;
 }
 
-/* Mean and range of the finite values. */
+/* Sets the mean and range of the finite values. */
 static void set_value(es_overview_row *row, const members *m,
                       const es_yardstick *by)
 {
@@ -71,8 +71,9 @@ static void set_shares(es_overview_row *row, const members *m)
         row->shares[b] /= n_heads;
 }
 
-/* Of each layer the mean over the runs of the first one's shape that have a
- * finite one; what none of them has is what the last one has. */
+/* Sets the mean of each layer over the runs with the shape of the first run. If
+ * the layer is finite in no run, it has the value of the last run that has one.
+ */
 static es_status set_layers(es_overview_row *row, es_drawing *drawing,
                             const members *m)
 {
@@ -122,7 +123,8 @@ static double last_of(const es_run_summary *run)
     return known(run->last_step == ES_UNKNOWN ? run->step : run->last_step);
 }
 
-/* Every episode of all runs; what stands, until their end. */
+/* Collects the episodes of all runs; a flag that still stands lasts until the
+ * end of its run. */
 static es_status set_flags(es_overview_row *row, es_drawing *drawing,
                            const members *m)
 {
@@ -144,7 +146,7 @@ static es_status set_flags(es_overview_row *row, es_drawing *drawing,
                                    flag->stands ? fmax(end, last_of(run)) : end,
                                    es_drawing_level(flag->severity)};
         }
-        row->last = fmax(row->last, last_of(run)); /* not NaN's */
+        row->last = fmax(row->last, last_of(run)); /* fmax ignores NaN */
         row->planned = fmax(row->planned, known(run->planned_steps));
     }
     if (n)
@@ -153,7 +155,7 @@ static es_status set_flags(es_overview_row *row, es_drawing *drawing,
     return ES_OK;
 }
 
-/* "nan", or of some seeds alone "nan (1 of 3)". */
+/* Sets the worst flag: "nan", or "nan (1 of 3)" if only some seeds have it. */
 static es_status set_flag(es_overview_row *row, es_drawing *drawing,
                           const members *m)
 {
@@ -190,7 +192,7 @@ static es_status set_flag(es_overview_row *row, es_drawing *drawing,
     return ES_OK;
 }
 
-/* The worst of the runs, which is said of how many if not of all. */
+/* Sets the worst status of the runs, with a count unless all have it. */
 static es_status set_status(es_overview_row *row, es_drawing *drawing,
                             const members *m)
 {
@@ -220,12 +222,12 @@ static es_status set_status(es_overview_row *row, es_drawing *drawing,
 
 /* --- columns of text ------------------------------------------------------*/
 
-/* The texts of all rows, column by column. */
+/* The columns of text with the cells of all rows. */
 typedef struct texts {
     es_overview_column columns[SETTINGS_MOST + 2];
     size_t n;           /* columns */
-    const char **cells; /* (rows,ES_COLUMNS) */
-    char unnamed[256];  /* settings that have no column */
+    const char **cells; /* (rows,STRIDE) */
+    char unnamed[256];  /* names of settings without a column */
 } texts;
 
 enum { STRIDE = SETTINGS_MOST + 2 };
@@ -246,7 +248,7 @@ static es_status typeset(const char **out, es_drawing *drawing,
     return ES_OK;
 }
 
-/* A column of the setting, at the end of the others. */
+/* Appends a column for a setting. */
 static es_status add_setting(texts *to, es_drawing *drawing, size_t n_rows,
                              const es_difference *difference,
                              const es_run_setting *const *values,
@@ -274,7 +276,7 @@ static int by_setting(const void *a, const void *b)
                                  *(const es_run_setting *const *)b);
 }
 
-/* How many different values the n rows have. */
+/* Counts the distinct values of n rows. */
 static size_t count_values(const es_run_setting **scratch,
                            const es_run_setting *const *values, size_t stride,
                            size_t n)
@@ -293,8 +295,8 @@ static bool is_wanted(const es_drawing *drawing, const es_difference *of)
     return !of->incidental && !(of->seed && drawing->members);
 }
 
-/* The settings with the most values have the columns, in their own order:
-   chosen (n). */
+/* Sets chosen (n) for the settings with the most distinct values, which get
+   columns. */
 static es_status choose_settings(bool *chosen, const es_drawing *drawing,
                                  const es_difference *differences, size_t n,
                                  const es_run_setting **values)
@@ -357,7 +359,7 @@ static bool same_text(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Do the columns say which run is which? */
+/* Returns true if the columns differ between any two rows. */
 static bool tells_apart(const texts *t, size_t n_rows)
 {
     for (size_t i = 0; i < n_rows; i++) {
@@ -389,7 +391,8 @@ static bool has_own_names(const es_drawing *drawing, size_t n_rows)
     return true;
 }
 
-/* Before the settings where these do not suffice. */
+/* Inserts a column of names in front, because the settings do not tell the rows
+ * apart. */
 static void add_names(texts *to, const es_drawing *drawing, size_t n_rows)
 {
     const bool named = to->n > 0 && has_own_names(drawing, n_rows);
@@ -404,7 +407,7 @@ static void add_names(texts *to, const es_drawing *drawing, size_t n_rows)
     to->n++;
 }
 
-/* How many seeds a line is of. */
+/* Appends a column with the number of seeds of each row. */
 static es_status add_seeds(texts *to, es_drawing *drawing, size_t n_rows)
 {
     for (size_t i = 0; i < n_rows; i++) {

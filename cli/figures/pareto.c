@@ -1,4 +1,4 @@
-/* Perplexity on held-out data against what it costs, a point for each run. */
+/* Draws perplexity on held-out data against cost, a point per run. */
 #include "render/figures/scatter.h"
 
 #include "analyzer/base/text.h"
@@ -10,15 +10,15 @@
 
 #define NOTE_MAX 2048
 #define WIDE_RANGE 8.0 /* ratio from which an axis is logarithmic */
-#define NAMED_MOST 12  /* runs of one architecture that all have labels */
+#define NAMED_MOST 12  /* maximum of runs that all get labels */
 
-/* What is to be drawn of the runs. */
+/* The points and the note of the figure. */
 typedef struct plan {
     es_drawing *drawing;
-    es_point *points; /* (n runs); NaN: not drawn */
-    bool alike;       /* all are of one architecture, and few */
+    es_point *points; /* (n runs) NaN coordinates are not drawn */
+    bool alike;       /* few runs, all of one architecture */
     char note[NOTE_MAX];
-    es_text said; /* in note */
+    es_text said; /* writes to note */
 } plan;
 
 es_status es_fits_pareto(const es_run_summary *run,
@@ -48,8 +48,9 @@ static bool are_alike(const es_drawing *drawing)
     return alike;
 }
 
-/* Of the runs of one architecture at one cost the best has the label; where
- * there is no other all have theirs, of what they differ in. */
+/* Returns true if run i has a label. Few runs of one architecture all have
+ * labels with their differences; otherwise only the best run of each
+ * architecture and cost has one. */
 static bool is_named(const plan *p, size_t i)
 {
     const es_run_summary *const *runs = p->drawing->runs;
@@ -70,7 +71,7 @@ static bool is_undrawn(const plan *p, size_t i, bool costless)
     return !is_drawn(p, i) && isfinite(p->points[i].y) == costless;
 }
 
-/* The run's architecture, and how many of its runs are not drawn. */
+/* Appends run i's architecture and how many runs of it are not drawn. */
 static void name_group(plan *p, size_t i, const char *before, bool costless)
 {
     const es_run_summary *const *runs = p->drawing->runs;
@@ -86,8 +87,8 @@ static void name_group(plan *p, size_t i, const char *before, bool costless)
         es_text_append(&p->said, " (%zu of %zu runs)", n_undrawn, n);
 }
 
-/* "No finite perplexity: SM (2 of 3 runs), SM+G." of the runs not drawn for
-   that reason, or for want of a cost. */
+/* Appends "No finite perplexity: SM (2 of 3 runs), SM+G. " for the runs that
+   are not drawn; `costless` selects those without a cost instead. */
 static void name_undrawn(plan *p, const char *why, bool costless)
 {
     const es_run_summary *const *runs = p->drawing->runs;

@@ -1,5 +1,5 @@
-/* Every layer and every head over the steps, in colours: a series as rows over
- * columns of time, in two passes over its samples, and the figure of it. */
+/* Draws the raster of every layer and every head over the steps. Reads a series
+ * as rows over columns of time, in two passes over its samples. */
 #include "render/figures/raster.h"
 
 #include "analyzer/base/value.h"
@@ -13,17 +13,17 @@
 
 #define N_INTERVALS 8
 
-/* What a first pass finds out about a series. */
+/* The results of the first pass over a series. */
 typedef struct survey {
     int64_t first, last, previous;
     size_t n; /* samples */
-    /* Frequent intervals between neighbours and, at least, how many (Misra,
-       Gries 1982): whatever one in nine has is among them. */
+    /* Frequent intervals between consecutive samples with lower bounds of their
+       counts (Misra, Gries 1982), including every one with at least 1/9. */
     uint64_t intervals[N_INTERVALS];
-    size_t counts[N_INTERVALS]; /* 0: free */
-    uint64_t interval;          /* the most frequent, and of those the least */
-    double *sums;               /* (n_rows) of finite values */
-    size_t *n_finite;           /* (n_rows) */
+    size_t counts[N_INTERVALS]; /* 0 if free */
+    uint64_t interval;          /* the smallest most frequent interval */
+    double *sums;               /* (n_rows) sums of finite values */
+    size_t *n_finite;           /* (n_rows) counts of finite values */
 } survey;
 
 /* One pass over the series. */
@@ -31,9 +31,9 @@ typedef struct pass {
     es_drawing *drawing;
     es_steps *steps;
     survey *survey;
-    float *line;         /* (n_rows) of one sample */
-    uint64_t per_column; /* usual intervals */
-    int64_t *starts;     /* (n_columns) first sample of each; -1: none */
+    float *line;         /* (n_rows) values of one sample */
+    uint64_t per_column; /* usual intervals per column */
+    int64_t *starts;     /* (n_columns) step of the first sample, or -1 */
 } pass;
 
 typedef void take(pass *p, int64_t step);
@@ -140,8 +140,8 @@ static es_status each(pass *p, es_reader *reader, const es_series *series,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* Of neighbours, the least of the most frequent. One sample has none: any will
- * do. */
+/* Returns the smallest of the most frequent intervals; 1 for a single sample.
+ */
 static uint64_t usual_interval(const survey *s)
 {
     size_t most = 0;
@@ -156,7 +156,8 @@ static uint64_t usual_interval(const survey *s)
     return usual;
 }
 
-/* Columns from the survey: as many as intervals, or a fraction of them. */
+/* Allocates the columns: one per usual interval, or per several if there would
+ * be too many. */
 static es_status make_columns(pass *p)
 {
     survey *s = p->survey;
@@ -199,8 +200,9 @@ static size_t next_start(const pass *p, size_t from)
     return from;
 }
 
-/* A gap among others as long is how the run was recorded; a lone one is a
- * hole in the record. */
+/* Fills gaps by repeating the last sample if a neighbouring gap is about as
+ * long: the run was recorded less often there. A single long gap stays missing.
+ */
 static void fill_gaps(pass *p)
 {
     size_t n = p->steps->n_columns, before = 0;
@@ -297,7 +299,8 @@ static es_raster_panel panel_of(const es_drawing *drawing, size_t i,
     return panel;
 }
 
-/* Up to the largest value of all steps, or to what the policy fixes. */
+/* Draws the raster; the colours end at the largest value of all steps, or at
+ * the value that the policy fixes. */
 es_status es_draw_raster(es_picture **out, es_drawing *drawing)
 {
     es_max_policy policy = drawing->runs[0]->max.policy;

@@ -1,4 +1,4 @@
-/* The learnable scales of ScFFN blocks, alpha and beta, of every layer. */
+/* Draws the learnable scales alpha and beta of ScFFN blocks by layer. */
 #include "render/figures/curves.h"
 
 #include "cli/figures/source.h"
@@ -9,7 +9,8 @@ enum { N_SCALES = 2 };
 
 static const char *const names[N_SCALES] = {"alpha", "beta"};
 
-/* One that the run does not have stays a line without samples. */
+/* Reads a scale of run i; a scale that the run does not have becomes a line
+ * without samples. */
 static es_status read_scale(es_curve *out, es_drawing *drawing, size_t i,
                             const char *name)
 {

@@ -1,6 +1,6 @@
 /*
- * Reads series of a run for figures: a sample of one, or all its steps joined
- * to lines, heads reduced to a number a layer where that is requested.
+ * Reads series of a run for figures: one sample, or all steps as lines, with
+ * the heads reduced to one number per layer if requested.
  */
 #include "cli/figures/source.h"
 
@@ -42,7 +42,8 @@ es_status es_source_open(es_reader **out, const es_run_summary *run)
     return status;
 }
 
-/* If `either`, in the other phase where the series is only there. */
+/* Opens a series; if `either`, the other phase is used if only that has it. The
+ * caller closes from->reader, also after an error. */
 static es_status open_source(source *from, const es_run_summary *run,
                              const char *name, es_phase phase, bool either)
 {
@@ -64,7 +65,7 @@ static size_t n_rows_of(const source *from, const es_run_summary *run)
 
 /* --- one sample -----------------------------------------------------------*/
 
-/* The newest sample up to `step`, by reading those before it. */
+/* Finds the newest sample up to `step` by reading all samples before it. */
 static es_status read_newest(es_slice *out, source *from, int64_t step)
 {
     es_cursor *cursor = NULL;
@@ -113,8 +114,8 @@ done:
 
 /* --- over the steps -------------------------------------------------------*/
 
-/* Finite exactly when all of x are: no branch for each value, because a figure
- * reads very many and nearly all of them are finite. */
+/* Returns a sum that is finite only if all of x are. There is no branch per
+ * value, because figures read very many values and nearly all are finite. */
 static double sum_of(const float *x, size_t n)
 {
     double sum = 0;
@@ -124,7 +125,8 @@ static double sum_of(const float *x, size_t n)
     return sum;
 }
 
-/* One number for heads (n); missing if all of them are. scratch (n). */
+/* Reduces n heads to one number; missing if all heads are missing. scratch (n).
+ */
 static float reduce(const float *heads, size_t n, es_reduction reduction,
                     float *scratch)
 {
@@ -161,8 +163,8 @@ static float reduce(const float *heads, size_t n, es_reduction reduction,
     }
 }
 
-/* What becomes of a sample: n_lines numbers, each of n_columns values from
- * `first` on. */
+/* How a sample is reduced: to n_lines numbers, each from n_columns consecutive
+ * values, from index `first` on. */
 typedef struct picking {
     es_reduction reduction;
     size_t first, n_lines, n_columns;
@@ -202,7 +204,8 @@ static es_status push_all(es_trace *trace, es_drawing *drawing, source *from,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* Into `best` (n) the least, or the largest, of it and a further line. */
+/* Updates `best` (n) with the smaller, or the larger, values of a line; NaN
+ * takes precedence. */
 static void fold(float *best, const float *line, size_t n, bool least)
 {
     for (size_t i = 0; i < n; i++) {
@@ -318,7 +321,7 @@ done:
     return status;
 }
 
-/* --- what there is --------------------------------------------------------*/
+/* --- list of series -------------------------------------------------------*/
 
 es_status es_source_list(char *out, size_t size, es_reader *reader,
                          const es_run_summary *run, bool heads)

@@ -1,5 +1,5 @@
-/* A run's flags and events beside what they follow from: entropy falls,
- * logits grow, activations are NaN, then the loss. */
+/* Draws the timeline of each run: flags and events below the series that lead
+ * to them, which are entropy, logits, NaN activations and loss. */
 #include "render/figures/timeline.h"
 
 #include "analyzer/base/text.h"
@@ -15,7 +15,7 @@
 
 enum { N_PLOTS = 4 };
 
-/* What one panel shows. */
+/* The data of one panel. */
 typedef struct story {
     es_timeline_plot plots[N_PLOTS];
     es_timeline_bar *bars;
@@ -33,14 +33,14 @@ static void widen(es_timeline_panel *panel, double step)
     panel->last = fmax(panel->last, step);
 }
 
-/* The small plots: of each series one number a step. */
+/* Loads the small plots, which have one number per step. */
 static es_status load_plots(story *r, es_timeline_panel *panel,
                             es_drawing *drawing, const es_run_summary *run)
 {
     const struct {
         const char *series, *text;
-        es_reduction heads; /* of a layer */
-        es_fold fold;       /* of the layers */
+        es_reduction heads; /* within a layer */
+        es_fold fold;       /* over the layers */
         bool logarithmic;
     } plots[N_PLOTS] = {
         {es_head_statistics[ES_HEAD_ENTROPY].name,
@@ -60,7 +60,7 @@ static es_status load_plots(story *r, es_timeline_panel *panel,
                                             .either = true,
                                             .reduction = plots[i].heads,
                                             .fold = plots[i].fold});
-        if (status == ES_ENOTFOUND) /* what the run lacks is left out */
+        if (status == ES_ENOTFOUND) /* the run lacks the series */
             continue;
         if (status < 0)
             return status;
@@ -77,7 +77,7 @@ static es_status load_plots(story *r, es_timeline_panel *panel,
 
 /* --- flags and events -----------------------------------------------------*/
 
-/* "L0-2,9". */
+/* Prints the layers of a flag: "L0-2,9". */
 static void print_layers(char *out, const es_flag *flag)
 {
     es_text to = es_text_begin(out, TEXT_MAX);
@@ -95,16 +95,16 @@ static void print_layers(char *out, const es_flag *flag)
 
 enum { LANES_MOST = ES_N_FLAG_KINDS + ES_RULES_MOST };
 
-/* The flags of attention, and below them the loss's and the rules that found
-   something. */
+/* The lanes: all kinds of attention flags, then the loss flags and the rules
+   that were raised. */
 typedef struct lanes {
     const char *names[LANES_MOST];
     es_flag_kind kinds[LANES_MOST];
-    const es_rule *rules[LANES_MOST]; /* NULL: a kind's lane */
+    const es_rule *rules[LANES_MOST]; /* NULL: the lane of a kind */
     size_t n;
 } lanes;
 
-/* lanes->n: the flag has none yet. */
+/* Returns the lane of a flag; all->n if it has no lane yet. */
 static size_t lane_of(const lanes *all, const es_flag *flag)
 {
     size_t lane = 0;
@@ -134,7 +134,7 @@ static void find_lanes(lanes *out, const es_drawing *drawing)
         }
 }
 
-/* The bars by lane; the order of the onsets, the first of each lane. */
+/* Loads the bars, sorted by lane, and the order of the first onsets. */
 static es_status load_flags(story *r, es_timeline_panel *panel,
                             es_drawing *drawing, const es_run_summary *run,
                             const lanes *all)
@@ -159,7 +159,7 @@ static es_status load_flags(story *r, es_timeline_panel *panel,
             widen(panel, (double)flag->last);
         }
     for (size_t i = 0; i < run->n_flags; i++) {
-        const es_flag *flag = &run->flags[i]; /* by onset */
+        const es_flag *flag = &run->flags[i]; /* sorted by onset */
         const size_t lane = lane_of(all, flag);
         if (lane >= all->n || seen[lane])
             continue;
@@ -204,13 +204,13 @@ static es_status load_events(story *r, es_timeline_panel *panel,
         goto done;
     for (size_t i = 0; i < n; i++) {
         int64_t step = events[i].step;
-        if (step == ES_UNKNOWN) /* at the end, as far as is known */
+        if (step == ES_UNKNOWN) /* put it at the last known step */
             step = run->last_step == ES_UNKNOWN ? 0 : run->last_step;
         add_mark(r, panel, (double)step, es_drawing_level(events[i].severity),
                  events[i].kind);
     }
     for (size_t i = 0; i < run->n_damaged; i++)
-        /* of frames and rows there is an event */
+        /* damaged frames and rows have events already */
         if (!run->damaged[i].n_frames && !run->damaged[i].table)
             add_mark(r, panel, (double)run->damaged[i].step, ES_LEVEL_ERROR,
                      "damaged");
@@ -236,7 +236,7 @@ static es_status load(story *r, es_timeline_panel *panel, es_drawing *drawing,
         (status = load_flags(r, panel, drawing, run, all)) < 0 ||
         (status = load_events(r, panel, drawing, run)) < 0)
         return status;
-    if (!(panel->first < panel->last)) { /* one step, or none */
+    if (!(panel->first < panel->last)) { /* at most one step */
         double step = panel->first <= panel->last ? panel->first : 0;
         panel->first = step - 0.5;
         panel->last = step + 0.5;

@@ -30,7 +30,7 @@ check 'report writes a page' "$scan" report evil.db -o evil.html
 exits 'report says what it wrote' 0 'evil.html written' "$scan" report evil.db -o evil.html
 check '-q prints nothing' sh -c '! "$0" report -q evil.db -o evil.html 2>&1 | grep .' "$scan"
 check 'standard output gets the same page' sh -c '"$0" report evil.db -o - | cmp - evil.html' "$scan"
-exits 'report without an output is refused' 2 'give -o' "$scan" report evil.db
+exits 'report without an output is refused' 2 'use -o' "$scan" report evil.db
 exits 'report without a run is refused' 2 'no run file' "$scan" report -o x.html
 exits 'a page does not replace its run' 2 'input and output' "$scan" report evil.db -o evil.db
 exits 'a page does not replace another database' 2 'database' "$scan" report evil.db -o big.db
