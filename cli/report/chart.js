@@ -1,7 +1,7 @@
 'use strict';
 
-// One chart: lines over the steps, zoomed by wheel, drag and keys; all charts
-// of the page share the span of steps that they show.
+// A chart of lines over the steps, zoomed with wheel, drag and keys. All charts of
+// the page show the same span of steps.
 const Chart = (() => {
     const MARGIN = {left: 44, right: 12, top: 10, bottom: 24};
     const charts = [];
@@ -9,7 +9,7 @@ const Chart = (() => {
 
     /* --- the span of steps -----------------------------------------------*/
 
-    // All steps of all charts.
+    // Returns the range of steps of all charts.
     function whole() {
         const all = charts.filter((c) => c.box.isConnected)
             .flatMap((c) => c.lines.map((l) => l.points))
@@ -22,7 +22,7 @@ const Chart = (() => {
 
     const span = () => State.now.span || whole();
 
-    // Keeps a span inside the steps that there are.
+    // Sets the span, clamped to the range of all steps.
     function setSpan(from, to) {
         const [low, high] = whole(), all = high - low;
         const width = Math.min(all, Math.max(to - from, all / 1e4, 2));
@@ -37,8 +37,8 @@ const Chart = (() => {
 
     /* --- drawing ---------------------------------------------------------*/
 
-    // A few huge values would press all others flat: then the axis is
-    // logarithmic by itself, if no value is lost by it.
+    // Returns true if a few huge values would flatten all others and all values are
+    // positive: the axis is then logarithmic by default.
     function isExtreme(lines) {
         const ys = lines.flatMap((l) => l.points.map((p) => p.y))
             .filter((y) => y !== null && Number.isFinite(y));
@@ -69,7 +69,7 @@ const Chart = (() => {
             : low === high ? [low / 2, high * 2] : [low, high];
     }
 
-    // The ticks of a logarithm are many: the powers of ten, or all if few.
+    // A logarithmic axis has only ticks at powers of ten, unless these are few.
     function yTicks(c) {
         const ticks = c.y.ticks(5);
         if (!isLog(c) || ticks.length < 8)
@@ -85,7 +85,7 @@ const Chart = (() => {
         const text = (x, y, anchor, words) => Plot.svg(
             'text', {x, y, 'text-anchor': anchor}, words);
         const axis = (...parts) => Plot.svg('g', {class: 'axis'}, ...parts);
-        // whole steps, each label with its space
+        // only whole steps, with enough space for each label
         const steps = c.x.ticks(Math.max(2, Math.floor(c.width / 90)))
             .filter((t) => Number.isInteger(t));
         Dom.replace(c.axes,
@@ -99,7 +99,7 @@ const Chart = (() => {
                                           Dom.thousands(t)))));
     }
 
-    // The points in sight, and one more on either side.
+    // Returns the visible points and one more on either side.
     function inSight(points) {
         const [from, to] = span(), x = (p) => p.x;
         return points.slice(
@@ -117,7 +117,7 @@ const Chart = (() => {
                     ...broken(c));
     }
 
-    // What is drawable, cut where something is not: [[x, y], ...] each.
+    // Splits points at values that cannot be drawn: a list of [[x, y], ...].
     function pieces(c, points) {
         const all = [[]];
         for (const p of points)
@@ -128,12 +128,12 @@ const Chart = (() => {
         return all;
     }
 
-    // A point without neighbours is no line: a dot.
+    // Draws dots for isolated points, which make no line.
     const alone = ({line, pieces: all}) => all.filter((p) => p.length === 1)
         .map(([[cx, cy]]) => Plot.svg('circle', {r: 2.5, cx, cy,
                                                  fill: line.colour}));
 
-    // Where a line is NaN or infinite: a mark at the foot, one a pixel.
+    // Marks NaN and infinity at the bottom, at most once per pixel.
     function broken(c) {
         const pixels = new Set(c.lines.flatMap(({points}) => inSight(points)
             .filter((p) => p.y !== null && !Number.isFinite(p.y))
@@ -179,8 +179,8 @@ const Chart = (() => {
         return {x: event.clientX - bounds.left, y: event.clientY - bounds.top};
     };
 
-    // Of each line the point nearest in steps; of these the nearest, and its
-    // line.
+    // Finds the point nearest in steps on every line, and returns the nearest of
+    // these points and its line.
     function nearest(c, at) {
         const step = c.x.invert(at.x);
         let best = null;
@@ -229,7 +229,7 @@ const Chart = (() => {
         zoom(Math.pow(2, -pixels / 300), c.x.invert(local(c, event).x));
     }
 
-    // A drag moves the span.
+    // Dragging moves the span.
     function press(c, event) {
         if (event.button !== 0)
             return;
@@ -284,7 +284,7 @@ const Chart = (() => {
         on('pointerdown', (e) => press(c, e));
         on('wheel', (e) => wheel(c, e), {passive: false});
         on('click', (e) => click(c, e));
-        // its first click chose a step, which was not meant
+        // undoes the step chosen by the first click
         on('dblclick', () => State.set({span: null, step: c.before}));
         on('keydown', key);
     }
@@ -307,9 +307,9 @@ const Chart = (() => {
     }
 
     /**
-     * A chart in `box`: {lines: [{points, label, of, colour, kind}], unit,
-     * range: values that the axis has to hold, reference, label, width,
-     * height}. drawn again by redraw().
+     * Adds a chart to `box`. options: {lines: [{points, label, of, colour,
+     * kind}], unit, range: values that the axis must include, reference,
+     * label, width, height}. redraw() draws all charts again.
      */
     function make(box, options) {
         const c = Object.assign({box}, options);

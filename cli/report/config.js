@@ -1,6 +1,6 @@
 'use strict';
 
-// Configurations side by side: what differs, or everything.
+// The configurations side by side: only differences, or all settings.
 const Config = (() => {
     const text = (value) => value === undefined ? '–'
         : typeof value === 'string' ? value : JSON.stringify(value);

@@ -1,11 +1,11 @@
 'use strict';
 
-// What the page holds of a run, as `entropy-scan export` would write it.
+// Exports the page's data of a run in the format of `entropy-scan export`.
 const Csv = (() => {
     const SHAPES = ['run', 'layer', 'head'];
 
-    // Backslashes, control characters and blanks at the ends as bytes: what
-    // import reads back.
+    // Escapes backslashes, control characters and leading or trailing spaces as
+    // bytes, which `entropy-scan import` reads back.
     function escape(text) {
         const hex = (c) => Array.from(new TextEncoder().encode(c), (b) =>
             '\\x' + b.toString(16).padStart(2, '0')).join('');
@@ -16,7 +16,7 @@ const Csv = (() => {
         return /[",;]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
     }
 
-    // Spreadsheets take a leading = + - @ for a formula.
+    // Spreadsheets treat a leading = + - @ as a formula.
     const ambiguous = (name) => /^$|^[-=+@']|^(train|eval):/.test(name);
 
     function column(series) {
@@ -47,7 +47,7 @@ const Csv = (() => {
             `${s.phase}:${escape(s.name)}`);
     }
 
-    // Rows of one step: for the run, each layer, each head.
+    // Returns the rows of one step: for the run, each layer and each head.
     function rowsOf(step, columns, run) {
         const rows = [];
         for (const shape of SHAPES) {
@@ -92,7 +92,7 @@ const Csv = (() => {
         return lines.join('\n') + '\n';
     }
 
-    // A name for a file out of a name of anything.
+    // Makes a file name from the title of a run.
     function fileName(run) {
         const plain = run.title.normalize('NFKD')
             .replace(/[^A-Za-z0-9+_-]+/g, '-').replace(/^-+|-+$/g, '');

@@ -1,9 +1,9 @@
 'use strict';
 
-// The charts: layers of every run, and the values of runs, as the loss.
+// Draws the charts of layers for every run, and of series such as the loss.
 const Curves = (() => {
     const box = Dom.byId('curves'), values = Dom.byId('values');
-    // After Okabe and Ito: everyone can distinguish them, on either background.
+    // Colours after Okabe and Ito, safe for colour blindness on both backgrounds.
     const HUES = {
         light: ['#0072b2', '#d55e00', '#009e73', '#b8558b', '#b57a00',
                 '#2b8fc4'],
@@ -39,7 +39,7 @@ const Curves = (() => {
         lines.flatMap((l) => l.points.map((p) => p.y))
             .filter((y) => y !== null && Number.isFinite(y)));
 
-    // ln(T!)/T, which bounds entropies.
+    // Returns the reference line at ln(T!)/T, the upper bound of entropies.
     function referenceOf(run, name) {
         const {ceiling} = run.summary;
         return name.startsWith('entropy') && ceiling !== null
@@ -115,7 +115,7 @@ const Curves = (() => {
         });
     }
 
-    // A key without a sample: "SM — train - - eval".
+    // Makes a legend entry: "SM — train - - eval".
     function legendOf(run) {
         const phases = new Set(run.series.filter((s) => s.shape === 'run')
             .map((s) => s.phase));

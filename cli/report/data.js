@@ -1,6 +1,6 @@
 'use strict';
 
-// What the program wrote into the page.
+// Reads the data that the program wrote into the page.
 const Data = (() => {
     const read = (element) => JSON.parse(element.textContent);
 
@@ -12,7 +12,7 @@ const Data = (() => {
             get: () => decoded || (decoded = Values.decode(text))});
         return Object.assign(series, {
             size: rows * columns,
-            // Those beyond 2^53 come as strings: the label stays exact.
+            // Steps beyond 2^53 are strings, so that labels stay exact.
             steps: steps.map(Number), labels: steps.map(String),
             thinned: series.samples > steps.length,
             curve: curve && {steps: curve.steps.map(Number),
@@ -20,7 +20,7 @@ const Data = (() => {
         });
     }
 
-    // {"a":{"b":1}} -> [["a.b", 1]]
+    // Flattens {"a":{"b":1}} to [["a.b", 1]].
     function flatten(value, prefix) {
         if (value === null || typeof value !== 'object' ||
             Array.isArray(value))
@@ -30,12 +30,12 @@ const Data = (() => {
             flatten(member, prefix ? `${prefix}.${key}` : key));
     }
 
-    // Runs have several values of it, be it that some have none.
+    // Returns true if runs have different values of a setting.
     const varies = (of, key) => new Set(of.map((run) => run.settings.get(key))
         .filter((value) => value !== undefined)).size > 1;
 
-    // Settings that some runs have otherwise than others; last those that some
-    // have, and all of these alike.
+    // Returns the settings with different values, followed by those that only some
+    // runs have, with equal values.
     function differing(of) {
         const keys = new Set(of.flatMap((run) => [...run.settings.keys()]));
         return Array.from(keys).filter((key) => of.some((run) =>
@@ -43,11 +43,11 @@ const Data = (() => {
             .sort((a, b) => varies(of, b) - varies(of, a));
     }
 
-    // As a line takes it: null is missing, NaN not finite.
+    // Returns a value for a line: null if missing, NaN if not finite.
     const valueAt = (values, i) =>
         Values.isMissing(values, i) ? null : values.floats[i];
 
-    // Mean of the finite values of a row; missing if all of it is.
+    // Returns the mean of the finite values of a row; missing if all are missing.
     function rowMean(values, from, n) {
         let sum = 0, finite = 0, missing = 0;
         for (let i = from; i < from + n; i++) {
@@ -63,7 +63,7 @@ const Data = (() => {
         return missing === n ? null : NaN;
     }
 
-    // Lines over the steps: [row] -> {x, y}; y null: missing, NaN: not finite.
+    // Returns a line of {x, y} per row; y is null if missing, NaN if not finite.
     function lines(series) {
         const {steps, columns, size, values, curve} = series;
         if (!series.lines)
@@ -75,12 +75,12 @@ const Data = (() => {
         return series.lines;
     }
 
-    // One head over the steps that the page has.
+    // Returns the line of one head over the steps in the page.
     const headLine = ({steps, values, size, columns}, row, column) =>
         steps.map((x, k) => ({x, y: valueAt(
             values, k * size + row * columns + column)}));
 
-    // The last sample at or before a step, or the first: an index.
+    // Returns the index of the last sample at or before a step, or 0.
     function sampleAt(series, step) {
         return Math.max(0, Plot.bisect(series.steps, step, true) - 1);
     }
@@ -92,7 +92,7 @@ const Data = (() => {
         return series.extent;
     }
 
-    // --json, packed.
+    // Reads the compressed output of --json.
     function readSummary() {
         const element = document.getElementById('summary');
         const bytes = Inflate.unpack(Values.bytesOf(element.textContent),
@@ -112,7 +112,7 @@ const Data = (() => {
     const colours = Object.fromEntries(Object.entries(about.colours).map(
         ([name, text]) => [name, text.match(/.{6}/g).map((c) => '#' + c)]));
 
-    // Names of the series that have a value for each head or layer, in order.
+    // Returns the names of the series with (or without) values per head or layer.
     const names = (isGrid) => Array.from(new Set(series.filter(
         (s) => (s.shape !== 'run') === isGrid).map((s) => s.name)));
     const grids = names(true), curves = names(false);
@@ -121,8 +121,8 @@ const Data = (() => {
         return run.series.find((s) => s.name === name && s.shape !== 'run');
     }
 
-    // Describes a layer by its kind and module, "window, model.layers.3.self_attn"; "" if
-// the file has neither.
+    // Describes a layer by its kind and module, "window, model.layers.3.self_attn"; ""
+    // if the file has neither.
     function aboutLayer(run, layer) {
         const {kind, name} = run.summary.layers[layer] || {};
         return [kind, name].filter(Boolean).join(', ');

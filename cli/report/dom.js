@@ -1,10 +1,10 @@
 'use strict';
 
-// Small helpers. Text from run files goes through textContent alone.
+// Small DOM helpers. Text from run files is only inserted through textContent.
 const Dom = (() => {
     const byId = (id) => document.getElementById(id);
 
-    // element('td', {class: 'number'}, 'text', child, ...)
+    // Makes an element: element('td', {class: 'number'}, 'text', child, ...).
     function element(name, attributes, ...children) {
         const made = document.createElement(name);
         for (const [key, value] of Object.entries(attributes || {}))
@@ -25,7 +25,7 @@ const Dom = (() => {
 
     const count = (n, thing) => `${n} ${thing}${n === 1 ? '' : 's'}`;
 
-    // 12, 1.5K, 30K, 1e16: where an axis has little space.
+    // Formats a number briefly for an axis: 12, 1.5K, 30K, 1e16.
     function thousands(x) {
         const a = Math.abs(x);
         if (a >= 1e12)
@@ -35,7 +35,7 @@ const Dom = (() => {
         return Values.short(x / by) + unit;
     }
 
-    // How many of `n` labels to skip so that each has `space` of `size`.
+    // Returns the stride at which n labels within `size` have `space` each.
     function every(n, size, space) {
         let stride = 1;
         while (stride * size / n < space && stride < n)
@@ -43,8 +43,8 @@ const Dom = (() => {
         return stride;
     }
 
-    // The width of each of n panels in a box: rows of equal length, each panel
-    // `least` pixels wide where the box is.
+    // Returns the width of each of n panels in a box: rows have equal lengths, and
+    // panels are at least `least` pixels wide if the box is.
     function panelWidth(box, n, least) {
         const whole = box.clientWidth, gap = 24;
         const fit = Math.max(1, Math.floor((whole + gap) / (least + gap)));
@@ -54,7 +54,7 @@ const Dom = (() => {
         return width;
     }
 
-    // Relative luminance (WCAG 2.1).
+    // Returns the relative luminance (WCAG 2.1).
     function luminance(colour) {
         const [r, g, b] = [1, 3, 5].map((at) => {
             const x = parseInt(colour.slice(at, at + 2), 16) / 255;
@@ -63,7 +63,7 @@ const Dom = (() => {
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     }
 
-    // Black or white, whichever is read better on a colour.
+    // Returns black or white, whichever reads better on a colour.
     const known = new Map();
     function textOn(colour) {
         if (!known.has(colour))
@@ -71,8 +71,8 @@ const Dom = (() => {
         return known.get(colour);
     }
 
-    // Builds what is in the box when it is first laid out, and when its width
-    // changes; returns what builds it for another reason.
+    // Calls `build` when the box is first laid out and whenever its width changes;
+    // returns a function that rebuilds for other reasons.
     function onWidth(box, build) {
         let width = 0;
         const rebuild = () => {
@@ -90,7 +90,7 @@ const Dom = (() => {
             textOn, onWidth};
 })();
 
-// The box beside the pointer.
+// The tooltip next to the pointer.
 const Tip = (() => {
     const box = Dom.byId('tip');
 

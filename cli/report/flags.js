@@ -1,10 +1,10 @@
 'use strict';
 
-// Every episode of every flag: from when to when, where, how bad.
+// The table of all flag episodes: steps, severity, values and layers.
 const Flags = (() => {
-    const FIRST = 12; // shown at first
+    const FIRST = 12; // rows shown initially
 
-    // [0,1,2,9] -> "0–2, 9"
+    // Formats [0,1,2,9] as "0–2, 9".
     function ranges(numbers) {
         const parts = [];
         for (let i = 0; i < numbers.length;) {
@@ -18,7 +18,7 @@ const Flags = (() => {
         return parts.join(', ');
     }
 
-    // " (window, model.layers.3)" of one layer, the kind that several share.
+    // Returns " (window, model.layers.3)" for one layer, or the common kind of many.
     function about(run, layers) {
         const [first] = layers;
         const kinds = new Set(layers.map(
@@ -32,7 +32,7 @@ const Flags = (() => {
         return Plot.max(Data.series, (s) => s.steps[s.steps.length - 1]) || 1;
     }
 
-    // Where on the axis of all steps the episode lies.
+    // Draws the episode on the axis of all steps.
     function strip(flag, end) {
         const bar = Dom.element('span', {class: 'episode ' + flag.severity});
         bar.style.left = 100 * flag.onset / end + '%';
@@ -58,7 +58,7 @@ const Flags = (() => {
                                                    ` of ${limit.text}`));
     }
 
-    // Below a flag's row: what causes such a flag, and what helps.
+    // Makes the row below a flag's row, with likely causes and remedies.
     function advised({causes, remedies, sources}) {
         const paragraph = (title, text) => Dom.element('p', {},
             Dom.element('b', {}, title), text);
@@ -69,7 +69,7 @@ const Flags = (() => {
                     (text) => Dom.element('li', {}, text)))));
     }
 
-    // Opens and closes it; null where nothing is known of the flag.
+    // Makes the button that opens and closes it; null if there is no advice.
     function why(flag) {
         const advice = Data.about.advice[flag.advice];
         if (!advice)

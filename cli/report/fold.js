@@ -1,12 +1,12 @@
 'use strict';
 
-// Runs that differ in the seed alone as one line of the table: means, and the
-// flags of all.
+// Merges runs that differ only in the seed into one row of the table, with means
+// and the flags of all.
 const Fold = (() => {
     const finite = (values) => values.filter(Number.isFinite);
     const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
 
-    // What is finite; otherwise in which way it is not.
+    // Returns the mean of the finite values, otherwise the state of the first ones.
     function meanOf(objects, name) {
         const known = finite(objects.map((of) => of[name]));
         if (known.length)
@@ -34,7 +34,7 @@ const Fold = (() => {
             : `${other.length} of ${all.length} ${other[0].status}`;
     }
 
-    // As a run: what the cells of the table read of one.
+    // Makes an object with the members that the cells of the table read.
     function join(members) {
         const all = members.map((run) => run.summary), [first] = all;
         const settings = new Map(members[0].settings);
@@ -59,7 +59,7 @@ const Fold = (() => {
         s.arch, s.n_layer, s.n_head,
         ...Array.from(settings).filter(([name]) => name !== 'seed').sort()]);
 
-    // Runs alone stay themselves.
+    // Groups runs by configuration; a single run stays as it is.
     function groups(runs) {
         const found = new Map();
         for (const run of runs)

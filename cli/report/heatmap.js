@@ -1,13 +1,13 @@
 'use strict';
 
-// Layers by heads of every run at the step shown.
+// Draws the heatmaps of layers by heads of every run at the step shown.
 const Heatmaps = (() => {
     const MARGIN = {left: 26, top: 2, right: 2, bottom: 18};
-    const CELL = {most: 40, text: 28}; // pixels; values fit from `text` on
+    const CELL = {most: 40, text: 28}; // pixels; cells from `text` on show values
     const box = Dom.byId('heatmaps');
     let panels = [];
 
-    /* --- what a cell says ------------------------------------------------*/
+    /* --- texts of a cell ------------------------------------------------*/
 
     const place = (p, i) => ({row: Math.floor(i / p.series.columns),
                               column: i % p.series.columns});
@@ -19,7 +19,7 @@ const Heatmaps = (() => {
         return p.series.columns > 1 ? `${layer}, head ${column}` : layer;
     }
 
-    // The letter of the layer's kind: "w" of a window.
+    // Returns the letter of the layer's kind: "w" for window.
     const mark = (p, row) =>
         ((p.run.summary.layers[row] || {}).kind || '').slice(0, 1);
 
@@ -205,7 +205,7 @@ const Heatmaps = (() => {
         const delta = shown.length === 2 && State.now.delta;
         const same = delta && shown[0][1].rows === shown[1][1].rows &&
             shown[0][1].columns === shown[1][1].columns;
-        // some pixels for each head, where they fit
+        // several pixels per head, if they fit
         const wanted = Plot.max(shown, ([, s]) => s.columns) * 9 + 40;
         const width = Dom.panelWidth(box, shown.length + (same ? 1 : 0), Math.max(
             270, Math.min(wanted, box.clientWidth)));
@@ -223,7 +223,7 @@ const Heatmaps = (() => {
         drawRing();
     }
 
-    // One run less another, by head, on a scale of its own.
+    // Adds the panel of one run minus another, on a separate scale.
     function addDifference([run, base], width) {
         const p = addPanel(run, width, base);
         p.bar = Dom.element('div', {class: 'scale'});
@@ -240,7 +240,8 @@ const Heatmaps = (() => {
             (p.series.unit ? ' ' + p.series.unit : ''), map));
     }
 
-    // Missing where either is; NaN where either is not finite.
+    // Subtracts two samples: missing where either is missing, NaN where either is not
+    // finite.
     function subtract(a, b, size) {
         const made = Values.wrap(new ArrayBuffer(4 * size));
         for (let i = 0; i < size; i++)
@@ -253,7 +254,7 @@ const Heatmaps = (() => {
         return made;
     }
 
-    // The values of a run at the step chosen, and what that step is.
+    // Returns the values of a run at the chosen step, and a label for the step.
     function sampleOf(run) {
         const series = Data.find(run, State.now.series);
         const last = series.steps.length - 1;
@@ -299,7 +300,7 @@ const Heatmaps = (() => {
     function cellText(p, k) {
         const value = p.shown.values.floats[k];
         if (!Number.isFinite(value))
-            return ''; // its hatching or blank says so
+            return ''; // it is hatched or blank
         const most = Math.max(Math.abs(p.scale.low), Math.abs(p.scale.high));
         if (most < 10)
             return value.toFixed(2);

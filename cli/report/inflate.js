@@ -1,10 +1,10 @@
 'use strict';
 
-// What zlib packed (RFC 1950, 1951), unpacked at once: the browser's own
-// DecompressionStream would have every script of the page wait for it.
-// Codes are read bit by bit, as zlib's puff does: 20 ms for a megabyte.
+// Decompresses zlib streams (RFC 1950, 1951) synchronously, because with the
+// browser's DecompressionStream every script would have to wait. Codes are read bit
+// by bit, as in zlib's puff; a megabyte takes 20 ms.
 const Inflate = (() => {
-    // Of n codes that copy, with the extra bits of each: their first values.
+    // Returns the first value of each length or distance code, from its extra bits.
     function bases(first, extra) {
         let next = first;
         return extra.map((bits) => {
@@ -21,7 +21,7 @@ const Inflate = (() => {
     const ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14,
                    1, 15];
 
-    // Canonical codes: how many of each length, and the symbols in order.
+    // Makes canonical codes: counts per length, and the symbols in order.
     function codes(lengths) {
         const counts = new Uint16Array(16);
         lengths.forEach((length) => { counts[length]++; });
@@ -36,7 +36,7 @@ const Inflate = (() => {
     const FIXED = [codes(range(288, (i) => i < 144 ? 8 : i < 256 ? 9
         : i < 280 ? 7 : 8)), codes(range(30, () => 5))];
 
-    // The bits of bytes, the lowest first.
+    // Reads the bits of bytes, lowest bit first.
     class Bits {
         constructor(bytes, from) {
             Object.assign(this, {bytes, at: 8 * from});
@@ -69,7 +69,7 @@ const Inflate = (() => {
         }
     }
 
-    // The codes of a block that brings its own.
+    // Reads the code tables of a block with dynamic codes.
     function ownCodes(bits) {
         const n = bits.number(5) + 257, m = bits.number(5) + 1;
         const short = range(19, () => 0), lengths = [];
@@ -112,7 +112,7 @@ const Inflate = (() => {
         return from + n;
     }
 
-    // `size` bytes of a zlib stream.
+    // Decompresses a zlib stream of `size` bytes.
     function unpack(bytes, size) {
         const out = new Uint8Array(size), bits = new Bits(bytes, 2);
         for (let n = 0, last = false; !last;) {

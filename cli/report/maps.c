@@ -1,5 +1,5 @@
-/* Attention maps in the page: those of the layers, at as many steps as there is
-   space for, packed. */
+/* Writes the attention maps of the layers into the page, compressed, at as many
+   steps as there is space for. */
 #include "cli/report/report.h"
 
 #include "analyzer/base/checked.h"
@@ -10,10 +10,10 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Maps of layers of one phase and size: the last ones of the run. */
+/* The last maps of the run's layers, all of one phase and size. */
 typedef struct gathered {
     size_t n_layer;
-    es_map first;   /* whose phase and size all have */
+    es_map first;   /* has the phase and size of all maps */
     int64_t *steps; /* (n_steps) */
     size_t n_steps, n_seen, from;
     float *values; /* (n_steps,L,S,S) */
@@ -25,7 +25,7 @@ static bool is_of(const gathered *g, const es_map *map)
            map->size == g->first.size && map->n_ctx == g->first.n_ctx;
 }
 
-/* The last phase and size that there is, and how many steps have it. */
+/* Finds the last phase and size, and counts their steps. */
 static es_status survey(void *user, const es_map *map, const float *values)
 {
     gathered *g = user;
@@ -43,8 +43,8 @@ static es_status survey(void *user, const es_map *map, const float *values)
     return ES_OK;
 }
 
-/* Three digits are enough for a colour and a number beside it; they are packed
-   to half the size. What is not finite keeps its bits. */
+/* Rounds to three digits, which suffice for a colour and a printed number and
+   halve the compressed size. NaN and infinity keep their bits. */
 static void round_values(float *out, const float *values, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

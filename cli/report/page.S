@@ -1,5 +1,5 @@
-/* The files of a report's page as bytes of the program: the assembler
-   looks for them where page.sh gathered them. */
+/* Embeds the files of a report's page in the program. The assembler searches
+   for them in the folder that page.sh filled. */
         .macro  part name, file
         .globl  es_page_\name
         .hidden es_page_\name

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # usage: page.sh FOLDER REPORT.js...
-# Gathers the files of a report's page in FOLDER, for page.S: our script as one
-# file, and the policy that lets the browser run and load these files alone.
+# Collects the files of a report's page in FOLDER, for page.S: the scripts as one
+# file, and the policy that allows the browser to load only these files.
 set -euo pipefail
 here=$(dirname "$0")
 folder=$1
 shift
 
 mkdir -p "$folder"
-# Without indentation and comments: half as large, and as easy to debug.
+# Removes indentation and comments, which halves the size but keeps the lines.
 bare() {
     cat "$@" | sed -E 's/^ +//; /^\/\/|^\/\*.*\*\/$|^$/d'
 }
@@ -17,11 +17,11 @@ bare "$here/report.css" >"$folder/report.css"
 bare "$@" >"$folder/report.js"
 if grep -qi '</script' "$folder/report.js" ||
     grep -qi '</style' "$folder/report.css"; then
-    echo "page.sh: a script or style that ends itself cannot be inlined" >&2
+    echo "page.sh: the script or style contains its own end tag and cannot be inlined" >&2
     exit 1
 fi
 
-# 'sha256-...' of a file, as the policy spells it.
+# Prints the 'sha256-...' of a file as the policy needs it.
 hash_of() {
     local hex
     hex=$(sha256sum "$1" | cut -c1-64)

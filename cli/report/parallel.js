@@ -1,12 +1,12 @@
 'use strict';
 
-// Parallel coordinates: settings that differ beside perplexity and bands, a
-// line for each run; a drag along an axis selects the runs through it.
+// Parallel coordinates of different settings, perplexity and bands, with a line per
+// run. Dragging along an axis selects the runs that pass there.
 const Parallel = (() => {
     const box = Dom.byId('parallel'), card = Dom.byId('parallel-card');
     const HEIGHT = 300, TOP = 30, FOOT = 16, SLOT = 18, SIDE = 60;
     const MOST = {texts: 12, ticks: 5};
-    const APART = 72; // axes, at least
+    const APART = 72; // least distance between axes
     let axes = [], lines = [], brushes = new Map();
 
     /* --- axes ------------------------------------------------------------*/
@@ -18,7 +18,7 @@ const Parallel = (() => {
     const band = (title, i) => ({title, of: ({summary: {bands: b}}) => b.heads
         ? b.fractions[i] : {state: 'missing'}, domain: [0, 1]});
 
-    // Settings of many texts, as names, say nothing on an axis.
+    // Leaves out settings with many different texts, such as names.
     function choose() {
         const settings = Data.differing(Data.runs).map((key) => ({
             title: key,
@@ -45,8 +45,8 @@ const Parallel = (() => {
         return texts.length <= MOST.texts ? texts : [];
     }
 
-    // A few huge values would press all others flat: they have a place of
-    // their own, as what is no number has.
+    // If a few huge values would flatten all others, gives them a separate place, as
+    // for values that are not numbers.
     function cap(axis) {
         const numbers = Data.runs.map(axis.of).filter(
             (v) => typeof v === 'number').sort((a, b) => a - b);
@@ -58,8 +58,8 @@ const Parallel = (() => {
             ? {state: `> ${Dom.thousands(limit)}`} : of(run);
     }
 
-    // Where each value lies: numbers on a scale, texts one below the other,
-    // and what has no number in a place of its own at the foot.
+    // Places the values of an axis: numbers on a scale, texts one below the other, and
+    // other states in separate places at the bottom.
     function place(axis) {
         const states = new Set(Data.runs.map(axis.of).filter(
             (v) => v && typeof v === 'object').map((v) => v.state));
@@ -98,7 +98,7 @@ const Parallel = (() => {
             ? ticks.filter(decade) : ticks, scale);
     }
 
-    // Those whose labels do not lie on each other.
+    // Returns the ticks whose labels do not overlap.
     function apart(ticks, scale) {
         let last = Infinity;
         return ticks.filter((t) => {
@@ -135,7 +135,7 @@ const Parallel = (() => {
                 x1: x - 4, x2: x + 4, y1: y, y2: y})), axis.brush, grip);
     }
 
-    // By rank of perplexity: equal steps of colour, whatever its range.
+    // Colours runs by the rank of their perplexity, in equal steps.
     function colours() {
         const key = has('eval_ppl') ? 'eval_ppl' : 'ppl';
         const known = Data.runs.map(({summary}) => summary[key])
@@ -214,7 +214,7 @@ const Parallel = (() => {
         });
     }
 
-    // Emphasizes one run.
+    // Highlights one run.
     function point(run) {
         box.classList.toggle('pointing', run !== null && lines.length > 0);
         lines.forEach((path, i) =>
@@ -223,11 +223,11 @@ const Parallel = (() => {
 
     /* --- brushes ---------------------------------------------------------*/
 
-    // A drag marks a part of the axis, a click takes the mark away.
+    // Dragging marks a part of the axis; a click removes the mark.
     function press(axis, grip, event) {
         const {top} = box.getBoundingClientRect();
         const y = (e) => e.clientY - top, start = y(event);
-        // a shorter page would scroll under the pointer
+        // if the page became shorter, it would scroll under the pointer
         document.body.style.minHeight = document.body.scrollHeight + 'px';
         const move = (e) => {
             const span = [start, y(e)].sort((a, b) => a - b);

@@ -1,13 +1,13 @@
 'use strict';
 
-// What drawing takes: extents, scales with their ticks, and SVG elements.
+// Drawing helpers: extents, scales with ticks, and SVG elements.
 const Plot = (() => {
     const itself = (x) => x;
     const range = (from, to, by = 1) => Array.from(
         {length: Math.max(0, Math.ceil((to - from) / by))},
         (_, i) => from + i * by);
 
-    // Smallest and largest, without what is no number.
+    // Returns the smallest and largest value, ignoring NaN.
     function extent(values, of = itself) {
         let low, high;
         for (const each of values) {
@@ -25,13 +25,13 @@ const Plot = (() => {
     const min = (values, of) => extent(values, of)[0];
     const max = (values, of) => extent(values, of)[1];
 
-    // Of finite numbers.
+    // Returns the median of finite numbers.
     function median(values) {
         const sorted = Float64Array.from(values).sort(), n = sorted.length;
         return (sorted[n - 1 >> 1] + sorted[n >> 1]) / 2;
     }
 
-    // How many of a sorted array lie before x (right: at it, too).
+    // Counts the values of a sorted array before x, or up to x if `right`.
     function bisect(array, x, right = false, of = itself) {
         let from = 0, to = array.length;
         while (from < to) {
@@ -44,7 +44,7 @@ const Plot = (() => {
         return from;
     }
 
-    // 1, 2 or 5 times a power of ten: about n of them fit.
+    // Returns a step of 1, 2 or 5 times a power of ten, of which about n fit.
     function stepOf([low, high], n) {
         const step = Math.pow(10, Math.floor(Math.log10((high - low) / n)));
         const by = n / (high - low) * step;
@@ -64,7 +64,7 @@ const Plot = (() => {
             (k) => Number(`${k}e${p}`))).filter((t) => t >= low && t <= high);
     }
 
-    // A function from the domain to the range, with invert and ticks(n).
+    // Returns a function from the domain to the range, with invert and ticks(n).
     function scale(domain, [first, last], log = false) {
         const of = log ? Math.log : itself, from = of(domain[0]);
         const by = (last - first) / (of(domain[1]) - from);
@@ -74,7 +74,7 @@ const Plot = (() => {
             ticks: (n) => (log ? logTicks : linearTicks)(domain, n)});
     }
 
-    // A domain that begins and ends at a tick.
+    // Extends a domain to begin and end at a tick.
     function nice([low, high], n) {
         const step = stepOf([low, high], n);
         return [Math.floor(low / step) * step, Math.ceil(high / step) * step];
@@ -86,7 +86,7 @@ const Plot = (() => {
         return node;
     }
 
-    // svg('text', {x: 3}, 'text or child', ...)
+    // Makes an SVG element: svg('text', {x: 3}, 'text or child', ...).
     function svg(name, attributes, ...children) {
         const node = document.createElementNS('http://www.w3.org/2000/svg',
                                               name);
@@ -94,7 +94,7 @@ const Plot = (() => {
         return set(node, attributes || {});
     }
 
-    // Lines through points [x, y], each run of them its own.
+    // Returns a path through the points [x, y] of each piece.
     const path = (pieces) => pieces.filter((p) => p.length > 1).map(
         (points) => 'M' + points.map(([x, y]) =>
             `${+x.toFixed(1)},${+y.toFixed(1)}`).join('L')).join('');

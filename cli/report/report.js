@@ -1,6 +1,6 @@
 'use strict';
 
-// Puts the page together.
+// Assembles the page.
 (() => {
     const {summary, about, runs, series, grids} = Data;
 
@@ -20,7 +20,7 @@
             'This page contains all of its data and requests nothing from the network.';
     }
 
-    // "150 of 3 000 steps shown", of several series "150–200 of 3 000 ...".
+    // Says "150 of 3 000 steps shown", or "150–200 of 3 000 ..." for several series.
     function shares(left) {
         const count = (n) => n.toLocaleString('en').replace(/,/g, '\u202f');
         const range = (of) => {
@@ -32,7 +32,7 @@
             `${range((s) => s.samples)} steps shown`;
     }
 
-    // What was left out of a series, and how.
+    // Describes how a series was thinned; "" if it was not.
     function thinned(name) {
         const left = State.now.open.flatMap((run) => run.series)
             .filter((s) => s.name === name && s.thinned);
@@ -93,7 +93,7 @@
 
     /* --- light and dark --------------------------------------------------*/
 
-    // A page opened from a file may have no storage.
+    // Loads or saves the theme; a page opened from a file may have no storage.
     function stored(value) {
         try {
             if (value)

@@ -1,5 +1,5 @@
-/* entropy-scan report: its command line, and what the page will show: summaries
-   and series of the runs. */
+/* entropy-scan report: parses the command line, and collects the summaries and
+   series of the runs for the page. */
 #include "analyzer/base/checked.h"
 #include "analyzer/heads/heads.h"
 #include "cli/output/output.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* "a,b": empty names between commas are none. */
+/* Adds the names of a list "a,b"; empty names are ignored. */
 static es_status add_names(es_report_options *to, const char *list)
 {
     while (*list) {
@@ -121,7 +121,7 @@ static es_status parse(es_report_options *given, int argc, char **argv)
     given->named = given->n_names > 0;
     if ((status = es_output_check_text(given->output, given->inputs,
                                        given->n_inputs)) != ES_OK ||
-        /* of these a run has to have the first alone */
+        /* by default, only the first one is required */
         (!given->n_names &&
          ((status = add_names(
                given, es_head_statistics[ES_HEAD_ENTROPY].name)) != ES_OK ||
@@ -166,8 +166,9 @@ static es_status add_series(es_report_run *to, es_reader *reader,
     return es_copy_text(&s->unit, series->unit);
 }
 
-/* Of values for each head or layer the phase of the summary, or the other
-   where that has none; of a run's own values, as the loss, both. */
+/* Adds a series. With values per head or layer, it is that of the summary's
+   phase, or of the other phase if there is none; of a series with one value per
+   run, such as the loss, both phases are added. */
 static es_status add_name(es_report_run *to, size_t *n_found, es_reader *reader,
                           size_t run, const char *name, es_phase_choice choice)
 {
@@ -193,8 +194,8 @@ static es_status add_name(es_report_run *to, size_t *n_found, es_reader *reader,
     return ES_OK;
 }
 
-/* What the page says of a run, but not its samples. n_absent counts series of
-   --series that it does not have; each has a line on standard error. */
+/* Reads all data of a run except its samples. Adds to *n_absent the series of
+   --series that the run lacks, which are also reported on standard error. */
 static es_status read_run(es_report_run *to, size_t *n_absent,
                           es_reader *reader, size_t run,
                           const es_report_options *given)
@@ -213,7 +214,7 @@ static es_status read_run(es_report_run *to, size_t *n_absent,
         if (n_found || !given->named)
             continue;
         ++*n_absent;
-        /* its message names the series there are */
+        /* its message names the existing series */
         if (es_reader_find(reader, run, given->names[i], to->summary->phase,
                            &series) != ES_OK)
             es_print_note("%s", es_message());
@@ -221,7 +222,7 @@ static es_status read_run(es_report_run *to, size_t *n_absent,
     return ES_OK;
 }
 
-/* A run that fails is left out. */
+/* Adds a run to the report; a run that fails is left out. */
 static es_status add_run(es_report_data *report, size_t *n_absent,
                          es_reader *reader, size_t run,
                          const es_report_options *given)
@@ -240,7 +241,7 @@ static es_status add_run(es_report_data *report, size_t *n_absent,
     return ES_OK;
 }
 
-/* What fails is reported and counted; the others go on. */
+/* Adds all runs of a file. Failures are reported and counted. */
 static void add_file(es_report_data *report, size_t *n_failed,
                      const es_report_options *given, const char *path)
 {
@@ -304,7 +305,7 @@ static int make_report(const es_report_options *given)
         if (!code && n_failed)
             code = ES_EXIT_SOME_FAILED;
     } else {
-        code = es_exit_code(ES_EIO); /* and was reported */
+        code = es_exit_code(ES_EIO); /* already reported */
     }
     for (size_t i = 0; i < report.n_runs; i++)
         free_run(&report.runs[i]);

@@ -1,6 +1,6 @@
 'use strict';
 
-// The cells of the table of runs: the numbers of --json.
+// The cells of the table of runs, with the numbers of --json.
 const Runs = (() => {
     const BANDS = ['< m/4', '< m/2', '< 3m/4', '≤ m'];
     const SEVERITIES = ['none', 'info', 'warning', 'error', 'critical'];
@@ -13,7 +13,7 @@ const Runs = (() => {
                      title: m.full}, m.text);
     }
 
-    // Flags that stand, worst first: a chip for each kind.
+    // Returns the worst active flag of each kind, worst first.
     function standing(run) {
         const worst = new Map();
         for (const flag of run.summary.flags || []) {
@@ -26,14 +26,14 @@ const Runs = (() => {
             .map(({flag}) => flag);
     }
 
-    // How long before a NaN its collapse could be alerted.
+    // Says how many steps before a NaN the collapse could have raised an alert.
     function lead(run, flag) {
         const steps = run.summary.collapse_before_nan;
         return flag.kind === 'nan' && steps > 0
             ? `, ${steps} step${steps === 1 ? '' : 's'} after collapse` : '';
     }
 
-    // Of seeds as one line: in how many of them it stands.
+    // For merged seeds, says in how many of them a flag is active.
     const share = ({members}, kind) => `${members.filter((one) =>
         standing(one).some((flag) => flag.kind === kind)).length} of ` +
         members.length;
@@ -53,7 +53,7 @@ const Runs = (() => {
                 run.summary.flags_state ? 'warning' : 'fine')}, calm)]);
     }
 
-    // Where on the axis of all steps flags were up; how far the run has come.
+    // Draws the flags on the axis of all steps, and the progress of the run.
     function strip(run) {
         const {flags: all, step} = run.summary, end = lastStep();
         const share = (x) => `${(100 * x / end).toFixed(2)}%`;
@@ -82,7 +82,7 @@ const Runs = (() => {
         return longest;
     }
 
-    // A perplexity among those of all runs, each with its range if there is one.
+    // Draws a perplexity on the common scale, with the range of several seeds.
     function dot(values) {
         const box = Dom.element('div', {class: 'dots', 'aria-hidden': 'true'});
         const known = values.filter(Number.isFinite);
@@ -103,7 +103,7 @@ const Runs = (() => {
         return cell({}, box);
     }
 
-    // As the number that is compared: on held-out data where any run has it.
+    // Returns the perplexity to compare: on held-out data if any run has it.
     const perplexity = ({summary: s}) => {
         const key = Data.runs.some((r) => Number.isFinite(r.summary.eval_ppl))
             ? 'eval_ppl' : 'ppl';
@@ -111,7 +111,7 @@ const Runs = (() => {
                           !s[key + '_state'] ? null : NaN);
     };
 
-    // In [0,1]; in decades where they differ by more than that.
+    // Maps a perplexity to [0,1], logarithmically if they span more than a decade.
     let scale = null;
     function place(x) {
         const all = Data.runs.map(perplexity).filter(Number.isFinite);
@@ -128,7 +128,7 @@ const Runs = (() => {
     const percent = (x) => x > 0 && x < 0.005 ? '<1%'
         : Math.round(100 * x) + '%';
 
-    // The four bands as one bar, and NaN heads hatched at its end.
+    // Draws the four bands as one bar, with NaN heads hatched at its end.
     function bands(run) {
         const {counts, fractions, nonfinite, heads} = run.summary.bands;
         if (!heads)
@@ -164,7 +164,8 @@ const Runs = (() => {
         return cell({}, button);
     }
 
-    // Where it says something: of many runs not one that all have.
+    // Returns true if the architecture is informative: not in the title, and not the
+    // same in all of many runs.
     const showsArch = (run) => run.summary.arch &&
         !run.title.includes(run.summary.arch) && (Data.runs.length <= 4 ||
             Data.runs.some((r) => r.summary.arch !== run.summary.arch));
@@ -172,7 +173,7 @@ const Runs = (() => {
     function name(run) {
         const s = run.summary;
         const where = s.path + (s.run > 1 ? `:${s.run}` : '');
-        // what a click on the line does, for keys
+        // does by keyboard what a click on the row does
         const open = Dom.element('button', {type: 'button', class: 'open'},
                                  run.title);
         return Dom.element('th', {scope: 'row', title: where}, open,
@@ -199,7 +200,7 @@ const Runs = (() => {
         return made;
     };
 
-    // Layers by their mean, in the colours of the values up to m.
+    // Draws the means of the layers in the colours of the values up to m.
     function layers(run) {
         const {layers: all, bands: {max}} = run.summary, n = all.length;
         const means = all.map((layer) => Values.member(layer, 'mean'));
@@ -226,7 +227,7 @@ const Runs = (() => {
 
     /* --- columns ---------------------------------------------------------*/
 
-    // What a column sorts by: a number, a text, or {state} where it is none.
+    // The sort key of a column: a number, a text, or {state} if there is no value.
     const byMember = (key) => ({summary}) => summary[key] ??
         {state: summary[key + '_state'] || 'missing'};
     const bySetting = (key) => ({settings}) => settings.get(key) ??
@@ -246,15 +247,15 @@ const Runs = (() => {
             : {state: all.length ? 'nan' : 'missing'};
     };
 
-    // {title, cell of a run, by: what it is sorted by, right: a number}
+    // Columns are {title, cell: of a run, by: sort key, right: aligned right}.
     const number_of = (title, key) => ({
         title, cell: member(key), by: byMember(key), right: true});
     const cost_of = (title, key, about) => ({
         title, cell: cost(key, about), by: byMember(key), right: true});
     const NOT_AGAIN = ['n_layer', 'n_head', 'ctx', 'arch'];
 
-    // Settings that differ have a column each; those that only some runs have
-    // come last.
+    // Makes a column per setting: with `vary` those with different values, otherwise
+    // those that only some runs have.
     const settings = (vary) => Data.differing(Data.runs)
         .filter((key) => !NOT_AGAIN.includes(key) &&
                 Data.varies(Data.runs, key) === vary)
@@ -262,11 +263,11 @@ const Runs = (() => {
                         right: Data.runs.every(({settings: of}) =>
                             typeof (of.get(key) ?? 0) === 'number')}));
 
-    // What no run has is no column.
+    // Returns true if no run has a value in the column.
     const isEmpty = ({by}) => by && Data.runs.every(
         (run) => by(run).state === 'missing');
 
-    // Of a few runs there are panels in their place.
+    // These columns are left out for a few runs, whose panels show the same.
     const glances = (list) => Data.runs.length > 4 ? list : [];
 
     const columns = () => [

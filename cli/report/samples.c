@@ -1,5 +1,6 @@
-/* The samples of a series in the page: its share of it, the samples thinned to
-   that, beside curves of the means of all samples where some are left out. */
+/* Writes the samples of a series into the page: computes its share of the page,
+   thins the samples to it, and adds curves of the means of all samples if some
+   are left out. */
 #include "cli/report/report.h"
 
 #include "analyzer/base/checked.h"
@@ -12,15 +13,15 @@
 
 /* --- shares of the page ---------------------------------------------------*/
 
-/* Gives their share to the open series that need no more than `share`, or,
-   with `all`, to every one. Returns how many are open. */
+/* Assigns a share to the open series that need at most `share`, or to all if
+   `all`. Returns the number of series that stay open. */
 static size_t give(es_report_data *report, size_t *left, size_t share, bool all)
 {
     size_t n_open = 0;
     for (size_t i = 0; i < report->n_runs; i++)
         for (size_t k = 0; k < report->runs[i].n_series; k++) {
             es_report_series *s = &report->runs[i].series[k];
-            size_t whole; /* a step takes about as much space as a number */
+            size_t whole; /* a step counts as one number */
             if (s->share)
                 continue;
             if (!es_size_mul(&whole, s->n_samples, s->series.n_values + 1))
@@ -69,13 +70,13 @@ void es_report_base64(FILE *out, const void *bytes, size_t n)
     }
 }
 
-/* "steps":[..],"values":"..": n steps, n_values numbers. */
+/* Writes "steps":[..],"values":"..", with n steps and n_values numbers. */
 static void put_numbers(es_json_writer *json, const int64_t *steps, size_t n,
                         const float *values, size_t n_values)
 {
     es_json_write_array(json, "steps");
     for (size_t i = 0; i < n; i++)
-        if (steps[i] <= INT64_C(1) << 53) /* exact as a double, as in a page */
+        if (steps[i] <= INT64_C(1) << 53) /* exact as a JavaScript number */
             es_json_write_integer(json, NULL, steps[i]);
         else
             es_json_write_format(json, NULL, "%" PRId64, steps[i]);
@@ -108,17 +109,17 @@ done:
     return status;
 }
 
-/* --- what is read ---------------------------------------------------------*/
+/* --- reading -------------------------------------------------------------*/
 
-/* What one pass over the samples fills. */
+/* The results of one pass over the samples. */
 typedef struct passing {
     es_thin *thin;
-    es_trace *trace; /* NULL: the samples themselves say all */
-    float *means;    /* (n_rows) */
+    es_trace *trace; /* NULL: no curves are needed */
+    float *means;    /* (n_rows) of one sample */
 } passing;
 
-/* Three quarters of a share are samples, the rest curves; all of it samples
-   where these are whole, or are the curve: one value a step. */
+/* Divides the share: three quarters for samples, the rest for curves. Curves
+   are not needed if all samples fit or there is one value per step. */
 static es_status start(passing *t, const es_report_series *s)
 {
     size_t n_values = s->series.n_values;
@@ -142,7 +143,7 @@ static void add_sample(passing *t, const es_report_series *s, int64_t step,
         return;
     for (size_t i = 0; i < s->n_rows; i++) {
         const float *heads = values + i * s->n_columns;
-        es_summary row; /* its mean is of the finite heads */
+        es_summary row; /* row.mean is that of the finite heads */
         es_stats_summary(&row, heads, s->n_columns, 1);
         t->means[i] = s->n_columns == 1             ? *heads
                       : row.n_finite                ? (float)row.mean

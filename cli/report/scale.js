@@ -1,12 +1,12 @@
 'use strict';
 
-// From values to colours: one scale for all runs and all steps, so that colours
-// can be compared; only under the policy "run" each has its own.
+// Maps values to colours with one scale for all runs and steps, so that colours are
+// comparable; only under the policy "run" each run has a separate scale.
 const Scale = (() => {
     const policy = Data.summary.max.policy;
 
-    // What the heatmap of the program ends its scale at: m, where it bounds
-    // the series by itself.
+    // Returns the end of the scale in the program's heatmap: m, if the policy makes m
+    // a bound of the series.
     function bound(run, name) {
         if (policy === 'observed' || policy === 'run' ||
             run.summary.series !== name)
@@ -30,7 +30,7 @@ const Scale = (() => {
         return (map || Data.colours.values)[Math.floor(x * 255 + 0.5)];
     }
 
-    // As far below zero as above it: its hue is the sign.
+    // The map for differences on a symmetric scale: the hue shows the sign.
     const ofDifference = () => Data.colours[
         document.documentElement.dataset.theme === 'dark'
             ? 'differences_dark' : 'differences'];
@@ -38,7 +38,7 @@ const Scale = (() => {
     const ramp = (map, from, to) => Plot.range(0, 17).map((k) => map[
         Math.round(255 * (from + (to - from) * k / 16))]).join(',');
 
-    // The part of the map whose colours show as lines on either background.
+    // The part of the map whose colours are visible as lines on the background.
     const depth = () => document.documentElement.dataset.theme === 'dark'
         ? [0.2, 1] : [0, 0.87];
 
@@ -48,7 +48,7 @@ const Scale = (() => {
         return Data.colours.values[Math.round(255 * x)];
     }
 
-    // A coloured bar with a label on either side.
+    // Makes a colour bar with a label on either side.
     function bar([from, to], left, right, map = Data.colours.values) {
         const strip = Dom.element('span', {class: 'ramp'});
         strip.style.background =

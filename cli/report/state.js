@@ -1,23 +1,23 @@
 'use strict';
 
-// What the page shows at the moment. Views draw themselves again when a part
-// of it that they follow changes.
+// The current state of the page. Views redraw themselves when a state that they
+// follow changes.
 const State = (() => {
     const now = {
         series: Data.grids[0] || null, // of the heatmaps and curves
-        step: null,                    // everything shows its last sample by it
-        span: null,                    // [from, to] of the curves; null: all
-        // runs whose panels are drawn: all of a few, else those chosen
+        step: null,                    // views show their last sample up to it
+        span: null,                    // [from, to] of the curves; null: all steps
+        // runs whose panels are drawn: all if there are few, otherwise chosen ones
         open: Data.runs.length <= 4 ? Data.runs : [],
-        delta: null,                   // [run, run that is subtracted]
-        selected: Data.runs,           // the runs that filters leave
-        head: null,                    // {run, row, column} followed in curves
+        delta: null,                   // [run, subtracted run]
+        selected: Data.runs,           // runs that pass the filters
+        head: null,                    // {run, row, column} shown in the curves
         log: false,                    // curves on a logarithmic axis
         theme: null,
     };
     const followers = [];
 
-    // follow(['step'], draw): draw is called now and whenever one changes.
+    // follow(['step'], draw) calls draw now and whenever one of the states changes.
     function follow(keys, draw) {
         followers.push({keys, draw});
         draw();

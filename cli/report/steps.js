@@ -1,10 +1,10 @@
 'use strict';
 
-// The slider over all steps that some run has a sample at, and its buttons.
+// The slider over all steps at which any run has a sample, and its buttons.
 const Steps = (() => {
     const slider = Dom.byId('slider'), output = Dom.byId('step');
     const play = Dom.byId('play'), marks = Dom.byId('marks');
-    // Through all of it in about so long; a tick in milliseconds.
+    // Approximate duration of playing all steps; ticks in milliseconds.
     const PLAY = {seconds: 12, tick: 40, slowest: 400};
     let steps = [], labels = new Map(), timer = null;
 
@@ -25,7 +25,7 @@ const Steps = (() => {
             State.set({step: steps[at]});
     }
 
-    // The last step at or before a number.
+    // Chooses the last step at or before a number.
     function choose(step) {
         stop();
         show(Plot.bisect(steps, step + 0.5) - 1);
@@ -40,7 +40,7 @@ const Steps = (() => {
         Dom.replace(output, Dom.element('small', {}, 'step '), label);
     }
 
-    // Where flags begin: a tick on the track.
+    // Draws ticks on the track where flags begin.
     function drawMarks() {
         const THUMB = 16, track = slider.clientWidth - THUMB;
         const ticks = State.now.open.flatMap((run) => run.summary.flags || [])

@@ -1,7 +1,7 @@
 'use strict';
 
-// The table of runs: sorted by a column, filtered by words and by flags; a
-// line opens the run's panels, and two ticks compare two runs.
+// The table of runs: sorted by a column, filtered by words and flags. A click on a
+// row opens the run's panels, and two ticked runs can be compared.
 const Table = (() => {
     const table = Dom.byId('runs'), text = Dom.byId('filter');
     const flag = Dom.byId('filter-flag'), compare = Dom.byId('compare');
@@ -12,7 +12,7 @@ const Table = (() => {
 
     /* --- order -----------------------------------------------------------*/
 
-    // Numbers, then texts; what has no number comes last either way.
+    // Numbers come first, then texts; other states are last in both directions.
     const STATES = ['inf', '-inf', 'nan', 'damaged', 'missing'];
     const rank = (key) => typeof key === 'number' ? 0
         : typeof key === 'object' ? 2 + STATES.indexOf(key.state) : 1;
@@ -39,7 +39,7 @@ const Table = (() => {
         : runs.map((run) => ({run, key: sorted.column.by(run)})).sort(order)
             .map(({run}) => run);
 
-    // The lines in their order; folded: of the runs that filters leave.
+    // Arranges the rows in their order; merged seeds only include filtered runs.
     function arrange() {
         const body = table.tBodies[0];
         if (!fold.checked)
@@ -55,7 +55,7 @@ const Table = (() => {
 
     /* --- filters ---------------------------------------------------------*/
 
-    // What the words of the filter are looked for in.
+    // Returns the text of a run that the filter searches.
     function words(run) {
         const s = run.summary;
         run.words = run.words || [
@@ -109,7 +109,7 @@ const Table = (() => {
         filter();
     }
 
-    /* --- lines -----------------------------------------------------------*/
+    /* --- rows ------------------------------------------------------------*/
 
     function toggle(run) {
         const {open} = State.now, others = open.filter((r) => r !== run);
@@ -154,7 +154,7 @@ const Table = (() => {
         return row;
     }
 
-    // A click shows its seeds below it.
+    // Makes the row of merged seeds; a click shows the seeds below it.
     function groupLine(run) {
         const row = Dom.element('tr', {class: 'group'},
             Dom.element('td', {class: 'ticks'}),
@@ -213,7 +213,7 @@ const Table = (() => {
         State.follow(['selected'], drawSelected);
         State.follow(['open'], drawOpen);
         drawCompare();
-        // what is below stays where it is while filters shorten the table
+        // keeps the content below in place while filters shorten the table
         table.parentNode.style.minHeight = table.parentNode.offsetHeight + 'px';
     }
 

@@ -1,14 +1,14 @@
 /**
- * A series thinned to a number of samples that a page can hold.
+ * Thins a series to a number of samples that fits into a page.
  *
- * What is kept is real samples, never means. A series that has no more than
- * `capacity` samples is kept whole. Of a longer one, consecutive samples are
- * grouped, and of each group three are kept: the first, the one in which some
- * value lies furthest below that of the first, and the one in which some value
- * lies furthest above. A value that is NaN or infinite where the first is not
- * lies further than any finite one; so does a finite one where the first is
- * not. Missing values decide nothing. The last sample is always kept; where
- * there is no capacity for one group and it (4 samples), the first and it.
+ * Only real samples are kept, never means. A series with at most `capacity`
+ * samples is kept whole. The samples of a longer series are divided into groups
+ * of consecutive samples, and three of each group are kept: the first, the one
+ * with the value furthest below that of the first, and the one with the value
+ * furthest above. A NaN or infinity counts as further than any finite value if
+ * the first sample is finite there; so does a finite value if the first is not.
+ * Missing values are ignored. The last sample is always kept; if the capacity
+ * is below 4, only the first and the last sample are kept.
  */
 #ifndef ES_REPORT_THIN_H
 #define ES_REPORT_THIN_H
@@ -17,43 +17,45 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** A sample set aside until its group is over. */
+/** A sample that is kept when its group ends. */
 typedef struct es_thin_candidate {
     int64_t step;
-    double distance; /* from the group's first; 0: there is none */
+    double distance; /* from the group's first sample; 0: no candidate */
     float *values;   /* (n_values) */
 } es_thin_candidate;
 
-/** What is kept is to be read; the rest is es_thin_push's. */
+/** The kept samples, which callers read, and the state of es_thin_push. */
 typedef struct es_thin {
     size_t n;       /* samples kept */
     int64_t *steps; /* (n) */
     float *values;  /* (n,n_values) */
 
     size_t n_values, n_samples, n_groups, n_pushed;
-    size_t group; /* that is open */
-    size_t first; /* index of its first among those kept */
+    size_t group; /* index of the open group */
+    size_t first; /* index of its first sample among those kept */
     es_thin_candidate low, high;
 } es_thin;
 
-#define ES_THIN_LEAST 2 /* the first sample and the last: of no group */
+#define ES_THIN_LEAST 2 /* the first and the last sample */
 
 /**
- *   n_values   of a sample; at least 1
- *   n_samples  that will be pushed; those beyond are ignored
- *   capacity       samples to keep at most; taken as ES_THIN_LEAST if less
+ * Creates an es_thin.
  *
- * ES_OK or ES_ENOMEM.
+ *   n_values   values per sample; at least 1
+ *   n_samples  number of samples to be pushed; further ones are ignored
+ *   capacity   maximum of samples to keep; at least ES_THIN_LEAST
+ *
+ * Returns ES_OK or ES_ENOMEM.
  */
 es_status es_thin_new(es_thin **out, size_t n_values, size_t n_samples,
                       size_t capacity) ES_MUST_USE;
 
-void es_thin_free(es_thin *thin); /* NULL is fine */
+void es_thin_free(es_thin *thin); /* accepts NULL */
 
-/** The next sample: values (n_values). */
+/** Adds the next sample: values (n_values). */
 void es_thin_push(es_thin *thin, int64_t step, const float *values);
 
-/** After the last sample: closes the group that is open. */
+/** Closes the open group; call it after the last sample. */
 void es_thin_finish(es_thin *thin);
 
 #endif

@@ -1,7 +1,7 @@
 'use strict';
 
-// Float32 values as the run files hold them: missing is one particular NaN,
-// and numbers are spelt as entropy-scan export spells them.
+// Float32 values as in run files, in which missing is a particular NaN. Numbers are
+// formatted as by entropy-scan export.
 const Values = (() => {
     const MISSING = 0x7fc007a2;
     const QUIET_NAN = 0x7fc00000;
@@ -14,10 +14,10 @@ const Values = (() => {
         return bytes;
     }
 
-    // Base64 of little-endian float32.
+    // Decodes base64 of little-endian float32.
     const decode = (text) => wrap(bytesOf(text).buffer);
 
-    // The same memory as numbers and as bits.
+    // Wraps a buffer as numbers and as bits.
     function wrap(buffer) {
         return {floats: new Float32Array(buffer),
                 bits: new Uint32Array(buffer)};
@@ -27,7 +27,7 @@ const Values = (() => {
         return array.bits[i] === MISSING;
     }
 
-    // "1.25e+2": its significant digits, without zeros at the end.
+    // Splits "1.25e+2" into digits without trailing zeros, exponent and sign.
     function parts(scientific) {
         const [mantissa, exponent] = scientific.split('e');
         const digits = mantissa.replace(/[-.]/g, '').replace(/(.)0+$/, '$1');
@@ -48,7 +48,7 @@ const Values = (() => {
         return digits[0] + (rest ? '.' + rest : '') + 'e' + exponent;
     }
 
-    // The shortest digits that `same` accepts, in the shorter form.
+    // Returns the shortest digits that `same` accepts, in the shorter form.
     function shortest(value, least, most, same) {
         let text;
         for (let n = least; n <= most; n++) {
@@ -67,7 +67,7 @@ const Values = (() => {
         return Number.isNaN(value) ? 'NaN' : value > 0 ? 'inf' : '-inf';
     }
 
-    // A finite number in full, whether it was a float32 or a double.
+    // Formats a finite number exactly, as float32 or double.
     function exact(value) {
         if (!Number.isFinite(value))
             return special(value);
@@ -76,7 +76,7 @@ const Values = (() => {
         return shortest(value, 1, 17, (x) => x === value);
     }
 
-    // Element i as export writes it.
+    // Formats element i as export does.
     function text(array, i) {
         const bits = array.bits[i];
         if (bits === MISSING)
@@ -86,8 +86,8 @@ const Values = (() => {
         return exact(array.floats[i]);
     }
 
-    // For people: whole numbers as they are, others in four significant
-    // digits, as the table on a terminal has.
+    // Formats a number for display: whole numbers in full, others with four
+    // significant digits, as in the terminal's table.
     function short(value) {
         if (!Number.isFinite(value))
             return special(value);
@@ -97,7 +97,7 @@ const Values = (() => {
         return size >= 1e7 || size < 1e-4 ? exact(rounded) : String(rounded);
     }
 
-    // A member of --json, or why it has no number.
+    // Formats a member of --json, or the reason why it has no number.
     function member(object, name) {
         const value = object[name];
         if (value !== null && value !== undefined)

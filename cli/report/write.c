@@ -1,5 +1,5 @@
-/* Writes the page: the skeleton (report.html) with its places filled: style and
-   script, what --json says of the runs, and their series. */
+/* Writes the page: the template report.html with its placeholders replaced by
+   style, script, the output of --json, and the series of the runs. */
 #include "cli/report/report.h"
 
 #include "analyzer/base/checked.h"
@@ -13,19 +13,19 @@
 #include <string.h>
 #include <zlib.h>
 
-/* --- what the page says of all runs ---------------------------------------*/
+/* --- data about all runs -------------------------------------------------*/
 
-/* What is being written, and what fills its places. */
+/* The page being written, and the contents of its placeholders. */
 typedef struct filling {
     FILE *out;
     const es_report_data *report;
     const es_report_options *options;
-    const es_run_summary **all; /* (n_runs) of the report */
-    es_run_labels labels;       /* of them */
+    const es_run_summary **all; /* (n_runs) summaries of the report */
+    es_run_labels labels;       /* of these runs */
     const char *title;
-    char *summary; /* (n_summary) as --json prints it */
+    char *summary; /* (n_summary) output of --json */
     size_t n_summary;
-    unsigned char *packed; /* (n_packed) the same, deflated */
+    unsigned char *packed; /* (n_packed) the summary, compressed */
     unsigned long n_packed;
 } filling;
 
@@ -47,8 +47,8 @@ static es_status print_summary(filling *f)
                : es_fail(ES_ENOMEM, "out of memory for the summary");
 }
 
-/* Configurations and flags of runs say the same again and again: a tenth is
-   left of them. */
+/* Compresses the summary to about a tenth, because configurations and flags of
+   runs are repetitive. */
 static es_status pack_summary(filling *f)
 {
     f->n_packed = compressBound(f->n_summary);
@@ -71,7 +71,7 @@ static void put_summary(const filling *f)
     fputs("</script>", f->out);
 }
 
-/* "rrggbb..": 256 of them. */
+/* Writes the 256 colours of a map as "rrggbb..". */
 static void put_colours(es_json_writer *json, const char *name, es_colormap map)
 {
     es_json_write_name(json, name);
@@ -84,7 +84,7 @@ static void put_colours(es_json_writer *json, const char *name, es_colormap map)
     json->comma = true;
 }
 
-/* "advice":{"collapse":{..},..} of every kind of flag. */
+/* Writes "advice":{"collapse":{..},..} for every kind of flag. */
 static void put_advice(es_json_writer *json)
 {
     const es_flag_info *info;
@@ -94,8 +94,8 @@ static void put_advice(es_json_writer *json)
     es_json_write_end(json, "}");
 }
 
-/* {"title","program","runs":[{"title"}..],"advice":{NAME:..},
-   "colours":{NAME:..}} */
+/* Writes {"title","program","runs":[{"title"}..],"advice":{NAME:..},
+   "colours":{NAME:..}}. */
 static void put_about(const filling *f)
 {
     const size_t n = f->report->n_runs;
@@ -143,10 +143,10 @@ static es_status put_series(FILE *out, es_reader *reader,
     return status;
 }
 
-/* --- the skeleton ---------------------------------------------------------*/
+/* --- the template ---------------------------------------------------------*/
 
-/* The page as it was built in, laid out by page.S: text, not terminated. The
-   policy lets in nothing but the others. */
+/* The files embedded by page.S, as text without a NUL. The policy admits only
+   the embedded script and style. */
 #define PARTS(part) part(skeleton) part(style) part(script) part(policy)
 #define DECLARE(name)                                                          \
     extern const char es_page_##name[];                                        \
@@ -198,7 +198,7 @@ static es_status fill(const filling *f, const char *name, size_t n)
     return ES_OK;
 }
 
-/* The skeleton with each {{name}} filled. */
+/* Writes the template with every {{name}} replaced. */
 static es_status put_page(const filling *f)
 {
     const char *at = es_page_skeleton, *end = at + es_page_skeleton_size, *open;
@@ -242,8 +242,9 @@ es_status es_report_write(FILE *out, es_report_data *report,
                              : "Attention entropy";
     if ((status = print_summary(&f)) < 0 || (status = pack_summary(&f)) < 0)
         goto done;
-    /* Numbers that the page can hold: a quarter of it at least, however much
-       the flags and configurations take. 4 letters of base64 are 3 bytes. */
+    /* The numbers get the rest of the page, but at least a quarter of it,
+       however large flags and configurations are. Base64 has 4 letters per 3
+       bytes. */
     size_t taken = f.n_packed / 3 * 4 + 4096;
     for (int i = 0; i < N_PARTS; i++)
         taken += *parts[i].size;

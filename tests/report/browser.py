@@ -126,7 +126,7 @@ def has_its_cost(browser, run, name, text, full):
     check(f"{name} of a known shape has its interval",
           values[1] < values[0] < values[2] and
           text == "{}{}–{}".format(*short) and
-          full.endswith("modelled: {}, of 95 %: {} to {}".format(*exact)),
+          full.endswith("modelled: {}, 95% interval: {} to {}".format(*exact)),
           (text, full, values))
 
 
